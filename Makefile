@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The front door. Every target sets up what it needs in the cache (outside this
+# tree) and leaves its results under build/. The work is done by tools/*.sh.
+
+KERNEL ?= fast
+STACK  ?= rust
+T      ?= *
+OUT    ?= build/guest
+ifeq ($(ARCH),um)
+override KERNEL := um
+endif
+export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS
+
+.PHONY: help run test bench shell guest modules kernel setup check doc install uninstall clean distclean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make run        set up, boot, load our modules, run real RDMA programs over them"
+	@echo "make test       host tests, then the guest suite (T='2*' selects by name)"
+	@echo "make bench      C against Rust, into Documentation/performance.md"
+	@echo "make shell      a root shell in the booted guest, modules loaded"
+	@echo "make guest SCRIPT=FILE   run FILE as root in the guest, return its exit status"
+	@echo "make modules    build our modules (KDIR=DIR against your own kernel)"
+	@echo "make kernel     build the guest kernel only    make setup   roots and kernel"
+	@echo "make check      formatting, lints, house rules      make doc   Rust documentation"
+	@echo "make install    put our modules before the stock ones of this machine; make uninstall"
+	@echo "make clean      remove build/        make distclean   remove the cache as well"
+	@echo
+	@echo "KERNEL=fast|kasan|lockdep|debug|um   debug is kasan, then lockdep; ARCH=um is KERNEL=um"
+	@echo "STACK=rust|c|LIST   all of ours, none, or only the listed modules (STACK1=, STACK2= per node)"
+	@echo "NODES=2 boots two guests on one wire. OUT=build/NAME keeps a guest's files apart. TIMEOUT=SECONDS bounds a guest. MIRROR=, LINUX_TARBALL=, JOBS="
+	@echo "cache: $${XDG_CACHE_HOME:-$$HOME/.cache}/rust-rdma"
+
+run:
+	@tools/run.sh
+test:
+	@tools/test.sh
+bench:
+	@tools/bench/run.sh
+shell:
+	@SHELL_MODE=1 TIMEOUT=86400 tools/boot.sh build/shell /dev/null
+guest:
+	@[ -n "$(SCRIPT)" ] || { echo "error: which script? say make guest SCRIPT=FILE"; exit 2; }
+	@tools/boot.sh "$(OUT)" "$(SCRIPT)"
+modules:
+	@tools/modules.sh $(KERNEL)
+kernel:
+	@tools/kernel.sh $(KERNEL)
+setup:
+	@tools/roots.sh guest && tools/kernel.sh $(KERNEL)
+check:
+	@tools/check.sh
+doc:
+	@tools/doc.sh
+install uninstall:
+	@tools/install.sh $@
+clean distclean:
+	@tools/clean.sh $@

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The device's counters, as `rdma statistic` and sysfs `hw_counters` show them.
+//!
+//! Each CPU counts in cache lines of its own, so counting costs no shared
+//! write. Readers add the CPUs up and may miss what is counted meanwhile.
+//! Names and order are those that users of soft-RoCE know.
+
+use kernel::cpu::{nr_cpu_ids, CpuId};
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use rdma::provider::StatDesc;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $variant:ident => $name:literal,)*) => {
+        /// What is counted.
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        pub(crate) enum Counter {
+            $($(#[$doc])* $variant,)*
+        }
+
+        /// The names user space sees, in the order of [`Counter`].
+        const NAMES: [&CStr; [$(Counter::$variant),*].len()] = [$($name),*];
+
+        /// The same for the core.
+        pub(crate) static DESCRIPTIONS: [StatDesc; NAMES.len()] = [$(StatDesc::new($name)),*];
+    };
+}
+
+counters! {
+    /// Packets handed to the network.
+    SentPackets => c"sent_pkts",
+    /// Packets received with a good ICRC.
+    ReceivedPackets => c"rcvd_pkts",
+    /// Requests that had been executed before.
+    DuplicateRequest => c"duplicate_request",
+    /// Requests ahead of the expected PSN.
+    OutOfSequenceRequest => c"out_of_seq_request",
+    /// RNR NAKs received.
+    ReceivedRnr => c"rcvd_rnr_err",
+    /// RNR NAKs sent.
+    SentRnr => c"send_rnr_err",
+    /// PSN sequence NAKs received.
+    ReceivedSequenceError => c"rcvd_seq_err",
+    /// Work that was left to the pump because its turn was over.
+    Deferred => c"ack_deferred",
+    /// Requests given up after `retry_cnt` tries.
+    RetryExceeded => c"retry_exceeded_err",
+    /// Requests given up after `rnr_retry` tries.
+    RnrRetryExceeded => c"retry_rnr_exceeded_err",
+    /// Times a requester went back to an earlier PSN.
+    Retry => c"completer_retry_err",
+    /// Packets the network refused.
+    SendError => c"send_err",
+    /// Times the link went down.
+    LinkDowned => c"link_downed",
+    /// SEND messages started.
+    Sends => c"rdma_sends",
+    /// Receive work requests completed.
+    Receives => c"rdma_recvs",
+    /// Bytes handed to the network, all headers from IP up included.
+    SentBytes => c"sent_bytes",
+    /// Bytes received, counted like those sent.
+    ReceivedBytes => c"rcvd_bytes",
+}
+
+/// One CPU's counters, on cache lines of their own.
+#[repr(align(128))]
+struct PerCpu([Atomic<i64>; NAMES.len()]);
+
+/// All counters of a device.
+pub(crate) struct Counters(KVVec<PerCpu>);
+
+impl Counters {
+    /// Counters at zero, one set for each possible CPU.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        let cpus = usize::try_from(nr_cpu_ids())?;
+        let mut sets = KVVec::with_capacity(cpus, GFP_KERNEL)?;
+        for _ in 0..cpus {
+            sets.push(
+                PerCpu(core::array::from_fn(|_| Atomic::new(0))),
+                GFP_KERNEL,
+            )?;
+        }
+        Ok(Self(sets))
+    }
+
+    /// Counts one event. Any context.
+    #[inline]
+    pub(crate) fn inc(&self, what: Counter) {
+        self.add(what, 1);
+    }
+
+    /// Counts `n` events or bytes. Any context.
+    ///
+    /// The caller may be moved to another CPU in between; the addition is
+    /// atomic, so that costs speed but no count.
+    #[inline]
+    pub(crate) fn add(&self, what: Counter, n: i64) {
+        let cpu = CpuId::current().as_u32();
+        if let Some(set) = usize::try_from(cpu).ok().and_then(|i| self.0.get(i)) {
+            if let Some(counter) = set.0.get(what as usize) {
+                let _: i64 = counter.fetch_add(n, Relaxed);
+            }
+        }
+    }
+
+    /// The sum over all CPUs.
+    pub(crate) fn sum(&self, what: Counter) -> u64 {
+        self.sum_at(what as usize)
+    }
+
+    /// The sum of the counter at `index` of [`NAMES`]; 0 for an unknown index.
+    pub(crate) fn sum_at(&self, index: usize) -> u64 {
+        self.0
+            .iter()
+            .filter_map(|set| set.0.get(index))
+            .fold(0u64, |sum, c| sum.wrapping_add_signed(c.load(Relaxed)))
+    }
+}

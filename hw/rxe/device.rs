@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A soft-RoCE device.
+//!
+//! [`Rxe`] is the driver's part of the verbs device; [`Dev`] is what the data path
+//! shares. Packets come in here and find their queue pair.
+//!
+//! Lifetimes: `Rxe` owns the attachment to the network and is dropped when the core
+//! has unregistered the device, after all its objects. `Dev` stays as long as any
+//! queue pair that an armed timer or a packet still holds.
+
+use crate::ah::Ah;
+use crate::counters::Counter;
+use crate::counters::Counters;
+use crate::mem::Memory;
+use crate::mem::QpTag;
+use crate::net;
+use crate::net::Attachment;
+use crate::net::DropReason;
+use crate::net::Endpoint;
+use crate::net::NetEdge;
+use crate::net::Path;
+use crate::net::PathSpec;
+use crate::net::RxPacket;
+use crate::net::RxSink;
+use crate::qp::Qp;
+use crate::queue::wqe::UserAv;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::rcu;
+use kernel::sync::Arc;
+use kernel::sync::SetOnce;
+use rdma::net::GidAttr;
+use rdma::net::NetDevice;
+use rdma::net::NetdevEvent;
+use rdma::new_table;
+use rdma::provider::device::PortEvent;
+use rdma::provider::DeviceRef;
+use rdma::table::Table;
+use rdma::wire::Bth;
+
+/// All groups' queue pair number in packets.
+const MULTICAST_QPN: u32 = 0x00ff_ffff;
+/// What headers of a packet may take of the network device's MTU.
+const MAX_HEADERS: u32 = 80;
+
+/// The part of a device that the data path shares.
+#[pin_data]
+pub(crate) struct Dev {
+    pub(crate) counters: Counters,
+    pub(crate) endpoint: Arc<Endpoint<Dev>>,
+    pub(crate) memory: Arc<Memory>,
+    #[pin]
+    pub(crate) qps: Table<Qp>,
+    #[pin]
+    pub(crate) ahs: Table<Ah>,
+    /// Numbers of shared receive queues.
+    #[pin]
+    pub(crate) srqs: Table<()>,
+    /// Numbers of protection domains.
+    #[pin]
+    pub(crate) pds: Table<()>,
+    /// Packets with a P_Key that is not ours.
+    pub(crate) bad_pkeys: Atomic<u32>,
+    /// Datagrams with the wrong Q_Key.
+    pub(crate) bad_qkeys: Atomic<u32>,
+    tags: Atomic<u64>,
+    /// The network device's MTU in bytes.
+    mtu: Atomic<u32>,
+    device: SetOnce<DeviceRef<Rxe>>,
+}
+
+/// The driver's part of a verbs device.
+pub(crate) struct Rxe {
+    pub(crate) dev: Arc<Dev>,
+    pub(crate) netdev: ARef<NetDevice>,
+    /// Its hardware address, or a random one if it has none.
+    pub(crate) mac: [u8; 6],
+    _attachment: Attachment<Dev>,
+    /// Its system image GUID, which may be changed.
+    pub(crate) image_guid: Atomic<u64>,
+}
+
+impl Rxe {
+    /// The data of a device on `netdev`, which packets reach from now on. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if there is one already; those of [`Attachment::new`].
+    pub(crate) fn new(edge: &NetEdge<Dev>, netdev: &NetDevice) -> Result<Self> {
+        let endpoint = Endpoint::new(edge, netdev)?;
+        let counters = Counters::new()?;
+        let memory = Arc::pin_init(Memory::new(), GFP_KERNEL)?;
+        let for_dev = endpoint.clone();
+        let dev = Arc::pin_init(
+            pin_init!(Dev {
+                counters,
+                endpoint: for_dev,
+                memory,
+                qps <- new_table!("rxe::Dev::qps"),
+                ahs <- new_table!("rxe::Dev::ahs"),
+                srqs <- new_table!("rxe::Dev::srqs"),
+                pds <- new_table!("rxe::Dev::pds"),
+                bad_pkeys: Atomic::new(0),
+                bad_qkeys: Atomic::new(0),
+                tags: Atomic::new(0),
+                mtu: Atomic::new(netdev.mtu()),
+                device: SetOnce::new(),
+            }),
+            GFP_KERNEL,
+        )?;
+        let mac = if netdev.addr_len() >= 6 {
+            netdev.mac()
+        } else {
+            random_mac()
+        };
+        let attachment = Attachment::new(endpoint, netdev, dev.clone())?;
+        Ok(Self {
+            dev,
+            netdev: netdev.hold(),
+            mac,
+            _attachment: attachment,
+            image_guid: Atomic::new(u64::from_be_bytes(guid(mac))),
+        })
+    }
+
+    /// The GUID of the node, in network order.
+    pub(crate) fn guid(&self) -> [u8; 8] {
+        guid(self.mac)
+    }
+}
+
+/// A modified EUI-64 of a hardware address (RFC 4291, appendix A).
+fn guid([a, b, c, d, e, f]: [u8; 6]) -> [u8; 8] {
+    [a ^ 2, b, c, 0xff, 0xfe, d, e, f]
+}
+
+/// A locally administered address, for devices that have none.
+fn random_mac() -> [u8; 6] {
+    let mut mac = [0u8; 6];
+    // SAFETY: Six bytes are written, which are ours.
+    unsafe { rdma::bindings::get_random_bytes((&raw mut mac).cast(), mac.len()) };
+    let [first, ..] = &mut mac;
+    *first = *first & 0xfe | 2;
+    mac
+}
+
+impl Dev {
+    /// Tells the data path which device it serves; once, before registration.
+    pub(crate) fn set_device(&self, device: DeviceRef<Rxe>) {
+        self.device.populate(device);
+    }
+
+    /// The largest `IB_MTU_*` whose packets the network device carries.
+    pub(crate) fn mtu_code(&self) -> u32 {
+        match self.mtu.load(Relaxed).saturating_sub(MAX_HEADERS) {
+            4096.. => 5,
+            2048.. => 4,
+            1024.. => 3,
+            512.. => 2,
+            _ => 1,
+        }
+    }
+
+    /// A number for a queue pair that no other had or will have.
+    pub(crate) fn tag(&self) -> QpTag {
+        QpTag(self.tags.fetch_add(1u64, Relaxed))
+    }
+
+    /// The GID at `index` of the port's table, while the device is registered. Any
+    /// context but hard interrupts.
+    pub(crate) fn gid(&self, index: u8) -> Option<GidAttr> {
+        let live = self.device.as_ref()?.live()?;
+        // SAFETY: The device is registered and stays so while `live` exists.
+        unsafe { GidAttr::get(live.as_raw(), 1, index) }.ok()
+    }
+
+    /// The path that an old user library put into a datagram's request; `None` if it
+    /// leads nowhere.
+    pub(crate) fn path_of_av(&self, av: &UserAv, qpn: u32) -> Option<Path> {
+        let spec = PathSpec {
+            sgid: self.gid(av.sgid_index)?.gid(),
+            sgid_index: av.sgid_index,
+            dgid: av.dgid,
+            dmac: av.dmac,
+            hop_limit: av.hop_limit,
+            traffic_class: av.traffic_class,
+            flow_label: av.flow_label,
+        };
+        Path::new(spec, net::default_source_port(qpn)).ok()
+    }
+
+    /// Whether the receiver's address of a packet is one of ours.
+    fn is_ours(&self, packet: &RxPacket) -> bool {
+        if packet.is_local() {
+            return true;
+        }
+        let Some(live) = self.device.as_ref().and_then(DeviceRef::live) else {
+            return false;
+        };
+        let gid = packet.addrs().dst_gid();
+        // SAFETY: The device is registered and stays so while `live` exists.
+        unsafe { GidAttr::find(live.as_raw(), 1, &gid, None) }.is_ok()
+    }
+}
+
+impl RxSink for Dev {
+    fn receive(&self, packet: RxPacket) {
+        let bytes = i64::try_from(packet.wire_len()).unwrap_or(0);
+        self.counters.add(Counter::ReceivedBytes, bytes);
+        self.counters.inc(Counter::ReceivedPackets);
+
+        let bth = packet.header().bth;
+        // The one key of the table is the full default one, which limited members
+        // match as well (IBTA 10.9.3).
+        if bth.pkey | 0x8000 != Bth::DEFAULT_PKEY {
+            let _: u32 = self.bad_pkeys.fetch_add(1u32, Relaxed);
+            return;
+        }
+        // Multicast is not offered yet, so nobody is attached to any group.
+        if bth.dest_qpn == MULTICAST_QPN || packet.addrs().is_multicast() {
+            return;
+        }
+        let rcu = rcu::read_lock();
+        let Some(qp) = self.qps.borrow(bth.dest_qpn, &rcu) else {
+            return;
+        };
+        if !qp.admits(&packet) || (qp.kind.is_datagram() && !self.is_ours(&packet)) {
+            return;
+        }
+        Qp::receive(qp, packet);
+    }
+
+    fn dropped(&self, _reason: DropReason) {}
+
+    fn link_event(&self, event: NetdevEvent, ndev: &NetDevice) {
+        match event {
+            NetdevEvent::Down | NetdevEvent::Change => {
+                if !ndev.is_active() {
+                    self.counters.inc(Counter::LinkDowned);
+                }
+            }
+            NetdevEvent::Unregister => {
+                if let Some(live) = self.device.as_ref().and_then(DeviceRef::live) {
+                    live.unregister_queued();
+                }
+            }
+            NetdevEvent::ChangeMtu => self.mtu.store(ndev.mtu(), Relaxed),
+            NetdevEvent::Register
+            | NetdevEvent::Up
+            | NetdevEvent::GoingDown
+            | NetdevEvent::ChangeAddr
+            | NetdevEvent::ChangeName
+            | NetdevEvent::Other(_) => {}
+        }
+    }
+}
+
+/// Tells those who listen what state the port is in; once, when it is registered.
+pub(crate) fn announce_port(device: &rdma::provider::Device<Rxe>) {
+    if let Some(live) = device.live() {
+        let event = if device.netdev.is_active() {
+            PortEvent::Active
+        } else {
+            PortEvent::Error
+        };
+        live.port_event(1, event);
+    }
+}

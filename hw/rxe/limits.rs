@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the device promises: the numbers `ibv_devinfo -v` shows.
+//!
+//! They are the C driver's wherever a user could depend on them. Where that
+//! driver promises what it does not do (automatic path migration), we do not.
+
+use rdma::bindings;
+
+/// Most objects of a kind, where nothing else limits it.
+const MANY: u32 = 1 << 20;
+
+pub(crate) const VENDOR_ID: u32 = 0xff_ffff;
+pub(crate) const PAGE_SIZE_CAP: u64 = 0xffff_f000;
+pub(crate) const MAX_QP_WR: u32 = MANY;
+pub(crate) const MAX_SGE: u32 = 32;
+/// Inline data shares the room of the scatter-gather list in a WQE.
+pub(crate) const MAX_INLINE: u32 = MAX_SGE * 16;
+pub(crate) const MAX_CQ: u32 = MANY;
+pub(crate) const MAX_CQE: u32 = (1 << 15) - 1;
+pub(crate) const MAX_PD: u32 = MANY;
+pub(crate) const MAX_RD_ATOMIC: u32 = 128;
+pub(crate) const MAX_RES_RD_ATOMIC: u32 = 0x3_f000;
+pub(crate) const MAX_MCAST_GRP: u32 = 8192;
+pub(crate) const MAX_MCAST_QP_ATTACH: u32 = 56;
+pub(crate) const MAX_TOTAL_MCAST_QP_ATTACH: u32 = 0x7_0000;
+pub(crate) const MAX_SRQ_WR: u32 = MANY;
+pub(crate) const MAX_SRQ_SGE: u32 = 27;
+pub(crate) const MAX_FAST_REG_PAGES: u32 = 512;
+pub(crate) const MAX_PKEYS: u16 = 64;
+pub(crate) const ACK_DELAY: u8 = 15;
+pub(crate) const GID_TABLE: i32 = 1024;
+/// Longest message in bytes (IBTA C9-94).
+pub(crate) const MAX_MESSAGE: u32 = 1 << 31;
+
+/// Queue pair numbers. 0 and 1 are special, the rest below 16 stays free.
+pub(crate) const QPN: core::ops::RangeInclusive<u32> = 16..=MANY;
+/// Shared receive queue numbers.
+pub(crate) const SRQN: core::ops::RangeInclusive<u32> = 0x2_0001..=MANY;
+/// Address handle numbers; 0 means "none" to librxe.
+pub(crate) const AHN: core::ops::RangeInclusive<u32> = 1..=0x7fff;
+
+pub(crate) const MAX_QP: u32 = *QPN.end() - *QPN.start();
+pub(crate) const MAX_SRQ: u32 = *SRQN.end() - *SRQN.start();
+pub(crate) const MAX_AH: u32 = *AHN.end();
+/// Memory region indices end where window indices begin.
+pub(crate) const MAX_MR: u32 = (MANY >> 1) - 1;
+pub(crate) const MAX_MW: u32 = MANY - (MANY >> 1) - 1;
+
+/// `enum ib_device_cap_flags`.
+pub(crate) const DEVICE_CAPS: u64 = bindings::ib_device_cap_flags_IB_DEVICE_BAD_PKEY_CNTR as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_BAD_QKEY_CNTR as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_CHANGE_PHY_PORT as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_UD_AV_PORT_ENFORCE as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_PORT_ACTIVE_EVENT as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_SYS_IMAGE_GUID as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_RC_RNR_NAK_GEN as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_SRQ_RESIZE as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_MEM_WINDOW as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_MEM_WINDOW_TYPE_2B as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_FLUSH_GLOBAL as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_FLUSH_PERSISTENT as u64
+    | bindings::ib_device_cap_flags_IB_DEVICE_ATOMIC_WRITE as u64;

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rdma_rxe`: RDMA over Converged Ethernet version 2, in software.
+//!
+//! Drop-in for the C driver of the same name. `rdma link add NAME type rxe netdev
+//! DEV` makes a device, `rdma link delete` or the end of its network device ends it.
+//!
+//! | folder or file | what |
+//! |---|---|
+//! | `proto` | the protocol engine: pure, runs on the host too |
+//! | `queue`, `mem` | rings shared with user space; memory regions and windows |
+//! | `net` | packets in and out |
+//! | `qp`, `cq`, `srq`, `ah` | the objects, and how they use the above |
+//! | `device`, `verbs` | the device, its data path's share, its verbs table |
+//!
+//! The life of a packet: `net::rx` checks it, [`device::Dev`] finds its queue pair,
+//! [`qp::Qp`] runs the engine, which answers by way of `qp::wire` and `net::tx`.
+
+mod ah;
+mod counters;
+mod cq;
+mod device;
+mod limits;
+mod mem;
+mod net;
+mod proto;
+mod qp;
+mod queue;
+mod srq;
+mod user;
+mod verbs;
+
+use rdma::wire;
+
+use crate::device::Dev;
+use crate::device::Rxe;
+use crate::net::NetEdge;
+use core::ptr::NonNull;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use rdma::bindings;
+use rdma::link::LinkOps;
+use rdma::link::LinkRegistration;
+use rdma::link::LinkSlot;
+use rdma::net::NetDevice;
+use rdma::provider::device::unregister_driver;
+use rdma::provider::Unregistered;
+
+module! {
+    type: RxeModule,
+    name: "rdma_rxe",
+    authors: ["The rust-rdma authors"],
+    description: "Soft RDMA transport",
+    license: "GPL",
+    alias: ["rdma-link-rxe"],
+}
+
+kernel::sync::global_lock! {
+    // SAFETY: Initialised in the module's init, before anybody can take it.
+    unsafe(uninit) static EDGE: Mutex<Option<Arc<NetEdge<Dev>>>> = None;
+}
+
+/// What the module owns. Fields are dropped in this order: nobody can make devices
+/// any more, then those there are go, then the edge to the network.
+struct RxeModule {
+    _link: LinkRegistration<Link>,
+    _devices: AllDevices,
+    _edge: EdgeOwner,
+}
+
+impl kernel::Module for RxeModule {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        // SAFETY: Once, here.
+        unsafe { EDGE.init() };
+        // SAFETY: The one of this module.
+        *EDGE.lock() = Some(unsafe { NetEdge::new() }?);
+        Ok(Self {
+            // SAFETY: The one registration of this type.
+            _link: unsafe { LinkRegistration::register() },
+            _devices: AllDevices,
+            _edge: EdgeOwner,
+        })
+    }
+}
+
+/// Unregisters all devices when dropped.
+struct AllDevices;
+
+impl Drop for AllDevices {
+    fn drop(&mut self) {
+        unregister_driver::<Rxe>();
+    }
+}
+
+/// Leaves the network when dropped.
+struct EdgeOwner;
+
+impl Drop for EdgeOwner {
+    fn drop(&mut self) {
+        let edge = EDGE.lock().take();
+        drop(edge);
+        // Objects that the data path held are dropped by RCU callbacks of ours.
+        rdma::sync::rcu::barrier();
+    }
+}
+
+/// The link type `rxe`.
+struct Link;
+
+static LINK_SLOT: LinkSlot = LinkSlot::new();
+
+impl LinkOps for Link {
+    const NAME: &'static CStr = c"rxe";
+
+    fn slot() -> &'static LinkSlot {
+        &LINK_SLOT
+    }
+
+    fn new_link(name: &CStr, netdev: &NetDevice) -> Result {
+        // A VLAN is used by way of the device below it.
+        if netdev.vlan().is_some() {
+            return Err(EPERM);
+        }
+        let edge = EDGE.lock().clone().ok_or(ENODEV)?;
+        let data = Rxe::new(&edge, netdev)?;
+        let dev = data.dev.clone();
+        let guid = data.guid();
+        let mut device = Unregistered::<Rxe>::new(&THIS_MODULE, Ok::<Rxe, Error>(data))?;
+        device.set_node_guid(guid);
+        device.set_comp_vectors(kernel::cpu::nr_cpu_ids());
+        device.set_link(&LINK_SLOT);
+        device.set_netdev(1, netdev)?;
+        dev.set_device(device.device().reference());
+        // The core owns it from now on; `AllDevices` sees to those that are left.
+        drop(device.register(name)?.release());
+        Ok(())
+    }
+
+    fn del_link(_device: NonNull<bindings::ib_device>) -> Result {
+        // The core unregisters it, which drops all that is ours.
+        Ok(())
+    }
+}

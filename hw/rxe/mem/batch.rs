@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a queue pair does with memory while it runs.
+//!
+//! A [`Batch`] lives as long as one run of a queue pair's half: a doorbell, a run of
+//! packets. It keeps the regions it found inside their gates, so that a message of
+//! many packets looks its region up once; and it must not outlive the run, since
+//! deregistration waits for it. A peer that stops in the middle of a message
+//! therefore holds up nobody.
+//!
+//! Each access is checked anew, for rights and range: what is kept is only the way
+//! to the region.
+//!
+//! Context: any that may not be preempted while it holds a batch; never sleeps.
+
+use super::copy::{self, AtomicOp};
+use super::map::Pieces;
+use super::region::MrCore;
+use super::sge::{Cursor, Sge, TooShort, Walk};
+use super::window::MwCore;
+use super::{access, index, Claim, MemError, Memory, PdId, QpTag, MW_INDICES};
+use crate::proto::Key;
+use crate::queue::wqe::{BindMw, LocalOp};
+use core::ptr::NonNull;
+use rdma::gate::Pass;
+use rdma::sync::rcu;
+
+/// How many regions a batch keeps: a header's and a payload's.
+const KEPT: usize = 2;
+
+/// Access to memory for one run of one queue pair.
+pub struct Batch<'m> {
+    memory: &'m Memory,
+    pd: PdId,
+    qp: QpTag,
+    kept: [Option<Held<'m>>; KEPT],
+    /// Which of `kept` goes next.
+    next: usize,
+}
+
+/// A region, from inside its gate.
+///
+/// # Invariants
+///
+/// `_pass` is one of `core`'s gate, so that `core` is alive: its owner, `Mr`, gives
+/// up its reference only after it has closed the gate and waited for all passes.
+struct Held<'m> {
+    index: u32,
+    core: NonNull<MrCore>,
+    _pass: Pass<'m>,
+}
+
+impl Held<'_> {
+    fn core(&self) -> &MrCore {
+        // SAFETY: Alive by the type invariant, and only ever shared.
+        unsafe { self.core.as_ref() }
+    }
+}
+
+impl<'m> Batch<'m> {
+    /// Begins a run of the queue pair `qp` in `pd`.
+    pub fn new(memory: &'m Memory, pd: PdId, qp: QpTag) -> Self {
+        Self {
+            memory,
+            pd,
+            qp,
+            kept: [const { None }; KEPT],
+            next: 0,
+        }
+    }
+
+    /// Lets go of all regions, as dropping the batch does.
+    pub fn release(&mut self) {
+        self.kept = [const { None }; KEPT];
+    }
+
+    /// Copies `to.len()` bytes of a message out of its buffers, from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// Why the buffers may not be read, or `ListTooShort`.
+    pub fn gather(
+        &mut self,
+        list: &[Sge],
+        cursor: &mut Cursor,
+        offset: u32,
+        to: &mut [u8],
+    ) -> Result<(), MemError> {
+        let mut rest = to;
+        for piece in Walk::new(list, cursor, offset, rest.len()) {
+            let piece = piece?;
+            let (part, behind) = rest
+                .split_at_mut_checked(piece.len)
+                .ok_or(MemError::ListTooShort)?;
+            let claim = self.local(piece.lkey, 0);
+            self.read(&claim, piece.addr, part)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Copies `from` into the buffers of a message, from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// Why the buffers may not be written, or `ListTooShort`. Some of the bytes may
+    /// have been written.
+    pub fn scatter(
+        &mut self,
+        list: &[Sge],
+        cursor: &mut Cursor,
+        offset: u32,
+        from: &[u8],
+    ) -> Result<(), MemError> {
+        let mut rest = from;
+        for piece in Walk::new(list, cursor, offset, rest.len()) {
+            let piece = piece?;
+            let (part, behind) = rest
+                .split_at_checked(piece.len)
+                .ok_or(MemError::ListTooShort)?;
+            let claim = self.local(piece.lkey, access::LOCAL_WRITE);
+            self.write(&claim, piece.addr, part)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// Checks that `key` gives the peer all rights of `access` to a range.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not.
+    pub fn check_remote(
+        &mut self,
+        key: Key,
+        va: u64,
+        len: u32,
+        access: u32,
+    ) -> Result<(), MemError> {
+        let len = usize::try_from(len).map_err(|_| MemError::Range)?;
+        self.remote(key, va, len, access, |_| ())
+    }
+
+    /// Copies memory that the peer reads.
+    ///
+    /// # Errors
+    ///
+    /// Why it may not be read.
+    pub fn read_remote(&mut self, key: Key, va: u64, to: &mut [u8]) -> Result<(), MemError> {
+        let len = to.len();
+        let done = self.remote(key, va, len, access::REMOTE_READ, |pieces| {
+            // SAFETY: The region vouches for the pieces during the call; `to` is the
+            // kernel's own and no part of registered memory.
+            unsafe { copy::read(pieces, to) }
+        })?;
+        whole(done, len)
+    }
+
+    /// Copies what the peer writes.
+    ///
+    /// # Errors
+    ///
+    /// Why it may not be written.
+    pub fn write_remote(&mut self, key: Key, va: u64, from: &[u8]) -> Result<(), MemError> {
+        let len = from.len();
+        let done = self.remote(key, va, len, access::REMOTE_WRITE, |pieces| {
+            // SAFETY: The region vouches for the pieces during the call, for writes
+            // since that right was claimed; `from` is a packet, not registered memory.
+            unsafe { copy::write(pieces, from) }
+        })?;
+        whole(done, len)
+    }
+
+    /// Carries out the peer's atomic, and returns what was there before.
+    ///
+    /// # Errors
+    ///
+    /// Why it may not; `Misaligned` if the address is no multiple of eight.
+    pub fn atomic(&mut self, key: Key, va: u64, op: AtomicOp) -> Result<u64, MemError> {
+        if va % 8 != 0 {
+            return Err(MemError::Misaligned);
+        }
+        self.remote(key, va, 8, access::REMOTE_ATOMIC, |pieces| {
+            // SAFETY: The region vouches for the pieces during the call.
+            unsafe { copy::atomic(pieces, op) }
+        })?
+        .ok_or(MemError::Misaligned)
+    }
+
+    /// Stores eight bytes of the peer at once.
+    ///
+    /// # Errors
+    ///
+    /// Why it may not; `Misaligned` if the address is no multiple of eight.
+    pub fn atomic_write(&mut self, key: Key, va: u64, value: [u8; 8]) -> Result<(), MemError> {
+        if va % 8 != 0 {
+            return Err(MemError::Misaligned);
+        }
+        self.remote(key, va, 8, access::REMOTE_WRITE, |pieces| {
+            // SAFETY: The region vouches for the pieces during the call, for writes
+            // since that right was claimed.
+            unsafe { copy::atomic_write(pieces, value) }
+        })?
+        .ok_or(MemError::Misaligned)
+    }
+
+    /// Invalidates a key for a work request (`from_peer` false) or a packet.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be invalidated.
+    pub fn invalidate(&mut self, key: Key, from_peer: bool) -> Result<(), MemError> {
+        if is_window(key) {
+            let qp = self.qp;
+            let pd = self.pd;
+            return self.memory.with_window(key, |mw| mw.invalidate(key, pd, qp, self.memory))?;
+        }
+        let claim = Claim {
+            key: key.0,
+            pd: self.pd,
+            access: 0,
+            from_peer,
+        };
+        self.region(key)?.invalidate(&claim)
+    }
+
+    /// Registers a fast region, or binds a window.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot.
+    pub fn local_op(&mut self, op: &LocalOp) -> Result<(), MemError> {
+        match *op {
+            LocalOp::RegMr { key, access, iova } => {
+                let claim = self.local(key.0, access);
+                self.region(key)?.register(&claim, iova)
+            }
+            LocalOp::BindMw(bind) => self.bind(&bind),
+        }
+    }
+
+    fn bind(&mut self, bind: &BindMw) -> Result<(), MemError> {
+        let (pd, qp, memory) = (self.pd, self.qp, self.memory);
+        let region = if bind.length == 0 {
+            None
+        } else {
+            Some(self.region(bind.region)?)
+        };
+        memory.with_window(bind.window, |mw| mw.bind(bind, pd, qp, region, memory))?
+    }
+
+    fn read(&mut self, claim: &Claim, va: u64, to: &mut [u8]) -> Result<(), MemError> {
+        let len = to.len();
+        let core = self.region(Key(claim.key))?;
+        let done = core.with(claim, va, len, |pieces| {
+            // SAFETY: As in `read_remote`.
+            unsafe { copy::read(pieces, to) }
+        })?;
+        whole(done, len)
+    }
+
+    fn write(&mut self, claim: &Claim, va: u64, from: &[u8]) -> Result<(), MemError> {
+        let len = from.len();
+        let core = self.region(Key(claim.key))?;
+        let done = core.with(claim, va, len, |pieces| {
+            // SAFETY: As in `write_remote`.
+            unsafe { copy::write(pieces, from) }
+        })?;
+        whole(done, len)
+    }
+
+    /// Lets `f` use a range that the peer names, through a region's key or a
+    /// window's.
+    fn remote<R>(
+        &mut self,
+        key: Key,
+        va: u64,
+        len: usize,
+        access: u32,
+        f: impl FnOnce(Pieces<'_>) -> R,
+    ) -> Result<R, MemError> {
+        let mut claim = Claim {
+            key: key.0,
+            pd: self.pd,
+            access,
+            from_peer: true,
+        };
+        let mut va = va;
+        if is_window(key) {
+            let qp = self.qp;
+            let inside = self
+                .memory
+                .with_window(key, |mw| mw.resolve(&claim, va, len, qp))??;
+            // The window has the rights; its region had only to allow binding it.
+            claim.key = inside.region.0;
+            claim.access = 0;
+            va = inside.va;
+        }
+        self.region(Key(claim.key))?.with(&claim, va, len, f)
+    }
+
+    fn local(&self, lkey: u32, access: u32) -> Claim {
+        Claim {
+            key: lkey,
+            pd: self.pd,
+            access,
+            from_peer: false,
+        }
+    }
+
+    /// Finds a region by the index in a key, and stays inside its gate.
+    fn region(&mut self, key: Key) -> Result<&MrCore, MemError> {
+        let index = index(key);
+        let is_it = |held: &Option<Held<'_>>| held.as_ref().is_some_and(|h| h.index == index);
+        let place = match self.kept.iter().position(is_it) {
+            Some(place) => place,
+            None => {
+                let held = self.memory.enter(index).ok_or(MemError::Key)?;
+                let place = self.next % KEPT;
+                self.next = place.wrapping_add(1);
+                if let Some(kept) = self.kept.get_mut(place) {
+                    *kept = Some(held);
+                }
+                place
+            }
+        };
+        let held = self.kept.get(place).and_then(Option::as_ref);
+        Ok(held.ok_or(MemError::Key)?.core())
+    }
+}
+
+impl Memory {
+    /// Enters the gate of the region with this index, if there is one.
+    fn enter(&self, index: u32) -> Option<Held<'_>> {
+        let guard = rcu::read_lock();
+        let found = self.regions.borrow(index, &guard)?;
+        let core = NonNull::from(&*found);
+        // SAFETY: The object is alive now, by the read section, and stays so while
+        // the pass taken here exists (see `Held`). If the gate is closed, the
+        // reference is not used beyond the read section.
+        let pass = unsafe { core.as_ref() }.gate.try_enter()?;
+        // INVARIANT: It is a pass of `core`'s gate.
+        Some(Held {
+            index,
+            core,
+            _pass: pass,
+        })
+    }
+
+    /// Lets `f` use the window that a key names. The key is `f`'s to check.
+    fn with_window<R>(&self, key: Key, f: impl FnOnce(&MwCore) -> R) -> Result<R, MemError> {
+        let guard = rcu::read_lock();
+        let window = self.windows.borrow(index(key), &guard).ok_or(MemError::Key)?;
+        Ok(f(&window))
+    }
+
+    /// Takes back a window's binding to the region with this key.
+    pub(super) fn unbind(&self, region: Key) {
+        let guard = rcu::read_lock();
+        if let Some(core) = self.regions.borrow(index(region), &guard) {
+            core.unbind_window();
+        }
+    }
+}
+
+fn is_window(key: Key) -> bool {
+    MW_INDICES.contains(&index(key))
+}
+
+/// A copy ends early only if a region's pieces do not add up to the range it
+/// agreed to, which would be a mistake of ours; better an error than silence.
+fn whole(done: usize, len: usize) -> Result<(), MemError> {
+    if done == len {
+        Ok(())
+    } else {
+        Err(MemError::Range)
+    }
+}
+
+impl From<TooShort> for MemError {
+    fn from(TooShort: TooShort) -> Self {
+        MemError::ListTooShort
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From a range of a memory region to the kernel's pointers: the one place with
+//! page arithmetic.
+//!
+//! A region is a list of equally large blocks, each contiguous in the kernel's
+//! address space: pages of the system, or the pages (smaller or larger) that a
+//! kernel user registers. The first byte may lie inside the first block.
+//!
+//! Pure: no kernel imports; tested on the host, under Miri too.
+
+use core::ptr::NonNull;
+
+/// The shape of a region.
+///
+/// # Invariants
+///
+/// `first < 2^shift`, and `shift < 32`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    shift: u32,
+    first: u64,
+    len: u64,
+}
+
+impl Shape {
+    /// A region without a byte.
+    pub const EMPTY: Self = Self {
+        shift: 0,
+        first: 0,
+        len: 0,
+    };
+
+    /// A region of `len` bytes in blocks of `2^shift`, whose first byte is the one
+    /// at `first` of the first block. `None` if these cannot be.
+    pub fn new(shift: u32, first: u64, len: u64) -> Option<Self> {
+        let fits =
+            shift < 32 && first < 1u64.checked_shl(shift)? && first.checked_add(len).is_some();
+        // INVARIANT: just checked.
+        fits.then_some(Self { shift, first, len })
+    }
+
+    /// How many blocks it touches.
+    pub fn blocks(&self) -> u64 {
+        // OVERFLOW: the sum was checked by `new`.
+        let end = self.first.wrapping_add(self.len);
+        end.div_ceil(1u64 << self.shift)
+    }
+
+    /// Goes through `len` bytes at `offset`. `blocks` are the addresses of all
+    /// blocks. `None` unless the whole range is inside the region and `blocks`.
+    pub fn walk<'a>(&self, blocks: &'a [usize], offset: u64, len: usize) -> Option<Pieces<'a>> {
+        let bytes = u64::try_from(len).ok()?;
+        if bytes > self.len.checked_sub(offset)? {
+            return None;
+        }
+        // OVERFLOW: `offset + bytes <= self.len`, and `first + self.len` was checked.
+        let start = self.first.wrapping_add(offset);
+        let end = start.wrapping_add(bytes);
+        let from = usize::try_from(start >> self.shift).ok()?;
+        let to = usize::try_from(end.div_ceil(1u64 << self.shift)).ok()?;
+        let size = 1usize << self.shift;
+        Some(Pieces {
+            // An empty range at a block's start touches no block.
+            blocks: blocks.get(from..to.max(from))?,
+            inside: usize::try_from(start).ok()? & (size - 1),
+            size,
+            left: len,
+        })
+    }
+}
+
+/// A contiguous piece of memory: valid for `len` bytes as long as the region is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The first byte.
+    pub at: NonNull<u8>,
+    /// Length in bytes, never zero.
+    pub len: usize,
+}
+
+/// Iterator over the pieces of a range.
+pub struct Pieces<'a> {
+    blocks: &'a [usize],
+    inside: usize,
+    size: usize,
+    left: usize,
+}
+
+impl<'a> Pieces<'a> {
+    /// One piece: `len` bytes at a kernel address. `None` at address zero.
+    pub fn direct(address: &'a usize, len: usize) -> Option<Self> {
+        (*address != 0).then_some(Self {
+            blocks: core::slice::from_ref(address),
+            inside: 0,
+            size: len,
+            left: len,
+        })
+    }
+}
+
+impl Iterator for Pieces<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        if self.left == 0 {
+            return None;
+        }
+        let (block, rest) = self.blocks.split_first()?;
+        let len = self.left.min(self.size.saturating_sub(self.inside));
+        let address = block.wrapping_add(self.inside);
+        let at = NonNull::new(core::ptr::with_exposed_provenance_mut(address))?;
+        self.blocks = rest;
+        self.inside = 0;
+        self.left = self.left.saturating_sub(len);
+        Some(Piece { at, len })
+    }
+}

@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory regions.
+//!
+//! [`Mr`] is the owner's side and belongs to the verbs object; [`MrCore`] is what
+//! the data path finds by key. The owner's drop unpublishes the core, closes its
+//! gate and waits until nobody is inside; only then are the pages released. Hence
+//! whoever is inside the gate may use the core and its pages, without a reference.
+//!
+//! Three kinds (IBTA 10.6): all of the kernel's memory, a user's pages, and the
+//! fast registrations of kernel users, whose pages and key change by work request.
+//! The first two never change but in protection domain and rights, which are
+//! atomics; the last is behind a lock that is held while its memory is accessed, so
+//! that nothing touches the pages once an invalidation is complete.
+//!
+//! Locking: `MrCore::fast` is a leaf lock, taken in any context. Nothing here
+//! sleeps but creating and dropping an [`Mr`].
+//!
+//! C headers: `include/rdma/ib_verbs.h`, `include/rdma/ib_umem.h`.
+
+use super::map::{Pieces, Shape};
+use super::{fresh_key, Claim, MemError, Memory, PdId, MR_INDICES};
+use crate::proto::Key;
+use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::Arc;
+use rdma::gate::Gate;
+use rdma::new_spinlock_irq;
+use rdma::provider::{Access, RegionMask};
+use rdma::sync::SpinLockIrq;
+use rdma::umem::Umem;
+
+/// Set in [`MrCore::windows`] once the region is being deregistered.
+const NO_MORE_WINDOWS: u32 = 1 << 31;
+
+/// A memory region as the data path sees it.
+///
+/// # Invariants
+///
+/// While a pass of `gate` exists, the memory behind `backing` is mapped in the
+/// kernel and, for a user's region, pinned.
+#[pin_data]
+pub struct MrCore {
+    backing: Backing,
+    /// The key; of a fast region its index only, the rest is in `fast`.
+    key: u32,
+    pd: Atomic<u32>,
+    access: Atomic<u32>,
+    /// How many windows are bound to it, and [`NO_MORE_WINDOWS`].
+    windows: Atomic<u32>,
+    #[pin]
+    fast: SpinLockIrq<FastInner>,
+    #[pin]
+    pub(super) gate: Gate,
+}
+
+enum Backing {
+    /// All memory, by kernel virtual address.
+    Dma,
+    /// A user's pages.
+    User {
+        iova: u64,
+        shape: Shape,
+        /// Kernel addresses of the pages.
+        pages: KVVec<usize>,
+    },
+    /// What [`MrCore::fast`] says.
+    Fast,
+}
+
+/// The state of a fast region.
+struct FastInner {
+    valid: bool,
+    key: u32,
+    iova: u64,
+    shape: Shape,
+    /// Kernel addresses of the blocks; `used` of them are set.
+    blocks: KVVec<usize>,
+    used: usize,
+    block_size: usize,
+}
+
+impl MrCore {
+    /// Lets `f` use `len` bytes at `va`, if `claim` allows it.
+    ///
+    /// The caller is inside the gate. The pieces that `f` gets are valid while it
+    /// runs, for reads, and for writes if `claim` asks for a right to write. `f` may
+    /// run under a spinlock with interrupts off, so it must not sleep.
+    ///
+    /// # Errors
+    ///
+    /// See [`MemError`]. `f` was not called then.
+    pub(super) fn with<R>(
+        &self,
+        claim: &Claim,
+        va: u64,
+        len: usize,
+        f: impl FnOnce(Pieces<'_>) -> R,
+    ) -> Result<R, MemError> {
+        if PdId(self.pd.load(Relaxed)) != claim.pd {
+            return Err(MemError::Domain);
+        }
+        match &self.backing {
+            Backing::Dma => {
+                self.permits(claim)?;
+                let start = usize::try_from(va).map_err(|_| MemError::Range)?;
+                start.checked_add(len).ok_or(MemError::Range)?;
+                if claim.from_peer && !is_memory(start, len) {
+                    return Err(MemError::Range);
+                }
+                Ok(f(Pieces::direct(&start, len).ok_or(MemError::Range)?))
+            }
+            Backing::User { iova, shape, pages } => {
+                self.permits(claim)?;
+                let offset = va.checked_sub(*iova).ok_or(MemError::Range)?;
+                let pieces = shape.walk(pages, offset, len).ok_or(MemError::Range)?;
+                Ok(f(pieces))
+            }
+            Backing::Fast => {
+                let fast = self.fast.lock();
+                if !fast.valid || fast.key != claim.key {
+                    return Err(MemError::Key);
+                }
+                self.rights(claim)?;
+                let offset = va.checked_sub(fast.iova).ok_or(MemError::Range)?;
+                let blocks = fast.blocks.get(..fast.used).ok_or(MemError::Range)?;
+                let pieces = fast.shape.walk(blocks, offset, len).ok_or(MemError::Range)?;
+                Ok(f(pieces))
+            }
+        }
+    }
+
+    /// Checks that the region can carry a window, and counts it.
+    ///
+    /// # Errors
+    ///
+    /// `Access` if binding is not allowed (IBTA C10-73, C10-74), or as for access.
+    pub(super) fn bind_window(&self, claim: &Claim, va: u64, len: u64) -> Result<(), MemError> {
+        match self.backing {
+            // The peer of the C driver cannot bind to it either: it has no range.
+            Backing::Dma => return Err(MemError::Range),
+            Backing::User { .. } | Backing::Fast => {}
+        }
+        // Only the range matters here, so an empty walk at its end will do.
+        let end = va.checked_add(len).ok_or(MemError::Range)?;
+        self.with(claim, va, 0, |_| ())?;
+        self.with(claim, end, 0, |_| ())?;
+        let mut old = self.windows.load(Relaxed);
+        loop {
+            if old & NO_MORE_WINDOWS != 0 {
+                return Err(MemError::Key);
+            }
+            match self.windows.cmpxchg(old, old.wrapping_add(1), Full) {
+                Ok(_) => return Ok(()),
+                Err(now) => old = now,
+            }
+        }
+    }
+
+    /// Takes back one [`MrCore::bind_window`].
+    pub(super) fn unbind_window(&self) {
+        self.windows.fetch_sub(1u32, Full);
+    }
+
+    /// Invalidates a fast region (IBTA 10.6.6). Once it returns, nobody accesses
+    /// the memory by this registration.
+    ///
+    /// # Errors
+    ///
+    /// `Key` if it is no such region, or not by this key; `Access` if a peer asks
+    /// and has no right at all; `Bound` if a window is bound to it.
+    pub(super) fn invalidate(&self, claim: &Claim) -> Result<(), MemError> {
+        match self.backing {
+            Backing::Fast => {}
+            Backing::Dma | Backing::User { .. } => return Err(MemError::Key),
+        }
+        if PdId(self.pd.load(Relaxed)) != claim.pd {
+            return Err(MemError::Domain);
+        }
+        let mut fast = self.fast.lock();
+        if fast.key != claim.key {
+            return Err(MemError::Key);
+        }
+        if claim.from_peer && self.access.load(Relaxed) & super::access::REMOTE == 0 {
+            return Err(MemError::Access);
+        }
+        if self.windows.load(Relaxed) & !NO_MORE_WINDOWS != 0 {
+            return Err(MemError::Bound);
+        }
+        fast.valid = false;
+        Ok(())
+    }
+
+    /// Makes a fast region valid under a new key (IBTA 11.2.5.7; `IB_WR_REG_MR`).
+    ///
+    /// # Errors
+    ///
+    /// `Key` if it is no fast region or still valid, or the key's index is not its.
+    pub(super) fn register(&self, claim: &Claim, iova: u64) -> Result<(), MemError> {
+        match self.backing {
+            Backing::Fast => {}
+            Backing::Dma | Backing::User { .. } => return Err(MemError::Key),
+        }
+        if PdId(self.pd.load(Relaxed)) != claim.pd {
+            return Err(MemError::Domain);
+        }
+        let mut fast = self.fast.lock();
+        if fast.valid || (fast.key ^ claim.key) >> 8 != 0 {
+            return Err(MemError::Key);
+        }
+        fast.key = claim.key;
+        fast.iova = iova;
+        self.access.store(claim.access, Relaxed);
+        fast.valid = true;
+        Ok(())
+    }
+
+    fn permits(&self, claim: &Claim) -> Result<(), MemError> {
+        if self.key != claim.key {
+            return Err(MemError::Key);
+        }
+        self.rights(claim)
+    }
+
+    fn rights(&self, claim: &Claim) -> Result<(), MemError> {
+        if self.access.load(Relaxed) & claim.access != claim.access {
+            return Err(MemError::Access);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a peer may touch these kernel addresses without hurting us. A key to all
+/// of the kernel's memory is the kernel user's decision; that the addresses exist is
+/// for us to see to.
+fn is_memory(start: usize, len: usize) -> bool {
+    let Some(last) = start.checked_add(len.saturating_sub(1)) else {
+        return false;
+    };
+    let mut at = start;
+    loop {
+        // SAFETY: The function takes any address.
+        if !unsafe { rdma::bindings::rdma_helper_virt_addr_valid(at as *const core::ffi::c_void) } {
+            return false;
+        }
+        let Some(next) = (at | (PAGE_SIZE - 1)).checked_add(1) else {
+            return true;
+        };
+        if next > last {
+            return true;
+        }
+        at = next;
+    }
+}
+
+/// A memory region, as its verbs object owns it.
+///
+/// Dropping it may sleep: it waits until no packet uses the region.
+pub struct Mr {
+    memory: Arc<Memory>,
+    core: Arc<MrCore>,
+    /// Released last: nobody is inside the gate by then.
+    pages: Option<Umem>,
+}
+
+impl Mr {
+    /// All memory that the kernel may hand to a device; addresses are the kernel's.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or `EBUSY` if there are too many regions.
+    pub fn dma(memory: &Arc<Memory>, pd: PdId, access: u32) -> Result<Self> {
+        Self::publish(memory, pd, access, Backing::Dma, FastInner::none(), None)
+    }
+
+    /// A user's pages. `iova` is how the user calls the first byte.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an impossible range; `ENOMEM`; `EBUSY` if there are too many.
+    pub fn user(
+        memory: &Arc<Memory>,
+        pd: PdId,
+        access: u32,
+        iova: u64,
+        umem: Umem,
+    ) -> Result<Self> {
+        let len = u64::try_from(umem.len()).map_err(|_| EINVAL)?;
+        let first = u64::try_from(umem.offset()).map_err(|_| EINVAL)?;
+        let shape = Shape::new(PAGE_SHIFT as u32, first, len).ok_or(EINVAL)?;
+        iova.checked_add(len).ok_or(EINVAL)?;
+        let count = usize::try_from(shape.blocks()).map_err(|_| EINVAL)?;
+        let mut pages = KVVec::with_capacity(count, GFP_KERNEL)?;
+        for run in umem.runs() {
+            // SAFETY: The pages are pinned by `umem`, and 64-bit kernels map all pages,
+            // neighbours side by side.
+            let start = unsafe { rdma::bindings::rdma_helper_page_address(run.page) } as usize;
+            for at in 0..run.count {
+                // OVERFLOW: all of these are addresses of memory. The capacity is
+                // there, so this allocates nothing.
+                pages.push(start.wrapping_add(at << PAGE_SHIFT), GFP_KERNEL)?;
+            }
+        }
+        if pages.len() < count {
+            return Err(EINVAL);
+        }
+        let backing = Backing::User { iova, shape, pages };
+        Self::publish(memory, pd, access, backing, FastInner::none(), Some(umem))
+    }
+
+    /// A fast region of up to `max_blocks` blocks; invalid until registered.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or `EBUSY` if there are too many regions.
+    pub fn fast(memory: &Arc<Memory>, pd: PdId, max_blocks: usize) -> Result<Self> {
+        let mut fast = FastInner::none();
+        fast.blocks = KVVec::from_elem(0usize, max_blocks, GFP_KERNEL)?;
+        Self::publish(memory, pd, 0, Backing::Fast, fast, None)
+    }
+
+    /// The key, local and remote.
+    pub fn key(&self) -> Key {
+        Key(self.core.key)
+    }
+
+    /// Whether a user's region can be changed by [`Mr::change`] as it is. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is no user's region; otherwise what the pages say.
+    pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
+        let pages = self.pages.as_ref().ok_or(EINVAL)?;
+        pages.check_rereg(mask, access)
+    }
+
+    /// Moves a user's region to another protection domain, or changes its rights.
+    /// The caller has checked that the pages allow these.
+    pub fn change(&self, pd: Option<PdId>, access: Option<u32>) {
+        if let Some(PdId(pd)) = pd {
+            self.core.pd.store(pd, Relaxed);
+        }
+        if let Some(access) = access {
+            self.core.access.store(access, Relaxed);
+        }
+    }
+
+    /// Begins a new list of blocks for a fast region. It becomes invalid, if it was
+    /// not: its old pages are its owner's again.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is no fast region, or `block_size` is no power of two.
+    pub fn map_begin(&self, block_size: usize) -> Result {
+        match self.core.backing {
+            Backing::Fast if block_size.is_power_of_two() => {}
+            Backing::Dma | Backing::User { .. } | Backing::Fast => return Err(EINVAL),
+        }
+        let mut fast = self.core.fast.lock();
+        fast.valid = false;
+        fast.used = 0;
+        fast.block_size = block_size;
+        fast.shape = Shape::EMPTY;
+        Ok(())
+    }
+
+    /// Adds the block at a DMA address, which for us is a kernel virtual address.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if the list is full.
+    pub fn map_block(&self, address: u64) -> Result {
+        let address = usize::try_from(address).map_err(|_| EINVAL)?;
+        let mut fast = self.core.fast.lock();
+        let used = fast.used;
+        *fast.blocks.get_mut(used).ok_or(ENOMEM)? = address;
+        fast.used = used.saturating_add(1);
+        Ok(())
+    }
+
+    /// Ends the list: the region has `len` bytes, from address `iova` on.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the blocks do not hold as much.
+    pub fn map_end(&self, iova: u64, len: u64) -> Result {
+        let mut fast = self.core.fast.lock();
+        let size = u64::try_from(fast.block_size).map_err(|_| EINVAL)?;
+        let first = iova & size.checked_sub(1).ok_or(EINVAL)?;
+        let shape = Shape::new(size.trailing_zeros(), first, len).ok_or(EINVAL)?;
+        if shape.blocks() > fast.used as u64 {
+            return Err(EINVAL);
+        }
+        fast.shape = shape;
+        fast.iova = iova;
+        Ok(())
+    }
+
+    /// Refuses further windows, as the first step of deregistration.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if a window is bound (IBTA 10.6.7.2.6); nothing has changed then.
+    pub fn may_go(&self) -> Result {
+        match self.core.windows.cmpxchg(0, NO_MORE_WINDOWS, Full) {
+            Ok(_) | Err(NO_MORE_WINDOWS) => Ok(()),
+            Err(_) => Err(EINVAL),
+        }
+    }
+
+    fn publish(
+        memory: &Arc<Memory>,
+        PdId(pd): PdId,
+        access: u32,
+        backing: Backing,
+        mut fast: FastInner,
+        pages: Option<Umem>,
+    ) -> Result<Self> {
+        let slot = memory.regions.reserve(MR_INDICES, GFP_KERNEL)?;
+        let key = fresh_key(slot.id());
+        fast.key = key;
+        let core = Arc::pin_init(
+            pin_init!(MrCore {
+                backing,
+                key,
+                pd: Atomic::new(pd),
+                access: Atomic::new(access),
+                windows: Atomic::new(0),
+                fast <- new_spinlock_irq!(fast, "MrCore::fast"),
+                gate <- Gate::new(),
+            }),
+            GFP_KERNEL,
+        )?;
+        slot.publish(core.clone());
+        Ok(Self {
+            memory: memory.clone(),
+            core,
+            pages,
+        })
+    }
+}
+
+impl Drop for Mr {
+    fn drop(&mut self) {
+        drop(self.memory.regions.remove(self.core.key >> 8));
+        // Nobody finds it any more; wait for those who did.
+        self.core.gate.close_and_wait();
+    }
+}
+
+impl FastInner {
+    fn none() -> Self {
+        Self {
+            valid: false,
+            key: 0,
+            iova: 0,
+            shape: Shape::EMPTY,
+            blocks: KVVec::new(),
+            used: 0,
+            block_size: 0,
+        }
+    }
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory windows: rights to a part of a region, with a key of their own.
+//!
+//! Type 1 is bound to its protection domain and may be bound again at any time;
+//! type 2B belongs to the queue pair that bound it and must be invalidated first
+//! (IBTA 10.6.7.2). A bound window counts in its region, which therefore cannot be
+//! deregistered; every access through it is checked against the window's range and
+//! rights, then against the region's range.
+//!
+//! Locking: `MwCore::inner` is taken in any context; inside it, `MrCore::fast`.
+
+use super::region::MrCore;
+use super::{access, fresh_key, Claim, MemError, Memory, PdId, QpTag, MW_INDICES};
+use crate::proto::Key;
+use crate::queue::wqe::BindMw;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use rdma::new_spinlock_irq;
+use rdma::sync::SpinLockIrq;
+
+/// Which kind of window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MwKind {
+    /// Type 1.
+    One,
+    /// Type 2B.
+    Two,
+}
+
+/// A memory window as the data path sees it.
+#[pin_data]
+pub struct MwCore {
+    kind: MwKind,
+    pd: PdId,
+    #[pin]
+    inner: SpinLockIrq<MwInner>,
+}
+
+struct MwInner {
+    key: u32,
+    bound: Option<Bound>,
+}
+
+/// What a window grants.
+struct Bound {
+    region: Key,
+    start: u64,
+    len: u64,
+    access: u32,
+    /// The queue pair of a type 2B window.
+    owner: Option<QpTag>,
+}
+
+/// A range of a window, as a range of its region.
+pub(super) struct Inside {
+    pub(super) region: Key,
+    pub(super) va: u64,
+}
+
+impl MwCore {
+    /// Where a range of the window is in its region.
+    ///
+    /// # Errors
+    ///
+    /// Why the claim is void.
+    pub(super) fn resolve(
+        &self,
+        claim: &Claim,
+        va: u64,
+        len: usize,
+        qp: QpTag,
+    ) -> Result<Inside, MemError> {
+        if self.pd != claim.pd {
+            return Err(MemError::Domain);
+        }
+        let inner = self.inner.lock();
+        let bound = match &inner.bound {
+            Some(bound) if inner.key == claim.key => bound,
+            Some(_) | None => return Err(MemError::Key),
+        };
+        if bound.owner.is_some_and(|owner| owner != qp) {
+            return Err(MemError::Key);
+        }
+        if bound.access & claim.access != claim.access {
+            return Err(MemError::Access);
+        }
+        let offset = if bound.access & access::ZERO_BASED != 0 {
+            va
+        } else {
+            va.checked_sub(bound.start).ok_or(MemError::Range)?
+        };
+        let len = u64::try_from(len).map_err(|_| MemError::Range)?;
+        if len > bound.len.checked_sub(offset).ok_or(MemError::Range)? {
+            return Err(MemError::Range);
+        }
+        Ok(Inside {
+            region: bound.region,
+            va: bound.start.checked_add(offset).ok_or(MemError::Range)?,
+        })
+    }
+
+    /// Binds the window to a part of `region`, or unbinds a type 1 window if there
+    /// is none. The caller is inside the region's gate.
+    ///
+    /// # Errors
+    ///
+    /// Why it cannot be bound (IBTA C10-72 to C10-75, o10-36.2.2, o10-37.2.30,
+    /// o10-37.2.40).
+    pub(super) fn bind(
+        &self,
+        bind: &BindMw,
+        pd: PdId,
+        qp: QpTag,
+        region: Option<&MrCore>,
+        memory: &Memory,
+    ) -> Result<(), MemError> {
+        if bind.access & !access::WINDOW != 0 {
+            return Err(MemError::Access);
+        }
+        if self.pd != pd {
+            return Err(MemError::Domain);
+        }
+        let mut inner = self.inner.lock();
+        if inner.key != bind.window.0 {
+            return Err(MemError::Key);
+        }
+        let owner = match self.kind {
+            MwKind::One if bind.access & access::ZERO_BASED != 0 => return Err(MemError::Access),
+            MwKind::One => None,
+            MwKind::Two if inner.bound.is_some() || region.is_none() => {
+                return Err(MemError::Bound)
+            }
+            MwKind::Two => Some(qp),
+        };
+        let bound = match region {
+            None => None,
+            Some(region) => {
+                let claim = Claim {
+                    key: bind.region.0,
+                    pd,
+                    access: rights_of_region(bind.access),
+                    from_peer: false,
+                };
+                region.bind_window(&claim, bind.addr, bind.length)?;
+                Some(Bound {
+                    region: bind.region,
+                    start: bind.addr,
+                    len: bind.length,
+                    access: bind.access,
+                    owner,
+                })
+            }
+        };
+        inner.key = (inner.key & !0xff) | (bind.new_key.0 & 0xff);
+        if let Some(old) = core::mem::replace(&mut inner.bound, bound) {
+            memory.unbind(old.region);
+        }
+        Ok(())
+    }
+
+    /// Invalidates a type 2B window (IBTA o10-37.2.26).
+    ///
+    /// # Errors
+    ///
+    /// `Key` if it is of type 1, not bound, or not this queue pair's.
+    pub(super) fn invalidate(
+        &self,
+        Key(key): Key,
+        pd: PdId,
+        qp: QpTag,
+        memory: &Memory,
+    ) -> Result<(), MemError> {
+        if self.pd != pd {
+            return Err(MemError::Domain);
+        }
+        let mut inner = self.inner.lock();
+        let is_ours = self.kind == MwKind::Two
+            && inner.key == key
+            && inner.bound.as_ref().is_none_or(|bound| bound.owner == Some(qp));
+        if !is_ours {
+            return Err(MemError::Key);
+        }
+        if let Some(old) = inner.bound.take() {
+            memory.unbind(old.region);
+        }
+        Ok(())
+    }
+}
+
+/// What a region must allow for a window with these rights to be bound to it.
+fn rights_of_region(window: u32) -> u32 {
+    let writes = access::REMOTE_WRITE | access::REMOTE_ATOMIC;
+    if window & writes != 0 {
+        access::MW_BIND | access::LOCAL_WRITE
+    } else {
+        access::MW_BIND
+    }
+}
+
+/// A memory window, as its verbs object owns it.
+pub struct Mw {
+    memory: Arc<Memory>,
+    core: Arc<MwCore>,
+    index: u32,
+    key: u32,
+}
+
+impl Mw {
+    /// A window that is not bound.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, or `EBUSY` if there are too many.
+    pub fn new(memory: &Arc<Memory>, pd: PdId, kind: MwKind) -> Result<Self> {
+        let slot = memory.windows.reserve(MW_INDICES, GFP_KERNEL)?;
+        let index = slot.id();
+        let key = fresh_key(index);
+        let core = Arc::pin_init(
+            pin_init!(MwCore {
+                kind,
+                pd,
+                inner <- new_spinlock_irq!(MwInner { key, bound: None }, "MwCore::inner"),
+            }),
+            GFP_KERNEL,
+        )?;
+        slot.publish(core.clone());
+        Ok(Self {
+            memory: memory.clone(),
+            core,
+            index,
+            key,
+        })
+    }
+
+    /// The key it was created with.
+    pub fn key(&self) -> Key {
+        Key(self.key)
+    }
+}
+
+impl Drop for Mw {
+    fn drop(&mut self) {
+        drop(self.memory.windows.remove(self.index));
+        let old = self.core.inner.lock().bound.take();
+        if let Some(old) = old {
+            self.memory.unbind(old.region);
+        }
+    }
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Namespaces and their sockets, and the network devices under our devices.
+//!
+//! Each network namespace has a [`Namespace`]: a table from network device to
+//! [`RxSink`], and two UDP sockets that exist while somebody is attached. A
+//! received packet finds its device by the number of the network device it came
+//! from, under RCU. A packet from a VLAN device also finds the device below it.
+//!
+//! Lifetimes: a [`NetEdge`] outlives all attachments; an [`Attachment`] owns
+//! reception; an [`Endpoint`] is passive and may be kept by anybody.
+//!
+//! Locks: `Namespace::sockets` is taken in process context only, also under RTNL,
+//! and takes nothing but what opening and closing a socket takes.
+
+use core::sync::atomic::AtomicU32;
+use core::sync::atomic::Ordering;
+
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::sync::rcu;
+use kernel::sync::Arc;
+use kernel::sync::ArcBorrow;
+use kernel::sync::Mutex;
+
+use rdma::net::Live;
+use rdma::net::Net;
+use rdma::net::NetDevice;
+use rdma::net::NetNotifier;
+use rdma::net::NetdevEvent;
+use rdma::net::NetdevEvents;
+use rdma::net::Pernet;
+use rdma::net::PernetData;
+use rdma::net::PernetSlot;
+use rdma::net::Skb;
+use rdma::net::TunnelReceiver;
+use rdma::net::UdpTunnel;
+use rdma::new_table;
+use rdma::table::Table;
+use rdma::wire::ROCE_V2_UDP_PORT;
+
+use super::local::Lane;
+use super::local::LANES;
+use super::rx::RxPacket;
+use super::rx::RxSink;
+
+/// The module's place in each namespace. One `S` is used by the module, so one
+/// static serves the generic code.
+static SLOT: PernetSlot = PernetSlot::new();
+
+/// A namespace, as far as we are concerned.
+#[pin_data]
+pub(super) struct Namespace<S: RxSink> {
+    /// Who is attached to the network device with that number.
+    #[pin]
+    sinks: Table<S>,
+    /// Counts events that make routes or addresses change.
+    generation: AtomicU32,
+    #[pin]
+    sockets: Mutex<Sockets<S>>,
+}
+
+enum Sockets<S: RxSink> {
+    /// Nobody is attached.
+    Closed,
+    /// There is a socket for IPv4 and, if the kernel has IPv6, one for it, for so
+    /// many attachments.
+    Open {
+        users: u32,
+        _v4: UdpTunnel<Namespace<S>>,
+        _v6: Option<UdpTunnel<Namespace<S>>>,
+    },
+    /// The namespace is gone.
+    Gone,
+}
+
+impl<S: RxSink> Namespace<S> {
+    fn new() -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                sinks <- new_table!("rxe::Namespace::sinks"),
+                generation: AtomicU32::new(0),
+                sockets <- new_mutex!(Sockets::Closed, "rxe::Namespace::sockets"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Who is attached to the network device with that number.
+    #[inline]
+    pub(super) fn sink<'a>(
+        &'a self,
+        ifindex: u32,
+        rcu: &'a rcu::Guard,
+    ) -> Option<ArcBorrow<'a, S>> {
+        self.sinks.borrow(ifindex, rcu)
+    }
+
+    /// One more user of the sockets. May sleep.
+    fn open_sockets(self: &Arc<Self>, net: &Net) -> Result {
+        let mut sockets = self.sockets.lock();
+        match &mut *sockets {
+            Sockets::Gone => return Err(ENODEV),
+            Sockets::Open { users, .. } => {
+                *users = users.checked_add(1).ok_or(EOVERFLOW)?;
+                return Ok(());
+            }
+            Sockets::Closed => {}
+        }
+        // SAFETY: `net` is the namespace of `self`, and when it goes, `PernetState`
+        // closes the sockets.
+        let v4 = unsafe { UdpTunnel::open(net, false, ROCE_V2_UDP_PORT, self.clone()) }?;
+        // SAFETY: As above.
+        let v6 = match unsafe { UdpTunnel::open(net, true, ROCE_V2_UDP_PORT, self.clone()) } {
+            Ok(v6) => Some(v6),
+            Err(e) if rdma::net::udp::is_unsupported(e) => None,
+            Err(e) => return Err(e),
+        };
+        *sockets = Sockets::Open {
+            users: 1,
+            _v4: v4,
+            _v6: v6,
+        };
+        Ok(())
+    }
+
+    /// One user of the sockets less. May sleep.
+    fn close_sockets(&self) {
+        let mut sockets = self.sockets.lock();
+        match &mut *sockets {
+            Sockets::Open { users, .. } if *users > 1 => *users = users.saturating_sub(1),
+            // Under the lock: whoever opens them next needs the port to be free.
+            Sockets::Open { .. } => *sockets = Sockets::Closed,
+            Sockets::Closed | Sockets::Gone => {}
+        }
+    }
+
+    /// Takes `sink` off the table, if it is there. Any context that may sleep.
+    fn forget(&self, ifindex: u32, sink: &Arc<S>) {
+        // The lock keeps two callers, an attachment and the notifier, from each other.
+        let _sockets = self.sockets.lock();
+        if let Some(present) = self.sinks.get(ifindex) {
+            if Arc::ptr_eq(&present, sink) {
+                let _: Option<Arc<S>> = self.sinks.remove(ifindex);
+            }
+        }
+    }
+
+    /// Makes all cached routes invalid. Any context.
+    fn bump(&self) {
+        let _: u32 = self.generation.fetch_add(1, Ordering::Release);
+    }
+
+    /// Hands a packet to whom it is for.
+    fn deliver(&self, skb: Skb, ndev: &NetDevice, rcu: &rcu::Guard) {
+        let sink = self.sink(ndev.ifindex(), rcu).or_else(|| {
+            let (below, _) = ndev.vlan()?;
+            // Numbers mean something in one namespace only.
+            (below.net() == ndev.net())
+                .then(|| self.sink(below.ifindex(), rcu))
+                .flatten()
+        });
+        let Some(sink) = sink else {
+            skb.discard();
+            return;
+        };
+        match RxPacket::from_udp(skb, ndev, rcu) {
+            Ok(packet) => {
+                sink.receive(packet);
+                sink.batch_done();
+            }
+            Err((skb, reason)) => {
+                sink.dropped(reason);
+                skb.discard();
+            }
+        }
+    }
+}
+
+impl<S: RxSink> TunnelReceiver for Namespace<S> {
+    fn receive(&self, skb: Skb, rcu: &rcu::Guard) {
+        // SAFETY: The buffer was received in this read-side section.
+        match unsafe { skb.dev(rcu) } {
+            Some(ndev) => self.deliver(skb, ndev, rcu),
+            None => skb.discard(),
+        }
+    }
+}
+
+/// What the kernel keeps for us in a namespace.
+struct PernetState<S: RxSink>(Arc<Namespace<S>>);
+
+impl<S: RxSink> PernetData for PernetState<S> {
+    fn slot() -> &'static PernetSlot {
+        &SLOT
+    }
+
+    fn new(_net: &Net) -> impl PinInit<Self, Error> {
+        // SAFETY: On success the slot is written, on failure it is not touched; a
+        // `PernetState` does not care whether it is moved.
+        unsafe {
+            pin_init::pin_init_from_closure(|slot: *mut Self| {
+                slot.write(Self(Namespace::new()?));
+                Ok(())
+            })
+        }
+    }
+}
+
+impl<S: RxSink> Drop for PernetState<S> {
+    fn drop(&mut self) {
+        *self.0.sockets.lock() = Sockets::Gone;
+    }
+}
+
+/// The module's edge to the network: one for the whole module.
+pub(crate) struct NetEdge<S: RxSink> {
+    // In this order: the listener uses what the other provides.
+    _notifier: Pin<KBox<NetNotifier<Listener<S>>>>,
+    pernet: Arc<Pernet<PernetState<S>>>,
+}
+
+/// The module's packet counts; see [`live`].
+static LIVE: Live = Live::new();
+
+/// Where the module's [`InFlight`](rdma::net::InFlight) objects are counted. The
+/// module's end waits for them.
+#[expect(dead_code, reason = "no sender limits itself yet")]
+pub(crate) fn live() -> &'static Live {
+    &LIVE
+}
+
+impl<S: RxSink> Drop for NetEdge<S> {
+    /// May sleep, as [`Live::wait_until_none`] does.
+    fn drop(&mut self) {
+        LIVE.wait_until_none();
+    }
+}
+
+impl<S: RxSink> NetEdge<S> {
+    /// May sleep; takes the RTNL lock.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, and those of the network stack.
+    ///
+    /// # Safety
+    ///
+    /// The module has one at a time, with one type `S`.
+    pub(crate) unsafe fn new() -> Result<Arc<Self>> {
+        // SAFETY: By the caller's promise.
+        let pernet = Arc::new(unsafe { Pernet::<PernetState<S>>::register() }?, GFP_KERNEL)?;
+        let listener = Listener {
+            pernet: pernet.clone(),
+        };
+        let notifier = KBox::pin_init(NetNotifier::register(listener), GFP_KERNEL)?;
+        Ok(Arc::new(
+            Self {
+                _notifier: notifier,
+                pernet,
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    fn namespace(&self, net: &Net) -> Arc<Namespace<S>> {
+        self.pernet.of(net).0.clone()
+    }
+}
+
+/// Hears about network devices.
+struct Listener<S: RxSink> {
+    pernet: Arc<Pernet<PernetState<S>>>,
+}
+
+impl<S: RxSink> NetdevEvents for Listener<S> {
+    fn event(&self, event: NetdevEvent, dev: &NetDevice) {
+        let namespace = &self.pernet.of(dev.net()).0;
+        match event {
+            NetdevEvent::Register | NetdevEvent::ChangeName | NetdevEvent::Other(_) => return,
+            NetdevEvent::Unregister
+            | NetdevEvent::Up
+            | NetdevEvent::GoingDown
+            | NetdevEvent::Down
+            | NetdevEvent::Change
+            | NetdevEvent::ChangeMtu
+            | NetdevEvent::ChangeAddr => namespace.bump(),
+        }
+        let ifindex = dev.ifindex();
+        let Some(sink) = namespace.sinks.get(ifindex) else {
+            return;
+        };
+        sink.link_event(event, dev);
+        if event == NetdevEvent::Unregister {
+            // The number may be given to another device soon.
+            namespace.forget(ifindex, &sink);
+        }
+    }
+}
+
+/// A device's place in the network: what sending needs. Passive; keep it as long as
+/// you like.
+pub(crate) struct Endpoint<S: RxSink> {
+    namespace: Arc<Namespace<S>>,
+    ifindex: u32,
+    lanes: [Arc<Lane<S>>; LANES],
+}
+
+impl<S: RxSink> Endpoint<S> {
+    /// The endpoint on `ndev`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(edge: &NetEdge<S>, ndev: &NetDevice) -> Result<Arc<Self>> {
+        let namespace = edge.namespace(ndev.net());
+        let ifindex = ndev.ifindex();
+        let lane = || Lane::new(namespace.clone(), ifindex);
+        let lanes = [lane()?, lane()?, lane()?, lane()?];
+        Ok(Arc::new(
+            Self {
+                namespace,
+                ifindex,
+                lanes,
+            },
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Changes whenever cached routes must be resolved again.
+    #[inline]
+    pub(crate) fn generation(&self) -> u32 {
+        self.namespace.generation.load(Ordering::Acquire)
+    }
+
+    /// The lane for packets to that queue pair of this device.
+    #[inline]
+    pub(super) fn lane(&self, qpn: u32) -> &Arc<Lane<S>> {
+        let [first, second, third, fourth] = &self.lanes;
+        match qpn % 4 {
+            0 => first,
+            1 => second,
+            2 => third,
+            _ => fourth,
+        }
+    }
+}
+
+/// Reception of packets for a device. Dropping it, which may sleep, stops that.
+pub(crate) struct Attachment<S: RxSink> {
+    endpoint: Arc<Endpoint<S>>,
+    sink: Arc<S>,
+}
+
+impl<S: RxSink> Attachment<S> {
+    /// From now on, `sink` gets what comes to the endpoint's network device, `ndev`.
+    /// May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EEXIST` if another device is attached to it; `EADDRINUSE` if somebody else
+    /// has the UDP port; `ENODEV` if `ndev` is not where it was; `ENOMEM`.
+    pub(crate) fn new(endpoint: Arc<Endpoint<S>>, ndev: &NetDevice, sink: Arc<S>) -> Result<Self> {
+        if ndev.ifindex() != endpoint.ifindex {
+            return Err(ENODEV);
+        }
+        let namespace = &endpoint.namespace;
+        namespace.open_sockets(ndev.net())?;
+        let slot = match namespace.sinks.reserve_exact(endpoint.ifindex, GFP_KERNEL) {
+            Ok(slot) => slot,
+            Err(e) => {
+                namespace.close_sockets();
+                return Err(if e == EBUSY { EEXIST } else { e });
+            }
+        };
+        let _: u32 = slot.publish(sink.clone());
+        Ok(Self { endpoint, sink })
+    }
+}
+
+impl<S: RxSink> Drop for Attachment<S> {
+    fn drop(&mut self) {
+        let namespace = &self.endpoint.namespace;
+        namespace.forget(self.endpoint.ifindex, &self.sink);
+        namespace.close_sockets();
+        for lane in &self.endpoint.lanes {
+            lane.close();
+        }
+        // Two things: no callback is running any more, and the table's reference is
+        // gone, so that `sink` is not dropped by a softirq.
+        rdma::sync::rcu::barrier();
+        rdma::sync::rcu::synchronize();
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Packets that a device sends to itself.
+//!
+//! They do not visit the IP stack, and nobody checks an ICRC: a packet waits in a
+//! lane until a softirq hands it to the device. So a sender never runs a receiver
+//! inside itself. A lane keeps order; queue pairs are spread over several.
+
+use kernel::impl_has_work;
+use kernel::new_work;
+use kernel::prelude::*;
+use kernel::sync::rcu;
+use kernel::sync::Arc;
+use kernel::workqueue;
+use kernel::workqueue::Work;
+use kernel::workqueue::WorkItem;
+
+use rdma::net::Skb;
+use rdma::net::SkbQueue;
+
+use super::dev::Namespace;
+use super::rx::RxPacket;
+use super::rx::RxSink;
+
+/// Lanes of a device, a power of two. They run on different CPUs if senders do.
+pub(super) const LANES: usize = 4;
+
+/// Packets that may wait in a lane. More than a few windows of 128 packets can only
+/// come from datagrams, which may be lost.
+const LANE_LIMIT: u32 = 4096;
+
+/// What a waiting packet says of itself.
+#[derive(
+    Clone, Copy, zerocopy_derive::FromBytes, zerocopy_derive::IntoBytes, zerocopy_derive::Immutable,
+)]
+#[repr(C)]
+struct Note {
+    vlan_plus_one: u16,
+    v6: u16,
+}
+
+/// A queue of packets, and the softirq work that delivers them.
+#[pin_data]
+pub(super) struct Lane<S: RxSink> {
+    queue: SkbQueue,
+    namespace: Arc<Namespace<S>>,
+    ifindex: u32,
+    #[pin]
+    work: Work<Self>,
+}
+
+impl_has_work! {
+    impl{S: RxSink} HasWork<Self> for Lane<S> { self.work }
+}
+
+impl<S: RxSink> Lane<S> {
+    pub(super) fn new(namespace: Arc<Namespace<S>>, ifindex: u32) -> Result<Arc<Self>> {
+        Arc::pin_init(
+            pin_init!(Self {
+                queue: SkbQueue::new(),
+                namespace,
+                ifindex,
+                work <- new_work!("rxe::Lane::work"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Appends a packet that begins with its IP header. It is handed back if too
+    /// many wait already. Softirq or process context.
+    #[inline]
+    pub(super) fn push(
+        self: &Arc<Self>,
+        mut skb: Skb,
+        v6: bool,
+        vlan: Option<u16>,
+    ) -> Result<(), Skb> {
+        if self.queue.len() >= LANE_LIMIT {
+            return Err(skb);
+        }
+        skb.set_cb(Note {
+            vlan_plus_one: vlan.map_or(0, |id| id.wrapping_add(1)),
+            v6: v6.into(),
+        });
+        if self.queue.push(skb) {
+            // It is refused if the work is queued already, or disabled for good.
+            let _: Result<(), Arc<Self>> = workqueue::system_bh().enqueue(self.clone());
+        }
+        Ok(())
+    }
+
+    /// Stops delivery for good and drops what waits. May sleep.
+    pub(super) fn close(self: &Arc<Self>) {
+        drop(rdma::workqueue::disable::<Self, 0>(self));
+        drop(self.queue.take_all());
+    }
+}
+
+impl<S: RxSink> WorkItem for Lane<S> {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let rcu = rcu::read_lock();
+        let batch = this.queue.take_all();
+        let Some(sink) = this.namespace.sink(this.ifindex, &rcu) else {
+            return;
+        };
+        for skb in batch {
+            let note: Note = skb.cb();
+            match RxPacket::from_local(skb, note.v6 != 0, note.vlan_plus_one.checked_sub(1)) {
+                Ok(packet) => sink.receive(packet),
+                Err((skb, reason)) => {
+                    sink.dropped(reason);
+                    skb.discard();
+                }
+            }
+        }
+        sink.batch_done();
+    }
+}

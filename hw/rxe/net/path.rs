@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where packets go.
+//!
+//! A [`Path`] is a value made from an address handle; it holds no references. A
+//! [`CachedRoute`] is what it resolves to: a route, or the fact that the
+//! destination is this device itself. Routes are kept by connected queue pairs
+//! and address handles and checked before each use; they keep nothing alive.
+//!
+//! Source: IBTA annex A17.9 (header fields), A17.9.2 (UDP source port). C header:
+//! `include/rdma/ib_verbs.h`.
+
+use kernel::prelude::*;
+use kernel::sync::rcu;
+
+use rdma::bindings;
+use rdma::net::AddrPair;
+use rdma::net::Flow;
+use rdma::net::GidAttr;
+use rdma::net::NetDevice;
+use rdma::net::NetworkType;
+use rdma::net::Route;
+use rdma::wire::ROCE_V2_UDP_PORT;
+
+use super::dev::Endpoint;
+use super::rx::RxSink;
+
+/// First UDP source port (`IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`); 14 bits are ours.
+const SOURCE_PORT_MIN: u16 = 0xc000;
+
+/// Bits of a flow label.
+const FLOW_LABEL_MASK: u32 = 0x000f_ffff;
+
+/// What a path is made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PathSpec {
+    /// Our GID.
+    pub(crate) sgid: [u8; 16],
+    /// Its index in the port's table.
+    pub(crate) sgid_index: u8,
+    /// The peer's GID.
+    pub(crate) dgid: [u8; 16],
+    /// Hardware address of the peer or its multicast group.
+    pub(crate) dmac: [u8; 6],
+    /// IPv4 time to live, IPv6 hop limit.
+    pub(crate) hop_limit: u8,
+    /// IPv4 type of service, IPv6 traffic class.
+    pub(crate) traffic_class: u8,
+    /// IPv6 flow label, 20 bits.
+    pub(crate) flow_label: u32,
+}
+
+impl PathSpec {
+    /// What an address handle says.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is not one for RoCE with a global route.
+    pub(crate) fn from_ah_attr(attr: &bindings::rdma_ah_attr, sgid: &GidAttr) -> Result<Self> {
+        if attr.type_ != bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE
+            || u32::from(attr.ah_flags) & bindings::ib_ah_flags_IB_AH_GRH == 0
+        {
+            return Err(EINVAL);
+        }
+        // SAFETY: The type says that this is the variant in use.
+        let dmac = unsafe { attr.__bindgen_anon_1.roce.dmac };
+        // SAFETY: All variants of the union are 16 plain bytes.
+        let dgid = unsafe { *attr.grh.dgid.raw };
+        Ok(Self {
+            sgid: sgid.gid(),
+            sgid_index: attr.grh.sgid_index,
+            dgid,
+            dmac,
+            hop_limit: attr.grh.hop_limit,
+            traffic_class: attr.grh.traffic_class,
+            flow_label: attr.grh.flow_label,
+        })
+    }
+}
+
+/// Where a queue pair or an address handle sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Path {
+    spec: PathSpec,
+    addrs: AddrPair,
+    src_port: u16,
+}
+
+impl Path {
+    /// A path, whose packets have `src_port` as their UDP source port (see
+    /// [`source_port`]).
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if one GID is an IPv4 address and the other is not.
+    pub(crate) fn new(spec: PathSpec, src_port: u16) -> Result<Self> {
+        Ok(Self {
+            spec,
+            addrs: AddrPair::from_gids(&spec.sgid, &spec.dgid).ok_or(EINVAL)?,
+            src_port,
+        })
+    }
+
+    /// What it was made of.
+    pub(crate) fn spec(&self) -> &PathSpec {
+        &self.spec
+    }
+
+    /// Our address and the peer's.
+    #[inline]
+    pub(crate) fn addrs(&self) -> &AddrPair {
+        &self.addrs
+    }
+
+    /// UDP source port of packets.
+    #[inline]
+    pub(crate) fn src_port(&self) -> u16 {
+        self.src_port
+    }
+
+    /// Flow label, cut to its 20 bits.
+    #[inline]
+    pub(crate) fn flow_label(&self) -> u32 {
+        self.spec.flow_label & FLOW_LABEL_MASK
+    }
+
+    /// Looks up how packets get there. `sgid` is the entry of the GID table at the
+    /// path's index. Process context or softirq.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if the entry is another GID by now, `ENODEV` if its network
+    /// device is going away, and those of the routing tables.
+    pub(crate) fn resolve<S: RxSink>(
+        &self,
+        endpoint: &Endpoint<S>,
+        sgid: &GidAttr,
+    ) -> Result<CachedRoute> {
+        // Read first: a change while we look makes the result stale at once.
+        let generation = endpoint.generation();
+        if sgid.gid() != self.spec.sgid {
+            return Err(ENOENT);
+        }
+        match sgid.network_type() {
+            NetworkType::Ipv4 | NetworkType::Ipv6 => {}
+            NetworkType::Infiniband | NetworkType::RoceV1 => return Err(EINVAL),
+        }
+        let rcu = rcu::read_lock();
+        self.resolve_on(generation, sgid.ndev(&rcu)?, &rcu)
+    }
+
+    fn resolve_on(
+        &self,
+        generation: u32,
+        ndev: &NetDevice,
+        rcu: &rcu::Guard,
+    ) -> Result<CachedRoute> {
+        if ndev.mac() == self.spec.dmac {
+            return Ok(CachedRoute {
+                via: Via::Local {
+                    vlan: vlan_id(ndev),
+                },
+                generation,
+                mtu: ndev.mtu(),
+                link_room: 0,
+            });
+        }
+        let route = Route::lookup(
+            ndev.net(),
+            &Flow {
+                addrs: self.addrs,
+                ifindex: ndev.ifindex(),
+                src_port: self.src_port,
+                dst_port: ROCE_V2_UDP_PORT,
+                flow_label: self.flow_label(),
+            },
+        )?;
+        Ok(CachedRoute {
+            generation,
+            mtu: route.mtu(),
+            link_room: route.dev(rcu).link_room(),
+            via: Via::Wire(route),
+        })
+    }
+}
+
+fn vlan_id(ndev: &NetDevice) -> Option<u16> {
+    ndev.vlan().map(|(_, id)| id)
+}
+
+/// How packets of a path get there.
+pub(crate) struct CachedRoute {
+    pub(super) via: Via,
+    generation: u32,
+    pub(super) mtu: u32,
+    pub(super) link_room: u32,
+}
+
+/// The two ways of a packet.
+pub(super) enum Via {
+    /// To this device itself, over that VLAN of it.
+    Local { vlan: Option<u16> },
+    /// Through the IP stack.
+    Wire(Route),
+}
+
+impl CachedRoute {
+    /// Whether it may be used. If not, resolve the path again. Softirq or process
+    /// context.
+    #[inline]
+    pub(crate) fn is_valid<S: RxSink>(&self, endpoint: &Endpoint<S>) -> bool {
+        self.generation == endpoint.generation()
+            && match &self.via {
+                Via::Local { .. } => true,
+                Via::Wire(route) => route.is_valid(),
+            }
+    }
+}
+
+/// UDP source port for packets from queue pair `local` to queue pair `remote`: it
+/// spreads flows over links and CPUs, and both ends find the same. A flow label of
+/// zero means that the user leaves it to us.
+///
+/// This is the convention of the core's `rdma_get_udp_sport`.
+pub(crate) fn source_port(flow_label: u32, local: u32, remote: u32) -> u16 {
+    let label = match flow_label & FLOW_LABEL_MASK {
+        0 => {
+            let mut v = u64::from(local) * u64::from(remote);
+            v ^= v >> 20;
+            v ^= v >> 40;
+            // CAST: the upper bits have been folded in.
+            v as u32 & FLOW_LABEL_MASK
+        }
+        label => label,
+    };
+    port_from_bits((label & 0x3fff) ^ (label >> 14))
+}
+
+/// UDP source port of a queue pair that has no peer: it spreads by number alone.
+pub(crate) fn default_source_port(qpn: u32) -> u16 {
+    const GOLDEN_RATIO_32: u32 = 0x61c8_8647;
+    port_from_bits(qpn.wrapping_mul(GOLDEN_RATIO_32) >> 18)
+}
+
+fn port_from_bits(bits: u32) -> u16 {
+    // CAST: 14 bits fit.
+    SOURCE_PORT_MIN | (bits & 0x3fff) as u16
+}

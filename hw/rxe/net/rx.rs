@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Received packets.
+//!
+//! An [`RxPacket`] has passed every check that needs no queue pair: the headers
+//! are those of its opcode, lengths agree, the ICRC is right. It owns its buffer
+//! and needs nothing else, so it may be kept as long as one likes, for instance in
+//! an [`RxQueue`].
+//!
+//! Source: IBTA 9.6 (packet header validation), annex A17.9.
+
+use kernel::prelude::*;
+use kernel::sync::rcu;
+
+use rdma::net::skb::SkbBatch;
+use rdma::net::skb::PROTOCOL_IPV4;
+use rdma::net::skb::PROTOCOL_IPV6;
+use rdma::net::AddrPair;
+use rdma::net::NetDevice;
+use rdma::net::NetdevEvent;
+use rdma::net::Skb;
+use rdma::net::SkbQueue;
+use rdma::wire;
+use rdma::wire::icrc::Framing;
+use rdma::wire::Header;
+
+use super::icrc;
+
+/// Bytes in a UDP header.
+const UDP_LEN: usize = 8;
+
+/// What a device does with what comes from the network.
+pub(crate) trait RxSink: Send + Sync + 'static {
+    /// A packet has arrived. Softirq, inside an RCU read-side section.
+    fn receive(&self, packet: RxPacket);
+
+    /// No more packets follow at once: time to send what was held back for company.
+    /// Softirq, as above, after one or more calls of `receive`.
+    fn batch_done(&self) {}
+
+    /// A packet for this device was dropped. Softirq.
+    fn dropped(&self, reason: DropReason);
+
+    /// Something happened to the device's network device. After
+    /// [`NetdevEvent::Unregister`] no more packets come. Process context, may sleep;
+    /// RTNL is held.
+    fn link_event(&self, event: NetdevEvent, ndev: &NetDevice);
+}
+
+/// Why a received packet is no packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum DropReason {
+    /// There was no memory to bring it into one piece.
+    NoMemory,
+    /// It has IP options or extension headers, which RoCEv2 excludes.
+    IpHeader,
+    /// Its transport headers are wrong.
+    Header(wire::DropReason),
+    /// Its ICRC is wrong.
+    Icrc,
+}
+
+/// What is known of a packet beside its bytes; kept in the buffer's scratch space.
+#[derive(
+    Clone, Copy, zerocopy_derive::FromBytes, zerocopy_derive::IntoBytes, zerocopy_derive::Immutable,
+)]
+#[repr(C)]
+struct Meta {
+    /// Number of the device it came from; 0 if we sent it ourselves.
+    ifindex: u32,
+    /// VLAN number plus one, or zero.
+    vlan_plus_one: u16,
+    /// 1 for IPv6.
+    v6: u16,
+}
+
+/// A received packet. Its buffer's data pointer is at the BTH.
+pub(crate) struct RxPacket {
+    skb: Skb,
+    header: Header,
+    addrs: AddrPair,
+    meta: Meta,
+}
+
+impl RxPacket {
+    /// Checks a datagram that a tunnel socket handed to us. Softirq.
+    pub(super) fn from_udp(
+        mut skb: Skb,
+        ndev: &NetDevice,
+        _rcu: &rcu::Guard,
+    ) -> Result<Self, (Skb, DropReason)> {
+        let v6 = match skb.protocol() {
+            PROTOCOL_IPV4 => false,
+            PROTOCOL_IPV6 => true,
+            _ => return Err((skb, DropReason::IpHeader)),
+        };
+        let meta = Meta {
+            ifindex: ndev.ifindex(),
+            vlan_plus_one: ndev.vlan().map_or(0, |(_, id)| id.wrapping_add(1)),
+            v6: v6.into(),
+        };
+        // TODO(frags): take the payload from the fragments where they are.
+        if skb.is_nonlinear() && skb.linearize().is_err() {
+            return Err((skb, DropReason::NoMemory));
+        }
+        // The buffer may be kept longer than what the stack lent to it.
+        skb.detach();
+        match skb.from_network_header() {
+            // Nothing but the IP header may precede the UDP header.
+            Some((packet, before)) if before + UDP_LEN == icrc::outer_len(v6) => {
+                if !icrc::verify(icrc::framing(v6), packet) {
+                    return Err((skb, DropReason::Icrc));
+                }
+            }
+            Some(_) | None => return Err((skb, DropReason::IpHeader)),
+        }
+        if skb.pull(UDP_LEN).is_none() {
+            return Err((skb, DropReason::Header(wire::DropReason::TooShort)));
+        }
+        Self::parse(skb, meta)
+    }
+
+    /// A packet that `tx` made for this device. Its data begin with the IP header.
+    pub(super) fn from_local(
+        mut skb: Skb,
+        v6: bool,
+        vlan: Option<u16>,
+    ) -> Result<Self, (Skb, DropReason)> {
+        let meta = Meta {
+            ifindex: 0,
+            vlan_plus_one: vlan.map_or(0, |id| id.wrapping_add(1)),
+            v6: v6.into(),
+        };
+        if skb.pull(icrc::outer_len(v6)).is_none() {
+            return Err((skb, DropReason::Header(wire::DropReason::TooShort)));
+        }
+        Self::parse(skb, meta)
+    }
+
+    fn parse(skb: Skb, meta: Meta) -> Result<Self, (Skb, DropReason)> {
+        let datagram = skb.data();
+        let header = match Header::parse(datagram, datagram.len()) {
+            Ok(header) => header,
+            Err(reason) => return Err((skb, DropReason::Header(reason))),
+        };
+        match addresses(&skb, meta.v6 != 0) {
+            Some(addrs) => Ok(Self {
+                skb,
+                header,
+                addrs,
+                meta,
+            }),
+            None => Err((skb, DropReason::IpHeader)),
+        }
+    }
+
+    /// The transport headers.
+    #[inline]
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// The payload, without pad.
+    #[inline]
+    pub(crate) fn payload(&self) -> &[u8] {
+        self.skb
+            .data()
+            .get(self.header.payload_offset()..)
+            .and_then(|rest| rest.get(..self.header.payload_len))
+            .unwrap_or(&[])
+    }
+
+    /// The sender's address and ours (or that of a multicast group).
+    #[inline]
+    pub(crate) fn addrs(&self) -> &AddrPair {
+        &self.addrs
+    }
+
+    /// Whether it came over IPv6.
+    #[inline]
+    pub(crate) fn is_v6(&self) -> bool {
+        self.meta.v6 != 0
+    }
+
+    /// Whether this device sent it.
+    #[inline]
+    pub(crate) fn is_local(&self) -> bool {
+        self.meta.ifindex == 0
+    }
+
+    /// Number of the network device it came from, which may be a VLAN device above
+    /// ours; 0 if we sent it.
+    #[inline]
+    pub(crate) fn ifindex(&self) -> u32 {
+        self.meta.ifindex
+    }
+
+    /// The VLAN it came over.
+    #[inline]
+    pub(crate) fn vlan(&self) -> Option<u16> {
+        self.meta.vlan_plus_one.checked_sub(1)
+    }
+
+    /// Bytes from the IP header to the ICRC.
+    #[inline]
+    pub(crate) fn wire_len(&self) -> usize {
+        icrc::outer_len(self.is_v6()).saturating_add(self.skb.len())
+    }
+
+    /// Whether a router on the way was congested (ECN field of the IP header is CE).
+    #[inline]
+    pub(crate) fn congestion_experienced(&self) -> bool {
+        const CE: u8 = 3;
+        let class = match ip_header(&self.skb) {
+            Some([_, tos, ..]) if !self.is_v6() => *tos,
+            Some([_, second, ..]) => second >> 4,
+            Some(_) | None => 0,
+        };
+        class & CE == CE
+    }
+
+    /// The network header as a datagram's receiver sees it, in the 40 bytes of a GRH:
+    /// an IPv6 header, or 20 zeros and an IPv4 header (IBTA A17.4.5.1).
+    pub(crate) fn grh(&self) -> [u8; 40] {
+        let mut grh = [0; 40];
+        let from = if self.is_v6() { 0 } else { 20 };
+        if let (Some(space), Some(ip)) = (grh.get_mut(from..), ip_header(&self.skb)) {
+            for (to, byte) in space.iter_mut().zip(ip) {
+                *to = *byte;
+            }
+        }
+        grh
+    }
+}
+
+/// The packet from its IP header on.
+#[inline]
+fn ip_header(skb: &Skb) -> Option<&[u8]> {
+    skb.from_network_header().map(|(packet, _)| packet)
+}
+
+#[inline]
+fn addresses(skb: &Skb, v6: bool) -> Option<AddrPair> {
+    let ip = ip_header(skb)?;
+    if v6 {
+        let src: &[u8; 16] = ip.get(8..)?.first_chunk()?;
+        let dst: &[u8; 16] = ip.get(24..)?.first_chunk()?;
+        Some(AddrPair::V6 {
+            src: (*src).into(),
+            dst: (*dst).into(),
+        })
+    } else {
+        let src: &[u8; 4] = ip.get(12..)?.first_chunk()?;
+        let dst: &[u8; 4] = ip.get(16..)?.first_chunk()?;
+        Some(AddrPair::V4 {
+            src: (*src).into(),
+            dst: (*dst).into(),
+        })
+    }
+}
+
+/// A queue of packets that any number of CPUs fill and one empties at a time,
+/// without a lock and without memory of its own.
+pub(crate) struct RxQueue(SkbQueue);
+
+impl RxQueue {
+    /// An empty queue.
+    pub(crate) const fn new() -> Self {
+        Self(SkbQueue::new())
+    }
+
+    /// How many packets there are, about.
+    #[inline]
+    pub(crate) fn len(&self) -> u32 {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Appends a packet. Returns whether the queue was empty before.
+    #[inline]
+    pub(crate) fn push(&self, packet: RxPacket) -> bool {
+        let RxPacket {
+            mut skb,
+            header: _,
+            addrs: _,
+            meta,
+        } = packet;
+        skb.set_cb(meta);
+        self.0.push(skb)
+    }
+
+    /// Takes all packets, oldest first. Those that are not taken out of the batch
+    /// are dropped with it.
+    #[inline]
+    pub(crate) fn take_all(&self) -> RxBatch {
+        RxBatch(self.0.take_all())
+    }
+}
+
+/// Packets taken from a queue.
+pub(crate) struct RxBatch(SkbBatch);
+
+impl Iterator for RxBatch {
+    type Item = RxPacket;
+
+    #[inline]
+    fn next(&mut self) -> Option<RxPacket> {
+        let skb = self.0.next()?;
+        let meta: Meta = skb.cb();
+        // Nothing has changed since the packet was parsed, so this succeeds again.
+        RxPacket::parse(skb, meta).ok()
+    }
+}
+
+const _: () = assert!(Framing::Ipv4.outer_len() == 20 + UDP_LEN);

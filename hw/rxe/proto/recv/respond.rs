@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the receive side owes the peer: responses, acknowledgements, NAKs.
+//!
+//! IBTA 9.4.4, 9.4.5 (repeated reads and atomics), 9.7.5 (acknowledging), 9.7.7
+//! (MSN).
+
+use core::ops::DerefMut;
+
+use crate::wire::Aeth;
+use crate::wire::AethSyndrome;
+use crate::wire::AtomicAckEth;
+use crate::wire::Ext;
+use crate::wire::Msn;
+use crate::wire::NakCode;
+use crate::wire::Opcode;
+use crate::wire::Operation;
+use crate::wire::Psn;
+
+use super::super::host::Progress;
+use super::super::host::QpEvent;
+use super::super::host::RecvHost;
+use super::super::host::TxError;
+use super::super::packet::Dest;
+use super::super::packet::Payload;
+use super::super::packet::RxPacket;
+use super::super::packet::TxPacket;
+use super::super::types::ahead;
+use super::super::types::packets;
+use super::super::types::Key;
+use super::RecvSide;
+use super::Refusal;
+use super::Reply;
+
+/// One request that has a response of its own: first what is still to be sent, then
+/// what is needed to answer it again.
+#[derive(Clone, Copy, Debug)]
+pub struct Resource {
+    /// The PSNs of the response.
+    first: Psn,
+    count: u32,
+    /// The MSN to report.
+    msn: Msn,
+    saved: Saved,
+    run: Option<Run>,
+    /// All of the response was sent once.
+    answered: bool,
+}
+
+impl Resource {
+    /// Storage that holds nothing yet.
+    pub const EMPTY: Resource = Resource {
+        first: Psn::new(0),
+        count: 0,
+        msn: Msn::new(0),
+        saved: Saved::Free,
+        run: None,
+        answered: false,
+    };
+}
+
+impl Default for Resource {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+/// What a request left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Saved {
+    /// There was none.
+    Free,
+    /// A read, which is carried out again when it is repeated.
+    Read { key: Key, va: u64, len: u32 },
+    /// An atomic, which is not.
+    Atomic { value: u64 },
+    /// An atomic write or a flush, likewise.
+    Done,
+}
+
+/// A response under way.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// The PSN to send next.
+    psn: Psn,
+    /// Of a read: what is left to send, from where.
+    va: u64,
+    left: u32,
+    /// Of a read: nothing of this run was sent yet.
+    fresh: bool,
+}
+
+impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
+    /// There is room for as much as the peer may ask at once, and it may ask no more
+    /// (IBTA 9.4.4). If the oldest response only runs because its request was repeated,
+    /// a new request says that the peer does not wait for it any more.
+    pub(super) fn check_free_resource(&self) -> Result<(), Refusal> {
+        match self.resource(self.oldest) {
+            Some(resource) if resource.run.is_none() || resource.answered => Ok(()),
+            Some(_) | None => Err(Refusal::Unsupported),
+        }
+    }
+
+    /// Takes the oldest resource, checked to be free, for the request at `psn`.
+    pub(super) fn owe(&mut self, psn: Psn, count: u32, saved: Saved) {
+        let msn = self.msn;
+        let (va, left) = match saved {
+            Saved::Read { key: _, va, len } => (va, len),
+            Saved::Free | Saved::Atomic { .. } | Saved::Done => (0, 0),
+        };
+        let oldest = self.oldest;
+        self.start(
+            oldest,
+            Run {
+                psn,
+                va,
+                left,
+                fresh: true,
+            },
+        );
+        if let Some(resource) = self.resource_mut(oldest) {
+            *resource = Resource {
+                first: psn,
+                count,
+                msn,
+                saved,
+                run: resource.run,
+                answered: false,
+            };
+            self.oldest = self.after(oldest);
+        }
+    }
+
+    /// Answers a repeated request, if that is possible (C9-105 and following).
+    pub(super) fn repeat(&mut self, packet: &RxPacket) {
+        match (packet.opcode.operation(), packet.ext) {
+            (Operation::Send | Operation::Write, _) => {
+                // One acknowledgement of everything stands for all repeated packets.
+                if self.reply == Reply::Nothing {
+                    self.reply = Reply::Ack;
+                }
+            }
+            (Operation::ReadRequest, Ext::Reth(reth)) => {
+                let mtu = self.attr.mtu;
+                let Some(at) = self.find(packet.psn) else {
+                    return;
+                };
+                let Some(resource) = self.resource_mut(at) else {
+                    return;
+                };
+                let Saved::Read { key, va, len } = resource.saved else {
+                    return;
+                };
+                // It must be the same read or a part of it, in bytes and in PSNs. Ends
+                // are compared as offsets, which cannot wrap.
+                let offset = reth.va.wrapping_sub(va);
+                let end = offset.checked_add(u64::from(reth.length));
+                let index = ahead(resource.first, packet.psn);
+                let psns = index.saturating_add(packets(reth.length, mtu));
+                if reth.rkey != key.0
+                    || end.is_none_or(|end| end > u64::from(len))
+                    || psns > resource.count
+                {
+                    return;
+                }
+                self.start(
+                    at,
+                    Run {
+                        psn: packet.psn,
+                        va: reth.va,
+                        left: reth.length,
+                        fresh: true,
+                    },
+                );
+            }
+            (Operation::CompareSwap | Operation::FetchAdd, _) => {
+                self.replay(packet.psn, |saved| matches!(saved, Saved::Atomic { .. }));
+            }
+            (Operation::AtomicWrite | Operation::Flush, _) => {
+                self.replay(packet.psn, |saved| matches!(saved, Saved::Done));
+            }
+            (_, _) => {}
+        }
+    }
+
+    /// Sends a saved response of one packet again.
+    fn replay(&mut self, psn: Psn, same_kind: impl Fn(&Saved) -> bool) {
+        let Some(at) = self.find(psn) else { return };
+        match self.resource(at) {
+            Some(resource) if same_kind(&resource.saved) => {
+                self.start(
+                    at,
+                    Run {
+                        psn,
+                        va: 0,
+                        left: 0,
+                        fresh: true,
+                    },
+                );
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    /// Starts a response, or starts it over.
+    fn start(&mut self, at: u32, run: Run) {
+        let Some(resource) = self.resource_mut(at) else {
+            return;
+        };
+        if resource.run.replace(run).is_none() {
+            self.running = self.running.saturating_add(1);
+        }
+    }
+
+    /// The resource whose response has this PSN.
+    fn find(&self, psn: Psn) -> Option<u32> {
+        let owns = |r: &Resource| r.saved != Saved::Free && ahead(r.first, psn) < r.count;
+        u32::try_from(self.resources.iter().position(owns)?).ok()
+    }
+
+    /// Sends responses, oldest first, and then the reply.
+    pub(super) fn respond(&mut self, host: &mut impl RecvHost, left: &mut u32) -> Progress {
+        while let Some(at) = self.oldest_running() {
+            while let Some((packet, next)) = self.next_response(at) {
+                if *left == 0 {
+                    return Progress::More;
+                }
+                *left = left.saturating_sub(1);
+                match host.emit(&packet) {
+                    Ok(()) => {}
+                    Err(TxError::Blocked) => return Progress::Blocked,
+                    Err(TxError::BadPayload(_)) => {
+                        // The memory is gone since the request was accepted.
+                        self.clear_resources();
+                        self.end(Some((packet.psn, NakCode::RemoteAccess)));
+                        host.event(QpEvent::AccessError);
+                        break;
+                    }
+                }
+                let done = next.is_none();
+                if let Some(resource) = self.resource_mut(at) {
+                    resource.run = next;
+                    resource.answered |= done;
+                }
+                if done {
+                    self.running = self.running.saturating_sub(1);
+                }
+            }
+        }
+        let (psn, syndrome) = match self.reply {
+            Reply::Nothing => return Progress::Idle,
+            Reply::Ack => (self.expected - 1, AethSyndrome::ACK),
+            Reply::Missing => (self.expected, AethSyndrome::Nak(NakCode::PsnSequence)),
+            Reply::NotReady => (self.expected, AethSyndrome::Rnr(self.attr.rnr_timer)),
+            Reply::Refused { psn, code } => (psn, AethSyndrome::Nak(code)),
+        };
+        let aeth = Aeth {
+            syndrome,
+            msn: self.msn,
+        };
+        let packet = self.packet(Opcode::RcAck, psn, Ext::Aeth(aeth), Payload::None);
+        if *left == 0 {
+            return Progress::More;
+        }
+        *left = left.saturating_sub(1);
+        match host.emit(&packet) {
+            Err(TxError::Blocked) => Progress::Blocked,
+            Ok(()) | Err(TxError::BadPayload(_)) => {
+                self.reply = Reply::Nothing;
+                Progress::Idle
+            }
+        }
+    }
+
+    /// The next packet of the response that runs at `at`, and what is left after it.
+    fn next_response(&self, at: u32) -> Option<(TxPacket, Option<Run>)> {
+        let &Resource {
+            first: _,
+            count: _,
+            msn,
+            saved,
+            run,
+            answered: _,
+        } = self.resource(at)?;
+        let run = run?;
+        let aeth = Aeth {
+            syndrome: AethSyndrome::ACK,
+            msn,
+        };
+        match saved {
+            Saved::Read { key, va: _, len: _ } => {
+                let len = run.left.min(self.attr.mtu);
+                let last = len == run.left;
+                let (opcode, ext) = match (run.fresh, last) {
+                    (true, true) => (Opcode::RcReadRespOnly, Ext::Aeth(aeth)),
+                    (true, false) => (Opcode::RcReadRespFirst, Ext::Aeth(aeth)),
+                    (false, true) => (Opcode::RcReadRespLast, Ext::Aeth(aeth)),
+                    (false, false) => (Opcode::RcReadRespMiddle, Ext::None),
+                };
+                let payload = if len == 0 {
+                    Payload::None
+                } else {
+                    Payload::Remote {
+                        key,
+                        va: run.va,
+                        len,
+                    }
+                };
+                let next = (!last).then_some(Run {
+                    psn: run.psn + 1,
+                    va: run.va.wrapping_add(u64::from(len)),
+                    left: run.left.saturating_sub(len),
+                    fresh: false,
+                });
+                Some((self.packet(opcode, run.psn, ext, payload), next))
+            }
+            Saved::Atomic { value } => {
+                let ext = Ext::AethAtomicAck(aeth, AtomicAckEth { original: value });
+                let packet = self.packet(Opcode::RcAtomicAck, run.psn, ext, Payload::None);
+                Some((packet, None))
+            }
+            Saved::Done => {
+                let ext = Ext::Aeth(aeth);
+                let packet = self.packet(Opcode::RcReadRespOnly, run.psn, ext, Payload::None);
+                Some((packet, None))
+            }
+            Saved::Free => None,
+        }
+    }
+
+    fn packet(&self, opcode: Opcode, psn: Psn, ext: Ext, payload: Payload) -> TxPacket {
+        TxPacket {
+            opcode,
+            psn,
+            ack_req: false,
+            solicited: false,
+            ext,
+            payload,
+            dest: Dest::Peer(self.attr.dest),
+        }
+    }
+
+    /// The resource that runs and whose request is the oldest.
+    fn oldest_running(&self) -> Option<u32> {
+        if self.running == 0 {
+            return None;
+        }
+        let mut at = self.oldest;
+        for _ in 0..self.resources.len() {
+            if self.resource(at)?.run.is_some() {
+                return Some(at);
+            }
+            at = self.after(at);
+        }
+        None
+    }
+
+    pub(super) fn clear_resources(&mut self) {
+        self.resources.fill(Resource::EMPTY);
+        self.oldest = 0;
+        self.running = 0;
+    }
+
+    fn after(&self, at: u32) -> u32 {
+        let next = at.saturating_add(1);
+        match u32::try_from(self.resources.len()) {
+            Ok(len) if next >= len => 0,
+            Ok(_) | Err(_) => next,
+        }
+    }
+
+    fn resource(&self, at: u32) -> Option<&Resource> {
+        self.resources.get(usize::try_from(at).ok()?)
+    }
+
+    fn resource_mut(&mut self, at: u32) -> Option<&mut Resource> {
+        self.resources.get_mut(usize::try_from(at).ok()?)
+    }
+}

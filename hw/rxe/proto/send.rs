@@ -1,0 +1,756 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The send side of one queue pair: requester and completer.
+//!
+//! # Model
+//!
+//! Requests wait in a circle of slots. From the oldest on, each slot has been
+//! *done*, *started* (it owns a run of PSNs, all or some of them sent) or is
+//! *waiting*; a cursor `at` names the slot to send from next.
+//!
+//! ```text
+//!   slots   head ............ at ........... held
+//!           started  started  started  waiting  waiting
+//!   PSNs    una ............. nxt ... top
+//!           oldest unanswered | next   | first never sent
+//! ```
+//!
+//! Normally `nxt == top`. To send again (go-back-N) is to set `nxt = una` and `at`
+//! to the oldest slot; offsets follow from the PSNs, so no slot has to be undone.
+//! The oldest slot is completed as soon as it is done, in order, and freed.
+//!
+//! A request that fails on its own (bad buffers, bad opcode) keeps its place: the
+//! ones before it complete first, then it does, with its error, and the rest is
+//! flushed.
+//!
+//! All methods may run in any context; nothing sleeps. IBTA 9.7.3 to 9.7.8, 9.9.2.
+
+mod ack;
+mod request;
+
+use core::ops::DerefMut;
+
+use crate::wire::Psn;
+
+use super::host::Counter;
+use super::host::Progress;
+use super::host::QpEvent;
+use super::host::SendFetch;
+use super::host::SendHost;
+use super::host::TxError;
+use super::packet::Dest;
+use super::packet::TxPacket;
+use super::types::ahead;
+use super::types::Nanos;
+use super::types::QpType;
+use super::types::Qpn;
+use super::types::RetryLimit;
+use super::types::WcStatus;
+use super::types::MAX_OUTSTANDING;
+use super::wqe::SendCompletion;
+use super::wqe::SendFlags;
+use super::wqe::SendOp;
+use super::wqe::SendWqe;
+
+/// The window that a queue pair starts with, in PSNs.
+pub const DEFAULT_WINDOW: u32 = 128;
+
+/// What modify_qp sets for sending. Change it by [`SendSide::set_attr`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendAttr {
+    /// The transport service.
+    pub kind: QpType,
+    /// This queue pair's own number; datagrams carry it.
+    pub qpn: Qpn,
+    /// The peer's queue pair, unless this is a datagram one.
+    pub dest: Qpn,
+    /// Payload bytes per packet: the path MTU, on datagram queue pairs the port's.
+    pub mtu: u32,
+    /// How long to wait for an answer (RC); `None` is for ever.
+    pub timeout: Option<Nanos>,
+    /// How often to send again without progress, after silence or a sequence NAK.
+    pub retry: RetryLimit,
+    /// How often to send again after "receiver not ready", without progress.
+    pub rnr_retry: RetryLimit,
+    /// How many reads, atomics and flushes may be outstanding.
+    pub max_rd_atomic: u32,
+    /// How many PSNs may be outstanding; a read may exceed it.
+    pub window: u32,
+}
+
+impl SendAttr {
+    /// Attributes of a fresh queue pair.
+    #[must_use]
+    pub const fn new(kind: QpType, qpn: Qpn) -> Self {
+        Self {
+            kind,
+            qpn,
+            dest: Qpn(0),
+            mtu: 1024,
+            timeout: None,
+            retry: RetryLimit::Limited(0),
+            rnr_retry: RetryLimit::Limited(0),
+            max_rd_atomic: 0,
+            window: DEFAULT_WINDOW,
+        }
+    }
+}
+
+/// Private storage for one posted request. As many as the send queue has entries.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    wqe: SendWqe,
+    state: SlotState,
+}
+
+impl Slot {
+    /// Storage that holds nothing yet.
+    pub const EMPTY: Slot = Slot {
+        wqe: SendWqe {
+            wr_id: 0,
+            op: SendOp::Send { imm: None },
+            flags: SendFlags {
+                signaled: false,
+                solicited: false,
+                fence: false,
+            },
+            length: 0,
+            ud: None,
+        },
+        state: SlotState::Waiting,
+    };
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self::EMPTY
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum SlotState {
+    /// Nothing of it was sent.
+    Waiting,
+    /// It owns `count` PSNs from `first` on; some or all were sent.
+    Started { first: Psn, count: u32 },
+    /// Nothing more has to happen to it.
+    Done,
+    /// It failed, and tells when it is the oldest.
+    Failed(WcStatus),
+}
+
+/// Whether requests may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gate {
+    /// Reset, Init, RTR: requests may be posted, but wait.
+    Closed,
+    /// RTS.
+    Open,
+    /// SQD: started requests go on, no other is begun.
+    Draining,
+    /// SQD, and all started requests are complete.
+    Drained,
+    /// Err or SQE: all requests are flushed.
+    Error,
+}
+
+/// How one step of sending went.
+enum Step {
+    Again,
+    Stop(Progress),
+}
+
+/// The send side of one queue pair. `S` is the storage for posted requests.
+#[derive(Debug)]
+pub struct SendSide<S> {
+    attr: SendAttr,
+    slots: S,
+    /// The oldest request's slot.
+    head: u32,
+    /// How many requests are held, from `head` on.
+    held: u32,
+    /// The request to send from next, counted from `head`.
+    at: u32,
+    /// The oldest PSN that is not answered.
+    una: Psn,
+    /// The PSN to send next.
+    nxt: Psn,
+    /// The first PSN that was never sent.
+    top: Psn,
+    /// How many requests that want a response are started and not done.
+    responses: u32,
+    /// How many packets were sent since one asked for an acknowledgement.
+    unasked: u32,
+    gate: Gate,
+    /// The peer was not ready: send nothing before then.
+    not_before: Option<Nanos>,
+    /// Send again unless something is heard before then.
+    deadline: Option<Nanos>,
+    retries_left: RetryLimit,
+    rnr_retries_left: RetryLimit,
+    /// A negative answer made us send again from `una`; more of them mean nothing new.
+    went_back: bool,
+}
+
+impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
+    /// A send side in the reset state.
+    pub fn new(slots: S, attr: SendAttr) -> Self {
+        let mut side = Self {
+            attr,
+            slots,
+            head: 0,
+            held: 0,
+            at: 0,
+            una: Psn::new(0),
+            nxt: Psn::new(0),
+            top: Psn::new(0),
+            responses: 0,
+            unasked: 0,
+            gate: Gate::Closed,
+            not_before: None,
+            deadline: None,
+            retries_left: attr.retry,
+            rnr_retries_left: attr.rnr_retry,
+            went_back: false,
+        };
+        side.set_attr(attr);
+        side
+    }
+
+    /// What modify_qp has set.
+    pub fn attr(&self) -> &SendAttr {
+        &self.attr
+    }
+
+    /// Sets what modify_qp may set. Retry limits count afresh. The path MTU must not
+    /// change while requests are started, or these fail.
+    pub fn set_attr(&mut self, attr: SendAttr) {
+        self.attr = attr;
+        self.attr.mtu = attr.mtu.max(1);
+        self.attr.window = attr.window.clamp(1, MAX_OUTSTANDING / 2);
+        self.retries_left = attr.retry;
+        self.rnr_retries_left = attr.rnr_retry;
+    }
+
+    /// The PSN that the next new packet will have (`sq_psn` of query_qp).
+    pub fn psn(&self) -> Psn {
+        self.top
+    }
+
+    /// Sets the PSN of the next packet (`sq_psn` of modify_qp). Refused, by `false`,
+    /// while anything is outstanding.
+    #[must_use]
+    pub fn set_psn(&mut self, psn: Psn) -> bool {
+        if self.outstanding() != 0 || self.at != 0 {
+            return false;
+        }
+        self.una = psn;
+        self.nxt = psn;
+        self.top = psn;
+        true
+    }
+
+    /// Whether a drain was asked for and is not complete (`sq_draining` of query_qp).
+    pub fn is_draining(&self) -> bool {
+        self.gate == Gate::Draining
+    }
+
+    /// Enters RTS, from RTR, SQD or SQE. The host polls next.
+    ///
+    /// A side in error can only be enabled when it has flushed all it held: else
+    /// `false`, and nothing changes. Poll it first.
+    #[must_use]
+    pub fn enable(&mut self) -> bool {
+        match self.gate {
+            Gate::Closed | Gate::Open | Gate::Draining | Gate::Drained => {}
+            Gate::Error if self.held == 0 => {
+                // What was sent and not answered will never be.
+                self.forget();
+                self.una = self.top;
+                self.nxt = self.top;
+            }
+            Gate::Error => return false,
+        }
+        self.gate = Gate::Open;
+        true
+    }
+
+    /// Enters SQD: starts no new request, finishes the started ones, then reports
+    /// [`QpEvent::SqDrained`]. The host polls next.
+    pub fn drain(&mut self, host: &mut impl SendHost) {
+        if self.gate != Gate::Open {
+            return;
+        }
+        self.gate = Gate::Draining;
+        self.ask_again();
+        self.settle(host);
+    }
+
+    /// Enters the error state. The host polls next: polling flushes every request
+    /// posted until then, and later ones whenever it is called again.
+    pub fn set_error(&mut self) {
+        self.forget();
+        self.gate = Gate::Error;
+    }
+
+    /// Enters the reset state: forgets everything without a completion. The host
+    /// empties its ring as well.
+    pub fn reset(&mut self) {
+        self.forget();
+        self.head = 0;
+        self.held = 0;
+        self.una = self.top;
+        self.nxt = self.top;
+        self.gate = Gate::Closed;
+    }
+
+    /// When [`on_timer`](Self::on_timer) has something to do.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        self.not_before.or(self.deadline)
+    }
+
+    /// The time has come, or not: then this does nothing. The host polls next.
+    pub fn on_timer(&mut self, now: Nanos, host: &mut impl SendHost) {
+        if self.not_before.is_some_and(|until| until <= now) {
+            self.not_before = None;
+        }
+        if self.not_before.is_none() && self.deadline.is_some_and(|deadline| deadline <= now) {
+            self.deadline = None;
+            if self.nxt == self.una && self.outstanding() != 0 {
+                // Nothing left since we last went back, so nobody can have answered.
+                self.deadline = self.attr.timeout.map(|span| now.after(span));
+            } else if self.outstanding() != 0 {
+                self.retry(now, host);
+                // A sequence NAK for what is sent now is news.
+                self.went_back = false;
+            }
+        }
+    }
+
+    /// Sends, completes and flushes what can be, up to `budget` packets or requests.
+    pub fn poll(&mut self, now: Nanos, host: &mut impl SendHost, budget: u32) -> Progress {
+        let mut left = budget;
+        loop {
+            self.settle(host);
+            if left == 0 {
+                return Progress::More;
+            }
+            left = left.saturating_sub(1);
+            match self.step(now, host, left) {
+                Step::Again => {}
+                Step::Stop(progress) => return progress,
+            }
+        }
+    }
+
+    /// Completes what is finished, from the oldest on, and notices the end of a drain.
+    fn settle(&mut self, host: &mut impl SendHost) {
+        while let Some(&Slot { wqe, state }) = self.slot(0) {
+            if self.held == 0 || self.gate == Gate::Error {
+                break;
+            }
+            match state {
+                SlotState::Done => {
+                    self.release(host);
+                    if matches!(wqe.op, SendOp::Send { .. } | SendOp::SendInv { .. }) {
+                        host.count(Counter::Send);
+                    }
+                    if wqe.flags.signaled {
+                        host.complete(&completion(&wqe, WcStatus::Success));
+                    }
+                }
+                SlotState::Failed(status) => {
+                    self.release(host);
+                    host.complete(&completion(&wqe, status));
+                    self.set_error();
+                    host.event(QpEvent::SendFailed);
+                }
+                SlotState::Waiting | SlotState::Started { .. } => break,
+            }
+        }
+        if self.gate == Gate::Draining && self.oldest_started().is_none() {
+            self.gate = Gate::Drained;
+            host.event(QpEvent::SqDrained);
+        }
+    }
+
+    fn step(&mut self, now: Nanos, host: &mut impl SendHost, left: u32) -> Step {
+        match self.gate {
+            Gate::Closed | Gate::Drained => return Step::Stop(Progress::Idle),
+            Gate::Error => return self.flush_one(host),
+            Gate::Open | Gate::Draining => {}
+        }
+        if self.not_before.is_some_and(|until| now < until) {
+            return Step::Stop(Progress::Idle);
+        }
+        self.not_before = None;
+        if self.at >= self.held && !self.fetch(host) {
+            return Step::Stop(Progress::Idle);
+        }
+        let Some(&Slot { wqe, state }) = self.slot(self.at) else {
+            return Step::Stop(Progress::Idle);
+        };
+        match state {
+            SlotState::Waiting => self.begin(now, host, &wqe, left),
+            SlotState::Started { first, count } => {
+                self.transmit(now, host, &wqe, first, count, left)
+            }
+            SlotState::Done => {
+                self.at = self.at.saturating_add(1);
+                Step::Again
+            }
+            // Only just fetched: settling ends it.
+            SlotState::Failed(_) if self.at == 0 => Step::Again,
+            SlotState::Failed(_) => Step::Stop(Progress::Idle),
+        }
+    }
+
+    /// Begins the request at the cursor, if it is its turn.
+    fn begin(&mut self, now: Nanos, host: &mut impl SendHost, wqe: &SendWqe, left: u32) -> Step {
+        if self.gate != Gate::Open {
+            return Step::Stop(Progress::Idle);
+        }
+        if let Err(status) = request::validate(&self.attr, wqe) {
+            self.set_state(self.at, SlotState::Failed(status));
+            return Step::Again;
+        }
+        if !self.may_begin(wqe, self.at) {
+            return Step::Stop(Progress::Idle);
+        }
+        if wqe.op.is_local() {
+            let state = match host.local(self.index(self.at), &wqe.op) {
+                Ok(()) => SlotState::Done,
+                Err(status) => SlotState::Failed(status),
+            };
+            self.set_state(self.at, state);
+            return Step::Again;
+        }
+        if self.attr.kind.is_datagram() && wqe.length > self.attr.mtu {
+            // C10-93.1.1: a datagram longer than the MTU of the port is not sent, and
+            // that is no error.
+            self.nxt += 1;
+            self.una = self.nxt;
+            self.top = self.nxt;
+            self.set_state(self.at, SlotState::Done);
+            return Step::Again;
+        }
+        let count = request::psn_count(wqe, self.attr.mtu);
+        self.transmit(now, host, wqe, self.nxt, count, left)
+    }
+
+    /// Whether the waiting request `wqe`, number `k` from the oldest, may begin now
+    /// as far as its order with the others is concerned.
+    fn may_begin(&self, wqe: &SendWqe, k: u32) -> bool {
+        // A local invalidate waits for everything before it (IBTA 10.6.5.1; for us
+        // always, which is the strictest of the choices), a fence for what reads.
+        if matches!(wqe.op, SendOp::LocalInv { .. }) && k != 0 {
+            return false;
+        }
+        if wqe.flags.fence && self.responses != 0 {
+            return false;
+        }
+        !wqe.op.wants_response() || self.responses < self.attr.max_rd_atomic
+    }
+
+    /// Sends the packet at `nxt`, which belongs to the request at the cursor. That
+    /// owns, or will own, `count` PSNs from `first` on.
+    fn transmit(
+        &mut self,
+        now: Nanos,
+        host: &mut impl SendHost,
+        wqe: &SendWqe,
+        first: Psn,
+        count: u32,
+        left: u32,
+    ) -> Step {
+        let slot = self.index(self.at);
+        let index = ahead(first, self.nxt);
+        let Some(shape) = request::shape(&self.attr, wqe, slot, index, count) else {
+            self.set_state(self.at, SlotState::Failed(WcStatus::LocQpOp));
+            return Step::Again;
+        };
+        let reliable = self.attr.kind == QpType::Rc;
+        let used = ahead(self.una, self.nxt);
+        let after = used.saturating_add(shape.psns);
+        if reliable && (used >= self.attr.window || (used > 0 && after > MAX_OUTSTANDING)) {
+            return Step::Stop(Progress::Idle);
+        }
+        let ack_req = reliable && {
+            let full =
+                after >= self.attr.window || self.unasked.saturating_add(1) >= self.attr.window / 2;
+            full || left == 0
+                || shape.solicited
+                || wqe.op.wants_response()
+                || (shape.last && !self.more_follows(host))
+        };
+        let packet = TxPacket {
+            opcode: shape.opcode,
+            psn: self.nxt,
+            ack_req,
+            solicited: shape.solicited,
+            ext: shape.ext,
+            payload: shape.payload,
+            dest: match wqe.ud {
+                Some(ud) if self.attr.kind.is_datagram() => Dest::Datagram { slot, qpn: ud.qpn },
+                Some(_) | None => Dest::Peer(self.attr.dest),
+            },
+        };
+        match host.emit(&packet) {
+            Ok(()) => {}
+            Err(TxError::Blocked) => return Step::Stop(Progress::Blocked),
+            Err(TxError::BadPayload(status)) => {
+                self.set_state(self.at, SlotState::Failed(status));
+                // The packets before may rely on this one to ask for the answer.
+                self.ask_again();
+                return Step::Again;
+            }
+        }
+
+        // Only now, with the packet out, does anything change.
+        let fresh = matches!(
+            self.slot(self.at),
+            Some(Slot {
+                state: SlotState::Waiting,
+                ..
+            })
+        );
+        if fresh {
+            self.set_state(self.at, SlotState::Started { first, count });
+            if wqe.op.wants_response() {
+                self.responses = self.responses.saturating_add(1);
+            }
+        }
+        let sent = self.outstanding();
+        self.nxt += shape.psns;
+        if ahead(self.una, self.nxt) > sent {
+            self.top = self.nxt;
+        }
+        if reliable {
+            self.unasked = if ack_req {
+                0
+            } else {
+                self.unasked.saturating_add(1)
+            };
+            if self.deadline.is_none() {
+                self.deadline = self.attr.timeout.map(|span| now.after(span));
+            }
+        } else {
+            self.una = self.nxt;
+            self.top = self.nxt;
+            if shape.last {
+                // Gone is done: nobody will answer.
+                self.set_state(self.at, SlotState::Done);
+            }
+        }
+        if shape.last {
+            self.at = self.at.saturating_add(1);
+        }
+        Step::Again
+    }
+
+    /// Whether the packet after the one at the cursor, which ends its request, is
+    /// sure to be tried in this very poll, so that it can ask for the answer to both.
+    fn more_follows(&mut self, host: &mut impl SendHost) -> bool {
+        let next = self.at.saturating_add(1);
+        if next >= self.held && !self.fetch(host) {
+            return false;
+        }
+        match self.slot(next) {
+            Some(&Slot {
+                wqe,
+                state: SlotState::Waiting,
+            }) => {
+                self.gate == Gate::Open
+                    && !wqe.op.is_local()
+                    && self.may_begin(&wqe, next)
+                    && request::validate(&self.attr, &wqe).is_ok()
+            }
+            Some(Slot {
+                state: SlotState::Started { .. },
+                ..
+            }) => true,
+            Some(Slot {
+                state: SlotState::Done | SlotState::Failed(_),
+                ..
+            })
+            | None => false,
+        }
+    }
+
+    /// Takes another request off the ring, if there is one, room, and leave.
+    fn fetch(&mut self, host: &mut impl SendHost) -> bool {
+        if self.gate != Gate::Open || self.held >= self.capacity() {
+            return false;
+        }
+        let index = self.index(self.held);
+        let fresh = match host.fetch(index) {
+            SendFetch::Empty => return false,
+            SendFetch::Wqe(wqe) => Slot {
+                wqe,
+                state: SlotState::Waiting,
+            },
+            SendFetch::Bad { wr_id, status } => Slot {
+                wqe: SendWqe {
+                    wr_id,
+                    ..Slot::EMPTY.wqe
+                },
+                state: SlotState::Failed(status),
+            },
+        };
+        if let Some(slot) = self.slot_mut(self.held) {
+            *slot = fresh;
+        }
+        self.held = self.held.saturating_add(1);
+        true
+    }
+
+    /// Flushes one request.
+    fn flush_one(&mut self, host: &mut impl SendHost) -> Step {
+        if self.held == 0 && self.capacity() != 0 {
+            // What is still on the ring passes through slot zero, one at a time.
+            let wr_id = match host.fetch(self.head) {
+                SendFetch::Empty => return Step::Stop(Progress::Idle),
+                SendFetch::Wqe(wqe) => wqe.wr_id,
+                SendFetch::Bad { wr_id, status: _ } => wr_id,
+            };
+            self.held = 1;
+            if let Some(slot) = self.slot_mut(0) {
+                *slot = Slot::EMPTY;
+                slot.wqe.wr_id = wr_id;
+            }
+        }
+        if let Some(&Slot { wqe, state: _ }) = self.slot(0) {
+            self.release(host);
+            host.complete(&completion(&wqe, WcStatus::WrFlush));
+            return Step::Again;
+        }
+        Step::Stop(Progress::Idle)
+    }
+
+    /// Lets go of the oldest request.
+    fn release(&mut self, host: &mut impl SendHost) {
+        let index = self.head;
+        self.head = self.index(1);
+        self.held = self.held.saturating_sub(1);
+        self.at = self.at.saturating_sub(1);
+        host.retire(index);
+    }
+
+    /// Sends again from the oldest unanswered PSN, or gives up.
+    fn retry(&mut self, now: Nanos, host: &mut impl SendHost) {
+        match self.retries_left.spend() {
+            Some(left) => {
+                self.retries_left = left;
+                host.count(Counter::Retry);
+                self.go_back();
+                self.went_back = true;
+                self.deadline = self.attr.timeout.map(|span| now.after(span));
+            }
+            None => {
+                host.count(Counter::RetryExceeded);
+                self.fail_oldest(host, WcStatus::RetryExc);
+            }
+        }
+    }
+
+    /// The next packet sent will be the oldest unanswered one.
+    fn go_back(&mut self) {
+        self.nxt = self.una;
+        self.at = 0;
+        self.unasked = 0;
+    }
+
+    /// Packets that nobody asked the peer to acknowledge, because a later one was to
+    /// do so, are sent again since that one will not come. This is rare, and a
+    /// duplicate does no harm.
+    fn ask_again(&mut self) {
+        if self.unasked != 0 && self.outstanding() != 0 {
+            self.go_back();
+        }
+    }
+
+    /// The oldest request fails.
+    fn fail_oldest(&mut self, host: &mut impl SendHost, status: WcStatus) {
+        if self.oldest_started().is_some() {
+            self.set_state(0, SlotState::Failed(status));
+            self.settle(host);
+        }
+    }
+
+    /// Nothing is outstanding any more, whatever becomes of the slots.
+    fn forget(&mut self) {
+        self.at = 0;
+        self.responses = 0;
+        self.unasked = 0;
+        self.not_before = None;
+        self.deadline = None;
+        self.went_back = false;
+        self.retries_left = self.attr.retry;
+        self.rnr_retries_left = self.attr.rnr_retry;
+    }
+
+    /// How many PSNs were sent and are not answered.
+    fn outstanding(&self) -> u32 {
+        ahead(self.una, self.top)
+    }
+
+    /// The oldest request, if it is started and the conversation goes on.
+    fn oldest_started(&self) -> Option<(SendWqe, Psn, u32)> {
+        if self.held == 0 || self.gate == Gate::Error {
+            return None;
+        }
+        match *self.slot(0)? {
+            Slot {
+                wqe,
+                state: SlotState::Started { first, count },
+            } => Some((wqe, first, count)),
+            Slot {
+                wqe: _,
+                state: SlotState::Waiting | SlotState::Done | SlotState::Failed(_),
+            } => None,
+        }
+    }
+
+    fn capacity(&self) -> u32 {
+        u32::try_from(self.slots.len())
+            .unwrap_or(u32::MAX)
+            .min(1 << 24)
+    }
+
+    /// The slot number of the request `k` places after the oldest; `k` is at most the
+    /// capacity.
+    fn index(&self, k: u32) -> u32 {
+        let index = self.head.saturating_add(k);
+        let capacity = self.capacity();
+        if index >= capacity {
+            index.saturating_sub(capacity)
+        } else {
+            index
+        }
+    }
+
+    fn slot(&self, k: u32) -> Option<&Slot> {
+        self.slots.get(usize::try_from(self.index(k)).ok()?)
+    }
+
+    fn slot_mut(&mut self, k: u32) -> Option<&mut Slot> {
+        let index = usize::try_from(self.index(k)).ok()?;
+        self.slots.get_mut(index)
+    }
+
+    fn set_state(&mut self, k: u32, state: SlotState) {
+        if let Some(slot) = self.slot_mut(k) {
+            slot.state = state;
+        }
+    }
+}
+
+fn completion(wqe: &SendWqe, status: WcStatus) -> SendCompletion {
+    SendCompletion {
+        wr_id: wqe.wr_id,
+        status,
+        opcode: wqe.op.wc_opcode(),
+        byte_len: wqe.length,
+        with_imm: wqe.op.has_imm(),
+    }
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the peer's answers do to the send side.
+//!
+//! An answer names a PSN and thereby acknowledges all sends and writes before it.
+//! Reads, atomics, atomic writes and flushes are different: only their own
+//! response completes them, so an answer beyond a missing response says that the
+//! response was lost, and works like a NAK (IBTA 9.7.5.2.7, "implied NAK").
+
+use core::ops::DerefMut;
+
+use crate::wire::AethSyndrome;
+use crate::wire::Ext;
+use crate::wire::NakCode;
+use crate::wire::Operation;
+use crate::wire::Position;
+use crate::wire::Psn;
+use crate::wire::RnrTimer;
+use crate::wire::Transport;
+
+use super::super::host::Counter;
+use super::super::host::Disposition;
+use super::super::host::DropCause;
+use super::super::host::SendHost;
+use super::super::packet::RxPacket;
+use super::super::types::ahead;
+use super::super::types::Nanos;
+use super::super::types::QpType;
+use super::super::types::WcStatus;
+use super::super::wqe::SendOp;
+use super::Gate;
+use super::SendSide;
+use super::Slot;
+use super::SlotState;
+
+/// What an answer says.
+enum Answer {
+    /// Everything up to and including its PSN is done.
+    Ack,
+    /// Not ready for its PSN.
+    Rnr(RnrTimer),
+    /// Its PSN is the one that is missing.
+    Missing,
+    /// The request at its PSN failed.
+    Refused(WcStatus),
+    /// Data, or the zero-length answer to a flush or an atomic write.
+    Data(Position),
+    /// What an atomic found.
+    Found(u64),
+}
+
+impl Answer {
+    fn of(packet: &RxPacket) -> Option<Answer> {
+        if packet.opcode.transport() != Transport::Rc {
+            return None;
+        }
+        let acks = |ext: Ext| match ext {
+            Ext::Aeth(aeth) => matches!(aeth.syndrome, AethSyndrome::Ack { credit: _ }),
+            _ => false,
+        };
+        match (packet.opcode.operation(), packet.ext) {
+            (Operation::Acknowledge, Ext::Aeth(aeth)) => Some(match aeth.syndrome {
+                AethSyndrome::Ack { credit: _ } => Answer::Ack,
+                AethSyndrome::Rnr(timer) => Answer::Rnr(timer),
+                AethSyndrome::Nak(code) => match code {
+                    NakCode::PsnSequence => Answer::Missing,
+                    NakCode::InvalidRequest => Answer::Refused(WcStatus::RemInvReq),
+                    NakCode::RemoteAccess => Answer::Refused(WcStatus::RemAccess),
+                    NakCode::RemoteOperation => Answer::Refused(WcStatus::RemOp),
+                },
+            }),
+            (Operation::AtomicAcknowledge, Ext::AethAtomicAck(aeth, found)) => {
+                matches!(aeth.syndrome, AethSyndrome::Ack { credit: _ })
+                    .then_some(Answer::Found(found.original))
+            }
+            (Operation::ReadResponse, ext) => match packet.opcode.position() {
+                Position::Middle => Some(Answer::Data(Position::Middle)),
+                position @ (Position::First | Position::Last | Position::Only) => {
+                    acks(ext).then_some(Answer::Data(position))
+                }
+            },
+            (_, _) => None,
+        }
+    }
+}
+
+/// Whether everything before a PSN could be counted as answered.
+#[derive(PartialEq, Eq)]
+enum Reached {
+    Yes,
+    /// The oldest request still wants a response that should have come before.
+    No,
+}
+
+impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
+    /// A response or acknowledgement arrived. The host polls when the run is over.
+    pub fn on_response(
+        &mut self,
+        now: Nanos,
+        packet: &RxPacket,
+        host: &mut impl SendHost,
+    ) -> Disposition {
+        match self.gate {
+            Gate::Closed | Gate::Error => return Disposition::Dropped(DropCause::State),
+            Gate::Open | Gate::Draining | Gate::Drained => {}
+        }
+        let answer = match Answer::of(packet) {
+            Some(answer) if self.attr.kind == QpType::Rc => answer,
+            Some(_) | None => return Disposition::Dropped(DropCause::Opcode),
+        };
+        if ahead(self.una, packet.psn) >= self.outstanding() {
+            let cause = if packet.psn.is_before(self.una) {
+                DropCause::Duplicate
+            } else {
+                DropCause::Ghost
+            };
+            return Disposition::Dropped(cause);
+        }
+        match answer {
+            Answer::Ack => match self.reach(now, packet.psn + 1, host) {
+                Reached::Yes => Disposition::Done,
+                Reached::No => self.on_missing(now, host),
+            },
+            Answer::Rnr(timer) => match self.reach(now, packet.psn, host) {
+                Reached::Yes => self.on_rnr(now, timer, host),
+                Reached::No => self.on_missing(now, host),
+            },
+            Answer::Missing => {
+                host.count(Counter::SequenceNakReceived);
+                let _: Reached = self.reach(now, packet.psn, host);
+                self.on_missing(now, host)
+            }
+            Answer::Refused(status) => match self.reach(now, packet.psn, host) {
+                Reached::Yes => {
+                    self.fail_oldest(host, status);
+                    Disposition::Done
+                }
+                Reached::No => self.on_missing(now, host),
+            },
+            Answer::Data(position) => match self.reach(now, packet.psn, host) {
+                Reached::Yes => self.on_data(now, packet.len, position, host),
+                Reached::No => self.on_missing(now, host),
+            },
+            Answer::Found(value) => match self.reach(now, packet.psn, host) {
+                Reached::Yes => self.on_found(now, value, host),
+                Reached::No => self.on_missing(now, host),
+            },
+        }
+    }
+
+    /// Counts everything before `psn` as answered, as far as that goes.
+    fn reach(&mut self, now: Nanos, psn: Psn, host: &mut impl SendHost) -> Reached {
+        let mut moved = false;
+        let reached = loop {
+            let steps = ahead(self.una, psn);
+            if steps == 0 {
+                break Reached::Yes;
+            }
+            let Some((wqe, first, count)) = self.oldest_started() else {
+                // The oldest request failed by itself while packets of it were under
+                // way; settling has ended the conversation.
+                break Reached::Yes;
+            };
+            if wqe.op.wants_response() {
+                break Reached::No;
+            }
+            let rest = count.saturating_sub(ahead(first, self.una));
+            self.advance(steps.min(rest));
+            moved = true;
+            if steps >= rest {
+                self.set_state(0, SlotState::Done);
+            }
+            self.settle(host);
+        };
+        if moved {
+            self.progressed(now);
+        }
+        reached
+    }
+
+    /// Moves the oldest unanswered PSN on. If packets were being sent again and their
+    /// answer overtakes, they need not be.
+    fn advance(&mut self, steps: u32) {
+        if ahead(self.una, self.nxt) < steps {
+            self.nxt = self.una + steps;
+        }
+        self.una += steps;
+    }
+
+    /// Something new was answered: patience starts afresh.
+    fn progressed(&mut self, now: Nanos) {
+        self.retries_left = self.attr.retry;
+        self.rnr_retries_left = self.attr.rnr_retry;
+        self.went_back = false;
+        self.not_before = None;
+        self.deadline = match self.attr.timeout {
+            Some(span) if self.outstanding() != 0 && self.gate != Gate::Error => {
+                Some(now.after(span))
+            }
+            Some(_) | None => None,
+        };
+    }
+
+    /// The peer misses the oldest unanswered PSN, or we miss the response to it.
+    fn on_missing(&mut self, now: Nanos, host: &mut impl SendHost) -> Disposition {
+        if self.outstanding() == 0 || self.gate == Gate::Error {
+            return Disposition::Done;
+        }
+        if self.went_back || self.nxt == self.una {
+            // It speaks of packets from before we went back.
+            return Disposition::Dropped(DropCause::Duplicate);
+        }
+        self.retry(now, host);
+        Disposition::Done
+    }
+
+    /// The peer has no receive request for the oldest unanswered PSN.
+    fn on_rnr(&mut self, now: Nanos, timer: RnrTimer, host: &mut impl SendHost) -> Disposition {
+        if self.nxt == self.una || self.gate == Gate::Error {
+            // It speaks of a packet that we are about to send again anyway.
+            return Disposition::Dropped(DropCause::Duplicate);
+        }
+        host.count(Counter::RnrReceived);
+        match self.rnr_retries_left.spend() {
+            Some(left) => {
+                self.rnr_retries_left = left;
+                // It lives: silence is counted afresh.
+                self.retries_left = self.attr.retry;
+                self.go_back();
+                // A sequence NAK for what is sent after the wait is news.
+                self.went_back = false;
+                self.not_before = Some(now.after(Nanos(timer.nanos())));
+                self.deadline = None;
+            }
+            None => {
+                host.count(Counter::RnrRetryExceeded);
+                self.fail_oldest(host, WcStatus::RnrRetryExc);
+            }
+        }
+        Disposition::Done
+    }
+
+    /// A read response for the oldest unanswered PSN. Its place in the sequence of
+    /// responses follows from the PSN; whether it calls itself first or middle
+    /// depends on where the read was resumed, so only its end is checked.
+    fn on_data(
+        &mut self,
+        now: Nanos,
+        len: u32,
+        position: Position,
+        host: &mut impl SendHost,
+    ) -> Disposition {
+        let Some((wqe, first, count)) = self.oldest_started() else {
+            return Disposition::Dropped(DropCause::Ghost);
+        };
+        match wqe.op {
+            SendOp::Read { va: _, key: _ } => {
+                let index = ahead(first, self.una);
+                let offset = index.saturating_mul(self.attr.mtu);
+                let last = index.saturating_add(1) >= count;
+                let want = wqe.length.saturating_sub(offset).min(self.attr.mtu);
+                if last != position.is_end() || len != want {
+                    return self.bad_response(host);
+                }
+                if len != 0 {
+                    if let Err(status) = host.scatter(self.index(0), offset) {
+                        self.fail_oldest(host, status);
+                        return Disposition::Done;
+                    }
+                }
+                self.answered(now, last, host)
+            }
+            SendOp::AtomicWrite { .. } | SendOp::Flush { .. } => {
+                if position != Position::Only || len != 0 {
+                    return self.bad_response(host);
+                }
+                self.answered(now, true, host)
+            }
+            SendOp::Send { .. }
+            | SendOp::SendInv { .. }
+            | SendOp::Write { .. }
+            | SendOp::CompareSwap { .. }
+            | SendOp::FetchAdd { .. }
+            | SendOp::LocalInv { .. }
+            | SendOp::RegMr
+            | SendOp::BindMw => self.bad_response(host),
+        }
+    }
+
+    /// An atomic's result, for the oldest unanswered PSN.
+    fn on_found(&mut self, now: Nanos, value: u64, host: &mut impl SendHost) -> Disposition {
+        let Some((wqe, _, _)) = self.oldest_started() else {
+            return Disposition::Dropped(DropCause::Ghost);
+        };
+        match wqe.op {
+            SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => {
+                if let Err(status) = host.scatter_u64(self.index(0), value) {
+                    self.fail_oldest(host, status);
+                    return Disposition::Done;
+                }
+                self.answered(now, true, host)
+            }
+            SendOp::Send { .. }
+            | SendOp::SendInv { .. }
+            | SendOp::Write { .. }
+            | SendOp::Read { .. }
+            | SendOp::AtomicWrite { .. }
+            | SendOp::Flush { .. }
+            | SendOp::LocalInv { .. }
+            | SendOp::RegMr
+            | SendOp::BindMw => self.bad_response(host),
+        }
+    }
+
+    /// The oldest unanswered PSN got its response, the `last` of its request or not.
+    fn answered(&mut self, now: Nanos, last: bool, host: &mut impl SendHost) -> Disposition {
+        self.advance(1);
+        if last {
+            self.responses = self.responses.saturating_sub(1);
+            self.set_state(0, SlotState::Done);
+            self.settle(host);
+        }
+        self.progressed(now);
+        Disposition::Done
+    }
+
+    fn bad_response(&mut self, host: &mut impl SendHost) -> Disposition {
+        self.fail_oldest(host, WcStatus::BadResp);
+        Disposition::Done
+    }
+}

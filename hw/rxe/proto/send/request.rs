@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! How a send request turns into packets: opcodes, extension headers, payload.
+//!
+//! Nothing here has state. IBTA 9.2 (opcodes), 9.3 (extension headers), A19.
+
+use crate::wire::AtomicEth;
+use crate::wire::Deth;
+use crate::wire::Ext;
+use crate::wire::Feth;
+use crate::wire::Ieth;
+use crate::wire::ImmDt;
+use crate::wire::Opcode;
+use crate::wire::Position;
+use crate::wire::Reth;
+
+use super::super::packet::Payload;
+use super::super::types::packets;
+use super::super::types::Key;
+use super::super::types::QpType;
+use super::super::types::WcStatus;
+use super::super::types::MAX_MESSAGE;
+use super::super::types::MAX_OUTSTANDING;
+use super::super::wqe::SendOp;
+use super::super::wqe::SendWqe;
+use super::SendAttr;
+
+/// Checks what can be checked before a request is begun.
+pub(super) fn validate(attr: &SendAttr, wqe: &SendWqe) -> Result<(), WcStatus> {
+    // The second cannot be with the MTUs there are (256 and more).
+    if wqe.length > MAX_MESSAGE || psn_count(wqe, attr.mtu) > MAX_OUTSTANDING {
+        return Err(WcStatus::LocLen);
+    }
+    let known = match attr.kind {
+        QpType::Rc => !wqe.op.wants_response() || attr.max_rd_atomic > 0,
+        QpType::Uc => match wqe.op {
+            SendOp::Send { .. }
+            | SendOp::Write { .. }
+            | SendOp::LocalInv { .. }
+            | SendOp::RegMr
+            | SendOp::BindMw => true,
+            SendOp::SendInv { .. }
+            | SendOp::Read { .. }
+            | SendOp::CompareSwap { .. }
+            | SendOp::FetchAdd { .. }
+            | SendOp::AtomicWrite { .. }
+            | SendOp::Flush { .. } => false,
+        },
+        QpType::Ud | QpType::Gsi => matches!(wqe.op, SendOp::Send { .. }) && wqe.ud.is_some(),
+    };
+    if known {
+        Ok(())
+    } else {
+        Err(WcStatus::LocQpOp)
+    }
+}
+
+/// How many PSNs a request takes. A read takes one for each response.
+pub(super) fn psn_count(wqe: &SendWqe, mtu: u32) -> u32 {
+    match wqe.op {
+        SendOp::Send { .. }
+        | SendOp::SendInv { .. }
+        | SendOp::Write { .. }
+        | SendOp::Read { .. } => packets(wqe.length, mtu),
+        SendOp::CompareSwap { .. }
+        | SendOp::FetchAdd { .. }
+        | SendOp::AtomicWrite { .. }
+        | SendOp::Flush { .. }
+        | SendOp::LocalInv { .. }
+        | SendOp::RegMr
+        | SendOp::BindMw => 1,
+    }
+}
+
+/// One packet of a request, ready but for its sequence number.
+pub(super) struct Shape {
+    pub(super) opcode: Opcode,
+    pub(super) ext: Ext,
+    pub(super) payload: Payload,
+    /// The packet ends the request.
+    pub(super) last: bool,
+    /// The peer's completion, if this packet makes one, shall be solicited.
+    pub(super) solicited: bool,
+    /// How many PSNs it takes.
+    pub(super) psns: u32,
+}
+
+/// The packet of `wqe` at PSN number `index` of `count`. For a read that is the
+/// request for all responses from there on, which is also how one is resumed.
+///
+/// `None` if the queue pair has no such packet, which [`validate`] rules out.
+pub(super) fn shape(
+    attr: &SendAttr,
+    wqe: &SendWqe,
+    slot: u32,
+    index: u32,
+    count: u32,
+) -> Option<Shape> {
+    let left = count.saturating_sub(index);
+    let offset = index.saturating_mul(attr.mtu);
+    let position = match (index == 0, left <= 1) {
+        (true, true) => Position::Only,
+        (true, false) => Position::First,
+        (false, true) => Position::Last,
+        (false, false) => Position::Middle,
+    };
+    let body = Payload::Slot {
+        slot,
+        offset,
+        len: wqe.length.saturating_sub(offset).min(attr.mtu),
+    };
+    let end = position.is_end();
+    let wakes = wqe.flags.solicited && end;
+    // A message whose packets are counted out.
+    let part = |opcode: Option<Opcode>, ext: Ext, solicited: bool| {
+        Some(Shape {
+            opcode: opcode?,
+            ext,
+            payload: if body.is_empty() { Payload::None } else { body },
+            last: end,
+            solicited,
+            psns: 1,
+        })
+    };
+    // A request of one packet.
+    let single = |opcode: Opcode, ext: Ext, payload: Payload, psns: u32| {
+        (attr.kind == QpType::Rc).then_some(Shape {
+            opcode,
+            ext,
+            payload,
+            last: true,
+            solicited: false,
+            psns,
+        })
+    };
+    match wqe.op {
+        SendOp::Send { imm } => {
+            let imm = imm.filter(|_| end).map(ImmDt);
+            let opcode = match attr.kind {
+                QpType::Rc => Some(rc_send(position, imm.is_some())),
+                QpType::Uc => Some(uc_send(position, imm.is_some())),
+                QpType::Ud | QpType::Gsi => match (position, imm.is_some()) {
+                    (Position::Only, false) => Some(Opcode::UdSendOnly),
+                    (Position::Only, true) => Some(Opcode::UdSendOnlyImm),
+                    (Position::First | Position::Middle | Position::Last, _) => None,
+                },
+            };
+            let ext = match (attr.kind, imm) {
+                (QpType::Rc | QpType::Uc, None) => Ext::None,
+                (QpType::Rc | QpType::Uc, Some(imm)) => Ext::Imm(imm),
+                (QpType::Ud | QpType::Gsi, imm) => {
+                    let deth = Deth {
+                        qkey: wqe.ud?.qkey,
+                        src_qpn: attr.qpn.0,
+                    };
+                    match imm {
+                        None => Ext::Deth(deth),
+                        Some(imm) => Ext::DethImm(deth, imm),
+                    }
+                }
+            };
+            part(opcode, ext, wakes)
+        }
+        SendOp::SendInv { key } => {
+            let opcode = match position {
+                Position::First => Opcode::RcSendFirst,
+                Position::Middle => Opcode::RcSendMiddle,
+                Position::Last => Opcode::RcSendLastInv,
+                Position::Only => Opcode::RcSendOnlyInv,
+            };
+            let ext = if end {
+                Ext::Ieth(Ieth { rkey: key.0 })
+            } else {
+                Ext::None
+            };
+            part((attr.kind == QpType::Rc).then_some(opcode), ext, wakes)
+        }
+        SendOp::Write { va, key, imm } => {
+            let imm = imm.filter(|_| end).map(ImmDt);
+            let opcode = match attr.kind {
+                QpType::Rc => Some(rc_write(position, imm.is_some())),
+                QpType::Uc => Some(uc_write(position, imm.is_some())),
+                QpType::Ud | QpType::Gsi => None,
+            };
+            let reth = reth(va, key, wqe.length);
+            let ext = match (position.is_start(), imm) {
+                (true, None) => Ext::Reth(reth),
+                (true, Some(imm)) => Ext::RethImm(reth, imm),
+                (false, None) => Ext::None,
+                (false, Some(imm)) => Ext::Imm(imm),
+            };
+            part(opcode, ext, wakes && imm.is_some())
+        }
+        SendOp::Read { va, key } => {
+            let from = va.wrapping_add(u64::from(offset));
+            let rest = wqe.length.saturating_sub(offset);
+            let ext = Ext::Reth(reth(from, key, rest));
+            single(Opcode::RcReadRequest, ext, Payload::None, left.max(1))
+        }
+        SendOp::CompareSwap {
+            va,
+            key,
+            compare,
+            swap,
+        } => {
+            let ext = Ext::AtomicEth(AtomicEth {
+                va,
+                rkey: key.0,
+                swap_or_add: swap,
+                compare,
+            });
+            single(Opcode::RcCompareSwap, ext, Payload::None, 1)
+        }
+        SendOp::FetchAdd { va, key, add } => {
+            let ext = Ext::AtomicEth(AtomicEth {
+                va,
+                rkey: key.0,
+                swap_or_add: add,
+                compare: 0,
+            });
+            single(Opcode::RcFetchAdd, ext, Payload::None, 1)
+        }
+        SendOp::AtomicWrite { va, key, value } => {
+            let ext = Ext::Reth(reth(va, key, 8));
+            single(Opcode::RcAtomicWrite, ext, Payload::Bytes(value), 1)
+        }
+        SendOp::Flush {
+            va,
+            key,
+            length,
+            kind,
+            level,
+        } => {
+            let feth = Feth {
+                placement: kind,
+                selectivity: level,
+            };
+            let ext = Ext::FethReth(feth, reth(va, key, length));
+            single(Opcode::RcFlush, ext, Payload::None, 1)
+        }
+        SendOp::LocalInv { .. } | SendOp::RegMr | SendOp::BindMw => None,
+    }
+}
+
+fn reth(va: u64, key: Key, length: u32) -> Reth {
+    Reth {
+        va,
+        rkey: key.0,
+        length,
+    }
+}
+
+const fn rc_send(position: Position, imm: bool) -> Opcode {
+    match (position, imm) {
+        (Position::First, _) => Opcode::RcSendFirst,
+        (Position::Middle, _) => Opcode::RcSendMiddle,
+        (Position::Last, false) => Opcode::RcSendLast,
+        (Position::Last, true) => Opcode::RcSendLastImm,
+        (Position::Only, false) => Opcode::RcSendOnly,
+        (Position::Only, true) => Opcode::RcSendOnlyImm,
+    }
+}
+
+const fn rc_write(position: Position, imm: bool) -> Opcode {
+    match (position, imm) {
+        (Position::First, _) => Opcode::RcWriteFirst,
+        (Position::Middle, _) => Opcode::RcWriteMiddle,
+        (Position::Last, false) => Opcode::RcWriteLast,
+        (Position::Last, true) => Opcode::RcWriteLastImm,
+        (Position::Only, false) => Opcode::RcWriteOnly,
+        (Position::Only, true) => Opcode::RcWriteOnlyImm,
+    }
+}
+
+const fn uc_send(position: Position, imm: bool) -> Opcode {
+    match (position, imm) {
+        (Position::First, _) => Opcode::UcSendFirst,
+        (Position::Middle, _) => Opcode::UcSendMiddle,
+        (Position::Last, false) => Opcode::UcSendLast,
+        (Position::Last, true) => Opcode::UcSendLastImm,
+        (Position::Only, false) => Opcode::UcSendOnly,
+        (Position::Only, true) => Opcode::UcSendOnlyImm,
+    }
+}
+
+const fn uc_write(position: Position, imm: bool) -> Opcode {
+    match (position, imm) {
+        (Position::First, _) => Opcode::UcWriteFirst,
+        (Position::Middle, _) => Opcode::UcWriteMiddle,
+        (Position::Last, false) => Opcode::UcWriteLast,
+        (Position::Last, true) => Opcode::UcWriteLastImm,
+        (Position::Only, false) => Opcode::UcWriteOnly,
+        (Position::Only, true) => Opcode::UcWriteOnlyImm,
+    }
+}

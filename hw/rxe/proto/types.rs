@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Small values that the whole engine shares: names, times, limits, status codes.
+//!
+//! Numbers that user space sees (`enum ib_wc_status`, `enum ib_wc_opcode` and
+//! `enum ib_access_flags` of `include/rdma/ib_verbs.h`) are the discriminants
+//! here, so that the host converts by [`WcStatus::code`] and the like.
+
+use crate::wire::Psn;
+
+/// The longest message, in bytes (IBTA C9-94).
+pub const MAX_MESSAGE: u32 = 1 << 31;
+
+/// No more PSNs than half the circle may be outstanding (IBTA 9.7.2): beyond, the
+/// peer could not tell new from old.
+pub(crate) const MAX_OUTSTANDING: u32 = 1 << 23;
+
+/// A queue pair number; 24 bits on the wire.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Qpn(pub u32);
+
+/// A memory key, local or remote: an index and eight bits of the owner's choice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Key(pub u32);
+
+/// A point in time, or a span of it, in nanoseconds of a clock that never goes back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Nanos(pub u64);
+
+impl Nanos {
+    /// This time plus a span; the far end of the clock at worst.
+    #[must_use]
+    pub const fn after(self, span: Nanos) -> Nanos {
+        Nanos(self.0.saturating_add(span.0))
+    }
+}
+
+/// The packets from `from` up to, not including, `to`, going forward round the
+/// 24-bit circle: always in `0..2^24`.
+///
+/// Outstanding packets never exceed half the circle, so for a number that may be
+/// older than `from` the caller compares the result with what is outstanding.
+pub(crate) fn ahead(from: Psn, to: Psn) -> u32 {
+    to.get().wrapping_sub(from.get()) & 0x00ff_ffff
+}
+
+/// How many packets carry `len` bytes. An empty message still takes one.
+pub(crate) fn packets(len: u32, mtu: u32) -> u32 {
+    len.div_ceil(mtu.max(1)).max(1)
+}
+
+/// The transport service of a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QpType {
+    /// Reliable connection.
+    Rc,
+    /// Unreliable connection.
+    Uc,
+    /// Unreliable datagram.
+    Ud,
+    /// The general services queue pair, number 1: a datagram one with a fixed Q_Key.
+    Gsi,
+}
+
+impl QpType {
+    /// Whether every packet is a message of its own, to a destination of its own.
+    #[must_use]
+    pub const fn is_datagram(self) -> bool {
+        match self {
+            QpType::Ud | QpType::Gsi => true,
+            QpType::Rc | QpType::Uc => false,
+        }
+    }
+}
+
+/// How often something may be tried again before it counts as failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetryLimit {
+    /// This many times.
+    Limited(u8),
+    /// Without end.
+    Endless,
+}
+
+impl RetryLimit {
+    /// From the `retry_cnt` of modify_qp: three bits, and 7 means seven times
+    /// (IBTA 9.9.2.1.1 gives no value the meaning of endless).
+    #[must_use]
+    pub const fn from_retry_cnt(n: u8) -> Self {
+        RetryLimit::Limited(n & 7)
+    }
+
+    /// From the `rnr_retry` of modify_qp: three bits, and 7 means endless
+    /// (IBTA 9.7.5.2.8).
+    #[must_use]
+    pub const fn from_rnr_retry(n: u8) -> Self {
+        match n & 7 {
+            7 => RetryLimit::Endless,
+            n => RetryLimit::Limited(n),
+        }
+    }
+
+    /// One attempt less, or nothing if there was none left.
+    #[must_use]
+    pub(crate) const fn spend(self) -> Option<Self> {
+        match self {
+            RetryLimit::Endless => Some(RetryLimit::Endless),
+            RetryLimit::Limited(0) => None,
+            RetryLimit::Limited(n) => Some(RetryLimit::Limited(n.wrapping_sub(1))),
+        }
+    }
+}
+
+/// What a peer may do, as a set of `enum ib_access_flags` bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccessFlags(pub u32);
+
+impl AccessFlags {
+    /// Nothing.
+    pub const NONE: Self = Self(0);
+    /// `IB_ACCESS_REMOTE_WRITE`.
+    pub const REMOTE_WRITE: Self = Self(1 << 1);
+    /// `IB_ACCESS_REMOTE_READ`.
+    pub const REMOTE_READ: Self = Self(1 << 2);
+    /// `IB_ACCESS_REMOTE_ATOMIC`.
+    pub const REMOTE_ATOMIC: Self = Self(1 << 3);
+    /// `IB_ACCESS_FLUSH_GLOBAL`.
+    pub const FLUSH_GLOBAL: Self = Self(1 << 8);
+    /// `IB_ACCESS_FLUSH_PERSISTENT`.
+    pub const FLUSH_PERSISTENT: Self = Self(1 << 9);
+
+    /// Whether all of `other` is in this set.
+    #[must_use]
+    pub const fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets together.
+    #[must_use]
+    pub const fn with(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// How a work request ended; the numbers are those of `enum ib_wc_status`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum WcStatus {
+    /// It did what it was asked to do.
+    Success = 0,
+    /// A message did not fit the local buffers, or is longer than any may be.
+    LocLen = 1,
+    /// The queue pair cannot do this, or the request was malformed.
+    LocQpOp = 2,
+    /// A local buffer may not be used this way.
+    LocProt = 4,
+    /// The queue pair was in the error state.
+    WrFlush = 5,
+    /// A memory window could not be bound.
+    MwBind = 6,
+    /// A response did not belong to the request.
+    BadResp = 7,
+    /// The peer's access to local memory was refused; it was bound to this request.
+    LocAccess = 8,
+    /// The peer calls the request invalid.
+    RemInvReq = 9,
+    /// The peer refuses the access.
+    RemAccess = 10,
+    /// The peer could not do it.
+    RemOp = 11,
+    /// The peer did not answer, however often we asked.
+    RetryExc = 12,
+    /// The peer was not ready, however often we asked.
+    RnrRetryExc = 13,
+}
+
+impl WcStatus {
+    /// The number of `enum ib_wc_status`.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+}
+
+/// What a completion is about; the numbers are those of `enum ib_wc_opcode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum WcOpcode {
+    /// `IB_WC_SEND`.
+    Send = 0,
+    /// `IB_WC_RDMA_WRITE`.
+    RdmaWrite = 1,
+    /// `IB_WC_RDMA_READ`.
+    RdmaRead = 2,
+    /// `IB_WC_COMP_SWAP`.
+    CompSwap = 3,
+    /// `IB_WC_FETCH_ADD`.
+    FetchAdd = 4,
+    /// `IB_WC_BIND_MW`.
+    BindMw = 5,
+    /// `IB_WC_LOCAL_INV`.
+    LocalInv = 6,
+    /// `IB_WC_FLUSH`.
+    Flush = 8,
+    /// `IB_WC_ATOMIC_WRITE`.
+    AtomicWrite = 9,
+    /// `IB_WC_REG_MR`; a kernel-only request, so no user sees the number.
+    RegMr = 10,
+    /// `IB_WC_RECV`.
+    Recv = 128,
+    /// `IB_WC_RECV_RDMA_WITH_IMM`.
+    RecvRdmaWithImm = 129,
+}
+
+impl WcOpcode {
+    /// The number of `enum ib_wc_opcode`.
+    #[must_use]
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+}

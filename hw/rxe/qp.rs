@@ -1,0 +1,559 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs: the engine's two halves, each behind a run token, and what feeds them.
+//!
+//! [`Qp`] is the data path's object. The verbs object owns an `Arc` of it; so do the
+//! table that packets look it up in, its armed timers and its queued work. It may
+//! outlive the verbs object, but does nothing any more then: both tokens are closed.
+//!
+//! # How work gets done
+//!
+//! Whoever brings work to a half (a packet, a doorbell, an expired timer) notes it
+//! and kicks the token: if nobody runs the half, the bringer does, there and then,
+//! with bottom halves off; otherwise it leaves at once and the present runner sees
+//! the note. A runner's turn is bounded; what is left goes to the *pump*, a work
+//! item that runs in softirq. Kernel users' posts only ever start the pump, so a
+//! handler that posts is never called back from its own call.
+//!
+//! ```text
+//!   packet ----> requests --+                       +--> skbs, completions
+//!   doorbell ---------------+--> kick --> turn -----+--> timer (next deadline)
+//!   timer, pump ------------+             (engine)  +--> pump (budget used up)
+//! ```
+//!
+//! # Locks
+//!
+//! A runner holds no lock while it calls the engine; leaf locks (completion queue,
+//! shared receive queue, fast region) are taken and left inside host calls. A
+//! runner may kick the other half, which never waits. `modify` (a mutex, taken by
+//! verbs only) is outside everything; under it both tokens are taken, send first.
+
+pub(crate) mod attr;
+mod post;
+mod recv;
+mod send;
+pub(crate) mod verbs;
+mod wire;
+
+use crate::counters::Counter;
+use crate::counters::Counters;
+use crate::cq::Cq;
+use crate::cq::Told;
+use crate::device::Dev;
+use crate::mem::PdId;
+use crate::mem::Batch;
+use crate::mem::QpTag;
+use crate::net::RxBatch;
+use crate::net::RxPacket;
+use crate::net::RxQueue;
+use crate::proto;
+use crate::proto::Nanos;
+use crate::proto::Progress;
+use crate::proto::QpEvent;
+use crate::proto::QpState;
+use crate::proto::QpType;
+use crate::queue::cqe::Origin;
+use crate::wire::Transport;
+use attr::Attr;
+use kernel::prelude::*;
+use kernel::sync::atomic::Acquire;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Release;
+use kernel::sync::Arc;
+use kernel::sync::ArcBorrow;
+use kernel::sync::Mutex;
+use kernel::time::Delta;
+use kernel::workqueue;
+use kernel::workqueue::Work;
+use kernel::workqueue::WorkItem;
+use post::Posts;
+use rdma::provider::QpEvent as UserEvent;
+use rdma::provider::wc::QpToken;
+use rdma::provider::QpUpcall;
+use rdma::sync::bh;
+use rdma::sync::SpinLockIrq;
+use rdma::timer::TimerCallback;
+use rdma::timer::Timer;
+use rdma::token::Kick;
+use rdma::token::RunToken;
+use rdma::token::Turn;
+use recv::RecvHalf;
+use send::SendHalf;
+
+/// Kinds of work that a token's bits stand for.
+mod work {
+    /// There may be something to send or to flush.
+    pub(super) const POLL: u32 = 1;
+    /// Packets wait.
+    pub(super) const PACKETS: u32 = 2;
+    /// The timer expired.
+    pub(super) const TIMER: u32 = 4;
+    /// The queue pair went into error.
+    pub(super) const ERROR: u32 = 8;
+}
+
+/// Packets, or requests to flush, that one turn handles before the pump goes on.
+const BUDGET: u32 = 64;
+/// Turns of one kick, so that a half under constant fire leaves the CPU to others.
+const TURNS: u32 = 4;
+/// Received packets that may wait for a busy half; what comes then is dropped, as a
+/// network interface would.
+const BACKLOG: u32 = 1024;
+/// How long to wait for room on the wire.
+const BLOCKED_RETRY: Delta = Delta::from_millis(1);
+/// How often to look for requests that a user posted to a queue pair in error, for
+/// which there is no doorbell.
+const FLUSH_POLL: Delta = Delta::from_millis(50);
+
+/// The part of a queue pair that the data path works on. See the module.
+#[pin_data]
+pub(crate) struct Qp {
+    pub(crate) dev: Arc<Dev>,
+    /// Its number on the wire; 1 for the general services queue pair.
+    pub(crate) number: u32,
+    pub(crate) kind: QpType,
+    /// Whether user space fills its rings.
+    pub(crate) user: bool,
+    pd: PdId,
+    tag: QpTag,
+    origin: Origin<QpToken>,
+    state: Atomic<u32>,
+    /// What the receive path checks packets against.
+    #[pin]
+    peer: SpinLockIrq<attr::Peer>,
+    #[pin]
+    modify: Mutex<Attr>,
+    #[pin]
+    posts: SpinLockIrq<Posts>,
+    send: RunToken<SendHalf>,
+    recv: RunToken<RecvHalf>,
+    responses: RxQueue,
+    requests: RxQueue,
+    send_cq: Arc<Cq>,
+    recv_cq: Arc<Cq>,
+    upcall: QpUpcall,
+    #[pin]
+    send_timer: Timer<Qp, 0>,
+    #[pin]
+    recv_timer: Timer<Qp, 1>,
+    #[pin]
+    send_pump: Work<Qp, 0>,
+    #[pin]
+    recv_pump: Work<Qp, 1>,
+}
+
+rdma::impl_has_timer! {
+    impl HasTimer<0> for Qp { self.send_timer }
+    impl HasTimer<1> for Qp { self.recv_timer }
+}
+
+kernel::impl_has_work! {
+    impl HasWork<Qp, 0> for Qp { self.send_pump }
+    impl HasWork<Qp, 1> for Qp { self.recv_pump }
+}
+
+impl TimerCallback<0> for Qp {
+    fn run(this: ArcBorrow<'_, Self>) {
+        Qp::kick_send(this, work::TIMER);
+    }
+}
+
+impl TimerCallback<1> for Qp {
+    fn run(this: ArcBorrow<'_, Self>) {
+        Qp::kick_recv(this, work::TIMER);
+    }
+}
+
+impl WorkItem<0> for Qp {
+    type Pointer = Arc<Qp>;
+
+    fn run(this: Arc<Qp>) {
+        Qp::kick_send(this.as_arc_borrow(), work::POLL);
+    }
+}
+
+impl WorkItem<1> for Qp {
+    type Pointer = Arc<Qp>;
+
+    fn run(this: Arc<Qp>) {
+        Qp::kick_recv(this.as_arc_borrow(), work::POLL);
+    }
+}
+
+impl Qp {
+    /// The state, as of now.
+    #[inline]
+    pub(crate) fn state(&self) -> QpState {
+        QpState::from_code(self.state.load(Acquire)).unwrap_or(QpState::Err)
+    }
+
+    fn set_state(&self, state: QpState) {
+        self.state.store(u32::from(state.code()), Release);
+    }
+
+    /// A packet for this queue pair. Softirq.
+    pub(crate) fn receive(this: ArcBorrow<'_, Self>, packet: RxPacket) {
+        let request = packet.header().bth.opcode.is_request();
+        let queue = if request { &this.requests } else { &this.responses };
+        if queue.len() >= BACKLOG {
+            return;
+        }
+        queue.push(packet);
+        if request {
+            Self::kick_recv(this, work::PACKETS);
+        } else {
+            Self::kick_send(this, work::PACKETS);
+        }
+    }
+
+    /// A user's doorbell. Task context.
+    pub(crate) fn doorbell(this: ArcBorrow<'_, Self>) {
+        Self::kick_send(this, work::POLL);
+        if this.state() == QpState::Err {
+            Self::kick_recv(this, work::POLL);
+        }
+    }
+
+    /// Has the send half run in softirq. Any context.
+    fn pump_send(this: ArcBorrow<'_, Self>) {
+        // Queued already is as good.
+        let _ = workqueue::system_bh().enqueue::<Arc<Qp>, 0>(this.into());
+    }
+
+    /// Has the receive half run in softirq. Any context.
+    fn pump_recv(this: ArcBorrow<'_, Self>) {
+        // Queued already is as good.
+        let _ = workqueue::system_bh().enqueue::<Arc<Qp>, 1>(this.into());
+    }
+
+    fn kick_send(this: ArcBorrow<'_, Self>, bits: u32) {
+        let _bh = bh::disable();
+        let mut turns = 0;
+        let kick = this.send.kick(bits, |half, bits| {
+            turns += 1;
+            if turns > TURNS {
+                return Turn::Later(bits);
+            }
+            Self::send_turn(this, half, bits)
+        });
+        Self::after_send(this, kick);
+    }
+
+    fn kick_recv(this: ArcBorrow<'_, Self>, bits: u32) {
+        let _bh = bh::disable();
+        let mut turns = 0;
+        let kick = this.recv.kick(bits, |half, bits| {
+            turns += 1;
+            if turns > TURNS {
+                return Turn::Later(bits);
+            }
+            Self::recv_turn(this, half, bits)
+        });
+        Self::after_recv(this, kick);
+    }
+
+    fn after_send(this: ArcBorrow<'_, Self>, kick: Kick) {
+        match kick {
+            Kick::Later => {
+                this.dev.counters.inc(Counter::Deferred);
+                Self::pump_send(this);
+            }
+            Kick::Done | Kick::Busy | Kick::Closed => {}
+        }
+    }
+
+    fn after_recv(this: ArcBorrow<'_, Self>, kick: Kick) {
+        match kick {
+            Kick::Later => {
+                this.dev.counters.inc(Counter::Deferred);
+                Self::pump_recv(this);
+            }
+            Kick::Done | Kick::Busy | Kick::Closed => {}
+        }
+    }
+
+    /// One turn of the send half.
+    fn send_turn(this: ArcBorrow<'_, Self>, half: &mut SendHalf, bits: u32) -> Turn {
+        let now = now();
+        let mut left = BUDGET;
+        let SendHalf {
+            engine,
+            io,
+            backlog,
+        } = half;
+        let mut host = io.host(&this);
+        if bits & work::ERROR != 0 {
+            engine.set_error();
+        }
+        if bits & work::PACKETS != 0 && backlog.is_none() {
+            *backlog = Some(this.responses.take_all());
+        }
+        for packet in packets(backlog, &mut left) {
+            let header = engine_packet(&packet);
+            host.set_packet(Some(packet));
+            // What became of it is counted by the engine where it matters.
+            let _ = engine.on_response(now, &header, &mut host);
+            host.set_packet(None);
+        }
+        if bits & work::TIMER != 0 {
+            engine.on_timer(now, &mut host);
+        }
+        let progress = engine.poll(now, &mut host, left.max(1));
+        let notes = host.finish();
+        if let Some(at) = engine.next_deadline() {
+            Timer::<Qp, 0>::arm_if_earlier(this, rdma::timer::after(span(now, at)));
+        }
+        Self::heed(this, &this.send_cq, &notes);
+        match progress {
+            _ if backlog.is_some() => Turn::Later(work::PACKETS | work::POLL),
+            Progress::Idle => Turn::Done,
+            Progress::More => Turn::Later(work::POLL),
+            Progress::Blocked => {
+                let at = rdma::timer::after(BLOCKED_RETRY);
+                Timer::<Qp, 0>::arm_if_earlier(this, at);
+                Turn::Done
+            }
+        }
+    }
+
+    /// One turn of the receive half.
+    fn recv_turn(this: ArcBorrow<'_, Self>, half: &mut RecvHalf, bits: u32) -> Turn {
+        let mut left = BUDGET;
+        let RecvHalf {
+            engine,
+            io,
+            backlog,
+        } = half;
+        let mut host = io.host(&this);
+        if bits & work::ERROR != 0 {
+            engine.set_error();
+        }
+        if bits & work::PACKETS != 0 && backlog.is_none() {
+            *backlog = Some(this.requests.take_all());
+        }
+        for packet in packets(backlog, &mut left) {
+            let header = engine_packet(&packet);
+            host.set_packet(Some(packet));
+            // What became of it is counted by the engine where it matters.
+            let _ = engine.on_request(&header, &mut host);
+            host.set_packet(None);
+        }
+        let progress = engine.poll(&mut host, left.max(1));
+        let notes = host.finish();
+        Self::heed(this, &this.recv_cq, &notes);
+        if this.user && this.state() == QpState::Err {
+            let at = rdma::timer::after(FLUSH_POLL);
+            Timer::<Qp, 1>::arm_if_earlier(this, at);
+        }
+        match progress {
+            _ if backlog.is_some() => Turn::Later(work::PACKETS | work::POLL),
+            Progress::Idle => Turn::Done,
+            Progress::More => Turn::Later(work::POLL),
+            Progress::Blocked => {
+                let at = rdma::timer::after(BLOCKED_RETRY);
+                Timer::<Qp, 1>::arm_if_earlier(this, at);
+                Turn::Done
+            }
+        }
+    }
+
+    /// Acts on what a turn noted. The runner still holds its token, but no lock.
+    fn heed(this: ArcBorrow<'_, Self>, cq: &Cq, notes: &Notes) {
+        cq.tell(notes.told);
+        if notes.told == Told::Overflow {
+            Self::fail(this);
+        }
+        for event in notes.events() {
+            match event {
+                QpEvent::SqDrained => {
+                    if this.peer.lock().drain_notify {
+                        this.upcall.event(UserEvent::SendQueueDrained);
+                    }
+                }
+                QpEvent::AccessError => this.upcall.event(UserEvent::AccessError),
+                QpEvent::RequestError => this.upcall.event(UserEvent::RequestError),
+                QpEvent::SendFailed | QpEvent::RecvFailed => Self::fail(this),
+                QpEvent::LastRecv => {
+                    if this.has_srq() {
+                        this.upcall.event(UserEvent::LastWqeReached);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves the queue pair into error because of what happened to it. Softirq or
+    /// bottom halves off, possibly as the runner of a half: never waits.
+    fn fail(this: ArcBorrow<'_, Self>) {
+        if this.state() == QpState::Err {
+            return;
+        }
+        this.set_state(QpState::Err);
+        Self::kick_send(this, work::ERROR);
+        Self::kick_recv(this, work::ERROR);
+    }
+
+    fn has_srq(&self) -> bool {
+        self.peer.lock().has_srq
+    }
+
+    /// Stops everything for good. May sleep. Nothing posts completions or events of
+    /// this queue pair afterwards.
+    pub(crate) fn shutdown(this: &Arc<Self>) {
+        {
+            let _bh = bh::disable();
+            drop(this.send.close(core::hint::spin_loop));
+            drop(this.recv.close(core::hint::spin_loop));
+        }
+        Timer::<Qp, 0>::shutdown(this);
+        Timer::<Qp, 1>::shutdown(this);
+        rdma::workqueue::disable::<Qp, 0>(this);
+        rdma::workqueue::disable::<Qp, 1>(this);
+        // What waits will never be looked at, and holds packet buffers.
+        drop(this.responses.take_all());
+        drop(this.requests.take_all());
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.dev.counters
+    }
+
+    /// Access to memory for one turn.
+    fn batch(&self) -> Batch<'_> {
+        Batch::new(&self.dev.memory, self.pd, self.tag)
+    }
+
+    /// The Q_Key of this queue pair. Any context.
+    fn own_qkey(&self) -> u32 {
+        self.peer.lock().qkey
+    }
+
+    /// Whether a packet is one that this queue pair may see at all: of its
+    /// transport, in a state that expects it, and from its peer. Softirq.
+    pub(crate) fn admits(&self, packet: &RxPacket) -> bool {
+        let opcode = packet.header().bth.opcode;
+        let transport_fits = match (self.kind, opcode.transport()) {
+            (QpType::Rc, Transport::Rc) | (QpType::Uc, Transport::Uc) => true,
+            (QpType::Ud | QpType::Gsi, Transport::Ud) => true,
+            (_, _) => false,
+        };
+        if !transport_fits {
+            return false;
+        }
+        let expected = match self.state() {
+            QpState::Reset | QpState::Init | QpState::Err => false,
+            QpState::Rtr => opcode.is_request(),
+            QpState::Rts | QpState::Sqd | QpState::Sqe => true,
+        };
+        if !expected {
+            return false;
+        }
+        if self.kind.is_datagram() {
+            return true;
+        }
+        let addrs = self.peer.lock().addrs;
+        addrs.is_some_and(|addrs| packet.addrs().reversed() == addrs)
+    }
+}
+
+/// What the engine sees of a received packet.
+fn engine_packet(packet: &RxPacket) -> proto::RxPacket {
+    let header = packet.header();
+    proto::RxPacket {
+        opcode: header.bth.opcode,
+        psn: header.bth.psn,
+        ack_req: header.bth.ack_req,
+        solicited: header.bth.solicited,
+        ext: header.ext,
+        // OVERFLOW: a datagram has less than 64 KiB.
+        len: u32::try_from(header.payload_len).unwrap_or(u32::MAX),
+    }
+}
+
+/// Takes packets off a backlog as long as the budget lasts; an exhausted backlog
+/// becomes `None`.
+fn packets<'a>(
+    backlog: &'a mut Option<RxBatch>,
+    left: &'a mut u32,
+) -> impl Iterator<Item = RxPacket> + 'a {
+    core::iter::from_fn(move || {
+        if *left == 0 {
+            return None;
+        }
+        let packet = backlog.as_mut()?.next();
+        match packet {
+            Some(_) => *left -= 1,
+            None => *backlog = None,
+        }
+        packet
+    })
+}
+
+/// The engine's clock.
+fn now() -> Nanos {
+    Nanos(rdma::timer::monotonic_nanos())
+}
+
+/// The time from `now` until `at`; zero if that is past.
+fn span(now: Nanos, at: Nanos) -> Delta {
+    Delta::from_nanos(i64::try_from(at.0.saturating_sub(now.0)).unwrap_or(i64::MAX))
+}
+
+/// What the engine and the host noted during a turn, to be acted on after it.
+struct Notes {
+    told: Told,
+    events: [bool; Notes::EVENTS.len()],
+}
+
+impl Notes {
+    const EVENTS: [QpEvent; 6] = [
+        QpEvent::SqDrained,
+        QpEvent::AccessError,
+        QpEvent::RequestError,
+        QpEvent::SendFailed,
+        QpEvent::RecvFailed,
+        QpEvent::LastRecv,
+    ];
+
+    const NONE: Notes = Notes {
+        told: Told::Nothing,
+        events: [false; Notes::EVENTS.len()],
+    };
+
+    fn event(&mut self, event: QpEvent) {
+        for (known, noted) in Self::EVENTS.iter().zip(&mut self.events) {
+            if *known == event {
+                *noted = true;
+            }
+        }
+    }
+
+    fn events(&self) -> impl Iterator<Item = QpEvent> + '_ {
+        let noted = Self::EVENTS.iter().zip(&self.events);
+        noted.filter_map(|(event, noted)| noted.then_some(*event))
+    }
+
+    fn posted(&mut self, told: Told) {
+        self.told = match (self.told, told) {
+            (Told::Overflow, _) | (_, Told::Overflow) => Told::Overflow,
+            (Told::Completed, _) | (_, Told::Completed) => Told::Completed,
+            (Told::Nothing, Told::Nothing) => Told::Nothing,
+        };
+    }
+}
+
+/// The device's counter for one of the engine's.
+fn counter(of: proto::Counter) -> Counter {
+    match of {
+        proto::Counter::DuplicateRequest => Counter::DuplicateRequest,
+        proto::Counter::OutOfSequenceRequest => Counter::OutOfSequenceRequest,
+        proto::Counter::RnrSent => Counter::SentRnr,
+        proto::Counter::RnrReceived => Counter::ReceivedRnr,
+        proto::Counter::SequenceNakReceived => Counter::ReceivedSequenceError,
+        proto::Counter::Retry => Counter::Retry,
+        proto::Counter::RetryExceeded => Counter::RetryExceeded,
+        proto::Counter::RnrRetryExceeded => Counter::RnrRetryExceeded,
+        proto::Counter::Send => Counter::Sends,
+        proto::Counter::Recv => Counter::Receives,
+    }
+}

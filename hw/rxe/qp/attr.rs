@@ -1,0 +1,459 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Attributes of a queue pair: what modify_qp sets, and what query_qp tells.
+//!
+//! Attributes change only while the caller has both halves, so that neither engine
+//! ever sees half a change. What the receive path checks packets against before it
+//! has a half is kept apart, in [`Peer`].
+
+use super::Qp;
+use super::wire::Sender;
+use super::work;
+use crate::ah;
+use crate::device::Rxe;
+use crate::limits;
+use crate::mem::access;
+use crate::net;
+use crate::net::Path;
+use crate::net::PathSpec;
+use crate::proto;
+use crate::proto::qp::transition;
+use crate::proto::AccessFlags;
+use crate::proto::Nanos;
+use crate::proto::QpState;
+use crate::proto::QpType;
+use crate::proto::Qpn;
+use crate::proto::RetryLimit;
+use crate::wire::ack_timeout_ns;
+use crate::wire::Psn;
+use crate::wire::RnrTimer;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use rdma::net::AddrPair;
+use rdma::provider;
+use rdma::provider::attr::modify_is_ok;
+use rdma::provider::unsupported;
+use rdma::provider::QpAttr;
+use rdma::provider::QpAttrMask;
+use rdma::provider::QpCap;
+use rdma::provider::QpInitAttr;
+use rdma::sync::bh;
+
+/// `IB_MTU_256` to `IB_MTU_4096`.
+const MTU_CODES: core::ops::RangeInclusive<u32> = 1..=5;
+
+/// What verbs users set, as they set it; under [`Qp::modify`].
+pub(super) struct Attr {
+    pub(super) cap: QpCap,
+    pub(super) signals_all: bool,
+    path: Option<PathSpec>,
+    alt_path: Option<PathSpec>,
+    path_mtu: u32,
+    path_mig_state: u32,
+    qkey: u32,
+    dest_qpn: u32,
+    access: u32,
+    pkey_index: u16,
+    alt_pkey_index: u16,
+    en_sqd_async_notify: u8,
+    max_rd_atomic: u8,
+    max_dest_rd_atomic: u8,
+    min_rnr_timer: u8,
+    port: u32,
+    timeout: u8,
+    retry_cnt: u8,
+    rnr_retry: u8,
+    alt_port: u32,
+    alt_timeout: u8,
+}
+
+impl Attr {
+    pub(super) fn new(cap: QpCap, signals_all: bool, port: u32) -> Self {
+        Self {
+            cap,
+            signals_all,
+            path: None,
+            alt_path: None,
+            path_mtu: 1,
+            path_mig_state: 0,
+            qkey: 0,
+            dest_qpn: 0,
+            access: 0,
+            pkey_index: 0,
+            alt_pkey_index: 0,
+            en_sqd_async_notify: 0,
+            max_rd_atomic: 0,
+            max_dest_rd_atomic: 0,
+            min_rnr_timer: 0,
+            port,
+            timeout: 0,
+            retry_cnt: 0,
+            rnr_retry: 0,
+            alt_port: 0,
+            alt_timeout: 0,
+        }
+    }
+}
+
+/// What the data path asks of a queue pair without having a half of it.
+pub(super) struct Peer {
+    /// Our address and the peer's, on a connected queue pair.
+    pub(super) addrs: Option<AddrPair>,
+    pub(super) has_srq: bool,
+    /// The Q_Key of a datagram queue pair.
+    pub(super) qkey: u32,
+    /// The user wants an event when the send queue has drained.
+    pub(super) drain_notify: bool,
+}
+
+/// The C structure cannot copy itself.
+pub(super) fn copy_cap(cap: &QpCap) -> QpCap {
+    QpCap {
+        max_send_wr: cap.max_send_wr,
+        max_recv_wr: cap.max_recv_wr,
+        max_send_sge: cap.max_send_sge,
+        max_recv_sge: cap.max_recv_sge,
+        max_inline_data: cap.max_inline_data,
+        max_rdma_ctxs: cap.max_rdma_ctxs,
+    }
+}
+
+/// Payload bytes of an `IB_MTU_*` code.
+fn mtu_bytes(code: u32) -> u32 {
+    128u32 << code.clamp(*MTU_CODES.start(), *MTU_CODES.end())
+}
+
+fn kind(of: QpType) -> provider::QpType {
+    match of {
+        QpType::Rc => provider::QpType::Rc,
+        QpType::Uc => provider::QpType::Uc,
+        QpType::Ud => provider::QpType::Ud,
+        QpType::Gsi => provider::QpType::Gsi,
+    }
+}
+
+fn verbs_state(of: QpState) -> provider::QpState {
+    match of {
+        QpState::Reset => provider::QpState::Reset,
+        QpState::Init => provider::QpState::Init,
+        QpState::Rtr => provider::QpState::Rtr,
+        QpState::Rts => provider::QpState::Rts,
+        QpState::Sqd => provider::QpState::Sqd,
+        QpState::Sqe => provider::QpState::Sqe,
+        QpState::Err => provider::QpState::Err,
+    }
+}
+
+fn engine_state(of: provider::QpState) -> QpState {
+    match of {
+        provider::QpState::Reset => QpState::Reset,
+        provider::QpState::Init => QpState::Init,
+        provider::QpState::Rtr => QpState::Rtr,
+        provider::QpState::Rts => QpState::Rts,
+        provider::QpState::Sqd => QpState::Sqd,
+        provider::QpState::Sqe => QpState::Sqe,
+        provider::QpState::Err => QpState::Err,
+    }
+}
+
+/// What a modification changes, checked, before anything is changed.
+struct Wanted<'a> {
+    attr: &'a QpAttr,
+    mask: QpAttrMask,
+    path: Option<PathSpec>,
+    alt_path: Option<PathSpec>,
+    /// Room for the peer's reads and atomics, if their number changes.
+    resources: Option<KVec<proto::Resource>>,
+}
+
+impl<'a> Wanted<'a> {
+    fn check(qp: &Qp, attr: &'a QpAttr, mask: QpAttrMask) -> Result<Self> {
+        let refuse = |bad: bool| if bad { Err(EINVAL) } else { Ok(()) };
+        if !QpAttrMask::STANDARD.contains(mask) {
+            return Err(unsupported());
+        }
+        // Sizes are those of creation: IB_DEVICE_RESIZE_MAX_WR is not promised.
+        refuse(mask.intersects(QpAttrMask::CAP))?;
+        refuse(mask.intersects(QpAttrMask::PORT) && attr.port_num() != 1)?;
+        if mask.intersects(QpAttrMask::ACCESS_FLAGS) {
+            refuse(qp.kind.is_datagram())?;
+            refuse(attr.access().raw() & !(access::REGION | access::ON_DEMAND) != 0)?;
+        }
+        let mut path = None;
+        if mask.intersects(QpAttrMask::AV) {
+            path = Some(ah::spec_of(attr.ah())?);
+        }
+        let mut alt_path = None;
+        if mask.intersects(QpAttrMask::ALT_PATH) {
+            alt_path = Some(ah::spec_of(attr.alt_ah())?);
+            refuse(attr.alt_port_num() != 1 || attr.alt_timeout() > 31)?;
+        }
+        if mask.intersects(QpAttrMask::PATH_MTU) {
+            refuse(!MTU_CODES.contains(&attr.path_mtu()))?;
+        }
+        let most = limits::MAX_RD_ATOMIC;
+        if mask.intersects(QpAttrMask::MAX_QP_RD_ATOMIC) {
+            refuse(u32::from(attr.max_rd_atomic()) > most)?;
+        }
+        refuse(mask.intersects(QpAttrMask::TIMEOUT) && attr.timeout() > 31)?;
+        let mut resources = None;
+        if mask.intersects(QpAttrMask::MAX_DEST_RD_ATOMIC) {
+            refuse(u32::from(attr.max_dest_rd_atomic()) > most)?;
+            let count = usize::from(attr.max_dest_rd_atomic());
+            resources = Some(KVec::from_elem(proto::Resource::EMPTY, count, GFP_KERNEL)?);
+        }
+        Ok(Self {
+            attr,
+            mask,
+            path,
+            alt_path,
+            resources,
+        })
+    }
+
+    /// Notes what is wanted among the verbs attributes.
+    fn note(&self, to: &mut Attr) {
+        let Self {
+            attr,
+            mask,
+            path,
+            alt_path,
+            resources: _,
+        } = self;
+        let has = |bit| mask.intersects(bit);
+        if path.is_some() {
+            to.path = *path;
+        }
+        if alt_path.is_some() {
+            to.alt_path = *alt_path;
+            to.alt_port = attr.alt_port_num();
+            to.alt_timeout = attr.alt_timeout();
+            to.alt_pkey_index = attr.alt_pkey_index();
+        }
+        macro_rules! copy {
+            ($($bit:ident: $field:ident = $get:ident;)*) => {
+                $(if has(QpAttrMask::$bit) { to.$field = attr.$get(); })*
+            };
+        }
+        copy! {
+            PATH_MTU: path_mtu = path_mtu;
+            PATH_MIG_STATE: path_mig_state = path_mig_state;
+            QKEY: qkey = qkey;
+            DEST_QPN: dest_qpn = dest_qp_num;
+            PKEY_INDEX: pkey_index = pkey_index;
+            EN_SQD_ASYNC_NOTIFY: en_sqd_async_notify = en_sqd_async_notify;
+            MAX_QP_RD_ATOMIC: max_rd_atomic = max_rd_atomic;
+            MAX_DEST_RD_ATOMIC: max_dest_rd_atomic = max_dest_rd_atomic;
+            MIN_RNR_TIMER: min_rnr_timer = min_rnr_timer;
+            PORT: port = port_num;
+            TIMEOUT: timeout = timeout;
+            RETRY_CNT: retry_cnt = retry_cnt;
+            RNR_RETRY: rnr_retry = rnr_retry;
+        }
+        if has(QpAttrMask::ACCESS_FLAGS) {
+            to.access = attr.access().raw();
+        }
+    }
+}
+
+impl Qp {
+    /// Changes attributes and state (IBTA 11.2.4.2). May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for attributes or a change of state that are not allowed,
+    /// `EOPNOTSUPP` for attributes that no such queue pair has, `ENOMEM`. Nothing
+    /// has changed then.
+    pub(crate) fn modify(this: &Arc<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
+        let mut wanted = Wanted::check(this, attr, mask)?;
+        let mut known = this.modify.lock();
+        let old = this.state();
+        let new = if mask.intersects(QpAttrMask::STATE) {
+            engine_state(attr.state()?)
+        } else {
+            old
+        };
+        // A user who is mistaken about the present state is told so.
+        let believed = if mask.intersects(QpAttrMask::CUR_STATE) {
+            engine_state(attr.cur_state()?)
+        } else {
+            old
+        };
+        if believed != old
+            || !modify_is_ok(verbs_state(old), verbs_state(new), kind(this.kind), mask)
+        {
+            return Err(EINVAL);
+        }
+
+        // Dropped when both halves are free again: memory may be freed by sleeping.
+        let mut old_resources = KVec::new();
+        {
+            let _bh = bh::disable();
+            let mut send = this.send.exclusive(core::hint::spin_loop);
+            let mut recv = this.recv.exclusive(core::hint::spin_loop);
+            // Between the check above and now the queue pair may have failed.
+            let old = this.state();
+            let draining = send.engine.is_draining();
+            let change = match transition(old, new, draining) {
+                Ok(change) => change,
+                Err(_) => {
+                    Self::leave(this, send, recv);
+                    return Err(EINVAL);
+                }
+            };
+            wanted.note(&mut known);
+            Self::apply(this, &known, &mut wanted, &mut send, &mut recv, &mut old_resources);
+            if new == QpState::Reset {
+                send.io.reset();
+                recv.io.reset();
+                send.backlog = None;
+                recv.backlog = None;
+                drop(this.responses.take_all());
+                drop(this.requests.take_all());
+            }
+            change.apply_recv(&mut recv.engine);
+            let applied = {
+                let half = &mut *send;
+                let mut host = half.io.host(this);
+                let applied = change.apply_send(&mut half.engine, &mut host);
+                let notes = host.finish();
+                Self::heed(this.as_arc_borrow(), &this.send_cq, &notes);
+                applied
+            };
+            if applied.is_ok() {
+                this.set_state(new);
+            }
+            Self::leave(this, send, recv);
+            if applied.is_err() {
+                return Err(EINVAL);
+            }
+        }
+        drop(known);
+        // Whatever the change begot: requests that may leave now, or be flushed.
+        Self::kick_recv(this.as_arc_borrow(), work::POLL);
+        Self::kick_send(this.as_arc_borrow(), work::POLL);
+        Ok(())
+    }
+
+    /// Gives the halves back, doing what came up meanwhile.
+    fn leave(
+        this: &Arc<Self>,
+        send: rdma::token::Exclusive<'_, super::SendHalf>,
+        recv: rdma::token::Exclusive<'_, super::RecvHalf>,
+    ) {
+        let this = this.as_arc_borrow();
+        let kick = recv.finish(|half, bits| Self::recv_turn(this, half, bits));
+        Self::after_recv(this, kick);
+        let kick = send.finish(|half, bits| Self::send_turn(this, half, bits));
+        Self::after_send(this, kick);
+    }
+
+    /// Tells both engines and the receive path what `known` says.
+    fn apply(
+        this: &Qp,
+        known: &Attr,
+        wanted: &mut Wanted<'_>,
+        send: &mut super::SendHalf,
+        recv: &mut super::RecvHalf,
+        old_resources: &mut KVec<proto::Resource>,
+    ) {
+        let mtu = if this.kind.is_datagram() {
+            mtu_bytes(this.dev_mtu_code())
+        } else {
+            mtu_bytes(known.path_mtu)
+        };
+        let mut s = *send.engine.attr();
+        s.dest = Qpn(known.dest_qpn & 0x00ff_ffff);
+        s.mtu = mtu;
+        s.timeout = ack_timeout_ns(known.timeout).map(Nanos);
+        s.retry = RetryLimit::from_retry_cnt(known.retry_cnt);
+        s.rnr_retry = RetryLimit::from_rnr_retry(known.rnr_retry);
+        s.max_rd_atomic = u32::from(known.max_rd_atomic);
+        send.engine.set_attr(s);
+        let mut r = *recv.engine.attr();
+        r.dest = s.dest;
+        r.mtu = mtu;
+        r.access = AccessFlags(known.access);
+        r.qkey = known.qkey;
+        r.rnr_timer = RnrTimer::new(known.min_rnr_timer);
+        recv.engine.set_attr(r);
+        if wanted.mask.intersects(QpAttrMask::SQ_PSN) {
+            // Refused only while something is outstanding, when it means nothing.
+            let _: bool = send.engine.set_psn(Psn::new(wanted.attr.sq_psn()));
+        }
+        if wanted.mask.intersects(QpAttrMask::RQ_PSN) {
+            recv.engine.set_psn(Psn::new(wanted.attr.rq_psn()));
+        }
+        if let Some(resources) = wanted.resources.take() {
+            *old_resources = recv.engine.set_resources(resources);
+        }
+
+        let mut peer = this.peer.lock();
+        peer.qkey = known.qkey;
+        peer.drain_notify = known.en_sqd_async_notify != 0;
+        if this.kind.is_datagram() {
+            return;
+        }
+        let path = known.path.and_then(|spec| {
+            let port = match spec.flow_label {
+                0 => net::default_source_port(this.number),
+                label => net::source_port(label, this.number, known.dest_qpn),
+            };
+            Path::new(spec, port).ok()
+        });
+        peer.addrs = path.as_ref().map(|path| *path.addrs());
+        drop(peer);
+        for sender in [&mut send.io.sender, &mut recv.io.sender] {
+            if sender.as_ref().map(Sender::path) != path.as_ref() {
+                *sender = path.map(Sender::new);
+            }
+        }
+    }
+
+    /// The port's MTU code, which limits datagrams.
+    fn dev_mtu_code(&self) -> u32 {
+        self.dev.mtu_code()
+    }
+
+    /// Tells attributes (IBTA 11.2.4.3).
+    pub(crate) fn query(this: &Arc<Self>, attr: &mut QpAttr, init: &mut QpInitAttr<Rxe>) {
+        let known = this.modify.lock();
+        let (sq_psn, draining, rq_psn) = {
+            let _bh = bh::disable();
+            let send = this.send.exclusive(core::hint::spin_loop);
+            let recv = this.recv.exclusive(core::hint::spin_loop);
+            let told = (send.engine.psn(), send.engine.is_draining(), recv.engine.psn());
+            Self::leave(this, send, recv);
+            told
+        };
+        let state = verbs_state(this.state());
+        attr.set_state(state);
+        attr.set_cur_state(state);
+        attr.set_sq_psn(sq_psn.get());
+        attr.set_rq_psn(rq_psn.get());
+        attr.set_sq_draining(draining.into());
+        attr.set_path_mtu(known.path_mtu);
+        attr.set_path_mig_state(known.path_mig_state);
+        attr.set_qkey(known.qkey);
+        attr.set_dest_qp_num(known.dest_qpn);
+        attr.set_access(provider::Access::from_raw(known.access));
+        attr.set_pkey_index(known.pkey_index);
+        attr.set_alt_pkey_index(known.alt_pkey_index);
+        attr.set_en_sqd_async_notify(known.en_sqd_async_notify);
+        attr.set_max_rd_atomic(known.max_rd_atomic);
+        attr.set_max_dest_rd_atomic(known.max_dest_rd_atomic);
+        attr.set_min_rnr_timer(known.min_rnr_timer);
+        attr.set_port_num(known.port);
+        attr.set_timeout(known.timeout);
+        attr.set_retry_cnt(known.retry_cnt);
+        attr.set_rnr_retry(known.rnr_retry);
+        attr.set_alt_port_num(known.alt_port);
+        attr.set_alt_timeout(known.alt_timeout);
+        *attr.cap_mut() = copy_cap(&known.cap);
+        if let Some(spec) = &known.path {
+            ah::describe(attr.ah_mut(), spec);
+        }
+        *init.cap_mut() = copy_cap(&known.cap);
+        init.set_signals_all(known.signals_all);
+    }
+}

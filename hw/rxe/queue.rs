@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The queues that user space maps, and what is in their entries.
+//!
+//! * [`layout`], [`ring`]: the format of a queue and its two ends;
+//! * [`wqe`]: work requests, from bytes to valid values; [`encode`]: and back, for
+//!   kernel users;
+//! * [`cqe`], [`cq`]: completions and completion queues;
+//! * [`work`]: send and receive queues with their private slots.
+//!
+//! All but this file and [`work`] is pure and tested on the host.
+//!
+//! C header: `include/uapi/rdma/rdma_user_rxe.h`.
+
+pub mod cq;
+pub mod cqe;
+pub mod encode;
+pub mod layout;
+pub mod ring;
+pub mod work;
+pub mod wqe;
+
+use self::layout::Layout;
+use self::ring::RingMem;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use rdma::shared_ring::SharedBuf;
+
+/// A queue's memory: shared with user space, or the same format for kernel users.
+#[derive(Clone)]
+pub struct RingBuf(Arc<SharedBuf>);
+
+impl RingBuf {
+    /// An empty queue. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EINVAL` for absurd sizes.
+    pub fn new(layout: &Layout) -> Result<Self> {
+        let ring = Self(SharedBuf::new(layout.size())?);
+        ring::format(&ring, layout).ok_or(EINVAL)?;
+        Ok(ring)
+    }
+
+    /// The memory, to be mapped.
+    pub fn shared(&self) -> &Arc<SharedBuf> {
+        &self.0
+    }
+}
+
+impl RingMem for RingBuf {
+    #[inline]
+    fn load_acquire(&self, offset: usize) -> Option<u32> {
+        self.0.load_acquire_u32(offset)
+    }
+
+    #[inline]
+    fn store_release(&self, offset: usize, value: u32) -> Option<()> {
+        self.0.store_release_u32(offset, value).ok()
+    }
+
+    #[inline]
+    fn read(&self, offset: usize, to: &mut [u8]) -> Option<()> {
+        self.0.read_bytes(offset, to).ok()
+    }
+
+    #[inline]
+    fn write(&self, offset: usize, from: &[u8]) -> Option<()> {
+        self.0.write_bytes(offset, from).ok()
+    }
+}

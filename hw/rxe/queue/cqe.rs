@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One completion, and its bytes in a user's completion queue: the 48 of
+//! `struct ib_uverbs_wc`, `include/uapi/rdma/ib_user_verbs.h`.
+//!
+//! Pure: no kernel imports; tested on the host.
+
+use crate::proto::{Key, RecvCompletion, SendCompletion, WcOpcode, WcStatus};
+
+/// Bytes of an entry of a user's completion queue. Slots are 64 bytes; librxe takes
+/// the distance from the queue's header.
+pub const USER_CQE: usize = 48;
+
+/// `enum ib_uverbs_wc_flags`, equal to `enum ib_wc_flags`.
+pub mod flags {
+    /// `IB_UVERBS_WC_GRH`: a network header stands before the data of a datagram.
+    pub const GRH: u32 = 1;
+    /// `IB_UVERBS_WC_WITH_IMM`.
+    pub const WITH_IMM: u32 = 2;
+    /// `IB_UVERBS_WC_WITH_INV`.
+    pub const WITH_INVALIDATE: u32 = 4;
+}
+
+/// The word that is either immediate data or an invalidated key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extra {
+    /// Neither.
+    None,
+    /// Immediate data in wire order.
+    Imm([u8; 4]),
+    /// The key that was invalidated.
+    Invalidated(Key),
+}
+
+/// The queue pair that a completion belongs to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Origin<Q> {
+    /// Its number.
+    pub qpn: u32,
+    /// Its port.
+    pub port: u8,
+    /// What kernel users know it by. Only ever passed through.
+    pub qp: Q,
+}
+
+/// How a datagram travelled; kernel users want to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Network {
+    /// Over IPv6 rather than IPv4.
+    pub is_v6: bool,
+    /// The VLAN it came through.
+    pub vlan: Option<u16>,
+}
+
+/// One completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cqe<Q> {
+    /// The user's name for the request.
+    pub wr_id: u64,
+    /// How it ended.
+    pub status: WcStatus,
+    /// What it was.
+    pub opcode: WcOpcode,
+    /// How many bytes it moved.
+    pub byte_len: u32,
+    /// Immediate data or key.
+    pub extra: Extra,
+    /// Whose it is.
+    pub origin: Origin<Q>,
+    /// Who sent it, on datagram queue pairs; otherwise zero.
+    pub src_qpn: u32,
+    /// Bits of [`flags`].
+    pub flags: u32,
+    /// The network it came over. Only of receive completions.
+    pub network: Option<Network>,
+    /// Whether it wakes those who wait for solicited completions only.
+    pub solicited: bool,
+}
+
+impl<Q: Copy> Cqe<Q> {
+    /// The completion of a send request. Errors count as solicited: who waits for
+    /// messages must learn that none will come (IBTA 11.4.2.2).
+    pub fn of_send(done: &SendCompletion, origin: Origin<Q>) -> Self {
+        let ok = done.status == WcStatus::Success;
+        Self {
+            wr_id: done.wr_id,
+            status: done.status,
+            opcode: done.opcode,
+            byte_len: if ok { done.byte_len } else { 0 },
+            extra: Extra::None,
+            origin,
+            src_qpn: 0,
+            flags: if ok && done.with_imm {
+                flags::WITH_IMM
+            } else {
+                0
+            },
+            network: None,
+            solicited: !ok,
+        }
+    }
+
+    /// The completion of a receive request.
+    pub fn of_recv(done: &RecvCompletion, origin: Origin<Q>, network: Network) -> Self {
+        let mut cqe = Self {
+            wr_id: done.wr_id,
+            status: done.status,
+            opcode: done.opcode,
+            byte_len: 0,
+            extra: Extra::None,
+            origin,
+            src_qpn: 0,
+            flags: 0,
+            network: None,
+            solicited: true,
+        };
+        if done.status != WcStatus::Success {
+            return cqe;
+        }
+        cqe.byte_len = done.byte_len;
+        cqe.src_qpn = done.src_qpn.map_or(0, |qpn| qpn.0);
+        cqe.network = Some(network);
+        cqe.solicited = done.solicited;
+        cqe.flags = flags::GRH;
+        (cqe.extra, cqe.flags) = match (done.imm, done.invalidated) {
+            (Some(imm), _) => (Extra::Imm(imm), cqe.flags | flags::WITH_IMM),
+            (None, Some(key)) => (Extra::Invalidated(key), cqe.flags | flags::WITH_INVALIDATE),
+            (None, None) => (Extra::None, cqe.flags),
+        };
+        cqe
+    }
+
+    /// The word `ex`: immediate data stays in wire order, a key is a number.
+    pub fn extra_word(&self) -> u32 {
+        match self.extra {
+            Extra::None => 0,
+            Extra::Imm(bytes) => u32::from_ne_bytes(bytes),
+            Extra::Invalidated(key) => key.0,
+        }
+    }
+
+    /// Its bytes for user space. Fields of InfiniBand proper (LIDs, service level,
+    /// P_Key index) are zero.
+    pub fn to_user(&self) -> [u8; USER_CQE] {
+        let mut bytes = [0u8; USER_CQE];
+        let words = [
+            (8, u32::from(self.status.code())),
+            (12, u32::from(self.opcode.code())),
+            (20, self.byte_len),
+            (24, self.extra_word()),
+            (28, self.origin.qpn),
+            (32, self.src_qpn),
+            (36, self.flags),
+        ];
+        let (wr_id, _) = bytes.split_at_mut(8);
+        wr_id.copy_from_slice(&self.wr_id.to_ne_bytes());
+        for (offset, word) in words {
+            for (to, from) in bytes.iter_mut().skip(offset).zip(word.to_ne_bytes()) {
+                *to = from;
+            }
+        }
+        if let Some(port) = bytes.get_mut(46) {
+            *port = self.origin.port;
+        }
+        bytes
+    }
+}

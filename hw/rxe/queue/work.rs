@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Send and receive queues: a consumer, and private room for what it took.
+//!
+//! [`SendQueue`] belongs to the send half of a queue pair and answers its `fetch`,
+//! `retire` and payload calls; [`RecvQueue`] is a queue pair's own or a shared one.
+//! A request in work is kept in a slot of kernel memory; the ring is not read again.
+//!
+//! Context: `&mut self`, brought by the half's run token or, for a shared receive
+//! queue, by its lock. Only the constructors sleep.
+
+use super::layout::Layout;
+use super::ring::Consumer;
+use super::wqe::{
+    parse_recv, parse_send, BadSend, Buffers, LocalOp, Route, SendCaps, SendRequest,
+};
+use super::RingBuf;
+use crate::mem::{Batch, Cursor, MemError, Sge};
+use crate::proto::{RecvFetch, SendFetch};
+use kernel::prelude::*;
+use zerocopy::IntoBytes;
+
+/// A send queue.
+pub struct SendQueue {
+    ring: Consumer<RingBuf>,
+    caps: SendCaps,
+    slots: KVVec<Slot>,
+    /// Entries or inline data of all slots, `max_sge` entries each.
+    store: KVVec<Sge>,
+    max_sge: usize,
+}
+
+/// One request in work, but for its entries.
+#[derive(Clone, Copy)]
+struct Slot {
+    buffers: Buffers,
+    cursor: Cursor,
+    route: Option<Route>,
+    local: Option<LocalOp>,
+}
+
+const EMPTY: Slot = Slot {
+    buffers: Buffers::Sges(0),
+    cursor: Cursor::START,
+    route: None,
+    local: None,
+};
+
+impl SendQueue {
+    /// The queue on a fresh ring. `max_sge` entries, of 16 bytes each, also bound the
+    /// inline data. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINVAL` if `caps` has more inline data than that.
+    pub fn new(ring: Consumer<RingBuf>, caps: SendCaps, max_sge: usize) -> Result<Self> {
+        let room = max_sge.checked_mul(size_of::<Sge>()).ok_or(EINVAL)?;
+        if caps.max_inline as usize > room {
+            return Err(EINVAL);
+        }
+        let slots = ring.layout().slots() as usize;
+        let entries = slots.checked_mul(max_sge).ok_or(EINVAL)?;
+        Ok(Self {
+            slots: KVVec::from_elem(EMPTY, slots, GFP_KERNEL)?,
+            store: KVVec::from_elem(Sge::default(), entries, GFP_KERNEL)?,
+            ring,
+            caps,
+            max_sge,
+        })
+    }
+
+    /// How many slots there are; the engine's numbers stay below.
+    pub fn slots(&self) -> u32 {
+        self.ring.layout().slots()
+    }
+
+    /// Whether nothing waits to be fetched, as the user has it.
+    pub fn is_empty(&self) -> bool {
+        self.ring.waiting() == 0
+    }
+
+    /// Takes the next request off the ring into `slot`, which is free.
+    pub fn fetch(&mut self, slot: u32) -> SendFetch {
+        let Some(entry) = self.ring.peek() else {
+            return SendFetch::Empty;
+        };
+        let Some((place, store)) = place(&mut self.slots, &mut self.store, self.max_sge, slot)
+        else {
+            // The engine has fewer slots than we, so it does not ask for this one.
+            return SendFetch::Empty;
+        };
+        let parsed = parse_send(&entry, &self.caps, store);
+        self.ring.take();
+        match parsed {
+            Ok(SendRequest {
+                wqe,
+                buffers,
+                route,
+                local,
+            }) => {
+                *place = Slot {
+                    buffers,
+                    cursor: Cursor::START,
+                    route,
+                    local,
+                };
+                SendFetch::Wqe(wqe)
+            }
+            Err(BadSend { wr_id, status }) => {
+                *place = EMPTY;
+                SendFetch::Bad { wr_id, status }
+            }
+        }
+    }
+
+    /// Gives the oldest ring entry in work back to the user.
+    pub fn retire(&mut self) {
+        self.ring.retire(1);
+    }
+
+    /// Forgets everything, posted and in work: the queue pair is reset.
+    pub fn reset(&mut self) {
+        self.ring.reset();
+    }
+
+    /// The way of the datagram in `slot`.
+    pub fn route(&self, slot: u32) -> Option<Route> {
+        self.slots.get(slot as usize)?.route
+    }
+
+    /// The parameters of the local operation in `slot`.
+    pub fn local(&self, slot: u32) -> Option<LocalOp> {
+        self.slots.get(slot as usize)?.local
+    }
+
+    /// Copies bytes of the message in `slot` into a packet.
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::gather`].
+    pub fn gather(
+        &mut self,
+        slot: u32,
+        offset: u32,
+        to: &mut [u8],
+        batch: &mut Batch<'_>,
+    ) -> Result<(), MemError> {
+        let (place, store) = place(&mut self.slots, &mut self.store, self.max_sge, slot)
+            .ok_or(MemError::ListTooShort)?;
+        match place.buffers {
+            Buffers::Sges(count) => {
+                let list = store.get(..count).ok_or(MemError::ListTooShort)?;
+                batch.gather(list, &mut place.cursor, offset, to)
+            }
+            Buffers::Inline(len) => {
+                let from = offset as usize;
+                let end = from.checked_add(to.len()).ok_or(MemError::ListTooShort)?;
+                let data = store.as_bytes().get(..len).and_then(|data| data.get(from..end));
+                to.copy_from_slice(data.ok_or(MemError::ListTooShort)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Copies bytes of a response into the buffers of the request in `slot`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::scatter`].
+    pub fn scatter(
+        &mut self,
+        slot: u32,
+        offset: u32,
+        from: &[u8],
+        batch: &mut Batch<'_>,
+    ) -> Result<(), MemError> {
+        let (place, store) = place(&mut self.slots, &mut self.store, self.max_sge, slot)
+            .ok_or(MemError::ListTooShort)?;
+        let count = match place.buffers {
+            Buffers::Sges(count) => count,
+            Buffers::Inline(_) => return Err(MemError::ListTooShort),
+        };
+        let list = store.get(..count).ok_or(MemError::ListTooShort)?;
+        batch.scatter(list, &mut place.cursor, offset, from)
+    }
+}
+
+/// A slot and its share of the store.
+fn place<'a>(
+    slots: &'a mut [Slot],
+    store: &'a mut [Sge],
+    max_sge: usize,
+    slot: u32,
+) -> Option<(&'a mut Slot, &'a mut [Sge])> {
+    let slot = slot as usize;
+    let start = slot.checked_mul(max_sge)?;
+    let share = store.get_mut(start..)?.get_mut(..max_sge)?;
+    Some((slots.get_mut(slot)?, share))
+}
+
+/// A receive queue, a queue pair's own or a shared one.
+pub struct RecvQueue {
+    ring: Consumer<RingBuf>,
+    max_sge: usize,
+}
+
+/// The receive request that a queue pair is filling.
+pub struct RecvBuffers {
+    list: KVec<Sge>,
+    count: usize,
+    cursor: Cursor,
+}
+
+impl RecvQueue {
+    /// The queue on a fresh ring.
+    pub fn new(ring: Consumer<RingBuf>, max_sge: usize) -> Self {
+        Self { ring, max_sge }
+    }
+
+    /// How many requests wait, as the user has it.
+    pub fn waiting(&self) -> u32 {
+        self.ring.waiting()
+    }
+
+    /// The ring's end, for its dimensions and memory.
+    pub fn ring(&self) -> &Consumer<RingBuf> {
+        &self.ring
+    }
+
+    /// Takes the next request off the ring, and frees its entry at once: its buffers
+    /// are copied into `buffers`.
+    pub fn take(&mut self, buffers: &mut RecvBuffers) -> RecvFetch {
+        let Some(entry) = self.ring.peek() else {
+            return RecvFetch::Empty;
+        };
+        let room = buffers.list.len().min(self.max_sge);
+        let parsed = match buffers.list.get_mut(..room) {
+            Some(list) => parse_recv(&entry, list),
+            None => return RecvFetch::Empty,
+        };
+        self.ring.take();
+        self.ring.retire(1);
+        buffers.cursor = Cursor::START;
+        match parsed {
+            Ok((wqe, count)) => {
+                buffers.count = count;
+                RecvFetch::Wqe(wqe)
+            }
+            Err(bad) => {
+                buffers.count = 0;
+                RecvFetch::Bad(bad)
+            }
+        }
+    }
+
+    /// Forgets all that was posted: the queue pair is reset.
+    pub fn reset(&mut self) {
+        self.ring.reset();
+    }
+
+    /// Moves a shared receive queue to a new ring, with what waits in it. Returns the
+    /// old ring, to be dropped after unlocking.
+    ///
+    /// # Errors
+    ///
+    /// Gives `fresh` back if that does not fit; nothing has changed then.
+    pub fn resize(&mut self, fresh: RingBuf, layout: Layout) -> Result<RingBuf, RingBuf> {
+        self.ring.move_to(fresh, layout)
+    }
+}
+
+impl RecvBuffers {
+    /// Room for requests of up to `max_sge` entries. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub fn new(max_sge: usize) -> Result<Self> {
+        Ok(Self {
+            list: KVec::from_elem(Sge::default(), max_sge, GFP_KERNEL)?,
+            count: 0,
+            cursor: Cursor::START,
+        })
+    }
+
+    /// Copies bytes of a message into the buffers, from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::scatter`].
+    pub fn scatter(
+        &mut self,
+        offset: u32,
+        from: &[u8],
+        batch: &mut Batch<'_>,
+    ) -> Result<(), MemError> {
+        let list = self.list.get(..self.count).ok_or(MemError::ListTooShort)?;
+        batch.scatter(list, &mut self.cursor, offset, from)
+    }
+}

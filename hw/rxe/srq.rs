@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Shared receive queues.
+
+use crate::device::Dev;
+use crate::device::Rxe;
+use crate::limits;
+use crate::proto::RecvFetch;
+use crate::queue::encode;
+use crate::queue::encode::PostError;
+use crate::queue::layout::Layout;
+use crate::queue::ring::Consumer;
+use crate::queue::ring::Producer;
+use crate::queue::work::RecvBuffers;
+use crate::queue::work::RecvQueue;
+use crate::queue::wqe::RECV_HEAD;
+use crate::queue::RingBuf;
+use crate::user::MapInfo;
+use crate::user::QueueMap;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::sync::Mutex;
+use rdma::new_spinlock_irq;
+use rdma::provider;
+use rdma::provider::unsupported;
+use rdma::provider::New;
+use rdma::provider::RecvWrs;
+use rdma::provider::SrqAttr;
+use rdma::provider::SrqAttrMask;
+use rdma::provider::SrqEvent;
+use rdma::provider::SrqInitAttr;
+use rdma::provider::SrqType;
+use rdma::provider::SrqUpcall;
+use rdma::sync::SpinLockIrq;
+use rdma::udata::Udata;
+
+/// The part of a shared receive queue that queue pairs hold.
+#[pin_data]
+pub(crate) struct Srq {
+    #[pin]
+    inner: SpinLockIrq<Inner>,
+    max_sge: u32,
+    upcall: SrqUpcall,
+}
+
+struct Inner {
+    queue: RecvQueue,
+    /// Where a kernel user posts.
+    posts: Option<Producer<RingBuf>>,
+    /// Raise an event when fewer requests wait; 0 for none.
+    limit: u32,
+}
+
+impl Srq {
+    /// The most scatter-gather entries of a request.
+    pub(crate) fn max_sge(&self) -> u32 {
+        self.max_sge
+    }
+
+    /// Takes the next request, copying its buffers. Any context.
+    pub(crate) fn take(&self, buffers: &mut RecvBuffers) -> RecvFetch {
+        let (fetched, low) = {
+            let mut inner = self.inner.lock();
+            let fetched = inner.queue.take(buffers);
+            let low = inner.limit != 0
+                && fetched != RecvFetch::Empty
+                && inner.queue.waiting() < inner.limit;
+            if low {
+                inner.limit = 0;
+            }
+            (fetched, low)
+        };
+        if low {
+            self.upcall.event(SrqEvent::LimitReached);
+        }
+        fetched
+    }
+}
+
+/// The driver's data of a shared receive queue.
+#[pin_data(PinnedDrop)]
+pub(crate) struct SrqObject {
+    dev: Arc<Dev>,
+    number: u32,
+    pub(crate) core: Arc<Srq>,
+    #[pin]
+    map: Mutex<Option<QueueMap>>,
+}
+
+impl SrqObject {
+    /// Makes a shared receive queue (IBTA 11.2.3.1).
+    pub(crate) fn create(
+        new: &New<'_, provider::Srq<Rxe>>,
+        init: &mut SrqInitAttr,
+        udata: &mut Udata<'_>,
+    ) -> Result<impl PinInit<Self>> {
+        if udata.is_user() {
+            udata.expect_room::<SrqAnswer>()?;
+        }
+        if init.srq_type()? != SrqType::Basic {
+            return Err(unsupported());
+        }
+        let attr = init.attr();
+        let (max_wr, max_sge) = (attr.max_wr.max(1), attr.max_sge.max(1));
+        if attr.max_wr > limits::MAX_SRQ_WR
+            || attr.max_sge > limits::MAX_SRQ_SGE
+            || attr.srq_limit > attr.max_wr
+        {
+            return Err(EINVAL);
+        }
+        let (layout, ring) = recv_ring(max_wr, max_sge)?;
+        let posts = (!udata.is_user()).then(|| Producer::new(ring.clone(), layout));
+        let queue = RecvQueue::new(Consumer::new(ring.clone(), layout), usize::try_from(max_sge)?);
+        let inner = Inner {
+            queue,
+            posts,
+            limit: attr.srq_limit,
+        };
+        let core = Arc::pin_init(
+            pin_init!(Srq {
+                inner <- new_spinlock_irq!(inner, "rxe::Srq::inner"),
+                max_sge,
+                upcall: new.upcall(),
+            }),
+            GFP_KERNEL,
+        )?;
+        let dev = new.device().dev.clone();
+        let slot = dev.srqs.reserve(limits::SRQN, GFP_KERNEL)?;
+        let number = slot.id();
+        let map = QueueMap::new(udata, &ring)?;
+        if let Some(map) = &map {
+            udata.respond_all(&SrqAnswer {
+                map: map.info(),
+                number,
+                reserved: 0,
+            })?;
+        }
+        init.attr_mut().max_wr = layout.capacity();
+        slot.publish(Arc::new((), GFP_KERNEL)?);
+        Ok(pin_init!(Self {
+            dev,
+            number,
+            core,
+            map <- new_mutex!(map, "rxe::SrqObject::map"),
+        }))
+    }
+
+    /// Changes the limit. Changing the size is not offered yet.
+    pub(crate) fn modify(&self, attr: &SrqAttr, mask: SrqAttrMask) -> Result {
+        if mask.intersects(SrqAttrMask::MAX_WR) {
+            return Err(unsupported());
+        }
+        if mask.intersects(SrqAttrMask::LIMIT) {
+            let mut inner = self.core.inner.lock();
+            if attr.srq_limit > inner.queue.ring().layout().capacity() {
+                return Err(EINVAL);
+            }
+            inner.limit = attr.srq_limit;
+        }
+        Ok(())
+    }
+
+    /// Tells its sizes and limit.
+    pub(crate) fn query(&self) -> SrqAttr {
+        let inner = self.core.inner.lock();
+        SrqAttr {
+            max_wr: inner.queue.ring().layout().capacity(),
+            max_sge: self.core.max_sge,
+            srq_limit: inner.limit,
+        }
+    }
+
+    /// Posts a kernel user's requests. Any context.
+    pub(crate) fn post(&self, wrs: &mut RecvWrs<'_>) -> Result {
+        let mut inner = self.core.inner.lock();
+        let posts = inner.posts.as_mut().ok_or(EINVAL)?;
+        post_recvs(posts, self.core.max_sge, wrs)
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for SrqObject {
+    fn drop(self: Pin<&mut Self>) {
+        drop(self.dev.srqs.remove(self.number));
+    }
+}
+
+/// `struct rxe_create_srq_resp`.
+#[derive(zerocopy_derive::IntoBytes, zerocopy_derive::Immutable)]
+#[repr(C)]
+struct SrqAnswer {
+    map: MapInfo,
+    number: u32,
+    reserved: u32,
+}
+
+const _: () = assert!(size_of::<SrqAnswer>() == size_of::<rdma::bindings::rxe_create_srq_resp>());
+
+/// A ring for receive requests. May sleep.
+pub(crate) fn recv_ring(max_wr: u32, max_sge: u32) -> Result<(Layout, RingBuf)> {
+    let entry = usize::try_from(max_sge)?
+        .checked_mul(16)
+        .and_then(|bytes| bytes.checked_add(RECV_HEAD))
+        .ok_or(EINVAL)?;
+    let layout = Layout::new(max_wr, entry).ok_or(EINVAL)?;
+    let ring = RingBuf::new(&layout)?;
+    Ok((layout, ring))
+}
+
+/// Posts a kernel user's receive requests until one is refused.
+pub(crate) fn post_recvs(
+    ring: &mut Producer<RingBuf>,
+    max_sge: u32,
+    wrs: &mut RecvWrs<'_>,
+) -> Result {
+    let room = usize::try_from(max_sge)?;
+    for wr in wrs {
+        let mut sges = [crate::mem::Sge::default(); limits::MAX_SGE as usize];
+        let list = copy_sges(&mut sges, wr.sges())?;
+        encode::post_recv(ring, room, wr.wr_id(), list).map_err(post_error)?;
+    }
+    Ok(())
+}
+
+/// The consumer's scatter-gather entries as ours.
+pub(crate) fn copy_sges<'a>(
+    to: &'a mut [crate::mem::Sge; limits::MAX_SGE as usize],
+    from: &[provider::wr::Sge],
+) -> Result<&'a [crate::mem::Sge]> {
+    let to = to.get_mut(..from.len()).ok_or(EINVAL)?;
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = crate::mem::Sge {
+            addr: from.addr,
+            length: from.length,
+            lkey: from.lkey,
+        };
+    }
+    Ok(to)
+}
+
+/// The error number of a refused request.
+pub(crate) fn post_error(error: PostError) -> Error {
+    match error {
+        PostError::Full => ENOMEM,
+        PostError::Invalid => EINVAL,
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What user space is told about the queues it maps: `struct mminfo` of
+//! `include/uapi/rdma/rdma_user_rxe.h`.
+
+use crate::device::Rxe;
+use crate::queue::RingBuf;
+use kernel::mm::virt::VmaNew;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use rdma::provider::Mappable;
+use rdma::provider::MmapEntry;
+use rdma::shared_ring::SharedBuf;
+use rdma::udata::Udata;
+
+/// `struct mminfo`.
+#[derive(Clone, Copy, Default, zerocopy_derive::IntoBytes, zerocopy_derive::Immutable)]
+#[repr(C)]
+pub(crate) struct MapInfo {
+    offset: u64,
+    size: u32,
+    pad: u32,
+}
+
+const _: () = assert!(size_of::<MapInfo>() == size_of::<rdma::bindings::mminfo>());
+
+/// A queue that its user may map. Dropping it ends that; what is mapped stays.
+pub(crate) struct QueueMap {
+    entry: MmapEntry,
+    size: u32,
+}
+
+struct Shared(Arc<SharedBuf>);
+
+impl Mappable for Shared {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn map(&self, vma: &VmaNew) -> Result {
+        self.0.mmap(vma)
+    }
+}
+
+impl QueueMap {
+    /// Offers `ring` to the caller if that is a user. May sleep.
+    pub(crate) fn new(udata: &Udata<'_>, ring: &RingBuf) -> Result<Option<Self>> {
+        let Some(context) = udata.ucontext::<Rxe>() else {
+            return Ok(None);
+        };
+        let shared = ring.shared().clone();
+        let size = u32::try_from(shared.len())?;
+        let entry = MmapEntry::new(context, Shared(shared))?;
+        Ok(Some(Self { entry, size }))
+    }
+
+    /// What the user has to know to map it.
+    pub(crate) fn info(&self) -> MapInfo {
+        MapInfo {
+            offset: self.entry.offset(),
+            size: self.size,
+            pad: 0,
+        }
+    }
+}

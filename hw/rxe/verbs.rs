@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The verbs of a soft-RoCE device: each in a few lines, the work is elsewhere.
+
+use crate::ah::Handle;
+use crate::cq::Cq;
+use crate::cq::Cqe;
+use crate::counters;
+use crate::device::announce_port;
+use crate::device::Dev;
+use crate::device::Rxe;
+use crate::limits;
+use crate::mem;
+use crate::mem::access;
+use crate::mem::PdId;
+use crate::proto::WcStatus;
+use crate::qp::verbs::QpObject;
+use crate::qp::Qp as QpCore;
+use crate::queue::cq::Arm;
+use crate::queue::cqe::flags;
+use crate::queue::cqe::Extra;
+use crate::srq::SrqObject;
+use crate::user::QueueMap;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::Arc;
+use kernel::sync::Mutex;
+use rdma::bindings;
+use rdma::provider::attr::CMD_POST_SEND;
+use rdma::provider::attr::CMD_REQ_NOTIFY_CQ;
+use rdma::provider::*;
+use rdma::udata::Udata;
+use rdma::umem::Umem;
+
+/// The driver's data of a protection domain.
+pub(crate) struct PdObject {
+    dev: Arc<Dev>,
+    pub(crate) id: PdId,
+}
+
+impl Drop for PdObject {
+    fn drop(&mut self) {
+        drop(self.dev.pds.remove(self.id.0));
+    }
+}
+
+/// The driver's data of a completion queue.
+#[pin_data]
+pub(crate) struct CqObject {
+    pub(crate) core: Arc<Cq>,
+    #[pin]
+    map: Mutex<Option<QueueMap>>,
+}
+
+/// The most protection domains, which are numbered from 1.
+const PD_NUMBERS: core::ops::RangeInclusive<u32> = 1..=limits::MAX_PD;
+
+/// Sets fields that C keeps in signed integers to our limits, which fit.
+macro_rules! set {
+    ($attr:ident: $($field:ident = $limit:expr;)*) => {
+        $($attr.$field = i32::try_from($limit).unwrap_or(i32::MAX);)*
+    };
+}
+
+#[vtable]
+impl Provider for Rxe {
+    const DRIVER_ID: bindings::rdma_driver_id = bindings::rdma_driver_id_RDMA_DRIVER_RXE;
+    const UVERBS_ABI_VERSION: u32 = 2;
+    const NODE_DESC: &'static CStr = c"rxe";
+    const UVERBS_CMDS: u64 = CMD_POST_SEND | CMD_REQ_NOTIFY_CQ;
+    const PORT_STATS: &'static [StatDesc] = &counters::DESCRIPTIONS;
+
+    type UContext = ();
+    type Pd = PdObject;
+    type Ah = Handle;
+    type Cq = CqObject;
+    type Qp = QpObject;
+    type Srq = SrqObject;
+    type Mr = mem::Mr;
+    type Mw = mem::Mw;
+
+    fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr, udata: &mut Udata<'_>) -> Result {
+        udata.expect_no_input()?;
+        attr.vendor_id = limits::VENDOR_ID;
+        attr.sys_image_guid = dev.image_guid.load(Relaxed).to_be();
+        attr.max_mr_size = u64::MAX;
+        attr.page_size_cap = limits::PAGE_SIZE_CAP;
+        attr.device_cap_flags = limits::DEVICE_CAPS;
+        attr.kernel_cap_flags = bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG.into();
+        attr.atomic_cap = bindings::ib_atomic_cap_IB_ATOMIC_GLOB;
+        attr.max_fast_reg_page_list_len = limits::MAX_FAST_REG_PAGES;
+        attr.max_pkeys = limits::MAX_PKEYS;
+        attr.local_ca_ack_delay = limits::ACK_DELAY;
+        set! { attr:
+            max_qp = limits::MAX_QP;
+            max_qp_wr = limits::MAX_QP_WR;
+            max_send_sge = limits::MAX_SGE;
+            max_recv_sge = limits::MAX_SGE;
+            max_sge_rd = limits::MAX_SGE;
+            max_cq = limits::MAX_CQ;
+            max_cqe = limits::MAX_CQE;
+            max_mr = limits::MAX_MR;
+            max_mw = limits::MAX_MW;
+            max_pd = limits::MAX_PD;
+            max_qp_rd_atom = limits::MAX_RD_ATOMIC;
+            max_qp_init_rd_atom = limits::MAX_RD_ATOMIC;
+            max_res_rd_atom = limits::MAX_RES_RD_ATOMIC;
+            max_ah = limits::MAX_AH;
+            max_srq = limits::MAX_SRQ;
+            max_srq_wr = limits::MAX_SRQ_WR;
+            max_srq_sge = limits::MAX_SRQ_SGE;
+        }
+        udata.respond_nothing()
+    }
+
+    fn modify_device(dev: &Device<Self>, mask: DeviceModifyMask, attr: &DeviceModify) -> Result {
+        let known = DeviceModifyMask::SYS_IMAGE_GUID | DeviceModifyMask::NODE_DESC;
+        if !known.contains(mask) {
+            return Err(unsupported());
+        }
+        if mask.intersects(DeviceModifyMask::SYS_IMAGE_GUID) {
+            dev.image_guid.store(attr.sys_image_guid, Relaxed);
+        }
+        if mask.intersects(DeviceModifyMask::NODE_DESC) {
+            dev.set_node_desc(&attr.node_desc.map(|c| c.to_ne_bytes()[0]));
+        }
+        Ok(())
+    }
+
+    fn query_port(dev: &Device<Self>, _port: u32, attr: &mut PortAttr) -> Result {
+        attr.max_mtu = bindings::ib_mtu_IB_MTU_4096;
+        attr.active_mtu = dev.dev.mtu_code();
+        attr.gid_tbl_len = limits::GID_TABLE;
+        attr.pkey_tbl_len = 1;
+        attr.port_cap_flags = bindings::ib_port_capability_mask_bits_IB_PORT_CM_SUP;
+        attr.max_msg_sz = limits::MAX_MESSAGE;
+        attr.max_vl_num = 1;
+        attr.bad_pkey_cntr = dev.dev.bad_pkeys.load(Relaxed).min(0xffff);
+        attr.qkey_viol_cntr = dev.dev.bad_qkeys.load(Relaxed).min(0xffff);
+        (attr.active_speed, attr.active_width) = dev.port_speed(1)?;
+        let link = if dev.netdev.is_active() {
+            attr.state = bindings::ib_port_state_IB_PORT_ACTIVE;
+            bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_LINK_UP
+        } else {
+            attr.state = bindings::ib_port_state_IB_PORT_DOWN;
+            if dev.netdev.is_up() {
+                bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_POLLING
+            } else {
+                bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_DISABLED
+            }
+        };
+        // CAST: small constants.
+        attr.phys_state = link as u8;
+        Ok(())
+    }
+
+    fn modify_port(
+        dev: &Device<Self>,
+        _port: u32,
+        mask: PortModifyMask,
+        _attr: &PortModify,
+    ) -> Result {
+        if !PortModifyMask::RESET_QKEY_CNTR.contains(mask) {
+            return Err(unsupported());
+        }
+        if mask.intersects(PortModifyMask::RESET_QKEY_CNTR) {
+            dev.dev.bad_qkeys.store(0, Relaxed);
+        }
+        Ok(())
+    }
+
+    fn port_immutable(_: &Device<Self>, _port: u32) -> Result<PortImmutable> {
+        Ok(PortImmutable {
+            core_cap_flags: bindings::RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP,
+            gid_tbl_len: limits::GID_TABLE,
+            pkey_tbl_len: 1,
+            max_mad_size: bindings::IB_MGMT_MAD_SIZE,
+        })
+    }
+
+    fn link_layer(_: &Device<Self>, _port: u32) -> LinkLayer {
+        LinkLayer::Ethernet
+    }
+
+    fn query_pkey(_: &Device<Self>, _port: u32, index: u16) -> Result<u16> {
+        match index {
+            0 => Ok(0xffff),
+            _ => Err(EINVAL),
+        }
+    }
+
+    fn query_gid(dev: &Device<Self>, _port: u32, _index: u32) -> Result<Gid> {
+        let mut gid = [0; 16];
+        for (to, from) in gid.iter_mut().zip(dev.mac) {
+            *to = from;
+        }
+        Ok(gid)
+    }
+
+    fn enable_driver(dev: &Device<Self>) -> Result {
+        announce_port(dev);
+        Ok(())
+    }
+
+    fn get_hw_stats(dev: &Device<Self>, _port: u32, stats: &mut HwStats<'_>) -> Result {
+        for index in 0..stats.len() {
+            stats.set(index, dev.dev.counters.sum_at(index));
+        }
+        Ok(())
+    }
+
+    fn alloc_ucontext(
+        _: &New<'_, UContext<Self>>,
+        _: &mut Udata<'_>,
+    ) -> Result<impl PinInit<()>> {
+        Ok(())
+    }
+
+    fn disassociate_ucontext(_: &UContext<Self>) {
+        // Queues that are mapped keep their pages; nobody serves them any more.
+    }
+
+    fn alloc_pd(pd: &New<'_, Pd<Self>>, _: &mut Udata<'_>) -> Result<impl PinInit<PdObject>> {
+        let dev = pd.device().dev.clone();
+        let slot = dev.pds.reserve(PD_NUMBERS, GFP_KERNEL)?;
+        let id = PdId(slot.id());
+        slot.publish(Arc::new((), GFP_KERNEL)?);
+        Ok(PdObject { dev, id })
+    }
+
+    fn create_ah(
+        ah: &New<'_, Ah<Self>>,
+        init: &AhInit<'_>,
+        udata: &mut Udata<'_>,
+    ) -> Result<impl PinInit<Handle>> {
+        Handle::create(ah, init, udata)
+    }
+
+    fn modify_ah(ah: &Ah<Self>, attr: &AhAttr) -> Result {
+        ah.modify(attr)
+    }
+
+    fn query_ah(ah: &Ah<Self>, attr: &mut AhAttr) -> Result {
+        ah.query(attr);
+        Ok(())
+    }
+
+    fn create_cq(
+        cq: &New<'_, CoreCq>,
+        attr: &CqAttr,
+        udata: &mut Udata<'_>,
+    ) -> Result<impl PinInit<CqObject>> {
+        if attr.flags() != 0 {
+            return Err(unsupported());
+        }
+        let mut map = None;
+        let core = if udata.is_user() {
+            udata.expect_room::<bindings::rxe_create_cq_resp>()?;
+            let (core, ring) = Cq::user(attr.entries(), cq.upcall())?;
+            map = QueueMap::new(udata, &ring)?;
+            if let Some(map) = &map {
+                udata.respond_all(&map.info())?;
+            }
+            core
+        } else {
+            Cq::kernel(attr.entries(), cq.upcall())?
+        };
+        cq.set_entries(core.capacity());
+        Ok(pin_init!(CqObject {
+            core,
+            map <- new_mutex!(map, "rxe::CqObject::map"),
+        }))
+    }
+
+    fn resize_cq(cq: &CoreCq, entries: u32, udata: &mut Udata<'_>) -> Result {
+        udata.expect_room::<bindings::rxe_resize_cq_resp>()?;
+        let mut map = cq.map.lock();
+        let mut fresh = None;
+        cq.core.resize(entries, |ring| {
+            let made = QueueMap::new(udata, ring)?.ok_or(EINVAL)?;
+            udata.respond_all(&made.info())?;
+            fresh = Some(made);
+            Ok(())
+        })?;
+        *map = fresh;
+        cq.set_entries(cq.core.capacity());
+        Ok(())
+    }
+
+    fn poll_cq(cq: &CoreCq, out: &mut WcSlots<'_>) -> Result {
+        while !out.is_full() {
+            let Some(cqe) = cq.core.poll() else { break };
+            // There is room, as just checked.
+            let _ = out.push(kernel_completion(&cqe));
+        }
+        Ok(())
+    }
+
+    fn peek_cq(cq: &CoreCq, max: u32) -> Result<u32> {
+        Ok(cq.core.waiting().min(max))
+    }
+
+    fn req_notify_cq(cq: &CoreCq, flags: NotifyFlags) -> Result<bool> {
+        let arm = if flags.intersects(NotifyFlags::NEXT_COMP) {
+            Arm::Next
+        } else {
+            Arm::Solicited
+        };
+        Ok(cq.core.arm(arm))
+    }
+
+    fn create_qp(
+        qp: &New<'_, Qp<Self>>,
+        attr: &mut QpInitAttr<Self>,
+        udata: &mut Udata<'_>,
+    ) -> Result<impl PinInit<QpObject>> {
+        QpObject::create(qp, attr, udata)
+    }
+
+    fn modify_qp(
+        qp: &Qp<Self>,
+        attr: &QpAttr,
+        mask: QpAttrMask,
+        _: &mut Udata<'_>,
+    ) -> Result {
+        QpCore::modify(&qp.core, attr, mask)
+    }
+
+    fn query_qp(
+        qp: &Qp<Self>,
+        attr: &mut QpAttr,
+        _mask: QpAttrMask,
+        init: &mut QpInitAttr<Self>,
+    ) -> Result {
+        init.fill_from(qp);
+        QpCore::query(&qp.core, attr, init);
+        Ok(())
+    }
+
+    fn post_send(qp: &Qp<Self>, wrs: &mut SendWrs<'_, Self>) -> Result {
+        QpCore::post_send(&qp.core, wrs)
+    }
+
+    fn post_recv(qp: &Qp<Self>, wrs: &mut RecvWrs<'_>) -> Result {
+        QpCore::post_recv(&qp.core, wrs)
+    }
+
+    fn create_srq(
+        srq: &New<'_, Srq<Self>>,
+        attr: &mut SrqInitAttr,
+        udata: &mut Udata<'_>,
+    ) -> Result<impl PinInit<SrqObject>> {
+        SrqObject::create(srq, attr, udata)
+    }
+
+    fn modify_srq(
+        srq: &Srq<Self>,
+        attr: &SrqAttr,
+        mask: SrqAttrMask,
+        _: &mut Udata<'_>,
+    ) -> Result {
+        srq.modify(attr, mask)
+    }
+
+    fn query_srq(srq: &Srq<Self>) -> Result<SrqAttr> {
+        Ok(srq.query())
+    }
+
+    fn post_srq_recv(srq: &Srq<Self>, wrs: &mut RecvWrs<'_>) -> Result {
+        srq.post(wrs)
+    }
+
+    fn get_dma_mr(mr: &New<'_, Mr<Self>>, access: Access) -> Result<impl PinInit<mem::Mr>> {
+        let made = mem::Mr::dma(&mr.device().dev.memory, mr.pd().id, access.raw())?;
+        mr.set_keys(made.key().0, made.key().0);
+        Ok(made)
+    }
+
+    fn reg_user_mr(
+        mr: &New<'_, Mr<Self>>,
+        region: &UserRegion,
+        _: &mut Udata<'_>,
+    ) -> Result<impl PinInit<mem::Mr>> {
+        if region.access.raw() & !access::REGION != 0 {
+            return Err(unsupported());
+        }
+        let umem = Umem::get(mr.device(), region.start, region.length, region.access)?;
+        let memory = &mr.device().dev.memory;
+        let access = region.access.raw();
+        let made = mem::Mr::user(memory, mr.pd().id, access, region.iova, umem)?;
+        mr.set_keys(made.key().0, made.key().0);
+        Ok(made)
+    }
+
+    fn rereg_user_mr(
+        mr: &Mr<Self>,
+        mask: RegionMask,
+        region: &UserRegion,
+        pd: &Pd<Self>,
+        _: &mut Udata<'_>,
+    ) -> Result {
+        if mask.intersects(RegionMask::TRANSLATION) {
+            return Err(unsupported());
+        }
+        let change_access = mask.intersects(RegionMask::ACCESS);
+        mr.check_rereg(mask, region.access)?;
+        if change_access && region.access.raw() & !access::REGION != 0 {
+            return Err(unsupported());
+        }
+        mr.change(
+            mask.intersects(RegionMask::PD).then_some(pd.id),
+            change_access.then_some(region.access.raw()),
+        );
+        Ok(())
+    }
+
+    fn alloc_mr(
+        mr: &New<'_, Mr<Self>>,
+        kind: MrType,
+        max_sg: u32,
+    ) -> Result<impl PinInit<mem::Mr>> {
+        if kind != MrType::MemReg || max_sg > limits::MAX_FAST_REG_PAGES {
+            return Err(EINVAL);
+        }
+        let blocks = usize::try_from(max_sg)?;
+        let made = mem::Mr::fast(&mr.device().dev.memory, mr.pd().id, blocks)?;
+        mr.set_keys(made.key().0, made.key().0);
+        Ok(made)
+    }
+
+    fn map_mr_sg(mr: &Mr<Self>, sg: SgList<'_>) -> Result<u32> {
+        mr.map_begin(usize::try_from(mr.page_size())?)?;
+        let mapped = sg.to_pages(mr)?;
+        mr.map_end(mr.iova(), mr.length())?;
+        Ok(mapped)
+    }
+
+    fn set_page(mr: &Mr<Self>, addr: u64) -> Result {
+        mr.map_block(addr)
+    }
+
+    fn dereg_mr(mr: &Mr<Self>, _: &mut Udata<'_>) -> Result {
+        mr.may_go()
+    }
+
+    fn alloc_mw(mw: &New<'_, Mw<Self>>, _: &mut Udata<'_>) -> Result<impl PinInit<mem::Mw>> {
+        let kind = if mw.is_type_2() {
+            mem::MwKind::Two
+        } else {
+            mem::MwKind::One
+        };
+        let made = mem::Mw::new(&mw.device().dev.memory, mw.pd().id, kind)?;
+        mw.set_rkey(made.key().0);
+        Ok(made)
+    }
+}
+
+/// The verbs object of a completion queue.
+type CoreCq = rdma::provider::Cq<Rxe>;
+
+/// A completion as kernel consumers see it.
+fn kernel_completion(cqe: &Cqe) -> Wc {
+    let qp = cqe.origin.qp;
+    let status = u32::from(cqe.status.code());
+    let opcode = u32::from(cqe.opcode.code());
+    let mut wc = Wc::new(cqe.wr_id, qp, status, opcode)
+        .byte_len(cqe.byte_len)
+        .port(u32::from(cqe.origin.port));
+    if cqe.status != WcStatus::Success {
+        return wc;
+    }
+    wc = match cqe.extra {
+        Extra::None => wc,
+        Extra::Imm(imm) => wc.imm(imm),
+        Extra::Invalidated(key) => wc.invalidated(key.0),
+    };
+    if let Some(network) = cqe.network {
+        if cqe.flags & flags::GRH != 0 {
+            wc = wc.from_datagram(cqe.src_qpn, 0, u32::from(cqe.origin.port));
+        }
+        // CAST: small constants.
+        let kind = if network.is_v6 {
+            bindings::rdma_network_type_RDMA_NETWORK_IPV6 as u8
+        } else {
+            bindings::rdma_network_type_RDMA_NETWORK_IPV4 as u8
+        };
+        wc = wc.network(kind);
+        if let Some(vlan) = network.vlan {
+            wc = wc.vlan(vlan);
+        }
+    }
+    wc
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What bindgen reads. The allow list in rust/Kbuild decides what it emits. */
+#include <linux/netdevice.h>
+#include <linux/skbuff.h>
+#include <linux/irq_poll.h>
+#include <linux/dim.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
+#include <net/sock.h>
+#include <net/udp_tunnel.h>
+#include <net/net_namespace.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/ib_mad.h>
+#include <rdma/ib_cm.h>
+#include <rdma/rdma_cm.h>
+#include <rdma/iw_cm.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_umem_odp.h>
+#include <rdma/restrack.h>
+#include <rdma/uverbs_ioctl.h>
+#include <rdma/rdma_user_rxe.h>
+#include <rdma/rw.h>
+#include <rdma/ib_cache.h>
+#include <rdma/ib_addr.h>
+#include <rdma/ib_sa.h>
+#include <rdma/ib_pma.h>
+#include <rdma/rdma_netlink.h>
+#include "helpers/helpers.h"

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Helpers every module may need: locks, bottom halves, work queues, memory. */
+#include <linux/bottom_half.h>
+#include <linux/crc32.h>
+#include <linux/spinlock.h>
+#include <linux/vmalloc.h>
+#include <linux/workqueue.h>
+#include "helpers.h"
+
+void rdma_helper_local_bh_disable(void)
+{
+	local_bh_disable();
+}
+
+void rdma_helper_local_bh_enable(void)
+{
+	local_bh_enable();
+}
+
+unsigned long rdma_helper_spin_lock_irqsave(spinlock_t *lock)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(lock, flags);
+	return flags;
+}
+
+bool rdma_helper_spin_trylock_irqsave(spinlock_t *lock, unsigned long *flags)
+{
+	return spin_trylock_irqsave(lock, *flags);
+}
+
+void rdma_helper_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags)
+{
+	spin_unlock_irqrestore(lock, flags);
+}
+
+void rdma_helper_spin_lock_bh(spinlock_t *lock)
+{
+	spin_lock_bh(lock);
+}
+
+bool rdma_helper_spin_trylock_bh(spinlock_t *lock)
+{
+	return spin_trylock_bh(lock);
+}
+
+void rdma_helper_spin_unlock_bh(spinlock_t *lock)
+{
+	spin_unlock_bh(lock);
+}
+
+struct workqueue_struct *rdma_helper_alloc_workqueue(const char *name,
+						     unsigned int flags,
+						     int max_active)
+{
+	return alloc_workqueue("%s", flags, max_active, name);
+}
+
+void *rdma_helper_vmalloc_user(unsigned long size)
+{
+	return vmalloc_user(size);
+}
+
+void rdma_helper_vfree(const void *addr)
+{
+	vfree(addr);
+}
+
+int rdma_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,
+				    unsigned long pgoff)
+{
+	return remap_vmalloc_range(vma, addr, pgoff);
+}
+
+u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len)
+{
+	return crc32_le(crc, p, len);
+}

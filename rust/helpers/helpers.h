@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Static inlines and macros of the kernel that Rust needs to call, as functions.
+ * No logic here: one call each.
+ */
+#ifndef RDMA_RUST_HELPERS_H
+#define RDMA_RUST_HELPERS_H
+
+#include <linux/spinlock_types.h>
+#include <linux/types.h>
+
+struct ib_device;
+struct vm_area_struct;
+struct workqueue_struct;
+
+/* base.c */
+void rdma_helper_local_bh_disable(void);
+void rdma_helper_local_bh_enable(void);
+unsigned long rdma_helper_spin_lock_irqsave(spinlock_t *lock);
+bool rdma_helper_spin_trylock_irqsave(spinlock_t *lock, unsigned long *flags);
+void rdma_helper_spin_unlock_irqrestore(spinlock_t *lock, unsigned long flags);
+void rdma_helper_spin_lock_bh(spinlock_t *lock);
+bool rdma_helper_spin_trylock_bh(spinlock_t *lock);
+void rdma_helper_spin_unlock_bh(spinlock_t *lock);
+struct workqueue_struct *rdma_helper_alloc_workqueue(const char *name,
+						     unsigned int flags,
+						     int max_active);
+void *rdma_helper_vmalloc_user(unsigned long size);
+void rdma_helper_vfree(const void *addr);
+int rdma_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,
+				    unsigned long pgoff);
+u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len);
+
+/* net.c */
+struct dst_entry;
+struct net;
+struct net_device;
+struct notifier_block;
+struct pernet_operations;
+struct sk_buff;
+struct sock;
+struct socket;
+
+struct sk_buff *rdma_helper_alloc_skb(unsigned int size, gfp_t flags);
+void rdma_helper_consume_skb(struct sk_buff *skb);
+void rdma_helper_kfree_skb(struct sk_buff *skb);
+void rdma_helper_skb_reserve(struct sk_buff *skb, unsigned int len);
+unsigned int rdma_helper_skb_headroom(const struct sk_buff *skb);
+unsigned int rdma_helper_skb_tailroom(const struct sk_buff *skb);
+int rdma_helper_skb_linearize(struct sk_buff *skb);
+void rdma_helper_skb_set_network_header(struct sk_buff *skb, int offset);
+void rdma_helper_skb_set_transport_header(struct sk_buff *skb, int offset);
+int rdma_helper_skb_network_offset(const struct sk_buff *skb);
+int rdma_helper_skb_transport_offset(const struct sk_buff *skb);
+__be16 rdma_helper_skb_protocol(const struct sk_buff *skb);
+void rdma_helper_skb_set_protocol(struct sk_buff *skb, __be16 protocol);
+struct net_device *rdma_helper_skb_dev(const struct sk_buff *skb);
+void rdma_helper_skb_set_dev(struct sk_buff *skb, struct net_device *dev);
+void rdma_helper_skb_orphan(struct sk_buff *skb);
+void rdma_helper_skb_set_destructor(struct sk_buff *skb,
+		void (*destructor)(struct sk_buff *));
+void rdma_helper_skb_set_destructor_arg(struct sk_buff *skb, void *arg);
+void *rdma_helper_skb_destructor_arg(const struct sk_buff *skb);
+void rdma_helper_skb_dst_drop(struct sk_buff *skb);
+void rdma_helper_skb_dst_set_noref(struct sk_buff *skb, struct dst_entry *dst);
+void rdma_helper_dev_hold(struct net_device *dev);
+void rdma_helper_dev_put(struct net_device *dev);
+const char *rdma_helper_netdev_name(const struct net_device *dev);
+unsigned int rdma_helper_netdev_mtu(const struct net_device *dev);
+int rdma_helper_netdev_ifindex(const struct net_device *dev);
+unsigned short rdma_helper_netdev_type(const struct net_device *dev);
+unsigned char rdma_helper_netdev_addr_len(const struct net_device *dev);
+const unsigned char *rdma_helper_netdev_addr(const struct net_device *dev);
+unsigned int rdma_helper_netdev_flags(const struct net_device *dev);
+bool rdma_helper_netif_running(const struct net_device *dev);
+bool rdma_helper_netif_carrier_ok(const struct net_device *dev);
+unsigned int rdma_helper_netdev_ll_reserved(const struct net_device *dev);
+bool rdma_helper_is_vlan_dev(const struct net_device *dev);
+struct net_device *rdma_helper_vlan_real_dev(const struct net_device *dev);
+u16 rdma_helper_vlan_id(const struct net_device *dev);
+struct net *rdma_helper_dev_net(const struct net_device *dev);
+struct net *rdma_helper_get_net(struct net *net);
+void rdma_helper_put_net(struct net *net);
+struct net *rdma_helper_init_net(void);
+void *rdma_helper_net_generic(const struct net *net, unsigned int id);
+int rdma_helper_register_pernet_subsys(struct pernet_operations *ops);
+void rdma_helper_unregister_pernet_subsys(struct pernet_operations *ops);
+int rdma_helper_register_netdevice_notifier(struct notifier_block *nb);
+void rdma_helper_unregister_netdevice_notifier(struct notifier_block *nb);
+struct net_device *rdma_helper_notifier_dev(const void *info);
+void rdma_helper_synchronize_net(void);
+void rdma_helper_synchronize_rcu_tasks(void);
+struct dst_entry *rdma_helper_route4(struct net *net, int oif, __be32 saddr,
+		__be32 daddr, __be16 sport, __be16 dport);
+struct dst_entry *rdma_helper_route6(struct net *net, int oif, const void *saddr,
+		const void *daddr, __be16 sport,
+		__be16 dport, __be32 flowlabel);
+u32 rdma_helper_rt6_cookie(struct dst_entry *dst);
+int rdma_helper_dst_error(const struct dst_entry *dst);
+bool rdma_helper_dst_check(struct dst_entry *dst, u32 cookie);
+void rdma_helper_dst_hold(struct dst_entry *dst);
+void rdma_helper_dst_release(struct dst_entry *dst);
+u32 rdma_helper_dst_mtu(const struct dst_entry *dst);
+struct net_device *rdma_helper_dst_dev_rcu(const struct dst_entry *dst);
+int rdma_helper_ip_local_out(struct net *net, struct sk_buff *skb);
+int rdma_helper_ip6_local_out(struct net *net, struct sk_buff *skb);
+struct socket *rdma_helper_udp_sock_create(struct net *net, bool ipv6,
+		__be16 port);
+struct sock *rdma_helper_socket_sk(const struct socket *sock);
+void rdma_helper_reclassify_socket(struct sock *sk);
+void rdma_helper_setup_udp_tunnel(struct net *net, struct sock *sk, void *user,
+		int (*encap_rcv)(struct sock *, struct sk_buff *));
+void *rdma_helper_sk_user_data(const struct sock *sk);
+void rdma_helper_udp_tunnel_release(struct sock *sk);
+
+/* mem.c */
+struct page;
+
+void *rdma_helper_page_address(const struct page *page);
+bool rdma_helper_virt_addr_valid(const void *addr);
+
+/* verbs.c */
+struct ib_umem;
+struct scatterlist;
+
+bool rdma_helper_ib_device_try_get(struct ib_device *dev);
+struct ib_umem *rdma_helper_ib_umem_get_va(struct ib_device *dev,
+					   unsigned long addr, size_t size,
+					   int access);
+struct page *rdma_helper_sg_page(struct scatterlist *sg);
+struct page *rdma_helper_nth_page(struct page *page, unsigned long n);
+
+#endif

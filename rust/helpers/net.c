@@ -1,0 +1,422 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Helpers for modules that speak to the network stack. */
+#include <linux/err.h>
+#include <linux/if_vlan.h>
+#include <linux/module.h>
+#include <linux/netdevice.h>
+#include <linux/rcupdate.h>
+#include <linux/skbuff.h>
+#include <net/dst.h>
+#include <net/ip.h>
+#include <net/ip6_fib.h>
+#include <net/ip6_route.h>
+#include <net/ipv6.h>
+#include <net/net_namespace.h>
+#include <net/netns/generic.h>
+#include <net/route.h>
+#include <net/sock.h>
+#include <net/udp_tunnel.h>
+#include "helpers.h"
+
+/* Packet buffers */
+
+struct sk_buff *rdma_helper_alloc_skb(unsigned int size, gfp_t flags)
+{
+	return alloc_skb(size, flags);
+}
+
+void rdma_helper_consume_skb(struct sk_buff *skb)
+{
+	consume_skb(skb);
+}
+
+void rdma_helper_kfree_skb(struct sk_buff *skb)
+{
+	kfree_skb(skb);
+}
+
+void rdma_helper_skb_reserve(struct sk_buff *skb, unsigned int len)
+{
+	skb_reserve(skb, len);
+}
+
+unsigned int rdma_helper_skb_headroom(const struct sk_buff *skb)
+{
+	return skb_headroom(skb);
+}
+
+unsigned int rdma_helper_skb_tailroom(const struct sk_buff *skb)
+{
+	return skb_tailroom(skb);
+}
+
+int rdma_helper_skb_linearize(struct sk_buff *skb)
+{
+	return skb_linearize(skb);
+}
+
+void rdma_helper_skb_set_network_header(struct sk_buff *skb, int offset)
+{
+	skb_set_network_header(skb, offset);
+}
+
+void rdma_helper_skb_set_transport_header(struct sk_buff *skb, int offset)
+{
+	skb_set_transport_header(skb, offset);
+}
+
+int rdma_helper_skb_network_offset(const struct sk_buff *skb)
+{
+	return skb_network_offset(skb);
+}
+
+int rdma_helper_skb_transport_offset(const struct sk_buff *skb)
+{
+	return skb_transport_offset(skb);
+}
+
+__be16 rdma_helper_skb_protocol(const struct sk_buff *skb)
+{
+	return READ_ONCE(skb->protocol);
+}
+
+void rdma_helper_skb_set_protocol(struct sk_buff *skb, __be16 protocol)
+{
+	WRITE_ONCE(skb->protocol, protocol);
+}
+
+struct net_device *rdma_helper_skb_dev(const struct sk_buff *skb)
+{
+	return READ_ONCE(skb->dev);
+}
+
+void rdma_helper_skb_set_dev(struct sk_buff *skb, struct net_device *dev)
+{
+	WRITE_ONCE(skb->dev, dev);
+}
+
+void rdma_helper_skb_orphan(struct sk_buff *skb)
+{
+	skb_orphan(skb);
+}
+
+void rdma_helper_skb_set_destructor(struct sk_buff *skb,
+				    void (*destructor)(struct sk_buff *))
+{
+	WRITE_ONCE(skb->destructor, destructor);
+}
+
+void rdma_helper_skb_set_destructor_arg(struct sk_buff *skb, void *arg)
+{
+	WRITE_ONCE(skb_shinfo(skb)->destructor_arg, arg);
+}
+
+void *rdma_helper_skb_destructor_arg(const struct sk_buff *skb)
+{
+	return READ_ONCE(skb_shinfo(skb)->destructor_arg);
+}
+
+void rdma_helper_skb_dst_drop(struct sk_buff *skb)
+{
+	skb_dst_drop(skb);
+}
+
+void rdma_helper_skb_dst_set_noref(struct sk_buff *skb, struct dst_entry *dst)
+{
+	skb_dst_set_noref(skb, dst);
+}
+
+/* Network devices and namespaces */
+
+void rdma_helper_dev_hold(struct net_device *dev)
+{
+	dev_hold(dev);
+}
+
+void rdma_helper_dev_put(struct net_device *dev)
+{
+	dev_put(dev);
+}
+
+const char *rdma_helper_netdev_name(const struct net_device *dev)
+{
+	return netdev_name(dev);
+}
+
+unsigned int rdma_helper_netdev_mtu(const struct net_device *dev)
+{
+	return READ_ONCE(dev->mtu);
+}
+
+int rdma_helper_netdev_ifindex(const struct net_device *dev)
+{
+	return READ_ONCE(dev->ifindex);
+}
+
+unsigned short rdma_helper_netdev_type(const struct net_device *dev)
+{
+	return READ_ONCE(dev->type);
+}
+
+unsigned char rdma_helper_netdev_addr_len(const struct net_device *dev)
+{
+	return READ_ONCE(dev->addr_len);
+}
+
+const unsigned char *rdma_helper_netdev_addr(const struct net_device *dev)
+{
+	return dev->dev_addr;
+}
+
+unsigned int rdma_helper_netdev_flags(const struct net_device *dev)
+{
+	return READ_ONCE(dev->flags);
+}
+
+bool rdma_helper_netif_running(const struct net_device *dev)
+{
+	return netif_running(dev);
+}
+
+bool rdma_helper_netif_carrier_ok(const struct net_device *dev)
+{
+	return netif_carrier_ok(dev);
+}
+
+unsigned int rdma_helper_netdev_ll_reserved(const struct net_device *dev)
+{
+	return LL_RESERVED_SPACE(dev) + READ_ONCE(dev->needed_tailroom);
+}
+
+bool rdma_helper_is_vlan_dev(const struct net_device *dev)
+{
+	return is_vlan_dev(dev);
+}
+
+struct net_device *rdma_helper_vlan_real_dev(const struct net_device *dev)
+{
+	return vlan_dev_real_dev(dev);
+}
+
+u16 rdma_helper_vlan_id(const struct net_device *dev)
+{
+	return vlan_dev_vlan_id(dev);
+}
+
+struct net *rdma_helper_dev_net(const struct net_device *dev)
+{
+	return dev_net(dev);
+}
+
+struct net *rdma_helper_get_net(struct net *net)
+{
+	return get_net(net);
+}
+
+void rdma_helper_put_net(struct net *net)
+{
+	put_net(net);
+}
+
+struct net *rdma_helper_init_net(void)
+{
+	return &init_net;
+}
+
+void *rdma_helper_net_generic(const struct net *net, unsigned int id)
+{
+	return net_generic(net, id);
+}
+
+int rdma_helper_register_pernet_subsys(struct pernet_operations *ops)
+{
+	return register_pernet_subsys(ops);
+}
+
+void rdma_helper_unregister_pernet_subsys(struct pernet_operations *ops)
+{
+	unregister_pernet_subsys(ops);
+}
+
+int rdma_helper_register_netdevice_notifier(struct notifier_block *nb)
+{
+	return register_netdevice_notifier(nb);
+}
+
+void rdma_helper_unregister_netdevice_notifier(struct notifier_block *nb)
+{
+	unregister_netdevice_notifier(nb);
+}
+
+struct net_device *rdma_helper_notifier_dev(const void *info)
+{
+	return netdev_notifier_info_to_dev(info);
+}
+
+void rdma_helper_synchronize_net(void)
+{
+	synchronize_net();
+}
+
+void rdma_helper_synchronize_rcu_tasks(void)
+{
+	synchronize_rcu_tasks();
+}
+
+/* Routes */
+
+struct dst_entry *rdma_helper_route4(struct net *net, int oif, __be32 saddr,
+				     __be32 daddr, __be16 sport, __be16 dport)
+{
+	struct flowi4 fl = {
+		.flowi4_oif = oif,
+		.flowi4_proto = IPPROTO_UDP,
+		.saddr = saddr,
+		.daddr = daddr,
+		.fl4_sport = sport,
+		.fl4_dport = dport,
+	};
+	struct rtable *rt = ip_route_output_key(net, &fl);
+
+	return IS_ERR(rt) ? ERR_CAST(rt) : &rt->dst;
+}
+
+struct dst_entry *rdma_helper_route6(struct net *net, int oif, const void *saddr,
+				     const void *daddr, __be16 sport,
+				     __be16 dport, __be32 flowlabel)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	struct flowi6 fl = {
+		.flowi6_oif = oif,
+		.flowi6_proto = IPPROTO_UDP,
+		.saddr = *(const struct in6_addr *)saddr,
+		.daddr = *(const struct in6_addr *)daddr,
+		.fl6_sport = sport,
+		.fl6_dport = dport,
+		.flowlabel = flowlabel,
+	};
+
+	return ip6_dst_lookup_flow(net, NULL, &fl, NULL);
+#else
+	return ERR_PTR(-EAFNOSUPPORT);
+#endif
+}
+
+u32 rdma_helper_rt6_cookie(struct dst_entry *dst)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	return rt6_get_cookie(dst_rt6_info(dst));
+#else
+	return 0;
+#endif
+}
+
+int rdma_helper_dst_error(const struct dst_entry *dst)
+{
+	return dst->error;
+}
+
+bool rdma_helper_dst_check(struct dst_entry *dst, u32 cookie)
+{
+	return dst_check(dst, cookie);
+}
+
+void rdma_helper_dst_hold(struct dst_entry *dst)
+{
+	dst_hold(dst);
+}
+
+void rdma_helper_dst_release(struct dst_entry *dst)
+{
+	dst_release(dst);
+}
+
+u32 rdma_helper_dst_mtu(const struct dst_entry *dst)
+{
+	return dst_mtu(dst);
+}
+
+struct net_device *rdma_helper_dst_dev_rcu(const struct dst_entry *dst)
+{
+	return dst_dev_rcu(dst);
+}
+
+int rdma_helper_ip_local_out(struct net *net, struct sk_buff *skb)
+{
+	return ip_local_out(net, NULL, skb);
+}
+
+int rdma_helper_ip6_local_out(struct net *net, struct sk_buff *skb)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	return ip6_local_out(net, NULL, skb);
+#else
+	kfree_skb(skb);
+	return -EAFNOSUPPORT;
+#endif
+}
+
+/* Tunnel sockets */
+
+struct socket *rdma_helper_udp_sock_create(struct net *net, bool ipv6,
+					   __be16 port)
+{
+	struct udp_port_cfg cfg = {
+		.family = ipv6 ? AF_INET6 : AF_INET,
+		.ipv6_v6only = ipv6,
+		.local_udp_port = port,
+	};
+	struct socket *sock = NULL;
+	int err = udp_sock_create(net, &cfg, &sock);
+
+	return err < 0 ? ERR_PTR(err) : sock;
+}
+
+struct sock *rdma_helper_socket_sk(const struct socket *sock)
+{
+	return sock->sk;
+}
+
+/*
+ * Sockets that the kernel owns are no business of lockdep's rules about user
+ * sockets. The class takes a module reference that would keep the module from
+ * being removed, which would have released the socket; so it is given back.
+ */
+void rdma_helper_reclassify_socket(struct sock *sk)
+{
+#ifdef CONFIG_DEBUG_LOCK_ALLOC
+	static struct lock_class_key slock_keys[2];
+	static struct lock_class_key lock_keys[2];
+	bool v6 = sk->sk_family == AF_INET6;
+
+	sock_lock_init_class_and_name(sk,
+				      v6 ? "slock-AF_INET6-RDMA" : "slock-AF_INET-RDMA",
+				      &slock_keys[v6],
+				      v6 ? "sk_lock-AF_INET6-RDMA" : "sk_lock-AF_INET-RDMA",
+				      &lock_keys[v6]);
+	sk_owner_put(sk);
+	sk_owner_clear(sk);
+#endif
+}
+
+void rdma_helper_setup_udp_tunnel(struct net *net, struct sock *sk, void *user,
+				  int (*encap_rcv)(struct sock *, struct sk_buff *))
+{
+	struct udp_tunnel_sock_cfg cfg = {
+		.sk_user_data = user,
+		.encap_type = 1,
+		.encap_rcv = encap_rcv,
+	};
+
+	setup_udp_tunnel_sock(net, sk, &cfg);
+}
+
+void *rdma_helper_sk_user_data(const struct sock *sk)
+{
+	return rcu_dereference_sk_user_data(sk);
+}
+
+void rdma_helper_udp_tunnel_release(struct sock *sk)
+{
+	udp_tunnel_sock_release(sk);
+}

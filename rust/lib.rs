@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The crate `rdma`: what every module of the subsystem shares.
+//!
+//! It holds the bindings to `include/rdma`, safe wrappers of kernel facilities
+//! that the `kernel` crate lacks, the wire formats, and the two APIs: `provider`
+//! for drivers and, later, `client` for upper-layer protocols.
+//!
+//! Its functions are compiled into the modules that call them. It therefore has
+//! no state: a `static` here would exist once per module.
+
+pub mod bindings;
+pub mod crc32;
+pub mod gate;
+pub mod link;
+pub mod net;
+pub mod provider;
+pub mod shared_ring;
+pub mod sync;
+pub mod table;
+pub mod timer;
+pub mod udata;
+pub mod umem;
+pub mod token;
+pub mod wire;
+pub mod workqueue;

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Addresses of the two ends of a path, and how GIDs name them.
+//!
+//! Pure. Source: IBTA annex A17.4.5.2 (a RoCEv2 GID is an IPv6 address; an IPv4
+//! address is mapped into it). C header: `include/rdma/ib_addr.h`.
+
+use core::net::IpAddr;
+use core::net::Ipv4Addr;
+use core::net::Ipv6Addr;
+
+/// Source and destination, of one family.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AddrPair {
+    /// IPv4.
+    V4 {
+        /// Source.
+        src: Ipv4Addr,
+        /// Destination.
+        dst: Ipv4Addr,
+    },
+    /// IPv6.
+    V6 {
+        /// Source.
+        src: Ipv6Addr,
+        /// Destination.
+        dst: Ipv6Addr,
+    },
+}
+
+impl AddrPair {
+    /// The addresses that two GIDs name. `None` when they are of different families.
+    pub fn from_gids(src: &[u8; 16], dst: &[u8; 16]) -> Option<Self> {
+        match (gid_to_ip(src), gid_to_ip(dst)) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => Some(Self::V4 { src, dst }),
+            (IpAddr::V6(src), IpAddr::V6(dst)) => Some(Self::V6 { src, dst }),
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => None,
+        }
+    }
+
+    /// The same pair as seen from the other end.
+    pub const fn reversed(self) -> Self {
+        match self {
+            Self::V4 { src, dst } => Self::V4 { src: dst, dst: src },
+            Self::V6 { src, dst } => Self::V6 { src: dst, dst: src },
+        }
+    }
+
+    /// The source as a GID.
+    pub fn src_gid(&self) -> [u8; 16] {
+        match self {
+            Self::V4 { src, dst: _ } => ip_to_gid(IpAddr::V4(*src)),
+            Self::V6 { src, dst: _ } => ip_to_gid(IpAddr::V6(*src)),
+        }
+    }
+
+    /// The destination as a GID.
+    pub fn dst_gid(&self) -> [u8; 16] {
+        match self {
+            Self::V4 { src: _, dst } => ip_to_gid(IpAddr::V4(*dst)),
+            Self::V6 { src: _, dst } => ip_to_gid(IpAddr::V6(*dst)),
+        }
+    }
+
+    /// Whether the destination is a multicast group.
+    pub const fn is_multicast(&self) -> bool {
+        match self {
+            Self::V4 { src: _, dst } => dst.is_multicast(),
+            Self::V6 { src: _, dst } => dst.is_multicast(),
+        }
+    }
+
+    /// Whether this is IPv6.
+    pub const fn is_v6(&self) -> bool {
+        matches!(self, Self::V6 { .. })
+    }
+}
+
+/// The address that a RoCEv2 GID names.
+pub fn gid_to_ip(gid: &[u8; 16]) -> IpAddr {
+    let v6 = Ipv6Addr::from(*gid);
+    match v6.to_ipv4_mapped() {
+        Some(v4) => IpAddr::V4(v4),
+        None => IpAddr::V6(v6),
+    }
+}
+
+/// The RoCEv2 GID that names an address.
+pub fn ip_to_gid(ip: IpAddr) -> [u8; 16] {
+    match ip {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+        IpAddr::V6(v6) => v6.octets(),
+    }
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Network devices and network namespaces.
+//!
+//! Both are counted by C; hold them in an `ARef`. Attributes that others may
+//! change at any time are returned by value.
+//!
+//! C headers: `include/linux/netdevice.h`, `include/net/net_namespace.h`.
+
+use core::ptr::NonNull;
+
+use kernel::fmt;
+use kernel::str::BStr;
+use kernel::sync::aref::ARef;
+use kernel::sync::aref::AlwaysRefCounted;
+use kernel::types::Opaque;
+
+use crate::bindings;
+
+/// A network namespace (`struct net`).
+///
+/// # Invariants
+///
+/// The namespace has a reference, or a network device that is in it has one, for
+/// as long as a Rust reference to it exists. (A namespace waits for all references
+/// to its devices before it takes its subsystems down.)
+#[repr(transparent)]
+pub struct Net(Opaque<bindings::net>);
+
+// SAFETY: `struct net` is made for use from any thread.
+unsafe impl Send for Net {}
+// SAFETY: As above.
+unsafe impl Sync for Net {}
+
+// SAFETY: `get_net` and `put_net` count the namespace, which lives while it is counted.
+unsafe impl AlwaysRefCounted for Net {
+    #[inline]
+    fn inc_ref(&self) {
+        // SAFETY: By the reference, the namespace is alive.
+        let _: *mut bindings::net = unsafe { bindings::rdma_helper_get_net(self.as_raw()) };
+    }
+
+    #[inline]
+    unsafe fn dec_ref(obj: NonNull<Self>) {
+        // SAFETY: The caller gives up a reference that it owns.
+        unsafe { bindings::rdma_helper_put_net(obj.cast().as_ptr()) };
+    }
+}
+
+impl Net {
+    /// The namespace that a C pointer refers to.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` must be a valid namespace and keep the invariant of [`Net`] for `'a`.
+    #[inline]
+    pub unsafe fn from_raw<'a>(ptr: *mut bindings::net) -> &'a Self {
+        // SAFETY: The caller promises a valid object; the type is transparent.
+        unsafe { &*ptr.cast() }
+    }
+
+    /// The C object.
+    #[inline]
+    pub fn as_raw(&self) -> *mut bindings::net {
+        self.0.get()
+    }
+
+    /// The namespace of the first process. It never goes away.
+    #[inline]
+    pub fn init() -> &'static Self {
+        // SAFETY: `init_net` is a static object of the kernel.
+        unsafe { Self::from_raw(bindings::rdma_helper_init_net()) }
+    }
+}
+
+impl PartialEq for Net {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Net {}
+
+/// A network device (`struct net_device`).
+///
+/// # Invariants
+///
+/// The device has a reference (or RCU protects it) for as long as a Rust reference
+/// to it exists.
+#[repr(transparent)]
+pub struct NetDevice(Opaque<bindings::net_device>);
+
+// SAFETY: `struct net_device` is made for use from any thread.
+unsafe impl Send for NetDevice {}
+// SAFETY: As above.
+unsafe impl Sync for NetDevice {}
+
+// SAFETY: `dev_hold` and `dev_put` count the device, which lives while it is counted.
+unsafe impl AlwaysRefCounted for NetDevice {
+    #[inline]
+    fn inc_ref(&self) {
+        // SAFETY: By the reference, the device is alive.
+        unsafe { bindings::rdma_helper_dev_hold(self.as_raw()) };
+    }
+
+    #[inline]
+    unsafe fn dec_ref(obj: NonNull<Self>) {
+        // SAFETY: The caller gives up a reference that it owns.
+        unsafe { bindings::rdma_helper_dev_put(obj.cast().as_ptr()) };
+    }
+}
+
+impl NetDevice {
+    /// The device that a C pointer refers to.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` must be a valid device that is referenced, or protected by an RCU
+    /// read-side section, for `'a`.
+    #[inline]
+    pub unsafe fn from_raw<'a>(ptr: *mut bindings::net_device) -> &'a Self {
+        // SAFETY: The caller promises a valid object; the type is transparent.
+        unsafe { &*ptr.cast() }
+    }
+
+    /// The C object.
+    #[inline]
+    pub fn as_raw(&self) -> *mut bindings::net_device {
+        self.0.get()
+    }
+
+    /// A reference of one's own.
+    #[inline]
+    pub fn hold(&self) -> ARef<Self> {
+        self.into()
+    }
+
+    /// The name, as it is now.
+    pub fn name(&self) -> DeviceName {
+        let mut name = DeviceName([0; DeviceName::LEN]);
+        // SAFETY: The device is alive; its name is a terminated string.
+        let mut src = unsafe { bindings::rdma_helper_netdev_name(self.as_raw()) }.cast::<u8>();
+        // The last byte stays zero: a name that changes meanwhile is garbled at worst.
+        for byte in name.0.iter_mut().take(DeviceName::LEN - 1) {
+            // SAFETY: No terminator was seen yet, so the string goes on here.
+            *byte = unsafe { src.read_volatile() };
+            if *byte == 0 {
+                break;
+            }
+            // SAFETY: As above; at most one past the byte that was read.
+            src = unsafe { src.add(1) };
+        }
+        name
+    }
+
+    /// Largest packet in bytes, headers of the link layer not counted.
+    #[inline]
+    pub fn mtu(&self) -> u32 {
+        // SAFETY: By the type invariant, the device is alive.
+        unsafe { bindings::rdma_helper_netdev_mtu(self.as_raw()) }
+    }
+
+    /// Number of the device, unique in its namespace.
+    #[inline]
+    pub fn ifindex(&self) -> u32 {
+        // SAFETY: By the type invariant, the device is alive.
+        let index = unsafe { bindings::rdma_helper_netdev_ifindex(self.as_raw()) };
+        // The kernel gives numbers from 1 to `i32::MAX`.
+        index.unsigned_abs()
+    }
+
+    /// Kind of hardware address: `ARPHRD_*`.
+    #[inline]
+    pub fn hardware_type(&self) -> u16 {
+        // SAFETY: By the type invariant, the device is alive.
+        unsafe { bindings::rdma_helper_netdev_type(self.as_raw()) }
+    }
+
+    /// Bytes in the hardware address.
+    #[inline]
+    pub fn addr_len(&self) -> u8 {
+        // SAFETY: By the type invariant, the device is alive.
+        unsafe { bindings::rdma_helper_netdev_addr_len(self.as_raw()) }
+    }
+
+    /// The first six bytes of the hardware address: all of it on Ethernet, zeros
+    /// where there is none.
+    #[inline]
+    pub fn mac(&self) -> [u8; 6] {
+        // SAFETY: By the type invariant, the device is alive.
+        let addr = unsafe { bindings::rdma_helper_netdev_addr(self.as_raw()) };
+        // SAFETY: The buffer of a device address has 32 bytes (`MAX_ADDR_LEN`). It may
+        // be changed meanwhile, which bytes tolerate.
+        unsafe { addr.cast::<[u8; 6]>().read_volatile() }
+    }
+
+    /// `IFF_*` flags.
+    #[inline]
+    pub fn flags(&self) -> u32 {
+        // SAFETY: By the type invariant, the device is alive.
+        unsafe { bindings::rdma_helper_netdev_flags(self.as_raw()) }
+    }
+
+    /// Whether the device is up and has a carrier: then an RDMA port on it is active.
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        // SAFETY: By the type invariant, the device is alive.
+        unsafe {
+            bindings::rdma_helper_netif_running(self.as_raw())
+                && bindings::rdma_helper_netif_carrier_ok(self.as_raw())
+        }
+    }
+
+    /// Whether the device is administratively up.
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        // SAFETY: By the type invariant, the device is alive.
+        unsafe { bindings::rdma_helper_netif_running(self.as_raw()) }
+    }
+
+    /// Bytes to keep free around a packet for link layer headers and trailers.
+    #[inline]
+    pub fn link_room(&self) -> u32 {
+        // SAFETY: By the type invariant, the device is alive.
+        unsafe { bindings::rdma_helper_netdev_ll_reserved(self.as_raw()) }
+    }
+
+    /// The device below and the VLAN number, if this is a VLAN device.
+    #[inline]
+    pub fn vlan(&self) -> Option<(&NetDevice, u16)> {
+        // SAFETY: By the type invariant, the device is alive.
+        if !unsafe { bindings::rdma_helper_is_vlan_dev(self.as_raw()) } {
+            return None;
+        }
+        // SAFETY: This is a VLAN device.
+        let (real, id) = unsafe {
+            (
+                bindings::rdma_helper_vlan_real_dev(self.as_raw()),
+                bindings::rdma_helper_vlan_id(self.as_raw()),
+            )
+        };
+        // SAFETY: A VLAN device holds a reference to the device below it.
+        Some((unsafe { NetDevice::from_raw(real) }, id))
+    }
+
+    /// The namespace in which the device is.
+    #[inline]
+    pub fn net(&self) -> &Net {
+        // SAFETY: By the type invariant, the device is alive, so it has a namespace,
+        // which waits for references to the device.
+        unsafe { Net::from_raw(bindings::rdma_helper_dev_net(self.as_raw())) }
+    }
+}
+
+impl PartialEq for NetDevice {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other)
+    }
+}
+
+impl Eq for NetDevice {}
+
+/// The name of a network device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct DeviceName([u8; DeviceName::LEN]);
+
+impl DeviceName {
+    /// Bytes in the longest name, terminator included (`IFNAMSIZ`).
+    pub const LEN: usize = 16;
+
+    /// The name without its terminator.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.split(|byte| *byte == 0).next().unwrap_or(&[])
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(BStr::from_bytes(self.as_bytes()), f)
+    }
+}

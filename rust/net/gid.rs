@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! References to entries of a device's GID table.
+//!
+//! An entry that is deleted keeps its contents, but not its network device, until
+//! the last reference is gone. The entry's device must outlive the reference,
+//! which is why one is best held for a short time only.
+//!
+//! C headers: `include/rdma/ib_cache.h`, `struct ib_gid_attr` in
+//! `include/rdma/ib_verbs.h`.
+
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+
+use kernel::error::from_err_ptr;
+use kernel::prelude::*;
+use kernel::sync::rcu;
+
+use super::addr::gid_to_ip;
+use super::device::NetDevice;
+use crate::bindings;
+
+/// How packets with a GID look on the wire (`enum rdma_network_type`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NetworkType {
+    /// InfiniBand.
+    Infiniband,
+    /// RoCE version 1: a GRH in an Ethernet frame.
+    RoceV1,
+    /// RoCEv2 over IPv4.
+    Ipv4,
+    /// RoCEv2 over IPv6.
+    Ipv6,
+}
+
+/// A reference to an entry of a GID table.
+///
+/// # Invariants
+///
+/// The pointer is valid and owns one reference to its entry.
+pub struct GidAttr(NonNull<bindings::ib_gid_attr>);
+
+// SAFETY: Entries are counted atomically and do not change while referenced, save the
+// network device, which is read under RCU.
+unsafe impl Send for GidAttr {}
+// SAFETY: As above.
+unsafe impl Sync for GidAttr {}
+
+impl GidAttr {
+    /// The entry at `index` of `port`'s table. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is no such port or entry, or the entry is empty.
+    ///
+    /// # Safety
+    ///
+    /// `device` must be a valid device that outlives the reference.
+    #[inline]
+    pub unsafe fn get(device: *mut bindings::ib_device, port: u32, index: u8) -> Result<Self> {
+        // SAFETY: By the caller's promise.
+        let attr = unsafe { bindings::rdma_get_gid_attr(device, port, index.into()) };
+        let attr = from_err_ptr(attr.cast_mut())?;
+        // INVARIANT: `rdma_get_gid_attr` took a reference.
+        NonNull::new(attr).map(Self).ok_or(EINVAL)
+    }
+
+    /// The entry for `gid` on `port` whose network device is `ndev`, of RoCEv2 type.
+    /// Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if there is none.
+    ///
+    /// # Safety
+    ///
+    /// `device` must be a valid device that outlives the reference.
+    #[inline]
+    pub unsafe fn find(
+        device: *mut bindings::ib_device,
+        port: u32,
+        gid: &[u8; 16],
+        ndev: Option<&NetDevice>,
+    ) -> Result<Self> {
+        let gid = bindings::ib_gid {
+            raw: ManuallyDrop::new(*gid),
+        };
+        let ndev = ndev.map_or(core::ptr::null_mut(), NetDevice::as_raw);
+        // SAFETY: By the caller's promise; the GID and the device live for the call.
+        let attr = unsafe {
+            bindings::rdma_find_gid_by_port(
+                device,
+                &gid,
+                bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP,
+                port,
+                ndev,
+            )
+        };
+        let attr = from_err_ptr(attr.cast_mut())?;
+        // INVARIANT: `rdma_find_gid_by_port` took a reference.
+        NonNull::new(attr).map(Self).ok_or(ENOENT)
+    }
+
+    /// One more reference to an entry to which C holds one.
+    ///
+    /// # Safety
+    ///
+    /// `attr` must be an entry of a table, referenced for the call, and its device
+    /// must outlive the new reference.
+    #[inline]
+    pub unsafe fn hold(attr: NonNull<bindings::ib_gid_attr>) -> Self {
+        // SAFETY: By the caller's promise.
+        unsafe { bindings::rdma_hold_gid_attr(attr.as_ptr()) };
+        // INVARIANT: The reference was just taken.
+        Self(attr)
+    }
+
+    #[inline]
+    fn get_ref(&self) -> &bindings::ib_gid_attr {
+        // SAFETY: By the type invariant. No field but `ndev`, which is only read through
+        // C, changes while the entry is referenced.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The C object.
+    #[inline]
+    pub fn as_raw(&self) -> *const bindings::ib_gid_attr {
+        self.0.as_ptr()
+    }
+
+    /// The GID.
+    #[inline]
+    pub fn gid(&self) -> [u8; 16] {
+        // SAFETY: All variants of the union are 16 plain bytes.
+        unsafe { *self.get_ref().gid.raw }
+    }
+
+    /// Index in the table.
+    #[inline]
+    pub fn index(&self) -> u16 {
+        self.get_ref().index
+    }
+
+    /// How packets with this GID look.
+    #[inline]
+    pub fn network_type(&self) -> NetworkType {
+        match self.get_ref().gid_type {
+            bindings::ib_gid_type_IB_GID_TYPE_IB => NetworkType::Infiniband,
+            bindings::ib_gid_type_IB_GID_TYPE_ROCE => NetworkType::RoceV1,
+            _ if gid_to_ip(&self.gid()).is_ipv4() => NetworkType::Ipv4,
+            _ => NetworkType::Ipv6,
+        }
+    }
+
+    /// The network device whose address the GID is.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the entry has been deleted, `ENODEV` if it has no device.
+    #[inline]
+    pub fn ndev<'a>(&self, _rcu: &'a rcu::Guard) -> Result<&'a NetDevice> {
+        // SAFETY: By the type invariant; we are in a read-side section.
+        let ndev = from_err_ptr(unsafe { bindings::rdma_read_gid_attr_ndev_rcu(self.0.as_ptr()) })?;
+        // SAFETY: RCU protects the device while the guard lives.
+        Ok(unsafe { NetDevice::from_raw(ndev) })
+    }
+}
+
+impl Clone for GidAttr {
+    fn clone(&self) -> Self {
+        // SAFETY: By the type invariant, `self` holds a reference; the promise about the
+        // device's life was made when `self` came to be.
+        unsafe { Self::hold(self.0) }
+    }
+}
+
+impl Drop for GidAttr {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant, the reference is ours to give up.
+        unsafe { bindings::rdma_put_gid_attr(self.0.as_ptr()) };
+    }
+}

@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Attributes of devices, ports, queue pairs and the other objects, as the core passes them.
+//!
+//! Plain records of numbers are the C structures themselves, under our names. Structures with
+//! pointers or flags inside are wrapped without copying: getters read the C fields and setters
+//! write them. All are borrowed from the caller of the verb for the time of the call.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use super::object::Cq;
+use super::object::Srq;
+use super::unsupported;
+use super::Provider;
+use crate::bindings;
+use core::marker::PhantomData;
+use kernel::alloc::Flags;
+use kernel::prelude::*;
+
+mod flags;
+
+pub use self::flags::Access;
+pub use self::flags::DeviceModifyMask;
+pub use self::flags::LinkLayer;
+pub use self::flags::MrType;
+pub use self::flags::NotifyFlags;
+pub use self::flags::PortModifyMask;
+pub use self::flags::QpAttrMask;
+pub use self::flags::QpState;
+pub use self::flags::QpType;
+pub use self::flags::RegionMask;
+pub use self::flags::SrqAttrMask;
+pub use self::flags::SrqType;
+
+/// What a device can do; filled in by [`Provider::query_device`].
+pub type DeviceAttr = bindings::ib_device_attr;
+/// The state of a port; filled in by [`Provider::query_port`].
+pub type PortAttr = bindings::ib_port_attr;
+/// What a port is; made by [`Provider::port_immutable`].
+pub type PortImmutable = bindings::ib_port_immutable;
+/// New values for [`Provider::modify_device`].
+pub type DeviceModify = bindings::ib_device_modify;
+/// New values for [`Provider::modify_port`].
+pub type PortModify = bindings::ib_port_modify;
+/// Sizes of a queue pair's queues, in requests, scatter/gather entries and bytes.
+pub type QpCap = bindings::ib_qp_cap;
+/// Sizes of a shared receive queue, and its limit.
+pub type SrqAttr = bindings::ib_srq_attr;
+/// A GID, 16 bytes in network order.
+pub type Gid = [u8; 16];
+
+/// Node type of a channel adapter, for [`Provider::NODE_TYPE`].
+pub const NODE_IB_CA: u8 = 1;
+const _: () = assert!(bindings::RDMA_NODE_IB_CA == 1);
+
+/// Mask of the old doorbell command, for [`Provider::UVERBS_CMDS`].
+pub const CMD_POST_SEND: u64 = 1 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_SEND;
+/// Mask of the old command that arms a completion queue, for [`Provider::UVERBS_CMDS`].
+pub const CMD_REQ_NOTIFY_CQ: u64 =
+    1 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_REQ_NOTIFY_CQ;
+
+/// Whether a queue pair of type `kind` may go from `from` to `to` with the attributes of `mask`.
+/// Any context.
+pub fn modify_is_ok(from: QpState, to: QpState, kind: QpType, mask: QpAttrMask) -> bool {
+    // SAFETY: The function only reads a table with these numbers.
+    unsafe { bindings::ib_modify_qp_is_ok(from.raw(), to.raw(), kind.raw(), mask.raw()) }
+}
+
+/// Defines getters, and setters named `set_...`, of fields of a wrapped C structure.
+macro_rules! fields {
+    ($($(#[$doc:meta])* $get:ident, $set:ident: $t:ty;)*) => {
+        $(
+            $(#[$doc])*
+            #[inline]
+            pub fn $get(&self) -> $t {
+                self.0.$get
+            }
+
+            #[doc = concat!("Sets [`Self::", stringify!($get), "`].")]
+            #[inline]
+            pub fn $set(&mut self, v: $t) {
+                self.0.$get = v;
+            }
+        )*
+    };
+}
+
+/// Where packets go: `struct rdma_ah_attr`.
+///
+/// # Invariants
+///
+/// In an attribute that the core passes to a method, `grh.sgid_attr` is null or a GID attribute
+/// of the core which stays valid for the call.
+#[repr(transparent)]
+pub struct AhAttr(bindings::rdma_ah_attr);
+
+impl AhAttr {
+    /// # Safety
+    ///
+    /// For `'a`, `ptr` points to an attribute that fulfils the invariant and that nobody changes.
+    #[inline]
+    pub(crate) unsafe fn from_raw<'a>(ptr: *const bindings::rdma_ah_attr) -> &'a Self {
+        // SAFETY: By this function's duty; the type is transparent.
+        unsafe { &*ptr.cast() }
+    }
+
+    /// The C structure, for code at the network edge. It lives as long as `self`.
+    #[inline]
+    pub fn as_raw(&self) -> *const bindings::rdma_ah_attr {
+        &self.0
+    }
+
+    fields! {
+        /// Service level.
+        sl, set_sl: u8;
+        /// Limit of the packet rate, as in IBA 9.11.1.
+        static_rate, set_static_rate: u8;
+        /// Port of the device.
+        port_num, set_port_num: u32;
+        /// `IB_AH_GRH` or nothing.
+        ah_flags, set_ah_flags: u8;
+    }
+
+    /// Whether there is a global route (always so on Ethernet).
+    #[inline]
+    pub fn has_grh(&self) -> bool {
+        u32::from(self.0.ah_flags) & bindings::ib_ah_flags_IB_AH_GRH != 0
+    }
+
+    /// The type of address, `RDMA_AH_ATTR_TYPE_*`.
+    #[inline]
+    pub fn kind(&self) -> u32 {
+        self.0.type_
+    }
+
+    /// GID of the destination.
+    #[inline]
+    pub fn dgid(&self) -> Gid {
+        // SAFETY: Every bit pattern is a valid value of this union's `raw`, and it covers all.
+        unsafe { *self.0.grh.dgid.raw }
+    }
+
+    /// Index of the source GID in the port's table.
+    #[inline]
+    pub fn sgid_index(&self) -> u8 {
+        self.0.grh.sgid_index
+    }
+
+    /// Hop limit, or time to live.
+    #[inline]
+    pub fn hop_limit(&self) -> u8 {
+        self.0.grh.hop_limit
+    }
+
+    /// Traffic class, or type of service.
+    #[inline]
+    pub fn traffic_class(&self) -> u8 {
+        self.0.grh.traffic_class
+    }
+
+    /// Flow label, 20 bits.
+    #[inline]
+    pub fn flow_label(&self) -> u32 {
+        self.0.grh.flow_label
+    }
+
+    /// Sets the global route and with it the flag that there is one.
+    pub fn set_grh(
+        &mut self,
+        dgid: Gid,
+        flow_label: u32,
+        sgid_index: u8,
+        hop_limit: u8,
+        traffic_class: u8,
+    ) {
+        let grh = &mut self.0.grh;
+        grh.dgid.raw = core::mem::ManuallyDrop::new(dgid);
+        grh.flow_label = flow_label;
+        grh.sgid_index = sgid_index;
+        grh.hop_limit = hop_limit;
+        grh.traffic_class = traffic_class;
+        // CAST: the flag is bit 0.
+        self.0.ah_flags |= bindings::ib_ah_flags_IB_AH_GRH as u8;
+    }
+
+    /// Destination MAC address of a RoCE address, `None` for other types.
+    #[inline]
+    pub fn dmac(&self) -> Option<[u8; 6]> {
+        if self.0.type_ != bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE {
+            return None;
+        }
+        // SAFETY: The type says that this variant is the one in use; it holds only bytes.
+        Some(unsafe { self.0.__bindgen_anon_1.roce.dmac })
+    }
+
+    /// Sets the destination MAC address of a RoCE address and makes it one.
+    pub fn set_dmac(&mut self, dmac: [u8; 6]) {
+        self.0.type_ = bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE;
+        self.0.__bindgen_anon_1.roce =
+            core::mem::ManuallyDrop::new(bindings::roce_ah_attr { dmac });
+    }
+
+    /// The core's attribute of the source GID, null without one. Valid for the call.
+    #[inline]
+    pub fn sgid_attr_raw(&self) -> *const bindings::ib_gid_attr {
+        self.0.grh.sgid_attr
+    }
+}
+
+/// What an address handle is made from.
+pub struct AhInit<'a>(&'a bindings::rdma_ah_init_attr);
+
+impl<'a> AhInit<'a> {
+    /// # Safety
+    ///
+    /// `ptr` is what the core passes to `create_ah`, for `'a`.
+    #[inline]
+    pub(crate) unsafe fn from_raw(ptr: *const bindings::rdma_ah_init_attr) -> Self {
+        // SAFETY: By this function's duty.
+        Self(unsafe { &*ptr })
+    }
+
+    /// Where the handle leads.
+    #[inline]
+    pub fn attr(&self) -> &'a AhAttr {
+        // SAFETY: The core passes an attribute whose GID attribute it holds during the call
+        // (`rdma_create_ah`).
+        unsafe { AhAttr::from_raw(self.0.ah_attr) }
+    }
+
+    /// Whether the caller may sleep.
+    #[inline]
+    pub fn can_sleep(&self) -> bool {
+        self.0.flags & bindings::rdma_create_ah_flags_RDMA_CREATE_AH_SLEEPABLE != 0
+    }
+
+    /// How to allocate.
+    #[inline]
+    pub fn flags(&self) -> Flags {
+        if self.can_sleep() {
+            GFP_KERNEL
+        } else {
+            GFP_ATOMIC
+        }
+    }
+}
+
+/// What a completion queue is made from.
+#[repr(transparent)]
+pub struct CqAttr(pub(crate) bindings::ib_cq_init_attr);
+
+impl CqAttr {
+    /// The least number of entries.
+    #[inline]
+    pub fn entries(&self) -> u32 {
+        self.0.cqe
+    }
+
+    /// Which of the device's completion vectors to use.
+    #[inline]
+    pub fn comp_vector(&self) -> u32 {
+        self.0.comp_vector
+    }
+
+    /// `IB_UVERBS_CQ_FLAGS_*`.
+    #[inline]
+    pub fn flags(&self) -> u32 {
+        self.0.flags
+    }
+}
+
+/// What a queue pair is made from.
+///
+/// # Invariants
+///
+/// Its queues are null or live objects of `P`'s device.
+#[repr(transparent)]
+pub struct QpInitAttr<P: Provider>(pub(crate) bindings::ib_qp_init_attr, PhantomData<P>);
+
+impl<P: Provider> QpInitAttr<P> {
+    /// The type; `EOPNOTSUPP` for one that nobody can want.
+    #[inline]
+    pub fn qp_type(&self) -> Result<QpType> {
+        QpType::try_from(self.0.qp_type).map_err(|_| unsupported())
+    }
+
+    /// Sizes of the queues.
+    #[inline]
+    pub fn cap(&self) -> &QpCap {
+        &self.0.cap
+    }
+
+    /// Sizes of the queues, to be set to what was made.
+    #[inline]
+    pub fn cap_mut(&mut self) -> &mut QpCap {
+        &mut self.0.cap
+    }
+
+    /// Whether every send request shall have a completion.
+    #[inline]
+    pub fn signals_all(&self) -> bool {
+        self.0.sq_sig_type == bindings::ib_sig_type_IB_SIGNAL_ALL_WR
+    }
+
+    /// Sets [`Self::signals_all`].
+    #[inline]
+    pub fn set_signals_all(&mut self, all: bool) {
+        self.0.sq_sig_type = if all {
+            bindings::ib_sig_type_IB_SIGNAL_ALL_WR
+        } else {
+            bindings::ib_sig_type_IB_SIGNAL_REQ_WR
+        };
+    }
+
+    /// `IB_QP_CREATE_*`.
+    #[inline]
+    pub fn create_flags(&self) -> u32 {
+        self.0.create_flags
+    }
+
+    /// The port, for management queue pairs.
+    #[inline]
+    pub fn port_num(&self) -> u32 {
+        self.0.port_num
+    }
+
+    /// Where completions of sends go.
+    #[inline]
+    pub fn send_cq(&self) -> Option<&Cq<P>> {
+        // SAFETY: By the type invariant.
+        unsafe { Cq::from_raw_opt(self.0.send_cq) }
+    }
+
+    /// Where completions of receives go.
+    #[inline]
+    pub fn recv_cq(&self) -> Option<&Cq<P>> {
+        // SAFETY: By the type invariant.
+        unsafe { Cq::from_raw_opt(self.0.recv_cq) }
+    }
+
+    /// The shared receive queue, if receives come from one.
+    #[inline]
+    pub fn srq(&self) -> Option<&Srq<P>> {
+        // SAFETY: By the type invariant.
+        unsafe { Srq::from_raw_opt(self.0.srq) }
+    }
+
+    /// For [`Provider::query_qp`]: tells what `qp` was made with, as far as the core knows it.
+    pub fn fill_from(&mut self, qp: &super::object::Qp<P>) {
+        let c = qp.as_raw();
+        // SAFETY: `qp` is a live queue pair; these fields do not change after its creation.
+        unsafe {
+            self.0.qp_context = (*c).qp_context;
+            self.0.send_cq = (*c).send_cq;
+            self.0.recv_cq = (*c).recv_cq;
+            self.0.srq = (*c).srq;
+            self.0.qp_type = (*c).qp_type;
+            self.0.event_handler = (*c).event_handler;
+        }
+    }
+}
+
+/// The attributes of a queue pair. Those a mask does not name have no meaning.
+#[repr(transparent)]
+pub struct QpAttr(pub(crate) bindings::ib_qp_attr);
+
+impl QpAttr {
+    fields! {
+        /// Path MTU, `IB_MTU_*`.
+        path_mtu, set_path_mtu: u32;
+        /// State of path migration, `IB_MIG_*`.
+        path_mig_state, set_path_mig_state: u32;
+        /// Queue key.
+        qkey, set_qkey: u32;
+        /// First packet sequence number to receive. Not checked: mask it to 24 bits.
+        rq_psn, set_rq_psn: u32;
+        /// First packet sequence number to send. Not checked: mask it to 24 bits.
+        sq_psn, set_sq_psn: u32;
+        /// Number of the peer's queue pair.
+        dest_qp_num, set_dest_qp_num: u32;
+        /// Index of the partition key.
+        pkey_index, set_pkey_index: u16;
+        /// Index of the partition key of the alternate path.
+        alt_pkey_index, set_alt_pkey_index: u16;
+        /// Whether to raise an event when the send queue has drained.
+        en_sqd_async_notify, set_en_sqd_async_notify: u8;
+        /// Whether the send queue is draining.
+        sq_draining, set_sq_draining: u8;
+        /// Reads and atomics outstanding as requester.
+        max_rd_atomic, set_max_rd_atomic: u8;
+        /// Reads and atomics outstanding as responder.
+        max_dest_rd_atomic, set_max_dest_rd_atomic: u8;
+        /// Code of the time a peer waits when we were not ready (IBA table 46).
+        min_rnr_timer, set_min_rnr_timer: u8;
+        /// The port.
+        port_num, set_port_num: u32;
+        /// Time to wait for an answer, 4.096 us << timeout; 0 is for ever.
+        timeout, set_timeout: u8;
+        /// Retries without an answer.
+        retry_cnt, set_retry_cnt: u8;
+        /// Retries when the peer was not ready; 7 is for ever.
+        rnr_retry, set_rnr_retry: u8;
+        /// Port of the alternate path.
+        alt_port_num, set_alt_port_num: u32;
+        /// Timeout of the alternate path.
+        alt_timeout, set_alt_timeout: u8;
+        /// Rate limit in kbit/s.
+        rate_limit, set_rate_limit: u32;
+    }
+
+    /// The state to go to, or the present one. `EINVAL` for a number that is none.
+    #[inline]
+    pub fn state(&self) -> Result<QpState> {
+        QpState::try_from(self.0.qp_state)
+    }
+
+    /// Sets [`Self::state`].
+    #[inline]
+    pub fn set_state(&mut self, s: QpState) {
+        self.0.qp_state = s.raw();
+    }
+
+    /// The state the caller believes the queue pair is in.
+    #[inline]
+    pub fn cur_state(&self) -> Result<QpState> {
+        QpState::try_from(self.0.cur_qp_state)
+    }
+
+    /// Sets [`Self::cur_state`].
+    #[inline]
+    pub fn set_cur_state(&mut self, s: QpState) {
+        self.0.cur_qp_state = s.raw();
+    }
+
+    /// What peers may do.
+    #[inline]
+    pub fn access(&self) -> Access {
+        // CAST: flags, the sign has no meaning.
+        Access::from_raw(self.0.qp_access_flags as u32)
+    }
+
+    /// Sets [`Self::access`].
+    #[inline]
+    pub fn set_access(&mut self, a: Access) {
+        // CAST: flags, the sign has no meaning.
+        self.0.qp_access_flags = a.raw() as i32;
+    }
+
+    /// Sizes of the queues.
+    #[inline]
+    pub fn cap(&self) -> &QpCap {
+        &self.0.cap
+    }
+
+    /// Sizes of the queues, to be filled in.
+    #[inline]
+    pub fn cap_mut(&mut self) -> &mut QpCap {
+        &mut self.0.cap
+    }
+
+    /// The path.
+    #[inline]
+    pub fn ah(&self) -> &AhAttr {
+        // SAFETY: The core resolved this attribute, or set its pointer to null, before it called
+        // us (`_ib_modify_qp`, `ib_query_qp`).
+        unsafe { AhAttr::from_raw(&self.0.ah_attr) }
+    }
+
+    /// The path, to be filled in.
+    #[inline]
+    pub fn ah_mut(&mut self) -> &mut AhAttr {
+        // SAFETY: As in `ah`, and `self` is borrowed exclusively.
+        unsafe { &mut *(&raw mut self.0.ah_attr).cast() }
+    }
+
+    /// The alternate path.
+    #[inline]
+    pub fn alt_ah(&self) -> &AhAttr {
+        // SAFETY: As in `ah`.
+        unsafe { AhAttr::from_raw(&self.0.alt_ah_attr) }
+    }
+}
+
+/// What a shared receive queue is made from.
+#[repr(transparent)]
+pub struct SrqInitAttr(pub(crate) bindings::ib_srq_init_attr);
+
+impl SrqInitAttr {
+    /// The type; `EOPNOTSUPP` for an unknown one.
+    #[inline]
+    pub fn srq_type(&self) -> Result<SrqType> {
+        SrqType::try_from(self.0.srq_type).map_err(|_| unsupported())
+    }
+
+    /// Sizes.
+    #[inline]
+    pub fn attr(&self) -> &SrqAttr {
+        &self.0.attr
+    }
+
+    /// Sizes, to be set to what was made.
+    #[inline]
+    pub fn attr_mut(&mut self) -> &mut SrqAttr {
+        &mut self.0.attr
+    }
+}
+
+/// Memory a process wants to register.
+#[derive(Clone, Copy, Debug)]
+pub struct UserRegion {
+    /// Its address in the process.
+    pub start: u64,
+    /// Its length in bytes. Not checked.
+    pub length: u64,
+    /// The address under which peers and work requests know its first byte.
+    pub iova: u64,
+    /// What it permits.
+    pub access: Access,
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Kernel memory that user space maps through the uverbs file.
+//!
+//! A driver makes a [`MmapEntry`] of something [`Mappable`] and tells user space its
+//! [`offset`](MmapEntry::offset). When user space maps a file range that starts there and is as
+//! long as the entry, the core finds the entry, and the adapter has it map itself. Offsets are
+//! names within one user context, no addresses.
+//!
+//! Who owns what: the entry owns the mappable thing and is owned twice, by the `MmapEntry` in the
+//! driver's object, and by whoever is just mapping it. A mapping must keep the pages it shows by
+//! itself, as those made by `remap_vmalloc_range` and `vm_insert_page` do.
+//!
+//! C header: `include/rdma/ib_verbs.h` (`struct rdma_user_mmap_entry`).
+
+use super::object::UContext;
+use super::upcall::Upcall;
+use super::Provider;
+use crate::bindings;
+use core::ptr::NonNull;
+use kernel::error::from_result;
+use kernel::error::to_result;
+use kernel::mm::virt::VmaNew;
+use kernel::prelude::*;
+use kernel::types::Opaque;
+
+/// Something that can be mapped into a process.
+pub trait Mappable: Send + Sync + 'static {
+    /// Length in bytes, which must not change; rounded up to whole pages for user space.
+    fn len(&self) -> usize;
+
+    /// Whether there is nothing to map.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Maps all of it into `vma`, which is shared and has the right length. The mapping keeps its
+    /// pages itself. May sleep.
+    fn map(&self, vma: &VmaNew) -> Result;
+}
+
+/// The part of an entry that does not depend on what it maps.
+#[repr(C)]
+struct Header {
+    c: Opaque<bindings::rdma_user_mmap_entry>,
+    map: unsafe fn(NonNull<Header>, &VmaNew) -> Result,
+    free: unsafe fn(NonNull<Header>),
+}
+
+/// An entry as it lies in memory.
+#[repr(C)]
+struct Entry<M> {
+    header: Header,
+    item: M,
+}
+
+impl<M: Mappable> Entry<M> {
+    /// # Safety
+    ///
+    /// `this` is the header of a live `Entry<M>`.
+    unsafe fn map(this: NonNull<Header>, vma: &VmaNew) -> Result {
+        // SAFETY: By this function's duty; the item is not changed while the entry lives.
+        unsafe { &(*this.as_ptr().cast::<Self>()).item }.map(vma)
+    }
+
+    /// # Safety
+    ///
+    /// `this` is the header of an `Entry<M>` that was a `KBox` and is not used any more.
+    unsafe fn free(this: NonNull<Header>) {
+        // SAFETY: By this function's duty.
+        drop(unsafe { KBox::from_raw(this.as_ptr().cast::<Self>()) });
+    }
+}
+
+/// The driver's hold on an entry. Dropping it lets nobody map it any more; it may sleep.
+///
+/// # Invariants
+///
+/// `entry` is an entry of the registry of the user context behind `context`, of which we own one
+/// reference; if the context is gone, we own the entry alone.
+pub struct MmapEntry {
+    entry: NonNull<Header>,
+    context: Upcall<bindings::ib_ucontext>,
+}
+
+// SAFETY: The item is `Send` and `Sync`, and the C part has its own lock.
+unsafe impl Send for MmapEntry {}
+// SAFETY: As above.
+unsafe impl Sync for MmapEntry {}
+
+impl MmapEntry {
+    /// Puts `item` into the registry of a user context. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINVAL` if there is nothing to map.
+    pub fn new<P: Provider, M: Mappable>(context: &UContext<P>, item: M) -> Result<Self> {
+        let len = item.len();
+        if len == 0 {
+            return Err(EINVAL);
+        }
+        let entry = KBox::new(
+            Entry {
+                header: Header {
+                    c: Opaque::zeroed(),
+                    map: Entry::<M>::map,
+                    free: Entry::<M>::free,
+                },
+                item,
+            },
+            GFP_KERNEL,
+        )?;
+        let raw = KBox::into_raw(entry);
+        // CAST: the C part is at offset 0 of the header, and that of the entry.
+        // SAFETY: The user context is open. The C part is zeroed, as the core expects it; it
+        // stays until `mmap_free`.
+        let inserted = to_result(unsafe {
+            bindings::rdma_user_mmap_entry_insert(context.as_raw(), raw.cast(), len)
+        });
+        if let Err(e) = inserted {
+            // SAFETY: The core did not take the entry, which we made from a box above.
+            drop(unsafe { KBox::from_raw(raw) });
+            return Err(e);
+        }
+        // INVARIANT: The core gave us the first reference.
+        Ok(Self {
+            // SAFETY: It comes from a box.
+            entry: unsafe { NonNull::new_unchecked(raw.cast()) },
+            context: context.upcall().clone(),
+        })
+    }
+
+    /// What user space gives to `mmap` as the offset, in bytes.
+    pub fn offset(&self) -> u64 {
+        // SAFETY: By the type invariant; the field does not change after insertion.
+        let page = unsafe { (*self.entry.as_ref().c.get()).start_pgoff };
+        (page as u64) << kernel::page::PAGE_SHIFT
+    }
+}
+
+impl Drop for MmapEntry {
+    fn drop(&mut self) {
+        let removed = self.context.with(|_| {
+            // SAFETY: The user context, whose registry the entry is in, does not go while we are
+            // in here, and we own a reference to the entry, which we give up.
+            unsafe { bindings::rdma_user_mmap_entry_remove(self.entry.as_ref().c.get()) };
+        });
+        if removed.is_none() {
+            // SAFETY: The context is gone, and with it everybody who could map or find the entry.
+            unsafe { (self.entry.as_ref().free)(self.entry) };
+        }
+    }
+}
+
+/// `mmap` of `ib_device_ops`.
+///
+/// # Safety
+///
+/// Called by the core, for a device whose entries are all made by [`MmapEntry::new`].
+pub(super) unsafe extern "C" fn mmap(
+    context: *mut bindings::ib_ucontext,
+    vma: *mut bindings::vm_area_struct,
+) -> i32 {
+    // SAFETY: The context is open and the vma is being set up. The core checks that it is shared
+    // and has the length of the entry.
+    let entry = unsafe { bindings::rdma_user_mmap_entry_get(context, vma) };
+    let Some(header) = NonNull::new(entry.cast::<Header>()) else {
+        return EINVAL.to_errno();
+    };
+    from_result(|| {
+        // SAFETY: The core calls us from its `mmap` file operation.
+        let vma = unsafe { VmaNew::from_raw(vma) };
+        // SAFETY: All entries have our header, and we hold a reference to this one.
+        let done = unsafe { (header.as_ref().map)(header, vma) };
+        // SAFETY: We give up that reference.
+        unsafe { bindings::rdma_user_mmap_entry_put(entry) };
+        done.map(|()| 0)
+    })
+}
+
+/// `mmap_free` of `ib_device_ops`.
+///
+/// # Safety
+///
+/// As [`mmap`]; the last reference to the entry is gone.
+pub(super) unsafe extern "C" fn mmap_free(entry: *mut bindings::rdma_user_mmap_entry) {
+    if let Some(header) = NonNull::new(entry.cast::<Header>()) {
+        // SAFETY: All entries have our header, and nobody uses this one any more.
+        unsafe { (header.as_ref().free)(header) };
+    }
+}

@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The verbs objects: a C structure of the core with the driver's data behind it.
+//!
+//! The core allocates `size_ib_*` zeroed bytes, fills in the C structure, which lies at offset 0,
+//! and calls the create method of the driver; it frees the memory after a successful destroy
+//! method. So each object here is `#[repr(C)]`: first the C structure, then our upcall handle
+//! where the object has one, then the driver's data.
+//!
+//! ```text
+//!   core: kzalloc ---> New (C part, upcall) --initialiser--> Object (all parts)
+//!                        |                                     |
+//!                        +-- create fails                      +-- destroy succeeds
+//!                        v                                     v
+//!   core: kfree <----- upcall closed <---------- upcall closed, data dropped
+//! ```
+//!
+//! Memory regions differ in that we allocate and free them ourselves.
+//!
+//! C header: `include/rdma/ib_verbs.h`.
+
+use super::device::Device;
+use super::upcall::CqUpcall;
+use super::upcall::QpUpcall;
+use super::upcall::SrqUpcall;
+use super::upcall::Upcall;
+use super::wc::QpToken;
+use super::Provider;
+use crate::bindings;
+use core::convert::Infallible;
+use core::marker::PhantomData;
+use core::ops::Deref;
+use core::ptr::NonNull;
+use kernel::error::from_result;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::types::Opaque;
+
+/// The second part of an object: how it is reached from below, if it can be.
+pub(crate) trait Uplink<C>: Sized {
+    /// # Safety
+    ///
+    /// `object` stays a live object of the core until [`Self::close`] has returned.
+    unsafe fn open(object: NonNull<C>) -> Result<Self>;
+
+    /// Ends all use of the object from below. May sleep.
+    fn close(&self);
+}
+
+impl<C> Uplink<C> for () {
+    unsafe fn open(_: NonNull<C>) -> Result {
+        Ok(())
+    }
+
+    fn close(&self) {}
+}
+
+impl<C> Uplink<C> for Upcall<C> {
+    unsafe fn open(object: NonNull<C>) -> Result<Self> {
+        // SAFETY: The caller's duty is the same.
+        unsafe { Upcall::new(object) }
+    }
+
+    fn close(&self) {
+        Upcall::close(self);
+    }
+}
+
+/// How every object lies in memory.
+#[repr(C)]
+pub(crate) struct Layout<C, U, D> {
+    c: Opaque<C>,
+    up: U,
+    data: D,
+}
+
+mod private {
+    /// What the adapter has to know of an object.
+    ///
+    /// # Safety
+    ///
+    /// `Self` is transparent over `Layout<Self::C, Self::Up, Self::Data>`.
+    pub(crate) unsafe trait Parts {
+        /// The C structure.
+        type C;
+        /// How the object is reached from below.
+        type Up: super::Uplink<Self::C>;
+        /// The driver's data.
+        type Data;
+    }
+}
+
+pub(crate) use self::private::Parts;
+
+/// A verbs object. This trait cannot be implemented outside.
+#[expect(private_bounds)]
+pub trait Object: Parts {}
+
+impl<T: Parts> Object for T {}
+
+/// # Safety
+///
+/// `c` points to an object of the kind `O`, of which at least the C part is there.
+unsafe fn layout<O: Parts>(c: *mut O::C) -> *mut Layout<O::C, O::Up, O::Data> {
+    // CAST: by the safety requirement; the C part is at offset 0 of a `repr(C)` type.
+    c.cast()
+}
+
+/// Ends an object's life, but for its memory: closes the upcall and drops the driver's data.
+///
+/// # Safety
+///
+/// `c` points to an object of the kind `O` with all parts, which nobody uses any more except
+/// through its upcall, and nobody does after this call.
+pub(crate) unsafe fn end<O: Parts>(c: *mut O::C) {
+    // SAFETY: By this function's duty; the upcall stops the last users before the data goes.
+    unsafe {
+        let this = layout::<O>(c);
+        (*this).up.close();
+        core::ptr::drop_in_place(&raw mut (*this).data);
+        core::ptr::drop_in_place(&raw mut (*this).up);
+    }
+}
+
+/// A verbs object that is being made: it has everything but the driver's data.
+///
+/// # Invariants
+///
+/// `c` points to an object of the kind `O` in which the C part and the upcall are initialised.
+pub struct New<'a, O: Object> {
+    c: NonNull<<O as Parts>::C>,
+    _p: PhantomData<(&'a (), O)>,
+}
+
+impl<O: Object> New<'_, O> {
+    /// Takes over memory in which the C part is there, and opens the upcall. Sleeps only for
+    /// objects with an upcall.
+    ///
+    /// # Safety
+    ///
+    /// `c` points to memory of `size_of::<O>()` bytes in which the C part is initialised, and
+    /// which is not freed before the result is dropped or, if it is finished, [`end`] is called.
+    pub(crate) unsafe fn begin(c: *mut <O as Parts>::C) -> Result<Self> {
+        let c = NonNull::new(c).ok_or(EINVAL)?;
+        // SAFETY: Both dropping `New` and `end` close the upcall before the object goes.
+        let up = unsafe { <O as Parts>::Up::open(c) }?;
+        // SAFETY: The memory is large enough and nobody else knows of this part of it.
+        unsafe { (&raw mut (*layout::<O>(c.as_ptr())).up).write(up) };
+        // INVARIANT: The C part was there, and the upcall is now.
+        Ok(Self { c, _p: PhantomData })
+    }
+
+    /// Initialises the driver's data.
+    ///
+    /// # Safety
+    ///
+    /// To be called once, and [`Self::finish`] after it.
+    pub(crate) unsafe fn init(&self, data: impl PinInit<<O as Parts>::Data, Infallible>) {
+        // SAFETY: The slot is uninitialised memory of the right size, which stays where it is
+        // until `end` drops it.
+        match unsafe { data.__pinned_init(&raw mut (*layout::<O>(self.c.as_ptr())).data) } {
+            Ok(()) => (),
+            Err(never) => match never {},
+        }
+    }
+
+    /// The object is complete.
+    pub(crate) fn finish(self) {
+        core::mem::forget(self);
+    }
+
+    #[inline]
+    fn up(&self) -> &<O as Parts>::Up {
+        // SAFETY: By the type invariant.
+        unsafe { &(*layout::<O>(self.c.as_ptr())).up }
+    }
+}
+
+impl<O: Object> Drop for New<'_, O> {
+    fn drop(&mut self) {
+        self.up().close();
+        // SAFETY: By the type invariant; nobody uses the object after this, and the memory goes
+        // back to the core, which knows nothing of the upcall.
+        unsafe { core::ptr::drop_in_place(&raw mut (*layout::<O>(self.c.as_ptr())).up) };
+    }
+}
+
+/// Defines an object: `Name: c_struct, upcall, doc`.
+macro_rules! object {
+    ($($(#[$doc:meta])* $name:ident: $c:ident, $up:ty;)*) => { $(
+        $(#[$doc])*
+        ///
+        /// Dereferences to the driver's data.
+        ///
+        /// # Invariants
+        ///
+        /// A reference to it is to a live object of a device of `P` whose parts are all
+        /// initialised.
+        #[repr(transparent)]
+        pub struct $name<P: Provider>(Layout<bindings::$c, $up, P::$name>);
+
+        // SAFETY: The type is transparent over this `Layout`.
+        unsafe impl<P: Provider> Parts for $name<P> {
+            type C = bindings::$c;
+            type Up = $up;
+            type Data = P::$name;
+        }
+
+        // SAFETY: The C part is only touched under the rules of the core, field by field; the
+        // other parts are `Send`.
+        unsafe impl<P: Provider> Send for $name<P> {}
+        // SAFETY: As above, and the other parts are `Sync`.
+        unsafe impl<P: Provider> Sync for $name<P> {}
+
+        impl<P: Provider> $name<P> {
+            /// # Safety
+            ///
+            /// `c` points to a live object of a device of `P`, whose create method has
+            /// succeeded and whose destroy method will not within `'a`.
+            #[inline]
+            pub unsafe fn from_raw<'a>(c: *mut bindings::$c) -> &'a Self {
+                // SAFETY: By this function's duty; the C part is at offset 0.
+                unsafe { &*c.cast() }
+            }
+
+            /// # Safety
+            ///
+            /// `c` is null or as for [`Self::from_raw`].
+            #[inline]
+            #[allow(dead_code)]
+            pub(crate) unsafe fn from_raw_opt<'a>(c: *mut bindings::$c) -> Option<&'a Self> {
+                // SAFETY: By this function's duty; the C part is at offset 0.
+                unsafe { c.cast::<Self>().as_ref() }
+            }
+
+            /// The C structure, for code at the edge to C.
+            #[inline]
+            pub fn as_raw(&self) -> *mut bindings::$c {
+                self.0.c.get()
+            }
+
+            /// The device.
+            #[inline]
+            pub fn device(&self) -> &Device<P> {
+                // SAFETY: The core sets the device of an object before the driver sees it, and
+                // the device outlives the object.
+                unsafe { Device::from_raw((*self.as_raw()).device) }
+            }
+        }
+
+        impl<P: Provider> New<'_, $name<P>> {
+            /// The C structure, for code at the edge to C.
+            #[inline]
+            pub fn as_raw(&self) -> *mut bindings::$c {
+                self.c.as_ptr()
+            }
+
+            /// The device.
+            #[inline]
+            pub fn device(&self) -> &Device<P> {
+                // SAFETY: The core sets the device of an object before the driver sees it, and
+                // the device outlives the object.
+                unsafe { Device::from_raw((*self.as_raw()).device) }
+            }
+        }
+
+        impl<P: Provider> Deref for $name<P> {
+            type Target = P::$name;
+
+            #[inline]
+            fn deref(&self) -> &Self::Target {
+                &self.0.data
+            }
+        }
+    )* };
+}
+
+object! {
+    /// A user context: one process's, or one file's, view of the device.
+    UContext: ib_ucontext, Upcall<bindings::ib_ucontext>;
+    /// A protection domain.
+    Pd: ib_pd, ();
+    /// An address handle.
+    Ah: ib_ah, ();
+    /// A completion queue.
+    Cq: ib_cq, Upcall<bindings::ib_cq>;
+    /// A queue pair.
+    Qp: ib_qp, Upcall<bindings::ib_qp>;
+    /// A shared receive queue.
+    Srq: ib_srq, Upcall<bindings::ib_srq>;
+    /// A memory region.
+    Mr: ib_mr, ();
+    /// A memory window.
+    Mw: ib_mw, ();
+}
+
+/// Defines the same methods for an object and for the object being made.
+macro_rules! both {
+    ($name:ident { $($body:tt)* }) => {
+        impl<P: Provider> $name<P> { $($body)* }
+        impl<P: Provider> New<'_, $name<P>> { $($body)* }
+    };
+}
+
+both!(Ah {
+    /// The protection domain.
+    #[inline]
+    pub fn pd(&self) -> &Pd<P> {
+        // SAFETY: The core sets it before the driver sees the handle, and counts its users.
+        unsafe { Pd::from_raw((*self.as_raw()).pd) }
+    }
+});
+
+both!(Srq {
+    /// The protection domain.
+    #[inline]
+    pub fn pd(&self) -> &Pd<P> {
+        // SAFETY: The core sets it before the driver sees the queue, and counts its users.
+        unsafe { Pd::from_raw((*self.as_raw()).pd) }
+    }
+
+    /// Whether it belongs to user space.
+    #[inline]
+    pub fn is_user(&self) -> bool {
+        // SAFETY: The object is live; the core sets this field before the driver sees it.
+        unsafe { !(*self.as_raw()).uobject.is_null() }
+    }
+});
+
+both!(Mr {
+    /// The protection domain.
+    #[inline]
+    pub fn pd(&self) -> &Pd<P> {
+        // SAFETY: We, or the core, set it before the driver sees the region; the core counts its
+        // users and changes it only while no other verb runs on the region.
+        unsafe { Pd::from_raw((*self.as_raw()).pd) }
+    }
+
+    /// Sets the keys by which the region is known.
+    #[inline]
+    pub fn set_keys(&self, lkey: u32, rkey: u32) {
+        // SAFETY: The object is live, and these fields are the driver's to write.
+        unsafe {
+            (*self.as_raw()).lkey = lkey;
+            (*self.as_raw()).rkey = rkey;
+        }
+    }
+});
+
+impl<P: Provider> Mr<P> {
+    /// The local key.
+    #[inline]
+    pub fn lkey(&self) -> u32 {
+        // SAFETY: The object is live.
+        unsafe { (&raw const (*self.as_raw()).lkey).read_volatile() }
+    }
+
+    /// The remote key. The consumer changes its last byte for each fast registration.
+    #[inline]
+    pub fn rkey(&self) -> u32 {
+        // SAFETY: The object is live.
+        unsafe { (&raw const (*self.as_raw()).rkey).read_volatile() }
+    }
+
+    /// Address of the first byte, as set by the last mapping of pages.
+    #[inline]
+    pub fn iova(&self) -> u64 {
+        // SAFETY: The object is live.
+        unsafe { (*self.as_raw()).iova }
+    }
+
+    /// Length in bytes, as set by the last mapping of pages.
+    #[inline]
+    pub fn length(&self) -> u64 {
+        // SAFETY: The object is live.
+        unsafe { (*self.as_raw()).length }
+    }
+
+    /// Size of a page in bytes.
+    #[inline]
+    pub fn page_size(&self) -> u32 {
+        // SAFETY: The object is live.
+        unsafe { (*self.as_raw()).page_size }
+    }
+}
+
+both!(Mw {
+    /// The protection domain.
+    #[inline]
+    pub fn pd(&self) -> &Pd<P> {
+        // SAFETY: The core sets it before the driver sees the window, and counts its users.
+        unsafe { Pd::from_raw((*self.as_raw()).pd) }
+    }
+
+    /// The remote key.
+    #[inline]
+    pub fn rkey(&self) -> u32 {
+        // SAFETY: The object is live.
+        unsafe { (&raw const (*self.as_raw()).rkey).read_volatile() }
+    }
+
+    /// Sets the remote key.
+    #[inline]
+    pub fn set_rkey(&self, rkey: u32) {
+        // SAFETY: The object is live, and this field is the driver's to write.
+        unsafe { (&raw mut (*self.as_raw()).rkey).write_volatile(rkey) }
+    }
+
+    /// Whether it is of type 2, bound by the owner of a queue pair; else it is of type 1.
+    #[inline]
+    pub fn is_type_2(&self) -> bool {
+        // SAFETY: The object is live; the core sets this field before the driver sees it.
+        unsafe { (*self.as_raw()).type_ == bindings::ib_mw_type_IB_MW_TYPE_2 }
+    }
+});
+
+both!(Cq {
+    /// Sets the number of entries the queue really has.
+    #[inline]
+    pub fn set_entries(&self, entries: u32) {
+        let entries = i32::try_from(entries).unwrap_or(i32::MAX);
+        // SAFETY: The object is live, and this field is the driver's to write.
+        unsafe { (&raw mut (*self.as_raw()).cqe).write_volatile(entries) }
+    }
+
+    /// The number of entries.
+    #[inline]
+    pub fn entries(&self) -> u32 {
+        // SAFETY: The object is live.
+        let n = unsafe { (&raw const (*self.as_raw()).cqe).read_volatile() };
+        u32::try_from(n).unwrap_or(0)
+    }
+
+    /// Whether it belongs to user space.
+    #[inline]
+    pub fn is_user(&self) -> bool {
+        // SAFETY: The object is live; the core sets this field before the driver sees it.
+        unsafe { !(*self.as_raw()).uobject.is_null() }
+    }
+});
+
+both!(Qp {
+    /// The protection domain; none for the receiving side of an XRC connection.
+    #[inline]
+    pub fn pd(&self) -> Option<&Pd<P>> {
+        // SAFETY: The core sets it before the driver sees the queue pair, and counts its users.
+        unsafe { Pd::from_raw_opt((*self.as_raw()).pd) }
+    }
+
+    /// Sets the number of the queue pair.
+    #[inline]
+    pub fn set_qp_num(&self, number: u32) {
+        // SAFETY: The object is live, and this field is the driver's to write.
+        unsafe { (*self.as_raw()).qp_num = number }
+    }
+
+    /// The number of the queue pair.
+    #[inline]
+    pub fn qp_num(&self) -> u32 {
+        // SAFETY: The object is live.
+        unsafe { (*self.as_raw()).qp_num }
+    }
+
+    /// The type, `IB_QPT_*`; see [`super::QpType`].
+    #[inline]
+    pub fn raw_type(&self) -> u32 {
+        // SAFETY: The object is live; the core sets this field before the driver sees it.
+        unsafe { (*self.as_raw()).qp_type }
+    }
+
+    /// Whether it belongs to user space.
+    #[inline]
+    pub fn is_user(&self) -> bool {
+        // SAFETY: The object is live; the core sets this field before the driver sees it.
+        unsafe { !(*self.as_raw()).uobject.is_null() }
+    }
+
+    /// What completions of kernel consumers name the queue pair by.
+    #[inline]
+    pub fn token(&self) -> QpToken {
+        QpToken::new(self.as_raw())
+    }
+});
+
+/// Gives an object its upcall handle under the name drivers use.
+macro_rules! upcalls {
+    ($($name:ident: $up:ident;)*) => { $(
+        impl<P: Provider> $name<P> {
+            /// A handle for calls up to the consumer, which may outlive the object.
+            pub fn upcall(&self) -> $up {
+                $up(self.0.up.clone())
+            }
+        }
+
+        impl<P: Provider> New<'_, $name<P>> {
+            /// A handle for calls up to the consumer, which may outlive the object.
+            pub fn upcall(&self) -> $up {
+                $up(self.up().clone())
+            }
+        }
+    )* };
+}
+
+upcalls! {
+    Cq: CqUpcall;
+    Qp: QpUpcall;
+    Srq: SrqUpcall;
+}
+
+impl<P: Provider> UContext<P> {
+    pub(crate) fn upcall(&self) -> &Upcall<bindings::ib_ucontext> {
+        &self.0.up
+    }
+}
+
+/// Memory given to [`Provider::map_mr_sg`], as a scatter/gather list.
+pub struct SgList<'a> {
+    sg: *mut bindings::scatterlist,
+    entries: i32,
+    offset: *mut u32,
+    _p: PhantomData<&'a mut bindings::scatterlist>,
+}
+
+impl SgList<'_> {
+    /// # Safety
+    ///
+    /// The arguments are those of a call of `map_mr_sg`.
+    pub(crate) unsafe fn from_raw(
+        sg: *mut bindings::scatterlist,
+        entries: i32,
+        offset: *mut u32,
+    ) -> Self {
+        Self {
+            sg,
+            entries,
+            offset,
+            _p: PhantomData,
+        }
+    }
+
+    /// Cuts the list into pages of [`Mr::page_size`] bytes, calls [`Provider::set_page`] for
+    /// each, and sets [`Mr::iova`] and [`Mr::length`]. Stops at a gap or when the region is full.
+    /// Answers how many entries fitted. Does not sleep.
+    pub fn to_pages<P: Provider>(self, mr: &Mr<P>) -> Result<u32> {
+        /// # Safety
+        ///
+        /// `mr` is a live region of a device of `P`.
+        unsafe extern "C" fn set_page<P: Provider>(mr: *mut bindings::ib_mr, addr: u64) -> i32 {
+            // SAFETY: `ib_sg_to_pages` hands on the region it was called with.
+            from_result(|| P::set_page(unsafe { Mr::from_raw(mr) }, addr).map(|()| 0))
+        }
+
+        // SAFETY: The region is live, the list is the core's by `from_raw`, and the callback has
+        // the type of the region.
+        let n = unsafe {
+            bindings::ib_sg_to_pages(
+                mr.as_raw(),
+                self.sg,
+                self.entries,
+                self.offset,
+                Some(set_page::<P>),
+            )
+        };
+        to_result(n)?;
+        u32::try_from(n).map_err(|_| EINVAL)
+    }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Locking that the `kernel` crate lacks.
+//!
+//! - [`SpinLockIrq`] and [`SpinLockBh`]: spinlocks for data that is also reached
+//!   from hard interrupts, or from softirqs.
+//! - [`bh`]: a section in which this CPU runs no softirq.
+//! - [`rcu`]: waiting for RCU; read sections are [`kernel::sync::rcu`]'s own.
+//!
+//! The mutex, the plain spinlock, `Arc`, atomics and completions are those of
+//! [`kernel::sync`].
+
+pub mod bh;
+pub mod rcu;
+mod spin;
+
+pub use crate::new_spinlock_bh;
+pub use crate::new_spinlock_irq;
+pub use spin::SpinLockBh;
+pub use spin::SpinLockBhBackend;
+pub use spin::SpinLockBhGuard;
+pub use spin::SpinLockIrq;
+pub use spin::SpinLockIrqBackend;
+pub use spin::SpinLockIrqGuard;

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Numbered objects, found by readers without a lock.
+//!
+//! A [`Table`] maps 32-bit numbers (QPNs, key indices, AH numbers) to `Arc<T>`. It
+//! is an xarray whose entries are nodes of one `Arc` and one RCU head:
+//!
+//! ```text
+//!   reserve -> Slot ----- publish(arc) ----> visible -- remove --> node freed, and its
+//!               |                            get()               Arc dropped, one grace
+//!               +-- drop: number free again  borrow()            period later
+//! ```
+//!
+//! - A number is reserved first and published last, so readers never meet a
+//!   half-built object, and failing in between leaves no trace.
+//! - Numbers are given out cyclically: one that was freed comes back as late as the
+//!   range allows, so a stale number meets nothing rather than a stranger.
+//! - The table's own reference is dropped after a grace period, **in softirq
+//!   context**, and may be the last. `T`'s drop must not sleep.
+//! - A module that has tables keeps an [`rcu::Drain`] to the end, so that it is not
+//!   unloaded before those drops have run.
+//!
+//! Locking: the xarray's spinlock, taken with interrupts off, is a leaf lock.
+//!
+//! C header: `include/linux/xarray.h`.
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ops::RangeInclusive;
+
+use crate::bindings;
+use crate::sync::rcu;
+use kernel::alloc::Flags;
+use kernel::error::to_result;
+use kernel::ffi::c_ulong;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::sync::ArcBorrow;
+use kernel::sync::LockClassKey;
+use kernel::types::Opaque;
+
+/// Creates a [`Table`](crate::table::Table) initialiser with a lock class of its own.
+///
+/// The name, `"Type::field"`, is what lockdep prints.
+#[macro_export]
+macro_rules! new_table {
+    ($($name:literal)?) => {
+        $crate::table::Table::new(
+            ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!())
+    };
+}
+pub use crate::new_table;
+
+/// A map from numbers to shared objects; see the [module](self).
+///
+/// Dropping it drops its references at once, in the caller's context: nobody can be
+/// reading, since readers borrow the table. The object that owns a table may itself
+/// be kept by the items, as a device is by its QPs.
+///
+/// # Examples
+///
+/// ```ignore
+/// #[pin_data]
+/// struct Device {
+///     #[pin]
+///     qps: Table<Qp>,
+/// }
+///
+/// pin_init!(Device { qps <- new_table!("Device::qps") });
+///
+/// // Create:
+/// let slot = device.qps.reserve(2..=0xff_ffff, GFP_KERNEL)?;
+/// let qp = Qp::new(slot.id())?;
+/// slot.publish(qp.clone());
+///
+/// // A packet arrives:
+/// let rcu = rcu::read_lock();
+/// if let Some(qp) = device.qps.borrow(qpn, &rcu) { /* ... */ }
+///
+/// // Destroy:
+/// device.qps.remove(qp.number());
+/// ```
+///
+/// # Invariants
+///
+/// - `xa` is an initialised xarray that tracks free entries and whose lock is taken
+///   with interrupts off. Each entry is reserved, or a `Node<T>` that the table owns.
+/// - `next` is accessed with that lock held only.
+#[pin_data(PinnedDrop)]
+pub struct Table<T> {
+    #[pin]
+    xa: Opaque<bindings::xarray>,
+    next: UnsafeCell<u32>,
+    _owns: core::marker::PhantomData<Arc<T>>,
+}
+
+// SAFETY: A table is shared `Arc<T>`s behind a lock and RCU; other CPUs may also run
+// the drop of a `T`.
+unsafe impl<T: Send + Sync> Send for Table<T> {}
+// SAFETY: As for `Send`.
+unsafe impl<T: Send + Sync> Sync for Table<T> {}
+
+/// What the xarray points to.
+#[repr(C)]
+struct Node<T> {
+    /// Used from removal on; first, so that its address is the node's.
+    rcu: Opaque<bindings::callback_head>,
+    item: Arc<T>,
+}
+
+impl<T> Table<T> {
+    /// Makes an empty table; use [`new_table!`](crate::new_table).
+    pub fn new(name: &'static CStr, key: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
+        pin_init!(Self {
+            xa <- Opaque::ffi_init(|xa: *mut bindings::xarray| {
+                // SAFETY: `xa` is valid for writes.
+                unsafe {
+                    bindings::xa_init_flags(
+                        xa,
+                        bindings::XA_FLAGS_ALLOC | bindings::xa_lock_type_XA_LOCK_IRQ,
+                    )
+                };
+                // The class that all xarrays share would mix contexts that have
+                // nothing to do with each other.
+                // SAFETY: `xa` was just initialised and is not in use; name and key
+                // are static.
+                unsafe {
+                    bindings::__spin_lock_init(
+                        &raw mut (*xa).xa_lock,
+                        name.as_char_ptr(),
+                        key.as_ptr(),
+                    )
+                };
+            }),
+            next: UnsafeCell::new(0),
+            _owns: core::marker::PhantomData,
+        })
+    }
+
+    /// Reserves the next free number of `range`, going round at its end.
+    ///
+    /// Context: any, if `flags` may not sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if no number of the range is free, `ENOMEM`.
+    ///
+    /// # Examples
+    ///
+    /// ```ignore
+    /// let slot = table.reserve(1..=0xff_ffff, GFP_ATOMIC)?;
+    /// ```
+    pub fn reserve(&self, range: RangeInclusive<u32>, flags: Flags) -> Result<Slot<'_, T>> {
+        let node = KBox::new_uninit(flags)?;
+        let limit = bindings::xa_limit {
+            min: *range.start(),
+            max: *range.end(),
+        };
+        let mut id = 0;
+        let res = {
+            let xa = self.lock();
+            // SAFETY: The lock is held, `next` is therefore ours, and the other
+            // pointers are to locals.
+            unsafe {
+                bindings::__xa_alloc_cyclic(
+                    xa.raw(),
+                    &mut id,
+                    core::ptr::null_mut(),
+                    limit,
+                    self.next.get(),
+                    gfp(flags),
+                )
+            }
+        };
+        // It is 1 where the numbers went round.
+        to_result(res)?;
+        Ok(Slot {
+            table: self,
+            id,
+            node: Some(node),
+        })
+    }
+
+    /// Reserves the number `id`, for objects whose number the standard fixes.
+    ///
+    /// Context: any, if `flags` may not sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if it is taken, `ENOMEM`.
+    ///
+    /// # Examples
+    ///
+    /// ```ignore
+    /// let gsi = table.reserve_exact(1, GFP_KERNEL)?; // IBTA: QP1.
+    /// ```
+    pub fn reserve_exact(&self, id: u32, flags: Flags) -> Result<Slot<'_, T>> {
+        let node = KBox::new_uninit(flags)?;
+        let res = {
+            let xa = self.lock();
+            // SAFETY: The lock is held.
+            unsafe { bindings::__xa_insert(xa.raw(), index(id), core::ptr::null_mut(), gfp(flags)) }
+        };
+        to_result(res)?;
+        Ok(Slot {
+            table: self,
+            id,
+            node: Some(node),
+        })
+    }
+
+    /// Finds `id` and takes a reference.
+    ///
+    /// Context: any. Takes no lock, never sleeps.
+    ///
+    /// # Examples
+    ///
+    /// ```ignore
+    /// let ah = device.ahs.get(number).ok_or(EINVAL)?;
+    /// ```
+    #[inline]
+    pub fn get(&self, id: u32) -> Option<Arc<T>> {
+        let guard = rcu::read_lock();
+        self.borrow(id, &guard).map(Arc::from)
+    }
+
+    /// Finds `id` for as long as the read section lasts; touches no count.
+    ///
+    /// The object may be removed meanwhile; it is not dropped before `guard` is.
+    ///
+    /// Context: any. Takes no lock, never sleeps.
+    ///
+    /// # Examples
+    ///
+    /// ```ignore
+    /// let rcu = rcu::read_lock();
+    /// let qp = device.qps.borrow(qpn, &rcu)?;
+    /// ```
+    #[inline]
+    pub fn borrow<'a>(&'a self, id: u32, _guard: &'a rcu::Guard) -> Option<ArcBorrow<'a, T>> {
+        // SAFETY: `xa` is initialised; reading needs no lock.
+        let node = unsafe { bindings::xa_load(self.xa.get(), index(id)) }.cast::<Node<T>>();
+        if node.is_null() {
+            return None;
+        }
+        // SAFETY: By the type invariants a non-null entry is a node; `publish` wrote
+        // all of it before storing it, and it is freed a grace period after its
+        // removal, so not within this read section.
+        let item = unsafe { &(*node).item };
+        // SAFETY: The node owns a reference and lives for `'a`, as above.
+        Some(unsafe { ArcBorrow::from_raw(Arc::as_ptr(item)) })
+    }
+
+    /// Unpublishes `id` and frees the number.
+    ///
+    /// Readers that found the object before may still use it. The table's reference
+    /// goes after a grace period, in softirq context. A number that is only reserved
+    /// is left alone: it is its [`Slot`]'s.
+    ///
+    /// Context: any. Never sleeps.
+    ///
+    /// # Examples
+    ///
+    /// ```ignore
+    /// let mr = device.mrs.remove(index).ok_or(EINVAL)?;
+    /// mr.gate.close_and_wait();
+    /// ```
+    pub fn remove(&self, id: u32) -> Option<Arc<T>> {
+        let node = {
+            let xa = self.lock();
+            // SAFETY: The array is initialised. A reserved entry reads as null here,
+            // but would be erased by `__xa_erase`.
+            if unsafe { bindings::xa_load(xa.raw(), index(id)) }.is_null() {
+                return None;
+            }
+            // SAFETY: The lock is held.
+            unsafe { bindings::__xa_erase(xa.raw(), index(id)) }.cast::<Node<T>>()
+        };
+        // SAFETY: It is not null, so a node, by the type invariants; having erased
+        // it, we alone will free it.
+        let item = unsafe { (*node).item.clone() };
+        // SAFETY: The head is the node's own and not in use; `free_node::<T>` is
+        // right for the type, and the node stays until it runs.
+        unsafe { bindings::call_rcu((*node).rcu.get(), Some(free_node::<T>)) };
+        Some(item)
+    }
+
+    #[inline]
+    fn lock(&self) -> Locked<'_> {
+        let xa = self.xa.get();
+        // SAFETY: The array, hence its lock, is initialised and pinned.
+        let flags = unsafe { bindings::rdma_helper_spin_lock_irqsave(&raw mut (*xa).xa_lock) };
+        Locked {
+            xa: &self.xa,
+            flags,
+        }
+    }
+}
+
+#[pinned_drop]
+impl<T> PinnedDrop for Table<T> {
+    fn drop(self: Pin<&mut Self>) {
+        let mut at: c_ulong = 0;
+        // SAFETY: The array is initialised, `at` is a local.
+        let mut node = unsafe {
+            bindings::xa_find(self.xa.get(), &mut at, c_ulong::MAX, bindings::XA_PRESENT)
+        };
+        while !node.is_null() {
+            // INVARIANT: From here on the entries dangle, and nobody looks at them.
+            // SAFETY: By the type invariants it is a boxed node, and ours. Readers
+            // and slots borrow the table, so there are none.
+            drop(unsafe { KBox::from_raw(node.cast::<Node<T>>()) });
+            // SAFETY: As above; the walk does not follow the entries.
+            node = unsafe {
+                bindings::xa_find_after(self.xa.get(), &mut at, c_ulong::MAX, bindings::XA_PRESENT)
+            };
+        }
+        // SAFETY: The array is initialised and no longer used.
+        unsafe { bindings::xa_destroy(self.xa.get()) };
+    }
+}
+
+/// Drops a removed node.
+///
+/// # Safety
+///
+/// `head` must be the first field of a `Node<T>` that came from a `KBox` and that
+/// nobody uses any more.
+unsafe extern "C" fn free_node<T>(head: *mut bindings::callback_head) {
+    // SAFETY: The caller promises that it is the start of a boxed node.
+    drop(unsafe { KBox::from_raw(head.cast::<Node<T>>()) });
+}
+
+/// A reserved number; readers find nothing under it until something is published.
+///
+/// Dropping it frees the number.
+///
+/// # Invariants
+///
+/// While `node` is `Some`, the entry `id` of the table is reserved and ours.
+#[must_use = "dropping the slot frees the number"]
+pub struct Slot<'a, T> {
+    table: &'a Table<T>,
+    id: u32,
+    node: Option<KBox<MaybeUninit<Node<T>>>>,
+}
+
+impl<T> Slot<'_, T> {
+    /// The reserved number.
+    #[inline]
+    pub fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Lets readers find `item` under this number, and returns the number.
+    ///
+    /// Cannot fail: the memory was allocated with the reservation.
+    ///
+    /// Context: any. Never sleeps.
+    ///
+    /// # Examples
+    ///
+    /// ```ignore
+    /// let number = slot.publish(qp.clone());
+    /// ```
+    pub fn publish(mut self, item: Arc<T>) -> u32 {
+        if let Some(node) = self.node.take() {
+            let node = KBox::write(
+                node,
+                Node {
+                    rcu: Opaque::uninit(),
+                    item,
+                },
+            );
+            let xa = self.table.lock();
+            // INVARIANT: The table owns the node now.
+            // SAFETY: The lock is held. By the type invariant the entry exists, so
+            // that nothing is allocated and the store cannot fail.
+            unsafe {
+                bindings::__xa_store(xa.raw(), index(self.id), KBox::into_raw(node).cast(), 0)
+            };
+        }
+        self.id
+    }
+}
+
+impl<T> Drop for Slot<'_, T> {
+    fn drop(&mut self) {
+        if self.node.is_some() {
+            let xa = self.table.lock();
+            // SAFETY: The lock is held, and by the type invariant the entry is our
+            // reservation.
+            unsafe { bindings::__xa_erase(xa.raw(), index(self.id)) };
+        }
+    }
+}
+
+/// The array with its lock held.
+struct Locked<'a> {
+    xa: &'a Opaque<bindings::xarray>,
+    flags: c_ulong,
+}
+
+impl Locked<'_> {
+    #[inline]
+    fn raw(&self) -> *mut bindings::xarray {
+        self.xa.get()
+    }
+}
+
+impl Drop for Locked<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let xa = self.raw();
+        // SAFETY: It was locked by `Table::lock`, which gave these flags.
+        unsafe { bindings::rdma_helper_spin_unlock_irqrestore(&raw mut (*xa).xa_lock, self.flags) };
+    }
+}
+
+/// The xarray's own form of a number.
+#[inline]
+fn index(id: u32) -> c_ulong {
+    // CAST: Widens, or keeps the width; `From` does not exist for `usize`.
+    id as c_ulong
+}
+
+/// The flags for the xarray's own nodes: whether it may sleep is all that matters.
+#[inline]
+fn gfp(flags: Flags) -> bindings::gfp_t {
+    if flags.contains(GFP_KERNEL) {
+        bindings::GFP_KERNEL
+    } else {
+        bindings::GFP_ATOMIC
+    }
+}

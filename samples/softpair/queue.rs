@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Completion queues and queue pairs of softpair, below the verbs.
+//!
+//! Both are shared objects that outlive their verbs objects while somebody uses them: a sender may
+//! have found a queue pair that is just being destroyed. Locks are spinlocks against interrupts,
+//! as verbs of the data path come from any context. None is taken while another is held, and
+//! consumers are called from a work item, never from within a verb.
+
+use crate::Softpair;
+use crate::KEY;
+use kernel::impl_has_work;
+use kernel::new_work;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::workqueue;
+use kernel::workqueue::Work;
+use kernel::workqueue::WorkItem;
+use rdma::bindings;
+use rdma::new_spinlock_irq;
+use rdma::provider::wc::QpToken;
+use rdma::provider::*;
+use rdma::sync::SpinLockIrq;
+use rdma::sync::SpinLockIrqGuard;
+use rdma::table::Table;
+
+/// The longest message, in bytes.
+pub(crate) const MAX_MESSAGE: u32 = 1 << 20;
+
+/// A queue of limited length whose memory is allocated at once.
+struct Ring<T> {
+    slots: KVec<Option<T>>,
+    first: usize,
+    used: usize,
+}
+
+impl<T> Ring<T> {
+    fn new(limit: u32) -> Result<Self> {
+        let limit = usize::try_from(limit).map_err(|_| EINVAL)?;
+        let mut slots = KVec::with_capacity(limit, GFP_KERNEL)?;
+        for _ in 0..limit {
+            slots.push(None, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            slots,
+            first: 0,
+            used: 0,
+        })
+    }
+
+    /// Brings an index that is at most one round too far back into the ring.
+    fn wrap(&self, i: usize) -> usize {
+        i.checked_sub(self.slots.len()).unwrap_or(i)
+    }
+
+    /// Adds an entry; `ENOMEM` if there is no room.
+    fn push(&mut self, item: T) -> Result {
+        if self.used == self.slots.len() {
+            return Err(ENOMEM);
+        }
+        let i = self.wrap(self.first + self.used);
+        *self.slots.get_mut(i).ok_or(ENOMEM)? = Some(item);
+        self.used += 1;
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<T> {
+        let item = self.slots.get_mut(self.first)?.take()?;
+        self.first = self.wrap(self.first + 1);
+        self.used -= 1;
+        Some(item)
+    }
+}
+
+struct CqInner {
+    done: Ring<Wc>,
+    /// Which completion the consumer waits for.
+    armed: NotifyFlags,
+    overrun: bool,
+}
+
+/// A completion queue.
+#[pin_data]
+pub(crate) struct CqCore {
+    upcall: CqUpcall,
+    #[pin]
+    inner: SpinLockIrq<CqInner>,
+    #[pin]
+    work: Work<CqCore>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for CqCore { self.work }
+}
+
+impl WorkItem for CqCore {
+    type Pointer = Arc<CqCore>;
+
+    fn run(this: Arc<CqCore>) {
+        if this.inner.lock().overrun {
+            this.upcall.error();
+        } else {
+            this.upcall.completed();
+        }
+    }
+}
+
+impl CqCore {
+    pub(crate) fn new(entries: u32, upcall: CqUpcall) -> Result<Arc<Self>> {
+        let inner = CqInner {
+            done: Ring::new(entries)?,
+            armed: NotifyFlags::from_raw(0),
+            overrun: false,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                upcall,
+                inner <- new_spinlock_irq!(inner, "CqCore::inner"),
+                work <- new_work!("CqCore::work"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Adds a completion. `solicited` wakes also who waits only for those.
+    fn complete(self: &Arc<Self>, wc: Wc, solicited: bool) {
+        let mut inner = self.inner.lock();
+        let wanted = if solicited {
+            NotifyFlags::NEXT_COMP | NotifyFlags::SOLICITED
+        } else {
+            NotifyFlags::NEXT_COMP
+        };
+        let notify = if inner.done.push(wc).is_err() {
+            !core::mem::replace(&mut inner.overrun, true)
+        } else if inner.armed.intersects(wanted) {
+            inner.armed = NotifyFlags::from_raw(0);
+            true
+        } else {
+            false
+        };
+        drop(inner);
+        if notify {
+            // An error means that the work is queued already, or that the queue is stopped.
+            let _ = workqueue::system_unbound().enqueue(self.clone());
+        }
+    }
+
+    pub(crate) fn poll(&self, out: &mut WcSlots<'_>) {
+        let mut inner = self.inner.lock();
+        while !out.is_full() {
+            let Some(wc) = inner.done.pop() else { break };
+            // There is room for it.
+            let _ = out.push(wc);
+        }
+    }
+
+    /// Arms the queue, and tells whether completions wait already.
+    pub(crate) fn arm(&self, flags: NotifyFlags) -> bool {
+        let mut inner = self.inner.lock();
+        inner.armed = inner.armed | flags.without(NotifyFlags::REPORT_MISSED_EVENTS);
+        inner.done.used > 0
+    }
+
+    /// No work of the queue runs afterwards, nor will.
+    pub(crate) fn stop(self: &Arc<Self>) {
+        drop(rdma::workqueue::disable::<CqCore, 0>(self));
+    }
+}
+
+/// A posted receive.
+struct Recv {
+    wr_id: u64,
+    addr: u64,
+    length: u32,
+}
+
+pub(crate) struct QpInner {
+    pub(crate) state: QpState,
+    /// Number of the queue pair that sends go to.
+    pub(crate) peer: u32,
+    recvs: Ring<Recv>,
+}
+
+impl QpInner {
+    /// How many receives can be posted.
+    pub(crate) fn recv_limit(&self) -> u32 {
+        u32::try_from(self.recvs.slots.len()).unwrap_or(u32::MAX)
+    }
+}
+
+/// A queue pair.
+#[pin_data]
+pub(crate) struct QpCore {
+    token: QpToken,
+    send_cq: Arc<CqCore>,
+    recv_cq: Arc<CqCore>,
+    signals_all: bool,
+    #[pin]
+    inner: SpinLockIrq<QpInner>,
+}
+
+impl QpCore {
+    pub(crate) fn new(
+        token: QpToken,
+        send_cq: Arc<CqCore>,
+        recv_cq: Arc<CqCore>,
+        recvs: u32,
+        signals_all: bool,
+    ) -> Result<Arc<Self>> {
+        let inner = QpInner {
+            state: QpState::Reset,
+            peer: 0,
+            recvs: Ring::new(recvs)?,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                token,
+                send_cq,
+                recv_cq,
+                signals_all,
+                inner <- new_spinlock_irq!(inner, "QpCore::inner"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    pub(crate) fn lock(&self) -> SpinLockIrqGuard<'_, QpInner> {
+        self.inner.lock()
+    }
+
+    /// Sends one message, at once.
+    pub(crate) fn send(&self, qps: &Table<QpCore>, wr: &SendWr<'_, Softpair>) -> Result {
+        let (addr, length) = one_piece(wr.sges())?;
+        let imm = match wr.op()? {
+            SendOp::Send => None,
+            SendOp::SendImm(imm) => Some(imm),
+            _ => return Err(EINVAL),
+        };
+        let inner = self.lock();
+        let (state, peer) = (inner.state, inner.peer);
+        drop(inner);
+        match state {
+            QpState::Rts => (),
+            QpState::Err => {
+                self.send_cq.complete(Wc::flushed(wr.wr_id(), self.token), true);
+                return Ok(());
+            }
+            QpState::Reset | QpState::Init | QpState::Rtr | QpState::Sqd | QpState::Sqe => {
+                return Err(EINVAL)
+            }
+        }
+        // An unreliable connection does not tell its sender that nobody was there.
+        if let Some(peer) = qps.get(peer) {
+            peer.receive(addr, length, imm, wr.solicited());
+        }
+        if self.signals_all || wr.signaled() {
+            let wc = Wc::success(wr.wr_id(), self.token, bindings::ib_wc_opcode_IB_WC_SEND);
+            self.send_cq.complete(wc, false);
+        }
+        Ok(())
+    }
+
+    /// Takes a message into the first receive; without one it is lost.
+    fn receive(&self, addr: u64, length: u32, imm: Option<[u8; 4]>, solicited: bool) {
+        let mut inner = self.lock();
+        let (QpState::Rtr | QpState::Rts) = inner.state else {
+            return;
+        };
+        let Some(recv) = inner.recvs.pop() else {
+            return;
+        };
+        let fits = length <= recv.length;
+        if !fits {
+            inner.state = QpState::Err;
+        }
+        drop(inner);
+        let opcode = bindings::ib_wc_opcode_IB_WC_RECV;
+        if fits {
+            copy(addr, recv.addr, length);
+            let wc = Wc::success(recv.wr_id, self.token, opcode).byte_len(length);
+            let wc = match imm {
+                Some(imm) => wc.imm(imm),
+                None => wc,
+            };
+            self.recv_cq.complete(wc, solicited);
+        } else {
+            let status = bindings::ib_wc_status_IB_WC_LOC_LEN_ERR;
+            let wc = Wc::new(recv.wr_id, self.token, status, opcode);
+            self.recv_cq.complete(wc, true);
+            self.flush();
+        }
+    }
+
+    pub(crate) fn post_recv(&self, wr: &RecvWr<'_>) -> Result {
+        let (addr, length) = one_piece(wr.sges())?;
+        let wr_id = wr.wr_id();
+        let mut inner = self.lock();
+        match inner.state {
+            QpState::Reset => Err(EINVAL),
+            QpState::Err => {
+                drop(inner);
+                self.recv_cq.complete(Wc::flushed(wr_id, self.token), true);
+                Ok(())
+            }
+            QpState::Init | QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe => {
+                inner.recvs.push(Recv {
+                    wr_id,
+                    addr,
+                    length,
+                })
+            }
+        }
+    }
+
+    /// Completes all receives that are left as flushed.
+    pub(crate) fn flush(&self) {
+        loop {
+            // The guard is gone before the completion queue is locked.
+            let Some(recv) = self.lock().recvs.pop() else {
+                return;
+            };
+            self.recv_cq.complete(Wc::flushed(recv.wr_id, self.token), true);
+        }
+    }
+
+    /// Forgets all receives.
+    pub(crate) fn reset(&self) {
+        let mut inner = self.lock();
+        while inner.recvs.pop().is_some() {}
+    }
+}
+
+/// The memory of a request: at most one piece.
+fn one_piece(sges: &[Sge]) -> Result<(u64, u32)> {
+    match sges {
+        [] => Ok((0, 0)),
+        [sge] if sge.lkey == KEY && sge.length <= MAX_MESSAGE => Ok((sge.addr, sge.length)),
+        _ => Err(EINVAL),
+    }
+}
+
+/// Copies between two pieces of kernel memory, which may overlap.
+fn copy(from: u64, to: u64, length: u32) {
+    // CAST: kernel virtual addresses, as there is no DMA; lengths fit.
+    // SAFETY: The consumers of both queue pairs named memory under the key that stands for all of
+    // the kernel's, and promise to leave it alone until their requests have completed.
+    unsafe { core::ptr::copy(from as *const u8, to as *mut u8, length as usize) };
+}

@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# run.sh: C against Rust in same-shaped boots that alternate, REPEATS= times (3),
+# MODES= "icount wall". Medians, spread and ratio go into Documentation/performance.md.
+#   wall    two CPUs, real time: noisy, but it sees parallelism
+#   icount  one CPU, one instruction is one nanosecond of the guest: repeatable
+. "$(dirname "$0")/../lib.sh"
+
+REPEATS=${REPEATS:-3} MODES=${MODES:-icount wall} KERNEL=${KERNEL:-fast}
+against=${STACK:-rust}
+out=$BUILD/bench
+rm -rf --one-file-system "$out"
+mkdir -p "$out"
+stacks="c $against"
+[ "$against" != c ] || stacks=c
+for mode in $MODES; do
+    for repeat in $(seq "$REPEATS"); do
+        for stack in $stacks; do
+            say "bench $mode, repeat $repeat of $REPEATS, STACK=$stack (1 to 3 minutes)"
+            icount=
+            [ "$mode" = wall ] || icount=1
+            ICOUNT=$icount ACCEL=tcg SMP=2 STACK=$stack QUIET=1 TIMEOUT=900 \
+                "$TOP/tools/boot.sh" "$out/guest" "$TOP/tools/bench/guest.sh" || say "that boot failed; its figures are left out"
+            sed -n "s/^R|/$mode|$([ "$stack" = c ] && echo c || echo rust)|/p" "$out/guest/share1/output" >>"$out/figures"
+        done
+    done
+done
+mkdir -p "$TOP/Documentation"
+in_builder python3 /src/tools/bench/table.py /src/build/bench/figures /src/Documentation/performance.md </dev/null

@@ -1,0 +1,185 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# boot.sh OUT SCRIPT: boot one guest (or NODES=2 on one wire), run SCRIPT in it as
+# root with our modules loaded, and return its exit status. OUT, a folder of
+# build/, then holds per node N: consoleN and shareN/, which has output, dmesg and what
+# the script left in /share. Status 124: killed at TIMEOUT; 125: the guest died.
+#
+#   KERNEL=fast  STACK=rust (STACK1=, STACK2= per node)  NODES=1  TIMEOUT=300
+#   SHARE=DIR    more files for the share     LOAD="..."  modules to load first
+# The suite's helpers and programs are in the guest as /share/tests: a script may
+# start with ". /share/tests/rdma.sh" and "two_nodes".
+#   SHELL_MODE=1 a shell on this terminal     ICOUNT=1    one instruction, one ns
+#   QUIET=1      leave the output in OUT only SMP=2 MEM=2G ACCEL=tcg|kvm
+. "$(dirname "$0")/lib.sh"
+
+out=$1 script=$2
+KERNEL=${KERNEL:-fast} STACK=${STACK:-rust} NODES=${NODES:-1} TIMEOUT=${TIMEOUT:-300}
+SMP=${SMP:-2} MEM=${MEM:-2G}
+[ -r "$script" ] || die "the script $script cannot be read" "give SCRIPT=FILE"
+
+"$TOP/tools/roots.sh" guest
+"$TOP/tools/kernel.sh" "$KERNEL"
+"$TOP/tools/programs.sh"
+kernel=$("$TOP/tools/kernel.sh" --name "$KERNEL")
+image=$(guest_name).img
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+inside=/src/${out#"$TOP"/}
+
+# KVM counts only when a stock guest really boots on it; this asks once per boot
+# of this machine.
+probe_accel() {
+    local stamp
+    if [ -n "${ACCEL:-}" ]; then echo "$ACCEL"; return; fi
+    stamp=$CACHE/kvm-$(cut -c1-8 /proc/sys/kernel/random/boot_id)
+    if [ ! -e "$stamp" ]; then
+        rm -f "$CACHE"/kvm-*
+        echo tcg >"$stamp"
+        if [ -w /dev/kvm ] && in_builder timeout 20 qemu-system-x86_64 -accel kvm -cpu host -m 512M \
+            -display none -no-reboot -serial stdio -kernel "/c/$1" -append 'console=ttyS0 panic=-1' \
+            </dev/null 2>/dev/null | grep -q 'Unable to mount root'; then
+            echo kvm >"$stamp"
+        fi
+    fi
+    cat "$stamp"
+}
+
+prepare() { # NODE
+    local n=$1 stack=STACK$1
+    stack=${!stack:-$STACK}
+    rm -rf --one-file-system "$out/share$n"
+    rm -f "$out/console$n" "$out/pid$n" "$out/wire$n"
+    mkdir -p "$out/share$n"
+    cp -r "$TOP"/tools/guest/. "$out/share$n/"
+    mkdir -p "$out/share$n/bin" "$out/share$n/tests"
+    cp -r "$TOP"/tools/testing/guest/*.* "$BUILD/bin" "$out/share$n/tests/"
+    if [ -n "${SHARE:-}" ]; then cp -r "$SHARE/." "$out/share$n/"; fi
+    install -m 755 "$TOP/tools/guest/stack.sh" "$out/share$n/bin/stack"
+    cp "$script" "$out/share$n/script"
+    {
+        echo "NODE=$n NODES=$NODES KERNEL=$KERNEL STACK=$stack SHELL_MODE=${SHELL_MODE:-}"
+        echo "ICOUNT=${ICOUNT:-}"
+        if [ -n "${LOAD+x}" ]; then echo "LOAD='$LOAD'"; fi
+        if [ "$KERNEL" = um ]; then echo "MODS_DIR=$inside/mods$n/lib/modules"; fi
+    } >"$out/share$n/env"
+    if [ "$n" = 1 ] || [ "$stack" != "${STACK1:-$STACK}" ]; then
+        "$TOP/tools/stage.sh" "$KERNEL" "$stack" "$out/mods$n"
+    else
+        rm -rf --one-file-system "$out/mods$n"
+        cp -al "$out/mods1" "$out/mods$n"
+    fi
+}
+
+command_of() { # NODE: the emulator's command line, in cmd
+    local n=$1 o=$((3 - $1)) append
+    append="root=/dev/vda rw init=/rdma-init console=ttyS0 panic=-1 oops=panic loglevel=6 kunit.enable=1 kunit.autorun=1 tsc=nowatchdog ${APPEND:-}"
+    if [ "$KERNEL" = um ]; then
+        cmd=("/c/$kernel/linux" "mem=$MEM" "ncpus=$SMP" seccomp=on "ubd0=$inside/cow$n,/c/$image"
+            root=/dev/ubda rw init=/rdma-init con=null con0=null,fd:1 kunit.enable=1 kunit.autorun=1 "share=$inside/share$n" panic=-1)
+        rm -f "$out/cow$n"
+        return
+    fi
+    cmd=(qemu-system-x86_64 -display none -no-reboot -nodefaults -m "$MEM"
+        -kernel "/c/$kernel/arch/x86/boot/bzImage" -append "$append"
+        -drive "file=/c/$image,format=raw,if=virtio,snapshot=on"
+        -virtfs "local,path=$inside/share$n,mount_tag=share,security_model=none"
+        -virtfs "local,path=$inside/mods$n/lib/modules,mount_tag=mods,security_model=none,readonly=on"
+        -serial "file:$inside/console$n"
+        -device virtio-rng-pci)
+    if [ -n "${ICOUNT:-}" ]; then
+        cmd+=(-accel "tcg,thread=single" -icount "shift=0,sleep=off" -cpu max -smp 1)
+    elif [ "$accel" = kvm ]; then
+        cmd+=(-accel kvm -cpu host -smp "$SMP")
+    else
+        cmd+=(-accel "tcg,thread=multi" -cpu max -smp "$SMP")
+    fi
+    if [ -n "${SHELL_MODE:-}" ]; then
+        cmd+=(-device virtio-serial-pci -device "virtconsole,chardev=tty" -chardev "stdio,id=tty,signal=off")
+    fi
+    if [ "$NODES" = 2 ]; then
+        cmd+=(-device "virtio-net-pci,netdev=wire,mac=52:54:00:00:00:0$n"
+            -netdev "dgram,id=wire,local.type=unix,local.path=$inside/wire$n,remote.type=unix,remote.path=$inside/wire$o")
+    fi
+}
+
+start() { # NODE
+    local cmd
+    command_of "$1"
+    # shellcheck disable=SC2016
+    local run=(in_builder bash -c 'echo $$ >"$1"; shift; exec "$@"' start "$inside/pid$1" "${cmd[@]}")
+    if [ -n "${SHELL_MODE:-}" ]; then
+        "${run[@]}" <&0
+    elif [ "$KERNEL" = um ]; then
+        "${run[@]}" </dev/null >"$out/console$1" 2>&1 &
+    else
+        "${run[@]}" </dev/null >"$out/emulator$1" 2>&1 &
+    fi
+}
+
+running() { [ -s "$out/pid$1" ] && kill -0 "$(cat "$out/pid$1")" 2>/dev/null; }
+
+stop_all() {
+    local n
+    for n in $(seq "$NODES"); do
+        if running "$n"; then kill -9 "$(cat "$out/pid$n")" 2>/dev/null || :; fi
+        rm -f "$out/pid$n" "$out/cow$n"
+    done
+}
+
+# wait_all: until every node is gone. 0 gone, 1 out of time, 2 nothing printed.
+wait_all() {
+    local begun=$SECONDS n alive
+    while :; do
+        alive=
+        for n in $(seq "$NODES"); do if running "$n"; then alive=1; fi; done
+        [ -n "$alive" ] || return 0
+        if [ $((SECONDS - begun)) -ge 60 ] && [ ! -s "$out/console1" ]; then return 2; fi
+        [ $((SECONDS - begun)) -lt "$TIMEOUT" ] || return 1
+        sleep 0.2
+    done
+}
+
+trap stop_all EXIT
+accel=tcg
+[ "$KERNEL" = um ] || accel=$(probe_accel "$kernel/arch/x86/boot/bzImage")
+for attempt in 1 2; do
+    for n in $(seq "$NODES"); do prepare "$n"; done
+    for n in $(seq "$NODES"); do start "$n"; done
+    if [ -n "${SHELL_MODE:-}" ]; then break; fi
+    # The pid file appears a moment after the start.
+    for _ in $(seq 50); do if [ -s "$out/pid$NODES" ]; then break; fi; sleep 0.1; done
+    follow=
+    if [ -z "${QUIET:-}" ]; then
+        tail -n +1 -F "$out/share1/output" 2>/dev/null &
+        follow=$!
+    fi
+    verdict=0
+    wait_all || verdict=$?
+    if [ -n "$follow" ]; then
+        sleep 0.3
+        kill "$follow" 2>/dev/null || :
+        wait "$follow" 2>/dev/null || :
+    fi
+    if [ "$verdict" != 2 ] || [ "$attempt" = 2 ]; then break; fi
+    say "the guest printed nothing at all in 60 s; booting it again, once"
+    stop_all
+done
+
+status=0
+for n in $(seq "$NODES"); do
+    s=$(cat "$out/share$n/status" 2>/dev/null || :)
+    if [ -z "$s" ]; then
+        if [ "${verdict:-0}" = 1 ]; then
+            s=124
+            say "node $n was killed after $TIMEOUT s (TIMEOUT=); its console: ${out#"$TOP"/}/console$n"
+        else
+            s=125
+            say "node $n ended before the script did; its console: ${out#"$TOP"/}/console$n"
+            tail -n 5 "$out/emulator$n" "$out/console$n" >&2 2>/dev/null || :
+        fi
+    fi
+    [ "$status" != 0 ] || status=$s
+done
+exit "$status"

@@ -1,0 +1,118 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# kernel.sh NAME: build the stock kernel NAME (fast, kasan, lockdep or um), if it
+# is not in the cache. kernel.sh --name NAME prints its name in the cache.
+# LINUX_TARBALL= gives another source than the builder root's linux-source-7.2.
+. "$(dirname "$0")/lib.sh"
+
+# Raise it when the recipe below changes in a way that changes its result.
+RECIPE=1
+
+declare -A fragments=([fast]="base x86 fast hardware" [kasan]="base x86 kasan" [lockdep]="base x86 lockdep" [um]="base um")
+declare -A expected=([fast]=15 [kasan]=25 [lockdep]=16 [um]=9)
+
+# debian_version PACKAGE...: installed versions, from the builder root's records.
+debian_version() {
+    awk -v want=" $* " '/^Package: / { p = $2 } /^Version: / && index(want, " " p " ") { print p, $2 }' \
+        "$CACHE/$(builder_name)/var/lib/dpkg/status"
+}
+
+source_name() {
+    if [ -n "${LINUX_TARBALL:-}" ]; then
+        [ -r "$LINUX_TARBALL" ] || die "LINUX_TARBALL=$LINUX_TARBALL cannot be read" "give the path of a linux-7.2.x tarball"
+        echo "linux/src-$(sha256sum <"$LINUX_TARBALL" | cut -c1-12)"
+    else
+        echo "linux/src-$(key "$(debian_version linux-source-7.2)")"
+    fi
+}
+
+# fragment NAME: the wanted configuration; of two lines on a symbol the last holds.
+fragment() {
+    local f
+    for f in ${fragments[$1]}; do cat "$TOP/tools/kernel/$f.config"; done |
+        awk -F= '/^CONFIG_/ { if (!($1 in v)) order[n++] = $1; v[$1] = $0 } END { for (i = 0; i < n; i++) print v[order[i]] }'
+}
+
+name_of() {
+    echo "kernel-$1-$(key "$RECIPE" "$(source_name)" "$(fragment "$1")" "$(debian_version rustc clang-19 lld-19 bindgen gcc-14)")"
+}
+
+unpack() { # SOURCE NAME
+    local src=$1 tarball
+    done_with "$src" && return
+    say "unpacking the kernel source: under a minute"
+    need_space 12 "a kernel build"
+    mkdir -p "$CACHE/linux"
+    tarball=${LINUX_TARBALL:-$(ls "$CACHE/$(builder_name)"/usr/src/linux-source-7.2.tar.* 2>/dev/null || :)}
+    [ -n "$tarball" ] || die "the builder root has no linux-source-7.2" "give LINUX_TARBALL= (a linux-7.2.x tarball)"
+    rm -rf "${CACHE:?}/$src.tmp" "${CACHE:?}/$src"
+    mkdir "$CACHE/$src.tmp"
+    tar -xf "$tarball" -C "$CACHE/$src.tmp" --strip-components=1 ||
+        die "$tarball could not be unpacked" "check the file and the free space of $CACHE"
+    grep -q '^VERSION = 7$' "$CACHE/$src.tmp/Makefile" && grep -q '^PATCHLEVEL = 2$' "$CACHE/$src.tmp/Makefile" ||
+        die "$tarball is not a Linux 7.2 source" "the project builds against 7.2.x"
+    mv "$CACHE/$src.tmp" "$CACHE/$src"
+    publish "$src"
+}
+
+# Symbols that the wanted fragment names and the resulting .config does not have.
+missing() { # FRAGMENT CONFIG
+    awk -F= 'NR == FNR { if (/^CONFIG_/) have[$1] = $0; next }
+        $2 == "n" { if ($1 in have) print $0; next }
+        have[$1] != $0 { print $0 }' "$2" "$1"
+}
+
+# A timed read of an empty pipe instead of sleep: no child is left behind that
+# would hold the lock when this is killed.
+heartbeat() { # LOG NAME MINUTES
+    local start=$SECONDS pipe
+    exec {pipe}<> <(:)
+    until read -r -t 60 -u "$pipe"; do
+        say "kernel $2: $(((SECONDS - start) / 60)) of about $3 minutes, $(grep -cE '^  (CC|RUSTC|LD|AR)' "$1") files"
+    done
+}
+
+build() { # KERNEL NAME
+    local kernel=$1 name=$2 log=$CACHE/$2.log start=$SECONDS src pulse lost arch=x86_64
+    src=$(source_name)
+    unpack "$src"
+    [ "$kernel" = um ] && arch=um
+    need_space 6 "a kernel build"
+    say "kernel $kernel: about ${expected[$kernel]} minutes on 2 cores (log: $log)"
+    mkdir -p "$CACHE/$name"
+    fragment "$kernel" >"$CACHE/$name/wanted.config"
+    local mk="make -C /c/$src O=/c/$name ARCH=$arch LLVM=$LLVM_PREFIX"
+    quietly "$log" in_builder bash -euc "$mk KCONFIG_ALLCONFIG=/c/$name/wanted.config allnoconfig" ||
+        die "the kernel could not be configured" "see $log"
+    lost=$(missing "$CACHE/$name/wanted.config" "$CACHE/$name/.config")
+    [ -z "$lost" ] || die "this source does not take: $(echo $lost)" "mend tools/kernel/*.config"
+    heartbeat "$log" "$kernel" "${expected[$kernel]}" &
+    pulse=$!
+    # shellcheck disable=SC2064
+    trap "kill $pulse 2>/dev/null || :" EXIT
+    quietly "$log" in_builder nice make -C "/c/$src" O="/c/$name" ARCH=$arch LLVM=$LLVM_PREFIX \
+        -j"${JOBS:-$(nproc)}" all || die "kernel $kernel did not build" "see $log; make again resumes"
+    kill $pulse 2>/dev/null || :
+    install_modules "$name" $arch
+    # What only the kernel's own link needed; scripts, rust and headers stay.
+    find "$CACHE/$name" \( -path "*/scripts" -o -path "*/rust" -o -path "*/tools" -o -path "*/mods" \) -prune -o \
+        -type f \( -name '*.o' -o -name '*.a' -o -name '*.ko' -o -name '.*.cmd' \) -print |
+        grep -v '/module-common.o$' | xargs -r rm -f
+    say "kernel $kernel built in $(minutes $((SECONDS - start)))"
+}
+
+# The C modules, in mods/ of the kernel's folder, as the guest mounts them.
+install_modules() { # NAME ARCH
+    quietly "$CACHE/$1.install.log" in_builder bash -euc "
+        make -C /c/$1 ARCH=$2 LLVM=$LLVM_PREFIX INSTALL_MOD_PATH=/c/$1/mods INSTALL_MOD_STRIP=1 modules_install
+        rm -f /c/$1/mods/lib/modules/*/build" || die "the kernel's modules could not be installed" "see $CACHE/$1.install.log"
+}
+
+"$TOP/tools/roots.sh" builder
+if [ "${1:-}" = --name ]; then name_of "$2"; exit; fi
+[ -n "${fragments[${1:-}]:-}" ] || die "unknown kernel '${1:-}'" "KERNEL= is fast, kasan, lockdep, debug (the last two) or um"
+name=$(name_of "$1")
+done_with "$name" && exit
+lock kernel
+done_with "$name" || { build "$1" "$name"; publish "$name"; }

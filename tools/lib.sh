@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# What every script of tools/ shares: where things are kept, how progress and
+# failure are told, and how a command is run in the builder root. Sourced, never
+# run. All long-lived results live in one cache outside the tree; a result X
+# counts only when its stamp X.ok exists, and the stamp is written last, so an
+# interrupted or failed step is never taken for a finished one.
+
+set -euo pipefail
+umask 022
+
+TOP=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/rust-rdma
+BUILD=$TOP/build
+LLVM_PREFIX=/usr/lib/llvm-19/bin/
+mkdir -p "$CACHE" "$BUILD"
+
+# say TEXT: one progress line.
+say() { printf '== %s\n' "$*" >&2; }
+
+# die CAUSE REMEDY: one line that names both, then failure.
+die() { printf 'error: %s; %s\n' "$1" "$2" >&2; exit 1; }
+
+# key TEXT...: the short content key of its arguments.
+key() { printf '%s\n' "$@" | sha256sum | cut -c1-12; }
+
+# words FILE: the lines of a list file without comments, joined by commas.
+words() { sed 's/#.*//' "$1" | xargs -n1 | paste -sd,; }
+
+done_with() { [ -e "$CACHE/$1.ok" ]; }
+publish() { touch "$CACHE/$1.ok"; }
+
+# lock NAME: wait until no other make works on NAME, and hold it until exit.
+lock() {
+    local fd
+    exec {fd}>"$CACHE/$1.lock"
+    flock -n "$fd" || { say "waiting for another make that works on $1"; flock "$fd"; }
+}
+
+need_root() {
+    [ "$(id -u)" = 0 ] || die "this step makes mounts and a chroot" "run make as root"
+}
+
+# need_space GIB WHAT
+need_space() {
+    local free
+    free=$(df -Pk "$CACHE" | awk 'NR == 2 { print int($4 / 1048576) }')
+    [ "$free" -ge "$1" ] ||
+        die "$2 needs $1 GiB and $CACHE has $free GiB free" "free some space or set XDG_CACHE_HOME"
+}
+
+# minutes SECONDS: for progress lines.
+minutes() { printf '%d min %02d s' $(($1 / 60)) $(($1 % 60)); }
+
+# quietly LOG CMD...: run with all output in LOG; on failure show its end.
+quietly() {
+    local log=$1
+    shift
+    if ! "$@" >"$log" 2>&1 </dev/null; then
+        tail -n 15 "$log" >&2
+        return 1
+    fi
+}
+
+builder_name() { echo "builder-$(key "$(words "$TOP/tools/roots/builder.packages")" trixie)"; }
+guest_name() {
+    echo "guest-$(key "$(words "$TOP/tools/roots/guest.packages")" "$(cat "$TOP/tools/guest/stub.sh")" trixie)"
+}
+
+# in_root ROOT CMD...: CMD in the chroot ROOT, in a mount namespace of its own,
+# with the source tree at /src and the cache at /c. Nothing of the caller's
+# environment is seen but what is named here. The host's resolver, certificates
+# and cargo configuration are lent, since cargo fetches crates from inside.
+in_root() {
+    local root=$1
+    shift
+    need_root
+    # shellcheck disable=SC2016
+    TOP=$TOP CACHE=$CACHE root=$root \
+        cargo_conf=${CARGO_HOME:-$HOME/.cargo}/config.toml \
+        unshare -m bash -euc '
+        for d in proc dev sys; do mount --rbind "/$d" "$root/$d"; done
+        mkdir -p "$root/src" "$root/c" "$CACHE/cargo"
+        mount --bind "$TOP" "$root/src"
+        mount --bind "$CACHE" "$root/c"
+        mount -t tmpfs tmp "$root/tmp"
+        for f in /etc/resolv.conf /etc/ssl/certs/ca-certificates.crt; do
+            if [ -e "$f" ] && [ -e "$root$f" ]; then mount --bind "$(readlink -f "$f")" "$root$f"; fi
+        done
+        if [ -e "$cargo_conf" ]; then cp "$cargo_conf" "$CACHE/cargo/config.toml"; fi
+        keep=()
+        for v in TERM http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY ${PASS:-}; do
+            if [ -n "${!v+x}" ]; then keep+=("$v=${!v}"); fi
+        done
+        exec chroot "$root" /usr/bin/env -i HOME=/root LC_ALL=C.UTF-8 CARGO_HOME=/c/cargo \
+            PATH=/usr/sbin:/usr/bin:/sbin:/bin "${keep[@]}" "$@"' in_root "$@"
+}
+
+in_builder() { in_root "$CACHE/$(builder_name)" "$@"; }
+in_guest_root() { in_root "$CACHE/$(guest_name)" "$@"; }

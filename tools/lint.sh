@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# lint.sh: the house rules that a machine can see. Prints each place, fails if any.
+. "$(dirname "$0")/lib.sh"
+cd "$TOP"
+
+# Sources of ours, in a git tree or not.
+list() { find . \( -name .git -o -path ./build -o -name target \) -prune -o -type f -name "$1" -print | sed 's|^\./||' | sort; }
+mapfile -t rust < <(list '*.rs')
+found=$(
+    for f in "${rust[@]}"; do
+        # Every unsafe block, impl and extern has its SAFETY within eight lines above.
+        awk -v f="$f" '
+            /SAFETY:|# Safety/ { last = NR; have = 1 }
+            /^[ \t]*\/\// { if (have && last == NR - 1) last = NR; next }
+            /(^|[^a-z_"])unsafe[ ]*(\{|impl|extern)/ {
+                if (/unsafe extern "C" fn|type .*unsafe extern|: *(Option<)?unsafe extern/) next
+                if (!have || NR - last > 8) print f ":" NR ": unsafe without a SAFETY near it"
+            }' "$f"
+        head -n 1 "$f" | grep -q 'SPDX-License-Identifier: GPL-2.0' || echo "$f: no licence line at the top"
+        head -n 12 "$f" | grep -q '^//!' || echo "$f: no header doc"
+        n=$(wc -l <"$f")
+        [ "$n" -le 800 ] || echo "$f: $n lines, more than 800"
+    done
+    for f in $(list '*.sh') $(list '*.py') $(list '*.c') $(list '*.h') $(list Kbuild) Makefile; do
+        head -n 3 "$f" | grep -q 'SPDX-License-Identifier' || echo "$f: no licence line at the top"
+    done
+    # Tests may unwrap: they are in tools/, in test modules at the end, or so named.
+    for f in "${rust[@]}"; do
+        case $f in tools/* | *test*) continue ;; esac
+        awk -v f="$f" '/#\[cfg\(test\)\]|#\[kunit_tests|#\[cfg\(CONFIG_.*KUNIT/ { exit }
+            /^[ \t]*\/\// { next }
+            /\.unwrap\(\)|\.expect\(|panic!\(|todo!\(|unimplemented!\(|unreachable!\(/ { print f ":" NR ": may panic: " $0 }' "$f"
+    done
+    for f in "${rust[@]}"; do
+        case $f in */proto/* | rust/wire/*) grep -nE '(^|[^a-z_])(bindings|kernel)::' "$f" | grep -vE '^[0-9]+:[ \t]*//' |
+            sed "s|^|$f:|; s|\$| (a pure engine knows no kernel)|" ;; esac
+    done
+    # Paths of one machine, and addresses of package registries, have no place here.
+    list '*' | grep -vE '\.lock$|^tools/lint.sh$' | xargs -r grep -nIE \
+        '(^|[^A-Za-z0-9_./-])/(work|farm)/|/root/\.cache|https?://[a-z.]*(debian\.org|crates\.io|pypi\.org)' |
+        sed 's|$| (a path or address of one machine)|'
+)
+if [ -n "$found" ]; then
+    printf '%s\n' "$found"
+    exit 1
+fi

@@ -1,0 +1,15 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# programs.sh: compile the suite's C programs against the guest's own libraries, in
+# build/bin, where they are older than their sources.
+. "$(dirname "$0")/lib.sh"
+
+src=$TOP/tools/testing/guest/src
+mkdir -p "$BUILD/bin"
+for file in "$src"/*.c; do
+    name=$(basename "$file" .c)
+    if [ "$BUILD/bin/$name" -nt "$file" ] && [ "$BUILD/bin/$name" -nt "$src/loop.h" ]; then continue; fi
+    in_guest_root gcc -O2 -Wall -Wextra -Wno-sign-compare -pthread -o "/src/build/bin/$name" \
+        "/src/tools/testing/guest/src/$name.c" -libverbs </dev/null ||
+        die "the test program $name.c does not compile" "see the lines above"
+done

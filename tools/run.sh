@@ -1,0 +1,7 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# run.sh: the main job, shown. Boots the guest with our modules and moves data
+# between two nodes with the stock programs; the guest's part is guest/show.sh.
+. "$(dirname "$0")/lib.sh"
+say "booting a stock Linux guest under QEMU (STACK=${STACK:-rust}, KERNEL=${KERNEL:-fast}); about a minute from here"
+exec "$TOP/tools/boot.sh" "$BUILD/run" "$TOP/tools/guest/show.sh"

@@ -1,0 +1,44 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# stage.sh KERNEL STACK DIR: fill DIR with the module tree that a guest mounts as
+# its modules folder: the kernel's own modules, and those of ours that STACK
+# chooses under updates/, where depmod prefers them, as on a real machine.
+#   STACK=rust  all of ours     STACK=c  none     STACK=a,b  only these
+. "$(dirname "$0")/lib.sh"
+
+kernel=$1 stack=$2 dir=$3
+kdir=$CACHE/$("$TOP/tools/kernel.sh" --name "$kernel")
+release=$(cat "$kdir/include/config/kernel.release")
+
+if [ "$stack" != c ]; then "$TOP/tools/modules.sh" "$kernel"; fi
+mapfile -t built < <(find "$BUILD/modules-$kernel" -name '*.ko' 2>/dev/null | sort)
+chosen=()
+case $stack in
+c) ;;
+rust)
+    chosen=("${built[@]}")
+    [ ${#chosen[@]} -gt 0 ] || die "STACK=rust, but the tree builds no module" "use STACK=c"
+    ;;
+*)
+    for name in ${stack//,/ }; do
+        found=
+        for ko in "${built[@]}"; do
+            if [ "$(basename "$ko" .ko)" = "$name" ]; then chosen+=("$ko"); found=1; fi
+        done
+        [ -n "$found" ] || die "STACK names $name, which is not built" \
+            "built are: $(for ko in "${built[@]}"; do basename "$ko" .ko; done | xargs)"
+    done
+    ;;
+esac
+
+rm -rf --one-file-system "$dir"
+mkdir -p "$dir/lib/modules"
+cp -al "$kdir/mods/lib/modules/$release" "$dir/lib/modules/" 2>/dev/null ||
+    cp -a "$kdir/mods/lib/modules/$release" "$dir/lib/modules/"
+mkdir -p "$dir/lib/modules/$release/updates"
+for ko in "${chosen[@]}"; do cp "$ko" "$dir/lib/modules/$release/updates/"; done
+echo 'search updates built-in' >"$dir/depmod.conf"
+inside=/src/${dir#"$TOP"/}
+in_builder depmod -C "$inside/depmod.conf" -b "$inside" "$release" ||
+    die "depmod failed over $dir" "see the lines above"

@@ -1,0 +1,126 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# test.sh: host tests, then the guest suite on KERNEL with STACK; T is a glob over
+# test names ("host" among them), SHORT=1 takes only the tests marked short.
+# KERNEL=debug is the suite on kasan, then on lockdep. Results: build/test/.
+. "$(dirname "$0")/lib.sh"
+
+T=${T:-*} STACK=${STACK:-rust} KERNEL=${KERNEL:-fast}
+kernels=$KERNEL
+[ "$KERNEL" != debug ] || kernels="kasan lockdep"
+guest=$TOP/tools/testing/guest
+out=$BUILD/test
+
+# field TEST NAME: the value of a "# name: value" line of the test, or "yes" for a
+# bare "# name" line.
+field() { sed -n "2,8s/^# $2: *//p; 2,8s/^# $2\$/yes/p" "$guest/$1.sh" | head -n 1; }
+
+host_tests() {
+    [ -e "$TOP/tools/testing/host/Cargo.toml" ] || return 0
+    say "host tests (first time: about 3 minutes to compile)"
+    local log=$out/host/cargo.log status=0 start=$SECONDS
+    mkdir -p "$out/host/results"
+    in_builder bash -c 'cd /src/tools/testing/host && CARGO_TARGET_DIR=/c/target exec nice cargo test -j2 --release --no-fail-fast' \
+        </dev/null >"$log" 2>&1 || status=$?
+    {
+        sed -nE 's/^test (.*) \.\.\. ok$/ok - \1/p; s/^test (.*) \.\.\. FAILED$/not ok - \1/p
+            s/^test (.*) \.\.\. ignored.*$/ok - \1 # SKIP marked ignored in its source/p' "$log"
+        if [ "$status" != 0 ] && ! grep -q ' FAILED$' "$log"; then
+            tail -n 20 "$log" | sed 's/^/# /'
+            echo "not ok - the host tests could not be run"
+        fi
+        echo "# seconds $((SECONDS - start))"
+    } >"$out/host/results/host.ktap"
+}
+
+# group KERNEL LABEL NODES TEST...: run the tests in one boot; when the guest dies
+# in one of them, that one has failed and the rest is run in another boot.
+group() {
+    local kernel=$1 label=$2 nodes=$3 scale=1 limit test run results left died
+    shift 3
+    local tests=("$@")
+    case $kernel in kasan | lockdep) scale=6 ;; um) scale=2 ;; esac
+    results=$out/$kernel/results
+    mkdir -p "$results"
+    while [ ${#tests[@]} -gt 0 ]; do
+        run=$out/$kernel/$label
+        limit=60
+        : >"$out/share/tests/list"
+        for test in "${tests[@]}"; do
+            echo "$test $(field "$test" limit)" >>"$out/share/tests/list"
+            limit=$((limit + ($(field "$test" limit) + 20) * scale))
+        done
+        KERNEL=$kernel NODES=$nodes TIMEOUT=$limit SHARE=$out/share APPEND="log_buf_len=8M" \
+            "$TOP/tools/boot.sh" "$run" "$guest/run.sh" || :
+        cp "$run"/share*/results/* "$results/" 2>/dev/null || :
+        if [ "$nodes" = 2 ]; then merge "$run" "$results" "$label" "${tests[0]}"; fi
+        left=()
+        died=
+        for test in "${tests[@]}"; do
+            if grep -qx "$test" "$run/share1/results/finished" 2>/dev/null; then continue; fi
+            if [ -z "$died" ]; then
+                died=$test
+                {
+                    echo "# the end of the console:"
+                    grep -a . "$run"/console1 | tail -n 20 | sed 's/^/# /'
+                    echo "not ok - the guest died or hung in this test"
+                } >>"$results/$test.ktap"
+                cp "$run/console1" "$results/$test.console"
+            else
+                left+=("$test")
+            fi
+        done
+        tests=("${left[@]}")
+        if [ ${#tests[@]} -gt 0 ]; then say "booting again for the ${#tests[@]} tests after $died"; fi
+    done
+}
+
+# merge: a test over two guests has a result on each; the driver is node 2, and
+# node 1 adds only its failures. The label tells which stacks met.
+merge() { # RUN RESULTS LABEL TEST
+    rm -f "$2/$4.ktap" "$2/$4.dmesg"
+    {
+        cat "$1/share2/results/$4.ktap" 2>/dev/null
+        grep -hE '^not ok|^# ' "$1/share1/results/$4.ktap" 2>/dev/null | sed 's/^not ok - /not ok - node 1: /'
+    } >"$2/$3.ktap"
+    cat "$1"/share?/results/"$4.dmesg" >"$2/$3.dmesg" 2>/dev/null || :
+}
+
+suite() { # KERNEL
+    local kernel=$1 test common=() apart=() stacks pair
+    for file in "$guest"/[0-9]*.sh; do
+        test=$(basename "$file" .sh)
+        # shellcheck disable=SC2053
+        [[ $test == $T ]] || continue
+        if [ -n "${SHORT:-}" ] && [ -z "$(field "$test" short)" ]; then continue; fi
+        if [ "$(field "$test" nodes)" = 2 ] || [ -n "$(field "$test" fresh)" ]; then apart+=("$test"); else common+=("$test"); fi
+    done
+    [ $((${#common[@]} + ${#apart[@]})) -gt 0 ] || return 0
+    say "guest tests on the $kernel kernel, STACK=$STACK: ${common[*]} ${apart[*]}"
+    [ ${#common[@]} = 0 ] || group "$kernel" guest 1 "${common[@]}"
+    for test in "${apart[@]}"; do
+        if [ "$(field "$test" nodes)" != 2 ]; then group "$kernel" "$test" 1 "$test"; continue; fi
+        # User-Mode Linux has no second node on the wire.
+        if [ "$kernel" = um ]; then continue; fi
+        stacks="$STACK,c c,$STACK"
+        [ "$STACK" != c ] || stacks="c,c"
+        for pair in $stacks; do
+            STACK1=${pair%,*} STACK2=${pair#*,} group "$kernel" "$test-$pair" 2 "$test"
+        done
+    done
+}
+
+mkdir -p "$out"
+lock "test-$(key "$TOP")"
+for kernel in host fast kasan lockdep um; do rm -rf --one-file-system "${out:?}/$kernel"; done
+rm -rf --one-file-system "$out/share"
+"$TOP/tools/roots.sh" guest
+# shellcheck disable=SC2053
+if [[ host == $T ]]; then host_tests; fi
+mkdir -p "$out/share/tests"
+for kernel in $kernels; do suite "$kernel"; done
+if [ -n "${UPDATE:-}" ] && [ "$STACK" = c ] && [ -e "$out/fast/results/pyverbs.tsv" ]; then
+    cp "$out/fast/results/pyverbs.tsv" "$guest/pyverbs-peer.tsv"
+fi
+in_builder python3 /src/tools/testing/report.py /src/build/test "$STACK" </dev/null

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 240
+# Devices and links that go away under traffic. Nobody may hang or crash.
+. ./ktap.sh
+. ./rdma.sh
+
+link_flap() {
+    two_nodes && traffic -T 16 || return
+    for _ in 1 2 3; do
+        on 1 ip link set v1 down
+        sleep 0.2
+        on 1 ip link set v1 up
+        sleep 0.3
+    done
+    traffic_stop
+}
+survives_flap() { # a short one is repaired by retransmission
+    two_nodes || return
+    (sleep 0.7; on 2 ip link set v2 down; sleep 0.2; on 2 ip link set v2 up; on 2 ip addr add fd01::2/64 dev v2 nodad) 2>/dev/null &
+    verify_pair 60 -r 60 -T 17
+    local status=$?
+    wait
+    return $status
+}
+port_state() {
+    two_nodes && on 1 ip link set v1 down && on 1 ibv_devinfo -d rxe1 | grep -q PORT_DOWN &&
+        on 1 ip link set v1 up && sleep 0.5 && on 1 ibv_devinfo -d rxe1 | grep -q PORT_ACTIVE
+}
+# The C driver lets a removal wait for the device's users, ours may cut them off.
+# Either way it must be over soon after the users are gone.
+removal_under_traffic() { # CMD...
+    local remover
+    two_nodes && traffic || return
+    "$@" &
+    remover=$!
+    sleep $((2 * SCALE))
+    traffic_stop || return
+    for _ in $(seq $((200 * SCALE))); do
+        if ! kill -0 $remover 2>/dev/null; then wait $remover; return; fi
+        sleep 0.1
+    done
+    echo "the removal did not come to its end:"
+    cat /proc/$remover/stack
+    return 1
+}
+gone() {
+    for _ in $(seq $((50 * SCALE))); do [ -e "/sys/class/infiniband/$1" ] || return 0; sleep 0.1; done
+    echo "$1 is still there"
+    return 1
+}
+del_under_traffic() { removal_under_traffic ip netns exec n1 rdma link del rxe1 && gone rxe1; }
+netdev_under_traffic() { removal_under_traffic ip netns exec n1 ip link del v1 && gone rxe1 && gone rxe2; }
+namespaces_go() { ip netns del n1 && ip netns del n2; }
+namespace_under_traffic() { removal_under_traffic namespaces_go && gone rxe1 && gone rxe2; }
+again() { two_nodes && verify_pair 30 -r 3; }
+
+check "port state follows the link" port_state
+check "traffic survives a short link down" survives_flap
+check "link down and up under traffic" link_flap
+check "rdma link del under traffic" del_under_traffic
+check "and works again" again
+check "netdev removal under traffic" netdev_under_traffic
+check "and works again" again
+check "namespace removal under traffic" namespace_under_traffic
+check "and works again" again
+finish

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 240
+# short
+# Processes that die by SIGKILL under traffic leave nothing behind.
+. ./ktap.sh
+. ./rdma.sh
+
+objects() { on "$1" rdma res show "rxe$1" | sed 's/^[0-9]*: //'; }
+killed() {
+    local before i
+    before=$(objects 1; objects 2)
+    for i in 1 2 3 4 5; do
+        traffic && traffic_stop || return
+    done
+    # Release is finished a moment after the process is gone.
+    for i in $(seq $((30 * SCALE))); do
+        if [ "$before" = "$(objects 1; objects 2)" ]; then return 0; fi
+        sleep 0.1
+    done
+    echo "before: $before"
+    echo "after: $(objects 1; objects 2)"
+    return 1
+}
+kill_one_side() { # the other one must learn of it by its retries
+    traffic -T 12 || return
+    kill -9 "$traffic_server"
+    for _ in $(seq $((100 * SCALE))); do
+        if ! kill -0 "$traffic_client" 2>/dev/null; then cat /tmp/traffic1; traffic_stop; return; fi
+        sleep 0.1
+    done
+    traffic_stop
+    echo "the client never noticed"
+    return 1
+}
+
+check "two nodes" two_nodes
+check "both killed, five times, no object left" killed
+check "one killed, the other gets an error" kill_one_side
+check "and works again" verify_pair 30 -r 3
+finish

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 300
+# Load, use and unload the provider many times; memory and references come back.
+. ./ktap.sh
+. ./rdma.sh
+
+times=50
+[ "$SCALE" = 1 ] || times=10
+
+once() {
+    modprobe rdma_rxe && on 1 rdma link add rxe1 type rxe netdev v1 && on 2 rdma link add rxe2 type rxe netdev v2 || return
+    sleep 0.2
+    verify_pair 20 -r 1 -n 4 || return
+    on 1 rdma link del rxe1 && on 2 rdma link del rxe2 || return
+    for _ in $(seq 100); do
+        if rmmod rdma_rxe 2>/tmp/rmmod; then return 0; fi
+        sleep 0.1
+    done
+    cat /tmp/rmmod
+    grep rdma_rxe /proc/modules
+    return 1
+}
+refused_in_use() {
+    modprobe rdma_rxe && two_nodes || return
+    traffic || return
+    rmmod rdma_rxe && return 1
+    traffic_stop
+}
+again() { two_nodes && verify_pair 20 -r 3; }
+used_kb() {
+    echo 3 >/proc/sys/vm/drop_caches
+    sleep 1
+    awk '/^(SUnreclaim|VmallocUsed|Percpu|PageTables|KernelStack):/ { s += $2 } END { print s }' /proc/meminfo
+}
+many() {
+    local i before after
+    for i in 1 2 3; do once || return; done
+    before=$(used_kb)
+    for i in $(seq $times); do once || { echo "in round $i"; return 1; }; done
+    after=$(used_kb)
+    echo "kernel memory: $before kB, after $times rounds $after kB"
+    # Each round creates devices, QPs and MRs: a leak of even one QP a round shows.
+    [ $((after - before)) -lt $((times * 12 + 600)) ]
+}
+
+on_bare_ground() { two_nodes && on 1 rdma link del rxe1 && on 2 rdma link del rxe2 && rmmod rdma_rxe; }
+
+check "two nodes without devices" on_bare_ground
+check "load, use, unload $times times" many
+check "not unloadable while in use" refused_in_use
+modprobe rdma_rxe
+check "works after all that" again
+finish

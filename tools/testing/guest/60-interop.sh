@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 300
+# nodes: 2
+# Two guests on one wire, each with a stack of its own (the runner lets a C one and
+# a Rust one meet, both ways round). Node 2 drives, node 1 does as it is told.
+. ./ktap.sh
+. ./rdma.sh
+
+address=10.0.0.$NODE
+rdma link add rxe type rxe netdev eth0 || exit 1
+if [ "$NODE" = 1 ]; then
+    python3 ./agent.py serve
+    finish
+fi
+
+there() { python3 ./agent.py 10.0.0.1 "$*"; }
+
+# index ADDRESS: the local GID index, as here_gid, in the guest's own namespace.
+gid_index='i() { local g; for g in $(seq 0 15); do case $(cat /sys/class/infiniband/rxe/ports/1/gids/$g) in *"$1") echo $g; return;; esac; done; }'
+eval "$gid_index"
+
+# both LIMIT WAY TOOL ARG...: WAY "out" runs the client here and the server there,
+# "in" the other way round.
+both() {
+    local limit=$1 way=$2 tool=$3 v4=ffff:0a00:000 opt status=0 server=0
+    shift 3
+    port=$((port + 1))
+    case $tool in ibv_*) opt=-g ;; *) opt="-F -x" ;; esac
+    local here="within $limit $tool -d rxe -p $port $opt $(i ${v4}2) $*"
+    local far="$gid_index; within $limit $tool -d rxe -p $port $opt \$(i ${v4}1) $*"
+    if [ "$way" = out ]; then
+        there "$far" >/tmp/far 2>&1 &
+        there "for n in \$(seq 200); do grep -qE ':$(printf %04X $port) 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 && exit; sleep 0.05; done; exit 1" || status=1
+        $here 10.0.0.1 || status=$?
+    else
+        $here >/tmp/far 2>&1 &
+        for _ in $(seq 200); do grep -qE ":$(printf %04X $port) 0*:0000 0A" /proc/net/tcp /proc/net/tcp6 && break; sleep 0.05; done
+        there "$far 10.0.0.2" || status=$?
+    fi
+    wait $! || server=$?
+    [ "$status$server" = 00 ] || { echo "client $status, server $server"; tail -n 12 /tmp/far; return 1; }
+}
+
+verified() { # LIMIT WAY ARG...
+    local limit=$1 way=$2 status=0 server=0
+    shift 2
+    port=$((port + 1))
+    local far="$gid_index; within $limit xfer -d rxe -g \$(i ffff:0a00:0001) $*"
+    if [ "$way" = out ]; then
+        there "$far -s -t 10.0.0.1,$port" >/tmp/far 2>&1 &
+        within "$limit" xfer -d rxe -g "$(i ffff:0a00:0002)" "$@" -t "10.0.0.1,$port" || status=$?
+    else
+        within "$limit" xfer -d rxe -g "$(i ffff:0a00:0002)" "$@" -s -t "10.0.0.2,$port" >/tmp/far 2>&1 &
+        there "$far -t 10.0.0.2,$port" || status=$?
+    fi
+    wait $! || server=$?
+    [ "$status$server" = 00 ] || { echo "client $status, server $server"; tail -n 12 /tmp/far; return 1; }
+}
+
+cm() {
+    there "within 40 rping -s -V -C 20 -a 10.0.0.1" >/tmp/far 2>&1 &
+    there "for n in \$(seq 100); do rdma res show cm_id | grep -q LISTEN && exit; sleep 0.1; done; exit 1" &&
+        within 40 rping -c -V -C 20 -a 10.0.0.1 && wait $!
+}
+
+check "the other guest answers" there true
+note "here: $(stack | grep rdma_rxe), there: $(there stack | grep rdma_rxe)"
+for way in out in; do
+    check "verified data, all operations, $way" verified 60 $way -r 25
+    check "verified data, path MTU 256, $way" verified 60 $way -r 8 -m 256
+    check "verified data, completion events, $way" verified 60 $way -r 10 -e
+    check "ibv_rc_pingpong -c, $way" both 40 $way ibv_rc_pingpong -n 200 -c
+    check "ibv_uc_pingpong, $way" both 40 $way ibv_uc_pingpong -n 100
+    check "ibv_ud_pingpong, $way" both 40 $way ibv_ud_pingpong -n 100
+    check "ib_send_bw, $way" both 40 $way ib_send_bw -s 4096 -n 100
+    check "ib_write_bw, $way" both 40 $way ib_write_bw -s 65536 -n 25
+    check "ib_read_bw, $way" both 40 $way ib_read_bw -s 65536 -n 25
+    check "ib_atomic_bw, $way" both 40 $way ib_atomic_bw -n 100
+done
+check "rping -V" cm
+tc qdisc add dev eth0 root netem loss 2%
+check "verified data with 2 % loss" verified 90 out -r 6 -l 20000 -T 12
+tc qdisc del dev eth0 root
+there quit
+finish

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 150
+# short
+# Hostile input at every uverbs entry: whatever is answered, the kernel lives, the
+# abusers end, and the device still works for others.
+. ./ktap.sh
+. ./rdma.sh
+
+seconds=${HOSTILE_SECONDS:-8}
+seed=${HOSTILE_SEED:-$(date +%s)}
+
+abuse() { within $((seconds + 20)) ip netns exec n1 hostile rxe1 "$(gid 1 10.0.1.1)" "$1" "$seconds" "$seed"; }
+
+check "two nodes" two_nodes
+note "seed $seed (HOSTILE_SEED= repeats it)"
+for way in write ioctl mmap rings; do
+    check "hostile $way" abuse $way
+    check "and the device still works" verify_pair 30 -r 3
+done
+nothing_left() { on 1 rdma res show qp dev rxe1 | grep -v 'type GSI' | grep . && return 1; return 0; }
+check "no queue pair is left over" nothing_left
+check "and the device can be removed" within 20 ip netns exec n1 rdma link del rxe1
+finish

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# KTAP from a shell script. A test sources this, runs its cases and calls finish:
+#   check NAME CMD...     the case passes when CMD exits 0
+#   refuse NAME CMD...    the case passes when CMD exits non-zero (and not by a signal)
+#   skip NAME REASON      REASON names what is missing
+# CMD may be a function. Its output becomes diagnostic lines of a failed case.
+
+ktap_n=0 ktap_bad=0
+echo "KTAP version 1"
+
+ktap_result() { # "ok"|"not ok" NAME [OUTPUT-FILE]
+    ktap_n=$((ktap_n + 1))
+    if [ "$1" != ok ]; then
+        ktap_bad=1
+        if [ -n "${3:-}" ]; then tail -n 25 "$3" | sed 's/^/# /'; fi
+    fi
+    echo "$1 $ktap_n - $2"
+}
+
+check() {
+    local name=$1 log
+    shift
+    log=$(mktemp)
+    if "$@" >"$log" 2>&1; then
+        ktap_result ok "$name"
+    else
+        echo "exit status $? of: $*" >>"$log"
+        ktap_result "not ok" "$name" "$log"
+    fi
+    rm -f "$log"
+}
+
+refuse() {
+    local name=$1 log status=0
+    shift
+    log=$(mktemp)
+    "$@" >"$log" 2>&1 || status=$?
+    if [ "$status" -gt 0 ] && [ "$status" -lt 124 ]; then
+        ktap_result ok "$name"
+    else
+        echo "exit status $status, a refusal was expected, of: $*" >>"$log"
+        ktap_result "not ok" "$name" "$log"
+    fi
+    rm -f "$log"
+}
+
+skip() {
+    ktap_n=$((ktap_n + 1))
+    echo "ok $ktap_n - $1 # SKIP $2"
+}
+
+# A fact that is no case of its own, shown in the log.
+note() { echo "# $*"; }
+
+finish() {
+    echo "1..$ktap_n"
+    exit "$ktap_bad"
+}

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The two-node ground that most tests stand on, and how to run a pair of programs
+# over it. Two nodes in one guest are two net namespaces n1, n2 joined by veth v1,
+# v2, each with its rxe device: rxe1 (10.0.1.1, fd01::1) and rxe2 (.2).
+
+export PATH=$PATH:/share/tests/bin
+
+. /share/tests/scale.sh
+
+within() { # SECONDS CMD...
+    local limit=$(($1 * SCALE))
+    shift
+    timeout -k 5 "$limit" "$@"
+}
+
+on() { # NODE CMD...: in its namespace
+    local n=$1
+    shift
+    ip netns exec "n$n" "$@"
+}
+
+two_nodes() { # [MTU]
+    local i mtu=${1:-1500}
+    two_nodes_gone
+    ip netns add n1 && ip netns add n2 || return
+    ip link add v1 type veth peer name v2 || return
+    for i in 1 2; do
+        ip link set "v$i" netns "n$i"
+        on $i ip link set lo up
+        on $i ip link set "v$i" mtu "$mtu" up
+        on $i ip addr add "10.0.1.$i/24" dev "v$i"
+        on $i ip addr add "fd01::$i/64" dev "v$i" nodad
+        on $i rdma link add "rxe$i" type rxe netdev "v$i" || return
+    done
+    on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null && on 1 ping -q -c 1 -W 5 fd01::2 >/dev/null
+}
+
+two_nodes_gone() {
+    local i
+    for i in 1 2; do
+        if [ -e "/run/netns/n$i" ]; then
+            ip netns pids "n$i" | xargs -r kill -9 2>/dev/null
+            on $i rdma link del "rxe$i" 2>/dev/null
+            ip netns del "n$i"
+        fi
+    done
+    # A namespace dies asynchronously; the next test wants its names back.
+    for _ in $(seq 50); do
+        if [ ! -e /sys/class/infiniband/rxe1 ] && [ ! -e /sys/class/infiniband/rxe2 ]; then break; fi
+        sleep 0.1
+    done
+}
+
+# gid NODE ADDRESS: the index of ADDRESS (a.b.c.d or an IPv6 text) in rxeNODE's table.
+gid() {
+    local want g
+    case $2 in
+    *:*) want=$(python3 -c 'import ipaddress, sys; print(ipaddress.ip_address(sys.argv[1]).exploded)' "$2") ;;
+    # shellcheck disable=SC2046
+    *) want=$(printf '0000:0000:0000:0000:0000:ffff:%02x%02x:%02x%02x' $(echo "$2" | tr . ' ')) ;;
+    esac
+    for g in $(seq 0 31); do
+        if [ "$(on "$1" cat "/sys/class/infiniband/rxe$1/ports/1/gids/$g" 2>/dev/null)" = "$want" ]; then
+            echo "$g"
+            return
+        fi
+    done
+    echo "no gid $2 on rxe$1" >&2
+    return 1
+}
+
+# listening NODE PORT: wait until somebody on the node listens on the TCP port.
+listening() {
+    local hex
+    hex=$(printf ':%04X 0*:0000 0A' "$2")
+    for _ in $(seq $((100 * SCALE))); do
+        if on "$1" grep -qhE "$hex" /proc/net/tcp /proc/net/tcp6 2>/dev/null; then return; fi
+        sleep 0.05
+    done
+    echo "nobody listens on port $2 of node $1"
+    return 1
+}
+
+port=19000
+
+# accepting NODE: wait until somebody on the node listens through rdma_cm.
+accepting() {
+    for _ in $(seq $((100 * SCALE))); do
+        if on "$1" rdma res show cm_id | grep -q 'state LISTEN'; then return; fi
+        sleep 0.05
+    done
+    echo "nobody listens through rdma_cm on node $1"
+    return 1
+}
+
+# pair LIMIT V4|V6 TOOL ARG...: TOOL as a server on node 2 and as a client on node 1.
+# Works for the ibv_*_pingpong programs and for perftest. Fails if either fails. The
+# programs meet over TCP on IPv4 always; V4 or V6 chooses the GIDs, so the wire.
+pair() {
+    local limit=$1 v=$2 tool=$3 addr own server status=0 server_status=0
+    shift 3
+    port=$((port + 1))
+    case $v in v4) addr=10.0.1.2 own=10.0.1.1 ;; *) addr=fd01::2 own=fd01::1 ;; esac
+    local sargs=(-d rxe2 -p "$port") cargs=(-d rxe1 -p "$port") log
+    case $tool in
+    ibv_*) sargs+=(-g "$(gid 2 $addr)") cargs+=(-g "$(gid 1 $own)") ;;
+    *) sargs+=(-x "$(gid 2 $addr)" -F) cargs+=(-x "$(gid 1 $own)" -F) ;;
+    esac
+    log=$(mktemp)
+    within "$limit" ip netns exec n2 "$tool" "${sargs[@]}" "$@" >"$log" 2>&1 &
+    server=$!
+    case " $* " in
+    *" -R "*) accepting 2 || status=1 ;;
+    *) listening 2 "$port" || status=1 ;;
+    esac
+    within "$limit" ip netns exec n1 "$tool" "${cargs[@]}" "$@" 10.0.1.2 || status=$?
+    if [ "$status" != 0 ]; then kill "$server" 2>/dev/null; fi
+    wait "$server" || server_status=$?
+    if [ "$status$server_status" != 00 ]; then
+        echo "client $status, server $server_status; the server said:"
+        tail -n 12 "$log"
+        status=1
+    fi
+    rm -f "$log"
+    return "$status"
+}
+
+# verify_pair LIMIT ARG...: our own data verifier between the two nodes.
+verify_pair() {
+    local limit=$1 server status=0 server_status=0 sock log
+    shift
+    sock=$(mktemp -u)
+    log=$(mktemp)
+    within "$limit" ip netns exec n2 xfer -d rxe2 -g "$(gid 2 10.0.1.2)" -c "$sock" -s "$@" >"$log" 2>&1 &
+    server=$!
+    for _ in $(seq 100); do if [ -S "$sock" ]; then break; fi; sleep 0.05; done
+    within "$limit" ip netns exec n1 xfer -d rxe1 -g "$(gid 1 10.0.1.1)" -c "$sock" "$@" || status=$?
+    if [ "$status" != 0 ]; then sleep 0.5; kill "$server" 2>/dev/null; fi
+    wait "$server" || server_status=$?
+    if [ "$status$server_status" != 00 ]; then
+        echo "client $status, server $server_status; the server said:"
+        tail -n 12 "$log"
+        status=1
+    fi
+    rm -f "$log" "$sock"
+    return "$status"
+}
+
+# traffic: endless verified traffic in the background, until traffic_stop. It is
+# expected to be hurt: only what the kernel does about it counts.
+traffic() {
+    local sock
+    sock=$(mktemp -u)
+    ip netns exec n2 xfer -d rxe2 -g "$(gid 2 10.0.1.2)" -c "$sock" -s -r 1000000 "$@" >/tmp/traffic2 2>&1 &
+    traffic_server=$!
+    for _ in $(seq 100); do if [ -S "$sock" ]; then break; fi; sleep 0.05; done
+    ip netns exec n1 xfer -d rxe1 -g "$(gid 1 10.0.1.1)" -c "$sock" -r 1000000 "$@" >/tmp/traffic1 2>&1 &
+    traffic_client=$!
+    sleep $((1 * SCALE))
+    if ! kill -0 $traffic_client 2>/dev/null || ! kill -0 $traffic_server 2>/dev/null; then
+        cat /tmp/traffic1 /tmp/traffic2
+        return 1
+    fi
+}
+
+# traffic_stop [SECONDS]: both ends must be gone within the limit after a SIGKILL.
+traffic_stop() {
+    kill -9 "$traffic_server" "$traffic_client" 2>/dev/null
+    for _ in $(seq $((${1:-10} * SCALE * 10))); do
+        if ! kill -0 "$traffic_server" 2>/dev/null && ! kill -0 "$traffic_client" 2>/dev/null; then
+            wait "$traffic_server" "$traffic_client" 2>/dev/null
+            return 0
+        fi
+        sleep 0.1
+    done
+    echo "a killed process did not go away:"
+    cat "/proc/$traffic_server/stack" "/proc/$traffic_client/stack" 2>/dev/null
+    return 1
+}
+
+# ours NAME: the loaded module is the Rust one.
+ours() { stack | grep -qx "$1 rust"; }

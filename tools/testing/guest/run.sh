@@ -1,0 +1,43 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# Runs in the guest: every test that /share/tests/list names, one after another.
+# A test's KTAP goes to /share/results/NAME.ktap and what the kernel logged
+# meanwhile to NAME.dmesg; a kernel report or a leak seen in it is one more failed
+# case, "kernel log". The results survive the guest's death, since they are on the
+# host's disk.
+cd /share/tests || exit 1
+mkdir -p /share/results
+. ./scale.sh
+
+bad='WARNING:|BUG:|BUG |INFO: task .* blocked|INFO: rcu|Oops|KASAN|KFENCE|UBSAN|kernel panic|soft lockup|possible recursive locking|possible circular locking|inconsistent lock state|suspicious RCU usage|sleeping function called|scheduling while atomic|refcount_t:|list_(add|del) corruption|ODEBUG:|kmemleak: .* new suspected|unregister_netdevice: waiting|workqueue lockup|rust_kernel: panicked|cut here'
+
+mark=0
+while read -r name limit; do
+    mark=$((mark + 1))
+    log=/share/results/$name
+    echo "rdma-test begin $mark $name" >/dev/kmsg
+    start=$(cut -d. -f1 /proc/uptime)
+    timeout -k 10 $((limit * SCALE)) bash "./$name.sh" >"$log.ktap" 2>&1 </dev/null
+    status=$?
+    bash -c '. ./rdma.sh; two_nodes_gone' >/dev/null 2>&1
+    if [ -w /sys/kernel/debug/kmemleak ]; then
+        echo scan >/sys/kernel/debug/kmemleak
+        sleep 6
+        echo scan >/sys/kernel/debug/kmemleak
+        cat /sys/kernel/debug/kmemleak >"$log.kmemleak"
+        echo clear >/sys/kernel/debug/kmemleak
+        [ -s "$log.kmemleak" ] || rm "$log.kmemleak"
+    fi
+    dmesg | awk -v m="rdma-test begin $mark " 'on { print } index($0, m) { on = 1 }' >"$log.dmesg"
+    if grep -qE "$bad" "$log.dmesg"; then
+        { echo "# the kernel said:"; grep -m 8 -E "$bad" "$log.dmesg" | sed 's/^/# /'; echo "not ok - kernel log"; } >>"$log.ktap"
+    elif [ -e "$log.kmemleak" ]; then
+        { head -n 12 "$log.kmemleak" | sed 's/^/# /'; echo "not ok - kernel log"; } >>"$log.ktap"
+    fi
+    [ "$status" -lt 124 ] || echo "not ok - $name did not end within $((limit * SCALE)) s" >>"$log.ktap"
+    echo "# seconds $(($(cut -d. -f1 /proc/uptime) - start))" >>"$log.ktap"
+    echo "$name" >>/share/results/finished
+    printf '%-16s %3d ok %3d not ok  %s\n' "$name" "$(grep -c '^ok' "$log.ktap")" \
+        "$(grep -c '^not ok' "$log.ktap")" "$(tail -n 1 "$log.ktap" | cut -c 11-) s"
+done <list

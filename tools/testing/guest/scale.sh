@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+# Debug kernels are slower: every limit in seconds is multiplied by SCALE.
+case ${KERNEL:-fast} in
+fast) SCALE=1 ;;
+um) SCALE=2 ;;
+*) SCALE=6 ;;
+esac
+if [ -n "${ICOUNT:-}" ]; then SCALE=4; fi

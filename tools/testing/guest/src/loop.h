@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Two RC queue pairs of one process on one device, connected to each other, with a
+ * completion queue each: the smallest ground on which errors can be provoked.
+ */
+#ifndef LOOP_H
+#define LOOP_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct loop {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq[2];
+	struct ibv_qp *qp[2];
+	struct ibv_mr *mr;
+	unsigned char *buf;
+	size_t len;
+	union ibv_gid gid;
+	int gid_index;
+};
+
+static inline void loop_die(const char *what)
+{
+	fprintf(stderr, "%s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static inline void loop_open(struct loop *l, const char *device, int gid_index)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	memset(l, 0, sizeof(*l));
+	for (int i = 0; list && list[i]; i++)
+		if (!strcmp(device, ibv_get_device_name(list[i])))
+			l->ctx = ibv_open_device(list[i]);
+	if (!l->ctx)
+		loop_die("open device");
+	ibv_free_device_list(list);
+	l->gid_index = gid_index;
+	if (ibv_query_gid(l->ctx, 1, gid_index, &l->gid))
+		loop_die("query gid");
+	l->len = 1 << 20;
+	l->buf = aligned_alloc(4096, l->len);
+	l->pd = ibv_alloc_pd(l->ctx);
+	l->mr = ibv_reg_mr(l->pd, l->buf, l->len, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+	if (!l->pd || !l->mr)
+		loop_die("pd or mr");
+}
+
+static inline int loop_to_rts(struct loop *l, int n, uint32_t dest, int access)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access };
+
+	if (ibv_modify_qp(l->qp[n], &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+		return -1;
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = dest,
+		.max_dest_rd_atomic = 4, .min_rnr_timer = 1,
+		.ah_attr = { .is_global = 1, .port_num = 1,
+			.grh = { .dgid = l->gid, .sgid_index = l->gid_index, .hop_limit = 1 } } };
+	if (ibv_modify_qp(l->qp[n], &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+		return -1;
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 8, .retry_cnt = 3, .rnr_retry = 2, .max_rd_atomic = 4 };
+	return ibv_modify_qp(l->qp[n], &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+static inline void loop_connect(struct loop *l, int access)
+{
+	for (int n = 0; n < 2; n++) {
+		l->cq[n] = ibv_create_cq(l->ctx, 64, NULL, NULL, 0);
+		if (!l->cq[n])
+			loop_die("create cq");
+		struct ibv_qp_init_attr ia = { .send_cq = l->cq[n], .recv_cq = l->cq[n], .qp_type = IBV_QPT_RC,
+			.cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 2 } };
+		l->qp[n] = ibv_create_qp(l->pd, &ia);
+		if (!l->qp[n])
+			loop_die("create qp");
+	}
+	for (int n = 0; n < 2; n++)
+		if (loop_to_rts(l, n, l->qp[1 - n]->qp_num, access))
+			loop_die("connect");
+}
+
+static inline void loop_disconnect(struct loop *l)
+{
+	for (int n = 0; n < 2; n++) {
+		if (ibv_destroy_qp(l->qp[n]) || ibv_destroy_cq(l->cq[n]))
+			loop_die("destroy");
+	}
+}
+
+static inline void loop_close(struct loop *l)
+{
+	if (ibv_dereg_mr(l->mr) || ibv_dealloc_pd(l->pd) || ibv_close_device(l->ctx))
+		loop_die("close");
+	free(l->buf);
+}
+
+#endif

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The pure parts of `hw/rxe/queue` and `hw/rxe/mem`, as a crate of their own: the
+//! formats of shared queues and their entries, and page arithmetic. The tests are
+//! in `tests/`; locks, gates and tables are the kernel's and not here.
+
+pub use rdma_wire as wire;
+
+#[path = "../../../../../hw/rxe/proto/mod.rs"]
+pub mod proto;
+
+pub mod mem;
+pub mod queue;

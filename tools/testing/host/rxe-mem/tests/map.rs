@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Registered memory: page arithmetic against a plain model, copies, atomics, and
+//! scatter-gather walks.
+
+mod common;
+
+use common::Rng;
+use rxe_mem::mem::copy::{self, AtomicOp};
+use rxe_mem::mem::map::{Pieces, Shape};
+use rxe_mem::mem::sge::{Cursor, Piece, Sge, TooShort, Walk};
+
+/// A region of separately allocated blocks, and its contents as one vector.
+struct Region {
+    shift: u32,
+    first: usize,
+    len: usize,
+    blocks: Vec<*mut u8>,
+}
+
+impl Region {
+    fn new(shift: u32, first: usize, len: usize) -> Self {
+        let count = (first + len).div_ceil(1 << shift);
+        let block = || Box::into_raw(vec![0u64; (1 << shift) / 8].into_boxed_slice());
+        Self {
+            shift,
+            first,
+            len,
+            blocks: (0..count).map(|_| block().cast::<u8>()).collect(),
+        }
+    }
+
+    fn shape(&self) -> Shape {
+        Shape::new(self.shift, self.first as u64, self.len as u64).unwrap()
+    }
+
+    fn addresses(&self) -> Vec<usize> {
+        self.blocks.iter().map(|b| b.expose_provenance()).collect()
+    }
+
+    /// The address of a byte, computed by the letter.
+    fn byte(&self, offset: usize) -> *mut u8 {
+        let at = self.first + offset;
+        self.blocks[at >> self.shift].wrapping_add(at & ((1 << self.shift) - 1))
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        for block in &self.blocks {
+            let words = (1usize << self.shift) / 8;
+            let slice = std::ptr::slice_from_raw_parts_mut(block.cast::<u64>(), words);
+            // SAFETY: Made by `Box::into_raw` with this length in `new`.
+            drop(unsafe { Box::from_raw(slice) });
+        }
+    }
+}
+
+#[test]
+fn every_range_is_found_byte_for_byte() {
+    for (shift, first, len) in [(3, 0, 8), (3, 7, 40), (4, 5, 64), (5, 31, 1), (6, 10, 200)] {
+        let region = Region::new(shift, first, len);
+        let blocks = region.addresses();
+        assert_eq!(region.shape().blocks(), blocks.len() as u64);
+        for offset in 0..=len {
+            for count in 0..=len - offset {
+                let pieces = region.shape().walk(&blocks, offset as u64, count).unwrap();
+                let mut at = offset;
+                for piece in pieces {
+                    for i in 0..piece.len {
+                        let address = piece.at.as_ptr().wrapping_add(i);
+                        assert_eq!(address.addr(), region.byte(at).addr());
+                        at += 1;
+                    }
+                }
+                assert_eq!(at, offset + count);
+            }
+        }
+    }
+}
+
+#[test]
+fn no_range_beyond_the_region_is_found() {
+    let region = Region::new(4, 3, 50);
+    let blocks = region.addresses();
+    let shape = region.shape();
+    for (offset, len) in [
+        (0, 51),
+        (50, 1),
+        (51, 0),
+        (49, 2),
+        (u64::MAX, 1),
+        (u64::MAX, 0),
+        (1, usize::MAX),
+        (u64::MAX - 3, 8),
+    ] {
+        assert!(shape.walk(&blocks, offset, len).is_none(), "{offset} {len}");
+    }
+    assert!(shape.walk(&blocks, 50, 0).is_some());
+    // A list shorter than the shape says is never overrun.
+    assert!(shape.walk(&blocks[..3], 0, 50).is_none());
+    assert!(shape.walk(&[], 0, 1).is_none());
+}
+
+#[test]
+fn impossible_shapes_are_refused() {
+    for (shift, first, len) in [(32, 0, 1), (64, 0, 1), (12, 4096, 1), (12, 1, u64::MAX)] {
+        assert_eq!(Shape::new(shift, first, len), None);
+    }
+    assert!(Shape::new(31, 0, u64::MAX).is_some());
+    assert!(Shape::EMPTY.walk(&[], 0, 0).is_some());
+    assert!(Shape::EMPTY.walk(&[1], 0, 1).is_none());
+    assert!(Pieces::direct(&0, 1).is_none());
+}
+
+#[test]
+fn copies_go_in_and_out() {
+    let mut rng = Rng(1);
+    for _ in 0..300 {
+        let shift = 3 + u32::try_from(rng.below(5)).unwrap();
+        let first = rng.below(1 << shift) as usize;
+        let len = 1 + rng.below(300) as usize;
+        let region = Region::new(shift, first, len);
+        let blocks = region.addresses();
+        let mut model = vec![0u8; len];
+        for _ in 0..10 {
+            let offset = rng.below(len as u64 + 1) as usize;
+            let count = rng.below((len - offset) as u64 + 1) as usize;
+            let mut data = vec![0; count];
+            rng.fill(&mut data);
+            let walk = || region.shape().walk(&blocks, offset as u64, count).unwrap();
+            // SAFETY: The blocks are alive, and nobody else uses them.
+            assert_eq!(unsafe { copy::write(walk(), &data) }, count);
+            model[offset..offset + count].copy_from_slice(&data);
+            let mut got = vec![0; len];
+            let all = region.shape().walk(&blocks, 0, len).unwrap();
+            // SAFETY: As above.
+            assert_eq!(unsafe { copy::read(all, &mut got) }, len);
+            assert_eq!(got, model);
+        }
+    }
+}
+
+#[test]
+fn atomics_are_eight_aligned_bytes() {
+    let region = Region::new(4, 0, 64);
+    let blocks = region.addresses();
+    let walk = |offset, len| region.shape().walk(&blocks, offset, len).unwrap();
+    // SAFETY: The blocks are alive, and nobody else uses them; so in all of this.
+    let atomic = |offset, op| unsafe { copy::atomic(walk(offset, 8), op) };
+    assert_eq!(atomic(8, AtomicOp::FetchAdd { add: u64::MAX }), Some(0));
+    assert_eq!(atomic(8, AtomicOp::FetchAdd { add: 2 }), Some(u64::MAX));
+    let cas = |compare, swap| AtomicOp::CompareSwap { compare, swap };
+    assert_eq!(atomic(8, cas(2, 9)), Some(1));
+    assert_eq!(atomic(8, cas(1, 9)), Some(1));
+    assert_eq!(atomic(8, cas(0, 0)), Some(9));
+    for offset in [1, 4, 7, 12] {
+        assert_eq!(atomic(offset, cas(0, 1)), None, "at {offset}");
+    }
+    // SAFETY: As above.
+    unsafe {
+        assert_eq!(copy::atomic(walk(0, 7), cas(0, 1)), None);
+        assert_eq!(copy::atomic(walk(0, 0), cas(0, 1)), None);
+        assert_eq!(copy::atomic(walk(8, 16), cas(0, 1)), None);
+        assert_eq!(copy::atomic_write(walk(24, 8), *b"whatever"), Some(()));
+        assert_eq!(copy::atomic_write(walk(25, 8), *b"whatever"), None);
+        let mut got = [0; 10];
+        copy::read(walk(23, 10), &mut got);
+        assert_eq!(&got, b"\0whatever\0");
+    }
+}
+
+#[test]
+fn atomics_of_two_threads_lose_nothing() {
+    let region = Region::new(6, 0, 64);
+    let blocks = region.addresses();
+    let shape = region.shape();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..1000 {
+                    let pieces = shape.walk(&blocks, 8, 8).unwrap();
+                    // SAFETY: The block is alive, and only accessed by atomics.
+                    let old = unsafe { copy::atomic(pieces, AtomicOp::FetchAdd { add: 3 }) };
+                    assert!(old.is_some());
+                }
+            });
+        }
+    });
+    let mut got = [0; 8];
+    // SAFETY: The threads are gone.
+    unsafe { copy::read(shape.walk(&blocks, 8, 8).unwrap(), &mut got) };
+    assert_eq!(u64::from_ne_bytes(got), 6000);
+}
+
+/// Walks of any order agree with a list of all bytes.
+#[test]
+fn walks_agree_with_the_list() {
+    for seed in 0..2000 {
+        let mut rng = Rng(seed);
+        let list: Vec<Sge> = (0..rng.below(6))
+            .map(|n| Sge {
+                addr: 1000 * n,
+                length: u32::try_from(rng.below(5) * rng.below(20)).unwrap(),
+                lkey: u32::try_from(n).unwrap(),
+            })
+            .collect();
+        let bytes: Vec<(u32, u64)> = list
+            .iter()
+            .flat_map(|s| (0..u64::from(s.length)).map(|i| (s.lkey, s.addr + i)))
+            .collect();
+        let mut cursor = Cursor::START;
+        let mut next = 0;
+        for _ in 0..20 {
+            // In order mostly, as packets come; sometimes from anywhere.
+            let offset = if rng.below(4) == 0 {
+                rng.below(bytes.len() as u64 + 3) as usize
+            } else {
+                next
+            };
+            let len = rng.below(30) as usize;
+            let mut got = Vec::new();
+            let mut ended = None;
+            for piece in Walk::new(&list, &mut cursor, u32::try_from(offset).unwrap(), len) {
+                match piece {
+                    Ok(Piece { lkey, addr, len }) => {
+                        assert_ne!(len, 0);
+                        got.extend((0..len as u64).map(|i| (lkey, addr + i)));
+                    }
+                    Err(TooShort) => ended = Some(TooShort),
+                }
+            }
+            let end = (offset + len).min(bytes.len());
+            let expected = bytes.get(offset..end).unwrap_or(&[]);
+            assert_eq!(got, expected, "seed {seed}: {len} at {offset}");
+            assert_eq!(ended.is_some(), len > expected.len(), "seed {seed}");
+            next = if ended.is_some() { 0 } else { offset + len };
+        }
+    }
+}
+
+#[test]
+fn nonsensical_lists_end_instead_of_wrapping() {
+    let long = Sge {
+        addr: u64::MAX - 1,
+        length: u32::MAX,
+        lkey: 0,
+    };
+    let list = [long, long, long];
+    let mut cursor = Cursor::START;
+    let pieces: Vec<_> = Walk::new(&list, &mut cursor, u32::MAX - 1, 100).collect();
+    assert_eq!(pieces, [Err(TooShort)]);
+    // The second entry begins where no message reaches.
+    let pieces: Vec<_> = Walk::new(&list, &mut cursor, u32::MAX - 1, 1).collect();
+    assert_eq!(pieces.len(), 1);
+    assert!(pieces[0].is_ok());
+}

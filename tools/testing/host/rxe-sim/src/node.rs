@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One queue pair with its host, as the glue would tie them together.
+
+use crate::host::Host;
+use crate::proto::host::Disposition;
+use crate::proto::host::Progress;
+use crate::proto::packet::RxPacket;
+use crate::proto::qp::transition;
+use crate::proto::qp::NoWay;
+use crate::proto::qp::QpState;
+use crate::proto::recv::RecvAttr;
+use crate::proto::recv::RecvSide;
+use crate::proto::recv::Resource;
+use crate::proto::send::SendAttr;
+use crate::proto::send::SendSide;
+use crate::proto::send::Slot;
+use crate::proto::types::Nanos;
+use crate::proto::QpEvent;
+use crate::wire;
+
+/// A node.
+#[derive(Debug)]
+pub struct Node {
+    /// Its send side.
+    pub send: SendSide<Vec<Slot>>,
+    /// Its receive side.
+    pub recv: RecvSide<Vec<Resource>>,
+    /// The rest of it.
+    pub host: Host,
+    /// Its state.
+    pub state: QpState,
+    /// How many events have been seen by [`Node::obey`].
+    heard: usize,
+}
+
+impl Node {
+    /// A node in the reset state, with room for this many requests.
+    pub fn new(send: SendAttr, recv: RecvAttr, slots: usize, resources: usize) -> Self {
+        Self {
+            send: SendSide::new(vec![Slot::EMPTY; slots], send),
+            recv: RecvSide::new(vec![Resource::EMPTY; resources], recv),
+            host: Host::new(slots, send.mtu),
+            state: QpState::Reset,
+            heard: 0,
+        }
+    }
+
+    /// Changes the state.
+    pub fn modify(&mut self, new: QpState) -> Result<(), NoWay> {
+        let change = transition(self.state, new, self.send.is_draining())?;
+        change.apply_send(&mut self.send, &mut self.host)?;
+        change.apply_recv(&mut self.recv);
+        if new == QpState::Reset {
+            self.host.clear_rings();
+        }
+        self.state = new;
+        Ok(())
+    }
+
+    /// From reset to ready.
+    pub fn ready(&mut self, sq_psn: u32, rq_psn: u32) {
+        self.modify(QpState::Init).expect("init");
+        self.recv.set_psn(wire::Psn::new(rq_psn));
+        self.modify(QpState::Rtr).expect("rtr");
+        assert!(self.send.set_psn(wire::Psn::new(sq_psn)));
+        self.modify(QpState::Rts).expect("rts");
+    }
+
+    /// A datagram arrives.
+    pub fn receive(&mut self, now: Nanos, datagram: &[u8]) -> Option<Disposition> {
+        let packet = wire::Packet::parse(datagram).ok()?;
+        self.host.payload = packet.payload.to_vec();
+        let rx = RxPacket::from(&packet.header());
+        let done = if rx.opcode.is_request() {
+            self.recv.on_request(&rx, &mut self.host)
+        } else {
+            self.send.on_response(now, &rx, &mut self.host)
+        };
+        Some(done)
+    }
+
+    /// Runs both halves until neither has anything to do.
+    pub fn poll(&mut self, now: Nanos, budget: u32) {
+        for _ in 0..100_000 {
+            let recv = self.recv.poll(&mut self.host, budget);
+            let send = self.send.poll(now, &mut self.host, budget);
+            let moved = self.obey();
+            if recv != Progress::More && send != Progress::More && !moved {
+                return;
+            }
+        }
+        panic!("polling does not end");
+    }
+
+    /// Does what events tell the host to do. Whether anything was to do.
+    fn obey(&mut self) -> bool {
+        let mut moved = false;
+        while let Some(&event) = self.host.events.get(self.heard) {
+            self.heard += 1;
+            match event {
+                QpEvent::SendFailed | QpEvent::RecvFailed => {
+                    moved |= self.modify(QpState::Err).is_ok();
+                }
+                QpEvent::SqDrained
+                | QpEvent::AccessError
+                | QpEvent::RequestError
+                | QpEvent::LastRecv => {}
+            }
+        }
+        moved
+    }
+}

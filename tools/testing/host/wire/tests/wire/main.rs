@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of the wire formats: fixed vectors, all 256 opcodes, and properties.
+
+mod icrc;
+mod opcode;
+mod packet;
+mod psn;
+mod timer;

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rdma::table`.
+
+use kernel::prelude::kunit_tests;
+
+#[kunit_tests(rdma_table)]
+mod tests {
+    use crate::context::dropped;
+    use crate::context::Tracer;
+    use kernel::prelude::*;
+    use kernel::sync::atomic::Acquire;
+    use kernel::sync::atomic::Atomic;
+    use kernel::sync::atomic::Full;
+    use kernel::sync::atomic::Relaxed;
+    use kernel::sync::Arc;
+    use kernel::time::delay::fsleep;
+    use kernel::time::Delta;
+    use rdma::new_table;
+    use rdma::sync::bh;
+    use rdma::sync::rcu;
+    use rdma::table::Table;
+    use rdma::workqueue::QueueOptions;
+
+    struct Item {
+        value: u32,
+        _tracer: Option<Tracer>,
+    }
+
+    fn item(value: u32) -> Result<Arc<Item>> {
+        let item = Item {
+            value,
+            _tracer: None,
+        };
+        Ok(Arc::new(item, GFP_KERNEL)?)
+    }
+
+    fn traced(value: u32, count: &Arc<Atomic<i32>>) -> Result<Arc<Item>> {
+        let item = Item {
+            value,
+            _tracer: Some(Tracer(count.clone())),
+        };
+        Ok(Arc::new(item, GFP_KERNEL)?)
+    }
+
+    fn table() -> Result<Arc<Table<Item>>> {
+        Arc::pin_init(new_table!("rdma_kunit::table"), GFP_KERNEL)
+    }
+
+    fn value(table: &Table<Item>, id: u32) -> Option<u32> {
+        table.get(id).map(|item| item.value)
+    }
+
+    #[test]
+    fn published_items_are_found_until_removed() -> Result {
+        let table = table()?;
+        let slot = table.reserve(5..=9, GFP_KERNEL)?;
+        assert_eq!(slot.id(), 5);
+        assert!(table.get(5).is_none());
+        assert_eq!(slot.publish(item(50)?), 5);
+        assert_eq!(value(&table, 5), Some(50));
+        assert!(table.get(4).is_none());
+        assert!(table.get(u32::MAX).is_none());
+        let removed = table.remove(5).ok_or(ENOENT)?;
+        assert_eq!(removed.value, 50);
+        assert!(table.get(5).is_none());
+        assert!(table.remove(5).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn a_reservation_is_its_slots_alone() -> Result {
+        let table = table()?;
+        let slot = table.reserve_exact(1, GFP_KERNEL)?;
+        // Whoever guesses the number neither takes it nor frees it.
+        assert!(table.remove(1).is_none());
+        assert!(table.reserve_exact(1, GFP_KERNEL).err() == Some(EBUSY));
+        drop(slot);
+        let slot = table.reserve_exact(1, GFP_KERNEL)?;
+        slot.publish(item(1)?);
+        assert!(table.reserve_exact(1, GFP_KERNEL).err() == Some(EBUSY));
+        assert_eq!(value(&table, 1), Some(1));
+        Ok(())
+    }
+
+    #[test]
+    fn numbers_go_round_before_they_come_back() -> Result {
+        let table = table()?;
+        for expected in [2, 3, 4, 2, 3, 4] {
+            let slot = table.reserve(2..=4, GFP_KERNEL)?;
+            assert_eq!(slot.id(), expected);
+            // Freed at once, yet not the next to be given out.
+            drop(slot);
+        }
+        let slots = [
+            table.reserve(2..=4, GFP_KERNEL)?,
+            table.reserve(2..=4, GFP_KERNEL)?,
+            table.reserve(2..=4, GFP_KERNEL)?,
+        ];
+        assert!(table.reserve(2..=4, GFP_KERNEL).err() == Some(EBUSY));
+        // A fixed number beside does not move the cursor.
+        drop(table.reserve_exact(1, GFP_KERNEL)?);
+        drop(slots);
+        assert_eq!(table.reserve(2..=4, GFP_KERNEL)?.id(), 2);
+        Ok(())
+    }
+
+    #[test]
+    fn the_whole_range_of_numbers_works() -> Result {
+        let table = table()?;
+        for id in [0, 1, 63, 64, 4095, 0xff_ffff, u32::MAX - 1, u32::MAX] {
+            table.reserve_exact(id, GFP_KERNEL)?.publish(item(id)?);
+        }
+        for id in [0, 1, 63, 64, 4095, 0xff_ffff, u32::MAX - 1, u32::MAX] {
+            assert_eq!(value(&table, id), Some(id));
+        }
+        assert_eq!(table.remove(0).map(|item| item.value), Some(0));
+        assert_eq!(value(&table, 1), Some(1));
+        let slot = table.reserve(u32::MAX - 2..=u32::MAX, GFP_KERNEL)?;
+        assert_eq!(slot.id(), u32::MAX - 2);
+        drop(slot);
+        // The rest goes with the table.
+        Ok(())
+    }
+
+    #[test]
+    fn readers_keep_what_they_found() -> Result {
+        let count = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let table = table()?;
+        table
+            .reserve_exact(3, GFP_KERNEL)?
+            .publish(traced(30, &count)?);
+        {
+            let rcu = rcu::read_lock();
+            let found = table.borrow(3, &rcu).ok_or(ENOENT)?;
+            drop(table.remove(3));
+            assert!(table.borrow(3, &rcu).is_none());
+            assert_eq!(found.value, 30);
+            assert_eq!(dropped(&count), 0);
+        }
+        rcu::barrier();
+        assert_eq!(dropped(&count), 1);
+        Ok(())
+    }
+
+    #[test]
+    fn dropping_the_table_drops_everything() -> Result {
+        let count = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let table = table()?;
+        for id in 0..200 {
+            let slot = table.reserve(0..=u32::MAX, GFP_KERNEL)?;
+            assert_eq!(slot.id(), id);
+            slot.publish(traced(id, &count)?);
+        }
+        let kept = table.get(100).ok_or(ENOENT)?;
+        drop(table.remove(7));
+        rcu::barrier();
+        assert_eq!(dropped(&count), 1);
+        drop(table);
+        assert_eq!(dropped(&count), 199);
+        drop(kept);
+        assert_eq!(dropped(&count), 200);
+        Ok(())
+    }
+
+    /// What owns the table, and is owned by its items.
+    #[pin_data]
+    struct Owner {
+        #[pin]
+        children: Table<Child>,
+        _tracer: Tracer,
+    }
+
+    struct Child {
+        _owner: Arc<Owner>,
+    }
+
+    #[test]
+    fn the_last_item_may_take_the_table_along() -> Result {
+        let count = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let tracer = Tracer(count.clone());
+        let owner = Arc::pin_init(
+            pin_init!(Owner {
+                children <- new_table!("Owner::children"),
+                _tracer: tracer,
+            }),
+            GFP_KERNEL,
+        )?;
+        for id in 1..=2 {
+            let child = Child {
+                _owner: owner.clone(),
+            };
+            let child = Arc::new(child, GFP_KERNEL)?;
+            owner.children.reserve_exact(id, GFP_KERNEL)?.publish(child);
+        }
+        drop(owner.children.remove(1));
+        drop(owner.children.remove(2));
+        drop(owner);
+        // The table goes inside the callback of its own last node.
+        rcu::barrier();
+        assert_eq!(dropped(&count), 1);
+        Ok(())
+    }
+
+    #[test]
+    fn atomic_context_suffices() -> Result {
+        let table = table()?;
+        let item = item(4)?;
+        let id = {
+            let _bh = bh::disable();
+            let id = table.reserve(1..=0xff_ffff, GFP_ATOMIC)?.publish(item);
+            assert_eq!(value(&table, id), Some(4));
+            id
+        };
+        {
+            let _bh = bh::disable();
+            assert!(table.remove(id).is_some());
+        }
+        Ok(())
+    }
+
+    /// Readers look up a number that is published and removed all the time, and
+    /// only ever see a whole object.
+    #[test]
+    fn lookups_race_with_removal() -> Result {
+        let count = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let stop = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let done = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let wrong = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let table = table()?;
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_table")?;
+        for _ in 0..2 {
+            let (table, stop) = (table.clone(), stop.clone());
+            let (done, wrong) = (done.clone(), wrong.clone());
+            queue.try_spawn(GFP_KERNEL, move || {
+                while stop.load(Acquire) == 0 {
+                    for _ in 0..100 {
+                        if table.get(9).is_some_and(|item| item.value != 90) {
+                            wrong.store(1, Relaxed);
+                        }
+                        let rcu = rcu::read_lock();
+                        if table.borrow(9, &rcu).is_some_and(|item| item.value != 90) {
+                            wrong.store(1, Relaxed);
+                        }
+                    }
+                    fsleep(Delta::from_micros(10));
+                }
+                drop(table);
+                let _: i32 = done.fetch_add(1, Full);
+            })?;
+        }
+        for _ in 0..500 {
+            table
+                .reserve_exact(9, GFP_KERNEL)?
+                .publish(traced(90, &count)?);
+            fsleep(Delta::from_micros(20));
+            assert!(table.remove(9).is_some());
+        }
+        stop.store(1, kernel::sync::atomic::Release);
+        while done.load(Acquire) != 2 {
+            fsleep(Delta::from_micros(100));
+        }
+        assert_eq!(wrong.load(Acquire), 0);
+        drop(table);
+        rcu::barrier();
+        assert_eq!(dropped(&count), 500);
+        Ok(())
+    }
+}
