@@ -222,10 +222,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     fn disassociate_ucontext(_: &UContext<Self>) {}
 
     /// Makes a protection domain (IBA 11.2.1.5).
-    fn alloc_pd(
-        pd: &New<'_, Pd<Self>>,
-        udata: &mut Udata<'_>,
-    ) -> Result<impl PinInit<Self::Pd>>;
+    fn alloc_pd(pd: &New<'_, Pd<Self>>, udata: &mut Udata<'_>) -> Result<impl PinInit<Self::Pd>>;
 
     /// Makes an address handle (IBA 11.2.2.1), for user space (then `udata.is_user()`) or for the
     /// kernel. **Must not sleep unless `init.can_sleep()`**; allocate with `init.flags()`.
@@ -290,12 +287,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
 
     /// Changes the attributes named in `mask`, among them the state (IBA 11.2.4.2). Calls for one
     /// queue pair may overlap. Check the transition with [`attr::modify_is_ok`].
-    fn modify_qp(
-        qp: &Qp<Self>,
-        attr: &QpAttr,
-        mask: QpAttrMask,
-        udata: &mut Udata<'_>,
-    ) -> Result;
+    fn modify_qp(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask, udata: &mut Udata<'_>) -> Result;
 
     /// Tells the attributes (all, or those of `mask`) and the initial attributes. May race with
     /// any other operation.
@@ -333,12 +325,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     }
 
     /// Changes the size or the limit of a shared receive queue, as `mask` says.
-    fn modify_srq(
-        _: &Srq<Self>,
-        _attr: &SrqAttr,
-        _mask: SrqAttrMask,
-        _: &mut Udata<'_>,
-    ) -> Result {
+    fn modify_srq(_: &Srq<Self>, _attr: &SrqAttr, _mask: SrqAttrMask, _: &mut Udata<'_>) -> Result {
         Err(unsupported())
     }
 
@@ -413,10 +400,7 @@ pub trait Provider: Sized + Send + Sync + 'static {
     }
 
     /// Makes a memory window (IBA 11.2.5.9). Set the key with [`New::set_rkey`].
-    fn alloc_mw(
-        _: &New<'_, Mw<Self>>,
-        _: &mut Udata<'_>,
-    ) -> Result<impl PinInit<Self::Mw>> {
+    fn alloc_mw(_: &New<'_, Mw<Self>>, _: &mut Udata<'_>) -> Result<impl PinInit<Self::Mw>> {
         Err::<Self::Mw, Error>(unsupported())
     }
 

@@ -44,23 +44,13 @@ impl Umem {
     /// `EINVAL` for no bytes, or an end beyond the address space; `EPERM` or `ENOMEM` if the
     /// process may not lock as much; `EFAULT` if it has no such memory, or none it may write to
     /// and `access` is to write; `EOPNOTSUPP` for paging on demand.
-    pub fn get<P: Provider>(
-        dev: &Device<P>,
-        addr: u64,
-        len: u64,
-        access: Access,
-    ) -> Result<Self> {
+    pub fn get<P: Provider>(dev: &Device<P>, addr: u64, len: u64, access: Access) -> Result<Self> {
         let addr = usize::try_from(addr).map_err(|_| EINVAL)?;
         let len = usize::try_from(len).map_err(|_| EINVAL)?;
         // CAST: flags, whose sign has no meaning.
         // SAFETY: The device is registered. The function checks the other arguments.
         let umem = from_err_ptr(unsafe {
-            bindings::rdma_helper_ib_umem_get_va(
-                dev.as_raw(),
-                addr,
-                len,
-                access.raw() as i32,
-            )
+            bindings::rdma_helper_ib_umem_get_va(dev.as_raw(), addr, len, access.raw() as i32)
         })?;
         // INVARIANT: We own what the function made.
         Ok(Self(NonNull::new(umem).ok_or(ENOMEM)?))
@@ -128,11 +118,7 @@ impl Umem {
         // CAST: flags, whose sign has no meaning.
         // SAFETY: The memory is ours; the function only looks.
         to_result(unsafe {
-            bindings::ib_umem_check_rereg(
-                self.0.as_ptr(),
-                mask.raw() as i32,
-                access.raw() as i32,
-            )
+            bindings::ib_umem_check_rereg(self.0.as_ptr(), mask.raw() as i32, access.raw() as i32)
         })
     }
 }

@@ -50,7 +50,7 @@ prepare() { # NODE
     local n=$1 stack=STACK$1
     stack=${!stack:-$STACK}
     rm -rf --one-file-system "$out/share$n"
-    rm -f "$out/console$n" "$out/pid$n" "$out/wire$n"
+    rm -f "$out/console$n" "$out/pid$n" "$out/wire"
     mkdir -p "$out/share$n"
     cp -r "$TOP"/tools/guest/. "$out/share$n/"
     mkdir -p "$out/share$n/bin" "$out/share$n/tests"
@@ -73,7 +73,7 @@ prepare() { # NODE
 }
 
 command_of() { # NODE: the emulator's command line, in cmd
-    local n=$1 o=$((3 - $1)) append
+    local n=$1 append
     append="root=/dev/vda rw init=/rdma-init console=ttyS0 panic=-1 oops=panic loglevel=6 kunit.enable=1 kunit.autorun=1 tsc=nowatchdog ${APPEND:-}"
     if [ "$KERNEL" = um ]; then
         cmd=("/c/$kernel/linux" "mem=$MEM" "ncpus=$SMP" seccomp=on "ubd0=$inside/cow$n,/c/$image"
@@ -99,8 +99,11 @@ command_of() { # NODE: the emulator's command line, in cmd
         cmd+=(-device virtio-serial-pci -device "virtconsole,chardev=tty" -chardev "stdio,id=tty,signal=off")
     fi
     if [ "$NODES" = 2 ]; then
+        # A stream does not drop packets when a guest is slow, as datagrams would.
+        local side=server=on
+        [ "$n" = 1 ] || side=server=off,reconnect-ms=200
         cmd+=(-device "virtio-net-pci,netdev=wire,mac=52:54:00:00:00:0$n"
-            -netdev "dgram,id=wire,local.type=unix,local.path=$inside/wire$n,remote.type=unix,remote.path=$inside/wire$o")
+            -netdev "stream,id=wire,$side,addr.type=unix,addr.path=$inside/wire")
     fi
 }
 

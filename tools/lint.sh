@@ -41,6 +41,7 @@ found=$(
     list '*' | grep -vE '\.lock$|^tools/lint.sh$' | xargs -r grep -nIE \
         '(^|[^A-Za-z0-9_./-])/(work|farm)/|/root/\.cache|https?://[a-z.]*(debian\.org|crates\.io|pypi\.org)' |
         sed 's|$| (a path or address of one machine)|'
+    true
 )
 if [ -n "$found" ]; then
     printf '%s\n' "$found"

@@ -3,14 +3,15 @@
 #
 # test.sh: host tests, then the guest suite on KERNEL with STACK; T is a glob over
 # test names ("host" among them), SHORT=1 takes only the tests marked short.
-# KERNEL=debug is the suite on kasan, then on lockdep. Results: build/test/.
+# KERNEL=debug is the suite on kasan, then on lockdep. Results: build/test/, or
+# build/TEST_DIR when two runs must not meet.
 . "$(dirname "$0")/lib.sh"
 
 T=${T:-*} STACK=${STACK:-rust} KERNEL=${KERNEL:-fast}
 kernels=$KERNEL
 [ "$KERNEL" != debug ] || kernels="kasan lockdep"
 guest=$TOP/tools/testing/guest
-out=$BUILD/test
+out=$BUILD/${TEST_DIR:-test}
 
 # field TEST NAME: the value of a "# name: value" line of the test, or "yes" for a
 # bare "# name" line.
@@ -81,8 +82,8 @@ group() {
 merge() { # RUN RESULTS LABEL TEST
     rm -f "$2/$4.ktap" "$2/$4.dmesg"
     {
-        cat "$1/share2/results/$4.ktap" 2>/dev/null
-        grep -hE '^not ok|^# ' "$1/share1/results/$4.ktap" 2>/dev/null | sed 's/^not ok - /not ok - node 1: /'
+        cat "$1/share2/results/$4.ktap" 2>/dev/null || :
+        grep -hE '^not ok|^# ' "$1/share1/results/$4.ktap" 2>/dev/null | sed 's/^not ok - /not ok - node 1: /' || :
     } >"$2/$3.ktap"
     cat "$1"/share?/results/"$4.dmesg" >"$2/$3.dmesg" 2>/dev/null || :
 }
@@ -106,13 +107,13 @@ suite() { # KERNEL
         stacks="$STACK,c c,$STACK"
         [ "$STACK" != c ] || stacks="c,c"
         for pair in $stacks; do
-            STACK1=${pair%,*} STACK2=${pair#*,} group "$kernel" "$test-$pair" 2 "$test"
+            STACK1=${pair%,*} STACK2=${pair#*,} group "$kernel" "$test-${pair/,/-}" 2 "$test"
         done
     done
 }
 
 mkdir -p "$out"
-lock "test-$(key "$TOP")"
+lock "test-$(key "$out")"
 for kernel in host fast kasan lockdep um; do rm -rf --one-file-system "${out:?}/$kernel"; done
 rm -rf --one-file-system "$out/share"
 "$TOP/tools/roots.sh" guest
@@ -123,4 +124,4 @@ for kernel in $kernels; do suite "$kernel"; done
 if [ -n "${UPDATE:-}" ] && [ "$STACK" = c ] && [ -e "$out/fast/results/pyverbs.tsv" ]; then
     cp "$out/fast/results/pyverbs.tsv" "$guest/pyverbs-peer.tsv"
 fi
-in_builder python3 /src/tools/testing/report.py /src/build/test "$STACK" </dev/null
+in_builder python3 /src/tools/testing/report.py "/src/${out#"$TOP"/}" "$STACK" </dev/null

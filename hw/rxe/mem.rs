@@ -12,12 +12,24 @@
 //! work request or a packet says about memory is a [`Claim`] until a region has
 //! agreed to it, for this range, in one call. There is no other way to the bytes.
 
-pub mod batch;
-pub mod copy;
-pub mod map;
-pub mod region;
-pub mod sge;
-pub mod window;
+pub(crate) mod batch;
+#[expect(
+    unreachable_pub,
+    reason = "on the host it is part of a crate's interface"
+)]
+pub(crate) mod copy;
+#[expect(
+    unreachable_pub,
+    reason = "on the host it is part of a crate's interface"
+)]
+pub(crate) mod map;
+pub(crate) mod region;
+#[expect(
+    unreachable_pub,
+    reason = "on the host it is part of a crate's interface"
+)]
+pub(crate) mod sge;
+pub(crate) mod window;
 
 use crate::proto::{Key, RemoteFault, WcStatus};
 use core::ops::RangeInclusive;
@@ -25,73 +37,73 @@ use kernel::prelude::*;
 use rdma::new_table;
 use rdma::table::Table;
 
-pub use self::batch::Batch;
-pub use self::region::{Mr, MrCore};
-pub use self::sge::{Cursor, Sge};
-pub use self::window::{Mw, MwCore, MwKind};
+pub(crate) use self::batch::Batch;
+pub(crate) use self::region::{Mr, MrCore};
+pub(crate) use self::sge::{Cursor, Sge};
+pub(crate) use self::window::{Mw, MwCore, MwKind};
 
 /// Indices of memory regions.
-pub const MR_INDICES: RangeInclusive<u32> = 1..=0x7_ffff;
+pub(crate) const MR_INDICES: RangeInclusive<u32> = 1..=0x7_ffff;
 /// Indices of memory windows.
-pub const MW_INDICES: RangeInclusive<u32> = 0x8_0001..=0xf_ffff;
+pub(crate) const MW_INDICES: RangeInclusive<u32> = 0x8_0001..=0xf_ffff;
 
 /// Bits of `enum ib_access_flags`, `include/rdma/ib_verbs.h`.
-pub mod access {
+pub(crate) mod access {
     /// `IB_ACCESS_LOCAL_WRITE`.
-    pub const LOCAL_WRITE: u32 = 1;
+    pub(crate) const LOCAL_WRITE: u32 = 1;
     /// `IB_ACCESS_REMOTE_WRITE`.
-    pub const REMOTE_WRITE: u32 = 1 << 1;
+    pub(crate) const REMOTE_WRITE: u32 = 1 << 1;
     /// `IB_ACCESS_REMOTE_READ`.
-    pub const REMOTE_READ: u32 = 1 << 2;
+    pub(crate) const REMOTE_READ: u32 = 1 << 2;
     /// `IB_ACCESS_REMOTE_ATOMIC`.
-    pub const REMOTE_ATOMIC: u32 = 1 << 3;
+    pub(crate) const REMOTE_ATOMIC: u32 = 1 << 3;
     /// `IB_ACCESS_MW_BIND`.
-    pub const MW_BIND: u32 = 1 << 4;
+    pub(crate) const MW_BIND: u32 = 1 << 4;
     /// `IB_ZERO_BASED`.
-    pub const ZERO_BASED: u32 = 1 << 5;
+    pub(crate) const ZERO_BASED: u32 = 1 << 5;
     /// `IB_ACCESS_ON_DEMAND`.
-    pub const ON_DEMAND: u32 = 1 << 6;
+    pub(crate) const ON_DEMAND: u32 = 1 << 6;
     /// `IB_ACCESS_FLUSH_GLOBAL`.
-    pub const FLUSH_GLOBAL: u32 = 1 << 8;
+    pub(crate) const FLUSH_GLOBAL: u32 = 1 << 8;
     /// `IB_ACCESS_FLUSH_PERSISTENT`.
-    pub const FLUSH_PERSISTENT: u32 = 1 << 9;
+    pub(crate) const FLUSH_PERSISTENT: u32 = 1 << 9;
     /// `IB_ACCESS_OPTIONAL`: hints, which need not be understood.
-    pub const OPTIONAL: u32 = 0x3ff0_0000;
+    pub(crate) const OPTIONAL: u32 = 0x3ff0_0000;
 
     /// Any right of a peer.
-    pub const REMOTE: u32 = REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC;
+    pub(crate) const REMOTE: u32 = REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC;
     /// What a window may grant: rights of a peer, and how it is addressed.
-    pub const WINDOW: u32 = REMOTE | ZERO_BASED | FLUSH_GLOBAL | FLUSH_PERSISTENT | OPTIONAL;
+    pub(crate) const WINDOW: u32 = REMOTE | ZERO_BASED | FLUSH_GLOBAL | FLUSH_PERSISTENT | OPTIONAL;
     /// What a user's region may ask for. On-demand paging is not there yet.
-    pub const REGION: u32 =
+    pub(crate) const REGION: u32 =
         REMOTE | LOCAL_WRITE | MW_BIND | FLUSH_GLOBAL | FLUSH_PERSISTENT | OPTIONAL;
 }
 
 /// A protection domain, by the number its device gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PdId(pub u32);
+pub(crate) struct PdId(pub(crate) u32);
 
 /// A queue pair, by a number that no other queue pair of the device ever had.
 /// Windows are bound to it, and QPNs come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QpTag(pub u64);
+pub(crate) struct QpTag(pub(crate) u64);
 
 /// Who wants to touch memory, by what right.
 #[derive(Clone, Copy, Debug)]
-pub struct Claim {
+pub(crate) struct Claim {
     /// The key presented.
-    pub key: u32,
+    pub(crate) key: u32,
     /// The protection domain of the queue pair.
-    pub pd: PdId,
+    pub(crate) pd: PdId,
     /// All of these rights are needed; see [`access`].
-    pub access: u32,
+    pub(crate) access: u32,
     /// Whether the address came in a packet.
-    pub from_peer: bool,
+    pub(crate) from_peer: bool,
 }
 
 /// Why memory may not be touched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemError {
+pub(crate) enum MemError {
     /// The key names nothing, or nothing valid, or not to this queue pair.
     Key,
     /// It belongs to another protection domain.
@@ -110,7 +122,7 @@ pub enum MemError {
 
 impl MemError {
     /// How a local request fails over it.
-    pub const fn wc_status(self) -> WcStatus {
+    pub(crate) const fn wc_status(self) -> WcStatus {
         match self {
             MemError::Key
             | MemError::Domain
@@ -139,7 +151,7 @@ impl From<MemError> for RemoteFault {
 
 /// All registered memory of one device.
 #[pin_data]
-pub struct Memory {
+pub(crate) struct Memory {
     #[pin]
     regions: Table<MrCore>,
     #[pin]
@@ -148,26 +160,12 @@ pub struct Memory {
 
 impl Memory {
     /// With nothing registered.
-    pub fn new() -> impl PinInit<Self> {
+    pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             regions <- new_table!("Memory::regions"),
             windows <- new_table!("Memory::windows"),
         })
     }
-}
-
-/// A kernel user's scatter-gather list, which has the same layout as a user's.
-pub fn kernel_sges(list: &[rdma::bindings::ib_sge]) -> &[Sge] {
-    const _: () = {
-        use rdma::bindings::ib_sge;
-        assert!(size_of::<ib_sge>() == size_of::<Sge>());
-        assert!(align_of::<ib_sge>() == align_of::<Sge>());
-        assert!(core::mem::offset_of!(ib_sge, addr) == core::mem::offset_of!(Sge, addr));
-        assert!(core::mem::offset_of!(ib_sge, length) == core::mem::offset_of!(Sge, length));
-        assert!(core::mem::offset_of!(ib_sge, lkey) == core::mem::offset_of!(Sge, lkey));
-    };
-    // SAFETY: Both are three plain integers of the same sizes at the same offsets.
-    unsafe { core::slice::from_raw_parts(list.as_ptr().cast(), list.len()) }
 }
 
 /// A new key for an index: its low eight bits are random, so that a stale key

@@ -12,13 +12,37 @@
 //!
 //! C header: `include/uapi/rdma/rdma_user_rxe.h`.
 
-pub mod cq;
-pub mod cqe;
-pub mod encode;
-pub mod layout;
-pub mod ring;
-pub mod work;
-pub mod wqe;
+#[expect(
+    unreachable_pub,
+    reason = "on the host it is part of a crate's interface"
+)]
+pub(crate) mod cq;
+#[expect(
+    unreachable_pub,
+    reason = "on the host it is part of a crate's interface"
+)]
+pub(crate) mod cqe;
+#[expect(
+    unreachable_pub,
+    reason = "on the host it is part of a crate's interface"
+)]
+pub(crate) mod encode;
+#[expect(
+    unreachable_pub,
+    reason = "on the host it is part of a crate's interface"
+)]
+pub(crate) mod layout;
+#[expect(
+    unreachable_pub,
+    reason = "on the host it is part of a crate's interface"
+)]
+pub(crate) mod ring;
+pub(crate) mod work;
+#[expect(
+    unreachable_pub,
+    reason = "on the host it is part of a crate's interface"
+)]
+pub(crate) mod wqe;
 
 use self::layout::Layout;
 use self::ring::RingMem;
@@ -28,7 +52,7 @@ use rdma::shared_ring::SharedBuf;
 
 /// A queue's memory: shared with user space, or the same format for kernel users.
 #[derive(Clone)]
-pub struct RingBuf(Arc<SharedBuf>);
+pub(crate) struct RingBuf(Arc<SharedBuf>);
 
 impl RingBuf {
     /// An empty queue. May sleep.
@@ -36,14 +60,14 @@ impl RingBuf {
     /// # Errors
     ///
     /// `ENOMEM`, `EINVAL` for absurd sizes.
-    pub fn new(layout: &Layout) -> Result<Self> {
+    pub(crate) fn new(layout: &Layout) -> Result<Self> {
         let ring = Self(SharedBuf::new(layout.size())?);
         ring::format(&ring, layout).ok_or(EINVAL)?;
         Ok(ring)
     }
 
     /// The memory, to be mapped.
-    pub fn shared(&self) -> &Arc<SharedBuf> {
+    pub(crate) fn shared(&self) -> &Arc<SharedBuf> {
         &self.0
     }
 }

@@ -57,7 +57,10 @@ macro_rules! create {
 
 use create;
 
-#[expect(clippy::missing_safety_doc, reason = "the header has the contract of all callbacks")]
+#[expect(
+    clippy::missing_safety_doc,
+    reason = "the header has the contract of all callbacks"
+)]
 impl<P: Provider> Adapter<P> {
     /// # Safety
     ///
@@ -101,7 +104,11 @@ impl<P: Provider> Adapter<P> {
         from_result(|| P::modify_device(dev, mask, attr).map(|()| 0))
     }
 
-    unsafe extern "C" fn query_port(dev: *mut ib_device, port: u32, attr: *mut ib_port_attr) -> i32 {
+    unsafe extern "C" fn query_port(
+        dev: *mut ib_device,
+        port: u32,
+        attr: *mut ib_port_attr,
+    ) -> i32 {
         // SAFETY: (device), (args)
         let (dev, attr) = unsafe { (Self::dev(dev), &mut *attr) };
         from_result(|| P::query_port(dev, port, attr).map(|()| 0))
@@ -227,8 +234,7 @@ impl<P: Provider> Adapter<P> {
                 return Err(EINVAL);
             }
             // SAFETY: (device), (args)
-            let (dev, mut values) =
-                unsafe { (Self::dev(dev), stats::HwStats::from_raw(values)) };
+            let (dev, mut values) = unsafe { (Self::dev(dev), stats::HwStats::from_raw(values)) };
             P::get_hw_stats(dev, port, &mut values)?;
             i32::try_from(values.len()).map_err(|_| EINVAL)
         })

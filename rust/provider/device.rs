@@ -414,11 +414,7 @@ impl<P: Provider> Unregistered<P> {
         let reference = self.device().reference();
         // SAFETY: We own the device, and it is set up. A null DMA device stands for none.
         to_result(unsafe {
-            bindings::ib_register_device(
-                self.as_raw(),
-                name.as_char_ptr(),
-                core::ptr::null_mut(),
-            )
+            bindings::ib_register_device(self.as_raw(), name.as_char_ptr(), core::ptr::null_mut())
         })?;
         // From here the core owns the device; somebody may even have unregistered it already.
         core::mem::forget(self);
@@ -445,11 +441,9 @@ impl<P: Provider> Registration<P> {
     /// Leaves the device to the core, for drivers whose devices come and go by `rdma link`.
     /// The module must call [`unregister_driver`] before it goes.
     pub fn release(self) -> DeviceRef<P> {
-        let reference = self.0.clone();
         let this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not used any more, so the reference is not dropped twice.
-        drop(unsafe { core::ptr::read(&this.0) });
-        reference
+        // SAFETY: `this` is not used any more, nor dropped, so there is one owner.
+        unsafe { core::ptr::read(&this.0) }
     }
 }
 

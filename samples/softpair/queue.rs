@@ -5,7 +5,7 @@
 //! Both are shared objects that outlive their verbs objects while somebody uses them: a sender may
 //! have found a queue pair that is just being destroyed. Locks are spinlocks against interrupts,
 //! as verbs of the data path come from any context. None is taken while another is held, and
-//! consumers are called from a work item, never from within a verb.
+//! consumers are called from a work item in softirq, never from within a verb.
 
 use crate::Softpair;
 use crate::KEY;
@@ -141,7 +141,7 @@ impl CqCore {
         drop(inner);
         if notify {
             // An error means that the work is queued already, or that the queue is stopped.
-            let _ = workqueue::system_unbound().enqueue(self.clone());
+            let _ = workqueue::system_bh().enqueue(self.clone());
         }
     }
 
@@ -242,7 +242,8 @@ impl QpCore {
         match state {
             QpState::Rts => (),
             QpState::Err => {
-                self.send_cq.complete(Wc::flushed(wr.wr_id(), self.token), true);
+                self.send_cq
+                    .complete(Wc::flushed(wr.wr_id(), self.token), true);
                 return Ok(());
             }
             QpState::Reset | QpState::Init | QpState::Rtr | QpState::Sqd | QpState::Sqe => {
@@ -319,7 +320,8 @@ impl QpCore {
             let Some(recv) = self.lock().recvs.pop() else {
                 return;
             };
-            self.recv_cq.complete(Wc::flushed(recv.wr_id, self.token), true);
+            self.recv_cq
+                .complete(Wc::flushed(recv.wr_id, self.token), true);
         }
     }
 

@@ -29,7 +29,7 @@ use rdma::sync::rcu;
 const KEPT: usize = 2;
 
 /// Access to memory for one run of one queue pair.
-pub struct Batch<'m> {
+pub(crate) struct Batch<'m> {
     memory: &'m Memory,
     pd: PdId,
     qp: QpTag,
@@ -59,7 +59,7 @@ impl Held<'_> {
 
 impl<'m> Batch<'m> {
     /// Begins a run of the queue pair `qp` in `pd`.
-    pub fn new(memory: &'m Memory, pd: PdId, qp: QpTag) -> Self {
+    pub(crate) fn new(memory: &'m Memory, pd: PdId, qp: QpTag) -> Self {
         Self {
             memory,
             pd,
@@ -69,17 +69,12 @@ impl<'m> Batch<'m> {
         }
     }
 
-    /// Lets go of all regions, as dropping the batch does.
-    pub fn release(&mut self) {
-        self.kept = [const { None }; KEPT];
-    }
-
     /// Copies `to.len()` bytes of a message out of its buffers, from `offset` on.
     ///
     /// # Errors
     ///
     /// Why the buffers may not be read, or `ListTooShort`.
-    pub fn gather(
+    pub(crate) fn gather(
         &mut self,
         list: &[Sge],
         cursor: &mut Cursor,
@@ -105,7 +100,7 @@ impl<'m> Batch<'m> {
     ///
     /// Why the buffers may not be written, or `ListTooShort`. Some of the bytes may
     /// have been written.
-    pub fn scatter(
+    pub(crate) fn scatter(
         &mut self,
         list: &[Sge],
         cursor: &mut Cursor,
@@ -130,7 +125,7 @@ impl<'m> Batch<'m> {
     /// # Errors
     ///
     /// Why it does not.
-    pub fn check_remote(
+    pub(crate) fn check_remote(
         &mut self,
         key: Key,
         va: u64,
@@ -146,7 +141,7 @@ impl<'m> Batch<'m> {
     /// # Errors
     ///
     /// Why it may not be read.
-    pub fn read_remote(&mut self, key: Key, va: u64, to: &mut [u8]) -> Result<(), MemError> {
+    pub(crate) fn read_remote(&mut self, key: Key, va: u64, to: &mut [u8]) -> Result<(), MemError> {
         let len = to.len();
         let done = self.remote(key, va, len, access::REMOTE_READ, |pieces| {
             // SAFETY: The region vouches for the pieces during the call; `to` is the
@@ -161,7 +156,7 @@ impl<'m> Batch<'m> {
     /// # Errors
     ///
     /// Why it may not be written.
-    pub fn write_remote(&mut self, key: Key, va: u64, from: &[u8]) -> Result<(), MemError> {
+    pub(crate) fn write_remote(&mut self, key: Key, va: u64, from: &[u8]) -> Result<(), MemError> {
         let len = from.len();
         let done = self.remote(key, va, len, access::REMOTE_WRITE, |pieces| {
             // SAFETY: The region vouches for the pieces during the call, for writes
@@ -176,7 +171,7 @@ impl<'m> Batch<'m> {
     /// # Errors
     ///
     /// Why it may not; `Misaligned` if the address is no multiple of eight.
-    pub fn atomic(&mut self, key: Key, va: u64, op: AtomicOp) -> Result<u64, MemError> {
+    pub(crate) fn atomic(&mut self, key: Key, va: u64, op: AtomicOp) -> Result<u64, MemError> {
         if va % 8 != 0 {
             return Err(MemError::Misaligned);
         }
@@ -192,7 +187,12 @@ impl<'m> Batch<'m> {
     /// # Errors
     ///
     /// Why it may not; `Misaligned` if the address is no multiple of eight.
-    pub fn atomic_write(&mut self, key: Key, va: u64, value: [u8; 8]) -> Result<(), MemError> {
+    pub(crate) fn atomic_write(
+        &mut self,
+        key: Key,
+        va: u64,
+        value: [u8; 8],
+    ) -> Result<(), MemError> {
         if va % 8 != 0 {
             return Err(MemError::Misaligned);
         }
@@ -209,11 +209,13 @@ impl<'m> Batch<'m> {
     /// # Errors
     ///
     /// Why it cannot be invalidated.
-    pub fn invalidate(&mut self, key: Key, from_peer: bool) -> Result<(), MemError> {
+    pub(crate) fn invalidate(&mut self, key: Key, from_peer: bool) -> Result<(), MemError> {
         if is_window(key) {
             let qp = self.qp;
             let pd = self.pd;
-            return self.memory.with_window(key, |mw| mw.invalidate(key, pd, qp, self.memory))?;
+            return self
+                .memory
+                .with_window(key, |mw| mw.invalidate(key, pd, qp, self.memory))?;
         }
         let claim = Claim {
             key: key.0,
@@ -229,7 +231,7 @@ impl<'m> Batch<'m> {
     /// # Errors
     ///
     /// Why it cannot.
-    pub fn local_op(&mut self, op: &LocalOp) -> Result<(), MemError> {
+    pub(crate) fn local_op(&mut self, op: &LocalOp) -> Result<(), MemError> {
         match *op {
             LocalOp::RegMr { key, access, iova } => {
                 let claim = self.local(key.0, access);
@@ -350,7 +352,10 @@ impl Memory {
     /// Lets `f` use the window that a key names. The key is `f`'s to check.
     fn with_window<R>(&self, key: Key, f: impl FnOnce(&MwCore) -> R) -> Result<R, MemError> {
         let guard = rcu::read_lock();
-        let window = self.windows.borrow(index(key), &guard).ok_or(MemError::Key)?;
+        let window = self
+            .windows
+            .borrow(index(key), &guard)
+            .ok_or(MemError::Key)?;
         Ok(f(&window))
     }
 

@@ -41,7 +41,7 @@ const NO_MORE_WINDOWS: u32 = 1 << 31;
 /// While a pass of `gate` exists, the memory behind `backing` is mapped in the
 /// kernel and, for a user's region, pinned.
 #[pin_data]
-pub struct MrCore {
+pub(crate) struct MrCore {
     backing: Backing,
     /// The key; of a fast region its index only, the rest is in `fast`.
     key: u32,
@@ -125,7 +125,10 @@ impl MrCore {
                 self.rights(claim)?;
                 let offset = va.checked_sub(fast.iova).ok_or(MemError::Range)?;
                 let blocks = fast.blocks.get(..fast.used).ok_or(MemError::Range)?;
-                let pieces = fast.shape.walk(blocks, offset, len).ok_or(MemError::Range)?;
+                let pieces = fast
+                    .shape
+                    .walk(blocks, offset, len)
+                    .ok_or(MemError::Range)?;
                 Ok(f(pieces))
             }
         }
@@ -257,7 +260,7 @@ fn is_memory(start: usize, len: usize) -> bool {
 /// A memory region, as its verbs object owns it.
 ///
 /// Dropping it may sleep: it waits until no packet uses the region.
-pub struct Mr {
+pub(crate) struct Mr {
     memory: Arc<Memory>,
     core: Arc<MrCore>,
     /// Released last: nobody is inside the gate by then.
@@ -270,7 +273,7 @@ impl Mr {
     /// # Errors
     ///
     /// `ENOMEM`, or `EBUSY` if there are too many regions.
-    pub fn dma(memory: &Arc<Memory>, pd: PdId, access: u32) -> Result<Self> {
+    pub(crate) fn dma(memory: &Arc<Memory>, pd: PdId, access: u32) -> Result<Self> {
         Self::publish(memory, pd, access, Backing::Dma, FastInner::none(), None)
     }
 
@@ -279,7 +282,7 @@ impl Mr {
     /// # Errors
     ///
     /// `EINVAL` for an impossible range; `ENOMEM`; `EBUSY` if there are too many.
-    pub fn user(
+    pub(crate) fn user(
         memory: &Arc<Memory>,
         pd: PdId,
         access: u32,
@@ -314,14 +317,14 @@ impl Mr {
     /// # Errors
     ///
     /// `ENOMEM`, or `EBUSY` if there are too many regions.
-    pub fn fast(memory: &Arc<Memory>, pd: PdId, max_blocks: usize) -> Result<Self> {
+    pub(crate) fn fast(memory: &Arc<Memory>, pd: PdId, max_blocks: usize) -> Result<Self> {
         let mut fast = FastInner::none();
         fast.blocks = KVVec::from_elem(0usize, max_blocks, GFP_KERNEL)?;
         Self::publish(memory, pd, 0, Backing::Fast, fast, None)
     }
 
     /// The key, local and remote.
-    pub fn key(&self) -> Key {
+    pub(crate) fn key(&self) -> Key {
         Key(self.core.key)
     }
 
@@ -330,14 +333,14 @@ impl Mr {
     /// # Errors
     ///
     /// `EINVAL` if it is no user's region; otherwise what the pages say.
-    pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
+    pub(crate) fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
         let pages = self.pages.as_ref().ok_or(EINVAL)?;
         pages.check_rereg(mask, access)
     }
 
     /// Moves a user's region to another protection domain, or changes its rights.
     /// The caller has checked that the pages allow these.
-    pub fn change(&self, pd: Option<PdId>, access: Option<u32>) {
+    pub(crate) fn change(&self, pd: Option<PdId>, access: Option<u32>) {
         if let Some(PdId(pd)) = pd {
             self.core.pd.store(pd, Relaxed);
         }
@@ -352,7 +355,7 @@ impl Mr {
     /// # Errors
     ///
     /// `EINVAL` if it is no fast region, or `block_size` is no power of two.
-    pub fn map_begin(&self, block_size: usize) -> Result {
+    pub(crate) fn map_begin(&self, block_size: usize) -> Result {
         match self.core.backing {
             Backing::Fast if block_size.is_power_of_two() => {}
             Backing::Dma | Backing::User { .. } | Backing::Fast => return Err(EINVAL),
@@ -370,7 +373,7 @@ impl Mr {
     /// # Errors
     ///
     /// `ENOMEM` if the list is full.
-    pub fn map_block(&self, address: u64) -> Result {
+    pub(crate) fn map_block(&self, address: u64) -> Result {
         let address = usize::try_from(address).map_err(|_| EINVAL)?;
         let mut fast = self.core.fast.lock();
         let used = fast.used;
@@ -384,7 +387,7 @@ impl Mr {
     /// # Errors
     ///
     /// `EINVAL` if the blocks do not hold as much.
-    pub fn map_end(&self, iova: u64, len: u64) -> Result {
+    pub(crate) fn map_end(&self, iova: u64, len: u64) -> Result {
         let mut fast = self.core.fast.lock();
         let size = u64::try_from(fast.block_size).map_err(|_| EINVAL)?;
         let first = iova & size.checked_sub(1).ok_or(EINVAL)?;
@@ -402,7 +405,7 @@ impl Mr {
     /// # Errors
     ///
     /// `EINVAL` if a window is bound (IBTA 10.6.7.2.6); nothing has changed then.
-    pub fn may_go(&self) -> Result {
+    pub(crate) fn may_go(&self) -> Result {
         match self.core.windows.cmpxchg(0, NO_MORE_WINDOWS, Full) {
             Ok(_) | Err(NO_MORE_WINDOWS) => Ok(()),
             Err(_) => Err(EINVAL),

@@ -21,7 +21,7 @@ use rdma::sync::SpinLockIrq;
 
 /// Which kind of window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MwKind {
+pub(crate) enum MwKind {
     /// Type 1.
     One,
     /// Type 2B.
@@ -30,7 +30,7 @@ pub enum MwKind {
 
 /// A memory window as the data path sees it.
 #[pin_data]
-pub struct MwCore {
+pub(crate) struct MwCore {
     kind: MwKind,
     pd: PdId,
     #[pin]
@@ -177,7 +177,10 @@ impl MwCore {
         let mut inner = self.inner.lock();
         let is_ours = self.kind == MwKind::Two
             && inner.key == key
-            && inner.bound.as_ref().is_none_or(|bound| bound.owner == Some(qp));
+            && inner
+                .bound
+                .as_ref()
+                .is_none_or(|bound| bound.owner == Some(qp));
         if !is_ours {
             return Err(MemError::Key);
         }
@@ -199,7 +202,7 @@ fn rights_of_region(window: u32) -> u32 {
 }
 
 /// A memory window, as its verbs object owns it.
-pub struct Mw {
+pub(crate) struct Mw {
     memory: Arc<Memory>,
     core: Arc<MwCore>,
     index: u32,
@@ -212,7 +215,7 @@ impl Mw {
     /// # Errors
     ///
     /// `ENOMEM`, or `EBUSY` if there are too many.
-    pub fn new(memory: &Arc<Memory>, pd: PdId, kind: MwKind) -> Result<Self> {
+    pub(crate) fn new(memory: &Arc<Memory>, pd: PdId, kind: MwKind) -> Result<Self> {
         let slot = memory.windows.reserve(MW_INDICES, GFP_KERNEL)?;
         let index = slot.id();
         let key = fresh_key(index);
@@ -234,7 +237,7 @@ impl Mw {
     }
 
     /// The key it was created with.
-    pub fn key(&self) -> Key {
+    pub(crate) fn key(&self) -> Key {
         Key(self.key)
     }
 }

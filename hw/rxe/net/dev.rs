@@ -299,7 +299,7 @@ impl<S: RxSink> NetdevEvents for Listener<S> {
 }
 
 /// A device's place in the network: what sending needs. Passive; keep it as long as
-/// you like.
+/// you like. It is attached once.
 pub(crate) struct Endpoint<S: RxSink> {
     namespace: Arc<Namespace<S>>,
     ifindex: u32,

@@ -66,12 +66,12 @@ pub(crate) enum DropReason {
 )]
 #[repr(C)]
 struct Meta {
-    /// Number of the device it came from; 0 if we sent it ourselves.
-    ifindex: u32,
     /// VLAN number plus one, or zero.
     vlan_plus_one: u16,
     /// 1 for IPv6.
-    v6: u16,
+    v6: u8,
+    /// 1 if this device sent it.
+    local: u8,
 }
 
 /// A received packet. Its buffer's data pointer is at the BTH.
@@ -95,9 +95,9 @@ impl RxPacket {
             _ => return Err((skb, DropReason::IpHeader)),
         };
         let meta = Meta {
-            ifindex: ndev.ifindex(),
             vlan_plus_one: ndev.vlan().map_or(0, |(_, id)| id.wrapping_add(1)),
             v6: v6.into(),
+            local: 0,
         };
         // TODO(frags): take the payload from the fragments where they are.
         if skb.is_nonlinear() && skb.linearize().is_err() {
@@ -127,9 +127,9 @@ impl RxPacket {
         vlan: Option<u16>,
     ) -> Result<Self, (Skb, DropReason)> {
         let meta = Meta {
-            ifindex: 0,
             vlan_plus_one: vlan.map_or(0, |id| id.wrapping_add(1)),
             v6: v6.into(),
+            local: 1,
         };
         if skb.pull(icrc::outer_len(v6)).is_none() {
             return Err((skb, DropReason::Header(wire::DropReason::TooShort)));
@@ -185,14 +185,7 @@ impl RxPacket {
     /// Whether this device sent it.
     #[inline]
     pub(crate) fn is_local(&self) -> bool {
-        self.meta.ifindex == 0
-    }
-
-    /// Number of the network device it came from, which may be a VLAN device above
-    /// ours; 0 if we sent it.
-    #[inline]
-    pub(crate) fn ifindex(&self) -> u32 {
-        self.meta.ifindex
+        self.meta.local != 0
     }
 
     /// The VLAN it came over.
@@ -205,18 +198,6 @@ impl RxPacket {
     #[inline]
     pub(crate) fn wire_len(&self) -> usize {
         icrc::outer_len(self.is_v6()).saturating_add(self.skb.len())
-    }
-
-    /// Whether a router on the way was congested (ECN field of the IP header is CE).
-    #[inline]
-    pub(crate) fn congestion_experienced(&self) -> bool {
-        const CE: u8 = 3;
-        let class = match ip_header(&self.skb) {
-            Some([_, tos, ..]) if !self.is_v6() => *tos,
-            Some([_, second, ..]) => second >> 4,
-            Some(_) | None => 0,
-        };
-        class & CE == CE
     }
 
     /// The network header as a datagram's receiver sees it, in the 40 bytes of a GRH:
@@ -273,12 +254,6 @@ impl RxQueue {
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.0.len()
-    }
-
-    /// Whether there is none.
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     /// Appends a packet. Returns whether the queue was empty before.

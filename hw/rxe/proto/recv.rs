@@ -52,9 +52,6 @@ use super::wqe::RecvWqe;
 
 pub use respond::Resource;
 
-/// The Q_Key of the general services queue pair (IBTA 3.5.3).
-pub const GSI_QKEY: u32 = 0x8001_0000;
-
 /// What a datagram's network header takes at the front of the receive buffers.
 pub const GRH_LEN: u32 = 40;
 

@@ -11,6 +11,9 @@ use crate::wire::Psn;
 /// The longest message, in bytes (IBTA C9-94).
 pub const MAX_MESSAGE: u32 = 1 << 31;
 
+/// The Q_Key of the general services queue pair (IBTA 3.5.3).
+pub const GSI_QKEY: u32 = 0x8001_0000;
+
 /// No more PSNs than half the circle may be outstanding (IBTA 9.7.2): beyond, the
 /// peer could not tell new from old.
 pub(crate) const MAX_OUTSTANDING: u32 = 1 << 23;

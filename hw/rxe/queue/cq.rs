@@ -92,11 +92,6 @@ impl<M: RingMem, Q: Copy, S: DerefMut<Target = [Option<Cqe<Q>>]>> Cq<M, S> {
         }
     }
 
-    /// Whether it overflowed.
-    pub fn is_dead(&self) -> bool {
-        self.dead
-    }
-
     /// Appends a completion.
     pub fn post(&mut self, cqe: &Cqe<Q>) -> Posted {
         if self.dead {

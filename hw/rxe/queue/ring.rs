@@ -71,11 +71,6 @@ impl<M: RingMem> Consumer<M> {
         &self.layout
     }
 
-    /// The queue's memory.
-    pub fn mem(&self) -> &M {
-        &self.mem
-    }
-
     /// How many entries wait to be taken, as the producer has it.
     pub fn waiting(&self) -> u32 {
         let produced = self.mem.load_acquire(PRODUCER_INDEX).unwrap_or(self.taken);
@@ -229,11 +224,6 @@ impl<M: RingMem> Producer<M> {
     /// The queue's dimensions.
     pub fn layout(&self) -> &Layout {
         &self.layout
-    }
-
-    /// The queue's memory.
-    pub fn mem(&self) -> &M {
-        &self.mem
     }
 
     /// How many entries the consumer has not taken yet, as the consumer has it.

@@ -15,7 +15,6 @@
 //!
 //! Pure: no kernel imports; tested and fuzzed on the host.
 
-use super::layout::Layout;
 use super::ring::{Entry, RingMem};
 use crate::mem::sge::{total, Sge};
 use crate::proto::types::MAX_MESSAGE;
@@ -28,47 +27,6 @@ use zerocopy::IntoBytes;
 pub const SEND_HEAD: usize = 208;
 /// Bytes of a receive entry before its scatter-gather list.
 pub const RECV_HEAD: usize = 40;
-/// More scatter-gather entries than this no queue pair may have.
-pub const MAX_SGE: u32 = 32;
-/// More inline data than this no queue pair may have: the room of as many entries.
-pub const MAX_INLINE: u32 = 512;
-
-/// Dimensions of a send queue.
-#[derive(Clone, Copy, Debug)]
-pub struct SendShape {
-    /// Of the ring. Its capacity is what create_qp reports as `max_send_wr`.
-    pub layout: Layout,
-    /// To be reported as `max_send_sge`.
-    pub max_sge: usize,
-    /// To be reported as `max_inline_data`.
-    pub max_inline: u32,
-}
-
-/// The send queue for at least what was asked for. Entries and inline data share
-/// their room, so asking for one gives the other. `None` beyond the limits.
-pub fn send_shape(max_wr: u32, max_sge: u32, max_inline: u32) -> Option<SendShape> {
-    if max_sge > MAX_SGE || max_inline > MAX_INLINE {
-        return None;
-    }
-    let sges = max_sge.max(max_inline.div_ceil(16));
-    let max_sge = sges as usize;
-    // Room for one entry at least: an atomic write has its value there.
-    let entry = SEND_HEAD + max_sge.max(1) * size_of::<Sge>();
-    Some(SendShape {
-        layout: Layout::new(max_wr, entry)?,
-        max_sge,
-        max_inline: sges * 16,
-    })
-}
-
-/// The ring of a receive queue for at least what was asked for. `None` beyond the
-/// limits.
-pub fn recv_layout(max_wr: u32, max_sge: u32) -> Option<Layout> {
-    if max_sge > MAX_SGE {
-        return None;
-    }
-    Layout::new(max_wr, RECV_HEAD + max_sge as usize * size_of::<Sge>())
-}
 
 /// Offsets in the send entry.
 pub(super) mod at {
@@ -140,7 +98,7 @@ pub struct SendCaps {
     pub user: bool,
     /// Whether every request asks for a completion (`IB_SIGNAL_ALL_WR`).
     pub signal_all: bool,
-    /// The most inline data, in bytes; at most [`MAX_INLINE`].
+    /// The most inline data, in bytes.
     pub max_inline: u32,
 }
 

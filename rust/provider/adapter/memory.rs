@@ -62,7 +62,10 @@ impl<P: Provider> MrMemory<P> {
     }
 }
 
-#[expect(clippy::missing_safety_doc, reason = "the parent's header has the contract of callbacks")]
+#[expect(
+    clippy::missing_safety_doc,
+    reason = "the parent's header has the contract of callbacks"
+)]
 impl<P: Provider> Adapter<P> {
     /// Memory for a region of the protection domain `pd`.
     fn mr_memory(pd: *mut ib_pd) -> Result<MrMemory<P>> {
@@ -136,7 +139,11 @@ impl<P: Provider> Adapter<P> {
         }
     }
 
-    pub(super) unsafe extern "C" fn alloc_mr(pd: *mut ib_pd, kind: ib_mr_type, max_sg: u32) -> *mut ib_mr {
+    pub(super) unsafe extern "C" fn alloc_mr(
+        pd: *mut ib_pd,
+        kind: ib_mr_type,
+        max_sg: u32,
+    ) -> *mut ib_mr {
         create_mr!(new in pd, {
             let kind = MrType::try_from(kind)?;
             P::alloc_mr(&new, kind, max_sg)
@@ -151,8 +158,7 @@ impl<P: Provider> Adapter<P> {
     ) -> i32 {
         from_result(|| {
             // SAFETY: (live), (args)
-            let (mr, sg) =
-                unsafe { (Mr::from_raw(c), SgList::from_raw(sg, entries, offset)) };
+            let (mr, sg) = unsafe { (Mr::from_raw(c), SgList::from_raw(sg, entries, offset)) };
             i32::try_from(P::map_mr_sg(mr, sg)?).map_err(|_| EINVAL)
         })
     }

@@ -19,7 +19,10 @@ use crate::udata::Udata;
 use kernel::error::code::EINVAL;
 use kernel::error::from_result;
 
-#[expect(clippy::missing_safety_doc, reason = "the parent's header has the contract of callbacks")]
+#[expect(
+    clippy::missing_safety_doc,
+    reason = "the parent's header has the contract of callbacks"
+)]
 impl<P: Provider> Adapter<P> {
     pub(super) unsafe extern "C" fn create_cq(
         c: *mut ib_cq,
@@ -27,12 +30,15 @@ impl<P: Provider> Adapter<P> {
         attrs: *mut uverbs_attr_bundle,
     ) -> i32 {
         // SAFETY: (args); the driver's data is the first field of the bundle, if there is one.
-        let (attr, mut udata) =
-            unsafe { (&*attr.cast::<CqAttr>(), Udata::from_raw(attrs.cast())) };
+        let (attr, mut udata) = unsafe { (&*attr.cast::<CqAttr>(), Udata::from_raw(attrs.cast())) };
         create!(new: Cq<P> = c, P::create_cq(&new, attr, &mut udata))
     }
 
-    pub(super) unsafe extern "C" fn resize_user_cq(c: *mut ib_cq, entries: u32, udata: *mut ib_udata) -> i32 {
+    pub(super) unsafe extern "C" fn resize_user_cq(
+        c: *mut ib_cq,
+        entries: u32,
+        udata: *mut ib_udata,
+    ) -> i32 {
         // SAFETY: (live), (args)
         let (cq, mut udata) = unsafe { (Cq::from_raw(c), Udata::from_raw(udata)) };
         from_result(|| P::resize_cq(cq, entries, &mut udata).map(|()| 0))
@@ -191,8 +197,7 @@ impl<P: Provider> Adapter<P> {
         udata: *mut ib_udata,
     ) -> i32 {
         // SAFETY: (live), (args)
-        let (srq, attr, mut udata) =
-            unsafe { (Srq::from_raw(c), &*attr, Udata::from_raw(udata)) };
+        let (srq, attr, mut udata) = unsafe { (Srq::from_raw(c), &*attr, Udata::from_raw(udata)) };
         let mask = SrqAttrMask::from_raw(mask);
         from_result(|| P::modify_srq(srq, attr, mask, &mut udata).map(|()| 0))
     }

@@ -78,8 +78,12 @@ for way in out in; do
     check "ib_atomic_bw, $way" both 40 $way ib_atomic_bw -n 100
 done
 check "rping -V" cm
+# The C requester loses atomic results and reads when responses are lost, so that
+# it is spared them here; ours is not.
+mask=0x0f
+if ours rdma_rxe; then mask=0x7f; fi
 tc qdisc add dev eth0 root netem loss 2%
-check "verified data with 2 % loss" verified 90 out -r 6 -l 20000 -T 12
+check "verified data with 2 % loss, kinds $mask" verified 90 out -r 6 -l 20000 -T 12 -k $mask
 tc qdisc del dev eth0 root
 there quit
 finish

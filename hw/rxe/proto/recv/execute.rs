@@ -28,6 +28,7 @@ use super::super::types::QpType;
 use super::super::types::Qpn;
 use super::super::types::WcOpcode;
 use super::super::types::WcStatus;
+use super::super::types::GSI_QKEY;
 use super::super::types::MAX_MESSAGE;
 use super::super::types::MAX_OUTSTANDING;
 use super::super::wqe::RecvCompletion;
@@ -39,7 +40,6 @@ use super::Refusal;
 use super::Resource;
 use super::Write;
 use super::GRH_LEN;
-use super::GSI_QKEY;
 
 impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     /// The expected packet of a connected queue pair.

@@ -86,8 +86,6 @@ struct Run {
     /// Of a read: what is left to send, from where.
     va: u64,
     left: u32,
-    /// Of a read: nothing of this run was sent yet.
-    fresh: bool,
 }
 
 impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
@@ -109,15 +107,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             Saved::Free | Saved::Atomic { .. } | Saved::Done => (0, 0),
         };
         let oldest = self.oldest;
-        self.start(
-            oldest,
-            Run {
-                psn,
-                va,
-                left,
-                fresh: true,
-            },
-        );
+        self.start(oldest, Run { psn, va, left });
         if let Some(resource) = self.resource_mut(oldest) {
             *resource = Resource {
                 first: psn,
@@ -169,7 +159,6 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                         psn: packet.psn,
                         va: reth.va,
                         left: reth.length,
-                        fresh: true,
                     },
                 );
             }
@@ -194,7 +183,6 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                         psn,
                         va: 0,
                         left: 0,
-                        fresh: true,
                     },
                 );
             }
@@ -275,7 +263,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     /// The next packet of the response that runs at `at`, and what is left after it.
     fn next_response(&self, at: u32) -> Option<(TxPacket, Option<Run>)> {
         let &Resource {
-            first: _,
+            first,
             count: _,
             msn,
             saved,
@@ -291,7 +279,9 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             Saved::Read { key, va: _, len: _ } => {
                 let len = run.left.min(self.attr.mtu);
                 let last = len == run.left;
-                let (opcode, ext) = match (run.fresh, last) {
+                // A read resumed in its middle goes on there, as if it had never stopped:
+                // the C requester expects that, and ours does not mind.
+                let (opcode, ext) = match (run.psn == first, last) {
                     (true, true) => (Opcode::RcReadRespOnly, Ext::Aeth(aeth)),
                     (true, false) => (Opcode::RcReadRespFirst, Ext::Aeth(aeth)),
                     (false, true) => (Opcode::RcReadRespLast, Ext::Aeth(aeth)),
@@ -310,7 +300,6 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                     psn: run.psn + 1,
                     va: run.va.wrapping_add(u64::from(len)),
                     left: run.left.saturating_sub(len),
-                    fresh: false,
                 });
                 Some((self.packet(opcode, run.psn, ext, payload), next))
             }

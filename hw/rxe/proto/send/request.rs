@@ -19,6 +19,7 @@ use super::super::types::packets;
 use super::super::types::Key;
 use super::super::types::QpType;
 use super::super::types::WcStatus;
+use super::super::types::GSI_QKEY;
 use super::super::types::MAX_MESSAGE;
 use super::super::types::MAX_OUTSTANDING;
 use super::super::wqe::SendOp;
@@ -150,7 +151,10 @@ pub(super) fn shape(
                 (QpType::Rc | QpType::Uc, Some(imm)) => Ext::Imm(imm),
                 (QpType::Ud | QpType::Gsi, imm) => {
                     let deth = Deth {
-                        qkey: wqe.ud?.qkey,
+                        qkey: match attr.kind {
+                            QpType::Gsi => GSI_QKEY,
+                            QpType::Ud | QpType::Rc | QpType::Uc => wqe.ud?.qkey,
+                        },
                         src_qpn: attr.qpn.0,
                     };
                     match imm {

@@ -12,8 +12,7 @@ use rxe_mem::queue::encode::{post_recv, post_send, KernelData, KernelSend, PostE
 use rxe_mem::queue::layout::Layout;
 use rxe_mem::queue::ring::{Consumer, Producer};
 use rxe_mem::queue::wqe::{
-    parse_recv, parse_send, recv_layout, send_shape, BadSend, BindMw, Buffers, LocalOp, Route,
-    SendCaps, SendRequest, MAX_INLINE, MAX_SGE,
+    parse_recv, parse_send, BadSend, BindMw, Buffers, LocalOp, Route, SendCaps, SendRequest,
 };
 
 /// The values of `enum ib_uverbs_wr_opcode`.
@@ -353,8 +352,7 @@ fn inline_data_is_copied_out() {
 
 #[test]
 fn receive_entries_are_bounded() {
-    let layout = recv_layout(4, 2).unwrap();
-    assert_eq!(layout.entry(), 72);
+    let layout = Layout::new(4, 40 + 2 * 16).unwrap();
     let parse = |num_sge: u32, lengths: [u32; 2]| {
         let mem = Shared::new(&layout);
         let mut entry = [0u8; 72];
@@ -379,26 +377,10 @@ fn receive_entries_are_bounded() {
     }
 }
 
-#[test]
-fn shapes_give_at_least_what_was_asked_for() {
-    for max_sge in 0..=MAX_SGE {
-        for max_inline in 0..=MAX_INLINE {
-            let shape = send_shape(10, max_sge, max_inline).unwrap();
-            assert!(shape.max_sge >= max_sge as usize && shape.max_inline >= max_inline);
-            assert_eq!(shape.max_inline as usize, shape.max_sge * 16);
-            assert!(shape.layout.entry() >= 208 + shape.max_sge * 16);
-            assert!(shape.layout.capacity() >= 10);
-        }
-    }
-    assert!(send_shape(10, MAX_SGE + 1, 0).is_none());
-    assert!(send_shape(10, 0, MAX_INLINE + 1).is_none());
-    assert!(recv_layout(10, MAX_SGE + 1).is_none());
-}
-
 /// What a kernel user posts is what the parser finds.
 #[test]
 fn kernel_requests_go_round() {
-    let shape = send_shape(4, 4, 0).unwrap();
+    let layout = Layout::new(4, 208 + 4 * 16).unwrap();
     let list = [Sge {
         addr: 1,
         length: 8,
@@ -497,8 +479,8 @@ fn kernel_requests_go_round() {
             signal_all: false,
             max_inline: 64,
         };
-        let mem = Shared::new(&shape.layout);
-        let mut ulp = Producer::new(mem.clone(), shape.layout);
+        let mem = Shared::new(&layout);
+        let mut ulp = Producer::new(mem.clone(), layout);
         let ud = qp_type.is_datagram().then_some((
             UdDest {
                 qpn: Qpn(3),
@@ -519,8 +501,8 @@ fn kernel_requests_go_round() {
             local,
             data: KernelData::Sges(&list),
         };
-        post_send(&mut ulp, &caps, shape.max_sge, &send).unwrap();
-        let ring = Consumer::new(mem, shape.layout);
+        post_send(&mut ulp, &caps, 4, &send).unwrap();
+        let ring = Consumer::new(mem, layout);
         let mut store = [Sge::default(); 4];
         let parsed = parse_send(&ring.peek().unwrap(), &caps, &mut store).unwrap();
         assert_eq!(parsed.wqe.op, op);
@@ -537,14 +519,14 @@ fn kernel_requests_go_round() {
 
 #[test]
 fn kernel_requests_are_refused_at_once() {
-    let shape = send_shape(2, 2, 32).unwrap();
+    let layout = Layout::new(2, 208 + 2 * 16).unwrap();
     let caps = SendCaps {
         qp_type: QpType::Rc,
         user: false,
         signal_all: false,
         max_inline: 32,
     };
-    let mut ulp = Producer::new(Shared::new(&shape.layout), shape.layout);
+    let mut ulp = Producer::new(Shared::new(&layout), layout);
     let one = [Sge {
         addr: 0,
         length: 8,
@@ -611,7 +593,7 @@ fn kernel_requests_are_refused_at_once() {
     }
     assert_eq!(post(&caps, send), Err(PostError::Full));
 
-    let layout = recv_layout(1, 2).unwrap();
+    let layout = Layout::new(1, 40 + 2 * 16).unwrap();
     let mut ulp = Producer::new(Shared::new(&layout), layout);
     assert_eq!(post_recv(&mut ulp, 2, 1, &three), invalid);
     assert_eq!(post_recv(&mut ulp, 2, 1, &[long[0], one[0]]), invalid);

@@ -177,7 +177,7 @@ impl Host {
             Payload::Slot { slot, offset, len } => {
                 let posted = self.slots[slot as usize].as_ref().expect("busy slot");
                 let wqe = posted.wqe.expect("a good request");
-                assert!(offset as u64 + len as u64 <= u64::from(wqe.length));
+                assert!(u64::from(offset) + u64::from(len) <= u64::from(wqe.length));
                 posted
                     .buf
                     .get(offset as usize..offset as usize + len as usize)

@@ -30,6 +30,8 @@ pub struct Node {
     pub host: Host,
     /// Its state.
     pub state: QpState,
+    /// Whether it goes on by itself when its send queue has drained.
+    pub resume: bool,
     /// How many events have been seen by [`Node::obey`].
     heard: usize,
 }
@@ -42,6 +44,7 @@ impl Node {
             recv: RecvSide::new(vec![Resource::EMPTY; resources], recv),
             host: Host::new(slots, send.mtu),
             state: QpState::Reset,
+            resume: false,
             heard: 0,
         }
     }
@@ -101,6 +104,9 @@ impl Node {
             match event {
                 QpEvent::SendFailed | QpEvent::RecvFailed => {
                     moved |= self.modify(QpState::Err).is_ok();
+                }
+                QpEvent::SqDrained if self.resume => {
+                    moved |= self.modify(QpState::Rts).is_ok();
                 }
                 QpEvent::SqDrained
                 | QpEvent::AccessError

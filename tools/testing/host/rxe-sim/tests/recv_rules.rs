@@ -213,7 +213,7 @@ fn a_read_is_answered_in_parts_and_may_be_repeated_in_part() {
     // From the third packet on.
     let step = u64::from(MTU);
     let _ = ask_read(&mut n, 2, BASE + 2 * step, MTU + 2);
-    let want = [(Opcode::RcReadRespFirst, 2), (Opcode::RcReadRespLast, 3)];
+    let want = [(Opcode::RcReadRespMiddle, 2), (Opcode::RcReadRespLast, 3)];
     assert_eq!(brief(&poll(&mut n, T0)), want);
     // Beyond its end, before its start, with another key, with more PSNs: no.
     for (psn, va, len) in [

@@ -643,3 +643,16 @@ fn the_longest_read_is_the_only_one_outstanding() {
     assert_eq!(brief(&poll(&mut n, T0)), [(Opcode::RcReadRequest, 0)]);
     assert_eq!(n.send.psn(), START + (1 << 23));
 }
+
+#[test]
+fn what_comes_before_the_longest_read_asks_for_itself() {
+    let mut n = node();
+    post(&mut n, send(), 4);
+    post(&mut n, read(), 0);
+    n.host.sq[1].wqe.as_mut().expect("good").length = 1 << 31;
+    let out = poll(&mut n, T0);
+    assert_eq!(brief(&out), [(Opcode::RcSendOnly, 0)]);
+    assert!(out[0].ack_req);
+    let _ = ack(&mut n, T0, 0);
+    assert_eq!(brief(&poll(&mut n, T0)), [(Opcode::RcReadRequest, 1)]);
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sending: whose turn it is, and the packet that goes out.
+//!
+//! An acknowledgement is asked for by the last packet of each batch, by messages that
+//! are solicited, each half window, and where a poll or the window ends: often enough
+//! that nothing ever waits for the timer unless a packet was lost.
+
+use core::ops::DerefMut;
+
+use crate::wire::Psn;
+
+use super::super::host::Progress;
+use super::super::host::SendFetch;
+use super::super::host::SendHost;
+use super::super::host::TxError;
+use super::super::packet::Dest;
+use super::super::packet::TxPacket;
+use super::super::types::ahead;
+use super::super::types::Nanos;
+use super::super::types::QpType;
+use super::super::types::WcStatus;
+use super::super::types::MAX_OUTSTANDING;
+use super::super::wqe::SendOp;
+use super::super::wqe::SendWqe;
+use super::request;
+use super::Gate;
+use super::SendSide;
+use super::Slot;
+use super::SlotState;
+use super::Step;
+
+impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
+    /// Does the next thing there is to do; `left` more may follow in this poll.
+    pub(super) fn step(&mut self, now: Nanos, host: &mut impl SendHost, left: u32) -> Step {
+        match self.gate {
+            Gate::Closed | Gate::Drained => return Step::Stop(Progress::Idle),
+            Gate::Error => return self.flush_one(host),
+            Gate::Open | Gate::Draining => {}
+        }
+        if self.not_before.is_some_and(|until| now < until) {
+            return Step::Stop(Progress::Idle);
+        }
+        self.not_before = None;
+        if self.at >= self.held && !self.fetch(host) {
+            return Step::Stop(Progress::Idle);
+        }
+        let Some(&Slot { wqe, state }) = self.slot(self.at) else {
+            return Step::Stop(Progress::Idle);
+        };
+        match state {
+            SlotState::Waiting => self.begin(now, host, &wqe, left),
+            SlotState::Started { first, count } => {
+                self.transmit(now, host, &wqe, first, count, left)
+            }
+            SlotState::Done => {
+                self.at = self.at.saturating_add(1);
+                Step::Again
+            }
+            // Only just fetched: settling ends it.
+            SlotState::Failed(_) if self.at == 0 => Step::Again,
+            SlotState::Failed(_) => Step::Stop(Progress::Idle),
+        }
+    }
+
+    /// Begins the request at the cursor, if it is its turn.
+    fn begin(&mut self, now: Nanos, host: &mut impl SendHost, wqe: &SendWqe, left: u32) -> Step {
+        if self.gate != Gate::Open {
+            return Step::Stop(Progress::Idle);
+        }
+        if let Err(status) = request::validate(&self.attr, wqe) {
+            self.set_state(self.at, SlotState::Failed(status));
+            return Step::Again;
+        }
+        if !self.may_begin(wqe, self.at) {
+            return Step::Stop(Progress::Idle);
+        }
+        if wqe.op.is_local() {
+            let state = match host.local(self.index(self.at), &wqe.op) {
+                Ok(()) => SlotState::Done,
+                Err(status) => SlotState::Failed(status),
+            };
+            self.set_state(self.at, state);
+            return Step::Again;
+        }
+        if self.attr.kind.is_datagram() && wqe.length > self.attr.mtu {
+            // C10-93.1.1: a datagram longer than the MTU of the port is not sent, and
+            // that is no error.
+            self.nxt += 1;
+            self.una = self.nxt;
+            self.top = self.nxt;
+            self.set_state(self.at, SlotState::Done);
+            return Step::Again;
+        }
+        let count = request::psn_count(wqe, self.attr.mtu);
+        self.transmit(now, host, wqe, self.nxt, count, left)
+    }
+
+    /// Whether the waiting request `wqe`, number `k` from the oldest, may begin now
+    /// as far as its order with the others is concerned.
+    fn may_begin(&self, wqe: &SendWqe, k: u32) -> bool {
+        // A local invalidate waits for everything before it (IBTA 10.6.5.1; for us
+        // always, which is the strictest of the choices), a fence for what reads.
+        if matches!(wqe.op, SendOp::LocalInv { .. }) && k != 0 {
+            return false;
+        }
+        if wqe.flags.fence && self.responses != 0 {
+            return false;
+        }
+        !wqe.op.wants_response() || self.responses < self.attr.max_rd_atomic
+    }
+
+    /// Sends the packet at `nxt`, which belongs to the request at the cursor. That
+    /// owns, or will own, `count` PSNs from `first` on.
+    fn transmit(
+        &mut self,
+        now: Nanos,
+        host: &mut impl SendHost,
+        wqe: &SendWqe,
+        first: Psn,
+        count: u32,
+        left: u32,
+    ) -> Step {
+        let slot = self.index(self.at);
+        let index = ahead(first, self.nxt);
+        let Some(shape) = request::shape(&self.attr, wqe, slot, index, count) else {
+            self.set_state(self.at, SlotState::Failed(WcStatus::LocQpOp));
+            return Step::Again;
+        };
+        let reliable = self.attr.kind == QpType::Rc;
+        let used = ahead(self.una, self.nxt);
+        let after = used.saturating_add(shape.psns);
+        if reliable && (used >= self.attr.window || (used > 0 && after > MAX_OUTSTANDING)) {
+            return Step::Stop(Progress::Idle);
+        }
+        let ack_req = reliable && {
+            let full =
+                after >= self.attr.window || self.unasked.saturating_add(1) >= self.attr.window / 2;
+            full || left == 0
+                || shape.solicited
+                || wqe.op.wants_response()
+                || (shape.last && !self.more_follows(host, after))
+        };
+        let packet = TxPacket {
+            opcode: shape.opcode,
+            psn: self.nxt,
+            ack_req,
+            solicited: shape.solicited,
+            ext: shape.ext,
+            payload: shape.payload,
+            dest: match wqe.ud {
+                Some(ud) if self.attr.kind.is_datagram() => Dest::Datagram { slot, qpn: ud.qpn },
+                Some(_) | None => Dest::Peer(self.attr.dest),
+            },
+        };
+        match host.emit(&packet) {
+            Ok(()) => {}
+            Err(TxError::Blocked) => return Step::Stop(Progress::Blocked),
+            Err(TxError::BadPayload(status)) => {
+                self.set_state(self.at, SlotState::Failed(status));
+                // The packets before may rely on this one to ask for the answer.
+                self.ask_again();
+                return Step::Again;
+            }
+        }
+
+        // Only now, with the packet out, does anything change.
+        let fresh = matches!(
+            self.slot(self.at),
+            Some(Slot {
+                state: SlotState::Waiting,
+                ..
+            })
+        );
+        if fresh {
+            self.set_state(self.at, SlotState::Started { first, count });
+            if wqe.op.wants_response() {
+                self.responses = self.responses.saturating_add(1);
+            }
+        }
+        let sent = self.outstanding();
+        self.nxt += shape.psns;
+        if ahead(self.una, self.nxt) > sent {
+            self.top = self.nxt;
+        }
+        if reliable {
+            self.unasked = if ack_req {
+                0
+            } else {
+                self.unasked.saturating_add(1)
+            };
+            if self.deadline.is_none() {
+                self.deadline = self.attr.timeout.map(|span| now.after(span));
+            }
+        } else {
+            self.una = self.nxt;
+            self.top = self.nxt;
+            if shape.last {
+                // Gone is done: nobody will answer.
+                self.set_state(self.at, SlotState::Done);
+            }
+        }
+        if shape.last {
+            self.at = self.at.saturating_add(1);
+        }
+        Step::Again
+    }
+
+    /// Whether the packet after the one at the cursor, which ends its request, is
+    /// sure to be tried in this very poll, so that it can ask for the answer to both.
+    /// With the one at the cursor, `used` PSNs will be outstanding.
+    fn more_follows(&mut self, host: &mut impl SendHost, used: u32) -> bool {
+        let next = self.at.saturating_add(1);
+        if next >= self.held && !self.fetch(host) {
+            return false;
+        }
+        match self.slot(next) {
+            Some(&Slot {
+                wqe,
+                state: SlotState::Waiting,
+            }) => {
+                let count = request::psn_count(&wqe, self.attr.mtu);
+                self.gate == Gate::Open
+                    && !wqe.op.is_local()
+                    && self.may_begin(&wqe, next)
+                    && request::validate(&self.attr, &wqe).is_ok()
+                    && used.saturating_add(count) <= MAX_OUTSTANDING
+            }
+            Some(Slot {
+                state: SlotState::Started { .. },
+                ..
+            }) => true,
+            Some(Slot {
+                state: SlotState::Done | SlotState::Failed(_),
+                ..
+            })
+            | None => false,
+        }
+    }
+
+    /// Takes another request off the ring, if there is one, room, and leave.
+    fn fetch(&mut self, host: &mut impl SendHost) -> bool {
+        if self.gate != Gate::Open || self.held >= self.capacity() {
+            return false;
+        }
+        let index = self.index(self.held);
+        let fresh = match host.fetch(index) {
+            SendFetch::Empty => return false,
+            SendFetch::Wqe(wqe) => Slot {
+                wqe,
+                state: SlotState::Waiting,
+            },
+            SendFetch::Bad { wr_id, status } => Slot {
+                wqe: SendWqe {
+                    wr_id,
+                    ..Slot::EMPTY.wqe
+                },
+                state: SlotState::Failed(status),
+            },
+        };
+        if let Some(slot) = self.slot_mut(self.held) {
+            *slot = fresh;
+        }
+        self.held = self.held.saturating_add(1);
+        true
+    }
+}
