@@ -49,7 +49,6 @@ probe_accel() {
 prepare() { # NODE
     local n=$1 stack=STACK$1
     stack=${!stack:-$STACK}
-    rm -rf --one-file-system "$out/share$n"
     rm -f "$out/console$n" "$out/pid$n" "$out/wire"
     mkdir -p "$out/share$n"
     cp -r "$TOP"/tools/guest/. "$out/share$n/"
@@ -148,14 +147,15 @@ trap stop_all EXIT
 accel=tcg
 [ "$KERNEL" = um ] || accel=$(probe_accel "$kernel/arch/x86/boot/bzImage")
 for attempt in 1 2; do
-    for n in $(seq "$NODES"); do prepare "$n"; done
+    rm -rf --one-file-system "$out"/share?
+    for n in $(seq "$NODES"); do prepare "$n"; : >"$out/share$n/output"; done
     for n in $(seq "$NODES"); do start "$n"; done
     if [ -n "${SHELL_MODE:-}" ]; then break; fi
     # The pid file appears a moment after the start.
     for _ in $(seq 50); do if [ -s "$out/pid$NODES" ]; then break; fi; sleep 0.1; done
     follow=
     if [ -z "${QUIET:-}" ]; then
-        tail -n +1 -F "$out/share1/output" 2>/dev/null &
+        tail -q -n +1 -F "$out"/share?/output 2>/dev/null &
         follow=$!
     fi
     verdict=0

@@ -17,7 +17,7 @@ need_root
 case $1 in
 install)
     KDIR=$KDIR "$TOP/tools/modules.sh" kdir
-    mapfile -t built < <(find "$BUILD/modules-kdir" -name '*.ko')
+    mapfile -t built < <(sed "s|^|$BUILD/modules-kdir/|; s|\\.o\$|.ko|" "$BUILD/modules-kdir/modules.order")
     [ ${#built[@]} -gt 0 ] || die "no module was built" "see the lines above"
     rm -rf "$target"
     install -D -m 644 -t "$target" "${built[@]}"

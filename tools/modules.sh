@@ -24,8 +24,6 @@ arch=x86_64
 [ "$KERNEL" = um ] && arch=um
 out=$BUILD/modules-$KERNEL
 mkdir -p "$out"
-# A module that is no longer in the Kbuild must not be staged for the guest.
-rm -f "$out"/*.ko "$out"/*/*.ko "$out"/*/*/*.ko
 in_builder make -s -j"${JOBS:-$(nproc)}" -C "/c/$name" M=/src MO="/src/build/modules-$KERNEL" ARCH=$arch \
     LLVM=$LLVM_PREFIX ${CLIPPY:+CLIPPY=1} modules </dev/null ||
     die "our modules do not build for the $KERNEL kernel" "see the lines above"

@@ -12,7 +12,8 @@ kdir=$CACHE/$("$TOP/tools/kernel.sh" --name "$kernel")
 release=$(cat "$kdir/include/config/kernel.release")
 
 if [ "$stack" != c ]; then "$TOP/tools/modules.sh" "$kernel"; fi
-mapfile -t built < <(find "$BUILD/modules-$kernel" -name '*.ko' 2>/dev/null | sort)
+# modules.order, not what lies about: a module that left the Kbuild is not built.
+mapfile -t built < <(sed "s|^|$BUILD/modules-$kernel/|; s|\.o\$|.ko|" "$BUILD/modules-$kernel/modules.order" 2>/dev/null | sort)
 chosen=()
 case $stack in
 c) ;;

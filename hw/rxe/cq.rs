@@ -46,6 +46,8 @@ pub(crate) enum Told {
     Completed,
     /// That this queue is lost, and with it whoever posts to it.
     Overflow,
+    /// Nothing: it was told that the queue is lost. Who posts to it is lost too.
+    Dead,
 }
 
 impl Cq {
@@ -95,14 +97,15 @@ impl Cq {
         match self.inner.lock().post(cqe) {
             Posted::Quiet => Told::Nothing,
             Posted::Notify => Told::Completed,
-            Posted::Overflow | Posted::Dead => Told::Overflow,
+            Posted::Overflow => Told::Overflow,
+            Posted::Dead => Told::Dead,
         }
     }
 
     /// Tells the consumer. Any context, without locks.
     pub(crate) fn tell(&self, what: Told) {
         match what {
-            Told::Nothing => {}
+            Told::Nothing | Told::Dead => {}
             Told::Completed => self.upcall.completed(),
             Told::Overflow => self.upcall.error(),
         }

@@ -360,8 +360,9 @@ impl Qp {
     /// Acts on what a turn noted. The runner still holds its token, but no lock.
     fn heed(this: ArcBorrow<'_, Self>, cq: &Cq, notes: &Notes) {
         cq.tell(notes.told);
-        if notes.told == Told::Overflow {
-            Self::fail(this);
+        match notes.told {
+            Told::Overflow | Told::Dead => Self::fail(this),
+            Told::Nothing | Told::Completed => {}
         }
         for event in notes.events() {
             match event {
@@ -536,6 +537,7 @@ impl Notes {
     fn posted(&mut self, told: Told) {
         self.told = match (self.told, told) {
             (Told::Overflow, _) | (_, Told::Overflow) => Told::Overflow,
+            (Told::Dead, _) | (_, Told::Dead) => Told::Dead,
             (Told::Completed, _) | (_, Told::Completed) => Told::Completed,
             (Told::Nothing, Told::Nothing) => Told::Nothing,
         };

@@ -118,6 +118,8 @@ struct page;
 
 void *rdma_helper_page_address(const struct page *page);
 bool rdma_helper_virt_addr_valid(const void *addr);
+bool rdma_helper_is_pmem(const struct page *page, size_t count);
+void rdma_helper_wb_cache_pmem(void *addr, size_t size);
 
 /* verbs.c */
 struct ib_umem;

@@ -14,12 +14,12 @@
 //! Context: any that may not be preempted while it holds a batch; never sleeps.
 
 use super::copy::{self, AtomicOp};
-use super::map::Pieces;
+use super::map::{Piece, Pieces};
 use super::region::MrCore;
 use super::sge::{Cursor, Sge, TooShort, Walk};
 use super::window::MwCore;
 use super::{access, index, Claim, MemError, Memory, PdId, QpTag, MW_INDICES};
-use crate::proto::Key;
+use crate::proto::{FlushKind, Key};
 use crate::queue::wqe::{BindMw, LocalOp};
 use core::ptr::NonNull;
 use rdma::gate::Pass;
@@ -204,6 +204,39 @@ impl<'m> Batch<'m> {
         .ok_or(MemError::Misaligned)
     }
 
+    /// Makes what was written to a range persistent; that it is visible needs nothing,
+    /// since it was written to memory that all see.
+    ///
+    /// # Errors
+    ///
+    /// Why it may not; among the rights are those to flush.
+    #[expect(dead_code, reason = "flush requests are not offered yet")]
+    pub(crate) fn flush(
+        &mut self,
+        key: Key,
+        va: u64,
+        len: u32,
+        what: FlushKind,
+    ) -> Result<(), MemError> {
+        let mut rights = 0;
+        if what.global {
+            rights |= access::FLUSH_GLOBAL;
+        }
+        if what.persistent {
+            rights |= access::FLUSH_PERSISTENT;
+        }
+        let len = usize::try_from(len).map_err(|_| MemError::Range)?;
+        self.remote(key, va, len, rights, |pieces| {
+            if !what.persistent {
+                return;
+            }
+            for Piece { at, len } in pieces {
+                // SAFETY: The region vouches for the piece during the call.
+                unsafe { rdma::bindings::rdma_helper_wb_cache_pmem(at.as_ptr().cast(), len) };
+            }
+        })
+    }
+
     /// Invalidates a key for a work request (`from_peer` false) or a packet.
     ///
     /// # Errors
@@ -281,24 +314,27 @@ impl<'m> Batch<'m> {
         access: u32,
         f: impl FnOnce(Pieces<'_>) -> R,
     ) -> Result<R, MemError> {
-        let mut claim = Claim {
+        let claim = Claim {
             key: key.0,
             pd: self.pd,
             access,
             from_peer: true,
         };
-        let mut va = va;
-        if is_window(key) {
-            let qp = self.qp;
-            let inside = self
-                .memory
-                .with_window(key, |mw| mw.resolve(&claim, va, len, qp))??;
-            // The window has the rights; its region had only to allow binding it.
-            claim.key = inside.region.0;
-            claim.access = 0;
-            va = inside.va;
+        if !is_window(key) {
+            return self.region(key)?.with(&claim, va, len, f);
         }
-        self.region(Key(claim.key))?.with(&claim, va, len, f)
+        let (memory, qp) = (self.memory, self.qp);
+        memory.with_window(key, |mw| {
+            mw.with(&claim, va, len, qp, |inside| {
+                // The window has the rights; its region had only to allow binding it.
+                let claim = Claim {
+                    key: inside.region.0,
+                    access: 0,
+                    ..claim
+                };
+                self.region(inside.region)?.with(&claim, inside.va, len, f)
+            })?
+        })?
     }
 
     fn local(&self, lkey: u32, access: u32) -> Claim {

@@ -7,7 +7,7 @@
 //! address space: pages of the system, or the pages (smaller or larger) that a
 //! kernel user registers. The first byte may lie inside the first block.
 //!
-//! Pure: no kernel imports; tested on the host, under Miri too.
+//! Pure: no kernel imports; tested on the host.
 
 use core::ptr::NonNull;
 

@@ -281,7 +281,8 @@ impl Mr {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for an impossible range; `ENOMEM`; `EBUSY` if there are too many.
+    /// `EINVAL` for an impossible range, or if persistence is asked of memory that has
+    /// none; `ENOMEM`; `EBUSY` if there are too many.
     pub(crate) fn user(
         memory: &Arc<Memory>,
         pd: PdId,
@@ -296,6 +297,13 @@ impl Mr {
         let count = usize::try_from(shape.blocks()).map_err(|_| EINVAL)?;
         let mut pages = KVVec::with_capacity(count, GFP_KERNEL)?;
         for run in umem.runs() {
+            if access & super::access::FLUSH_PERSISTENT != 0 {
+                // SAFETY: The pages are pinned by `umem`; the function only looks.
+                let fits = unsafe { rdma::bindings::rdma_helper_is_pmem(run.page, run.count) };
+                if !fits {
+                    return Err(EINVAL);
+                }
+            }
             // SAFETY: The pages are pinned by `umem`, and 64-bit kernels map all pages,
             // neighbours side by side.
             let start = unsafe { rdma::bindings::rdma_helper_page_address(run.page) } as usize;

@@ -59,18 +59,23 @@ pub(super) struct Inside {
 }
 
 impl MwCore {
-    /// Where a range of the window is in its region.
+    /// Lets `f` use a range of the window, which it is told as a range of the region.
+    ///
+    /// The window stays bound while `f` runs: once an invalidation is complete,
+    /// nobody accesses memory through it. `f` runs under a spinlock with interrupts
+    /// off.
     ///
     /// # Errors
     ///
-    /// Why the claim is void.
-    pub(super) fn resolve(
+    /// Why the claim is void. `f` was not called then.
+    pub(super) fn with<R>(
         &self,
         claim: &Claim,
         va: u64,
         len: usize,
         qp: QpTag,
-    ) -> Result<Inside, MemError> {
+        f: impl FnOnce(Inside) -> R,
+    ) -> Result<R, MemError> {
         if self.pd != claim.pd {
             return Err(MemError::Domain);
         }
@@ -94,10 +99,10 @@ impl MwCore {
         if len > bound.len.checked_sub(offset).ok_or(MemError::Range)? {
             return Err(MemError::Range);
         }
-        Ok(Inside {
+        Ok(f(Inside {
             region: bound.region,
             va: bound.start.checked_add(offset).ok_or(MemError::Range)?,
-        })
+        }))
     }
 
     /// Binds the window to a part of `region`, or unbinds a type 1 window if there

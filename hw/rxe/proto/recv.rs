@@ -123,7 +123,8 @@ enum Reply {
     Nothing,
     /// All that was expected so far is done.
     Ack,
-    /// The expected packet did not come, but a later one did. Acknowledges as well.
+    /// The expected packet did not come, but a later one did. Acknowledges as well; and
+    /// does only that if all that was dropped has come before it could be sent.
     Missing,
     /// There is no receive request for the expected packet. Acknowledges as well.
     NotReady,
@@ -208,6 +209,8 @@ pub struct RecvSide<R> {
     reply: Reply,
     /// A NAK went out for the expected PSN: be quiet until it comes.
     quiet: bool,
+    /// The last PSN that was dropped since then. Beyond it nothing is known to miss.
+    dropped: Psn,
 }
 
 impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
@@ -225,6 +228,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             recv: None,
             reply: Reply::Nothing,
             quiet: false,
+            dropped: Psn::new(0),
         };
         side.set_attr(attr);
         side
@@ -329,11 +333,14 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             return Disposition::Dropped(DropCause::Duplicate);
         }
         if way > 0 {
-            // C9-110: one NAK for a gap, however many packets come after it.
+            // One NAK for a gap, however many packets come after it.
             if !self.quiet {
                 host.count(Counter::OutOfSequenceRequest);
                 self.quiet = true;
+                self.dropped = packet.psn;
                 self.reply = Reply::Missing;
+            } else if packet.psn.is_after(self.dropped) {
+                self.dropped = packet.psn;
             }
             return Disposition::Dropped(DropCause::OutOfSequence);
         }
@@ -341,8 +348,8 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             Ok(()) => {
                 self.quiet = false;
                 if self.reply == Reply::NotReady {
-                    // It was sent twice, and now there is a receive request. What came
-                    // between was dropped.
+                    // It was sent again before we said no, and now there is a receive
+                    // request. What came between was dropped.
                     self.reply = Reply::Missing;
                 }
                 let answered = matches!(
@@ -369,6 +376,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 None => {
                     host.count(Counter::RnrSent);
                     self.quiet = true;
+                    self.dropped = packet.psn;
                     self.reply = Reply::NotReady;
                     Disposition::Done
                 }
@@ -380,7 +388,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// IBTA 9.8.2.2: whatever is wrong costs the message, and the next one begins anew.
+    /// IBTA 9.8.2: whatever is wrong costs the message, and the next one begins anew.
     fn on_unreliable(&mut self, packet: &RxPacket, host: &mut impl RecvHost) -> Disposition {
         let start = packet.opcode.position().is_start();
         if start || packet.psn != self.expected {

@@ -292,7 +292,7 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
     }
 
     /// Enters the reset state: forgets everything without a completion. The host
-    /// empties its ring as well.
+    /// empties its ring as well; the next request fetched goes to slot 0.
     pub fn reset(&mut self) {
         self.forget();
         self.head = 0;

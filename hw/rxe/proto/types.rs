@@ -11,7 +11,7 @@ use crate::wire::Psn;
 /// The longest message, in bytes (IBTA C9-94).
 pub const MAX_MESSAGE: u32 = 1 << 31;
 
-/// The Q_Key of the general services queue pair (IBTA 3.5.3).
+/// The Q_Key of the general services queue pair (`IB_QP1_QKEY`).
 pub const GSI_QKEY: u32 = 0x8001_0000;
 
 /// No more PSNs than half the circle may be outstanding (IBTA 9.7.2): beyond, the
@@ -87,7 +87,7 @@ pub enum RetryLimit {
 
 impl RetryLimit {
     /// From the `retry_cnt` of modify_qp: three bits, and 7 means seven times
-    /// (IBTA 9.9.2.1.1 gives no value the meaning of endless).
+    /// (IBTA 9.9.2 gives none the meaning of endless, as the C driver does).
     #[must_use]
     pub const fn from_retry_cnt(n: u8) -> Self {
         RetryLimit::Limited(n & 7)

@@ -8,7 +8,6 @@
 
 use super::Qp;
 use super::wire::Sender;
-use super::work;
 use crate::ah;
 use crate::device::Rxe;
 use crate::limits;
@@ -316,8 +315,9 @@ impl Qp {
                 let half = &mut *send;
                 let mut host = half.io.host(this);
                 let applied = change.apply_send(&mut half.engine, &mut host);
+                // The consumer is not called back from its own call.
                 let notes = host.finish();
-                Self::heed(this.as_arc_borrow(), &this.send_cq, &notes);
+                half.io.noted = notes;
                 applied
             };
             if applied.is_ok() {
@@ -328,24 +328,20 @@ impl Qp {
                 return Err(EINVAL);
             }
         }
-        drop(known);
-        // Whatever the change begot: requests that may leave now, or be flushed.
-        Self::kick_recv(this.as_arc_borrow(), work::POLL);
-        Self::kick_send(this.as_arc_borrow(), work::POLL);
         Ok(())
     }
 
-    /// Gives the halves back, doing what came up meanwhile.
+    /// Gives the halves back. What came up meanwhile, and what a change begot, is for
+    /// the pumps, which run as soon as bottom halves do.
     fn leave(
         this: &Arc<Self>,
         send: rdma::token::Exclusive<'_, super::SendHalf>,
         recv: rdma::token::Exclusive<'_, super::RecvHalf>,
     ) {
-        let this = this.as_arc_borrow();
-        let kick = recv.finish(|half, bits| Self::recv_turn(this, half, bits));
-        Self::after_recv(this, kick);
-        let kick = send.finish(|half, bits| Self::send_turn(this, half, bits));
-        Self::after_send(this, kick);
+        drop(recv);
+        drop(send);
+        Self::pump_recv(this.as_arc_borrow());
+        Self::pump_send(this.as_arc_borrow());
     }
 
     /// Tells both engines and the receive path what `known` says.

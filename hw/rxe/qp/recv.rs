@@ -197,15 +197,7 @@ impl RecvHost for RecvWorld<'_> {
     }
 
     fn flush(&mut self, key: Key, va: u64, len: u32, what: FlushKind) -> Result<(), RemoteFault> {
-        // What was written went to memory that all CPUs and devices see; no more is
-        // needed for visibility. Persistent memory is not told apart yet, so that
-        // promise is not made.
-        if what.persistent {
-            return Err(RemoteFault::Failed);
-        }
-        let access = AccessFlags::FLUSH_GLOBAL;
-        let len = if what.whole_region { 0 } else { len };
-        self.check_remote(key, va, len, access)
+        Ok(self.batch.flush(key, va, len, what)?)
     }
 
     fn invalidate(&mut self, key: Key) -> Result<(), RemoteFault> {

@@ -12,7 +12,6 @@ use super::Qp;
 use crate::ah::Ah;
 use crate::mem::Batch;
 use crate::mem::MemError;
-use crate::net::Path;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
@@ -47,6 +46,8 @@ pub(super) struct SendIo {
     pub(super) sender: Option<Sender>,
     /// The address handle of the datagram sent last, by its number.
     handle: Option<(u32, Arc<Ah>)>,
+    /// What a change of state noted, for the next turn to act on.
+    pub(super) noted: Notes,
 }
 
 impl SendHalf {
@@ -60,6 +61,7 @@ impl SendHalf {
                 queue,
                 sender: None,
                 handle: None,
+                noted: Notes::NONE,
             },
             backlog: None,
         })
@@ -70,11 +72,11 @@ impl SendIo {
     /// The host for one turn.
     pub(super) fn host<'a>(&'a mut self, qp: &'a Qp) -> SendWorld<'a> {
         SendWorld {
+            notes: core::mem::replace(&mut self.noted, Notes::NONE),
             batch: qp.batch(),
             qp,
             io: self,
             packet: None,
-            notes: Notes::NONE,
         }
     }
 
@@ -222,6 +224,3 @@ pub(super) fn copy_bytes(to: &mut [u8], from: &[u8]) -> Result<(), MemError> {
     }
     Ok(())
 }
-
-/// Where the datagrams of a queue pair go; `None` if nowhere.
-pub(super) type DatagramPath = Option<Path>;

@@ -98,7 +98,7 @@ impl<M: RingMem, Q: Copy, S: DerefMut<Target = [Option<Cqe<Q>>]>> Cq<M, S> {
             return Posted::Dead;
         }
         let fits = match &mut self.ring {
-            Ring::User(ring) => ring.push(|blank| blank.write(0, &cqe.to_user())).is_ok(),
+            Ring::User(ring) => ring.push(|blank| blank.write(0, &cqe.user_bytes())).is_ok(),
             Ring::Kernel(ring) => ring.push(cqe),
         };
         if !fits {

@@ -141,7 +141,7 @@ impl<Q: Copy> Cqe<Q> {
 
     /// Its bytes for user space. Fields of InfiniBand proper (LIDs, service level,
     /// P_Key index) are zero.
-    pub fn to_user(&self) -> [u8; USER_CQE] {
+    pub fn user_bytes(&self) -> [u8; USER_CQE] {
         let mut bytes = [0u8; USER_CQE];
         let words = [
             (8, u32::from(self.status.code())),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 300
+# limit: 400
 # nodes: 2
 # Two guests on one wire, each with a stack of its own (the runner lets a C one and
 # a Rust one meet, both ways round). Node 2 drives, node 1 does as it is told.

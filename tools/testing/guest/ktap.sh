@@ -20,11 +20,12 @@ ktap_result() { # "ok"|"not ok" NAME [OUTPUT-FILE]
 }
 
 check() {
-    local name=$1 log
+    local name=$1 log start=$SECONDS
     shift
     log=$(mktemp)
     if "$@" >"$log" 2>&1; then
         ktap_result ok "$name"
+        [ $((SECONDS - start)) -lt 5 ] || note "that took $((SECONDS - start)) s"
     else
         echo "exit status $? of: $*" >>"$log"
         ktap_result "not ok" "$name" "$log"

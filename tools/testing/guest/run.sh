@@ -12,6 +12,9 @@ mkdir -p /share/results
 
 bad='WARNING:|BUG:|BUG |INFO: task .* blocked|INFO: rcu|Oops|KASAN|KFENCE|UBSAN|kernel panic|soft lockup|possible recursive locking|possible circular locking|inconsistent lock state|suspicious RCU usage|sleeping function called|scheduling while atomic|refcount_t:|list_(add|del) corruption|ODEBUG:|kmemleak: .* new suspected|unregister_netdevice: waiting|workqueue lockup|rust_kernel: panicked|cut here'
 
+stack >/share/results/stack
+[ "${NODE:-1}" != "${NODES:-1}" ] || echo "Rust modules loaded: $(awk '$2 == "rust" { print $1 }' /share/results/stack | xargs)"
+
 mark=0
 while read -r name limit; do
     mark=$((mark + 1))
@@ -38,6 +41,7 @@ while read -r name limit; do
     [ "$status" -lt 124 ] || echo "not ok - $name did not end within $((limit * SCALE)) s" >>"$log.ktap"
     echo "# seconds $(($(cut -d. -f1 /proc/uptime) - start))" >>"$log.ktap"
     echo "$name" >>/share/results/finished
+    [ "${NODE:-1}" = "${NODES:-1}" ] || continue
     printf '%-16s %3d ok %3d not ok  %s\n' "$name" "$(grep -c '^ok' "$log.ktap")" \
         "$(grep -c '^not ok' "$log.ktap")" "$(tail -n 1 "$log.ktap" | cut -c 11-) s"
 done <list

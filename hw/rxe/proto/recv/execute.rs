@@ -4,7 +4,7 @@
 //!
 //! Each function changes the receive side's state only at its end, when nothing can
 //! fail any more, so that "not ready" leaves no trace and the same packet may come
-//! again. IBTA 9.7.4.1 (RC), 9.8.2.2 (UC), 9.8.3.1 (UD).
+//! again. IBTA 9.7.4 (RC), 9.8.2 (UC), 9.8.3 (UD).
 
 use core::ops::DerefMut;
 
@@ -76,7 +76,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// C9-85 to C9-87: a message's packets follow each other, without others between.
+    /// A message's packets follow each other, without others between (IBTA 9.7.4).
     fn check_order(&self, packet: &RxPacket) -> Result<(), Refusal> {
         let operation = packet.opcode.operation();
         let fits = match (self.message, packet.opcode.position()) {
@@ -213,7 +213,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         if write.total > MAX_MESSAGE {
             return Err(Refusal::Length);
         }
-        // The packets carry exactly what the first one promised (C9-94, C9-96).
+        // The packets carry exactly what the first one promised (C9-94).
         let last = packet.opcode.position().is_end();
         if last != (write.left <= self.attr.mtu) || packet.len != write.left.min(self.attr.mtu) {
             return Err(Refusal::Length);
@@ -390,7 +390,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     }
 }
 
-/// What a FETH asks for; reserved values make the request invalid (A19.4.2).
+/// What a FETH asks for; reserved values make the request invalid (annex A19).
 fn flush_kind(feth: Feth) -> Result<FlushKind, Refusal> {
     let global = feth.placement & Feth::GLOBAL != 0;
     let persistent = feth.placement & Feth::PERSISTENT != 0;

@@ -121,7 +121,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// Answers a repeated request, if that is possible (C9-105 and following).
+    /// Answers a repeated request, if that is possible (C9-105).
     pub(super) fn repeat(&mut self, packet: &RxPacket) {
         match (packet.opcode.operation(), packet.ext) {
             (Operation::Send | Operation::Write, _) => {
@@ -200,10 +200,18 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// The resource whose response has this PSN.
+    /// The resource whose response has this PSN. The newest comes first, since an old
+    /// one that was never needed again may be a whole circle of PSNs behind.
     fn find(&self, psn: Psn) -> Option<u32> {
-        let owns = |r: &Resource| r.saved != Saved::Free && ahead(r.first, psn) < r.count;
-        u32::try_from(self.resources.iter().position(owns)?).ok()
+        let mut at = self.oldest;
+        for _ in 0..self.resources.len() {
+            at = self.before(at);
+            let resource = self.resource(at)?;
+            if resource.saved != Saved::Free && ahead(resource.first, psn) < resource.count {
+                return Some(at);
+            }
+        }
+        None
     }
 
     /// Sends responses, oldest first, and then the reply.
@@ -237,6 +245,9 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
         let (psn, syndrome) = match self.reply {
             Reply::Nothing => return Progress::Idle,
+            Reply::Missing if self.dropped.is_before(self.expected) => {
+                (self.expected - 1, AethSyndrome::ACK)
+            }
             Reply::Ack => (self.expected - 1, AethSyndrome::ACK),
             Reply::Missing => (self.expected, AethSyndrome::Nak(NakCode::PsnSequence)),
             Reply::NotReady => (self.expected, AethSyndrome::Rnr(self.attr.rnr_timer)),
@@ -355,6 +366,13 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         match u32::try_from(self.resources.len()) {
             Ok(len) if next >= len => 0,
             Ok(_) | Err(_) => next,
+        }
+    }
+
+    fn before(&self, at: u32) -> u32 {
+        match at.checked_sub(1) {
+            Some(before) => before,
+            None => u32::try_from(self.resources.len()).map_or(0, |len| len.saturating_sub(1)),
         }
     }
 

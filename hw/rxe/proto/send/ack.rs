@@ -5,7 +5,7 @@
 //! An answer names a PSN and thereby acknowledges all sends and writes before it.
 //! Reads, atomics, atomic writes and flushes are different: only their own
 //! response completes them, so an answer beyond a missing response says that the
-//! response was lost, and works like a NAK (IBTA 9.7.5.2.7, "implied NAK").
+//! response was lost, and works like a NAK (IBTA 9.7.5, "implied NAK").
 
 use core::ops::DerefMut;
 

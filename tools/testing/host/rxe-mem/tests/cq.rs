@@ -58,14 +58,14 @@ fn user_bytes_are_ib_uverbs_wc() {
     bytes[28..32].copy_from_slice(&0x11u32.to_ne_bytes());
     bytes[36..40].copy_from_slice(&2u32.to_ne_bytes());
     bytes[46] = 1;
-    assert_eq!(send(5, WcStatus::Success).to_user(), bytes);
+    assert_eq!(send(5, WcStatus::Success).user_bytes(), bytes);
 
     let done = RecvCompletion {
         imm: Some([1, 2, 3, 4]),
         src_qpn: Some(Qpn(0x22)),
         ..recv(false)
     };
-    let bytes = Cqe::of_recv(&done, ORIGIN, Network::default()).to_user();
+    let bytes = Cqe::of_recv(&done, ORIGIN, Network::default()).user_bytes();
     assert_eq!(
         bytes[24..28],
         [1, 2, 3, 4],
@@ -79,14 +79,14 @@ fn user_bytes_are_ib_uverbs_wc() {
         invalidated: Some(Key(0x1234_5678)),
         ..recv(false)
     };
-    let bytes = Cqe::of_recv(&done, ORIGIN, Network::default()).to_user();
+    let bytes = Cqe::of_recv(&done, ORIGIN, Network::default()).user_bytes();
     assert_eq!(bytes[24..28], 0x1234_5678u32.to_ne_bytes());
     assert_eq!(bytes[36..40], 5u32.to_ne_bytes(), "GRH and invalidate");
 }
 
 #[test]
 fn an_error_says_nothing_but_who_and_why() {
-    let bytes = send(5, WcStatus::WrFlush).to_user();
+    let bytes = send(5, WcStatus::WrFlush).user_bytes();
     assert_eq!(bytes[8..12], 5u32.to_ne_bytes());
     assert_eq!(bytes[16..28], [0; 12]);
     assert_eq!(bytes[36..40], [0; 4]);

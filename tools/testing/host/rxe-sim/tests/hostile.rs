@@ -312,8 +312,12 @@ fn run(seed: u64) {
 
 #[test]
 fn nothing_panics() {
-    let only = std::env::var("SEED").ok().and_then(|s| s.parse().ok());
-    for seed in only.map_or(0..RUNS, |seed: u64| seed..seed + 1) {
+    let number = |name| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
+    let seeds = match number("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("RUNS").unwrap_or(RUNS),
+    };
+    for seed in seeds {
         if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
             eprintln!("seed {seed} fails; run it alone with SEED={seed}");
             std::panic::resume_unwind(panic);

@@ -115,6 +115,31 @@ fn a_gap_is_told_once() {
 }
 
 #[test]
+fn a_gap_that_closed_before_it_was_told_is_acknowledged() {
+    let mut n = node();
+    for k in 0..3 {
+        post_recv(&mut n, k, 10);
+    }
+    n.host.room = Some(0);
+    let _ = send_only(&mut n, 1, &[]);
+    assert_eq!(poll(&mut n, T0), []);
+    let _ = send_only(&mut n, 0, &[]);
+    let _ = send_only(&mut n, 1, &[]);
+    n.host.room = None;
+    assert_eq!(syndromes(&poll(&mut n, T0)), [(1, ACK)]);
+
+    // If it closed in part, the rest is told.
+    n.host.room = Some(0);
+    let _ = send_only(&mut n, 4, &[]);
+    let _ = send_only(&mut n, 2, &[]);
+    n.host.room = None;
+    assert_eq!(
+        syndromes(&poll(&mut n, T0)),
+        [(3, nak_of(NakCode::PsnSequence))]
+    );
+}
+
+#[test]
 fn not_ready_leaves_no_trace() {
     let mut n = node();
     assert_eq!(send_only(&mut n, 0, &[1; 5]), Disposition::Done);
@@ -542,4 +567,19 @@ fn a_closed_side_hears_nothing() {
     n.modify(QpState::Init).expect("init");
     assert_eq!(send_only(&mut n, 0, &[]), deaf);
     assert_eq!(poll(&mut n, T0), []);
+}
+
+#[test]
+fn of_two_requests_with_one_psn_the_newer_is_repeated() {
+    let mut n = node();
+    n.host.regions[0].bytes[..8].fill(0);
+    let _ = ask_add(&mut n, 0, BASE);
+    assert_eq!(poll(&mut n, T0).len(), 1);
+    // As after a whole circle of sends.
+    n.recv.set_psn(START);
+    let _ = ask_add(&mut n, 0, BASE);
+    let newer = poll(&mut n, T0);
+    let _ = ask_add(&mut n, 0, BASE);
+    assert_eq!(poll(&mut n, T0), newer);
+    assert_eq!(n.host.atomics_run, 2);
 }

@@ -17,7 +17,7 @@ use rxe_sim::wire::RnrTimer;
 use rxe_sim::world::Weather;
 use rxe_sim::world::World;
 
-/// Seeds per test; together with the datagram runs well over 10,000.
+/// Seeds per test.
 const RUNS: u64 = 10_000;
 
 const WRITE_KEY: Key = Key(0x100);
@@ -419,10 +419,15 @@ fn check(world: &World, ts: &[Traffic; 2]) {
     }
 }
 
-/// Runs each seed, and names the one that fails.
-fn for_seeds(name: &str, count: u64, run: impl Fn(u64) + std::panic::RefUnwindSafe) {
-    let only = std::env::var("SEED").ok().and_then(|s| s.parse().ok());
-    for seed in only.map_or(0..count, |seed: u64| seed..seed + 1) {
+/// Runs each seed, and names the one that fails. `RUNS=n` in the environment asks for
+/// more or fewer of them, `SEED=n` for one alone.
+fn for_seeds(name: &str, run: impl Fn(u64) + std::panic::RefUnwindSafe) {
+    let number = |name| std::env::var(name).ok().and_then(|s| s.parse::<u64>().ok());
+    let seeds = match number("SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("RUNS").unwrap_or(RUNS),
+    };
+    for seed in seeds {
         if let Err(panic) = std::panic::catch_unwind(|| run(seed)) {
             eprintln!("{name}: seed {seed} fails; run it alone with SEED={seed}");
             std::panic::resume_unwind(panic);
@@ -433,7 +438,7 @@ fn for_seeds(name: &str, count: u64, run: impl Fn(u64) + std::panic::RefUnwindSa
 /// Everything that can work works, both ways at once, whatever the wire does.
 #[test]
 fn all_arrives_once_in_order() {
-    for_seeds("all_arrives_once_in_order", RUNS, |seed| {
+    for_seeds("all_arrives_once_in_order", |seed| {
         let mut rng = Rng::new(seed);
         let (mtu, base) = (
             rng.pick(&[4, 16, 16, 60, 256]),
@@ -567,7 +572,7 @@ fn set_trap(inventor: &mut Inventor<'_>) -> Trap {
 /// of them touches memory.
 #[test]
 fn an_error_ends_it_all() {
-    for_seeds("an_error_ends_it_all", RUNS, |seed| {
+    for_seeds("an_error_ends_it_all", |seed| {
         let mut rng = Rng::new(seed ^ 0xe44);
         let (mtu, base) = (rng.pick(&[4, 16, 60]), rng.any() & 0xffff_ffff_fff8);
         let good = rng.below(12) as usize;

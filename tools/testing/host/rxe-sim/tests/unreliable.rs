@@ -173,7 +173,8 @@ fn run(seed: u64, kind: QpType) {
 }
 
 fn seeds(kind: QpType) {
-    for seed in 0..RUNS {
+    let runs = std::env::var("RUNS").ok().and_then(|s| s.parse().ok());
+    for seed in 0..runs.unwrap_or(RUNS) {
         if let Err(panic) = std::panic::catch_unwind(|| run(seed, kind)) {
             eprintln!("{kind:?}: seed {seed} fails");
             std::panic::resume_unwind(panic);
