@@ -12,7 +12,7 @@ override KERNEL := um
 endif
 export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS
 
-.PHONY: help run test bench shell guest modules kernel setup check doc install uninstall clean distclean
+.PHONY: help run test bench shell guest modules kernel setup check fmt doc install uninstall clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -23,7 +23,7 @@ help:
 	@echo "make guest SCRIPT=FILE   run FILE as root in the guest, return its exit status"
 	@echo "make modules    build our modules (KDIR=DIR against your own kernel)"
 	@echo "make kernel     build the guest kernel only    make setup   roots and kernel"
-	@echo "make check      formatting, lints, house rules      make doc   Rust documentation"
+	@echo "make check      formatting, lints, house rules      make fmt   format      make doc   Rust documentation"
 	@echo "make install    put our modules before the stock ones of this machine; make uninstall"
 	@echo "make clean      remove build/        make distclean   remove the cache as well"
 	@echo
@@ -51,6 +51,8 @@ setup:
 	@tools/roots.sh guest && tools/kernel.sh $(KERNEL)
 check:
 	@tools/check.sh
+fmt:
+	@tools/check.sh fmt
 doc:
 	@tools/doc.sh
 install uninstall:

@@ -25,6 +25,7 @@ pub mod skb;
 pub mod udp;
 
 pub use addr::AddrPair;
+pub use device::DeviceName;
 pub use device::Net;
 pub use device::NetDevice;
 pub use gid::GidAttr;

@@ -28,6 +28,7 @@
 //! described in the InfiniBand Architecture Specification, volume 1, chapter 11.
 
 use crate::bindings;
+use crate::net::DeviceName;
 use crate::udata::Udata;
 use kernel::prelude::*;
 
@@ -38,6 +39,7 @@ pub mod mad;
 pub mod mmap;
 pub mod object;
 pub mod stats;
+mod sysfs;
 pub mod upcall;
 pub mod wc;
 pub mod wr;
@@ -190,6 +192,12 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// The GID at `index` of the port's table. The core does not ask for ports with Ethernet
     /// below, whose GIDs it manages itself.
     fn query_gid(_: &Device<Self>, _port: u32, _index: u32) -> Result<Gid> {
+        Err(unsupported())
+    }
+
+    /// The name of the network device below, for the file `parent` of the device's folder in
+    /// sysfs, which exists if a driver has this method. May sleep.
+    fn parent(_: &Device<Self>) -> Result<DeviceName> {
         Err(unsupported())
     }
 

@@ -149,6 +149,18 @@ impl<T> RunToken<T> {
         }
     }
 
+    /// Works as [`RunToken::kick`] does if the value is free and nothing is pending,
+    /// beginning with the bits `due`, and otherwise does nothing: `None`. So work can
+    /// be handed to `run` directly when nobody is before it, and needs to be left
+    /// somewhere only after `None`.
+    #[inline]
+    pub fn kick_idle(&self, due: u32, run: impl FnMut(&mut T, u32) -> Turn) -> Option<Kick> {
+        // Acquire, so that a new runner sees what the last holder did.
+        self.swap(0, RUN, Ordering::Acquire).ok()?;
+        // INVARIANT: `RUN` was clear and we have set it.
+        Some(self.work(due & Self::PENDING, run))
+    }
+
     /// Waits until the value is free and takes it; kicks only leave notes until
     /// [`Exclusive::finish`]. Works on a closed token as well. `relax` is called
     /// while waiting (`cpu_relax`; a yield on the host).

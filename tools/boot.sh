@@ -124,6 +124,7 @@ running() { [ -s "$out/pid$1" ] && kill -0 "$(cat "$out/pid$1")" 2>/dev/null; }
 
 stop_all() {
     local n
+    if [ -n "${follow:-}" ]; then kill "$follow" 2>/dev/null || :; fi
     for n in $(seq "$NODES"); do
         if running "$n"; then kill -9 "$(cat "$out/pid$n")" 2>/dev/null || :; fi
         rm -f "$out/pid$n" "$out/cow$n"
@@ -144,6 +145,7 @@ wait_all() {
 }
 
 trap stop_all EXIT
+trap 'exit 130' INT TERM
 accel=tcg
 [ "$KERNEL" = um ] || accel=$(probe_accel "$kernel/arch/x86/boot/bzImage")
 for attempt in 1 2; do

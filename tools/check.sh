@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check.sh: what needs no guest. Formatting, clippy on the host crates, the house
+# check.sh [fmt]: what needs no guest (fmt only formats the Rust sources). Formatting, clippy on the host crates, the house
 # rules that a machine can see, shell syntax (and shellcheck where it is installed).
 . "$(dirname "$0")/lib.sh"
 
@@ -19,12 +19,16 @@ step() { # NAME CMD...
     fi
 }
 
-# rustfmt follows mod declarations, so crate roots would do; but kernel files are
-# joined by Kbuild, so each file is given by itself.
 # shellcheck disable=SC2016
-step "rustfmt" in_builder bash -c 'cd /src && find rust core mad rw umem cm cma ucma uverbs rdmavt hw ulp tools -name "*.rs" \
-    -not -path "*/target/*" 2>/dev/null | xargs -r rustfmt --check --edition 2021 --config skip_children=true 2>/dev/null ||
-    find rust hw tools -name "*.rs" -not -path "*/target/*" 2>/dev/null | xargs -r rustfmt --check --edition 2021'
+format() { # RUSTFMT-OPTIONS...: over every Rust file, since Kbuild joins them, not cargo
+    in_builder bash -c 'cd /src && find . \( -path ./.git -o -path ./build -o -name target \) -prune -o -name "*.rs" -print |
+        sort | xargs -r rustfmt --edition 2021 "$@"' format "$@"
+}
+if [ "${1:-}" = fmt ]; then
+    format
+    exit
+fi
+step "rustfmt (make fmt mends it)" format --check -l
 if [ -e "$TOP/tools/testing/host/Cargo.toml" ]; then
     step "clippy, host crates" in_builder bash -c 'cd /src/tools/testing/host &&
         CARGO_TARGET_DIR=/c/target nice cargo clippy -q -j2 --all-targets -- -D warnings'

@@ -110,9 +110,21 @@ install_modules() { # NAME ARCH
 }
 
 "$TOP/tools/roots.sh" builder
+if [ "${1:-}" = --adopt ]; then adopt=$3; shift; fi
 if [ "${1:-}" = --name ]; then name_of "$2"; exit; fi
 [ -n "${fragments[${1:-}]:-}" ] || die "unknown kernel '${1:-}'" "KERNEL= is fast, kasan, lockdep, debug (the last two) or um"
 name=$(name_of "$1")
 done_with "$name" && exit
 lock kernel
+# --adopt NAME DIR: take a folder of the cache, in which the same source was built by
+# hand, for the kernel NAME. Its configuration must have all that is wanted.
+if [ -n "${adopt:-}" ]; then
+    fragment "$1" >"$CACHE/$adopt/wanted.config"
+    lost=$(missing "$CACHE/$adopt/wanted.config" "$CACHE/$adopt/.config")
+    [ -z "$lost" ] || die "$adopt lacks $(echo $lost)" "configure and build it so"
+    install_modules "$adopt" x86_64
+    ln -sfn "$adopt" "$CACHE/$name"
+    publish "$name"
+    exit
+fi
 done_with "$name" || { build "$1" "$name"; publish "$name"; }

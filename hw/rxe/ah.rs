@@ -2,13 +2,13 @@
 
 //! Address handles: where datagrams go, known to user space by number.
 
+use crate::device::Dev;
+use crate::device::Rxe;
 use crate::limits;
 use crate::mem::PdId;
 use crate::net::default_source_port;
 use crate::net::Path;
 use crate::net::PathSpec;
-use crate::device::Dev;
-use crate::device::Rxe;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;

@@ -82,10 +82,7 @@ impl Counters {
         let cpus = usize::try_from(nr_cpu_ids())?;
         let mut sets = KVVec::with_capacity(cpus, GFP_KERNEL)?;
         for _ in 0..cpus {
-            sets.push(
-                PerCpu(core::array::from_fn(|_| Atomic::new(0))),
-                GFP_KERNEL,
-            )?;
+            sets.push(PerCpu(core::array::from_fn(|_| Atomic::new(0))), GFP_KERNEL)?;
         }
         Ok(Self(sets))
     }

@@ -7,12 +7,12 @@
 //! consumer's handler is called after unlocking, by whoever posted.
 
 use crate::limits;
+use crate::queue;
 use crate::queue::cq::Arm;
 use crate::queue::cq::Posted;
 use crate::queue::cqe;
 use crate::queue::layout::Layout;
 use crate::queue::ring::Producer;
-use crate::queue;
 use crate::queue::RingBuf;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -134,11 +134,7 @@ impl Cq {
     ///
     /// `EINVAL` if the entries are too many for the device or too few for the
     /// completions that wait; `ENOMEM`.
-    pub(crate) fn resize(
-        &self,
-        entries: u32,
-        publish: impl FnOnce(&RingBuf) -> Result,
-    ) -> Result {
+    pub(crate) fn resize(&self, entries: u32, publish: impl FnOnce(&RingBuf) -> Result) -> Result {
         if entries < self.waiting() {
             return Err(EINVAL);
         }

@@ -12,6 +12,7 @@
 use crate::ah::Ah;
 use crate::counters::Counter;
 use crate::counters::Counters;
+use crate::mcast::Groups;
 use crate::mem::Memory;
 use crate::mem::QpTag;
 use crate::net;
@@ -31,6 +32,7 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::rcu;
 use kernel::sync::Arc;
+use kernel::sync::ArcBorrow;
 use kernel::sync::SetOnce;
 use rdma::net::GidAttr;
 use rdma::net::NetDevice;
@@ -38,8 +40,10 @@ use rdma::net::NetdevEvent;
 use rdma::new_table;
 use rdma::provider::device::PortEvent;
 use rdma::provider::DeviceRef;
+use rdma::provider::Gid;
 use rdma::table::Table;
 use rdma::wire::Bth;
+use rdma::wire::Ext;
 
 /// All groups' queue pair number in packets.
 const MULTICAST_QPN: u32 = 0x00ff_ffff;
@@ -56,6 +60,8 @@ pub(crate) struct Dev {
     pub(crate) qps: Table<Qp>,
     #[pin]
     pub(crate) ahs: Table<Ah>,
+    #[pin]
+    pub(crate) groups: Groups,
     /// Numbers of shared receive queues.
     #[pin]
     pub(crate) srqs: Table<()>,
@@ -101,6 +107,7 @@ impl Rxe {
                 memory,
                 qps <- new_table!("rxe::Dev::qps"),
                 ahs <- new_table!("rxe::Dev::ahs"),
+                groups <- Groups::new(),
                 srqs <- new_table!("rxe::Dev::srqs"),
                 pds <- new_table!("rxe::Dev::pds"),
                 bad_pkeys: Atomic::new(0),
@@ -194,15 +201,50 @@ impl Dev {
 
     /// Whether the receiver's address of a packet is one of ours.
     fn is_ours(&self, packet: &RxPacket) -> bool {
-        if packet.is_local() {
-            return true;
-        }
+        packet.is_local() || self.has_gid(&packet.addrs().dst_gid())
+    }
+
+    /// Whether a GID is one of ours. Any context but hard interrupts.
+    fn has_gid(&self, gid: &Gid) -> bool {
         let Some(live) = self.device.as_ref().and_then(DeviceRef::live) else {
             return false;
         };
-        let gid = packet.addrs().dst_gid();
         // SAFETY: The device is registered and stays so while `live` exists.
-        unsafe { GidAttr::find(live.as_raw(), 1, &gid, None) }.is_ok()
+        unsafe { GidAttr::find(live.as_raw(), 1, gid, None) }.is_ok()
+    }
+
+    /// A packet to a group, for all its members but the one that sent it (IBTA 10.5.2.2).
+    fn receive_multicast(&self, packet: RxPacket, rcu: &rcu::Guard) {
+        let Some(members) = self.groups.members(&packet.addrs().dst_gid()) else {
+            return;
+        };
+        let from = match packet.header().ext {
+            Ext::Deth(deth) | Ext::DethImm(deth, _) => deth.src_qpn,
+            _ => return,
+        };
+        // Whoever is found waits for the next, so that the last one gets the original.
+        let mut found: Option<ArcBorrow<'_, Qp>> = None;
+        for number in members.numbers() {
+            if *number == from && self.has_gid(&packet.addrs().src_gid()) {
+                continue;
+            }
+            let Some(qp) = self
+                .qps
+                .borrow(*number, rcu)
+                .filter(|qp| qp.admits(&packet))
+            else {
+                continue;
+            };
+            if let Some(previous) = found.replace(qp) {
+                // Without memory it is lost, as datagrams may be.
+                if let Ok(copy) = packet.try_clone() {
+                    Qp::receive(previous, copy);
+                }
+            }
+        }
+        if let Some(qp) = found {
+            Qp::receive(qp, packet);
+        }
     }
 }
 
@@ -219,11 +261,13 @@ impl RxSink for Dev {
             let _: u32 = self.bad_pkeys.fetch_add(1u32, Relaxed);
             return;
         }
-        // Multicast is not offered yet, so nobody is attached to any group.
-        if bth.dest_qpn == MULTICAST_QPN || packet.addrs().is_multicast() {
-            return;
-        }
         let rcu = rcu::read_lock();
+        // The number and the address say the same (IBTA 9.6.1.3.1).
+        match (bth.dest_qpn == MULTICAST_QPN, packet.addrs().is_multicast()) {
+            (true, true) => return self.receive_multicast(packet, &rcu),
+            (true, false) | (false, true) => return,
+            (false, false) => {}
+        }
         let Some(qp) = self.qps.borrow(bth.dest_qpn, &rcu) else {
             return;
         };

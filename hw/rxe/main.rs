@@ -10,7 +10,7 @@
 //! | `proto` | the protocol engine: pure, runs on the host too |
 //! | `queue`, `mem` | rings shared with user space; memory regions and windows |
 //! | `net` | packets in and out |
-//! | `qp`, `cq`, `srq`, `ah` | the objects, and how they use the above |
+//! | `qp`, `cq`, `srq`, `ah`, `mcast` | the objects, and how they use the above |
 //! | `device`, `verbs` | the device, its data path's share, its verbs table |
 //!
 //! The life of a packet: `net::rx` checks it, [`device::Dev`] finds its queue pair,
@@ -21,6 +21,7 @@ mod counters;
 mod cq;
 mod device;
 mod limits;
+mod mcast;
 mod mem;
 mod net;
 mod proto;

@@ -72,11 +72,12 @@ pub(crate) mod access {
 
     /// Any right of a peer.
     pub(crate) const REMOTE: u32 = REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC;
-    /// What a window may grant: rights of a peer, and how it is addressed.
-    pub(crate) const WINDOW: u32 = REMOTE | ZERO_BASED | FLUSH_GLOBAL | FLUSH_PERSISTENT | OPTIONAL;
     /// What a user's region may ask for. On-demand paging is not there yet.
     pub(crate) const REGION: u32 =
         REMOTE | LOCAL_WRITE | MW_BIND | FLUSH_GLOBAL | FLUSH_PERSISTENT | OPTIONAL;
+    /// What a window may be asked for. What is no right of a peer means nothing there,
+    /// but users ask for it.
+    pub(crate) const WINDOW: u32 = REGION | ZERO_BASED;
 }
 
 /// A protection domain, by the number its device gave it.

@@ -40,8 +40,8 @@ use crate::counters::Counters;
 use crate::cq::Cq;
 use crate::cq::Told;
 use crate::device::Dev;
-use crate::mem::PdId;
 use crate::mem::Batch;
+use crate::mem::PdId;
 use crate::mem::QpTag;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
@@ -67,13 +67,13 @@ use kernel::workqueue;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use post::Posts;
-use rdma::provider::QpEvent as UserEvent;
 use rdma::provider::wc::QpToken;
+use rdma::provider::QpEvent as UserEvent;
 use rdma::provider::QpUpcall;
 use rdma::sync::bh;
 use rdma::sync::SpinLockIrq;
-use rdma::timer::TimerCallback;
 use rdma::timer::Timer;
+use rdma::timer::TimerCallback;
 use rdma::token::Kick;
 use rdma::token::RunToken;
 use rdma::token::Turn;
@@ -192,17 +192,46 @@ impl Qp {
     }
 
     /// A packet for this queue pair. Softirq.
+    ///
+    /// It goes straight to an idle half, and waits in the queue of a busy one.
     pub(crate) fn receive(this: ArcBorrow<'_, Self>, packet: RxPacket) {
-        let request = packet.header().bth.opcode.is_request();
-        let queue = if request { &this.requests } else { &this.responses };
-        if queue.len() >= BACKLOG {
-            return;
-        }
-        queue.push(packet);
-        if request {
-            Self::kick_recv(this, work::PACKETS);
+        let mut packet = Some(packet);
+        let mut turns = 0;
+        if packet
+            .as_ref()
+            .is_some_and(|packet| packet.header().bth.opcode.is_request())
+        {
+            let kick = this.recv.kick_idle(0, |half, bits| {
+                turns += 1;
+                if turns > TURNS {
+                    return Turn::Later(bits);
+                }
+                Self::recv_turn(this, half, bits, &mut packet)
+            });
+            match (kick, packet) {
+                (Some(kick), _) => Self::after_recv(this, kick),
+                (None, Some(packet)) if this.requests.len() < BACKLOG => {
+                    this.requests.push(packet);
+                    Self::kick_recv(this, work::PACKETS);
+                }
+                (None, _) => {}
+            }
         } else {
-            Self::kick_send(this, work::PACKETS);
+            let kick = this.send.kick_idle(0, |half, bits| {
+                turns += 1;
+                if turns > TURNS {
+                    return Turn::Later(bits);
+                }
+                Self::send_turn(this, half, bits, &mut packet)
+            });
+            match (kick, packet) {
+                (Some(kick), _) => Self::after_send(this, kick),
+                (None, Some(packet)) if this.responses.len() < BACKLOG => {
+                    this.responses.push(packet);
+                    Self::kick_send(this, work::PACKETS);
+                }
+                (None, _) => {}
+            }
         }
     }
 
@@ -234,7 +263,7 @@ impl Qp {
             if turns > TURNS {
                 return Turn::Later(bits);
             }
-            Self::send_turn(this, half, bits)
+            Self::send_turn(this, half, bits, &mut None)
         });
         Self::after_send(this, kick);
     }
@@ -247,7 +276,7 @@ impl Qp {
             if turns > TURNS {
                 return Turn::Later(bits);
             }
-            Self::recv_turn(this, half, bits)
+            Self::recv_turn(this, half, bits, &mut None)
         });
         Self::after_recv(this, kick);
     }
@@ -272,14 +301,21 @@ impl Qp {
         }
     }
 
-    /// One turn of the send half.
-    fn send_turn(this: ArcBorrow<'_, Self>, half: &mut SendHalf, bits: u32) -> Turn {
+    /// One turn of the send half, in which `first` is the first packet.
+    #[inline]
+    fn send_turn(
+        this: ArcBorrow<'_, Self>,
+        half: &mut SendHalf,
+        bits: u32,
+        first: &mut Option<RxPacket>,
+    ) -> Turn {
         let now = now();
         let mut left = BUDGET;
         let SendHalf {
             engine,
             io,
             backlog,
+            armed,
         } = half;
         let mut host = io.host(&this);
         if bits & work::ERROR != 0 {
@@ -288,20 +324,29 @@ impl Qp {
         if bits & work::PACKETS != 0 && backlog.is_none() {
             *backlog = Some(this.responses.take_all());
         }
-        for packet in packets(backlog, &mut left) {
-            let header = engine_packet(&packet);
-            host.set_packet(Some(packet));
-            // What became of it is counted by the engine where it matters.
-            let _ = engine.on_response(now, &header, &mut host);
-            host.set_packet(None);
+        let mut next = first.take();
+        while let Some(packet) = next.or_else(|| next_packet(backlog, &mut left)) {
+            host.set_packet(packet);
+            if let Some(header) = host.header() {
+                // What became of it is counted by the engine where it matters.
+                let _ = engine.on_response(now, &header, &mut host);
+            }
+            next = None;
         }
+        host.drop_packet();
         if bits & work::TIMER != 0 {
+            *armed = None;
             engine.on_timer(now, &mut host);
         }
         let progress = engine.poll(now, &mut host, left.max(1));
         let notes = host.finish();
-        if let Some(at) = engine.next_deadline() {
-            Timer::<Qp, 0>::arm_if_earlier(this, rdma::timer::after(span(now, at)));
+        // It is not put off when the deadline moves: it fires early, once, for nothing.
+        match engine.next_deadline() {
+            Some(at) if armed.is_none_or(|armed| at < armed) => {
+                *armed = Some(at);
+                Timer::<Qp, 0>::arm_if_earlier(this, rdma::timer::after(span(now, at)));
+            }
+            Some(_) | None => {}
         }
         Self::heed(this, &this.send_cq, &notes);
         match progress {
@@ -316,8 +361,14 @@ impl Qp {
         }
     }
 
-    /// One turn of the receive half.
-    fn recv_turn(this: ArcBorrow<'_, Self>, half: &mut RecvHalf, bits: u32) -> Turn {
+    /// One turn of the receive half, in which `first` is the first packet.
+    #[inline]
+    fn recv_turn(
+        this: ArcBorrow<'_, Self>,
+        half: &mut RecvHalf,
+        bits: u32,
+        first: &mut Option<RxPacket>,
+    ) -> Turn {
         let mut left = BUDGET;
         let RecvHalf {
             engine,
@@ -331,13 +382,16 @@ impl Qp {
         if bits & work::PACKETS != 0 && backlog.is_none() {
             *backlog = Some(this.requests.take_all());
         }
-        for packet in packets(backlog, &mut left) {
-            let header = engine_packet(&packet);
-            host.set_packet(Some(packet));
-            // What became of it is counted by the engine where it matters.
-            let _ = engine.on_request(&header, &mut host);
-            host.set_packet(None);
+        let mut next = first.take();
+        while let Some(packet) = next.or_else(|| next_packet(backlog, &mut left)) {
+            host.set_packet(packet);
+            if let Some(header) = host.header() {
+                // What became of it is counted by the engine where it matters.
+                let _ = engine.on_request(&header, &mut host);
+            }
+            next = None;
         }
+        host.drop_packet();
         let progress = engine.poll(&mut host, left.max(1));
         let notes = host.finish();
         Self::heed(this, &this.recv_cq, &notes);
@@ -359,6 +413,9 @@ impl Qp {
 
     /// Acts on what a turn noted. The runner still holds its token, but no lock.
     fn heed(this: ArcBorrow<'_, Self>, cq: &Cq, notes: &Notes) {
+        if notes.told == Told::Nothing && notes.events == 0 {
+            return;
+        }
         cq.tell(notes.told);
         match notes.told {
             Told::Overflow | Told::Dead => Self::fail(this),
@@ -430,7 +487,8 @@ impl Qp {
     }
 
     /// Whether a packet is one that this queue pair may see at all: of its
-    /// transport, in a state that expects it, and from its peer. Softirq.
+    /// transport and in a state that expects it. Whether it is from the peer is for
+    /// the half to say. Softirq.
     pub(crate) fn admits(&self, packet: &RxPacket) -> bool {
         let opcode = packet.header().bth.opcode;
         let transport_fits = match (self.kind, opcode.transport()) {
@@ -446,21 +504,24 @@ impl Qp {
             QpState::Rtr => opcode.is_request(),
             QpState::Rts | QpState::Sqd | QpState::Sqe => true,
         };
-        if !expected {
-            return false;
-        }
-        if self.kind.is_datagram() {
-            return true;
-        }
-        let addrs = self.peer.lock().addrs;
-        addrs.is_some_and(|addrs| packet.addrs().reversed() == addrs)
+        expected
     }
 }
 
-/// What the engine sees of a received packet.
-fn engine_packet(packet: &RxPacket) -> proto::RxPacket {
+/// What the engine sees of a received packet; `None` if that is not for the queue pair
+/// whose packets go where `sender` says: packets of a connected one come from there.
+fn engine_packet(
+    kind: QpType,
+    sender: Option<&wire::Sender>,
+    packet: &RxPacket,
+) -> Option<proto::RxPacket> {
+    if !kind.is_datagram()
+        && !sender.is_some_and(|to| to.path().addrs().is_answered_by(packet.addrs()))
+    {
+        return None;
+    }
     let header = packet.header();
-    proto::RxPacket {
+    Some(proto::RxPacket {
         opcode: header.bth.opcode,
         psn: header.bth.psn,
         ack_req: header.bth.ack_req,
@@ -468,26 +529,21 @@ fn engine_packet(packet: &RxPacket) -> proto::RxPacket {
         ext: header.ext,
         // OVERFLOW: a datagram has less than 64 KiB.
         len: u32::try_from(header.payload_len).unwrap_or(u32::MAX),
-    }
+    })
 }
 
-/// Takes packets off a backlog as long as the budget lasts; an exhausted backlog
-/// becomes `None`.
-fn packets<'a>(
-    backlog: &'a mut Option<RxBatch>,
-    left: &'a mut u32,
-) -> impl Iterator<Item = RxPacket> + 'a {
-    core::iter::from_fn(move || {
-        if *left == 0 {
-            return None;
-        }
-        let packet = backlog.as_mut()?.next();
-        match packet {
-            Some(_) => *left -= 1,
-            None => *backlog = None,
-        }
-        packet
-    })
+/// Takes a packet off a backlog, if the budget allows; an exhausted backlog becomes
+/// `None`.
+fn next_packet(backlog: &mut Option<RxBatch>, left: &mut u32) -> Option<RxPacket> {
+    if *left == 0 {
+        return None;
+    }
+    let packet = backlog.as_mut()?.next();
+    match packet {
+        Some(_) => *left -= 1,
+        None => *backlog = None,
+    }
+    packet
 }
 
 /// The engine's clock.
@@ -503,7 +559,8 @@ fn span(now: Nanos, at: Nanos) -> Delta {
 /// What the engine and the host noted during a turn, to be acted on after it.
 struct Notes {
     told: Told,
-    events: [bool; Notes::EVENTS.len()],
+    /// One bit for each kind of event.
+    events: u8,
 }
 
 impl Notes {
@@ -518,20 +575,23 @@ impl Notes {
 
     const NONE: Notes = Notes {
         told: Told::Nothing,
-        events: [false; Notes::EVENTS.len()],
+        events: 0,
     };
 
-    fn event(&mut self, event: QpEvent) {
-        for (known, noted) in Self::EVENTS.iter().zip(&mut self.events) {
-            if *known == event {
-                *noted = true;
-            }
-        }
+    const fn bit(event: QpEvent) -> u8 {
+        // CAST: there are six of them.
+        1 << event as u8
     }
 
-    fn events(&self) -> impl Iterator<Item = QpEvent> + '_ {
-        let noted = Self::EVENTS.iter().zip(&self.events);
-        noted.filter_map(|(event, noted)| noted.then_some(*event))
+    fn event(&mut self, event: QpEvent) {
+        self.events |= Self::bit(event);
+    }
+
+    fn events(&self) -> impl Iterator<Item = QpEvent> {
+        let noted = self.events;
+        Self::EVENTS
+            .into_iter()
+            .filter(move |event| noted & Self::bit(*event) != 0)
     }
 
     fn posted(&mut self, told: Told) {

@@ -21,6 +21,8 @@ use kernel::new_mutex;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
+use kernel::uaccess::UserPtr;
+use kernel::uaccess::UserSlice;
 use rdma::new_spinlock_irq;
 use rdma::provider;
 use rdma::provider::unsupported;
@@ -34,6 +36,7 @@ use rdma::provider::SrqType;
 use rdma::provider::SrqUpcall;
 use rdma::sync::SpinLockIrq;
 use rdma::udata::Udata;
+use zerocopy::IntoBytes;
 
 /// The part of a shared receive queue that queue pairs hold.
 #[pin_data]
@@ -76,6 +79,24 @@ impl Srq {
         }
         fetched
     }
+
+    /// Moves what waits to a new ring. `EINVAL` if it does not fit; nothing has
+    /// changed then. Process context.
+    fn resize(&self, ring: RingBuf, layout: Layout) -> Result {
+        // Rings and their ends go after the lock.
+        let mut posts = None;
+        let left = {
+            let mut inner = self.inner.lock();
+            inner.queue.resize(ring, layout).map(|(old, producer)| {
+                posts = Some(producer);
+                if inner.posts.is_some() {
+                    core::mem::swap(&mut inner.posts, &mut posts);
+                }
+                old
+            })
+        };
+        left.map(drop).map_err(|_fresh| EINVAL)
+    }
 }
 
 /// The driver's data of a shared receive queue.
@@ -102,16 +123,17 @@ impl SrqObject {
             return Err(unsupported());
         }
         let attr = init.attr();
-        let (max_wr, max_sge) = (attr.max_wr.max(1), attr.max_sge.max(1));
-        if attr.max_wr > limits::MAX_SRQ_WR
-            || attr.max_sge > limits::MAX_SRQ_SGE
-            || attr.srq_limit > attr.max_wr
-        {
+        let max_sge = attr.max_sge.max(1);
+        // The limit means nothing yet to most users, so it may be anything.
+        if !SIZES.contains(&attr.max_wr) || attr.max_sge > limits::MAX_SRQ_SGE {
             return Err(EINVAL);
         }
-        let (layout, ring) = recv_ring(max_wr, max_sge)?;
+        let (layout, ring) = recv_ring(attr.max_wr, max_sge)?;
         let posts = (!udata.is_user()).then(|| Producer::new(ring.clone(), layout));
-        let queue = RecvQueue::new(Consumer::new(ring.clone(), layout), usize::try_from(max_sge)?);
+        let queue = RecvQueue::new(
+            Consumer::new(ring.clone(), layout),
+            usize::try_from(max_sge)?,
+        );
         let inner = Inner {
             queue,
             posts,
@@ -146,17 +168,48 @@ impl SrqObject {
         }))
     }
 
-    /// Changes the limit. Changing the size is not offered yet.
-    pub(crate) fn modify(&self, attr: &SrqAttr, mask: SrqAttrMask) -> Result {
+    /// Changes size or limit (IBTA 11.2.3.3). May sleep. What waits stays; the user
+    /// lets go of the old ring when it has mapped the new one.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for sizes and limits that do not fit the device, each other or what
+    /// waits, or without input; `EFAULT` if the new ring cannot be told; `ENOMEM`.
+    pub(crate) fn modify(
+        &self,
+        attr: &SrqAttr,
+        mask: SrqAttrMask,
+        udata: &mut Udata<'_>,
+    ) -> Result {
+        let request = if udata.is_user() {
+            Some(udata.read::<ModifyRequest>()?)
+        } else {
+            None
+        };
+        let mut map = self.map.lock();
+        let (size, limit) = {
+            let inner = self.core.inner.lock();
+            (inner.queue.ring().layout().capacity(), inner.limit)
+        };
+        if mask.intersects(SrqAttrMask::MAX_WR)
+            && (!SIZES.contains(&attr.max_wr) || attr.max_wr < limit)
+        {
+            return Err(EINVAL);
+        }
+        if mask.intersects(SrqAttrMask::LIMIT) && attr.srq_limit > size {
+            return Err(EINVAL);
+        }
         if mask.intersects(SrqAttrMask::MAX_WR) {
-            return Err(unsupported());
+            let (layout, ring) = recv_ring(attr.max_wr, self.core.max_sge)?;
+            let fresh = QueueMap::new(udata, &ring)?;
+            if let (Some(fresh), Some(request)) = (&fresh, request) {
+                request.answer(&fresh.info())?;
+            }
+            self.core.resize(ring, layout)?;
+            *map = fresh;
         }
         if mask.intersects(SrqAttrMask::LIMIT) {
-            let mut inner = self.core.inner.lock();
-            if attr.srq_limit > inner.queue.ring().layout().capacity() {
-                return Err(EINVAL);
-            }
-            inner.limit = attr.srq_limit;
+            self.core.inner.lock().limit = attr.srq_limit;
         }
         Ok(())
     }
@@ -183,6 +236,29 @@ impl SrqObject {
 impl PinnedDrop for SrqObject {
     fn drop(self: Pin<&mut Self>) {
         drop(self.dev.srqs.remove(self.number));
+    }
+}
+
+/// How many requests a queue may be made for.
+const SIZES: core::ops::RangeInclusive<u32> = 1..=limits::MAX_SRQ_WR;
+
+/// `struct rxe_modify_srq_cmd`: where the user wants to be told of the new ring.
+#[derive(Clone, Copy, zerocopy_derive::FromBytes)]
+#[repr(C)]
+struct ModifyRequest {
+    info_addr: u64,
+}
+
+const _: () =
+    assert!(size_of::<ModifyRequest>() == size_of::<rdma::bindings::rxe_modify_srq_cmd>());
+
+impl ModifyRequest {
+    /// Writes the answer to where the user wants it, which is not where answers
+    /// usually go. May sleep.
+    fn answer(self, info: &MapInfo) -> Result {
+        let to = UserPtr::from_addr(usize::try_from(self.info_addr).map_err(|_| EFAULT)?);
+        let bytes = info.as_bytes();
+        UserSlice::new(to, bytes.len()).writer().write_slice(bytes)
     }
 }
 

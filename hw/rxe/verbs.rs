@@ -3,9 +3,9 @@
 //! The verbs of a soft-RoCE device: each in a few lines, the work is elsewhere.
 
 use crate::ah::Handle;
+use crate::counters;
 use crate::cq::Cq;
 use crate::cq::Cqe;
-use crate::counters;
 use crate::device::announce_port;
 use crate::device::Dev;
 use crate::device::Rxe;
@@ -27,6 +27,7 @@ use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use rdma::bindings;
+use rdma::net::DeviceName;
 use rdma::provider::attr::CMD_POST_SEND;
 use rdma::provider::attr::CMD_REQ_NOTIFY_CQ;
 use rdma::provider::*;
@@ -107,6 +108,9 @@ impl Provider for Rxe {
             max_qp_init_rd_atom = limits::MAX_RD_ATOMIC;
             max_res_rd_atom = limits::MAX_RES_RD_ATOMIC;
             max_ah = limits::MAX_AH;
+            max_mcast_grp = limits::MAX_MCAST_GRP;
+            max_mcast_qp_attach = limits::MAX_MCAST_QP_ATTACH;
+            max_total_mcast_qp_attach = limits::MAX_TOTAL_MCAST_QP_ATTACH;
             max_srq = limits::MAX_SRQ;
             max_srq_wr = limits::MAX_SRQ_WR;
             max_srq_sge = limits::MAX_SRQ_SGE;
@@ -198,6 +202,10 @@ impl Provider for Rxe {
         Ok(gid)
     }
 
+    fn parent(dev: &Device<Self>) -> Result<DeviceName> {
+        Ok(dev.netdev.name())
+    }
+
     fn enable_driver(dev: &Device<Self>) -> Result {
         announce_port(dev);
         Ok(())
@@ -210,10 +218,7 @@ impl Provider for Rxe {
         Ok(())
     }
 
-    fn alloc_ucontext(
-        _: &New<'_, UContext<Self>>,
-        _: &mut Udata<'_>,
-    ) -> Result<impl PinInit<()>> {
+    fn alloc_ucontext(_: &New<'_, UContext<Self>>, _: &mut Udata<'_>) -> Result<impl PinInit<()>> {
         Ok(())
     }
 
@@ -318,12 +323,7 @@ impl Provider for Rxe {
         QpObject::create(qp, attr, udata)
     }
 
-    fn modify_qp(
-        qp: &Qp<Self>,
-        attr: &QpAttr,
-        mask: QpAttrMask,
-        _: &mut Udata<'_>,
-    ) -> Result {
+    fn modify_qp(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask, _: &mut Udata<'_>) -> Result {
         QpCore::modify(&qp.core, attr, mask)
     }
 
@@ -358,9 +358,9 @@ impl Provider for Rxe {
         srq: &Srq<Self>,
         attr: &SrqAttr,
         mask: SrqAttrMask,
-        _: &mut Udata<'_>,
+        udata: &mut Udata<'_>,
     ) -> Result {
-        srq.modify(attr, mask)
+        srq.modify(attr, mask, udata)
     }
 
     fn query_srq(srq: &Srq<Self>) -> Result<SrqAttr> {
@@ -453,6 +453,20 @@ impl Provider for Rxe {
         let made = mem::Mw::new(&mw.device().dev.memory, mw.pd().id, kind)?;
         mw.set_rkey(made.key().0);
         Ok(made)
+    }
+
+    fn attach_mcast(qp: &Qp<Self>, group: &Gid, _lid: u16) -> Result {
+        qp.core
+            .dev
+            .groups
+            .attach(&qp.device().netdev, group, qp.core.number)
+    }
+
+    fn detach_mcast(qp: &Qp<Self>, group: &Gid, _lid: u16) -> Result {
+        qp.core
+            .dev
+            .groups
+            .detach(&qp.device().netdev, group, qp.core.number)
     }
 }
 

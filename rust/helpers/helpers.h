@@ -42,11 +42,13 @@ struct sock;
 struct socket;
 
 struct sk_buff *rdma_helper_alloc_skb(unsigned int size, gfp_t flags);
+struct sk_buff *rdma_helper_skb_clone(struct sk_buff *skb, gfp_t flags);
 void rdma_helper_consume_skb(struct sk_buff *skb);
 void rdma_helper_kfree_skb(struct sk_buff *skb);
 void rdma_helper_skb_reserve(struct sk_buff *skb, unsigned int len);
 unsigned int rdma_helper_skb_headroom(const struct sk_buff *skb);
 unsigned int rdma_helper_skb_tailroom(const struct sk_buff *skb);
+bool rdma_helper_skb_cloned(const struct sk_buff *skb);
 int rdma_helper_skb_linearize(struct sk_buff *skb);
 void rdma_helper_skb_set_network_header(struct sk_buff *skb, int offset);
 void rdma_helper_skb_set_transport_header(struct sk_buff *skb, int offset);
@@ -90,6 +92,10 @@ void rdma_helper_unregister_netdevice_notifier(struct notifier_block *nb);
 struct net_device *rdma_helper_notifier_dev(const void *info);
 void rdma_helper_synchronize_net(void);
 void rdma_helper_synchronize_rcu_tasks(void);
+int rdma_helper_join4(struct net_device *dev, __be32 group);
+void rdma_helper_leave4(struct net_device *dev, __be32 group);
+int rdma_helper_join6(struct net_device *dev, const void *group);
+void rdma_helper_leave6(struct net_device *dev, const void *group);
 struct dst_entry *rdma_helper_route4(struct net *net, int oif, __be32 saddr,
 		__be32 daddr, __be16 sport, __be16 dport);
 struct dst_entry *rdma_helper_route6(struct net *net, int oif, const void *saddr,

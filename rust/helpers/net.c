@@ -2,10 +2,14 @@
 /* Helpers for modules that speak to the network stack. */
 #include <linux/err.h>
 #include <linux/if_vlan.h>
+#include <linux/igmp.h>
+#include <linux/inetdevice.h>
 #include <linux/module.h>
 #include <linux/netdevice.h>
 #include <linux/rcupdate.h>
+#include <linux/rtnetlink.h>
 #include <linux/skbuff.h>
+#include <net/addrconf.h>
 #include <net/dst.h>
 #include <net/ip.h>
 #include <net/ip6_fib.h>
@@ -23,6 +27,11 @@
 struct sk_buff *rdma_helper_alloc_skb(unsigned int size, gfp_t flags)
 {
 	return alloc_skb(size, flags);
+}
+
+struct sk_buff *rdma_helper_skb_clone(struct sk_buff *skb, gfp_t flags)
+{
+	return skb_clone(skb, flags);
 }
 
 void rdma_helper_consume_skb(struct sk_buff *skb)
@@ -48,6 +57,11 @@ unsigned int rdma_helper_skb_headroom(const struct sk_buff *skb)
 unsigned int rdma_helper_skb_tailroom(const struct sk_buff *skb)
 {
 	return skb_tailroom(skb);
+}
+
+bool rdma_helper_skb_cloned(const struct sk_buff *skb)
+{
+	return skb_cloned(skb);
 }
 
 int rdma_helper_skb_linearize(struct sk_buff *skb)
@@ -261,6 +275,47 @@ void rdma_helper_synchronize_net(void)
 void rdma_helper_synchronize_rcu_tasks(void)
 {
 	synchronize_rcu_tasks();
+}
+
+/* Multicast groups; the IPv4 ones are under RTNL */
+
+int rdma_helper_join4(struct net_device *dev, __be32 group)
+{
+	struct in_device *in_dev;
+
+	rtnl_lock();
+	in_dev = __in_dev_get_rtnl(dev);
+	if (in_dev)
+		ip_mc_inc_group(in_dev, group);
+	rtnl_unlock();
+	return in_dev ? 0 : -ENODEV;
+}
+
+void rdma_helper_leave4(struct net_device *dev, __be32 group)
+{
+	struct in_device *in_dev;
+
+	rtnl_lock();
+	in_dev = __in_dev_get_rtnl(dev);
+	if (in_dev)
+		ip_mc_dec_group(in_dev, group);
+	rtnl_unlock();
+}
+
+int rdma_helper_join6(struct net_device *dev, const void *group)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	return ipv6_dev_mc_inc(dev, group);
+#else
+	return -EAFNOSUPPORT;
+#endif
+}
+
+void rdma_helper_leave6(struct net_device *dev, const void *group)
+{
+#if IS_ENABLED(CONFIG_IPV6)
+	ipv6_dev_mc_dec(dev, group);
+#endif
 }
 
 /* Routes */

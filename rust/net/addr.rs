@@ -46,6 +46,16 @@ impl AddrPair {
         }
     }
 
+    /// Whether a packet with the pair `other` comes from where one with this pair goes.
+    #[inline]
+    pub fn is_answered_by(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::V4 { src, dst }, Self::V4 { src: from, dst: to }) => src == to && dst == from,
+            (Self::V6 { src, dst }, Self::V6 { src: from, dst: to }) => src == to && dst == from,
+            (Self::V4 { .. }, Self::V6 { .. }) | (Self::V6 { .. }, Self::V4 { .. }) => false,
+        }
+    }
+
     /// The source as a GID.
     pub fn src_gid(&self) -> [u8; 16] {
         match self {

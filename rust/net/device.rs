@@ -7,9 +7,12 @@
 //!
 //! C headers: `include/linux/netdevice.h`, `include/net/net_namespace.h`.
 
+use core::net::IpAddr;
 use core::ptr::NonNull;
 
+use kernel::error::to_result;
 use kernel::fmt;
+use kernel::prelude::*;
 use kernel::str::BStr;
 use kernel::sync::aref::ARef;
 use kernel::sync::aref::AlwaysRefCounted;
@@ -241,6 +244,42 @@ impl NetDevice {
         };
         // SAFETY: A VLAN device holds a reference to the device below it.
         Some((unsafe { NetDevice::from_raw(real) }, id))
+    }
+
+    /// Makes the device a member of a multicast group: packets to it are received, and
+    /// routers hear of it (IGMP, MLD). Memberships are counted. May sleep; takes the
+    /// RTNL lock.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` or `EINVAL` if the device has nothing to do with that family, `ENOMEM`.
+    pub fn join_group(&self, group: IpAddr) -> Result {
+        to_result(match group {
+            // SAFETY: By the type invariant, the device is alive.
+            IpAddr::V4(group) => unsafe {
+                bindings::rdma_helper_join4(self.as_raw(), u32::from(group).to_be())
+            },
+            IpAddr::V6(group) => {
+                let group = group.octets();
+                // SAFETY: As above; the address is 16 bytes.
+                unsafe { bindings::rdma_helper_join6(self.as_raw(), group.as_ptr().cast()) }
+            }
+        })
+    }
+
+    /// Ends one [`Self::join_group`]. May sleep; takes the RTNL lock.
+    pub fn leave_group(&self, group: IpAddr) {
+        match group {
+            // SAFETY: By the type invariant, the device is alive.
+            IpAddr::V4(group) => unsafe {
+                bindings::rdma_helper_leave4(self.as_raw(), u32::from(group).to_be())
+            },
+            IpAddr::V6(group) => {
+                let group = group.octets();
+                // SAFETY: As above; the address is 16 bytes.
+                unsafe { bindings::rdma_helper_leave6(self.as_raw(), group.as_ptr().cast()) }
+            }
+        }
     }
 
     /// The namespace in which the device is.

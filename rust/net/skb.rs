@@ -155,6 +155,21 @@ impl Skb {
         Some((all, before))
     }
 
+    /// As [`Self::from_network_header`], but to be written: `None` also if others, such
+    /// as packet sockets, may be reading the data.
+    #[inline]
+    pub fn from_network_header_mut(&mut self) -> Option<(&mut [u8], usize)> {
+        // SAFETY: By the type invariant, the buffer is valid.
+        if unsafe { bindings::rdma_helper_skb_cloned(self.as_raw()) } {
+            return None;
+        }
+        let (packet, before) = self.from_network_header()?;
+        let (start, len) = (packet.as_ptr().cast_mut(), packet.len());
+        // SAFETY: These are bytes of the buffer's data, to which no clone refers, and the
+        // buffer is borrowed exclusively.
+        Some((unsafe { slice::from_raw_parts_mut(start, len) }, before))
+    }
+
     /// Removes `len` bytes from the front. `None`, with nothing changed, if the
     /// buffer proper holds fewer.
     #[inline]
@@ -166,6 +181,21 @@ impl Skb {
         // SAFETY: The buffer is ours to change, and holds that many bytes.
         unsafe { bindings::skb_pull(self.as_raw(), len) };
         Some(())
+    }
+
+    /// Another buffer with the same data, which neither may change. Its scratch space is
+    /// its own. Does not sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    #[inline]
+    pub fn try_clone(&self) -> Result<Self> {
+        // SAFETY: By the type invariant, the buffer is valid; cloning notes in it only
+        // that its data are shared, and `Skb` never writes to data.
+        let skb = unsafe { bindings::rdma_helper_skb_clone(self.as_raw(), bindings::GFP_ATOMIC) };
+        // INVARIANT: The reference is to a buffer that nobody else has.
+        NonNull::new(skb).map(Self).ok_or(ENOMEM)
     }
 
     /// The protocol of the network layer (`ETH_P_*`), in native byte order.

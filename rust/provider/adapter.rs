@@ -24,6 +24,7 @@ use super::mad::MAD_LEN;
 use super::mmap;
 use super::object::*;
 use super::stats;
+use super::sysfs::Parent;
 use super::Provider;
 use crate::bindings::*;
 use crate::udata::Udata;
@@ -345,6 +346,9 @@ impl<P: Provider> Adapter<P> {
         }
         if P::HAS_QUERY_GID {
             ops.query_gid = Some(Self::query_gid);
+        }
+        if P::HAS_PARENT {
+            ops.device_group = Parent::<P>::GROUP;
         }
         if P::HAS_ENABLE_DRIVER {
             ops.enable_driver = Some(Self::enable_driver);

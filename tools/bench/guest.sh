@@ -1,13 +1,21 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# The guest's part of a bench run: prints "R case value unit" lines, of which
-# run.sh makes the table. "wire" is two namespaces over veth, "loop" one device.
+# The guest's part of a bench run: prints "R|case|value|unit" lines, of which run.sh
+# makes the table. Every value is a time per message or operation, in us. "wire" is
+# two namespaces over veth, "loop" two processes on one device.
 cd /share/tests || exit 1
 . ./rdma.sh
+. /share/env
 
-# At one virtual nanosecond per instruction fewer messages are enough.
-small=3000 large=100
-if [ -n "${ICOUNT:-}" ]; then small=1000 large=40; fi
+# With one CPU, programs that poll would measure the scheduler: they wait for events
+# there. At one virtual nanosecond per instruction few messages are enough.
+if [ -n "${ICOUNT:-}" ]; then
+    small=2000 large=50 lat=500
+    wait=(-e)
+else
+    small=3000 large=100 lat=500
+    wait=()
+fi
 two_nodes 4200 || exit 1
 
 # A pair on one device, as pair is one between two.
@@ -26,33 +34,42 @@ loop() {
     return $status
 }
 
-# figure CASE COLUMN UNIT CMD...: the COLUMN of the line of figures.
+# figure CASE COLUMN FORMULA CMD...: the line of figures of a perftest program, of
+# which COLUMN is turned into us by the awk expression FORMULA of v.
 figure() {
-    local name=$1 column=$2 unit=$3 value
+    local name=$1 column=$2 formula=$3 value
     shift 3
-    value=$("$@" 2>&1 | tee /tmp/figure | grep -E '^ *[0-9]+ +[0-9]+ +[0-9.]+' | tail -n 1 | awk -v c="$column" '{ print $c }')
+    # Not in the subshell below, which would forget it.
+    port=$((port + 1))
+    value=$("$@" 2>&1 | tee /tmp/figure | grep -E '^ *[0-9]+ +[0-9]+ +[0-9.]+' | tail -n 1 |
+        awk -v c="$column" '{ v = $c + 0; if (v > 0) printf "%.3f", '"$formula"' }')
     if [ -n "$value" ]; then
-        echo "R|$name|$value|$unit"
+        echo "R|$name|$value|us"
     else
-        echo "R|$name|failed|$unit"
+        echo "R|$name|failed|us"
         tail -n 5 /tmp/figure >&2
     fi
 }
 
+rate='1 / v'                             # column 5, million messages a second
+volume='65536 / 1048576 / v * 1000000'   # column 4, MiB/s of 64 KiB messages
+
 for where in wire loop; do
     run=(pair 60 v4)
     if [ $where = loop ]; then run=(loop); fi
-    for q in 1 4; do
-        [ $q = 1 ] || [ $where = wire ] || continue
-        # Column 5 is the message rate in Mpps, 4 the average in MB/s.
-        figure "$where send 64 B, $q QP" 5 "Mmsg/s" "${run[@]}" ib_send_bw -s 64 -n $small -q $q
-        figure "$where write 64 B, $q QP" 5 "Mmsg/s" "${run[@]}" ib_write_bw -s 64 -n $small -q $q
-        figure "$where send 64 KiB, $q QP" 4 "MB/s" "${run[@]}" ib_send_bw -s 65536 -n $large -q $q
-        figure "$where write 64 KiB, $q QP" 4 "MB/s" "${run[@]}" ib_write_bw -s 65536 -n $large -q $q
-        figure "$where read 64 KiB, $q QP" 4 "MB/s" "${run[@]}" ib_read_bw -s 65536 -n $large -q $q
+    figure "$where send 64 B" 5 "$rate" "${run[@]}" ib_send_bw -s 64 -n $small "${wait[@]}"
+    figure "$where write 64 B" 5 "$rate" "${run[@]}" ib_write_bw -s 64 -n $small
+    for mtu in 1024 4096; do
+        figure "$where send 64 KiB, MTU $mtu" 4 "$volume" "${run[@]}" ib_send_bw -m $mtu -s 65536 -n $large "${wait[@]}"
+        figure "$where read 64 KiB, MTU $mtu" 4 "$volume" "${run[@]}" ib_read_bw -m $mtu -s 65536 -n $large "${wait[@]}"
     done
-    # Column 5 of the latency programs is the typical time in us.
-    figure "$where send latency 64 B" 5 us "${run[@]}" ib_send_lat -s 64 -n 300 -e
-    figure "$where write latency 8 B" 5 us "${run[@]}" ib_write_lat -s 8 -n 300
-    figure "$where read latency 8 B" 5 us "${run[@]}" ib_read_lat -s 8 -n 300 -e
+    figure "$where send 64 B, 4 QPs" 5 "$rate" "${run[@]}" ib_send_bw -s 64 -n $((small / 4)) -q 4 "${wait[@]}"
+    figure "$where send 64 KiB, MTU 1024, 4 QPs" 4 "$volume" "${run[@]}" ib_send_bw -m 1024 -s 65536 -n $large -q 4 "${wait[@]}"
+    # Column 5 of the latency programs is the typical time in us; send and write
+    # print half a round trip.
+    figure "$where send latency 8 B" 5 v "${run[@]}" ib_send_lat -s 8 -n $lat "${wait[@]}"
+    # Two programs that poll share one CPU by time slices, which says nothing.
+    [ -n "${ICOUNT:-}" ] || figure "$where write latency 8 B, polling" 5 v "${run[@]}" ib_write_lat -s 8 -n $lat
+    figure "$where read latency 8 B" 5 v "${run[@]}" ib_read_lat -s 8 -n $lat "${wait[@]}"
 done
+on 1 rates rxe1

@@ -22,7 +22,8 @@ def show(values):
         return "-", None
     middle = statistics.median(values)
     spread = (max(values) - min(values)) / middle * 100 if middle else 0
-    return f"{middle:.4g} (±{spread / 2:.0f} %)", middle
+    noise = f" (±{spread / 2:.0f} %)" if len(values) > 1 else ""
+    return f"{middle:.4g}{noise}", middle
 
 
 def table(rows):

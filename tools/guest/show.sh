@@ -48,10 +48,10 @@ show "rc over IPv6" 'Mbit/sec' pair 30 v6 ibv_rc_pingpong -c -n 200
 two_nodes_gone
 
 echo
-ours=$(stack | grep -c ' rust$')
+ours=$(stack | awk '$2 == "rust" { print $1 }' | xargs)
 if dmesg | grep -qE 'WARNING:|BUG:|Oops|KASAN|cut here'; then wrong+=("the kernel log"); fi
 if [ ${#wrong[@]} -gt 0 ]; then
-    echo "FAILED: ${wrong[*]} (worked: ${good[*]:-nothing}; $ours Rust modules loaded)"
+    echo "FAILED: ${wrong[*]} (worked: ${good[*]:-nothing}; in Rust: ${ours:-nothing})"
     exit 1
 fi
-echo "All worked, with $ours Rust modules loaded: ${good[*]}"
+echo "All worked (in Rust: ${ours:-nothing}): $(printf '%s, ' "${good[@]}" | sed 's/, $//')"

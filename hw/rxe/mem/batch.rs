@@ -205,12 +205,12 @@ impl<'m> Batch<'m> {
     }
 
     /// Makes what was written to a range persistent; that it is visible needs nothing,
-    /// since it was written to memory that all see.
+    /// since it was written to memory that all see. If the whole region is to be
+    /// flushed, the range means nothing (annex A19).
     ///
     /// # Errors
     ///
     /// Why it may not; among the rights are those to flush.
-    #[expect(dead_code, reason = "flush requests are not offered yet")]
     pub(crate) fn flush(
         &mut self,
         key: Key,
@@ -225,6 +225,11 @@ impl<'m> Batch<'m> {
         if what.persistent {
             rights |= access::FLUSH_PERSISTENT;
         }
+        let (va, len) = if what.whole_region {
+            self.extent(key)?
+        } else {
+            (va, u64::from(len))
+        };
         let len = usize::try_from(len).map_err(|_| MemError::Range)?;
         self.remote(key, va, len, rights, |pieces| {
             if !what.persistent {
@@ -335,6 +340,14 @@ impl<'m> Batch<'m> {
                 self.region(inside.region)?.with(&claim, inside.va, len, f)
             })?
         })?
+    }
+
+    /// The range of a region or a window.
+    fn extent(&mut self, key: Key) -> Result<(u64, u64), MemError> {
+        if is_window(key) {
+            return self.memory.with_window(key, MwCore::extent)?;
+        }
+        self.region(key)?.extent()
     }
 
     fn local(&self, lkey: u32, access: u32) -> Claim {

@@ -346,7 +346,7 @@ mod tests {
                 ..bind
             },
             BindMw {
-                access: access::LOCAL_WRITE,
+                access: access::ON_DEMAND,
                 ..bind
             },
         ] {

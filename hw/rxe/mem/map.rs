@@ -40,6 +40,11 @@ impl Shape {
         fits.then_some(Self { shift, first, len })
     }
 
+    /// Bytes in the region.
+    pub fn bytes(&self) -> u64 {
+        self.len
+    }
+
     /// How many blocks it touches.
     pub fn blocks(&self) -> u64 {
         // OVERFLOW: the sum was checked by `new`.

@@ -134,6 +134,23 @@ impl MrCore {
         }
     }
 
+    /// Its first address and its length in bytes, as of now. What is done with them is
+    /// checked as always.
+    ///
+    /// # Errors
+    ///
+    /// `Range` if it is all memory, which has no beginning and no end.
+    pub(super) fn extent(&self) -> Result<(u64, u64), MemError> {
+        match &self.backing {
+            Backing::Dma => Err(MemError::Range),
+            Backing::User { iova, shape, .. } => Ok((*iova, shape.bytes())),
+            Backing::Fast => {
+                let fast = self.fast.lock();
+                Ok((fast.iova, fast.shape.bytes()))
+            }
+        }
+    }
+
     /// Checks that the region can carry a window, and counts it.
     ///
     /// # Errors

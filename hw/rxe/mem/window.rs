@@ -105,6 +105,21 @@ impl MwCore {
         }))
     }
 
+    /// Its first address and its length in bytes, as of now. What is done with them is
+    /// checked as always.
+    ///
+    /// # Errors
+    ///
+    /// `Key` if it is not bound.
+    pub(super) fn extent(&self) -> Result<(u64, u64), MemError> {
+        let inner = self.inner.lock();
+        let bound = inner.bound.as_ref().ok_or(MemError::Key)?;
+        if bound.access & access::ZERO_BASED != 0 {
+            return Ok((0, bound.len));
+        }
+        Ok((bound.start, bound.len))
+    }
+
     /// Binds the window to a part of `region`, or unbinds a type 1 window if there
     /// is none. The caller is inside the region's gate.
     ///

@@ -33,6 +33,25 @@ pub(super) fn seal(framing: Framing, packet: &mut [u8]) -> Option<()> {
     Some(())
 }
 
+/// As [`verify`], of a packet that nobody else reads: it is masked in place meanwhile,
+/// for one CRC call instead of two.
+#[inline]
+pub(super) fn verify_in_place(framing: Framing, packet: &mut [u8]) -> bool {
+    let check = |packet: &mut [u8]| {
+        let covered = packet.len().checked_sub(ICRC_LEN)?;
+        let front_len = framing.masked_len();
+        let mut saved = [0u8; FRONT_LEN];
+        let saved = saved.get_mut(..front_len)?;
+        saved.copy_from_slice(packet.get(..front_len)?);
+        framing.mask(packet)?;
+        let (body, field) = packet.split_at_mut_checked(covered)?;
+        let right = icrc::finish(crc32_le(framing.seed(), body)) == *field;
+        body.get_mut(..front_len)?.copy_from_slice(saved);
+        Some(right)
+    };
+    check(packet).unwrap_or(false)
+}
+
 /// Whether the ICRC of `packet`, which begins with its IP header and ends with the
 /// ICRC, is right. The packet may be shared, so it is not touched.
 #[inline]

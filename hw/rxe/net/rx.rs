@@ -105,19 +105,31 @@ impl RxPacket {
         }
         // The buffer may be kept longer than what the stack lent to it.
         skb.detach();
-        match skb.from_network_header() {
-            // Nothing but the IP header may precede the UDP header.
-            Some((packet, before)) if before + UDP_LEN == icrc::outer_len(v6) => {
-                if !icrc::verify(icrc::framing(v6), packet) {
-                    return Err((skb, DropReason::Icrc));
-                }
-            }
-            Some(_) | None => return Err((skb, DropReason::IpHeader)),
-        }
+        // Nothing but the IP header may precede the UDP header.
+        let expected = icrc::outer_len(v6) - UDP_LEN;
+        let framing = icrc::framing(v6);
+        let checked = match skb.from_network_header_mut() {
+            Some((packet, before)) => (before == expected).then(|| {
+                (
+                    icrc::verify_in_place(framing, packet),
+                    addresses(packet, v6),
+                )
+            }),
+            None => match skb.from_network_header() {
+                Some((packet, before)) => (before == expected)
+                    .then(|| (icrc::verify(framing, packet), addresses(packet, v6))),
+                None => None,
+            },
+        };
+        let addrs = match checked {
+            Some((true, addrs)) => addrs,
+            Some((false, _)) => return Err((skb, DropReason::Icrc)),
+            None => return Err((skb, DropReason::IpHeader)),
+        };
         if skb.pull(UDP_LEN).is_none() {
             return Err((skb, DropReason::Header(wire::DropReason::TooShort)));
         }
-        Self::parse(skb, meta)
+        Self::parse(skb, addrs, meta)
     }
 
     /// A packet that `tx` made for this device. Its data begin with the IP header.
@@ -131,19 +143,21 @@ impl RxPacket {
             v6: v6.into(),
             local: 1,
         };
+        let addrs = addresses(skb.data(), v6);
         if skb.pull(icrc::outer_len(v6)).is_none() {
             return Err((skb, DropReason::Header(wire::DropReason::TooShort)));
         }
-        Self::parse(skb, meta)
+        Self::parse(skb, addrs, meta)
     }
 
-    fn parse(skb: Skb, meta: Meta) -> Result<Self, (Skb, DropReason)> {
+    #[inline]
+    fn parse(skb: Skb, addrs: Option<AddrPair>, meta: Meta) -> Result<Self, (Skb, DropReason)> {
         let datagram = skb.data();
         let header = match Header::parse(datagram, datagram.len()) {
             Ok(header) => header,
             Err(reason) => return Err((skb, DropReason::Header(reason))),
         };
-        match addresses(&skb, meta.v6 != 0) {
+        match addrs {
             Some(addrs) => Ok(Self {
                 skb,
                 header,
@@ -152,6 +166,20 @@ impl RxPacket {
             }),
             None => Err((skb, DropReason::IpHeader)),
         }
+    }
+
+    /// The same packet for one more receiver. Does not sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn try_clone(&self) -> Result<Self> {
+        Ok(Self {
+            skb: self.skb.try_clone()?,
+            header: self.header,
+            addrs: self.addrs,
+            meta: self.meta,
+        })
     }
 
     /// The transport headers.
@@ -220,9 +248,9 @@ fn ip_header(skb: &Skb) -> Option<&[u8]> {
     skb.from_network_header().map(|(packet, _)| packet)
 }
 
+/// The addresses in an IP header.
 #[inline]
-fn addresses(skb: &Skb, v6: bool) -> Option<AddrPair> {
-    let ip = ip_header(skb)?;
+fn addresses(ip: &[u8], v6: bool) -> Option<AddrPair> {
     if v6 {
         let src: &[u8; 16] = ip.get(8..)?.first_chunk()?;
         let dst: &[u8; 16] = ip.get(24..)?.first_chunk()?;
@@ -288,7 +316,8 @@ impl Iterator for RxBatch {
         let skb = self.0.next()?;
         let meta: Meta = skb.cb();
         // Nothing has changed since the packet was parsed, so this succeeds again.
-        RxPacket::parse(skb, meta).ok()
+        let addrs = ip_header(&skb).and_then(|ip| addresses(ip, meta.v6 != 0));
+        RxPacket::parse(skb, addrs, meta).ok()
     }
 }
 

@@ -6,8 +6,8 @@
 //! ever sees half a change. What the receive path checks packets against before it
 //! has a half is kept apart, in [`Peer`].
 
-use super::Qp;
 use super::wire::Sender;
+use super::Qp;
 use crate::ah;
 use crate::device::Rxe;
 use crate::limits;
@@ -28,7 +28,6 @@ use crate::wire::Psn;
 use crate::wire::RnrTimer;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use rdma::net::AddrPair;
 use rdma::provider;
 use rdma::provider::attr::modify_is_ok;
 use rdma::provider::unsupported;
@@ -96,8 +95,6 @@ impl Attr {
 
 /// What the data path asks of a queue pair without having a half of it.
 pub(super) struct Peer {
-    /// Our address and the peer's, on a connected queue pair.
-    pub(super) addrs: Option<AddrPair>,
     pub(super) has_srq: bool,
     /// The Q_Key of a datagram queue pair.
     pub(super) qkey: u32,
@@ -301,7 +298,14 @@ impl Qp {
                 }
             };
             wanted.note(&mut known);
-            Self::apply(this, &known, &mut wanted, &mut send, &mut recv, &mut old_resources);
+            Self::apply(
+                this,
+                &known,
+                &mut wanted,
+                &mut send,
+                &mut recv,
+                &mut old_resources,
+            );
             if new == QpState::Reset {
                 send.io.reset();
                 recv.io.reset();
@@ -384,9 +388,11 @@ impl Qp {
             *old_resources = recv.engine.set_resources(resources);
         }
 
-        let mut peer = this.peer.lock();
-        peer.qkey = known.qkey;
-        peer.drain_notify = known.en_sqd_async_notify != 0;
+        {
+            let mut peer = this.peer.lock();
+            peer.qkey = known.qkey;
+            peer.drain_notify = known.en_sqd_async_notify != 0;
+        }
         if this.kind.is_datagram() {
             return;
         }
@@ -397,8 +403,6 @@ impl Qp {
             };
             Path::new(spec, port).ok()
         });
-        peer.addrs = path.as_ref().map(|path| *path.addrs());
-        drop(peer);
         for sender in [&mut send.io.sender, &mut recv.io.sender] {
             if sender.as_ref().map(Sender::path) != path.as_ref() {
                 *sender = path.map(Sender::new);
@@ -418,7 +422,11 @@ impl Qp {
             let _bh = bh::disable();
             let send = this.send.exclusive(core::hint::spin_loop);
             let recv = this.recv.exclusive(core::hint::spin_loop);
-            let told = (send.engine.psn(), send.engine.is_draining(), recv.engine.psn());
+            let told = (
+                send.engine.psn(),
+                send.engine.is_draining(),
+                recv.engine.psn(),
+            );
             Self::leave(this, send, recv);
             told
         };

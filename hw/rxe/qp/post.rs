@@ -147,7 +147,14 @@ fn translate(wr: &SendWr<'_, Rxe>) -> Result<(SendOp, Option<LocalOp>)> {
         provider::SendOp::SendInv(key) => (SendOp::SendInv { key: Key(key) }, None),
         provider::SendOp::Write { addr, rkey } => {
             let key = Key(rkey);
-            (SendOp::Write { va: addr, key, imm: None }, None)
+            (
+                SendOp::Write {
+                    va: addr,
+                    key,
+                    imm: None,
+                },
+                None,
+            )
         }
         provider::SendOp::WriteImm { addr, rkey, imm } => {
             let key = Key(rkey);
@@ -160,9 +167,22 @@ fn translate(wr: &SendWr<'_, Rxe>) -> Result<(SendOp, Option<LocalOp>)> {
         }
         // No packet says so; who wants it invalidates when the read is complete.
         provider::SendOp::ReadInv { .. } => return Err(EINVAL),
-        provider::SendOp::CompareSwap { addr, rkey, compare, swap } => {
+        provider::SendOp::CompareSwap {
+            addr,
+            rkey,
+            compare,
+            swap,
+        } => {
             let key = Key(rkey);
-            (SendOp::CompareSwap { va: addr, key, compare, swap }, None)
+            (
+                SendOp::CompareSwap {
+                    va: addr,
+                    key,
+                    compare,
+                    swap,
+                },
+                None,
+            )
         }
         provider::SendOp::FetchAdd { addr, rkey, add } => {
             let key = Key(rkey);

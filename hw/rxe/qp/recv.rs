@@ -8,6 +8,7 @@ use super::send::copy_bytes;
 use super::wire::Sender;
 use super::Notes;
 use super::Qp;
+use crate::cq::Cqe;
 use crate::mem::Batch;
 use crate::mem::MemError;
 use crate::net::RxBatch;
@@ -27,7 +28,6 @@ use crate::proto::RemoteFault;
 use crate::proto::TxError;
 use crate::proto::TxPacket;
 use crate::proto::WcStatus;
-use crate::cq::Cqe;
 use crate::queue::cqe::Network;
 use crate::queue::work::RecvBuffers;
 use crate::queue::work::RecvQueue;
@@ -106,8 +106,21 @@ pub(super) struct RecvWorld<'a> {
 
 impl RecvWorld<'_> {
     /// Makes a received packet the present one.
-    pub(super) fn set_packet(&mut self, packet: Option<RxPacket>) {
-        self.packet = packet;
+    #[inline]
+    pub(super) fn set_packet(&mut self, packet: RxPacket) {
+        self.packet = Some(packet);
+    }
+
+    /// The present packet as the engine sees it, if it is for this queue pair.
+    #[inline]
+    pub(super) fn header(&self) -> Option<proto::RxPacket> {
+        super::engine_packet(self.qp.kind, self.io.sender.as_ref(), self.packet.as_ref()?)
+    }
+
+    /// There is no present packet any more.
+    #[inline]
+    pub(super) fn drop_packet(&mut self) {
+        self.packet = None;
     }
 
     /// Ends the turn: lets go of all memory.
@@ -163,13 +176,17 @@ impl RecvHost for RecvWorld<'_> {
     fn scatter_recv(&mut self, offset: u32) -> Result<(), WcStatus> {
         let payload = self.packet.as_ref().map_or(&[][..], RxPacket::payload);
         let current = &mut self.io.current;
-        current.scatter(offset, payload, &mut self.batch).map_err(MemError::wc_status)
+        current
+            .scatter(offset, payload, &mut self.batch)
+            .map_err(MemError::wc_status)
     }
 
     fn scatter_grh(&mut self) -> Result<(), WcStatus> {
         let grh = self.packet.as_ref().map_or([0; 40], RxPacket::grh);
         let current = &mut self.io.current;
-        current.scatter(0, &grh, &mut self.batch).map_err(MemError::wc_status)
+        current
+            .scatter(0, &grh, &mut self.batch)
+            .map_err(MemError::wc_status)
     }
 
     fn check_remote(
@@ -205,10 +222,13 @@ impl RecvHost for RecvWorld<'_> {
     }
 
     fn complete(&mut self, completion: &RecvCompletion) {
-        let network = self.packet.as_ref().map_or_else(Network::default, |packet| Network {
-            is_v6: packet.is_v6(),
-            vlan: packet.vlan(),
-        });
+        let network = self
+            .packet
+            .as_ref()
+            .map_or_else(Network::default, |packet| Network {
+                is_v6: packet.is_v6(),
+                vlan: packet.vlan(),
+            });
         let cqe = Cqe::of_recv(completion, self.qp.origin, network);
         self.notes.posted(self.qp.recv_cq.post(&cqe));
     }

@@ -10,6 +10,7 @@ use super::wire::Sender;
 use super::Notes;
 use super::Qp;
 use crate::ah::Ah;
+use crate::cq::Cqe;
 use crate::mem::Batch;
 use crate::mem::MemError;
 use crate::net::RxBatch;
@@ -25,7 +26,6 @@ use crate::proto::SendSide;
 use crate::proto::TxError;
 use crate::proto::TxPacket;
 use crate::proto::WcStatus;
-use crate::cq::Cqe;
 use crate::queue::work::SendQueue;
 use crate::queue::wqe::Route;
 use kernel::prelude::*;
@@ -37,6 +37,8 @@ pub(super) struct SendHalf {
     pub(super) io: SendIo,
     /// Responses taken off the queue and not handled yet.
     pub(super) backlog: Option<RxBatch>,
+    /// When the timer will fire at the latest, if it is armed.
+    pub(super) armed: Option<proto::Nanos>,
 }
 
 /// The host's share of the send half.
@@ -64,6 +66,7 @@ impl SendHalf {
                 noted: Notes::NONE,
             },
             backlog: None,
+            armed: None,
         })
     }
 }
@@ -88,7 +91,11 @@ impl SendIo {
 
     /// The address handle with this number, if the queue pair may use it.
     fn handle(&mut self, qp: &Qp, number: u32) -> Option<&Ah> {
-        if self.handle.as_ref().is_none_or(|(kept, ah)| *kept != number || ah.is_gone()) {
+        if self
+            .handle
+            .as_ref()
+            .is_none_or(|(kept, ah)| *kept != number || ah.is_gone())
+        {
             let found = qp.dev.ahs.get(number).filter(|ah| ah.pd == qp.pd)?;
             self.handle = Some((number, found));
         }
@@ -106,10 +113,22 @@ pub(super) struct SendWorld<'a> {
 }
 
 impl SendWorld<'_> {
-    /// Makes a received packet the present one, whose payload [`SendHost::scatter`]
-    /// copies.
-    pub(super) fn set_packet(&mut self, packet: Option<RxPacket>) {
-        self.packet = packet;
+    /// Makes a received packet the present one.
+    #[inline]
+    pub(super) fn set_packet(&mut self, packet: RxPacket) {
+        self.packet = Some(packet);
+    }
+
+    /// The present packet as the engine sees it, if it is for this queue pair.
+    #[inline]
+    pub(super) fn header(&self) -> Option<proto::RxPacket> {
+        super::engine_packet(self.qp.kind, self.io.sender.as_ref(), self.packet.as_ref()?)
+    }
+
+    /// There is no present packet any more.
+    #[inline]
+    pub(super) fn drop_packet(&mut self) {
+        self.packet = None;
     }
 
     /// Ends the turn: lets go of all memory.

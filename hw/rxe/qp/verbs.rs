@@ -164,7 +164,8 @@ impl QpObject {
             None => None,
         };
         if user {
-            let info = |map: &Option<QueueMap>| map.as_ref().map_or(MapInfo::default(), QueueMap::info);
+            let info =
+                |map: &Option<QueueMap>| map.as_ref().map_or(MapInfo::default(), QueueMap::info);
             udata.respond_all(&QpAnswer {
                 recv: info(&recv_map),
                 send: info(&send_map),
@@ -183,7 +184,6 @@ impl QpObject {
         let send_half = SendHalf::new(send_queue, send_attr)?;
         let recv_half = RecvHalf::new(source, max_recv_sge, proto::RecvAttr::new(kind))?;
         let peer = Peer {
-            addrs: None,
             has_srq,
             qkey: 0,
             drain_notify: false,

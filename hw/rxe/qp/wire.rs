@@ -78,7 +78,10 @@ impl Sender {
 
     /// The way, looked up anew if it does not hold any more.
     fn route(&mut self, dev: &Dev) -> Option<(&Path, &CachedRoute)> {
-        let kept = self.route.take().filter(|route| route.is_valid(&dev.endpoint));
+        let kept = self
+            .route
+            .take()
+            .filter(|route| route.is_valid(&dev.endpoint));
         let route = match kept {
             Some(route) => route,
             None => {

@@ -258,7 +258,6 @@ impl RecvQueue {
     /// # Errors
     ///
     /// Gives `fresh` back if that does not fit; nothing has changed then.
-    #[expect(dead_code, reason = "modify_srq does not offer it yet")]
     pub(crate) fn resize(
         &mut self,
         fresh: RingBuf,

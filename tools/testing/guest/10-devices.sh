@@ -30,6 +30,7 @@ check "ibv_devices" bash -c 'ip netns exec n1 ibv_devices | grep rxe1'
 check "ibv_devinfo: port active" port_is_up
 check "ibv_devinfo -v: attributes" verbose
 check "gid table has both addresses" all_gids
+check "sysfs names the netdev" test "$(on 1 cat /sys/class/infiniband/rxe1/parent)" = v1
 check "path MTU follows the netdev: 4200 gives 4096" mtu_follows 4200 4096
 check "path MTU follows the netdev: 1500 gives 1024" mtu_follows 1500 1024
 check "rdma statistic" stats

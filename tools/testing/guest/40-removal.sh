@@ -5,7 +5,7 @@
 . ./rdma.sh
 
 link_flap() {
-    two_nodes && traffic -T 16 || return
+    two_nodes && traffic -T 18 || return
     for _ in 1 2 3; do
         on 1 ip link set v1 down
         sleep 0.2
@@ -17,7 +17,7 @@ link_flap() {
 survives_flap() { # a short one is repaired by retransmission
     two_nodes || return
     (sleep 0.7; on 2 ip link set v2 down; sleep 0.2; on 2 ip link set v2 up; on 2 ip addr add fd01::2/64 dev v2 nodad) 2>/dev/null &
-    verify_pair 60 -r 60 -T 17
+    verify_pair 60 -r 60 -T 18
     local status=$?
     wait
     return $status

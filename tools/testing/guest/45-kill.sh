@@ -22,7 +22,7 @@ killed() {
     return 1
 }
 kill_one_side() { # the other one must learn of it by its retries
-    traffic -T 12 || return
+    traffic -T $impatience || return
     kill -9 "$traffic_server"
     for _ in $(seq $((100 * SCALE))); do
         if ! kill -0 "$traffic_client" 2>/dev/null; then cat /tmp/traffic1; traffic_stop; return; fi

@@ -83,7 +83,7 @@ check "rping -V" cm
 mask=0x0f
 if ours rdma_rxe; then mask=0x7f; fi
 tc qdisc add dev eth0 root netem loss 2%
-check "verified data with 2 % loss, kinds $mask" verified 90 out -r 6 -l 20000 -T 12 -k $mask
+check "verified data with 2 % loss, kinds $mask" verified 90 out -r 6 -l 20000 -T $impatience -k $mask
 tc qdisc del dev eth0 root
 there quit
 finish

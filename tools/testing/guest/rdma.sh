@@ -127,16 +127,21 @@ pair() {
     return "$status"
 }
 
+# How long a QP of the verifier waits for an answer, as the code of IBTA (4.096 us
+# times a power of two): a debug kernel is slower than a wire.
+patience=14 impatience=12
+if [ "$SCALE" -gt 2 ]; then patience=18 impatience=16; fi
+
 # verify_pair LIMIT ARG...: our own data verifier between the two nodes.
 verify_pair() {
     local limit=$1 server status=0 server_status=0 sock log
     shift
     sock=$(mktemp -u)
     log=$(mktemp)
-    within "$limit" ip netns exec n2 xfer -d rxe2 -g "$(gid 2 10.0.1.2)" -c "$sock" -s "$@" >"$log" 2>&1 &
+    within "$limit" ip netns exec n2 xfer -d rxe2 -g "$(gid 2 10.0.1.2)" -c "$sock" -s -T $patience "$@" >"$log" 2>&1 &
     server=$!
     for _ in $(seq 100); do if [ -S "$sock" ]; then break; fi; sleep 0.05; done
-    within "$limit" ip netns exec n1 xfer -d rxe1 -g "$(gid 1 10.0.1.1)" -c "$sock" "$@" || status=$?
+    within "$limit" ip netns exec n1 xfer -d rxe1 -g "$(gid 1 10.0.1.1)" -c "$sock" -T $patience "$@" || status=$?
     if [ "$status" != 0 ]; then sleep 0.5; kill "$server" 2>/dev/null; fi
     wait "$server" || server_status=$?
     if [ "$status$server_status" != 00 ]; then
@@ -153,10 +158,10 @@ verify_pair() {
 traffic() {
     local sock
     sock=$(mktemp -u)
-    ip netns exec n2 xfer -d rxe2 -g "$(gid 2 10.0.1.2)" -c "$sock" -s -r 1000000 "$@" >/tmp/traffic2 2>&1 &
+    ip netns exec n2 xfer -d rxe2 -g "$(gid 2 10.0.1.2)" -c "$sock" -s -r 1000000 -T $patience "$@" >/tmp/traffic2 2>&1 &
     traffic_server=$!
     for _ in $(seq 100); do if [ -S "$sock" ]; then break; fi; sleep 0.05; done
-    ip netns exec n1 xfer -d rxe1 -g "$(gid 1 10.0.1.1)" -c "$sock" -r 1000000 "$@" >/tmp/traffic1 2>&1 &
+    ip netns exec n1 xfer -d rxe1 -g "$(gid 1 10.0.1.1)" -c "$sock" -r 1000000 -T $patience "$@" >/tmp/traffic1 2>&1 &
     traffic_client=$!
     sleep $((1 * SCALE))
     if ! kill -0 $traffic_client 2>/dev/null || ! kill -0 $traffic_server 2>/dev/null; then

@@ -340,19 +340,23 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// The resource that runs and whose request is the oldest.
+    /// The resource that runs and whose request is the oldest. Those that run are among
+    /// the newest, so it looks from there and stops when it has seen all of them.
     fn oldest_running(&self) -> Option<u32> {
-        if self.running == 0 {
-            return None;
-        }
+        let mut found = None;
+        let mut left = self.running;
         let mut at = self.oldest;
         for _ in 0..self.resources.len() {
-            if self.resource(at)?.run.is_some() {
-                return Some(at);
+            if left == 0 {
+                break;
             }
-            at = self.after(at);
+            at = self.before(at);
+            if self.resource(at)?.run.is_some() {
+                found = Some(at);
+                left = left.saturating_sub(1);
+            }
         }
-        None
+        found
     }
 
     pub(super) fn clear_resources(&mut self) {

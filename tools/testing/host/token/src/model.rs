@@ -68,6 +68,36 @@ fn no_bit_is_lost() {
     });
 }
 
+/// Work that goes straight to an idle token is done once, beside a kick: directly, or,
+/// when the token is taken, by way of the mailbox.
+#[test]
+fn idle_token_takes_work_directly() {
+    loom::model(|| {
+        let s = Shared::new();
+        let other = {
+            let s = s.clone();
+            thread::spawn(move || s.post(1, u32::MAX))
+        };
+        let mut direct = true;
+        let kick = s.token.kick_idle(0, |done, bits| {
+            if core::mem::take(&mut direct) {
+                assert_eq!(*done & 1, 0, "work done twice");
+                *done |= 1;
+            }
+            if bits == 0 {
+                Turn::Done
+            } else {
+                s.turn(done, bits)
+            }
+        });
+        let kick = kick.unwrap_or_else(|| s.post(0, u32::MAX));
+        let kicks = [kick, other.join().unwrap()];
+        assert!(kicks.contains(&Kick::Done));
+        assert!(!kicks.contains(&Kick::Later));
+        assert_eq!(*s.token.exclusive(thread::yield_now), 0b11);
+    });
+}
+
 /// A runner whose budget is used up leaves its bits, and the next kick, even one
 /// without bits, takes them up.
 #[test]
