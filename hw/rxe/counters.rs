@@ -107,12 +107,8 @@ impl Counters {
         }
     }
 
-    /// The sum over all CPUs.
-    pub(crate) fn sum(&self, what: Counter) -> u64 {
-        self.sum_at(what as usize)
-    }
-
-    /// The sum of the counter at `index` of [`NAMES`]; 0 for an unknown index.
+    /// The sum over all CPUs of the counter at `index` of [`NAMES`]; 0 for an unknown
+    /// index.
     pub(crate) fn sum_at(&self, index: usize) -> u64 {
         self.0
             .iter()
