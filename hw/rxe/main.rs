@@ -46,6 +46,7 @@ use rdma::link::LinkSlot;
 use rdma::net::NetDevice;
 use rdma::provider::device::unregister_driver;
 use rdma::provider::Unregistered;
+use rdma::sync::rcu::Drain;
 
 module! {
     type: RxeModule,
@@ -62,11 +63,13 @@ kernel::sync::global_lock! {
 }
 
 /// What the module owns. Fields are dropped in this order: nobody can make devices
-/// any more, then those there are go, then the edge to the network.
+/// any more, then those there are go, then the edge to the network, and at last the
+/// RCU callbacks that drop what the data path held have run.
 struct RxeModule {
     _link: LinkRegistration<Link>,
     _devices: AllDevices,
     _edge: EdgeOwner,
+    _drain: Drain,
 }
 
 impl kernel::Module for RxeModule {
@@ -80,6 +83,7 @@ impl kernel::Module for RxeModule {
             _link: unsafe { LinkRegistration::register() },
             _devices: AllDevices,
             _edge: EdgeOwner,
+            _drain: Drain::new(),
         })
     }
 }
@@ -100,8 +104,6 @@ impl Drop for EdgeOwner {
     fn drop(&mut self) {
         let edge = EDGE.lock().take();
         drop(edge);
-        // Objects that the data path held are dropped by RCU callbacks of ours.
-        rdma::sync::rcu::barrier();
     }
 }
 

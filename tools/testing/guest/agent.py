@@ -19,7 +19,7 @@ PORT = 7000
 
 def handle(conn):
     with conn, conn.makefile("rwb") as f:
-        cmd = f.readline().decode().rstrip("\n")
+        cmd = f.read().decode()
         if cmd == "quit":
             return False
         run = subprocess.run(["bash", "-c", ". ./rdma.sh; " + cmd], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -56,8 +56,9 @@ def ask(address, cmd):
         sys.exit("the other guest does not answer")
     conn.settimeout(None)
     with conn, conn.makefile("rwb") as f:
-        f.write(cmd.encode() + b"\n")
+        f.write(cmd.encode())
         f.flush()
+        conn.shutdown(socket.SHUT_WR)
         if cmd == "quit":
             return 0
         status = f.readline()
