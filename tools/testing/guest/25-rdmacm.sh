@@ -27,6 +27,6 @@ check "rping -V over IPv6" cm 40 fd01::2 rping -s -V -C 20 -a fd01::2 -- rping -
 check "ucmatose" cm 40 10.0.1.2 ucmatose -b 10.0.1.2 -- ucmatose -s
 check "udaddy" cm 40 10.0.1.2 udaddy -b 10.0.1.2 -- udaddy -s
 check "rdma_server, rdma_client" cm 40 10.0.1.2 rdma_server -- rdma_client -s
-check "rstream" cm 60 10.0.1.2 rstream -b 10.0.1.2 -T s -S 4096 -I 50 -C 5 -- rstream -T s -S 4096 -I 50 -C 5 -s
+check "rstream" cm 60 10.0.1.2 rstream -b 10.0.1.2 -S 4096 -I 50 -C 5 -- rstream -S 4096 -I 50 -C 5 -s
 check "cmtime, 20 connections" cm 60 10.0.1.2 cmtime -b 10.0.1.2 -c 20 -- cmtime -c 20 -s
 finish
