@@ -107,6 +107,11 @@ impl Counters {
         }
     }
 
+    /// The sum over all CPUs of one counter.
+    pub(crate) fn sum(&self, what: Counter) -> u64 {
+        self.sum_at(what as usize)
+    }
+
     /// The sum over all CPUs of the counter at `index` of [`NAMES`]; 0 for an unknown
     /// index.
     pub(crate) fn sum_at(&self, index: usize) -> u64 {

@@ -24,6 +24,7 @@ mod limits;
 mod mcast;
 mod mem;
 mod net;
+mod pma;
 mod proto;
 mod qp;
 mod queue;

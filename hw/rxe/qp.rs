@@ -58,6 +58,7 @@ use attr::Attr;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
@@ -430,6 +431,7 @@ impl Qp {
                 }
                 QpEvent::AccessError => this.upcall.event(UserEvent::AccessError),
                 QpEvent::RequestError => this.upcall.event(UserEvent::RequestError),
+                QpEvent::SendFailed if this.kind != QpType::Rc => this.fail_sending(),
                 QpEvent::SendFailed | QpEvent::RecvFailed => Self::fail(this),
                 QpEvent::LastRecv => {
                     if this.has_srq() {
@@ -449,6 +451,17 @@ impl Qp {
         this.set_state(QpState::Err);
         Self::kick_send(this, work::ERROR);
         Self::kick_recv(this, work::ERROR);
+    }
+
+    /// The send side of an unreliable queue pair failed, and flushes by itself. The
+    /// receive side goes on (IBTA 10.3.1.7). The caller runs the send half, so that no
+    /// modification is under way; but the receive side may fail at any time.
+    fn fail_sending(&self) {
+        let sqe = u32::from(QpState::Sqe.code());
+        for was in [QpState::Rts, QpState::Sqd] {
+            // Whatever else it is by now is stronger.
+            let _: Result<u32, u32> = self.state.cmpxchg(u32::from(was.code()), sqe, Full);
+        }
     }
 
     fn has_srq(&self) -> bool {

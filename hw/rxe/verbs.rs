@@ -13,6 +13,7 @@ use crate::limits;
 use crate::mem;
 use crate::mem::access;
 use crate::mem::PdId;
+use crate::pma;
 use crate::proto::WcStatus;
 use crate::qp::verbs::QpObject;
 use crate::qp::Qp as QpCore;
@@ -209,6 +210,13 @@ impl Provider for Rxe {
     fn enable_driver(dev: &Device<Self>) -> Result {
         announce_port(dev);
         Ok(())
+    }
+
+    fn process_mad(dev: &Device<Self>, port: u32, mad: &mut Mad<'_>) -> MadResult {
+        match port {
+            1 => pma::answer(&dev.dev.counters, mad),
+            _ => MadResult::Failure,
+        }
     }
 
     fn get_hw_stats(dev: &Device<Self>, _port: u32, stats: &mut HwStats<'_>) -> Result {

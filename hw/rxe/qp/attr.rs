@@ -207,8 +207,9 @@ impl<'a> Wanted<'a> {
         })
     }
 
-    /// Notes what is wanted among the verbs attributes.
-    fn note(&self, to: &mut Attr) {
+    /// Notes what is wanted among the verbs attributes. No path is wider than
+    /// `port_mtu`, an `IB_MTU_*` code.
+    fn note(&self, to: &mut Attr, port_mtu: u32) {
         let Self {
             attr,
             mask,
@@ -232,7 +233,6 @@ impl<'a> Wanted<'a> {
             };
         }
         copy! {
-            PATH_MTU: path_mtu = path_mtu;
             PATH_MIG_STATE: path_mig_state = path_mig_state;
             QKEY: qkey = qkey;
             DEST_QPN: dest_qpn = dest_qp_num;
@@ -245,6 +245,11 @@ impl<'a> Wanted<'a> {
             TIMEOUT: timeout = timeout;
             RETRY_CNT: retry_cnt = retry_cnt;
             RNR_RETRY: rnr_retry = rnr_retry;
+        }
+        if has(QpAttrMask::PATH_MTU) {
+            // Larger packets would never leave the port, and the user could not tell
+            // why; query_qp tells this way.
+            to.path_mtu = attr.path_mtu().min(port_mtu);
         }
         if has(QpAttrMask::ACCESS_FLAGS) {
             to.access = attr.access().raw();
@@ -297,7 +302,7 @@ impl Qp {
                     return Err(EINVAL);
                 }
             };
-            wanted.note(&mut known);
+            wanted.note(&mut known, this.dev_mtu_code());
             Self::apply(
                 this,
                 &known,
@@ -410,7 +415,7 @@ impl Qp {
         }
     }
 
-    /// The port's MTU code, which limits datagrams.
+    /// The port's MTU code, which limits packets.
     fn dev_mtu_code(&self) -> u32 {
         self.dev.mtu_code()
     }
