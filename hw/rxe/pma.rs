@@ -36,7 +36,8 @@ const DATA: usize = 64;
 /// Answers a question for counters. May be called in process context.
 pub(crate) fn answer(counters: &Counters, mad: &mut Mad<'_>) -> MadResult {
     let &[_, class, _, method, ..] = mad.request;
-    let &[.., hi, lo, _, _, _, _, _, _] = mad.request.first_chunk::<HEADER>().unwrap_or(&[0; HEADER]);
+    let &[.., hi, lo, _, _, _, _, _, _] =
+        mad.request.first_chunk::<HEADER>().unwrap_or(&[0; HEADER]);
     if class != CLASS_PERF || method != METHOD_GET {
         return MadResult::Success;
     }

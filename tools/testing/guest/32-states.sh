@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 120
+# short
+# Queue pair states beyond the usual, attributes that are clamped, header fields, and
+# the port's counters.
+. ./ktap.sh
+. ./rdma.sh
+
+# cases NAME...: of states.py, one result each.
+cases() {
+    local line
+    SCALE=$SCALE within 40 python3 ./states.py rxe1 "$(gid 1 "$1")" rxe2 "$(gid 2 "$2")" "${@:3}" >/tmp/states 2>&1
+    local status=$?
+    while read -r line; do
+        case $line in
+        "ok "*) ktap_result ok "$1: ${line#ok }" ;;
+        "not ok "*) echo "$line" >/tmp/why; line=${line#not ok }; ktap_result "not ok" "$1: ${line%%:*}" /tmp/why ;;
+        *) note "$line" ;;
+        esac
+    done </tmp/states
+    check "$1: the program came to its end" test $status -le 1
+}
+on_the_wire() { # what tcpdump saw of the flow-label case
+    tcpdump -r /tmp/cap.pcap -n -v 2>/dev/null >/tmp/seen
+    cat /tmp/seen
+    grep -q 'class 0x48, flowlabel 0xabcde' /tmp/seen
+}
+counters=/sys/class/infiniband/rxe1/ports/1
+follows() { # PMA-COUNTER HW-COUNTER FACTOR
+    local pma hw
+    pma=$(cat $counters/counters/"$1") hw=$(cat $counters/hw_counters/"$2")
+    echo "$1 $pma, $2 $hw"
+    [ "$hw" -gt 0 ] && [ "$pma" = $((hw / $3)) ]
+}
+link_downed() {
+    local before now
+    before=$(cat $counters/counters/link_downed)
+    on 1 ip link set v1 down && on 1 ip link set v1 up && sleep 0.5
+    now=$(cat $counters/counters/link_downed)
+    echo "$before, then $now"
+    [ "$now" -gt "$before" ]
+}
+
+check "two nodes" two_nodes
+cases 10.0.1.1 10.0.1.2 sqe-ud sqe-uc rc-has-no-sqe path-mtu-rc path-mtu-uc path-mtu-small
+on 1 tcpdump -U -i v1 -w /tmp/cap.pcap 'udp port 4791' >/dev/null 2>&1 &
+dump=$!
+sleep $((1 * SCALE))
+cases fd01::1 fd01::2 flow-label sqe-ud path-mtu-rc
+sleep 1
+kill $dump
+wait $dump
+check "flow label and traffic class on the wire" on_the_wire
+check "port_xmit_packets in sysfs" follows port_xmit_packets sent_pkts 1
+check "port_rcv_packets in sysfs" follows port_rcv_packets rcvd_pkts 1
+check "port_xmit_data in sysfs" follows port_xmit_data sent_bytes 4
+check "port_rcv_data in sysfs" follows port_rcv_data rcvd_bytes 4
+check "link_downed in sysfs" link_downed
+check "the devices' end" two_nodes_gone
+finish
