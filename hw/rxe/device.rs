@@ -184,6 +184,20 @@ impl Dev {
         unsafe { GidAttr::get(live.as_raw(), 1, index) }.ok()
     }
 
+    /// The entry of the GID table that a path starts from: the one at its index or,
+    /// since the core takes entries out and puts them back elsewhere when a bond changes
+    /// its active link, the one that has the GID now. Any context but hard interrupts.
+    pub(crate) fn source_gid(&self, path: &PathSpec) -> Option<GidAttr> {
+        if let Some(entry) = self.gid(path.sgid_index) {
+            if entry.gid() == path.sgid {
+                return Some(entry);
+            }
+        }
+        let live = self.device.as_ref()?.live()?;
+        // SAFETY: The device is registered and stays so while `live` exists.
+        unsafe { GidAttr::find(live.as_raw(), 1, &path.sgid, None) }.ok()
+    }
+
     /// The path that an old user library put into a datagram's request; `None` if it
     /// leads nowhere.
     pub(crate) fn path_of_av(&self, av: &UserAv, qpn: u32) -> Option<Path> {

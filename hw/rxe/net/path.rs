@@ -124,12 +124,12 @@ impl Path {
         self.spec.flow_label & FLOW_LABEL_MASK
     }
 
-    /// Looks up how packets get there. `sgid` is the entry of the GID table at the
-    /// path's index. Process context or softirq.
+    /// Looks up how packets get there. `sgid` is the entry of the GID table that
+    /// has the path's GID. Process context or softirq.
     ///
     /// # Errors
     ///
-    /// `ENOENT` if the entry is another GID by now, `ENODEV` if its network
+    /// `ENOENT` if the entry is another GID, `ENODEV` if its network
     /// device is going away, and those of the routing tables.
     pub(crate) fn resolve<S: RxSink>(
         &self,

@@ -85,7 +85,7 @@ impl Sender {
         let route = match kept {
             Some(route) => route,
             None => {
-                let gid = dev.gid(self.path.spec().sgid_index)?;
+                let gid = dev.source_gid(self.path.spec())?;
                 self.path.resolve(&dev.endpoint, &gid).ok()?
             }
         };
