@@ -46,6 +46,9 @@ use crate::mem::QpTag;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::net::RxQueue;
+use crate::net::RxRun;
+use crate::net::Stream;
+use crate::net::TRAIN_PACKETS;
 use crate::proto;
 use crate::proto::Nanos;
 use crate::proto::Progress;
@@ -93,7 +96,8 @@ mod work {
 }
 
 /// Packets, or requests to flush, that one turn handles before the pump goes on.
-const BUDGET: u32 = 64;
+// CAST: widens.
+const BUDGET: u32 = TRAIN_PACKETS as u32;
 /// Turns of one kick, so that a half under constant fire leaves the CPU to others.
 const TURNS: u32 = 4;
 /// Received packets that may wait for a busy half; what comes then is dropped, as a
@@ -191,30 +195,28 @@ impl Qp {
         self.state.store(u32::from(state.code()), Release);
     }
 
-    /// A packet for this queue pair. Softirq.
+    /// Packets for this queue pair: those of `stream` from the front of `run`, of which
+    /// the first has been looked at. Softirq.
     ///
-    /// It goes straight to an idle half, and waits in the queue of a busy one.
-    pub(crate) fn receive(this: ArcBorrow<'_, Self>, packet: RxPacket) {
-        let mut packet = Some(packet);
+    /// They go straight to an idle half, in one turn, and wait in the queue of a busy one.
+    pub(crate) fn receive(this: ArcBorrow<'_, Self>, stream: Stream, run: &mut RxRun<'_>) {
+        let mut source = Some(Source { stream, run });
         let mut turns = 0;
-        if packet
-            .as_ref()
-            .is_some_and(|packet| packet.header().bth.opcode.is_request())
-        {
+        if stream.is_request() {
             let kick = this.recv.kick_idle(0, |half, bits| {
                 turns += 1;
                 if turns > TURNS {
                     return Turn::Later(bits);
                 }
-                Self::recv_turn(this, half, bits, &mut packet)
+                Self::recv_turn(this, half, bits, &mut source)
             });
-            match (kick, packet) {
-                (Some(kick), _) => Self::after_recv(this, kick),
-                (None, Some(packet)) if this.requests.len() < BACKLOG => {
-                    this.requests.push(packet);
+            if let Some(kick) = kick {
+                Self::after_recv(this, kick);
+            }
+            if let Some(source) = source {
+                if source.leave(&this.requests) {
                     Self::kick_recv(this, work::PACKETS);
                 }
-                (None, _) => {}
             }
         } else {
             let kick = this.send.kick_idle(0, |half, bits| {
@@ -222,15 +224,15 @@ impl Qp {
                 if turns > TURNS {
                     return Turn::Later(bits);
                 }
-                Self::send_turn(this, half, bits, &mut packet)
+                Self::send_turn(this, half, bits, &mut source)
             });
-            match (kick, packet) {
-                (Some(kick), _) => Self::after_send(this, kick),
-                (None, Some(packet)) if this.responses.len() < BACKLOG => {
-                    this.responses.push(packet);
+            if let Some(kick) = kick {
+                Self::after_send(this, kick);
+            }
+            if let Some(source) = source {
+                if source.leave(&this.responses) {
                     Self::kick_send(this, work::PACKETS);
                 }
-                (None, _) => {}
             }
         }
     }
@@ -301,13 +303,13 @@ impl Qp {
         }
     }
 
-    /// One turn of the send half, in which `first` is the first packet.
+    /// One turn of the send half, which begins with the packets of `source`.
     #[inline]
     fn send_turn(
         this: ArcBorrow<'_, Self>,
         half: &mut SendHalf,
         bits: u32,
-        first: &mut Option<RxPacket>,
+        source: &mut Option<Source<'_, '_>>,
     ) -> Turn {
         let now = now();
         let mut left = BUDGET;
@@ -324,14 +326,12 @@ impl Qp {
         if bits & work::PACKETS != 0 && backlog.is_none() {
             *backlog = Some(this.responses.take_all());
         }
-        let mut next = first.take();
-        while let Some(packet) = next.or_else(|| next_packet(backlog, &mut left)) {
+        while let Some(packet) = next_packet(source, backlog, &mut left) {
             host.set_packet(packet);
             if let Some(header) = host.header() {
                 // What became of it is counted by the engine where it matters.
                 let _ = engine.on_response(now, &header, &mut host);
             }
-            next = None;
         }
         host.drop_packet();
         if bits & work::TIMER != 0 {
@@ -352,8 +352,8 @@ impl Qp {
         match progress {
             _ if backlog.is_some() => Turn::Later(work::PACKETS | work::POLL),
             Progress::Idle => Turn::Done,
-            Progress::More => Turn::Later(work::POLL),
-            Progress::Blocked => {
+            Progress::More if !notes.congested => Turn::Later(work::POLL),
+            Progress::More | Progress::Blocked => {
                 let at = rdma::timer::after(BLOCKED_RETRY);
                 Timer::<Qp, 0>::arm_if_earlier(this, at);
                 Turn::Done
@@ -361,13 +361,13 @@ impl Qp {
         }
     }
 
-    /// One turn of the receive half, in which `first` is the first packet.
+    /// One turn of the receive half, which begins with the packets of `source`.
     #[inline]
     fn recv_turn(
         this: ArcBorrow<'_, Self>,
         half: &mut RecvHalf,
         bits: u32,
-        first: &mut Option<RxPacket>,
+        source: &mut Option<Source<'_, '_>>,
     ) -> Turn {
         let mut left = BUDGET;
         let RecvHalf {
@@ -382,14 +382,12 @@ impl Qp {
         if bits & work::PACKETS != 0 && backlog.is_none() {
             *backlog = Some(this.requests.take_all());
         }
-        let mut next = first.take();
-        while let Some(packet) = next.or_else(|| next_packet(backlog, &mut left)) {
+        while let Some(packet) = next_packet(source, backlog, &mut left) {
             host.set_packet(packet);
             if let Some(header) = host.header() {
                 // What became of it is counted by the engine where it matters.
                 let _ = engine.on_request(&header, &mut host);
             }
-            next = None;
         }
         host.drop_packet();
         let progress = engine.poll(&mut host, left.max(1));
@@ -402,8 +400,8 @@ impl Qp {
         match progress {
             _ if backlog.is_some() => Turn::Later(work::PACKETS | work::POLL),
             Progress::Idle => Turn::Done,
-            Progress::More => Turn::Later(work::POLL),
-            Progress::Blocked => {
+            Progress::More if !notes.congested => Turn::Later(work::POLL),
+            Progress::More | Progress::Blocked => {
                 let at = rdma::timer::after(BLOCKED_RETRY);
                 Timer::<Qp, 1>::arm_if_earlier(this, at);
                 Turn::Done
@@ -532,11 +530,51 @@ fn engine_packet(
     })
 }
 
-/// Takes a packet off a backlog, if the budget allows; an exhausted backlog becomes
-/// `None`.
-fn next_packet(backlog: &mut Option<RxBatch>, left: &mut u32) -> Option<RxPacket> {
+/// Packets that go to a half at once.
+struct Source<'s, 'r> {
+    stream: Stream,
+    run: &'s mut RxRun<'r>,
+}
+
+impl Source<'_, '_> {
+    #[inline]
+    fn next(&mut self) -> Option<RxPacket> {
+        self.run.take_of(self.stream)
+    }
+
+    /// Leaves what is left in the queue of the half; what exceeds that is dropped.
+    /// Answers whether there was any.
+    fn leave(mut self, queue: &RxQueue) -> bool {
+        let mut any = false;
+        while let Some(packet) = self.next() {
+            if queue.len() < BACKLOG {
+                queue.push(packet);
+                any = true;
+            }
+        }
+        any
+    }
+}
+
+/// Takes the next packet, off the source or off the backlog, if the budget allows; an
+/// exhausted one becomes `None`.
+#[inline]
+fn next_packet(
+    source: &mut Option<Source<'_, '_>>,
+    backlog: &mut Option<RxBatch>,
+    left: &mut u32,
+) -> Option<RxPacket> {
     if *left == 0 {
         return None;
+    }
+    if let Some(run) = source {
+        match run.next() {
+            Some(packet) => {
+                *left -= 1;
+                return Some(packet);
+            }
+            None => *source = None,
+        }
     }
     let packet = backlog.as_mut()?.next();
     match packet {
@@ -561,6 +599,8 @@ struct Notes {
     told: Told,
     /// One bit for each kind of event.
     events: u8,
+    /// Packets were dropped because a queue of the network is full.
+    congested: bool,
 }
 
 impl Notes {
@@ -576,6 +616,7 @@ impl Notes {
     const NONE: Notes = Notes {
         told: Told::Nothing,
         events: 0,
+        congested: false,
     };
 
     const fn bit(event: QpEvent) -> u8 {

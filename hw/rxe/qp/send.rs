@@ -131,8 +131,11 @@ impl SendWorld<'_> {
         self.packet = None;
     }
 
-    /// Ends the turn: lets go of all memory.
-    pub(super) fn finish(self) -> Notes {
+    /// Ends the turn: packets leave, and it lets go of all memory.
+    pub(super) fn finish(mut self) -> Notes {
+        if let Some(sender) = &mut self.io.sender {
+            self.notes.congested |= sender.flush(&self.qp.dev);
+        }
         self.notes
     }
 }
@@ -182,7 +185,13 @@ impl SendHost for SendWorld<'_> {
             },
             // An address that leads nowhere loses the datagram, as any other would.
             Some(None) => Ok(()),
-            Some(Some(path)) => Sender::new(path).send(&qp.dev, packet, fill),
+            Some(Some(path)) => {
+                let mut sender = Sender::new(path);
+                let sent = sender.send(&qp.dev, packet, fill);
+                // Where datagrams go may change with each.
+                self.notes.congested |= sender.flush(&qp.dev);
+                sent
+            }
         };
         match fault {
             Some(status) => Err(TxError::BadPayload(status)),
