@@ -50,6 +50,8 @@ use crate::net::RxRun;
 use crate::net::Stream;
 use crate::net::TRAIN_PACKETS;
 use crate::proto;
+use crate::proto::cork::Bell;
+use crate::proto::cork::Ring;
 use crate::proto::Nanos;
 use crate::proto::Progress;
 use crate::proto::QpEvent;
@@ -61,6 +63,7 @@ use attr::Attr;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
@@ -70,11 +73,14 @@ use kernel::workqueue;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use post::Posts;
+use rdma::hrtimer::Pause;
+use rdma::hrtimer::PauseCallback;
 use rdma::provider::wc::QpToken;
 use rdma::provider::QpEvent as UserEvent;
 use rdma::provider::QpUpcall;
 use rdma::sync::bh;
 use rdma::sync::SpinLockIrq;
+use rdma::task::Switches;
 use rdma::timer::Timer;
 use rdma::timer::TimerCallback;
 use rdma::token::Kick;
@@ -93,6 +99,10 @@ mod work {
     pub(super) const TIMER: u32 = 4;
     /// The queue pair went into error.
     pub(super) const ERROR: u32 = 8;
+    /// A user's doorbell: there is something to send, perhaps not at once.
+    pub(super) const BELL: u32 = 16;
+    /// Doorbells have waited for company long enough.
+    pub(super) const PAUSE: u32 = 32;
 }
 
 /// Packets, or requests to flush, that one turn handles before the pump goes on.
@@ -140,6 +150,17 @@ pub(crate) struct Qp {
     send_timer: Timer<Qp, 0>,
     #[pin]
     recv_timer: Timer<Qp, 1>,
+    /// The longest that doorbells wait for company.
+    #[pin]
+    pause: Pause<Qp>,
+    /// The peer has sent requests since the last doorbell.
+    heard: Atomic<bool>,
+    /// When the last doorbell was done with, and what its task had done by then.
+    rung: Atomic<u64>,
+    slept: Atomic<u64>,
+    preempted: Atomic<u64>,
+    /// The time between the last two doorbells, as far as it tells what the user is up to.
+    gap: Atomic<u64>,
     #[pin]
     send_pump: Work<Qp, 0>,
     #[pin]
@@ -149,6 +170,10 @@ pub(crate) struct Qp {
 rdma::impl_has_timer! {
     impl HasTimer<0> for Qp { self.send_timer }
     impl HasTimer<1> for Qp { self.recv_timer }
+}
+
+rdma::impl_has_pause! {
+    impl HasPause for Qp { self.pause }
 }
 
 kernel::impl_has_work! {
@@ -165,6 +190,12 @@ impl TimerCallback<0> for Qp {
 impl TimerCallback<1> for Qp {
     fn run(this: ArcBorrow<'_, Self>) {
         Qp::kick_recv(this, work::TIMER);
+    }
+}
+
+impl PauseCallback for Qp {
+    fn run(this: ArcBorrow<'_, Self>) {
+        Qp::kick_send(this, work::PAUSE);
     }
 }
 
@@ -239,9 +270,82 @@ impl Qp {
 
     /// A user's doorbell. Task context.
     pub(crate) fn doorbell(this: ArcBorrow<'_, Self>) {
-        Self::kick_send(this, work::POLL);
+        let Switches { slept, preempted } = Switches::now();
+        let gap = if slept != this.slept.load(Relaxed) {
+            // It waited for something in between.
+            u64::MAX
+        } else if preempted != this.preempted.load(Relaxed) {
+            // The time was another task's.
+            0
+        } else {
+            now().0.saturating_sub(this.rung.load(Relaxed))
+        };
+        this.slept.store(slept, Relaxed);
+        this.preempted.store(preempted, Relaxed);
+        this.gap.store(gap, Relaxed);
+        Self::kick_send(this, work::BELL);
+        this.rung.store(now().0, Relaxed);
         if this.state() == QpState::Err {
             Self::kick_recv(this, work::POLL);
+        }
+    }
+
+    /// Serves the requests that wait for company. Any context that a half may run in.
+    pub(crate) fn uncork(this: ArcBorrow<'_, Self>) {
+        Self::kick_send(this, work::POLL);
+    }
+
+    /// Whether this turn of the send half ends at once, because the doorbell that asks
+    /// for it can wait for the next one.
+    #[inline]
+    fn held(this: ArcBorrow<'_, Self>, half: &mut SendHalf, bits: u32, now: Nanos) -> bool {
+        let ring = match bits {
+            work::BELL => {
+                let mut answered = this.heard.load(Relaxed);
+                if answered {
+                    this.heard.store(false, Relaxed);
+                }
+                if core::mem::take(&mut half.completed) && this.send_cq.waiting() == 0 {
+                    answered = true;
+                }
+                let (waiting, bytes) = half.io.queue.waiting();
+                half.cork.ring(Bell {
+                    now,
+                    gap: Nanos(this.gap.load(Relaxed)),
+                    answered,
+                    waiting,
+                    bytes,
+                })
+            }
+            work::PAUSE => half.cork.look(now),
+            _ => Ring::Serve,
+        };
+        let first = match ring {
+            Ring::Serve => None,
+            Ring::Hold(None) => return true,
+            Ring::Hold(Some(span)) => Some(span),
+        };
+        match first {
+            // Datagrams and queue pairs that do not send go the plain way, and so does
+            // who shares a completion queue with another that waits.
+            Some(span)
+                if !this.kind.is_datagram()
+                    && this.state() == QpState::Rts
+                    && this.send_cq.hold(this.number)
+                    && this.recv_cq.hold(this.number) =>
+            {
+                let span = i64::try_from(span.0).unwrap_or(0);
+                Pause::<Qp>::start(this, Delta::from_nanos(span));
+                true
+            }
+            Some(_) | None => {
+                if half.cork.holds() {
+                    half.cork.served();
+                    this.send_cq.let_go(this.number);
+                    this.recv_cq.let_go(this.number);
+                }
+                false
+            }
         }
     }
 
@@ -312,12 +416,17 @@ impl Qp {
         source: &mut Option<Source<'_, '_>>,
     ) -> Turn {
         let now = now();
+        if Self::held(this, half, bits, now) {
+            return Turn::Done;
+        }
         let mut left = BUDGET;
         let SendHalf {
             engine,
             io,
             backlog,
             armed,
+            cork: _,
+            completed,
         } = half;
         let mut host = io.host(&this);
         if bits & work::ERROR != 0 {
@@ -340,6 +449,7 @@ impl Qp {
         }
         let progress = engine.poll(now, &mut host, left.max(1));
         let notes = host.finish();
+        *completed |= notes.completed;
         // It is not put off when the deadline moves: it fires early, once, for nothing.
         match engine.next_deadline() {
             Some(at) if armed.is_none_or(|armed| at < armed) => {
@@ -381,6 +491,10 @@ impl Qp {
         }
         if bits & work::PACKETS != 0 && backlog.is_none() {
             *backlog = Some(this.requests.take_all());
+        }
+        if source.is_some() || backlog.is_some() {
+            // Who sends now may be answering.
+            this.heard.store(true, Relaxed);
         }
         while let Some(packet) = next_packet(source, backlog, &mut left) {
             host.set_packet(packet);
@@ -463,6 +577,9 @@ impl Qp {
         }
         Timer::<Qp, 0>::shutdown(this);
         Timer::<Qp, 1>::shutdown(this);
+        Pause::<Qp>::shutdown(this);
+        this.send_cq.let_go(this.number);
+        this.recv_cq.let_go(this.number);
         rdma::workqueue::disable::<Qp, 0>(this);
         rdma::workqueue::disable::<Qp, 1>(this);
         // What waits will never be looked at, and holds packet buffers.
@@ -537,7 +654,7 @@ struct Source<'s, 'r> {
 }
 
 impl Source<'_, '_> {
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Option<RxPacket> {
         self.run.take_of(self.stream)
     }
@@ -558,7 +675,7 @@ impl Source<'_, '_> {
 
 /// Takes the next packet, off the source or off the backlog, if the budget allows; an
 /// exhausted one becomes `None`.
-#[inline]
+#[inline(always)]
 fn next_packet(
     source: &mut Option<Source<'_, '_>>,
     backlog: &mut Option<RxBatch>,
@@ -601,6 +718,8 @@ struct Notes {
     events: u8,
     /// Packets were dropped because a queue of the network is full.
     congested: bool,
+    /// Completions of sends were posted.
+    completed: bool,
 }
 
 impl Notes {
@@ -617,6 +736,7 @@ impl Notes {
         told: Told::Nothing,
         events: 0,
         congested: false,
+        completed: false,
     };
 
     const fn bit(event: QpEvent) -> u8 {

@@ -60,7 +60,9 @@ impl Train {
     /// Bytes of the train as one packet: the headers of the first one only.
     #[inline]
     pub fn len(&self) -> usize {
-        self.head.len().saturating_add(usize::try_from(self.later).unwrap_or(usize::MAX))
+        self.head
+            .len()
+            .saturating_add(usize::try_from(self.later).unwrap_or(usize::MAX))
     }
 
     /// Whether there is nothing in it.

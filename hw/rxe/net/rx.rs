@@ -83,7 +83,7 @@ pub(crate) struct RxPacket {
 impl RxPacket {
     /// Checks a datagram whose headers are known to lie in front of the data pointer as
     /// `before` says: the IP header, and the UDP header or not. Softirq.
-    #[inline]
+    #[inline(always)]
     fn check(mut skb: Skb, before: usize, meta: Meta) -> Result<Self, (Skb, DropReason)> {
         let v6 = meta.v6 != 0;
         // Buffers with page fragments come from network cards that store packets so. One
@@ -136,7 +136,7 @@ impl RxPacket {
         Self::parse(skb, addrs, meta)
     }
 
-    #[inline]
+    #[inline(always)]
     fn parse(skb: Skb, addrs: Option<AddrPair>, meta: Meta) -> Result<Self, (Skb, DropReason)> {
         let datagram = skb.data();
         let header = match Header::parse(datagram, datagram.len()) {
@@ -330,7 +330,7 @@ impl<'a> RxRun<'a> {
     }
 
     /// The next packet, without taking it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn peek(&mut self) -> Option<&RxPacket> {
         while self.next.is_none() {
             let skb = self.rest.next()?;
@@ -349,18 +349,16 @@ impl<'a> RxRun<'a> {
     }
 
     /// Takes the next packet.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self) -> Option<RxPacket> {
         let bytes = self.peek()?.wire_len();
         self.packets = self.packets.wrapping_add(1);
-        self.bytes = self
-            .bytes
-            .saturating_add(u64::try_from(bytes).unwrap_or(0));
+        self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(0));
         self.next.take()
     }
 
     /// Takes the next packet if it belongs to `stream`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take_of(&mut self, stream: Stream) -> Option<RxPacket> {
         if self.peek()?.stream() != stream {
             return None;

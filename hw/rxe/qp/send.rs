@@ -16,6 +16,7 @@ use crate::mem::MemError;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
+use crate::proto::cork::Cork;
 use crate::proto::Payload;
 use crate::proto::QpEvent;
 use crate::proto::SendCompletion;
@@ -39,6 +40,10 @@ pub(super) struct SendHalf {
     pub(super) backlog: Option<RxBatch>,
     /// When the timer will fire at the latest, if it is armed.
     pub(super) armed: Option<proto::Nanos>,
+    /// Whether doorbells wait for company.
+    pub(super) cork: Cork,
+    /// Completions were posted since the last doorbell.
+    pub(super) completed: bool,
 }
 
 /// The host's share of the send half.
@@ -67,6 +72,8 @@ impl SendHalf {
             },
             backlog: None,
             armed: None,
+            cork: Cork::new(),
+            completed: false,
         })
     }
 }
@@ -233,6 +240,7 @@ impl SendHost for SendWorld<'_> {
 
     fn complete(&mut self, completion: &SendCompletion) {
         let cqe = Cqe::of_send(completion, self.qp.origin);
+        self.notes.completed = true;
         self.notes.posted(self.qp.send_cq.post(&cqe));
     }
 
