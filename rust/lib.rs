@@ -12,12 +12,14 @@
 pub mod bindings;
 pub mod crc32;
 pub mod gate;
+pub mod hrtimer;
 pub mod link;
 pub mod net;
 pub mod provider;
 pub mod shared_ring;
 pub mod sync;
 pub mod table;
+pub mod task;
 pub mod timer;
 pub mod token;
 pub mod udata;

@@ -3,25 +3,25 @@
 //! The network stack, as far as a transport over UDP needs it.
 //!
 //! * [`skb`]: packet buffers, owned, and queues of them;
+//! * [`train`]: datagrams that cross the stack as one buffer;
 //! * [`device`]: network devices and namespaces;
 //! * [`addr`]: pairs of addresses, from GIDs;
 //! * [`route`]: routes that may be kept and checked, and sending along them;
 //! * [`udp`]: kernel UDP sockets that hand every datagram to a callback;
 //! * [`notifier`]: what happens to network devices;
 //! * [`pernet`]: data that each namespace has;
-//! * [`gid`]: references to entries of a device's GID table;
-//! * [`inflight`]: how many packets of a sender are inside the machine.
+//! * [`gid`]: references to entries of a device's GID table.
 //!
 //! "Softirq" in these files means: bottom halves are disabled, nothing sleeps.
 
 pub mod addr;
 pub mod device;
 pub mod gid;
-pub mod inflight;
 pub mod notifier;
 pub mod pernet;
 pub mod route;
 pub mod skb;
+pub mod train;
 pub mod udp;
 
 pub use addr::AddrPair;
@@ -30,9 +30,6 @@ pub use device::Net;
 pub use device::NetDevice;
 pub use gid::GidAttr;
 pub use gid::NetworkType;
-pub use inflight::InFlight;
-pub use inflight::Live;
-pub use inflight::TxWake;
 pub use notifier::NetNotifier;
 pub use notifier::NetdevEvent;
 pub use notifier::NetdevEvents;
@@ -45,5 +42,7 @@ pub use route::Sent;
 pub use skb::NewSkb;
 pub use skb::Skb;
 pub use skb::SkbQueue;
+pub use train::SkbList;
+pub use train::Train;
 pub use udp::TunnelReceiver;
 pub use udp::UdpTunnel;

@@ -15,6 +15,8 @@ use crate::queue::layout::Layout;
 use crate::queue::ring::Producer;
 use crate::queue::RingBuf;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use rdma::new_spinlock_irq;
 use rdma::provider::wc::QpToken;
@@ -35,6 +37,9 @@ pub(crate) struct Cq {
     #[pin]
     inner: SpinLockIrq<Inner>,
     upcall: CqUpcall,
+    /// The number of the queue pair whose requests wait until somebody arms this queue;
+    /// zero if there is none.
+    held: Atomic<u32>,
 }
 
 /// What the consumer has to be told once the poster holds no lock.
@@ -81,6 +86,7 @@ impl Cq {
             pin_init!(Self {
                 inner <- new_spinlock_irq!(inner, "rxe::Cq::inner"),
                 upcall,
+                held: Atomic::new(0),
             }),
             GFP_KERNEL,
         )
@@ -108,6 +114,31 @@ impl Cq {
             Told::Nothing | Told::Dead => {}
             Told::Completed => self.upcall.completed(),
             Told::Overflow => self.upcall.error(),
+        }
+    }
+
+    /// Notes that requests of queue pair `number` wait until this queue is armed. Refused,
+    /// by `false`, if another's do. Any context.
+    pub(crate) fn hold(&self, number: u32) -> bool {
+        match self.held.cmpxchg(0, number, Relaxed) {
+            Ok(_) => true,
+            Err(present) => present == number,
+        }
+    }
+
+    /// Requests of queue pair `number` do not wait any more. Any context.
+    pub(crate) fn let_go(&self, number: u32) {
+        // Another's note stays.
+        let _: Result<u32, u32> = self.held.cmpxchg(number, 0, Relaxed);
+    }
+
+    /// The queue pair whose requests wait until this queue is armed: serve them first.
+    /// Any context.
+    #[inline]
+    pub(crate) fn held(&self) -> Option<u32> {
+        match self.held.load(Relaxed) {
+            0 => None,
+            number => Some(number),
         }
     }
 

@@ -23,7 +23,9 @@ use crate::net::NetEdge;
 use crate::net::Path;
 use crate::net::PathSpec;
 use crate::net::RxPacket;
+use crate::net::RxRun;
 use crate::net::RxSink;
+use crate::net::Stream;
 use crate::qp::Qp;
 use crate::queue::wqe::UserAv;
 use kernel::prelude::*;
@@ -252,43 +254,65 @@ impl Dev {
             if let Some(previous) = found.replace(qp) {
                 // Without memory it is lost, as datagrams may be.
                 if let Ok(copy) = packet.try_clone() {
-                    Qp::receive(previous, copy);
+                    Qp::receive(previous, copy.stream(), &mut RxRun::one(copy));
                 }
             }
         }
         if let Some(qp) = found {
-            Qp::receive(qp, packet);
+            Qp::receive(qp, packet.stream(), &mut RxRun::one(packet));
+        }
+    }
+}
+
+impl Dev {
+    /// Takes the next packets of a run, which are of `stream`: at least one.
+    #[inline]
+    fn receive_some(&self, stream: Stream, run: &mut RxRun<'_>, rcu: &rcu::Guard) {
+        let Some(packet) = run.peek() else { return };
+        let bth = packet.header().bth;
+        let qp = if bth.pkey | 0x8000 != Bth::DEFAULT_PKEY {
+            // The one key of the table is the full default one, which limited members
+            // match as well (IBTA 10.9.3).
+            let _: u32 = self.bad_pkeys.fetch_add(1u32, Relaxed);
+            None
+        } else {
+            // The number and the address say the same (IBTA 9.6.1.3.1).
+            match (bth.dest_qpn == MULTICAST_QPN, packet.addrs().is_multicast()) {
+                (true, true) => {
+                    if let Some(packet) = run.take() {
+                        self.receive_multicast(packet, rcu);
+                    }
+                    return;
+                }
+                (true, false) | (false, true) => None,
+                (false, false) => self.qps.borrow(bth.dest_qpn, rcu).filter(|qp| {
+                    qp.admits(packet) && (!qp.kind.is_datagram() || self.is_ours(packet))
+                }),
+            }
+        };
+        match qp {
+            Some(qp) if qp.kind.is_datagram() => {
+                // Each of them has an address to check.
+                if let Some(packet) = run.take() {
+                    Qp::receive(qp, stream, &mut RxRun::one(packet));
+                }
+            }
+            Some(qp) => Qp::receive(qp, stream, run),
+            None => drop(run.take()),
         }
     }
 }
 
 impl RxSink for Dev {
-    fn receive(&self, packet: RxPacket) {
-        let bytes = i64::try_from(packet.wire_len()).unwrap_or(0);
-        self.counters.add(Counter::ReceivedBytes, bytes);
-        self.counters.inc(Counter::ReceivedPackets);
-
-        let bth = packet.header().bth;
-        // The one key of the table is the full default one, which limited members
-        // match as well (IBTA 10.9.3).
-        if bth.pkey | 0x8000 != Bth::DEFAULT_PKEY {
-            let _: u32 = self.bad_pkeys.fetch_add(1u32, Relaxed);
-            return;
-        }
+    fn receive(&self, run: &mut RxRun<'_>) {
         let rcu = rcu::read_lock();
-        // The number and the address say the same (IBTA 9.6.1.3.1).
-        match (bth.dest_qpn == MULTICAST_QPN, packet.addrs().is_multicast()) {
-            (true, true) => return self.receive_multicast(packet, &rcu),
-            (true, false) | (false, true) => return,
-            (false, false) => {}
+        while let Some(packet) = run.peek() {
+            self.receive_some(packet.stream(), run, &rcu);
         }
-        let Some(qp) = self.qps.borrow(bth.dest_qpn, &rcu) else {
-            return;
-        };
-        if !qp.admits(&packet) || (qp.kind.is_datagram() && !self.is_ours(&packet)) {
-            return;
-        }
-        Qp::receive(qp, packet);
+        let (packets, bytes) = run.taken();
+        self.counters.add(Counter::ReceivedPackets, packets.into());
+        let bytes = i64::try_from(bytes).unwrap_or(0);
+        self.counters.add(Counter::ReceivedBytes, bytes);
     }
 
     fn dropped(&self, _reason: DropReason) {}

@@ -10,9 +10,9 @@
 //!    shares, and, when it can take packets, an [`Attachment`], which it owns.
 //!    Dropping the attachment stops reception.
 //! 3. A queue pair describes where it sends by a [`Path`], keeps the
-//!    [`CachedRoute`] that the path resolves to while that is valid, and calls
-//!    [`send`].
-//! 4. Packets arrive at the device's [`RxSink`], checked and parsed.
+//!    [`CachedRoute`] that the path resolves to while that is valid, and sends by an
+//!    [`Outbox`].
+//! 4. Packets arrive at the device's [`RxSink`] in an [`RxRun`], checked and parsed.
 //!
 //! | file | what |
 //! |---|---|
@@ -44,7 +44,11 @@ pub(crate) use rx::DropReason;
 pub(crate) use rx::RxBatch;
 pub(crate) use rx::RxPacket;
 pub(crate) use rx::RxQueue;
+pub(crate) use rx::RxRun;
 pub(crate) use rx::RxSink;
-pub(crate) use tx::send;
+pub(crate) use rx::Stream;
 pub(crate) use tx::Frame;
+pub(crate) use tx::Outbox;
+pub(crate) use tx::Sent;
 pub(crate) use tx::TxError;
+pub(crate) use tx::TRAIN_PACKETS;

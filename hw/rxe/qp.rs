@@ -46,7 +46,12 @@ use crate::mem::QpTag;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::net::RxQueue;
+use crate::net::RxRun;
+use crate::net::Stream;
+use crate::net::TRAIN_PACKETS;
 use crate::proto;
+use crate::proto::cork::Bell;
+use crate::proto::cork::Ring;
 use crate::proto::Nanos;
 use crate::proto::Progress;
 use crate::proto::QpEvent;
@@ -59,6 +64,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
@@ -68,11 +74,14 @@ use kernel::workqueue;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use post::Posts;
+use rdma::hrtimer::Pause;
+use rdma::hrtimer::PauseCallback;
 use rdma::provider::wc::QpToken;
 use rdma::provider::QpEvent as UserEvent;
 use rdma::provider::QpUpcall;
 use rdma::sync::bh;
 use rdma::sync::SpinLockIrq;
+use rdma::task::Switches;
 use rdma::timer::Timer;
 use rdma::timer::TimerCallback;
 use rdma::token::Kick;
@@ -91,10 +100,15 @@ mod work {
     pub(super) const TIMER: u32 = 4;
     /// The queue pair went into error.
     pub(super) const ERROR: u32 = 8;
+    /// A user's doorbell: there is something to send, perhaps not at once.
+    pub(super) const BELL: u32 = 16;
+    /// Doorbells have waited for company long enough.
+    pub(super) const PAUSE: u32 = 32;
 }
 
 /// Packets, or requests to flush, that one turn handles before the pump goes on.
-const BUDGET: u32 = 64;
+// CAST: widens.
+const BUDGET: u32 = TRAIN_PACKETS as u32;
 /// Turns of one kick, so that a half under constant fire leaves the CPU to others.
 const TURNS: u32 = 4;
 /// Received packets that may wait for a busy half; what comes then is dropped, as a
@@ -137,6 +151,17 @@ pub(crate) struct Qp {
     send_timer: Timer<Qp, 0>,
     #[pin]
     recv_timer: Timer<Qp, 1>,
+    /// The longest that doorbells wait for company.
+    #[pin]
+    pause: Pause<Qp>,
+    /// The peer has sent requests since the last doorbell.
+    heard: Atomic<bool>,
+    /// When the last doorbell was done with, and what its task had done by then.
+    rung: Atomic<u64>,
+    slept: Atomic<u64>,
+    preempted: Atomic<u64>,
+    /// The time between the last two doorbells, as far as it tells what the user is up to.
+    gap: Atomic<u64>,
     #[pin]
     send_pump: Work<Qp, 0>,
     #[pin]
@@ -146,6 +171,10 @@ pub(crate) struct Qp {
 rdma::impl_has_timer! {
     impl HasTimer<0> for Qp { self.send_timer }
     impl HasTimer<1> for Qp { self.recv_timer }
+}
+
+rdma::impl_has_pause! {
+    impl HasPause for Qp { self.pause }
 }
 
 kernel::impl_has_work! {
@@ -162,6 +191,12 @@ impl TimerCallback<0> for Qp {
 impl TimerCallback<1> for Qp {
     fn run(this: ArcBorrow<'_, Self>) {
         Qp::kick_recv(this, work::TIMER);
+    }
+}
+
+impl PauseCallback for Qp {
+    fn run(this: ArcBorrow<'_, Self>) {
+        Qp::kick_send(this, work::PAUSE);
     }
 }
 
@@ -192,30 +227,28 @@ impl Qp {
         self.state.store(u32::from(state.code()), Release);
     }
 
-    /// A packet for this queue pair. Softirq.
+    /// Packets for this queue pair: those of `stream` from the front of `run`, of which
+    /// the first has been looked at. Softirq.
     ///
-    /// It goes straight to an idle half, and waits in the queue of a busy one.
-    pub(crate) fn receive(this: ArcBorrow<'_, Self>, packet: RxPacket) {
-        let mut packet = Some(packet);
+    /// They go straight to an idle half, in one turn, and wait in the queue of a busy one.
+    pub(crate) fn receive(this: ArcBorrow<'_, Self>, stream: Stream, run: &mut RxRun<'_>) {
+        let mut source = Some(Source { stream, run });
         let mut turns = 0;
-        if packet
-            .as_ref()
-            .is_some_and(|packet| packet.header().bth.opcode.is_request())
-        {
+        if stream.is_request() {
             let kick = this.recv.kick_idle(0, |half, bits| {
                 turns += 1;
                 if turns > TURNS {
                     return Turn::Later(bits);
                 }
-                Self::recv_turn(this, half, bits, &mut packet)
+                Self::recv_turn(this, half, bits, &mut source)
             });
-            match (kick, packet) {
-                (Some(kick), _) => Self::after_recv(this, kick),
-                (None, Some(packet)) if this.requests.len() < BACKLOG => {
-                    this.requests.push(packet);
+            if let Some(kick) = kick {
+                Self::after_recv(this, kick);
+            }
+            if let Some(source) = source {
+                if source.leave(&this.requests) {
                     Self::kick_recv(this, work::PACKETS);
                 }
-                (None, _) => {}
             }
         } else {
             let kick = this.send.kick_idle(0, |half, bits| {
@@ -223,24 +256,97 @@ impl Qp {
                 if turns > TURNS {
                     return Turn::Later(bits);
                 }
-                Self::send_turn(this, half, bits, &mut packet)
+                Self::send_turn(this, half, bits, &mut source)
             });
-            match (kick, packet) {
-                (Some(kick), _) => Self::after_send(this, kick),
-                (None, Some(packet)) if this.responses.len() < BACKLOG => {
-                    this.responses.push(packet);
+            if let Some(kick) = kick {
+                Self::after_send(this, kick);
+            }
+            if let Some(source) = source {
+                if source.leave(&this.responses) {
                     Self::kick_send(this, work::PACKETS);
                 }
-                (None, _) => {}
             }
         }
     }
 
     /// A user's doorbell. Task context.
     pub(crate) fn doorbell(this: ArcBorrow<'_, Self>) {
-        Self::kick_send(this, work::POLL);
+        let Switches { slept, preempted } = Switches::now();
+        let gap = if slept != this.slept.load(Relaxed) {
+            // It waited for something in between.
+            u64::MAX
+        } else if preempted != this.preempted.load(Relaxed) {
+            // The time was another task's.
+            0
+        } else {
+            now().0.saturating_sub(this.rung.load(Relaxed))
+        };
+        this.slept.store(slept, Relaxed);
+        this.preempted.store(preempted, Relaxed);
+        this.gap.store(gap, Relaxed);
+        Self::kick_send(this, work::BELL);
+        this.rung.store(now().0, Relaxed);
         if this.state() == QpState::Err {
             Self::kick_recv(this, work::POLL);
+        }
+    }
+
+    /// Serves the requests that wait for company. Any context that a half may run in.
+    pub(crate) fn uncork(this: ArcBorrow<'_, Self>) {
+        Self::kick_send(this, work::POLL);
+    }
+
+    /// Whether this turn of the send half ends at once, because the doorbell that asks
+    /// for it can wait for the next one.
+    #[inline]
+    fn held(this: ArcBorrow<'_, Self>, half: &mut SendHalf, bits: u32, now: Nanos) -> bool {
+        let ring = match bits {
+            work::BELL => {
+                let mut answered = this.heard.load(Relaxed);
+                if answered {
+                    this.heard.store(false, Relaxed);
+                }
+                if core::mem::take(&mut half.completed) && this.send_cq.waiting() == 0 {
+                    answered = true;
+                }
+                let (waiting, bytes) = half.io.queue.waiting();
+                half.cork.ring(Bell {
+                    now,
+                    gap: Nanos(this.gap.load(Relaxed)),
+                    answered,
+                    waiting,
+                    bytes,
+                })
+            }
+            work::PAUSE => half.cork.look(now),
+            _ => Ring::Serve,
+        };
+        let first = match ring {
+            Ring::Serve => None,
+            Ring::Hold(None) => return true,
+            Ring::Hold(Some(span)) => Some(span),
+        };
+        match first {
+            // Datagrams and queue pairs that do not send go the plain way, and so does
+            // who shares a completion queue with another that waits.
+            Some(span)
+                if !this.kind.is_datagram()
+                    && this.state() == QpState::Rts
+                    && this.send_cq.hold(this.number)
+                    && this.recv_cq.hold(this.number) =>
+            {
+                let span = i64::try_from(span.0).unwrap_or(0);
+                Pause::<Qp>::start(this, Delta::from_nanos(span));
+                true
+            }
+            Some(_) | None => {
+                if half.cork.holds() {
+                    half.cork.served();
+                    this.send_cq.let_go(this.number);
+                    this.recv_cq.let_go(this.number);
+                }
+                false
+            }
         }
     }
 
@@ -302,21 +408,26 @@ impl Qp {
         }
     }
 
-    /// One turn of the send half, in which `first` is the first packet.
+    /// One turn of the send half, which begins with the packets of `source`.
     #[inline]
     fn send_turn(
         this: ArcBorrow<'_, Self>,
         half: &mut SendHalf,
         bits: u32,
-        first: &mut Option<RxPacket>,
+        source: &mut Option<Source<'_, '_>>,
     ) -> Turn {
         let now = now();
+        if Self::held(this, half, bits, now) {
+            return Turn::Done;
+        }
         let mut left = BUDGET;
         let SendHalf {
             engine,
             io,
             backlog,
             armed,
+            cork: _,
+            completed,
         } = half;
         let mut host = io.host(&this);
         if bits & work::ERROR != 0 {
@@ -325,14 +436,12 @@ impl Qp {
         if bits & work::PACKETS != 0 && backlog.is_none() {
             *backlog = Some(this.responses.take_all());
         }
-        let mut next = first.take();
-        while let Some(packet) = next.or_else(|| next_packet(backlog, &mut left)) {
+        while let Some(packet) = next_packet(source, backlog, &mut left) {
             host.set_packet(packet);
             if let Some(header) = host.header() {
                 // What became of it is counted by the engine where it matters.
                 let _ = engine.on_response(now, &header, &mut host);
             }
-            next = None;
         }
         host.drop_packet();
         if bits & work::TIMER != 0 {
@@ -341,6 +450,7 @@ impl Qp {
         }
         let progress = engine.poll(now, &mut host, left.max(1));
         let notes = host.finish();
+        *completed |= notes.completed;
         // It is not put off when the deadline moves: it fires early, once, for nothing.
         match engine.next_deadline() {
             Some(at) if armed.is_none_or(|armed| at < armed) => {
@@ -353,8 +463,8 @@ impl Qp {
         match progress {
             _ if backlog.is_some() => Turn::Later(work::PACKETS | work::POLL),
             Progress::Idle => Turn::Done,
-            Progress::More => Turn::Later(work::POLL),
-            Progress::Blocked => {
+            Progress::More if !notes.congested => Turn::Later(work::POLL),
+            Progress::More | Progress::Blocked => {
                 let at = rdma::timer::after(BLOCKED_RETRY);
                 Timer::<Qp, 0>::arm_if_earlier(this, at);
                 Turn::Done
@@ -362,13 +472,13 @@ impl Qp {
         }
     }
 
-    /// One turn of the receive half, in which `first` is the first packet.
+    /// One turn of the receive half, which begins with the packets of `source`.
     #[inline]
     fn recv_turn(
         this: ArcBorrow<'_, Self>,
         half: &mut RecvHalf,
         bits: u32,
-        first: &mut Option<RxPacket>,
+        source: &mut Option<Source<'_, '_>>,
     ) -> Turn {
         let mut left = BUDGET;
         let RecvHalf {
@@ -383,14 +493,16 @@ impl Qp {
         if bits & work::PACKETS != 0 && backlog.is_none() {
             *backlog = Some(this.requests.take_all());
         }
-        let mut next = first.take();
-        while let Some(packet) = next.or_else(|| next_packet(backlog, &mut left)) {
+        if source.is_some() || backlog.is_some() {
+            // Who sends now may be answering.
+            this.heard.store(true, Relaxed);
+        }
+        while let Some(packet) = next_packet(source, backlog, &mut left) {
             host.set_packet(packet);
             if let Some(header) = host.header() {
                 // What became of it is counted by the engine where it matters.
                 let _ = engine.on_request(&header, &mut host);
             }
-            next = None;
         }
         host.drop_packet();
         let progress = engine.poll(&mut host, left.max(1));
@@ -403,8 +515,8 @@ impl Qp {
         match progress {
             _ if backlog.is_some() => Turn::Later(work::PACKETS | work::POLL),
             Progress::Idle => Turn::Done,
-            Progress::More => Turn::Later(work::POLL),
-            Progress::Blocked => {
+            Progress::More if !notes.congested => Turn::Later(work::POLL),
+            Progress::More | Progress::Blocked => {
                 let at = rdma::timer::after(BLOCKED_RETRY);
                 Timer::<Qp, 1>::arm_if_earlier(this, at);
                 Turn::Done
@@ -478,6 +590,9 @@ impl Qp {
         }
         Timer::<Qp, 0>::shutdown(this);
         Timer::<Qp, 1>::shutdown(this);
+        Pause::<Qp>::shutdown(this);
+        this.send_cq.let_go(this.number);
+        this.recv_cq.let_go(this.number);
         rdma::workqueue::disable::<Qp, 0>(this);
         rdma::workqueue::disable::<Qp, 1>(this);
         // What waits will never be looked at, and holds packet buffers.
@@ -545,11 +660,51 @@ fn engine_packet(
     })
 }
 
-/// Takes a packet off a backlog, if the budget allows; an exhausted backlog becomes
-/// `None`.
-fn next_packet(backlog: &mut Option<RxBatch>, left: &mut u32) -> Option<RxPacket> {
+/// Packets that go to a half at once.
+struct Source<'s, 'r> {
+    stream: Stream,
+    run: &'s mut RxRun<'r>,
+}
+
+impl Source<'_, '_> {
+    #[inline(always)]
+    fn next(&mut self) -> Option<RxPacket> {
+        self.run.take_of(self.stream)
+    }
+
+    /// Leaves what is left in the queue of the half; what exceeds that is dropped.
+    /// Answers whether there was any.
+    fn leave(mut self, queue: &RxQueue) -> bool {
+        let mut any = false;
+        while let Some(packet) = self.next() {
+            if queue.len() < BACKLOG {
+                queue.push(packet);
+                any = true;
+            }
+        }
+        any
+    }
+}
+
+/// Takes the next packet, off the source or off the backlog, if the budget allows; an
+/// exhausted one becomes `None`.
+#[inline(always)]
+fn next_packet(
+    source: &mut Option<Source<'_, '_>>,
+    backlog: &mut Option<RxBatch>,
+    left: &mut u32,
+) -> Option<RxPacket> {
     if *left == 0 {
         return None;
+    }
+    if let Some(run) = source {
+        match run.next() {
+            Some(packet) => {
+                *left -= 1;
+                return Some(packet);
+            }
+            None => *source = None,
+        }
     }
     let packet = backlog.as_mut()?.next();
     match packet {
@@ -574,6 +729,10 @@ struct Notes {
     told: Told,
     /// One bit for each kind of event.
     events: u8,
+    /// Packets were dropped because a queue of the network is full.
+    congested: bool,
+    /// Completions of sends were posted.
+    completed: bool,
 }
 
 impl Notes {
@@ -589,6 +748,8 @@ impl Notes {
     const NONE: Notes = Notes {
         told: Told::Nothing,
         events: 0,
+        congested: false,
+        completed: false,
     };
 
     const fn bit(event: QpEvent) -> u8 {

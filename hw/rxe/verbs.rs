@@ -320,6 +320,13 @@ impl Provider for Rxe {
         } else {
             Arm::Solicited
         };
+        // Who arms a queue is about to sleep: nothing may be held back any more. It comes
+        // first, since completions that it brings now need not wake anybody.
+        if let Some(number) = cq.core.held() {
+            if let Some(qp) = cq.device().dev.qps.get(number) {
+                QpCore::uncork(qp.as_arc_borrow());
+            }
+        }
         Ok(cq.core.arm(arm))
     }
 

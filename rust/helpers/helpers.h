@@ -50,6 +50,16 @@ unsigned int rdma_helper_skb_headroom(const struct sk_buff *skb);
 unsigned int rdma_helper_skb_tailroom(const struct sk_buff *skb);
 bool rdma_helper_skb_cloned(const struct sk_buff *skb);
 int rdma_helper_skb_linearize(struct sk_buff *skb);
+int rdma_helper_skb_unclone(struct sk_buff *skb, gfp_t flags);
+struct sk_buff *rdma_helper_skb_share_check(struct sk_buff *skb, gfp_t flags);
+struct sk_buff *rdma_helper_skb_next(const struct sk_buff *skb);
+void rdma_helper_skb_set_next(struct sk_buff *skb, struct sk_buff *next);
+void rdma_helper_kfree_skb_list(struct sk_buff *skb);
+bool rdma_helper_skb_is_train(const struct sk_buff *skb);
+void rdma_helper_skb_set_frag_list(struct sk_buff *skb, struct sk_buff *list);
+struct sk_buff *rdma_helper_skb_take_frag_list(struct sk_buff *skb);
+void rdma_helper_skb_set_train(struct sk_buff *skb, unsigned int later,
+			       unsigned short size, unsigned short segments);
 void rdma_helper_skb_set_network_header(struct sk_buff *skb, int offset);
 void rdma_helper_skb_set_transport_header(struct sk_buff *skb, int offset);
 int rdma_helper_skb_network_offset(const struct sk_buff *skb);
@@ -108,6 +118,7 @@ void rdma_helper_dst_hold(struct dst_entry *dst);
 void rdma_helper_dst_release(struct dst_entry *dst);
 u32 rdma_helper_dst_mtu(const struct dst_entry *dst);
 struct net_device *rdma_helper_dst_dev_rcu(const struct dst_entry *dst);
+bool rdma_helper_dst_is_transformed(const struct dst_entry *dst);
 int rdma_helper_ip_local_out(struct net *net, struct sk_buff *skb);
 int rdma_helper_ip6_local_out(struct net *net, struct sk_buff *skb);
 struct socket *rdma_helper_udp_sock_create(struct net *net, bool ipv6,

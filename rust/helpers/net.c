@@ -69,6 +69,69 @@ int rdma_helper_skb_linearize(struct sk_buff *skb)
 	return skb_linearize(skb);
 }
 
+int rdma_helper_skb_unclone(struct sk_buff *skb, gfp_t flags)
+{
+	return skb_unclone(skb, flags);
+}
+
+struct sk_buff *rdma_helper_skb_share_check(struct sk_buff *skb, gfp_t flags)
+{
+	return skb_share_check(skb, flags);
+}
+
+struct sk_buff *rdma_helper_skb_next(const struct sk_buff *skb)
+{
+	return skb->next;
+}
+
+void rdma_helper_skb_set_next(struct sk_buff *skb, struct sk_buff *next)
+{
+	skb->next = next;
+}
+
+void rdma_helper_kfree_skb_list(struct sk_buff *skb)
+{
+	kfree_skb_list(skb);
+}
+
+bool rdma_helper_skb_is_train(const struct sk_buff *skb)
+{
+	return skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST &&
+	       !skb_shinfo(skb)->nr_frags && skb_has_frag_list(skb);
+}
+
+void rdma_helper_skb_set_frag_list(struct sk_buff *skb, struct sk_buff *list)
+{
+	skb_shinfo(skb)->frag_list = list;
+}
+
+struct sk_buff *rdma_helper_skb_take_frag_list(struct sk_buff *skb)
+{
+	struct sk_buff *list = skb_shinfo(skb)->frag_list;
+
+	skb_frag_list_init(skb);
+	skb->len -= skb->data_len;
+	skb->data_len = 0;
+	skb_gso_reset(skb);
+	return list;
+}
+
+/*
+ * The type says: a list of datagrams, each with its own headers, which a tunnel
+ * socket takes as it is. Who cannot carry that has the stack take it apart.
+ */
+void rdma_helper_skb_set_train(struct sk_buff *skb, unsigned int later,
+			       unsigned short size, unsigned short segments)
+{
+	skb->len += later;
+	skb->data_len = later;
+	skb->ip_summed = CHECKSUM_UNNECESSARY;
+	skb_shinfo(skb)->gso_size = size;
+	skb_shinfo(skb)->gso_segs = segments;
+	skb_shinfo(skb)->gso_type = SKB_GSO_UDP_L4 | SKB_GSO_FRAGLIST |
+				    SKB_GSO_UDP_TUNNEL;
+}
+
 void rdma_helper_skb_set_network_header(struct sk_buff *skb, int offset)
 {
 	skb_set_network_header(skb, offset);
@@ -396,6 +459,11 @@ struct net_device *rdma_helper_dst_dev_rcu(const struct dst_entry *dst)
 	return dst_dev_rcu(dst);
 }
 
+bool rdma_helper_dst_is_transformed(const struct dst_entry *dst)
+{
+	return dst_xfrm(dst);
+}
+
 int rdma_helper_ip_local_out(struct net *net, struct sk_buff *skb)
 {
 	return ip_local_out(net, NULL, skb);
@@ -464,6 +532,7 @@ void rdma_helper_setup_udp_tunnel(struct net *net, struct sock *sk, void *user,
 	};
 
 	setup_udp_tunnel_sock(net, sk, &cfg);
+	udp_allow_gso(sk);
 }
 
 void *rdma_helper_sk_user_data(const struct sock *sk)

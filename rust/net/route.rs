@@ -17,7 +17,7 @@ use kernel::sync::rcu;
 use super::addr::AddrPair;
 use super::device::Net;
 use super::device::NetDevice;
-use super::skb::NewSkb;
+use super::train::Train;
 use crate::bindings;
 
 /// What a route is looked up by. The protocol is UDP.
@@ -150,20 +150,28 @@ impl Route {
         unsafe { NetDevice::from_raw(dev) }
     }
 
-    /// Sends a packet that begins with its complete IP header, save the checksum of
-    /// an IPv4 one. Softirq.
+    /// Whether packets are changed on their way out of this machine (IPsec). Softirq or
+    /// process context.
+    #[inline]
+    pub fn is_transformed(&self) -> bool {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::rdma_helper_dst_is_transformed(self.as_raw()) }
+    }
+
+    /// Sends packets that begin with their complete IP headers, save the checksums of
+    /// IPv4 ones. IP and UDP headers have `header_len` bytes. Softirq.
     ///
     /// # Errors
     ///
     /// Those of the stack. A packet that is queued, or lost on the way, is no error
     /// if the stack does not say so.
     #[inline]
-    pub fn send(&self, skb: NewSkb) -> Result<Sent> {
+    pub fn send(&self, train: Train, header_len: usize) -> Result<Sent> {
         // The packet borrows the route; whoever queues it takes a reference, as long as
         // we are in a read-side section.
         let rcu = rcu::read_lock();
         let dev = self.dev(&rcu);
-        let skb = skb.finish().into_raw().as_ptr();
+        let skb = train.finish(header_len).into_raw().as_ptr();
         // SAFETY:
         // - the buffer was under construction, so it is ours, and has no route yet;
         // - route and device are valid while `rcu` and `self` live;

@@ -351,6 +351,18 @@ impl NewSkb {
         Ok(unsafe { slice::from_raw_parts_mut(start.cast(), len) })
     }
 
+    /// Bytes in the packet.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the packet is empty.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The whole packet.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {

@@ -23,7 +23,6 @@ use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use kernel::sync::Mutex;
 
-use rdma::net::Live;
 use rdma::net::Net;
 use rdma::net::NetDevice;
 use rdma::net::NetNotifier;
@@ -41,7 +40,7 @@ use rdma::wire::ROCE_V2_UDP_PORT;
 
 use super::local::Lane;
 use super::local::LANES;
-use super::rx::RxPacket;
+use super::rx::RxRun;
 use super::rx::RxSink;
 
 /// The module's place in each namespace. One `S` is used by the module, so one
@@ -164,11 +163,9 @@ impl<S: RxSink> Namespace<S> {
             skb.discard();
             return;
         };
-        match RxPacket::from_udp(skb, ndev, rcu) {
-            Ok(packet) => {
-                sink.receive(packet);
-                sink.batch_done();
-            }
+        let dropped = |reason| sink.dropped(reason);
+        match RxRun::from_udp(skb, ndev, &dropped, rcu) {
+            Ok(mut run) => sink.receive(&mut run),
             Err((skb, reason)) => {
                 sink.dropped(reason);
                 skb.discard();
@@ -218,23 +215,6 @@ pub(crate) struct NetEdge<S: RxSink> {
     // In this order: the listener uses what the other provides.
     _notifier: Pin<KBox<NetNotifier<Listener<S>>>>,
     pernet: Arc<Pernet<PernetState<S>>>,
-}
-
-/// The module's packet counts; see [`live`].
-static LIVE: Live = Live::new();
-
-/// Where the module's [`InFlight`](rdma::net::InFlight) objects are counted. The
-/// module's end waits for them.
-#[expect(dead_code, reason = "no sender limits itself yet")]
-pub(crate) fn live() -> &'static Live {
-    &LIVE
-}
-
-impl<S: RxSink> Drop for NetEdge<S> {
-    /// May sleep, as [`Live::wait_until_none`] does.
-    fn drop(&mut self) {
-        LIVE.wait_until_none();
-    }
 }
 
 impl<S: RxSink> NetEdge<S> {

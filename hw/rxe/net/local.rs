@@ -20,6 +20,7 @@ use rdma::net::SkbQueue;
 
 use super::dev::Namespace;
 use super::rx::RxPacket;
+use super::rx::RxRun;
 use super::rx::RxSink;
 
 /// Lanes of a device, a power of two. They run on different CPUs if senders do.
@@ -108,13 +109,12 @@ impl<S: RxSink> WorkItem for Lane<S> {
         for skb in batch {
             let note: Note = skb.cb();
             match RxPacket::from_local(skb, note.v6 != 0, note.vlan_plus_one.checked_sub(1)) {
-                Ok(packet) => sink.receive(packet),
+                Ok(packet) => sink.receive(&mut RxRun::one(packet)),
                 Err((skb, reason)) => {
                     sink.dropped(reason);
                     skb.discard();
                 }
             }
         }
-        sink.batch_done();
     }
 }

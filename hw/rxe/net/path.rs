@@ -31,6 +31,10 @@ const SOURCE_PORT_MIN: u16 = 0xc000;
 /// Bits of a flow label.
 const FLOW_LABEL_MASK: u32 = 0x000f_ffff;
 
+/// Bytes in front of a packet beyond what its device asks for. The stack does not look
+/// for room when it takes a train apart below a device that adds headers.
+const TUNNEL_ROOM: u32 = 64;
+
 /// What a path is made of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PathSpec {
@@ -162,6 +166,7 @@ impl Path {
                 },
                 generation,
                 mtu: ndev.mtu(),
+                trains: false,
                 link_room: 0,
             });
         }
@@ -178,7 +183,8 @@ impl Path {
         Ok(CachedRoute {
             generation,
             mtu: route.mtu(),
-            link_room: route.dev(rcu).link_room(),
+            trains: !route.is_transformed(),
+            link_room: route.dev(rcu).link_room().saturating_add(TUNNEL_ROOM),
             via: Via::Wire(route),
         })
     }
@@ -193,6 +199,8 @@ pub(crate) struct CachedRoute {
     pub(super) via: Via,
     generation: u32,
     pub(super) mtu: u32,
+    /// Whether packets may travel as trains: each of them must leave as it is.
+    pub(super) trains: bool,
     pub(super) link_room: u32,
 }
 

@@ -19,10 +19,12 @@ use rdma::net::AddrPair;
 use rdma::net::NetDevice;
 use rdma::net::NetdevEvent;
 use rdma::net::Skb;
+use rdma::net::SkbList;
 use rdma::net::SkbQueue;
 use rdma::wire;
 use rdma::wire::icrc::Framing;
 use rdma::wire::Header;
+use rdma::wire::Transport;
 
 use super::icrc;
 
@@ -31,12 +33,8 @@ const UDP_LEN: usize = 8;
 
 /// What a device does with what comes from the network.
 pub(crate) trait RxSink: Send + Sync + 'static {
-    /// A packet has arrived. Softirq, inside an RCU read-side section.
-    fn receive(&self, packet: RxPacket);
-
-    /// No more packets follow at once: time to send what was held back for company.
-    /// Softirq, as above, after one or more calls of `receive`.
-    fn batch_done(&self) {}
+    /// Packets have arrived, at least one. Softirq, inside an RCU read-side section.
+    fn receive(&self, run: &mut RxRun<'_>);
 
     /// A packet for this device was dropped. Softirq.
     fn dropped(&self, reason: DropReason);
@@ -83,40 +81,27 @@ pub(crate) struct RxPacket {
 }
 
 impl RxPacket {
-    /// Checks a datagram that a tunnel socket handed to us. Softirq.
-    pub(super) fn from_udp(
-        mut skb: Skb,
-        ndev: &NetDevice,
-        _rcu: &rcu::Guard,
-    ) -> Result<Self, (Skb, DropReason)> {
-        let v6 = match skb.protocol() {
-            PROTOCOL_IPV4 => false,
-            PROTOCOL_IPV6 => true,
-            _ => return Err((skb, DropReason::IpHeader)),
-        };
-        let meta = Meta {
-            vlan_plus_one: ndev.vlan().map_or(0, |(_, id)| id.wrapping_add(1)),
-            v6: v6.into(),
-            local: 0,
-        };
-        // TODO(frags): take the payload from the fragments where they are.
+    /// Checks a datagram whose headers are known to lie in front of the data pointer as
+    /// `before` says: the IP header, and the UDP header or not. Softirq.
+    #[inline(always)]
+    fn check(mut skb: Skb, before: usize, meta: Meta) -> Result<Self, (Skb, DropReason)> {
+        let v6 = meta.v6 != 0;
+        // Buffers with page fragments come from network cards that store packets so. One
+        // copy, while the CRC wants the bytes in the cache anyway, makes them like others.
         if skb.is_nonlinear() && skb.linearize().is_err() {
             return Err((skb, DropReason::NoMemory));
         }
-        // The buffer may be kept longer than what the stack lent to it.
-        skb.detach();
-        // Nothing but the IP header may precede the UDP header.
-        let expected = icrc::outer_len(v6) - UDP_LEN;
         let framing = icrc::framing(v6);
         let checked = match skb.from_network_header_mut() {
-            Some((packet, before)) => (before == expected).then(|| {
+            Some((packet, offset)) => (offset == before).then(|| {
                 (
                     icrc::verify_in_place(framing, packet),
                     addresses(packet, v6),
                 )
             }),
             None => match skb.from_network_header() {
-                Some((packet, before)) => (before == expected)
+                // Nothing but the IP header may precede the UDP header.
+                Some((packet, offset)) => (offset == before)
                     .then(|| (icrc::verify(framing, packet), addresses(packet, v6))),
                 None => None,
             },
@@ -126,7 +111,8 @@ impl RxPacket {
             Some((false, _)) => return Err((skb, DropReason::Icrc)),
             None => return Err((skb, DropReason::IpHeader)),
         };
-        if skb.pull(UDP_LEN).is_none() {
+        let udp = icrc::outer_len(v6).saturating_sub(before);
+        if udp != 0 && skb.pull(udp).is_none() {
             return Err((skb, DropReason::Header(wire::DropReason::TooShort)));
         }
         Self::parse(skb, addrs, meta)
@@ -150,7 +136,7 @@ impl RxPacket {
         Self::parse(skb, addrs, meta)
     }
 
-    #[inline]
+    #[inline(always)]
     fn parse(skb: Skb, addrs: Option<AddrPair>, meta: Meta) -> Result<Self, (Skb, DropReason)> {
         let datagram = skb.data();
         let header = match Header::parse(datagram, datagram.len()) {
@@ -186,6 +172,18 @@ impl RxPacket {
     #[inline]
     pub(crate) fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Which stream of packets it belongs to.
+    #[inline]
+    pub(crate) fn stream(&self) -> Stream {
+        let bth = &self.header.bth;
+        Stream {
+            qpn: bth.dest_qpn,
+            pkey: bth.pkey,
+            transport: bth.opcode.transport(),
+            is_request: bth.opcode.is_request(),
+        }
     }
 
     /// The payload, without pad.
@@ -239,6 +237,164 @@ impl RxPacket {
             }
         }
         grh
+    }
+}
+
+/// Packets that arrived together, oldest first, each checked when its turn comes. What
+/// is no packet is left out, and the sink is told.
+pub(crate) struct RxRun<'a> {
+    next: Option<RxPacket>,
+    rest: SkbList,
+    meta: Meta,
+    dropped: Option<&'a dyn Fn(DropReason)>,
+    packets: u32,
+    bytes: u64,
+}
+
+/// What packets have in common that one turn of a queue pair may take from a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stream {
+    qpn: u32,
+    pkey: u16,
+    transport: Transport,
+    is_request: bool,
+}
+
+impl Stream {
+    /// Whether they are requests, for the receive half.
+    #[inline]
+    pub(crate) fn is_request(self) -> bool {
+        self.is_request
+    }
+}
+
+impl<'a> RxRun<'a> {
+    /// A run of one packet.
+    #[inline]
+    pub(crate) fn one(packet: RxPacket) -> Self {
+        Self {
+            meta: packet.meta,
+            next: Some(packet),
+            rest: SkbList::empty(),
+            dropped: None,
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    /// The packets in a datagram, or a train of them, that a tunnel socket handed to us.
+    /// Those that are none `dropped` hears of. Softirq.
+    #[inline]
+    pub(super) fn from_udp(
+        mut skb: Skb,
+        ndev: &NetDevice,
+        dropped: &'a dyn Fn(DropReason),
+        _rcu: &rcu::Guard,
+    ) -> Result<Self, (Skb, DropReason)> {
+        let v6 = match skb.protocol() {
+            PROTOCOL_IPV4 => false,
+            PROTOCOL_IPV6 => true,
+            _ => return Err((skb, DropReason::IpHeader)),
+        };
+        let meta = Meta {
+            vlan_plus_one: ndev.vlan().map_or(0, |(_, id)| id.wrapping_add(1)),
+            v6: v6.into(),
+            local: 0,
+        };
+        let Ok(rest) = SkbList::of(&mut skb) else {
+            return Err((skb, DropReason::NoMemory));
+        };
+        // The buffer may be kept longer than what the stack lent to it.
+        skb.detach();
+        let before = icrc::outer_len(v6) - UDP_LEN;
+        if !rest.is_empty() {
+            restore_lengths(&mut skb, v6);
+        }
+        let next = match RxPacket::check(skb, before, meta) {
+            Ok(packet) => Some(packet),
+            Err(refused) if rest.is_empty() => return Err(refused),
+            Err((skb, reason)) => {
+                dropped(reason);
+                skb.discard();
+                None
+            }
+        };
+        Ok(Self {
+            next,
+            rest,
+            meta,
+            dropped: Some(dropped),
+            packets: 0,
+            bytes: 0,
+        })
+    }
+
+    /// The next packet, without taking it.
+    #[inline(always)]
+    pub(crate) fn peek(&mut self) -> Option<&RxPacket> {
+        while self.next.is_none() {
+            let skb = self.rest.next()?;
+            let before = icrc::outer_len(self.meta.v6 != 0);
+            match RxPacket::check(skb, before, self.meta) {
+                Ok(packet) => self.next = Some(packet),
+                Err((skb, reason)) => {
+                    if let Some(dropped) = self.dropped {
+                        dropped(reason);
+                    }
+                    skb.discard();
+                }
+            }
+        }
+        self.next.as_ref()
+    }
+
+    /// Takes the next packet.
+    #[inline(always)]
+    pub(crate) fn take(&mut self) -> Option<RxPacket> {
+        let bytes = self.peek()?.wire_len();
+        self.packets = self.packets.wrapping_add(1);
+        self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(0));
+        self.next.take()
+    }
+
+    /// Takes the next packet if it belongs to `stream`.
+    #[inline(always)]
+    pub(crate) fn take_of(&mut self, stream: Stream) -> Option<RxPacket> {
+        if self.peek()?.stream() != stream {
+            return None;
+        }
+        self.take()
+    }
+
+    /// How many packets were taken, and the bytes from their IP headers to the ICRCs.
+    #[inline]
+    pub(crate) fn taken(&self) -> (u32, u64) {
+        (self.packets, self.bytes)
+    }
+}
+
+/// Puts right the lengths in the headers of a train's first packet, which speak of the
+/// whole train. Its data pointer is at the UDP header. If others see the buffer, which
+/// does not happen to what was just taken apart, they stay, and the ICRC will be wrong.
+fn restore_lengths(skb: &mut Skb, v6: bool) {
+    let Some((packet, _)) = skb.from_network_header_mut() else {
+        return;
+    };
+    let Ok(len) = u16::try_from(packet.len()) else {
+        return;
+    };
+    let udp = icrc::outer_len(v6) - UDP_LEN;
+    let (at, ip_len) = if v6 {
+        (4, len.saturating_sub(40))
+    } else {
+        (2, len)
+    };
+    if let Some(field) = packet.get_mut(at..at + 2) {
+        field.copy_from_slice(&ip_len.to_be_bytes());
+    }
+    let udp_len = u16::try_from(udp).map_or(0, |udp| len.saturating_sub(udp));
+    if let Some(field) = packet.get_mut(udp + 4..udp + 6) {
+        field.copy_from_slice(&udp_len.to_be_bytes());
     }
 }
 

@@ -3,21 +3,23 @@
 //! Building packets and sending them.
 //!
 //! A packet is built in one piece: IP, UDP, transport headers, then the payload
-//! right behind by the caller, pad, and one CRC over all of it. IPv4 packets have
-//! ident 0 and may not be fragmented, so nobody need rewrite what the ICRC covers.
+//! right behind by the caller, pad, and one CRC over all of it.
+//!
+//! Packets of one path that are sent in one go leave as a train: one buffer for the
+//! stack. It may be taken apart on the way, so each packet is made as it will look then:
+//! its own lengths, and the IPv4 ident that counts from 0 in each train, since the
+//! ICRC covers both. Packets may not be fragmented, so nobody else rewrites these.
 //!
 //! Source: IBTA annex A17.9.1 (RoCEv2 header fields), RFC 6864 (ident of atomic
 //! datagrams), RFC 6936 (zero UDP checksum over IPv6).
 
 use kernel::prelude::*;
 
-use rdma::net::inflight::Token;
 use rdma::net::skb::PROTOCOL_IPV4;
 use rdma::net::skb::PROTOCOL_IPV6;
 use rdma::net::AddrPair;
 use rdma::net::NewSkb;
-use rdma::net::Sent;
-use rdma::net::TxWake;
+use rdma::net::Train;
 use rdma::wire;
 use rdma::wire::Bth;
 use rdma::wire::Ext;
@@ -50,14 +52,14 @@ pub(crate) struct Frame<'a> {
     pub(crate) payload_len: usize,
 }
 
-/// What became of a packet that was sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Outcome {
-    /// Its bytes, from the IP header to the ICRC.
-    pub(crate) bytes: usize,
-    /// It, or another packet of this path, was dropped because a queue is full. That
-    /// is a loss in the network like any other, but we know of it.
-    pub(crate) congested: bool,
+impl Frame<'_> {
+    /// Bytes of the packet, from the IP header to the ICRC; `None` beyond reason.
+    #[inline]
+    fn total(&self) -> Option<usize> {
+        let headers = icrc::outer_len(self.path.addrs().is_v6()) + self.bth.opcode.header_len();
+        let pad = usize::from(wire::pad_len(self.payload_len));
+        self.payload_len.checked_add(headers + pad + ICRC_LEN)
+    }
 }
 
 /// Why a packet could not be sent. Nothing left the machine.
@@ -71,47 +73,144 @@ pub(crate) enum TxError<E> {
     Headers,
     /// The payload cannot be had.
     Payload(E),
-    /// The IP stack refused it.
-    Refused(Error),
 }
 
-/// Builds a packet and sends it. `fill` writes the payload: all of the bytes that
-/// it is given. Bottom halves must be disabled.
-///
-/// # Errors
-///
-/// See [`TxError`].
-#[inline]
-pub(crate) fn send<S: RxSink, E>(
-    endpoint: &Endpoint<S>,
-    frame: &Frame<'_>,
-    fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-) -> Result<Outcome, TxError<E>> {
-    submit(endpoint, frame, build(frame, fill)?)
+/// What became of packets that were sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use = "a congested path wants fewer packets"]
+pub(crate) enum Sent {
+    /// They are on their way.
+    Yes,
+    /// At least one packet of the path was dropped because a queue is full. That is a
+    /// loss in the network like any other, but we know of it.
+    Congested,
+    /// The stack refused so many.
+    Refused(u16),
 }
 
-/// Like [`send`]; `token` comes back to its sender when the packet's buffer is freed.
-///
-/// # Errors
-///
-/// See [`TxError`]; the token is given back at once then.
-#[inline]
-#[expect(dead_code, reason = "no sender limits itself yet")]
-pub(crate) fn send_counted<S: RxSink, W: TxWake, E>(
-    endpoint: &Endpoint<S>,
-    frame: &Frame<'_>,
-    token: Token<W>,
-    fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
-) -> Result<Outcome, TxError<E>> {
-    let mut skb = build(frame, fill)?;
-    token.attach(&mut skb);
-    submit(endpoint, frame, skb)
+/// Most packets in a train. With 1 KiB of payload each, one more would make the first
+/// one's IP header speak of more than 64 KiB.
+pub(crate) const TRAIN_PACKETS: u16 = 62;
+/// Most bytes in a train: what an IPv4 header can say, and with link headers still what a
+/// network device takes by default.
+const TRAIN_BYTES: usize = u16::MAX as usize - 64;
+
+/// Packets that leave together along one route. They are sent by [`Outbox::flush`]; what
+/// is dropped is lost.
+pub(crate) struct Outbox {
+    train: Option<Train>,
+    /// Bytes of the first packet, from its IP header on. None is longer, so that nobody
+    /// finds a packet too long who asks the first.
+    longest: usize,
+}
+
+impl Outbox {
+    /// Nothing waits.
+    pub(crate) const fn new() -> Self {
+        Self {
+            train: None,
+            longest: 0,
+        }
+    }
+
+    /// Whether nothing waits.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.train.is_none()
+    }
+
+    /// Builds a packet and sends it at once, or with those that wait when it is time.
+    /// `fill` writes the payload: all of the bytes that it is given. All that waits goes
+    /// by the same route. Bottom halves must be disabled.
+    ///
+    /// The first value is the packet's bytes, from the IP header to the ICRC; the second
+    /// is about other packets, which had to leave before it.
+    ///
+    /// # Errors
+    ///
+    /// See [`TxError`].
+    #[inline]
+    pub(crate) fn send<S: RxSink, E>(
+        &mut self,
+        endpoint: &Endpoint<S>,
+        frame: &Frame<'_>,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(usize, Sent), TxError<E>> {
+        let total = frame.total().ok_or(TxError::TooLong)?;
+        let v6 = frame.path.addrs().is_v6();
+        let mut before = Sent::Yes;
+        if !self.has_room(total, v6) {
+            before = self.flush(frame.route);
+        }
+        let ident = self.train.as_ref().map_or(0, Train::count);
+        let mut skb = build(frame, total, ident, fill)?;
+        match &frame.route.via {
+            Via::Local { vlan } => {
+                let lane = endpoint.lane(frame.bth.dest_qpn);
+                if lane.push(skb.finish(), v6, *vlan).is_err() {
+                    before = Sent::Congested;
+                }
+            }
+            Via::Wire(_) => {
+                icrc::seal(icrc::framing(v6), skb.data_mut()).ok_or(TxError::Headers)?;
+                match &mut self.train {
+                    None => {
+                        self.longest = total;
+                        self.train = Some(Train::new(skb));
+                    }
+                    Some(train) => train
+                        .push(skb, icrc::outer_len(v6))
+                        .ok_or(TxError::Headers)?,
+                }
+                if !frame.route.trains {
+                    before = self.flush(frame.route);
+                }
+            }
+        }
+        Ok((total, before))
+    }
+
+    /// Whether a packet of `total` bytes may join those that wait.
+    #[inline]
+    fn has_room(&self, total: usize, v6: bool) -> bool {
+        self.train.as_ref().is_none_or(|train| {
+            train.count() < TRAIN_PACKETS
+                && total <= self.longest
+                && train.len().saturating_add(total) <= TRAIN_BYTES + icrc::outer_len(v6)
+        })
+    }
+
+    /// Sends what waits along the route that it waits for. Bottom halves must be disabled.
+    #[inline]
+    pub(crate) fn flush(&mut self, route: &CachedRoute) -> Sent {
+        let (Some(mut train), Via::Wire(route)) = (self.train.take(), &route.via) else {
+            return Sent::Yes;
+        };
+        let count = train.count();
+        let header_len = icrc::outer_len(route.is_v6());
+        if count > 1 {
+            // The stack sets the IP header's length, but not this one.
+            let len = train.len().saturating_sub(header_len - UDP_LEN);
+            let len = u16::try_from(len).unwrap_or(u16::MAX);
+            let udp = train.head_mut().get_mut(header_len - UDP_LEN..header_len);
+            if let Some(field) = udp.and_then(|udp| udp.get_mut(4..6)) {
+                field.copy_from_slice(&len.to_be_bytes());
+            }
+        }
+        match route.send(train, header_len) {
+            Ok(rdma::net::Sent::Yes) => Sent::Yes,
+            Ok(rdma::net::Sent::Congested) => Sent::Congested,
+            Err(_) => Sent::Refused(count),
+        }
+    }
 }
 
 /// The complete packet, but for the ICRC, in one piece from its IP header on.
 #[inline]
 fn build<E>(
     frame: &Frame<'_>,
+    total: usize,
+    ident: u16,
     fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
 ) -> Result<NewSkb, TxError<E>> {
     let v6 = frame.path.addrs().is_v6();
@@ -119,12 +218,6 @@ fn build<E>(
     let header_len = frame.bth.opcode.header_len();
     let mut bth = frame.bth;
     bth.pad = wire::pad_len(frame.payload_len);
-    let pad = usize::from(bth.pad);
-
-    let total = frame
-        .payload_len
-        .checked_add(outer_len + header_len + pad + ICRC_LEN)
-        .ok_or(TxError::TooLong)?;
     let bytes = u16::try_from(total).map_err(|_| TxError::TooLong)?;
     if u32::from(bytes) > frame.route.mtu {
         return Err(TxError::TooLong);
@@ -143,7 +236,7 @@ fn build<E>(
     let (payload, tail) = rest
         .split_at_mut_checked(frame.payload_len)
         .ok_or(TxError::TooLong)?;
-    write_outer(outer, frame.path, bytes).ok_or(TxError::Headers)?;
+    write_outer(outer, frame.path, bytes, ident).ok_or(TxError::Headers)?;
     let _: usize = wire::write_headers(headers, &bth, frame.ext).ok_or(TxError::Headers)?;
     if !payload.is_empty() {
         fill(payload).map_err(TxError::Payload)?;
@@ -158,35 +251,10 @@ fn build<E>(
     Ok(skb)
 }
 
-/// Sends a packet that [`build`] made.
-#[inline]
-fn submit<S: RxSink, E>(
-    endpoint: &Endpoint<S>,
-    frame: &Frame<'_>,
-    mut skb: NewSkb,
-) -> Result<Outcome, TxError<E>> {
-    let v6 = frame.path.addrs().is_v6();
-    let bytes = skb.data_mut().len();
-    let congested = match &frame.route.via {
-        Via::Local { vlan } => endpoint
-            .lane(frame.bth.dest_qpn)
-            .push(skb.finish(), v6, *vlan)
-            .is_err(),
-        Via::Wire(route) => {
-            icrc::seal(icrc::framing(v6), skb.data_mut()).ok_or(TxError::Headers)?;
-            match route.send(skb).map_err(TxError::Refused)? {
-                Sent::Yes => false,
-                Sent::Congested => true,
-            }
-        }
-    };
-    Ok(Outcome { bytes, congested })
-}
-
 /// Writes IP and UDP headers of a packet of `total` bytes. The IPv4 header checksum
 /// is left to the stack. `None` if the space is not that of the path's family.
 #[inline]
-fn write_outer(outer: &mut [u8], path: &Path, total: u16) -> Option<()> {
+fn write_outer(outer: &mut [u8], path: &Path, total: u16, ident: u16) -> Option<()> {
     let spec = path.spec();
     let udp: &mut [u8; UDP_LEN];
     let udp_len: u16;
@@ -198,7 +266,7 @@ fn write_outer(outer: &mut [u8], path: &Path, total: u16) -> Option<()> {
             ip[0] = 0x45;
             ip[1] = spec.traffic_class;
             ip[2..4].copy_from_slice(&total.to_be_bytes());
-            ip[4..6].fill(0);
+            ip[4..6].copy_from_slice(&ident.to_be_bytes());
             ip[6..8].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());
             ip[8] = spec.hop_limit;
             ip[9] = PROTOCOL_UDP;

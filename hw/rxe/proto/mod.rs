@@ -41,6 +41,7 @@
     reason = "the module and the host's simulation each use a part"
 )]
 
+pub mod cork;
 pub mod host;
 pub mod packet;
 pub mod qp;

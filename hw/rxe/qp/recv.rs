@@ -123,8 +123,11 @@ impl RecvWorld<'_> {
         self.packet = None;
     }
 
-    /// Ends the turn: lets go of all memory.
-    pub(super) fn finish(self) -> Notes {
+    /// Ends the turn: packets leave, and it lets go of all memory.
+    pub(super) fn finish(mut self) -> Notes {
+        if let Some(sender) = &mut self.io.sender {
+            self.notes.congested |= sender.flush(&self.qp.dev);
+        }
         self.notes
     }
 

@@ -16,6 +16,7 @@ use crate::mem::MemError;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
+use crate::proto::cork::Cork;
 use crate::proto::Payload;
 use crate::proto::QpEvent;
 use crate::proto::SendCompletion;
@@ -39,6 +40,10 @@ pub(super) struct SendHalf {
     pub(super) backlog: Option<RxBatch>,
     /// When the timer will fire at the latest, if it is armed.
     pub(super) armed: Option<proto::Nanos>,
+    /// Whether doorbells wait for company.
+    pub(super) cork: Cork,
+    /// Completions were posted since the last doorbell.
+    pub(super) completed: bool,
 }
 
 /// The host's share of the send half.
@@ -67,6 +72,8 @@ impl SendHalf {
             },
             backlog: None,
             armed: None,
+            cork: Cork::new(),
+            completed: false,
         })
     }
 }
@@ -131,8 +138,11 @@ impl SendWorld<'_> {
         self.packet = None;
     }
 
-    /// Ends the turn: lets go of all memory.
-    pub(super) fn finish(self) -> Notes {
+    /// Ends the turn: packets leave, and it lets go of all memory.
+    pub(super) fn finish(mut self) -> Notes {
+        if let Some(sender) = &mut self.io.sender {
+            self.notes.congested |= sender.flush(&self.qp.dev);
+        }
         self.notes
     }
 }
@@ -182,7 +192,13 @@ impl SendHost for SendWorld<'_> {
             },
             // An address that leads nowhere loses the datagram, as any other would.
             Some(None) => Ok(()),
-            Some(Some(path)) => Sender::new(path).send(&qp.dev, packet, fill),
+            Some(Some(path)) => {
+                let mut sender = Sender::new(path);
+                let sent = sender.send(&qp.dev, packet, fill);
+                // Where datagrams go may change with each.
+                self.notes.congested |= sender.flush(&qp.dev);
+                sent
+            }
         };
         match fault {
             Some(status) => Err(TxError::BadPayload(status)),
@@ -224,6 +240,7 @@ impl SendHost for SendWorld<'_> {
 
     fn complete(&mut self, completion: &SendCompletion) {
         let cqe = Cqe::of_send(completion, self.qp.origin);
+        self.notes.completed = true;
         self.notes.posted(self.qp.send_cq.post(&cqe));
     }
 

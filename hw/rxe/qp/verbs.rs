@@ -33,6 +33,7 @@ use kernel::new_work;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
+use rdma::hrtimer::Pause;
 use rdma::new_spinlock_irq;
 use rdma::new_timer;
 use rdma::provider;
@@ -218,6 +219,12 @@ impl QpObject {
                 upcall: new.upcall(),
                 send_timer <- new_timer!("rxe::Qp::send_timer"),
                 recv_timer <- new_timer!("rxe::Qp::recv_timer"),
+                pause <- Pause::new(),
+                heard: Atomic::new(false),
+                rung: Atomic::new(0),
+                slept: Atomic::new(0),
+                preempted: Atomic::new(0),
+                gap: Atomic::new(0),
                 send_pump <- new_work!("rxe::Qp::send_pump"),
                 recv_pump <- new_work!("rxe::Qp::recv_pump"),
             }),

@@ -7,7 +7,9 @@ use crate::device::Dev;
 use crate::net;
 use crate::net::CachedRoute;
 use crate::net::Frame;
+use crate::net::Outbox;
 use crate::net::Path;
+use crate::net::Sent;
 use crate::proto::TxError;
 use crate::proto::TxPacket;
 use crate::wire::Bth;
@@ -17,12 +19,21 @@ use kernel::prelude::*;
 pub(super) struct Sender {
     path: Path,
     route: Option<CachedRoute>,
+    /// What leaves at the end of the turn, along `route`.
+    outbox: Outbox,
+    /// Packets of this turn were dropped because a queue is full.
+    congested: bool,
 }
 
 impl Sender {
     /// A sender along `path`, which finds its way when it first sends.
     pub(super) fn new(path: Path) -> Self {
-        Self { path, route: None }
+        Self {
+            path,
+            route: None,
+            outbox: Outbox::new(),
+            congested: false,
+        }
     }
 
     /// Where it sends.
@@ -30,7 +41,8 @@ impl Sender {
         &self.path
     }
 
-    /// Sends a packet, whose payload `fill` writes. Bottom halves are off.
+    /// Sends a packet, whose payload `fill` writes, by [`Self::flush`] at the latest.
+    /// Bottom halves are off.
     ///
     /// A packet for which there is no way, or which the stack refuses, is lost: the
     /// network may lose packets, and the protocol copes.
@@ -45,50 +57,78 @@ impl Sender {
         packet: &TxPacket,
         fill: impl FnOnce(&mut [u8]) -> Result,
     ) -> Result<(), TxError> {
-        let Some((path, route)) = self.route(dev) else {
+        let Some(()) = self.find_route(dev) else {
             dev.counters.inc(Counter::SendError);
+            return Ok(());
+        };
+        let Some(route) = &self.route else {
             return Ok(());
         };
         let mut bth = Bth::new(packet.opcode, packet.dest.qpn().0, packet.psn);
         bth.solicited = packet.solicited;
         bth.ack_req = packet.ack_req;
         let frame = Frame {
-            path,
+            path: &self.path,
             route,
             bth,
             ext: &packet.ext,
             // CAST: u32 to usize, lossless on the 64-bit machines we support.
             payload_len: packet.payload.len() as usize,
         };
-        match net::send(&dev.endpoint, &frame, fill) {
-            Ok(outcome) => {
+        match self.outbox.send(&dev.endpoint, &frame, fill) {
+            Ok((bytes, before)) => {
                 dev.counters.inc(Counter::SentPackets);
-                let bytes = i64::try_from(outcome.bytes).unwrap_or(0);
+                let bytes = i64::try_from(bytes).unwrap_or(0);
                 dev.counters.add(Counter::SentBytes, bytes);
+                self.note(dev, before);
                 Ok(())
             }
             Err(net::TxError::NoMemory) => Err(TxError::Blocked),
             Err(net::TxError::Payload(_)) => Ok(()),
-            Err(net::TxError::TooLong | net::TxError::Headers | net::TxError::Refused(_)) => {
+            Err(net::TxError::TooLong | net::TxError::Headers) => {
                 dev.counters.inc(Counter::SendError);
                 Ok(())
             }
         }
     }
 
-    /// The way, looked up anew if it does not hold any more.
-    fn route(&mut self, dev: &Dev) -> Option<(&Path, &CachedRoute)> {
-        let kept = self
-            .route
-            .take()
-            .filter(|route| route.is_valid(&dev.endpoint));
-        let route = match kept {
-            Some(route) => route,
-            None => {
-                let gid = dev.source_gid(self.path.spec())?;
-                self.path.resolve(&dev.endpoint, &gid).ok()?
+    /// Sends what waits for company. At the end of each turn; bottom halves are off.
+    /// Answers whether some of the turn's packets were dropped because a queue is full.
+    #[inline]
+    pub(super) fn flush(&mut self, dev: &Dev) -> bool {
+        if !self.outbox.is_empty() {
+            if let Some(route) = &self.route {
+                let sent = self.outbox.flush(route);
+                self.note(dev, sent);
             }
-        };
-        Some((&self.path, self.route.insert(route)))
+        }
+        core::mem::take(&mut self.congested)
+    }
+
+    fn note(&mut self, dev: &Dev, sent: Sent) {
+        match sent {
+            Sent::Yes => {}
+            Sent::Congested => self.congested = true,
+            Sent::Refused(count) => dev.counters.add(Counter::SendError, count.into()),
+        }
+    }
+
+    /// Sees to it that there is a way, looked up anew if it does not hold any more. While
+    /// packets wait for it, it is not asked again.
+    #[inline]
+    fn find_route(&mut self, dev: &Dev) -> Option<()> {
+        if !self.outbox.is_empty() {
+            return Some(());
+        }
+        if self
+            .route
+            .as_ref()
+            .is_none_or(|route| !route.is_valid(&dev.endpoint))
+        {
+            self.route = None;
+            let gid = dev.source_gid(self.path.spec())?;
+            self.route = Some(self.path.resolve(&dev.endpoint, &gid).ok()?);
+        }
+        Some(())
     }
 }

@@ -91,6 +91,12 @@ impl<M: RingMem> Consumer<M> {
         (self.waiting() != 0).then(|| self.entry(self.taken))
     }
 
+    /// The entry that was added last, if one waits.
+    pub fn peek_newest(&self) -> Option<Entry<'_, M>> {
+        let last = self.waiting().checked_sub(1)?;
+        Some(self.entry(self.layout.advance(self.taken, last)))
+    }
+
     /// Takes the entry that [`Consumer::peek`] showed and returns its slot's index.
     ///
     /// Does nothing if none waits, which only happens without a `peek` before.

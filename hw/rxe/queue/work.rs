@@ -11,7 +11,9 @@
 
 use super::layout::Layout;
 use super::ring::{Consumer, Producer};
-use super::wqe::{parse_recv, parse_send, BadSend, Buffers, LocalOp, Route, SendCaps, SendRequest};
+use super::wqe::{
+    at, parse_recv, parse_send, BadSend, Buffers, LocalOp, Route, SendCaps, SendRequest,
+};
 use super::RingBuf;
 use crate::mem::{Batch, Cursor, MemError, Sge};
 use crate::proto::{RecvFetch, SendFetch};
@@ -68,6 +70,16 @@ impl SendQueue {
     /// How many slots there are; the engine's numbers stay below.
     pub(crate) fn slots(&self) -> u32 {
         self.ring.layout().slots()
+    }
+
+    /// How many requests wait to be taken, and how many bytes the newest of them says that
+    /// it has: a hint, which nobody has checked.
+    pub(crate) fn waiting(&self) -> (u32, u32) {
+        let mut length = [0; 4];
+        let newest = self.ring.peek_newest();
+        let _: Option<()> =
+            newest.and_then(|entry| entry.read(at::DMA + at::DMA_LENGTH, &mut length));
+        (self.ring.waiting(), u32::from_ne_bytes(length))
     }
 
     /// Takes the next request off the ring into `slot`, which is free.
