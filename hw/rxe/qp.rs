@@ -542,6 +542,7 @@ fn engine_packet(
         ext: header.ext,
         // OVERFLOW: a datagram has less than 64 KiB.
         len: u32::try_from(header.payload_len).unwrap_or(u32::MAX),
+        mtu: None,
     })
 }
 
