@@ -11,6 +11,7 @@ use super::Qp;
 use crate::cq::Cqe;
 use crate::mem::Batch;
 use crate::mem::MemError;
+use crate::mem::Room;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
@@ -142,7 +143,7 @@ impl RecvHost for RecvWorld<'_> {
             let filled = match packet.payload {
                 Payload::None => Ok(()),
                 Payload::Bytes(bytes) => copy_bytes(to, &bytes),
-                Payload::Remote { key, va, len: _ } => batch.read_remote(key, va, to),
+                Payload::Remote { key, va, len: _ } => batch.read_remote(key, va, Room::of(to)),
                 Payload::Slot { .. } => Err(MemError::ListTooShort),
             };
             filled.map_err(|_| {

@@ -13,6 +13,7 @@ use crate::ah::Ah;
 use crate::cq::Cqe;
 use crate::mem::Batch;
 use crate::mem::MemError;
+use crate::mem::Room;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
@@ -167,7 +168,9 @@ impl SendHost for SendWorld<'_> {
             let filled = match packet.payload {
                 Payload::None => Ok(()),
                 Payload::Bytes(bytes) => copy_bytes(to, &bytes),
-                Payload::Slot { slot, offset, .. } => queue.gather(slot, offset, to, batch),
+                Payload::Slot { slot, offset, .. } => {
+                    queue.gather(slot, offset, Room::of(to), batch)
+                }
                 Payload::Remote { .. } => Err(MemError::ListTooShort),
             };
             filled.map_err(|error| {
