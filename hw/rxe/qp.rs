@@ -29,6 +29,7 @@
 //! verbs only) is outside everything; under it both tokens are taken, send first.
 
 pub(crate) mod attr;
+mod local;
 mod post;
 mod recv;
 mod send;
@@ -91,6 +92,8 @@ mod work {
     pub(super) const TIMER: u32 = 4;
     /// The queue pair went into error.
     pub(super) const ERROR: u32 = 8;
+    /// The peer, beside us, has answers to be fetched.
+    pub(super) const FETCH: u32 = 16;
 }
 
 /// Packets, or requests to flush, that one turn handles before the pump goes on.
@@ -119,6 +122,10 @@ pub(crate) struct Qp {
     tag: QpTag,
     origin: Origin<QpToken>,
     state: Atomic<u32>,
+    /// The peer's number; zero of a datagram queue pair. Written with both tokens held.
+    dest: Atomic<u32>,
+    /// Not zero if a requester beside us waits for the receive token.
+    recv_wanted: Atomic<u32>,
     /// What the receive path checks packets against.
     #[pin]
     peer: SpinLockIrq<attr::Peer>,
@@ -293,6 +300,7 @@ impl Qp {
     }
 
     fn after_recv(this: ArcBorrow<'_, Self>, kick: Kick) {
+        this.recv_is_free();
         match kick {
             Kick::Later => {
                 this.dev.counters.inc(Counter::Deferred);
@@ -322,6 +330,9 @@ impl Qp {
         if bits & work::ERROR != 0 {
             engine.set_error();
         }
+        if bits & work::FETCH != 0 {
+            host.fetch_soon();
+        }
         if bits & work::PACKETS != 0 && backlog.is_none() {
             *backlog = Some(this.responses.take_all());
         }
@@ -339,7 +350,7 @@ impl Qp {
             *armed = None;
             engine.on_timer(now, &mut host);
         }
-        let progress = engine.poll(now, &mut host, left.max(1));
+        let progress = Self::converse(engine, &mut host, now, left.max(1));
         let notes = host.finish();
         // It is not put off when the deadline moves: it fires early, once, for nothing.
         match engine.next_deadline() {
@@ -395,11 +406,7 @@ impl Qp {
         host.drop_packet();
         let progress = engine.poll(&mut host, left.max(1));
         let notes = host.finish();
-        Self::heed(this, &this.recv_cq, &notes);
-        if this.user && this.state() == QpState::Err {
-            let at = rdma::timer::after(FLUSH_POLL);
-            Timer::<Qp, 1>::arm_if_earlier(this, at);
-        }
+        Self::after_recv_turn(this, &notes);
         match progress {
             _ if backlog.is_some() => Turn::Later(work::PACKETS | work::POLL),
             Progress::Idle => Turn::Done,
@@ -409,6 +416,15 @@ impl Qp {
                 Timer::<Qp, 1>::arm_if_earlier(this, at);
                 Turn::Done
             }
+        }
+    }
+
+    /// The end of each turn of the receive half.
+    fn after_recv_turn(this: ArcBorrow<'_, Self>, notes: &Notes) {
+        Self::heed(this, &this.recv_cq, notes);
+        if this.user && this.state() == QpState::Err {
+            let at = rdma::timer::after(FLUSH_POLL);
+            Timer::<Qp, 1>::arm_if_earlier(this, at);
         }
     }
 

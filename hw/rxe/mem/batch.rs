@@ -532,7 +532,9 @@ fn write_by(
         let some = bounce.len().min(len.saturating_sub(done));
         let part = bounce.get_mut(..some).ok_or(MemError::Range)?;
         fill(done, Room::of(part))?;
-        let at = u64::try_from(done).ok().and_then(|done| va.checked_add(done));
+        let at = u64::try_from(done)
+            .ok()
+            .and_then(|done| va.checked_add(done));
         let put = core.with(claim, at.ok_or(MemError::Range)?, some, |pieces| {
             // SAFETY: The region vouches for the pieces during the call, for writes
             // since such a right was claimed; `part` is ours.

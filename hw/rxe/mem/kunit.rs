@@ -91,7 +91,10 @@ mod tests {
         assert_eq!(batch.write_remote(key, buffer.at(3), b"written"), Ok(()));
         assert_eq!(buffer.bytes(2), *b"\0written\0");
         let mut got = [0; 7];
-        assert_eq!(batch.read_remote(key, buffer.at(3), Room::of(&mut got)), Ok(()));
+        assert_eq!(
+            batch.read_remote(key, buffer.at(3), Room::of(&mut got)),
+            Ok(())
+        );
         assert_eq!(got, *b"written");
 
         let list = [
@@ -116,7 +119,10 @@ mod tests {
         assert_eq!(buffer.bytes(100), *b"\0ab");
         assert_eq!(buffer.bytes(3), *b"cditten");
         let mut got = [0; 5];
-        assert_eq!(batch.gather(&list, &mut cursor, 2, Room::of(&mut got)), Ok(()));
+        assert_eq!(
+            batch.gather(&list, &mut cursor, 2, Room::of(&mut got)),
+            Ok(())
+        );
         assert_eq!(got, *b"bcdit");
         // Eight bytes are all the list has.
         assert_eq!(
@@ -147,7 +153,10 @@ mod tests {
             lkey: key.0,
         }];
         let mut cursor = Cursor::START;
-        assert_eq!(ours.gather(&list, &mut cursor, 0, Room::of(&mut [0])), Ok(()));
+        assert_eq!(
+            ours.gather(&list, &mut cursor, 0, Room::of(&mut [0])),
+            Ok(())
+        );
         assert_eq!(
             ours.scatter(&list, &mut cursor, 0, b"x"),
             Err(MemError::Access)

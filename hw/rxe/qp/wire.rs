@@ -10,6 +10,7 @@ use crate::net::Frame;
 use crate::net::Path;
 use crate::proto::TxError;
 use crate::proto::TxPacket;
+use crate::queue::cqe::Network;
 use crate::wire::Bth;
 use kernel::prelude::*;
 
@@ -28,6 +29,15 @@ impl Sender {
     /// Where it sends.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What a receiver hears of the network, if the path leads to the device itself.
+    pub(super) fn to_ourselves(&mut self, dev: &Dev) -> Option<Network> {
+        let (path, route) = self.route(dev)?;
+        Some(Network {
+            vlan: route.to_ourselves()?,
+            is_v6: path.addrs().is_v6(),
+        })
     }
 
     /// Sends a packet, whose payload `fill` writes. Bottom halves are off.
