@@ -37,7 +37,8 @@ use kernel::prelude::*;
 use rdma::new_table;
 use rdma::table::Table;
 
-pub(crate) use self::batch::Batch;
+pub(crate) use self::batch::{Batch, Fill};
+pub(crate) use self::copy::Room;
 pub(crate) use self::region::{Mr, MrCore};
 pub(crate) use self::sge::{Cursor, Sge};
 pub(crate) use self::window::{Mw, MwCore, MwKind};

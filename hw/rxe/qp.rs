@@ -29,6 +29,7 @@
 //! verbs only) is outside everything; under it both tokens are taken, send first.
 
 pub(crate) mod attr;
+mod local;
 mod post;
 mod recv;
 mod send;
@@ -104,6 +105,8 @@ mod work {
     pub(super) const BELL: u32 = 16;
     /// Doorbells have waited for company long enough.
     pub(super) const PAUSE: u32 = 32;
+    /// The peer, beside us, has answers to be fetched.
+    pub(super) const FETCH: u32 = 64;
 }
 
 /// Packets, or requests to flush, that one turn handles before the pump goes on.
@@ -133,6 +136,10 @@ pub(crate) struct Qp {
     tag: QpTag,
     origin: Origin<QpToken>,
     state: Atomic<u32>,
+    /// The peer's number; zero of a datagram queue pair. Written with both tokens held.
+    dest: Atomic<u32>,
+    /// Not zero if a requester beside us waits for the receive token.
+    recv_wanted: Atomic<u32>,
     /// What the receive path checks packets against.
     #[pin]
     peer: SpinLockIrq<attr::Peer>,
@@ -399,6 +406,7 @@ impl Qp {
     }
 
     fn after_recv(this: ArcBorrow<'_, Self>, kick: Kick) {
+        this.recv_is_free();
         match kick {
             Kick::Later => {
                 this.dev.counters.inc(Counter::Deferred);
@@ -433,6 +441,9 @@ impl Qp {
         if bits & work::ERROR != 0 {
             engine.set_error();
         }
+        if bits & work::FETCH != 0 {
+            host.fetch_soon();
+        }
         if bits & work::PACKETS != 0 && backlog.is_none() {
             *backlog = Some(this.responses.take_all());
         }
@@ -448,7 +459,7 @@ impl Qp {
             *armed = None;
             engine.on_timer(now, &mut host);
         }
-        let progress = engine.poll(now, &mut host, left.max(1));
+        let progress = Self::converse(engine, &mut host, now, left.max(1));
         let notes = host.finish();
         *completed |= notes.completed;
         // It is not put off when the deadline moves: it fires early, once, for nothing.
@@ -507,11 +518,7 @@ impl Qp {
         host.drop_packet();
         let progress = engine.poll(&mut host, left.max(1));
         let notes = host.finish();
-        Self::heed(this, &this.recv_cq, &notes);
-        if this.user && this.state() == QpState::Err {
-            let at = rdma::timer::after(FLUSH_POLL);
-            Timer::<Qp, 1>::arm_if_earlier(this, at);
-        }
+        Self::after_recv_turn(this, &notes);
         match progress {
             _ if backlog.is_some() => Turn::Later(work::PACKETS | work::POLL),
             Progress::Idle => Turn::Done,
@@ -521,6 +528,15 @@ impl Qp {
                 Timer::<Qp, 1>::arm_if_earlier(this, at);
                 Turn::Done
             }
+        }
+    }
+
+    /// The end of each turn of the receive half.
+    fn after_recv_turn(this: ArcBorrow<'_, Self>, notes: &Notes) {
+        Self::heed(this, &this.recv_cq, notes);
+        if this.user && this.state() == QpState::Err {
+            let at = rdma::timer::after(FLUSH_POLL);
+            Timer::<Qp, 1>::arm_if_earlier(this, at);
         }
     }
 
@@ -657,6 +673,7 @@ fn engine_packet(
         ext: header.ext,
         // OVERFLOW: a datagram has less than 64 KiB.
         len: u32::try_from(header.payload_len).unwrap_or(u32::MAX),
+        mtu: None,
     })
 }
 

@@ -13,7 +13,7 @@
 //!
 //! Context: any that may not be preempted while it holds a batch; never sleeps.
 
-use super::copy::{self, AtomicOp};
+use super::copy::{self, AtomicOp, Room};
 use super::map::{Piece, Pieces};
 use super::region::MrCore;
 use super::sge::{Cursor, Sge, TooShort, Walk};
@@ -27,6 +27,13 @@ use rdma::sync::rcu;
 
 /// How many regions a batch keeps: a header's and a payload's.
 const KEPT: usize = 2;
+
+/// Bytes that a copy into a fast region takes at a time; they are on the stack.
+const BOUNCE: usize = 256;
+
+/// Where bytes come from that are copied only once: it puts those of a message from
+/// a given place on into a room. It may take leaf locks, but not sleep.
+pub(crate) type Fill<'f> = &'f mut dyn FnMut(usize, Room<'_>) -> Result<(), MemError>;
 
 /// Access to memory for one run of one queue pair.
 pub(crate) struct Batch<'m> {
@@ -69,7 +76,7 @@ impl<'m> Batch<'m> {
         }
     }
 
-    /// Copies `to.len()` bytes of a message out of its buffers, from `offset` on.
+    /// Fills `to` with bytes of a message out of its buffers, from `offset` on.
     ///
     /// # Errors
     ///
@@ -79,19 +86,83 @@ impl<'m> Batch<'m> {
         list: &[Sge],
         cursor: &mut Cursor,
         offset: u32,
-        to: &mut [u8],
+        to: Room<'_>,
     ) -> Result<(), MemError> {
         let mut rest = to;
         for piece in Walk::new(list, cursor, offset, rest.len()) {
             let piece = piece?;
-            let (part, behind) = rest
-                .split_at_mut_checked(piece.len)
-                .ok_or(MemError::ListTooShort)?;
+            let (part, behind) = rest.split_at(piece.len).ok_or(MemError::ListTooShort)?;
             let claim = self.local(piece.lkey, 0);
             self.read(&claim, piece.addr, part)?;
             rest = behind;
         }
         Ok(())
+    }
+
+    /// Checks that [`Self::gather`] of `len` bytes would succeed now.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub(crate) fn check_gather(
+        &mut self,
+        list: &[Sge],
+        mut cursor: Cursor,
+        offset: u32,
+        len: usize,
+    ) -> Result<(), MemError> {
+        for piece in Walk::new(list, &mut cursor, offset, len) {
+            let piece = piece?;
+            let claim = self.local(piece.lkey, 0);
+            self.region(Key(claim.key))?
+                .with(&claim, piece.addr, piece.len, |_| ())?;
+        }
+        Ok(())
+    }
+
+    /// Has `fill` write `len` bytes into the buffers of a message, from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::scatter`], and what `fill` says. Some of the bytes may have been
+    /// written.
+    pub(crate) fn scatter_by(
+        &mut self,
+        list: &[Sge],
+        cursor: &mut Cursor,
+        offset: u32,
+        len: usize,
+        fill: Fill<'_>,
+    ) -> Result<(), MemError> {
+        let mut done = 0usize;
+        for piece in Walk::new(list, cursor, offset, len) {
+            let piece = piece?;
+            let claim = self.local(piece.lkey, access::LOCAL_WRITE);
+            let core = self.region(Key(claim.key))?;
+            write_by(core, &claim, piece.addr, piece.len, &mut |at, room| {
+                fill(done.saturating_add(at), room)
+            })?;
+            done = done.saturating_add(piece.len);
+        }
+        Ok(())
+    }
+
+    /// Has `fill` write what the peer writes.
+    ///
+    /// # Errors
+    ///
+    /// Why it may not be written, or what `fill` says.
+    pub(crate) fn write_remote_by(
+        &mut self,
+        key: Key,
+        va: u64,
+        len: usize,
+        fill: Fill<'_>,
+    ) -> Result<(), MemError> {
+        let rights = access::REMOTE_WRITE;
+        self.remote_region(key, va, len, rights, |core, claim, va| {
+            write_by(core, claim, va, len, fill)
+        })
     }
 
     /// Copies `from` into the buffers of a message, from `offset` on.
@@ -141,11 +212,10 @@ impl<'m> Batch<'m> {
     /// # Errors
     ///
     /// Why it may not be read.
-    pub(crate) fn read_remote(&mut self, key: Key, va: u64, to: &mut [u8]) -> Result<(), MemError> {
+    pub(crate) fn read_remote(&mut self, key: Key, va: u64, to: Room<'_>) -> Result<(), MemError> {
         let len = to.len();
         let done = self.remote(key, va, len, access::REMOTE_READ, |pieces| {
-            // SAFETY: The region vouches for the pieces during the call; `to` is the
-            // kernel's own and no part of registered memory.
+            // SAFETY: The region vouches for the pieces during the call.
             unsafe { copy::read(pieces, to) }
         })?;
         whole(done, len)
@@ -289,7 +359,7 @@ impl<'m> Batch<'m> {
         memory.with_window(bind.window, |mw| mw.bind(bind, pd, qp, region, memory))?
     }
 
-    fn read(&mut self, claim: &Claim, va: u64, to: &mut [u8]) -> Result<(), MemError> {
+    fn read(&mut self, claim: &Claim, va: u64, to: Room<'_>) -> Result<(), MemError> {
         let len = to.len();
         let core = self.region(Key(claim.key))?;
         let done = core.with(claim, va, len, |pieces| {
@@ -319,6 +389,21 @@ impl<'m> Batch<'m> {
         access: u32,
         f: impl FnOnce(Pieces<'_>) -> R,
     ) -> Result<R, MemError> {
+        self.remote_region(key, va, len, access, |core, claim, va| {
+            core.with(claim, va, len, f)
+        })
+    }
+
+    /// Lets `f` use the region behind a key that the peer names, with a claim and an
+    /// address to show to it.
+    fn remote_region<R>(
+        &mut self,
+        key: Key,
+        va: u64,
+        len: usize,
+        access: u32,
+        f: impl FnOnce(&MrCore, &Claim, u64) -> Result<R, MemError>,
+    ) -> Result<R, MemError> {
         let claim = Claim {
             key: key.0,
             pd: self.pd,
@@ -326,7 +411,7 @@ impl<'m> Batch<'m> {
             from_peer: true,
         };
         if !is_window(key) {
-            return self.region(key)?.with(&claim, va, len, f);
+            return f(self.region(key)?, &claim, va);
         }
         let (memory, qp) = (self.memory, self.qp);
         memory.with_window(key, |mw| {
@@ -337,7 +422,7 @@ impl<'m> Batch<'m> {
                     access: 0,
                     ..claim
                 };
-                self.region(inside.region)?.with(&claim, inside.va, len, f)
+                f(self.region(inside.region)?, &claim, inside.va)
             })?
         })?
     }
@@ -419,6 +504,46 @@ impl Memory {
 
 fn is_window(key: Key) -> bool {
     MW_INDICES.contains(&index(key))
+}
+
+/// Has `fill` write a range of a region. While memory of a fast region is written its
+/// lock is held, which `fill` may want as well: so it goes by way of the stack.
+fn write_by(
+    core: &MrCore,
+    claim: &Claim,
+    va: u64,
+    len: usize,
+    fill: Fill<'_>,
+) -> Result<(), MemError> {
+    let mut done = 0usize;
+    if !core.is_fast() {
+        return core.with(claim, va, len, |pieces| {
+            for piece in pieces {
+                // SAFETY: The region vouches for the piece during the call, for writes
+                // since such a right was claimed.
+                fill(done, unsafe { Room::of_piece(piece) })?;
+                done = done.saturating_add(piece.len);
+            }
+            whole(done, len)
+        })?;
+    }
+    let mut bounce = [0; BOUNCE];
+    while done < len {
+        let some = bounce.len().min(len.saturating_sub(done));
+        let part = bounce.get_mut(..some).ok_or(MemError::Range)?;
+        fill(done, Room::of(part))?;
+        let at = u64::try_from(done)
+            .ok()
+            .and_then(|done| va.checked_add(done));
+        let put = core.with(claim, at.ok_or(MemError::Range)?, some, |pieces| {
+            // SAFETY: The region vouches for the pieces during the call, for writes
+            // since such a right was claimed; `part` is ours.
+            unsafe { copy::write(pieces, part) }
+        })?;
+        whole(put, some)?;
+        done = done.saturating_add(some);
+    }
+    Ok(())
 }
 
 /// A copy ends early only if a region's pieces do not add up to the range it

@@ -10,25 +10,113 @@
 //! Pure: no kernel imports; tested on the host.
 
 use super::map::{Piece, Pieces};
+use core::marker::PhantomData;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// What an atomic operation does.
 pub use crate::proto::host::AtomicOp;
 
+/// Bytes to be written, which may be somebody's registered memory: so there is no way
+/// to read them, and no reference to them.
+///
+/// # Invariants
+///
+/// `len` bytes at `at` are valid for writes for `'a`.
+#[derive(Debug)]
+pub struct Room<'a> {
+    at: NonNull<u8>,
+    len: usize,
+    _borrowed: PhantomData<&'a mut [u8]>,
+}
+
+impl<'a> Room<'a> {
+    /// The room that a slice is.
+    pub fn of(slice: &'a mut [u8]) -> Self {
+        // INVARIANT: A slice is valid for writes while it is borrowed.
+        Self {
+            len: slice.len(),
+            at: NonNull::from(slice).cast(),
+            _borrowed: PhantomData,
+        }
+    }
+
+    /// The room that a piece is.
+    ///
+    /// # Safety
+    ///
+    /// The piece must be valid for writes for `'a`.
+    pub unsafe fn of_piece(Piece { at, len }: Piece) -> Self {
+        // INVARIANT: The caller's promise.
+        Self {
+            at,
+            len,
+            _borrowed: PhantomData,
+        }
+    }
+
+    /// How many bytes.
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The first `len` bytes, and the rest; `None` if there are not so many.
+    pub fn split_at(self, len: usize) -> Option<(Self, Self)> {
+        let rest = self.len.checked_sub(len)?;
+        // SAFETY: Inside the range, or one behind it.
+        let behind = unsafe { self.at.add(len) };
+        let part = |at, len| Self {
+            // INVARIANT: Both parts are of the range.
+            at,
+            len,
+            _borrowed: PhantomData,
+        };
+        Some((part(self.at, len), part(behind, rest)))
+    }
+
+    /// Fills it with as many bytes of `from`, which must have so many: else `None`.
+    #[must_use]
+    pub fn fill(self, from: &[u8]) -> Option<()> {
+        let from = from.get(..self.len)?;
+        // SAFETY: `self` is valid for writes of `len` bytes, `from` for reads.
+        unsafe { copy(from.as_ptr(), self.at.as_ptr(), self.len) };
+        Some(())
+    }
+}
+
+/// Copies bytes between places of which one may be a part of the other: a user may
+/// send from a buffer into itself.
+///
+/// # Safety
+///
+/// `from` must be valid for reads and `to` for writes of `len` bytes.
+unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    if from.addr().abs_diff(to.addr()) >= len {
+        // SAFETY: The caller's promise, and they do not overlap.
+        unsafe { core::ptr::copy_nonoverlapping(from, to, len) };
+    } else {
+        // SAFETY: The caller's promise.
+        unsafe { core::ptr::copy(from, to, len) };
+    }
+}
+
 /// Copies a range out, filling `to` as far as the range goes. Returns how far.
 ///
 /// # Safety
 ///
-/// All pieces must be valid for reads for the duration of the call, and none may
-/// overlap `to`.
-pub unsafe fn read(pieces: Pieces<'_>, to: &mut [u8]) -> usize {
+/// All pieces must be valid for reads for the duration of the call.
+pub unsafe fn read(pieces: Pieces<'_>, to: Room<'_>) -> usize {
+    let mut rest = to;
     let mut done = 0usize;
     for Piece { at, len } in pieces {
-        let Some(part) = to.get_mut(done..).and_then(|rest| rest.get_mut(..len)) else {
+        let Some((part, behind)) = rest.split_at(len) else {
             break;
         };
-        // SAFETY: The caller vouches for the piece; `part` has `len` bytes.
-        unsafe { core::ptr::copy_nonoverlapping(at.as_ptr(), part.as_mut_ptr(), len) };
+        // SAFETY: The caller vouches for the piece; `part` is valid for writes of
+        // `len` bytes.
+        unsafe { copy(at.as_ptr(), part.at.as_ptr(), len) };
+        rest = behind;
         done = done.saturating_add(len);
     }
     done

@@ -16,6 +16,7 @@ mod tests {
     use crate::mem::MwKind;
     use crate::mem::PdId;
     use crate::mem::QpTag;
+    use crate::mem::Room;
     use crate::mem::Sge;
     use crate::proto::AtomicOp;
     use crate::proto::Key;
@@ -90,7 +91,10 @@ mod tests {
         assert_eq!(batch.write_remote(key, buffer.at(3), b"written"), Ok(()));
         assert_eq!(buffer.bytes(2), *b"\0written\0");
         let mut got = [0; 7];
-        assert_eq!(batch.read_remote(key, buffer.at(3), &mut got), Ok(()));
+        assert_eq!(
+            batch.read_remote(key, buffer.at(3), Room::of(&mut got)),
+            Ok(())
+        );
         assert_eq!(got, *b"written");
 
         let list = [
@@ -115,11 +119,14 @@ mod tests {
         assert_eq!(buffer.bytes(100), *b"\0ab");
         assert_eq!(buffer.bytes(3), *b"cditten");
         let mut got = [0; 5];
-        assert_eq!(batch.gather(&list, &mut cursor, 2, &mut got), Ok(()));
+        assert_eq!(
+            batch.gather(&list, &mut cursor, 2, Room::of(&mut got)),
+            Ok(())
+        );
         assert_eq!(got, *b"bcdit");
         // Eight bytes are all the list has.
         assert_eq!(
-            batch.gather(&list, &mut cursor, 4, &mut got),
+            batch.gather(&list, &mut cursor, 4, Room::of(&mut got)),
             Err(MemError::ListTooShort)
         );
         Ok(())
@@ -146,7 +153,10 @@ mod tests {
             lkey: key.0,
         }];
         let mut cursor = Cursor::START;
-        assert_eq!(ours.gather(&list, &mut cursor, 0, &mut [0]), Ok(()));
+        assert_eq!(
+            ours.gather(&list, &mut cursor, 0, Room::of(&mut [0])),
+            Ok(())
+        );
         assert_eq!(
             ours.scatter(&list, &mut cursor, 0, b"x"),
             Err(MemError::Access)
@@ -176,7 +186,7 @@ mod tests {
             u64::MAX - 7,
             u64::MAX,
         ] {
-            let refused = batch.read_remote(mr.key(), va, &mut [0; 8]);
+            let refused = batch.read_remote(mr.key(), va, Room::of(&mut [0; 8]));
             assert_eq!(refused, Err(MemError::Range));
             let refused = batch.write_remote(mr.key(), va, &[0; 8]);
             assert_eq!(refused, Err(MemError::Range));
@@ -366,7 +376,7 @@ mod tests {
         }
         let mut got = [0];
         assert_eq!(
-            ours.read_remote(key, 0x1100, &mut got),
+            ours.read_remote(key, 0x1100, Room::of(&mut got)),
             Err(MemError::Access)
         );
         // It belongs to the queue pair that bound it.

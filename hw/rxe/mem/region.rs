@@ -134,6 +134,11 @@ impl MrCore {
         }
     }
 
+    /// Whether a lock is held while its memory is accessed.
+    pub(super) fn is_fast(&self) -> bool {
+        matches!(self.backing, Backing::Fast)
+    }
+
     /// Its first address and its length in bytes, as of now. What is done with them is
     /// checked as always.
     ///

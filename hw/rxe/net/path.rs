@@ -213,6 +213,15 @@ pub(super) enum Via {
 }
 
 impl CachedRoute {
+    /// If it leads to the device itself, over which VLAN of it.
+    #[inline]
+    pub(crate) fn to_ourselves(&self) -> Option<Option<u16>> {
+        match self.via {
+            Via::Local { vlan } => Some(vlan),
+            Via::Wire(_) => None,
+        }
+    }
+
     /// Whether it may be used. If not, resolve the path again. Softirq or process
     /// context.
     #[inline]

@@ -60,6 +60,8 @@ pub struct BadRecv {
 pub enum TxError {
     /// No room. The host polls again when there is.
     Blocked,
+    /// Enough for this poll, which ends as if its budget were used up.
+    Enough,
     /// Its payload cannot be read, which this status describes to the local user.
     BadPayload(WcStatus),
 }
@@ -181,6 +183,15 @@ pub trait SendHost {
     /// The request in `slot` is finished; the ring entry may be used again. Comes in
     /// the order of fetching, just before the completion if there is one.
     fn retire(&mut self, slot: u32);
+
+    /// Into pieces of how many bytes a request that begins now is cut, where the path
+    /// MTU is `mtu`. It stays cut that way. The peer learns it from each packet, so
+    /// anything but `mtu` needs a way that tells ([`RxPacket::mtu`]).
+    ///
+    /// [`RxPacket::mtu`]: super::packet::RxPacket::mtu
+    fn cut(&mut self, mtu: u32) -> u32 {
+        mtu
+    }
 
     /// Hands a packet to the wire.
     ///

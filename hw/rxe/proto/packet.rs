@@ -29,6 +29,9 @@ pub struct RxPacket {
     pub ext: Ext,
     /// Payload bytes, pad and ICRC not counted.
     pub len: u32,
+    /// Into pieces of how many bytes its sender cuts this message, if that is not
+    /// the path MTU. Of a request; responses are as their request was.
+    pub mtu: Option<u32>,
 }
 
 impl From<&Header> for RxPacket {
@@ -41,6 +44,7 @@ impl From<&Header> for RxPacket {
             ext: header.ext,
             // No datagram is longer; if one were, it would fail every length check.
             len: u32::try_from(header.payload_len).unwrap_or(u32::MAX),
+            mtu: None,
         }
     }
 }
@@ -62,6 +66,8 @@ pub struct TxPacket {
     pub payload: Payload,
     /// Where it goes.
     pub dest: Dest,
+    /// Into pieces of how many bytes its message is cut, or the message it answers.
+    pub mtu: u32,
 }
 
 /// Where the bytes of a packet come from. The host pads to four with zeros.

@@ -129,12 +129,21 @@ impl Default for Slot {
 enum SlotState {
     /// Nothing of it was sent.
     Waiting,
-    /// It owns `count` PSNs from `first` on; some or all were sent.
-    Started { first: Psn, count: u32 },
+    /// It owns these PSNs; some or all were sent.
+    Started(Run),
     /// Nothing more has to happen to it.
     Done,
     /// It failed, and tells when it is the oldest.
     Failed(WcStatus),
+}
+
+/// The PSNs of a started request.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: Psn,
+    count: u32,
+    /// Bytes of the message that each but the last stands for.
+    mtu: u32,
 }
 
 /// Whether requests may leave.
@@ -220,8 +229,8 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
         &self.attr
     }
 
-    /// Sets what modify_qp may set. Retry limits count afresh. The path MTU must not
-    /// change while requests are started, or these fail.
+    /// Sets what modify_qp may set. Retry limits count afresh. Started requests keep
+    /// the path MTU that they have.
     pub fn set_attr(&mut self, attr: SendAttr) {
         self.attr = attr;
         self.attr.mtu = attr.mtu.max(1);
@@ -363,7 +372,7 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
                     self.set_error();
                     host.event(QpEvent::SendFailed);
                 }
-                SlotState::Waiting | SlotState::Started { .. } => break,
+                SlotState::Waiting | SlotState::Started(_) => break,
             }
         }
         if self.gate == Gate::Draining && self.oldest_started().is_none() {
@@ -463,15 +472,15 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
     }
 
     /// The oldest request, if it is started and the conversation goes on.
-    fn oldest_started(&self) -> Option<(SendWqe, Psn, u32)> {
+    fn oldest_started(&self) -> Option<(SendWqe, Run)> {
         if self.held == 0 || self.gate == Gate::Error {
             return None;
         }
         match *self.slot(0)? {
             Slot {
                 wqe,
-                state: SlotState::Started { first, count },
-            } => Some((wqe, first, count)),
+                state: SlotState::Started(run),
+            } => Some((wqe, run)),
             Slot {
                 wqe: _,
                 state: SlotState::Waiting | SlotState::Done | SlotState::Failed(_),

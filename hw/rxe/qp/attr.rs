@@ -27,6 +27,7 @@ use crate::wire::ack_timeout_ns;
 use crate::wire::Psn;
 use crate::wire::RnrTimer;
 use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use rdma::provider;
 use rdma::provider::attr::modify_is_ok;
@@ -349,6 +350,7 @@ impl Qp {
     ) {
         drop(recv);
         drop(send);
+        this.recv_is_free();
         Self::pump_recv(this.as_arc_borrow());
         Self::pump_send(this.as_arc_borrow());
     }
@@ -393,6 +395,7 @@ impl Qp {
             *old_resources = recv.engine.set_resources(resources);
         }
 
+        this.dest.store(s.dest.0, Relaxed);
         {
             let mut peer = this.peer.lock();
             peer.qkey = known.qkey;

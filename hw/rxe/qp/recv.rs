@@ -4,6 +4,9 @@
 //! completions.
 
 use super::counter;
+use super::local;
+use super::local::Answers;
+use super::local::Request;
 use super::send::copy_bytes;
 use super::wire::Sender;
 use super::Notes;
@@ -11,6 +14,7 @@ use super::Qp;
 use crate::cq::Cqe;
 use crate::mem::Batch;
 use crate::mem::MemError;
+use crate::mem::Room;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
@@ -58,6 +62,8 @@ pub(super) struct RecvIo {
     current: RecvBuffers,
     /// The way back to the peer of a connected queue pair.
     pub(super) sender: Option<Sender>,
+    /// The last request came from a peer beside us, which fetches the answers.
+    pub(super) beside: bool,
 }
 
 impl RecvHalf {
@@ -69,6 +75,7 @@ impl RecvHalf {
                 source,
                 current: RecvBuffers::new(usize::try_from(max_sge)?)?,
                 sender: None,
+                beside: false,
             },
             backlog: None,
         })
@@ -82,13 +89,33 @@ impl RecvIo {
             batch: qp.batch(),
             qp,
             io: self,
-            packet: None,
+            present: Present::Nothing,
+            answers: None,
+            notes: Notes::NONE,
+        }
+    }
+
+    /// The host for one turn inside that of a requester beside us.
+    pub(super) fn host_beside<'a>(
+        &'a mut self,
+        qp: &'a Qp,
+        request: Option<Request<'a>>,
+        answers: &'a mut Answers,
+    ) -> RecvWorld<'a> {
+        self.beside = true;
+        RecvWorld {
+            batch: qp.batch(),
+            qp,
+            io: self,
+            present: request.map_or(Present::Nothing, Present::Request),
+            answers: Some(answers),
             notes: Notes::NONE,
         }
     }
 
     /// Forgets all requests of the queue pair's own queue; the engine does too.
     pub(super) fn reset(&mut self) {
+        self.beside = false;
         if let Source::Own(queue) = &mut self.source {
             queue.reset();
         }
@@ -100,27 +127,45 @@ pub(super) struct RecvWorld<'a> {
     qp: &'a Qp,
     io: &'a mut RecvIo,
     batch: Batch<'a>,
-    packet: Option<RxPacket>,
+    present: Present<'a>,
+    /// Where to put answers, if a requester beside us takes them.
+    answers: Option<&'a mut Answers>,
     notes: Notes,
+}
+
+/// The packet that the engine is told of.
+enum Present<'a> {
+    Nothing,
+    /// From the network.
+    Wire(RxPacket),
+    /// From a peer beside us.
+    Request(Request<'a>),
 }
 
 impl RecvWorld<'_> {
     /// Makes a received packet the present one.
     #[inline]
     pub(super) fn set_packet(&mut self, packet: RxPacket) {
-        self.packet = Some(packet);
+        self.io.beside = false;
+        self.present = Present::Wire(packet);
     }
 
     /// The present packet as the engine sees it, if it is for this queue pair.
     #[inline]
     pub(super) fn header(&self) -> Option<proto::RxPacket> {
-        super::engine_packet(self.qp.kind, self.io.sender.as_ref(), self.packet.as_ref()?)
+        match &self.present {
+            Present::Wire(packet) => {
+                super::engine_packet(self.qp.kind, self.io.sender.as_ref(), packet)
+            }
+            Present::Request(request) => Some(request.packet),
+            Present::Nothing => None,
+        }
     }
 
     /// There is no present packet any more.
     #[inline]
     pub(super) fn drop_packet(&mut self) {
-        self.packet = None;
+        self.present = Present::Nothing;
     }
 
     /// Ends the turn: packets leave, and it lets go of all memory.
@@ -131,21 +176,39 @@ impl RecvWorld<'_> {
         self.notes
     }
 
-    fn payload(&self) -> &[u8] {
-        self.packet.as_ref().map_or(&[], RxPacket::payload)
+    /// What the network says of the present packet.
+    fn network(&self) -> Network {
+        match &self.present {
+            Present::Wire(packet) => Network {
+                is_v6: packet.is_v6(),
+                vlan: packet.vlan(),
+            },
+            Present::Request(request) => request.network,
+            Present::Nothing => Network::default(),
+        }
     }
 }
 
 impl RecvHost for RecvWorld<'_> {
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
         let failed = TxError::BadPayload(WcStatus::RemOp);
+        if let Some(answers) = &mut self.answers {
+            return local::answer(self.qp, answers, &mut self.batch, packet);
+        }
+        if self.io.beside {
+            // Nobody there to be answered is as if the answer were lost.
+            return match self.qp.poke() {
+                true => Err(TxError::Blocked),
+                false => Ok(()),
+            };
+        }
         let mut fault = false;
         let batch = &mut self.batch;
         let fill = |to: &mut [u8]| -> Result {
             let filled = match packet.payload {
                 Payload::None => Ok(()),
                 Payload::Bytes(bytes) => copy_bytes(to, &bytes),
-                Payload::Remote { key, va, len: _ } => batch.read_remote(key, va, to),
+                Payload::Remote { key, va, len: _ } => batch.read_remote(key, va, Room::of(to)),
                 Payload::Slot { .. } => Err(MemError::ListTooShort),
             };
             filled.map_err(|_| {
@@ -177,15 +240,23 @@ impl RecvHost for RecvWorld<'_> {
     }
 
     fn scatter_recv(&mut self, offset: u32) -> Result<(), WcStatus> {
-        let payload = self.packet.as_ref().map_or(&[][..], RxPacket::payload);
         let current = &mut self.io.current;
-        current
-            .scatter(offset, payload, &mut self.batch)
-            .map_err(MemError::wc_status)
+        let batch = &mut self.batch;
+        match &mut self.present {
+            Present::Wire(packet) => current.scatter(offset, packet.payload(), batch),
+            Present::Request(Request { packet, fill, .. }) => {
+                current.scatter_by(offset, packet.len as usize, fill, batch)
+            }
+            Present::Nothing => Err(MemError::ListTooShort),
+        }
+        .map_err(MemError::wc_status)
     }
 
     fn scatter_grh(&mut self) -> Result<(), WcStatus> {
-        let grh = self.packet.as_ref().map_or([0; 40], RxPacket::grh);
+        let grh = match &self.present {
+            Present::Wire(packet) => packet.grh(),
+            Present::Request(_) | Present::Nothing => [0; 40],
+        };
         let current = &mut self.io.current;
         current
             .scatter(0, &grh, &mut self.batch)
@@ -203,8 +274,14 @@ impl RecvHost for RecvWorld<'_> {
     }
 
     fn write_remote(&mut self, key: Key, va: u64) -> Result<(), RemoteFault> {
-        let payload = self.packet.as_ref().map_or(&[][..], RxPacket::payload);
-        Ok(self.batch.write_remote(key, va, payload)?)
+        Ok(match &mut self.present {
+            Present::Wire(packet) => self.batch.write_remote(key, va, packet.payload())?,
+            Present::Request(Request { packet, fill, .. }) => {
+                let len = packet.len as usize;
+                self.batch.write_remote_by(key, va, len, fill)?;
+            }
+            Present::Nothing => return Err(RemoteFault::Failed),
+        })
     }
 
     fn atomic(&mut self, key: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault> {
@@ -212,7 +289,14 @@ impl RecvHost for RecvWorld<'_> {
     }
 
     fn atomic_write(&mut self, key: Key, va: u64) -> Result<(), RemoteFault> {
-        let value = *self.payload().first_chunk().ok_or(RemoteFault::Failed)?;
+        let mut value = [0; 8];
+        match &mut self.present {
+            Present::Wire(packet) => {
+                value = *packet.payload().first_chunk().ok_or(RemoteFault::Failed)?;
+            }
+            Present::Request(request) => (request.fill)(0, Room::of(&mut value))?,
+            Present::Nothing => return Err(RemoteFault::Failed),
+        }
         Ok(self.batch.atomic_write(key, va, value)?)
     }
 
@@ -225,13 +309,7 @@ impl RecvHost for RecvWorld<'_> {
     }
 
     fn complete(&mut self, completion: &RecvCompletion) {
-        let network = self
-            .packet
-            .as_ref()
-            .map_or_else(Network::default, |packet| Network {
-                is_v6: packet.is_v6(),
-                vlan: packet.vlan(),
-            });
+        let network = self.network();
         let cqe = Cqe::of_recv(completion, self.qp.origin, network);
         self.notes.posted(self.qp.recv_cq.post(&cqe));
     }

@@ -6,6 +6,9 @@
 //! the queue pair's `Arc`s.
 
 use super::counter;
+use super::local::Answer;
+use super::local::Link;
+use super::local::Spent;
 use super::wire::Sender;
 use super::Notes;
 use super::Qp;
@@ -13,6 +16,7 @@ use crate::ah::Ah;
 use crate::cq::Cqe;
 use crate::mem::Batch;
 use crate::mem::MemError;
+use crate::mem::Room;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
@@ -53,6 +57,8 @@ pub(super) struct SendIo {
     pub(super) sender: Option<Sender>,
     /// The address handle of the datagram sent last, by its number.
     handle: Option<(u32, Arc<Ah>)>,
+    /// The way to a peer beside us.
+    pub(super) link: Link,
     /// What a change of state noted, for the next turn to act on.
     pub(super) noted: Notes,
 }
@@ -67,6 +73,7 @@ impl SendHalf {
             io: SendIo {
                 queue,
                 sender: None,
+                link: Link::NEW,
                 handle: None,
                 noted: Notes::NONE,
             },
@@ -86,13 +93,15 @@ impl SendIo {
             batch: qp.batch(),
             qp,
             io: self,
-            packet: None,
+            present: Present::Nothing,
+            spent: Spent::default(),
         }
     }
 
     /// Forgets all requests; the engine does too.
     pub(super) fn reset(&mut self) {
         self.queue.reset();
+        self.link = Link::NEW;
         self.handle = None;
     }
 
@@ -112,30 +121,56 @@ impl SendIo {
 
 /// Implements the engine's wishes for one turn.
 pub(super) struct SendWorld<'a> {
-    qp: &'a Qp,
-    io: &'a mut SendIo,
-    batch: Batch<'a>,
-    packet: Option<RxPacket>,
+    pub(super) qp: &'a Qp,
+    pub(super) io: &'a mut SendIo,
+    pub(super) batch: Batch<'a>,
+    present: Present,
+    pub(super) spent: Spent,
     notes: Notes,
+}
+
+/// The packet that the engine is told of.
+enum Present {
+    Nothing,
+    /// From the network.
+    Wire(RxPacket),
+    /// From a peer beside us.
+    Answer(Answer),
 }
 
 impl SendWorld<'_> {
     /// Makes a received packet the present one.
     #[inline]
     pub(super) fn set_packet(&mut self, packet: RxPacket) {
-        self.packet = Some(packet);
+        self.present = Present::Wire(packet);
+    }
+
+    /// Makes an answer from beside us the present packet.
+    pub(super) fn set_answer(&mut self, answer: Answer) {
+        self.present = Present::Answer(answer);
+    }
+
+    /// The peer beside us says that it has answers.
+    pub(super) fn fetch_soon(&mut self) {
+        self.io.link.note_owed();
     }
 
     /// The present packet as the engine sees it, if it is for this queue pair.
     #[inline]
     pub(super) fn header(&self) -> Option<proto::RxPacket> {
-        super::engine_packet(self.qp.kind, self.io.sender.as_ref(), self.packet.as_ref()?)
+        match &self.present {
+            Present::Wire(packet) => {
+                super::engine_packet(self.qp.kind, self.io.sender.as_ref(), packet)
+            }
+            Present::Answer(answer) => Some(answer.packet),
+            Present::Nothing => None,
+        }
     }
 
     /// There is no present packet any more.
     #[inline]
     pub(super) fn drop_packet(&mut self) {
-        self.packet = None;
+        self.present = Present::Nothing;
     }
 
     /// Ends the turn: packets leave, and it lets go of all memory.
@@ -156,8 +191,17 @@ impl SendHost for SendWorld<'_> {
         self.io.queue.retire();
     }
 
+    fn cut(&mut self, mtu: u32) -> u32 {
+        self.cut_beside(mtu)
+    }
+
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
         let failed = TxError::BadPayload(WcStatus::LocQpOp);
+        if let proto::Dest::Peer(_) = packet.dest {
+            if let Some(sent) = self.emit_beside(packet) {
+                return sent;
+            }
+        }
         let qp = self.qp;
         // A datagram's path, before the queue is borrowed for its payload.
         let datagram = match packet.dest {
@@ -177,7 +221,9 @@ impl SendHost for SendWorld<'_> {
             let filled = match packet.payload {
                 Payload::None => Ok(()),
                 Payload::Bytes(bytes) => copy_bytes(to, &bytes),
-                Payload::Slot { slot, offset, .. } => queue.gather(slot, offset, to, batch),
+                Payload::Slot { slot, offset, .. } => {
+                    queue.gather(slot, offset, Room::of(to), batch)
+                }
                 Payload::Remote { .. } => Err(MemError::ListTooShort),
             };
             filled.map_err(|error| {
@@ -207,7 +253,14 @@ impl SendHost for SendWorld<'_> {
     }
 
     fn scatter(&mut self, slot: u32, offset: u32) -> Result<(), WcStatus> {
-        let packet = self.packet.as_ref().ok_or(WcStatus::LocQpOp)?;
+        let packet = match &self.present {
+            Present::Wire(packet) => packet,
+            Present::Answer(answer) => {
+                let answer = *answer;
+                return self.scatter_answer(&answer, slot, offset);
+            }
+            Present::Nothing => return Err(WcStatus::LocQpOp),
+        };
         let queue = &mut self.io.queue;
         queue
             .scatter(slot, offset, packet.payload(), &mut self.batch)

@@ -207,6 +207,8 @@ impl QpObject {
                 tag,
                 origin,
                 state: Atomic::new(u32::from(QpState::Reset.code())),
+                dest: Atomic::new(0),
+                recv_wanted: Atomic::new(0),
                 peer <- new_spinlock_irq!(peer, "rxe::Qp::peer"),
                 modify <- new_mutex!(known, "rxe::Qp::modify"),
                 posts <- new_spinlock_irq!(posts, "rxe::Qp::posts"),

@@ -12,6 +12,7 @@ use crate::net::Path;
 use crate::net::Sent;
 use crate::proto::TxError;
 use crate::proto::TxPacket;
+use crate::queue::cqe::Network;
 use crate::wire::Bth;
 use kernel::prelude::*;
 
@@ -39,6 +40,15 @@ impl Sender {
     /// Where it sends.
     pub(super) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What a receiver hears of the network, if the path leads to the device itself.
+    pub(super) fn to_ourselves(&mut self, dev: &Dev) -> Option<Network> {
+        self.find_route(dev)?;
+        Some(Network {
+            vlan: self.route.as_ref()?.to_ourselves()?,
+            is_v6: self.path.addrs().is_v6(),
+        })
     }
 
     /// Sends a packet, whose payload `fill` writes, by [`Self::flush`] at the latest.

@@ -15,7 +15,7 @@ use super::wqe::{
     at, parse_recv, parse_send, BadSend, Buffers, LocalOp, Route, SendCaps, SendRequest,
 };
 use super::RingBuf;
-use crate::mem::{Batch, Cursor, MemError, Sge};
+use crate::mem::{Batch, Cursor, Fill, MemError, Room, Sge};
 use crate::proto::{RecvFetch, SendFetch};
 use kernel::prelude::*;
 use zerocopy::IntoBytes;
@@ -144,7 +144,7 @@ impl SendQueue {
         &mut self,
         slot: u32,
         offset: u32,
-        to: &mut [u8],
+        to: Room<'_>,
         batch: &mut Batch<'_>,
     ) -> Result<(), MemError> {
         let (place, store) = place(&mut self.slots, &mut self.store, self.share, slot)
@@ -155,15 +155,37 @@ impl SendQueue {
                 batch.gather(list, &mut place.cursor, offset, to)
             }
             Buffers::Inline(len) => {
-                let from = offset as usize;
-                let end = from.checked_add(to.len()).ok_or(MemError::ListTooShort)?;
-                let data = store
-                    .as_bytes()
-                    .get(..len)
-                    .and_then(|data| data.get(from..end));
-                to.copy_from_slice(data.ok_or(MemError::ListTooShort)?);
-                Ok(())
+                let data = store.as_bytes().get(..len);
+                data.and_then(|data| data.get(offset as usize..))
+                    .and_then(|data| to.fill(data))
+                    .ok_or(MemError::ListTooShort)
             }
+        }
+    }
+
+    /// Checks that [`Self::gather`] of `len` bytes would succeed now.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub(crate) fn check_gather(
+        &mut self,
+        slot: u32,
+        offset: u32,
+        len: u32,
+        batch: &mut Batch<'_>,
+    ) -> Result<(), MemError> {
+        let (place, store) = place(&mut self.slots, &mut self.store, self.share, slot)
+            .ok_or(MemError::ListTooShort)?;
+        match place.buffers {
+            Buffers::Sges(count) => {
+                let list = store.get(..count).ok_or(MemError::ListTooShort)?;
+                batch.check_gather(list, place.cursor, offset, len as usize)
+            }
+            Buffers::Inline(size) => match offset.checked_add(len) {
+                Some(end) if end as usize <= size => Ok(()),
+                Some(_) | None => Err(MemError::ListTooShort),
+            },
         }
     }
 
@@ -187,6 +209,29 @@ impl SendQueue {
         };
         let list = store.get(..count).ok_or(MemError::ListTooShort)?;
         batch.scatter(list, &mut place.cursor, offset, from)
+    }
+
+    /// Has `fill` write bytes of a response into the buffers of the request in `slot`.
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::scatter_by`].
+    pub(crate) fn scatter_by(
+        &mut self,
+        slot: u32,
+        offset: u32,
+        len: usize,
+        fill: Fill<'_>,
+        batch: &mut Batch<'_>,
+    ) -> Result<(), MemError> {
+        let (place, store) = place(&mut self.slots, &mut self.store, self.share, slot)
+            .ok_or(MemError::ListTooShort)?;
+        let count = match place.buffers {
+            Buffers::Sges(count) => count,
+            Buffers::Inline(_) => return Err(MemError::ListTooShort),
+        };
+        let list = store.get(..count).ok_or(MemError::ListTooShort)?;
+        batch.scatter_by(list, &mut place.cursor, offset, len, fill)
     }
 }
 
@@ -307,5 +352,21 @@ impl RecvBuffers {
     ) -> Result<(), MemError> {
         let list = self.list.get(..self.count).ok_or(MemError::ListTooShort)?;
         batch.scatter(list, &mut self.cursor, offset, from)
+    }
+
+    /// Has `fill` write `len` bytes of a message into the buffers, from `offset` on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Batch::scatter_by`].
+    pub(crate) fn scatter_by(
+        &mut self,
+        offset: u32,
+        len: usize,
+        fill: Fill<'_>,
+        batch: &mut Batch<'_>,
+    ) -> Result<(), MemError> {
+        let list = self.list.get(..self.count).ok_or(MemError::ListTooShort)?;
+        batch.scatter_by(list, &mut self.cursor, offset, len, fill)
     }
 }

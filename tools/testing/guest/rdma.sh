@@ -132,13 +132,16 @@ pair() {
 patience=14 impatience=12
 if [ "$SCALE" -gt 2 ]; then patience=18 impatience=16; fi
 
+# The node of the server in the two functions below; 1 is the client's.
+far=2
+
 # verify_pair LIMIT ARG...: our own data verifier between the two nodes.
 verify_pair() {
     local limit=$1 server status=0 server_status=0 sock log
     shift
     sock=$(mktemp -u)
     log=$(mktemp)
-    within "$limit" ip netns exec n2 xfer -d rxe2 -g "$(gid 2 10.0.1.2)" -c "$sock" -s -T $patience "$@" >"$log" 2>&1 &
+    within "$limit" ip netns exec n$far xfer -d rxe$far -g "$(gid $far 10.0.1.$far)" -c "$sock" -s -T $patience "$@" >"$log" 2>&1 &
     server=$!
     for _ in $(seq 100); do if [ -S "$sock" ]; then break; fi; sleep 0.05; done
     within "$limit" ip netns exec n1 xfer -d rxe1 -g "$(gid 1 10.0.1.1)" -c "$sock" -T $patience "$@" || status=$?
@@ -158,7 +161,7 @@ verify_pair() {
 traffic() {
     local sock
     sock=$(mktemp -u)
-    ip netns exec n2 xfer -d rxe2 -g "$(gid 2 10.0.1.2)" -c "$sock" -s -r 1000000 -T $patience "$@" >/tmp/traffic2 2>&1 &
+    ip netns exec n$far xfer -d rxe$far -g "$(gid $far 10.0.1.$far)" -c "$sock" -s -r 1000000 -T $patience "$@" >/tmp/traffic2 2>&1 &
     traffic_server=$!
     for _ in $(seq 100); do if [ -S "$sock" ]; then break; fi; sleep 0.05; done
     ip netns exec n1 xfer -d rxe1 -g "$(gid 1 10.0.1.1)" -c "$sock" -r 1000000 -T $patience "$@" >/tmp/traffic1 2>&1 &

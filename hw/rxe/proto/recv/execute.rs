@@ -128,9 +128,14 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
+    /// Into pieces of how many bytes the packet's message is cut.
+    pub(super) fn mtu_of(&self, packet: &RxPacket) -> u32 {
+        packet.mtu.unwrap_or(self.attr.mtu).max(1)
+    }
+
     fn check_payload(&self, packet: &RxPacket) -> Result<(), Refusal> {
         let len = usize::try_from(packet.len).map_err(|_| Refusal::Length)?;
-        let mtu = usize::try_from(self.attr.mtu).map_err(|_| Refusal::Length)?;
+        let mtu = usize::try_from(self.mtu_of(packet)).map_err(|_| Refusal::Length)?;
         if packet.opcode.payload_rule().permits(len, mtu) {
             Ok(())
         } else {
@@ -215,7 +220,8 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
         // The packets carry exactly what the first one promised (C9-94).
         let last = packet.opcode.position().is_end();
-        if last != (write.left <= self.attr.mtu) || packet.len != write.left.min(self.attr.mtu) {
+        let mtu = self.mtu_of(packet);
+        if last != (write.left <= mtu) || packet.len != write.left.min(mtu) {
             return Err(Refusal::Length);
         }
         let has_imm = packet.opcode.layout().has_imm();
@@ -256,7 +262,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         self.check_payload(packet)?;
         self.check_free_resource()?;
         let (key, va, len) = (Key(reth.rkey), reth.va, reth.length);
-        let count = packets(len, self.attr.mtu);
+        let count = packets(len, self.mtu_of(packet));
         if len > MAX_MESSAGE || count > MAX_OUTSTANDING {
             return Err(Refusal::Length);
         }
@@ -265,7 +271,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 .map_err(Refusal::Memory)?;
         }
         self.step_on(packet, count, true);
-        self.owe(packet.psn, count, Saved::Read { key, va, len });
+        self.owe(packet, count, Saved::Read { key, va, len });
         Ok(())
     }
 
@@ -282,7 +288,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             .atomic(Key(eth.rkey), eth.va, op)
             .map_err(Refusal::Memory)?;
         self.step_on(packet, 1, true);
-        self.owe(packet.psn, 1, Saved::Atomic { value });
+        self.owe(packet, 1, Saved::Atomic { value });
         Ok(())
     }
 
@@ -301,7 +307,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         host.atomic_write(Key(reth.rkey), reth.va)
             .map_err(Refusal::Memory)?;
         self.step_on(packet, 1, true);
-        self.owe(packet.psn, 1, Saved::Done);
+        self.owe(packet, 1, Saved::Done);
         Ok(())
     }
 
@@ -317,7 +323,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         host.flush(Key(reth.rkey), reth.va, reth.length, flush_kind(feth)?)
             .map_err(Refusal::Memory)?;
         self.step_on(packet, 1, true);
-        self.owe(packet.psn, 1, Saved::Done);
+        self.owe(packet, 1, Saved::Done);
         Ok(())
     }
 

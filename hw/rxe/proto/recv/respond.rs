@@ -39,6 +39,8 @@ pub struct Resource {
     /// The PSNs of the response.
     first: Psn,
     count: u32,
+    /// Into pieces of how many bytes a read is cut.
+    mtu: u32,
     /// The MSN to report.
     msn: Msn,
     saved: Saved,
@@ -52,6 +54,7 @@ impl Resource {
     pub const EMPTY: Resource = Resource {
         first: Psn::new(0),
         count: 0,
+        mtu: 0,
         msn: Msn::new(0),
         saved: Saved::Free,
         run: None,
@@ -99,8 +102,9 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// Takes the oldest resource, checked to be free, for the request at `psn`.
-    pub(super) fn owe(&mut self, psn: Psn, count: u32, saved: Saved) {
+    /// Takes the oldest resource, checked to be free, for a request.
+    pub(super) fn owe(&mut self, packet: &RxPacket, count: u32, saved: Saved) {
+        let (psn, mtu) = (packet.psn, self.mtu_of(packet));
         let msn = self.msn;
         let (va, left) = match saved {
             Saved::Read { key: _, va, len } => (va, len),
@@ -112,6 +116,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             *resource = Resource {
                 first: psn,
                 count,
+                mtu,
                 msn,
                 saved,
                 run: resource.run,
@@ -131,7 +136,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 }
             }
             (Operation::ReadRequest, Ext::Reth(reth)) => {
-                let mtu = self.attr.mtu;
+                let mtu = self.mtu_of(packet);
                 let Some(at) = self.find(packet.psn) else {
                     return;
                 };
@@ -141,13 +146,14 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 let Saved::Read { key, va, len } = resource.saved else {
                     return;
                 };
-                // It must be the same read or a part of it, in bytes and in PSNs. Ends
+                // It must be the same read or a part of it, in bytes and in PSNs, cut alike. Ends
                 // are compared as offsets, which cannot wrap.
                 let offset = reth.va.wrapping_sub(va);
                 let end = offset.checked_add(u64::from(reth.length));
                 let index = ahead(resource.first, packet.psn);
                 let psns = index.saturating_add(packets(reth.length, mtu));
                 if reth.rkey != key.0
+                    || mtu != resource.mtu
                     || end.is_none_or(|end| end > u64::from(len))
                     || psns > resource.count
                 {
@@ -225,6 +231,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 match host.emit(&packet) {
                     Ok(()) => {}
                     Err(TxError::Blocked) => return Progress::Blocked,
+                    Err(TxError::Enough) => return Progress::More,
                     Err(TxError::BadPayload(_)) => {
                         // The memory is gone since the request was accepted.
                         self.clear_resources();
@@ -264,6 +271,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         *left = left.saturating_sub(1);
         match host.emit(&packet) {
             Err(TxError::Blocked) => Progress::Blocked,
+            Err(TxError::Enough) => Progress::More,
             Ok(()) | Err(TxError::BadPayload(_)) => {
                 self.reply = Reply::Nothing;
                 Progress::Idle
@@ -276,6 +284,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         let &Resource {
             first,
             count: _,
+            mtu,
             msn,
             saved,
             run,
@@ -288,7 +297,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         };
         match saved {
             Saved::Read { key, va: _, len: _ } => {
-                let len = run.left.min(self.attr.mtu);
+                let len = run.left.min(mtu);
                 let last = len == run.left;
                 // A read resumed in its middle goes on there, as if it had never stopped:
                 // the C requester expects that, and ours does not mind.
@@ -312,7 +321,11 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                     va: run.va.wrapping_add(u64::from(len)),
                     left: run.left.saturating_sub(len),
                 });
-                Some((self.packet(opcode, run.psn, ext, payload), next))
+                let packet = TxPacket {
+                    mtu,
+                    ..self.packet(opcode, run.psn, ext, payload)
+                };
+                Some((packet, next))
             }
             Saved::Atomic { value } => {
                 let ext = Ext::AethAtomicAck(aeth, AtomicAckEth { original: value });
@@ -337,6 +350,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             ext,
             payload,
             dest: Dest::Peer(self.attr.dest),
+            mtu: self.attr.mtu,
         }
     }
 

@@ -156,7 +156,7 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
             if steps == 0 {
                 break Reached::Yes;
             }
-            let Some((wqe, first, count)) = self.oldest_started() else {
+            let Some((wqe, run)) = self.oldest_started() else {
                 // The oldest request failed by itself while packets of it were under
                 // way; settling has ended the conversation.
                 break Reached::Yes;
@@ -164,7 +164,7 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
             if wqe.op.wants_response() {
                 break Reached::No;
             }
-            let rest = count.saturating_sub(ahead(first, self.una));
+            let rest = run.count.saturating_sub(ahead(run.first, self.una));
             self.advance(steps.min(rest));
             moved = true;
             if steps >= rest {
@@ -250,15 +250,15 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
         position: Position,
         host: &mut impl SendHost,
     ) -> Disposition {
-        let Some((wqe, first, count)) = self.oldest_started() else {
+        let Some((wqe, run)) = self.oldest_started() else {
             return Disposition::Dropped(DropCause::Ghost);
         };
         match wqe.op {
             SendOp::Read { va: _, key: _ } => {
-                let index = ahead(first, self.una);
-                let offset = index.saturating_mul(self.attr.mtu);
-                let last = index.saturating_add(1) >= count;
-                let want = wqe.length.saturating_sub(offset).min(self.attr.mtu);
+                let index = ahead(run.first, self.una);
+                let offset = index.saturating_mul(run.mtu);
+                let last = index.saturating_add(1) >= run.count;
+                let want = wqe.length.saturating_sub(offset).min(run.mtu);
                 if last != position.is_end() || len != want {
                     return self.bad_response(host);
                 }
@@ -289,7 +289,7 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
 
     /// An atomic's result, for the oldest unanswered PSN.
     fn on_found(&mut self, now: Nanos, value: u64, host: &mut impl SendHost) -> Disposition {
-        let Some((wqe, _, _)) = self.oldest_started() else {
+        let Some((wqe, _)) = self.oldest_started() else {
             return Disposition::Dropped(DropCause::Ghost);
         };
         match wqe.op {

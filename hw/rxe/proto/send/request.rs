@@ -24,6 +24,7 @@ use super::super::types::MAX_MESSAGE;
 use super::super::types::MAX_OUTSTANDING;
 use super::super::wqe::SendOp;
 use super::super::wqe::SendWqe;
+use super::Run;
 use super::SendAttr;
 
 /// Checks what can be checked before a request is begun.
@@ -86,7 +87,7 @@ pub(super) struct Shape {
     pub(super) psns: u32,
 }
 
-/// The packet of `wqe` at PSN number `index` of `count`. For a read that is the
+/// The packet of `wqe` at PSN number `index` of its run. For a read that is the
 /// request for all responses from there on, which is also how one is resumed.
 ///
 /// `None` if the queue pair has no such packet, which [`validate`] rules out.
@@ -95,10 +96,10 @@ pub(super) fn shape(
     wqe: &SendWqe,
     slot: u32,
     index: u32,
-    count: u32,
+    run: &Run,
 ) -> Option<Shape> {
-    let left = count.saturating_sub(index);
-    let offset = index.saturating_mul(attr.mtu);
+    let left = run.count.saturating_sub(index);
+    let offset = index.saturating_mul(run.mtu);
     let position = match (index == 0, left <= 1) {
         (true, true) => Position::Only,
         (true, false) => Position::First,
@@ -108,7 +109,7 @@ pub(super) fn shape(
     let body = Payload::Slot {
         slot,
         offset,
-        len: wqe.length.saturating_sub(offset).min(attr.mtu),
+        len: wqe.length.saturating_sub(offset).min(run.mtu),
     };
     let end = position.is_end();
     let wakes = wqe.flags.solicited && end;

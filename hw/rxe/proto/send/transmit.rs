@@ -8,8 +8,6 @@
 
 use core::ops::DerefMut;
 
-use crate::wire::Psn;
-
 use super::super::host::Progress;
 use super::super::host::SendFetch;
 use super::super::host::SendHost;
@@ -25,6 +23,7 @@ use super::super::wqe::SendOp;
 use super::super::wqe::SendWqe;
 use super::request;
 use super::Gate;
+use super::Run;
 use super::SendSide;
 use super::Slot;
 use super::SlotState;
@@ -50,9 +49,7 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
         };
         match state {
             SlotState::Waiting => self.begin(now, host, &wqe, left),
-            SlotState::Started { first, count } => {
-                self.transmit(now, host, &wqe, first, count, left)
-            }
+            SlotState::Started(run) => self.transmit(now, host, &wqe, run, left),
             SlotState::Done => {
                 self.at = self.at.saturating_add(1);
                 Step::Again
@@ -92,8 +89,13 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
             self.set_state(self.at, SlotState::Done);
             return Step::Again;
         }
-        let count = request::psn_count(wqe, self.attr.mtu);
-        self.transmit(now, host, wqe, self.nxt, count, left)
+        let mtu = host.cut(self.attr.mtu);
+        let run = Run {
+            first: self.nxt,
+            count: request::psn_count(wqe, mtu),
+            mtu,
+        };
+        self.transmit(now, host, wqe, run, left)
     }
 
     /// Whether the waiting request `wqe`, number `k` from the oldest, may begin now
@@ -111,19 +113,18 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
     }
 
     /// Sends the packet at `nxt`, which belongs to the request at the cursor. That
-    /// owns, or will own, `count` PSNs from `first` on.
+    /// owns, or will own, the PSNs of `run`.
     fn transmit(
         &mut self,
         now: Nanos,
         host: &mut impl SendHost,
         wqe: &SendWqe,
-        first: Psn,
-        count: u32,
+        run: Run,
         left: u32,
     ) -> Step {
         let slot = self.index(self.at);
-        let index = ahead(first, self.nxt);
-        let Some(shape) = request::shape(&self.attr, wqe, slot, index, count) else {
+        let index = ahead(run.first, self.nxt);
+        let Some(shape) = request::shape(&self.attr, wqe, slot, index, &run) else {
             self.set_state(self.at, SlotState::Failed(WcStatus::LocQpOp));
             return Step::Again;
         };
@@ -152,10 +153,12 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
                 Some(ud) if self.attr.kind.is_datagram() => Dest::Datagram { slot, qpn: ud.qpn },
                 Some(_) | None => Dest::Peer(self.attr.dest),
             },
+            mtu: run.mtu,
         };
         match host.emit(&packet) {
             Ok(()) => {}
             Err(TxError::Blocked) => return Step::Stop(Progress::Blocked),
+            Err(TxError::Enough) => return Step::Stop(Progress::More),
             Err(TxError::BadPayload(status)) => {
                 self.set_state(self.at, SlotState::Failed(status));
                 // The packets before may rely on this one to ask for the answer.
@@ -173,7 +176,7 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
             })
         );
         if fresh {
-            self.set_state(self.at, SlotState::Started { first, count });
+            self.set_state(self.at, SlotState::Started(run));
             if wqe.op.wants_response() {
                 self.responses = self.responses.saturating_add(1);
             }
@@ -227,7 +230,7 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
                     && used.saturating_add(count) <= MAX_OUTSTANDING
             }
             Some(Slot {
-                state: SlotState::Started { .. },
+                state: SlotState::Started(_),
                 ..
             }) => true,
             Some(Slot {

@@ -135,7 +135,7 @@ fn copies_go_in_and_out() {
             let mut got = vec![0; len];
             let all = region.shape().walk(&blocks, 0, len).unwrap();
             // SAFETY: As above.
-            assert_eq!(unsafe { copy::read(all, &mut got) }, len);
+            assert_eq!(unsafe { copy::read(all, copy::Room::of(&mut got)) }, len);
             assert_eq!(got, model);
         }
     }
@@ -165,7 +165,7 @@ fn atomics_are_eight_aligned_bytes() {
         assert_eq!(copy::atomic_write(walk(24, 8), *b"whatever"), Some(()));
         assert_eq!(copy::atomic_write(walk(25, 8), *b"whatever"), None);
         let mut got = [0; 10];
-        copy::read(walk(23, 10), &mut got);
+        copy::read(walk(23, 10), copy::Room::of(&mut got));
         assert_eq!(&got, b"\0whatever\0");
     }
 }
@@ -189,7 +189,7 @@ fn atomics_of_two_threads_lose_nothing() {
     });
     let mut got = [0; 8];
     // SAFETY: The threads are gone.
-    unsafe { copy::read(shape.walk(&blocks, 8, 8).unwrap(), &mut got) };
+    unsafe { copy::read(shape.walk(&blocks, 8, 8).unwrap(), copy::Room::of(&mut got)) };
     assert_eq!(u64::from_ne_bytes(got), 6000);
 }
 

@@ -19,6 +19,7 @@ use crate::proto::host::SendFetch;
 use crate::proto::host::SendHost;
 use crate::proto::host::TxError;
 use crate::proto::packet::Payload;
+use crate::proto::packet::RxPacket;
 use crate::proto::packet::TxPacket;
 use crate::proto::types::AccessFlags;
 use crate::proto::types::Key;
@@ -74,6 +75,71 @@ pub struct PostedRecv {
     pub buf: Vec<u8>,
 }
 
+/// The way to a peer on the same machine, which nothing is lost on while it is open.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// Requests may go this way now.
+    pub open: bool,
+    /// Into pieces of how many bytes messages are cut that begin while it is open.
+    pub piece: u32,
+    /// Requests on their way.
+    pub requests: Vec<(RxPacket, Vec<u8>)>,
+    /// How many of them the host takes in one poll.
+    pub most: usize,
+    /// Answers for the peer to fetch.
+    pub answers: Vec<(RxPacket, Vec<u8>)>,
+    /// The last request came this way.
+    pub answering: bool,
+    /// The peer takes answers just now.
+    pub fetching: bool,
+    /// There are answers that the peer does not know of.
+    pub poked: bool,
+    /// Packets that no other way carries, lost while this one was closed.
+    pub lost: u32,
+}
+
+/// Answers that wait at a time.
+const ANSWERS: usize = 3;
+
+impl Beside {
+    /// Whether no more requests are taken for now.
+    pub fn is_full(&self) -> bool {
+        self.open && self.requests.len() >= self.most
+    }
+
+    /// Takes a packet that goes this way.
+    fn take(&mut self, p: &TxPacket, body: &[u8]) -> Option<Result<(), TxError>> {
+        let packet = RxPacket {
+            opcode: p.opcode,
+            psn: p.psn,
+            ack_req: p.ack_req,
+            solicited: p.solicited,
+            ext: p.ext,
+            len: body.len() as u32,
+            mtu: Some(p.mtu),
+        };
+        if p.opcode.is_request() {
+            if !self.open {
+                return None;
+            }
+            if self.requests.len() >= self.most {
+                return Some(Err(TxError::Enough));
+            }
+            self.requests.push((packet, body.to_vec()));
+            return Some(Ok(()));
+        }
+        if !self.answering {
+            return None;
+        }
+        if !self.fetching || self.answers.len() >= ANSWERS {
+            self.poked = true;
+            return Some(Err(TxError::Blocked));
+        }
+        self.answers.push((packet, body.to_vec()));
+        Some(Ok(()))
+    }
+}
+
 /// Everything of a node but the engine.
 #[derive(Debug, Default)]
 pub struct Host {
@@ -115,6 +181,8 @@ pub struct Host {
     pub invalidated: Vec<Key>,
     /// The path MTU, to check packets by; `None` if it changes at will.
     pub mtu: Option<u32>,
+    /// The way to a peer beside this node.
+    pub beside: Beside,
 }
 
 impl Host {
@@ -168,9 +236,6 @@ impl Host {
     }
 
     fn transmit(&mut self, p: &TxPacket) -> Result<(), TxError> {
-        if self.room == Some(0) {
-            return Err(TxError::Blocked);
-        }
         let body = match p.payload {
             Payload::None => Vec::new(),
             Payload::Bytes(bytes) => bytes.to_vec(),
@@ -189,14 +254,24 @@ impl Host {
                 .map_err(|_| TxError::BadPayload(WcStatus::LocProt))?
                 .to_vec(),
         };
+        if self.mtu.is_some() {
+            let rule = p.opcode.payload_rule();
+            assert!(rule.permits(body.len(), p.mtu as usize), "{p:?}");
+        }
+        if let Some(taken) = self.beside.take(p, &body) {
+            return taken;
+        }
+        if self.mtu.is_some_and(|mtu| mtu != p.mtu) {
+            self.beside.lost += 1;
+            return Ok(());
+        }
+        if self.room == Some(0) {
+            return Err(TxError::Blocked);
+        }
         let mut bth = wire::Bth::new(p.opcode, p.dest.qpn().0, p.psn);
         bth.pad = wire::pad_len(body.len());
         bth.ack_req = p.ack_req;
         bth.solicited = p.solicited;
-        if let Some(mtu) = self.mtu {
-            let rule = p.opcode.payload_rule();
-            assert!(rule.permits(body.len(), mtu as usize), "{p:?}");
-        }
         let mut bytes = vec![0; wire::MAX_HEADER_LEN];
         let len = wire::write_headers(&mut bytes, &bth, &p.ext).expect("headers of the opcode");
         bytes.truncate(len);
@@ -251,6 +326,14 @@ impl SendHost for Host {
         let posted = self.slots[slot as usize].take().expect("a busy slot");
         self.retired = Some(posted.wr_id());
         self.sent.push(posted);
+    }
+
+    fn cut(&mut self, mtu: u32) -> u32 {
+        if self.beside.open {
+            self.beside.piece
+        } else {
+            mtu
+        }
     }
 
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {

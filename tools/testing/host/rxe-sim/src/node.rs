@@ -75,6 +75,9 @@ impl Node {
         let packet = wire::Packet::parse(datagram).ok()?;
         self.host.payload = packet.payload.to_vec();
         let rx = RxPacket::from(&packet.header());
+        if rx.opcode.is_request() {
+            self.host.beside.answering = false;
+        }
         let done = if rx.opcode.is_request() {
             self.recv.on_request(&rx, &mut self.host)
         } else {
@@ -83,13 +86,54 @@ impl Node {
         Some(done)
     }
 
+    /// A peer beside this node brings a request, or only fetches answers: these, and
+    /// whether there are more.
+    pub fn visit(
+        &mut self,
+        request: Option<(RxPacket, Vec<u8>)>,
+        budget: u32,
+    ) -> (Vec<(RxPacket, Vec<u8>)>, bool) {
+        self.host.beside.answering = true;
+        self.host.beside.fetching = true;
+        if let Some((packet, payload)) = request {
+            self.host.payload = payload;
+            let _ = self.recv.on_request(&packet, &mut self.host);
+        }
+        let progress = self.recv.poll(&mut self.host, budget);
+        self.host.beside.fetching = false;
+        self.host.beside.poked = false;
+        (
+            std::mem::take(&mut self.host.beside.answers),
+            progress != Progress::Idle,
+        )
+    }
+
+    /// What a visit to the peer brought back.
+    pub fn hear(&mut self, now: Nanos, answers: Vec<(RxPacket, Vec<u8>)>) {
+        for (packet, payload) in answers {
+            self.host.payload = payload;
+            let _ = self.send.on_response(now, &packet, &mut self.host);
+        }
+    }
+
+    /// Whether the peer's requests are welcome.
+    pub fn hears_requests(&self) -> bool {
+        matches!(
+            self.state,
+            QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe
+        )
+    }
+
     /// Runs both halves until neither has anything to do.
     pub fn poll(&mut self, now: Nanos, budget: u32) {
         for _ in 0..100_000 {
             let recv = self.recv.poll(&mut self.host, budget);
             let send = self.send.poll(now, &mut self.host, budget);
             let moved = self.obey();
-            if recv != Progress::More && send != Progress::More && !moved {
+            // The host wants no more requests for the peer beside it before that has
+            // heard these.
+            let full = self.host.beside.is_full();
+            if recv != Progress::More && (send != Progress::More || full) && !moved {
                 return;
             }
         }

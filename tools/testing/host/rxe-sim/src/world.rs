@@ -63,6 +63,10 @@ pub struct World {
     pub budget: u32,
     /// Datagrams handed to the wire so far.
     pub carried: u64,
+    /// Whether the nodes are on one machine, each as the other sees it.
+    pub beside: [bool; 2],
+    /// Requests and answers that went beside the wire so far.
+    pub visits: u64,
     future: BTreeMap<(u64, u64), Event>,
     serial: u64,
 }
@@ -77,6 +81,8 @@ impl World {
             weather,
             budget: 64,
             carried: 0,
+            beside: [false; 2],
+            visits: 0,
             future: BTreeMap::new(),
             serial: 0,
         }
@@ -92,8 +98,51 @@ impl World {
         self.plan(at, Event::Script(number));
     }
 
-    /// Polls a node and puts what it sends on the wire.
+    /// Polls a node, and has it talk with the other if that is beside it.
     pub fn poll(&mut self, who: usize) {
+        self.poll_one(who);
+        for _ in 0..100_000 {
+            if !self.talk(who) && !self.talk(1 - who) {
+                return;
+            }
+        }
+        panic!("talking does not end");
+    }
+
+    /// A turn of what `who` has for the other node, and the answers. Whether there was
+    /// anything.
+    fn talk(&mut self, who: usize) -> bool {
+        let requests = std::mem::take(&mut self.nodes[who].host.beside.requests);
+        let poked = std::mem::take(&mut self.nodes[1 - who].host.beside.poked);
+        if requests.is_empty() && !poked {
+            return false;
+        }
+        let mut requests = requests.into_iter();
+        let mut answers = Vec::new();
+        let mut owed = poked;
+        loop {
+            let request = requests.next();
+            if request.is_none() && !owed {
+                break;
+            }
+            let (some, more) = self.nodes[1 - who].visit(request, self.budget);
+            self.visits += 1;
+            answers.extend(some);
+            owed = more;
+            if self.rng.one_in(2) {
+                self.nodes[who].hear(self.now, std::mem::take(&mut answers));
+            }
+        }
+        self.nodes[who].hear(self.now, answers);
+        self.poll_one(1 - who);
+        self.poll_one(who);
+        true
+    }
+
+    /// Polls a node and puts what it sends on the wire.
+    fn poll_one(&mut self, who: usize) {
+        let open = self.beside[who] && self.nodes[1 - who].hears_requests();
+        self.nodes[who].host.beside.open = open;
         if self.nodes[who].host.room.is_none() && self.rng.permille(self.weather.blocked) {
             self.nodes[who].host.room = Some(self.rng.below(4));
             let at = self.now.0 + u64::from(self.rng.below(5000));

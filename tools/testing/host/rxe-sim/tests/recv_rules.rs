@@ -85,6 +85,7 @@ fn nobody_asked_nobody_is_told() {
         solicited: true,
         ext: Ext::None,
         len: 0,
+        mtu: None,
     };
     let _ = n.recv.on_request(&packet, &mut n.host);
     assert_eq!(poll(&mut n, T0), []);

@@ -319,9 +319,18 @@ fn weather(rng: &mut Rng) -> Weather {
     }
 }
 
+/// Whether the two nodes are on one machine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    Never,
+    Always,
+    /// It comes and goes, for each node by itself.
+    Sometimes,
+}
+
 /// Two nodes, node `i` sending `ts[i]`, of which the receive requests and some of the
 /// send requests come over time.
-fn world(mut rng: Rng, ts: &[Traffic; 2], mtu: u32, base: u64) -> World {
+fn world(mut rng: Rng, ts: &[Traffic; 2], mtu: u32, base: u64, beside: Beside) -> World {
     let psns = [0, 1].map(|_| {
         if rng.one_in(2) {
             0x00ff_ffff - rng.below(60)
@@ -339,7 +348,12 @@ fn world(mut rng: Rng, ts: &[Traffic; 2], mtu: u32, base: u64) -> World {
     });
     let weather = weather(&mut rng);
     let mut world = World::new(nodes, weather, rng);
-    if weather.loss + weather.late == 0 {
+    for (node, is) in world.nodes.iter_mut().zip(&mut world.beside) {
+        node.host.beside.piece = world.rng.pick(&[1, 2, 8]) * mtu * 3 / 2;
+        node.host.beside.most = 1 + world.rng.below(9) as usize;
+        *is = beside == Beside::Always || (beside == Beside::Sometimes && world.rng.one_in(2));
+    }
+    if weather.loss + weather.late == 0 && beside != Beside::Sometimes {
         // When nothing is lost, nothing may need the timer.
         for node in &mut world.nodes {
             let mut attr = *node.send.attr();
@@ -362,16 +376,27 @@ fn world(mut rng: Rng, ts: &[Traffic; 2], mtu: u32, base: u64) -> World {
             let at = world.rng.any() % 50_000;
             world.script_at(at, 4 + i as u32);
         }
+        if beside == Beside::Sometimes {
+            for _ in 0..world.rng.below(9) {
+                let at = world.rng.any() % 50_000;
+                world.script_at(at, 6 + i as u32);
+            }
+            world.script_at(60_000, 8 + i as u32);
+        }
     }
     world
 }
 
 /// Script: 0 and 1 post one send at that node, 2 and 3 one receive for its traffic;
-/// 4 and 5 drain its send queue, which goes on when it is drained.
+/// 4 and 5 drain its send queue, which goes on when it is drained; 6 and 7 open or close
+/// the way to a peer beside it, 8 and 9 open it.
 fn post(world: &mut World, ts: &mut [Traffic; 2], number: u32) {
     let i = (number % 2) as usize;
     if number < 2 {
         world.nodes[i].host.sq.extend(ts[i].sends.pop_front());
+        world.poll(i);
+    } else if number >= 6 {
+        world.beside[i] = number >= 8 || !world.beside[i];
         world.poll(i);
     } else if number >= 4 {
         world.nodes[i].resume = true;
@@ -438,7 +463,23 @@ fn for_seeds(name: &str, run: impl Fn(u64) + std::panic::RefUnwindSafe) {
 /// Everything that can work works, both ways at once, whatever the wire does.
 #[test]
 fn all_arrives_once_in_order() {
-    for_seeds("all_arrives_once_in_order", |seed| {
+    all_arrives("all_arrives_once_in_order", Beside::Never);
+}
+
+/// The same between two nodes on one machine. Nothing touches the wire then.
+#[test]
+fn all_arrives_beside() {
+    all_arrives("all_arrives_beside", Beside::Always);
+}
+
+/// The same if the way comes and goes.
+#[test]
+fn all_arrives_one_way_or_the_other() {
+    all_arrives("all_arrives_one_way_or_the_other", Beside::Sometimes);
+}
+
+fn all_arrives(name: &str, beside: Beside) {
+    for_seeds(name, |seed| {
         let mut rng = Rng::new(seed);
         let (mtu, base) = (
             rng.pick(&[4, 16, 16, 60, 256]),
@@ -448,9 +489,14 @@ fn all_arrives_once_in_order() {
             let count = rng.below(40);
             traffic(&mut rng, count, base, mtu)
         });
-        let mut world = world(rng, &ts, mtu, base);
+        let mut world = world(rng, &ts, mtu, base, beside);
         world.run(&mut |world, number| post(world, &mut ts, number));
         check(&world, &ts);
+        match beside {
+            Beside::Never => assert_eq!(world.visits, 0),
+            Beside::Always => assert_eq!(world.carried, 0),
+            Beside::Sometimes => {}
+        }
     });
 }
 
@@ -572,7 +618,17 @@ fn set_trap(inventor: &mut Inventor<'_>) -> Trap {
 /// of them touches memory.
 #[test]
 fn an_error_ends_it_all() {
-    for_seeds("an_error_ends_it_all", |seed| {
+    an_error_ends("an_error_ends_it_all", Beside::Never);
+}
+
+/// The same between two nodes on one machine, where the peer always hears of it.
+#[test]
+fn an_error_beside_ends_it_all() {
+    an_error_ends("an_error_beside_ends_it_all", Beside::Always);
+}
+
+fn an_error_ends(name: &str, beside: Beside) {
+    for_seeds(name, |seed| {
         let mut rng = Rng::new(seed ^ 0xe44);
         let (mtu, base) = (rng.pick(&[4, 16, 60]), rng.any() & 0xffff_ffff_fff8);
         let good = rng.below(12) as usize;
@@ -592,7 +648,7 @@ fn an_error_ends_it_all() {
         }
         let t = inventor.t;
         let mut ts = [t, traffic(&mut rng, 0, base, mtu)];
-        let mut world = world(rng, &ts, mtu, base);
+        let mut world = world(rng, &ts, mtu, base, beside);
         for node in &mut world.nodes {
             let mut attr = *node.send.attr();
             attr.retry = RetryLimit::from_retry_cnt(7);

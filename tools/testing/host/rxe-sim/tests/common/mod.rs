@@ -154,6 +154,7 @@ pub fn give(
         solicited: false,
         ext,
         len: payload.len() as u32,
+        mtu: None,
     };
     if opcode.is_request() {
         node.recv.on_request(&packet, &mut node.host)

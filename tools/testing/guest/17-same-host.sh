@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 200
+# short
+# Two processes, and two queue pairs of one process, on the same device.
+. ./ktap.sh
+. ./rdma.sh
+
+# Packets that the device has sent.
+sent() { on 1 rdma stat show link rxe1/1 | grep -o 'sent_pkts [0-9]*' | cut -d ' ' -f 2; }
+# 40 rounds of four operations of up to 1 MB: over a wire that is 16 thousand packets.
+few_packets() {
+    local before
+    before=$(sent)
+    verify_pair 60 -r 40 -n 4 -l 1000000 || return
+    echo "$(($(sent) - before)) packets"
+    [ $(($(sent) - before)) -lt 6000 ]
+}
+eight() { # at once
+    local i pids=() status=0
+    for i in 1 2 3 4 5 6 7 8; do
+        verify_pair 60 -r 6 -l 100000 >"/tmp/eight$i" 2>&1 &
+        pids+=($!)
+    done
+    for i in 1 2 3 4 5 6 7 8; do
+        wait "${pids[i - 1]}" || { status=1; cat "/tmp/eight$i"; }
+    done
+    return $status
+}
+killed() { # a server in the middle of traffic; the client must notice
+    local i
+    for i in 1 2 3; do
+        traffic -T $impatience -l 200000 || return
+        kill -9 "$traffic_server"
+        for _ in $(seq $((100 * SCALE))); do
+            if ! kill -0 "$traffic_client" 2>/dev/null; then break; fi
+            sleep 0.1
+        done
+        if kill -0 "$traffic_client" 2>/dev/null; then
+            traffic_stop
+            echo "the client never noticed"
+            return 1
+        fi
+        traffic_stop || return
+    done
+}
+
+check "two nodes" two_nodes
+# shellcheck disable=SC2034
+far=1
+check "everything, across the PSN wrap" verify_pair 60 -r 40
+check "everything, by completion events, path MTU 256" verify_pair 60 -r 20 -e -m 256
+check "64 operations outstanding" verify_pair 60 -r 10 -n 64 -l 20000
+check "reads" verify_pair 60 -r 10 -k 0x10 -l 300000
+check "eight pairs at once" eight
+if ours rdma_rxe; then
+    check "a megabyte is few packets" few_packets
+else
+    skip "a megabyte is few packets" "the C stack cuts at the path MTU"
+fi
+within 100 ip netns exec n1 beside rxe1 "$(gid 1 10.0.1.1)" >/tmp/beside 2>&1
+status=$?
+while read -r line; do
+    case $line in
+    "ok "*) ktap_result ok "${line#ok }" ;;
+    "not ok "*)
+        line=${line#not ok }
+        ktap_result "not ok" "${line%%:*}" /tmp/beside
+        ;;
+    *) note "$line" ;;
+    esac
+done </tmp/beside
+check "the program came to its end (status $status)" test $status -le 1
+check "a server killed three times" killed
+check "and works again" verify_pair 30 -r 3
+check "the devices' end" two_nodes_gone
+finish
