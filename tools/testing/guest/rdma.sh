@@ -159,13 +159,19 @@ verify_pair() {
 # traffic: endless verified traffic in the background, until traffic_stop. It is
 # expected to be hurt: only what the kernel does about it counts.
 traffic() {
-    local sock
+    local sock before counter=/sys/class/infiniband/rxe1/ports/1/hw_counters/sent_pkts
     sock=$(mktemp -u)
+    before=$(on 1 cat $counter)
     ip netns exec n$far xfer -d rxe$far -g "$(gid $far 10.0.1.$far)" -c "$sock" -s -r 1000000 -T $patience "$@" >/tmp/traffic2 2>&1 &
     traffic_server=$!
     for _ in $(seq 100); do if [ -S "$sock" ]; then break; fi; sleep 0.05; done
     ip netns exec n1 xfer -d rxe1 -g "$(gid 1 10.0.1.1)" -c "$sock" -r 1000000 -T $patience "$@" >/tmp/traffic1 2>&1 &
     traffic_client=$!
+    # It has begun when packets flow, which may take a while on a busy machine.
+    for _ in $(seq $((100 * SCALE))); do
+        if [ $(($(on 1 cat $counter) - before)) -gt 200 ]; then break; fi
+        sleep 0.1
+    done
     sleep $((1 * SCALE))
     if ! kill -0 $traffic_client 2>/dev/null || ! kill -0 $traffic_server 2>/dev/null; then
         cat /tmp/traffic1 /tmp/traffic2
