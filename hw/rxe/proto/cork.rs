@@ -15,12 +15,14 @@
 //!   completions that the one before brought: then it was waiting for them;
 //! * the first [`Cork::FREE`] doorbells of a burst are served at once;
 //! * a later one waits, until [`Cork::COUNT`] requests or [`Cork::BYTES`] wait, until
-//!   [`Cork::HOLD`] has passed since the first of them came, until a packet or a timer
-//!   gives the send half a turn, or until the user arms one of the queue pair's
-//!   completion queues, as everybody does who is about to sleep.
+//!   so many would have come at the pace of this burst (but [`Cork::HOLD`] at most), until
+//!   a packet or a timer gives the send half a turn, or until the user arms one of the
+//!   queue pair's completion queues, as everybody does who is about to sleep.
 //!
-//! So the last of a long burst may be late by [`Cork::HOLD`] if the sender polls for
-//! its effects, and nothing else is ever late. Pure; the host brings the clock.
+//! So the last of a long burst may be late by that pause if the sender polls for its
+//! effects, and nothing else is ever late: by some microseconds for a user who posts
+//! twice a microsecond, by [`Cork::HOLD`] for one who takes two for each. Pure; the host
+//! brings the clock.
 
 use super::types::Nanos;
 
@@ -60,6 +62,10 @@ pub struct Cork {
     since: Option<Nanos>,
     /// Bytes that wait, about.
     bytes: u32,
+    /// What the user takes from one doorbell to the next.
+    pace: Nanos,
+    /// How long the first one that waits may do so.
+    hold: Nanos,
 }
 
 impl Cork {
@@ -68,7 +74,9 @@ impl Cork {
     /// How many of a burst are served at once.
     pub const FREE: u32 = 4;
     /// How long the first one waits at most.
-    pub const HOLD: Nanos = Nanos(20_000);
+    pub const HOLD: Nanos = Nanos(40_000);
+    /// How long it waits at least, unless something else ends it: less is not worth a timer.
+    pub const LEAST: Nanos = Nanos(5_000);
     /// How many requests wait at most.
     pub const COUNT: u32 = 16;
     /// How many bytes wait at most.
@@ -81,6 +89,8 @@ impl Cork {
             burst: 0,
             since: None,
             bytes: 0,
+            pace: Self::CLOSE,
+            hold: Self::HOLD,
         }
     }
 
@@ -91,6 +101,9 @@ impl Cork {
         } else {
             self.burst.saturating_add(1)
         };
+        if bell.gap.0 != 0 && bell.gap.0 <= Self::CLOSE.0 {
+            self.pace = bell.gap;
+        }
         self.bytes = self.bytes.saturating_add(bell.bytes);
         if self.burst <= Self::FREE
             || bell.waiting == 0
@@ -102,18 +115,20 @@ impl Cork {
         match self.since {
             None => {
                 self.since = Some(bell.now);
-                Ring::Hold(Some(Self::HOLD))
+                // The doorbell itself takes time, too: a quarter on top.
+                let span = self.pace.0.saturating_mul(u64::from(Self::COUNT) * 5 / 4);
+                self.hold = Nanos(span.clamp(Self::LEAST.0, Self::HOLD.0));
+                Ring::Hold(Some(self.hold))
             }
             Some(_) => Ring::Hold(None),
         }
     }
 
     /// The pause is over. Requests may wait for a little longer, if they came since.
-    #[must_use]
     pub fn look(&self, now: Nanos) -> Ring {
         match self.since {
-            Some(since) if now.0 < since.after(Self::HOLD).0 => {
-                Ring::Hold(Some(Nanos(since.after(Self::HOLD).0.saturating_sub(now.0))))
+            Some(since) if now.0 < since.after(self.hold).0 => {
+                Ring::Hold(Some(Nanos(since.after(self.hold).0.saturating_sub(now.0))))
             }
             Some(_) | None => Ring::Serve,
         }

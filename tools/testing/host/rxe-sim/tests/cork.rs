@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! When doorbells wait for company, and that they never do for somebody who waits.
+
+use rxe_sim::proto::cork::{Bell, Cork, Ring};
+use rxe_sim::proto::Nanos;
+
+fn bell(now: u64, gap: u64) -> Bell {
+    Bell {
+        now: Nanos(now),
+        gap: Nanos(gap),
+        answered: false,
+        waiting: 1,
+        bytes: 64,
+    }
+}
+
+/// A cork that has seen the part of a burst that is served at once.
+fn warm() -> Cork {
+    let mut cork = Cork::new();
+    assert_eq!(cork.ring(bell(0, u64::MAX)), Ring::Serve);
+    for _ in 1..Cork::FREE {
+        assert_eq!(cork.ring(bell(0, 1_000)), Ring::Serve);
+        cork.served();
+    }
+    cork
+}
+
+#[test]
+fn a_stream_waits_until_enough_wait() {
+    let mut cork = warm();
+    assert_eq!(
+        cork.ring(bell(0, 1_000)),
+        Ring::Hold(Some(Nanos(20_000))),
+        "sixteen at this pace, and a quarter"
+    );
+    for waiting in 2..Cork::COUNT {
+        assert_eq!(
+            cork.ring(Bell {
+                waiting,
+                ..bell(0, 1_000)
+            }),
+            Ring::Hold(None)
+        );
+    }
+    let full = Bell {
+        waiting: Cork::COUNT,
+        ..bell(0, 1_000)
+    };
+    assert_eq!(cork.ring(full), Ring::Serve);
+    cork.served();
+    assert!(!cork.holds());
+    assert!(
+        matches!(cork.ring(bell(0, 1_000)), Ring::Hold(Some(_))),
+        "it is still a stream"
+    );
+}
+
+#[test]
+fn large_messages_do_not_wait() {
+    let mut cork = warm();
+    let large = Bell {
+        bytes: Cork::BYTES,
+        ..bell(0, 1_000)
+    };
+    assert_eq!(cork.ring(large), Ring::Serve);
+}
+
+#[test]
+fn who_waits_for_something_is_served() {
+    // Each of these in turn, for ever: a pause, an answer, a collected completion.
+    let mut cork = Cork::new();
+    for i in 0..1_000 {
+        let slow = bell(0, Cork::CLOSE.0 + 1);
+        assert_eq!(cork.ring(slow), Ring::Serve, "doorbell {i}");
+        cork.served();
+    }
+    for i in 0..1_000 {
+        let answered = Bell {
+            answered: true,
+            ..bell(0, 100)
+        };
+        assert_eq!(cork.ring(answered), Ring::Serve, "doorbell {i}");
+        cork.served();
+    }
+    // Bursts of four, with an answer to each.
+    for i in 0..1_000 {
+        let next = Bell {
+            answered: i % Cork::FREE == 0,
+            ..bell(0, 100)
+        };
+        assert_eq!(cork.ring(next), Ring::Serve, "doorbell {i}");
+        cork.served();
+    }
+}
+
+#[test]
+fn the_pause_follows_the_pace_within_bounds() {
+    let hold = |gap| {
+        let mut cork = warm();
+        match cork.ring(bell(7, gap)) {
+            Ring::Hold(Some(span)) => span,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(hold(1), Cork::LEAST);
+    assert_eq!(hold(500), Nanos(10_000));
+    assert_eq!(hold(Cork::CLOSE.0), Cork::HOLD);
+    // A preempted user has no pace of its own: the last one known counts.
+    assert_eq!(hold(0), Nanos(20_000));
+}
+
+#[test]
+fn the_pause_ends() {
+    let mut cork = warm();
+    assert_eq!(cork.look(Nanos(0)), Ring::Serve, "nothing waits");
+    assert!(matches!(cork.ring(bell(50, 1_000)), Ring::Hold(Some(_))));
+    assert_eq!(cork.look(Nanos(1_050)), Ring::Hold(Some(Nanos(19_000))));
+    assert_eq!(cork.look(Nanos(20_050)), Ring::Serve);
+    assert_eq!(cork.look(Nanos(u64::MAX)), Ring::Serve);
+}
