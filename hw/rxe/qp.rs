@@ -61,6 +61,7 @@ use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Release;
+use kernel::sync::rcu;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use kernel::sync::Mutex;
@@ -93,7 +94,7 @@ mod work {
     /// The queue pair went into error.
     pub(super) const ERROR: u32 = 8;
     /// The peer, beside us, has answers to be fetched.
-    pub(super) const FETCH: u32 = 16;
+    pub(super) const FETCH: u32 = 64;
 }
 
 /// Packets, or requests to flush, that one turn handles before the pump goes on.
@@ -326,7 +327,8 @@ impl Qp {
             backlog,
             armed,
         } = half;
-        let mut host = io.host(&this);
+        let rcu = rcu::read_lock();
+        let mut host = io.host(&this, &rcu);
         if bits & work::ERROR != 0 {
             engine.set_error();
         }

@@ -40,6 +40,7 @@ use super::Qp;
 use super::BUDGET;
 use super::TURNS;
 use crate::counters::Counter;
+use crate::counters::Counters;
 use crate::mem::Batch;
 use crate::mem::Fill;
 use crate::mem::MemError;
@@ -175,6 +176,7 @@ impl Link {
 pub(super) struct Spent {
     bytes: u32,
     packets: u32,
+    answers: u32,
     /// The peer's token was taken.
     pub(super) busy: bool,
 }
@@ -182,6 +184,17 @@ pub(super) struct Spent {
 impl Spent {
     fn all(&self) -> bool {
         self.bytes >= BYTES || self.packets >= BUDGET
+    }
+
+    /// Counts the packets that would have been on a wire, and the bytes in them.
+    pub(super) fn count(&self, counters: &Counters) {
+        let packets = i64::from(self.packets.saturating_add(self.answers));
+        if packets != 0 {
+            counters.add(Counter::SentPackets, packets);
+            counters.add(Counter::ReceivedPackets, packets);
+            counters.add(Counter::SentBytes, i64::from(self.bytes));
+            counters.add(Counter::ReceivedBytes, i64::from(self.bytes));
+        }
     }
 
     fn add(&mut self, bytes: u32) {
@@ -192,9 +205,9 @@ impl Spent {
 
 /// A request on its way into the receive half of the peer.
 pub(super) struct Request<'a> {
-    pub(super) packet: proto::RxPacket,
+    pub(super) packet: &'a proto::RxPacket,
     /// The addresses that it would have on a wire.
-    from: AddrPair,
+    from: &'a AddrPair,
     pub(super) network: Network,
     pub(super) fill: Fill<'a>,
 }
@@ -207,6 +220,13 @@ impl Request<'_> {
             ..*self
         }
     }
+}
+
+/// The peer that a turn talks to, and what its completions say of the network.
+#[derive(Clone, Copy)]
+pub(super) struct Neighbour<'r> {
+    qp: ArcBorrow<'r, Qp>,
+    network: Network,
 }
 
 /// A packet as its receiver's engine sees it.
@@ -324,7 +344,7 @@ impl Qp {
             backlog: _,
         } = half;
         let known = match (&request, io.sender.as_ref()) {
-            (Some(request), Some(to)) => to.path().addrs().is_answered_by(&request.from),
+            (Some(request), Some(to)) => to.path().addrs().is_answered_by(request.from),
             (Some(_), None) => false,
             (None, _) => true,
         };
@@ -334,7 +354,7 @@ impl Qp {
         let mut host = io.host_beside(&this, request, answers);
         if let Some(packet) = packet {
             // What became of it is counted by the engine where it matters.
-            let _ = engine.on_request(&packet, &mut host);
+            let _ = engine.on_request(packet, &mut host);
         }
         host.drop_packet();
         let progress = engine.poll(&mut host, BUDGET);
@@ -359,6 +379,10 @@ impl Qp {
         loop {
             let progress = engine.poll(at, host, left);
             let heard = host.hear(engine, at);
+            if heard && !host.spent.busy && !engine.has_unsent() && progress == Progress::Idle {
+                // Whoever posts meanwhile kicks.
+                return progress;
+            }
             if host.spent.all() || (host.io.link.owed && !host.spent.busy) {
                 return Progress::More;
             } else if host.spent.busy {
@@ -387,33 +411,41 @@ pub(super) fn answer(
             .check_remote(key, va, len, proto::AccessFlags::REMOTE_READ.0)
             .map_err(|_| TxError::BadPayload(WcStatus::RemOp))?;
     }
-    if !answers.push(qp, packet) {
-        return Err(TxError::Blocked);
+    if answers.push(qp, packet) {
+        Ok(())
+    } else {
+        Err(TxError::Blocked)
     }
-    qp.counters().inc(Counter::SentPackets);
-    qp.counters().inc(Counter::ReceivedPackets);
-    Ok(())
 }
 
-/// The peer and what its completions say of the network, if this way leads there now.
-fn way<'r>(
-    qp: &'r Qp,
-    io: &mut SendIo,
-    rcu: &'r rcu::Guard,
-) -> Option<(ArcBorrow<'r, Qp>, Network)> {
-    if qp.kind.is_datagram() || (qp.kind == QpType::Uc && io.link.on_lane) {
-        return None;
+impl<'a> SendWorld<'a> {
+    /// The peer, if this way leads there now.
+    fn neighbour(&mut self) -> Option<Neighbour<'a>> {
+        let found = match self.neighbour {
+            Some(found) => found,
+            None => {
+                let found = self.find_neighbour();
+                *self.neighbour.insert(found)
+            }
+        };
+        // It may have failed, or gone, since the turn began.
+        found.filter(|there| {
+            there.qp.hears_requests() && there.qp.dest.load(Relaxed) == self.qp.number
+        })
     }
-    let network = io.sender.as_mut()?.to_ourselves(&qp.dev)?;
-    let peer = qp.beside(rcu).filter(|peer| peer.hears_requests())?;
-    Some((peer, network))
-}
 
-impl SendWorld<'_> {
+    fn find_neighbour(&mut self) -> Option<Neighbour<'a>> {
+        if self.qp.kind.is_datagram() || (self.qp.kind == QpType::Uc && self.io.link.on_lane) {
+            return None;
+        }
+        let network = self.io.sender.as_mut()?.to_ourselves(&self.qp.dev)?;
+        let qp = self.qp.beside(self.rcu)?;
+        Some(Neighbour { qp, network })
+    }
+
     /// Into pieces of how many bytes a message is cut that begins now.
     pub(super) fn cut_beside(&mut self, mtu: u32) -> u32 {
-        let rcu = rcu::read_lock();
-        match way(self.qp, self.io, &rcu) {
+        match self.neighbour() {
             Some(_) => PIECE,
             None => mtu,
         }
@@ -421,26 +453,27 @@ impl SendWorld<'_> {
 
     /// Hands a request to a peer beside us; `None` if it has to go another way.
     pub(super) fn emit_beside(&mut self, packet: &TxPacket) -> Option<Result<(), TxError>> {
-        let rcu = rcu::read_lock();
-        let Some((peer, network)) = way(self.qp, self.io, &rcu) else {
+        let Some(neighbour) = self.neighbour() else {
             if packet.mtu == PIECE {
                 // The path broke under it.
                 self.qp.counters().inc(Counter::SendError);
                 return Some(Ok(()));
             }
-            self.io.link.on_lane = true;
+            if self.qp.kind == QpType::Uc {
+                self.io.link.on_lane = true;
+                self.neighbour = Some(None);
+            }
             return None;
         };
         if self.spent.all() {
             return Some(Err(TxError::Enough));
         }
-        Some(self.hand_over(peer, network, packet))
+        Some(self.hand_over(neighbour, packet))
     }
 
     fn hand_over(
         &mut self,
-        peer: ArcBorrow<'_, Qp>,
-        network: Network,
+        neighbour: Neighbour<'_>,
         packet: &TxPacket,
     ) -> Result<(), TxError> {
         let SendIo {
@@ -468,14 +501,14 @@ impl SendWorld<'_> {
                 .ok_or(MemError::ListTooShort),
             Payload::None | Payload::Remote { .. } => Err(MemError::ListTooShort),
         };
-        let from = sender.as_ref().map(|sender| *sender.path().addrs());
+        let from = sender.as_ref().map(|sender| sender.path().addrs());
         let request = Request {
-            packet: received(packet),
+            packet: &received(packet),
             from: from.ok_or(TxError::BadPayload(WcStatus::LocQpOp))?,
-            network,
+            network: neighbour.network,
             fill: &mut fill,
         };
-        match Qp::visit(peer, Some(request), &mut link.answers) {
+        match Qp::visit(neighbour.qp, Some(request), &mut link.answers) {
             Some(owed) => link.owed = owed,
             None => {
                 self.spent.busy = true;
@@ -483,19 +516,18 @@ impl SendWorld<'_> {
             }
         }
         self.spent.add(len);
-        self.qp.counters().inc(Counter::SentPackets);
-        self.qp.counters().inc(Counter::ReceivedPackets);
         Ok(())
     }
 
     /// Has the engine hear what the peer answered, and fetches what more it owes. Says
     /// whether there was anything.
-    fn hear(&mut self, engine: &mut SendSide<KVVec<proto::Slot>>, now: Nanos) -> bool {
+    pub(super) fn hear(&mut self, engine: &mut SendSide<KVVec<proto::Slot>>, now: Nanos) -> bool {
         let mut heard = false;
         loop {
             while let Some(answer) = self.io.link.answers.pop() {
                 heard = true;
                 self.spent.bytes = self.spent.bytes.saturating_add(answer.packet.len);
+                self.spent.answers = self.spent.answers.saturating_add(1);
                 let packet = answer.packet;
                 self.set_answer(answer);
                 // What became of it is counted by the engine where it matters.
@@ -511,10 +543,9 @@ impl SendWorld<'_> {
 
     /// Fetches answers that the peer owes.
     fn fetch(&mut self) {
-        let rcu = rcu::read_lock();
         let link = &mut self.io.link;
         let peer = match self.qp.state() {
-            QpState::Rts | QpState::Sqd => self.qp.beside(&rcu),
+            QpState::Rts | QpState::Sqd => self.qp.beside(self.rcu),
             QpState::Reset | QpState::Init | QpState::Rtr | QpState::Sqe | QpState::Err => None,
         };
         let Some(peer) = peer else {

@@ -8,6 +8,7 @@
 use super::counter;
 use super::local::Answer;
 use super::local::Link;
+use super::local::Neighbour;
 use super::local::Spent;
 use super::wire::Sender;
 use super::Notes;
@@ -33,6 +34,7 @@ use crate::proto::WcStatus;
 use crate::queue::work::SendQueue;
 use crate::queue::wqe::Route;
 use kernel::prelude::*;
+use kernel::sync::rcu;
 use kernel::sync::Arc;
 
 /// What the send token guards.
@@ -80,8 +82,10 @@ impl SendHalf {
 
 impl SendIo {
     /// The host for one turn.
-    pub(super) fn host<'a>(&'a mut self, qp: &'a Qp) -> SendWorld<'a> {
+    pub(super) fn host<'a>(&'a mut self, qp: &'a Qp, rcu: &'a rcu::Guard) -> SendWorld<'a> {
         SendWorld {
+            rcu,
+            neighbour: None,
             notes: core::mem::replace(&mut self.noted, Notes::NONE),
             batch: qp.batch(),
             qp,
@@ -118,6 +122,9 @@ pub(super) struct SendWorld<'a> {
     pub(super) io: &'a mut SendIo,
     pub(super) batch: Batch<'a>,
     present: Present,
+    pub(super) rcu: &'a rcu::Guard,
+    /// The peer beside us, if there is one; `None` until somebody asks.
+    pub(super) neighbour: Option<Option<Neighbour<'a>>>,
     pub(super) spent: Spent,
     notes: Notes,
 }
@@ -168,6 +175,7 @@ impl SendWorld<'_> {
 
     /// Ends the turn: lets go of all memory.
     pub(super) fn finish(self) -> Notes {
+        self.spent.count(self.qp.counters());
         self.notes
     }
 }
