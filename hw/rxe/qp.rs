@@ -67,6 +67,7 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::atomic::Release;
+use kernel::sync::rcu;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use kernel::sync::Mutex;
@@ -437,7 +438,8 @@ impl Qp {
             cork: _,
             completed,
         } = half;
-        let mut host = io.host(&this);
+        let rcu = rcu::read_lock();
+        let mut host = io.host(&this, &rcu);
         if bits & work::ERROR != 0 {
             engine.set_error();
         }

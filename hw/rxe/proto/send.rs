@@ -197,6 +197,8 @@ pub struct SendSide<S> {
     rnr_retries_left: RetryLimit,
     /// A negative answer made us send again from `una`; more of them mean nothing new.
     went_back: bool,
+    /// Nothing more was posted when this poll last looked: whoever posts polls again.
+    dry: bool,
 }
 
 impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
@@ -219,6 +221,7 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
             retries_left: attr.retry,
             rnr_retries_left: attr.rnr_retry,
             went_back: false,
+            dry: false,
         };
         side.set_attr(attr);
         side
@@ -311,6 +314,12 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
         self.gate = Gate::Closed;
     }
 
+    /// Whether requests that were taken off the ring wait to be sent, all or a part, so
+    /// that an answer may have made it their turn.
+    pub fn has_unsent(&self) -> bool {
+        self.at < self.held
+    }
+
     /// When [`on_timer`](Self::on_timer) has something to do.
     pub fn next_deadline(&self) -> Option<Nanos> {
         self.not_before.or(self.deadline)
@@ -337,6 +346,7 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
     /// Sends, completes and flushes what can be, up to `budget` packets or requests.
     pub fn poll(&mut self, now: Nanos, host: &mut impl SendHost, budget: u32) -> Progress {
         let mut left = budget;
+        self.dry = false;
         loop {
             self.settle(host);
             if left == 0 {
@@ -352,12 +362,13 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
 
     /// Completes what is finished, from the oldest on, and notices the end of a drain.
     fn settle(&mut self, host: &mut impl SendHost) {
-        while let Some(&Slot { wqe, state }) = self.slot(0) {
-            if self.held == 0 || self.gate == Gate::Error {
+        while self.held != 0 && self.gate != Gate::Error {
+            let Some(Slot { wqe, state }) = self.slot(0) else {
                 break;
-            }
-            match state {
+            };
+            match *state {
                 SlotState::Done => {
+                    let wqe = *wqe;
                     self.release(host);
                     if matches!(wqe.op, SendOp::Send { .. } | SendOp::SendInv { .. }) {
                         host.count(Counter::Send);
@@ -367,6 +378,7 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
                     }
                 }
                 SlotState::Failed(status) => {
+                    let wqe = *wqe;
                     self.release(host);
                     host.complete(&completion(&wqe, status));
                     self.set_error();

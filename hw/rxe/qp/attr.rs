@@ -28,6 +28,7 @@ use crate::wire::Psn;
 use crate::wire::RnrTimer;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
+use kernel::sync::rcu;
 use kernel::sync::Arc;
 use rdma::provider;
 use rdma::provider::attr::modify_is_ok;
@@ -323,7 +324,8 @@ impl Qp {
             change.apply_recv(&mut recv.engine);
             let applied = {
                 let half = &mut *send;
-                let mut host = half.io.host(this);
+                let rcu = rcu::read_lock();
+                let mut host = half.io.host(this, &rcu);
                 let applied = change.apply_send(&mut half.engine, &mut host);
                 // The consumer is not called back from its own call.
                 let notes = host.finish();

@@ -157,7 +157,7 @@ impl RecvWorld<'_> {
             Present::Wire(packet) => {
                 super::engine_packet(self.qp.kind, self.io.sender.as_ref(), packet)
             }
-            Present::Request(request) => Some(request.packet),
+            Present::Request(request) => Some(*request.packet),
             Present::Nothing => None,
         }
     }

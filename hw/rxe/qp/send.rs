@@ -8,6 +8,7 @@
 use super::counter;
 use super::local::Answer;
 use super::local::Link;
+use super::local::Neighbour;
 use super::local::Spent;
 use super::wire::Sender;
 use super::Notes;
@@ -34,6 +35,7 @@ use crate::proto::WcStatus;
 use crate::queue::work::SendQueue;
 use crate::queue::wqe::Route;
 use kernel::prelude::*;
+use kernel::sync::rcu;
 use kernel::sync::Arc;
 
 /// What the send token guards.
@@ -87,8 +89,10 @@ impl SendHalf {
 
 impl SendIo {
     /// The host for one turn.
-    pub(super) fn host<'a>(&'a mut self, qp: &'a Qp) -> SendWorld<'a> {
+    pub(super) fn host<'a>(&'a mut self, qp: &'a Qp, rcu: &'a rcu::Guard) -> SendWorld<'a> {
         SendWorld {
+            rcu,
+            neighbour: None,
             notes: core::mem::replace(&mut self.noted, Notes::NONE),
             batch: qp.batch(),
             qp,
@@ -125,6 +129,9 @@ pub(super) struct SendWorld<'a> {
     pub(super) io: &'a mut SendIo,
     pub(super) batch: Batch<'a>,
     present: Present,
+    pub(super) rcu: &'a rcu::Guard,
+    /// The peer beside us, if there is one; `None` until somebody asks.
+    pub(super) neighbour: Option<Option<Neighbour<'a>>>,
     pub(super) spent: Spent,
     notes: Notes,
 }
@@ -178,6 +185,7 @@ impl SendWorld<'_> {
         if let Some(sender) = &mut self.io.sender {
             self.notes.congested |= sender.flush(&self.qp.dev);
         }
+        self.spent.count(self.qp.counters());
         self.notes
     }
 }

@@ -243,12 +243,15 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
 
     /// Takes another request off the ring, if there is one, room, and leave.
     fn fetch(&mut self, host: &mut impl SendHost) -> bool {
-        if self.gate != Gate::Open || self.held >= self.capacity() {
+        if self.dry || self.gate != Gate::Open || self.held >= self.capacity() {
             return false;
         }
         let index = self.index(self.held);
         let fresh = match host.fetch(index) {
-            SendFetch::Empty => return false,
+            SendFetch::Empty => {
+                self.dry = true;
+                return false;
+            }
             SendFetch::Wqe(wqe) => Slot {
                 wqe,
                 state: SlotState::Waiting,

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The requester's part: requests handed over, answers fetched and heard.
+
+use super::super::send::SendIo;
+use super::super::send::SendWorld;
+use super::super::Qp;
+use super::answers::received;
+use super::answers::Answer;
+use super::Neighbour;
+use super::Request;
+use super::PIECE;
+use crate::counters::Counter;
+use crate::mem::Batch;
+use crate::mem::MemError;
+use crate::mem::Room;
+use crate::proto;
+use crate::proto::Nanos;
+use crate::proto::Payload;
+use crate::proto::Progress;
+use crate::proto::QpState;
+use crate::proto::QpType;
+use crate::proto::SendSide;
+use crate::proto::TxError;
+use crate::proto::TxPacket;
+use crate::proto::WcStatus;
+use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
+
+impl Qp {
+    /// Sends, hears the answers of a peer beside us, and sends what they allow, up to
+    /// the budget of a turn.
+    pub(in crate::qp) fn converse(
+        engine: &mut SendSide<KVVec<proto::Slot>>,
+        host: &mut SendWorld<'_>,
+        at: Nanos,
+        left: u32,
+    ) -> Progress {
+        loop {
+            let progress = engine.poll(at, host, left);
+            let heard = host.hear(engine, at);
+            if heard && !host.spent.busy && !engine.has_unsent() && progress == Progress::Idle {
+                // Whoever posts meanwhile kicks.
+                return progress;
+            }
+            if host.spent.all() || (host.io.link.owed && !host.spent.busy) {
+                return Progress::More;
+            } else if host.spent.busy {
+                return Progress::Blocked;
+            } else if !heard {
+                return progress;
+            }
+        }
+    }
+}
+
+impl<'a> SendWorld<'a> {
+    /// The peer, if this way leads there now.
+    fn neighbour(&mut self) -> Option<Neighbour<'a>> {
+        let found = match self.neighbour {
+            Some(found) => found,
+            None => {
+                let found = self.find_neighbour();
+                *self.neighbour.insert(found)
+            }
+        };
+        // It may have failed, or gone, since the turn began.
+        found.filter(|there| {
+            there.qp.hears_requests() && there.qp.dest.load(Relaxed) == self.qp.number
+        })
+    }
+
+    fn find_neighbour(&mut self) -> Option<Neighbour<'a>> {
+        if self.qp.kind.is_datagram() || (self.qp.kind == QpType::Uc && self.io.link.on_lane) {
+            return None;
+        }
+        let network = self.io.sender.as_mut()?.to_ourselves(&self.qp.dev)?;
+        let qp = self.qp.beside(self.rcu)?;
+        Some(Neighbour { qp, network })
+    }
+
+    /// Into pieces of how many bytes a message is cut that begins now.
+    pub(in crate::qp) fn cut_beside(&mut self, mtu: u32) -> u32 {
+        match self.neighbour() {
+            Some(_) => PIECE,
+            None => mtu,
+        }
+    }
+
+    /// Hands a request to a peer beside us; `None` if it has to go another way.
+    pub(in crate::qp) fn emit_beside(&mut self, packet: &TxPacket) -> Option<Result<(), TxError>> {
+        let Some(neighbour) = self.neighbour() else {
+            if packet.mtu == PIECE {
+                // The path broke under it.
+                self.qp.counters().inc(Counter::SendError);
+                return Some(Ok(()));
+            }
+            if self.qp.kind == QpType::Uc {
+                self.io.link.on_lane = true;
+                self.neighbour = Some(None);
+            }
+            return None;
+        };
+        if self.spent.all() {
+            return Some(Err(TxError::Enough));
+        }
+        Some(self.hand_over(neighbour, packet))
+    }
+
+    fn hand_over(&mut self, neighbour: Neighbour<'_>, packet: &TxPacket) -> Result<(), TxError> {
+        let SendIo {
+            queue,
+            sender,
+            link,
+            ..
+        } = &mut *self.io;
+        let batch = &mut self.batch;
+        // The peer shall not suffer from what is wrong here.
+        let len = packet.payload.len();
+        if let Payload::Slot { slot, offset, .. } = packet.payload {
+            queue
+                .check_gather(slot, offset, len, batch)
+                .map_err(|error| TxError::BadPayload(error.wc_status()))?;
+        }
+        let mut fill = |at: usize, room: Room<'_>| match packet.payload {
+            Payload::Slot { slot, offset, .. } => {
+                let at = u32::try_from(at).ok().and_then(|at| offset.checked_add(at));
+                queue.gather(slot, at.ok_or(MemError::ListTooShort)?, room, batch)
+            }
+            Payload::Bytes(bytes) => bytes
+                .get(at..)
+                .and_then(|bytes| room.fill(bytes))
+                .ok_or(MemError::ListTooShort),
+            Payload::None | Payload::Remote { .. } => Err(MemError::ListTooShort),
+        };
+        let from = sender.as_ref().map(|sender| sender.path().addrs());
+        let request = Request {
+            packet: &received(packet),
+            from: from.ok_or(TxError::BadPayload(WcStatus::LocQpOp))?,
+            network: neighbour.network,
+            fill: &mut fill,
+        };
+        match Qp::visit(neighbour.qp, Some(request), &mut link.answers) {
+            Some(owed) => link.owed = owed,
+            None => {
+                self.spent.busy = true;
+                return Err(TxError::Blocked);
+            }
+        }
+        self.spent.add(len);
+        Ok(())
+    }
+
+    /// Has the engine hear what the peer answered, and fetches what more it owes. Says
+    /// whether there was anything.
+    pub(in crate::qp) fn hear(
+        &mut self,
+        engine: &mut SendSide<KVVec<proto::Slot>>,
+        now: Nanos,
+    ) -> bool {
+        let mut heard = false;
+        loop {
+            while let Some(answer) = self.io.link.answers.pop() {
+                heard = true;
+                self.spent.bytes = self.spent.bytes.saturating_add(answer.packet.len);
+                self.spent.answers = self.spent.answers.saturating_add(1);
+                let packet = answer.packet;
+                self.set_answer(answer);
+                // What became of it is counted by the engine where it matters.
+                let _ = engine.on_response(now, &packet, self);
+            }
+            self.drop_packet();
+            if !self.io.link.owed || self.spent.all() || self.spent.busy {
+                return heard;
+            }
+            self.fetch();
+        }
+    }
+
+    /// Fetches answers that the peer owes.
+    fn fetch(&mut self) {
+        let link = &mut self.io.link;
+        let peer = match self.qp.state() {
+            QpState::Rts | QpState::Sqd => self.qp.beside(self.rcu),
+            QpState::Reset | QpState::Init | QpState::Rtr | QpState::Sqe | QpState::Err => None,
+        };
+        let Some(peer) = peer else {
+            link.owed = false;
+            return;
+        };
+        match Qp::visit(peer, None, &mut link.answers) {
+            // It keeps some only if it has filled what room there is.
+            Some(owed) => link.owed = owed && !link.answers.is_empty(),
+            None => self.spent.busy = true,
+        }
+    }
+
+    /// Copies data that the peer answered with into the buffers of a request.
+    ///
+    /// # Errors
+    ///
+    /// How the request fails over it.
+    pub(in crate::qp) fn scatter_answer(
+        &mut self,
+        answer: &Answer,
+        slot: u32,
+        offset: u32,
+    ) -> Result<(), WcStatus> {
+        let Payload::Remote { key, va, len } = answer.payload else {
+            return Err(WcStatus::LocQpOp);
+        };
+        let mut theirs = Batch::new(&self.qp.dev.memory, answer.pd, answer.tag);
+        let mut gone = false;
+        let mut fill = |at: usize, room: Room<'_>| {
+            let at = u64::try_from(at).ok().and_then(|at| va.checked_add(at));
+            let read = theirs.read_remote(key, at.ok_or(MemError::Range)?, room);
+            gone |= read.is_err();
+            read
+        };
+        let batch = &mut self.batch;
+        let done = self
+            .io
+            .queue
+            .scatter_by(slot, offset, len as usize, &mut fill, batch);
+        match done {
+            // It was there when the peer answered, a moment ago.
+            Err(_) if gone => Err(WcStatus::RemAccess),
+            other => other.map_err(MemError::wc_status),
+        }
+    }
+}
