@@ -30,8 +30,7 @@ if [ "${1:-}" = fmt ]; then
 fi
 step "rustfmt (make fmt mends it)" format --check -l
 if [ -e "$TOP/tools/testing/host/Cargo.toml" ]; then
-    step "clippy, host crates" in_builder bash -c 'cd /src/tools/testing/host &&
-        CARGO_TARGET_DIR=/c/target nice cargo clippy -q -j2 --all-targets -- -D warnings'
+    step "clippy, host crates" host_cargo clippy -q -j2 --all-targets -- -D warnings
 fi
 step "house rules" "$TOP/tools/lint.sh"
 step "shell syntax" bash -c 'for f in tools/*.sh tools/*/*.sh tools/testing/guest/*.sh .ci/run; do bash -n "$f" || exit 1; done'

@@ -98,4 +98,23 @@ in_root() {
 }
 
 in_builder() { in_root "$CACHE/$(builder_name)" "$@"; }
+# host_cargo ARG...: cargo on the host tests. All trees share one target folder, for what
+# they are built on; of two trees at the same path cargo would take one for the other, so
+# the workspace itself is built anew when the tree changes.
+host_cargo() (
+    lock target
+    # shellcheck disable=SC2016
+    in_builder bash -euc 'cd /src/tools/testing/host
+        export CARGO_TARGET_DIR=/c/target
+        if [ "$(cat /c/target/tree 2>/dev/null)" != "$0" ]; then
+            for name in $(sed -n "s/^name = \"\(.*\)\"/\1/p" */Cargo.toml); do
+                cargo clean -q -p "$name"
+                cargo clean -q --release -p "$name"
+            done
+            mkdir -p /c/target
+            echo "$0" >/c/target/tree
+        fi
+        exec nice cargo "$@"' "$TOP" "$@"
+)
+
 in_guest_root() { in_root "$CACHE/$(guest_name)" "$@"; }

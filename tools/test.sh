@@ -22,8 +22,7 @@ host_tests() {
     say "host tests (first time: about 3 minutes to compile)"
     local log=$out/host/cargo.log status=0 start=$SECONDS
     mkdir -p "$out/host/results"
-    in_builder bash -c 'cd /src/tools/testing/host && CARGO_TARGET_DIR=/c/target exec nice cargo test -j2 --release --no-fail-fast' \
-        </dev/null >"$log" 2>&1 || status=$?
+    host_cargo test -j2 --release --no-fail-fast </dev/null >"$log" 2>&1 || status=$?
     {
         sed -nE 's/^test (.*) \.\.\. ok$/ok - \1/p; s/^test (.*) \.\.\. FAILED$/not ok - \1/p
             s/^test (.*) \.\.\. ignored.*$/ok - \1 # SKIP marked ignored in its source/p' "$log"

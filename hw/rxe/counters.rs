@@ -6,6 +6,7 @@
 //! write. Readers add the CPUs up and may miss what is counted meanwhile.
 //! Names and order are those that users of soft-RoCE know.
 
+use crate::proto;
 use kernel::cpu::{nr_cpu_ids, CpuId};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
@@ -63,6 +64,23 @@ counters! {
     SentBytes => c"sent_bytes",
     /// Bytes received, counted like those sent.
     ReceivedBytes => c"rcvd_bytes",
+}
+
+impl From<proto::Counter> for Counter {
+    fn from(of: proto::Counter) -> Self {
+        match of {
+            proto::Counter::DuplicateRequest => Counter::DuplicateRequest,
+            proto::Counter::OutOfSequenceRequest => Counter::OutOfSequenceRequest,
+            proto::Counter::RnrSent => Counter::SentRnr,
+            proto::Counter::RnrReceived => Counter::ReceivedRnr,
+            proto::Counter::SequenceNakReceived => Counter::ReceivedSequenceError,
+            proto::Counter::Retry => Counter::Retry,
+            proto::Counter::RetryExceeded => Counter::RetryExceeded,
+            proto::Counter::RnrRetryExceeded => Counter::RnrRetryExceeded,
+            proto::Counter::Send => Counter::Sends,
+            proto::Counter::Recv => Counter::Receives,
+        }
+    }
 }
 
 /// One CPU's counters, on cache lines of their own.

@@ -796,19 +796,3 @@ impl Notes {
         };
     }
 }
-
-/// The device's counter for one of the engine's.
-fn counter(of: proto::Counter) -> Counter {
-    match of {
-        proto::Counter::DuplicateRequest => Counter::DuplicateRequest,
-        proto::Counter::OutOfSequenceRequest => Counter::OutOfSequenceRequest,
-        proto::Counter::RnrSent => Counter::SentRnr,
-        proto::Counter::RnrReceived => Counter::ReceivedRnr,
-        proto::Counter::SequenceNakReceived => Counter::ReceivedSequenceError,
-        proto::Counter::Retry => Counter::Retry,
-        proto::Counter::RetryExceeded => Counter::RetryExceeded,
-        proto::Counter::RnrRetryExceeded => Counter::RnrRetryExceeded,
-        proto::Counter::Send => Counter::Sends,
-        proto::Counter::Recv => Counter::Receives,
-    }
-}

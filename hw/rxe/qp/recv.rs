@@ -3,7 +3,6 @@
 //! The world of the engine's receive half: receive queue, remote memory, wire,
 //! completions.
 
-use super::counter;
 use super::local;
 use super::local::Answers;
 use super::local::Request;
@@ -319,6 +318,6 @@ impl RecvHost for RecvWorld<'_> {
     }
 
     fn count(&mut self, what: proto::Counter) {
-        self.qp.counters().inc(counter(what));
+        self.qp.counters().inc(what.into());
     }
 }

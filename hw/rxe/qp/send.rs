@@ -5,7 +5,6 @@
 //! Everything here belongs to whoever runs the half, except what is reached through
 //! the queue pair's `Arc`s.
 
-use super::counter;
 use super::local::Answer;
 use super::local::Link;
 use super::local::Neighbour;
@@ -310,7 +309,7 @@ impl SendHost for SendWorld<'_> {
     }
 
     fn count(&mut self, what: proto::Counter) {
-        self.qp.counters().inc(counter(what));
+        self.qp.counters().inc(what.into());
     }
 }
 
