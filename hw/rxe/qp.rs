@@ -278,7 +278,8 @@ impl Qp {
             // The time was another task's.
             0
         } else {
-            now().0.saturating_sub(this.rung.load(Relaxed))
+            // It is for the turn to say how much time.
+            GAP_OPEN
         };
         this.slept.store(slept, Relaxed);
         this.preempted.store(preempted, Relaxed);
@@ -309,9 +310,13 @@ impl Qp {
                     answered = true;
                 }
                 let (waiting, bytes) = half.io.queue.waiting();
+                let gap = match this.gap.load(Relaxed) {
+                    GAP_OPEN => now.0.saturating_sub(this.rung.load(Relaxed)),
+                    gap => gap,
+                };
                 half.cork.ring(Bell {
                     now,
-                    gap: Nanos(this.gap.load(Relaxed)),
+                    gap: Nanos(gap),
                     answered,
                     waiting,
                     bytes,
@@ -449,6 +454,8 @@ impl Qp {
         }
         let progress = engine.poll(now, &mut host, left.max(1));
         let notes = host.finish();
+        // Memory is let go before anybody hears of anything.
+        drop(host);
         *completed |= notes.completed;
         // It is not put off when the deadline moves: it fires early, once, for nothing.
         match engine.next_deadline() {
@@ -506,6 +513,8 @@ impl Qp {
         host.drop_packet();
         let progress = engine.poll(&mut host, left.max(1));
         let notes = host.finish();
+        // Memory is let go before anybody hears of anything.
+        drop(host);
         Self::heed(this, &this.recv_cq, &notes);
         if this.user && this.state() == QpState::Err {
             let at = rdma::timer::after(FLUSH_POLL);
@@ -700,6 +709,9 @@ fn next_packet(
     }
     packet
 }
+
+/// The time between two doorbells is what the clock says.
+const GAP_OPEN: u64 = 1;
 
 /// The engine's clock.
 fn now() -> Nanos {

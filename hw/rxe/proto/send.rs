@@ -343,13 +343,26 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
 
     /// Completes what is finished, from the oldest on, and notices the end of a drain.
     fn settle(&mut self, host: &mut impl SendHost) {
-        while let Some(&Slot { wqe, state }) = self.slot(0) {
-            if self.held == 0 || self.gate == Gate::Error {
-                break;
-            }
-            match state {
-                SlotState::Done => {
-                    self.release(host);
+        while self.held != 0 && self.gate != Gate::Error {
+            let (wqe, failed) = match self.slot(0) {
+                Some(Slot {
+                    wqe,
+                    state: SlotState::Done,
+                }) => (*wqe, None),
+                Some(Slot {
+                    wqe,
+                    state: SlotState::Failed(status),
+                }) => (*wqe, Some(*status)),
+                // Mostly so; and then nothing is copied.
+                Some(Slot {
+                    wqe: _,
+                    state: SlotState::Waiting | SlotState::Started { .. },
+                })
+                | None => break,
+            };
+            self.release(host);
+            match failed {
+                None => {
                     if matches!(wqe.op, SendOp::Send { .. } | SendOp::SendInv { .. }) {
                         host.count(Counter::Send);
                     }
@@ -357,13 +370,11 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
                         host.complete(&completion(&wqe, WcStatus::Success));
                     }
                 }
-                SlotState::Failed(status) => {
-                    self.release(host);
+                Some(status) => {
                     host.complete(&completion(&wqe, status));
                     self.set_error();
                     host.event(QpEvent::SendFailed);
                 }
-                SlotState::Waiting | SlotState::Started { .. } => break,
             }
         }
         if self.gate == Gate::Draining && self.oldest_started().is_none() {
