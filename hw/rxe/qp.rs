@@ -287,7 +287,8 @@ impl Qp {
             // The time was another task's.
             0
         } else {
-            now().0.saturating_sub(this.rung.load(Relaxed))
+            // It is for the turn to say how much time.
+            GAP_OPEN
         };
         this.slept.store(slept, Relaxed);
         this.preempted.store(preempted, Relaxed);
@@ -318,9 +319,13 @@ impl Qp {
                     answered = true;
                 }
                 let (waiting, bytes) = half.io.queue.waiting();
+                let gap = match this.gap.load(Relaxed) {
+                    GAP_OPEN => now.0.saturating_sub(this.rung.load(Relaxed)),
+                    gap => gap,
+                };
                 half.cork.ring(Bell {
                     now,
-                    gap: Nanos(this.gap.load(Relaxed)),
+                    gap: Nanos(gap),
                     answered,
                     waiting,
                     bytes,
@@ -463,6 +468,8 @@ impl Qp {
         }
         let progress = Self::converse(engine, &mut host, now, left.max(1));
         let notes = host.finish();
+        // Memory is let go before anybody hears of anything.
+        drop(host);
         *completed |= notes.completed;
         // It is not put off when the deadline moves: it fires early, once, for nothing.
         match engine.next_deadline() {
@@ -520,6 +527,8 @@ impl Qp {
         host.drop_packet();
         let progress = engine.poll(&mut host, left.max(1));
         let notes = host.finish();
+        // Memory is let go before anybody hears of anything.
+        drop(host);
         Self::after_recv_turn(this, &notes);
         match progress {
             _ if backlog.is_some() => Turn::Later(work::PACKETS | work::POLL),
@@ -732,6 +741,9 @@ fn next_packet(
     }
     packet
 }
+
+/// The time between two doorbells is what the clock says.
+const GAP_OPEN: u64 = 1;
 
 /// The engine's clock.
 fn now() -> Nanos {

@@ -164,8 +164,9 @@ impl<S: RxSink> Namespace<S> {
             return;
         };
         let dropped = |reason| sink.dropped(reason);
-        match RxRun::from_udp(skb, ndev, &dropped, rcu) {
-            Ok(mut run) => sink.receive(&mut run),
+        let mut run = RxRun::new(&dropped);
+        match run.load(skb, ndev, rcu) {
+            Ok(()) => sink.receive(&mut run),
             Err((skb, reason)) => {
                 sink.dropped(reason);
                 skb.discard();

@@ -10,8 +10,10 @@ use rdma::wire::icrc::Framing;
 use rdma::wire::Bth;
 use rdma::wire::ICRC_LEN;
 
-/// The longest front of a packet that has masked fields: IPv6, UDP, BTH.
-const FRONT_LEN: usize = icrc::MAX_MASKED_LEN;
+/// Bytes of an IPv4 packet's front that has masked fields: IP, UDP, BTH.
+const FRONT_V4: usize = Framing::Ipv4.masked_len();
+/// The same of an IPv6 packet.
+const FRONT_V6: usize = Framing::Ipv6.masked_len();
 
 /// Fills in the ICRC, the last four bytes of `packet`, which begins with its IP
 /// header and is otherwise complete. `None` if it does not begin with such a header.
@@ -20,16 +22,8 @@ const FRONT_LEN: usize = icrc::MAX_MASKED_LEN;
 /// call covers headers and payload while they are in the cache.
 #[inline]
 pub(super) fn seal(framing: Framing, packet: &mut [u8]) -> Option<()> {
-    let covered = packet.len().checked_sub(ICRC_LEN)?;
-    let front_len = framing.masked_len();
-    let mut saved = [0u8; FRONT_LEN];
-    let saved = saved.get_mut(..front_len)?;
-    saved.copy_from_slice(packet.get(..front_len)?);
-
-    framing.mask(packet)?;
-    let (body, field) = packet.split_at_mut_checked(covered)?;
-    field.copy_from_slice(&icrc::finish(crc32_le(framing.seed(), body)));
-    body.get_mut(..front_len)?.copy_from_slice(saved);
+    let icrc = compute(framing, packet)?;
+    *packet.last_chunk_mut()? = icrc;
     Some(())
 }
 
@@ -37,19 +31,32 @@ pub(super) fn seal(framing: Framing, packet: &mut [u8]) -> Option<()> {
 /// for one CRC call instead of two.
 #[inline]
 pub(super) fn verify_in_place(framing: Framing, packet: &mut [u8]) -> bool {
-    let check = |packet: &mut [u8]| {
-        let covered = packet.len().checked_sub(ICRC_LEN)?;
-        let front_len = framing.masked_len();
-        let mut saved = [0u8; FRONT_LEN];
-        let saved = saved.get_mut(..front_len)?;
-        saved.copy_from_slice(packet.get(..front_len)?);
-        framing.mask(packet)?;
-        let (body, field) = packet.split_at_mut_checked(covered)?;
-        let right = icrc::finish(crc32_le(framing.seed(), body)) == *field;
-        body.get_mut(..front_len)?.copy_from_slice(saved);
-        Some(right)
-    };
-    check(packet).unwrap_or(false)
+    match compute(framing, packet) {
+        Some(icrc) => packet.last_chunk() == Some(&icrc),
+        None => false,
+    }
+}
+
+/// The ICRC that a packet should end with.
+#[inline]
+fn compute(framing: Framing, packet: &mut [u8]) -> Option<[u8; ICRC_LEN]> {
+    match framing {
+        Framing::Ipv4 => compute_with::<FRONT_V4>(framing, packet),
+        Framing::Ipv6 => compute_with::<FRONT_V6>(framing, packet),
+        Framing::Grh | Framing::Lrh => None,
+    }
+}
+
+/// As [`compute`], with the length of the masked front as a constant: it is put aside and
+/// back with each packet.
+#[inline]
+fn compute_with<const FRONT: usize>(framing: Framing, packet: &mut [u8]) -> Option<[u8; ICRC_LEN]> {
+    let covered = packet.len().checked_sub(ICRC_LEN)?;
+    let saved: [u8; FRONT] = *packet.get(..covered)?.first_chunk()?;
+    framing.mask(packet)?;
+    let icrc = icrc::finish(crc32_le(framing.seed(), packet.get(..covered)?));
+    *packet.first_chunk_mut()? = saved;
+    Some(icrc)
 }
 
 /// Whether the ICRC of `packet`, which begins with its IP header and ends with the
@@ -83,4 +90,4 @@ pub(super) const fn framing(v6: bool) -> Framing {
     }
 }
 
-const _: () = assert!(Framing::Ipv6.masked_len() == FRONT_LEN && Bth::LEN == 12);
+const _: () = assert!(FRONT_V4 == 28 + Bth::LEN && FRONT_V6 == 48 + Bth::LEN);

@@ -243,7 +243,10 @@ impl RxPacket {
 /// Packets that arrived together, oldest first, each checked when its turn comes. What
 /// is no packet is left out, and the sink is told.
 pub(crate) struct RxRun<'a> {
+    /// Checked, and looked at already.
     next: Option<RxPacket>,
+    /// The buffer that came from the stack, and those that were in it.
+    first: Option<Skb>,
     rest: SkbList,
     meta: Meta,
     dropped: Option<&'a dyn Fn(DropReason)>,
@@ -275,6 +278,7 @@ impl<'a> RxRun<'a> {
         Self {
             meta: packet.meta,
             next: Some(packet),
+            first: None,
             rest: SkbList::empty(),
             dropped: None,
             packets: 0,
@@ -282,61 +286,108 @@ impl<'a> RxRun<'a> {
         }
     }
 
-    /// The packets in a datagram, or a train of them, that a tunnel socket handed to us.
-    /// Those that are none `dropped` hears of. Softirq.
+    /// A run to be loaded; `dropped` hears of what is no packet.
     #[inline]
-    pub(super) fn from_udp(
+    pub(super) fn new(dropped: &'a dyn Fn(DropReason)) -> Self {
+        Self {
+            next: None,
+            first: None,
+            rest: SkbList::empty(),
+            meta: Meta {
+                vlan_plus_one: 0,
+                v6: 0,
+                local: 0,
+            },
+            dropped: Some(dropped),
+            packets: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Loads the packets in a datagram, or a train of them, that a tunnel socket handed to
+    /// us. (A run is large, so it stays where it is.) Softirq.
+    ///
+    /// # Errors
+    ///
+    /// Hands the buffer back, with the reason, if there cannot be a packet in it.
+    #[inline]
+    pub(super) fn load(
+        &mut self,
         mut skb: Skb,
         ndev: &NetDevice,
-        dropped: &'a dyn Fn(DropReason),
         _rcu: &rcu::Guard,
-    ) -> Result<Self, (Skb, DropReason)> {
+    ) -> Result<(), (Skb, DropReason)> {
         let v6 = match skb.protocol() {
             PROTOCOL_IPV4 => false,
             PROTOCOL_IPV6 => true,
             _ => return Err((skb, DropReason::IpHeader)),
         };
-        let meta = Meta {
+        self.meta = Meta {
             vlan_plus_one: ndev.vlan().map_or(0, |(_, id)| id.wrapping_add(1)),
             v6: v6.into(),
             local: 0,
         };
-        let Ok(rest) = SkbList::of(&mut skb) else {
-            return Err((skb, DropReason::NoMemory));
+        self.rest = match SkbList::of(&mut skb) {
+            Ok(rest) => rest,
+            Err(_) => return Err((skb, DropReason::NoMemory)),
         };
         // The buffer may be kept longer than what the stack lent to it.
         skb.detach();
-        let before = icrc::outer_len(v6) - UDP_LEN;
-        if !rest.is_empty() {
+        if !self.rest.is_empty() {
             restore_lengths(&mut skb, v6);
         }
-        let next = match RxPacket::check(skb, before, meta) {
-            Ok(packet) => Some(packet),
-            Err(refused) if rest.is_empty() => return Err(refused),
-            Err((skb, reason)) => {
-                dropped(reason);
-                skb.discard();
-                None
-            }
-        };
-        Ok(Self {
-            next,
-            rest,
-            meta,
-            dropped: Some(dropped),
-            packets: 0,
-            bytes: 0,
-        })
+        self.first = Some(skb);
+        Ok(())
     }
 
     /// The next packet, without taking it.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn peek(&mut self) -> Option<&RxPacket> {
-        while self.next.is_none() {
-            let skb = self.rest.next()?;
-            let before = icrc::outer_len(self.meta.v6 != 0);
+        if self.next.is_none() {
+            self.next = self.fetch();
+        }
+        self.next.as_ref()
+    }
+
+    /// Takes the next packet.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<RxPacket> {
+        let packet = match self.next.take() {
+            Some(packet) => packet,
+            None => self.fetch()?,
+        };
+        self.count(&packet);
+        Some(packet)
+    }
+
+    /// Takes the next packet if it belongs to `stream`.
+    #[inline(always)]
+    pub(crate) fn take_of(&mut self, stream: Stream) -> Option<RxPacket> {
+        // A packet is large, so it is put down only if it must wait.
+        let packet = match self.next.take() {
+            Some(packet) => packet,
+            None => self.fetch()?,
+        };
+        if packet.stream() != stream {
+            self.next = Some(packet);
+            return None;
+        }
+        self.count(&packet);
+        Some(packet)
+    }
+
+    /// Checks the next of the rest that is a packet.
+    #[inline(always)]
+    fn fetch(&mut self) -> Option<RxPacket> {
+        loop {
+            let outer = icrc::outer_len(self.meta.v6 != 0);
+            let (skb, before) = match self.first.take() {
+                // The stack leaves the data pointer at the UDP header.
+                Some(skb) => (skb, outer - UDP_LEN),
+                None => (self.rest.next()?, outer),
+            };
             match RxPacket::check(skb, before, self.meta) {
-                Ok(packet) => self.next = Some(packet),
+                Ok(packet) => return Some(packet),
                 Err((skb, reason)) => {
                     if let Some(dropped) = self.dropped {
                         dropped(reason);
@@ -345,25 +396,13 @@ impl<'a> RxRun<'a> {
                 }
             }
         }
-        self.next.as_ref()
     }
 
-    /// Takes the next packet.
-    #[inline(always)]
-    pub(crate) fn take(&mut self) -> Option<RxPacket> {
-        let bytes = self.peek()?.wire_len();
+    #[inline]
+    fn count(&mut self, packet: &RxPacket) {
+        let bytes = u64::try_from(packet.wire_len()).unwrap_or(0);
         self.packets = self.packets.wrapping_add(1);
-        self.bytes = self.bytes.saturating_add(u64::try_from(bytes).unwrap_or(0));
-        self.next.take()
-    }
-
-    /// Takes the next packet if it belongs to `stream`.
-    #[inline(always)]
-    pub(crate) fn take_of(&mut self, stream: Stream) -> Option<RxPacket> {
-        if self.peek()?.stream() != stream {
-            return None;
-        }
-        self.take()
+        self.bytes = self.bytes.saturating_add(bytes);
     }
 
     /// How many packets were taken, and the bytes from their IP headers to the ICRCs.

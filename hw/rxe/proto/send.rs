@@ -363,13 +363,25 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
     /// Completes what is finished, from the oldest on, and notices the end of a drain.
     fn settle(&mut self, host: &mut impl SendHost) {
         while self.held != 0 && self.gate != Gate::Error {
-            let Some(Slot { wqe, state }) = self.slot(0) else {
-                break;
+            let (wqe, failed) = match self.slot(0) {
+                Some(Slot {
+                    wqe,
+                    state: SlotState::Done,
+                }) => (*wqe, None),
+                Some(Slot {
+                    wqe,
+                    state: SlotState::Failed(status),
+                }) => (*wqe, Some(*status)),
+                // Mostly so; and then nothing is copied.
+                Some(Slot {
+                    wqe: _,
+                    state: SlotState::Waiting | SlotState::Started(_),
+                })
+                | None => break,
             };
-            match *state {
-                SlotState::Done => {
-                    let wqe = *wqe;
-                    self.release(host);
+            self.release(host);
+            match failed {
+                None => {
                     if matches!(wqe.op, SendOp::Send { .. } | SendOp::SendInv { .. }) {
                         host.count(Counter::Send);
                     }
@@ -377,14 +389,11 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
                         host.complete(&completion(&wqe, WcStatus::Success));
                     }
                 }
-                SlotState::Failed(status) => {
-                    let wqe = *wqe;
-                    self.release(host);
+                Some(status) => {
                     host.complete(&completion(&wqe, status));
                     self.set_error();
                     host.event(QpEvent::SendFailed);
                 }
-                SlotState::Waiting | SlotState::Started(_) => break,
             }
         }
         if self.gate == Gate::Draining && self.oldest_started().is_none() {

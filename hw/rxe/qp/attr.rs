@@ -329,6 +329,7 @@ impl Qp {
                 let applied = change.apply_send(&mut half.engine, &mut host);
                 // The consumer is not called back from its own call.
                 let notes = host.finish();
+                drop(host);
                 half.io.noted = notes;
                 applied
             };

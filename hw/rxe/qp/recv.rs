@@ -167,12 +167,12 @@ impl RecvWorld<'_> {
         self.present = Present::Nothing;
     }
 
-    /// Ends the turn: packets leave, and it lets go of all memory.
-    pub(super) fn finish(mut self) -> Notes {
+    /// Ends the turn: packets leave.
+    pub(super) fn finish(&mut self) -> Notes {
         if let Some(sender) = &mut self.io.sender {
             self.notes.congested |= sender.flush(&self.qp.dev);
         }
-        self.notes
+        core::mem::replace(&mut self.notes, Notes::NONE)
     }
 
     /// What the network says of the present packet.

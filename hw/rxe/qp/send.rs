@@ -179,13 +179,13 @@ impl SendWorld<'_> {
         self.present = Present::Nothing;
     }
 
-    /// Ends the turn: packets leave, and it lets go of all memory.
-    pub(super) fn finish(mut self) -> Notes {
+    /// Ends the turn: packets leave.
+    pub(super) fn finish(&mut self) -> Notes {
         if let Some(sender) = &mut self.io.sender {
             self.notes.congested |= sender.flush(&self.qp.dev);
         }
         self.spent.count(self.qp.counters());
-        self.notes
+        core::mem::replace(&mut self.notes, Notes::NONE)
     }
 }
 

@@ -218,15 +218,15 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
             return false;
         }
         match self.slot(next) {
-            Some(&Slot {
+            Some(Slot {
                 wqe,
                 state: SlotState::Waiting,
             }) => {
-                let count = request::psn_count(&wqe, self.attr.mtu);
+                let count = request::psn_count(wqe, self.attr.mtu);
                 self.gate == Gate::Open
                     && !wqe.op.is_local()
-                    && self.may_begin(&wqe, next)
-                    && request::validate(&self.attr, &wqe).is_ok()
+                    && self.may_begin(wqe, next)
+                    && request::validate(&self.attr, wqe).is_ok()
                     && used.saturating_add(count) <= MAX_OUTSTANDING
             }
             Some(Slot {
