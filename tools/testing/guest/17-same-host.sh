@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 200
+# limit: 400
 # short
 # Two processes, and two queue pairs of one process, on the same device.
 . ./ktap.sh
@@ -20,7 +20,7 @@ few_packets() {
 eight() { # at once
     local i pids=() status=0
     for i in 1 2 3 4 5 6 7 8; do
-        verify_pair 60 -r 6 -l 100000 >"/tmp/eight$i" 2>&1 &
+        verify_pair 60 -r 4 -l 100000 >"/tmp/eight$i" 2>&1 &
         pids+=($!)
     done
     for i in 1 2 3 4 5 6 7 8; do
