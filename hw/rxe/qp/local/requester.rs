@@ -39,16 +39,15 @@ impl Qp {
         loop {
             let progress = engine.poll(at, host, left);
             let heard = host.hear(engine, at);
-            if heard && !host.spent.busy && !engine.has_unsent() && progress == Progress::Idle {
+            if host.spent.busy {
+                return Progress::Blocked;
+            } else if host.io.link.owed {
+                return Progress::More;
+            } else if !heard || (progress == Progress::Idle && !engine.has_unsent()) {
                 // Whoever posts meanwhile kicks.
                 return progress;
-            }
-            if host.spent.all() || (host.io.link.owed && !host.spent.busy) {
+            } else if host.spent.all() {
                 return Progress::More;
-            } else if host.spent.busy {
-                return Progress::Blocked;
-            } else if !heard {
-                return progress;
             }
         }
     }
