@@ -30,6 +30,7 @@
 
 pub(crate) mod attr;
 mod local;
+mod notes;
 mod post;
 mod recv;
 mod send;
@@ -75,6 +76,7 @@ use kernel::time::Delta;
 use kernel::workqueue;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
+use notes::Notes;
 use post::Posts;
 use rdma::hrtimer::Pause;
 use rdma::hrtimer::PauseCallback;
@@ -753,58 +755,4 @@ fn now() -> Nanos {
 /// The time from `now` until `at`; zero if that is past.
 fn span(now: Nanos, at: Nanos) -> Delta {
     Delta::from_nanos(i64::try_from(at.0.saturating_sub(now.0)).unwrap_or(i64::MAX))
-}
-
-/// What the engine and the host noted during a turn, to be acted on after it.
-struct Notes {
-    told: Told,
-    /// One bit for each kind of event.
-    events: u8,
-    /// Packets were dropped because a queue of the network is full.
-    congested: bool,
-    /// Completions of sends were posted.
-    completed: bool,
-}
-
-impl Notes {
-    const EVENTS: [QpEvent; 6] = [
-        QpEvent::SqDrained,
-        QpEvent::AccessError,
-        QpEvent::RequestError,
-        QpEvent::SendFailed,
-        QpEvent::RecvFailed,
-        QpEvent::LastRecv,
-    ];
-
-    const NONE: Notes = Notes {
-        told: Told::Nothing,
-        events: 0,
-        congested: false,
-        completed: false,
-    };
-
-    const fn bit(event: QpEvent) -> u8 {
-        // CAST: there are six of them.
-        1 << event as u8
-    }
-
-    fn event(&mut self, event: QpEvent) {
-        self.events |= Self::bit(event);
-    }
-
-    fn events(&self) -> impl Iterator<Item = QpEvent> {
-        let noted = self.events;
-        Self::EVENTS
-            .into_iter()
-            .filter(move |event| noted & Self::bit(*event) != 0)
-    }
-
-    fn posted(&mut self, told: Told) {
-        self.told = match (self.told, told) {
-            (Told::Overflow, _) | (_, Told::Overflow) => Told::Overflow,
-            (Told::Dead, _) | (_, Told::Dead) => Told::Dead,
-            (Told::Completed, _) | (_, Told::Completed) => Told::Completed,
-            (Told::Nothing, Told::Nothing) => Told::Nothing,
-        };
-    }
 }

@@ -254,6 +254,7 @@ impl Qp {
         host.drop_packet();
         let progress = engine.poll(&mut host, BUDGET);
         let notes = host.finish();
+        drop(host);
         Self::after_recv_turn(this, &notes);
         match progress {
             Progress::Idle => (Turn::Done, false),

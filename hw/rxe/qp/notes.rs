@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a turn of a queue pair notes while the engine runs, to be acted on after it:
+//! consumers hear of nothing before memory and packets are let go.
+
+use crate::cq::Told;
+use crate::proto::QpEvent;
+
+/// What the engine and the host noted during a turn, to be acted on after it.
+pub(super) struct Notes {
+    pub(super) told: Told,
+    /// One bit for each kind of event.
+    pub(super) events: u8,
+    /// Packets were dropped because a queue of the network is full.
+    pub(super) congested: bool,
+    /// Completions of sends were posted.
+    pub(super) completed: bool,
+}
+
+impl Notes {
+    const EVENTS: [QpEvent; 6] = [
+        QpEvent::SqDrained,
+        QpEvent::AccessError,
+        QpEvent::RequestError,
+        QpEvent::SendFailed,
+        QpEvent::RecvFailed,
+        QpEvent::LastRecv,
+    ];
+
+    pub(super) const NONE: Notes = Notes {
+        told: Told::Nothing,
+        events: 0,
+        congested: false,
+        completed: false,
+    };
+
+    const fn bit(event: QpEvent) -> u8 {
+        // CAST: there are six of them.
+        1 << event as u8
+    }
+
+    pub(super) fn event(&mut self, event: QpEvent) {
+        self.events |= Self::bit(event);
+    }
+
+    pub(super) fn events(&self) -> impl Iterator<Item = QpEvent> {
+        let noted = self.events;
+        Self::EVENTS
+            .into_iter()
+            .filter(move |event| noted & Self::bit(*event) != 0)
+    }
+
+    pub(super) fn posted(&mut self, told: Told) {
+        self.told = match (self.told, told) {
+            (Told::Overflow, _) | (_, Told::Overflow) => Told::Overflow,
+            (Told::Dead, _) | (_, Told::Dead) => Told::Dead,
+            (Told::Completed, _) | (_, Told::Completed) => Told::Completed,
+            (Told::Nothing, Told::Nothing) => Told::Nothing,
+        };
+    }
+}
