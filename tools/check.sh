@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# check.sh [fmt]: what needs no guest (fmt only formats the Rust sources). Formatting, clippy on the host crates, the house
-# rules that a machine can see, shell syntax (and shellcheck where it is installed).
+# check.sh [fmt]: what needs no guest. Formatting, clippy on the host crates, the house
+# rules that a machine can see, the count of unsafe code, shell syntax (and shellcheck
+# where it is installed). fmt only formats the Rust sources and writes the count.
 . "$(dirname "$0")/lib.sh"
 
 "$TOP/tools/roots.sh" builder
@@ -12,6 +13,7 @@ step() { # NAME CMD...
     shift
     if "$@" >"$BUILD/check.log" 2>&1 </dev/null; then
         say "check: $name: ok"
+        grep '^|' "$BUILD/check.log" >&2 || : # a table is for the reader
     else
         say "check: $name: FAILED"
         tail -n 40 "$BUILD/check.log" >&2
@@ -26,6 +28,7 @@ format() { # RUSTFMT-OPTIONS...: over every Rust file, since Kbuild joins them, 
 }
 if [ "${1:-}" = fmt ]; then
     format
+    in_builder python3 /src/tools/unsafe.py write </dev/null
     exit
 fi
 step "rustfmt (make fmt mends it)" format --check -l
@@ -33,6 +36,7 @@ if [ -e "$TOP/tools/testing/host/Cargo.toml" ]; then
     step "clippy, host crates" host_cargo clippy -q -j2 --all-targets -- -D warnings
 fi
 step "house rules" "$TOP/tools/lint.sh"
+step "unsafe code (make fmt mends Documentation/unsafe.md)" in_builder python3 /src/tools/unsafe.py check
 step "shell syntax" bash -c 'for f in tools/*.sh tools/*/*.sh tools/testing/guest/*.sh .ci/run; do bash -n "$f" || exit 1; done'
 if command -v shellcheck >/dev/null; then
     step "shellcheck" bash -c 'shellcheck -x -S warning -e SC1091,SC2034,SC2154 tools/*.sh tools/*/*.sh tools/testing/guest/*.sh .ci/run'

@@ -4,29 +4,49 @@
 # install.sh install|uninstall: put our modules into updates/rust-rdma of a
 # kernel's module folder, where depmod prefers them to the stock ones, or take
 # them out again. KDIR= is the kernel's build tree (default: the running one's),
-# DESTDIR= another root than /.
+# DESTDIR= another root than /. Both may be repeated; uninstall needs no build tree
+# for the running kernel. Loaded modules are not touched.
 . "$(dirname "$0")/lib.sh"
 
-KDIR=${KDIR:-/lib/modules/$(uname -r)/build}
-[ -e "$KDIR/include/config/kernel.release" ] ||
-    die "$KDIR is not a kernel build tree" "install the kernel's headers, or give KDIR="
-release=$(cat "$KDIR/include/config/kernel.release")
-target=${DESTDIR:-}/lib/modules/$release/updates/rust-rdma
-need_root
+running=$(uname -r)
+release=$running
+if [ -n "${KDIR:-}" ] || [ "$1" = install ]; then
+    KDIR=${KDIR:-/lib/modules/$running/build}
+    [ -e "$KDIR/include/config/kernel.release" ] ||
+        die "$KDIR is not a kernel build tree" "install the headers of the kernel, or give KDIR="
+    release=$(cat "$KDIR/include/config/kernel.release")
+fi
+PATH=$PATH:/usr/sbin:/sbin
+modules=${DESTDIR:-}/lib/modules/$release
+target=$modules/updates/rust-rdma
+command -v depmod >/dev/null || die "depmod is missing" "install kmod"
+[ -d "$modules" ] || die "$modules does not exist" "install that kernel's modules first, or give KDIR= of another"
+[ -w "$modules" ] || die "$modules cannot be written" "run make $1 as root"
 
 case $1 in
 install)
-    KDIR=$KDIR "$TOP/tools/modules.sh" kdir
+    KDIR=$KDIR "$TOP/tools/modules.sh"
     mapfile -t built < <(sed "s|^|$BUILD/modules-kdir/|; s|\\.o\$|.ko|" "$BUILD/modules-kdir/modules.order")
     [ ${#built[@]} -gt 0 ] || die "no module was built" "see the lines above"
+    # Complete beside the old ones, then in their place: never half of both.
+    rm -rf "$target.new"
+    install -D -m 644 -t "$target.new" "${built[@]}" || {
+        rm -rf "$target.new"
+        die "$target could not be written" "free some space, then make install again"
+    }
     rm -rf "$target"
-    install -D -m 644 -t "$target" "${built[@]}"
-    say "${#built[@]} modules are in $target; make uninstall takes them out"
+    mv "$target.new" "$target"
     ;;
 uninstall)
     [ -d "$target" ] || { say "nothing is installed in $target"; exit; }
     rm -rf "$target"
-    say "$target is removed; the stock modules are used from the next load on"
+    rmdir --ignore-fail-on-non-empty "$modules/updates"
     ;;
 esac
-depmod ${DESTDIR:+-b "$DESTDIR"} "$release"
+depmod ${DESTDIR:+-b "$DESTDIR"} "$release" || die "depmod failed for $release" "see the lines above"
+if [ "$1" = install ]; then
+    say "$(basename -as .ko "${built[@]}" | xargs): in $target; make uninstall takes them out"
+else
+    say "$target is removed"
+fi
+say "what is loaded stays loaded: a reboot, or modprobe -r and modprobe, changes it"

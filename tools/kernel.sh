@@ -35,7 +35,9 @@ fragment() {
 }
 
 name_of() {
-    echo "kernel-$1-$(key "$RECIPE" "$(source_name)" "$(fragment "$1")" "$(debian_version rustc clang-19 lld-19 bindgen gcc-14)")"
+    local src
+    src=$(source_name) || exit # -e does not reach into a command's arguments
+    echo "kernel-$1-$(key "$RECIPE" "$src" "$(fragment "$1")" "$(debian_version rustc clang-19 lld-19 bindgen gcc-14)")"
 }
 
 unpack() { # SOURCE NAME
@@ -84,7 +86,7 @@ build() { # KERNEL NAME
     fragment "$kernel" >"$CACHE/$name/wanted.config"
     local mk="make -C /c/$src O=/c/$name ARCH=$arch LLVM=$LLVM_PREFIX"
     quietly "$log" in_builder bash -euc "$mk KCONFIG_ALLCONFIG=/c/$name/wanted.config allnoconfig" ||
-        die "the kernel could not be configured" "see $log"
+        failed "the kernel could not be configured" "$log" "see the lines above"
     lost=$(missing "$CACHE/$name/wanted.config" "$CACHE/$name/.config")
     [ -z "$lost" ] || die "this source does not take: $(echo $lost)" "mend tools/kernel/*.config"
     heartbeat "$log" "$kernel" "${expected[$kernel]}" &
@@ -92,7 +94,7 @@ build() { # KERNEL NAME
     # shellcheck disable=SC2064
     trap "kill $pulse 2>/dev/null || :" EXIT
     quietly "$log" in_builder nice make -C "/c/$src" O="/c/$name" ARCH=$arch LLVM=$LLVM_PREFIX \
-        -j"${JOBS:-$(nproc)}" all || die "kernel $kernel did not build" "see $log; make again resumes"
+        -j"${JOBS:-$(nproc)}" all || failed "kernel $kernel did not build" "$log" "see the lines above; make again resumes"
     kill $pulse 2>/dev/null || :
     install_modules "$name" $arch
     # What only the kernel's own link needed; scripts, rust and headers stay.
@@ -106,7 +108,7 @@ build() { # KERNEL NAME
 install_modules() { # NAME ARCH
     quietly "$CACHE/$1.install.log" in_builder bash -euc "
         make -C /c/$1 ARCH=$2 LLVM=$LLVM_PREFIX INSTALL_MOD_PATH=/c/$1/mods INSTALL_MOD_STRIP=1 modules_install
-        rm -f /c/$1/mods/lib/modules/*/build" || die "the kernel's modules could not be installed" "see $CACHE/$1.install.log"
+        rm -f /c/$1/mods/lib/modules/*/build" || failed "the kernel's modules could not be installed" "$CACHE/$1.install.log" "see the lines above, then make again"
 }
 
 "$TOP/tools/roots.sh" builder

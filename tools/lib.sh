@@ -28,14 +28,18 @@ key() { printf '%s\n' "$@" | sha256sum | cut -c1-12; }
 # words FILE: the lines of a list file without comments, joined by commas.
 words() { sed 's/#.*//' "$1" | xargs -n1 | paste -sd,; }
 
-done_with() { [ -e "$CACHE/$1.ok" ]; }
+done_with() { [ -e "$CACHE/$1.ok" ] && [ -e "$CACHE/$1" ]; }
 publish() { touch "$CACHE/$1.ok"; }
 
 # lock NAME: wait until no other make works on NAME, and hold it until exit.
 lock() {
     local fd
     exec {fd}>"$CACHE/$1.lock"
-    flock -n "$fd" || { say "waiting for another make that works on $1"; flock "$fd"; }
+    flock -n "$fd" && return
+    say "waiting for another make that works on $1"
+    # Not for ever in one call: it would outlive this script, were that killed, and keep
+    # the locks that it inherited.
+    until flock -w 5 "$fd"; do :; done
 }
 
 need_root() {
@@ -53,14 +57,29 @@ need_space() {
 # minutes SECONDS: for progress lines.
 minutes() { printf '%d min %02d s' $(($1 / 60)) $(($1 % 60)); }
 
-# quietly LOG CMD...: run with all output in LOG; on failure show its end.
+# quietly LOG CMD...: run with all output in LOG.
 quietly() {
     local log=$1
     shift
-    if ! "$@" >"$log" 2>&1 </dev/null; then
-        tail -n 15 "$log" >&2
-        return 1
+    "$@" >"$log" 2>&1 </dev/null
+}
+
+# failed WHAT LOG REMEDY: die of what LOG tells. A usual cause makes one line; of
+# another the end of LOG is shown.
+failed() {
+    local line
+    if grep -qi 'no space left on device\|enough free space\|disk quota exceeded' "$2"; then
+        die "$1: the disk is full" "free some space for $CACHE or set XDG_CACHE_HOME, then make again"
     fi
+    if grep -qE 'Killed( |$)|[Oo]ut of memory|SIGKILL' "$2"; then
+        die "$1: it was killed, as a machine out of memory does (log: $2)" "make again with JOBS=1"
+    fi
+    line=$(grep -m 1 -E 'Could not connect|Unable to connect|Could not resolve|Temporary failure resolving|Failed to fetch|Connection (refused|timed out)|404 +Not Found|failed to download|SSL (certificate|connect)' "$2" | cut -c1-160 || :)
+    if [ -n "$line" ]; then
+        die "$1: a download failed ($line)" "check the network and proxy settings, or give another MIRROR=, then make again"
+    fi
+    tail -n 15 "$2" >&2
+    die "$1 (log: $2)" "$3"
 }
 
 builder_name() { echo "builder-$(key "$(words "$TOP/tools/roots/builder.packages")" trixie)"; }

@@ -3,19 +3,51 @@
 #
 # modules.sh KERNEL: build our modules out of tree against the kernel KERNEL, in
 # build/modules-KERNEL. With KDIR= they are built on this machine, with its own
-# compilers, against that built kernel tree, in build/modules-kdir.
-# CLIPPY=1 runs the kernel's clippy rules over the same build.
+# compilers, against that built kernel tree, in build/modules-kdir, and without the
+# modules that only test. CLIPPY=1 runs the kernel's clippy rules over the same build.
 . "$(dirname "$0")/lib.sh"
 
 KERNEL=${1:-fast}
 [ -e "$TOP/Kbuild" ] || exit 0
 lock "modules-$(key "$TOP")"
 
+# What a kernel tree of the user's must be and have; sets LLVM as it was built.
+check_kdir() {
+    local conf=$KDIR/include/config/auto.conf tool want have
+    [ -e "$KDIR/Makefile" ] && [ -e "$conf" ] ||
+        die "$KDIR is not a built kernel tree" "install the kernel's headers, or give KDIR="
+    grep -q '^CONFIG_RUST=y' "$conf" && [ -e "$KDIR/rust/libkernel.rmeta" ] ||
+        die "the kernel in $KDIR was built without Rust" "use a kernel with CONFIG_RUST=y and its rust/ folder in the headers"
+    grep -q '^CONFIG_INFINIBAND=m' "$conf" ||
+        die "the kernel in $KDIR has no RDMA modules" "use a kernel with CONFIG_INFINIBAND=m"
+    if grep -q '^CONFIG_CC_IS_CLANG=y' "$conf"; then
+        LLVM=${LLVM:--$(($(sed -n 's/^CONFIG_CLANG_VERSION=//p' "$conf") / 10000))}
+    fi
+    for tool in make rustc bindgen ${LLVM:+"$(llvm_tool clang)" "$(llvm_tool ld.lld)"}; do
+        command -v "$tool" >/dev/null ||
+            die "$tool is missing" "install what built the kernel in $KDIR: $(sed -n 's/^CONFIG_CC_VERSION_TEXT=//p' "$conf"), rustc, bindgen, make"
+    done
+    # The kernel crate's metadata can be read only by the compiler that wrote it.
+    want=$(sed -n 's/^CONFIG_RUSTC_VERSION_TEXT=//p' "$conf" | tr -d '"')
+    have=$(rustc --version)
+    [ "$want" = "$have" ] || die "the kernel in $KDIR was built with $want and this is $have" "put that rustc first in PATH"
+}
+
+# LLVM=-19 is a suffix, LLVM=/DIR/ a prefix, LLVM=1 neither (Documentation/kbuild/llvm.rst).
+llvm_tool() {
+    case $LLVM in
+    -*) echo "$1$LLVM" ;;
+    */) echo "$LLVM$1" ;;
+    *) echo "$1" ;;
+    esac
+}
+
 if [ -n "${KDIR:-}" ]; then
-    [ -e "$KDIR/Module.symvers" ] || die "KDIR=$KDIR is not a built kernel tree" "build it with CONFIG_RUST=y first"
-    grep -q '^CONFIG_RUST=y' "$KDIR/.config" || die "the kernel in $KDIR has no Rust support" "enable CONFIG_RUST and rebuild it"
+    check_kdir
     mkdir -p "$BUILD/modules-kdir"
-    exec make -s -C "$KDIR" M="$TOP" MO="$BUILD/modules-kdir" ${LLVM:+LLVM=$LLVM} modules
+    make -s -j"${JOBS:-$(nproc)}" -C "$KDIR" M="$TOP" MO="$BUILD/modules-kdir" RDMA_TESTS=n ${LLVM:+"LLVM=$LLVM"} modules </dev/null ||
+        die "our modules do not build for the kernel in $KDIR" "see the lines above; they are written for Linux 7.2"
+    exit
 fi
 
 "$TOP/tools/kernel.sh" "$KERNEL"

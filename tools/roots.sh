@@ -37,7 +37,7 @@ make_root() { # NAME PACKAGES [mmdebstrap option...]
             die "linux-source-7.2 is not in trixie-backports any more" \
                 "give LINUX_TARBALL= a 7.2.x source and drop the package from tools/roots/builder.packages"
         fi
-        die "mmdebstrap failed (whole log: $CACHE/$name.log)" "see the lines above; network and disk space are the usual causes"
+        failed "the Debian root $name could not be made" "$CACHE/$name.log" "see the lines above, then make again"
     }
     mv "$CACHE/$name.tmp" "$CACHE/$name"
     say "$name made in $(minutes $((SECONDS - start)))"
@@ -76,7 +76,7 @@ guest() {
     rm -f "$CACHE/$name.img"
     truncate -s $((size + size / 4 + 512))M "$CACHE/$name.img"
     quietly "$CACHE/$name.img.log" in_builder mke2fs -q -t ext4 -d "/c/$name" "/c/$name.img" ||
-        die "the guest image could not be made" "see $CACHE/$name.img.log"
+        failed "the guest image could not be made" "$CACHE/$name.img.log" "see the lines above, then make again"
     publish "$name"
     say "guest image made in $(minutes $((SECONDS - start)))"
 }

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# test.sh: host tests, then the guest suite on KERNEL with STACK; T is a glob over
-# test names ("host" among them), SHORT=1 takes only the tests marked short.
+# test.sh: host tests, tests of the harness, then the guest suite on KERNEL with STACK; T
+# is a glob over test names ("host" and "harness" among them), SHORT=1 takes only the tests marked short.
 # KERNEL=debug is the suite on kasan, then on lockdep. Results: build/test/, or
 # build/TEST_DIR when two runs must not meet.
 . "$(dirname "$0")/lib.sh"
@@ -32,6 +32,14 @@ host_tests() {
         fi
         echo "# seconds $((SECONDS - start))"
     } >"$out/host/results/host.ktap"
+}
+
+harness_tests() {
+    say "tests of the harness itself: a minute or two"
+    local start=$SECONDS
+    mkdir -p "$out/host/results"
+    "$TOP/tools/testing/harness.sh" >"$out/host/results/harness.ktap" 2>"$out/host/harness.log" </dev/null || :
+    echo "# seconds $((SECONDS - start))" >>"$out/host/results/harness.ktap"
 }
 
 # group KERNEL LABEL NODES TEST...: run the tests in one boot; when the guest dies
@@ -120,6 +128,8 @@ rm -rf --one-file-system "$out/share"
 "$TOP/tools/roots.sh" guest
 # shellcheck disable=SC2053
 if [[ host == $T ]]; then host_tests; fi
+# shellcheck disable=SC2053
+if [[ harness == $T ]]; then harness_tests; fi
 mkdir -p "$out/share/tests"
 for kernel in $kernels; do suite "$kernel"; done
 if [ -n "${UPDATE:-}" ] && [ "$STACK" = c ] && [ -e "$out/fast/results/pyverbs.tsv" ]; then

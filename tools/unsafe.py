@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Count `unsafe` in the kernel-side sources, module by module.
+
+    unsafe.py          print the table
+    unsafe.py write    write it to Documentation/unsafe.md
+    unsafe.py check    fail if that file is not current
+
+A module is a folder with a main.rs or lib.rs; the pure parts of it (proto/, wire/)
+have a row of their own, which must stay at nothing. Comments and strings do not
+count, neither as code nor as `unsafe`. The file is current when each count of
+`unsafe` is exact and each count of lines is right within 5 percent, so that it does
+not change with every edit.
+"""
+import pathlib
+import re
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+PAGE = TOP / "Documentation/unsafe.md"
+SKIP = {"tools", "build", "target", ".git", "Documentation"}
+PURE = ("proto", "wire")
+
+# What is not code: comments (block comments nest, but nobody nests them here),
+# strings, and character literals that could be taken for the start of a string.
+NOT_CODE = re.compile(
+    r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?"(?:\\.|[^"\\])*"|b?\'(?:\\.|[^\'\\])\'', re.DOTALL)
+
+KINDS = {
+    "blocks": re.compile(r"\bunsafe\s*\{"),
+    "impls": re.compile(r"\bunsafe\s+(?:impl|trait)\b"),
+    "functions": re.compile(r'\bunsafe\s+(?:extern\s+"?C?"?\s*)?fn\s+\w'),
+}
+
+HEAD = """# Unsafe code
+
+What `tools/unsafe.py` counts in the kernel-side sources; `make check` fails when this page
+is out of date, `make fmt` writes it. Lines are code only, without comments and blank
+lines. A block is one `unsafe { }`, each with the `SAFETY:` comment that `make check`
+asks for; impls are `unsafe impl` and `unsafe trait`; functions are `unsafe fn`, callbacks
+that C calls among them. `proto/` and `wire/` are pure engines and have none.
+
+The aim is that the blocks per 1000 lines go down: wrappers in `rust/` take them in, once,
+and modules use the wrappers.
+
+"""
+
+
+def strip(text):
+    """The text without comments and with empty strings."""
+    def blank(match):
+        token = match.group(0)
+        if token.startswith("/"):
+            return "\n" * token.count("\n")
+        return '""'
+    return NOT_CODE.sub(blank, text)
+
+
+def unit_of(path, units):
+    """The row that a source belongs to: its module's folder, or the pure part of it."""
+    parts = path.relative_to(TOP).parts
+    for n in range(len(parts) - 1, 0, -1):
+        folder = "/".join(parts[:n])
+        if parts[n - 1] in PURE:
+            return folder + "/ (pure)"
+        if folder in units:
+            return folder + "/"
+    return None
+
+
+def count():
+    files = [p for p in sorted(TOP.rglob("*.rs")) if not SKIP & set(p.relative_to(TOP).parts)]
+    units = {p.parent.relative_to(TOP).as_posix() for p in files if p.name in ("main.rs", "lib.rs")}
+    rows = {}
+    for path in files:
+        unit = unit_of(path, units)
+        if unit is None:
+            sys.exit(f"error: {path.relative_to(TOP)} is in no module; add a main.rs or lib.rs beside or above it")
+        code = strip(path.read_text())
+        row = rows.setdefault(unit, dict.fromkeys([*KINDS, "lines"], 0))
+        row["lines"] += sum(1 for line in code.splitlines() if line.strip())
+        for kind, pattern in KINDS.items():
+            row[kind] += len(pattern.findall(code))
+    return rows
+
+
+def cells(name, row):
+    rate = 1000 * row["blocks"] / max(row["lines"], 1)
+    return [name, *(str(row[k]) for k in ("lines", *KINDS)), f"{rate:.1f}"]
+
+
+def table(rows):
+    total = {k: sum(r[k] for r in rows.values()) for k in [*KINDS, "lines"]}
+    lines = [cells(name, row) for name, row in sorted(rows.items())] + [cells("all", total)]
+    lines.insert(0, ["module", "lines", *KINDS, "blocks per 1000 lines"])
+    lines.insert(1, ["---"] + ["---:"] * 5)
+    return "".join("| " + " | ".join(line) + " |\n" for line in lines)
+
+
+def page_rows():
+    """The rows that the page has, in the form that count() gives."""
+    rows = {}
+    for line in PAGE.read_text().splitlines() if PAGE.exists() else []:
+        found = re.fullmatch(r"\| (\S.*?/.*?) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| .* \|", line)
+        if found:
+            rows[found[1]] = dict(zip(("lines", *KINDS), map(int, found.groups()[1:])))
+    return rows
+
+
+def stale(old, new):
+    """What the page has wrong, as text."""
+    for name in sorted(old.keys() | new.keys()):
+        if name not in old or name not in new:
+            yield f"{name}: {'not on the page' if name in new else 'on the page, but gone'}"
+            continue
+        for kind in KINDS:
+            if old[name][kind] != new[name][kind]:
+                yield f"{name}: {new[name][kind]} {kind}, the page has {old[name][kind]}"
+        if abs(old[name]["lines"] - new[name]["lines"]) * 20 > new[name]["lines"]:
+            yield f"{name}: {new[name]['lines']} lines, the page has {old[name]['lines']}"
+
+
+def main():
+    rows = count()
+    mode = sys.argv[1] if len(sys.argv) > 1 else "print"
+    if mode == "write":
+        if list(stale(page_rows(), rows)):
+            PAGE.write_text(HEAD + table(rows))
+    elif mode == "check":
+        print(table(rows), end="")
+        wrong = [f"{name}: unsafe in a pure part" for name, row in rows.items()
+                 if name.endswith("(pure)") and any(row[k] for k in KINDS)]
+        wrong += [f"{text} (make fmt mends the page)" for text in stale(page_rows(), rows)]
+        for text in wrong:
+            print(text)
+        sys.exit(1 if wrong else 0)
+    else:
+        print(table(rows), end="")
+
+
+main()
