@@ -14,8 +14,8 @@ in_builder bash -euc '
     quiet="-D warnings -A rustdoc::private_intra_doc_links -A rustdoc::redundant_explicit_links"
     rm -rf /src/build/doc
     cd /src/tools/testing/host
-    CARGO_TARGET_DIR=/c/target RUSTDOCFLAGS=$quiet nice cargo doc -q --no-deps --workspace --document-private-items
-    cp -r /c/target/doc /src/build/doc
+    RUSTDOCFLAGS=$quiet CARGO_TARGET_DIR=/c/target-doc nice cargo doc -q --no-deps --workspace --document-private-items
+    cp -r /c/target-doc/doc /src/build/doc
 
     # Kbuild keeps the command that made each object; rustdoc takes the same, less its
     # outputs. The crate of a module has the name of the module.
