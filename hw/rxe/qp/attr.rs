@@ -173,6 +173,8 @@ impl<'a> Wanted<'a> {
         // Sizes are those of creation: IB_DEVICE_RESIZE_MAX_WR is not promised.
         refuse(mask.intersects(QpAttrMask::CAP))?;
         refuse(mask.intersects(QpAttrMask::PORT) && attr.port_num() != 1)?;
+        // There is one P_Key, the default one.
+        refuse(mask.intersects(QpAttrMask::PKEY_INDEX) && attr.pkey_index() != 0)?;
         if mask.intersects(QpAttrMask::ACCESS_FLAGS) {
             refuse(qp.kind.is_datagram())?;
             refuse(attr.access().raw() & !(access::REGION | access::ON_DEMAND) != 0)?;

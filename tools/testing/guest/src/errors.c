@@ -47,7 +47,7 @@ static const struct mistake mistakes[] = {
 	{ "write before the region", IBV_WR_RDMA_WRITE, -1, 100, 0, 0, ALL, NONE, IBV_WC_REM_ACCESS_ERR, NONE },
 	{ "read past the region", IBV_WR_RDMA_READ, 1 << 20, 1, 0, 0, ALL, NONE, IBV_WC_REM_ACCESS_ERR, NONE },
 	{ "read that wraps the address space", IBV_WR_RDMA_READ, -1000000000000000L, 100, 0, 0, ALL, NONE, IBV_WC_REM_ACCESS_ERR, NONE },
-	{ "unaligned atomic", IBV_WR_ATOMIC_CMP_AND_SWP, 4, 8, 0, 0, ALL, NONE, IBV_WC_REM_INV_REQ_ERR, NONE },
+	/* An unaligned atomic is not here: the user library refuses to post it. */
 	{ "write refused by the queue pair", IBV_WR_RDMA_WRITE, 0, 100, 0, 0, IBV_ACCESS_REMOTE_READ, NONE, IBV_WC_REM_INV_REQ_ERR, NONE },
 	{ "read refused by the queue pair", IBV_WR_RDMA_READ, 0, 100, 0, 0, IBV_ACCESS_REMOTE_WRITE, NONE, IBV_WC_REM_INV_REQ_ERR, NONE },
 	{ "atomic refused by the queue pair", IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8, 0, 0, IBV_ACCESS_REMOTE_WRITE, NONE, IBV_WC_REM_INV_REQ_ERR, NONE },
@@ -162,5 +162,6 @@ int main(int argc, char **argv)
 		provoke(&l, &mistakes[i]);
 	refusals(&l);
 	loop_close(&l);
+	puts("end");
 	return bad;
 }
