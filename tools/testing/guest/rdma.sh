@@ -156,12 +156,15 @@ verify_pair() {
     return "$status"
 }
 
+# packets_sent: how many packets rxe1 has sent.
+packets_sent() { on 1 rdma statistic show link rxe1 | grep -oE 'sent_pkts [0-9]+' | cut -d' ' -f2; }
+
 # traffic: endless verified traffic in the background, until traffic_stop. It is
 # expected to be hurt: only what the kernel does about it counts.
 traffic() {
-    local sock before counter=/sys/class/infiniband/rxe1/ports/1/hw_counters/sent_pkts
+    local sock before
     sock=$(mktemp -u)
-    before=$(on 1 cat $counter)
+    before=$(packets_sent)
     ip netns exec n$far xfer -d rxe$far -g "$(gid $far 10.0.1.$far)" -c "$sock" -s -r 1000000 -T $patience "$@" >/tmp/traffic2 2>&1 &
     traffic_server=$!
     for _ in $(seq 100); do if [ -S "$sock" ]; then break; fi; sleep 0.05; done
@@ -169,7 +172,7 @@ traffic() {
     traffic_client=$!
     # It has begun when packets flow, which may take a while on a busy machine.
     for _ in $(seq $((100 * SCALE))); do
-        if [ $(($(on 1 cat $counter) - before)) -gt 200 ]; then break; fi
+        if [ $(($(packets_sent) - before)) -gt 200 ]; then break; fi
         sleep 0.1
     done
     sleep $((1 * SCALE))
