@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The pure engines of `ib_core`: rules and tables without a kernel around them.
+//!
+//! Here is what the core decides: which attributes a change of a queue pair's state
+//! takes, which name a device gets, which GIDs a port has, what a netlink message
+//! looks like. Each engine is a plain value or a function. It imports `core` and
+//! its siblings only; it never allocates, locks, sleeps or reads a clock. Storage
+//! is lent by the caller, who also holds whatever lock the caller's side needs.
+//! Everything that comes from a user, a driver or a packet is checked here, and no
+//! value of it can make an engine panic.
+//!
+//! The same files are built by cargo for the tests in `tools/testing/host/core`,
+//! and by Kbuild for the suites in `tools/testing/kunit/core`, where the C core of
+//! the running kernel is the judge. There is no `ib_core` module of ours yet.
+//!
+//! * [`modify_qp`]: attributes of each state change of a queue pair;
+//! * [`names`]: what a device may be called;
+//! * [`errno`]: the numbers that callers see for an engine's refusals.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "each of its builds uses a part"
+)]
+
+pub mod errno;
+pub mod modify_qp;
+pub mod names;
