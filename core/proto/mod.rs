@@ -16,6 +16,12 @@
 //!
 //! * [`modify_qp`]: attributes of each state change of a queue pair;
 //! * [`names`]: what a device may be called;
+//! * [`gid_table`], [`gid_plan`]: the GIDs of a RoCE port and how they follow the
+//!   network devices; [`gid`]: what a GID is;
+//! * [`pkey`], [`port_cache`]: partitions, and what is remembered of a port;
+//! * [`netns`]: which network namespace sees which device;
+//! * [`restrack`]: ids, owners and lives of tracked objects;
+//! * [`rates`], [`page_size`]: speeds of links; pages for a device;
 //! * [`errno`]: the numbers that callers see for an engine's refusals.
 
 #![allow(
@@ -26,5 +32,14 @@
 )]
 
 pub mod errno;
+pub mod gid;
+pub mod gid_plan;
+pub mod gid_table;
 pub mod modify_qp;
 pub mod names;
+pub mod netns;
+pub mod page_size;
+pub mod pkey;
+pub mod port_cache;
+pub mod rates;
+pub mod restrack;
