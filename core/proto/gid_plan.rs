@@ -247,6 +247,10 @@ pub enum Event {
 pub const MARKS: usize = 16;
 
 /// A set of devices.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "notifiers have no memory to ask for"
+)]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
     /// None.

@@ -156,13 +156,13 @@ pub fn of_ethernet(mbps: u32, lanes: u32) -> (Speed, Width) {
     let Some(per_lane) = mbps.checked_div(lanes) else {
         return match mbps {
             0..=1_000 => (Speed::Sdr, Width::X1),
-            ..=10_000 => (Speed::Fdr10, Width::X1),
-            ..=20_000 => (Speed::Ddr, Width::X4),
-            ..=25_000 => (Speed::Edr, Width::X1),
-            ..=40_000 => (Speed::Fdr10, Width::X4),
-            ..=50_000 => (Speed::Edr, Width::X2),
-            ..=100_000 => (Speed::Edr, Width::X4),
-            ..=200_000 => (Speed::Hdr, Width::X4),
+            1_001..=10_000 => (Speed::Fdr10, Width::X1),
+            10_001..=20_000 => (Speed::Ddr, Width::X4),
+            20_001..=25_000 => (Speed::Edr, Width::X1),
+            25_001..=40_000 => (Speed::Fdr10, Width::X4),
+            40_001..=50_000 => (Speed::Edr, Width::X2),
+            50_001..=100_000 => (Speed::Edr, Width::X4),
+            100_001..=200_000 => (Speed::Hdr, Width::X4),
             _ => (Speed::Ndr, Width::X4),
         };
     };

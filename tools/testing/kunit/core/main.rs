@@ -13,6 +13,7 @@ mod modify_qp;
 mod peer;
 #[path = "../../../../core/proto/mod.rs"]
 mod proto;
+mod rates;
 
 module! {
     type: Suites,

@@ -31,3 +31,21 @@ impl Rng {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
     }
 }
+
+/// `ib_rate_to_mult` of the loaded core.
+pub(crate) fn rate_to_mult(raw: u32) -> i32 {
+    // SAFETY: It computes with the number and takes nothing else.
+    unsafe { rdma::bindings::ib_rate_to_mult(raw) }
+}
+
+/// `ib_rate_to_mbps` of the loaded core.
+pub(crate) fn rate_to_mbps(raw: u32) -> i32 {
+    // SAFETY: As above.
+    unsafe { rdma::bindings::ib_rate_to_mbps(raw) }
+}
+
+/// `mult_to_ib_rate` of the loaded core.
+pub(crate) fn mult_to_rate(mult: u32) -> u32 {
+    // SAFETY: As above.
+    unsafe { rdma::bindings::mult_to_ib_rate(mult as i32) }
+}

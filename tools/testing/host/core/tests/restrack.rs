@@ -91,7 +91,7 @@ fn owners() {
 fn lives_keep_the_table() {
     for seed in 0..3_000 {
         let mut rng = Rng::new(seed);
-        let mut lives = vec![Life::New; 4];
+        let mut lives = [Life::New; 4];
         // The table as the effects leave it: visible or kept.
         let mut table: BTreeMap<u32, bool> = BTreeMap::new();
         for _ in 0..60 {
