@@ -21,6 +21,8 @@
 //! * [`pkey`], [`port_cache`]: partitions, and what is remembered of a port;
 //! * [`netns`]: which network namespace sees which device;
 //! * [`restrack`]: ids, owners and lives of tracked objects;
+//! * [`nla`], [`nldev`]: netlink attributes, and the messages of `rdma`;
+//! * [`pack`], [`ud_header`]: packed structures, and headers of datagrams;
 //! * [`rates`], [`page_size`]: speeds of links; pages for a device;
 //! * [`errno`]: the numbers that callers see for an engine's refusals.
 
@@ -38,8 +40,12 @@ pub mod gid_table;
 pub mod modify_qp;
 pub mod names;
 pub mod netns;
+pub mod nla;
+pub mod nldev;
+pub mod pack;
 pub mod page_size;
 pub mod pkey;
 pub mod port_cache;
 pub mod rates;
 pub mod restrack;
+pub mod ud_header;

@@ -10,6 +10,7 @@ use kernel::prelude::*;
 use rdma::sync::rcu;
 
 mod modify_qp;
+mod pack;
 mod peer;
 #[path = "../../../../core/proto/mod.rs"]
 mod proto;
