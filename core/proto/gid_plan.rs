@@ -32,16 +32,16 @@
 //! that keeps topology still (RTNL), marks in notifiers, and syncs from one worker.
 //! It takes the marks ([`Dirty::take`]) *before* the snapshot, and afterwards says
 //! what was done ([`Dirty::done`]), or puts them back. It goes on until
-//! [`Dirty::is_clean`].
+//! [`Dirty::is_clean`]. The table it hands in is its [`Table`], which asks the driver
+//! before an entry comes and after one went.
 
 use super::gid::Gid;
 use super::gid::GidTypes;
-use super::gid_table::Change;
 use super::gid_table::Entry;
 use super::gid_table::GidTable;
 use super::gid_table::Ndev;
 use super::gid_table::Origin;
-use super::gid_table::Refusal;
+use super::gid_table::Place;
 
 /// An address of a network device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +145,39 @@ pub fn desired<'a>(port: &Port, device: &Device<'a>) -> impl Iterator<Item = Ent
         })
 }
 
+/// A change of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The entry of this slot goes.
+    Delete(usize, Entry),
+    /// This entry comes into this slot, which is free.
+    Add(usize, Entry),
+}
+
+/// The table as the worker has it. Between two calls nobody else adds or deletes
+/// entries (the worker holds the writers' mutex); holds may be put.
+pub trait Table {
+    /// Looks at the table, under the readers' lock.
+    fn read<R>(&self, look: impl FnOnce(&GidTable<'_>) -> R) -> R;
+
+    /// Makes a change: asks the driver, without the readers' lock, and then changes
+    /// the slot, under it. False if the driver refused to add.
+    fn apply(&mut self, step: Step) -> bool;
+}
+
+impl Table for GidTable<'_> {
+    fn read<R>(&self, look: impl FnOnce(&GidTable<'_>) -> R) -> R {
+        look(self)
+    }
+
+    fn apply(&mut self, step: Step) -> bool {
+        match step {
+            Step::Delete(index, _) => self.delete(index).is_some(),
+            Step::Add(index, entry) => self.insert(index, entry),
+        }
+    }
+}
+
 /// What a sync did.
 #[must_use = "clients are told of changes, and what did not fit has to be tried again"]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -156,47 +189,71 @@ pub struct Synced {
     /// Entries that found no room. They are tried again when there is some, see
     /// [`Dirty::done`] and [`Event::Room`].
     pub left_out: usize,
+    /// Entries that the driver refused. They are tried again at the next sync of
+    /// their device, whatever that is for.
+    pub refused: usize,
 }
 
 impl Synced {
-    fn count(&mut self, result: Result<Change, Refusal>) {
-        match result {
-            Ok(Change::Made(_)) => self.added = self.added.saturating_add(1),
-            Ok(Change::Nothing(_)) => {}
-            // Zero GIDs are not desired, so that there is no other reason.
-            Err(_) => self.left_out = self.left_out.saturating_add(1),
-        }
-    }
-
     /// Both together.
     pub fn and(self, other: Synced) -> Synced {
         Synced {
             added: self.added.saturating_add(other.added),
             deleted: self.deleted.saturating_add(other.deleted),
             left_out: self.left_out.saturating_add(other.left_out),
+            refused: self.refused.saturating_add(other.refused),
+        }
+    }
+
+    fn add(&mut self, table: &mut impl Table, entry: Entry) {
+        let count = match table.read(|t| t.place(&entry)) {
+            Ok(Place::There(_)) => return,
+            Ok(Place::Free(index)) if table.apply(Step::Add(index, entry)) => &mut self.added,
+            Ok(Place::Free(_)) => &mut self.refused,
+            // Zero GIDs are not desired, so that there is no other reason.
+            Err(_) => &mut self.left_out,
+        };
+        *count = count.saturating_add(1);
+    }
+
+    /// Deletes what is not to stay.
+    fn retain(&mut self, table: &mut impl Table, stays: impl Fn(&Entry) -> bool) {
+        let mut from = 0;
+        while let Some((index, entry)) = table.read(|t| {
+            t.entries()
+                .find(|(index, entry)| *index >= from && !stays(entry))
+                .map(|(index, entry)| (index, *entry))
+        }) {
+            if table.apply(Step::Delete(index, entry)) {
+                self.deleted = self.deleted.saturating_add(1);
+            }
+            from = index.saturating_add(1);
         }
     }
 }
 
 /// Brings the part of the table that belongs to one device to what it should be.
 /// Entries that are to stay keep their slots.
-pub fn sync(table: &mut GidTable<'_>, port: &Port, device: &Device<'_>) -> Synced {
+pub fn sync(table: &mut impl Table, port: &Port, device: &Device<'_>) -> Synced {
     let want = desired(port, device);
-    let mut synced = Synced {
-        deleted: table.retain(|e| e.ndev != device.id || want.clone().any(|w| w == *e)),
-        ..Synced::default()
-    };
+    let mut synced = Synced::default();
+    synced.retain(table, |e| {
+        e.ndev != device.id || want.clone().any(|w| w == *e)
+    });
     let is_default = |entry: &Entry| entry.origin == Origin::Default;
     for entry in want.clone().filter(is_default) {
-        synced.count(table.add(entry));
+        synced.add(table, entry);
         // A GID that came as an address first is in the table once, as the default.
-        if table.entries().any(|(_, e)| *e == entry) {
-            let twin = table.del_ip(&entry.gid, entry.gid_type, entry.ndev);
-            synced.deleted += usize::from(twin.is_ok());
+        if table.read(|t| t.entries().any(|(_, e)| *e == entry)) {
+            let twin = Entry {
+                origin: Origin::Ip,
+                ..entry
+            };
+            synced.retain(table, |e| *e != twin);
         }
     }
     for entry in want.filter(|entry| !is_default(entry)) {
-        synced.count(table.add(entry));
+        synced.add(table, entry);
     }
     synced
 }
@@ -204,20 +261,21 @@ pub fn sync(table: &mut GidTable<'_>, port: &Port, device: &Device<'_>) -> Synce
 /// Syncs all devices, and lets go of the entries of those that are not there
 /// any more.
 pub fn sync_all<'d, 'a: 'd>(
-    table: &mut GidTable<'_>,
+    table: &mut impl Table,
     port: &Port,
     devices: impl Iterator<Item = &'d Device<'a>> + Clone,
 ) -> Synced {
-    let mut sum = Synced {
-        deleted: table.retain(|entry| devices.clone().any(|device| device.id == entry.ndev)),
-        ..Synced::default()
-    };
+    let mut sum = Synced::default();
+    sum.retain(table, |entry| {
+        devices.clone().any(|device| device.id == entry.ndev)
+    });
     loop {
         let pass = devices.clone().fold(Synced::default(), |sum, device| {
             sum.and(sync(table, port, device))
         });
         sum = Synced {
             left_out: pass.left_out,
+            refused: pass.refused,
             ..sum.and(pass)
         };
         // What one device gave up, an earlier one may need. This ends: a pass over
@@ -344,24 +402,22 @@ impl Dirty {
 /// Syncs what is marked. A marked device that is not there any more loses its
 /// entries.
 pub fn sync_marked<'d, 'a: 'd>(
-    table: &mut GidTable<'_>,
+    table: &mut impl Table,
     port: &Port,
     devices: impl Iterator<Item = &'d Device<'a>> + Clone,
     marks: &Marks,
 ) -> Synced {
-    match marks {
-        Marks::None => Synced::default(),
-        Marks::All => sync_all(table, port, devices),
-        Marks::Some(marks) => marks
-            .iter()
-            .flatten()
-            .map(|ndev| match devices.clone().find(|d| d.id == *ndev) {
-                Some(device) => sync(table, port, device),
-                None => Synced {
-                    deleted: table.del_ndev(*ndev),
-                    ..Synced::default()
-                },
-            })
-            .fold(Synced::default(), Synced::and),
+    let marks = match marks {
+        Marks::None => return Synced::default(),
+        Marks::All => return sync_all(table, port, devices),
+        Marks::Some(marks) => marks,
+    };
+    let mut synced = Synced::default();
+    for ndev in marks.iter().flatten() {
+        match devices.clone().find(|d| d.id == *ndev) {
+            Some(device) => synced = synced.and(sync(table, port, device)),
+            None => synced.retain(table, |entry| entry.ndev != *ndev),
+        }
     }
+    synced
 }

@@ -111,6 +111,15 @@ pub enum Change {
     Nothing(usize),
 }
 
+/// Where an entry is, or would go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It is in this slot.
+    There(usize),
+    /// It is not there, and this slot is free for it.
+    Free(usize),
+}
+
 /// Why a call is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
@@ -188,43 +197,67 @@ impl<'s> GidTable<'s> {
             .filter_map(|(index, slot)| Some((index, slot.valid()?)))
     }
 
-    /// Adds an entry, unless it is there.
+    /// Where an entry is, or would go.
     ///
     /// An IP GID is there also as a default GID: the link-local address that a
     /// network device makes from its MAC is not listed twice. A default GID is
     /// there if its device has one of the type, whatever its bytes: when the MAC
     /// changes, the old one has to be deleted first.
-    pub fn add(&mut self, entry: Entry) -> Result<Change, Refusal> {
+    pub fn place(&self, entry: &Entry) -> Result<Place, Refusal> {
         if entry.gid.is_zero() {
             return Err(Refusal::ZeroGid);
         }
-        let present = match entry.origin {
-            Origin::Default => self.find_default(entry.gid_type, entry.ndev),
-            Origin::Ip => self
-                .entries()
-                .find(|(_, e)| {
-                    e.gid == entry.gid && e.gid_type == entry.gid_type && e.ndev == entry.ndev
-                })
-                .map(|(index, _)| index),
+        let same = |e: &Entry| match entry.origin {
+            Origin::Default => e.origin == Origin::Default,
+            Origin::Ip => e.gid == entry.gid,
         };
-        if let Some(index) = present {
-            return Ok(Change::Nothing(index));
+        let there = self
+            .entries()
+            .find(|(_, e)| same(e) && e.gid_type == entry.gid_type && e.ndev == entry.ndev);
+        if let Some((index, _)) = there {
+            return Ok(Place::There(index));
         }
         let (first, end) = match entry.origin {
             Origin::Default => (0, self.defaults),
             Origin::Ip => (self.defaults, self.slots.len()),
         };
-        let (index, slot) = self
-            .slots
-            .iter_mut()
+        self.slots
+            .iter()
             .enumerate()
             .take(end)
             .skip(first)
-            .find(|(_, slot)| matches!(slot.state, State::Free))
-            .ok_or(Refusal::Full)?;
+            .find(|(_, slot)| slot.is_free())
+            .map(|(index, _)| Place::Free(index))
+            .ok_or(Refusal::Full)
+    }
+
+    /// Puts an entry into the free slot that [`GidTable::place`] found for it. False
+    /// if it is not free: somebody changed the table between.
+    pub fn insert(&mut self, index: usize, entry: Entry) -> bool {
+        let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.is_free()) else {
+            return false;
+        };
         slot.generation = slot.generation.wrapping_add(1);
         slot.state = State::Valid { entry, holds: 0 };
-        Ok(Change::Made(index))
+        true
+    }
+
+    /// Deletes the valid entry of a slot, and answers it.
+    pub fn delete(&mut self, index: usize) -> Option<Entry> {
+        let slot = self.slots.get_mut(index)?;
+        let entry = *slot.valid()?;
+        slot.delete();
+        Some(entry)
+    }
+
+    /// Adds an entry, unless it is there: [`GidTable::place`] and
+    /// [`GidTable::insert`], for a host without a driver to ask between.
+    pub fn add(&mut self, entry: Entry) -> Result<Change, Refusal> {
+        match self.place(&entry)? {
+            Place::There(index) => Ok(Change::Nothing(index)),
+            Place::Free(index) if self.insert(index, entry) => Ok(Change::Made(index)),
+            Place::Free(_) => Err(Refusal::Full),
+        }
     }
 
     /// Deletes an IP GID. The default GIDs that have the same bytes stay.
@@ -244,21 +277,16 @@ impl<'s> GidTable<'s> {
         self.del_found(index)
     }
 
-    /// Deletes what is not to stay; answers how many went.
-    pub fn retain(&mut self, mut stays: impl FnMut(&Entry) -> bool) -> usize {
+    /// Deletes everything of a device, default GIDs too; answers how many went.
+    pub fn del_ndev(&mut self, ndev: Ndev) -> usize {
         let mut gone = 0;
         for slot in self.slots.iter_mut() {
-            if slot.valid().is_some_and(|entry| !stays(entry)) {
+            if slot.valid().is_some_and(|entry| entry.ndev == ndev) {
                 slot.delete();
                 gone += 1;
             }
         }
         gone
-    }
-
-    /// Deletes everything of a device, default GIDs too; answers how many went.
-    pub fn del_ndev(&mut self, ndev: Ndev) -> usize {
-        self.retain(|entry| entry.ndev != ndev)
     }
 
     fn find_default(&self, gid_type: GidType, ndev: Ndev) -> Option<usize> {

@@ -15,6 +15,8 @@ use rdma_core_engines::proto::gid_plan::Device;
 use rdma_core_engines::proto::gid_plan::Dirty;
 use rdma_core_engines::proto::gid_plan::Event;
 use rdma_core_engines::proto::gid_plan::Port;
+use rdma_core_engines::proto::gid_plan::Step;
+use rdma_core_engines::proto::gid_plan::Table;
 use rdma_core_engines::proto::gid_table::Entry;
 use rdma_core_engines::proto::gid_table::GidTable;
 use rdma_core_engines::proto::gid_table::Ndev;
@@ -433,6 +435,73 @@ fn what_did_not_fit_comes_when_there_is_room() {
         }
     }
     assert!(starved > 1_000, "{starved} times starved");
+}
+
+/// A table behind a driver that keeps its own, and refuses now and then.
+struct Driven<'a, 's> {
+    table: &'a mut GidTable<'s>,
+    hardware: BTreeMap<usize, Entry>,
+    rng: Rng,
+    moody: bool,
+}
+
+impl Table for Driven<'_, '_> {
+    fn read<R>(&self, look: impl FnOnce(&GidTable<'_>) -> R) -> R {
+        look(self.table)
+    }
+
+    fn apply(&mut self, step: Step) -> bool {
+        match step {
+            Step::Delete(index, entry) => {
+                assert_eq!(self.table.delete(index), Some(entry));
+                assert_eq!(self.hardware.remove(&index), Some(entry));
+                true
+            }
+            Step::Add(_, _) if self.moody && self.rng.one_in(3) => false,
+            Step::Add(index, entry) => {
+                assert!(self.table.insert(index, entry));
+                assert_eq!(self.hardware.insert(index, entry), None);
+                true
+            }
+        }
+    }
+}
+
+#[test]
+fn a_driver_sees_every_change_and_may_refuse() {
+    let mut refused = 0;
+    for seed in 0..1_000 {
+        let mut rng = Rng::new(seed);
+        let types = GidTypes::roce(true, true);
+        let mut world = World::new();
+        let mut slots = vec![Slot::default(); 400];
+        let mut table = GidTable::new(&mut slots, types);
+        let mut driven = Driven {
+            table: &mut table,
+            hardware: BTreeMap::new(),
+            rng: Rng::new(!seed),
+            moody: true,
+        };
+        for _ in 0..60 {
+            let events = world.happen(&mut rng);
+            let mut dirty = Dirty::default();
+            events.into_iter().for_each(|event| dirty.note(event));
+            let marks = dirty.take();
+            let (port, devices) = (world.port(types), world.devices());
+            refused += sync_marked(&mut driven, &port, devices.iter(), &marks).refused;
+            let table: BTreeMap<usize, Entry> =
+                driven.table.entries().map(|(i, e)| (i, *e)).collect();
+            assert_eq!(driven.hardware, table, "seed {seed}");
+        }
+        driven.moody = false;
+        let devices = world.devices();
+        let synced = sync_all(&mut driven, &world.port(types), devices.iter());
+        if synced.left_out == 0 {
+            assert_eq!(synced.refused, 0);
+            assert_eq!(has(driven.table), world.should_have(types), "seed {seed}");
+        }
+    }
+    assert!(refused > 1_000, "{refused} times refused");
 }
 
 #[test]
