@@ -14,7 +14,7 @@
 //! and by Kbuild for the suites in `tools/testing/kunit/core`, where the C core of
 //! the running kernel is the judge. There is no `ib_core` module of ours yet.
 //!
-//! * [`modify_qp`]: attributes of each state change of a queue pair;
+//! * [`qp`], [`modify_qp`]: attributes of each state change of a queue pair;
 //! * [`names`]: what a device may be called;
 //! * [`gid_table`], [`gid_plan`]: the GIDs of a RoCE port and how they follow the
 //!   network devices; [`gid`]: what a GID is;
@@ -46,6 +46,7 @@ pub mod pack;
 pub mod page_size;
 pub mod pkey;
 pub mod port_cache;
+pub mod qp;
 pub mod rates;
 pub mod restrack;
 pub mod ud_header;
