@@ -65,8 +65,6 @@ pub struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Slot {
     state: State,
-    /// Tells the present entry from earlier ones of the same slot.
-    generation: u32,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -91,7 +89,6 @@ enum State {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hold {
     index: usize,
-    generation: u32,
 }
 
 impl Hold {
@@ -237,7 +234,6 @@ impl<'s> GidTable<'s> {
         let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.is_free()) else {
             return false;
         };
-        slot.generation = slot.generation.wrapping_add(1);
         slot.state = State::Valid { entry, holds: 0 };
         true
     }
@@ -335,10 +331,7 @@ impl<'s> GidTable<'s> {
         };
         // A count that could wrap would free a slot in use: refuse long before.
         *holds = holds.checked_add(1).ok_or(Refusal::Full)?;
-        Ok(Hold {
-            index,
-            generation: slot.generation,
-        })
+        Ok(Hold { index })
     }
 
     /// Holds once more what is held already, valid or pending.
@@ -348,10 +341,7 @@ impl<'s> GidTable<'s> {
             return Err(Refusal::NotFound);
         };
         *holds = holds.checked_add(1).ok_or(Refusal::Full)?;
-        Ok(Hold {
-            index: hold.index,
-            generation: hold.generation,
-        })
+        Ok(Hold { index: hold.index })
     }
 
     /// Gives a hold back. True if that made the slot free.
@@ -393,10 +383,10 @@ impl<'s> GidTable<'s> {
         }
     }
 
+    /// The slot of a hold. It has had the same entry all the time: it is not given
+    /// to another while the hold is there.
     fn held(&mut self, hold: &Hold) -> Option<&mut Slot> {
-        self.slots
-            .get_mut(hold.index)
-            .filter(|slot| slot.generation == hold.generation)
+        self.slots.get_mut(hold.index)
     }
 }
 
