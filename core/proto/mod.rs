@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The pure engines of `ib_core`: rules and tables without a kernel around them.
+//!
+//! Here is what the core decides: which attributes a change of a queue pair's state
+//! takes, which name a device gets, which GIDs a port has, what a netlink message
+//! looks like. Each engine is a plain value or a function. It imports `core` and
+//! its siblings only; it never allocates, locks, sleeps or reads a clock. Storage
+//! is lent by the caller, who also holds whatever lock the caller's side needs.
+//! Everything that comes from a user, a driver or a packet is checked here, and no
+//! value of it can make an engine panic.
+//!
+//! The same files are built by cargo for the tests in `tools/testing/host/core`,
+//! and by Kbuild for the suites in `tools/testing/kunit/core`, where the C core of
+//! the running kernel is the judge. There is no `ib_core` module of ours yet.
+//!
+//! * [`qp`], [`modify_qp`]: attributes of each state change of a queue pair;
+//! * [`names`]: what a device may be called;
+//! * [`gid_table`], [`gid_plan`]: the GIDs of a RoCE port and how they follow the
+//!   network devices; [`gid`]: what a GID is;
+//! * [`pkey`], [`port_cache`]: partitions, and what is remembered of a port;
+//! * [`netns`]: which network namespace sees which device;
+//! * [`restrack`]: ids, owners and lives of tracked objects;
+//! * [`nla`], [`nldev`]: netlink attributes, and the messages of `rdma`;
+//! * [`pack`], [`ud_header`]: packed structures, and headers of datagrams;
+//! * [`rates`], [`page_size`]: speeds of links; pages for a device;
+//! * [`errno`]: the numbers that callers see for an engine's refusals.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    unused_imports,
+    reason = "each of its builds uses a part"
+)]
+
+pub mod errno;
+pub mod gid;
+pub mod gid_plan;
+pub mod gid_table;
+pub mod modify_qp;
+pub mod names;
+pub mod netns;
+pub mod nla;
+pub mod nldev;
+pub mod pack;
+pub mod page_size;
+pub mod pkey;
+pub mod port_cache;
+pub mod qp;
+pub mod rates;
+pub mod restrack;
+pub mod ud_header;

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a device may be called.
+//!
+//! A driver registers a device under a name, or under a pattern with one `%d` for
+//! the smallest index that is free; a user renames it. Names are unique over all
+//! network namespaces, whatever namespace the device is in.
+//!
+//! A name is a directory in sysfs, so it may not be empty, `.` or `..`, nor hold a
+//! slash. The C core lets such names through on some of its ways (the driver core
+//! then turns a slash into `!`, or sysfs fails half-way); here they are refused.
+//! It also cuts a name of 64 bytes or more into the copy that consumers read, so
+//! that this copy may be another device's name; here that is refused, too. All
+//! other bytes are legal, `%` among them, except where a pattern is expected.
+//!
+//! The caller holds what keeps the set of names still (the write side of the
+//! devices' lock), and offers the names in use as an iterator that can be started
+//! again: nothing is allocated for the search.
+
+use super::errno::Errno;
+
+/// The bytes of a name, its end marker included (`IB_DEVICE_NAME_MAX`).
+pub const NAME_MAX: usize = 64;
+
+/// Indices of a pattern are below this, as they are printed as a C `int`.
+const INDEX_END: u32 = i32::MAX as u32;
+
+/// A legal name, at most `NAME_MAX - 1` bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Name {
+    bytes: [u8; NAME_MAX],
+    len: usize,
+}
+
+/// Why a name is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// There is nothing in it.
+    Empty,
+    /// It has more than `NAME_MAX - 1` bytes, perhaps only with its index.
+    TooLong,
+    /// It is `.` or `..`, or has a slash or a NUL in it.
+    Illegal,
+    /// It has a percent sign that does not begin its only `%d`.
+    BadPattern,
+    /// Another device has it.
+    InUse,
+    /// Every index of the pattern is taken.
+    NoIndex,
+}
+
+/// What the name was wanted for; the same refusal has different numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occasion {
+    /// `ib_register_device`.
+    Register,
+    /// `RDMA_NLDEV_CMD_SET` with a name.
+    Rename,
+}
+
+impl Refusal {
+    /// The number that the caller is told.
+    pub const fn errno(self, occasion: Occasion) -> Errno {
+        match (self, occasion) {
+            (Self::InUse, Occasion::Register) => Errno::Enfile,
+            (Self::InUse, Occasion::Rename) => Errno::Eexist,
+            (Self::NoIndex, _) => Errno::Enospc,
+            (Self::Empty | Self::TooLong | Self::Illegal | Self::BadPattern, _) => Errno::Einval,
+        }
+    }
+}
+
+impl core::fmt::Debug for Name {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        for byte in self.as_bytes() {
+            for c in core::ascii::escape_default(*byte) {
+                core::fmt::Write::write_char(f, char::from(c))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Name {
+    const EMPTY: Name = Name {
+        bytes: [0; NAME_MAX],
+        len: 0,
+    };
+
+    /// The name of these bytes, which have no end marker.
+    pub fn new(bytes: &[u8]) -> Result<Self, Refusal> {
+        let mut name = Self::EMPTY;
+        name.push(bytes)?;
+        name.checked()
+    }
+
+    /// Its bytes.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or_default()
+    }
+
+    /// Its bytes up to the end of the C array, with at least one NUL.
+    pub const fn as_c_array(&self) -> &[u8; NAME_MAX] {
+        &self.bytes
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Refusal> {
+        let end = self.len.saturating_add(bytes.len());
+        if end >= NAME_MAX {
+            return Err(Refusal::TooLong);
+        }
+        match self.bytes.get_mut(self.len..end) {
+            Some(room) => room.copy_from_slice(bytes),
+            None => return Err(Refusal::TooLong),
+        }
+        self.len = end;
+        Ok(())
+    }
+
+    fn checked(self) -> Result<Self, Refusal> {
+        let bytes = self.as_bytes();
+        if bytes.is_empty() {
+            Err(Refusal::Empty)
+        } else if bytes == b"." || bytes == b".." || bytes.iter().any(|b| matches!(b, b'/' | 0)) {
+            Err(Refusal::Illegal)
+        } else {
+            Ok(self)
+        }
+    }
+}
+
+/// A name with a place for an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pattern<'a> {
+    before: &'a [u8],
+    after: &'a [u8],
+}
+
+impl<'a> Pattern<'a> {
+    /// The pattern of these bytes; none, if they have no percent sign.
+    fn parse(bytes: &'a [u8]) -> Result<Option<Self>, Refusal> {
+        let mut parts = bytes.splitn(2, |b| *b == b'%');
+        let before = parts.next().unwrap_or_default();
+        let Some(rest) = parts.next() else {
+            return Ok(None);
+        };
+        match rest {
+            [b'd', after @ ..] if !after.contains(&b'%') => Ok(Some(Self { before, after })),
+            _ => Err(Refusal::BadPattern),
+        }
+    }
+
+    fn print(&self, index: u32) -> Result<Name, Refusal> {
+        let mut digits = [0; 10];
+        let mut first = digits.len();
+        let mut rest = index;
+        for (at, digit) in digits.iter_mut().enumerate().rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            first = at;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        let mut name = Name::EMPTY;
+        name.push(self.before)?;
+        name.push(digits.get(first..).unwrap_or_default())?;
+        name.push(self.after)?;
+        name.checked()
+    }
+
+    /// The index whose print is this name, if there is one. `rxe01`, `rxe+1` and
+    /// `rxe 1` are names of their own and take no index of `rxe%d`.
+    fn index_of(&self, name: &[u8]) -> Option<u32> {
+        let digits = name.strip_prefix(self.before)?.strip_suffix(self.after)?;
+        if digits.is_empty() || (digits.len() > 1 && digits.starts_with(b"0")) {
+            return None;
+        }
+        let index = digits.iter().try_fold(0_u32, |sum, digit| {
+            let value = digit.is_ascii_digit().then(|| u32::from(digit - b'0'))?;
+            sum.checked_mul(10)?.checked_add(value)
+        })?;
+        (index < INDEX_END).then_some(index)
+    }
+}
+
+/// How many indices are looked at in one pass over the names.
+const WINDOW: u32 = u128::BITS;
+
+/// The smallest index that no name in use is the print of.
+fn smallest_free<'n>(
+    pattern: &Pattern<'_>,
+    in_use: impl Iterator<Item = &'n [u8]> + Clone,
+) -> Result<u32, Refusal> {
+    let mut start = 0_u32;
+    while start < INDEX_END {
+        let mut taken = 0_u128;
+        for name in in_use.clone() {
+            if let Some(offset) = pattern
+                .index_of(name)
+                .and_then(|index| index.checked_sub(start))
+                .filter(|offset| *offset < WINDOW)
+            {
+                taken |= 1 << offset;
+            }
+        }
+        let free = taken.trailing_ones();
+        if free < WINDOW {
+            return match start.saturating_add(free) {
+                index if index < INDEX_END => Ok(index),
+                _ => Err(Refusal::NoIndex),
+            };
+        }
+        start = start.saturating_add(WINDOW);
+    }
+    Err(Refusal::NoIndex)
+}
+
+/// The name under which a device is registered: what the driver wants, or its
+/// pattern with the smallest free index.
+pub fn assign<'n>(
+    wanted: &[u8],
+    in_use: impl Iterator<Item = &'n [u8]> + Clone,
+) -> Result<Name, Refusal> {
+    let name = match Pattern::parse(wanted)? {
+        Some(pattern) => {
+            // So that a pattern that is too long is not searched for.
+            let _: Name = pattern.print(0)?;
+            pattern.print(smallest_free(&pattern, in_use.clone())?)?
+        }
+        None => Name::new(wanted)?,
+    };
+    free(&name, in_use)?;
+    Ok(name)
+}
+
+/// What becomes of a device that is to be renamed: its new name, or nothing, if it
+/// has that name already. `in_use` may hold the device's own.
+pub fn rename<'n>(
+    present: &Name,
+    wanted: &[u8],
+    in_use: impl Iterator<Item = &'n [u8]> + Clone,
+) -> Result<Option<Name>, Refusal> {
+    let name = Name::new(wanted)?;
+    if name == *present {
+        return Ok(None);
+    }
+    free(&name, in_use)?;
+    Ok(Some(name))
+}
+
+fn free<'n>(name: &Name, mut in_use: impl Iterator<Item = &'n [u8]>) -> Result<(), Refusal> {
+    if in_use.any(|other| other == name.as_bytes()) {
+        return Err(Refusal::InUse);
+    }
+    Ok(())
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Netlink messages and attributes in a slice of bytes: a writer and a reader.
+//!
+//! An attribute is a header (16 bits of length, 16 of type, both of this machine),
+//! its payload, and zeros up to a multiple of four bytes; a nest is an attribute
+//! whose payload is attributes (`include/uapi/linux/netlink.h`, RFC 3549).
+//!
+//! # Writing
+//!
+//! A [`Writer`] never writes outside its slice and never leaves half of anything:
+//! what does not fit answers [`Full`], and the nest or message around it, when it
+//! passes that on, is taken back. So "the message is full" costs one `?` a line.
+//! [`Writer::list`] is the loop of a dump, which stops at the first entry that
+//! does not fit and says where to go on in the next message.
+//!
+//! What others sent is read by [`parse`].
+
+use super::errno::Errno;
+
+mod read;
+
+pub use self::read::parse;
+pub use self::read::Attr;
+pub use self::read::Attrs;
+pub use self::read::Kind;
+pub use self::read::Refusal;
+pub use self::read::Strictness;
+
+/// Bytes of an attribute's header.
+const HEADER: usize = 4;
+/// Bytes of a message's header.
+pub const MESSAGE_HEADER: usize = 16;
+/// Set in the type of an attribute that is a nest (not by all who write them).
+const NESTED: u16 = 1 << 15;
+/// The bits of the type that are the type.
+const TYPE_MASK: u16 = 0x3fff;
+
+const fn align(len: usize) -> usize {
+    len.saturating_add(3) & !3
+}
+
+/// It does not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl Full {
+    /// The number for it.
+    pub const fn errno(self) -> Errno {
+        Errno::Emsgsize
+    }
+}
+
+/// How 64-bit values lie in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align64 {
+    /// As they come: machines that read them at any address
+    /// (`CONFIG_HAVE_EFFICIENT_UNALIGNED_ACCESS`).
+    Packed,
+    /// At a multiple of eight bytes from the beginning of the first message.
+    Aligned,
+}
+
+/// Head of a message, without its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// What it is.
+    pub message_type: u16,
+    /// `NLM_F_*`.
+    pub flags: u16,
+    /// The request's number, which every answer bears.
+    pub seq: u32,
+    /// The socket that it goes to.
+    pub port: u32,
+}
+
+/// Writes messages into a slice, one after the other.
+#[derive(Debug)]
+pub struct Writer<'b> {
+    buf: &'b mut [u8],
+    len: usize,
+    align64: Align64,
+}
+
+impl<'b> Writer<'b> {
+    /// A writer at the beginning of this slice.
+    pub fn new(buf: &'b mut [u8], align64: Align64) -> Self {
+        Self {
+            buf,
+            len: 0,
+            align64,
+        }
+    }
+
+    /// What is written so far.
+    pub fn written(&self) -> &[u8] {
+        self.buf.get(..self.len).unwrap_or_default()
+    }
+
+    /// Zeroed room for so many bytes, and for the zeros after them.
+    fn room(&mut self, len: usize) -> Result<&mut [u8], Full> {
+        let start = self.len;
+        let end = start.checked_add(align(len)).ok_or(Full)?;
+        let room = self.buf.get_mut(start..end).ok_or(Full)?;
+        room.fill(0);
+        self.len = end;
+        room.get_mut(..len).ok_or(Full)
+    }
+
+    /// An attribute of these bytes.
+    pub fn put(&mut self, attr: u16, payload: &[u8]) -> Result<(), Full> {
+        let len = HEADER.checked_add(payload.len()).ok_or(Full)?;
+        let short = u16::try_from(len).map_err(|_| Full)?;
+        let room = self.room(len)?;
+        let (header, body) = room.split_at_mut_checked(HEADER).ok_or(Full)?;
+        for (to, from) in header
+            .iter_mut()
+            .zip(short.to_ne_bytes().into_iter().chain(attr.to_ne_bytes()))
+        {
+            *to = from;
+        }
+        body.copy_from_slice(payload);
+        Ok(())
+    }
+
+    /// An attribute of one byte.
+    pub fn put_u8(&mut self, attr: u16, value: u8) -> Result<(), Full> {
+        self.put(attr, &[value])
+    }
+
+    /// An attribute of 32 bits.
+    pub fn put_u32(&mut self, attr: u16, value: u32) -> Result<(), Full> {
+        self.put(attr, &value.to_ne_bytes())
+    }
+
+    /// An attribute of 64 bits. Where they have to be aligned, an empty attribute
+    /// of the type `pad` goes before it if need be.
+    pub fn put_u64(&mut self, attr: u16, value: u64, pad: u16) -> Result<(), Full> {
+        let before = self.len;
+        if self.align64 == Align64::Aligned && self.len.wrapping_add(HEADER) % 8 != 0 {
+            self.put(pad, &[])?;
+        }
+        let put = self.put(attr, &value.to_ne_bytes());
+        if put.is_err() {
+            self.len = before;
+        }
+        put
+    }
+
+    /// An attribute of these bytes and a NUL. They have none themselves; from the
+    /// first one on they are left out.
+    pub fn put_str(&mut self, attr: u16, text: &[u8]) -> Result<(), Full> {
+        let text = text.split(|b| *b == 0).next().unwrap_or_default();
+        let len = text.len().checked_add(HEADER + 1).ok_or(Full)?;
+        let short = u16::try_from(len).map_err(|_| Full)?;
+        let room = self.room(len)?;
+        for (to, from) in room.iter_mut().zip(
+            short
+                .to_ne_bytes()
+                .into_iter()
+                .chain(attr.to_ne_bytes())
+                .chain(text.iter().copied()),
+        ) {
+            *to = from;
+        }
+        Ok(())
+    }
+
+    /// Writes something whole, or takes back what there is of it. `start` is where
+    /// the length goes, as the bytes that `length` makes of it.
+    fn whole<const N: usize, E: From<Full>>(
+        &mut self,
+        header: usize,
+        length: impl FnOnce(usize) -> Result<[u8; N], Full>,
+        fill: impl FnOnce(&mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let start = self.len;
+        let write = || -> Result<(), E> {
+            let _: &mut [u8] = self.room(header)?;
+            fill(self)?;
+            let bytes = length(self.len.saturating_sub(start))?;
+            let place = start..start.saturating_add(N);
+            let place = self.buf.get_mut(place).ok_or(Full)?;
+            place.copy_from_slice(&bytes);
+            Ok(())
+        };
+        let done = write();
+        if done.is_err() {
+            self.len = start;
+        }
+        done
+    }
+
+    fn nest_typed<E: From<Full>>(
+        &mut self,
+        raw_type: u16,
+        fill: impl FnOnce(&mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let head = |len: usize| {
+            let len = u16::try_from(len).map_err(|_| Full)?;
+            let ([a, b], [c, d]) = (len.to_ne_bytes(), raw_type.to_ne_bytes());
+            Ok([a, b, c, d])
+        };
+        self.whole(HEADER, head, fill)
+    }
+
+    /// A nest, marked as one.
+    pub fn nest<E: From<Full>>(
+        &mut self,
+        attr: u16,
+        fill: impl FnOnce(&mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.nest_typed(attr | NESTED, fill)
+    }
+
+    /// A nest that is not marked, as the older ones of this subsystem are; user
+    /// space compares.
+    pub fn nest_unmarked<E: From<Full>>(
+        &mut self,
+        attr: u16,
+        fill: impl FnOnce(&mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.nest_typed(attr, fill)
+    }
+
+    /// A message.
+    pub fn message<E: From<Full>>(
+        &mut self,
+        message: Message,
+        fill: impl FnOnce(&mut Self) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Message {
+            message_type,
+            flags,
+            seq,
+            port,
+        } = message;
+        let head = |len: usize| {
+            let len = u32::try_from(len).map_err(|_| Full)?;
+            let mut bytes = [0; MESSAGE_HEADER];
+            let all = len
+                .to_ne_bytes()
+                .into_iter()
+                .chain(message_type.to_ne_bytes())
+                .chain(flags.to_ne_bytes())
+                .chain(seq.to_ne_bytes())
+                .chain(port.to_ne_bytes());
+            for (to, from) in bytes.iter_mut().zip(all) {
+                *to = from;
+            }
+            Ok(bytes)
+        };
+        self.whole(MESSAGE_HEADER, head, fill)
+    }
+
+    /// A list of entries, each in a nest of its own, as many as fit.
+    ///
+    /// `entries` goes on where the last message ended; `fill` writes one, or says
+    /// [`Entry::Skip`] to leave it out.
+    ///
+    /// # Errors
+    ///
+    /// [`ListError::Full`] if an entry does not fit though none is there before
+    /// it: it never will, and to go on from it would go on forever. Any other is
+    /// `fill`'s.
+    pub fn list<T, E>(
+        &mut self,
+        table: u16,
+        entry: u16,
+        entries: impl Iterator<Item = T>,
+        mut fill: impl FnMut(&mut Self, T) -> Result<(), Entry<E>>,
+    ) -> Result<Listed, ListError<E>> {
+        let mut listed = Listed::default();
+        self.nest_unmarked(table, |w| {
+            for item in entries {
+                match w.nest_unmarked(entry, |w| fill(w, item)) {
+                    Ok(()) => listed.written = listed.written.saturating_add(1),
+                    Err(Entry::Skip) => {}
+                    Err(Entry::Full(_)) if listed.written > 0 => {
+                        listed.more = true;
+                        return Ok(());
+                    }
+                    Err(Entry::Full(full)) => return Err(ListError::Full(full)),
+                    Err(Entry::Failed(error)) => return Err(ListError::Failed(error)),
+                }
+                listed.passed = listed.passed.saturating_add(1);
+            }
+            Ok(())
+        })?;
+        Ok(listed)
+    }
+}
+
+/// What became of a list.
+#[must_use = "a list that was cut has to be continued"]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Listed {
+    /// How many entries are written.
+    pub written: usize,
+    /// How many were gone through, written or left out: the next message goes on
+    /// after these.
+    pub passed: usize,
+    /// Whether there are more.
+    pub more: bool,
+}
+
+/// Why an entry of a list is not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry<E> {
+    /// It does not fit.
+    Full(Full),
+    /// It is not to be shown.
+    Skip,
+    /// The whole list fails.
+    Failed(E),
+}
+
+impl<E> From<Full> for Entry<E> {
+    fn from(full: Full) -> Self {
+        Entry::Full(full)
+    }
+}
+
+/// Why a list is not written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListError<E> {
+    /// Not even one entry fits.
+    Full(Full),
+    /// An entry failed.
+    Failed(E),
+}
+
+impl<E> From<Full> for ListError<E> {
+    fn from(full: Full) -> Self {
+        ListError::Full(full)
+    }
+}

@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `gid_plan`: a small world of network devices, in which things happen at random.
+//! Whatever is heard of it, and how late, the table ends as if it had been made
+//! from the last state alone.
+
+use rdma_core_engines::proto::gid::Gid;
+use rdma_core_engines::proto::gid::GidType;
+use rdma_core_engines::proto::gid::GidTypes;
+use rdma_core_engines::proto::gid_plan::sync_all;
+use rdma_core_engines::proto::gid_plan::sync_marked;
+use rdma_core_engines::proto::gid_plan::Address;
+use rdma_core_engines::proto::gid_plan::Bond;
+use rdma_core_engines::proto::gid_plan::Device;
+use rdma_core_engines::proto::gid_plan::Dirty;
+use rdma_core_engines::proto::gid_plan::Event;
+use rdma_core_engines::proto::gid_plan::Port;
+use rdma_core_engines::proto::gid_plan::Step;
+use rdma_core_engines::proto::gid_plan::Table;
+use rdma_core_engines::proto::gid_table::Entry;
+use rdma_core_engines::proto::gid_table::GidTable;
+use rdma_core_engines::proto::gid_table::Ndev;
+use rdma_core_engines::proto::gid_table::Origin;
+use rdma_core_engines::proto::gid_table::Slot;
+use rdma_core_engines::rng::Rng;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+#[derive(Clone, Debug, PartialEq)]
+enum Kind {
+    Plain,
+    Bridge,
+    Bond { active: Option<u64> },
+    Vlan { below: u64 },
+    Macvlan { below: u64 },
+}
+
+#[derive(Clone, Debug)]
+struct Dev {
+    kind: Kind,
+    mac: [u8; 6],
+    master: Option<u64>,
+    registered: bool,
+    addresses: Vec<Address>,
+}
+
+#[derive(Clone, Debug)]
+struct World {
+    devs: BTreeMap<u64, Dev>,
+    port: Option<u64>,
+    next: u64,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut world = World {
+            devs: BTreeMap::new(),
+            port: Some(1),
+            next: 1,
+        };
+        world.make(Kind::Plain);
+        world
+    }
+
+    fn make(&mut self, kind: Kind) -> u64 {
+        let id = self.next;
+        self.next += 1;
+        let dev = Dev {
+            kind,
+            mac: [2, 0, 0, 0, 0, id as u8],
+            master: None,
+            registered: true,
+            addresses: Vec::new(),
+        };
+        self.devs.insert(id, dev);
+        id
+    }
+
+    fn directly_above(&self, id: u64) -> Vec<u64> {
+        let stacked = self.devs.iter().filter(|(_, d)| match d.kind {
+            Kind::Vlan { below } | Kind::Macvlan { below } => below == id,
+            _ => false,
+        });
+        let master = self.devs.get(&id).and_then(|d| d.master);
+        stacked.map(|(id, _)| *id).chain(master).collect()
+    }
+
+    fn above(&self, id: u64) -> BTreeSet<u64> {
+        let mut seen = BTreeSet::new();
+        let mut todo = vec![id];
+        while let Some(id) = todo.pop() {
+            for upper in self.directly_above(id) {
+                if seen.insert(upper) {
+                    todo.push(upper);
+                }
+            }
+        }
+        seen
+    }
+
+    fn real(&self, id: u64) -> u64 {
+        match self.devs[&id].kind {
+            Kind::Vlan { below } => self.real(below),
+            _ => id,
+        }
+    }
+
+    fn bond(&self, id: u64) -> Bond {
+        match self.devs[&id].kind {
+            Kind::Bond { active } => Bond::Master(active.map(Ndev)),
+            _ => Bond::No,
+        }
+    }
+
+    fn port(&self, types: GidTypes) -> Port {
+        let master = self.port.and_then(|p| self.devs[&p].master);
+        Port {
+            ndev: self.port.map(Ndev),
+            is_bond_slave: master.is_some_and(|m| self.bond(m) != Bond::No),
+            types,
+        }
+    }
+
+    fn devices(&self) -> Vec<Device<'_>> {
+        let above = self.port.map(|p| self.above(p)).unwrap_or_default();
+        let devs = self.devs.iter().map(|(id, dev)| Device {
+            id: Ndev(*id),
+            mac: dev.mac,
+            dev_id: 0,
+            registered: dev.registered,
+            above_port: above.contains(id),
+            bond: self.bond(*id),
+            real: Ndev(self.real(*id)),
+            real_bond: self.bond(self.real(*id)),
+            addresses: &dev.addresses,
+        });
+        devs.collect()
+    }
+
+    /// The rules once more, device by device and from the other end.
+    fn should_have(&self, types: GidTypes) -> BTreeSet<Entry> {
+        let mut all = BTreeSet::new();
+        let Some(port) = self.port else {
+            return all;
+        };
+        let above = self.above(port);
+        let is_bond = |id: u64| matches!(self.devs[&id].kind, Kind::Bond { .. });
+        let slave = self.devs[&port].master.is_some_and(is_bond);
+        for (id, dev) in self.devs.iter().filter(|(_, d)| d.registered) {
+            let default = Gid::link_local(dev.mac, 0);
+            let has_default = (*id == port && !slave) || (is_bond(*id) && above.contains(id));
+            let waits = match self.devs[&self.real(*id)].kind {
+                Kind::Bond { active: Some(one) } => one != port,
+                _ => false,
+            };
+            let has_ips = self.real(*id) == port || (above.contains(id) && !waits);
+            for gid_type in types.iter() {
+                let mut put = |origin, gid| {
+                    all.insert(Entry {
+                        origin,
+                        gid,
+                        gid_type,
+                        ndev: Ndev(*id),
+                    })
+                };
+                if has_default {
+                    put(Origin::Default, default);
+                }
+                for gid in dev.addresses.iter().map(|a| a.gid()).filter(|_| has_ips) {
+                    if !(has_default && gid == default) {
+                        put(Origin::Ip, gid);
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    fn any(&self, rng: &mut Rng) -> u64 {
+        rng.pick(&self.devs.keys().copied().collect::<Vec<_>>())
+    }
+
+    fn address(&self, rng: &mut Rng, id: u64) -> Address {
+        match rng.below(3) {
+            0 => Address::V6(Gid::link_local(self.devs[&id].mac, 0).0),
+            1 => Address::V6([
+                0xfd,
+                1,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                0,
+                rng.below(4) as u8,
+            ]),
+            _ => Address::V4([10, 0, rng.below(2) as u8, rng.below(4) as u8]),
+        }
+    }
+
+    /// Something happens; answers the events that the kernel would send.
+    fn happen(&mut self, rng: &mut Rng) -> Vec<Event> {
+        let id = self.any(rng);
+        match rng.below(12) {
+            0 if self.devs.len() < 8 => {
+                let kind = match rng.below(5) {
+                    0 => Kind::Plain,
+                    1 => Kind::Bridge,
+                    2 => Kind::Bond { active: None },
+                    3 => Kind::Vlan { below: id },
+                    _ => Kind::Macvlan { below: id },
+                };
+                let new = self.make(kind);
+                vec![Event::Device(Ndev(new)), Event::Topology]
+            }
+            1 => {
+                // Under a master, or out from under it.
+                let dev = &self.devs[&id];
+                let new = match dev.master {
+                    Some(_) => None,
+                    None => {
+                        let over = self.any(rng);
+                        let is_master =
+                            matches!(self.devs[&over].kind, Kind::Bond { .. } | Kind::Bridge);
+                        let circle = over == id || self.above(over).contains(&id);
+                        let down_circle = self.above(id).contains(&over);
+                        if !is_master || circle || down_circle {
+                            return vec![];
+                        }
+                        Some(over)
+                    }
+                };
+                if let Some(Kind::Bond { active }) = dev
+                    .master
+                    .and_then(|m| self.devs.get_mut(&m))
+                    .map(|d| &mut d.kind)
+                {
+                    if *active == Some(id) {
+                        *active = None;
+                    }
+                }
+                self.devs.get_mut(&id).unwrap().master = new;
+                vec![Event::Topology]
+            }
+            2 => {
+                let slaves: Vec<u64> = (self.devs.iter())
+                    .filter(|(_, d)| d.master == Some(id))
+                    .map(|(id, _)| *id)
+                    .collect();
+                let one = (!slaves.is_empty() && !rng.one_in(4)).then(|| rng.pick(&slaves));
+                match &mut self.devs.get_mut(&id).unwrap().kind {
+                    Kind::Bond { active } => *active = one,
+                    _ => return vec![],
+                }
+                vec![Event::Topology]
+            }
+            3 => {
+                let mac = [2, 0, 0, 1, 0, rng.below(200) as u8];
+                self.devs.get_mut(&id).unwrap().mac = mac;
+                vec![Event::Device(Ndev(id))]
+            }
+            4 if id != 1 && rng.one_in(2) => {
+                // Unregistered: first it is said so, then it is gone.
+                if self.devs[&id].registered {
+                    self.devs.get_mut(&id).unwrap().registered = false;
+                    return vec![Event::Device(Ndev(id))];
+                }
+                if !self.directly_above(id).is_empty()
+                    || self.devs.values().any(|d| d.master == Some(id))
+                    || self.devs[&id].master.is_some()
+                {
+                    return vec![];
+                }
+                let port_gone = self.port == Some(id);
+                if port_gone {
+                    self.port = None;
+                }
+                self.devs.remove(&id);
+                match port_gone {
+                    true => vec![Event::Topology],
+                    false => vec![Event::Device(Ndev(id))],
+                }
+            }
+            5 if rng.one_in(6) => {
+                self.port = (!rng.one_in(3)).then(|| self.any(rng));
+                vec![Event::Topology]
+            }
+            6..=9 => {
+                let address = self.address(rng, id);
+                let addresses = &mut self.devs.get_mut(&id).unwrap().addresses;
+                if !addresses.contains(&address) {
+                    addresses.push(address);
+                }
+                vec![Event::Address(Ndev(id))]
+            }
+            _ => {
+                let addresses = &mut self.devs.get_mut(&id).unwrap().addresses;
+                if !addresses.is_empty() {
+                    addresses.remove(rng.below(addresses.len()));
+                }
+                vec![Event::Address(Ndev(id))]
+            }
+        }
+    }
+}
+
+/// The worker: syncs until nothing is marked.
+fn work(table: &mut GidTable<'_>, world: &World, dirty: &mut Dirty) {
+    let (port, devices) = (world.port(table.types()), world.devices());
+    for _ in 0..10 {
+        if dirty.is_clean() {
+            return;
+        }
+        let marks = dirty.take();
+        let synced = sync_marked(table, &port, devices.iter(), &marks);
+        dirty.done(&marks, &synced);
+    }
+    panic!("the worker never comes to rest");
+}
+
+fn has(table: &GidTable<'_>) -> BTreeSet<Entry> {
+    table.entries().map(|(_, entry)| *entry).collect()
+}
+
+#[test]
+fn histories_end_where_a_fresh_start_does() {
+    let mut compared = 0;
+    for seed in 0..4_000 {
+        let mut rng = Rng::new(seed);
+        let types = GidTypes::roce(!rng.one_in(4), true);
+        let mut world = World::new();
+        // Enough slots, so that all fits but default GIDs of nested bonds.
+        let mut slots = vec![Slot::default(); 400];
+        let mut table = GidTable::new(&mut slots, types);
+        let mut dirty = Dirty::default();
+        dirty.note(Event::Topology);
+        let patience = rng.pick(&[1, 1, 4, 200]);
+        for _ in 0..60 {
+            for event in world.happen(&mut rng) {
+                dirty.note(event);
+            }
+            if rng.one_in(patience) {
+                work(&mut table, &world, &mut dirty);
+            }
+        }
+        work(&mut table, &world, &mut dirty);
+
+        let mut fresh_slots = vec![Slot::default(); 400];
+        let mut fresh = GidTable::new(&mut fresh_slots, types);
+        let devices = world.devices();
+        let synced = sync_all(&mut fresh, &world.port(types), devices.iter());
+        if synced.left_out == 0 {
+            compared += 1;
+            assert_eq!(
+                has(&table),
+                world.should_have(types),
+                "seed {seed}: {world:#?}"
+            );
+            assert_eq!(has(&table), has(&fresh), "seed {seed}");
+        }
+        // Nothing is to be done twice.
+        let again = sync_all(&mut table, &world.port(types), devices.iter());
+        assert_eq!((again.added, again.deleted), (0, 0), "seed {seed}");
+    }
+    assert!(compared > 3_000, "{compared} histories compared");
+}
+
+#[test]
+fn what_did_not_fit_comes_when_there_is_room() {
+    let mut starved = 0;
+    for seed in 0..3_000 {
+        let mut rng = Rng::new(seed);
+        let types = GidTypes::roce(true, true);
+        let mut world = World::new();
+        let mut slots = vec![Slot::default(); 3 + rng.below(8)];
+        let len = slots.len();
+        let mut table = GidTable::new(&mut slots, types);
+        let mut dirty = Dirty::default();
+        dirty.note(Event::Topology);
+        let mut holds = Vec::new();
+        for step in 0..80 {
+            for event in world.happen(&mut rng) {
+                dirty.note(event);
+            }
+            if let Ok(hold) = table.hold(rng.below(len)) {
+                holds.push(hold);
+            }
+            if rng.one_in(2) && !holds.is_empty() {
+                let hold = holds.swap_remove(rng.below(holds.len()));
+                if table.put(hold) {
+                    dirty.note(Event::Room);
+                }
+            }
+            work(&mut table, &world, &mut dirty);
+            let (want, have) = (world.should_have(types), has(&table));
+            for entry in &have {
+                // The twin of a default GID that found no room is right, too.
+                let as_default = Entry {
+                    origin: Origin::Default,
+                    ..*entry
+                };
+                assert!(
+                    want.contains(entry) || want.contains(&as_default),
+                    "{seed}.{step}: {entry:?} has no place here"
+                );
+            }
+            let mut full = |origin| {
+                let probe = Entry {
+                    origin,
+                    gid: Gid([0xee; 16]),
+                    gid_type: GidType::RoceV1,
+                    ndev: Ndev(u64::MAX),
+                };
+                let refused = table.add(probe).is_err();
+                refused || table.del_ndev(probe.ndev) == 0
+            };
+            for origin in [Origin::Default, Origin::Ip] {
+                if want.iter().any(|e| e.origin == origin && !have.contains(e)) {
+                    starved += 1;
+                    assert!(full(origin), "seed {seed}, step {step}: room, and not used");
+                }
+            }
+        }
+        for hold in holds {
+            if table.put(hold) {
+                dirty.note(Event::Room);
+            }
+        }
+    }
+    assert!(starved > 1_000, "{starved} times starved");
+}
+
+/// A table behind a driver that keeps its own, and refuses now and then.
+struct Driven<'a, 's> {
+    table: &'a mut GidTable<'s>,
+    hardware: BTreeMap<usize, Entry>,
+    rng: Rng,
+    moody: bool,
+}
+
+impl Table for Driven<'_, '_> {
+    fn read<R>(&self, look: impl FnOnce(&GidTable<'_>) -> R) -> R {
+        look(self.table)
+    }
+
+    fn apply(&mut self, step: Step) -> bool {
+        match step {
+            Step::Delete(index, entry) => {
+                assert_eq!(self.table.delete(index), Some(entry));
+                assert_eq!(self.hardware.remove(&index), Some(entry));
+                true
+            }
+            Step::Add(_, _) if self.moody && self.rng.one_in(3) => false,
+            Step::Add(index, entry) => {
+                assert!(self.table.insert(index, entry));
+                assert_eq!(self.hardware.insert(index, entry), None);
+                true
+            }
+        }
+    }
+}
+
+#[test]
+fn a_driver_sees_every_change_and_may_refuse() {
+    let mut refused = 0;
+    for seed in 0..1_000 {
+        let mut rng = Rng::new(seed);
+        let types = GidTypes::roce(true, true);
+        let mut world = World::new();
+        let mut slots = vec![Slot::default(); 400];
+        let mut table = GidTable::new(&mut slots, types);
+        let mut driven = Driven {
+            table: &mut table,
+            hardware: BTreeMap::new(),
+            rng: Rng::new(!seed),
+            moody: true,
+        };
+        for _ in 0..60 {
+            let events = world.happen(&mut rng);
+            let mut dirty = Dirty::default();
+            events.into_iter().for_each(|event| dirty.note(event));
+            let marks = dirty.take();
+            let (port, devices) = (world.port(types), world.devices());
+            refused += sync_marked(&mut driven, &port, devices.iter(), &marks).refused;
+            let table: BTreeMap<usize, Entry> =
+                driven.table.entries().map(|(i, e)| (i, *e)).collect();
+            assert_eq!(driven.hardware, table, "seed {seed}");
+        }
+        driven.moody = false;
+        let devices = world.devices();
+        let synced = sync_all(&mut driven, &world.port(types), devices.iter());
+        if synced.left_out == 0 {
+            assert_eq!(synced.refused, 0);
+            assert_eq!(has(driven.table), world.should_have(types), "seed {seed}");
+        }
+    }
+    assert!(refused > 1_000, "{refused} times refused");
+}
+
+#[test]
+fn a_storm_marks_everything() {
+    let mut dirty = Dirty::default();
+    assert!(dirty.is_clean());
+    for i in 0..1_000 {
+        dirty.note(Event::Address(Ndev(i)));
+    }
+    let mut world = World::new();
+    for i in 0..20 {
+        let id = world.make(Kind::Macvlan { below: 1 });
+        world.devs.get_mut(&id).unwrap().addresses = vec![Address::V4([10, 1, 0, i])];
+    }
+    let types = GidTypes::roce(false, true);
+    let mut slots = vec![Slot::default(); 64];
+    let mut table = GidTable::new(&mut slots, types);
+    work(&mut table, &world, &mut dirty);
+    assert_eq!(has(&table), world.should_have(types));
+    assert_eq!(table.entries().count(), 21);
+    // A sync that failed half-way is done again.
+    let marks = {
+        dirty.note(Event::Address(Ndev(2)));
+        dirty.take()
+    };
+    assert!(dirty.is_clean());
+    world.devs.get_mut(&2).unwrap().addresses.clear();
+    dirty.put_back(marks);
+    work(&mut table, &world, &mut dirty);
+    assert_eq!(has(&table), world.should_have(types));
+}
+
+#[test]
+fn a_bond_moves_its_addresses_to_the_active_slave() {
+    let types = GidTypes::roce(false, true);
+    let mut world = World::new();
+    let bond = world.make(Kind::Bond { active: None });
+    let other = world.make(Kind::Plain);
+    let vlan = world.make(Kind::Vlan { below: bond });
+    for id in [1, other] {
+        world.devs.get_mut(&id).unwrap().master = Some(bond);
+    }
+    world.devs.get_mut(&1).unwrap().addresses = vec![Address::V4([10, 0, 0, 1])];
+    world.devs.get_mut(&bond).unwrap().addresses = vec![Address::V4([10, 0, 0, 2])];
+    world.devs.get_mut(&vlan).unwrap().addresses = vec![Address::V4([10, 0, 0, 3])];
+    let mut slots = vec![Slot::default(); 16];
+    let mut table = GidTable::new(&mut slots, types);
+    let mut seen = |active| {
+        world.devs.get_mut(&bond).unwrap().kind = Kind::Bond { active };
+        let devices = world.devices();
+        let _ = sync_all(&mut table, &world.port(types), devices.iter());
+        has(&table)
+            .into_iter()
+            .map(|e| (e.origin, e.ndev.0, e.gid.0[15]))
+            .collect::<Vec<_>>()
+    };
+    let default = (Origin::Default, bond, bond as u8);
+    let own = (Origin::Ip, 1, 1);
+    let of_bond = [(Origin::Ip, bond, 2), (Origin::Ip, vlan, 3)];
+    assert_eq!(seen(None), [&[default, own], &of_bond[..]].concat());
+    assert_eq!(seen(Some(1)), [&[default, own], &of_bond[..]].concat());
+    assert_eq!(seen(Some(other)), [default, own]);
+}

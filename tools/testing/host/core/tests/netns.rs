@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `netns`: the judgements, and histories of namespaces and devices in which the
+//! copies are kept up step by step.
+
+use rdma_core_engines::proto::errno::Errno;
+use rdma_core_engines::proto::netns::after_exit;
+use rdma_core_engines::proto::netns::Mode;
+use rdma_core_engines::proto::netns::ModeChange;
+use rdma_core_engines::proto::netns::Move;
+use rdma_core_engines::proto::netns::Net;
+use rdma_core_engines::proto::netns::Refusal;
+use rdma_core_engines::rng::Rng;
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+
+#[test]
+fn modes() {
+    assert_eq!(Mode::from_raw(0), Ok(Mode::Exclusive));
+    assert_eq!(Mode::from_raw(1), Ok(Mode::Shared));
+    assert_eq!(Mode::from_raw(2), Err(Refusal::NoSuchMode));
+    assert_eq!(
+        Mode::Shared.change(Mode::Shared, true),
+        Ok(ModeChange::None)
+    );
+    assert_eq!(
+        Mode::Shared.change(Mode::Exclusive, true),
+        Err(Refusal::OtherNamespaces)
+    );
+    assert_eq!(
+        Mode::Shared.change(Mode::Exclusive, false),
+        Ok(ModeChange::To(Mode::Exclusive))
+    );
+    assert_eq!(Mode::Exclusive.raw_cap(Net(3)), Net(3));
+    assert_eq!(Mode::Shared.raw_cap(Net(3)), Net::INIT);
+}
+
+#[test]
+fn moves_and_their_numbers() {
+    let fine = Move {
+        device_in: Net(1),
+        asker: Net(1),
+        admin_of_target: true,
+        can_disassociate: true,
+        unregistering: false,
+    };
+    let number = |mode: Mode, ask: Move| mode.judge_move(&ask).map_err(Refusal::errno);
+    assert_eq!(number(Mode::Exclusive, fine), Ok(()));
+    assert_eq!(number(Mode::Shared, fine), Err(Errno::Eopnotsupp));
+    let stranger = Move {
+        admin_of_target: false,
+        ..fine
+    };
+    assert_eq!(number(Mode::Shared, stranger), Err(Errno::Eperm));
+    let stuck = Move {
+        can_disassociate: false,
+        ..fine
+    };
+    assert_eq!(number(Mode::Exclusive, stuck), Err(Errno::Eopnotsupp));
+    for gone in [
+        Move {
+            unregistering: true,
+            ..fine
+        },
+        Move {
+            device_in: Net(2),
+            ..fine
+        },
+    ] {
+        assert_eq!(number(Mode::Exclusive, gone), Err(Errno::Enodev));
+    }
+}
+
+/// A machine that keeps its copies up to date as it goes.
+#[derive(Default)]
+struct Machine {
+    mode: Mode,
+    nets: BTreeSet<Net>,
+    devices: BTreeMap<u32, Net>,
+    copies: BTreeSet<(u32, Net)>,
+}
+
+impl Machine {
+    fn wanted(&self) -> BTreeSet<(u32, Net)> {
+        let mut all = BTreeSet::new();
+        for (device, at) in &self.devices {
+            for net in &self.nets {
+                if self.mode.has_copy(*at, *net) {
+                    all.insert((*device, *net));
+                }
+            }
+        }
+        all
+    }
+
+    fn step(&mut self, rng: &mut Rng) {
+        let nets: Vec<Net> = self.nets.iter().copied().collect();
+        match rng.below(6) {
+            0 => {
+                let net = Net(1 + rng.below(6) as u64);
+                self.nets.insert(net);
+                let devices = self
+                    .devices
+                    .iter()
+                    .filter(|(_, at)| self.mode.has_copy(**at, net));
+                self.copies.extend(devices.map(|(d, _)| (*d, net)));
+            }
+            1 | 2 if nets.len() > 1 => {
+                let net = rng.pick(&nets);
+                if net != Net::INIT {
+                    self.nets.remove(&net);
+                    self.copies.retain(|(_, at)| *at != net);
+                    for at in self.devices.values_mut() {
+                        *at = after_exit(*at, net);
+                    }
+                }
+            }
+            3 => {
+                let id = rng.below(8) as u32;
+                let home = self.mode.home(rng.pick(&nets));
+                if self.devices.remove(&id).is_some() {
+                    self.copies.retain(|(d, _)| *d != id);
+                } else {
+                    self.devices.insert(id, home);
+                    let nets = nets.iter().filter(|net| self.mode.has_copy(home, **net));
+                    self.copies.extend(nets.map(|net| (id, *net)));
+                }
+            }
+            4 => {
+                let to = rng.pick(&[Mode::Shared, Mode::Exclusive]);
+                match self.mode.change(to, self.nets.len() > 1) {
+                    Ok(ModeChange::To(mode)) => self.mode = mode,
+                    Ok(ModeChange::None) => assert_eq!(self.mode, to),
+                    Err(why) => {
+                        assert_eq!(why.errno(), Errno::Ebusy);
+                        assert!(self.nets.len() > 1);
+                    }
+                }
+            }
+            _ => {
+                let (asker, target) = (rng.pick(&nets), rng.pick(&nets));
+                let mode = self.mode;
+                for at in self.devices.values_mut() {
+                    let ask = Move {
+                        device_in: *at,
+                        asker,
+                        admin_of_target: true,
+                        can_disassociate: true,
+                        unregistering: false,
+                    };
+                    if mode.judge_move(&ask).is_ok() {
+                        assert!(mode.sees(*at, asker));
+                        *at = target;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn copies_follow_every_history() {
+    for seed in 0..2_000 {
+        let mut rng = Rng::new(seed);
+        let mut machine = Machine::default();
+        machine.nets.insert(Net::INIT);
+        for step in 0..80 {
+            machine.step(&mut rng);
+            assert_eq!(machine.copies, machine.wanted(), "seed {seed}, step {step}");
+            for at in machine.devices.values() {
+                assert!(machine.nets.contains(at), "a device in no namespace");
+                for net in &machine.nets {
+                    // A library in a namespace finds what it may use, and only that:
+                    // the device itself or its copy.
+                    let found = at == net || machine.mode.has_copy(*at, *net);
+                    let init_of_shared = machine.mode == Mode::Shared && *at == Net::INIT;
+                    assert_eq!(found, machine.mode.sees(*at, *net));
+                    assert!(machine.mode == Mode::Exclusive || init_of_shared);
+                }
+            }
+        }
+    }
+}
