@@ -84,7 +84,7 @@ command_of() { # NODE: the emulator's command line, in cmd
     fi
     cmd=(qemu-system-x86_64 -display none -no-reboot -nodefaults -m "$MEM"
         -kernel "/c/$kernel/arch/x86/boot/bzImage" -append "$append"
-        -drive "file=/c/$image,format=raw,if=virtio,snapshot=on"
+        -drive "file=/c/$image,format=raw,if=virtio,snapshot=on,file.locking=off"
         -virtfs "local,path=$inside/share$n,mount_tag=share,security_model=none"
         -virtfs "local,path=$inside/mods$n/lib/modules,mount_tag=mods,security_model=none,readonly=on"
         -serial "file:$inside/console$n"
