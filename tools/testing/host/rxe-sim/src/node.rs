@@ -2,6 +2,8 @@
 
 //! One queue pair with its host, as the glue would tie them together.
 
+use std::collections::VecDeque;
+
 use crate::host::Host;
 use crate::proto::host::Disposition;
 use crate::proto::host::Progress;
@@ -34,6 +36,9 @@ pub struct Node {
     pub resume: bool,
     /// How many events have been seen by [`Node::obey`].
     heard: usize,
+    /// Responses and requests that wait for memory: the first is parked, the others came
+    /// later.
+    parked: [VecDeque<Vec<u8>>; 2],
 }
 
 impl Node {
@@ -46,6 +51,7 @@ impl Node {
             state: QpState::Reset,
             resume: false,
             heard: 0,
+            parked: Default::default(),
         }
     }
 
@@ -56,6 +62,7 @@ impl Node {
         change.apply_recv(&mut self.recv);
         if new == QpState::Reset {
             self.host.clear_rings();
+            self.parked = Default::default();
         }
         self.state = new;
         Ok(())
@@ -72,6 +79,32 @@ impl Node {
 
     /// A datagram arrives.
     pub fn receive(&mut self, now: Nanos, datagram: &[u8]) -> Option<Disposition> {
+        let packet = wire::Packet::parse(datagram).ok()?;
+        let side = usize::from(packet.header().bth.opcode.is_request());
+        let done = if self.parked[side].is_empty() {
+            self.handle(now, datagram)?
+        } else {
+            Disposition::Parked
+        };
+        if done == Disposition::Parked {
+            self.parked[side].push_back(datagram.to_vec());
+        }
+        Some(done)
+    }
+
+    /// Memory has come: parked datagrams may go on.
+    pub fn unpark(&mut self, now: Nanos) {
+        for side in 0..2 {
+            while let Some(datagram) = self.parked[side].pop_front() {
+                if self.handle(now, &datagram) == Some(Disposition::Parked) {
+                    self.parked[side].push_front(datagram);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, now: Nanos, datagram: &[u8]) -> Option<Disposition> {
         let packet = wire::Packet::parse(datagram).ok()?;
         self.host.payload = packet.payload.to_vec();
         let rx = RxPacket::from(&packet.header());
