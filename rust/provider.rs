@@ -45,6 +45,7 @@ pub mod wc;
 pub mod wr;
 
 pub use self::attr::Access;
+pub use self::attr::Advice;
 pub use self::attr::AhAttr;
 pub use self::attr::AhInit;
 pub use self::attr::CqAttr;
@@ -375,6 +376,13 @@ pub trait Provider: Sized + Send + Sync + 'static {
         _pd: &Pd<Self>,
         _: &mut Udata<'_>,
     ) -> Result {
+        Err(unsupported())
+    }
+
+    /// Follows a process's advice on memory of regions in `pd` that is paged on demand, in
+    /// the addresses and by the local keys of `list`. Unless `flush`, nobody waits for what
+    /// comes of it.
+    fn advise_mr(_: &Pd<Self>, _advice: Advice, _flush: bool, _list: &[Sge]) -> Result {
         Err(unsupported())
     }
 

@@ -11,6 +11,8 @@
 //!
 //! C header: `include/rdma/ib_umem.h`.
 
+pub mod odp;
+
 use crate::bindings;
 use crate::provider::Access;
 use crate::provider::Device;

@@ -29,6 +29,7 @@
 //! verbs only) is outside everything; under it both tokens are taken, send first.
 
 pub(crate) mod attr;
+mod park;
 mod post;
 mod recv;
 mod send;
@@ -41,12 +42,14 @@ use crate::cq::Cq;
 use crate::cq::Told;
 use crate::device::Dev;
 use crate::mem::Batch;
+use crate::mem::Fault;
 use crate::mem::PdId;
 use crate::mem::QpTag;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::net::RxQueue;
 use crate::proto;
+use crate::proto::Disposition;
 use crate::proto::Nanos;
 use crate::proto::Progress;
 use crate::proto::QpEvent;
@@ -67,6 +70,7 @@ use kernel::time::Delta;
 use kernel::workqueue;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
+use park::Parking;
 use post::Posts;
 use rdma::provider::wc::QpToken;
 use rdma::provider::QpEvent as UserEvent;
@@ -141,6 +145,14 @@ pub(crate) struct Qp {
     send_pump: Work<Qp, 0>,
     #[pin]
     recv_pump: Work<Qp, 1>,
+    #[pin]
+    send_parking: Parking,
+    #[pin]
+    recv_parking: Parking,
+    #[pin]
+    send_fault: Work<Qp, 2>,
+    #[pin]
+    recv_fault: Work<Qp, 3>,
 }
 
 rdma::impl_has_timer! {
@@ -151,6 +163,8 @@ rdma::impl_has_timer! {
 kernel::impl_has_work! {
     impl HasWork<Qp, 0> for Qp { self.send_pump }
     impl HasWork<Qp, 1> for Qp { self.recv_pump }
+    impl HasWork<Qp, 2> for Qp { self.send_fault }
+    impl HasWork<Qp, 3> for Qp { self.recv_fault }
 }
 
 impl TimerCallback<0> for Qp {
@@ -316,34 +330,48 @@ impl Qp {
             engine,
             io,
             backlog,
+            parked,
             armed,
         } = half;
         let mut host = io.host(&this);
         if bits & work::ERROR != 0 {
             engine.set_error();
         }
-        if bits & work::PACKETS != 0 && backlog.is_none() {
-            *backlog = Some(this.responses.take_all());
-        }
-        let mut next = first.take();
-        while let Some(packet) = next.or_else(|| next_packet(backlog, &mut left)) {
+        let mut queue = Queued {
+            queue: &this.responses,
+            more: bits & work::PACKETS != 0 || parked.is_some(),
+            backlog,
+            left: &mut left,
+        };
+        let mut next = queue.after(parked.take(), first);
+        while let Some(packet) = next.or_else(|| queue.next()) {
             host.set_packet(packet);
             if let Some(header) = host.header() {
-                // What became of it is counted by the engine where it matters.
-                let _ = engine.on_response(now, &header, &mut host);
+                // What else became of it is counted by the engine where it matters.
+                if engine.on_response(now, &header, &mut host) == Disposition::Parked {
+                    *parked = host.take_packet();
+                    break;
+                }
             }
             next = None;
         }
-        host.drop_packet();
+        let more = queue.has_more() && parked.is_none();
+        drop(host.take_packet());
         if bits & work::TIMER != 0 {
             *armed = None;
-            engine.on_timer(now, &mut host);
+            // An answer is here; that it has to wait is nobody's fault.
+            if parked.is_none() {
+                engine.on_timer(now, &mut host);
+            }
         }
         let progress = engine.poll(now, &mut host, left.max(1));
         let notes = host.finish();
+        if let Some(fault) = notes.fault {
+            Self::await_send(this, fault);
+        }
         // It is not put off when the deadline moves: it fires early, once, for nothing.
         match engine.next_deadline() {
-            Some(at) if armed.is_none_or(|armed| at < armed) => {
+            Some(at) if parked.is_none() && armed.is_none_or(|armed| at < armed) => {
                 *armed = Some(at);
                 Timer::<Qp, 0>::arm_if_earlier(this, rdma::timer::after(span(now, at)));
             }
@@ -351,9 +379,11 @@ impl Qp {
         }
         Self::heed(this, &this.send_cq, &notes);
         match progress {
-            _ if backlog.is_some() => Turn::Later(work::PACKETS | work::POLL),
+            _ if more => Turn::Later(work::PACKETS | work::POLL),
             Progress::Idle => Turn::Done,
             Progress::More => Turn::Later(work::POLL),
+            // Memory wakes us when it is there.
+            Progress::Blocked if notes.fault.is_some() => Turn::Done,
             Progress::Blocked => {
                 let at = rdma::timer::after(BLOCKED_RETRY);
                 Timer::<Qp, 0>::arm_if_earlier(this, at);
@@ -375,35 +405,48 @@ impl Qp {
             engine,
             io,
             backlog,
+            parked,
         } = half;
         let mut host = io.host(&this);
         if bits & work::ERROR != 0 {
             engine.set_error();
         }
-        if bits & work::PACKETS != 0 && backlog.is_none() {
-            *backlog = Some(this.requests.take_all());
-        }
-        let mut next = first.take();
-        while let Some(packet) = next.or_else(|| next_packet(backlog, &mut left)) {
+        let mut queue = Queued {
+            queue: &this.requests,
+            more: bits & work::PACKETS != 0 || parked.is_some(),
+            backlog,
+            left: &mut left,
+        };
+        let mut next = queue.after(parked.take(), first);
+        while let Some(packet) = next.or_else(|| queue.next()) {
             host.set_packet(packet);
             if let Some(header) = host.header() {
-                // What became of it is counted by the engine where it matters.
-                let _ = engine.on_request(&header, &mut host);
+                // What else became of it is counted by the engine where it matters.
+                if engine.on_request(&header, &mut host) == Disposition::Parked {
+                    *parked = host.take_packet();
+                    break;
+                }
             }
             next = None;
         }
-        host.drop_packet();
+        let more = queue.has_more() && parked.is_none();
+        drop(host.take_packet());
         let progress = engine.poll(&mut host, left.max(1));
         let notes = host.finish();
+        if let Some(fault) = notes.fault {
+            Self::await_recv(this, fault);
+        }
         Self::heed(this, &this.recv_cq, &notes);
         if this.user && this.state() == QpState::Err {
             let at = rdma::timer::after(FLUSH_POLL);
             Timer::<Qp, 1>::arm_if_earlier(this, at);
         }
         match progress {
-            _ if backlog.is_some() => Turn::Later(work::PACKETS | work::POLL),
+            _ if more => Turn::Later(work::PACKETS | work::POLL),
             Progress::Idle => Turn::Done,
             Progress::More => Turn::Later(work::POLL),
+            // Memory wakes us when it is there.
+            Progress::Blocked if notes.fault.is_some() => Turn::Done,
             Progress::Blocked => {
                 let at = rdma::timer::after(BLOCKED_RETRY);
                 Timer::<Qp, 1>::arm_if_earlier(this, at);
@@ -480,6 +523,8 @@ impl Qp {
         Timer::<Qp, 1>::shutdown(this);
         rdma::workqueue::disable::<Qp, 0>(this);
         rdma::workqueue::disable::<Qp, 1>(this);
+        rdma::workqueue::disable::<Qp, 2>(this);
+        rdma::workqueue::disable::<Qp, 3>(this);
         // What waits will never be looked at, and holds packet buffers.
         drop(this.responses.take_all());
         drop(this.requests.take_all());
@@ -545,18 +590,53 @@ fn engine_packet(
     })
 }
 
-/// Takes a packet off a backlog, if the budget allows; an exhausted backlog becomes
-/// `None`.
-fn next_packet(backlog: &mut Option<RxBatch>, left: &mut u32) -> Option<RxPacket> {
-    if *left == 0 {
-        return None;
+/// The packets that wait for a half, in order: its backlog, then the queue.
+struct Queued<'a> {
+    queue: &'a RxQueue,
+    /// There may be packets in the queue.
+    more: bool,
+    backlog: &'a mut Option<RxBatch>,
+    /// What the turn's budget has left.
+    left: &'a mut u32,
+}
+
+impl Queued<'_> {
+    /// The packet to begin with. One that was parked comes first; all else waits behind
+    /// it, also the one that just came.
+    #[inline]
+    fn after(&self, parked: Option<RxPacket>, first: &mut Option<RxPacket>) -> Option<RxPacket> {
+        if parked.is_none() {
+            return first.take();
+        }
+        if let Some(packet) = first.take() {
+            if self.queue.len() < BACKLOG {
+                self.queue.push(packet);
+            }
+        }
+        parked
     }
-    let packet = backlog.as_mut()?.next();
-    match packet {
-        Some(_) => *left -= 1,
-        None => *backlog = None,
+
+    /// Takes the next packet, if the budget allows.
+    #[inline]
+    fn next(&mut self) -> Option<RxPacket> {
+        while *self.left != 0 {
+            if let Some(packet) = self.backlog.as_mut().and_then(Iterator::next) {
+                *self.left -= 1;
+                return Some(packet);
+            }
+            *self.backlog = None;
+            if !core::mem::take(&mut self.more) {
+                break;
+            }
+            *self.backlog = Some(self.queue.take_all());
+        }
+        None
     }
-    packet
+
+    /// Whether the budget has left some.
+    fn has_more(&self) -> bool {
+        self.more || self.backlog.is_some()
+    }
 }
 
 /// The engine's clock.
@@ -574,6 +654,8 @@ struct Notes {
     told: Told,
     /// One bit for each kind of event.
     events: u8,
+    /// Memory that the half waits for.
+    fault: Option<Fault>,
 }
 
 impl Notes {
@@ -589,6 +671,7 @@ impl Notes {
     const NONE: Notes = Notes {
         told: Told::Nothing,
         events: 0,
+        fault: None,
     };
 
     const fn bit(event: QpEvent) -> u8 {

@@ -408,6 +408,9 @@ impl<P: Provider> Adapter<P> {
         if P::HAS_REREG_USER_MR {
             ops.rereg_user_mr = Some(Self::rereg_user_mr);
         }
+        if P::HAS_ADVISE_MR {
+            ops.advise_mr = Some(Self::advise_mr);
+        }
         if P::HAS_ALLOC_MR {
             ops.alloc_mr = Some(Self::alloc_mr);
         }

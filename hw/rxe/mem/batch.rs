@@ -18,12 +18,14 @@ use super::map::{Piece, Pieces};
 use super::region::MrCore;
 use super::sge::{Cursor, Sge, TooShort, Walk};
 use super::window::MwCore;
-use super::{access, index, Claim, MemError, Memory, PdId, QpTag, MW_INDICES};
+use super::{access, index, Claim, Fault, MemError, Memory, PdId, QpTag, MW_INDICES};
 use crate::proto::{FlushKind, Key};
 use crate::queue::wqe::{BindMw, LocalOp};
 use core::ptr::NonNull;
+use kernel::prelude::*;
 use rdma::gate::Pass;
 use rdma::sync::rcu;
+use rdma::umem::odp::Touch;
 
 /// How many regions a batch keeps: a header's and a payload's.
 const KEPT: usize = 2;
@@ -36,6 +38,8 @@ pub(crate) struct Batch<'m> {
     kept: [Option<Held<'m>>; KEPT],
     /// Which of `kept` goes next.
     next: usize,
+    /// What was wanted last and was not there.
+    absent: Option<Fault>,
 }
 
 /// A region, from inside its gate.
@@ -66,7 +70,13 @@ impl<'m> Batch<'m> {
             qp,
             kept: [const { None }; KEPT],
             next: 0,
+            absent: None,
         }
+    }
+
+    /// What the last access that failed with [`MemError::Absent`] wanted.
+    pub(crate) fn absent(&self) -> Option<Fault> {
+        self.absent
     }
 
     /// Copies `to.len()` bytes of a message out of its buffers, from `offset` on.
@@ -87,7 +97,7 @@ impl<'m> Batch<'m> {
             let (part, behind) = rest
                 .split_at_mut_checked(piece.len)
                 .ok_or(MemError::ListTooShort)?;
-            let claim = self.local(piece.lkey, 0);
+            let claim = self.local(piece.lkey, 0, Touch::Read);
             self.read(&claim, piece.addr, part)?;
             rest = behind;
         }
@@ -113,7 +123,7 @@ impl<'m> Batch<'m> {
             let (part, behind) = rest
                 .split_at_checked(piece.len)
                 .ok_or(MemError::ListTooShort)?;
-            let claim = self.local(piece.lkey, access::LOCAL_WRITE);
+            let claim = self.local(piece.lkey, access::LOCAL_WRITE, Touch::Write);
             self.write(&claim, piece.addr, part)?;
             rest = behind;
         }
@@ -133,7 +143,7 @@ impl<'m> Batch<'m> {
         access: u32,
     ) -> Result<(), MemError> {
         let len = usize::try_from(len).map_err(|_| MemError::Range)?;
-        self.remote(key, va, len, access, |_| ())
+        self.remote(key, va, len, access, Touch::Nothing, |_| ())
     }
 
     /// Copies memory that the peer reads.
@@ -143,7 +153,7 @@ impl<'m> Batch<'m> {
     /// Why it may not be read.
     pub(crate) fn read_remote(&mut self, key: Key, va: u64, to: &mut [u8]) -> Result<(), MemError> {
         let len = to.len();
-        let done = self.remote(key, va, len, access::REMOTE_READ, |pieces| {
+        let done = self.remote(key, va, len, access::REMOTE_READ, Touch::Read, |pieces| {
             // SAFETY: The region vouches for the pieces during the call; `to` is the
             // kernel's own and no part of registered memory.
             unsafe { copy::read(pieces, to) }
@@ -158,7 +168,7 @@ impl<'m> Batch<'m> {
     /// Why it may not be written.
     pub(crate) fn write_remote(&mut self, key: Key, va: u64, from: &[u8]) -> Result<(), MemError> {
         let len = from.len();
-        let done = self.remote(key, va, len, access::REMOTE_WRITE, |pieces| {
+        let done = self.remote(key, va, len, access::REMOTE_WRITE, Touch::Write, |pieces| {
             // SAFETY: The region vouches for the pieces during the call, for writes
             // since that right was claimed; `from` is a packet, not registered memory.
             unsafe { copy::write(pieces, from) }
@@ -175,7 +185,7 @@ impl<'m> Batch<'m> {
         if va % 8 != 0 {
             return Err(MemError::Misaligned);
         }
-        self.remote(key, va, 8, access::REMOTE_ATOMIC, |pieces| {
+        self.remote(key, va, 8, access::REMOTE_ATOMIC, Touch::Write, |pieces| {
             // SAFETY: The region vouches for the pieces during the call.
             unsafe { copy::atomic(pieces, op) }
         })?
@@ -196,7 +206,7 @@ impl<'m> Batch<'m> {
         if va % 8 != 0 {
             return Err(MemError::Misaligned);
         }
-        self.remote(key, va, 8, access::REMOTE_WRITE, |pieces| {
+        self.remote(key, va, 8, access::REMOTE_WRITE, Touch::Write, |pieces| {
             // SAFETY: The region vouches for the pieces during the call, for writes
             // since that right was claimed.
             unsafe { copy::atomic_write(pieces, value) }
@@ -231,7 +241,12 @@ impl<'m> Batch<'m> {
             (va, u64::from(len))
         };
         let len = usize::try_from(len).map_err(|_| MemError::Range)?;
-        self.remote(key, va, len, rights, |pieces| {
+        let touch = if what.persistent {
+            Touch::Read
+        } else {
+            Touch::Nothing
+        };
+        self.remote(key, va, len, rights, touch, |pieces| {
             if !what.persistent {
                 return;
             }
@@ -260,6 +275,7 @@ impl<'m> Batch<'m> {
             pd: self.pd,
             access: 0,
             from_peer,
+            touch: Touch::Nothing,
         };
         self.region(key)?.invalidate(&claim)
     }
@@ -272,7 +288,7 @@ impl<'m> Batch<'m> {
     pub(crate) fn local_op(&mut self, op: &LocalOp) -> Result<(), MemError> {
         match *op {
             LocalOp::RegMr { key, access, iova } => {
-                let claim = self.local(key.0, access);
+                let claim = self.local(key.0, access, Touch::Nothing);
                 self.region(key)?.register(&claim, iova)
             }
             LocalOp::BindMw(bind) => self.bind(&bind),
@@ -291,8 +307,7 @@ impl<'m> Batch<'m> {
 
     fn read(&mut self, claim: &Claim, va: u64, to: &mut [u8]) -> Result<(), MemError> {
         let len = to.len();
-        let core = self.region(Key(claim.key))?;
-        let done = core.with(claim, va, len, |pieces| {
+        let done = self.touch(claim, va, len, |pieces| {
             // SAFETY: As in `read_remote`.
             unsafe { copy::read(pieces, to) }
         })?;
@@ -301,8 +316,7 @@ impl<'m> Batch<'m> {
 
     fn write(&mut self, claim: &Claim, va: u64, from: &[u8]) -> Result<(), MemError> {
         let len = from.len();
-        let core = self.region(Key(claim.key))?;
-        let done = core.with(claim, va, len, |pieces| {
+        let done = self.touch(claim, va, len, |pieces| {
             // SAFETY: As in `write_remote`.
             unsafe { copy::write(pieces, from) }
         })?;
@@ -317,6 +331,7 @@ impl<'m> Batch<'m> {
         va: u64,
         len: usize,
         access: u32,
+        touch: Touch,
         f: impl FnOnce(Pieces<'_>) -> R,
     ) -> Result<R, MemError> {
         let claim = Claim {
@@ -324,9 +339,10 @@ impl<'m> Batch<'m> {
             pd: self.pd,
             access,
             from_peer: true,
+            touch,
         };
         if !is_window(key) {
-            return self.region(key)?.with(&claim, va, len, f);
+            return self.touch(&claim, va, len, f);
         }
         let (memory, qp) = (self.memory, self.qp);
         memory.with_window(key, |mw| {
@@ -337,9 +353,31 @@ impl<'m> Batch<'m> {
                     access: 0,
                     ..claim
                 };
-                self.region(inside.region)?.with(&claim, inside.va, len, f)
+                self.touch(&claim, inside.va, len, f)
             })?
         })?
+    }
+
+    /// Lets `f` use a range of a region, and notes what was not there.
+    fn touch<R>(
+        &mut self,
+        claim: &Claim,
+        va: u64,
+        len: usize,
+        f: impl FnOnce(Pieces<'_>) -> R,
+    ) -> Result<R, MemError> {
+        let key = Key(claim.key);
+        let done = self.region(key)?.with(claim, va, len, f);
+        if matches!(done, Err(MemError::Absent)) {
+            let touch = claim.touch;
+            self.absent = Some(Fault {
+                key,
+                va,
+                len,
+                touch,
+            });
+        }
+        done
     }
 
     /// The range of a region or a window.
@@ -350,12 +388,13 @@ impl<'m> Batch<'m> {
         self.region(key)?.extent()
     }
 
-    fn local(&self, lkey: u32, access: u32) -> Claim {
+    fn local(&self, lkey: u32, access: u32, touch: Touch) -> Claim {
         Claim {
             key: lkey,
             pd: self.pd,
             access,
             from_peer: false,
+            touch,
         }
     }
 
@@ -396,6 +435,33 @@ impl Memory {
             core,
             _pass: pass,
         })
+    }
+
+    /// Brings in pages that somebody waits for, of a region on demand; without
+    /// `may_fault` those only that its process has in memory. May sleep, for long, and
+    /// holds up deregistration of that region meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`MrCore::fault_in`]; `EINVAL` if the key names no region.
+    pub(crate) fn fault_in(&self, fault: &Fault, may_fault: bool) -> Result {
+        let held = self.enter(index(fault.key)).ok_or(EINVAL)?;
+        held.core().fault_in(fault, may_fault)
+    }
+
+    /// As [`Memory::fault_in`], of a region in `pd`, for its owner.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the key names no region on demand in `pd`, `EPERM` if it may not be
+    /// written to, `EFAULT` if it has no such bytes.
+    pub(crate) fn prefetch(&self, pd: PdId, fault: &Fault, may_fault: bool) -> Result {
+        let held = self.enter(index(fault.key)).ok_or(EINVAL)?;
+        held.core().check_domain(pd)?;
+        match held.core().fault_in(fault, may_fault) {
+            Err(error) if error == EACCES => Err(EPERM),
+            done => done,
+        }
     }
 
     /// Lets `f` use the window that a key names. The key is `f`'s to check.

@@ -18,6 +18,7 @@ use crate::proto::AccessFlags;
 use crate::proto::AtomicOp;
 use crate::proto::FlushKind;
 use crate::proto::Key;
+use crate::proto::LocalFault;
 use crate::proto::Payload;
 use crate::proto::QpEvent;
 use crate::proto::RecvCompletion;
@@ -41,6 +42,8 @@ pub(super) struct RecvHalf {
     pub(super) io: RecvIo,
     /// Requests taken off the queue and not handled yet.
     pub(super) backlog: Option<RxBatch>,
+    /// The request in hand, which waits for memory and comes before the backlog.
+    pub(super) parked: Option<RxPacket>,
 }
 
 /// Where receive requests come from.
@@ -71,6 +74,7 @@ impl RecvHalf {
                 sender: None,
             },
             backlog: None,
+            parked: None,
         })
     }
 }
@@ -117,10 +121,36 @@ impl RecvWorld<'_> {
         super::engine_packet(self.qp.kind, self.io.sender.as_ref(), self.packet.as_ref()?)
     }
 
-    /// There is no present packet any more.
+    /// There is no present packet any more. Returns it.
     #[inline]
-    pub(super) fn drop_packet(&mut self) {
-        self.packet = None;
+    pub(super) fn take_packet(&mut self) -> Option<RxPacket> {
+        self.packet.take()
+    }
+
+    /// Whether what was not there will come, so that the half waits; it notes that then.
+    fn waits(&mut self) -> bool {
+        let fault = self.batch.absent();
+        let waits = self.qp.recv_parking.is_hopeful(fault);
+        if waits {
+            self.notes.fault = fault;
+        }
+        waits
+    }
+
+    /// What a failed access to local buffers means for the engine.
+    fn local_fault(&mut self, error: MemError) -> LocalFault {
+        match error {
+            MemError::Absent if self.waits() => LocalFault::Absent,
+            error => LocalFault::Status(error.wc_status()),
+        }
+    }
+
+    /// What a failed access by the peer means for the engine.
+    fn remote_fault(&mut self, error: MemError) -> RemoteFault {
+        match error {
+            MemError::Absent if !self.waits() => RemoteFault::Access,
+            error => error.into(),
+        }
     }
 
     /// Ends the turn: lets go of all memory.
@@ -136,7 +166,7 @@ impl RecvWorld<'_> {
 impl RecvHost for RecvWorld<'_> {
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
         let failed = TxError::BadPayload(WcStatus::RemOp);
-        let mut fault = false;
+        let mut fault = None;
         let batch = &mut self.batch;
         let fill = |to: &mut [u8]| -> Result {
             let filled = match packet.payload {
@@ -145,17 +175,19 @@ impl RecvHost for RecvWorld<'_> {
                 Payload::Remote { key, va, len: _ } => batch.read_remote(key, va, to),
                 Payload::Slot { .. } => Err(MemError::ListTooShort),
             };
-            filled.map_err(|_| {
-                fault = true;
+            filled.map_err(|error| {
+                fault = Some(error);
                 EFAULT
             })
         };
         let sender = self.io.sender.as_mut().ok_or(failed)?;
         let sent = sender.send(&self.qp.dev, packet, fill);
-        if fault {
-            Err(failed)
-        } else {
-            sent
+        match fault.map(|error| self.remote_fault(error)) {
+            Some(RemoteFault::Absent) => Err(TxError::Blocked),
+            Some(RemoteFault::Access | RemoteFault::Misaligned | RemoteFault::Failed) => {
+                Err(failed)
+            }
+            None => sent,
         }
     }
 
@@ -173,20 +205,20 @@ impl RecvHost for RecvWorld<'_> {
         }
     }
 
-    fn scatter_recv(&mut self, offset: u32) -> Result<(), WcStatus> {
+    fn scatter_recv(&mut self, offset: u32) -> Result<(), LocalFault> {
         let payload = self.packet.as_ref().map_or(&[][..], RxPacket::payload);
         let current = &mut self.io.current;
         current
             .scatter(offset, payload, &mut self.batch)
-            .map_err(MemError::wc_status)
+            .map_err(|error| self.local_fault(error))
     }
 
-    fn scatter_grh(&mut self) -> Result<(), WcStatus> {
+    fn scatter_grh(&mut self) -> Result<(), LocalFault> {
         let grh = self.packet.as_ref().map_or([0; 40], RxPacket::grh);
         let current = &mut self.io.current;
         current
             .scatter(0, &grh, &mut self.batch)
-            .map_err(MemError::wc_status)
+            .map_err(|error| self.local_fault(error))
     }
 
     fn check_remote(
@@ -201,20 +233,24 @@ impl RecvHost for RecvWorld<'_> {
 
     fn write_remote(&mut self, key: Key, va: u64) -> Result<(), RemoteFault> {
         let payload = self.packet.as_ref().map_or(&[][..], RxPacket::payload);
-        Ok(self.batch.write_remote(key, va, payload)?)
+        let done = self.batch.write_remote(key, va, payload);
+        done.map_err(|error| self.remote_fault(error))
     }
 
     fn atomic(&mut self, key: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault> {
-        Ok(self.batch.atomic(key, va, op)?)
+        let done = self.batch.atomic(key, va, op);
+        done.map_err(|error| self.remote_fault(error))
     }
 
     fn atomic_write(&mut self, key: Key, va: u64) -> Result<(), RemoteFault> {
         let value = *self.payload().first_chunk().ok_or(RemoteFault::Failed)?;
-        Ok(self.batch.atomic_write(key, va, value)?)
+        let done = self.batch.atomic_write(key, va, value);
+        done.map_err(|error| self.remote_fault(error))
     }
 
     fn flush(&mut self, key: Key, va: u64, len: u32, what: FlushKind) -> Result<(), RemoteFault> {
-        Ok(self.batch.flush(key, va, len, what)?)
+        let done = self.batch.flush(key, va, len, what);
+        done.map_err(|error| self.remote_fault(error))
     }
 
     fn invalidate(&mut self, key: Key) -> Result<(), RemoteFault> {

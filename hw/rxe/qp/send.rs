@@ -16,6 +16,7 @@ use crate::mem::MemError;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
+use crate::proto::LocalFault;
 use crate::proto::Payload;
 use crate::proto::QpEvent;
 use crate::proto::SendCompletion;
@@ -37,6 +38,8 @@ pub(super) struct SendHalf {
     pub(super) io: SendIo,
     /// Responses taken off the queue and not handled yet.
     pub(super) backlog: Option<RxBatch>,
+    /// The response in hand, which waits for memory and comes before the backlog.
+    pub(super) parked: Option<RxPacket>,
     /// When the timer will fire at the latest, if it is armed.
     pub(super) armed: Option<proto::Nanos>,
 }
@@ -66,6 +69,7 @@ impl SendHalf {
                 noted: Notes::NONE,
             },
             backlog: None,
+            parked: None,
             armed: None,
         })
     }
@@ -125,10 +129,28 @@ impl SendWorld<'_> {
         super::engine_packet(self.qp.kind, self.io.sender.as_ref(), self.packet.as_ref()?)
     }
 
-    /// There is no present packet any more.
+    /// There is no present packet any more. Returns it.
     #[inline]
-    pub(super) fn drop_packet(&mut self) {
-        self.packet = None;
+    pub(super) fn take_packet(&mut self) -> Option<RxPacket> {
+        self.packet.take()
+    }
+
+    /// Whether what was not there will come, so that the half waits; it notes that then.
+    fn waits(&mut self) -> bool {
+        let fault = self.batch.absent();
+        let waits = self.qp.send_parking.is_hopeful(fault);
+        if waits {
+            self.notes.fault = fault;
+        }
+        waits
+    }
+
+    /// What a failed access to local buffers means for the engine.
+    fn local_fault(&mut self, error: MemError) -> LocalFault {
+        match error {
+            MemError::Absent if self.waits() => LocalFault::Absent,
+            error => LocalFault::Status(error.wc_status()),
+        }
     }
 
     /// Ends the turn: lets go of all memory.
@@ -171,7 +193,7 @@ impl SendHost for SendWorld<'_> {
                 Payload::Remote { .. } => Err(MemError::ListTooShort),
             };
             filled.map_err(|error| {
-                fault = Some(error.wc_status());
+                fault = Some(error);
                 EFAULT
             })
         };
@@ -184,25 +206,26 @@ impl SendHost for SendWorld<'_> {
             Some(None) => Ok(()),
             Some(Some(path)) => Sender::new(path).send(&qp.dev, packet, fill),
         };
-        match fault {
-            Some(status) => Err(TxError::BadPayload(status)),
+        match fault.map(|error| self.local_fault(error)) {
+            Some(LocalFault::Absent) => Err(TxError::Blocked),
+            Some(LocalFault::Status(status)) => Err(TxError::BadPayload(status)),
             None => sent,
         }
     }
 
-    fn scatter(&mut self, slot: u32, offset: u32) -> Result<(), WcStatus> {
+    fn scatter(&mut self, slot: u32, offset: u32) -> Result<(), LocalFault> {
         let packet = self.packet.as_ref().ok_or(WcStatus::LocQpOp)?;
         let queue = &mut self.io.queue;
         queue
             .scatter(slot, offset, packet.payload(), &mut self.batch)
-            .map_err(MemError::wc_status)
+            .map_err(|error| self.local_fault(error))
     }
 
-    fn scatter_u64(&mut self, slot: u32, value: u64) -> Result<(), WcStatus> {
+    fn scatter_u64(&mut self, slot: u32, value: u64) -> Result<(), LocalFault> {
         let queue = &mut self.io.queue;
         queue
             .scatter(slot, 0, &value.to_ne_bytes(), &mut self.batch)
-            .map_err(MemError::wc_status)
+            .map_err(|error| self.local_fault(error))
     }
 
     fn local(&mut self, slot: u32, op: &SendOp) -> Result<(), WcStatus> {

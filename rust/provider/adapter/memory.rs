@@ -139,6 +139,26 @@ impl<P: Provider> Adapter<P> {
         }
     }
 
+    pub(super) unsafe extern "C" fn advise_mr(
+        pd: *mut ib_pd,
+        advice: ib_uverbs_advise_mr_advice,
+        flags: u32,
+        list: *mut ib_sge,
+        count: u32,
+        _attrs: *mut uverbs_attr_bundle,
+    ) -> i32 {
+        from_result(|| {
+            let advice = Advice::try_from(advice)?;
+            let flush = flags & ib_uverbs_advise_mr_flag_IB_UVERBS_ADVISE_MR_FLAG_FLUSH != 0;
+            let count = usize::try_from(count).map_err(|_| EINVAL)?;
+            // SAFETY: (live), (args); the core has copied the list.
+            let (pd, list) =
+                unsafe { (Pd::from_raw(pd), core::slice::from_raw_parts(list, count)) };
+            P::advise_mr(pd, advice, flush, list)?;
+            Ok(0)
+        })
+    }
+
     pub(super) unsafe extern "C" fn alloc_mr(
         pd: *mut ib_pd,
         kind: ib_mr_type,
