@@ -95,10 +95,8 @@ impl Provider for Rxe {
         attr.device_cap_flags = limits::DEVICE_CAPS;
         attr.kernel_cap_flags = bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG.into();
         if OnDemand::is_supported() {
-            attr.kernel_cap_flags |=
-                u64::from(bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING);
-            attr.odp_caps.general_caps =
-                bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT.into();
+            attr.kernel_cap_flags |= u64::from(bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING);
+            attr.odp_caps.general_caps = bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT.into();
             attr.odp_caps.per_transport_caps.ud_odp_caps = limits::ODP_UD;
             attr.odp_caps.per_transport_caps.rc_odp_caps = limits::ODP_RC;
         }

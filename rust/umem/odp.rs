@@ -250,8 +250,7 @@ impl OnDemand {
         let len = bytes(wanted.len())?;
         let umem = self.umem.as_ptr();
         // SAFETY: By the type invariant. The function checks the range.
-        let found =
-            unsafe { bindings::rdma_helper_odp_map_and_lock(umem, at, len, write, fault) };
+        let found = unsafe { bindings::rdma_helper_odp_map_and_lock(umem, at, len, write, fault) };
         to_result(found)?;
         let mut came = 0;
         for index in wanted {

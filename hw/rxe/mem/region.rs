@@ -223,7 +223,7 @@ impl MrCore {
             Backing::Fast => {}
             Backing::Dma | Backing::User { .. } | Backing::OnDemand { .. } => {
                 return Err(MemError::Key)
-            },
+            }
         }
         if PdId(self.pd.load(Relaxed)) != claim.pd {
             return Err(MemError::Domain);
@@ -252,7 +252,7 @@ impl MrCore {
             Backing::Fast => {}
             Backing::Dma | Backing::User { .. } | Backing::OnDemand { .. } => {
                 return Err(MemError::Key)
-            },
+            }
         }
         if PdId(self.pd.load(Relaxed)) != claim.pd {
             return Err(MemError::Domain);
@@ -302,10 +302,9 @@ impl MrCore {
                 memory.fault_in(span, fault.touch, may_fault)?;
                 Ok(())
             }
-            Backing::Dma
-            | Backing::User { .. }
-            | Backing::OnDemand { .. }
-            | Backing::Fast => Err(EINVAL),
+            Backing::Dma | Backing::User { .. } | Backing::OnDemand { .. } | Backing::Fast => {
+                Err(EINVAL)
+            }
         }
     }
 
@@ -483,10 +482,9 @@ impl Mr {
     pub(crate) fn map_begin(&self, block_size: usize) -> Result {
         match self.core.backing {
             Backing::Fast if block_size.is_power_of_two() => {}
-            Backing::Dma
-            | Backing::User { .. }
-            | Backing::OnDemand { .. }
-            | Backing::Fast => return Err(EINVAL),
+            Backing::Dma | Backing::User { .. } | Backing::OnDemand { .. } | Backing::Fast => {
+                return Err(EINVAL)
+            }
         }
         let mut fast = self.core.fast.lock();
         fast.valid = false;

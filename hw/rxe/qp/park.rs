@@ -23,7 +23,6 @@ use crate::mem::Fault;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
-use kernel::workqueue;
 use kernel::workqueue::WorkItem;
 use rdma::sync::SpinLockIrq;
 
@@ -101,12 +100,12 @@ impl Qp {
     pub(super) fn await_send(this: ArcBorrow<'_, Self>, fault: Fault) {
         this.send_parking.want(fault);
         // If it is queued it finds the fault; if it runs, it will run again.
-        let _ = workqueue::system_unbound().enqueue::<Arc<Qp>, 2>(this.into());
+        let _ = rdma::workqueue::system_dfl().enqueue::<Arc<Qp>, 2>(this.into());
     }
 
     /// Has the pages brought in that the receive half waits for.
     pub(super) fn await_recv(this: ArcBorrow<'_, Self>, fault: Fault) {
         this.recv_parking.want(fault);
-        let _ = workqueue::system_unbound().enqueue::<Arc<Qp>, 3>(this.into());
+        let _ = rdma::workqueue::system_dfl().enqueue::<Arc<Qp>, 3>(this.into());
     }
 }
