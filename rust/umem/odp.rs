@@ -28,6 +28,7 @@
 //! `include/linux/hmm.h`.
 
 use crate::bindings;
+use crate::gate::Gate;
 use crate::new_spinlock_irq;
 use crate::provider::unsupported;
 use crate::provider::Access;
@@ -43,6 +44,8 @@ use kernel::ffi::c_ulong;
 use kernel::page::PAGE_SHIFT;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Full;
 
 /// A page is not there, or not for writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,14 +64,22 @@ pub enum Touch {
 
 /// Memory of a process that comes on demand.
 ///
+/// Call [`OnDemand::release`] before dropping it where one must not sleep.
+///
 /// # Invariants
 ///
-/// `umem` is a `struct ib_umem_odp` that we own, with pages of `PAGE_SIZE`, whose
-/// `private` is `mirror`. The mirror has an entry for each of its pages.
+/// As long as `gate` can be entered, or somebody is inside, `umem` is a `struct
+/// ib_umem_odp` that we own, with pages of `PAGE_SIZE`, whose `private` is `mirror`. The
+/// mirror has an entry for each of its pages.
 pub struct OnDemand {
     umem: NonNull<bindings::ib_umem_odp>,
+    gate: Pin<KBox<Gate>>,
+    released: Atomic<bool>,
     mirror: Pin<KBox<Mirror>>,
     start: u64,
+    len: usize,
+    offset: usize,
+    writable: bool,
 }
 
 // SAFETY: Any task may release the memory and bring pages in.
@@ -130,14 +141,16 @@ impl OnDemand {
         })?;
         let umem = Owned(NonNull::new(umem).ok_or(ENOMEM)?);
         // SAFETY: It is ours, and these fields stay as they are.
-        let (start, end, shift) = unsafe {
+        let (start, end, shift, c) = unsafe {
             let umem = umem.0.as_ptr();
             (
                 bindings::rdma_helper_odp_start(umem),
                 bindings::rdma_helper_odp_end(umem),
                 (*umem).page_shift,
+                &(*umem).umem,
             )
         };
+        let (len, offset, writable) = (c.length, c.address & (PAGE_SIZE - 1), c.writable() != 0);
         if shift != PAGE_SHIFT as u32 {
             return Err(EINVAL);
         }
@@ -152,6 +165,7 @@ impl OnDemand {
             }),
             GFP_KERNEL,
         )?;
+        let gate = KBox::pin_init(Gate::new(), GFP_KERNEL)?;
         let raw = umem.0.as_ptr();
         // SAFETY: It is ours. The notifier reads the field under the same lock, and the
         // mirror outlives the notifier.
@@ -163,8 +177,13 @@ impl OnDemand {
         // INVARIANT: As just made.
         Ok(Self {
             umem: umem.release(),
+            gate,
+            released: Atomic::new(false),
             mirror,
             start,
+            len,
+            offset,
+            writable,
         })
     }
 
@@ -175,8 +194,7 @@ impl OnDemand {
 
     /// Its length in bytes.
     pub fn len(&self) -> usize {
-        // SAFETY: By the type invariant; the field stays as it is.
-        unsafe { (*self.umem.as_ptr()).umem.length }
+        self.len
     }
 
     /// Whether it has no bytes; never so.
@@ -186,14 +204,12 @@ impl OnDemand {
 
     /// Where in the first page it begins, in bytes.
     pub fn offset(&self) -> usize {
-        // SAFETY: By the type invariant; the field stays as it is.
-        unsafe { (*self.umem.as_ptr()).umem.address & (PAGE_SIZE - 1) }
+        self.offset
     }
 
     /// Whether the device may write to it.
     pub fn writable(&self) -> bool {
-        // SAFETY: By the type invariant; the field stays as it is.
-        unsafe { (*self.umem.as_ptr()).umem.writable() != 0 }
+        self.writable
     }
 
     /// Lets `f` use pages. It gets the kernel's addresses of all pages, of which only
@@ -233,7 +249,8 @@ impl OnDemand {
     /// # Errors
     ///
     /// `EFAULT` if the process has no such memory, or none it may write to and `touch` is
-    /// to write; `EINVAL` if the process is gone.
+    /// to write; `EINVAL` if the process is gone or the memory was released; `EBUSY` if
+    /// the process changes its mappings all the time.
     pub fn fault_in(&self, wanted: Range<usize>, touch: Touch, fault: bool) -> Result<usize> {
         let write = match touch {
             Touch::Nothing => return Ok(0),
@@ -248,8 +265,9 @@ impl OnDemand {
         };
         let at = self.start.checked_add(bytes(wanted.start)?).ok_or(EFAULT)?;
         let len = bytes(wanted.len())?;
+        let _pass = self.gate.try_enter().ok_or(EINVAL)?;
         let umem = self.umem.as_ptr();
-        // SAFETY: By the type invariant. The function checks the range.
+        // SAFETY: By the type invariant, inside the gate. The function checks the range.
         let found = unsafe { bindings::rdma_helper_odp_map_and_lock(umem, at, len, write, fault) };
         to_result(found)?;
         let mut came = 0;
@@ -264,10 +282,29 @@ impl OnDemand {
         Ok(came)
     }
 
+    /// Gives the memory back: no page is there any more, and none will come. May sleep,
+    /// for instance until pages have come that somebody brings in; not the second time.
+    pub fn release(&self) {
+        if self.released.xchg(true, Full) {
+            return;
+        }
+        self.gate.close_and_wait();
+        let umem = self.umem.as_ptr();
+        // SAFETY: By the type invariant it was ours until the gate closed, which happens
+        // once. Afterwards the notifier does not run any more, so the mirror may go.
+        unsafe {
+            bindings::rdma_helper_odp_lock(umem);
+            self.mirror.forget(0..usize::MAX);
+            bindings::rdma_helper_odp_unlock(umem);
+            bindings::rdma_helper_odp_release(umem);
+        }
+    }
+
     /// As [`Umem::check_rereg`](super::Umem::check_rereg).
     pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
+        let _pass = self.gate.try_enter().ok_or(EINVAL)?;
         // CAST: flags, whose sign has no meaning.
-        // SAFETY: By the type invariant; the function only looks.
+        // SAFETY: By the type invariant, inside the gate; the function only looks.
         to_result(unsafe {
             bindings::ib_umem_check_rereg(
                 &raw mut (*self.umem.as_ptr()).umem,
@@ -280,15 +317,7 @@ impl OnDemand {
 
 impl Drop for OnDemand {
     fn drop(&mut self) {
-        let umem = self.umem.as_ptr();
-        // SAFETY: By the type invariant. Once released, the notifier does not run any
-        // more, so the mirror may go.
-        unsafe {
-            bindings::rdma_helper_odp_lock(umem);
-            self.mirror.forget(0..usize::MAX);
-            bindings::rdma_helper_odp_unlock(umem);
-            bindings::rdma_helper_odp_release(umem);
-        }
+        self.release();
     }
 }
 

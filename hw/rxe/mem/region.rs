@@ -575,6 +575,10 @@ impl Drop for Mr {
         drop(self.memory.regions.remove(self.core.key >> 8));
         // Nobody finds it any more; wait for those who did.
         self.core.gate.close_and_wait();
+        if let Backing::OnDemand { memory, .. } = &self.core.backing {
+            // Here, where one may sleep: the core may be dropped in a softirq.
+            memory.release();
+        }
     }
 }
 

@@ -71,8 +71,13 @@ impl Parking {
     fn serve(&self, memory: &crate::mem::Memory) {
         let wanted = self.wait.lock().wanted.take();
         if let Some(fault) = wanted {
-            let done = memory.fault_in(&fault, true);
-            self.wait.lock().refused = done.is_err().then_some(fault);
+            let refused = match memory.fault_in(&fault, true) {
+                Ok(()) => None,
+                // Whoever wants them will want them again, and be here again.
+                Err(error) if error == EBUSY || error == EAGAIN => None,
+                Err(_) => Some(fault),
+            };
+            self.wait.lock().refused = refused;
         }
     }
 }
