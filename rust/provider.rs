@@ -367,6 +367,16 @@ pub trait Provider: Sized + Send + Sync + 'static {
         udata: &mut Udata<'_>,
     ) -> Result<impl PinInit<Self::Mr>>;
 
+    /// Registers a part of a buffer of another driver's, which a process has as the file
+    /// `fd`; `region.start` is the offset in it. Set the keys with [`New::set_keys`].
+    fn reg_user_mr_dmabuf(
+        _: &New<'_, Mr<Self>>,
+        _region: &UserRegion,
+        _fd: i32,
+    ) -> Result<impl PinInit<Self::Mr>> {
+        Err::<Self::Mr, Error>(unsupported())
+    }
+
     /// Changes what `mask` names of a user's region, in place; `pd` is the new protection domain
     /// if the mask names it.
     fn rereg_user_mr(

@@ -11,6 +11,7 @@
 //!
 //! C header: `include/rdma/ib_umem.h`.
 
+pub mod dmabuf;
 pub mod odp;
 
 use crate::bindings;

@@ -35,6 +35,7 @@ use rdma::provider::attr::CMD_POST_SEND;
 use rdma::provider::attr::CMD_REQ_NOTIFY_CQ;
 use rdma::provider::*;
 use rdma::udata::Udata;
+use rdma::umem::dmabuf::DmaBuf;
 use rdma::umem::odp::OnDemand;
 use rdma::umem::odp::Touch;
 use rdma::umem::Umem;
@@ -412,6 +413,25 @@ impl Provider for Rxe {
             let umem = Umem::get(dev, region.start, region.length, region.access)?;
             mem::Mr::user(memory, pd, access, region.iova, umem)?
         };
+        mr.set_keys(made.key().0, made.key().0);
+        Ok(made)
+    }
+
+    fn reg_user_mr_dmabuf(
+        mr: &New<'_, Mr<Self>>,
+        region: &UserRegion,
+        fd: i32,
+    ) -> Result<impl PinInit<mem::Mr>> {
+        let access = region.access.raw();
+        // Nobody knows whether that memory persists.
+        if access & !access::REGION != 0
+            || access & (access::ON_DEMAND | access::FLUSH_PERSISTENT) != 0
+        {
+            return Err(unsupported());
+        }
+        let buffer = DmaBuf::get(fd, region.start, region.length)?;
+        let memory = &mr.device().dev.memory;
+        let made = mem::Mr::shared(memory, mr.pd().id, access, region.iova, buffer)?;
         mr.set_keys(made.key().0, made.key().0);
         Ok(made)
     }

@@ -155,6 +155,20 @@ bool rdma_helper_hmm_pfn_writable(unsigned long pfn);
 void *rdma_helper_hmm_pfn_address(unsigned long pfn);
 void rdma_helper_set_page_dirty(const void *addr);
 
+/* dmabuf.c */
+struct dma_buf;
+struct iosys_map;
+
+struct dma_buf *rdma_helper_dma_buf_get(int fd);
+void rdma_helper_dma_buf_put(struct dma_buf *buf);
+bool rdma_helper_dma_buf_is_dynamic(struct dma_buf *buf);
+size_t rdma_helper_dma_buf_size(const struct dma_buf *buf);
+int rdma_helper_dma_buf_begin(struct dma_buf *buf);
+int rdma_helper_dma_buf_end(struct dma_buf *buf);
+int rdma_helper_dma_buf_vmap(struct dma_buf *buf, struct iosys_map *map);
+void rdma_helper_dma_buf_vunmap(struct dma_buf *buf, struct iosys_map *map);
+void *rdma_helper_iosys_map_memory(const struct iosys_map *map);
+
 /* verbs.c */
 struct ib_umem;
 struct scatterlist;

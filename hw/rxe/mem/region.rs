@@ -29,6 +29,7 @@ use rdma::gate::Gate;
 use rdma::new_spinlock_irq;
 use rdma::provider::{Access, RegionMask};
 use rdma::sync::SpinLockIrq;
+use rdma::umem::dmabuf::DmaBuf;
 use rdma::umem::odp::{Absent, OnDemand, Touch};
 use rdma::umem::Umem;
 
@@ -346,6 +347,16 @@ fn is_memory(start: usize, len: usize) -> bool {
     }
 }
 
+/// What keeps the pages of a region in place.
+enum Pages {
+    /// The kernel does, or nobody.
+    None,
+    /// Pinned for us.
+    Pinned(Umem),
+    /// Another driver's; their owner needs not be asked for anything any more.
+    Shared(#[expect(dead_code, reason = "it is kept")] DmaBuf),
+}
+
 /// A memory region, as its verbs object owns it.
 ///
 /// Dropping it may sleep: it waits until no packet uses the region.
@@ -353,7 +364,7 @@ pub(crate) struct Mr {
     memory: Arc<Memory>,
     core: Arc<MrCore>,
     /// Released last: nobody is inside the gate by then.
-    pages: Option<Umem>,
+    pages: Pages,
 }
 
 impl Mr {
@@ -363,7 +374,14 @@ impl Mr {
     ///
     /// `ENOMEM`, or `EBUSY` if there are too many regions.
     pub(crate) fn dma(memory: &Arc<Memory>, pd: PdId, access: u32) -> Result<Self> {
-        Self::publish(memory, pd, access, Backing::Dma, FastInner::none(), None)
+        Self::publish(
+            memory,
+            pd,
+            access,
+            Backing::Dma,
+            FastInner::none(),
+            Pages::None,
+        )
     }
 
     /// A user's pages. `iova` is how the user calls the first byte.
@@ -406,7 +424,14 @@ impl Mr {
             return Err(EINVAL);
         }
         let backing = Backing::User { iova, shape, pages };
-        Self::publish(memory, pd, access, backing, FastInner::none(), Some(umem))
+        Self::publish(
+            memory,
+            pd,
+            access,
+            backing,
+            FastInner::none(),
+            Pages::Pinned(umem),
+        )
     }
 
     /// A user's pages, on demand. `iova` is how the user calls the first byte.
@@ -430,7 +455,36 @@ impl Mr {
             shape,
             memory: pages,
         };
-        Self::publish(memory, pd, access, backing, FastInner::none(), None)
+        Self::publish(memory, pd, access, backing, FastInner::none(), Pages::None)
+    }
+
+    /// Another driver's memory, which stays where it is. `iova` is how the user calls the
+    /// first byte.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an impossible range; `ENOMEM`; `EBUSY` if there are too many.
+    pub(crate) fn shared(
+        memory: &Arc<Memory>,
+        pd: PdId,
+        access: u32,
+        iova: u64,
+        buffer: DmaBuf,
+    ) -> Result<Self> {
+        let first = buffer.start() & (PAGE_SIZE - 1);
+        let len = u64::try_from(buffer.len())?;
+        let shape = Shape::new(PAGE_SHIFT as u32, u64::try_from(first)?, len).ok_or(EINVAL)?;
+        iova.checked_add(len).ok_or(EINVAL)?;
+        let count = usize::try_from(shape.blocks())?;
+        let mut pages = KVVec::with_capacity(count, GFP_KERNEL)?;
+        for at in 0..count {
+            // OVERFLOW: all of these are addresses of memory.
+            let page = (buffer.start() - first).wrapping_add(at << PAGE_SHIFT);
+            pages.push(page, GFP_KERNEL)?;
+        }
+        let backing = Backing::User { iova, shape, pages };
+        let owner = Pages::Shared(buffer);
+        Self::publish(memory, pd, access, backing, FastInner::none(), owner)
     }
 
     /// A fast region of up to `max_blocks` blocks; invalid until registered.
@@ -441,7 +495,7 @@ impl Mr {
     pub(crate) fn fast(memory: &Arc<Memory>, pd: PdId, max_blocks: usize) -> Result<Self> {
         let mut fast = FastInner::none();
         fast.blocks = KVVec::from_elem(0usize, max_blocks, GFP_KERNEL)?;
-        Self::publish(memory, pd, 0, Backing::Fast, fast, None)
+        Self::publish(memory, pd, 0, Backing::Fast, fast, Pages::None)
     }
 
     /// The key, local and remote.
@@ -457,8 +511,10 @@ impl Mr {
     pub(crate) fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
         match (&self.core.backing, &self.pages) {
             (Backing::OnDemand { memory, .. }, _) => memory.check_rereg(mask, access),
-            (_, Some(pages)) => pages.check_rereg(mask, access),
-            (_, None) => Err(EINVAL),
+            (_, Pages::Pinned(pages)) => pages.check_rereg(mask, access),
+            // All rights are there to be had.
+            (_, Pages::Shared(_)) => Ok(()),
+            (_, Pages::None) => Err(EINVAL),
         }
     }
 
@@ -544,7 +600,7 @@ impl Mr {
         access: u32,
         backing: Backing,
         mut fast: FastInner,
-        pages: Option<Umem>,
+        pages: Pages,
     ) -> Result<Self> {
         let slot = memory.regions.reserve(MR_INDICES, GFP_KERNEL)?;
         let key = fresh_key(slot.id());

@@ -110,6 +110,29 @@ impl<P: Provider> Adapter<P> {
         create_mr!(new in pd, P::reg_user_mr(&new, &region, &mut udata))
     }
 
+    pub(super) unsafe extern "C" fn reg_user_mr_dmabuf(
+        pd: *mut ib_pd,
+        offset: u64,
+        length: u64,
+        iova: u64,
+        fd: i32,
+        access: i32,
+        dmah: *mut ib_dmah,
+        _attrs: *mut uverbs_attr_bundle,
+    ) -> *mut ib_mr {
+        if !dmah.is_null() {
+            return unsupported().to_ptr();
+        }
+        let region = UserRegion {
+            start: offset,
+            length,
+            iova,
+            // CAST: flags, the sign has no meaning.
+            access: Access::from_raw(access as u32),
+        };
+        create_mr!(new in pd, P::reg_user_mr_dmabuf(&new, &region, fd))
+    }
+
     pub(super) unsafe extern "C" fn rereg_user_mr(
         c: *mut ib_mr,
         mask: i32,

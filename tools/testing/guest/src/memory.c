@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * memory DEVICE GID-INDEX: what regions and windows let pass and what not, atomic
- * writes, flushes, inline data, changed regions, and atomics beside the CPU's own. Prints
+ * writes, flushes, inline data, changed regions, shared buffers, and atomics beside the CPU's own. Prints
  * "ok NAME" or "not ok NAME: why" per case.
  */
+#define _GNU_SOURCE
 #include "loop.h"
+#include <fcntl.h>
+#include <linux/udmabuf.h>
 #include <pthread.h>
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_verbs.h>
 #include <rdma/rdma_user_ioctl.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 enum { PAGE = 4096 };
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
@@ -337,6 +341,95 @@ static void changed(struct loop *l, unsigned char *p)
 	result("and then no more", ibv_dealloc_pd(pd), 0);
 }
 
+/* A buffer of the udmabuf driver, whose pages are those of a file in memory. */
+static struct ibv_mr *share(struct loop *l, int fd, uint64_t offset, uint64_t len, uint64_t iova, int access)
+{
+	static struct ibv_mr mr;
+	struct {
+		struct ib_uverbs_ioctl_hdr h;
+		struct ib_uverbs_attr a[9];
+	} c;
+	static const int ids[] = { UVERBS_ATTR_REG_DMABUF_MR_HANDLE, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE,
+		UVERBS_ATTR_REG_DMABUF_MR_OFFSET, UVERBS_ATTR_REG_DMABUF_MR_LENGTH, UVERBS_ATTR_REG_DMABUF_MR_IOVA,
+		UVERBS_ATTR_REG_DMABUF_MR_FD, UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS,
+		UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY };
+	static const int lens[] = { 0, 0, 8, 8, 8, 4, 4, 4, 4 };
+	uint64_t data[] = { 0, l->pd->handle, offset, len, iova, fd, access, (uintptr_t)&mr.lkey, (uintptr_t)&mr.rkey };
+
+	memset(&c, 0, sizeof(c));
+	c.h.length = sizeof(c);
+	c.h.object_id = UVERBS_OBJECT_MR;
+	c.h.method_id = UVERBS_METHOD_REG_DMABUF_MR;
+	c.h.num_attrs = 9;
+	c.h.driver_id = RDMA_DRIVER_RXE;
+	for (int i = 0; i < 9; i++) {
+		c.a[i].attr_id = ids[i];
+		c.a[i].len = lens[i];
+		c.a[i].flags = UVERBS_ATTR_F_MANDATORY;
+		c.a[i].data = data[i];
+	}
+	if (ioctl(l->ctx->cmd_fd, RDMA_VERBS_IOCTL, &c))
+		return NULL;
+	mr.handle = c.a[0].data;
+	return &mr;
+}
+
+static int give_back(struct loop *l, struct ibv_mr *mr)
+{
+	struct {
+		struct ib_uverbs_ioctl_hdr h;
+		struct ib_uverbs_attr a[1];
+	} c;
+
+	memset(&c, 0, sizeof(c));
+	c.h.length = sizeof(c);
+	c.h.object_id = UVERBS_OBJECT_MR;
+	c.h.method_id = UVERBS_METHOD_MR_DESTROY;
+	c.h.num_attrs = 1;
+	c.h.driver_id = RDMA_DRIVER_RXE;
+	c.a[0].attr_id = UVERBS_ATTR_DESTROY_MR_HANDLE;
+	c.a[0].flags = UVERBS_ATTR_F_MANDATORY;
+	c.a[0].data = mr->handle;
+	return ioctl(l->ctx->cmd_fd, RDMA_VERBS_IOCTL, &c) ? errno : 0;
+}
+
+static void shared(struct loop *l)
+{
+	int file = memfd_create("shared", MFD_ALLOW_SEALING), maker = open("/dev/udmabuf", O_RDWR);
+	struct udmabuf_create u = { .memfd = file, .size = 8 * PAGE };
+
+	if (maker < 0) {
+		printf("no /dev/udmabuf: shared buffers are not tried\n");
+		return;
+	}
+	if (ftruncate(file, 8 * PAGE) || fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK))
+		loop_die("memfd");
+	unsigned char *p = mmap(NULL, 8 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	int fd = ioctl(maker, UDMABUF_CREATE, &u);
+	if (fd < 0 || p == MAP_FAILED)
+		loop_die("udmabuf");
+	result("a shared buffer, more than it has", !!share(l, fd, 4 * PAGE, 5 * PAGE, 0, ALL), 0);
+	result("a shared buffer, of a file that is none", !!share(l, file, 0, PAGE, 0, ALL), 0);
+	struct ibv_mr *mr = share(l, fd, PAGE + 16, 6 * PAGE, 0x100000 + 16, ALL);
+	result("a shared buffer", !!mr, 1);
+	if (!mr)
+		return;
+	close(fd);
+	join(l, l->pd);
+	memset(l->buf, 0x33, 8 * PAGE);
+	result("write to a shared buffer", write_to(l, mr->rkey, (void *)(0x100000ul + 16), 6 * PAGE), IBV_WC_SUCCESS);
+	result("... puts it there", memcmp(p + PAGE + 16, l->buf, 6 * PAGE) || p[PAGE + 15] || p[7 * PAGE + 16], 0);
+	memset(p, 0x44, 8 * PAGE);
+	result("read of a shared buffer", read_from(l, mr->rkey, (void *)(0x100000ul + 100), 3 * PAGE), IBV_WC_SUCCESS);
+	result("... finds what is there", memcmp(p, l->buf, 3 * PAGE), 0);
+	result("write past a shared buffer", write_to(l, mr->rkey, (void *)(0x100000ul + 17), 6 * PAGE), IBV_WC_REM_ACCESS_ERR);
+	loop_disconnect(l);
+	result("the end of a shared buffer", give_back(l, mr), 0);
+	munmap(p, 8 * PAGE);
+	close(file);
+	close(maker);
+}
+
 static uint64_t cell __attribute__((aligned(4096)));
 static volatile int stop;
 static uint64_t counted;
@@ -388,6 +481,7 @@ int main(int argc, char **argv)
 	inlined(&l, p);
 	windows(&l, p);
 	changed(&l, p);
+	shared(&l);
 	beside_the_cpu(&l);
 	loop_close(&l);
 	return bad;
