@@ -78,7 +78,7 @@ pub(crate) mod access {
         REMOTE | LOCAL_WRITE | MW_BIND | ON_DEMAND | FLUSH_GLOBAL | FLUSH_PERSISTENT | OPTIONAL;
     /// What a window may be asked for. What is no right of a peer means nothing there,
     /// but users ask for it.
-    pub(crate) const WINDOW: u32 = REGION | ZERO_BASED;
+    pub(crate) const WINDOW: u32 = REGION & !ON_DEMAND | ZERO_BASED;
 }
 
 /// A protection domain, by the number its device gave it.
