@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 180
+# limit: 240
 # short
 # Memory on demand: traffic while pages are taken away, errors, advice.
 . ./ktap.sh
@@ -16,6 +16,7 @@ results() {
         esac
     done <"$2"
 }
+retries() { on 1 rdma stat show link rxe1/1 | grep -o "completer_retry_err [0-9]*"; }
 dies() { traffic -O -T 18 && traffic_stop; }
 
 check "two nodes" two_nodes
@@ -29,6 +30,14 @@ within 60 ip netns exec n1 odp rxe1 "$(gid 1 10.0.1.1)" >/tmp/odp 2>&1
 status=$?
 results "" /tmp/odp
 check "the program came to its end" test $status -le 1
+# shellcheck disable=SC2034
+far=1
+before=$(retries)
+check "everything, on one device" verify_pair 60 -O -T 18 -r 20
+check "large messages, on one device" verify_pair 90 -O -T 18 -r 3 -n 4 -l 2000000
+check "nobody had to ask again there" test "$(retries)" = "$before"
+# shellcheck disable=SC2034
+far=2
 tc -n n1 qdisc add dev v1 root netem loss 1%
 check "everything, with 1 % loss" verify_pair 90 -O -T 16 -r 8 -l 20000
 check "processes die under traffic" dies
