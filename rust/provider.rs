@@ -45,6 +45,7 @@ pub mod wc;
 pub mod wr;
 
 pub use self::attr::Access;
+pub use self::attr::Advice;
 pub use self::attr::AhAttr;
 pub use self::attr::AhInit;
 pub use self::attr::CqAttr;
@@ -366,6 +367,16 @@ pub trait Provider: Sized + Send + Sync + 'static {
         udata: &mut Udata<'_>,
     ) -> Result<impl PinInit<Self::Mr>>;
 
+    /// Registers a part of a buffer of another driver's, which a process has as the file
+    /// `fd`; `region.start` is the offset in it. Set the keys with [`New::set_keys`].
+    fn reg_user_mr_dmabuf(
+        _: &New<'_, Mr<Self>>,
+        _region: &UserRegion,
+        _fd: i32,
+    ) -> Result<impl PinInit<Self::Mr>> {
+        Err::<Self::Mr, Error>(unsupported())
+    }
+
     /// Changes what `mask` names of a user's region, in place; `pd` is the new protection domain
     /// if the mask names it.
     fn rereg_user_mr(
@@ -375,6 +386,13 @@ pub trait Provider: Sized + Send + Sync + 'static {
         _pd: &Pd<Self>,
         _: &mut Udata<'_>,
     ) -> Result {
+        Err(unsupported())
+    }
+
+    /// Follows a process's advice on memory of regions in `pd` that is paged on demand, in
+    /// the addresses and by the local keys of `list`. Unless `flush`, nobody waits for what
+    /// comes of it.
+    fn advise_mr(_: &Pd<Self>, _advice: Advice, _flush: bool, _list: &[Sge]) -> Result {
         Err(unsupported())
     }
 

@@ -11,6 +11,9 @@
 //!
 //! C header: `include/rdma/ib_umem.h`.
 
+pub mod dmabuf;
+pub mod odp;
+
 use crate::bindings;
 use crate::provider::Access;
 use crate::provider::Device;

@@ -271,6 +271,13 @@ where
     was_queued.then(|| unsafe { take_back(item) })
 }
 
+/// The system's queue for work that may sleep, on whatever CPU is free. It replaces what
+/// the `kernel` crate calls `system_unbound`, which the kernel deprecates.
+pub fn system_dfl() -> &'static Queue {
+    // SAFETY: `system_dfl_wq` is a C global that is there before any module.
+    unsafe { Queue::from_raw(bindings::system_dfl_wq) }
+}
+
 /// The C part of the item's work.
 fn work<T: HasWork<T, ID>, const ID: u64>(item: &Arc<T>) -> *mut bindings::work_struct {
     // SAFETY: An `Arc` points to a live object.

@@ -47,6 +47,18 @@ pub(crate) const MAX_AH: u32 = *AHN.end();
 pub(crate) const MAX_MR: u32 = (MANY >> 1) - 1;
 pub(crate) const MAX_MW: u32 = MANY - (MANY >> 1) - 1;
 
+/// `enum ib_odp_transport_cap_bits`: what datagram queue pairs do with memory on demand.
+pub(crate) const ODP_UD: u32 = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SEND
+    | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_RECV
+    | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SRQ_RECV;
+/// The same of reliable connections.
+pub(crate) const ODP_RC: u32 = ODP_UD
+    | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_WRITE
+    | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_READ
+    | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_ATOMIC
+    | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_FLUSH
+    | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_ATOMIC_WRITE;
+
 /// `enum ib_device_cap_flags`.
 pub(crate) const DEVICE_CAPS: u64 = bindings::ib_device_cap_flags_IB_DEVICE_BAD_PKEY_CNTR as u64
     | bindings::ib_device_cap_flags_IB_DEVICE_BAD_QKEY_CNTR as u64

@@ -36,6 +36,7 @@ use core::ops::RangeInclusive;
 use kernel::prelude::*;
 use rdma::new_table;
 use rdma::table::Table;
+use rdma::umem::odp::Touch;
 
 pub(crate) use self::batch::{Batch, Fill};
 pub(crate) use self::copy::Room;
@@ -73,12 +74,12 @@ pub(crate) mod access {
 
     /// Any right of a peer.
     pub(crate) const REMOTE: u32 = REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC;
-    /// What a user's region may ask for. On-demand paging is not there yet.
+    /// What a user's region may ask for.
     pub(crate) const REGION: u32 =
-        REMOTE | LOCAL_WRITE | MW_BIND | FLUSH_GLOBAL | FLUSH_PERSISTENT | OPTIONAL;
+        REMOTE | LOCAL_WRITE | MW_BIND | ON_DEMAND | FLUSH_GLOBAL | FLUSH_PERSISTENT | OPTIONAL;
     /// What a window may be asked for. What is no right of a peer means nothing there,
     /// but users ask for it.
-    pub(crate) const WINDOW: u32 = REGION | ZERO_BASED;
+    pub(crate) const WINDOW: u32 = REGION & !ON_DEMAND | ZERO_BASED;
 }
 
 /// A protection domain, by the number its device gave it.
@@ -101,6 +102,21 @@ pub(crate) struct Claim {
     pub(crate) access: u32,
     /// Whether the address came in a packet.
     pub(crate) from_peer: bool,
+    /// What will be done with the bytes: a window's rights are not those of its region.
+    pub(crate) touch: Touch,
+}
+
+/// Pages that somebody waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The key of a memory region.
+    pub(crate) key: Key,
+    /// Where the bytes begin.
+    pub(crate) va: u64,
+    /// How many there are.
+    pub(crate) len: usize,
+    /// What is to be done with them.
+    pub(crate) touch: Touch,
 }
 
 /// Why memory may not be touched.
@@ -120,13 +136,16 @@ pub(crate) enum MemError {
     Bound,
     /// The scatter-gather list is too short for the message.
     ListTooShort,
+    /// Pages of the range are not there. Who wants them can wait for them.
+    Absent,
 }
 
 impl MemError {
-    /// How a local request fails over it.
+    /// How a local request fails over it, if it does not wait.
     pub(crate) const fn wc_status(self) -> WcStatus {
         match self {
-            MemError::Key
+            MemError::Absent
+            | MemError::Key
             | MemError::Domain
             | MemError::Access
             | MemError::Range
@@ -141,6 +160,7 @@ impl From<MemError> for RemoteFault {
     fn from(error: MemError) -> Self {
         match error {
             MemError::Misaligned => RemoteFault::Misaligned,
+            MemError::Absent => RemoteFault::Absent,
             MemError::Key
             | MemError::Domain
             | MemError::Access

@@ -29,8 +29,10 @@
 //! verbs only) is outside everything; under it both tokens are taken, send first.
 
 pub(crate) mod attr;
+mod feed;
 mod local;
 mod notes;
+mod park;
 mod post;
 mod recv;
 mod send;
@@ -45,7 +47,6 @@ use crate::device::Dev;
 use crate::mem::Batch;
 use crate::mem::PdId;
 use crate::mem::QpTag;
-use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::net::RxQueue;
 use crate::net::RxRun;
@@ -54,6 +55,7 @@ use crate::net::TRAIN_PACKETS;
 use crate::proto;
 use crate::proto::cork::Bell;
 use crate::proto::cork::Ring;
+use crate::proto::Disposition;
 use crate::proto::Nanos;
 use crate::proto::Progress;
 use crate::proto::QpEvent;
@@ -62,6 +64,8 @@ use crate::proto::QpType;
 use crate::queue::cqe::Origin;
 use crate::wire::Transport;
 use attr::Attr;
+use feed::Feed;
+use feed::Source;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
@@ -77,6 +81,7 @@ use kernel::workqueue;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use notes::Notes;
+use park::Parking;
 use post::Posts;
 use rdma::hrtimer::Pause;
 use rdma::hrtimer::PauseCallback;
@@ -176,6 +181,14 @@ pub(crate) struct Qp {
     send_pump: Work<Qp, 0>,
     #[pin]
     recv_pump: Work<Qp, 1>,
+    #[pin]
+    send_parking: Parking,
+    #[pin]
+    recv_parking: Parking,
+    #[pin]
+    send_fault: Work<Qp, 2>,
+    #[pin]
+    recv_fault: Work<Qp, 3>,
 }
 
 rdma::impl_has_timer! {
@@ -190,6 +203,8 @@ rdma::impl_has_pause! {
 kernel::impl_has_work! {
     impl HasWork<Qp, 0> for Qp { self.send_pump }
     impl HasWork<Qp, 1> for Qp { self.recv_pump }
+    impl HasWork<Qp, 2> for Qp { self.send_fault }
+    impl HasWork<Qp, 3> for Qp { self.recv_fault }
 }
 
 impl TimerCallback<0> for Qp {
@@ -441,6 +456,7 @@ impl Qp {
             engine,
             io,
             backlog,
+            parked,
             armed,
             cork: _,
             completed,
@@ -453,29 +469,46 @@ impl Qp {
         if bits & work::FETCH != 0 {
             host.fetch_soon();
         }
-        if bits & work::PACKETS != 0 && backlog.is_none() {
-            *backlog = Some(this.responses.take_all());
-        }
-        while let Some(packet) = next_packet(source, backlog, &mut left) {
+        let mut feed = Feed {
+            queue: &this.responses,
+            more: bits & work::PACKETS != 0,
+            backlog,
+            source,
+            left: &mut left,
+        };
+        let mut next = feed.first(parked.take());
+        while let Some(packet) = next.or_else(|| feed.next()) {
             host.set_packet(packet);
             if let Some(header) = host.header() {
-                // What became of it is counted by the engine where it matters.
-                let _ = engine.on_response(now, &header, &mut host);
+                // What else became of it is counted by the engine where it matters.
+                if engine.on_response(now, &header, &mut host) == Disposition::Parked {
+                    *parked = host.take_packet();
+                    break;
+                }
             }
+            next = None;
         }
-        host.drop_packet();
+        let more = feed.has_more() && parked.is_none();
+        drop(host.take_packet());
         if bits & work::TIMER != 0 {
             *armed = None;
-            engine.on_timer(now, &mut host);
+            // An answer is here; that it has to wait is nobody's fault.
+            if parked.is_none() && !host.has_answers() {
+                engine.on_timer(now, &mut host);
+            }
         }
         let progress = Self::converse(engine, &mut host, now, left.max(1));
+        let waits = parked.is_some() || host.has_answers();
         let notes = host.finish();
         // Memory is let go before anybody hears of anything.
         drop(host);
         *completed |= notes.completed;
+        if let Some(fault) = notes.fault {
+            Self::await_send(this, fault);
+        }
         // It is not put off when the deadline moves: it fires early, once, for nothing.
         match engine.next_deadline() {
-            Some(at) if armed.is_none_or(|armed| at < armed) => {
+            Some(at) if !waits && armed.is_none_or(|armed| at < armed) => {
                 *armed = Some(at);
                 Timer::<Qp, 0>::arm_if_earlier(this, rdma::timer::after(span(now, at)));
             }
@@ -483,9 +516,11 @@ impl Qp {
         }
         Self::heed(this, &this.send_cq, &notes);
         match progress {
-            _ if backlog.is_some() => Turn::Later(work::PACKETS | work::POLL),
+            _ if more => Turn::Later(work::PACKETS | work::POLL),
             Progress::Idle => Turn::Done,
             Progress::More if !notes.congested => Turn::Later(work::POLL),
+            // Memory wakes us when it is there.
+            Progress::Blocked if notes.fault.is_some() => Turn::Done,
             Progress::More | Progress::Blocked => {
                 let at = rdma::timer::after(BLOCKED_RETRY);
                 Timer::<Qp, 0>::arm_if_earlier(this, at);
@@ -507,35 +542,48 @@ impl Qp {
             engine,
             io,
             backlog,
+            parked,
         } = half;
         let mut host = io.host(&this);
         if bits & work::ERROR != 0 {
             engine.set_error();
         }
-        if bits & work::PACKETS != 0 && backlog.is_none() {
-            *backlog = Some(this.requests.take_all());
-        }
-        if source.is_some() || backlog.is_some() {
+        let mut feed = Feed {
+            queue: &this.requests,
+            more: bits & work::PACKETS != 0,
+            backlog,
+            source,
+            left: &mut left,
+        };
+        let mut next = feed.first(parked.take());
+        if next.is_some() || feed.has_any() {
             // Who sends now may be answering.
             this.heard.store(true, Relaxed);
         }
-        while let Some(packet) = next_packet(source, backlog, &mut left) {
+        while let Some(packet) = next.or_else(|| feed.next()) {
             host.set_packet(packet);
             if let Some(header) = host.header() {
-                // What became of it is counted by the engine where it matters.
-                let _ = engine.on_request(&header, &mut host);
+                // What else became of it is counted by the engine where it matters.
+                if engine.on_request(&header, &mut host) == Disposition::Parked {
+                    *parked = host.take_packet();
+                    break;
+                }
             }
+            next = None;
         }
-        host.drop_packet();
+        let more = feed.has_more() && parked.is_none();
+        drop(host.take_packet());
         let progress = engine.poll(&mut host, left.max(1));
         let notes = host.finish();
         // Memory is let go before anybody hears of anything.
         drop(host);
         Self::after_recv_turn(this, &notes);
         match progress {
-            _ if backlog.is_some() => Turn::Later(work::PACKETS | work::POLL),
+            _ if more => Turn::Later(work::PACKETS | work::POLL),
             Progress::Idle => Turn::Done,
             Progress::More if !notes.congested => Turn::Later(work::POLL),
+            // Memory wakes us when it is there.
+            Progress::Blocked if notes.fault.is_some() => Turn::Done,
             Progress::More | Progress::Blocked => {
                 let at = rdma::timer::after(BLOCKED_RETRY);
                 Timer::<Qp, 1>::arm_if_earlier(this, at);
@@ -546,6 +594,9 @@ impl Qp {
 
     /// The end of each turn of the receive half.
     fn after_recv_turn(this: ArcBorrow<'_, Self>, notes: &Notes) {
+        if let Some(fault) = notes.fault {
+            Self::await_recv(this, fault);
+        }
         Self::heed(this, &this.recv_cq, notes);
         if this.user && this.state() == QpState::Err {
             let at = rdma::timer::after(FLUSH_POLL);
@@ -624,6 +675,8 @@ impl Qp {
         this.recv_cq.let_go(this.number);
         rdma::workqueue::disable::<Qp, 0>(this);
         rdma::workqueue::disable::<Qp, 1>(this);
+        rdma::workqueue::disable::<Qp, 2>(this);
+        rdma::workqueue::disable::<Qp, 3>(this);
         // What waits will never be looked at, and holds packet buffers.
         drop(this.responses.take_all());
         drop(this.requests.take_all());
@@ -688,60 +741,6 @@ fn engine_packet(
         len: u32::try_from(header.payload_len).unwrap_or(u32::MAX),
         mtu: None,
     })
-}
-
-/// Packets that go to a half at once.
-struct Source<'s, 'r> {
-    stream: Stream,
-    run: &'s mut RxRun<'r>,
-}
-
-impl Source<'_, '_> {
-    #[inline(always)]
-    fn next(&mut self) -> Option<RxPacket> {
-        self.run.take_of(self.stream)
-    }
-
-    /// Leaves what is left in the queue of the half; what exceeds that is dropped.
-    /// Answers whether there was any.
-    fn leave(mut self, queue: &RxQueue) -> bool {
-        let mut any = false;
-        while let Some(packet) = self.next() {
-            if queue.len() < BACKLOG {
-                queue.push(packet);
-                any = true;
-            }
-        }
-        any
-    }
-}
-
-/// Takes the next packet, off the source or off the backlog, if the budget allows; an
-/// exhausted one becomes `None`.
-#[inline(always)]
-fn next_packet(
-    source: &mut Option<Source<'_, '_>>,
-    backlog: &mut Option<RxBatch>,
-    left: &mut u32,
-) -> Option<RxPacket> {
-    if *left == 0 {
-        return None;
-    }
-    if let Some(run) = source {
-        match run.next() {
-            Some(packet) => {
-                *left -= 1;
-                return Some(packet);
-            }
-            None => *source = None,
-        }
-    }
-    let packet = backlog.as_mut()?.next();
-    match packet {
-        Some(_) => *left -= 1,
-        None => *backlog = None,
-    }
-    packet
 }
 
 /// The time between two doorbells is what the clock says.

@@ -12,8 +12,10 @@ use crate::device::Rxe;
 use crate::limits;
 use crate::mem;
 use crate::mem::access;
+use crate::mem::Fault;
 use crate::mem::PdId;
 use crate::pma;
+use crate::proto::Key;
 use crate::proto::WcStatus;
 use crate::qp::verbs::QpObject;
 use crate::qp::Qp as QpCore;
@@ -33,6 +35,9 @@ use rdma::provider::attr::CMD_POST_SEND;
 use rdma::provider::attr::CMD_REQ_NOTIFY_CQ;
 use rdma::provider::*;
 use rdma::udata::Udata;
+use rdma::umem::dmabuf::DmaBuf;
+use rdma::umem::odp::OnDemand;
+use rdma::umem::odp::Touch;
 use rdma::umem::Umem;
 
 /// The driver's data of a protection domain.
@@ -90,6 +95,12 @@ impl Provider for Rxe {
         attr.page_size_cap = limits::PAGE_SIZE_CAP;
         attr.device_cap_flags = limits::DEVICE_CAPS;
         attr.kernel_cap_flags = bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG.into();
+        if OnDemand::is_supported() {
+            attr.kernel_cap_flags |= u64::from(bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING);
+            attr.odp_caps.general_caps = bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT.into();
+            attr.odp_caps.per_transport_caps.ud_odp_caps = limits::ODP_UD;
+            attr.odp_caps.per_transport_caps.rc_odp_caps = limits::ODP_RC;
+        }
         attr.atomic_cap = bindings::ib_atomic_cap_IB_ATOMIC_GLOB;
         attr.max_fast_reg_page_list_len = limits::MAX_FAST_REG_PAGES;
         attr.max_pkeys = limits::MAX_PKEYS;
@@ -400,10 +411,34 @@ impl Provider for Rxe {
         if region.access.raw() & !access::REGION != 0 {
             return Err(unsupported());
         }
-        let umem = Umem::get(mr.device(), region.start, region.length, region.access)?;
-        let memory = &mr.device().dev.memory;
+        let (dev, access) = (mr.device(), region.access.raw());
+        let (memory, pd) = (&dev.dev.memory, mr.pd().id);
+        let made = if access & access::ON_DEMAND != 0 {
+            let pages = OnDemand::get(dev, region.start, region.length, region.access)?;
+            mem::Mr::on_demand(memory, pd, access, region.iova, pages)?
+        } else {
+            let umem = Umem::get(dev, region.start, region.length, region.access)?;
+            mem::Mr::user(memory, pd, access, region.iova, umem)?
+        };
+        mr.set_keys(made.key().0, made.key().0);
+        Ok(made)
+    }
+
+    fn reg_user_mr_dmabuf(
+        mr: &New<'_, Mr<Self>>,
+        region: &UserRegion,
+        fd: i32,
+    ) -> Result<impl PinInit<mem::Mr>> {
         let access = region.access.raw();
-        let made = mem::Mr::user(memory, mr.pd().id, access, region.iova, umem)?;
+        // Nobody knows whether that memory persists.
+        if access & !access::REGION != 0
+            || access & (access::ON_DEMAND | access::FLUSH_PERSISTENT) != 0
+        {
+            return Err(unsupported());
+        }
+        let buffer = DmaBuf::get(fd, region.start, region.length)?;
+        let memory = &mr.device().dev.memory;
+        let made = mem::Mr::shared(memory, mr.pd().id, access, region.iova, buffer)?;
         mr.set_keys(made.key().0, made.key().0);
         Ok(made)
     }
@@ -427,6 +462,29 @@ impl Provider for Rxe {
             mask.intersects(RegionMask::PD).then_some(pd.id),
             change_access.then_some(region.access.raw()),
         );
+        Ok(())
+    }
+
+    fn advise_mr(pd: &Pd<Self>, advice: Advice, flush: bool, list: &[Sge]) -> Result {
+        let memory = &pd.device().dev.memory;
+        let (touch, may_fault) = match advice {
+            Advice::Prefetch => (Touch::Read, true),
+            Advice::PrefetchWrite => (Touch::Write, true),
+            Advice::PrefetchNoFault => (Touch::Read, false),
+        };
+        for sge in list {
+            let fault = Fault {
+                key: Key(sge.lkey),
+                va: sge.addr,
+                len: usize::try_from(sge.length)?,
+                touch,
+            };
+            match memory.prefetch(pd.id, &fault, may_fault) {
+                // Nobody waits for the outcome, but a key that is none is a mistake.
+                Err(error) if !flush && error != EINVAL => {}
+                done => done?,
+            }
+        }
         Ok(())
     }
 

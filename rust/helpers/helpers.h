@@ -138,6 +138,48 @@ bool rdma_helper_virt_addr_valid(const void *addr);
 bool rdma_helper_is_pmem(const struct page *page, size_t count);
 void rdma_helper_wb_cache_pmem(void *addr, size_t size);
 
+/* odp.c */
+struct ib_umem_odp;
+struct mmu_interval_notifier;
+struct mmu_interval_notifier_ops;
+struct mmu_notifier_range;
+
+struct ib_umem_odp *rdma_helper_odp_get(struct ib_device *dev, unsigned long addr,
+					size_t size, int access,
+					const struct mmu_interval_notifier_ops *ops);
+void rdma_helper_odp_release(struct ib_umem_odp *odp);
+int rdma_helper_odp_map_and_lock(struct ib_umem_odp *odp, u64 addr, u64 size,
+				 bool write, bool fault);
+void rdma_helper_odp_unmap(struct ib_umem_odp *odp, u64 addr, u64 end);
+void rdma_helper_odp_lock(struct ib_umem_odp *odp);
+void rdma_helper_odp_unlock(struct ib_umem_odp *odp);
+u64 rdma_helper_odp_start(struct ib_umem_odp *odp);
+u64 rdma_helper_odp_end(struct ib_umem_odp *odp);
+struct ib_umem_odp *rdma_helper_odp_of(struct mmu_interval_notifier *notifier);
+void rdma_helper_interval_set_seq(struct mmu_interval_notifier *notifier,
+				  unsigned long seq);
+bool rdma_helper_range_blockable(const struct mmu_notifier_range *range);
+u64 rdma_helper_range_start(const struct mmu_notifier_range *range);
+u64 rdma_helper_range_end(const struct mmu_notifier_range *range);
+bool rdma_helper_hmm_pfn_valid(unsigned long pfn);
+bool rdma_helper_hmm_pfn_writable(unsigned long pfn);
+void *rdma_helper_hmm_pfn_address(unsigned long pfn);
+void rdma_helper_set_page_dirty(const void *addr);
+
+/* dmabuf.c */
+struct dma_buf;
+struct iosys_map;
+
+struct dma_buf *rdma_helper_dma_buf_get(int fd);
+void rdma_helper_dma_buf_put(struct dma_buf *buf);
+bool rdma_helper_dma_buf_is_dynamic(struct dma_buf *buf);
+size_t rdma_helper_dma_buf_size(const struct dma_buf *buf);
+int rdma_helper_dma_buf_begin(struct dma_buf *buf);
+int rdma_helper_dma_buf_end(struct dma_buf *buf);
+int rdma_helper_dma_buf_vmap(struct dma_buf *buf, struct iosys_map *map);
+void rdma_helper_dma_buf_vunmap(struct dma_buf *buf, struct iosys_map *map);
+void *rdma_helper_iosys_map_memory(const struct iosys_map *map);
+
 /* verbs.c */
 struct ib_umem;
 struct scatterlist;

@@ -405,8 +405,14 @@ impl<P: Provider> Adapter<P> {
         if P::HAS_POST_SRQ_RECV {
             ops.post_srq_recv = Some(Self::post_srq_recv);
         }
+        if P::HAS_REG_USER_MR_DMABUF {
+            ops.reg_user_mr_dmabuf = Some(Self::reg_user_mr_dmabuf);
+        }
         if P::HAS_REREG_USER_MR {
             ops.rereg_user_mr = Some(Self::rereg_user_mr);
+        }
+        if P::HAS_ADVISE_MR {
+            ops.advise_mr = Some(Self::advise_mr);
         }
         if P::HAS_ALLOC_MR {
             ops.alloc_mr = Some(Self::alloc_mr);

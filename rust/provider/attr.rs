@@ -20,6 +20,7 @@ use kernel::prelude::*;
 mod flags;
 
 pub use self::flags::Access;
+pub use self::flags::Advice;
 pub use self::flags::DeviceModifyMask;
 pub use self::flags::LinkLayer;
 pub use self::flags::MrType;

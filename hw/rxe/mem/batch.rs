@@ -18,17 +18,19 @@ use super::map::{Piece, Pieces};
 use super::region::MrCore;
 use super::sge::{Cursor, Sge, TooShort, Walk};
 use super::window::MwCore;
-use super::{access, index, Claim, MemError, Memory, PdId, QpTag, MW_INDICES};
+use super::{access, index, Claim, Fault, MemError, Memory, PdId, QpTag, MW_INDICES};
 use crate::proto::{FlushKind, Key};
 use crate::queue::wqe::{BindMw, LocalOp};
 use core::ptr::NonNull;
+use kernel::prelude::*;
 use rdma::gate::Pass;
 use rdma::sync::rcu;
+use rdma::umem::odp::Touch;
 
 /// How many regions a batch keeps: a header's and a payload's.
 const KEPT: usize = 2;
 
-/// Bytes that a copy into a fast region takes at a time; they are on the stack.
+/// Bytes that a copy under a region's lock takes at a time; they are on the stack.
 const BOUNCE: usize = 256;
 
 /// Where bytes come from that are copied only once: it puts those of a message from
@@ -43,6 +45,8 @@ pub(crate) struct Batch<'m> {
     kept: [Option<Held<'m>>; KEPT],
     /// Which of `kept` goes next.
     next: usize,
+    /// What was wanted last and was not there.
+    absent: Option<Fault>,
 }
 
 /// A region, from inside its gate.
@@ -73,7 +77,14 @@ impl<'m> Batch<'m> {
             qp,
             kept: [const { None }; KEPT],
             next: 0,
+            absent: None,
         }
+    }
+
+    /// What the last access wanted that failed with [`MemError::Absent`], if it was one to
+    /// memory of this queue pair or its peer, and not to where a [`Fill`] has it from.
+    pub(crate) fn take_absent(&mut self) -> Option<Fault> {
+        self.absent.take()
     }
 
     /// Fills `to` with bytes of a message out of its buffers, from `offset` on.
@@ -92,7 +103,7 @@ impl<'m> Batch<'m> {
         for piece in Walk::new(list, cursor, offset, rest.len()) {
             let piece = piece?;
             let (part, behind) = rest.split_at(piece.len).ok_or(MemError::ListTooShort)?;
-            let claim = self.local(piece.lkey, 0);
+            let claim = self.local(piece.lkey, 0, Touch::Read);
             self.read(&claim, piece.addr, part)?;
             rest = behind;
         }
@@ -113,9 +124,8 @@ impl<'m> Batch<'m> {
     ) -> Result<(), MemError> {
         for piece in Walk::new(list, &mut cursor, offset, len) {
             let piece = piece?;
-            let claim = self.local(piece.lkey, 0);
-            self.region(Key(claim.key))?
-                .with(&claim, piece.addr, piece.len, |_| ())?;
+            let claim = self.local(piece.lkey, 0, Touch::Read);
+            self.touch(&claim, piece.addr, piece.len, |_| ())?;
         }
         Ok(())
     }
@@ -137,9 +147,8 @@ impl<'m> Batch<'m> {
         let mut done = 0usize;
         for piece in Walk::new(list, cursor, offset, len) {
             let piece = piece?;
-            let claim = self.local(piece.lkey, access::LOCAL_WRITE);
-            let core = self.region(Key(claim.key))?;
-            write_by(core, &claim, piece.addr, piece.len, &mut |at, room| {
+            let claim = self.local(piece.lkey, access::LOCAL_WRITE, Touch::Write);
+            self.put(&claim, piece.addr, piece.len, &mut |at, room| {
                 fill(done.saturating_add(at), room)
             })?;
             done = done.saturating_add(piece.len);
@@ -160,8 +169,8 @@ impl<'m> Batch<'m> {
         fill: Fill<'_>,
     ) -> Result<(), MemError> {
         let rights = access::REMOTE_WRITE;
-        self.remote_region(key, va, len, rights, |core, claim, va| {
-            write_by(core, claim, va, len, fill)
+        self.remote_region(key, va, len, rights, Touch::Write, |batch, claim, va| {
+            batch.put(claim, va, len, fill)
         })
     }
 
@@ -184,7 +193,7 @@ impl<'m> Batch<'m> {
             let (part, behind) = rest
                 .split_at_checked(piece.len)
                 .ok_or(MemError::ListTooShort)?;
-            let claim = self.local(piece.lkey, access::LOCAL_WRITE);
+            let claim = self.local(piece.lkey, access::LOCAL_WRITE, Touch::Write);
             self.write(&claim, piece.addr, part)?;
             rest = behind;
         }
@@ -204,7 +213,7 @@ impl<'m> Batch<'m> {
         access: u32,
     ) -> Result<(), MemError> {
         let len = usize::try_from(len).map_err(|_| MemError::Range)?;
-        self.remote(key, va, len, access, |_| ())
+        self.remote(key, va, len, access, Touch::Nothing, |_| ())
     }
 
     /// Copies memory that the peer reads.
@@ -214,7 +223,7 @@ impl<'m> Batch<'m> {
     /// Why it may not be read.
     pub(crate) fn read_remote(&mut self, key: Key, va: u64, to: Room<'_>) -> Result<(), MemError> {
         let len = to.len();
-        let done = self.remote(key, va, len, access::REMOTE_READ, |pieces| {
+        let done = self.remote(key, va, len, access::REMOTE_READ, Touch::Read, |pieces| {
             // SAFETY: The region vouches for the pieces during the call.
             unsafe { copy::read(pieces, to) }
         })?;
@@ -228,7 +237,7 @@ impl<'m> Batch<'m> {
     /// Why it may not be written.
     pub(crate) fn write_remote(&mut self, key: Key, va: u64, from: &[u8]) -> Result<(), MemError> {
         let len = from.len();
-        let done = self.remote(key, va, len, access::REMOTE_WRITE, |pieces| {
+        let done = self.remote(key, va, len, access::REMOTE_WRITE, Touch::Write, |pieces| {
             // SAFETY: The region vouches for the pieces during the call, for writes
             // since that right was claimed; `from` is a packet, not registered memory.
             unsafe { copy::write(pieces, from) }
@@ -245,7 +254,7 @@ impl<'m> Batch<'m> {
         if va % 8 != 0 {
             return Err(MemError::Misaligned);
         }
-        self.remote(key, va, 8, access::REMOTE_ATOMIC, |pieces| {
+        self.remote(key, va, 8, access::REMOTE_ATOMIC, Touch::Write, |pieces| {
             // SAFETY: The region vouches for the pieces during the call.
             unsafe { copy::atomic(pieces, op) }
         })?
@@ -266,7 +275,7 @@ impl<'m> Batch<'m> {
         if va % 8 != 0 {
             return Err(MemError::Misaligned);
         }
-        self.remote(key, va, 8, access::REMOTE_WRITE, |pieces| {
+        self.remote(key, va, 8, access::REMOTE_WRITE, Touch::Write, |pieces| {
             // SAFETY: The region vouches for the pieces during the call, for writes
             // since that right was claimed.
             unsafe { copy::atomic_write(pieces, value) }
@@ -301,7 +310,12 @@ impl<'m> Batch<'m> {
             (va, u64::from(len))
         };
         let len = usize::try_from(len).map_err(|_| MemError::Range)?;
-        self.remote(key, va, len, rights, |pieces| {
+        let touch = if what.persistent {
+            Touch::Read
+        } else {
+            Touch::Nothing
+        };
+        self.remote(key, va, len, rights, touch, |pieces| {
             if !what.persistent {
                 return;
             }
@@ -330,6 +344,7 @@ impl<'m> Batch<'m> {
             pd: self.pd,
             access: 0,
             from_peer,
+            touch: Touch::Nothing,
         };
         self.region(key)?.invalidate(&claim)
     }
@@ -342,7 +357,7 @@ impl<'m> Batch<'m> {
     pub(crate) fn local_op(&mut self, op: &LocalOp) -> Result<(), MemError> {
         match *op {
             LocalOp::RegMr { key, access, iova } => {
-                let claim = self.local(key.0, access);
+                let claim = self.local(key.0, access, Touch::Nothing);
                 self.region(key)?.register(&claim, iova)
             }
             LocalOp::BindMw(bind) => self.bind(&bind),
@@ -361,8 +376,7 @@ impl<'m> Batch<'m> {
 
     fn read(&mut self, claim: &Claim, va: u64, to: Room<'_>) -> Result<(), MemError> {
         let len = to.len();
-        let core = self.region(Key(claim.key))?;
-        let done = core.with(claim, va, len, |pieces| {
+        let done = self.touch(claim, va, len, |pieces| {
             // SAFETY: As in `read_remote`.
             unsafe { copy::read(pieces, to) }
         })?;
@@ -371,8 +385,7 @@ impl<'m> Batch<'m> {
 
     fn write(&mut self, claim: &Claim, va: u64, from: &[u8]) -> Result<(), MemError> {
         let len = from.len();
-        let core = self.region(Key(claim.key))?;
-        let done = core.with(claim, va, len, |pieces| {
+        let done = self.touch(claim, va, len, |pieces| {
             // SAFETY: As in `write_remote`.
             unsafe { copy::write(pieces, from) }
         })?;
@@ -387,31 +400,34 @@ impl<'m> Batch<'m> {
         va: u64,
         len: usize,
         access: u32,
+        touch: Touch,
         f: impl FnOnce(Pieces<'_>) -> R,
     ) -> Result<R, MemError> {
-        self.remote_region(key, va, len, access, |core, claim, va| {
-            core.with(claim, va, len, f)
+        self.remote_region(key, va, len, access, touch, |batch, claim, va| {
+            batch.touch(claim, va, len, f)
         })
     }
 
-    /// Lets `f` use the region behind a key that the peer names, with a claim and an
-    /// address to show to it.
+    /// Lets `f` use the region behind a key that the peer names, by a claim and an
+    /// address to show to that.
     fn remote_region<R>(
         &mut self,
         key: Key,
         va: u64,
         len: usize,
         access: u32,
-        f: impl FnOnce(&MrCore, &Claim, u64) -> Result<R, MemError>,
+        touch: Touch,
+        f: impl FnOnce(&mut Self, &Claim, u64) -> Result<R, MemError>,
     ) -> Result<R, MemError> {
         let claim = Claim {
             key: key.0,
             pd: self.pd,
             access,
             from_peer: true,
+            touch,
         };
         if !is_window(key) {
-            return f(self.region(key)?, &claim, va);
+            return f(self, &claim, va);
         }
         let (memory, qp) = (self.memory, self.qp);
         memory.with_window(key, |mw| {
@@ -422,9 +438,49 @@ impl<'m> Batch<'m> {
                     access: 0,
                     ..claim
                 };
-                f(self.region(inside.region)?, &claim, inside.va)
+                f(self, &claim, inside.va)
             })?
         })?
+    }
+
+    /// Lets `f` use a range of a region, and notes what was not there.
+    fn touch<R>(
+        &mut self,
+        claim: &Claim,
+        va: u64,
+        len: usize,
+        f: impl FnOnce(Pieces<'_>) -> R,
+    ) -> Result<R, MemError> {
+        let done = self.region(Key(claim.key))?.with(claim, va, len, f);
+        if matches!(done, Err(MemError::Absent)) {
+            self.note_absent(claim, va, len);
+        }
+        done
+    }
+
+    /// Has `fill` write a range of a region, and notes what was not there of that.
+    fn put(&mut self, claim: &Claim, va: u64, len: usize, fill: Fill<'_>) -> Result<(), MemError> {
+        let mut filled = true;
+        let core = self.region(Key(claim.key))?;
+        let done = write_by(core, claim, va, len, &mut |at, room| {
+            let done = fill(at, room);
+            filled = done.is_ok();
+            done
+        });
+        if filled && matches!(done, Err(MemError::Absent)) {
+            // All of it, so that it comes at once.
+            self.note_absent(claim, va, len);
+        }
+        done
+    }
+
+    fn note_absent(&mut self, claim: &Claim, va: u64, len: usize) {
+        self.absent = Some(Fault {
+            key: Key(claim.key),
+            va,
+            len,
+            touch: claim.touch,
+        });
     }
 
     /// The range of a region or a window.
@@ -435,12 +491,13 @@ impl<'m> Batch<'m> {
         self.region(key)?.extent()
     }
 
-    fn local(&self, lkey: u32, access: u32) -> Claim {
+    fn local(&self, lkey: u32, access: u32, touch: Touch) -> Claim {
         Claim {
             key: lkey,
             pd: self.pd,
             access,
             from_peer: false,
+            touch,
         }
     }
 
@@ -483,6 +540,33 @@ impl Memory {
         })
     }
 
+    /// Brings in pages that somebody waits for, of a region on demand; without
+    /// `may_fault` those only that its process has in memory. May sleep, for long, and
+    /// holds up deregistration of that region meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`MrCore::fault_in`]; `EINVAL` if the key names no region.
+    pub(crate) fn fault_in(&self, fault: &Fault, may_fault: bool) -> Result {
+        let held = self.enter(index(fault.key)).ok_or(EINVAL)?;
+        held.core().fault_in(fault, may_fault)
+    }
+
+    /// As [`Memory::fault_in`], of a region in `pd`, for its owner.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the key names no region on demand in `pd`, `EPERM` if it may not be
+    /// written to, `EFAULT` if it has no such bytes.
+    pub(crate) fn prefetch(&self, pd: PdId, fault: &Fault, may_fault: bool) -> Result {
+        let held = self.enter(index(fault.key)).ok_or(EINVAL)?;
+        held.core().check_domain(pd)?;
+        match held.core().fault_in(fault, may_fault) {
+            Err(error) if error == EACCES => Err(EPERM),
+            done => done,
+        }
+    }
+
     /// Lets `f` use the window that a key names. The key is `f`'s to check.
     fn with_window<R>(&self, key: Key, f: impl FnOnce(&MwCore) -> R) -> Result<R, MemError> {
         let guard = rcu::read_lock();
@@ -506,8 +590,8 @@ fn is_window(key: Key) -> bool {
     MW_INDICES.contains(&index(key))
 }
 
-/// Has `fill` write a range of a region. While memory of a fast region is written its
-/// lock is held, which `fill` may want as well: so it goes by way of the stack.
+/// Has `fill` write a range of a region. While memory of a fast region or one on demand is
+/// written a lock is held, which `fill` may want as well: so it goes by way of the stack.
 fn write_by(
     core: &MrCore,
     claim: &Claim,
@@ -516,7 +600,7 @@ fn write_by(
     fill: Fill<'_>,
 ) -> Result<(), MemError> {
     let mut done = 0usize;
-    if !core.is_fast() {
+    if !core.is_locked() {
         return core.with(claim, va, len, |pieces| {
             for piece in pieces {
                 // SAFETY: The region vouches for the piece during the call, for writes

@@ -9,6 +9,7 @@
 //!
 //! Pure: no kernel imports; tested on the host.
 
+use core::ops::Range;
 use core::ptr::NonNull;
 
 /// The shape of a region.
@@ -55,6 +56,21 @@ impl Shape {
     /// Goes through `len` bytes at `offset`. `blocks` are the addresses of all
     /// blocks. `None` unless the whole range is inside the region and `blocks`.
     pub fn walk<'a>(&self, blocks: &'a [usize], offset: u64, len: usize) -> Option<Pieces<'a>> {
+        let span = self.span(offset, len)?;
+        let size = 1usize << self.shift;
+        // OVERFLOW: `span` found this sum to be good.
+        let start = self.first.wrapping_add(offset);
+        Some(Pieces {
+            blocks: blocks.get(span)?,
+            inside: usize::try_from(start).ok()? & (size - 1),
+            size,
+            left: len,
+        })
+    }
+
+    /// The blocks that `len` bytes at `offset` touch. `None` unless the whole range is
+    /// inside the region.
+    pub fn span(&self, offset: u64, len: usize) -> Option<Range<usize>> {
         let bytes = u64::try_from(len).ok()?;
         if bytes > self.len.checked_sub(offset)? {
             return None;
@@ -64,14 +80,8 @@ impl Shape {
         let end = start.wrapping_add(bytes);
         let from = usize::try_from(start >> self.shift).ok()?;
         let to = usize::try_from(end.div_ceil(1u64 << self.shift)).ok()?;
-        let size = 1usize << self.shift;
-        Some(Pieces {
-            // An empty range at a block's start touches no block.
-            blocks: blocks.get(from..to.max(from))?,
-            inside: usize::try_from(start).ok()? & (size - 1),
-            size,
-            left: len,
-        })
+        // An empty range at a block's start touches no block.
+        Some(from..to.max(from))
     }
 }
 
@@ -93,6 +103,14 @@ pub struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
+    /// Of an empty range.
+    pub const NONE: Pieces<'static> = Pieces {
+        blocks: &[],
+        inside: 0,
+        size: 0,
+        left: 0,
+    };
+
     /// One piece: `len` bytes at a kernel address. `None` at address zero.
     pub fn direct(address: &'a usize, len: usize) -> Option<Self> {
         (*address != 0).then_some(Self {

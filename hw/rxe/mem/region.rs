@@ -7,19 +7,19 @@
 //! gate and waits until nobody is inside; only then are the pages released. Hence
 //! whoever is inside the gate may use the core and its pages, without a reference.
 //!
-//! Three kinds (IBTA 10.6): all of the kernel's memory, a user's pages, and the
-//! fast registrations of kernel users, whose pages and key change by work request.
-//! The first two never change but in protection domain and rights, which are
-//! atomics; the last is behind a lock that is held while its memory is accessed, so
-//! that nothing touches the pages once an invalidation is complete.
+//! Four kinds (IBTA 10.6): all of the kernel's memory, a user's pages, pinned or on
+//! demand, and the fast registrations of kernel users, whose pages and key change by
+//! work request. The first two never change but in protection domain and rights, which
+//! are atomics; the others have a lock that is held while the memory is accessed, so
+//! that nothing touches pages that are gone or a registration that is invalid.
 //!
 //! Locking: `MrCore::fast` is a leaf lock, taken in any context. Nothing here
-//! sleeps but creating and dropping an [`Mr`].
+//! sleeps but creating and dropping an [`Mr`], and bringing pages in.
 //!
 //! C headers: `include/rdma/ib_verbs.h`, `include/rdma/ib_umem.h`.
 
 use super::map::{Pieces, Shape};
-use super::{fresh_key, Claim, MemError, Memory, PdId, MR_INDICES};
+use super::{fresh_key, Claim, Fault, MemError, Memory, PdId, MR_INDICES};
 use crate::proto::Key;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
@@ -29,6 +29,8 @@ use rdma::gate::Gate;
 use rdma::new_spinlock_irq;
 use rdma::provider::{Access, RegionMask};
 use rdma::sync::SpinLockIrq;
+use rdma::umem::dmabuf::DmaBuf;
+use rdma::umem::odp::{Absent, OnDemand, Touch};
 use rdma::umem::Umem;
 
 /// Set in [`MrCore::windows`] once the region is being deregistered.
@@ -65,6 +67,12 @@ enum Backing {
         /// Kernel addresses of the pages.
         pages: KVVec<usize>,
     },
+    /// A user's pages that come and go.
+    OnDemand {
+        iova: u64,
+        shape: Shape,
+        memory: OnDemand,
+    },
     /// What [`MrCore::fast`] says.
     Fast,
 }
@@ -90,7 +98,8 @@ impl MrCore {
     ///
     /// # Errors
     ///
-    /// See [`MemError`]. `f` was not called then.
+    /// See [`MemError`]; `Absent` only if the claim is to touch the bytes. `f` was not
+    /// called then. If it is not to touch them, `f` may get no piece.
     pub(super) fn with<R>(
         &self,
         claim: &Claim,
@@ -117,6 +126,24 @@ impl MrCore {
                 let pieces = shape.walk(pages, offset, len).ok_or(MemError::Range)?;
                 Ok(f(pieces))
             }
+            Backing::OnDemand {
+                iova,
+                shape,
+                memory,
+            } => {
+                self.permits(claim)?;
+                let offset = va.checked_sub(*iova).ok_or(MemError::Range)?;
+                let span = shape.span(offset, len).ok_or(MemError::Range)?;
+                if claim.touch == Touch::Nothing {
+                    return Ok(f(Pieces::NONE));
+                }
+                memory
+                    .with(span, claim.touch, |pages| {
+                        let pieces = shape.walk(pages, offset, len);
+                        Ok(f(pieces.ok_or(MemError::Range)?))
+                    })
+                    .map_err(|Absent| MemError::Absent)?
+            }
             Backing::Fast => {
                 let fast = self.fast.lock();
                 if !fast.valid || fast.key != claim.key {
@@ -135,8 +162,11 @@ impl MrCore {
     }
 
     /// Whether a lock is held while its memory is accessed.
-    pub(super) fn is_fast(&self) -> bool {
-        matches!(self.backing, Backing::Fast)
+    pub(super) fn is_locked(&self) -> bool {
+        match self.backing {
+            Backing::Fast | Backing::OnDemand { .. } => true,
+            Backing::Dma | Backing::User { .. } => false,
+        }
     }
 
     /// Its first address and its length in bytes, as of now. What is done with them is
@@ -148,7 +178,9 @@ impl MrCore {
     pub(super) fn extent(&self) -> Result<(u64, u64), MemError> {
         match &self.backing {
             Backing::Dma => Err(MemError::Range),
-            Backing::User { iova, shape, .. } => Ok((*iova, shape.bytes())),
+            Backing::User { iova, shape, .. } | Backing::OnDemand { iova, shape, .. } => {
+                Ok((*iova, shape.bytes()))
+            }
             Backing::Fast => {
                 let fast = self.fast.lock();
                 Ok((fast.iova, fast.shape.bytes()))
@@ -165,7 +197,7 @@ impl MrCore {
         match self.backing {
             // The peer of the C driver cannot bind to it either: it has no range.
             Backing::Dma => return Err(MemError::Range),
-            Backing::User { .. } | Backing::Fast => {}
+            Backing::User { .. } | Backing::OnDemand { .. } | Backing::Fast => {}
         }
         // Only the range matters here, so an empty walk at its end will do.
         let end = va.checked_add(len).ok_or(MemError::Range)?;
@@ -198,7 +230,9 @@ impl MrCore {
     pub(super) fn invalidate(&self, claim: &Claim) -> Result<(), MemError> {
         match self.backing {
             Backing::Fast => {}
-            Backing::Dma | Backing::User { .. } => return Err(MemError::Key),
+            Backing::Dma | Backing::User { .. } | Backing::OnDemand { .. } => {
+                return Err(MemError::Key)
+            }
         }
         if PdId(self.pd.load(Relaxed)) != claim.pd {
             return Err(MemError::Domain);
@@ -225,7 +259,9 @@ impl MrCore {
     pub(super) fn register(&self, claim: &Claim, iova: u64) -> Result<(), MemError> {
         match self.backing {
             Backing::Fast => {}
-            Backing::Dma | Backing::User { .. } => return Err(MemError::Key),
+            Backing::Dma | Backing::User { .. } | Backing::OnDemand { .. } => {
+                return Err(MemError::Key)
+            }
         }
         if PdId(self.pd.load(Relaxed)) != claim.pd {
             return Err(MemError::Domain);
@@ -239,6 +275,46 @@ impl MrCore {
         self.access.store(claim.access, Relaxed);
         fast.valid = true;
         Ok(())
+    }
+
+    /// Checks that the region belongs to a protection domain.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it does not.
+    pub(super) fn check_domain(&self, pd: PdId) -> Result {
+        match PdId(self.pd.load(Relaxed)) == pd {
+            true => Ok(()),
+            false => Err(EINVAL),
+        }
+    }
+
+    /// Brings in pages of a region on demand. May sleep, for long.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the region is of another kind or key, or its process is gone; `EFAULT`
+    /// if it has no such bytes, or the process has no such memory; `EACCES` if it may not
+    /// be written to.
+    pub(super) fn fault_in(&self, fault: &Fault, may_fault: bool) -> Result {
+        match &self.backing {
+            Backing::OnDemand {
+                iova,
+                shape,
+                memory,
+            } if self.key == fault.key.0 => {
+                let offset = fault.va.checked_sub(*iova).ok_or(EFAULT)?;
+                let span = shape.span(offset, fault.len).ok_or(EFAULT)?;
+                if fault.touch == Touch::Write && !memory.writable() {
+                    return Err(EACCES);
+                }
+                memory.fault_in(span, fault.touch, may_fault)?;
+                Ok(())
+            }
+            Backing::Dma | Backing::User { .. } | Backing::OnDemand { .. } | Backing::Fast => {
+                Err(EINVAL)
+            }
+        }
     }
 
     fn permits(&self, claim: &Claim) -> Result<(), MemError> {
@@ -279,6 +355,16 @@ fn is_memory(start: usize, len: usize) -> bool {
     }
 }
 
+/// What keeps the pages of a region in place.
+enum Pages {
+    /// The kernel does, or nobody.
+    None,
+    /// Pinned for us.
+    Pinned(Umem),
+    /// Another driver's; their owner needs not be asked for anything any more.
+    Shared(#[expect(dead_code, reason = "it is kept")] DmaBuf),
+}
+
 /// A memory region, as its verbs object owns it.
 ///
 /// Dropping it may sleep: it waits until no packet uses the region.
@@ -286,7 +372,7 @@ pub(crate) struct Mr {
     memory: Arc<Memory>,
     core: Arc<MrCore>,
     /// Released last: nobody is inside the gate by then.
-    pages: Option<Umem>,
+    pages: Pages,
 }
 
 impl Mr {
@@ -296,7 +382,14 @@ impl Mr {
     ///
     /// `ENOMEM`, or `EBUSY` if there are too many regions.
     pub(crate) fn dma(memory: &Arc<Memory>, pd: PdId, access: u32) -> Result<Self> {
-        Self::publish(memory, pd, access, Backing::Dma, FastInner::none(), None)
+        Self::publish(
+            memory,
+            pd,
+            access,
+            Backing::Dma,
+            FastInner::none(),
+            Pages::None,
+        )
     }
 
     /// A user's pages. `iova` is how the user calls the first byte.
@@ -339,7 +432,67 @@ impl Mr {
             return Err(EINVAL);
         }
         let backing = Backing::User { iova, shape, pages };
-        Self::publish(memory, pd, access, backing, FastInner::none(), Some(umem))
+        Self::publish(
+            memory,
+            pd,
+            access,
+            backing,
+            FastInner::none(),
+            Pages::Pinned(umem),
+        )
+    }
+
+    /// A user's pages, on demand. `iova` is how the user calls the first byte.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an impossible range; `ENOMEM`; `EBUSY` if there are too many.
+    pub(crate) fn on_demand(
+        memory: &Arc<Memory>,
+        pd: PdId,
+        access: u32,
+        iova: u64,
+        pages: OnDemand,
+    ) -> Result<Self> {
+        let len = u64::try_from(pages.len()).map_err(|_| EINVAL)?;
+        let first = u64::try_from(pages.offset()).map_err(|_| EINVAL)?;
+        let shape = Shape::new(PAGE_SHIFT as u32, first, len).ok_or(EINVAL)?;
+        iova.checked_add(len).ok_or(EINVAL)?;
+        let backing = Backing::OnDemand {
+            iova,
+            shape,
+            memory: pages,
+        };
+        Self::publish(memory, pd, access, backing, FastInner::none(), Pages::None)
+    }
+
+    /// Another driver's memory, which stays where it is. `iova` is how the user calls the
+    /// first byte.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an impossible range; `ENOMEM`; `EBUSY` if there are too many.
+    pub(crate) fn shared(
+        memory: &Arc<Memory>,
+        pd: PdId,
+        access: u32,
+        iova: u64,
+        buffer: DmaBuf,
+    ) -> Result<Self> {
+        let first = buffer.start() & (PAGE_SIZE - 1);
+        let len = u64::try_from(buffer.len())?;
+        let shape = Shape::new(PAGE_SHIFT as u32, u64::try_from(first)?, len).ok_or(EINVAL)?;
+        iova.checked_add(len).ok_or(EINVAL)?;
+        let count = usize::try_from(shape.blocks())?;
+        let mut pages = KVVec::with_capacity(count, GFP_KERNEL)?;
+        for at in 0..count {
+            // OVERFLOW: all of these are addresses of memory.
+            let page = (buffer.start() - first).wrapping_add(at << PAGE_SHIFT);
+            pages.push(page, GFP_KERNEL)?;
+        }
+        let backing = Backing::User { iova, shape, pages };
+        let owner = Pages::Shared(buffer);
+        Self::publish(memory, pd, access, backing, FastInner::none(), owner)
     }
 
     /// A fast region of up to `max_blocks` blocks; invalid until registered.
@@ -350,7 +503,7 @@ impl Mr {
     pub(crate) fn fast(memory: &Arc<Memory>, pd: PdId, max_blocks: usize) -> Result<Self> {
         let mut fast = FastInner::none();
         fast.blocks = KVVec::from_elem(0usize, max_blocks, GFP_KERNEL)?;
-        Self::publish(memory, pd, 0, Backing::Fast, fast, None)
+        Self::publish(memory, pd, 0, Backing::Fast, fast, Pages::None)
     }
 
     /// The key, local and remote.
@@ -364,8 +517,13 @@ impl Mr {
     ///
     /// `EINVAL` if it is no user's region; otherwise what the pages say.
     pub(crate) fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
-        let pages = self.pages.as_ref().ok_or(EINVAL)?;
-        pages.check_rereg(mask, access)
+        match (&self.core.backing, &self.pages) {
+            (Backing::OnDemand { memory, .. }, _) => memory.check_rereg(mask, access),
+            (_, Pages::Pinned(pages)) => pages.check_rereg(mask, access),
+            // All rights are there to be had.
+            (_, Pages::Shared(_)) => Ok(()),
+            (_, Pages::None) => Err(EINVAL),
+        }
     }
 
     /// Moves a user's region to another protection domain, or changes its rights.
@@ -388,7 +546,9 @@ impl Mr {
     pub(crate) fn map_begin(&self, block_size: usize) -> Result {
         match self.core.backing {
             Backing::Fast if block_size.is_power_of_two() => {}
-            Backing::Dma | Backing::User { .. } | Backing::Fast => return Err(EINVAL),
+            Backing::Dma | Backing::User { .. } | Backing::OnDemand { .. } | Backing::Fast => {
+                return Err(EINVAL)
+            }
         }
         let mut fast = self.core.fast.lock();
         fast.valid = false;
@@ -448,7 +608,7 @@ impl Mr {
         access: u32,
         backing: Backing,
         mut fast: FastInner,
-        pages: Option<Umem>,
+        pages: Pages,
     ) -> Result<Self> {
         let slot = memory.regions.reserve(MR_INDICES, GFP_KERNEL)?;
         let key = fresh_key(slot.id());
@@ -479,6 +639,10 @@ impl Drop for Mr {
         drop(self.memory.regions.remove(self.core.key >> 8));
         // Nobody finds it any more; wait for those who did.
         self.core.gate.close_and_wait();
+        if let Backing::OnDemand { memory, .. } = &self.core.backing {
+            // Here, where one may sleep: the core may be dropped in a softirq.
+            memory.release();
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::new_spinlock_irq;
 use rdma::sync::SpinLockIrq;
+use rdma::umem::odp::Touch;
 
 /// Which kind of window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,6 +162,7 @@ impl MwCore {
                     pd,
                     access: rights_of_region(bind.access),
                     from_peer: false,
+                    touch: Touch::Nothing,
                 };
                 region.bind_window(&claim, bind.addr, bind.length)?;
                 Some(Bound {

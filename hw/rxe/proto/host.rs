@@ -58,7 +58,8 @@ pub struct BadRecv {
 /// had not been tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxError {
-    /// No room. The host polls again when there is.
+    /// No room, or the payload is in memory that is not there yet. The host polls again
+    /// when that has changed.
     Blocked,
     /// Enough for this poll, which ends as if its budget were used up.
     Enough,
@@ -66,9 +67,28 @@ pub enum TxError {
     BadPayload(WcStatus),
 }
 
+/// Why the local user's buffers cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalFault {
+    /// They will be there soon. The engine parks the packet: see
+    /// [`Disposition::Parked`].
+    Absent,
+    /// They will not; the request fails with this status.
+    Status(WcStatus),
+}
+
+impl From<WcStatus> for LocalFault {
+    fn from(status: WcStatus) -> Self {
+        LocalFault::Status(status)
+    }
+}
+
 /// Why the peer's access to our memory fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteFault {
+    /// The memory will be there soon. The engine parks the packet: see
+    /// [`Disposition::Parked`].
+    Absent,
     /// The key, the range or the rights do not allow it.
     Access,
     /// An atomic's address is not a multiple of eight.
@@ -134,6 +154,10 @@ pub enum Disposition {
     Done,
     /// It was ignored.
     Dropped(DropCause),
+    /// Memory that it touches is not there yet. Nothing has changed: the host hands the
+    /// same packet in again when the memory is there, and none that came after it
+    /// before that.
+    Parked,
 }
 
 /// Why a packet was ignored.
@@ -206,16 +230,16 @@ pub trait SendHost {
     ///
     /// # Errors
     ///
-    /// The status with which the request fails.
-    fn scatter(&mut self, slot: u32, offset: u32) -> Result<(), WcStatus>;
+    /// See [`LocalFault`].
+    fn scatter(&mut self, slot: u32, offset: u32) -> Result<(), LocalFault>;
 
     /// Puts the result of an atomic into the buffers of the request in `slot`, in
     /// the machine's byte order.
     ///
     /// # Errors
     ///
-    /// The status with which the request fails.
-    fn scatter_u64(&mut self, slot: u32, value: u64) -> Result<(), WcStatus>;
+    /// See [`LocalFault`].
+    fn scatter_u64(&mut self, slot: u32, value: u64) -> Result<(), LocalFault>;
 
     /// Carries out a local operation ([`SendOp::is_local`]).
     ///
@@ -258,16 +282,16 @@ pub trait RecvHost {
     ///
     /// # Errors
     ///
-    /// The status with which the receive request fails.
-    fn scatter_recv(&mut self, offset: u32) -> Result<(), WcStatus>;
+    /// See [`LocalFault`].
+    fn scatter_recv(&mut self, offset: u32) -> Result<(), LocalFault>;
 
     /// Copies the packet's network header, in the 40 bytes that a GRH would take
     /// (annex A17), to the start of the current receive buffers. It fits.
     ///
     /// # Errors
     ///
-    /// The status with which the receive request fails.
-    fn scatter_grh(&mut self) -> Result<(), WcStatus>;
+    /// See [`LocalFault`].
+    fn scatter_grh(&mut self) -> Result<(), LocalFault>;
 
     /// Checks that `key` gives the peer `access`, which is a read or a write, to `len`
     /// bytes at `va`. Not asked for empty ones, whose key means nothing (IBTA C9-88).

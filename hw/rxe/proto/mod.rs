@@ -30,6 +30,7 @@
 //!    [`recv::RecvSide::poll`] the same way: it sends what is owed to the peer, and
 //!    one acknowledgement for the whole run. Without it nothing is ever answered.
 //! 3. After `Blocked`, poll again when the wire has room.
+//! 4. After `Parked`, keep the packet, and all that come later, until memory is there.
 //!
 //! Rules are those of the InfiniBand Architecture Specification, volume 1,
 //! chapter 9, as amended by annexes A17 (RoCEv2) and A19 (flush, atomic write).
@@ -51,8 +52,8 @@ pub mod types;
 pub mod wqe;
 
 pub use host::{
-    AtomicOp, BadRecv, Counter, Disposition, DropCause, FlushKind, Progress, QpEvent, RecvFetch,
-    RecvHost, RemoteFault, SendFetch, SendHost, TxError,
+    AtomicOp, BadRecv, Counter, Disposition, DropCause, FlushKind, LocalFault, Progress, QpEvent,
+    RecvFetch, RecvHost, RemoteFault, SendFetch, SendHost, TxError,
 };
 pub use packet::{Dest, Payload, RxPacket, TxPacket};
 pub use qp::QpState;

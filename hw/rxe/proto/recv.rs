@@ -35,6 +35,7 @@ use crate::wire::Transport;
 use super::host::Counter;
 use super::host::Disposition;
 use super::host::DropCause;
+use super::host::LocalFault;
 use super::host::Progress;
 use super::host::QpEvent;
 use super::host::RecvFetch;
@@ -154,19 +155,42 @@ enum Refusal {
     Invalidate,
     /// The receive request is no good; this is what its completion says.
     Local(WcStatus),
+    /// Memory it touches is not there yet, but will be.
+    Absent,
+}
+
+impl From<LocalFault> for Refusal {
+    fn from(fault: LocalFault) -> Self {
+        match fault {
+            LocalFault::Absent => Refusal::Absent,
+            LocalFault::Status(status) => Refusal::Local(status),
+        }
+    }
+}
+
+impl From<RemoteFault> for Refusal {
+    fn from(fault: RemoteFault) -> Self {
+        match fault {
+            RemoteFault::Absent => Refusal::Absent,
+            RemoteFault::Access | RemoteFault::Misaligned | RemoteFault::Failed => {
+                Refusal::Memory(fault)
+            }
+        }
+    }
 }
 
 impl Refusal {
     /// What an RC peer is told, and what the receive request in hand completes with.
-    /// `None` for the one that is no error.
+    /// `None` for those that are no errors.
     const fn verdict(self) -> Option<(NakCode, WcStatus)> {
         match self {
-            Refusal::NotReady => None,
+            Refusal::NotReady | Refusal::Absent => None,
             Refusal::Order | Refusal::Unsupported | Refusal::Length => {
                 Some((NakCode::InvalidRequest, WcStatus::RemInvReq))
             }
             Refusal::TooLong => Some((NakCode::InvalidRequest, WcStatus::LocLen)),
             Refusal::Memory(fault) => match fault {
+                RemoteFault::Absent => None,
                 RemoteFault::Access => Some((NakCode::RemoteAccess, WcStatus::LocAccess)),
                 RemoteFault::Misaligned => Some((NakCode::InvalidRequest, WcStatus::RemInvReq)),
                 RemoteFault::Failed => Some((NakCode::RemoteOperation, WcStatus::RemOp)),
@@ -183,7 +207,7 @@ impl Refusal {
             Refusal::Order => DropCause::Disorder,
             Refusal::Unsupported | Refusal::Memory(_) | Refusal::Invalidate => DropCause::Access,
             Refusal::Length | Refusal::TooLong => DropCause::Length,
-            Refusal::Local(_) => DropCause::State,
+            Refusal::Local(_) | Refusal::Absent => DropCause::State,
         }
     }
 }
@@ -372,6 +396,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 }
                 Disposition::Done
             }
+            Err(Refusal::Absent) => Disposition::Parked,
             Err(refusal) => match refusal.verdict() {
                 None => {
                     host.count(Counter::RnrSent);
@@ -397,8 +422,9 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             self.expected = packet.psn;
         }
         let done = self.request(packet, host);
-        if done.is_err() {
-            self.message = Message::None;
+        match done {
+            Ok(()) | Err(Refusal::Absent) => {}
+            Err(_) => self.message = Message::None,
         }
         self.drop_or_fail(done, host)
     }
@@ -408,6 +434,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     fn drop_or_fail(&mut self, done: Result<(), Refusal>, host: &mut impl RecvHost) -> Disposition {
         match done {
             Ok(()) => Disposition::Done,
+            Err(Refusal::Absent) => Disposition::Parked,
             Err(Refusal::Local(status)) => {
                 self.fail(status, None, host);
                 Disposition::Done

@@ -320,6 +320,8 @@ impl Qp {
                 recv.io.reset();
                 send.backlog = None;
                 recv.backlog = None;
+                send.parked = None;
+                recv.parked = None;
                 drop(this.responses.take_all());
                 drop(this.requests.take_all());
             }

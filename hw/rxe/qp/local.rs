@@ -26,6 +26,13 @@
 //! Nothing else is lost here. On unreliable connections nothing may overtake what went by
 //! the lane ([`crate::net`]), so they use this way from their first packet on or never.
 //!
+//! # Memory on demand
+//!
+//! If memory is not there, the request stays with the requester, who tries again when the
+//! pages are there: its own work item brings in what it sends from, and all that an answer
+//! touches; the answer waits in `Answers` then, before all others. Of memory that a request
+//! touches at the peer, the peer's work item takes care, and has the requester go on.
+//!
 //! # Locks
 //!
 //! The peer's token is only ever tried. Who finds it taken tries again when it is given
@@ -48,6 +55,7 @@ use crate::counters::Counter;
 use crate::counters::Counters;
 use crate::mem::Fill;
 use crate::proto;
+use crate::proto::Disposition;
 use crate::proto::Progress;
 use crate::proto::QpState;
 use crate::queue::cqe::Network;
@@ -95,6 +103,8 @@ pub(super) struct Spent {
     answers: u32,
     /// The peer's token was taken.
     pub(super) busy: bool,
+    /// An answer waits for memory.
+    pub(super) parked: bool,
 }
 
 impl Spent {
@@ -136,6 +146,15 @@ impl Request<'_> {
             ..*self
         }
     }
+}
+
+/// What became of a visit to the peer.
+#[derive(Clone, Copy)]
+struct Visit {
+    /// The peer has more to answer.
+    owed: bool,
+    /// The request has to be brought again: it needs memory that is not there.
+    parked: bool,
 }
 
 /// The peer that a turn talks to, and what its completions say of the network.
@@ -197,20 +216,23 @@ impl Qp {
     }
 
     /// A turn of the receive half inside the requester's, for a request or only to
-    /// fetch answers. Says whether there are more of these; `None` if the half is taken.
+    /// fetch answers. `None` if the half is taken.
     fn visit(
         this: ArcBorrow<'_, Self>,
         mut request: Option<Request<'_>>,
         answers: &mut Answers,
-    ) -> Option<bool> {
-        let mut owes = false;
+    ) -> Option<Visit> {
+        let mut visit = Visit {
+            owed: false,
+            parked: false,
+        };
         let mut turns = 0;
         let mut run = |half: &mut RecvHalf, bits| {
             turns += 1;
             match turns {
                 1 => {
-                    let (turn, more) = Self::visited(this, half, request.take(), answers);
-                    owes = more;
+                    let (turn, became) = Self::visited(this, half, request.take(), answers);
+                    visit = became;
                     turn
                 }
                 ..=TURNS => Self::recv_turn(this, half, bits, &mut None),
@@ -223,20 +245,21 @@ impl Qp {
             this.recv.kick_idle(0, &mut run)
         })?;
         Self::after_recv(this, kick);
-        Some(owes)
+        Some(visit)
     }
 
-    /// The turn itself, and whether more answers are owed.
+    /// The turn itself.
     fn visited(
         this: ArcBorrow<'_, Self>,
         half: &mut RecvHalf,
         request: Option<Request<'_>>,
         answers: &mut Answers,
-    ) -> (Turn, bool) {
+    ) -> (Turn, Visit) {
         let RecvHalf {
             engine,
             io,
             backlog: _,
+            parked: before,
         } = half;
         let known = match (&request, io.sender.as_ref()) {
             (Some(request), Some(to)) => to.path().addrs().is_answered_by(request.from),
@@ -244,23 +267,33 @@ impl Qp {
             (None, _) => true,
         };
         let mut request = request.filter(|_| known);
-        let packet = request.as_ref().map(|request| request.packet);
+        let mut packet = request.as_ref().map(|request| request.packet);
+        if packet.is_some() {
+            // Who sends now may be answering.
+            this.heard.store(true, Relaxed);
+        }
+        // Nothing overtakes what came by another way and waits for memory.
+        let mut parked = packet.is_some() && before.is_some();
+        if parked {
+            packet = None;
+        }
         let request = request.as_mut().map(Request::borrow);
         let mut host = io.host_beside(&this, request, answers);
         if let Some(packet) = packet {
-            // What became of it is counted by the engine where it matters.
-            let _ = engine.on_request(packet, &mut host);
+            // What else became of it is counted by the engine where it matters.
+            parked = engine.on_request(packet, &mut host) == Disposition::Parked;
         }
-        host.drop_packet();
+        drop(host.take_packet());
         let progress = engine.poll(&mut host, BUDGET);
         let notes = host.finish();
         drop(host);
         Self::after_recv_turn(this, &notes);
-        match progress {
+        let (turn, owed) = match progress {
             Progress::Idle => (Turn::Done, false),
             Progress::Blocked => (Turn::Done, true),
             // It flushes.
             Progress::More => (Turn::Later(work::POLL), false),
-        }
+        };
+        (turn, Visit { owed, parked })
     }
 }

@@ -4,6 +4,7 @@
 //! consumers hear of nothing before memory and packets are let go.
 
 use crate::cq::Told;
+use crate::mem::Fault;
 use crate::proto::QpEvent;
 
 /// What the engine and the host noted during a turn, to be acted on after it.
@@ -15,6 +16,8 @@ pub(super) struct Notes {
     pub(super) congested: bool,
     /// Completions of sends were posted.
     pub(super) completed: bool,
+    /// Memory that the half waits for.
+    pub(super) fault: Option<Fault>,
 }
 
 impl Notes {
@@ -32,6 +35,7 @@ impl Notes {
         events: 0,
         congested: false,
         completed: false,
+        fault: None,
     };
 
     const fn bit(event: QpEvent) -> u8 {

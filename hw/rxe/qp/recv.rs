@@ -21,6 +21,7 @@ use crate::proto::AccessFlags;
 use crate::proto::AtomicOp;
 use crate::proto::FlushKind;
 use crate::proto::Key;
+use crate::proto::LocalFault;
 use crate::proto::Payload;
 use crate::proto::QpEvent;
 use crate::proto::RecvCompletion;
@@ -44,6 +45,8 @@ pub(super) struct RecvHalf {
     pub(super) io: RecvIo,
     /// Requests taken off the queue and not handled yet.
     pub(super) backlog: Option<RxBatch>,
+    /// The request in hand, which waits for memory and comes before the backlog.
+    pub(super) parked: Option<RxPacket>,
 }
 
 /// Where receive requests come from.
@@ -77,6 +80,7 @@ impl RecvHalf {
                 beside: false,
             },
             backlog: None,
+            parked: None,
         })
     }
 }
@@ -161,10 +165,43 @@ impl RecvWorld<'_> {
         }
     }
 
-    /// There is no present packet any more.
+    /// There is no present packet any more. Returns it.
     #[inline]
-    pub(super) fn drop_packet(&mut self) {
-        self.present = Present::Nothing;
+    pub(super) fn take_packet(&mut self) -> Option<RxPacket> {
+        match core::mem::replace(&mut self.present, Present::Nothing) {
+            Present::Wire(packet) => Some(packet),
+            Present::Request(_) | Present::Nothing => None,
+        }
+    }
+
+    /// Whether what was not there will come, so that the half waits; it notes that then.
+    fn waits(&mut self) -> bool {
+        let fault = self.batch.take_absent();
+        if fault.is_none() && matches!(self.present, Present::Request(_)) {
+            // It is the requester's own, who notes it.
+            return true;
+        }
+        let waits = self.qp.recv_parking.is_hopeful(fault);
+        if waits {
+            self.notes.fault = fault;
+        }
+        waits
+    }
+
+    /// What a failed access to local buffers means for the engine.
+    fn local_fault(&mut self, error: MemError) -> LocalFault {
+        match error {
+            MemError::Absent if self.waits() => LocalFault::Absent,
+            error => LocalFault::Status(error.wc_status()),
+        }
+    }
+
+    /// What a failed access by the peer means for the engine.
+    fn remote_fault(&mut self, error: MemError) -> RemoteFault {
+        match error {
+            MemError::Absent if !self.waits() => RemoteFault::Access,
+            error => error.into(),
+        }
     }
 
     /// Ends the turn: packets leave.
@@ -201,7 +238,7 @@ impl RecvHost for RecvWorld<'_> {
                 false => Ok(()),
             };
         }
-        let mut fault = false;
+        let mut fault = None;
         let batch = &mut self.batch;
         let fill = |to: &mut [u8]| -> Result {
             let filled = match packet.payload {
@@ -210,17 +247,19 @@ impl RecvHost for RecvWorld<'_> {
                 Payload::Remote { key, va, len: _ } => batch.read_remote(key, va, Room::of(to)),
                 Payload::Slot { .. } => Err(MemError::ListTooShort),
             };
-            filled.map_err(|_| {
-                fault = true;
+            filled.map_err(|error| {
+                fault = Some(error);
                 EFAULT
             })
         };
         let sender = self.io.sender.as_mut().ok_or(failed)?;
         let sent = sender.send(&self.qp.dev, packet, fill);
-        if fault {
-            Err(failed)
-        } else {
-            sent
+        match fault.map(|error| self.remote_fault(error)) {
+            Some(RemoteFault::Absent) => Err(TxError::Blocked),
+            Some(RemoteFault::Access | RemoteFault::Misaligned | RemoteFault::Failed) => {
+                Err(failed)
+            }
+            None => sent,
         }
     }
 
@@ -238,7 +277,7 @@ impl RecvHost for RecvWorld<'_> {
         }
     }
 
-    fn scatter_recv(&mut self, offset: u32) -> Result<(), WcStatus> {
+    fn scatter_recv(&mut self, offset: u32) -> Result<(), LocalFault> {
         let current = &mut self.io.current;
         let batch = &mut self.batch;
         match &mut self.present {
@@ -248,10 +287,10 @@ impl RecvHost for RecvWorld<'_> {
             }
             Present::Nothing => Err(MemError::ListTooShort),
         }
-        .map_err(MemError::wc_status)
+        .map_err(|error| self.local_fault(error))
     }
 
-    fn scatter_grh(&mut self) -> Result<(), WcStatus> {
+    fn scatter_grh(&mut self) -> Result<(), LocalFault> {
         let grh = match &self.present {
             Present::Wire(packet) => packet.grh(),
             Present::Request(_) | Present::Nothing => [0; 40],
@@ -259,7 +298,7 @@ impl RecvHost for RecvWorld<'_> {
         let current = &mut self.io.current;
         current
             .scatter(0, &grh, &mut self.batch)
-            .map_err(MemError::wc_status)
+            .map_err(|error| self.local_fault(error))
     }
 
     fn check_remote(
@@ -273,34 +312,39 @@ impl RecvHost for RecvWorld<'_> {
     }
 
     fn write_remote(&mut self, key: Key, va: u64) -> Result<(), RemoteFault> {
-        Ok(match &mut self.present {
-            Present::Wire(packet) => self.batch.write_remote(key, va, packet.payload())?,
+        let done = match &mut self.present {
+            Present::Wire(packet) => self.batch.write_remote(key, va, packet.payload()),
             Present::Request(Request { packet, fill, .. }) => {
                 let len = packet.len as usize;
-                self.batch.write_remote_by(key, va, len, fill)?;
+                self.batch.write_remote_by(key, va, len, fill)
             }
             Present::Nothing => return Err(RemoteFault::Failed),
-        })
+        };
+        done.map_err(|error| self.remote_fault(error))
     }
 
     fn atomic(&mut self, key: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault> {
-        Ok(self.batch.atomic(key, va, op)?)
+        let done = self.batch.atomic(key, va, op);
+        done.map_err(|error| self.remote_fault(error))
     }
 
     fn atomic_write(&mut self, key: Key, va: u64) -> Result<(), RemoteFault> {
         let mut value = [0; 8];
-        match &mut self.present {
+        let filled = match &mut self.present {
             Present::Wire(packet) => {
                 value = *packet.payload().first_chunk().ok_or(RemoteFault::Failed)?;
+                Ok(())
             }
-            Present::Request(request) => (request.fill)(0, Room::of(&mut value))?,
+            Present::Request(request) => (request.fill)(0, Room::of(&mut value)),
             Present::Nothing => return Err(RemoteFault::Failed),
-        }
-        Ok(self.batch.atomic_write(key, va, value)?)
+        };
+        let done = filled.and_then(|()| self.batch.atomic_write(key, va, value));
+        done.map_err(|error| self.remote_fault(error))
     }
 
     fn flush(&mut self, key: Key, va: u64, len: u32, what: FlushKind) -> Result<(), RemoteFault> {
-        Ok(self.batch.flush(key, va, len, what)?)
+        let done = self.batch.flush(key, va, len, what);
+        done.map_err(|error| self.remote_fault(error))
     }
 
     fn invalidate(&mut self, key: Key) -> Result<(), RemoteFault> {

@@ -15,12 +15,14 @@ use super::Qp;
 use crate::ah::Ah;
 use crate::cq::Cqe;
 use crate::mem::Batch;
+use crate::mem::Fault;
 use crate::mem::MemError;
 use crate::mem::Room;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
 use crate::proto::cork::Cork;
+use crate::proto::LocalFault;
 use crate::proto::Payload;
 use crate::proto::QpEvent;
 use crate::proto::SendCompletion;
@@ -43,6 +45,8 @@ pub(super) struct SendHalf {
     pub(super) io: SendIo,
     /// Responses taken off the queue and not handled yet.
     pub(super) backlog: Option<RxBatch>,
+    /// The response in hand, which waits for memory and comes before the backlog.
+    pub(super) parked: Option<RxPacket>,
     /// When the timer will fire at the latest, if it is armed.
     pub(super) armed: Option<proto::Nanos>,
     /// Whether doorbells wait for company.
@@ -79,6 +83,7 @@ impl SendHalf {
                 noted: Notes::NONE,
             },
             backlog: None,
+            parked: None,
             armed: None,
             cork: Cork::new(),
             completed: false,
@@ -173,10 +178,32 @@ impl SendWorld<'_> {
         }
     }
 
-    /// There is no present packet any more.
+    /// There is no present packet any more. Returns it.
     #[inline]
-    pub(super) fn drop_packet(&mut self) {
-        self.present = Present::Nothing;
+    pub(super) fn take_packet(&mut self) -> Option<RxPacket> {
+        match core::mem::replace(&mut self.present, Present::Nothing) {
+            Present::Wire(packet) => Some(packet),
+            Present::Answer(_) | Present::Nothing => None,
+        }
+    }
+
+    /// Whether `fault`, which was not there, will come, so that the half waits; it notes
+    /// that then.
+    pub(super) fn waits_for(&mut self, fault: Option<Fault>) -> bool {
+        let waits = self.qp.send_parking.is_hopeful(fault);
+        if waits {
+            self.notes.fault = fault;
+        }
+        waits
+    }
+
+    /// What a failed access to local buffers means for the engine.
+    pub(super) fn local_fault(&mut self, error: MemError) -> LocalFault {
+        let fault = self.batch.take_absent();
+        match error {
+            MemError::Absent if self.waits_for(fault) => LocalFault::Absent,
+            error => LocalFault::Status(error.wc_status()),
+        }
     }
 
     /// Ends the turn: packets leave.
@@ -234,7 +261,7 @@ impl SendHost for SendWorld<'_> {
                 Payload::Remote { .. } => Err(MemError::ListTooShort),
             };
             filled.map_err(|error| {
-                fault = Some(error.wc_status());
+                fault = Some(error);
                 EFAULT
             })
         };
@@ -253,32 +280,33 @@ impl SendHost for SendWorld<'_> {
                 sent
             }
         };
-        match fault {
-            Some(status) => Err(TxError::BadPayload(status)),
+        match fault.map(|error| self.local_fault(error)) {
+            Some(LocalFault::Absent) => Err(TxError::Blocked),
+            Some(LocalFault::Status(status)) => Err(TxError::BadPayload(status)),
             None => sent,
         }
     }
 
-    fn scatter(&mut self, slot: u32, offset: u32) -> Result<(), WcStatus> {
+    fn scatter(&mut self, slot: u32, offset: u32) -> Result<(), LocalFault> {
         let packet = match &self.present {
             Present::Wire(packet) => packet,
             Present::Answer(answer) => {
                 let answer = *answer;
                 return self.scatter_answer(&answer, slot, offset);
             }
-            Present::Nothing => return Err(WcStatus::LocQpOp),
+            Present::Nothing => return Err(WcStatus::LocQpOp.into()),
         };
         let queue = &mut self.io.queue;
         queue
             .scatter(slot, offset, packet.payload(), &mut self.batch)
-            .map_err(MemError::wc_status)
+            .map_err(|error| self.local_fault(error))
     }
 
-    fn scatter_u64(&mut self, slot: u32, value: u64) -> Result<(), WcStatus> {
+    fn scatter_u64(&mut self, slot: u32, value: u64) -> Result<(), LocalFault> {
         let queue = &mut self.io.queue;
         queue
             .scatter(slot, 0, &value.to_ne_bytes(), &mut self.batch)
-            .map_err(MemError::wc_status)
+            .map_err(|error| self.local_fault(error))
     }
 
     fn local(&mut self, slot: u32, op: &SendOp) -> Result<(), WcStatus> {

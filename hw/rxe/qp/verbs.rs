@@ -5,6 +5,7 @@
 use super::attr::copy_cap;
 use super::attr::Attr;
 use super::attr::Peer;
+use super::park::Parking;
 use super::post::Posts;
 use super::recv::RecvHalf;
 use super::recv::Source;
@@ -229,6 +230,10 @@ impl QpObject {
                 gap: Atomic::new(0),
                 send_pump <- new_work!("rxe::Qp::send_pump"),
                 recv_pump <- new_work!("rxe::Qp::recv_pump"),
+                send_parking <- Parking::new(),
+                recv_parking <- Parking::new(),
+                send_fault <- new_work!("rxe::Qp::send_fault"),
+                recv_fault <- new_work!("rxe::Qp::recv_fault"),
             }),
             GFP_KERNEL,
         )?;

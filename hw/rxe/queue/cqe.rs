@@ -11,14 +11,15 @@ use crate::proto::{Key, RecvCompletion, SendCompletion, WcOpcode, WcStatus};
 /// the distance from the queue's header.
 pub const USER_CQE: usize = 48;
 
-/// `enum ib_uverbs_wc_flags`, equal to `enum ib_wc_flags`.
+/// `enum ibv_wc_flags` of libibverbs, in which users read them.
 pub mod flags {
-    /// `IB_UVERBS_WC_GRH`: a network header stands before the data of a datagram.
+    /// `IBV_WC_GRH`: a network header stands before the data of a datagram.
     pub const GRH: u32 = 1;
-    /// `IB_UVERBS_WC_WITH_IMM`.
+    /// `IBV_WC_WITH_IMM`.
     pub const WITH_IMM: u32 = 2;
-    /// `IB_UVERBS_WC_WITH_INV`.
-    pub const WITH_INVALIDATE: u32 = 4;
+    /// `IBV_WC_WITH_INV`, which is not the kernel's own number for it: that one users
+    /// take for a good IP checksum.
+    pub const WITH_INVALIDATE: u32 = 8;
 }
 
 /// The word that is either immediate data or an invalidated key.

@@ -110,6 +110,29 @@ impl<P: Provider> Adapter<P> {
         create_mr!(new in pd, P::reg_user_mr(&new, &region, &mut udata))
     }
 
+    pub(super) unsafe extern "C" fn reg_user_mr_dmabuf(
+        pd: *mut ib_pd,
+        offset: u64,
+        length: u64,
+        iova: u64,
+        fd: i32,
+        access: i32,
+        dmah: *mut ib_dmah,
+        _attrs: *mut uverbs_attr_bundle,
+    ) -> *mut ib_mr {
+        if !dmah.is_null() {
+            return unsupported().to_ptr();
+        }
+        let region = UserRegion {
+            start: offset,
+            length,
+            iova,
+            // CAST: flags, the sign has no meaning.
+            access: Access::from_raw(access as u32),
+        };
+        create_mr!(new in pd, P::reg_user_mr_dmabuf(&new, &region, fd))
+    }
+
     pub(super) unsafe extern "C" fn rereg_user_mr(
         c: *mut ib_mr,
         mask: i32,
@@ -137,6 +160,26 @@ impl<P: Provider> Adapter<P> {
             Ok(()) => core::ptr::null_mut(),
             Err(e) => e.to_ptr(),
         }
+    }
+
+    pub(super) unsafe extern "C" fn advise_mr(
+        pd: *mut ib_pd,
+        advice: ib_uverbs_advise_mr_advice,
+        flags: u32,
+        list: *mut ib_sge,
+        count: u32,
+        _attrs: *mut uverbs_attr_bundle,
+    ) -> i32 {
+        from_result(|| {
+            let advice = Advice::try_from(advice)?;
+            let flush = flags & ib_uverbs_advise_mr_flag_IB_UVERBS_ADVISE_MR_FLAG_FLUSH != 0;
+            let count = usize::try_from(count).map_err(|_| EINVAL)?;
+            // SAFETY: (live), (args); the core has copied the list.
+            let (pd, list) =
+                unsafe { (Pd::from_raw(pd), core::slice::from_raw_parts(list, count)) };
+            P::advise_mr(pd, advice, flush, list)?;
+            Ok(0)
+        })
     }
 
     pub(super) unsafe extern "C" fn alloc_mr(

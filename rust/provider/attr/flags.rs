@@ -305,6 +305,17 @@ c_enum! {
 }
 
 c_enum! {
+    /// What a process says about memory that is paged on demand.
+    Advice:
+    /// It will be read.
+    Prefetch = ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH;
+    /// It will be written to.
+    PrefetchWrite = ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
+    /// It will be used, but only what is in memory shall be brought in.
+    PrefetchNoFault = ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT;
+}
+
+c_enum! {
     /// Types of shared receive queues.
     SrqType:
     /// The usual one.

@@ -177,7 +177,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             return Err(Refusal::TooLong);
         }
         if packet.len != 0 {
-            host.scatter_recv(offset).map_err(Refusal::Local)?;
+            host.scatter_recv(offset)?;
         }
         let invalidated = match packet.ext {
             Ext::Ieth(ieth) => {
@@ -229,12 +229,10 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             self.take_recv(host)?;
         }
         if start.is_some() && write.total != 0 {
-            host.check_remote(write.key, write.va, write.total, AccessFlags::REMOTE_WRITE)
-                .map_err(Refusal::Memory)?;
+            host.check_remote(write.key, write.va, write.total, AccessFlags::REMOTE_WRITE)?;
         }
         if packet.len != 0 {
-            host.write_remote(write.key, write.va)
-                .map_err(Refusal::Memory)?;
+            host.write_remote(write.key, write.va)?;
         }
         self.step_on(packet, 1, last);
         self.message = if last {
@@ -267,8 +265,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             return Err(Refusal::Length);
         }
         if len != 0 {
-            host.check_remote(key, va, len, AccessFlags::REMOTE_READ)
-                .map_err(Refusal::Memory)?;
+            host.check_remote(key, va, len, AccessFlags::REMOTE_READ)?;
         }
         self.step_on(packet, count, true);
         self.owe(packet, count, Saved::Read { key, va, len });
@@ -284,9 +281,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     ) -> Result<(), Refusal> {
         self.check_payload(packet)?;
         self.check_free_resource()?;
-        let value = host
-            .atomic(Key(eth.rkey), eth.va, op)
-            .map_err(Refusal::Memory)?;
+        let value = host.atomic(Key(eth.rkey), eth.va, op)?;
         self.step_on(packet, 1, true);
         self.owe(packet, 1, Saved::Atomic { value });
         Ok(())
@@ -304,8 +299,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         if reth.length != 8 {
             return Err(Refusal::Length);
         }
-        host.atomic_write(Key(reth.rkey), reth.va)
-            .map_err(Refusal::Memory)?;
+        host.atomic_write(Key(reth.rkey), reth.va)?;
         self.step_on(packet, 1, true);
         self.owe(packet, 1, Saved::Done);
         Ok(())
@@ -320,8 +314,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     ) -> Result<(), Refusal> {
         self.check_payload(packet)?;
         self.check_free_resource()?;
-        host.flush(Key(reth.rkey), reth.va, reth.length, flush_kind(feth)?)
-            .map_err(Refusal::Memory)?;
+        host.flush(Key(reth.rkey), reth.va, reth.length, flush_kind(feth)?)?;
         self.step_on(packet, 1, true);
         self.owe(packet, 1, Saved::Done);
         Ok(())
@@ -349,9 +342,9 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         if received > wqe.capacity {
             return Err(Refusal::TooLong);
         }
-        host.scatter_grh().map_err(Refusal::Local)?;
+        host.scatter_grh()?;
         if packet.len != 0 {
-            host.scatter_recv(GRH_LEN).map_err(Refusal::Local)?;
+            host.scatter_recv(GRH_LEN)?;
         }
         let from = Some(Qpn(deth.src_qpn));
         self.complete(packet, WcOpcode::Recv, received, None, from, host);

@@ -21,6 +21,7 @@ use crate::wire::Transport;
 use super::super::host::Counter;
 use super::super::host::Disposition;
 use super::super::host::DropCause;
+use super::super::host::LocalFault;
 use super::super::host::SendHost;
 use super::super::packet::RxPacket;
 use super::super::types::ahead;
@@ -263,9 +264,8 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
                     return self.bad_response(host);
                 }
                 if len != 0 {
-                    if let Err(status) = host.scatter(self.index(0), offset) {
-                        self.fail_oldest(host, status);
-                        return Disposition::Done;
+                    if let Err(fault) = host.scatter(self.index(0), offset) {
+                        return self.no_room_for(fault, host);
                     }
                 }
                 self.answered(now, last, host)
@@ -294,9 +294,8 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
         };
         match wqe.op {
             SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => {
-                if let Err(status) = host.scatter_u64(self.index(0), value) {
-                    self.fail_oldest(host, status);
-                    return Disposition::Done;
+                if let Err(fault) = host.scatter_u64(self.index(0), value) {
+                    return self.no_room_for(fault, host);
                 }
                 self.answered(now, true, host)
             }
@@ -321,6 +320,16 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
             self.settle(host);
         }
         self.progressed(now);
+        Disposition::Done
+    }
+
+    /// A response could not be put into the buffers of the oldest request. Until memory
+    /// is there it counts as not received: the PSN is the oldest unanswered one still.
+    fn no_room_for(&mut self, fault: LocalFault, host: &mut impl SendHost) -> Disposition {
+        match fault {
+            LocalFault::Absent => return Disposition::Parked,
+            LocalFault::Status(status) => self.fail_oldest(host, status),
+        }
         Disposition::Done
     }
 

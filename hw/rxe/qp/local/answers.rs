@@ -18,6 +18,7 @@ use kernel::prelude::*;
 
 /// Answers that wait for the requester at a time. Acknowledgements count as one.
 const ANSWERS: usize = 8;
+const _: () = assert!(ANSWERS.is_power_of_two());
 
 /// A packet of the responder.
 #[derive(Clone, Copy)]
@@ -75,6 +76,19 @@ impl Answers {
         true
     }
 
+    /// Puts back the oldest, which was taken just now.
+    pub(super) fn put_back(&mut self, answer: Answer) {
+        if self.count < ANSWERS {
+            // The ring's length divides what the index wraps at.
+            self.first = self.first.wrapping_sub(1) % ANSWERS;
+            self.count = self.count.saturating_add(1);
+            if let Some(place) = self.place(0) {
+                *place = Some(answer);
+            }
+        }
+    }
+
+    /// Takes the oldest.
     pub(super) fn pop(&mut self) -> Option<Answer> {
         if self.count == 0 {
             return None;

@@ -9,12 +9,15 @@ use super::answers::received;
 use super::answers::Answer;
 use super::Neighbour;
 use super::Request;
+use super::Visit;
 use super::PIECE;
 use crate::counters::Counter;
 use crate::mem::Batch;
 use crate::mem::MemError;
 use crate::mem::Room;
 use crate::proto;
+use crate::proto::Disposition;
+use crate::proto::LocalFault;
 use crate::proto::Nanos;
 use crate::proto::Payload;
 use crate::proto::Progress;
@@ -39,7 +42,7 @@ impl Qp {
         loop {
             let progress = engine.poll(at, host, left);
             let heard = host.hear(engine, at);
-            if host.spent.busy {
+            if host.spent.busy || host.spent.parked {
                 return Progress::Blocked;
             } else if host.io.link.owed {
                 return Progress::More;
@@ -107,6 +110,14 @@ impl<'a> SendWorld<'a> {
     }
 
     fn hand_over(&mut self, neighbour: Neighbour<'_>, packet: &TxPacket) -> Result<(), TxError> {
+        let queue = &mut self.io.queue;
+        let batch = &mut self.batch;
+        // The peer shall not suffer from what is wrong here.
+        let len = packet.payload.len();
+        if let Payload::Slot { slot, offset, .. } = packet.payload {
+            let checked = queue.check_gather(slot, offset, len, batch);
+            checked.map_err(|error| self.refused(error))?;
+        }
         let SendIo {
             queue,
             sender,
@@ -114,17 +125,14 @@ impl<'a> SendWorld<'a> {
             ..
         } = &mut *self.io;
         let batch = &mut self.batch;
-        // The peer shall not suffer from what is wrong here.
-        let len = packet.payload.len();
-        if let Payload::Slot { slot, offset, .. } = packet.payload {
-            queue
-                .check_gather(slot, offset, len, batch)
-                .map_err(|error| TxError::BadPayload(error.wc_status()))?;
-        }
+        // Pages may go between the check and the copy.
+        let mut gone = false;
         let mut fill = |at: usize, room: Room<'_>| match packet.payload {
             Payload::Slot { slot, offset, .. } => {
                 let at = u32::try_from(at).ok().and_then(|at| offset.checked_add(at));
-                queue.gather(slot, at.ok_or(MemError::ListTooShort)?, room, batch)
+                let filled = queue.gather(slot, at.ok_or(MemError::ListTooShort)?, room, batch);
+                gone |= matches!(filled, Err(MemError::Absent));
+                filled
             }
             Payload::Bytes(bytes) => bytes
                 .get(at..)
@@ -139,15 +147,35 @@ impl<'a> SendWorld<'a> {
             network: neighbour.network,
             fill: &mut fill,
         };
-        match Qp::visit(neighbour.qp, Some(request), &mut link.answers) {
-            Some(owed) => link.owed = owed,
-            None => {
-                self.spent.busy = true;
-                return Err(TxError::Blocked);
-            }
+        let Some(Visit { owed, parked }) =
+            Qp::visit(neighbour.qp, Some(request), &mut link.answers)
+        else {
+            self.spent.busy = true;
+            return Err(TxError::Blocked);
+        };
+        link.owed = owed;
+        if parked {
+            // If it is not our memory, the peer tells when it is there.
+            return Err(match gone {
+                true => self.refused(MemError::Absent),
+                false => TxError::Blocked,
+            });
         }
         self.spent.add(len);
         Ok(())
+    }
+
+    /// What it means that a request's buffers cannot be read.
+    fn refused(&mut self, error: MemError) -> TxError {
+        match self.local_fault(error) {
+            LocalFault::Absent => TxError::Blocked,
+            LocalFault::Status(status) => TxError::BadPayload(status),
+        }
+    }
+
+    /// Whether an answer is here; between turns, one that waits for memory.
+    pub(in crate::qp) fn has_answers(&self) -> bool {
+        !self.io.link.answers.is_empty()
     }
 
     /// Has the engine hear what the peer answered, and fetches what more it owes. Says
@@ -160,15 +188,20 @@ impl<'a> SendWorld<'a> {
         let mut heard = false;
         loop {
             while let Some(answer) = self.io.link.answers.pop() {
-                heard = true;
-                self.spent.bytes = self.spent.bytes.saturating_add(answer.packet.len);
-                self.spent.answers = self.spent.answers.saturating_add(1);
                 let packet = answer.packet;
                 self.set_answer(answer);
-                // What became of it is counted by the engine where it matters.
-                let _ = engine.on_response(now, &packet, self);
+                // What else became of it is counted by the engine where it matters.
+                if engine.on_response(now, &packet, self) == Disposition::Parked {
+                    self.io.link.answers.put_back(answer);
+                    self.spent.parked = true;
+                    drop(self.take_packet());
+                    return heard;
+                }
+                heard = true;
+                self.spent.bytes = self.spent.bytes.saturating_add(packet.len);
+                self.spent.answers = self.spent.answers.saturating_add(1);
             }
-            self.drop_packet();
+            drop(self.take_packet());
             if !self.io.link.owed || self.spent.all() || self.spent.busy {
                 return heard;
             }
@@ -189,7 +222,7 @@ impl<'a> SendWorld<'a> {
         };
         match Qp::visit(peer, None, &mut link.answers) {
             // It keeps some only if it has filled what room there is.
-            Some(owed) => link.owed = owed && !link.answers.is_empty(),
+            Some(visit) => link.owed = visit.owed && !link.answers.is_empty(),
             None => self.spent.busy = true,
         }
     }
@@ -198,15 +231,15 @@ impl<'a> SendWorld<'a> {
     ///
     /// # Errors
     ///
-    /// How the request fails over it.
+    /// How the request fails over it; or that one of both is not there yet.
     pub(in crate::qp) fn scatter_answer(
         &mut self,
         answer: &Answer,
         slot: u32,
         offset: u32,
-    ) -> Result<(), WcStatus> {
+    ) -> Result<(), LocalFault> {
         let Payload::Remote { key, va, len } = answer.payload else {
-            return Err(WcStatus::LocQpOp);
+            return Err(WcStatus::LocQpOp.into());
         };
         let mut theirs = Batch::new(&self.qp.dev.memory, answer.pd, answer.tag);
         let mut gone = false;
@@ -221,10 +254,14 @@ impl<'a> SendWorld<'a> {
             .io
             .queue
             .scatter_by(slot, offset, len as usize, &mut fill, batch);
+        let fault = theirs.take_absent();
         match done {
+            Ok(()) => Ok(()),
+            // We wait for it in the peer's place.
+            Err(MemError::Absent) if gone && self.waits_for(fault) => Err(LocalFault::Absent),
             // It was there when the peer answered, a moment ago.
-            Err(_) if gone => Err(WcStatus::RemAccess),
-            other => other.map_err(MemError::wc_status),
+            Err(_) if gone => Err(WcStatus::RemAccess.into()),
+            Err(error) => Err(self.local_fault(error)),
         }
     }
 }

@@ -7,7 +7,8 @@
  * posts a seeded mix of operations at once: SEND, SEND with immediate, RDMA WRITE,
  * RDMA WRITE with immediate, RDMA READ, FETCH AND ADD, COMPARE AND SWAP. Both sides
  * derive the mix from the round's number, so each can check what it received, and
- * that nothing outside was touched. Exit 0: all rounds were right; 1: a verbs call
+ * that nothing outside was touched. With -O the memory is registered on demand, and a
+ * thread takes pages away all the time. Exit 0: all rounds were right; 1: a verbs call
  * or a completion failed; 2: wrong data.
  */
 #include <arpa/inet.h>
@@ -17,10 +18,12 @@
 #include <netdb.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -45,7 +48,7 @@ struct plan {
 static int server, gid_index, ops = 16, kinds_mask = (1 << KINDS) - 1;
 static long rounds = 50;
 static uint32_t max_len = 65536, start_psn = 0xfffff0;
-static int mtu = IBV_MTU_1024, timeout_code = 14, event_mode;
+static int mtu = IBV_MTU_1024, timeout_code = 14, event_mode, on_demand;
 static const char *device, *path, *tcp;
 static size_t slot;
 static unsigned char *buf;
@@ -175,6 +178,21 @@ static void barrier(int fd)
 	swap(fd, &c, &c, 1);
 }
 
+/* Unmaps pages that stay in the page cache: whoever wants one has to ask for it. */
+static void *thief(void *arg)
+{
+	size_t pages = (slot * ops * 2 + 4095) / 4096;
+	uint64_t r = 1;
+
+	(void)arg;
+	for (;;) {
+		size_t at = (r = mix(r)) % pages, n = 1 + mix(r + 1) % 16;
+		madvise(buf + at * 4096, (at + n > pages ? pages - at : n) * 4096, MADV_DONTNEED);
+		usleep(mix(r + 2) % 300);
+	}
+	return NULL;
+}
+
 static void setup(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -184,15 +202,22 @@ static void setup(void)
 	if (!ctx)
 		die("no such device");
 	slot = ((size_t)max_len + 2 * GUARD + 63) & ~63ul;
-	buf = aligned_alloc(4096, (slot * ops * 2 + 4095) & ~4095ul);
+	if (on_demand)
+		buf = mmap(NULL, (slot * ops * 2 + 4095) & ~4095ul, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	else
+		buf = aligned_alloc(4096, (slot * ops * 2 + 4095) & ~4095ul);
 	pd = ibv_alloc_pd(ctx);
 	if (event_mode && !(chan = ibv_create_comp_channel(ctx)))
 		die("create channel");
 	cq = ibv_create_cq(ctx, 4 * MAX_OPS, NULL, chan, 0);
 	mr = ibv_reg_mr(pd, buf, slot * ops * 2, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | (on_demand ? IBV_ACCESS_ON_DEMAND : 0));
 	if (!pd || !cq || !mr)
 		die("create pd, cq or mr");
+	pthread_t thread;
+	if (on_demand && pthread_create(&thread, NULL, thief, NULL))
+		die("create thread");
 	struct ibv_qp_init_attr ia = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = MAX_OPS, .max_recv_wr = MAX_OPS, .max_send_sge = 2, .max_recv_sge = 2 } };
 	qp = ibv_create_qp(pd, &ia);
@@ -371,7 +396,7 @@ static void client_round(int fd, long round, const struct peer *other)
 int main(int argc, char **argv)
 {
 	int c;
-	while ((c = getopt(argc, argv, "d:g:c:t:sr:n:l:m:p:T:k:e")) != -1)
+	while ((c = getopt(argc, argv, "d:g:c:t:sr:n:l:m:p:T:k:eO")) != -1)
 		switch (c) {
 		case 'd': device = optarg; break;
 		case 'g': gid_index = atoi(optarg); break;
@@ -386,6 +411,7 @@ int main(int argc, char **argv)
 		case 'T': timeout_code = atoi(optarg); break;
 		case 'k': kinds_mask = strtoul(optarg, NULL, 0); break;
 		case 'e': event_mode = 1; break;
+		case 'O': on_demand = 1; break;
 		default:
 			fprintf(stderr, "xfer (-c SOCKET | -t HOST,PORT) [-s] [-d dev] [-g gid index] [-r rounds] [-n ops, up to 64]\n"
 				"     [-l longest] [-m path mtu] [-p first psn] [-T timeout code] [-k mask of kinds] [-e events]\n");

@@ -50,7 +50,7 @@ fn user(entries: u32) -> (TestCq, Shared, Layout) {
 }
 
 #[test]
-fn user_bytes_are_ib_uverbs_wc() {
+fn user_bytes_are_ibv_wc() {
     let mut bytes = [0u8; 48];
     bytes[0..8].copy_from_slice(&5u64.to_ne_bytes());
     bytes[12..16].copy_from_slice(&1u32.to_ne_bytes());
@@ -81,7 +81,7 @@ fn user_bytes_are_ib_uverbs_wc() {
     };
     let bytes = Cqe::of_recv(&done, ORIGIN, Network::default()).user_bytes();
     assert_eq!(bytes[24..28], 0x1234_5678u32.to_ne_bytes());
-    assert_eq!(bytes[36..40], 5u32.to_ne_bytes(), "GRH and invalidate");
+    assert_eq!(bytes[36..40], 9u32.to_ne_bytes(), "GRH and invalidate");
 }
 
 #[test]

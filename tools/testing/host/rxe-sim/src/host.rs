@@ -11,6 +11,7 @@ use crate::proto::host::AtomicOp;
 use crate::proto::host::BadRecv;
 use crate::proto::host::Counter;
 use crate::proto::host::FlushKind;
+use crate::proto::host::LocalFault;
 use crate::proto::host::QpEvent;
 use crate::proto::host::RecvFetch;
 use crate::proto::host::RecvHost;
@@ -29,6 +30,7 @@ use crate::proto::wqe::RecvWqe;
 use crate::proto::wqe::SendCompletion;
 use crate::proto::wqe::SendOp;
 use crate::proto::wqe::SendWqe;
+use crate::rng::Rng;
 use crate::wire;
 
 /// A region that the peer may name.
@@ -183,6 +185,10 @@ pub struct Host {
     pub mtu: Option<u32>,
     /// The way to a peer beside this node.
     pub beside: Beside,
+    /// How often memory is not there when it is wanted, in thousandths, and chance.
+    pub absent: Option<(u32, Rng)>,
+    /// Somebody waits for memory.
+    pub faulted: bool,
 }
 
 impl Host {
@@ -207,6 +213,16 @@ impl Host {
         self.slots.fill(None);
         self.rq.clear();
         self.current = None;
+    }
+
+    /// Whether memory is not there this time.
+    fn is_absent(&mut self) -> bool {
+        let absent = match &mut self.absent {
+            Some((permille, rng)) => rng.permille(*permille),
+            None => false,
+        };
+        self.faulted |= absent;
+        absent
     }
 
     fn region(
@@ -236,6 +252,9 @@ impl Host {
     }
 
     fn transmit(&mut self, p: &TxPacket) -> Result<(), TxError> {
+        if matches!(p.payload, Payload::Slot { .. } | Payload::Remote { .. }) && self.is_absent() {
+            return Err(TxError::Blocked);
+        }
         let body = match p.payload {
             Payload::None => Vec::new(),
             Payload::Bytes(bytes) => bytes.to_vec(),
@@ -341,7 +360,10 @@ impl SendHost for Host {
         self.transmit(packet)
     }
 
-    fn scatter(&mut self, slot: u32, offset: u32) -> Result<(), WcStatus> {
+    fn scatter(&mut self, slot: u32, offset: u32) -> Result<(), LocalFault> {
+        if self.is_absent() {
+            return Err(LocalFault::Absent);
+        }
         let posted = self.slots[slot as usize].as_mut().expect("busy slot");
         let wqe = posted.wqe.expect("a good request");
         let end = offset as usize + self.payload.len();
@@ -354,7 +376,10 @@ impl SendHost for Host {
         Ok(())
     }
 
-    fn scatter_u64(&mut self, slot: u32, value: u64) -> Result<(), WcStatus> {
+    fn scatter_u64(&mut self, slot: u32, value: u64) -> Result<(), LocalFault> {
+        if self.is_absent() {
+            return Err(LocalFault::Absent);
+        }
         let posted = self.slots[slot as usize].as_mut().expect("busy slot");
         posted
             .buf
@@ -403,7 +428,10 @@ impl RecvHost for Host {
         self.next_recv()
     }
 
-    fn scatter_recv(&mut self, offset: u32) -> Result<(), WcStatus> {
+    fn scatter_recv(&mut self, offset: u32) -> Result<(), LocalFault> {
+        if self.is_absent() {
+            return Err(LocalFault::Absent);
+        }
         let payload = &self.payload;
         let current = self.current.as_mut().expect("one in hand");
         let end = offset as usize + payload.len();
@@ -412,7 +440,10 @@ impl RecvHost for Host {
         Ok(())
     }
 
-    fn scatter_grh(&mut self) -> Result<(), WcStatus> {
+    fn scatter_grh(&mut self) -> Result<(), LocalFault> {
+        if self.is_absent() {
+            return Err(LocalFault::Absent);
+        }
         let current = self.current.as_mut().expect("one in hand");
         current.buf[..40].fill(0xee);
         Ok(())
@@ -430,12 +461,18 @@ impl RecvHost for Host {
 
     fn write_remote(&mut self, key: Key, va: u64) -> Result<(), RemoteFault> {
         let payload = self.payload.clone();
+        if self.is_absent() {
+            return Err(RemoteFault::Absent);
+        }
         self.region(key, va, payload.len(), AccessFlags::REMOTE_WRITE)?
             .copy_from_slice(&payload);
         Ok(())
     }
 
     fn atomic(&mut self, key: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault> {
+        if self.is_absent() {
+            return Err(RemoteFault::Absent);
+        }
         let cell = self.cell(key, va, AccessFlags::REMOTE_ATOMIC)?;
         let found = u64::from_ne_bytes((&*cell).try_into().expect("eight bytes"));
         let new = match op {
@@ -451,12 +488,18 @@ impl RecvHost for Host {
     fn atomic_write(&mut self, key: Key, va: u64) -> Result<(), RemoteFault> {
         let payload = self.payload.clone();
         assert_eq!(payload.len(), 8);
+        if self.is_absent() {
+            return Err(RemoteFault::Absent);
+        }
         self.cell(key, va, AccessFlags::REMOTE_WRITE)?
             .copy_from_slice(&payload);
         Ok(())
     }
 
     fn flush(&mut self, key: Key, va: u64, len: u32, what: FlushKind) -> Result<(), RemoteFault> {
+        if what.persistent && self.is_absent() {
+            return Err(RemoteFault::Absent);
+        }
         if what.whole_region {
             let known = self.regions.iter().any(|r| r.key == key && r.valid);
             return known.then_some(()).ok_or(RemoteFault::Access);

@@ -2,6 +2,8 @@
 
 //! One queue pair with its host, as the glue would tie them together.
 
+use std::collections::VecDeque;
+
 use crate::host::Host;
 use crate::proto::host::Disposition;
 use crate::proto::host::Progress;
@@ -34,6 +36,9 @@ pub struct Node {
     pub resume: bool,
     /// How many events have been seen by [`Node::obey`].
     heard: usize,
+    /// Responses and requests that wait for memory: the first is parked, the others came
+    /// later.
+    parked: [VecDeque<Vec<u8>>; 2],
 }
 
 impl Node {
@@ -46,6 +51,7 @@ impl Node {
             state: QpState::Reset,
             resume: false,
             heard: 0,
+            parked: Default::default(),
         }
     }
 
@@ -56,6 +62,7 @@ impl Node {
         change.apply_recv(&mut self.recv);
         if new == QpState::Reset {
             self.host.clear_rings();
+            self.parked = Default::default();
         }
         self.state = new;
         Ok(())
@@ -73,6 +80,32 @@ impl Node {
     /// A datagram arrives.
     pub fn receive(&mut self, now: Nanos, datagram: &[u8]) -> Option<Disposition> {
         let packet = wire::Packet::parse(datagram).ok()?;
+        let side = usize::from(packet.header().bth.opcode.is_request());
+        let done = if self.parked[side].is_empty() {
+            self.handle(now, datagram)?
+        } else {
+            Disposition::Parked
+        };
+        if done == Disposition::Parked {
+            self.parked[side].push_back(datagram.to_vec());
+        }
+        Some(done)
+    }
+
+    /// Memory has come: parked datagrams may go on.
+    pub fn unpark(&mut self, now: Nanos) {
+        for side in 0..2 {
+            while let Some(datagram) = self.parked[side].pop_front() {
+                if self.handle(now, &datagram) == Some(Disposition::Parked) {
+                    self.parked[side].push_front(datagram);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, now: Nanos, datagram: &[u8]) -> Option<Disposition> {
+        let packet = wire::Packet::parse(datagram).ok()?;
         self.host.payload = packet.payload.to_vec();
         let rx = RxPacket::from(&packet.header());
         if rx.opcode.is_request() {
@@ -87,17 +120,21 @@ impl Node {
     }
 
     /// A peer beside this node brings a request, or only fetches answers: these, and
-    /// whether there are more.
+    /// whether there are more. A request that waits for memory is given back.
+    #[expect(clippy::type_complexity, reason = "packets with their payload")]
     pub fn visit(
         &mut self,
         request: Option<(RxPacket, Vec<u8>)>,
         budget: u32,
-    ) -> (Vec<(RxPacket, Vec<u8>)>, bool) {
+    ) -> (Vec<(RxPacket, Vec<u8>)>, bool, Option<(RxPacket, Vec<u8>)>) {
         self.host.beside.answering = true;
         self.host.beside.fetching = true;
+        let mut back = None;
         if let Some((packet, payload)) = request {
-            self.host.payload = payload;
-            let _ = self.recv.on_request(&packet, &mut self.host);
+            self.host.payload = payload.clone();
+            if self.recv.on_request(&packet, &mut self.host) == Disposition::Parked {
+                back = Some((packet, payload));
+            }
         }
         let progress = self.recv.poll(&mut self.host, budget);
         self.host.beside.fetching = false;
@@ -105,6 +142,7 @@ impl Node {
         (
             std::mem::take(&mut self.host.beside.answers),
             progress != Progress::Idle,
+            back,
         )
     }
 
@@ -112,7 +150,8 @@ impl Node {
     pub fn hear(&mut self, now: Nanos, answers: Vec<(RxPacket, Vec<u8>)>) {
         for (packet, payload) in answers {
             self.host.payload = payload;
-            let _ = self.send.on_response(now, &packet, &mut self.host);
+            // Memory that is not there comes; the others wait behind it.
+            while self.send.on_response(now, &packet, &mut self.host) == Disposition::Parked {}
         }
     }
 

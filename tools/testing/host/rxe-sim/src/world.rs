@@ -19,6 +19,8 @@ pub struct Weather {
     pub late: u32,
     /// Handed over while the wire has no room, once in a while.
     pub blocked: u32,
+    /// Memory that a node wants and has to wait for.
+    pub absent: u32,
     /// Least time on the wire.
     pub delay: u64,
     /// Extra time of a late one, at most.
@@ -32,6 +34,7 @@ impl Weather {
         duplicate: 0,
         late: 0,
         blocked: 0,
+        absent: 0,
         delay: 1000,
         lateness: 0,
     };
@@ -44,6 +47,8 @@ enum Event {
     Arrive(usize, Vec<u8>),
     /// The wire takes datagrams of this node again.
     Room(usize),
+    /// Memory is there for this node, at least this time.
+    Memory(usize),
     /// The test does something: the number is the test's.
     Script(u32),
 }
@@ -86,6 +91,16 @@ impl World {
             future: BTreeMap::new(),
             serial: 0,
         }
+        .with_memory()
+    }
+
+    /// Gives the nodes memory that comes and goes.
+    fn with_memory(mut self) -> Self {
+        for node in &mut self.nodes {
+            let rng = Rng::new(self.rng.any());
+            node.host.absent = (self.weather.absent != 0).then_some((self.weather.absent, rng));
+        }
+        self
     }
 
     fn plan(&mut self, at: u64, event: Event) {
@@ -120,12 +135,14 @@ impl World {
         let mut requests = requests.into_iter();
         let mut answers = Vec::new();
         let mut owed = poked;
+        let mut back = None;
         loop {
-            let request = requests.next();
+            let request = back.take().or_else(|| requests.next());
             if request.is_none() && !owed {
                 break;
             }
-            let (some, more) = self.nodes[1 - who].visit(request, self.budget);
+            let (some, more, again) = self.nodes[1 - who].visit(request, self.budget);
+            back = again;
             self.visits += 1;
             answers.extend(some);
             owed = more;
@@ -149,6 +166,10 @@ impl World {
             self.plan(at, Event::Room(who));
         }
         self.nodes[who].poll(self.now, self.budget);
+        if std::mem::take(&mut self.nodes[who].host.faulted) {
+            let at = self.now.0 + u64::from(self.rng.below(3000));
+            self.plan(at, Event::Memory(who));
+        }
         for datagram in std::mem::take(&mut self.nodes[who].host.out) {
             self.carried += 1;
             if self.rng.permille(self.weather.loss) {
@@ -216,6 +237,10 @@ impl World {
             }
             Event::Room(who) => {
                 self.nodes[who].host.room = None;
+                self.poll(who);
+            }
+            Event::Memory(who) => {
+                self.nodes[who].unpark(self.now);
                 self.poll(who);
             }
             Event::Script(number) => script(self, number),

@@ -314,6 +314,7 @@ fn weather(rng: &mut Rng) -> Weather {
         duplicate: rng.pick(&[0, 10, 100]),
         late: rng.pick(&[0, 10, 100, 300]),
         blocked: rng.pick(&[0, 0, 50, 300]),
+        absent: rng.pick(&[0, 0, 50, 300]),
         delay: 200 + rng.any() % 2000,
         lateness: rng.pick(&[500, 5_000, 200_000]),
     }

@@ -37,6 +37,7 @@ fn run(seed: u64, kind: QpType) {
         duplicate: rng.pick(&[0, 100]),
         late: rng.pick(&[0, 0, 200]),
         blocked: rng.pick(&[0, 300]),
+        absent: rng.pick(&[0, 0, 200]),
         delay: 500,
         lateness: 5_000,
     };

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Helpers for memory that is paged on demand. A kernel without that lets nobody
+ * register such memory.
+ */
+#include <linux/hmm.h>
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <rdma/ib_umem_odp.h>
+#include "helpers.h"
+
+#ifdef CONFIG_INFINIBAND_ON_DEMAND_PAGING
+
+struct ib_umem_odp *rdma_helper_odp_get(struct ib_device *dev, unsigned long addr,
+					size_t size, int access,
+					const struct mmu_interval_notifier_ops *ops)
+{
+	return ib_umem_odp_get(dev, addr, size, access, ops);
+}
+
+void rdma_helper_odp_release(struct ib_umem_odp *odp)
+{
+	ib_umem_odp_release(odp);
+}
+
+int rdma_helper_odp_map_and_lock(struct ib_umem_odp *odp, u64 addr, u64 size,
+				 bool write, bool fault)
+{
+	return ib_umem_odp_map_dma_and_lock(odp, addr, size,
+					    write ? HMM_PFN_WRITE : 0, fault);
+}
+
+void rdma_helper_odp_unmap(struct ib_umem_odp *odp, u64 addr, u64 end)
+{
+	ib_umem_odp_unmap_dma_pages(odp, addr, end);
+}
+
+void rdma_helper_odp_lock(struct ib_umem_odp *odp)
+{
+	mutex_lock(&odp->umem_mutex);
+}
+
+void rdma_helper_odp_unlock(struct ib_umem_odp *odp)
+{
+	mutex_unlock(&odp->umem_mutex);
+}
+
+u64 rdma_helper_odp_start(struct ib_umem_odp *odp)
+{
+	return ib_umem_start(odp);
+}
+
+u64 rdma_helper_odp_end(struct ib_umem_odp *odp)
+{
+	return ib_umem_end(odp);
+}
+
+struct ib_umem_odp *rdma_helper_odp_of(struct mmu_interval_notifier *notifier)
+{
+	return container_of(notifier, struct ib_umem_odp, notifier);
+}
+
+void rdma_helper_interval_set_seq(struct mmu_interval_notifier *notifier,
+				  unsigned long seq)
+{
+	mmu_interval_set_seq(notifier, seq);
+}
+
+bool rdma_helper_range_blockable(const struct mmu_notifier_range *range)
+{
+	return mmu_notifier_range_blockable(range);
+}
+
+u64 rdma_helper_range_start(const struct mmu_notifier_range *range)
+{
+	return range->start;
+}
+
+u64 rdma_helper_range_end(const struct mmu_notifier_range *range)
+{
+	return range->end;
+}
+
+bool rdma_helper_hmm_pfn_valid(unsigned long pfn)
+{
+	return pfn & HMM_PFN_VALID;
+}
+
+bool rdma_helper_hmm_pfn_writable(unsigned long pfn)
+{
+	return pfn & HMM_PFN_WRITE;
+}
+
+void *rdma_helper_hmm_pfn_address(unsigned long pfn)
+{
+	return page_address(hmm_pfn_to_page(pfn));
+}
+
+#else
+
+struct ib_umem_odp *rdma_helper_odp_get(struct ib_device *dev, unsigned long addr,
+					size_t size, int access,
+					const struct mmu_interval_notifier_ops *ops)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+void rdma_helper_odp_release(struct ib_umem_odp *odp) { }
+int rdma_helper_odp_map_and_lock(struct ib_umem_odp *odp, u64 addr, u64 size,
+				 bool write, bool fault) { return -EOPNOTSUPP; }
+void rdma_helper_odp_unmap(struct ib_umem_odp *odp, u64 addr, u64 end) { }
+void rdma_helper_odp_lock(struct ib_umem_odp *odp) { }
+void rdma_helper_odp_unlock(struct ib_umem_odp *odp) { }
+u64 rdma_helper_odp_start(struct ib_umem_odp *odp) { return 0; }
+u64 rdma_helper_odp_end(struct ib_umem_odp *odp) { return 0; }
+struct ib_umem_odp *rdma_helper_odp_of(struct mmu_interval_notifier *n) { return NULL; }
+void rdma_helper_interval_set_seq(struct mmu_interval_notifier *n, unsigned long seq) { }
+bool rdma_helper_range_blockable(const struct mmu_notifier_range *range) { return true; }
+u64 rdma_helper_range_start(const struct mmu_notifier_range *range) { return 0; }
+u64 rdma_helper_range_end(const struct mmu_notifier_range *range) { return 0; }
+bool rdma_helper_hmm_pfn_valid(unsigned long pfn) { return false; }
+bool rdma_helper_hmm_pfn_writable(unsigned long pfn) { return false; }
+void *rdma_helper_hmm_pfn_address(unsigned long pfn) { return NULL; }
+
+#endif
+
+void rdma_helper_set_page_dirty(const void *addr)
+{
+	set_page_dirty(virt_to_page(addr));
+}

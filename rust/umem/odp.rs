@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory of a process that is not pinned: pages come when they are wanted, and the
+//! kernel takes them back when it wants them.
+//!
+//! A [`OnDemand`] is used in two ways:
+//!
+//! * [`OnDemand::with`], in any context: uses pages that are there, and says so if one is
+//!   not;
+//! * [`OnDemand::fault_in`], which may sleep: brings pages in, so that a later `with`
+//!   finds them, if it comes before the kernel takes them back.
+//!
+//! What is there is kept in a table of our own behind a spinlock, since the one of
+//! `struct ib_umem_odp` is behind a mutex, which softirqs cannot take:
+//!
+//! ```text
+//!   fault_in ---> core: page table walk, umem_mutex ---> table <--- with
+//!                                                          ^
+//!   kernel changes the mapping ---> invalidate, umem_mutex +
+//! ```
+//!
+//! # Locks
+//!
+//! `ib_umem_odp::umem_mutex`, then `Mirror::pages`. Nothing is allocated under either:
+//! the kernel may invalidate in order to free memory.
+//!
+//! C headers: `include/rdma/ib_umem_odp.h`, `include/linux/mmu_notifier.h`,
+//! `include/linux/hmm.h`.
+
+use crate::bindings;
+use crate::gate::Gate;
+use crate::new_spinlock_irq;
+use crate::provider::unsupported;
+use crate::provider::Access;
+use crate::provider::Device;
+use crate::provider::Provider;
+use crate::provider::RegionMask;
+use crate::sync::SpinLockIrq;
+use core::ops::Range;
+use core::ptr::NonNull;
+use kernel::error::from_err_ptr;
+use kernel::error::to_result;
+use kernel::ffi::c_ulong;
+use kernel::page::PAGE_SHIFT;
+use kernel::page::PAGE_SIZE;
+use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Full;
+
+/// A page is not there, or not for writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Absent;
+
+/// What is to be done with pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Touch {
+    /// Nothing: they need not be there.
+    Nothing,
+    /// Reading.
+    Read,
+    /// Writing, and reading.
+    Write,
+}
+
+/// Memory of a process that comes on demand.
+///
+/// Call [`OnDemand::release`] before dropping it where one must not sleep.
+///
+/// # Invariants
+///
+/// As long as `gate` can be entered, or somebody is inside, `umem` is a `struct
+/// ib_umem_odp` that we own, with pages of `PAGE_SIZE`, whose `private` is `mirror`. The
+/// mirror has an entry for each of its pages.
+pub struct OnDemand {
+    umem: NonNull<bindings::ib_umem_odp>,
+    gate: Pin<KBox<Gate>>,
+    released: Atomic<bool>,
+    mirror: Pin<KBox<Mirror>>,
+    start: u64,
+    len: usize,
+    offset: usize,
+    writable: bool,
+}
+
+// SAFETY: Any task may release the memory and bring pages in.
+unsafe impl Send for OnDemand {}
+// SAFETY: What changes is behind the umem's mutex or the mirror's lock.
+unsafe impl Sync for OnDemand {}
+
+/// Which pages are there.
+///
+/// # Invariants
+///
+/// While `pages` is locked, every address in `at` that is not zero is that of a page
+/// which the process maps, for writing if its `state` has [`WRITABLE`]: who changes the
+/// mapping calls [`invalidate`] first, and waits for it.
+#[pin_data]
+struct Mirror {
+    #[pin]
+    pages: SpinLockIrq<Pages>,
+}
+
+struct Pages {
+    /// Kernel addresses of pages, or zero.
+    at: KVVec<usize>,
+    state: KVVec<u8>,
+}
+
+/// The page may be written to.
+const WRITABLE: u8 = 1;
+/// The page was written to.
+const WRITTEN: u8 = 2;
+
+/// Part of the module that uses it, as all of this crate is; hence no `static`.
+const OPS: &bindings::mmu_interval_notifier_ops = &bindings::mmu_interval_notifier_ops {
+    invalidate: Some(invalidate),
+    // SAFETY: All zero is none of the other operations.
+    ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
+};
+
+impl OnDemand {
+    /// The `len` bytes at `addr` of the current process, none of which is there yet. May
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for no bytes; `EOVERFLOW` for an end beyond the address space; `ENOMEM`;
+    /// `EINTR` if the process is being killed; `EOPNOTSUPP` if the kernel has no paging
+    /// on demand.
+    pub fn get<P: Provider>(dev: &Device<P>, addr: u64, len: u64, access: Access) -> Result<Self> {
+        if !Self::is_supported() {
+            return Err(unsupported());
+        }
+        let addr = usize::try_from(addr).map_err(|_| EINVAL)?;
+        let len = usize::try_from(len).map_err(|_| EINVAL)?;
+        // CAST: flags, whose sign has no meaning.
+        // SAFETY: The device is registered, and the table lives for ever. The function
+        // checks the other arguments.
+        let umem = from_err_ptr(unsafe {
+            bindings::rdma_helper_odp_get(dev.as_raw(), addr, len, access.raw() as i32, OPS)
+        })?;
+        let umem = Owned(NonNull::new(umem).ok_or(ENOMEM)?);
+        // SAFETY: It is ours, and these fields stay as they are.
+        let (start, end, shift, c) = unsafe {
+            let umem = umem.0.as_ptr();
+            (
+                bindings::rdma_helper_odp_start(umem),
+                bindings::rdma_helper_odp_end(umem),
+                (*umem).page_shift,
+                &(*umem).umem,
+            )
+        };
+        let (len, offset, writable) = (c.length, c.address & (PAGE_SIZE - 1), c.writable() != 0);
+        if shift != PAGE_SHIFT as u32 {
+            return Err(EINVAL);
+        }
+        let count = usize::try_from(end.saturating_sub(start) >> PAGE_SHIFT)?;
+        let pages = Pages {
+            at: KVVec::from_elem(0usize, count, GFP_KERNEL)?,
+            state: KVVec::from_elem(0u8, count, GFP_KERNEL)?,
+        };
+        let mirror = KBox::pin_init(
+            pin_init!(Mirror {
+                pages <- new_spinlock_irq!(pages, "umem::odp::Mirror::pages"),
+            }),
+            GFP_KERNEL,
+        )?;
+        let gate = KBox::pin_init(Gate::new(), GFP_KERNEL)?;
+        let raw = umem.0.as_ptr();
+        // SAFETY: It is ours. The notifier reads the field under the same lock, and the
+        // mirror outlives the notifier.
+        unsafe {
+            bindings::rdma_helper_odp_lock(raw);
+            (*raw).private = core::ptr::from_ref::<Mirror>(&mirror).cast_mut().cast();
+            bindings::rdma_helper_odp_unlock(raw);
+        }
+        // INVARIANT: As just made.
+        Ok(Self {
+            umem: umem.release(),
+            gate,
+            released: Atomic::new(false),
+            mirror,
+            start,
+            len,
+            offset,
+            writable,
+        })
+    }
+
+    /// Whether this kernel has paging on demand.
+    pub const fn is_supported() -> bool {
+        cfg!(CONFIG_INFINIBAND_ON_DEMAND_PAGING)
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no bytes; never so.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where in the first page it begins, in bytes.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Whether the device may write to it.
+    pub fn writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Lets `f` use pages. It gets the kernel's addresses of all pages, of which only
+    /// those in `wanted` mean anything, and those may be used while it runs; for writing
+    /// if `touch` says so. It runs under a spinlock with interrupts off. Any context.
+    ///
+    /// # Errors
+    ///
+    /// [`Absent`]; `f` was not called then.
+    pub fn with<R>(
+        &self,
+        wanted: Range<usize>,
+        touch: Touch,
+        f: impl FnOnce(&[usize]) -> R,
+    ) -> Result<R, Absent> {
+        let mut pages = self.mirror.pages.lock();
+        let Pages { at, state } = &mut *pages;
+        let there = at.get(wanted.clone()).ok_or(Absent)?;
+        let states = state.get_mut(wanted).ok_or(Absent)?;
+        match touch {
+            Touch::Nothing => {}
+            Touch::Read if there.contains(&0) => return Err(Absent),
+            Touch::Read => {}
+            Touch::Write => {
+                if there.contains(&0) || states.iter().any(|state| state & WRITABLE == 0) {
+                    return Err(Absent);
+                }
+                states.iter_mut().for_each(|state| *state |= WRITTEN);
+            }
+        }
+        Ok(f(at))
+    }
+
+    /// Brings pages in, and says how many came. Without `fault`, only those come that the
+    /// process has in memory. May sleep, for long.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if the process has no such memory, or none it may write to and `touch` is
+    /// to write; `EINVAL` if the process is gone or the memory was released; `EBUSY` if
+    /// the process changes its mappings all the time.
+    pub fn fault_in(&self, wanted: Range<usize>, touch: Touch, fault: bool) -> Result<usize> {
+        let write = match touch {
+            Touch::Nothing => return Ok(0),
+            Touch::Read => false,
+            Touch::Write => true,
+        };
+        if write && !self.writable() {
+            return Err(EFAULT);
+        }
+        let bytes = |pages: usize| -> Result<u64> {
+            Ok(u64::try_from(pages.checked_mul(PAGE_SIZE).ok_or(EFAULT)?)?)
+        };
+        let at = self.start.checked_add(bytes(wanted.start)?).ok_or(EFAULT)?;
+        let len = bytes(wanted.len())?;
+        let _pass = self.gate.try_enter().ok_or(EINVAL)?;
+        let umem = self.umem.as_ptr();
+        // SAFETY: By the type invariant, inside the gate. The function checks the range.
+        let found = unsafe { bindings::rdma_helper_odp_map_and_lock(umem, at, len, write, fault) };
+        to_result(found)?;
+        let mut came = 0;
+        for index in wanted {
+            // SAFETY: The range was good, so the core has an entry for each of its pages,
+            // which is ours to read while we hold the lock that the function has taken.
+            let pfn = unsafe { *(*umem).map.pfn_list.add(index) };
+            came += usize::from(self.mirror.note(index, pfn));
+        }
+        // SAFETY: Locked above.
+        unsafe { bindings::rdma_helper_odp_unlock(umem) };
+        Ok(came)
+    }
+
+    /// Gives the memory back: no page is there any more, and none will come. May sleep,
+    /// for instance until pages have come that somebody brings in; not the second time.
+    pub fn release(&self) {
+        if self.released.xchg(true, Full) {
+            return;
+        }
+        self.gate.close_and_wait();
+        let umem = self.umem.as_ptr();
+        // SAFETY: By the type invariant it was ours until the gate closed, which happens
+        // once. Afterwards the notifier does not run any more, so the mirror may go.
+        unsafe {
+            bindings::rdma_helper_odp_lock(umem);
+            self.mirror.forget(0..usize::MAX);
+            bindings::rdma_helper_odp_unlock(umem);
+            bindings::rdma_helper_odp_release(umem);
+        }
+    }
+
+    /// As [`Umem::check_rereg`](super::Umem::check_rereg).
+    pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
+        let _pass = self.gate.try_enter().ok_or(EINVAL)?;
+        // CAST: flags, whose sign has no meaning.
+        // SAFETY: By the type invariant, inside the gate; the function only looks.
+        to_result(unsafe {
+            bindings::ib_umem_check_rereg(
+                &raw mut (*self.umem.as_ptr()).umem,
+                mask.raw() as i32,
+                access.raw() as i32,
+            )
+        })
+    }
+}
+
+impl Drop for OnDemand {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// Memory on its way into an [`OnDemand`].
+struct Owned(NonNull<bindings::ib_umem_odp>);
+
+impl Owned {
+    fn release(self) -> NonNull<bindings::ib_umem_odp> {
+        core::mem::ManuallyDrop::new(self).0
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: It is ours.
+        unsafe { bindings::rdma_helper_odp_release(self.0.as_ptr()) };
+    }
+}
+
+impl Mirror {
+    /// Notes a page as the core found it; whether it is there. The caller holds the
+    /// umem's mutex, so that the process maps the page now.
+    fn note(&self, index: usize, pfn: c_ulong) -> bool {
+        // SAFETY: These functions take any number.
+        let (valid, writable) = unsafe {
+            (
+                bindings::rdma_helper_hmm_pfn_valid(pfn),
+                bindings::rdma_helper_hmm_pfn_writable(pfn),
+            )
+        };
+        if !valid {
+            return false;
+        }
+        // SAFETY: It names a page; 64-bit kernels map them all.
+        let address = unsafe { bindings::rdma_helper_hmm_pfn_address(pfn) } as usize;
+        let mut pages = self.pages.lock();
+        let Pages { at, state } = &mut *pages;
+        if let (Some(at), Some(state)) = (at.get_mut(index), state.get_mut(index)) {
+            // INVARIANT: The process maps it, by the caller's promise.
+            *at = address;
+            *state = *state & WRITTEN | if writable { WRITABLE } else { 0 };
+        }
+        true
+    }
+
+    /// Forgets pages, some of which need not exist. The caller holds the umem's mutex,
+    /// and the process maps the pages still.
+    fn forget(&self, gone: Range<usize>) {
+        let mut next = gone.start;
+        loop {
+            let mut dirty = None;
+            {
+                let mut pages = self.pages.lock();
+                let Pages { at, state } = &mut *pages;
+                let end = gone.end.min(at.len());
+                while next < end && dirty.is_none() {
+                    if let (Some(at), Some(state)) = (at.get_mut(next), state.get_mut(next)) {
+                        dirty = (*state & WRITTEN != 0 && *at != 0).then_some(*at);
+                        *at = 0;
+                        *state = 0;
+                    }
+                    next += 1;
+                }
+            }
+            match dirty {
+                // SAFETY: The process maps this page, by the caller's promise.
+                Some(page) => unsafe {
+                    bindings::rdma_helper_set_page_dirty(page as *const core::ffi::c_void);
+                },
+                None => return,
+            }
+        }
+    }
+}
+
+/// The kernel is about to change what the process maps in a range. May sleep if the range
+/// says so; the pages are not used any more when it returns.
+///
+/// # Safety
+///
+/// For the memory management to call, about the notifier of an [`OnDemand`].
+unsafe extern "C" fn invalidate(
+    notifier: *mut bindings::mmu_interval_notifier,
+    range: *const bindings::mmu_notifier_range,
+    seq: c_ulong,
+) -> bool {
+    // SAFETY: Both are valid for the call, and the notifier is part of a umem that lives
+    // at least until its notifier is removed.
+    unsafe {
+        if !bindings::rdma_helper_range_blockable(range) {
+            return false;
+        }
+        let umem = bindings::rdma_helper_odp_of(notifier);
+        bindings::rdma_helper_odp_lock(umem);
+        bindings::rdma_helper_interval_set_seq(notifier, seq);
+        let first = bindings::rdma_helper_odp_start(umem);
+        let start = bindings::rdma_helper_range_start(range).max(first);
+        let end = bindings::rdma_helper_range_end(range).min(bindings::rdma_helper_odp_end(umem));
+        // Set by `get`, after the notifier; until then there are no pages.
+        if let Some(mirror) = (*umem).private.cast::<Mirror>().as_ref() {
+            let page = |addr: u64| usize::try_from(addr.saturating_sub(first) >> PAGE_SHIFT);
+            if let (Ok(from), Ok(to)) = (page(start), page(end)) {
+                mirror.forget(from..to);
+            }
+        }
+        bindings::rdma_helper_odp_unmap(umem, start, end);
+        bindings::rdma_helper_odp_unlock(umem);
+    }
+    true
+}

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 240
+# short
+# Memory on demand: traffic while pages are taken away, errors, advice.
+. ./ktap.sh
+. ./rdma.sh
+
+# results PREFIX FILE: the lines of a program as results of ours.
+results() {
+    local line
+    while read -r line; do
+        case $line in
+        "ok "*) ktap_result ok "$1${line#ok }" ;;
+        "not ok "*) echo "$line" >/tmp/why; line=${line#not ok }; ktap_result "not ok" "$1${line%%:*}" /tmp/why ;;
+        *) note "$line" ;;
+        esac
+    done <"$2"
+}
+retries() { on 1 rdma stat show link rxe1/1 | grep -o "completer_retry_err [0-9]*"; }
+dies() { traffic -O -T 18 && traffic_stop; }
+
+check "two nodes" two_nodes
+check "sends" verify_pair 60 -O -T 18 -r 10 -k 0x3
+check "writes" verify_pair 60 -O -T 18 -r 10 -k 0xc
+check "reads" verify_pair 60 -O -T 18 -r 10 -k 0x10
+check "atomics" verify_pair 60 -O -T 18 -r 10 -k 0x60
+check "everything" verify_pair 60 -O -T 18 -r 20
+check "large messages, up to 2 MB" verify_pair 90 -O -T 18 -r 3 -n 4 -l 2000000
+within 60 ip netns exec n1 odp rxe1 "$(gid 1 10.0.1.1)" >/tmp/odp 2>&1
+status=$?
+results "" /tmp/odp
+check "the program came to its end" test $status -le 1
+# shellcheck disable=SC2034
+far=1
+before=$(retries)
+check "everything, on one device" verify_pair 60 -O -T 18 -r 20
+check "large messages, on one device" verify_pair 90 -O -T 18 -r 3 -n 4 -l 2000000
+check "nobody had to ask again there" test "$(retries)" = "$before"
+# shellcheck disable=SC2034
+far=2
+tc -n n1 qdisc add dev v1 root netem loss 1%
+check "everything, with 1 % loss" verify_pair 90 -O -T 16 -r 8 -l 20000
+check "processes die under traffic" dies
+check "the devices' end" two_nodes_gone
+finish
