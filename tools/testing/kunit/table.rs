@@ -243,7 +243,8 @@ mod tests {
                             wrong.store(1, Relaxed);
                         }
                     }
-                    fsleep(Delta::from_micros(10));
+                    // Less would be a busy wait, and the kernel may not be preemptible.
+                    fsleep(Delta::from_micros(50));
                 }
                 drop(table);
                 let _: i32 = done.fetch_add(1, Full);
