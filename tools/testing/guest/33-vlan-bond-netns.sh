@@ -99,7 +99,9 @@ namespace_goes() { ip netns del n3 && gone rxe3; }
 # one, and may be moved.
 exclusive() {
     two_nodes_gone
-    rdma system set netns exclusive || return
+    # Namespaces of earlier cases may still be on their way out.
+    for _ in $(seq 50); do rdma system set netns exclusive 2>/dev/null && break; sleep 0.2; done
+    rdma system show | grep -q exclusive || return
     ip netns add n1 && ip netns add n2 && ip netns add n3 && two_links || return
     on 1 rdma link add rxe1 type rxe netdev v1 && on 2 rdma link add rxe2 type rxe netdev v2 || return
     rdma dev set rxe1 netns n1 && rdma dev set rxe2 netns n2 || return
