@@ -114,7 +114,7 @@ install_modules() { # NAME ARCH
 "$TOP/tools/roots.sh" builder
 if [ "${1:-}" = --adopt ]; then adopt=$3; shift; fi
 if [ "${1:-}" = --name ]; then name_of "$2"; exit; fi
-[ -n "${fragments[${1:-}]:-}" ] || die "unknown kernel '${1:-}'" "KERNEL= is fast, kasan, lockdep, debug (the last two) or um"
+[ -n "${fragments[${1:-}]:-}" ] || die "unknown kernel '${1:-}'" "KERNEL= is fast, kasan, lockdep, um or debug (the last two)"
 name=$(name_of "$1")
 done_with "$name" && exit
 lock kernel

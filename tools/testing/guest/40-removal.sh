@@ -16,8 +16,8 @@ link_flap() {
 }
 survives_flap() { # a short one is repaired by retransmission
     two_nodes || return
-    (sleep 0.7; on 2 ip link set v2 down; sleep 0.2; on 2 ip link set v2 up; on 2 ip addr add fd01::2/64 dev v2 nodad) 2>/dev/null &
-    verify_pair 60 -r 60 -T 18
+    (flowing 0; on 2 ip link set v2 down; sleep 0.2; on 2 ip link set v2 up; on 2 ip addr add fd01::2/64 dev v2 nodad) 2>/dev/null &
+    verify_pair 60 -r 120 -T 18
     local status=$?
     wait
     return $status

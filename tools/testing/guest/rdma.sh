@@ -159,6 +159,15 @@ verify_pair() {
 # packets_sent: how many packets rxe1 has sent.
 packets_sent() { on 1 rdma statistic show link rxe1 | grep -oE 'sent_pkts [0-9]+' | cut -d' ' -f2; }
 
+# flowing BEFORE: wait until rxe1 has sent some more packets than BEFORE, which may take
+# a while on a busy machine: only then has traffic begun.
+flowing() {
+    for _ in $(seq $((100 * SCALE))); do
+        if [ $(($(packets_sent) - $1)) -gt 200 ]; then return; fi
+        sleep 0.1
+    done
+}
+
 # traffic: endless verified traffic in the background, until traffic_stop. It is
 # expected to be hurt: only what the kernel does about it counts.
 traffic() {
@@ -170,11 +179,7 @@ traffic() {
     for _ in $(seq 100); do if [ -S "$sock" ]; then break; fi; sleep 0.05; done
     ip netns exec n1 xfer -d rxe1 -g "$(gid 1 10.0.1.1)" -c "$sock" -r 1000000 -T $patience "$@" >/tmp/traffic1 2>&1 &
     traffic_client=$!
-    # It has begun when packets flow, which may take a while on a busy machine.
-    for _ in $(seq $((100 * SCALE))); do
-        if [ $(($(packets_sent) - before)) -gt 200 ]; then break; fi
-        sleep 0.1
-    done
+    flowing "$before"
     sleep $((1 * SCALE))
     if ! kill -0 $traffic_client 2>/dev/null || ! kill -0 $traffic_server 2>/dev/null; then
         cat /tmp/traffic1 /tmp/traffic2
