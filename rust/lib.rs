@@ -11,6 +11,7 @@
 
 pub mod bindings;
 pub mod crc32;
+pub mod export;
 pub mod gate;
 pub mod hrtimer;
 pub mod link;

@@ -57,5 +57,5 @@ arch=x86_64
 out=$BUILD/modules-$KERNEL
 mkdir -p "$out"
 in_builder make -s -j"${JOBS:-$(nproc)}" -C "/c/$name" M=/src MO="/src/build/modules-$KERNEL" ARCH=$arch \
-    LLVM=$LLVM_PREFIX ${CLIPPY:+CLIPPY=1} modules </dev/null ||
+    LLVM=$LLVM_PREFIX ${CLIPPY:+CLIPPY=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
     die "our modules do not build for the $KERNEL kernel" "see the lines above"

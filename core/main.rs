@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ib_core`: the heart of the subsystem. Drivers register devices with it; clients
+//! (user verbs, connection managers, upper-layer protocols) are told of them and use
+//! them through it.
+//!
+//! Drop-in for the C module of the same name: the same exported symbols, structures
+//! (`include/rdma/*.h`), netlink, sysfs and parameters.
+//!
+//! | file or folder | what |
+//! |---|---|
+//! | `device` | devices, clients, events, namespaces: who is there and for how long |
+//! | `gid`, `cache` | the GIDs of ports; P_Keys, LMC, state of ports |
+//! | `verbs`, `addr`, `cgroup` | objects of devices, and the limits on them |
+//! | `restrack`, `netlink`, `nldev` | what objects there are, and `rdma` that asks |
+//! | `sysfs`, `stats`, `counter` | /sys/class/infiniband; counters |
+//! | `../umem` | registered user memory, pinned, on demand or of a dma-buf |
+//! | `uverbs` | what the user-verbs module and drivers share of a user's call |
+//! | `proto` | the pure engines behind these |
+//!
+//! Locks: `Documentation/core_locking.md`. Each part's exported functions stand at the
+//! end of its file or in its `abi.rs`, and convert between C and what the rest works on.
+
+mod addr;
+mod cache;
+mod cgroup;
+mod counter;
+mod device;
+mod gid;
+mod netlink;
+mod nldev;
+mod proto;
+mod restrack;
+mod stats;
+mod sysfs;
+#[path = "../umem/mod.rs"]
+mod umem;
+mod uverbs;
+mod verbs;
+
+use kernel::prelude::*;
+
+module! {
+    type: IbCore,
+    name: "ib_core",
+    authors: ["The rust-rdma authors"],
+    description: "core kernel InfiniBand API",
+    license: "GPL",
+    alias: ["rdma-netlink-subsys-4", "rdma-netlink-subsys-5", "net-pf-16-proto-20"],
+    imports_ns: ["DMA_BUF"],
+}
+
+/// What the module owns. Fields are dropped in this order, the reverse of how they came.
+struct IbCore {
+    _gids: gid::Subsystem,
+    _nldev: nldev::Subsystem,
+    _netlink: netlink::Subsystem,
+    _devices: device::Subsystem,
+}
+
+impl kernel::Module for IbCore {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        let devices = device::Subsystem::new()?;
+        let netlink = netlink::Subsystem::new()?;
+        let nldev = nldev::Subsystem::new()?;
+        let gids = gid::Subsystem::new()?;
+        Ok(Self {
+            _gids: gids,
+            _nldev: nldev,
+            _netlink: netlink,
+            _devices: devices,
+        })
+    }
+}
