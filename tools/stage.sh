@@ -5,7 +5,16 @@
 # its modules folder: the kernel's own modules, and those of ours that STACK
 # chooses under updates/, where depmod prefers them, as on a real machine.
 #   STACK=rust  all of ours     STACK=c  none     STACK=a,b  only these
+# stage.sh --partial STACK prints those that STACK names of our modules that do not yet do
+# all that their C peers do; STACK=rust leaves these out.
 . "$(dirname "$0")/lib.sh"
+
+PARTIAL="ib_core"
+is_partial() { [[ " $PARTIAL " == *" $1 "* ]]; }
+if [ "$1" = --partial ]; then
+    for name in ${2//,/ }; do if is_partial "$name"; then echo "$name"; fi; done | xargs
+    exit
+fi
 
 kernel=$1 stack=$2 dir=$3
 kdir=$CACHE/$("$TOP/tools/kernel.sh" --name "$kernel")
@@ -18,7 +27,8 @@ chosen=()
 case $stack in
 c) ;;
 rust)
-    chosen=("${built[@]}")
+    chosen=()
+    for ko in "${built[@]}"; do is_partial "$(basename "$ko" .ko)" || chosen+=("$ko"); done
     [ ${#chosen[@]} -gt 0 ] || die "STACK=rust, but the tree builds no module" "use STACK=c"
     ;;
 *)

@@ -111,12 +111,12 @@ suite() { # KERNEL
         if [ "$(field "$test" nodes)" != 2 ]; then group "$kernel" "$test" 1 "$test"; continue; fi
         # User-Mode Linux has no second node on the wire.
         if [ "$kernel" = um ]; then continue; fi
-        stacks="$STACK,c c,$STACK"
+        stacks="$STACK:c c:$STACK"
         # The debug kernels judge our stack: the C one has reports of its own there.
-        case $kernel in kasan | lockdep) stacks="$STACK,$STACK" ;; esac
-        [ "$STACK" != c ] || stacks="c,c"
+        case $kernel in kasan | lockdep) stacks="$STACK:$STACK" ;; esac
+        [ "$STACK" != c ] || stacks="c:c"
         for pair in $stacks; do
-            STACK1=${pair%,*} STACK2=${pair#*,} group "$kernel" "$test-${pair/,/-}" 2 "$test"
+            STACK1=${pair%:*} STACK2=${pair#*:} group "$kernel" "$test-${pair/:/-}" 2 "$test"
         done
     done
 }

@@ -17,7 +17,7 @@ heard() {
 }
 
 check "two nodes" two_nodes
-check "mckey" heard 239.1.2.3 10.0.1.1 10.0.1.2
+check_with rdma_ucm "mckey" heard 239.1.2.3 10.0.1.1 10.0.1.2
 # The connection manager has no IPv6 groups over RoCEv2; the plain verbs have.
 memberships() { on 2 ip maddr show dev v2; }
 memberships >/tmp/memberships

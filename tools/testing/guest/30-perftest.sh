@@ -23,5 +23,5 @@ check "ib_write_bw, UC" pair 30 v4 ib_write_bw -c UC -s 4096 -n 200
 check "ib_send_bw, UD" pair 30 v4 ib_send_bw -c UD -s 1024 -n 200
 check "ib_send_bw, shared receive queue" pair 40 v4 ib_send_bw -s 4096 -n 100 -q 2 -r 128 --use-srq
 check "ib_write_bw over IPv6" pair 30 v6 ib_write_bw -s 65536 -n 25
-check "ib_send_bw through rdma_cm" pair 30 v4 ib_send_bw -R -s 4096 -n 100
+check_with rdma_ucm "ib_send_bw through rdma_cm" pair 30 v4 ib_send_bw -R -s 4096 -n 100
 finish

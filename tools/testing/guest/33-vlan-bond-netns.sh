@@ -139,7 +139,7 @@ check "ibv_ud_pingpong over a VLAN" over 10.0.7.1 10.0.7.2 ibv_ud_pingpong -n 10
 check "ibv_rc_pingpong over a VLAN, IPv6" over fd07::1 fd07::2 ibv_rc_pingpong -n 100 -c
 check "and beside it without" over 10.0.1.1 10.0.1.2 ibv_rc_pingpong -n 100 -c
 check "packets have the VLAN's tag" tagged
-check "rping over a VLAN" cm_over_vlan
+check_with rdma_ucm "rping over a VLAN" cm_over_vlan
 check "the VLAN's end" vlan_gone
 check "a device on a bond" bond
 check "verified data over a bond" verify_pair 60 -r 10

@@ -77,7 +77,7 @@ for way in out in; do
     check "ib_read_bw, $way" both 40 $way ib_read_bw -s 65536 -n 25
     check "ib_atomic_bw, $way" both 40 $way ib_atomic_bw -n 100
 done
-check "rping -V" cm
+check_with rdma_ucm "rping -V" cm
 # The C requester loses atomic results and reads when responses are lost, so that
 # it is spared them here; ours is not.
 mask=0x0f

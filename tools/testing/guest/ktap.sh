@@ -5,6 +5,8 @@
 #   check NAME CMD...     the case passes when CMD exits 0
 #   refuse NAME CMD...    the case passes when CMD exits non-zero (and not by a signal)
 #   skip NAME REASON      REASON names what is missing
+#   check_with MODULE NAME CMD...   as check; skipped if a module of ours that is not
+#                         whole yet lacks a symbol without which MODULE cannot load
 # CMD may be a function. Its output becomes diagnostic lines of a failed case.
 
 ktap_n=0 ktap_bad=0
@@ -50,6 +52,27 @@ refuse() {
 skip() {
     ktap_n=$((ktap_n + 1))
     echo "ok $ktap_n - $1 # SKIP $2"
+}
+
+# lacking MODULE: the first symbol for want of which MODULE, or one it needs, did not load.
+lacking() {
+    local needed
+    if [ -d "/sys/module/$1" ] || [ -z "${PARTIAL:-}" ]; then return 1; fi
+    modprobe -q "$1" && return 1
+    for needed in $(modprobe --show-depends "$1" | sed -nE 's|.*/([^/]*)\.ko.*|\1|p' | tr - _); do
+        dmesg | grep -oE "$needed: Unknown symbol [a-zA-Z0-9_]+" | head -n 1 | grep . && return
+    done
+    return 1
+}
+
+check_with() {
+    local module=$1 symbol
+    shift
+    if symbol=$(lacking "$module"); then
+        skip "$1" "$module does not load on our $PARTIAL: $symbol"
+    else
+        check "$@"
+    fi
 }
 
 # A fact that is no case of its own, shown in the log.
