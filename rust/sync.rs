@@ -4,6 +4,7 @@
 //!
 //! - [`SpinLockIrq`] and [`SpinLockBh`]: spinlocks for data that is also reached
 //!   from hard interrupts, or from softirqs.
+//! - [`RwSem`]: many readers or one writer, sleeping.
 //! - [`bh`]: a section in which this CPU runs no softirq.
 //! - [`rcu`]: waiting for RCU; read sections are [`kernel::sync::rcu`]'s own.
 //!
@@ -12,10 +13,15 @@
 
 pub mod bh;
 pub mod rcu;
+mod rwsem;
 mod spin;
 
+pub use crate::new_rwsem;
 pub use crate::new_spinlock_bh;
 pub use crate::new_spinlock_irq;
+pub use rwsem::ReadGuard;
+pub use rwsem::RwSem;
+pub use rwsem::WriteGuard;
 pub use spin::SpinLockBh;
 pub use spin::SpinLockBhBackend;
 pub use spin::SpinLockBhGuard;
