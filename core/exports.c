@@ -6,6 +6,8 @@
 #include <linux/export.h>
 #include <linux/module.h>
 #include <rdma/ib_verbs.h>
+#include "core_priv.h"
+#include "restrack.h"
 
 /* device */
 

@@ -17,6 +17,7 @@
 //! | `../umem` | registered user memory, pinned, on demand or of a dma-buf |
 //! | `uverbs` | what the user-verbs module and drivers share of a user's call |
 //! | `proto` | the pure engines behind these |
+//! | `private` | bindings to the headers that the core's modules share |
 //!
 //! Locks: `Documentation/core_locking.md`. Each part's exported functions stand at the
 //! end of its file or in its `abi.rs`, and convert between C and what the rest works on.
@@ -29,6 +30,7 @@ mod device;
 mod gid;
 mod netlink;
 mod nldev;
+mod private;
 mod proto;
 mod restrack;
 mod stats;

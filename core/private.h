@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What bindgen reads for ib_core alone: the headers that the core's modules share. The
+ * allow list in core/Kbuild decides what it emits.
+ */
+#include "core_priv.h"
+#include "restrack.h"
+#include "uverbs.h"
+#include "rdma_core.h"

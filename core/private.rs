@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Raw bindings to what the modules of the core share among themselves
+//! (`drivers/infiniband/core/*.h`), and to all that [`rdma::bindings`] has.
+
+#![allow(
+    clippy::all,
+    clippy::cast_lossless,
+    clippy::ptr_as_ptr,
+    clippy::ref_as_ptr,
+    clippy::undocumented_unsafe_blocks,
+    dead_code,
+    improper_ctypes,
+    missing_docs,
+    non_camel_case_types,
+    non_snake_case,
+    non_upper_case_globals,
+    unreachable_pub,
+    unsafe_op_in_unsafe_fn,
+    unused_imports
+)]
+
+use kernel::ffi;
+
+include!(env!("RDMA_PRIVATE"));
+
+/// As [`rdma::exported!`], for functions that are declared in the private headers.
+#[allow(unused_macros)]
+macro_rules! exported_private {
+    ($($name:ident),* $(,)?) => { $(
+        // Both arms coerce to one function pointer type only if the signatures agree.
+        const _: () = {
+            let _ = if true { $crate::private::$name } else { $name };
+        };
+    )* };
+}
+#[allow(unused_imports)]
+pub(crate) use exported_private;
