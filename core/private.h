@@ -5,5 +5,7 @@
  */
 #include "core_priv.h"
 #include "restrack.h"
+#include <rdma/rdma_cm.h>
+#include "cma_priv.h"
 #include "uverbs.h"
 #include "rdma_core.h"

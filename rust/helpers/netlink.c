@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Static inlines and macros that netlink and tracking need. See helpers.h. */
+#include <linux/refcount.h>
+#include <net/netlink.h>
+#include <net/sock.h>
+#include "helpers.h"
+
+bool rdma_helper_refcount_inc_not_zero(refcount_t *count)
+{
+	return refcount_inc_not_zero(count);
+}
+
+struct net *rdma_helper_sock_net(const struct sock *sk)
+{
+	return sock_net(sk);
+}
+
+void rdma_helper_sock_set_sndtimeo(struct sock *sk, long jiffies)
+{
+	WRITE_ONCE(sk->sk_sndtimeo, jiffies);
+}
+
+struct sk_buff *rdma_helper_nlmsg_new(size_t payload, gfp_t flags)
+{
+	return nlmsg_new(payload, flags);
+}
+
+int rdma_helper_nlmsg_multicast(struct sock *sk, struct sk_buff *skb,
+				u32 portid, unsigned int group, gfp_t flags)
+{
+	return nlmsg_multicast(sk, skb, portid, group, flags);
+}
