@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Netlink messages and attributes in a slice of bytes: a writer and a reader.
+//! Netlink messages and attributes: a writer and a reader.
 //!
 //! An attribute is a header (16 bits of length, 16 of type, both of this machine),
 //! its payload, and zeros up to a multiple of four bytes; a nest is an attribute
@@ -8,7 +8,8 @@
 //!
 //! # Writing
 //!
-//! A [`Writer`] never writes outside its slice and never leaves half of anything:
+//! A [`Writer`] writes into a [`Sink`], which is a slice or the host's buffer. It never
+//! writes outside of it and never leaves half of anything:
 //! what does not fit answers [`Full`], and the nest or message around it, when it
 //! passes that on, is taken back. So "the message is full" costs one `?` a line.
 //! [`Writer::list`] is the loop of a dump, which stops at the first entry that
@@ -19,13 +20,17 @@
 use super::errno::Errno;
 
 mod read;
+mod sink;
 
+pub use self::read::judge;
 pub use self::read::parse;
 pub use self::read::Attr;
 pub use self::read::Attrs;
 pub use self::read::Kind;
 pub use self::read::Refusal;
 pub use self::read::Strictness;
+pub use self::sink::Sink;
+pub use self::sink::Slice;
 
 /// Bytes of an attribute's header.
 const HEADER: usize = 4;
@@ -74,36 +79,45 @@ pub struct Message {
     pub port: u32,
 }
 
-/// Writes messages into a slice, one after the other.
+/// Writes messages into a sink, one after the other.
 #[derive(Debug)]
-pub struct Writer<'b> {
-    buf: &'b mut [u8],
-    len: usize,
+pub struct Writer<S> {
+    sink: S,
     align64: Align64,
 }
 
-impl<'b> Writer<'b> {
+impl<'b> Writer<Slice<'b>> {
     /// A writer at the beginning of this slice.
     pub fn new(buf: &'b mut [u8], align64: Align64) -> Self {
-        Self {
-            buf,
-            len: 0,
-            align64,
-        }
+        Self::over(Slice::new(buf), align64)
     }
 
     /// What is written so far.
     pub fn written(&self) -> &[u8] {
-        self.buf.get(..self.len).unwrap_or_default()
+        self.sink.written()
+    }
+}
+
+impl<S: Sink> Writer<S> {
+    /// A writer that goes on where this sink ends. That is at a multiple of four bytes.
+    pub fn over(sink: S, align64: Align64) -> Self {
+        Self { sink, align64 }
+    }
+
+    /// The sink, for what others write: whole attributes with the zeros after them. If
+    /// they fail, so does what is around it, which takes back what they wrote.
+    pub fn sink(&mut self) -> &mut S {
+        &mut self.sink
+    }
+
+    /// Gives the sink back.
+    pub fn into_sink(self) -> S {
+        self.sink
     }
 
     /// Zeroed room for so many bytes, and for the zeros after them.
     fn room(&mut self, len: usize) -> Result<&mut [u8], Full> {
-        let start = self.len;
-        let end = start.checked_add(align(len)).ok_or(Full)?;
-        let room = self.buf.get_mut(start..end).ok_or(Full)?;
-        room.fill(0);
-        self.len = end;
+        let room = self.sink.grow(align(len)).ok_or(Full)?;
         room.get_mut(..len).ok_or(Full)
     }
 
@@ -136,13 +150,13 @@ impl<'b> Writer<'b> {
     /// An attribute of 64 bits. Where they have to be aligned, an empty attribute
     /// of the type `pad` goes before it if need be.
     pub fn put_u64(&mut self, attr: u16, value: u64, pad: u16) -> Result<(), Full> {
-        let before = self.len;
-        if self.align64 == Align64::Aligned && self.len.wrapping_add(HEADER) % 8 != 0 {
+        let before = self.sink.len();
+        if self.align64 == Align64::Aligned && before.wrapping_add(HEADER) % 8 != 0 {
             self.put(pad, &[])?;
         }
         let put = self.put(attr, &value.to_ne_bytes());
         if put.is_err() {
-            self.len = before;
+            self.sink.cut(before);
         }
         put
     }
@@ -174,19 +188,19 @@ impl<'b> Writer<'b> {
         length: impl FnOnce(usize) -> Result<[u8; N], Full>,
         fill: impl FnOnce(&mut Self) -> Result<(), E>,
     ) -> Result<(), E> {
-        let start = self.len;
+        let start = self.sink.len();
         let write = || -> Result<(), E> {
             let _: &mut [u8] = self.room(header)?;
             fill(self)?;
-            let bytes = length(self.len.saturating_sub(start))?;
+            let bytes = length(self.sink.len().saturating_sub(start))?;
             let place = start..start.saturating_add(N);
-            let place = self.buf.get_mut(place).ok_or(Full)?;
+            let place = self.sink.written_mut().get_mut(place).ok_or(Full)?;
             place.copy_from_slice(&bytes);
             Ok(())
         };
         let done = write();
         if done.is_err() {
-            self.len = start;
+            self.sink.cut(start);
         }
         done
     }

@@ -182,9 +182,36 @@ impl Kind {
     }
 }
 
-/// Judges all attributes of a message and puts each where its type says; of
-/// several of a type, the last is taken. Types as great as the table is long are
-/// not known.
+/// Judges all attributes of a message, and shows `found` each with the place of its
+/// header. Of several of a type, the last counts. There are so many `types`; greater ones
+/// are not known.
+pub fn judge<'a>(
+    bytes: &'a [u8],
+    strictness: Strictness,
+    policy: impl Fn(u16) -> Kind,
+    types: usize,
+    mut found: impl FnMut(usize, Attr<'a>),
+) -> Result<(), Refusal> {
+    let mut attrs = Attrs::new(bytes);
+    loop {
+        let at = bytes.len().saturating_sub(attrs.rest().len());
+        let Some(attr) = attrs.next() else { break };
+        if attr.attr == 0 || usize::from(attr.attr) >= types {
+            if strictness == Strictness::Strict {
+                return Err(Refusal::UnknownType(attr.attr));
+            }
+            continue;
+        }
+        policy(attr.attr).check(&attr, strictness)?;
+        found(at, attr);
+    }
+    if strictness == Strictness::Strict && !attrs.rest().is_empty() {
+        return Err(Refusal::Trailing);
+    }
+    Ok(())
+}
+
+/// As [`judge`], and puts each attribute where its type says.
 pub fn parse<'a>(
     bytes: &'a [u8],
     strictness: Strictness,
@@ -192,23 +219,9 @@ pub fn parse<'a>(
     table: &mut [Option<Attr<'a>>],
 ) -> Result<(), Refusal> {
     table.fill(None);
-    let mut attrs = Attrs::new(bytes);
-    for attr in &mut attrs {
-        let place = match attr.attr {
-            0 => None,
-            known => table.get_mut(usize::from(known)),
-        };
-        let Some(place) = place else {
-            if strictness == Strictness::Strict {
-                return Err(Refusal::UnknownType(attr.attr));
-            }
-            continue;
-        };
-        policy(attr.attr).check(&attr, strictness)?;
-        *place = Some(attr);
-    }
-    if strictness == Strictness::Strict && !attrs.rest().is_empty() {
-        return Err(Refusal::Trailing);
-    }
-    Ok(())
+    judge(bytes, strictness, policy, table.len(), |_, attr| {
+        if let Some(place) = table.get_mut(usize::from(attr.attr)) {
+            *place = Some(attr);
+        }
+    })
 }

@@ -114,7 +114,7 @@ attrs! {
     ChardevType = Text(32),
     ChardevName = Text(1),
     ChardevAbi = U64,
-    Chardev = Unnamed,
+    Chardev = U64,
     UverbsDriverId = U32,
     StatMode = U32,
     StatRes = U32,

@@ -4,6 +4,7 @@
 
 use super::super::netns::Mode;
 use super::super::nla::Full;
+use super::super::nla::Sink;
 use super::super::nla::Writer;
 use super::attr::PAD;
 use super::Attr;
@@ -19,7 +20,7 @@ pub struct Handle<'a> {
 
 impl Handle<'_> {
     /// Writes it.
-    pub fn put(&self, w: &mut Writer<'_>) -> Result<(), Full> {
+    pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         w.put_u32(Attr::DevIndex.raw(), self.index)?;
         w.put_str(Attr::DevName.raw(), self.name)
     }
@@ -84,7 +85,7 @@ pub struct Dev<'a> {
 
 impl Dev<'_> {
     /// Writes it.
-    pub fn put(&self, w: &mut Writer<'_>) -> Result<(), Full> {
+    pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         self.handle.put(w)?;
         w.put_u32(Attr::PortIndex.raw(), self.ports)?;
         w.put_u64(Attr::CapFlags.raw(), self.cap_flags, PAD)?;
@@ -152,7 +153,7 @@ pub struct Port<'a> {
 
 impl Port<'_> {
     /// Writes it.
-    pub fn put(&self, w: &mut Writer<'_>) -> Result<(), Full> {
+    pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         self.handle.put(w)?;
         w.put_u32(Attr::PortIndex.raw(), self.port)?;
         if let Some(ib) = &self.ib {
@@ -184,7 +185,7 @@ pub struct Sys {
 impl Sys {
     /// Writes it. Memory survives `fork` and events can be watched, in every kernel
     /// that has this.
-    pub fn put(&self, w: &mut Writer<'_>) -> Result<(), Full> {
+    pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         w.put_u8(Attr::SysNetnsMode.raw(), self.netns_mode.raw())?;
         w.put_u8(
             Attr::SysPrivilegedQkeyMode.raw(),

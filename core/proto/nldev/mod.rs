@@ -12,6 +12,7 @@
 //! adds of its own goes after. Numbers: `include/uapi/rdma/rdma_netlink.h`.
 
 use super::nla::Attr as Received;
+use super::nla::Attrs;
 use super::nla::Refusal;
 use super::nla::Strictness;
 
@@ -171,22 +172,39 @@ impl Command {
 }
 
 /// The attributes of a request that was found in order.
+///
+/// It keeps places instead of the attributes, so that it is small enough for the stack.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    table: [Option<Received<'a>>; ATTR_MAX],
+    bytes: &'a [u8],
+    /// One more than the place of each one's header; 0 if it was not sent.
+    places: [u32; ATTR_MAX],
 }
 
 impl<'a> Request<'a> {
-    /// Judges the bytes after the message's header.
+    /// Judges the bytes after the message's header, or those of a nest.
     pub fn parse(bytes: &'a [u8], strictness: Strictness) -> Result<Self, Refusal> {
-        let mut table = [None; ATTR_MAX];
-        super::nla::parse(bytes, strictness, attr::policy, &mut table)?;
-        Ok(Self { table })
+        let mut places = [0; ATTR_MAX];
+        super::nla::judge(bytes, strictness, attr::policy, ATTR_MAX, |at, attr| {
+            // No message is as long as that this does not fit.
+            let at = u32::try_from(at.saturating_add(1)).unwrap_or(0);
+            if let Some(place) = places.get_mut(usize::from(attr.attr)) {
+                *place = at;
+            }
+        })?;
+        Ok(Self { bytes, places })
     }
 
     /// An attribute, if it was sent.
-    pub fn get(&self, attr: Attr) -> Option<&Received<'a>> {
-        self.table.get(usize::from(attr.raw()))?.as_ref()
+    pub fn get(&self, attr: Attr) -> Option<Received<'a>> {
+        let place = *self.places.get(usize::from(attr.raw()))?;
+        let at = usize::try_from(place.checked_sub(1)?).ok()?;
+        Attrs::new(self.bytes.get(at..)?).next()
+    }
+
+    /// Whether an attribute was sent.
+    pub fn has(&self, attr: Attr) -> bool {
+        self.get(attr).is_some()
     }
 
     /// One of 8 bits.
@@ -197,6 +215,11 @@ impl<'a> Request<'a> {
     /// One of 32 bits.
     pub fn u32(&self, attr: Attr) -> Option<u32> {
         self.get(attr)?.u32()
+    }
+
+    /// One of 64 bits.
+    pub fn u64(&self, attr: Attr) -> Option<u64> {
+        self.get(attr)?.u64()
     }
 
     /// A text, at most `max` bytes of it.

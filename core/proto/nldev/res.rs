@@ -8,6 +8,7 @@
 
 use super::super::nla::Full;
 use super::super::nla::ListError;
+use super::super::nla::Sink;
 use super::super::nla::Writer;
 use super::super::restrack::Kind;
 use super::super::restrack::Shown;
@@ -92,7 +93,7 @@ pub const fn table(kind: Kind) -> Option<Table> {
 
 /// Writes how many objects of each kind there are: `RDMA_NLDEV_CMD_RES_GET`.
 pub fn put_summary(
-    w: &mut Writer<'_>,
+    w: &mut Writer<impl Sink>,
     handle: &Handle<'_>,
     count: impl Fn(Kind) -> u32,
 ) -> Result<(), Full> {
@@ -115,7 +116,7 @@ pub fn put_summary(
 /// Who owns an object, as its reader is shown.
 pub type Owner<'a> = Shown<&'a [u8]>;
 
-fn put_owner(w: &mut Writer<'_>, owner: &Owner<'_>) -> Result<(), Full> {
+fn put_owner(w: &mut Writer<impl Sink>, owner: &Owner<'_>) -> Result<(), Full> {
     match owner {
         Shown::KernelName(name) => w.put_str(Attr::ResKernName.raw(), name),
         Shown::Pid(pid) => w.put_u32(Attr::ResPid.raw(), *pid),
@@ -123,7 +124,7 @@ fn put_owner(w: &mut Writer<'_>, owner: &Owner<'_>) -> Result<(), Full> {
     }
 }
 
-fn put_some(w: &mut Writer<'_>, attr: Attr, value: Option<u32>) -> Result<(), Full> {
+fn put_some(w: &mut Writer<impl Sink>, attr: Attr, value: Option<u32>) -> Result<(), Full> {
     value.map_or(Ok(()), |value| w.put_u32(attr.raw(), value))
 }
 
@@ -152,7 +153,7 @@ pub struct Qp<'a> {
 
 impl Qp<'_> {
     /// Writes it.
-    pub fn put(&self, w: &mut Writer<'_>) -> Result<(), Full> {
+    pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         put_some(
             w,
             Attr::PortIndex,
@@ -197,7 +198,7 @@ pub struct CmId<'a> {
 
 impl CmId<'_> {
     /// Writes it.
-    pub fn put(&self, w: &mut Writer<'_>) -> Result<(), Full> {
+    pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         put_some(
             w,
             Attr::PortIndex,
@@ -241,7 +242,7 @@ pub struct Cq<'a> {
 
 impl Cq<'_> {
     /// Writes it.
-    pub fn put(&self, w: &mut Writer<'_>) -> Result<(), Full> {
+    pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         w.put_u32(Attr::ResCqe.raw(), self.cqe)?;
         w.put_u64(Attr::ResUsecnt.raw(), self.usecnt, PAD)?;
         if let Some(poll_ctx) = self.poll_ctx {
@@ -271,7 +272,7 @@ pub struct Mr<'a> {
 
 impl Mr<'_> {
     /// Writes it.
-    pub fn put(&self, w: &mut Writer<'_>) -> Result<(), Full> {
+    pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         if let Some((rkey, lkey)) = self.keys {
             w.put_u32(Attr::ResRkey.raw(), rkey)?;
             w.put_u32(Attr::ResLkey.raw(), lkey)?;
@@ -302,7 +303,7 @@ pub struct Pd<'a> {
 
 impl Pd<'_> {
     /// Writes it.
-    pub fn put(&self, w: &mut Writer<'_>) -> Result<(), Full> {
+    pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         put_some(w, Attr::ResLocalDmaLkey, self.local_dma_lkey)?;
         put_some(w, Attr::ResUnsafeGlobalRkey, self.unsafe_global_rkey)?;
         w.put_u64(Attr::ResUsecnt.raw(), self.usecnt, PAD)?;
@@ -323,7 +324,7 @@ pub struct Ctx<'a> {
 
 impl Ctx<'_> {
     /// Writes it.
-    pub fn put(&self, w: &mut Writer<'_>) -> Result<(), Full> {
+    pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         w.put_u32(Attr::ResCtxn.raw(), self.ctxn)?;
         put_owner(w, &self.owner)
     }
@@ -352,7 +353,7 @@ impl<Q: Iterator<Item = u32> + Clone> Srq<'_, Q> {
     /// # Errors
     ///
     /// [`ListError::Full`] if it does not fit; `Failed` if the numbers do not rise.
-    pub fn put(&self, w: &mut Writer<'_>) -> Result<(), ListError<NotRising>> {
+    pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), ListError<NotRising>> {
         w.put_u32(Attr::ResSrqn.raw(), self.srqn)?;
         w.put_u8(Attr::ResType.raw(), self.srq_type)?;
         w.put_u32(Attr::ResPdn.raw(), self.pdn)?;
@@ -380,7 +381,7 @@ impl<Q: Iterator<Item = u32> + Clone> Srq<'_, Q> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRising;
 
-fn put_run(w: &mut Writer<'_>, (first, last): (u32, u32)) -> Result<(), Full> {
+fn put_run(w: &mut Writer<impl Sink>, (first, last): (u32, u32)) -> Result<(), Full> {
     w.nest(Attr::ResQpEntry.raw(), |w| {
         if first == last {
             return w.put_u32(Attr::ResLqpn.raw(), first);

@@ -12,6 +12,7 @@ use rdma_core_engines::proto::nla::Kind;
 use rdma_core_engines::proto::nla::ListError;
 use rdma_core_engines::proto::nla::Message;
 use rdma_core_engines::proto::nla::Refusal;
+use rdma_core_engines::proto::nla::Slice;
 use rdma_core_engines::proto::nla::Strictness;
 use rdma_core_engines::proto::nla::Writer;
 use rdma_core_engines::rng::Rng;
@@ -106,7 +107,7 @@ fn tree(rng: &mut Rng, depth: usize) -> Tree {
     Tree::Leaf(attr, (0..rng.below(13)).map(|_| rng.any() as u8).collect())
 }
 
-fn write(w: &mut Writer<'_>, tree: &Tree) -> Result<(), Full> {
+fn write(w: &mut Writer<Slice<'_>>, tree: &Tree) -> Result<(), Full> {
     match tree {
         Tree::Leaf(attr, bytes) => w.put(*attr, bytes),
         Tree::Nest(attr, inside) => w.nest(*attr, |w| inside.iter().try_for_each(|t| write(w, t))),

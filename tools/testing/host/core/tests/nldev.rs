@@ -11,6 +11,7 @@ use rdma_core_engines::proto::nla::Entry;
 use rdma_core_engines::proto::nla::Full;
 use rdma_core_engines::proto::nla::Kind as Policy;
 use rdma_core_engines::proto::nla::Refusal;
+use rdma_core_engines::proto::nla::Slice;
 use rdma_core_engines::proto::nla::Strictness;
 use rdma_core_engines::proto::nla::Writer;
 use rdma_core_engines::proto::nldev::attr::policy;
@@ -101,7 +102,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// The hexadecimal form of what is written.
-fn written(fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>) -> String {
+fn written(fill: impl FnOnce(&mut Writer<Slice<'_>>) -> Result<(), Full>) -> String {
     let mut buf = [0xff; 4096];
     let mut w = Writer::new(&mut buf, Align64::Packed);
     fill(&mut w).unwrap();
@@ -112,7 +113,7 @@ fn written(fill: impl FnOnce(&mut Writer<'_>) -> Result<(), Full>) -> String {
 fn listed<T>(
     kind: Kind,
     objects: impl Iterator<Item = T>,
-    put: impl Fn(&mut Writer<'_>, T) -> Result<(), Full>,
+    put: impl Fn(&mut Writer<Slice<'_>>, T) -> Result<(), Full>,
 ) -> String {
     let table = res::table(kind).unwrap();
     written(|w| {
