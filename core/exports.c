@@ -6,6 +6,7 @@
 #include <linux/export.h>
 #include <linux/module.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/rdma_netlink.h>
 #include "core_priv.h"
 #include "restrack.h"
 
@@ -16,6 +17,14 @@
 /* verbs, cgroup */
 
 /* restrack, nldev */
+EXPORT_SYMBOL(ibnl_put_attr);
+EXPORT_SYMBOL(ibnl_put_msg);
+EXPORT_SYMBOL(rdma_nl_chk_listeners);
+EXPORT_SYMBOL(rdma_nl_multicast);
+EXPORT_SYMBOL(rdma_nl_register);
+EXPORT_SYMBOL(rdma_nl_unicast);
+EXPORT_SYMBOL(rdma_nl_unicast_wait);
+EXPORT_SYMBOL(rdma_nl_unregister);
 EXPORT_SYMBOL(rdma_restrack_abort_del);
 EXPORT_SYMBOL(rdma_restrack_add);
 EXPORT_SYMBOL(rdma_restrack_begin_del);

@@ -56,21 +56,22 @@ module! {
 struct IbCore {
     _gids: gid::Subsystem,
     _nldev: nldev::Subsystem,
-    _netlink: netlink::Subsystem,
     _devices: device::Subsystem,
+    // Devices that leave a namespace say so, also when it goes.
+    _netlink: netlink::Subsystem,
 }
 
 impl kernel::Module for IbCore {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let devices = device::Subsystem::new()?;
         let netlink = netlink::Subsystem::new()?;
+        let devices = device::Subsystem::new()?;
         let nldev = nldev::Subsystem::new()?;
         let gids = gid::Subsystem::new()?;
         Ok(Self {
             _gids: gids,
             _nldev: nldev,
-            _netlink: netlink,
             _devices: devices,
+            _netlink: netlink,
         })
     }
 }

@@ -195,7 +195,7 @@ struct page *rdma_helper_nth_page(struct page *page, unsigned long n);
 bool rdma_helper_refcount_inc_not_zero(refcount_t *count);
 struct net *rdma_helper_sock_net(const struct sock *sk);
 void rdma_helper_sock_set_sndtimeo(struct sock *sk, long jiffies);
-struct sk_buff *rdma_helper_nlmsg_new(size_t payload, gfp_t flags);
+struct sk_buff *rdma_helper_nlmsg_new_default(gfp_t flags);
 int rdma_helper_nlmsg_multicast(struct sock *sk, struct sk_buff *skb,
 				u32 portid, unsigned int group, gfp_t flags);
 

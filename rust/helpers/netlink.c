@@ -20,9 +20,9 @@ void rdma_helper_sock_set_sndtimeo(struct sock *sk, long jiffies)
 	WRITE_ONCE(sk->sk_sndtimeo, jiffies);
 }
 
-struct sk_buff *rdma_helper_nlmsg_new(size_t payload, gfp_t flags)
+struct sk_buff *rdma_helper_nlmsg_new_default(gfp_t flags)
 {
-	return nlmsg_new(payload, flags);
+	return nlmsg_new(NLMSG_DEFAULT_SIZE, flags);
 }
 
 int rdma_helper_nlmsg_multicast(struct sock *sk, struct sk_buff *skb,

@@ -111,6 +111,17 @@ impl<T: PernetData> Pernet<T> {
         unsafe { Pin::new_unchecked(&*Self::data(net.as_raw())) }
     }
 
+    /// As [`of`](Self::of), for functions that are not given the registration.
+    ///
+    /// # Safety
+    ///
+    /// `T` is registered while the reference lives.
+    #[inline]
+    pub unsafe fn get(net: &Net) -> Pin<&T> {
+        // SAFETY: As in `of`, by the caller's promise.
+        unsafe { Pin::new_unchecked(&*Self::data(net.as_raw())) }
+    }
+
     #[inline]
     fn data(net: *mut bindings::net) -> *mut T {
         // SAFETY: Callers have a valid namespace, and the slot has its number.
