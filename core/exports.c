@@ -40,6 +40,17 @@ EXPORT_SYMBOL(rdma_restrack_set_name);
 EXPORT_SYMBOL(rdma_restrack_sync);
 
 /* sysfs, stats */
+#include <rdma/ib_sysfs.h>
+
+EXPORT_SYMBOL(ib_port_register_client_groups);
+EXPORT_SYMBOL(ib_port_sysfs_get_ibdev_kobj);
+EXPORT_SYMBOL(ib_port_unregister_client_groups);
+EXPORT_SYMBOL(rdma_alloc_hw_stats_struct);
+EXPORT_SYMBOL(rdma_free_hw_stats_struct);
+#ifdef CONFIG_CGROUP_RDMA
+EXPORT_SYMBOL(ib_rdmacg_try_charge);
+EXPORT_SYMBOL(ib_rdmacg_uncharge);
+#endif
 
 /* umem */
 

@@ -27,3 +27,4 @@
 #include <rdma/ib_pma.h>
 #include <rdma/rdma_netlink.h>
 #include "helpers/helpers.h"
+#include <rdma/ib_sysfs.h>

@@ -19,6 +19,7 @@ pub mod net;
 pub mod provider;
 pub mod shared_ring;
 pub mod sync;
+pub mod sysfs;
 pub mod table;
 pub mod task;
 pub mod timer;

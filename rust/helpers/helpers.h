@@ -199,4 +199,7 @@ struct sk_buff *rdma_helper_nlmsg_new_default(gfp_t flags);
 int rdma_helper_nlmsg_multicast(struct sock *sk, struct sk_buff *skb,
 				u32 portid, unsigned int group, gfp_t flags);
 
+/* stats.c */
+unsigned int rdma_helper_jiffies_to_msecs(unsigned long time);
+
 #endif
