@@ -7,7 +7,12 @@
 #include <linux/module.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_netlink.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_umem_odp.h>
+#include <rdma/iter.h>
+#include <rdma/uverbs_ioctl.h>
 #include "core_priv.h"
+#include "rdma_core.h"
 #include "restrack.h"
 
 /* device */
@@ -53,5 +58,34 @@ EXPORT_SYMBOL(ib_rdmacg_uncharge);
 #endif
 
 /* umem */
+EXPORT_SYMBOL(__rdma_block_iter_next);
+EXPORT_SYMBOL(__rdma_block_iter_start);
+EXPORT_SYMBOL(ib_umem_check_rereg);
+EXPORT_SYMBOL(ib_umem_copy_from);
+EXPORT_SYMBOL(ib_umem_find_best_pgsz);
+EXPORT_SYMBOL(ib_umem_get_attr);
+EXPORT_SYMBOL(ib_umem_get_attr_or_va);
+EXPORT_SYMBOL(ib_umem_get_cq_buf);
+EXPORT_SYMBOL(ib_umem_get_cq_buf_or_va);
+EXPORT_SYMBOL(ib_umem_get_desc);
+EXPORT_SYMBOL(ib_umem_release);
+EXPORT_SYMBOL(ib_umem_dmabuf_get);
+EXPORT_SYMBOL(ib_umem_dmabuf_get_pinned);
+EXPORT_SYMBOL(ib_umem_dmabuf_get_pinned_revocable_and_lock);
+EXPORT_SYMBOL(ib_umem_dmabuf_get_pinned_with_dma_device);
+EXPORT_SYMBOL(ib_umem_dmabuf_map_pages);
+EXPORT_SYMBOL(ib_umem_dmabuf_revoke);
+EXPORT_SYMBOL(ib_umem_dmabuf_revoke_lock);
+EXPORT_SYMBOL(ib_umem_dmabuf_revoke_unlock);
+EXPORT_SYMBOL(ib_umem_dmabuf_set_revoke_locked);
+EXPORT_SYMBOL(ib_umem_dmabuf_unmap_pages);
+#ifdef CONFIG_INFINIBAND_ON_DEMAND_PAGING
+EXPORT_SYMBOL(ib_umem_odp_alloc_child);
+EXPORT_SYMBOL(ib_umem_odp_alloc_implicit);
+EXPORT_SYMBOL(ib_umem_odp_get);
+EXPORT_SYMBOL(ib_umem_odp_map_dma_and_lock);
+EXPORT_SYMBOL(ib_umem_odp_release);
+EXPORT_SYMBOL(ib_umem_odp_unmap_dma_pages);
+#endif
 
 /* uverbs */

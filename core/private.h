@@ -9,3 +9,5 @@
 #include "cma_priv.h"
 #include "uverbs.h"
 #include "rdma_core.h"
+#include <linux/hmm.h>
+#include <linux/hmm-dma.h>

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* What bindgen reads. The allow list in rust/Kbuild decides what it emits. */
+#include <linux/dma-buf.h>
+#include <linux/dma-resv.h>
 #include <linux/netdevice.h>
 #include <linux/skbuff.h>
 #include <linux/irq_poll.h>
@@ -26,5 +28,6 @@
 #include <rdma/ib_sa.h>
 #include <rdma/ib_pma.h>
 #include <rdma/rdma_netlink.h>
+#include <rdma/iter.h>
 #include "helpers/helpers.h"
 #include <rdma/ib_sysfs.h>

@@ -20,6 +20,7 @@ in_builder bash -euc '
     # Kbuild keeps the command that made each object; rustdoc takes the same, less its
     # outputs. The crate of a module has the name of the module.
     cd /src/build/modules-fast
+    export RDMA_PRIVATE=$PWD/core/private_generated.rs
     for kept in rust/.lib.o.cmd $(find . -path ./tools -prune -o -name .main.o.cmd -print); do
         name=$(sed -nE "1 s/.* RUST_MODFILE=\.\/([^ ]*) rustc .*/\1/p" "$kept")
         items=--document-private-items

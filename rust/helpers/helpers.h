@@ -6,6 +6,7 @@
 #ifndef RDMA_RUST_HELPERS_H
 #define RDMA_RUST_HELPERS_H
 
+#include <linux/mm_types.h>
 #include <linux/spinlock_types.h>
 #include <linux/types.h>
 
@@ -201,5 +202,60 @@ int rdma_helper_nlmsg_multicast(struct sock *sk, struct sk_buff *skb,
 
 /* stats.c */
 unsigned int rdma_helper_jiffies_to_msecs(unsigned long time);
+
+/* umem.c */
+struct dma_resv;
+struct ib_udata;
+struct kref;
+struct mm_struct;
+struct pid;
+struct rdma_user_mmap_entry;
+struct sg_table;
+struct srcu_struct;
+struct uverbs_attr;
+struct uverbs_attr_bundle;
+
+bool rdma_helper_ib_uses_virt_dma(struct ib_device *dev);
+bool rdma_helper_ib_access_writable(int access);
+int rdma_helper_ib_dma_map_sgtable(struct ib_device *dev, struct sg_table *sgt,
+				   unsigned long attrs);
+void rdma_helper_ib_dma_unmap_sgtable(struct ib_device *dev, struct sg_table *sgt,
+				      unsigned long attrs);
+unsigned int rdma_helper_ib_dma_max_seg_size(struct ib_device *dev);
+void rdma_helper_sg_set_dma_address(struct scatterlist *sg, dma_addr_t addr);
+void rdma_helper_sg_set_dma_len(struct scatterlist *sg, unsigned int len);
+unsigned long rdma_helper_rlimit_memlock(void);
+s64 rdma_helper_pinned_vm_add(struct mm_struct *mm, s64 pages);
+void rdma_helper_pinned_vm_sub(struct mm_struct *mm, s64 pages);
+void rdma_helper_cond_resched(void);
+void rdma_helper_dma_resv_assert_held(struct dma_resv *resv);
+unsigned int rdma_helper_hpage_shift(void);
+void rdma_helper_odp_init_mutex(struct ib_umem_odp *odp);
+void rdma_helper_odp_assert_held(struct ib_umem_odp *odp);
+bool rdma_helper_interval_read_retry(struct mmu_interval_notifier *notifier,
+				     unsigned long seq);
+void rdma_helper_hmm_pfn_set_dirty(unsigned long pfn);
+void rdma_helper_fs_reclaim_acquire(void);
+void rdma_helper_fs_reclaim_release(void);
+const struct uverbs_attr *
+rdma_helper_uverbs_attr_get(const struct uverbs_attr_bundle *bundle, u16 idx);
+bool rdma_helper_uverbs_attr_is_valid(const struct uverbs_attr_bundle *bundle, u16 idx);
+u32 rdma_helper_uverbs_attr_bit(u16 idx);
+int rdma_helper_uverbs_copy_from(void *to, const struct uverbs_attr_bundle *bundle,
+				 size_t idx, size_t size);
+struct uverbs_attr_bundle *rdma_helper_udata_to_bundle(struct ib_udata *udata);
+void *rdma_helper_srcu_dereference(void **p, struct srcu_struct *srcu);
+void rdma_helper_srcu_assert_held(struct srcu_struct *srcu);
+unsigned long rdma_helper_clear_user(void __user *to, unsigned long n);
+int rdma_helper_put_user_u16(u16 value, u16 __user *to);
+int rdma_helper_copy_struct_from_user(void *dst, size_t ksize, const void __user *src,
+				      size_t usize);
+void *rdma_helper_kvmalloc(size_t size, gfp_t flags);
+bool rdma_helper_want_init_on_alloc(gfp_t flags);
+int rdma_helper_io_remap_pfn_range(struct vm_area_struct *vma, unsigned long addr,
+				   unsigned long pfn, unsigned long size, pgprot_t prot);
+void rdma_helper_mmap_entry_init_mutex(struct rdma_user_mmap_entry *entry);
+struct pid *rdma_helper_get_pid(struct pid *pid);
+bool rdma_helper_kref_get_unless_zero(struct kref *kref);
 
 #endif

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Helpers for ib_core's user memory and for what it does for user calls. */
+#include <linux/dma-resv.h>
+#include <linux/hmm.h>
+#include <linux/hugetlb.h>
+#include <linux/mm.h>
+#include <linux/mmu_notifier.h>
+#include <linux/pid.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/signal.h>
+#include <linux/scatterlist.h>
+#include <linux/slab.h>
+#include <linux/srcu.h>
+#include <linux/uaccess.h>
+#include <rdma/ib_umem.h>
+#include <rdma/ib_umem_odp.h>
+#include <rdma/ib_verbs.h>
+#include <rdma/uverbs_ioctl.h>
+#include "helpers.h"
+
+bool rdma_helper_ib_uses_virt_dma(struct ib_device *dev)
+{
+	return ib_uses_virt_dma(dev);
+}
+
+bool rdma_helper_ib_access_writable(int access)
+{
+	return ib_access_writable(access);
+}
+
+int rdma_helper_ib_dma_map_sgtable(struct ib_device *dev, struct sg_table *sgt,
+				   unsigned long attrs)
+{
+	return ib_dma_map_sgtable_attrs(dev, sgt, DMA_BIDIRECTIONAL, attrs);
+}
+
+void rdma_helper_ib_dma_unmap_sgtable(struct ib_device *dev, struct sg_table *sgt,
+				      unsigned long attrs)
+{
+	ib_dma_unmap_sgtable_attrs(dev, sgt, DMA_BIDIRECTIONAL, attrs);
+}
+
+unsigned int rdma_helper_ib_dma_max_seg_size(struct ib_device *dev)
+{
+	return ib_dma_max_seg_size(dev);
+}
+
+void rdma_helper_sg_set_dma_address(struct scatterlist *sg, dma_addr_t addr)
+{
+	sg_dma_address(sg) = addr;
+}
+
+void rdma_helper_sg_set_dma_len(struct scatterlist *sg, unsigned int len)
+{
+	sg_dma_len(sg) = len;
+}
+
+unsigned long rdma_helper_rlimit_memlock(void)
+{
+	return rlimit(RLIMIT_MEMLOCK);
+}
+
+s64 rdma_helper_pinned_vm_add(struct mm_struct *mm, s64 pages)
+{
+	return atomic64_add_return(pages, &mm->pinned_vm);
+}
+
+void rdma_helper_pinned_vm_sub(struct mm_struct *mm, s64 pages)
+{
+	atomic64_sub(pages, &mm->pinned_vm);
+}
+
+void rdma_helper_cond_resched(void)
+{
+	cond_resched();
+}
+
+void rdma_helper_dma_resv_assert_held(struct dma_resv *resv)
+{
+	dma_resv_assert_held(resv);
+}
+
+unsigned int rdma_helper_hpage_shift(void)
+{
+#ifdef CONFIG_HUGETLB_PAGE
+	return HPAGE_SHIFT;
+#else
+	return PAGE_SHIFT;
+#endif
+}
+
+#ifdef CONFIG_INFINIBAND_ON_DEMAND_PAGING
+void rdma_helper_odp_init_mutex(struct ib_umem_odp *odp)
+{
+	mutex_init(&odp->umem_mutex);
+}
+
+void rdma_helper_odp_assert_held(struct ib_umem_odp *odp)
+{
+	lockdep_assert_held(&odp->umem_mutex);
+}
+
+bool rdma_helper_interval_read_retry(struct mmu_interval_notifier *notifier,
+				     unsigned long seq)
+{
+	return mmu_interval_read_retry(notifier, seq);
+}
+
+void rdma_helper_hmm_pfn_set_dirty(unsigned long pfn)
+{
+	set_page_dirty(compound_head(hmm_pfn_to_page(pfn)));
+}
+#endif
+
+void rdma_helper_fs_reclaim_acquire(void)
+{
+	fs_reclaim_acquire(GFP_KERNEL);
+}
+
+void rdma_helper_fs_reclaim_release(void)
+{
+	fs_reclaim_release(GFP_KERNEL);
+}
+
+const struct uverbs_attr *
+rdma_helper_uverbs_attr_get(const struct uverbs_attr_bundle *bundle, u16 idx)
+{
+	return uverbs_attr_get(bundle, idx);
+}
+
+bool rdma_helper_uverbs_attr_is_valid(const struct uverbs_attr_bundle *bundle, u16 idx)
+{
+	return uverbs_attr_is_valid(bundle, idx);
+}
+
+u32 rdma_helper_uverbs_attr_bit(u16 idx)
+{
+	return uapi_bkey_attr(uapi_key_attr(idx));
+}
+
+int rdma_helper_uverbs_copy_from(void *to, const struct uverbs_attr_bundle *bundle,
+				 size_t idx, size_t size)
+{
+	return _uverbs_copy_from(to, bundle, idx, size);
+}
+
+struct uverbs_attr_bundle *rdma_helper_udata_to_bundle(struct ib_udata *udata)
+{
+	return rdma_udata_to_uverbs_attr_bundle(udata);
+}
+
+void *rdma_helper_srcu_dereference(void **p, struct srcu_struct *srcu)
+{
+	return srcu_dereference(*(void __rcu **)p, srcu);
+}
+
+void rdma_helper_srcu_assert_held(struct srcu_struct *srcu)
+{
+	lockdep_assert_held(srcu);
+}
+
+unsigned long rdma_helper_clear_user(void __user *to, unsigned long n)
+{
+	return clear_user(to, n);
+}
+
+int rdma_helper_put_user_u16(u16 value, u16 __user *to)
+{
+	return put_user(value, to);
+}
+
+int rdma_helper_copy_struct_from_user(void *dst, size_t ksize, const void __user *src,
+				      size_t usize)
+{
+	return copy_struct_from_user(dst, ksize, src, usize);
+}
+
+void *rdma_helper_kvmalloc(size_t size, gfp_t flags)
+{
+	return kvmalloc(size, flags);
+}
+
+bool rdma_helper_want_init_on_alloc(gfp_t flags)
+{
+	return want_init_on_alloc(flags);
+}
+
+int rdma_helper_io_remap_pfn_range(struct vm_area_struct *vma, unsigned long addr,
+				   unsigned long pfn, unsigned long size, pgprot_t prot)
+{
+	return io_remap_pfn_range(vma, addr, pfn, size, prot);
+}
+
+void rdma_helper_mmap_entry_init_mutex(struct rdma_user_mmap_entry *entry)
+{
+	mutex_init(&entry->dmabufs_lock);
+}
+
+struct pid *rdma_helper_get_pid(struct pid *pid)
+{
+	return get_pid(pid);
+}
+
+bool rdma_helper_kref_get_unless_zero(struct kref *kref)
+{
+	return kref_get_unless_zero(kref);
+}
