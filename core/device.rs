@@ -36,6 +36,9 @@ pub(crate) struct State {
     /// The GIDs of its ports.
     #[pin]
     pub(crate) gids: crate::gid::Tables,
+    /// What is remembered of its ports.
+    #[pin]
+    pub(crate) copies: crate::cache::Copies,
 }
 
 impl State {
@@ -43,6 +46,7 @@ impl State {
         try_pin_init!(Self {
             restrack <- crate::restrack::Tables::new(),
             gids <- crate::gid::Tables::new(),
+            copies <- crate::cache::Copies::new(),
         })
     }
 }

@@ -5,6 +5,7 @@
  */
 #include <linux/export.h>
 #include <linux/module.h>
+#include <rdma/ib_cache.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_netlink.h>
 #include <rdma/ib_umem.h>
@@ -18,6 +19,29 @@
 /* device */
 
 /* gid, cache */
+EXPORT_SYMBOL(ib_cache_gid_parse_type_str);
+EXPORT_SYMBOL(ib_cache_gid_type_str);
+EXPORT_SYMBOL(ib_find_cached_pkey);
+EXPORT_SYMBOL(ib_get_cached_lmc);
+EXPORT_SYMBOL(ib_get_cached_pkey);
+EXPORT_SYMBOL(ib_get_cached_port_state);
+EXPORT_SYMBOL(ib_get_cached_subnet_prefix);
+EXPORT_SYMBOL(rdma_find_gid);
+EXPORT_SYMBOL(rdma_find_gid_by_port);
+EXPORT_SYMBOL(rdma_get_gid_attr);
+EXPORT_SYMBOL(rdma_hold_gid_attr);
+EXPORT_SYMBOL(rdma_is_zero_gid);
+EXPORT_SYMBOL(rdma_put_gid_attr);
+EXPORT_SYMBOL(rdma_query_gid);
+EXPORT_SYMBOL(rdma_query_gid_table);
+EXPORT_SYMBOL(rdma_read_gid_attr_ndev_rcu);
+EXPORT_SYMBOL(rdma_read_gid_hw_context);
+EXPORT_SYMBOL(rdma_read_gid_l2_fields);
+EXPORT_SYMBOL(rdma_roce_rescan_device);
+EXPORT_SYMBOL(rdma_roce_rescan_port);
+EXPORT_SYMBOL(roce_del_all_netdev_gids);
+EXPORT_SYMBOL(roce_gid_type_mask_support);
+EXPORT_SYMBOL(zgid);
 
 /* verbs, cgroup */
 

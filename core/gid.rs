@@ -1,24 +1,399 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The GIDs of a device's ports, and how they follow the network devices.
+//!
+//! | file | what |
+//! |---|---|
+//! | `entry` | an entry, counted, that outlives its place in the table |
+//! | `port` | a port's table, and lookups |
+//! | `snapshot` | what the network devices of a RoCE port are like now |
+//! | `writer` | changes of a table, of which the driver is told |
+//! | `events` | notifiers that mark what has to be looked at again |
+//! | `abi` | exported functions |
+//!
+//! What a RoCE port should have is computed by `proto::gid_plan`. Here are its hosts: each
+//! device has marks ([`Gids::note`]) and a work item that syncs what is marked.
+//!
+//! Locks: the writer's mutex, then slots or marks; the list of devices, then marks. Marks are
+//! taken before the snapshot, and both under the writer's mutex, so that an older snapshot is
+//! never applied after a newer one.
+
+mod abi;
+mod entry;
+mod events;
+mod port;
+mod snapshot;
+mod writer;
+
+use core::ptr::NonNull;
 
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Full;
+use kernel::sync::new_mutex;
+use kernel::sync::Arc;
+use kernel::sync::Mutex;
+use kernel::sync::SetOnce;
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
+use kernel::workqueue::new_work;
+use kernel::workqueue::Work;
+use kernel::workqueue::WorkItem;
+
+use self::port::Kind;
+use self::port::Port;
+use self::snapshot::Snapshot;
+use self::writer::Writer;
+use crate::device::Device;
+use crate::proto::gid_plan;
+use crate::proto::gid_plan::Dirty;
+use crate::proto::gid_plan::Event;
+use crate::proto::gid_plan::Marks;
+use crate::proto::gid_plan::Synced;
+use rdma::bindings;
+use rdma::net::NetDevice;
+use rdma::sync::SpinLockIrq;
+use rdma::workqueue;
+
+pub(crate) use self::events::Subsystem;
+pub(crate) use self::writer::Name;
+
+/// How long the worker waits when there was no memory.
+const BREATH: Delta = Delta::from_millis(100);
 
 /// The GID tables of a device, one for each port.
 #[pin_data]
-pub(crate) struct Tables {}
+pub(crate) struct Tables {
+    gids: SetOnce<Arc<Gids>>,
+}
 
 impl Tables {
     pub(crate) fn new() -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {})
+        try_pin_init!(Self {
+            gids: SetOnce::new(),
+        })
+    }
+
+    fn port(&self, port: u32) -> Option<&Port> {
+        self.gids.as_ref()?.port(port)
+    }
+
+    fn ports(&self) -> impl Iterator<Item = &Port> {
+        self.gids.as_ref().into_iter().flat_map(|gids| gids.ports())
     }
 }
 
-/// Notifiers and worker that keep RoCE GIDs up to date.
-pub(crate) struct Subsystem;
+/// A device that may be written into the tables of.
+///
+/// # Invariants
+///
+/// The device, if any, is there until it is taken out, under the mutex around this.
+struct Followed(Option<NonNull<Device>>);
 
-impl Subsystem {
-    pub(crate) fn new() -> Result<Self> {
-        Ok(Self)
+// SAFETY: A `Device` is `Send` and `Sync`.
+unsafe impl Send for Followed {}
+
+/// What is to be looked at again.
+struct Pending {
+    dirty: Dirty,
+    /// False before the tables are set up and after they were cleaned: nothing is queued.
+    open: bool,
+}
+
+/// The tables of a device. Entries keep it, so that it may outlive the device.
+#[pin_data]
+struct Gids {
+    #[pin]
+    work: Work<Self>,
+    #[pin]
+    writer: Mutex<Followed>,
+    #[pin]
+    pending: SpinLockIrq<Pending>,
+    ports: KVec<PortOf>,
+}
+
+/// A port of a device.
+struct PortOf {
+    table: Pin<KBox<Port>>,
+    /// Clients have not been told of a change yet.
+    changed: Atomic<bool>,
+}
+
+kernel::impl_has_work! {
+    impl HasWork<Self> for Gids { self.work }
+}
+
+impl WorkItem for Gids {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        while let Err(error) = this.catch_up() {
+            pr_warn!("GIDs have to wait: {error:?}\n");
+            fsleep(BREATH);
+        }
     }
+}
+
+impl Gids {
+    /// Tables for a device whose ports are set up. May sleep.
+    fn new(device: &Device) -> Result<Arc<Self>> {
+        let mut ports = KVec::new();
+        for number in device.ports() {
+            let len = usize::try_from(table_len(device, number)).map_err(|_| EINVAL)?;
+            let port = PortOf {
+                table: Port::new(device, number, len)?,
+                changed: Atomic::new(false),
+            };
+            ports.push(port, GFP_KERNEL)?;
+        }
+        Arc::pin_init(
+            pin_init!(Self {
+                work <- new_work!("Gids::work"),
+                // INVARIANT: There is none.
+                writer <- new_mutex!(Followed(None), "GidTable::writer"),
+                pending <- rdma::new_spinlock_irq!(Pending {
+                    dirty: Dirty::default(),
+                    open: false,
+                }, "GidEvents::dirty"),
+                ports,
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Whether the tables are those that the device needs.
+    fn fits(&self, device: &Device) -> bool {
+        device
+            .ports()
+            .map(|port| (port, usize::try_from(table_len(device, port)).ok()))
+            .eq(self.ports().map(|port| (port.number(), Some(port.len()))))
+    }
+
+    fn ports(&self) -> impl Iterator<Item = &Port> {
+        self.ports.iter().map(|port| &*port.table)
+    }
+
+    /// The table of a port, if there is such a port.
+    fn port(&self, number: u32) -> Option<&Port> {
+        // Ports are numbered in sequence, from 1, or 0 alone.
+        let first = self.ports.first()?.table.number();
+        let index = usize::try_from(number.checked_sub(first)?).ok()?;
+        self.ports.get(index).map(|port| &*port.table)
+    }
+
+    /// Marks, and has the worker look. Any context.
+    fn note(self: &Arc<Self>, event: Event) {
+        let mut pending = self.pending.lock();
+        if !pending.open {
+            return;
+        }
+        pending.dirty.note(event);
+        if !pending.dirty.is_clean() {
+            // If it is queued already, it has not taken the marks yet.
+            let _: Result<(), Arc<Self>> = workqueue::system_dfl().enqueue(self.clone());
+        }
+    }
+
+    /// A slot became free. Any context.
+    fn room(self: &Arc<Self>) {
+        self.note(Event::Room);
+    }
+
+    /// Syncs until nothing is marked, and tells clients. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: what was not done is still marked.
+    fn catch_up(self: &Arc<Self>) -> Result {
+        loop {
+            let writer = self.writer.lock();
+            let Some(device) = writer.0 else {
+                return Ok(());
+            };
+            // SAFETY: By the invariant of `Followed`, as long as the mutex is held.
+            let device = unsafe { device.as_ref() };
+            let marks = self.pending.lock().dirty.take();
+            if marks == Marks::None {
+                return Ok(());
+            }
+            let result = self.sync(device, &marks);
+            // Clients there are only while it is registered.
+            let live = device.live();
+            // A handler may ask for a rescan, which takes the mutex.
+            drop(writer);
+            if let Some(device) = live {
+                self.tell(&device);
+            }
+            if let Err(error) = result {
+                self.pending.lock().dirty.put_back(marks);
+                return Err(error);
+            }
+        }
+    }
+
+    /// Brings what is marked to what it should be. The writer's mutex is held.
+    fn sync(self: &Arc<Self>, device: &Device, marks: &Marks) -> Result {
+        let mut all = Synced::default();
+        for port in &self.ports {
+            let Kind::Roce { types, .. } = port.table.kind() else {
+                continue;
+            };
+            let snapshot = Snapshot::take(device, port.table.number(), types, marks)?;
+            let devices = snapshot.devices()?;
+            let mut writer = Writer::new(self, device, &port.table, &snapshot);
+            let synced = gid_plan::sync_marked(&mut writer, snapshot.port(), devices.iter(), marks);
+            let short_of_memory = writer.is_short_of_memory();
+            if synced.added > 0 || synced.deleted > 0 {
+                port.changed.store(true, kernel::sync::atomic::Relaxed);
+            }
+            if synced.left_out > 0 {
+                pr_warn!(
+                    "{}: {} GIDs do not fit into the table of port {}\n",
+                    writer::Name(device),
+                    synced.left_out,
+                    port.table.number()
+                );
+            }
+            all = all.and(synced);
+            if short_of_memory {
+                return Err(ENOMEM);
+            }
+        }
+        self.pending.lock().dirty.done(marks, &all);
+        Ok(())
+    }
+
+    /// Tells clients of changes. May sleep; no lock is held.
+    fn tell(&self, device: &Device) {
+        for port in &self.ports {
+            if port.changed.xchg(false, Full) {
+                tell_clients(device, port.table.number());
+            }
+        }
+    }
+}
+
+/// How many GIDs the driver says that a port has.
+fn table_len(device: &Device, port: u32) -> i32 {
+    // SAFETY: The array of ports was made before, for all numbers of ports.
+    unsafe {
+        let data = (*device.as_raw()).port_data;
+        // CAST: a u32 fits.
+        (*data.add(port as usize)).immutable.gid_tbl_len
+    }
+}
+
+/// Tells clients that a port's GIDs changed. May sleep.
+fn tell_clients(_device: &Device, _port: u32) {}
+
+/// Makes the tables of a device that is about to be registered, and fills those that follow
+/// network devices. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`; `EINVAL` if a port has more GIDs than there are indices, or others than when
+/// the device was registered before.
+pub(crate) fn set_up(device: &Device) -> Result {
+    let tables = &device.state().gids;
+    if tables.gids.as_ref().is_none() {
+        // Only one registers a device at a time.
+        let _: bool = tables.gids.populate(Gids::new(device)?);
+    }
+    let gids = tables.gids.as_ref().ok_or(ENOMEM)?;
+    if !gids.fits(device) {
+        return Err(EINVAL);
+    }
+    // INVARIANT: Until `clean_up`, which the caller owes before the device goes.
+    gids.writer.lock().0 = Some(NonNull::from(device));
+    gids.pending.lock().open = true;
+    events::follow(gids).inspect_err(|_| clean_up(device))?;
+    rescan(device);
+    Ok(())
+}
+
+/// Empties the tables: the device is not registered any more. May sleep.
+pub(crate) fn clean_up(device: &Device) {
+    let Some(gids) = device.state().gids.gids.as_ref() else {
+        return;
+    };
+    events::unfollow(gids);
+    gids.pending.lock().open = false;
+    {
+        let mut writer = gids.writer.lock();
+        if writer.0.take().is_some() {
+            for port in gids.ports() {
+                writer::empty(device, port);
+            }
+        }
+    }
+    drop(workqueue::cancel::<Gids, 0>(gids));
+}
+
+/// Looks for entries that somebody holds still: the memory of the device is about to go.
+pub(crate) fn release(device: &Device) {
+    for port in device.state().gids.ports() {
+        let held = port.held();
+        if held > 0 {
+            pr_err!(
+                "{}: {held} GIDs of port {} are held by somebody who has not put them\n",
+                writer::Name(device),
+                port.number()
+            );
+        }
+    }
+}
+
+/// Brings all RoCE ports up to date before it returns. May sleep.
+pub(crate) fn rescan(device: &Device) {
+    let Some(gids) = device.state().gids.gids.as_ref() else {
+        return;
+    };
+    gids.pending.lock().dirty.note(Event::Topology);
+    if gids.catch_up().is_err() {
+        // The marks are there: the worker goes on when there is memory.
+        gids.note(Event::Topology);
+    }
+}
+
+/// Deletes all GIDs that a port has from a network device, default ones too. May sleep.
+fn del_ndev(device: &Device, port: u32, ndev: &NetDevice) {
+    let Some(gids) = device.state().gids.gids.as_ref() else {
+        return;
+    };
+    {
+        let _writer = gids.writer.lock();
+        let Some(port) = gids.ports.iter().find(|p| p.table.number() == port) else {
+            return;
+        };
+        if writer::delete_of(device, &port.table, ndev) {
+            port.changed.store(true, kernel::sync::atomic::Relaxed);
+        }
+    }
+    if let Some(device) = device.live() {
+        gids.tell(&device);
+    }
+}
+
+/// Asks the driver for the GIDs of a port that does not follow network devices. Answers the
+/// port's subnet prefix, if there is a first GID. May sleep.
+///
+/// # Errors
+///
+/// Those of the driver's `query_gid`, `ENOMEM`, and `ENODEV` once the tables were cleaned.
+pub(crate) fn refresh(device: &Device, port: u32, len: u32) -> Result<Option<u64>> {
+    let gids = device.state().gids.gids.as_ref().ok_or(ENODEV)?;
+    let writer = gids.writer.lock();
+    let port = gids.port(port).ok_or(EINVAL)?;
+    if writer.0.is_none() {
+        return Err(ENODEV);
+    }
+    if matches!(port.kind(), Kind::Roce { .. }) {
+        return Ok(None);
+    }
+    writer::ask_driver(gids, device, port, len)
+}
+
+/// The C structure of a network device, or null.
+fn raw_ndev(ndev: Option<&NetDevice>) -> *mut bindings::net_device {
+    ndev.map_or(core::ptr::null_mut(), NetDevice::as_raw)
 }

@@ -8,23 +8,28 @@
 //! * [`addr`]: pairs of addresses, from GIDs;
 //! * [`route`]: routes that may be kept and checked, and sending along them;
 //! * [`udp`]: kernel UDP sockets that hand every datagram to a callback;
-//! * [`notifier`]: what happens to network devices;
+//! * [`notifier`], [`address_notifier`]: what happens to network devices and their addresses;
+//! * [`stacked`]: devices above and below each other, and their addresses;
 //! * [`pernet`]: data that each namespace has;
 //! * [`gid`]: references to entries of a device's GID table.
 //!
 //! "Softirq" in these files means: bottom halves are disabled, nothing sleeps.
 
 pub mod addr;
+pub mod address_notifier;
 pub mod device;
 pub mod gid;
 pub mod notifier;
 pub mod pernet;
 pub mod route;
 pub mod skb;
+pub mod stacked;
 pub mod train;
 pub mod udp;
 
 pub use addr::AddrPair;
+pub use address_notifier::AddressEvents;
+pub use address_notifier::AddressNotifier;
 pub use device::DeviceName;
 pub use device::Net;
 pub use device::NetDevice;

@@ -37,11 +37,14 @@
 
 use super::gid::Gid;
 use super::gid::GidTypes;
+use super::gid_table::Cell;
 use super::gid_table::Entry;
 use super::gid_table::GidTable;
 use super::gid_table::Ndev;
 use super::gid_table::Origin;
 use super::gid_table::Place;
+use super::gid_table::Slot;
+use super::gid_table::View;
 
 /// An address of a network device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,8 +160,11 @@ pub enum Step {
 /// The table as the worker has it. Between two calls nobody else adds or deletes
 /// entries (the worker holds the writers' mutex); holds may be put.
 pub trait Table {
+    /// What its slots are.
+    type Cell: Cell;
+
     /// Looks at the table, under the readers' lock.
-    fn read<R>(&self, look: impl FnOnce(&GidTable<'_>) -> R) -> R;
+    fn read<R>(&self, look: impl FnOnce(&View<'_, Self::Cell>) -> R) -> R;
 
     /// Makes a change: asks the driver, without the readers' lock, and then changes
     /// the slot, under it. False if the driver refused to add.
@@ -166,8 +172,10 @@ pub trait Table {
 }
 
 impl Table for GidTable<'_> {
-    fn read<R>(&self, look: impl FnOnce(&GidTable<'_>) -> R) -> R {
-        look(self)
+    type Cell = Slot;
+
+    fn read<R>(&self, look: impl FnOnce(&View<'_, Slot>) -> R) -> R {
+        look(&self.view())
     }
 
     fn apply(&mut self, step: Step) -> bool {
@@ -222,7 +230,6 @@ impl Synced {
         while let Some((index, entry)) = table.read(|t| {
             t.entries()
                 .find(|(index, entry)| *index >= from && !stays(entry))
-                .map(|(index, entry)| (index, *entry))
         }) {
             if table.apply(Step::Delete(index, entry)) {
                 self.deleted = self.deleted.saturating_add(1);
@@ -244,7 +251,7 @@ pub fn sync(table: &mut impl Table, port: &Port, device: &Device<'_>) -> Synced 
     for entry in want.clone().filter(is_default) {
         synced.add(table, entry);
         // A GID that came as an address first is in the table once, as the default.
-        if table.read(|t| t.entries().any(|(_, e)| *e == entry)) {
+        if table.read(|t| t.entries().any(|(_, e)| e == entry)) {
             let twin = Entry {
                 origin: Origin::Ip,
                 ..entry

@@ -27,6 +27,9 @@
 //! and [`GidTable::put`] never sleep.
 //! Each [`Change`] answered here means one GID change event to clients.
 //!
+//! A host that keeps its entries in objects of its own, as `ib_core` does, has only the
+//! lookups from here: [`View`], over whatever is a [`Cell`].
+//!
 //! Rules and errno are the C core's (`drivers/infiniband/core/cache.c`); that only
 //! [`Gid::ZERO`] is refused follows IBTA volume 1, 4.1.1.
 
@@ -150,12 +153,104 @@ impl Refusal {
     }
 }
 
+/// What lookups ask of a slot, whatever the host keeps there.
+pub trait Cell {
+    /// The valid entry in it.
+    fn valid(&self) -> Option<Entry>;
+
+    /// Whether nothing is in it, no pending entry either.
+    fn is_free(&self) -> bool;
+}
+
+/// A table to look into.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'s, C> {
+    cells: &'s [C],
+    defaults: usize,
+}
+
+impl<'s, C: Cell> View<'s, C> {
+    /// The table in these slots, of a port that knows these types.
+    pub fn new(cells: &'s [C], types: GidTypes) -> Self {
+        Self {
+            cells,
+            defaults: types.count().min(cells.len()),
+        }
+    }
+
+    /// The valid entries, by index.
+    pub fn entries(&self) -> impl Iterator<Item = (usize, Entry)> + 's {
+        self.cells
+            .iter()
+            .enumerate()
+            .filter_map(|(index, cell)| Some((index, cell.valid()?)))
+    }
+
+    /// Where an entry is, or would go.
+    ///
+    /// An IP GID is there also as a default GID: the link-local address that a
+    /// network device makes from its MAC is not listed twice. A default GID is
+    /// there if its device has one of the type, whatever its bytes: when the MAC
+    /// changes, the old one has to be deleted first.
+    pub fn place(&self, entry: &Entry) -> Result<Place, Refusal> {
+        if entry.gid.is_zero() {
+            return Err(Refusal::ZeroGid);
+        }
+        let same = |e: &Entry| match entry.origin {
+            Origin::Default => e.origin == Origin::Default,
+            Origin::Ip => e.gid == entry.gid,
+        };
+        let there = self
+            .entries()
+            .find(|(_, e)| same(e) && e.gid_type == entry.gid_type && e.ndev == entry.ndev);
+        if let Some((index, _)) = there {
+            return Ok(Place::There(index));
+        }
+        let (first, end) = match entry.origin {
+            Origin::Default => (0, self.defaults),
+            Origin::Ip => (self.defaults, self.cells.len()),
+        };
+        self.cells
+            .iter()
+            .enumerate()
+            .take(end)
+            .skip(first)
+            .find(|(_, cell)| cell.is_free())
+            .map(|(index, _)| Place::Free(index))
+            .ok_or(Refusal::Full)
+    }
+
+    /// The valid entry of an index.
+    pub fn get(&self, index: usize) -> Result<Entry, Refusal> {
+        let cell = self.cells.get(index).ok_or(Refusal::NoSuchIndex)?;
+        cell.valid().ok_or(Refusal::Empty)
+    }
+
+    /// The first entry with this GID and type, of this device if one is named.
+    pub fn find(&self, gid: &Gid, gid_type: GidType, ndev: Option<Ndev>) -> Result<usize, Refusal> {
+        self.find_by(gid, |e| {
+            e.gid_type == gid_type && ndev.is_none_or(|ndev| ndev == e.ndev)
+        })
+    }
+
+    /// The first entry with this GID that the filter likes. The filter runs where
+    /// nothing may sleep.
+    pub fn find_by(
+        &self,
+        gid: &Gid,
+        mut filter: impl FnMut(&Entry) -> bool,
+    ) -> Result<usize, Refusal> {
+        self.entries()
+            .find(|(_, entry)| entry.gid == *gid && filter(entry))
+            .map(|(index, _)| index)
+            .ok_or(Refusal::NotFound)
+    }
+}
+
 /// The table, in slots that the host lends.
 #[derive(Debug)]
 pub struct GidTable<'s> {
     slots: &'s mut [Slot],
-    /// How many slots at the beginning are for default GIDs.
-    defaults: usize,
     types: GidTypes,
 }
 
@@ -163,12 +258,7 @@ impl<'s> GidTable<'s> {
     /// A table in these slots, for a port that knows these types. The slots keep
     /// what they hold, so that a host may make the value anew for each call.
     pub fn new(slots: &'s mut [Slot], types: GidTypes) -> Self {
-        let defaults = types.count().min(slots.len());
-        Self {
-            slots,
-            defaults,
-            types,
-        }
+        Self { slots, types }
     }
 
     /// The types of the port.
@@ -194,38 +284,14 @@ impl<'s> GidTable<'s> {
             .filter_map(|(index, slot)| Some((index, slot.valid()?)))
     }
 
-    /// Where an entry is, or would go.
-    ///
-    /// An IP GID is there also as a default GID: the link-local address that a
-    /// network device makes from its MAC is not listed twice. A default GID is
-    /// there if its device has one of the type, whatever its bytes: when the MAC
-    /// changes, the old one has to be deleted first.
+    /// The table to look into.
+    pub fn view(&self) -> View<'_, Slot> {
+        View::new(self.slots, self.types)
+    }
+
+    /// Where an entry is, or would go: [`View::place`].
     pub fn place(&self, entry: &Entry) -> Result<Place, Refusal> {
-        if entry.gid.is_zero() {
-            return Err(Refusal::ZeroGid);
-        }
-        let same = |e: &Entry| match entry.origin {
-            Origin::Default => e.origin == Origin::Default,
-            Origin::Ip => e.gid == entry.gid,
-        };
-        let there = self
-            .entries()
-            .find(|(_, e)| same(e) && e.gid_type == entry.gid_type && e.ndev == entry.ndev);
-        if let Some((index, _)) = there {
-            return Ok(Place::There(index));
-        }
-        let (first, end) = match entry.origin {
-            Origin::Default => (0, self.defaults),
-            Origin::Ip => (self.defaults, self.slots.len()),
-        };
-        self.slots
-            .iter()
-            .enumerate()
-            .take(end)
-            .skip(first)
-            .find(|(_, slot)| slot.is_free())
-            .map(|(index, _)| Place::Free(index))
-            .ok_or(Refusal::Full)
+        self.view().place(entry)
     }
 
     /// Puts an entry into the free slot that [`GidTable::place`] found for it. False
@@ -303,24 +369,14 @@ impl<'s> GidTable<'s> {
         slot.valid().ok_or(Refusal::Empty)
     }
 
-    /// The first entry with this GID and type, of this device if one is named.
+    /// See [`View::find`].
     pub fn find(&self, gid: &Gid, gid_type: GidType, ndev: Option<Ndev>) -> Result<usize, Refusal> {
-        self.find_by(gid, |e| {
-            e.gid_type == gid_type && ndev.is_none_or(|ndev| ndev == e.ndev)
-        })
+        self.view().find(gid, gid_type, ndev)
     }
 
-    /// The first entry with this GID that the filter likes. The filter runs where
-    /// nothing may sleep.
-    pub fn find_by(
-        &self,
-        gid: &Gid,
-        mut filter: impl FnMut(&Entry) -> bool,
-    ) -> Result<usize, Refusal> {
-        self.entries()
-            .find(|(_, entry)| entry.gid == *gid && filter(entry))
-            .map(|(index, _)| index)
-            .ok_or(Refusal::NotFound)
+    /// See [`View::find_by`].
+    pub fn find_by(&self, gid: &Gid, filter: impl FnMut(&Entry) -> bool) -> Result<usize, Refusal> {
+        self.view().find_by(gid, filter)
     }
 
     /// Holds the valid entry of an index.
@@ -387,6 +443,16 @@ impl<'s> GidTable<'s> {
     /// to another while the hold is there.
     fn held(&mut self, hold: &Hold) -> Option<&mut Slot> {
         self.slots.get_mut(hold.index)
+    }
+}
+
+impl Cell for Slot {
+    fn valid(&self) -> Option<Entry> {
+        self.valid().copied()
+    }
+
+    fn is_free(&self) -> bool {
+        self.is_free()
     }
 }
 

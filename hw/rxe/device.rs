@@ -335,6 +335,8 @@ impl RxSink for Dev {
             | NetdevEvent::GoingDown
             | NetdevEvent::ChangeAddr
             | NetdevEvent::ChangeName
+            | NetdevEvent::ChangeUpper
+            | NetdevEvent::BondingFailover
             | NetdevEvent::Other(_) => {}
         }
     }

@@ -202,6 +202,38 @@ int rdma_helper_nlmsg_multicast(struct sock *sk, struct sk_buff *skb,
 
 /* stats.c */
 unsigned int rdma_helper_jiffies_to_msecs(unsigned long time);
+/* gid.c */
+struct netdev_nested_priv;
+
+unsigned short rdma_helper_netdev_dev_id(const struct net_device *dev);
+bool rdma_helper_netdev_leaving(const struct net_device *dev);
+bool rdma_helper_netif_is_bond_slave(const struct net_device *dev);
+bool rdma_helper_netif_is_bond_master(const struct net_device *dev);
+struct net_device *rdma_helper_bond_active_slave_rcu(struct net_device *dev);
+int rdma_helper_walk_uppers_rcu(struct net_device *dev,
+				int (*fn)(struct net_device *upper,
+					  struct netdev_nested_priv *priv),
+				void *data);
+int rdma_helper_walk_lowers_rcu(struct net_device *dev,
+				int (*fn)(struct net_device *lower,
+					  struct netdev_nested_priv *priv),
+				void *data);
+void *rdma_helper_nested_data(const struct netdev_nested_priv *priv);
+int rdma_helper_walk_ipv4(struct net_device *dev,
+			  int (*fn)(void *data, const void *addr), void *data);
+int rdma_helper_walk_ipv6(struct net_device *dev,
+			  int (*fn)(void *data, const void *addr), void *data);
+int rdma_helper_register_inetaddr_notifier(struct notifier_block *nb);
+void rdma_helper_unregister_inetaddr_notifier(struct notifier_block *nb);
+int rdma_helper_register_inet6addr_notifier(struct notifier_block *nb);
+void rdma_helper_unregister_inet6addr_notifier(struct notifier_block *nb);
+struct net_device *rdma_helper_ifa_dev(const void *ifa);
+struct net_device *rdma_helper_ifa6_dev(const void *ifa);
+bool rdma_helper_protocol_roce(const struct ib_device *dev, u32 port);
+bool rdma_helper_protocol_roce_v1(const struct ib_device *dev, u32 port);
+bool rdma_helper_protocol_roce_v2(const struct ib_device *dev, u32 port);
+bool rdma_helper_protocol_iwarp(const struct ib_device *dev, u32 port);
+bool rdma_helper_cap_roce_gid_table(const struct ib_device *dev, u32 port);
 
 /* umem.c */
 struct dma_resv;

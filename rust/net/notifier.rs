@@ -38,6 +38,10 @@ pub enum NetdevEvent {
     ChangeAddr,
     /// Its name has changed.
     ChangeName,
+    /// It was put under another device, or taken from there.
+    ChangeUpper,
+    /// It is a bond, and another slave has become the active one.
+    BondingFailover,
     /// Something else.
     Other(c_ulong),
 }
@@ -54,6 +58,8 @@ impl NetdevEvent {
             Ok(bindings::netdev_cmd_NETDEV_CHANGEMTU) => Self::ChangeMtu,
             Ok(bindings::netdev_cmd_NETDEV_CHANGEADDR) => Self::ChangeAddr,
             Ok(bindings::netdev_cmd_NETDEV_CHANGENAME) => Self::ChangeName,
+            Ok(bindings::netdev_cmd_NETDEV_CHANGEUPPER) => Self::ChangeUpper,
+            Ok(bindings::netdev_cmd_NETDEV_BONDING_FAILOVER) => Self::BondingFailover,
             Ok(_) | Err(_) => Self::Other(event),
         }
     }

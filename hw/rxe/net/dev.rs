@@ -258,7 +258,11 @@ impl<S: RxSink> NetdevEvents for Listener<S> {
     fn event(&self, event: NetdevEvent, dev: &NetDevice) {
         let namespace = &self.pernet.of(dev.net()).0;
         match event {
-            NetdevEvent::Register | NetdevEvent::ChangeName | NetdevEvent::Other(_) => return,
+            NetdevEvent::Register
+            | NetdevEvent::ChangeName
+            | NetdevEvent::ChangeUpper
+            | NetdevEvent::BondingFailover
+            | NetdevEvent::Other(_) => return,
             NetdevEvent::Unregister
             | NetdevEvent::Up
             | NetdevEvent::GoingDown

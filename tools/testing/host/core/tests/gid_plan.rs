@@ -22,6 +22,7 @@ use rdma_core_engines::proto::gid_table::GidTable;
 use rdma_core_engines::proto::gid_table::Ndev;
 use rdma_core_engines::proto::gid_table::Origin;
 use rdma_core_engines::proto::gid_table::Slot;
+use rdma_core_engines::proto::gid_table::View;
 use rdma_core_engines::rng::Rng;
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -446,8 +447,10 @@ struct Driven<'a, 's> {
 }
 
 impl Table for Driven<'_, '_> {
-    fn read<R>(&self, look: impl FnOnce(&GidTable<'_>) -> R) -> R {
-        look(self.table)
+    type Cell = Slot;
+
+    fn read<R>(&self, look: impl FnOnce(&View<'_, Slot>) -> R) -> R {
+        look(&self.table.view())
     }
 
     fn apply(&mut self, step: Step) -> bool {

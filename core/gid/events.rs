@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What marks devices' GIDs to be looked at again: notifiers of network devices and addresses.
+//!
+//! A mark needs no memory, so that no event is lost. Every kind of network device is looked
+//! at: which of them matter is the snapshot's business.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::entry::ndev_id;
+use super::Gids;
+use crate::proto::gid_plan::Event;
+use rdma::net::AddressEvents;
+use rdma::net::AddressNotifier;
+use rdma::net::NetDevice;
+use rdma::net::NetNotifier;
+use rdma::net::NetdevEvent;
+use rdma::net::NetdevEvents;
+use rdma::sync::bh;
+use rdma::sync::rcu::Drain;
+
+kernel::sync::global_lock! {
+    // SAFETY: `Subsystem::new` initialises it once, before there is any device or notifier.
+    unsafe(uninit) static FOLLOWED: SpinLock<KVec<Arc<Gids>>> = KVec::new();
+}
+
+/// The devices that follow network devices. Notifiers may be softirqs.
+fn with_followed<R>(f: impl FnOnce(&mut KVec<Arc<Gids>>) -> R) -> R {
+    let _bh = bh::disable();
+    f(&mut FOLLOWED.lock())
+}
+
+/// Has a device hear of events. May sleep.
+pub(super) fn follow(gids: &Arc<Gids>) -> Result {
+    loop {
+        let len = with_followed(|list| list.len());
+        // No memory is to be had under the lock.
+        let mut room = KVec::with_capacity(len.checked_add(1).ok_or(ENOMEM)?, GFP_KERNEL)?;
+        let done = with_followed(|list| {
+            if list.len() >= room.capacity() {
+                return false;
+            }
+            core::mem::swap(list, &mut room);
+            for each in room.drain_all() {
+                // There is room for these and for one more.
+                let _ = list.push_within_capacity(each);
+            }
+            list.push_within_capacity(gids.clone()).is_ok()
+        });
+        if done {
+            return Ok(());
+        }
+    }
+}
+
+/// Undoes [`follow`], if it was done.
+pub(super) fn unfollow(gids: &Arc<Gids>) {
+    // What is dropped is dropped here, outside the lock.
+    let _gone = with_followed(|list| {
+        let index = list.iter().position(|each| Arc::ptr_eq(each, gids))?;
+        list.remove(index).ok()
+    });
+}
+
+fn note(event: Event) {
+    with_followed(|list| list.iter().for_each(|gids| gids.note(event)));
+}
+
+/// Hears of network devices and their addresses.
+struct Listener;
+
+impl NetdevEvents for Listener {
+    fn event(&self, event: NetdevEvent, dev: &NetDevice) {
+        match event {
+            NetdevEvent::Register
+            | NetdevEvent::Unregister
+            | NetdevEvent::Up
+            | NetdevEvent::ChangeAddr => note(Event::Device(ndev_id(dev.as_raw()))),
+            NetdevEvent::ChangeUpper | NetdevEvent::BondingFailover => note(Event::Topology),
+            NetdevEvent::GoingDown
+            | NetdevEvent::Down
+            | NetdevEvent::Change
+            | NetdevEvent::ChangeMtu
+            | NetdevEvent::ChangeName
+            | NetdevEvent::Other(_) => {}
+        }
+    }
+}
+
+impl AddressEvents for Listener {
+    fn changed(dev: &NetDevice) {
+        note(Event::Address(ndev_id(dev.as_raw())));
+    }
+}
+
+/// Notifiers that keep RoCE GIDs up to date.
+pub(crate) struct Subsystem {
+    _devices: Pin<KBox<NetNotifier<Listener>>>,
+    _addresses: Pin<KBox<AddressNotifier<Listener>>>,
+    _drain: Drain,
+}
+
+impl Subsystem {
+    /// Begins to listen. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, and those of the registration of notifiers.
+    pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The module has one of these, made once.
+        unsafe { FOLLOWED.init() };
+        let addresses = KBox::try_pin_init(AddressNotifier::register(), GFP_KERNEL)?;
+        let devices = KBox::try_pin_init(NetNotifier::register(Listener), GFP_KERNEL)?;
+        Ok(Self {
+            _devices: devices,
+            _addresses: addresses,
+            _drain: Drain::new(),
+        })
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The GID table of one port: its slots, and lookups in them.
+//!
+//! Who changes the table holds the device's writer mutex ([`super::Gids`]); readers have the
+//! slots' lock only, in any context.
+
+use core::ptr::NonNull;
+
+use kernel::prelude::*;
+
+use super::entry::Entry;
+use super::entry::Held;
+use crate::device::Device;
+use crate::proto::gid::Gid;
+use crate::proto::gid::GidType;
+use crate::proto::gid::GidTypes;
+use crate::proto::gid_table;
+use crate::proto::gid_table::Cell;
+use crate::proto::gid_table::Ndev;
+use crate::proto::gid_table::Refusal;
+use crate::proto::gid_table::View;
+use rdma::bindings;
+use rdma::sync::SpinLockIrq;
+
+/// The most GIDs that a port has: an index is a `u16`.
+const MOST: usize = 1 << 16;
+
+/// Where a port's GIDs come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// From network devices; the driver is told of each if it wants to.
+    Roce { types: GidTypes, driver: bool },
+    /// From the driver, of which each belongs to the port's network device.
+    Iwarp,
+    /// From the driver.
+    Ib,
+}
+
+impl Kind {
+    /// That of a port of a device that has told its properties.
+    pub(super) fn of(device: &Device, port: u32) -> Self {
+        let device = device.as_raw();
+        // SAFETY: The device is there and its ports are set up, as the caller of
+        // `Gids::new` has seen to.
+        unsafe {
+            if bindings::rdma_helper_protocol_roce(device, port) {
+                Self::Roce {
+                    types: GidTypes::roce(
+                        bindings::rdma_helper_protocol_roce_v1(device, port),
+                        bindings::rdma_helper_protocol_roce_v2(device, port),
+                    ),
+                    driver: bindings::rdma_helper_cap_roce_gid_table(device, port),
+                }
+            } else if bindings::rdma_helper_protocol_iwarp(device, port) {
+                Self::Iwarp
+            } else {
+                Self::Ib
+            }
+        }
+    }
+
+    /// The types of RoCE that it knows.
+    pub(super) fn types(self) -> GidTypes {
+        match self {
+            Self::Roce { types, .. } => types,
+            Self::Iwarp | Self::Ib => GidTypes::roce(false, false),
+        }
+    }
+}
+
+/// A slot.
+///
+/// # Invariants
+///
+/// The entry, if any, has references: it stays until [`Port::vacate`] has emptied the slot.
+#[derive(Default)]
+pub(super) struct Slot(Option<NonNull<Entry>>);
+
+// SAFETY: It gives access to an `Entry`, which is `Send` and `Sync`.
+unsafe impl Send for Slot {}
+
+impl Slot {
+    fn valid_entry(&self) -> Option<&Entry> {
+        // SAFETY: By the type invariant the entry is there as long as the slot names it.
+        let entry = unsafe { self.0?.as_ref() };
+        entry.is_valid().then_some(entry)
+    }
+}
+
+impl Cell for Slot {
+    fn valid(&self) -> Option<gid_table::Entry> {
+        self.valid_entry().map(Entry::to_engine)
+    }
+
+    fn is_free(&self) -> bool {
+        self.0.is_none()
+    }
+}
+
+/// A port's table.
+#[pin_data]
+pub(super) struct Port {
+    number: u32,
+    kind: Kind,
+    #[pin]
+    slots: SpinLockIrq<KVec<Slot>>,
+}
+
+impl Port {
+    /// An empty table for a port. May sleep.
+    pub(super) fn new(device: &Device, number: u32, len: usize) -> Result<Pin<KBox<Self>>> {
+        if len > MOST {
+            return Err(EINVAL);
+        }
+        let mut slots = KVec::with_capacity(len, GFP_KERNEL)?;
+        while slots.len() < len {
+            slots.push(Slot::default(), GFP_KERNEL)?;
+        }
+        let kind = Kind::of(device, number);
+        KBox::try_pin_init(
+            try_pin_init!(Self {
+                number,
+                kind,
+                slots <- rdma::new_spinlock_irq!(slots, "GidTable::slots"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Which port it is.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Where its GIDs come from.
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// How many slots there are.
+    pub(super) fn len(&self) -> usize {
+        self.slots.lock().len()
+    }
+
+    /// How many slots are not free.
+    pub(super) fn held(&self) -> usize {
+        let slots = self.slots.lock();
+        slots.iter().filter(|slot| !slot.is_free()).count()
+    }
+
+    /// Looks at the table. The callback may not sleep, nor look at the table by itself.
+    pub(super) fn read<R>(&self, look: impl FnOnce(&View<'_, Slot>) -> R) -> R {
+        look(&View::new(&self.slots.lock(), self.kind.types()))
+    }
+
+    /// Calls for each valid entry, by index, until something is answered. As [`Self::read`].
+    pub(super) fn find_entry<R>(&self, mut ask: impl FnMut(&Entry) -> Option<R>) -> Option<R> {
+        let slots = self.slots.lock();
+        slots
+            .iter()
+            .filter_map(Slot::valid_entry)
+            .find_map(&mut ask)
+    }
+
+    /// Holds the entry of an index.
+    pub(super) fn get(&self, index: usize) -> Result<Held, Refusal> {
+        let slots = self.slots.lock();
+        let slot = slots.get(index).ok_or(Refusal::NoSuchIndex)?;
+        slot.valid_entry().map(Held::new).ok_or(Refusal::Empty)
+    }
+
+    /// Holds the first entry with this GID and type, of this network device if one is named.
+    pub(super) fn find(
+        &self,
+        gid: &Gid,
+        gid_type: GidType,
+        ndev: Option<Ndev>,
+    ) -> Result<Held, Refusal> {
+        let slots = self.slots.lock();
+        let index = View::new(&slots, self.kind.types()).find(gid, gid_type, ndev)?;
+        let entry = slots.get(index).and_then(Slot::valid_entry);
+        entry.map(Held::new).ok_or(Refusal::NotFound)
+    }
+
+    /// Puts an entry into its slot, which must be free. Writers only.
+    pub(super) fn insert(&self, entry: KBox<Entry>) -> Result<(), KBox<Entry>> {
+        let mut slots = self.slots.lock();
+        match slots.get_mut(usize::from(entry.index())) {
+            // INVARIANT: The new entry has one reference, which is the table's.
+            Some(slot) if slot.is_free() => {
+                slot.0 = NonNull::new(KBox::into_raw(entry));
+                Ok(())
+            }
+            Some(_) | None => Err(entry),
+        }
+    }
+
+    /// Takes the entry of an index out of sight, and answers the table's reference to it.
+    /// Writers only.
+    pub(super) fn retire(&self, index: usize) -> Option<NonNull<Entry>> {
+        let mut slots = self.slots.lock();
+        let slot = slots.get_mut(index)?;
+        let entry = NonNull::from(slot.valid_entry()?);
+        // SAFETY: It is in the slot.
+        unsafe { entry.as_ref() }.retire();
+        // Only network devices' GIDs wait for their holders: elsewhere it is the driver
+        // who says what is at an index.
+        if !matches!(self.kind, Kind::Roce { .. }) {
+            slot.0 = None;
+        }
+        Some(entry)
+    }
+
+    /// Frees the slot of an entry whose last reference has gone, if it is still there.
+    pub(super) fn vacate(&self, entry: &Entry) {
+        let mut slots = self.slots.lock();
+        if let Some(slot) = slots.get_mut(usize::from(entry.index())) {
+            if slot.0 == Some(NonNull::from(entry)) {
+                slot.0 = None;
+            }
+        }
+    }
+}

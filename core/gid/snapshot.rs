@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the network devices of a RoCE port are like now: its own and all above it.
+//!
+//! Taken without RTNL: whatever changes meanwhile is announced by a notifier afterwards, which
+//! marks anew. Devices in a snapshot are held, so that their names are not given to others.
+
+use core::net::IpAddr;
+use core::ops::Range;
+
+use kernel::alloc::Flags;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::rcu;
+
+use super::entry::ndev_id;
+use crate::device::Device;
+use crate::proto::gid::GidTypes;
+use crate::proto::gid_plan;
+use crate::proto::gid_plan::Address;
+use crate::proto::gid_plan::Bond;
+use crate::proto::gid_plan::Marks;
+use crate::proto::gid_table::Ndev;
+use core::ptr::NonNull;
+use rdma::bindings;
+use rdma::net::NetDevice;
+
+/// The most addresses of one network device that are looked at: more than any table holds.
+const MOST_ADDRESSES: usize = 1 << 16;
+
+/// A network device.
+struct Seen {
+    ndev: ARef<NetDevice>,
+    above_port: bool,
+    bond: Bond,
+    real: Ndev,
+    real_bond: Bond,
+    addresses: Range<usize>,
+}
+
+/// The port and the marked ones among its network devices.
+pub(super) struct Snapshot {
+    port: gid_plan::Port,
+    seen: KVec<Seen>,
+    addresses: KVec<Address>,
+}
+
+impl Snapshot {
+    /// Looks at a port. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn take(device: &Device, port: u32, types: GidTypes, marks: &Marks) -> Result<Self> {
+        let own = port_ndev(device, port);
+        let mut snapshot = Self {
+            port: gid_plan::Port {
+                ndev: own.as_ref().map(|own| ndev_id(own.as_raw())),
+                is_bond_slave: own.as_ref().is_some_and(|own| own.is_bond_slave()),
+                types,
+            },
+            seen: KVec::new(),
+            addresses: KVec::new(),
+        };
+        let Some(own) = own else {
+            return Ok(snapshot);
+        };
+        snapshot.see(&own, false, marks, GFP_KERNEL)?;
+        {
+            let rcu = rcu::read_lock();
+            own.for_each_upper(&rcu, |upper| snapshot.see(upper, true, marks, GFP_ATOMIC))?;
+        }
+        // In the order in which they came to be, as far as that can be told.
+        let net = own.net();
+        snapshot
+            .seen
+            .sort_unstable_by_key(|seen| (seen.ndev.net() != net, seen.ndev.ifindex()));
+        let Self {
+            seen, addresses, ..
+        } = &mut snapshot;
+        for seen in seen {
+            seen.look_up()?;
+            let start = addresses.len();
+            seen.ndev.for_each_address(|address| {
+                if addresses.len() - start < MOST_ADDRESSES {
+                    addresses.push(convert(address), GFP_ATOMIC)?;
+                }
+                Ok(())
+            })?;
+            seen.addresses = start..addresses.len();
+        }
+        Ok(snapshot)
+    }
+
+    /// Adds a device, if it is marked and not there.
+    fn see(&mut self, ndev: &NetDevice, above_port: bool, marks: &Marks, flags: Flags) -> Result {
+        let id = ndev_id(ndev.as_raw());
+        let marked = match marks {
+            Marks::None => false,
+            Marks::Some(marks) => marks.contains(&Some(id)),
+            Marks::All => true,
+        };
+        let there = self.seen.iter().any(|seen| *seen.ndev == *ndev);
+        if !marked || there {
+            return Ok(());
+        }
+        self.seen.push(
+            Seen {
+                ndev: ndev.hold(),
+                above_port,
+                bond: Bond::No,
+                real: id,
+                real_bond: Bond::No,
+                addresses: 0..0,
+            },
+            flags,
+        )?;
+        Ok(())
+    }
+
+    /// The port.
+    pub(super) fn port(&self) -> &gid_plan::Port {
+        &self.port
+    }
+
+    /// The devices, as the engine wants them. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn devices(&self) -> Result<KVec<gid_plan::Device<'_>>> {
+        let mut devices = KVec::with_capacity(self.seen.len(), GFP_KERNEL)?;
+        for seen in &self.seen {
+            let device = gid_plan::Device {
+                id: ndev_id(seen.ndev.as_raw()),
+                mac: seen.ndev.mac(),
+                dev_id: seen.ndev.dev_id(),
+                registered: !seen.ndev.is_leaving(),
+                above_port: seen.above_port,
+                bond: seen.bond,
+                real: seen.real,
+                real_bond: seen.real_bond,
+                addresses: self.addresses.get(seen.addresses.clone()).unwrap_or(&[]),
+            };
+            devices.push(device, GFP_KERNEL)?;
+        }
+        Ok(devices)
+    }
+
+    /// A device of the snapshot, held once more.
+    pub(super) fn hold(&self, id: Ndev) -> Option<ARef<NetDevice>> {
+        let seen = self.seen.iter().find(|s| ndev_id(s.ndev.as_raw()) == id)?;
+        Some(seen.ndev.clone())
+    }
+}
+
+impl Seen {
+    /// Finds out about bonds and VLANs.
+    fn look_up(&mut self) -> Result {
+        let rcu = rcu::read_lock();
+        self.bond = bond(&self.ndev, &rcu);
+        let (real, real_bond) = match self.ndev.vlan() {
+            Some((real, _)) => (ndev_id(real.as_raw()), bond(real, &rcu)),
+            None => (ndev_id(self.ndev.as_raw()), self.bond),
+        };
+        self.real = real;
+        self.real_bond = real_bond;
+        Ok(())
+    }
+}
+
+fn bond(ndev: &NetDevice, rcu: &rcu::Guard) -> Bond {
+    if !ndev.is_bond_master() {
+        return Bond::No;
+    }
+    let active = ndev.active_slave(rcu);
+    Bond::Master(active.map(|slave| ndev_id(slave.as_raw())))
+}
+
+fn convert(address: IpAddr) -> Address {
+    match address {
+        IpAddr::V4(ip) => Address::V4(ip.octets()),
+        IpAddr::V6(ip) => Address::V6(ip.octets()),
+    }
+}
+
+/// The network device of a port.
+pub(super) fn port_ndev(device: &Device, port: u32) -> Option<ARef<NetDevice>> {
+    // SAFETY: The device is there and its ports are set up.
+    let ndev = unsafe { bindings::ib_device_get_netdev(device.as_raw(), port) };
+    // SAFETY: If there is one, we were given a reference to it; the type is transparent.
+    NonNull::new(ndev).map(|ndev| unsafe { ARef::from_raw(ndev.cast()) })
+}

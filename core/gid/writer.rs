@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Changes of a port's table. The device's writer mutex is held around all of this.
+//!
+//! A driver that keeps GIDs itself is asked before an entry comes, and told after it was taken
+//! out of sight; it may sleep.
+
+use kernel::error::to_result;
+use kernel::fmt;
+use kernel::prelude::*;
+use kernel::str::CStr;
+use kernel::sync::aref::ARef;
+use kernel::sync::Arc;
+
+use super::entry::ndev_id;
+use super::entry::Entry;
+use super::port::Kind;
+use super::port::Port;
+use super::port::Slot;
+use super::snapshot::port_ndev;
+use super::snapshot::Snapshot;
+use super::Gids;
+use crate::device::Device;
+use crate::proto::gid::Gid;
+use crate::proto::gid::GidType;
+use crate::proto::gid_plan::Step;
+use crate::proto::gid_plan::Table;
+use crate::proto::gid_table;
+use crate::proto::gid_table::Origin;
+use crate::proto::gid_table::View;
+use rdma::bindings;
+use rdma::net::NetDevice;
+
+/// A RoCE port's table, for the engine.
+pub(super) struct Writer<'a> {
+    gids: &'a Arc<Gids>,
+    device: &'a Device,
+    port: &'a Port,
+    snapshot: &'a Snapshot,
+    short_of_memory: bool,
+}
+
+impl<'a> Writer<'a> {
+    /// The table of `port`, with the network devices of `snapshot`.
+    pub(super) fn new(
+        gids: &'a Arc<Gids>,
+        device: &'a Device,
+        port: &'a Port,
+        snapshot: &'a Snapshot,
+    ) -> Self {
+        Self {
+            gids,
+            device,
+            port,
+            snapshot,
+            short_of_memory: false,
+        }
+    }
+
+    /// Whether an entry did not come for want of memory.
+    pub(super) fn is_short_of_memory(&self) -> bool {
+        self.short_of_memory
+    }
+}
+
+impl Table for Writer<'_> {
+    type Cell = Slot;
+
+    fn read<R>(&self, look: impl FnOnce(&View<'_, Slot>) -> R) -> R {
+        self.port.read(look)
+    }
+
+    fn apply(&mut self, step: Step) -> bool {
+        match step {
+            Step::Delete(index, _) => delete(self.device, self.port, index),
+            Step::Add(index, entry) => {
+                let Some(ndev) = self.snapshot.hold(entry.ndev) else {
+                    return false;
+                };
+                match add(self.gids, self.device, self.port, index, &entry, Some(ndev)) {
+                    Ok(()) => true,
+                    Err(error) => {
+                        self.short_of_memory |= error == ENOMEM;
+                        false
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Puts an entry into a free slot, if the driver agrees.
+///
+/// # Errors
+///
+/// `ENOMEM`; `EINVAL` if the driver refuses, whatever it says; `EBUSY` if the slot is not free.
+fn add(
+    gids: &Arc<Gids>,
+    device: &Device,
+    port: &Port,
+    index: usize,
+    entry: &gid_table::Entry,
+    ndev: Option<ARef<NetDevice>>,
+) -> Result {
+    let slot = u16::try_from(index).map_err(|_| EINVAL)?;
+    let entry = Entry::new(gids.clone(), device, port.number(), slot, entry, ndev)?;
+    let driver = matches!(port.kind(), Kind::Roce { driver: true, .. });
+    if let Some(add_gid) = device.ops().add_gid.filter(|_| driver) {
+        // SAFETY: The driver is asked about an entry of its own, as the header has it.
+        if let Err(error) = to_result(unsafe { add_gid(entry.attr(), entry.context()) }) {
+            pr_err!(
+                "{}: the driver refuses GID {index} of port {}: {error:?}\n",
+                Name(device),
+                port.number()
+            );
+            return Err(EINVAL);
+        }
+    }
+    port.insert(entry).map_err(|entry| {
+        tell_driver(device, port, &entry);
+        EBUSY
+    })
+}
+
+/// Deletes the entry of an index. False if there is none.
+fn delete(device: &Device, port: &Port, index: usize) -> bool {
+    let Some(entry) = port.retire(index) else {
+        return false;
+    };
+    // SAFETY: The table's reference keeps it.
+    let retired = unsafe { entry.as_ref() };
+    tell_driver(device, port, retired);
+    retired.drop_ndev();
+    // SAFETY: `retire` gave us the table's reference.
+    unsafe { Entry::put(entry) };
+    true
+}
+
+fn tell_driver(device: &Device, port: &Port, entry: &Entry) {
+    let driver = matches!(port.kind(), Kind::Roce { driver: true, .. });
+    if let Some(del_gid) = device.ops().del_gid.filter(|_| driver) {
+        // SAFETY: The driver added this entry, and is told once.
+        let _: i32 = unsafe { del_gid(entry.attr(), entry.context()) };
+    }
+}
+
+/// Deletes all entries.
+pub(super) fn empty(device: &Device, port: &Port) {
+    for index in 0..port.len() {
+        delete(device, port, index);
+    }
+}
+
+/// Deletes all entries of a network device. Whether there were any.
+pub(super) fn delete_of(device: &Device, port: &Port, ndev: &NetDevice) -> bool {
+    let id = ndev_id(ndev.as_raw());
+    let mut any = false;
+    for index in 0..port.len() {
+        if port.read(|table| table.get(index).is_ok_and(|entry| entry.ndev == id)) {
+            any |= delete(device, port, index);
+        }
+    }
+    any
+}
+
+/// Makes a table what the driver says that it is; see [`super::refresh`].
+pub(super) fn ask_driver(
+    gids: &Arc<Gids>,
+    device: &Device,
+    port: &Port,
+    len: u32,
+) -> Result<Option<u64>> {
+    let Some(query_gid) = device.ops().query_gid else {
+        return Ok(None);
+    };
+    let mut prefix = None;
+    // The driver may say something else now than when it was registered.
+    let len = port.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+    for (index, number) in (0..len).zip(0_i32..) {
+        let mut gid = bindings::ib_gid::default();
+        // SAFETY: The driver's own method; the GID is ours.
+        to_result(unsafe { query_gid(device.as_raw(), port.number(), number, &mut gid) })
+            .inspect_err(|error| {
+                pr_warn!("{}: query_gid of index {number}: {error:?}\n", Name(device));
+            })?;
+        // SAFETY: `raw` is the union's bytes.
+        let gid = Gid(unsafe { *gid.raw });
+        let ndev = match port.kind() {
+            Kind::Iwarp => match port_ndev(device, port.number()) {
+                Some(ndev) => Some(ndev),
+                None => continue,
+            },
+            Kind::Ib | Kind::Roce { .. } => None,
+        };
+        let (high, _) = gid.0.split_at(8);
+        if index == 0 {
+            prefix = high.try_into().ok().map(u64::from_be_bytes);
+        }
+        let entry = gid_table::Entry {
+            origin: Origin::Ip,
+            gid,
+            gid_type: GidType::Ib,
+            ndev: ndev_id(super::raw_ndev(ndev.as_deref())),
+        };
+        // What has not changed keeps its entry, and its holders.
+        if port.read(|table| table.get(index)) == Ok(entry) {
+            continue;
+        }
+        delete(device, port, index);
+        // Drivers fill up with zeros.
+        if !gid.is_zero() {
+            add(gids, device, port, index, &entry, ndev)?;
+        }
+    }
+    Ok(prefix)
+}
+
+/// The name of a device, in messages.
+pub(crate) struct Name<'a>(pub(crate) &'a Device);
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // SAFETY: The device is there, and its name a string.
+        let name = unsafe { CStr::from_char_ptr((&raw const (*self.0.as_raw()).name).cast()) };
+        fmt::Display::fmt(name, f)
+    }
+}
