@@ -46,6 +46,8 @@ EXPORT_SYMBOL(zgid);
 /* verbs, cgroup */
 
 /* restrack, nldev */
+EXPORT_SYMBOL(rdma_link_register);
+EXPORT_SYMBOL(rdma_link_unregister);
 EXPORT_SYMBOL(ibnl_put_attr);
 EXPORT_SYMBOL(ibnl_put_msg);
 EXPORT_SYMBOL(rdma_nl_chk_listeners);

@@ -1,16 +1,139 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What `rdma` asks: devices, links, resources, statistics, system.
+//!
+//! One client of netlink with a handler for each command; all of them come by [`handle`]
+//! or [`list`]. No lock of the core is held while an answer is written: each object is held
+//! by a count. Messages and requests are those of [`crate::proto::nldev`].
 
-use crate::device::Device;
+use core::ptr::NonNull;
+use kernel::error::from_result;
+use kernel::ffi::c_int;
 use kernel::prelude::*;
+use rdma::bindings;
+
+use self::ask::Ask;
+use self::ask::Dump;
+use crate::device::Device;
+use crate::proto::nldev::Command;
+use crate::proto::nldev::ATTR_MAX;
+use crate::proto::nldev::CLIENT;
+
+mod ask;
+mod border;
+mod link;
+
+/// How many commands there are.
+const OPS: usize = bindings::rdma_nldev_command_RDMA_NLDEV_NUM_OPS as usize;
+
+const _: () = assert!(ATTR_MAX == bindings::rdma_nldev_attr_RDMA_NLDEV_ATTR_MAX as usize);
+const _: () = assert!(CLIENT as u32 == bindings::RDMA_NL_NLDEV);
+const _: () = assert!(
+    Command::FrmrPoolsSet as u32
+        == bindings::rdma_nldev_command_RDMA_NLDEV_CMD_FRMR_POOLS_SET
+);
+
+/// The handlers, as netlink calls them.
+static HANDLERS: [bindings::rdma_nl_cbs; OPS] = handlers();
+
+const fn handlers() -> [bindings::rdma_nl_cbs; OPS] {
+    let mut handlers = [const {
+        bindings::rdma_nl_cbs {
+            doit: None,
+            dump: None,
+            flags: 0,
+        }
+    }; OPS];
+    let mut op = 0;
+    while op < OPS {
+        // CAST: There are few.
+        if let Some(command) = Command::from_type(CLIENT << 10 | op as u16) {
+            if command.has_answer() {
+                handlers[op].doit = Some(doit);
+            }
+            if command.has_list() {
+                handlers[op].dump = Some(dump);
+            }
+            if command.needs_admin() {
+                // CAST: A flag of 8 bits.
+                handlers[op].flags = bindings::rdma_nl_flags_RDMA_NL_ADMIN_PERM as u8;
+            }
+        }
+        op += 1;
+    }
+    handlers
+}
+
+/// Answers one request.
+///
+/// # Safety
+///
+/// For netlink only: a buffer that came by a socket, and a message in it.
+unsafe extern "C" fn doit(
+    skb: *mut bindings::sk_buff,
+    header: *mut bindings::nlmsghdr,
+    extack: *mut bindings::netlink_ext_ack,
+) -> c_int {
+    from_result(|| {
+        let skb = NonNull::new(skb).ok_or(EINVAL)?;
+        // SAFETY: By this function's duty.
+        handle(&unsafe { Ask::new(skb, header, extack) })?;
+        Ok(0)
+    })
+}
+
+/// Writes the next messages of a list. It has ended when there are none.
+///
+/// # Safety
+///
+/// For netlink only: an empty buffer, and the dump that it is for.
+unsafe extern "C" fn dump(
+    skb: *mut bindings::sk_buff,
+    callback: *mut bindings::netlink_callback,
+) -> c_int {
+    from_result(|| {
+        let reply = NonNull::new(skb).ok_or(EINVAL)?;
+        // SAFETY: By this function's duty.
+        list(&mut unsafe { Dump::new(reply, callback) }.ok_or(EINVAL)?)?;
+        // SAFETY: By this function's duty.
+        Ok(c_int::try_from(unsafe { (*skb).len })?)
+    })
+}
+
+/// Every command that is answered at once.
+fn handle(ask: &Ask<'_>) -> Result {
+    match ask.command().ok_or(EINVAL)? {
+        Command::NewLink => link::new(ask),
+        Command::DelLink => link::delete(ask),
+        _ => Err(EINVAL),
+    }
+}
+
+/// Every command that is answered by a list.
+fn list(dump: &mut Dump<'_>) -> Result {
+    match dump.ask.command().ok_or(EINVAL)? {
+        _ => Err(EINVAL),
+    }
+}
 
 /// The handlers of `RDMA_NL_NLDEV`, registered.
 pub(crate) struct Subsystem;
 
 impl Subsystem {
+    /// May sleep. Once.
     pub(crate) fn new() -> Result<Self> {
+        // SAFETY: The module calls this once; nobody asks anything before.
+        unsafe { link::init() };
+        // SAFETY: There are as many handlers as commands, and they are static.
+        unsafe { bindings::rdma_nl_register(CLIENT.into(), HANDLERS.as_ptr()) };
         Ok(Self)
+    }
+}
+
+impl Drop for Subsystem {
+    fn drop(&mut self) {
+        // SAFETY: Registered by `new`.
+        unsafe { bindings::rdma_nl_unregister(CLIENT.into()) };
     }
 }
 

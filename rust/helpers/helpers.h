@@ -194,6 +194,7 @@ struct page *rdma_helper_nth_page(struct page *page, unsigned long n);
 
 /* netlink.c */
 bool rdma_helper_refcount_inc_not_zero(refcount_t *count);
+struct net_device *rdma_helper_dev_get_by_name(struct net *net, const char *name);
 struct net *rdma_helper_sock_net(const struct sock *sk);
 void rdma_helper_sock_set_sndtimeo(struct sock *sk, long jiffies);
 struct sk_buff *rdma_helper_nlmsg_new_default(gfp_t flags);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Static inlines and macros that netlink and tracking need. See helpers.h. */
+#include <linux/netdevice.h>
 #include <linux/refcount.h>
 #include <net/netlink.h>
 #include <net/sock.h>
@@ -29,4 +30,9 @@ int rdma_helper_nlmsg_multicast(struct sock *sk, struct sk_buff *skb,
 				u32 portid, unsigned int group, gfp_t flags)
 {
 	return nlmsg_multicast(sk, skb, portid, group, flags);
+}
+
+struct net_device *rdma_helper_dev_get_by_name(struct net *net, const char *name)
+{
+	return dev_get_by_name(net, name);
 }

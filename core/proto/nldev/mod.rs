@@ -135,6 +135,46 @@ impl Command {
         CLIENT << 10 | self as u16
     }
 
+    /// Whether it is answered by one message, or done without one.
+    pub const fn has_answer(self) -> bool {
+        !matches!(self, Self::Monitor | Self::FrmrPoolsGet)
+    }
+
+    /// Whether it may be answered by a list.
+    pub const fn has_list(self) -> bool {
+        match self {
+            Self::Get
+            | Self::PortGet
+            | Self::ResGet
+            | Self::ResQpGet
+            | Self::ResCmIdGet
+            | Self::ResCqGet
+            | Self::ResMrGet
+            | Self::ResPdGet
+            | Self::ResCtxGet
+            | Self::ResSrqGet
+            | Self::StatGet
+            | Self::ResQpGetRaw
+            | Self::ResCqGetRaw
+            | Self::ResMrGetRaw
+            | Self::ResSrqGetRaw
+            | Self::FrmrPoolsGet => true,
+            Self::Set
+            | Self::NewLink
+            | Self::DelLink
+            | Self::SysGet
+            | Self::SysSet
+            | Self::GetChardev
+            | Self::StatSet
+            | Self::StatDel
+            | Self::StatGetStatus
+            | Self::NewDev
+            | Self::DelDev
+            | Self::Monitor
+            | Self::FrmrPoolsSet => false,
+        }
+    }
+
     /// Whether only a network administrator may ask it.
     pub const fn needs_admin(self) -> bool {
         match self {
