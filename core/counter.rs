@@ -1,16 +1,469 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Counters bound to queue pairs (`rdma statistic`).
+//!
+//! A port has a *mode*. In manual mode a user binds a queue pair to a counter, one that is there
+//! or a new one; in auto mode each new queue pair of a user is bound to the counter of its kind:
+//! of its type, of its process, or both, as the mode's mask says. What a counter counted stays in
+//! the port's *history* when its last queue pair leaves it, so that the sum never falls.
+//!
+//! Locks: `Counters::bindings` of a device says which queue pair has which counter;
+//! `Counters::port` keeps the mode of a port and the number of its counters; `Counter::driver` is
+//! held around a driver's methods of a counter. The last two are innermost.
+
+mod counted;
 
 use crate::device::Device;
+use crate::proto::restrack::Kind;
+use crate::restrack::Held;
+use crate::stats;
+use core::ptr::NonNull;
+use kernel::container_of;
+use kernel::prelude::*;
+use kernel::sync::lock::mutex::MutexBackend;
+use kernel::sync::lock::Guard;
+use kernel::sync::lock::Lock;
+use kernel::sync::static_lock_class;
+use kernel::sync::Mutex;
+use rdma::bindings;
+use rdma::provider::unsupported;
 
-/// Prepares the ports of a device that is about to be registered.
-pub(crate) fn set_up(_device: &Device) {}
+use self::counted::Counted;
+pub(crate) use self::counted::Counter;
+
+/// What the core keeps of a device for its counters.
+#[pin_data]
+pub(crate) struct Bindings {
+    /// Held while a queue pair gets or loses a counter.
+    #[pin]
+    lock: Mutex<()>,
+}
+
+impl Bindings {
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            lock <- kernel::new_mutex!((), "Counters::bindings"),
+        })
+    }
+}
+
+/// How queue pairs get counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Nobody has said.
+    None,
+    /// By themselves.
+    Auto,
+    /// By a user's command.
+    Manual,
+}
+
+impl Mode {
+    /// As C and netlink number it (`enum rdma_nl_counter_mode`).
+    pub(crate) fn to_raw(self) -> bindings::rdma_nl_counter_mode {
+        match self {
+            Self::None => bindings::rdma_nl_counter_mode_RDMA_COUNTER_MODE_NONE,
+            Self::Auto => bindings::rdma_nl_counter_mode_RDMA_COUNTER_MODE_AUTO,
+            Self::Manual => bindings::rdma_nl_counter_mode_RDMA_COUNTER_MODE_MANUAL,
+        }
+    }
+
+    fn from_raw(raw: bindings::rdma_nl_counter_mode) -> Self {
+        match raw {
+            bindings::rdma_nl_counter_mode_RDMA_COUNTER_MODE_AUTO => Self::Auto,
+            bindings::rdma_nl_counter_mode_RDMA_COUNTER_MODE_MANUAL => Self::Manual,
+            _ => Self::None,
+        }
+    }
+}
+
+/// The mode of a port with what belongs to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PortMode {
+    pub(crate) mode: Mode,
+    /// In auto mode, what queue pairs of one counter have in common
+    /// (`enum rdma_nl_counter_mask`).
+    pub(crate) mask: u32,
+    /// Whether optional counters are bound as well.
+    pub(crate) bind_opcnt: bool,
+}
+
+/// What queue pairs may have in common.
+const MASKS: u32 = bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_QP_TYPE
+    | bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_PID;
+
+/// Counting on a port of a device.
+///
+/// # Invariants
+///
+/// `raw` is that of a port of `device`, and was set up; its `lock` is initialised.
+#[derive(Clone, Copy)]
+struct Port<'a> {
+    device: &'a Device,
+    port: u32,
+    raw: NonNull<bindings::rdma_port_counter>,
+}
+
+impl<'a> Port<'a> {
+    fn of(device: &'a Device, port: u32) -> Option<Self> {
+        let raw = port_counter(device, port)?;
+        // INVARIANT: Whoever asks has a device that is set up.
+        Some(Self { device, port, raw })
+    }
+
+    fn lock(&self) -> Locked<'_> {
+        // SAFETY: By the type invariant.
+        let lock =
+            unsafe { Lock::<(), MutexBackend>::from_raw(&raw mut (*self.raw.as_ptr()).lock) };
+        Locked {
+            raw: self.raw,
+            _guard: lock.lock(),
+        }
+    }
+
+    /// What counters counted that are gone, if the port's driver has counters for ports.
+    fn history(&self) -> Option<&stats::HwStats> {
+        // SAFETY: Set before the device is registered, and there as long as it.
+        unsafe {
+            NonNull::new((*self.raw.as_ptr()).hstats).map(|raw| stats::HwStats::from_raw(raw))
+        }
+    }
+}
+
+/// A port's state, locked.
+struct Locked<'a> {
+    raw: NonNull<bindings::rdma_port_counter>,
+    _guard: Guard<'a, (), MutexBackend>,
+}
+
+impl Locked<'_> {
+    fn raw(&mut self) -> &mut bindings::rdma_port_counter {
+        // SAFETY: The lock is held, by who has `self`.
+        unsafe { self.raw.as_mut() }
+    }
+
+    fn mode(&mut self) -> PortMode {
+        let mode = &self.raw().mode;
+        PortMode {
+            mode: Mode::from_raw(mode.mode),
+            mask: mode.mask,
+            bind_opcnt: mode.bind_opcnt,
+        }
+    }
+
+    fn set(&mut self, mode: PortMode) {
+        let raw = &mut self.raw().mode;
+        raw.mode = mode.mode.to_raw();
+        raw.mask = mode.mask;
+        raw.bind_opcnt = mode.bind_opcnt;
+    }
+
+    /// There is one counter less. The last one takes manual mode with it.
+    fn forget_counter(&mut self) {
+        let raw = self.raw();
+        raw.num_counters = raw.num_counters.saturating_sub(1);
+        if raw.num_counters == 0 && self.mode().mode == Mode::Manual {
+            self.set(PortMode {
+                mode: Mode::None,
+                mask: 0,
+                bind_opcnt: false,
+            });
+        }
+    }
+}
+
+/// What is counted of a port, in the device's array of ports.
+fn port_counter(device: &Device, port: u32) -> Option<NonNull<bindings::rdma_port_counter>> {
+    let data = crate::sysfs::port_data(device, port)?;
+    // SAFETY: It is an element of the array.
+    NonNull::new(unsafe { &raw mut (*data.as_ptr()).port_counter })
+}
+
+/// Prepares the ports of a device that is about to be registered. A port whose driver has no
+/// counters for it gets no history, and binds none. May sleep.
+pub(crate) fn set_up(device: &Device) {
+    for port in device.ports() {
+        let Some(raw) = port_counter(device, port) else {
+            return;
+        };
+        let history = stats::Owned::of_port(device, port).ok().flatten();
+        // SAFETY: Nobody else has the device yet. If it was to be registered before, what that
+        // left is freed.
+        unsafe {
+            let raw = raw.as_ptr();
+            drop(stats::Owned::from_raw((*raw).hstats));
+            (*raw).hstats = history.map_or(core::ptr::null_mut(), stats::Owned::into_raw);
+            (*raw).num_counters = 0;
+            (*raw).mode = bindings::rdma_counter_mode::default();
+            bindings::__mutex_init(
+                &raw mut (*raw).lock,
+                c"Counters::port".to_bytes_with_nul().as_ptr().cast(),
+                static_lock_class!().as_ptr(),
+            );
+        }
+    }
+}
 
 /// Frees what [`set_up`] and later bindings made: the device's memory is about to go.
-pub(crate) fn release(_device: &Device) {}
+pub(crate) fn release(device: &Device) {
+    for port in device.ports() {
+        let Some(raw) = port_counter(device, port) else {
+            return;
+        };
+        // SAFETY: Nobody else has the device any more. There are no counters, since there are no
+        // queue pairs.
+        unsafe {
+            let history =
+                core::ptr::replace(&raw mut (*raw.as_ptr()).hstats, core::ptr::null_mut());
+            drop(stats::Owned::from_raw(history));
+        }
+    }
+}
 
-/// What the counters bound to queue pairs of a port counted, those that are gone among them.
-pub(crate) fn total(_device: &Device, _port: u32, _index: usize) -> u64 {
-    0
+/// Puts a port into auto mode with this mask, or out of it if the mask is empty. May sleep.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` if the port cannot count, `EINVAL` for a mask or port that there is not, `EBUSY`
+/// if a queue pair is bound.
+pub(crate) fn set_auto_mode(device: &Device, port: u32, mask: u32, bind_opcnt: bool) -> Result {
+    let port = Port::of(device, port).ok_or(EINVAL)?;
+    if port.history().is_none() {
+        return Err(unsupported());
+    }
+    let mut locked = port.lock();
+    let bound = locked.raw().num_counters != 0;
+    let mode = PortMode {
+        mode: match (mask, bound) {
+            (0, false) => Mode::None,
+            (0, true) => Mode::Manual,
+            _ => Mode::Auto,
+        },
+        mask,
+        bind_opcnt,
+    };
+    if locked.mode() == mode {
+        return Ok(());
+    }
+    if mode.mode == Mode::Auto {
+        if mask & !MASKS != 0 {
+            return Err(EINVAL);
+        }
+        if bound {
+            return Err(EBUSY);
+        }
+    }
+    locked.set(mode);
+    Ok(())
+}
+
+/// The mode of a port; [`Mode::None`] for one that there is not. May sleep.
+pub(crate) fn get_mode(device: &Device, port: u32) -> PortMode {
+    match Port::of(device, port) {
+        Some(port) => port.lock().mode(),
+        None => PortMode {
+            mode: Mode::None,
+            mask: 0,
+            bind_opcnt: false,
+        },
+    }
+}
+
+/// Switches an optional counter of a port on or off. May sleep.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` if the driver cannot, `EINVAL` for a counter that there is not or that is not
+/// optional, else that of the driver.
+pub(crate) fn modify(device: &Device, port: u32, index: usize, enable: bool) -> Result {
+    let method = device.ops().modify_hw_stat.ok_or_else(unsupported)?;
+    let stats = stats::of_port(device, port)
+        .filter(|stats| stats.is_optional(index))
+        .ok_or(EINVAL)?;
+    let mut values = stats.lock();
+    if enable != stats.is_disabled(index) {
+        return Ok(());
+    }
+    // SAFETY: The method is the device's, which has the port and there the counter.
+    kernel::error::to_result(unsafe {
+        method(device.as_raw(), port, u32::try_from(index)?, enable)
+    })?;
+    values.set_disabled(index, !enable);
+    Ok(())
+}
+
+/// A queue pair that is held.
+///
+/// # Invariants
+///
+/// The entry is that of a queue pair.
+struct HeldQp<'a>(Held<'a>);
+
+impl<'a> HeldQp<'a> {
+    /// # Errors
+    ///
+    /// `ENOENT`: there is none, or the caller may not know of it.
+    fn find(device: &'a Device, number: u32) -> Result<Self> {
+        let held = device.state().restrack.of(Kind::Qp).get(number);
+        // INVARIANT: It is in the table of queue pairs.
+        let qp = Self(held.ok_or(ENOENT)?);
+        // SAFETY: It is held.
+        let kind = unsafe { (*qp.as_raw()).qp_type };
+        // SAFETY: The device is there.
+        let may_raw = || unsafe { bindings::rdma_dev_has_raw_cap(device.as_raw()) };
+        if kind == bindings::ib_qp_type_IB_QPT_RAW_PACKET && !may_raw() {
+            return Err(ENOENT);
+        }
+        Ok(qp)
+    }
+
+    fn as_raw(&self) -> *mut bindings::ib_qp {
+        // SAFETY: By the type invariant.
+        unsafe { container_of!(self.0.raw(), bindings::ib_qp, res) }
+    }
+
+    /// The port that it is on; not one of the device's before it has one.
+    fn port(&self) -> u32 {
+        // SAFETY: It is held.
+        unsafe { (*self.as_raw()).port }
+    }
+
+    fn is_elsewhere(&self, port: &Port<'_>) -> bool {
+        port.device.has_port(self.port()) && self.port() != port.port
+    }
+}
+
+/// Binds a queue pair to a counter of the same port. May sleep.
+///
+/// # Errors
+///
+/// `EINVAL` in auto mode, for a port that there is not, for a queue pair that has a counter or is
+/// on another port, and if one is the kernel's and the other is not; `ENOENT` if there is no such
+/// queue pair or counter; `EOPNOTSUPP`; that of the driver.
+pub(crate) fn bind_qpn(device: &Device, port: u32, qpn: u32, counter: u32) -> Result {
+    let port = Port::of(device, port).ok_or(EINVAL)?;
+    if port.lock().mode().mode == Mode::Auto {
+        return Err(EINVAL);
+    }
+    let qp = HeldQp::find(device, qpn)?;
+    let counter = Counted::find(device, counter).ok_or(ENOENT)?;
+    if counter.entry().is_kernel() != qp.0.is_kernel() || counter.port() != qp.port() {
+        return Err(EINVAL);
+    }
+    // SAFETY: The queue pair is held.
+    unsafe { counter.bind(qp.as_raw(), port.port) }
+}
+
+/// Makes a counter, and binds a queue pair to it. Returns its number. May sleep.
+///
+/// # Errors
+///
+/// `EINVAL` in auto mode, for a port that there is not and for a queue pair on another one;
+/// `EOPNOTSUPP` if the port cannot count; `ENOENT` if there is no such queue pair; `ENOMEM` if the
+/// driver does not, whatever its reason.
+pub(crate) fn bind_qpn_alloc(device: &Device, port: u32, qpn: u32) -> Result<u32> {
+    let port = Port::of(device, port).ok_or(EINVAL)?;
+    if port.history().is_none() {
+        return Err(unsupported());
+    }
+    if port.lock().mode().mode == Mode::Auto {
+        return Err(EINVAL);
+    }
+    let qp = HeldQp::find(device, qpn)?;
+    if qp.is_elsewhere(&port) {
+        return Err(EINVAL);
+    }
+    // SAFETY: The queue pair is held.
+    unsafe { Counter::make(port, qp.as_raw(), Mode::Manual, true) }.ok_or(ENOMEM)
+}
+
+/// Takes a queue pair from its counter. May sleep.
+///
+/// # Errors
+///
+/// `EINVAL` if it does not have that counter, for another port and if the port is not in manual
+/// mode; `ENOENT` if there is no such queue pair; `EOPNOTSUPP`; that of the driver.
+pub(crate) fn unbind_qpn(device: &Device, port: u32, qpn: u32, counter: u32) -> Result {
+    let port = Port::of(device, port).ok_or(EINVAL)?;
+    let qp = HeldQp::find(device, qpn)?;
+    if qp.is_elsewhere(&port) || port.lock().mode().mode != Mode::Manual {
+        return Err(EINVAL);
+    }
+    // SAFETY: The queue pair is held.
+    unsafe { Counted::unbind(qp.as_raw(), port.port, Some(counter), false) }
+}
+
+/// Binds a new queue pair of a user to the counter of its kind if its port is in auto mode. If
+/// that fails the queue pair works all the same, uncounted. May sleep.
+///
+/// # Safety
+///
+/// The queue pair lives, and its owner changes it.
+pub(crate) unsafe fn bind_qp_auto(qp: NonNull<bindings::ib_qp>, port: u32) {
+    // SAFETY: By this function's duty.
+    let (device, entry) = unsafe {
+        let qp = qp.as_ptr();
+        (
+            Device::from_raw((*qp).device),
+            crate::restrack::Entry::from_raw(&raw mut (*qp).res),
+        )
+    };
+    if !entry.is_tracked() || entry.is_kernel() {
+        return;
+    }
+    let Some(port) = Port::of(device, port) else {
+        return;
+    };
+    let mode = port.lock().mode();
+    if mode.mode != Mode::Auto {
+        return;
+    }
+    // SAFETY: By this function's duty.
+    unsafe {
+        match Counted::for_kind(port, qp.as_ptr(), mode.mask) {
+            Some(counter) => {
+                let _: Result = counter.bind(qp.as_ptr(), port.port);
+            }
+            None => {
+                let _: Option<u32> = Counter::make(port, qp.as_ptr(), Mode::Auto, mode.bind_opcnt);
+            }
+        }
+    }
+}
+
+/// Takes a queue pair that is being destroyed from its counter, if it has one. May sleep.
+///
+/// # Safety
+///
+/// The queue pair lives, and nobody else uses it any more.
+pub(crate) unsafe fn unbind_qp(qp: NonNull<bindings::ib_qp>, port: u32) {
+    // Most have none; and it gets none any more.
+    // SAFETY: By this function's duty.
+    if unsafe { (*qp.as_ptr()).counter.is_null() } {
+        return;
+    }
+    // SAFETY: As above.
+    let _: Result = unsafe { Counted::unbind(qp.as_ptr(), port, None, true) };
+}
+
+/// What the counters bound to queue pairs of a port counted, those that are gone among them, of
+/// the port's counter `index`. May sleep; the lock of the port's values may be held.
+pub(crate) fn hwstats(device: &Device, port: u32, index: usize) -> u64 {
+    let Some(port) = Port::of(device, port) else {
+        return 0;
+    };
+    let Some(history) = port.history() else {
+        return 0;
+    };
+    let mut sum = history
+        .shared(index)
+        .map_or(0, |value| value.load(kernel::sync::atomic::Relaxed));
+    Counter::for_each(device, |counter| {
+        if counter.port() == port.port {
+            if let Ok(value) = counter.read(index) {
+                sum = sum.wrapping_add(value);
+            }
+        }
+    });
+    sum
 }

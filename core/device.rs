@@ -39,6 +39,9 @@ pub(crate) struct State {
     /// What is remembered of its ports.
     #[pin]
     pub(crate) copies: crate::cache::Copies,
+    /// Which queue pair has which counter.
+    #[pin]
+    pub(crate) counters: crate::counter::Bindings,
 }
 
 impl State {
@@ -47,6 +50,7 @@ impl State {
             restrack <- crate::restrack::Tables::new(),
             gids <- crate::gid::Tables::new(),
             copies <- crate::cache::Copies::new(),
+            counters <- crate::counter::Bindings::new(),
         })
     }
 }

@@ -123,7 +123,8 @@ impl Entry {
         unsafe { (*self.raw()).valid }
     }
 
-    fn is_tracked(&self) -> bool {
+    /// Whether readers may find the object at all.
+    pub(crate) fn is_tracked(&self) -> bool {
         // SAFETY: Written before the entry is added.
         unsafe { (*self.raw()).no_track() == 0 }
     }

@@ -14,6 +14,7 @@ use crate::device::Device;
 use crate::sysfs;
 use core::ptr::NonNull;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
 use kernel::sync::lock::mutex::MutexBackend;
 use kernel::sync::lock::Guard;
 use kernel::sync::lock::Lock;
@@ -93,12 +94,20 @@ impl HwStats {
             && unsafe { (*self.as_raw()).is_disabled.add(word).read_volatile() } & bit != 0
     }
 
+    /// A value that is read and added to without the lock. Any context.
+    pub(crate) fn shared(&self, index: usize) -> Option<&Atomic<u64>> {
+        if index >= self.count() {
+            return None;
+        }
+        // SAFETY: Below the count there is a value, aligned as a `u64`; on the machines that Rust
+        // is built for it is written whole.
+        Some(unsafe { Atomic::from_ptr((*self.as_raw()).value.as_mut_ptr().add(index)) })
+    }
+
     /// Takes the lock of the values. May sleep.
     pub(crate) fn lock(&self) -> Values<'_> {
         // SAFETY: The mutex is initialised and lives as long as this.
-        let mutex = unsafe {
-            Lock::<(), MutexBackend>::from_raw(&raw mut (*self.as_raw()).lock)
-        };
+        let mutex = unsafe { Lock::<(), MutexBackend>::from_raw(&raw mut (*self.as_raw()).lock) };
         Values {
             stats: self,
             _guard: mutex.lock(),
@@ -313,9 +322,7 @@ pub(crate) fn of_port(device: &Device, port: u32) -> Option<&HwStats> {
 /// # Errors
 ///
 /// Those of the driver; `ENOMEM`.
-pub(crate) fn set_up_device(
-    device: &Device,
-) -> Result<Option<*const bindings::attribute_group>> {
+pub(crate) fn set_up_device(device: &Device) -> Result<Option<*const bindings::attribute_group>> {
     let Some(counters) = DeviceCounters::new(device)? else {
         return Ok(None);
     };

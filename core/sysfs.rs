@@ -80,10 +80,7 @@ struct Ports {
 impl Kind for Ports {
     type Attribute = port::File;
 
-    fn groups<'a>(
-        &'a self,
-        _: &mut dyn FnMut(GroupRef<'a, port::File>) -> Result,
-    ) -> Result {
+    fn groups<'a>(&'a self, _: &mut dyn FnMut(GroupRef<'a, port::File>) -> Result) -> Result {
         Ok(())
     }
 
@@ -131,6 +128,17 @@ pub(crate) unsafe fn set_up_ports(copy: *mut bindings::ib_core_device) -> Result
     // SAFETY: The field is of this file alone.
     unsafe { (*copy).ports_kobj = ports.into_raw() };
     Ok(())
+}
+
+/// What the core keeps of a port, if the device has that port and is set up.
+pub(crate) fn port_data(device: &Device, port: u32) -> Option<NonNull<bindings::ib_port_data>> {
+    // SAFETY: Set before the device is registered and not changed after.
+    let data = NonNull::new(unsafe { (*device.as_raw()).port_data })?;
+    let index = usize::try_from(port)
+        .ok()
+        .filter(|_| device.has_port(port))?;
+    // SAFETY: The array has an element for each port of the device, and one for port 0.
+    NonNull::new(unsafe { data.as_ptr().add(index) })
 }
 
 /// The reverse of [`set_up_ports`], before `device_del`. Waits for readers of the files.

@@ -48,5 +48,11 @@ pub unsafe extern "C" fn ib_rdmacg_uncharge(
     resource: rdmacg_resource_type,
 ) {
     // SAFETY: By this function's duty.
-    unsafe { rdmacg_uncharge((*object).cg.cast(), (&raw mut (*device).cg_device).cast(), resource) };
+    unsafe {
+        rdmacg_uncharge(
+            (*object).cg.cast(),
+            (&raw mut (*device).cg_device).cast(),
+            resource,
+        )
+    };
 }

@@ -18,7 +18,7 @@ use rdma::bindings;
 rdma::exported!(rdma_alloc_hw_stats_struct, rdma_free_hw_stats_struct);
 
 /// Allocates zeroed memory that `kfree` frees, of so many bytes and one at least.
-fn zalloc(size: usize) -> Option<*mut u8> {
+pub(crate) fn zalloc(size: usize) -> Option<*mut u8> {
     let layout = Layout::from_size_align(size.max(1), align_of::<u64>()).ok()?;
     Kmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, NumaNode::NO_NODE)
         .ok()

@@ -70,7 +70,7 @@ impl<A> File<A> {
                 values
                     .get(index)
                     .unwrap_or(0)
-                    .wrapping_add(counter::total(device, port, index))
+                    .wrapping_add(counter::hwstats(device, port, index))
             }
             What::Lifespan => values.lifespan().into(),
         };

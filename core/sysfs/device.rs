@@ -56,10 +56,7 @@ impl File {
         Self { raw, show, store }
     }
 
-    const fn read_only(
-        name: &'static CStr,
-        show: fn(&Device, &mut Page<'_>) -> Result,
-    ) -> Self {
+    const fn read_only(name: &'static CStr, show: fn(&Device, &mut Page<'_>) -> Result) -> Self {
         let mut file = Self::new(name, show, |_, _| Err(EIO));
         file.raw.attr.mode = 0o444;
         file.raw.__bindgen_anon_2.store = None;
@@ -155,7 +152,11 @@ fn fw_ver(device: &Device, page: &mut Page<'_>) -> Result {
 fn node_desc(device: &Device, page: &mut Page<'_>) -> Result {
     // SAFETY: The field is as long as that. A driver may change it meanwhile, as it may while C
     // looks: bytes, each of them old or new.
-    let text: [u8; 64] = unsafe { (&raw const (*device.as_raw()).node_desc).cast::<[u8; 64]>().read_volatile() };
+    let text: [u8; 64] = unsafe {
+        (&raw const (*device.as_raw()).node_desc)
+            .cast::<[u8; 64]>()
+            .read_volatile()
+    };
     page.bytes(until_nul(&text));
     page.bytes(b"\n");
     Ok(())

@@ -40,7 +40,9 @@ const EXTENDED_NO_IETF: u16 = 1 << 10;
 #[derive(Clone, Copy)]
 enum Width {
     /// The upper half of a byte, or the lower.
-    Nibble { high: bool },
+    Nibble {
+        high: bool,
+    },
     B8,
     B16,
     B32,
@@ -108,7 +110,9 @@ unsafe extern "C" fn show_counter(
     // sysfs's.
     unsafe {
         let counter = &*file.cast::<Counter>();
-        Page::fill(page, |page| counter.show(Device::from_raw(device), port, page))
+        Page::fill(page, |page| {
+            counter.show(Device::from_raw(device), port, page)
+        })
     }
 }
 
@@ -234,8 +238,16 @@ static COMMON: [Counter; 13] = [
     Counter::new(c"port_xmit_discards", 14, Width::B16),
     Counter::new(c"port_xmit_constraint_errors", 16, Width::B8),
     Counter::new(c"port_rcv_constraint_errors", 17, Width::B8),
-    Counter::new(c"local_link_integrity_errors", 19, Width::Nibble { high: true }),
-    Counter::new(c"excessive_buffer_overrun_errors", 19, Width::Nibble { high: false }),
+    Counter::new(
+        c"local_link_integrity_errors",
+        19,
+        Width::Nibble { high: true },
+    ),
+    Counter::new(
+        c"excessive_buffer_overrun_errors",
+        19,
+        Width::Nibble { high: false },
+    ),
     Counter::new(c"VL15_dropped", 22, Width::B16),
     Counter::new(c"port_xmit_wait", 40, Width::B32),
 ];

@@ -179,9 +179,7 @@ impl Kind for Port {
         // SAFETY: By this function's duty.
         match unsafe { (*file).store } {
             // SAFETY: The method is that of this file; the device is there while it is written.
-            Some(store) => unsafe {
-                store(self.device().as_raw(), self.port, file, data, count)
-            },
+            Some(store) => unsafe { store(self.device().as_raw(), self.port, file, data, count) },
             // CAST: a small negative number.
             None => EIO.to_errno() as isize,
         }
@@ -265,11 +263,9 @@ impl Drop for Pointer {
 }
 
 fn field(device: &Device, port: u32) -> Option<NonNull<*mut bindings::ib_port>> {
-    // SAFETY: Set before the device is registered and not changed after.
-    let data = NonNull::new(unsafe { (*device.as_raw()).port_data })?;
-    let index = usize::try_from(port).ok().filter(|_| device.has_port(port))?;
-    // SAFETY: The array has an element for each port of the device, and one for port 0.
-    NonNull::new(unsafe { &raw mut (*data.as_ptr().add(index)).sysfs })
+    let data = super::port_data(device, port)?;
+    // SAFETY: It is an element of the array.
+    NonNull::new(unsafe { &raw mut (*data.as_ptr()).sysfs })
 }
 
 /// The directory of a port, if the device has that port and its directory is made.
@@ -379,12 +375,7 @@ static FILES: [Option<&Plain>; 10] = [
     None,
 ];
 
-fn rate(
-    _: &Device,
-    _: u32,
-    attr: &mut bindings::ib_port_attr,
-    page: &mut Page<'_>,
-) -> Result {
+fn rate(_: &Device, _: u32, attr: &mut bindings::ib_port_attr, page: &mut Page<'_>) -> Result {
     let mut info = bindings::ib_port_speed_info::default();
     // SAFETY: Both are there.
     to_result(unsafe { bindings::ib_port_attr_to_speed_info(attr, &mut info) })?;
@@ -409,10 +400,12 @@ fn link_layer(
     page: &mut Page<'_>,
 ) -> Result {
     // SAFETY: The device is there, and has the port.
-    page.bytes(match unsafe { bindings::rdma_port_get_link_layer(device.as_raw(), port) } {
-        bindings::rdma_link_layer_IB_LINK_LAYER_INFINIBAND => b"InfiniBand\n",
-        bindings::rdma_link_layer_IB_LINK_LAYER_ETHERNET => b"Ethernet\n",
-        _ => b"Unknown\n",
-    });
+    page.bytes(
+        match unsafe { bindings::rdma_port_get_link_layer(device.as_raw(), port) } {
+            bindings::rdma_link_layer_IB_LINK_LAYER_INFINIBAND => b"InfiniBand\n",
+            bindings::rdma_link_layer_IB_LINK_LAYER_ETHERNET => b"Ethernet\n",
+            _ => b"Unknown\n",
+        },
+    );
     Ok(())
 }

@@ -127,11 +127,7 @@ unsafe impl Send for GidAttrs {}
 unsafe impl Sync for GidAttrs {}
 
 impl GidAttrs {
-    pub(super) fn new(
-        device: &Device,
-        port: u32,
-        attr: &bindings::ib_port_attr,
-    ) -> Result<Self> {
+    pub(super) fn new(device: &Device, port: u32, attr: &bindings::ib_port_attr) -> Result<Self> {
         let count = gid_count(attr)?;
         Ok(Self {
             device: NonNull::from(device),
@@ -175,7 +171,9 @@ impl Gid {
         // SAFETY: The device is there.
         let gid = unsafe { bindings::rdma_get_gid_attr(device.as_raw(), port, index as i32) };
         // INVARIANT: It was counted for us.
-        Ok(Self(NonNull::new(from_err_ptr(gid.cast_mut())?).ok_or(EINVAL)?))
+        Ok(Self(
+            NonNull::new(from_err_ptr(gid.cast_mut())?).ok_or(EINVAL)?,
+        ))
     }
 
     fn attr(&self) -> &bindings::ib_gid_attr {

@@ -23,10 +23,8 @@ pub trait Kind: Sized + Send + Sync + 'static {
 
     /// Calls `add` for each group of files that the directory is made with. Groups that live in
     /// `self` are fine: the directory is removed before its data go.
-    fn groups<'a>(
-        &'a self,
-        add: &mut dyn FnMut(GroupRef<'a, Self::Attribute>) -> Result,
-    ) -> Result;
+    fn groups<'a>(&'a self, add: &mut dyn FnMut(GroupRef<'a, Self::Attribute>) -> Result)
+        -> Result;
 
     /// A file is read. Returns how much was written to `page`, or a negative error.
     ///

@@ -62,7 +62,10 @@ unsafe impl<A> Sync for StaticGroup<A> {}
 
 impl<A: Attribute> StaticGroup<A> {
     /// A group of these attributes, the last of which is `None`. With a name it is a folder.
-    pub const fn new(name: Option<&'static CStr>, attributes: &'static [Option<&'static A>]) -> Self {
+    pub const fn new(
+        name: Option<&'static CStr>,
+        attributes: &'static [Option<&'static A>],
+    ) -> Self {
         assert!(matches!(attributes, [.., None]), "the list has no end");
         // SAFETY: As in `constant`.
         let mut group: bindings::attribute_group = unsafe { core::mem::zeroed() };

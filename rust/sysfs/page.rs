@@ -55,11 +55,7 @@ impl Page<'_> {
         let count = bytes.len().min(room);
         // SAFETY: `count` bytes fit behind the `len` that are there; the page is ours alone.
         unsafe {
-            core::ptr::copy_nonoverlapping(
-                bytes.as_ptr(),
-                self.start.as_ptr().add(self.len),
-                count,
-            )
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(self.len), count)
         };
         // INVARIANT: At most `PAGE_SIZE - 1`, and these bytes are written now.
         self.len = self.len.saturating_add(count);
