@@ -352,7 +352,7 @@ unsafe fn map(
     let _users = unsafe { Users::of(mm) }.ok_or(EINVAL)?;
 
     let mut short = [0; SHORT];
-    let mut long = KVVec::new();
+    let mut long;
     let scratch = match short.get_mut(..pages) {
         Some(short) => short,
         None => {

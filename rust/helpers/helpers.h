@@ -289,6 +289,7 @@ int rdma_helper_io_remap_pfn_range(struct vm_area_struct *vma, unsigned long add
 				   unsigned long pfn, unsigned long size, pgprot_t prot);
 void rdma_helper_mmap_entry_init_mutex(struct rdma_user_mmap_entry *entry);
 struct pid *rdma_helper_get_pid(struct pid *pid);
+void rdma_helper_list_del(struct list_head *entry);
 bool rdma_helper_kref_get_unless_zero(struct kref *kref);
 
 #endif

@@ -3,6 +3,7 @@
 #include <linux/dma-resv.h>
 #include <linux/hmm.h>
 #include <linux/hugetlb.h>
+#include <linux/list.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/pid.h>
@@ -199,6 +200,11 @@ void rdma_helper_mmap_entry_init_mutex(struct rdma_user_mmap_entry *entry)
 struct pid *rdma_helper_get_pid(struct pid *pid)
 {
 	return get_pid(pid);
+}
+
+void rdma_helper_list_del(struct list_head *entry)
+{
+	list_del(entry);
 }
 
 bool rdma_helper_kref_get_unless_zero(struct kref *kref)
