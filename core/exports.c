@@ -138,3 +138,12 @@ EXPORT_SYMBOL(uverbs_get_buffer_desc);
 EXPORT_SYMBOL_NS_GPL(uverbs_get_cleared_udata, "rdma_core");
 EXPORT_SYMBOL(uverbs_get_flags32);
 EXPORT_SYMBOL(uverbs_get_flags64);
+
+/* pack */
+#include <rdma/ib_pack.h>
+
+EXPORT_SYMBOL(ib_pack);
+EXPORT_SYMBOL(ib_ud_header_init);
+EXPORT_SYMBOL(ib_ud_header_pack);
+EXPORT_SYMBOL(ib_ud_ip4_csum);
+EXPORT_SYMBOL(ib_unpack);

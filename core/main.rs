@@ -16,6 +16,7 @@
 //! | `sysfs`, `stats`, `counter` | /sys/class/infiniband; counters |
 //! | `../umem` | registered user memory, pinned, on demand or of a dma-buf |
 //! | `uverbs` | what the user-verbs module and drivers share of a user's call |
+//! | `pack` | packed structures, headers of datagrams |
 //! | `proto` | the pure engines behind these |
 //! | `private` | bindings to the headers that the core's modules share |
 //!
@@ -30,6 +31,7 @@ mod device;
 mod gid;
 mod netlink;
 mod nldev;
+mod pack;
 mod private;
 mod proto;
 mod restrack;

@@ -33,7 +33,7 @@ use rdma::bindings;
 /// The file is open, and its device's `disassociate_srcu` is held, until the result is not
 /// used any more.
 #[no_mangle]
-pub unsafe extern "C" fn ib_uverbs_get_ucontext_file(
+pub(crate) unsafe extern "C" fn ib_uverbs_get_ucontext_file(
     ufile: *mut bindings::ib_uverbs_file,
 ) -> *mut bindings::ib_ucontext {
     // SAFETY: By this function's duty. The context is published with a release, whole, and
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn ib_uverbs_get_ucontext_file(
 
 /// The handler of methods that only destroy an object, which is done around it.
 #[no_mangle]
-pub extern "C" fn uverbs_destroy_def_handler(_attrs: *mut bindings::uverbs_attr_bundle) -> c_int {
+pub(crate) extern "C" fn uverbs_destroy_def_handler(_attrs: *mut bindings::uverbs_attr_bundle) -> c_int {
     0
 }
 
@@ -69,7 +69,7 @@ pub extern "C" fn uverbs_destroy_def_handler(_attrs: *mut bindings::uverbs_attr_
 ///
 /// The call runs, and nobody else uses its attributes.
 #[no_mangle]
-pub unsafe extern "C" fn uverbs_get_cleared_udata(
+pub(crate) unsafe extern "C" fn uverbs_get_cleared_udata(
     attrs: *mut bindings::uverbs_attr_bundle,
 ) -> *mut bindings::ib_udata {
     // SAFETY: By this function's duty.

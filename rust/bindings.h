@@ -29,5 +29,6 @@
 #include <rdma/ib_pma.h>
 #include <rdma/rdma_netlink.h>
 #include <rdma/iter.h>
+#include <rdma/ib_pack.h>
 #include "helpers/helpers.h"
 #include <rdma/ib_sysfs.h>

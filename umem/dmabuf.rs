@@ -436,7 +436,7 @@ pub(super) unsafe fn release(umem: *mut ib_umem_dmabuf) {
 ///
 /// The device and `ops` exist until the memory is released.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_dmabuf_get(
+pub(crate) unsafe extern "C" fn ib_umem_dmabuf_get(
     device: *mut ib_device,
     offset: c_ulong,
     size: usize,
@@ -454,7 +454,7 @@ pub unsafe extern "C" fn ib_umem_dmabuf_get(
 ///
 /// The device exists until the memory is released.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_dmabuf_get_pinned(
+pub(crate) unsafe extern "C" fn ib_umem_dmabuf_get_pinned(
     device: *mut ib_device,
     offset: c_ulong,
     size: usize,
@@ -471,7 +471,7 @@ pub unsafe extern "C" fn ib_umem_dmabuf_get_pinned(
 ///
 /// Both devices exist until the memory is released.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_dmabuf_get_pinned_with_dma_device(
+pub(crate) unsafe extern "C" fn ib_umem_dmabuf_get_pinned_with_dma_device(
     device: *mut ib_device,
     dma_device: *mut bindings::device,
     offset: c_ulong,
@@ -491,7 +491,7 @@ pub unsafe extern "C" fn ib_umem_dmabuf_get_pinned_with_dma_device(
 ///
 /// The device exists until the memory is released.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_dmabuf_get_pinned_revocable_and_lock(
+pub(crate) unsafe extern "C" fn ib_umem_dmabuf_get_pinned_revocable_and_lock(
     device: *mut ib_device,
     offset: c_ulong,
     size: usize,
@@ -515,7 +515,7 @@ pub unsafe extern "C" fn ib_umem_dmabuf_get_pinned_revocable_and_lock(
 ///
 /// The memory exists, its lock is held; `revoke` may be called with `priv_` until then.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_dmabuf_set_revoke_locked(
+pub(crate) unsafe extern "C" fn ib_umem_dmabuf_set_revoke_locked(
     umem_dmabuf: *mut ib_umem_dmabuf,
     revoke: Option<unsafe extern "C" fn(priv_: *mut c_void)>,
     priv_: *mut c_void,
@@ -535,7 +535,7 @@ pub unsafe extern "C" fn ib_umem_dmabuf_set_revoke_locked(
 ///
 /// The memory exists, and its lock is held.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_dmabuf_map_pages(umem_dmabuf: *mut ib_umem_dmabuf) -> c_int {
+pub(crate) unsafe extern "C" fn ib_umem_dmabuf_map_pages(umem_dmabuf: *mut ib_umem_dmabuf) -> c_int {
     // SAFETY: By this function's duty.
     unsafe {
         bindings::rdma_helper_dma_resv_assert_held((*buffer(umem_dmabuf)).resv);
@@ -549,7 +549,7 @@ pub unsafe extern "C" fn ib_umem_dmabuf_map_pages(umem_dmabuf: *mut ib_umem_dmab
 ///
 /// The memory exists, its lock is held; no device uses the mapping.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_dmabuf_unmap_pages(umem_dmabuf: *mut ib_umem_dmabuf) {
+pub(crate) unsafe extern "C" fn ib_umem_dmabuf_unmap_pages(umem_dmabuf: *mut ib_umem_dmabuf) {
     // SAFETY: By this function's duty.
     unsafe {
         bindings::rdma_helper_dma_resv_assert_held((*buffer(umem_dmabuf)).resv);
@@ -563,7 +563,7 @@ pub unsafe extern "C" fn ib_umem_dmabuf_unmap_pages(umem_dmabuf: *mut ib_umem_dm
 ///
 /// The memory exists.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_dmabuf_revoke_lock(umem_dmabuf: *mut ib_umem_dmabuf) {
+pub(crate) unsafe extern "C" fn ib_umem_dmabuf_revoke_lock(umem_dmabuf: *mut ib_umem_dmabuf) {
     // SAFETY: By this function's duty.
     unsafe { Locked::new(umem_dmabuf) }.leave_locked();
 }
@@ -574,7 +574,7 @@ pub unsafe extern "C" fn ib_umem_dmabuf_revoke_lock(umem_dmabuf: *mut ib_umem_dm
 ///
 /// The memory exists, and the caller holds its lock.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_dmabuf_revoke_unlock(umem_dmabuf: *mut ib_umem_dmabuf) {
+pub(crate) unsafe extern "C" fn ib_umem_dmabuf_revoke_unlock(umem_dmabuf: *mut ib_umem_dmabuf) {
     // SAFETY: By this function's duty.
     unsafe { bindings::dma_resv_unlock((*buffer(umem_dmabuf)).resv) };
 }
@@ -585,7 +585,7 @@ pub unsafe extern "C" fn ib_umem_dmabuf_revoke_unlock(umem_dmabuf: *mut ib_umem_
 ///
 /// The memory exists, and the caller does not hold its lock.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_dmabuf_revoke(umem_dmabuf: *mut ib_umem_dmabuf) {
+pub(crate) unsafe extern "C" fn ib_umem_dmabuf_revoke(umem_dmabuf: *mut ib_umem_dmabuf) {
     // SAFETY: By this function's duty.
     unsafe {
         let _locked = Locked::new(umem_dmabuf);

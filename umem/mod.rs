@@ -80,7 +80,7 @@ fn is_err_or_null<T>(ptr: *const T) -> bool {
 ///
 /// Null, an error, or memory that the caller owns and no device uses any more.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_release(umem: *mut bindings::ib_umem) {
+pub(crate) unsafe extern "C" fn ib_umem_release(umem: *mut bindings::ib_umem) {
     if is_err_or_null(umem) {
         return;
     }
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn ib_umem_release(umem: *mut bindings::ib_umem) {
 ///
 /// `dst` has room for `length` bytes; the memory exists.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_copy_from(
+pub(crate) unsafe extern "C" fn ib_umem_copy_from(
     dst: *mut c_void,
     umem: *mut bindings::ib_umem,
     offset: usize,
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn ib_umem_copy_from(
 ///
 /// Null or memory that exists.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_check_rereg(
+pub(crate) unsafe extern "C" fn ib_umem_check_rereg(
     umem: *mut bindings::ib_umem,
     flags: c_int,
     new_access_flags: c_int,

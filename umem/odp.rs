@@ -432,7 +432,7 @@ unsafe fn unmap(odp: *mut ib_umem_odp, from: u64, to: u64) {
 ///
 /// The device and `ops` exist until the memory is released.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_odp_get(
+pub(crate) unsafe extern "C" fn ib_umem_odp_get(
     device: *mut ib_device,
     addr: c_ulong,
     size: usize,
@@ -461,7 +461,7 @@ pub unsafe extern "C" fn ib_umem_odp_get(
 ///
 /// The device exists until the memory is released.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_odp_alloc_implicit(
+pub(crate) unsafe extern "C" fn ib_umem_odp_alloc_implicit(
     device: *mut ib_device,
     access: c_int,
 ) -> *mut ib_umem_odp {
@@ -483,7 +483,7 @@ pub unsafe extern "C" fn ib_umem_odp_alloc_implicit(
 ///
 /// `root` exists, and lives longer than the child; `ops` lives as long as the child.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_odp_alloc_child(
+pub(crate) unsafe extern "C" fn ib_umem_odp_alloc_child(
     root: *mut ib_umem_odp,
     addr: c_ulong,
     size: usize,
@@ -514,7 +514,7 @@ pub unsafe extern "C" fn ib_umem_odp_alloc_child(
 ///
 /// The caller owns it, and no device uses it any more.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_odp_release(umem_odp: *mut ib_umem_odp) {
+pub(crate) unsafe extern "C" fn ib_umem_odp_release(umem_odp: *mut ib_umem_odp) {
     // SAFETY: By this function's duty. After the removal no notifier is called.
     unsafe {
         if !(*umem_odp).is_implicit_odp {
@@ -540,7 +540,7 @@ pub unsafe extern "C" fn ib_umem_odp_release(umem_odp: *mut ib_umem_odp) {
 ///
 /// The memory exists, is not implicit, and the caller does not hold its mutex.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_odp_map_dma_and_lock(
+pub(crate) unsafe extern "C" fn ib_umem_odp_map_dma_and_lock(
     umem_odp: *mut ib_umem_odp,
     user_virt: u64,
     bcnt: u64,
@@ -562,7 +562,7 @@ pub unsafe extern "C" fn ib_umem_odp_map_dma_and_lock(
 ///
 /// The memory exists, is not implicit, its mutex is held; no device uses the pages.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_odp_unmap_dma_pages(
+pub(crate) unsafe extern "C" fn ib_umem_odp_unmap_dma_pages(
     umem_odp: *mut ib_umem_odp,
     virt: u64,
     bound: u64,

@@ -84,7 +84,7 @@ pub(super) unsafe fn segment(sg: *mut bindings::scatterlist) -> page_size::Segme
 ///
 /// The memory exists, is mapped, and nobody else calls this for it meanwhile.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_find_best_pgsz(
+pub(crate) unsafe extern "C" fn ib_umem_find_best_pgsz(
     umem: *mut bindings::ib_umem,
     pgsz_bitmap: c_ulong,
     virt: u64,
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn ib_umem_find_best_pgsz(
 /// The list has as many entries, mapped, and outlives the iterator; that is ours to
 /// fill in. `pgsz` has a bit set.
 #[no_mangle]
-pub unsafe extern "C" fn __rdma_block_iter_start(
+pub(crate) unsafe extern "C" fn __rdma_block_iter_start(
     biter: *mut bindings::ib_block_iter,
     sglist: *mut bindings::scatterlist,
     nents: kernel::ffi::c_uint,
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn __rdma_block_iter_start(
 ///
 /// The iterator was begun, and its list still exists.
 #[no_mangle]
-pub unsafe extern "C" fn __rdma_block_iter_next(biter: *mut bindings::ib_block_iter) -> bool {
+pub(crate) unsafe extern "C" fn __rdma_block_iter_next(biter: *mut bindings::ib_block_iter) -> bool {
     // SAFETY: By this function's duty.
     let iter = unsafe { &mut *biter };
     if iter.__sg_nents == 0 || iter.__sg.is_null() {

@@ -267,7 +267,7 @@ const CQ_BUFFER: u16 =
 ///
 /// The descriptor is readable; the device exists until the memory is released.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_get_desc(
+pub(crate) unsafe extern "C" fn ib_umem_get_desc(
     device: *mut ib_device,
     desc: *const ib_uverbs_buffer_desc,
     access: c_int,
@@ -284,7 +284,7 @@ pub unsafe extern "C" fn ib_umem_get_desc(
 /// `attrs` is null or the attributes of a call that runs; the device exists until the
 /// memory is released.
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_get_attr(
+pub(crate) unsafe extern "C" fn ib_umem_get_attr(
     device: *mut ib_device,
     attrs: *const uverbs_attr_bundle,
     attr_id: u16,
@@ -301,7 +301,7 @@ pub unsafe extern "C" fn ib_umem_get_attr(
 ///
 /// That of [`ib_umem_get_attr`].
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_get_attr_or_va(
+pub(crate) unsafe extern "C" fn ib_umem_get_attr_or_va(
     device: *mut ib_device,
     attrs: *const uverbs_attr_bundle,
     attr_id: u16,
@@ -320,7 +320,7 @@ pub unsafe extern "C" fn ib_umem_get_attr_or_va(
 ///
 /// That of [`ib_umem_get_attr`].
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_get_cq_buf(
+pub(crate) unsafe extern "C" fn ib_umem_get_cq_buf(
     device: *mut ib_device,
     attrs: *const uverbs_attr_bundle,
     size: usize,
@@ -336,7 +336,7 @@ pub unsafe extern "C" fn ib_umem_get_cq_buf(
 ///
 /// That of [`ib_umem_get_attr`].
 #[no_mangle]
-pub unsafe extern "C" fn ib_umem_get_cq_buf_or_va(
+pub(crate) unsafe extern "C" fn ib_umem_get_cq_buf_or_va(
     device: *mut ib_device,
     attrs: *const uverbs_attr_bundle,
     addr: u64,

@@ -153,7 +153,7 @@ impl Call {
 ///
 /// The call has come by `ioctl` and runs; nobody else uses its attributes.
 #[no_mangle]
-pub unsafe extern "C" fn _uverbs_alloc(
+pub(crate) unsafe extern "C" fn _uverbs_alloc(
     bundle: *mut uverbs_attr_bundle,
     size: usize,
     flags: bindings::gfp_t,
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn _uverbs_alloc(
 ///
 /// The call has come by `ioctl` and runs; it has the attribute.
 #[no_mangle]
-pub unsafe extern "C" fn uverbs_finalize_uobj_create(bundle: *const uverbs_attr_bundle, idx: u16) {
+pub(crate) unsafe extern "C" fn uverbs_finalize_uobj_create(bundle: *const uverbs_attr_bundle, idx: u16) {
     // SAFETY: By this function's duty; the helper reckons only.
     let (private, bit) = unsafe {
         let private = Call::from_raw(bundle).private();
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn uverbs_finalize_uobj_create(bundle: *const uverbs_attr_
 ///
 /// The call runs; `from` has `size` bytes.
 #[no_mangle]
-pub unsafe extern "C" fn uverbs_copy_to(
+pub(crate) unsafe extern "C" fn uverbs_copy_to(
     bundle: *const uverbs_attr_bundle,
     idx: usize,
     from: *const c_void,
@@ -242,7 +242,7 @@ pub unsafe extern "C" fn uverbs_copy_to(
 ///
 /// That of [`uverbs_copy_to`].
 #[no_mangle]
-pub unsafe extern "C" fn uverbs_copy_to_struct_or_zero(
+pub(crate) unsafe extern "C" fn uverbs_copy_to_struct_or_zero(
     bundle: *const uverbs_attr_bundle,
     idx: usize,
     from: *const c_void,
@@ -263,7 +263,7 @@ pub unsafe extern "C" fn uverbs_copy_to_struct_or_zero(
 ///
 /// The call runs; `to` is ours to fill in, `def_val` null or readable.
 #[no_mangle]
-pub unsafe extern "C" fn _uverbs_get_const_unsigned(
+pub(crate) unsafe extern "C" fn _uverbs_get_const_unsigned(
     to: *mut u64,
     attrs_bundle: *const uverbs_attr_bundle,
     idx: usize,
@@ -289,7 +289,7 @@ pub unsafe extern "C" fn _uverbs_get_const_unsigned(
 ///
 /// The call runs; `to` is ours to fill in, `def_val` null or readable.
 #[no_mangle]
-pub unsafe extern "C" fn _uverbs_get_const_signed(
+pub(crate) unsafe extern "C" fn _uverbs_get_const_signed(
     to: *mut i64,
     attrs_bundle: *const uverbs_attr_bundle,
     idx: usize,
@@ -317,7 +317,7 @@ pub unsafe extern "C" fn _uverbs_get_const_signed(
 ///
 /// The call runs; `to` is ours to fill in.
 #[no_mangle]
-pub unsafe extern "C" fn uverbs_get_flags64(
+pub(crate) unsafe extern "C" fn uverbs_get_flags64(
     to: *mut u64,
     attrs_bundle: *const uverbs_attr_bundle,
     idx: usize,
@@ -336,7 +336,7 @@ pub unsafe extern "C" fn uverbs_get_flags64(
 ///
 /// That of [`uverbs_get_flags64`].
 #[no_mangle]
-pub unsafe extern "C" fn uverbs_get_flags32(
+pub(crate) unsafe extern "C" fn uverbs_get_flags32(
     to: *mut u32,
     attrs_bundle: *const uverbs_attr_bundle,
     idx: usize,
@@ -357,7 +357,7 @@ pub unsafe extern "C" fn uverbs_get_flags32(
 ///
 /// The call runs; `desc` is ours to fill in.
 #[no_mangle]
-pub unsafe extern "C" fn uverbs_get_buffer_desc(
+pub(crate) unsafe extern "C" fn uverbs_get_buffer_desc(
     attrs_bundle: *const uverbs_attr_bundle,
     attr_id: u16,
     desc: *mut bindings::ib_uverbs_buffer_desc,

@@ -252,7 +252,7 @@ unsafe fn revoke_dmabufs(entry: *mut rdma_user_mmap_entry) {
 /// `priv_` is zeroed memory that lives as long as the mapping; the mapping is one of a file of
 /// `ib_uverbs`; the caller holds a count of the entry.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_umap_priv_init(
+pub(crate) unsafe extern "C" fn rdma_umap_priv_init(
     priv_: *mut rdma_umap_priv,
     vma: *mut vm_area_struct,
     entry: *mut rdma_user_mmap_entry,
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn rdma_umap_priv_init(
 /// `vma` is a mapping that is being made; the context exists and its device's
 /// `disassociate_srcu` is held; `entry` is null or the caller holds a count of it.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_user_mmap_io(
+pub(crate) unsafe extern "C" fn rdma_user_mmap_io(
     ucontext: *mut ib_ucontext,
     vma: *mut vm_area_struct,
     pfn: c_ulong,
@@ -342,7 +342,7 @@ unsafe fn length_of(vma: *const vm_area_struct) -> usize {
 ///
 /// The context exists.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_user_mmap_entry_get_pgoff(
+pub(crate) unsafe extern "C" fn rdma_user_mmap_entry_get_pgoff(
     ucontext: *mut ib_ucontext,
     pgoff: c_ulong,
 ) -> *mut rdma_user_mmap_entry {
@@ -371,7 +371,7 @@ pub unsafe extern "C" fn rdma_user_mmap_entry_get_pgoff(
 ///
 /// The context and the mapping exist.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_user_mmap_entry_get(
+pub(crate) unsafe extern "C" fn rdma_user_mmap_entry_get(
     ucontext: *mut ib_ucontext,
     vma: *mut vm_area_struct,
 ) -> *mut rdma_user_mmap_entry {
@@ -395,7 +395,7 @@ pub unsafe extern "C" fn rdma_user_mmap_entry_get(
 ///
 /// The caller has a count of the entry, whose context exists.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_user_mmap_entry_put(entry: *mut rdma_user_mmap_entry) {
+pub(crate) unsafe extern "C" fn rdma_user_mmap_entry_put(entry: *mut rdma_user_mmap_entry) {
     // SAFETY: By this function's duty.
     unsafe {
         if bindings::refcount_dec_and_test(&mut (*entry).ref_.refcount) {
@@ -411,7 +411,7 @@ pub unsafe extern "C" fn rdma_user_mmap_entry_put(entry: *mut rdma_user_mmap_ent
 ///
 /// Null or an entry that was inserted and not removed yet; its context exists.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_user_mmap_entry_remove(entry: *mut rdma_user_mmap_entry) {
+pub(crate) unsafe extern "C" fn rdma_user_mmap_entry_remove(entry: *mut rdma_user_mmap_entry) {
     if entry.is_null() {
         return;
     }
@@ -436,7 +436,7 @@ pub unsafe extern "C" fn rdma_user_mmap_entry_remove(entry: *mut rdma_user_mmap_
 /// The context and its file exist; the entry is null, or the driver's own and new, and may be
 /// found from now on.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_user_mmap_entry_insert_range(
+pub(crate) unsafe extern "C" fn rdma_user_mmap_entry_insert_range(
     ucontext: *mut ib_ucontext,
     entry: *mut rdma_user_mmap_entry,
     length: usize,
@@ -453,7 +453,7 @@ pub unsafe extern "C" fn rdma_user_mmap_entry_insert_range(
 ///
 /// That of [`rdma_user_mmap_entry_insert_range`].
 #[no_mangle]
-pub unsafe extern "C" fn rdma_user_mmap_entry_insert(
+pub(crate) unsafe extern "C" fn rdma_user_mmap_entry_insert(
     ucontext: *mut ib_ucontext,
     entry: *mut rdma_user_mmap_entry,
     length: usize,

@@ -23,7 +23,7 @@ use rdma::provider::unsupported;
 ///
 /// `udata` is the driver's part of a call that runs; `req` has room, or no bytes.
 #[no_mangle]
-pub unsafe extern "C" fn _ib_copy_validate_udata_in(
+pub(crate) unsafe extern "C" fn _ib_copy_validate_udata_in(
     udata: *mut bindings::ib_udata,
     req: *mut c_void,
     kernel_size: usize,
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn _ib_copy_validate_udata_in(
 ///
 /// None; it is of the type that the header declares.
 #[no_mangle]
-pub unsafe extern "C" fn _ib_copy_validate_udata_cm_fail(
+pub(crate) unsafe extern "C" fn _ib_copy_validate_udata_cm_fail(
     _udata: *mut bindings::ib_udata,
     _req_cm: u64,
     _valid_cm: u64,
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn _ib_copy_validate_udata_cm_fail(
 ///
 /// `udata` is the driver's part of a call that runs; `src` has `len` bytes.
 #[no_mangle]
-pub unsafe extern "C" fn _ib_respond_udata(
+pub(crate) unsafe extern "C" fn _ib_respond_udata(
     udata: *mut bindings::ib_udata,
     src: *const c_void,
     len: usize,
