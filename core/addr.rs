@@ -1,3 +1,252 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Where an address is: link-layer addresses for GIDs.
+//!
+//! A RoCE GID is an IP address, so the network stack's tables say where it is: a route from
+//! the local GID's network device, and the neighbour on it. Whose address is not known yet
+//! is asked for, and waited for, for a second at most.
+//!
+//! * [`resolve`] fills in an address vector;
+//! * [`device_of`] finds the network device that has an address;
+//! * [`lag`] says which device of a bond packets leave by.
+//!
+//! The asynchronous resolution of addresses for the connection manager comes on top.
+
+mod abi;
+pub(crate) mod lag;
+
+use crate::errno::eaddrnotavail;
+use crate::verbs::Filled;
+use core::net::IpAddr;
+use core::net::Ipv4Addr;
+use core::ptr::NonNull;
+use kernel::error::from_err_ptr;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::rcu;
+use rdma::bindings;
+use rdma::net::addr::gid_to_ip;
+use rdma::net::neighbour::ChangeNotifier;
+use rdma::net::neighbour::Changes;
+use rdma::net::route::Route;
+use rdma::net::AddrPair;
+use rdma::net::Net;
+use rdma::net::NetDevice;
+
+/// The VLAN of what is on none.
+pub(crate) const NO_VLAN: u16 = 0xffff;
+
+/// How long a neighbour is waited for, in jiffies: a second.
+const PATIENCE: isize = bindings::HZ as isize;
+
+/// `ARPHRD_INFINIBAND`.
+const INFINIBAND: u16 = 32;
+
+/// The changes of neighbours.
+static NEIGHBOURS: Changes = Changes::new();
+
+/// What the module owns for addresses.
+pub(crate) struct Subsystem {
+    _neighbours: Pin<KBox<ChangeNotifier>>,
+}
+
+impl Subsystem {
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            _neighbours: KBox::pin_init(ChangeNotifier::register(&NEIGHBOURS), GFP_KERNEL)?,
+        })
+    }
+}
+
+/// Where a packet goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Hop {
+    /// The address on the link.
+    pub(crate) mac: [u8; 6],
+    /// How many hops it may go.
+    pub(crate) limit: u8,
+}
+
+/// The bytes of a GID.
+fn bytes(gid: &bindings::ib_gid) -> [u8; 16] {
+    // SAFETY: All members of the union are plain bytes.
+    unsafe { *gid.raw }
+}
+
+/// The network device of a GID. Any context.
+///
+/// # Errors
+///
+/// `ENODEV` if it has gone, or there is none.
+pub(crate) fn netdev_of_gid(gid: &bindings::ib_gid_attr) -> Result<ARef<NetDevice>> {
+    let guard = rcu::read_lock();
+    // SAFETY: The entry is held by whoever lent it.
+    let netdev = from_err_ptr(unsafe { bindings::rdma_read_gid_attr_ndev_rcu(gid) })?;
+    let netdev = NonNull::new(netdev).ok_or(ENODEV)?;
+    // SAFETY: RCU protects it until the guard is dropped.
+    let held = unsafe { NetDevice::from_raw(netdev.as_ptr()) }.hold();
+    drop(guard);
+    Ok(held)
+}
+
+/// The network device that has an address, whatever its own namespace says of it. Any context.
+///
+/// # Errors
+///
+/// `EADDRNOTAVAIL`.
+pub(crate) fn device_of(net: &Net, ip: IpAddr) -> Result<ARef<NetDevice>> {
+    let guard = rcu::read_lock();
+    let found = match ip {
+        // SAFETY: The namespace is alive; RCU protects what is found.
+        IpAddr::V4(ip) => unsafe {
+            bindings::rdma_helper_dev_of_ip4(net.as_raw(), u32::from_ne_bytes(ip.octets()))
+        },
+        IpAddr::V6(ip) => {
+            let ip = ip.octets();
+            // SAFETY: As above, and the list is walked under RCU.
+            unsafe {
+                let mut dev = bindings::rdma_helper_first_netdev_rcu(net.as_raw());
+                while !dev.is_null()
+                    && !bindings::rdma_helper_dev_has_ip6(net.as_raw(), ip.as_ptr().cast(), dev)
+                {
+                    dev = bindings::rdma_helper_next_netdev_rcu(dev);
+                }
+                dev
+            }
+        }
+    };
+    let found = NonNull::new(found).ok_or_else(eaddrnotavail)?;
+    // SAFETY: RCU protects it until the guard is dropped.
+    let held = unsafe { NetDevice::from_raw(found.as_ptr()) }.hold();
+    drop(guard);
+    Ok(held)
+}
+
+/// One attempt to find the next hop: `None` if its address was asked for. May sleep.
+fn try_hop(gid: &bindings::ib_gid_attr, addrs: AddrPair) -> Result<Option<Hop>> {
+    let netdev = netdev_of_gid(gid)?;
+    let (route, addrs) = Route::reach(netdev.net(), netdev.ifindex(), addrs)?;
+    let to = match addrs {
+        AddrPair::V4 { src: _, dst } => IpAddr::V4(dst),
+        AddrPair::V6 { src: _, dst } => IpAddr::V6(dst),
+    };
+    let limit = route.hop_limit();
+    if route.is_local() {
+        // This machine: the device of the GID is both ends.
+        device_of(netdev.net(), to).map_err(|_| ENODEV)?;
+        let mac = netdev.mac();
+        return Ok(Some(Hop { mac, limit }));
+    }
+    let on_infiniband = {
+        let guard = rcu::read_lock();
+        route.dev(&guard).hardware_type() == INFINIBAND
+    };
+    if on_infiniband && route.has_gateway() {
+        // A gateway of IP over InfiniBand is known to a user's program, if to anybody.
+        return Err(eaddrnotavail());
+    }
+    let Some(neighbour) = route.neighbour(to) else {
+        return Ok(None);
+    };
+    let Some(address) = neighbour.address() else {
+        neighbour.probe();
+        return Ok(None);
+    };
+    let [a, b, c, d, e, f, ..] = address;
+    let mac = [a, b, c, d, e, f];
+    Ok(Some(Hop { mac, limit }))
+}
+
+/// Where packets from a local GID to another go next. Sleeps, for a second at most.
+///
+/// # Errors
+///
+/// `EINVAL` for GIDs of different families; `ENODEV` if the network device has gone;
+/// those of routing; `ETIMEDOUT` if the neighbour does not answer.
+pub(crate) fn next_hop(gid: &bindings::ib_gid_attr, to: &[u8; 16]) -> Result<Hop> {
+    let addrs = AddrPair::from_gids(&bytes(&gid.gid), to).ok_or(EINVAL)?;
+    let start = kernel::time::Instant::<kernel::time::Monotonic>::now();
+    let patience = kernel::time::Delta::from_secs(1);
+    loop {
+        let seen = NEIGHBOURS.seen();
+        if let Some(hop) = try_hop(gid, addrs)? {
+            return Ok(hop);
+        }
+        let left = patience - start.elapsed();
+        if left.is_negative() || left.is_zero() {
+            return Err(ETIMEDOUT);
+        }
+        let left = isize::try_from(left.as_millis())
+            .unwrap_or(0)
+            .saturating_mul(PATIENCE)
+            / 1000;
+        // What was missed at the end of the time is seen by the last attempt.
+        let _: bool = NEIGHBOURS.wait(seen, left.max(1));
+    }
+}
+
+/// The Ethernet group of a multicast GID (RFC 1112, RFC 2464).
+fn group_mac(group: IpAddr) -> [u8; 6] {
+    match group {
+        IpAddr::V4(group) => {
+            let [_, b, c, d] = group.octets();
+            [0x01, 0x00, 0x5e, b & 0x7f, c, d]
+        }
+        IpAddr::V6(group) => {
+            let [.., a, b, c, d] = group.octets();
+            [0x33, 0x33, a, b, c, d]
+        }
+    }
+}
+
+/// The Ethernet address that a link-local GID was made of (modified EUI-64), if it is one.
+fn mac_in_gid(gid: &[u8; 16]) -> Option<[u8; 6]> {
+    let [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a, b, c, _, _, d, e, f] = *gid else {
+        return None;
+    };
+    Some([a ^ 2, b, c, d, e, f])
+}
+
+/// Fills in the link layer's address and the hop limit of a RoCE vector that leads to one
+/// destination. May sleep, for a second at most.
+///
+/// # Errors
+///
+/// `EINVAL` for a vector without a local GID; those of [`next_hop`].
+pub(crate) fn resolve_unicast(path: &mut Filled<'_>) -> Result {
+    let to = path.destination();
+    let gid = path.gid().ok_or(EINVAL)?;
+    // Between link-local GIDs of the older RoCE, addresses are in the GIDs themselves.
+    let in_gid = if gid.gid_type == bindings::ib_gid_type_IB_GID_TYPE_ROCE {
+        mac_in_gid(&to)
+    } else {
+        None
+    };
+    match in_gid {
+        Some(mac) => path.set_mac(mac),
+        None => {
+            let hop = next_hop(gid, &to)?;
+            path.set_mac(hop.mac);
+            path.set_hop_limit(hop.limit);
+        }
+    }
+    Ok(())
+}
+
+/// As [`resolve_unicast`], for groups too.
+pub(crate) fn resolve(path: &mut Filled<'_>) -> Result {
+    let to = gid_to_ip(&path.destination());
+    if to.is_multicast() {
+        path.set_mac(group_mac(to));
+        return Ok(());
+    }
+    resolve_unicast(path)
+}
+
+/// The IPv4 address in a mapped GID.
+fn mapped(gid: &[u8; 16]) -> Option<Ipv4Addr> {
+    match gid_to_ip(gid) {
+        IpAddr::V4(ip) => Some(ip),
+        IpAddr::V6(_) => None,
+    }
+}

@@ -28,6 +28,7 @@ mod cache;
 mod cgroup;
 mod counter;
 mod device;
+mod errno;
 mod gid;
 mod netlink;
 mod nldev;
@@ -59,6 +60,7 @@ struct IbCore {
     _gids: gid::Subsystem,
     _nldev: nldev::Subsystem,
     _devices: device::Subsystem,
+    _addresses: addr::Subsystem,
     // Devices that leave a namespace say so, also when it goes.
     _netlink: netlink::Subsystem,
 }
@@ -66,6 +68,7 @@ struct IbCore {
 impl kernel::Module for IbCore {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         let netlink = netlink::Subsystem::new()?;
+        let addresses = addr::Subsystem::new()?;
         let devices = device::Subsystem::new()?;
         let nldev = nldev::Subsystem::new()?;
         let gids = gid::Subsystem::new()?;
@@ -73,6 +76,7 @@ impl kernel::Module for IbCore {
             _gids: gids,
             _nldev: nldev,
             _devices: devices,
+            _addresses: addresses,
             _netlink: netlink,
         })
     }

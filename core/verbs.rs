@@ -1,3 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Objects of devices: protection domains, queues, regions and the rest.
+//!
+//! | file | what |
+//! |---|---|
+//! | `object` | what all kinds share: allocation, tracking, use counts |
+//! | `pd`, `cq`, `srq`, `mr`, `wq`, `xrcd` | each kind |
+//! | `qp`, `shared_qp` | queue pairs; those that several users open |
+//! | `modify_qp` | changes of a queue pair, and the addresses in them |
+//! | `ah`, `ah_attr`, `wc_ah` | address handles, address vectors, and those of a packet |
+//! | `mcast` | multicast groups of a queue pair |
+//! | `drain` | waiting for the last completion of a queue |
+//! | `sg` | scatter lists as pages |
+//! | `port` | what a port can do; rates and speeds; virtual functions |
+//! | `text` | names of events and statuses |
+//!
+//! What users ask for is checked by `ib_uverbs`; here is checked what concerns the
+//! device, and what kernel consumers hand in is trusted as far as types can say.
+
+mod ah;
+mod ah_attr;
+mod cq;
+mod drain;
+mod mcast;
+mod modify_qp;
+mod mr;
+mod object;
+mod pd;
+mod port;
+mod qp;
+mod sg;
+mod shared_qp;
+mod srq;
+mod text;
+mod wc_ah;
+mod wq;
+mod xrcd;
+
+pub(crate) use ah_attr::Filled;

@@ -30,5 +30,6 @@
 #include <rdma/rdma_netlink.h>
 #include <rdma/iter.h>
 #include <rdma/ib_pack.h>
+#include <rdma/lag.h>
 #include "helpers/helpers.h"
 #include <rdma/ib_sysfs.h>

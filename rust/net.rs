@@ -7,6 +7,7 @@
 //! * [`device`]: network devices and namespaces;
 //! * [`addr`]: pairs of addresses, from GIDs;
 //! * [`route`]: routes that may be kept and checked, and sending along them;
+//! * [`neighbour`]: hardware addresses of neighbours on a route, and waiting for them;
 //! * [`udp`]: kernel UDP sockets that hand every datagram to a callback;
 //! * [`notifier`], [`address_notifier`]: what happens to network devices and their addresses;
 //! * [`stacked`]: devices above and below each other, and their addresses;
@@ -19,6 +20,7 @@ pub mod addr;
 pub mod address_notifier;
 pub mod device;
 pub mod gid;
+pub mod neighbour;
 pub mod notifier;
 pub mod pernet;
 pub mod route;

@@ -23,7 +23,8 @@
 //! * [`restrack`]: ids, owners and lives of tracked objects;
 //! * [`nla`], [`nldev`]: netlink attributes, and the messages of `rdma`;
 //! * [`pack`], [`ud_header`]: packed structures, and headers of datagrams;
-//! * [`rates`], [`page_size`]: speeds of links; pages for a device;
+//! * [`rates`], [`page_size`], [`sg_pages`]: speeds of links; pages for a device, of
+//!   registered memory and of scatter lists;
 //! * [`errno`]: the numbers that callers see for an engine's refusals.
 
 #![allow(
@@ -49,4 +50,5 @@ pub mod port_cache;
 pub mod qp;
 pub mod rates;
 pub mod restrack;
+pub mod sg_pages;
 pub mod ud_header;

@@ -292,4 +292,69 @@ struct pid *rdma_helper_get_pid(struct pid *pid);
 void rdma_helper_list_del(struct list_head *entry);
 bool rdma_helper_kref_get_unless_zero(struct kref *kref);
 
+/* core_verbs.c */
+struct ib_cq;
+struct ib_mr;
+struct ib_pd;
+struct ib_qp;
+struct list_head;
+struct rw_semaphore;
+
+void *rdma_helper_zalloc_obj(struct ib_device *dev, size_t size, gfp_t gfp,
+			     bool numa);
+void rdma_helper_qp_init_mr_lock(struct ib_qp *qp);
+void rdma_helper_xrcd_init_rwsem(struct rw_semaphore *sem);
+void rdma_helper_qp_list_add(struct list_head *entry, struct list_head *head);
+void rdma_helper_qp_list_del(struct list_head *entry);
+void rdma_helper_verbs_rtnl_lock(void);
+void rdma_helper_verbs_rtnl_unlock(void);
+bool rdma_helper_netdev_is_registered(const struct net_device *dev);
+int rdma_helper_link_settings(struct net_device *dev, u32 *mbps, u32 *lanes);
+struct net_device *rdma_helper_alloc_netdev(size_t sizeof_priv, const char *name,
+					    unsigned char name_assign_type,
+					    void (*setup)(struct net_device *),
+					    unsigned int txqs, unsigned int rxqs);
+void rdma_helper_trace_mr_alloc(struct ib_pd *pd, u32 type, u32 max_sg,
+				struct ib_mr *mr);
+void rdma_helper_trace_mr_integ_alloc(struct ib_pd *pd, u32 max_data_sg,
+				      u32 max_meta_sg, struct ib_mr *mr);
+void rdma_helper_trace_mr_dereg(struct ib_mr *mr);
+void rdma_helper_trace_cq_drain_complete(struct ib_cq *cq);
+void rdma_helper_trace_cq_process(struct ib_cq *cq);
+void rdma_helper_trace_cq_poll(struct ib_cq *cq, int wanted, int polled);
+
+/* core_addr.c */
+
+struct dst_entry *rdma_helper_reach4(struct net *net, int oif, __be32 *saddr,
+				     __be32 daddr);
+struct dst_entry *rdma_helper_reach6(struct net *net, int oif, void *saddr,
+				     const void *daddr);
+int rdma_helper_hop_limit4(const struct dst_entry *dst);
+int rdma_helper_hop_limit6(struct dst_entry *dst);
+bool rdma_helper_is_local4(const struct dst_entry *dst);
+bool rdma_helper_is_local6(const struct dst_entry *dst);
+bool rdma_helper_has_gateway4(const struct dst_entry *dst);
+bool rdma_helper_has_gateway6(const struct dst_entry *dst);
+void *rdma_helper_neigh_lookup(const struct dst_entry *dst,
+					   const void *daddr);
+bool rdma_helper_neigh_is_valid(const void *neigh);
+void rdma_helper_neigh_probe(void *neigh);
+void rdma_helper_neigh_addr(char *addr, void *neigh);
+void rdma_helper_neigh_release(void *neigh);
+int rdma_helper_register_netevent(struct notifier_block *nb);
+void rdma_helper_unregister_netevent(struct notifier_block *nb);
+bool rdma_helper_wait_for_change(atomic_t *count, int seen, long timeout);
+void rdma_helper_change(atomic_t *count);
+struct net_device *rdma_helper_dev_of_ip4(struct net *net, __be32 addr);
+bool rdma_helper_dev_has_ip6(struct net *net, const void *addr,
+			     struct net_device *dev);
+struct net_device *rdma_helper_first_netdev_rcu(struct net *net);
+struct net_device *rdma_helper_next_netdev_rcu(struct net_device *dev);
+struct net_device *rdma_helper_dev_get_by_index(struct net *net, int ifindex);
+const unsigned char *rdma_helper_netdev_broadcast(const struct net_device *dev);
+bool rdma_helper_is_bond_master(const struct net_device *dev);
+void rdma_helper_skb_reset_mac_header(struct sk_buff *skb);
+struct net_device *rdma_helper_xmit_slave(struct net_device *master,
+					  struct sk_buff *skb, bool all);
+
 #endif

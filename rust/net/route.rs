@@ -102,7 +102,7 @@ impl Route {
     ///
     /// `dst` must be an error pointer, or a reference that the caller passes on to a
     /// route that is for IPv6 if `v6`.
-    unsafe fn from_lookup(dst: *mut bindings::dst_entry, v6: bool) -> Result<Self> {
+    pub(super) unsafe fn from_lookup(dst: *mut bindings::dst_entry, v6: bool) -> Result<Self> {
         let dst = NonNull::new(from_err_ptr(dst)?).ok_or(ENODEV)?;
         // INVARIANT: By the caller's promise.
         let mut route = Self { dst, cookie: 0, v6 };
@@ -117,7 +117,7 @@ impl Route {
     }
 
     #[inline]
-    fn as_raw(&self) -> *mut bindings::dst_entry {
+    pub(super) fn as_raw(&self) -> *mut bindings::dst_entry {
         self.dst.as_ptr()
     }
 

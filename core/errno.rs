@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Errors that the kernel crate has no names for.
+
+use kernel::error::Error;
+use rdma::bindings;
+
+macro_rules! errors {
+    ($($function:ident: $name:ident),* $(,)?) => { $(
+        #[doc = concat!("`", stringify!($name), "` of `errno.h`.")]
+        #[inline]
+        pub(crate) fn $function() -> Error {
+            // The numbers are below two hundred.
+            Error::from_errno(-(bindings::$name as i32))
+        }
+    )* };
+}
+
+errors!(
+    eaddrnotavail: EADDRNOTAVAIL,
+    enodata: ENODATA,
+    eopnotsupp: EOPNOTSUPP,
+    eprototype: EPROTOTYPE,
+);
