@@ -31,5 +31,6 @@
 #include <rdma/iter.h>
 #include <rdma/ib_pack.h>
 #include <rdma/lag.h>
+#include <rdma/ib.h>
 #include "helpers/helpers.h"
 #include <rdma/ib_sysfs.h>

@@ -25,7 +25,7 @@ const fn size_of_family(family: u16) -> Option<usize> {
     Some(match family {
         INET => size_of::<bindings::sockaddr_in>(),
         INET6 => size_of::<bindings::sockaddr_in6>(),
-        IB => size_of::<crate::private::sockaddr_ib>(),
+        IB => size_of::<bindings::sockaddr_ib>(),
         _ => return None,
     })
 }
@@ -119,7 +119,7 @@ crate::private::exported_private!(rdma_copy_src_l2_addr);
 ///
 /// `addr` has a family.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_addr_size(addr: *const bindings::sockaddr) -> c_int {
+pub(crate) unsafe extern "C" fn rdma_addr_size(addr: *const bindings::sockaddr) -> c_int {
     // SAFETY: By this function's duty.
     size_in(unsafe { family(addr) }, usize::MAX)
 }
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn rdma_addr_size(addr: *const bindings::sockaddr) -> c_in
 ///
 /// `addr` is valid.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_addr_size_in6(addr: *mut bindings::sockaddr_in6) -> c_int {
+pub(crate) unsafe extern "C" fn rdma_addr_size_in6(addr: *mut bindings::sockaddr_in6) -> c_int {
     // SAFETY: By this function's duty.
     size_in(unsafe { family(addr) }, size_of::<bindings::sockaddr_in6>())
 }
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn rdma_addr_size_in6(addr: *mut bindings::sockaddr_in6) -
 ///
 /// `addr` is valid.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_addr_size_kss(
+pub(crate) unsafe extern "C" fn rdma_addr_size_kss(
     addr: *mut bindings::__kernel_sockaddr_storage,
 ) -> c_int {
     let room = size_of::<bindings::__kernel_sockaddr_storage>();
@@ -155,7 +155,7 @@ pub unsafe extern "C" fn rdma_addr_size_kss(
 ///
 /// Both are valid, and the device stays meanwhile.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_copy_src_l2_addr(
+pub(crate) unsafe extern "C" fn rdma_copy_src_l2_addr(
     addr: *mut bindings::rdma_dev_addr,
     dev: *const bindings::net_device,
 ) {
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn rdma_copy_src_l2_addr(
 ///
 /// Both are valid; the namespace stays meanwhile.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_translate_ip(
+pub(crate) unsafe extern "C" fn rdma_translate_ip(
     addr: *const bindings::sockaddr,
     dev_addr: *mut bindings::rdma_dev_addr,
 ) -> c_int {

@@ -47,9 +47,8 @@ fn headers(path: &Filled<'_>, may_sleep: bool) -> Result<Headers> {
     let from = bytes(&gid.gid);
     let mut smac = [0u8; 6];
     // SAFETY: The entry is held; the place has room for an Ethernet address.
-    let _: i32 = unsafe {
-        bindings::rdma_read_gid_l2_fields(gid, core::ptr::null_mut(), smac.as_mut_ptr())
-    };
+    let _: i32 =
+        unsafe { bindings::rdma_read_gid_l2_fields(gid, core::ptr::null_mut(), smac.as_mut_ptr()) };
     let (to, label, dmac) = (path.destination(), path.flow_label(), path.mac());
     let v4 = mapped(&to).zip(mapped(&from).or(Some(core::net::Ipv4Addr::UNSPECIFIED)));
 

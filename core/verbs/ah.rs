@@ -119,7 +119,7 @@ rdma::exported!(
 ///
 /// `pd` lives and `attr` is valid.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_create_ah(
+pub(crate) unsafe extern "C" fn rdma_create_ah(
     pd: *mut bindings::ib_pd,
     attr: *mut bindings::rdma_ah_attr,
     flags: u32,
@@ -135,7 +135,7 @@ pub unsafe extern "C" fn rdma_create_ah(
 ///
 /// `pd` lives and `attr` is valid; `udata` is a user's call.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_create_user_ah(
+pub(crate) unsafe extern "C" fn rdma_create_user_ah(
     pd: *mut bindings::ib_pd,
     attr: *mut bindings::rdma_ah_attr,
     udata: *mut bindings::ib_udata,
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn rdma_create_user_ah(
 ///
 /// `ah` lives and `attr` is valid.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_modify_ah(
+pub(crate) unsafe extern "C" fn rdma_modify_ah(
     ah: *mut bindings::ib_ah,
     attr: *mut bindings::rdma_ah_attr,
 ) -> c_int {
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn rdma_modify_ah(
 ///
 /// `ah` lives and `attr` is valid.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_query_ah(
+pub(crate) unsafe extern "C" fn rdma_query_ah(
     ah: *mut bindings::ib_ah,
     attr: *mut bindings::rdma_ah_attr,
 ) -> c_int {
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn rdma_query_ah(
 ///
 /// `ah` lives and nobody uses it any more.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_destroy_ah_user(
+pub(crate) unsafe extern "C" fn rdma_destroy_ah_user(
     ah: *mut bindings::ib_ah,
     flags: u32,
     _udata: *mut bindings::ib_udata,

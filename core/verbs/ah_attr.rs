@@ -233,7 +233,7 @@ rdma::exported!(
 ///
 /// Both are valid, and what `src` refers to is held.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_copy_ah_attr(
+pub(crate) unsafe extern "C" fn rdma_copy_ah_attr(
     dest: *mut bindings::rdma_ah_attr,
     src: *const bindings::rdma_ah_attr,
 ) {
@@ -252,7 +252,7 @@ pub unsafe extern "C" fn rdma_copy_ah_attr(
 ///
 /// As for [`rdma_copy_ah_attr`]; `old` is valid or all zeros.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_replace_ah_attr(
+pub(crate) unsafe extern "C" fn rdma_replace_ah_attr(
     old: *mut bindings::rdma_ah_attr,
     new: *const bindings::rdma_ah_attr,
 ) {
@@ -270,7 +270,7 @@ pub unsafe extern "C" fn rdma_replace_ah_attr(
 ///
 /// As for [`rdma_replace_ah_attr`]; the two are not one.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_move_ah_attr(
+pub(crate) unsafe extern "C" fn rdma_move_ah_attr(
     dest: *mut bindings::rdma_ah_attr,
     src: *mut bindings::rdma_ah_attr,
 ) {
@@ -288,7 +288,7 @@ pub unsafe extern "C" fn rdma_move_ah_attr(
 ///
 /// All are valid, though `dgid` may be null; a reference to `sgid_attr` is the caller's.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_move_grh_sgid_attr(
+pub(crate) unsafe extern "C" fn rdma_move_grh_sgid_attr(
     attr: *mut bindings::rdma_ah_attr,
     dgid: *mut bindings::ib_gid,
     flow_label: u32,
@@ -317,7 +317,7 @@ pub unsafe extern "C" fn rdma_move_grh_sgid_attr(
 ///
 /// `attr` is valid or all zeros.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_destroy_ah_attr(attr: *mut bindings::rdma_ah_attr) {
+pub(crate) unsafe extern "C" fn rdma_destroy_ah_attr(attr: *mut bindings::rdma_ah_attr) {
     // SAFETY: By this function's duty.
     unsafe {
         drop(GidRef::take((*attr).grh.sgid_attr));

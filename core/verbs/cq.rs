@@ -105,7 +105,10 @@ rdma::exported!(
 ///
 /// As there.
 #[no_mangle]
-pub unsafe extern "C" fn ib_process_cq_direct(cq: *mut bindings::ib_cq, budget: c_int) -> c_int {
+pub(crate) unsafe extern "C" fn ib_process_cq_direct(
+    cq: *mut bindings::ib_cq,
+    budget: c_int,
+) -> c_int {
     // SAFETY: By this function's duty.
     let done = unsafe { process(cq, usize::try_from(budget).ok()) };
     c_int::try_from(done).unwrap_or(c_int::MAX)
@@ -118,7 +121,7 @@ pub unsafe extern "C" fn ib_process_cq_direct(cq: *mut bindings::ib_cq, budget: 
 /// `device` is registered, `attr` valid; handlers and context fit; `caller` is a string that
 /// stays as long as the queue.
 #[no_mangle]
-pub unsafe extern "C" fn __ib_create_cq(
+pub(crate) unsafe extern "C" fn __ib_create_cq(
     device: *mut bindings::ib_device,
     comp_handler: bindings::ib_comp_handler,
     event_handler: EventHandler,
@@ -155,7 +158,7 @@ pub unsafe extern "C" fn __ib_create_cq(
 ///
 /// `cq` lives.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_set_cq_moderation(
+pub(crate) unsafe extern "C" fn rdma_set_cq_moderation(
     cq: *mut bindings::ib_cq,
     count: u16,
     period: u16,
@@ -170,7 +173,7 @@ pub unsafe extern "C" fn rdma_set_cq_moderation(
 ///
 /// `cq` lives, and nobody begins to use it; `udata` is null or a user's call.
 #[no_mangle]
-pub unsafe extern "C" fn ib_destroy_cq_user(
+pub(crate) unsafe extern "C" fn ib_destroy_cq_user(
     cq: *mut bindings::ib_cq,
     udata: *mut bindings::ib_udata,
 ) -> c_int {

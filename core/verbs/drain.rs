@@ -83,7 +83,13 @@ unsafe fn into_error(qp: *mut bindings::ib_qp) -> bool {
         ..Default::default()
     };
     // SAFETY: By this function's duty.
-    unsafe { ib_modify_qp(qp, &mut attr, bindings::ib_qp_attr_mask_IB_QP_STATE as c_int) == 0 }
+    unsafe {
+        ib_modify_qp(
+            qp,
+            &mut attr,
+            bindings::ib_qp_attr_mask_IB_QP_STATE as c_int,
+        ) == 0
+    }
 }
 
 /// # Safety
@@ -166,7 +172,7 @@ rdma::exported!(ib_drain_sq, ib_drain_rq, ib_drain_qp);
 ///
 /// `qp` lives.
 #[no_mangle]
-pub unsafe extern "C" fn ib_drain_sq(qp: *mut bindings::ib_qp) {
+pub(crate) unsafe extern "C" fn ib_drain_sq(qp: *mut bindings::ib_qp) {
     // SAFETY: By this function's duty; the method is the driver's own.
     unsafe {
         match (*(*qp).device).ops.drain_sq {
@@ -183,7 +189,7 @@ pub unsafe extern "C" fn ib_drain_sq(qp: *mut bindings::ib_qp) {
 ///
 /// `qp` lives.
 #[no_mangle]
-pub unsafe extern "C" fn ib_drain_rq(qp: *mut bindings::ib_qp) {
+pub(crate) unsafe extern "C" fn ib_drain_rq(qp: *mut bindings::ib_qp) {
     // SAFETY: By this function's duty; the method is the driver's own.
     unsafe {
         match (*(*qp).device).ops.drain_rq {
@@ -200,7 +206,7 @@ pub unsafe extern "C" fn ib_drain_rq(qp: *mut bindings::ib_qp) {
 ///
 /// `qp` lives.
 #[no_mangle]
-pub unsafe extern "C" fn ib_drain_qp(qp: *mut bindings::ib_qp) {
+pub(crate) unsafe extern "C" fn ib_drain_qp(qp: *mut bindings::ib_qp) {
     // SAFETY: By this function's duty.
     unsafe {
         ib_drain_sq(qp);

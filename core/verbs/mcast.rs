@@ -56,7 +56,7 @@ rdma::exported!(ib_attach_mcast, ib_detach_mcast);
 ///
 /// `qp` lives and `gid` is valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_attach_mcast(
+pub(crate) unsafe extern "C" fn ib_attach_mcast(
     qp: *mut bindings::ib_qp,
     gid: *mut bindings::ib_gid,
     lid: u16,
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn ib_attach_mcast(
 ///
 /// `qp` lives and `gid` is valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_detach_mcast(
+pub(crate) unsafe extern "C" fn ib_detach_mcast(
     qp: *mut bindings::ib_qp,
     gid: *mut bindings::ib_gid,
     lid: u16,

@@ -175,7 +175,7 @@ rdma::exported!(ib_modify_qp_is_ok, ib_modify_qp, ib_modify_qp_with_udata);
 
 /// Whether a change with these attributes is in order. Any context.
 #[no_mangle]
-pub unsafe extern "C" fn ib_modify_qp_is_ok(
+pub(crate) unsafe extern "C" fn ib_modify_qp_is_ok(
     from: bindings::ib_qp_state,
     to: bindings::ib_qp_state,
     qp_type: bindings::ib_qp_type,
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn ib_modify_qp_is_ok(
 ///
 /// `qp` lives and `attr` is valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_modify_qp(
+pub(crate) unsafe extern "C" fn ib_modify_qp(
     qp: *mut bindings::ib_qp,
     attr: *mut bindings::ib_qp_attr,
     mask: c_int,
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn ib_modify_qp(
 ///
 /// `qp` lives and `attr` is valid; `udata` is null or a user's call.
 #[no_mangle]
-pub unsafe extern "C" fn ib_modify_qp_with_udata(
+pub(crate) unsafe extern "C" fn ib_modify_qp_with_udata(
     qp: *mut bindings::ib_qp,
     attr: *mut bindings::ib_qp_attr,
     mask: c_int,

@@ -80,7 +80,11 @@ fn alloc(pd: &Pd, mr_type: bindings::ib_mr_type, max_sg: u32) -> Result<NonNull<
 }
 
 /// A region with protection information beside the data.
-fn alloc_integrity(pd: &Pd, max_data_sg: u32, max_meta_sg: u32) -> Result<NonNull<bindings::ib_mr>> {
+fn alloc_integrity(
+    pd: &Pd,
+    max_data_sg: u32,
+    max_meta_sg: u32,
+) -> Result<NonNull<bindings::ib_mr>> {
     let ops = pd.device().ops();
     let alloc = method(ops.alloc_mr_integrity)?;
     method(ops.map_mr_sg_pi)?;
@@ -112,8 +116,7 @@ fn register_user(
     // SAFETY: Written before the device is registered.
     let caps = unsafe { (*device.as_raw()).attrs.kernel_cap_flags };
     let on_demand = access & bindings::ib_access_flags_IB_ACCESS_ON_DEMAND as c_int != 0;
-    if on_demand && caps & u64::from(bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING) == 0
-    {
+    if on_demand && caps & u64::from(bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING) == 0 {
         return Err(EINVAL);
     }
     let register = method(device.ops().reg_user_mr)?;
@@ -157,7 +160,7 @@ rdma::exported!(
 ///
 /// `pd` lives.
 #[no_mangle]
-pub unsafe extern "C" fn ib_reg_user_mr(
+pub(crate) unsafe extern "C" fn ib_reg_user_mr(
     pd: *mut bindings::ib_pd,
     start: u64,
     length: u64,
@@ -175,7 +178,7 @@ pub unsafe extern "C" fn ib_reg_user_mr(
 ///
 /// `pd` lives, and `list` has `count` entries.
 #[no_mangle]
-pub unsafe extern "C" fn ib_advise_mr(
+pub(crate) unsafe extern "C" fn ib_advise_mr(
     pd: *mut bindings::ib_pd,
     advice: bindings::ib_uverbs_advise_mr_advice,
     flags: u32,
@@ -199,7 +202,7 @@ pub unsafe extern "C" fn ib_advise_mr(
 ///
 /// `mr` lives and nobody uses it any more; `udata` is null or a user's call.
 #[no_mangle]
-pub unsafe extern "C" fn ib_dereg_mr_user(
+pub(crate) unsafe extern "C" fn ib_dereg_mr_user(
     mr: *mut bindings::ib_mr,
     udata: *mut bindings::ib_udata,
 ) -> c_int {
@@ -227,7 +230,7 @@ pub unsafe extern "C" fn ib_dereg_mr_user(
 ///
 /// `pd` lives.
 #[no_mangle]
-pub unsafe extern "C" fn ib_alloc_mr(
+pub(crate) unsafe extern "C" fn ib_alloc_mr(
     pd: *mut bindings::ib_pd,
     mr_type: bindings::ib_mr_type,
     max_sg: u32,
@@ -245,7 +248,7 @@ pub unsafe extern "C" fn ib_alloc_mr(
 ///
 /// `pd` lives.
 #[no_mangle]
-pub unsafe extern "C" fn ib_alloc_mr_integrity(
+pub(crate) unsafe extern "C" fn ib_alloc_mr_integrity(
     pd: *mut bindings::ib_pd,
     max_data_sg: u32,
     max_meta_sg: u32,
@@ -267,7 +270,7 @@ pub unsafe extern "C" fn ib_alloc_mr_integrity(
 ///
 /// `mr` lives and `status` is valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_check_mr_status(
+pub(crate) unsafe extern "C" fn ib_check_mr_status(
     mr: *mut bindings::ib_mr,
     mask: u32,
     status: *mut bindings::ib_mr_status,
@@ -287,7 +290,7 @@ pub unsafe extern "C" fn ib_check_mr_status(
 ///
 /// `mr` lives, `sg` is a list of `count` entries, `offset` null or valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_map_mr_sg(
+pub(crate) unsafe extern "C" fn ib_map_mr_sg(
     mr: *mut bindings::ib_mr,
     sg: *mut bindings::scatterlist,
     count: c_int,
@@ -311,7 +314,7 @@ pub unsafe extern "C" fn ib_map_mr_sg(
 ///
 /// `mr` lives, the lists are of so many entries, offsets null or valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_map_mr_sg_pi(
+pub(crate) unsafe extern "C" fn ib_map_mr_sg_pi(
     mr: *mut bindings::ib_mr,
     data: *mut bindings::scatterlist,
     data_count: c_int,
@@ -332,6 +335,14 @@ pub unsafe extern "C" fn ib_map_mr_sg_pi(
     // SAFETY: By this function's duty; the method is the driver's own.
     unsafe {
         (*mr).page_size = page_size;
-        map(mr, data, data_count, data_offset, meta, meta_count, meta_offset)
+        map(
+            mr,
+            data,
+            data_count,
+            data_offset,
+            meta,
+            meta_count,
+            meta_offset,
+        )
     }
 }

@@ -180,7 +180,9 @@ unsafe fn start_tracking<K: Object>(this: *mut K::C, owner: Owner<'_>) {
         crate::private::rdma_restrack_new(entry, kind);
         match owner {
             Owner::Caller(name) => crate::private::rdma_restrack_set_name(entry, name),
-            Owner::OfPd(pd) => crate::private::rdma_restrack_parent_name(entry, Pd::entry(pd.as_raw())),
+            Owner::OfPd(pd) => {
+                crate::private::rdma_restrack_parent_name(entry, Pd::entry(pd.as_raw()))
+            }
         }
     }
 }

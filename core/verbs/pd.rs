@@ -154,7 +154,7 @@ rdma::exported!(__ib_alloc_pd, ib_dealloc_pd_user);
 ///
 /// `device` is registered; `caller` is a string that stays as long as the domain.
 #[no_mangle]
-pub unsafe extern "C" fn __ib_alloc_pd(
+pub(crate) unsafe extern "C" fn __ib_alloc_pd(
     device: *mut bindings::ib_device,
     flags: c_uint,
     caller: *const c_char,
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn __ib_alloc_pd(
 ///
 /// Nothing uses `pd` any more; `udata` is null or a user's call.
 #[no_mangle]
-pub unsafe extern "C" fn ib_dealloc_pd_user(
+pub(crate) unsafe extern "C" fn ib_dealloc_pd_user(
     pd: *mut bindings::ib_pd,
     udata: *mut bindings::ib_udata,
 ) -> c_int {

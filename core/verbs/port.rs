@@ -82,18 +82,10 @@ impl Caps {
 /// The transport of a type of node (`enum rdma_node_type`).
 fn transport(node_type: c_uint) -> bindings::rdma_transport_type {
     match node_type {
-        bindings::RDMA_NODE_USNIC => {
-            bindings::rdma_transport_type_RDMA_TRANSPORT_USNIC
-        }
-        bindings::RDMA_NODE_USNIC_UDP => {
-            bindings::rdma_transport_type_RDMA_TRANSPORT_USNIC_UDP
-        }
-        bindings::RDMA_NODE_RNIC => {
-            bindings::rdma_transport_type_RDMA_TRANSPORT_IWARP
-        }
-        bindings::RDMA_NODE_UNSPECIFIED => {
-            bindings::rdma_transport_type_RDMA_TRANSPORT_UNSPECIFIED
-        }
+        bindings::RDMA_NODE_USNIC => bindings::rdma_transport_type_RDMA_TRANSPORT_USNIC,
+        bindings::RDMA_NODE_USNIC_UDP => bindings::rdma_transport_type_RDMA_TRANSPORT_USNIC_UDP,
+        bindings::RDMA_NODE_RNIC => bindings::rdma_transport_type_RDMA_TRANSPORT_IWARP,
+        bindings::RDMA_NODE_UNSPECIFIED => bindings::rdma_transport_type_RDMA_TRANSPORT_UNSPECIFIED,
         _ => bindings::rdma_transport_type_RDMA_TRANSPORT_IB,
     }
 }
@@ -211,19 +203,19 @@ rdma::exported!(
 
 /// A rate in units of 2.5 Gb/s; -1 for what is no rate.
 #[no_mangle]
-pub unsafe extern "C" fn ib_rate_to_mult(rate: bindings::ib_rate) -> c_int {
+pub(crate) unsafe extern "C" fn ib_rate_to_mult(rate: bindings::ib_rate) -> c_int {
     rate_or_none(rates::mult(rate))
 }
 
 /// The rate of so many units of 2.5 Gb/s, or `IB_RATE_PORT_CURRENT`.
 #[no_mangle]
-pub unsafe extern "C" fn mult_to_ib_rate(mult: c_int) -> bindings::ib_rate {
+pub(crate) unsafe extern "C" fn mult_to_ib_rate(mult: c_int) -> bindings::ib_rate {
     u32::try_from(mult).map_or(rates::PORT_CURRENT, rates::from_mult)
 }
 
 /// A rate in Mb/s; -1 for what is no rate.
 #[no_mangle]
-pub unsafe extern "C" fn ib_rate_to_mbps(rate: bindings::ib_rate) -> c_int {
+pub(crate) unsafe extern "C" fn ib_rate_to_mbps(rate: bindings::ib_rate) -> c_int {
     rate_or_none(rates::mbps(rate))
 }
 
@@ -233,7 +225,7 @@ pub unsafe extern "C" fn ib_rate_to_mbps(rate: bindings::ib_rate) -> c_int {
 ///
 /// Both are valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_port_attr_to_speed_info(
+pub(crate) unsafe extern "C" fn ib_port_attr_to_speed_info(
     attr: *mut bindings::ib_port_attr,
     info: *mut bindings::ib_port_speed_info,
 ) -> c_int {
@@ -254,7 +246,7 @@ pub unsafe extern "C" fn ib_port_attr_to_speed_info(
 
 /// See [`transport`].
 #[no_mangle]
-pub unsafe extern "C" fn rdma_node_get_transport(
+pub(crate) unsafe extern "C" fn rdma_node_get_transport(
     node_type: c_uint,
 ) -> bindings::rdma_transport_type {
     transport(node_type)
@@ -266,7 +258,7 @@ pub unsafe extern "C" fn rdma_node_get_transport(
 ///
 /// `device` is alive.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_port_get_link_layer(
+pub(crate) unsafe extern "C" fn rdma_port_get_link_layer(
     device: *mut bindings::ib_device,
     port: u32,
 ) -> bindings::rdma_link_layer {
@@ -280,20 +272,22 @@ pub unsafe extern "C" fn rdma_port_get_link_layer(
 ///
 /// `device` is alive, and the places are valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_get_eth_speed(
+pub(crate) unsafe extern "C" fn ib_get_eth_speed(
     device: *mut bindings::ib_device,
     port: u32,
     speed: *mut u16,
     width: *mut u8,
 ) -> c_int {
     // SAFETY: By this function's duty.
-    code(eth_speed(unsafe { Device::from_raw(device) }, port).map(|(s, w)| {
-        // SAFETY: By this function's duty.
-        unsafe {
-            *speed = s as u16;
-            *width = w as u8;
-        }
-    }))
+    code(
+        eth_speed(unsafe { Device::from_raw(device) }, port).map(|(s, w)| {
+            // SAFETY: By this function's duty.
+            unsafe {
+                *speed = s as u16;
+                *width = w as u8;
+            }
+        }),
+    )
 }
 
 /// Hands a call to the driver's optional method of the same arguments.
@@ -308,7 +302,7 @@ macro_rules! hand_on {
         ///
         /// `device` is alive, and what the method writes to is valid.
         #[no_mangle]
-        pub unsafe extern "C" fn $name(device: *mut bindings::ib_device $(, $arg: $type)*) -> c_int {
+        pub(crate) unsafe extern "C" fn $name(device: *mut bindings::ib_device $(, $arg: $type)*) -> c_int {
             // SAFETY: By this function's duty.
             let ops = unsafe { Device::from_raw(device) }.ops();
             code(method(ops.$method).and_then(|method| {
@@ -356,7 +350,7 @@ fn netdev_params(
 ///
 /// `device` is alive, `name` a string, `setup` fit for `alloc_netdev_mqs`.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_alloc_netdev(
+pub(crate) unsafe extern "C" fn rdma_alloc_netdev(
     device: *mut bindings::ib_device,
     port: u32,
     kind: bindings::rdma_netdev_t,
@@ -389,7 +383,7 @@ pub unsafe extern "C" fn rdma_alloc_netdev(
 ///
 /// `device` is alive, and `netdev` such a device.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_init_netdev(
+pub(crate) unsafe extern "C" fn rdma_init_netdev(
     device: *mut bindings::ib_device,
     port: u32,
     kind: bindings::rdma_netdev_t,

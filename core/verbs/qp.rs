@@ -145,10 +145,12 @@ pub(super) unsafe fn create(
     let (uobject, udata, name) = match whom {
         For::User { attrs, uobject } => {
             // SAFETY: By this function's duty; only a place is computed.
-            let udata = unsafe { &raw mut (*attrs.as_ptr())
+            let udata = unsafe {
+                &raw mut (*attrs.as_ptr())
                     .__bindgen_anon_1
                     .__bindgen_anon_1
-                    .driver_udata };
+                    .driver_udata
+            };
             (uobject, udata, core::ptr::null())
         }
         For::Kernel(name) => {
@@ -241,8 +243,7 @@ unsafe fn query(
 pub(super) fn state_and_port(qp: &Qp) -> Result<(bindings::ib_qp_state, u32)> {
     let mut attr = bindings::ib_qp_attr::default();
     let mut init = bindings::ib_qp_init_attr::default();
-    let mask =
-        bindings::ib_qp_attr_mask_IB_QP_STATE | bindings::ib_qp_attr_mask_IB_QP_PORT;
+    let mask = bindings::ib_qp_attr_mask_IB_QP_STATE | bindings::ib_qp_attr_mask_IB_QP_PORT;
     // SAFETY: Both places are valid.
     unsafe { query(qp, &mut attr, mask as c_int, &mut init) }?;
     Ok((attr.qp_state, attr.port_num))
@@ -259,7 +260,7 @@ crate::private::exported_private!(ib_create_qp_user, ib_qp_usecnt_inc, ib_qp_use
 /// `device` is registered; `pd` and the objects in `attr` live or are null; `attrs` and
 /// `uobject` are the user's; `caller` is a string that stays.
 #[no_mangle]
-pub unsafe extern "C" fn ib_create_qp_user(
+pub(crate) unsafe extern "C" fn ib_create_qp_user(
     device: *mut bindings::ib_device,
     pd: *mut bindings::ib_pd,
     attr: *mut bindings::ib_qp_init_attr,
@@ -291,7 +292,7 @@ pub unsafe extern "C" fn ib_create_qp_user(
 ///
 /// `qp` lives, and with it what it uses.
 #[no_mangle]
-pub unsafe extern "C" fn ib_qp_usecnt_inc(qp: *mut bindings::ib_qp) {
+pub(crate) unsafe extern "C" fn ib_qp_usecnt_inc(qp: *mut bindings::ib_qp) {
     // SAFETY: By this function's duty.
     unsafe { count_uses(qp) };
 }
@@ -302,7 +303,7 @@ pub unsafe extern "C" fn ib_qp_usecnt_inc(qp: *mut bindings::ib_qp) {
 ///
 /// As there, and the uses are counted.
 #[no_mangle]
-pub unsafe extern "C" fn ib_qp_usecnt_dec(qp: *mut bindings::ib_qp) {
+pub(crate) unsafe extern "C" fn ib_qp_usecnt_dec(qp: *mut bindings::ib_qp) {
     // SAFETY: By this function's duty.
     unsafe { uncount_uses(qp) };
 }
@@ -316,7 +317,7 @@ pub unsafe extern "C" fn ib_qp_usecnt_dec(qp: *mut bindings::ib_qp) {
 ///
 /// `pd` and the objects in `attr` live; `caller` is a string that stays.
 #[no_mangle]
-pub unsafe extern "C" fn ib_create_qp_kernel(
+pub(crate) unsafe extern "C" fn ib_create_qp_kernel(
     pd: *mut bindings::ib_pd,
     attr: *mut bindings::ib_qp_init_attr,
     caller: *const c_char,
@@ -351,7 +352,7 @@ pub unsafe extern "C" fn ib_create_qp_kernel(
 ///
 /// `qp` lives, and both places are valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_query_qp(
+pub(crate) unsafe extern "C" fn ib_query_qp(
     qp: *mut bindings::ib_qp,
     attr: *mut bindings::ib_qp_attr,
     mask: c_int,
@@ -367,7 +368,7 @@ pub unsafe extern "C" fn ib_query_qp(
 ///
 /// As there.
 #[no_mangle]
-pub unsafe extern "C" fn ib_destroy_qp_user(
+pub(crate) unsafe extern "C" fn ib_destroy_qp_user(
     qp: *mut bindings::ib_qp,
     udata: *mut bindings::ib_udata,
 ) -> c_int {

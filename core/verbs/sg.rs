@@ -59,7 +59,7 @@ rdma::exported!(ib_sg_to_pages);
 ///
 /// `mr` lives; `list` has `count` entries, mapped for DMA; `offset` is null or valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_sg_to_pages(
+pub(crate) unsafe extern "C" fn ib_sg_to_pages(
     mr: *mut bindings::ib_mr,
     list: *mut bindings::scatterlist,
     count: c_int,

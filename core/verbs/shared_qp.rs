@@ -257,7 +257,7 @@ rdma::exported!(ib_open_qp, ib_close_qp);
 ///
 /// `xrcd` lives and `attr` is valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_open_qp(
+pub(crate) unsafe extern "C" fn ib_open_qp(
     xrcd: *mut bindings::ib_xrcd,
     attr: *mut bindings::ib_qp_open_attr,
 ) -> *mut bindings::ib_qp {
@@ -282,7 +282,7 @@ pub unsafe extern "C" fn ib_open_qp(
 ///
 /// `qp` lives, and nobody uses it any more.
 #[no_mangle]
-pub unsafe extern "C" fn ib_close_qp(qp: *mut bindings::ib_qp) -> c_int {
+pub(crate) unsafe extern "C" fn ib_close_qp(qp: *mut bindings::ib_qp) -> c_int {
     let qp = NonNull::new(qp).ok_or(EINVAL);
     // SAFETY: By this function's duty.
     code(qp.and_then(|qp| unsafe { close(qp) }))

@@ -103,7 +103,7 @@ rdma::exported!(
 ///
 /// As there, and `pd` lives.
 #[no_mangle]
-pub unsafe extern "C" fn ib_create_srq_user(
+pub(crate) unsafe extern "C" fn ib_create_srq_user(
     pd: *mut bindings::ib_pd,
     attr: *mut bindings::ib_srq_init_attr,
     uobject: *mut bindings::ib_usrq_object,
@@ -119,7 +119,7 @@ pub unsafe extern "C" fn ib_create_srq_user(
 ///
 /// `srq` lives and `attr` is valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_modify_srq(
+pub(crate) unsafe extern "C" fn ib_modify_srq(
     srq: *mut bindings::ib_srq,
     attr: *mut bindings::ib_srq_attr,
     mask: bindings::ib_srq_attr_mask,
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn ib_modify_srq(
 ///
 /// `srq` lives and `attr` is valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_query_srq(
+pub(crate) unsafe extern "C" fn ib_query_srq(
     srq: *mut bindings::ib_srq,
     attr: *mut bindings::ib_srq_attr,
 ) -> c_int {
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn ib_query_srq(
 ///
 /// `srq` lives, and nobody begins to use it; `udata` is null or a user's call.
 #[no_mangle]
-pub unsafe extern "C" fn ib_destroy_srq_user(
+pub(crate) unsafe extern "C" fn ib_destroy_srq_user(
     srq: *mut bindings::ib_srq,
     udata: *mut bindings::ib_udata,
 ) -> c_int {

@@ -62,14 +62,16 @@ fn status(status: bindings::ib_wc_status) -> &'static CStr {
     }
 }
 
+rdma::exported!(ib_event_msg, ib_wc_status_msg);
+
 /// See [`event`].
 #[no_mangle]
-pub extern "C" fn ib_event_msg(value: bindings::ib_event_type) -> *const c_char {
+pub(crate) unsafe extern "C" fn ib_event_msg(value: bindings::ib_event_type) -> *const c_char {
     event(value).as_char_ptr()
 }
 
 /// See [`status`].
 #[no_mangle]
-pub extern "C" fn ib_wc_status_msg(value: bindings::ib_wc_status) -> *const c_char {
+pub(crate) unsafe extern "C" fn ib_wc_status_msg(value: bindings::ib_wc_status) -> *const c_char {
     status(value).as_char_ptr()
 }

@@ -144,9 +144,8 @@ unsafe extern "C" fn is_wanted(
     let (entry, wanted) = unsafe { (&*entry, &*context.cast::<Wanted>()) };
     let mut vlan = addr::NO_VLAN;
     // SAFETY: The entry is held.
-    let read = unsafe {
-        bindings::rdma_read_gid_l2_fields(entry, &mut vlan, core::ptr::null_mut())
-    };
+    let read =
+        unsafe { bindings::rdma_read_gid_l2_fields(entry, &mut vlan, core::ptr::null_mut()) };
     entry.gid_type == wanted.gid_type && read == 0 && vlan == wanted.vlan
 }
 
@@ -157,9 +156,7 @@ const fn gid_type(network: bindings::rdma_network_type) -> bindings::ib_gid_type
         | bindings::rdma_network_type_RDMA_NETWORK_IPV6 => {
             bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP
         }
-        bindings::rdma_network_type_RDMA_NETWORK_ROCE_V1 => {
-            bindings::ib_gid_type_IB_GID_TYPE_ROCE
-        }
+        bindings::rdma_network_type_RDMA_NETWORK_ROCE_V1 => bindings::ib_gid_type_IB_GID_TYPE_ROCE,
         _ => bindings::ib_gid_type_IB_GID_TYPE_IB,
     }
 }
@@ -301,7 +298,7 @@ rdma::exported!(
 ///
 /// `hdr` is valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_get_rdma_header_version(
+pub(crate) unsafe extern "C" fn ib_get_rdma_header_version(
     hdr: *const bindings::rdma_network_hdr,
 ) -> c_int {
     // SAFETY: By this function's duty; the union has as many bytes.
@@ -315,7 +312,7 @@ pub unsafe extern "C" fn ib_get_rdma_header_version(
 ///
 /// `hdr` is valid; the places are valid or null.
 #[no_mangle]
-pub unsafe extern "C" fn ib_get_gids_from_rdma_hdr(
+pub(crate) unsafe extern "C" fn ib_get_gids_from_rdma_hdr(
     hdr: *const bindings::rdma_network_hdr,
     network: bindings::rdma_network_type,
     sgid: *mut bindings::ib_gid,
@@ -341,7 +338,7 @@ pub unsafe extern "C" fn ib_get_gids_from_rdma_hdr(
 ///
 /// As there; the device is registered, and the rest valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_init_ah_attr_from_wc(
+pub(crate) unsafe extern "C" fn ib_init_ah_attr_from_wc(
     device: *mut bindings::ib_device,
     port: u32,
     wc: *const bindings::ib_wc,
@@ -358,7 +355,7 @@ pub unsafe extern "C" fn ib_init_ah_attr_from_wc(
 ///
 /// As for [`init_from_wc`]; `pd` lives and the rest is valid.
 #[no_mangle]
-pub unsafe extern "C" fn ib_create_ah_from_wc(
+pub(crate) unsafe extern "C" fn ib_create_ah_from_wc(
     pd: *mut bindings::ib_pd,
     wc: *const bindings::ib_wc,
     grh: *const bindings::ib_grh,

@@ -38,7 +38,7 @@ rdma::exported!(ib_create_wq, ib_destroy_wq_user);
 ///
 /// `pd` lives; `attr` is valid, and its completion queue lives.
 #[no_mangle]
-pub unsafe extern "C" fn ib_create_wq(
+pub(crate) unsafe extern "C" fn ib_create_wq(
     pd: *mut bindings::ib_pd,
     attr: *mut bindings::ib_wq_init_attr,
 ) -> *mut bindings::ib_wq {
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn ib_create_wq(
 ///
 /// `wq` lives, and nobody begins to use it; `udata` is null or a user's call.
 #[no_mangle]
-pub unsafe extern "C" fn ib_destroy_wq_user(
+pub(crate) unsafe extern "C" fn ib_destroy_wq_user(
     wq: *mut bindings::ib_wq,
     udata: *mut bindings::ib_udata,
 ) -> c_int {

@@ -49,24 +49,15 @@ impl<'a> Targets<'a> {
     /// The queue pair of this number.
     pub(super) fn find(&self, number: u32) -> Option<NonNull<bindings::ib_qp>> {
         // SAFETY: The domain lives, and with it the array.
-        let entry = unsafe {
-            bindings::xa_load(
-                &raw mut (*self.xrcd.as_raw()).tgt_qps,
-                number as c_ulong,
-            )
-        };
+        let entry =
+            unsafe { bindings::xa_load(&raw mut (*self.xrcd.as_raw()).tgt_qps, number as c_ulong) };
         NonNull::new(entry.cast())
     }
 
     /// Takes a queue pair out.
     pub(super) fn remove(&mut self, number: u32) {
         // SAFETY: As above.
-        unsafe {
-            bindings::xa_erase(
-                &raw mut (*self.xrcd.as_raw()).tgt_qps,
-                number as c_ulong,
-            )
-        };
+        unsafe { bindings::xa_erase(&raw mut (*self.xrcd.as_raw()).tgt_qps, number as c_ulong) };
     }
 }
 
@@ -112,7 +103,7 @@ rdma::exported!(ib_alloc_xrcd_user, ib_dealloc_xrcd_user);
 /// `device` is registered; `inode` is null, or the file that the domain belongs to; `udata` is
 /// null or a user's call.
 #[no_mangle]
-pub unsafe extern "C" fn ib_alloc_xrcd_user(
+pub(crate) unsafe extern "C" fn ib_alloc_xrcd_user(
     device: *mut bindings::ib_device,
     inode: *mut bindings::inode,
     udata: *mut bindings::ib_udata,
@@ -142,7 +133,7 @@ pub unsafe extern "C" fn ib_alloc_xrcd_user(
 ///
 /// `xrcd` lives, and nobody begins to use it; `udata` is null or a user's call.
 #[no_mangle]
-pub unsafe extern "C" fn ib_dealloc_xrcd_user(
+pub(crate) unsafe extern "C" fn ib_dealloc_xrcd_user(
     xrcd: *mut bindings::ib_xrcd,
     udata: *mut bindings::ib_udata,
 ) -> c_int {
