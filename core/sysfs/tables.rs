@@ -105,8 +105,8 @@ pub(super) fn pkeys(attr: &bindings::ib_port_attr) -> Result<Option<Group<Row>>>
 }
 
 fn gid_count(attr: &bindings::ib_port_attr) -> Result<u32> {
-    // The driver says it, in a signed number.
-    u32::try_from(attr.gid_tbl_len).map_err(|_| EINVAL)
+    // The driver says it, in a signed number; a negative one is more than there is memory for.
+    u32::try_from(attr.gid_tbl_len).map_err(|_| ENOMEM)
 }
 
 /// The directory `gid_attrs` of a port.
