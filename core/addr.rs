@@ -16,16 +16,16 @@ mod abi;
 pub(crate) mod lag;
 
 use crate::errno::eaddrnotavail;
+use crate::proto::gid::Gid;
+use crate::proto::roce;
 use crate::verbs::Filled;
 use core::net::IpAddr;
-use core::net::Ipv4Addr;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::rcu;
 use rdma::bindings;
-use rdma::net::addr::gid_to_ip;
 use rdma::net::neighbour::ChangeNotifier;
 use rdma::net::neighbour::Changes;
 use rdma::net::route::Route;
@@ -185,28 +185,6 @@ pub(crate) fn next_hop(gid: &bindings::ib_gid_attr, to: &[u8; 16]) -> Result<Hop
     }
 }
 
-/// The Ethernet group of a multicast GID (RFC 1112, RFC 2464).
-fn group_mac(group: IpAddr) -> [u8; 6] {
-    match group {
-        IpAddr::V4(group) => {
-            let [_, b, c, d] = group.octets();
-            [0x01, 0x00, 0x5e, b & 0x7f, c, d]
-        }
-        IpAddr::V6(group) => {
-            let [.., a, b, c, d] = group.octets();
-            [0x33, 0x33, a, b, c, d]
-        }
-    }
-}
-
-/// The Ethernet address that a link-local GID was made of (modified EUI-64), if it is one.
-fn mac_in_gid(gid: &[u8; 16]) -> Option<[u8; 6]> {
-    let [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a, b, c, _, _, d, e, f] = *gid else {
-        return None;
-    };
-    Some([a ^ 2, b, c, d, e, f])
-}
-
 /// Fills in the link layer's address and the hop limit of a RoCE vector that leads to one
 /// destination. May sleep, for a second at most.
 ///
@@ -218,7 +196,7 @@ pub(crate) fn resolve_unicast(path: &mut Filled<'_>) -> Result {
     let gid = path.gid().ok_or(EINVAL)?;
     // Between link-local GIDs of the older RoCE, addresses are in the GIDs themselves.
     let in_gid = if gid.gid_type == bindings::ib_gid_type_IB_GID_TYPE_ROCE {
-        mac_in_gid(&to)
+        roce::mac_in(&Gid(to))
     } else {
         None
     };
@@ -235,18 +213,11 @@ pub(crate) fn resolve_unicast(path: &mut Filled<'_>) -> Result {
 
 /// As [`resolve_unicast`], for groups too.
 pub(crate) fn resolve(path: &mut Filled<'_>) -> Result {
-    let to = gid_to_ip(&path.destination());
-    if to.is_multicast() {
-        path.set_mac(group_mac(to));
-        return Ok(());
-    }
-    resolve_unicast(path)
-}
-
-/// The IPv4 address in a mapped GID.
-fn mapped(gid: &[u8; 16]) -> Option<Ipv4Addr> {
-    match gid_to_ip(gid) {
-        IpAddr::V4(ip) => Some(ip),
-        IpAddr::V6(_) => None,
+    match roce::group_mac(&Gid(path.destination())) {
+        Some(mac) => {
+            path.set_mac(mac);
+            Ok(())
+        }
+        None => resolve_unicast(path),
     }
 }

@@ -7,15 +7,16 @@
 //! asked. Some hardware binds the path to that device.
 
 use super::bytes;
-use super::mapped;
 use super::netdev_of_gid;
 use crate::device::Device;
+use crate::proto::roce;
 use crate::verbs::Filled;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::rcu;
 use rdma::bindings;
+use rdma::net::AddrPair;
 use rdma::net::NetDevice;
 
 /// UDP's number of RoCEv2.
@@ -24,14 +25,6 @@ const ROCE_PORT: u16 = 4791;
 const UDP: u8 = 17;
 const ETHERNET: usize = 14;
 const UDP_HEADER: u16 = 8;
-
-/// The UDP source port of a path: one of the dynamic ones, folded out of the flow label
-/// (IBTA annex A17.9.2 leaves it to the sender; drivers share this way).
-const fn source_port(flow_label: u32) -> u16 {
-    let (low, high) = (flow_label & 0x3fff, (flow_label >> 14) & 0x3f);
-    // 14 bits.
-    (low ^ high) as u16 | 0xc000
-}
 
 /// The headers of a packet on a path, as a bond looks at them.
 struct Headers {
@@ -50,39 +43,39 @@ fn headers(path: &Filled<'_>, may_sleep: bool) -> Result<Headers> {
     let _: i32 =
         unsafe { bindings::rdma_read_gid_l2_fields(gid, core::ptr::null_mut(), smac.as_mut_ptr()) };
     let (to, label, dmac) = (path.destination(), path.flow_label(), path.mac());
-    let v4 = mapped(&to).zip(mapped(&from).or(Some(core::net::Ipv4Addr::UNSPECIFIED)));
+    let pair = AddrPair::from_gids(&from, &to).ok_or(EINVAL)?;
 
     let mut out = KVec::with_capacity(ETHERNET + 40 + usize::from(UDP_HEADER), flags)?;
     out.extend_from_slice(&dmac, flags)?;
     out.extend_from_slice(&smac, flags)?;
-    match v4 {
-        Some((to, from)) => {
+    match pair {
+        AddrPair::V4 { src, dst } => {
             out.extend_from_slice(&0x0800u16.to_be_bytes(), flags)?;
             let length = 20 + UDP_HEADER;
             let [h, l] = length.to_be_bytes();
             out.extend_from_slice(&[0x45, 0, h, l, 0, 0, 0, 0, 0, UDP, 0, 0], flags)?;
-            out.extend_from_slice(&from.octets(), flags)?;
-            out.extend_from_slice(&to.octets(), flags)?;
+            out.extend_from_slice(&src.octets(), flags)?;
+            out.extend_from_slice(&dst.octets(), flags)?;
         }
-        None => {
+        AddrPair::V6 { src, dst } => {
             out.extend_from_slice(&0x86ddu16.to_be_bytes(), flags)?;
             let word = 6 << 28 | label & 0x000f_ffff;
             out.extend_from_slice(&word.to_be_bytes(), flags)?;
             let [h, l] = UDP_HEADER.to_be_bytes();
             out.extend_from_slice(&[h, l, UDP, 0], flags)?;
-            out.extend_from_slice(&from, flags)?;
-            out.extend_from_slice(&to, flags)?;
+            out.extend_from_slice(&src.octets(), flags)?;
+            out.extend_from_slice(&dst.octets(), flags)?;
         }
     }
     let udp_at = out.len();
-    for field in [source_port(label), ROCE_PORT, UDP_HEADER, 0] {
+    for field in [roce::source_port(label), ROCE_PORT, UDP_HEADER, 0] {
         out.extend_from_slice(&field.to_be_bytes(), flags)?;
     }
     Ok(Headers {
         bytes: out,
         ip_at: ETHERNET,
         udp_at,
-        is_v4: v4.is_some(),
+        is_v4: !pair.is_v6(),
     })
 }
 
@@ -129,7 +122,8 @@ impl Drop for Sample {
 ///
 /// # Errors
 ///
-/// `ENODEV` if the local GID's network device has gone; `ENOMEM`.
+/// `ENODEV` if the local GID's network device has gone; `EINVAL` for GIDs of different
+/// families; `ENOMEM`.
 pub(crate) fn slave_of(
     device: &Device,
     path: &Filled<'_>,

@@ -23,6 +23,7 @@
 //! * [`restrack`]: ids, owners and lives of tracked objects;
 //! * [`nla`], [`nldev`]: netlink attributes, and the messages of `rdma`;
 //! * [`pack`], [`ud_header`]: packed structures, and headers of datagrams;
+//! * [`roce`]: headers of datagrams that came, and Ethernet addresses of GIDs;
 //! * [`rates`], [`page_size`], [`sg_pages`]: speeds of links; pages for a device, of
 //!   registered memory and of scatter lists;
 //! * [`errno`]: the numbers that callers see for an engine's refusals.
@@ -50,5 +51,6 @@ pub mod port_cache;
 pub mod qp;
 pub mod rates;
 pub mod restrack;
+pub mod roce;
 pub mod sg_pages;
 pub mod ud_header;

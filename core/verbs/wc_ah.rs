@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way back: address vectors from the headers of a packet that was received.
-//!
-//! Of a datagram the first 40 bytes of the buffer are the global routing header, or what
-//! stands for it in RoCE: an IPv6 header, or an IPv4 header in the last 20 of them, with
-//! garbage before it.
+//! The way back: address vectors from the headers of a packet that was received
+//! ([`crate::proto::roce`]).
 
 use super::ah;
 use super::ah_attr::rdma_destroy_ah_attr;
@@ -19,110 +16,48 @@ use super::port::Caps;
 use crate::addr;
 use crate::device::Device;
 use crate::errno::eprototype;
+use crate::proto::gid::Gid;
+use crate::proto::roce;
+use crate::proto::roce::Header;
+use crate::proto::roce::AREA;
 use core::mem::ManuallyDrop;
-use core::net::IpAddr;
-use core::net::Ipv4Addr;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::net::addr::ip_to_gid;
 
-/// Bytes before the payload of a datagram.
-const AREA: usize = 40;
-/// Where an IPv4 header begins in them.
-const V4_AT: usize = 20;
-
-/// Source and destination of a packet, as GIDs.
-struct Ends {
-    source: bindings::ib_gid,
-    destination: bindings::ib_gid,
-}
-
-/// One's complement sum over a header of 20 bytes, checksum included: all ones if it is right.
-fn ipv4_sum(header: &[u8; 20]) -> u16 {
-    let mut sum = 0u32;
-    for pair in header.chunks_exact(2) {
-        if let [high, low] = pair {
-            sum += u32::from(u16::from_be_bytes([*high, *low]));
-        }
-    }
-    // Ten words: two rounds fold every carry.
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    // Below 1 << 16 now.
-    sum as u16
-}
-
-/// The IPv4 header in the area, if there were one.
-fn ipv4_header(area: &[u8; AREA]) -> [u8; 20] {
-    let mut header = [0; 20];
-    for (to, from) in header.iter_mut().zip(area.iter().skip(V4_AT)) {
-        *to = *from;
-    }
-    header
-}
-
-/// The IP version of the header in the area, or none. Where either might be, the checksum
-/// of the IPv4 header decides.
-fn version(area: &[u8; AREA]) -> Option<u8> {
-    let v4 = ipv4_header(area);
-    if area[0] >> 4 != 6 {
-        return (v4[0] >> 4 == 4).then_some(4);
-    }
-    // RoCE allows no options.
-    if v4[0] & 0xf != 5 {
-        return Some(6);
-    }
-    Some(if ipv4_sum(&v4) == 0xffff { 4 } else { 6 })
-}
-
+/// The ends of a packet that came by a kind of network.
+///
 /// # Errors
 ///
 /// `EINVAL` for a kind of network that has no such headers.
-fn ends(area: &[u8; AREA], network: bindings::rdma_network_type) -> Result<Ends> {
-    let gid = |raw: [u8; 16]| bindings::ib_gid {
-        raw: ManuallyDrop::new(raw),
-    };
+fn ends(area: &[u8; AREA], network: bindings::rdma_network_type) -> Result<roce::Ends> {
     match network {
-        bindings::rdma_network_type_RDMA_NETWORK_IPV4 => {
-            let [.., s0, s1, s2, s3, d0, d1, d2, d3] = *area;
-            let v4 = |a, b, c, d| gid(ip_to_gid(IpAddr::V4(Ipv4Addr::new(a, b, c, d))));
-            Ok(Ends {
-                source: v4(s0, s1, s2, s3),
-                destination: v4(d0, d1, d2, d3),
-            })
-        }
+        bindings::rdma_network_type_RDMA_NETWORK_IPV4 => Ok(roce::ends(area, Header::Ipv4)),
         bindings::rdma_network_type_RDMA_NETWORK_IPV6
         | bindings::rdma_network_type_RDMA_NETWORK_IB
-        | bindings::rdma_network_type_RDMA_NETWORK_ROCE_V1 => {
-            let (mut source, mut destination) = ([0; 16], [0; 16]);
-            for (to, from) in source.iter_mut().zip(area.iter().skip(8)) {
-                *to = *from;
-            }
-            for (to, from) in destination.iter_mut().zip(area.iter().skip(24)) {
-                *to = *from;
-            }
-            Ok(Ends {
-                source: gid(source),
-                destination: gid(destination),
-            })
-        }
+        | bindings::rdma_network_type_RDMA_NETWORK_ROCE_V1 => Ok(roce::ends(area, Header::Ipv6)),
         _ => Err(EINVAL),
     }
 }
 
 /// What network a packet of an Ethernet port came by.
 fn network_of(caps: Caps, area: &[u8; AREA]) -> bindings::rdma_network_type {
-    const UDP: u8 = 17;
     if caps.is_ib() {
         bindings::rdma_network_type_RDMA_NETWORK_IB
-    } else if version(area) == Some(4) {
+    } else if roce::header(area) == Some(Header::Ipv4) {
         bindings::rdma_network_type_RDMA_NETWORK_IPV4
-    } else if area[6] == UDP {
+    } else if roce::is_udp(area) {
         bindings::rdma_network_type_RDMA_NETWORK_IPV6
     } else {
         bindings::rdma_network_type_RDMA_NETWORK_ROCE_V1
+    }
+}
+
+/// A GID as C has it.
+fn raw(gid: Gid) -> bindings::ib_gid {
+    bindings::ib_gid {
+        raw: ManuallyDrop::new(gid.0),
     }
 }
 
@@ -232,7 +167,8 @@ unsafe fn init_from_wc(
     } else {
         network_of(caps, &area)
     };
-    let mut ends = ends(&area, network)?;
+    let ends = ends(&area, network)?;
+    let (mut source, destination) = (raw(ends.source), raw(ends.destination));
     let local = if caps.is_roce() {
         let mut wanted = Wanted {
             vlan: if has(bindings::ib_wc_flags_IB_WC_WITH_VLAN) {
@@ -246,7 +182,7 @@ unsafe fn init_from_wc(
         unsafe {
             GidRef::from_result(bindings::rdma_find_gid_by_filter(
                 device.as_raw(),
-                &ends.destination,
+                &destination,
                 port,
                 Some(is_wanted),
                 core::ptr::from_mut(&mut wanted).cast(),
@@ -254,7 +190,7 @@ unsafe fn init_from_wc(
         }?
     } else {
         // SAFETY: All members of the union are plain bytes.
-        let guid = u64::from_be(unsafe { ends.destination.global.interface_id });
+        let guid = u64::from_be(unsafe { destination.global.interface_id });
         if guid == WELL_KNOWN_GUID {
             GidRef::get(device, port, 0)?
         } else {
@@ -262,7 +198,7 @@ unsafe fn init_from_wc(
             unsafe {
                 GidRef::from_result(bindings::rdma_find_gid_by_port(
                     device.as_raw(),
-                    &ends.destination,
+                    &destination,
                     bindings::ib_gid_type_IB_GID_TYPE_IB,
                     port,
                     core::ptr::null_mut(),
@@ -270,12 +206,10 @@ unsafe fn init_from_wc(
             }?
         }
     };
-    let [_, b1, b2, b3, ..] = area;
-    let class = (area[0] << 4) | (b1 >> 4);
-    let label = u32::from_be_bytes([0, b1 & 0xf, b2, b3]);
+    let (class, label) = roce::class_and_label(&area);
     // SAFETY: Both are valid; the vector takes the reference over.
     unsafe {
-        rdma_move_grh_sgid_attr(attr, &mut ends.source, label, 0xff, class, local.into_raw());
+        rdma_move_grh_sgid_attr(attr, &mut source, label, 0xff, class, local.into_raw());
     }
     let draft = Draft(attr);
     if caps.is_roce() {
@@ -292,7 +226,7 @@ rdma::exported!(
     ib_create_ah_from_wc,
 );
 
-/// See [`version`]; 0 for neither.
+/// The version of the IP header before a datagram: 4, 6, or 0 for neither.
 ///
 /// # Safety
 ///
@@ -303,7 +237,11 @@ pub(crate) unsafe extern "C" fn ib_get_rdma_header_version(
 ) -> c_int {
     // SAFETY: By this function's duty; the union has as many bytes.
     let area = unsafe { hdr.cast::<[u8; AREA]>().read_unaligned() };
-    version(&area).map_or(0, c_int::from)
+    match roce::header(&area) {
+        Some(Header::Ipv4) => 4,
+        Some(Header::Ipv6) => 6,
+        None => 0,
+    }
 }
 
 /// The GIDs of a packet's ends.
@@ -326,8 +264,8 @@ pub(crate) unsafe extern "C" fn ib_get_gids_from_rdma_hdr(
     code(ends(&area, network).map(|ends| {
         // SAFETY: By this function's duty.
         unsafe {
-            *sgid = ends.source;
-            *dgid = ends.destination;
+            *sgid = raw(ends.source);
+            *dgid = raw(ends.destination);
         }
     }))
 }
