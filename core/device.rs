@@ -4,13 +4,62 @@
 //!
 //! [`Device`] is any device whose memory is there; [`Registered`] one that stays
 //! registered meanwhile, which is what most of the core asks for.
+//!
+//! | file | what |
+//! |---|---|
+//! | `alloc` | memory of a device, its class in sysfs |
+//! | `ops` | the table of a driver's methods |
+//! | `registry` | who is there, by name and index |
+//! | `register` | registration, and its end |
+//! | `client` | who is told of devices |
+//! | `event` | events and their handlers |
+//! | `netdev` | network devices of ports |
+//! | `port` | what ports answer |
+//! | `netns` | network namespaces |
+//! | `sub` | devices made under a device |
+//! | `queues` | workqueues |
+//! | `uses` | a count, and who waits for its end |
+//! | `dma` | scatterlists of devices without DMA |
 
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
+use kernel::fmt;
 use kernel::prelude::*;
+use kernel::str::BStr;
+use kernel::sync::aref::ARef;
+use kernel::sync::aref::AlwaysRefCounted;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::Mutex;
 use kernel::types::Opaque;
 use rdma::bindings;
+use rdma::net::Net;
+use rdma::sync::RwSem;
+
+use crate::proto::errno::Errno;
+use crate::proto::names;
+
+pub(crate) mod alloc;
+pub(crate) mod client;
+mod dma;
+pub(crate) mod event;
+pub(crate) mod netdev;
+pub(crate) mod netns;
+mod ops;
+pub(crate) mod port;
+pub(crate) mod queues;
+mod register;
+pub(crate) mod registry;
+pub(crate) mod sub;
+mod uses;
+
+#[allow(unused_imports)]
+pub(crate) use self::client::nl_info as client_nl_info;
+#[allow(unused_imports)]
+pub(crate) use self::register::unregister;
+#[allow(unused_imports)]
+pub(crate) use self::registry::rename;
+use self::uses::Uses;
 
 /// A device (`struct ib_device`), of this or any driver.
 ///
@@ -42,6 +91,24 @@ pub(crate) struct State {
     /// Which queue pair has which counter.
     #[pin]
     pub(crate) counters: crate::counter::Bindings,
+    /// One of register, unregister, move at a time.
+    #[pin]
+    unregistration: Mutex<()>,
+    /// Clients that were told of the device.
+    #[pin]
+    slots: RwSem<client::Slots>,
+    /// The copies of the device in namespaces.
+    #[pin]
+    namesakes: Mutex<netns::Copies>,
+    /// Devices made under this one.
+    #[pin]
+    subdevices: Mutex<sub::List>,
+    /// Whether it is in the registry: has its name and index. Changed under the
+    /// registry's lock only.
+    named: Atomic<bool>,
+    /// While it is set, whoever unregisters the device leaves its memory to the thread
+    /// that failed to register it.
+    keep_memory: Atomic<bool>,
 }
 
 impl State {
@@ -51,6 +118,12 @@ impl State {
             gids <- crate::gid::Tables::new(),
             copies <- crate::cache::Copies::new(),
             counters <- crate::counter::Bindings::new(),
+            unregistration <- kernel::new_mutex!((), "Device::unregistration"),
+            slots <- rdma::new_rwsem!(client::Slots::new(), "Device::client_slots"),
+            namesakes <- kernel::new_mutex!(netns::Copies::new(), "Device::copies"),
+            subdevices <- kernel::new_mutex!(sub::List::new(), "Device::subdevices"),
+            named: Atomic::new(false),
+            keep_memory: Atomic::new(false),
         })
     }
 }
@@ -102,6 +175,73 @@ impl Device {
         self.ports().contains(&port)
     }
 
+    /// Its index, which no other device has while it is in the registry.
+    pub(crate) fn index(&self) -> u32 {
+        // SAFETY: Written before the device can be found.
+        unsafe { (*self.as_raw()).index }
+    }
+
+    /// Its name as it is now; empty before it has one. Any context.
+    pub(crate) fn name(&self) -> DeviceName {
+        // SAFETY: The array is there as long as the device. A rename may change it
+        // meanwhile, which bytes that are read for themselves tolerate.
+        DeviceName(unsafe {
+            (&raw const (*self.as_raw()).name)
+                .cast::<[u8; 64]>()
+                .read_volatile()
+        })
+    }
+
+    /// The bytes of its name as it is now; see [`DeviceName::as_bytes`].
+    pub(crate) fn name_bytes(&self) -> DeviceName {
+        self.name()
+    }
+
+    /// Its `struct device`, which is its [`Copy`](netns::Copies)'s kind of the namespace it is in.
+    pub(crate) fn dev(&self) -> *mut bindings::device {
+        // SAFETY: The place is in the structure.
+        unsafe { (&raw mut (*self.as_raw()).__bindgen_anon_1).cast() }
+    }
+
+    /// The part of it that copies in other namespaces have, too.
+    pub(crate) fn core_device(&self) -> *mut bindings::ib_core_device {
+        self.dev().cast()
+    }
+
+    /// The namespace it is in. Whoever has a [`Registered`] knows that it is not moved
+    /// meanwhile; others must not let the device's namespace go.
+    pub(crate) fn net(&self) -> &Net {
+        // SAFETY: Set at allocation. A namespace that goes moves its devices to the
+        // first one before.
+        unsafe {
+            Net::from_raw(bindings::rdma_helper_read_pnet(
+                &raw const (*self.core_device()).rdma_net,
+            ))
+        }
+    }
+
+    /// How many use the registered device; see `Uses`.
+    fn uses(&self) -> Uses<'_> {
+        // SAFETY: Both are fields of the device, initialised with it.
+        unsafe {
+            Uses::new(
+                &raw mut (*self.as_raw()).refcount,
+                &raw mut (*self.as_raw()).unreg_completion,
+            )
+        }
+    }
+
+    /// Turns adaptive moderation of its completion queues on or off.
+    pub(crate) fn set_dim(&self, on: bool) {
+        // SAFETY: The bits beside it are written before registration only.
+        unsafe { (*self.as_raw()).set_use_cq_dim(u16::from(on)) };
+    }
+
+    /// A reference that keeps the memory. Any context.
+    pub(crate) fn hold(&self) -> ARef<Self> {
+        self.into()
+    }
+
     /// Keeps the device registered, unless it is not, or is being unregistered. Any context.
     pub(crate) fn live(&self) -> Option<Registered> {
         // SAFETY: The memory is there.
@@ -112,6 +252,42 @@ impl Device {
             None
         }
     }
+}
+
+// SAFETY: `get_device` and `put_device` count the memory, which alloc::release frees with
+// the last.
+unsafe impl AlwaysRefCounted for Device {
+    fn inc_ref(&self) {
+        // SAFETY: The device is there.
+        unsafe { bindings::get_device(self.dev()) };
+    }
+
+    unsafe fn dec_ref(obj: NonNull<Self>) {
+        // SAFETY: The caller gives a reference up.
+        unsafe { bindings::put_device(obj.as_ref().dev()) };
+    }
+}
+
+/// The name of a device.
+#[derive(Clone, Copy)]
+pub(crate) struct DeviceName([u8; names::NAME_MAX]);
+
+impl DeviceName {
+    /// Its bytes, without an end marker.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.0.split(|byte| *byte == 0).next().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(BStr::from_bytes(self.as_bytes()), f)
+    }
+}
+
+/// An engine's refusal as the kernel's error.
+pub(crate) fn errno(refused: Errno) -> Error {
+    Error::from_errno(refused.to_ret())
 }
 
 /// A device that stays registered as long as this exists; keep it shortly, since whoever
@@ -160,11 +336,38 @@ impl Drop for Registered {
     }
 }
 
-/// What the module as a whole needs for devices: workqueues, the class, parts per namespace.
-pub(crate) struct Subsystem;
+/// What the module as a whole needs for devices: workqueues, class, registry, parts per
+/// namespace, and who listens to network devices. Dropped in this order.
+pub(crate) struct Subsystem {
+    _netdevs: netdev::Subsystem,
+    _netns: netns::Subsystem,
+    _class: alloc::Class,
+    _registry: registry::Subsystem,
+    _queues: queues::Subsystem,
+    // Memory is freed by RCU.
+    _drain: rdma::sync::rcu::Drain,
+}
 
 impl Subsystem {
+    /// May sleep. Once.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, and those of the kernel's registrations.
     pub(crate) fn new() -> Result<Self> {
-        Ok(Self)
+        let queues = queues::Subsystem::new()?;
+        // SAFETY: Before anything that uses devices.
+        let registry = unsafe { registry::Subsystem::new() };
+        let class = alloc::Class::register()?;
+        let netns = netns::Subsystem::new()?;
+        let netdevs = netdev::Subsystem::new()?;
+        Ok(Self {
+            _netdevs: netdevs,
+            _netns: netns,
+            _class: class,
+            _registry: registry,
+            _queues: queues,
+            _drain: rdma::sync::rcu::Drain::new(),
+        })
     }
 }

@@ -18,6 +18,86 @@
 
 /* device */
 
+/* The mode of namespaces; device/netns.rs changes it. */
+bool rdma_netns_shared = true;
+module_param_named(netns_mode, rdma_netns_shared, bool, 0444);
+MODULE_PARM_DESC(netns_mode, "Share devices among network namespaces (default: on)");
+
+/* Made and destroyed by device/queues.rs. */
+struct workqueue_struct *ib_wq;
+EXPORT_SYMBOL_GPL(ib_wq);
+
+EXPORT_SYMBOL(_ib_alloc_device);
+EXPORT_SYMBOL(ib_dealloc_device);
+EXPORT_SYMBOL(ib_device_get_by_netdev);
+EXPORT_SYMBOL(ib_device_get_netdev);
+EXPORT_SYMBOL(ib_device_put);
+EXPORT_SYMBOL(ib_device_set_netdev);
+EXPORT_SYMBOL(ib_dispatch_port_state_event);
+EXPORT_SYMBOL(ib_find_gid);
+EXPORT_SYMBOL(ib_find_pkey);
+EXPORT_SYMBOL(ib_get_device_fw_str);
+EXPORT_SYMBOL(ib_get_net_dev_by_params);
+EXPORT_SYMBOL(ib_modify_device);
+EXPORT_SYMBOL(ib_modify_port);
+EXPORT_SYMBOL(ib_port_immutable_read);
+EXPORT_SYMBOL(ib_query_netdev_port);
+EXPORT_SYMBOL(ib_query_pkey);
+EXPORT_SYMBOL(ib_query_port);
+EXPORT_SYMBOL(ib_register_client);
+EXPORT_SYMBOL(ib_register_device);
+EXPORT_SYMBOL(ib_register_event_handler);
+EXPORT_SYMBOL(ib_set_client_data);
+EXPORT_SYMBOL(ib_set_device_ops);
+EXPORT_SYMBOL(ib_unregister_client);
+EXPORT_SYMBOL(ib_unregister_device);
+EXPORT_SYMBOL(ib_unregister_device_and_put);
+EXPORT_SYMBOL(ib_unregister_device_queued);
+EXPORT_SYMBOL(ib_unregister_driver);
+EXPORT_SYMBOL(ib_unregister_event_handler);
+EXPORT_SYMBOL(rdma_dev_access_netns);
+EXPORT_SYMBOL(rdma_dev_has_raw_cap);
+EXPORT_SYMBOL(ib_dispatch_event);
+#ifdef CONFIG_INFINIBAND_VIRT_DMA
+EXPORT_SYMBOL(ib_dma_virt_map_sg);
+#endif
+
+static void device_printk(int level, const struct ib_device *device,
+			  struct va_format *text)
+{
+	const struct device *parent = device ? device->dev.parent : NULL;
+
+	if (parent)
+		dev_printk_emit(level, parent, "%s %s %s: %pV",
+				dev_driver_string(parent), dev_name(parent),
+				dev_name(&device->dev), text);
+	else if (device)
+		printk(KERN_SOH "%d%s: %pV", level, dev_name(&device->dev), text);
+	else
+		printk(KERN_SOH "%d(NULL ib_device): %pV", level, text);
+}
+
+#define DEVICE_PRINTK(name, level)					\
+void name(const struct ib_device *device, const char *format, ...)	\
+{									\
+	struct va_format text = { .fmt = format };			\
+	va_list args;							\
+									\
+	va_start(args, format);						\
+	text.va = &args;						\
+	device_printk(level, device, &text);				\
+	va_end(args);							\
+}									\
+EXPORT_SYMBOL(name)
+
+DEVICE_PRINTK(ibdev_emerg, LOGLEVEL_EMERG);
+DEVICE_PRINTK(ibdev_alert, LOGLEVEL_ALERT);
+DEVICE_PRINTK(ibdev_crit, LOGLEVEL_CRIT);
+DEVICE_PRINTK(ibdev_err, LOGLEVEL_ERR);
+DEVICE_PRINTK(ibdev_warn, LOGLEVEL_WARNING);
+DEVICE_PRINTK(ibdev_notice, LOGLEVEL_NOTICE);
+DEVICE_PRINTK(ibdev_info, LOGLEVEL_INFO);
+
 /* gid, cache */
 EXPORT_SYMBOL(ib_cache_gid_parse_type_str);
 EXPORT_SYMBOL(ib_cache_gid_type_str);

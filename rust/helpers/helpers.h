@@ -7,8 +7,10 @@
 #define RDMA_RUST_HELPERS_H
 
 #include <linux/mm_types.h>
+#include <linux/refcount.h>
 #include <linux/spinlock_types.h>
 #include <linux/types.h>
+#include <net/net_namespace.h>
 
 struct ib_device;
 struct vm_area_struct;
@@ -356,5 +358,45 @@ bool rdma_helper_is_bond_master(const struct net_device *dev);
 void rdma_helper_skb_reset_mac_header(struct sk_buff *skb);
 struct net_device *rdma_helper_xmit_slave(struct net_device *master,
 					  struct sk_buff *skb, bool all);
+/* device.c */
+struct device;
+struct hlist_head;
+struct hlist_node;
+struct ib_port_data;
+struct kobj_ns_type_operations;
+struct list_head;
+struct ns_common;
+
+extern bool rdma_netns_shared;
+
+void rdma_helper_ib_device_init(struct ib_device *dev);
+void rdma_helper_ib_device_fini(struct ib_device *dev);
+void rdma_helper_ib_port_data_init(struct ib_port_data *port);
+void rdma_helper_kfree_rcu(struct rcu_head *head, void *ptr);
+int rdma_helper_refcount_read(const refcount_t *count);
+bool rdma_helper_hlist_unhashed(const struct hlist_node *node);
+void rdma_helper_hlist_add_rcu(struct hlist_node *node, struct hlist_head *head);
+void rdma_helper_hlist_del_rcu(struct hlist_node *node);
+struct hlist_node *rdma_helper_hlist_first_rcu(struct hlist_head *head);
+struct hlist_node *rdma_helper_hlist_next_rcu(struct hlist_node *node);
+struct net *rdma_helper_read_pnet(const possible_net_t *pnet);
+void rdma_helper_write_pnet(possible_net_t *pnet, struct net *net);
+const struct ns_common *rdma_helper_net_ns_common(struct net *net);
+const struct kobj_ns_type_operations *rdma_helper_net_ns_type(void);
+bool rdma_helper_net_capable(const struct net *net, int cap);
+bool rdma_helper_skb_net_capable(const struct sk_buff *skb, const struct net *net,
+				 int cap);
+struct net *rdma_helper_net_by_fd(int fd);
+struct net *rdma_helper_current_net(void);
+int rdma_helper_register_pernet_device(struct pernet_operations *ops);
+void rdma_helper_unregister_pernet_device(struct pernet_operations *ops);
+void rdma_helper_dev_set_uevent_suppress(struct device *dev, bool on);
+bool rdma_helper_dma_may_bounce(void);
+void rdma_helper_netdev_hold(struct net_device *dev, netdevice_tracker *tracker);
+void rdma_helper_netdev_put(struct net_device *dev, netdevice_tracker *tracker);
+bool rdma_helper_netdev_has_ipv4(const struct net_device *dev);
+bool rdma_helper_netif_is_lag(const struct net_device *dev);
+void rdma_helper_sg_map_virtual(struct scatterlist *sg);
+struct scatterlist *rdma_helper_sg_next(struct scatterlist *sg);
 
 #endif

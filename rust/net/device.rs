@@ -214,6 +214,13 @@ impl NetDevice {
         }
     }
 
+    /// Whether the device has a carrier.
+    #[inline]
+    pub fn has_carrier(&self) -> bool {
+        // SAFETY: By the type invariant, the device is alive.
+        unsafe { bindings::rdma_helper_netif_carrier_ok(self.as_raw()) }
+    }
+
     /// Whether the device is administratively up.
     #[inline]
     pub fn is_up(&self) -> bool {

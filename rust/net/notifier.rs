@@ -47,6 +47,26 @@ pub enum NetdevEvent {
 }
 
 impl NetdevEvent {
+    /// The number of it, as C has it.
+    pub fn raw(self) -> c_ulong {
+        let known = match self {
+            Self::Register => bindings::netdev_cmd_NETDEV_REGISTER,
+            Self::Unregister => bindings::netdev_cmd_NETDEV_UNREGISTER,
+            Self::Up => bindings::netdev_cmd_NETDEV_UP,
+            Self::GoingDown => bindings::netdev_cmd_NETDEV_GOING_DOWN,
+            Self::Down => bindings::netdev_cmd_NETDEV_DOWN,
+            Self::Change => bindings::netdev_cmd_NETDEV_CHANGE,
+            Self::ChangeMtu => bindings::netdev_cmd_NETDEV_CHANGEMTU,
+            Self::ChangeAddr => bindings::netdev_cmd_NETDEV_CHANGEADDR,
+            Self::ChangeName => bindings::netdev_cmd_NETDEV_CHANGENAME,
+            Self::ChangeUpper => bindings::netdev_cmd_NETDEV_CHANGEUPPER,
+            Self::BondingFailover => bindings::netdev_cmd_NETDEV_BONDING_FAILOVER,
+            Self::Other(event) => return event,
+        };
+        // CAST: Widens, or keeps the width.
+        known as c_ulong
+    }
+
     fn from_raw(event: c_ulong) -> Self {
         match u32::try_from(event) {
             Ok(bindings::netdev_cmd_NETDEV_REGISTER) => Self::Register,

@@ -58,6 +58,10 @@ impl Default for PernetSlot {
 
 /// Data of a namespace.
 pub trait PernetData: Sized + Send + Sync + 'static {
+    /// Whether a namespace that goes drops the data before its network devices leave it,
+    /// and before data of modules without this.
+    const DEVICES: bool = false;
+
     /// The slot of this type; each type has its own, used by one registration.
     fn slot() -> &'static PernetSlot;
 
@@ -97,7 +101,11 @@ impl<T: PernetData> Pernet<T> {
                 size: size_of::<T>(),
                 ..Default::default()
             });
-            to_result(bindings::rdma_helper_register_pernet_subsys(ops))?;
+            to_result(if T::DEVICES {
+                bindings::rdma_helper_register_pernet_device(ops)
+            } else {
+                bindings::rdma_helper_register_pernet_subsys(ops)
+            })?;
         }
         // INVARIANT: Just registered.
         Ok(Self(PhantomData))
@@ -154,7 +162,14 @@ impl<T: PernetData> Pernet<T> {
 impl<T: PernetData> Drop for Pernet<T> {
     /// May sleep.
     fn drop(&mut self) {
+        let ops = T::slot().ops.get().cast();
         // SAFETY: By the type invariant.
-        unsafe { bindings::rdma_helper_unregister_pernet_subsys(T::slot().ops.get().cast()) };
+        unsafe {
+            if T::DEVICES {
+                bindings::rdma_helper_unregister_pernet_device(ops);
+            } else {
+                bindings::rdma_helper_unregister_pernet_subsys(ops);
+            }
+        }
     }
 }

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Who is there: all devices that have a name, and which of them are registered.
+
+use core::ffi::CStr;
+use core::ptr::NonNull;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::atomic::Relaxed;
+use rdma::bindings;
+use rdma::net::Net;
+use rdma::sync::ReadGuard;
+use rdma::sync::RwSem;
+
+use super::errno;
+use super::netns;
+use super::Device;
+use super::Registered;
+use crate::nldev;
+use crate::proto::names;
+
+/// The lock `Registry::devices`: to hold it is to know that no device comes or goes, and
+/// that no name changes.
+// SAFETY: `Subsystem::new` makes it usable before there is a device.
+static DEVICES: RwSem<Devices> = unsafe { RwSem::uninit(Devices::new()) };
+
+/// Indices are below this.
+const INDEX_END: u32 = 1 << 31;
+
+/// The named devices.
+pub(super) struct Devices {
+    /// By index.
+    list: KVec<Entry>,
+    /// Where the search for a free index begins: after the last that was given.
+    next: u32,
+}
+
+/// A device in the list.
+///
+/// # Invariants
+///
+/// The memory of `device` is there as long as the entry.
+struct Entry {
+    index: u32,
+    device: NonNull<Device>,
+    registered: bool,
+}
+
+// SAFETY: It gives access only to a `Device`, which is `Send` and `Sync`.
+unsafe impl Send for Entry {}
+// SAFETY: As above.
+unsafe impl Sync for Entry {}
+
+impl Entry {
+    fn device(&self) -> &Device {
+        // SAFETY: By the type invariant.
+        unsafe { self.device.as_ref() }
+    }
+}
+
+impl Devices {
+    const fn new() -> Self {
+        Self {
+            list: KVec::new(),
+            next: 0,
+        }
+    }
+
+    fn names(&self) -> impl Iterator<Item = &[u8]> + Clone {
+        self.list.iter().map(|entry| {
+            // SAFETY: The name of a device in the list changes under the write side of
+            // the lock only, which the borrow of the list excludes; it is terminated.
+            unsafe { CStr::from_char_ptr((*entry.device().as_raw()).name.as_ptr()) }.to_bytes()
+        })
+    }
+
+    fn at(&self, index: u32) -> Result<usize, usize> {
+        self.list.binary_search_by_key(&index, |entry| entry.index)
+    }
+
+    /// The next free index, and its place in the list.
+    fn free_index(&self) -> Result<(u32, usize)> {
+        for start in [self.next, 0] {
+            let mut index = start;
+            let first = self.list.partition_point(|entry| entry.index < start);
+            let mut place = first;
+            for entry in self.list.iter().skip(first) {
+                if entry.index != index {
+                    break;
+                }
+                index = index.saturating_add(1);
+                place = place.saturating_add(1);
+            }
+            if index < INDEX_END {
+                return Ok((index, place));
+            }
+        }
+        Err(EBUSY)
+    }
+
+    /// The registered devices, which nobody unregisters while the list is held.
+    pub(super) fn registered(&self) -> impl Iterator<Item = &Device> {
+        self.list
+            .iter()
+            .filter(|entry| entry.registered)
+            .map(Entry::device)
+    }
+
+    /// Says that a device in the list is registered now, or no longer.
+    fn mark(&mut self, index: u32, registered: bool) {
+        if let Some(entry) = self.at(index).ok().and_then(|at| self.list.get_mut(at)) {
+            entry.registered = registered;
+        }
+    }
+}
+
+/// Holds the list still. May sleep.
+pub(super) fn hold() -> ReadGuard<'static, Devices> {
+    DEVICES.read()
+}
+
+/// Keeps registrations away while something is done, and then, for as long as the guard
+/// lives, unregistrations too. May sleep.
+pub(super) fn hold_after(act: impl FnOnce() -> Result) -> Result<ReadGuard<'static, Devices>> {
+    let devices = DEVICES.write();
+    act()?;
+    Ok(devices.downgrade())
+}
+
+/// Marks a device as registered, and holds the list. May sleep.
+pub(super) fn enable(device: &Device) -> ReadGuard<'static, Devices> {
+    let mut devices = DEVICES.write();
+    devices.mark(device.index(), true);
+    devices.downgrade()
+}
+
+/// Marks a device as not registered. May sleep.
+pub(super) fn disable(device: &Device) {
+    DEVICES.write().mark(device.index(), false);
+}
+
+/// Gives a device the name that its driver wants, or the first free one of a pattern, and
+/// an index. May sleep. Undone by [`forget`].
+///
+/// # Errors
+///
+/// `EINVAL` for a name that is not legal, and for a device that has one; `ENFILE` for one
+/// that is taken; `ENOSPC`, `EBUSY` if there is no number left; `ENOMEM`.
+pub(super) fn assign_name(device: &Device, wanted: &[u8]) -> Result {
+    let mut devices = DEVICES.write();
+    if device.state().named.load(Relaxed) {
+        return Err(EINVAL);
+    }
+    let name = names::assign(wanted, devices.names())
+        .map_err(|refused| errno(refused.errno(names::Occasion::Register)))?;
+    devices.list.reserve(1, GFP_KERNEL)?;
+    let (index, place) = devices.free_index()?;
+    // SAFETY: The device is not registered: nobody else names it.
+    unsafe { set_dev_name(device.dev(), &name) }?;
+    write_name(device, &name);
+    // SAFETY: Nobody looks at the index of a device that is not in the list.
+    unsafe { (*device.as_raw()).index = index };
+    devices
+        .list
+        // INVARIANT: `forget` takes it out before the memory goes.
+        .insert_within_capacity(
+            place,
+            Entry {
+                index,
+                device: NonNull::from(device),
+                registered: false,
+            },
+        )
+        .map_err(|_| ENOMEM)?;
+    devices.next = index.saturating_add(1);
+    device.state().named.store(true, Relaxed);
+    Ok(())
+}
+
+/// Takes a device out of the list, if it is in it. May sleep.
+pub(super) fn forget(device: &Device) {
+    let mut devices = DEVICES.write();
+    if device.state().named.load(Relaxed) {
+        devices
+            .list
+            .retain(|entry| entry.device != NonNull::from(device));
+        device.state().named.store(false, Relaxed);
+    }
+}
+
+/// Names a device of the driver model.
+///
+/// # Safety
+///
+/// `dev` is initialised and nobody else names it.
+pub(super) unsafe fn set_dev_name(dev: *mut bindings::device, name: &names::Name) -> Result {
+    // SAFETY: By this function's duty; the name is terminated, and copied.
+    to_result(unsafe {
+        bindings::dev_set_name(dev, c"%s".as_ptr().cast(), name.as_c_array().as_ptr())
+    })
+}
+
+/// Writes the copy of the name that consumers read. Under the write side of the list, or
+/// before the device is in it.
+fn write_name(device: &Device, name: &names::Name) {
+    // SAFETY: The array is as long as a name; who reads it without the lock expects bytes
+    // that change.
+    unsafe {
+        (&raw mut (*device.as_raw()).name)
+            .cast::<[u8; names::NAME_MAX]>()
+            .write_volatile(*name.as_c_array());
+    }
+}
+
+/// Gives a device another name, in the namespaces too where it has copies, and tells its
+/// clients. May sleep.
+///
+/// # Errors
+///
+/// `EINVAL` for a name that is not legal, `EEXIST` for one that is taken, those of
+/// `device_rename`.
+pub(crate) fn rename(device: &Device, wanted: &[u8]) -> Result {
+    let devices = DEVICES.write();
+    let present = names::Name::new(device.name().as_bytes())
+        .map_err(|refused| errno(refused.errno(names::Occasion::Rename)))?;
+    let name = names::rename(&present, wanted, devices.names())
+        .map_err(|refused| errno(refused.errno(names::Occasion::Rename)))?;
+    let Some(name) = name else {
+        return Ok(());
+    };
+    // SAFETY: The device has been added, as it has a name; it is in the list, so it stays.
+    to_result(unsafe { bindings::device_rename(device.dev(), name.as_c_array().as_ptr().cast()) })?;
+    write_name(device, &name);
+    netns::rename_copies(device, &name);
+    let _still = devices.downgrade();
+    super::client::renamed(device);
+    nldev::notify(device, nldev::Notice::Rename);
+    Ok(())
+}
+
+/// The registered device of this index, if somebody in `net` may use it. May sleep.
+pub(crate) fn by_index(net: &Net, index: u32) -> Option<Registered> {
+    let devices = DEVICES.read();
+    let entry = devices.list.get(devices.at(index).ok()?)?;
+    if netns::visible(entry.device(), net) {
+        entry.device().live()
+    } else {
+        None
+    }
+}
+
+/// The first registered device whose index is this or above. May sleep.
+pub(crate) fn next_from(index: u32) -> Option<Registered> {
+    let devices = DEVICES.read();
+    let first = devices.list.partition_point(|entry| entry.index < index);
+    devices
+        .list
+        .iter()
+        .skip(first)
+        .filter(|entry| entry.registered)
+        .find_map(|entry| entry.device().live())
+}
+
+/// As [`next_from`], also devices whose clients are being added or removed now.
+pub(super) fn next_used_from(index: u32) -> Option<Registered> {
+    let devices = DEVICES.read();
+    let first = devices.list.partition_point(|entry| entry.index < index);
+    devices
+        .list
+        .iter()
+        .skip(first)
+        .find_map(|entry| entry.device().live())
+}
+
+/// The first device, registered or not, whose index is this or above. May sleep.
+pub(super) fn next_named_from(index: u32) -> Option<ARef<Device>> {
+    let devices = DEVICES.read();
+    let first = devices.list.partition_point(|entry| entry.index < index);
+    Some(devices.list.get(first)?.device().hold())
+}
+
+/// The registered device of this name. May sleep.
+#[allow(
+    dead_code,
+    reason = "for the address resolution and user MADs that come later"
+)]
+pub(crate) fn by_name(name: &CStr) -> Option<Registered> {
+    let devices = DEVICES.read();
+    let place = devices.names().position(|other| other == name.to_bytes())?;
+    devices.list.get(place)?.device().live()
+}
+
+/// The registry while the module is there.
+pub(super) struct Subsystem(());
+
+impl Subsystem {
+    /// # Safety
+    ///
+    /// Called once, before anything that uses devices or clients.
+    pub(super) unsafe fn new() -> Self {
+        // SAFETY: By this function's duty.
+        unsafe {
+            DEVICES.init(c"Registry::devices", kernel::static_lock_class!());
+            super::client::init();
+        }
+        Self(())
+    }
+}
+
+impl Drop for Subsystem {
+    fn drop(&mut self) {
+        let mut devices = DEVICES.write();
+        kernel::warn_on!(!devices.list.is_empty());
+        // A static is not dropped.
+        *devices = Devices::new();
+        drop(devices);
+        super::client::fini();
+    }
+}
