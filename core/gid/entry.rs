@@ -60,6 +60,7 @@ pub(super) struct Entry {
     /// What the driver keeps of it; the driver alone uses it, from `add_gid` to `del_gid`.
     context: Opaque<*mut c_void>,
     origin: Origin,
+    mac: [u8; 6],
     valid: Atomic<bool>,
     refs: Refcount,
     memory: Refcount,
@@ -98,6 +99,7 @@ impl Entry {
                 attr: Opaque::new(attr),
                 context: Opaque::new(core::ptr::null_mut()),
                 origin: entry.origin,
+                mac: entry.mac,
                 valid: Atomic::new(true),
                 refs: Refcount::new(1),
                 memory: Refcount::new(1),
@@ -170,6 +172,7 @@ impl Entry {
                 _ => GidType::Ib,
             },
             ndev: ndev_id(self.ndev()),
+            mac: self.mac,
         }
     }
 

@@ -201,6 +201,7 @@ pub(super) fn ask_driver(
             gid,
             gid_type: GidType::Ib,
             ndev: ndev_id(super::raw_ndev(ndev.as_deref())),
+            mac: ndev.as_deref().map_or([0; 6], NetDevice::mac),
         };
         // What has not changed keeps its entry, and its holders.
         if port.read(|table| table.get(index)) == Ok(entry) {

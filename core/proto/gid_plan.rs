@@ -130,7 +130,7 @@ pub fn desired<'a>(port: &Port, device: &Device<'a>) -> impl Iterator<Item = Ent
     let defaults = ndev.is_some_and(|ndev| port.has_defaults_of(ndev, device));
     let addresses = ndev.is_some_and(|ndev| port.has_addresses_of(ndev, device));
     let default = (Origin::Default, Gid::link_local(device.mac, device.dev_id));
-    let (id, types) = (device.id, port.types);
+    let (id, mac, types) = (device.id, device.mac, port.types);
     let ips = if addresses { device.addresses } else { &[] };
     let [v1, v2] = super::gid::GidType::ROCE;
     defaults
@@ -145,6 +145,7 @@ pub fn desired<'a>(port: &Port, device: &Device<'a>) -> impl Iterator<Item = Ent
             gid,
             gid_type,
             ndev: id,
+            mac,
         })
 }
 
@@ -227,11 +228,9 @@ impl Synced {
     /// Deletes what is not to stay.
     fn retain(&mut self, table: &mut impl Table, stays: impl Fn(&Entry) -> bool) {
         let mut from = 0;
-        while let Some((index, entry)) = table.read(|t| {
-            t.entries()
-                .find(|(index, entry)| *index >= from && !stays(entry))
-        }) {
-            if table.apply(Step::Delete(index, entry)) {
+        // Entry by entry: the readers' lock is not for long.
+        while let Some((index, entry)) = table.read(|t| t.next(from)) {
+            if !stays(&entry) && table.apply(Step::Delete(index, entry)) {
                 self.deleted = self.deleted.saturating_add(1);
             }
             from = index.saturating_add(1);

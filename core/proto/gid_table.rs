@@ -62,6 +62,9 @@ pub struct Entry {
     pub gid_type: GidType,
     /// The network device that has the address.
     pub ndev: Ndev,
+    /// Its MAC address when the entry came: drivers send from it, so that with another
+    /// one it is another entry.
+    pub mac: [u8; 6],
 }
 
 /// One place of the table. The host makes `gid_tbl_len` of them.
@@ -184,6 +187,14 @@ impl<'s, C: Cell> View<'s, C> {
             .iter()
             .enumerate()
             .filter_map(|(index, cell)| Some((index, cell.valid()?)))
+    }
+
+    /// The first valid entry from this index on.
+    pub fn next(&self, from: usize) -> Option<(usize, Entry)> {
+        let cells = self.cells.iter().enumerate();
+        cells
+            .skip(from)
+            .find_map(|(index, cell)| Some((index, cell.valid()?)))
     }
 
     /// Where an entry is, or would go.

@@ -162,6 +162,7 @@ impl World {
                         gid,
                         gid_type,
                         ndev: Ndev(*id),
+                        mac: dev.mac,
                     })
                 };
                 if has_default {
@@ -418,6 +419,7 @@ fn what_did_not_fit_comes_when_there_is_room() {
                     gid: Gid([0xee; 16]),
                     gid_type: GidType::RoceV1,
                     ndev: Ndev(u64::MAX),
+                    mac: [0; 6],
                 };
                 let refused = table.add(probe).is_err();
                 refused || table.del_ndev(probe.ndev) == 0

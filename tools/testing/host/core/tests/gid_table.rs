@@ -25,6 +25,7 @@ fn ip(last: u8, gid_type: GidType, ndev: u64) -> Entry {
         gid: Gid::from_ipv4([10, 0, 0, last]),
         gid_type,
         ndev: Ndev(ndev),
+        mac: [2, 0, 0, 0, 0, 1],
     }
 }
 
@@ -213,6 +214,7 @@ fn random_histories() {
                 gid: Gid::from_ipv4([0, 0, 0, rng.below(4) as u8]),
                 gid_type: rng.pick(&GidType::ROCE),
                 ndev: Ndev(rng.below(3) as u64),
+                mac: [2, 0, 0, 0, 0, 1],
             };
             let index = rng.below(len);
             match rng.below(8) {

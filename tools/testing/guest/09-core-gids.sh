@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 400
+# The GIDs of a RoCE port follow its network devices: hundreds of addresses, flaps, VLANs,
+# macvlans, bonds, full tables, entries that are held. After each group the table must be
+# what gids.py computes from what `ip` tells.
+. ./ktap.sh
+. ./rdma.sh
+
+ours=$(stack | awk '$1 == "ib_core" { print $2 }')
+
+# right DEVICE...: their tables are what they should be; the worker has a while.
+right() {
+    local device wrong
+    for _ in $(seq $((20 * SCALE))); do
+        wrong=0
+        for device in "$@"; do python3 ./gids.py "$device" || wrong=1; done >/tmp/right 2>&1
+        [ $wrong = 0 ] && return
+        sleep 0.5
+    done
+    cat /tmp/right
+    return 1
+}
+
+# addresses add|del FIRST LAST [STEP]: IPv4 and IPv6 ones of g0, as one batch.
+addresses() {
+    local n
+    for n in $(seq "$2" "${4:-1}" "$3"); do
+        echo "addr $1 10.$((n / 250)).$((n % 250)).1/24 dev g0"
+        echo "addr $1 fd09:$n::1/64 dev g0 $([ "$1" = del ] || echo nodad)"
+    done >/tmp/batch
+    ip -force -batch /tmp/batch
+}
+
+ground() {
+    ip link add g0 address 02:00:00:00:09:10 type veth peer name g1 address 02:00:00:00:09:11 || return
+    ip link set g0 up && ip link set g1 up && ip addr add 10.200.0.1/24 dev g0 || return
+    rdma link add gid0 type rxe netdev g0 && right gid0
+}
+many() { addresses add 1 250 && right gid0; }
+half() { addresses del 1 250 2 && right gid0 && addresses add 251 300 && right gid0; }
+flaps() {
+    local n
+    for n in $(seq 20); do
+        ip link set g0 down
+        ip link set g0 up
+        ip addr add "10.201.$n.1/24" dev g0
+        ip addr del "10.200.0.1/24" dev g0
+        ip addr add "10.200.0.1/24" dev g0
+    done
+    right gid0
+}
+mac() {
+    local n
+    for n in $(seq 20 30); do ip link set g0 address "02:00:00:00:09:$n" || return; done
+    right gid0
+}
+vlans() {
+    local n
+    for n in $(seq 10 20); do
+        ip link add link g0 name "g0.$n" type vlan id "$n" && ip link set "g0.$n" up || return
+        ip addr add "10.210.$n.1/24" dev "g0.$n"
+        ip link add link "g0.$n" name "gm$n" type macvlan mode bridge && ip link set "gm$n" up || return
+        ip addr add "10.211.$n.1/24" dev "gm$n"
+    done
+    right gid0 || return
+    for n in $(seq 10 2 20); do ip link del "g0.$n" || return; done
+    right gid0
+}
+bridge() {
+    ip link add gb type bridge && ip link set gb up && ip addr add 10.212.0.1/24 dev gb || return
+    ip link set g0 master gb && right gid0 && ip link set g0 nomaster && right gid0 && ip link del gb
+}
+emptied() { ip addr flush dev g0 && right gid0; }
+
+# Two links, each with a device, on a bond.
+bond() {
+    local l
+    modprobe -q bonding max_bonds=0
+    for l in s t; do
+        ip link add g${l}0 type veth peer name g${l}1 && ip link set g${l}1 up || return
+        rdma link add gid$l type rxe netdev g${l}0 || return
+    done
+    ip link add gbond type bond mode active-backup miimon 50 || return
+    for l in s t; do ip link set g${l}0 master gbond || return; done
+    ip link set gbond up && ip addr add 10.213.0.1/24 dev gbond || return
+    ip link add link gbond name gbond.5 type vlan id 5 && ip link set gbond.5 up || return
+    ip addr add 10.214.0.1/24 dev gbond.5 && sleep 1 && right gids gidt
+}
+fail_over() {
+    local l
+    for l in t s t s s t; do ip link set gbond type bond active_slave g${l}0 || return; done
+    right gids gidt
+}
+# The C core leaves the addresses of a bond, whose last slave in use was taken from it, with
+# nobody; ours looks at what is.
+no_bond() {
+    ip link set gs0 nomaster && ip link set gs0 up && sleep 1
+    ip link del gbond && ip link set gt0 up && sleep 1 && right gids gidt || return
+    rdma link del gids && rdma link del gidt && ip link del gs0 && ip link del gt0
+}
+
+# An address handle keeps its entry's slot.
+held() {
+    local slot later
+    ip addr add 10.220.0.1/24 dev g0 && sleep 0.5
+    slot=$(python3 ./gids.py --slot gid0 10.220.0.1) || return
+    python3 - "$slot" >/tmp/held <<'END' &
+import sys, time
+from pyverbs.addr import AH, AHAttr, GlobalRoute
+from pyverbs.device import Context
+from pyverbs.pd import PD
+ctx = Context(name="gid0")
+pd = PD(ctx)
+ah = AH(pd, attr=AHAttr(port_num=1, is_global=1, gr=GlobalRoute(dgid=ctx.query_gid(1, int(sys.argv[1])), sgid_index=int(sys.argv[1]))))
+print("READY", flush=True)
+time.sleep(1000)
+END
+    local holder=$!
+    for _ in $(seq $((100 * SCALE))); do grep -q READY /tmp/held && break; sleep 0.1; done
+    ip addr del 10.220.0.1/24 dev g0 && ip addr add 10.220.1.1/24 dev g0 && sleep 1
+    later=$(python3 ./gids.py --slot gid0 10.220.1.1)
+    kill $holder
+    wait $holder
+    echo "$slot, then $later"
+    [ "$slot" != "$later" ] && right gid0 || return
+    ip addr add 10.220.2.1/24 dev g0 && sleep 1
+    [ "$(python3 ./gids.py --slot gid0 10.220.2.1)" = "$slot" ]
+}
+
+# More addresses than slots; what did not fit comes when there is room.
+full() {
+    local n
+    for n in $(seq 1100); do echo "addr add 10.$((100 + n / 250)).$((n % 250)).1/24 dev g0"; done >/tmp/batch
+    ip -batch /tmp/batch && sleep 3
+    sed -n 's/add/del/; 1,200p' /tmp/batch >/tmp/less
+    ip -batch /tmp/less && right gid0
+}
+
+# Devices come and go while addresses do.
+storm() {
+    local n
+    (for n in $(seq 40); do ip addr add "10.230.$n.1/24" dev g0; ip addr del "10.230.$n.1/24" dev g0; done) &
+    for n in $(seq 20); do
+        rdma link del gid0 || return
+        rdma link add gid0 type rxe netdev g0 || return
+    done
+    wait
+    right gid0
+}
+# Nobody keeps a network device whose GIDs are gone.
+gone() {
+    rdma link del gid0 && within 10 ip link del g0 && ! dmesg | grep 'waiting for g0'
+}
+
+check "a device has the GIDs of its network device" ground
+check "500 addresses" many
+check "every other one goes, others come" half
+check "flaps" flaps
+check "other MAC addresses" mac
+check "VLANs, and macvlans on them" vlans
+check "a bridge" bridge
+check "no addresses" emptied
+check "a bond of two devices" bond
+check "fail-over" fail_over
+if [ "$ours" = rust ]; then
+    check "the bond ends" no_bond
+else
+    no_bond >/dev/null 2>&1
+    skip "the bond ends" "the C core forgets some of them"
+fi
+check "a held entry keeps its slot" held
+if [ "$ours" = rust ]; then
+    check "a full table, and room again" full
+else
+    skip "a full table, and room again" "the C core does not look again"
+fi
+check "the last addresses go" emptied
+check "a storm" storm
+check "nothing is kept" gone
+finish
