@@ -11,7 +11,7 @@ ours=$(stack | awk '$1 == "ib_core" { print $2 }')
 # right DEVICE...: their tables are what they should be; the worker has a while.
 right() {
     local device wrong
-    for _ in $(seq $((20 * SCALE))); do
+    for _ in $(seq $((10 * SCALE))); do
         wrong=0
         for device in "$@"; do python3 ./gids.py "$device" || wrong=1; done >/tmp/right 2>&1
         [ $wrong = 0 ] && return

@@ -34,23 +34,25 @@ def table(device):
     return rows
 
 
+def text(gid):
+    return ":".join(gid[i : i + 2].hex() for i in range(0, 16, 2))
+
+
 def exploded(address):
-    ip = ipaddress.ip_address(address)
-    if ip.version == 4:
-        ip = ipaddress.ip_address(f"::ffff:{ip}")
-    return ip.exploded
+    packed = ipaddress.ip_address(address).packed
+    return text(packed if len(packed) == 16 else bytes(10) + b"\xff\xff" + packed)
 
 
 def link_local(mac):
     b = bytes.fromhex(mac.replace(":", ""))
     low = bytes([b[0] ^ 2]) + b[1:3] + b"\xff\xfe" + b[3:]
-    return ipaddress.ip_address(b"\xfe\x80" + bytes(6) + low).exploded
+    return text(b"\xfe\x80" + bytes(6) + low)
 
 
 class World:
     def __init__(self):
-        text = subprocess.run(["ip", "-j", "-d", "addr"], stdout=subprocess.PIPE, check=True).stdout
-        self.links = {link["ifname"]: link for link in json.loads(text)}
+        answer = subprocess.run(["ip", "-j", "-d", "addr"], stdout=subprocess.PIPE, check=True).stdout
+        self.links = {link["ifname"]: link for link in json.loads(answer)}
 
     def kind(self, name):
         return self.links[name].get("linkinfo", {}).get("info_kind")
