@@ -44,6 +44,7 @@ use self::port::Kind;
 use self::port::Port;
 use self::snapshot::Snapshot;
 use self::writer::Writer;
+use crate::device::event;
 use crate::device::Device;
 use crate::proto::gid_plan;
 use crate::proto::gid_plan::Dirty;
@@ -267,7 +268,8 @@ impl Gids {
     fn tell(&self, device: &Device) {
         for port in &self.ports {
             if port.changed.xchg(false, Full) {
-                tell_clients(device, port.table.number());
+                let port = port.table.number();
+                event::tell_port(device, bindings::ib_event_type_IB_EVENT_GID_CHANGE, port);
             }
         }
     }
@@ -282,9 +284,6 @@ fn table_len(device: &Device, port: u32) -> i32 {
         (*data.add(port as usize)).immutable.gid_tbl_len
     }
 }
-
-/// Tells clients that a port's GIDs changed. May sleep.
-fn tell_clients(_device: &Device, _port: u32) {}
 
 /// Makes the tables of a device that is about to be registered, and fills those that follow
 /// network devices. May sleep.
