@@ -4,7 +4,9 @@
 //!
 //! * [`attr`]: the attributes, and what a request may hold;
 //! * [`dev`]: answers about devices, ports and the whole system;
-//! * [`res`]: answers about the objects of a device.
+//! * [`res`]: answers about the objects of a device;
+//! * [`stat`]: answers about counters;
+//! * [`event`]: what happens, and character devices.
 //!
 //! An answer is written from a plain struct that the host filled while it held
 //! what keeps the object still, in the order in which the C core writes it: user
@@ -18,7 +20,9 @@ use super::nla::Strictness;
 
 pub mod attr;
 pub mod dev;
+pub mod event;
 pub mod res;
+pub mod stat;
 
 pub use self::attr::Attr;
 pub use self::attr::ATTR_MAX;

@@ -116,7 +116,7 @@ pub fn put_summary(
 /// Who owns an object, as its reader is shown.
 pub type Owner<'a> = Shown<&'a [u8]>;
 
-fn put_owner(w: &mut Writer<impl Sink>, owner: &Owner<'_>) -> Result<(), Full> {
+pub(super) fn put_owner(w: &mut Writer<impl Sink>, owner: &Owner<'_>) -> Result<(), Full> {
     match owner {
         Shown::KernelName(name) => w.put_str(Attr::ResKernName.raw(), name),
         Shown::Pid(pid) => w.put_u32(Attr::ResPid.raw(), *pid),

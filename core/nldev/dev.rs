@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Devices, ports, and the whole system: `rdma dev`, `rdma link show`, `rdma system`.
+
+use core::ffi::CStr;
+use kernel::error::to_result;
+use kernel::ffi::c_char;
+use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
+use rdma::bindings;
+
+use super::ask::Answer;
+use super::ask::Ask;
+use super::ask::Dump;
+use super::ask::Text;
+use super::border;
+use super::link::NAME_LEN;
+use crate::device;
+use crate::device::Device;
+use crate::device::DeviceName;
+use crate::proto::netns::Mode;
+use crate::proto::nla::Strictness;
+use crate::proto::nldev::dev::Dev;
+use crate::proto::nldev::dev::Handle;
+use crate::proto::nldev::dev::IbPort;
+use crate::proto::nldev::dev::Port;
+use crate::proto::nldev::dev::PortNdev;
+use crate::proto::nldev::dev::Protocol;
+use crate::proto::nldev::dev::Sys;
+use crate::proto::nldev::Attr;
+use crate::proto::nldev::Command;
+use crate::proto::nldev::Request;
+
+/// Index and name of a device, as they are now.
+pub(super) struct Who {
+    index: u32,
+    name: DeviceName,
+}
+
+impl Who {
+    pub(super) fn of(device: &Device) -> Self {
+        Self {
+            index: device.index(),
+            name: device.name(),
+        }
+    }
+
+    pub(super) fn handle(&self) -> Handle<'_> {
+        Handle {
+            index: self.index,
+            name: self.name.as_bytes(),
+        }
+    }
+}
+
+/// A port of the device that is asked about.
+///
+/// # Errors
+///
+/// `EINVAL` if none is named, or the device has none of that number.
+pub(super) fn port(request: &Request<'_>, device: &Device) -> Result<u32> {
+    let port = request.u32(Attr::PortIndex).ok_or(EINVAL)?;
+    device.has_port(port).then_some(port).ok_or(EINVAL)
+}
+
+/// What a port speaks.
+fn protocol(device: &Device, port: u32) -> Option<Protocol> {
+    let caps = border::core_caps(device, port);
+    let any = |mask: u32| caps & mask != 0;
+    if any(bindings::RDMA_CORE_CAP_OPA_MAD) {
+        Some(Protocol::Opa)
+    } else if any(bindings::RDMA_CORE_CAP_PROT_IB) {
+        Some(Protocol::Ib)
+    } else if any(bindings::RDMA_CORE_CAP_PROT_IWARP) {
+        Some(Protocol::Iwarp)
+    } else if any(bindings::RDMA_CORE_CAP_PROT_ROCE
+        | bindings::RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP)
+    {
+        Some(Protocol::Roce)
+    } else if any(bindings::RDMA_CORE_CAP_PROT_USNIC) {
+        Some(Protocol::Usnic)
+    } else {
+        None
+    }
+}
+
+/// The version of a device's firmware.
+fn firmware(device: &Device) -> [u8; bindings::IB_FW_VERSION_NAME_MAX as usize] {
+    let mut text = [0; bindings::IB_FW_VERSION_NAME_MAX as usize];
+    // SAFETY: There are as many bytes as a driver may write.
+    unsafe {
+        bindings::ib_get_device_fw_str(device.as_raw(), text.as_mut_ptr().cast::<c_char>());
+    }
+    text
+}
+
+fn put_device(w: &mut Answer<'_>, device: &Device) -> Result {
+    let who = Who::of(device);
+    let firmware = firmware(device);
+    let parent = border::parent(device).map(Device::name);
+    let raw = device.as_raw();
+    // SAFETY: The device is registered. These fields are whole at any time.
+    let dev = unsafe {
+        Dev {
+            handle: who.handle(),
+            ports: *device.ports().end(),
+            cap_flags: (*raw).attrs.device_cap_flags,
+            fw_version: CStr::from_bytes_until_nul(&firmware)
+                .unwrap_or_default()
+                .to_bytes(),
+            node_guid: u64::from_be((*raw).node_guid),
+            sys_image_guid: u64::from_be((*raw).attrs.sys_image_guid),
+            node_type: (*raw).node_type,
+            dim: (*raw).use_cq_dim() != 0,
+            // CAST: There are few types, and few ways of names.
+            dev_type: (*raw).type_ as u8,
+            parent: parent.as_ref().map(DeviceName::as_bytes),
+            name_assign_type: (*raw).name_assign_type as u8,
+            protocol: protocol(device, *device.ports().start()),
+        }
+    };
+    Ok(dev.put(w)?)
+}
+
+fn put_port(ask: &Ask<'_>, w: &mut Answer<'_>, device: &Device, port: u32) -> Result {
+    let attr = border::query_port(device, port)?;
+    let who = Who::of(device);
+    let netdev = border::netdev(device, port).filter(|netdev| netdev.is_in(ask.net()));
+    let name = netdev.as_ref().map(|netdev| netdev.name());
+    let is_ib = border::core_caps(device, port) & bindings::RDMA_CORE_CAP_PROT_IB != 0;
+    let ib = is_ib.then(|| IbPort {
+        cap_flags: u64::from(attr.port_cap_flags) | u64::from(attr.port_cap_flags2) << 32,
+        subnet_prefix: attr.subnet_prefix,
+        lid: attr.lid,
+        sm_lid: attr.sm_lid,
+        lmc: attr.lmc,
+    });
+    let port = Port {
+        handle: who.handle(),
+        port,
+        ib,
+        // CAST: There are few states.
+        state: attr.state as u8,
+        phys_state: attr.phys_state,
+        ndev: netdev
+            .as_ref()
+            .zip(name.as_ref())
+            .map(|(netdev, name)| PortNdev {
+                index: netdev.ifindex(),
+                name: name.as_bytes(),
+            }),
+    };
+    Ok(port.put(w)?)
+}
+
+/// `RDMA_NLDEV_CMD_GET`.
+pub(super) fn get(ask: &Ask<'_>) -> Result {
+    let request = ask.request(Strictness::Liberal)?;
+    let device = ask.device(&request)?;
+    ask.answer(Command::Get, |w| put_device(w, &device))
+}
+
+/// All devices that the asker may see.
+pub(super) fn list(dump: &mut Dump<'_>) -> Result {
+    dump.each(Command::Get, border::next_seen, |_, w, device| {
+        put_device(w, device)
+    });
+    Ok(())
+}
+
+/// `RDMA_NLDEV_CMD_PORT_GET`. The answer has always borne the other command's number.
+pub(super) fn port_get(ask: &Ask<'_>) -> Result {
+    let request = ask.request(Strictness::Liberal)?;
+    if !request.has(Attr::PortIndex) {
+        return Err(EINVAL);
+    }
+    let device = ask.device(&request)?;
+    let port = port(&request, &device)?;
+    ask.answer(Command::Get, |w| put_port(ask, w, &device, port))
+}
+
+/// All ports of a device.
+pub(super) fn port_list(dump: &mut Dump<'_>) -> Result {
+    let request = dump.ask.request(Strictness::Liberal)?;
+    let device = dump.ask.device(&request)?;
+    let next = |_: &Ask<'_>, from| {
+        let port = (*device.ports().start()).max(from);
+        device.has_port(port).then_some((port, port))
+    };
+    dump.each(Command::PortGet, next, |ask, w, port| {
+        put_port(ask, w, &device, *port)
+    });
+    Ok(())
+}
+
+/// `RDMA_NLDEV_CMD_SET`: one of a device's name, namespace and moderation.
+pub(super) fn set(ask: &Ask<'_>) -> Result {
+    let request = ask.request(Strictness::Strict)?;
+    let device = ask.device(&request)?;
+    if let Some(name) = Text::<NAME_LEN>::of(&request, Attr::DevName) {
+        if name.as_bytes().is_empty() {
+            return Err(EINVAL);
+        }
+        return device::registry::rename(&device, name.as_bytes());
+    }
+    if let Some(fd) = request.u32(Attr::NetNsFd) {
+        return border::move_to(device, ask, fd);
+    }
+    if let Some(dim) = request.u8(Attr::DevDim) {
+        return border::set_dim(&device, dim != 0);
+    }
+    Ok(())
+}
+
+/// `RDMA_NLDEV_CMD_NEWDEV`: a device under another.
+pub(super) fn new_sub(ask: &Ask<'_>) -> Result {
+    let request = ask.request(Strictness::Strict)?;
+    let name = Text::<{ rdma::net::DeviceName::LEN }>::of(&request, Attr::DevName).ok_or(EINVAL)?;
+    let kind = request.u8(Attr::DevType).ok_or(EINVAL)?;
+    let parent = ask.device(&request)?;
+    border::add_sub(&parent, kind, name.as_cstr())
+}
+
+/// `RDMA_NLDEV_CMD_DELDEV`: its end.
+pub(super) fn delete_sub(ask: &Ask<'_>) -> Result {
+    let request = ask.request(Strictness::Strict)?;
+    border::remove_sub(ask.device(&request)?)
+}
+
+/// Whether users may set Q_Keys that are the privileged's (`rdma system set
+/// privileged-qkey`).
+static PRIVILEGED_QKEY: Atomic<i32> = Atomic::new(0);
+
+fn privileged_qkey() -> bool {
+    PRIVILEGED_QKEY.load(Relaxed) != 0
+}
+
+/// `RDMA_NLDEV_CMD_SYS_GET`.
+pub(super) fn sys_get(ask: &Ask<'_>) -> Result {
+    let _request = ask.request(Strictness::Liberal)?;
+    let sys = Sys {
+        netns_mode: border::mode(),
+        privileged_qkey: privileged_qkey(),
+    };
+    ask.answer(Command::SysGet, |w| Ok(sys.put(w)?))
+}
+
+/// `RDMA_NLDEV_CMD_SYS_SET`: one setting.
+pub(super) fn sys_set(ask: &Ask<'_>) -> Result {
+    let request = ask.request(Strictness::Strict)?;
+    if let Some(mode) = request.u8(Attr::SysNetnsMode) {
+        let mode = Mode::from_raw(mode).map_err(|_| EINVAL)?;
+        return border::set_mode(mode);
+    }
+    match request.u8(Attr::SysPrivilegedQkeyMode) {
+        Some(on @ (0 | 1)) => {
+            PRIVILEGED_QKEY.store(on.into(), Relaxed);
+            Ok(())
+        }
+        _ => Err(EINVAL),
+    }
+}
+
+/// Whether users may set Q_Keys that are the privileged's. Any context.
+///
+/// # Safety
+///
+/// None; C calls it.
+#[no_mangle]
+pub(crate) unsafe extern "C" fn rdma_nl_get_privileged_qkey() -> bool {
+    privileged_qkey()
+}
+
+crate::private::exported_private!(rdma_nl_get_privileged_qkey);
