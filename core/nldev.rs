@@ -18,10 +18,18 @@ use crate::device::Device;
 use crate::proto::nldev::Command;
 use crate::proto::nldev::ATTR_MAX;
 use crate::proto::nldev::CLIENT;
+use crate::restrack::Kind;
 
 mod ask;
 mod border;
+mod dev;
+mod driver;
+mod event;
+mod frmr;
 mod link;
+mod object;
+mod res;
+mod stat;
 
 /// How many commands there are.
 const OPS: usize = bindings::rdma_nldev_command_RDMA_NLDEV_NUM_OPS as usize;
@@ -102,17 +110,74 @@ unsafe extern "C" fn dump(
 
 /// Every command that is answered at once.
 fn handle(ask: &Ask<'_>) -> Result {
+    use self::res::Form::Plain;
+    use self::res::Form::Raw;
     match ask.command().ok_or(EINVAL)? {
+        Command::Get => dev::get(ask),
+        Command::Set => dev::set(ask),
         Command::NewLink => link::new(ask),
         Command::DelLink => link::delete(ask),
-        _ => Err(EINVAL),
+        Command::PortGet => dev::port_get(ask),
+        Command::SysGet => dev::sys_get(ask),
+        Command::SysSet => dev::sys_set(ask),
+        Command::ResGet => res::summary(ask),
+        Command::ResQpGet => res::get(ask, Kind::Qp, Plain),
+        Command::ResCmIdGet => res::get(ask, Kind::CmId, Plain),
+        Command::ResCqGet => res::get(ask, Kind::Cq, Plain),
+        Command::ResMrGet => res::get(ask, Kind::Mr, Plain),
+        Command::ResPdGet => res::get(ask, Kind::Pd, Plain),
+        Command::ResCtxGet => res::get(ask, Kind::Ctx, Plain),
+        Command::ResSrqGet => res::get(ask, Kind::Srq, Plain),
+        Command::ResQpGetRaw => res::get(ask, Kind::Qp, Raw),
+        Command::ResCqGetRaw => res::get(ask, Kind::Cq, Raw),
+        Command::ResMrGetRaw => res::get(ask, Kind::Mr, Raw),
+        Command::ResSrqGetRaw => res::get(ask, Kind::Srq, Raw),
+        Command::GetChardev => event::get_chardev(ask),
+        Command::StatSet => stat::set(ask),
+        Command::StatGet => stat::get(ask),
+        Command::StatDel => stat::delete(ask),
+        Command::StatGetStatus => stat::get_status(ask),
+        Command::NewDev => dev::new_sub(ask),
+        Command::DelDev => dev::delete_sub(ask),
+        Command::FrmrPoolsSet => frmr::set(ask),
+        Command::Monitor | Command::FrmrPoolsGet => Err(EINVAL),
     }
 }
 
 /// Every command that is answered by a list.
 fn list(dump: &mut Dump<'_>) -> Result {
+    use self::res::Form::Plain;
+    use self::res::Form::Raw;
     match dump.ask.command().ok_or(EINVAL)? {
-        _ => Err(EINVAL),
+        Command::Get => dev::list(dump),
+        Command::PortGet => dev::port_list(dump),
+        Command::ResGet => res::summaries(dump),
+        Command::ResQpGet => res::list(dump, Kind::Qp, Plain),
+        Command::ResCmIdGet => res::list(dump, Kind::CmId, Plain),
+        Command::ResCqGet => res::list(dump, Kind::Cq, Plain),
+        Command::ResMrGet => res::list(dump, Kind::Mr, Plain),
+        Command::ResPdGet => res::list(dump, Kind::Pd, Plain),
+        Command::ResCtxGet => res::list(dump, Kind::Ctx, Plain),
+        Command::ResSrqGet => res::list(dump, Kind::Srq, Plain),
+        Command::ResQpGetRaw => res::list(dump, Kind::Qp, Raw),
+        Command::ResCqGetRaw => res::list(dump, Kind::Cq, Raw),
+        Command::ResMrGetRaw => res::list(dump, Kind::Mr, Raw),
+        Command::ResSrqGetRaw => res::list(dump, Kind::Srq, Raw),
+        Command::StatGet => stat::list(dump),
+        Command::FrmrPoolsGet => frmr::list(dump),
+        Command::Set
+        | Command::NewLink
+        | Command::DelLink
+        | Command::SysGet
+        | Command::SysSet
+        | Command::GetChardev
+        | Command::StatSet
+        | Command::StatDel
+        | Command::StatGetStatus
+        | Command::NewDev
+        | Command::DelDev
+        | Command::Monitor
+        | Command::FrmrPoolsSet => Err(EINVAL),
     }
 }
 
@@ -149,4 +214,8 @@ pub(crate) enum Notice {
 }
 
 /// Tells listeners of an event. May sleep.
-pub(crate) fn notify(_device: &Device, _notice: Notice) {}
+pub(crate) fn notify(device: &Device, notice: Notice) {
+    if event::tell(device, notice).is_err() {
+        pr_warn!("{}: could not tell of {:?}\n", device.name(), notice);
+    }
+}

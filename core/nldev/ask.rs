@@ -16,7 +16,7 @@ use rdma::bindings;
 use rdma::net::Net;
 use rdma::net::NetDevice;
 
-use super::border;
+use crate::device::registry;
 use crate::device::Registered;
 use crate::netlink;
 use crate::netlink::Message;
@@ -119,7 +119,7 @@ impl<'a> Ask<'a> {
     /// `EINVAL` if none is named, or there is none that the asker may see.
     pub(super) fn device(&self, request: &Request<'_>) -> Result<Registered> {
         let index = request.u32(Attr::DevIndex).ok_or(EINVAL)?;
-        border::by_index(self.net, index).ok_or(EINVAL)
+        registry::by_index(self.net, index).ok_or(EINVAL)
     }
 
     /// The network device of a name in the asker's namespace.

@@ -2,12 +2,45 @@
 
 //! What is asked of the rest of the core.
 
+use core::ffi::CStr;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use rdma::bindings;
 use rdma::net::Net;
+use rdma::net::NetDevice;
 
+use super::ask::Ask;
+use crate::device;
+use crate::device::netns;
+use crate::device::registry;
+use crate::device::Device;
 use crate::device::Registered;
 
-pub(super) fn by_index(_net: &Net, _index: u32) -> Option<Registered> {
-    None
+/// The first device of this index or above that the asker may see, with its index.
+pub(super) fn next_seen(ask: &Ask<'_>, from: u32) -> Option<(u32, Registered)> {
+    let mut from = from;
+    loop {
+        let device = registry::next_from(from)?;
+        let index = device.index();
+        if netns::visible(&device, ask.net()) {
+            return Some((index, device));
+        }
+        from = index.checked_add(1)?;
+    }
 }
 
-pub(super) fn unregister(_device: Registered) {}
+/// The device that this one was made under. It stays as long as this one is registered.
+pub(super) fn parent(device: &Device) -> Option<&Device> {
+    // SAFETY: Set before the device is registered; the parent goes after it.
+    unsafe {
+        let parent = (*device.as_raw()).parent;
+        (!parent.is_null()).then(|| Device::from_raw(parent))
+    }
+}
+
+/// What a port can do (`RDMA_CORE_CAP_*`).
+pub(super) fn core_caps(device: &Device, port: u32) -> u32 {
+    device
+        .immutable(port)
+        .map_or(0, |port| port.core_cap_flags)
+}

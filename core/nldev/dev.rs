@@ -3,7 +3,6 @@
 //! Devices, ports, and the whole system: `rdma dev`, `rdma link show`, `rdma system`.
 
 use core::ffi::CStr;
-use kernel::error::to_result;
 use kernel::ffi::c_char;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
@@ -124,9 +123,9 @@ fn put_device(w: &mut Answer<'_>, device: &Device) -> Result {
 }
 
 fn put_port(ask: &Ask<'_>, w: &mut Answer<'_>, device: &Device, port: u32) -> Result {
-    let attr = border::query_port(device, port)?;
+    let attr = device.query_port(port)?;
     let who = Who::of(device);
-    let netdev = border::netdev(device, port).filter(|netdev| netdev.is_in(ask.net()));
+    let netdev = device.netdev(port).filter(|netdev| netdev.net() == ask.net());
     let name = netdev.as_ref().map(|netdev| netdev.name());
     let is_ib = border::core_caps(device, port) & bindings::RDMA_CORE_CAP_PROT_IB != 0;
     let ib = is_ib.then(|| IbPort {
@@ -202,13 +201,17 @@ pub(super) fn set(ask: &Ask<'_>) -> Result {
         if name.as_bytes().is_empty() {
             return Err(EINVAL);
         }
-        return device::registry::rename(&device, name.as_bytes());
+        return device::rename(&device, name.as_bytes());
     }
     if let Some(fd) = request.u32(Attr::NetNsFd) {
-        return border::move_to(device, ask, fd);
+        return device::netns::move_to(device, ask.skb(), fd);
     }
     if let Some(dim) = request.u8(Attr::DevDim) {
-        return border::set_dim(&device, dim != 0);
+        if dim > 1 {
+            return Err(EINVAL);
+        }
+        device.set_dim(dim != 0);
+        return Ok(());
     }
     Ok(())
 }
@@ -219,13 +222,13 @@ pub(super) fn new_sub(ask: &Ask<'_>) -> Result {
     let name = Text::<{ rdma::net::DeviceName::LEN }>::of(&request, Attr::DevName).ok_or(EINVAL)?;
     let kind = request.u8(Attr::DevType).ok_or(EINVAL)?;
     let parent = ask.device(&request)?;
-    border::add_sub(&parent, kind, name.as_cstr())
+    device::sub::add(&parent, kind.into(), name.as_cstr())
 }
 
 /// `RDMA_NLDEV_CMD_DELDEV`: its end.
 pub(super) fn delete_sub(ask: &Ask<'_>) -> Result {
     let request = ask.request(Strictness::Strict)?;
-    border::remove_sub(ask.device(&request)?)
+    device::sub::remove(ask.device(&request)?)
 }
 
 /// Whether users may set Q_Keys that are the privileged's (`rdma system set
@@ -240,7 +243,7 @@ fn privileged_qkey() -> bool {
 pub(super) fn sys_get(ask: &Ask<'_>) -> Result {
     let _request = ask.request(Strictness::Liberal)?;
     let sys = Sys {
-        netns_mode: border::mode(),
+        netns_mode: device::netns::mode(),
         privileged_qkey: privileged_qkey(),
     };
     ask.answer(Command::SysGet, |w| Ok(sys.put(w)?))
@@ -251,7 +254,7 @@ pub(super) fn sys_set(ask: &Ask<'_>) -> Result {
     let request = ask.request(Strictness::Strict)?;
     if let Some(mode) = request.u8(Attr::SysNetnsMode) {
         let mode = Mode::from_raw(mode).map_err(|_| EINVAL)?;
-        return border::set_mode(mode);
+        return device::netns::set_mode(mode);
     }
     match request.u8(Attr::SysPrivilegedQkeyMode) {
         Some(on @ (0 | 1)) => {

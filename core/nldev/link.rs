@@ -17,7 +17,7 @@ use rdma::sync::RwSem;
 
 use super::ask::Ask;
 use super::ask::Text;
-use super::border;
+use crate::device;
 use crate::proto::nla::Strictness;
 use crate::proto::nldev::Attr;
 
@@ -164,7 +164,7 @@ pub(super) fn delete(ask: &Ask<'_>) -> Result {
         // SAFETY: The device stays registered meanwhile.
         to_result(unsafe { dellink(device.as_raw()) })?;
     }
-    border::unregister(device);
+    device::unregister(device);
     Ok(())
 }
 

@@ -53,7 +53,7 @@ impl Table {
     }
 
     /// Takes the array's lock: a spinlock, so nothing sleeps until it is dropped.
-    pub(super) fn lock(&self) -> Locked<'_> {
+    pub(crate) fn lock(&self) -> Locked<'_> {
         // SAFETY: The array is initialised.
         unsafe { bindings::xa_lock(self.ids.get()) };
         Locked {
@@ -187,11 +187,11 @@ impl Table {
     pub(crate) fn count(&self, details: bool) -> u32 {
         let locked = self.lock();
         let mut count = 0u32;
-        locked.for_each(|id, _| {
+        for (id, _) in locked.iter() {
             if details || !locked.is_drivers_own(id) {
                 count = count.saturating_add(1);
             }
-        });
+        }
         count
     }
 
@@ -245,12 +245,12 @@ impl<'a> Locked<'a> {
         Some((u32::try_from(at).ok()?, entry))
     }
 
-    /// Goes through all entries.
-    pub(crate) fn for_each(&self, mut each: impl FnMut(u32, &Entry)) {
-        let mut from = Some(0);
-        while let Some((id, entry)) = from.and_then(|from| self.find(from)) {
-            each(id, entry);
-            from = id.checked_add(1);
+    /// All entries that are in sight, with their ids. Those that are being destroyed may
+    /// be among them, but not gone.
+    pub(crate) fn iter(&self) -> Iter<'_> {
+        Iter {
+            locked: self,
+            from: Some(0),
         }
     }
 
@@ -264,5 +264,22 @@ impl Drop for Locked<'_> {
     fn drop(&mut self) {
         // SAFETY: This thread has the lock.
         unsafe { bindings::xa_unlock(self.table.ids.get()) };
+    }
+}
+
+/// Entries of a table whose lock is held, by rising ids.
+#[derive(Clone)]
+pub(crate) struct Iter<'a> {
+    locked: &'a Locked<'a>,
+    from: Option<u32>,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (u32, &'a Entry);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let (id, entry) = self.locked.find(self.from?)?;
+        self.from = id.checked_add(1);
+        Some((id, entry))
     }
 }

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What listeners hear (`rdma monitor`), and where programs open a client of a device.
+
+use core::ptr;
+use kernel::prelude::*;
+use rdma::bindings;
+
+use super::ask::Ask;
+use super::ask::Text;
+use super::dev::Who;
+use super::Notice;
+use crate::device;
+use crate::device::Device;
+use crate::netlink;
+use crate::netlink::Message;
+use crate::private;
+use crate::proto::nla;
+use crate::proto::nla::Sink;
+use crate::proto::nla::Strictness;
+use crate::proto::nldev::dev::PortNdev;
+use crate::proto::nldev::event;
+use crate::proto::nldev::event::About;
+use crate::proto::nldev::event::Chardev;
+use crate::proto::nldev::event::Kind;
+use crate::proto::nldev::Attr;
+use crate::proto::nldev::Command;
+
+/// Bytes of a client's name at most, its end included.
+const CLIENT_LEN: usize = bindings::RDMA_NLDEV_ATTR_CHARDEV_TYPE_SIZE as usize;
+
+impl Notice {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Register => Kind::Register,
+            Self::Unregister => Kind::Unregister,
+            Self::Rename => Kind::Rename,
+            Self::NetdevAttach { .. } => Kind::NetdevAttach,
+            Self::NetdevDetach { .. } => Kind::NetdevDetach,
+            Self::NetdevRename { .. } => Kind::NetdevRename,
+        }
+    }
+
+    fn port(self) -> Option<u32> {
+        match self {
+            Self::Register | Self::Unregister | Self::Rename => None,
+            Self::NetdevAttach { port }
+            | Self::NetdevDetach { port }
+            | Self::NetdevRename { port } => Some(port),
+        }
+    }
+}
+
+/// Tells listeners in the device's namespace. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`, `ENOBUFS`. That nobody listens is none.
+pub(super) fn tell(device: &Device, notice: Notice) -> Result {
+    let net = device.net();
+    let who = Who::of(device);
+    let netdev = notice.port().and_then(|port| device.netdev(port));
+    let name = netdev.as_ref().map(|netdev| netdev.name());
+    let hidden = netdev.as_ref().is_some_and(|netdev| netdev.net() != net);
+    let ndev = netdev
+        .as_ref()
+        .zip(name.as_ref())
+        .map(|(netdev, name)| PortNdev {
+            index: netdev.ifindex(),
+            name: name.as_bytes(),
+        });
+    let about = match (notice, ndev) {
+        (Notice::Register | Notice::Unregister | Notice::Rename, _) => About::Device(who.handle()),
+        _ if hidden => About::Hidden,
+        (Notice::NetdevAttach { port } | Notice::NetdevDetach { port }, ndev) => {
+            About::Port(who.handle(), port, ndev)
+        }
+        (Notice::NetdevRename { .. }, Some(ndev)) => About::Ndev(ndev),
+        (Notice::NetdevRename { .. }, None) => About::Hidden,
+    };
+    let mut message = Message::new()?;
+    let head = nla::Message {
+        message_type: Command::Monitor.message_type(),
+        flags: 0,
+        seq: 0,
+        port: 0,
+    };
+    message
+        .writer()
+        .message(head, |w| event::put(w, notice.kind(), &about))?;
+    match netlink::multicast(net, message, bindings::RDMA_NL_GROUP_NOTIFY) {
+        Err(ESRCH) => Ok(()),
+        sent => sent,
+    }
+}
+
+/// A device number as user space encodes it.
+fn encoded(number: bindings::dev_t) -> u64 {
+    let (major, minor) = (number >> 20, number & 0xf_ffff);
+    u64::from(minor & 0xff | major << 8 | (minor & !0xff) << 12)
+}
+
+/// The character device of a client, which was counted for us.
+///
+/// # Invariants
+///
+/// The pointer is to a device of which this has a count.
+struct CountedDevice(ptr::NonNull<bindings::device>);
+
+impl Drop for CountedDevice {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe { bindings::put_device(self.0.as_ptr()) };
+    }
+}
+
+/// `RDMA_NLDEV_CMD_GET_CHARDEV`: where programs open a client, of a device, a port or all.
+pub(super) fn get_chardev(ask: &Ask<'_>) -> Result {
+    let request = ask.request(Strictness::Liberal)?;
+    let client = Text::<CLIENT_LEN>::of(&request, Attr::ChardevType).ok_or(EINVAL)?;
+    let mut port = 0;
+    let device = match request.u32(Attr::DevIndex) {
+        Some(_) => {
+            let device = ask.device(&request)?;
+            port = match request.u32(Attr::PortIndex) {
+                Some(port) if !device.has_port(port) => return Err(EINVAL),
+                Some(port) => port,
+                // Every port will do.
+                None => u32::MAX,
+            };
+            Some(device)
+        }
+        None if request.has(Attr::PortIndex) => return Err(EINVAL),
+        None => None,
+    };
+    ask.answer(Command::GetChardev, |w| {
+        let mut info = private::ib_client_nl_info {
+            nl_msg: w.sink().raw(),
+            port,
+            ..Default::default()
+        };
+        device::client_nl_info(device.as_deref(), client.as_cstr(), &mut info)?;
+        let cdev = CountedDevice(ptr::NonNull::new(info.cdev).ok_or(EINVAL)?);
+        // SAFETY: The device is counted; number and name do not change.
+        let (number, name) = unsafe {
+            let raw = cdev.0.as_ptr();
+            (
+                (*raw).devt,
+                core::ffi::CStr::from_ptr(bindings::dev_name(raw).cast()),
+            )
+        };
+        let chardev = Chardev {
+            number: encoded(number),
+            abi: info.abi,
+            name: name.to_bytes(),
+        };
+        Ok(chardev.put(w)?)
+    })
+}

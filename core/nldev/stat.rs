@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Counters: `rdma statistic`.
+
+use kernel::ffi::c_char;
+use kernel::ffi::c_int;
+use kernel::prelude::*;
+use rdma::bindings;
+
+use super::ask::Answer;
+use super::ask::Ask;
+use super::ask::Dump;
+use super::dev::port;
+use super::dev::Who;
+use super::res;
+use super::res::Form;
+use crate::counter;
+use crate::device::Device;
+use crate::proto::nla::Full;
+use crate::proto::nla::Strictness;
+use crate::proto::nldev::stat;
+use crate::proto::nldev::stat::PortHandle;
+use crate::proto::nldev::stat::Switch;
+use crate::proto::nldev::Attr;
+use crate::proto::nldev::Command;
+use crate::proto::nldev::Request;
+use crate::restrack::Kind;
+use crate::stats;
+use crate::stats::HwStats;
+
+/// Writes the values of counters that are switched on, as they were last read. May sleep.
+pub(super) fn put_counts(w: &mut Answer<'_>, stats: Option<&HwStats>) -> Result<(), Full> {
+    let Some(stats) = stats else {
+        return stat::put_values(w, core::iter::empty());
+    };
+    let values = stats.lock();
+    let on = (0..stats.count()).filter(|index| !stats.is_disabled(*index));
+    stat::put_values(
+        w,
+        on.filter_map(|index| Some((stats.name(index)?.to_bytes(), values.get(index)?))),
+    )
+}
+
+/// What is counted apart: objects of which kind.
+fn subject(request: &Request<'_>) -> Option<Kind> {
+    let raw = request.u32(Attr::StatRes)?;
+    [(Attr::ResQp, Kind::Qp), (Attr::ResMr, Kind::Mr)]
+        .into_iter()
+        .find(|(attr, _)| u32::from(attr.raw()) == raw)
+        .map(|(_, kind)| kind)
+}
+
+/// `RDMA_NLDEV_CMD_STAT_GET`: a port's counters, how it binds queue pairs to others, one of
+/// those, or what a memory region has counted.
+pub(super) fn get(ask: &Ask<'_>) -> Result {
+    let request = ask.request(Strictness::Liberal)?;
+    if !request.has(Attr::StatRes) {
+        return get_port(ask, &request);
+    }
+    match subject(&request).ok_or(EINVAL)? {
+        Kind::Qp if request.has(Attr::StatCounterId) => res::get(ask, Kind::Counter, Form::Stat),
+        Kind::Qp => get_mode(ask, &request),
+        _ => res::get(ask, Kind::Mr, Form::Stat),
+    }
+}
+
+/// Counters that are bound to queue pairs, or what memory regions have counted.
+pub(super) fn list(dump: &mut Dump<'_>) -> Result {
+    let request = dump.ask.request(Strictness::Liberal)?;
+    match subject(&request).ok_or(EINVAL)? {
+        Kind::Qp => res::list(dump, Kind::Counter, Form::Stat),
+        _ => res::list(dump, Kind::Mr, Form::Stat),
+    }
+}
+
+/// The counters of a port: what it has counted itself, and what was bound to queue pairs.
+fn get_port(ask: &Ask<'_>, request: &Request<'_>) -> Result {
+    let number = request.u32(Attr::PortIndex).ok_or(EINVAL)?;
+    let device = ask.device(request)?;
+    let ops = device.ops();
+    if ops.alloc_hw_port_stats.is_none() {
+        return Err(EINVAL);
+    }
+    let read = ops.get_hw_stats.ok_or(EINVAL)?;
+    let stats = stats::of_port(&device, number).ok_or(EINVAL)?;
+    let who = Who::of(&device);
+    ask.answer(Command::StatGet, |w| {
+        PortHandle {
+            device: who.handle(),
+            port: number,
+        }
+        .put(w)?;
+        let values = stats.lock();
+        // SAFETY: The method is the device's, of counters that are its own, whose lock we
+        // hold.
+        let count = unsafe { read(device.as_raw(), stats.as_raw(), number, 0) };
+        let count = usize::try_from(count).map_err(|_| EINVAL)?;
+        let on = (0..count.min(stats.count())).filter(|index| !stats.is_disabled(*index));
+        let counted = on.filter_map(|index| {
+            let bound = counter::hwstats(&device, number, index);
+            let value = values.get(index)?.wrapping_add(bound);
+            Some((stats.name(index)?.to_bytes(), value))
+        });
+        Ok(stat::put_values(w, counted)?)
+    })
+}
+
+/// How queue pairs of a port are bound to counters.
+fn get_mode(ask: &Ask<'_>, request: &Request<'_>) -> Result {
+    if !request.has(Attr::StatMode) {
+        return Err(EINVAL);
+    }
+    let device = ask.device(request)?;
+    let port = port(request, &device)?;
+    let mode = counter::get_mode(&device, port);
+    let who = Who::of(&device);
+    ask.answer(Command::StatGet, |w| {
+        PortHandle {
+            device: who.handle(),
+            port,
+        }
+        .put(w)?;
+        let mode = stat::PortMode {
+            mode: mode.mode.to_raw(),
+            mask: mode.mask,
+            optional: mode.bind_opcnt,
+        };
+        Ok(mode.put(w)?)
+    })
+}
+
+/// `RDMA_NLDEV_CMD_STAT_GET_STATUS`: which counters a port has, and which of them count.
+pub(super) fn get_status(ask: &Ask<'_>) -> Result {
+    let request = ask.request(Strictness::Liberal)?;
+    let device = ask.device(&request)?;
+    let port = port(&request, &device)?;
+    let stats = stats::of_port(&device, port).ok_or(EINVAL)?;
+    let who = Who::of(&device);
+    ask.answer(Command::StatGetStatus, |w| {
+        PortHandle {
+            device: who.handle(),
+            port,
+        }
+        .put(w)?;
+        let _values = stats.lock();
+        let counters = (0..stats.count()).filter_map(|index| {
+            let switch = if stats.is_optional(index) {
+                Switch::Optional(!stats.is_disabled(index))
+            } else {
+                Switch::Fixed
+            };
+            Some((stats.name(index)?.to_bytes(), switch))
+        });
+        Ok(stat::put_status(w, counters)?)
+    })
+}
+
+/// `RDMA_NLDEV_CMD_STAT_SET`: how queue pairs are bound to counters, one that is, and which
+/// optional counters count.
+pub(super) fn set(ask: &Ask<'_>) -> Result {
+    let request = ask.request(Strictness::Strict)?;
+    let device = ask.device(&request)?;
+    let port = port(&request, &device)?;
+    let mode = request.u32(Attr::StatMode);
+    if mode.is_none() && !request.has(Attr::StatHwcounters) {
+        return Err(EINVAL);
+    }
+    let who = Who::of(&device);
+    ask.answer(Command::StatSet, |w| {
+        PortHandle {
+            device: who.handle(),
+            port,
+        }
+        .put(w)?;
+        if let Some(mode) = mode {
+            set_mode(w, &request, &device, port, mode)?;
+        }
+        if request.has(Attr::StatHwcounters) {
+            set_optional(&request, &device, port)?;
+        }
+        Ok(())
+    })
+}
+
+fn set_mode(
+    w: &mut Answer<'_>,
+    request: &Request<'_>,
+    device: &Device,
+    port: u32,
+    mode: u32,
+) -> Result {
+    if subject(request) != Some(Kind::Qp) {
+        return Err(EINVAL);
+    }
+    if mode == stat::MODE_AUTO {
+        let mask = request.u32(Attr::StatAutoModeMask).unwrap_or(0);
+        let optional = request
+            .u8(Attr::StatOpcounterEnabled)
+            .is_some_and(|on| on != 0);
+        return counter::set_auto_mode(device, port, mask, optional);
+    }
+    let qpn = request.u32(Attr::ResLqpn).ok_or(EINVAL)?;
+    let counter = match request.u32(Attr::StatCounterId) {
+        Some(counter) => {
+            counter::bind_qpn(device, port, qpn, counter)?;
+            counter
+        }
+        None => counter::bind_qpn_alloc(device, port, qpn)?,
+    };
+    let mut put = || -> Result<(), Full> {
+        w.put_u32(Attr::StatCounterId.raw(), counter)?;
+        w.put_u32(Attr::ResLqpn.raw(), qpn)
+    };
+    if let Err(full) = put() {
+        // Nobody would learn of the counter.
+        let _: Result = counter::unbind_qpn(device, port, qpn, counter);
+        return Err(full.into());
+    }
+    Ok(())
+}
+
+/// Leaves those optional counters on that are named, and switches the others off.
+fn set_optional(request: &Request<'_>, device: &Device, port: u32) -> Result {
+    let stats = stats::of_port(device, port).ok_or(EINVAL)?;
+    let named = request.get(Attr::StatHwcounters).ok_or(EINVAL)?;
+    let mut wanted = KVec::from_elem(false, stats.count(), GFP_KERNEL)?;
+    for attr in named.attrs() {
+        if attr.payload.len() != size_of::<u32>() {
+            return Err(EINVAL);
+        }
+        let index = attr
+            .u32()
+            .and_then(|index| usize::try_from(index).ok())
+            .filter(|index| stats.is_optional(*index))
+            .ok_or(EINVAL)?;
+        *wanted.get_mut(index).ok_or(EINVAL)? = true;
+    }
+    for (index, on) in wanted.iter().enumerate() {
+        if stats.is_optional(index) {
+            counter::modify(device, port, index, *on)?;
+        }
+    }
+    Ok(())
+}
+
+/// `RDMA_NLDEV_CMD_STAT_DEL`: takes a queue pair from its counter. The answer has always
+/// borne the other command's number.
+pub(super) fn delete(ask: &Ask<'_>) -> Result {
+    let request = ask.request(Strictness::Strict)?;
+    let counter = request.u32(Attr::StatCounterId).ok_or(EINVAL)?;
+    let qpn = request.u32(Attr::ResLqpn).ok_or(EINVAL)?;
+    if subject(&request) != Some(Kind::Qp) {
+        return Err(EINVAL);
+    }
+    let device = ask.device(&request)?;
+    let port = port(&request, &device)?;
+    let who = Who::of(&device);
+    ask.answer(Command::StatSet, |w| {
+        PortHandle {
+            device: who.handle(),
+            port,
+        }
+        .put(w)?;
+        w.put_u32(Attr::StatCounterId.raw(), counter)?;
+        w.put_u32(Attr::ResLqpn.raw(), qpn)?;
+        counter::unbind_qpn(&device, port, qpn, counter)
+    })
+}
