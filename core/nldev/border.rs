@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-
 //! What is asked of the rest of the core.
 
-use core::ffi::CStr;
-use kernel::prelude::*;
-use kernel::sync::aref::ARef;
-use rdma::bindings;
-use rdma::net::Net;
-use rdma::net::NetDevice;
 
 use super::ask::Ask;
-use crate::device;
 use crate::device::netns;
 use crate::device::registry;
 use crate::device::Device;

@@ -204,7 +204,8 @@ pub(super) fn set(ask: &Ask<'_>) -> Result {
         return device::rename(&device, name.as_bytes());
     }
     if let Some(fd) = request.u32(Attr::NetNsFd) {
-        return device::netns::move_to(device, ask.skb(), fd);
+        // SAFETY: The buffer is that of the request.
+        return unsafe { device::netns::move_to(device, ask.skb(), fd) };
     }
     if let Some(dim) = request.u8(Attr::DevDim) {
         if dim > 1 {

@@ -16,7 +16,6 @@ use crate::netlink;
 use crate::netlink::Message;
 use crate::private;
 use crate::proto::nla;
-use crate::proto::nla::Sink;
 use crate::proto::nla::Strictness;
 use crate::proto::nldev::dev::PortNdev;
 use crate::proto::nldev::event;

@@ -2,10 +2,7 @@
 
 //! Counters: `rdma statistic`.
 
-use kernel::ffi::c_char;
-use kernel::ffi::c_int;
 use kernel::prelude::*;
-use rdma::bindings;
 
 use super::ask::Answer;
 use super::ask::Ask;
