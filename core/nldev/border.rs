@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What is asked of the rest of the core.
 
+//! What is asked of the rest of the core.
 
 use super::ask::Ask;
 use crate::device::netns;
