@@ -53,8 +53,13 @@ pub(crate) fn set_up_device(device: &Device) -> Result {
     let own = device.ops().device_group;
     // SAFETY: Whoever registers the device is alone with it, so nobody else looks at the groups.
     let groups = unsafe { &mut (*raw).groups };
-    groups[0] = device::GROUP.as_raw();
-    groups[1] = own;
+    // What a registration that failed left is not there any more.
+    *groups = [
+        device::GROUP.as_raw(),
+        own,
+        core::ptr::null(),
+        core::ptr::null(),
+    ];
     let Some(counters) = stats::set_up_device(device)? else {
         return Ok(());
     };
