@@ -42,11 +42,7 @@ const fn may_sleep(flags: u32) -> bool {
 /// # Safety
 ///
 /// `request.udata` is null or a user's call.
-unsafe fn make(
-    pd: &Pd,
-    attr: &mut Filled<'_>,
-    request: &Request,
-) -> Result<NonNull<bindings::ib_ah>> {
+unsafe fn make(pd: &Pd, attr: &Filled<'_>, request: &Request) -> Result<NonNull<bindings::ib_ah>> {
     let device = pd.device();
     let ops = device.ops();
     let create = method(if request.udata.is_null() {
@@ -65,11 +61,11 @@ unsafe fn make(
     let gid = attr.hold_for();
     ah.c().device = device.as_raw();
     ah.c().pd = pd.as_raw();
-    ah.c().type_ = attr.attr().type_;
+    ah.c().type_ = attr.ah_type();
     // The handle's own from the end of this function on.
     ah.c().sgid_attr = attr.gid().map_or(core::ptr::null(), core::ptr::from_ref);
     let mut init = bindings::rdma_ah_init_attr {
-        ah_attr: attr.attr(),
+        ah_attr: attr.as_raw(),
         flags: request.flags,
         xmit_slave: request
             .slave
@@ -94,7 +90,7 @@ pub(super) fn create(
     attr: &mut bindings::rdma_ah_attr,
     flags: u32,
 ) -> Result<NonNull<bindings::ib_ah>> {
-    let mut attr = Filled::new(pd.device(), attr)?;
+    let attr = Filled::new(pd.device(), attr)?;
     let slave = addr::lag::slave_of(pd.device(), &attr, may_sleep(flags))?;
     let request = Request {
         flags,
@@ -102,7 +98,7 @@ pub(super) fn create(
         slave,
     };
     // SAFETY: There is no user's call.
-    unsafe { make(pd, &mut attr, &request) }
+    unsafe { make(pd, &attr, &request) }
 }
 
 rdma::exported!(
@@ -153,7 +149,7 @@ pub(crate) unsafe extern "C" fn rdma_create_user_ah(
             slave: None,
         };
         // SAFETY: By this function's duty.
-        unsafe { make(pd, &mut attr, &request) }
+        unsafe { make(pd, &attr, &request) }
     };
     pointer(create())
 }
@@ -175,10 +171,10 @@ pub(crate) unsafe extern "C" fn rdma_modify_ah(
         if unsafe { (*ah).type_ } != attr.type_ {
             return Err(EINVAL);
         }
-        let mut attr = Filled::new(this.device(), attr)?;
+        let attr = Filled::new(this.device(), attr)?;
         let modify = method(this.device().ops().modify_ah)?;
         // SAFETY: By this function's duty; the method is the driver's own.
-        outcome(unsafe { modify(ah, attr.attr()) })?;
+        outcome(unsafe { modify(ah, attr.as_raw()) })?;
         // SAFETY: The handle lives, and its reference is changed only here.
         unsafe { GidSlot::new(&raw mut (*ah).sgid_attr) }.replace(attr.hold_for());
         Ok(())

@@ -9,6 +9,7 @@
 use super::port::Caps;
 use crate::device::Device;
 use crate::errno::enodata;
+use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
@@ -133,13 +134,16 @@ fn check(device: &Device, attr: &bindings::rdma_ah_attr) -> Result {
 /// A checked vector with its local GID, if it has a global route. Dropping it leaves the
 /// vector as it was: what was filled in here is taken out.
 ///
+/// Drivers get the vector by pointer while this exists, so it is reached by pointer only.
+///
 /// # Invariants
 ///
-/// If `filled`, the reference in the vector is ours. If the vector has a global route, there
-/// is a GID in it that is held.
+/// `attr` is valid for `'a` and nobody else changes its references. If `filled`, the one in it
+/// is ours. If the vector has a global route, there is a GID in it that is held.
 pub(crate) struct Filled<'a> {
-    attr: &'a mut bindings::rdma_ah_attr,
+    attr: NonNull<bindings::rdma_ah_attr>,
     filled: bool,
+    lender: PhantomData<&'a mut bindings::rdma_ah_attr>,
 }
 
 impl<'a> Filled<'a> {
@@ -156,50 +160,78 @@ impl<'a> Filled<'a> {
             attr.grh.sgid_attr = gid.into_raw();
         }
         // INVARIANT: As just done; a reference that was there before is held by the caller.
-        Ok(Self { attr, filled: fill })
+        Ok(Self {
+            attr: NonNull::from(attr),
+            filled: fill,
+            lender: PhantomData,
+        })
     }
 
-    /// The vector.
-    pub(crate) fn attr(&mut self) -> &mut bindings::rdma_ah_attr {
-        self.attr
+    fn get(&self) -> &bindings::rdma_ah_attr {
+        // SAFETY: By the type invariant. No driver is asked while the reference exists.
+        unsafe { self.attr.as_ref() }
+    }
+
+    fn get_mut(&mut self) -> &mut bindings::rdma_ah_attr {
+        // SAFETY: As above.
+        unsafe { self.attr.as_mut() }
+    }
+
+    /// The vector, to be given to the driver.
+    pub(super) fn as_raw(&self) -> *mut bindings::rdma_ah_attr {
+        self.attr.as_ptr()
+    }
+
+    /// Whether it is a vector for RoCE.
+    pub(crate) fn is_roce(&self) -> bool {
+        self.get().type_ == bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE
+    }
+
+    /// The kind of vector.
+    pub(super) fn ah_type(&self) -> bindings::rdma_ah_attr_type {
+        self.get().type_
+    }
+
+    /// The port that it is for.
+    pub(super) fn port(&self) -> u32 {
+        self.get().port_num
     }
 
     /// The GID that it leads to.
     pub(crate) fn destination(&self) -> [u8; 16] {
         // SAFETY: All members of the union are plain bytes.
-        unsafe { *self.attr.grh.dgid.raw }
+        unsafe { *self.get().grh.dgid.raw }
+    }
+
+    /// The label that tells flows apart; zero for none.
+    pub(crate) fn flow_label(&self) -> u32 {
+        self.get().grh.flow_label
     }
 
     /// The address on the link of a vector for RoCE.
     pub(crate) fn mac(&self) -> [u8; 6] {
         // SAFETY: All members of the union are plain bytes.
-        unsafe { self.attr.__bindgen_anon_1.roce.dmac }
+        unsafe { self.get().__bindgen_anon_1.roce.dmac }
     }
 
     /// Sets the address on the link of a vector for RoCE.
     pub(crate) fn set_mac(&mut self, mac: [u8; 6]) {
-        self.attr.__bindgen_anon_1.roce = ManuallyDrop::new(bindings::roce_ah_attr { dmac: mac });
+        let roce = bindings::roce_ah_attr { dmac: mac };
+        self.get_mut().__bindgen_anon_1.roce = ManuallyDrop::new(roce);
     }
 
     /// Sets how many hops packets may go.
     pub(crate) fn set_hop_limit(&mut self, limit: u8) {
-        self.attr.grh.hop_limit = limit;
-    }
-
-    /// The label that tells flows apart; zero for none.
-    pub(crate) fn flow_label(&self) -> u32 {
-        self.attr.grh.flow_label
+        self.get_mut().grh.hop_limit = limit;
     }
 
     /// The local GID.
     pub(crate) fn gid(&self) -> Option<&bindings::ib_gid_attr> {
+        if !has_grh(self.get()) {
+            return None;
+        }
         // SAFETY: By the type invariant it is held.
-        has_grh(self.attr).then_some(unsafe { self.attr.grh.sgid_attr.as_ref() })?
-    }
-
-    /// Whether it is a vector for RoCE.
-    pub(crate) fn is_roce(&self) -> bool {
-        self.attr.type_ == bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE
+        unsafe { self.get().grh.sgid_attr.as_ref() }
     }
 
     /// A reference of its own for what is made with the vector, if it has a global route.
@@ -212,9 +244,10 @@ impl<'a> Filled<'a> {
 impl Drop for Filled<'_> {
     fn drop(&mut self) {
         if self.filled {
+            let attr = self.get_mut();
+            let gid = core::mem::replace(&mut attr.grh.sgid_attr, core::ptr::null());
             // SAFETY: By the type invariant the reference is ours.
-            drop(unsafe { GidRef::take(self.attr.grh.sgid_attr) });
-            self.attr.grh.sgid_attr = core::ptr::null();
+            drop(unsafe { GidRef::take(gid) });
         }
     }
 }

@@ -23,6 +23,8 @@ use core::ptr::NonNull;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
 use rdma::net::NetDevice;
 
@@ -97,13 +99,12 @@ unsafe fn modify(
         attr.port_num
     } else {
         // SAFETY: The object lives.
-        unsafe { (*raw).port }
+        unsafe { Atomic::from_ptr(&raw mut (*raw).port).load(Relaxed) }
     };
     let attr_ptr: *mut bindings::ib_qp_attr = attr;
     attr.xmit_slave = core::ptr::null_mut();
 
-    // SAFETY: The paths are different fields, which are used through these alone until the
-    // driver is asked.
+    // SAFETY: Valid by this function's borrow; the two are different fields.
     let (path, alternate) = unsafe { (&mut (*attr_ptr).ah_attr, &mut (*attr_ptr).alt_ah_attr) };
     let mut slave = None;
     let path = if attrs.has_any(Attrs::AV) {
@@ -114,10 +115,9 @@ unsafe fn modify(
         None
     };
     let alternate = if attrs.has_any(Attrs::ALT_PATH) {
-        let mut alternate = Filled::new(device, alternate)?;
+        let alternate = Filled::new(device, alternate)?;
         // Nobody can migrate a path of RoCE.
-        let alternate_port = alternate.attr().port_num;
-        let both = [alternate_port, port];
+        let both = [alternate.port(), port];
         if !both.iter().all(|port| Caps::of(device, *port).is_ib()) {
             return Err(EINVAL);
         }
@@ -126,7 +126,7 @@ unsafe fn modify(
         None
     };
 
-    // SAFETY: Valid; the paths are borrowed, so fields are written one by one.
+    // SAFETY: Valid by this function's borrow; no reference to the fields exists elsewhere.
     unsafe {
         (*attr_ptr).xmit_slave = slave
             .as_ref()
@@ -142,8 +142,12 @@ unsafe fn modify(
     }
     // SAFETY: The object lives.
     let to_init = unsafe { (*attr_ptr).qp_state } == bindings::ib_qp_state_IB_QPS_INIT;
-    // SAFETY: As above.
-    let is_counted = unsafe { !(*raw).counter.is_null() };
+    // SAFETY: As above. Whoever binds looks again under its lock.
+    let is_counted = unsafe {
+        !Atomic::from_ptr(&raw mut (*raw).counter)
+            .load(Relaxed)
+            .is_null()
+    };
     if !is_counted && has_port && attrs.has_any(Attrs::STATE) && to_init {
         if let Some(qp) = NonNull::new(raw) {
             // SAFETY: As above.
@@ -158,7 +162,8 @@ unsafe fn modify(
         // up when it is destroyed.
         unsafe {
             if has_port {
-                (*raw).port = port;
+                // Others that change it at the same time read it.
+                Atomic::from_ptr(&raw mut (*raw).port).store(port, Relaxed);
             }
             if let Some(path) = &path {
                 GidSlot::new(&raw mut (*raw).av_sgid_attr).replace(path.hold_for());

@@ -15,6 +15,8 @@ mod peer;
 #[path = "../../../../core/proto/mod.rs"]
 mod proto;
 mod rates;
+mod roce;
+mod sg_pages;
 
 module! {
     type: Suites,

@@ -144,3 +144,80 @@ pub(crate) fn ud_header(args: &UdArgs, packed: &mut Buffer) -> Result<usize> {
     let len = unsafe { rdma::bindings::ib_ud_header_pack(&mut header, to) };
     usize::try_from(len).map_err(|_| EINVAL)
 }
+
+/// `ib_get_rdma_header_version` of the loaded core.
+pub(crate) fn header_version(area: &[u8; 40]) -> i32 {
+    // SAFETY: The union has as many bytes, and is only read. The peer reads words of it, which
+    // need no alignment where the kernel's checksum does not.
+    unsafe { rdma::bindings::ib_get_rdma_header_version(area.as_ptr().cast()) }
+}
+
+/// `ib_get_gids_from_rdma_hdr` of the loaded core: source and destination.
+pub(crate) fn gids(area: &[u8; 40], network: u32) -> Result<([u8; 16], [u8; 16])> {
+    let mut source = rdma::bindings::ib_gid::default();
+    let mut destination = rdma::bindings::ib_gid::default();
+    // SAFETY: As above; both places are valid, and all members of the unions are bytes.
+    unsafe {
+        kernel::error::to_result(rdma::bindings::ib_get_gids_from_rdma_hdr(
+            area.as_ptr().cast(),
+            network,
+            &mut source,
+            &mut destination,
+        ))?;
+        Ok((*source.raw, *destination.raw))
+    }
+}
+
+/// What `ib_sg_to_pages` of the loaded core makes of a list: entries, offset, length and pages.
+pub(crate) fn sg_to_pages(
+    list: &[(u64, u32)],
+    offset: u32,
+    page_size: u32,
+) -> Result<(i32, u32, u64, KVec<u64>)> {
+    /// Collects pages, by way of a field of the region that nobody else uses here.
+    ///
+    /// # Safety
+    ///
+    /// The region's `dm` is a `KVec<u64>`.
+    unsafe extern "C" fn set_page(mr: *mut rdma::bindings::ib_mr, page: u64) -> i32 {
+        // SAFETY: By this function's duty.
+        let pages: &mut KVec<u64> = unsafe { &mut *(*mr).dm.cast() };
+        match pages.push(page, GFP_KERNEL) {
+            Ok(()) => 0,
+            Err(_) => ENOMEM.to_errno(),
+        }
+    }
+    let mut entries = KVec::new();
+    for &(addr, len) in list {
+        entries.push(
+            kernel::bindings::scatterlist {
+                length: len,
+                dma_address: addr,
+                #[cfg(CONFIG_NEED_SG_DMA_LENGTH)]
+                dma_length: len,
+                ..Default::default()
+            },
+            GFP_KERNEL,
+        )?;
+    }
+    // Who walks a list looks at the entry after the last.
+    entries.push(Default::default(), GFP_KERNEL)?;
+    let mut pages: KVec<u64> = KVec::new();
+    let mut mr = rdma::bindings::ib_mr {
+        page_size,
+        dm: core::ptr::from_mut(&mut pages).cast(),
+        ..Default::default()
+    };
+    let mut offset = offset;
+    // SAFETY: The list has as many entries, one after the other; the region is ours alone.
+    let taken = unsafe {
+        rdma::bindings::ib_sg_to_pages(
+            &mut mr,
+            entries.as_mut_ptr(),
+            list.len() as i32,
+            &mut offset,
+            Some(set_page),
+        )
+    };
+    Ok((taken, offset, mr.length, pages))
+}
