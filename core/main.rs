@@ -23,6 +23,8 @@
 //! Locks: `Documentation/core_locking.md`. Each part's exported functions stand at the
 //! end of its file or in its `abi.rs`, and convert between C and what the rest works on.
 
+#![allow(unreachable_pub, reason = "C calls what is exported")]
+
 mod addr;
 mod cache;
 mod cgroup;
