@@ -21,7 +21,7 @@ exported_private!(ib_rdmacg_try_charge, ib_rdmacg_uncharge);
 ///
 /// The device is registered with the controller; `object` may be written.
 #[no_mangle]
-pub unsafe extern "C" fn ib_rdmacg_try_charge(
+pub(crate) unsafe extern "C" fn ib_rdmacg_try_charge(
     object: *mut bindings::ib_rdmacg_object,
     device: *mut bindings::ib_device,
     resource: rdmacg_resource_type,
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn ib_rdmacg_try_charge(
 ///
 /// `object` was charged, and is not any more.
 #[no_mangle]
-pub unsafe extern "C" fn ib_rdmacg_uncharge(
+pub(crate) unsafe extern "C" fn ib_rdmacg_uncharge(
     object: *mut bindings::ib_rdmacg_object,
     device: *mut bindings::ib_device,
     resource: rdmacg_resource_type,

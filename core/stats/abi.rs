@@ -32,7 +32,7 @@ pub(crate) fn zalloc(size: usize) -> Option<*mut u8> {
 ///
 /// `descs` is null, or points to `num_counters` descriptions that stay as long as the counters.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_alloc_hw_stats_struct(
+pub(crate) unsafe extern "C" fn rdma_alloc_hw_stats_struct(
     descs: *const bindings::rdma_stat_desc,
     num_counters: c_int,
     lifespan: c_ulong,
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn rdma_alloc_hw_stats_struct(
 ///
 /// `stats` is null or from [`rdma_alloc_hw_stats_struct`], and nobody uses it any more.
 #[no_mangle]
-pub unsafe extern "C" fn rdma_free_hw_stats_struct(stats: *mut bindings::rdma_hw_stats) {
+pub(crate) unsafe extern "C" fn rdma_free_hw_stats_struct(stats: *mut bindings::rdma_hw_stats) {
     if stats.is_null() {
         return;
     }

@@ -23,7 +23,7 @@ exported_private!(
 ///
 /// `kobj` is the directory of a port; `port_num` may be written.
 #[no_mangle]
-pub unsafe extern "C" fn ib_port_sysfs_get_ibdev_kobj(
+pub(crate) unsafe extern "C" fn ib_port_sysfs_get_ibdev_kobj(
     kobj: *mut bindings::kobject,
     port_num: *mut u32,
 ) -> *mut bindings::ib_device {
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn ib_port_sysfs_get_ibdev_kobj(
 /// The device is registered. `groups` is a list, ended by null, of groups of
 /// `struct ib_port_attribute` that stays until the files are removed.
 #[no_mangle]
-pub unsafe extern "C" fn ib_port_register_client_groups(
+pub(crate) unsafe extern "C" fn ib_port_register_client_groups(
     device: *mut bindings::ib_device,
     port_num: u32,
     groups: *mut *const bindings::attribute_group,
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn ib_port_register_client_groups(
 ///
 /// The files are there.
 #[no_mangle]
-pub unsafe extern "C" fn ib_port_unregister_client_groups(
+pub(crate) unsafe extern "C" fn ib_port_unregister_client_groups(
     device: *mut bindings::ib_device,
     port_num: u32,
     groups: *mut *const bindings::attribute_group,

@@ -11,8 +11,9 @@ import sys
 
 TABLES = ("gids", "ndevs", "types")
 EMPTY = ("0000:0000:0000:0000:0000:0000:0000:0000|", "!EINVAL")
-# What the driver model puts there.
-FOREIGN = ("power", "subsystem", "device", "uevent")
+# What the driver model puts there, and ib_cm when it is loaded.
+FOREIGN = ("power", "subsystem", "device", "uevent",
+           "cm_tx_msgs", "cm_tx_retries", "cm_rx_msgs", "cm_rx_duplicates")
 
 
 def content(path):
