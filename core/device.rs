@@ -82,6 +82,9 @@ pub(crate) struct State {
     /// Objects that exist on the device.
     #[pin]
     pub(crate) restrack: crate::restrack::Tables,
+    /// Memory regions that its driver keeps.
+    #[pin]
+    pub(crate) frmr: crate::frmr::Slot,
     /// The GIDs of its ports.
     #[pin]
     pub(crate) gids: crate::gid::Tables,
@@ -115,6 +118,7 @@ impl State {
     fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             restrack <- crate::restrack::Tables::new(),
+            frmr <- crate::frmr::Slot::new(),
             gids <- crate::gid::Tables::new(),
             copies <- crate::cache::Copies::new(),
             counters <- crate::counter::Bindings::new(),

@@ -310,3 +310,12 @@ EXPORT_SYMBOL(ib_ud_header_init);
 EXPORT_SYMBOL(ib_ud_header_pack);
 EXPORT_SYMBOL(ib_ud_ip4_csum);
 EXPORT_SYMBOL(ib_unpack);
+
+/* frmr */
+#include <rdma/frmr_pools.h>
+
+EXPORT_SYMBOL(ib_frmr_pool_drop);
+EXPORT_SYMBOL(ib_frmr_pool_pop);
+EXPORT_SYMBOL(ib_frmr_pool_push);
+EXPORT_SYMBOL(ib_frmr_pools_cleanup);
+EXPORT_SYMBOL(ib_frmr_pools_init);

@@ -16,6 +16,7 @@
 //! | `sysfs`, `stats`, `counter` | /sys/class/infiniband; counters |
 //! | `../umem` | registered user memory, pinned, on demand or of a dma-buf |
 //! | `uverbs` | what the user-verbs module and drivers share of a user's call |
+//! | `frmr` | memory regions kept for the next user |
 //! | `pack` | packed structures, headers of datagrams |
 //! | `proto` | the pure engines behind these |
 //! | `private` | bindings to the headers that the core's modules share |
@@ -31,6 +32,7 @@ mod cgroup;
 mod counter;
 mod device;
 mod errno;
+mod frmr;
 mod gid;
 mod netlink;
 mod nldev;

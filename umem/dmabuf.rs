@@ -114,8 +114,8 @@ impl Drop for Locked {
 ///
 /// # Errors
 ///
-/// `EINVAL` for no pages, more than the buffer has, or a file that is no buffer; `EBADF` for
-/// no file; those of the exporter.
+/// `EINVAL` for no pages, more than the buffer has, a file that is no buffer, or a device
+/// without DMA; `EBADF` for no file; those of the exporter.
 ///
 /// # Safety
 ///
@@ -131,7 +131,7 @@ unsafe fn get(
 ) -> Result<NonNull<ib_umem_dmabuf>> {
     let end = offset.checked_add(size).ok_or(EINVAL)?;
     let buf = Buffer::get(fd)?;
-    if buf.size() < end {
+    if buf.size() < end || dma_device.is_null() {
         return Err(EINVAL);
     }
     let mut umem = KBox::new(ib_umem_dmabuf::default(), GFP_KERNEL)?;
@@ -258,7 +258,13 @@ unsafe fn cut(umem: &mut ib_umem_dmabuf, sgt: &bindings::sg_table) -> Result {
         }
         at = next;
     }
-    Err(EINVAL)
+    // A buffer that is no whole number of pages may end in the midst of our last one.
+    if umem.first_sg.is_null() || at < umem.umem.address.wrapping_add(umem.umem.length) {
+        return Err(EINVAL);
+    }
+    umem.umem.sgt_append.sgt.sgl = umem.first_sg;
+    umem.umem.sgt_append.sgt.nents = entries;
+    Ok(())
 }
 
 /// Gives the exporter's list its first and last entry back as they were.

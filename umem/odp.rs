@@ -331,7 +331,8 @@ unsafe fn map(
     let addr = usize::try_from(addr).map_err(|_| EFAULT)?;
     let len = usize::try_from(len).map_err(|_| EFAULT)?;
     let to = addr.checked_add(len).ok_or(EFAULT)?;
-    if addr < start || to > end {
+    // SAFETY: As above. Implicit memory has no list.
+    if unsafe { (*odp).is_implicit_odp } || addr < start || to > end {
         return Err(EFAULT);
     }
     // OVERFLOW: the memory begins and ends at a page of its size.
@@ -374,7 +375,8 @@ unsafe fn map(
     unsafe {
         let list = (*odp).map.pfn_list.add((first - start) >> shift);
         let mut noted = 0;
-        for found in scratch.chunks_exact(1 << per_entry).map(|chunk| chunk[0]) {
+        // Of a huge page the first part says where it is.
+        for &found in scratch.iter().step_by(1 << per_entry) {
             let entry = list.add(noted);
             let order = (found >> private::hmm_pfn_flags_HMM_PFN_ORDER_SHIFT) & 0x1f;
             let valid = found & private::hmm_pfn_flags_HMM_PFN_VALID != 0;

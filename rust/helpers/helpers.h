@@ -252,6 +252,7 @@ struct uverbs_attr_bundle;
 
 bool rdma_helper_ib_uses_virt_dma(struct ib_device *dev);
 bool rdma_helper_ib_access_writable(int access);
+int rdma_helper_ib_check_mr_access(struct ib_device *dev, unsigned int flags);
 int rdma_helper_ib_dma_map_sgtable(struct ib_device *dev, struct sg_table *sgt,
 				   unsigned long attrs);
 void rdma_helper_ib_dma_unmap_sgtable(struct ib_device *dev, struct sg_table *sgt,

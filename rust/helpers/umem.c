@@ -29,6 +29,11 @@ bool rdma_helper_ib_access_writable(int access)
 	return ib_access_writable(access);
 }
 
+int rdma_helper_ib_check_mr_access(struct ib_device *dev, unsigned int flags)
+{
+	return ib_check_mr_access(dev, flags);
+}
+
 int rdma_helper_ib_dma_map_sgtable(struct ib_device *dev, struct sg_table *sgt,
 				   unsigned long attrs)
 {
