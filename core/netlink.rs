@@ -112,9 +112,8 @@ pub(crate) fn unicast(net: &Net, message: Message, port: u32) -> Result {
     // CAST: A flag.
     let now = bindings::MSG_DONTWAIT as kernel::ffi::c_int;
     // SAFETY: The socket is there, and takes the message over in any case.
-    let ret = unsafe {
-        bindings::netlink_unicast(socket(net).0.as_ptr(), message.into_raw(), port, now)
-    };
+    let ret =
+        unsafe { bindings::netlink_unicast(socket(net).0.as_ptr(), message.into_raw(), port, now) };
     // It answers a length.
     if ret < 0 {
         to_result(ret)

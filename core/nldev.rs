@@ -37,8 +37,7 @@ const OPS: usize = bindings::rdma_nldev_command_RDMA_NLDEV_NUM_OPS as usize;
 const _: () = assert!(ATTR_MAX == bindings::rdma_nldev_attr_RDMA_NLDEV_ATTR_MAX as usize);
 const _: () = assert!(CLIENT as u32 == bindings::RDMA_NL_NLDEV);
 const _: () = assert!(
-    Command::FrmrPoolsSet as u32
-        == bindings::rdma_nldev_command_RDMA_NLDEV_CMD_FRMR_POOLS_SET
+    Command::FrmrPoolsSet as u32 == bindings::rdma_nldev_command_RDMA_NLDEV_CMD_FRMR_POOLS_SET
 );
 
 /// The handlers, as netlink calls them.

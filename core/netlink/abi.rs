@@ -12,8 +12,8 @@ use rdma::bindings;
 use rdma::net::Net;
 
 use super::client;
-use super::socket;
 use super::skb::Tail;
+use super::socket;
 use crate::proto::nla::Sink;
 use crate::proto::nla::MESSAGE_HEADER;
 

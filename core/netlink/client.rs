@@ -119,11 +119,7 @@ fn find(
         // SAFETY: The format takes one unsigned number. The answer does not matter: whether
         // there is a client is looked up.
         let _: c_int = unsafe {
-            bindings::__request_module(
-                true,
-                c"rdma-netlink-subsys-%u".as_ptr().cast(),
-                number,
-            )
+            bindings::__request_module(true, c"rdma-netlink-subsys-%u".as_ptr().cast(), number)
         };
         guard = place.read();
     }
@@ -183,8 +179,8 @@ impl Incoming {
 
         // The local service's answers use a bit of `DUMP` for something else. The port
         // mapper's requests are dumps whether they say so or not.
-        let dump = !is(bindings::RDMA_NL_LS)
-            && (self.flags & DUMP != 0 || is(bindings::RDMA_NL_IWCM));
+        let dump =
+            !is(bindings::RDMA_NL_LS) && (self.flags & DUMP != 0 || is(bindings::RDMA_NL_IWCM));
         if dump {
             let mut control = bindings::netlink_dump_control {
                 dump: Some(handler.dump.ok_or(EINVAL)?),
@@ -194,12 +190,7 @@ impl Incoming {
             // SAFETY: Buffer and header are those that C gave us; `control` is read before
             // this returns.
             return to_result(unsafe {
-                bindings::__netlink_dump_start(
-                    (*self.skb).sk,
-                    self.skb,
-                    self.header,
-                    &mut control,
-                )
+                bindings::__netlink_dump_start((*self.skb).sk, self.skb, self.header, &mut control)
             });
         }
         let doit = handler.doit.ok_or(EINVAL)?;

@@ -50,7 +50,7 @@ impl<'a> Ask<'a> {
     /// # Safety
     ///
     /// For `'a`, `skb` is a buffer that came by a netlink socket, `header` that of a
-    /// message which lies whole in there, and `extack` null or whole.
+    /// message which lies whole in there, and `extack` null or to be written.
     pub(super) unsafe fn new(
         skb: NonNull<bindings::sk_buff>,
         header: *const bindings::nlmsghdr,
@@ -63,7 +63,11 @@ impl<'a> Ask<'a> {
             let start = header.cast::<u8>().add(MESSAGE_HEADER);
             let body = slice::from_raw_parts(start, len.saturating_sub(MESSAGE_HEADER));
             let sk = (*skb.as_ptr()).sk;
-            (head, body, Net::from_raw(bindings::rdma_helper_sock_net(sk)))
+            (
+                head,
+                body,
+                Net::from_raw(bindings::rdma_helper_sock_net(sk)),
+            )
         };
         Self {
             skb,
@@ -90,9 +94,12 @@ impl<'a> Ask<'a> {
         self.skb.as_ptr()
     }
 
-    /// Where to say in words why something is refused; may be null.
-    pub(super) fn extack(&self) -> *mut bindings::netlink_ext_ack {
-        self.extack
+    /// Says in words why something is refused.
+    pub(super) fn explain(&self, why: &'static CStr) {
+        if !self.extack.is_null() {
+            // SAFETY: It is whole, as whoever made this said, and the text static.
+            unsafe { (*self.extack)._msg = why.as_ptr().cast() };
+        }
     }
 
     /// Its attributes.

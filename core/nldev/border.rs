@@ -32,7 +32,5 @@ pub(super) fn parent(device: &Device) -> Option<&Device> {
 
 /// What a port can do (`RDMA_CORE_CAP_*`).
 pub(super) fn core_caps(device: &Device, port: u32) -> u32 {
-    device
-        .immutable(port)
-        .map_or(0, |port| port.core_cap_flags)
+    device.immutable(port).map_or(0, |port| port.core_cap_flags)
 }

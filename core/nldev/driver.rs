@@ -108,11 +108,7 @@ unsafe fn put_u64(
     unsafe {
         put(msg, name, |w, name| {
             put_name(w, name, print)?;
-            w.put_u64(
-                Attr::DriverU64.raw(),
-                value,
-                crate::proto::nldev::attr::PAD,
-            )
+            w.put_u64(Attr::DriverU64.raw(), value, crate::proto::nldev::attr::PAD)
         })
     }
 }
@@ -189,7 +185,11 @@ pub(crate) unsafe extern "C" fn rdma_nl_stat_hwcounter_entry(
     value: u64,
 ) -> c_int {
     // SAFETY: By this function's duty.
-    unsafe { put(msg, name, |w, name| stat::put_value(w, name.to_bytes(), value)) }
+    unsafe {
+        put(msg, name, |w, name| {
+            stat::put_value(w, name.to_bytes(), value)
+        })
+    }
 }
 
 rdma::exported!(

@@ -85,8 +85,7 @@ impl Types {
 
     fn remove(&mut self, ops: NonNull<bindings::rdma_link_ops>) {
         // SAFETY: By the type invariant.
-        let after: *mut bindings::rdma_link_ops =
-            unsafe { (*ops.as_ptr()).list.next.cast() };
+        let after: *mut bindings::rdma_link_ops = unsafe { (*ops.as_ptr()).list.next.cast() };
         if self.0 == ops.as_ptr() {
             self.0 = after;
             return;
@@ -134,9 +133,7 @@ pub(super) fn new(ask: &Ask<'_>) -> Result {
     // SAFETY: The lock is held, so the kind stays.
     let newlink = unsafe { (*ops.as_ptr()).newlink }.ok_or(EINVAL)?;
     // SAFETY: Name and network device are there until this returns.
-    let made = to_result(unsafe {
-        newlink(device.as_cstr().as_ptr().cast(), netdev.as_raw())
-    });
+    let made = to_result(unsafe { newlink(device.as_cstr().as_ptr().cast(), netdev.as_raw()) });
     drop(types);
     made
 }

@@ -63,12 +63,7 @@ fn port(request: &Request<'_>, device: &Device) -> Result<u32> {
     }
 }
 
-fn put(
-    w: &mut Answer<'_>,
-    kind: Kind,
-    form: Form,
-    view: &View<'_>,
-) -> Result<(), Entry<Error>> {
+fn put(w: &mut Answer<'_>, kind: Kind, form: Form, view: &View<'_>) -> Result<(), Entry<Error>> {
     match (form, kind) {
         (Form::Plain, Kind::Qp) => object::put_qp(w, view),
         (Form::Plain, Kind::CmId) => object::put_cm_id(w, view),
@@ -173,10 +168,8 @@ pub(super) fn summary(ask: &Ask<'_>) -> Result {
 
 /// The same of all devices.
 pub(super) fn summaries(dump: &mut Dump<'_>) -> Result {
-    dump.each(
-        Command::ResGet,
-        super::border::next_seen,
-        |_, w, device| put_summary(w, device, false),
-    );
+    dump.each(Command::ResGet, super::border::next_seen, |_, w, device| {
+        put_summary(w, device, false)
+    });
     Ok(())
 }

@@ -170,7 +170,7 @@ pub(super) fn set(ask: &Ask<'_>) -> Result {
         }
         .put(w)?;
         if let Some(mode) = mode {
-            set_mode(w, &request, &device, port, mode)?;
+            set_mode(ask, w, &request, &device, port, mode)?;
         }
         if request.has(Attr::StatHwcounters) {
             set_optional(&request, &device, port)?;
@@ -180,6 +180,7 @@ pub(super) fn set(ask: &Ask<'_>) -> Result {
 }
 
 fn set_mode(
+    ask: &Ask<'_>,
     w: &mut Answer<'_>,
     request: &Request<'_>,
     device: &Device,
@@ -194,7 +195,11 @@ fn set_mode(
         let optional = request
             .u8(Attr::StatOpcounterEnabled)
             .is_some_and(|on| on != 0);
-        return counter::set_auto_mode(device, port, mask, optional);
+        let set = counter::set_auto_mode(device, port, mask, optional);
+        if set == Err(EBUSY) {
+            ask.explain(c"queue pairs of this port are bound to counters");
+        }
+        return set;
     }
     let qpn = request.u32(Attr::ResLqpn).ok_or(EINVAL)?;
     let counter = match request.u32(Attr::StatCounterId) {

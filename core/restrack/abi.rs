@@ -158,7 +158,9 @@ pub(crate) unsafe extern "C" fn rdma_restrack_count(
 ///
 /// `res` is an entry whose memory is there meanwhile.
 #[no_mangle]
-pub(crate) unsafe extern "C" fn rdma_restrack_get(res: *mut bindings::rdma_restrack_entry) -> c_int {
+pub(crate) unsafe extern "C" fn rdma_restrack_get(
+    res: *mut bindings::rdma_restrack_entry,
+) -> c_int {
     // SAFETY: By this function's duty.
     let held = unsafe { Entry::from_raw(res) }.hold();
     // The count is the caller's now.
@@ -171,7 +173,9 @@ pub(crate) unsafe extern "C" fn rdma_restrack_get(res: *mut bindings::rdma_restr
 ///
 /// The caller has a count.
 #[no_mangle]
-pub(crate) unsafe extern "C" fn rdma_restrack_put(res: *mut bindings::rdma_restrack_entry) -> c_int {
+pub(crate) unsafe extern "C" fn rdma_restrack_put(
+    res: *mut bindings::rdma_restrack_entry,
+) -> c_int {
     // SAFETY: By this function's duty.
     c_int::from(unsafe { Entry::from_raw(res).uncount() })
 }

@@ -126,7 +126,11 @@ impl Table {
     fn replace(&self, id: u32, old: *mut c_void, new: *mut c_void) -> bool {
         let _locked = self.lock();
         // What a lookup answers for `old`.
-        let seen = if old == RESERVED { ptr::null_mut() } else { old };
+        let seen = if old == RESERVED {
+            ptr::null_mut()
+        } else {
+            old
+        };
         // SAFETY: The lock is held. The slot is there, so nothing is allocated.
         let was = unsafe {
             bindings::__xa_cmpxchg(self.ids.get(), index(id), old, new, bindings::GFP_ATOMIC)

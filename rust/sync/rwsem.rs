@@ -29,7 +29,11 @@ use crate::bindings;
 #[macro_export]
 macro_rules! new_rwsem {
     ($inner:expr, $name:literal $(,)?) => {
-        $crate::sync::RwSem::new($inner, ::kernel::c_str!($name), ::kernel::static_lock_class!())
+        $crate::sync::RwSem::new(
+            $inner,
+            ::kernel::c_str!($name),
+            ::kernel::static_lock_class!(),
+        )
     };
 }
 
