@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # kernel.sh NAME: build the stock kernel NAME (fast, kasan, lockdep or um), if it
-# is not in the cache. kernel.sh --name NAME prints its name in the cache.
+# is not in the cache. kernel.sh --name NAME prints its name in the cache, kernel.sh
+# --source that of the source.
 # LINUX_TARBALL= gives another source than the builder root's linux-source-7.2.
 . "$(dirname "$0")/lib.sh"
 
@@ -114,6 +115,7 @@ install_modules() { # NAME ARCH
 "$TOP/tools/roots.sh" builder
 if [ "${1:-}" = --adopt ]; then adopt=$3; shift; fi
 if [ "${1:-}" = --name ]; then name_of "$2"; exit; fi
+if [ "${1:-}" = --source ]; then source_name; exit; fi
 [ -n "${fragments[${1:-}]:-}" ] || die "unknown kernel '${1:-}'" "KERNEL= is fast, kasan, lockdep, um or debug (the last two)"
 name=$(name_of "$1")
 done_with "$name" && exit

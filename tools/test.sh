@@ -130,7 +130,9 @@ rm -rf --one-file-system "$out/share"
 if [[ host == $T ]]; then host_tests; fi
 # shellcheck disable=SC2053
 if [[ harness == $T ]]; then harness_tests; fi
-mkdir -p "$out/share/tests"
+mkdir -p "$out/share/tests" "$out/share/selftests"
+"$TOP/tools/kernel.sh" "${kernels%% *}"
+cp -r "$CACHE/$("$TOP/tools/kernel.sh" --source)"/tools/testing/selftests/{rdma,kselftest} "$out/share/selftests/"
 for kernel in $kernels; do suite "$kernel"; done
 if [ -n "${UPDATE:-}" ] && [ "$STACK" = c ] && [ -e "$out/fast/results/pyverbs.tsv" ]; then
     cp "$out/fast/results/pyverbs.tsv" "$guest/pyverbs-peer.tsv"

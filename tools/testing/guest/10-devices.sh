@@ -34,7 +34,7 @@ check "sysfs names the netdev" test "$(on 1 cat /sys/class/infiniband/rxe1/paren
 check "path MTU follows the netdev: 4200 gives 4096" mtu_follows 4200 4096
 check "path MTU follows the netdev: 1500 gives 1024" mtu_follows 1500 1024
 check "rdma statistic" stats
-check "rdma res: the GSI queue pair" resources
+check_with ib_umad "rdma res: the GSI queue pair" resources
 refuse "link add over a missing netdev" named_wrongly
 refuse "a second device on one netdev" twice
 check "rdma link del" removed

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 180
+# short
+# The kernel's own tests of RDMA, tools/testing/selftests/rdma of the source that the
+# guest's kernel was built from (put on the share by the runner, not part of this tree).
+. ./ktap.sh
+. ./rdma.sh
+
+# The tests load and unload the driver themselves.
+selftest() {
+    local status=0
+    within 60 bash "/share/selftests/rdma/$1" || status=$?
+    ip -all netns del 2>/dev/null
+    modprobe rdma_rxe
+    return $status
+}
+
+for path in /share/selftests/rdma/*.sh; do
+    name=$(basename "$path")
+    case $name in
+    *rping*) check_with rdma_ucm "$name" selftest "$name" ;;
+    *) check "$name" selftest "$name" ;;
+    esac
+done
+finish
