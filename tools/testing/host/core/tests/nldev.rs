@@ -22,8 +22,15 @@ use rdma_core_engines::proto::nldev::dev::Port;
 use rdma_core_engines::proto::nldev::dev::PortNdev;
 use rdma_core_engines::proto::nldev::dev::Protocol;
 use rdma_core_engines::proto::nldev::dev::Sys;
+use rdma_core_engines::proto::nldev::event;
+use rdma_core_engines::proto::nldev::event::About;
+use rdma_core_engines::proto::nldev::event::Chardev;
 use rdma_core_engines::proto::nldev::res;
 use rdma_core_engines::proto::nldev::res::Owner;
+use rdma_core_engines::proto::nldev::stat;
+use rdma_core_engines::proto::nldev::stat::PortHandle;
+use rdma_core_engines::proto::nldev::stat::PortMode;
+use rdma_core_engines::proto::nldev::stat::Switch;
 use rdma_core_engines::proto::nldev::Attr;
 use rdma_core_engines::proto::nldev::Command;
 use rdma_core_engines::proto::nldev::Request;
@@ -456,4 +463,150 @@ fn requests() {
             assert_eq!(name.unwrap().len(), 63);
         }
     }
+}
+
+const RXE0_PORT: PortHandle<'_> = PortHandle {
+    device: Handle {
+        index: 0,
+        name: b"rxe0",
+    },
+    port: 1,
+};
+
+/// What every answer about that port begins with.
+const ABOUT_PORT: &str = "08000100000000000900020072786530000000000800030001000000";
+
+#[test]
+fn values_of_counters() {
+    let values = [(&b"sent_pkts"[..], 0), (b"rcvd_pkts", 7)];
+    let list = written(|w| {
+        RXE0_PORT.put(w)?;
+        stat::put_values(w, values.into_iter())
+    });
+    let want = "44005080200051800e00520073656e745f706b74730000000c0053000000000000000000\
+        200051800e005200726376645f706b74730000000c0053000700000000000000";
+    assert_eq!(list, format!("{ABOUT_PORT}{want}"));
+    assert_eq!(
+        written(|w| stat::put_values(w, core::iter::empty())),
+        "04005080"
+    );
+}
+
+#[test]
+fn status_of_counters() {
+    let counters = [
+        (&b"sent_pkts"[..], Switch::Fixed),
+        (b"rcvd_pkts", Switch::Optional(true)),
+    ];
+    let want = "440050801c0051800e00520073656e745f706b747300000008005e0000000000\
+        240051800e005200726376645f706b747300000008005e000100000005005f0001000000";
+    assert_eq!(written(|w| stat::put_status(w, counters.into_iter())), want);
+}
+
+#[test]
+fn modes_of_ports() {
+    let put = |mode| {
+        written(|w| {
+            let (mask, optional) = (3, false);
+            PortMode {
+                mode,
+                mask,
+                optional,
+            }
+            .put(w)
+        })
+    };
+    assert_eq!(
+        put(stat::MODE_AUTO),
+        "08004a000100000008004c00030000000500680000000000"
+    );
+    assert_eq!(put(stat::MODE_NONE), "08004a0000000000");
+}
+
+#[test]
+fn bound_counters() {
+    let counter = |mode| stat::Counter {
+        port: 1,
+        id: 5,
+        mode,
+        qp_type: Some(2),
+        owner: Some(RPING),
+        qpns: [17, 19].into_iter(),
+    };
+    let qps = "1c001380\
+        0c00148008001500110000000c0014800800150013000000";
+    let manual = written(|w| counter(stat::MODE_MANUAL).put(w));
+    assert_eq!(
+        manual,
+        format!("080003000100000008004f000500000008004a0002000000{qps}")
+    );
+    // Only of a rule is it said what it looks at.
+    let auto = written(|w| counter(stat::MODE_AUTO).put(w));
+    assert!(auto.len() > manual.len() && auto.contains("05001a0002000000"));
+}
+
+#[test]
+fn events() {
+    let put = |kind, about| written(|w| event::put(w, kind, &about));
+    let handle = Handle {
+        index: 1,
+        name: b"rxe1",
+    };
+    let ndev = |name| PortNdev { index: 4, name };
+    assert_eq!(
+        put(event::Kind::Register, About::Device(handle)),
+        "08000100010000000900020072786531000000000500660000000000"
+    );
+    assert_eq!(
+        put(
+            event::Kind::NetdevAttach,
+            About::Port(handle, 1, Some(ndev(b"d1")))
+        ),
+        "08000100010000000900020072786531000000000800030001000000\
+         080032000400000007003300643100000500660002000000"
+    );
+    assert_eq!(
+        put(event::Kind::NetdevRename, About::Ndev(ndev(b"d8"))),
+        "080032000400000007003300643800000500660005000000"
+    );
+    assert_eq!(
+        put(event::Kind::NetdevDetach, About::Hidden),
+        "0500660003000000"
+    );
+}
+
+#[test]
+fn character_devices() {
+    let umad = Chardev {
+        number: 0xe700,
+        abi: 5,
+        name: b"umad0",
+    };
+    assert_eq!(
+        written(|w| umad.put(w)),
+        "0c00480000e70000000000000c00470005000000000000000a004600756d616430000000"
+    );
+}
+
+#[test]
+fn every_command_says_who_may_ask_and_how_it_is_answered() {
+    let all = (0..64).filter_map(|op| Command::from_type(5 << 10 | op));
+    let (mut lists, mut admin) = (0, 0);
+    for command in all {
+        assert_eq!(Command::from_type(command.message_type()), Some(command));
+        lists += usize::from(command.has_list());
+        admin += usize::from(command.needs_admin());
+        let silent = matches!(command, Command::Monitor);
+        assert_eq!(command.has_answer() || command.has_list(), !silent);
+    }
+    // As many as in the C core's table.
+    assert_eq!((lists, admin), (16, 13));
+}
+
+#[test]
+fn the_last_of_several_counts() {
+    let twice = [8, 0, 1, 0, 1, 0, 0, 0, 8, 0, 1, 0, 2, 0, 0, 0];
+    let request = Request::parse(&twice, Strictness::Strict).unwrap();
+    assert_eq!(request.u32(Attr::DevIndex), Some(2));
+    assert!(request.has(Attr::DevIndex) && !request.has(Attr::DevName));
 }
