@@ -2,33 +2,127 @@
 
 //! Pools of memory regions that drivers keep for fast registration.
 
+use kernel::ffi::c_int;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
+use super::ask::Answer;
 use super::ask::Ask;
 use super::ask::Dump;
+use super::dev::Who;
+use crate::frmr::Key;
+use crate::frmr::Pool;
+use crate::frmr::Pools;
+use crate::proto::nla::Entry;
+use crate::proto::nla::ListError;
 use crate::proto::nla::Strictness;
+use crate::proto::nldev::frmr;
 use crate::proto::nldev::Attr;
+use crate::proto::nldev::Command;
 use crate::proto::nldev::Request;
 
-/// `RDMA_NLDEV_CMD_FRMR_POOLS_GET`: the pools of a device. None has any yet.
+fn put(w: &mut Answer<'_>, pool: &Pool) -> Result<(), Entry<Error>> {
+    let (key, counts) = (pool.key(), pool.counts());
+    // CAST: Flags; and a size of 64 bits or less.
+    let pool = frmr::Pool {
+        ats: key.ats,
+        access_flags: key.access as u32,
+        vendor_key: key.vendor,
+        kernel_vendor_key: key.kernel_vendor,
+        blocks: key.blocks as u64,
+        free: u32::try_from(counts.free).unwrap_or(u32::MAX),
+        max_in_use: counts.max_in_use.into(),
+        in_use: counts.in_use.into(),
+        pinned: counts.pinned,
+    };
+    Ok(pool.put(w)?)
+}
+
+/// The first pool from a place on that the reader is shown, with its place. The kernel's
+/// are details.
+fn next_from(pools: &Pools, from: u32, details: bool) -> Option<(u32, Arc<Pool>)> {
+    let mut place = from;
+    loop {
+        let pool = pools.at(usize::try_from(place).ok()?)?;
+        if details || pool.key().kernel_vendor == 0 {
+            return Some((place, pool));
+        }
+        place = place.checked_add(1)?;
+    }
+}
+
+/// `RDMA_NLDEV_CMD_FRMR_POOLS_GET`: the pools of a device. None, if its driver has none.
 pub(super) fn list(dump: &mut Dump<'_>) -> Result {
     let request = dump.ask.request(Strictness::Liberal)?;
-    let _device = dump.ask.device(&request)?;
-    Ok(())
+    let device = dump.ask.device(&request)?;
+    let details = request.u8(Attr::DriverDetails).is_some_and(|on| on != 0);
+    let who = Who::of(&device);
+    let Some(first) = dump.next() else {
+        return Ok(());
+    };
+    let mut write = |pools: &Pools| {
+        // A message without pools would not be the end.
+        if next_from(pools, first, details).is_none() {
+            return Ok(());
+        }
+        dump.message(Command::FrmrPoolsGet, |_, w, place| {
+            who.handle().put(w)?;
+            let mut from = Some(first);
+            let all = core::iter::from_fn(|| {
+                let (at, pool) = next_from(pools, from?, details)?;
+                from = at.checked_add(1);
+                Some((at, pool))
+            });
+            let fill = |w: &mut Answer<'_>, (at, pool): (u32, Arc<Pool>)| {
+                place.at(at);
+                put(w, &pool)?;
+                place.after(at);
+                Ok(())
+            };
+            let (table, entry) = (Attr::FrmrPools.raw(), Attr::FrmrPoolEntry.raw());
+            match w.list(table, entry, all, fill) {
+                // Where it goes on is known.
+                Ok(_listed) => Ok(()),
+                Err(ListError::Full(_)) => Err(EMSGSIZE),
+                Err(ListError::Failed(error)) => Err(error),
+            }
+        })
+    };
+    device.state().frmr.with(&mut write).unwrap_or(Ok(()))
+}
+
+/// Which pool, as an administrator names it. The kernel's cannot be named.
+fn key(request: &Request<'_>) -> Result<Key> {
+    let named = request.get(Attr::FrmrPoolKey).ok_or(EINVAL)?;
+    let named = Request::parse(named.payload, Strictness::Strict).map_err(|_| EINVAL)?;
+    if named.has(Attr::FrmrPoolKeyKernelVendorKey) {
+        return Err(EINVAL);
+    }
+    let blocks = named.u64(Attr::FrmrPoolKeyNumDmaBlocks).unwrap_or(0);
+    Ok(Key {
+        ats: named.u8(Attr::FrmrPoolKeyAts).is_some_and(|ats| ats != 0),
+        // CAST: Flags.
+        access: named.u32(Attr::FrmrPoolKeyAccessFlags).unwrap_or(0) as c_int,
+        vendor: named.u64(Attr::FrmrPoolKeyVendorKey).unwrap_or(0),
+        kernel_vendor: 0,
+        blocks: usize::try_from(blocks).map_err(|_| EINVAL)?,
+    })
 }
 
 /// `RDMA_NLDEV_CMD_FRMR_POOLS_SET`: how long the pools of a device keep what nobody uses, or
-/// how much one keeps in any case.
+/// how much one keeps in any case. May sleep, for long.
 pub(super) fn set(ask: &Ask<'_>) -> Result {
     let request = ask.request(Strictness::Strict)?;
-    let _device = ask.device(&request)?;
-    if request.has(Attr::FrmrPoolsAgingPeriod) {
-        return Err(EINVAL);
+    let device = ask.device(&request)?;
+    let slot = &device.state().frmr;
+    if let Some(seconds) = request.u32(Attr::FrmrPoolsAgingPeriod) {
+        let set = slot.with(|pools| pools.set_period(seconds));
+        return set.unwrap_or(Err(EINVAL));
     }
-    if request.has(Attr::FrmrPoolPinnedHandles) {
-        let key = request.get(Attr::FrmrPoolKey).ok_or(EINVAL)?;
-        let _key = Request::parse(key.payload, Strictness::Strict).map_err(|_| EINVAL)?;
-        return Err(EINVAL);
+    if let Some(pinned) = request.u32(Attr::FrmrPoolPinnedHandles) {
+        let key = key(&request)?;
+        let set = slot.with(|pools| pools.set_pinned(key, pinned));
+        return set.unwrap_or(Err(EINVAL));
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 //! * [`dev`]: answers about devices, ports and the whole system;
 //! * [`res`]: answers about the objects of a device;
 //! * [`stat`]: answers about counters;
+//! * [`frmr`]: answers about pools of memory regions;
 //! * [`event`]: what happens, and character devices.
 //!
 //! An answer is written from a plain struct that the host filled while it held
@@ -21,6 +22,7 @@ use super::nla::Strictness;
 pub mod attr;
 pub mod dev;
 pub mod event;
+pub mod frmr;
 pub mod res;
 pub mod stat;
 
