@@ -25,6 +25,7 @@ use rdma_core_engines::proto::nldev::dev::Sys;
 use rdma_core_engines::proto::nldev::event;
 use rdma_core_engines::proto::nldev::event::About;
 use rdma_core_engines::proto::nldev::event::Chardev;
+use rdma_core_engines::proto::nldev::frmr;
 use rdma_core_engines::proto::nldev::res;
 use rdma_core_engines::proto::nldev::res::Owner;
 use rdma_core_engines::proto::nldev::stat;
@@ -609,4 +610,40 @@ fn the_last_of_several_counts() {
     let request = Request::parse(&twice, Strictness::Strict).unwrap();
     assert_eq!(request.u32(Attr::DevIndex), Some(2));
     assert!(request.has(Attr::DevIndex) && !request.has(Attr::DevName));
+}
+
+#[test]
+fn pools_of_regions() {
+    let pool = |kernel_vendor_key| frmr::Pool {
+        ats: true,
+        access_flags: 7,
+        vendor_key: 1,
+        kernel_vendor_key,
+        blocks: 16,
+        free: 3,
+        max_in_use: 5,
+        in_use: 4,
+        pinned: 2,
+    };
+    let attrs = |pool: frmr::Pool| {
+        let mut buf = [0; 256];
+        let mut w = Writer::new(&mut buf, Align64::Packed);
+        pool.put(&mut w).unwrap();
+        let all = Attrs::new(w.written());
+        let key: Vec<_> = all
+            .clone()
+            .flat_map(|attr| attr.attrs().map(|attr| attr.attr).collect::<Vec<_>>())
+            .filter(|attr| *attr > Attr::FrmrPoolKey.raw())
+            .collect();
+        (all.map(|attr| attr.attr).collect::<Vec<_>>(), key)
+    };
+    let first = Attr::FrmrPoolKey.raw();
+    let (user, key) = attrs(pool(0));
+    assert_eq!(user, [first, first + 5, first + 6, first + 7, first + 9]);
+    assert_eq!(key, [first + 1, first + 2, first + 3, first + 4]);
+    // Only the kernel's have a key of their own.
+    assert_eq!(
+        attrs(pool(1)).1.last(),
+        Some(&Attr::FrmrPoolKeyKernelVendorKey.raw())
+    );
 }
