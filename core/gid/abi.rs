@@ -103,10 +103,10 @@ pub unsafe extern "C" fn rdma_query_gid(
     let (Some(port), Ok(index)) = (port, usize::try_from(index)) else {
         return EINVAL.to_errno();
     };
-    match port.read(|table| table.get(index)) {
-        Ok(entry) => {
+    match port.read(|table| table.get(index).map(|entry| entry.gid)) {
+        Ok(found) => {
             // SAFETY: By this function's duty.
-            unsafe { write_gid(gid, entry.gid) };
+            unsafe { write_gid(gid, found) };
             0
         }
         Err(Refusal::Empty) => ENOENT.to_errno(),
@@ -222,8 +222,7 @@ pub unsafe extern "C" fn rdma_find_gid_by_filter(
     };
     let found = port.find_entry(|entry| {
         // SAFETY: The caller's filter, called as it wants to be.
-        let liked =
-            entry.to_engine().gid == wanted && unsafe { filter(gid, entry.attr(), context) };
+        let liked = entry.engine().gid == wanted && unsafe { filter(gid, entry.attr(), context) };
         liked.then(|| Held::new(entry))
     });
     to_c(found.ok_or(ENOENT))
@@ -253,7 +252,7 @@ pub unsafe extern "C" fn rdma_query_gid_table(
             unsafe {
                 let attr = entry.attr();
                 let out = entries.add(count);
-                write_gid((&raw mut (*out).gid).cast(), entry.to_engine().gid);
+                write_gid((&raw mut (*out).gid).cast(), entry.engine().gid);
                 (*out).gid_index = u32::from(entry.index());
                 (*out).port_num = entry.port();
                 (*out).gid_type = (*attr).gid_type;

@@ -32,11 +32,8 @@ use kernel::types::Opaque;
 
 use super::Gids;
 use crate::device::Device;
-use crate::proto::gid::Gid;
-use crate::proto::gid::GidType;
 use crate::proto::gid_table;
 use crate::proto::gid_table::Ndev;
-use crate::proto::gid_table::Origin;
 use rdma::bindings;
 use rdma::net::NetDevice;
 
@@ -59,8 +56,8 @@ pub(super) struct Entry {
     attr: Opaque<bindings::ib_gid_attr>,
     /// What the driver keeps of it; the driver alone uses it, from `add_gid` to `del_gid`.
     context: Opaque<*mut c_void>,
-    origin: Origin,
-    mac: [u8; 6],
+    /// The same, as the engines have it.
+    entry: gid_table::Entry,
     valid: Atomic<bool>,
     refs: Refcount,
     memory: Refcount,
@@ -98,8 +95,7 @@ impl Entry {
             Self {
                 attr: Opaque::new(attr),
                 context: Opaque::new(core::ptr::null_mut()),
-                origin: entry.origin,
-                mac: entry.mac,
+                entry: *entry,
                 valid: Atomic::new(true),
                 refs: Refcount::new(1),
                 memory: Refcount::new(1),
@@ -160,20 +156,8 @@ impl Entry {
     }
 
     /// As the engines have it.
-    pub(super) fn to_engine(&self) -> gid_table::Entry {
-        // SAFETY: By the type invariant these do not change; `raw` is the union's bytes.
-        let (gid, gid_type) = unsafe { (*(*self.attr()).gid.raw, (*self.attr()).gid_type) };
-        gid_table::Entry {
-            origin: self.origin,
-            gid: Gid(gid),
-            gid_type: match gid_type {
-                bindings::ib_gid_type_IB_GID_TYPE_ROCE => GidType::RoceV1,
-                bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP => GidType::RoceV2,
-                _ => GidType::Ib,
-            },
-            ndev: ndev_id(self.ndev()),
-            mac: self.mac,
-        }
+    pub(super) fn engine(&self) -> &gid_table::Entry {
+        &self.entry
     }
 
     /// One more reference; the caller knows of one that is there.

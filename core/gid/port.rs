@@ -89,8 +89,8 @@ impl Slot {
 }
 
 impl Cell for Slot {
-    fn valid(&self) -> Option<gid_table::Entry> {
-        self.valid_entry().map(Entry::to_engine)
+    fn valid(&self) -> Option<&gid_table::Entry> {
+        self.valid_entry().map(Entry::engine)
     }
 
     fn is_free(&self) -> bool {

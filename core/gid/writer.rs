@@ -204,7 +204,7 @@ pub(super) fn ask_driver(
             mac: ndev.as_deref().map_or([0; 6], NetDevice::mac),
         };
         // What has not changed keeps its entry, and its holders.
-        if port.read(|table| table.get(index)) == Ok(entry) {
+        if port.read(|table| table.get(index) == Ok(&entry)) {
             continue;
         }
         delete(device, port, index);

@@ -214,9 +214,14 @@ impl Synced {
         }
     }
 
-    fn add(&mut self, table: &mut impl Table, entry: Entry) {
-        let count = match table.read(|t| t.place(&entry)) {
-            Ok(Place::There(_)) => return,
+    /// Adds an entry, unless it is there; `near` is where to look for it first, and for the
+    /// next one afterwards.
+    fn add(&mut self, table: &mut impl Table, entry: Entry, near: &mut usize) {
+        let count = match table.read(|t| t.place_near(*near, &entry)) {
+            Ok(Place::There(index)) => {
+                *near = index.saturating_add(1);
+                return;
+            }
             Ok(Place::Free(index)) if table.apply(Step::Add(index, entry)) => &mut self.added,
             Ok(Place::Free(_)) => &mut self.refused,
             // Zero GIDs are not desired, so that there is no other reason.
@@ -226,10 +231,11 @@ impl Synced {
     }
 
     /// Deletes what is not to stay.
-    fn retain(&mut self, table: &mut impl Table, stays: impl Fn(&Entry) -> bool) {
+    fn retain(&mut self, table: &mut impl Table, mut stays: impl FnMut(&Entry) -> bool) {
         let mut from = 0;
         // Entry by entry: the readers' lock is not for long.
-        while let Some((index, entry)) = table.read(|t| t.next(from)) {
+        let next = |t: &View<'_, _>, from| t.next(from).map(|(index, entry)| (index, *entry));
+        while let Some((index, entry)) = table.read(|t| next(t, from)) {
             if !stays(&entry) && table.apply(Step::Delete(index, entry)) {
                 self.deleted = self.deleted.saturating_add(1);
             }
@@ -243,14 +249,22 @@ impl Synced {
 pub fn sync(table: &mut impl Table, port: &Port, device: &Device<'_>) -> Synced {
     let want = desired(port, device);
     let mut synced = Synced::default();
+    // Entries are mostly in the order in which they are wanted, so that the next one is
+    // where the last was found. Hundreds of addresses would cost their square otherwise.
+    let mut ahead = want.clone();
     synced.retain(table, |e| {
-        e.ndev != device.id || want.clone().any(|w| w == *e)
+        if e.ndev != device.id || ahead.next() == Some(*e) {
+            return true;
+        }
+        ahead = want.clone();
+        ahead.any(|w| w == *e)
     });
+    let mut near = 0;
     let is_default = |entry: &Entry| entry.origin == Origin::Default;
     for entry in want.clone().filter(is_default) {
-        synced.add(table, entry);
+        synced.add(table, entry, &mut near);
         // A GID that came as an address first is in the table once, as the default.
-        if table.read(|t| t.entries().any(|(_, e)| e == entry)) {
+        if table.read(|t| t.entries().any(|(_, e)| *e == entry)) {
             let twin = Entry {
                 origin: Origin::Ip,
                 ..entry
@@ -259,7 +273,7 @@ pub fn sync(table: &mut impl Table, port: &Port, device: &Device<'_>) -> Synced 
         }
     }
     for entry in want.filter(|entry| !is_default(entry)) {
-        synced.add(table, entry);
+        synced.add(table, entry, &mut near);
     }
     synced
 }

@@ -159,7 +159,7 @@ impl Refusal {
 /// What lookups ask of a slot, whatever the host keeps there.
 pub trait Cell {
     /// The valid entry in it.
-    fn valid(&self) -> Option<Entry>;
+    fn valid(&self) -> Option<&Entry>;
 
     /// Whether nothing is in it, no pending entry either.
     fn is_free(&self) -> bool;
@@ -182,7 +182,7 @@ impl<'s, C: Cell> View<'s, C> {
     }
 
     /// The valid entries, by index.
-    pub fn entries(&self) -> impl Iterator<Item = (usize, Entry)> + 's {
+    pub fn entries(&self) -> impl Iterator<Item = (usize, &'s Entry)> + 's {
         self.cells
             .iter()
             .enumerate()
@@ -190,11 +190,20 @@ impl<'s, C: Cell> View<'s, C> {
     }
 
     /// The first valid entry from this index on.
-    pub fn next(&self, from: usize) -> Option<(usize, Entry)> {
+    pub fn next(&self, from: usize) -> Option<(usize, &'s Entry)> {
         let cells = self.cells.iter().enumerate();
         cells
             .skip(from)
             .find_map(|(index, cell)| Some((index, cell.valid()?)))
+    }
+
+    /// [`View::place`], which looks at the first valid entry from an index on before all
+    /// others.
+    pub fn place_near(&self, near: usize, entry: &Entry) -> Result<Place, Refusal> {
+        match self.next(near) {
+            Some((index, there)) if there == entry => Ok(Place::There(index)),
+            Some(_) | None => self.place(entry),
+        }
     }
 
     /// Where an entry is, or would go.
@@ -232,7 +241,7 @@ impl<'s, C: Cell> View<'s, C> {
     }
 
     /// The valid entry of an index.
-    pub fn get(&self, index: usize) -> Result<Entry, Refusal> {
+    pub fn get(&self, index: usize) -> Result<&'s Entry, Refusal> {
         let cell = self.cells.get(index).ok_or(Refusal::NoSuchIndex)?;
         cell.valid().ok_or(Refusal::Empty)
     }
@@ -252,7 +261,7 @@ impl<'s, C: Cell> View<'s, C> {
         mut filter: impl FnMut(&Entry) -> bool,
     ) -> Result<usize, Refusal> {
         self.entries()
-            .find(|(_, entry)| entry.gid == *gid && filter(entry))
+            .find(|&(_, entry)| entry.gid == *gid && filter(entry))
             .map(|(index, _)| index)
             .ok_or(Refusal::NotFound)
     }
@@ -458,8 +467,8 @@ impl<'s> GidTable<'s> {
 }
 
 impl Cell for Slot {
-    fn valid(&self) -> Option<Entry> {
-        self.valid().copied()
+    fn valid(&self) -> Option<&Entry> {
+        self.valid()
     }
 
     fn is_free(&self) -> bool {

@@ -132,7 +132,7 @@ full() {
     local n
     for n in $(seq 1100); do echo "addr add 10.$((100 + n / 250)).$((n % 250)).1/24 dev g0"; done >/tmp/batch
     ip -batch /tmp/batch && sleep 3
-    sed -n 's/add/del/; 1,200p' /tmp/batch >/tmp/less
+    sed 's/ add / del /' /tmp/batch | head -n 200 >/tmp/less
     ip -batch /tmp/less && right gid0
 }
 
