@@ -9,6 +9,7 @@
 use kernel::prelude::*;
 use rdma::sync::rcu;
 
+mod device;
 mod modify_qp;
 mod pack;
 mod peer;
