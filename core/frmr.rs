@@ -101,7 +101,9 @@ impl Key {
         let blocks = self.blocks;
         let same = Self { blocks, ..wanted } == self;
         same && (blocks == wanted.blocks
-            || blocks.checked_sub(wanted.blocks).is_some_and(|more| more < wanted.blocks))
+            || blocks
+                .checked_sub(wanted.blocks)
+                .is_some_and(|more| more < wanted.blocks))
     }
 }
 
@@ -346,7 +348,9 @@ impl Pool {
             {
                 let mut handles = self.handles.lock();
                 for _ in 0..handles.excess().min(BATCH) {
-                    let Some(handle) = handles.idle.pop() else { break };
+                    let Some(handle) = handles.idle.pop() else {
+                        break;
+                    };
                     // There is room.
                     let _ = batch.push_within_capacity(handle);
                 }
@@ -403,7 +407,9 @@ pub(crate) struct Pools {
 
 impl Pools {
     fn new(driver: Driver) -> Result<Arc<Self>> {
-        let queue = QueueOptions::ordered().mem_reclaim().create(c"frmr_aging_wq")?;
+        let queue = QueueOptions::ordered()
+            .mem_reclaim()
+            .create(c"frmr_aging_wq")?;
         let aging = Aging {
             queue: Arc::new(queue, GFP_KERNEL)?,
             seconds: Arc::new(Atomic::new(PERIOD), GFP_KERNEL)?,

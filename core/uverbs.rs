@@ -58,7 +58,9 @@ pub(crate) unsafe extern "C" fn ib_uverbs_get_ucontext_file(
 
 /// The handler of methods that only destroy an object, which is done around it.
 #[no_mangle]
-pub(crate) extern "C" fn uverbs_destroy_def_handler(_attrs: *mut bindings::uverbs_attr_bundle) -> c_int {
+pub(crate) extern "C" fn uverbs_destroy_def_handler(
+    _attrs: *mut bindings::uverbs_attr_bundle,
+) -> c_int {
     0
 }
 

@@ -21,14 +21,14 @@ use super::Span;
 use bindings::dma_buf_attach_ops;
 use bindings::ib_device;
 use bindings::ib_umem_dmabuf;
-use kernel::ffi::c_int;
-use kernel::ffi::c_long;
-use kernel::ffi::c_ulong;
-use kernel::ffi::c_void;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
 use kernel::error::from_result;
 use kernel::error::to_result;
+use kernel::ffi::c_int;
+use kernel::ffi::c_long;
+use kernel::ffi::c_ulong;
+use kernel::ffi::c_void;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use rdma::bindings;
@@ -541,7 +541,9 @@ pub(crate) unsafe extern "C" fn ib_umem_dmabuf_set_revoke_locked(
 ///
 /// The memory exists, and its lock is held.
 #[no_mangle]
-pub(crate) unsafe extern "C" fn ib_umem_dmabuf_map_pages(umem_dmabuf: *mut ib_umem_dmabuf) -> c_int {
+pub(crate) unsafe extern "C" fn ib_umem_dmabuf_map_pages(
+    umem_dmabuf: *mut ib_umem_dmabuf,
+) -> c_int {
     // SAFETY: By this function's duty.
     unsafe {
         bindings::rdma_helper_dma_resv_assert_held((*buffer(umem_dmabuf)).resv);

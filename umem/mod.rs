@@ -29,10 +29,10 @@ mod pinned;
 mod scatter;
 mod source;
 
-use kernel::ffi::c_int;
-use kernel::ffi::c_void;
 use core::ptr::NonNull;
 use kernel::error::from_result;
+use kernel::ffi::c_int;
+use kernel::ffi::c_void;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use rdma::bindings;

@@ -23,11 +23,11 @@ use crate::private;
 use bindings::ib_device;
 use bindings::ib_umem_odp;
 use bindings::mmu_interval_notifier_ops;
-use kernel::ffi::c_int;
-use kernel::ffi::c_ulong;
 use core::ptr::NonNull;
 use kernel::error::from_result;
 use kernel::error::to_result;
+use kernel::ffi::c_int;
+use kernel::ffi::c_ulong;
 use kernel::page::PAGE_SHIFT;
 use kernel::prelude::*;
 use kernel::time::Delta;
@@ -175,8 +175,12 @@ impl Draft {
         let entries = bytes >> PAGE_SHIFT;
         let device = odp.umem.ibdev;
         // SAFETY: The device exists by this function's duty.
-        let (virt, dma_device) =
-            unsafe { (bindings::rdma_helper_ib_uses_virt_dma(device), (*device).dma_device) };
+        let (virt, dma_device) = unsafe {
+            (
+                bindings::rdma_helper_ib_uses_virt_dma(device),
+                (*device).dma_device,
+            )
+        };
         if virt {
             let list = KVVec::<c_ulong>::from_elem(0, entries, GFP_KERNEL | __GFP_NOWARN)?;
             odp.map.pfn_list = list.into_raw_parts().0;
@@ -326,7 +330,13 @@ unsafe fn map(
     // SAFETY: By this function's duty; these do not change.
     let (start, end, shift, mm, tgid) = unsafe {
         let odp = &*odp;
-        (start(odp), end(odp), odp.page_shift, odp.umem.owning_mm, odp.tgid)
+        (
+            start(odp),
+            end(odp),
+            odp.page_shift,
+            odp.umem.owning_mm,
+            odp.tgid,
+        )
     };
     let addr = usize::try_from(addr).map_err(|_| EFAULT)?;
     let len = usize::try_from(len).map_err(|_| EFAULT)?;

@@ -10,10 +10,10 @@
 use super::scatter;
 use super::scatter::Entries;
 use super::Span;
-use kernel::ffi::c_int;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use kernel::error::to_result;
+use kernel::ffi::c_int;
 use kernel::page::PAGE_SHIFT;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
@@ -103,11 +103,7 @@ impl Pinned {
         pinned.pin(span, &mut batch)?;
         // SAFETY: The device exists by this function's duty; the table holds pinned pages.
         to_result(unsafe {
-            bindings::rdma_helper_ib_dma_map_sgtable(
-                device,
-                &mut pinned.umem.sgt_append.sgt,
-                attrs,
-            )
+            bindings::rdma_helper_ib_dma_map_sgtable(device, &mut pinned.umem.sgt_append.sgt, attrs)
         })?;
         // INVARIANT: It was just mapped.
         pinned.mapped = true;
@@ -130,9 +126,8 @@ impl Pinned {
             // CAST: at most `BATCH`.
             let wanted = left.min(BATCH) as c_int;
             // SAFETY: There is room for `BATCH` pointers. The function checks the addresses.
-            let got = unsafe {
-                bindings::pin_user_pages_fast(at, wanted, flags, batch.as_mut_ptr())
-            };
+            let got =
+                unsafe { bindings::pin_user_pages_fast(at, wanted, flags, batch.as_mut_ptr()) };
             // CAST: not negative, at most `BATCH`.
             let got = match got {
                 ..=0 => return Err(to_result(got).err().unwrap_or(EFAULT)),
@@ -158,9 +153,7 @@ impl Pinned {
             });
             if let Err(e) = added {
                 // SAFETY: They are pinned and did not get into the table.
-                unsafe {
-                    bindings::unpin_user_pages_dirty_lock(batch.as_mut_ptr(), got, false)
-                };
+                unsafe { bindings::unpin_user_pages_dirty_lock(batch.as_mut_ptr(), got, false) };
                 return Err(e);
             }
         }

@@ -6,9 +6,9 @@
 
 use super::Span;
 use crate::proto::page_size;
-use kernel::ffi::c_ulong;
 use core::iter::FusedIterator;
 use core::marker::PhantomData;
+use kernel::ffi::c_ulong;
 use kernel::page::PAGE_SIZE;
 use rdma::bindings;
 
@@ -148,7 +148,9 @@ pub(crate) unsafe extern "C" fn __rdma_block_iter_start(
 ///
 /// The iterator was begun, and its list still exists.
 #[no_mangle]
-pub(crate) unsafe extern "C" fn __rdma_block_iter_next(biter: *mut bindings::ib_block_iter) -> bool {
+pub(crate) unsafe extern "C" fn __rdma_block_iter_next(
+    biter: *mut bindings::ib_block_iter,
+) -> bool {
     // SAFETY: By this function's duty.
     let iter = unsafe { &mut *biter };
     if iter.__sg_nents == 0 || iter.__sg.is_null() {

@@ -13,10 +13,10 @@ use bindings::ib_device;
 use bindings::ib_umem;
 use bindings::ib_uverbs_buffer_desc;
 use bindings::uverbs_attr_bundle;
-use kernel::ffi::c_int;
-use kernel::ffi::c_void;
 use core::ptr::NonNull;
 use kernel::error::to_result;
+use kernel::ffi::c_int;
+use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
 
@@ -83,9 +83,7 @@ impl Call<'_> {
         let mut value = 0u64;
         let to: *mut c_void = core::ptr::from_mut(&mut value).cast();
         // SAFETY: The call's attributes exist, and there is room for eight bytes.
-        to_result(unsafe {
-            bindings::rdma_helper_uverbs_copy_from(to, self.0, attr as usize, 8)
-        })?;
+        to_result(unsafe { bindings::rdma_helper_uverbs_copy_from(to, self.0, attr as usize, 8) })?;
         Ok(value)
     }
 
@@ -113,10 +111,12 @@ impl Call<'_> {
     /// `EINVAL` for parts of either or of both, or if the driver takes no such memory;
     /// those of missing attributes.
     fn old_cq(&self) -> Result<Option<ib_uverbs_buffer_desc>> {
-        const VA: u32 = bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_VA;
+        const VA: u32 =
+            bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_VA;
         const LENGTH: u32 =
             bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH;
-        const FD: u32 = bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_FD;
+        const FD: u32 =
+            bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_FD;
         const OFFSET: u32 =
             bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_OFFSET;
 
@@ -344,7 +344,16 @@ pub(crate) unsafe extern "C" fn ib_umem_get_cq_buf_or_va(
     access: c_int,
 ) -> *mut ib_umem {
     // SAFETY: By this function's duty.
-    unsafe { get_named_or_va(device, attrs, CQ_BUFFER, Old::CqAttributes, (addr, size), access) }
+    unsafe {
+        get_named_or_va(
+            device,
+            attrs,
+            CQ_BUFFER,
+            Old::CqAttributes,
+            (addr, size),
+            access,
+        )
+    }
 }
 
 rdma::exported!(

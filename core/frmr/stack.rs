@@ -61,7 +61,10 @@ impl Stack {
 
     /// How many can be put without more memory.
     pub(super) fn room(&self) -> usize {
-        let top = self.top.as_ref().map_or(0, |chunk| SIZE.saturating_sub(chunk.len));
+        let top = self
+            .top
+            .as_ref()
+            .map_or(0, |chunk| SIZE.saturating_sub(chunk.len));
         self.empty_count.saturating_mul(SIZE).saturating_add(top)
     }
 

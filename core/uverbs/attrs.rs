@@ -203,7 +203,10 @@ pub(crate) unsafe extern "C" fn _uverbs_alloc(
 ///
 /// The call has come by `ioctl` and runs; it has the attribute.
 #[no_mangle]
-pub(crate) unsafe extern "C" fn uverbs_finalize_uobj_create(bundle: *const uverbs_attr_bundle, idx: u16) {
+pub(crate) unsafe extern "C" fn uverbs_finalize_uobj_create(
+    bundle: *const uverbs_attr_bundle,
+    idx: u16,
+) {
     // SAFETY: By this function's duty; the helper reckons only.
     let (private, bit) = unsafe {
         let private = Call::from_raw(bundle).private();
@@ -365,12 +368,8 @@ pub(crate) unsafe extern "C" fn uverbs_get_buffer_desc(
     let size = size_of::<bindings::ib_uverbs_buffer_desc>();
     // SAFETY: By this function's duty.
     unsafe {
-        let got = bindings::rdma_helper_uverbs_copy_from(
-            desc.cast(),
-            attrs_bundle,
-            attr_id.into(),
-            size,
-        );
+        let got =
+            bindings::rdma_helper_uverbs_copy_from(desc.cast(), attrs_bundle, attr_id.into(), size);
         if got != 0 {
             return got;
         }

@@ -128,9 +128,8 @@ impl Offsets {
             // OVERFLOW: the range ends within 32 bits.
             let at = (first + done) as usize;
             // SAFETY: By the type invariant.
-            let inserted = unsafe {
-                bindings::__xa_insert(self.0, at, entry.cast(), bindings::GFP_KERNEL)
-            };
+            let inserted =
+                unsafe { bindings::__xa_insert(self.0, at, entry.cast(), bindings::GFP_KERNEL) };
             if inserted != 0 {
                 self.erase(first as usize, done as usize);
                 return Err(ENOMEM);
