@@ -4,7 +4,7 @@
 //!
 //! A client is a part of the subsystem with a table of handlers, one for each of its
 //! operations. The lock of its place is held for reading around each handler, so that
-//! whoever unregisters it waits for those that run (lock 2 of the plan of locks).
+//! whoever unregisters it waits for those that run (lock 1 of the plan of locks).
 
 use core::ptr;
 use kernel::error::from_result;

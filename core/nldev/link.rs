@@ -2,7 +2,7 @@
 
 //! Kinds of devices that are made on network devices: `rdma link add` and `delete`.
 //!
-//! Drivers register what makes them. The list is kept by a lock (1 of the plan), which is
+//! Drivers register what makes them. The list is kept by a lock (2 of the plan), which is
 //! held for reading while a driver makes a device.
 
 use core::ffi::CStr;
