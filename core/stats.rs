@@ -135,17 +135,6 @@ impl Values<'_> {
             .then(|| unsafe { *(*self.stats.as_raw()).value.as_ptr().add(index) })
     }
 
-    /// Adds to a value.
-    pub(crate) fn add(&mut self, index: usize, more: u64) {
-        if index < self.stats.count() {
-            // SAFETY: As in `get`.
-            unsafe {
-                let value = (*self.stats.as_raw()).value.as_mut_ptr().add(index);
-                *value = (*value).wrapping_add(more);
-            }
-        }
-    }
-
     /// Asks the driver for the counter, or all of them if `index` is the count, unless the values
     /// are new enough.
     ///

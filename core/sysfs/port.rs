@@ -14,6 +14,7 @@ use kernel::error::to_result;
 use kernel::ffi::c_char;
 use kernel::prelude::*;
 use kernel::str::CString;
+use kernel::sync::aref::ARef;
 use rdma::bindings;
 use rdma::sysfs::constant;
 use rdma::sysfs::dynamic;
@@ -189,7 +190,7 @@ impl Kind for Port {
 /// The directory of a port with what is below; dropping it removes both.
 pub(super) struct Tree {
     _gid_attrs: Added<tables::GidAttrs>,
-    port: Known,
+    _port: Known,
 }
 
 impl Tree {
@@ -219,17 +220,16 @@ impl Tree {
             _pointer: known.flatten(),
         };
         let attrs = tables::GidAttrs::new(device, port.added.number(), &attr);
-        // SAFETY: It is the field before `port`, so dropped before that.
+        // SAFETY: It is the field before that of the port, so dropped before that.
         let gid_attrs = unsafe { port.added.child(Directory::new(attrs)?, c"gid_attrs") }?;
         Ok(Self {
             _gid_attrs: gid_attrs,
-            port,
+            _port: port,
         })
     }
 }
 
-/// A port's directory, and that the device knows it. Dropped in this order: C's users of the
-/// pointer are gone when the files of the port are.
+/// A port's directory, and that the device knows it. Dropped in this order.
 struct Known {
     added: Added<Port>,
     _pointer: Option<Pointer>,
@@ -239,26 +239,32 @@ struct Known {
 ///
 /// # Invariants
 ///
-/// It points to a field of a device that outlives this.
-struct Pointer(NonNull<*mut bindings::ib_port>);
+/// `field` is one of a device that outlives this, and points to the directory.
+struct Pointer {
+    field: NonNull<*mut bindings::ib_port>,
+    _directory: ARef<Directory<Port>>,
+}
 
 // SAFETY: The field is written by who registers or unregisters the device only.
 unsafe impl Send for Pointer {}
 
 impl Pointer {
-    fn set(device: &Device, port: u32, directory: &Directory<Port>) -> Option<Self> {
+    fn set(device: &Device, port: u32, directory: &ARef<Directory<Port>>) -> Option<Self> {
         let field = field(device, port)?;
         // SAFETY: The field is there as long as the device's memory.
         unsafe { field.as_ptr().write(directory.as_raw().cast()) };
         // INVARIANT: The device's memory outlives its files, and with them this.
-        Some(Self(field))
+        Some(Self {
+            field,
+            _directory: directory.clone(),
+        })
     }
 }
 
 impl Drop for Pointer {
     fn drop(&mut self) {
         // SAFETY: By the type invariant.
-        unsafe { self.0.as_ptr().write(ptr::null_mut()) };
+        unsafe { self.field.as_ptr().write(ptr::null_mut()) };
     }
 }
 
