@@ -22,6 +22,7 @@ use super::alloc;
 use super::errno;
 use super::register;
 use super::registry;
+use super::sub;
 use super::Device;
 use super::Registered;
 use crate::proto::names;
@@ -295,6 +296,10 @@ pub(super) fn warn_of_copies(device: &Device) {
 /// `ENODEV` if the device is not registered, or not in `from`; those of `device_rename`
 /// and of registration, after which it stays in `from`, or is not whole.
 fn shift(device: &Device, from: &Net, to: &Net) -> Result {
+    // Those under it hold it.
+    if *device.net() == *from {
+        sub::close(device);
+    }
     let _one = device.state().unregistration.lock();
     if device.uses().none() || *device.net() != *from {
         return Err(ENODEV);
@@ -350,6 +355,7 @@ fn shift(device: &Device, from: &Net, to: &Net) -> Result {
 ///
 /// Those of a wrong file; `EPERM` if the sender does not administer that namespace;
 /// `EOPNOTSUPP` if devices are shared, or its driver cannot take it from its users;
+/// `EBUSY` if there are devices under it;
 /// `ENODEV` if the device is not in the caller's namespace (any more).
 ///
 /// # Safety
@@ -390,6 +396,10 @@ pub(crate) unsafe fn move_to(
     mode()
         .judge_move(&ask)
         .map_err(|refused| errno(refused.errno()))?;
+    // They would go with the move.
+    if sub::any(&device) {
+        return Err(EBUSY);
+    }
     let kept = device.hold();
     drop(device);
     shift(&kept, asker, &net)

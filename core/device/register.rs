@@ -36,6 +36,7 @@ use crate::sysfs;
 pub(super) fn enable(device: &Device) -> (Registered, Result) {
     // One for the registry and one for the caller, so that unregistration waits for it.
     device.uses().open(2);
+    sub::open(device);
     // SAFETY: The caller's.
     let held = unsafe { Registered::from_raw(core::ptr::NonNull::from(device).cast()) };
     let _still = registry::enable(device);
@@ -69,7 +70,7 @@ pub(super) fn disable(device: &Device) {
 ///
 /// The caller has a reference of the driver model, and no count.
 fn end(device: &Device) {
-    sub::remove_all(device);
+    sub::close(device);
     let _one = device.state().unregistration.lock();
     if device.uses().none() {
         return;

@@ -15,14 +15,22 @@ use crate::errno::eopnotsupp;
 
 /// The devices under a device; in `State::subdevices`. None of them is freed while it is in
 /// the list.
-pub(super) struct List(KVec<NonNull<bindings::ib_device>>);
+pub(super) struct List {
+    devices: KVec<NonNull<bindings::ib_device>>,
+    /// Whether there may be more: not once the device above is leaving, which would wait
+    /// for them.
+    open: bool,
+}
 
 // SAFETY: Devices are used from any thread.
 unsafe impl Send for List {}
 
 impl List {
     pub(super) const fn new() -> Self {
-        Self(KVec::new())
+        Self {
+            devices: KVec::new(),
+            open: false,
+        }
     }
 }
 
@@ -30,8 +38,8 @@ impl List {
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` if it has no way to, `EINVAL` if the device is going, `ENOMEM`, and the
-/// driver's.
+/// `EOPNOTSUPP` if it has no way to, `EINVAL` if the device is going, `ENOMEM` if it goes
+/// meanwhile, too, and the driver's.
 pub(crate) fn add(parent: &Device, kind: bindings::rdma_nl_dev_type, name: &CStr) -> Result {
     let ops = parent.ops();
     let (Some(make), Some(unmake)) = (ops.add_sub_dev, ops.del_sub_dev) else {
@@ -43,14 +51,14 @@ pub(crate) fn add(parent: &Device, kind: bindings::rdma_nl_dev_type, name: &CStr
     let sub = NonNull::new(sub).ok_or(EINVAL)?;
     {
         let mut list = parent.state().subdevices.lock();
-        if list.0.reserve(1, GFP_KERNEL).is_ok() {
+        if list.open && list.devices.reserve(1, GFP_KERNEL).is_ok() {
             // SAFETY: The driver has just made it; who wants to delete it looks for it in
             // the list, or at its parent.
             unsafe {
                 (*sub.as_ptr()).type_ = kind;
                 (*sub.as_ptr()).parent = parent.as_raw();
             }
-            list.0.push_within_capacity(sub).map_err(|_| ENOMEM)?;
+            list.devices.push_within_capacity(sub).map_err(|_| ENOMEM)?;
             // The list's.
             let _: *mut bindings::ib_device = held.into_raw();
             return Ok(());
@@ -84,10 +92,22 @@ pub(crate) fn remove(sub: Registered) -> Result {
     Ok(())
 }
 
-/// Has the driver delete all devices under this one, the last first. May sleep.
-pub(super) fn remove_all(parent: &Device) {
+/// Lets devices be made under this one, which is being registered.
+pub(super) fn open(parent: &Device) {
+    parent.state().subdevices.lock().open = true;
+}
+
+/// Whether there is a device under this one.
+pub(super) fn any(parent: &Device) -> bool {
+    !parent.state().subdevices.lock().devices.is_empty()
+}
+
+/// Has the driver delete all devices under this one, the last first; there will be none
+/// until it is registered again. May sleep.
+pub(super) fn close(parent: &Device) {
+    parent.state().subdevices.lock().open = false;
     loop {
-        let last = parent.state().subdevices.lock().0.pop();
+        let last = parent.state().subdevices.lock().devices.pop();
         match last {
             Some(sub) => delete(parent, sub),
             None => break,
@@ -98,9 +118,9 @@ pub(super) fn remove_all(parent: &Device) {
 /// Takes a device out of the list; says whether it was in it.
 fn take(parent: &Device, sub: NonNull<bindings::ib_device>) -> bool {
     let mut list = parent.state().subdevices.lock();
-    let before = list.0.len();
-    list.0.retain(|other| *other != sub);
-    list.0.len() < before
+    let before = list.devices.len();
+    list.devices.retain(|other| *other != sub);
+    list.devices.len() < before
 }
 
 /// Deletes a device that the caller has taken out of the list.
