@@ -77,6 +77,8 @@ fn end(device: &Device) {
     }
     disable(device);
     nldev::notify(device, nldev::Notice::Unregister);
+    // Events that are on their way still find the network devices.
+    queues::flush_events();
     netdev::detach_all(device);
     // SAFETY: Registration has made the ports and added the device.
     unsafe {
