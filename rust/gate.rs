@@ -81,8 +81,9 @@ impl Gate {
     /// ```
     #[inline]
     pub fn try_enter(&self) -> Option<Pass<'_>> {
-        // INVARIANT: `enter` has counted this pass.
-        self.enter().then_some(Pass { gate: self })
+        // INVARIANT: `enter` has counted this pass. A pass is made only then, since it
+        // leaves when it is dropped.
+        self.enter().then(|| Pass { gate: self })
     }
 
     /// Closes the gate. Those inside may stay; nobody gets in any more.
