@@ -72,7 +72,7 @@ impl Users {
     unsafe fn of(mm: *mut bindings::mm_struct) -> Option<Self> {
         // SAFETY: By this function's duty.
         // INVARIANT: Just counted.
-        unsafe { bindings::mmget_not_zero(mm) }.then_some(Self(mm))
+        unsafe { bindings::mmget_not_zero(mm) }.then(|| Self(mm))
     }
 }
 
