@@ -192,7 +192,7 @@ impl Entry {
 
     /// A count of one's own, unless the object is being destroyed. Any context.
     pub(crate) fn hold(&self) -> Option<Held<'_>> {
-        self.try_count().then_some(Held(self))
+        self.try_count().then(|| Held(self))
     }
 
     /// Counts, unless the count is zero.

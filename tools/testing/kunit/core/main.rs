@@ -16,6 +16,7 @@ mod peer;
 #[path = "../../../../core/proto/mod.rs"]
 mod proto;
 mod rates;
+mod restrack;
 mod roce;
 mod sg_pages;
 
