@@ -19,6 +19,7 @@ mod rates;
 mod restrack;
 mod roce;
 mod sg_pages;
+mod verbs;
 
 module! {
     type: Suites,
