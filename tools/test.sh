@@ -3,13 +3,13 @@
 #
 # test.sh: host tests, tests of the harness, then the guest suite on KERNEL with STACK; T
 # is a glob over test names ("host" and "harness" among them), SHORT=1 takes only the tests marked short.
-# KERNEL=debug is the suite on um, then on lockdep. Results: build/test/, or
+# KERNEL=debug is the suite on kasan, then on lockdep. Results: build/test/, or
 # build/TEST_DIR when two runs must not meet.
 . "$(dirname "$0")/lib.sh"
 
 T=${T:-*} STACK=${STACK:-rust} KERNEL=${KERNEL:-fast}
 kernels=$KERNEL
-[ "$KERNEL" != debug ] || kernels="um lockdep"
+[ "$KERNEL" != debug ] || kernels="kasan lockdep"
 guest=$TOP/tools/testing/guest
 out=$BUILD/${TEST_DIR:-test}
 
