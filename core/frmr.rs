@@ -451,11 +451,6 @@ impl Pools {
         self.tree.read().values().nth(place).cloned()
     }
 
-    /// How long handles are fresh, in seconds.
-    pub(crate) fn period(&self) -> u32 {
-        self.aging.seconds.load(Relaxed)
-    }
-
     /// Changes how long handles are fresh; what ages now begins anew. May sleep.
     ///
     /// # Errors

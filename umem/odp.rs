@@ -367,7 +367,7 @@ unsafe fn map(
     let scratch = match short.get_mut(..pages) {
         Some(short) => short,
         None => {
-            long = KVVec::from_elem(0, pages, GFP_KERNEL)?;
+            long = KVVec::from_elem(0, pages, GFP_KERNEL | __GFP_NOWARN)?;
             &mut long[..]
         }
     };
