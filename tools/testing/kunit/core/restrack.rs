@@ -8,6 +8,7 @@ use kernel::prelude::*;
 use rdma::bindings;
 
 // Declared in a header that the core's modules share, and exported.
+#[allow(improper_ctypes, reason = "the kernel's own structures")]
 extern "C" {
     fn rdma_restrack_new(res: *mut bindings::rdma_restrack_entry, kind: c_uint);
     fn rdma_restrack_add(res: *mut bindings::rdma_restrack_entry);
