@@ -53,11 +53,8 @@ pub(crate) mod registry;
 pub(crate) mod sub;
 mod uses;
 
-#[allow(unused_imports)]
 pub(crate) use self::client::nl_info as client_nl_info;
-#[allow(unused_imports)]
 pub(crate) use self::register::unregister;
-#[allow(unused_imports)]
 pub(crate) use self::registry::rename;
 use self::uses::Uses;
 
@@ -194,11 +191,6 @@ impl Device {
                 .cast::<[u8; 64]>()
                 .read_volatile()
         })
-    }
-
-    /// The bytes of its name as it is now; see [`DeviceName::as_bytes`].
-    pub(crate) fn name_bytes(&self) -> DeviceName {
-        self.name()
     }
 
     /// Its `struct device`, which is its [`Copy`](netns::Copies)'s kind of the namespace it is in.

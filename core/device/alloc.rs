@@ -107,7 +107,7 @@ impl Class {
         // SAFETY: Nobody uses the place before it is registered.
         unsafe {
             CLASS.0.get().write(bindings::class {
-                name: c"infiniband".as_ptr().cast(),
+                name: c"infiniband".as_char_ptr(),
                 dev_release: Some(release),
                 dev_uevent: Some(uevent),
                 ns_type: bindings::rdma_helper_net_ns_type(),
@@ -138,9 +138,8 @@ unsafe extern "C" fn uevent(
     env: *mut bindings::kobj_uevent_env,
 ) -> c_int {
     // SAFETY: The device has a name; format and name are terminated.
-    let ret = unsafe {
-        bindings::add_uevent_var(env, c"NAME=%s".as_ptr().cast(), bindings::dev_name(dev))
-    };
+    let ret =
+        unsafe { bindings::add_uevent_var(env, c"NAME=%s".as_char_ptr(), bindings::dev_name(dev)) };
     if ret == 0 {
         0
     } else {

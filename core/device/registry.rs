@@ -197,7 +197,7 @@ pub(super) fn forget(device: &Device) {
 pub(super) unsafe fn set_dev_name(dev: *mut bindings::device, name: &names::Name) -> Result {
     // SAFETY: By this function's duty; the name is terminated, and copied.
     to_result(unsafe {
-        bindings::dev_set_name(dev, c"%s".as_ptr().cast(), name.as_c_array().as_ptr())
+        bindings::dev_set_name(dev, c"%s".as_char_ptr(), name.as_c_array().as_ptr())
     })
 }
 
