@@ -14,9 +14,9 @@
 //! What a RoCE port should have is computed by `proto::gid_plan`. Here are its hosts: each
 //! device has marks ([`Gids::note`]) and a work item that syncs what is marked.
 //!
-//! Locks: the writer's mutex, then slots or marks; the list of devices, then marks. Marks are
-//! taken before the snapshot, and both under the writer's mutex, so that an older snapshot is
-//! never applied after a newer one.
+//! Locks: the mutex of passes, then RTNL for a moment, then the writer's mutex, then slots or
+//! marks; the list of devices, then marks. Marks are taken before the snapshots, and both
+//! under the mutex of passes, so that an older snapshot is never applied after a newer one.
 
 mod abi;
 mod entry;
@@ -30,6 +30,7 @@ use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::new_mutex;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
@@ -52,6 +53,7 @@ use crate::proto::gid_plan::Event;
 use crate::proto::gid_plan::Marks;
 use crate::proto::gid_plan::Synced;
 use rdma::bindings;
+use rdma::net::rtnl;
 use rdma::net::NetDevice;
 use rdma::sync::SpinLockIrq;
 use rdma::workqueue;
@@ -106,8 +108,12 @@ struct Pending {
 struct Gids {
     #[pin]
     work: Work<Self>,
+    /// Who may look and then change. Not taken under RTNL.
     #[pin]
-    writer: Mutex<Followed>,
+    pass: Mutex<Followed>,
+    /// Who may change. Drivers may want something deleted while they hold RTNL.
+    #[pin]
+    writer: Mutex<()>,
     #[pin]
     pending: SpinLockIrq<Pending>,
     ports: KVec<PortOf>,
@@ -118,6 +124,8 @@ struct PortOf {
     table: Pin<KBox<Port>>,
     /// Clients have not been told of a change yet.
     changed: Atomic<bool>,
+    /// Some GIDs are not in the table that should be, and the log has it.
+    lacks: Atomic<bool>,
 }
 
 kernel::impl_has_work! {
@@ -144,6 +152,7 @@ impl Gids {
             let port = PortOf {
                 table: Port::new(device, number, len)?,
                 changed: Atomic::new(false),
+                lacks: Atomic::new(false),
             };
             ports.push(port, GFP_KERNEL)?;
         }
@@ -151,7 +160,8 @@ impl Gids {
             pin_init!(Self {
                 work <- new_work!("Gids::work"),
                 // INVARIANT: There is none.
-                writer <- new_mutex!(Followed(None), "GidTable::writer"),
+                pass <- new_mutex!(Followed(None), "Gids::pass"),
+                writer <- new_mutex!((), "GidTable::writer"),
                 pending <- rdma::new_spinlock_irq!(Pending {
                     dirty: Dirty::default(),
                     open: false,
@@ -207,8 +217,8 @@ impl Gids {
     /// `ENOMEM`: what was not done is still marked.
     fn catch_up(self: &Arc<Self>) -> Result {
         loop {
-            let writer = self.writer.lock();
-            let Some(device) = writer.0 else {
+            let pass = self.pass.lock();
+            let Some(device) = pass.0 else {
                 return Ok(());
             };
             // SAFETY: By the invariant of `Followed`, as long as the mutex is held.
@@ -221,7 +231,7 @@ impl Gids {
             // Clients there are only while it is registered.
             let live = device.live();
             // A handler may ask for a rescan, which takes the mutex.
-            drop(writer);
+            drop(pass);
             if let Some(device) = live {
                 self.tell(&device);
             }
@@ -232,27 +242,42 @@ impl Gids {
         }
     }
 
-    /// Brings what is marked to what it should be. The writer's mutex is held.
-    fn sync(self: &Arc<Self>, device: &Device, marks: &Marks) -> Result {
-        let mut all = Synced::default();
+    /// Looks at the network devices of all RoCE ports.
+    fn look(&self, device: &Device, marks: &Marks) -> Result<KVec<(&PortOf, Snapshot)>> {
+        // Who changes what is above what, or a bond, announces it in the middle, and goes on
+        // after that. All of it is done when we have RTNL; what comes later, marks anew.
+        let _rtnl = (*marks == Marks::All).then(rtnl::lock);
+        let mut snapshots = KVec::new();
         for port in &self.ports {
-            let Kind::Roce { types, .. } = port.table.kind() else {
-                continue;
-            };
-            let snapshot = Snapshot::take(device, port.table.number(), types, marks)?;
+            if let Kind::Roce { types, .. } = port.table.kind() {
+                let snapshot = Snapshot::take(device, port.table.number(), types, marks)?;
+                snapshots.push((port, snapshot), GFP_KERNEL)?;
+            }
+        }
+        Ok(snapshots)
+    }
+
+    /// Brings what is marked to what it should be, in a pass.
+    fn sync(self: &Arc<Self>, device: &Device, marks: &Marks) -> Result {
+        let snapshots = self.look(device, marks)?;
+        let _writer = self.writer.lock();
+        let mut all = Synced::default();
+        for (port, snapshot) in &snapshots {
             let devices = snapshot.devices()?;
-            let mut writer = Writer::new(self, device, &port.table, &snapshot);
+            let mut writer = Writer::new(self, device, &port.table, snapshot);
             let synced = gid_plan::sync_marked(&mut writer, snapshot.port(), devices.iter(), marks);
             let short_of_memory = writer.is_short_of_memory();
             if synced.added > 0 || synced.deleted > 0 {
-                port.changed.store(true, kernel::sync::atomic::Relaxed);
+                port.changed.store(true, Relaxed);
             }
-            if synced.left_out > 0 {
+            let lacks = synced.left_out > 0 || synced.refused > 0;
+            if !port.lacks.xchg(lacks, Full) && lacks {
                 pr_warn!(
-                    "{}: {} GIDs do not fit into the table of port {}\n",
+                    "{}: of the GIDs of port {}, {} do not fit into the table, and the driver refuses {}\n",
                     writer::Name(device),
+                    port.table.number(),
                     synced.left_out,
-                    port.table.number()
+                    synced.refused
                 );
             }
             all = all.and(synced);
@@ -303,7 +328,7 @@ pub(crate) fn set_up(device: &Device) -> Result {
         return Err(EINVAL);
     }
     // INVARIANT: Until `clean_up`, which the caller owes before the device goes.
-    gids.writer.lock().0 = Some(NonNull::from(device));
+    gids.pass.lock().0 = Some(NonNull::from(device));
     gids.pending.lock().open = true;
     events::follow(gids).inspect_err(|_| clean_up(device))?;
     rescan(device);
@@ -318,8 +343,9 @@ pub(crate) fn clean_up(device: &Device) {
     events::unfollow(gids);
     gids.pending.lock().open = false;
     {
-        let mut writer = gids.writer.lock();
-        if writer.0.take().is_some() {
+        let mut pass = gids.pass.lock();
+        if pass.0.take().is_some() {
+            let _writer = gids.writer.lock();
             for port in gids.ports() {
                 writer::empty(device, port);
             }
@@ -365,7 +391,7 @@ fn del_ndev(device: &Device, port: u32, ndev: &NetDevice) {
             return;
         };
         if writer::delete_of(device, &port.table, ndev) {
-            port.changed.store(true, kernel::sync::atomic::Relaxed);
+            port.changed.store(true, Relaxed);
         }
     }
     if let Some(device) = device.live() {
@@ -381,11 +407,12 @@ fn del_ndev(device: &Device, port: u32, ndev: &NetDevice) {
 /// Those of the driver's `query_gid`, `ENOMEM`, and `ENODEV` once the tables were cleaned.
 pub(crate) fn refresh(device: &Device, port: u32, len: u32) -> Result<Option<u64>> {
     let gids = device.state().gids.gids.as_ref().ok_or(ENODEV)?;
-    let writer = gids.writer.lock();
     let port = gids.port(port).ok_or(EINVAL)?;
-    if writer.0.is_none() {
+    let pass = gids.pass.lock();
+    if pass.0.is_none() {
         return Err(ENODEV);
     }
+    let _writer = gids.writer.lock();
     if matches!(port.kind(), Kind::Roce { .. }) {
         return Ok(None);
     }

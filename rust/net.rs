@@ -10,6 +10,7 @@
 //! * [`neighbour`]: hardware addresses of neighbours on a route, and waiting for them;
 //! * [`udp`]: kernel UDP sockets that hand every datagram to a callback;
 //! * [`notifier`], [`address_notifier`]: what happens to network devices and their addresses;
+//! * [`rtnl`]: the lock that keeps them still;
 //! * [`stacked`]: devices above and below each other, and their addresses;
 //! * [`pernet`]: data that each namespace has;
 //! * [`gid`]: references to entries of a device's GID table.
@@ -24,6 +25,7 @@ pub mod neighbour;
 pub mod notifier;
 pub mod pernet;
 pub mod route;
+pub mod rtnl;
 pub mod skb;
 pub mod stacked;
 pub mod train;

@@ -139,11 +139,6 @@ impl Entry {
         unsafe { (*self.attr()).port_num }
     }
 
-    /// The GIDs of its device.
-    pub(super) fn owner(&self) -> &Arc<Gids> {
-        &self.owner
-    }
-
     /// Whether it is in its table, and not retired.
     pub(super) fn is_valid(&self) -> bool {
         self.valid.load(Acquire)

@@ -2,8 +2,7 @@
 
 //! What the network devices of a RoCE port are like now: its own and all above it.
 //!
-//! Taken without RTNL: whatever changes meanwhile is announced by a notifier afterwards, which
-//! marks anew. Devices in a snapshot are held, so that their names are not given to others.
+//! Whatever changes meanwhile marks anew. Devices in a snapshot are held, so that their names are not given to others.
 
 use core::net::IpAddr;
 use core::ops::Range;
@@ -31,6 +30,9 @@ const MOST_ADDRESSES: usize = 1 << 16;
 /// A network device.
 struct Seen {
     ndev: ARef<NetDevice>,
+    /// Its place in the snapshot: in the order in which devices came to be, as far as that
+    /// can be told, those of other namespaces last.
+    place: (bool, u32),
     above_port: bool,
     bond: Bond,
     real: Ndev,
@@ -65,16 +67,11 @@ impl Snapshot {
         let Some(own) = own else {
             return Ok(snapshot);
         };
-        snapshot.see(&own, false, marks, GFP_KERNEL)?;
+        snapshot.see(&own, &own, marks, GFP_KERNEL)?;
         {
             let rcu = rcu::read_lock();
-            own.for_each_upper(&rcu, |upper| snapshot.see(upper, true, marks, GFP_ATOMIC))?;
+            own.for_each_upper(&rcu, |upper| snapshot.see(upper, &own, marks, GFP_ATOMIC))?;
         }
-        // In the order in which they came to be, as far as that can be told.
-        let net = own.net();
-        snapshot
-            .seen
-            .sort_unstable_by_key(|seen| (seen.ndev.net() != net, seen.ndev.ifindex()));
         let Self {
             seen, addresses, ..
         } = &mut snapshot;
@@ -92,8 +89,8 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Adds a device, if it is marked and not there.
-    fn see(&mut self, ndev: &NetDevice, above_port: bool, marks: &Marks, flags: Flags) -> Result {
+    /// Adds a device, the port's own or one above it, if it is marked and not there.
+    fn see(&mut self, ndev: &NetDevice, own: &NetDevice, marks: &Marks, flags: Flags) -> Result {
         let id = ndev_id(ndev.as_raw());
         let marked = match marks {
             Marks::None => false,
@@ -104,18 +101,21 @@ impl Snapshot {
         if !marked || there {
             return Ok(());
         }
-        self.seen.push(
-            Seen {
-                ndev: ndev.hold(),
-                above_port,
-                bond: Bond::No,
-                real: id,
-                real_bond: Bond::No,
-                addresses: 0..0,
-            },
-            flags,
-        )?;
-        Ok(())
+        let place = (ndev.net() != own.net(), ndev.ifindex());
+        let index = self.seen.partition_point(|seen| seen.place < place);
+        self.seen.reserve(1, flags)?;
+        let seen = Seen {
+            ndev: ndev.hold(),
+            place,
+            above_port: ndev != own,
+            bond: Bond::No,
+            real: id,
+            real_bond: Bond::No,
+            addresses: 0..0,
+        };
+        self.seen
+            .insert_within_capacity(index, seen)
+            .map_err(|_| ENOMEM)
     }
 
     /// The port.

@@ -107,14 +107,7 @@ fn add(
     let driver = matches!(port.kind(), Kind::Roce { driver: true, .. });
     if let Some(add_gid) = device.ops().add_gid.filter(|_| driver) {
         // SAFETY: The driver is asked about an entry of its own, as the header has it.
-        if let Err(error) = to_result(unsafe { add_gid(entry.attr(), entry.context()) }) {
-            pr_err!(
-                "{}: the driver refuses GID {index} of port {}: {error:?}\n",
-                Name(device),
-                port.number()
-            );
-            return Err(EINVAL);
-        }
+        to_result(unsafe { add_gid(entry.attr(), entry.context()) }).map_err(|_| EINVAL)?;
     }
     port.insert(entry).map_err(|entry| {
         tell_driver(device, port, &entry);

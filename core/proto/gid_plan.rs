@@ -28,8 +28,9 @@
 //!
 //! # The host's duties
 //!
-//! The host takes a snapshot ([`Port`], [`Device`]s, addresses) under the lock
-//! that keeps topology still (RTNL), marks in notifiers, and syncs from one worker.
+//! The host takes a snapshot ([`Port`], [`Device`]s, addresses), marks in notifiers, and
+//! syncs from one worker. For [`Marks::All`] the snapshot is taken under the lock that
+//! keeps topology still (RTNL), since changes of it are announced before they are complete.
 //! It takes the marks ([`Dirty::take`]) *before* the snapshot, and afterwards says
 //! what was done ([`Dirty::done`]), or puts them back. It goes on until
 //! [`Dirty::is_clean`]. The table it hands in is its [`Table`], which asks the driver
