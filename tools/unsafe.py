@@ -6,8 +6,9 @@
     unsafe.py write    write it to Documentation/unsafe.md
     unsafe.py check    fail if that file is not current
 
-A module is a folder with a main.rs or lib.rs; the pure parts of it (proto/, wire/)
-have a row of their own, which must stay at nothing. Comments and strings do not
+A module is a folder with a main.rs or lib.rs, or a folder of this tree with a mod.rs,
+which is part of another's module; the pure parts of it (proto/, wire/) have a row of
+their own, which must stay at nothing. Comments and strings do not
 count, neither as code nor as `unsafe`. The file is current when each count of
 `unsafe` is exact and each count of lines is right within 5 percent, so that it does
 not change with every edit.
@@ -70,7 +71,8 @@ def unit_of(path, units):
 
 def count():
     files = [p for p in sorted(TOP.rglob("*.rs")) if not SKIP & set(p.relative_to(TOP).parts)]
-    units = {p.parent.relative_to(TOP).as_posix() for p in files if p.name in ("main.rs", "lib.rs")}
+    units = {p.parent.relative_to(TOP).as_posix() for p in files
+             if p.name in ("main.rs", "lib.rs") or p.relative_to(TOP).parts[1:] == ("mod.rs",)}
     rows = {}
     for path in files:
         unit = unit_of(path, units)
@@ -109,6 +111,8 @@ def page_rows():
 
 def stale(old, new):
     """What the page has wrong, as text."""
+    if not PAGE.exists() or PAGE.read_text() != HEAD + table(old):
+        yield "the page is not what this tool writes"
     for name in sorted(old.keys() | new.keys()):
         if name not in old or name not in new:
             yield f"{name}: {'not on the page' if name in new else 'on the page, but gone'}"

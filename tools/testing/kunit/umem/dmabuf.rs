@@ -48,7 +48,11 @@ impl Exporter {
         let count = SEGMENTS.len() as u32;
         // SAFETY: The table is ours, and has as many entries afterwards.
         unsafe {
-            to_result(bindings::sg_alloc_table(&mut new.table, count, bindings::GFP_KERNEL))?;
+            to_result(bindings::sg_alloc_table(
+                &mut new.table,
+                count,
+                bindings::GFP_KERNEL,
+            ))?;
             let mut sg = new.table.sgl;
             for (addr, len) in SEGMENTS {
                 bindings::rdma_helper_sg_set_dma_address(sg, addr);
@@ -281,8 +285,14 @@ mod tests {
             unsafe {
                 let head = &raw mut (*umem).umem;
                 let sizes = 0xf000;
-                assert_eq!(bindings::ib_umem_find_best_pgsz(head, sizes, 0x7000_1000), 4096);
-                assert_eq!(bindings::ib_umem_find_best_pgsz(head, 0xe000, 0x7000_1000), 0);
+                assert_eq!(
+                    bindings::ib_umem_find_best_pgsz(head, sizes, 0x7000_1000),
+                    4096
+                );
+                assert_eq!(
+                    bindings::ib_umem_find_best_pgsz(head, 0xe000, 0x7000_1000),
+                    0
+                );
                 assert_eq!((*head).iova, 0x7000_1000);
                 let mut iter = bindings::ib_block_iter::default();
                 let table = &(*head).sgt_append.sgt;
@@ -299,7 +309,10 @@ mod tests {
             // SAFETY: As above.
             unsafe {
                 let head = &raw mut (*umem).umem;
-                assert_eq!(bindings::ib_umem_find_best_pgsz(head, 0xf000, 0x7000_0000), 0x4000);
+                assert_eq!(
+                    bindings::ib_umem_find_best_pgsz(head, 0xf000, 0x7000_0000),
+                    0x4000
+                );
                 bindings::ib_umem_release(head);
             }
             Ok(())
@@ -324,7 +337,10 @@ mod tests {
                 bindings::dma_resv_lock(resv, core::ptr::null_mut());
                 bindings::dma_buf_invalidate_mappings(on.buffer);
                 bindings::dma_resv_unlock(resv);
-                assert_eq!((count, on.exporter.maps.get(), on.exporter.pins.get()), (1, 0, 0));
+                assert_eq!(
+                    (count, on.exporter.maps.get(), on.exporter.pins.get()),
+                    (1, 0, 0)
+                );
 
                 bindings::ib_umem_dmabuf_revoke(umem);
                 bindings::ib_umem_dmabuf_revoke_lock(umem);

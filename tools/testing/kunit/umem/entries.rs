@@ -33,7 +33,11 @@ impl Ground {
             let mut file: KBox<bindings::ib_uverbs_file> = crate::zeroed()?;
             let mut context: KBox<bindings::ib_ucontext> = crate::zeroed()?;
             let class = kernel::static_lock_class!();
-            bindings::__mutex_init(&mut file.umap_lock, c"umap_lock".as_char_ptr(), class.as_ptr());
+            bindings::__mutex_init(
+                &mut file.umap_lock,
+                c"umap_lock".as_char_ptr(),
+                class.as_ptr(),
+            );
             bindings::xa_init_flags(&mut context.mmap_xa, bindings::XA_FLAGS_ALLOC);
             context.ufile = &mut *file;
             context.device = &mut *device;
