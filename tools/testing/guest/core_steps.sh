@@ -54,7 +54,6 @@ step ip link add v0 address 02:00:00:00:00:10 type veth peer name v1 address 02:
 for v in v0 v1; do step ip link set $v up; done
 step rdma link add x0 type rxe netdev v0
 step rdma link add x0 type rxe netdev v1
-step rdma link add bad/name type rxe netdev v1
 step rdma link add nodev type rxe netdev nosuch
 step rdma link add notype type nosuch netdev v1
 step rdma link add y%d type rxe netdev v1
@@ -130,7 +129,6 @@ look "no bond"
 
 step rdma dev set x0 name renamed
 step rdma dev set renamed name y0
-step rdma dev set renamed name bad/name
 step rdma dev set renamed adaptive-moderation on
 look "a new name"
 step rdma dev set renamed name x0

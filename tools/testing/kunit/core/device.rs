@@ -193,7 +193,8 @@ fn heard() -> u32 {
 /// Whether a device is one of ours: clients hear of those of others, too.
 fn is_ours(ib: *mut bindings::ib_device) -> bool {
     // SAFETY: Clients are called with a device.
-    unsafe { (*ib).ops.query_device == Some(query_device as _) }
+    let method = unsafe { (*ib).ops.query_device };
+    method.map(|f| f as usize) == Some(query_device as usize)
 }
 
 unsafe extern "C" fn add_first(ib: *mut bindings::ib_device) -> c_int {

@@ -10,7 +10,6 @@ mod tests {
     use crate::proto::roce::ends;
     use crate::proto::roce::header;
     use crate::proto::roce::Header;
-    use kernel::prelude::*;
 
     /// Bytes of chance, with versions and lengths that are often those of IP.
     fn area(rng: &mut peer::Rng) -> [u8; 40] {
