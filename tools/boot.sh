@@ -46,6 +46,18 @@ probe_accel() {
     cat "$stamp"
 }
 
+# The guest's clock: see tsc.c. Nothing on a host that has no such counter.
+tsc_khz() {
+    local stamp
+    stamp=$CACHE/tsc-$(cut -c1-8 /proc/sys/kernel/random/boot_id)
+    if [ ! -e "$stamp" ]; then
+        rm -f "$CACHE"/tsc-*
+        in_builder bash -c 'gcc -O2 -o "$1" /src/tools/tsc.c 2>/dev/null && "$1"; rm -f "$1"' tsc "/tmp/tsc-$$" </dev/null >"$stamp.tmp" || :
+        mv "$stamp.tmp" "$stamp"
+    fi
+    cat "$stamp"
+}
+
 prepare() { # NODE
     local n=$1 stack=STACK$1
     stack=${!stack:-$STACK}
@@ -76,6 +88,7 @@ command_of() { # NODE: the emulator's command line, in cmd
     # On a busy host the emulated timer is late, and the kernel, testing it at boot, would
     # panic ("IO-APIC + timer doesn't work"): no_timer_check leaves that test out.
     append="root=/dev/vda rw init=/rdma-init console=ttyS0 panic=-1 oops=panic loglevel=6 kunit.enable=1 kunit.autorun=1 tsc=nowatchdog no_timer_check ${APPEND:-}"
+    if [ -z "${ICOUNT:-}" ] && [ "$accel" = tcg ] && [ -n "$tsc" ]; then append+=" tsc_early_khz=$tsc"; fi
     if [ "$KERNEL" = um ]; then
         cmd=("/c/$kernel/linux" "mem=$MEM" "ncpus=$SMP" seccomp=on "ubd0=$inside/cow$n,/c/$image"
             root=/dev/ubda rw init=/rdma-init con=null con0=null,fd:1 kunit.enable=1 kunit.autorun=1 "share=$inside/share$n" panic=-1)
@@ -149,6 +162,7 @@ wait_all() {
 trap stop_all EXIT
 trap 'exit 130' INT TERM
 accel=tcg
+tsc=$(tsc_khz)
 [ "$KERNEL" = um ] || accel=$(probe_accel "$kernel/arch/x86/boot/bzImage")
 for attempt in 1 2; do
     rm -rf --one-file-system "$out"/share?
