@@ -33,6 +33,7 @@ use crate::proto::SendSide;
 use crate::proto::TxError;
 use crate::proto::TxPacket;
 use crate::proto::WcStatus;
+use crate::queue::lazy::LazyVec;
 use crate::queue::work::SendQueue;
 use crate::queue::wqe::Route;
 use kernel::prelude::*;
@@ -41,7 +42,7 @@ use kernel::sync::Arc;
 
 /// What the send token guards.
 pub(super) struct SendHalf {
-    pub(super) engine: SendSide<KVVec<proto::Slot>>,
+    pub(super) engine: SendSide<LazyVec<proto::Slot>>,
     pub(super) io: SendIo,
     /// Responses taken off the queue and not handled yet.
     pub(super) backlog: Option<RxBatch>,
@@ -72,9 +73,8 @@ impl SendHalf {
     /// The half of a queue pair in reset.
     pub(super) fn new(queue: SendQueue, attr: proto::SendAttr) -> Result<Self> {
         let count = usize::try_from(queue.slots())?;
-        let slots = KVVec::from_elem(proto::Slot::EMPTY, count, GFP_KERNEL)?;
         Ok(Self {
-            engine: SendSide::new(slots, attr),
+            engine: SendSide::new(LazyVec::new(count)?, attr),
             io: SendIo {
                 queue,
                 sender: None,
@@ -88,6 +88,23 @@ impl SendHalf {
             cork: Cork::new(),
             completed: false,
         })
+    }
+}
+
+impl proto::Slots for LazyVec<proto::Slot> {
+    #[inline]
+    fn room(&self) -> u32 {
+        u32::try_from(LazyVec::room(self)).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn put(&mut self, index: u32, slot: proto::Slot) {
+        let index = index as usize;
+        if index == self.len() {
+            let _: Option<()> = self.make(index.saturating_add(1), slot);
+        } else if let Some(place) = self.get_mut(index) {
+            *place = slot;
+        }
     }
 }
 
