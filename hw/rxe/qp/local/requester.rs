@@ -194,14 +194,14 @@ impl<'a> SendWorld<'a> {
                 if engine.on_response(now, &packet, self) == Disposition::Parked {
                     self.io.link.answers.put_back(answer);
                     self.spent.parked = true;
-                    drop(self.take_packet());
+                    self.drop_answer();
                     return heard;
                 }
                 heard = true;
                 self.spent.bytes = self.spent.bytes.saturating_add(packet.len);
                 self.spent.answers = self.spent.answers.saturating_add(1);
             }
-            drop(self.take_packet());
+            self.drop_answer();
             if !self.io.link.owed || self.spent.all() || self.spent.busy {
                 return heard;
             }
