@@ -217,7 +217,10 @@ impl Dev {
 
     /// Whether the receiver's address of a packet is one of ours.
     fn is_ours(&self, packet: &RxPacket) -> bool {
-        packet.is_local() || self.has_gid(&packet.addrs().dst_gid())
+        packet.is_local()
+            || packet
+                .addrs()
+                .is_some_and(|addrs| self.has_gid(&addrs.dst_gid()))
     }
 
     /// Whether a GID is one of ours. Any context but hard interrupts.
@@ -231,17 +234,18 @@ impl Dev {
 
     /// A packet to a group, for all its members but the one that sent it (IBTA 10.5.2.2).
     fn receive_multicast(&self, packet: RxPacket, rcu: &rcu::Guard) {
-        let Some(members) = self.groups.members(&packet.addrs().dst_gid()) else {
+        let Some(addrs) = packet.addrs() else { return };
+        let Some(members) = self.groups.members(&addrs.dst_gid()) else {
             return;
         };
-        let from = match packet.header().ext {
-            Ext::Deth(deth) | Ext::DethImm(deth, _) => deth.src_qpn,
-            _ => return,
+        let from = match packet.ext() {
+            Some(Ext::Deth(deth) | Ext::DethImm(deth, _)) => deth.src_qpn,
+            Some(_) | None => return,
         };
         // Whoever is found waits for the next, so that the last one gets the original.
         let mut found: Option<ArcBorrow<'_, Qp>> = None;
         for number in members.numbers() {
-            if *number == from && self.has_gid(&packet.addrs().src_gid()) {
+            if *number == from && self.has_gid(&addrs.src_gid()) {
                 continue;
             }
             let Some(qp) = self
@@ -269,24 +273,27 @@ impl Dev {
     #[inline]
     fn receive_some(&self, stream: Stream, run: &mut RxRun<'_>, rcu: &rcu::Guard) {
         let Some(packet) = run.peek() else { return };
-        let bth = packet.header().bth;
+        let bth = packet.start().bth;
         let qp = if bth.pkey | 0x8000 != Bth::DEFAULT_PKEY {
             // The one key of the table is the full default one, which limited members
             // match as well (IBTA 10.9.3).
             let _: u32 = self.bad_pkeys.fetch_add(1u32, Relaxed);
             None
         } else {
-            // The number and the address say the same (IBTA 9.6.1.3.1).
-            match (bth.dest_qpn == MULTICAST_QPN, packet.addrs().is_multicast()) {
-                (true, true) => {
+            // The number and the address say the same (IBTA 9.6.1.3.1). A connected
+            // queue pair compares the address with its own, which is no group's.
+            let is_multicast = || packet.addrs().is_none_or(|addrs| addrs.is_multicast());
+            match bth.dest_qpn == MULTICAST_QPN {
+                true if is_multicast() => {
                     if let Some(packet) = run.take() {
                         self.receive_multicast(packet, rcu);
                     }
                     return;
                 }
-                (true, false) | (false, true) => None,
-                (false, false) => self.qps.borrow(bth.dest_qpn, rcu).filter(|qp| {
-                    qp.admits(packet) && (!qp.kind.is_datagram() || self.is_ours(packet))
+                true => None,
+                false => self.qps.borrow(bth.dest_qpn, rcu).filter(|qp| {
+                    qp.admits(packet)
+                        && (!qp.kind.is_datagram() || (!is_multicast() && self.is_ours(packet)))
                 }),
             }
         };

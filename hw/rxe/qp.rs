@@ -700,7 +700,7 @@ impl Qp {
     /// transport and in a state that expects it. Whether it is from the peer is for
     /// the half to say. Softirq.
     pub(crate) fn admits(&self, packet: &RxPacket) -> bool {
-        let opcode = packet.header().bth.opcode;
+        let opcode = packet.start().bth.opcode;
         let transport_fits = match (self.kind, opcode.transport()) {
             (QpType::Rc, Transport::Rc) | (QpType::Uc, Transport::Uc) => true,
             (QpType::Ud | QpType::Gsi, Transport::Ud) => true,
@@ -726,19 +726,20 @@ fn engine_packet(
     packet: &RxPacket,
 ) -> Option<proto::RxPacket> {
     if !kind.is_datagram()
-        && !sender.is_some_and(|to| to.path().addrs().is_answered_by(packet.addrs()))
+        && !sender
+            .zip(packet.addrs())
+            .is_some_and(|(to, from)| to.path().addrs().is_answered_by(&from))
     {
         return None;
     }
-    let header = packet.header();
+    let start = packet.start();
     Some(proto::RxPacket {
-        opcode: header.bth.opcode,
-        psn: header.bth.psn,
-        ack_req: header.bth.ack_req,
-        solicited: header.bth.solicited,
-        ext: header.ext,
-        // OVERFLOW: a datagram has less than 64 KiB.
-        len: u32::try_from(header.payload_len).unwrap_or(u32::MAX),
+        opcode: start.bth.opcode,
+        psn: start.bth.psn,
+        ack_req: start.bth.ack_req,
+        solicited: start.bth.solicited,
+        ext: packet.ext()?,
+        len: start.payload_len,
         mtu: None,
     })
 }

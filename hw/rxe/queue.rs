@@ -6,9 +6,10 @@
 //! * [`wqe`]: work requests, from bytes to valid values; [`encode`]: and back, for
 //!   kernel users;
 //! * [`cqe`], [`cq`]: completions and completion queues;
-//! * [`work`]: send and receive queues with their private slots.
+//! * [`work`]: send and receive queues with their private slots;
+//! * [`lazy`]: room for such slots, paid for as it is used.
 //!
-//! All but this file and [`work`] is pure and tested on the host.
+//! All but this file, [`lazy`] and [`work`] is pure and tested on the host.
 //!
 //! C header: `include/uapi/rdma/rdma_user_rxe.h`.
 
@@ -32,6 +33,7 @@ pub(crate) mod encode;
     reason = "on the host it is part of a crate's interface"
 )]
 pub(crate) mod layout;
+pub(crate) mod lazy;
 #[expect(
     unreachable_pub,
     reason = "on the host it is part of a crate's interface"

@@ -36,7 +36,7 @@ struct sk_buff *rdma_helper_skb_clone(struct sk_buff *skb, gfp_t flags)
 
 void rdma_helper_consume_skb(struct sk_buff *skb)
 {
-	consume_skb(skb);
+	napi_consume_skb(skb, in_softirq());
 }
 
 void rdma_helper_kfree_skb(struct sk_buff *skb)

@@ -275,6 +275,8 @@ impl Skb {
 impl Drop for Skb {
     #[inline]
     fn drop(&mut self) {
+        // With bottom halves off it goes to the CPU's own stock, from which the next one to be
+        // sent comes.
         // SAFETY: By the type invariant, the reference is ours to give up.
         unsafe { bindings::rdma_helper_consume_skb(self.as_raw()) };
     }

@@ -20,7 +20,10 @@ use crate::bindings;
 use core::ptr::NonNull;
 use kernel::error::from_result;
 use kernel::error::to_result;
+use kernel::mm::virt::flags;
 use kernel::mm::virt::VmaNew;
+use kernel::page::page_align;
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
@@ -43,6 +46,8 @@ pub trait Mappable: Send + Sync + 'static {
 #[repr(C)]
 struct Header {
     c: Opaque<bindings::rdma_user_mmap_entry>,
+    /// Bytes of user memory that it is mapped into.
+    len: usize,
     map: unsafe fn(NonNull<Header>, &VmaNew) -> Result,
     free: unsafe fn(NonNull<Header>),
 }
@@ -95,14 +100,14 @@ impl MmapEntry {
     ///
     /// `ENOMEM`; `EINVAL` if there is nothing to map.
     pub fn new<P: Provider, M: Mappable>(context: &UContext<P>, item: M) -> Result<Self> {
-        let len = item.len();
-        if len == 0 {
-            return Err(EINVAL);
-        }
+        let len = page_align(item.len())
+            .filter(|&len| len != 0)
+            .ok_or(EINVAL)?;
         let entry = KBox::new(
             Entry {
                 header: Header {
                     c: Opaque::zeroed(),
+                    len,
                     map: Entry::<M>::map,
                     free: Entry::<M>::free,
                 },
@@ -115,7 +120,7 @@ impl MmapEntry {
         // SAFETY: The user context is open. The C part is zeroed, as the core expects it; it
         // stays until `mmap_free`.
         let inserted = to_result(unsafe {
-            bindings::rdma_user_mmap_entry_insert(context.as_raw(), raw.cast(), len)
+            bindings::rdma_user_mmap_entry_insert(context.as_raw(), raw.cast(), PAGE_SIZE)
         });
         if let Err(e) = inserted {
             // SAFETY: The core did not take the entry, which we made from a box above.
@@ -161,17 +166,30 @@ pub(super) unsafe extern "C" fn mmap(
     context: *mut bindings::ib_ucontext,
     vma: *mut bindings::vm_area_struct,
 ) -> i32 {
-    // SAFETY: The context is open and the vma is being set up. The core checks that it is shared
-    // and has the length of the entry.
-    let entry = unsafe { bindings::rdma_user_mmap_entry_get(context, vma) };
+    // SAFETY: The core calls us from its `mmap` file operation.
+    let vma = unsafe { VmaNew::from_raw(vma) };
+    // SAFETY: The vma is being set up, and nobody else changes it.
+    let (shared, page) = unsafe {
+        let raw = vma.as_ptr();
+        (vma.flags() & flags::SHARED != 0, (*raw).vm_pgoff)
+    };
+    if !shared {
+        return EINVAL.to_errno();
+    }
+    // SAFETY: The context is open.
+    let entry = unsafe { bindings::rdma_user_mmap_entry_get_pgoff(context, page) };
     let Some(header) = NonNull::new(entry.cast::<Header>()) else {
         return EINVAL.to_errno();
     };
     from_result(|| {
-        // SAFETY: The core calls us from its `mmap` file operation.
-        let vma = unsafe { VmaNew::from_raw(vma) };
         // SAFETY: All entries have our header, and we hold a reference to this one.
-        let done = unsafe { (header.as_ref().map)(header, vma) };
+        let (len, map) = unsafe { (header.as_ref().len, header.as_ref().map) };
+        let done = if vma.end().checked_sub(vma.start()) == Some(len) {
+            // SAFETY: As above.
+            unsafe { map(header, vma) }
+        } else {
+            Err(EINVAL)
+        };
         // SAFETY: We give up that reference.
         unsafe { bindings::rdma_user_mmap_entry_put(entry) };
         done.map(|()| 0)

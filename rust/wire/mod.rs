@@ -33,7 +33,7 @@ pub use headers::{
 };
 pub use icrc::ICRC_LEN;
 pub use opcode::{Layout, Opcode, Operation, PayloadRule, Position, Transport, UnknownOpcode};
-pub use packet::{pad_len, write_headers, DropReason, Ext, Header, Packet, MAX_HEADER_LEN};
+pub use packet::{pad_len, write_headers, DropReason, Ext, Header, Packet, Start, MAX_HEADER_LEN};
 pub use psn::{Msn, Psn};
 pub use timer::{ack_timeout_ns, RnrTimer};
 

@@ -177,6 +177,64 @@ impl From<Malformed> for DropReason {
     }
 }
 
+/// The base transport header of a packet and where its payload lies: small, and enough to
+/// say whose packet it is. Its extension headers are read when they are wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Start {
+    /// Base transport header.
+    pub bth: Bth,
+    /// Bytes of payload, pad not counted. The payload begins at
+    /// [`Start::payload_offset`].
+    pub payload_len: u32,
+}
+
+impl Start {
+    /// Parses the beginning of a datagram of `total_len` bytes, as [`Header::parse`] does,
+    /// but for what is in the extension headers.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the packet must be dropped.
+    #[inline]
+    pub fn parse(linear: &[u8], total_len: usize) -> Result<Self, DropReason> {
+        let bth: Bth = Reader::new(linear).take()?;
+        let opcode: Opcode = bth.opcode;
+        let padded = total_len
+            .checked_sub(opcode.header_len() + ICRC_LEN)
+            .ok_or(DropReason::TooShort)?;
+        if padded % 4 != 0 {
+            return Err(DropReason::BadPad);
+        }
+        let payload_len = padded
+            .checked_sub(usize::from(bth.pad))
+            .ok_or(DropReason::BadPad)?;
+        if !opcode.payload_rule().permits_on_any_path(payload_len) {
+            return Err(DropReason::BadLength);
+        }
+        Ok(Self {
+            bth,
+            payload_len: u32::try_from(payload_len).map_err(|_| DropReason::BadLength)?,
+        })
+    }
+
+    /// Offset of the payload from the start of the BTH, in bytes.
+    #[inline]
+    pub const fn payload_offset(&self) -> usize {
+        self.bth.opcode.header_len()
+    }
+
+    /// Reads the extension headers of the datagram that this is the start of.
+    ///
+    /// # Errors
+    ///
+    /// The reason why the packet must be dropped.
+    #[inline]
+    pub fn ext(&self, linear: &[u8]) -> Result<Ext, DropReason> {
+        let rest = linear.get(Bth::LEN..).ok_or(DropReason::TooShort)?;
+        Ok(Ext::read(self.bth.opcode.layout(), &mut Reader::new(rest))?)
+    }
+}
+
 /// The headers of a packet and where its payload lies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
@@ -199,27 +257,12 @@ impl Header {
     /// The reason why the packet must be dropped.
     #[inline]
     pub fn parse(linear: &[u8], total_len: usize) -> Result<Self, DropReason> {
-        let mut reader = Reader::new(linear);
-        let bth: Bth = reader.take()?;
-        let opcode: Opcode = bth.opcode;
-        let ext = Ext::read(opcode.layout(), &mut reader)?;
-
-        let padded = total_len
-            .checked_sub(opcode.header_len() + ICRC_LEN)
-            .ok_or(DropReason::TooShort)?;
-        if padded % 4 != 0 {
-            return Err(DropReason::BadPad);
-        }
-        let payload_len = padded
-            .checked_sub(usize::from(bth.pad))
-            .ok_or(DropReason::BadPad)?;
-        if !opcode.payload_rule().permits_on_any_path(payload_len) {
-            return Err(DropReason::BadLength);
-        }
+        let start = Start::parse(linear, total_len)?;
         Ok(Self {
-            bth,
-            ext,
-            payload_len,
+            bth: start.bth,
+            ext: start.ext(linear)?,
+            // CAST: u32 to usize, lossless on the machines we support.
+            payload_len: start.payload_len as usize,
         })
     }
 

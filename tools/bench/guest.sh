@@ -8,9 +8,11 @@ cd /share/tests || exit 1
 . /share/env
 
 # With one CPU, programs that poll would measure the scheduler: they wait for events
-# there. At one virtual nanosecond per instruction few messages are enough.
+# there. At one virtual nanosecond per instruction few messages are enough, but not too
+# few: a receiver that is done spins for some milliseconds before the sender can see that
+# it is done, too.
 if [ -n "${ICOUNT:-}" ]; then
-    small=2000 large=50 lat=500
+    small=10000 large=50 lat=500
     wait=(-e)
 else
     small=3000 large=100 lat=500

@@ -5,7 +5,8 @@
 //! An [`RxPacket`] has passed every check that needs no queue pair: the headers
 //! are those of its opcode, lengths agree, the ICRC is right. It owns its buffer
 //! and needs nothing else, so it may be kept as long as one likes, for instance in
-//! an [`RxQueue`].
+//! an [`RxQueue`]. It is handed on by value, so it is small: what is wanted once only,
+//! addresses and extension headers, is read from the buffer when it is wanted.
 //!
 //! Source: IBTA 9.6 (packet header validation), annex A17.9.
 
@@ -23,7 +24,8 @@ use rdma::net::SkbList;
 use rdma::net::SkbQueue;
 use rdma::wire;
 use rdma::wire::icrc::Framing;
-use rdma::wire::Header;
+use rdma::wire::Ext;
+use rdma::wire::Start;
 use rdma::wire::Transport;
 
 use super::icrc;
@@ -75,8 +77,7 @@ struct Meta {
 /// A received packet. Its buffer's data pointer is at the BTH.
 pub(crate) struct RxPacket {
     skb: Skb,
-    header: Header,
-    addrs: AddrPair,
+    start: Start,
     meta: Meta,
 }
 
@@ -93,29 +94,25 @@ impl RxPacket {
         }
         let framing = icrc::framing(v6);
         let checked = match skb.from_network_header_mut() {
-            Some((packet, offset)) => (offset == before).then(|| {
-                (
-                    icrc::verify_in_place(framing, packet),
-                    addresses(packet, v6),
-                )
-            }),
+            Some((packet, offset)) => {
+                (offset == before).then(|| icrc::verify_in_place(framing, packet))
+            }
             None => match skb.from_network_header() {
                 // Nothing but the IP header may precede the UDP header.
-                Some((packet, offset)) => (offset == before)
-                    .then(|| (icrc::verify(framing, packet), addresses(packet, v6))),
+                Some((packet, offset)) => (offset == before).then(|| icrc::verify(framing, packet)),
                 None => None,
             },
         };
-        let addrs = match checked {
-            Some((true, addrs)) => addrs,
-            Some((false, _)) => return Err((skb, DropReason::Icrc)),
+        match checked {
+            Some(true) => {}
+            Some(false) => return Err((skb, DropReason::Icrc)),
             None => return Err((skb, DropReason::IpHeader)),
-        };
+        }
         let udp = icrc::outer_len(v6).saturating_sub(before);
         if udp != 0 && skb.pull(udp).is_none() {
             return Err((skb, DropReason::Header(wire::DropReason::TooShort)));
         }
-        Self::parse(skb, addrs, meta)
+        Self::parse(skb, meta)
     }
 
     /// A packet that `tx` made for this device. Its data begin with the IP header.
@@ -129,28 +126,18 @@ impl RxPacket {
             v6: v6.into(),
             local: 1,
         };
-        let addrs = addresses(skb.data(), v6);
         if skb.pull(icrc::outer_len(v6)).is_none() {
             return Err((skb, DropReason::Header(wire::DropReason::TooShort)));
         }
-        Self::parse(skb, addrs, meta)
+        Self::parse(skb, meta)
     }
 
     #[inline(always)]
-    fn parse(skb: Skb, addrs: Option<AddrPair>, meta: Meta) -> Result<Self, (Skb, DropReason)> {
+    fn parse(skb: Skb, meta: Meta) -> Result<Self, (Skb, DropReason)> {
         let datagram = skb.data();
-        let header = match Header::parse(datagram, datagram.len()) {
-            Ok(header) => header,
-            Err(reason) => return Err((skb, DropReason::Header(reason))),
-        };
-        match addrs {
-            Some(addrs) => Ok(Self {
-                skb,
-                header,
-                addrs,
-                meta,
-            }),
-            None => Err((skb, DropReason::IpHeader)),
+        match Start::parse(datagram, datagram.len()) {
+            Ok(start) => Ok(Self { skb, start, meta }),
+            Err(reason) => Err((skb, DropReason::Header(reason))),
         }
     }
 
@@ -162,22 +149,27 @@ impl RxPacket {
     pub(crate) fn try_clone(&self) -> Result<Self> {
         Ok(Self {
             skb: self.skb.try_clone()?,
-            header: self.header,
-            addrs: self.addrs,
+            start: self.start,
             meta: self.meta,
         })
     }
 
-    /// The transport headers.
+    /// The base transport header, and the payload's length.
     #[inline]
-    pub(crate) fn header(&self) -> &Header {
-        &self.header
+    pub(crate) fn start(&self) -> &Start {
+        &self.start
+    }
+
+    /// The extension headers; `None` if they have a code that is reserved.
+    #[inline]
+    pub(crate) fn ext(&self) -> Option<Ext> {
+        self.start.ext(self.skb.data()).ok()
     }
 
     /// Which stream of packets it belongs to.
     #[inline]
     pub(crate) fn stream(&self) -> Stream {
-        let bth = &self.header.bth;
+        let bth = &self.start.bth;
         Stream {
             qpn: bth.dest_qpn,
             pkey: bth.pkey,
@@ -191,15 +183,15 @@ impl RxPacket {
     pub(crate) fn payload(&self) -> &[u8] {
         self.skb
             .data()
-            .get(self.header.payload_offset()..)
-            .and_then(|rest| rest.get(..self.header.payload_len))
+            .get(self.start.payload_offset()..)
+            .and_then(|rest| rest.get(..self.start.payload_len as usize))
             .unwrap_or(&[])
     }
 
     /// The sender's address and ours (or that of a multicast group).
     #[inline]
-    pub(crate) fn addrs(&self) -> &AddrPair {
-        &self.addrs
+    pub(crate) fn addrs(&self) -> Option<AddrPair> {
+        addresses(ip_header(&self.skb)?, self.is_v6())
     }
 
     /// Whether it came over IPv6.
@@ -484,8 +476,7 @@ impl RxQueue {
     pub(crate) fn push(&self, packet: RxPacket) -> bool {
         let RxPacket {
             mut skb,
-            header: _,
-            addrs: _,
+            start: _,
             meta,
         } = packet;
         skb.set_cb(meta);
@@ -511,8 +502,7 @@ impl Iterator for RxBatch {
         let skb = self.0.next()?;
         let meta: Meta = skb.cb();
         // Nothing has changed since the packet was parsed, so this succeeds again.
-        let addrs = ip_header(&skb).and_then(|ip| addresses(ip, meta.v6 != 0));
-        RxPacket::parse(skb, addrs, meta).ok()
+        RxPacket::parse(skb, meta).ok()
     }
 }
 

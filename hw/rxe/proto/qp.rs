@@ -14,7 +14,7 @@ use super::host::SendHost;
 use super::recv::RecvSide;
 use super::recv::Resource;
 use super::send::SendSide;
-use super::send::Slot;
+use super::send::Slots;
 
 /// The state of a queue pair; the numbers are those of `enum ib_qp_state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl Change {
     /// # Errors
     ///
     /// [`NoWay`] if it still flushes and must be polled before it can be enabled.
-    pub fn apply_send<S: DerefMut<Target = [Slot]>>(
+    pub fn apply_send<S: Slots>(
         self,
         side: &mut SendSide<S>,
         host: &mut impl SendHost,

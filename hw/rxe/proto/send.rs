@@ -27,9 +27,8 @@
 
 mod ack;
 mod request;
+mod slots;
 mod transmit;
-
-use core::ops::DerefMut;
 
 use crate::wire::Psn;
 
@@ -49,6 +48,8 @@ use super::wqe::SendCompletion;
 use super::wqe::SendFlags;
 use super::wqe::SendOp;
 use super::wqe::SendWqe;
+
+pub use slots::Slots;
 
 /// The window that a queue pair starts with, in PSNs.
 pub const DEFAULT_WINDOW: u32 = 128;
@@ -201,7 +202,7 @@ pub struct SendSide<S> {
     dry: bool,
 }
 
-impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
+impl<S: Slots> SendSide<S> {
     /// A send side in the reset state.
     pub fn new(slots: S, attr: SendAttr) -> Self {
         let mut side = Self {
@@ -412,10 +413,9 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
                 SendFetch::Bad { wr_id, status: _ } => wr_id,
             };
             self.held = 1;
-            if let Some(slot) = self.slot_mut(0) {
-                *slot = Slot::EMPTY;
-                slot.wqe.wr_id = wr_id;
-            }
+            let mut slot = Slot::EMPTY;
+            slot.wqe.wr_id = wr_id;
+            self.fill(0, slot);
         }
         if let Some(&Slot { wqe, state: _ }) = self.slot(0) {
             self.release(host);
@@ -510,9 +510,7 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
     }
 
     fn capacity(&self) -> u32 {
-        u32::try_from(self.slots.len())
-            .unwrap_or(u32::MAX)
-            .min(1 << 24)
+        self.slots.room().min(1 << 24)
     }
 
     /// The slot number of the request `k` places after the oldest; `k` is at most the
@@ -534,6 +532,12 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
     fn slot_mut(&mut self, k: u32) -> Option<&mut Slot> {
         let index = usize::try_from(self.index(k)).ok()?;
         self.slots.get_mut(index)
+    }
+
+    /// Puts a request into the slot `k` places after the oldest.
+    fn fill(&mut self, k: u32, slot: Slot) {
+        let index = self.index(k);
+        self.slots.put(index, slot);
     }
 
     fn set_state(&mut self, k: u32, state: SlotState) {

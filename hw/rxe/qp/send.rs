@@ -33,6 +33,7 @@ use crate::proto::SendSide;
 use crate::proto::TxError;
 use crate::proto::TxPacket;
 use crate::proto::WcStatus;
+use crate::queue::lazy::LazyVec;
 use crate::queue::work::SendQueue;
 use crate::queue::wqe::Route;
 use kernel::prelude::*;
@@ -41,7 +42,7 @@ use kernel::sync::Arc;
 
 /// What the send token guards.
 pub(super) struct SendHalf {
-    pub(super) engine: SendSide<KVVec<proto::Slot>>,
+    pub(super) engine: SendSide<LazyVec<proto::Slot>>,
     pub(super) io: SendIo,
     /// Responses taken off the queue and not handled yet.
     pub(super) backlog: Option<RxBatch>,
@@ -72,9 +73,8 @@ impl SendHalf {
     /// The half of a queue pair in reset.
     pub(super) fn new(queue: SendQueue, attr: proto::SendAttr) -> Result<Self> {
         let count = usize::try_from(queue.slots())?;
-        let slots = KVVec::from_elem(proto::Slot::EMPTY, count, GFP_KERNEL)?;
         Ok(Self {
-            engine: SendSide::new(slots, attr),
+            engine: SendSide::new(LazyVec::new(count)?, attr),
             io: SendIo {
                 queue,
                 sender: None,
@@ -91,6 +91,23 @@ impl SendHalf {
     }
 }
 
+impl proto::Slots for LazyVec<proto::Slot> {
+    #[inline]
+    fn room(&self) -> u32 {
+        u32::try_from(LazyVec::room(self)).unwrap_or(u32::MAX)
+    }
+
+    #[inline]
+    fn put(&mut self, index: u32, slot: proto::Slot) {
+        let index = index as usize;
+        if index == self.len() {
+            let _: Option<()> = self.make(index.saturating_add(1), slot);
+        } else if let Some(place) = self.get_mut(index) {
+            *place = slot;
+        }
+    }
+}
+
 impl SendIo {
     /// The host for one turn.
     pub(super) fn host<'a>(&'a mut self, qp: &'a Qp, rcu: &'a rcu::Guard) -> SendWorld<'a> {
@@ -101,7 +118,8 @@ impl SendIo {
             batch: qp.batch(),
             qp,
             io: self,
-            present: Present::Nothing,
+            packet: None,
+            answer: None,
             spent: Spent::default(),
         }
     }
@@ -132,7 +150,10 @@ pub(super) struct SendWorld<'a> {
     pub(super) qp: &'a Qp,
     pub(super) io: &'a mut SendIo,
     pub(super) batch: Batch<'a>,
-    present: Present,
+    /// The packet from the network that the engine is told of.
+    packet: Option<RxPacket>,
+    /// The answer from a peer beside us that it is told of; then there is no packet.
+    answer: Option<Answer>,
     pub(super) rcu: &'a rcu::Guard,
     /// The peer beside us, if there is one; `None` until somebody asks.
     pub(super) neighbour: Option<Option<Neighbour<'a>>>,
@@ -140,25 +161,16 @@ pub(super) struct SendWorld<'a> {
     notes: Notes,
 }
 
-/// The packet that the engine is told of.
-enum Present {
-    Nothing,
-    /// From the network.
-    Wire(RxPacket),
-    /// From a peer beside us.
-    Answer(Answer),
-}
-
 impl SendWorld<'_> {
     /// Makes a received packet the present one.
     #[inline]
     pub(super) fn set_packet(&mut self, packet: RxPacket) {
-        self.present = Present::Wire(packet);
+        self.packet = Some(packet);
     }
 
     /// Makes an answer from beside us the present packet.
     pub(super) fn set_answer(&mut self, answer: Answer) {
-        self.present = Present::Answer(answer);
+        self.answer = Some(answer);
     }
 
     /// The peer beside us says that it has answers.
@@ -166,25 +178,22 @@ impl SendWorld<'_> {
         self.io.link.note_owed();
     }
 
+    /// There is no present answer any more.
+    pub(super) fn drop_answer(&mut self) {
+        self.answer = None;
+    }
+
     /// The present packet as the engine sees it, if it is for this queue pair.
     #[inline]
     pub(super) fn header(&self) -> Option<proto::RxPacket> {
-        match &self.present {
-            Present::Wire(packet) => {
-                super::engine_packet(self.qp.kind, self.io.sender.as_ref(), packet)
-            }
-            Present::Answer(answer) => Some(answer.packet),
-            Present::Nothing => None,
-        }
+        let packet = self.packet.as_ref()?;
+        super::engine_packet(self.qp.kind, self.io.sender.as_ref(), packet)
     }
 
     /// There is no present packet any more. Returns it.
     #[inline]
     pub(super) fn take_packet(&mut self) -> Option<RxPacket> {
-        match core::mem::replace(&mut self.present, Present::Nothing) {
-            Present::Wire(packet) => Some(packet),
-            Present::Answer(_) | Present::Nothing => None,
-        }
+        self.packet.take()
     }
 
     /// Whether `fault`, which was not there, will come, so that the half waits; it notes
@@ -288,13 +297,11 @@ impl SendHost for SendWorld<'_> {
     }
 
     fn scatter(&mut self, slot: u32, offset: u32) -> Result<(), LocalFault> {
-        let packet = match &self.present {
-            Present::Wire(packet) => packet,
-            Present::Answer(answer) => {
-                let answer = *answer;
-                return self.scatter_answer(&answer, slot, offset);
-            }
-            Present::Nothing => return Err(WcStatus::LocQpOp.into()),
+        if let Some(answer) = self.answer {
+            return self.scatter_answer(&answer, slot, offset);
+        }
+        let Some(packet) = &self.packet else {
+            return Err(WcStatus::LocQpOp.into());
         };
         let queue = &mut self.io.queue;
         queue

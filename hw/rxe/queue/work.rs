@@ -10,6 +10,7 @@
 //! queue, by its lock. Only the constructors sleep.
 
 use super::layout::Layout;
+use super::lazy::LazyVec;
 use super::ring::{Consumer, Producer};
 use super::wqe::{
     at, parse_recv, parse_send, BadSend, Buffers, LocalOp, Route, SendCaps, SendRequest,
@@ -24,9 +25,9 @@ use zerocopy::IntoBytes;
 pub(crate) struct SendQueue {
     ring: Consumer<RingBuf>,
     caps: SendCaps,
-    slots: KVVec<Slot>,
+    slots: LazyVec<Slot>,
     /// Entries or inline data of all slots, `share` entries each.
-    store: KVVec<Sge>,
+    store: LazyVec<Sge>,
     share: usize,
 }
 
@@ -59,8 +60,8 @@ impl SendQueue {
         let slots = usize::try_from(ring.layout().slots())?;
         let entries = slots.checked_mul(share).ok_or(EINVAL)?;
         Ok(Self {
-            slots: KVVec::from_elem(EMPTY, slots, GFP_KERNEL)?,
-            store: KVVec::from_elem(Sge::default(), entries, GFP_KERNEL)?,
+            slots: LazyVec::new(slots)?,
+            store: LazyVec::new(entries)?,
             ring,
             caps,
             share,
@@ -87,7 +88,8 @@ impl SendQueue {
         let Some(entry) = self.ring.peek() else {
             return SendFetch::Empty;
         };
-        let Some((place, store)) = place(&mut self.slots, &mut self.store, self.share, slot) else {
+        let made = make(&mut self.slots, &mut self.store, self.share, slot);
+        let Some((place, store)) = made else {
             // The engine has fewer slots than we, so it does not ask for this one.
             return SendFetch::Empty;
         };
@@ -233,6 +235,20 @@ impl SendQueue {
         let list = store.get(..count).ok_or(MemError::ListTooShort)?;
         batch.scatter_by(list, &mut place.cursor, offset, len, fill)
     }
+}
+
+/// [`place`], of a slot that may be used for the first time.
+#[inline]
+fn make<'a>(
+    slots: &'a mut LazyVec<Slot>,
+    store: &'a mut LazyVec<Sge>,
+    share: usize,
+    slot: u32,
+) -> Option<(&'a mut Slot, &'a mut [Sge])> {
+    let count = (slot as usize).checked_add(1)?;
+    slots.make(count, EMPTY)?;
+    store.make(count.checked_mul(share)?, Sge::default())?;
+    place(slots, store, share, slot)
 }
 
 /// A slot and its share of the store.

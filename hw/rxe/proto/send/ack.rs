@@ -7,8 +7,6 @@
 //! response completes them, so an answer beyond a missing response says that the
 //! response was lost, and works like a NAK (IBTA 9.7.5, "implied NAK").
 
-use core::ops::DerefMut;
-
 use crate::wire::AethSyndrome;
 use crate::wire::Ext;
 use crate::wire::NakCode;
@@ -31,8 +29,8 @@ use super::super::types::WcStatus;
 use super::super::wqe::SendOp;
 use super::Gate;
 use super::SendSide;
-use super::Slot;
 use super::SlotState;
+use super::Slots;
 
 /// What an answer says.
 enum Answer {
@@ -93,7 +91,7 @@ enum Reached {
     No,
 }
 
-impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
+impl<S: Slots> SendSide<S> {
     /// A response or acknowledgement arrived. The host polls when the run is over.
     pub fn on_response(
         &mut self,

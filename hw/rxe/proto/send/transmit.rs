@@ -6,8 +6,6 @@
 //! are solicited, each half window, and where a poll or the window ends: often enough
 //! that nothing ever waits for the timer unless a packet was lost.
 
-use core::ops::DerefMut;
-
 use super::super::host::Progress;
 use super::super::host::SendFetch;
 use super::super::host::SendHost;
@@ -27,9 +25,10 @@ use super::Run;
 use super::SendSide;
 use super::Slot;
 use super::SlotState;
+use super::Slots;
 use super::Step;
 
-impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
+impl<S: Slots> SendSide<S> {
     /// Does the next thing there is to do; `left` more may follow in this poll.
     pub(super) fn step(&mut self, now: Nanos, host: &mut impl SendHost, left: u32) -> Step {
         match self.gate {
@@ -264,9 +263,7 @@ impl<S: DerefMut<Target = [Slot]>> SendSide<S> {
                 state: SlotState::Failed(status),
             },
         };
-        if let Some(slot) = self.slot_mut(self.held) {
-            *slot = fresh;
-        }
+        self.fill(self.held, fresh);
         self.held = self.held.saturating_add(1);
         true
     }

@@ -27,14 +27,14 @@ use crate::proto::SendSide;
 use crate::proto::TxError;
 use crate::proto::TxPacket;
 use crate::proto::WcStatus;
-use kernel::prelude::*;
+use crate::queue::lazy::LazyVec;
 use kernel::sync::atomic::Relaxed;
 
 impl Qp {
     /// Sends, hears the answers of a peer beside us, and sends what they allow, up to
     /// the budget of a turn.
     pub(in crate::qp) fn converse(
-        engine: &mut SendSide<KVVec<proto::Slot>>,
+        engine: &mut SendSide<LazyVec<proto::Slot>>,
         host: &mut SendWorld<'_>,
         at: Nanos,
         left: u32,
@@ -182,7 +182,7 @@ impl<'a> SendWorld<'a> {
     /// whether there was anything.
     pub(in crate::qp) fn hear(
         &mut self,
-        engine: &mut SendSide<KVVec<proto::Slot>>,
+        engine: &mut SendSide<LazyVec<proto::Slot>>,
         now: Nanos,
     ) -> bool {
         let mut heard = false;
@@ -194,14 +194,14 @@ impl<'a> SendWorld<'a> {
                 if engine.on_response(now, &packet, self) == Disposition::Parked {
                     self.io.link.answers.put_back(answer);
                     self.spent.parked = true;
-                    drop(self.take_packet());
+                    self.drop_answer();
                     return heard;
                 }
                 heard = true;
                 self.spent.bytes = self.spent.bytes.saturating_add(packet.len);
                 self.spent.answers = self.spent.answers.saturating_add(1);
             }
-            drop(self.take_packet());
+            self.drop_answer();
             if !self.io.link.owed || self.spent.all() || self.spent.busy {
                 return heard;
             }

@@ -3,6 +3,8 @@
 //! One queue pair with its host, as the glue would tie them together.
 
 use std::collections::VecDeque;
+use std::ops::Deref;
+use std::ops::DerefMut;
 
 use crate::host::Host;
 use crate::proto::host::Disposition;
@@ -17,15 +19,64 @@ use crate::proto::recv::Resource;
 use crate::proto::send::SendAttr;
 use crate::proto::send::SendSide;
 use crate::proto::send::Slot;
+use crate::proto::send::Slots;
 use crate::proto::types::Nanos;
 use crate::proto::QpEvent;
 use crate::wire;
+
+/// The send side's slots, of which exist those that were used.
+#[derive(Debug)]
+pub struct Requests {
+    made: Vec<Slot>,
+    room: usize,
+}
+
+impl Requests {
+    /// Room for this many requests.
+    fn new(room: usize) -> Self {
+        let made = Vec::new();
+        Self { made, room }
+    }
+}
+
+impl Deref for Requests {
+    type Target = [Slot];
+
+    fn deref(&self) -> &[Slot] {
+        &self.made
+    }
+}
+
+impl DerefMut for Requests {
+    fn deref_mut(&mut self) -> &mut [Slot] {
+        &mut self.made
+    }
+}
+
+impl Slots for Requests {
+    fn room(&self) -> u32 {
+        u32::try_from(self.room).expect("a test's queue is short")
+    }
+
+    fn put(&mut self, index: u32, slot: Slot) {
+        let index = usize::try_from(index).expect("as above");
+        assert!(
+            index <= self.made.len() && index < self.room,
+            "slot {index} used out of order"
+        );
+        if index == self.made.len() {
+            self.made.push(slot);
+        } else {
+            self.made[index] = slot;
+        }
+    }
+}
 
 /// A node.
 #[derive(Debug)]
 pub struct Node {
     /// Its send side.
-    pub send: SendSide<Vec<Slot>>,
+    pub send: SendSide<Requests>,
     /// Its receive side.
     pub recv: RecvSide<Vec<Resource>>,
     /// The rest of it.
@@ -45,7 +96,7 @@ impl Node {
     /// A node in the reset state, with room for this many requests.
     pub fn new(send: SendAttr, recv: RecvAttr, slots: usize, resources: usize) -> Self {
         Self {
-            send: SendSide::new(vec![Slot::EMPTY; slots], send),
+            send: SendSide::new(Requests::new(slots), send),
             recv: RecvSide::new(vec![Resource::EMPTY; resources], recv),
             host: Host::new(slots, send.mtu),
             state: QpState::Reset,
