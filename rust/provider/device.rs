@@ -122,11 +122,12 @@ impl<P: Provider> Device<P> {
         Ok((speed, width))
     }
 
-    /// Changes the node description, which users see; cut after 63 bytes. For
+    /// Changes the node description, which users see; cut after 64 bytes, which
+    /// need no terminator (IBA 14.2.5.2). For
     /// [`Provider::modify_device`].
     pub fn set_node_desc(&self, desc: &[u8]) {
-        // SAFETY: The device is live. The core reads and prints this array without a lock, and
-        // always finds a terminator, as the last byte is never written.
+        // SAFETY: The device is live. The core reads this array without a lock, and no further
+        // than its 64 bytes.
         unsafe { write_desc(self.as_raw(), desc) }
     }
 }
@@ -135,14 +136,14 @@ impl<P: Provider> Device<P> {
 ///
 /// # Safety
 ///
-/// `dev` is a device, whose last byte of the description is zero.
+/// `dev` is a device.
 unsafe fn write_desc(dev: *mut bindings::ib_device, desc: &[u8]) {
     // SAFETY: The array is part of the device.
     let to = unsafe { (&raw mut (*dev).node_desc).cast::<u8>() };
     let mut desc = desc.iter().copied().take_while(|c| *c != 0).fuse();
-    for i in 0..bindings::IB_DEVICE_NODE_DESC_MAX as usize - 1 {
+    for i in 0..bindings::IB_DEVICE_NODE_DESC_MAX as usize {
         let c = desc.next().unwrap_or(0);
-        // SAFETY: `i` is within the array, without its last byte.
+        // SAFETY: `i` is within the array.
         unsafe { to.add(i).write_volatile(c) };
     }
 }
