@@ -10,14 +10,15 @@ OUT    ?= build/guest
 ifeq ($(ARCH),um)
 override KERNEL := um
 endif
-export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS
+export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES
 
-.PHONY: help run test bench shell guest modules kernel setup check fmt doc install uninstall clean distclean
+.PHONY: help run test fuzz bench shell guest modules kernel setup check fmt doc install uninstall clean distclean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run        set up, boot, load our modules, run real RDMA programs over them"
 	@echo "make test       host tests, then the guest suite (T='2*' selects by name)"
+	@echo "make fuzz   coverage-guided fuzzing of engines, rings and packets (MINUTES=30, T=packets|rings|wire)"
 	@echo "make bench      C against Rust, into Documentation/performance.md"
 	@echo "make shell      a root shell in the booted guest, modules loaded"
 	@echo "make guest SCRIPT=FILE   run FILE as root in the guest, return its exit status"
@@ -36,6 +37,8 @@ run:
 	@tools/run.sh
 test:
 	@tools/test.sh
+fuzz:
+	@tools/fuzz.sh
 bench:
 	@tools/bench/run.sh
 shell:
