@@ -71,7 +71,7 @@ prepare() { # NODE
     cp "$script" "$out/share$n/script"
     {
         echo "NODE=$n NODES=$NODES KERNEL=$KERNEL STACK=$stack SHELL_MODE=${SHELL_MODE:-}"
-        echo "ICOUNT=${ICOUNT:-}"
+        echo "ICOUNT=${ICOUNT:-} DURATION=${DURATION:-} SEED=${SEED:-}"
         if [ -n "${LOAD+x}" ]; then echo "LOAD='$LOAD'"; fi
         if [ "$KERNEL" = um ]; then echo "MODS_DIR=$inside/mods$n/lib/modules"; fi
     } >"$out/share$n/env"
