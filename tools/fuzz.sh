@@ -49,15 +49,16 @@ for name in "${targets[@]}"; do
         fuzz "$name" "$seconds" >"$out/log" 2>&1 </dev/null || { say "$name: an input breaks it, see ${out#"$TOP"/}"; tail -n 20 "$out/log" >&2; bad=1; }
     grep -E '^stat::number_of_executed_units|^stat::average_exec' "$out/log" >&2 || :
     grep -E 'DONE|cov:' "$out/log" | tail -n 1 >&2 || :
-    # The smallest set of inputs that reaches every edge; counts do not matter here.
+    # What is kept stays; of the others the fewest that reach further edges are added. How
+    # often an edge is taken does not matter here. (Without the folder it starts afresh.)
     rm -rf "$out/min"
-    mkdir -p "$out/min"
+    cp -r "$kept" "$out/min"
     # shellcheck disable=SC2016
     quietly "$out/merge" in_builder bash -c 'cd /src/build/fuzz && exec nice ./fuzz-$1 -set_cover_merge=1 -use_counters=0 -use_value_profile=0 \
         -max_len=1024 -timeout=20 "$1/min" /c/fuzz/$1 /src/tools/testing/host/fuzz/corpus/$1' fuzz "$name" || say "$name: the corpus was not minimised"
     files=$(find "$out/min" -type f | wc -l)
     bytes=$(find "$out/min" -type f -printf '%s\n' | awk '{ s += $1 } END { print s + 0 }')
-    say "$name: $files inputs of $bytes bytes reach every edge that was reached"
+    say "$name: $files inputs of $bytes bytes reach every edge that is known"
     if [ "$files" -gt 20 ] && [ "$files" -lt $most_files ] && [ "$bytes" -lt $most_bytes ]; then
         rm -rf "$kept"
         cp -r "$out/min" "$kept"
