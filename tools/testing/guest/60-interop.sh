@@ -41,9 +41,6 @@ both() {
     [ "$status$server" = 00 ] || { echo "client $status, server $server"; tail -n 12 /tmp/far; return 1; }
 }
 
-# serves_us WAY: the server of that way runs on our stack.
-serves_us() { if [ "$1" = in ]; then ours rdma_rxe; else there stack | grep -qx "rdma_rxe rust"; fi; }
-
 server_options=
 verified() { # LIMIT WAY ARG...
     local limit=$1 way=$2 status=0 server=0
@@ -74,11 +71,15 @@ for way in out in; do
     check "verified data, path MTU 256, $way" verified 60 $way -r 8 -m 256
     check "verified data, completion events, $way" verified 60 $way -r 10 -e
     # Kinds of xfer: 0x80 send with invalidate, 0x100 atomic write, 0x200 write and flush.
-    check "verified data: flush, atomic write, send with invalidate, $way" verified 60 $way -r 25 -k 0x380 -T 18
-    check "verified data: these among the others, $way" verified 60 $way -r 15 -k 0x3ff -T 18
-    # Without persistent memory in the guest, only memory on demand may be called that, which
-    # the C driver writes wrong under pressure: ours is the server.
-    if serves_us $way; then
+    check "verified data: send with invalidate, atomic write, $way" verified 60 $way -r 25 -k 0x180 -T 18
+    check "verified data: these among the others, $way" verified 60 $way -r 15 -k 0x1ff -T 18
+    if [ "$(stack | grep rdma_rxe)" != "$(there stack | grep rdma_rxe)" ]; then
+        skip "flush, $way" "the C driver: its ICRC of a FLUSH covers the headers from the BTH on twice"
+    else
+        check "verified data: flush, $way" verified 60 $way -r 25 -k 0x380 -T 18
+    fi
+    # Without persistent memory in the guest, only memory on demand may be called that.
+    if ours rdma_rxe && there ours rdma_rxe; then
         server_options=-O
         check "verified data: flush for persistence, atomic write, $way" verified 60 $way -r 10 -l 20000 -k 0x304 -P -T 18
         server_options=
