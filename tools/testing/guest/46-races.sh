@@ -24,8 +24,9 @@ nap() { sleep "$(printf '0.%03d' $((RANDOM % $1)))"; }
 verbs() { # DEVICE GID DEVICE GID SECONDS
     within 60 races "$@" $RANDOM >/tmp/races.$BASHPID 2>&1
     local status=$?
+    awk '/^queue pairs/ { print $3, $5, $7, $9 }' /tmp/races.$BASHPID >>/tmp/figures
     case $status in
-    0) awk '/^queue pairs/ { print $3, $5, $7, $9 }' /tmp/races.$BASHPID >>/tmp/figures && did verbs ;;
+    0) did verbs ;;
     9 | 124 | 137) wrong "races ended with $status: $(tail -n 1 /tmp/races.$BASHPID)" ;;
     *) did verbs-cut-off; sleep 0.2 ;;
     esac
@@ -158,8 +159,9 @@ used_kb() {
 }
 memory_back() {
     echo "kernel memory: $before kB, now $after kB"
-    # KASAN holds back what was freed, up to a part of the memory.
-    [ $((after - before)) -lt $((SCALE > 1 ? 100000 : 5000)) ]
+    # Twenty seconds three times over came to +1.3, +2.8 and -2.2 MB; a leak of the rings of
+    # each queue pair would be more than 12. KASAN holds back what was freed, up to a part of the memory.
+    [ $((after - before)) -lt $((SCALE > 1 ? 100000 : 10000)) ]
 }
 enough() { # NAME LEAST
     echo "$1: $(times "$1") times"
@@ -173,12 +175,12 @@ worked() { # LEAST, of each thing that the threads do
 again() { modprobe rdma_rxe && two_nodes && verify_pair 30 -r 3; }
 
 note "seed $seed (SEED= repeats it), $seconds s"
-check "a short round first" everything 5
+check "a short round first" everything 12
 check "all devices removed, module unloaded" bare
 before=$(used_kb)
 check "everything at once for $seconds s" everything "$seconds"
 note "cut off $(times verbs-cut-off) times, stops $(times stop), kills $(times kill), links $(times link), flaps $(times flap), namespaces $(times space), reloads $(times reload)"
-note "queue pairs, regions, resizes, completions of those that were not cut off: $(figures)"
+note "queue pairs, regions, resizes, completions: $(figures)"
 for what in stop kill link space; do check "it happened: $what" enough $what 2; done
 # The C driver may not be unloaded under its users.
 if ours rdma_rxe; then check "it happened: reload" enough reload 2; fi
