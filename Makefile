@@ -10,15 +10,16 @@ OUT    ?= build/guest
 ifeq ($(ARCH),um)
 override KERNEL := um
 endif
-export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS
+export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES DURATION SEED NETEM REPEATS QUICK
 
-.PHONY: help run test bench shell guest modules kernel setup check fmt doc install uninstall clean distclean
+.PHONY: help run test fuzz bench shell guest modules kernel setup check fmt doc install uninstall clean distclean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run        set up, boot, load our modules, run real RDMA programs over them"
 	@echo "make test       host tests, then the guest suite (T='2*' selects by name)"
-	@echo "make bench      C against Rust, into Documentation/performance.md"
+	@echo "make fuzz   coverage-guided fuzzing of engines, rings and packets (MINUTES=30, T=packets|rings|wire)"
+	@echo "make bench      C against Rust, into Documentation/performance.md (NETEM=1 over bad wires)"
 	@echo "make shell      a root shell in the booted guest, modules loaded"
 	@echo "make guest SCRIPT=FILE   run FILE as root in the guest, return its exit status"
 	@echo "make modules    build our modules (KDIR=DIR against your own kernel)"
@@ -29,13 +30,15 @@ help:
 	@echo
 	@echo "KERNEL=fast|kasan|lockdep|debug|um   debug is kasan, then lockdep; ARCH=um is KERNEL=um"
 	@echo "STACK=rust|c|LIST   all of ours, none, or only the listed modules (STACK1=, STACK2= per node)"
-	@echo "NODES=2 boots two guests on one wire. OUT=build/NAME keeps a guest's files apart. TIMEOUT=SECONDS bounds a guest. MIRROR=, LINUX_TARBALL=, JOBS="
+	@echo "NODES=2 boots two guests on one wire. OUT=build/NAME keeps a guest's files apart. TIMEOUT=SECONDS bounds a guest. DURATION=SECONDS makes T=46* or T=80* last so long, SEED= repeats them. MIRROR=, LINUX_TARBALL=, JOBS="
 	@echo "cache: $${XDG_CACHE_HOME:-$$HOME/.cache}/rust-rdma"
 
 run:
 	@tools/run.sh
 test:
 	@tools/test.sh
+fuzz:
+	@tools/fuzz.sh
 bench:
 	@tools/bench/run.sh
 shell:

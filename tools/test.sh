@@ -17,6 +17,14 @@ out=$BUILD/${TEST_DIR:-test}
 # bare "# name" line.
 field() { sed -n "2,8s/^# $2: *//p; 2,8s/^# $2\$/yes/p" "$guest/$1.sh" | head -n 1; }
 
+# limit TEST: its seconds; DURATION= is added for tests that last as long as is asked for.
+limit() {
+    local seconds
+    seconds=$(field "$1" limit)
+    if [ -n "$(field "$1" duration)" ]; then seconds=$((seconds + ${DURATION:-0})); fi
+    echo "$seconds"
+}
+
 host_tests() {
     [ -e "$TOP/tools/testing/host/Cargo.toml" ] || return 0
     say "host tests (first time: about 3 minutes to compile)"
@@ -56,8 +64,8 @@ group() {
         limit=60
         : >"$out/share/tests/list"
         for test in "${tests[@]}"; do
-            echo "$test $(field "$test" limit)" >>"$out/share/tests/list"
-            limit=$((limit + ($(field "$test" limit) + 20) * scale))
+            echo "$test $(limit "$test")" >>"$out/share/tests/list"
+            limit=$((limit + ($(limit "$test") + 20) * scale))
         done
         KERNEL=$kernel NODES=$nodes TIMEOUT=$limit SHARE=$out/share APPEND="log_buf_len=8M" \
             "$TOP/tools/boot.sh" "$run" "$guest/run.sh" || :

@@ -92,6 +92,13 @@ impl<'a> Reader<'a> {
         self.0 = rest;
         T::decode(raw)
     }
+
+    /// Passes over bytes that mean nothing, which must be there all the same.
+    #[inline]
+    pub(super) fn skip(&mut self, len: usize) -> Result<(), Malformed> {
+        self.0 = self.0.get(len..).ok_or(Malformed::Short)?;
+        Ok(())
+    }
 }
 
 /// Puts headers one behind the other into a buffer.

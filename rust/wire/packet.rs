@@ -103,7 +103,10 @@ impl Ext {
             Layout::AethAtomicAck => Self::AethAtomicAck(r.take()?, r.take()?),
             Layout::Deth => Self::Deth(r.take()?),
             Layout::DethImm => Self::DethImm(r.take()?, r.take()?),
-            Layout::Cnp => Self::Cnp,
+            Layout::Cnp => {
+                r.skip(CNP_RESERVED_LEN)?;
+                Self::Cnp
+            }
             Layout::Xrc => Self::Xrc(r.take()?),
             Layout::XrcImm => Self::XrcImm(r.take()?, r.take()?),
             Layout::XrcIeth => Self::XrcIeth(r.take()?, r.take()?),

@@ -7,9 +7,13 @@
 #           whatever else this machine does; once is enough
 #   wall    two CPUs, real time: noisy, but it sees parallelism; REPEATS= times (3)
 # MODES= chooses (both), QUICK=1 is icount alone (3 minutes).
+# NETEM=1 measures throughput over bad wires instead (netem.sh; icount, medians of three),
+# for a table of its own and the plot Documentation/netem.svg.
 . "$(dirname "$0")/../lib.sh"
 
 if [ -n "${QUICK:-}" ]; then MODES=${MODES:-icount}; fi
+section=bench script=guest.sh
+if [ -n "${NETEM:-}" ]; then section=netem script=netem.sh MODES=icount REPEATS=${REPEATS:-3}; fi
 MODES=${MODES:-icount wall} KERNEL=${KERNEL:-fast}
 against=${STACK:-rust}
 out=$BUILD/bench
@@ -26,10 +30,13 @@ for mode in $MODES; do
             icount=
             [ "$mode" = wall ] || icount=1
             ICOUNT=$icount ACCEL=tcg SMP=2 STACK=$stack QUIET=1 TIMEOUT=900 \
-                "$TOP/tools/boot.sh" "$out/guest" "$TOP/tools/bench/guest.sh" || say "that boot failed; its figures are left out"
+                "$TOP/tools/boot.sh" "$out/guest" "$TOP/tools/bench/$script" || say "that boot failed; its figures are left out"
             sed -n "s/^R|/$mode|$([ "$stack" = c ] && echo c || echo rust)|/p" "$out/guest/share1/output" >>"$out/figures"
         done
     done
 done
 mkdir -p "$TOP/Documentation"
-in_builder python3 /src/tools/bench/table.py /src/build/bench/figures /src/Documentation/performance.md </dev/null
+in_builder python3 /src/tools/bench/table.py /src/build/bench/figures /src/Documentation/performance.md $section </dev/null
+if [ $section = netem ]; then
+    in_builder python3 /src/tools/bench/plot.py /src/build/bench/figures /src/Documentation/netem.svg </dev/null
+fi

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Turn bench figures into a table, and put it between the markers of a document.
 
-    table.py FIGURES DOCUMENT
+    table.py FIGURES DOCUMENT [SECTION]
 
-FIGURES has lines "mode|c or rust|case|value|unit". A ratio above 1 means that ours
+FIGURES has lines "mode|c or rust|case|value|unit". The markers are those of SECTION,
+"bench" if it is not said. A ratio above 1 means that ours
 is better: more per second, or less time.
 """
 import collections
@@ -12,14 +13,13 @@ import pathlib
 import statistics
 import sys
 
-BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 TITLES = {"icount": "Instructions (one CPU, one instruction is one nanosecond of the guest)",
           "wall": "Wall clock (two CPUs, emulated)"}
 
 
 def show(values):
     if not values:
-        return "-", None
+        return "failed", None
     middle = statistics.median(values)
     spread = (max(values) - min(values)) / middle * 100 if middle else 0
     noise = f" (±{spread / 2:.0f} %)" if len(values) > 1 else ""
@@ -46,21 +46,26 @@ def table(rows):
 
 
 def main():
-    figures, document = (pathlib.Path(a) for a in sys.argv[1:])
+    figures, document = (pathlib.Path(a) for a in sys.argv[1:3])
+    section = sys.argv[3] if len(sys.argv) > 3 else "bench"
+    begin, end = f"<!-- {section}: begin -->", f"<!-- {section}: end -->"
     by_mode = collections.defaultdict(list)
     for line in figures.read_text().splitlines():
         mode, *row = line.split("|")
         by_mode[mode].append(row)
-    text = [BEGIN, ""]
+    text = [begin, ""]
     for mode, rows in by_mode.items():
-        text += [f"### {TITLES.get(mode, mode)}", "", *table(rows), ""]
-    text.append(END)
+        # The other section has one mode, and a text of its own above it.
+        if section == "bench":
+            text += [f"### {TITLES.get(mode, mode)}", ""]
+        text += [*table(rows), ""]
+    text.append(end)
     print("\n".join(text[1:-1]))
-    old = document.read_text() if document.exists() else f"# Performance\n\n{BEGIN}\n{END}\n"
-    if BEGIN not in old or END not in old:
-        old += f"\n{BEGIN}\n{END}\n"
-    head, rest = old.split(BEGIN, 1)
-    document.write_text(head + "\n".join(text) + rest.split(END, 1)[1])
+    old = document.read_text() if document.exists() else f"# Performance\n\n{begin}\n{end}\n"
+    if begin not in old or end not in old:
+        old += f"\n{begin}\n{end}\n"
+    head, rest = old.split(begin, 1)
+    document.write_text(head + "\n".join(text) + rest.split(end, 1)[1])
 
 
 main()

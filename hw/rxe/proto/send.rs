@@ -249,10 +249,19 @@ impl<S: Slots> SendSide<S> {
     }
 
     /// Sets the PSN of the next packet (`sq_psn` of modify_qp). Refused, by `false`,
-    /// while anything is outstanding.
+    /// while anything is outstanding, or a request is half sent (of UC, nothing is ever
+    /// outstanding).
     #[must_use]
     pub fn set_psn(&mut self, psn: Psn) -> bool {
-        if self.outstanding() != 0 || self.at != 0 {
+        let started = self.held != 0
+            && matches!(
+                self.slot(0),
+                Some(Slot {
+                    state: SlotState::Started(_),
+                    ..
+                })
+            );
+        if self.outstanding() != 0 || self.at != 0 || started {
             return false;
         }
         self.una = psn;

@@ -10,6 +10,8 @@ check "sends" verify_pair 60 -r 20 -k 0x3
 check "writes" verify_pair 60 -r 20 -k 0xc
 check "reads" verify_pair 60 -r 20 -k 0x10
 check "atomics" verify_pair 60 -r 20 -k 0x60
+check "sends with invalidate, atomic writes, flushes" verify_pair 60 -r 20 -k 0x380
+check "everything old and new" verify_pair 60 -r 20 -k 0x3ff
 check "everything, across the PSN wrap" verify_pair 60 -r 40
 check "everything, by completion events" verify_pair 60 -r 20 -e
 check "everything, path MTU 256" verify_pair 60 -r 10 -m 256

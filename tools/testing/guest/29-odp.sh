@@ -25,6 +25,8 @@ check "writes" verify_pair 60 -O -T 18 -r 10 -k 0xc
 check "reads" verify_pair 60 -O -T 18 -r 10 -k 0x10
 check "atomics" verify_pair 60 -O -T 18 -r 10 -k 0x60
 check "everything" verify_pair 60 -O -T 18 -r 20
+# Memory on demand may be called persistent without being it.
+check "atomic writes, flushes for persistence" verify_pair 60 -O -P -T 18 -r 10 -k 0x304
 check "large messages, up to 2 MB" verify_pair 90 -O -T 18 -r 3 -n 4 -l 2000000
 within 60 ip netns exec n1 odp rxe1 "$(gid 1 10.0.1.1)" >/tmp/odp 2>&1
 status=$?

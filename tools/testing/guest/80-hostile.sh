@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 150
 # short
+# duration
 # Hostile input at every uverbs entry: whatever is answered, the kernel lives, the
 # abusers end, and the device still works for others.
 . ./ktap.sh
 . ./rdma.sh
 
-seconds=${HOSTILE_SECONDS:-8}
-seed=${HOSTILE_SEED:-$(date +%s)}
+# DURATION= is shared by the four ways of abuse.
+seconds=$(((${DURATION:-32} + 3) / 4))
+seed=${SEED:-$(date +%s)}
 
 abuse() { within $((seconds + 20)) ip netns exec n1 hostile rxe1 "$(gid 1 10.0.1.1)" "$1" "$seconds" "$seed"; }
 
 check "two nodes" two_nodes
-note "seed $seed (HOSTILE_SEED= repeats it)"
+note "seed $seed (SEED= repeats it), $seconds s each"
 for way in write ioctl mmap rings; do
     check "hostile $way" abuse $way
     check "and the device still works" verify_pair 30 -r 3

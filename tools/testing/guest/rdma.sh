@@ -37,6 +37,38 @@ two_nodes() { # [MTU]
     on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null && on 1 ping -q -c 1 -W 5 fd01::2 >/dev/null
 }
 
+# two_bridged: nodes as of two_nodes, with a bridge between their cables, whose ports b1
+# and b2 (in namespace n0) are where to make the wire bad: trains are taken apart before
+# they get there, so that each packet has a fate of its own.
+two_bridged() {
+    local i
+    two_nodes_gone
+    for i in 0 1 2; do ip netns add n$i || return; done
+    on 0 ip link add br0 type bridge && on 0 ip link set br0 up || return
+    for i in 1 2; do
+        ip link add v$i netns n$i type veth peer name b$i netns n0 || return
+        on 0 ip link set b$i master br0 && on 0 ip link set b$i up
+        on $i ethtool -K v$i tx-gso-list off >/dev/null
+        on $i ip link set lo up
+        on $i ip link set v$i up
+        on $i ip addr add 10.0.1.$i/24 dev v$i
+        on $i rdma link add rxe$i type rxe netdev v$i || return
+    done
+    on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null
+}
+
+# bad_wire WAY NETEM-OPTIONS...: netem of two_bridged on the way from node 1 to node 2
+# ("there"), back ("back") or both.
+bad_wire() {
+    local i way=$1
+    shift
+    for i in 1 2; do on 0 tc qdisc del dev b$i root 2>/dev/null; done
+    for i in 1 2; do
+        case $way$i in there1 | back2) continue ;; esac
+        on 0 tc qdisc add dev b$i root netem limit 10000 "$@" || return
+    done
+}
+
 two_nodes_gone() {
     local i
     for i in 1 2; do
@@ -46,6 +78,7 @@ two_nodes_gone() {
             ip netns del "n$i"
         fi
     done
+    if [ -e /run/netns/n0 ]; then ip netns del n0; fi
     # A namespace dies asynchronously; the next test wants its names back.
     for _ in $(seq 50); do
         if [ ! -e /sys/class/infiniband/rxe1 ] && [ ! -e /sys/class/infiniband/rxe2 ]; then break; fi

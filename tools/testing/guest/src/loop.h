@@ -8,10 +8,15 @@
 
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <rdma/ib_user_verbs.h>
+#include <rdma/rdma_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_cmds.h>
+#include <rdma/ib_user_ioctl_verbs.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 struct loop {
@@ -103,6 +108,37 @@ static inline void loop_close(struct loop *l)
 	if (ibv_dereg_mr(l->mr) || ibv_dealloc_pd(l->pd) || ibv_close_device(l->ctx))
 		loop_die("close");
 	free(l->buf);
+}
+
+/* librxe has no rereg_mr, but the kernel has. An errno or 0. */
+static inline int rereg(struct ibv_context *ctx, struct ibv_mr *mr, int flags, struct ibv_pd *pd, int access)
+{
+	struct ib_uverbs_rereg_mr in = { .mr_handle = mr->handle, .flags = flags, .access_flags = access,
+					 .pd_handle = pd ? pd->handle : 0 };
+	struct ib_uverbs_rereg_mr_resp out;
+	struct {
+		struct ib_uverbs_ioctl_hdr h;
+		struct ib_uverbs_attr a[3];
+	} c;
+
+	memset(&c, 0, sizeof(c));
+	c.h.length = sizeof(c);
+	c.h.object_id = UVERBS_OBJECT_DEVICE;
+	c.h.method_id = UVERBS_METHOD_INVOKE_WRITE;
+	c.h.num_attrs = 3;
+	c.h.driver_id = RDMA_DRIVER_RXE;
+	for (int i = 0; i < 3; i++)
+		c.a[i].flags = UVERBS_ATTR_F_MANDATORY;
+	c.a[0].attr_id = UVERBS_ATTR_WRITE_CMD;
+	c.a[0].len = 8;
+	c.a[0].data = IB_USER_VERBS_CMD_REREG_MR;
+	c.a[1].attr_id = UVERBS_ATTR_CORE_IN;
+	c.a[1].len = sizeof(in);
+	c.a[1].data = (uintptr_t)&in;
+	c.a[2].attr_id = UVERBS_ATTR_CORE_OUT;
+	c.a[2].len = sizeof(out);
+	c.a[2].data = (uintptr_t)&out;
+	return ioctl(ctx->cmd_fd, RDMA_VERBS_IOCTL, &c) ? errno : 0;
 }
 
 #endif

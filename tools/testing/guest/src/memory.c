@@ -286,57 +286,26 @@ static void windows(struct loop *l, unsigned char *p)
 		loop_die("the end of windows");
 }
 
-/* librxe has no rereg_mr, but the kernel has. */
-static int rereg(struct loop *l, struct ibv_mr *mr, int flags, struct ibv_pd *pd, int access)
-{
-	struct ib_uverbs_rereg_mr in = { .mr_handle = mr->handle, .flags = flags, .access_flags = access,
-					 .pd_handle = pd ? pd->handle : 0 };
-	struct ib_uverbs_rereg_mr_resp out;
-	struct {
-		struct ib_uverbs_ioctl_hdr h;
-		struct ib_uverbs_attr a[3];
-	} c;
-
-	memset(&c, 0, sizeof(c));
-	c.h.length = sizeof(c);
-	c.h.object_id = UVERBS_OBJECT_DEVICE;
-	c.h.method_id = UVERBS_METHOD_INVOKE_WRITE;
-	c.h.num_attrs = 3;
-	c.h.driver_id = RDMA_DRIVER_RXE;
-	for (int i = 0; i < 3; i++)
-		c.a[i].flags = UVERBS_ATTR_F_MANDATORY;
-	c.a[0].attr_id = UVERBS_ATTR_WRITE_CMD;
-	c.a[0].len = 8;
-	c.a[0].data = IB_USER_VERBS_CMD_REREG_MR;
-	c.a[1].attr_id = UVERBS_ATTR_CORE_IN;
-	c.a[1].len = sizeof(in);
-	c.a[1].data = (uintptr_t)&in;
-	c.a[2].attr_id = UVERBS_ATTR_CORE_OUT;
-	c.a[2].len = sizeof(out);
-	c.a[2].data = (uintptr_t)&out;
-	return ioctl(l->ctx->cmd_fd, RDMA_VERBS_IOCTL, &c) ? errno : 0;
-}
-
 static void changed(struct loop *l, unsigned char *p)
 {
 	struct ibv_mr *mr = ibv_reg_mr(l->pd, p, PAGE, ALL);
 	struct ibv_pd *pd = ibv_alloc_pd(l->ctx);
 
 	join(l, l->pd);
-	result("change of rights", rereg(l, mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ), 0);
+	result("change of rights", rereg(l->ctx, mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ), 0);
 	result("... leaves reading", read_from(l, mr->rkey, p, 100), IBV_WC_SUCCESS);
 	result("... and no writing", write_to(l, mr->rkey, p, 100), IBV_WC_REM_ACCESS_ERR);
 	anew(l);
-	result("change back", rereg(l, mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, ALL), 0);
+	result("change back", rereg(l->ctx, mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, ALL), 0);
 	result("... and writing", write_to(l, mr->rkey, p, 100), IBV_WC_SUCCESS);
-	result("change of domain", rereg(l, mr, IBV_REREG_MR_CHANGE_PD, pd, 0), 0);
+	result("change of domain", rereg(l->ctx, mr, IBV_REREG_MR_CHANGE_PD, pd, 0), 0);
 	result("... shuts out the old one", write_to(l, mr->rkey, p, 100), IBV_WC_REM_ACCESS_ERR);
 	loop_disconnect(l);
 	join(l, pd);
 	result("... and lets in the new one", write_to(l, mr->rkey, p, 100), IBV_WC_SUCCESS);
 	loop_disconnect(l);
 	result("the new domain is in use", ibv_dealloc_pd(pd), EBUSY);
-	result("change of memory", rereg(l, mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, 0) != 0, 1);
+	result("change of memory", rereg(l->ctx, mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, 0) != 0, 1);
 	ibv_dereg_mr(mr);
 	result("and then no more", ibv_dealloc_pd(pd), 0);
 }

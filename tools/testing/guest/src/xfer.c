@@ -5,8 +5,10 @@
  * Two processes, one of them the server (-s), meet on a UNIX socket (-c PATH; it
  * crosses net namespaces) or over TCP (-t HOST:PORT). In each round the client
  * posts a seeded mix of operations at once: SEND, SEND with immediate, RDMA WRITE,
- * RDMA WRITE with immediate, RDMA READ, FETCH AND ADD, COMPARE AND SWAP. Both sides
- * derive the mix from the round's number, so each can check what it received, and
+ * RDMA WRITE with immediate, RDMA READ, FETCH AND ADD, COMPARE AND SWAP; if -k asks for
+ * them also SEND with invalidate (of a memory window), ATOMIC WRITE, and RDMA WRITE with
+ * a FLUSH behind it (global; with -P persistent by turns, for which the
+ * server's memory must be on demand: no other may be called persistent without being it). Both sides derive the mix from the round's number, so each can check what it received, and
  * that nothing outside was touched. With -O the memory is registered on demand, and a
  * thread takes pages away all the time. Exit 0: all rounds were right; 1: a verbs call
  * or a completion failed; 2: wrong data.
@@ -29,7 +31,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SEND, SEND_IMM, WRITE, WRITE_IMM, READ, FETCH_ADD, CMP_SWAP, KINDS };
+enum { SEND, SEND_IMM, WRITE, WRITE_IMM, READ, FETCH_ADD, CMP_SWAP, SEND_INV, ATOMIC_WRITE, FLUSH, KINDS };
+/* The kinds that any verbs program can post; the others need an extended queue pair. */
+enum { OLDER = (1 << SEND_INV) - 1 };
 enum { MAX_OPS = 64, GUARD = 64 };
 
 struct peer {
@@ -45,10 +49,10 @@ struct plan {
 	uint64_t seed;
 };
 
-static int server, gid_index, ops = 16, kinds_mask = (1 << KINDS) - 1;
+static int server, gid_index, ops = 16, kinds_mask = OLDER;
 static long rounds = 50;
 static uint32_t max_len = 65536, start_psn = 0xfffff0;
-static int mtu = IBV_MTU_1024, timeout_code = 14, event_mode, on_demand;
+static int mtu = IBV_MTU_1024, timeout_code = 14, event_mode, on_demand, persistent;
 static const char *device, *path, *tcp;
 static size_t slot;
 static unsigned char *buf;
@@ -58,6 +62,8 @@ static struct ibv_pd *pd;
 static struct ibv_cq *cq;
 static struct ibv_qp *qp;
 static struct ibv_mr *mr;
+static struct ibv_mw *mw[MAX_OPS];
+static uint32_t keys[MAX_OPS];
 
 static void die(const char *what)
 {
@@ -94,6 +100,9 @@ static void verify(const unsigned char *p, uint32_t len, uint64_t seed, const ch
 	}
 }
 
+static int is_atomic(int kind) { return kind == FETCH_ADD || kind == CMP_SWAP; }
+static int wants_recv(int kind) { return kind == SEND || kind == SEND_IMM || kind == WRITE_IMM || kind == SEND_INV; }
+
 static struct plan plan_of(long round, int op)
 {
 	uint64_t r = mix((uint64_t)round * 1000003 + op);
@@ -109,8 +118,11 @@ static struct plan plan_of(long round, int op)
 	}
 	if (p.len > max_len)
 		p.len = max_len;
-	if (p.kind == FETCH_ADD || p.kind == CMP_SWAP)
+	if (is_atomic(p.kind) || p.kind == ATOMIC_WRITE)
 		p.len = 8;
+	/* Whoever flushes nothing by a length of 0 flushes everything up to the end. */
+	if (p.kind == FLUSH && !p.len)
+		p.len = 1;
 	return p;
 }
 
@@ -193,6 +205,8 @@ static void *thief(void *arg)
 	return NULL;
 }
 
+static int wanted(int kind) { return kinds_mask >> kind & 1; }
+
 static void setup(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -212,23 +226,36 @@ static void setup(void)
 		die("create channel");
 	cq = ibv_create_cq(ctx, 4 * MAX_OPS, NULL, chan, 0);
 	mr = ibv_reg_mr(pd, buf, slot * ops * 2, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | (on_demand ? IBV_ACCESS_ON_DEMAND : 0));
+			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | (on_demand ? IBV_ACCESS_ON_DEMAND : 0) |
+			(wanted(SEND_INV) ? IBV_ACCESS_MW_BIND : 0) | (wanted(FLUSH) ? IBV_ACCESS_FLUSH_GLOBAL : 0) |
+			(on_demand && persistent ? IBV_ACCESS_FLUSH_PERSISTENT : 0));
 	if (!pd || !cq || !mr)
 		die("create pd, cq or mr");
 	pthread_t thread;
 	if (on_demand && pthread_create(&thread, NULL, thief, NULL))
 		die("create thread");
-	struct ibv_qp_init_attr ia = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = MAX_OPS, .max_recv_wr = MAX_OPS, .max_send_sge = 2, .max_recv_sge = 2 } };
-	qp = ibv_create_qp(pd, &ia);
+	struct ibv_qp_init_attr_ex ia = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .pd = pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.cap = { .max_send_wr = 2 * MAX_OPS, .max_recv_wr = MAX_OPS, .max_send_sge = 2, .max_recv_sge = 2 },
+		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |
+			IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+			IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_BIND_MW |
+			IBV_QP_EX_WITH_ATOMIC_WRITE | IBV_QP_EX_WITH_FLUSH };
+	if (kinds_mask & ~OLDER)
+		ia.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	qp = ibv_create_qp_ex(ctx, &ia);
 	if (!qp)
 		die("create qp");
+	for (int i = 0; i < ops && server && wanted(SEND_INV); i++)
+		if (!(mw[i] = ibv_alloc_mw(pd, IBV_MW_TYPE_2)))
+			die("alloc mw");
 }
 
 static void connect_qp(const struct peer *me, const struct peer *other)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+			(wanted(FLUSH) ? IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT : 0) };
 	if (ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
 		die("to INIT");
 	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = mtu, .dest_qp_num = other->qpn,
@@ -279,6 +306,25 @@ static void completion(struct ibv_wc *wc)
 static unsigned char *local(int op) { return buf + slot * op + GUARD; }
 static unsigned char *remote_area(int op) { return buf + slot * (ops + op) + GUARD; }
 
+/* Opens the window of an operation, for the peer to shut it. */
+static void bind_window(int op)
+{
+	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(qp);
+	struct ibv_mw_bind_info info = { .mr = mr, .addr = (uintptr_t)buf, .length = slot,
+					 .mw_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	struct ibv_wc wc;
+
+	ibv_wr_start(x);
+	x->wr_id = op;
+	x->wr_flags = IBV_SEND_SIGNALED;
+	keys[op] = ibv_inc_rkey(mw[op]->rkey);
+	ibv_wr_bind_mw(x, mw[op], keys[op], &info);
+	if (ibv_wr_complete(x))
+		die("bind");
+	completion(&wc);
+	mw[op]->rkey = keys[op];
+}
+
 static void server_round(int fd, long round)
 {
 	int expected = 0;
@@ -288,9 +334,11 @@ static void server_round(int fd, long round)
 		memset(at - GUARD, 0xa5, slot);
 		if (p.kind == READ)
 			fill(at, p.len, p.seed);
-		if (p.kind == FETCH_ADD || p.kind == CMP_SWAP)
+		if (is_atomic(p.kind))
 			fill(at, 8, p.seed);
-		if (p.kind > WRITE_IMM || p.kind == WRITE)
+		if (p.kind == SEND_INV)
+			bind_window(i);
+		if (!wants_recv(p.kind))
 			continue;
 		struct ibv_sge sge = { (uintptr_t)at, p.kind == WRITE_IMM ? 0 : p.len, mr->lkey };
 		struct ibv_recv_wr wr = { .wr_id = i, .sg_list = &sge, .num_sge = sge.length ? 1 : 0 }, *bad;
@@ -298,7 +346,7 @@ static void server_round(int fd, long round)
 			die("post_recv");
 		expected++;
 	}
-	barrier(fd);
+	swap(fd, keys, (uint32_t[MAX_OPS]){ 0 }, sizeof(keys));
 	while (expected--) {
 		struct ibv_wc wc;
 		completion(&wc);
@@ -309,13 +357,20 @@ static void server_round(int fd, long round)
 				round, (unsigned long)wc.wr_id, wc.byte_len, p.len, wc.wc_flags, wc.imm_data, p.imm);
 			exit(2);
 		}
+		/* The C driver has the kernel's number of the flag, which is libibverbs' for another. */
+		if (!!(wc.wc_flags & (IBV_WC_WITH_INV | 1 << 2)) != (p.kind == SEND_INV) ||
+		    (p.kind == SEND_INV && wc.invalidated_rkey != keys[wc.wr_id])) {
+			fprintf(stderr, "xfer: WRONG INVALIDATION in round %ld op %lu: flags %#x, key %#x (%#x)\n",
+				round, (unsigned long)wc.wr_id, wc.wc_flags, wc.invalidated_rkey, keys[wc.wr_id]);
+			exit(2);
+		}
 	}
 	barrier(fd);
 	for (int i = 0; i < ops; i++) {
 		struct plan p = plan_of(round, i);
 		unsigned char *at = remote_area(i);
 		uint64_t sum = p.kind == FETCH_ADD ? mix(p.seed) + p.imm : p.imm;
-		if (p.kind == FETCH_ADD || p.kind == CMP_SWAP) {
+		if (is_atomic(p.kind)) {
 			if (memcmp(at, &sum, 8)) {
 				fprintf(stderr, "xfer: WRONG ATOMIC in round %ld op %d\n", round, i);
 				exit(2);
@@ -333,6 +388,42 @@ static void server_round(int fd, long round)
 	barrier(fd);
 }
 
+/* The same requests by the interface that knows the newer operations too. */
+static int post_extended(long round, struct ibv_send_wr *wr)
+{
+	struct ibv_qp_ex *x = ibv_qp_to_qp_ex(qp);
+
+	ibv_wr_start(x);
+	for (int i = 0; i < ops; i++) {
+		struct plan p = plan_of(round, i);
+		uint32_t rkey = is_atomic(p.kind) ? wr[i].wr.atomic.rkey : wr[i].wr.rdma.rkey;
+		uint64_t remote = is_atomic(p.kind) ? wr[i].wr.atomic.remote_addr : wr[i].wr.rdma.remote_addr;
+		int type = persistent && p.imm & 1 ? IBV_FLUSH_PERSISTENT : IBV_FLUSH_GLOBAL;
+
+		x->wr_id = i;
+		x->wr_flags = p.kind == FLUSH ? 0 : wr[i].send_flags;
+		switch (p.kind) {
+		case SEND: ibv_wr_send(x); break;
+		case SEND_IMM: ibv_wr_send_imm(x, p.imm); break;
+		case SEND_INV: ibv_wr_send_inv(x, keys[i]); break;
+		case WRITE_IMM: ibv_wr_rdma_write_imm(x, rkey, remote, p.imm); break;
+		case READ: ibv_wr_rdma_read(x, rkey, remote); break;
+		case FETCH_ADD: ibv_wr_atomic_fetch_add(x, rkey, remote, p.imm); break;
+		case CMP_SWAP: ibv_wr_atomic_cmp_swp(x, rkey, remote, mix(p.seed), p.imm); break;
+		case ATOMIC_WRITE: ibv_wr_atomic_write(x, rkey, remote, local(i)); continue;
+		default: ibv_wr_rdma_write(x, rkey, remote);
+		}
+		/* Not a list: librxe counts the length of its first entry for each, which C believes. */
+		if (p.len)
+			ibv_wr_set_sge(x, mr->lkey, (uintptr_t)local(i), p.len);
+		if (p.kind != FLUSH)
+			continue;
+		x->wr_flags = wr[i].send_flags;
+		ibv_wr_flush(x, rkey, remote, p.len, type, p.imm & 2 ? IBV_FLUSH_RANGE : IBV_FLUSH_MR);
+	}
+	return ibv_wr_complete(x);
+}
+
 static void client_round(int fd, long round, const struct peer *other)
 {
 	struct ibv_send_wr wr[MAX_OPS], *bad;
@@ -343,10 +434,10 @@ static void client_round(int fd, long round, const struct peer *other)
 		uint64_t remote = other->addr + slot * (ops + i) + GUARD;
 		static const enum ibv_wr_opcode codes[] = { IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_RDMA_WRITE,
 			IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD,
-			IBV_WR_ATOMIC_CMP_AND_SWP };
-		uint32_t first = p.kind >= FETCH_ADD || p.len < 3 ? p.len : p.len / 3;
+			IBV_WR_ATOMIC_CMP_AND_SWP, 0, 0, 0 };
+		uint32_t first = is_atomic(p.kind) || p.len < 3 ? p.len : p.len / 3;
 		memset(local(i) - GUARD, 0x5a, slot);
-		if (p.kind <= WRITE_IMM)
+		if (p.kind != READ && !is_atomic(p.kind))
 			fill(local(i), p.len, p.seed);
 		sge[i][0] = (struct ibv_sge){ (uintptr_t)local(i), first, mr->lkey };
 		sge[i][1] = (struct ibv_sge){ (uintptr_t)local(i) + first, p.len - first, mr->lkey };
@@ -356,7 +447,7 @@ static void client_round(int fd, long round, const struct peer *other)
 		wr[i].sg_list = sge[i];
 		wr[i].num_sge = !p.len ? 0 : first == p.len ? 1 : 2;
 		wr[i].send_flags = i == ops - 1 || (p.seed & 3) == 0 ? IBV_SEND_SIGNALED : 0;
-		if (p.kind >= FETCH_ADD) {
+		if (is_atomic(p.kind)) {
 			wr[i].wr.atomic.remote_addr = remote;
 			wr[i].wr.atomic.rkey = other->rkey;
 			wr[i].wr.atomic.compare_add = p.kind == CMP_SWAP ? mix(p.seed) : p.imm;
@@ -367,8 +458,8 @@ static void client_round(int fd, long round, const struct peer *other)
 		}
 		wr[i].next = i + 1 < ops ? &wr[i + 1] : NULL;
 	}
-	barrier(fd);
-	if (ibv_post_send(qp, wr, &bad))
+	swap(fd, (uint32_t[MAX_OPS]){ 0 }, keys, sizeof(keys));
+	if (kinds_mask & ~OLDER ? post_extended(round, wr) : ibv_post_send(qp, wr, &bad))
 		die("post_send");
 	struct ibv_wc wc;
 	int last = -1;
@@ -396,7 +487,7 @@ static void client_round(int fd, long round, const struct peer *other)
 int main(int argc, char **argv)
 {
 	int c;
-	while ((c = getopt(argc, argv, "d:g:c:t:sr:n:l:m:p:T:k:eO")) != -1)
+	while ((c = getopt(argc, argv, "d:g:c:t:sr:n:l:m:p:T:k:eOP")) != -1)
 		switch (c) {
 		case 'd': device = optarg; break;
 		case 'g': gid_index = atoi(optarg); break;
@@ -412,9 +503,10 @@ int main(int argc, char **argv)
 		case 'k': kinds_mask = strtoul(optarg, NULL, 0); break;
 		case 'e': event_mode = 1; break;
 		case 'O': on_demand = 1; break;
+		case 'P': persistent = 1; break;
 		default:
 			fprintf(stderr, "xfer (-c SOCKET | -t HOST,PORT) [-s] [-d dev] [-g gid index] [-r rounds] [-n ops, up to 64]\n"
-				"     [-l longest] [-m path mtu] [-p first psn] [-T timeout code] [-k mask of kinds] [-e events]\n");
+				"     [-l longest] [-m path mtu] [-p first psn] [-T timeout code] [-k mask of kinds] [-e events] [-O on demand] [-P persistence]\n");
 			return 1;
 		}
 	if ((!path && !tcp) || ops < 1 || ops > MAX_OPS || max_len < 8) {
@@ -437,6 +529,9 @@ int main(int argc, char **argv)
 			client_round(fd, r, &other);
 	}
 	printf("xfer %s: %ld rounds of %d operations verified\n", server ? "server" : "client", rounds, ops);
+	for (int i = 0; i < ops && mw[i]; i++)
+		if (ibv_dealloc_mw(mw[i]))
+			die("dealloc mw");
 	if (ibv_destroy_qp(qp) || ibv_destroy_cq(cq) || ibv_dereg_mr(mr) || ibv_dealloc_pd(pd) || ibv_close_device(ctx))
 		die("destroy");
 	return 0;

@@ -4,10 +4,7 @@
 //! formats of shared queues and their entries, and page arithmetic. The tests are
 //! in `tests/`; locks, gates and tables are the kernel's and not here.
 
-pub use rdma_wire as wire;
-
-#[path = "../../../../../hw/rxe/proto/mod.rs"]
-pub mod proto;
+pub use rxe_sim::{proto, wire};
 
 pub mod mem;
 pub mod queue;

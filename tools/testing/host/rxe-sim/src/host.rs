@@ -189,6 +189,17 @@ pub struct Host {
     pub absent: Option<(u32, Rng)>,
     /// Somebody waits for memory.
     pub faulted: bool,
+    /// What the engine was told that the peer may do: without it, it may not ask for it.
+    granted: Vec<Grant>,
+}
+
+/// One answer of [`RecvHost::check_remote`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Grant {
+    key: Key,
+    start: u64,
+    end: u64,
+    access: AccessFlags,
 }
 
 impl Host {
@@ -243,6 +254,17 @@ impl Host {
         region.bytes.get_mut(start..end).ok_or(RemoteFault::Access)
     }
 
+    /// Asserts that this was granted before, as a whole; nothing needs no grant.
+    fn was_granted(&self, key: Key, va: u64, len: usize, access: AccessFlags) {
+        let end = va.saturating_add(len as u64);
+        let covers =
+            |g: &Grant| g.key == key && g.access.contains(access) && g.start <= va && end <= g.end;
+        assert!(
+            len == 0 || self.granted.iter().rev().any(covers),
+            "{len} bytes at {va:#x}, which were never checked"
+        );
+    }
+
     fn cell(&mut self, key: Key, va: u64, access: AccessFlags) -> Result<&mut [u8], RemoteFault> {
         let cell = self.region(key, va, 8, access)?;
         if va % 8 != 0 {
@@ -268,10 +290,12 @@ impl Host {
                     .ok_or(TxError::BadPayload(WcStatus::LocProt))?
                     .to_vec()
             }
-            Payload::Remote { key, va, len } => self
-                .region(key, va, len as usize, AccessFlags::REMOTE_READ)
-                .map_err(|_| TxError::BadPayload(WcStatus::LocProt))?
-                .to_vec(),
+            Payload::Remote { key, va, len } => {
+                self.was_granted(key, va, len as usize, AccessFlags::REMOTE_READ);
+                self.region(key, va, len as usize, AccessFlags::REMOTE_READ)
+                    .map_err(|_| TxError::BadPayload(WcStatus::LocProt))?
+                    .to_vec()
+            }
         };
         if self.mtu.is_some() {
             let rule = p.opcode.payload_rule();
@@ -456,11 +480,22 @@ impl RecvHost for Host {
         len: u32,
         access: AccessFlags,
     ) -> Result<(), RemoteFault> {
-        self.region(key, va, len as usize, access).map(drop)
+        self.region(key, va, len as usize, access)?;
+        let grant = Grant {
+            key,
+            start: va,
+            end: va.saturating_add(u64::from(len)),
+            access,
+        };
+        if !self.granted.contains(&grant) {
+            self.granted.push(grant);
+        }
+        Ok(())
     }
 
     fn write_remote(&mut self, key: Key, va: u64) -> Result<(), RemoteFault> {
         let payload = self.payload.clone();
+        self.was_granted(key, va, payload.len(), AccessFlags::REMOTE_WRITE);
         if self.is_absent() {
             return Err(RemoteFault::Absent);
         }

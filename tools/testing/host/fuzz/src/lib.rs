@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What fuzzing does to the engines. Each target is a function of bytes, which decide
+//! everything; it panics when a promise is broken.
+//!
+//! * [`packets`]: two queue pairs talk, and somebody on the wire loses, repeats, forges;
+//! * [`rings`]: a user scribbles over the queues that are shared with the kernel;
+//! * [`wire`]: datagrams, headers and network headers are parsed and written back.
+//!
+//! `make fuzz` grows inputs by coverage; the smallest set of them is in `corpus/`, and
+//! those that once broke something in `regress/`. `tests/replay.rs` runs both.
+
+pub mod bytes;
+pub mod forge;
+pub mod memory;
+pub mod packets;
+pub mod rings;
+pub mod wire;
+
+/// A target.
+pub type Target = fn(&[u8]);
+
+/// All of them by name, which is that of their folder in `corpus/`.
+pub const TARGETS: &[(&str, Target)] = &[
+    ("packets", packets::run),
+    ("rings", rings::run),
+    ("wire", wire::run),
+];
