@@ -39,16 +39,18 @@ verbs_loop() {
     done
 }
 
+# Sequence numbers begin anywhere: a device that was added again gives the same queue pair
+# numbers, and what is still on its way to the old one would be taken by the new.
 # A verified transfer whose ends are stopped for a while, or killed.
 peers_loop() {
     local a b g1 g2 who status
     while ! over; do
         g1=$(gid 1 10.0.1.1 2>/dev/null) && g2=$(gid 2 10.0.1.2 2>/dev/null) || { sleep 0.1; continue; }
         rm -f /tmp/peers
-        timeout -k 5 $((40 * SCALE)) xfer -d rxe2 -g "$g2" -c /tmp/peers -s -r 1000000 -T $impatience >/tmp/peer2 2>&1 &
+        timeout -k 5 $((40 * SCALE)) xfer -d rxe2 -g "$g2" -c /tmp/peers -s -p $((RANDOM * 512)) -r 1000000 -T $impatience >/tmp/peer2 2>&1 &
         b=$!
         for _ in $(seq 40); do if [ -S /tmp/peers ]; then break; fi; sleep 0.05; done
-        timeout -k 5 $((40 * SCALE)) xfer -d rxe1 -g "$g1" -c /tmp/peers -r 1000000 -T $impatience >/tmp/peer1 2>&1 &
+        timeout -k 5 $((40 * SCALE)) xfer -d rxe1 -g "$g1" -c /tmp/peers -p $((RANDOM * 512)) -r 1000000 -T $impatience >/tmp/peer1 2>&1 &
         a=$!
         for _ in 1 2 3; do
             nap 999
