@@ -126,7 +126,7 @@ host_cargo() (
     in_builder bash -euc 'cd /src/tools/testing/host
         export CARGO_TARGET_DIR=/c/target
         if [ "$(cat /c/target/tree 2>/dev/null)" != "$0" ]; then
-            for name in $(sed -n "s/^name = \"\(.*\)\"/\1/p" */Cargo.toml); do
+            for name in $(sed -n "/^\[package\]/,/^\[/s/^name = \"\(.*\)\"/\1/p" */Cargo.toml); do
                 cargo clean -q -p "$name"
                 cargo clean -q --release -p "$name"
             done
