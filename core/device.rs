@@ -62,7 +62,7 @@ use self::uses::Uses;
 ///
 /// # Invariants
 ///
-/// A reference is to memory that [`_ib_alloc_device`](abi) made and that is not freed
+/// A reference is to memory that [`alloc`] made and that is not freed
 /// while the reference exists; `res` points to its [`State`].
 #[repr(transparent)]
 pub(crate) struct Device(Opaque<bindings::ib_device>);

@@ -49,7 +49,7 @@ impl Copies {
 ///
 /// # Safety
 ///
-/// For C only, with the device of a [`Copy`].
+/// For C only, with the device of a [`struct@Copy`].
 unsafe extern "C" fn release(dev: *mut bindings::device) {
     // SAFETY: The device is the first field, and nobody uses it any more.
     unsafe { alloc::free(dev.cast::<Copy>()) };
