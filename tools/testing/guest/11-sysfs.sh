@@ -63,7 +63,7 @@ going() {
     wait
     [ -e $top/rxe1/ports/1/state ]
 }
-gone() { rdma link del rxe1 && rdma link del siw1 && ip netns del n1 && ip link del v1 && [ -z "$(ls $top)" ]; }
+gone() { rdma link del rxe1 && rdma link del siw1 && ip netns del n1 && ip link del v1 && [ ! -e $top/rxe1 ] && [ ! -e $top/siw1 ]; }
 
 check "a device of rxe and one of siw" ground
 check "files of rxe1 are those of the C core" shows rxe1
