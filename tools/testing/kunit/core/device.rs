@@ -3,6 +3,7 @@
 //! Devices, clients and events of the loaded core, whichever that is, with a driver that
 //! fails where it is told to and clients that write down what they hear.
 
+use crate::fake_port;
 use core::ptr;
 use kernel::error::to_result;
 use kernel::ffi::c_char;
@@ -51,52 +52,22 @@ unsafe extern "C" fn query_device(
 
 unsafe extern "C" fn immutable(
     ib: *mut bindings::ib_device,
-    _port: u32,
+    port: u32,
     to: *mut bindings::ib_port_immutable,
 ) -> c_int {
-    // SAFETY: The core's own structure.
-    unsafe {
-        (*to).gid_tbl_len = 1;
-        (*to).pkey_tbl_len = 1;
-        (*to).core_cap_flags = bindings::RDMA_CORE_CAP_PROT_IB;
-    }
+    // SAFETY: The core calls with a port and its own structure.
+    unsafe { fake_port::immutable(ib, port, to) };
     fails(ib, Fail::Immutable)
 }
 
 unsafe extern "C" fn query_port(
     ib: *mut bindings::ib_device,
-    _port: u32,
+    port: u32,
     to: *mut bindings::ib_port_attr,
 ) -> c_int {
-    // SAFETY: The core's own structure.
-    unsafe {
-        (*to).state = bindings::ib_port_state_IB_PORT_ACTIVE;
-        (*to).gid_tbl_len = 1;
-        (*to).pkey_tbl_len = 1;
-    }
+    // SAFETY: The core calls with a port and its own structure.
+    unsafe { fake_port::query_port(ib, port, to) };
     fails(ib, Fail::QueryPort)
-}
-
-unsafe extern "C" fn query_gid(
-    _ib: *mut bindings::ib_device,
-    _port: u32,
-    _index: c_int,
-    gid: *mut bindings::ib_gid,
-) -> c_int {
-    // SAFETY: The core's own structure.
-    unsafe { (*gid).raw = core::mem::ManuallyDrop::new(*b"\xfe\x80\0\0\0\0\0\0fakegid.") };
-    0
-}
-
-unsafe extern "C" fn query_pkey(
-    _ib: *mut bindings::ib_device,
-    _port: u32,
-    _index: u16,
-    pkey: *mut u16,
-) -> c_int {
-    // SAFETY: The core's own key.
-    unsafe { *pkey = 0xffff };
-    0
 }
 
 unsafe extern "C" fn link_layer(
@@ -122,8 +93,8 @@ impl Device {
             query_device: Some(query_device),
             get_port_immutable: Some(immutable),
             query_port: Some(query_port),
-            query_gid: Some(query_gid),
-            query_pkey: Some(query_pkey),
+            query_gid: Some(fake_port::query_gid),
+            query_pkey: Some(fake_port::query_pkey),
             get_link_layer: Some(link_layer),
             enable_driver: Some(enable),
             ..Default::default()

@@ -10,6 +10,7 @@ use kernel::prelude::*;
 use rdma::sync::rcu;
 
 mod device;
+mod fake_port;
 mod modify_qp;
 mod pack;
 mod peer;

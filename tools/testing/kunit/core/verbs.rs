@@ -3,6 +3,7 @@
 //! Objects of the loaded core, whichever that is, with a driver that counts what there is and
 //! fails where it is told to.
 
+use crate::fake_port;
 use core::ptr;
 use kernel::error::from_err_ptr;
 use kernel::error::to_result;
@@ -133,56 +134,6 @@ unsafe extern "C" fn dereg_mr(mr: *mut bindings::ib_mr, _udata: Udata) -> c_int 
     code
 }
 
-unsafe extern "C" fn immutable(
-    _ib: *mut bindings::ib_device,
-    _port: u32,
-    to: *mut bindings::ib_port_immutable,
-) -> c_int {
-    // SAFETY: The core's own structure.
-    unsafe {
-        (*to).gid_tbl_len = 1;
-        (*to).pkey_tbl_len = 1;
-        (*to).core_cap_flags = bindings::RDMA_CORE_CAP_PROT_IB;
-    }
-    0
-}
-
-unsafe extern "C" fn query_port(
-    _ib: *mut bindings::ib_device,
-    _port: u32,
-    to: *mut bindings::ib_port_attr,
-) -> c_int {
-    // SAFETY: The core's own structure.
-    unsafe {
-        (*to).state = bindings::ib_port_state_IB_PORT_ACTIVE;
-        (*to).gid_tbl_len = 1;
-        (*to).pkey_tbl_len = 1;
-    }
-    0
-}
-
-unsafe extern "C" fn query_gid(
-    _ib: *mut bindings::ib_device,
-    _port: u32,
-    _index: c_int,
-    gid: *mut bindings::ib_gid,
-) -> c_int {
-    // SAFETY: The core's own structure.
-    unsafe { (*gid).raw = core::mem::ManuallyDrop::new(*b"\xfe\x80\0\0\0\0\0\0fakegid.") };
-    0
-}
-
-unsafe extern "C" fn query_pkey(
-    _ib: *mut bindings::ib_device,
-    _port: u32,
-    _index: u16,
-    pkey: *mut u16,
-) -> c_int {
-    // SAFETY: The core's own key.
-    unsafe { *pkey = 0xffff };
-    0
-}
-
 unsafe extern "C" fn on_event(event: *mut bindings::ib_event, context: *mut c_void) {
     // Each consumer is told of its own queue pair.
     // SAFETY: A consumer is called with an event of a queue pair that lives.
@@ -226,10 +177,10 @@ impl Device {
             alloc_xrcd: Some(alloc_xrcd),
             dealloc_xrcd: Some(dealloc_xrcd),
             query_device: Some(query_device),
-            get_port_immutable: Some(immutable),
-            query_port: Some(query_port),
-            query_gid: Some(query_gid),
-            query_pkey: Some(query_pkey),
+            get_port_immutable: Some(fake_port::immutable),
+            query_port: Some(fake_port::query_port),
+            query_gid: Some(fake_port::query_gid),
+            query_pkey: Some(fake_port::query_pkey),
             size_ib_pd: size_of::<bindings::ib_pd>(),
             size_ib_cq: size_of::<bindings::ib_cq>(),
             size_ib_srq: size_of::<bindings::ib_srq>(),
