@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The C core and ours through the same operations, in one guest. A test sources this after
+# ktap.sh and rdma.sh, and calls on_both_cores; then same_as compares what was written.
+
+unload_core() { # MODULE...: and all of the subsystem
+    local m
+    for m in "$@" rdma_ucm ib_umad rdma_rxe siw ib_uverbs ib_uverbs_support rdma_cm iw_cm ib_cm ib_core; do
+        if [ -d "/sys/module/$m" ]; then rmmod "$m" || return; fi
+    done
+}
+# The C core stands in the same tree, behind ours.
+load_c_core() { insmod "/lib/modules/$(uname -r)/kernel/drivers/infiniband/core/ib_core.ko" && load_core; }
+load_core() { modprobe rdma_rxe && modprobe ib_uverbs; }
+run_steps() { bash "$1" "$2" >"$2.log" 2>&1 || { tail -n 20 "$2.log"; return 1; }; }
+
+# on_both_cores NAME STEPS [MODULE...]: STEPS, a script, writes into the folder that it is
+# given: /tmp/ours, then /tmp/c. MODULEs are unloaded with the core. NAME is what is skipped
+# if the core that is loaded is not ours.
+on_both_cores() {
+    local name=$1 steps=$2
+    shift 2
+    case " $(stack | awk '$2 == "rust" { print $1 }' | xargs) " in
+    *" ib_core "*) ;;
+    *)
+        skip "$name" "the ib_core loaded is not ours (STACK=$STACK)"
+        finish
+        ;;
+    esac
+    check "the steps on our core" run_steps "$steps" /tmp/ours
+    check "our core unloads" unload_core "$@"
+    check "the C core loads" load_c_core
+    check "the steps on the C core" run_steps "$steps" /tmp/c
+    check "the C core unloads" unload_core "$@"
+    check "our core loads again" load_core
+    note "$(cat /tmp/ours/*.txt | wc -l) lines compared"
+}
+
+# same_as LIST: each NAME of the LIST that the steps left has the same NAME.txt on both.
+same_as() {
+    local name
+    while read -r name; do
+        check "$name" diff -U 2 "/tmp/c/$name.txt" "/tmp/ours/$name.txt"
+    done <"/tmp/c/$1"
+}
