@@ -27,7 +27,6 @@ chosen=()
 case $stack in
 c) ;;
 rust)
-    chosen=()
     for ko in "${built[@]}"; do is_partial "$(basename "$ko" .ko)" || chosen+=("$ko"); done
     [ ${#chosen[@]} -gt 0 ] || die "STACK=rust, but the tree builds no module" "use STACK=c"
     ;;
