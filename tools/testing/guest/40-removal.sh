@@ -52,6 +52,20 @@ del_under_traffic() { removal_under_traffic ip netns exec n1 rdma link del rxe1 
 netdev_under_traffic() { removal_under_traffic ip netns exec n1 ip link del v1 && gone rxe1 && gone rxe2; }
 namespaces_go() { ip netns del n1 && ip netns del n2; }
 namespace_under_traffic() { removal_under_traffic namespaces_go && gone rxe1 && gone rxe2; }
+# Programs keep the pages of their queues when the device has gone.
+queues_left_alone() {
+    local user
+    two_nodes || return
+    for _ in 1 2 3; do
+        left rxe1 >/tmp/left 2>&1 &
+        user=$!
+        for _ in $(seq 100); do if grep -q ready /tmp/left || ! kill -0 $user; then break; fi; sleep 0.1; done
+        on 1 rdma link del rxe1
+        wait $user || { cat /tmp/left; return 1; }
+        on 1 rdma link add rxe1 type rxe netdev v1 || return
+    done
+    tail -n 1 /tmp/left
+}
 again() { two_nodes && verify_pair 30 -r 3; }
 
 check "port state follows the link" port_state
@@ -61,6 +75,11 @@ check "rdma link del under traffic" del_under_traffic
 check "and works again" again
 check "netdev removal under traffic" netdev_under_traffic
 check "and works again" again
+if ours rdma_rxe; then
+    check "queues of a device that went are left alone" queues_left_alone
+else
+    skip "queues of a device that went are left alone" "the C driver waits until they are given back"
+fi
 check "namespace removal under traffic" namespace_under_traffic
 check "and works again" again
 finish

@@ -124,18 +124,33 @@ struct area {
 	volatile uint32_t *at;
 	size_t words;
 };
-static struct area areas[16];
-static int nareas;
+enum { MOST_AREAS = 256, NEWEST = 6 };
+static struct area areas[MOST_AREAS];
+static volatile int nareas;
+
+static int is_own(void *at)
+{
+	for (int i = 0; i < nareas; i++)
+		if (areas[i].at == at)
+			return 1;
+	return 0;
+}
 
 static void find_rings(void)
 {
 	char line[512];
 	FILE *f = fopen("/proc/self/maps", "r");
 
-	while (f && fgets(line, sizeof(line), f)) {
-		unsigned long from, to;
-		if (strstr(line, "uverbs") && strstr(line, "rw-s") && nareas < 16 && sscanf(line, "%lx-%lx", &from, &to) == 2)
-			areas[nareas++] = (struct area){ (void *)from, (to - from) / 4 };
+	while (f && fgets(line, sizeof(line), f) && nareas < MOST_AREAS) {
+		unsigned long from, to, offset;
+		void *at;
+		if (!strstr(line, "uverbs") || !strstr(line, "rw-s") ||
+		    sscanf(line, "%lx-%lx %*s %lx", &from, &to, &offset) != 3 || is_own((void *)from))
+			continue;
+		/* A mapping of our own, which stays when the library gives its own back. */
+		at = mmap(NULL, to - from, PROT_READ | PROT_WRITE, MAP_SHARED, l.ctx->cmd_fd, offset);
+		if (at != MAP_FAILED)
+			areas[nareas++] = (struct area){ at, (to - from) / 4 };
 	}
 	if (f)
 		fclose(f);
@@ -147,7 +162,9 @@ static void *scribbler(void *arg)
 
 	for (;;) {
 		s = s * 6364136223846793005ull + 1442695040888963407ull;
-		struct area *a = &areas[(s >> 33) % nareas];
+		/* Those in use more often than those that are gone. */
+		int n = nareas, from = n > NEWEST && s & 0x20000000 ? n - NEWEST : 0;
+		struct area *a = &areas[from + (s >> 33) % (n - from)];
 		/* Indices and the first entries are in the first words. */
 		size_t w = (s >> 40) % (s & 0x10000000 ? a->words : a->words < 200 ? a->words : 200);
 		uint32_t v = s >> 20;
@@ -186,6 +203,12 @@ static void once_rings(void)
 	}
 	if (rnd() % 128 == 0)
 		ibv_resize_cq(l.cq[0], 16 + rnd() % 200);
+	/* Its queues are scribbled over still when it is gone. */
+	if (rnd() % 512 == 0) {
+		loop_disconnect(&l);
+		loop_connect(&l, 15);
+		find_rings();
+	}
 }
 
 static void child(const char *device, int gid, const char *way, uint64_t seed)

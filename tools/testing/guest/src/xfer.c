@@ -30,6 +30,7 @@
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+#include "rings.h"
 
 enum { SEND, SEND_IMM, WRITE, WRITE_IMM, READ, FETCH_ADD, CMP_SWAP, SEND_INV, ATOMIC_WRITE, FLUSH, KINDS };
 /* The kinds that any verbs program can post; the others need an extended queue pair. */
@@ -276,6 +277,8 @@ static void connect_qp(const struct peer *me, const struct peer *other)
 static void completion(struct ibv_wc *wc)
 {
 	for (;;) {
+		if (rings_changed("xfer"))
+			exit(2);
 		int n = ibv_poll_cq(cq, 1, wc);
 		if (n < 0)
 			die("poll");
@@ -521,6 +524,7 @@ int main(int argc, char **argv)
 	int fd = control_open();
 	swap(fd, &me, &other, sizeof(me));
 	connect_qp(&me, &other);
+	rings_note();
 	barrier(fd);
 	for (long r = 0; r < rounds; r++) {
 		if (server)
