@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 90
+# limit: 150
 # iWARP: siw, the kernel's software driver (C), on the core that is loaded, through iw_cm and
 # rdma_cm. Its connections are TCP's, so every step is another path than RoCE's.
 . ./ktap.sh
