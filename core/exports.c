@@ -319,3 +319,10 @@ EXPORT_SYMBOL(ib_frmr_pool_pop);
 EXPORT_SYMBOL(ib_frmr_pool_push);
 EXPORT_SYMBOL(ib_frmr_pools_cleanup);
 EXPORT_SYMBOL(ib_frmr_pools_init);
+
+/* cq, rw, address resolution */
+EXPORT_SYMBOL(__ib_alloc_cq);
+EXPORT_SYMBOL(__ib_alloc_cq_any);
+EXPORT_SYMBOL(ib_cq_pool_get);
+EXPORT_SYMBOL(ib_cq_pool_put);
+EXPORT_SYMBOL(ib_free_cq);

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `device` | devices, clients, events, namespaces: who is there and for how long |
 //! | `gid`, `cache` | the GIDs of ports; P_Keys, LMC, state of ports |
+//! | `cq` | completion queues that the core polls for the kernel's consumers |
 //! | `verbs`, `addr`, `cgroup` | objects of devices, and the limits on them |
 //! | `restrack`, `netlink`, `nldev` | what objects there are, and `rdma` that asks |
 //! | `sysfs`, `stats`, `counter` | /sys/class/infiniband; counters |
@@ -29,7 +30,9 @@
 mod addr;
 mod cache;
 mod cgroup;
+mod chain;
 mod counter;
+mod cq;
 mod device;
 mod errno;
 mod frmr;
@@ -64,6 +67,7 @@ struct IbCore {
     _gids: gid::Subsystem,
     _nldev: nldev::Subsystem,
     _devices: device::Subsystem,
+    _cqs: cq::Subsystem,
     _addresses: addr::Subsystem,
     // Devices that leave a namespace say so, also when it goes.
     _netlink: netlink::Subsystem,
@@ -73,6 +77,7 @@ impl kernel::Module for IbCore {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         let netlink = netlink::Subsystem::new()?;
         let addresses = addr::Subsystem::new()?;
+        let cqs = cq::Subsystem::new()?;
         let devices = device::Subsystem::new()?;
         let nldev = nldev::Subsystem::new()?;
         let gids = gid::Subsystem::new()?;
@@ -80,6 +85,7 @@ impl kernel::Module for IbCore {
             _gids: gids,
             _nldev: nldev,
             _devices: devices,
+            _cqs: cqs,
             _addresses: addresses,
             _netlink: netlink,
         })

@@ -11,3 +11,5 @@
 #include "rdma_core.h"
 #include <linux/hmm.h>
 #include <linux/hmm-dma.h>
+#include <linux/dim.h>
+#include <linux/irq_poll.h>

@@ -25,7 +25,7 @@ mod drain;
 mod mcast;
 mod modify_qp;
 mod mr;
-mod object;
+pub(crate) mod object;
 mod pd;
 mod port;
 mod qp;

@@ -76,6 +76,19 @@ impl QueueOptions {
         self
     }
 
+    /// Attributes of the queue are shown, and can be set, in
+    /// `/sys/devices/virtual/workqueue`.
+    pub const fn sysfs(mut self) -> Self {
+        self.flags |= bindings::wq_flags_WQ_SYSFS;
+        self
+    }
+
+    /// As many items may run at once as a queue can have, not the default number.
+    pub const fn max_active(mut self) -> Self {
+        self.max_active = bindings::wq_consts_WQ_MAX_ACTIVE as c_int;
+        self
+    }
+
     /// Creates the queue.
     ///
     /// Context: may sleep.

@@ -26,6 +26,7 @@
 //! * [`roce`]: headers of datagrams that came, and Ethernet addresses of GIDs;
 //! * [`rates`], [`page_size`], [`sg_pages`]: speeds of links; pages for a device, of
 //!   registered memory and of scatter lists;
+//! * [`cq_pool`]: completion queues that consumers share;
 //! * [`errno`]: the numbers that callers see for an engine's refusals.
 
 #![allow(
@@ -35,6 +36,7 @@
     reason = "each of its builds uses a part"
 )]
 
+pub mod cq_pool;
 pub mod errno;
 pub mod gid;
 pub mod gid_plan;

@@ -400,4 +400,20 @@ bool rdma_helper_netif_is_lag(const struct net_device *dev);
 void rdma_helper_sg_map_virtual(struct scatterlist *sg);
 struct scatterlist *rdma_helper_sg_next(struct scatterlist *sg);
 
+/* core_cq.c */
+struct work_struct;
+
+void rdma_helper_init_work(struct work_struct *work,
+			   void (*fn)(struct work_struct *work));
+void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *head);
+unsigned int rdma_helper_num_online_cpus(void);
+void rdma_helper_trace_cq_schedule(struct ib_cq *cq);
+void rdma_helper_trace_cq_reschedule(struct ib_cq *cq);
+void rdma_helper_trace_cq_modify(const struct ib_cq *cq, u16 comps, u16 usec);
+void rdma_helper_trace_cq_alloc(const struct ib_cq *cq, int nr_cqe, int comp_vector,
+				unsigned int poll_ctx);
+void rdma_helper_trace_cq_alloc_error(int nr_cqe, int comp_vector,
+				      unsigned int poll_ctx, int rc);
+void rdma_helper_trace_cq_free(const struct ib_cq *cq);
+
 #endif
