@@ -8,12 +8,14 @@
 //!
 //! * [`resolve`] fills in an address vector;
 //! * [`device_of`] finds the network device that has an address;
-//! * [`lag`] says which device of a bond packets leave by.
+//! * [`lag`] says which device of a bond packets leave by;
+//! * [`path`] says whether a path of RoCE leads anywhere.
 //!
 //! The asynchronous resolution of addresses for the connection manager comes on top.
 
 mod abi;
 pub(crate) mod lag;
+pub(crate) mod path;
 
 use crate::errno::eaddrnotavail;
 use crate::proto::gid::Gid;

@@ -326,3 +326,21 @@ EXPORT_SYMBOL(__ib_alloc_cq_any);
 EXPORT_SYMBOL(ib_cq_pool_get);
 EXPORT_SYMBOL(ib_cq_pool_put);
 EXPORT_SYMBOL(ib_free_cq);
+/* sa */
+#include <rdma/ib_sa.h>
+
+EXPORT_SYMBOL(ib_init_ah_attr_from_path);
+EXPORT_SYMBOL(ib_init_ah_from_mcmember);
+EXPORT_SYMBOL(ib_sa_cancel_query);
+EXPORT_SYMBOL(ib_sa_free_multicast);
+EXPORT_SYMBOL(ib_sa_get_mcmember_rec);
+EXPORT_SYMBOL(ib_sa_guid_info_rec_query);
+EXPORT_SYMBOL(ib_sa_join_multicast);
+EXPORT_SYMBOL(ib_sa_pack_path);
+EXPORT_SYMBOL(ib_sa_pack_service);
+EXPORT_SYMBOL(ib_sa_path_rec_get);
+EXPORT_SYMBOL(ib_sa_register_client);
+EXPORT_SYMBOL(ib_sa_service_rec_get);
+EXPORT_SYMBOL(ib_sa_unpack_path);
+EXPORT_SYMBOL(ib_sa_unpack_service);
+EXPORT_SYMBOL(ib_sa_unregister_client);

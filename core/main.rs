@@ -19,6 +19,7 @@
 //! | `uverbs` | what the user-verbs module and drivers share of a user's call |
 //! | `frmr` | memory regions kept for the next user |
 //! | `pack` | packed structures, headers of datagrams |
+//! | `sa` | subnet administration: paths, multicast groups |
 //! | `proto` | the pure engines behind these |
 //! | `private` | bindings to the headers that the core's modules share |
 //!
@@ -43,6 +44,7 @@ mod pack;
 mod private;
 mod proto;
 mod restrack;
+mod sa;
 mod stats;
 mod sysfs;
 #[path = "../umem/mod.rs"]

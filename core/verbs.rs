@@ -38,3 +38,5 @@ mod wq;
 mod xrcd;
 
 pub(crate) use ah_attr::Filled;
+pub(crate) use ah_attr::GidRef;
+pub(crate) use port::Caps;

@@ -24,6 +24,7 @@
 //! * [`nla`], [`nldev`]: netlink attributes, and the messages of `rdma`;
 //! * [`pack`], [`ud_header`]: packed structures, and headers of datagrams;
 //! * [`roce`]: headers of datagrams that came, and Ethernet addresses of GIDs;
+//! * [`sa`]: records and queries of the subnet administrator, multicast groups;
 //! * [`rates`], [`page_size`], [`sg_pages`]: speeds of links; pages for a device, of
 //!   registered memory and of scatter lists;
 //! * [`cq_pool`]: completion queues that consumers share;
@@ -54,5 +55,6 @@ pub mod qp;
 pub mod rates;
 pub mod restrack;
 pub mod roce;
+pub mod sa;
 pub mod sg_pages;
 pub mod ud_header;
