@@ -149,7 +149,10 @@ pub(crate) unsafe fn alloc(device: &Device, request: &Request) -> Result<NonNull
         ..Default::default()
     };
     let mut cq = New::<Cq>::alloc(device, From::Anywhere)?;
-    let batch = KBox::<Batch>::new([const { MaybeUninit::uninit() }; poll::BATCH as usize], GFP_KERNEL)?;
+    let batch = KBox::<Batch>::new(
+        [const { MaybeUninit::uninit() }; poll::BATCH as usize],
+        GFP_KERNEL,
+    )?;
     let ptr = cq.as_raw();
     let c = cq.c();
     c.device = device.as_raw();

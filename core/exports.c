@@ -344,3 +344,5 @@ EXPORT_SYMBOL(ib_sa_service_rec_get);
 EXPORT_SYMBOL(ib_sa_unpack_path);
 EXPORT_SYMBOL(ib_sa_unpack_service);
 EXPORT_SYMBOL(ib_sa_unregister_client);
+EXPORT_SYMBOL(rdma_addr_cancel);
+EXPORT_SYMBOL(rdma_resolve_ip);

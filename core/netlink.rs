@@ -8,6 +8,7 @@
 //! | here | sockets; sending |
 //! | `client` | the table of clients; what comes in |
 //! | `skb` | messages under construction |
+//! | `answer` | what user programs answer |
 //! | `abi` | exported functions |
 
 use core::pin::Pin;
@@ -22,9 +23,11 @@ use rdma::net::PernetData;
 use rdma::net::PernetSlot;
 
 mod abi;
+mod answer;
 mod client;
 mod skb;
 
+pub(crate) use self::answer::Answer;
 pub(crate) use self::skb::Message;
 pub(crate) use self::skb::Tail;
 
@@ -138,6 +141,12 @@ pub(crate) fn multicast(net: &Net, message: Message, group: u32) -> Result {
             bindings::GFP_KERNEL,
         )
     })
+}
+
+/// Whether somebody in the first namespace listens to a group. Any context.
+pub(crate) fn has_listeners(group: u32) -> bool {
+    // SAFETY: The first namespace has its socket.
+    unsafe { bindings::netlink_has_listeners(socket(Net::init()).0.as_ptr(), group) != 0 }
 }
 
 /// The table of clients, and the sockets.

@@ -85,7 +85,9 @@ pub(super) unsafe fn note(cq: *mut bindings::ib_cq, completions: u32) {
 ///
 /// For work queues only: `work` is part of a measure that [`begin`] made.
 unsafe extern "C" fn on_work(work: *mut bindings::work_struct) {
-    let dim: *mut bindings::dim = work.wrapping_byte_sub(offset_of!(bindings::dim, work)).cast();
+    let dim: *mut bindings::dim = work
+        .wrapping_byte_sub(offset_of!(bindings::dim, work))
+        .cast();
     // SAFETY: By this function's duty, `end` waits for us; the queue lives longer.
     unsafe {
         let cq: *mut bindings::ib_cq = (*dim).priv_.cast();

@@ -167,7 +167,12 @@ pub(super) unsafe fn get(
 }
 
 /// The first queue of a pool that is for this vector and has so much room, with that claimed.
-fn claim(device: &Device, index: usize, vector: u32, wanted: u32) -> Option<NonNull<bindings::ib_cq>> {
+fn claim(
+    device: &Device,
+    index: usize,
+    vector: u32,
+    wanted: u32,
+) -> Option<NonNull<bindings::ib_cq>> {
     let mut guard = lock(device).lock();
     let pool = pool(device, index, &mut guard)?;
     let claimed = pool.iter().find(|cq| {

@@ -25,6 +25,7 @@
 //! * [`pack`], [`ud_header`]: packed structures, and headers of datagrams;
 //! * [`roce`]: headers of datagrams that came, and Ethernet addresses of GIDs;
 //! * [`sa`]: records and queries of the subnet administrator, multicast groups;
+//! * [`resolve`]: requests to find an address, and who hears of them;
 //! * [`rates`], [`page_size`], [`sg_pages`]: speeds of links; pages for a device, of
 //!   registered memory and of scatter lists;
 //! * [`cq_pool`]: completion queues that consumers share;
@@ -53,6 +54,7 @@ pub mod pkey;
 pub mod port_cache;
 pub mod qp;
 pub mod rates;
+pub mod resolve;
 pub mod restrack;
 pub mod roce;
 pub mod sa;

@@ -77,7 +77,12 @@ pub(crate) unsafe extern "C" fn ib_sa_pack_path(
     attribute: *mut c_void,
 ) {
     // SAFETY: By this function's duty.
-    let (rec, to) = unsafe { (&*rec, slice::from_raw_parts_mut(attribute.cast(), Path::LEN)) };
+    let (rec, to) = unsafe {
+        (
+            &*rec,
+            slice::from_raw_parts_mut(attribute.cast(), Path::LEN),
+        )
+    };
     path_from_c(rec, Form::Ib).pack(to);
 }
 
@@ -92,7 +97,12 @@ pub(crate) unsafe extern "C" fn ib_sa_unpack_path(
     rec: *mut bindings::sa_path_rec,
 ) {
     // SAFETY: By this function's duty.
-    let (from, rec) = unsafe { (slice::from_raw_parts(attribute.cast(), Path::LEN), &mut *rec) };
+    let (from, rec) = unsafe {
+        (
+            slice::from_raw_parts(attribute.cast(), Path::LEN),
+            &mut *rec,
+        )
+    };
     path_to_c(&Path::unpack(from), rec);
 }
 
@@ -177,9 +187,7 @@ pub(crate) unsafe extern "C" fn ib_init_ah_from_mcmember(
 ) -> c_int {
     // SAFETY: By this function's duty.
     let (device, rec, attr) = unsafe { (Device::from_raw(device), &mut *rec, &mut *ah_attr) };
-    from_result(|| {
-        path::init_from_member(device, port_num, rec, ndev, gid_type, attr).map(|()| 0)
-    })
+    from_result(|| path::init_from_member(device, port_num, rec, ndev, gid_type, attr).map(|()| 0))
 }
 
 type PathDone = Option<
@@ -205,9 +213,8 @@ type GuidInfoDone = Option<
         context: *mut c_void,
     ),
 >;
-type JoinDone = Option<
-    unsafe extern "C" fn(status: c_int, multicast: *mut bindings::ib_sa_multicast) -> c_int,
->;
+type JoinDone =
+    Option<unsafe extern "C" fn(status: c_int, multicast: *mut bindings::ib_sa_multicast) -> c_int>;
 
 /// No query is under way: no device has an administrator yet.
 ///

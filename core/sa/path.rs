@@ -47,12 +47,7 @@ impl Fabric {
 }
 
 /// Sets the ends on the link of a vector that is not for Ethernet.
-pub(super) fn set_lid(
-    attr: &mut bindings::rdma_ah_attr,
-    dlid: u32,
-    path_bits: u8,
-    make_grd: bool,
-) {
+pub(super) fn set_lid(attr: &mut bindings::rdma_ah_attr, dlid: u32, path_bits: u8, make_grd: bool) {
     match attr.type_ {
         bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB => {
             attr.__bindgen_anon_1.ib = ManuallyDrop::new(bindings::ib_ah_attr {

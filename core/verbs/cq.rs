@@ -41,11 +41,7 @@ fn moderate(cq: &Cq, count: u16, period: u16) -> Result {
     outcome(unsafe { modify(cq.as_raw(), count, period) })
 }
 
-rdma::exported!(
-    __ib_create_cq,
-    rdma_set_cq_moderation,
-    ib_destroy_cq_user,
-);
+rdma::exported!(__ib_create_cq, rdma_set_cq_moderation, ib_destroy_cq_user,);
 
 /// Makes a completion queue for a part of the kernel. May sleep.
 ///

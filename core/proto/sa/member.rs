@@ -2,9 +2,9 @@
 
 //! Members of multicast groups: `MCMemberRecord` (IBTA 15.2.5.17).
 
+use super::super::gid::Gid;
 use super::wire::Cursor;
 use super::wire::Record;
-use super::super::gid::Gid;
 
 /// Fields of the record, as bits of the mask that says which of them count.
 pub mod component {

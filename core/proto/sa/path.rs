@@ -5,10 +5,10 @@
 //! Omni-Path's LIDs have 32 bits. Its SA may not know its own form of the record; then the
 //! one of InfiniBand is used, and LIDs that it has no room for go as GIDs of a special form.
 
+use super::super::gid::Gid;
 use super::wire::Cursor;
 use super::wire::Record;
 use super::MULTICAST_LIDS;
-use super::super::gid::Gid;
 
 /// Fields of the record, as bits of the mask that says which of them count.
 pub mod component {

@@ -2,9 +2,9 @@
 
 //! The lesser records: services, GUIDs, and what a manager says of itself.
 
+use super::super::gid::Gid;
 use super::wire::Cursor;
 use super::wire::Record;
-use super::super::gid::Gid;
 
 /// A service: `ServiceRecord` (IBTA 15.2.5.14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
