@@ -316,7 +316,9 @@ pub trait Provider: Sized + Send + Sync + 'static {
 
     /// Posts work to the send queue of a kernel's queue pair. On an error the caller is told that
     /// the request last taken from `wrs` (or the first, if none was) and all after it were not
-    /// posted. For a user's queue pair `wrs` is empty and the call is a doorbell.
+    /// posted. For a user's queue pair `wrs` is empty and the call is a doorbell; but where the
+    /// user library posts by [`attr::CMD_POST_SEND`], it has requests whose addresses are those
+    /// of the process.
     /// **Must not sleep**, any context.
     fn post_send(qp: &Qp<Self>, wrs: &mut SendWrs<'_, Self>) -> Result;
 

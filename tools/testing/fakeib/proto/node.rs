@@ -214,7 +214,7 @@ impl Node<'_> {
             attribute::NODE_DESCRIPTION => out = self.id.description,
             attribute::NODE_INFO => self.info(via, &mut out)?,
             attribute::PORT_INFO => {
-                out = port_info::get(self.named(modifier & 0xff, via)?, show_mkey);
+                out = port_info::get(self.named(modifier & 0xff, via)?, via, show_mkey);
                 if request.u8(at::METHOD) == mad::SET {
                     // The request to register again comes back.
                     let byte = out.u8(51) | request.u8(at::DATA + 51) & 0x80;

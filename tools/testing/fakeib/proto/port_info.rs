@@ -72,8 +72,9 @@ pub struct Change {
     pub link: Link,
 }
 
-/// The record of a port. `show_mkey` if the one who asks knows the M_Key or need not.
-pub fn get(port: &Port, show_mkey: bool) -> [u8; SMP_DATA] {
+/// The record of a port, for one who asks through port `via` of the node. `show_mkey` if they
+/// know the M_Key or need not.
+pub fn get(port: &Port, via: u8, show_mkey: bool) -> [u8; SMP_DATA] {
     let mut out = [0; SMP_DATA];
     let up = port.phys == Phys::LinkUp;
     if port.role.is_end() {
@@ -86,7 +87,7 @@ pub fn get(port: &Port, show_mkey: bool) -> [u8; SMP_DATA] {
         out.put_u32(20, port.capabilities);
         out.put_u16(26, port.mkey_lease);
     }
-    out.put_u8(28, port.number);
+    out.put_u8(28, via);
     out.put_u8(29, port.width_enabled);
     out.put_u8(30, WIDTHS);
     out.put_u8(31, if up { WIDTH_ACTIVE } else { 0 });
