@@ -321,6 +321,14 @@ EXPORT_SYMBOL(ib_frmr_pools_cleanup);
 EXPORT_SYMBOL(ib_frmr_pools_init);
 
 /* cq, rw, address resolution */
+#include <rdma/mr_pool.h>
+#include <rdma/rw.h>
+
+/* Read by rw.rs. */
+bool rdma_rw_force_mr;
+module_param_named(force_mr, rdma_rw_force_mr, bool, 0);
+MODULE_PARM_DESC(force_mr, "Use memory regions for all transfers (default: off)");
+
 EXPORT_SYMBOL(__ib_alloc_cq);
 EXPORT_SYMBOL(__ib_alloc_cq_any);
 EXPORT_SYMBOL(ib_cq_pool_get);
@@ -344,5 +352,19 @@ EXPORT_SYMBOL(ib_sa_service_rec_get);
 EXPORT_SYMBOL(ib_sa_unpack_path);
 EXPORT_SYMBOL(ib_sa_unpack_service);
 EXPORT_SYMBOL(ib_sa_unregister_client);
+EXPORT_SYMBOL(ib_mr_pool_destroy);
+EXPORT_SYMBOL(ib_mr_pool_get);
+EXPORT_SYMBOL(ib_mr_pool_init);
+EXPORT_SYMBOL(ib_mr_pool_put);
 EXPORT_SYMBOL(rdma_addr_cancel);
 EXPORT_SYMBOL(rdma_resolve_ip);
+EXPORT_SYMBOL(rdma_rw_ctx_destroy);
+EXPORT_SYMBOL(rdma_rw_ctx_destroy_bvec);
+EXPORT_SYMBOL(rdma_rw_ctx_destroy_signature);
+EXPORT_SYMBOL(rdma_rw_ctx_init);
+EXPORT_SYMBOL(rdma_rw_ctx_init_bvec);
+EXPORT_SYMBOL(rdma_rw_ctx_post);
+EXPORT_SYMBOL(rdma_rw_ctx_signature_init);
+EXPORT_SYMBOL(rdma_rw_ctx_wrs);
+EXPORT_SYMBOL(rdma_rw_max_send_wr);
+EXPORT_SYMBOL(rdma_rw_mr_factor);

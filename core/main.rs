@@ -12,6 +12,7 @@
 //! | `device` | devices, clients, events, namespaces: who is there and for how long |
 //! | `gid`, `cache` | the GIDs of ports; P_Keys, LMC, state of ports |
 //! | `cq` | completion queues that the core polls for the kernel's consumers |
+//! | `rw`, `mr_pool` | transfers of storage targets; regions that queue pairs keep |
 //! | `verbs`, `addr`, `cgroup` | objects of devices, and the limits on them |
 //! | `restrack`, `netlink`, `nldev` | what objects there are, and `rdma` that asks |
 //! | `sysfs`, `stats`, `counter` | /sys/class/infiniband; counters |
@@ -38,12 +39,14 @@ mod device;
 mod errno;
 mod frmr;
 mod gid;
+mod mr_pool;
 mod netlink;
 mod nldev;
 mod pack;
 mod private;
 mod proto;
 mod restrack;
+mod rw;
 mod sa;
 mod stats;
 mod sysfs;

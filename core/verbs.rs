@@ -24,7 +24,7 @@ mod cq;
 mod drain;
 mod mcast;
 mod modify_qp;
-mod mr;
+pub(crate) mod mr;
 pub(crate) mod object;
 mod pd;
 mod port;

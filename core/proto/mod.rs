@@ -29,6 +29,7 @@
 //! * [`rates`], [`page_size`], [`sg_pages`]: speeds of links; pages for a device, of
 //!   registered memory and of scatter lists;
 //! * [`cq_pool`]: completion queues that consumers share;
+//! * [`rw_plan`]: transfers of storage targets;
 //! * [`errno`]: the numbers that callers see for an engine's refusals.
 
 #![allow(
@@ -57,6 +58,7 @@ pub mod rates;
 pub mod resolve;
 pub mod restrack;
 pub mod roce;
+pub mod rw_plan;
 pub mod sa;
 pub mod sg_pages;
 pub mod ud_header;

@@ -6,6 +6,7 @@
 #ifndef RDMA_RUST_HELPERS_H
 #define RDMA_RUST_HELPERS_H
 
+#include <linux/dma-direction.h>
 #include <linux/mm_types.h>
 #include <linux/refcount.h>
 #include <linux/spinlock_types.h>
@@ -415,5 +416,32 @@ void rdma_helper_trace_cq_alloc(const struct ib_cq *cq, int nr_cqe, int comp_vec
 void rdma_helper_trace_cq_alloc_error(int nr_cqe, int comp_vector,
 				      unsigned int poll_ctx, int rc);
 void rdma_helper_trace_cq_free(const struct ib_cq *cq);
+
+/* core_rw.c */
+struct bio_vec;
+struct dma_iova_state;
+
+extern bool rdma_rw_force_mr;
+
+int rdma_helper_rw_map_sgtable(struct ib_device *dev, struct sg_table *sgt,
+			       enum dma_data_direction dir);
+void rdma_helper_rw_unmap_sgtable(struct ib_device *dev, struct sg_table *sgt,
+				  enum dma_data_direction dir);
+u64 rdma_helper_rw_map_bvec(struct ib_device *dev, struct bio_vec *bvec,
+			    enum dma_data_direction dir);
+bool rdma_helper_rw_mapping_error(struct ib_device *dev, u64 addr);
+void rdma_helper_rw_unmap_bvec(struct ib_device *dev, u64 addr, size_t size,
+			       enum dma_data_direction dir);
+void rdma_helper_rw_sg_set_page(struct scatterlist *sg, struct page *page,
+				unsigned int len, unsigned int offset);
+bool rdma_helper_rw_iova_try_alloc(struct ib_device *dev, struct dma_iova_state *state,
+				   struct bio_vec *first, size_t size);
+int rdma_helper_rw_iova_link(struct ib_device *dev, struct dma_iova_state *state,
+			     struct bio_vec *bvec, size_t offset,
+			     enum dma_data_direction dir);
+int rdma_helper_rw_iova_sync(struct ib_device *dev, struct dma_iova_state *state,
+			     size_t size);
+void rdma_helper_rw_iova_destroy(struct ib_device *dev, struct dma_iova_state *state,
+				 size_t mapped, enum dma_data_direction dir);
 
 #endif
