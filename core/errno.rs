@@ -20,5 +20,6 @@ errors!(
     eaddrnotavail: EADDRNOTAVAIL,
     enodata: ENODATA,
     eopnotsupp: EOPNOTSUPP,
+    eprotonosupport: EPROTONOSUPPORT,
     eprototype: EPROTOTYPE,
 );

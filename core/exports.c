@@ -368,3 +368,26 @@ EXPORT_SYMBOL(rdma_rw_ctx_signature_init);
 EXPORT_SYMBOL(rdma_rw_ctx_wrs);
 EXPORT_SYMBOL(rdma_rw_max_send_wr);
 EXPORT_SYMBOL(rdma_rw_mr_factor);
+/* mad */
+#include <rdma/ib_mad.h>
+
+/* How many work requests the management queue pairs have; mad.rs reads them. */
+int rdma_mad_send_queue = 128;
+int rdma_mad_recv_queue = 512;
+module_param_named(send_queue_size, rdma_mad_send_queue, int, 0444);
+MODULE_PARM_DESC(send_queue_size, "Size of send queue in number of work requests");
+module_param_named(recv_queue_size, rdma_mad_recv_queue, int, 0444);
+MODULE_PARM_DESC(recv_queue_size, "Size of receive queue in number of work requests");
+
+EXPORT_SYMBOL(ib_create_send_mad);
+EXPORT_SYMBOL(ib_free_recv_mad);
+EXPORT_SYMBOL(ib_free_send_mad);
+EXPORT_SYMBOL(ib_get_mad_data_offset);
+EXPORT_SYMBOL(ib_get_rmpp_segment);
+EXPORT_SYMBOL(ib_is_mad_class_rmpp);
+EXPORT_SYMBOL(ib_mad_kernel_rmpp_agent);
+EXPORT_SYMBOL(ib_modify_mad);
+EXPORT_SYMBOL(ib_post_send_mad);
+EXPORT_SYMBOL(ib_register_mad_agent);
+EXPORT_SYMBOL(ib_response_mad);
+EXPORT_SYMBOL(ib_unregister_mad_agent);

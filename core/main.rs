@@ -15,6 +15,7 @@
 //! | `rw`, `mr_pool` | transfers of storage targets; regions that queue pairs keep |
 //! | `verbs`, `addr`, `cgroup` | objects of devices, and the limits on them |
 //! | `restrack`, `netlink`, `nldev` | what objects there are, and `rdma` that asks |
+//! | `mad` | management datagrams: agents, transfers, queue pairs 0 and 1 |
 //! | `sysfs`, `stats`, `counter` | /sys/class/infiniband; counters |
 //! | `../umem` | registered user memory, pinned, on demand or of a dma-buf |
 //! | `uverbs` | what the user-verbs module and drivers share of a user's call |
@@ -39,6 +40,7 @@ mod device;
 mod errno;
 mod frmr;
 mod gid;
+mod mad;
 mod mr_pool;
 mod netlink;
 mod nldev;
@@ -70,6 +72,7 @@ module! {
 /// What the module owns. Fields are dropped in this order, the reverse of how they came.
 struct IbCore {
     _gids: gid::Subsystem,
+    _mads: mad::Subsystem,
     _nldev: nldev::Subsystem,
     _devices: device::Subsystem,
     _cqs: cq::Subsystem,
@@ -85,9 +88,11 @@ impl kernel::Module for IbCore {
         let cqs = cq::Subsystem::new()?;
         let devices = device::Subsystem::new()?;
         let nldev = nldev::Subsystem::new()?;
+        let mads = mad::Subsystem::new()?;
         let gids = gid::Subsystem::new()?;
         Ok(Self {
             _gids: gids,
+            _mads: mads,
             _nldev: nldev,
             _devices: devices,
             _cqs: cqs,

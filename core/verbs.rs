@@ -37,6 +37,7 @@ mod wc_ah;
 mod wq;
 mod xrcd;
 
+pub(crate) use self::port::Caps;
 pub(crate) use ah_attr::Filled;
 pub(crate) use ah_attr::GidRef;
 pub(crate) use port::Caps;

@@ -16,6 +16,7 @@
 //!
 //! * [`qp`], [`modify_qp`]: attributes of each state change of a queue pair;
 //! * [`names`]: what a device may be called;
+//! * [`mad`]: management datagrams;
 //! * [`gid_table`], [`gid_plan`]: the GIDs of a RoCE port and how they follow the
 //!   network devices; [`gid`]: what a GID is;
 //! * [`pkey`], [`port_cache`]: partitions, and what is remembered of a port;
@@ -44,6 +45,7 @@ pub mod errno;
 pub mod gid;
 pub mod gid_plan;
 pub mod gid_table;
+pub mod mad;
 pub mod modify_qp;
 pub mod names;
 pub mod netns;

@@ -416,6 +416,25 @@ void rdma_helper_trace_cq_alloc(const struct ib_cq *cq, int nr_cqe, int comp_vec
 void rdma_helper_trace_cq_alloc_error(int nr_cqe, int comp_vector,
 				      unsigned int poll_ctx, int rc);
 void rdma_helper_trace_cq_free(const struct ib_cq *cq);
+/* mad.c */
+#include <linux/dma-direction.h>
+
+struct ib_recv_wr;
+struct ib_send_wr;
+
+u64 rdma_helper_ib_dma_map_single(struct ib_device *dev, void *addr, size_t size,
+				  enum dma_data_direction direction);
+int rdma_helper_ib_dma_mapping_error(struct ib_device *dev, u64 addr);
+void rdma_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t size,
+				     enum dma_data_direction direction);
+int rdma_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr);
+int rdma_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr);
+int rdma_helper_ib_req_notify_cq(struct ib_cq *cq);
+unsigned long rdma_helper_jiffies(void);
+unsigned long rdma_helper_msecs_to_jiffies(unsigned int msecs);
+
+extern int rdma_mad_send_queue;
+extern int rdma_mad_recv_queue;
 
 /* core_rw.c */
 struct bio_vec;
