@@ -37,7 +37,6 @@ mod wc_ah;
 mod wq;
 mod xrcd;
 
-pub(crate) use self::port::Caps;
 pub(crate) use ah_attr::Filled;
 pub(crate) use ah_attr::GidRef;
 pub(crate) use port::Caps;
