@@ -39,6 +39,7 @@ pub mod mad;
 pub mod mmap;
 pub mod object;
 pub mod stats;
+pub mod sub;
 mod sysfs;
 pub mod upcall;
 pub mod wc;
@@ -93,6 +94,7 @@ pub use self::object::Srq;
 pub use self::object::UContext;
 pub use self::stats::HwStats;
 pub use self::stats::StatDesc;
+pub use self::sub::SubDevice;
 pub use self::upcall::CqUpcall;
 pub use self::upcall::QpEvent;
 pub use self::upcall::QpUpcall;
@@ -206,6 +208,16 @@ pub trait Provider: Sized + Send + Sync + 'static {
     /// undoes the registration.
     fn enable_driver(_: &Device<Self>) -> Result {
         Ok(())
+    }
+
+    /// Makes and registers a device below this one, called `name`, for the task that `kind`
+    /// says; see [`sub`]. May sleep.
+    fn add_sub_device(
+        _: &Device<Self>,
+        _kind: SubDevice,
+        _name: &CStr,
+    ) -> Result<Registration<Self>> {
+        Err(unsupported())
     }
 
     /// Handles a management datagram that came in on `port`.

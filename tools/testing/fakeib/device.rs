@@ -56,6 +56,27 @@ pub(crate) struct Fakeib {
     pub(crate) guid: u64,
     /// Number of the next protection domain.
     pds: Atomic<u32>,
+    /// It is the device below another.
+    below: Option<Below>,
+}
+
+/// There is a device below the device of an adapter, until this is dropped.
+struct Below(Arc<Adapter>);
+
+impl Below {
+    /// `EEXIST` if there is one already.
+    fn new(adapter: &Arc<Adapter>) -> Result<Self> {
+        if adapter.has_below.xchg(true, Relaxed) {
+            return Err(EEXIST);
+        }
+        Ok(Self(adapter.clone()))
+    }
+}
+
+impl Drop for Below {
+    fn drop(&mut self) {
+        self.0.has_below.store(false, Relaxed);
+    }
 }
 
 impl Fakeib {
@@ -67,6 +88,19 @@ impl Fakeib {
             host: Some(host),
             guid,
             pds: Atomic::new(1),
+            below: None,
+        })
+    }
+
+    /// The device below this one, whose port has no cable.
+    fn below(&self) -> Result<Self> {
+        Ok(Self {
+            world: self.world.clone(),
+            adapter: Adapter::new()?,
+            host: None,
+            guid: self.guid,
+            pds: Atomic::new(1),
+            below: Some(Below::new(&self.adapter)?),
         })
     }
 
@@ -196,10 +230,14 @@ impl Provider for Fakeib {
         Ok(())
     }
 
-    fn port_immutable(_: &Device<Self>, _port: u32) -> Result<PortImmutable> {
+    fn port_immutable(dev: &Device<Self>, _port: u32) -> Result<PortImmutable> {
         // CAST: small constants.
         Ok(PortImmutable {
-            core_cap_flags: bindings::RDMA_CORE_PORT_IBA_IB,
+            core_cap_flags: if dev.below.is_some() {
+                bindings::RDMA_CORE_CAP_IB_MAD | bindings::RDMA_CORE_CAP_IB_SMI
+            } else {
+                bindings::RDMA_CORE_PORT_IBA_IB
+            },
             gid_tbl_len: GUIDS as i32,
             pkey_tbl_len: PKEYS as i32,
             max_mad_size: wire::LEN as u32,
@@ -223,6 +261,21 @@ impl Provider for Fakeib {
     fn enable_driver(dev: &Device<Self>) -> Result {
         dev.adapter.set_device(Some(dev.reference()));
         Ok(())
+    }
+
+    fn add_sub_device(
+        dev: &Device<Self>,
+        kind: SubDevice,
+        name: &CStr,
+    ) -> Result<Registration<Self>> {
+        if dev.below.is_some() {
+            return Err(unsupported());
+        }
+        let mut below = Unregistered::new(&crate::THIS_MODULE, Ok(dev.below()?))?;
+        below.set_sub_device(kind);
+        below.set_node_guid(dev.guid.to_be_bytes());
+        below.set_local_dma_lkey(mem::DMA_KEY);
+        below.register(name)
     }
 
     fn process_mad(dev: &Device<Self>, _port: u32, mad: &mut Mad<'_>) -> MadResult {

@@ -21,6 +21,7 @@ use crate::ring::Ring;
 use kernel::impl_has_work;
 use kernel::new_work;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use kernel::workqueue;
 use kernel::workqueue::Work;
@@ -79,6 +80,8 @@ pub(crate) struct Adapter {
     /// Queue pairs that are attached to groups, by number.
     #[pin]
     groups: SpinLockIrq<KVec<(Gid, u32)>>,
+    /// Whether there is a device below the device.
+    pub(crate) has_below: Atomic<bool>,
     /// The device, from its registration on.
     #[pin]
     device: SpinLockIrq<Option<DeviceRef<Fakeib>>>,
@@ -91,6 +94,7 @@ impl Adapter {
             pin_init!(Self {
                 qps <- new_table!("fakeib::Adapter::qps"),
                 regions <- new_table!("fakeib::Adapter::regions"),
+                has_below: Atomic::new(false),
                 groups <- new_spinlock_irq!(KVec::new(), "fakeib::Adapter::groups"),
                 device <- new_spinlock_irq!(None, "fakeib::Adapter::device"),
             }),

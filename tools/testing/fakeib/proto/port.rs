@@ -259,15 +259,11 @@ impl Port {
         (1 << (self.lmc & 7)) - 1
     }
 
-    /// GID number `index`.
+    /// GID number `index`; with a prefix also where there is no GUID, as the core takes the
+    /// subnet's from the last one.
     pub fn gid(&self, index: usize) -> Option<[u8; 16]> {
-        let guid = self.guids.get(index)?;
-        let gid = u128::from(self.prefix) << 64 | u128::from(*guid);
-        Some(if *guid == 0 {
-            [0; 16]
-        } else {
-            gid.to_be_bytes()
-        })
+        let gid = u128::from(self.prefix) << 64 | u128::from(*self.guids.get(index)?);
+        Some(gid.to_be_bytes())
     }
 
     /// Where in the table a packet's partition key fits (IBA 10.9.3): the partitions are the

@@ -288,7 +288,8 @@ fn what_is_set_is_told() {
         port.gid(1),
         Some((u128::from(PREFIX) << 64 | 0x77).to_be_bytes())
     );
-    assert_eq!(port.gid(2), Some([0; 16]));
+    assert_eq!(port.gid(2), Some((u128::from(PREFIX) << 64).to_be_bytes()));
+    assert_eq!(port.gid(8), None);
 }
 
 #[test]
