@@ -20,7 +20,10 @@ pub(crate) mod lag;
 pub(crate) mod path;
 mod request;
 
-#[allow(unused_imports, reason = "for the netlink client of the subnet administration")]
+#[allow(
+    unused_imports,
+    reason = "for the netlink client of the subnet administration"
+)]
 pub(crate) use abi::ib_nl_handle_ip_res_resp;
 
 use crate::errno::eaddrnotavail;

@@ -8,7 +8,6 @@
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use kernel::interop::list::CList;
 use rdma::bindings;
 
 /// A list of `T`s, linked by a field at `AT`.
@@ -68,11 +67,16 @@ impl<'g, T, const AT: usize> Chain<'g, T, AT> {
         }
     }
 
-    /// The objects in their order.
+    /// The objects in their order. Their addresses only: whoever holds the lock may change what
+    /// it protects of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = NonNull<T>> + '_ {
-        // SAFETY: By the type invariant; nobody changes it while `self` is borrowed. Only
-        // addresses are made of the entries.
-        let list = unsafe { CList::<T, AT>::from_raw(self.head.as_ptr()) };
-        list.iter().map(NonNull::from)
+        let head = self.head.as_ptr();
+        let mut at = head;
+        core::iter::from_fn(move || {
+            // SAFETY: By the type invariant the list is valid, and nobody changes it while
+            // `self` is borrowed.
+            at = unsafe { (*at).next };
+            (at != head).then(|| NonNull::new(at.wrapping_byte_sub(AT).cast()))?
+        })
     }
 }
