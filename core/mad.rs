@@ -195,6 +195,8 @@ impl Drop for Subsystem {
     fn drop(&mut self) {
         // SAFETY: It was registered.
         unsafe { bindings::ib_unregister_client(self.client.c.get()) };
-        PORTS.lock().tids = None;
+        let mut ports = PORTS.lock();
+        ports.tids = None;
+        ports.open = KVec::new();
     }
 }

@@ -13,7 +13,9 @@ use super::port::Port;
 use super::port::Tids;
 use super::queue::SpecialQp;
 use super::send::Send;
+use super::trace;
 use super::transfer::Transfer;
+use crate::private;
 use crate::proto::mad::registry::Refused;
 use crate::proto::mad::registry::Rule;
 use crate::proto::mad::rmpp;
@@ -74,14 +76,17 @@ pub(super) struct Inner {
 /// See the [module](self).
 #[pin_data]
 pub(crate) struct Agent {
-    c: Opaque<bindings::ib_mad_agent>,
+    c: Opaque<private::rdma_mad_agent_info>,
+    /// What tracepoints read of it.
+    request: bindings::ib_mad_reg_req,
+    qp_info: Opaque<private::rdma_mad_qp_info>,
+    port_info: Opaque<private::rdma_mad_port_info>,
     port: Arc<Port>,
     qp: Special,
     rmpp_version: u8,
     flags: u32,
     recv: bindings::ib_mad_recv_handler,
     send: bindings::ib_mad_send_handler,
-    class: (u8, u8),
     #[pin]
     gate: Gate,
     #[pin]
@@ -142,7 +147,7 @@ impl Agent {
         let tids: &Tids = port.tids();
         let slot = tids.reserve()?;
         let number = u8::try_from(port.number()).map_err(|_| EINVAL)?;
-        let c = bindings::ib_mad_agent {
+        let agent = bindings::ib_mad_agent {
             device: port.device(),
             qp,
             recv_handler: wish.recv,
@@ -156,17 +161,36 @@ impl Agent {
             rmpp_version: wish.rmpp_version,
             smp_allowed: false,
         };
+        let (class, version) = wish.rule.as_ref().map_or((0, 0), Rule::class);
+        let request = bindings::ib_mad_reg_req {
+            mgmt_class: class,
+            mgmt_class_version: version,
+            oui: [0; 3],
+            method_mask: [0; 2],
+        };
         let limit = limit(wish.rule.as_ref(), wish.recv.is_some(), port.receives());
         let this = Arc::pin_init(
             pin_init!(Self {
-                c: Opaque::new(c),
+                c: Opaque::new(private::rdma_mad_agent_info {
+                    agent,
+                    reg_req: ptr::null_mut(),
+                    qp_info: ptr::null_mut(),
+                }),
+                request,
+                qp_info: Opaque::new(private::rdma_mad_qp_info {
+                    port_priv: ptr::null_mut(),
+                    qp,
+                }),
+                port_info: Opaque::new(private::rdma_mad_port_info {
+                    device: port.device(),
+                    port_num: i32::from(number),
+                }),
                 port: port.clone(),
                 qp: wish.qp,
                 rmpp_version: wish.rmpp_version,
                 flags: wish.flags,
                 recv: wish.recv,
                 send: wish.send,
-                class: wish.rule.as_ref().map_or((0, 0), Rule::class),
                 gate <- Gate::new(),
                 inner <- rdma::new_spinlock_irq!(Inner {
                     closed: false,
@@ -183,6 +207,13 @@ impl Agent {
             }),
             GFP_KERNEL,
         )?;
+        // SAFETY: Nobody else has it yet; they are places in the same object.
+        unsafe {
+            let c = this.c.get();
+            (*c).reg_req = ptr::from_ref(&this.request).cast_mut();
+            (*c).qp_info = this.qp_info.get();
+            (*this.qp_info.get()).port_priv = this.port_info.get();
+        }
         if let Some(rule) = wish.rule {
             port.add_rule(rule, &this).map_err(|refused| match refused {
                 None | Some(Refused::Full) => ENOMEM,
@@ -191,17 +222,19 @@ impl Agent {
         }
         // From now on answers find it.
         slot.publish(this.clone());
+        trace::agent(&this, trace::CREATED);
         Ok(this)
     }
 
     /// Unregisters it: ends what it has sent, and waits until nobody uses it. May sleep; not
     /// from a handler.
     pub(super) fn unregister(this: &Arc<Self>) {
+        trace::agent(this, trace::UNREGISTERED);
         this.abandon();
         drop(workqueue::cancel_delayed::<Self, 0>(this));
         this.port.remove_rules(this);
         // SAFETY: It is the number that it was given.
-        let tid = unsafe { (*this.c.get()).hi_tid };
+        let tid = unsafe { (*this.as_raw()).hi_tid };
         drop(this.port.tids().remove(tid));
         // What this node answers itself is handed over there.
         workqueue::flush::<Self, 1>(this);
@@ -213,7 +246,18 @@ impl Agent {
 
     /// For C.
     pub(super) fn as_raw(&self) -> *mut bindings::ib_mad_agent {
+        // SAFETY: Only computed.
+        unsafe { &raw mut (*self.c.get()).agent }
+    }
+
+    /// With what tracepoints read.
+    pub(super) fn traced(&self) -> *mut private::rdma_mad_agent_info {
         self.c.get()
+    }
+
+    /// What tracepoints read of its queue pair.
+    pub(super) fn traced_qp(&self) -> *mut private::rdma_mad_qp_info {
+        self.qp_info.get()
     }
 
     /// Gives C the agent: with a count, which [`take`](Self::take) takes back.
@@ -231,7 +275,8 @@ impl Agent {
     pub(super) unsafe fn borrow(raw: *mut bindings::ib_mad_agent) -> Arc<Self> {
         // SAFETY: By this function's duty.
         unsafe {
-            let this = container_of!(Opaque::cast_from(raw), Self, c);
+            let c = container_of!(raw, private::rdma_mad_agent_info, agent);
+            let this = container_of!(Opaque::cast_from(c), Self, c);
             kernel::sync::ArcBorrow::from_raw(this).into()
         }
     }
@@ -243,7 +288,10 @@ impl Agent {
     /// It was given by [`into_raw`](Self::into_raw), and C forgets it.
     pub(super) unsafe fn take(raw: *mut bindings::ib_mad_agent) -> Arc<Self> {
         // SAFETY: By this function's duty.
-        unsafe { Arc::from_raw(container_of!(Opaque::cast_from(raw), Self, c)) }
+        unsafe {
+            let c = container_of!(raw, private::rdma_mad_agent_info, agent);
+            Arc::from_raw(container_of!(Opaque::cast_from(c), Self, c))
+        }
     }
 
     pub(super) fn port(&self) -> &Arc<Port> {
@@ -266,11 +314,6 @@ impl Agent {
         self.rmpp_version
     }
 
-    /// Class and version of what it asked for.
-    pub(super) const fn class(&self) -> (u8, u8) {
-        self.class
-    }
-
     /// Whether transfers of its are split and put together here.
     pub(super) const fn does_rmpp(&self) -> bool {
         self.rmpp_version != 0 && self.flags & bindings::IB_MAD_USER_RMPP == 0
@@ -287,7 +330,7 @@ impl Agent {
     /// The domain of its address handles.
     pub(super) fn pd(&self) -> *mut bindings::ib_pd {
         // SAFETY: The queue pair stays while there are agents.
-        unsafe { (*(*self.c.get()).qp).pd }
+        unsafe { (*(*self.as_raw()).qp).pd }
     }
 
     /// Hands it a MAD, with the send that it answers, if any. No lock is held.

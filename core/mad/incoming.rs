@@ -36,18 +36,16 @@ const UNKNOWN: u16 = 0x000c;
 /// context is the [`Port`].
 pub(super) unsafe extern "C" fn recv_done(cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
     // SAFETY: By this function's duty; the port stays until its queue pairs are gone.
-    let (port, wc, slot) = unsafe {
+    let (port, wc, slot, kind) = unsafe {
         let port = &*(*cq).cq_context.cast::<Port>();
         let buffer = container_of!(*(*wc).__bindgen_anon_1.wr_cqe, RecvMad, cqe);
-        (port, &mut *wc, (*buffer).slot)
+        (port, &mut *wc, (*buffer).slot, (*buffer).kind)
     };
     // Errors come when the queue pair goes; its buffers are freed after it.
     if port.is_closing() || wc.status != bindings::ib_wc_status_IB_WC_SUCCESS {
         return;
     }
-    let Some(special) = port.special_of(wc.qp()) else {
-        return;
-    };
+    let special = port.special(kind);
     let Some(mut buffer) = special.received(slot) else {
         return;
     };
@@ -60,17 +58,6 @@ pub(super) unsafe extern "C" fn recv_done(cq: *mut bindings::ib_cq, wc: *mut bin
     match process(port, special, wc, buffer, &mut spare) {
         Some(unused) => special.refill(slot, unused),
         None => special.refill(slot, spare),
-    }
-}
-
-/// Queue pairs of completions.
-trait OfQp {
-    fn qp(&self) -> *mut bindings::ib_qp;
-}
-
-impl OfQp for bindings::ib_wc {
-    fn qp(&self) -> *mut bindings::ib_qp {
-        self.qp
     }
 }
 
@@ -87,12 +74,9 @@ fn process(
         return Some(buffer);
     };
     if !header.is_admissible(special.kind(), opa) {
-        if !matches!(header.base_version, wire::VERSION | wire::OPA_VERSION) {
-            pr_err!("MAD received with unsupported base version {}\n", header.base_version);
-        }
         return Some(buffer);
     }
-    super::trace::received(port, wc, &mut buffer);
+    super::trace::received(port, special.qp().unwrap_or(wc.qp), wc, &mut buffer);
     let is_opa_mad = opa && header.base_version == wire::OPA_VERSION;
     let in_port = if port.node().is_switch {
         wc.port_num
@@ -162,7 +146,7 @@ fn process(
 
     match port.find_agent(buffer.mad()) {
         Some(agent) => {
-            super::trace::agent_receives(&agent);
+            super::trace::agent(&agent, super::trace::RECEIVES);
             let (mad_len, segment) = if is_opa_mad {
                 let len = (wc.byte_len as usize).saturating_sub(GRH);
                 (len.min(buffer.mad_size()), wire::OPA_MAD_SIZE)

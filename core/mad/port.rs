@@ -176,13 +176,6 @@ impl Port {
         }
     }
 
-    /// Which of the two a queue pair is.
-    pub(super) fn special_of(&self, qp: *mut bindings::ib_qp) -> Option<&SpecialQp> {
-        [&self.qp0, &self.qp1]
-            .into_iter()
-            .find(|special| special.qp() == Some(qp))
-    }
-
     /// The agent that answers are sent by.
     pub(super) fn replier(&self, which: Special) -> Option<Arc<Agent>> {
         let [smi, gsi] = &*self.repliers.lock();
@@ -469,12 +462,12 @@ unsafe extern "C" fn fatal(event: *mut bindings::ib_event, _context: *mut kernel
 impl Drop for Open {
     /// Closes it; may sleep. It cannot be found any more.
     fn drop(&mut self) {
+        self.port.closing.store(true, Release);
         let repliers = core::mem::take(&mut *self.port.repliers.lock());
         for agent in repliers.into_iter().flatten() {
             Agent::unregister(&agent);
         }
         kernel::warn_on!(!self.port.rules.lock().is_empty());
-        self.port.closing.store(true, Release);
         self.queue = None;
         // SAFETY: All were made by `make`, and nobody else uses them any more. Objects are
         // destroyed before what they were made of.

@@ -10,6 +10,7 @@ use super::buffer::Mapping;
 use super::buffer::Way;
 use super::receive::RecvMad;
 use super::send::Send;
+use super::trace;
 use crate::proto::mad::wire::Special;
 use core::mem::ManuallyDrop;
 use core::ptr;
@@ -151,6 +152,7 @@ impl SpecialQp {
         sends.posted = sends.posted.saturating_add(1);
         self.number(&mut sends, send);
         drop(sends);
+        trace::send(send, trace::SEND);
         self.post(send).inspect_err(|_| {
             // SAFETY: It was not posted, so it is ours.
             unsafe { send.unmap(self.device.0) };
@@ -261,6 +263,7 @@ impl SpecialQp {
         let slot = slots.get_mut(index).ok_or(EINVAL)?;
         let qp = self.qp().ok_or(EINVAL)?;
         buffer.slot = index;
+        buffer.kind = self.kind;
         buffer.cqe.done = Some(super::incoming::recv_done);
         let len = u32::try_from(buffer.area().len()).map_err(|_| EINVAL)?;
         // SAFETY: The device stays while there is a queue pair; the slot keeps the buffer

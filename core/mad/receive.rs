@@ -13,6 +13,7 @@ use rdma::bindings;
 
 use crate::proto::mad::rmpp;
 use crate::proto::mad::wire;
+use crate::proto::mad::wire::Special;
 
 /// Bytes before each MAD: room for a global route header.
 pub(super) const GRH: usize = 40;
@@ -21,8 +22,9 @@ pub(super) const GRH: usize = 40;
 pub(super) struct RecvMad {
     /// For the work request that has it.
     pub(super) cqe: bindings::ib_cqe,
-    /// Its place among what the queue pair has.
+    /// Its place among what the queue pair has, and which that is.
     pub(super) slot: usize,
+    pub(super) kind: Special,
     wc: bindings::ib_wc,
     recv_wc: bindings::ib_mad_recv_wc,
     data: Buffer,
@@ -49,6 +51,7 @@ impl RecvMad {
             Self {
                 cqe: bindings::ib_cqe::default(),
                 slot: 0,
+                kind: Special::Gsi,
                 // SAFETY: Zeros are one.
                 wc: unsafe { core::mem::zeroed() },
                 // SAFETY: As above; pointers are written before anybody follows them.

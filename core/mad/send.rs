@@ -319,6 +319,14 @@ impl Send {
         self.segments.get(index).map(Buffer::as_ptr)
     }
 
+    /// For tracepoints: how long a response is waited for, and how often it may be sent
+    /// again, still and at most.
+    pub(super) fn times(&self) -> (Ticks, (u32, u32)) {
+        let inner = self.agent().inner().lock();
+        let life = self.life.access(&inner);
+        (life.patience(), life.retries())
+    }
+
     /// When it expires.
     pub(super) fn due(&self) -> Ticks {
         self.due.load(Relaxed)

@@ -13,6 +13,7 @@ use super::queue::SpecialQp;
 use super::receive::Received;
 use super::send::For;
 use super::send::Send;
+use super::trace;
 use super::transfer::Transfer;
 use crate::proto::gid::Gid;
 use crate::proto::mad::matching;
@@ -294,6 +295,7 @@ pub(super) fn carry_out(send: &Arc<Send>, todo: Do) {
 pub(super) fn repost(special: &SpecialQp, send: Arc<Send>) {
     let mut next = Some(send);
     while let Some(send) = next.take() {
+        trace::send(&send, trace::RESEND);
         if special.post(&send).is_err() {
             // SAFETY: It was mapped when it began to wait, and is not with the device.
             unsafe { special.unmap(&send) };
@@ -314,11 +316,14 @@ pub(super) unsafe extern "C" fn send_done(_cq: *mut bindings::ib_cq, wc: *mut bi
         let send = Send::of_cqe(*(*wc).__bindgen_anon_1.wr_cqe);
         (send, (*wc).status, (*wc).vendor_err)
     };
-    super::trace::send_done(&send, wc);
+    trace::send_done(&send, wc);
     let special = send.agent().special();
     if status == bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR {
-        if special.is_to_repeat(&send) && special.post(&send).is_ok() {
-            return;
+        if special.is_to_repeat(&send) {
+            trace::send(&send, trace::REPEAT);
+            if special.post(&send).is_ok() {
+                return;
+            }
         }
     } else if status != bindings::ib_wc_status_IB_WC_SUCCESS {
         special.recover();

@@ -71,9 +71,11 @@ fn there_and_back() {
             }
             let entered: Vec<u32> = (0..hops).map(|_| 1 + rng.below(36) as u32).collect();
             let mut mad = packet(form, &route);
-            let smp = |mad| Smp::new(mad, form).expect("long enough");
+            fn smp(mad: &mut [u8], form: Form) -> Smp<'_> {
+                Smp::new(mad, form).expect("long enough")
+            }
 
-            let mut at = smp(&mut mad);
+            let mut at = smp(&mut mad, form);
             assert!(at.starts_on_route());
             assert_eq!(at.send(CA, 1), Verdict::Handle, "{hops}");
             if hops == 0 {
@@ -97,7 +99,7 @@ fn there_and_back() {
             }
 
             mad[4] |= 0x80;
-            let mut at = smp(&mut mad);
+            let mut at = smp(&mut mad, form);
             assert!(at.is_returning() && at.starts_on_route());
             for hop in (1..=hops).rev() {
                 let node = if hop == hops { CA } else { SWITCH };
@@ -456,7 +458,8 @@ fn hostile_segments() {
         let mut end = receiver.acknowledge().1;
         for _ in 0..3000 {
             let near = receiver.contiguous().wrapping_add(rng.below(40) as u32);
-            let segment = rng.pick(&[near, near, near.wrapping_sub(20), rng.any() as u32, u32::MAX]);
+            let any = rng.any() as u32;
+            let segment = rng.pick(&[near, near, near.wrapping_sub(20), any, u32::MAX]);
             match receiver.arrived(segment, rng.one_in(300)) {
                 Arrival::Keep { ack } => {
                     assert!(segment <= end, "seed {seed}: beyond the window");
