@@ -167,7 +167,7 @@ def main():
     # Transfers of many MADs, with sizes around those of segments.
     for size in (1, 215, 216, 217, 432, 5000, 60000):
         payload = bytes((i * 7 + size) & 255 for i in range(size))
-        a.send(client, vendor(1, 30, payload, rmpp=1), there_gid, here_index, 9000, 3)
+        a.send(client, vendor(1, 1000 + size, payload, rmpp=1), there_gid, here_index, 9000, 3)
         got = b.recv()
         ok = got is not None and got[3][40:40 + size] == payload
         say(f"request of {size}", f"{show(got)}, {'same' if ok else 'DIFFERENT'}")
