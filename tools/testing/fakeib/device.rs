@@ -155,6 +155,9 @@ impl Provider for Fakeib {
         attr.max_mcast_qp_attach = 1 << 10;
         attr.max_total_mcast_qp_attach = 1 << 20;
         attr.max_pkeys = PKEYS as u16;
+        attr.max_qp_rd_atom = 16;
+        attr.max_qp_init_rd_atom = 16;
+        attr.max_res_rd_atom = 16 * MAX_QP as i32;
         attr.local_ca_ack_delay = 15;
         Ok(())
     }
@@ -201,7 +204,7 @@ impl Provider for Fakeib {
         // CAST: small constants.
         attr.gid_tbl_len = GUIDS as i32;
         attr.pkey_tbl_len = PKEYS as u16;
-        attr.max_msg_sz = 1 << 31;
+        attr.max_msg_sz = crate::connected::MAX_MESSAGE;
         attr.max_vl_num = port_info::LANES_CAP;
         attr.active_width = port_info::WIDTH_ACTIVE;
         // 25 Gbit/s a lane.
@@ -368,7 +371,7 @@ impl Provider for Fakeib {
         let slot = match kind {
             QpType::Smi => qps.reserve_exact(0, GFP_KERNEL)?,
             QpType::Gsi => qps.reserve_exact(1, GFP_KERNEL)?,
-            QpType::Ud => qps.reserve(QP_NUMBERS, GFP_KERNEL)?,
+            QpType::Ud | QpType::Rc => qps.reserve(QP_NUMBERS, GFP_KERNEL)?,
             _ => return Err(unsupported()),
         };
         let core = QpCore::new(Plan {
@@ -415,12 +418,17 @@ impl Provider for Fakeib {
         if mask.contains(QpAttrMask::QKEY) {
             inner.qkey = attr.qkey();
         }
+        inner.connection.set(attr, mask)?;
         inner.state = to;
-        match to {
+        let woken = match to {
             QpState::Reset => qp.reset(&mut inner),
             QpState::Err => qp.flush(&mut inner),
-            QpState::Init | QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe => (),
-        }
+            // It may have sends from before it was drained.
+            QpState::Rts => qp.device().host.map(|host| (host, qp.number)),
+            QpState::Init | QpState::Rtr | QpState::Sqd | QpState::Sqe => None,
+        };
+        drop(inner);
+        qp.device().world.wake(woken);
         Ok(())
     }
 
@@ -436,6 +444,9 @@ impl Provider for Fakeib {
         attr.set_qkey(inner.qkey);
         attr.set_pkey_index(inner.pkey_index);
         attr.set_port_num(HOST_PORT.into());
+        if qp.kind == QpType::Rc {
+            inner.connection.tell(attr);
+        }
         qp.sizes.tell(attr.cap_mut());
         qp.sizes.tell(init.cap_mut());
         init.set_signals_all(qp.signals_all);
@@ -444,21 +455,24 @@ impl Provider for Fakeib {
 
     fn destroy_qp(qp: &Qp<Self>, _: &mut Udata<'_>) -> Result {
         qp.device().adapter.qps.remove(qp.qp_num());
-        qp.end();
+        qp.device().world.wake(qp.end());
         Ok(())
     }
 
     fn post_send(qp: &Qp<Self>, wrs: &mut SendWrs<'_, Self>) -> Result {
         let device = qp.device();
         for wr in wrs {
-            qp.post_send(device, &wr)?;
+            match qp.kind {
+                QpType::Rc => qp.post_connected(device, &wr)?,
+                _ => qp.post_send(device, &wr)?,
+            }
         }
         Ok(())
     }
 
     fn post_recv(qp: &Qp<Self>, wrs: &mut RecvWrs<'_>) -> Result {
         for wr in wrs {
-            qp.post_recv(&wr)?;
+            qp.post_recv(qp.device(), &wr)?;
         }
         Ok(())
     }

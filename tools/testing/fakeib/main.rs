@@ -4,13 +4,14 @@
 //!
 //! Adapters `fakeib0`, `fakeib1` and so on are cabled to a switch, which is hardware without a
 //! driver. Their ports are of the InfiniBand link layer, and come up when a subnet manager
-//! brings them up, as opensm does. Datagrams are carried, of management and others, for the
-//! kernel and for processes. It is for tests of what only such ports have: management datagrams,
+//! brings them up, as opensm does. They carry datagrams, of management and others, and reliable
+//! connections, for the kernel and for processes. It is for tests of what only such ports have: management datagrams,
 //! the subnet administration, partitions, IPoIB. Nothing leaves the machine.
 //!
 //! - `proto`: the hardware, pure and tested on the host;
 //! - `world.rs`: packets on their way;
-//! - `device.rs`: the verbs; `qp.rs`, `cq.rs`, `mem.rs`, `ring.rs`: what is below them.
+//! - `device.rs`: the verbs; `qp.rs`, `connected.rs`, `cq.rs`, `mem.rs`, `ring.rs`: what is
+//!   below them.
 //!
 //! Parameters: `adapters`, how many, 2 unless said otherwise.
 //!
@@ -37,6 +38,7 @@ use rdma::provider::Registration;
 use rdma::provider::Unregistered;
 use rdma::sync::rcu;
 
+mod connected;
 mod cq;
 mod device;
 mod mem;

@@ -164,20 +164,135 @@ pub(crate) fn gather(
         return Err(EMSGSIZE);
     }
     let mut out = KVec::from_elem(0, len, GFP_ATOMIC)?;
-    let mut done = 0usize;
+    gather_at(regions, owner, sges, 0, &mut out)?;
+    Ok(out)
+}
+
+/// Copies a request's memory, behind its first `skip` bytes, to `out`. Any context.
+///
+/// # Errors
+///
+/// `EFAULT` for memory that it may not name, `EMSGSIZE` if there is not as much.
+pub(crate) fn gather_at(
+    regions: &Regions,
+    owner: Owner,
+    sges: &[Sge],
+    skip: usize,
+    out: &mut [u8],
+) -> Result {
+    let mut skip = skip;
+    let mut left = out;
     for sge in sges {
         pieces(regions, owner, sge, false, &mut |at, n| {
-            let end = done.saturating_add(n);
-            if let Some(to) = out.get_mut(done..end) {
-                // SAFETY: The kernel's consumers promise that the memory of their requests is
-                // there until these have completed; that of processes is pinned, and its
-                // region's lock held. It may change meanwhile, so it is never borrowed.
-                unsafe { core::ptr::copy(at as *const u8, to.as_mut_ptr(), n) };
-            }
-            done = end;
+            let skipped = skip.min(n);
+            skip -= skipped;
+            let now = left.len().min(n - skipped);
+            let Some((now, later)) = core::mem::take(&mut left).split_at_mut_checked(now) else {
+                return;
+            };
+            left = later;
+            // OVERFLOW: it is within a piece of memory.
+            let at = at.wrapping_add(skipped);
+            // SAFETY: The kernel's consumers promise that the memory of their requests is
+            // there until these have completed; that of processes is pinned, and its region's
+            // lock held. It may change meanwhile, so it is never borrowed.
+            unsafe { core::ptr::copy(at as *const u8, now.as_mut_ptr(), now.len()) };
         })?;
+        if left.is_empty() {
+            return Ok(());
+        }
     }
-    Ok(out)
+    if left.is_empty() {
+        Ok(())
+    } else {
+        Err(EMSGSIZE)
+    }
+}
+
+/// Calls `f` with each piece of memory that a peer named by a remote key.
+fn remote_pieces(
+    regions: &Regions,
+    owner: Owner,
+    rkey: u32,
+    addr: u64,
+    len: usize,
+    need: Access,
+    f: &mut dyn FnMut(usize, usize),
+) -> Result {
+    if !owner.user && rkey == DMA_KEY {
+        f(usize::try_from(addr)?, len);
+        return Ok(());
+    }
+    let region = regions.get(rkey >> 8).ok_or(EFAULT)?;
+    let mapping = region.mapping.lock();
+    let mapping = mapping.as_ref().ok_or(EFAULT)?;
+    if region.pd != owner.pd || rkey & 0xff != 0 || !mapping.access.contains(need) {
+        return Err(EFAULT);
+    }
+    mapping.pieces(addr, len, f)
+}
+
+/// Copies memory that a peer named, of queue pairs of `owner`, to `out`. Any context.
+///
+/// # Errors
+///
+/// `EFAULT` for memory that it may not name.
+pub(crate) fn read_remote(
+    regions: &Regions,
+    owner: Owner,
+    rkey: u32,
+    addr: u64,
+    out: &mut [u8],
+) -> Result {
+    let mut left = &mut *out;
+    let len = left.len();
+    remote_pieces(
+        regions,
+        owner,
+        rkey,
+        addr,
+        len,
+        Access::REMOTE_READ,
+        &mut |at, n| {
+            let Some((now, later)) = core::mem::take(&mut left).split_at_mut_checked(n) else {
+                return;
+            };
+            left = later;
+            // SAFETY: As in `gather_at`; who gave out the key promises the same of the kernel's.
+            unsafe { core::ptr::copy(at as *const u8, now.as_mut_ptr(), now.len()) };
+        },
+    )
+}
+
+/// Copies `data` to memory that a peer named, of queue pairs of `owner`. Any context.
+///
+/// # Errors
+///
+/// `EFAULT` for memory that it may not name.
+pub(crate) fn write_remote(
+    regions: &Regions,
+    owner: Owner,
+    rkey: u32,
+    addr: u64,
+    data: &[u8],
+) -> Result {
+    let mut left = data;
+    remote_pieces(
+        regions,
+        owner,
+        rkey,
+        addr,
+        data.len(),
+        Access::REMOTE_WRITE,
+        &mut |at, n| {
+            let Some((now, later)) = left.split_at_checked(n) else {
+                return;
+            };
+            left = later;
+            // SAFETY: As in `scatter`; who gave out the key promises the same of the kernel's.
+            unsafe { core::ptr::copy(now.as_ptr(), at as *mut u8, now.len()) };
+        },
+    )
 }
 
 /// Copies `data` into a request's memory, behind its first `skip` bytes. Any context.
@@ -204,7 +319,7 @@ pub(crate) fn scatter(
             left = later;
             // OVERFLOW: it is within a piece of memory.
             let at = at.wrapping_add(skipped);
-            // SAFETY: As in `gather`, and the memory is for us to write: the kernel's by
+            // SAFETY: As in `gather_at`, and the memory is for us to write: the kernel's by
             // promise, that of processes was checked.
             unsafe { core::ptr::copy(now.as_ptr(), at as *mut u8, now.len()) };
         })?;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs, below the verbs: datagrams.
+//! Queue pairs, below the verbs, and what they do with datagrams; connections are in
+//! [`crate::connected`].
 //!
 //! A [`QpCore`] is shared by its verbs object and by packets that are being handed to it. It
 //! completes under its lock, so that a queue pair that has been ended completes nothing more.
 
+use crate::connected::Connection;
+use crate::connected::Send;
 use crate::cq::CqCore;
 use crate::device::Fakeib;
 use crate::mem;
@@ -32,11 +35,44 @@ pub(crate) const MAX_SGE: usize = 8;
 /// The longest datagram.
 pub(crate) const MAX_DATAGRAM: usize = 4096;
 
-/// A posted receive.
-struct Recv {
-    wr_id: u64,
+/// A request's memory.
+pub(crate) struct Pieces {
     count: usize,
     sges: [Sge; MAX_SGE],
+}
+
+impl Pieces {
+    pub(crate) fn get(&self) -> &[Sge] {
+        self.sges.get(..self.count).unwrap_or(&[])
+    }
+}
+
+impl Clone for Pieces {
+    fn clone(&self) -> Self {
+        sges_of(self.get()).unwrap_or(Self {
+            count: 0,
+            sges: Default::default(),
+        })
+    }
+}
+
+/// Copies a request's list. `EINVAL` if it is too long.
+pub(crate) fn sges_of(asked: &[Sge]) -> Result<Pieces> {
+    let mut sges: [Sge; MAX_SGE] = Default::default();
+    let room = sges.get_mut(..asked.len()).ok_or(EINVAL)?;
+    for (to, from) in room.iter_mut().zip(asked) {
+        (to.addr, to.length, to.lkey) = (from.addr, from.length, from.lkey);
+    }
+    Ok(Pieces {
+        count: asked.len(),
+        sges,
+    })
+}
+
+/// A posted receive.
+pub(crate) struct Recv {
+    pub(crate) wr_id: u64,
+    pub(crate) pieces: Pieces,
 }
 
 /// What a lock protects.
@@ -45,8 +81,13 @@ pub(crate) struct QpInner {
     pub(crate) qkey: u32,
     pub(crate) pkey_index: u16,
     /// It was destroyed.
-    ended: bool,
-    recvs: Ring<Recv>,
+    pub(crate) ended: bool,
+    pub(crate) recvs: Ring<Recv>,
+    /// Requests of a connection that are not done.
+    pub(crate) sends: Ring<Send>,
+    pub(crate) connection: Connection,
+    /// Adapter and number of the queue pair that waits for a receive of this one.
+    pub(crate) parked: Option<(usize, u32)>,
 }
 
 /// A queue pair.
@@ -56,10 +97,10 @@ pub(crate) struct QpCore {
     pub(crate) kind: QpType,
     pub(crate) sizes: Sizes,
     pub(crate) signals_all: bool,
-    owner: Owner,
-    token: QpToken,
-    send_cq: Arc<CqCore>,
-    recv_cq: Arc<CqCore>,
+    pub(crate) owner: Owner,
+    pub(crate) token: QpToken,
+    pub(crate) send_cq: Arc<CqCore>,
+    pub(crate) recv_cq: Arc<CqCore>,
     #[pin]
     inner: SpinLockIrq<QpInner>,
 }
@@ -112,6 +153,13 @@ impl QpCore {
             pkey_index: 0,
             ended: false,
             recvs: Ring::new(plan.sizes.recvs)?,
+            sends: Ring::new(if plan.kind == QpType::Rc {
+                plan.sizes.sends
+            } else {
+                0
+            })?,
+            connection: Connection::new(),
+            parked: None,
         };
         Arc::pin_init(
             pin_init!(Self {
@@ -155,8 +203,7 @@ impl QpCore {
         match inner.state {
             QpState::Rts | QpState::Sqd => (),
             QpState::Err => {
-                self.send_cq
-                    .complete(Wc::flushed(wr.wr_id(), self.token), true);
+                self.flushed(wr.wr_id());
                 return Ok(());
             }
             QpState::Reset | QpState::Init | QpState::Rtr | QpState::Sqe => return Err(EINVAL),
@@ -278,7 +325,7 @@ impl QpCore {
         let Some(recv) = inner.recvs.pop() else {
             return;
         };
-        let sges = recv.sges.get(..recv.count).unwrap_or(&[]);
+        let sges = recv.pieces.get();
         let copied = match &packet.grh {
             Some(grh) => mem::scatter(regions, self.owner, sges, 0, grh),
             None => Ok(()),
@@ -313,59 +360,72 @@ impl QpCore {
                 let wc = Wc::new(recv.wr_id, self.token, status, opcode);
                 self.recv_cq.complete(wc, true);
                 inner.state = QpState::Err;
-                self.flush(&mut inner);
+                // Nobody is parked with a queue pair of datagrams.
+                let _ = self.flush(&mut inner);
             }
         }
     }
 
     /// Posts a receive. Any context.
-    pub(crate) fn post_recv(&self, wr: &RecvWr<'_>) -> Result {
-        let mut sges: [Sge; MAX_SGE] = Default::default();
-        let asked = wr.sges();
-        let count = asked.len();
-        let room = sges.get_mut(..count).ok_or(EINVAL)?;
-        for (to, from) in room.iter_mut().zip(asked) {
-            (to.addr, to.length, to.lkey) = (from.addr, from.length, from.lkey);
-        }
+    pub(crate) fn post_recv(&self, device: &Fakeib, wr: &RecvWr<'_>) -> Result {
+        let recv = Recv {
+            wr_id: wr.wr_id(),
+            pieces: sges_of(wr.sges())?,
+        };
         let mut inner = self.lock();
         match inner.state {
-            QpState::Reset => Err(EINVAL),
+            QpState::Reset => return Err(EINVAL),
             QpState::Err => {
                 self.recv_cq
-                    .complete(Wc::flushed(wr.wr_id(), self.token), true);
-                Ok(())
+                    .complete(Wc::flushed(recv.wr_id, self.token), true);
+                return Ok(());
             }
             QpState::Init | QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe => {
-                let recv = Recv {
-                    wr_id: wr.wr_id(),
-                    count,
-                    sges,
-                };
-                inner.recvs.push(recv).map_err(|_| ENOMEM)
+                inner.recvs.push(recv).map_err(|_| ENOMEM)?;
             }
         }
+        let parked = inner.parked.take();
+        drop(inner);
+        device.world.wake(parked);
+        Ok(())
     }
 
-    /// Completes all receives that are left as flushed.
-    pub(crate) fn flush(&self, inner: &mut QpInner) {
+    /// Completes a send as flushed.
+    pub(crate) fn flushed(&self, wr_id: u64) {
+        self.send_cq.complete(Wc::flushed(wr_id, self.token), true);
+    }
+
+    /// Completes all requests that are left as flushed. Answers who is to be woken.
+    #[must_use = "it would wait for ever"]
+    pub(crate) fn flush(&self, inner: &mut QpInner) -> Option<(usize, u32)> {
+        while let Some(send) = inner.sends.pop() {
+            self.flushed(send.wr_id());
+        }
         while let Some(recv) = inner.recvs.pop() {
             self.recv_cq
                 .complete(Wc::flushed(recv.wr_id, self.token), true);
         }
+        inner.parked.take()
     }
 
-    /// Forgets all receives, and all completions that were not polled.
-    pub(crate) fn reset(&self, inner: &mut QpInner) {
+    /// Forgets all requests, and all completions that were not polled. Answers who is to be
+    /// woken.
+    #[must_use = "it would wait for ever"]
+    pub(crate) fn reset(&self, inner: &mut QpInner) -> Option<(usize, u32)> {
+        while inner.sends.pop().is_some() {}
         while inner.recvs.pop().is_some() {}
         self.send_cq.forget(self.token);
         self.recv_cq.forget(self.token);
+        inner.parked.take()
     }
 
-    /// The queue pair is about to go: nothing completes any more, nor names it.
-    pub(crate) fn end(&self) {
+    /// The queue pair is about to go: nothing completes any more, nor names it. Answers who is
+    /// to be woken.
+    #[must_use = "it would wait for ever"]
+    pub(crate) fn end(&self) -> Option<(usize, u32)> {
         let mut inner = self.lock();
         inner.ended = true;
-        self.reset(&mut inner);
+        self.reset(&mut inner)
     }
 }
 

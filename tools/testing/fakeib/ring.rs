@@ -59,6 +59,11 @@ impl<T> Ring<T> {
         Some(item)
     }
 
+    /// The oldest entry.
+    pub(crate) fn peek(&self) -> Option<&T> {
+        self.slots.get(self.first)?.as_ref()
+    }
+
     /// Drops the entries that `keep` does not want to keep.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         for _ in 0..self.used {

@@ -7,6 +7,7 @@
 //! the next; those of a queue pair and its completion queue are taken with none before them but
 //! [`Groups`]' own.
 
+use crate::connected;
 use crate::device::Fakeib;
 use crate::mem::Regions;
 use crate::proto::fabric::Arrived;
@@ -66,6 +67,14 @@ pub(crate) struct Packet {
     pub(crate) solicited: bool,
     /// What it carries.
     pub(crate) payload: KVec<u8>,
+}
+
+/// What the work item is to do, each for an adapter.
+enum Job {
+    /// Carry a packet that it sends.
+    Carry(usize, Packet),
+    /// Go on with the queue pair of this number, which is connected.
+    Run(usize, u32),
 }
 
 /// What a device shares with the fabric.
@@ -171,7 +180,7 @@ pub(crate) struct World {
     #[pin]
     fabric: SpinLockIrq<Fabric>,
     #[pin]
-    queue: SpinLockIrq<Ring<KBox<(usize, Packet)>>>,
+    queue: SpinLockIrq<Ring<KBox<Job>>>,
     #[pin]
     work: Work<World>,
 }
@@ -187,11 +196,10 @@ impl WorkItem for World {
         for _ in 0..BUDGET {
             let next = this.queue.lock().pop();
             let Some(next) = next else { return };
-            let (from, packet) = KBox::into_inner(next);
-            if packet.smp {
-                this.carry_smp(from, packet);
-            } else {
-                this.carry(from, packet);
+            match KBox::into_inner(next) {
+                Job::Carry(from, packet) if packet.smp => this.carry_smp(from, packet),
+                Job::Carry(from, packet) => this.carry(from, packet),
+                Job::Run(host, number) => connected::run(&this, host, number),
             }
         }
         // An error means that it is queued already.
@@ -247,7 +255,40 @@ impl World {
     ///
     /// `ENOMEM`, also when too many are on their way.
     pub(crate) fn send(self: &Arc<Self>, from: usize, packet: Packet) -> Result {
-        let item = KBox::new((from, packet), GFP_ATOMIC)?;
+        self.enqueue(Job::Carry(from, packet))
+    }
+
+    /// Has a connection go on. Any context.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send`].
+    pub(crate) fn kick(self: &Arc<Self>, host: usize, number: u32) -> Result {
+        self.enqueue(Job::Run(host, number))
+    }
+
+    /// Has a connection go on that waited for a receive, if one did. Any context.
+    pub(crate) fn wake(self: &Arc<Self>, parked: Option<(usize, u32)>) {
+        if let Some((host, number)) = parked {
+            // Without memory its next request goes on.
+            let _ = self.kick(host, number);
+        }
+    }
+
+    /// The adapter that a packet of an adapter arrives at. Any context.
+    pub(crate) fn reach(&self, from: usize, dlid: u16, len: usize) -> Option<usize> {
+        let head = Head {
+            slid: 0,
+            dlid,
+            len: len.min(256),
+        };
+        let mut to = None;
+        self.fabric.lock().send(from, &head, |host| to = Some(host));
+        to.filter(|_| !head.is_multicast())
+    }
+
+    fn enqueue(self: &Arc<Self>, job: Job) -> Result {
+        let item = KBox::new(job, GFP_ATOMIC)?;
         let refused = self.queue.lock().push(item);
         refused.map_err(|_| ENOMEM)?;
         // An error means that it is queued already.

@@ -42,7 +42,7 @@ check "saquery" times tools 'NodeRecord dump' 3
 check "a path of the subnet administration" has tools 'dlid\.+3'
 check "perfquery" has tools 'PortXmitPkts'
 check "ibping" has answers '3 packets transmitted, 3 received'
-check "ibv_ud_pingpong by LIDs" times answers '50 iters' 2
+check "ibv_ud_pingpong and ibv_rc_pingpong by LIDs" times answers '50 iters' 4
 check "the link goes" times links 'state:1: DOWN' 1
 check "and the events of it" times links 'PORT_(ERR|ACTIVE)' 2
 check "partition keys come" times partitions 'pkeys/2:0x8002' 1
@@ -51,7 +51,8 @@ check "LIDs of several paths" times lids 'lid_mask_count:2' 4
 check "events of LIDs and managers" times lids '(LID|SM)_CHANGE' 6
 check "IPoIB" times ipoib '[23] received, 0% packet loss' 3
 check "IPoIB multicast" times ipoib 'from fe80::' 2
-check "datagrams of rdma_cm" times connections '^return status 0' 4
+check "datagrams and connections of rdma_cm, and a group" times connections '^return status 0' 6
+check "rping" times connections "^(0: .*rping -c|rping's server: 0)" 2
 check "IPoIB of another partition, and after the link was gone" times children 'received, 0% packet loss' 4
 check "the end" has gone '^0: rmmod fakeib'
 if [ -n "$ours" ]; then

@@ -125,13 +125,15 @@ answers() {
     run ibping -C fakeib1 -c 3 -L 1 | grep -oE '[0-9]+ packets transmitted, [0-9]+ received'
     kill $server
     wait $server
-    (eventually_pingpong | grep -oE '^  (local|remote) address:  LID 0x[0-9a-f]*|^[0-9]+ bytes|[0-9]+ iters') 2>&1
+    for way in ud rc; do
+        pingpong $way 2>&1 | grep -oE '^  (local|remote) address:  LID 0x[0-9a-f]*|^[0-9]+ bytes|[0-9]+ iters|.*[Ff]ail.*|^never.*'
+    done
 }
-eventually_pingpong() {
-    timeout $((20 * SCALE)) ibv_ud_pingpong -d fakeib0 -n 50 >/tmp/pingpong 2>&1 &
+pingpong() { # WAY: between the two ends, by their LIDs
+    timeout $((20 * SCALE)) ibv_$1_pingpong -d fakeib0 -n 50 >/tmp/pingpong 2>&1 &
     local server=$!
     eventually grep -q ':4853 ' /proc/net/tcp /proc/net/tcp6
-    timeout $((20 * SCALE)) ibv_ud_pingpong -d fakeib1 -n 50 localhost
+    timeout $((20 * SCALE)) ibv_$1_pingpong -d fakeib1 -n 50 localhost
     wait $server
     cat /tmp/pingpong
 }
@@ -214,14 +216,27 @@ pings() {
     run ip netns exec n1 ping -q -c 2 -s 8000 10.9.0.2 | grep packets | sed 's/, time.*//'
     run ip netns exec n1 ping -6 -c 3 ff02::1%ib0 | grep -oE 'from fe80::[^ ]*' | sort -u
 }
+listening() { eventually eval "rdma res show cm_id | grep -q LISTEN"; }
 connections() {
     run modprobe rdma_ucm
     ip netns exec n2 timeout $((20 * SCALE)) udaddy >/tmp/udaddy 2>&1 &
     local server=$!
-    sleep 1
+    listening
     run ip netns exec n1 udaddy -s 10.9.0.2
     wait $server
     cat /tmp/udaddy
+    ip netns exec n2 timeout $((20 * SCALE)) rping -s -C 20 -S 1000 -v >/tmp/rping 2>&1 &
+    server=$!
+    listening
+    run ip netns exec n1 rping -c -C 20 -S 1000 -a 10.9.0.2 -v
+    wait $server
+    echo "rping's server: $?"
+    ip netns exec n2 timeout $((20 * SCALE)) ucmatose -c 3 >/tmp/ucmatose 2>&1 &
+    server=$!
+    listening
+    run ip netns exec n1 ucmatose -c 3 -s 10.9.0.2
+    wait $server
+    cat /tmp/ucmatose
     ip netns exec n2 timeout $((20 * SCALE)) mckey -m 239.1.2.3 -b 10.9.0.2 >/tmp/mckey 2>&1 &
     server=$!
     sleep 1
