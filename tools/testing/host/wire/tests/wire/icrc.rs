@@ -185,10 +185,7 @@ fn flush_of_the_c_driver() {
     long.extend([0; 4]);
     assert_eq!(icrc_of_c_flush(Framing::Ipv4, &long, crc32), None);
     for len in 0..packet.len() {
-        assert_eq!(
-            icrc_of_c_flush(Framing::Ipv4, &packet[..len], crc32),
-            None
-        );
+        assert_eq!(icrc_of_c_flush(Framing::Ipv4, &packet[..len], crc32), None);
     }
 }
 
