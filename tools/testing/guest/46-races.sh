@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 240
+# limit: 300
 # duration
 # Everything at once, for DURATION= seconds: queue pairs, regions, resizes, traffic
 # whose ends are stopped, continued and killed, links that go down, devices, interfaces and
