@@ -91,6 +91,13 @@ impl SendHalf {
     }
 }
 
+impl SendHalf {
+    /// Whether requests are posted or in work, or consumers are to hear of something.
+    pub(super) fn has_work(&self) -> bool {
+        self.io.queue.waiting().0 != 0 || self.engine.is_busy() || !self.io.noted.is_empty()
+    }
+}
+
 impl proto::Slots for LazyVec<proto::Slot> {
     #[inline]
     fn room(&self) -> u32 {
