@@ -102,6 +102,7 @@ impl<T> RunToken<T> {
 
     /// A free token without pending bits.
     #[cfg(not(test))]
+    #[inline(always)]
     pub const fn new(value: T) -> Self {
         Self {
             word: AtomicU32::new(0),
