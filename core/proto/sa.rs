@@ -12,8 +12,11 @@
 //! * [`local`]: paths asked for by netlink, of a service on this machine;
 //! * [`group`]: what is to be done next for a multicast group.
 
+pub mod group;
+pub mod local;
 pub mod member;
 pub mod path;
+pub mod query;
 pub mod record;
 pub mod wire;
 
