@@ -72,6 +72,7 @@ module! {
 /// What the module owns. Fields are dropped in this order, the reverse of how they came.
 struct IbCore {
     _gids: gid::Subsystem,
+    _sa: sa::Subsystem,
     _mads: mad::Subsystem,
     _nldev: nldev::Subsystem,
     _devices: device::Subsystem,
@@ -89,9 +90,11 @@ impl kernel::Module for IbCore {
         let devices = device::Subsystem::new()?;
         let nldev = nldev::Subsystem::new()?;
         let mads = mad::Subsystem::new()?;
+        let sa = sa::Subsystem::new()?;
         let gids = gid::Subsystem::new()?;
         Ok(Self {
             _gids: gids,
+            _sa: sa,
             _mads: mads,
             _nldev: nldev,
             _devices: devices,

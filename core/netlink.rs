@@ -131,6 +131,20 @@ pub(crate) fn unicast(net: &Net, message: Message, port: u32) -> Result {
 ///
 /// `ESRCH` if nobody does; `ENOBUFS`, `ENOMEM`.
 pub(crate) fn multicast(net: &Net, message: Message, group: u32) -> Result {
+    multicast_with(net, message, group, bindings::GFP_KERNEL)
+}
+
+/// As [`multicast`]; sleeps as `flags` say.
+///
+/// # Errors
+///
+/// Those of [`multicast`].
+pub(crate) fn multicast_with(
+    net: &Net,
+    message: Message,
+    group: u32,
+    flags: bindings::gfp_t,
+) -> Result {
     // SAFETY: The socket is there, and takes the message over in any case.
     to_result(unsafe {
         bindings::rdma_helper_nlmsg_multicast(
@@ -138,7 +152,7 @@ pub(crate) fn multicast(net: &Net, message: Message, group: u32) -> Result {
             message.into_raw(),
             0,
             group,
-            bindings::GFP_KERNEL,
+            flags,
         )
     })
 }

@@ -8,10 +8,12 @@
 //!
 //! * [`wire`]: a record's layout, said once for both directions;
 //! * [`path`], [`member`], [`record`]: the records;
+//! * [`datagram`]: the headers before them;
 //! * [`query`]: numbers of queries, and how often they are sent;
 //! * [`local`]: paths asked for by netlink, of a service on this machine;
 //! * [`group`]: what is to be done next for a multicast group.
 
+pub mod datagram;
 pub mod group;
 pub mod local;
 pub mod member;

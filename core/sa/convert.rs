@@ -13,6 +13,7 @@ use crate::proto::sa::path::IbLink;
 use crate::proto::sa::path::Link;
 use crate::proto::sa::path::OpaLink;
 use crate::proto::sa::path::Path;
+use crate::proto::sa::record::GuidInfo;
 use crate::proto::sa::record::Service;
 
 /// A GID as C has it.
@@ -135,7 +136,6 @@ pub(super) fn path_to_c(path: &Path, rec: &mut bindings::sa_path_rec) {
 }
 
 /// A membership of C's.
-#[allow(dead_code, reason = "groups come")]
 pub(super) fn member_from_c(rec: &bindings::ib_sa_mcmember_rec) -> Member {
     Member {
         mgid: gid(&rec.mgid),
@@ -160,7 +160,6 @@ pub(super) fn member_from_c(rec: &bindings::ib_sa_mcmember_rec) -> Member {
 }
 
 /// A membership as C has it.
-#[allow(dead_code, reason = "groups come")]
 pub(super) fn member_to_c(member: &Member) -> bindings::ib_sa_mcmember_rec {
     bindings::ib_sa_mcmember_rec {
         mgid: raw(member.mgid),
@@ -233,4 +232,26 @@ pub(super) fn service_to_c(service: &Service, rec: &mut bindings::sa_service_rec
     rec.data_16 = numbers(data_16, u16::from_ne_bytes);
     rec.data_32 = numbers(data_32, u32::from_ne_bytes);
     rec.data_64 = numbers(data_64, u64::from_ne_bytes);
+}
+
+/// GUIDs of C's.
+pub(super) fn guids_from_c(rec: &bindings::ib_sa_guidinfo_rec) -> GuidInfo {
+    GuidInfo {
+        lid: u16::from_be(rec.lid),
+        block: rec.block_num,
+        reserved1: rec.res1,
+        reserved2: u32::from_be(rec.res2),
+        guids: rec.guid_info_list,
+    }
+}
+
+/// GUIDs as C has them.
+pub(super) fn guids_to_c(guids: &GuidInfo) -> bindings::ib_sa_guidinfo_rec {
+    bindings::ib_sa_guidinfo_rec {
+        lid: guids.lid.to_be(),
+        block_num: guids.block,
+        res1: guids.reserved1,
+        res2: guids.reserved2.to_be(),
+        guid_info_list: guids.guids,
+    }
 }

@@ -3,7 +3,11 @@
 //! Who asks: an `ib_sa_client` is a count of queries and memberships, for whose end its owner
 //! waits.
 
+use core::mem::ManuallyDrop;
+use core::ptr;
 use core::ptr::NonNull;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Full;
 use rdma::bindings;
 
 /// A user.
@@ -51,7 +55,6 @@ impl User {
     /// # Safety
     ///
     /// `client` is registered, and not unregistered before the use ends.
-    #[expect(dead_code, reason = "queries come")]
     pub(super) unsafe fn enter(client: NonNull<bindings::ib_sa_client>) -> Self {
         // SAFETY: By this function's duty.
         unsafe { bindings::atomic_inc(&raw mut (*client.as_ptr()).users) };
@@ -69,5 +72,34 @@ impl Drop for User {
                 bindings::complete(&raw mut (*client).comp);
             }
         }
+    }
+}
+
+/// A place for a [`User`] that is released before what it is part of goes.
+///
+/// # Invariants
+///
+/// Null, or a client of which a use is counted for this place.
+pub(super) struct UserSlot(Atomic<*mut bindings::ib_sa_client>);
+
+impl UserSlot {
+    /// A place with this use.
+    pub(super) fn new(user: Option<User>) -> Self {
+        let client = user.map_or(ptr::null_mut(), |user| ManuallyDrop::new(user).0.as_ptr());
+        // INVARIANT: The use is not given back.
+        Self(Atomic::<*mut bindings::ib_sa_client>::new(client))
+    }
+
+    /// Ends the use, if it has not ended. Any context.
+    pub(super) fn release(&self) {
+        let client = self.0.xchg(ptr::null_mut(), Full);
+        // INVARIANT: By the type invariant the use was counted, and nobody else took it out.
+        drop(NonNull::new(client).map(User));
+    }
+}
+
+impl Drop for UserSlot {
+    fn drop(&mut self) {
+        self.release();
     }
 }

@@ -118,6 +118,11 @@ impl Group {
         self.phase == Phase::Idle
     }
 
+    /// Whether somebody runs it, or is to.
+    pub fn is_running(&self) -> bool {
+        self.phase == Phase::Running
+    }
+
     /// Whether the caller is now who runs it.
     fn wake(&mut self) -> bool {
         let idle = self.is_idle();

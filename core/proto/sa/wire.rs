@@ -129,3 +129,37 @@ impl Cursor for Unpack<'_> {
         value
     }
 }
+
+/// Cuts bytes that come in parts of any length into records of `N`.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<const N: usize> {
+    record: [u8; N],
+    filled: usize,
+}
+
+impl<const N: usize> Parts<N> {
+    /// Nothing has come.
+    pub const fn new() -> Self {
+        Self {
+            record: [0; N],
+            filled: 0,
+        }
+    }
+
+    /// A byte has come; the record, if it was its last.
+    pub fn add(&mut self, byte: u8) -> Option<&[u8; N]> {
+        *self.record.get_mut(self.filled)? = byte;
+        self.filled = self.filled.saturating_add(1);
+        if self.filled < N {
+            return None;
+        }
+        self.filled = 0;
+        Some(&self.record)
+    }
+}
+
+impl<const N: usize> Default for Parts<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

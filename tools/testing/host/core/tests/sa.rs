@@ -6,6 +6,10 @@
 use rdma_core_engines::proto::gid::Gid;
 use rdma_core_engines::proto::nla::Align64;
 use rdma_core_engines::proto::nla::Writer;
+use rdma_core_engines::proto::sa::datagram::Attribute;
+use rdma_core_engines::proto::sa::datagram::Fabric;
+use rdma_core_engines::proto::sa::datagram::Header;
+use rdma_core_engines::proto::sa::datagram::Method;
 use rdma_core_engines::proto::sa::local;
 use rdma_core_engines::proto::sa::local::Answer;
 use rdma_core_engines::proto::sa::local::Patience;
@@ -76,6 +80,7 @@ fn records_have_every_bit_once() {
     there_and_back(Service::default(), &[(208, 16)]);
     there_and_back(GuidInfo::default(), &[]);
     there_and_back(ClassPortInfo::default(), &[]);
+    there_and_back(Header::default(), &[(48, 16), (144, 240)]);
 }
 
 #[test]
@@ -144,6 +149,29 @@ fn fields_are_where_the_specification_has_them() {
     assert!(info.knows_opa_paths());
     assert_eq!(info.response_time, 0x12);
     assert!(!ClassPortInfo::unpack(&[1, 2, 0, 4, 0x7f, 0xff, 0xff, 0xff]).knows_opa_paths());
+}
+
+#[test]
+fn questions_are_headed() {
+    let mut wire = [0; 56];
+    Header::question(
+        Fabric::Ib,
+        Method::Get,
+        Attribute::Path,
+        0x0c,
+        0x0102_0304_0506_0708,
+    )
+    .pack(&mut wire);
+    let mut want = [0; 56];
+    want[..4].copy_from_slice(&[1, 3, 2, 1]);
+    want[8..18].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8, 0, 0x35]);
+    want[55] = 0x0c;
+    assert_eq!(wire, want);
+    let opa = Header::question(Fabric::Opa, Method::GetTable, Attribute::Service, 0, 0);
+    assert_eq!(
+        (opa.base_version, opa.class_version, opa.method),
+        (0x80, 0x80, 0x12)
+    );
 }
 
 #[test]
