@@ -55,7 +55,9 @@ static QUEUE: Atomic<usize> = Atomic::<usize>::new(0);
 /// The table. Neighbours change in softirq, too.
 fn with_table<R>(f: impl FnOnce(&mut KVec<Entry<Gid, Arc<Request>>>) -> R) -> R {
     let _bh = bh::disable();
-    f(&mut TABLE.lock())
+    // A local, to be dropped before that: what a last expression borrows lives longer.
+    let mut table = TABLE.lock();
+    f(&mut table)
 }
 
 fn queue() -> &'static Queue {
