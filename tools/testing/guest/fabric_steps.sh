@@ -9,6 +9,8 @@ set -u
 dir=$1
 rm -rf "$dir"
 mkdir -p "$dir"
+# A manager gives each port the LID that it gave it before.
+rm -rf /var/cache/opensm/*
 . ./scale.sh
 top=/sys/class/infiniband
 ports=("$top/fakeib0/ports/1" "$top/fakeib1/ports/1")
@@ -225,10 +227,10 @@ connections() {
     run ip netns exec n1 udaddy -s 10.9.0.2
     wait $server
     cat /tmp/udaddy
-    ip netns exec n2 timeout $((20 * SCALE)) rping -s -C 20 -S 1000 -v >/tmp/rping 2>&1 &
+    ip netns exec n2 timeout $((20 * SCALE)) rping -s -C 20 -S 1000 >/tmp/rping 2>&1 &
     server=$!
     listening
-    run ip netns exec n1 rping -c -C 20 -S 1000 -a 10.9.0.2 -v
+    run ip netns exec n1 rping -c -C 20 -S 1000 -a 10.9.0.2
     wait $server
     echo "rping's server: $?"
     ip netns exec n2 timeout $((20 * SCALE)) ucmatose -c 3 >/tmp/ucmatose 2>&1 &
