@@ -6,9 +6,10 @@
 
 unload_core() { # MODULE...: and all of the subsystem
     local m
-    for m in "$@" rdma_ucm ib_umad rdma_rxe siw ib_uverbs ib_uverbs_support rdma_cm iw_cm ib_cm ib_core; do
+    for m in "$@"; do
         if [ -d "/sys/module/$m" ]; then rmmod "$m" || return; fi
     done
+    unload_stack
 }
 # The C core stands in the same tree, behind ours.
 load_c_core() { insmod "/lib/modules/$(uname -r)/kernel/drivers/infiniband/core/ib_core.ko" && load_core; }
