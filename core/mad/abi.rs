@@ -108,9 +108,8 @@ pub unsafe extern "C" fn ib_register_mad_agent(
         recv,
         context,
     };
-    let made = special(device, port, qp_type).and_then(|qp| {
-        register(device, port, request.map(read), wish(qp))
-    });
+    let made = special(device, port, qp_type)
+        .and_then(|qp| register(device, port, request.map(read), wish(qp)));
     match made {
         Ok(agent) => Agent::into_raw(agent),
         Err(error) => error.to_ptr(),

@@ -215,10 +215,11 @@ impl Agent {
             (*this.qp_info.get()).port_priv = this.port_info.get();
         }
         if let Some(rule) = wish.rule {
-            port.add_rule(rule, &this).map_err(|refused| match refused {
-                None | Some(Refused::Full) => ENOMEM,
-                Some(Refused::Taken | Refused::Invalid) => EINVAL,
-            })?;
+            port.add_rule(rule, &this)
+                .map_err(|refused| match refused {
+                    None | Some(Refused::Full) => ENOMEM,
+                    Some(Refused::Taken | Refused::Invalid) => EINVAL,
+                })?;
         }
         // From now on answers find it.
         slot.publish(this.clone());
@@ -409,7 +410,10 @@ impl Inner {
     }
 
     fn first_due(&mut self) -> Option<Ticks> {
-        self.waiting.cursor_front().peek_next().map(|send| send.due())
+        self.waiting
+            .cursor_front()
+            .peek_next()
+            .map(|send| send.due())
     }
 
     /// The first that waits, if it has expired.
@@ -446,7 +450,10 @@ impl Inner {
 
     /// The send that somebody asks for: those that wait first, then the backlog, then those
     /// whose completion is late.
-    pub(super) fn find(&self, is_it: impl Fn(&life::Send, &Send, &Self) -> bool) -> Option<Arc<Send>> {
+    pub(super) fn find(
+        &self,
+        is_it: impl Fn(&life::Send, &Send, &Self) -> bool,
+    ) -> Option<Arc<Send>> {
         [&self.waiting, &self.backlog, &self.sent]
             .into_iter()
             .flat_map(|list| list.iter())

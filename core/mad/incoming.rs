@@ -7,8 +7,8 @@
 use super::agent::OwnedPass;
 use super::port::Port;
 use super::queue::SpecialQp;
-use super::receive::RecvMad;
 use super::receive::Received;
+use super::receive::RecvMad;
 use super::receive::GRH;
 use super::reply;
 use super::transact;

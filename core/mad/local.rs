@@ -5,8 +5,8 @@
 
 use super::agent::Agent;
 use super::agent::OwnedPass;
-use super::receive::RecvMad;
 use super::receive::Received;
+use super::receive::RecvMad;
 use super::send::Send;
 use crate::proto::mad::smi::Form;
 use crate::proto::mad::smi::Smp;

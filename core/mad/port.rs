@@ -196,7 +196,8 @@ impl Port {
             // No memory is to be had under the lock.
             let mut room = KVec::with_capacity(len + 1, GFP_KERNEL).map_err(|_| None)?;
             let mut rules = self.rules.lock();
-            rule.join(rules.iter().map(|(rule, _)| rule)).map_err(Some)?;
+            rule.join(rules.iter().map(|(rule, _)| rule))
+                .map_err(Some)?;
             if rules.len() >= room.capacity() {
                 continue;
             }

@@ -233,7 +233,8 @@ impl SpecialQp {
             // SAFETY: Zeros are one.
             ..unsafe { core::mem::zeroed() }
         };
-        let mask = bindings::ib_qp_attr_mask_IB_QP_STATE | bindings::ib_qp_attr_mask_IB_QP_CUR_STATE;
+        let mask =
+            bindings::ib_qp_attr_mask_IB_QP_STATE | bindings::ib_qp_attr_mask_IB_QP_CUR_STATE;
         // SAFETY: The queue pair is there while it has completions.
         let done = to_result(unsafe { bindings::ib_modify_qp(qp, &mut attr, mask as i32) });
         match done {
@@ -268,14 +269,8 @@ impl SpecialQp {
         let len = u32::try_from(buffer.area().len()).map_err(|_| EINVAL)?;
         // SAFETY: The device stays while there is a queue pair; the slot keeps the buffer
         // until it is unmapped.
-        let mapping = unsafe {
-            Mapping::new(
-                self.device.0,
-                buffer.area().as_ptr(),
-                len,
-                Way::FromDevice,
-            )
-        }?;
+        let mapping =
+            unsafe { Mapping::new(self.device.0, buffer.area().as_ptr(), len, Way::FromDevice) }?;
         let buffer = KBox::into_raw(buffer);
         *slot = Slot::Posted(buffer, mapping);
         let mut sge = mapping.sge(self.lkey());

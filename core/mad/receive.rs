@@ -116,11 +116,7 @@ impl RecvMad {
         grh: bool,
     ) -> Received {
         let mad = self.mad_ptr();
-        self.recv_wc.recv_buf.grh = if grh {
-            self.grh_ptr()
-        } else {
-            ptr::null_mut()
-        };
+        self.recv_wc.recv_buf.grh = if grh { self.grh_ptr() } else { ptr::null_mut() };
         self.recv_wc.recv_buf.__bindgen_anon_1.mad = mad.cast();
         // At most some thousands.
         self.recv_wc.mad_len = len as i32;
@@ -301,7 +297,9 @@ impl Received {
 /// `mad` is one of a message, which stays.
 unsafe fn bytes_of<'a>(mad: *mut RecvMad) -> &'a [u8] {
     // SAFETY: By this function's duty; the device is done with it.
-    unsafe { (*mad).data.bytes() }.get(GRH..).unwrap_or_default()
+    unsafe { (*mad).data.bytes() }
+        .get(GRH..)
+        .unwrap_or_default()
 }
 
 fn segment_number(mad: &[u8]) -> u32 {

@@ -53,25 +53,13 @@ pub(super) struct Back<'a> {
 impl Back<'_> {
     /// Sends an answer of so many bytes. May sleep. It is lost if there is no memory: who
     /// asked will ask again.
-    pub(super) fn send(
-        &self,
-        wc: &bindings::ib_wc,
-        grh: &[u8; GRH],
-        mad: &[u8],
-        len: usize,
-    ) {
+    pub(super) fn send(&self, wc: &bindings::ib_wc, grh: &[u8; GRH], mad: &[u8], len: usize) {
         if let Err(error) = self.try_send(wc, grh, mad, len) {
             pr_err!("a response to a management datagram was not sent: {error:?}\n");
         }
     }
 
-    fn try_send(
-        &self,
-        wc: &bindings::ib_wc,
-        grh: &[u8; GRH],
-        mad: &[u8],
-        len: usize,
-    ) -> Result {
+    fn try_send(&self, wc: &bindings::ib_wc, grh: &[u8; GRH], mad: &[u8], len: usize) -> Result {
         let agent = self.port.replier(self.qp).ok_or(ENODEV)?;
         let agent = OwnedPass::try_enter(agent, |agent: &Agent| agent.gate()).ok_or(ENODEV)?;
         // SAFETY: All are valid, and the domain stays while there are agents.

@@ -138,7 +138,12 @@ impl Send {
     ///
     /// `EINVAL` if the message does not fit, or the agent does not do such; `ENOMEM`;
     /// `ENODEV` if the agent is going.
-    pub(super) fn new(agent: &Arc<Agent>, plan: &Plan, whom: For, flags: Flags) -> Result<Arc<Self>> {
+    pub(super) fn new(
+        agent: &Arc<Agent>,
+        plan: &Plan,
+        whom: For,
+        flags: Flags,
+    ) -> Result<Arc<Self>> {
         let opa = agent.port().is_opa() && plan.base_version == wire::OPA_VERSION;
         let mad_size = if opa {
             wire::OPA_MAD_SIZE
@@ -157,9 +162,7 @@ impl Send {
             segments.push(Buffer::new(layout.segment(), flags)?, flags)?;
         }
         let transfer = match whom {
-            For::Consumer if plan.rmpp => {
-                Some(rmpp::Sender::new(&layout).ok_or(EINVAL)?)
-            }
+            For::Consumer if plan.rmpp => Some(rmpp::Sender::new(&layout).ok_or(EINVAL)?),
             // What belongs to another transfer is not one.
             _ => None,
         };

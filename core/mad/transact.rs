@@ -183,7 +183,12 @@ fn path(agent: &Agent, ah: *mut bindings::ib_ah) -> Option<matching::Path> {
         let index = i32::from(attr.grh.sgid_index);
         // SAFETY: The device is registered while it has agents.
         let known = unsafe {
-            bindings::rdma_query_gid(agent.port().device(), agent.port().number(), index, &mut here)
+            bindings::rdma_query_gid(
+                agent.port().device(),
+                agent.port().number(),
+                index,
+                &mut here,
+            )
         } == 0;
         // SAFETY: All members of the union are plain bytes.
         let bytes = |gid: &bindings::ib_gid| unsafe { *gid.raw };

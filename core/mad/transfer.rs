@@ -215,7 +215,12 @@ impl Transfer {
     }
 
     /// The first segment came. May sleep.
-    fn start(agent: &Arc<Agent>, key: Key, message: Received, last: bool) -> Result<Option<Received>> {
+    fn start(
+        agent: &Arc<Agent>,
+        key: Key,
+        message: Received,
+        last: bool,
+    ) -> Result<Option<Received>> {
         let base_version = wire::Header::parse(message.mad()).map_or(0, |h| h.base_version);
         let ah = way_back(agent, &message)?;
         let transfer = Arc::pin_init(

@@ -82,7 +82,10 @@ impl Arrived {
         match (path.gids, self.gids) {
             // A response comes to where the request left from.
             (None, None) if self.is_response => self.lmc.is_some_and(|lmc| {
-                let mask = 1_u32.checked_shl(u32::from(lmc)).unwrap_or(0).wrapping_sub(1);
+                let mask = 1_u32
+                    .checked_shl(u32::from(lmc))
+                    .unwrap_or(0)
+                    .wrapping_sub(1);
                 u32::from(path.path_bits ^ self.path_bits) & mask == 0
             }),
             (Some(ends), Some((_, to))) if self.is_response => ends.here == Some(to),

@@ -302,7 +302,7 @@ impl Sender {
 
     /// The next segment, whatever the window says: after [`rewind`](Self::rewind) the
     /// first one is sent again even so. None, if there is none.
-    pub fn next(&mut self) -> Option<Segment> {
+    pub fn next_segment(&mut self) -> Option<Segment> {
         if self.sent >= self.count {
             return None;
         }
@@ -540,7 +540,7 @@ pub fn message_len(class: u8, segments: u32, length: u32, mad_size: usize) -> Op
     let full = mad_size.checked_sub(wire::RMPP_HEADER)?;
     let length = usize::try_from(length).ok()?;
     // A length that makes no sense is taken for a full one.
-    let pad = full.checked_sub(length).unwrap_or(0);
+    let pad = full.saturating_sub(length);
     let data = mad_size.checked_sub(header)?;
     let all = usize::try_from(segments).ok()?.checked_mul(data)?;
     i32::try_from(header.checked_add(all)?.checked_sub(pad)?).ok()

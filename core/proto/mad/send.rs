@@ -245,7 +245,7 @@ impl Send {
 
     /// Gives the next segment to the queue pair.
     fn segment(&mut self, most: AckTimeout, flow: &mut Flow) -> Option<Do> {
-        let segment = self.rmpp.as_mut()?.next()?;
+        let segment = self.rmpp.as_mut()?.next_segment()?;
         let timeout = self.order.timeout;
         self.patience = if timeout == 0 {
             most.0
@@ -410,11 +410,9 @@ impl Send {
                 return Do::Finish(End::Flushed);
             }
             State::Waiting => {}
-            State::Idle
-            | State::Queued
-            | State::Sent
-            | State::Answered(_)
-            | State::Revoked => return Do::Nothing,
+            State::Idle | State::Queued | State::Sent | State::Answered(_) | State::Revoked => {
+                return Do::Nothing
+            }
         }
         // A transfer that was received is not sent again: its answer does not come.
         let received = self.rmpp.as_ref().is_some_and(Sender::is_done);

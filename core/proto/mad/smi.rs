@@ -164,12 +164,12 @@ impl<'a> Smp<'a> {
     }
 
     /// Whether the route begins where the packet was sent: no LIDs come before it.
-    fn from_here(&self) -> bool {
+    fn begins_here(&self) -> bool {
         self.is_permissive(self.form.places().source)
     }
 
     /// Whether the route ends where the packet goes: no LIDs come after it.
-    fn to_here(&self) -> bool {
+    fn ends_here(&self) -> bool {
         self.is_permissive(self.form.places().destination)
     }
 
@@ -177,9 +177,9 @@ impl<'a> Smp<'a> {
     /// packet is going now.
     pub fn starts_on_route(&self) -> bool {
         if self.is_returning() {
-            self.to_here()
+            self.ends_here()
         } else {
-            self.from_here()
+            self.begins_here()
         }
     }
 
@@ -266,7 +266,7 @@ impl<'a> Smp<'a> {
                 // C14-13:3
                 Leg::End => {
                     self.retreat();
-                    Verdict::handle_if(node.is_switch || self.from_here())
+                    Verdict::handle_if(node.is_switch || self.begins_here())
                 }
                 // C14-13:4, 5
                 Leg::Past => Verdict::Handle,
@@ -282,7 +282,7 @@ impl<'a> Smp<'a> {
                 // C14-9:3
                 Leg::End => {
                     self.advance();
-                    Verdict::handle_if(node.is_switch || self.to_here())
+                    Verdict::handle_if(node.is_switch || self.ends_here())
                 }
                 // C14-9:4, 5
                 Leg::Past => Verdict::Handle,
@@ -313,7 +313,7 @@ impl<'a> Smp<'a> {
                     Verdict::handle_if(u32::from(self.back(hop.wrapping_sub(1))) <= node.ports)
                 }
                 // C14-13:3
-                Leg::End if self.from_here() => {
+                Leg::End if self.begins_here() => {
                     self.retreat();
                     Verdict::Handle
                 }
@@ -336,7 +336,7 @@ impl<'a> Smp<'a> {
                     if hop != 0 {
                         self.note(hop, port);
                     }
-                    Verdict::handle_if(node.is_switch || self.to_here())
+                    Verdict::handle_if(node.is_switch || self.ends_here())
                 }
                 // C14-9:4, 5
                 Leg::Past => Verdict::Handle,
@@ -355,9 +355,9 @@ impl<'a> Smp<'a> {
     pub fn next(&self) -> Next {
         match (self.is_returning(), self.leg()) {
             (_, Leg::Middle) => Next::Forward,
-            (false, Leg::End) if self.to_here() => Next::Send,
+            (false, Leg::End) if self.ends_here() => Next::Send,
             (false, Leg::Past) => Next::Send,
-            (true, Leg::End) if !self.from_here() => Next::Send,
+            (true, Leg::End) if !self.begins_here() => Next::Send,
             _ => Next::Local,
         }
     }

@@ -145,7 +145,8 @@ fn astray() {
                 } else {
                     let verdict = smp.receive(node, 1);
                     // A node that is no switch passes nothing on.
-                    if verdict == Verdict::Handle && !node.is_switch && smp.next() == Next::Forward {
+                    if verdict == Verdict::Handle && !node.is_switch && smp.next() == Next::Forward
+                    {
                         // Only what moved into the middle as it came: the first hop back.
                         assert!(smp.is_returning() && count > 1);
                     }
@@ -198,9 +199,10 @@ fn rules() {
             let asked = request(class, 1 + rng.below(2) as u8, oui, 1 << rng.below(20));
             let rule = gsi(asked).expect("legal");
             let same = |o: &&(Rule, Request)| o.1.class == class && o.1.version == asked.version;
-            let clash = joined.iter().filter(same).any(|(_, o)| {
-                o.methods & asked.methods != 0 && (!vendor || o.oui == oui)
-            });
+            let clash = joined
+                .iter()
+                .filter(same)
+                .any(|(_, o)| o.methods & asked.methods != 0 && (!vendor || o.oui == oui));
             let mut vendors: Vec<_> = joined.iter().filter(same).map(|(_, o)| o.oui).collect();
             vendors.sort_unstable();
             vendors.dedup();
@@ -230,7 +232,13 @@ fn rules() {
             mad[37..40].copy_from_slice(&asked.oui);
             let header = wire::Header::parse(&mad).expect("long enough");
             assert!(rule.takes(&header, &mad));
-            assert_eq!(joined.iter().filter(|(r, _)| r.takes(&header, &mad)).count(), 1);
+            assert_eq!(
+                joined
+                    .iter()
+                    .filter(|(r, _)| r.takes(&header, &mad))
+                    .count(),
+                1
+            );
         }
     }
 }
@@ -260,17 +268,34 @@ fn who_answers() {
     assert!(came.answers(&sent));
     assert!(!Arrived { tid: 8, ..came }.answers(&sent));
     assert!(!Arrived { class: 4, ..came }.answers(&sent));
-    assert!(!Arrived { path_bits: 3, ..came }.answers(&sent));
-    assert!(Arrived { path_bits: 6, ..came }.answers(&sent));
+    assert!(!Arrived {
+        path_bits: 3,
+        ..came
+    }
+    .answers(&sent));
+    assert!(Arrived {
+        path_bits: 6,
+        ..came
+    }
+    .answers(&sent));
     assert!(!Arrived { lmc: None, ..came }.answers(&sent));
-    assert!(Arrived { lmc: Some(0), path_bits: 9, ..came }.answers(&sent));
+    assert!(Arrived {
+        lmc: Some(0),
+        path_bits: 9,
+        ..came
+    }
+    .answers(&sent));
     assert!(!came.answers(&Sent { path: None, ..sent }));
     let to_dr = |sent| Sent {
         class: 0x81,
         path: None,
         ..sent
     };
-    assert!(Arrived { class: 0x81, ..came }.answers(&to_dr(sent)));
+    assert!(Arrived {
+        class: 0x81,
+        ..came
+    }
+    .answers(&to_dr(sent)));
     let (a, b) = ([1; 16], [2; 16]);
     let routed = Sent {
         path: Some(Path {
@@ -283,8 +308,16 @@ fn who_answers() {
         ..sent
     };
     assert!(!came.answers(&routed));
-    assert!(Arrived { gids: Some((b, a)), ..came }.answers(&routed));
-    assert!(!Arrived { gids: Some((a, b)), ..came }.answers(&routed));
+    assert!(Arrived {
+        gids: Some((b, a)),
+        ..came
+    }
+    .answers(&routed));
+    assert!(!Arrived {
+        gids: Some((a, b)),
+        ..came
+    }
+    .answers(&routed));
     // An acknowledgement within an answer.
     let answer = Sent {
         is_response: true,
@@ -305,7 +338,11 @@ fn layouts() {
         for header in 0..=300 {
             for data in 0..=700 {
                 let Some(layout) = Layout::new(256, header, data, rmpp) else {
-                    assert!(header > 256 || header + data > 256 || (rmpp && !(36..256).contains(&header)));
+                    assert!(
+                        header > 256
+                            || header + data > 256
+                            || (rmpp && !(36..256).contains(&header))
+                    );
                     continue;
                 };
                 let room = 256 - header;
@@ -377,8 +414,16 @@ fn transfers() {
                 continue;
             }
             if !wire.is_empty() {
-                let which = if rng.one_in(4) { rng.below(wire.len()) } else { 0 };
-                let header = if rng.one_in(loss) { wire[which] } else { wire.remove(which) };
+                let which = if rng.one_in(4) {
+                    rng.below(wire.len())
+                } else {
+                    0
+                };
+                let header = if rng.one_in(loss) {
+                    wire[which]
+                } else {
+                    wire.remove(which)
+                };
                 let Packet::Data { segment, last } = Packet::judge(&header) else {
                     panic!("a segment is a segment");
                 };
@@ -494,7 +539,7 @@ fn hostile_acknowledgements() {
                 break;
             }
             if sender.may_send() {
-                let segment = sender.next().expect("may send");
+                let segment = sender.next_segment().expect("may send");
                 assert!(segment.number as usize <= layout.segments);
             }
             let n = layout.segments as u32 + 3;
@@ -556,7 +601,9 @@ fn lives() {
                 2 | 3 if !with_qp.is_empty() => {
                     let at = rng.below(with_qp.len());
                     let done = with_qp.remove(at);
-                    let todo = sends[done].0.completed(!rng.one_in(4), now, MOST, &mut flow);
+                    let todo = sends[done]
+                        .0
+                        .completed(!rng.one_in(4), now, MOST, &mut flow);
                     apply(done, todo, &mut sends, &mut with_qp);
                     Do::Nothing
                 }
@@ -581,8 +628,8 @@ fn lives() {
             };
             apply(i, todo, &mut sends, &mut with_qp);
             backlog.retain(|i| sends[*i].0.home() == Home::Backlog);
-            for i in 0..sends.len() {
-                if sends[i].0.home() == Home::Backlog && !backlog.contains(&i) {
+            for (i, (send, _)) in sends.iter().enumerate() {
+                if send.home() == Home::Backlog && !backlog.contains(&i) {
                     backlog.push(i);
                 }
             }
@@ -600,7 +647,11 @@ fn lives() {
             assert_eq!(out.count() as u32, flow.out(), "seed {seed}");
             assert!(limit == 0 || flow.out() <= limit, "seed {seed}");
             for (i, (send, is_out)) in sends.iter().enumerate() {
-                assert_eq!(send.home() == Home::Sent, with_qp.contains(&i), "seed {seed}");
+                assert_eq!(
+                    send.home() == Home::Sent,
+                    with_qp.contains(&i),
+                    "seed {seed}"
+                );
                 assert_eq!(send.state() == State::Idle, !is_out, "seed {seed}");
             }
         }
