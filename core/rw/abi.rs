@@ -193,7 +193,7 @@ pub(crate) unsafe extern "C" fn rdma_rw_ctx_post(
 ///
 /// # Safety
 ///
-/// As for [`init`].
+/// As for [`init()`].
 unsafe fn both(ctx: *mut bindings::rdma_rw_ctx, qp: *mut bindings::ib_qp) -> Option<(Context, Qp)> {
     // SAFETY: By this function's duty.
     unsafe { Some((Context::new(ctx).ok()?, Qp::new(qp).ok()?)) }

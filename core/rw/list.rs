@@ -217,7 +217,7 @@ fn direct_from(
     Ok(direct::many(context, qp, target, requests))
 }
 
-/// Ends a transfer that [`init`] made: regions go back, memory is freed and unmapped.
+/// Ends a transfer that [`init()`] made: regions go back, memory is freed and unmapped.
 ///
 /// # Safety
 ///

@@ -116,7 +116,7 @@ pub(super) unsafe fn init(
     Ok(invalidations.saturating_add(2))
 }
 
-/// Ends a transfer that [`init`] made.
+/// Ends a transfer that [`init()`] made.
 ///
 /// # Safety
 ///

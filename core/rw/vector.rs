@@ -147,7 +147,7 @@ unsafe fn unmap<'a>(
 ///
 /// # Safety
 ///
-/// As for [`init`].
+/// As for [`init()`].
 unsafe fn each(
     context: &mut Context,
     qp: Qp,
@@ -187,7 +187,7 @@ unsafe fn each(
 ///
 /// # Safety
 ///
-/// As for [`init`].
+/// As for [`init()`].
 unsafe fn join(
     context: &mut Context,
     device: &Device,
@@ -243,7 +243,7 @@ unsafe fn join(
 ///
 /// # Safety
 ///
-/// As for [`init`].
+/// As for [`init()`].
 unsafe fn registered(
     context: &mut Context,
     qp: Qp,
@@ -272,7 +272,7 @@ unsafe fn registered(
     }
 }
 
-/// Ends a transfer that [`init`] made.
+/// Ends a transfer that [`init()`] made.
 ///
 /// # Safety
 ///

@@ -20,7 +20,7 @@ holding() {
     local expected=$1 pid status=0
     shift
     rm -f /tmp/holds
-    try "$@" /tmp/holds &
+    in_group "$@" /tmp/holds &
     pid=$!
     for _ in $(seq $((100 * SCALE))); do if [ -e /tmp/holds ]; then break; fi; sleep 0.1; done
     current rxe1 | tee /tmp/current
