@@ -34,7 +34,7 @@ holding() {
 # A group's own group cannot have more than it.
 nested() {
     echo +rdma >$group/cgroup.subtree_control && mkdir $group/inner && echo "rxe1 hca_handle=9 hca_object=max" >$group/inner/rdma.max || return
-    (echo $BASHPID >$group/inner/cgroup.procs && exec python3 ./cgroup.py refused 1 3)
+    (echo $BASHPID >$group/inner/cgroup.procs && exec python3 ./cgroup.py refused 1 5)
     local status=$?
     rmdir $group/inner
     echo -rdma >$group/cgroup.subtree_control
