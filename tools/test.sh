@@ -26,6 +26,8 @@ limit() {
 }
 
 host_tests() {
+    # shellcheck disable=SC2053
+    [[ host == $T ]] || return 0
     [ -e "$TOP/tools/testing/host/Cargo.toml" ] || return 0
     say "host tests (first time: about 3 minutes to compile)"
     local log=$out/host/cargo.log status=0 start=$SECONDS
@@ -43,6 +45,8 @@ host_tests() {
 }
 
 harness_tests() {
+    # shellcheck disable=SC2053
+    [[ harness == $T ]] || return 0
     say "tests of the harness itself: a minute or two"
     local start=$SECONDS
     mkdir -p "$out/host/results"
@@ -146,16 +150,26 @@ suite() { # KERNEL
         if [ -n "${SHORT:-}" ] && [ -z "$(field "$test" short)" ]; then continue; fi
         if [ "$(field "$test" nodes)" = 2 ] || [ -n "$(field "$test" fresh)" ]; then own+=("$test"); else common+=("$test"); fi
     done
-    [ $((${#common[@]} + ${#own[@]})) -gt 0 ] || return 0
+    if [ $((${#common[@]} + ${#own[@]})) = 0 ]; then without_guest; return; fi
     say "guest tests on the $kernel kernel, STACK=$STACK: ${common[*]} ${own[*]}"
     if [ "$STACK" != c ]; then "$TOP/tools/modules.sh" "$kernel"; fi
     # Tests wait more than they work, so the two kinds run beside each other.
-    apart "$kernel" "${own[@]}" &
+    { without_guest; apart "$kernel" "${own[@]}"; } &
     beside=$!
     [ ${#common[@]} = 0 ] || group "$kernel" guest 1 "${common[@]}"
     wait "$beside" ||
         echo "not ok - the tests with guests of their own ended before their time" >"$out/$kernel/results/beside.ktap"
     beside=
+    host_done=yes
+}
+
+# without_guest: the tests that need none, once.
+host_done=
+without_guest() {
+    [ -z "$host_done" ] || return 0
+    host_tests
+    harness_tests
+    host_done=yes
 }
 
 mkdir -p "$out"
@@ -163,10 +177,6 @@ lock "test-$(key "$out")"
 for kernel in host fast kasan lockdep um; do rm -rf --one-file-system "${out:?}/$kernel"; done
 rm -rf --one-file-system "$out/share"
 "$TOP/tools/roots.sh" guest
-# shellcheck disable=SC2053
-if [[ host == $T ]]; then host_tests; fi
-# shellcheck disable=SC2053
-if [[ harness == $T ]]; then harness_tests; fi
 mkdir -p "$out/share/tests" "$out/share/selftests"
 "$TOP/tools/kernel.sh" "${kernels%% *}"
 cp -r "$CACHE/$("$TOP/tools/kernel.sh" --source)"/tools/testing/selftests/{rdma,kselftest} "$out/share/selftests/"
