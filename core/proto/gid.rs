@@ -89,4 +89,21 @@ impl Gid {
         };
         Self([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a, b, c, x, y, d, e, f])
     }
+
+    /// As sysfs shows it: eight groups of four digits, none left out. A port has a
+    /// thousand of them, and programs read all, so this does without formatting.
+    pub fn text(&self) -> [u8; 39] {
+        let digit = |nibble: u8| match nibble {
+            0..=9 => b'0' + nibble,
+            _ => b'a' + nibble - 10,
+        };
+        let mut text = [b':'; 39];
+        for (group, pair) in text.chunks_mut(5).zip(self.0.chunks_exact(2)) {
+            let nibbles = pair.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+            for (place, nibble) in group.iter_mut().zip(nibbles) {
+                *place = digit(nibble);
+            }
+        }
+        text
+    }
 }

@@ -5,6 +5,7 @@
 
 use super::port::File;
 use crate::device::Device;
+use crate::proto::gid;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
 use kernel::error::to_result;
@@ -196,12 +197,7 @@ fn show_gid(device: &Device, port: u32, index: u32, page: &mut Page<'_>) -> Resu
         Ok(gid) => unsafe { *gid.attr().gid.raw },
         Err(_) => [0; 16],
     };
-    for (i, pair) in raw.chunks_exact(2).enumerate() {
-        if let [high, low] = *pair {
-            let colon = if i == 0 { "" } else { ":" };
-            page.text(fmt!("{colon}{high:02x}{low:02x}"))?;
-        }
-    }
+    page.bytes(&gid::Gid(raw).text());
     page.bytes(b"\n");
     Ok(())
 }

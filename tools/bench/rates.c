@@ -1,16 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * rates DEVICE: how long it takes to make and unmake verbs objects. Prints
- * "R|CASE|TIME|us" lines, the median of a few rounds of each.
+ * How long it takes to make and unmake verbs objects. Prints "R|CASE|TIME|us" lines, the
+ * median of a few rounds of each.
+ *
+ *     rates DEVICE              those where the driver matters
+ *     rates DEVICE core GID     more, where the core matters; GID is an index
+ *     rates DEVICE hold COUNT   make so many queue pairs, say "held", wait for input
  */
 #include <infiniband/verbs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { ROUNDS = 5, LARGE = 16 << 20 };
+enum { ROUNDS = 5, LARGE = 16 << 20, HUGE = 1 << 30, PROCESSES = 8 };
+
+static struct ibv_device *device;
+static struct ibv_ah_attr path;
 
 static struct ibv_context *context;
 static struct ibv_pd *pd;
@@ -40,6 +49,32 @@ static int mr_small(void)
 static int mr_large(void)
 {
 	return mr(LARGE);
+}
+
+static int mr_huge(void)
+{
+	return mr(HUGE);
+}
+
+static int make_pd(void)
+{
+	struct ibv_pd *p = ibv_alloc_pd(context);
+
+	return !p || ibv_dealloc_pd(p);
+}
+
+static int make_ah(void)
+{
+	struct ibv_ah *a = ibv_create_ah(pd, &path);
+
+	return !a || ibv_destroy_ah(a);
+}
+
+static int open_context(void)
+{
+	struct ibv_context *c = ibv_open_device(device);
+
+	return !c || ibv_close_device(c);
 }
 
 static int make_cq(void)
@@ -86,13 +121,82 @@ static void rate(const char *name, int (*once)(void), int count)
 	printf("R|%s|%.3f|us\n", name, round[ROUNDS / 2]);
 }
 
+/* So many processes at once, each with its own context: the time of one of the objects. */
+static void rate_of_many(const char *name, int (*once)(void), int count)
+{
+	double begin = now_us();
+	int status, bad = 0;
+
+	for (int i = 0; i < PROCESSES; i++) {
+		if (fork())
+			continue;
+		context = ibv_open_device(device);
+		pd = context ? ibv_alloc_pd(context) : NULL;
+		cq = context ? ibv_create_cq(context, 128, NULL, NULL, 0) : NULL;
+		bad = !pd || !cq;
+		for (int n = 0; n < count && !bad; n++)
+			bad = once();
+		_exit(bad);
+	}
+	while (wait(&status) > 0)
+		bad |= status;
+	if (bad)
+		printf("R|%s, %d processes|failed|us\n", name, PROCESSES);
+	else
+		printf("R|%s, %d processes|%.3f|us\n", name, PROCESSES, (now_us() - begin) / (count * PROCESSES));
+}
+
+static void of_the_core(int index)
+{
+	path = (struct ibv_ah_attr) { .is_global = 1, .port_num = 1, .grh = { .sgid_index = index, .hop_limit = 64 } };
+	/* The peer's address is our own: its Ethernet address is known at once. */
+	if (ibv_query_gid(context, 1, index, &path.grh.dgid)) {
+		printf("R|AH create and destroy|failed|us\n");
+		return;
+	}
+	rate("context open and close", open_context, 20);
+	rate("PD create and destroy", make_pd, 200);
+	rate("AH create and destroy", make_ah, 200);
+	memory = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (memory != MAP_FAILED) {
+		rate("MR of 1 GiB, register and deregister", mr_huge, 1);
+		munmap(memory, HUGE);
+	}
+	fflush(stdout);
+	memory = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	rate_of_many("PD create and destroy", make_pd, 500);
+	fflush(stdout);
+	rate_of_many("QP create and destroy", make_qp, 50);
+	fflush(stdout);
+	rate_of_many("MR of 4 KiB, register and deregister", mr_small, 200);
+}
+
+static int hold(int count)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+
+	for (int i = 0; i < count; i++)
+		if (!ibv_create_qp(pd, &init)) {
+			perror("rates: a queue pair");
+			return 1;
+		}
+	puts("held");
+	fflush(stdout);
+	getchar();
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
 	for (; argc > 1 && list && *list; list++)
 		if (!strcmp(ibv_get_device_name(*list), argv[1]))
-			context = ibv_open_device(*list);
+			device = *list;
+	context = device ? ibv_open_device(device) : NULL;
 	pd = context ? ibv_alloc_pd(context) : NULL;
 	cq = context ? ibv_create_cq(context, 128, NULL, NULL, 0) : NULL;
 	memory = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -100,9 +204,13 @@ int main(int argc, char **argv)
 		fprintf(stderr, "rates: no device, or no memory\n");
 		return 1;
 	}
+	if (argc > 3 && !strcmp(argv[2], "hold"))
+		return hold(atoi(argv[3]));
 	rate("QP create and destroy", make_qp, 20);
 	rate("CQ create and destroy", make_cq, 40);
 	rate("MR of 4 KiB, register and deregister", mr_small, 200);
 	rate("MR of 16 MiB, register and deregister", mr_large, 5);
+	if (argc > 3 && !strcmp(argv[2], "core"))
+		of_the_core(atoi(argv[3]));
 	return 0;
 }

@@ -9,11 +9,14 @@
 # MODES= chooses (both), QUICK=1 is icount alone (3 minutes).
 # NETEM=1 measures throughput over bad wires instead (netem.sh; icount, medians of three),
 # for a table of its own and the plot Documentation/netem.svg.
+# CORE=1 measures the cores, ib_core against ours, below the C driver (core.sh; icount).
 . "$(dirname "$0")/../lib.sh"
 
 if [ -n "${QUICK:-}" ]; then MODES=${MODES:-icount}; fi
 section=bench script=guest.sh
 if [ -n "${NETEM:-}" ]; then section=netem script=netem.sh MODES=icount REPEATS=${REPEATS:-3}; fi
+if [ -n "${CORE:-}" ]; then section=core script=core.sh STACK=ib_core MEM=${MEM:-3G} MODES=${MODES:-icount}; fi
+export MEM=${MEM:-2G}
 MODES=${MODES:-icount wall} KERNEL=${KERNEL:-fast}
 against=${STACK:-rust}
 out=$BUILD/bench

@@ -55,8 +55,8 @@ def main():
         by_mode[mode].append(row)
     text = [begin, ""]
     for mode, rows in by_mode.items():
-        # The other section has one mode, and a text of its own above it.
-        if section == "bench":
+        # The others have one mode, as a rule, and a text of their own above them.
+        if section == "bench" or len(by_mode) > 1:
             text += [f"### {TITLES.get(mode, mode)}", ""]
         text += [*table(rows), ""]
     text.append(end)

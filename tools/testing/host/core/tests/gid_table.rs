@@ -44,6 +44,8 @@ fn identifiers_of_addresses() {
         Gid::link_local([0x52, 0x54, 0, 0x12, 0x34, 0x56], 0x0102).0,
         [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x52, 0x54, 0, 1, 2, 0x12, 0x34, 0x56]
     );
+    let gid = Gid::link_local([0x52, 0x54, 0, 0x12, 0x34, 0x9a], 0x0b02);
+    assert_eq!(&gid.text(), b"fe80:0000:0000:0000:5254:000b:0212:349a");
     assert_eq!(GidType::Ib as u8, 0);
     assert_eq!(GidType::RoceV1 as u8, 1);
     assert_eq!(GidType::RoceV2 as u8, 2);
