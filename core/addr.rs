@@ -8,12 +8,23 @@
 //!
 //! * [`resolve`] fills in an address vector;
 //! * [`device_of`] finds the network device that has an address;
-//! * [`lag`] says which device of a bond packets leave by.
+//! * [`lag`] says which device of a bond packets leave by;
+//! * [`path`] says whether a path of RoCE leads anywhere.
 //!
-//! The asynchronous resolution of addresses for the connection manager comes on top.
+//! * [`request`] finds IP addresses for connection managers, who are told later; one
+//!   [`attempt`] after the other.
 
 mod abi;
+mod attempt;
 pub(crate) mod lag;
+pub(crate) mod path;
+mod request;
+
+#[allow(
+    unused_imports,
+    reason = "for the netlink client of the subnet administration"
+)]
+pub(crate) use abi::ib_nl_handle_ip_res_resp;
 
 use crate::errno::eaddrnotavail;
 use crate::proto::gid::Gid;
@@ -47,13 +58,18 @@ static NEIGHBOURS: Changes = Changes::new();
 
 /// What the module owns for addresses.
 pub(crate) struct Subsystem {
+    // The notifier goes before what it wakes.
     _neighbours: Pin<KBox<ChangeNotifier>>,
+    _requests: request::Subsystem,
 }
 
 impl Subsystem {
     pub(crate) fn new() -> Result<Self> {
+        let requests = request::Subsystem::new()?;
+        let notifier = ChangeNotifier::register(&NEIGHBOURS, request::wake_all);
         Ok(Self {
-            _neighbours: KBox::pin_init(ChangeNotifier::register(&NEIGHBOURS), GFP_KERNEL)?,
+            _neighbours: KBox::pin_init(notifier, GFP_KERNEL)?,
+            _requests: requests,
         })
     }
 }

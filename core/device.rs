@@ -91,6 +91,9 @@ pub(crate) struct State {
     /// Which queue pair has which counter.
     #[pin]
     pub(crate) counters: crate::counter::Bindings,
+    /// The administrator of its ports' subnets, and multicast groups.
+    #[pin]
+    pub(crate) sa: crate::sa::Slots,
     /// One of register, unregister, move at a time.
     #[pin]
     unregistration: Mutex<()>,
@@ -119,6 +122,7 @@ impl State {
             gids <- crate::gid::Tables::new(),
             copies <- crate::cache::Copies::new(),
             counters <- crate::counter::Bindings::new(),
+            sa <- crate::sa::Slots::new(),
             unregistration <- kernel::new_mutex!((), "Device::unregistration"),
             slots <- rdma::new_rwsem!(client::Slots::new(), "Device::client_slots"),
             namesakes <- kernel::new_mutex!(netns::Copies::new(), "Device::copies"),

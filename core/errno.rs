@@ -18,7 +18,9 @@ macro_rules! errors {
 
 errors!(
     eaddrnotavail: EADDRNOTAVAIL,
+    enetreset: ENETRESET,
     enodata: ENODATA,
     eopnotsupp: EOPNOTSUPP,
+    eprotonosupport: EPROTONOSUPPORT,
     eprototype: EPROTOTYPE,
 );

@@ -319,3 +319,75 @@ EXPORT_SYMBOL(ib_frmr_pool_pop);
 EXPORT_SYMBOL(ib_frmr_pool_push);
 EXPORT_SYMBOL(ib_frmr_pools_cleanup);
 EXPORT_SYMBOL(ib_frmr_pools_init);
+
+/* cq, rw, address resolution */
+#include <rdma/mr_pool.h>
+#include <rdma/rw.h>
+
+/* Read by rw.rs. */
+bool rdma_rw_force_mr;
+module_param_named(force_mr, rdma_rw_force_mr, bool, 0);
+MODULE_PARM_DESC(force_mr, "Use memory regions for all transfers (default: off)");
+
+EXPORT_SYMBOL(__ib_alloc_cq);
+EXPORT_SYMBOL(__ib_alloc_cq_any);
+EXPORT_SYMBOL(ib_cq_pool_get);
+EXPORT_SYMBOL(ib_cq_pool_put);
+EXPORT_SYMBOL(ib_free_cq);
+/* sa */
+#include <rdma/ib_sa.h>
+
+EXPORT_SYMBOL(ib_init_ah_attr_from_path);
+EXPORT_SYMBOL(ib_init_ah_from_mcmember);
+EXPORT_SYMBOL(ib_sa_cancel_query);
+EXPORT_SYMBOL(ib_sa_free_multicast);
+EXPORT_SYMBOL(ib_sa_get_mcmember_rec);
+EXPORT_SYMBOL(ib_sa_guid_info_rec_query);
+EXPORT_SYMBOL(ib_sa_join_multicast);
+EXPORT_SYMBOL(ib_sa_pack_path);
+EXPORT_SYMBOL(ib_sa_pack_service);
+EXPORT_SYMBOL(ib_sa_path_rec_get);
+EXPORT_SYMBOL(ib_sa_register_client);
+EXPORT_SYMBOL(ib_sa_service_rec_get);
+EXPORT_SYMBOL(ib_sa_unpack_path);
+EXPORT_SYMBOL(ib_sa_unpack_service);
+EXPORT_SYMBOL(ib_sa_unregister_client);
+EXPORT_SYMBOL(ib_mr_pool_destroy);
+EXPORT_SYMBOL(ib_mr_pool_get);
+EXPORT_SYMBOL(ib_mr_pool_init);
+EXPORT_SYMBOL(ib_mr_pool_put);
+EXPORT_SYMBOL(rdma_addr_cancel);
+EXPORT_SYMBOL(rdma_resolve_ip);
+EXPORT_SYMBOL(rdma_rw_ctx_destroy);
+EXPORT_SYMBOL(rdma_rw_ctx_destroy_bvec);
+EXPORT_SYMBOL(rdma_rw_ctx_destroy_signature);
+EXPORT_SYMBOL(rdma_rw_ctx_init);
+EXPORT_SYMBOL(rdma_rw_ctx_init_bvec);
+EXPORT_SYMBOL(rdma_rw_ctx_post);
+EXPORT_SYMBOL(rdma_rw_ctx_signature_init);
+EXPORT_SYMBOL(rdma_rw_ctx_wrs);
+EXPORT_SYMBOL(rdma_rw_max_send_wr);
+EXPORT_SYMBOL(rdma_rw_mr_factor);
+/* mad */
+#include <rdma/ib_mad.h>
+
+/* How many work requests the management queue pairs have; mad.rs reads them. */
+int rdma_mad_send_queue = 128;
+int rdma_mad_recv_queue = 512;
+module_param_named(send_queue_size, rdma_mad_send_queue, int, 0444);
+MODULE_PARM_DESC(send_queue_size, "Size of send queue in number of work requests");
+module_param_named(recv_queue_size, rdma_mad_recv_queue, int, 0444);
+MODULE_PARM_DESC(recv_queue_size, "Size of receive queue in number of work requests");
+
+EXPORT_SYMBOL(ib_create_send_mad);
+EXPORT_SYMBOL(ib_free_recv_mad);
+EXPORT_SYMBOL(ib_free_send_mad);
+EXPORT_SYMBOL(ib_get_mad_data_offset);
+EXPORT_SYMBOL(ib_get_rmpp_segment);
+EXPORT_SYMBOL(ib_is_mad_class_rmpp);
+EXPORT_SYMBOL(ib_mad_kernel_rmpp_agent);
+EXPORT_SYMBOL(ib_modify_mad);
+EXPORT_SYMBOL(ib_post_send_mad);
+EXPORT_SYMBOL(ib_register_mad_agent);
+EXPORT_SYMBOL(ib_response_mad);
+EXPORT_SYMBOL(ib_unregister_mad_agent);

@@ -11,13 +11,17 @@
 //! |---|---|
 //! | `device` | devices, clients, events, namespaces: who is there and for how long |
 //! | `gid`, `cache` | the GIDs of ports; P_Keys, LMC, state of ports |
+//! | `cq` | completion queues that the core polls for the kernel's consumers |
+//! | `rw`, `mr_pool` | transfers of storage targets; regions that queue pairs keep |
 //! | `verbs`, `addr`, `cgroup` | objects of devices, and the limits on them |
 //! | `restrack`, `netlink`, `nldev` | what objects there are, and `rdma` that asks |
+//! | `mad` | management datagrams: agents, transfers, queue pairs 0 and 1 |
 //! | `sysfs`, `stats`, `counter` | /sys/class/infiniband; counters |
 //! | `../umem` | registered user memory, pinned, on demand or of a dma-buf |
 //! | `uverbs` | what the user-verbs module and drivers share of a user's call |
 //! | `frmr` | memory regions kept for the next user |
 //! | `pack` | packed structures, headers of datagrams |
+//! | `sa` | subnet administration: paths, multicast groups |
 //! | `proto` | the pure engines behind these |
 //! | `private` | bindings to the headers that the core's modules share |
 //!
@@ -29,17 +33,23 @@
 mod addr;
 mod cache;
 mod cgroup;
+mod chain;
 mod counter;
+mod cq;
 mod device;
 mod errno;
 mod frmr;
 mod gid;
+mod mad;
+mod mr_pool;
 mod netlink;
 mod nldev;
 mod pack;
 mod private;
 mod proto;
 mod restrack;
+mod rw;
+mod sa;
 mod stats;
 mod sysfs;
 #[path = "../umem/mod.rs"]
@@ -62,8 +72,11 @@ module! {
 /// What the module owns. Fields are dropped in this order, the reverse of how they came.
 struct IbCore {
     _gids: gid::Subsystem,
+    _sa: sa::Subsystem,
+    _mads: mad::Subsystem,
     _nldev: nldev::Subsystem,
     _devices: device::Subsystem,
+    _cqs: cq::Subsystem,
     _addresses: addr::Subsystem,
     // Devices that leave a namespace say so, also when it goes.
     _netlink: netlink::Subsystem,
@@ -73,13 +86,19 @@ impl kernel::Module for IbCore {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         let netlink = netlink::Subsystem::new()?;
         let addresses = addr::Subsystem::new()?;
+        let cqs = cq::Subsystem::new()?;
         let devices = device::Subsystem::new()?;
         let nldev = nldev::Subsystem::new()?;
+        let mads = mad::Subsystem::new()?;
+        let sa = sa::Subsystem::new()?;
         let gids = gid::Subsystem::new()?;
         Ok(Self {
             _gids: gids,
+            _sa: sa,
+            _mads: mads,
             _nldev: nldev,
             _devices: devices,
+            _cqs: cqs,
             _addresses: addresses,
             _netlink: netlink,
         })

@@ -8,6 +8,7 @@
 //! | here | sockets; sending |
 //! | `client` | the table of clients; what comes in |
 //! | `skb` | messages under construction |
+//! | `answer` | what user programs answer |
 //! | `abi` | exported functions |
 
 use core::pin::Pin;
@@ -22,9 +23,11 @@ use rdma::net::PernetData;
 use rdma::net::PernetSlot;
 
 mod abi;
+mod answer;
 mod client;
 mod skb;
 
+pub(crate) use self::answer::Answer;
 pub(crate) use self::skb::Message;
 pub(crate) use self::skb::Tail;
 
@@ -128,6 +131,20 @@ pub(crate) fn unicast(net: &Net, message: Message, port: u32) -> Result {
 ///
 /// `ESRCH` if nobody does; `ENOBUFS`, `ENOMEM`.
 pub(crate) fn multicast(net: &Net, message: Message, group: u32) -> Result {
+    multicast_with(net, message, group, bindings::GFP_KERNEL)
+}
+
+/// As [`multicast`]; sleeps as `flags` say.
+///
+/// # Errors
+///
+/// Those of [`multicast`].
+pub(crate) fn multicast_with(
+    net: &Net,
+    message: Message,
+    group: u32,
+    flags: bindings::gfp_t,
+) -> Result {
     // SAFETY: The socket is there, and takes the message over in any case.
     to_result(unsafe {
         bindings::rdma_helper_nlmsg_multicast(
@@ -135,9 +152,15 @@ pub(crate) fn multicast(net: &Net, message: Message, group: u32) -> Result {
             message.into_raw(),
             0,
             group,
-            bindings::GFP_KERNEL,
+            flags,
         )
     })
+}
+
+/// Whether somebody in the first namespace listens to a group. Any context.
+pub(crate) fn has_listeners(group: u32) -> bool {
+    // SAFETY: The first namespace has its socket.
+    unsafe { bindings::netlink_has_listeners(socket(Net::init()).0.as_ptr(), group) != 0 }
 }
 
 /// The table of clients, and the sockets.

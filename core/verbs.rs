@@ -24,8 +24,8 @@ mod cq;
 mod drain;
 mod mcast;
 mod modify_qp;
-mod mr;
-mod object;
+pub(crate) mod mr;
+pub(crate) mod object;
 mod pd;
 mod port;
 mod qp;
@@ -38,3 +38,5 @@ mod wq;
 mod xrcd;
 
 pub(crate) use ah_attr::Filled;
+pub(crate) use ah_attr::GidRef;
+pub(crate) use port::Caps;

@@ -39,6 +39,7 @@ pub mod mad;
 pub mod mmap;
 pub mod object;
 pub mod stats;
+pub mod sub;
 mod sysfs;
 pub mod upcall;
 pub mod wc;
@@ -93,6 +94,7 @@ pub use self::object::Srq;
 pub use self::object::UContext;
 pub use self::stats::HwStats;
 pub use self::stats::StatDesc;
+pub use self::sub::SubDevice;
 pub use self::upcall::CqUpcall;
 pub use self::upcall::QpEvent;
 pub use self::upcall::QpUpcall;
@@ -208,6 +210,16 @@ pub trait Provider: Sized + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Makes and registers a device below this one, called `name`, for the task that `kind`
+    /// says; see [`sub`]. May sleep.
+    fn add_sub_device(
+        _: &Device<Self>,
+        _kind: SubDevice,
+        _name: &CStr,
+    ) -> Result<Registration<Self>> {
+        Err(unsupported())
+    }
+
     /// Handles a management datagram that came in on `port`.
     fn process_mad(_: &Device<Self>, _port: u32, _mad: &mut Mad<'_>) -> MadResult {
         MadResult::Success
@@ -316,7 +328,9 @@ pub trait Provider: Sized + Send + Sync + 'static {
 
     /// Posts work to the send queue of a kernel's queue pair. On an error the caller is told that
     /// the request last taken from `wrs` (or the first, if none was) and all after it were not
-    /// posted. For a user's queue pair `wrs` is empty and the call is a doorbell.
+    /// posted. For a user's queue pair `wrs` is empty and the call is a doorbell; but where the
+    /// user library posts by [`attr::CMD_POST_SEND`], it has requests whose addresses are those
+    /// of the process.
     /// **Must not sleep**, any context.
     fn post_send(qp: &Qp<Self>, wrs: &mut SendWrs<'_, Self>) -> Result;
 

@@ -102,6 +102,7 @@ impl<T> RunToken<T> {
 
     /// A free token without pending bits.
     #[cfg(not(test))]
+    #[inline(always)]
     pub const fn new(value: T) -> Self {
         Self {
             word: AtomicU32::new(0),
@@ -266,8 +267,8 @@ impl<T> RunToken<T> {
 
 /// Exclusive access to the value of a [`RunToken`].
 ///
-/// End it with [`Exclusive::finish`]. When it is merely dropped, bits that were
-/// noted meanwhile stay until the next kick, whenever that is.
+/// End it with [`Exclusive::finish`] or [`Exclusive::leave`]. When it is merely dropped,
+/// bits that were noted meanwhile stay until the next kick, whenever that is.
 ///
 /// # Invariants
 ///
@@ -288,21 +289,32 @@ impl<T> Drop for Hold<'_, T> {
     }
 }
 
-impl<T> Exclusive<'_, T> {
+impl<'a, T> Exclusive<'a, T> {
+    /// Ends the access, as when both are dropped, but not the exclusion: for the caller to
+    /// clear `RUN`.
+    fn end_access(self) -> &'a RunToken<T> {
+        let Self {
+            value: _value,
+            hold,
+        } = self;
+        let token = hold.0;
+        mem::forget(hold);
+        token
+    }
+
+    /// Ends the exclusive access, and says whether bits are left: then the caller must
+    /// arrange for another kick, as after [`Kick::Later`].
+    pub fn leave(self) -> bool {
+        let token = self.end_access();
+        let before = token.word.fetch_and(!RUN, Ordering::Release);
+        before & RunToken::<T>::PENDING != 0
+    }
+
     /// Ends the exclusive access, first working off, as [`RunToken::kick`] does,
     /// the bits that were noted meanwhile. [`Kick::Later`] means the same as there.
     pub fn finish(self, run: impl FnMut(&mut T, u32) -> Turn) -> Kick {
-        let hold = {
-            // Access ends here, as when both are dropped.
-            let Self {
-                value: _value,
-                hold,
-            } = self;
-            hold
-        };
-        let token = hold.0;
         // `next` and `work` leave in its place.
-        mem::forget(hold);
+        let token = self.end_access();
         match token.next(0) {
             Next::Run(due) => token.work(due, run),
             Next::Leave(kick) => kick,

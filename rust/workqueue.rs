@@ -16,6 +16,7 @@ use kernel::ffi::c_int;
 use kernel::ffi::c_uint;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use kernel::time::Jiffies;
 use kernel::workqueue::HasDelayedWork;
 use kernel::workqueue::HasWork;
 use kernel::workqueue::Queue;
@@ -73,6 +74,19 @@ impl QueueOptions {
     /// Workers of high scheduling priority.
     pub const fn high_priority(mut self) -> Self {
         self.flags |= bindings::wq_flags_WQ_HIGHPRI;
+        self
+    }
+
+    /// Attributes of the queue are shown, and can be set, in
+    /// `/sys/devices/virtual/workqueue`.
+    pub const fn sysfs(mut self) -> Self {
+        self.flags |= bindings::wq_flags_WQ_SYSFS;
+        self
+    }
+
+    /// As many items may run at once as a queue can have, not the default number.
+    pub const fn max_active(mut self) -> Self {
+        self.max_active = bindings::wq_consts_WQ_MAX_ACTIVE as c_int;
         self
     }
 
@@ -269,6 +283,38 @@ where
     };
     // SAFETY: It was queued, hence held a reference, and will not run.
     was_queued.then(|| unsafe { take_back(item) })
+}
+
+/// Queues the item with this delay, whether it is queued already, with another delay, or not.
+/// While its work runs, it is queued to run again.
+///
+/// Context: any, but not with interrupts off that an interrupt may have found so.
+///
+/// # Examples
+///
+/// ```ignore
+/// workqueue::modify_delayed::<Request, 0>(&queue, &request, msecs_to_jiffies(10));
+/// ```
+pub fn modify_delayed<T, const ID: u64>(queue: &Queue, item: &Arc<T>, delay: Jiffies)
+where
+    T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
+{
+    // The queue's, if it has none yet.
+    let reference = Arc::into_raw(item.clone());
+    // SAFETY: By the promise of `HasDelayedWork` the work is that of a `delayed_work`, which is
+    // initialised and kept by `item`; the queue is alive.
+    let was_queued = unsafe {
+        bindings::mod_delayed_work_on(
+            bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
+            core::ptr::from_ref(queue).cast_mut().cast(),
+            kernel::container_of!(work(item), bindings::delayed_work, work),
+            delay,
+        )
+    };
+    if was_queued {
+        // SAFETY: The queue has had a reference since before, and does not take this one.
+        drop(unsafe { Arc::from_raw(reference) });
+    }
 }
 
 /// The system's queue for work that may sleep, on whatever CPU is free. It replaces what

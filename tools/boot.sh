@@ -12,6 +12,7 @@
 # start with ". /share/tests/rdma.sh" and "two_nodes".
 #   SHELL_MODE=1 a shell on this terminal     ICOUNT=1    one instruction, one ns
 #   QUIET=1      leave the output in OUT only SMP=2 MEM=2G ACCEL=tcg|kvm
+#   PLUGIN=FILE,ARGS   a plugin of the emulator (tools/bench/profile)
 . "$(dirname "$0")/lib.sh"
 
 out=$1 script=$2
@@ -109,6 +110,7 @@ command_of() { # NODE: the emulator's command line, in cmd
     else
         cmd+=(-accel "tcg,thread=multi" -cpu max -smp "$SMP")
     fi
+    if [ -n "${PLUGIN:-}" ]; then cmd+=(-plugin "file=$PLUGIN"); fi
     if [ -n "${SHELL_MODE:-}" ]; then
         cmd+=(-device virtio-serial-pci -device "virtconsole,chardev=tty" -chardev "stdio,id=tty,signal=off")
     fi

@@ -37,9 +37,9 @@ if [ -e "$TOP/tools/testing/host/Cargo.toml" ]; then
 fi
 step "house rules" "$TOP/tools/lint.sh"
 step "unsafe code (make fmt mends Documentation/unsafe.md)" in_builder python3 /src/tools/unsafe.py check
-step "shell syntax" bash -c 'for f in tools/*.sh tools/*/*.sh tools/testing/guest/*.sh .ci/run; do bash -n "$f" || exit 1; done'
+step "shell syntax" bash -c 'for f in tools/*.sh tools/*/*.sh tools/*/*/*.sh .ci/run; do bash -n "$f" || exit 1; done'
 if command -v shellcheck >/dev/null; then
-    step "shellcheck" bash -c 'shellcheck -x -S warning -e SC1091,SC2034,SC2154 tools/*.sh tools/*/*.sh tools/testing/guest/*.sh .ci/run'
+    step "shellcheck" bash -c 'shellcheck -x -S warning -e SC1091,SC2034,SC2154 tools/*.sh tools/*/*.sh tools/*/*/*.sh .ci/run'
 fi
 step "python syntax" in_builder bash -c 'cd /src && for f in $(find tools -name "*.py"); do
     python3 -c "import ast, sys; ast.parse(open(sys.argv[1]).read())" "$f" || exit 1; done'

@@ -104,7 +104,7 @@ merge() { # RUN RESULTS LABEL TEST
 }
 
 suite() { # KERNEL
-    local kernel=$1 test common=() apart=() stacks pair
+    local kernel=$1 test common=() apart=() stacks pair label
     for file in "$guest"/[0-9]*.sh; do
         test=$(basename "$file" .sh)
         # shellcheck disable=SC2053
@@ -124,7 +124,9 @@ suite() { # KERNEL
         case $kernel in lockdep) stacks="$STACK:$STACK" ;; esac
         [ "$STACK" != c ] || stacks="c:c"
         for pair in $stacks; do
-            STACK1=${pair%:*} STACK2=${pair#*:} group "$kernel" "$test-${pair/:/-}" 2 "$test"
+            # The emulator takes a comma in a path for its own.
+            label=$test-${pair/:/-}
+            STACK1=${pair%:*} STACK2=${pair#*:} group "$kernel" "${label//,/+}" 2 "$test"
         done
     done
 }

@@ -22,8 +22,11 @@ use super::Uses;
 
 mod abi;
 mod nl;
+mod own;
 
 pub(crate) use self::nl::nl_info;
+pub(crate) use self::own::Own;
+pub(crate) use self::own::Part;
 
 /// The lock `Registry::clients`: to hold it is to know that no client comes or goes.
 // SAFETY: `init` makes it usable before there is a client.

@@ -19,6 +19,11 @@ use super::queues;
 use super::Device;
 use crate::cache;
 
+mod watch;
+
+pub(crate) use self::watch::Watch;
+pub(crate) use self::watch::Watcher;
+
 /// An event on its way to handlers. Keeps the device's memory.
 #[pin_data]
 struct Pending {

@@ -27,6 +27,7 @@ use super::Registered;
 use crate::cache;
 use crate::cgroup;
 use crate::counter;
+use crate::cq;
 use crate::errno::eopnotsupp;
 use crate::nldev;
 use crate::sysfs;
@@ -58,6 +59,7 @@ pub(super) fn disable(device: &Device) {
     warn_on!(device.uses().none());
     registry::disable(device);
     client::remove_all(device);
+    cq::clean_up(device);
     // The registry's count.
     device.uses().put();
     device.uses().wait();

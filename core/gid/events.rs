@@ -28,7 +28,9 @@ kernel::sync::global_lock! {
 /// The devices that follow network devices. Notifiers may be softirqs.
 fn with_followed<R>(f: impl FnOnce(&mut KVec<Arc<Gids>>) -> R) -> R {
     let _bh = bh::disable();
-    f(&mut FOLLOWED.lock())
+    // A local, to be dropped before that: what a last expression borrows lives longer.
+    let mut followed = FOLLOWED.lock();
+    f(&mut followed)
 }
 
 /// Has a device hear of events. May sleep.

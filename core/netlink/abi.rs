@@ -202,8 +202,7 @@ pub(crate) unsafe extern "C" fn rdma_nl_multicast(
 /// None; C calls it.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn rdma_nl_chk_listeners(group: c_uint) -> bool {
-    // SAFETY: The first namespace has its socket.
-    unsafe { bindings::netlink_has_listeners(socket(Net::init()).0.as_ptr(), group) != 0 }
+    super::has_listeners(group)
 }
 
 rdma::exported!(

@@ -114,8 +114,17 @@ impl Message {
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
+        Self::with_flags(bindings::GFP_KERNEL)
+    }
+
+    /// An empty buffer. Sleeps as `flags` say.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn with_flags(flags: bindings::gfp_t) -> Result<Self> {
         // SAFETY: It only allocates.
-        let skb = unsafe { bindings::rdma_helper_nlmsg_new_default(bindings::GFP_KERNEL) };
+        let skb = unsafe { bindings::rdma_helper_nlmsg_new_default(flags) };
         // INVARIANT: It is new.
         NonNull::new(skb).map(Self).ok_or(ENOMEM)
     }

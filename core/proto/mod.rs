@@ -16,6 +16,7 @@
 //!
 //! * [`qp`], [`modify_qp`]: attributes of each state change of a queue pair;
 //! * [`names`]: what a device may be called;
+//! * [`mad`]: management datagrams;
 //! * [`gid_table`], [`gid_plan`]: the GIDs of a RoCE port and how they follow the
 //!   network devices; [`gid`]: what a GID is;
 //! * [`pkey`], [`port_cache`]: partitions, and what is remembered of a port;
@@ -24,8 +25,12 @@
 //! * [`nla`], [`nldev`]: netlink attributes, and the messages of `rdma`;
 //! * [`pack`], [`ud_header`]: packed structures, and headers of datagrams;
 //! * [`roce`]: headers of datagrams that came, and Ethernet addresses of GIDs;
+//! * [`sa`]: records and queries of the subnet administrator, multicast groups;
+//! * [`resolve`]: requests to find an address, and who hears of them;
 //! * [`rates`], [`page_size`], [`sg_pages`]: speeds of links; pages for a device, of
 //!   registered memory and of scatter lists;
+//! * [`cq_pool`]: completion queues that consumers share;
+//! * [`rw_plan`]: transfers of storage targets;
 //! * [`errno`]: the numbers that callers see for an engine's refusals.
 
 #![allow(
@@ -35,10 +40,12 @@
     reason = "each of its builds uses a part"
 )]
 
+pub mod cq_pool;
 pub mod errno;
 pub mod gid;
 pub mod gid_plan;
 pub mod gid_table;
+pub mod mad;
 pub mod modify_qp;
 pub mod names;
 pub mod netns;
@@ -50,7 +57,10 @@ pub mod pkey;
 pub mod port_cache;
 pub mod qp;
 pub mod rates;
+pub mod resolve;
 pub mod restrack;
 pub mod roce;
+pub mod rw_plan;
+pub mod sa;
 pub mod sg_pages;
 pub mod ud_header;

@@ -24,7 +24,7 @@ use rdma::bindings;
 /// # Invariants
 ///
 /// `0` is an entry of which a reference is ours.
-pub(super) struct GidRef(NonNull<bindings::ib_gid_attr>);
+pub(crate) struct GidRef(NonNull<bindings::ib_gid_attr>);
 
 impl GidRef {
     /// The GID at an index of a port's table. Any context.
@@ -32,7 +32,7 @@ impl GidRef {
     /// # Errors
     ///
     /// `EINVAL`, `ENODATA` if there is none.
-    pub(super) fn get(device: &Device, port: u32, index: u8) -> Result<Self> {
+    pub(crate) fn get(device: &Device, port: u32, index: u8) -> Result<Self> {
         // SAFETY: The device lives.
         let entry = unsafe { bindings::rdma_get_gid_attr(device.as_raw(), port, index.into()) };
         // SAFETY: An error, or a reference that is ours.
@@ -44,7 +44,7 @@ impl GidRef {
     /// # Safety
     ///
     /// `entry` is an error pointer, or an entry with a reference that is the caller's.
-    pub(super) unsafe fn from_result(entry: *const bindings::ib_gid_attr) -> Result<Self> {
+    pub(crate) unsafe fn from_result(entry: *const bindings::ib_gid_attr) -> Result<Self> {
         let entry = from_err_ptr(entry.cast_mut())?;
         // INVARIANT: By this function's duty.
         NonNull::new(entry).map(Self).ok_or_else(enodata)
@@ -55,7 +55,7 @@ impl GidRef {
     /// # Safety
     ///
     /// `entry` is null or an entry that is held.
-    pub(super) unsafe fn hold(entry: *const bindings::ib_gid_attr) -> Option<Self> {
+    pub(crate) unsafe fn hold(entry: *const bindings::ib_gid_attr) -> Option<Self> {
         let entry = NonNull::new(entry.cast_mut())?;
         // SAFETY: By this function's duty.
         unsafe { bindings::rdma_hold_gid_attr(entry.as_ptr()) };
@@ -68,13 +68,13 @@ impl GidRef {
     /// # Safety
     ///
     /// `entry` is null, or an entry with a reference that is given to us.
-    pub(super) unsafe fn take(entry: *const bindings::ib_gid_attr) -> Option<Self> {
+    pub(crate) unsafe fn take(entry: *const bindings::ib_gid_attr) -> Option<Self> {
         // INVARIANT: By this function's duty.
         NonNull::new(entry.cast_mut()).map(Self)
     }
 
     /// Gives the reference to C.
-    pub(super) fn into_raw(self) -> *const bindings::ib_gid_attr {
+    pub(crate) fn into_raw(self) -> *const bindings::ib_gid_attr {
         ManuallyDrop::new(self).0.as_ptr()
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues, as drivers make them. What the kernel's own consumers use on top
-//! (polling contexts, pools, moderation by itself) comes on top of this.
+//! Completion queues that their owners poll. Those that the core polls for consumers in the
+//! kernel are in [`crate::cq`].
 
 use super::object::code;
 use super::object::destroy;
@@ -41,78 +41,7 @@ fn moderate(cq: &Cq, count: u16, period: u16) -> Result {
     outcome(unsafe { modify(cq.as_raw(), count, period) })
 }
 
-/// How many completions are taken at once by who polls in its own context.
-const BATCH: usize = 8;
-
-/// Takes completions and hands each to its consumer, at most `budget` of them, or all that
-/// there are. Returns how many.
-///
-/// # Safety
-///
-/// `cq` lives; its completions name requests by `wr_cqe`.
-unsafe fn process(cq: *mut bindings::ib_cq, budget: Option<usize>) -> usize {
-    // SAFETY: By this function's duty.
-    let Some(poll) = unsafe { Cq::from_raw(cq) }.device().ops().poll_cq else {
-        return 0;
-    };
-    let mut batch: [bindings::ib_wc; BATCH] = core::array::from_fn(|_| Default::default());
-    let mut done = 0;
-    // SAFETY: By this function's duty; the event only reads.
-    unsafe { bindings::rdma_helper_trace_cq_process(cq) };
-    loop {
-        let wanted = budget.map_or(BATCH, |budget| budget.saturating_sub(done).min(BATCH));
-        if wanted == 0 {
-            return done;
-        }
-        // SAFETY: There is room for as many; the method is the driver's own. No more than
-        // `BATCH`, so no cast loses bits.
-        let polled = unsafe {
-            let polled = poll(cq, wanted as c_int, batch.as_mut_ptr());
-            bindings::rdma_helper_trace_cq_poll(cq, wanted as c_int, polled);
-            polled
-        };
-        let Ok(polled) = usize::try_from(polled) else {
-            return done;
-        };
-        for wc in batch.iter_mut().take(polled) {
-            // SAFETY: By this function's duty: completions of the kernel are of this kind.
-            unsafe {
-                let cqe = *wc.__bindgen_anon_1.wr_cqe;
-                if cqe.is_null() {
-                    kernel::warn_on!(wc.status == bindings::ib_wc_status_IB_WC_SUCCESS);
-                } else if let Some(consume) = (*cqe).done {
-                    consume(cq, wc);
-                }
-            }
-        }
-        done += polled.min(BATCH);
-        if polled != BATCH {
-            return done;
-        }
-    }
-}
-
-rdma::exported!(
-    __ib_create_cq,
-    ib_process_cq_direct,
-    rdma_set_cq_moderation,
-    ib_destroy_cq_user,
-);
-
-/// See [`process`]; -1 for all. In the caller's context, which consumers must bear.
-///
-/// # Safety
-///
-/// As there.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_process_cq_direct(
-    cq: *mut bindings::ib_cq,
-    budget: c_int,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let done = unsafe { process(cq, usize::try_from(budget).ok()) };
-    c_int::try_from(done).unwrap_or(c_int::MAX)
-}
+rdma::exported!(__ib_create_cq, rdma_set_cq_moderation, ib_destroy_cq_user,);
 
 /// Makes a completion queue for a part of the kernel. May sleep.
 ///

@@ -66,7 +66,7 @@ unsafe fn wait_for_marker(
         }
         if (*cq).poll_ctx == bindings::ib_poll_context_IB_POLL_DIRECT {
             while bindings::wait_for_completion_timeout(&raw mut (*marker).done, POLL_AFTER) == 0 {
-                super::cq::ib_process_cq_direct(cq, -1);
+                crate::cq::ib_process_cq_direct(cq, -1);
             }
         } else {
             bindings::wait_for_completion(&raw mut (*marker).done);
@@ -155,7 +155,7 @@ unsafe fn drain_shared(qp: *mut bindings::ib_qp, srq: *mut bindings::ib_srq) {
         }
         let mut left = (*cq).cqe;
         while left > 0 {
-            let polled = super::cq::ib_process_cq_direct(cq, left);
+            let polled = crate::cq::ib_process_cq_direct(cq, left);
             if polled <= 0 {
                 return;
             }

@@ -48,6 +48,16 @@ impl Caps {
         self.has(bindings::RDMA_CORE_CAP_PROT_IB)
     }
 
+    /// Omni-Path's addresses.
+    pub(crate) const fn is_opa(self) -> bool {
+        self.has(bindings::RDMA_CORE_CAP_OPA_AH)
+    }
+
+    /// A subnet administrator.
+    pub(crate) const fn has_sa(self) -> bool {
+        self.has(bindings::RDMA_CORE_CAP_IB_SA)
+    }
+
     /// RoCE of any version.
     pub(crate) const fn is_roce(self) -> bool {
         self.has(bindings::RDMA_CORE_CAP_PROT_ROCE | bindings::RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP)

@@ -23,7 +23,7 @@ use super::object::Qp;
 use super::shared_qp;
 use crate::counter;
 use crate::device::Device;
-use crate::errno::eopnotsupp;
+use crate::rw;
 use core::ptr::NonNull;
 use kernel::ffi::c_char;
 use kernel::ffi::c_int;
@@ -200,6 +200,9 @@ pub(super) unsafe fn destroy_qp(
     let ask = || {
         // SAFETY: By this function's duty, and nothing uses it; the method is the driver's own.
         unsafe {
+            if (*raw).uobject.is_null() {
+                rw::drop_regions(qp);
+            }
             counter::unbind_qp(qp, (*raw).port);
             outcome(method(raw, udata))
         }
@@ -308,10 +311,8 @@ pub(crate) unsafe extern "C" fn ib_qp_usecnt_dec(qp: *mut bindings::ib_qp) {
     unsafe { uncount_uses(qp) };
 }
 
-/// Makes a queue pair for a part of the kernel. May sleep.
-///
-/// Room for the read and write API (`max_rdma_ctxs`) is not made yet: who asks for it is told
-/// that it is not supported.
+/// Makes a queue pair for a part of the kernel, with room for `max_rdma_ctxs` transfers of
+/// [`crate::rw`]. May sleep.
 ///
 /// # Safety
 ///
@@ -325,14 +326,21 @@ pub(crate) unsafe extern "C" fn ib_create_qp_kernel(
     let make = || {
         // SAFETY: By this function's duty.
         let (device, attr) = unsafe { (Pd::from_raw(pd).device(), &mut *attr) };
-        if attr.cap.max_rdma_ctxs != 0 {
-            return Err(eopnotsupp());
+        let transfers = attr.cap.max_rdma_ctxs != 0;
+        if transfers {
+            rw::size_queue(device, attr);
         }
         // SAFETY: By this function's duty.
         let qp = unsafe { create(device, pd, attr, For::Kernel(caller)) }?;
         // SAFETY: Just made; attributes are written before the device is registered.
         unsafe {
             count_uses(qp.as_ptr());
+            if transfers {
+                if let Err(error) = rw::make_regions(qp, attr) {
+                    kernel::warn_on!(destroy_qp(qp, core::ptr::null_mut()).is_err());
+                    return Err(error);
+                }
+            }
             let c = &mut *qp.as_ptr();
             let max_read = (*device.as_raw()).attrs.max_sge_rd as u32;
             c.max_write_sge = attr.cap.max_send_sge;

@@ -606,7 +606,7 @@ impl Qp {
 
     /// Acts on what a turn noted. The runner still holds its token, but no lock.
     fn heed(this: ArcBorrow<'_, Self>, cq: &Cq, notes: &Notes) {
-        if notes.told == Told::Nothing && notes.events == 0 {
+        if notes.is_empty() {
             return;
         }
         cq.tell(notes.told);

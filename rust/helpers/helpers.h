@@ -6,6 +6,7 @@
 #ifndef RDMA_RUST_HELPERS_H
 #define RDMA_RUST_HELPERS_H
 
+#include <linux/dma-direction.h>
 #include <linux/mm_types.h>
 #include <linux/refcount.h>
 #include <linux/spinlock_types.h>
@@ -399,5 +400,67 @@ bool rdma_helper_netdev_has_ipv4(const struct net_device *dev);
 bool rdma_helper_netif_is_lag(const struct net_device *dev);
 void rdma_helper_sg_map_virtual(struct scatterlist *sg);
 struct scatterlist *rdma_helper_sg_next(struct scatterlist *sg);
+
+/* core_cq.c */
+struct work_struct;
+
+void rdma_helper_init_work(struct work_struct *work,
+			   void (*fn)(struct work_struct *work));
+void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *head);
+unsigned int rdma_helper_num_online_cpus(void);
+void rdma_helper_trace_cq_schedule(struct ib_cq *cq);
+void rdma_helper_trace_cq_reschedule(struct ib_cq *cq);
+void rdma_helper_trace_cq_modify(const struct ib_cq *cq, u16 comps, u16 usec);
+void rdma_helper_trace_cq_alloc(const struct ib_cq *cq, int nr_cqe, int comp_vector,
+				unsigned int poll_ctx);
+void rdma_helper_trace_cq_alloc_error(int nr_cqe, int comp_vector,
+				      unsigned int poll_ctx, int rc);
+void rdma_helper_trace_cq_free(const struct ib_cq *cq);
+/* mad.c */
+#include <linux/dma-direction.h>
+
+struct ib_recv_wr;
+struct ib_send_wr;
+
+u64 rdma_helper_ib_dma_map_single(struct ib_device *dev, void *addr, size_t size,
+				  enum dma_data_direction direction);
+int rdma_helper_ib_dma_mapping_error(struct ib_device *dev, u64 addr);
+void rdma_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t size,
+				     enum dma_data_direction direction);
+int rdma_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr);
+int rdma_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr);
+int rdma_helper_ib_req_notify_cq(struct ib_cq *cq);
+unsigned long rdma_helper_jiffies(void);
+unsigned long rdma_helper_msecs_to_jiffies(unsigned int msecs);
+
+extern int rdma_mad_send_queue;
+extern int rdma_mad_recv_queue;
+
+/* core_rw.c */
+struct bio_vec;
+struct dma_iova_state;
+
+extern bool rdma_rw_force_mr;
+
+int rdma_helper_rw_map_sgtable(struct ib_device *dev, struct sg_table *sgt,
+			       enum dma_data_direction dir);
+void rdma_helper_rw_unmap_sgtable(struct ib_device *dev, struct sg_table *sgt,
+				  enum dma_data_direction dir);
+u64 rdma_helper_rw_map_bvec(struct ib_device *dev, struct bio_vec *bvec,
+			    enum dma_data_direction dir);
+bool rdma_helper_rw_mapping_error(struct ib_device *dev, u64 addr);
+void rdma_helper_rw_unmap_bvec(struct ib_device *dev, u64 addr, size_t size,
+			       enum dma_data_direction dir);
+void rdma_helper_rw_sg_set_page(struct scatterlist *sg, struct page *page,
+				unsigned int len, unsigned int offset);
+bool rdma_helper_rw_iova_try_alloc(struct ib_device *dev, struct dma_iova_state *state,
+				   struct bio_vec *first, size_t size);
+int rdma_helper_rw_iova_link(struct ib_device *dev, struct dma_iova_state *state,
+			     struct bio_vec *bvec, size_t offset,
+			     enum dma_data_direction dir);
+int rdma_helper_rw_iova_sync(struct ib_device *dev, struct dma_iova_state *state,
+			     size_t size);
+void rdma_helper_rw_iova_destroy(struct ib_device *dev, struct dma_iova_state *state,
+				 size_t mapped, enum dma_data_direction dir);
 
 #endif

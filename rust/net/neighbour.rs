@@ -212,7 +212,8 @@ impl Default for Changes {
     }
 }
 
-/// While it exists, changes of neighbours of all namespaces are counted.
+/// While it exists, changes of neighbours of all namespaces are counted, and a function is
+/// called when one has become known.
 ///
 /// # Invariants
 ///
@@ -220,6 +221,7 @@ impl Default for Changes {
 #[pin_data(PinnedDrop)]
 pub struct ChangeNotifier {
     changes: &'static Changes,
+    known: fn(),
     #[pin]
     block: Opaque<bindings::notifier_block>,
 }
@@ -230,15 +232,16 @@ unsafe impl Send for ChangeNotifier {}
 unsafe impl Sync for ChangeNotifier {}
 
 impl ChangeNotifier {
-    /// Registers it. May sleep.
+    /// Registers it. May sleep; `known` is called in softirq or process context, and may not.
     ///
     /// # Errors
     ///
     /// Those of `register_netevent_notifier`.
-    pub fn register(changes: &'static Changes) -> impl PinInit<Self, Error> {
+    pub fn register(changes: &'static Changes, known: fn()) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             // Before the block: it may be called while that is being registered.
             changes,
+            known,
             // INVARIANT: Registered here, or the initialiser fails.
             block <- Opaque::try_ffi_init(|block: *mut bindings::notifier_block| {
                 // SAFETY: `block` is valid for writes, and pinned until it is unregistered
@@ -260,18 +263,22 @@ impl ChangeNotifier {
     unsafe extern "C" fn callback(
         block: *mut bindings::notifier_block,
         event: c_ulong,
-        _info: *mut c_void,
+        info: *mut c_void,
     ) -> c_int {
         /// `NETEVENT_NEIGH_UPDATE`.
         const NEIGH_UPDATE: c_ulong = 1;
         if event == NEIGH_UPDATE {
             // SAFETY: C calls with the block that is inside a `Self`, which is pinned and
             // whose other field was initialised before the block was registered.
-            let changes = unsafe {
+            let (changes, known) = unsafe {
                 let this = kernel::container_of!(Opaque::cast_from(block), Self, block);
-                (*this).changes
+                ((*this).changes, (*this).known)
             };
             changes.note();
+            // SAFETY: The event is of a neighbour, which stays for the call.
+            if unsafe { bindings::rdma_helper_neigh_is_valid(info) } {
+                known();
+            }
         }
         0
     }

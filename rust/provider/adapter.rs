@@ -353,6 +353,10 @@ impl<P: Provider> Adapter<P> {
         if P::HAS_ENABLE_DRIVER {
             ops.enable_driver = Some(Self::enable_driver);
         }
+        if P::HAS_ADD_SUB_DEVICE {
+            ops.add_sub_dev = Some(Self::add_sub_dev);
+            ops.del_sub_dev = Some(Self::del_sub_dev);
+        }
         if P::HAS_PROCESS_MAD {
             ops.process_mad = Some(Self::process_mad);
         }

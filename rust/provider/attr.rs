@@ -18,6 +18,7 @@ use kernel::alloc::Flags;
 use kernel::prelude::*;
 
 mod flags;
+mod ib;
 
 pub use self::flags::Access;
 pub use self::flags::Advice;
@@ -56,6 +57,13 @@ const _: () = assert!(bindings::RDMA_NODE_IB_CA == 1);
 
 /// Mask of the old doorbell command, for [`Provider::UVERBS_CMDS`].
 pub const CMD_POST_SEND: u64 = 1 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_SEND;
+/// Mask of the old command that posts receives, for [`Provider::UVERBS_CMDS`].
+pub const CMD_POST_RECV: u64 = 1 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_RECV;
+/// Mask of the old command that posts receives to a shared queue, for [`Provider::UVERBS_CMDS`].
+pub const CMD_POST_SRQ_RECV: u64 =
+    1 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_SRQ_RECV;
+/// Mask of the old command that polls a completion queue, for [`Provider::UVERBS_CMDS`].
+pub const CMD_POLL_CQ: u64 = 1 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POLL_CQ;
 /// Mask of the old command that arms a completion queue, for [`Provider::UVERBS_CMDS`].
 pub const CMD_REQ_NOTIFY_CQ: u64 =
     1 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_REQ_NOTIFY_CQ;

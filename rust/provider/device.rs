@@ -258,7 +258,7 @@ impl<P: Provider> DeviceRef<P> {
         Self(unsafe { NonNull::new_unchecked(ptr.cast()) })
     }
 
-    fn as_raw(&self) -> *mut bindings::ib_device {
+    pub(super) fn as_raw(&self) -> *mut bindings::ib_device {
         self.0.as_ptr().cast()
     }
 

@@ -114,6 +114,31 @@ impl Wc {
         self
     }
 
+    /// Who sent a datagram over InfiniBand, and how it came: the local identifier of the
+    /// source, the service level, and the low bits of our own local identifier.
+    #[inline]
+    pub fn from_lid(mut self, src_qp: u32, slid: u16, sl: u8, path_bits: u8) -> Self {
+        self.0.src_qp = src_qp;
+        self.0.slid = slid.into();
+        self.0.sl = sl;
+        self.0.dlid_path_bits = path_bits;
+        self
+    }
+
+    /// The partition key that a management datagram came with, by its index.
+    #[inline]
+    pub fn pkey_index(mut self, index: u16) -> Self {
+        self.0.pkey_index = index;
+        self
+    }
+
+    /// The first 40 bytes of the buffer hold the global route.
+    #[inline]
+    pub fn global(mut self) -> Self {
+        self.flag(bindings::ib_wc_flags_IB_WC_GRH);
+        self
+    }
+
     /// The port a message came in on.
     #[inline]
     pub fn port(mut self, port: u32) -> Self {

@@ -46,6 +46,7 @@ pub struct SendWrs<'a, P: Provider> {
     next: *const bindings::ib_send_wr,
     stopped: *const bindings::ib_send_wr,
     datagram: bool,
+    user: bool,
     _p: PhantomData<&'a Qp<P>>,
 }
 
@@ -65,6 +66,7 @@ impl<'a, P: Provider> SendWrs<'a, P> {
                     | bindings::ib_qp_type_IB_QPT_GSI
                     | bindings::ib_qp_type_IB_QPT_SMI
             ),
+            user: qp.is_user(),
             _p: PhantomData,
         }
     }
@@ -94,6 +96,7 @@ impl<'a, P: Provider> Iterator for SendWrs<'a, P> {
         Some(SendWr {
             wr,
             datagram: self.datagram,
+            user: self.user,
             _p: PhantomData,
         })
     }
@@ -103,10 +106,12 @@ impl<'a, P: Provider> Iterator for SendWrs<'a, P> {
 ///
 /// # Invariants
 ///
-/// `wr` is part of the larger structure that its opcode, or `datagram`, calls for.
+/// `wr` is part of the larger structure that its opcode, or `datagram`, calls for. `user` is
+/// whether it was posted by a process, whose addresses are not ours.
 pub struct SendWr<'a, P: Provider> {
     wr: &'a bindings::ib_send_wr,
     datagram: bool,
+    user: bool,
     _p: PhantomData<&'a Qp<P>>,
 }
 
@@ -255,16 +260,20 @@ impl<'a, P: Provider> SendWr<'a, P> {
     }
 
     /// The bytes of a request that is [`inline`](Self::inline), piece by piece, in the front of
-    /// `room`. `None` if there is not enough room, or a piece that is nowhere.
+    /// `room`. `None` if there is not enough room, a piece
+    /// that is nowhere, or if a process posted it.
     pub fn inline_data<'r>(&self, room: &'r mut [&'a [u8]]) -> Option<&'r [&'a [u8]]> {
+        if self.user {
+            return None;
+        }
         let sges = self.sges();
         let pieces = room.get_mut(..sges.len())?;
         for (piece, sge) in pieces.iter_mut().zip(sges) {
             let len = usize::try_from(sge.length).ok()?;
             let addr = usize::try_from(sge.addr).ok()?;
             *piece = match core::ptr::NonNull::new(core::ptr::with_exposed_provenance_mut(addr)) {
-                // SAFETY: Devices without DMA of their own are given kernel addresses, and the
-                // consumer keeps the bytes unchanged as long as the request.
+                // SAFETY: Devices without DMA of their own are given kernel addresses by the
+                // kernel, and the consumer keeps the bytes unchanged as long as the request.
                 Some(start) => unsafe { core::slice::from_raw_parts(start.as_ptr(), len) },
                 None if len == 0 => &[],
                 None => return None,

@@ -17,6 +17,7 @@
 //! (RoCEv2). The C peer's form is `rxe_icrc.c`.
 
 use super::headers::{Bth, Grh};
+use super::opcode::{Opcode, Operation};
 
 /// Length in bytes of the ICRC, which ends the packet.
 pub const ICRC_LEN: usize = 4;
@@ -172,4 +173,25 @@ pub fn icrc(
 ) -> Option<[u8; ICRC_LEN]> {
     let state = Masked::new(framing, packet)?.crc(&mut crc);
     Some(finish(crc(state, packet.get(framing.masked_len()..)?)))
+}
+
+/// The ICRC that the C driver `rdma_rxe` gives a FLUSH: to it, a packet without payload in
+/// its table has one that begins with the BTH, so that all headers from there on count a
+/// second time, and nothing in them as ones. `packet` is as for [`icrc`]; `None` too if it
+/// is no FLUSH.
+///
+/// A receiver may take a FLUSH that has it: such a packet carries no data and changes none.
+pub fn icrc_of_c_flush(
+    framing: Framing,
+    packet: &[u8],
+    mut crc: impl FnMut(u32, &[u8]) -> u32,
+) -> Option<[u8; ICRC_LEN]> {
+    let headers = packet.get(framing.outer_len()..)?;
+    let opcode = Opcode::try_from(*headers.first()?).ok()?;
+    if opcode.operation() != Operation::Flush || headers.len() != opcode.header_len() {
+        return None;
+    }
+    let state = Masked::new(framing, packet)?.crc(&mut crc);
+    let state = crc(state, packet.get(framing.masked_len()..)?);
+    Some(finish(crc(state, headers)))
 }

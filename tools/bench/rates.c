@@ -6,6 +6,7 @@
  *     rates DEVICE              those where the driver matters
  *     rates DEVICE core GID     more, where the core matters; GID is an index
  *     rates DEVICE hold COUNT   make so many queue pairs, say "held", wait for input
+ *     rates DEVICE qp|mr COUNT  make and unmake so many, for a profile
  */
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -206,6 +207,12 @@ int main(int argc, char **argv)
 	}
 	if (argc > 3 && !strcmp(argv[2], "hold"))
 		return hold(atoi(argv[3]));
+	if (argc == 4 && strcmp(argv[2], "core")) {
+		for (int i = atoi(argv[3]); i > 0; i--)
+			if (strcmp(argv[2], "qp") ? mr_small() : make_qp())
+				return 1;
+		return 0;
+	}
 	rate("QP create and destroy", make_qp, 20);
 	rate("CQ create and destroy", make_cq, 40);
 	rate("MR of 4 KiB, register and deregister", mr_small, 200);

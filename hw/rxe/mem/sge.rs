@@ -106,11 +106,8 @@ impl Iterator for Walk<'_> {
             let inside = self.offset.wrapping_sub(self.cursor.before);
             let rest = sge.length.saturating_sub(inside);
             if rest == 0 {
-                let Some(before) = self.cursor.before.checked_add(sge.length) else {
-                    self.left = 0;
-                    return Some(Err(TooShort));
-                };
-                self.cursor.before = before;
+                // OVERFLOW: none of the entry is behind `offset`, so the sum is not either.
+                self.cursor.before = self.cursor.before.wrapping_add(sge.length);
                 self.cursor.entry = self.cursor.entry.saturating_add(1);
                 continue;
             }

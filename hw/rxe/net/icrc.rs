@@ -74,6 +74,15 @@ pub(super) fn verify(framing: Framing, packet: &[u8]) -> bool {
     }
 }
 
+/// Whether `packet`, whose ICRC is not the right one, is a FLUSH with that of the C driver.
+/// It makes no other, and takes no other; so it can flush to us, if not we to it.
+#[cold]
+pub(super) fn is_flush_of_c(framing: Framing, packet: &[u8]) -> bool {
+    packet.split_last_chunk().is_some_and(|(body, field)| {
+        icrc::icrc_of_c_flush(framing, body, crc32_le).as_ref() == Some(field)
+    })
+}
+
 /// Bytes between the start of the IP header and the BTH.
 #[inline]
 pub(super) const fn outer_len(v6: bool) -> usize {

@@ -330,6 +330,11 @@ impl<S: Slots> SendSide<S> {
         self.at < self.held
     }
 
+    /// Whether it holds requests.
+    pub fn is_busy(&self) -> bool {
+        self.held != 0
+    }
+
     /// When [`on_timer`](Self::on_timer) has something to do.
     pub fn next_deadline(&self) -> Option<Nanos> {
         self.not_before.or(self.deadline)

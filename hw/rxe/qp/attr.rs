@@ -38,6 +38,7 @@ use rdma::provider::QpAttrMask;
 use rdma::provider::QpCap;
 use rdma::provider::QpInitAttr;
 use rdma::sync::bh;
+use rdma::token::Exclusive;
 
 /// `IB_MTU_256` to `IB_MTU_4096`.
 const MTU_CODES: core::ops::RangeInclusive<u32> = 1..=5;
@@ -261,6 +262,36 @@ impl<'a> Wanted<'a> {
     }
 }
 
+/// Which halves have something to do after a change, whether or not anybody kicks them.
+#[derive(Clone, Copy)]
+struct Due {
+    send: bool,
+    recv: bool,
+}
+
+impl Due {
+    const NONE: Self = Self {
+        send: false,
+        recv: false,
+    };
+
+    /// After a change to the state `new`.
+    fn after(new: QpState, half: &super::SendHalf) -> Self {
+        match new {
+            // Nothing is sent or flushed there; what a reset forgets, nobody hears of.
+            QpState::Reset | QpState::Init | QpState::Rtr => Self::NONE,
+            QpState::Rts => Self {
+                send: half.has_work(),
+                recv: false,
+            },
+            QpState::Sqd | QpState::Sqe | QpState::Err => Self {
+                send: true,
+                recv: true,
+            },
+        }
+    }
+}
+
 impl Qp {
     /// Changes attributes and state (IBTA 11.2.4.2). May sleep.
     ///
@@ -302,7 +333,7 @@ impl Qp {
             let change = match transition(old, new, draining) {
                 Ok(change) => change,
                 Err(_) => {
-                    Self::leave(this, send, recv);
+                    Self::leave(this, send, recv, Due::NONE);
                     return Err(EINVAL);
                 }
             };
@@ -340,7 +371,8 @@ impl Qp {
             if applied.is_ok() {
                 this.set_state(new);
             }
-            Self::leave(this, send, recv);
+            let due = Due::after(new, &send);
+            Self::leave(this, send, recv, due);
             if applied.is_err() {
                 return Err(EINVAL);
             }
@@ -349,17 +381,23 @@ impl Qp {
     }
 
     /// Gives the halves back. What came up meanwhile, and what a change begot, is for
-    /// the pumps, which run as soon as bottom halves do.
+    /// the pumps, which run as soon as bottom halves do. There is mostly nothing, as when
+    /// a connection is set up, and a pump for nothing costs more than the change itself.
     fn leave(
         this: &Arc<Self>,
-        send: rdma::token::Exclusive<'_, super::SendHalf>,
-        recv: rdma::token::Exclusive<'_, super::RecvHalf>,
+        send: Exclusive<'_, super::SendHalf>,
+        recv: Exclusive<'_, super::RecvHalf>,
+        due: Due,
     ) {
-        drop(recv);
-        drop(send);
+        let recv_due = recv.leave() || due.recv;
+        let send_due = send.leave() || due.send;
         this.recv_is_free();
-        Self::pump_recv(this.as_arc_borrow());
-        Self::pump_send(this.as_arc_borrow());
+        if recv_due {
+            Self::pump_recv(this.as_arc_borrow());
+        }
+        if send_due {
+            Self::pump_send(this.as_arc_borrow());
+        }
     }
 
     /// Tells both engines and the receive path what `known` says.
@@ -442,7 +480,7 @@ impl Qp {
                 send.engine.is_draining(),
                 recv.engine.psn(),
             );
-            Self::leave(this, send, recv);
+            Self::leave(this, send, recv, Due::NONE);
             told
         };
         let state = verbs_state(this.state());

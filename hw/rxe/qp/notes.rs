@@ -38,6 +38,11 @@ impl Notes {
         fault: None,
     };
 
+    /// Whether nothing is noted that somebody is to hear of.
+    pub(super) fn is_empty(&self) -> bool {
+        self.told == Told::Nothing && self.events == 0
+    }
+
     const fn bit(event: QpEvent) -> u8 {
         // CAST: there are six of them.
         1 << event as u8

@@ -69,19 +69,20 @@ pub(super) struct RecvIo {
 }
 
 impl RecvHalf {
-    /// The half of a queue pair in reset.
-    pub(super) fn new(source: Source, max_sge: u32, attr: proto::RecvAttr) -> Result<Self> {
-        Ok(Self {
+    /// The half of a queue pair in reset. It is large: where it is to be, it is made.
+    #[inline(always)]
+    pub(super) fn new(source: Source, buffers: RecvBuffers, attr: proto::RecvAttr) -> Self {
+        Self {
             engine: RecvSide::new(KVec::new(), attr),
             io: RecvIo {
                 source,
-                current: RecvBuffers::new(usize::try_from(max_sge)?)?,
+                current: buffers,
                 sender: None,
                 beside: false,
             },
             backlog: None,
             parked: None,
-        })
+        }
     }
 }
 

@@ -70,11 +70,20 @@ pub(super) struct SendIo {
 }
 
 impl SendHalf {
-    /// The half of a queue pair in reset.
-    pub(super) fn new(queue: SendQueue, attr: proto::SendAttr) -> Result<Self> {
-        let count = usize::try_from(queue.slots())?;
-        Ok(Self {
-            engine: SendSide::new(LazyVec::new(count)?, attr),
+    /// Storage for as many requests as `queue` holds.
+    pub(super) fn slots(queue: &SendQueue) -> Result<LazyVec<proto::Slot>> {
+        LazyVec::new(usize::try_from(queue.slots())?)
+    }
+
+    /// The half of a queue pair in reset. It is large: where it is to be, it is made.
+    #[inline(always)]
+    pub(super) fn new(
+        slots: LazyVec<proto::Slot>,
+        queue: SendQueue,
+        attr: proto::SendAttr,
+    ) -> Self {
+        Self {
+            engine: SendSide::new(slots, attr),
             io: SendIo {
                 queue,
                 sender: None,
@@ -87,7 +96,14 @@ impl SendHalf {
             armed: None,
             cork: Cork::new(),
             completed: false,
-        })
+        }
+    }
+}
+
+impl SendHalf {
+    /// Whether requests are posted or in work, or consumers are to hear of something.
+    pub(super) fn has_work(&self) -> bool {
+        self.io.queue.waiting().0 != 0 || self.engine.is_busy() || !self.io.noted.is_empty()
     }
 }
 

@@ -21,6 +21,7 @@ use crate::queue::cqe::Origin;
 use crate::queue::layout::Layout;
 use crate::queue::ring::Consumer;
 use crate::queue::ring::Producer;
+use crate::queue::work::RecvBuffers;
 use crate::queue::work::RecvQueue;
 use crate::queue::work::SendQueue;
 use crate::queue::wqe::SendCaps;
@@ -183,8 +184,9 @@ impl QpObject {
             max_recv_sge,
         };
         let send_attr = proto::SendAttr::new(kind, Qpn(number));
-        let send_half = SendHalf::new(send_queue, send_attr)?;
-        let recv_half = RecvHalf::new(source, max_recv_sge, proto::RecvAttr::new(kind))?;
+        let send_slots = SendHalf::slots(&send_queue)?;
+        let recv_attr = proto::RecvAttr::new(kind);
+        let recv_buffers = RecvBuffers::new(usize::try_from(max_recv_sge)?)?;
         let peer = Peer {
             has_srq,
             qkey: 0,
@@ -213,8 +215,8 @@ impl QpObject {
                 peer <- new_spinlock_irq!(peer, "rxe::Qp::peer"),
                 modify <- new_mutex!(known, "rxe::Qp::modify"),
                 posts <- new_spinlock_irq!(posts, "rxe::Qp::posts"),
-                send: RunToken::new(send_half),
-                recv: RunToken::new(recv_half),
+                send: RunToken::new(SendHalf::new(send_slots, send_queue, send_attr)),
+                recv: RunToken::new(RecvHalf::new(source, recv_buffers, recv_attr)),
                 responses: crate::net::RxQueue::new(),
                 requests: crate::net::RxQueue::new(),
                 send_cq,

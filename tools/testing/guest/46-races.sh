@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 240
+# limit: 300
 # duration
 # Everything at once, for DURATION= seconds: queue pairs, regions, resizes, traffic
 # whose ends are stopped, continued and killed, links that go down, devices, interfaces and
@@ -8,12 +8,11 @@
 . ./ktap.sh
 . ./rdma.sh
 
-# A round is long; it is run when asked for.
-if [ -z "${DURATION:-}" ]; then
-    skip "races" "run it with DURATION=30 or more"
+if [ -z "${DURATION:-}" ] && ! ours rdma_rxe; then
+    skip "races" "the C driver; run it with DURATION=30 or more"
     finish
 fi
-seconds=$DURATION
+seconds=${DURATION:-20}
 seed=${SEED:-$(date +%s)}
 RANDOM=$seed
 
@@ -191,10 +190,13 @@ before=$(used_kb)
 check "everything at once for $seconds s" everything "$seconds"
 note "cut off $(times verbs-cut-off) times, stops $(times stop), kills $(times kill), links $(times link), flaps $(times flap), namespaces $(times space), reloads $(times reload)"
 note "queue pairs, regions, resizes, completions: $(figures)"
-for what in stop kill link space; do check "it happened: $what" enough $what 2; done
-# The C driver may not be unloaded under its users.
-if ours rdma_rxe; then check "it happened: reload" enough reload 2; fi
-check "it happened: verbs" worked 20
+# In a short time on a busy machine not everything happens.
+if [ "$seconds" -ge 60 ]; then
+    for what in stop kill link space; do check "it happened: $what" enough $what 2; done
+    # The C driver may not be unloaded under its users.
+    if ours rdma_rxe; then check "it happened: reload" enough reload 2; fi
+    check "it happened: verbs" worked 20
+fi
 check "all devices removed, module unloaded" bare
 after=$(used_kb)
 note "in use before $before kB, after $after kB"

@@ -128,7 +128,7 @@ made() { # of each kind that soft-RoCE has
 }
 happened() {
     local what
-    for what in device rename address space look; do echo "$what: $(times $what)"; [ "$(times $what)" -gt 1 ] || return; done
+    for what in device rename address space look; do echo "$what: $(times $what)"; [ "$(times $what)" -gt 0 ] || return; done
 }
 used_kb() {
     local cache

@@ -16,22 +16,6 @@ tree=/lib/modules/$(uname -r)
 in_any_order() { for word; do echo "$RANDOM $word"; done | sort -n | cut -d' ' -f2 | xargs; }
 loaded() { [ -d "/sys/module/$1" ]; }
 
-# Everything of the subsystem that nothing else of it holds, until nothing is left.
-unload_all() {
-    local m left
-    two_nodes_gone
-    for _ in $(seq 30); do
-        left=
-        for m in $(stack | cut -d' ' -f1); do
-            rmmod "$m" 2>/dev/null || left+=" $m"
-        done
-        if [ -z "$left" ]; then return; fi
-        sleep 0.1
-    done
-    echo "still there:$left"
-    return 1
-}
-
 load() { # WHAT
     case $1 in
     soft-RoCE) if [ $((RANDOM % 2)) = 0 ]; then modprobe rdma_rxe; else modprobe ib_core && load_c_rxe; fi ;;
@@ -90,7 +74,7 @@ once() {
     for m in "$@"; do rmmod "$m" 2>/dev/null; done
     kill -9 $log 2>/dev/null
     wait $log 2>/dev/null
-    unload_all || { echo "loaded in the order $coming, unloading in the order $leaving"; return 1; }
+    unload_stack || { echo "loaded in the order $coming, unloading in the order $leaving"; return 1; }
     [ ! -e /sys/class/infiniband ] || { echo "the class is still there"; return 1; }
 }
 many() {
@@ -114,7 +98,7 @@ frugal() {
 }
 again() { modprobe rdma_rxe && modprobe ib_uverbs && two_nodes && verify_pair 20 -r 3; }
 
-check "all unload" unload_all
+check "all unload" unload_stack
 ip link add v1 type veth peer name v2
 ip link set v1 up
 ip link set v2 up

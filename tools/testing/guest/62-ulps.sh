@@ -113,6 +113,7 @@ import hashlib, os, socket, sys
 s = socket.socket(socket.AF_RDS, socket.SOCK_SEQPACKET, 0)
 role, own, peer = sys.argv[1:4]
 s.bind((own, 4000))
+open("/tmp/rds-bound", "w").close()
 s.settimeout(60)
 sizes = [1, 64, 4096, 10000, 60000] * 4
 if role == "serve":
@@ -129,7 +130,8 @@ else:
 rds_echo() {
     modprobe rds_rdma && there "modprobe rds_rdma" || return
     there "within 90 python3 -c '$rds' serve $server 10.0.0.2" >/tmp/rds 2>&1 &
-    sleep 2
+    # What comes for a socket that is not bound yet is lost.
+    for _ in $(seq 50); do there "test -e /tmp/rds-bound" && break; sleep 0.5; done
     within 90 python3 -c "$rds" use 10.0.0.2 $server && wait $! || { cat /tmp/rds; return 1; }
 }
 

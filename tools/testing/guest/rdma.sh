@@ -235,5 +235,21 @@ traffic_stop() {
     return 1
 }
 
+# unload_stack: everything of the subsystem, ours or not, in the order in which it can be.
+unload_stack() {
+    local m left
+    two_nodes_gone
+    for _ in $(seq 30); do
+        left=
+        for m in $(stack | cut -d' ' -f1); do
+            rmmod "$m" 2>/dev/null || left+=" $m"
+        done
+        if [ -z "$left" ]; then return; fi
+        sleep 0.1
+    done
+    echo "still there:$left"
+    return 1
+}
+
 # ours NAME: the loaded module is the Rust one.
 ours() { stack | grep -qx "$1 rust"; }

@@ -6,13 +6,17 @@
 
 unload_core() { # MODULE...: and all of the subsystem
     local m
-    for m in "$@" rdma_ucm ib_umad rdma_rxe siw ib_uverbs ib_uverbs_support rdma_cm iw_cm ib_cm ib_core; do
+    for m in "$@"; do
         if [ -d "/sys/module/$m" ]; then rmmod "$m" || return; fi
     done
+    unload_stack
 }
 # The C core stands in the same tree, behind ours.
 load_c_core() { insmod "/lib/modules/$(uname -r)/kernel/drivers/infiniband/core/ib_core.ko" && load_core; }
-load_core() { modprobe rdma_rxe && modprobe ib_uverbs; }
+load_core() {
+    local m
+    for m in rdma_rxe ib_uverbs rdma_ucm ib_umad; do modprobe $m || return; done
+}
 run_steps() { bash "$1" "$2" >"$2.log" 2>&1 || { tail -n 20 "$2.log"; return 1; }; }
 
 # on_both_cores NAME STEPS [MODULE...]: STEPS, a script, writes into the folder that it is
@@ -28,6 +32,9 @@ on_both_cores() {
         finish
         ;;
     esac
+    # Both begin with the same modules, whatever tests before this one have loaded.
+    check "all unloads" unload_core
+    check "our core loads" load_core
     check "the steps on our core" run_steps "$steps" /tmp/ours
     check "our core unloads" unload_core "$@"
     check "the C core loads" load_c_core

@@ -14,6 +14,7 @@ mod fake_port;
 mod modify_qp;
 mod pack;
 mod peer;
+mod polling;
 #[path = "../../../../core/proto/mod.rs"]
 mod proto;
 mod rates;

@@ -345,6 +345,13 @@ fn inline_data_is_copied_out() {
     for len in [65, 0x1000, u32::MAX] {
         assert_eq!(at(len).fails(&RC), WcStatus::LocLen);
     }
+    // The queue's own limit counts, not the room that happens to be there.
+    let less = SendCaps {
+        max_inline: 32,
+        ..RC
+    };
+    assert_eq!(at(32).ok(&less).wqe.length, 32);
+    assert_eq!(at(33).fails(&less), WcStatus::LocLen);
     // The flag means nothing where no data goes out.
     let read = Wqe::new(READ).flags(8).sges(&[(0, 100, 0)]).ok(&RC);
     assert_eq!(read.buffers, Buffers::Sges(1));
@@ -370,10 +377,46 @@ fn receive_entries_are_bounded() {
     assert_eq!(parse(1, [100, 200]).unwrap().0.capacity, 100);
     assert_eq!(parse(0, [100, 200]).unwrap().0.capacity, 0);
     // More room than a message can need is no mistake.
-    assert_eq!(parse(2, [u32::MAX, u32::MAX]).unwrap().0.capacity, 1 << 31);
+    for lengths in [[u32::MAX, u32::MAX], [u32::MAX, 0], [1 << 31, 1]] {
+        assert_eq!(parse(2, lengths).unwrap().0.capacity, 1 << 31);
+    }
     for num_sge in [3, u32::MAX] {
         let bad = parse(num_sge, [0, 0]).unwrap_err();
         assert_eq!((bad.wr_id, bad.status), (9, WcStatus::LocQpOp));
+    }
+}
+
+/// The store may have more room than an entry has (for inline data, say): what is beyond
+/// the entry is somebody else's, and what the store held before is not a buffer.
+#[test]
+fn lists_end_where_their_entry_ends() {
+    let stale = Sge {
+        addr: 0xbad,
+        length: 77,
+        lkey: 0xbad,
+    };
+    let send = |num_sge: u32| {
+        let layout = Layout::new(3, 208 + 2 * 16).unwrap();
+        let mem = Shared::new(&layout);
+        let wqe = Wqe::new(SEND).sges(&[(0x1000, 1, 5), (0x2000, 2, 6)]);
+        mem.produce(&layout, &wqe.u32(196, num_sge).0[..208 + 2 * 16]);
+        let ring = Consumer::new(mem, layout);
+        parse_send(&ring.peek().unwrap(), &RC, &mut [stale; 4])
+    };
+    let recv = |num_sge: u32| {
+        let layout = Layout::new(3, 40 + 2 * 16).unwrap();
+        let mem = Shared::new(&layout);
+        let mut entry = [0u8; 72];
+        entry[28..32].copy_from_slice(&num_sge.to_ne_bytes());
+        mem.produce(&layout, &entry);
+        let ring = Consumer::new(mem, layout);
+        parse_recv(&ring.peek().unwrap(), &mut [stale; 4])
+    };
+    assert_eq!(send(2).unwrap().wqe.length, 3);
+    assert_eq!(recv(2).unwrap().0.capacity, 0);
+    for num_sge in [3, 4] {
+        assert_eq!(send(num_sge).unwrap_err().status, WcStatus::LocQpOp);
+        assert_eq!(recv(num_sge).unwrap_err().status, WcStatus::LocQpOp);
     }
 }
 

@@ -182,6 +182,31 @@ fn two_kickers_and_an_exclusive_user() {
     });
 }
 
+/// The same, where the exclusive user leaves and kicks only if it is told to.
+#[test]
+fn exclusive_leaves() {
+    loom::model(|| {
+        let s = Shared::new();
+        let other = {
+            let s = s.clone();
+            thread::spawn(move || {
+                let mut kick = s.post(1, u32::MAX);
+                while kick == Kick::Later {
+                    kick = s.token.kick(0, |done, bits| s.turn(done, bits));
+                }
+            })
+        };
+        let mut exclusive = s.token.exclusive(thread::yield_now);
+        *exclusive |= 0b1000;
+        let mut again = exclusive.leave();
+        while again {
+            again = s.token.kick(0, |done, bits| s.turn(done, bits)) == Kick::Later;
+        }
+        other.join().unwrap();
+        assert_eq!(*s.token.exclusive(thread::yield_now), 0b1010);
+    });
+}
+
 /// Two exclusive users, of whom one merely drops the value and then kicks, and a
 /// note left before: nobody waits for ever, nothing overlaps, and the note is
 /// acted upon once.

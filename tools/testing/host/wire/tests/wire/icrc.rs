@@ -4,7 +4,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rdma_wire::icrc::{finish, icrc, Framing, Masked};
+use rdma_wire::icrc::{finish, icrc, icrc_of_c_flush, Framing, Masked};
 use rdma_wire::{Packet, ICRC_LEN};
 
 /// CRC-32 of Ethernet, least significant bit first, neither preset nor inverted:
@@ -163,12 +163,39 @@ fn wrong_headers_are_refused() {
     }
 }
 
+/// Both forms calculated apart from this code, by Python's zlib.
+#[test]
+fn flush_of_the_c_driver() {
+    let packet = unhex(
+        "45020040abcd40004011 12340a0000010a000002 c12312b7002c0000 1c40ffff0000001180000123 \
+         00000011 00007f12345670000000120000000040",
+    );
+    let c = icrc_of_c_flush(Framing::Ipv4, &packet, crc32).unwrap();
+    assert_eq!(c.to_vec(), unhex("dad41379"));
+    let standard = icrc(Framing::Ipv4, &packet, crc32).unwrap();
+    assert_eq!(standard.to_vec(), unhex("e3977583"));
+
+    // Of nothing else.
+    for (byte, value) in [(28, 0x1d), (28, 0x0c), (0, 0x46)] {
+        let mut other = packet.clone();
+        other[byte] = value;
+        assert_eq!(icrc_of_c_flush(Framing::Ipv4, &other, crc32), None);
+    }
+    let mut long = packet.clone();
+    long.extend([0; 4]);
+    assert_eq!(icrc_of_c_flush(Framing::Ipv4, &long, crc32), None);
+    for len in 0..packet.len() {
+        assert_eq!(icrc_of_c_flush(Framing::Ipv4, &packet[..len], crc32), None);
+    }
+}
+
 proptest! {
     #[test]
     fn random_bytes(bytes in vec(any::<u8>(), 0..120)) {
         for framing in [Framing::Ipv4, Framing::Ipv6, Framing::Grh, Framing::Lrh] {
             let made = icrc(framing, &bytes, crc32);
             prop_assert_eq!(made.is_some(), Masked::new(framing, &bytes).is_some());
+            prop_assert!(icrc_of_c_flush(framing, &bytes, crc32).is_none() || made.is_some());
             let mut in_place = bytes.clone();
             if framing.mask(&mut in_place).is_none() {
                 prop_assert_eq!(&in_place, &bytes);

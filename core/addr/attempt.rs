@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One attempt to find where an IP address is: the route, the network device it leaves by, and
+//! the address on the link.
+//!
+//! On an InfiniBand network whose route has a gateway, that gateway's GID is asked of a user
+//! program (`RDMA_NL_LS_OP_IP_RESOLVE`), if one listens.
+
+use super::abi::copy_source;
+use super::abi::source as device_at;
+use super::device_of;
+use super::netdev_of_gid;
+use super::INFINIBAND;
+use crate::errno::eaddrnotavail;
+use crate::netlink;
+use crate::proto::nla;
+use crate::proto::nla::Full;
+use crate::proto::nla::Sink;
+use crate::proto::resolve::Outcome;
+use core::net::IpAddr;
+use core::net::Ipv4Addr;
+use core::net::Ipv6Addr;
+use kernel::ffi::c_int;
+use kernel::pr_warn_once;
+use kernel::prelude::*;
+use kernel::sync::aref::ARef;
+use kernel::sync::rcu;
+use rdma::bindings;
+use rdma::net::route::Route;
+use rdma::net::AddrPair;
+use rdma::net::Net;
+use rdma::net::NetDevice;
+
+/// Room for any socket address, as `struct sockaddr_storage`.
+pub(super) type Socket = [u64; 16];
+
+/// The source of a request: at first what its asker says, then what the route does.
+#[derive(Clone, Copy)]
+pub(super) struct Source {
+    /// The family and the rest, port included, as the asker gave them.
+    pub(super) socket: Socket,
+    /// The address.
+    pub(super) ip: IpAddr,
+}
+
+impl Source {
+    /// For C: the asker's socket address with the present IP address in it.
+    pub(super) fn to_socket(self) -> Socket {
+        let mut socket = self.socket;
+        // SAFETY: There is room for any address, which stands after family and port, and after
+        // the flow label too in IPv6.
+        unsafe {
+            let to = socket.as_mut_ptr().cast::<u8>();
+            match self.ip {
+                IpAddr::V4(ip) => to.add(4).cast::<[u8; 4]>().write(ip.octets()),
+                IpAddr::V6(ip) => to.add(8).cast::<[u8; 16]>().write(ip.octets()),
+            }
+        }
+        socket
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Copy)]
+pub(super) struct Question {
+    /// What is looked for; of the source's family.
+    pub(super) to: IpAddr,
+    /// Whether the source's GID says which network device and namespace it is.
+    pub(super) by_gid: bool,
+}
+
+/// Fills in a GID as the address on the link; on InfiniBand it stands after the number of the
+/// queue pair.
+pub(super) fn set_gid(addr: &mut bindings::rdma_dev_addr, gid: &[u8; 16]) {
+    let at = if addr.dev_type == INFINIBAND { 4 } else { 0 };
+    for (to, from) in addr.dst_dev_addr.iter_mut().skip(at).zip(gid) {
+        *to = *from;
+    }
+}
+
+/// The namespace and device that a request is bound to.
+enum Bound<'a> {
+    /// By its asker.
+    Asker(&'a Net, u32),
+    /// By its GID.
+    Gid(ARef<NetDevice>),
+}
+
+impl Bound<'_> {
+    fn net(&self) -> &Net {
+        match self {
+            Self::Asker(net, _) => net,
+            Self::Gid(dev) => dev.net(),
+        }
+    }
+
+    fn ifindex(&self) -> u32 {
+        match self {
+            Self::Asker(_, ifindex) => *ifindex,
+            Self::Gid(dev) => dev.ifindex(),
+        }
+    }
+}
+
+impl Question {
+    /// Tries once. `seq` is the request's number for a user program. May sleep.
+    pub(super) fn attempt(
+        &self,
+        source: &mut Source,
+        addr: &mut bindings::rdma_dev_addr,
+        seq: u32,
+    ) -> Outcome<Error> {
+        let found = self.route(source, addr, seq);
+        if self.by_gid {
+            // As their askers, who let the GID say where, expect to find it.
+            addr.net = Net::init().as_raw();
+            addr.bound_dev_if = 0;
+        }
+        match found {
+            Ok(true) => Outcome::Found,
+            Ok(false) => Outcome::Asked,
+            Err(error) => Outcome::Failed(error),
+        }
+    }
+
+    /// Fills in where the address is reached from, and where it is, if that is known. Whether
+    /// it is. May sleep.
+    fn route(
+        &self,
+        source: &mut Source,
+        addr: &mut bindings::rdma_dev_addr,
+        seq: u32,
+    ) -> Result<bool> {
+        if addr.net.is_null() {
+            pr_warn_once!("an address without a namespace is not resolved\n");
+            return Err(EINVAL);
+        }
+        let bound = if self.by_gid {
+            // SAFETY: A GID of a request is held by its asker.
+            let gid = unsafe { addr.sgid_attr.as_ref() }.ok_or(EINVAL)?;
+            Bound::Gid(netdev_of_gid(gid)?)
+        } else {
+            // SAFETY: The namespace of a request is kept by its asker.
+            let net = unsafe { Net::from_raw(addr.net) };
+            Bound::Asker(net, u32::try_from(addr.bound_dev_if).map_err(|_| ENODEV)?)
+        };
+        let ends = match (source.ip, self.to) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => AddrPair::V4 { src, dst },
+            (IpAddr::V6(src), IpAddr::V6(dst)) => AddrPair::V6 { src, dst },
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => return Err(EINVAL),
+        };
+        let (route, ends) = Route::reach(bound.net(), bound.ifindex(), ends)?;
+        source.ip = match ends {
+            AddrPair::V4 { src, dst: _ } => IpAddr::V4(src),
+            AddrPair::V6 { src, dst: _ } => IpAddr::V6(src),
+        };
+        addr.hoplimit = c_int::from(route.hop_limit());
+
+        let on_infiniband = if route.is_local() {
+            // Nothing of RDMA is on the loopback device: the one that has the address is it.
+            let guard = rcu::read_lock();
+            let dev = device_of(route.dev(&guard).net(), self.to).map_err(|_| ENODEV)?;
+            drop(guard);
+            copy_source(
+                addr,
+                &*device_at(bound.net(), bound.ifindex(), Some(self.to))?,
+            );
+            dev.hardware_type() == INFINIBAND
+        } else {
+            let guard = rcu::read_lock();
+            let dev = route.dev(&guard).hold();
+            drop(guard);
+            copy_source(addr, &dev);
+            dev.hardware_type() == INFINIBAND
+        };
+        // What goes by a gateway, and is not InfiniBand, is RoCE of the version that is routed.
+        let gateway = route.has_gateway();
+        addr.network = match self.to {
+            _ if !gateway || on_infiniband => bindings::rdma_network_type_RDMA_NETWORK_IB,
+            IpAddr::V4(_) => bindings::rdma_network_type_RDMA_NETWORK_IPV4,
+            IpAddr::V6(_) => bindings::rdma_network_type_RDMA_NETWORK_IPV6,
+        };
+        if route.is_local() {
+            addr.dst_dev_addr = addr.src_dev_addr;
+            return Ok(true);
+        }
+        if gateway && on_infiniband {
+            ask_user(addr.bound_dev_if, self.to, seq)?;
+            return Ok(false);
+        }
+        Ok(match neighbour(&route, self.to) {
+            Some(at) => {
+                addr.dst_dev_addr = at;
+                true
+            }
+            None => false,
+        })
+    }
+}
+
+/// The address on the link of where a route leads; if it is not known, the link is asked.
+fn neighbour(route: &Route, to: IpAddr) -> Option<[u8; 32]> {
+    let neighbour = route.neighbour(to)?;
+    let at = neighbour.address();
+    if at.is_none() {
+        neighbour.probe();
+    }
+    at
+}
+
+/// Asks user programs where a gateway is. May sleep.
+///
+/// # Errors
+///
+/// `EADDRNOTAVAIL` if nobody listens; `ENOMEM`.
+fn ask_user(ifindex: c_int, to: IpAddr, seq: u32) -> Result {
+    /// The type of the message.
+    const RESOLVE: u16 = ((bindings::RDMA_NL_LS << 10) + bindings::RDMA_NL_LS_OP_IP_RESOLVE) as u16;
+    /// Who does not know the attribute cannot answer.
+    const MANDATORY: u16 = bindings::RDMA_NLA_F_MANDATORY as u16;
+    const IPV4: u16 = MANDATORY | bindings::LS_NLA_TYPE_IPV4 as u16;
+    const IPV6: u16 = MANDATORY | bindings::LS_NLA_TYPE_IPV6 as u16;
+
+    if !netlink::has_listeners(bindings::RDMA_NL_GROUP_LS) {
+        return Err(eaddrnotavail());
+    }
+    let mut message = netlink::Message::new()?;
+    let head = nla::Message {
+        message_type: RESOLVE,
+        // CAST: A flag of 16 bits.
+        flags: bindings::NLM_F_REQUEST as u16,
+        seq,
+        port: 0,
+    };
+    message.writer().message(head, |w| -> Result<(), Full> {
+        let header = w.sink().grow(size_of::<c_int>()).ok_or(Full)?;
+        header.copy_from_slice(&ifindex.to_ne_bytes());
+        match to {
+            IpAddr::V4(ip) => w.put(IPV4, &ip.octets()),
+            IpAddr::V6(ip) => w.put(IPV6, &ip.octets()),
+        }
+    })?;
+    // Nobody may be listening any more; the deadline tells.
+    let _: Result = netlink::multicast(Net::init(), message, bindings::RDMA_NL_GROUP_LS);
+    Ok(())
+}
+
+/// The unspecified address of a family.
+pub(super) fn unspecified_like(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    }
+}
+
+/// The GID in a user program's answer, if it has one.
+pub(super) fn gid_in(answer: &netlink::Answer<'_>) -> Option<[u8; 16]> {
+    const DGID: u16 = bindings::LS_NLA_TYPE_DGID as u16;
+    if answer.flags() & bindings::RDMA_NL_LS_F_ERR as u16 != 0 {
+        return None;
+    }
+    let mut gid = None;
+    let kind = |attr| match attr {
+        DGID => nla::Kind::AtLeast(16),
+        _ => nla::Kind::Unnamed,
+    };
+    let types = bindings::LS_NLA_TYPE_MAX as usize;
+    let liberal = nla::Strictness::Liberal;
+    nla::judge(answer.payload(), liberal, kind, types, |_, attr| {
+        if attr.attr == DGID {
+            gid = attr.payload.first_chunk().copied();
+        }
+    })
+    .ok()?;
+    gid
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Whether a path of RoCE leads anywhere.
+
+use super::bytes;
+use super::device_of;
+use super::netdev_of_gid;
+use super::INFINIBAND;
+use core::net::IpAddr;
+use kernel::prelude::*;
+use kernel::sync::rcu;
+use rdma::bindings;
+use rdma::net::route::Route;
+use rdma::net::AddrPair;
+
+/// How a destination is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// It is on the link, or this machine.
+    Direct,
+    /// Behind a router, where only packets of RoCE version 2 go.
+    Routed,
+}
+
+/// Looks up how a GID is reached from another one, by the network device of a local GID's
+/// entry. May sleep.
+///
+/// # Errors
+///
+/// `EINVAL` for GIDs of different families, or an entry that was deleted; `ENODEV` without a
+/// network device; those of routing.
+pub(crate) fn reach(
+    entry: &bindings::ib_gid_attr,
+    from: &bindings::ib_gid,
+    to: &bindings::ib_gid,
+) -> Result<Reach> {
+    let addrs = AddrPair::from_gids(&bytes(from), &bytes(to)).ok_or(EINVAL)?;
+    if entry.ndev.is_null() {
+        return Err(EINVAL);
+    }
+    let netdev = netdev_of_gid(entry)?;
+    let (route, addrs) = Route::reach(netdev.net(), netdev.ifindex(), addrs)?;
+    let to = match addrs {
+        AddrPair::V4 { src: _, dst } => IpAddr::V4(dst),
+        AddrPair::V6 { src: _, dst } => IpAddr::V6(dst),
+    };
+    let kind = if route.is_local() {
+        // Nothing is sent by the loopback device: whoever has the address is meant.
+        device_of(netdev.net(), to)
+            .map_err(|_| ENODEV)?
+            .hardware_type()
+    } else {
+        let guard = rcu::read_lock();
+        route.dev(&guard).hardware_type()
+    };
+    if route.has_gateway() && kind != INFINIBAND {
+        Ok(Reach::Routed)
+    } else {
+        Ok(Reach::Direct)
+    }
+}

@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Requests of connection managers to find where an IP address is, and from where it is
+//! reached (`rdma_resolve_ip`). The rules are those of [`crate::proto::resolve`]; here is what
+//! runs them: the table, the worker and what wakes it.
+//!
+//! The asker is always called from the work queue, with no lock held, so it may do what it
+//! likes, and may cancel its own request too.
+
+use super::attempt::Question;
+use super::attempt::Source;
+use crate::proto::resolve;
+use crate::proto::resolve::Cancelled;
+use crate::proto::resolve::Entry;
+use crate::proto::resolve::Life;
+use crate::proto::resolve::Next;
+use crate::proto::resolve::Outcome;
+use crate::proto::resolve::Turn;
+use crate::proto::resolve::Verdict;
+use kernel::ffi::c_int;
+use kernel::ffi::c_void;
+use kernel::impl_has_delayed_work;
+use kernel::new_delayed_work;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::Arc;
+use kernel::sync::Mutex;
+use kernel::time::msecs_to_jiffies;
+use kernel::time::Instant;
+use kernel::time::Monotonic;
+use kernel::workqueue::DelayedWork;
+use kernel::workqueue::Queue;
+use kernel::workqueue::WorkItem;
+use rdma::bindings;
+use rdma::sync::bh;
+use rdma::workqueue::OwnedQueue;
+use rdma::workqueue::QueueOptions;
+
+/// A GID, as user space answers.
+type Gid = [u8; 16];
+
+kernel::sync::global_lock! {
+    // SAFETY: `Subsystem::new` initialises it once, before anybody can ask.
+    unsafe(uninit) static TABLE: SpinLock<KVec<Entry<Gid, Arc<Request>>>> = KVec::new();
+}
+
+/// The number of the last request.
+static LAST: Atomic<u64> = Atomic::<u64>::new(0);
+
+/// Where the work queue is, while there is a [`Subsystem`].
+static QUEUE: Atomic<usize> = Atomic::<usize>::new(0);
+
+/// The table. Neighbours change in softirq, too.
+fn with_table<R>(f: impl FnOnce(&mut KVec<Entry<Gid, Arc<Request>>>) -> R) -> R {
+    let _bh = bh::disable();
+    // A local, to be dropped before that: what a last expression borrows lives longer.
+    let mut table = TABLE.lock();
+    f(&mut table)
+}
+
+fn queue() -> &'static Queue {
+    // SAFETY: Set when the module came, for as long as it is there.
+    unsafe { Queue::from_raw(QUEUE.load(Relaxed) as *const bindings::workqueue_struct) }
+}
+
+/// The work queue, which ends with what is queued.
+pub(super) struct Subsystem {
+    _queue: OwnedQueue,
+}
+
+impl Subsystem {
+    /// Once. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Self> {
+        // SAFETY: The module has one of these, made once.
+        unsafe { TABLE.init() };
+        let queue = QueueOptions::unbound().create(c"ib_addr")?;
+        let raw: *const Queue = &*queue;
+        QUEUE.store(raw as usize, Relaxed);
+        Ok(Self { _queue: queue })
+    }
+}
+
+impl Drop for Subsystem {
+    fn drop(&mut self) {
+        // Whoever asks keeps the module, and cancels before it goes.
+        kernel::warn_on!(with_table(|table| !table.is_empty()));
+    }
+}
+
+/// Whom to tell.
+#[derive(Clone, Copy)]
+pub(super) struct Asker {
+    /// What is called.
+    pub(super) callback: unsafe extern "C" fn(
+        c_int,
+        *mut bindings::sockaddr,
+        *mut bindings::rdma_dev_addr,
+        *mut c_void,
+    ),
+    /// Its own.
+    pub(super) context: *mut c_void,
+    /// Where the result goes: the asker's, and left alone by it until it is told or cancels.
+    pub(super) addr: *mut bindings::rdma_dev_addr,
+}
+
+/// A request.
+#[pin_data]
+struct Request {
+    id: u64,
+    asker: Asker,
+    question: Question,
+    since: Instant<Monotonic>,
+    /// Of the one who tries; there is never more than one.
+    #[pin]
+    source: Mutex<Source>,
+    #[pin]
+    work: DelayedWork<Request>,
+}
+
+// SAFETY: The asker's pointers are used by the worker alone, of which there is one at a time,
+// and the asker expects that from any task.
+unsafe impl Send for Request {}
+// SAFETY: As above.
+unsafe impl Sync for Request {}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Request { self.work }
+}
+
+/// The task that runs, as [`resolve`] calls it.
+fn current() -> resolve::Task {
+    // SAFETY: Has no preconditions.
+    unsafe { bindings::get_current() as usize as u64 }
+}
+
+/// Jiffies of no less than so many milliseconds.
+fn jiffies(ms: u64) -> kernel::time::Jiffies {
+    msecs_to_jiffies(u32::try_from(ms).unwrap_or(u32::MAX))
+}
+
+impl Request {
+    fn now(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_millis()).unwrap_or(0)
+    }
+
+    /// Has the worker run after so many milliseconds, or at once; under the table's lock, so
+    /// that nobody queues what is over.
+    fn schedule(self: &Arc<Self>, ms: u64) {
+        rdma::workqueue::modify_delayed(queue(), self, jiffies(ms));
+    }
+
+    fn attempt(&self) -> Outcome<Error> {
+        let mut source = self.source.lock();
+        // SAFETY: The asker leaves it alone, and there is one who tries at a time.
+        let addr = unsafe { &mut *self.asker.addr };
+        // CAST: user space knows the low half.
+        self.question.attempt(&mut source, addr, self.id as u32)
+    }
+
+    fn tell(&self, verdict: Verdict<Error, Gid>) {
+        let status = match verdict {
+            Verdict::Found(answer) => {
+                if let Some(gid) = answer {
+                    // SAFETY: As in `attempt`.
+                    super::attempt::set_gid(unsafe { &mut *self.asker.addr }, &gid);
+                }
+                0
+            }
+            Verdict::TimedOut => ETIMEDOUT.to_errno(),
+            Verdict::Failed(error) => error.to_errno(),
+        };
+        let mut source = self.source.lock().to_socket();
+        let Asker {
+            callback,
+            context,
+            addr,
+        } = self.asker;
+        // SAFETY: By the duty of `ask` these fit, and the asker is told once.
+        unsafe { callback(status, (&raw mut source).cast(), addr, context) };
+        let gone = with_table(|table| {
+            let at = resolve::find(table, self.id)?;
+            table.remove(at).ok()
+        });
+        // None if it was cancelled. Its reference goes here, outside the lock.
+        drop(gone);
+    }
+
+    /// The entry's life, if it is in the table.
+    fn with_life<R>(&self, f: impl FnOnce(&mut Life<Gid>) -> R) -> Option<R> {
+        with_table(|table| {
+            let at = resolve::find(table, self.id)?;
+            table.get_mut(at).map(|entry| f(&mut entry.life))
+        })
+    }
+}
+
+impl WorkItem for Request {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let me = current();
+        match this.with_life(|life| life.turn(me)) {
+            None | Some(Turn::Nothing) => {}
+            Some(Turn::Tell(answer)) => this.tell(Verdict::Found(answer)),
+            Some(Turn::Try) => {
+                let outcome = this.attempt();
+                let now = this.now();
+                let next = this.with_life(|life| {
+                    let next = life.tried(outcome, now, me);
+                    if let Next::Wait(ms) = next {
+                        this.schedule(ms);
+                    }
+                    next
+                });
+                match next {
+                    Some(Next::Tell(verdict)) => this.tell(verdict),
+                    Some(Next::Wait(_) | Next::Nothing) | None => {}
+                }
+            }
+        }
+    }
+}
+
+/// Puts a request into the table. May sleep.
+fn insert(request: &Arc<Request>, key: usize, life: Life<Gid>) -> Result {
+    loop {
+        let len = with_table(|table| table.len());
+        // No memory is to be had under the lock; so much that it is seldom wanted.
+        let mut room = KVec::new();
+        if with_table(|table| table.len() == table.capacity()) {
+            let wanted = len.saturating_mul(2).max(16);
+            room = KVec::with_capacity(wanted, GFP_KERNEL)?;
+        }
+        let mut entry = Some(Entry {
+            id: request.id,
+            key,
+            handle: request.clone(),
+            life,
+        });
+        with_table(|table| {
+            if table.len() < room.capacity() && table.capacity() < room.capacity() {
+                core::mem::swap(table, &mut room);
+                for each in room.drain_all() {
+                    // There is room for these and more.
+                    let _ = table.push_within_capacity(each);
+                }
+            }
+            if table.len() == table.capacity() {
+                return;
+            }
+            // In the order of numbers: almost always the end.
+            let at = table
+                .iter()
+                .rposition(|each| each.id < request.id)
+                .map_or(0, |before| before.saturating_add(1));
+            if let Some(entry) = entry.take() {
+                let _ = table.insert_within_capacity(at, entry);
+            }
+        });
+        if entry.is_none() {
+            return Ok(());
+        }
+    }
+}
+
+/// Begins to look for an address; its asker is told from the work queue. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`, and those of the first attempt; the asker is not called then.
+///
+/// # Safety
+///
+/// `asker.addr` is valid, its namespace and GID live, and the asker leaves it alone, until it
+/// is told or [`cancel`] has returned; until then the callback may be called once.
+pub(super) unsafe fn ask(
+    source: Source,
+    question: Question,
+    asker: Asker,
+    patience: u64,
+) -> Result {
+    let request = Arc::pin_init(
+        pin_init!(Request {
+            id: LAST.fetch_add(1, Relaxed).wrapping_add(1),
+            asker,
+            question,
+            since: Instant::now(),
+            source <- new_mutex!(source, "addr::Request::source"),
+            work <- new_delayed_work!("addr::Request::work"),
+        }),
+        GFP_KERNEL,
+    )?;
+    // It is there before it is tried, so that news meanwhile are not lost.
+    insert(&request, asker.addr as usize, Life::new(patience))?;
+    let outcome = request.attempt();
+    let started = request.with_life(|life| {
+        let started = life.started(outcome);
+        if let Ok(ms) = started {
+            request.schedule(ms);
+        }
+        started.map(drop)
+    });
+    match started {
+        Some(Err(error)) => {
+            let gone = with_table(|table| {
+                let at = resolve::find(table, request.id)?;
+                table.remove(at).ok()
+            });
+            drop(gone);
+            Err(error)
+        }
+        // Nobody takes it out before it was started.
+        Some(Ok(())) | None => Ok(()),
+    }
+}
+
+/// Ends the requests whose result goes to `addr`. When it returns, their askers are not
+/// called any more, and `addr` is left alone. May sleep; also from the asker's callback, which
+/// then is the last.
+pub(super) fn cancel(addr: usize) {
+    let me = current();
+    loop {
+        let found = with_table(|table| {
+            let (at, what) = resolve::cancel(table, addr, me)?;
+            Some((table.remove(at).ok()?, what))
+        });
+        let Some((entry, what)) = found else { return };
+        match what {
+            Cancelled::Wait => drop(rdma::workqueue::cancel_delayed::<Request, 0>(&entry.handle)),
+            Cancelled::ByItself => {}
+        }
+    }
+}
+
+/// A neighbour has become known. Softirq or process context.
+pub(super) fn wake_all() {
+    with_table(|table| {
+        for entry in table.iter_mut() {
+            if entry.life.wake() {
+                entry.handle.schedule(0);
+            }
+        }
+    });
+}
+
+/// User space has answered a request, of which it says the number. Whether there is one.
+pub(super) fn answer(seq: u32, gid: Gid) -> bool {
+    with_table(|table| {
+        let Some(entry) = resolve::find_answered(table, seq) else {
+            return false;
+        };
+        match entry.life.answer(gid) {
+            Some(true) => entry.handle.schedule(0),
+            Some(false) => {}
+            None => return false,
+        }
+        true
+    })
+}

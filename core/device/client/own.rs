@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Parts of the core itself that are told of devices as other modules are.
+
+use core::marker::PhantomData;
+use kernel::error::from_result;
+use kernel::error::to_result;
+use kernel::ffi::c_int;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+use kernel::types::Opaque;
+use rdma::bindings;
+
+use crate::device::Device;
+
+/// A part that is told of devices. It keeps what it knows of one in the device's state.
+pub(crate) trait Part: 'static {
+    /// Its name as a client.
+    const NAME: &'static CStr;
+
+    /// A device is there. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those for which the part has nothing to do with the device; [`remove`](Self::remove) is
+    /// not called then.
+    fn add(device: &Device) -> Result;
+
+    /// A device goes. May sleep.
+    fn remove(device: &Device);
+}
+
+/// The registration of a part, for as long as this exists.
+#[pin_data(PinnedDrop)]
+pub(crate) struct Own<P: Part> {
+    #[pin]
+    client: Opaque<bindings::ib_client>,
+    _part: PhantomData<P>,
+}
+
+// SAFETY: It is the registration's alone until it is dropped.
+unsafe impl<P: Part> Send for Own<P> {}
+// SAFETY: As above.
+unsafe impl<P: Part> Sync for Own<P> {}
+
+impl<P: Part> Own<P> {
+    /// Registers the part: it is told of each device that is there, and of those to come. May
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn register() -> Result<Pin<KBox<Self>>> {
+        let client = bindings::ib_client {
+            name: P::NAME.as_char_ptr(),
+            add: Some(add::<P>),
+            remove: Some(remove::<P>),
+            ..Default::default()
+        };
+        KBox::try_pin_init(
+            try_pin_init!(Self {
+                client <- Opaque::try_ffi_init(|slot: *mut bindings::ib_client| {
+                    // SAFETY: The place is ours, and stays until it is unregistered.
+                    unsafe {
+                        slot.write(client);
+                        to_result(super::abi::ib_register_client(slot))
+                    }
+                }),
+                _part: PhantomData,
+            }? Error),
+            GFP_KERNEL,
+        )
+    }
+}
+
+#[pinned_drop]
+impl<P: Part> PinnedDrop for Own<P> {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: It is registered, once.
+        unsafe { super::abi::ib_unregister_client(self.client.get()) };
+    }
+}
+
+/// # Safety
+///
+/// For the registry only.
+unsafe extern "C" fn add<P: Part>(device: *mut bindings::ib_device) -> c_int {
+    // SAFETY: By this function's duty.
+    from_result(|| P::add(unsafe { Device::from_raw(device) }).map(|()| 0))
+}
+
+/// # Safety
+///
+/// For the registry only.
+unsafe extern "C" fn remove<P: Part>(device: *mut bindings::ib_device, _data: *mut c_void) {
+    // SAFETY: By this function's duty.
+    P::remove(unsafe { Device::from_raw(device) });
+}

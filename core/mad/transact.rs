@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! From posting a send to telling its agent that it has ended: the hosts of
+//! [`crate::proto::mad::send`].
+
+use super::agent::ack_timeout;
+use super::agent::now;
+use super::agent::ticks;
+use super::agent::Agent;
+use super::agent::Inner;
+use super::local;
+use super::queue::SpecialQp;
+use super::receive::Received;
+use super::send::For;
+use super::send::Send;
+use super::trace;
+use super::transfer::Transfer;
+use crate::proto::gid::Gid;
+use crate::proto::mad::matching;
+use crate::proto::mad::matching::Arrived;
+use crate::proto::mad::rmpp;
+use crate::proto::mad::send::AckResult;
+use crate::proto::mad::send::Do;
+use crate::proto::mad::send::End;
+use crate::proto::mad::send::Order;
+use crate::proto::mad::wire;
+use crate::proto::mad::wire::class;
+use crate::proto::roce;
+use crate::verbs::Caps;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::workqueue::WorkItem;
+use rdma::bindings;
+
+impl WorkItem<0> for Agent {
+    type Pointer = Arc<Self>;
+
+    /// Ends, or sends again, what has expired. On the port's queue.
+    fn run(this: Arc<Self>) {
+        this.inner().lock().disarm();
+        loop {
+            let mut inner = this.inner().lock();
+            let Some(send) = inner.first_expired(now()) else {
+                this.arm(&mut inner);
+                break;
+            };
+            let queueing = inner.is_queueing();
+            let todo = inner.step(&send, |life, flow| {
+                life.expired(queueing, ack_timeout(), flow)
+            });
+            let retries = send.life.access(&inner).retries_made();
+            drop(inner);
+            // SAFETY: It is posted, so the consumer does not touch it.
+            unsafe { (*send.buf()).retries = retries as i32 };
+            carry_out(&send, todo);
+        }
+        this.work_off();
+    }
+}
+
+impl WorkItem<1> for Agent {
+    type Pointer = Arc<Self>;
+
+    /// Hands over what this node has answered itself. On the port's queue.
+    fn run(this: Arc<Self>) {
+        while let Some(local) = this.next_local() {
+            local.hand_over();
+        }
+    }
+}
+
+impl Agent {
+    fn next_local(&self) -> Option<kernel::list::ListArc<local::Local>> {
+        self.inner().lock().locals.pop_front()
+    }
+
+    /// Sends what is queued, as far as there is room. No lock is held.
+    fn work_off(&self) {
+        loop {
+            let mut inner = self.inner().lock();
+            let Some(send) = inner.first_queued() else {
+                return;
+            };
+            let todo = inner.step(&send, |life, flow| life.dequeue(flow));
+            drop(inner);
+            carry_out(&send, todo);
+        }
+    }
+
+    /// Cancels all sends. Those with the device end when that is done with them, the others
+    /// now. No lock is held; may sleep, as handlers may.
+    pub(super) fn abandon(&self) {
+        let mut inner = self.inner().lock();
+        inner.close();
+        let sent = inner.collect_sent();
+        for send in sent.iter() {
+            let send: Arc<Send> = send.into();
+            // It stays with the queue pair, so it stays in the list.
+            let _: Do = inner.step(&send, |life, flow| life.abandon(flow));
+        }
+        inner.put_sent(sent);
+        while let Some(send) = inner.any() {
+            let todo = inner.step(&send, |life, flow| life.abandon(flow));
+            drop(inner);
+            carry_out(&send, todo);
+            inner = self.inner().lock();
+        }
+    }
+}
+
+/// The GIDs of both ends, as the header of a MAD that came has them.
+fn gids(message: &Received, caps: Caps) -> Option<(matching::Gid, matching::Gid)> {
+    let wc = message.wc();
+    if wc.wc_flags as u32 & bindings::ib_wc_flags_IB_WC_GRH == 0 {
+        return None;
+    }
+    let area = message.grh_bytes();
+    let header = match roce::header(&area) {
+        Some(header) if caps.is_roce() => header,
+        // Without Ethernet there is nothing but a global route header.
+        _ => roce::Header::Ipv6,
+    };
+    let ends = roce::ends(&area, header);
+    let Gid(source) = ends.source;
+    let Gid(destination) = ends.destination;
+    Some((source, destination))
+}
+
+/// What a message is matched by.
+pub(super) fn arrived(agent: &Agent, message: &Received) -> Option<Arrived> {
+    let header = wire::Header::parse(message.mad())?;
+    let (device, port) = (agent.port().device(), agent.port().number());
+    let wc = message.wc();
+    let mut lmc = 0;
+    // SAFETY: The device is registered while it has agents.
+    let known = unsafe { bindings::ib_get_cached_lmc(device, port, &mut lmc) } == 0;
+    Some(Arrived {
+        tid: header.tid,
+        class: header.class,
+        is_response: header.is_response(),
+        lid: wc.slid,
+        path_bits: wc.dlid_path_bits,
+        lmc: if known { Some(lmc) } else { None },
+        gids: gids(message, agent.port().caps()),
+    })
+}
+
+impl Inner {
+    /// The send that a message is for.
+    pub(super) fn answered_by(&self, arrived: &Arrived) -> Option<Arc<Send>> {
+        self.find(|_, send, inner| arrived.answers(send.sent.access(inner)))
+    }
+}
+
+/// Where a send goes to, by its address handle.
+fn path(agent: &Agent, ah: *mut bindings::ib_ah) -> Option<matching::Path> {
+    if ah.is_null() {
+        return None;
+    }
+    // SAFETY: Zeros are one.
+    let mut attr: bindings::rdma_ah_attr = unsafe { core::mem::zeroed() };
+    // SAFETY: The handle stays while the send is posted.
+    if unsafe { bindings::rdma_query_ah(ah, &mut attr) } != 0 {
+        return None;
+    }
+    // SAFETY: Which member is valid, says the type; all are plain data.
+    let (lid, path_bits) = unsafe {
+        match attr.type_ {
+            bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB => (
+                u32::from(attr.__bindgen_anon_1.ib.dlid),
+                attr.__bindgen_anon_1.ib.src_path_bits,
+            ),
+            bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA => (
+                attr.__bindgen_anon_1.opa.dlid,
+                attr.__bindgen_anon_1.opa.src_path_bits,
+            ),
+            _ => (0, 0),
+        }
+    };
+    let has_grh = attr.ah_flags as u32 & bindings::ib_ah_flags_IB_AH_GRH != 0;
+    let gids = has_grh.then(|| {
+        let mut here = bindings::ib_gid::default();
+        let index = i32::from(attr.grh.sgid_index);
+        // SAFETY: The device is registered while it has agents.
+        let known = unsafe {
+            bindings::rdma_query_gid(
+                agent.port().device(),
+                agent.port().number(),
+                index,
+                &mut here,
+            )
+        } == 0;
+        // SAFETY: All members of the union are plain bytes.
+        let bytes = |gid: &bindings::ib_gid| unsafe { *gid.raw };
+        matching::Ends {
+            here: known.then(|| bytes(&here)),
+            there: bytes(&attr.grh.dgid),
+        }
+    });
+    Some(matching::Path {
+        lid,
+        path_bits,
+        gids,
+    })
+}
+
+/// Posts a send. Any context.
+///
+/// # Errors
+///
+/// `EINVAL` if the agent cannot send it, or it is posted already; those of the driver. It is
+/// then the caller's again.
+pub(super) fn post(send: &Arc<Send>) -> Result {
+    let agent = send.agent();
+    // SAFETY: The caller has it, and does not write to it any more.
+    let (buf, mad) = unsafe { (&mut *send.buf(), send.mad()) };
+    let header = wire::Header::parse(mad).ok_or(EINVAL)?;
+    let is_ours = !matches!(send.whom(), For::Consumer);
+    if !agent.sends() && !is_ours {
+        return Err(EINVAL);
+    }
+    if agent.rmpp_version() != 0 && !wire::has_rmpp(header.class) {
+        return Err(EINVAL);
+    }
+    // SAFETY: It is not with the device: its state says so below, and who posts a send
+    // twice at a time has been warned by that of C.
+    unsafe { send.set_ah(buf.ah) };
+    if header.class == class::SMI_DIRECTED && local::outgoing(send)? == local::Outcome::Consumed {
+        return Ok(());
+    }
+    let is_active = rmpp::Header::parse(mad).is_some_and(|rmpp| rmpp.is_active());
+    let timeout = ticks(buf.timeout_ms);
+    let order = Order {
+        timeout,
+        retries: buf.retries as u32,
+        counted: timeout != 0
+            && !(agent.rmpp_version() != 0 && is_active)
+            && (wire::is_smi(header.class) || matches!(header.class, class::CM | class::SA)),
+    };
+    let sent = matching::Sent {
+        tid: header.tid,
+        class: header.class,
+        is_response: header.is_response(),
+        // Only answers are compared.
+        path: if timeout != 0 || send.layout().segments != 0 {
+            path(agent, buf.ah)
+        } else {
+            None
+        },
+    };
+    buf.retries = 0;
+    let todo = {
+        let mut inner = agent.inner().lock();
+        if inner.is_closed() {
+            return Err(EINVAL);
+        }
+        let window = if send.layout().segments != 0 && sent.is_response {
+            Transfer::reply_window(&inner, &header, sent.path.as_ref().map(|path| path.lid))
+        } else {
+            1
+        };
+        let queueing = inner.is_queueing();
+        let todo = inner
+            .step(send, |life, flow| {
+                life.post(order, queueing, window, ack_timeout(), flow)
+            })
+            .map_err(|_| EINVAL)?;
+        *send.sent.access_mut(&mut inner) = sent;
+        todo
+    };
+    submit(send, todo).inspect_err(|_| {
+        let mut inner = agent.inner().lock();
+        inner.step(send, |life, flow| life.not_posted(flow));
+    })
+}
+
+/// Does what is to be done with a send that is to be posted.
+fn submit(send: &Arc<Send>, todo: Do) -> Result {
+    match todo {
+        Do::Nothing | Do::Finish(_) => Ok(()),
+        Do::Post => send.agent().special().submit(send),
+        Do::PostSegment(segment) => {
+            // SAFETY: It is in the state "sent" and not with the device yet.
+            unsafe { send.set_segment(&segment) };
+            send.agent().special().submit(send)
+        }
+    }
+}
+
+/// Does what is to be done with a send. No lock is held.
+pub(super) fn carry_out(send: &Arc<Send>, todo: Do) {
+    if let Do::Finish(end) = todo {
+        finish(send, end, None);
+    } else if submit(send, todo).is_err() {
+        completed(send, bindings::ib_wc_status_IB_WC_LOC_QP_OP_ERR, 0);
+    }
+}
+
+/// Posts a send for which there is room now.
+pub(super) fn repost(special: &SpecialQp, send: Arc<Send>) {
+    let mut next = Some(send);
+    while let Some(send) = next.take() {
+        trace::send(&send, trace::RESEND);
+        if special.post(&send).is_err() {
+            // SAFETY: It was mapped when it began to wait, and is not with the device.
+            unsafe { special.unmap(&send) };
+            next = special.release();
+            completed(&send, bindings::ib_wc_status_IB_WC_LOC_QP_OP_ERR, 0);
+        }
+    }
+}
+
+/// The device is done with a send.
+///
+/// # Safety
+///
+/// For completion queues only, of work requests that [`SpecialQp::submit`] posted.
+pub(super) unsafe extern "C" fn send_done(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
+    // SAFETY: By this function's duty; the work request had a reference.
+    let (send, status, vendor) = unsafe {
+        let send = Send::of_cqe(*(*wc).__bindgen_anon_1.wr_cqe);
+        (send, (*wc).status, (*wc).vendor_err)
+    };
+    trace::send_done(&send, wc);
+    let special = send.agent().special();
+    if status == bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR {
+        if special.is_to_repeat(&send) {
+            trace::send(&send, trace::REPEAT);
+            if special.post(&send).is_ok() {
+                return;
+            }
+        }
+    } else if status != bindings::ib_wc_status_IB_WC_SUCCESS {
+        special.recover();
+    }
+    // SAFETY: It was with the device until now.
+    unsafe { special.unmap(&send) };
+    let next = special.release();
+    completed(&send, status, vendor);
+    if let Some(next) = next {
+        repost(special, next);
+    }
+}
+
+/// A send was completed, or could not be posted. No lock is held; may sleep.
+fn completed(send: &Arc<Send>, status: bindings::ib_wc_status, vendor: u32) {
+    let agent = send.agent();
+    let ok = status == bindings::ib_wc_status_IB_WC_SUCCESS;
+    let todo = {
+        let mut inner = agent.inner().lock();
+        let todo = inner.step(send, |life, flow| {
+            life.completed(ok, now(), ack_timeout(), flow)
+        });
+        agent.arm(&mut inner);
+        todo
+    };
+    match todo {
+        Do::Finish(end) => finish(send, end, Some((status, vendor))),
+        other => carry_out(send, other),
+    }
+}
+
+/// A send has ended. No lock is held; may sleep.
+fn finish(send: &Arc<Send>, end: End, completion: Option<(bindings::ib_wc_status, u32)>) {
+    let agent = send.agent();
+    let (status, vendor) = match end {
+        End::AsCompleted => completion.unwrap_or((bindings::ib_wc_status_IB_WC_SUCCESS, 0)),
+        End::Success => (bindings::ib_wc_status_IB_WC_SUCCESS, 0),
+        End::Flushed => (bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR, 0),
+        End::TimedOut => (bindings::ib_wc_status_IB_WC_RESP_TIMEOUT_ERR, 0),
+        End::Aborted(status) => (
+            bindings::ib_wc_status_IB_WC_REM_ABORT_ERR,
+            u32::from(status),
+        ),
+        End::Failed => (bindings::ib_wc_status_IB_WC_LOC_QP_OP_ERR, 0),
+    };
+    agent.work_off();
+    match send.whom() {
+        For::Consumer => agent.tell(send, status, vendor),
+        For::Nobody(_) | For::Transfer { .. } => Send::free_own(send),
+    }
+}
+
+/// Ends a send for which something came, or will not come. It awaits that. No lock is held.
+pub(super) fn end(send: &Arc<Send>, how: End) {
+    let todo = {
+        let mut inner = send.agent().inner().lock();
+        inner.step(send, |life, flow| life.end(how, flow))
+    };
+    carry_out(send, todo);
+}
+
+/// A message that answers something of this agent's: hands it over, and then ends the send.
+/// None of the agent's locks is held.
+pub(super) fn answer(agent: &Agent, message: Received) {
+    let Some(arrived) = arrived(agent, &message) else {
+        return;
+    };
+    let (send, todo) = {
+        let mut inner = agent.inner().lock();
+        let send = inner.answered_by(&arrived);
+        let todo = send.as_ref().map_or(Do::Nothing, |send| {
+            inner.step(send, |life, flow| life.end(End::Success, flow))
+        });
+        (send, todo)
+    };
+    match send {
+        Some(send) => {
+            // First the answer, then that the request has ended.
+            agent.hand(Some(&send), message);
+            carry_out(&send, todo);
+        }
+        None if !agent.does_rmpp() && is_active_rmpp(&message) => agent.hand(None, message),
+        None => drop(message),
+    }
+}
+
+/// Whether a message is part of a transfer that the consumer puts together itself.
+fn is_active_rmpp(message: &Received) -> bool {
+    wire::Header::parse(message.mad()).is_some_and(|header| wire::has_rmpp(header.class))
+        && rmpp::Header::parse(message.mad()).is_some_and(|rmpp| rmpp.is_active())
+}
+
+/// Segments were acknowledged. No lock is held.
+pub(super) fn acked(send: &Arc<Send>, segment: u32, window_end: u32) -> AckResult {
+    let agent = send.agent();
+    let mut inner = agent.inner().lock();
+    let result = inner.step(send, |life, flow| {
+        life.acked(segment, window_end, now(), ack_timeout(), flow)
+    });
+    agent.arm(&mut inner);
+    result
+}
+
+/// Changes how long a send waits; none, to cancel it. Any context.
+///
+/// # Errors
+///
+/// `EINVAL` if it is not posted, or has ended.
+pub(super) fn modify(send: &Arc<Send>, timeout_ms: u32) -> Result {
+    let agent = send.agent();
+    let mut inner = agent.inner().lock();
+    let timeout = ticks(timeout_ms as i32);
+    if !inner.step(send, |life, flow| life.modify(timeout, now(), flow)) {
+        return Err(EINVAL);
+    }
+    // SAFETY: It is posted, so the consumer does not touch it.
+    unsafe { (*send.buf()).timeout_ms = timeout_ms as i32 };
+    agent.arm(&mut inner);
+    Ok(())
+}

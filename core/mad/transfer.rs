@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Transfers of many MADs (RMPP), for agents that leave that to the core: the hosts of
+//! [`crate::proto::mad::rmpp`].
+//!
+//! A transfer that comes in is in its agent's list from its first segment on: until it
+//! takes too long, or for a while after the last, in which repetitions are acknowledged.
+//! Its work ends it. The sends of a transfer that goes out are those of `transact`.
+
+use super::agent::window;
+use super::agent::Agent;
+use super::agent::Inner;
+use super::receive::Received;
+use super::send::For;
+use super::send::Plan;
+use super::send::Send;
+use super::transact;
+use crate::proto::mad::rmpp::message_len;
+use crate::proto::mad::rmpp::status;
+use crate::proto::mad::rmpp::Arrival;
+use crate::proto::mad::rmpp::Header;
+use crate::proto::mad::rmpp::Kind;
+use crate::proto::mad::rmpp::Packet;
+use crate::proto::mad::rmpp::Phase;
+use crate::proto::mad::rmpp::Receiver;
+use crate::proto::mad::send::AckResult;
+use crate::proto::mad::send::End;
+use crate::proto::mad::wire;
+use core::ptr::NonNull;
+use kernel::error::from_err_ptr;
+use kernel::list::impl_list_arc_safe;
+use kernel::list::impl_list_item;
+use kernel::list::AtomicTracker;
+use kernel::list::ListArc;
+use kernel::list::ListLinks;
+use kernel::list::TryNewListArc;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::sync::LockedBy;
+use kernel::workqueue::new_delayed_work;
+use kernel::workqueue::DelayedWork;
+use kernel::workqueue::WorkItem;
+use rdma::bindings;
+use rdma::workqueue;
+
+/// How long all segments may take, in milliseconds.
+const PATIENCE_MS: i32 = 40_000;
+/// How long a complete transfer is remembered, in milliseconds.
+const MEMORY_MS: i32 = 10_000;
+
+/// Whose transfer it is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key {
+    tid: u64,
+    class: u8,
+    class_version: u8,
+    method: u8,
+    src_qp: u32,
+    lid: u32,
+}
+
+impl Key {
+    fn of(message: &Received) -> Option<Self> {
+        let header = wire::Header::parse(message.mad())?;
+        let wc = message.wc();
+        Some(Self {
+            tid: header.tid,
+            class: header.class,
+            class_version: header.class_version,
+            method: header.method,
+            src_qp: wc.src_qp,
+            lid: wc.slid,
+        })
+    }
+}
+
+/// What of a transfer the agent's lock protects.
+struct State {
+    receiver: Receiver,
+    /// What has come; the consumer's, once all has.
+    message: Option<Received>,
+}
+
+/// A transfer that comes in.
+#[pin_data(PinnedDrop)]
+pub(super) struct Transfer {
+    #[pin]
+    links: ListLinks,
+    #[pin]
+    listed: AtomicTracker,
+    key: Key,
+    base_version: u8,
+    ah: NonNull<bindings::ib_ah>,
+    state: LockedBy<State, Inner>,
+    #[pin]
+    end: DelayedWork<Self>,
+    agent: Arc<Agent>,
+}
+
+// SAFETY: Address handles belong to no thread; the rest is locked or not changed.
+unsafe impl core::marker::Send for Transfer {}
+// SAFETY: As above.
+unsafe impl Sync for Transfer {}
+
+impl_list_arc_safe! {
+    impl ListArcSafe<0> for Transfer { tracked_by listed: AtomicTracker; }
+}
+impl_list_item! {
+    impl ListItem<0> for Transfer { using ListLinks { self.links }; }
+}
+kernel::impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Transfer { self.end }
+}
+
+#[pinned_drop]
+impl PinnedDrop for Transfer {
+    /// May sleep: dropped by works, by who receives, and by who unregisters.
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: It was made for this, and nothing that uses it is posted.
+        unsafe { destroy_ah(self.ah) };
+    }
+}
+
+/// # Safety
+///
+/// It was created here, and is not used any more.
+pub(super) unsafe fn destroy_ah(ah: NonNull<bindings::ib_ah>) {
+    let flags = bindings::rdma_destroy_ah_flags_RDMA_DESTROY_AH_SLEEPABLE;
+    // SAFETY: By this function's duty.
+    let _ = unsafe { bindings::rdma_destroy_ah_user(ah.as_ptr(), flags, core::ptr::null_mut()) };
+}
+
+/// An address handle back to where a message came from. May sleep.
+fn way_back(agent: &Agent, message: &Received) -> Result<NonNull<bindings::ib_ah>> {
+    // SAFETY: The domain and the message are there.
+    let ah = from_err_ptr(unsafe {
+        bindings::ib_create_ah_from_wc(
+            agent.pd(),
+            core::ptr::from_ref(message.wc()).cast_mut(),
+            message.grh().cast_mut(),
+            agent.port().number(),
+        )
+    })?;
+    NonNull::new(ah).ok_or(ENOMEM)
+}
+
+impl WorkItem for Transfer {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        let (listed, message) = {
+            let mut inner = this.agent.inner().lock();
+            let state = this.state.access_mut(&mut inner);
+            let late = state.receiver.time_out();
+            let message = if late { state.message.take() } else { None };
+            (this.unlist(&mut inner), message)
+        };
+        if let Some(message) = message {
+            refuse(&this.agent, &message, status::TOO_LONG);
+        }
+        drop(listed);
+    }
+}
+
+impl Transfer {
+    /// Takes it out of its agent's list, if it is in there.
+    fn unlist(self: &Arc<Self>, inner: &mut Inner) -> Option<ListArc<Self>> {
+        // SAFETY: It is in this list or none.
+        unsafe { inner.transfers.remove(self) }
+    }
+
+    /// Ends all transfers that come in. Nobody is inside the agent's gate. May sleep.
+    pub(super) fn end_all(agent: &Arc<Agent>) {
+        loop {
+            let first = agent.inner().lock().transfers.pop_front();
+            let Some(transfer) = first else {
+                // Those that were ending by themselves have handles of the domain.
+                agent.port().flush();
+                return;
+            };
+            let transfer = transfer.into_arc();
+            drop(workqueue::cancel_delayed::<Self, 0>(&transfer));
+            let message = {
+                let mut inner = agent.inner().lock();
+                transfer.state.access_mut(&mut inner).message.take()
+            };
+            drop(message);
+        }
+    }
+
+    fn find(inner: &Inner, is_it: impl Fn(&Self) -> bool) -> Option<Arc<Self>> {
+        inner
+            .transfers
+            .iter()
+            .find(|transfer| is_it(transfer))
+            .map(Arc::from)
+    }
+
+    /// The window for an answer, which whoever sent the request may have opened.
+    pub(super) fn reply_window(inner: &Inner, header: &wire::Header, lid: Option<u32>) -> u32 {
+        let is_request = |transfer: &Self| {
+            let key = transfer.key;
+            key.tid == header.tid
+                && key.class == header.class
+                && key.class_version == header.class_version
+                && key.method & wire::method::RESPONSE == 0
+                && Some(key.lid) == lid
+        };
+        if header.method & wire::method::RESPONSE == 0 {
+            return 1;
+        }
+        Self::find(inner, is_request).map_or(1, |transfer| {
+            transfer.state.access(inner).receiver.reply_window()
+        })
+    }
+
+    /// The first segment came. May sleep.
+    fn start(
+        agent: &Arc<Agent>,
+        key: Key,
+        message: Received,
+        last: bool,
+    ) -> Result<Option<Received>> {
+        let base_version = wire::Header::parse(message.mad()).map_or(0, |h| h.base_version);
+        let ah = way_back(agent, &message)?;
+        let transfer = Arc::pin_init(
+            pin_init!(Self {
+                links <- ListLinks::new(),
+                listed <- AtomicTracker::new(),
+                key,
+                base_version,
+                ah,
+                state: LockedBy::new(agent.inner(), State {
+                    receiver: Receiver::new(window(agent.port()), last),
+                    message: None,
+                }),
+                end <- new_delayed_work!("Transfer::end"),
+                agent: agent.clone(),
+            }),
+            GFP_KERNEL,
+        );
+        let transfer = match transfer {
+            Ok(transfer) => transfer,
+            Err(error) => {
+                // SAFETY: Nobody else has it.
+                unsafe { destroy_ah(ah) };
+                return Err(error);
+            }
+        };
+        let item = ListArc::try_from_arc(transfer.clone()).map_err(|_| EINVAL)?;
+        let known = {
+            let mut inner = agent.inner().lock();
+            let known = Self::find(&inner, |other| other.key == key);
+            if known.is_none() {
+                inner.transfers.push_back(item);
+                None
+            } else {
+                known.map(|known| (known, item))
+            }
+        };
+        if let Some((known, item)) = known {
+            // A repetition.
+            drop(item);
+            return Ok(known.arrived(message, 1, last));
+        }
+        transfer.acknowledge(&message);
+        if last {
+            return Ok(Some(transfer.complete(message)));
+        }
+        {
+            let mut inner = agent.inner().lock();
+            transfer.state.access_mut(&mut inner).message = Some(message);
+        }
+        transfer.end_in(PATIENCE_MS);
+        Ok(None)
+    }
+
+    fn end_in(self: &Arc<Self>, ms: i32) {
+        let delay = super::agent::ticks(ms);
+        workqueue::modify_delayed::<Self, 0>(self.agent.port().queue(), self, delay as usize);
+    }
+
+    /// All has come: the whole message, of which the consumer is told the length.
+    fn complete(self: &Arc<Self>, mut message: Received) -> Received {
+        let segments = {
+            let inner = self.agent.inner().lock();
+            self.state.access(&inner).receiver.contiguous()
+        };
+        let opa = self.agent.port().is_opa() && self.base_version == wire::OPA_VERSION;
+        let size = if opa {
+            wire::OPA_MAD_SIZE
+        } else {
+            wire::MAD_SIZE
+        };
+        let length = message.last_length();
+        message.set_len(message_len(self.key.class, segments, length, size).unwrap_or(i32::MAX));
+        self.end_in(MEMORY_MS);
+        message
+    }
+
+    /// A segment came. May sleep.
+    fn arrived(self: &Arc<Self>, message: Received, segment: u32, last: bool) -> Option<Received> {
+        let mut inner = self.agent.inner().lock();
+        let state = self.state.access_mut(&mut inner);
+        let verdict = match state.message {
+            // Between its first segment and now it was lost, or has been handed over.
+            None if state.receiver.phase() != Phase::Complete => Arrival::Drop,
+            _ => state.receiver.arrived(segment, last),
+        };
+        let mut keep = |message| match &mut state.message {
+            Some(all) => all.insert(message),
+            None => drop(message),
+        };
+        match verdict {
+            Arrival::Drop => {
+                drop(inner);
+                drop(message);
+                None
+            }
+            Arrival::Repeat => {
+                drop(inner);
+                self.acknowledge(&message);
+                None
+            }
+            Arrival::Keep { ack } => {
+                let plan = Reply::to(&message);
+                keep(message);
+                drop(inner);
+                if ack {
+                    self.acknowledge_to(&plan);
+                }
+                None
+            }
+            Arrival::Last(number) => {
+                let plan = Reply::to(&message);
+                keep(message);
+                let whole = state.message.take();
+                drop(inner);
+                self.acknowledge_to(&plan);
+                let mut whole = whole?;
+                whole.truncate(number);
+                Some(self.complete(whole))
+            }
+        }
+    }
+
+    fn acknowledge(self: &Arc<Self>, message: &Received) {
+        self.acknowledge_to(&Reply::to(message));
+    }
+
+    fn acknowledge_to(self: &Arc<Self>, reply: &Reply) {
+        let (segment, window_end) = {
+            let mut inner = self.agent.inner().lock();
+            self.state.access_mut(&mut inner).receiver.acknowledge()
+        };
+        let header = Header {
+            kind: Kind::Ack as u8,
+            segment,
+            length_or_window: window_end,
+            ..reply.rmpp
+        };
+        let whom = For::Transfer { _of: self.clone() };
+        reply.send(&self.agent, header, whom, self.ah);
+    }
+}
+
+/// What answers to segments are made of: the headers of what came.
+struct Reply {
+    headers: [u8; 64],
+    rmpp: Header,
+    remote_qpn: u32,
+    pkey_index: u16,
+}
+
+impl Reply {
+    fn to(message: &Received) -> Self {
+        let mut headers = [0; 64];
+        for (to, from) in headers.iter_mut().zip(message.mad()) {
+            *to = *from;
+        }
+        let rmpp = Header::parse(&headers).unwrap_or(Header {
+            version: 0,
+            kind: 0,
+            flags: 0,
+            status: 0,
+            segment: 0,
+            length_or_window: 0,
+        });
+        Self {
+            headers,
+            rmpp,
+            remote_qpn: message.wc().src_qp,
+            pkey_index: message.wc().pkey_index,
+        }
+    }
+
+    /// Sends it, with this header, and nothing else. Failing that, the other end tries
+    /// again. May sleep. The handle is whose `whom` says.
+    fn send(&self, agent: &Arc<Agent>, header: Header, whom: For, ah: NonNull<bindings::ib_ah>) {
+        let class = self.headers.get(1).copied().unwrap_or(0);
+        let plan = Plan {
+            remote_qpn: self.remote_qpn,
+            pkey_index: self.pkey_index,
+            rmpp: true,
+            header: wire::data_offset(class).max(wire::RMPP_HEADER),
+            data: 0,
+            base_version: wire::VERSION,
+        };
+        let own = matches!(whom, For::Nobody(_));
+        let Ok(send) = Send::new(agent, &plan, whom, GFP_KERNEL) else {
+            if own {
+                // SAFETY: Nobody else has it.
+                unsafe { destroy_ah(ah) };
+            }
+            return;
+        };
+        // SAFETY: Nobody else has the send yet.
+        unsafe {
+            let mad = send.mad_mut();
+            for (to, from) in mad.iter_mut().zip(&self.headers) {
+                *to = *from;
+            }
+            if let Some(method) = mad.get_mut(3) {
+                *method ^= wire::method::RESPONSE;
+            }
+            header.write(mad);
+            (*send.buf()).ah = ah.as_ptr();
+        }
+        if transact::post(&send).is_err() {
+            Send::free_own(&send);
+        }
+    }
+}
+
+impl Send {
+    /// Frees what a send of the core's own has, once it has ended. May sleep.
+    pub(super) fn free_own(this: &Arc<Self>) {
+        if let For::Nobody(ah) = this.whom() {
+            // SAFETY: It was made for this send, which has ended.
+            unsafe { destroy_ah(*ah) };
+        }
+    }
+}
+
+/// Tells who sent a packet that the transfer is aborted. May sleep.
+fn refuse(agent: &Arc<Agent>, message: &Received, why: u8) {
+    let reply = Reply::to(message);
+    let header = Header {
+        version: crate::proto::mad::rmpp::VERSION,
+        kind: Kind::Abort as u8,
+        flags: crate::proto::mad::rmpp::flag::ACTIVE,
+        status: why,
+        segment: 0,
+        length_or_window: 0,
+    };
+    if let Ok(ah) = way_back(agent, message) {
+        reply.send(agent, header, For::Nobody(ah), ah);
+    }
+}
+
+/// Tells who has acknowledged all of a request that an answer may begin. May sleep.
+fn welcome(agent: &Arc<Agent>, message: &Received) {
+    let reply = Reply::to(message);
+    let header = Header {
+        flags: crate::proto::mad::rmpp::flag::ACTIVE,
+        segment: 0,
+        length_or_window: 1,
+        ..reply.rmpp
+    };
+    if let Ok(ah) = way_back(agent, message) {
+        reply.send(agent, header, For::Nobody(ah), ah);
+    }
+}
+
+/// The send that a packet is for.
+fn send_of(agent: &Agent, message: &Received) -> Option<Arc<Send>> {
+    let arrived = transact::arrived(agent, message)?;
+    agent.inner().lock().answered_by(&arrived)
+}
+
+/// Aborts what was sent, unless all of it has come.
+fn abort(agent: &Agent, message: &Received, why: u8) {
+    let Some(send) = send_of(agent, message) else {
+        return;
+    };
+    let received = {
+        let inner = agent.inner().lock();
+        let life = send.life.access(&inner);
+        // A plain request is no transfer that could be aborted.
+        life.rmpp().is_none_or(|rmpp| rmpp.is_done())
+    };
+    if !received {
+        transact::end(&send, End::Aborted(why));
+    }
+}
+
+/// A MAD came for an agent whose transfers are put together here. Answers the message that
+/// is to be handed over, if one is complete. May sleep.
+pub(super) fn process(agent: &Arc<Agent>, message: Received) -> Option<Received> {
+    let header = match Header::parse(message.mad()) {
+        Some(header) if header.is_active() => header,
+        _ => return Some(message),
+    };
+    match Packet::judge(&header) {
+        Packet::Data { segment, last } => {
+            let key = Key::of(&message)?;
+            if segment == 1 {
+                return Transfer::start(agent, key, message, last).ok().flatten();
+            }
+            let transfer = {
+                let inner = agent.inner().lock();
+                Transfer::find(&inner, |transfer| transfer.key == key)
+            };
+            transfer?.arrived(message, segment, last)
+        }
+        Packet::Ack {
+            segment,
+            window_end,
+        } => {
+            acked(agent, &message, segment, window_end);
+            None
+        }
+        Packet::Ended(why) => {
+            abort(agent, &message, why);
+            None
+        }
+        Packet::Wrong { status, data } => {
+            if !data {
+                abort(agent, &message, status);
+            }
+            refuse(agent, &message, status);
+            None
+        }
+    }
+}
+
+fn acked(agent: &Arc<Agent>, message: &Received, segment: u32, window_end: u32) {
+    let Some(send) = send_of(agent, message) else {
+        if segment == 0 {
+            open_reply(agent, message, window_end);
+        }
+        return;
+    };
+    match transact::acked(&send, segment, window_end) {
+        AckResult::Nothing => {}
+        AckResult::Wrong => {
+            transact::end(&send, End::Aborted(status::SEGMENT_TOO_BIG));
+            refuse(agent, message, status::SEGMENT_TOO_BIG);
+        }
+        AckResult::Again => welcome(agent, message),
+        AckResult::Do(todo) => transact::carry_out(&send, todo),
+    }
+}
+
+/// Whoever sent a transfer says how much of the answer may come.
+fn open_reply(agent: &Agent, message: &Received, window_end: u32) {
+    let Some(key) = Key::of(message) else { return };
+    let mut inner = agent.inner().lock();
+    if let Some(transfer) = Transfer::find(&inner, |transfer| transfer.key == key) {
+        transfer
+            .state
+            .access_mut(&mut inner)
+            .receiver
+            .open_reply(window_end);
+    }
+}

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Layouts of records.
+//!
+//! A record names its fields once, in the order in which they lie ([`Record::walk`]), to a
+//! cursor that either writes them or reads them. So what is packed is what is unpacked.
+//! Fields are most significant bit first, and need not begin at a byte.
+
+use super::super::gid::Gid;
+
+/// An unsigned number of a record.
+pub trait Number: Copy {
+    /// As 64 bits.
+    fn widen(self) -> u64;
+    /// Its lower bits.
+    fn narrow(value: u64) -> Self;
+}
+
+macro_rules! numbers {
+    ($($t:ty),*) => { $(
+        impl Number for $t {
+            fn widen(self) -> u64 {
+                self.into()
+            }
+            // CAST: What a field has no room for is lost; that is what `narrow` is for.
+            fn narrow(value: u64) -> Self {
+                value as Self
+            }
+        }
+    )* };
+}
+numbers!(u8, u16, u32, u64);
+
+/// Goes over a record's bits, from the first one on. Beyond the end of the bytes, nothing is
+/// written, and zeros are read.
+pub trait Cursor {
+    /// The next `bits`, 64 at most: writes the lower ones of `value`, or returns what is there.
+    fn bits(&mut self, bits: u32, value: u64) -> u64;
+
+    /// A number of so many bits.
+    fn number<N: Number>(&mut self, bits: u32, field: &mut N) {
+        *field = N::narrow(self.bits(bits, field.widen()));
+    }
+
+    /// Whole bytes.
+    fn bytes(&mut self, field: &mut [u8]) {
+        field.iter_mut().for_each(|byte| self.number(8, byte));
+    }
+
+    /// A GID.
+    fn gid(&mut self, field: &mut Gid) {
+        self.bytes(&mut field.0);
+    }
+
+    /// Bits that are reserved: zeros are written, whatever is there is passed over.
+    fn reserved(&mut self, bits: u32) {
+        self.bits(bits, 0);
+    }
+}
+
+/// A record that lies in a datagram.
+pub trait Record: Copy + Default {
+    /// Its bytes there.
+    const LEN: usize;
+
+    /// Names its fields in their order.
+    fn walk(&mut self, at: &mut impl Cursor);
+
+    /// Writes it at the beginning of `bytes`. Numbers lose the bits that their fields lack.
+    fn pack(mut self, bytes: &mut [u8]) {
+        self.walk(&mut Pack { bytes, at: 0 });
+    }
+
+    /// Reads it from the beginning of `bytes`.
+    fn unpack(bytes: &[u8]) -> Self {
+        let mut record = Self::default();
+        record.read(bytes);
+        record
+    }
+
+    /// As [`unpack`](Self::unpack), into a record that knows what form it has.
+    fn read(&mut self, bytes: &[u8]) {
+        self.walk(&mut Unpack { bytes, at: 0 });
+    }
+}
+
+/// Writes.
+struct Pack<'a> {
+    bytes: &'a mut [u8],
+    at: usize,
+}
+
+/// Reads.
+struct Unpack<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// The mask of a bit in its byte.
+const fn bit(at: usize) -> u8 {
+    0x80 >> (at % 8)
+}
+
+impl Cursor for Pack<'_> {
+    fn bits(&mut self, bits: u32, value: u64) -> u64 {
+        for place in (0..bits.min(64)).rev() {
+            if let Some(byte) = self.bytes.get_mut(self.at / 8) {
+                let mask = bit(self.at);
+                if value >> place & 1 != 0 {
+                    *byte |= mask;
+                } else {
+                    *byte &= !mask;
+                }
+            }
+            self.at = self.at.saturating_add(1);
+        }
+        value
+    }
+}
+
+impl Cursor for Unpack<'_> {
+    fn bits(&mut self, bits: u32, _: u64) -> u64 {
+        let mut value = 0;
+        for _ in 0..bits.min(64) {
+            let byte = self.bytes.get(self.at / 8).copied().unwrap_or(0);
+            value = value << 1 | u64::from(byte & bit(self.at) != 0);
+            self.at = self.at.saturating_add(1);
+        }
+        value
+    }
+}
+
+/// Cuts bytes that come in parts of any length into records of `N`.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<const N: usize> {
+    record: [u8; N],
+    filled: usize,
+}
+
+impl<const N: usize> Parts<N> {
+    /// Nothing has come.
+    pub const fn new() -> Self {
+        Self {
+            record: [0; N],
+            filled: 0,
+        }
+    }
+
+    /// A byte has come; the record, if it was its last.
+    pub fn add(&mut self, byte: u8) -> Option<&[u8; N]> {
+        *self.record.get_mut(self.filled)? = byte;
+        self.filled = self.filled.saturating_add(1);
+        if self.filled < N {
+            return None;
+        }
+        self.filled = 0;
+        Some(&self.record)
+    }
+}
+
+impl<const N: usize> Default for Parts<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}

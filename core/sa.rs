@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Subnet administration: questions to the administrator of an InfiniBand fabric, and
+//! memberships in multicast groups.
+//!
+//! | file | what |
+//! |---|---|
+//! | `port`, `manager` | a port, and the way to its subnet's administrator |
+//! | `agent` | datagrams |
+//! | `query`, `answer` | queries, and whom they are for |
+//! | `state` | those that are under way |
+//! | `netlink` | the service on this machine that may know paths |
+//! | `group` | multicast groups and their members |
+//! | `path` | address vectors from paths and memberships |
+//! | `user` | who asks: the `ib_sa_client`s of other modules |
+//! | `convert` | records between C and the engines |
+//! | `abi` | exported functions |
+//!
+//! What a record looks like and what is to be done next is in [`crate::proto::sa`].
+
+mod abi;
+mod agent;
+mod answer;
+mod convert;
+mod group;
+mod manager;
+mod netlink;
+mod path;
+mod port;
+mod query;
+mod state;
+mod user;
+
+use core::ptr;
+use kernel::prelude::*;
+use kernel::sync::atomic::Acquire;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::atomic::Release;
+use kernel::sync::Arc;
+use kernel::workqueue::Queue;
+use rdma::bindings;
+use rdma::sync::SpinLockIrq;
+use rdma::workqueue::OwnedQueue;
+use rdma::workqueue::QueueOptions;
+
+use self::port::Port;
+use crate::device::client::Own;
+use crate::device::client::Part;
+use crate::device::event::Watch;
+use crate::device::event::Watcher;
+use crate::device::Device;
+use crate::errno::eopnotsupp;
+use crate::proto::sa::group::Trouble;
+use crate::verbs::Caps;
+
+/// The ports of a device that have an administrator.
+struct Administrated(KVec<Arc<Port>>);
+
+/// The ports of a device that have multicast groups.
+struct Grouped(KVec<Arc<group::Port>>);
+
+/// What a device has of this part, while it is registered.
+struct Place<T: Watcher> {
+    ports: Arc<T>,
+    watch: Pin<KBox<Watch<T>>>,
+}
+
+/// The places of a device.
+#[pin_data]
+pub(crate) struct Slots {
+    #[pin]
+    administrated: SpinLockIrq<Option<Place<Administrated>>>,
+    #[pin]
+    grouped: SpinLockIrq<Option<Place<Grouped>>>,
+}
+
+impl Slots {
+    pub(crate) fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            administrated <- rdma::new_spinlock_irq!(None, "Device::sa"),
+            grouped <- rdma::new_spinlock_irq!(None, "Device::mcast"),
+        })
+    }
+}
+
+impl Drop for Administrated {
+    fn drop(&mut self) {
+        self.0.iter().for_each(Port::close);
+    }
+}
+
+impl Drop for Grouped {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|port| port.close());
+    }
+}
+
+/// Makes something for each port that has an administrator. What was made before an error
+/// stays in `into`.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP` if none has; `make`'s.
+fn for_ports<T>(device: &Device, into: &mut KVec<T>, make: impl Fn(u32) -> Result<T>) -> Result {
+    for port in device.ports() {
+        if Caps::of(device, port).has_sa() {
+            // Room first, so that what is made is kept.
+            into.reserve(1, GFP_KERNEL)?;
+            into.push(make(port)?, GFP_KERNEL)?;
+        }
+    }
+    if into.is_empty() {
+        return Err(eopnotsupp());
+    }
+    Ok(())
+}
+
+/// The port of a device, if it has an administrator. Any context.
+///
+/// # Errors
+///
+/// `ENODEV`.
+fn port(device: &Device, number: u32) -> Result<Arc<Port>> {
+    let place = device.state().sa.administrated.lock();
+    let ports = place.as_ref().map(|place| &place.ports.0).ok_or(ENODEV)?;
+    let port = ports.iter().find(|port| port.number() == number);
+    port.cloned().ok_or(ENODEV)
+}
+
+/// The port of a device, if it has multicast groups. Any context.
+///
+/// # Errors
+///
+/// `ENODEV`.
+fn group_port(device: &Device, number: u32) -> Result<Arc<group::Port>> {
+    let place = device.state().sa.grouped.lock();
+    let ports = place.as_ref().map(|place| &place.ports.0).ok_or(ENODEV)?;
+    let port = ports.iter().find(|port| port.number() == number);
+    port.cloned().ok_or(ENODEV)
+}
+
+/// Which bits of a source's LID a path may choose: those that the subnet manager left to the
+/// port, or all while that is not known.
+fn path_mask(device: &Device, number: u32) -> u8 {
+    let manager = port(device, number).ok().and_then(|port| port.manager());
+    manager.map_or(0x7f, |manager| manager.path_mask)
+}
+
+/// Puts something into a place of a device, with a watcher of its events.
+fn occupy<T: Watcher>(
+    device: &Device,
+    place: &SpinLockIrq<Option<Place<T>>>,
+    ports: &Arc<T>,
+) -> Result {
+    let watch = Watch::register(device, ports.clone())?;
+    *place.lock() = Some(Place {
+        ports: ports.clone(),
+        watch,
+    });
+    Ok(())
+}
+
+/// Empties a place: no event is told when this returns, and nobody finds what was there. May
+/// sleep.
+fn vacate<T: Watcher>(place: &SpinLockIrq<Option<Place<T>>>) {
+    let taken = place.lock().take();
+    if let Some(Place { ports, watch }) = taken {
+        drop(watch);
+        // The last reference: this waits for what is under way.
+        drop(ports);
+    }
+}
+
+/// The client for administrators.
+struct Sa;
+
+impl Part for Sa {
+    const NAME: &'static CStr = c"sa";
+
+    fn add(device: &Device) -> Result {
+        let mut opened = Administrated(KVec::new());
+        for_ports(device, &mut opened.0, |port| Port::open(device, port))?;
+        let ports = Arc::new(opened, GFP_KERNEL)?;
+        occupy(device, &device.state().sa.administrated, &ports)?;
+        // After events are heard of: what changes from now on is looked for again.
+        ports.0.iter().for_each(|port| port.look());
+        Ok(())
+    }
+
+    fn remove(device: &Device) {
+        vacate(&device.state().sa.administrated);
+    }
+}
+
+impl Watcher for Administrated {
+    fn event(&self, event: bindings::ib_event_type, port: u32) {
+        if let Some(port) = self.0.iter().find(|each| each.number() == port) {
+            port.disturbed(event);
+        }
+    }
+}
+
+/// The client for multicast groups.
+struct Mcast;
+
+impl Part for Mcast {
+    const NAME: &'static CStr = c"ib_multicast";
+
+    fn add(device: &Device) -> Result {
+        let mut made = Grouped(KVec::new());
+        for_ports(device, &mut made.0, |port| group::Port::new(device, port))?;
+        let ports = Arc::new(made, GFP_KERNEL)?;
+        occupy(device, &device.state().sa.grouped, &ports)
+    }
+
+    fn remove(device: &Device) {
+        vacate(&device.state().sa.grouped);
+    }
+}
+
+impl Watcher for Grouped {
+    fn event(&self, event: bindings::ib_event_type, port: u32) {
+        let trouble = match event {
+            bindings::ib_event_type_IB_EVENT_PORT_ERR
+            | bindings::ib_event_type_IB_EVENT_LID_CHANGE
+            | bindings::ib_event_type_IB_EVENT_CLIENT_REREGISTER => Trouble::Forgotten,
+            bindings::ib_event_type_IB_EVENT_PKEY_CHANGE => Trouble::Partitions,
+            _ => return,
+        };
+        if let Some(port) = self.0.iter().find(|each| each.number() == port) {
+            port.disturbed(trouble);
+        }
+    }
+}
+
+/// Where the queue of groups is, while there is a [`GroupQueue`].
+static QUEUE: Atomic<*const Queue> = Atomic::<*const Queue>::new(ptr::null());
+
+/// The queue of groups.
+struct GroupQueue(OwnedQueue);
+
+impl GroupQueue {
+    fn new() -> Result<Self> {
+        let queue = QueueOptions::ordered().mem_reclaim().create(c"ib_mcast")?;
+        QUEUE.store(ptr::from_ref(&*queue), Release);
+        Ok(Self(queue))
+    }
+}
+
+impl Drop for GroupQueue {
+    fn drop(&mut self) {
+        // All ports are closed, hence no group is left but those whose work is at its end.
+        self.0.flush();
+        QUEUE.store(ptr::null(), Relaxed);
+    }
+}
+
+/// The queue of groups, while there may be some.
+fn queue() -> Option<&'static Queue> {
+    let queue = QUEUE.load(Acquire);
+    // SAFETY: Null, or a queue that is there as long as there are groups.
+    unsafe { queue.as_ref() }
+}
+
+/// What the module owns for this part. Fields are dropped in this order.
+pub(crate) struct Subsystem {
+    _service: netlink::Service,
+    _mcast: Pin<KBox<Own<Mcast>>>,
+    _queue: GroupQueue,
+    _sa: Pin<KBox<Own<Sa>>>,
+    _queries: state::Shared,
+}
+
+impl Subsystem {
+    /// May sleep. Once, when devices and datagrams are there.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self> {
+        let queries = state::Shared::new()?;
+        let sa = Own::register()?;
+        let queue = GroupQueue::new()?;
+        let mcast = Own::register()?;
+        Ok(Self {
+            _service: netlink::Service::register(),
+            _mcast: mcast,
+            _queue: queue,
+            _sa: sa,
+            _queries: queries,
+        })
+    }
+}

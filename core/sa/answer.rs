@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What was asked and by whom, and how the answer is told.
+
+use core::ptr;
+use kernel::container_of;
+use kernel::error::to_result;
+use kernel::ffi::c_int;
+use kernel::ffi::c_uint;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use rdma::bindings;
+
+use super::convert::guids_to_c;
+use super::convert::path_to_c;
+use super::convert::service_to_c;
+use super::group::Group;
+use super::port::Port;
+use crate::errno::enodata;
+use crate::proto::sa::datagram::Header;
+use crate::proto::sa::datagram::DATAGRAM;
+use crate::proto::sa::local;
+use crate::proto::sa::member::Member;
+use crate::proto::sa::path::Link;
+use crate::proto::sa::path::OpaLink;
+use crate::proto::sa::path::Path;
+use crate::proto::sa::record::ClassPortInfo;
+use crate::proto::sa::record::GuidInfo;
+use crate::proto::sa::record::Service;
+use crate::proto::sa::wire::Parts;
+use crate::proto::sa::wire::Record;
+use crate::proto::sa::DATA;
+
+/// Whom a path is told; no path if the status is not zero.
+pub(super) type PathDone = Option<
+    unsafe extern "C" fn(
+        status: c_int,
+        rec: *mut bindings::sa_path_rec,
+        num_paths: c_uint,
+        context: *mut c_void,
+    ),
+>;
+/// Whom services are told.
+pub(super) type ServiceDone = Option<
+    unsafe extern "C" fn(
+        status: c_int,
+        rec: *mut bindings::sa_service_rec,
+        num_services: c_uint,
+        context: *mut c_void,
+    ),
+>;
+/// Whom GUIDs are told.
+pub(super) type GuidInfoDone = Option<
+    unsafe extern "C" fn(
+        status: c_int,
+        rec: *mut bindings::ib_sa_guidinfo_rec,
+        context: *mut c_void,
+    ),
+>;
+
+/// A function of a user, and what it is given.
+pub(super) struct Callback<F> {
+    pub(super) done: F,
+    pub(super) context: *mut c_void,
+}
+
+// SAFETY: The user expects the call from any thread.
+unsafe impl<F> Send for Callback<F> {}
+// SAFETY: As above.
+unsafe impl<F> Sync for Callback<F> {}
+
+/// In what form a path is asked for, and told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PathForm {
+    /// InfiniBand's.
+    Ib,
+    /// Omni-Path's.
+    Opa,
+    /// Omni-Path's, for which InfiniBand's stands in datagrams.
+    OpaByIb,
+}
+
+/// What was asked, and by whom.
+pub(super) enum Kind {
+    /// A path; what the local service is asked for.
+    Path {
+        user: Callback<PathDone>,
+        form: PathForm,
+        asked: Path,
+        mask: u64,
+    },
+    /// Services.
+    Service(Callback<ServiceDone>),
+    /// GUIDs.
+    GuidInfo(Callback<GuidInfoDone>),
+    /// A group is joined.
+    Join(Arc<Group>),
+    /// A group is left.
+    Leave(Arc<Group>),
+    /// What the administrator can do.
+    Class,
+}
+
+/// Datagrams of an answer.
+///
+/// # Invariants
+///
+/// They were received whole by the agent of this part, and have not been freed.
+pub(super) struct Received<'a>(&'a bindings::ib_mad_recv_wc);
+
+/// An answer.
+pub(super) enum Answer<'a> {
+    /// Of the administrator.
+    Datagrams(Received<'a>),
+    /// Of the local service.
+    Local(local::Answer<'a>),
+}
+
+impl<'a> Answer<'a> {
+    /// What the agent received.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if it was not received well.
+    ///
+    /// # Safety
+    ///
+    /// `received` is what the agent got, and has not been freed, for `'a`.
+    pub(super) unsafe fn received(received: &'a bindings::ib_mad_recv_wc) -> Result<Self> {
+        // SAFETY: By this function's duty.
+        let status = unsafe { (*received.wc).status };
+        if status != bindings::ib_wc_status_IB_WC_SUCCESS {
+            return Err(EIO);
+        }
+        // INVARIANT: By this function's duty.
+        Ok(Self::Datagrams(Received(received)))
+    }
+
+    /// The administrator's datagrams.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if they are not his.
+    fn datagrams(self) -> Result<Received<'a>> {
+        match self {
+            Self::Datagrams(received) => Ok(received),
+            Self::Local(_) => Err(EIO),
+        }
+    }
+}
+
+impl Received<'_> {
+    /// A datagram of them.
+    ///
+    /// # Safety
+    ///
+    /// `buffer` is one of these.
+    unsafe fn datagram(buffer: &bindings::ib_mad_recv_buf) -> Option<&[u8; DATAGRAM]> {
+        // SAFETY: By the type invariant: buffers have room for a whole datagram at least. Both
+        // members of the union are pointers to its beginning.
+        unsafe {
+            buffer
+                .__bindgen_anon_1
+                .mad
+                .cast::<[u8; DATAGRAM]>()
+                .as_ref()
+        }
+    }
+
+    /// The status for users, and the first record.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if there is none.
+    fn first(&self) -> Result<(c_int, &[u8])> {
+        // SAFETY: It is the first of these.
+        let datagram = unsafe { Self::datagram(&self.0.recv_buf) }.ok_or(EIO)?;
+        let (head, record) = datagram.split_at_checked(Header::LEN).ok_or(EIO)?;
+        let status = match Header::unpack(head).status {
+            0 => 0,
+            _ => EINVAL.to_errno(),
+        };
+        Ok((status, record))
+    }
+
+    /// All services of a long answer: the data of the datagrams follow on each other.
+    ///
+    /// # Errors
+    ///
+    /// `ENODATA` if there is none; `ENOMEM`.
+    fn services(&self) -> Result<KVec<bindings::sa_service_rec>> {
+        let len = usize::try_from(self.0.mad_len).unwrap_or(0);
+        let count = len.saturating_sub(Header::LEN) / Service::LEN;
+        if count == 0 {
+            return Err(enodata());
+        }
+        let mut found = KVec::new();
+        let mut parts = Parts::<{ Service::LEN }>::new();
+        let head = &raw const self.0.rmpp_list;
+        // SAFETY: By the type invariant the list is there. Each element is part of a buffer.
+        unsafe {
+            let mut at = (*head).next;
+            // No list of this length has more.
+            for _ in 0..=len / DATA {
+                if ptr::eq(at, head) {
+                    break;
+                }
+                let buffer = &*container_of!(at, bindings::ib_mad_recv_buf, list);
+                let data = Self::datagram(buffer).and_then(|datagram| datagram.get(Header::LEN..));
+                for byte in data.unwrap_or_default() {
+                    let Some(record) = parts.add(*byte) else {
+                        continue;
+                    };
+                    if found.len() < count {
+                        let mut service = bindings::sa_service_rec::default();
+                        service_to_c(&Service::unpack(record), &mut service);
+                        found.push(service, GFP_KERNEL)?;
+                    }
+                }
+                at = (*at).next;
+            }
+        }
+        if found.is_empty() {
+            return Err(enodata());
+        }
+        Ok(found)
+    }
+}
+
+impl PathForm {
+    /// Reads a path, and gives it to C.
+    fn read(self, record: &[u8], flags: u32) -> bindings::sa_path_rec {
+        let (path, rec_type) = match self {
+            Self::Ib => (
+                Path::unpack(record),
+                bindings::sa_path_rec_type_SA_PATH_REC_TYPE_IB,
+            ),
+            Self::OpaByIb => (
+                Path::unpack(record).to_opa(),
+                bindings::sa_path_rec_type_SA_PATH_REC_TYPE_OPA,
+            ),
+            Self::Opa => {
+                let mut path = Path {
+                    link: Link::Opa(OpaLink::default()),
+                    ..Path::default()
+                };
+                path.read(record);
+                (path, bindings::sa_path_rec_type_SA_PATH_REC_TYPE_OPA)
+            }
+        };
+        let mut c = bindings::sa_path_rec {
+            rec_type,
+            flags,
+            ..Default::default()
+        };
+        path_to_c(&path, &mut c);
+        c
+    }
+}
+
+/// Paths for a user: as many as the array has, at most.
+struct Paths {
+    status: c_int,
+    records: [bindings::sa_path_rec; local::PATHS],
+    count: u8,
+}
+
+impl Paths {
+    /// Reads an answer.
+    ///
+    /// # Errors
+    ///
+    /// `EIO` if there is no path in it, and what the query failed with.
+    fn read(answer: Result<Answer<'_>>, form: PathForm, wanted: local::Use) -> Result<Self> {
+        let mut this = Self {
+            status: 0,
+            records: Default::default(),
+            count: 0,
+        };
+        match answer? {
+            Answer::Datagrams(received) => {
+                let (status, record) = received.first()?;
+                this.status = status;
+                this.add(form.read(record, 0));
+            }
+            Answer::Local(answer) => {
+                // Users of the wider form expect one.
+                let most = if form == PathForm::Ib {
+                    local::PATHS
+                } else {
+                    1
+                };
+                for found in answer.paths(wanted).take(most) {
+                    let flags = if form == PathForm::Ib { found.flags } else { 0 };
+                    this.add(form.read(found.record, flags));
+                }
+            }
+        }
+        if this.count == 0 {
+            return Err(EIO);
+        }
+        Ok(this)
+    }
+
+    fn add(&mut self, path: bindings::sa_path_rec) {
+        if let Some(place) = self.records.get_mut(usize::from(self.count)) {
+            *place = path;
+            self.count = self.count.saturating_add(1);
+        }
+    }
+}
+
+impl Kind {
+    /// The path for which the local service may be asked, and which of its fields count.
+    pub(super) fn for_local_service(&self) -> Option<(Path, u64)> {
+        match self {
+            Self::Path {
+                form: PathForm::Ib | PathForm::OpaByIb,
+                asked,
+                mask,
+                ..
+            } => Some((*asked, *mask)),
+            Self::Path { .. }
+            | Self::Service(_)
+            | Self::GuidInfo(_)
+            | Self::Join(_)
+            | Self::Leave(_)
+            | Self::Class => None,
+        }
+    }
+
+    /// Tells whoever asked. May sleep, as they may.
+    pub(super) fn tell(&self, port: &Arc<Port>, answer: Result<Answer<'_>>) {
+        match self {
+            Self::Path {
+                user,
+                form,
+                asked,
+                mask,
+            } => {
+                let paths = Paths::read(answer, *form, local::Use::of(asked, *mask));
+                user.tell_paths(paths);
+            }
+            Self::Service(user) => user.tell_services(answer.and_then(Answer::datagrams)),
+            Self::GuidInfo(user) => user.tell_guids(answer.and_then(Answer::datagrams)),
+            Self::Join(group) => {
+                let answer = answer.and_then(Answer::datagrams);
+                let joined = answer.and_then(|received| {
+                    let (status, record) = received.first()?;
+                    to_result(status).map(|()| Member::unpack(record))
+                });
+                group.joined(joined);
+            }
+            Self::Leave(group) => {
+                let answer = answer.and_then(Answer::datagrams);
+                let left = answer.and_then(|received| to_result(received.first()?.0));
+                group.left(left.is_ok());
+            }
+            Self::Class => {
+                let answer = answer.and_then(Answer::datagrams);
+                let said = answer.and_then(|received| {
+                    let (status, record) = received.first()?;
+                    to_result(status).map(|()| ClassPortInfo::unpack(record))
+                });
+                port.class_is(said.ok());
+            }
+        }
+    }
+}
+
+impl Callback<PathDone> {
+    fn tell_paths(&self, paths: Result<Paths>) {
+        let Some(done) = self.done else { return };
+        match paths {
+            // SAFETY: The user's function, with what it wants; the records are valid for the
+            // call.
+            Ok(mut paths) => unsafe {
+                done(
+                    paths.status,
+                    paths.records.as_mut_ptr(),
+                    paths.count.into(),
+                    self.context,
+                );
+            },
+            // SAFETY: As above; there is no record.
+            Err(error) => unsafe { done(error.to_errno(), ptr::null_mut(), 0, self.context) },
+        }
+    }
+}
+
+impl Callback<ServiceDone> {
+    fn tell_services(&self, received: Result<Received<'_>>) {
+        let Some(done) = self.done else { return };
+        let found = received.and_then(|received| {
+            let (status, _) = received.first()?;
+            Ok((status, received.services()?))
+        });
+        match found {
+            Ok((status, mut services)) => {
+                let count = c_uint::try_from(services.len()).unwrap_or(0);
+                // SAFETY: The user's function, with what it wants; the records are valid for
+                // the call.
+                unsafe { done(status, services.as_mut_ptr(), count, self.context) };
+            }
+            // SAFETY: As above; there is no record.
+            Err(error) => unsafe { done(error.to_errno(), ptr::null_mut(), 0, self.context) },
+        }
+    }
+}
+
+impl Callback<GuidInfoDone> {
+    fn tell_guids(&self, received: Result<Received<'_>>) {
+        let Some(done) = self.done else { return };
+        let found = received.and_then(|received| {
+            let (status, record) = received.first()?;
+            Ok((status, guids_to_c(&GuidInfo::unpack(record))))
+        });
+        match found {
+            // SAFETY: The user's function, with what it wants; the record is valid for the call.
+            Ok((status, mut guids)) => unsafe { done(status, &mut guids, self.context) },
+            // SAFETY: As above; there is no record.
+            Err(error) => unsafe { done(error.to_errno(), ptr::null_mut(), self.context) },
+        }
+    }
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Records between C's structures and the engines. C has numbers of more than a byte as they
+//! are on the wire.
+
+use core::mem::ManuallyDrop;
+use rdma::bindings;
+
+use crate::proto::gid::Gid;
+use crate::proto::sa::member::JoinState;
+use crate::proto::sa::member::Member;
+use crate::proto::sa::path::IbLink;
+use crate::proto::sa::path::Link;
+use crate::proto::sa::path::OpaLink;
+use crate::proto::sa::path::Path;
+use crate::proto::sa::record::GuidInfo;
+use crate::proto::sa::record::Service;
+
+/// A GID as C has it.
+pub(super) fn raw(gid: Gid) -> bindings::ib_gid {
+    bindings::ib_gid {
+        raw: ManuallyDrop::new(gid.0),
+    }
+}
+
+/// C's GID.
+pub(super) fn gid(gid: &bindings::ib_gid) -> Gid {
+    // SAFETY: All members of the union are plain bytes.
+    Gid(unsafe { *gid.raw })
+}
+
+/// The form of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// InfiniBand's.
+    Ib,
+    /// Omni-Path's.
+    Opa,
+}
+
+/// A path of C's; the ends are read as of this form, whatever the structure says.
+pub(super) fn path_from_c(rec: &bindings::sa_path_rec, form: Form) -> Path {
+    let link = match form {
+        Form::Ib => {
+            // SAFETY: All members of the union are plain numbers.
+            let ib = unsafe { &rec.__bindgen_anon_1.ib };
+            Link::Ib(IbLink {
+                dlid: u16::from_be(ib.dlid),
+                slid: u16::from_be(ib.slid),
+                raw_traffic: ib.raw_traffic,
+            })
+        }
+        Form::Opa => {
+            // SAFETY: As above.
+            let opa = unsafe { &rec.__bindgen_anon_1.opa };
+            Link::Opa(OpaLink {
+                dlid: u32::from_be(opa.dlid),
+                slid: u32::from_be(opa.slid),
+                raw_traffic: opa.raw_traffic,
+                forms: [opa.l2_8B, opa.l2_10B, opa.l2_9B, opa.l2_16B],
+                qos_type: opa.qos_type,
+                qos_priority: opa.qos_priority,
+            })
+        }
+    };
+    Path {
+        service_id: u64::from_be(rec.service_id),
+        dgid: gid(&rec.dgid),
+        sgid: gid(&rec.sgid),
+        link,
+        flow_label: u32::from_be(rec.flow_label),
+        hop_limit: rec.hop_limit,
+        traffic_class: rec.traffic_class,
+        reversible: rec.reversible,
+        numb_path: rec.numb_path,
+        pkey: u16::from_be(rec.pkey),
+        qos_class: u16::from_be(rec.qos_class),
+        sl: rec.sl,
+        mtu_selector: rec.mtu_selector,
+        mtu: rec.mtu,
+        rate_selector: rec.rate_selector,
+        rate: rec.rate,
+        life_time_selector: rec.packet_life_time_selector,
+        life_time: rec.packet_life_time,
+        preference: rec.preference,
+    }
+}
+
+/// Fills in a path of C's, but for what is not in the record: its type and flags.
+pub(super) fn path_to_c(path: &Path, rec: &mut bindings::sa_path_rec) {
+    match path.link {
+        Link::Ib(IbLink {
+            dlid,
+            slid,
+            raw_traffic,
+        }) => {
+            rec.__bindgen_anon_1.ib = ManuallyDrop::new(bindings::sa_path_rec_ib {
+                dlid: dlid.to_be(),
+                slid: slid.to_be(),
+                raw_traffic,
+            });
+        }
+        Link::Opa(link) => {
+            let [bytes8, bytes10, bytes9, bytes16] = link.forms;
+            rec.__bindgen_anon_1.opa = ManuallyDrop::new(bindings::sa_path_rec_opa {
+                dlid: link.dlid.to_be(),
+                slid: link.slid.to_be(),
+                raw_traffic: link.raw_traffic,
+                l2_8B: bytes8,
+                l2_10B: bytes10,
+                l2_9B: bytes9,
+                l2_16B: bytes16,
+                qos_type: link.qos_type,
+                qos_priority: link.qos_priority,
+            });
+        }
+    }
+    rec.service_id = path.service_id.to_be();
+    rec.dgid = raw(path.dgid);
+    rec.sgid = raw(path.sgid);
+    rec.flow_label = path.flow_label.to_be();
+    rec.hop_limit = path.hop_limit;
+    rec.traffic_class = path.traffic_class;
+    rec.reversible = path.reversible;
+    rec.numb_path = path.numb_path;
+    rec.pkey = path.pkey.to_be();
+    rec.qos_class = path.qos_class.to_be();
+    rec.sl = path.sl;
+    rec.mtu_selector = path.mtu_selector;
+    rec.mtu = path.mtu;
+    rec.rate_selector = path.rate_selector;
+    rec.rate = path.rate;
+    rec.packet_life_time_selector = path.life_time_selector;
+    rec.packet_life_time = path.life_time;
+    rec.preference = path.preference;
+}
+
+/// A membership of C's.
+pub(super) fn member_from_c(rec: &bindings::ib_sa_mcmember_rec) -> Member {
+    Member {
+        mgid: gid(&rec.mgid),
+        port_gid: gid(&rec.port_gid),
+        qkey: u32::from_be(rec.qkey),
+        mlid: u16::from_be(rec.mlid),
+        mtu_selector: rec.mtu_selector,
+        mtu: rec.mtu,
+        traffic_class: rec.traffic_class,
+        pkey: u16::from_be(rec.pkey),
+        rate_selector: rec.rate_selector,
+        rate: rec.rate,
+        life_time_selector: rec.packet_life_time_selector,
+        life_time: rec.packet_life_time,
+        sl: rec.sl,
+        flow_label: u32::from_be(rec.flow_label),
+        hop_limit: rec.hop_limit,
+        scope: rec.scope,
+        join_state: JoinState(rec.join_state),
+        proxy_join: rec.proxy_join,
+    }
+}
+
+/// A membership as C has it.
+pub(super) fn member_to_c(member: &Member) -> bindings::ib_sa_mcmember_rec {
+    bindings::ib_sa_mcmember_rec {
+        mgid: raw(member.mgid),
+        port_gid: raw(member.port_gid),
+        qkey: member.qkey.to_be(),
+        mlid: member.mlid.to_be(),
+        mtu_selector: member.mtu_selector,
+        mtu: member.mtu,
+        traffic_class: member.traffic_class,
+        pkey: member.pkey.to_be(),
+        rate_selector: member.rate_selector,
+        rate: member.rate,
+        packet_life_time_selector: member.life_time_selector,
+        packet_life_time: member.life_time,
+        sl: member.sl,
+        flow_label: member.flow_label.to_be(),
+        hop_limit: member.hop_limit,
+        scope: member.scope,
+        join_state: member.join_state.0,
+        proxy_join: member.proxy_join,
+    }
+}
+
+/// A service of C's.
+pub(super) fn service_from_c(rec: &bindings::sa_service_rec) -> Service {
+    // They stay as they are on the wire.
+    let bytes = rec
+        .data_8
+        .into_iter()
+        .chain(rec.data_16.into_iter().flat_map(u16::to_ne_bytes))
+        .chain(rec.data_32.into_iter().flat_map(u32::to_ne_bytes))
+        .chain(rec.data_64.into_iter().flat_map(u64::to_ne_bytes));
+    let mut data = [0; 64];
+    data.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+    Service {
+        id: u64::from_be(rec.id),
+        gid: Gid(rec.gid),
+        pkey: u16::from_be(rec.pkey),
+        lease: u32::from_be(rec.lease),
+        key: rec.key,
+        name: rec.name,
+        data,
+    }
+}
+
+/// Numbers of so many bytes that stay as they are on the wire.
+fn numbers<const BYTES: usize, const N: usize, T: Copy + Default>(
+    bytes: &[u8],
+    make: impl Fn([u8; BYTES]) -> T,
+) -> [T; N] {
+    let mut all = [T::default(); N];
+    for (to, from) in all.iter_mut().zip(bytes.chunks_exact(BYTES)) {
+        *to = from.try_into().map_or_else(|_| T::default(), &make);
+    }
+    all
+}
+
+/// Fills in a service of C's; what is reserved stays.
+pub(super) fn service_to_c(service: &Service, rec: &mut bindings::sa_service_rec) {
+    rec.id = service.id.to_be();
+    rec.gid = service.gid.0;
+    rec.pkey = service.pkey.to_be();
+    rec.lease = service.lease.to_be();
+    rec.key = service.key;
+    rec.name = service.name;
+    let (data_8, rest) = service.data.split_at(16);
+    let (data_16, rest) = rest.split_at(16);
+    let (data_32, data_64) = rest.split_at(16);
+    rec.data_8 = numbers(data_8, |[byte]| byte);
+    rec.data_16 = numbers(data_16, u16::from_ne_bytes);
+    rec.data_32 = numbers(data_32, u32::from_ne_bytes);
+    rec.data_64 = numbers(data_64, u64::from_ne_bytes);
+}
+
+/// GUIDs of C's.
+pub(super) fn guids_from_c(rec: &bindings::ib_sa_guidinfo_rec) -> GuidInfo {
+    GuidInfo {
+        lid: u16::from_be(rec.lid),
+        block: rec.block_num,
+        reserved1: rec.res1,
+        reserved2: u32::from_be(rec.res2),
+        guids: rec.guid_info_list,
+    }
+}
+
+/// GUIDs as C has them.
+pub(super) fn guids_to_c(guids: &GuidInfo) -> bindings::ib_sa_guidinfo_rec {
+    bindings::ib_sa_guidinfo_rec {
+        lid: guids.lid.to_be(),
+        block_num: guids.block,
+        res1: guids.reserved1,
+        res2: guids.reserved2.to_be(),
+        guid_info_list: guids.guids,
+    }
+}

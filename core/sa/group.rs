@@ -1,0 +1,651 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Multicast groups on a port, and their members.
+//!
+//! A port's lock keeps its groups and their members. What is to be done next for a group is
+//! decided by [`crate::proto::sa::group`], and done by the group's work, which calls members
+//! and asks the administrator with no lock held. All groups share one ordered queue.
+//!
+//! A member is in an `Arc`, of which its owner, who got a pointer to the C structure in it, has
+//! one reference. It is in one of the two lists of its group, or in none after it was told
+//! that it is not, or not any more, a member. Its gate is entered, under the lock, by who calls
+//! it, so that freeing it waits for the call.
+
+use kernel::alloc::Flags;
+use kernel::container_of;
+use kernel::ffi::c_int;
+use kernel::ffi::c_void;
+use kernel::impl_has_work;
+use kernel::new_work;
+use kernel::prelude::*;
+use kernel::rbtree::RBTree;
+use kernel::rbtree::RBTreeNode;
+use kernel::sync::aref::ARef;
+use kernel::sync::Arc;
+use kernel::sync::LockedBy;
+use kernel::types::Opaque;
+use kernel::workqueue::Work;
+use kernel::workqueue::WorkItem;
+use rdma::bindings;
+use rdma::gate::Gate;
+use rdma::gate::OwnedPass;
+use rdma::sync::SpinLockIrq;
+
+use super::answer::Kind;
+use super::convert::member_to_c;
+use super::query::Query;
+use super::query::Question;
+use super::user::User;
+use crate::device::Device;
+use crate::errno::eaddrnotavail;
+use crate::errno::enetreset;
+use crate::proto::gid::Gid;
+use crate::proto::sa::datagram::Attribute;
+use crate::proto::sa::datagram::Fabric;
+use crate::proto::sa::datagram::Method;
+use crate::proto::sa::group;
+use crate::proto::sa::group::Request;
+use crate::proto::sa::group::Step;
+use crate::proto::sa::group::Ticket;
+use crate::proto::sa::group::Trouble;
+use crate::proto::sa::member::component;
+use crate::proto::sa::member::JoinState;
+use crate::proto::sa::member::Member as Record;
+
+/// How long the administrator's answer is awaited, in milliseconds.
+const TIMEOUT: u64 = 3_000;
+
+/// Whom a member is told by; the member is freed if it does not return zero.
+pub(super) type JoinDone =
+    Option<unsafe extern "C" fn(status: c_int, multicast: *mut bindings::ib_sa_multicast) -> c_int>;
+
+/// What a port's lock keeps.
+struct Groups {
+    /// The next number of a group or member.
+    next: u64,
+    /// By their GIDs, and then by number, since there may be many that have none yet.
+    by_gid: RBTree<(Gid, u64), Arc<Group>>,
+}
+
+impl Groups {
+    fn number(&mut self) -> u64 {
+        self.next = self.next.wrapping_add(1);
+        self.next
+    }
+
+    fn find(&self, mgid: Gid) -> Option<&Arc<Group>> {
+        let cursor = self.by_gid.cursor_lower_bound(&(mgid, 0))?;
+        let ((gid, _), group) = cursor.current();
+        // The tree is borrowed for longer than the cursor.
+        if *gid == mgid {
+            self.by_gid.get(&(mgid, group.number))
+        } else {
+            None
+        }
+    }
+}
+
+/// A port with groups.
+#[pin_data]
+pub(super) struct Port {
+    /// The device's memory; it is registered until [`close`](Self::close) returns.
+    device: ARef<Device>,
+    number: u32,
+    /// Groups are inside.
+    #[pin]
+    gate: Gate,
+    #[pin]
+    groups: SpinLockIrq<Groups>,
+}
+
+/// The list of members in which one is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum List {
+    Waiting,
+    Joined(JoinState),
+    None,
+}
+
+/// What the administrator answered.
+enum Answer {
+    Joined(Record),
+    NotJoined(Error),
+    Left(bool),
+}
+
+/// What the port's lock keeps of a group.
+struct Inner {
+    engine: group::Group,
+    /// Under which GID it is in the tree.
+    key: Gid,
+    waiting: RBTree<u64, Arc<Member>>,
+    joined: RBTree<u64, Arc<Member>>,
+    /// How many members have not been freed.
+    members: usize,
+    /// For the work.
+    answer: Option<Answer>,
+}
+
+/// A group.
+#[pin_data]
+pub(super) struct Group {
+    port: OwnedPass<Port>,
+    number: u64,
+    inner: LockedBy<Inner, Groups>,
+    #[pin]
+    work: Work<Self>,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Group { self.work }
+}
+
+/// A member.
+#[pin_data]
+pub(super) struct Member {
+    /// What its owner sees. The record is written under the port's lock, before the owner is
+    /// told.
+    #[pin]
+    c: Opaque<bindings::ib_sa_multicast>,
+    number: u64,
+    group: Arc<Group>,
+    asked: Record,
+    mask: u64,
+    list: LockedBy<List, Groups>,
+    #[pin]
+    gate: Gate,
+    _user: User,
+}
+
+// SAFETY: Who writes to the C structure is said there; its pointers are its owner's, who
+// expects to be called by any thread.
+unsafe impl Send for Member {}
+// SAFETY: As above.
+unsafe impl Sync for Member {}
+
+/// What somebody asks to be.
+pub(super) struct Wish {
+    pub(super) asked: Record,
+    pub(super) mask: u64,
+    pub(super) done: JoinDone,
+    pub(super) context: *mut c_void,
+}
+
+impl Port {
+    /// A port without groups. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(device: &Device, number: u32) -> Result<Arc<Self>> {
+        Ok(Arc::pin_init(
+            pin_init!(Self {
+                device: device.hold(),
+                number,
+                gate <- Gate::new(),
+                groups <- rdma::new_spinlock_irq!(Groups {
+                    next: 0,
+                    by_gid: RBTree::new(),
+                }, "McastPort::groups"),
+            }),
+            GFP_KERNEL,
+        )?)
+    }
+
+    /// Its number.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Waits until there are no groups any more. May sleep.
+    pub(super) fn close(&self) {
+        self.gate.close_and_wait();
+    }
+
+    /// Something happened to the port. Does not sleep.
+    pub(super) fn disturbed(&self, trouble: Trouble) {
+        let mut groups = self.groups.lock();
+        let mut from = Some((Gid([0; 16]), 0));
+        while let Some(key) = from {
+            let next = groups.by_gid.cursor_lower_bound(&key).map(|cursor| {
+                let ((gid, number), group) = cursor.current();
+                ((*gid, number.saturating_add(1)), group.clone())
+            });
+            from = next.map(|(key, group)| {
+                let inner = group.inner.access_mut(&mut groups);
+                if inner.engine.disturbed(trouble) {
+                    group.enqueue();
+                }
+                key
+            });
+        }
+    }
+
+    /// What is known of a group. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRNOTAVAIL` if nobody here has asked for it.
+    pub(super) fn record(&self, mgid: Gid) -> Result<Record> {
+        let mut groups = self.groups.lock();
+        let group = groups.find(mgid).cloned().ok_or_else(eaddrnotavail)?;
+        let record = *group.inner.access_mut(&mut groups).engine.record();
+        drop(groups);
+        Ok(record)
+    }
+
+    /// Finds a group, or makes it, for one more member. Sleeps as `flags` say.
+    fn group(this: &Arc<Self>, mgid: Gid, flags: Flags) -> Result<Arc<Group>> {
+        // Those who have no GID yet do not share one.
+        let shared = mgid != Gid::default();
+        let count = |group: &Arc<Group>, groups: &mut Groups| {
+            let inner = group.inner.access_mut(groups);
+            inner.members = inner.members.saturating_add(1);
+        };
+        if shared {
+            let mut groups = this.groups.lock();
+            if let Some(group) = groups.find(mgid).cloned() {
+                count(&group, &mut groups);
+                return Ok(group);
+            }
+        }
+        let pass = OwnedPass::try_enter(this.clone(), |port| &port.gate).ok_or(ENODEV)?;
+        let number = this.groups.lock().number();
+        let inner = Inner {
+            engine: group::Group::new(mgid),
+            key: mgid,
+            waiting: RBTree::new(),
+            joined: RBTree::new(),
+            members: 1,
+            answer: None,
+        };
+        let new = Arc::pin_init(
+            pin_init!(Group {
+                port: pass,
+                number,
+                inner: LockedBy::new(&this.groups, inner),
+                work <- new_work!("McastGroup::work"),
+            }),
+            flags,
+        )?;
+        let node = RBTreeNode::new((mgid, number), new.clone(), flags)?;
+        let mut groups = this.groups.lock();
+        if shared {
+            if let Some(group) = groups.find(mgid).cloned() {
+                count(&group, &mut groups);
+                drop(groups);
+                return Ok(group);
+            }
+        }
+        groups.by_gid.insert(node);
+        Ok(new)
+    }
+
+    /// Asks to be a member; the owner is told, by a worker, perhaps before this returns. Sleeps
+    /// as `flags` say.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the port goes; `ENOMEM`.
+    pub(super) fn join(
+        this: &Arc<Self>,
+        wish: Wish,
+        user: User,
+        flags: Flags,
+    ) -> Result<*mut bindings::ib_sa_multicast> {
+        let Wish {
+            asked,
+            mask,
+            done,
+            context,
+        } = wish;
+        let number = this.groups.lock().number();
+        let place = RBTreeNode::<u64, Arc<Member>>::new;
+        let group = Self::group(this, asked.mgid, flags)?;
+        let c = bindings::ib_sa_multicast {
+            rec: member_to_c(&asked),
+            comp_mask: mask.to_be(),
+            callback: done,
+            context,
+        };
+        let kept = group.clone();
+        let made = Arc::pin_init(
+            pin_init!(Member {
+                c: Opaque::new(c),
+                number,
+                group: kept,
+                asked,
+                mask,
+                list: LockedBy::new(&this.groups, List::Waiting),
+                gate <- Gate::new(),
+                _user: user,
+            }),
+            flags,
+        );
+        let made = made.and_then(|member| Ok((place(number, member.clone(), flags)?, member)));
+        let (place, member) = match made {
+            Ok(made) => made,
+            Err(error) => {
+                group.forget_member();
+                return Err(error);
+            }
+        };
+        // The owner may free it as soon as it is told.
+        let c = member.c.get();
+        let _: *const Member = Arc::into_raw(member);
+        let mut groups = this.groups.lock();
+        let inner = group.inner.access_mut(&mut groups);
+        inner.waiting.insert(place);
+        if inner.engine.came() {
+            group.enqueue();
+        }
+        Ok(c)
+    }
+}
+
+impl Member {
+    /// Takes over the reference of a member's owner.
+    ///
+    /// # Safety
+    ///
+    /// `c` came from [`Port::join`], and is given back once.
+    pub(super) unsafe fn take_over(c: *mut bindings::ib_sa_multicast) -> Arc<Self> {
+        // SAFETY: By this function's duty it is part of a member, of which the owner has a
+        // reference.
+        unsafe { Arc::from_raw(container_of!(Opaque::cast_from(c).cast_mut(), Self, c)) }
+    }
+
+    /// Ends it, and waits for a call of its owner. May sleep.
+    pub(super) fn free(this: Arc<Self>) {
+        let group = &this.group;
+        let mut groups = group.port.groups.lock();
+        let list = core::mem::replace(this.list.access_mut(&mut groups), List::None);
+        let inner = group.inner.access_mut(&mut groups);
+        let (node, joined) = match list {
+            List::Waiting => (inner.waiting.remove_node(&this.number), None),
+            List::Joined(kinds) => (inner.joined.remove_node(&this.number), Some(kinds)),
+            List::None => (None, None),
+        };
+        inner.members = inner.members.saturating_sub(1);
+        if inner.engine.gone(joined) {
+            group.enqueue();
+        }
+        drop(groups);
+        drop(node);
+        this.gate.close_and_wait();
+    }
+
+    /// Tells its owner, who is inside the gate meanwhile; and frees it, if he says so.
+    fn tell(this: Arc<Self>, inside: Inside, status: c_int) {
+        let c = this.c.get();
+        // SAFETY: The member is there; the function is written when it is made.
+        let done = unsafe { (*c).callback };
+        // SAFETY: The owner's function, with what it wants.
+        let over = done.is_some_and(|done| unsafe { done(status, c) } != 0);
+        drop(inside);
+        if over {
+            // SAFETY: By saying so, the owner gives back his reference.
+            Self::free(unsafe { Self::take_over(c) });
+        }
+    }
+
+    /// Enters the gate, under the lock, with the member still in a list or just taken out: so
+    /// it has not been closed.
+    fn enter(this: &Arc<Self>) -> Inside {
+        Inside(OwnedPass::try_enter(this.clone(), |member| &member.gate))
+    }
+}
+
+/// Being inside a member's gate.
+struct Inside(#[expect(dead_code, reason = "it is dropped")] Option<OwnedPass<Member>>);
+
+/// What the work does with no lock held.
+enum Todo {
+    /// Tell a member.
+    Tell(Arc<Member>, Inside, c_int),
+    /// Find where this partition is.
+    FindPartition(u16),
+    /// The same for what the group is now.
+    FindJoined(Record),
+    /// Ask the administrator.
+    Ask(Method, Record, u64),
+    /// Nothing, until somebody wakes the group.
+    Go,
+    /// Look again.
+    Again,
+}
+
+impl Todo {
+    fn leave(record: Record) -> Self {
+        let mask = component::MGID | component::PORT_GID | component::JOIN_STATE;
+        Self::Ask(Method::Delete, record, mask)
+    }
+}
+
+impl Group {
+    /// Has the work run. Any context.
+    fn enqueue(self: &Arc<Self>) {
+        if let Some(queue) = super::queue() {
+            let _ = queue.enqueue::<Arc<Self>, 0>(self.clone());
+        }
+    }
+
+    /// The administrator agreed to a join, or did not.
+    pub(super) fn joined(self: &Arc<Self>, answer: Result<Record>) {
+        self.answered(match answer {
+            Ok(record) => Answer::Joined(record),
+            Err(error) => Answer::NotJoined(error),
+        });
+    }
+
+    /// The administrator was told of a leave, or was not.
+    pub(super) fn left(self: &Arc<Self>, answered: bool) {
+        // Nobody is asked again and again for the sake of a device that goes.
+        self.answered(Answer::Left(answered || self.port.gate.is_closed()));
+    }
+
+    fn answered(self: &Arc<Self>, answer: Answer) {
+        let mut groups = self.port.groups.lock();
+        self.inner.access_mut(&mut groups).answer = Some(answer);
+        drop(groups);
+        self.enqueue();
+    }
+
+    /// A member that was counted has not come.
+    fn forget_member(self: &Arc<Self>) {
+        let mut groups = self.port.groups.lock();
+        let inner = self.inner.access_mut(&mut groups);
+        inner.members = inner.members.saturating_sub(1);
+        if inner.engine.gone(None) {
+            self.enqueue();
+        }
+    }
+
+    /// Takes the first who waits out, to be told.
+    fn pop_waiting(groups: &mut Groups, this: &Self, status: c_int) -> Todo {
+        let inner = this.inner.access_mut(groups);
+        let Some(cursor) = inner.waiting.cursor_front_mut() else {
+            return Todo::Again;
+        };
+        let (_, node) = cursor.remove_current();
+        let (_, member) = node.to_key_value();
+        *member.list.access_mut(groups) = List::None;
+        let inside = Member::enter(&member);
+        Todo::Tell(member, inside, status)
+    }
+
+    /// Uses what the administrator answered. `None` if there is no answer.
+    fn use_answer(groups: &mut Groups, this: &Self) -> Option<Todo> {
+        let inner = this.inner.access_mut(groups);
+        Some(match inner.answer.take()? {
+            Answer::Joined(record) => Todo::FindJoined(record),
+            Answer::NotJoined(error) => {
+                let whom = inner.engine.refused();
+                let first = inner.waiting.cursor_front().map(|c| *c.current().0);
+                if whom.is_some() && whom == first.map(Ticket) {
+                    Self::pop_waiting(groups, this, error.to_errno())
+                } else {
+                    Todo::Again
+                }
+            }
+            Answer::Left(answered) => match inner.engine.left(answered) {
+                Some(record) => Todo::leave(record),
+                None => Todo::Again,
+            },
+        })
+    }
+
+    /// What is to be done next.
+    fn next(&self) -> Todo {
+        let mut groups = self.port.groups.lock();
+        if let Some(todo) = Self::use_answer(&mut groups, self) {
+            return todo;
+        }
+        let inner = self.inner.access_mut(&mut groups);
+        if !inner.engine.is_running() {
+            return Todo::Go;
+        }
+        let first = inner.waiting.cursor_front().map(|c| c.current().1.clone());
+        let request = first.as_ref().map(|member| Request {
+            ticket: Ticket(member.number),
+            asked: &member.asked,
+            mask: member.mask,
+        });
+        match inner.engine.next(request, !inner.joined.is_empty()) {
+            Step::FindPartition(pkey) => Todo::FindPartition(pkey),
+            Step::Lose => {
+                let Some(cursor) = inner.joined.cursor_front_mut() else {
+                    return Todo::Again;
+                };
+                let (_, node) = cursor.remove_current();
+                let (_, member) = node.to_key_value();
+                let list = core::mem::replace(member.list.access_mut(&mut groups), List::None);
+                if let List::Joined(kinds) = list {
+                    self.inner.access_mut(&mut groups).engine.lost(kinds);
+                }
+                let inside = Member::enter(&member);
+                Todo::Tell(member, inside, enetreset().to_errno())
+            }
+            Step::Admit(record) => {
+                let Some(cursor) = inner.waiting.cursor_front_mut() else {
+                    return Todo::Again;
+                };
+                let (_, node) = cursor.remove_current();
+                inner.joined.insert(node);
+                let Some(member) = first else {
+                    return Todo::Again;
+                };
+                *member.list.access_mut(&mut groups) = List::Joined(record.join_state);
+                // SAFETY: The member is there; see its field.
+                unsafe { (*member.c.get()).rec = member_to_c(&record) };
+                let inside = Member::enter(&member);
+                Todo::Tell(member, inside, 0)
+            }
+            Step::Refuse => Self::pop_waiting(&mut groups, self, EINVAL.to_errno()),
+            Step::Join => match first {
+                Some(member) => Todo::Ask(Method::Set, member.asked, member.mask),
+                None => Todo::Again,
+            },
+            Step::Leave(record) => Todo::leave(record),
+            Step::Rest if inner.members == 0 => {
+                let key = (inner.key, self.number);
+                // Whoever runs the group has a reference to it.
+                drop(groups.by_gid.remove(&key));
+                Todo::Go
+            }
+            Step::Rest => Todo::Go,
+        }
+    }
+
+    /// The administrator agreed: this is the group now.
+    fn is_now(self: &Arc<Self>, record: Record, partition: Option<u16>) {
+        let mut groups = self.port.groups.lock();
+        let inner = self.inner.access_mut(&mut groups);
+        if !inner.engine.joined(record, partition) {
+            return;
+        }
+        let old = (inner.key, self.number);
+        inner.key = record.mgid;
+        let node = groups
+            .by_gid
+            .remove_node(&old)
+            .map(RBTreeNode::into_reservation);
+        if let Some(place) = node {
+            let key = (record.mgid, self.number);
+            groups.by_gid.insert(place.into_node(key, self.clone()));
+        }
+    }
+
+    /// The administrator could not be asked.
+    fn not_asked(&self, method: Method, error: Error) {
+        let mut groups = self.port.groups.lock();
+        let inner = self.inner.access_mut(&mut groups);
+        inner.answer = Some(match method {
+            Method::Delete => Answer::Left(true),
+            Method::Set | Method::Get | Method::GetTable => Answer::NotJoined(error),
+        });
+    }
+
+    fn partition_is(&self, at: Option<u16>) {
+        let mut groups = self.port.groups.lock();
+        self.inner.access_mut(&mut groups).engine.partition_is(at);
+    }
+
+    /// Where a partition is. May sleep.
+    fn find_partition(&self, pkey: u16) -> Option<u16> {
+        let mut index = 0;
+        // SAFETY: The device is registered as long as the port has groups.
+        let found = unsafe {
+            bindings::ib_find_pkey(
+                self.port.device.as_raw(),
+                self.port.number,
+                pkey,
+                &mut index,
+            )
+        };
+        (found == 0).then_some(index)
+    }
+
+    /// Asks the administrator, who answers the group.
+    fn ask(self: &Arc<Self>, method: Method, record: Record, mask: u64) -> Result {
+        let port = super::port(&self.port.device, self.port.number)?;
+        let question = Question {
+            fabric: Fabric::Ib,
+            method,
+            attribute: Attribute::Member,
+            mask,
+            record,
+            timeout_ms: TIMEOUT,
+        };
+        let kind = match method {
+            Method::Delete => Kind::Leave(self.clone()),
+            Method::Set | Method::Get | Method::GetTable => Kind::Join(self.clone()),
+        };
+        let gfp = bindings::GFP_KERNEL;
+        let query = Query::new(port, question, None, kind, gfp)?;
+        query.start(gfp).map(|_: c_int| ())
+    }
+}
+
+impl WorkItem for Group {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        loop {
+            match this.next() {
+                Todo::Tell(member, inside, status) => Member::tell(member, inside, status),
+                Todo::FindPartition(pkey) => this.partition_is(this.find_partition(pkey)),
+                Todo::FindJoined(record) => {
+                    let partition = this.find_partition(record.pkey);
+                    this.is_now(record, partition);
+                }
+                Todo::Ask(method, record, mask) => match this.ask(method, record, mask) {
+                    Ok(()) => return,
+                    Err(error) => this.not_asked(method, error),
+                },
+                Todo::Go => return,
+                Todo::Again => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Where a port's administrator is: an address handle, and what goes with it.
+
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+use kernel::error::from_err_ptr;
+use kernel::prelude::*;
+use rdma::bindings;
+
+use super::path::set_lid;
+use crate::device::Device;
+use crate::proto::sa::MULTICAST_LIDS;
+use crate::proto::sa::PERMISSIVE_LID;
+use crate::proto::sa::WELL_KNOWN_GUID;
+use crate::verbs::Caps;
+
+/// The first LID of Omni-Path that is not one port's.
+const OPA_MULTICAST_LIDS: u32 = 0xf000_0000;
+
+/// The partition of which everybody is a full member.
+const DEFAULT_PKEY: u16 = 0xffff;
+
+/// The way to the administrator of a port's subnet, as it was at some time.
+///
+/// # Invariants
+///
+/// `ah` is an address handle of ours.
+pub(super) struct Manager {
+    ah: NonNull<bindings::ib_ah>,
+    /// Whether somebody is there: a subnet manager has said who.
+    pub(super) is_there: bool,
+    /// Where the partition is that datagrams are of.
+    pub(super) pkey_index: u16,
+    /// Which bits of the port's LID a path may choose.
+    pub(super) path_mask: u8,
+}
+
+// SAFETY: Address handles are used from any thread.
+unsafe impl Send for Manager {}
+// SAFETY: As above.
+unsafe impl Sync for Manager {}
+
+impl Manager {
+    /// Asks the port. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of the driver.
+    ///
+    /// # Safety
+    ///
+    /// `pd` is one of the device, and outlives this.
+    pub(super) unsafe fn find(
+        device: &Device,
+        port: u32,
+        pd: *mut bindings::ib_pd,
+    ) -> Result<Self> {
+        let said = device
+            .query_port(port)
+            .inspect_err(|_| pr_warn!("Couldn't query port\n"))?;
+        let mut pkey_index = 0;
+        // SAFETY: The device is registered.
+        let found =
+            unsafe { bindings::ib_find_pkey(device.as_raw(), port, DEFAULT_PKEY, &mut pkey_index) };
+        if found != 0 {
+            pr_err!("Couldn't find index for default PKey\n");
+            pkey_index = 0;
+        }
+        let caps = Caps::of(device, port);
+        let mut attr = bindings::rdma_ah_attr {
+            type_: caps.ah_type(device),
+            sl: said.sm_sl,
+            port_num: port,
+            ..Default::default()
+        };
+        let lid = said.sm_lid;
+        let is_opa = attr.type_ == bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA;
+        // The LID 0xffff of Omni-Path is one like others, unless its GID is sent, too.
+        let make_grd = is_opa && (caps.needs_grh() || lid == PERMISSIVE_LID);
+        set_lid(&mut attr, lid, 0, make_grd);
+        if !is_opa && caps.needs_grh() {
+            attr.ah_flags = bindings::ib_ah_flags_IB_AH_GRH as u8;
+            attr.grh.dgid.global = ManuallyDrop::new(bindings::ib_gid__bindgen_ty_1 {
+                subnet_prefix: said.subnet_prefix.to_be(),
+                interface_id: WELL_KNOWN_GUID.to_be(),
+            });
+        }
+        let sleepable = bindings::rdma_create_ah_flags_RDMA_CREATE_AH_SLEEPABLE;
+        // SAFETY: By this function's duty.
+        let ah = from_err_ptr(unsafe { bindings::rdma_create_ah(pd, &mut attr, sleepable) })
+            .inspect_err(|_| pr_warn!("Couldn't create new SM AH\n"))?;
+        let end = if is_opa {
+            OPA_MULTICAST_LIDS
+        } else {
+            MULTICAST_LIDS
+        };
+        // INVARIANT: Just made.
+        Ok(Self {
+            ah: NonNull::new(ah).ok_or(EINVAL)?,
+            is_there: lid != 0 && lid < end,
+            pkey_index,
+            path_mask: 1_u8
+                .checked_shl(said.lmc.into())
+                .unwrap_or(0)
+                .wrapping_sub(1),
+        })
+    }
+
+    /// The address handle.
+    pub(super) fn ah(&self) -> *mut bindings::ib_ah {
+        self.ah.as_ptr()
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant. Whoever drops may not be allowed to sleep.
+        unsafe { bindings::rdma_destroy_ah_user(self.ah.as_ptr(), 0, core::ptr::null_mut()) };
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Devices below a device, as `rdma dev add NAME type SMI parent PARENT` asks for them.
+//!
+//! Such a device has one task of its parent's, which one device could not do for both: with
+//! ports of several planes, subnet management of each plane. The core keeps it with its parent,
+//! and has it deleted by `rdma dev del` or when the parent goes.
+//!
+//! ```text
+//!   core: add_sub_dev --> Provider::add_sub_device --> Registration, which the core then owns
+//!   core: del_sub_dev --> unregistered and freed, its data dropped
+//! ```
+//!
+//! C header: `include/rdma/ib_verbs.h` (`add_sub_dev`, `del_sub_dev`).
+
+use super::adapter::Adapter;
+use super::device::Device;
+use super::device::Unregistered;
+use super::unsupported;
+use super::Provider;
+use crate::bindings;
+use kernel::ffi::c_char;
+use kernel::prelude::*;
+use kernel::str::CStrExt;
+
+/// What a device below another is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum SubDevice {
+    /// Subnet management.
+    Smi = bindings::rdma_nl_dev_type_RDMA_DEVICE_TYPE_SMI,
+}
+
+impl<P: Provider> Unregistered<P> {
+    /// Makes it a device below another, for [`Provider::add_sub_device`].
+    pub fn set_sub_device(&mut self, kind: SubDevice) {
+        // CAST: the enum is `repr(u32)` with the C numbers.
+        // SAFETY: We own the device.
+        unsafe { (*self.device().as_raw()).type_ = kind as u32 };
+    }
+}
+
+#[expect(
+    clippy::missing_safety_doc,
+    reason = "the header of the adapter has the contract of callbacks"
+)]
+impl<P: Provider> Adapter<P> {
+    pub(super) unsafe extern "C" fn add_sub_dev(
+        parent: *mut bindings::ib_device,
+        kind: bindings::rdma_nl_dev_type,
+        name: *const c_char,
+    ) -> *mut bindings::ib_device {
+        // SAFETY: (device), and the name is a string, which is there for the call.
+        let (parent, name) = unsafe { (Device::<P>::from_raw(parent), CStr::from_char_ptr(name)) };
+        let kind = match kind {
+            bindings::rdma_nl_dev_type_RDMA_DEVICE_TYPE_SMI => SubDevice::Smi,
+            _ => return unsupported().to_ptr(),
+        };
+        match P::add_sub_device(parent, kind, name) {
+            // The core has it deleted by `del_sub_dev`, so it stays without our reference.
+            Ok(new) => new.release().as_raw(),
+            Err(e) => e.to_ptr(),
+        }
+    }
+
+    pub(super) unsafe extern "C" fn del_sub_dev(sub: *mut bindings::ib_device) {
+        // SAFETY: It was made by `add_sub_dev`, and is deleted once; its memory is there until
+        // the function frees it.
+        unsafe { bindings::ib_unregister_device(sub) };
+    }
+}

@@ -1,0 +1,70 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# The guest's part of a profile: each case is run twice, short and long, between marks.
+# CASES is put in front by run.sh. The n-th case makes the counts 2n and 2n + 1.
+cd /share/tests || exit 1
+. ./rdma.sh
+. /share/env
+# The functions of tools/bench/guest.sh that are of use here.
+. /share/pairs.sh
+
+two_nodes 4200 || exit 1
+cat /proc/kallsyms >/share/symbols
+
+# counted CASE COUNT CMD...: one of the two runs.
+counted() {
+    local name=$1 count=$2
+    shift 2
+    mark begin
+    if ! "$@" >/tmp/profile 2>&1; then
+        tail -n 5 /tmp/profile
+        echo "P|$name|failed"
+    fi
+    mark end
+    echo "P|$name|$count"
+}
+
+# twice CASE SHORT LONG CMD...: with the count behind CMD.
+twice() {
+    local name=$1 short=$2 long=$3
+    shift 3
+    # Caches, slabs and neighbours are warm after this one.
+    "$@" "$short" >/dev/null 2>&1
+    counted "$name" "$short" "$@" "$short"
+    counted "$name" "$long" "$@" "$long"
+}
+
+connections() {
+    cm_port=$((${cm_port:-7300} + 1))
+    on 2 cmtime -b 10.0.1.2 -p $cm_port -c "$1" >/dev/null 2>&1 &
+    accepting 2
+    within 60 ip netns exec n1 cmtime -s 10.0.1.2 -b 10.0.1.1 -p $cm_port -c "$1"
+    kill $! 2>/dev/null
+    wait $! 2>/dev/null
+    return 0
+}
+
+stream() { # WHERE TOOL ARG... COUNT
+    local where=$1 tool=$2 run=(pair 60 v4)
+    shift 2
+    port=$((port + 1))
+    if [ "$where" = loop ]; then run=(loop); fi
+    "${run[@]}" "$tool" "${@:1:$#-1}" -n "${!#}"
+}
+
+for case in $CASES; do
+    where=${case%%-*}
+    case $case in
+    *-send-64) twice "$case" 2000 6000 stream "$where" ib_send_bw -s 64 -e ;;
+    *-write-64) twice "$case" 2000 6000 stream "$where" ib_write_bw -s 64 ;;
+    *-send-64k) twice "$case" 50 150 stream "$where" ib_send_bw -m 1024 -s 65536 -e ;;
+    *-read-64k) twice "$case" 50 150 stream "$where" ib_read_bw -m 1024 -s 65536 -e ;;
+    *-read-64k-4096) twice "$case" 50 150 stream "$where" ib_read_bw -m 4096 -s 65536 -e ;;
+    *-send-lat) twice "$case" 300 900 stream "$where" ib_send_lat -s 8 -e ;;
+    *-read-lat) twice "$case" 300 900 stream "$where" ib_read_lat -s 8 -e ;;
+    connect) twice connect 20 60 connections ;;
+    mr) twice mr 500 1500 on 1 rates rxe1 mr ;;
+    qp) twice qp 40 120 on 1 rates rxe1 qp ;;
+    *) echo "no such case: $case" ;;
+    esac
+done

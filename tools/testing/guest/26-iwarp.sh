@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 150
+# iWARP: siw, the kernel's software driver (C), on the core that is loaded, through iw_cm and
+# rdma_cm. Its connections are TCP's, so every step is another path than RoCE's.
+. ./ktap.sh
+. ./rdma.sh
+
+# The ground of two_nodes, with siw on the interfaces in place of soft-RoCE.
+two_siw() {
+    local i
+    two_nodes && modprobe siw || return
+    for i in 1 2; do on $i rdma link del rxe$i && on $i rdma link add siw$i type siw netdev v$i || return; done
+    on 1 ibv_devinfo -d siw1 | grep -q 'transport:.*iWARP'
+}
+# between SERVER-COMMAND -- CLIENT-COMMAND
+between() {
+    local server=() pid status=0
+    while [ "$1" != -- ]; do server+=("$1"); shift; done
+    shift
+    within 40 ip netns exec n2 "${server[@]}" >/tmp/siw2 2>&1 &
+    pid=$!
+    accepting 2 || status=1
+    within 40 ip netns exec n1 "$@" || status=$?
+    if [ $status != 0 ]; then kill $pid 2>/dev/null; fi
+    wait $pid || status=$?
+    [ $status = 0 ] || tail -n 5 /tmp/siw2
+    return $status
+}
+# A peer that is killed: the other one learns it, and both devices can go.
+killed() {
+    local pid
+    ip netns exec n2 rping -s -a 10.0.1.2 -C 1000000 >/dev/null 2>&1 &
+    pid=$!
+    accepting 2 || return
+    ip netns exec n1 rping -c -a 10.0.1.2 -C 1000000 >/tmp/siw1 2>&1 &
+    sleep $SCALE
+    kill -9 $pid
+    wait $pid
+    within 20 tail --pid=$! -f /dev/null
+}
+removed() {
+    on 1 rdma link del siw1 && on 2 rdma link del siw2 && rmmod siw
+}
+
+check "two nodes with siw" two_siw
+check "rping" between rping -s -a 10.0.1.2 -C 20 -V -- rping -c -a 10.0.1.2 -C 20 -V
+check "rping, large" between rping -s -a 10.0.1.2 -C 5 -V -S 60000 -- rping -c -a 10.0.1.2 -C 5 -V -S 60000
+check "rping over IPv6" between rping -s -a fd01::2 -C 5 -V -- rping -c -a fd01::2 -C 5 -V
+check "ib_write_bw through rdma_cm" between ib_write_bw -R -d siw2 -F -s 4096 -n 200 -- ib_write_bw -R -d siw1 -F -s 4096 -n 200 10.0.1.2
+check "ib_read_lat through rdma_cm" between ib_read_lat -R -d siw2 -F -s 64 -n 100 -- ib_read_lat -R -d siw1 -F -s 64 -n 100 10.0.1.2
+check "the peer is killed" killed
+check "both go, and the driver" removed
+finish

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `resolve`: random histories of requests, with a work queue around them.
+
+use rdma_core_engines::proto::resolve;
+use rdma_core_engines::proto::resolve::Cancelled;
+use rdma_core_engines::proto::resolve::Entry;
+use rdma_core_engines::proto::resolve::Life;
+use rdma_core_engines::proto::resolve::Next;
+use rdma_core_engines::proto::resolve::Outcome;
+use rdma_core_engines::proto::resolve::Turn;
+use rdma_core_engines::proto::resolve::Verdict;
+use rdma_core_engines::rng::Rng;
+
+type Error = &'static str;
+
+/// The task that runs the work; others are other tasks.
+const WORKER: u64 = 7;
+const OTHER: u64 = 8;
+
+/// What is known of a request beside its life.
+struct Seen {
+    patience: u64,
+    made: u64,
+    /// When its work is queued for.
+    queued: Option<u64>,
+    /// When it was last tried; and news since that began.
+    told: Vec<(u64, Verdict<Error, u32>)>,
+    cancelled: Option<u64>,
+    answered: bool,
+    refused: bool,
+}
+
+/// How long a try takes, and when the neighbour is known.
+struct World {
+    now: u64,
+    known_at: u64,
+    fails_at: u64,
+}
+
+impl World {
+    fn look(&self) -> Outcome<Error> {
+        if self.now >= self.fails_at {
+            Outcome::Failed("no route")
+        } else if self.now >= self.known_at {
+            Outcome::Found
+        } else {
+            Outcome::Asked
+        }
+    }
+}
+
+fn queue(seen: &mut Seen, at: u64) {
+    // As mod_delayed_work.
+    seen.queued = Some(at);
+}
+
+#[test]
+fn histories() {
+    for seed in 0..20_000 {
+        let mut rng = Rng::new(seed);
+        let mut world = World {
+            now: rng.below(50) as u64,
+            known_at: rng.below(400) as u64,
+            fails_at: if rng.one_in(4) {
+                rng.below(400) as u64
+            } else {
+                u64::MAX
+            },
+        };
+        let patience = rng.below(300) as u64;
+        let mut seen = Seen {
+            patience,
+            made: world.now,
+            queued: None,
+            told: Vec::new(),
+            cancelled: None,
+            answered: false,
+            refused: false,
+        };
+        let mut life: Life<u32> = Life::new(patience);
+        // The first try, with news or an answer in the middle.
+        assert_eq!(life.cancel(OTHER), None);
+        let outcome = world.look();
+        let news = event(&mut rng, &mut world, &mut life, &mut seen);
+        match life.started(outcome) {
+            Ok(ms) => {
+                if outcome == Outcome::Asked && !seen.answered && !news {
+                    assert_eq!(ms, patience);
+                } else {
+                    assert_eq!(ms, 0, "seed {seed}");
+                }
+                queue(&mut seen, world.now + ms);
+            }
+            Err(_) => {
+                assert!(matches!(outcome, Outcome::Failed(_)) && !seen.answered);
+                assert_eq!(life.turn(WORKER), Turn::Nothing);
+                seen.refused = true;
+            }
+        }
+        run(&mut rng, &mut world, &mut life, &mut seen, seed);
+
+        if seen.refused {
+            assert!(seen.told.is_empty());
+            continue;
+        }
+        match (seen.told.as_slice(), seen.cancelled) {
+            // Told after it was cancelled: never.
+            ([], Some(_)) => {}
+            ([(when, verdict)], cancelled) => {
+                assert!(cancelled.is_none_or(|at| at >= *when), "seed {seed}");
+                let elapsed = when - seen.made;
+                match verdict {
+                    Verdict::TimedOut => assert!(elapsed >= patience, "seed {seed}"),
+                    Verdict::Found(Some(_)) => assert!(seen.answered),
+                    Verdict::Found(None) => assert!(!seen.answered || world.known_at <= *when),
+                    Verdict::Failed(_) => assert!(elapsed < patience || patience == 0),
+                }
+            }
+            other => panic!("seed {seed}: {other:?}"),
+        }
+    }
+}
+
+/// What happens beside the worker: whether a neighbour became known.
+fn event(rng: &mut Rng, world: &mut World, life: &mut Life<u32>, seen: &mut Seen) -> bool {
+    match rng.below(6) {
+        0 | 1 => {
+            // This one, or another.
+            if rng.one_in(2) {
+                world.known_at = world.known_at.min(world.now);
+            }
+            if life.wake() {
+                queue(seen, world.now);
+            }
+            true
+        }
+        2 if !seen.answered => {
+            if let Some(at_once) = life.answer(42) {
+                seen.answered = true;
+                if at_once {
+                    queue(seen, world.now);
+                }
+            }
+            false
+        }
+        _ => false,
+    }
+}
+
+fn cancel(life: &mut Life<u32>, seen: &mut Seen, now: u64, by: u64) {
+    if let Some(what) = life.cancel(by) {
+        seen.cancelled = Some(now);
+        if what == Cancelled::Wait {
+            // As cancel_delayed_work_sync.
+            seen.queued = None;
+        }
+        assert_eq!(what == Cancelled::ByItself, by == WORKER);
+    }
+}
+
+fn run(rng: &mut Rng, world: &mut World, life: &mut Life<u32>, seen: &mut Seen, seed: u64) {
+    for _ in 0..10_000 {
+        if rng.one_in(3) {
+            event(rng, world, life, seen);
+        }
+        if rng.one_in(40) && seen.cancelled.is_none() {
+            cancel(life, seen, world.now, OTHER);
+        }
+        let Some(at) = seen.queued else {
+            // Whoever is not told, not refused and not cancelled is queued.
+            let over = !seen.told.is_empty() || seen.refused || seen.cancelled.is_some();
+            assert!(over, "seed {seed}: lost");
+            return;
+        };
+        if at > world.now {
+            world.now += 1 + rng.below((at - world.now) as usize) as u64;
+            continue;
+        }
+        seen.queued = None;
+        match life.turn(WORKER) {
+            Turn::Nothing => {}
+            Turn::Tell(answer) => tell(rng, world, life, seen, Verdict::Found(answer)),
+            Turn::Try => {
+                // No second worker, whatever it thinks.
+                assert_eq!(life.turn(WORKER), Turn::Nothing);
+                let outcome = world.look();
+                world.now += rng.below(3) as u64;
+                let news = event(rng, world, life, seen);
+                if rng.one_in(30) && seen.cancelled.is_none() {
+                    cancel(life, seen, world.now, OTHER);
+                }
+                match life.tried(outcome, world.now - seen.made, WORKER) {
+                    Next::Nothing => assert!(seen.cancelled.is_some()),
+                    Next::Tell(verdict) => tell(rng, world, life, seen, verdict),
+                    Next::Wait(ms) => {
+                        assert!(world.now - seen.made < seen.patience);
+                        // News are not lost.
+                        assert!(!news || ms == 0, "seed {seed}");
+                        queue(seen, world.now + ms);
+                    }
+                }
+            }
+        }
+    }
+    panic!("seed {seed}: never ends");
+}
+
+fn tell(
+    rng: &mut Rng,
+    world: &mut World,
+    life: &mut Life<u32>,
+    seen: &mut Seen,
+    verdict: Verdict<Error, u32>,
+) {
+    assert!(seen.cancelled.is_none(), "told after it was cancelled");
+    seen.told.push((world.now, verdict));
+    // Meanwhile nobody gets it to run again.
+    assert!(!life.wake() && life.answer(1).is_none());
+    if rng.one_in(5) {
+        cancel(life, seen, world.now, WORKER);
+    }
+    life.told();
+}
+
+#[test]
+fn tables() {
+    for seed in 0..2_000 {
+        let mut rng = Rng::new(seed);
+        let mut table: Vec<Entry<u32, usize>> = Vec::new();
+        let mut id = u64::from(u32::MAX) - 5;
+        for step in 0..40 {
+            match rng.below(4) {
+                0 | 1 => {
+                    id += 1;
+                    let mut life = Life::new(10);
+                    if !rng.one_in(4) {
+                        life.started::<()>(Outcome::Asked).unwrap();
+                    }
+                    table.push(Entry {
+                        id,
+                        key: rng.below(5),
+                        handle: step,
+                        life,
+                    });
+                }
+                2 => {
+                    let key = rng.below(5);
+                    while let Some((at, what)) = resolve::cancel(&mut table, key, OTHER) {
+                        assert_eq!(what, Cancelled::Wait);
+                        assert_eq!(table.remove(at).key, key);
+                    }
+                    // Only those are left that their askers are making just now.
+                    for entry in table.iter_mut().filter(|entry| entry.key == key) {
+                        assert_eq!(entry.life.cancel(OTHER), None);
+                    }
+                }
+                _ if !table.is_empty() => {
+                    let at = rng.below(table.len());
+                    let wanted = table[at].id;
+                    assert_eq!(resolve::find(&table, wanted), Some(at));
+                    let found = resolve::find_answered(&mut table, wanted as u32);
+                    assert_eq!(found.map(|entry| entry.id), Some(wanted));
+                    assert_eq!(resolve::find(&table, wanted + 1000), None);
+                }
+                _ => {}
+            }
+        }
+    }
+}
