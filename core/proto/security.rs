@@ -45,12 +45,14 @@ pub struct Change {
 impl Change {
     /// What the attributes in `mask` say; none, if they say nothing of places.
     pub fn new(mask: Attrs, port: u32, index: u16, alternate: Place) -> Option<Self> {
-        mask.has_any(Attrs(Attrs::PORT.0 | Attrs::PKEY_INDEX.0 | Attrs::ALT_PATH.0))
-            .then_some(Self {
-                port: mask.has_any(Attrs::PORT).then_some(port),
-                index: mask.has_any(Attrs::PKEY_INDEX).then_some(index),
-                alternate: mask.has_any(Attrs::ALT_PATH).then_some(alternate),
-            })
+        mask.has_any(Attrs(
+            Attrs::PORT.0 | Attrs::PKEY_INDEX.0 | Attrs::ALT_PATH.0,
+        ))
+        .then_some(Self {
+            port: mask.has_any(Attrs::PORT).then_some(port),
+            index: mask.has_any(Attrs::PKEY_INDEX).then_some(index),
+            alternate: mask.has_any(Attrs::ALT_PATH).then_some(alternate),
+        })
     }
 }
 

@@ -285,10 +285,7 @@ pub(crate) unsafe fn modify(
 ///
 /// `qp` lives and is no handle, and nobody changes it; if `ask` succeeds, its memory is still
 /// there.
-pub(crate) unsafe fn destroy(
-    qp: *mut bindings::ib_qp,
-    ask: impl FnOnce() -> Result,
-) -> Result {
+pub(crate) unsafe fn destroy(qp: *mut bindings::ib_qp, ask: impl FnOnce() -> Result) -> Result {
     // SAFETY: By this function's duty.
     let Some(secured) = (unsafe { Secured::of(qp) }) else {
         return ask();
@@ -315,10 +312,7 @@ pub(crate) unsafe fn destroy(
 /// # Safety
 ///
 /// `real` lives and is no handle; [`close`] is called before `handle` goes.
-pub(crate) unsafe fn open(
-    real: *mut bindings::ib_qp,
-    handle: NonNull<bindings::ib_qp>,
-) -> Result {
+pub(crate) unsafe fn open(real: *mut bindings::ib_qp, handle: NonNull<bindings::ib_qp>) -> Result {
     // SAFETY: By this function's duty.
     let Some(secured) = (unsafe { Secured::of(real) }) else {
         return Ok(());

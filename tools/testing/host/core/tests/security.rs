@@ -56,13 +56,28 @@ fn places_follow_changes() {
     assert_eq!(list(go(half, Attrs::PKEY_INDEX, place(1, 5), none)), []);
     let main = go(start, both, place(1, 5), none);
     assert_eq!(list(main), [place(1, 5)]);
-    assert_eq!(list(go(main, Attrs::PORT, place(2, 7), none)), [place(2, 5)]);
-    assert_eq!(list(go(main, Attrs::PKEY_INDEX, place(2, 7), none)), [place(1, 7)]);
+    assert_eq!(
+        list(go(main, Attrs::PORT, place(2, 7), none)),
+        [place(2, 5)]
+    );
+    assert_eq!(
+        list(go(main, Attrs::PKEY_INDEX, place(2, 7), none)),
+        [place(1, 7)]
+    );
     let two = go(main, Attrs::ALT_PATH, none, place(2, 8));
     assert_eq!(list(two), [place(1, 5), place(2, 8)]);
-    assert_eq!(list(go(two, both, place(1, 6), none)), [place(1, 6), place(2, 8)]);
-    assert_eq!(list(go(two, Attrs::ALT_PATH, none, place(1, 1))), [place(1, 5), place(1, 1)]);
-    assert_eq!(list(go(start, Attrs::ALT_PATH, none, place(2, 8))), [place(2, 8)]);
+    assert_eq!(
+        list(go(two, both, place(1, 6), none)),
+        [place(1, 6), place(2, 8)]
+    );
+    assert_eq!(
+        list(go(two, Attrs::ALT_PATH, none, place(1, 1))),
+        [place(1, 5), place(1, 1)]
+    );
+    assert_eq!(
+        list(go(start, Attrs::ALT_PATH, none, place(2, 8))),
+        [place(2, 8)]
+    );
 }
 
 #[test]
@@ -70,8 +85,14 @@ fn who_is_asked_for_what() {
     let all = Attrs(u32::MAX);
     let places = Places::default().after(change(all, place(1, 0), place(2, 1)).unwrap());
     let look = |at: Place| match at {
-        Place { port: 1, index: 0 } => Ok(Partition { subnet_prefix: 10, pkey: 0x8001 }),
-        Place { port: 2, index: 1 } => Ok(Partition { subnet_prefix: 20, pkey: 0x8002 }),
+        Place { port: 1, index: 0 } => Ok(Partition {
+            subnet_prefix: 10,
+            pkey: 0x8001,
+        }),
+        Place { port: 2, index: 1 } => Ok(Partition {
+            subnet_prefix: 20,
+            pkey: 0x8002,
+        }),
         _ => Err("nothing there"),
     };
     let mut asked = vec![];
@@ -157,7 +178,10 @@ impl World {
                 let masks = [Attrs(u32::MAX), Attrs::PORT, Attrs::ALT_PATH];
                 let mask = masks[self.below(3) as usize];
                 let qp = &self.qps[&number];
-                let places = qp.standing.places().after(change(mask, to, alternate).unwrap());
+                let places = qp
+                    .standing
+                    .places()
+                    .after(change(mask, to, alternate).unwrap());
                 if !qp.standing.is_leaving() && self.admits(&places) {
                     let qp = self.qps.get_mut(&number).unwrap();
                     qp.standing.moved(places);
@@ -183,12 +207,18 @@ impl World {
                 // A table changes, and then its walk begins.
                 let port = self.below(2);
                 self.keys[port as usize] = self.below(4) as u16;
-                self.workers.push(Worker { walk: self.numbers.walk(), port });
+                self.workers.push(Worker {
+                    walk: self.numbers.walk(),
+                    port,
+                });
             }
             5 => {
                 self.denied = self.below(4) as u16;
                 for port in 0..2 {
-                    self.workers.push(Worker { walk: self.numbers.walk(), port });
+                    self.workers.push(Worker {
+                        walk: self.numbers.walk(),
+                        port,
+                    });
                 }
             }
             _ => self.work(),
@@ -212,7 +242,12 @@ impl World {
             return;
         }
         let places = qp.standing.places();
-        if lost(places, worker.port, |at| look(&self.keys, at), |p| ask(self.denied, p)) {
+        if lost(
+            places,
+            worker.port,
+            |at| look(&self.keys, at),
+            |p| ask(self.denied, p),
+        ) {
             qp.works = false;
         }
     }
@@ -234,7 +269,10 @@ impl World {
 
 fn look(keys: &[u16; 2], at: Place) -> Result<Partition, ()> {
     let pkey = keys[at.port as usize];
-    Ok(Partition { subnet_prefix: 0, pkey })
+    Ok(Partition {
+        subnet_prefix: 0,
+        pkey,
+    })
 }
 
 fn ask(denied: u16, partition: Partition) -> Result<(), ()> {
