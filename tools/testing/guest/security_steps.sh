@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# security_steps.sh DIR: two InfiniBand ports brought up by opensm, and what the policy of
+# security.conf, which is loaded and enforced, lets programs do with them.
+set -u
+dir=$1
+rm -rf "$dir"
+mkdir -p "$dir"
+. ./scale.sh
+modprobe ib_umad
+modprobe fakeib
+opensm -g 0x0266616b65690001 -B -f /tmp/opensm.log >/dev/null 2>&1
+up() { ! cat /sys/class/infiniband/fakeib[01]/ports/1/state | grep -qv ACTIVE; }
+for _ in $(seq $((100 * SCALE))); do up && break; sleep 0.1; done
+pkill -9 -x opensm
+while pgrep -x opensm >/dev/null; do sleep 0.1; done
+SCALE=$SCALE timeout -k 5 $((100 * SCALE)) python3 ./security.py >"$dir/security.txt" 2>&1
+echo "status $?" >>"$dir/security.txt"
+echo security >"$dir/names"
+rmmod fakeib
