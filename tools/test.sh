@@ -26,6 +26,8 @@ limit() {
 }
 
 host_tests() {
+    # shellcheck disable=SC2053
+    [[ host == $T ]] || return 0
     [ -e "$TOP/tools/testing/host/Cargo.toml" ] || return 0
     say "host tests (first time: about 3 minutes to compile)"
     local log=$out/host/cargo.log status=0 start=$SECONDS
@@ -43,6 +45,8 @@ host_tests() {
 }
 
 harness_tests() {
+    # shellcheck disable=SC2053
+    [[ harness == $T ]] || return 0
     say "tests of the harness itself: a minute or two"
     local start=$SECONDS
     mkdir -p "$out/host/results"
@@ -53,21 +57,24 @@ harness_tests() {
 # group KERNEL LABEL NODES TEST...: run the tests in one boot; when the guest dies
 # in one of them, that one has failed and the rest is run in another boot.
 group() {
-    local kernel=$1 label=$2 nodes=$3 scale=1 limit test run results left died
+    local kernel=$1 label=$2 nodes=$3 scale=1 limit test run share results left died
     shift 3
     local tests=("$@")
     case $kernel in lockdep) scale=6 ;; um) scale=2 ;; esac
     results=$out/$kernel/results
-    mkdir -p "$results"
+    run=$out/$kernel/$label
+    # Each group has a list of its own: two may be under way.
+    share=$out/$kernel/$label.share
+    mkdir -p "$results" "$share"
+    cp -al "$out/share/." "$share/"
     while [ ${#tests[@]} -gt 0 ]; do
-        run=$out/$kernel/$label
         limit=60
-        : >"$out/share/tests/list"
+        : >"$share/tests/list"
         for test in "${tests[@]}"; do
-            echo "$test $(limit "$test")" >>"$out/share/tests/list"
+            echo "$test $(limit "$test")" >>"$share/tests/list"
             limit=$((limit + ($(limit "$test") + 20) * scale))
         done
-        KERNEL=$kernel NODES=$nodes TIMEOUT=$limit SHARE=$out/share APPEND="log_buf_len=8M" \
+        KERNEL=$kernel NODES=$nodes TIMEOUT=$limit SHARE=$share APPEND="log_buf_len=8M" \
             "$TOP/tools/boot.sh" "$run" "$guest/run.sh" || :
         cp "$run"/share*/results/* "$results/" 2>/dev/null || :
         if [ "$nodes" = 2 ]; then merge "$run" "$results" "$label" "${tests[0]}"; fi
@@ -103,19 +110,11 @@ merge() { # RUN RESULTS LABEL TEST
     cat "$1"/share?/results/"$4.dmesg" >"$2/$3.dmesg" 2>/dev/null || :
 }
 
-suite() { # KERNEL
-    local kernel=$1 test common=() apart=() stacks pair label
-    for file in "$guest"/[0-9]*.sh; do
-        test=$(basename "$file" .sh)
-        # shellcheck disable=SC2053
-        [[ $test == $T ]] || continue
-        if [ -n "${SHORT:-}" ] && [ -z "$(field "$test" short)" ]; then continue; fi
-        if [ "$(field "$test" nodes)" = 2 ] || [ -n "$(field "$test" fresh)" ]; then apart+=("$test"); else common+=("$test"); fi
-    done
-    [ $((${#common[@]} + ${#apart[@]})) -gt 0 ] || return 0
-    say "guest tests on the $kernel kernel, STACK=$STACK: ${common[*]} ${apart[*]}"
-    [ ${#common[@]} = 0 ] || group "$kernel" guest 1 "${common[@]}"
-    for test in "${apart[@]}"; do
+# apart KERNEL TEST...: those with guests of their own: two nodes, or a fresh one.
+apart() {
+    local kernel=$1 test stacks pair label
+    shift
+    for test in "$@"; do
         if [ "$(field "$test" nodes)" != 2 ]; then group "$kernel" "$test" 1 "$test"; continue; fi
         # User-Mode Linux has no second node on the wire.
         if [ "$kernel" = um ]; then continue; fi
@@ -131,15 +130,53 @@ suite() { # KERNEL
     done
 }
 
+# What stops the tests that run beside others: the guest's script first, which stops the guest.
+beside=
+end_beside() {
+    [ -n "$beside" ] || return 0
+    # shellcheck disable=SC2046
+    kill "$beside" $(pgrep -P "$beside") 2>/dev/null || :
+    beside=
+}
+trap end_beside EXIT
+trap 'exit 130' INT TERM
+
+suite() { # KERNEL
+    local kernel=$1 test common=() own=()
+    for file in "$guest"/[0-9]*.sh; do
+        test=$(basename "$file" .sh)
+        # shellcheck disable=SC2053
+        [[ $test == $T ]] || continue
+        if [ -n "${SHORT:-}" ] && [ -z "$(field "$test" short)" ]; then continue; fi
+        if [ "$(field "$test" nodes)" = 2 ] || [ -n "$(field "$test" fresh)" ]; then own+=("$test"); else common+=("$test"); fi
+    done
+    if [ $((${#common[@]} + ${#own[@]})) = 0 ]; then without_guest; return; fi
+    say "guest tests on the $kernel kernel, STACK=$STACK: ${common[*]} ${own[*]}"
+    if [ "$STACK" != c ]; then "$TOP/tools/modules.sh" "$kernel"; fi
+    # Tests wait more than they work, so the two kinds run beside each other.
+    { without_guest; apart "$kernel" "${own[@]}"; } &
+    beside=$!
+    [ ${#common[@]} = 0 ] || group "$kernel" guest 1 "${common[@]}"
+    wait "$beside" ||
+        echo "not ok - the tests with guests of their own ended before their time" >"$out/$kernel/results/beside.ktap"
+    beside=
+    host_done=yes
+}
+
+# without_guest: the tests that need none, once.
+host_done=
+without_guest() {
+    [ -z "$host_done" ] || return 0
+    host_tests
+    harness_tests
+    host_done=yes
+}
+
 mkdir -p "$out"
 lock "test-$(key "$out")"
 for kernel in host fast lockdep um; do rm -rf --one-file-system "${out:?}/$kernel"; done
 rm -rf --one-file-system "$out/share"
 "$TOP/tools/roots.sh" guest
-# shellcheck disable=SC2053
-if [[ host == $T ]]; then host_tests; fi
-# shellcheck disable=SC2053
-if [[ harness == $T ]]; then harness_tests; fi
 mkdir -p "$out/share/tests" "$out/share/selftests"
 "$TOP/tools/kernel.sh" "${kernels%% *}"
 cp -r "$CACHE/$("$TOP/tools/kernel.sh" --source)"/tools/testing/selftests/{rdma,kselftest} "$out/share/selftests/"

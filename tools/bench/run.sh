@@ -9,12 +9,14 @@
 # MODES= chooses (both), QUICK=1 is icount alone (3 minutes).
 # NETEM=1 measures throughput over bad wires instead (netem.sh; icount, medians of three),
 # for a table of its own and the plot Documentation/netem.svg.
+# FAIR=1 measures what a stream leaves to other work (fair.sh; icount).
 # CORE=1 measures the cores, ib_core against ours, below the C driver (core.sh; icount).
 . "$(dirname "$0")/../lib.sh"
 
 if [ -n "${QUICK:-}" ]; then MODES=${MODES:-icount}; fi
 section=bench script=guest.sh
 if [ -n "${NETEM:-}" ]; then section=netem script=netem.sh MODES=icount REPEATS=${REPEATS:-3}; fi
+if [ -n "${FAIR:-}" ]; then section=fair script=fair.sh MODES=${MODES:-icount}; fi
 if [ -n "${CORE:-}" ]; then section=core script=core.sh STACK=ib_core MEM=${MEM:-3G} MODES=${MODES:-icount}; fi
 export MEM=${MEM:-2G}
 MODES=${MODES:-icount wall} KERNEL=${KERNEL:-fast}

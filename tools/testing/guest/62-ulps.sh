@@ -135,6 +135,19 @@ rds_echo() {
     within 90 python3 -c "$rds" use 10.0.0.2 $server && wait $! || { cat /tmp/rds; return 1; }
 }
 
+smb_server() {
+    there "modprobe ksmbd && mkdir -p /tmp/smb /etc/ksmbd && mount -t tmpfs smb /tmp/smb && chmod 777 /tmp/smb &&
+        printf '[global]\n\tworkgroup = T\n[s]\n\tpath = /tmp/smb\n\tread only = no\n' >/etc/ksmbd/ksmbd.conf &&
+        rm -f /etc/ksmbd/ksmbdpwd.db && ksmbd.adduser -a -p secret us && ksmbd.mountd && cat /sys/class/ksmbd-control/stats"
+}
+smb_client() {
+    modprobe cifs && mkdir -p /tmp/smb /tmp/src || return
+    within 60 mount -t cifs "//$server/s" /tmp/smb -o rdma,vers=3.1.1,username=us,password=secret,cache=none || return
+    grep -q ',rdma' /proc/mounts || return
+    head -c 6000001 /dev/urandom >/tmp/src/smb && within 100 cp /tmp/src/smb /tmp/smb/file && within 100 cmp /tmp/src/smb /tmp/smb/file &&
+        [ "$(there "sha256sum </tmp/smb/file")" = "$(sha256sum </tmp/src/smb)" ] && within 60 umount /tmp/smb
+}
+
 check "the other guest answers" there true
 note "here: $(stack | grep rdma_rxe), there: $(there stack | grep rdma_rxe)"
 check "nvmet-rdma serves" nvme_target
@@ -146,6 +159,7 @@ check "srp, data verified" srp_initiator
 check "nfsd serves over RDMA" nfs_server
 check "NFS over RDMA, data compared" nfs_client
 check "RDS over RDMA" rds_echo
-skip "SMB Direct" "ksmbd's user-space tools are not in the guest root"
+check "ksmbd serves" smb_server
+check "SMB Direct, data compared" smb_client
 there quit
 finish

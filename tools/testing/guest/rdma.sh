@@ -163,6 +163,7 @@ pair() {
 # How long a QP of the verifier waits for an answer, as the code of IBTA (4.096 us
 # times a power of two): a debug kernel is slower than a wire.
 patience=14 impatience=12
+if [ "$SCALE" = 2 ]; then patience=16 impatience=14; fi
 if [ "$SCALE" -gt 2 ]; then patience=18 impatience=16; fi
 
 # The node of the server in the two functions below; 1 is the client's.

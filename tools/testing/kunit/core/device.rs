@@ -18,7 +18,7 @@ use rdma::bindings;
 
 /// Where the driver fails, with `EIO`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Fail {
+pub(crate) enum Fail {
     Nowhere,
     QueryDevice,
     Immutable,
@@ -82,13 +82,13 @@ unsafe extern "C" fn enable(ib: *mut bindings::ib_device) -> c_int {
 }
 
 /// A device, freed when this is dropped.
-struct Device {
-    ib: *mut bindings::ib_device,
+pub(crate) struct Device {
+    pub(crate) ib: *mut bindings::ib_device,
     registered: bool,
 }
 
 impl Device {
-    fn new(fail: Fail) -> Result<Self> {
+    pub(crate) fn new(fail: Fail) -> Result<Self> {
         let ops = bindings::ib_device_ops {
             query_device: Some(query_device),
             get_port_immutable: Some(immutable),
@@ -119,7 +119,7 @@ impl Device {
         })
     }
 
-    fn register(&mut self, name: &CStr) -> Result {
+    pub(crate) fn register(&mut self, name: &CStr) -> Result {
         // SAFETY: The device is described, and not registered.
         to_result(unsafe {
             bindings::ib_register_device(self.ib, name.as_char_ptr(), ptr::null_mut())
@@ -162,7 +162,7 @@ fn heard() -> u32 {
 }
 
 /// Whether a device is one of ours: clients hear of those of others, too.
-fn is_ours(ib: *mut bindings::ib_device) -> bool {
+pub(crate) fn is_ours(ib: *mut bindings::ib_device) -> bool {
     // SAFETY: Clients are called with a device.
     let method = unsafe { (*ib).ops.query_device };
     method.map(|f| f as usize) == Some(query_device as usize)
@@ -201,12 +201,12 @@ unsafe extern "C" fn remove_second(ib: *mut bindings::ib_device, data: *mut c_vo
     }
 }
 
-struct Client(core::cell::UnsafeCell<bindings::ib_client>);
+pub(crate) struct Client(core::cell::UnsafeCell<bindings::ib_client>);
 
 // SAFETY: The core's, which locks, from registration on.
 unsafe impl Sync for Client {}
 
-const fn client(
+pub(crate) const fn client(
     name: &'static CStr,
     add: unsafe extern "C" fn(*mut bindings::ib_device) -> c_int,
     remove: unsafe extern "C" fn(*mut bindings::ib_device, *mut c_void),
@@ -223,10 +223,10 @@ static FIRST: Client = client(c"first", add_first, remove_first);
 static SECOND: Client = client(c"second", add_second, remove_second);
 
 /// A registered client.
-struct Registered(&'static Client);
+pub(crate) struct Registered(&'static Client);
 
 impl Registered {
-    fn new(client: &'static Client) -> Result<Self> {
+    pub(crate) fn new(client: &'static Client) -> Result<Self> {
         // SAFETY: The client is static, and not registered.
         unsafe {
             // Our devices have no methods for kernel consumers.

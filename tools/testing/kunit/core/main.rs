@@ -9,6 +9,7 @@
 use kernel::prelude::*;
 use rdma::sync::rcu;
 
+mod contexts;
 mod device;
 mod fake_port;
 mod modify_qp;
