@@ -20,7 +20,7 @@ while pgrep -x opensm >/dev/null; do sleep 0.1; done
 told=()
 [ "$dir" != /tmp/ours ] || told=("$dir/told")
 echo 1 >/sys/fs/selinux/enforce
-SCALE=$SCALE timeout -k 5 $((30 * SCALE)) python3 -u ./security.py "${told[@]}" >"$dir/security.txt" 2>&1
+SCALE=$SCALE timeout -k 5 $((60 * SCALE)) python3 -u ./security.py "${told[@]}" >"$dir/security.txt" 2>&1
 echo "status $?" >>"$dir/security.txt"
 # For those who come after this.
 echo 0 >/sys/fs/selinux/enforce
