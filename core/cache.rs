@@ -19,6 +19,7 @@ use crate::proto::port_cache::PortCache;
 use crate::proto::port_cache::PortEvent;
 use crate::proto::port_cache::PortState;
 use crate::proto::port_cache::Refresh;
+use crate::security;
 use rdma::bindings;
 use rdma::sync::SpinLockIrq;
 
@@ -146,7 +147,29 @@ fn update(device: &Device, port: u32, what: Refresh) -> Result {
             state.name()
         );
     }
+    if what.security {
+        security::port_changed(device, port);
+    }
     Ok(())
+}
+
+/// The partition at a place, as it is remembered. Any context.
+///
+/// # Errors
+///
+/// `EINVAL` if there is no such place.
+#[cfg(CONFIG_SECURITY_INFINIBAND)]
+pub(crate) fn partition(
+    device: &Device,
+    place: crate::proto::security::Place,
+) -> Result<crate::proto::security::Partition> {
+    let known = device.state().copies.port(place.port).ok_or(EINVAL)?.lock();
+    let table = known.pkeys.as_ref().ok_or(EINVAL)?;
+    let Pkey(pkey) = crate::proto::pkey::get(table, place.index.into()).map_err(|_| EINVAL)?;
+    Ok(crate::proto::security::Partition {
+        subnet_prefix: known.port.subnet_prefix,
+        pkey,
+    })
 }
 
 fn query_port(device: &Device, port: u32) -> Result<bindings::ib_port_attr> {

@@ -94,6 +94,9 @@ pub(crate) struct State {
     /// The administrator of its ports' subnets, and multicast groups.
     #[pin]
     pub(crate) sa: crate::sa::Slots,
+    /// Queue pairs that a security module is asked about.
+    #[pin]
+    pub(crate) secured: crate::security::Qps,
     /// One of register, unregister, move at a time.
     #[pin]
     unregistration: Mutex<()>,
@@ -123,6 +126,7 @@ impl State {
             copies <- crate::cache::Copies::new(),
             counters <- crate::counter::Bindings::new(),
             sa <- crate::sa::Slots::new(),
+            secured <- crate::security::Qps::new(),
             unregistration <- kernel::new_mutex!((), "Device::unregistration"),
             slots <- rdma::new_rwsem!(client::Slots::new(), "Device::client_slots"),
             namesakes <- kernel::new_mutex!(netns::Copies::new(), "Device::copies"),
@@ -276,6 +280,12 @@ impl DeviceName {
     /// Its bytes, without an end marker.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.0.split(|byte| *byte == 0).next().unwrap_or_default()
+    }
+
+    /// Its bytes, and zeros.
+    #[cfg(CONFIG_SECURITY_INFINIBAND)]
+    pub(crate) fn with_end(&self) -> &[u8] {
+        &self.0
     }
 }
 

@@ -179,6 +179,9 @@ EXPORT_SYMBOL(ib_set_vf_guid);
 EXPORT_SYMBOL(ib_set_vf_link_state);
 EXPORT_SYMBOL(ib_sg_to_pages);
 EXPORT_SYMBOL(ib_wc_status_msg);
+#ifdef CONFIG_SECURITY_INFINIBAND
+EXPORT_SYMBOL(ib_create_qp_security);
+#endif
 EXPORT_SYMBOL(mult_to_ib_rate);
 EXPORT_SYMBOL(rdma_addr_size);
 EXPORT_SYMBOL(rdma_addr_size_in6);

@@ -22,6 +22,7 @@
 //! | `frmr` | memory regions kept for the next user |
 //! | `pack` | packed structures, headers of datagrams |
 //! | `sa` | subnet administration: paths, multicast groups |
+//! | `security` | what a security module (LSM) is asked |
 //! | `proto` | the pure engines behind these |
 //! | `private` | bindings to the headers that the core's modules share |
 //!
@@ -50,6 +51,7 @@ mod proto;
 mod restrack;
 mod rw;
 mod sa;
+mod security;
 mod stats;
 mod sysfs;
 #[path = "../umem/mod.rs"]
@@ -74,6 +76,7 @@ struct IbCore {
     _gids: gid::Subsystem,
     _sa: sa::Subsystem,
     _mads: mad::Subsystem,
+    _security: security::Subsystem,
     _nldev: nldev::Subsystem,
     _devices: device::Subsystem,
     _cqs: cq::Subsystem,
@@ -89,6 +92,7 @@ impl kernel::Module for IbCore {
         let cqs = cq::Subsystem::new()?;
         let devices = device::Subsystem::new()?;
         let nldev = nldev::Subsystem::new()?;
+        let security = security::Subsystem::new()?;
         let mads = mad::Subsystem::new()?;
         let sa = sa::Subsystem::new()?;
         let gids = gid::Subsystem::new()?;
@@ -96,6 +100,7 @@ impl kernel::Module for IbCore {
             _gids: gids,
             _sa: sa,
             _mads: mads,
+            _security: security,
             _nldev: nldev,
             _devices: devices,
             _cqs: cqs,

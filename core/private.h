@@ -14,3 +14,4 @@
 #include <linux/hmm-dma.h>
 #include <linux/dim.h>
 #include <linux/irq_poll.h>
+#include <linux/security.h>

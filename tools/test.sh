@@ -3,13 +3,13 @@
 #
 # test.sh: host tests, tests of the harness, then the guest suite on KERNEL with STACK; T
 # is a glob over test names ("host" and "harness" among them), SHORT=1 takes only the tests marked short.
-# KERNEL=debug is the suite on kasan, then on lockdep. Results: build/test/, or
+# KERNEL=debug is the suite on um, then on lockdep. Results: build/test/, or
 # build/TEST_DIR when two runs must not meet.
 . "$(dirname "$0")/lib.sh"
 
 T=${T:-*} STACK=${STACK:-rust} KERNEL=${KERNEL:-fast}
 kernels=$KERNEL
-[ "$KERNEL" != debug ] || kernels="kasan lockdep"
+[ "$KERNEL" != debug ] || kernels="um lockdep"
 guest=$TOP/tools/testing/guest
 out=$BUILD/${TEST_DIR:-test}
 
@@ -60,7 +60,7 @@ group() {
     local kernel=$1 label=$2 nodes=$3 scale=1 limit test run share results left died
     shift 3
     local tests=("$@")
-    case $kernel in kasan | lockdep) scale=6 ;; um) scale=2 ;; esac
+    case $kernel in lockdep) scale=6 ;; um) scale=2 ;; esac
     results=$out/$kernel/results
     run=$out/$kernel/$label
     # Each group has a list of its own: two may be under way.
@@ -120,7 +120,7 @@ apart() {
         if [ "$kernel" = um ]; then continue; fi
         stacks="$STACK:c c:$STACK"
         # The debug kernels judge our stack: the C one has reports of its own there.
-        case $kernel in kasan | lockdep) stacks="$STACK:$STACK" ;; esac
+        case $kernel in lockdep) stacks="$STACK:$STACK" ;; esac
         [ "$STACK" != c ] || stacks="c:c"
         for pair in $stacks; do
             # The emulator takes a comma in a path for its own.
@@ -174,7 +174,7 @@ without_guest() {
 
 mkdir -p "$out"
 lock "test-$(key "$out")"
-for kernel in host fast kasan lockdep um; do rm -rf --one-file-system "${out:?}/$kernel"; done
+for kernel in host fast lockdep um; do rm -rf --one-file-system "${out:?}/$kernel"; done
 rm -rf --one-file-system "$out/share"
 "$TOP/tools/roots.sh" guest
 mkdir -p "$out/share/tests" "$out/share/selftests"

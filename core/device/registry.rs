@@ -263,7 +263,7 @@ pub(crate) fn next_from(index: u32) -> Option<Registered> {
 }
 
 /// As [`next_from`], also devices whose clients are being added or removed now.
-pub(super) fn next_used_from(index: u32) -> Option<Registered> {
+pub(crate) fn next_used_from(index: u32) -> Option<Registered> {
     let devices = DEVICES.read();
     let first = devices.list.partition_point(|entry| entry.index < index);
     devices

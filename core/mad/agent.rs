@@ -15,6 +15,7 @@ use super::queue::SpecialQp;
 use super::send::Send;
 use super::trace;
 use super::transfer::Transfer;
+use crate::device::Device;
 use crate::private;
 use crate::proto::mad::registry::Refused;
 use crate::proto::mad::registry::Rule;
@@ -25,6 +26,7 @@ use crate::proto::mad::send::Home;
 use crate::proto::mad::send::Ticks;
 use crate::proto::mad::wire::class;
 use crate::proto::mad::wire::Special;
+use crate::security::AgentRights;
 use core::ptr;
 use kernel::container_of;
 use kernel::list::List;
@@ -82,6 +84,7 @@ pub(crate) struct Agent {
     qp_info: Opaque<private::rdma_mad_qp_info>,
     port_info: Opaque<private::rdma_mad_port_info>,
     port: Arc<Port>,
+    rights: AgentRights,
     qp: Special,
     rmpp_version: u8,
     flags: u32,
@@ -97,8 +100,8 @@ pub(crate) struct Agent {
     local: Work<Self, 1>,
 }
 
-// SAFETY: The C structure is written before it is anybody's, but for what security modules
-// keep in it; consumers' contexts and handlers may be used by any thread.
+// SAFETY: The C structure is written before it is anybody's; consumers' contexts and handlers
+// may be used by any thread.
 unsafe impl core::marker::Send for Agent {}
 // SAFETY: As above; the rest has locks.
 unsafe impl Sync for Agent {}
@@ -140,7 +143,7 @@ impl Agent {
     /// # Errors
     ///
     /// `EPROTONOSUPPORT` if the port has no such queue pair; `EINVAL` if somebody else gets
-    /// what it asks for; `ENOMEM`, `EBUSY`.
+    /// what it asks for; `EACCES` and others of a security module; `ENOMEM`, `EBUSY`.
     pub(super) fn register(port: &Arc<Port>, wish: Wish) -> Result<Arc<Self>> {
         let special = port.special(wish.qp);
         let qp = special.qp().ok_or_else(crate::errno::eprotonosupport)?;
@@ -168,6 +171,8 @@ impl Agent {
             oui: [0; 3],
             method_mask: [0; 2],
         };
+        // SAFETY: Who registers an agent unregisters it before the device.
+        let rights = unsafe { AgentRights::new(Device::from_raw(port.device()), number, wish.qp) }?;
         let limit = limit(wish.rule.as_ref(), wish.recv.is_some(), port.receives());
         let this = Arc::pin_init(
             pin_init!(Self {
@@ -186,6 +191,7 @@ impl Agent {
                     port_num: i32::from(number),
                 }),
                 port: port.clone(),
+                rights,
                 qp: wish.qp,
                 rmpp_version: wish.rmpp_version,
                 flags: wish.flags,
@@ -214,12 +220,15 @@ impl Agent {
             (*c).qp_info = this.qp_info.get();
             (*this.qp_info.get()).port_priv = this.port_info.get();
         }
+        this.rights.admit()?;
         if let Some(rule) = wish.rule {
-            port.add_rule(rule, &this)
-                .map_err(|refused| match refused {
+            port.add_rule(rule, &this).map_err(|refused| {
+                this.rights.withdraw();
+                match refused {
                     None | Some(Refused::Full) => ENOMEM,
                     Some(Refused::Taken | Refused::Invalid) => EINVAL,
-                })?;
+                }
+            })?;
         }
         // From now on answers find it.
         slot.publish(this.clone());
@@ -243,6 +252,7 @@ impl Agent {
         // segments when nobody is inside.
         this.gate.close_and_wait();
         Transfer::end_all(this);
+        this.rights.withdraw();
     }
 
     /// For C.
@@ -297,6 +307,11 @@ impl Agent {
 
     pub(super) fn port(&self) -> &Arc<Port> {
         &self.port
+    }
+
+    /// What a security module lets it do, as long as it is registered.
+    pub(super) fn rights(&self) -> &AgentRights {
+        &self.rights
     }
 
     pub(super) fn gate(&self) -> &Gate {

@@ -216,6 +216,10 @@ fn route(port: &Port, form: Form, in_port: u32, mad: &mut [u8]) -> Option<Way> {
 /// Hands a message to an agent, when it is whole.
 fn deliver(agent: &OwnedPass, message: Received) {
     let agent = agent.owner();
+    // The sender hears nothing, as if nobody were here.
+    if agent.rights().check(message.wc().pkey_index).is_err() {
+        return;
+    }
     let Some(header) = wire::Header::parse(message.mad()) else {
         return;
     };

@@ -208,12 +208,14 @@ fn path(agent: &Agent, ah: *mut bindings::ib_ah) -> Option<matching::Path> {
 ///
 /// # Errors
 ///
-/// `EINVAL` if the agent cannot send it, or it is posted already; those of the driver. It is
-/// then the caller's again.
+/// `EINVAL` if the agent cannot send it, or it is posted already; `EACCES` and others of a
+/// security module; those of the driver. It is then the caller's again.
 pub(super) fn post(send: &Arc<Send>) -> Result {
     let agent = send.agent();
     // SAFETY: The caller has it, and does not write to it any more.
-    let (buf, mad) = unsafe { (&mut *send.buf(), send.mad()) };
+    let (buf, mad, (pkey_index, _)) =
+        unsafe { (&mut *send.buf(), send.mad(), send.pkey_and_port()) };
+    agent.rights().check(pkey_index)?;
     let header = wire::Header::parse(mad).ok_or(EINVAL)?;
     let is_ours = !matches!(send.whom(), For::Consumer);
     if !agent.sends() && !is_ours {

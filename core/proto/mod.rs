@@ -26,6 +26,7 @@
 //! * [`pack`], [`ud_header`]: packed structures, and headers of datagrams;
 //! * [`roce`]: headers of datagrams that came, and Ethernet addresses of GIDs;
 //! * [`sa`]: records and queries of the subnet administrator, multicast groups;
+//! * [`security`]: whether queue pairs may use their partitions;
 //! * [`resolve`]: requests to find an address, and who hears of them;
 //! * [`rates`], [`page_size`], [`sg_pages`]: speeds of links; pages for a device, of
 //!   registered memory and of scatter lists;
@@ -62,5 +63,6 @@ pub mod restrack;
 pub mod roce;
 pub mod rw_plan;
 pub mod sa;
+pub mod security;
 pub mod sg_pages;
 pub mod ud_header;

@@ -19,6 +19,7 @@ use crate::addr;
 use crate::counter;
 use crate::proto::modify_qp as rules;
 use crate::proto::qp::Attrs;
+use crate::security;
 use core::ptr::NonNull;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
@@ -156,7 +157,11 @@ unsafe fn modify(
     }
     // SAFETY: The queue pair lives; the rest by this function's duty; the method is the
     // driver's own.
-    let done = outcome(unsafe { modify((*raw).real_qp, attr_ptr, mask, udata) });
+    let done = unsafe {
+        security::modify(raw, attr_ptr, attrs, || {
+            outcome(modify((*raw).real_qp, attr_ptr, mask, udata))
+        })
+    };
     if done.is_ok() {
         // SAFETY: The object lives; its references are changed only through slots, and given
         // up when it is destroyed.

@@ -229,6 +229,11 @@ impl<K: Object> New<K> {
         unsafe { self.ptr.as_mut() }
     }
 
+    /// As [`as_raw`](Self::as_raw).
+    pub(crate) fn ptr(&self) -> NonNull<K::C> {
+        self.ptr
+    }
+
     /// The C structure, to be given to the driver.
     pub(crate) fn as_raw(&self) -> *mut K::C {
         self.ptr.as_ptr()

@@ -24,6 +24,7 @@ use super::shared_qp;
 use crate::counter;
 use crate::device::Device;
 use crate::rw;
+use crate::security;
 use core::ptr::NonNull;
 use kernel::ffi::c_char;
 use kernel::ffi::c_int;
@@ -161,12 +162,14 @@ pub(super) unsafe fn create(
     fill_in(&mut qp, device, pd, attr, uobject);
     // SAFETY: By this function's duty.
     unsafe { qp.track(Owner::Caller(name)) };
+    let secured = security::prepare(device, qp.ptr())?;
     // SAFETY: The object is filled in; the rest by this function's duty; the method is the
     // driver's own.
     outcome(unsafe { make(qp.as_raw(), attr, udata) })?;
     // Some drivers put queues of their own there.
     qp.c().send_cq = attr.send_cq;
     qp.c().recv_cq = attr.recv_cq;
+    secured.publish();
     Ok(qp.finish())
 }
 
@@ -203,8 +206,10 @@ pub(super) unsafe fn destroy_qp(
             if (*raw).uobject.is_null() {
                 rw::drop_regions(qp);
             }
-            counter::unbind_qp(qp, (*raw).port);
-            outcome(method(raw, udata))
+            security::destroy(raw, || {
+                counter::unbind_qp(qp, (*raw).port);
+                outcome(method(raw, udata))
+            })
         }
     };
     let after = || {

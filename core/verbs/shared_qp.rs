@@ -22,6 +22,7 @@ use super::qp::destroy_qp;
 use super::qp::For;
 use super::xrcd::Targets;
 use crate::device::Device;
+use crate::security;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use kernel::ffi::c_char;
@@ -98,9 +99,11 @@ unsafe fn open(
     event_handler: EventHandler,
     context: *mut c_void,
 ) -> Result<NonNull<bindings::ib_qp>> {
-    let handle = KBox::new(bindings::ib_qp::default(), GFP_KERNEL)?;
-    let handle = KBox::into_raw(handle);
+    let mut handle = KBox::new(bindings::ib_qp::default(), GFP_KERNEL)?;
     let real = real.as_ptr();
+    // SAFETY: By this function's duty; `close` closes it.
+    unsafe { security::open(real, NonNull::from(&mut *handle)) }?;
+    let handle = KBox::into_raw(handle);
     // SAFETY: The handle is ours; the queue pair lives by this function's duty, and its list
     // is locked.
     unsafe {
@@ -139,6 +142,7 @@ unsafe fn close(handle: NonNull<bindings::ib_qp>) -> Result {
         let handles = Handles::lock(real);
         bindings::rdma_helper_qp_list_del(&raw mut (*raw).open_list);
         drop(handles);
+        security::close(real, handle);
         bindings::atomic_dec(&raw mut (*real).usecnt);
         drop(KBox::from_raw(raw));
     }

@@ -34,7 +34,9 @@ fi
 out=/share/output
 
 # kmemleak: what the boot itself leaves is not ours.
-if [ -w /sys/kernel/debug/kmemleak ]; then echo clear >/sys/kernel/debug/kmemleak 2>/dev/null; fi
+if [ -w /sys/kernel/debug/kmemleak ]; then
+    for order in scan=off scan clear; do echo $order >/sys/kernel/debug/kmemleak; done
+fi
 
 status=0
 for m in ${LOAD-rdma_rxe ib_uverbs rdma_ucm ib_umad}; do

@@ -192,4 +192,5 @@ def main():
     say("closed", "ok")
 
 
-main()
+if __name__ == "__main__":
+    main()

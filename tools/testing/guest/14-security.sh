@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 180
+# short
+# The hooks of security modules, with SELinux and a policy of ours: queue pairs and agents of
+# management on InfiniBand ports that may use a partition and that may not, on our core and
+# then on the C one, where all must be the same. A policy cannot be taken out again: it is not
+# enforced afterwards.
+. ./ktap.sh
+. ./rdma.sh
+. ./two_cores.sh
+
+if ! grep -q selinux /sys/kernel/security/lsm 2>/dev/null && ! mount -t securityfs none /sys/kernel/security 2>/dev/null; then
+    skip "hooks of security modules" "this kernel has no securityfs"
+    finish
+fi
+if ! grep -q selinux /sys/kernel/security/lsm; then
+    skip "hooks of security modules" "this kernel has no SELinux"
+    finish
+fi
+if ! modprobe -n fakeib 2>/dev/null; then
+    skip "hooks of security modules" "the driver fakeib is not in this guest (STACK=$STACK)"
+    finish
+fi
+load_policy() {
+    checkpolicy -U allow -o /tmp/policy security.conf || return
+    mountpoint -q /sys/fs/selinux || mount -t selinuxfs none /sys/fs/selinux || return
+    # In one write.
+    dd if=/tmp/policy of=/sys/fs/selinux/load bs=16M status=none
+}
+has() { grep -qxF -- "$1" /tmp/ours/security.txt || { cat /tmp/ours/security.txt; return 1; }; }
+
+check "a policy is loaded" load_policy
+on_both_cores "hooks of security modules" ./security_steps.sh fakeib
+check "the steps end well" has "status 0"
+check "a partition that is allowed" has "friend, red partition: ok"
+check "one that is denied" has "stranger, red partition: EACCES"
+check "a queue pair that loses access" has "the stranger in red is stopped: yes"
+check "an agent that is denied" has "a stranger manages: EACCES"
+told() { [ "$(grep -c 'is told that$' /tmp/ours/told)" = 6 ] || { cat /tmp/ours/told; return 1; }; }
+check "who is stopped is told" told
+same_as names
+finish
