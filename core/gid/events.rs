@@ -121,3 +121,11 @@ impl Subsystem {
         })
     }
 }
+
+impl Drop for Subsystem {
+    fn drop(&mut self) {
+        // A static is not dropped.
+        let list = with_followed(|list| core::mem::replace(list, KVec::new()));
+        kernel::warn_on!(!list.is_empty());
+    }
+}

@@ -33,6 +33,13 @@ pub(super) unsafe fn init() {
     unsafe { MANAGERS.init() };
 }
 
+/// The end of the module.
+pub(super) fn fini() {
+    // A static is not dropped.
+    let managers = core::mem::replace(&mut *MANAGERS.lock(), KVec::new());
+    kernel::warn_on!(!managers.is_empty());
+}
+
 /// The policy has changed. May sleep.
 pub(super) fn policy_changed() {
     for rights in MANAGERS.lock().iter() {

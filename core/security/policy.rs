@@ -118,5 +118,6 @@ impl Drop for Subsystem {
         // SAFETY: By the type invariant. C waits for calls under way.
         unsafe { private::unregister_blocking_lsm_notifier(self.0.block.get()) };
         drop(workqueue::disable::<Listener, 0>(&self.0));
+        super::agent::fini();
     }
 }
