@@ -227,12 +227,16 @@ int rdma_helper_walk_ipv4(struct net_device *dev,
 			  int (*fn)(void *data, const void *addr), void *data);
 int rdma_helper_walk_ipv6(struct net_device *dev,
 			  int (*fn)(void *data, const void *addr), void *data);
+bool rdma_helper_has_ipv4(struct net_device *dev, const void *addr);
+bool rdma_helper_has_ipv6(struct net_device *dev, const void *addr);
 int rdma_helper_register_inetaddr_notifier(struct notifier_block *nb);
 void rdma_helper_unregister_inetaddr_notifier(struct notifier_block *nb);
 int rdma_helper_register_inet6addr_notifier(struct notifier_block *nb);
 void rdma_helper_unregister_inet6addr_notifier(struct notifier_block *nb);
 struct net_device *rdma_helper_ifa_dev(const void *ifa);
 struct net_device *rdma_helper_ifa6_dev(const void *ifa);
+const void *rdma_helper_ifa_address(const void *ifa);
+const void *rdma_helper_ifa6_address(const void *ifa);
 bool rdma_helper_protocol_roce(const struct ib_device *dev, u32 port);
 bool rdma_helper_protocol_roce_v1(const struct ib_device *dev, u32 port);
 bool rdma_helper_protocol_roce_v2(const struct ib_device *dev, u32 port);
