@@ -30,7 +30,7 @@ struct workqueue_struct *rdma_helper_alloc_workqueue(const char *name,
 						     unsigned int flags,
 						     int max_active);
 void *rdma_helper_vmalloc_user(unsigned long size);
-void rdma_helper_vfree(const void *addr);
+void rdma_helper_vfree_mapped(const void *addr);
 int rdma_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,
 				    unsigned long pgoff);
 u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len);
