@@ -59,6 +59,15 @@ pub enum Address {
 }
 
 impl Address {
+    /// The bits of its identifier.
+    const fn bits(self) -> u128 {
+        match self {
+            // CAST: widens.
+            Self::V4(ip) => 0xffff_0000_0000 | u32::from_be_bytes(ip) as u128,
+            Self::V6(ip) => u128::from_be_bytes(ip),
+        }
+    }
+
     /// Its identifier.
     pub const fn gid(self) -> Gid {
         match self {
@@ -136,10 +145,15 @@ pub fn desired<'a>(port: &Port, device: &Device<'a>) -> Desired<'a> {
         id: device.id,
         mac: device.mac,
         types: port.types,
-        default: default.then(|| Gid::link_local(device.mac, device.dev_id)),
+        default: default.then(|| bits(Gid::link_local(device.mac, device.dev_id))),
         addresses: if addresses { device.addresses } else { &[] },
         pending: None,
     }
+}
+
+/// The bits of a GID. The compiler moves sixteen bytes one by one, and these at once.
+const fn bits(gid: Gid) -> u128 {
+    u128::from_be_bytes(gid.0)
 }
 
 /// What [`desired`] answers. There are hundreds, and each is looked at in each sync.
@@ -148,20 +162,20 @@ pub struct Desired<'a> {
     id: Ndev,
     mac: [u8; 6],
     types: GidTypes,
-    default: Option<Gid>,
+    default: Option<u128>,
     addresses: &'a [Address],
     /// What has been told with its first type, and has a second one.
-    pending: Option<(Origin, Gid)>,
+    pending: Option<(Origin, u128)>,
 }
 
 impl Desired<'_> {
-    fn source(&mut self) -> Option<(Origin, Gid)> {
+    fn source(&mut self) -> Option<(Origin, u128)> {
         if let Some(gid) = self.default.take() {
             return Some((Origin::Default, gid));
         }
         let (first, rest) = self.addresses.split_first()?;
         self.addresses = rest;
-        Some((Origin::Ip, first.gid()))
+        Some((Origin::Ip, first.bits()))
     }
 }
 
@@ -175,7 +189,7 @@ impl Iterator for Desired<'_> {
                 break (source, v2);
             }
             let source = self.source()?;
-            if source.1.is_zero() {
+            if source.1 == bits(Gid::ZERO) {
                 continue;
             }
             self.pending = self.types.has(v2).then_some(source);
@@ -185,7 +199,7 @@ impl Iterator for Desired<'_> {
         };
         Some(Entry {
             origin,
-            gid,
+            gid: Gid(gid.to_be_bytes()),
             gid_type,
             ndev: self.id,
             mac: self.mac,
