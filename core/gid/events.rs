@@ -95,7 +95,10 @@ impl NetdevEvents for Listener {
 
 impl AddressEvents for Listener {
     fn changed(dev: &NetDevice, address: IpAddr) {
-        note(Event::Address(ndev_id(dev.as_raw()), snapshot::convert(address)));
+        note(Event::Address(
+            ndev_id(dev.as_raw()),
+            snapshot::convert(address),
+        ));
     }
 }
 

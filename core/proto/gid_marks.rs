@@ -131,7 +131,9 @@ impl Marks {
         };
         let ours = marks.iter().flatten().filter(move |mark| mark.ndev == ndev);
         let addresses = ours.clone().filter_map(|mark| mark.address);
-        ours.clone().all(|mark| mark.address.is_some()).then_some(addresses)
+        ours.clone()
+            .all(|mark| mark.address.is_some())
+            .then_some(addresses)
     }
 }
 

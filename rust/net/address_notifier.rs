@@ -82,8 +82,13 @@ impl<T: AddressEvents> AddressNotifier<T> {
     ) -> c_int {
         // SAFETY: The address has a device, which lives for the call, and four bytes.
         unsafe {
-            let bytes: [u8; 4] = bindings::rdma_helper_ifa_address(address).cast::<[u8; 4]>().read_unaligned();
-            T::changed(NetDevice::from_raw(bindings::rdma_helper_ifa_dev(address)), Ipv4Addr::from(bytes).into());
+            let bytes: [u8; 4] = bindings::rdma_helper_ifa_address(address)
+                .cast::<[u8; 4]>()
+                .read_unaligned();
+            T::changed(
+                NetDevice::from_raw(bindings::rdma_helper_ifa_dev(address)),
+                Ipv4Addr::from(bytes).into(),
+            );
         }
         0
     }
@@ -98,8 +103,13 @@ impl<T: AddressEvents> AddressNotifier<T> {
     ) -> c_int {
         // SAFETY: The address has a device, which lives for the call, and sixteen bytes.
         unsafe {
-            let bytes: [u8; 16] = bindings::rdma_helper_ifa6_address(address).cast::<[u8; 16]>().read_unaligned();
-            T::changed(NetDevice::from_raw(bindings::rdma_helper_ifa6_dev(address)), Ipv6Addr::from(bytes).into());
+            let bytes: [u8; 16] = bindings::rdma_helper_ifa6_address(address)
+                .cast::<[u8; 16]>()
+                .read_unaligned();
+            T::changed(
+                NetDevice::from_raw(bindings::rdma_helper_ifa6_dev(address)),
+                Ipv6Addr::from(bytes).into(),
+            );
         }
         0
     }
