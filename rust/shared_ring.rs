@@ -13,11 +13,8 @@ use core::ptr::NonNull;
 
 use crate::bindings;
 use kernel::error::to_result;
-use kernel::ffi::c_ulong;
-use kernel::ffi::c_void;
 use kernel::mm::virt::VmaNew;
 use kernel::page::page_align;
-use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::atomic::atomic_load;
 use kernel::sync::atomic::atomic_store;
@@ -31,15 +28,10 @@ use zerocopy::IntoBytes;
 /// How many bytes are copied at a time.
 const WORD: usize = size_of::<u64>();
 
-/// Bytes in front of a buffer that only the kernel sees. `vfree` in a softirq links what it
-/// frees later into a list, by the first word of the memory itself: user space, which may
-/// have the buffer mapped until then and longer, would see that pointer and could change it.
-const PRIVATE: usize = PAGE_SIZE;
-
 /// Zeroed pages that can be mapped to user space.
 ///
 /// Mappings keep the pages, not this object: user space may go on using them when it
-/// is gone, and hurts nobody.
+/// is gone, and hurts nobody. Whoever has it drops it in process context; see `drop`.
 ///
 /// All accesses may be made in any context and never sleep. Those that do not fit,
 /// or whose offset is not a multiple of the word's size, give `None` or `EINVAL`
@@ -56,8 +48,7 @@ const PRIVATE: usize = PAGE_SIZE;
 /// # Invariants
 ///
 /// `start` is the first of `len` mapped, page-aligned bytes of our own, which stay
-/// mapped until drop. `len` is a multiple of the page size. `PRIVATE` bytes in front of
-/// `start` are ours too, and begin what was allocated.
+/// mapped until drop. `len` is a multiple of the page size.
 pub struct SharedBuf {
     start: NonNull<u8>,
     len: usize,
@@ -84,13 +75,10 @@ impl SharedBuf {
     /// ```
     pub fn new(len: usize) -> Result<Arc<Self>> {
         let len = page_align(len).filter(|&len| len != 0).ok_or(EINVAL)?;
-        let all = len.checked_add(PRIVATE).ok_or(EINVAL)?;
         // SAFETY: Any size may be asked for.
-        let start = unsafe { bindings::rdma_helper_vmalloc_user(all) };
+        let start = unsafe { bindings::rdma_helper_vmalloc_user(len) };
         let start = NonNull::<u8>::new(start.cast()).ok_or(ENOMEM)?;
-        // SAFETY: That many bytes and `len` more were allocated.
-        let start = unsafe { start.add(PRIVATE) };
-        // INVARIANT: That is what `vmalloc_user` returned, but for the first `PRIVATE` bytes.
+        // INVARIANT: That is what `vmalloc_user` returned.
         Ok(Arc::new(Self { start, len }, GFP_KERNEL)?)
     }
 
@@ -262,21 +250,12 @@ impl SharedBuf {
     /// buf.mmap(vma)?;
     /// ```
     pub fn mmap(&self, vma: &VmaNew) -> Result {
-        // The mapping begins behind the private bytes.
-        let first = (PRIVATE / PAGE_SIZE) as c_ulong;
         // SAFETY: The area is being set up, as its type says; the memory came from
         // `vmalloc_user`, and the kernel checks the sizes. Mapped pages hold
         // references of their own.
         to_result(unsafe {
-            bindings::rdma_helper_remap_vmalloc_range(vma.as_ptr(), self.allocation(), first)
+            bindings::rdma_helper_remap_vmalloc_range(vma.as_ptr(), self.start.as_ptr().cast(), 0)
         })
-    }
-
-    /// The memory as it was allocated.
-    #[inline]
-    fn allocation(&self) -> *mut c_void {
-        // SAFETY: By the type invariant, so many bytes in front of `start` are ours.
-        unsafe { self.start.sub(PRIVATE) }.as_ptr().cast()
     }
 
     /// The start of `len` bytes at `offset`, if the buffer has them.
@@ -301,10 +280,13 @@ impl SharedBuf {
 }
 
 impl Drop for SharedBuf {
-    /// Any context but a hard interrupt's.
+    /// Process context, with bottom halves on. `vfree` in a softirq puts what it frees later
+    /// on a list by the first word of the memory itself: user space, which may have that mapped
+    /// until then and longer, would see the pointer and could change it. So there the memory is
+    /// kept for good, with a warning.
     fn drop(&mut self) {
         // SAFETY: By the type invariant the memory is ours; accesses borrow us, and
-        // user mappings hold the pages themselves, but not the first one.
-        unsafe { bindings::rdma_helper_vfree(self.allocation()) };
+        // user mappings hold the pages themselves.
+        unsafe { bindings::rdma_helper_vfree_mapped(self.start.as_ptr().cast()) };
     }
 }

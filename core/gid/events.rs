@@ -5,12 +5,15 @@
 //! A mark needs no memory, so that no event is lost. Every kind of network device is looked
 //! at: which of them matter is the snapshot's business.
 
+use core::net::IpAddr;
+
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::entry::ndev_id;
+use super::snapshot;
 use super::Gids;
-use crate::proto::gid_plan::Event;
+use crate::proto::gid_marks::Event;
 use rdma::net::AddressEvents;
 use rdma::net::AddressNotifier;
 use rdma::net::NetDevice;
@@ -91,8 +94,11 @@ impl NetdevEvents for Listener {
 }
 
 impl AddressEvents for Listener {
-    fn changed(dev: &NetDevice) {
-        note(Event::Address(ndev_id(dev.as_raw())));
+    fn changed(dev: &NetDevice, address: IpAddr) {
+        note(Event::Address(
+            ndev_id(dev.as_raw()),
+            snapshot::convert(address),
+        ));
     }
 }
 

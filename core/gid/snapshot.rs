@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the network devices of a RoCE port are like now: its own and all above it.
+//! What the network devices of a RoCE port are like now: its own and all above it. Of those of
+//! which single addresses are marked, only these are looked at.
 //!
 //! Whatever changes meanwhile marks anew. Devices in a snapshot are held, so that their names are not given to others.
 
 use core::net::IpAddr;
+use core::net::Ipv4Addr;
+use core::net::Ipv6Addr;
 use core::ops::Range;
 
 use kernel::alloc::Flags;
@@ -15,10 +18,10 @@ use kernel::sync::rcu;
 use super::entry::ndev_id;
 use crate::device::Device;
 use crate::proto::gid::GidTypes;
+use crate::proto::gid_marks::Marks;
 use crate::proto::gid_plan;
 use crate::proto::gid_plan::Address;
 use crate::proto::gid_plan::Bond;
-use crate::proto::gid_plan::Marks;
 use crate::proto::gid_table::Ndev;
 use core::ptr::NonNull;
 use rdma::bindings;
@@ -78,12 +81,18 @@ impl Snapshot {
         for seen in seen {
             seen.look_up()?;
             let start = addresses.len();
-            seen.ndev.for_each_address(|address| {
-                if addresses.len() - start < MOST_ADDRESSES {
-                    addresses.push(convert(address), GFP_ATOMIC)?;
+            if let Some(marked) = marks.addresses_of(ndev_id(seen.ndev.as_raw())) {
+                for address in marked.filter(|address| seen.ndev.has_address(restore(*address))) {
+                    addresses.push(address, GFP_KERNEL)?;
                 }
-                Ok(())
-            })?;
+            } else {
+                seen.ndev.for_each_address(|address| {
+                    if addresses.len() - start < MOST_ADDRESSES {
+                        addresses.push(convert(address), GFP_ATOMIC)?;
+                    }
+                    Ok(())
+                })?;
+            }
             seen.addresses = start..addresses.len();
         }
         Ok(snapshot)
@@ -92,13 +101,8 @@ impl Snapshot {
     /// Adds a device, the port's own or one above it, if it is marked and not there.
     fn see(&mut self, ndev: &NetDevice, own: &NetDevice, marks: &Marks, flags: Flags) -> Result {
         let id = ndev_id(ndev.as_raw());
-        let marked = match marks {
-            Marks::None => false,
-            Marks::Some(marks) => marks.contains(&Some(id)),
-            Marks::All => true,
-        };
         let there = self.seen.iter().any(|seen| *seen.ndev == *ndev);
-        if !marked || there {
+        if !marks.has(id) || there {
             return Ok(());
         }
         let place = (ndev.net() != own.net(), ndev.ifindex());
@@ -177,10 +181,18 @@ fn bond(ndev: &NetDevice, rcu: &rcu::Guard) -> Bond {
     Bond::Master(active.map(|slave| ndev_id(slave.as_raw())))
 }
 
-fn convert(address: IpAddr) -> Address {
+/// An address, for the engine.
+pub(super) fn convert(address: IpAddr) -> Address {
     match address {
         IpAddr::V4(ip) => Address::V4(ip.octets()),
         IpAddr::V6(ip) => Address::V6(ip.octets()),
+    }
+}
+
+fn restore(address: Address) -> IpAddr {
+    match address {
+        Address::V4(bytes) => Ipv4Addr::from(bytes).into(),
+        Address::V6(bytes) => Ipv6Addr::from(bytes).into(),
     }
 }
 

@@ -5,10 +5,11 @@
 //! The C core turns each event of a network device or an address into commands
 //! ("delete this, then add that"), and what a port ends up with depends on their
 //! history; an event that is lost, for want of memory say, is lost for good. Here
-//! an event only says *which network devices to look at again* ([`Dirty`]). What
+//! an event only says *which network devices to look at again* ([`Dirty`]), or which address of one. What
 //! the port should have is a function of the present state alone ([`desired`]),
 //! and [`sync`] brings the table there. Every entry belongs to one network device,
-//! so that looking at one again touches no other's. Events may be merged, repeated
+//! so that looking at one again touches no other's; [`sync_address`] does the same for one address,
+//! since a device may have hundreds. Events may be merged, repeated
 //! or come late: once the last has been handled, the table is the desired one.
 //!
 //! # Who has which entries
@@ -38,6 +39,7 @@
 
 use super::gid::Gid;
 use super::gid::GidTypes;
+use super::gid_marks::Marks;
 use super::gid_table::Cell;
 use super::gid_table::Entry;
 use super::gid_table::GidTable;
@@ -57,6 +59,15 @@ pub enum Address {
 }
 
 impl Address {
+    /// The bits of its identifier.
+    const fn bits(self) -> u128 {
+        match self {
+            // CAST: widens.
+            Self::V4(ip) => 0xffff_0000_0000 | u32::from_be_bytes(ip) as u128,
+            Self::V6(ip) => u128::from_be_bytes(ip),
+        }
+    }
+
     /// Its identifier.
     pub const fn gid(self) -> Gid {
         match self {
@@ -126,28 +137,74 @@ impl Port {
 }
 
 /// The entries that the port should have from one device, default ones first.
-pub fn desired<'a>(port: &Port, device: &Device<'a>) -> impl Iterator<Item = Entry> + Clone + 'a {
+pub fn desired<'a>(port: &Port, device: &Device<'a>) -> Desired<'a> {
     let ndev = port.ndev.filter(|_| device.registered);
-    let defaults = ndev.is_some_and(|ndev| port.has_defaults_of(ndev, device));
+    let default = ndev.is_some_and(|ndev| port.has_defaults_of(ndev, device));
     let addresses = ndev.is_some_and(|ndev| port.has_addresses_of(ndev, device));
-    let default = (Origin::Default, Gid::link_local(device.mac, device.dev_id));
-    let (id, mac, types) = (device.id, device.mac, port.types);
-    let ips = if addresses { device.addresses } else { &[] };
-    let [v1, v2] = super::gid::GidType::ROCE;
-    defaults
-        .then_some(default)
-        .into_iter()
-        .chain(ips.iter().map(|address| (Origin::Ip, address.gid())))
-        .filter(|(_, gid)| !gid.is_zero())
-        .flat_map(move |source| [(source, v1), (source, v2)])
-        .filter(move |(_, gid_type)| types.has(*gid_type))
-        .map(move |((origin, gid), gid_type)| Entry {
+    Desired {
+        id: device.id,
+        mac: device.mac,
+        types: port.types,
+        default: default.then(|| bits(Gid::link_local(device.mac, device.dev_id))),
+        addresses: if addresses { device.addresses } else { &[] },
+        pending: None,
+    }
+}
+
+/// The bits of a GID. The compiler moves sixteen bytes one by one, and these at once.
+const fn bits(gid: Gid) -> u128 {
+    u128::from_be_bytes(gid.0)
+}
+
+/// What [`desired`] answers. There are hundreds, and each is looked at in each sync.
+#[derive(Clone)]
+pub struct Desired<'a> {
+    id: Ndev,
+    mac: [u8; 6],
+    types: GidTypes,
+    default: Option<u128>,
+    addresses: &'a [Address],
+    /// What has been told with its first type, and has a second one.
+    pending: Option<(Origin, u128)>,
+}
+
+impl Desired<'_> {
+    fn source(&mut self) -> Option<(Origin, u128)> {
+        if let Some(gid) = self.default.take() {
+            return Some((Origin::Default, gid));
+        }
+        let (first, rest) = self.addresses.split_first()?;
+        self.addresses = rest;
+        Some((Origin::Ip, first.bits()))
+    }
+}
+
+impl Iterator for Desired<'_> {
+    type Item = Entry;
+
+    fn next(&mut self) -> Option<Entry> {
+        let [v1, v2] = super::gid::GidType::ROCE;
+        let ((origin, gid), gid_type) = loop {
+            if let Some(source) = self.pending.take() {
+                break (source, v2);
+            }
+            let source = self.source()?;
+            if source.1 == bits(Gid::ZERO) {
+                continue;
+            }
+            self.pending = self.types.has(v2).then_some(source);
+            if self.types.has(v1) {
+                break (source, v1);
+            }
+        };
+        Some(Entry {
             origin,
-            gid,
+            gid: Gid(gid.to_be_bytes()),
             gid_type,
-            ndev: id,
-            mac,
+            ndev: self.id,
+            mac: self.mac,
         })
+    }
 }
 
 /// A change of the table.
@@ -215,33 +272,131 @@ impl Synced {
         }
     }
 
-    /// Adds an entry, unless it is there; `near` is where to look for it first, and for the
-    /// next one afterwards.
-    fn add(&mut self, table: &mut impl Table, entry: Entry, near: &mut usize) {
-        let count = match table.read(|t| t.place_near(*near, &entry)) {
-            Ok(Place::There(index)) => {
-                *near = index.saturating_add(1);
-                return;
+    /// Adds an entry, unless it is there. Answers where it is.
+    fn add(&mut self, table: &mut impl Table, entry: Entry) -> Option<usize> {
+        let (count, place) = match table.read(|t| t.place(&entry)) {
+            Ok(Place::There(index)) => return Some(index),
+            Ok(Place::Free(index)) if table.apply(Step::Add(index, entry)) => {
+                (&mut self.added, Some(index))
             }
-            Ok(Place::Free(index)) if table.apply(Step::Add(index, entry)) => &mut self.added,
-            Ok(Place::Free(_)) => &mut self.refused,
+            Ok(Place::Free(_)) => (&mut self.refused, None),
             // Zero GIDs are not desired, so that there is no other reason.
-            Err(_) => &mut self.left_out,
+            Err(_) => (&mut self.left_out, None),
         };
         *count = count.saturating_add(1);
+        place
     }
 
-    /// Deletes what is not to stay.
-    fn retain(&mut self, table: &mut impl Table, mut stays: impl FnMut(&Entry) -> bool) {
-        let mut from = 0;
-        // Entry by entry: the readers' lock is not for long.
-        let next = |t: &View<'_, _>, from| t.next(from).map(|(index, entry)| (index, *entry));
-        while let Some((index, entry)) = table.read(|t| next(t, from)) {
-            if !stays(&entry) && table.apply(Step::Delete(index, entry)) {
-                self.deleted = self.deleted.saturating_add(1);
+    /// Adds entries, of which many may be there, in order.
+    fn add_all(&mut self, table: &mut impl Table, mut entries: impl Iterator<Item = Entry>) {
+        let mut near = 0;
+        while let Some(entry) = table.read(|t| {
+            entries.find(|entry| match t.next(near) {
+                Some((index, there)) if there == entry => {
+                    near = index.saturating_add(1);
+                    false
+                }
+                Some(_) | None => true,
+            })
+        }) {
+            if let Some(index) = self.add(table, entry) {
+                near = index.saturating_add(1);
             }
+        }
+    }
+
+    /// Deletes what has to go. `goes` is called with the table locked.
+    fn delete_where(&mut self, table: &mut impl Table, mut goes: impl FnMut(&Entry) -> bool) {
+        let mut from = 0;
+        while let Some((index, entry)) = table.read(|t| t.find_from(from, &mut goes)) {
+            self.delete(table, index, entry);
             from = index.saturating_add(1);
         }
+    }
+
+    fn delete(&mut self, table: &mut impl Table, index: usize, entry: Entry) {
+        if table.apply(Step::Delete(index, entry)) {
+            self.deleted = self.deleted.saturating_add(1);
+        }
+    }
+}
+
+/// Which entries may be among some: a set of bits that each sets one of.
+///
+/// It says of nearly all that are not among them that they are not, without a look at each:
+/// to let go of hundreds of addresses would cost their square otherwise.
+struct Sieve([u64; 64]);
+
+impl Sieve {
+    fn of(entries: impl Iterator<Item = Entry>) -> Self {
+        let mut sieve = Self([0; 64]);
+        for entry in entries {
+            let (word, bit) = Self::place(&entry);
+            if let Some(word) = sieve.0.get_mut(word) {
+                *word |= bit;
+            }
+        }
+        sieve
+    }
+
+    fn may_have(&self, entry: &Entry) -> bool {
+        let (word, bit) = Self::place(entry);
+        self.0.get(word).is_none_or(|word| word & bit != 0)
+    }
+
+    /// One of 4096 bits. Most addresses of a device differ in their last bytes.
+    fn place(entry: &Entry) -> (usize, u64) {
+        let gid = u128::from_be_bytes(entry.gid.0);
+        // CAST: both halves are meant.
+        let folded = (gid as u64) ^ ((gid >> 64) as u64).rotate_left(32);
+        // The golden ratio's bits, which spread neighbours (Knuth, 6.4).
+        let hash = folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
+        // CAST: below 64.
+        ((hash >> 6) as usize, 1 << (hash & 63))
+    }
+}
+
+/// The entries that a device's part of a table should have, to go through that part with.
+struct Wanted<I> {
+    all: I,
+    /// Behind [`Self::expected`].
+    ahead: I,
+    /// What comes next, if nothing has changed.
+    expected: Option<Entry>,
+    sieve: Sieve,
+}
+
+impl<I: Iterator<Item = Entry> + Clone> Wanted<I> {
+    fn new(all: I) -> Self {
+        let mut ahead = all.clone();
+        Self {
+            sieve: Sieve::of(all.clone()),
+            expected: ahead.next(),
+            all,
+            ahead,
+        }
+    }
+
+    /// Whether the table's next entry is the expected one: entries are mostly in the order in
+    /// which they are wanted.
+    fn in_order(&mut self, entry: &Entry) -> bool {
+        let found = self.expected == Some(*entry);
+        if found {
+            self.expected = self.ahead.next();
+        }
+        found
+    }
+
+    /// Whether an entry that is not the expected one is wanted at all. If so, that behind it is
+    /// expected next.
+    fn has(&mut self, entry: &Entry) -> bool {
+        let mut ahead = self.all.clone();
+        let found = self.sieve.may_have(entry) && ahead.any(|wanted| wanted == *entry);
+        if found {
+            self.expected = ahead.next();
+            self.ahead = ahead;
+        }
+        found
     }
 }
 
@@ -250,31 +405,63 @@ impl Synced {
 pub fn sync(table: &mut impl Table, port: &Port, device: &Device<'_>) -> Synced {
     let want = desired(port, device);
     let mut synced = Synced::default();
-    // Entries are mostly in the order in which they are wanted, so that the next one is
-    // where the last was found. Hundreds of addresses would cost their square otherwise.
-    let mut ahead = want.clone();
-    synced.retain(table, |e| {
-        if e.ndev != device.id || ahead.next() == Some(*e) {
-            return true;
+    let mut wanted = Wanted::new(want.clone());
+    let mut from = 0;
+    // Only what is out of order is looked for, and that with the table unlocked.
+    while let Some((index, entry)) = table.read(|t| {
+        t.find_from(from, |entry| {
+            entry.ndev == device.id && !wanted.in_order(entry)
+        })
+    }) {
+        if !wanted.has(&entry) {
+            synced.delete(table, index, entry);
         }
-        ahead = want.clone();
-        ahead.any(|w| w == *e)
-    });
-    let mut near = 0;
+        from = index.saturating_add(1);
+    }
     let is_default = |entry: &Entry| entry.origin == Origin::Default;
     for entry in want.clone().filter(is_default) {
-        synced.add(table, entry, &mut near);
         // A GID that came as an address first is in the table once, as the default.
-        if table.read(|t| t.entries().any(|(_, e)| *e == entry)) {
+        let place = synced.add(table, entry);
+        if place.is_some_and(|index| table.read(|t| t.get(index) == Ok(&entry))) {
             let twin = Entry {
                 origin: Origin::Ip,
                 ..entry
             };
-            synced.retain(table, |e| *e != twin);
+            synced.delete_where(table, |entry| *entry == twin);
         }
     }
-    for entry in want.filter(|entry| !is_default(entry)) {
-        synced.add(table, entry, &mut near);
+    synced.add_all(table, want.filter(|entry| !is_default(entry)));
+    synced
+}
+
+/// Brings the entries of one address of a device to what they should be: those that the device
+/// gives for it, if it has it now. All others stay as they are.
+pub fn sync_address(
+    table: &mut impl Table,
+    port: &Port,
+    device: &Device<'_>,
+    address: Address,
+) -> Synced {
+    let gid = address.gid();
+    let mut synced = Synced::default();
+    let mut any = false;
+    for entry in desired(port, device).filter(|e| e.origin == Origin::Ip && e.gid == gid) {
+        any = true;
+        if let Some(index) = synced.add(table, entry) {
+            // There may be one that was made with another MAC address, or the default GID.
+            let there = table.read(|t| t.get(index).ok().copied());
+            let old = |there: &Entry| there.origin == Origin::Ip && *there != entry;
+            if let Some(there) = there.filter(old) {
+                synced.delete(table, index, there);
+                let _: Option<usize> = synced.add(table, entry);
+            }
+        }
+    }
+    // A device gives entries of all types for an address, or none.
+    if !any {
+        synced.delete_where(table, |entry| {
+            entry.gid == gid && entry.ndev == device.id && entry.origin == Origin::Ip
+        });
     }
     synced
 }
@@ -287,8 +474,8 @@ pub fn sync_all<'d, 'a: 'd>(
     devices: impl Iterator<Item = &'d Device<'a>> + Clone,
 ) -> Synced {
     let mut sum = Synced::default();
-    sum.retain(table, |entry| {
-        devices.clone().any(|device| device.id == entry.ndev)
+    sum.delete_where(table, |entry| {
+        !devices.clone().any(|device| device.id == entry.ndev)
     });
     loop {
         let pass = devices.clone().fold(Synced::default(), |sum, device| {
@@ -307,121 +494,8 @@ pub fn sync_all<'d, 'a: 'd>(
     }
 }
 
-/// What happened, and to whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// A device came, went, changed its MAC, or came up.
-    Device(Ndev),
-    /// A device got or lost an address.
-    Address(Ndev),
-    /// A device was put under another or taken from there, another slave of a bond
-    /// became active, or the port's own device was changed: who is above the port
-    /// may have changed for any device.
-    Topology,
-    /// A slot became free because the last hold of a pending entry was put.
-    Room,
-}
-
-/// The most devices that are marked one by one.
-pub const MARKS: usize = 16;
-
-/// A set of devices.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "notifiers have no memory to ask for"
-)]
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Marks {
-    /// None.
-    #[default]
-    None,
-    /// These; the places after the last are empty.
-    Some([Option<Ndev>; MARKS]),
-    /// All of them.
-    All,
-}
-
-impl Marks {
-    /// Adds one. When there are too many, all devices are in the set.
-    fn add(&mut self, ndev: Ndev) {
-        let marks = match self {
-            Marks::All => return,
-            Marks::None => {
-                *self = Marks::Some([None; MARKS]);
-                return self.add(ndev);
-            }
-            Marks::Some(marks) => marks,
-        };
-        match marks.iter_mut().find(|m| m.is_none_or(|m| m == ndev)) {
-            Some(mark) => *mark = Some(ndev),
-            None => *self = Marks::All,
-        }
-    }
-
-    fn merge(&mut self, other: Marks) {
-        match other {
-            Marks::None => {}
-            Marks::All => *self = Marks::All,
-            Marks::Some(marks) => marks.into_iter().flatten().for_each(|m| self.add(m)),
-        }
-    }
-}
-
-/// The devices to look at again. It has a fixed size: no event is ever lost, and
-/// none needs memory. Notifiers and the worker share it under a spinlock.
-#[derive(Clone, Debug, Default)]
-pub struct Dirty {
-    marks: Marks,
-    /// Some entry found no room.
-    starved: bool,
-}
-
-impl Dirty {
-    /// Takes note of an event.
-    pub fn note(&mut self, event: Event) {
-        match event {
-            Event::Device(ndev) | Event::Address(ndev) => self.marks.add(ndev),
-            Event::Topology => self.marks = Marks::All,
-            Event::Room => {
-                if self.starved {
-                    self.marks = Marks::All;
-                }
-            }
-        }
-    }
-
-    /// Takes the marks, for a sync. The host does this before it takes its
-    /// snapshot: what happens later marks anew.
-    pub fn take(&mut self) -> Marks {
-        core::mem::take(&mut self.marks)
-    }
-
-    /// Puts marks back whose sync could not be done.
-    pub fn put_back(&mut self, marks: Marks) {
-        self.marks.merge(marks);
-    }
-
-    /// Takes note of what a sync of these marks did.
-    pub fn done(&mut self, marks: &Marks, synced: &Synced) {
-        if *marks == Marks::All {
-            // It has used all room there was.
-            self.starved = synced.left_out > 0;
-            return;
-        }
-        if synced.deleted > 0 {
-            self.note(Event::Room);
-        }
-        self.starved |= synced.left_out > 0;
-    }
-
-    /// Whether nothing is marked.
-    pub fn is_clean(&self) -> bool {
-        self.marks == Marks::None
-    }
-}
-
-/// Syncs what is marked. A marked device that is not there any more loses its
-/// entries.
+/// Syncs what is marked. A device that is marked itself and is not there any more loses its
+/// entries. Of a device of which single addresses are marked, `devices` may leave out the others.
 pub fn sync_marked<'d, 'a: 'd>(
     table: &mut impl Table,
     port: &Port,
@@ -434,10 +508,16 @@ pub fn sync_marked<'d, 'a: 'd>(
         Marks::Some(marks) => marks,
     };
     let mut synced = Synced::default();
-    for ndev in marks.iter().flatten() {
-        match devices.clone().find(|d| d.id == *ndev) {
-            Some(device) => synced = synced.and(sync(table, port, device)),
-            None => synced.retain(table, |entry| entry.ndev != *ndev),
+    for mark in marks.iter().flatten() {
+        let device = devices.clone().find(|device| device.id == mark.ndev);
+        match (device, mark.address) {
+            (Some(device), Some(address)) => {
+                synced = synced.and(sync_address(table, port, device, address));
+            }
+            (Some(device), None) => synced = synced.and(sync(table, port, device)),
+            (None, None) => synced.delete_where(table, |entry| entry.ndev == mark.ndev),
+            // It is none of the port's, or if it was, it is marked itself for having gone.
+            (None, Some(_)) => {}
         }
     }
     synced

@@ -197,13 +197,17 @@ impl<'s, C: Cell> View<'s, C> {
             .find_map(|(index, cell)| Some((index, cell.valid()?)))
     }
 
-    /// [`View::place`], which looks at the first valid entry from an index on before all
-    /// others.
-    pub fn place_near(&self, near: usize, entry: &Entry) -> Result<Place, Refusal> {
-        match self.next(near) {
-            Some((index, there)) if there == entry => Ok(Place::There(index)),
-            Some(_) | None => self.place(entry),
-        }
+    /// The first valid entry from this index on that is looked for.
+    pub fn find_from(
+        &self,
+        from: usize,
+        mut is_it: impl FnMut(&Entry) -> bool,
+    ) -> Option<(usize, Entry)> {
+        let cells = self.cells.iter().enumerate().skip(from);
+        cells
+            .filter_map(|(index, cell)| Some((index, cell.valid()?)))
+            .find(|(_, entry)| is_it(entry))
+            .map(|(index, entry)| (index, *entry))
     }
 
     /// Where an entry is, or would go.
@@ -216,28 +220,28 @@ impl<'s, C: Cell> View<'s, C> {
         if entry.gid.is_zero() {
             return Err(Refusal::ZeroGid);
         }
-        let same = |e: &Entry| match entry.origin {
-            Origin::Default => e.origin == Origin::Default,
-            Origin::Ip => e.gid == entry.gid,
+        let range = match entry.origin {
+            Origin::Default => 0..self.defaults,
+            Origin::Ip => self.defaults..self.cells.len(),
         };
-        let there = self
-            .entries()
-            .find(|(_, e)| same(e) && e.gid_type == entry.gid_type && e.ndev == entry.ndev);
-        if let Some((index, _)) = there {
-            return Ok(Place::There(index));
+        // One look at each slot, since ports have a thousand.
+        let mut free = None;
+        for (index, cell) in self.cells.iter().enumerate() {
+            let Some(there) = cell.valid() else {
+                if free.is_none() && range.contains(&index) && cell.is_free() {
+                    free = Some(index);
+                }
+                continue;
+            };
+            let same = match entry.origin {
+                Origin::Default => there.origin == Origin::Default,
+                Origin::Ip => there.gid == entry.gid,
+            };
+            if same && there.gid_type == entry.gid_type && there.ndev == entry.ndev {
+                return Ok(Place::There(index));
+            }
         }
-        let (first, end) = match entry.origin {
-            Origin::Default => (0, self.defaults),
-            Origin::Ip => (self.defaults, self.cells.len()),
-        };
-        self.cells
-            .iter()
-            .enumerate()
-            .take(end)
-            .skip(first)
-            .find(|(_, cell)| cell.is_free())
-            .map(|(index, _)| Place::Free(index))
-            .ok_or(Refusal::Full)
+        free.map(Place::Free).ok_or(Refusal::Full)
     }
 
     /// The valid entry of an index.

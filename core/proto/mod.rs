@@ -17,7 +17,7 @@
 //! * [`qp`], [`modify_qp`]: attributes of each state change of a queue pair;
 //! * [`names`]: what a device may be called;
 //! * [`mad`]: management datagrams;
-//! * [`gid_table`], [`gid_plan`]: the GIDs of a RoCE port and how they follow the
+//! * [`gid_table`], [`gid_plan`], [`gid_marks`]: the GIDs of a RoCE port and how they follow the
 //!   network devices; [`gid`]: what a GID is;
 //! * [`pkey`], [`port_cache`]: partitions, and what is remembered of a port;
 //! * [`netns`]: which network namespace sees which device;
@@ -44,6 +44,7 @@
 pub mod cq_pool;
 pub mod errno;
 pub mod gid;
+pub mod gid_marks;
 pub mod gid_plan;
 pub mod gid_table;
 pub mod mad;

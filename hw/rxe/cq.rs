@@ -157,6 +157,13 @@ impl Cq {
         self.inner.lock().used()
     }
 
+    /// Ends the queue and lets go of its memory, since queue pairs that are gone may keep the
+    /// object a little longer. May sleep.
+    pub(crate) fn retire(&self) {
+        let memory = self.inner.lock().retire().map(RingBuf::take);
+        drop(memory);
+    }
+
     /// Moves a user's queue to new memory for at least `entries`, losing nothing,
     /// and returns that memory for the user to map. `publish` runs before anything
     /// is moved; if it fails, nothing has changed.

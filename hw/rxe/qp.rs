@@ -663,11 +663,19 @@ impl Qp {
     /// Stops everything for good. May sleep. Nothing posts completions or events of
     /// this queue pair afterwards.
     pub(crate) fn shutdown(this: &Arc<Self>) {
-        {
+        // Nobody runs the halves any more, so their memory may go: here, where that may sleep,
+        // and not with the last reference, which may be a packet's.
+        let rings = {
             let _bh = bh::disable();
-            drop(this.send.close(core::hint::spin_loop));
-            drop(this.recv.close(core::hint::spin_loop));
-        }
+            let mut send = this.send.close(core::hint::spin_loop);
+            let mut recv = this.recv.close(core::hint::spin_loop);
+            (send.io.queue.take_memory(), recv.io.source.take_memory())
+        };
+        let ends = {
+            let mut posts = this.posts.lock();
+            (posts.send.take(), posts.recv.take())
+        };
+        drop((rings, ends));
         Timer::<Qp, 0>::shutdown(this);
         Timer::<Qp, 1>::shutdown(this);
         Pause::<Qp>::shutdown(this);

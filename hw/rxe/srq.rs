@@ -80,6 +80,16 @@ impl Srq {
         fetched
     }
 
+    /// Lets go of the memory: there are no queue pairs any more that use it, but what is left
+    /// of them may keep the object a little longer. May sleep.
+    fn retire(&self) {
+        let memory = {
+            let mut inner = self.inner.lock();
+            (inner.queue.take_memory(), inner.posts.take())
+        };
+        drop(memory);
+    }
+
     /// Moves what waits to a new ring. `EINVAL` if it does not fit; nothing has
     /// changed then. Process context.
     fn resize(&self, ring: RingBuf, layout: Layout) -> Result {
@@ -236,6 +246,7 @@ impl SrqObject {
 impl PinnedDrop for SrqObject {
     fn drop(self: Pin<&mut Self>) {
         drop(self.dev.srqs.remove(self.number));
+        self.core.retire();
     }
 }
 

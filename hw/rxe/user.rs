@@ -48,7 +48,7 @@ impl QueueMap {
         let Some(context) = udata.ucontext::<Rxe>() else {
             return Ok(None);
         };
-        let shared = ring.shared().clone();
+        let shared = ring.shared().ok_or(EINVAL)?.clone();
         let size = u32::try_from(shared.len())?;
         let entry = MmapEntry::new(context, Shared(shared))?;
         Ok(Some(Self { entry, size }))

@@ -53,11 +53,18 @@ impl Drop for PdObject {
 }
 
 /// The driver's data of a completion queue.
-#[pin_data]
+#[pin_data(PinnedDrop)]
 pub(crate) struct CqObject {
     pub(crate) core: Arc<Cq>,
     #[pin]
     map: Mutex<Option<QueueMap>>,
+}
+
+#[pinned_drop]
+impl PinnedDrop for CqObject {
+    fn drop(self: Pin<&mut Self>) {
+        self.core.retire();
+    }
 }
 
 /// The most protection domains, which are numbered from 1.

@@ -62,9 +62,11 @@ void *rdma_helper_vmalloc_user(unsigned long size)
 	return vmalloc_user(size);
 }
 
-void rdma_helper_vfree(const void *addr)
+void rdma_helper_vfree_mapped(const void *addr)
 {
-	vfree(addr);
+	/* A leak is better than a list through memory that users can write. */
+	if (!WARN_ON_ONCE(in_interrupt()))
+		vfree(addr);
 }
 
 int rdma_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,

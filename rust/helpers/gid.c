@@ -102,6 +102,48 @@ int rdma_helper_walk_ipv6(struct net_device *dev,
 	return ret;
 }
 
+bool rdma_helper_has_ipv4(struct net_device *dev, const void *addr)
+{
+	__be32 wanted = get_unaligned((const __be32 *)addr);
+	const struct in_ifaddr *ifa;
+	struct in_device *in_dev;
+	bool found = false;
+
+	rcu_read_lock();
+	in_dev = __in_dev_get_rcu(dev);
+	if (in_dev) {
+		in_dev_for_each_ifa_rcu(ifa, in_dev) {
+			found = ifa->ifa_address == wanted;
+			if (found)
+				break;
+		}
+	}
+	rcu_read_unlock();
+	return found;
+}
+
+bool rdma_helper_has_ipv6(struct net_device *dev, const void *addr)
+{
+	struct inet6_ifaddr *ifp;
+	struct inet6_dev *in6_dev;
+	bool found = false;
+
+	if (!IS_ENABLED(CONFIG_IPV6))
+		return false;
+	in6_dev = in6_dev_get(dev);
+	if (!in6_dev)
+		return false;
+	read_lock_bh(&in6_dev->lock);
+	list_for_each_entry(ifp, &in6_dev->addr_list, if_list) {
+		found = !memcmp(&ifp->addr, addr, sizeof(ifp->addr));
+		if (found)
+			break;
+	}
+	read_unlock_bh(&in6_dev->lock);
+	in6_dev_put(in6_dev);
+	return found;
+}
+
 int rdma_helper_register_inetaddr_notifier(struct notifier_block *nb)
 {
 	return register_inetaddr_notifier(nb);
@@ -131,6 +173,16 @@ struct net_device *rdma_helper_ifa_dev(const void *ifa)
 struct net_device *rdma_helper_ifa6_dev(const void *ifa)
 {
 	return ((const struct inet6_ifaddr *)ifa)->idev->dev;
+}
+
+const void *rdma_helper_ifa_address(const void *ifa)
+{
+	return &((const struct in_ifaddr *)ifa)->ifa_address;
+}
+
+const void *rdma_helper_ifa6_address(const void *ifa)
+{
+	return &((const struct inet6_ifaddr *)ifa)->addr;
 }
 
 bool rdma_helper_protocol_roce(const struct ib_device *dev, u32 port)

@@ -30,7 +30,7 @@ struct workqueue_struct *rdma_helper_alloc_workqueue(const char *name,
 						     unsigned int flags,
 						     int max_active);
 void *rdma_helper_vmalloc_user(unsigned long size);
-void rdma_helper_vfree(const void *addr);
+void rdma_helper_vfree_mapped(const void *addr);
 int rdma_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,
 				    unsigned long pgoff);
 u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len);
@@ -227,12 +227,16 @@ int rdma_helper_walk_ipv4(struct net_device *dev,
 			  int (*fn)(void *data, const void *addr), void *data);
 int rdma_helper_walk_ipv6(struct net_device *dev,
 			  int (*fn)(void *data, const void *addr), void *data);
+bool rdma_helper_has_ipv4(struct net_device *dev, const void *addr);
+bool rdma_helper_has_ipv6(struct net_device *dev, const void *addr);
 int rdma_helper_register_inetaddr_notifier(struct notifier_block *nb);
 void rdma_helper_unregister_inetaddr_notifier(struct notifier_block *nb);
 int rdma_helper_register_inet6addr_notifier(struct notifier_block *nb);
 void rdma_helper_unregister_inet6addr_notifier(struct notifier_block *nb);
 struct net_device *rdma_helper_ifa_dev(const void *ifa);
 struct net_device *rdma_helper_ifa6_dev(const void *ifa);
+const void *rdma_helper_ifa_address(const void *ifa);
+const void *rdma_helper_ifa6_address(const void *ifa);
 bool rdma_helper_protocol_roce(const struct ib_device *dev, u32 port);
 bool rdma_helper_protocol_roce_v1(const struct ib_device *dev, u32 port);
 bool rdma_helper_protocol_roce_v2(const struct ib_device *dev, u32 port);

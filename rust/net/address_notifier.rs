@@ -4,6 +4,9 @@
 //!
 //! C headers: `include/linux/inetdevice.h`, `include/net/addrconf.h`.
 
+use core::net::IpAddr;
+use core::net::Ipv4Addr;
+use core::net::Ipv6Addr;
 use core::pin::Pin;
 
 use kernel::error::to_result;
@@ -19,9 +22,9 @@ use crate::bindings;
 /// Who hears about addresses, in all namespaces. A type without data, since both families'
 /// notifiers call it.
 pub trait AddressEvents: 'static {
-    /// A network device got or lost an address. It may be called in softirqs, and may not
-    /// sleep.
-    fn changed(dev: &NetDevice);
+    /// A network device got or lost this address, or it changed. It may be called in softirqs,
+    /// and may not sleep.
+    fn changed(dev: &NetDevice, address: IpAddr);
 }
 
 /// A registered listener for both families. After it is dropped it hears nothing.
@@ -77,8 +80,16 @@ impl<T: AddressEvents> AddressNotifier<T> {
         _event: c_ulong,
         address: *mut c_void,
     ) -> c_int {
-        // SAFETY: The address has a device, which lives for the call.
-        T::changed(unsafe { NetDevice::from_raw(bindings::rdma_helper_ifa_dev(address)) });
+        // SAFETY: The address has a device, which lives for the call, and four bytes.
+        unsafe {
+            let bytes: [u8; 4] = bindings::rdma_helper_ifa_address(address)
+                .cast::<[u8; 4]>()
+                .read_unaligned();
+            T::changed(
+                NetDevice::from_raw(bindings::rdma_helper_ifa_dev(address)),
+                Ipv4Addr::from(bytes).into(),
+            );
+        }
         0
     }
 
@@ -90,8 +101,16 @@ impl<T: AddressEvents> AddressNotifier<T> {
         _event: c_ulong,
         address: *mut c_void,
     ) -> c_int {
-        // SAFETY: The address has a device, which lives for the call.
-        T::changed(unsafe { NetDevice::from_raw(bindings::rdma_helper_ifa6_dev(address)) });
+        // SAFETY: The address has a device, which lives for the call, and sixteen bytes.
+        unsafe {
+            let bytes: [u8; 16] = bindings::rdma_helper_ifa6_address(address)
+                .cast::<[u8; 16]>()
+                .read_unaligned();
+            T::changed(
+                NetDevice::from_raw(bindings::rdma_helper_ifa6_dev(address)),
+                Ipv6Addr::from(bytes).into(),
+            );
+        }
         0
     }
 }

@@ -117,6 +117,28 @@ impl NetDevice {
         // SAFETY: As above.
         to_result(unsafe { bindings::rdma_helper_walk_ipv6(self.as_raw(), Some(on_ipv6), data) })
     }
+
+    /// Whether the device has this address: whether [`Self::for_each_address`] would tell it.
+    /// Any context but a hard interrupt's.
+    ///
+    /// # Examples
+    ///
+    /// ```ignore
+    /// let still = dev.has_address(Ipv4Addr::new(10, 0, 0, 1).into());
+    /// ```
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        // SAFETY: The device is alive; the addresses have four and sixteen bytes.
+        unsafe {
+            match address {
+                IpAddr::V4(ip) => {
+                    bindings::rdma_helper_has_ipv4(self.as_raw(), ip.octets().as_ptr().cast())
+                }
+                IpAddr::V6(ip) => {
+                    bindings::rdma_helper_has_ipv6(self.as_raw(), ip.octets().as_ptr().cast())
+                }
+            }
+        }
+    }
 }
 
 fn status(result: Result) -> c_int {

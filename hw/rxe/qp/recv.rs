@@ -35,6 +35,7 @@ use crate::proto::WcStatus;
 use crate::queue::cqe::Network;
 use crate::queue::work::RecvBuffers;
 use crate::queue::work::RecvQueue;
+use crate::queue::RingBuf;
 use crate::srq::Srq;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -55,6 +56,16 @@ pub(super) enum Source {
     Own(RecvQueue),
     /// One that it shares.
     Shared(Arc<Srq>),
+}
+
+impl Source {
+    /// Takes the memory of the queue pair's own queue: [`RingBuf::take`].
+    pub(super) fn take_memory(&mut self) -> Option<RingBuf> {
+        match self {
+            Self::Own(queue) => Some(queue.take_memory()),
+            Self::Shared(_) => None,
+        }
+    }
 }
 
 /// The host's share of the receive half.

@@ -135,6 +135,16 @@ impl<M: RingMem, Q: Copy, S: DerefMut<Target = [Option<Cqe<Q>>]>> Cq<M, S> {
         }
     }
 
+    /// Ends the queue: what is posted from now on is dropped. Answers a user's memory, to be
+    /// taken away.
+    pub fn retire(&mut self) -> Option<&mut M> {
+        self.dead = true;
+        match &mut self.ring {
+            Ring::User(ring) => Some(ring.mem_mut()),
+            Ring::Kernel(_) => None,
+        }
+    }
+
     /// Moves a user's queue into `fresh`, with everything that was not polled yet.
     ///
     /// Returns the old memory, to be dropped after unlocking.

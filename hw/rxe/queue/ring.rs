@@ -56,6 +56,11 @@ pub struct Consumer<M> {
 }
 
 impl<M: RingMem> Consumer<M> {
+    /// The memory.
+    pub fn mem_mut(&mut self) -> &mut M {
+        &mut self.mem
+    }
+
     /// The consumer of a fresh queue, whose indices are zero.
     pub fn new(mem: M, layout: Layout) -> Self {
         Self {
@@ -211,6 +216,11 @@ pub struct Producer<M> {
 }
 
 impl<M: RingMem> Producer<M> {
+    /// The memory.
+    pub fn mem_mut(&mut self) -> &mut M {
+        &mut self.mem
+    }
+
     /// The producer of a fresh queue, whose indices are zero.
     pub fn new(mem: M, layout: Layout) -> Self {
         Self {

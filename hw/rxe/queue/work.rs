@@ -68,6 +68,11 @@ impl SendQueue {
         })
     }
 
+    /// Takes the ring's memory: [`RingBuf::take`].
+    pub(crate) fn take_memory(&mut self) -> RingBuf {
+        self.ring.mem_mut().take()
+    }
+
     /// How many slots there are; the engine's numbers stay below.
     pub(crate) fn slots(&self) -> u32 {
         self.ring.layout().slots()
@@ -286,6 +291,11 @@ impl RecvQueue {
     /// How many requests wait, as the user has it.
     pub(crate) fn waiting(&self) -> u32 {
         self.ring.waiting()
+    }
+
+    /// Takes the ring's memory: [`RingBuf::take`].
+    pub(crate) fn take_memory(&mut self) -> RingBuf {
+        self.ring.mem_mut().take()
     }
 
     /// The ring's end, for its dimensions and memory.

@@ -44,12 +44,51 @@ connections() {
     return 0
 }
 
+# A device on a network device of its own, whose addresses come or go.
+bench_device() {
+    [ ! -e /sys/class/infiniband/bench ] || return 0
+    ip link add v9 type veth peer name v8
+    ip link set v9 up
+    ip link set v8 up
+    rdma link add bench type rxe netdev v9
+    sleep 3
+}
+
+address_list() {
+    for i in $(seq 0 $(($1 - 1))); do echo "addr add 10.9.$((i / 250)).$((i % 250 + 1))/16 dev v9"; done >/tmp/addresses
+}
+
+addresses_come() {
+    timed -g "bench:$(($1 + 1))" come ip -batch /tmp/addresses
+}
+
+# Without the files and the program of those that come.
+addresses_went() {
+    ip addr flush dev v9 scope global
+    sleep 1
+}
+
+addresses_came() { address_list "$1" && addresses_come "$1"; }
+
+addresses_go() { timed -g bench:1 go ip addr flush dev v9 scope global; }
+
 stream() { # WHERE TOOL ARG... COUNT
     local where=$1 tool=$2 run=(pair 60 v4)
     shift 2
     port=$((port + 1))
     if [ "$where" = loop ]; then run=(loop); fi
     "${run[@]}" "$tool" "${@:1:$#-1}" -n "${!#}"
+}
+
+# between CASE SHORT LONG BEFORE CMD AFTER: as twice, and around each run, what is not counted.
+between() {
+    local name=$1 count
+    "$4" "$2" && "$5" "$2" && "$6" "$2"
+    for count in "$2" "$3"; do
+        "$4" "$count"
+        counted "$name" "$count" "$5" "$count"
+        "$6" "$count"
+    done
 }
 
 for case in $CASES; do
@@ -65,6 +104,8 @@ for case in $CASES; do
     connect) twice connect 20 60 connections ;;
     mr) twice mr 500 1500 on 1 rates rxe1 mr ;;
     qp) twice qp 40 120 on 1 rates rxe1 qp ;;
+    addresses-come) bench_device && between $case 100 500 address_list addresses_come addresses_went ;;
+    addresses-go) bench_device && between $case 100 500 addresses_came addresses_go true ;;
     *) echo "no such case: $case" ;;
     esac
 done

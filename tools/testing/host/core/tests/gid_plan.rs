@@ -7,15 +7,18 @@
 use rdma_core_engines::proto::gid::Gid;
 use rdma_core_engines::proto::gid::GidType;
 use rdma_core_engines::proto::gid::GidTypes;
+use rdma_core_engines::proto::gid_marks::Dirty;
+use rdma_core_engines::proto::gid_marks::Event;
+use rdma_core_engines::proto::gid_marks::Marks;
+use rdma_core_engines::proto::gid_marks::MARKS;
 use rdma_core_engines::proto::gid_plan::sync_all;
 use rdma_core_engines::proto::gid_plan::sync_marked;
 use rdma_core_engines::proto::gid_plan::Address;
 use rdma_core_engines::proto::gid_plan::Bond;
 use rdma_core_engines::proto::gid_plan::Device;
-use rdma_core_engines::proto::gid_plan::Dirty;
-use rdma_core_engines::proto::gid_plan::Event;
 use rdma_core_engines::proto::gid_plan::Port;
 use rdma_core_engines::proto::gid_plan::Step;
+use rdma_core_engines::proto::gid_plan::Synced;
 use rdma_core_engines::proto::gid_plan::Table;
 use rdma_core_engines::proto::gid_table::Entry;
 use rdma_core_engines::proto::gid_table::GidTable;
@@ -300,28 +303,46 @@ impl World {
                 if !addresses.contains(&address) {
                     addresses.push(address);
                 }
-                vec![Event::Address(Ndev(id))]
+                vec![Event::Address(Ndev(id), address)]
             }
             _ => {
                 let addresses = &mut self.devs.get_mut(&id).unwrap().addresses;
-                if !addresses.is_empty() {
-                    addresses.remove(rng.below(addresses.len()));
+                if addresses.is_empty() {
+                    return vec![];
                 }
-                vec![Event::Address(Ndev(id))]
+                let gone = addresses.remove(rng.below(addresses.len()));
+                vec![Event::Address(Ndev(id), gone)]
             }
         }
     }
 }
 
+/// A sync of what is marked, which sees nothing else.
+fn sync_seen(table: &mut impl Table, types: GidTypes, world: &World, marks: &Marks) -> Synced {
+    let mut devices = world.devices();
+    devices.retain(|device| marks.has(device.id));
+    let seen: Vec<Vec<Address>> = (devices.iter())
+        .map(|device| match marks.addresses_of(device.id) {
+            Some(marked) => (device.addresses.iter().copied())
+                .filter(|address| marked.clone().any(|marked| marked == *address))
+                .collect(),
+            None => device.addresses.to_vec(),
+        })
+        .collect();
+    for (device, seen) in devices.iter_mut().zip(&seen) {
+        device.addresses = seen;
+    }
+    sync_marked(table, &world.port(types), devices.iter(), marks)
+}
+
 /// The worker: syncs until nothing is marked.
 fn work(table: &mut GidTable<'_>, world: &World, dirty: &mut Dirty) {
-    let (port, devices) = (world.port(table.types()), world.devices());
     for _ in 0..10 {
         if dirty.is_clean() {
             return;
         }
         let marks = dirty.take();
-        let synced = sync_marked(table, &port, devices.iter(), &marks);
+        let synced = sync_seen(table, table.types(), world, &marks);
         dirty.done(&marks, &synced);
     }
     panic!("the worker never comes to rest");
@@ -492,8 +513,7 @@ fn a_driver_sees_every_change_and_may_refuse() {
             let mut dirty = Dirty::default();
             events.into_iter().for_each(|event| dirty.note(event));
             let marks = dirty.take();
-            let (port, devices) = (world.port(types), world.devices());
-            refused += sync_marked(&mut driven, &port, devices.iter(), &marks).refused;
+            refused += sync_seen(&mut driven, types, &world, &marks).refused;
             let table: BTreeMap<usize, Entry> =
                 driven.table.entries().map(|(i, e)| (i, *e)).collect();
             assert_eq!(driven.hardware, table, "seed {seed}");
@@ -514,8 +534,9 @@ fn a_storm_marks_everything() {
     let mut dirty = Dirty::default();
     assert!(dirty.is_clean());
     for i in 0..1_000 {
-        dirty.note(Event::Address(Ndev(i)));
+        dirty.note(Event::Address(Ndev(i), Address::V4([10, 1, 0, 1])));
     }
+    assert_eq!(dirty.clone().take(), Marks::All);
     let mut world = World::new();
     for i in 0..20 {
         let id = world.make(Kind::Macvlan { below: 1 });
@@ -528,12 +549,12 @@ fn a_storm_marks_everything() {
     assert_eq!(has(&table), world.should_have(types));
     assert_eq!(table.entries().count(), 21);
     // A sync that failed half-way is done again.
+    let gone = world.devs.get_mut(&2).unwrap().addresses.remove(0);
     let marks = {
-        dirty.note(Event::Address(Ndev(2)));
+        dirty.note(Event::Address(Ndev(2), gone));
         dirty.take()
     };
     assert!(dirty.is_clean());
-    world.devs.get_mut(&2).unwrap().addresses.clear();
     dirty.put_back(marks);
     work(&mut table, &world, &mut dirty);
     assert_eq!(has(&table), world.should_have(types));
@@ -569,4 +590,113 @@ fn a_bond_moves_its_addresses_to_the_active_slave() {
     assert_eq!(seen(None), [&[default, own], &of_bond[..]].concat());
     assert_eq!(seen(Some(1)), [&[default, own], &of_bond[..]].concat());
     assert_eq!(seen(Some(other)), [default, own]);
+}
+
+/// Addresses are marked one by one, then their device, then all devices.
+#[test]
+fn marks_grow_coarse() {
+    let address = |i: usize| Address::V4([10, 0, 0, i as u8]);
+    let marked = |dirty: &Dirty, id| {
+        let marks = dirty.clone().take();
+        let addresses = marks.addresses_of(Ndev(id)).map(|list| list.count());
+        (marks.has(Ndev(id)), addresses)
+    };
+    let mut dirty = Dirty::default();
+    for i in 0..MARKS {
+        dirty.note(Event::Address(Ndev(1), address(i)));
+        dirty.note(Event::Address(Ndev(1), address(0)));
+        assert_eq!(marked(&dirty, 1), (true, Some(i + 1)));
+    }
+    assert!(!marked(&dirty, 2).0);
+    dirty.note(Event::Address(Ndev(1), address(MARKS)));
+    assert_eq!(marked(&dirty, 1), (true, None));
+    // A marked device is marked for all addresses, and takes one place.
+    for i in 0..MARKS - 1 {
+        dirty.note(Event::Address(Ndev(1), address(i)));
+        dirty.note(Event::Address(Ndev(2), address(i)));
+    }
+    assert_eq!(marked(&dirty, 2), (true, Some(MARKS - 1)));
+    dirty.note(Event::Device(Ndev(2)));
+    assert_eq!(marked(&dirty, 2), (true, None));
+    for i in 3..=MARKS {
+        dirty.note(Event::Device(Ndev(i as u64)));
+    }
+    assert_ne!(dirty.clone().take(), Marks::All);
+    dirty.note(Event::Device(Ndev(100)));
+    assert_eq!(dirty.take(), Marks::All);
+}
+
+/// What a driver refused is tried again whenever something happens to its device.
+#[test]
+fn what_was_refused_is_tried_with_the_next_address() {
+    let types = GidTypes::roce(false, true);
+    let mut world = World::new();
+    let (one, two) = (Address::V4([10, 0, 0, 1]), Address::V4([10, 0, 0, 2]));
+    let mut slots = vec![Slot::default(); 16];
+    let mut table = GidTable::new(&mut slots, types);
+    let mut dirty = Dirty::default();
+    world.devs.get_mut(&1).unwrap().addresses = vec![one, two];
+    dirty.note(Event::Address(Ndev(1), one));
+    let marks = dirty.take();
+    // Meanwhile.
+    dirty.note(Event::Address(Ndev(1), two));
+    let refused = Synced {
+        refused: 1,
+        ..Synced::default()
+    };
+    dirty.done(&marks, &refused);
+    work(&mut table, &world, &mut dirty);
+    assert_eq!(has(&table), world.should_have(types));
+    // And later.
+    let three = Address::V4([10, 0, 0, 3]);
+    world.devs.get_mut(&1).unwrap().addresses.push(three);
+    dirty.done(&marks, &refused);
+    dirty.note(Event::Address(Ndev(1), three));
+    assert!(dirty.clone().take().addresses_of(Ndev(1)).is_none());
+}
+
+/// Hundreds of addresses that come or go at once cost so many looks, not their square.
+#[test]
+fn hundreds_of_addresses_are_cheap() {
+    struct Counted<'a, 's>(&'a mut GidTable<'s>, std::cell::Cell<usize>);
+    impl Table for Counted<'_, '_> {
+        type Cell = Slot;
+        fn read<R>(&self, look: impl FnOnce(&View<'_, Slot>) -> R) -> R {
+            self.1.set(self.1.get() + 1);
+            look(&self.0.view())
+        }
+        fn apply(&mut self, step: Step) -> bool {
+            self.0.apply(step)
+        }
+    }
+    let types = GidTypes::roce(false, true);
+    let mut world = World::new();
+    let mut slots = vec![Slot::default(); 1024];
+    let mut table = GidTable::new(&mut slots, types);
+    let mut counted = Counted(&mut table, Default::default());
+    let all: Vec<_> = (0..500)
+        .map(|i| Address::V4([10, 0, (i / 250) as u8, (i % 250) as u8 + 1]))
+        .collect();
+    let mut looks = |world: &World, event| {
+        let mut dirty = Dirty::default();
+        dirty.note(event);
+        counted.1.set(0);
+        let synced = sync_seen(&mut counted, types, world, &dirty.take());
+        assert_eq!(has(counted.0), world.should_have(types));
+        (synced.added, synced.deleted, counted.1.get())
+    };
+    let set = |world: &mut World, list: &[Address]| {
+        world.devs.get_mut(&1).unwrap().addresses = list.to_vec()
+    };
+    set(&mut world, &all[..499]);
+    assert!(looks(&world, Event::Device(Ndev(1))).2 < 1_100);
+    set(&mut world, &all);
+    let (added, _, few) = looks(&world, Event::Address(Ndev(1), all[499]));
+    assert!(added == 1 && few < 5, "{added} {few}");
+    // Nothing to do, and none of the table looked at twice.
+    let (_, _, few) = looks(&world, Event::Device(Ndev(1)));
+    assert!(few < 8, "{few}");
+    set(&mut world, &all[250..]);
+    let (_, deleted, some) = looks(&world, Event::Device(Ndev(1)));
+    assert!(deleted == 250 && some < 270, "{deleted} {some}");
 }
