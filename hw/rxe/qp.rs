@@ -29,6 +29,7 @@
 //! verbs only) is outside everything; under it both tokens are taken, send first.
 
 pub(crate) mod attr;
+mod early;
 mod feed;
 mod local;
 mod notes;
@@ -480,16 +481,23 @@ impl Qp {
         while let Some(packet) = next.or_else(|| feed.next()) {
             host.set_packet(packet);
             if let Some(header) = host.header() {
-                // What else became of it is counted by the engine where it matters.
-                if engine.on_response(now, &header, &mut host) == Disposition::Parked {
-                    *parked = host.take_packet();
-                    break;
+                match engine.on_response(now, &header, &mut host) {
+                    Disposition::Parked => {
+                        *parked = host.take_packet();
+                        break;
+                    }
+                    Disposition::Early => host.keep_packet(),
+                    // What else became of it is counted by the engine where it matters.
+                    Disposition::Done | Disposition::Dropped(_) => {}
                 }
             }
-            next = None;
+            next = host.due(|psn| engine.is_due(psn));
         }
         let more = feed.has_more() && parked.is_none();
         drop(host.take_packet());
+        if bits & work::ERROR != 0 {
+            host.forget_early();
+        }
         if bits & work::TIMER != 0 {
             *armed = None;
             // An answer is here; that it has to wait is nobody's fault.
@@ -563,16 +571,23 @@ impl Qp {
         while let Some(packet) = next.or_else(|| feed.next()) {
             host.set_packet(packet);
             if let Some(header) = host.header() {
-                // What else became of it is counted by the engine where it matters.
-                if engine.on_request(&header, &mut host) == Disposition::Parked {
-                    *parked = host.take_packet();
-                    break;
+                match engine.on_request(&header, &mut host) {
+                    Disposition::Parked => {
+                        *parked = host.take_packet();
+                        break;
+                    }
+                    Disposition::Early => host.keep_packet(),
+                    // What else became of it is counted by the engine where it matters.
+                    Disposition::Done | Disposition::Dropped(_) => {}
                 }
             }
-            next = None;
+            next = host.due(|psn| engine.is_due(psn));
         }
         let more = feed.has_more() && parked.is_none();
         drop(host.take_packet());
+        if bits & work::ERROR != 0 {
+            host.forget_early();
+        }
         let progress = engine.poll(&mut host, left.max(1));
         let notes = host.finish();
         // Memory is let go before anybody hears of anything.
@@ -665,8 +680,16 @@ impl Qp {
     pub(crate) fn shutdown(this: &Arc<Self>) {
         {
             let _bh = bh::disable();
-            drop(this.send.close(core::hint::spin_loop));
-            drop(this.recv.close(core::hint::spin_loop));
+            this.send
+                .close(core::hint::spin_loop)
+                .io
+                .early
+                .clear(&this.dev);
+            this.recv
+                .close(core::hint::spin_loop)
+                .io
+                .early
+                .clear(&this.dev);
         }
         Timer::<Qp, 0>::shutdown(this);
         Timer::<Qp, 1>::shutdown(this);

@@ -161,6 +161,18 @@ impl RxPacket {
         &self.start
     }
 
+    /// The same packet, to be looked at later.
+    #[inline]
+    pub(crate) fn keep(self) -> KeptPacket {
+        let Self {
+            mut skb,
+            start: _,
+            meta,
+        } = self;
+        skb.set_cb(meta);
+        KeptPacket(skb)
+    }
+
     /// The extension headers; `None` if they have a code that is reserved.
     #[inline]
     pub(crate) fn ext(&self) -> Option<Ext> {
@@ -230,6 +242,25 @@ impl RxPacket {
             }
         }
         grh
+    }
+}
+
+/// A received packet that waits, in as little room as there can be.
+pub(crate) struct KeptPacket(Skb);
+
+impl KeptPacket {
+    /// Bytes of memory that its buffer takes.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.memory()
+    }
+
+    /// The packet as it was.
+    #[inline]
+    pub(crate) fn unkeep(self) -> Option<RxPacket> {
+        let meta: Meta = self.0.cb();
+        // Nothing has changed since the packet was parsed, so this succeeds again.
+        RxPacket::parse(self.0, meta).ok()
     }
 }
 
@@ -482,13 +513,7 @@ impl RxQueue {
     /// Appends a packet. Returns whether the queue was empty before.
     #[inline]
     pub(crate) fn push(&self, packet: RxPacket) -> bool {
-        let RxPacket {
-            mut skb,
-            start: _,
-            meta,
-        } = packet;
-        skb.set_cb(meta);
-        self.0.push(skb)
+        self.0.push(packet.keep().0)
     }
 
     /// Takes all packets, oldest first. Those that are not taken out of the batch
@@ -507,10 +532,7 @@ impl Iterator for RxBatch {
 
     #[inline]
     fn next(&mut self) -> Option<RxPacket> {
-        let skb = self.0.next()?;
-        let meta: Meta = skb.cb();
-        // Nothing has changed since the packet was parsed, so this succeeds again.
-        RxPacket::parse(skb, meta).ok()
+        KeptPacket(self.0.next()?).unkeep()
     }
 }
 

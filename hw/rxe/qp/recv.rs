@@ -3,6 +3,7 @@
 //! The world of the engine's receive half: receive queue, remote memory, wire,
 //! completions.
 
+use super::early::Stash;
 use super::local;
 use super::local::Answers;
 use super::local::Request;
@@ -11,6 +12,7 @@ use super::wire::Sender;
 use super::Notes;
 use super::Qp;
 use crate::cq::Cqe;
+use crate::device::Dev;
 use crate::mem::Batch;
 use crate::mem::MemError;
 use crate::mem::Room;
@@ -36,6 +38,7 @@ use crate::queue::cqe::Network;
 use crate::queue::work::RecvBuffers;
 use crate::queue::work::RecvQueue;
 use crate::srq::Srq;
+use crate::wire::Psn;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -66,6 +69,8 @@ pub(super) struct RecvIo {
     pub(super) sender: Option<Sender>,
     /// The last request came from a peer beside us, which fetches the answers.
     pub(super) beside: bool,
+    /// Requests that came before their turn.
+    pub(super) early: Stash,
 }
 
 impl RecvHalf {
@@ -79,6 +84,7 @@ impl RecvHalf {
                 current: buffers,
                 sender: None,
                 beside: false,
+                early: Stash::EMPTY,
             },
             backlog: None,
             parked: None,
@@ -118,7 +124,8 @@ impl RecvIo {
     }
 
     /// Forgets all requests of the queue pair's own queue; the engine does too.
-    pub(super) fn reset(&mut self) {
+    pub(super) fn reset(&mut self, dev: &Dev) {
+        self.early.clear(dev);
         self.beside = false;
         if let Source::Own(queue) = &mut self.source {
             queue.reset();
@@ -173,6 +180,24 @@ impl RecvWorld<'_> {
             Present::Wire(packet) => Some(packet),
             Present::Request(_) | Present::Nothing => None,
         }
+    }
+
+    /// Keeps the present packet, which came before its turn.
+    pub(super) fn keep_packet(&mut self) {
+        if let Some(packet) = self.take_packet() {
+            self.io.early.keep(&self.qp.dev, packet);
+        }
+    }
+
+    /// Drops what was kept: nobody wants it any more.
+    pub(super) fn forget_early(&mut self) {
+        self.io.early.clear(&self.qp.dev);
+    }
+
+    /// The first packet that was kept, if `is_due` says so of its PSN.
+    #[inline]
+    pub(super) fn due(&mut self, is_due: impl FnOnce(Psn) -> bool) -> Option<RxPacket> {
+        self.io.early.take(&self.qp.dev, is_due)
     }
 
     /// Whether what was not there will come, so that the half waits; it notes that then.

@@ -5,6 +5,7 @@
 //! Everything here belongs to whoever runs the half, except what is reached through
 //! the queue pair's `Arc`s.
 
+use super::early::Stash;
 use super::local::Answer;
 use super::local::Link;
 use super::local::Neighbour;
@@ -14,6 +15,7 @@ use super::Notes;
 use super::Qp;
 use crate::ah::Ah;
 use crate::cq::Cqe;
+use crate::device::Dev;
 use crate::mem::Batch;
 use crate::mem::Fault;
 use crate::mem::MemError;
@@ -36,6 +38,7 @@ use crate::proto::WcStatus;
 use crate::queue::lazy::LazyVec;
 use crate::queue::work::SendQueue;
 use crate::queue::wqe::Route;
+use crate::wire::Psn;
 use kernel::prelude::*;
 use kernel::sync::rcu;
 use kernel::sync::Arc;
@@ -65,6 +68,8 @@ pub(super) struct SendIo {
     handle: Option<(u32, Arc<Ah>)>,
     /// The way to a peer beside us.
     pub(super) link: Link,
+    /// Responses that came before their turn.
+    pub(super) early: Stash,
     /// What a change of state noted, for the next turn to act on.
     pub(super) noted: Notes,
 }
@@ -89,6 +94,7 @@ impl SendHalf {
                 sender: None,
                 link: Link::NEW,
                 handle: None,
+                early: Stash::EMPTY,
                 noted: Notes::NONE,
             },
             backlog: None,
@@ -141,7 +147,8 @@ impl SendIo {
     }
 
     /// Forgets all requests; the engine does too.
-    pub(super) fn reset(&mut self) {
+    pub(super) fn reset(&mut self, dev: &Dev) {
+        self.early.clear(dev);
         self.queue.reset();
         self.link = Link::NEW;
         self.handle = None;
@@ -210,6 +217,24 @@ impl SendWorld<'_> {
     #[inline]
     pub(super) fn take_packet(&mut self) -> Option<RxPacket> {
         self.packet.take()
+    }
+
+    /// Keeps the present packet, which came before its turn.
+    pub(super) fn keep_packet(&mut self) {
+        if let Some(packet) = self.packet.take() {
+            self.io.early.keep(&self.qp.dev, packet);
+        }
+    }
+
+    /// Drops what was kept: nobody wants it any more.
+    pub(super) fn forget_early(&mut self) {
+        self.io.early.clear(&self.qp.dev);
+    }
+
+    /// The first packet that was kept, if `is_due` says so of its PSN.
+    #[inline]
+    pub(super) fn due(&mut self, is_due: impl FnOnce(Psn) -> bool) -> Option<RxPacket> {
+        self.io.early.take(&self.qp.dev, is_due)
     }
 
     /// Whether `fault`, which was not there, will come, so that the half waits; it notes
@@ -310,6 +335,11 @@ impl SendHost for SendWorld<'_> {
             Some(LocalFault::Status(status)) => Err(TxError::BadPayload(status)),
             None => sent,
         }
+    }
+
+    #[inline]
+    fn first_early(&self) -> Option<Psn> {
+        self.io.early.first()
     }
 
     fn scatter(&mut self, slot: u32, offset: u32) -> Result<(), LocalFault> {
