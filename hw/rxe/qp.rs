@@ -479,6 +479,7 @@ impl Qp {
         };
         let mut next = feed.first(parked.take());
         while let Some(packet) = next.or_else(|| feed.next()) {
+            let marked = this.kind == QpType::Rc && packet.is_marked();
             host.set_packet(packet);
             if let Some(header) = host.header() {
                 match engine.on_response(now, &header, &mut host) {
@@ -490,8 +491,15 @@ impl Qp {
                     // What else became of it is counted by the engine where it matters.
                     Disposition::Done | Disposition::Dropped(_) => {}
                 }
+                if marked {
+                    engine.on_mark(now, &mut host);
+                }
             }
-            next = host.due(|psn| engine.is_due(psn));
+            if host.has_early() && host.hand_in_early(engine, now) {
+                *parked = host.take_packet();
+                break;
+            }
+            next = None;
         }
         let more = feed.has_more() && parked.is_none();
         drop(host.take_packet());
@@ -569,6 +577,7 @@ impl Qp {
             this.heard.store(true, Relaxed);
         }
         while let Some(packet) = next.or_else(|| feed.next()) {
+            let marked = this.kind == QpType::Rc && packet.is_marked();
             host.set_packet(packet);
             if let Some(header) = host.header() {
                 match engine.on_request(&header, &mut host) {
@@ -580,8 +589,15 @@ impl Qp {
                     // What else became of it is counted by the engine where it matters.
                     Disposition::Done | Disposition::Dropped(_) => {}
                 }
+                if marked {
+                    engine.on_mark(now(), &mut host);
+                }
             }
-            next = host.due(|psn| engine.is_due(psn));
+            if host.has_early() && host.hand_in_early(engine) {
+                *parked = host.take_packet();
+                break;
+            }
+            next = None;
         }
         let more = feed.has_more() && parked.is_none();
         drop(host.take_packet());
@@ -725,7 +741,7 @@ impl Qp {
     pub(crate) fn admits(&self, packet: &RxPacket) -> bool {
         let opcode = packet.start().bth.opcode;
         let transport_fits = match (self.kind, opcode.transport()) {
-            (QpType::Rc, Transport::Rc) | (QpType::Uc, Transport::Uc) => true,
+            (QpType::Rc, Transport::Rc | Transport::Cnp) | (QpType::Uc, Transport::Uc) => true,
             (QpType::Ud | QpType::Gsi, Transport::Ud) => true,
             (_, _) => false,
         };
@@ -734,7 +750,8 @@ impl Qp {
         }
         let expected = match self.state() {
             QpState::Reset | QpState::Init | QpState::Err => false,
-            QpState::Rtr => opcode.is_request(),
+            // Who only answers hears of congestion, too.
+            QpState::Rtr => opcode.is_request() || opcode.transport() == Transport::Cnp,
             QpState::Rts | QpState::Sqd | QpState::Sqe => true,
         };
         expected

@@ -70,9 +70,14 @@ struct Meta {
     vlan_plus_one: u16,
     /// 1 for IPv6.
     v6: u8,
-    /// 1 if this device sent it.
-    local: u8,
+    /// [`LOCAL`], [`MARKED`].
+    flags: u8,
 }
+
+/// This device sent it.
+const LOCAL: u8 = 1;
+/// It met congestion on its way.
+const MARKED: u8 = 2;
 
 /// A received packet. Its buffer's data pointer is at the BTH.
 pub(crate) struct RxPacket {
@@ -85,7 +90,7 @@ impl RxPacket {
     /// Checks a datagram whose headers are known to lie in front of the data pointer as
     /// `before` says: the IP header, and the UDP header or not. Softirq.
     #[inline(always)]
-    fn check(mut skb: Skb, before: usize, meta: Meta) -> Result<Self, (Skb, DropReason)> {
+    fn check(mut skb: Skb, before: usize, mut meta: Meta) -> Result<Self, (Skb, DropReason)> {
         let v6 = meta.v6 != 0;
         // Buffers with page fragments come from network cards that store packets so. One
         // copy, while the CRC wants the bytes in the cache anyway, makes them like others.
@@ -95,11 +100,15 @@ impl RxPacket {
         let framing = icrc::framing(v6);
         let checked = match skb.from_network_header_mut() {
             Some((packet, offset)) => {
+                meta.flags |= mark(packet, v6);
                 (offset == before).then(|| icrc::verify_in_place(framing, packet))
             }
             None => match skb.from_network_header() {
                 // Nothing but the IP header may precede the UDP header.
-                Some((packet, offset)) => (offset == before).then(|| icrc::verify(framing, packet)),
+                Some((packet, offset)) => {
+                    meta.flags |= mark(packet, v6);
+                    (offset == before).then(|| icrc::verify(framing, packet))
+                }
                 None => None,
             },
         };
@@ -125,7 +134,7 @@ impl RxPacket {
         let meta = Meta {
             vlan_plus_one: vlan.map_or(0, |id| id.wrapping_add(1)),
             v6: v6.into(),
-            local: 1,
+            flags: LOCAL,
         };
         if skb.pull(icrc::outer_len(v6)).is_none() {
             return Err((skb, DropReason::Header(wire::DropReason::TooShort)));
@@ -216,7 +225,13 @@ impl RxPacket {
     /// Whether this device sent it.
     #[inline]
     pub(crate) fn is_local(&self) -> bool {
-        self.meta.local != 0
+        self.meta.flags & LOCAL != 0
+    }
+
+    /// Whether it met congestion on its way (RFC 3168).
+    #[inline]
+    pub(crate) fn is_marked(&self) -> bool {
+        self.meta.flags & MARKED != 0
     }
 
     /// The VLAN it came over.
@@ -320,7 +335,7 @@ impl<'a> RxRun<'a> {
             meta: Meta {
                 vlan_plus_one: 0,
                 v6: 0,
-                local: 0,
+                flags: 0,
             },
             dropped: Some(dropped),
             packets: 0,
@@ -349,7 +364,7 @@ impl<'a> RxRun<'a> {
         self.meta = Meta {
             vlan_plus_one: ndev.vlan().map_or(0, |(_, id)| id.wrapping_add(1)),
             v6: v6.into(),
-            local: 0,
+            flags: 0,
         };
         self.rest = match SkbList::of(&mut skb) {
             Ok(rest) => rest,
@@ -465,6 +480,16 @@ fn restore_lengths(skb: &mut Skb, v6: bool) {
     let udp_len = u16::try_from(udp).map_or(0, |udp| len.saturating_sub(udp));
     if let Some(field) = packet.get_mut(udp + 4..udp + 6) {
         field.copy_from_slice(&udp_len.to_be_bytes());
+    }
+}
+
+/// [`MARKED`], if an IP header says that congestion was experienced (RFC 3168, section 5).
+#[inline]
+fn mark(ip: &[u8], v6: bool) -> u8 {
+    match ip.get(1) {
+        Some(byte) if !v6 && byte & 0x03 == 0x03 => MARKED,
+        Some(byte) if v6 && byte & 0x30 == 0x30 => MARKED,
+        Some(_) | None => 0,
     }
 }
 

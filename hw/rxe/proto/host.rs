@@ -145,6 +145,12 @@ pub enum Counter {
     Send,
     /// `rdma_recvs`: a receive completed with success.
     Recv,
+    /// `np_ecn_marked_roce_packets`: a packet of the peer met congestion.
+    Marked,
+    /// `np_cnp_sent`: the peer was told of that.
+    NoticeSent,
+    /// `rp_cnp_handled`: the peer told us of that.
+    NoticeReceived,
 }
 
 /// What became of a packet.
@@ -222,7 +228,7 @@ pub trait SendHost {
         mtu
     }
 
-    /// Hands a packet to the wire.
+    /// Hands a packet to the wire: a request, or a congestion notification.
     ///
     /// # Errors
     ///
@@ -271,7 +277,7 @@ pub trait SendHost {
 
 /// What the receive side asks of its host.
 pub trait RecvHost {
-    /// Hands a packet to the wire.
+    /// Hands a packet to the wire: a response, or a congestion notification.
     ///
     /// # Errors
     ///

@@ -47,6 +47,7 @@
 pub mod cork;
 pub mod early;
 pub mod host;
+mod notice;
 pub mod packet;
 pub mod qp;
 pub mod recv;

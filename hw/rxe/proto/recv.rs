@@ -43,9 +43,11 @@ use super::host::QpEvent;
 use super::host::RecvFetch;
 use super::host::RecvHost;
 use super::host::RemoteFault;
+use super::notice::Notices;
 use super::packet::RxPacket;
 use super::types::AccessFlags;
 use super::types::Key;
+use super::types::Nanos;
 use super::types::QpType;
 use super::types::Qpn;
 use super::types::WcOpcode;
@@ -249,6 +251,7 @@ pub struct RecvSide<R> {
     ahead: Psn,
     /// Whether what comes early means that something is lost.
     patience: Patience,
+    notices: Notices,
 }
 
 impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
@@ -268,6 +271,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             told: Told::Nothing,
             ahead: Psn::new(0),
             patience: Patience::NEW,
+            notices: Notices::NEW,
         };
         side.set_attr(attr);
         side
@@ -369,6 +373,12 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 self.drop_or_fail(done, host)
             }
         }
+    }
+
+    /// A request met congestion; the peer is told. The host polls next.
+    pub fn on_mark(&mut self, now: Nanos, host: &mut impl RecvHost) {
+        host.count(Counter::Marked);
+        self.notices.marked(now);
     }
 
     fn on_reliable(&mut self, packet: &RxPacket, host: &mut impl RecvHost) -> Disposition {
@@ -517,6 +527,11 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     /// Sends what is owed and flushes what must be, up to `budget` packets or requests.
     pub fn poll(&mut self, host: &mut impl RecvHost, budget: u32) -> Progress {
         let mut left = budget;
+        if let Some(notice) = self.notices.take(self.attr.dest, self.attr.mtu) {
+            if self.phase == Phase::Open && host.emit(&notice).is_ok() {
+                host.count(Counter::NoticeSent);
+            }
+        }
         loop {
             match self.phase {
                 Phase::Closed => return Progress::Idle,

@@ -51,6 +51,7 @@ use super::host::Progress;
 use super::host::QpEvent;
 use super::host::SendFetch;
 use super::host::SendHost;
+use super::notice::Notices;
 use super::types::ahead;
 use super::types::Nanos;
 use super::types::QpType;
@@ -65,6 +66,7 @@ use super::wqe::SendWqe;
 
 use mend::Mend;
 use mend::Question;
+use mend::Waits;
 use window::Window;
 
 pub use slots::Slots;
@@ -225,11 +227,14 @@ pub struct SendSide<S> {
     ask_at: Option<Nanos>,
     /// How often that was in vain.
     asked: u32,
+    /// How long to wait for answers; `None` is for ever.
+    waits: Option<Waits>,
     /// A question whose answer may still come.
     question: Option<Question>,
     /// Whether responses that come early mean that one is lost.
     patience: Patience,
     window: Window,
+    notices: Notices,
     /// A packet whose answer is timed, and when it was sent.
     timed: Option<(Psn, Nanos)>,
     /// Nothing more was posted when this poll last looked: whoever posts polls again.
@@ -259,9 +264,11 @@ impl<S: Slots> SendSide<S> {
             mend: Mend::NEW,
             ask_at: None,
             asked: 0,
+            waits: None,
             question: None,
             patience: Patience::NEW,
             window: Window::new(attr.window),
+            notices: Notices::NEW,
             timed: None,
             dry: false,
         };
@@ -284,6 +291,7 @@ impl<S: Slots> SendSide<S> {
         if self.attr.window != before {
             self.window = Window::new(self.attr.window);
         }
+        self.set_waits();
         self.retries_left = attr.retry;
         self.rnr_retries_left = attr.rnr_retry;
     }
@@ -367,6 +375,7 @@ impl<S: Slots> SendSide<S> {
         self.una = self.top;
         self.nxt = self.top;
         self.window = Window::new(self.attr.window);
+        self.set_waits();
         self.gate = Gate::Closed;
     }
 
@@ -401,6 +410,14 @@ impl<S: Slots> SendSide<S> {
         self.window.marked(now);
     }
 
+    /// A response met congestion. Fewer are to be asked for, and the peer is told. The host
+    /// polls next.
+    pub fn on_mark(&mut self, now: Nanos, host: &mut impl SendHost) {
+        host.count(Counter::Marked);
+        self.on_congestion(now);
+        self.notices.marked(now);
+    }
+
     /// The time has come, or not: then this does nothing. The host polls next.
     pub fn on_timer(&mut self, now: Nanos, host: &mut impl SendHost) {
         if self.not_before.is_some_and(|until| until <= now) {
@@ -430,6 +447,11 @@ impl<S: Slots> SendSide<S> {
     pub fn poll(&mut self, now: Nanos, host: &mut impl SendHost, budget: u32) -> Progress {
         let mut left = budget;
         self.dry = false;
+        if let Some(notice) = self.notices.take(self.attr.dest, self.attr.mtu) {
+            if self.gate != Gate::Closed && host.emit(&notice).is_ok() {
+                host.count(Counter::NoticeSent);
+            }
+        }
         loop {
             self.settle(host);
             if left == 0 {

@@ -21,6 +21,7 @@ use crate::net::RxPacket;
 use crate::proto;
 use crate::proto::AccessFlags;
 use crate::proto::AtomicOp;
+use crate::proto::Disposition;
 use crate::proto::FlushKind;
 use crate::proto::Key;
 use crate::proto::LocalFault;
@@ -38,7 +39,6 @@ use crate::queue::cqe::Network;
 use crate::queue::work::RecvBuffers;
 use crate::queue::work::RecvQueue;
 use crate::srq::Srq;
-use crate::wire::Psn;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -194,10 +194,29 @@ impl RecvWorld<'_> {
         self.io.early.clear(&self.qp.dev);
     }
 
-    /// The first packet that was kept, if `is_due` says so of its PSN.
+    /// Whether packets are kept.
     #[inline]
-    pub(super) fn due(&mut self, is_due: impl FnOnce(Psn) -> bool) -> Option<RxPacket> {
-        self.io.early.take(&self.qp.dev, is_due)
+    pub(super) fn has_early(&self) -> bool {
+        self.io.early.first().is_some()
+    }
+
+    /// Hands the packets to `engine` that were kept and whose turn it is now. Answers
+    /// whether one is to be parked, which is the present one then.
+    #[cold]
+    pub(super) fn hand_in_early(&mut self, engine: &mut RecvSide<KVec<proto::Resource>>) -> bool {
+        let qp = self.qp;
+        while let Some(packet) = self.io.early.take(&qp.dev, |psn| engine.is_due(psn)) {
+            self.set_packet(packet);
+            let Some(header) = self.header() else {
+                continue;
+            };
+            match engine.on_request(&header, self) {
+                Disposition::Parked => return true,
+                // What is due is not early; if it were, it would count as lost.
+                Disposition::Early | Disposition::Done | Disposition::Dropped(_) => {}
+            }
+        }
+        false
     }
 
     /// Whether what was not there will come, so that the half waits; it notes that then.
@@ -252,6 +271,8 @@ impl RecvWorld<'_> {
 }
 
 impl RecvHost for RecvWorld<'_> {
+    // Nearly all packets are sent from one place, and the others must not slow that down.
+    #[inline(always)]
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
         let failed = TxError::BadPayload(WcStatus::RemOp);
         if let Some(answers) = &mut self.answers {

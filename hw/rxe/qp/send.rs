@@ -24,7 +24,9 @@ use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
 use crate::proto::cork::Cork;
+use crate::proto::Disposition;
 use crate::proto::LocalFault;
+use crate::proto::Nanos;
 use crate::proto::Payload;
 use crate::proto::QpEvent;
 use crate::proto::SendCompletion;
@@ -231,10 +233,33 @@ impl SendWorld<'_> {
         self.io.early.clear(&self.qp.dev);
     }
 
-    /// The first packet that was kept, if `is_due` says so of its PSN.
+    /// Whether packets are kept.
     #[inline]
-    pub(super) fn due(&mut self, is_due: impl FnOnce(Psn) -> bool) -> Option<RxPacket> {
-        self.io.early.take(&self.qp.dev, is_due)
+    pub(super) fn has_early(&self) -> bool {
+        self.io.early.first().is_some()
+    }
+
+    /// Hands the packets to `engine` that were kept and whose turn it is now. Answers
+    /// whether one is to be parked, which is the present one then.
+    #[cold]
+    pub(super) fn hand_in_early(
+        &mut self,
+        engine: &mut SendSide<LazyVec<proto::Slot>>,
+        now: Nanos,
+    ) -> bool {
+        let qp = self.qp;
+        while let Some(packet) = self.io.early.take(&qp.dev, |psn| engine.is_due(psn)) {
+            self.set_packet(packet);
+            let Some(header) = self.header() else {
+                continue;
+            };
+            match engine.on_response(now, &header, self) {
+                Disposition::Parked => return true,
+                // What is due is not early; if it were, it would count as lost.
+                Disposition::Early | Disposition::Done | Disposition::Dropped(_) => {}
+            }
+        }
+        false
     }
 
     /// Whether `fault`, which was not there, will come, so that the half waits; it notes
@@ -279,6 +304,8 @@ impl SendHost for SendWorld<'_> {
         self.cut_beside(mtu)
     }
 
+    // Nearly all packets are sent from one place, and the others must not slow that down.
+    #[inline(always)]
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
         let failed = TxError::BadPayload(WcStatus::LocQpOp);
         if let proto::Dest::Peer(_) = packet.dest {

@@ -10,6 +10,7 @@
 use crate::wire::AethSyndrome;
 use crate::wire::Ext;
 use crate::wire::NakCode;
+use crate::wire::Opcode;
 use crate::wire::Operation;
 use crate::wire::Position;
 use crate::wire::Psn;
@@ -102,6 +103,9 @@ impl<S: Slots> SendSide<S> {
         packet: &RxPacket,
         host: &mut impl SendHost,
     ) -> Disposition {
+        if packet.opcode == Opcode::Cnp {
+            return self.on_notice(now, host);
+        }
         match self.gate {
             Gate::Closed | Gate::Error => return Disposition::Dropped(DropCause::State),
             Gate::Open | Gate::Draining | Gate::Drained => {}
@@ -213,6 +217,18 @@ impl<S: Slots> SendSide<S> {
         } else {
             Disposition::Dropped(DropCause::OutOfSequence)
         }
+    }
+
+    /// The peer says that our packets met congestion. They may have been responses, which
+    /// nobody holds back here; then it only counts.
+    #[cold]
+    fn on_notice(&mut self, now: Nanos, host: &mut impl SendHost) -> Disposition {
+        if self.attr.kind != QpType::Rc {
+            return Disposition::Dropped(DropCause::Opcode);
+        }
+        host.count(Counter::NoticeReceived);
+        self.on_congestion(now);
+        Disposition::Done
     }
 
     /// Counts everything before `psn` as answered, as far as that goes.

@@ -63,6 +63,15 @@ pub(super) struct Question {
     top: Psn,
 }
 
+/// How long to wait for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Waits {
+    /// Before it counts against `retry_cnt`.
+    deadline: Nanos,
+    /// Before it is worth a question.
+    ask: Nanos,
+}
+
 /// What kind of answer moved the oldest unanswered PSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
@@ -157,9 +166,7 @@ impl<S: Slots> SendSide<S> {
         self.mend_or_go_back();
         // A sequence NAK for what is sent now is news.
         self.went_back = false;
-        if let Some(least) = self.attr.timeout {
-            self.ask_after(now, self.window.patience(least));
-        }
+        self.ask_at = self.waits.map(|waits| now.after(self.ask_after(waits)));
     }
 
     /// Something came that had been answered before. If it answers a question that broke
@@ -173,6 +180,7 @@ impl<S: Slots> SendSide<S> {
             self.window
                 .sample(Nanos(now.0.saturating_sub(question.at.0)));
             self.window.not_lost();
+            self.set_waits();
             if self.outstanding() != 0 {
                 self.wait_from(now);
             }
@@ -181,25 +189,52 @@ impl<S: Slots> SendSide<S> {
 
     /// Patience begins now.
     pub(super) fn wait_from(&mut self, now: Nanos) {
-        let Some(least) = self.attr.timeout else {
-            self.deadline = None;
-            self.ask_at = None;
-            return;
-        };
-        // The timeout is the least; up to four times as much is allowed (IBTA 9.7.6.1.3).
-        let most = Nanos(least.0.saturating_mul(4));
-        let twice = Nanos(self.window.longest().0.saturating_mul(2));
-        self.deadline = Some(now.after(twice.min(most).max(least)));
-        self.ask_after(now, self.window.patience(least));
+        match self.waits {
+            None => {
+                self.deadline = None;
+                self.ask_at = None;
+            }
+            Some(waits) => {
+                self.deadline = Some(now.after(waits.deadline));
+                self.ask_at = Some(now.after(self.ask_after(waits)));
+            }
+        }
     }
 
-    fn ask_after(&mut self, now: Nanos, span: Nanos) {
-        self.ask_at = Some(now.after(Nanos(span.0.saturating_mul(1 << self.asked.min(16)))));
+    #[inline]
+    fn ask_after(&self, waits: Waits) -> Nanos {
+        match self.asked {
+            0 => waits.ask,
+            asked => Nanos(waits.ask.0.saturating_mul(1 << asked.min(16))),
+        }
+    }
+
+    /// Timeout or round trips have changed.
+    pub(super) fn set_waits(&mut self) {
+        self.waits = self.attr.timeout.map(|least| {
+            // The timeout is the least; four times as much is allowed (IBTA 9.7.6.1.3).
+            let most = Nanos(least.0.saturating_mul(4));
+            let twice = Nanos(self.window.longest().0.saturating_mul(2));
+            Waits {
+                deadline: twice.min(most).max(least),
+                ask: self.window.patience(least),
+            }
+        });
     }
 
     /// Sends the oldest unanswered packet, if that is wanted. Of a read, asks for the
     /// responses up to the first that is here.
+    #[inline]
     pub(super) fn send_mend(&mut self, now: Nanos, host: &mut impl SendHost) -> Option<Step> {
+        if self.mend.wanted || self.mend.look {
+            self.send_oldest(now, host)
+        } else {
+            None
+        }
+    }
+
+    #[cold]
+    fn send_oldest(&mut self, now: Nanos, host: &mut impl SendHost) -> Option<Step> {
         if core::mem::take(&mut self.mend.look)
             && !self.mend.is_pending()
             && host
@@ -276,7 +311,12 @@ impl<S: Slots> SendSide<S> {
 
     /// The oldest unanswered PSN may have moved on. Answers whether that tells that all
     /// should be sent again.
+    #[inline]
     pub(super) fn mended(&mut self, now: Nanos, by: By) -> bool {
+        (self.mend.until.is_some() || self.mend.sent.is_some()) && self.judge(now, by)
+    }
+
+    fn judge(&mut self, now: Nanos, by: By) -> bool {
         if self
             .mend
             .until
@@ -295,6 +335,7 @@ impl<S: Slots> SendSide<S> {
         let span = Nanos(now.0.saturating_sub(at.0));
         if self.question.is_none_or(|question| question.at == at) {
             self.window.guess(span);
+            self.set_waits();
         }
         if span < self.window.shortest() {
             // So soon nobody can have answered: it was only late.
@@ -337,7 +378,9 @@ impl<S: Slots> SendSide<S> {
     /// A packet was sent for the first time: its answer is timed, if none is.
     #[inline]
     pub(super) fn time(&mut self, psn: Psn, now: Nanos) {
-        if self.timed.is_none() {
+        // A few samples in each round trip say as much as many.
+        let due = psn.get() & 7 == 0 || self.window.shortest() == Nanos(0);
+        if due && self.timed.is_none() {
             self.timed = Some((psn, now));
         }
     }
@@ -356,6 +399,7 @@ impl<S: Slots> SendSide<S> {
             if self.una.is_after(psn) {
                 self.timed = None;
                 self.window.sample(Nanos(now.0.saturating_sub(at.0)));
+                self.set_waits();
             }
         }
     }

@@ -12,7 +12,7 @@
 //! | something is lost | half, at least [`LOSS_LEAST`]; at most once per round trip |
 //! | it was not lost after all | what it was before |
 //! | congestion ahead (CNP, CE) | less by a share that grows with their number, as DCQCN has it, at least [`MARK_LEAST`] |
-//! | all is acknowledged that it allowed | up to where it was cut at, as TCP's slow start; then by [`STEP`] per round trip |
+//! | all is acknowledged that it allowed | as TCP's slow start up to its size after the last cut, then by [`STEP`] per round trip |
 //! | round trips four times the shortest | less, at least `START` |
 //!
 //! Round trips are taken of one packet at a time, and none of those that were sent twice
@@ -32,8 +32,10 @@ pub const LOSS_LEAST: u32 = 32;
 /// Marks of congestion make it no smaller.
 pub const MARK_LEAST: u32 = 2;
 /// By how much it grows in a round trip once it has found its size.
-const STEP: u32 = 16;
-/// The share of a cut is in thousandths of 1024: one is half the window.
+const STEP: u32 = 8;
+/// The same where packets are marked.
+const MARKED_STEP: u32 = 2;
+/// All of the path is congested; then a cut takes half the window.
 const WHOLE: u32 = 1024;
 /// The shortest wait before a question, whatever the round trips are: a peer may be busy.
 const SHORTEST: u64 = 2_000_000;
@@ -57,7 +59,7 @@ pub(super) struct Window {
     calm_until: Nanos,
     /// How congested the path is, of [`WHOLE`].
     share: u32,
-    share_at: Nanos,
+    marked_at: Option<Nanos>,
     /// Round trips in nanoseconds: smoothed, its deviation, the last, the shortest; zero
     /// before the first.
     smooth: u64,
@@ -80,7 +82,7 @@ impl Window {
             credit: 0,
             calm_until: Nanos(0),
             share: WHOLE,
-            share_at: Nanos(0),
+            marked_at: None,
             smooth: 0,
             deviation: 0,
             last: 0,
@@ -169,7 +171,12 @@ impl Window {
         if self.size < self.threshold {
             self.size = self.size.saturating_add(steps).min(self.threshold);
         } else {
-            self.credit = self.credit.saturating_add(steps.saturating_mul(STEP));
+            let step = if self.size < self.start && self.marked_at.is_some() {
+                MARKED_STEP
+            } else {
+                STEP
+            };
+            self.credit = self.credit.saturating_add(steps.saturating_mul(step));
             let more = self.credit / self.size.max(1);
             self.credit = self.credit.saturating_sub(more.saturating_mul(self.size));
             self.size = self.size.saturating_add(more);
@@ -184,9 +191,10 @@ impl Window {
         }
         self.calm(now);
         self.before.get_or_insert((self.size, self.threshold));
-        let least = LOSS_LEAST.min(self.start);
-        self.size = (self.size / 2).max(least);
-        self.threshold = self.size.max(self.start);
+        // Marks may have made it smaller than that.
+        let least = LOSS_LEAST.min(self.size);
+        self.size = (self.size / 2).max(least).max(1);
+        self.threshold = self.size.max(self.start / 2);
     }
 
     /// It was lost indeed.
@@ -208,18 +216,18 @@ impl Window {
             return;
         }
         // Without marks the share falls by a sixteenth in each round trip.
-        let quiet = now.0.saturating_sub(self.share_at.0) / self.smooth.max(50_000);
-        for _ in 0..quiet.min(100) {
-            self.share = self.share.saturating_sub(self.share / 16);
+        if let Some(at) = self.marked_at.replace(now) {
+            let quiet = now.0.saturating_sub(at.0) / self.smooth.max(50_000);
+            for _ in 1..quiet.min(100) {
+                self.share = self.share.saturating_sub(self.share / 16);
+            }
         }
-        self.share_at = now;
         self.share = self
             .share
             .saturating_sub(self.share / 16)
             .saturating_add(WHOLE / 16);
         self.calm(now);
         self.before = None;
-        // At most a quarter of a million times a thousand: no overflow.
         let cut = self.size.saturating_mul(self.share) / (2 * WHOLE);
         self.size = self
             .size

@@ -348,6 +348,7 @@ impl Host {
         bth.pad = wire::pad_len(body.len());
         bth.ack_req = p.ack_req;
         bth.solicited = p.solicited;
+        bth.becn = p.opcode == wire::Opcode::Cnp;
         let mut bytes = vec![0; wire::MAX_HEADER_LEN];
         let len = wire::write_headers(&mut bytes, &bth, &p.ext).expect("headers of the opcode");
         bytes.truncate(len);
@@ -413,7 +414,7 @@ impl SendHost for Host {
     }
 
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
-        assert!(packet.opcode.is_request());
+        assert!(packet.opcode.is_request() || packet.opcode == wire::Opcode::Cnp);
         self.transmit(packet)
     }
 
@@ -475,7 +476,7 @@ impl SendHost for Host {
 
 impl RecvHost for Host {
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
-        assert!(packet.opcode.is_response());
+        assert!(packet.opcode.is_response() || packet.opcode == wire::Opcode::Cnp);
         self.transmit(packet)
     }
 

@@ -148,6 +148,18 @@ impl Node {
         Some(done)
     }
 
+    /// The packet that just arrived met congestion on its way.
+    pub fn marked(&mut self, now: Nanos, datagram: &[u8]) {
+        let Ok(packet) = wire::Packet::parse(datagram) else {
+            return;
+        };
+        if packet.header().bth.opcode.is_request() {
+            self.recv.on_mark(now, &mut self.host);
+        } else {
+            self.send.on_mark(now, &mut self.host);
+        }
+    }
+
     /// Hands early packets in whose turn it is now.
     fn hand_in(&mut self, now: Nanos, side: usize) {
         while self.parked[side].is_empty() {

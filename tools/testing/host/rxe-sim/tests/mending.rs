@@ -11,6 +11,7 @@ use rxe_sim::host::Region;
 use rxe_sim::node::Node;
 use rxe_sim::proto::*;
 use rxe_sim::rng::Rng;
+use rxe_sim::world::Bottleneck;
 use rxe_sim::world::Weather;
 use rxe_sim::world::World;
 
@@ -41,6 +42,18 @@ struct Cost {
 
 /// A stream of messages from node 0 to node 1 (or back, by reads), all posted at once.
 fn stream(kind: Kind, messages: u32, weather: Weather, early: usize, seed: u64) -> Cost {
+    flow(kind, messages, weather, early, seed, None).0
+}
+
+/// The same, by way of a switch with a slow line.
+fn flow(
+    kind: Kind,
+    messages: u32,
+    weather: Weather,
+    early: usize,
+    seed: u64,
+    way: Option<Bottleneck>,
+) -> (Cost, World) {
     let nodes = [0, 1].map(|_| {
         let mut send = SendAttr::new(QpType::Rc, Qpn(7));
         send.dest = Qpn(7);
@@ -66,6 +79,7 @@ fn stream(kind: Kind, messages: u32, weather: Weather, early: usize, seed: u64) 
         node
     });
     let mut world = World::new(nodes, weather, Rng::new(seed));
+    world.bottleneck = way;
     let length = MTU * PACKETS;
     let body: Vec<u8> = (0..length).map(|i| (i / 5) as u8).collect();
     for k in 0..messages {
@@ -124,11 +138,12 @@ fn stream(kind: Kind, messages: u32, weather: Weather, early: usize, seed: u64) 
         .iter()
         .filter(|c| **c == Counter::Retry)
         .count();
-    Cost {
+    let cost = Cost {
         time,
         packets: world.carried,
         retries,
-    }
+    };
+    (cost, world)
 }
 
 fn lossy(permille: u32) -> Weather {
@@ -232,4 +247,71 @@ fn a_long_path_may_swap_everything() {
     let cost = mean(Kind::Send, weather, 256);
     assert!(cost.time <= 8_000_000_000, "{cost:?}");
     assert!(cost.packets <= LEAST * 3, "{cost:?}");
+}
+
+fn count(world: &World, who: usize, what: Counter) -> usize {
+    let counts = &world.nodes[who].host.counts;
+    counts.iter().filter(|c| **c == what).count()
+}
+
+/// A line that takes a packet each 10 us, at the end of a path of 20 round trips' worth.
+fn slow_line(mark: u64, limit: u64) -> (Cost, World) {
+    let way = Bottleneck {
+        each: 10_000,
+        mark,
+        limit,
+        free: 0,
+        longest: 0,
+        dropped: 0,
+    };
+    flow(Kind::Send, 200, lossy(0), 256, 1, Some(way))
+}
+
+#[test]
+fn marks_keep_a_queue_short_and_the_line_busy() {
+    let packets = 200 * u64::from(PACKETS);
+    let (free, world) = slow_line(u64::MAX, u64::MAX);
+    let unmarked = world.bottleneck.expect("a bottleneck").longest;
+    assert!(unmarked >= 100, "{unmarked}");
+    let (cost, world) = slow_line(20, u64::MAX);
+    let way = world.bottleneck.expect("a bottleneck");
+    let (marked, sent, heard) = (
+        count(&world, 1, Counter::Marked),
+        count(&world, 1, Counter::NoticeSent),
+        count(&world, 0, Counter::NoticeReceived),
+    );
+    println!("{free:?} {cost:?} {way:?} {marked} {sent} {heard}");
+    assert!(marked >= sent && sent == heard && heard > 10);
+    assert_eq!((cost.retries, way.dropped), (0, 0));
+    // The line is busy nearly all the time.
+    assert!(cost.time <= packets * 10_000 * 11 / 10, "{cost:?}");
+    // At first nobody knows; then the queue stays about where it is marked.
+    assert!(way.longest <= unmarked, "{way:?}");
+    assert!((marked as u64) < packets / 4, "{marked}");
+    assert!(world.nodes[0].send.window() < 64);
+}
+
+#[test]
+fn a_queue_that_overflows_slows_the_sender() {
+    let (cost, world) = slow_line(u64::MAX, 100);
+    let way = world.bottleneck.expect("a bottleneck");
+    println!("{cost:?} {way:?}");
+    let packets = 200 * u64::from(PACKETS);
+    assert!(way.dropped * 10 < packets, "{way:?}");
+    assert!(cost.time <= packets * 10_000 * 12 / 10, "{cost:?}");
+}
+
+#[test]
+fn forged_notices_only_slow() {
+    // One in each round trip, for ever.
+    let weather = lossy(0);
+    let (_, mut world) = flow(Kind::Send, 1, weather, 0, 1, None);
+    let mut least = u32::MAX;
+    for k in 0..10_000 {
+        world.nodes[0]
+            .send
+            .on_congestion(Nanos(1_000_000_000 + k * 50_000));
+        least = least.min(world.nodes[0].send.window());
+    }
+    assert_eq!(least, 2);
 }

@@ -648,3 +648,29 @@ fn of_two_requests_with_one_psn_the_newer_is_repeated() {
     assert_eq!(poll(&mut n, T0), newer);
     assert_eq!(n.host.atomics_run, 2);
 }
+
+#[test]
+fn marks_are_told_once_in_a_while() {
+    let mut n = node();
+    let mut told = 0;
+    for k in 0..10u64 {
+        n.recv.on_mark(Nanos(k * 20_000), &mut n.host);
+        let out = poll(&mut n, T0);
+        told += out.len();
+        for p in out {
+            assert_eq!((p.opcode, p.psn + 1), (Opcode::Cnp, 3));
+            assert!(!p.ack_req && !p.solicited && p.payload.is_empty());
+        }
+    }
+    // At 0, 60, 120 and 180 us.
+    assert_eq!(told, 4);
+    let counted = |what| n.host.counts.iter().filter(|c| **c == what).count();
+    assert_eq!(counted(Counter::Marked), 10);
+    assert_eq!(counted(Counter::NoticeSent), 4);
+    // Without room on the wire there is none, and none later.
+    n.host.room = Some(0);
+    n.recv.on_mark(Nanos(1_000_000), &mut n.host);
+    assert_eq!(poll(&mut n, T0), []);
+    n.host.room = None;
+    assert_eq!(poll(&mut n, T0), []);
+}
