@@ -271,8 +271,6 @@ impl RecvWorld<'_> {
 }
 
 impl RecvHost for RecvWorld<'_> {
-    // Nearly all packets are sent from one place, and the others must not slow that down.
-    #[inline(always)]
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
         let failed = TxError::BadPayload(WcStatus::RemOp);
         if let Some(answers) = &mut self.answers {

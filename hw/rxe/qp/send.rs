@@ -304,8 +304,6 @@ impl SendHost for SendWorld<'_> {
         self.cut_beside(mtu)
     }
 
-    // Nearly all packets are sent from one place, and the others must not slow that down.
-    #[inline(always)]
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
         let failed = TxError::BadPayload(WcStatus::LocQpOp);
         if let proto::Dest::Peer(_) = packet.dest {
