@@ -4,7 +4,7 @@
 //!
 //! Each CPU counts in cache lines of its own, so counting costs no shared
 //! write. Readers add the CPUs up and may miss what is counted meanwhile.
-//! Names and order are those that users of soft-RoCE know.
+//! Names and order are those that users of soft-RoCE know; what it did not count comes last.
 
 use crate::proto;
 use kernel::cpu::{nr_cpu_ids, CpuId};
@@ -64,6 +64,13 @@ counters! {
     SentBytes => c"sent_bytes",
     /// Bytes received, counted like those sent.
     ReceivedBytes => c"rcvd_bytes",
+    /// Packets of RC queue pairs that met congestion. This and the next two are not the C
+    /// driver's; mlx5 has these names.
+    Marked => c"np_ecn_marked_roce_packets",
+    /// Congestion notifications sent.
+    NoticesSent => c"np_cnp_sent",
+    /// Congestion notifications received.
+    NoticesReceived => c"rp_cnp_handled",
 }
 
 impl From<proto::Counter> for Counter {
@@ -79,6 +86,9 @@ impl From<proto::Counter> for Counter {
             proto::Counter::RnrRetryExceeded => Counter::RnrRetryExceeded,
             proto::Counter::Send => Counter::Sends,
             proto::Counter::Recv => Counter::Receives,
+            proto::Counter::Marked => Counter::Marked,
+            proto::Counter::NoticeSent => Counter::NoticesSent,
+            proto::Counter::NoticeReceived => Counter::NoticesReceived,
         }
     }
 }

@@ -74,6 +74,8 @@ pub(crate) struct Dev {
     pub(crate) bad_pkeys: Atomic<u32>,
     /// Datagrams with the wrong Q_Key.
     pub(crate) bad_qkeys: Atomic<u32>,
+    /// Bytes of buffers that queue pairs keep because they came early.
+    pub(crate) early: Atomic<usize>,
     tags: Atomic<u64>,
     /// The network device's MTU in bytes.
     mtu: Atomic<u32>,
@@ -113,6 +115,7 @@ impl Rxe {
                 srqs <- new_table!("rxe::Dev::srqs"),
                 pds <- new_table!("rxe::Dev::pds"),
                 bad_pkeys: Atomic::new(0),
+                early: Atomic::new(0),
                 bad_qkeys: Atomic::new(0),
                 tags: Atomic::new(0),
                 mtu: Atomic::new(netdev.mtu()),

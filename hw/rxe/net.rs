@@ -41,6 +41,7 @@ pub(crate) use path::CachedRoute;
 pub(crate) use path::Path;
 pub(crate) use path::PathSpec;
 pub(crate) use rx::DropReason;
+pub(crate) use rx::KeptPacket;
 pub(crate) use rx::RxBatch;
 pub(crate) use rx::RxPacket;
 pub(crate) use rx::RxQueue;

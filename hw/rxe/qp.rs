@@ -29,6 +29,7 @@
 //! verbs only) is outside everything; under it both tokens are taken, send first.
 
 pub(crate) mod attr;
+mod early;
 mod feed;
 mod local;
 mod notes;
@@ -478,18 +479,33 @@ impl Qp {
         };
         let mut next = feed.first(parked.take());
         while let Some(packet) = next.or_else(|| feed.next()) {
+            let marked = this.kind == QpType::Rc && packet.is_marked();
             host.set_packet(packet);
             if let Some(header) = host.header() {
-                // What else became of it is counted by the engine where it matters.
-                if engine.on_response(now, &header, &mut host) == Disposition::Parked {
-                    *parked = host.take_packet();
-                    break;
+                match engine.on_response(now, &header, &mut host) {
+                    Disposition::Parked => {
+                        *parked = host.take_packet();
+                        break;
+                    }
+                    Disposition::Early => host.keep_packet(),
+                    // What else became of it is counted by the engine where it matters.
+                    Disposition::Done | Disposition::Dropped(_) => {}
                 }
+                if marked {
+                    engine.on_mark(now, &mut host);
+                }
+            }
+            if host.has_early() && host.hand_in_early(engine, now) {
+                *parked = host.take_packet();
+                break;
             }
             next = None;
         }
         let more = feed.has_more() && parked.is_none();
         drop(host.take_packet());
+        if bits & work::ERROR != 0 {
+            host.forget_early();
+        }
         if bits & work::TIMER != 0 {
             *armed = None;
             // An answer is here; that it has to wait is nobody's fault.
@@ -561,18 +577,33 @@ impl Qp {
             this.heard.store(true, Relaxed);
         }
         while let Some(packet) = next.or_else(|| feed.next()) {
+            let marked = this.kind == QpType::Rc && packet.is_marked();
             host.set_packet(packet);
             if let Some(header) = host.header() {
-                // What else became of it is counted by the engine where it matters.
-                if engine.on_request(&header, &mut host) == Disposition::Parked {
-                    *parked = host.take_packet();
-                    break;
+                match engine.on_request(&header, &mut host) {
+                    Disposition::Parked => {
+                        *parked = host.take_packet();
+                        break;
+                    }
+                    Disposition::Early => host.keep_packet(),
+                    // What else became of it is counted by the engine where it matters.
+                    Disposition::Done | Disposition::Dropped(_) => {}
                 }
+                if marked {
+                    engine.on_mark(now(), &mut host);
+                }
+            }
+            if host.has_early() && host.hand_in_early(engine) {
+                *parked = host.take_packet();
+                break;
             }
             next = None;
         }
         let more = feed.has_more() && parked.is_none();
         drop(host.take_packet());
+        if bits & work::ERROR != 0 {
+            host.forget_early();
+        }
         let progress = engine.poll(&mut host, left.max(1));
         let notes = host.finish();
         // Memory is let go before anybody hears of anything.
@@ -669,6 +700,8 @@ impl Qp {
             let _bh = bh::disable();
             let mut send = this.send.close(core::hint::spin_loop);
             let mut recv = this.recv.close(core::hint::spin_loop);
+            send.io.early.clear(&this.dev);
+            recv.io.early.clear(&this.dev);
             (send.io.queue.take_memory(), recv.io.source.take_memory())
         };
         let ends = {
@@ -710,7 +743,7 @@ impl Qp {
     pub(crate) fn admits(&self, packet: &RxPacket) -> bool {
         let opcode = packet.start().bth.opcode;
         let transport_fits = match (self.kind, opcode.transport()) {
-            (QpType::Rc, Transport::Rc) | (QpType::Uc, Transport::Uc) => true,
+            (QpType::Rc, Transport::Rc | Transport::Cnp) | (QpType::Uc, Transport::Uc) => true,
             (QpType::Ud | QpType::Gsi, Transport::Ud) => true,
             (_, _) => false,
         };
@@ -719,7 +752,8 @@ impl Qp {
         }
         let expected = match self.state() {
             QpState::Reset | QpState::Init | QpState::Err => false,
-            QpState::Rtr => opcode.is_request(),
+            // Who only answers hears of congestion, too.
+            QpState::Rtr => opcode.is_request() || opcode.transport() == Transport::Cnp,
             QpState::Rts | QpState::Sqd | QpState::Sqe => true,
         };
         expected

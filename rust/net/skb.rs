@@ -103,6 +103,12 @@ impl Skb {
         self.raw().len == 0
     }
 
+    /// Bytes of memory that the buffer takes, headers and unused room included.
+    #[inline]
+    pub fn memory(&self) -> usize {
+        size(self.raw().truesize)
+    }
+
     /// Whether a part of the packet lies outside the buffer proper, in fragments.
     #[inline]
     pub fn is_nonlinear(&self) -> bool {

@@ -70,9 +70,14 @@ struct Meta {
     vlan_plus_one: u16,
     /// 1 for IPv6.
     v6: u8,
-    /// 1 if this device sent it.
-    local: u8,
+    /// [`LOCAL`], [`MARKED`].
+    flags: u8,
 }
+
+/// This device sent it.
+const LOCAL: u8 = 1;
+/// It met congestion on its way.
+const MARKED: u8 = 2;
 
 /// A received packet. Its buffer's data pointer is at the BTH.
 pub(crate) struct RxPacket {
@@ -85,7 +90,7 @@ impl RxPacket {
     /// Checks a datagram whose headers are known to lie in front of the data pointer as
     /// `before` says: the IP header, and the UDP header or not. Softirq.
     #[inline(always)]
-    fn check(mut skb: Skb, before: usize, meta: Meta) -> Result<Self, (Skb, DropReason)> {
+    fn check(mut skb: Skb, before: usize, mut meta: Meta) -> Result<Self, (Skb, DropReason)> {
         let v6 = meta.v6 != 0;
         // Buffers with page fragments come from network cards that store packets so. One
         // copy, while the CRC wants the bytes in the cache anyway, makes them like others.
@@ -95,11 +100,15 @@ impl RxPacket {
         let framing = icrc::framing(v6);
         let checked = match skb.from_network_header_mut() {
             Some((packet, offset)) => {
+                meta.flags |= mark(packet, v6);
                 (offset == before).then(|| icrc::verify_in_place(framing, packet))
             }
             None => match skb.from_network_header() {
                 // Nothing but the IP header may precede the UDP header.
-                Some((packet, offset)) => (offset == before).then(|| icrc::verify(framing, packet)),
+                Some((packet, offset)) => {
+                    meta.flags |= mark(packet, v6);
+                    (offset == before).then(|| icrc::verify(framing, packet))
+                }
                 None => None,
             },
         };
@@ -125,7 +134,7 @@ impl RxPacket {
         let meta = Meta {
             vlan_plus_one: vlan.map_or(0, |id| id.wrapping_add(1)),
             v6: v6.into(),
-            local: 1,
+            flags: LOCAL,
         };
         if skb.pull(icrc::outer_len(v6)).is_none() {
             return Err((skb, DropReason::Header(wire::DropReason::TooShort)));
@@ -159,6 +168,18 @@ impl RxPacket {
     #[inline]
     pub(crate) fn start(&self) -> &Start {
         &self.start
+    }
+
+    /// The same packet, to be looked at later.
+    #[inline]
+    pub(crate) fn keep(self) -> KeptPacket {
+        let Self {
+            mut skb,
+            start: _,
+            meta,
+        } = self;
+        skb.set_cb(meta);
+        KeptPacket(skb)
     }
 
     /// The extension headers; `None` if they have a code that is reserved.
@@ -204,7 +225,13 @@ impl RxPacket {
     /// Whether this device sent it.
     #[inline]
     pub(crate) fn is_local(&self) -> bool {
-        self.meta.local != 0
+        self.meta.flags & LOCAL != 0
+    }
+
+    /// Whether it met congestion on its way (RFC 3168).
+    #[inline]
+    pub(crate) fn is_marked(&self) -> bool {
+        self.meta.flags & MARKED != 0
     }
 
     /// The VLAN it came over.
@@ -230,6 +257,25 @@ impl RxPacket {
             }
         }
         grh
+    }
+}
+
+/// A received packet that waits, in as little room as there can be.
+pub(crate) struct KeptPacket(Skb);
+
+impl KeptPacket {
+    /// Bytes of memory that its buffer takes.
+    #[inline]
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.memory()
+    }
+
+    /// The packet as it was.
+    #[inline]
+    pub(crate) fn unkeep(self) -> Option<RxPacket> {
+        let meta: Meta = self.0.cb();
+        // Nothing has changed since the packet was parsed, so this succeeds again.
+        RxPacket::parse(self.0, meta).ok()
     }
 }
 
@@ -289,7 +335,7 @@ impl<'a> RxRun<'a> {
             meta: Meta {
                 vlan_plus_one: 0,
                 v6: 0,
-                local: 0,
+                flags: 0,
             },
             dropped: Some(dropped),
             packets: 0,
@@ -318,7 +364,7 @@ impl<'a> RxRun<'a> {
         self.meta = Meta {
             vlan_plus_one: ndev.vlan().map_or(0, |(_, id)| id.wrapping_add(1)),
             v6: v6.into(),
-            local: 0,
+            flags: 0,
         };
         self.rest = match SkbList::of(&mut skb) {
             Ok(rest) => rest,
@@ -437,6 +483,16 @@ fn restore_lengths(skb: &mut Skb, v6: bool) {
     }
 }
 
+/// [`MARKED`], if an IP header says that congestion was experienced (RFC 3168, section 5).
+#[inline]
+fn mark(ip: &[u8], v6: bool) -> u8 {
+    match ip.get(1) {
+        Some(byte) if !v6 && byte & 0x03 == 0x03 => MARKED,
+        Some(byte) if v6 && byte & 0x30 == 0x30 => MARKED,
+        Some(_) | None => 0,
+    }
+}
+
 /// The packet from its IP header on.
 #[inline]
 fn ip_header(skb: &Skb) -> Option<&[u8]> {
@@ -482,13 +538,7 @@ impl RxQueue {
     /// Appends a packet. Returns whether the queue was empty before.
     #[inline]
     pub(crate) fn push(&self, packet: RxPacket) -> bool {
-        let RxPacket {
-            mut skb,
-            start: _,
-            meta,
-        } = packet;
-        skb.set_cb(meta);
-        self.0.push(skb)
+        self.0.push(packet.keep().0)
     }
 
     /// Takes all packets, oldest first. Those that are not taken out of the batch
@@ -507,10 +557,7 @@ impl Iterator for RxBatch {
 
     #[inline]
     fn next(&mut self) -> Option<RxPacket> {
-        let skb = self.0.next()?;
-        let meta: Meta = skb.cb();
-        // Nothing has changed since the packet was parsed, so this succeeds again.
-        RxPacket::parse(skb, meta).ok()
+        KeptPacket(self.0.next()?).unkeep()
     }
 }
 

@@ -23,6 +23,7 @@ use rdma::net::Train;
 use rdma::wire;
 use rdma::wire::Bth;
 use rdma::wire::Ext;
+use rdma::wire::Opcode;
 use rdma::wire::ICRC_LEN;
 use rdma::wire::ROCE_V2_UDP_PORT;
 
@@ -35,6 +36,13 @@ use super::rx::RxSink;
 
 const UDP_LEN: usize = 8;
 const PROTOCOL_UDP: u8 = 17;
+/// The bits of an opcode that tell the transport service; none are set for a reliable
+/// connection.
+const TRANSPORT_MASK: u8 = 0xe0;
+/// The bits of a traffic class that are about congestion.
+const ECN_MASK: u8 = 3;
+/// "ECN-capable transport": may be marked.
+const ECT_0: u8 = 2;
 /// The "don't fragment" bit.
 const DONT_FRAGMENT: u16 = 0x4000;
 
@@ -59,6 +67,23 @@ impl Frame<'_> {
         let headers = icrc::outer_len(self.path.addrs().is_v6()) + self.bth.opcode.header_len();
         let pad = usize::from(wire::pad_len(self.payload_len));
         self.payload_len.checked_add(headers + pad + ICRC_LEN)
+    }
+
+    /// The traffic class: what the user asked for. If that leaves the two bits of RFC 3168
+    /// alone, they say of requests and responses of reliable connections that a switch may
+    /// mark them rather than drop them: their sender hears of it, and slows down.
+    #[inline]
+    fn class(&self) -> u8 {
+        let class = self.path.spec().traffic_class;
+        let opcode = self.bth.opcode;
+        let heeds = u8::from(opcode) & TRANSPORT_MASK == 0
+            && opcode != Opcode::RcAck
+            && opcode != Opcode::RcAtomicAck;
+        if heeds && class & ECN_MASK == 0 {
+            class | ECT_0
+        } else {
+            class
+        }
     }
 }
 
@@ -236,7 +261,7 @@ fn build<E>(
     let (payload, tail) = rest
         .split_at_mut_checked(frame.payload_len)
         .ok_or(TxError::TooLong)?;
-    write_outer(outer, frame.path, bytes, ident).ok_or(TxError::Headers)?;
+    write_outer(outer, frame, bytes, ident).ok_or(TxError::Headers)?;
     let _: usize = wire::write_headers(headers, &bth, frame.ext).ok_or(TxError::Headers)?;
     if !payload.is_empty() {
         fill(payload).map_err(TxError::Payload)?;
@@ -254,8 +279,10 @@ fn build<E>(
 /// Writes IP and UDP headers of a packet of `total` bytes. The IPv4 header checksum
 /// is left to the stack. `None` if the space is not that of the path's family.
 #[inline]
-fn write_outer(outer: &mut [u8], path: &Path, total: u16, ident: u16) -> Option<()> {
+fn write_outer(outer: &mut [u8], frame: &Frame<'_>, total: u16, ident: u16) -> Option<()> {
+    let path = frame.path;
     let spec = path.spec();
+    let class = frame.class();
     let udp: &mut [u8; UDP_LEN];
     let udp_len: u16;
     match path.addrs() {
@@ -264,7 +291,7 @@ fn write_outer(outer: &mut [u8], path: &Path, total: u16, ident: u16) -> Option<
             udp = rest.try_into().ok()?;
             udp_len = total.checked_sub(20)?;
             ip[0] = 0x45;
-            ip[1] = spec.traffic_class;
+            ip[1] = class;
             ip[2..4].copy_from_slice(&total.to_be_bytes());
             ip[4..6].copy_from_slice(&ident.to_be_bytes());
             ip[6..8].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());
@@ -278,7 +305,7 @@ fn write_outer(outer: &mut [u8], path: &Path, total: u16, ident: u16) -> Option<
             let (ip, rest) = outer.split_first_chunk_mut::<40>()?;
             udp = rest.try_into().ok()?;
             udp_len = total.checked_sub(40)?;
-            let first = 6 << 28 | u32::from(spec.traffic_class) << 20 | path.flow_label();
+            let first = 6 << 28 | u32::from(class) << 20 | path.flow_label();
             ip[0..4].copy_from_slice(&first.to_be_bytes());
             ip[4..6].copy_from_slice(&udp_len.to_be_bytes());
             ip[6] = PROTOCOL_UDP;

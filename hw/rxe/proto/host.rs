@@ -7,6 +7,8 @@
 //! method may sleep, and none may call back into the engine half that called it.
 //! While a packet is handled, "the packet" below is that one.
 
+use crate::wire::Psn;
+
 use super::packet::TxPacket;
 use super::types::AccessFlags;
 use super::types::Key;
@@ -143,6 +145,12 @@ pub enum Counter {
     Send,
     /// `rdma_recvs`: a receive completed with success.
     Recv,
+    /// `np_ecn_marked_roce_packets`: a packet of the peer met congestion.
+    Marked,
+    /// `np_cnp_sent`: the peer was told of that.
+    NoticeSent,
+    /// `rp_cnp_handled`: the peer told us of that.
+    NoticeReceived,
 }
 
 /// What became of a packet.
@@ -154,6 +162,9 @@ pub enum Disposition {
     Done,
     /// It was ignored.
     Dropped(DropCause),
+    /// It came before its turn, and nothing has changed. The host may keep it until it is
+    /// due, or drop it.
+    Early,
     /// Memory that it touches is not there yet. Nothing has changed: the host hands the
     /// same packet in again when the memory is there, and none that came after it
     /// before that.
@@ -173,7 +184,7 @@ pub enum DropCause {
     Duplicate,
     /// It answers what was never asked.
     Ghost,
-    /// Its predecessor is missing.
+    /// A packet before it is missing, and it is not one to be kept.
     OutOfSequence,
     /// It does not fit the message before it (UC).
     Disorder,
@@ -217,7 +228,7 @@ pub trait SendHost {
         mtu
     }
 
-    /// Hands a packet to the wire.
+    /// Hands a packet to the wire: a request, or a congestion notification.
     ///
     /// # Errors
     ///
@@ -248,6 +259,11 @@ pub trait SendHost {
     /// The status with which the request fails.
     fn local(&mut self, slot: u32, op: &SendOp) -> Result<(), WcStatus>;
 
+    /// The PSN of the first packet that was [early](Disposition::Early) and is kept.
+    fn first_early(&self) -> Option<Psn> {
+        None
+    }
+
     /// Posts a completion.
     fn complete(&mut self, completion: &SendCompletion);
 
@@ -261,7 +277,7 @@ pub trait SendHost {
 
 /// What the receive side asks of its host.
 pub trait RecvHost {
-    /// Hands a packet to the wire.
+    /// Hands a packet to the wire: a response, or a congestion notification.
     ///
     /// # Errors
     ///

@@ -31,6 +31,8 @@
 //!    one acknowledgement for the whole run. Without it nothing is ever answered.
 //! 3. After `Blocked`, poll again when the wire has room.
 //! 4. After `Parked`, keep the packet, and all that come later, until memory is there.
+//! 5. After `Early`, keep the packet in an [`Early`] if there is room, and hand it in again
+//!    when it [is due](recv::RecvSide::is_due). What is not kept counts as lost.
 //!
 //! Rules are those of the InfiniBand Architecture Specification, volume 1,
 //! chapter 9, as amended by annexes A17 (RoCEv2) and A19 (flush, atomic write).
@@ -43,7 +45,9 @@
 )]
 
 pub mod cork;
+pub mod early;
 pub mod host;
+mod notice;
 pub mod packet;
 pub mod qp;
 pub mod recv;
@@ -51,6 +55,7 @@ pub mod send;
 pub mod types;
 pub mod wqe;
 
+pub use early::Early;
 pub use host::{
     AtomicOp, BadRecv, Counter, Disposition, DropCause, FlushKind, LocalFault, Progress, QpEvent,
     RecvFetch, RecvHost, RemoteFault, SendFetch, SendHost, TxError,

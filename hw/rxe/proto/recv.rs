@@ -32,6 +32,8 @@ use crate::wire::Psn;
 use crate::wire::RnrTimer;
 use crate::wire::Transport;
 
+use super::early::within_reach;
+use super::early::Patience;
 use super::host::Counter;
 use super::host::Disposition;
 use super::host::DropCause;
@@ -41,9 +43,11 @@ use super::host::QpEvent;
 use super::host::RecvFetch;
 use super::host::RecvHost;
 use super::host::RemoteFault;
+use super::notice::Notices;
 use super::packet::RxPacket;
 use super::types::AccessFlags;
 use super::types::Key;
+use super::types::Nanos;
 use super::types::QpType;
 use super::types::Qpn;
 use super::types::WcOpcode;
@@ -134,6 +138,16 @@ enum Reply {
         psn: Psn,
         code: NakCode,
     },
+}
+
+/// What the peer was told of the expected PSN: nothing more is said before that comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Told {
+    Nothing,
+    /// That it is missing.
+    Missing,
+    /// That there is no receive request for it.
+    NotReady,
 }
 
 /// Why the expected packet is not executed.
@@ -231,10 +245,13 @@ pub struct RecvSide<R> {
     /// The receive request in hand.
     recv: Option<RecvWqe>,
     reply: Reply,
-    /// A NAK went out for the expected PSN: be quiet until it comes.
-    quiet: bool,
-    /// The last PSN that was dropped since then. Beyond it nothing is known to miss.
-    dropped: Psn,
+    /// What the peer was told of the expected PSN.
+    told: Told,
+    /// The last PSN that came before its turn. Beyond it nothing is known to miss.
+    ahead: Psn,
+    /// Whether what comes early means that something is lost.
+    patience: Patience,
+    notices: Notices,
 }
 
 impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
@@ -251,8 +268,10 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             message: Message::None,
             recv: None,
             reply: Reply::Nothing,
-            quiet: false,
-            dropped: Psn::new(0),
+            told: Told::Nothing,
+            ahead: Psn::new(0),
+            patience: Patience::NEW,
+            notices: Notices::NEW,
         };
         side.set_attr(attr);
         side
@@ -291,7 +310,14 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     /// Sets the PSN that must come next (`rq_psn` of modify_qp).
     pub fn set_psn(&mut self, psn: Psn) {
         self.expected = psn;
-        self.quiet = false;
+        self.told = Told::Nothing;
+        self.ahead = psn - 1;
+    }
+
+    /// Whether an early request with this PSN is to be handed in now: all before it are
+    /// there, or nobody wants it any more.
+    pub fn is_due(&self, psn: Psn) -> bool {
+        self.phase != Phase::Open || !psn.is_after(self.expected)
     }
 
     /// Enters RTR. Does nothing to a side that is enabled or in error.
@@ -349,31 +375,52 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
+    /// A request met congestion; the peer is told. The host polls next.
+    pub fn on_mark(&mut self, now: Nanos, host: &mut impl RecvHost) {
+        host.count(Counter::Marked);
+        self.notices.marked(now);
+    }
+
     fn on_reliable(&mut self, packet: &RxPacket, host: &mut impl RecvHost) -> Disposition {
         let way = packet.psn.distance(self.expected);
         if way < 0 {
             host.count(Counter::DuplicateRequest);
+            self.patience.again(packet.psn);
             self.repeat(packet);
             return Disposition::Dropped(DropCause::Duplicate);
         }
         if way > 0 {
-            // One NAK for a gap, however many packets come after it.
-            if !self.quiet {
-                host.count(Counter::OutOfSequenceRequest);
-                self.quiet = true;
-                self.dropped = packet.psn;
-                self.reply = Reply::Missing;
-            } else if packet.psn.is_after(self.dropped) {
-                self.dropped = packet.psn;
+            if packet.psn.is_after(self.ahead) || self.ahead.is_before(self.expected) {
+                self.ahead = packet.psn;
             }
-            return Disposition::Dropped(DropCause::OutOfSequence);
+            // One NAK for a gap, however many packets come after it.
+            if self.patience.is_over(packet.ack_req) && self.told == Told::Nothing {
+                host.count(Counter::OutOfSequenceRequest);
+                self.told = Told::Missing;
+                self.reply = Reply::Missing;
+            }
+            // Bytes of a neighbour beside us are not in the packet.
+            return if packet.mtu.is_none() && within_reach(self.expected, packet.psn) {
+                Disposition::Early
+            } else {
+                Disposition::Dropped(DropCause::OutOfSequence)
+            };
         }
         match self.request(packet, host) {
             Ok(()) => {
-                self.quiet = false;
+                if !self.ahead.is_after(packet.psn) {
+                    self.ahead = self.expected - 1;
+                }
+                let told = core::mem::replace(&mut self.told, Told::Nothing);
+                self.patience.moved();
                 if self.reply == Reply::NotReady {
                     // It was sent again before we said no, and now there is a receive
-                    // request. What came between was dropped.
+                    // request. What came between may have been dropped.
+                    self.reply = Reply::Missing;
+                }
+                let again = told == Told::Missing && packet.ack_req;
+                if again && matches!(self.reply, Reply::Nothing | Reply::Ack) {
+                    // What was missing was sent again, and the sender asks what else is.
                     self.reply = Reply::Missing;
                 }
                 let answered = matches!(
@@ -400,8 +447,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             Err(refusal) => match refusal.verdict() {
                 None => {
                     host.count(Counter::RnrSent);
-                    self.quiet = true;
-                    self.dropped = packet.psn;
+                    self.told = Told::NotReady;
                     self.reply = Reply::NotReady;
                     Disposition::Done
                 }
@@ -481,6 +527,11 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     /// Sends what is owed and flushes what must be, up to `budget` packets or requests.
     pub fn poll(&mut self, host: &mut impl RecvHost, budget: u32) -> Progress {
         let mut left = budget;
+        if let Some(notice) = self.notices.take(self.attr.dest, self.attr.mtu) {
+            if self.phase == Phase::Open && host.emit(&notice).is_ok() {
+                host.count(Counter::NoticeSent);
+            }
+        }
         loop {
             match self.phase {
                 Phase::Closed => return Progress::Idle,
@@ -526,7 +577,9 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         self.clear_resources();
         self.message = Message::None;
         self.reply = Reply::Nothing;
-        self.quiet = false;
+        self.told = Told::Nothing;
+        self.ahead = self.expected - 1;
+        self.patience = Patience::NEW;
     }
 }
 

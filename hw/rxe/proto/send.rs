@@ -15,9 +15,20 @@
 //!           oldest unanswered | next   | first never sent
 //! ```
 //!
-//! Normally `nxt == top`. To send again (go-back-N) is to set `nxt = una` and `at`
+//! Normally `nxt == top`. To send all again (go-back-N) is to set `nxt = una` and `at`
 //! to the oldest slot; offsets follow from the PSNs, so no slot has to be undone.
 //! The oldest slot is completed as soon as it is done, in order, and freed.
+//!
+//! # What is lost
+//!
+//! Acknowledgements are cumulative, so nobody tells us what arrived behind a gap. But a peer
+//! may have kept it (ours does, the C driver does not). So `una` alone is sent again at
+//! first ([`Mend`]), and asks for an answer. If that covers more, the peer keeps what is
+//! early. If it covers just this packet, it does not, or all was lost: then we go back. A peer
+//! that was seen twice to keep nothing is not asked that way again for some time.
+//!
+//! Silence is broken the same way, long before the timeout of the queue pair, once the
+//! round trips are known; only the timeout counts against `retry_cnt`.
 //!
 //! A request that fails on its own (bad buffers, bad opcode) keeps its place: the
 //! ones before it complete first, then it does, with its error, and the rest is
@@ -26,17 +37,21 @@
 //! All methods may run in any context; nothing sleeps. IBTA 9.7.3 to 9.7.8, 9.9.2.
 
 mod ack;
+mod mend;
 mod request;
 mod slots;
 mod transmit;
+mod window;
 
 use crate::wire::Psn;
 
+use super::early::Patience;
 use super::host::Counter;
 use super::host::Progress;
 use super::host::QpEvent;
 use super::host::SendFetch;
 use super::host::SendHost;
+use super::notice::Notices;
 use super::types::ahead;
 use super::types::Nanos;
 use super::types::QpType;
@@ -49,10 +64,17 @@ use super::wqe::SendFlags;
 use super::wqe::SendOp;
 use super::wqe::SendWqe;
 
+use mend::Mend;
+use mend::Question;
+use mend::Waits;
+use window::Window;
+
 pub use slots::Slots;
 
 /// The window that a queue pair starts with, in PSNs.
-pub const DEFAULT_WINDOW: u32 = 128;
+pub const DEFAULT_WINDOW: u32 = window::START;
+/// The largest window, in PSNs.
+pub const MAX_WINDOW: u32 = window::MOST;
 
 /// What modify_qp sets for sending. Change it by [`SendSide::set_attr`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +95,8 @@ pub struct SendAttr {
     pub rnr_retry: RetryLimit,
     /// How many reads, atomics and flushes may be outstanding.
     pub max_rd_atomic: u32,
-    /// How many PSNs may be outstanding; a read may exceed it.
+    /// How many PSNs may be outstanding at first; a read may exceed it. It goes up and down
+    /// with what the path bears.
     pub window: u32,
 }
 
@@ -196,8 +219,24 @@ pub struct SendSide<S> {
     deadline: Option<Nanos>,
     retries_left: RetryLimit,
     rnr_retries_left: RetryLimit,
-    /// A negative answer made us send again from `una`; more of them mean nothing new.
+    /// A negative answer made us send `una` again; more of them mean nothing new.
     went_back: bool,
+    /// `una` sent again by itself.
+    mend: Mend,
+    /// When to ask for an answer, before the deadline.
+    ask_at: Option<Nanos>,
+    /// How often that was in vain.
+    asked: u32,
+    /// How long to wait for answers; `None` is for ever.
+    waits: Option<Waits>,
+    /// A question whose answer may still come.
+    question: Option<Question>,
+    /// Whether responses that come early mean that one is lost.
+    patience: Patience,
+    window: Window,
+    notices: Notices,
+    /// A packet whose answer is timed, and when it was sent.
+    timed: Option<(Psn, Nanos)>,
     /// Nothing more was posted when this poll last looked: whoever posts polls again.
     dry: bool,
 }
@@ -222,6 +261,15 @@ impl<S: Slots> SendSide<S> {
             retries_left: attr.retry,
             rnr_retries_left: attr.rnr_retry,
             went_back: false,
+            mend: Mend::NEW,
+            ask_at: None,
+            asked: 0,
+            waits: None,
+            question: None,
+            patience: Patience::NEW,
+            window: Window::new(attr.window),
+            notices: Notices::NEW,
+            timed: None,
             dry: false,
         };
         side.set_attr(attr);
@@ -236,9 +284,14 @@ impl<S: Slots> SendSide<S> {
     /// Sets what modify_qp may set. Retry limits count afresh. Started requests keep
     /// the path MTU that they have.
     pub fn set_attr(&mut self, attr: SendAttr) {
+        let before = self.attr.window;
         self.attr = attr;
         self.attr.mtu = attr.mtu.max(1);
         self.attr.window = attr.window.clamp(1, MAX_OUTSTANDING / 2);
+        if self.attr.window != before {
+            self.window = Window::new(self.attr.window);
+        }
+        self.set_waits();
         self.retries_left = attr.retry;
         self.rnr_retries_left = attr.rnr_retry;
     }
@@ -321,13 +374,15 @@ impl<S: Slots> SendSide<S> {
         self.held = 0;
         self.una = self.top;
         self.nxt = self.top;
+        self.window = Window::new(self.attr.window);
+        self.set_waits();
         self.gate = Gate::Closed;
     }
 
     /// Whether requests that were taken off the ring wait to be sent, all or a part, so
     /// that an answer may have made it their turn.
     pub fn has_unsent(&self) -> bool {
-        self.at < self.held
+        self.at < self.held || self.mend.is_wanted()
     }
 
     /// Whether it holds requests.
@@ -337,7 +392,30 @@ impl<S: Slots> SendSide<S> {
 
     /// When [`on_timer`](Self::on_timer) has something to do.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        self.not_before.or(self.deadline)
+        match (self.not_before, self.deadline, self.ask_at) {
+            (Some(until), _, _) => Some(until),
+            (None, Some(deadline), Some(ask)) => Some(deadline.min(ask)),
+            (None, deadline, _) => deadline,
+        }
+    }
+
+    /// How many PSNs may be outstanding, as of now.
+    pub fn window(&self) -> u32 {
+        self.window.size()
+    }
+
+    /// The network says that packets of this queue pair met congestion: there are to be
+    /// fewer. Anybody may say so; a forged one makes things slower, and nothing else.
+    pub fn on_congestion(&mut self, now: Nanos) {
+        self.window.marked(now);
+    }
+
+    /// A response met congestion. Fewer are to be asked for, and the peer is told. The host
+    /// polls next.
+    pub fn on_mark(&mut self, now: Nanos, host: &mut impl SendHost) {
+        host.count(Counter::Marked);
+        self.on_congestion(now);
+        self.notices.marked(now);
     }
 
     /// The time has come, or not: then this does nothing. The host polls next.
@@ -345,16 +423,23 @@ impl<S: Slots> SendSide<S> {
         if self.not_before.is_some_and(|until| until <= now) {
             self.not_before = None;
         }
-        if self.not_before.is_none() && self.deadline.is_some_and(|deadline| deadline <= now) {
+        if self.not_before.is_some() {
+            return;
+        }
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
             self.deadline = None;
             if self.nxt == self.una && self.outstanding() != 0 {
                 // Nothing left since we last went back, so nobody can have answered.
-                self.deadline = self.attr.timeout.map(|span| now.after(span));
+                self.wait_from(now);
             } else if self.outstanding() != 0 {
+                self.window.lost(now);
+                self.asked = self.asked.saturating_add(1);
                 self.retry(now, host);
                 // A sequence NAK for what is sent now is news.
                 self.went_back = false;
             }
+        } else if self.ask_at.is_some_and(|ask| ask <= now) {
+            self.ask(now);
         }
     }
 
@@ -362,6 +447,11 @@ impl<S: Slots> SendSide<S> {
     pub fn poll(&mut self, now: Nanos, host: &mut impl SendHost, budget: u32) -> Progress {
         let mut left = budget;
         self.dry = false;
+        if let Some(notice) = self.notices.take(self.attr.dest, self.attr.mtu) {
+            if self.gate != Gate::Closed && host.emit(&notice).is_ok() {
+                host.count(Counter::NoticeSent);
+            }
+        }
         loop {
             self.settle(host);
             if left == 0 {
@@ -454,9 +544,9 @@ impl<S: Slots> SendSide<S> {
             Some(left) => {
                 self.retries_left = left;
                 host.count(Counter::Retry);
-                self.go_back();
+                self.mend_or_go_back();
                 self.went_back = true;
-                self.deadline = self.attr.timeout.map(|span| now.after(span));
+                self.wait_from(now);
             }
             None => {
                 host.count(Counter::RetryExceeded);
@@ -470,6 +560,9 @@ impl<S: Slots> SendSide<S> {
         self.nxt = self.una;
         self.at = 0;
         self.unasked = 0;
+        self.timed = None;
+        self.question = None;
+        self.mend.stop();
     }
 
     /// Packets that nobody asked the peer to acknowledge, because a later one was to
@@ -496,6 +589,12 @@ impl<S: Slots> SendSide<S> {
         self.unasked = 0;
         self.not_before = None;
         self.deadline = None;
+        self.ask_at = None;
+        self.asked = 0;
+        self.question = None;
+        self.timed = None;
+        self.mend = Mend::NEW;
+        self.patience = Patience::NEW;
         self.went_back = false;
         self.retries_left = self.attr.retry;
         self.rnr_retries_left = self.attr.rnr_retry;

@@ -347,14 +347,18 @@ impl Qp {
                 &mut old_resources,
             );
             if new == QpState::Reset {
-                send.io.reset();
-                recv.io.reset();
+                send.io.reset(&this.dev);
+                recv.io.reset(&this.dev);
                 send.backlog = None;
                 recv.backlog = None;
                 send.parked = None;
                 recv.parked = None;
                 drop(this.responses.take_all());
                 drop(this.requests.take_all());
+            }
+            if new == QpState::Err {
+                send.io.early.clear(&this.dev);
+                recv.io.early.clear(&this.dev);
             }
             change.apply_recv(&mut recv.engine);
             let applied = {

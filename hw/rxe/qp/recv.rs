@@ -3,6 +3,7 @@
 //! The world of the engine's receive half: receive queue, remote memory, wire,
 //! completions.
 
+use super::early::Stash;
 use super::local;
 use super::local::Answers;
 use super::local::Request;
@@ -11,6 +12,7 @@ use super::wire::Sender;
 use super::Notes;
 use super::Qp;
 use crate::cq::Cqe;
+use crate::device::Dev;
 use crate::mem::Batch;
 use crate::mem::MemError;
 use crate::mem::Room;
@@ -19,6 +21,7 @@ use crate::net::RxPacket;
 use crate::proto;
 use crate::proto::AccessFlags;
 use crate::proto::AtomicOp;
+use crate::proto::Disposition;
 use crate::proto::FlushKind;
 use crate::proto::Key;
 use crate::proto::LocalFault;
@@ -77,6 +80,8 @@ pub(super) struct RecvIo {
     pub(super) sender: Option<Sender>,
     /// The last request came from a peer beside us, which fetches the answers.
     pub(super) beside: bool,
+    /// Requests that came before their turn.
+    pub(super) early: Stash,
 }
 
 impl RecvHalf {
@@ -90,6 +95,7 @@ impl RecvHalf {
                 current: buffers,
                 sender: None,
                 beside: false,
+                early: Stash::EMPTY,
             },
             backlog: None,
             parked: None,
@@ -129,7 +135,8 @@ impl RecvIo {
     }
 
     /// Forgets all requests of the queue pair's own queue; the engine does too.
-    pub(super) fn reset(&mut self) {
+    pub(super) fn reset(&mut self, dev: &Dev) {
+        self.early.clear(dev);
         self.beside = false;
         if let Source::Own(queue) = &mut self.source {
             queue.reset();
@@ -184,6 +191,43 @@ impl RecvWorld<'_> {
             Present::Wire(packet) => Some(packet),
             Present::Request(_) | Present::Nothing => None,
         }
+    }
+
+    /// Keeps the present packet, which came before its turn.
+    pub(super) fn keep_packet(&mut self) {
+        if let Some(packet) = self.take_packet() {
+            self.io.early.keep(&self.qp.dev, packet);
+        }
+    }
+
+    /// Drops what was kept: nobody wants it any more.
+    pub(super) fn forget_early(&mut self) {
+        self.io.early.clear(&self.qp.dev);
+    }
+
+    /// Whether packets are kept.
+    #[inline]
+    pub(super) fn has_early(&self) -> bool {
+        self.io.early.first().is_some()
+    }
+
+    /// Hands the packets to `engine` that were kept and whose turn it is now. Answers
+    /// whether one is to be parked, which is the present one then.
+    #[cold]
+    pub(super) fn hand_in_early(&mut self, engine: &mut RecvSide<KVec<proto::Resource>>) -> bool {
+        let qp = self.qp;
+        while let Some(packet) = self.io.early.take(&qp.dev, |psn| engine.is_due(psn)) {
+            self.set_packet(packet);
+            let Some(header) = self.header() else {
+                continue;
+            };
+            match engine.on_request(&header, self) {
+                Disposition::Parked => return true,
+                // What is due is not early; if it were, it would count as lost.
+                Disposition::Early | Disposition::Done | Disposition::Dropped(_) => {}
+            }
+        }
+        false
     }
 
     /// Whether what was not there will come, so that the half waits; it notes that then.

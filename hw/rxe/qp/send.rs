@@ -5,6 +5,7 @@
 //! Everything here belongs to whoever runs the half, except what is reached through
 //! the queue pair's `Arc`s.
 
+use super::early::Stash;
 use super::local::Answer;
 use super::local::Link;
 use super::local::Neighbour;
@@ -14,6 +15,7 @@ use super::Notes;
 use super::Qp;
 use crate::ah::Ah;
 use crate::cq::Cqe;
+use crate::device::Dev;
 use crate::mem::Batch;
 use crate::mem::Fault;
 use crate::mem::MemError;
@@ -22,7 +24,9 @@ use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
 use crate::proto::cork::Cork;
+use crate::proto::Disposition;
 use crate::proto::LocalFault;
+use crate::proto::Nanos;
 use crate::proto::Payload;
 use crate::proto::QpEvent;
 use crate::proto::SendCompletion;
@@ -36,6 +40,7 @@ use crate::proto::WcStatus;
 use crate::queue::lazy::LazyVec;
 use crate::queue::work::SendQueue;
 use crate::queue::wqe::Route;
+use crate::wire::Psn;
 use kernel::prelude::*;
 use kernel::sync::rcu;
 use kernel::sync::Arc;
@@ -65,6 +70,8 @@ pub(super) struct SendIo {
     handle: Option<(u32, Arc<Ah>)>,
     /// The way to a peer beside us.
     pub(super) link: Link,
+    /// Responses that came before their turn.
+    pub(super) early: Stash,
     /// What a change of state noted, for the next turn to act on.
     pub(super) noted: Notes,
 }
@@ -89,6 +96,7 @@ impl SendHalf {
                 sender: None,
                 link: Link::NEW,
                 handle: None,
+                early: Stash::EMPTY,
                 noted: Notes::NONE,
             },
             backlog: None,
@@ -141,7 +149,8 @@ impl SendIo {
     }
 
     /// Forgets all requests; the engine does too.
-    pub(super) fn reset(&mut self) {
+    pub(super) fn reset(&mut self, dev: &Dev) {
+        self.early.clear(dev);
         self.queue.reset();
         self.link = Link::NEW;
         self.handle = None;
@@ -210,6 +219,47 @@ impl SendWorld<'_> {
     #[inline]
     pub(super) fn take_packet(&mut self) -> Option<RxPacket> {
         self.packet.take()
+    }
+
+    /// Keeps the present packet, which came before its turn.
+    pub(super) fn keep_packet(&mut self) {
+        if let Some(packet) = self.packet.take() {
+            self.io.early.keep(&self.qp.dev, packet);
+        }
+    }
+
+    /// Drops what was kept: nobody wants it any more.
+    pub(super) fn forget_early(&mut self) {
+        self.io.early.clear(&self.qp.dev);
+    }
+
+    /// Whether packets are kept.
+    #[inline]
+    pub(super) fn has_early(&self) -> bool {
+        self.io.early.first().is_some()
+    }
+
+    /// Hands the packets to `engine` that were kept and whose turn it is now. Answers
+    /// whether one is to be parked, which is the present one then.
+    #[cold]
+    pub(super) fn hand_in_early(
+        &mut self,
+        engine: &mut SendSide<LazyVec<proto::Slot>>,
+        now: Nanos,
+    ) -> bool {
+        let qp = self.qp;
+        while let Some(packet) = self.io.early.take(&qp.dev, |psn| engine.is_due(psn)) {
+            self.set_packet(packet);
+            let Some(header) = self.header() else {
+                continue;
+            };
+            match engine.on_response(now, &header, self) {
+                Disposition::Parked => return true,
+                // What is due is not early; if it were, it would count as lost.
+                Disposition::Early | Disposition::Done | Disposition::Dropped(_) => {}
+            }
+        }
+        false
     }
 
     /// Whether `fault`, which was not there, will come, so that the half waits; it notes
@@ -310,6 +360,11 @@ impl SendHost for SendWorld<'_> {
             Some(LocalFault::Status(status)) => Err(TxError::BadPayload(status)),
             None => sent,
         }
+    }
+
+    #[inline]
+    fn first_early(&self) -> Option<Psn> {
+        self.io.early.first()
     }
 
     fn scatter(&mut self, slot: u32, offset: u32) -> Result<(), LocalFault> {

@@ -14,6 +14,7 @@ use crate::proto::TxError;
 use crate::proto::TxPacket;
 use crate::queue::cqe::Network;
 use crate::wire::Bth;
+use crate::wire::Opcode;
 use kernel::prelude::*;
 
 /// Where packets go, and the way there as long as it holds.
@@ -77,6 +78,7 @@ impl Sender {
         let mut bth = Bth::new(packet.opcode, packet.dest.qpn().0, packet.psn);
         bth.solicited = packet.solicited;
         bth.ack_req = packet.ack_req;
+        bth.becn = packet.opcode == Opcode::Cnp;
         let frame = Frame {
             path: &self.path,
             route,

@@ -43,7 +43,7 @@ for way in there back both; do
     for loss in 1 2 5 10 20; do
         check "loss $loss %, $way" sweep 60 $way $impatience loss $loss%
     done
-    check "packets were lost, $way" at_least 30
+    check "packets were lost, $way" at_least 15
     check "reordered, $way" sweep 60 $way $patience delay 3ms 1ms reorder 25% 50%
     check "duplicates, $way" sweep 60 $way $patience duplicate 10%
     check "corrupt, $way" sweep 60 $way $impatience corrupt 5%

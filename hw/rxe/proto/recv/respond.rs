@@ -31,6 +31,7 @@ use super::super::types::Key;
 use super::RecvSide;
 use super::Refusal;
 use super::Reply;
+use super::Told;
 
 /// One request that has a response of its own: first what is still to be sent, then
 /// what is needed to answer it again.
@@ -252,7 +253,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
         let (psn, syndrome) = match self.reply {
             Reply::Nothing => return Progress::Idle,
-            Reply::Missing if self.dropped.is_before(self.expected) => {
+            Reply::Missing if self.ahead.is_before(self.expected) => {
                 (self.expected - 1, AethSyndrome::ACK)
             }
             Reply::Ack => (self.expected - 1, AethSyndrome::ACK),
@@ -273,6 +274,10 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             Err(TxError::Blocked) => Progress::Blocked,
             Err(TxError::Enough) => Progress::More,
             Ok(()) | Err(TxError::BadPayload(_)) => {
+                if syndrome == AethSyndrome::Nak(NakCode::PsnSequence) {
+                    self.told = Told::Missing;
+                    self.patience.told(psn);
+                }
                 self.reply = Reply::Nothing;
                 Progress::Idle
             }

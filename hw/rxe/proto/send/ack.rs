@@ -10,12 +10,14 @@
 use crate::wire::AethSyndrome;
 use crate::wire::Ext;
 use crate::wire::NakCode;
+use crate::wire::Opcode;
 use crate::wire::Operation;
 use crate::wire::Position;
 use crate::wire::Psn;
 use crate::wire::RnrTimer;
 use crate::wire::Transport;
 
+use super::super::early::within_reach;
 use super::super::host::Counter;
 use super::super::host::Disposition;
 use super::super::host::DropCause;
@@ -27,8 +29,10 @@ use super::super::types::Nanos;
 use super::super::types::QpType;
 use super::super::types::WcStatus;
 use super::super::wqe::SendOp;
+use super::mend::By;
 use super::Gate;
 use super::SendSide;
+use super::Slot;
 use super::SlotState;
 use super::Slots;
 
@@ -99,6 +103,9 @@ impl<S: Slots> SendSide<S> {
         packet: &RxPacket,
         host: &mut impl SendHost,
     ) -> Disposition {
+        if packet.opcode == Opcode::Cnp {
+            return self.on_notice(now, host);
+        }
         match self.gate {
             Gate::Closed | Gate::Error => return Disposition::Dropped(DropCause::State),
             Gate::Open | Gate::Draining | Gate::Drained => {}
@@ -108,6 +115,8 @@ impl<S: Slots> SendSide<S> {
             Some(_) | None => return Disposition::Dropped(DropCause::Opcode),
         };
         if ahead(self.una, packet.psn) >= self.outstanding() {
+            self.patience.again(packet.psn);
+            self.answered_twice(now, packet.psn);
             let cause = if packet.psn.is_before(self.una) {
                 DropCause::Duplicate
             } else {
@@ -117,16 +126,22 @@ impl<S: Slots> SendSide<S> {
         }
         match answer {
             Answer::Ack => match self.reach(now, packet.psn + 1, host) {
-                Reached::Yes => Disposition::Done,
-                Reached::No => self.on_missing(now, host),
+                Reached::Yes => {
+                    if self.mended(now, By::Ack) {
+                        self.go_back();
+                    }
+                    Disposition::Done
+                }
+                Reached::No => self.on_early(now, packet, host),
             },
             Answer::Rnr(timer) => match self.reach(now, packet.psn, host) {
                 Reached::Yes => self.on_rnr(now, timer, host),
-                Reached::No => self.on_missing(now, host),
+                Reached::No => self.on_early(now, packet, host),
             },
             Answer::Missing => {
                 host.count(Counter::SequenceNakReceived);
                 let _: Reached = self.reach(now, packet.psn, host);
+                let _: bool = self.mended(now, By::Nak);
                 self.on_missing(now, host)
             }
             Answer::Refused(status) => match self.reach(now, packet.psn, host) {
@@ -134,17 +149,86 @@ impl<S: Slots> SendSide<S> {
                     self.fail_oldest(host, status);
                     Disposition::Done
                 }
-                Reached::No => self.on_missing(now, host),
+                Reached::No => self.on_early(now, packet, host),
             },
             Answer::Data(position) => match self.reach(now, packet.psn, host) {
                 Reached::Yes => self.on_data(now, packet.len, position, host),
-                Reached::No => self.on_missing(now, host),
+                Reached::No => self.on_early(now, packet, host),
             },
             Answer::Found(value) => match self.reach(now, packet.psn, host) {
                 Reached::Yes => self.on_found(now, value, host),
-                Reached::No => self.on_missing(now, host),
+                Reached::No => self.on_early(now, packet, host),
             },
         }
+    }
+
+    /// Whether an early response with this PSN is to be handed in now: all responses
+    /// before it are there, or nobody wants it any more.
+    pub fn is_due(&self, psn: Psn) -> bool {
+        if !psn.is_after(self.una) || matches!(self.gate, Gate::Closed | Gate::Error) {
+            return true;
+        }
+        for k in 0..self.held {
+            match self.slot(k) {
+                Some(Slot {
+                    wqe,
+                    state: SlotState::Started(run),
+                }) => {
+                    if wqe.op.wants_response() {
+                        // The oldest may be answered in part, up to `una`.
+                        return k != 0 && !psn.is_after(run.first);
+                    }
+                }
+                Some(Slot {
+                    wqe: _,
+                    state: SlotState::Done | SlotState::Failed(_),
+                }) => {}
+                Some(Slot {
+                    wqe: _,
+                    state: SlotState::Waiting,
+                })
+                | None => break,
+            }
+        }
+        true
+    }
+
+    /// An answer came before a response that was to come first. That may be lost, or late.
+    fn on_early(&mut self, now: Nanos, packet: &RxPacket, host: &mut impl SendHost) -> Disposition {
+        if self.outstanding() == 0 || self.gate == Gate::Error {
+            return Disposition::Done;
+        }
+        let last = packet.psn + 1 == self.top;
+        if self.patience.is_over(last) {
+            let done = self.on_missing(now, host);
+            if done == Disposition::Done {
+                self.patience.told(self.una);
+            }
+        }
+        let kept = match packet.opcode.operation() {
+            // Bytes of a neighbour beside us are not in the packet.
+            Operation::ReadResponse | Operation::AtomicAcknowledge => {
+                packet.mtu.is_none() && within_reach(self.una, packet.psn)
+            }
+            _ => false,
+        };
+        if kept {
+            Disposition::Early
+        } else {
+            Disposition::Dropped(DropCause::OutOfSequence)
+        }
+    }
+
+    /// The peer says that our packets met congestion. They may have been responses, which
+    /// nobody holds back here; then it only counts.
+    #[cold]
+    fn on_notice(&mut self, now: Nanos, host: &mut impl SendHost) -> Disposition {
+        if self.attr.kind != QpType::Rc {
+            return Disposition::Dropped(DropCause::Opcode);
+        }
+        host.count(Counter::NoticeReceived);
+        self.on_congestion(now);
+        Disposition::Done
     }
 
     /// Counts everything before `psn` as answered, as far as that goes.
@@ -184,6 +268,7 @@ impl<S: Slots> SendSide<S> {
             self.nxt = self.una + steps;
         }
         self.una += steps;
+        self.window.acknowledged(steps);
     }
 
     /// Something new was answered: patience starts afresh.
@@ -192,12 +277,16 @@ impl<S: Slots> SendSide<S> {
         self.rnr_retries_left = self.attr.rnr_retry;
         self.went_back = false;
         self.not_before = None;
-        self.deadline = match self.attr.timeout {
-            Some(span) if self.outstanding() != 0 && self.gate != Gate::Error => {
-                Some(now.after(span))
-            }
-            Some(_) | None => None,
-        };
+        self.asked = 0;
+        self.mend.moved();
+        self.patience.moved();
+        self.clock(now);
+        if self.outstanding() != 0 && self.gate != Gate::Error {
+            self.wait_from(now);
+        } else {
+            self.deadline = None;
+            self.ask_at = None;
+        }
     }
 
     /// The peer misses the oldest unanswered PSN, or we miss the response to it.
@@ -209,6 +298,7 @@ impl<S: Slots> SendSide<S> {
             // It speaks of packets from before we went back.
             return Disposition::Dropped(DropCause::Duplicate);
         }
+        self.window.lost(now);
         self.retry(now, host);
         Disposition::Done
     }
@@ -230,6 +320,7 @@ impl<S: Slots> SendSide<S> {
                 self.went_back = false;
                 self.not_before = Some(now.after(Nanos(timer.nanos())));
                 self.deadline = None;
+                self.ask_at = None;
             }
             None => {
                 host.count(Counter::RnrRetryExceeded);
@@ -258,7 +349,9 @@ impl<S: Slots> SendSide<S> {
                 let offset = index.saturating_mul(run.mtu);
                 let last = index.saturating_add(1) >= run.count;
                 let want = wqe.length.saturating_sub(offset).min(run.mtu);
-                if last != position.is_end() || len != want {
+                // Where it was asked for in part, others may call themselves the last.
+                let ends = position.is_end();
+                if (last != ends && !(ends && self.mend.cut)) || len != want {
                     return self.bad_response(host);
                 }
                 if len != 0 {
@@ -312,7 +405,9 @@ impl<S: Slots> SendSide<S> {
     /// The oldest unanswered PSN got its response, the `last` of its request or not.
     fn answered(&mut self, now: Nanos, last: bool, host: &mut impl SendHost) -> Disposition {
         self.advance(1);
+        let _: bool = self.mended(now, By::Data);
         if last {
+            self.mend.cut = false;
             self.responses = self.responses.saturating_sub(1);
             self.set_state(0, SlotState::Done);
             self.settle(host);

@@ -40,6 +40,9 @@ impl<S: Slots> SendSide<S> {
             return Step::Stop(Progress::Idle);
         }
         self.not_before = None;
+        if let Some(step) = self.send_mend(now, host) {
+            return step;
+        }
         if self.at >= self.held && !self.fetch(host) {
             return Step::Stop(Progress::Idle);
         }
@@ -130,12 +133,13 @@ impl<S: Slots> SendSide<S> {
         let reliable = self.attr.kind == QpType::Rc;
         let used = ahead(self.una, self.nxt);
         let after = used.saturating_add(shape.psns);
-        if reliable && (used >= self.attr.window || (used > 0 && after > MAX_OUTSTANDING)) {
+        let window = self.window.size();
+        if reliable && (used >= window || (used > 0 && after > MAX_OUTSTANDING)) {
+            self.window.is_full();
             return Step::Stop(Progress::Idle);
         }
         let ack_req = reliable && {
-            let full =
-                after >= self.attr.window || self.unasked.saturating_add(1) >= self.attr.window / 2;
+            let full = after >= window || self.unasked.saturating_add(1) >= window / 2;
             full || left == 0
                 || shape.solicited
                 || wqe.op.wants_response()
@@ -184,6 +188,9 @@ impl<S: Slots> SendSide<S> {
         self.nxt += shape.psns;
         if ahead(self.una, self.nxt) > sent {
             self.top = self.nxt;
+            if ack_req {
+                self.time(packet.psn, now);
+            }
         }
         if reliable {
             self.unasked = if ack_req {
@@ -192,7 +199,7 @@ impl<S: Slots> SendSide<S> {
                 self.unasked.saturating_add(1)
             };
             if self.deadline.is_none() {
-                self.deadline = self.attr.timeout.map(|span| now.after(span));
+                self.wait_from(now);
             }
         } else {
             self.una = self.nxt;

@@ -188,6 +188,14 @@ impl Scene {
                 region.valid = !region.valid;
             }
             25 => self.modify(who, from),
+            26 => {
+                // The next one met congestion.
+                if let Some(bytes) = self.wire[who].pop_front() {
+                    self.deliver(who, &bytes);
+                    self.nodes[who].marked(self.now, &bytes);
+                    self.poll(who, 64);
+                }
+            }
             _ => self.poll(who, from.below(70)),
         }
     }

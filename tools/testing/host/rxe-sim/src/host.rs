@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use crate::proto::early::Early;
+use crate::proto::early::Place;
 use crate::proto::host::AtomicOp;
 use crate::proto::host::BadRecv;
 use crate::proto::host::Counter;
@@ -100,6 +102,9 @@ pub struct Beside {
     pub lost: u32,
 }
 
+/// Early packets that are kept on either side, unless a test wants others.
+const EARLY: usize = 64;
+
 /// Answers that wait at a time.
 const ANSWERS: usize = 3;
 
@@ -143,7 +148,7 @@ impl Beside {
 }
 
 /// Everything of a node but the engine.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Host {
     /// Regions that the peer may name.
     pub regions: Vec<Region>,
@@ -189,6 +194,8 @@ pub struct Host {
     pub absent: Option<(u32, Rng)>,
     /// Somebody waits for memory.
     pub faulted: bool,
+    /// Responses and requests that came before their turn.
+    pub early: [Early<Vec<Place<Vec<u8>>>>; 2],
     /// What the engine was told that the peer may do: without it, it may not ask for it.
     granted: Vec<Grant>,
 }
@@ -206,10 +213,36 @@ impl Host {
     /// A host for `slots` send requests.
     pub fn new(slots: usize, mtu: u32) -> Self {
         Self {
+            regions: Vec::new(),
+            sq: VecDeque::new(),
             slots: vec![None; slots],
+            order: VecDeque::new(),
+            retired: None,
+            sent: Vec::new(),
+            send_cq: Vec::new(),
+            rq: VecDeque::new(),
+            current: None,
+            recv_cq: Vec::new(),
+            events: Vec::new(),
+            counts: Vec::new(),
+            out: Vec::new(),
+            room: None,
+            payload: Vec::new(),
+            atomics_run: 0,
+            locals_run: Vec::new(),
+            invalidated: Vec::new(),
             mtu: Some(mtu),
-            ..Self::default()
+            beside: Beside::default(),
+            absent: None,
+            faulted: false,
+            early: [EARLY; 2].map(Self::room_for),
+            granted: Vec::new(),
         }
+    }
+
+    /// A store for so many early packets.
+    pub fn room_for(count: usize) -> Early<Vec<Place<Vec<u8>>>> {
+        Early::new((0..count).map(|_| None).collect())
     }
 
     /// How many send requests are posted and not retired.
@@ -315,6 +348,7 @@ impl Host {
         bth.pad = wire::pad_len(body.len());
         bth.ack_req = p.ack_req;
         bth.solicited = p.solicited;
+        bth.becn = p.opcode == wire::Opcode::Cnp;
         let mut bytes = vec![0; wire::MAX_HEADER_LEN];
         let len = wire::write_headers(&mut bytes, &bth, &p.ext).expect("headers of the opcode");
         bytes.truncate(len);
@@ -380,7 +414,7 @@ impl SendHost for Host {
     }
 
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
-        assert!(packet.opcode.is_request());
+        assert!(packet.opcode.is_request() || packet.opcode == wire::Opcode::Cnp);
         self.transmit(packet)
     }
 
@@ -422,6 +456,10 @@ impl SendHost for Host {
         Ok(())
     }
 
+    fn first_early(&self) -> Option<wire::Psn> {
+        self.early[0].first()
+    }
+
     fn complete(&mut self, completion: &SendCompletion) {
         assert_eq!(self.retired.take(), Some(completion.wr_id));
         self.send_cq.push(*completion);
@@ -438,7 +476,7 @@ impl SendHost for Host {
 
 impl RecvHost for Host {
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
-        assert!(packet.opcode.is_response());
+        assert!(packet.opcode.is_response() || packet.opcode == wire::Opcode::Cnp);
         self.transmit(packet)
     }
 

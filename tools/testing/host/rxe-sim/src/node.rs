@@ -114,6 +114,9 @@ impl Node {
         if new == QpState::Reset {
             self.host.clear_rings();
             self.parked = Default::default();
+            for side in 0..2 {
+                while self.host.early[side].pop().is_some() {}
+            }
         }
         self.state = new;
         Ok(())
@@ -139,8 +142,45 @@ impl Node {
         };
         if done == Disposition::Parked {
             self.parked[side].push_back(datagram.to_vec());
+        } else {
+            self.hand_in(now, side);
         }
         Some(done)
+    }
+
+    /// The packet that just arrived met congestion on its way.
+    pub fn marked(&mut self, now: Nanos, datagram: &[u8]) {
+        let Ok(packet) = wire::Packet::parse(datagram) else {
+            return;
+        };
+        if packet.header().bth.opcode.is_request() {
+            self.recv.on_mark(now, &mut self.host);
+        } else {
+            self.send.on_mark(now, &mut self.host);
+        }
+    }
+
+    /// Hands early packets in whose turn it is now.
+    fn hand_in(&mut self, now: Nanos, side: usize) {
+        while self.parked[side].is_empty() {
+            let Some(first) = self.host.early[side].first() else {
+                return;
+            };
+            let due = match side {
+                0 => self.send.is_due(first),
+                _ => self.recv.is_due(first),
+            };
+            if !due {
+                return;
+            }
+            if let Some((_, datagram)) = self.host.early[side].pop() {
+                match self.handle(now, &datagram) {
+                    Some(Disposition::Parked) => self.parked[side].push_front(datagram),
+                    Some(Disposition::Early) => panic!("early, though due"),
+                    Some(_) | None => {}
+                }
+            }
+        }
     }
 
     /// Memory has come: parked datagrams may go on.
@@ -152,6 +192,7 @@ impl Node {
                     break;
                 }
             }
+            self.hand_in(now, side);
         }
     }
 
@@ -167,6 +208,11 @@ impl Node {
         } else {
             self.send.on_response(now, &rx, &mut self.host)
         };
+        if done == Disposition::Early {
+            let side = usize::from(rx.opcode.is_request());
+            // What there is no room for is lost.
+            let _ = self.host.early[side].insert(rx.psn, datagram.to_vec());
+        }
         Some(done)
     }
 

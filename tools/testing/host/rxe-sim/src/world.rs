@@ -40,11 +40,30 @@ impl Weather {
     };
 }
 
+/// A switch on the way whose line is slower than what it is fed with.
+#[derive(Clone, Copy, Debug)]
+pub struct Bottleneck {
+    /// What one packet takes.
+    pub each: u64,
+    /// Packets that wait before those that come are marked.
+    pub mark: u64,
+    /// Packets that wait before those that come are dropped.
+    pub limit: u64,
+    /// When its line is free again.
+    pub free: u64,
+    /// The most packets that waited.
+    pub longest: u64,
+    /// Packets dropped.
+    pub dropped: u64,
+}
+
 /// Something that will happen.
 #[derive(Clone, Debug)]
 enum Event {
     /// A datagram arrives at this node.
     Arrive(usize, Vec<u8>),
+    /// It met congestion.
+    ArriveMarked(usize, Vec<u8>),
     /// The wire takes datagrams of this node again.
     Room(usize),
     /// Memory is there for this node, at least this time.
@@ -64,6 +83,8 @@ pub struct World {
     pub rng: Rng,
     /// How bad the wire is.
     pub weather: Weather,
+    /// On the way from node 0 to node 1.
+    pub bottleneck: Option<Bottleneck>,
     /// How much one poll may do.
     pub budget: u32,
     /// Datagrams handed to the wire so far.
@@ -84,6 +105,7 @@ impl World {
             now: Nanos(0),
             rng,
             weather,
+            bottleneck: None,
             budget: 64,
             carried: 0,
             beside: [false; 2],
@@ -175,6 +197,25 @@ impl World {
             if self.rng.permille(self.weather.loss) {
                 continue;
             }
+            if let (0, Some(way)) = (who, &mut self.bottleneck) {
+                let now = self.now.0;
+                way.free = way.free.max(now);
+                let waiting = (way.free - now) / way.each;
+                way.longest = way.longest.max(waiting);
+                if waiting >= way.limit {
+                    way.dropped += 1;
+                    continue;
+                }
+                way.free += way.each;
+                let at = way.free + self.weather.delay;
+                let event = if waiting >= way.mark {
+                    Event::ArriveMarked(1, datagram)
+                } else {
+                    Event::Arrive(1, datagram)
+                };
+                self.plan(at, event);
+                continue;
+            }
             let copies = if self.rng.permille(self.weather.duplicate) {
                 2
             } else {
@@ -233,6 +274,11 @@ impl World {
                         _ => break,
                     }
                 }
+                self.poll(who);
+            }
+            Event::ArriveMarked(who, datagram) => {
+                let _ = self.nodes[who].receive(self.now, &datagram);
+                self.nodes[who].marked(self.now, &datagram);
                 self.poll(who);
             }
             Event::Room(who) => {

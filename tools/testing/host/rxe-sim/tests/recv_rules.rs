@@ -98,21 +98,85 @@ fn a_gap_is_told_once() {
     for k in 0..3 {
         post_recv(&mut n, k, 10);
     }
-    let lost = Disposition::Dropped(DropCause::OutOfSequence);
-    assert_eq!(send_only(&mut n, 1, &[]), lost);
+    assert_eq!(send_only(&mut n, 1, &[]), Disposition::Early);
     assert_eq!(
         syndromes(&poll(&mut n, T0)),
         [(0, nak_of(NakCode::PsnSequence))]
     );
-    assert_eq!(send_only(&mut n, 2, &[]), lost);
+    assert_eq!(send_only(&mut n, 3, &[]), Disposition::Early);
     assert_eq!(poll(&mut n, T0), []);
+    assert!(!n.recv.is_due(START + 1));
     assert_eq!(send_only(&mut n, 0, &[]), Disposition::Done);
-    assert_eq!(syndromes(&poll(&mut n, T0)), [(0, ACK)]);
-    assert_eq!(send_only(&mut n, 2, &[]), lost);
-    assert_eq!(
-        syndromes(&poll(&mut n, T0)),
-        [(1, nak_of(NakCode::PsnSequence))]
-    );
+    assert!(n.recv.is_due(START + 1));
+    assert_eq!(send_only(&mut n, 1, &[]), Disposition::Done);
+    assert!(!n.recv.is_due(START + 3));
+    // The peer asks what else is missing, and hears it at once, and once.
+    let next = [(2, nak_of(NakCode::PsnSequence))];
+    assert_eq!(syndromes(&poll(&mut n, T0)), next);
+    assert_eq!(send_only(&mut n, 3, &[]), Disposition::Early);
+    assert_eq!(poll(&mut n, T0), []);
+    assert!(!n.host.counts.contains(&Counter::DuplicateRequest));
+}
+
+/// A packet that nobody asks an acknowledgement for.
+fn silent(n: &mut Node, psn: u32) -> Disposition {
+    n.host.payload.clear();
+    let packet = RxPacket {
+        opcode: Opcode::RcSendOnly,
+        psn: START + psn,
+        ack_req: false,
+        solicited: false,
+        ext: Ext::None,
+        len: 0,
+        mtu: None,
+    };
+    n.recv.on_request(&packet, &mut n.host)
+}
+
+#[test]
+fn a_swap_is_no_gap() {
+    let mut n = node();
+    for k in 0..9 {
+        post_recv(&mut n, k, 10);
+    }
+    // Two that came early are patience, the third is a gap.
+    for psn in [2, 3] {
+        assert_eq!(silent(&mut n, psn), Disposition::Early);
+        assert_eq!(poll(&mut n, T0), []);
+    }
+    for psn in [0, 1, 2, 3] {
+        assert_eq!(silent(&mut n, psn), Disposition::Done);
+        assert_eq!(poll(&mut n, T0), []);
+    }
+    for psn in [5, 6, 7] {
+        assert_eq!(silent(&mut n, psn), Disposition::Early);
+    }
+    let gap = [(4, nak_of(NakCode::PsnSequence))];
+    assert_eq!(syndromes(&poll(&mut n, T0)), gap);
+    // It came by itself, and then for the second time: that was too soon.
+    let _ = silent(&mut n, 4);
+    let _ = silent(&mut n, 4);
+    let _ = poll(&mut n, T0);
+    for psn in [6, 7, 8, 9, 10] {
+        let _ = silent(&mut n, psn);
+        assert_eq!(poll(&mut n, T0), []);
+    }
+    let _ = silent(&mut n, 11);
+    let gap = [(5, nak_of(NakCode::PsnSequence))];
+    assert_eq!(syndromes(&poll(&mut n, T0)), gap);
+}
+
+#[test]
+fn what_is_far_ahead_is_not_kept() {
+    let mut n = node();
+    let reach = early::REACH as i32;
+    let lost = Disposition::Dropped(DropCause::OutOfSequence);
+    assert_eq!(send_only(&mut n, reach - 1, &[]), Disposition::Early);
+    assert_eq!(send_only(&mut n, reach, &[]), lost);
+    assert_eq!(send_only(&mut n, (1 << 23) - 1, &[]), lost);
+    n.modify(QpState::Err).expect("an error");
+    // Nobody wants them any more.
+    assert!(n.recv.is_due(START + 5));
 }
 
 #[test]
@@ -583,4 +647,30 @@ fn of_two_requests_with_one_psn_the_newer_is_repeated() {
     let _ = ask_add(&mut n, 0, BASE);
     assert_eq!(poll(&mut n, T0), newer);
     assert_eq!(n.host.atomics_run, 2);
+}
+
+#[test]
+fn marks_are_told_once_in_a_while() {
+    let mut n = node();
+    let mut told = 0;
+    for k in 0..10u64 {
+        n.recv.on_mark(Nanos(k * 20_000), &mut n.host);
+        let out = poll(&mut n, T0);
+        told += out.len();
+        for p in out {
+            assert_eq!((p.opcode, p.psn + 1), (Opcode::Cnp, 3));
+            assert!(!p.ack_req && !p.solicited && p.payload.is_empty());
+        }
+    }
+    // At 0, 60, 120 and 180 us.
+    assert_eq!(told, 4);
+    let counted = |what| n.host.counts.iter().filter(|c| **c == what).count();
+    assert_eq!(counted(Counter::Marked), 10);
+    assert_eq!(counted(Counter::NoticeSent), 4);
+    // Without room on the wire there is none, and none later.
+    n.host.room = Some(0);
+    n.recv.on_mark(Nanos(1_000_000), &mut n.host);
+    assert_eq!(poll(&mut n, T0), []);
+    n.host.room = None;
+    assert_eq!(poll(&mut n, T0), []);
 }

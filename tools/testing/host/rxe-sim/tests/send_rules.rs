@@ -6,6 +6,7 @@ mod common;
 
 use common::*;
 use rxe_sim::host::PostedSend;
+use rxe_sim::node::Node;
 use rxe_sim::proto::*;
 use rxe_sim::wire::*;
 
@@ -143,12 +144,14 @@ fn silence_is_asked_so_often_and_then_fails_the_oldest() {
         assert_eq!(poll(&mut n, now).len(), 0, "too early");
         n.send.on_timer(now, &mut n.host);
         let out = poll(&mut n, now);
-        assert_eq!(out.iter().map(|p| p.psn).collect::<Vec<_>>(), [0, 1, 2]);
-        assert!(out[2].ack_req);
+        assert_eq!(out.iter().map(|p| p.psn).collect::<Vec<_>>(), [0]);
+        assert!(out[0].ack_req);
     }
     now = n.send.next_deadline().expect("a deadline");
     n.send.on_timer(now, &mut n.host);
     assert_eq!(poll(&mut n, now), []);
+    let retries = n.host.counts.iter().filter(|c| **c == Counter::Retry);
+    assert_eq!(retries.count(), 3);
     let flush = WcStatus::WrFlush;
     // The error and what follows it is told, signalled or not.
     assert_eq!(done(&n), [(0, WcStatus::RetryExc), (1, flush), (2, flush)]);
@@ -171,6 +174,7 @@ fn progress_renews_patience() {
             n.send.on_timer(now, &mut n.host);
             assert_eq!(poll(&mut n, now).len(), 1);
         }
+        // The answer is not soon, so nobody learns to ask early.
         let _ = ack(&mut n, now, k);
     }
     assert!(done(&n).iter().all(|d| d.1 == Success));
@@ -235,16 +239,14 @@ fn not_ready_may_be_endless() {
 }
 
 #[test]
-fn a_sequence_nak_goes_back_once() {
+fn a_sequence_nak_is_heard_once() {
     let mut n = node();
     post(&mut n, send(), 4 * MTU);
     assert_eq!(poll(&mut n, T0).len(), 4);
     assert_eq!(nak(&mut n, T0, 2, NakCode::PsnSequence), Disposition::Done);
     let out = poll(&mut n, T0);
-    assert_eq!(
-        brief(&out),
-        [(Opcode::RcSendMiddle, 2), (Opcode::RcSendLast, 3)]
-    );
+    assert_eq!(brief(&out), [(Opcode::RcSendMiddle, 2)]);
+    assert!(out[0].ack_req);
     let again = nak(&mut n, T0, 2, NakCode::PsnSequence);
     assert_eq!(again, Disposition::Dropped(DropCause::Duplicate));
     assert_eq!(poll(&mut n, T0), []);
@@ -264,13 +266,75 @@ fn a_late_acknowledgement_spares_the_rest() {
     // Before anything was sent again, the answer comes.
     let _ = ack(&mut n, TIMEOUT, 2);
     assert_eq!(done(&n).len(), 3);
-    assert_eq!(
-        poll(&mut n, TIMEOUT)
-            .iter()
-            .map(|p| p.psn)
-            .collect::<Vec<_>>(),
-        [3]
-    );
+    assert_eq!(poll(&mut n, TIMEOUT), []);
+    assert!(n.send.next_deadline().is_some_and(|at| at > TIMEOUT));
+}
+
+/// Sends `count` packets and has the second be missing; it is sent again.
+fn one_missing(n: &mut Node, count: u32, at: Nanos) {
+    post(n, send(), count * MTU);
+    assert_eq!(poll(n, T0).len() as u32, count);
+    let _ = nak(n, at, 1, NakCode::PsnSequence);
+    let again: Vec<_> = poll(n, at).iter().map(|p| p.psn).collect();
+    assert_eq!(again, [1]);
+}
+
+#[test]
+fn a_peer_that_keeps_the_rest_gets_it_once() {
+    let mut n = node();
+    one_missing(&mut n, 6, Nanos(1000));
+    // It had the others up to number 3.
+    let _ = nak(&mut n, Nanos(3000), 4, NakCode::PsnSequence);
+    let again: Vec<_> = poll(&mut n, T0).iter().map(|p| p.psn).collect();
+    assert_eq!(again, [4]);
+    let _ = ack(&mut n, Nanos(5000), 5);
+    assert_eq!(done(&n), [(0, Success)]);
+}
+
+#[test]
+fn a_peer_that_keeps_nothing_gets_the_rest_again() {
+    let mut n = node();
+    one_missing(&mut n, 6, Nanos(1000));
+    // It takes what was missing, and has nothing else.
+    let _ = ack(&mut n, Nanos(3000), 1);
+    let again: Vec<_> = poll(&mut n, T0).iter().map(|p| p.psn).collect();
+    assert_eq!(again, [2, 3, 4, 5]);
+    let _ = nak(&mut n, Nanos(5000), 3, NakCode::PsnSequence);
+    assert_eq!(poll(&mut n, T0).len(), 1);
+    let _ = ack(&mut n, Nanos(7000), 3);
+    assert_eq!(poll(&mut n, T0).len(), 2);
+    // Now that is known, and all comes again at once.
+    let _ = nak(&mut n, Nanos(9000), 4, NakCode::PsnSequence);
+    let again: Vec<_> = poll(&mut n, T0).iter().map(|p| p.psn).collect();
+    assert_eq!(again, [4, 5]);
+}
+
+#[test]
+fn silence_is_broken_when_round_trips_are_known() {
+    let mut n = node();
+    let mut attr = *n.send.attr();
+    attr.timeout = Some(Nanos(1_000_000_000));
+    n.send.set_attr(attr);
+    post(&mut n, send(), 4);
+    let _ = poll(&mut n, T0);
+    let _ = ack(&mut n, Nanos(4_000_000), 0);
+    post(&mut n, send(), 3 * MTU);
+    let mut now = Nanos(5_000_000);
+    assert_eq!(poll(&mut n, now).len(), 3);
+    // Three smoothed round trips here, and longer each time.
+    let mut span = 12_000_000;
+    for _ in 0..4 {
+        let at = n.send.next_deadline().expect("a deadline");
+        assert_eq!(at.0 - now.0, span);
+        now = at;
+        n.send.on_timer(now, &mut n.host);
+        let out = poll(&mut n, now);
+        assert_eq!(brief(&out), [(Opcode::RcSendFirst, 1)]);
+        assert!(out[0].ack_req);
+        span *= 2;
+    }
+    // Asking is no retry.
+    assert!(!n.host.counts.contains(&Counter::Retry));
 }
 
 #[test]
@@ -314,20 +378,21 @@ fn a_read_is_resumed_where_it_broke() {
         &body,
     );
     let _ = give(&mut n, T0, Opcode::RcReadRespMiddle, 1, Ext::None, &body);
-    // Number 2 is lost: 3 says so.
-    let _ = give(&mut n, T0, Opcode::RcReadRespMiddle, 3, Ext::None, &body);
+    // Number 2 is lost: 3 may mean that, and the acknowledgement of what is behind the
+    // read does.
+    let early = give(&mut n, T0, Opcode::RcReadRespMiddle, 3, Ext::None, &body);
+    assert_eq!(early, Disposition::Early);
+    assert_eq!(poll(&mut n, T0), []);
+    let _ = ack(&mut n, T0, 5);
     let out = poll(&mut n, T0);
-    assert_eq!(
-        brief(&out),
-        [(Opcode::RcReadRequest, 2), (Opcode::RcSendOnly, 5)]
-    );
+    assert_eq!(brief(&out), [(Opcode::RcReadRequest, 2)]);
     let rest = Reth {
         va: BASE + 2 * u64::from(MTU),
         rkey: KEY.0,
         length: 2 * MTU + 3,
     };
     assert_eq!(out[0].ext, Ext::Reth(rest));
-    // An acknowledgement beyond is an implied NAK too, but it is no news now.
+    // Once more, it is no news.
     let _ = ack(&mut n, T0, 5);
     assert_eq!(poll(&mut n, T0), []);
     let _ = give(
@@ -351,6 +416,43 @@ fn a_read_is_resumed_where_it_broke() {
     let _ = ack(&mut n, T0, 5);
     assert_eq!(done(&n), [(0, Success), (1, Success)]);
     assert_eq!(n.host.sent[0].buf, vec![7; 4 * MTU as usize + 3]);
+}
+
+#[test]
+fn of_a_read_only_what_is_missing_is_asked_for() {
+    let mut n = node();
+    post(&mut n, read(), 6 * MTU);
+    let _ = poll(&mut n, T0);
+    let body = vec![7; MTU as usize];
+    let middle = Opcode::RcReadRespMiddle;
+    // Numbers 0 and 1 are lost. The host keeps what comes.
+    for psn in [2, 3, 4] {
+        let done = give(&mut n, T0, middle, psn, Ext::None, &body);
+        assert_eq!(done, Disposition::Early);
+        let kept = n.host.early[0].insert(START + psn as u32, vec![]);
+        assert_eq!(kept, Ok(()));
+    }
+    let out = poll(&mut n, T0);
+    assert_eq!(brief(&out), [(Opcode::RcReadRequest, 0)]);
+    let missing = Reth {
+        va: BASE,
+        rkey: KEY.0,
+        length: 2 * MTU,
+    };
+    assert_eq!(out[0].ext, Ext::Reth(missing));
+    // The last of these says so, in the middle of the read.
+    let ack = aeth(AethSyndrome::ACK);
+    let _ = give(&mut n, T0, Opcode::RcReadRespFirst, 0, ack, &body);
+    let _ = give(&mut n, T0, Opcode::RcReadRespLast, 1, ack, &body);
+    for psn in [2, 3, 4] {
+        assert!(n.send.is_due(START + psn as u32));
+        let _ = n.host.early[0].pop();
+        let _ = give(&mut n, T0, middle, psn, Ext::None, &body);
+    }
+    assert_eq!(done(&n), []);
+    let _ = give(&mut n, T0, Opcode::RcReadRespLast, 5, ack, &body);
+    assert_eq!(done(&n), [(0, Success)]);
+    assert_eq!(n.host.sent[0].buf, vec![7; 6 * MTU as usize]);
 }
 
 #[test]
