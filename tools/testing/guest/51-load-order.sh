@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 120
+# limit: 240
 # duration
 # Modules come and go in any order, with devices in them and programs at them: the core, two
 # drivers, user verbs; of soft-RoCE now the C one, now ours, if both are in the guest. The

@@ -9,18 +9,29 @@ use crate::device::is_ours;
 use crate::device::Client;
 use crate::device::Device;
 use crate::device::Fail;
+use crate::device::Registered;
 use core::ptr;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
+use kernel::impl_has_work;
+use kernel::new_work;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
+use kernel::sync::atomic::Release;
+use kernel::sync::Arc;
+use kernel::workqueue::Queue;
+use kernel::workqueue::Work;
+use kernel::workqueue::WorkItem;
 use rdma::bindings;
 
 /// How often [`CLIENT`] was told of a device of ours, and told that one goes.
 static ADDED: Atomic<i32> = Atomic::<i32>::new(0);
 static REMOVED: Atomic<i32> = Atomic::<i32>::new(0);
+/// Whether [`come_and_go`] is done, and how often a registration failed.
+static DONE: Atomic<i32> = Atomic::<i32>::new(0);
+static REFUSED: Atomic<i32> = Atomic::<i32>::new(0);
 /// Devices that the core gave back to their driver.
 static GIVEN_BACK: Atomic<i32> = Atomic::<i32>::new(0);
 
@@ -44,6 +55,68 @@ const DRIVER: bindings::rdma_driver_id = bindings::rdma_driver_id_RDMA_DRIVER_CX
 
 unsafe extern "C" fn give_back(_ib: *mut bindings::ib_device) {
     let _: i32 = GIVEN_BACK.fetch_add(1, Full);
+}
+
+/// A function that a worker calls. (`Queue::try_spawn` of two modules at once is a report of
+/// lockdep's: its lock class is the kernel's, and has another name from each of them.)
+#[pin_data]
+struct Job {
+    #[pin]
+    work: Work<Job>,
+    call: unsafe fn(usize),
+    argument: usize,
+}
+
+impl_has_work! {
+    impl HasWork<Self> for Job { self.work }
+}
+
+impl WorkItem for Job {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        // SAFETY: Whoever started it promised so.
+        unsafe { (this.call)(this.argument) };
+    }
+}
+
+/// Has `call` called by one of the queue's workers.
+///
+/// # Safety
+///
+/// `call` may be called once with that argument, at any time from now on.
+unsafe fn start(queue: &Queue, call: unsafe fn(usize), argument: usize) -> Result {
+    let job = Arc::pin_init(
+        pin_init!(Job {
+            work <- new_work!("rdma_kunit_contexts::Job"),
+            call,
+            argument,
+        }),
+        GFP_KERNEL,
+    )?;
+    // It is new, so nobody has queued it.
+    let _ = queue.enqueue(job);
+    Ok(())
+}
+
+/// A client's life, a hundred times.
+fn come_and_go(_: usize) {
+    for _ in 0..100 {
+        if Registered::new(&CLIENT).is_err() {
+            let _: i32 = REFUSED.fetch_add(1, Full);
+        }
+    }
+    DONE.store(1, Release);
+}
+
+/// Unregisters the device of that address.
+///
+/// # Safety
+///
+/// There is one, and the caller gives a reference to it away.
+unsafe fn unregister(address: usize) {
+    // SAFETY: By this function's duty.
+    unsafe { bindings::ib_unregister_device_and_put(address as *mut _) }
 }
 
 /// A registered device that the core frees when it is unregistered.
@@ -104,8 +177,6 @@ fn call_all(ib: *mut bindings::ib_device) -> bool {
 #[kunit_tests(core_contexts)]
 mod tests {
     use super::*;
-    use crate::device::Registered;
-    use kernel::sync::Arc;
     use kernel::time::delay::fsleep;
     use kernel::time::Delta;
     use rdma::sync::bh;
@@ -143,7 +214,7 @@ mod tests {
 
     #[test]
     fn unregistered_where_nothing_may_sleep() -> Result {
-        GIVEN_BACK.store(0, kernel::sync::atomic::Release);
+        GIVEN_BACK.store(0, Release);
         let ib = registered()?;
         let lock = Arc::pin_init(new_spinlock_irq!((), "contexts::lock"), GFP_KERNEL)?;
         {
@@ -161,16 +232,13 @@ mod tests {
         let queue = QueueOptions::unbound().create(c"rdma_kunit_contexts")?;
         for round in 1..=50 {
             if round == 1 {
-                GIVEN_BACK.store(0, kernel::sync::atomic::Release);
+                GIVEN_BACK.store(0, Release);
             }
             let ib = registered()?;
             // SAFETY: The device is registered.
             assert!(unsafe { bindings::rdma_helper_ib_device_try_get(ib) });
-            let address = ib as usize;
-            queue.try_spawn(GFP_KERNEL, move || {
-                // SAFETY: The reference taken above is what this call puts.
-                unsafe { bindings::ib_unregister_device_and_put(address as *mut _) }
-            })?;
+            // SAFETY: The reference is the one just taken.
+            unsafe { start(&queue, unregister, ib as usize)? };
             // SAFETY: The reference is not put before the device is unregistered, and what is
             // queued holds one of its own; if that came too late, this one finds it gone.
             unsafe { bindings::ib_unregister_driver(DRIVER) };
@@ -184,25 +252,17 @@ mod tests {
     #[test]
     fn clients_race_with_devices() -> Result {
         let queue = QueueOptions::unbound().create(c"rdma_kunit_contexts")?;
-        let done = Arc::new(Atomic::new(0), GFP_KERNEL)?;
-        let failed = Arc::new(Atomic::new(0), GFP_KERNEL)?;
-        let (theirs, bad) = (done.clone(), failed.clone());
-        queue.try_spawn(GFP_KERNEL, move || {
-            for _ in 0..100 {
-                if Registered::new(&CLIENT).is_err() {
-                    let _: i32 = bad.fetch_add(1, Full);
-                }
-            }
-            let _: i32 = theirs.fetch_add(1, Full);
-        })?;
+        DONE.store(0, Release);
+        // SAFETY: It is a safe function.
+        unsafe { start(&queue, come_and_go, 0)? };
         let mut rounds = 0;
-        while done.load(Acquire) == 0 && rounds < 10_000 {
+        while DONE.load(Acquire) == 0 && rounds < 10_000 {
             let mut device = Device::new(Fail::Nowhere)?;
             device.register(c"fake%d")?;
             rounds += 1;
         }
-        assert!(reaches(&done, 1));
-        assert_eq!(failed.load(Acquire), 0);
+        assert!(reaches(&DONE, 1));
+        assert_eq!(REFUSED.load(Acquire), 0);
         // One that stays, so that the client hears at least once.
         let last = Registered::new(&CLIENT)?;
         let mut device = Device::new(Fail::Nowhere)?;
