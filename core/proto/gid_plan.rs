@@ -5,9 +5,9 @@
 //! The C core turns each event of a network device or an address into commands
 //! ("delete this, then add that"), and what a port ends up with depends on their
 //! history; an event that is lost, for want of memory say, is lost for good. Here
-//! an event only says *which network devices to look at again* ([`Dirty`]), or which address of one. What
-//! the port should have is a function of the present state alone ([`desired`]),
-//! and [`sync`] brings the table there. Every entry belongs to one network device,
+//! an event only says *which network devices to look at again* ([`Dirty`]), or which address
+//! of one. What the port should have is a function of the present state alone
+//! ([`desired`]), and [`sync`] brings the table there. Every entry belongs to one network device,
 //! so that looking at one again touches no other's; [`sync_address`] does the same for one address,
 //! since a device may have hundreds. Events may be merged, repeated
 //! or come late: once the last has been handled, the table is the desired one.
@@ -36,6 +36,11 @@
 //! what was done ([`Dirty::done`]), or puts them back. It goes on until
 //! [`Dirty::is_clean`]. The table it hands in is its [`Table`], which asks the driver
 //! before an entry comes and after one went.
+//!
+//! [`Dirty`]: super::gid_marks::Dirty
+//! [`Dirty::take`]: super::gid_marks::Dirty::take
+//! [`Dirty::done`]: super::gid_marks::Dirty::done
+//! [`Dirty::is_clean`]: super::gid_marks::Dirty::is_clean
 
 use super::gid::Gid;
 use super::gid::GidTypes;
@@ -255,6 +260,9 @@ pub struct Synced {
     pub deleted: usize,
     /// Entries that found no room. They are tried again when there is some, see
     /// [`Dirty::done`] and [`Event::Room`].
+    ///
+    /// [`Dirty::done`]: super::gid_marks::Dirty::done
+    /// [`Event::Room`]: super::gid_marks::Event::Room
     pub left_out: usize,
     /// Entries that the driver refused. They are tried again at the next sync of
     /// their device, whatever that is for.
