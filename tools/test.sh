@@ -3,6 +3,7 @@
 #
 # test.sh: host tests, tests of the harness, then the guest suite on KERNEL with STACK; T
 # is a glob over test names ("host" and "harness" among them), SHORT=1 takes only the tests marked short.
+# AGAIN=1 gives a test that failed a second chance, and says so.
 # KERNEL=debug is the suite on um, then on lockdep. Results: build/test/, or
 # build/TEST_DIR when two runs must not meet.
 . "$(dirname "$0")/lib.sh"
@@ -99,6 +100,29 @@ group() {
     done
 }
 
+# attempt KERNEL LABEL NODES TEST...: a group; with AGAIN=1 those of its tests that failed get
+# a second one. The first results stay in first/, and the report names what had failed in them.
+# What the kernel had to say, and a guest that died, is no matter of luck, and not tried again.
+attempt() {
+    local kernel=$1 label=$2 nodes=$3 test name results=$out/$1/results failed=()
+    group "$@"
+    [ -n "${AGAIN:-}" ] || return 0
+    shift 3
+    for test in "$@"; do
+        name=$test
+        [ "$nodes" != 2 ] || name=$label
+        grep -q '^not ok' "$results/$name.ktap" || continue
+        if grep -qE '^not ok - (node 1: )?(kernel log|the guest died)' "$results/$name.ktap"; then continue; fi
+        mkdir -p "$out/$kernel/first"
+        mv "$results/$name".* "$out/$kernel/first/"
+        failed+=("$test")
+    done
+    if [ ${#failed[@]} -gt 0 ]; then
+        say "once more, since they failed: ${failed[*]}"
+        group "$kernel" "$label-again" "$nodes" "${failed[@]}"
+    fi
+}
+
 # merge: a test over two guests has a result on each; the driver is node 2, and
 # node 1 adds only its failures. The label tells which stacks met.
 merge() { # RUN RESULTS LABEL TEST
@@ -115,7 +139,7 @@ apart() {
     local kernel=$1 test stacks pair label
     shift
     for test in "$@"; do
-        if [ "$(field "$test" nodes)" != 2 ]; then group "$kernel" "$test" 1 "$test"; continue; fi
+        if [ "$(field "$test" nodes)" != 2 ]; then attempt "$kernel" "$test" 1 "$test"; continue; fi
         # User-Mode Linux has no second node on the wire.
         if [ "$kernel" = um ]; then continue; fi
         stacks="$STACK:c c:$STACK"
@@ -125,7 +149,7 @@ apart() {
         for pair in $stacks; do
             # The emulator takes a comma in a path for its own.
             label=$test-${pair/:/-}
-            STACK1=${pair%:*} STACK2=${pair#*:} group "$kernel" "${label//,/+}" 2 "$test"
+            STACK1=${pair%:*} STACK2=${pair#*:} attempt "$kernel" "${label//,/+}" 2 "$test"
         done
     done
 }
@@ -156,7 +180,7 @@ suite() { # KERNEL
     # Tests wait more than they work, so the two kinds run beside each other.
     { without_guest; apart "$kernel" "${own[@]}"; } &
     beside=$!
-    [ ${#common[@]} = 0 ] || group "$kernel" guest 1 "${common[@]}"
+    [ ${#common[@]} = 0 ] || attempt "$kernel" guest 1 "${common[@]}"
     wait "$beside" ||
         echo "not ok - the tests with guests of their own ended before their time" >"$out/$kernel/results/beside.ktap"
     beside=

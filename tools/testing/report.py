@@ -78,6 +78,11 @@ def main():
         for verdict in total:
             total[verdict] += count[verdict]
         rows.append((where, test, *count.values(), "" if seconds is None else seconds))
+    for path in sorted(top.glob("*/first/*.ktap")):
+        for verdict, name, info in read(path)[0]:
+            if verdict == "not ok":
+                details.append(f"failed at the first try (AGAIN=1): {path.parts[-3]}/{path.stem}: {name}")
+                details.extend("    " + line for line in info[-25:])
     head = ("where", "test", "passed", "failed", "skipped", "peer fails", "seconds")
     widths = [max(len(str(r[i])) for r in [head, *rows]) for i in range(len(head))]
     for r in [head, *rows]:

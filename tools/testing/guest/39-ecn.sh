@@ -22,9 +22,10 @@ stream() { pair 60 v4 "$@"; }
 seen() {
     local pattern=$1 status=0 dump
     shift
-    on 1 tcpdump -U -i v1 -c 4000 -w /tmp/ecn.pcap 'udp port 4791' >/dev/null 2>/tmp/ecn.log &
+    rm -f /tmp/ecn.log
+    on 1 tcpdump --immediate-mode -U -i v1 -c 4000 -w /tmp/ecn.pcap 'udp port 4791' >/dev/null 2>/tmp/ecn.log &
     dump=$!
-    for _ in $(seq 100); do if grep -q listening /tmp/ecn.log; then break; fi; sleep 0.1; done
+    for _ in $(seq 100); do if grep -qs listening /tmp/ecn.log; then break; fi; sleep 0.1; done
     "$@" >/tmp/ecn.out 2>&1 || status=$?
     sleep 0.5
     kill $dump 2>/dev/null
