@@ -111,7 +111,7 @@ attempt() {
     for test in "$@"; do
         name=$test
         [ "$nodes" != 2 ] || name=$label
-        grep -q '^not ok' "$results/$name.ktap" || continue
+        grep -qs "^not ok" "$results/$name.ktap" || continue
         if grep -qE '^not ok - (node 1: )?(kernel log|the guest died)' "$results/$name.ktap"; then continue; fi
         mkdir -p "$out/$kernel/first"
         mv "$results/$name".* "$out/$kernel/first/"
