@@ -155,18 +155,20 @@ apart() {
 }
 
 # What stops the tests that run beside others: the guest's script first, which stops the guest.
-beside=
+beside=()
 end_beside() {
-    [ -n "$beside" ] || return 0
-    # shellcheck disable=SC2046
-    kill "$beside" $(pgrep -P "$beside") 2>/dev/null || :
-    beside=
+    local pid
+    for pid in "${beside[@]}"; do
+        # shellcheck disable=SC2046
+        kill "$pid" $(pgrep -P "$pid") 2>/dev/null || :
+    done
+    beside=()
 }
 trap end_beside EXIT
 trap 'exit 130' INT TERM
 
 suite() { # KERNEL
-    local kernel=$1 test common=() own=()
+    local kernel=$1 test common=() own=() first=() second=() length=0 other_length=0 seconds pid
     for file in "$guest"/[0-9]*.sh; do
         test=$(basename "$file" .sh)
         # shellcheck disable=SC2053
@@ -177,13 +179,27 @@ suite() { # KERNEL
     if [ $((${#common[@]} + ${#own[@]})) = 0 ]; then without_guest; return; fi
     say "guest tests on the $kernel kernel, STACK=$STACK: ${common[*]} ${own[*]}"
     if [ "$STACK" != c ]; then "$TOP/tools/modules.sh" "$kernel"; fi
-    # Tests wait more than they work, so the two kinds run beside each other.
+    # Tests wait more than they work, so guests run beside each other: one for what needs two
+    # nodes, and on the fast kernel two for the rest, of about the same length by their limits.
+    for test in "${common[@]}"; do
+        seconds=$(limit "$test")
+        if [ "$kernel" != fast ] || [ "$length" -le "$other_length" ]; then
+            first+=("$test") length=$((length + seconds))
+        else
+            second+=("$test") other_length=$((other_length + seconds))
+        fi
+    done
     { without_guest; apart "$kernel" "${own[@]}"; } &
-    beside=$!
-    [ ${#common[@]} = 0 ] || attempt "$kernel" guest 1 "${common[@]}"
-    wait "$beside" ||
-        echo "not ok - the tests with guests of their own ended before their time" >"$out/$kernel/results/beside.ktap"
-    beside=
+    beside=($!)
+    if [ ${#second[@]} -gt 0 ]; then
+        attempt "$kernel" other 1 "${second[@]}" &
+        beside+=($!)
+    fi
+    [ ${#first[@]} = 0 ] || attempt "$kernel" guest 1 "${first[@]}"
+    for pid in "${beside[@]}"; do
+        wait "$pid" || echo "not ok - tests ended before their time" >"$out/$kernel/results/beside.ktap"
+    done
+    beside=()
     host_done=yes
 }
 
