@@ -102,7 +102,8 @@ group() {
 
 # attempt KERNEL LABEL NODES TEST...: a group; with AGAIN=1 those of its tests that failed get
 # a second one. The first results stay in first/, and the report names what had failed in them.
-# What the kernel had to say, and a guest that died, is no matter of luck, and not tried again.
+# What the kernel had to say, and a guest that died, is no matter of luck, and not tried again;
+# what kmemleak suspects may be.
 attempt() {
     local kernel=$1 label=$2 nodes=$3 test name results=$out/$1/results failed=()
     group "$@"

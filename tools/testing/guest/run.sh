@@ -4,7 +4,7 @@
 # Runs in the guest: every test that /share/tests/list names, one after another.
 # A test's KTAP goes to /share/results/NAME.ktap and what the kernel logged
 # meanwhile to NAME.dmesg; a kernel report or a leak seen in it is one more failed
-# case, "kernel log". The results survive the guest's death, since they are on the
+# case, "kernel log" ("kmemleak" for what that suspects). The results survive the guest's death, since they are on the
 # host's disk.
 cd /share/tests || exit 1
 mkdir -p /share/results
@@ -39,7 +39,7 @@ while read -r name limit; do
     if grep -qE "$bad" "$log.dmesg"; then
         { echo "# the kernel said:"; grep -m 8 -E "$bad" "$log.dmesg" | sed 's/^/# /'; echo "not ok - kernel log"; } >>"$log.ktap"
     elif [ -e "$log.kmemleak" ]; then
-        { head -n 12 "$log.kmemleak" | sed 's/^/# /'; echo "not ok - kernel log"; } >>"$log.ktap"
+        { head -n 12 "$log.kmemleak" | sed 's/^/# /'; echo "not ok - kmemleak"; } >>"$log.ktap"
     fi
     [ "$status" -lt 124 ] || echo "not ok - $name did not end within $((limit * SCALE)) s" >>"$log.ktap"
     echo "# seconds $(($(cut -d. -f1 /proc/uptime) - start))" >>"$log.ktap"
