@@ -57,9 +57,10 @@ queues_left_alone() {
     local user
     two_nodes || return
     for _ in 1 2 3; do
+        rm -f /tmp/left
         left rxe1 >/tmp/left 2>&1 &
         user=$!
-        for _ in $(seq 100); do if grep -q ready /tmp/left || ! kill -0 $user; then break; fi; sleep 0.1; done
+        for _ in $(seq 100); do if grep -qs ready /tmp/left || ! kill -0 $user; then break; fi; sleep 0.1; done
         on 1 rdma link del rxe1
         wait $user || { cat /tmp/left; return 1; }
         on 1 rdma link add rxe1 type rxe netdev v1 || return
