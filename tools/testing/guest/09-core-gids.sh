@@ -114,7 +114,7 @@ print("READY", flush=True)
 time.sleep(1000)
 END
     local holder=$!
-    for _ in $(seq $((100 * SCALE))); do grep -q READY /tmp/held && break; sleep 0.1; done
+    for _ in $(seq $((100 * SCALE))); do grep -qs READY /tmp/held && break; sleep 0.1; done
     ip addr del 10.220.0.1/24 dev g0 && ip addr add 10.220.1.1/24 dev g0 && sleep 1
     later=$(python3 ./gids.py --slot gid0 10.220.1.1)
     kill $holder

@@ -159,9 +159,10 @@ step rdma statistic qp bind link x0/1 lqpn 1
 step rdma statistic qp unbind link x0/1 cntn 1
 look "counters that rxe has not"
 
+rm -f /tmp/objects
 python3 ./core_objects.py x0 >/tmp/objects 2>&1 &
 objects=$!
-for _ in $(seq 100); do grep -q READY /tmp/objects && break; sleep 0.1; done
+for _ in $(seq 100); do grep -qs READY /tmp/objects && break; sleep 0.1; done
 step grep -c READY /tmp/objects
 cat /tmp/objects >>"$dir/now"
 look "verbs objects"
