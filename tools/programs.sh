@@ -7,6 +7,8 @@
 src=$TOP/tools/testing/guest/src
 shopt -s nullglob
 mkdir -p "$BUILD/bin"
+# Guests that are booted at the same time come here at the same time.
+lock "programs-$(key "$TOP")"
 for file in "$src"/*.c "$TOP"/tools/bench/*.c; do
     name=$(basename "$file" .c)
     if [ "$BUILD/bin/$name" -nt "$file" ] && [ "$BUILD/bin/$name" -nt "$src/loop.h" ] && [ "$BUILD/bin/$name" -nt "$src/rings.h" ]; then continue; fi
