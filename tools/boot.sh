@@ -34,6 +34,7 @@ inside=/src/${out#"$TOP"/}
 probe_accel() {
     local stamp
     if [ -n "${ACCEL:-}" ]; then echo "$ACCEL"; return; fi
+    lock probe
     stamp=$CACHE/kvm-$(cut -c1-8 /proc/sys/kernel/random/boot_id)
     if [ ! -e "$stamp" ]; then
         rm -f "$CACHE"/kvm-*
@@ -47,9 +48,11 @@ probe_accel() {
     cat "$stamp"
 }
 
-# The guest's clock: see tsc.c. Nothing on a host that has no such counter.
+# The guest's clock: see tsc.c. Nothing on a host that has no such counter. Both of these are
+# called in a subshell, with which the lock ends.
 tsc_khz() {
     local stamp
+    lock probe
     stamp=$CACHE/tsc-$(cut -c1-8 /proc/sys/kernel/random/boot_id)
     if [ ! -e "$stamp" ]; then
         rm -f "$CACHE"/tsc-*
