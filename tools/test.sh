@@ -145,7 +145,7 @@ apart() {
         if [ "$kernel" = um ]; then continue; fi
         stacks="$STACK:c c:$STACK"
         # The debug kernels judge our stack: the C one has reports of its own there.
-        case $kernel in lockdep) stacks="$STACK:$STACK" ;; esac
+        [ "$kernel" != lockdep ] || stacks="$STACK:$STACK"
         [ "$STACK" != c ] || stacks="c:c"
         for pair in $stacks; do
             # The emulator takes a comma in a path for its own.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 200
 # A switch that marks packets instead of dropping them (RFC 3168): the receiver sends
-# congestion notifications, the sender has less outstanding, and nothing is sent twice.
-# What the user asked for as traffic class stays.
+# congestion notifications, and the sender hears of them. What the user asked for as traffic
+# class stays.
 . ./ktap.sh
 . ./rdma.sh
 

@@ -135,9 +135,7 @@ used_kb() {
     for _ in $(seq 8); do
         echo 3 >/proc/sys/vm/drop_caches
         for cache in /sys/kernel/slab/*/shrink; do echo 1 >"$cache" 2>/dev/null; done
-        # Pages that a CPU keeps for itself are free, too.
-        awk '/^MemTotal:/ { s += $2 } /^(MemFree|Buffers|Cached|SReclaimable):/ { s -= $2 } /^ +count:/ { s -= 4 * $2 }
-            END { print s }' /proc/meminfo /proc/zoneinfo
+        memory_in_use
         sleep 1
     done | sort -n | head -n 1
 }

@@ -21,6 +21,13 @@ on() { # NODE CMD...: in its namespace
     ip netns exec "n$n" "$@"
 }
 
+# memory_in_use: kB that are neither free nor could be at once. Pages that a CPU keeps for
+# itself (zoneinfo's "count") are free, too.
+memory_in_use() {
+    awk '/^MemTotal:/ { s += $2 } /^(MemFree|Buffers|Cached|SReclaimable):/ { s -= $2 } /^ +count:/ { s -= 4 * $2 }
+        END { print s }' /proc/meminfo /proc/zoneinfo
+}
+
 two_nodes() { # [MTU]
     local i mtu=${1:-1500}
     two_nodes_gone
