@@ -9,7 +9,7 @@
 
 KERNEL=${1:-fast}
 [ -e "$TOP/Kbuild" ] || exit 0
-lock "modules-$(key "$TOP")"
+lock "modules-$(key "$TOP" "${KDIR:-$KERNEL}")"
 
 # What a kernel tree of the user's must be and have; sets LLVM as it was built.
 check_kdir() {

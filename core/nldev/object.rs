@@ -294,7 +294,7 @@ pub(super) fn put_srq(w: &mut Answer<'_>, view: &View<'_>) -> Put {
     let cqn = (has_cq && !cq.is_null()).then(|| unsafe { (*cq).res.id });
     // While the lock is held no queue pair leaves the table, and so none goes.
     let qps = view.device.state().restrack.of(Kind::Qp).lock();
-    let qpns = qps.iter().filter_map(move |(_, entry)| {
+    let qpns = qps.iter(None).filter_map(move |entry| {
         // SAFETY: As above. That the queue is the same says its address.
         unsafe {
             let qp = container_of!(entry.raw(), bindings::ib_qp, res);
@@ -364,7 +364,7 @@ pub(super) fn put_counter(w: &mut Answer<'_>, view: &View<'_>) -> Put {
     let shown = looks_at(stat::MASK_PID).then(|| view.held.owner());
     let raw = counter.as_raw();
     let qps = view.device.state().restrack.of(Kind::Qp).lock();
-    let qpns = qps.iter().filter_map(move |(_, entry)| {
+    let qpns = qps.iter(None).filter_map(move |entry| {
         // SAFETY: While the lock is held no queue pair leaves the table, and so none goes.
         unsafe {
             let qp = container_of!(entry.raw(), bindings::ib_qp, res);

@@ -2,6 +2,7 @@
 
 //! Objects of one kind on one device, by id.
 
+use core::marker::PhantomData;
 use core::ptr;
 use core::ptr::NonNull;
 use kernel::ffi::c_ulong;
@@ -17,6 +18,8 @@ use super::Held;
 /// What keeps an id while its object is out of sight (`XA_ZERO_ENTRY`): an internal entry
 /// that lookups do not show (`include/linux/xarray.h`).
 const RESERVED: *mut c_void = ptr::without_provenance_mut((257 << 2) | 2);
+/// Where a walk begins (`XAS_RESTART`).
+const FROM_THE_TOP: *mut bindings::xa_node = ptr::without_provenance_mut(3);
 /// On entries that only the driver knows (`RESTRACK_DD`, `XA_MARK_1`).
 const DRIVERS_OWN: bindings::xa_mark_t = 1;
 
@@ -190,13 +193,12 @@ impl Table {
     /// How many there are; `details` as in [`next_from`](Self::next_from).
     pub(crate) fn count(&self, details: bool) -> u32 {
         let locked = self.lock();
-        let mut count = 0u32;
-        for (id, _) in locked.iter() {
-            if details || !locked.is_drivers_own(id) {
-                count = count.saturating_add(1);
-            }
-        }
-        count
+        let passed_over = match details {
+            true => 0,
+            false => locked.iter(Some(DRIVERS_OWN)).count(),
+        };
+        let all = locked.iter(None).count();
+        u32::try_from(all.saturating_sub(passed_over)).unwrap_or(u32::MAX)
     }
 
     /// Whether only the driver knows the object of an id.
@@ -249,12 +251,17 @@ impl<'a> Locked<'a> {
         Some((u32::try_from(at).ok()?, entry))
     }
 
-    /// All entries that are in sight, with their ids. Those that are being destroyed may
-    /// be among them, but not gone.
-    pub(crate) fn iter(&self) -> Iter<'_> {
+    /// All entries that are in sight, or those of them that have a mark. Some may be about to
+    /// be destroyed, but are not gone.
+    pub(crate) fn iter(&self, mark: Option<bindings::xa_mark_t>) -> Iter<'_> {
         Iter {
-            locked: self,
-            from: Some(0),
+            at: bindings::xa_state {
+                xa: self.table.ids.get(),
+                xa_node: FROM_THE_TOP,
+                ..Default::default()
+            },
+            mark,
+            _locked: PhantomData,
         }
     }
 
@@ -272,18 +279,37 @@ impl Drop for Locked<'_> {
 }
 
 /// Entries of a table whose lock is held, by rising ids.
+///
+/// # Invariants
+///
+/// `at` is a walk through that table's array, which does not change meanwhile.
 #[derive(Clone)]
 pub(crate) struct Iter<'a> {
-    locked: &'a Locked<'a>,
-    from: Option<u32>,
+    at: bindings::xa_state,
+    mark: Option<bindings::xa_mark_t>,
+    _locked: PhantomData<&'a Locked<'a>>,
 }
 
 impl<'a> Iterator for Iter<'a> {
-    type Item = (u32, &'a Entry);
+    type Item = &'a Entry;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (id, entry) = self.locked.find(self.from?)?;
-        self.from = id.checked_add(1);
-        Some((id, entry))
+        let last = index(u32::MAX);
+        loop {
+            // SAFETY: By the type invariant; the lock is held.
+            let found = unsafe {
+                match self.mark {
+                    Some(mark) => bindings::xas_find_marked(&mut self.at, last, mark),
+                    None => bindings::xas_find(&mut self.at, last),
+                }
+            };
+            if found.is_null() {
+                return None;
+            }
+            if found != RESERVED {
+                // SAFETY: By the type invariant of `Table`, while its lock is held.
+                return Some(unsafe { Entry::from_raw(found.cast()) });
+            }
+        }
     }
 }

@@ -35,13 +35,25 @@ rdma link add bench type rxe netdev v9
 sleep 3
 before=$(timed -c bench:0)
 for i in $(seq 0 499); do echo "addr add 10.9.$((i / 250)).$((i % 250 + 1))/16 dev v9"; done >/tmp/addresses
+
+# least: of several rounds' lines of one case.
+least() { sort -t '|' -k 3n | head -n 1; }
+come() { timed -n 500 -g "bench:$((before + 500))" "addresses become GIDs, each of 500" ip -batch /tmp/addresses; }
+go() { timed -n 500 -g "bench:$before" "addresses go, each of 500" ip addr flush dev v9 scope global; }
+
 # Programs are read from the disk now, and not while they are timed: the guest's clock runs
 # on while it waits.
 ip addr flush dev v9 scope global
-timed -n 500 -g "bench:$((before + 500))" "addresses become GIDs, each of 500" ip -batch /tmp/addresses
+for _ in 1 2 3 4 5; do
+    come >>/tmp/come
+    go >>/tmp/go
+done
+least </tmp/come
+come >/tmp/come
 timed -f $ports/gids "all 1024 GIDs of a port by sysfs"
 timed -f $ports/gid_attrs/types "all 1024 GID types of a port by sysfs"
-timed -n 500 -g "bench:$before" "addresses go, each of 500" ip addr flush dev v9 scope global
+least </tmp/go
+go >/tmp/go
 timed -f $ports/gids "the same GIDs by sysfs, none of them used"
 timed "rdma link show" rdma link show
 timed "ibv_devinfo -v" ibv_devinfo -v

@@ -6,7 +6,8 @@
  *     rates DEVICE              those where the driver matters
  *     rates DEVICE core GID     more, where the core matters; GID is an index
  *     rates DEVICE hold COUNT   make so many queue pairs, say "held", wait for input
- *     rates DEVICE qp|mr COUNT  make and unmake so many, for a profile
+ *     rates DEVICE qp|cq|mr|pd COUNT
+ *                               make and unmake so many, for a profile
  */
 #include <infiniband/verbs.h>
 #include <stdio.h>
@@ -155,9 +156,9 @@ static void of_the_core(int index)
 		printf("R|AH create and destroy|failed|us\n");
 		return;
 	}
-	rate("context open and close", open_context, 20);
-	rate("PD create and destroy", make_pd, 200);
-	rate("AH create and destroy", make_ah, 200);
+	rate("context open and close", open_context, 100);
+	rate("PD create and destroy", make_pd, 1000);
+	rate("AH create and destroy", make_ah, 1000);
 	memory = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (memory != MAP_FAILED) {
 		rate("MR of 1 GiB, register and deregister", mr_huge, 1);
@@ -170,6 +171,26 @@ static void of_the_core(int index)
 	rate_of_many("QP create and destroy", make_qp, 50);
 	fflush(stdout);
 	rate_of_many("MR of 4 KiB, register and deregister", mr_small, 200);
+}
+
+/* One kind of object, made and ended so many times, for a profile. */
+static int repeat(const char *name, int count)
+{
+	static const struct {
+		const char *name;
+		int (*once)(void);
+	} kinds[] = { { "qp", make_qp }, { "cq", make_cq }, { "mr", mr_small }, { "pd", make_pd } };
+
+	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+		if (strcmp(kinds[k].name, name))
+			continue;
+		while (count-- > 0)
+			if (kinds[k].once())
+				return 1;
+		return 0;
+	}
+	fprintf(stderr, "rates: no such object: %s\n", name);
+	return 1;
 }
 
 static int hold(int count)
@@ -207,15 +228,11 @@ int main(int argc, char **argv)
 	}
 	if (argc > 3 && !strcmp(argv[2], "hold"))
 		return hold(atoi(argv[3]));
-	if (argc == 4 && strcmp(argv[2], "core")) {
-		for (int i = atoi(argv[3]); i > 0; i--)
-			if (strcmp(argv[2], "qp") ? mr_small() : make_qp())
-				return 1;
-		return 0;
-	}
-	rate("QP create and destroy", make_qp, 20);
-	rate("CQ create and destroy", make_cq, 40);
-	rate("MR of 4 KiB, register and deregister", mr_small, 200);
+	if (argc == 4 && strcmp(argv[2], "core"))
+		return repeat(argv[2], atoi(argv[3]));
+	rate("QP create and destroy", make_qp, 100);
+	rate("CQ create and destroy", make_cq, 200);
+	rate("MR of 4 KiB, register and deregister", mr_small, 1000);
 	rate("MR of 16 MiB, register and deregister", mr_large, 5);
 	if (argc > 3 && !strcmp(argv[2], "core"))
 		of_the_core(atoi(argv[3]));

@@ -102,8 +102,8 @@ for case in $CASES; do
     *-send-lat) twice "$case" 300 900 stream "$where" ib_send_lat -s 8 -e ;;
     *-read-lat) twice "$case" 300 900 stream "$where" ib_read_lat -s 8 -e ;;
     connect) twice connect 20 60 connections ;;
-    mr) twice mr 500 1500 on 1 rates rxe1 mr ;;
-    qp) twice qp 40 120 on 1 rates rxe1 qp ;;
+    mr | pd) twice "$case" 500 1500 on 1 rates rxe1 "$case" ;;
+    qp | cq) twice "$case" 40 120 on 1 rates rxe1 "$case" ;;
     addresses-come) bench_device && between $case 100 500 address_list addresses_come addresses_went ;;
     addresses-go) bench_device && between $case 100 500 addresses_came addresses_go true ;;
     *) echo "no such case: $case" ;;

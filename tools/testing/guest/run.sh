@@ -9,6 +9,7 @@
 cd /share/tests || exit 1
 mkdir -p /share/results
 . ./scale.sh
+. ./kmemleak.sh
 
 bad='WARNING:|BUG:|BUG |INFO: task .* blocked|INFO: rcu|Oops|KASAN|KFENCE|UBSAN|kernel panic|soft lockup|possible recursive locking|possible circular locking|inconsistent lock state|suspicious RCU usage|sleeping function called|scheduling while atomic|refcount_t:|list_(add|del) corruption|ODEBUG:|unregister_netdevice: waiting|workqueue lockup|rust_kernel: panicked|cut here'
 
@@ -24,17 +25,8 @@ while read -r name limit; do
     timeout -k 10 $((limit * SCALE)) bash "./$name.sh" >"$log.ktap" 2>&1 </dev/null
     status=$?
     bash -c '. ./rdma.sh; two_nodes_gone' >/dev/null 2>&1
-    if [ -w /sys/kernel/debug/kmemleak ]; then
-        # What a register or a page in flight hides is found the second time.
-        echo scan >/sys/kernel/debug/kmemleak
-        if grep -q . /sys/kernel/debug/kmemleak; then
-            sleep 6
-            echo scan >/sys/kernel/debug/kmemleak
-        fi
-        cat /sys/kernel/debug/kmemleak >"$log.kmemleak"
-        echo clear >/sys/kernel/debug/kmemleak
-        [ -s "$log.kmemleak" ] || rm "$log.kmemleak"
-    fi
+    leaks >"$log.kmemleak"
+    [ -s "$log.kmemleak" ] || rm "$log.kmemleak"
     dmesg | awk -v m="rdma-test begin $mark " 'on { print } index($0, m) { on = 1 }' >"$log.dmesg"
     if grep -qE "$bad" "$log.dmesg"; then
         { echo "# the kernel said:"; grep -m 8 -E "$bad" "$log.dmesg" | sed 's/^/# /'; echo "not ok - kernel log"; } >>"$log.ktap"

@@ -3,6 +3,7 @@
 #
 # The C core and ours through the same operations, in one guest. A test sources this after
 # ktap.sh and rdma.sh, and calls on_both_cores; then same_as compares what was written.
+. ./kmemleak.sh
 
 unload_core() { # MODULE...: and all of the subsystem
     local m
@@ -17,6 +18,7 @@ load_core() {
     local m
     for m in rdma_rxe ib_uverbs rdma_ucm ib_umad; do modprobe $m || return; done
 }
+none_leaked() { old_leaks >/tmp/leaks && ! head -n 40 /tmp/leaks | grep .; }
 run_steps() { bash "$1" "$2" >"$2.log" 2>&1 || { tail -n 20 "$2.log"; return 1; }; }
 
 # on_both_cores NAME STEPS [MODULE...]: STEPS, a script, writes into the folder that it is
@@ -37,9 +39,12 @@ on_both_cores() {
     check "our core loads" load_core
     check "the steps on our core" run_steps "$steps" /tmp/ours
     check "our core unloads" unload_core "$@"
+    [ ! -w "$kmemleak" ] || check "kmemleak, after our core" none_leaked
     check "the C core loads" load_c_core
     check "the steps on the C core" run_steps "$steps" /tmp/c
     check "the C core unloads" unload_core "$@"
+    # Where a driver fails, the C core may leak; that is not ours to answer for.
+    old_leaks >/tmp/c.leaks
     check "our core loads again" load_core
     note "$(cat /tmp/ours/*.txt | wc -l) lines compared"
 }
