@@ -7,9 +7,9 @@
 # Trains are taken apart before they meet netem, which would lose or spare them whole.
 lost() { on 0 tc -s qdisc show | awk '/dropped/ { gsub(/[^0-9]/, "", $7); n += $7 } END { print n + 0 }'; }
 under() { # NETEM-OPTIONS...
-    verify_pair 60 -r 12 -n 12 -l 30000 -T $impatience || return
+    verify_pair 60 -r 16 -n 12 -l 30000 -T $impatience || return
     echo "$(lost) packets were lost"
-    case $1 in loss) [ "$(lost)" -ge 10 ] ;; esac
+    case $1 in loss) [ "$(lost)" -ge 3 ] ;; esac
 }
 
 # Control messages of the verifier go over a UNIX socket and do not suffer.
