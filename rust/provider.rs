@@ -108,6 +108,7 @@ pub use self::wr::SendOp;
 pub use self::wr::SendWr;
 pub use self::wr::SendWrs;
 pub use self::wr::Sge;
+pub use self::wr::Sges;
 
 /// `EOPNOTSUPP`, which the kernel crate has no constant for: what was asked for cannot be had here.
 pub fn unsupported() -> Error {

@@ -63,13 +63,14 @@ unsafe fn process(
         let polled = polled.min(wanted);
         for at in 0..polled as usize {
             // SAFETY: The driver has written so many, within the room. By this function's duty
-            // they are of this kind; the consumer of a request keeps its `cqe` until then.
+            // they are of this kind; the consumer of a request keeps its `cqe` until then, maybe
+            // in a packed structure, where it is not aligned (iSER does).
             unsafe {
                 let wc = room.add(at);
                 let cqe = *(*wc).__bindgen_anon_1.wr_cqe;
                 if cqe.is_null() {
                     kernel::warn_on!((*wc).status == bindings::ib_wc_status_IB_WC_SUCCESS);
-                } else if let Some(consume) = (*cqe).done {
+                } else if let Some(consume) = (&raw const (*cqe).done).read_unaligned() {
                     consume(cq, wc);
                 }
             }

@@ -313,7 +313,7 @@ pub(crate) fn post_recvs(
 /// The consumer's scatter-gather entries as ours.
 pub(crate) fn copy_sges<'a>(
     to: &'a mut [crate::mem::Sge; limits::MAX_SGE as usize],
-    from: &[provider::wr::Sge],
+    from: provider::Sges<'_>,
 ) -> Result<&'a [crate::mem::Sge]> {
     let to = to.get_mut(..from.len()).ok_or(EINVAL)?;
     for (to, from) in to.iter_mut().zip(from) {

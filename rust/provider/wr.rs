@@ -22,19 +22,59 @@ use kernel::prelude::*;
 /// A piece of memory: address, length in bytes, local key.
 pub type Sge = bindings::ib_sge;
 
-/// The pieces of a request.
+/// The pieces of memory of a request, one by one.
 ///
-/// # Safety
+/// They are copied out, since a consumer may keep the list in a packed structure, where it is
+/// not aligned (iSER does, with its receive descriptors).
 ///
-/// `list` is null or points to `num` entries that live for `'a`.
-#[inline]
-unsafe fn sges<'a>(list: *const Sge, num: i32) -> &'a [Sge] {
-    match usize::try_from(num) {
-        // SAFETY: By this function's duty, and the pointer is not null.
-        Ok(n) if n > 0 && !list.is_null() => unsafe { core::slice::from_raw_parts(list, n) },
-        _ => &[],
+/// # Invariants
+///
+/// From `next` on there are `left` entries that live for `'a`, aligned or not.
+#[derive(Clone)]
+pub struct Sges<'a> {
+    next: *const Sge,
+    left: usize,
+    _p: PhantomData<&'a Sge>,
+}
+
+impl Sges<'_> {
+    /// # Safety
+    ///
+    /// `list` is null or points to `num` entries, aligned or not, that live as long as this.
+    #[inline]
+    unsafe fn from_raw(list: *const Sge, num: i32) -> Self {
+        let left = match usize::try_from(num) {
+            Ok(num) if !list.is_null() => num,
+            _ => 0,
+        };
+        // INVARIANT: By this function's duty.
+        Self {
+            next: list,
+            left,
+            _p: PhantomData,
+        }
     }
 }
+
+impl Iterator for Sges<'_> {
+    type Item = Sge;
+
+    #[inline]
+    fn next(&mut self) -> Option<Sge> {
+        self.left = self.left.checked_sub(1)?;
+        // SAFETY: By the type invariant there was one more.
+        let sge = unsafe { self.next.read_unaligned() };
+        self.next = self.next.wrapping_add(1);
+        Some(sge)
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Sges<'_> {}
 
 /// A chain of send requests, an iterator.
 ///
@@ -254,9 +294,9 @@ impl<'a, P: Provider> SendWr<'a, P> {
 
     /// The local memory.
     #[inline]
-    pub fn sges(&self) -> &'a [Sge] {
+    pub fn sges(&self) -> Sges<'a> {
         // SAFETY: The consumer keeps the list as long as the request.
-        unsafe { sges(self.wr.sg_list, self.wr.num_sge) }
+        unsafe { Sges::from_raw(self.wr.sg_list, self.wr.num_sge) }
     }
 
     /// The bytes of a request that is [`inline`](Self::inline), piece by piece, in the front of
@@ -449,8 +489,8 @@ impl<'a> RecvWr<'a> {
 
     /// The local memory.
     #[inline]
-    pub fn sges(&self) -> &'a [Sge] {
+    pub fn sges(&self) -> Sges<'a> {
         // SAFETY: The consumer keeps the list as long as the request.
-        unsafe { sges(self.wr.sg_list, self.wr.num_sge) }
+        unsafe { Sges::from_raw(self.wr.sg_list, self.wr.num_sge) }
     }
 }

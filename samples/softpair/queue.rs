@@ -333,10 +333,12 @@ impl QpCore {
 }
 
 /// The memory of a request: at most one piece.
-fn one_piece(sges: &[Sge]) -> Result<(u64, u32)> {
-    match sges {
-        [] => Ok((0, 0)),
-        [sge] if sge.lkey == KEY && sge.length <= MAX_MESSAGE => Ok((sge.addr, sge.length)),
+fn one_piece(mut sges: Sges<'_>) -> Result<(u64, u32)> {
+    match (sges.next(), sges.next()) {
+        (None, _) => Ok((0, 0)),
+        (Some(sge), None) if sge.lkey == KEY && sge.length <= MAX_MESSAGE => {
+            Ok((sge.addr, sge.length))
+        }
         _ => Err(EINVAL),
     }
 }

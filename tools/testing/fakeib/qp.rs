@@ -49,24 +49,24 @@ impl Pieces {
 
 impl Clone for Pieces {
     fn clone(&self) -> Self {
-        sges_of(self.get()).unwrap_or(Self {
-            count: 0,
-            sges: Default::default(),
-        })
+        let mut sges: [Sge; MAX_SGE] = Default::default();
+        for (to, from) in sges.iter_mut().zip(&self.sges) {
+            (to.addr, to.length, to.lkey) = (from.addr, from.length, from.lkey);
+        }
+        let count = self.count;
+        Self { count, sges }
     }
 }
 
 /// Copies a request's list. `EINVAL` if it is too long.
-pub(crate) fn sges_of(asked: &[Sge]) -> Result<Pieces> {
+pub(crate) fn sges_of(asked: Sges<'_>) -> Result<Pieces> {
     let mut sges: [Sge; MAX_SGE] = Default::default();
-    let room = sges.get_mut(..asked.len()).ok_or(EINVAL)?;
+    let count = asked.len();
+    let room = sges.get_mut(..count).ok_or(EINVAL)?;
     for (to, from) in room.iter_mut().zip(asked) {
-        (to.addr, to.length, to.lkey) = (from.addr, from.length, from.lkey);
+        *to = from;
     }
-    Ok(Pieces {
-        count: asked.len(),
-        sges,
-    })
+    Ok(Pieces { count, sges })
 }
 
 /// A posted receive.
@@ -243,7 +243,7 @@ impl QpCore {
         pkey_index: u16,
     ) -> Result {
         let regions = &device.adapter.regions;
-        let payload = mem::gather(regions, self.owner, wr.sges(), MAX_DATAGRAM)?;
+        let payload = mem::gather(regions, self.owner, sges_of(wr.sges())?.get(), MAX_DATAGRAM)?;
         let way = &**to.ah;
         let smp = self.kind == QpType::Smi;
         let pkey_index = match self.kind {

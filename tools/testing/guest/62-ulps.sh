@@ -158,7 +158,12 @@ check "srpt serves" srp_target
 check "srp, data verified" srp_initiator
 check "nfsd serves over RDMA" nfs_server
 check "NFS over RDMA, data compared" nfs_client
-check "RDS over RDMA" rds_echo
+if [ -e /proc/lockdep ]; then
+    # Its first report is lockdep's last.
+    skip "RDS over RDMA" "rds_trans_sem and the mutexes of rdma_cm, C both, are in a cycle"
+else
+    check "RDS over RDMA" rds_echo
+fi
 check "ksmbd serves" smb_server
 check "SMB Direct, data compared" smb_client
 there quit
