@@ -255,7 +255,10 @@ unload_stack() {
         if [ -z "$left" ]; then return; fi
         sleep 0.1
     done
-    echo "still there:$left"
+    for m in $left; do
+        echo "still there: $m, used $(cat "/sys/module/$m/refcnt" 2>&1) times, by modules: $(ls "/sys/module/$m/holders" | xargs)"
+        rmmod "$m" 2>&1
+    done
     return 1
 }
 
