@@ -190,6 +190,9 @@ mod tests {
     #[test]
     fn owners_are_kept_and_let_go() {
         let device = Device::new().unwrap();
+        // SAFETY: The present task is there, and its count a word.
+        let counts = || unsafe { (*bindings::get_current()).usage.refs.counter };
+        let before = counts();
         let mut pd = pd(&device).unwrap();
         let res: *mut _ = &mut pd.res;
         // SAFETY: The object is ours, and taken out before it goes.
@@ -210,8 +213,10 @@ mod tests {
         // SAFETY: As above.
         unsafe {
             rdma_restrack_set_name(res, ptr::null());
+            assert_eq!(counts(), before + 1);
             assert_eq!(bindings::rdma_restrack_put(res), 1);
             assert!((*res).task.is_null());
         }
+        assert_eq!(counts(), before);
     }
 }
