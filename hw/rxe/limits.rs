@@ -47,6 +47,10 @@ pub(crate) const MAX_AH: u32 = *AHN.end();
 pub(crate) const MAX_MR: u32 = (MANY >> 1) - 1;
 pub(crate) const MAX_MW: u32 = MANY - (MANY >> 1) - 1;
 
+/// `enum ib_odp_general_cap_bits`: which regions may be of memory on demand. The peer in C
+/// has none of a whole address space.
+pub(crate) const ODP: u32 = bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT
+    | bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT_IMPLICIT;
 /// `enum ib_odp_transport_cap_bits`: what datagram queue pairs do with memory on demand.
 pub(crate) const ODP_UD: u32 = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SEND
     | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_RECV

@@ -36,6 +36,7 @@ use rdma::provider::attr::CMD_REQ_NOTIFY_CQ;
 use rdma::provider::*;
 use rdma::udata::Udata;
 use rdma::umem::dmabuf::DmaBuf;
+use rdma::umem::odp::Implicit;
 use rdma::umem::odp::OnDemand;
 use rdma::umem::odp::Touch;
 use rdma::umem::Umem;
@@ -104,7 +105,7 @@ impl Provider for Rxe {
         attr.kernel_cap_flags = bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG.into();
         if OnDemand::is_supported() {
             attr.kernel_cap_flags |= u64::from(bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING);
-            attr.odp_caps.general_caps = bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT.into();
+            attr.odp_caps.general_caps = limits::ODP.into();
             attr.odp_caps.per_transport_caps.ud_odp_caps = limits::ODP_UD;
             attr.odp_caps.per_transport_caps.rc_odp_caps = limits::ODP_RC;
         }
@@ -420,7 +421,13 @@ impl Provider for Rxe {
         }
         let (dev, access) = (mr.device(), region.access.raw());
         let (memory, pd) = (&dev.dev.memory, mr.pd().id);
-        let made = if access & access::ON_DEMAND != 0 {
+        let everything = region.start == 0 && region.length == u64::MAX;
+        let made = if access & access::ON_DEMAND != 0 && everything {
+            if region.iova != 0 {
+                return Err(EINVAL);
+            }
+            mem::Mr::implicit(memory, pd, access, Implicit::get(dev, region.access)?)?
+        } else if access & access::ON_DEMAND != 0 {
             let pages = OnDemand::get(dev, region.start, region.length, region.access)?;
             mem::Mr::on_demand(memory, pd, access, region.iova, pages)?
         } else {

@@ -2,10 +2,16 @@
 /* Helpers every module may need: locks, bottom halves, work queues, memory. */
 #include <linux/bottom_half.h>
 #include <linux/crc32.h>
+#include <linux/sched.h>
 #include <linux/spinlock.h>
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>
 #include "helpers.h"
+
+void rdma_helper_cond_resched(void)
+{
+	cond_resched();
+}
 
 void rdma_helper_local_bh_disable(void)
 {

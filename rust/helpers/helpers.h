@@ -18,6 +18,7 @@ struct vm_area_struct;
 struct workqueue_struct;
 
 /* base.c */
+void rdma_helper_cond_resched(void);
 void rdma_helper_local_bh_disable(void);
 void rdma_helper_local_bh_enable(void);
 unsigned long rdma_helper_spin_lock_irqsave(spinlock_t *lock);
@@ -151,6 +152,12 @@ struct mmu_notifier_range;
 struct ib_umem_odp *rdma_helper_odp_get(struct ib_device *dev, unsigned long addr,
 					size_t size, int access,
 					const struct mmu_interval_notifier_ops *ops);
+struct ib_umem_odp *rdma_helper_odp_alloc_implicit(struct ib_device *dev, int access);
+struct ib_umem_odp *rdma_helper_odp_alloc_child(struct ib_umem_odp *root,
+						unsigned long addr, size_t size,
+						const struct mmu_interval_notifier_ops *ops);
+bool rdma_helper_fatal_signal_pending(void);
+unsigned long rdma_helper_mm_task_size(const struct mm_struct *mm);
 void rdma_helper_odp_release(struct ib_umem_odp *odp);
 int rdma_helper_odp_map_and_lock(struct ib_umem_odp *odp, u64 addr, u64 size,
 				 bool write, bool fault);
@@ -268,7 +275,6 @@ void rdma_helper_sg_set_dma_len(struct scatterlist *sg, unsigned int len);
 unsigned long rdma_helper_rlimit_memlock(void);
 s64 rdma_helper_pinned_vm_add(struct mm_struct *mm, s64 pages);
 void rdma_helper_pinned_vm_sub(struct mm_struct *mm, s64 pages);
-void rdma_helper_cond_resched(void);
 void rdma_helper_dma_resv_assert_held(struct dma_resv *resv);
 unsigned int rdma_helper_hpage_shift(void);
 void rdma_helper_odp_init_mutex(struct ib_umem_odp *odp);

@@ -6,6 +6,7 @@
 #include <linux/hmm.h>
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
+#include <linux/sched/signal.h>
 #include <rdma/ib_umem_odp.h>
 #include "helpers.h"
 
@@ -16,6 +17,18 @@ struct ib_umem_odp *rdma_helper_odp_get(struct ib_device *dev, unsigned long add
 					const struct mmu_interval_notifier_ops *ops)
 {
 	return ib_umem_odp_get(dev, addr, size, access, ops);
+}
+
+struct ib_umem_odp *rdma_helper_odp_alloc_implicit(struct ib_device *dev, int access)
+{
+	return ib_umem_odp_alloc_implicit(dev, access);
+}
+
+struct ib_umem_odp *rdma_helper_odp_alloc_child(struct ib_umem_odp *root,
+						unsigned long addr, size_t size,
+						const struct mmu_interval_notifier_ops *ops)
+{
+	return ib_umem_odp_alloc_child(root, addr, size, ops);
 }
 
 void rdma_helper_odp_release(struct ib_umem_odp *odp)
@@ -105,6 +118,18 @@ struct ib_umem_odp *rdma_helper_odp_get(struct ib_device *dev, unsigned long add
 	return ERR_PTR(-EOPNOTSUPP);
 }
 
+struct ib_umem_odp *rdma_helper_odp_alloc_implicit(struct ib_device *dev, int access)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
+struct ib_umem_odp *rdma_helper_odp_alloc_child(struct ib_umem_odp *root,
+						unsigned long addr, size_t size,
+						const struct mmu_interval_notifier_ops *ops)
+{
+	return ERR_PTR(-EOPNOTSUPP);
+}
+
 void rdma_helper_odp_release(struct ib_umem_odp *odp) { }
 int rdma_helper_odp_map_and_lock(struct ib_umem_odp *odp, u64 addr, u64 size,
 				 bool write, bool fault) { return -EOPNOTSUPP; }
@@ -127,4 +152,14 @@ void *rdma_helper_hmm_pfn_address(unsigned long pfn) { return NULL; }
 void rdma_helper_set_page_dirty(const void *addr)
 {
 	set_page_dirty(virt_to_page(addr));
+}
+
+bool rdma_helper_fatal_signal_pending(void)
+{
+	return fatal_signal_pending(current);
+}
+
+unsigned long rdma_helper_mm_task_size(const struct mm_struct *mm)
+{
+	return mm->task_size;
 }

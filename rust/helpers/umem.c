@@ -76,11 +76,6 @@ void rdma_helper_pinned_vm_sub(struct mm_struct *mm, s64 pages)
 	atomic64_sub(pages, &mm->pinned_vm);
 }
 
-void rdma_helper_cond_resched(void)
-{
-	cond_resched();
-}
-
 void rdma_helper_dma_resv_assert_held(struct dma_resv *resv)
 {
 	dma_resv_assert_held(resv);

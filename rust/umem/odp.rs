@@ -3,7 +3,8 @@
 //! Memory of a process that is not pinned: pages come when they are wanted, and the
 //! kernel takes them back when it wants them.
 //!
-//! A [`OnDemand`] is used in two ways:
+//! An [`OnDemand`] is a range of a process's addresses, an [`Implicit`] all of them. Both are
+//! used in two ways:
 //!
 //! * [`OnDemand::with`], in any context: uses pages that are there, and says so if one is
 //!   not;
@@ -19,14 +20,29 @@
 //!   kernel changes the mapping ---> invalidate, umem_mutex +
 //! ```
 //!
+//! | file | what |
+//! |---|---|
+//! | `pages` | which pages are there |
+//! | `raw` | the core's structure, and what is done with it |
+//! | `implicit` | the whole address space |
+//!
 //! # Locks
 //!
-//! `ib_umem_odp::umem_mutex`, then `Mirror::pages`. Nothing is allocated under either:
+//! `ib_umem_odp::umem_mutex`, then the table's lock. Nothing is allocated under either:
 //! the kernel may invalidate in order to free memory.
 //!
 //! C headers: `include/rdma/ib_umem_odp.h`, `include/linux/mmu_notifier.h`,
 //! `include/linux/hmm.h`.
 
+mod implicit;
+mod pages;
+mod raw;
+
+pub use implicit::Implicit;
+pub use implicit::There;
+
+use self::pages::Pages;
+use self::raw::Owned;
 use crate::bindings;
 use crate::gate::Gate;
 use crate::new_spinlock_irq;
@@ -76,7 +92,6 @@ pub struct OnDemand {
     gate: Pin<KBox<Gate>>,
     released: Atomic<bool>,
     mirror: Pin<KBox<Mirror>>,
-    start: u64,
     len: usize,
     offset: usize,
     writable: bool,
@@ -91,25 +106,14 @@ unsafe impl Sync for OnDemand {}
 ///
 /// # Invariants
 ///
-/// While `pages` is locked, every address in `at` that is not zero is that of a page
-/// which the process maps, for writing if its `state` has [`WRITABLE`]: who changes the
-/// mapping calls [`invalidate`] first, and waits for it.
+/// While `pages` is locked, every page in it that is there is one which the process maps,
+/// for writing if it says so: who changes the mapping calls [`invalidate`] first, and waits
+/// for it.
 #[pin_data]
 struct Mirror {
     #[pin]
     pages: SpinLockIrq<Pages>,
 }
-
-struct Pages {
-    /// Kernel addresses of pages, or zero.
-    at: KVVec<usize>,
-    state: KVVec<u8>,
-}
-
-/// The page may be written to.
-const WRITABLE: u8 = 1;
-/// The page was written to.
-const WRITTEN: u8 = 2;
 
 /// Part of the module that uses it, as all of this crate is; hence no `static`.
 const OPS: &bindings::mmu_interval_notifier_ops = &bindings::mmu_interval_notifier_ops {
@@ -155,10 +159,7 @@ impl OnDemand {
             return Err(EINVAL);
         }
         let count = usize::try_from(end.saturating_sub(start) >> PAGE_SHIFT)?;
-        let pages = Pages {
-            at: KVVec::from_elem(0usize, count, GFP_KERNEL)?,
-            state: KVVec::from_elem(0u8, count, GFP_KERNEL)?,
-        };
+        let pages = Pages::new(count)?;
         let mirror = KBox::pin_init(
             pin_init!(Mirror {
                 pages <- new_spinlock_irq!(pages, "umem::odp::Mirror::pages"),
@@ -166,21 +167,14 @@ impl OnDemand {
             GFP_KERNEL,
         )?;
         let gate = KBox::pin_init(Gate::new(), GFP_KERNEL)?;
-        let raw = umem.0.as_ptr();
-        // SAFETY: It is ours. The notifier reads the field under the same lock, and the
-        // mirror outlives the notifier.
-        unsafe {
-            bindings::rdma_helper_odp_lock(raw);
-            (*raw).private = core::ptr::from_ref::<Mirror>(&mirror).cast_mut().cast();
-            bindings::rdma_helper_odp_unlock(raw);
-        }
+        // SAFETY: The mirror outlives the notifier, which is ours.
+        unsafe { umem.set_private::<Mirror>(&*mirror) };
         // INVARIANT: As just made.
         Ok(Self {
             umem: umem.release(),
             gate,
             released: Atomic::new(false),
             mirror,
-            start,
             len,
             offset,
             writable,
@@ -226,21 +220,8 @@ impl OnDemand {
         f: impl FnOnce(&[usize]) -> R,
     ) -> Result<R, Absent> {
         let mut pages = self.mirror.pages.lock();
-        let Pages { at, state } = &mut *pages;
-        let there = at.get(wanted.clone()).ok_or(Absent)?;
-        let states = state.get_mut(wanted).ok_or(Absent)?;
-        match touch {
-            Touch::Nothing => {}
-            Touch::Read if there.contains(&0) => return Err(Absent),
-            Touch::Read => {}
-            Touch::Write => {
-                if there.contains(&0) || states.iter().any(|state| state & WRITABLE == 0) {
-                    return Err(Absent);
-                }
-                states.iter_mut().for_each(|state| *state |= WRITTEN);
-            }
-        }
-        Ok(f(at))
+        pages.claim(wanted, touch)?;
+        Ok(f(pages.addresses()))
     }
 
     /// Brings pages in, and says how many came. Without `fault`, only those come that the
@@ -260,26 +241,14 @@ impl OnDemand {
         if write && !self.writable() {
             return Err(EFAULT);
         }
-        let bytes = |pages: usize| -> Result<u64> {
-            Ok(u64::try_from(pages.checked_mul(PAGE_SIZE).ok_or(EFAULT)?)?)
-        };
-        let at = self.start.checked_add(bytes(wanted.start)?).ok_or(EFAULT)?;
-        let len = bytes(wanted.len())?;
         let _pass = self.gate.try_enter().ok_or(EINVAL)?;
-        let umem = self.umem.as_ptr();
-        // SAFETY: By the type invariant, inside the gate. The function checks the range.
-        let found = unsafe { bindings::rdma_helper_odp_map_and_lock(umem, at, len, write, fault) };
-        to_result(found)?;
-        let mut came = 0;
-        for index in wanted {
-            // SAFETY: The range was good, so the core has an entry for each of its pages,
-            // which is ours to read while we hold the lock that the function has taken.
-            let pfn = unsafe { *(*umem).map.pfn_list.add(index) };
-            came += usize::from(self.mirror.note(index, pfn));
+        // SAFETY: By the type invariant, inside the gate.
+        unsafe {
+            raw::bring(self.umem.as_ptr(), wanted, write, fault, |index, page| {
+                // INVARIANT: The process maps it while `bring` tells of it.
+                self.mirror.pages.lock().note(index, page);
+            })
         }
-        // SAFETY: Locked above.
-        unsafe { bindings::rdma_helper_odp_unlock(umem) };
-        Ok(came)
     }
 
     /// Gives the memory back: no page is there any more, and none will come. May sleep,
@@ -321,72 +290,16 @@ impl Drop for OnDemand {
     }
 }
 
-/// Memory on its way into an [`OnDemand`].
-struct Owned(NonNull<bindings::ib_umem_odp>);
-
-impl Owned {
-    fn release(self) -> NonNull<bindings::ib_umem_odp> {
-        core::mem::ManuallyDrop::new(self).0
-    }
-}
-
-impl Drop for Owned {
-    fn drop(&mut self) {
-        // SAFETY: It is ours.
-        unsafe { bindings::rdma_helper_odp_release(self.0.as_ptr()) };
-    }
-}
-
 impl Mirror {
-    /// Notes a page as the core found it; whether it is there. The caller holds the
-    /// umem's mutex, so that the process maps the page now.
-    fn note(&self, index: usize, pfn: c_ulong) -> bool {
-        // SAFETY: These functions take any number.
-        let (valid, writable) = unsafe {
-            (
-                bindings::rdma_helper_hmm_pfn_valid(pfn),
-                bindings::rdma_helper_hmm_pfn_writable(pfn),
-            )
-        };
-        if !valid {
-            return false;
-        }
-        // SAFETY: It names a page; 64-bit kernels map them all.
-        let address = unsafe { bindings::rdma_helper_hmm_pfn_address(pfn) } as usize;
-        let mut pages = self.pages.lock();
-        let Pages { at, state } = &mut *pages;
-        if let (Some(at), Some(state)) = (at.get_mut(index), state.get_mut(index)) {
-            // INVARIANT: The process maps it, by the caller's promise.
-            *at = address;
-            *state = *state & WRITTEN | if writable { WRITABLE } else { 0 };
-        }
-        true
-    }
-
     /// Forgets pages, some of which need not exist. The caller holds the umem's mutex,
     /// and the process maps the pages still.
     fn forget(&self, gone: Range<usize>) {
         let mut next = gone.start;
         loop {
-            let mut dirty = None;
-            {
-                let mut pages = self.pages.lock();
-                let Pages { at, state } = &mut *pages;
-                let end = gone.end.min(at.len());
-                while next < end && dirty.is_none() {
-                    if let (Some(at), Some(state)) = (at.get_mut(next), state.get_mut(next)) {
-                        dirty = (*state & WRITTEN != 0 && *at != 0).then_some(*at);
-                        *at = 0;
-                        *state = 0;
-                    }
-                    next += 1;
-                }
-            }
-            match dirty {
+            let written = self.pages.lock().forget(&mut next, gone.end);
+            match written {
                 // SAFETY: The process maps this page, by the caller's promise.
-                Some(page) => unsafe {
-                    bindings::rdma_helper_set_page_dirty(page as *const core::ffi::c_void);
-                },
+                Some(page) => unsafe { page.tell() },
                 None => return,
             }
         }
@@ -404,27 +317,13 @@ unsafe extern "C" fn invalidate(
     range: *const bindings::mmu_notifier_range,
     seq: c_ulong,
 ) -> bool {
-    // SAFETY: Both are valid for the call, and the notifier is part of a umem that lives
-    // at least until its notifier is removed.
+    // SAFETY: By this function's duty.
     unsafe {
-        if !bindings::rdma_helper_range_blockable(range) {
-            return false;
-        }
-        let umem = bindings::rdma_helper_odp_of(notifier);
-        bindings::rdma_helper_odp_lock(umem);
-        bindings::rdma_helper_interval_set_seq(notifier, seq);
-        let first = bindings::rdma_helper_odp_start(umem);
-        let start = bindings::rdma_helper_range_start(range).max(first);
-        let end = bindings::rdma_helper_range_end(range).min(bindings::rdma_helper_odp_end(umem));
-        // Set by `get`, after the notifier; until then there are no pages.
-        if let Some(mirror) = (*umem).private.cast::<Mirror>().as_ref() {
-            let page = |addr: u64| usize::try_from(addr.saturating_sub(first) >> PAGE_SHIFT);
-            if let (Ok(from), Ok(to)) = (page(start), page(end)) {
-                mirror.forget(from..to);
+        raw::invalidate(notifier, range, seq, |private, _, gone| {
+            // Set by `get`, after the notifier; until then there are no pages.
+            if let Some(mirror) = private.cast::<Mirror>().as_ref() {
+                mirror.forget(gone);
             }
-        }
-        bindings::rdma_helper_odp_unmap(umem, start, end);
-        bindings::rdma_helper_odp_unlock(umem);
+        })
     }
-    true
 }

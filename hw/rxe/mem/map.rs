@@ -65,6 +65,7 @@ impl Shape {
             inside: usize::try_from(start).ok()? & (size - 1),
             size,
             left: len,
+            more: None,
         })
     }
 
@@ -100,6 +101,8 @@ pub struct Pieces<'a> {
     inside: usize,
     size: usize,
     left: usize,
+    /// Where more blocks are, if these are not all.
+    more: Option<More<'a>>,
 }
 
 impl<'a> Pieces<'a> {
@@ -109,6 +112,7 @@ impl<'a> Pieces<'a> {
         inside: 0,
         size: 0,
         left: 0,
+        more: None,
     };
 
     /// One piece: `len` bytes at a kernel address. `None` at address zero.
@@ -118,8 +122,33 @@ impl<'a> Pieces<'a> {
             inside: 0,
             size: len,
             left: len,
+            more: None,
         })
     }
+
+    /// Of `len` bytes in blocks of `2^shift`, from the one at `first` of its block on. `more`
+    /// tells in which blocks the last so many of them are; as many as are at hand together.
+    pub fn in_parts(more: More<'a>, shift: u32, first: u64, len: usize) -> Option<Self> {
+        let size = 1usize.checked_shl(shift)?;
+        Some(Self {
+            blocks: &[],
+            inside: usize::try_from(first).ok()? & size.wrapping_sub(1),
+            size,
+            left: len,
+            more: Some(more),
+        })
+    }
+}
+
+/// Where [`Pieces`] find more blocks: those that hold the last so many bytes begin with
+/// these. They may be fewer than all of them, but not none.
+type More<'a> = &'a dyn Fn(usize) -> &'a [usize];
+
+/// The next block and those behind it, when the last one at hand is done. By value, so that
+/// pieces of a list stay in registers.
+#[cold]
+fn go_on<'a>(more: Option<More<'a>>, left: usize) -> Option<(&'a usize, &'a [usize])> {
+    more?(left).split_first()
 }
 
 impl Iterator for Pieces<'_> {
@@ -129,7 +158,10 @@ impl Iterator for Pieces<'_> {
         if self.left == 0 {
             return None;
         }
-        let (block, rest) = self.blocks.split_first()?;
+        let (block, rest) = match self.blocks.split_first() {
+            Some(found) => found,
+            None => go_on(self.more, self.left)?,
+        };
         let len = self.left.min(self.size.saturating_sub(self.inside));
         let address = block.wrapping_add(self.inside);
         let at = NonNull::new(core::ptr::with_exposed_provenance_mut(address))?;

@@ -7,8 +7,8 @@
 //! gate and waits until nobody is inside; only then are the pages released. Hence
 //! whoever is inside the gate may use the core and its pages, without a reference.
 //!
-//! Four kinds (IBTA 10.6): all of the kernel's memory, a user's pages, pinned or on
-//! demand, and the fast registrations of kernel users, whose pages and key change by
+//! Five kinds (IBTA 10.6): all of the kernel's memory, a user's pages, pinned or on
+//! demand, all that a process has, on demand, and the fast registrations of kernel users, whose pages and key change by
 //! work request. The first two never change but in protection domain and rights, which
 //! are atomics; the others have a lock that is held while the memory is accessed, so
 //! that nothing touches pages that are gone or a registration that is invalid.
@@ -30,7 +30,7 @@ use rdma::new_spinlock_irq;
 use rdma::provider::{Access, RegionMask};
 use rdma::sync::SpinLockIrq;
 use rdma::umem::dmabuf::DmaBuf;
-use rdma::umem::odp::{Absent, OnDemand, Touch};
+use rdma::umem::odp::{Absent, Implicit, OnDemand, Touch};
 use rdma::umem::Umem;
 
 /// Set in [`MrCore::windows`] once the region is being deregistered.
@@ -73,6 +73,8 @@ enum Backing {
         shape: Shape,
         memory: OnDemand,
     },
+    /// All that a process has, by its addresses.
+    Implicit(Implicit),
     /// What [`MrCore::fast`] says.
     Fast,
 }
@@ -126,23 +128,8 @@ impl MrCore {
                 let pieces = shape.walk(pages, offset, len).ok_or(MemError::Range)?;
                 Ok(f(pieces))
             }
-            Backing::OnDemand {
-                iova,
-                shape,
-                memory,
-            } => {
-                self.permits(claim)?;
-                let offset = va.checked_sub(*iova).ok_or(MemError::Range)?;
-                let span = shape.span(offset, len).ok_or(MemError::Range)?;
-                if claim.touch == Touch::Nothing {
-                    return Ok(f(Pieces::NONE));
-                }
-                memory
-                    .with(span, claim.touch, |pages| {
-                        let pieces = shape.walk(pages, offset, len);
-                        Ok(f(pieces.ok_or(MemError::Range)?))
-                    })
-                    .map_err(|Absent| MemError::Absent)?
+            Backing::OnDemand { .. } | Backing::Implicit(_) => {
+                self.with_on_demand(claim, va, len, f)
             }
             Backing::Fast => {
                 let fast = self.fast.lock();
@@ -161,10 +148,62 @@ impl MrCore {
         }
     }
 
+    /// [`Self::with`] of a region on demand. Apart, so that what is done with others is
+    /// compiled into their paths.
+    #[inline(never)]
+    fn with_on_demand<R>(
+        &self,
+        claim: &Claim,
+        va: u64,
+        len: usize,
+        f: impl FnOnce(Pieces<'_>) -> R,
+    ) -> Result<R, MemError> {
+        match &self.backing {
+            Backing::OnDemand {
+                iova,
+                shape,
+                memory,
+            } => {
+                self.permits(claim)?;
+                let offset = va.checked_sub(*iova).ok_or(MemError::Range)?;
+                let span = shape.span(offset, len).ok_or(MemError::Range)?;
+                if claim.touch == Touch::Nothing {
+                    return Ok(f(Pieces::NONE));
+                }
+                memory
+                    .with(span, claim.touch, |pages| {
+                        let pieces = shape.walk(pages, offset, len);
+                        Ok(f(pieces.ok_or(MemError::Range)?))
+                    })
+                    .map_err(|Absent| MemError::Absent)?
+            }
+            Backing::Implicit(memory) => {
+                self.permits(claim)?;
+                if !memory.covers(va, len) {
+                    return Err(MemError::Range);
+                }
+                if claim.touch == Touch::Nothing {
+                    return Ok(f(Pieces::NONE));
+                }
+                memory
+                    .with(va, len, claim.touch, |there| {
+                        // OVERFLOW: the end is covered, and no more is left than there is.
+                        let more = |left: usize| {
+                            there.pages(va.wrapping_add(len.wrapping_sub(left) as u64))
+                        };
+                        let pieces = Pieces::in_parts(&more, PAGE_SHIFT as u32, va, len);
+                        Ok(f(pieces.ok_or(MemError::Range)?))
+                    })
+                    .map_err(|Absent| MemError::Absent)?
+            }
+            Backing::Dma | Backing::User { .. } | Backing::Fast => Err(MemError::Key),
+        }
+    }
+
     /// Whether a lock is held while its memory is accessed.
     pub(super) fn is_locked(&self) -> bool {
         match self.backing {
-            Backing::Fast | Backing::OnDemand { .. } => true,
+            Backing::Fast | Backing::OnDemand { .. } | Backing::Implicit(_) => true,
             Backing::Dma | Backing::User { .. } => false,
         }
     }
@@ -181,6 +220,7 @@ impl MrCore {
             Backing::User { iova, shape, .. } | Backing::OnDemand { iova, shape, .. } => {
                 Ok((*iova, shape.bytes()))
             }
+            Backing::Implicit(memory) => Ok((0, memory.end())),
             Backing::Fast => {
                 let fast = self.fast.lock();
                 Ok((fast.iova, fast.shape.bytes()))
@@ -197,7 +237,10 @@ impl MrCore {
         match self.backing {
             // The peer of the C driver cannot bind to it either: it has no range.
             Backing::Dma => return Err(MemError::Range),
-            Backing::User { .. } | Backing::OnDemand { .. } | Backing::Fast => {}
+            Backing::User { .. }
+            | Backing::OnDemand { .. }
+            | Backing::Implicit(_)
+            | Backing::Fast => {}
         }
         // Only the range matters here, so an empty walk at its end will do.
         let end = va.checked_add(len).ok_or(MemError::Range)?;
@@ -230,9 +273,10 @@ impl MrCore {
     pub(super) fn invalidate(&self, claim: &Claim) -> Result<(), MemError> {
         match self.backing {
             Backing::Fast => {}
-            Backing::Dma | Backing::User { .. } | Backing::OnDemand { .. } => {
-                return Err(MemError::Key)
-            }
+            Backing::Dma
+            | Backing::User { .. }
+            | Backing::OnDemand { .. }
+            | Backing::Implicit(_) => return Err(MemError::Key),
         }
         if PdId(self.pd.load(Relaxed)) != claim.pd {
             return Err(MemError::Domain);
@@ -259,9 +303,10 @@ impl MrCore {
     pub(super) fn register(&self, claim: &Claim, iova: u64) -> Result<(), MemError> {
         match self.backing {
             Backing::Fast => {}
-            Backing::Dma | Backing::User { .. } | Backing::OnDemand { .. } => {
-                return Err(MemError::Key)
-            }
+            Backing::Dma
+            | Backing::User { .. }
+            | Backing::OnDemand { .. }
+            | Backing::Implicit(_) => return Err(MemError::Key),
         }
         if PdId(self.pd.load(Relaxed)) != claim.pd {
             return Err(MemError::Domain);
@@ -311,9 +356,18 @@ impl MrCore {
                 memory.fault_in(span, fault.touch, may_fault)?;
                 Ok(())
             }
-            Backing::Dma | Backing::User { .. } | Backing::OnDemand { .. } | Backing::Fast => {
-                Err(EINVAL)
+            Backing::Implicit(memory) if self.key == fault.key.0 => {
+                if fault.touch == Touch::Write && !memory.writable() {
+                    return Err(EACCES);
+                }
+                memory.fault_in(fault.va, fault.len, fault.touch, may_fault)?;
+                Ok(())
             }
+            Backing::Dma
+            | Backing::User { .. }
+            | Backing::OnDemand { .. }
+            | Backing::Implicit(_)
+            | Backing::Fast => Err(EINVAL),
         }
     }
 
@@ -466,6 +520,26 @@ impl Mr {
         Self::publish(memory, pd, access, backing, FastInner::none(), Pages::None)
     }
 
+    /// All memory of a process, on demand; its addresses are the process's.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if persistence is asked of it; `ENOMEM`; `EBUSY` if there are too many
+    /// regions.
+    pub(crate) fn implicit(
+        memory: &Arc<Memory>,
+        pd: PdId,
+        access: u32,
+        pages: Implicit,
+    ) -> Result<Self> {
+        // Which of it would persist, nobody says; nor can a flush bring all of it in.
+        if access & super::access::FLUSH_PERSISTENT != 0 {
+            return Err(EINVAL);
+        }
+        let (backing, fast) = (Backing::Implicit(pages), FastInner::none());
+        Self::publish(memory, pd, access, backing, fast, Pages::None)
+    }
+
     /// Another driver's memory, which stays where it is. `iova` is how the user calls the
     /// first byte.
     ///
@@ -519,6 +593,7 @@ impl Mr {
     pub(crate) fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
         match (&self.core.backing, &self.pages) {
             (Backing::OnDemand { memory, .. }, _) => memory.check_rereg(mask, access),
+            (Backing::Implicit(memory), _) => memory.check_rereg(mask, access),
             (_, Pages::Pinned(pages)) => pages.check_rereg(mask, access),
             // All rights are there to be had.
             (_, Pages::Shared(_)) => Ok(()),
@@ -546,9 +621,11 @@ impl Mr {
     pub(crate) fn map_begin(&self, block_size: usize) -> Result {
         match self.core.backing {
             Backing::Fast if block_size.is_power_of_two() => {}
-            Backing::Dma | Backing::User { .. } | Backing::OnDemand { .. } | Backing::Fast => {
-                return Err(EINVAL)
-            }
+            Backing::Dma
+            | Backing::User { .. }
+            | Backing::OnDemand { .. }
+            | Backing::Implicit(_)
+            | Backing::Fast => return Err(EINVAL),
         }
         let mut fast = self.core.fast.lock();
         fast.valid = false;
@@ -639,9 +716,11 @@ impl Drop for Mr {
         drop(self.memory.regions.remove(self.core.key >> 8));
         // Nobody finds it any more; wait for those who did.
         self.core.gate.close_and_wait();
-        if let Backing::OnDemand { memory, .. } = &self.core.backing {
-            // Here, where one may sleep: the core may be dropped in a softirq.
-            memory.release();
+        // Here, where one may sleep: the core may be dropped in a softirq.
+        match &self.core.backing {
+            Backing::OnDemand { memory, .. } => memory.release(),
+            Backing::Implicit(memory) => memory.release(),
+            Backing::Dma | Backing::User { .. } | Backing::Fast => {}
         }
     }
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 240
+# limit: 400
 # short
 # Memory on demand: traffic while pages are taken away, errors, advice.
 . ./ktap.sh
@@ -17,7 +17,7 @@ results() {
     done <"$2"
 }
 retries() { on 1 rdma stat show link rxe1/1 | grep -o "completer_retry_err [0-9]*"; }
-dies() { traffic -O -T 18 && traffic_stop; }
+dies() { traffic -O -T 18 "$@" && traffic_stop; }
 
 check "two nodes" two_nodes
 check "sends" verify_pair 60 -O -T 18 -r 10 -k 0x3
@@ -28,20 +28,46 @@ check "everything" verify_pair 60 -O -T 18 -r 20
 # Memory on demand may be called persistent without being it.
 check "atomic writes, flushes for persistence" verify_pair 60 -O -P -T 18 -r 10 -k 0x304
 check "large messages, up to 2 MB" verify_pair 90 -O -T 18 -r 3 -n 4 -l 2000000
-within 60 ip netns exec n1 odp rxe1 "$(gid 1 10.0.1.1)" >/tmp/odp 2>&1
+words=
+if [ -e /proc/sys/vm/nr_hugepages ] && [ -e /sys/kernel/mm/transparent_hugepage ]; then
+    echo 8 >/proc/sys/vm/nr_hugepages
+    words+=" huge"
+else
+    skip "huge pages" "this kernel has none"
+fi
+# Debug kernels keep for a while what was freed.
+if ours rdma_rxe; then
+    words+=" implicit"
+    if [ "$SCALE" = 1 ]; then words+=" count"; fi
+fi
+# shellcheck disable=SC2086
+within 120 ip netns exec n1 odp rxe1 "$(gid 1 10.0.1.1)" $words >/tmp/odp 2>&1
 status=$?
+if [ -e /proc/sys/vm/nr_hugepages ]; then echo 0 >/proc/sys/vm/nr_hugepages; fi
 results "" /tmp/odp
 check "the program came to its end" test $status -le 1
+if ours rdma_rxe; then
+    check "implicit: sends" verify_pair 60 -I -T 18 -r 10 -k 0x3
+    check "implicit: writes and reads" verify_pair 60 -I -T 18 -r 10 -k 0x1c
+    check "implicit: everything old" verify_pair 60 -I -T 18 -r 20
+    check "implicit: windows, atomic writes, flushes" verify_pair 60 -I -T 18 -r 10 -k 0x380
+    check "implicit: large messages, up to 2 MB" verify_pair 90 -I -T 18 -r 3 -n 4 -l 2000000
+fi
 # shellcheck disable=SC2034
 far=1
 before=$(retries)
 check "everything, on one device" verify_pair 60 -O -T 18 -r 20
 check "large messages, on one device" verify_pair 90 -O -T 18 -r 3 -n 4 -l 2000000
+if ours rdma_rxe; then
+    check "implicit: everything, on one device" verify_pair 60 -I -T 18 -r 20 -k 0x3ff
+    check "implicit: large messages, on one device" verify_pair 90 -I -T 18 -r 3 -n 4 -l 2000000
+fi
 check "nobody had to ask again there" test "$(retries)" = "$before"
 # shellcheck disable=SC2034
 far=2
 tc -n n1 qdisc add dev v1 root netem loss 1%
 check "everything, with 1 % loss" verify_pair 90 -O -T 16 -r 8 -l 20000
 check "processes die under traffic" dies
+if ours rdma_rxe; then check "implicit: processes die under traffic" dies -I; fi
 check "the devices' end" two_nodes_gone
 finish

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * odp DEVICE GID-INDEX: memory on demand. What is not there must come, what cannot come
- * must fail the request that wants it, and advice must do what it says. Prints "ok NAME"
- * or "not ok NAME: why" per case.
+ * odp DEVICE GID-INDEX [implicit] [huge] [count]: memory on demand. What is not there must
+ * come, what cannot come must fail the request that wants it, and advice must do what it
+ * says; then the same of regions of the whole address space, which the device must have if
+ * "implicit" is said and must refuse otherwise; what those cost the kernel, if "count" is
+ * said; and of huge pages, which must be there if "huge" is said. Prints "ok NAME" or
+ * "not ok NAME: why" per case.
  */
 #include "loop.h"
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -17,13 +21,16 @@ enum { PAGE = 4096, PAGES = 64, LEN = PAGE * PAGES };
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 
 static int bad;
+/* Whether regions are of the whole address space, and what is said of results then. */
+static int whole;
+static const char *prefix = "";
 
 static void result(const char *name, long got, long want)
 {
 	if (got == want)
-		printf("ok %s\n", name);
+		printf("ok %s%s\n", prefix, name);
 	else
-		printf("not ok %s: %ld, not %ld\n", name, got, want);
+		printf("not ok %s%s: %ld, not %ld\n", prefix, name, got, want);
 	fflush(stdout);
 	bad |= got != want;
 }
@@ -39,7 +46,7 @@ static unsigned char *map(int prot)
 
 static struct ibv_mr *demand(struct loop *l, void *at, int access)
 {
-	struct ibv_mr *mr = ibv_reg_mr(l->pd, at, LEN, access | IBV_ACCESS_ON_DEMAND);
+	struct ibv_mr *mr = ibv_reg_mr(l->pd, whole ? NULL : at, whole ? SIZE_MAX : LEN, access | IBV_ACCESS_ON_DEMAND);
 
 	if (!mr)
 		loop_die("reg_mr on demand");
@@ -238,11 +245,15 @@ static void comes_not(struct loop *l)
 /* Registration, and the end of everything with faults under way. */
 static void registration(struct loop *l)
 {
-	result("the whole address space is refused", !!ibv_reg_mr(l->pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND), 0);
-	struct ibv_mr *mr = ibv_reg_mr(l->pd, (void *)0x10000, LEN, ALL | IBV_ACCESS_ON_DEMAND);
+	struct ibv_mr *mr;
+
+	if (whole)
+		goto destroyed;
+	mr = ibv_reg_mr(l->pd, (void *)0x10000, LEN, ALL | IBV_ACCESS_ON_DEMAND);
 	result("a region of memory that is not there yet", !!mr, 1);
 	if (mr)
 		ibv_dereg_mr(mr);
+destroyed:
 	for (int i = 0; i < 50; i++) {
 		unsigned char *p = map(PROT_READ | PROT_WRITE);
 		struct ibv_sge s = { (uintptr_t)l->buf, LEN, l->mr->lkey };
@@ -267,17 +278,360 @@ static void registration(struct loop *l)
 	result("destroyed while pages come", 0, 0);
 }
 
+/* What only regions of the whole address space have. */
+
+enum { CHUNK = 2 << 20, FAR = 2500 };
+
+static int general_caps(struct loop *l)
+{
+	struct ibv_device_attr_ex a;
+
+	if (ibv_query_device_ex(l->ctx, NULL, &a))
+		loop_die("query_device");
+	return a.odp_caps.general_caps;
+}
+
+/* The n-th of many addresses, each in 2 MiB of its own, some across the end of a page. */
+static unsigned char *far_at(unsigned char *p, size_t n)
+{
+	return p + n * CHUNK + n * 7919 * 8 % (CHUNK - 128);
+}
+
+/* More places than the driver keeps at a time, and each of them comes back. */
+static void scattered(struct loop *l, struct ibv_mr *mr)
+{
+	int wrong = 0, failed = 0;
+	unsigned char *p = mmap(NULL, (size_t)FAR * CHUNK, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (p == MAP_FAILED)
+		loop_die("mmap");
+	madvise(p, (size_t)FAR * CHUNK, MADV_NOHUGEPAGE);
+	loop_connect(l, ALL);
+	for (size_t i = 0; i < FAR; i++) {
+		memset(l->buf, (int)i | 1, 128);
+		failed += request(l, IBV_WR_RDMA_WRITE, l->buf, l->mr, far_at(p, i), mr, 128) != 0;
+	}
+	for (size_t i = 0; i < FAR; i++) {
+		memset(l->buf, (int)i | 1, 128);
+		wrong += !!memcmp(far_at(p, i), l->buf, 128);
+	}
+	result("writes to thousands of places", failed, 0);
+	result("... put it there", wrong, 0);
+	wrong = failed = 0;
+	for (size_t i = 0; i < FAR; i += 7) {
+		unsigned char want[128];
+		memset(far_at(p, i), (int)i | 2, 128);
+		memset(want, (int)i | 2, 128);
+		failed += request(l, IBV_WR_RDMA_READ, l->buf, l->mr, far_at(p, i), mr, 128) != 0;
+		wrong += !!memcmp(want, l->buf, 128);
+	}
+	result("reads of thousands of places", failed, 0);
+	result("... find it there", wrong, 0);
+	munmap(p, (size_t)FAR * CHUNK);
+	result("... not when it is unmapped", request(l, IBV_WR_RDMA_READ, l->buf, l->mr, far_at(p, 7), mr, 8),
+	       IBV_WC_REM_ACCESS_ERR);
+	loop_disconnect(l);
+}
+
+/* A message over several chunks, and from there into itself. */
+static void long_message(struct loop *l, struct ibv_mr *mr)
+{
+	size_t len = 3 * CHUNK + 5000;
+	unsigned char *p = mmap(NULL, 2 * len + 2 * CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char *q = p + len + CHUNK;
+
+	if (p == MAP_FAILED)
+		loop_die("mmap");
+	for (size_t i = 0; i < len; i++)
+		p[i] = i * 2654435761u >> 13;
+	loop_connect(l, ALL);
+	result("a long write within it", request(l, IBV_WR_RDMA_WRITE, p, mr, q, mr, len), 0);
+	result("... puts it there", memcmp(p, q, len) || q[len] || q[-1], 0);
+	memset(p, 0, len);
+	result("a long read within it", request(l, IBV_WR_RDMA_READ, p, mr, q, mr, len), 0);
+	result("... puts it there", memcmp(p, q, len), 0);
+	loop_disconnect(l);
+	munmap(p, 2 * len + 2 * CHUNK);
+}
+
+/* A peer who tries addresses: nothing is there, and it stays so. */
+static void wild(struct loop *l, struct ibv_mr *mr)
+{
+	static const uintptr_t at[] = { 0, 8, 0x7fffffffeff0, 0x7ffffffff000, 0x800000000000, 0xffff888000000000,
+					0xffffffff81000000, -16ul, -8ul, -4ul };
+	int bad_status = 0;
+
+	for (size_t i = 0; i < sizeof(at) / sizeof(*at); i++)
+		for (int write = 0; write < 2; write++) {
+			loop_connect(l, ALL);
+			int got = request(l, write ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ, l->buf, l->mr,
+					  (void *)at[i], mr, 8);
+			/* The end of the stack's address range is nobody's, or the stack. */
+			bad_status += got != IBV_WC_REM_ACCESS_ERR;
+			loop_disconnect(l);
+		}
+	result("addresses that no process has", bad_status, 0);
+}
+
+static void rights(struct loop *l)
+{
+	unsigned char *p = map(PROT_READ | PROT_WRITE);
+	struct ibv_mr *ro = demand(l, p, IBV_ACCESS_REMOTE_READ), *none = demand(l, p, 0);
+
+	loop_connect(l, ALL);
+	result("read with the right to", request(l, IBV_WR_RDMA_READ, l->buf, l->mr, p, ro, 8), 0);
+	result("write without the right to", request(l, IBV_WR_RDMA_WRITE, l->buf, l->mr, p, ro, 8), IBV_WC_REM_ACCESS_ERR);
+	loop_disconnect(l);
+	loop_connect(l, ALL);
+	result("read without the right to", request(l, IBV_WR_RDMA_READ, l->buf, l->mr, p, none, 8), IBV_WC_REM_ACCESS_ERR);
+	loop_disconnect(l);
+	loop_connect(l, ALL);
+	result("read into it without the right to", request(l, IBV_WR_RDMA_READ, p, none, l->buf, l->mr, 8),
+	       IBV_WC_LOC_PROT_ERR);
+	loop_disconnect(l);
+	ibv_dereg_mr(ro);
+	ibv_dereg_mr(none);
+	munmap(p, LEN);
+}
+
+static void some_advice(struct loop *l, struct ibv_mr *mr)
+{
+	enum { READ = IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, WRITE = IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE,
+	       LOOK = IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT };
+	unsigned char *p = map(PROT_READ | PROT_WRITE);
+
+	result("prefetch without faulting", advise(l, LOOK, 1, p, LEN, mr->lkey), 0);
+	result("... brings nothing", resident(p), 0);
+	result("prefetch for writing", advise(l, WRITE, 1, p + PAGE, 2 * PAGE, mr->lkey), 0);
+	result("... brings what it names", resident(p), 2);
+	munmap(p + 32 * PAGE, PAGE);
+	result("prefetch of what is unmapped", advise(l, READ, 1, p, LEN, mr->lkey), EFAULT);
+	result("prefetch beyond all", advise(l, READ, 1, (void *)-4096ul, 4095, mr->lkey), EFAULT);
+	munmap(p, LEN);
+}
+
+/* A process whose region outlives it: a child of its keeps the files open. */
+static void gone(struct loop *l, const char *device)
+{
+	struct { uint32_t qpn, rkey; uint64_t at; pid_t keeper; } it;
+	int there[2], back[2], status;
+	char c = 0;
+
+	if (pipe(there) || pipe(back))
+		loop_die("pipe");
+	loop_connect(l, ALL);
+	pid_t child = fork();
+	if (!child) {
+		struct loop own;
+		unsigned char *p = map(PROT_READ | PROT_WRITE);
+
+		loop_open(&own, device, l->gid_index);
+		loop_connect(&own, ALL);
+		struct ibv_mr *mr = demand(&own, p, ALL);
+		if (read(there[0], &it.qpn, sizeof(it.qpn)) != sizeof(it.qpn))
+			_exit(1);
+		struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+		ibv_modify_qp(own.qp[1], &reset, IBV_QP_STATE);
+		if (loop_to_rts(&own, 1, it.qpn, ALL))
+			_exit(1);
+		it.qpn = own.qp[1]->qp_num;
+		it.rkey = mr->rkey;
+		it.at = (uintptr_t)p;
+		it.keeper = fork();
+		if (!it.keeper)
+			for (;;)
+				pause();
+		if (write(back[1], &it, sizeof(it)) != sizeof(it) || read(there[0], &c, 1) != 1)
+			_exit(1);
+		_exit(0);
+	}
+	if (write(there[1], &l->qp[0]->qp_num, 4) != 4 || read(back[0], &it, sizeof(it)) != sizeof(it))
+		loop_die("pipe");
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct ibv_mr far_mr = { .rkey = it.rkey };
+	ibv_modify_qp(l->qp[0], &reset, IBV_QP_STATE);
+	if (loop_to_rts(l, 0, it.qpn, ALL))
+		loop_die("connect");
+	result("write to another process", request(l, IBV_WR_RDMA_WRITE, l->buf, l->mr, (void *)it.at, &far_mr, PAGE), 0);
+	if (write(there[1], &c, 1) != 1 || waitpid(child, &status, 0) != child)
+		loop_die("wait");
+	result("... which ends", status, 0);
+	result("write to a process that has ended",
+	       request(l, IBV_WR_RDMA_WRITE, l->buf, l->mr, (void *)it.at, &far_mr, PAGE), IBV_WC_REM_ACCESS_ERR);
+	kill(it.keeper, SIGKILL);
+	for (int i = 0; i < 4; i++)
+		close((int[]){ there[0], there[1], back[0], back[1] }[i]);
+	loop_disconnect(l);
+}
+
+/* A number of kB in a file of "NAME: number kB" lines. */
+static long kilobytes(const char *path, const char *name)
+{
+	char line[200];
+	long n = -1;
+	FILE *f = fopen(path, "r");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (!strncmp(line, name, strlen(name)))
+			n = atol(line + strlen(name));
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* What a peer who tries addresses costs: advice does the same without a packet. */
+static void bounded(struct loop *l)
+{
+	enum { READ = IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH, CHUNKS = 6000 };
+	struct ibv_mr *mr = demand(l, NULL, ALL);
+	unsigned char *p = mmap(NULL, (size_t)CHUNKS * CHUNK, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	int wrong = 0;
+
+	if (p == MAP_FAILED)
+		loop_die("mmap");
+	madvise(p, (size_t)CHUNKS * CHUNK, MADV_NOHUGEPAGE);
+	munmap(p, (size_t)CHUNKS * CHUNK);
+	long before = kilobytes("/proc/meminfo", "SUnreclaim:");
+	for (size_t i = 0; i < CHUNKS; i++)
+		wrong += advise(l, READ, 1, p + i * CHUNK, PAGE, mr->lkey) != EFAULT;
+	long after = kilobytes("/proc/meminfo", "SUnreclaim:");
+	result("thousands of places where nothing is", wrong, 0);
+	result("... cost nothing", after - before > 6000 ? after - before : 0, 0);
+	if (mmap(p, (size_t)CHUNKS * CHUNK, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != p)
+		loop_die("mmap");
+	madvise(p, (size_t)CHUNKS * CHUNK, MADV_NOHUGEPAGE);
+	for (size_t i = 0; i < CHUNKS; i++)
+		wrong += advise(l, READ, 1, p + i * CHUNK, PAGE, mr->lkey) != 0;
+	after = kilobytes("/proc/meminfo", "SUnreclaim:");
+	result("thousands of places where something is", wrong, 0);
+	result("... cost something", after - before > 6000, 1);
+	/* 10 kB for each of 2048. */
+	result("... but not without bounds", after - before > 30000 ? after - before : 0, 0);
+	if (ibv_dereg_mr(mr))
+		loop_die("dereg");
+	munmap(p, (size_t)CHUNKS * CHUNK);
+	after = kilobytes("/proc/meminfo", "SUnreclaim:");
+	result("... and for no longer than the region", after - before > 6000 ? after - before : 0, 0);
+}
+
+static void implicit(struct loop *l, const char *device, int count)
+{
+	struct ibv_mr *mr;
+
+	result("implicit memory is offered", !!(general_caps(l) & IBV_ODP_SUPPORT_IMPLICIT), 1);
+	mr = ibv_reg_mr_iova(l->pd, NULL, SIZE_MAX, PAGE, ALL | IBV_ACCESS_ON_DEMAND);
+	result("the whole address space elsewhere", mr ? 0 : errno, EINVAL);
+	mr = ibv_reg_mr(l->pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_FLUSH_PERSISTENT);
+	result("the whole address space, persistent", mr ? 0 : errno, EINVAL);
+	whole = 1;
+	prefix = "implicit: ";
+	registration(l);
+	comes(l);
+	comes_not(l);
+	mr = demand(l, NULL, ALL);
+	scattered(l, mr);
+	long_message(l, mr);
+	wild(l, mr);
+	some_advice(l, mr);
+	if (ibv_dereg_mr(mr))
+		loop_die("dereg");
+	rights(l);
+	gone(l, device);
+	if (count)
+		bounded(l);
+	whole = 0;
+	prefix = "";
+}
+
+/* Huge pages, whichever way the region gets at them. */
+
+static void huge_pages(struct loop *l, const char *name, struct ibv_mr *mr, unsigned char *p, int demanded, size_t page)
+{
+	size_t some = 400000, at = CHUNK - 200000;
+
+	prefix = name;
+	memset(p, 0x11, 2 * CHUNK);
+	for (size_t i = 0; i < some; i++)
+		l->buf[i] = i * 2654435761u >> 11;
+	loop_connect(l, ALL);
+	result("write across huge pages", request(l, IBV_WR_RDMA_WRITE, l->buf, l->mr, p + at, mr, some), 0);
+	result("... puts it there", memcmp(p + at, l->buf, some) || p[at - 1] != 0x11 || p[at + some] != 0x11, 0);
+	result("read across huge pages", request(l, IBV_WR_RDMA_READ, l->buf + l->len / 2, l->mr, p + at, mr, some), 0);
+	result("... finds it", memcmp(l->buf + l->len / 2, l->buf, some), 0);
+	result("write from huge pages", request(l, IBV_WR_RDMA_WRITE, p + at, mr, l->buf + l->len / 2, l->mr, some), 0);
+	result("... finds it", memcmp(l->buf + l->len / 2, l->buf, some), 0);
+	/* A part of it goes, and comes as zeros; a region that is not on demand has the old one. */
+	madvise(p + CHUNK, page, MADV_DONTNEED);
+	result("write after a page went", request(l, IBV_WR_RDMA_WRITE, l->buf, l->mr, p + CHUNK + 9, mr, 16), 0);
+	result(demanded ? "... is seen" : "... goes to the old one", !memcmp(p + CHUNK + 9, l->buf, 16), demanded);
+	result("... and nothing is beside it", p[CHUNK + 8] || p[CHUNK + 25], 0);
+	result("... nor before it", memcmp(p + CHUNK - 100, l->buf + (CHUNK - 100 - at), 100), 0);
+	loop_disconnect(l);
+	if (ibv_dereg_mr(mr))
+		loop_die("dereg");
+	prefix = "";
+}
+
+static void huge(struct loop *l, int all)
+{
+	for (int kind = 0; kind < 2 * (2 + all); kind++) {
+		int tlb = kind % 2, demanded = kind / 2 > 0, wide = kind / 2 > 1;
+		static const char *const names[] = { "pinned, transparent: ", "pinned, hugetlb: ", "on demand, transparent: ",
+						     "on demand, hugetlb: ", "implicit, transparent: ", "implicit, hugetlb: " };
+		unsigned char *m = mmap(NULL, tlb ? 2 * CHUNK : 3 * CHUNK, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS | (tlb ? MAP_HUGETLB : 0), -1, 0);
+		if (m == MAP_FAILED) {
+			result(names[kind], errno, 0);
+			continue;
+		}
+		unsigned char *p = m + (CHUNK - (uintptr_t)m % CHUNK) % CHUNK;
+		if (!tlb) {
+			long before = kilobytes("/proc/meminfo", "AnonHugePages:");
+			madvise(p, 2 * CHUNK, MADV_HUGEPAGE);
+			memset(p, 1, 2 * CHUNK);
+			prefix = names[kind];
+			result("pages are huge", kilobytes("/proc/meminfo", "AnonHugePages:") - before, 2 * CHUNK / 1024);
+			prefix = "";
+		}
+		struct ibv_mr *mr = ibv_reg_mr(l->pd, wide ? NULL : p, wide ? SIZE_MAX : 2 * CHUNK,
+					       ALL | (demanded ? IBV_ACCESS_ON_DEMAND : 0));
+		if (!mr)
+			loop_die("reg_mr of huge pages");
+		huge_pages(l, names[kind], mr, p, demanded, tlb ? CHUNK : PAGE);
+		munmap(m, tlb ? 2 * CHUNK : 3 * CHUNK);
+	}
+}
+
+static int said(int argc, char **argv, const char *word)
+{
+	for (int i = 3; i < argc; i++)
+		if (!strcmp(argv[i], word))
+			return 1;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct loop l;
 
-	if (argc != 3)
+	if (argc < 3)
 		return 2;
 	loop_open(&l, argv[1], atoi(argv[2]));
 	registration(&l);
 	comes(&l);
 	comes_not(&l);
 	advice(&l);
+	gone(&l, argv[1]);
+	if (said(argc, argv, "huge"))
+		huge(&l, said(argc, argv, "implicit"));
+	if (said(argc, argv, "implicit"))
+		implicit(&l, argv[1], said(argc, argv, "count"));
+	else
+		result("the whole address space is refused",
+		       !!ibv_reg_mr(l.pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND), 0);
 	loop_close(&l);
 	return bad;
 }

@@ -10,7 +10,8 @@
  * a FLUSH behind it (global; with -P persistent by turns, for which the
  * server's memory must be on demand: no other may be called persistent without being it). Both sides derive the mix from the round's number, so each can check what it received, and
  * that nothing outside was touched. With -O the memory is registered on demand, and a
- * thread takes pages away all the time. Exit 0: all rounds were right; 1: a verbs call
+ * thread takes pages away all the time; with -I too, as a part of the whole address space,
+ * and 2 MiB end in the middle of it. Exit 0: all rounds were right; 1: a verbs call
  * or a completion failed; 2: wrong data.
  */
 #include <arpa/inet.h>
@@ -53,7 +54,7 @@ struct plan {
 static int server, gid_index, ops = 16, kinds_mask = OLDER;
 static long rounds = 50;
 static uint32_t max_len = 65536, start_psn = 0xfffff0;
-static int mtu = IBV_MTU_1024, timeout_code = 14, event_mode, on_demand, persistent;
+static int mtu = IBV_MTU_1024, timeout_code = 14, event_mode, on_demand, implicit, persistent;
 static const char *device, *path, *tcp;
 static size_t slot;
 static unsigned char *buf;
@@ -217,16 +218,19 @@ static void setup(void)
 	if (!ctx)
 		die("no such device");
 	slot = ((size_t)max_len + 2 * GUARD + 63) & ~63ul;
-	if (on_demand)
-		buf = mmap(NULL, (slot * ops * 2 + 4095) & ~4095ul, PROT_READ | PROT_WRITE,
-			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	size_t bytes = (slot * ops * 2 + 4095) & ~4095ul;
+	if (implicit) {
+		buf = mmap(NULL, bytes + (4 << 20), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		buf += (2 << 20) - (uintptr_t)buf % (2 << 20) + (2 << 20) - bytes / 2 % (2 << 20) / 4096 * 4096;
+	} else if (on_demand)
+		buf = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	else
-		buf = aligned_alloc(4096, (slot * ops * 2 + 4095) & ~4095ul);
+		buf = aligned_alloc(4096, bytes);
 	pd = ibv_alloc_pd(ctx);
 	if (event_mode && !(chan = ibv_create_comp_channel(ctx)))
 		die("create channel");
 	cq = ibv_create_cq(ctx, 4 * MAX_OPS, NULL, chan, 0);
-	mr = ibv_reg_mr(pd, buf, slot * ops * 2, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+	mr = ibv_reg_mr(pd, implicit ? NULL : buf, implicit ? SIZE_MAX : slot * ops * 2, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | (on_demand ? IBV_ACCESS_ON_DEMAND : 0) |
 			(wanted(SEND_INV) ? IBV_ACCESS_MW_BIND : 0) | (wanted(FLUSH) ? IBV_ACCESS_FLUSH_GLOBAL : 0) |
 			(on_demand && persistent ? IBV_ACCESS_FLUSH_PERSISTENT : 0));
@@ -490,7 +494,7 @@ static void client_round(int fd, long round, const struct peer *other)
 int main(int argc, char **argv)
 {
 	int c;
-	while ((c = getopt(argc, argv, "d:g:c:t:sr:n:l:m:p:T:k:eOP")) != -1)
+	while ((c = getopt(argc, argv, "d:g:c:t:sr:n:l:m:p:T:k:eOIP")) != -1)
 		switch (c) {
 		case 'd': device = optarg; break;
 		case 'g': gid_index = atoi(optarg); break;
@@ -506,10 +510,11 @@ int main(int argc, char **argv)
 		case 'k': kinds_mask = strtoul(optarg, NULL, 0); break;
 		case 'e': event_mode = 1; break;
 		case 'O': on_demand = 1; break;
+		case 'I': on_demand = implicit = 1; break;
 		case 'P': persistent = 1; break;
 		default:
 			fprintf(stderr, "xfer (-c SOCKET | -t HOST,PORT) [-s] [-d dev] [-g gid index] [-r rounds] [-n ops, up to 64]\n"
-				"     [-l longest] [-m path mtu] [-p first psn] [-T timeout code] [-k mask of kinds] [-e events] [-O on demand] [-P persistence]\n");
+				"     [-l longest] [-m path mtu] [-p first psn] [-T timeout code] [-k mask of kinds] [-e events] [-O on demand] [-I all of it] [-P persistence]\n");
 			return 1;
 		}
 	if ((!path && !tcp) || ops < 1 || ops > MAX_OPS || max_len < 8) {

@@ -10,6 +10,10 @@ use rdma::sync::rcu;
 
 mod dmabuf;
 mod entries;
+#[cfg(CONFIG_INFINIBAND_ON_DEMAND_PAGING)]
+mod odp;
+mod pinned;
+mod process;
 
 module! {
     type: Suites,
@@ -17,7 +21,7 @@ module! {
     authors: ["The rust-rdma authors"],
     description: "KUnit suites of user memory",
     license: "GPL",
-    imports_ns: ["DMA_BUF"],
+    imports_ns: ["DMA_BUF", "EXPORTED_FOR_KUNIT_TESTING"],
 }
 
 struct Suites {

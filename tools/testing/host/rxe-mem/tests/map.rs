@@ -79,6 +79,49 @@ fn every_range_is_found_byte_for_byte() {
     }
 }
 
+/// Blocks that are not in one list, but in several, which are asked for one after another.
+#[test]
+fn every_range_is_found_in_parts() {
+    for (shift, first, len) in [(3, 0, 8), (3, 7, 40), (4, 5, 64), (5, 31, 1), (6, 10, 200)] {
+        let region = Region::new(shift, first, len);
+        let blocks = region.addresses();
+        for part in 1..=blocks.len() + 1 {
+            for offset in 0..len {
+                for count in 0..=len - offset {
+                    let end = first + offset + count;
+                    let more = |left: usize| {
+                        let block = (end - left) >> shift;
+                        let stop = ((block / part + 1) * part).min(blocks.len());
+                        &blocks[block..stop]
+                    };
+                    let from = (first + offset) as u64;
+                    let pieces = Pieces::in_parts(&more, shift, from, count).unwrap();
+                    let mut at = offset;
+                    for piece in pieces {
+                        assert!(piece.len > 0);
+                        for i in 0..piece.len {
+                            let address = piece.at.as_ptr().wrapping_add(i);
+                            assert_eq!(address.addr(), region.byte(at).addr());
+                            at += 1;
+                        }
+                    }
+                    assert_eq!(at, offset + count);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_that_are_missing_end_the_range() {
+    let block = [8usize, 16];
+    let more = |left: usize| if left > 4 { &block[..1] } else { &[] };
+    let pieces = Pieces::in_parts(&more, 3, 6, 12).unwrap();
+    let lens: Vec<usize> = pieces.map(|piece| piece.len).collect();
+    assert_eq!(lens, [2, 8]);
+    assert!(Pieces::in_parts(&more, 64, 0, 1).is_none());
+}
+
 #[test]
 fn no_range_beyond_the_region_is_found() {
     let region = Region::new(4, 3, 50);

@@ -1,0 +1,574 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The whole address space of a process, on demand.
+//!
+//! Nobody can keep a table of all of it. So it is cut into chunks, each a child of the core's
+//! (`ib_umem_odp_alloc_child`) with a table of its own, made when a page of it is wanted:
+//!
+//! ```text
+//!   fault_in --- chunk is there? -- no --> child, its table ---> tree <--- with
+//!      |                                                          ^
+//!      +--- brings pages in ------------------------------------- +
+//!   nothing came, nobody else is at it ---> out of the tree, released
+//!   too many ---> one that was not used lately goes first
+//! ```
+//!
+//! A peer who has the key may name any address. What that costs is bounded: a chunk stays
+//! only if the process has memory there, and no more than [`MOST`] of them stay.
+//!
+//! # Locks
+//!
+//! A child's `umem_mutex`, then `Space::chunks`, a leaf. Nothing is allocated or freed under
+//! the latter.
+//!
+//! C headers: `include/rdma/ib_umem_odp.h`, `include/linux/sched/mm.h`.
+
+use super::pages::Pages;
+use super::raw;
+use super::raw::Owned;
+use super::Absent;
+use super::OnDemand;
+use super::Touch;
+use crate::bindings;
+use crate::gate::Gate;
+use crate::new_spinlock_irq;
+use crate::provider::unsupported;
+use crate::provider::Access;
+use crate::provider::Device;
+use crate::provider::Provider;
+use crate::provider::RegionMask;
+use crate::sync::SpinLockIrq;
+use core::ops::Range;
+use core::ptr::NonNull;
+use kernel::current;
+use kernel::error::from_err_ptr;
+use kernel::error::to_result;
+use kernel::ffi::c_ulong;
+use kernel::mm::Mm;
+use kernel::mm::MmWithUser;
+use kernel::page::PAGE_SHIFT;
+use kernel::page::PAGE_SIZE;
+use kernel::prelude::*;
+use kernel::rbtree::RBTree;
+use kernel::rbtree::RBTreeNode;
+use kernel::sync::aref::ARef;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Full;
+
+/// Bytes of a chunk: what the upper level of the page tables maps at once.
+const CHUNK: u64 = 2 << 20;
+/// Pages of a chunk.
+const CHUNK_PAGES: usize = (CHUNK >> PAGE_SHIFT) as usize;
+/// Chunks that stay, of 9 KiB of tables each: 4 GiB. It must be more than the longest
+/// message has, 2 GiB, which may want to be there as a whole.
+const MOST: usize = 2048;
+/// How many chunks are looked at to find one that was not used lately.
+const LOOKED_AT: usize = 32;
+
+/// The whole address space of a process, on demand.
+///
+/// Call [`Implicit::release`] before dropping it where one must not sleep.
+///
+/// # Invariants
+///
+/// As long as `gate` can be entered, or somebody is inside, `root` is an implicit `struct
+/// ib_umem_odp` that we own, of the process whose memory `mm` is, a reference of ours.
+pub struct Implicit {
+    root: NonNull<bindings::ib_umem_odp>,
+    /// Not an `ARef`: dropping the last of these is nothing for a softirq.
+    mm: NonNull<Mm>,
+    gate: Pin<KBox<Gate>>,
+    released: Atomic<bool>,
+    space: Pin<KBox<Space>>,
+    /// Where the process's addresses end.
+    end: u64,
+    writable: bool,
+}
+
+// SAFETY: Any task may release the memory and bring pages in.
+unsafe impl Send for Implicit {}
+// SAFETY: What changes is behind locks.
+unsafe impl Sync for Implicit {}
+
+/// The chunks that are there.
+///
+/// # Invariants
+///
+/// While `chunks` is locked, every page of a chunk in it that is there is one which the
+/// process maps: who changes the mapping calls [`invalidate`] first, and waits for it.
+#[pin_data]
+struct Space {
+    #[pin]
+    chunks: SpinLockIrq<Chunks>,
+}
+
+struct Chunks {
+    /// By address, in chunks.
+    tree: RBTree<u64, Chunk>,
+    count: usize,
+    /// Where to look next for one to be given back.
+    hand: u64,
+}
+
+/// # Invariants
+///
+/// `umem` is ours until the chunk is taken out of the tree by [`Space::give_back`]; its
+/// `private` is the space.
+struct Chunk {
+    umem: NonNull<bindings::ib_umem_odp>,
+    pages: Pages,
+    /// How many [`Entered`] there are.
+    busy: u32,
+    /// Whether it was used since somebody looked for one to be given back.
+    recent: bool,
+}
+
+// SAFETY: The umem may be used by any task.
+unsafe impl Send for Chunk {}
+
+/// Somebody at a chunk, which therefore stays. To be given to [`Space::leave`].
+#[must_use]
+struct Entered {
+    number: u64,
+    umem: NonNull<bindings::ib_umem_odp>,
+}
+
+/// Pages that are there, for [`Implicit::with`].
+#[derive(Clone, Copy)]
+pub struct There<'a>(&'a RBTree<u64, Chunk>);
+
+impl<'a> There<'a> {
+    /// The kernel's addresses of the page that `at` is in and of some behind it: up to the
+    /// end of the chunk. Only those mean anything that were wanted.
+    pub fn pages(self, at: u64) -> &'a [usize] {
+        self.0
+            .get(&(at / CHUNK))
+            .and_then(|chunk| chunk.pages.addresses().get(page_in_chunk(at)..))
+            .unwrap_or_default()
+    }
+}
+
+/// Of which page of its chunk an address is.
+fn page_in_chunk(at: u64) -> usize {
+    // CAST: a small number.
+    (at % CHUNK) as usize >> PAGE_SHIFT
+}
+
+/// Cuts a range into what lies in one chunk each: the chunk's number, and its pages.
+fn by_chunk(range: Range<u64>) -> impl Iterator<Item = (u64, Range<usize>)> {
+    let mut at = range.start;
+    core::iter::from_fn(move || {
+        if at >= range.end {
+            return None;
+        }
+        let number = at / CHUNK;
+        // OVERFLOW: an address of a process, or 2 MiB behind it.
+        let stop = range.end.min(number.wrapping_add(1).wrapping_mul(CHUNK));
+        let first = page_in_chunk(at);
+        let last = page_in_chunk(stop.wrapping_sub(1));
+        at = stop;
+        Some((number, first..last.saturating_add(1)))
+    })
+}
+
+/// Part of the module that uses it, as all of this crate is; hence no `static`.
+const OPS: &bindings::mmu_interval_notifier_ops = &bindings::mmu_interval_notifier_ops {
+    invalidate: Some(invalidate),
+    // SAFETY: All zero is none of the other operations.
+    ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
+};
+
+impl Implicit {
+    /// All memory of the current process. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without a process, or for flags that it cannot have; `ENOMEM`; `EOPNOTSUPP`
+    /// if the kernel has no paging on demand.
+    pub fn get<P: Provider>(dev: &Device<P>, access: Access) -> Result<Self> {
+        if !OnDemand::is_supported() {
+            return Err(unsupported());
+        }
+        let mm: ARef<Mm> = {
+            let current = current!();
+            let mm: &MmWithUser = current.mm().ok_or(EINVAL)?;
+            ARef::from(&**mm)
+        };
+        // CAST: flags, whose sign has no meaning.
+        // SAFETY: The device is registered.
+        let root = from_err_ptr(unsafe {
+            bindings::rdma_helper_odp_alloc_implicit(dev.as_raw(), access.raw() as i32)
+        })?;
+        let root = Owned(NonNull::new(root).ok_or(ENOMEM)?);
+        // SAFETY: It is ours, and the flag stays as it is; `mm` exists.
+        let (writable, end) = unsafe {
+            (
+                root.0.as_ref().umem.writable() != 0,
+                bindings::rdma_helper_mm_task_size(mm.as_raw()),
+            )
+        };
+        let chunks = Chunks {
+            tree: RBTree::new(),
+            count: 0,
+            hand: 0,
+        };
+        let space = KBox::pin_init(
+            pin_init!(Space {
+                chunks <- new_spinlock_irq!(chunks, "umem::odp::Space::chunks"),
+            }),
+            GFP_KERNEL,
+        )?;
+        let gate = KBox::pin_init(Gate::new(), GFP_KERNEL)?;
+        // INVARIANT: As just made; the core took the current process's memory, too.
+        Ok(Self {
+            root: root.release(),
+            mm: ARef::into_raw(mm),
+            gate,
+            released: Atomic::new(false),
+            space,
+            end: u64::try_from(end)?,
+            writable,
+        })
+    }
+
+    /// Where the process's addresses end; they begin at zero.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether the device may write to it.
+    pub fn writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Whether a process can have all these bytes at all.
+    pub fn covers(&self, at: u64, len: usize) -> bool {
+        self.range(at, len).is_some()
+    }
+
+    fn range(&self, at: u64, len: usize) -> Option<Range<u64>> {
+        let end = at.checked_add(u64::try_from(len).ok()?)?;
+        (end <= self.end).then_some(at..end)
+    }
+
+    /// Lets `f` use the pages of `len` bytes at `at`, for writing if `touch` says so. It runs
+    /// under a spinlock with interrupts off. Any context.
+    ///
+    /// # Errors
+    ///
+    /// [`Absent`]; `f` was not called then.
+    pub fn with<R>(
+        &self,
+        at: u64,
+        len: usize,
+        touch: Touch,
+        f: impl FnOnce(There<'_>) -> R,
+    ) -> Result<R, Absent> {
+        let range = self.range(at, len).ok_or(Absent)?;
+        let mut chunks = self.space.chunks.lock();
+        if touch != Touch::Nothing {
+            for (number, pages) in by_chunk(range) {
+                let chunk = chunks.tree.get_mut(&number).ok_or(Absent)?;
+                chunk.pages.claim(pages, touch)?;
+                chunk.recent = true;
+            }
+        }
+        Ok(f(There(&chunks.tree)))
+    }
+
+    /// Brings in the pages of `len` bytes at `at`, and says how many came. Without `fault`,
+    /// only those come that the process has in memory. May sleep, for long.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT` if the process has no such memory, or none it may write to and `touch` is to
+    /// write, or is gone; `EINVAL` if the memory was released; `EINTR` if the caller is being
+    /// killed; `ENOMEM`; `EBUSY` if the process changes its mappings all the time.
+    pub fn fault_in(&self, at: u64, len: usize, touch: Touch, fault: bool) -> Result<usize> {
+        let write = match touch {
+            Touch::Nothing => return Ok(0),
+            Touch::Read => false,
+            Touch::Write => true,
+        };
+        if write && !self.writable {
+            return Err(EFAULT);
+        }
+        let range = self.range(at, len).ok_or(EFAULT)?;
+        let _pass = self.gate.try_enter().ok_or(EINVAL)?;
+        // The core counts on it that the process's memory cannot go meanwhile.
+        // SAFETY: By the type invariant, inside the gate.
+        let mm = unsafe { self.mm.as_ref() }.mmget_not_zero();
+        // Its last user takes it down, which waits for our own notifiers.
+        let _mm = MmWithUser::into_mmput_async(mm.ok_or(EFAULT)?);
+        let mut came = 0usize;
+        for (number, pages) in by_chunk(range) {
+            let entered = self.enter(number)?;
+            // SAFETY: By the invariant of `Chunk`: who has entered keeps it.
+            let done = unsafe {
+                raw::bring(entered.umem.as_ptr(), pages, write, fault, |index, page| {
+                    // INVARIANT: The process maps it while `bring` tells of it.
+                    if let Some(chunk) = self.space.chunks.lock().tree.get_mut(&number) {
+                        chunk.pages.note(index, page);
+                    }
+                })
+            };
+            self.space.leave(entered);
+            came = came.saturating_add(done?);
+            // SAFETY: No preconditions.
+            unsafe {
+                bindings::rdma_helper_cond_resched();
+                if bindings::rdma_helper_fatal_signal_pending() {
+                    return Err(EINTR);
+                }
+            }
+            if self.gate.is_closed() {
+                return Err(EINVAL);
+            }
+        }
+        Ok(came)
+    }
+
+    /// Enters a chunk, which is made if need be. The caller is inside the gate, and has
+    /// counted itself a user of the process's memory.
+    fn enter(&self, number: u64) -> Result<Entered> {
+        if let Some(entered) = self.space.enter(number) {
+            return Ok(entered);
+        }
+        while let Some(victim) = self.space.victim() {
+            self.space.give_back(victim, |_| true);
+        }
+        let start = usize::try_from(number.checked_mul(CHUNK).ok_or(EFAULT)?)?;
+        // SAFETY: By the type invariant, inside the gate; the table lives for ever. The
+        // process's memory is counted, by the caller's promise.
+        let umem = from_err_ptr(unsafe {
+            let size = CHUNK_PAGES * PAGE_SIZE;
+            bindings::rdma_helper_odp_alloc_child(self.root.as_ptr(), start, size, OPS)
+        })?;
+        let umem = Owned(NonNull::new(umem).ok_or(ENOMEM)?);
+        // SAFETY: The space outlives the notifier: all chunks are released before it. That
+        // is so from now on, before anybody can bring a page in.
+        unsafe { umem.set_private::<Space>(&*self.space) };
+        let chunk = Chunk {
+            umem: umem.0,
+            pages: Pages::new(CHUNK_PAGES)?,
+            busy: 0,
+            recent: true,
+        };
+        let node = RBTreeNode::new(number, chunk, GFP_KERNEL)?;
+        let (entered, refused) = self.space.insert(number, node);
+        if refused.is_none() {
+            // INVARIANT: It is the chunk's.
+            let _ = umem.release();
+        }
+        entered.ok_or(EAGAIN)
+    }
+
+    /// Gives the memory back: no page is there any more, and none will come. May sleep,
+    /// for instance until pages have come that somebody brings in; not the second time.
+    pub fn release(&self) {
+        if self.released.xchg(true, Full) {
+            return;
+        }
+        self.gate.close_and_wait();
+        while let Some(first) = self.space.first() {
+            self.space.give_back(first, |_| true);
+        }
+        // SAFETY: By the type invariant these were ours until the gate closed, which happens
+        // once. There are no children any more.
+        unsafe {
+            bindings::rdma_helper_odp_release(self.root.as_ptr());
+            drop(ARef::from_raw(self.mm));
+        }
+    }
+
+    /// As [`Umem::check_rereg`](crate::umem::Umem::check_rereg).
+    pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
+        let _pass = self.gate.try_enter().ok_or(EINVAL)?;
+        // CAST: flags, whose sign has no meaning.
+        // SAFETY: By the type invariant, inside the gate; the function only looks.
+        to_result(unsafe {
+            bindings::ib_umem_check_rereg(
+                &raw mut (*self.root.as_ptr()).umem,
+                mask.raw() as i32,
+                access.raw() as i32,
+            )
+        })
+    }
+}
+
+impl Drop for Implicit {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+impl Space {
+    /// Enters a chunk, if it is there.
+    fn enter(&self, number: u64) -> Option<Entered> {
+        self.chunks.lock().enter(number)
+    }
+
+    /// Puts a new chunk in, and enters it. If there is one with that number already, that is
+    /// entered, and the new one given back.
+    fn insert(
+        &self,
+        number: u64,
+        node: RBTreeNode<u64, Chunk>,
+    ) -> (Option<Entered>, Option<RBTreeNode<u64, Chunk>>) {
+        let mut chunks = self.chunks.lock();
+        let refused = if chunks.tree.get(&number).is_some() {
+            Some(node)
+        } else {
+            chunks.count = chunks.count.saturating_add(1);
+            chunks.tree.insert(node)
+        };
+        (chunks.enter(number), refused)
+    }
+
+    /// Leaves a chunk, which is given back if it is empty and nobody else is at it.
+    fn leave(&self, entered: Entered) {
+        {
+            let mut chunks = self.chunks.lock();
+            let Some(chunk) = chunks.tree.get_mut(&entered.number) else {
+                return;
+            };
+            if chunk.busy > 1 || !chunk.pages.is_empty() {
+                chunk.busy = chunk.busy.saturating_sub(1);
+                return;
+            }
+        }
+        self.give_back(entered, Pages::is_empty);
+    }
+
+    /// Enters the first chunk of all, if there is one. Nobody is at any.
+    fn first(&self) -> Option<Entered> {
+        let mut chunks = self.chunks.lock();
+        let number = *chunks.tree.cursor_front()?.current().0;
+        chunks.enter(number)
+    }
+
+    /// Enters a chunk that had better go, if there are too many and one that nobody is at.
+    fn victim(&self) -> Option<Entered> {
+        let mut chunks = self.chunks.lock();
+        if chunks.count < MOST {
+            return None;
+        }
+        let mut found = None;
+        let mut next = chunks.hand;
+        for _ in 0..LOOKED_AT {
+            let from = next;
+            let cursor = match chunks.tree.cursor_lower_bound_mut(&from) {
+                Some(cursor) => Some(cursor),
+                None => chunks.tree.cursor_front_mut(),
+            };
+            let Some(mut cursor) = cursor else { break };
+            let (&number, chunk) = cursor.current_mut();
+            next = number.saturating_add(1);
+            if chunk.busy == 0 {
+                found = Some(number);
+                if !core::mem::take(&mut chunk.recent) {
+                    break;
+                }
+            }
+        }
+        chunks.hand = next;
+        chunks.enter(found?)
+    }
+
+    /// Gives a chunk back, if nobody else is at it and `if_so` agrees; else leaves it.
+    fn give_back(&self, entered: Entered, if_so: impl FnOnce(&Pages) -> bool) {
+        let raw = entered.umem.as_ptr();
+        // SAFETY: By the invariant of `Chunk`: who has entered keeps it. From here on no page
+        // comes or goes, so that the process maps those that are there.
+        unsafe { bindings::rdma_helper_odp_lock(raw) };
+        let taken = self.take_out(&entered, if_so);
+        let is_ours = taken.is_some();
+        if let Some(node) = taken {
+            let (_, mut chunk) = node.to_key_value();
+            let mut next = 0;
+            while let Some(page) = chunk.pages.forget(&mut next, CHUNK_PAGES) {
+                // SAFETY: The process maps it, as said above.
+                unsafe { page.tell() };
+            }
+        }
+        // SAFETY: Locked above. Whoever has taken the chunk out owns its umem.
+        unsafe {
+            bindings::rdma_helper_odp_unlock(raw);
+            if is_ours {
+                bindings::rdma_helper_odp_release(raw);
+            }
+        }
+    }
+
+    /// Takes a chunk out of the tree, or leaves it, under its umem's mutex.
+    fn take_out(
+        &self,
+        entered: &Entered,
+        if_so: impl FnOnce(&Pages) -> bool,
+    ) -> Option<RBTreeNode<u64, Chunk>> {
+        let mut chunks = self.chunks.lock();
+        let chunk = chunks.tree.get_mut(&entered.number)?;
+        if chunk.busy > 1 || !if_so(&chunk.pages) {
+            chunk.busy = chunk.busy.saturating_sub(1);
+            return None;
+        }
+        chunks.count = chunks.count.saturating_sub(1);
+        chunks.tree.remove_node(&entered.number)
+    }
+
+    /// Forgets pages of a chunk. The caller holds its umem's mutex, and the process maps
+    /// the pages still.
+    fn forget(&self, number: u64, gone: Range<usize>) {
+        let mut next = gone.start;
+        loop {
+            let written = {
+                let mut chunks = self.chunks.lock();
+                let Some(chunk) = chunks.tree.get_mut(&number) else {
+                    return;
+                };
+                let written = chunk.pages.forget(&mut next, gone.end);
+                chunk.recent &= !chunk.pages.is_empty();
+                written
+            };
+            match written {
+                // SAFETY: The process maps this page, by the caller's promise.
+                Some(page) => unsafe { page.tell() },
+                None => return,
+            }
+        }
+    }
+}
+
+impl Chunks {
+    fn enter(&mut self, number: u64) -> Option<Entered> {
+        let chunk = self.tree.get_mut(&number)?;
+        chunk.busy = chunk.busy.checked_add(1)?;
+        Some(Entered {
+            number,
+            umem: chunk.umem,
+        })
+    }
+}
+
+/// The kernel is about to change what the process maps in a range. May sleep if the range
+/// says so; the pages are not used any more when it returns.
+///
+/// # Safety
+///
+/// For the memory management to call, about the notifier of a [`Chunk`].
+unsafe extern "C" fn invalidate(
+    notifier: *mut bindings::mmu_interval_notifier,
+    range: *const bindings::mmu_notifier_range,
+    seq: c_ulong,
+) -> bool {
+    // SAFETY: By this function's duty.
+    unsafe {
+        raw::invalidate(notifier, range, seq, |private, first, gone| {
+            // Set before the chunk is in the tree; until then there are no pages. One that
+            // was taken out may have a successor, which then forgets more than it must.
+            if let Some(space) = private.cast::<Space>().as_ref() {
+                space.forget(first / CHUNK, gone);
+            }
+        })
+    }
+}
