@@ -20,8 +20,8 @@ pub(super) const fn flags(gfp: bindings::gfp_t) -> Flags {
 ///
 /// # Invariants
 ///
-/// `ptr` and `len` are of a `KVec<u8>` that was taken apart, whose length and capacity are
-/// equal, and nobody else frees it.
+/// `ptr` is of a `KVec<u8>` that was taken apart, whose capacity is `len`, all of them
+/// initialised, and nobody else frees it.
 pub(super) struct Buffer {
     ptr: NonNull<u8>,
     len: usize,
@@ -39,10 +39,12 @@ impl Buffer {
     ///
     /// `ENOMEM`.
     pub(super) fn new(len: usize, flags: Flags) -> Result<Self> {
-        let bytes = KVec::from_elem(0_u8, len.max(1), flags)?;
-        let (ptr, len, capacity) = bytes.into_raw_parts();
+        let len = len.max(1);
+        // Cleared by the allocator: a loop here would go byte by byte.
+        let bytes = KVec::<u8>::with_capacity(len, flags | __GFP_ZERO)?;
+        let (ptr, _, capacity) = bytes.into_raw_parts();
         debug_assert_eq!(len, capacity);
-        // INVARIANT: Just taken apart; `from_elem` allocates what it fills.
+        // INVARIANT: Just taken apart; room for bytes is what was asked for, and all of it zeros.
         Ok(Self {
             ptr: NonNull::new(ptr).ok_or(ENOMEM)?,
             len,

@@ -96,37 +96,89 @@ struct Unpack<'a> {
     at: usize,
 }
 
-/// The mask of a bit in its byte.
-const fn bit(at: usize) -> u8 {
-    0x80 >> (at % 8)
+/// The part of a field that lies in one byte.
+struct Part {
+    /// Which byte.
+    byte: usize,
+    /// How far its lowest bit is from that of the byte.
+    up: u32,
+    /// How far its lowest bit is from that of the field.
+    down: u32,
+    /// Its bits in the byte.
+    mask: u8,
+}
+
+/// Goes over the bytes that the next `bits` are in, and moves `at` behind them.
+fn parts(at: &mut usize, bits: u32, mut each: impl FnMut(Part)) {
+    let mut left = bits.min(64);
+    while left != 0 {
+        // CAST: below 8.
+        let free = 8 - (*at % 8) as u32;
+        let bits = left.min(free);
+        // OVERFLOW: `bits` is 1 to 8 and at most `left` and `free`.
+        let up = free - bits;
+        left -= bits;
+        each(Part {
+            byte: *at / 8,
+            up,
+            down: left,
+            mask: 0xff >> (8 - bits) << up,
+        });
+        *at = at.saturating_add(bits as usize);
+    }
+}
+
+/// The bytes from `at` on, if it is at the first bit of one and there are `len`; then `at` is
+/// moved behind them.
+fn whole(at: &mut usize, len: usize, end: usize) -> Option<core::ops::Range<usize>> {
+    let first = *at / 8;
+    let range = first..first.checked_add(len)?;
+    if *at % 8 != 0 || range.end > end {
+        return None;
+    }
+    *at = range.end.checked_mul(8)?;
+    Some(range)
 }
 
 impl Cursor for Pack<'_> {
     fn bits(&mut self, bits: u32, value: u64) -> u64 {
-        for place in (0..bits.min(64)).rev() {
-            if let Some(byte) = self.bytes.get_mut(self.at / 8) {
-                let mask = bit(self.at);
-                if value >> place & 1 != 0 {
-                    *byte |= mask;
-                } else {
-                    *byte &= !mask;
-                }
+        let Self { bytes, at } = self;
+        parts(at, bits, |part| {
+            if let Some(byte) = bytes.get_mut(part.byte) {
+                // CAST: the mask says what is meant.
+                let new = ((value >> part.down) as u8) << part.up;
+                *byte = *byte & !part.mask | new & part.mask;
             }
-            self.at = self.at.saturating_add(1);
-        }
+        });
         value
+    }
+
+    fn bytes(&mut self, field: &mut [u8]) {
+        let range = whole(&mut self.at, field.len(), self.bytes.len());
+        match range.and_then(|range| self.bytes.get_mut(range)) {
+            Some(to) => to.copy_from_slice(field),
+            None => field.iter_mut().for_each(|byte| self.number(8, byte)),
+        }
     }
 }
 
 impl Cursor for Unpack<'_> {
     fn bits(&mut self, bits: u32, _: u64) -> u64 {
         let mut value = 0;
-        for _ in 0..bits.min(64) {
-            let byte = self.bytes.get(self.at / 8).copied().unwrap_or(0);
-            value = value << 1 | u64::from(byte & bit(self.at) != 0);
-            self.at = self.at.saturating_add(1);
-        }
+        let Self { bytes, at } = self;
+        parts(at, bits, |part| {
+            let byte = bytes.get(part.byte).copied().unwrap_or(0);
+            value |= u64::from((byte & part.mask) >> part.up) << part.down;
+        });
         value
+    }
+
+    fn bytes(&mut self, field: &mut [u8]) {
+        let range = whole(&mut self.at, field.len(), self.bytes.len());
+        match range.and_then(|range| self.bytes.get(range)) {
+            Some(from) => field.copy_from_slice(from),
+            None => field.iter_mut().for_each(|byte| self.number(8, byte)),
+        }
     }
 }
 
