@@ -20,7 +20,6 @@ use kernel::sync::atomic::atomic_load;
 use kernel::sync::atomic::atomic_store;
 use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Release;
-use kernel::sync::Arc;
 use zerocopy::FromBytes;
 use zerocopy::Immutable;
 use zerocopy::IntoBytes;
@@ -73,13 +72,13 @@ impl SharedBuf {
     /// ```ignore
     /// let buf = SharedBuf::new(64 * 1024)?;
     /// ```
-    pub fn new(len: usize) -> Result<Arc<Self>> {
+    pub fn new(len: usize) -> Result<Self> {
         let len = page_align(len).filter(|&len| len != 0).ok_or(EINVAL)?;
         // SAFETY: Any size may be asked for.
         let start = unsafe { bindings::rdma_helper_vmalloc_user(len) };
         let start = NonNull::<u8>::new(start.cast()).ok_or(ENOMEM)?;
         // INVARIANT: That is what `vmalloc_user` returned.
-        Ok(Arc::new(Self { start, len }, GFP_KERNEL)?)
+        Ok(Self { start, len })
     }
 
     /// The size in bytes, a multiple of the page size.
@@ -256,6 +255,26 @@ impl SharedBuf {
         to_result(unsafe {
             bindings::rdma_helper_remap_vmalloc_range(vma.as_ptr(), self.start.as_ptr().cast(), 0)
         })
+    }
+
+    /// Whether nothing but this object has any of the pages: no user mapping, and nobody who found
+    /// them through one (pinned pages, pipes). Once true, that stays so until [`Self::mmap`], since
+    /// pages are found through mappings alone; what users wrote before has arrived. It may be false
+    /// for a moment when it is true: whoever walks all pages of the machine holds one so long.
+    ///
+    /// Any context.
+    ///
+    /// # Examples
+    ///
+    /// ```ignore
+    /// if buf.is_private() {
+    ///     // Nobody looks on any more.
+    ///     buf.write_bytes(0, &header)?;
+    /// }
+    /// ```
+    pub fn is_private(&self) -> bool {
+        // SAFETY: By the type invariant it is a whole allocation of `vmalloc_user`.
+        unsafe { bindings::rdma_helper_vmalloc_private(self.start.as_ptr().cast(), self.len) }
     }
 
     /// The start of `len` bytes at `offset`, if the buffer has them.

@@ -13,6 +13,7 @@ use crate::queue::cq::Posted;
 use crate::queue::cqe;
 use crate::queue::layout::Layout;
 use crate::queue::ring::Producer;
+use crate::queue::store::Store;
 use crate::queue::RingBuf;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
@@ -56,13 +57,17 @@ pub(crate) enum Told {
 }
 
 impl Cq {
-    /// A queue for user space, with the memory it maps.
+    /// A queue for user space, with the memory it maps, of the context that has `store`.
     ///
     /// # Errors
     ///
     /// `EINVAL` for more entries than the device allows, `ENOMEM`.
-    pub(crate) fn user(entries: u32, upcall: CqUpcall) -> Result<(Arc<Self>, RingBuf)> {
-        let (ring, layout) = user_ring(entries)?;
+    pub(crate) fn user(
+        entries: u32,
+        upcall: CqUpcall,
+        store: Option<&Arc<Store>>,
+    ) -> Result<(Arc<Self>, RingBuf)> {
+        let (ring, layout) = user_ring(entries, store)?;
         let producer = Producer::new(ring.clone(), layout);
         Ok((Self::new(Inner::user(producer), upcall)?, ring))
     }
@@ -172,11 +177,16 @@ impl Cq {
     ///
     /// `EINVAL` if the entries are too many for the device or too few for the
     /// completions that wait; `ENOMEM`.
-    pub(crate) fn resize(&self, entries: u32, publish: impl FnOnce(&RingBuf) -> Result) -> Result {
+    pub(crate) fn resize(
+        &self,
+        entries: u32,
+        store: Option<&Arc<Store>>,
+        publish: impl FnOnce(&RingBuf) -> Result,
+    ) -> Result {
         if entries < self.waiting() {
             return Err(EINVAL);
         }
-        let (ring, layout) = user_ring(entries)?;
+        let (ring, layout) = user_ring(entries, store)?;
         publish(&ring)?;
         let left = self.inner.lock().resize(ring, layout);
         // The old memory goes after the lock.
@@ -191,7 +201,7 @@ fn check_entries(entries: u32) -> Result<u32> {
     }
 }
 
-fn user_ring(entries: u32) -> Result<(RingBuf, Layout)> {
+fn user_ring(entries: u32, store: Option<&Arc<Store>>) -> Result<(RingBuf, Layout)> {
     let layout = Layout::new(check_entries(entries)?, USER_STRIDE).ok_or(EINVAL)?;
-    Ok((RingBuf::new(&layout)?, layout))
+    Ok((RingBuf::new(&layout, store)?, layout))
 }

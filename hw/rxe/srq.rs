@@ -11,10 +11,12 @@ use crate::queue::encode::PostError;
 use crate::queue::layout::Layout;
 use crate::queue::ring::Consumer;
 use crate::queue::ring::Producer;
+use crate::queue::store::Store;
 use crate::queue::work::RecvBuffers;
 use crate::queue::work::RecvQueue;
 use crate::queue::wqe::RECV_HEAD;
 use crate::queue::RingBuf;
+use crate::user;
 use crate::user::MapInfo;
 use crate::user::QueueMap;
 use kernel::new_mutex;
@@ -138,7 +140,7 @@ impl SrqObject {
         if !SIZES.contains(&attr.max_wr) || attr.max_sge > limits::MAX_SRQ_SGE {
             return Err(EINVAL);
         }
-        let (layout, ring) = recv_ring(attr.max_wr, max_sge)?;
+        let (layout, ring) = recv_ring(attr.max_wr, max_sge, user::store(udata))?;
         let posts = (!udata.is_user()).then(|| Producer::new(ring.clone(), layout));
         let queue = RecvQueue::new(
             Consumer::new(ring.clone(), layout),
@@ -210,7 +212,7 @@ impl SrqObject {
             return Err(EINVAL);
         }
         if mask.intersects(SrqAttrMask::MAX_WR) {
-            let (layout, ring) = recv_ring(attr.max_wr, self.core.max_sge)?;
+            let (layout, ring) = recv_ring(attr.max_wr, self.core.max_sge, user::store(udata))?;
             let fresh = QueueMap::new(udata, &ring)?;
             if let (Some(fresh), Some(request)) = (&fresh, request) {
                 request.answer(&fresh.info())?;
@@ -284,14 +286,18 @@ struct SrqAnswer {
 
 const _: () = assert!(size_of::<SrqAnswer>() == size_of::<rdma::bindings::rxe_create_srq_resp>());
 
-/// A ring for receive requests. May sleep.
-pub(crate) fn recv_ring(max_wr: u32, max_sge: u32) -> Result<(Layout, RingBuf)> {
+/// A ring for receive requests, for a user with the store of its context. May sleep.
+pub(crate) fn recv_ring(
+    max_wr: u32,
+    max_sge: u32,
+    store: Option<&Arc<Store>>,
+) -> Result<(Layout, RingBuf)> {
     let entry = usize::try_from(max_sge)?
         .checked_mul(16)
         .and_then(|bytes| bytes.checked_add(RECV_HEAD))
         .ok_or(EINVAL)?;
     let layout = Layout::new(max_wr, entry).ok_or(EINVAL)?;
-    let ring = RingBuf::new(&layout)?;
+    let ring = RingBuf::new(&layout, store)?;
     Ok((layout, ring))
 }
 

@@ -4,6 +4,7 @@
 //! `include/uapi/rdma/rdma_user_rxe.h`.
 
 use crate::device::Rxe;
+use crate::queue::store::Store;
 use crate::queue::RingBuf;
 use kernel::mm::virt::VmaNew;
 use kernel::prelude::*;
@@ -30,15 +31,21 @@ pub(crate) struct QueueMap {
     size: u32,
 }
 
-struct Shared(Arc<SharedBuf>);
+/// The store of the caller's context, if the caller is a user.
+pub(crate) fn store<'a>(udata: &'a Udata<'_>) -> Option<&'a Arc<Store>> {
+    udata.ucontext::<Rxe>().map(|context| &**context)
+}
+
+/// The queue itself and not the memory in it, so that whoever has it last returns it to the store.
+struct Shared(RingBuf);
 
 impl Mappable for Shared {
     fn len(&self) -> usize {
-        self.0.len()
+        self.0.shared().map_or(0, SharedBuf::len)
     }
 
     fn map(&self, vma: &VmaNew) -> Result {
-        self.0.mmap(vma)
+        self.0.shared().ok_or(EINVAL)?.mmap(vma)
     }
 }
 
@@ -48,9 +55,8 @@ impl QueueMap {
         let Some(context) = udata.ucontext::<Rxe>() else {
             return Ok(None);
         };
-        let shared = ring.shared().ok_or(EINVAL)?.clone();
-        let size = u32::try_from(shared.len())?;
-        let entry = MmapEntry::new(context, Shared(shared))?;
+        let size = u32::try_from(ring.shared().ok_or(EINVAL)?.len())?;
+        let entry = MmapEntry::new(context, Shared(ring.clone()))?;
         Ok(Some(Self { entry, size }))
     }
 

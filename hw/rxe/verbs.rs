@@ -22,7 +22,9 @@ use crate::qp::Qp as QpCore;
 use crate::queue::cq::Arm;
 use crate::queue::cqe::flags;
 use crate::queue::cqe::Extra;
+use crate::queue::store::Store;
 use crate::srq::SrqObject;
+use crate::user;
 use crate::user::QueueMap;
 use kernel::new_mutex;
 use kernel::prelude::*;
@@ -86,7 +88,7 @@ impl Provider for Rxe {
     const UVERBS_CMDS: u64 = CMD_POST_SEND | CMD_REQ_NOTIFY_CQ;
     const PORT_STATS: &'static [StatDesc] = &counters::DESCRIPTIONS;
 
-    type UContext = ();
+    type UContext = Arc<Store>;
     type Pd = PdObject;
     type Ah = Handle;
     type Cq = CqObject;
@@ -245,8 +247,11 @@ impl Provider for Rxe {
         Ok(())
     }
 
-    fn alloc_ucontext(_: &New<'_, UContext<Self>>, _: &mut Udata<'_>) -> Result<impl PinInit<()>> {
-        Ok(())
+    fn alloc_ucontext(
+        _: &New<'_, UContext<Self>>,
+        _: &mut Udata<'_>,
+    ) -> Result<impl PinInit<Arc<Store>>> {
+        Store::new()
     }
 
     fn disassociate_ucontext(_: &UContext<Self>) {
@@ -289,7 +294,7 @@ impl Provider for Rxe {
         let mut map = None;
         let core = if udata.is_user() {
             udata.expect_room::<bindings::rxe_create_cq_resp>()?;
-            let (core, ring) = Cq::user(attr.entries(), cq.upcall())?;
+            let (core, ring) = Cq::user(attr.entries(), cq.upcall(), user::store(udata))?;
             map = QueueMap::new(udata, &ring)?;
             if let Some(map) = &map {
                 udata.respond_all(&map.info())?;
@@ -309,7 +314,8 @@ impl Provider for Rxe {
         udata.expect_room::<bindings::rxe_resize_cq_resp>()?;
         let mut map = cq.map.lock();
         let mut fresh = None;
-        cq.core.resize(entries, |ring| {
+        let store = user::store(udata).cloned();
+        cq.core.resize(entries, store.as_ref(), |ring| {
             let made = QueueMap::new(udata, ring)?.ok_or(EINVAL)?;
             udata.respond_all(&made.info())?;
             fresh = Some(made);

@@ -3,6 +3,7 @@
 #include <linux/bottom_half.h>
 #include <linux/crc32.h>
 #include <linux/sched.h>
+#include <linux/mm.h>
 #include <linux/spinlock.h>
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>
@@ -79,6 +80,18 @@ int rdma_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,
 				    unsigned long pgoff)
 {
 	return remap_vmalloc_range(vma, addr, pgoff);
+}
+
+bool rdma_helper_vmalloc_private(const void *addr, unsigned long size)
+{
+	unsigned long at;
+
+	for (at = 0; at < size; at += PAGE_SIZE)
+		if (page_count(vmalloc_to_page(addr + at)) != 1)
+			return false;
+	/* What was written through the mappings that are gone comes before what the caller does. */
+	smp_mb();
+	return true;
 }
 
 u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len)

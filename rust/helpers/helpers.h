@@ -34,6 +34,7 @@ void *rdma_helper_vmalloc_user(unsigned long size);
 void rdma_helper_vfree_mapped(const void *addr);
 int rdma_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,
 				    unsigned long pgoff);
+bool rdma_helper_vmalloc_private(const void *addr, unsigned long size);
 u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len);
 
 /* net.c */

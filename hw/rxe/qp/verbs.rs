@@ -21,6 +21,7 @@ use crate::queue::cqe::Origin;
 use crate::queue::layout::Layout;
 use crate::queue::ring::Consumer;
 use crate::queue::ring::Producer;
+use crate::queue::store::Store;
 use crate::queue::work::RecvBuffers;
 use crate::queue::work::RecvQueue;
 use crate::queue::work::SendQueue;
@@ -28,6 +29,7 @@ use crate::queue::wqe::SendCaps;
 use crate::queue::wqe::SEND_HEAD;
 use crate::queue::RingBuf;
 use crate::srq::recv_ring;
+use crate::user;
 use crate::user::MapInfo;
 use crate::user::QueueMap;
 use kernel::new_mutex;
@@ -93,14 +95,14 @@ fn check(attr: &QpInitAttr<Rxe>) -> Result<(QpType, QpCap)> {
 }
 
 /// A ring for send requests, and the entries and inline bytes each has room for.
-fn send_ring(cap: &mut QpCap) -> Result<(Layout, RingBuf)> {
+fn send_ring(cap: &mut QpCap, store: Option<&Arc<Store>>) -> Result<(Layout, RingBuf)> {
     let room = (cap.max_send_sge * 16).max(cap.max_inline_data);
     cap.max_send_sge = room / 16;
     cap.max_inline_data = room;
     let entry = SEND_HEAD + usize::try_from(room)?.max(8);
     let layout = Layout::new(cap.max_send_wr.max(1), entry).ok_or(EINVAL)?;
     cap.max_send_wr = layout.capacity();
-    Ok((layout, RingBuf::new(&layout)?))
+    Ok((layout, RingBuf::new(&layout, store)?))
 }
 
 impl QpObject {
@@ -130,7 +132,8 @@ impl QpObject {
         };
         let number = slot.id();
 
-        let (send_layout, send_mem) = send_ring(&mut cap)?;
+        let store = user::store(udata);
+        let (send_layout, send_mem) = send_ring(&mut cap, store)?;
         let caps = SendCaps {
             qp_type: kind,
             user,
@@ -151,7 +154,7 @@ impl QpObject {
                 (Source::Shared(srq), max_sge)
             }
             None => {
-                let (layout, ring) = recv_ring(cap.max_recv_wr.max(1), cap.max_recv_sge)?;
+                let (layout, ring) = recv_ring(cap.max_recv_wr.max(1), cap.max_recv_sge, store)?;
                 cap.max_recv_wr = layout.capacity();
                 let consumer = Consumer::new(ring.clone(), layout);
                 recv_ring_of_own = Some((layout, ring));

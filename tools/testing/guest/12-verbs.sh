@@ -3,14 +3,14 @@
 # short
 # Rows of the verbs that the stock programs never touch: memory windows, atomic writes,
 # flushes, inline data, changed regions; completion queues resized, overrun, waited for;
-# drained send queues.
+# drained send queues; queues that are made of others' memory.
 . ./ktap.sh
 . ./rdma.sh
 
-# program NAME: a program of src, whose lines are results.
+# program NAME ARG...: a program of src, whose lines are results.
 program() {
     local line status
-    within 100 ip netns exec n1 "$1" rxe1 "$(gid 1 10.0.1.1)" >/tmp/out 2>&1
+    within 100 ip netns exec n1 "$1" rxe1 "$(gid 1 10.0.1.1)" "${@:2}" >/tmp/out 2>&1
     status=$?
     while read -r line; do
         case $line in
@@ -25,5 +25,6 @@ program() {
 check "two nodes" two_nodes
 program memory
 program completions
+if ours rdma_rxe; then program again ours; else program again; fi
 check "the devices' end" two_nodes_gone
 finish

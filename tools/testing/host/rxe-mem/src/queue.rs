@@ -17,5 +17,8 @@ pub mod layout;
 #[path = "../../../../../hw/rxe/queue/ring.rs"]
 pub mod ring;
 
+#[path = "../../../../../hw/rxe/queue/shelf.rs"]
+pub mod shelf;
+
 #[path = "../../../../../hw/rxe/queue/wqe.rs"]
 pub mod wqe;
