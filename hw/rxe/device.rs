@@ -261,12 +261,12 @@ impl Dev {
             if let Some(previous) = found.replace(qp) {
                 // Without memory it is lost, as datagrams may be.
                 if let Ok(copy) = packet.try_clone() {
-                    Qp::receive(previous, copy.stream(), &mut RxRun::one(copy));
+                    Qp::receive(previous, copy.stream(), &mut RxRun::one(copy), 1);
                 }
             }
         }
         if let Some(qp) = found {
-            Qp::receive(qp, packet.stream(), &mut RxRun::one(packet));
+            Qp::receive(qp, packet.stream(), &mut RxRun::one(packet), 1);
         }
     }
 }
@@ -303,11 +303,9 @@ impl Dev {
         match qp {
             Some(qp) if qp.kind.is_datagram() => {
                 // Each of them has an address to check.
-                if let Some(packet) = run.take() {
-                    Qp::receive(qp, stream, &mut RxRun::one(packet));
-                }
+                Qp::receive(qp, stream, run, 1);
             }
-            Some(qp) => Qp::receive(qp, stream, run),
+            Some(qp) => Qp::receive(qp, stream, run, u32::MAX),
             None => drop(run.take()),
         }
     }

@@ -53,7 +53,6 @@ use crate::net::RxQueue;
 use crate::net::RxRun;
 use crate::net::Stream;
 use crate::net::TRAIN_PACKETS;
-use crate::proto;
 use crate::proto::cork::Bell;
 use crate::proto::cork::Ring;
 use crate::proto::Disposition;
@@ -253,12 +252,17 @@ impl Qp {
         self.state.store(u32::from(state.code()), Release);
     }
 
-    /// Packets for this queue pair: those of `stream` from the front of `run`, of which
-    /// the first has been looked at. Softirq.
+    /// Packets for this queue pair: those of `stream` from the front of `run`, `most` of them, of
+    /// which the first has been looked at. Softirq.
     ///
     /// They go straight to an idle half, in one turn, and wait in the queue of a busy one.
-    pub(crate) fn receive(this: ArcBorrow<'_, Self>, stream: Stream, run: &mut RxRun<'_>) {
-        let mut source = Some(Source { stream, run });
+    pub(crate) fn receive(
+        this: ArcBorrow<'_, Self>,
+        stream: Stream,
+        run: &mut RxRun<'_>,
+        most: u32,
+    ) {
+        let mut source = Some(Source { stream, run, most });
         let mut turns = 0;
         if stream.is_request() {
             let kick = this.recv.kick_idle(0, |half, bits| {
@@ -629,7 +633,15 @@ impl Qp {
             Self::await_recv(this, fault);
         }
         Self::heed(this, &this.recv_cq, notes);
-        if this.user && this.state() == QpState::Err {
+        if this.state() == QpState::Err {
+            Self::watch_receives(this);
+        }
+    }
+
+    /// Has somebody look, a little later, for receive requests that a user posts in error. Any
+    /// context.
+    fn watch_receives(this: ArcBorrow<'_, Self>) {
+        if this.user {
             let at = rdma::timer::after(FLUSH_POLL);
             Timer::<Qp, 1>::arm_if_earlier(this, at);
         }
@@ -758,32 +770,6 @@ impl Qp {
         };
         expected
     }
-}
-
-/// What the engine sees of a received packet; `None` if that is not for the queue pair
-/// whose packets go where `sender` says: packets of a connected one come from there.
-fn engine_packet(
-    kind: QpType,
-    sender: Option<&wire::Sender>,
-    packet: &RxPacket,
-) -> Option<proto::RxPacket> {
-    if !kind.is_datagram()
-        && !sender
-            .zip(packet.addrs())
-            .is_some_and(|(to, from)| to.path().addrs().is_answered_by(&from))
-    {
-        return None;
-    }
-    let start = packet.start();
-    Some(proto::RxPacket {
-        opcode: start.bth.opcode,
-        psn: start.bth.psn,
-        ack_req: start.bth.ack_req,
-        solicited: start.bth.solicited,
-        ext: packet.ext()?,
-        len: start.payload_len,
-        mtu: None,
-    })
 }
 
 /// The time between two doorbells is what the clock says.

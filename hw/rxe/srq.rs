@@ -309,16 +309,33 @@ pub(crate) fn post_recvs(
 ) -> Result {
     let room = usize::try_from(max_sge)?;
     for wr in wrs {
-        let mut sges = [crate::mem::Sge::default(); limits::MAX_SGE as usize];
-        let list = copy_sges(&mut sges, wr.sges())?;
-        encode::post_recv(ring, room, wr.wr_id(), list).map_err(post_error)?;
+        with_sges(wr.sges(), |list| {
+            encode::post_recv(ring, room, wr.wr_id(), list).map_err(post_error)
+        })?;
     }
     Ok(())
 }
 
-/// The consumer's scatter-gather entries as ours.
-pub(crate) fn copy_sges<'a>(
-    to: &'a mut [crate::mem::Sge; limits::MAX_SGE as usize],
+/// So many entries are the most that nearly all requests have.
+const FEW: usize = 4;
+
+/// Lets `f` have the consumer's scatter-gather entries as ours. To clear room for as many as there
+/// may be costs more than the rest of a request does, so it is made only for long lists.
+pub(crate) fn with_sges(
+    from: provider::Sges<'_>,
+    f: impl FnOnce(&[crate::mem::Sge]) -> Result,
+) -> Result {
+    if from.len() <= FEW {
+        f(copy_sges(&mut [crate::mem::Sge::default(); FEW], from)?)
+    } else {
+        let mut many = [crate::mem::Sge::default(); limits::MAX_SGE as usize];
+        f(copy_sges(&mut many, from)?)
+    }
+}
+
+/// The consumer's scatter-gather entries as ours. `EINVAL` if there are too many.
+fn copy_sges<'a>(
+    to: &'a mut [crate::mem::Sge],
     from: provider::Sges<'_>,
 ) -> Result<&'a [crate::mem::Sge]> {
     let to = to.get_mut(..from.len()).ok_or(EINVAL)?;

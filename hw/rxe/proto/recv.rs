@@ -340,6 +340,11 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
+    /// Whether it holds a receive request, which some message has begun to fill.
+    pub fn is_busy(&self) -> bool {
+        self.recv.is_some()
+    }
+
     /// Enters the reset state: forgets everything without a completion. The host
     /// empties its ring as well.
     pub fn reset(&mut self) {

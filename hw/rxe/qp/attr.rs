@@ -276,15 +276,20 @@ impl Due {
     };
 
     /// After a change to the state `new`.
-    fn after(new: QpState, half: &super::SendHalf) -> Self {
+    fn after(new: QpState, send: &super::SendHalf, recv: &super::RecvHalf) -> Self {
         match new {
             // Nothing is sent or flushed there; what a reset forgets, nobody hears of.
             QpState::Reset | QpState::Init | QpState::Rtr => Self::NONE,
             QpState::Rts => Self {
-                send: half.has_work(),
+                send: send.has_work(),
                 recv: false,
             },
-            QpState::Sqd | QpState::Sqe | QpState::Err => Self {
+            // Mostly all is done when a connection ends.
+            QpState::Err => Self {
+                send: send.has_work(),
+                recv: recv.has_work(),
+            },
+            QpState::Sqd | QpState::Sqe => Self {
                 send: true,
                 recv: true,
             },
@@ -375,8 +380,11 @@ impl Qp {
             if applied.is_ok() {
                 this.set_state(new);
             }
-            let due = Due::after(new, &send);
+            let due = Due::after(new, &send, &recv);
             Self::leave(this, send, recv, due);
+            if new == QpState::Err {
+                Self::watch_receives(this.as_arc_borrow());
+            }
             if applied.is_err() {
                 return Err(EINVAL);
             }

@@ -17,11 +17,14 @@ use crate::net::Stream;
 pub(super) struct Source<'s, 'r> {
     pub(super) stream: Stream,
     pub(super) run: &'s mut RxRun<'r>,
+    /// How many of them it may be.
+    pub(super) most: u32,
 }
 
 impl Source<'_, '_> {
     #[inline(always)]
     fn next(&mut self) -> Option<RxPacket> {
+        self.most = self.most.checked_sub(1)?;
         self.run.take_of(self.stream)
     }
 

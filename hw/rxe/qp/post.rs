@@ -19,9 +19,9 @@ use crate::queue::ring::Producer;
 use crate::queue::wqe::LocalOp;
 use crate::queue::wqe::SendCaps;
 use crate::queue::RingBuf;
-use crate::srq::copy_sges;
 use crate::srq::post_error;
 use crate::srq::post_recvs;
+use crate::srq::with_sges;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::provider;
@@ -97,23 +97,22 @@ impl Qp {
             solicited: wr.solicited(),
             fence: wr.fence(),
         };
-        let mut room = [crate::mem::Sge::default(); limits::MAX_SGE as usize];
-        let list = copy_sges(&mut room, wr.sges())?;
-        let mut pieces: [&[u8]; limits::MAX_SGE as usize] = [&[]; limits::MAX_SGE as usize];
-        let data = if wr.inline() {
-            KernelData::Inline(wr.inline_data(&mut pieces).ok_or(EINVAL)?)
-        } else {
-            KernelData::Sges(list)
-        };
         let send = KernelSend {
             wr_id: wr.wr_id(),
             op,
             flags,
             ud,
             local,
-            data,
+            data: KernelData::Sges(&[]),
         };
-        encode::post_send(ring, caps, *max_send_sge, &send).map_err(post_error)
+        if wr.inline() {
+            return post_inline(ring, caps, *max_send_sge, send, wr);
+        }
+        with_sges(wr.sges(), |list| {
+            let data = KernelData::Sges(list);
+            encode::post_send(ring, caps, *max_send_sge, &KernelSend { data, ..send })
+                .map_err(post_error)
+        })
     }
 
     /// Posts a kernel user's receive requests.
@@ -137,6 +136,22 @@ impl Qp {
         }
         posted
     }
+}
+
+/// The end of [`Qp::post_one`] for a request whose bytes are to be copied now. By itself, since
+/// others need not make the large list that this one does.
+#[inline(never)]
+fn post_inline(
+    ring: &mut Producer<RingBuf>,
+    caps: &SendCaps,
+    max_sge: usize,
+    send: KernelSend<'_>,
+    wr: &SendWr<'_, Rxe>,
+) -> Result {
+    let mut pieces: [&[u8]; limits::MAX_SGE as usize] = [&[]; limits::MAX_SGE as usize];
+    let data = KernelData::Inline(wr.inline_data(&mut pieces).ok_or(EINVAL)?);
+    let send = KernelSend { data, ..send };
+    encode::post_send(ring, caps, max_sge, &send).map_err(post_error)
 }
 
 /// A kernel user's request as the engine's operation, and what it leaves to us.

@@ -103,6 +103,18 @@ impl RecvHalf {
     }
 }
 
+impl RecvHalf {
+    /// Whether a queue pair that goes into error has something to flush or to tell. Who shares
+    /// its queue tells that it takes no more of it.
+    pub(super) fn has_work(&self) -> bool {
+        let waiting = match &self.io.source {
+            Source::Own(queue) => queue.waiting() != 0,
+            Source::Shared(_) => true,
+        };
+        waiting || self.engine.is_busy() || self.parked.is_some() || self.backlog.is_some()
+    }
+}
+
 impl RecvIo {
     /// The host for one turn.
     pub(super) fn host<'a>(&'a mut self, qp: &'a Qp) -> RecvWorld<'a> {
@@ -177,7 +189,7 @@ impl RecvWorld<'_> {
     pub(super) fn header(&self) -> Option<proto::RxPacket> {
         match &self.present {
             Present::Wire(packet) => {
-                super::engine_packet(self.qp.kind, self.io.sender.as_ref(), packet)
+                super::wire::engine_packet(self.qp.kind, self.io.sender.as_ref(), packet)
             }
             Present::Request(request) => Some(*request.packet),
             Present::Nothing => None,

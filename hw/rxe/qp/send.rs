@@ -212,7 +212,7 @@ impl SendWorld<'_> {
     #[inline]
     pub(super) fn header(&self) -> Option<proto::RxPacket> {
         let packet = self.packet.as_ref()?;
-        super::engine_packet(self.qp.kind, self.io.sender.as_ref(), packet)
+        super::wire::engine_packet(self.qp.kind, self.io.sender.as_ref(), packet)
     }
 
     /// There is no present packet any more. Returns it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From the engine's packets to the network's: a path, and the route it is known by.
+//! From the engine's packets to the network's, and back: a path, and the route it is known by.
 
 use crate::counters::Counter;
 use crate::device::Dev;
@@ -9,7 +9,10 @@ use crate::net::CachedRoute;
 use crate::net::Frame;
 use crate::net::Outbox;
 use crate::net::Path;
+use crate::net::RxPacket;
 use crate::net::Sent;
+use crate::proto;
+use crate::proto::QpType;
 use crate::proto::TxError;
 use crate::proto::TxPacket;
 use crate::queue::cqe::Network;
@@ -143,4 +146,30 @@ impl Sender {
         }
         Some(())
     }
+}
+
+/// What the engine sees of a received packet; `None` if that is not for the queue pair
+/// whose packets go where `sender` says: packets of a connected one come from there.
+pub(super) fn engine_packet(
+    kind: QpType,
+    sender: Option<&Sender>,
+    packet: &RxPacket,
+) -> Option<proto::RxPacket> {
+    if !kind.is_datagram()
+        && !sender
+            .zip(packet.addrs())
+            .is_some_and(|(to, from)| to.path().addrs().is_answered_by(&from))
+    {
+        return None;
+    }
+    let start = packet.start();
+    Some(proto::RxPacket {
+        opcode: start.bth.opcode,
+        psn: start.bth.psn,
+        ack_req: start.bth.ack_req,
+        solicited: start.bth.solicited,
+        ext: packet.ext()?,
+        len: start.payload_len,
+        mtu: None,
+    })
 }

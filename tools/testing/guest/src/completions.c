@@ -221,6 +221,39 @@ static void drained(struct loop *l)
 	loop_disconnect(l);
 }
 
+/* How many requests of pair 0 are flushed within two seconds, of so many. */
+static int flushed(struct loop *l, int of)
+{
+	struct ibv_wc wc;
+	int n = 0;
+
+	for (int i = 0; n < of && i < 2000; i++, usleep(1000))
+		while (ibv_poll_cq(l->cq[0], 1, &wc) == 1)
+			n += wc.status == IBV_WC_WR_FLUSH_ERR;
+	return n;
+}
+
+/* Into error with nothing to do and with something; then requests are posted all the same. */
+static void errors(struct loop *l)
+{
+	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
+
+	for (int before = 0; before < 3; before++) {
+		loop_connect(l, ALL);
+		for (int i = 0; i < before; i++)
+			receive(l, 0);
+		result("into error", ibv_modify_qp(l->qp[0], &a, IBV_QP_STATE), 0);
+		result("... what was posted is flushed", flushed(l, before), before);
+		receive(l, 0);
+		receive(l, 0);
+		result("... and receives that are posted then", flushed(l, 2), 2);
+		post(l, 0, IBV_WR_RDMA_WRITE, 0);
+		receive(l, 0);
+		result("... and sends, with one more", flushed(l, 2), 2);
+		loop_disconnect(l);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	struct loop l;
@@ -233,6 +266,7 @@ int main(int argc, char **argv)
 	overrun(&l);
 	solicited(&l);
 	drained(&l);
+	errors(&l);
 	loop_close(&l);
 	return bad;
 }
