@@ -187,7 +187,7 @@ impl Request {
         unsafe { callback(status, (&raw mut source).cast(), addr, context) };
         let gone = with_table(|table| {
             let at = resolve::find(table, self.id)?;
-            table.remove(at).ok()
+            take(table, at)
         });
         // None if it was cancelled. Its reference goes here, outside the lock.
         drop(gone);
@@ -229,6 +229,19 @@ impl WorkItem for Request {
     }
 }
 
+/// Takes a request out of the table. The last one comes to its place: order means nothing, and to
+/// move all that are behind costs more than to look through the table does.
+fn take(table: &mut KVec<Entry<Gid, Arc<Request>>>, at: usize) -> Option<Entry<Gid, Arc<Request>>> {
+    if at >= table.len() {
+        return None;
+    }
+    let last = table.pop()?;
+    match table.get_mut(at) {
+        Some(place) => Some(core::mem::replace(place, last)),
+        None => Some(last),
+    }
+}
+
 /// Puts a request into the table. May sleep.
 fn insert(request: &Arc<Request>, key: usize, life: Life<Gid>) -> Result {
     loop {
@@ -256,13 +269,8 @@ fn insert(request: &Arc<Request>, key: usize, life: Life<Gid>) -> Result {
             if table.len() == table.capacity() {
                 return;
             }
-            // In the order of numbers: almost always the end.
-            let at = table
-                .iter()
-                .rposition(|each| each.id < request.id)
-                .map_or(0, |before| before.saturating_add(1));
             if let Some(entry) = entry.take() {
-                let _ = table.insert_within_capacity(at, entry);
+                let _ = table.push_within_capacity(entry);
             }
         });
         if entry.is_none() {
@@ -312,7 +320,7 @@ pub(super) unsafe fn ask(
         Some(Err(error)) => {
             let gone = with_table(|table| {
                 let at = resolve::find(table, request.id)?;
-                table.remove(at).ok()
+                take(table, at)
             });
             drop(gone);
             Err(error)
@@ -330,7 +338,7 @@ pub(super) fn cancel(addr: usize) {
     loop {
         let found = with_table(|table| {
             let (at, what) = resolve::cancel(table, addr, me)?;
-            Some((table.remove(at).ok()?, what))
+            Some((take(table, at)?, what))
         });
         let Some((entry, what)) = found else { return };
         match what {

@@ -16,8 +16,8 @@
 //! ```
 //!
 //! What happens while it is tried is not lost: news have it tried again, an answer counts.
-//! Time is in milliseconds since the request was made. The caller keeps the entries in the
-//! order of their ids, under one lock.
+//! Time is in milliseconds since the request was made. The caller keeps the entries, in any
+//! order, under one lock.
 
 /// What an attempt came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,7 +223,7 @@ impl<A: Copy> Life<A> {
 /// A request in a table.
 #[derive(Debug)]
 pub struct Entry<A, H> {
-    /// Its number, which grows from one to the next.
+    /// Its number, which no other has.
     pub id: u64,
     /// What its asker calls it.
     pub key: usize,
@@ -235,7 +235,7 @@ pub struct Entry<A, H> {
 
 /// The place of a request in a table, by its number.
 pub fn find<A, H>(entries: &[Entry<A, H>], id: u64) -> Option<usize> {
-    entries.binary_search_by_key(&id, |entry| entry.id).ok()
+    entries.iter().position(|entry| entry.id == id)
 }
 
 /// The request that user space answers: it knows but 32 bits of the number.

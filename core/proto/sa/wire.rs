@@ -141,8 +141,19 @@ fn whole(at: &mut usize, len: usize, end: usize) -> Option<core::ops::Range<usiz
 }
 
 impl Cursor for Pack<'_> {
+    #[inline]
     fn bits(&mut self, bits: u32, value: u64) -> u64 {
         let Self { bytes, at } = self;
+        let number = value.to_be_bytes();
+        // CAST: 8 at most.
+        let used = (bits.min(64) / 8) as usize;
+        if let Some(from) = number.get(number.len() - used..).filter(|_| bits % 8 == 0) {
+            let range = whole(at, used, bytes.len());
+            if let Some(to) = range.and_then(|range| bytes.get_mut(range)) {
+                to.copy_from_slice(from);
+                return value;
+            }
+        }
         parts(at, bits, |part| {
             if let Some(byte) = bytes.get_mut(part.byte) {
                 // CAST: the mask says what is meant.
