@@ -2,8 +2,8 @@
 /* Helpers every module may need: locks, bottom halves, work queues, memory. */
 #include <linux/bottom_half.h>
 #include <linux/crc32.h>
-#include <linux/sched.h>
 #include <linux/mm.h>
+#include <linux/sched.h>
 #include <linux/spinlock.h>
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>
