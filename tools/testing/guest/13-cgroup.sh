@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 90
-# short
 # The rdma cgroup: what a process holds of a device is counted, a limit is kept to, and all
 # is given back when the process or the device goes.
 . ./ktap.sh

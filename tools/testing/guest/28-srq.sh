@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 60
-# short
 # Shared receive queues: sizes, limits, and resizing in the middle of traffic.
 . ./ktap.sh
 . ./rdma.sh

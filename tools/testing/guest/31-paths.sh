@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 120
-# short
 # Where a path of RoCE leads: routes, neighbours that answer, do not, or only later, and
 # vectors that make no sense. What each attempt comes to is the C core's, as it was seen.
 . ./ktap.sh

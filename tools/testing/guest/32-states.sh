@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 120
-# short
 # Queue pair states beyond the usual, attributes that are clamped, header fields, and
 # the port's counters.
 . ./ktap.sh

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 180
-# short
 # The kernel's own tests of RDMA, tools/testing/selftests/rdma of the source that the
 # guest's kernel was built from (put on the share by the runner, not part of this tree).
 . ./ktap.sh

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 120
-# short
 # Mistakes of a program, each with the status the standard wants at both ends.
 . ./ktap.sh
 . ./rdma.sh
