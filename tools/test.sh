@@ -8,7 +8,7 @@
 # build/TEST_DIR when two runs must not meet.
 . "$(dirname "$0")/lib.sh"
 
-T=${T:-*} STACK=${STACK:-rust} KERNEL=${KERNEL:-fast}
+T=${T:-*} SHORT=${SHORT:-} STACK=${STACK:-rust} KERNEL=${KERNEL:-fast}
 kernels=$KERNEL
 [ "$KERNEL" != debug ] || kernels="um lockdep"
 guest=$TOP/tools/testing/guest
@@ -169,22 +169,25 @@ trap end_beside EXIT
 trap 'exit 130' INT TERM
 
 suite() { # KERNEL
-    local kernel=$1 test common=() own=() first=() second=() length=0 other_length=0 seconds pid
+    local kernel=$1 test common=() own=() first=() second=() length=0 other_length=0 seconds two pid
     for file in "$guest"/[0-9]*.sh; do
         test=$(basename "$file" .sh)
         # shellcheck disable=SC2053
         [[ $test == $T ]] || continue
-        if [ -n "${SHORT:-}" ] && [ -z "$(field "$test" short)" ]; then continue; fi
+        if [ -n "$SHORT" ] && [ -z "$(field "$test" short)" ]; then continue; fi
         if [ "$(field "$test" nodes)" = 2 ] || [ -n "$(field "$test" fresh)" ]; then own+=("$test"); else common+=("$test"); fi
     done
     if [ $((${#common[@]} + ${#own[@]})) = 0 ]; then without_guest; return; fi
     say "guest tests on the $kernel kernel, STACK=$STACK: ${common[*]} ${own[*]}"
     if [ "$STACK" != c ]; then "$TOP/tools/modules.sh" "$kernel"; fi
     # Tests wait more than they work, so guests run beside each other: one for what needs two
-    # nodes, and on the fast kernel two for the rest, of about the same length by their limits.
+    # nodes, and two for the rest, of about the same length by their limits. Not for the whole
+    # suite on a debug kernel, which works more than it waits.
+    two=
+    if [ "$kernel" = fast ] || { [ "$kernel" = lockdep ] && [ -n "$SHORT" ]; }; then two=yes; fi
     for test in "${common[@]}"; do
         seconds=$(limit "$test")
-        if [ "$kernel" != fast ] || [ "$length" -le "$other_length" ]; then
+        if [ -z "$two" ] || [ "$length" -le "$other_length" ]; then
             first+=("$test") length=$((length + seconds))
         else
             second+=("$test") other_length=$((other_length + seconds))
