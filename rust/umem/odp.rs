@@ -55,7 +55,6 @@ use crate::sync::SpinLockIrq;
 use core::ops::Range;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
-use kernel::error::to_result;
 use kernel::ffi::c_ulong;
 use kernel::page::PAGE_SHIFT;
 use kernel::page::PAGE_SIZE;
@@ -272,15 +271,8 @@ impl OnDemand {
     /// As [`Umem::check_rereg`](super::Umem::check_rereg).
     pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
         let _pass = self.gate.try_enter().ok_or(EINVAL)?;
-        // CAST: flags, whose sign has no meaning.
-        // SAFETY: By the type invariant, inside the gate; the function only looks.
-        to_result(unsafe {
-            bindings::ib_umem_check_rereg(
-                &raw mut (*self.umem.as_ptr()).umem,
-                mask.raw() as i32,
-                access.raw() as i32,
-            )
-        })
+        // SAFETY: By the type invariant, inside the gate.
+        unsafe { raw::check_rereg(self.umem, mask, access) }
     }
 }
 

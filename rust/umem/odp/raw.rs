@@ -4,6 +4,8 @@
 
 use super::pages::Found;
 use crate::bindings;
+use crate::provider::Access;
+use crate::provider::RegionMask;
 use core::ops::Range;
 use core::ptr::NonNull;
 use kernel::error::to_result;
@@ -90,6 +92,31 @@ pub(super) unsafe fn bring(
     // SAFETY: Locked above.
     unsafe { bindings::rdma_helper_odp_unlock(umem) };
     Ok(came)
+}
+
+/// Whether a registration of the memory may be changed so.
+///
+/// # Errors
+///
+/// Those of `ib_umem_check_rereg`.
+///
+/// # Safety
+///
+/// The memory exists.
+pub(super) unsafe fn check_rereg(
+    umem: NonNull<bindings::ib_umem_odp>,
+    mask: RegionMask,
+    access: Access,
+) -> Result {
+    // CAST: flags, whose sign has no meaning.
+    // SAFETY: By this function's duty; the function only looks.
+    to_result(unsafe {
+        bindings::ib_umem_check_rereg(
+            &raw mut (*umem.as_ptr()).umem,
+            mask.raw() as i32,
+            access.raw() as i32,
+        )
+    })
 }
 
 /// What a notifier does: has `forget` take the pages away that the process is about to lose,

@@ -6,23 +6,12 @@
  * new one. Prints "ok NAME" or "not ok NAME: why" per case.
  */
 #include "loop.h"
+#include "result.h"
 #include "rings.h"
 #include <sys/mman.h>
 #include <sys/wait.h>
 
 enum { ENTRIES = 100, HEADER = 384, PRODUCER = 128, CONSUMER = 256, OLD = 0xa5, NEW = 0x5a };
-
-static int bad;
-
-static void result(const char *name, long got, long want)
-{
-	if (got == want)
-		printf("ok %s\n", name);
-	else
-		printf("not ok %s: %ld, not %ld\n", name, got, want);
-	fflush(stdout);
-	bad |= got != want;
-}
 
 /* The queue that is mapped now and was not when the queues were noted. */
 static struct ring mapped_since(void)

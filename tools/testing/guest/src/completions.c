@@ -4,22 +4,11 @@
  * for, and send queues that are drained. Prints "ok NAME" or "not ok NAME: why" per case.
  */
 #include "loop.h"
+#include "result.h"
 #include <fcntl.h>
 #include <poll.h>
 
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ };
-
-static int bad;
-
-static void result(const char *name, long got, long want)
-{
-	if (got == want)
-		printf("ok %s\n", name);
-	else
-		printf("not ok %s: %ld, not %ld\n", name, got, want);
-	fflush(stdout);
-	bad |= got != want;
-}
 
 static uint64_t posted, seen, wrong;
 

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "loop.h"
+#include "result.h"
 #include <fcntl.h>
 #include <linux/udmabuf.h>
 #include <pthread.h>
@@ -18,18 +19,6 @@
 enum { PAGE = 4096 };
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
        FLUSHES = IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT };
-
-static int bad;
-
-static void result(const char *name, long got, long want)
-{
-	if (got == want)
-		printf("ok %s\n", name);
-	else
-		printf("not ok %s: %ld, not %ld\n", name, got, want);
-	fflush(stdout);
-	bad |= got != want;
-}
 
 /* A pair of queue pairs with the extended interface, the second in a domain of its own. */
 static void join(struct loop *l, struct ibv_pd *other)
