@@ -96,14 +96,12 @@ impl Sample {
         // SAFETY: The buffer is new and has room for the bytes that are put into it; all
         // headers are within them.
         unsafe {
-            let skb = bindings::rdma_helper_alloc_skb(size, flags);
+            let skb = bindings::rdma_helper_skb_new(0, size, flags);
             let sample = Self(NonNull::new(skb).ok_or(ENOMEM)?);
             let data: *mut u8 = bindings::skb_put(skb, size).cast();
             core::ptr::copy_nonoverlapping(headers.bytes.as_ptr(), data, headers.bytes.len());
             bindings::rdma_helper_skb_reset_mac_header(skb);
-            bindings::rdma_helper_skb_set_network_header(skb, ip_at);
-            bindings::rdma_helper_skb_set_transport_header(skb, udp_at);
-            bindings::rdma_helper_skb_set_protocol(skb, protocol.to_be());
+            bindings::rdma_helper_skb_set_headers(skb, protocol.to_be(), ip_at, udp_at);
             bindings::rdma_helper_skb_set_dev(skb, master.as_raw());
             Ok(sample)
         }

@@ -73,15 +73,12 @@ impl Sink for Tail<'_> {
     fn grow(&mut self, len: usize) -> Option<&mut [u8]> {
         let count = u32::try_from(len).ok()?;
         // SAFETY: By the type invariant.
-        let room = unsafe { bindings::rdma_helper_skb_tailroom(self.skb.as_ptr()) };
-        if count > room {
-            return None;
-        }
-        // SAFETY: The buffer has room for so many bytes, which are nobody else's.
+        let start = unsafe { bindings::rdma_helper_skb_put(self.skb.as_ptr(), count) };
+        let start: NonNull<u8> = NonNull::new(start.cast())?;
+        // SAFETY: So many new bytes of the buffer, which are nobody else's.
         unsafe {
-            let start: *mut u8 = bindings::skb_put(self.skb.as_ptr(), count).cast();
-            start.write_bytes(0, len);
-            Some(slice::from_raw_parts_mut(start, len))
+            start.as_ptr().write_bytes(0, len);
+            Some(slice::from_raw_parts_mut(start.as_ptr(), len))
         }
     }
 

@@ -47,18 +47,19 @@ struct sk_buff;
 struct sock;
 struct socket;
 
-struct sk_buff *rdma_helper_alloc_skb(unsigned int size, gfp_t flags);
+struct sk_buff *rdma_helper_skb_new(unsigned int head, unsigned int size,
+				    gfp_t flags);
+void *rdma_helper_skb_put(struct sk_buff *skb, unsigned int len);
+int rdma_helper_skb_before_data(const struct sk_buff *skb);
+void rdma_helper_skb_set_headers(struct sk_buff *skb, __be16 protocol,
+				 int network, int transport);
+struct sk_buff *rdma_helper_skb_list_take(struct sk_buff **list, gfp_t flags);
 struct sk_buff *rdma_helper_skb_clone(struct sk_buff *skb, gfp_t flags);
 void rdma_helper_consume_skb(struct sk_buff *skb);
 void rdma_helper_kfree_skb(struct sk_buff *skb);
-void rdma_helper_skb_reserve(struct sk_buff *skb, unsigned int len);
-unsigned int rdma_helper_skb_headroom(const struct sk_buff *skb);
-unsigned int rdma_helper_skb_tailroom(const struct sk_buff *skb);
 bool rdma_helper_skb_cloned(const struct sk_buff *skb);
 int rdma_helper_skb_linearize(struct sk_buff *skb);
 int rdma_helper_skb_unclone(struct sk_buff *skb, gfp_t flags);
-struct sk_buff *rdma_helper_skb_share_check(struct sk_buff *skb, gfp_t flags);
-struct sk_buff *rdma_helper_skb_next(const struct sk_buff *skb);
 void rdma_helper_skb_set_next(struct sk_buff *skb, struct sk_buff *next);
 void rdma_helper_kfree_skb_list(struct sk_buff *skb);
 bool rdma_helper_skb_is_train(const struct sk_buff *skb);
@@ -66,12 +67,7 @@ void rdma_helper_skb_set_frag_list(struct sk_buff *skb, struct sk_buff *list);
 struct sk_buff *rdma_helper_skb_take_frag_list(struct sk_buff *skb);
 void rdma_helper_skb_set_train(struct sk_buff *skb, unsigned int later,
 			       unsigned short size, unsigned short segments);
-void rdma_helper_skb_set_network_header(struct sk_buff *skb, int offset);
-void rdma_helper_skb_set_transport_header(struct sk_buff *skb, int offset);
-int rdma_helper_skb_network_offset(const struct sk_buff *skb);
-int rdma_helper_skb_transport_offset(const struct sk_buff *skb);
 __be16 rdma_helper_skb_protocol(const struct sk_buff *skb);
-void rdma_helper_skb_set_protocol(struct sk_buff *skb, __be16 protocol);
 struct net_device *rdma_helper_skb_dev(const struct sk_buff *skb);
 void rdma_helper_skb_set_dev(struct sk_buff *skb, struct net_device *dev);
 void rdma_helper_skb_orphan(struct sk_buff *skb);

@@ -24,9 +24,55 @@
 
 /* Packet buffers */
 
-struct sk_buff *rdma_helper_alloc_skb(unsigned int size, gfp_t flags)
+struct sk_buff *rdma_helper_skb_new(unsigned int head, unsigned int size,
+				    gfp_t flags)
 {
-	return alloc_skb(size, flags);
+	struct sk_buff *skb = alloc_skb(head + size, flags);
+
+	if (skb)
+		skb_reserve(skb, head);
+	return skb;
+}
+
+/* The new bytes at the end; NULL if there is no room for them. */
+void *rdma_helper_skb_put(struct sk_buff *skb, unsigned int len)
+{
+	return len <= skb_tailroom(skb) ? __skb_put(skb, len) : NULL;
+}
+
+/*
+ * Bytes from the network header to the data; negative if that header is not in
+ * front of them in the buffer.
+ */
+int rdma_helper_skb_before_data(const struct sk_buff *skb)
+{
+	int before = -skb_network_offset(skb);
+
+	return before <= (int)skb_headroom(skb) ? before : -1;
+}
+
+/* What the buffer holds, and where its headers are, counted from the data. */
+void rdma_helper_skb_set_headers(struct sk_buff *skb, __be16 protocol,
+				 int network, int transport)
+{
+	WRITE_ONCE(skb->protocol, protocol);
+	skb_set_network_header(skb, network);
+	skb_set_transport_header(skb, transport);
+}
+
+/*
+ * Takes the first buffer off a list. What others see too is cloned; NULL if that
+ * fails, and the buffer is lost.
+ */
+struct sk_buff *rdma_helper_skb_list_take(struct sk_buff **list, gfp_t flags)
+{
+	struct sk_buff *skb = *list;
+
+	*list = skb->next;
+	skb = skb_share_check(skb, flags);
+	if (skb)
+		skb->next = NULL;
+	return skb;
 }
 
 struct sk_buff *rdma_helper_skb_clone(struct sk_buff *skb, gfp_t flags)
@@ -44,21 +90,6 @@ void rdma_helper_kfree_skb(struct sk_buff *skb)
 	kfree_skb(skb);
 }
 
-void rdma_helper_skb_reserve(struct sk_buff *skb, unsigned int len)
-{
-	skb_reserve(skb, len);
-}
-
-unsigned int rdma_helper_skb_headroom(const struct sk_buff *skb)
-{
-	return skb_headroom(skb);
-}
-
-unsigned int rdma_helper_skb_tailroom(const struct sk_buff *skb)
-{
-	return skb_tailroom(skb);
-}
-
 bool rdma_helper_skb_cloned(const struct sk_buff *skb)
 {
 	return skb_cloned(skb);
@@ -72,16 +103,6 @@ int rdma_helper_skb_linearize(struct sk_buff *skb)
 int rdma_helper_skb_unclone(struct sk_buff *skb, gfp_t flags)
 {
 	return skb_unclone(skb, flags);
-}
-
-struct sk_buff *rdma_helper_skb_share_check(struct sk_buff *skb, gfp_t flags)
-{
-	return skb_share_check(skb, flags);
-}
-
-struct sk_buff *rdma_helper_skb_next(const struct sk_buff *skb)
-{
-	return skb->next;
 }
 
 void rdma_helper_skb_set_next(struct sk_buff *skb, struct sk_buff *next)
@@ -132,34 +153,9 @@ void rdma_helper_skb_set_train(struct sk_buff *skb, unsigned int later,
 				    SKB_GSO_UDP_TUNNEL;
 }
 
-void rdma_helper_skb_set_network_header(struct sk_buff *skb, int offset)
-{
-	skb_set_network_header(skb, offset);
-}
-
-void rdma_helper_skb_set_transport_header(struct sk_buff *skb, int offset)
-{
-	skb_set_transport_header(skb, offset);
-}
-
-int rdma_helper_skb_network_offset(const struct sk_buff *skb)
-{
-	return skb_network_offset(skb);
-}
-
-int rdma_helper_skb_transport_offset(const struct sk_buff *skb)
-{
-	return skb_transport_offset(skb);
-}
-
 __be16 rdma_helper_skb_protocol(const struct sk_buff *skb)
 {
 	return READ_ONCE(skb->protocol);
-}
-
-void rdma_helper_skb_set_protocol(struct sk_buff *skb, __be16 protocol)
-{
-	WRITE_ONCE(skb->protocol, protocol);
 }
 
 struct net_device *rdma_helper_skb_dev(const struct sk_buff *skb)

@@ -144,19 +144,11 @@ impl Skb {
     #[inline]
     pub fn from_network_header(&self) -> Option<(&[u8], usize)> {
         // SAFETY: By the type invariant, the buffer is valid.
-        let offset = unsafe { bindings::rdma_helper_skb_network_offset(self.as_raw()) };
-        if offset > 0 {
-            return None;
-        }
-        let before = size(offset.unsigned_abs());
-        // SAFETY: By the type invariant, the buffer is valid.
-        let headroom = unsafe { bindings::rdma_helper_skb_headroom(self.as_raw()) };
-        if before > size(headroom) {
-            return None;
-        }
+        let before = unsafe { bindings::rdma_helper_skb_before_data(self.as_raw()) };
+        let before = usize::try_from(before).ok()?;
         let data = self.data();
         // SAFETY: `before` bytes lie between the network header and the data pointer,
-        // inside the buffer since there is so much headroom. Otherwise as in `data`.
+        // inside the buffer, as the helper has looked. Otherwise as in `data`.
         let all = unsafe { slice::from_raw_parts(data.as_ptr().sub(before), before + data.len()) };
         Some((all, before))
     }
@@ -305,16 +297,13 @@ impl NewSkb {
     /// `ENOMEM`, also if that is too large.
     #[inline]
     pub fn alloc(head: usize, size: usize) -> Result<Self> {
-        let total = head.checked_add(size).ok_or(ENOMEM)?;
-        let total = u32::try_from(total).map_err(|_| ENOMEM)?;
         let head = u32::try_from(head).map_err(|_| ENOMEM)?;
-        // SAFETY: Any size and flags are fine.
-        let skb = unsafe { bindings::rdma_helper_alloc_skb(total, bindings::GFP_ATOMIC) };
-        let skb = NonNull::new(skb).ok_or(ENOMEM)?;
-        // SAFETY: The buffer is new, empty, and has room for `total` bytes.
-        unsafe { bindings::rdma_helper_skb_reserve(skb.as_ptr(), head) };
+        let size = u32::try_from(size).map_err(|_| ENOMEM)?;
+        head.checked_add(size).ok_or(ENOMEM)?;
+        // SAFETY: Any sizes whose sum is one, and any flags, are fine.
+        let skb = unsafe { bindings::rdma_helper_skb_new(head, size, bindings::GFP_ATOMIC) };
         // INVARIANT: The buffer is new.
-        Ok(Self(Skb(skb)))
+        Ok(Self(Skb(NonNull::new(skb).ok_or(ENOMEM)?)))
     }
 
     /// Makes the packet longer by `len` bytes at its end, and returns those. Their
@@ -325,38 +314,13 @@ impl NewSkb {
     /// `ENOSPC` if the buffer has no room for them.
     #[inline]
     pub fn put(&mut self, len: usize) -> Result<&mut [u8]> {
-        // SAFETY: The buffer is valid.
-        let room = unsafe { bindings::rdma_helper_skb_tailroom(self.0.as_raw()) };
         let count = u32::try_from(len).map_err(|_| ENOSPC)?;
-        if count > room {
-            return Err(ENOSPC);
-        }
-        // SAFETY: The buffer is ours, linear, and has room for `count` bytes.
-        let start = unsafe { bindings::skb_put(self.0.as_raw(), count) };
-        // SAFETY: `skb_put` returns the start of `len` bytes of the buffer, to which
-        // nobody else has access. They come from C's allocator, so for the compiler
-        // they have a value.
-        Ok(unsafe { slice::from_raw_parts_mut(start.cast(), len) })
-    }
-
-    /// Makes the packet longer by `len` bytes at its front, and returns those. Their
-    /// contents are whatever the memory held: write all of them.
-    ///
-    /// # Errors
-    ///
-    /// `ENOSPC` if the buffer has no room for them.
-    #[inline]
-    pub fn push(&mut self, len: usize) -> Result<&mut [u8]> {
-        // SAFETY: The buffer is valid.
-        let room = unsafe { bindings::rdma_helper_skb_headroom(self.0.as_raw()) };
-        let count = u32::try_from(len).map_err(|_| ENOSPC)?;
-        if count > room {
-            return Err(ENOSPC);
-        }
-        // SAFETY: The buffer is ours and has room for `count` bytes.
-        let start = unsafe { bindings::skb_push(self.0.as_raw(), count) };
-        // SAFETY: As in `put`.
-        Ok(unsafe { slice::from_raw_parts_mut(start.cast(), len) })
+        // SAFETY: The buffer is ours and linear.
+        let start = unsafe { bindings::rdma_helper_skb_put(self.0.as_raw(), count) };
+        let start: NonNull<u8> = NonNull::new(start.cast()).ok_or(ENOSPC)?;
+        // SAFETY: It is the start of `len` bytes of the buffer, to which nobody else has
+        // access. They come from C's allocator, so for the compiler they have a value.
+        Ok(unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) })
     }
 
     /// Bytes in the packet.
@@ -386,9 +350,9 @@ impl NewSkb {
     pub fn set_headers(&mut self, protocol: u16, network_len: u16) {
         // SAFETY: The buffer is valid and ours to change.
         unsafe {
-            bindings::rdma_helper_skb_set_protocol(self.0.as_raw(), protocol.to_be());
-            bindings::rdma_helper_skb_set_network_header(self.0.as_raw(), 0);
-            bindings::rdma_helper_skb_set_transport_header(self.0.as_raw(), network_len.into());
+            let protocol = protocol.to_be();
+            let transport = network_len.into();
+            bindings::rdma_helper_skb_set_headers(self.0.as_raw(), protocol, 0, transport);
         }
     }
 

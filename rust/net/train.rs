@@ -182,22 +182,17 @@ impl Iterator for SkbList {
     /// Without memory, packets that others see too are lost.
     #[inline]
     fn next(&mut self) -> Option<Skb> {
-        loop {
-            let skb = NonNull::new(self.0)?.as_ptr();
+        while !self.0.is_null() {
             // SAFETY: By the type invariant, the buffer is valid, and one reference is
             // ours, which is passed on. If there are others, we get another buffer.
-            let own = unsafe {
-                self.0 = bindings::rdma_helper_skb_next(skb);
-                bindings::rdma_helper_skb_share_check(skb, bindings::GFP_ATOMIC)
-            };
+            let own =
+                unsafe { bindings::rdma_helper_skb_list_take(&mut self.0, bindings::GFP_ATOMIC) };
             if let Some(own) = NonNull::new(own) {
                 // SAFETY: Nobody else has the buffer, and the reference is passed on.
-                return Some(unsafe {
-                    bindings::rdma_helper_skb_set_next(own.as_ptr(), ptr::null_mut());
-                    Skb::from_raw(own)
-                });
+                return Some(unsafe { Skb::from_raw(own) });
             }
         }
+        None
     }
 }
 

@@ -173,7 +173,7 @@ pub enum PayloadRule {
     /// No payload at all.
     None,
     /// Exactly this many bytes.
-    Fixed(usize),
+    Fixed(u8),
     /// Exactly the path MTU.
     Mtu,
     /// One byte to the path MTU.
@@ -188,7 +188,8 @@ impl PayloadRule {
     pub const fn permits(self, len: usize, mtu: usize) -> bool {
         match self {
             Self::None => len == 0,
-            Self::Fixed(n) => len == n,
+            // CAST: u8 to usize, lossless.
+            Self::Fixed(n) => len == n as usize,
             Self::Mtu => len == mtu,
             Self::OneToMtu => len >= 1 && len <= mtu,
             Self::ZeroToMtu => len <= mtu,
@@ -200,7 +201,8 @@ impl PayloadRule {
     pub const fn permits_on_any_path(self, len: usize) -> bool {
         match self {
             Self::None => len == 0,
-            Self::Fixed(n) => len == n,
+            // CAST: u8 to usize, lossless.
+            Self::Fixed(n) => len == n as usize,
             Self::Mtu | Self::OneToMtu | Self::ZeroToMtu => true,
         }
     }
@@ -209,6 +211,58 @@ impl PayloadRule {
 /// A byte that is no opcode we know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownOpcode(pub u8);
+
+/// All that an opcode says. Each packet asks some ten times, so the answers are in one
+/// table, where one load gets them.
+#[derive(Clone, Copy)]
+struct Shape {
+    transport: Transport,
+    operation: Operation,
+    position: Position,
+    layout: Layout,
+    payload: PayloadRule,
+    header_len: u8,
+}
+
+impl Shape {
+    const fn new(
+        transport: Transport,
+        operation: Operation,
+        position: Position,
+        layout: Layout,
+    ) -> Self {
+        let len = Bth::LEN + layout.len();
+        assert!(len <= u8::MAX as usize);
+        Self {
+            transport,
+            operation,
+            position,
+            layout,
+            payload: payload_rule(operation, position),
+            // CAST: looked at above.
+            header_len: len as u8,
+        }
+    }
+}
+
+/// The payload that packets of this kind may carry.
+const fn payload_rule(operation: Operation, position: Position) -> PayloadRule {
+    match operation {
+        Operation::Send | Operation::Write | Operation::ReadResponse => match position {
+            Position::First | Position::Middle => PayloadRule::Mtu,
+            Position::Last => PayloadRule::OneToMtu,
+            Position::Only => PayloadRule::ZeroToMtu,
+        },
+        Operation::AtomicWrite => PayloadRule::Fixed(8),
+        Operation::ReadRequest
+        | Operation::Acknowledge
+        | Operation::AtomicAcknowledge
+        | Operation::CompareSwap
+        | Operation::FetchAdd
+        | Operation::Flush
+        | Operation::CongestionNotification => PayloadRule::None,
+    }
+}
 
 macro_rules! opcodes {
     ($($value:literal $name:ident $transport:ident $operation:ident $position:ident $layout:ident;)*) => {
@@ -225,49 +279,36 @@ macro_rules! opcodes {
         impl Opcode {
             /// Every opcode, in rising order.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
-
-            /// The service it belongs to.
-            #[inline]
-            pub const fn transport(self) -> Transport {
-                match self {
-                    $(Self::$name => Transport::$transport,)*
-                }
-            }
-
-            /// What it asks for or answers.
-            #[inline]
-            pub const fn operation(self) -> Operation {
-                match self {
-                    $(Self::$name => Operation::$operation,)*
-                }
-            }
-
-            /// Its place in the message.
-            #[inline]
-            pub const fn position(self) -> Position {
-                match self {
-                    $(Self::$name => Position::$position,)*
-                }
-            }
-
-            /// The extension headers it carries.
-            #[inline]
-            pub const fn layout(self) -> Layout {
-                match self {
-                    $(Self::$name => Layout::$layout,)*
-                }
-            }
         }
+
+        /// What each byte stands for; what is no opcode has the entry of some other.
+        const SHAPES: &[Shape; 256] = &{
+            let nothing = Shape::new(Transport::Cnp, Operation::CongestionNotification, Position::Only, Layout::None);
+            let mut shapes = [nothing; 256];
+            $(
+                shapes[$value] = Shape::new(
+                    Transport::$transport,
+                    Operation::$operation,
+                    Position::$position,
+                    Layout::$layout,
+                );
+            )*
+            shapes
+        };
+
+        /// The opcode that a byte is, if any.
+        const KNOWN: &[Option<Opcode>; 256] = &{
+            let mut known = [None; 256];
+            $(known[$value] = Some(Opcode::$name);)*
+            known
+        };
 
         impl TryFrom<u8> for Opcode {
             type Error = UnknownOpcode;
 
             #[inline]
             fn try_from(byte: u8) -> Result<Self, UnknownOpcode> {
-                match byte {
-                    $($value => Ok(Self::$name),)*
-                    _ => Err(UnknownOpcode(byte)),
-                }
+                KNOWN[usize::from(byte)].ok_or(UnknownOpcode(byte))
             }
         }
     };
@@ -344,6 +385,36 @@ opcodes! {
 }
 
 impl Opcode {
+    #[inline(always)]
+    const fn shape(self) -> &'static Shape {
+        // CAST: the enum is `repr(u8)`.
+        &SHAPES[self as usize]
+    }
+
+    /// The service it belongs to.
+    #[inline(always)]
+    pub const fn transport(self) -> Transport {
+        self.shape().transport
+    }
+
+    /// What it asks for or answers.
+    #[inline(always)]
+    pub const fn operation(self) -> Operation {
+        self.shape().operation
+    }
+
+    /// Its place in the message.
+    #[inline(always)]
+    pub const fn position(self) -> Position {
+        self.shape().position
+    }
+
+    /// The extension headers it carries.
+    #[inline(always)]
+    pub const fn layout(self) -> Layout {
+        self.shape().layout
+    }
+
     /// True for packets that go from requester to responder. A congestion
     /// notification is neither a request nor a response.
     #[inline]
@@ -373,28 +444,9 @@ impl Opcode {
     }
 
     /// The payload that a packet of this opcode may carry.
-    #[inline]
+    #[inline(always)]
     pub const fn payload_rule(self) -> PayloadRule {
-        match (self.operation(), self.position()) {
-            (Operation::Send | Operation::Write | Operation::ReadResponse, position) => {
-                match position {
-                    Position::First | Position::Middle => PayloadRule::Mtu,
-                    Position::Last => PayloadRule::OneToMtu,
-                    Position::Only => PayloadRule::ZeroToMtu,
-                }
-            }
-            (Operation::AtomicWrite, _) => PayloadRule::Fixed(8),
-            (
-                Operation::ReadRequest
-                | Operation::Acknowledge
-                | Operation::AtomicAcknowledge
-                | Operation::CompareSwap
-                | Operation::FetchAdd
-                | Operation::Flush
-                | Operation::CongestionNotification,
-                _,
-            ) => PayloadRule::None,
-        }
+        self.shape().payload
     }
 
     /// True when the packet can carry payload.
@@ -404,9 +456,10 @@ impl Opcode {
     }
 
     /// Length in bytes of BTH and extension headers.
-    #[inline]
+    #[inline(always)]
     pub const fn header_len(self) -> usize {
-        Bth::LEN + self.layout().len()
+        // CAST: u8 to usize, lossless.
+        self.shape().header_len as usize
     }
 }
 

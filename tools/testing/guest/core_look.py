@@ -39,9 +39,6 @@ def rdma(*what):
         return
     for entry in entries if isinstance(entries, list) else [entries]:
         if isinstance(entry, dict):
-            # The core's own objects come with management datagrams, which our core has not yet.
-            if "ib_core" in str(entry.get("comm")):
-                continue
             if what[0] == "statistic":
                 # The counts depend on the network's traffic, their names do not.
                 entry = {k: (v if isinstance(v, str) or k == "port" else "N") for k, v in entry.items()}

@@ -81,7 +81,7 @@ pub fn datagram(from: &mut Bytes<'_>, near: [Psn; 2], mtu: u32) -> Option<Vec<u8
     let ext = ext(from, opcode.layout())?;
     let len = match opcode.payload_rule() {
         PayloadRule::None => 0,
-        PayloadRule::Fixed(len) => len,
+        PayloadRule::Fixed(len) => len.into(),
         PayloadRule::Mtu | PayloadRule::OneToMtu | PayloadRule::ZeroToMtu => match from.u8() {
             0..=99 => mtu as usize,
             100..=119 => mtu as usize + 1,

@@ -108,7 +108,7 @@ fn packet(rng: &mut Rng, node: &Node) -> Option<Vec<u8>> {
     let mtu = node.recv.attr().mtu.min(300);
     let len = match opcode.payload_rule() {
         PayloadRule::None => 0,
-        PayloadRule::Fixed(n) => n,
+        PayloadRule::Fixed(n) => n.into(),
         PayloadRule::Mtu | PayloadRule::OneToMtu | PayloadRule::ZeroToMtu => {
             rng.pick(&[0, 1, mtu, mtu, mtu + 1, rng.clone().below(300)]) as usize
         }

@@ -123,7 +123,7 @@ fn bytes_of_each_layout() {
         let bth = Bth::new(opcode, 0x12_3456, Psn::new(0x65_4321));
         let len = match opcode.payload_rule() {
             PayloadRule::None => 0,
-            PayloadRule::Fixed(n) => n,
+            PayloadRule::Fixed(n) => n.into(),
             PayloadRule::Mtu | PayloadRule::OneToMtu | PayloadRule::ZeroToMtu => 256,
         };
         let bytes = datagram(&bth, &ext, len);
@@ -280,7 +280,7 @@ prop_compose! {
         let opcode = Opcode::ALL[index];
         let len = match opcode.payload_rule() {
             PayloadRule::None => 0,
-            PayloadRule::Fixed(n) => n,
+            PayloadRule::Fixed(n) => n.into(),
             PayloadRule::Mtu | PayloadRule::OneToMtu | PayloadRule::ZeroToMtu => len,
         };
         bytes.truncate(opcode.header_len());
