@@ -5,7 +5,8 @@
 # is a glob over test names ("host" and "harness" among them), SHORT=1 takes only the tests marked short.
 # AGAIN=1 gives a test that failed a second chance, and says so.
 # KERNEL=debug is the suite on um, then on lockdep. Results: build/test/, or
-# build/TEST_DIR when two runs must not meet.
+# build/TEST_DIR when two runs must not meet. Runs that share SEATS=FILE have three guests
+# (or pairs of them) under way at a time between them.
 . "$(dirname "$0")/lib.sh"
 
 T=${T:-*} SHORT=${SHORT:-} STACK=${STACK:-rust} KERNEL=${KERNEL:-fast}
@@ -155,6 +156,26 @@ apart() {
     done
 }
 
+# lane COMMAND...: what runs beside others, in a process of its own: when there is a seat,
+# which is free again when that process and all that it started have ended.
+lane() {
+    local n seat taken=
+    while [ -n "${SEATS:-}" ] && [ -z "$taken" ]; do
+        for n in 1 2 3; do
+            exec {seat}>"$SEATS.$n"
+            if flock -n "$seat"; then
+                taken=yes
+                break
+            fi
+            exec {seat}>&-
+        done
+        [ -n "$taken" ] || sleep 2
+    done
+    # What the harness' tests start needs no other one.
+    unset SEATS
+    "$@"
+}
+
 # What stops the tests that run beside others: the guest's script first, which stops the guest.
 beside=()
 end_beside() {
@@ -193,18 +214,27 @@ suite() { # KERNEL
             second+=("$test") other_length=$((other_length + seconds))
         fi
     done
-    { without_guest; apart "$kernel" "${own[@]}"; } &
+    lane alone "$kernel" "${own[@]}" &
     beside=($!)
     if [ ${#second[@]} -gt 0 ]; then
-        attempt "$kernel" other 1 "${second[@]}" &
+        lane attempt "$kernel" other 1 "${second[@]}" &
         beside+=($!)
     fi
-    [ ${#first[@]} = 0 ] || attempt "$kernel" guest 1 "${first[@]}"
+    if [ ${#first[@]} -gt 0 ]; then
+        lane attempt "$kernel" guest 1 "${first[@]}" &
+        beside+=($!)
+    fi
     for pid in "${beside[@]}"; do
         wait "$pid" || echo "not ok - tests ended before their time" >"$out/$kernel/results/beside.ktap"
     done
     beside=()
     host_done=yes
+}
+
+# alone KERNEL TEST...: what needs no guest, or guests of its own.
+alone() {
+    without_guest
+    apart "$@"
 }
 
 # without_guest: the tests that need none, once.
