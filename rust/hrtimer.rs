@@ -26,7 +26,9 @@ use kernel::time::Delta;
 use kernel::types::Opaque;
 
 /// What happens when the pause of an object is over.
-pub trait PauseCallback {
+///
+/// `ID` tells several pauses of one type apart.
+pub trait PauseCallback<const ID: u64 = 0> {
     /// The pause is over; it may be started again.
     ///
     /// Context: softirq. Never twice at a time, but a pause started meanwhile is pending
@@ -34,27 +36,27 @@ pub trait PauseCallback {
     fn run(this: ArcBorrow<'_, Self>);
 }
 
-/// Declares that a type contains a [`Pause<Self>`]; see [`impl_has_pause!`].
+/// Declares that a type contains a [`Pause<Self, ID>`]; see [`impl_has_pause!`].
 ///
 /// [`impl_has_pause!`]: crate::impl_has_pause
 ///
 /// # Safety
 ///
 /// Both methods must compute the address of one field, and be each other's inverse.
-pub unsafe trait HasPause: Sized {
+pub unsafe trait HasPause<const ID: u64 = 0>: Sized {
     /// The field of an object.
     ///
     /// # Safety
     ///
     /// `this` must point to an object of the type.
-    unsafe fn raw_pause(this: *const Self) -> *const Pause<Self>;
+    unsafe fn raw_pause(this: *const Self) -> *const Pause<Self, ID>;
 
     /// The object of a field.
     ///
     /// # Safety
     ///
     /// `pause` must point to that field of an object of the type.
-    unsafe fn pause_owner(pause: *const Pause<Self>) -> *const Self;
+    unsafe fn pause_owner(pause: *const Pause<Self, ID>) -> *const Self;
 }
 
 /// Implements [`HasPause`](crate::hrtimer::HasPause).
@@ -62,27 +64,34 @@ pub unsafe trait HasPause: Sized {
 /// # Examples
 ///
 /// ```ignore
-/// impl_has_pause! { impl HasPause for Qp { self.cork } }
+/// impl_has_pause! {
+///     impl HasPause<0> for Qp { self.cork }
+///     impl HasPause<1> for Qp { self.ride }
+/// }
 /// ```
 #[macro_export]
 macro_rules! impl_has_pause {
-    (impl HasPause for $self:ty { self.$field:ident }) => {
+    ($(impl HasPause$(<$id:tt>)? for $self:ty { self.$field:ident })*) => {$(
         // SAFETY: It only compiles if the field is such a pause; both methods add and
         // subtract its offset.
-        unsafe impl $crate::hrtimer::HasPause for $self {
+        unsafe impl $crate::hrtimer::HasPause$(<$id>)? for $self {
             #[inline]
-            unsafe fn raw_pause(this: *const Self) -> *const $crate::hrtimer::Pause<Self> {
+            unsafe fn raw_pause(
+                this: *const Self,
+            ) -> *const $crate::hrtimer::Pause<Self $(, $id)?> {
                 // SAFETY: The caller promises that `this` points to an object.
                 unsafe { &raw const (*this).$field }
             }
 
             #[inline]
-            unsafe fn pause_owner(pause: *const $crate::hrtimer::Pause<Self>) -> *const Self {
+            unsafe fn pause_owner(
+                pause: *const $crate::hrtimer::Pause<Self $(, $id)?>,
+            ) -> *const Self {
                 // SAFETY: The caller promises that it is this field of an object.
                 unsafe { ::kernel::container_of!(pause.cast_mut(), Self, $field) }
             }
         }
-    };
+    )*};
 }
 pub use crate::impl_has_pause;
 
@@ -95,7 +104,7 @@ pub use crate::impl_has_pause;
 ///   or stops it.
 /// - `closed` never becomes `false` again.
 #[pin_data]
-pub struct Pause<T> {
+pub struct Pause<T, const ID: u64 = 0> {
     #[pin]
     timer: Opaque<bindings::hrtimer>,
     pending: Atomic<bool>,
@@ -105,11 +114,14 @@ pub struct Pause<T> {
 
 // SAFETY: An `hrtimer` may be used from any CPU, and other CPUs may run the callback
 // and drop the object.
-unsafe impl<T: Send + Sync> Send for Pause<T> {}
+unsafe impl<T: Send + Sync, const ID: u64> Send for Pause<T, ID> {}
 // SAFETY: As for `Send`.
-unsafe impl<T: Send + Sync> Sync for Pause<T> {}
+unsafe impl<T: Send + Sync, const ID: u64> Sync for Pause<T, ID> {}
 
-impl<T: HasPause + PauseCallback + Send + Sync + 'static> Pause<T> {
+impl<T, const ID: u64> Pause<T, ID>
+where
+    T: HasPause<ID> + PauseCallback<ID> + Send + Sync + 'static,
+{
     /// One that is not pending.
     pub fn new() -> impl PinInit<Self> {
         // INVARIANT: It is not pending.
@@ -120,7 +132,7 @@ impl<T: HasPause + PauseCallback + Send + Sync + 'static> Pause<T> {
                 unsafe {
                     bindings::hrtimer_setup(
                         timer,
-                        Some(over::<T>),
+                        Some(over::<T, ID>),
                         clock(),
                         bindings::hrtimer_mode_HRTIMER_MODE_REL_SOFT,
                     )
@@ -196,13 +208,13 @@ fn clock() -> i32 {
 ///
 /// # Safety
 ///
-/// `timer` must be the C part of a `Pause<T>` that was pending and is not now.
-unsafe extern "C" fn over<T: HasPause + PauseCallback>(
+/// `timer` must be the C part of a `Pause<T, ID>` that was pending and is not now.
+unsafe extern "C" fn over<T: HasPause<ID> + PauseCallback<ID>, const ID: u64>(
     timer: *mut bindings::hrtimer,
 ) -> bindings::hrtimer_restart {
     // SAFETY: The caller promises that it is the `timer` of a `Pause`.
-    let pause: *const Pause<T> =
-        unsafe { kernel::container_of!(Opaque::cast_from(timer).cast_mut(), Pause<T>, timer) };
+    let pause: *const Pause<T, ID> =
+        unsafe { kernel::container_of!(Opaque::cast_from(timer).cast_mut(), Pause<T, ID>, timer) };
     // SAFETY: Only the timers that `HasPause` names are initialised with this function;
     // and by the type invariant of `Pause` a reference comes with it.
     let this = unsafe { Arc::from_raw(T::pause_owner(pause)) };

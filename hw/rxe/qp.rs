@@ -29,6 +29,7 @@
 //! verbs only) is outside everything; under it both tokens are taken, send first.
 
 pub(crate) mod attr;
+mod bell;
 mod early;
 mod feed;
 mod local;
@@ -36,6 +37,7 @@ mod notes;
 mod park;
 mod post;
 mod recv;
+mod ride;
 mod send;
 pub(crate) mod verbs;
 mod wire;
@@ -53,8 +55,6 @@ use crate::net::RxQueue;
 use crate::net::RxRun;
 use crate::net::Stream;
 use crate::net::TRAIN_PACKETS;
-use crate::proto::cork::Bell;
-use crate::proto::cork::Ring;
 use crate::proto::Disposition;
 use crate::proto::Nanos;
 use crate::proto::Progress;
@@ -90,7 +90,6 @@ use rdma::provider::QpEvent as UserEvent;
 use rdma::provider::QpUpcall;
 use rdma::sync::bh;
 use rdma::sync::SpinLockIrq;
-use rdma::task::Switches;
 use rdma::timer::Timer;
 use rdma::timer::TimerCallback;
 use rdma::token::Kick;
@@ -113,6 +112,8 @@ mod work {
     pub(super) const BELL: u32 = 16;
     /// Doorbells have waited for company long enough.
     pub(super) const PAUSE: u32 = 32;
+    /// An acknowledgement has waited for a reply long enough.
+    pub(super) const RIDE: u32 = 128;
     /// The peer, beside us, has answers to be fetched.
     pub(super) const FETCH: u32 = 64;
 }
@@ -168,9 +169,16 @@ pub(crate) struct Qp {
     recv_timer: Timer<Qp, 1>,
     /// The longest that doorbells wait for company.
     #[pin]
-    pause: Pause<Qp>,
+    pause: Pause<Qp, 0>,
+    /// The longest that an acknowledgement waits for a reply.
+    #[pin]
+    ride_end: Pause<Qp, 1>,
+    /// An acknowledgement waits for a reply: the send half takes it along.
+    rides: Atomic<bool>,
     /// The peer has sent requests since the last doorbell.
     heard: Atomic<bool>,
+    /// When the doorbell rang that was the first after requests of the peer.
+    replied: Atomic<u64>,
     /// When the last doorbell was done with, and what its task had done by then.
     rung: Atomic<u64>,
     slept: Atomic<u64>,
@@ -197,7 +205,8 @@ rdma::impl_has_timer! {
 }
 
 rdma::impl_has_pause! {
-    impl HasPause for Qp { self.pause }
+    impl HasPause<0> for Qp { self.pause }
+    impl HasPause<1> for Qp { self.ride_end }
 }
 
 kernel::impl_has_work! {
@@ -219,9 +228,15 @@ impl TimerCallback<1> for Qp {
     }
 }
 
-impl PauseCallback for Qp {
+impl PauseCallback<0> for Qp {
     fn run(this: ArcBorrow<'_, Self>) {
         Qp::kick_send(this, work::PAUSE);
+    }
+}
+
+impl PauseCallback<1> for Qp {
+    fn run(this: ArcBorrow<'_, Self>) {
+        Qp::kick_recv(this, work::RIDE);
     }
 }
 
@@ -295,92 +310,6 @@ impl Qp {
                 if source.leave(&this.responses) {
                     Self::kick_send(this, work::PACKETS);
                 }
-            }
-        }
-    }
-
-    /// A user's doorbell. Task context.
-    pub(crate) fn doorbell(this: ArcBorrow<'_, Self>) {
-        let Switches { slept, preempted } = Switches::now();
-        let gap = if slept != this.slept.load(Relaxed) {
-            // It waited for something in between.
-            u64::MAX
-        } else if preempted != this.preempted.load(Relaxed) {
-            // The time was another task's.
-            0
-        } else {
-            // It is for the turn to say how much time.
-            GAP_OPEN
-        };
-        this.slept.store(slept, Relaxed);
-        this.preempted.store(preempted, Relaxed);
-        this.gap.store(gap, Relaxed);
-        Self::kick_send(this, work::BELL);
-        this.rung.store(now().0, Relaxed);
-        if this.state() == QpState::Err {
-            Self::kick_recv(this, work::POLL);
-        }
-    }
-
-    /// Serves the requests that wait for company. Any context that a half may run in.
-    pub(crate) fn uncork(this: ArcBorrow<'_, Self>) {
-        Self::kick_send(this, work::POLL);
-    }
-
-    /// Whether this turn of the send half ends at once, because the doorbell that asks
-    /// for it can wait for the next one.
-    #[inline]
-    fn held(this: ArcBorrow<'_, Self>, half: &mut SendHalf, bits: u32, now: Nanos) -> bool {
-        let ring = match bits {
-            work::BELL => {
-                let mut answered = this.heard.load(Relaxed);
-                if answered {
-                    this.heard.store(false, Relaxed);
-                }
-                if core::mem::take(&mut half.completed) && this.send_cq.waiting() == 0 {
-                    answered = true;
-                }
-                let (waiting, bytes) = half.io.queue.waiting();
-                let gap = match this.gap.load(Relaxed) {
-                    GAP_OPEN => now.0.saturating_sub(this.rung.load(Relaxed)),
-                    gap => gap,
-                };
-                half.cork.ring(Bell {
-                    now,
-                    gap: Nanos(gap),
-                    answered,
-                    waiting,
-                    bytes,
-                })
-            }
-            work::PAUSE => half.cork.look(now),
-            _ => Ring::Serve,
-        };
-        let first = match ring {
-            Ring::Serve => None,
-            Ring::Hold(None) => return true,
-            Ring::Hold(Some(span)) => Some(span),
-        };
-        match first {
-            // Datagrams and queue pairs that do not send go the plain way, and so does
-            // who shares a completion queue with another that waits.
-            Some(span)
-                if !this.kind.is_datagram()
-                    && this.state() == QpState::Rts
-                    && this.send_cq.hold(this.number)
-                    && this.recv_cq.hold(this.number) =>
-            {
-                let span = i64::try_from(span.0).unwrap_or(0);
-                Pause::<Qp>::start(this, Delta::from_nanos(span));
-                true
-            }
-            Some(_) | None => {
-                if half.cork.holds() {
-                    half.cork.served();
-                    this.send_cq.let_go(this.number);
-                    this.recv_cq.let_go(this.number);
-                }
-                false
             }
         }
     }
@@ -519,6 +448,9 @@ impl Qp {
         }
         let progress = Self::converse(engine, &mut host, now, left.max(1));
         let waits = parked.is_some() || host.has_answers();
+        if this.rides.load(Relaxed) && host.has_company() {
+            Self::give_ride(this, &mut host);
+        }
         let notes = host.finish();
         // Memory is let go before anybody hears of anything.
         drop(host);
@@ -557,12 +489,19 @@ impl Qp {
         bits: u32,
         source: &mut Option<Source<'_, '_>>,
     ) -> Turn {
+        if bits & work::RIDE != 0 && Self::ride_goes_on(this, half) && bits == work::RIDE {
+            return Turn::Done;
+        }
+        if bits & work::ERROR != 0 {
+            this.settle(half);
+        }
         let mut left = BUDGET;
         let RecvHalf {
             engine,
             io,
             backlog,
             parked,
+            ride,
         } = half;
         let mut host = io.host(&this);
         if bits & work::ERROR != 0 {
@@ -576,9 +515,9 @@ impl Qp {
             left: &mut left,
         };
         let mut next = feed.first(parked.take());
+        let mut may_wait = false;
         if next.is_some() || feed.has_any() {
-            // Who sends now may be answering.
-            this.heard.store(true, Relaxed);
+            may_wait = this.hear(ride) && !engine.owes();
         }
         while let Some(packet) = next.or_else(|| feed.next()) {
             let marked = this.kind == QpType::Rc && packet.is_marked();
@@ -590,8 +529,9 @@ impl Qp {
                         break;
                     }
                     Disposition::Early => host.keep_packet(),
+                    Disposition::Done => {}
                     // What else became of it is counted by the engine where it matters.
-                    Disposition::Done | Disposition::Dropped(_) => {}
+                    Disposition::Dropped(_) => may_wait = false,
                 }
                 if marked {
                     engine.on_mark(now(), &mut host);
@@ -608,7 +548,15 @@ impl Qp {
         if bits & work::ERROR != 0 {
             host.forget_early();
         }
-        let progress = engine.poll(&mut host, left.max(1));
+        may_wait &= !more && parked.is_none() && !host.has_early() && !host.is_beside();
+        let progress = if may_wait && engine.ack_may_wait() && Self::await_ride(this, ride) {
+            Progress::Idle
+        } else {
+            if ride.holds() {
+                this.end_ride(ride);
+            }
+            engine.poll(&mut host, left.max(1))
+        };
         let notes = host.finish();
         // Memory is let go before anybody hears of anything.
         drop(host);
@@ -712,6 +660,7 @@ impl Qp {
             let _bh = bh::disable();
             let mut send = this.send.close(core::hint::spin_loop);
             let mut recv = this.recv.close(core::hint::spin_loop);
+            this.settle(&mut recv);
             send.io.early.clear(&this.dev);
             recv.io.early.clear(&this.dev);
             (send.io.queue.take_memory(), recv.io.source.take_memory())
@@ -723,7 +672,8 @@ impl Qp {
         drop((rings, ends));
         Timer::<Qp, 0>::shutdown(this);
         Timer::<Qp, 1>::shutdown(this);
-        Pause::<Qp>::shutdown(this);
+        Pause::<Qp, 0>::shutdown(this);
+        Pause::<Qp, 1>::shutdown(this);
         this.send_cq.let_go(this.number);
         this.recv_cq.let_go(this.number);
         rdma::workqueue::disable::<Qp, 0>(this);
@@ -771,9 +721,6 @@ impl Qp {
         expected
     }
 }
-
-/// The time between two doorbells is what the clock says.
-const GAP_OPEN: u64 = 1;
 
 /// The engine's clock.
 fn now() -> Nanos {

@@ -28,7 +28,9 @@
 //!    [`send::SendSide::next_deadline`]. A timer that fires early does no harm.
 //! 2. After a run of [`recv::RecvSide::on_request`] calls, call
 //!    [`recv::RecvSide::poll`] the same way: it sends what is owed to the peer, and
-//!    one acknowledgement for the whole run. Without it nothing is ever answered.
+//!    one acknowledgement for the whole run. Without it nothing is ever answered. An
+//!    acknowledgement that [may wait](recv::RecvSide::ack_may_wait) may be polled for a
+//!    little later, or leave with a request of the other half, by the rule of [`ride`].
 //! 3. After `Blocked`, poll again when the wire has room.
 //! 4. After `Parked`, keep the packet, and all that come later, until memory is there.
 //! 5. After `Early`, keep the packet in an [`Early`] if there is room, and hand it in again
@@ -51,6 +53,7 @@ mod notice;
 pub mod packet;
 pub mod qp;
 pub mod recv;
+pub mod ride;
 pub mod send;
 pub mod types;
 pub mod wqe;

@@ -44,6 +44,12 @@ impl Notices {
         }
     }
 
+    /// Whether one is to be sent.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.due
+    }
+
     /// The notification to be sent to `dest`, if one is. It is not asked for again: if it
     /// cannot be sent now, the next marked packet will do.
     #[inline]

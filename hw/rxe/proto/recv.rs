@@ -345,6 +345,23 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         self.recv.is_some()
     }
 
+    /// Whether polling would send something to the peer.
+    pub fn owes(&self) -> bool {
+        self.reply != Reply::Nothing || self.running != 0 || self.notices.is_due()
+    }
+
+    /// Whether nothing but one acknowledgement of whole messages is owed, and nobody knows of
+    /// anything missing: it may leave a little later ([`ride`](super::ride)).
+    pub fn ack_may_wait(&self) -> bool {
+        self.phase == Phase::Open
+            && self.reply == Reply::Ack
+            && self.running == 0
+            && self.message == Message::None
+            && self.told == Told::Nothing
+            && self.ahead.is_before(self.expected)
+            && !self.notices.is_due()
+    }
+
     /// Enters the reset state: forgets everything without a completion. The host
     /// empties its ring as well.
     pub fn reset(&mut self) {

@@ -342,6 +342,8 @@ impl Qp {
                     return Err(EINVAL);
                 }
             };
+            // The peer's request was executed, whatever becomes of us.
+            this.settle(&mut recv);
             wanted.note(&mut known, this.dev_mtu_code());
             Self::apply(
                 this,

@@ -259,6 +259,7 @@ impl Qp {
             engine,
             io,
             backlog: _,
+            ride: _,
             parked: before,
         } = half;
         let known = match (&request, io.sender.as_ref()) {

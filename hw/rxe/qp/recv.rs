@@ -19,6 +19,7 @@ use crate::mem::Room;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
+use crate::proto::ride::Ride;
 use crate::proto::AccessFlags;
 use crate::proto::AtomicOp;
 use crate::proto::Disposition;
@@ -51,6 +52,8 @@ pub(super) struct RecvHalf {
     pub(super) backlog: Option<RxBatch>,
     /// The request in hand, which waits for memory and comes before the backlog.
     pub(super) parked: Option<RxPacket>,
+    /// Whether the acknowledgement waits for a reply to leave with.
+    pub(super) ride: Ride,
 }
 
 /// Where receive requests come from.
@@ -99,6 +102,7 @@ impl RecvHalf {
             },
             backlog: None,
             parked: None,
+            ride: Ride::new(),
         }
     }
 }
@@ -194,6 +198,12 @@ impl RecvWorld<'_> {
             Present::Request(request) => Some(*request.packet),
             Present::Nothing => None,
         }
+    }
+
+    /// Whether the last request came from a peer beside us.
+    #[inline]
+    pub(super) fn is_beside(&self) -> bool {
+        self.io.beside
     }
 
     /// There is no present packet any more. Returns it.

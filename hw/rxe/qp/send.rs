@@ -281,6 +281,20 @@ impl SendWorld<'_> {
         }
     }
 
+    /// Whether requests are about to leave, so that something may ride with them.
+    #[inline]
+    pub(super) fn has_company(&self) -> bool {
+        self.io.sender.as_ref().is_some_and(Sender::has_company)
+    }
+
+    /// Has an acknowledgement of the other half leave with the requests.
+    pub(super) fn carry(&mut self, ack: &TxPacket) -> Result<(), TxError> {
+        match &mut self.io.sender {
+            Some(sender) => sender.send(&self.qp.dev, ack, |_| Ok(())),
+            None => Err(TxError::Blocked),
+        }
+    }
+
     /// Ends the turn: packets leave.
     pub(super) fn finish(&mut self) -> Notes {
         if let Some(sender) = &mut self.io.sender {

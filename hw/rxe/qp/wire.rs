@@ -107,6 +107,12 @@ impl Sender {
         }
     }
 
+    /// Whether packets wait for company.
+    #[inline]
+    pub(super) fn has_company(&self) -> bool {
+        !self.outbox.is_empty()
+    }
+
     /// Sends what waits for company. At the end of each turn; bottom halves are off.
     /// Answers whether some of the turn's packets were dropped because a queue is full.
     #[inline]

@@ -261,11 +261,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             Reply::NotReady => (self.expected, AethSyndrome::Rnr(self.attr.rnr_timer)),
             Reply::Refused { psn, code } => (psn, AethSyndrome::Nak(code)),
         };
-        let aeth = Aeth {
-            syndrome,
-            msn: self.msn,
-        };
-        let packet = self.packet(Opcode::RcAck, psn, Ext::Aeth(aeth), Payload::None);
+        let packet = self.acknowledgement(psn, syndrome);
         if *left == 0 {
             return Progress::More;
         }
@@ -282,6 +278,29 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 Progress::Idle
             }
         }
+    }
+
+    /// Sends the acknowledgement that [may wait](Self::ack_may_wait), if there is one, by
+    /// `send`. If that fails it is still owed, and the answer is `false`.
+    #[must_use]
+    pub fn send_ack_by(&mut self, send: impl FnOnce(&TxPacket) -> Result<(), TxError>) -> bool {
+        if !self.ack_may_wait() {
+            return true;
+        }
+        let packet = self.acknowledgement(self.expected - 1, AethSyndrome::ACK);
+        let sent = send(&packet).is_ok();
+        if sent {
+            self.reply = Reply::Nothing;
+        }
+        sent
+    }
+
+    fn acknowledgement(&self, psn: Psn, syndrome: AethSyndrome) -> TxPacket {
+        let aeth = Aeth {
+            syndrome,
+            msn: self.msn,
+        };
+        self.packet(Opcode::RcAck, psn, Ext::Aeth(aeth), Payload::None)
     }
 
     /// The next packet of the response that runs at `at`, and what is left after it.

@@ -9,6 +9,7 @@ use std::ops::DerefMut;
 use crate::host::Host;
 use crate::proto::host::Disposition;
 use crate::proto::host::Progress;
+use crate::proto::host::RecvHost;
 use crate::proto::packet::RxPacket;
 use crate::proto::qp::transition;
 use crate::proto::qp::NoWay;
@@ -16,6 +17,8 @@ use crate::proto::qp::QpState;
 use crate::proto::recv::RecvAttr;
 use crate::proto::recv::RecvSide;
 use crate::proto::recv::Resource;
+use crate::proto::ride::Look;
+use crate::proto::ride::Ride;
 use crate::proto::send::SendAttr;
 use crate::proto::send::SendSide;
 use crate::proto::send::Slot;
@@ -72,6 +75,36 @@ impl Slots for Requests {
     }
 }
 
+/// Acknowledgements that wait for a request of the node's own to leave with.
+#[derive(Debug, Default)]
+pub struct Rides {
+    /// The rule.
+    pub ride: Ride,
+    /// Whatever may wait does, whether or not the user answers.
+    pub always: bool,
+    /// How many left with a request.
+    pub taken: u64,
+    /// How many were late.
+    pub late: u64,
+    /// Requests have come since the node last sent some.
+    heard: bool,
+    /// When it first did after that.
+    replied: Nanos,
+    /// Requests have come since the last poll; and all of them, and nothing else, were
+    /// executed in order.
+    run: Option<bool>,
+}
+
+impl Rides {
+    /// Whatever may wait does.
+    pub fn always() -> Self {
+        Self {
+            always: true,
+            ..Self::default()
+        }
+    }
+}
+
 /// A node.
 #[derive(Debug)]
 pub struct Node {
@@ -85,6 +118,8 @@ pub struct Node {
     pub state: QpState,
     /// Whether it goes on by itself when its send queue has drained.
     pub resume: bool,
+    /// Whether acknowledgements wait for company, and what became of them.
+    pub rides: Option<Rides>,
     /// How many events have been seen by [`Node::obey`].
     heard: usize,
     /// Responses and requests that wait for memory: the first is parked, the others came
@@ -101,6 +136,7 @@ impl Node {
             host: Host::new(slots, send.mtu),
             state: QpState::Reset,
             resume: false,
+            rides: None,
             heard: 0,
             parked: Default::default(),
         }
@@ -109,6 +145,7 @@ impl Node {
     /// Changes the state.
     pub fn modify(&mut self, new: QpState) -> Result<(), NoWay> {
         let change = transition(self.state, new, self.send.is_draining())?;
+        self.settle();
         change.apply_send(&mut self.send, &mut self.host)?;
         change.apply_recv(&mut self.recv);
         if new == QpState::Reset {
@@ -135,6 +172,7 @@ impl Node {
     pub fn receive(&mut self, now: Nanos, datagram: &[u8]) -> Option<Disposition> {
         let packet = wire::Packet::parse(datagram).ok()?;
         let side = usize::from(packet.header().bth.opcode.is_request());
+        let owed = self.recv.owes();
         let done = if self.parked[side].is_empty() {
             self.handle(now, datagram)?
         } else {
@@ -145,7 +183,84 @@ impl Node {
         } else {
             self.hand_in(now, side);
         }
+        if let (1, Some(rides)) = (side, &mut self.rides) {
+            let clean = done == Disposition::Done && !(owed && rides.run.is_none());
+            rides.run = Some(rides.run.unwrap_or(true) && clean);
+        }
         Some(done)
+    }
+
+    /// Whether the acknowledgement of what came since the last poll waits, or still does.
+    fn waits(&mut self, now: Nanos) -> bool {
+        let Some(rides) = &mut self.rides else {
+            return false;
+        };
+        let Some(clean) = rides.run.take() else {
+            return rides.ride.holds();
+        };
+        let trusted = if std::mem::replace(&mut rides.heard, true) {
+            rides.ride.unanswered();
+            false
+        } else {
+            rides.ride.answered(now, rides.replied)
+        };
+        let none_kept = self.parked[1].is_empty() && self.host.early[1].first().is_none();
+        if clean && (trusted || rides.always) && none_kept && self.recv.ack_may_wait() {
+            // The rule does not know when what it does not trust came.
+            let _: bool = rides.ride.answered(now, now);
+            let _: Nanos = rides.ride.hold();
+        } else {
+            rides.ride.sent();
+        }
+        rides.ride.holds()
+    }
+
+    /// When the acknowledgement that waits is late.
+    pub fn late_at(&self, now: Nanos) -> Option<u64> {
+        let mut ride = self.rides.as_ref()?.ride;
+        match ride.look(now) {
+            Look::Nothing => None,
+            Look::Wait(left) => Some(now.0 + left.0),
+            Look::Late => Some(now.0),
+        }
+    }
+
+    /// It is late: the next poll sends it.
+    pub fn late(&mut self, now: Nanos) {
+        if let Some(rides) = &mut self.rides {
+            if rides.ride.look(now) == Look::Late {
+                rides.late += 1;
+                rides.ride.sent();
+            }
+        }
+    }
+
+    /// The node has sent requests.
+    fn replied(&mut self, now: Nanos) {
+        let Some(rides) = &mut self.rides else {
+            return;
+        };
+        if std::mem::take(&mut rides.heard) {
+            rides.replied = now;
+        }
+        if rides.ride.holds() {
+            let host = &mut self.host;
+            if self.recv.send_ack_by(|ack| RecvHost::emit(host, ack)) {
+                rides.taken += 1;
+                rides.ride.sent();
+            }
+        }
+    }
+
+    /// The acknowledgement that waits leaves at once.
+    fn settle(&mut self) {
+        if let Some(rides) = &mut self.rides {
+            if rides.ride.holds() {
+                let host = &mut self.host;
+                let _: bool = self.recv.send_ack_by(|ack| RecvHost::emit(host, ack));
+                rides.ride.sent();
+            }
+        }
     }
 
     /// The packet that just arrived met congestion on its way.
@@ -262,9 +377,18 @@ impl Node {
 
     /// Runs both halves until neither has anything to do.
     pub fn poll(&mut self, now: Nanos, budget: u32) {
+        let waits = self.waits(now);
         for _ in 0..100_000 {
-            let recv = self.recv.poll(&mut self.host, budget);
+            let recv = if waits {
+                Progress::Idle
+            } else {
+                self.recv.poll(&mut self.host, budget)
+            };
+            let before = self.host.out.len();
             let send = self.send.poll(now, &mut self.host, budget);
+            if self.host.out.len() != before {
+                self.replied(now);
+            }
             let moved = self.obey();
             // The host wants no more requests for the peer beside it before that has
             // heard these.

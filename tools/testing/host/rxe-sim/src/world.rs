@@ -238,6 +238,18 @@ impl World {
         let due = (0..2)
             .filter_map(|who| Some((self.nodes[who].send.next_deadline()?.0, who)))
             .min();
+        let late = (0..2)
+            .filter_map(|who| Some((self.nodes[who].late_at(self.now)?, who)))
+            .min();
+        if let Some((at, who)) = late {
+            let others = [planned, due.map(|(at, _)| at)];
+            if others.into_iter().flatten().all(|other| at < other) {
+                self.now = Nanos(self.now.0.max(at));
+                self.nodes[who].late(self.now);
+                self.poll(who);
+                return true;
+            }
+        }
         match (planned, due) {
             (None, None) => return false,
             (planned, Some((at, who))) if planned.is_none_or(|planned| at < planned) => {

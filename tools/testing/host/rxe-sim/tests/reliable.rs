@@ -6,11 +6,14 @@
 //! moment they are invented. Whatever the wire does, both nodes must end up there.
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use rxe_sim::host::PostedRecv;
 use rxe_sim::host::PostedSend;
 use rxe_sim::host::Region;
 use rxe_sim::node::Node;
+use rxe_sim::node::Rides;
 use rxe_sim::proto::*;
 use rxe_sim::rng::Rng;
 use rxe_sim::wire::RnrTimer;
@@ -479,7 +482,41 @@ fn all_arrives_one_way_or_the_other() {
     all_arrives("all_arrives_one_way_or_the_other", Beside::Sometimes);
 }
 
+/// The same if acknowledgements wait for company wherever they may, whoever answers or not.
+/// None is lost: where nothing is lost on the wire, no timer but theirs is needed.
+#[test]
+fn all_arrives_though_acknowledgements_wait() {
+    let (taken, late) = (AtomicU64::new(0), AtomicU64::new(0));
+    arrives(
+        "all_arrives_though_acknowledgements_wait",
+        Beside::Never,
+        |world| {
+            for node in &mut world.nodes {
+                node.rides = Some(Rides::always());
+            }
+        },
+        |world| {
+            for rides in world.nodes.iter().filter_map(|node| node.rides.as_ref()) {
+                assert!(!rides.ride.holds(), "one waits for ever");
+                taken.fetch_add(rides.taken, Relaxed);
+                late.fetch_add(rides.late, Relaxed);
+            }
+        },
+    );
+    let (taken, late) = (taken.into_inner(), late.into_inner());
+    assert!(taken > 0 && late > 0, "{taken} taken, {late} late");
+}
+
 fn all_arrives(name: &str, beside: Beside) {
+    arrives(name, beside, |_| {}, |_| {});
+}
+
+fn arrives(
+    name: &str,
+    beside: Beside,
+    prepare: impl Fn(&mut World) + std::panic::RefUnwindSafe,
+    look: impl Fn(&World) + std::panic::RefUnwindSafe,
+) {
     for_seeds(name, |seed| {
         let mut rng = Rng::new(seed);
         let (mtu, base) = (
@@ -491,8 +528,10 @@ fn all_arrives(name: &str, beside: Beside) {
             traffic(&mut rng, count, base, mtu)
         });
         let mut world = world(rng, &ts, mtu, base, beside);
+        prepare(&mut world);
         world.run(&mut |world, number| post(world, &mut ts, number));
         check(&world, &ts);
+        look(&world);
         match beside {
             Beside::Never => assert_eq!(world.visits, 0),
             Beside::Always => assert_eq!(world.carried, 0),
