@@ -91,11 +91,11 @@ impl Pinned {
         }
 
         let mut few = [const { MaybeUninit::uninit() }; FEW];
-        let mut many = KVec::<*mut bindings::page>::new();
-        let batch = if span.count <= FEW {
+        let mut many: Option<KVec<*mut bindings::page>> = None;
+        let batch: &mut Pages = if span.count <= FEW {
             &mut few
         } else {
-            many.reserve(span.count.min(BATCH), GFP_KERNEL)?;
+            let many = many.insert(KVec::with_capacity(span.count.min(BATCH), GFP_KERNEL)?);
             many.spare_capacity_mut()
         };
         let charge = Charge::current(span.count)?;
