@@ -223,10 +223,13 @@ impl Gids {
             };
             // SAFETY: By the invariant of `Followed`, as long as the mutex is held.
             let device = unsafe { device.as_ref() };
-            let marks = self.pending.lock().dirty.take();
-            if marks == Marks::None {
-                return Ok(());
-            }
+            let marks = {
+                let mut pending = self.pending.lock();
+                if pending.dirty.is_clean() {
+                    return Ok(());
+                }
+                pending.dirty.take()
+            };
             let result = self.sync(device, &marks);
             // Clients there are only while it is registered.
             let live = device.live();

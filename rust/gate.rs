@@ -98,10 +98,16 @@ impl Gate {
     /// ```
     #[inline]
     pub fn close(&self) {
+        let _: bool = self.close_empty();
+    }
+
+    /// Closes the gate. Whether this call closed it and nobody was inside.
+    #[inline]
+    fn close_empty(&self) -> bool {
         let mut old = self.word.load(Relaxed);
         loop {
             if old & CLOSED != 0 {
-                return;
+                return false;
             }
             // INVARIANT: Only the flag changes.
             match self.word.cmpxchg(old, old | CLOSED, Full) {
@@ -112,6 +118,7 @@ impl Gate {
         if old == 0 {
             self.empty.complete_all();
         }
+        old == 0
     }
 
     /// Closes the gate and waits until everyone has left.
@@ -128,8 +135,11 @@ impl Gate {
     /// ```
     #[inline]
     pub fn close_and_wait(&self) {
-        self.close();
-        self.empty.wait_for_completion();
+        // Where somebody else closed it, or left after that, the completion has to be waited
+        // for: who completes it is still here.
+        if !self.close_empty() {
+            self.empty.wait_for_completion();
+        }
     }
 
     /// Whether the gate was closed; a hint, unless the caller knows who closes it.

@@ -15,6 +15,9 @@
 //!   half-built object, and failing in between leaves no trace.
 //! - Numbers are given out cyclically: one that was freed comes back as late as the
 //!   range allows, so a stale number meets nothing rather than a stranger.
+//! - Of the numbers freed, one stays taken, without an object ([`anchor`](crate::anchor)): it
+//!   keeps the memory in place that the next number needs. It is given out when no other is
+//!   free, or when it is asked for by name.
 //! - The table's own reference is dropped after a grace period, **in softirq
 //!   context**, and may be the last. `T`'s drop must not sleep.
 //! - A module that has tables keeps an [`rcu::Drain`] to the end, so that it is not
@@ -28,6 +31,8 @@ use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ops::RangeInclusive;
 
+use crate::anchor::Anchor;
+use crate::anchor::Freed;
 use crate::bindings;
 use crate::sync::rcu;
 use kernel::alloc::Flags;
@@ -85,13 +90,20 @@ pub use crate::new_table;
 ///
 /// - `xa` is an initialised xarray that tracks free entries and whose lock is taken
 ///   with interrupts off. Each entry is reserved, or a `Node<T>` that the table owns.
-/// - `next` is accessed with that lock held only.
+/// - `inner` is accessed with that lock held only. What its anchor keeps is reserved, or free.
 #[pin_data(PinnedDrop)]
 pub struct Table<T> {
     #[pin]
     xa: Opaque<bindings::xarray>,
-    next: UnsafeCell<u32>,
+    inner: UnsafeCell<TableInner>,
     _owns: core::marker::PhantomData<Arc<T>>,
+}
+
+/// What the lock of the xarray guards beside it.
+struct TableInner {
+    /// Where the next number is looked for.
+    next: u32,
+    anchor: Anchor,
 }
 
 // SAFETY: A table is shared `Arc<T>`s behind a lock and RCU; other CPUs may also run
@@ -132,7 +144,10 @@ impl<T> Table<T> {
                     )
                 };
             }),
-            next: UnsafeCell::new(0),
+            inner: UnsafeCell::new(TableInner {
+                next: 0,
+                anchor: Anchor::new(),
+            }),
             _owns: core::marker::PhantomData,
         })
     }
@@ -157,23 +172,33 @@ impl<T> Table<T> {
             max: *range.end(),
         };
         let mut id = 0;
-        let res = {
-            let xa = self.lock();
-            // SAFETY: The lock is held, `next` is therefore ours, and the other
-            // pointers are to locals.
-            unsafe {
+        let mut xa = self.lock();
+        loop {
+            // SAFETY: The lock is held, `next` is therefore ours, and the other pointers are to
+            // locals. No reference to `inner` is kept: the function may drop the lock to get
+            // memory, and takes it again.
+            let res = unsafe {
                 bindings::__xa_alloc_cyclic(
                     xa.raw(),
                     &mut id,
                     core::ptr::null_mut(),
                     limit,
-                    self.next.get(),
+                    &raw mut (*self.inner.get()).next,
                     gfp(flags),
                 )
+            };
+            // It is 1 where the numbers went round.
+            match to_result(res) {
+                Ok(()) => break,
+                Err(e) if e == EBUSY => {
+                    let kept = xa.anchor().give_up();
+                    xa.erase(kept.ok_or(e)?);
+                }
+                Err(e) => return Err(e),
             }
-        };
-        // It is 1 where the numbers went round.
-        to_result(res)?;
+        }
+        xa.anchor().given(id);
+        drop(xa);
         Ok(Slot {
             table: self,
             id,
@@ -196,12 +221,24 @@ impl<T> Table<T> {
     /// ```
     pub fn reserve_exact(&self, id: u32, flags: Flags) -> Result<Slot<'_, T>> {
         let node = KBox::new_uninit(flags)?;
-        let res = {
-            let xa = self.lock();
-            // SAFETY: The lock is held.
-            unsafe { bindings::__xa_insert(xa.raw(), index(id), core::ptr::null_mut(), gfp(flags)) }
-        };
-        to_result(res)?;
+        let mut xa = self.lock();
+        loop {
+            // SAFETY: The lock is held; the function may drop it to get memory, and takes it
+            // again.
+            let res = unsafe {
+                bindings::__xa_insert(xa.raw(), index(id), core::ptr::null_mut(), gfp(flags))
+            };
+            match to_result(res) {
+                Ok(()) => break,
+                Err(e) if e == EBUSY => {
+                    let kept = xa.anchor().give_up_if(id);
+                    xa.erase(kept.ok_or(e)?);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        xa.anchor().given(id);
+        drop(xa);
         Ok(Slot {
             table: self,
             id,
@@ -267,16 +304,29 @@ impl<T> Table<T> {
     /// ```
     pub fn remove(&self, id: u32) -> Option<Arc<T>> {
         let node = {
-            let xa = self.lock();
+            let mut xa = self.lock();
             // SAFETY: The array is initialised. A reserved entry reads as null here,
             // but would be erased by `__xa_erase`.
             if unsafe { bindings::xa_load(xa.raw(), index(id)) }.is_null() {
                 return None;
             }
-            // SAFETY: The lock is held.
-            unsafe { bindings::__xa_erase(xa.raw(), index(id)) }.cast::<Node<T>>()
+            match xa.anchor().freed(id) {
+                // INVARIANT: The entry is gone.
+                Freed::Erase => xa.erase(id),
+                Freed::KeepFor(other) => {
+                    if let Some(other) = other {
+                        xa.erase(other);
+                    }
+                    // INVARIANT: Null makes the entry a reserved one, as the array tracks free
+                    // entries.
+                    // SAFETY: The lock is held. The entry exists, so that nothing is allocated
+                    // and the store cannot fail.
+                    unsafe { bindings::__xa_store(xa.raw(), index(id), core::ptr::null_mut(), 0) }
+                }
+            }
+            .cast::<Node<T>>()
         };
-        // SAFETY: It is not null, so a node, by the type invariants; having erased
+        // SAFETY: It was not null, so a node, by the type invariants; having taken it out
         // it, we alone will free it.
         let item = unsafe { (*node).item.clone() };
         // SAFETY: The head is the node's own and not in use; `free_node::<T>` is
@@ -286,14 +336,11 @@ impl<T> Table<T> {
     }
 
     #[inline]
-    fn lock(&self) -> Locked<'_> {
+    fn lock(&self) -> Locked<'_, T> {
         let xa = self.xa.get();
         // SAFETY: The array, hence its lock, is initialised and pinned.
         let flags = unsafe { bindings::rdma_helper_spin_lock_irqsave(&raw mut (*xa).xa_lock) };
-        Locked {
-            xa: &self.xa,
-            flags,
-        }
+        Locked { table: self, flags }
     }
 }
 
@@ -395,20 +442,35 @@ impl<T> Drop for Slot<'_, T> {
     }
 }
 
-/// The array with its lock held.
-struct Locked<'a> {
-    xa: &'a Opaque<bindings::xarray>,
+/// A table whose lock is held.
+struct Locked<'a, T> {
+    table: &'a Table<T>,
     flags: c_ulong,
 }
 
-impl Locked<'_> {
+impl<T> Locked<'_, T> {
     #[inline]
     fn raw(&self) -> *mut bindings::xarray {
-        self.xa.get()
+        self.table.xa.get()
+    }
+
+    /// Which freed number stays taken.
+    #[inline]
+    fn anchor(&mut self) -> &mut Anchor {
+        // SAFETY: The lock is held, and who borrows this value exclusively has no other
+        // reference.
+        unsafe { &mut (*self.table.inner.get()).anchor }
+    }
+
+    /// Frees a number and returns what was there: null, if it was reserved.
+    #[inline]
+    fn erase(&mut self, id: u32) -> *mut core::ffi::c_void {
+        // SAFETY: The lock is held.
+        unsafe { bindings::__xa_erase(self.raw(), index(id)) }
     }
 }
 
-impl Drop for Locked<'_> {
+impl<T> Drop for Locked<'_, T> {
     #[inline]
     fn drop(&mut self) {
         let xa = self.raw();

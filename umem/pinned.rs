@@ -11,6 +11,7 @@ use super::scatter;
 use super::scatter::Entries;
 use super::Span;
 use core::mem::ManuallyDrop;
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use kernel::error::to_result;
 use kernel::ffi::c_int;
@@ -22,6 +23,12 @@ use rdma::provider::unsupported;
 
 /// As many pages are pinned at once: their pointers fill a page.
 const BATCH: usize = PAGE_SIZE / core::mem::size_of::<*mut bindings::page>();
+
+/// The pointers of as many pages are kept on the stack, and no memory is got for them.
+const FEW: usize = 16;
+
+/// Room for the pointers of pages.
+type Pages = [MaybeUninit<*mut bindings::page>];
 
 /// So many segments are let go before somebody else may run.
 const BREATHE: usize = 4096;
@@ -83,16 +90,30 @@ impl Pinned {
             attrs |= bindings::DMA_ATTR_WEAK_ORDERING as usize;
         }
 
-        let mut umem = KBox::new(bindings::ib_umem::default(), GFP_KERNEL)?;
-        let mut batch = KVec::<*mut bindings::page>::with_capacity(BATCH, GFP_KERNEL)?;
+        let mut few = [const { MaybeUninit::uninit() }; FEW];
+        let mut many: Option<KVec<*mut bindings::page>> = None;
+        let batch: &mut Pages = if span.count <= FEW {
+            &mut few
+        } else {
+            let many = many.insert(KVec::with_capacity(span.count.min(BATCH), GFP_KERNEL)?);
+            many.spare_capacity_mut()
+        };
         let charge = Charge::current(span.count)?;
-        umem.ibdev = device;
-        umem.owning_mm = charge.mm.as_ptr();
-        umem.iova = addr as u64;
-        umem.length = len;
-        umem.address = addr;
-        umem.dma_attrs = attrs;
-        umem.set_writable(writable.into());
+        // In its place, since it is large to be copied.
+        let umem = KBox::init(
+            init!(bindings::ib_umem {
+                ibdev: device,
+                owning_mm: charge.mm.as_ptr(),
+                iova: addr as u64,
+                length: len,
+                address: addr,
+                dma_attrs: attrs,
+                _bitfield_align_1: [],
+                _bitfield_1: bindings::ib_umem::new_bitfield_1(writable.into(), 0, 0),
+                sgt_append: bindings::sg_append_table::default(),
+            }),
+            GFP_KERNEL,
+        )?;
 
         // INVARIANT: The table is empty, and not mapped.
         let mut pinned = Self {
@@ -100,7 +121,7 @@ impl Pinned {
             mapped: false,
             _charge: charge,
         };
-        pinned.pin(span, &mut batch)?;
+        pinned.pin(span, batch)?;
         // SAFETY: The device exists by this function's duty; the table holds pinned pages.
         to_result(unsafe {
             bindings::rdma_helper_ib_dma_map_sgtable(device, &mut pinned.umem.sgt_append.sgt, attrs)
@@ -110,8 +131,10 @@ impl Pinned {
         Ok(pinned)
     }
 
-    /// Pins all pages of `span` into the table.
-    fn pin(&mut self, span: Span, batch: &mut KVec<*mut bindings::page>) -> Result {
+    /// Pins all pages of `span` into the table, as many at once as there is room for in
+    /// `batch`, which is not empty.
+    fn pin(&mut self, span: Span, batch: &mut Pages) -> Result {
+        let pages: *mut *mut bindings::page = batch.as_mut_ptr().cast();
         // SAFETY: The device exists by the type invariant.
         let max_segment = unsafe { bindings::rdma_helper_ib_dma_max_seg_size(self.umem.ibdev) };
         let mut flags = bindings::FOLL_LONGTERM;
@@ -124,10 +147,9 @@ impl Pinned {
             // SAFETY: Process context, no lock held.
             unsafe { bindings::rdma_helper_cond_resched() };
             // CAST: at most `BATCH`.
-            let wanted = left.min(BATCH) as c_int;
-            // SAFETY: There is room for `BATCH` pointers. The function checks the addresses.
-            let got =
-                unsafe { bindings::pin_user_pages_fast(at, wanted, flags, batch.as_mut_ptr()) };
+            let wanted = left.min(batch.len()).min(BATCH) as c_int;
+            // SAFETY: There is room for as many pointers. The function checks the addresses.
+            let got = unsafe { bindings::pin_user_pages_fast(at, wanted, flags, pages) };
             // CAST: not negative, at most `BATCH`.
             let got = match got {
                 ..=0 => return Err(to_result(got).err().unwrap_or(EFAULT)),
@@ -142,7 +164,7 @@ impl Pinned {
             let added = to_result(unsafe {
                 bindings::sg_alloc_append_table_from_pages(
                     &mut self.umem.sgt_append,
-                    batch.as_mut_ptr(),
+                    pages,
                     got as u32,
                     0,
                     got << PAGE_SHIFT,
@@ -153,7 +175,7 @@ impl Pinned {
             });
             if let Err(e) = added {
                 // SAFETY: They are pinned and did not get into the table.
-                unsafe { bindings::unpin_user_pages_dirty_lock(batch.as_mut_ptr(), got, false) };
+                unsafe { bindings::unpin_user_pages_dirty_lock(pages, got, false) };
                 return Err(e);
             }
         }

@@ -127,12 +127,15 @@ pub unsafe extern "C" fn rdma_get_gid_attr(
 ) -> *const ib_gid_attr {
     // SAFETY: By this function's duty.
     let port = unsafe { port_of(device, port_num) };
-    to_c(match (port, usize::try_from(index)) {
-        (Some(port), Ok(index)) => port
-            .get(index)
-            .map_err(|refusal| Error::from_errno(refusal.errno().to_ret())),
-        _ => Err(EINVAL),
-    })
+    let (Some(port), Ok(index)) = (port, usize::try_from(index)) else {
+        return EINVAL.to_ptr();
+    };
+    match port.get(index) {
+        Ok(held) => held.into_raw(),
+        // Most of a table is empty, and programs ask for all of it.
+        // CAST: an error's pointer is its number.
+        Err(refusal) => core::ptr::without_provenance(refusal.errno().to_ret() as isize as usize),
+    }
 }
 
 /// One more hold of an entry that is held.

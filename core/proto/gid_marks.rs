@@ -183,7 +183,20 @@ impl Dirty {
     /// Takes the marks, for a sync. The host does this before it takes its
     /// snapshot: what happens later marks anew.
     pub fn take(&mut self) -> Marks {
-        core::mem::take(&mut self.marks)
+        let taken = match &self.marks {
+            Marks::None => Marks::None,
+            Marks::All => Marks::All,
+            // One by one: mostly there is one, and all places are some 300 bytes.
+            Marks::Some(marks) => {
+                let mut places = [None; MARKS];
+                for (place, mark) in places.iter_mut().zip(marks.iter().flatten()) {
+                    *place = Some(*mark);
+                }
+                Marks::Some(places)
+            }
+        };
+        self.marks = Marks::None;
+        taken
     }
 
     /// Puts marks back whose sync could not be done.

@@ -242,12 +242,12 @@ impl Entry {
 
     /// Waits for the last reader. The owner's count is given up. May sleep.
     fn wait(&self) {
-        // SAFETY: The owner has a count until here. The entry stays, since only the owner
-        // frees it.
-        unsafe {
-            let _: bool = self.uncount();
-            bindings::wait_for_completion(ptr::addr_of_mut!((*self.raw()).comp));
+        // Without readers the owner's count is the last, and there is nobody to tell.
+        if self.count().dec_and_test() {
+            return;
         }
+        // SAFETY: The entry stays, since only the owner frees it. The last reader completes.
+        unsafe { bindings::wait_for_completion(ptr::addr_of_mut!((*self.raw()).comp)) };
     }
 
     /// The table to change for an entry that was added: none for one that is not tracked.

@@ -2,14 +2,18 @@
 
 //! Objects of one kind on one device, by id.
 
+use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ptr;
 use core::ptr::NonNull;
+use kernel::error::to_result;
 use kernel::ffi::c_ulong;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::types::NotThreadSafe;
 use kernel::types::Opaque;
+use rdma::anchor::Anchor;
+use rdma::anchor::Freed;
 use rdma::bindings;
 
 use super::Entry;
@@ -29,13 +33,16 @@ const DRIVERS_OWN: bindings::xa_mark_t = 1;
 ///
 /// Each pointer in the array is to an entry that stays valid until it is taken out by
 /// [`hide`](Table::hide) or [`remove`](Table::remove), and, while somebody has a count of
-/// it, longer.
+/// it, longer. What `anchor` keeps is [`RESERVED`], or not there.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Table {
     #[pin]
     ids: Opaque<bindings::xarray>,
     /// Where the next id is looked for; under the array's lock.
     next: Opaque<u32>,
+    /// Which id stays taken after its object has gone, so that the next finds the array's
+    /// memory in place; under the array's lock.
+    anchor: UnsafeCell<Anchor>,
 }
 
 // SAFETY: The array has a lock; entries are used from any thread.
@@ -52,6 +59,7 @@ impl Table {
                 bindings::xa_init_flags(ids, bindings::XA_FLAGS_ALLOC);
             }),
             next: Opaque::new(0),
+            anchor: UnsafeCell::new(Anchor::new()),
         })
     }
 
@@ -75,13 +83,24 @@ impl Table {
     ///
     /// The entry stays until it is taken out, as the type invariant says.
     pub(super) unsafe fn insert(&self, id: u32, entry: &Entry, drivers_own: bool) -> Result {
-        let locked = self.lock();
+        let mut locked = self.lock();
         let ids = self.ids.get();
-        // SAFETY: The lock is held; the function may drop it to get memory, and takes it
-        // again. INVARIANT: By this function's duty.
-        kernel::error::to_result(unsafe {
-            bindings::__xa_insert(ids, index(id), entry.as_ptr(), bindings::GFP_KERNEL)
-        })?;
+        loop {
+            // SAFETY: The lock is held; the function may drop it to get memory, and takes it
+            // again. INVARIANT: By this function's duty.
+            let ret = unsafe {
+                bindings::__xa_insert(ids, index(id), entry.as_ptr(), bindings::GFP_KERNEL)
+            };
+            match to_result(ret) {
+                Ok(()) => break,
+                Err(e) if e == EBUSY => {
+                    let kept = locked.anchor().give_up_if(id);
+                    locked.erase(kept.ok_or(e)?);
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        locked.anchor().given(id);
         if drivers_own {
             // SAFETY: The lock is held.
             unsafe { bindings::__xa_set_mark(ids, index(id), DRIVERS_OWN) };
@@ -95,13 +114,13 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if there is no free id; `ENOMEM`.
+    /// `EBUSY` if there is no free id (one may be kept although it is); `ENOMEM`.
     ///
     /// # Safety
     ///
     /// As of [`insert`](Self::insert).
     pub(super) unsafe fn insert_next(&self, entry: &Entry) -> Result {
-        let _locked = self.lock();
+        let mut locked = self.lock();
         let any = bindings::xa_limit {
             max: u32::MAX,
             min: 0,
@@ -119,26 +138,20 @@ impl Table {
             )
         };
         // It is 1 if the ids began anew.
-        if ret < 0 {
-            kernel::error::to_result(ret)?;
-        }
+        to_result(ret)?;
+        locked.anchor().given(entry.id());
         Ok(())
     }
 
     /// Puts `new` where `old` is. Answers whether it was there. Does not need memory.
     fn replace(&self, id: u32, old: *mut c_void, new: *mut c_void) -> bool {
-        let _locked = self.lock();
         // What a lookup answers for `old`.
         let seen = if old == RESERVED {
             ptr::null_mut()
         } else {
             old
         };
-        // SAFETY: The lock is held. The slot is there, so nothing is allocated.
-        let was = unsafe {
-            bindings::__xa_cmpxchg(self.ids.get(), index(id), old, new, bindings::GFP_ATOMIC)
-        };
-        was == seen
+        self.lock().exchange(id, old, new) == seen
     }
 
     /// Takes an entry out of sight and keeps its id. Answers whether it was there.
@@ -158,9 +171,19 @@ impl Table {
 
     /// Frees an id. Answers whether `entry` was there.
     pub(super) fn remove(&self, entry: &Entry) -> bool {
-        let _locked = self.lock();
-        // SAFETY: The lock is held.
-        let was = unsafe { bindings::__xa_erase(self.ids.get(), index(entry.id())) };
+        let id = entry.id();
+        let mut locked = self.lock();
+        let was = match locked.anchor().freed(id) {
+            // INVARIANT: The entry is gone.
+            Freed::Erase => locked.erase(id),
+            Freed::KeepFor(other) => {
+                if let Some(other) = other {
+                    locked.erase(other);
+                }
+                // INVARIANT: Nothing, or what keeps the id.
+                locked.exchange(id, entry.as_ptr(), RESERVED)
+            }
+        };
         was == entry.as_ptr()
     }
 
@@ -210,6 +233,10 @@ impl Table {
 #[pinned_drop]
 impl PinnedDrop for Table {
     fn drop(self: Pin<&mut Self>) {
+        let kept = self.lock().anchor().give_up();
+        if let Some(kept) = kept {
+            self.lock().erase(kept);
+        }
         let ids = self.ids.get();
         // SAFETY: The table is dropped with the device; nobody else has it.
         let left = unsafe { !(*ids).xa_head.is_null() };
@@ -231,6 +258,26 @@ pub(crate) struct Locked<'a> {
 }
 
 impl<'a> Locked<'a> {
+    fn anchor(&mut self) -> &mut Anchor {
+        // SAFETY: The lock is held, and who borrows this value exclusively has no other
+        // reference.
+        unsafe { &mut *self.table.anchor.get() }
+    }
+
+    /// Frees an id. Answers what a lookup would have found.
+    fn erase(&mut self, id: u32) -> *mut c_void {
+        // SAFETY: The lock is held.
+        unsafe { bindings::__xa_erase(self.table.ids.get(), index(id)) }
+    }
+
+    /// Puts `new` where `old` is, if it is there, which needs no memory. Answers what a lookup
+    /// would have found.
+    fn exchange(&mut self, id: u32, old: *mut c_void, new: *mut c_void) -> *mut c_void {
+        let ids = self.table.ids.get();
+        // SAFETY: The lock is held. The slot is there, so nothing is allocated.
+        unsafe { bindings::__xa_cmpxchg(ids, index(id), old, new, bindings::GFP_ATOMIC) }
+    }
+
     /// The first entry with this id or a greater one.
     fn find(&self, from: u32) -> Option<(u32, &'a Entry)> {
         let mut at = index(from);

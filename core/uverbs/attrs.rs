@@ -10,7 +10,6 @@ use crate::private;
 use crate::private::bundle_priv;
 use bindings::uverbs_attr_bundle;
 use core::mem::offset_of;
-use kernel::error::from_err_ptr;
 use kernel::error::from_result;
 use kernel::ffi::c_int;
 use kernel::ffi::c_ulong;
@@ -56,12 +55,18 @@ impl Call {
 
     /// An attribute; `ENOENT` if the user sent none.
     fn bytes(self, attr: usize) -> Result<Bytes> {
-        // CAST: identifiers of attributes have 16 bits.
-        // SAFETY: By the type invariant; an attribute that is present is filled in.
+        let place = place(attr).ok_or(ENOENT)?;
+        // SAFETY: By the type invariant; the array has as many attributes as bits are set, and
+        // one that is present is filled in.
         unsafe {
-            let attr = bindings::rdma_helper_uverbs_attr_get(self.0, attr as u16);
-            let attr = from_err_ptr(attr.cast_mut())?;
-            let bytes = &(*attr).__bindgen_anon_1.ptr_attr;
+            let hdr = &(*self.0).__bindgen_anon_1.__bindgen_anon_1;
+            let [present] = hdr.attr_present;
+            if present & (1 << place) == 0 {
+                return Err(ENOENT);
+            }
+            let bytes = &(*(*self.0).attrs.as_ptr().add(place))
+                .__bindgen_anon_1
+                .ptr_attr;
             Ok(Bytes {
                 data: *bytes.__bindgen_anon_1.data,
                 len: bytes.len,
@@ -144,6 +149,22 @@ impl Call {
         };
         kernel::error::to_result(failed)
     }
+}
+
+/// Where an attribute is among those of a call, if there can be such a one: those of the core
+/// and of the driver take turns. `rdma_helper_uverbs_attr_bit` sees to it at compile time that
+/// the kernel's header has it so.
+#[inline]
+fn place(attr: usize) -> Option<usize> {
+    const DRIVERS: usize = bindings::uapi_radix_data_UVERBS_API_NS_FLAG as usize;
+    const MOST: usize = bindings::uapi_radix_data_UVERBS_API_ATTR_BKEY_LEN as usize;
+    // OVERFLOW: of sixteen bits, since no longer identifiers come so far.
+    let number = attr & 0xffff & !DRIVERS;
+    let place = match attr & DRIVERS {
+        0 => 2 * number,
+        _ => 2 * number + 1,
+    };
+    (place < MOST).then_some(place)
 }
 
 /// Memory of `size` bytes that is freed when the call ends; an error pointer, `-EOVERFLOW` or

@@ -281,8 +281,6 @@ bool rdma_helper_interval_read_retry(struct mmu_interval_notifier *notifier,
 void rdma_helper_hmm_pfn_set_dirty(unsigned long pfn);
 void rdma_helper_fs_reclaim_acquire(void);
 void rdma_helper_fs_reclaim_release(void);
-const struct uverbs_attr *
-rdma_helper_uverbs_attr_get(const struct uverbs_attr_bundle *bundle, u16 idx);
 bool rdma_helper_uverbs_attr_is_valid(const struct uverbs_attr_bundle *bundle, u16 idx);
 u32 rdma_helper_uverbs_attr_bit(u16 idx);
 int rdma_helper_uverbs_copy_from(void *to, const struct uverbs_attr_bundle *bundle,

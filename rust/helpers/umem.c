@@ -123,12 +123,6 @@ void rdma_helper_fs_reclaim_release(void)
 	fs_reclaim_release(GFP_KERNEL);
 }
 
-const struct uverbs_attr *
-rdma_helper_uverbs_attr_get(const struct uverbs_attr_bundle *bundle, u16 idx)
-{
-	return uverbs_attr_get(bundle, idx);
-}
-
 bool rdma_helper_uverbs_attr_is_valid(const struct uverbs_attr_bundle *bundle, u16 idx)
 {
 	return uverbs_attr_is_valid(bundle, idx);
@@ -136,6 +130,11 @@ bool rdma_helper_uverbs_attr_is_valid(const struct uverbs_attr_bundle *bundle, u
 
 u32 rdma_helper_uverbs_attr_bit(u16 idx)
 {
+	/* core/uverbs/attrs.rs reckons so itself, for speed: the ends of both sequences. */
+	BUILD_BUG_ON(uapi_bkey_attr(uapi_key_attr(0)) != 0);
+	BUILD_BUG_ON(uapi_bkey_attr(uapi_key_attr(31)) != 62);
+	BUILD_BUG_ON(uapi_bkey_attr(uapi_key_attr(UVERBS_API_NS_FLAG)) != 1);
+	BUILD_BUG_ON(uapi_bkey_attr(uapi_key_attr(UVERBS_API_NS_FLAG | 30)) != 61);
 	return uapi_bkey_attr(uapi_key_attr(idx));
 }
 

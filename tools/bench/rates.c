@@ -6,7 +6,7 @@
  *     rates DEVICE              those where the driver matters
  *     rates DEVICE core GID     more, where the core matters; GID is an index
  *     rates DEVICE hold COUNT   make so many queue pairs, say "held", wait for input
- *     rates DEVICE qp|cq|mr|pd COUNT
+ *     rates DEVICE qp|cq|mr|pd|context COUNT
  *                               make and unmake so many, for a profile
  */
 #include <infiniband/verbs.h>
@@ -179,7 +179,8 @@ static int repeat(const char *name, int count)
 	static const struct {
 		const char *name;
 		int (*once)(void);
-	} kinds[] = { { "qp", make_qp }, { "cq", make_cq }, { "mr", mr_small }, { "pd", make_pd } };
+	} kinds[] = { { "qp", make_qp }, { "cq", make_cq }, { "mr", mr_small }, { "pd", make_pd },
+		    { "context", open_context } };
 
 	for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
 		if (strcmp(kinds[k].name, name))

@@ -65,7 +65,7 @@ enum Backing {
         iova: u64,
         shape: Shape,
         /// Kernel addresses of the pages.
-        pages: KVVec<usize>,
+        pages: PageList,
     },
     /// A user's pages that come and go.
     OnDemand {
@@ -77,6 +77,58 @@ enum Backing {
     Implicit(Implicit),
     /// What [`MrCore::fast`] says.
     Fast,
+}
+
+/// So many pages are listed in the region itself.
+const FEW: usize = 4;
+
+/// Kernel addresses of a region's pages. It is not changed once the region is there.
+enum PageList {
+    /// The first `count` of the list; not more than it has.
+    Few { count: usize, list: [usize; FEW] },
+    /// In memory of their own.
+    Many(KVVec<usize>),
+}
+
+impl PageList {
+    /// An empty list with room for `count` pages.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn with_capacity(count: usize) -> Result<Self> {
+        if count <= FEW {
+            let list = [0; FEW];
+            return Ok(Self::Few { count: 0, list });
+        }
+        Ok(Self::Many(KVVec::with_capacity(count, GFP_KERNEL)?))
+    }
+
+    /// Adds a page.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` or `ENOMEM` if there are more than there was to be room for.
+    fn push(&mut self, page: usize) -> Result {
+        match self {
+            Self::Few { count, list } => {
+                *list.get_mut(*count).ok_or(EINVAL)? = page;
+                // OVERFLOW: it was an index of the list.
+                *count += 1;
+            }
+            Self::Many(list) => list.push(page, GFP_KERNEL)?,
+        }
+        Ok(())
+    }
+
+    /// All that were added, in order.
+    #[inline]
+    fn all(&self) -> &[usize] {
+        match self {
+            Self::Few { count, list } => list.get(..*count).unwrap_or_default(),
+            Self::Many(list) => list,
+        }
+    }
 }
 
 /// The state of a fast region.
@@ -125,7 +177,9 @@ impl MrCore {
             Backing::User { iova, shape, pages } => {
                 self.permits(claim)?;
                 let offset = va.checked_sub(*iova).ok_or(MemError::Range)?;
-                let pieces = shape.walk(pages, offset, len).ok_or(MemError::Range)?;
+                let pieces = shape
+                    .walk(pages.all(), offset, len)
+                    .ok_or(MemError::Range)?;
                 Ok(f(pieces))
             }
             Backing::OnDemand { .. } | Backing::Implicit(_) => {
@@ -464,7 +518,7 @@ impl Mr {
         let shape = Shape::new(PAGE_SHIFT as u32, first, len).ok_or(EINVAL)?;
         iova.checked_add(len).ok_or(EINVAL)?;
         let count = usize::try_from(shape.blocks()).map_err(|_| EINVAL)?;
-        let mut pages = KVVec::with_capacity(count, GFP_KERNEL)?;
+        let mut pages = PageList::with_capacity(count)?;
         for run in umem.runs() {
             if access & super::access::FLUSH_PERSISTENT != 0 {
                 // SAFETY: The pages are pinned by `umem`; the function only looks.
@@ -477,12 +531,11 @@ impl Mr {
             // neighbours side by side.
             let start = unsafe { rdma::bindings::rdma_helper_page_address(run.page) } as usize;
             for at in 0..run.count {
-                // OVERFLOW: all of these are addresses of memory. The capacity is
-                // there, so this allocates nothing.
-                pages.push(start.wrapping_add(at << PAGE_SHIFT), GFP_KERNEL)?;
+                // OVERFLOW: all of these are addresses of memory.
+                pages.push(start.wrapping_add(at << PAGE_SHIFT))?;
             }
         }
-        if pages.len() < count {
+        if pages.all().len() < count {
             return Err(EINVAL);
         }
         let backing = Backing::User { iova, shape, pages };
@@ -558,11 +611,11 @@ impl Mr {
         let shape = Shape::new(PAGE_SHIFT as u32, u64::try_from(first)?, len).ok_or(EINVAL)?;
         iova.checked_add(len).ok_or(EINVAL)?;
         let count = usize::try_from(shape.blocks())?;
-        let mut pages = KVVec::with_capacity(count, GFP_KERNEL)?;
+        let mut pages = PageList::with_capacity(count)?;
         for at in 0..count {
             // OVERFLOW: all of these are addresses of memory.
             let page = (buffer.start() - first).wrapping_add(at << PAGE_SHIFT);
-            pages.push(page, GFP_KERNEL)?;
+            pages.push(page)?;
         }
         let backing = Backing::User { iova, shape, pages };
         let owner = Pages::Shared(buffer);

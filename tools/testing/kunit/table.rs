@@ -106,6 +106,34 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_keeps_the_memory_is_there_when_it_is_needed() -> Result {
+        let table = table()?;
+        for round in 0..3 {
+            // The only number of its range.
+            assert_eq!(table.reserve(7..=7, GFP_KERNEL)?.publish(item(round)?), 7);
+            assert_eq!(value(&table, 7), Some(round));
+            assert!(table.reserve(7..=7, GFP_KERNEL).err() == Some(EBUSY));
+            drop(table.remove(7));
+            assert!(table.get(7).is_none());
+            assert!(table.remove(7).is_none());
+            // By its name.
+            table.reserve_exact(7, GFP_KERNEL)?.publish(item(round)?);
+            assert!(table.reserve_exact(7, GFP_KERNEL).err() == Some(EBUSY));
+            drop(table.remove(7));
+        }
+        // Far beyond the first, so that nodes come and go.
+        for id in 0..1000 {
+            let slot = table.reserve(100..=u32::MAX, GFP_KERNEL)?;
+            assert_eq!(slot.id(), 100 + id);
+            slot.publish(item(id)?);
+            assert_eq!(value(&table, 100 + id), Some(id));
+            assert!(table.remove(100 + id).is_some());
+        }
+        assert_eq!(table.reserve_exact(7, GFP_KERNEL)?.id(), 7);
+        Ok(())
+    }
+
+    #[test]
     fn the_whole_range_of_numbers_works() -> Result {
         let table = table()?;
         for id in [0, 1, 63, 64, 4095, 0xff_ffff, u32::MAX - 1, u32::MAX] {

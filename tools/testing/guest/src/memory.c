@@ -299,6 +299,32 @@ static void changed(struct loop *l, unsigned char *p)
 	result("and then no more", ibv_dealloc_pd(pd), 0);
 }
 
+/* Regions around the number of pages that the driver keeps in the region itself. */
+static void sizes(struct loop *l)
+{
+	enum { MOST = 7, ASIDE = 100 };
+	unsigned char *p = aligned_alloc(PAGE, (MOST + 1) * PAGE);
+	char name[64];
+
+	join(l, l->pd);
+	for (int pages = 1; pages <= MOST; pages++) {
+		size_t len = pages * PAGE - 2 * ASIDE;
+		struct ibv_mr *mr = ibv_reg_mr(l->pd, p + ASIDE, len, ALL);
+
+		memset(p, 0, (MOST + 1) * PAGE);
+		for (size_t i = 0; i < len; i++)
+			l->buf[i] = 1 + i % 251;
+		snprintf(name, sizeof(name), "write to all of a region, pages: %d", pages);
+		result(name, mr ? write_to(l, mr->rkey, p + ASIDE, len) : -1, IBV_WC_SUCCESS);
+		snprintf(name, sizeof(name), "... puts it there, pages: %d", pages);
+		result(name, memcmp(p + ASIDE, l->buf, len) || p[ASIDE - 1] || p[ASIDE + len], 0);
+		if (mr)
+			ibv_dereg_mr(mr);
+	}
+	loop_disconnect(l);
+	free(p);
+}
+
 /* A buffer of the udmabuf driver, whose pages are those of a file in memory. */
 static struct ibv_mr *share(struct loop *l, int fd, uint64_t offset, uint64_t len, uint64_t iova, int access)
 {
@@ -439,6 +465,7 @@ int main(int argc, char **argv)
 	inlined(&l, p);
 	windows(&l, p);
 	changed(&l, p);
+	sizes(&l);
 	shared(&l);
 	beside_the_cpu(&l);
 	loop_close(&l);

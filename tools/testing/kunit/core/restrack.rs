@@ -116,6 +116,32 @@ mod tests {
     }
 
     #[test]
+    fn a_number_is_there_again_when_its_object_has_gone() {
+        let device = Device::new().unwrap();
+        let kind = bindings::ib_qp_type_IB_QPT_RC;
+        // SAFETY: The objects are ours, and taken out before they go.
+        unsafe {
+            for number in [17, 17, 18, 17, 5000, 17, 5000] {
+                let mut rc = qp(&device, number, kind).unwrap();
+                let res: *mut _ = &mut rc.res;
+                rdma_restrack_add(res);
+                assert!((*res).valid);
+                assert!(device.finds(QP, number, res));
+                assert_eq!(device.count(QP, true), 1);
+                if number == 17 {
+                    rdma_restrack_begin_del(res);
+                    rdma_restrack_commit_del(res);
+                } else {
+                    rdma_restrack_del(res);
+                }
+                assert!(!device.finds(QP, number, res));
+                assert_eq!(device.count(QP, true), 0);
+                assert_eq!(device.count(QP, false), 0);
+            }
+        }
+    }
+
+    #[test]
     fn a_destruction_that_fails_had_not_been() {
         let device = Device::new().unwrap();
         let mut pd = pd(&device).unwrap();

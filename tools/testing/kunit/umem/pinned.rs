@@ -45,6 +45,40 @@ mod tests {
         Ok(())
     }
 
+    #[test]
+    fn all_pages_are_there_in_their_order() -> Result {
+        const MOST: usize = 514;
+        let access = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE as c_int;
+        let mut device = crate::device()?;
+        let mapping = Mapping::new(MOST)?;
+        for page in 0..MOST {
+            mapping.write(page, &page.to_ne_bytes())?;
+        }
+        // Few pages are pinned by way of the stack, others in batches of 512.
+        for pages in [1, 2, 15, 16, 17, 511, 512, 513, MOST] {
+            // SAFETY: The device outlives the memory, which is ours until it is released; a
+            // number has room for its bytes.
+            unsafe {
+                let umem = from_err_ptr(bindings::rdma_helper_ib_umem_get_va(
+                    &mut *device,
+                    mapping.at(0),
+                    pages * PAGE,
+                    access,
+                ))?;
+                for page in [0, 1, 14, 15, 16, 17, 510, 511, 512, pages - 1] {
+                    let mut found = usize::MAX;
+                    let to = (&raw mut found).cast();
+                    if page < pages {
+                        let code = bindings::ib_umem_copy_from(to, umem, page * PAGE, 8);
+                        assert_eq!((code, found), (0, page));
+                    }
+                }
+                bindings::ib_umem_release(umem);
+            }
+        }
+        Ok(())
+    }
+
     /// Of a kernel that gives processes huge pages unasked.
     #[cfg(CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS)]
     #[test]
