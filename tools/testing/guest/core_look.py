@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Print what a user can see of the subsystem, in a form that two runs can be compared in:
+"""Write what a user can see of the subsystem, in a form that two runs can be compared in:
 rdma's JSON a line per entry without what differs from run to run, ibv_devinfo, and names,
 modes and contents below /sys/class/infiniband.
+
+It is appended to the file that a line of the standard input names, and a line of the output
+says that it is done: in an emulator the start of Python takes longer than a look.
 """
+import contextlib
 import json
 import os
 import stat
 import subprocess
+import sys
 
 TOP = "/sys/class/infiniband"
 LEFT_OUT = {"power", "subsystem", "device"}
@@ -85,12 +90,19 @@ def walk(path, shown):
         print(f"{mode} {shown}/*: {text} ({len(indices)}, from {min(indices)} to {max(indices)})")
 
 
-for kind in ("system", "dev", "link", "res", "statistic"):
-    rdma(kind)
-for kind in ("qp", "cq", "mr", "pd", "ctx", "srq", "cm_id"):
-    rdma("res", "show", kind)
-print(output("rdma", "statistic", "mode")[1])
-print(output("ibv_devinfo", "-v")[1])
-if os.path.isdir(TOP):
-    for device in sorted(os.listdir(TOP)):
-        walk(os.path.realpath(f"{TOP}/{device}"), device)
+def look():
+    for kind in ("system", "dev", "link", "res", "statistic"):
+        rdma(kind)
+    for kind in ("qp", "cq", "mr", "pd", "ctx", "srq", "cm_id"):
+        rdma("res", "show", kind)
+    print(output("rdma", "statistic", "mode")[1])
+    print(output("ibv_devinfo", "-v")[1])
+    if os.path.isdir(TOP):
+        for device in sorted(os.listdir(TOP)):
+            walk(os.path.realpath(f"{TOP}/{device}"), device)
+
+
+for line in sys.stdin:
+    with open(line.rstrip("\n"), "a", encoding="utf-8") as file, contextlib.redirect_stdout(file):
+        look()
+    print("done", flush=True)

@@ -29,19 +29,19 @@ settled() {
     done
 }
 
+coproc LOOKER { exec python3 ./core_look.py 2>&1; }
 look() { # STATE
-    local net
+    local net seen=$dir/$1.txt done
     settled
-    {
-        echo "== operations"
-        cat "$dir/now" 2>/dev/null
-        for net in "" a b; do
-            local in=()
-            [ -z "$net" ] || { [ -e "/run/netns/$net" ] || continue; in=(ip netns exec "$net"); }
-            echo "== namespace '$net'"
-            "${in[@]}" python3 ./core_look.py
-        done
-    } >"$dir/$1.txt" 2>&1
+    { echo "== operations"; cat "$dir/now"; echo "== namespace ''"; } >"$seen" 2>/dev/null
+    echo "$seen" >&"${LOOKER[1]}"
+    read -r done <&"${LOOKER[0]}"
+    [ "$done" = done ] || { echo "no look at $1: $done"; exit 1; }
+    for net in a b; do
+        [ -e "/run/netns/$net" ] || continue
+        echo "== namespace '$net'" >>"$seen"
+        echo "$seen" | ip netns exec "$net" python3 ./core_look.py >/dev/null || exit 1
+    done
     echo "$1" >>"$dir/states"
     : >"$dir/now"
 }
