@@ -88,11 +88,15 @@ prepare() { # NODE
 }
 
 command_of() { # NODE: the emulator's command line, in cmd
-    local n=$1 append
+    local n=$1 append hz
     # On a busy host the emulated timer is late, and the kernel, testing it at boot, would
     # panic ("IO-APIC + timer doesn't work"): no_timer_check leaves that test out.
     append="root=/dev/vda rw init=/rdma-init console=ttyS0 panic=-1 oops=panic loglevel=6 kunit.enable=1 kunit.autorun=1 tsc=nowatchdog no_timer_check ${APPEND:-}"
-    if [ -z "${ICOUNT:-}" ] && [ "$accel" = tcg ] && [ -n "$tsc" ]; then append+=" tsc_early_khz=$tsc"; fi
+    # Nor does it then get a good measure of its clock, and of a delay: it is told both.
+    if [ -z "${ICOUNT:-}" ] && [ "$accel" = tcg ] && [ -n "$tsc" ]; then
+        hz=$(sed -n 's/^CONFIG_HZ=//p' "$CACHE/$kernel/.config" 2>/dev/null || :)
+        append+=" tsc_early_khz=$tsc${hz:+ lpj=$((tsc * 1000 / hz))}"
+    fi
     if [ "$KERNEL" = um ]; then
         cmd=("/c/$kernel/linux" "mem=$MEM" "ncpus=$SMP" seccomp=on "ubd0=$inside/cow$n,/c/$image"
             root=/dev/ubda rw init=/rdma-init con=null con0=null,fd:1 kunit.enable=1 kunit.autorun=1 "share=$inside/share$n" panic=-1)
