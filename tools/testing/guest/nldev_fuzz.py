@@ -93,7 +93,8 @@ def requests(seed):
 def garbage(seed):
     r, s = random.Random(seed), opened()
     while time.time() < STOP:
-        s.send(r.randbytes(r.randrange(0, 16)) + bytes(r.randrange(0, 64)))
+        # Not nothing at all, which netlink refuses.
+        s.send(r.randbytes(r.randrange(0, 16)) + bytes(r.randrange(1, 64)))
 
 
 def tool(*args):
@@ -133,5 +134,6 @@ for t in threads:
 for t in threads:
     t.join()
 print(answers)
-# Something was done, something refused, and something listed.
-sys.exit(not (answers.get("ok", 0) > 100 and answers.get("EINVAL", 0) > 100))
+# Something was done, something refused, and something listed: on a slow kernel and a busy
+# machine not much, so it is not how often that is judged.
+sys.exit(not (answers.get("ok", 0) > 10 and answers.get("EINVAL", 0) > 10))
