@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # test.sh: host tests, tests of the harness, then the guest suite on KERNEL with STACK; T
-# is a glob over test names ("host" and "harness" among them), SHORT=1 takes only the tests marked short.
+# is a glob over test names ("host" and "harness" among them), SHORT=1 takes only the tests marked
+# short, or short for this kernel.
 # AGAIN=1 gives a test that failed a second chance, and says so.
 # KERNEL=debug is the suite on um, then on lockdep. Results: build/test/, or
 # build/TEST_DIR when two runs must not meet. Runs that share SEATS=FILE have three guests
@@ -190,12 +191,14 @@ trap end_beside EXIT
 trap 'exit 130' INT TERM
 
 suite() { # KERNEL
-    local kernel=$1 test common=() own=() first=() second=() length=0 other_length=0 seconds two pid
+    local kernel=$1 test common=() own=() first=() second=() length=0 other_length=0
+    local short seconds two pid
     for file in "$guest"/[0-9]*.sh; do
         test=$(basename "$file" .sh)
         # shellcheck disable=SC2053
         [[ $test == $T ]] || continue
-        if [ -n "$SHORT" ] && [ -z "$(field "$test" short)" ]; then continue; fi
+        short=$(field "$test" short)
+        if [ -n "$SHORT" ] && [ "$short" != yes ] && [ "$short" != "$kernel" ]; then continue; fi
         if [ "$(field "$test" nodes)" = 2 ] || [ -n "$(field "$test" fresh)" ]; then own+=("$test"); else common+=("$test"); fi
     done
     if [ $((${#common[@]} + ${#own[@]})) = 0 ]; then without_guest; return; fi

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 400
-# short
+# short: um
 # Two processes, and two queue pairs of one process, on the same device.
 . ./ktap.sh
 . ./rdma.sh

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 180
-# short
+# short: um
 # The ibverbs example programs, data checked where they can (-c).
 . ./ktap.sh
 . ./rdma.sh

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 400
-# short
+# short: um
 # Memory on demand: traffic while pages are taken away, errors, advice.
 . ./ktap.sh
 . ./rdma.sh

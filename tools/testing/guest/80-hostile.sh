@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 150
-# short
+# short: um
 # duration
 # Hostile input at every uverbs entry: whatever is answered, the kernel lives, the
 # abusers end, and the device still works for others.

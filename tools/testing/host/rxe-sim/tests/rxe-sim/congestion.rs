@@ -2,9 +2,7 @@
 
 //! What the send side makes of marks and notices of congestion, rule by rule.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use rxe_sim::proto::*;
 use rxe_sim::wire::*;
 

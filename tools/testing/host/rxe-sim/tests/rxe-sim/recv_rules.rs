@@ -2,9 +2,7 @@
 
 //! The receive side, rule by rule.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use rxe_sim::node::Node;
 use rxe_sim::proto::*;
 use rxe_sim::wire::*;

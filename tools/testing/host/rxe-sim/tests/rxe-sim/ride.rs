@@ -2,9 +2,7 @@
 
 //! When acknowledgements wait for a reply to leave with, and for how long at most.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use rxe_sim::node::Rides;
 use rxe_sim::proto::ride::{Look, Ride};
 use rxe_sim::proto::*;

@@ -2,9 +2,7 @@
 
 //! The send side, rule by rule.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use rxe_sim::host::PostedSend;
 use rxe_sim::node::Node;
 use rxe_sim::proto::*;

@@ -2,9 +2,7 @@
 
 //! Completion queues: bytes, wake-ups, overflow, resize.
 
-mod common;
-
-use common::Shared;
+use crate::common::Shared;
 use rxe_mem::proto::{Key, Qpn, RecvCompletion, SendCompletion, WcOpcode, WcStatus};
 use rxe_mem::queue::cq::{Arm, Cq, Posted};
 use rxe_mem::queue::cqe::{Cqe, Network, Origin, USER_CQE};

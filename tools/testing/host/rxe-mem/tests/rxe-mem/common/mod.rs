@@ -2,8 +2,6 @@
 
 //! What the tests share: memory that both sides hold, and a seeded generator.
 
-#![allow(dead_code, reason = "each test uses some of it")]
-
 use rxe_mem::queue::layout::{Layout, CONSUMER_INDEX, PRODUCER_INDEX};
 use rxe_mem::queue::ring::{format, RingMem};
 use std::cell::RefCell;

@@ -2,9 +2,7 @@
 
 //! The shelf of memory that is used again: its bounds, its order, and that nothing is lost.
 
-mod common;
-
-use common::Rng;
+use crate::common::Rng;
 use rxe_mem::queue::shelf::{Shelf, BYTES, PLACES};
 
 const PAGE: usize = 4096;

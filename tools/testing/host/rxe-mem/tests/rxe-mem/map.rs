@@ -3,9 +3,7 @@
 //! Registered memory: page arithmetic against a plain model, copies, atomics, and
 //! scatter-gather walks.
 
-mod common;
-
-use common::Rng;
+use crate::common::Rng;
 use rxe_mem::mem::copy::{self, AtomicOp};
 use rxe_mem::mem::map::{Pieces, Shape};
 use rxe_mem::mem::sge::{Cursor, Piece, Sge, TooShort, Walk};

@@ -2,7 +2,7 @@
 
 //! One node and a hand that plays its peer, for tests that follow a script.
 
-#![allow(dead_code, unreachable_pub, reason = "each test file uses a part")]
+#![allow(unreachable_pub, reason = "one program has all the tests")]
 
 use rxe_sim::host::PostedRecv;
 use rxe_sim::host::PostedSend;

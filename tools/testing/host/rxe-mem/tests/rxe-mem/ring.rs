@@ -2,9 +2,7 @@
 
 //! Shared queues: the format, both ends, and a user who writes nonsense into them.
 
-mod common;
-
-use common::{Rng, Shared};
+use crate::common::{Rng, Shared};
 use rxe_mem::queue::layout::{self, Layout};
 use rxe_mem::queue::ring::{Consumer, Producer, PushError};
 

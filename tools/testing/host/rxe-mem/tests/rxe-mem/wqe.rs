@@ -3,9 +3,7 @@
 //! Work queue entries: bytes as librxe writes them, bytes as nobody should, and
 //! kernel users' requests there and back.
 
-mod common;
-
-use common::{Rng, Shared};
+use crate::common::{Rng, Shared};
 use rxe_mem::mem::sge::Sge;
 use rxe_mem::proto::{Key, QpType, Qpn, SendFlags, SendOp, UdDest, WcStatus};
 use rxe_mem::queue::encode::{post_recv, post_send, KernelData, KernelSend, PostError};

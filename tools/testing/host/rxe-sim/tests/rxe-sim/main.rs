@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! One program for all of the crate's tests: each file that cargo makes a program of is
+//! compiled and linked with all that it uses.
+
+mod common;
+mod congestion;
+mod cork;
+mod early;
+mod hostile;
+mod mending;
+mod recv_rules;
+mod reliable;
+mod ride;
+mod send_rules;
+mod states;
+mod unreliable;
