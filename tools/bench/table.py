@@ -5,8 +5,8 @@
     table.py FIGURES DOCUMENT [SECTION]
 
 FIGURES has lines "mode|c or rust|case|value|unit". The markers are those of SECTION,
-"bench" if it is not said. A ratio above 1 means that ours
-is better: more per second, or less time.
+"bench" if it is not said; what it says of modes that were not measured stays. A ratio above 1
+means that ours is better: more per second, or less time.
 """
 import collections
 import pathlib
@@ -53,19 +53,21 @@ def main():
     for line in figures.read_text().splitlines():
         mode, *row = line.split("|")
         by_mode[mode].append(row)
-    text = [begin, ""]
-    for mode, rows in by_mode.items():
-        # The others have one mode, as a rule, and a text of their own above them.
-        if section == "bench" or len(by_mode) > 1:
-            text += [f"### {TITLES.get(mode, mode)}", ""]
-        text += [*table(rows), ""]
-    text.append(end)
-    print("\n".join(text[1:-1]))
     old = document.read_text() if document.exists() else f"# Performance\n\n{begin}\n{end}\n"
     if begin not in old or end not in old:
         old += f"\n{begin}\n{end}\n"
     head, rest = old.split(begin, 1)
-    document.write_text(head + "\n".join(text) + rest.split(end, 1)[1])
+    before, rest = rest.split(end, 1)
+    tables = {mode: "\n".join(table(rows)) for mode, rows in by_mode.items()}
+    # The other sections have one mode, as a rule, and a text of their own above them.
+    if section == "bench" or len(tables) > 1:
+        kept = dict(part.split("\n", 1) for part in before.split("### ")[1:])
+        new = {TITLES.get(mode, mode): lines for mode, lines in tables.items()}
+        parts = [f"### {title}\n\n{lines.strip()}" for title, lines in {**kept, **new}.items()]
+    else:
+        parts = list(tables.values())
+    print("\n\n".join(parts))
+    document.write_text(head + "\n\n".join([begin, *parts, end]) + rest)
 
 
 main()
