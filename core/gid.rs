@@ -31,6 +31,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Relaxed;
+use kernel::sync::barrier::smp_mb;
 use kernel::sync::new_mutex;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
@@ -46,6 +47,7 @@ use self::port::Port;
 use self::snapshot::Snapshot;
 use self::writer::Writer;
 use crate::device::event;
+use crate::device::netdev::Tie;
 use crate::device::Device;
 use crate::proto::gid_marks::Dirty;
 use crate::proto::gid_marks::Event;
@@ -122,6 +124,8 @@ struct Gids {
 /// A port of a device.
 struct PortOf {
     table: Pin<KBox<Port>>,
+    /// Where its network device is written, if not in the driver.
+    tie: Option<Tie>,
     /// Clients have not been told of a change yet.
     changed: Atomic<bool>,
     /// Some GIDs are not in the table that should be, and the log has it.
@@ -151,6 +155,7 @@ impl Gids {
             let len = usize::try_from(table_len(device, number)).map_err(|_| EINVAL)?;
             let port = PortOf {
                 table: Port::new(device, number, len)?,
+                tie: Tie::of(device, number),
                 changed: Atomic::new(false),
                 lacks: Atomic::new(false),
             };
@@ -190,6 +195,19 @@ impl Gids {
         let first = self.ports.first()?.table.number();
         let index = usize::try_from(number.checked_sub(first)?).ok()?;
         self.ports.get(index).map(|port| &*port.table)
+    }
+
+    /// Whether some port may be that of a network device. Any context.
+    ///
+    /// # Safety
+    ///
+    /// The device's ports are there.
+    unsafe fn may_have(&self, ndev: &NetDevice) -> bool {
+        self.ports.iter().any(|port| {
+            // SAFETY: By this function's duty.
+            let tied = |tie: &Tie| unsafe { tie.is(ndev) };
+            matches!(port.table.kind(), Kind::Roce { .. }) && port.tie.as_ref().is_none_or(tied)
+        })
     }
 
     /// Marks, and has the worker look. Any context.
@@ -250,6 +268,8 @@ impl Gids {
         // Who changes what is above what, or a bond, announces it in the middle, and goes on
         // after that. All of it is done when we have RTNL; what comes later, marks anew.
         let _rtnl = (*marks == Marks::All).then(rtnl::lock);
+        // What was stacked or tied before comes before the addresses: see `events`.
+        smp_mb();
         let mut snapshots = KVec::new();
         for port in &self.ports {
             if let Kind::Roce { types, .. } = port.table.kind() {

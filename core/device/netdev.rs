@@ -113,6 +113,36 @@ impl Device {
     }
 }
 
+/// Where it is written to which network device a port is tied.
+pub(crate) struct Tie(NonNull<*mut bindings::net_device>);
+
+// SAFETY: It is read only, by `is`, whose callers answer for its being there.
+unsafe impl Send for Tie {}
+// SAFETY: As above.
+unsafe impl Sync for Tie {}
+
+impl Tie {
+    /// That of a port. `None` if there is no such port, or if its driver has a method to ask.
+    pub(crate) fn of(device: &Device, port: u32) -> Option<Self> {
+        let data = device.port_data(port)?;
+        if device.ops().get_netdev.is_some() {
+            return None;
+        }
+        // SAFETY: Only computes an address inside the port's data.
+        NonNull::new(unsafe { &raw mut (*data).netdev }).map(Self)
+    }
+
+    /// Whether the port is tied to `netdev`, as of now. Any context.
+    ///
+    /// # Safety
+    ///
+    /// The ports of the device are there.
+    pub(crate) unsafe fn is(&self, netdev: &NetDevice) -> bool {
+        // SAFETY: By this function's duty. Whoever writes it writes it at once.
+        unsafe { self.0.as_ptr().read_volatile() == netdev.as_raw() }
+    }
+}
+
 fn set(device: &Device, netdev: *mut bindings::net_device, port: u32) -> Result {
     if !device.has_port(port) {
         return Err(EINVAL);

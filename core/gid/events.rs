@@ -8,6 +8,7 @@
 use core::net::IpAddr;
 
 use kernel::prelude::*;
+use kernel::sync::barrier::smp_mb;
 use kernel::sync::Arc;
 
 use super::entry::ndev_id;
@@ -72,6 +73,23 @@ fn note(event: Event) {
     with_followed(|list| list.iter().for_each(|gids| gids.note(event)));
 }
 
+/// A device got or lost an address. If nothing is below it, only the ports that it belongs to
+/// may want that; that something comes below it, or that it is given to a port, is told by itself.
+fn note_address(dev: &NetDevice, address: IpAddr) {
+    let event = Event::Address(ndev_id(dev.as_raw()), snapshot::convert(address));
+    // Who looks from now on sees the address, or we see below what he has looked at, and for whom.
+    smp_mb();
+    let stacked = dev.has_lower();
+    with_followed(|list| {
+        for gids in list.iter() {
+            // SAFETY: A device that is in the list has its ports, until `unfollow`.
+            if stacked || unsafe { gids.may_have(dev) } {
+                gids.note(event);
+            }
+        }
+    });
+}
+
 /// Hears of network devices and their addresses.
 struct Listener;
 
@@ -95,10 +113,7 @@ impl NetdevEvents for Listener {
 
 impl AddressEvents for Listener {
     fn changed(dev: &NetDevice, address: IpAddr) {
-        note(Event::Address(
-            ndev_id(dev.as_raw()),
-            snapshot::convert(address),
-        ));
+        note_address(dev, address);
     }
 }
 

@@ -19,6 +19,11 @@ bool rdma_helper_netdev_leaving(const struct net_device *dev)
 	return READ_ONCE(dev->reg_state) >= NETREG_UNREGISTERING;
 }
 
+bool rdma_helper_netdev_has_lower(const struct net_device *dev)
+{
+	return !list_empty(&dev->adj_list.lower);
+}
+
 bool rdma_helper_netif_is_bond_slave(const struct net_device *dev)
 {
 	return netif_is_bond_slave(dev);

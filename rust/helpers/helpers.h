@@ -215,6 +215,7 @@ struct netdev_nested_priv;
 
 unsigned short rdma_helper_netdev_dev_id(const struct net_device *dev);
 bool rdma_helper_netdev_leaving(const struct net_device *dev);
+bool rdma_helper_netdev_has_lower(const struct net_device *dev);
 bool rdma_helper_netif_is_bond_slave(const struct net_device *dev);
 bool rdma_helper_netif_is_bond_master(const struct net_device *dev);
 struct net_device *rdma_helper_bond_active_slave_rcu(struct net_device *dev);

@@ -35,6 +35,12 @@ impl NetDevice {
         unsafe { bindings::rdma_helper_netdev_leaving(self.as_raw()) }
     }
 
+    /// Whether it is on top of another. What is true without the RTNL lock may soon not be.
+    pub fn has_lower(&self) -> bool {
+        // SAFETY: By the type invariant, the device is alive.
+        unsafe { bindings::rdma_helper_netdev_has_lower(self.as_raw()) }
+    }
+
     /// Whether it is a slave of a bond.
     pub fn is_bond_slave(&self) -> bool {
         // SAFETY: By the type invariant, the device is alive.
