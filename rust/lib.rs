@@ -13,6 +13,7 @@ pub mod anchor;
 pub mod bindings;
 pub mod crc32;
 pub mod export;
+pub mod front;
 pub mod gate;
 pub mod hrtimer;
 pub mod link;

@@ -18,6 +18,8 @@
 //! - Of the numbers freed, one stays taken, without an object ([`anchor`](crate::anchor)): it
 //!   keeps the memory in place that the next number needs. It is given out when no other is
 //!   free, or when it is asked for by name.
+//! - With a [`Front`], which a table whose type says so has, most readers find what they
+//!   look for without walking the tree.
 //! - The table's own reference is dropped after a grace period, **in softirq
 //!   context**, and may be the last. `T`'s drop must not sleep.
 //! - A module that has tables keeps an [`rcu::Drain`] to the end, so that it is not
@@ -30,10 +32,12 @@
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ops::RangeInclusive;
+use core::ptr::NonNull;
 
 use crate::anchor::Anchor;
 use crate::anchor::Freed;
 use crate::bindings;
+use crate::front::Front;
 use crate::sync::rcu;
 use kernel::alloc::Flags;
 use kernel::error::to_result;
@@ -62,13 +66,16 @@ pub use crate::new_table;
 /// reading, since readers borrow the table. The object that owns a table may itself
 /// be kept by the items, as a device is by its QPs.
 ///
+/// `FRONT` is how many places its [`Front`] has, of a pointer each: for tables that each
+/// packet looks into.
+///
 /// # Examples
 ///
 /// ```ignore
 /// #[pin_data]
 /// struct Device {
 ///     #[pin]
-///     qps: Table<Qp>,
+///     qps: Table<Qp, 256>,
 /// }
 ///
 /// pin_init!(Device { qps <- new_table!("Device::qps") });
@@ -90,11 +97,13 @@ pub use crate::new_table;
 ///
 /// - `xa` is an initialised xarray that tracks free entries and whose lock is taken
 ///   with interrupts off. Each entry is reserved, or a `Node<T>` that the table owns.
+/// - What `front` holds is an entry of `xa`.
 /// - `inner` is accessed with that lock held only. What its anchor keeps is reserved, or free.
 #[pin_data(PinnedDrop)]
-pub struct Table<T> {
+pub struct Table<T, const FRONT: usize = 0> {
     #[pin]
     xa: Opaque<bindings::xarray>,
+    front: Front<Node<T>, FRONT>,
     inner: UnsafeCell<TableInner>,
     _owns: core::marker::PhantomData<Arc<T>>,
 }
@@ -108,9 +117,9 @@ struct TableInner {
 
 // SAFETY: A table is shared `Arc<T>`s behind a lock and RCU; other CPUs may also run
 // the drop of a `T`.
-unsafe impl<T: Send + Sync> Send for Table<T> {}
+unsafe impl<T: Send + Sync, const FRONT: usize> Send for Table<T, FRONT> {}
 // SAFETY: As for `Send`.
-unsafe impl<T: Send + Sync> Sync for Table<T> {}
+unsafe impl<T: Send + Sync, const FRONT: usize> Sync for Table<T, FRONT> {}
 
 /// What the xarray points to.
 #[repr(C)]
@@ -118,9 +127,11 @@ struct Node<T> {
     /// Used from removal on; first, so that its address is the node's.
     rcu: Opaque<bindings::callback_head>,
     item: Arc<T>,
+    /// Its number in the table.
+    id: u32,
 }
 
-impl<T> Table<T> {
+impl<T, const FRONT: usize> Table<T, FRONT> {
     /// Makes an empty table; use [`new_table!`](crate::new_table).
     pub fn new(name: &'static CStr, key: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
         pin_init!(Self {
@@ -144,6 +155,8 @@ impl<T> Table<T> {
                     )
                 };
             }),
+            // INVARIANT: It is empty.
+            front: Front::new(),
             inner: UnsafeCell::new(TableInner {
                 next: 0,
                 anchor: Anchor::new(),
@@ -165,7 +178,7 @@ impl<T> Table<T> {
     /// ```ignore
     /// let slot = table.reserve(1..=0xff_ffff, GFP_ATOMIC)?;
     /// ```
-    pub fn reserve(&self, range: RangeInclusive<u32>, flags: Flags) -> Result<Slot<'_, T>> {
+    pub fn reserve(&self, range: RangeInclusive<u32>, flags: Flags) -> Result<Slot<'_, T, FRONT>> {
         let node = KBox::new_uninit(flags)?;
         let limit = bindings::xa_limit {
             min: *range.start(),
@@ -219,7 +232,7 @@ impl<T> Table<T> {
     /// ```ignore
     /// let gsi = table.reserve_exact(1, GFP_KERNEL)?; // IBTA: QP1.
     /// ```
-    pub fn reserve_exact(&self, id: u32, flags: Flags) -> Result<Slot<'_, T>> {
+    pub fn reserve_exact(&self, id: u32, flags: Flags) -> Result<Slot<'_, T, FRONT>> {
         let node = KBox::new_uninit(flags)?;
         let mut xa = self.lock();
         loop {
@@ -274,18 +287,27 @@ impl<T> Table<T> {
     /// let qp = device.qps.borrow(qpn, &rcu)?;
     /// ```
     #[inline]
-    pub fn borrow<'a>(&'a self, id: u32, _guard: &'a rcu::Guard) -> Option<ArcBorrow<'a, T>> {
+    pub fn borrow<'a>(&'a self, id: u32, guard: &'a rcu::Guard) -> Option<ArcBorrow<'a, T>> {
+        // SAFETY: By the type invariants it is an entry and not null, so a node; `publish`
+        // wrote all of it before putting it there, and it is freed a grace period after it
+        // was taken from there, so not within this read section.
+        let found = self.front.look(id).map(|node| unsafe { node.as_ref() });
+        let node = match found {
+            Some(node) if node.id == id => node,
+            Some(_) | None => self.find(id, guard)?,
+        };
+        // SAFETY: The node owns a reference and lives for `'a`, as above.
+        Some(unsafe { ArcBorrow::from_raw(Arc::as_ptr(&node.item)) })
+    }
+
+    /// Finds a node in the tree.
+    fn find<'a>(&'a self, id: u32, _guard: &'a rcu::Guard) -> Option<&'a Node<T>> {
         // SAFETY: `xa` is initialised; reading needs no lock.
         let node = unsafe { bindings::xa_load(self.xa.get(), index(id)) }.cast::<Node<T>>();
-        if node.is_null() {
-            return None;
-        }
         // SAFETY: By the type invariants a non-null entry is a node; `publish` wrote
         // all of it before storing it, and it is freed a grace period after its
         // removal, so not within this read section.
-        let item = unsafe { &(*node).item };
-        // SAFETY: The node owns a reference and lives for `'a`, as above.
-        Some(unsafe { ArcBorrow::from_raw(Arc::as_ptr(item)) })
+        unsafe { node.as_ref() }
     }
 
     /// Unpublishes `id` and frees the number.
@@ -310,7 +332,7 @@ impl<T> Table<T> {
             if unsafe { bindings::xa_load(xa.raw(), index(id)) }.is_null() {
                 return None;
             }
-            match xa.anchor().freed(id) {
+            let node = match xa.anchor().freed(id) {
                 // INVARIANT: The entry is gone.
                 Freed::Erase => xa.erase(id),
                 Freed::KeepFor(other) => {
@@ -324,7 +346,12 @@ impl<T> Table<T> {
                     unsafe { bindings::__xa_store(xa.raw(), index(id), core::ptr::null_mut(), 0) }
                 }
             }
-            .cast::<Node<T>>()
+            .cast::<Node<T>>();
+            // INVARIANT: It is not in the front either.
+            if let Some(node) = NonNull::new(node) {
+                self.front.take(id, node);
+            }
+            node
         };
         // SAFETY: It was not null, so a node, by the type invariants; having taken it out
         // it, we alone will free it.
@@ -336,7 +363,7 @@ impl<T> Table<T> {
     }
 
     #[inline]
-    fn lock(&self) -> Locked<'_, T> {
+    fn lock(&self) -> Locked<'_, T, FRONT> {
         let xa = self.xa.get();
         // SAFETY: The array, hence its lock, is initialised and pinned.
         let flags = unsafe { bindings::rdma_helper_spin_lock_irqsave(&raw mut (*xa).xa_lock) };
@@ -345,7 +372,7 @@ impl<T> Table<T> {
 }
 
 #[pinned_drop]
-impl<T> PinnedDrop for Table<T> {
+impl<T, const FRONT: usize> PinnedDrop for Table<T, FRONT> {
     fn drop(self: Pin<&mut Self>) {
         let mut at: c_ulong = 0;
         // SAFETY: The array is initialised, `at` is a local.
@@ -386,13 +413,13 @@ unsafe extern "C" fn free_node<T>(head: *mut bindings::callback_head) {
 ///
 /// While `node` is `Some`, the entry `id` of the table is reserved and ours.
 #[must_use = "dropping the slot frees the number"]
-pub struct Slot<'a, T> {
-    table: &'a Table<T>,
+pub struct Slot<'a, T, const FRONT: usize = 0> {
+    table: &'a Table<T, FRONT>,
     id: u32,
     node: Option<KBox<MaybeUninit<Node<T>>>>,
 }
 
-impl<T> Slot<'_, T> {
+impl<T, const FRONT: usize> Slot<'_, T, FRONT> {
     /// The reserved number.
     #[inline]
     pub fn id(&self) -> u32 {
@@ -417,21 +444,23 @@ impl<T> Slot<'_, T> {
                 Node {
                     rcu: Opaque::uninit(),
                     item,
+                    id: self.id,
                 },
             );
+            let node = NonNull::from(KBox::leak(node));
             let xa = self.table.lock();
             // INVARIANT: The table owns the node now.
             // SAFETY: The lock is held. By the type invariant the entry exists, so
             // that nothing is allocated and the store cannot fail.
-            unsafe {
-                bindings::__xa_store(xa.raw(), index(self.id), KBox::into_raw(node).cast(), 0)
-            };
+            unsafe { bindings::__xa_store(xa.raw(), index(self.id), node.as_ptr().cast(), 0) };
+            // INVARIANT: It is an entry.
+            self.table.front.put(self.id, node);
         }
         self.id
     }
 }
 
-impl<T> Drop for Slot<'_, T> {
+impl<T, const FRONT: usize> Drop for Slot<'_, T, FRONT> {
     fn drop(&mut self) {
         if self.node.is_some() {
             let xa = self.table.lock();
@@ -443,12 +472,12 @@ impl<T> Drop for Slot<'_, T> {
 }
 
 /// A table whose lock is held.
-struct Locked<'a, T> {
-    table: &'a Table<T>,
+struct Locked<'a, T, const FRONT: usize> {
+    table: &'a Table<T, FRONT>,
     flags: c_ulong,
 }
 
-impl<T> Locked<'_, T> {
+impl<T, const FRONT: usize> Locked<'_, T, FRONT> {
     #[inline]
     fn raw(&self) -> *mut bindings::xarray {
         self.table.xa.get()
@@ -470,7 +499,7 @@ impl<T> Locked<'_, T> {
     }
 }
 
-impl<T> Drop for Locked<'_, T> {
+impl<T, const FRONT: usize> Drop for Locked<'_, T, FRONT> {
     #[inline]
     fn drop(&mut self) {
         let xa = self.raw();

@@ -59,9 +59,9 @@ pub(crate) struct Dev {
     pub(crate) endpoint: Arc<Endpoint<Dev>>,
     pub(crate) memory: Arc<Memory>,
     #[pin]
-    pub(crate) qps: Table<Qp>,
+    pub(crate) qps: Table<Qp, 256>,
     #[pin]
-    pub(crate) ahs: Table<Ah>,
+    pub(crate) ahs: Table<Ah, 64>,
     #[pin]
     pub(crate) groups: Groups,
     /// Numbers of shared receive queues.

@@ -175,9 +175,9 @@ impl From<MemError> for RemoteFault {
 #[pin_data]
 pub(crate) struct Memory {
     #[pin]
-    regions: Table<MrCore>,
+    regions: Table<MrCore, 256>,
     #[pin]
-    windows: Table<MwCore>,
+    windows: Table<MwCore, 64>,
 }
 
 impl Memory {

@@ -52,7 +52,7 @@ static SLOT: PernetSlot = PernetSlot::new();
 pub(super) struct Namespace<S: RxSink> {
     /// Who is attached to the network device with that number.
     #[pin]
-    sinks: Table<S>,
+    sinks: Table<S, 4>,
     /// Counts events that make routes or addresses change.
     generation: AtomicU32,
     #[pin]

@@ -43,11 +43,14 @@ mod tests {
         Ok(Arc::new(item, GFP_KERNEL)?)
     }
 
-    fn table() -> Result<Arc<Table<Item>>> {
+    /// A table with a front that is smaller than what the tests put in.
+    type Fronted = Table<Item, 4>;
+
+    fn table() -> Result<Arc<Fronted>> {
         Arc::pin_init(new_table!("rdma_kunit::table"), GFP_KERNEL)
     }
 
-    fn value(table: &Table<Item>, id: u32) -> Option<u32> {
+    fn value(table: &Fronted, id: u32) -> Option<u32> {
         table.get(id).map(|item| item.value)
     }
 
@@ -65,6 +68,41 @@ mod tests {
         assert_eq!(removed.value, 50);
         assert!(table.get(5).is_none());
         assert!(table.remove(5).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn numbers_that_share_a_place_are_told_apart() -> Result {
+        let table = table()?;
+        // Three of one place, in each order of coming and going.
+        for [first, second, third] in [[1, 5, 9], [5, 9, 1], [9, 1, 5]] {
+            for id in [first, second, third] {
+                table.reserve_exact(id, GFP_KERNEL)?.publish(item(id)?);
+            }
+            for gone in [first, second, third] {
+                for id in [1, 5, 9] {
+                    assert_eq!(value(&table, id).unwrap_or(id), id);
+                }
+                assert!(table.remove(gone).is_some());
+                assert!(value(&table, gone).is_none());
+                // It comes back into the place that it left, or behind who has that.
+                table.reserve_exact(gone, GFP_KERNEL)?.publish(item(100)?);
+                assert_eq!(value(&table, gone), Some(100));
+                assert!(table.remove(gone).is_some());
+                assert!(value(&table, gone).is_none());
+            }
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_table_needs_no_front() -> Result {
+        let table: Arc<Table<Item>> =
+            Arc::pin_init(new_table!("rdma_kunit::table"), GFP_KERNEL)?;
+        table.reserve_exact(6, GFP_KERNEL)?.publish(item(60)?);
+        assert_eq!(table.get(6).map(|item| item.value), Some(60));
+        assert!(table.remove(6).is_some());
+        assert!(table.get(6).is_none());
         Ok(())
     }
 
@@ -247,8 +285,8 @@ mod tests {
         Ok(())
     }
 
-    /// Readers look up a number that is published and removed all the time, and
-    /// only ever see a whole object.
+    /// Readers look up two numbers of one place of the front, which are published and removed
+    /// all the time, and only ever see a whole object, and the right one.
     #[test]
     fn lookups_race_with_removal() -> Result {
         let count = Arc::new(Atomic::new(0), GFP_KERNEL)?;
@@ -263,12 +301,15 @@ mod tests {
             queue.try_spawn(GFP_KERNEL, move || {
                 while stop.load(Acquire) == 0 {
                     for _ in 0..100 {
-                        if table.get(9).is_some_and(|item| item.value != 90) {
-                            wrong.store(1, Relaxed);
-                        }
-                        let rcu = rcu::read_lock();
-                        if table.borrow(9, &rcu).is_some_and(|item| item.value != 90) {
-                            wrong.store(1, Relaxed);
+                        for (id, value) in [(9, 90), (13, 130)] {
+                            if table.get(id).is_some_and(|item| item.value != value) {
+                                wrong.store(1, Relaxed);
+                            }
+                            let rcu = rcu::read_lock();
+                            let found = table.borrow(id, &rcu);
+                            if found.is_some_and(|item| item.value != value) {
+                                wrong.store(1, Relaxed);
+                            }
                         }
                     }
                     // Less would be a busy wait, and the kernel may not be preemptible.
@@ -279,11 +320,14 @@ mod tests {
             })?;
         }
         for _ in 0..500 {
-            table
-                .reserve_exact(9, GFP_KERNEL)?
-                .publish(traced(90, &count)?);
+            for (id, value) in [(9, 90), (13, 130)] {
+                table
+                    .reserve_exact(id, GFP_KERNEL)?
+                    .publish(traced(value, &count)?);
+            }
             fsleep(Delta::from_micros(20));
             assert!(table.remove(9).is_some());
+            assert!(table.remove(13).is_some());
         }
         stop.store(1, kernel::sync::atomic::Release);
         while done.load(Acquire) != 2 {
@@ -292,7 +336,7 @@ mod tests {
         assert_eq!(wrong.load(Acquire), 0);
         drop(table);
         rcu::barrier();
-        assert_eq!(dropped(&count), 500);
+        assert_eq!(dropped(&count), 1000);
         Ok(())
     }
 }

@@ -5,6 +5,8 @@
 
 #[path = "../../../../../rust/anchor.rs"]
 pub mod anchor;
+#[path = "../../../../../rust/front.rs"]
+pub mod front;
 #[path = "../../../../../core/proto/mod.rs"]
 pub mod proto;
 pub mod rng;

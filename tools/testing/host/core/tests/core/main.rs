@@ -4,6 +4,7 @@
 //! compiled and linked with all that it uses.
 
 mod anchor;
+mod front;
 mod gid_peer;
 mod gid_plan;
 mod gid_table;
