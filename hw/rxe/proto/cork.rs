@@ -47,7 +47,12 @@ pub struct Bell {
     /// Since the last one, the peer sent a request, or the user collected completions
     /// as soon as there were any.
     pub answered: bool,
-    /// How many requests wait.
+}
+
+/// What waits in the queue when the doorbell rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Queued {
+    /// How many requests.
     pub waiting: u32,
     /// How many bytes the last of them has.
     pub bytes: u32,
@@ -94,8 +99,9 @@ impl Cork {
         }
     }
 
-    /// The doorbell rings.
-    pub fn ring(&mut self, bell: Bell) -> Ring {
+    /// The doorbell rings. What is `queued` is looked up only if it matters.
+    #[inline]
+    pub fn ring(&mut self, bell: Bell, queued: impl FnOnce() -> Queued) -> Ring {
         self.burst = if bell.answered || bell.gap.0 > Self::CLOSE.0 {
             1
         } else {
@@ -104,14 +110,15 @@ impl Cork {
         if bell.gap.0 != 0 && bell.gap.0 <= Self::CLOSE.0 {
             self.pace = bell.gap;
         }
-        self.bytes = self.bytes.saturating_add(bell.bytes);
-        if self.burst <= Self::FREE
-            || bell.waiting == 0
-            || bell.waiting >= Self::COUNT
-            || self.bytes >= Self::BYTES
-        {
+        if self.burst <= Self::FREE {
             return Ring::Serve;
         }
+        let Queued { waiting, bytes } = queued();
+        let bytes = self.bytes.saturating_add(bytes);
+        if waiting == 0 || waiting >= Self::COUNT || bytes >= Self::BYTES {
+            return Ring::Serve;
+        }
+        self.bytes = bytes;
         match self.since {
             None => {
                 self.since = Some(bell.now);

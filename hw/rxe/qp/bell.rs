@@ -8,6 +8,7 @@ use super::work;
 use super::Qp;
 use super::SendHalf;
 use crate::proto::cork::Bell;
+use crate::proto::cork::Queued;
 use crate::proto::cork::Ring;
 use crate::proto::Nanos;
 use crate::proto::QpState;
@@ -67,20 +68,22 @@ impl Qp {
                     // Full: before this turn looks at `rides`, see `await_ride`.
                     let _: bool = this.heard.xchg(false, Full);
                 }
-                if core::mem::take(&mut half.completed) && this.send_cq.waiting() == 0 {
-                    answered = true;
+                if core::mem::take(&mut half.completed) && !answered {
+                    answered = this.send_cq.waiting() == 0;
                 }
-                let (waiting, bytes) = half.io.queue.waiting();
                 let gap = match this.gap.load(Relaxed) {
                     GAP_OPEN => now.0.saturating_sub(this.rung.load(Relaxed)),
                     gap => gap,
                 };
-                half.cork.ring(Bell {
+                let bell = Bell {
                     now,
                     gap: Nanos(gap),
                     answered,
-                    waiting,
-                    bytes,
+                };
+                let queue = &half.io.queue;
+                half.cork.ring(bell, || {
+                    let (waiting, bytes) = queue.waiting();
+                    Queued { waiting, bytes }
                 })
             }
             work::PAUSE => half.cork.look(now),
