@@ -160,11 +160,9 @@ impl SharedBuf {
             }
             rest = words.into_remainder();
         }
-        for byte in rest {
-            // SAFETY: Inside what `bytes` has checked.
-            *byte = unsafe { from.read_volatile() };
-            // SAFETY: At most the end of what `bytes` has checked.
-            from = unsafe { from.add(1) };
+        if !rest.is_empty() {
+            // SAFETY: What is left of what `bytes` has checked.
+            unsafe { read_each(from, rest) };
         }
         Ok(())
     }
@@ -196,11 +194,9 @@ impl SharedBuf {
             }
             rest = words.remainder();
         }
-        for &byte in rest {
-            // SAFETY: Inside what `bytes` has checked.
-            unsafe { to.write_volatile(byte) };
-            // SAFETY: At most the end of what `bytes` has checked.
-            to = unsafe { to.add(1) };
+        if !rest.is_empty() {
+            // SAFETY: What is left of what `bytes` has checked.
+            unsafe { write_each(to, rest) };
         }
         Ok(())
     }
@@ -295,6 +291,37 @@ impl SharedBuf {
             return None;
         }
         Some(self.bytes(offset, size_of::<u32>())?.as_ptr().cast())
+    }
+}
+
+/// Copies byte by byte out of shared memory. Apart: were it part of its callers, the compiler
+/// would take their words to pieces for it.
+///
+/// # Safety
+///
+/// `from` is the start of as many mapped bytes as `to` has, which anybody may write.
+#[inline(never)]
+unsafe fn read_each(mut from: *const u8, to: &mut [u8]) {
+    for byte in to {
+        // SAFETY: There are as many as the caller says.
+        *byte = unsafe { from.read_volatile() };
+        // SAFETY: At most their end.
+        from = unsafe { from.add(1) };
+    }
+}
+
+/// Copies byte by byte into shared memory; as [`read_each`].
+///
+/// # Safety
+///
+/// `to` is the start of as many mapped bytes as `from` has, which anybody may write.
+#[inline(never)]
+unsafe fn write_each(mut to: *mut u8, from: &[u8]) {
+    for &byte in from {
+        // SAFETY: There are as many as the caller says.
+        unsafe { to.write_volatile(byte) };
+        // SAFETY: At most their end.
+        to = unsafe { to.add(1) };
     }
 }
 

@@ -114,6 +114,7 @@ impl Cq {
     }
 
     /// Tells the consumer. Any context, without locks.
+    #[inline]
     pub(crate) fn tell(&self, what: Told) {
         match what {
             Told::Nothing | Told::Dead => {}

@@ -410,7 +410,12 @@ impl Qp {
             source,
             left: &mut left,
         };
-        let mut next = feed.first(parked.take());
+        let mut next = None;
+        // Rarely; and then only it is moved.
+        if parked.is_some() {
+            next = parked.take();
+        }
+        feed.begin(next.is_some());
         while let Some(packet) = next.or_else(|| feed.next()) {
             let marked = this.kind == QpType::Rc && packet.is_marked();
             host.set_packet(packet);
@@ -514,7 +519,12 @@ impl Qp {
             source,
             left: &mut left,
         };
-        let mut next = feed.first(parked.take());
+        let mut next = None;
+        // Rarely; and then only it is moved.
+        if parked.is_some() {
+            next = parked.take();
+        }
+        feed.begin(next.is_some());
         let mut may_wait = false;
         if next.is_some() || feed.has_any() {
             may_wait = this.hear(ride) && !engine.owes();
@@ -596,15 +606,21 @@ impl Qp {
     }
 
     /// Acts on what a turn noted. The runner still holds its token, but no lock.
+    #[inline]
     fn heed(this: ArcBorrow<'_, Self>, cq: &Cq, notes: &Notes) {
-        if notes.is_empty() {
-            return;
-        }
         cq.tell(notes.told);
         match notes.told {
             Told::Overflow | Told::Dead => Self::fail(this),
             Told::Nothing | Told::Completed => {}
         }
+        if notes.has_events() {
+            Self::raise(this, notes);
+        }
+    }
+
+    /// Tells of the events that a turn noted.
+    #[cold]
+    fn raise(this: ArcBorrow<'_, Self>, notes: &Notes) {
         for event in notes.events() {
             match event {
                 QpEvent::SqDrained => {

@@ -466,7 +466,30 @@ impl<S: Slots> SendSide<S> {
     }
 
     /// Completes what is finished, from the oldest on, and notices the end of a drain.
+    #[inline]
     fn settle(&mut self, host: &mut impl SendHost) {
+        // Mostly nothing is, and a poll asks for each packet.
+        if self.gate != Gate::Open || self.oldest_is_over() {
+            self.settle_oldest(host);
+        }
+    }
+
+    /// Whether the oldest request is done, or failed.
+    #[inline]
+    fn oldest_is_over(&self) -> bool {
+        self.held != 0
+            && match self.slot(0) {
+                Some(slot) => match slot.state {
+                    SlotState::Done | SlotState::Failed(_) => true,
+                    SlotState::Waiting | SlotState::Started(_) => false,
+                },
+                None => false,
+            }
+    }
+
+    /// [`Self::settle`] itself.
+    #[inline(never)]
+    fn settle_oldest(&mut self, host: &mut impl SendHost) {
         while self.held != 0 && self.gate != Gate::Error {
             let (wqe, failed) = match self.slot(0) {
                 Some(Slot {

@@ -56,12 +56,11 @@ pub(super) struct Feed<'a, 's, 'r> {
 }
 
 impl Feed<'_, '_, '_> {
-    /// The packet to begin with, if there is one that was parked. Whatever came behind it
+    /// Begins the turn, with a packet that was `parked` or without. Whatever came behind that
     /// is in the queue, if not in the backlog.
     #[inline(always)]
-    pub(super) fn first(&mut self, parked: Option<RxPacket>) -> Option<RxPacket> {
-        self.more |= parked.is_some() || self.backlog.is_some();
-        parked
+    pub(super) fn begin(&mut self, parked: bool) {
+        self.more |= parked || self.backlog.is_some();
     }
 
     /// Takes the next packet, if the budget allows; an exhausted source becomes `None`.

@@ -43,6 +43,12 @@ impl Notes {
         self.told == Told::Nothing && self.events == 0
     }
 
+    /// Whether an event is noted.
+    #[inline]
+    pub(super) fn has_events(&self) -> bool {
+        self.events != 0
+    }
+
     const fn bit(event: QpEvent) -> u8 {
         // CAST: there are six of them.
         1 << event as u8

@@ -283,6 +283,7 @@ impl RecvWorld<'_> {
     }
 
     /// Ends the turn: packets leave.
+    #[inline]
     pub(super) fn finish(&mut self) -> Notes {
         if let Some(sender) = &mut self.io.sender {
             self.notes.congested |= sender.flush(&self.qp.dev);

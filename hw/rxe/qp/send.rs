@@ -296,6 +296,7 @@ impl SendWorld<'_> {
     }
 
     /// Ends the turn: packets leave.
+    #[inline]
     pub(super) fn finish(&mut self) -> Notes {
         if let Some(sender) = &mut self.io.sender {
             self.notes.congested |= sender.flush(&self.qp.dev);
@@ -306,6 +307,7 @@ impl SendWorld<'_> {
 }
 
 impl SendHost for SendWorld<'_> {
+    #[inline]
     fn fetch(&mut self, slot: u32) -> SendFetch {
         self.io.queue.fetch(slot)
     }

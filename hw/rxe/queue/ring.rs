@@ -77,6 +77,7 @@ impl<M: RingMem> Consumer<M> {
     }
 
     /// How many entries wait to be taken, as the producer has it.
+    #[inline]
     pub fn waiting(&self) -> u32 {
         let produced = self.mem.load_acquire(PRODUCER_INDEX).unwrap_or(self.taken);
         let ahead = self.layout.distance(self.taken, produced);
@@ -93,7 +94,13 @@ impl<M: RingMem> Consumer<M> {
 
     /// The next entry, if one waits, to be read before [`Consumer::take`].
     pub fn peek(&self) -> Option<Entry<'_, M>> {
-        (self.waiting() != 0).then(|| self.entry(self.taken))
+        (self.waiting() != 0).then(|| self.next_entry())
+    }
+
+    /// The next entry, for who has seen in [`Consumer::waiting`] that one waits; else what an
+    /// earlier one left there.
+    pub fn next_entry(&self) -> Entry<'_, M> {
+        self.entry(self.taken)
     }
 
     /// The entry that was added last, if one waits.

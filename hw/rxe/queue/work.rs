@@ -89,10 +89,18 @@ impl SendQueue {
     }
 
     /// Takes the next request off the ring into `slot`, which is free.
+    // A turn asks until there is none, so that is what it is told at least once.
+    #[inline]
     pub(crate) fn fetch(&mut self, slot: u32) -> SendFetch {
-        let Some(entry) = self.ring.peek() else {
-            return SendFetch::Empty;
-        };
+        match self.ring.waiting() {
+            0 => SendFetch::Empty,
+            _ => self.fetch_waiting(slot),
+        }
+    }
+
+    #[inline(never)]
+    fn fetch_waiting(&mut self, slot: u32) -> SendFetch {
+        let entry = self.ring.next_entry();
         let made = make(&mut self.slots, &mut self.store, self.share, slot);
         let Some((place, store)) = made else {
             // The engine has fewer slots than we, so it does not ask for this one.
@@ -107,12 +115,15 @@ impl SendQueue {
                 route,
                 local,
             }) => {
-                *place = Slot {
-                    buffers,
-                    cursor: Cursor::START,
-                    route,
-                    local,
-                };
+                place.buffers = buffers;
+                place.cursor = Cursor::START;
+                // These are large and mostly absent; only otherwise they are copied.
+                if route.is_some() || place.route.is_some() {
+                    place.route = route;
+                }
+                if local.is_some() || place.local.is_some() {
+                    place.local = local;
+                }
                 SendFetch::Wqe(wqe)
             }
             Err(BadSend { wr_id, status }) => {
