@@ -376,7 +376,7 @@ impl Qp {
                 // The consumer is not called back from its own call.
                 let notes = host.finish();
                 drop(host);
-                half.io.noted = notes;
+                half.io.noted = Some(notes);
                 applied
             };
             if applied.is_ok() {

@@ -283,7 +283,7 @@ impl RecvWorld<'_> {
     }
 
     /// Ends the turn: packets leave.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish(&mut self) -> Notes {
         if let Some(sender) = &mut self.io.sender {
             self.notes.congested |= sender.flush(&self.qp.dev);

@@ -73,7 +73,7 @@ pub(super) struct SendIo {
     /// Responses that came before their turn.
     pub(super) early: Stash,
     /// What a change of state noted, for the next turn to act on.
-    pub(super) noted: Notes,
+    pub(super) noted: Option<Notes>,
 }
 
 impl SendHalf {
@@ -97,7 +97,7 @@ impl SendHalf {
                 link: Link::NEW,
                 handle: None,
                 early: Stash::EMPTY,
-                noted: Notes::NONE,
+                noted: None,
             },
             backlog: None,
             parked: None,
@@ -111,7 +111,10 @@ impl SendHalf {
 impl SendHalf {
     /// Whether requests are posted or in work, or consumers are to hear of something.
     pub(super) fn has_work(&self) -> bool {
-        self.io.queue.waiting().0 != 0 || self.engine.is_busy() || !self.io.noted.is_empty()
+        let noted = self.io.noted.as_ref();
+        self.io.queue.waiting().0 != 0
+            || self.engine.is_busy()
+            || noted.is_some_and(|noted| !noted.is_empty())
     }
 }
 
@@ -138,7 +141,7 @@ impl SendIo {
         SendWorld {
             rcu,
             neighbour: None,
-            notes: core::mem::replace(&mut self.noted, Notes::NONE),
+            notes: self.noted.take().unwrap_or(Notes::NONE),
             batch: qp.batch(),
             qp,
             io: self,
@@ -296,7 +299,7 @@ impl SendWorld<'_> {
     }
 
     /// Ends the turn: packets leave.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish(&mut self) -> Notes {
         if let Some(sender) = &mut self.io.sender {
             self.notes.congested |= sender.flush(&self.qp.dev);

@@ -28,6 +28,8 @@ pub(super) struct Sender {
     outbox: Outbox,
     /// Packets of this turn were dropped because a queue is full.
     congested: bool,
+    /// `route` was found to hold in this turn.
+    checked: bool,
 }
 
 impl Sender {
@@ -38,6 +40,7 @@ impl Sender {
             route: None,
             outbox: Outbox::new(),
             congested: false,
+            checked: false,
         }
     }
 
@@ -123,6 +126,7 @@ impl Sender {
                 self.note(dev, sent);
             }
         }
+        self.checked = false;
         core::mem::take(&mut self.congested)
     }
 
@@ -134,11 +138,11 @@ impl Sender {
         }
     }
 
-    /// Sees to it that there is a way, looked up anew if it does not hold any more. While
-    /// packets wait for it, it is not asked again.
+    /// Sees to it that there is a way, looked up anew if it does not hold any more. In one
+    /// turn it is asked once; packets may wait for it until the end of that.
     #[inline]
     fn find_route(&mut self, dev: &Dev) -> Option<()> {
-        if !self.outbox.is_empty() {
+        if self.checked {
             return Some(());
         }
         if self
@@ -150,6 +154,7 @@ impl Sender {
             let gid = dev.source_gid(self.path.spec())?;
             self.route = Some(self.path.resolve(&dev.endpoint, &gid).ok()?);
         }
+        self.checked = true;
         Some(())
     }
 }
