@@ -253,25 +253,30 @@ impl<S: Slots> SendSide<S> {
             return false;
         }
         let index = self.index(self.held);
-        let fresh = match host.fetch(index) {
+        match host.fetch(index) {
             SendFetch::Empty => {
                 self.dry = true;
                 return false;
             }
-            SendFetch::Wqe(wqe) => Slot {
-                wqe,
-                state: SlotState::Waiting,
-            },
-            SendFetch::Bad { wr_id, status } => Slot {
-                wqe: SendWqe {
-                    wr_id,
-                    ..Slot::EMPTY.wqe
-                },
-                state: SlotState::Failed(status),
-            },
-        };
-        self.fill(self.held, fresh);
+            // From memory to memory: a request is large.
+            SendFetch::Wqe(wqe) => {
+                let state = SlotState::Waiting;
+                self.slots.put(index, Slot { wqe, state });
+            }
+            SendFetch::Bad { wr_id, status } => self.fetched_bad(index, wr_id, status),
+        }
         self.held = self.held.saturating_add(1);
         true
+    }
+
+    /// The request in slot `index` is to fail with `status`, when it is the oldest.
+    #[cold]
+    fn fetched_bad(&mut self, index: u32, wr_id: u64, status: WcStatus) {
+        let wqe = SendWqe {
+            wr_id,
+            ..Slot::EMPTY.wqe
+        };
+        let state = SlotState::Failed(status);
+        self.slots.put(index, Slot { wqe, state });
     }
 }
