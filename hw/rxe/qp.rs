@@ -277,7 +277,12 @@ impl Qp {
         run: &mut RxRun<'_>,
         most: u32,
     ) {
-        let mut source = Some(Source { stream, run, most });
+        let mut source = Some(Source {
+            stream,
+            run,
+            most,
+            looked_at: true,
+        });
         let mut turns = 0;
         if stream.is_request() {
             let kick = this.recv.kick_idle(0, |half, bits| {

@@ -399,6 +399,14 @@ impl<'a> RxRun<'a> {
         Some(packet)
     }
 
+    /// Takes the packet that [`Self::peek`] has shown; `None` if there was none.
+    #[inline(always)]
+    pub(crate) fn take_peeked(&mut self) -> Option<RxPacket> {
+        let packet = self.next.take()?;
+        self.count(&packet);
+        Some(packet)
+    }
+
     /// Takes the next packet if it belongs to `stream`.
     #[inline(always)]
     pub(crate) fn take_of(&mut self, stream: Stream) -> Option<RxPacket> {

@@ -8,6 +8,7 @@ use super::work;
 use super::Qp;
 use super::SendHalf;
 use crate::proto::cork::Bell;
+use crate::proto::cork::Cork;
 use crate::proto::cork::Queued;
 use crate::proto::cork::Ring;
 use crate::proto::Nanos;
@@ -68,13 +69,14 @@ impl Qp {
                     // Full: before this turn looks at `rides`, see `await_ride`.
                     let _: bool = this.heard.xchg(false, Full);
                 }
-                if core::mem::take(&mut half.completed) && !answered {
-                    answered = this.send_cq.waiting() == 0;
-                }
                 let gap = match this.gap.load(Relaxed) {
                     GAP_OPEN => now.0.saturating_sub(this.rung.load(Relaxed)),
                     gap => gap,
                 };
+                // After a longer gap it does not matter, and to ask takes a lock.
+                if core::mem::take(&mut half.completed) && !answered && gap <= Cork::CLOSE.0 {
+                    answered = this.send_cq.waiting() == 0;
+                }
                 let bell = Bell {
                     now,
                     gap: Nanos(gap),

@@ -19,12 +19,17 @@ pub(super) struct Source<'s, 'r> {
     pub(super) run: &'s mut RxRun<'r>,
     /// How many of them it may be.
     pub(super) most: u32,
+    /// The next one was looked at, and is of the stream.
+    pub(super) looked_at: bool,
 }
 
 impl Source<'_, '_> {
     #[inline(always)]
     fn next(&mut self) -> Option<RxPacket> {
         self.most = self.most.checked_sub(1)?;
+        if core::mem::take(&mut self.looked_at) {
+            return self.run.take_peeked();
+        }
         self.run.take_of(self.stream)
     }
 
