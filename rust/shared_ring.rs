@@ -146,23 +146,37 @@ impl SharedBuf {
     #[inline]
     pub fn read_bytes(&self, offset: usize, to: &mut [u8]) -> Result {
         let mut from = self.bytes(offset, to.len()).ok_or(EINVAL)?.as_ptr();
-        let mut rest = to;
-        if from.cast::<u64>().is_aligned() {
-            let mut words = rest.chunks_exact_mut(WORD);
-            for word in &mut words {
-                // Volatile, here and below: the compiler must not read twice, nor
-                // read from the ring later what it believes it has copied.
-                // SAFETY: Inside what `bytes` has checked, and aligned.
-                let value = unsafe { from.cast::<u64>().read_volatile() };
-                word.copy_from_slice(&value.to_ne_bytes());
-                // SAFETY: At most the end of what `bytes` has checked.
-                from = unsafe { from.add(WORD) };
-            }
-            rest = words.into_remainder();
+        if !from.cast::<u64>().is_aligned() {
+            return self.read_each(offset, to);
         }
-        if !rest.is_empty() {
-            // SAFETY: What is left of what `bytes` has checked.
-            unsafe { read_each(from, rest) };
+        let len = to.len();
+        let mut words = to.chunks_exact_mut(WORD);
+        for word in &mut words {
+            // Volatile, here and below: the compiler must not read twice, nor
+            // read from the ring later what it believes it has copied.
+            // SAFETY: Inside what `bytes` has checked, and aligned.
+            let value = unsafe { from.cast::<u64>().read_volatile() };
+            word.copy_from_slice(&value.to_ne_bytes());
+            // SAFETY: At most the end of what `bytes` has checked.
+            from = unsafe { from.add(WORD) };
+        }
+        match words.into_remainder() {
+            [] => Ok(()),
+            // OVERFLOW: a place inside the buffer.
+            rest => self.read_each(offset.wrapping_add(len & !(WORD - 1)), rest),
+        }
+    }
+
+    /// [`Self::read_bytes`] of bytes that are no words. Apart: were it part of that, the
+    /// compiler would take its words to pieces, too.
+    #[inline(never)]
+    fn read_each(&self, offset: usize, to: &mut [u8]) -> Result {
+        let mut from = self.bytes(offset, to.len()).ok_or(EINVAL)?.as_ptr();
+        for byte in to {
+            // SAFETY: Inside what `bytes` has checked.
+            *byte = unsafe { from.read_volatile() };
+            // SAFETY: At most the end of what `bytes` has checked.
+            from = unsafe { from.add(1) };
         }
         Ok(())
     }
@@ -181,22 +195,34 @@ impl SharedBuf {
     #[inline]
     pub fn write_bytes(&self, offset: usize, from: &[u8]) -> Result {
         let mut to = self.bytes(offset, from.len()).ok_or(EINVAL)?.as_ptr();
-        let mut rest = from;
-        if to.cast::<u64>().is_aligned() {
-            let mut words = rest.chunks_exact(WORD);
-            for word in &mut words {
-                let mut value = [0; WORD];
-                value.copy_from_slice(word);
-                // SAFETY: Inside what `bytes` has checked, and aligned.
-                unsafe { to.cast::<u64>().write_volatile(u64::from_ne_bytes(value)) };
-                // SAFETY: At most the end of what `bytes` has checked.
-                to = unsafe { to.add(WORD) };
-            }
-            rest = words.remainder();
+        if !to.cast::<u64>().is_aligned() {
+            return self.write_each(offset, from);
         }
-        if !rest.is_empty() {
-            // SAFETY: What is left of what `bytes` has checked.
-            unsafe { write_each(to, rest) };
+        let mut words = from.chunks_exact(WORD);
+        for word in &mut words {
+            let mut value = [0; WORD];
+            value.copy_from_slice(word);
+            // SAFETY: Inside what `bytes` has checked, and aligned.
+            unsafe { to.cast::<u64>().write_volatile(u64::from_ne_bytes(value)) };
+            // SAFETY: At most the end of what `bytes` has checked.
+            to = unsafe { to.add(WORD) };
+        }
+        match words.remainder() {
+            [] => Ok(()),
+            // OVERFLOW: a place inside the buffer.
+            rest => self.write_each(offset.wrapping_add(from.len() & !(WORD - 1)), rest),
+        }
+    }
+
+    /// [`Self::write_bytes`] of bytes that are no words; as [`Self::read_each`].
+    #[inline(never)]
+    fn write_each(&self, offset: usize, from: &[u8]) -> Result {
+        let mut to = self.bytes(offset, from.len()).ok_or(EINVAL)?.as_ptr();
+        for &byte in from {
+            // SAFETY: Inside what `bytes` has checked.
+            unsafe { to.write_volatile(byte) };
+            // SAFETY: At most the end of what `bytes` has checked.
+            to = unsafe { to.add(1) };
         }
         Ok(())
     }
@@ -291,37 +317,6 @@ impl SharedBuf {
             return None;
         }
         Some(self.bytes(offset, size_of::<u32>())?.as_ptr().cast())
-    }
-}
-
-/// Copies byte by byte out of shared memory. Apart: were it part of its callers, the compiler
-/// would take their words to pieces for it.
-///
-/// # Safety
-///
-/// `from` is the start of as many mapped bytes as `to` has, which anybody may write.
-#[inline(never)]
-unsafe fn read_each(mut from: *const u8, to: &mut [u8]) {
-    for byte in to {
-        // SAFETY: There are as many as the caller says.
-        *byte = unsafe { from.read_volatile() };
-        // SAFETY: At most their end.
-        from = unsafe { from.add(1) };
-    }
-}
-
-/// Copies byte by byte into shared memory; as [`read_each`].
-///
-/// # Safety
-///
-/// `to` is the start of as many mapped bytes as `from` has, which anybody may write.
-#[inline(never)]
-unsafe fn write_each(mut to: *mut u8, from: &[u8]) {
-    for &byte in from {
-        // SAFETY: There are as many as the caller says.
-        unsafe { to.write_volatile(byte) };
-        // SAFETY: At most their end.
-        to = unsafe { to.add(1) };
     }
 }
 

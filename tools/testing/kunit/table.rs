@@ -97,8 +97,7 @@ mod tests {
 
     #[test]
     fn a_table_needs_no_front() -> Result {
-        let table: Arc<Table<Item>> =
-            Arc::pin_init(new_table!("rdma_kunit::table"), GFP_KERNEL)?;
+        let table: Arc<Table<Item>> = Arc::pin_init(new_table!("rdma_kunit::table"), GFP_KERNEL)?;
         table.reserve_exact(6, GFP_KERNEL)?.publish(item(60)?);
         assert_eq!(table.get(6).map(|item| item.value), Some(60));
         assert!(table.remove(6).is_some());

@@ -146,7 +146,10 @@ fn the_pause_follows_the_pace_within_bounds() {
 fn the_pause_ends() {
     let mut cork = warm();
     assert_eq!(cork.look(Nanos(0)), Ring::Serve, "nothing waits");
-    assert!(matches!(cork.ring(bell(50, 1_000), one), Ring::Hold(Some(_))));
+    assert!(matches!(
+        cork.ring(bell(50, 1_000), one),
+        Ring::Hold(Some(_))
+    ));
     assert_eq!(cork.look(Nanos(1_050)), Ring::Hold(Some(Nanos(19_000))));
     assert_eq!(cork.look(Nanos(20_050)), Ring::Serve);
     assert_eq!(cork.look(Nanos(u64::MAX)), Ring::Serve);
