@@ -146,25 +146,26 @@ impl SharedBuf {
     #[inline]
     pub fn read_bytes(&self, offset: usize, to: &mut [u8]) -> Result {
         let mut from = self.bytes(offset, to.len()).ok_or(EINVAL)?.as_ptr();
-        if !from.cast::<u64>().is_aligned() {
-            return self.read_each(offset, to);
-        }
-        let len = to.len();
-        let mut words = to.chunks_exact_mut(WORD);
-        for word in &mut words {
-            // Volatile, here and below: the compiler must not read twice, nor
-            // read from the ring later what it believes it has copied.
-            // SAFETY: Inside what `bytes` has checked, and aligned.
-            let value = unsafe { from.cast::<u64>().read_volatile() };
-            word.copy_from_slice(&value.to_ne_bytes());
-            // SAFETY: At most the end of what `bytes` has checked.
-            from = unsafe { from.add(WORD) };
-        }
-        match words.into_remainder() {
-            [] => Ok(()),
+        let (mut at, mut rest) = (offset, to);
+        if from.cast::<u64>().is_aligned() {
             // OVERFLOW: a place inside the buffer.
-            rest => self.read_each(offset.wrapping_add(len & !(WORD - 1)), rest),
+            at = at.wrapping_add(rest.len() & !(WORD - 1));
+            let mut words = rest.chunks_exact_mut(WORD);
+            for word in &mut words {
+                // Volatile, here and below: the compiler must not read twice, nor
+                // read from the ring later what it believes it has copied.
+                // SAFETY: Inside what `bytes` has checked, and aligned.
+                let value = unsafe { from.cast::<u64>().read_volatile() };
+                word.copy_from_slice(&value.to_ne_bytes());
+                // SAFETY: At most the end of what `bytes` has checked.
+                from = unsafe { from.add(WORD) };
+            }
+            rest = words.into_remainder();
         }
+        if rest.is_empty() {
+            return Ok(());
+        }
+        self.read_each(at, rest)
     }
 
     /// [`Self::read_bytes`] of bytes that are no words. Apart: were it part of that, the
@@ -195,23 +196,25 @@ impl SharedBuf {
     #[inline]
     pub fn write_bytes(&self, offset: usize, from: &[u8]) -> Result {
         let mut to = self.bytes(offset, from.len()).ok_or(EINVAL)?.as_ptr();
-        if !to.cast::<u64>().is_aligned() {
-            return self.write_each(offset, from);
-        }
-        let mut words = from.chunks_exact(WORD);
-        for word in &mut words {
-            let mut value = [0; WORD];
-            value.copy_from_slice(word);
-            // SAFETY: Inside what `bytes` has checked, and aligned.
-            unsafe { to.cast::<u64>().write_volatile(u64::from_ne_bytes(value)) };
-            // SAFETY: At most the end of what `bytes` has checked.
-            to = unsafe { to.add(WORD) };
-        }
-        match words.remainder() {
-            [] => Ok(()),
+        let (mut at, mut rest) = (offset, from);
+        if to.cast::<u64>().is_aligned() {
             // OVERFLOW: a place inside the buffer.
-            rest => self.write_each(offset.wrapping_add(from.len() & !(WORD - 1)), rest),
+            at = at.wrapping_add(rest.len() & !(WORD - 1));
+            let mut words = rest.chunks_exact(WORD);
+            for word in &mut words {
+                let mut value = [0; WORD];
+                value.copy_from_slice(word);
+                // SAFETY: Inside what `bytes` has checked, and aligned.
+                unsafe { to.cast::<u64>().write_volatile(u64::from_ne_bytes(value)) };
+                // SAFETY: At most the end of what `bytes` has checked.
+                to = unsafe { to.add(WORD) };
+            }
+            rest = words.remainder();
         }
+        if rest.is_empty() {
+            return Ok(());
+        }
+        self.write_each(at, rest)
     }
 
     /// [`Self::write_bytes`] of bytes that are no words; as [`Self::read_each`].
