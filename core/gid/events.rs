@@ -74,7 +74,8 @@ fn note(event: Event) {
 }
 
 /// A device got or lost an address. If nothing is below it, only the ports that it belongs to
-/// may want that; that something comes below it, or that it is given to a port, is told by itself.
+/// may want that; that something comes below it is told by itself, and a driver that gives it to a
+/// port later has the port scanned anew.
 fn note_address(dev: &NetDevice, address: IpAddr) {
     let event = Event::Address(ndev_id(dev.as_raw()), snapshot::convert(address));
     // Who looks from now on sees the address, or we see below what he has looked at, and for whom.
