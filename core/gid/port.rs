@@ -19,6 +19,7 @@ use crate::proto::gid_table;
 use crate::proto::gid_table::Cell;
 use crate::proto::gid_table::Ndev;
 use crate::proto::gid_table::Refusal;
+use crate::proto::gid_table::Used;
 use crate::proto::gid_table::View;
 use rdma::bindings;
 use rdma::sync::SpinLockIrq;
@@ -98,13 +99,32 @@ impl Cell for Slot {
     }
 }
 
+/// The slots of a table.
+struct Slots {
+    all: KVec<Slot>,
+    used: Used,
+}
+
+impl Slots {
+    fn view(&self, types: GidTypes) -> View<'_, Slot> {
+        View::new(&self.all, types, self.used)
+    }
+
+    fn free(&mut self, index: usize) {
+        if let Some(slot) = self.all.get_mut(index) {
+            slot.0 = None;
+            self.used.freed(&self.all);
+        }
+    }
+}
+
 /// A port's table.
 #[pin_data]
 pub(super) struct Port {
     number: u32,
     kind: Kind,
     #[pin]
-    slots: SpinLockIrq<KVec<Slot>>,
+    slots: SpinLockIrq<Slots>,
 }
 
 impl Port {
@@ -113,16 +133,17 @@ impl Port {
         if len > MOST {
             return Err(EINVAL);
         }
-        let mut slots = KVec::with_capacity(len, GFP_KERNEL)?;
-        while slots.len() < len {
-            slots.push(Slot::default(), GFP_KERNEL)?;
+        let mut all = KVec::with_capacity(len, GFP_KERNEL)?;
+        while all.len() < len {
+            all.push(Slot::default(), GFP_KERNEL)?;
         }
+        let used = Used::default();
         let kind = Kind::of(device, number);
         KBox::try_pin_init(
             try_pin_init!(Self {
                 number,
                 kind,
-                slots <- rdma::new_spinlock_irq!(slots, "GidTable::slots"),
+                slots <- rdma::new_spinlock_irq!(Slots { all, used }, "GidTable::slots"),
             }),
             GFP_KERNEL,
         )
@@ -140,24 +161,26 @@ impl Port {
 
     /// How many slots there are.
     pub(super) fn len(&self) -> usize {
-        self.slots.lock().len()
+        self.slots.lock().all.len()
     }
 
     /// How many slots are not free.
     pub(super) fn held(&self) -> usize {
         let slots = self.slots.lock();
-        slots.iter().filter(|slot| !slot.is_free()).count()
+        slots.all.iter().filter(|slot| !slot.is_free()).count()
     }
 
     /// Looks at the table. The callback may not sleep, nor look at the table by itself.
     pub(super) fn read<R>(&self, look: impl FnOnce(&View<'_, Slot>) -> R) -> R {
-        look(&View::new(&self.slots.lock(), self.kind.types()))
+        look(&self.slots.lock().view(self.kind.types()))
     }
 
     /// Calls for each valid entry, by index, until something is answered. As [`Self::read`].
     pub(super) fn find_entry<R>(&self, mut ask: impl FnMut(&Entry) -> Option<R>) -> Option<R> {
         let slots = self.slots.lock();
         slots
+            .used
+            .of(&slots.all)
             .iter()
             .filter_map(Slot::valid_entry)
             .find_map(&mut ask)
@@ -166,7 +189,7 @@ impl Port {
     /// Holds the entry of an index.
     pub(super) fn get(&self, index: usize) -> Result<Held, Refusal> {
         let slots = self.slots.lock();
-        let slot = slots.get(index).ok_or(Refusal::NoSuchIndex)?;
+        let slot = slots.all.get(index).ok_or(Refusal::NoSuchIndex)?;
         slot.valid_entry().map(Held::new).ok_or(Refusal::Empty)
     }
 
@@ -178,18 +201,20 @@ impl Port {
         ndev: Option<Ndev>,
     ) -> Result<Held, Refusal> {
         let slots = self.slots.lock();
-        let index = View::new(&slots, self.kind.types()).find(gid, gid_type, ndev)?;
-        let entry = slots.get(index).and_then(Slot::valid_entry);
+        let index = slots.view(self.kind.types()).find(gid, gid_type, ndev)?;
+        let entry = slots.all.get(index).and_then(Slot::valid_entry);
         entry.map(Held::new).ok_or(Refusal::NotFound)
     }
 
     /// Puts an entry into its slot, which must be free. Writers only.
     pub(super) fn insert(&self, entry: KBox<Entry>) -> Result<(), KBox<Entry>> {
         let mut slots = self.slots.lock();
-        match slots.get_mut(usize::from(entry.index())) {
+        let index = usize::from(entry.index());
+        match slots.all.get_mut(index) {
             // INVARIANT: The new entry has one reference, which is the table's.
             Some(slot) if slot.is_free() => {
                 slot.0 = NonNull::new(KBox::into_raw(entry));
+                slots.used.took(index);
                 Ok(())
             }
             Some(_) | None => Err(entry),
@@ -200,14 +225,13 @@ impl Port {
     /// Writers only.
     pub(super) fn retire(&self, index: usize) -> Option<NonNull<Entry>> {
         let mut slots = self.slots.lock();
-        let slot = slots.get_mut(index)?;
-        let entry = NonNull::from(slot.valid_entry()?);
+        let entry = NonNull::from(slots.all.get(index)?.valid_entry()?);
         // SAFETY: It is in the slot.
         unsafe { entry.as_ref() }.retire();
         // Only network devices' GIDs wait for their holders: elsewhere it is the driver
         // who says what is at an index.
         if !matches!(self.kind, Kind::Roce { .. }) {
-            slot.0 = None;
+            slots.free(index);
         }
         Some(entry)
     }
@@ -215,10 +239,10 @@ impl Port {
     /// Frees the slot of an entry whose last reference has gone, if it is still there.
     pub(super) fn vacate(&self, entry: &Entry) {
         let mut slots = self.slots.lock();
-        if let Some(slot) = slots.get_mut(usize::from(entry.index())) {
-            if slot.0 == Some(NonNull::from(entry)) {
-                slot.0 = None;
-            }
+        let index = usize::from(entry.index());
+        let there = slots.all.get(index).and_then(|slot| slot.0);
+        if there == Some(NonNull::from(entry)) {
+            slots.free(index);
         }
     }
 }

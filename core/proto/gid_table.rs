@@ -165,25 +165,51 @@ pub trait Cell {
     fn is_free(&self) -> bool;
 }
 
+/// How far a table is used: the slots from here on are free, and nobody looks at them. Tables
+/// have a thousand, and ports a few GIDs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Used(usize);
+
+impl Used {
+    /// A slot is not free any more.
+    pub fn took(&mut self, index: usize) {
+        self.0 = self.0.max(index.saturating_add(1));
+    }
+
+    /// A slot became free, or several did.
+    pub fn freed<C: Cell>(&mut self, cells: &[C]) {
+        let last = self.of(cells).iter().rposition(|cell| !cell.is_free());
+        self.0 = last.map_or(0, |index| index.saturating_add(1));
+    }
+
+    /// The slots that are not free, and those between.
+    pub fn of<C>(self, cells: &[C]) -> &[C] {
+        cells.get(..self.0).unwrap_or(cells)
+    }
+}
+
 /// A table to look into.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'s, C> {
     cells: &'s [C],
+    /// Those of them that may be in use.
+    front: &'s [C],
     defaults: usize,
 }
 
 impl<'s, C: Cell> View<'s, C> {
     /// The table in these slots, of a port that knows these types.
-    pub fn new(cells: &'s [C], types: GidTypes) -> Self {
+    pub fn new(cells: &'s [C], types: GidTypes, used: Used) -> Self {
         Self {
             cells,
+            front: used.of(cells),
             defaults: types.count().min(cells.len()),
         }
     }
 
     /// The valid entries, by index.
     pub fn entries(&self) -> impl Iterator<Item = (usize, &'s Entry)> + 's {
-        self.cells
+        self.front
             .iter()
             .enumerate()
             .filter_map(|(index, cell)| Some((index, cell.valid()?)))
@@ -191,7 +217,7 @@ impl<'s, C: Cell> View<'s, C> {
 
     /// The first valid entry from this index on.
     pub fn next(&self, from: usize) -> Option<(usize, &'s Entry)> {
-        let cells = self.cells.iter().enumerate();
+        let cells = self.front.iter().enumerate();
         cells
             .skip(from)
             .find_map(|(index, cell)| Some((index, cell.valid()?)))
@@ -203,7 +229,7 @@ impl<'s, C: Cell> View<'s, C> {
         from: usize,
         mut is_it: impl FnMut(&Entry) -> bool,
     ) -> Option<(usize, Entry)> {
-        let cells = self.cells.iter().enumerate().skip(from);
+        let cells = self.front.iter().enumerate().skip(from);
         cells
             .filter_map(|(index, cell)| Some((index, cell.valid()?)))
             .find(|(_, entry)| is_it(entry))
@@ -224,9 +250,9 @@ impl<'s, C: Cell> View<'s, C> {
             Origin::Default => 0..self.defaults,
             Origin::Ip => self.defaults..self.cells.len(),
         };
-        // One look at each slot, since ports have a thousand.
+        // One look at each slot.
         let mut free = None;
-        for (index, cell) in self.cells.iter().enumerate() {
+        for (index, cell) in self.front.iter().enumerate() {
             let Some(there) = cell.valid() else {
                 if free.is_none() && range.contains(&index) && cell.is_free() {
                     free = Some(index);
@@ -241,6 +267,8 @@ impl<'s, C: Cell> View<'s, C> {
                 return Ok(Place::There(index));
             }
         }
+        let behind = range.start.max(self.front.len());
+        let free = free.or_else(|| range.contains(&behind).then_some(behind));
         free.map(Place::Free).ok_or(Refusal::Full)
     }
 
@@ -310,7 +338,7 @@ impl<'s> GidTable<'s> {
 
     /// The table to look into.
     pub fn view(&self) -> View<'_, Slot> {
-        View::new(self.slots, self.types)
+        View::new(self.slots, self.types, Used(self.slots.len()))
     }
 
     /// Where an entry is, or would go: [`View::place`].

@@ -15,6 +15,8 @@ use rdma_core_engines::proto::gid_table::Ndev;
 use rdma_core_engines::proto::gid_table::Origin;
 use rdma_core_engines::proto::gid_table::Refusal;
 use rdma_core_engines::proto::gid_table::Slot;
+use rdma_core_engines::proto::gid_table::Used;
+use rdma_core_engines::proto::gid_table::View;
 use rdma_core_engines::rng::Rng;
 
 const BOTH: GidTypes = GidTypes::roce(true, true);
@@ -277,6 +279,57 @@ fn random_histories() {
                     "seed {seed}, step {step}, slot {index}"
                 );
             }
+        }
+    }
+}
+
+/// Who looks at the used part alone sees what all of the table would show.
+#[test]
+fn what_is_behind_is_not_missed() {
+    for seed in 0..2_000 {
+        let mut rng = Rng::new(seed);
+        let len = 1 + rng.below(9);
+        let mut slots = vec![Slot::default(); len];
+        let mut used = Used::default();
+        let mut holds: Vec<Hold> = Vec::new();
+        for step in 0..120 {
+            let entry = Entry {
+                origin: rng.pick(&[Origin::Default, Origin::Ip, Origin::Ip]),
+                gid: Gid::from_ipv4([0, 0, 0, rng.below(4) as u8]),
+                gid_type: rng.pick(&GidType::ROCE),
+                ndev: Ndev(rng.below(3) as u64),
+                mac: [2, 0, 0, 0, 0, 1],
+            };
+            let front = View::new(&slots, BOTH, used);
+            let (place, found) = (front.place(&entry), front.find_by(&entry.gid, |_| true));
+            let seen: Vec<_> = front.entries().map(|(i, e)| (i, *e)).collect();
+            let mut table = GidTable::new(&mut slots, BOTH);
+            assert_eq!(place, table.place(&entry), "{seed}.{step}");
+            assert_eq!(found, table.find_by(&entry.gid, |_| true));
+            assert!(table.entries().map(|(i, e)| (i, *e)).eq(seen));
+            match rng.below(4) {
+                0 | 1 => {
+                    if let Ok(Change::Made(index)) = table.add(entry) {
+                        used.took(index);
+                    }
+                }
+                2 => {
+                    let index = rng.below(len);
+                    holds.extend(rng.one_in(3).then(|| table.hold(index).ok()).flatten());
+                    table.delete(index);
+                }
+                _ if !holds.is_empty() => {
+                    table.put(holds.swap_remove(rng.below(holds.len())));
+                }
+                _ => {}
+            }
+            used.freed(&slots);
+            let last = slots.iter().rposition(|slot| !slot.is_free());
+            assert_eq!(
+                used.of(&slots).len(),
+                last.map_or(0, |i| i + 1),
+                "{seed}.{step}"
+            );
         }
     }
 }
