@@ -15,6 +15,8 @@ use super::entry::ndev_id;
 use super::snapshot;
 use super::Gids;
 use crate::proto::gid_marks::Event;
+use crate::proto::gid_marks::Word;
+use rdma::net::address_notifier::Change;
 use rdma::net::AddressEvents;
 use rdma::net::AddressNotifier;
 use rdma::net::NetDevice;
@@ -69,25 +71,11 @@ pub(super) fn unfollow(gids: &Arc<Gids>) {
     });
 }
 
-fn note(event: Event) {
-    with_followed(|list| list.iter().for_each(|gids| gids.note(event)));
-}
-
-/// A device got or lost an address. If nothing is below it, only the ports that it belongs to
-/// may want that; that something comes below it is told by itself, and a driver that gives it to a
-/// port later has the port scanned anew.
-fn note_address(dev: &NetDevice, address: IpAddr) {
-    let event = Event::Address(ndev_id(dev.as_raw()), snapshot::convert(address));
-    // Who looks from now on sees the address, or we see below what he has looked at, and for whom.
-    smp_mb();
-    let stacked = dev.has_lower();
+/// Tells those who may want to know of an event.
+fn note(event: Event, who: impl Fn(&Gids) -> bool) {
     with_followed(|list| {
-        for gids in list.iter() {
-            // SAFETY: A device that is in the list has its ports, until `unfollow`.
-            if stacked || unsafe { gids.may_have(dev) } {
-                gids.note(event);
-            }
-        }
+        let told = list.iter().filter(|gids| who(gids));
+        told.for_each(|gids| gids.note(event));
     });
 }
 
@@ -100,8 +88,10 @@ impl NetdevEvents for Listener {
             NetdevEvent::Register
             | NetdevEvent::Unregister
             | NetdevEvent::Up
-            | NetdevEvent::ChangeAddr => note(Event::Device(ndev_id(dev.as_raw()))),
-            NetdevEvent::ChangeUpper | NetdevEvent::BondingFailover => note(Event::Topology),
+            | NetdevEvent::ChangeAddr => note(Event::Device(ndev_id(dev.as_raw())), |_| true),
+            NetdevEvent::ChangeUpper | NetdevEvent::BondingFailover => {
+                note(Event::Topology, |_| true);
+            }
             NetdevEvent::GoingDown
             | NetdevEvent::Down
             | NetdevEvent::Change
@@ -113,8 +103,21 @@ impl NetdevEvents for Listener {
 }
 
 impl AddressEvents for Listener {
-    fn changed(dev: &NetDevice, address: IpAddr) {
-        note_address(dev, address);
+    /// If nothing is below the device, only the ports that it belongs to may want the address;
+    /// that something comes below it is told by itself, and a driver that gives it to a port later
+    /// has the port scanned anew.
+    fn changed(dev: &NetDevice, address: IpAddr, how: Change) {
+        let word = match how {
+            Change::Came => Word::Has,
+            Change::Other => Word::Ask,
+        };
+        let event = Event::Address(ndev_id(dev.as_raw()), snapshot::convert(address), word);
+        // Who looks from now on sees the address, or we see below what he has looked at, and for
+        // whom.
+        smp_mb();
+        let stacked = dev.has_lower();
+        // SAFETY: A device that is in the list has its ports, until `unfollow`.
+        note(event, |gids| stacked || unsafe { gids.may_have(dev) });
     }
 }
 

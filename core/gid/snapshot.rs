@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! What the network devices of a RoCE port are like now: its own and all above it. Of those of
-//! which single addresses are marked, only these are looked at.
+//! which single addresses are marked, only these are looked at, and those that have just come are not
+//! looked for.
 //!
 //! Whatever changes meanwhile marks anew. Devices in a snapshot are held, so that their names are not given to others.
 
@@ -19,6 +20,7 @@ use super::entry::ndev_id;
 use crate::device::Device;
 use crate::proto::gid::GidTypes;
 use crate::proto::gid_marks::Marks;
+use crate::proto::gid_marks::Word;
 use crate::proto::gid_plan;
 use crate::proto::gid_plan::Address;
 use crate::proto::gid_plan::Bond;
@@ -82,8 +84,10 @@ impl Snapshot {
             seen.look_up()?;
             let start = addresses.len();
             if let Some(marked) = marks.addresses_of(ndev_id(seen.ndev.as_raw())) {
-                for address in marked.filter(|address| seen.ndev.has_address(restore(*address))) {
-                    addresses.push(address, GFP_KERNEL)?;
+                for (address, word) in marked {
+                    if word == Word::Has || seen.ndev.has_address(restore(address)) {
+                        addresses.push(address, GFP_KERNEL)?;
+                    }
                 }
             } else {
                 seen.ndev.for_each_address(|address| {

@@ -7,13 +7,22 @@ use super::gid_plan::Address;
 use super::gid_plan::Synced;
 use super::gid_table::Ndev;
 
+/// What is known of an address when it is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// Its device has it, until something else is told of it.
+    Has,
+    /// Its device has to be asked.
+    Ask,
+}
+
 /// What happened, and to whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A device came, went, changed its MAC, or came up.
     Device(Ndev),
     /// A device got or lost this address.
-    Address(Ndev, Address),
+    Address(Ndev, Address, Word),
     /// A device was put under another or taken from there, another slave of a bond
     /// became active, or the port's own device was changed: who is above the port
     /// may have changed for any device.
@@ -32,6 +41,8 @@ pub struct Mark {
     pub ndev: Ndev,
     /// This address alone, or all that it gives the port.
     pub address: Option<Address>,
+    /// Of that address.
+    pub word: Word,
 }
 
 impl Mark {
@@ -59,7 +70,7 @@ pub enum Marks {
 
 impl Marks {
     /// Adds one. When there are too many, a device is marked in place of its addresses, then
-    /// all devices.
+    /// all devices. Of an address that is marked already the last word counts.
     fn add(&mut self, mark: Mark) {
         let marks = match self {
             Marks::All => return,
@@ -73,7 +84,8 @@ impl Marks {
             }
             Marks::Some(marks) => marks,
         };
-        if marks.iter().flatten().any(|there| there.covers(&mark)) {
+        if let Some(there) = marks.iter_mut().flatten().find(|m| m.covers(&mark)) {
+            there.word = mark.word;
             return;
         }
         if mark.address.is_none() {
@@ -107,6 +119,14 @@ impl Marks {
         });
     }
 
+    /// Forgets what was known of addresses.
+    fn doubt(&mut self) {
+        if let Marks::Some(marks) = self {
+            let marks = marks.iter_mut().flatten();
+            marks.for_each(|mark| mark.word = Word::Ask);
+        }
+    }
+
     fn merge(&mut self, other: Marks) {
         match other {
             Marks::None => {}
@@ -125,12 +145,17 @@ impl Marks {
     }
 
     /// The addresses of a device that are marked, or `None`: all that it has.
-    pub fn addresses_of(&self, ndev: Ndev) -> Option<impl Iterator<Item = Address> + Clone + '_> {
+    pub fn addresses_of(
+        &self,
+        ndev: Ndev,
+    ) -> Option<impl Iterator<Item = (Address, Word)> + Clone + '_> {
         let Marks::Some(marks) = self else {
             return None;
         };
         let ours = marks.iter().flatten().filter(move |mark| mark.ndev == ndev);
-        let addresses = ours.clone().filter_map(|mark| mark.address);
+        let addresses = ours
+            .clone()
+            .filter_map(|mark| Some((mark.address?, mark.word)));
         ours.clone()
             .all(|mark| mark.address.is_some())
             .then_some(addresses)
@@ -166,10 +191,12 @@ impl Dirty {
             Event::Device(ndev) => self.marks.add(Mark {
                 ndev,
                 address: None,
+                word: Word::Ask,
             }),
-            Event::Address(ndev, address) => self.marks.add(Mark {
+            Event::Address(ndev, address, word) => self.marks.add(Mark {
                 ndev,
                 address: (!self.refused).then_some(address),
+                word,
             }),
             Event::Topology => self.marks = Marks::All,
             Event::Room => {
@@ -199,8 +226,9 @@ impl Dirty {
         taken
     }
 
-    /// Puts marks back whose sync could not be done.
-    pub fn put_back(&mut self, marks: Marks) {
+    /// Puts marks back whose sync could not be done. Others may have come and been taken since.
+    pub fn put_back(&mut self, mut marks: Marks) {
+        marks.doubt();
         self.marks.merge(marks);
     }
 

@@ -24,7 +24,17 @@ use crate::bindings;
 pub trait AddressEvents: 'static {
     /// A network device got or lost this address, or it changed. It may be called in softirqs,
     /// and may not sleep.
-    fn changed(dev: &NetDevice, address: IpAddr);
+    fn changed(dev: &NetDevice, address: IpAddr, how: Change);
+}
+
+/// What happened to an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The network device has it from now on, until something else is told.
+    Came,
+    /// It went, if it is not there a second time, or it changed; or who tells of it does not do so
+    /// in the order in which it happens.
+    Other,
 }
 
 /// A registered listener for both families. After it is dropped it hears nothing.
@@ -77,9 +87,15 @@ impl<T: AddressEvents> AddressNotifier<T> {
     /// For C only, with an address of IPv4.
     unsafe extern "C" fn on_ipv4(
         _block: *mut bindings::notifier_block,
-        _event: c_ulong,
+        event: c_ulong,
         address: *mut c_void,
     ) -> c_int {
+        // RTNL is held from the change until all have been told of it.
+        let how = if event == bindings::netdev_cmd_NETDEV_UP as c_ulong {
+            Change::Came
+        } else {
+            Change::Other
+        };
         // SAFETY: The address has a device, which lives for the call, and four bytes.
         unsafe {
             let bytes: [u8; 4] = bindings::rdma_helper_ifa_address(address)
@@ -88,6 +104,7 @@ impl<T: AddressEvents> AddressNotifier<T> {
             T::changed(
                 NetDevice::from_raw(bindings::rdma_helper_ifa_dev(address)),
                 Ipv4Addr::from(bytes).into(),
+                how,
             );
         }
         0
@@ -109,6 +126,8 @@ impl<T: AddressEvents> AddressNotifier<T> {
             T::changed(
                 NetDevice::from_raw(bindings::rdma_helper_ifa6_dev(address)),
                 Ipv6Addr::from(bytes).into(),
+                // There is no lock around the change and the call.
+                Change::Other,
             );
         }
         0
