@@ -92,6 +92,7 @@ pub use self::object::Qp;
 pub use self::object::SgList;
 pub use self::object::Srq;
 pub use self::object::UContext;
+pub use self::object::Xrcd;
 pub use self::stats::HwStats;
 pub use self::stats::StatDesc;
 pub use self::sub::SubDevice;
@@ -155,6 +156,8 @@ pub trait Provider: Sized + Send + Sync + 'static {
     type Mr: Send + Sync;
     /// Driver data of a memory window; `()` without.
     type Mw: Send + Sync;
+    /// Driver data of a domain of extended reliable connections; `()` without.
+    type Xrcd: Send + Sync;
 
     /// Fills in what the device can do (IBA 11.2.1.2). `attr` is all zero at the call. Runs once
     /// during registration, when the device is not yet visible to anybody.
@@ -447,6 +450,18 @@ pub trait Provider: Sized + Send + Sync + 'static {
 
     /// Runs before a memory window is dropped. An error keeps it alive.
     fn dealloc_mw(_: &Mw<Self>) -> Result {
+        Ok(())
+    }
+
+    /// Makes a domain of extended reliable connections (IBA 11.2.3.4). Queue pairs of
+    /// [`QpType::XrcTgt`] belong to one; they have no protection domain and no completion queues,
+    /// and processes that open one again, by its number, are the core's business.
+    fn alloc_xrcd(_: &New<'_, Xrcd<Self>>, _: &mut Udata<'_>) -> Result<impl PinInit<Self::Xrcd>> {
+        Err::<Self::Xrcd, Error>(unsupported())
+    }
+
+    /// Runs before a domain is dropped. An error keeps it alive.
+    fn dealloc_xrcd(_: &Xrcd<Self>, _: &mut Udata<'_>) -> Result {
         Ok(())
     }
 

@@ -96,6 +96,7 @@ impl Provider for Rxe {
     type Srq = SrqObject;
     type Mr = mem::Mr;
     type Mw = mem::Mw;
+    type Xrcd = ();
 
     fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr, udata: &mut Udata<'_>) -> Result {
         udata.expect_no_input()?;

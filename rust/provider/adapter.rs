@@ -429,6 +429,11 @@ impl<P: Provider> Adapter<P> {
             ops.dealloc_mw = Some(Self::dealloc_mw);
             ops.size_ib_mw = size_of::<Mw<P>>();
         }
+        if P::HAS_ALLOC_XRCD {
+            ops.alloc_xrcd = Some(Self::alloc_xrcd);
+            ops.dealloc_xrcd = Some(Self::dealloc_xrcd);
+            ops.size_ib_xrcd = size_of::<Xrcd<P>>();
+        }
         if P::HAS_ATTACH_MCAST {
             ops.attach_mcast = Some(Self::attach_mcast);
         }

@@ -292,6 +292,8 @@ object! {
     Mr: ib_mr, ();
     /// A memory window.
     Mw: ib_mw, ();
+    /// A domain of extended reliable connections.
+    Xrcd: ib_xrcd, ();
 }
 
 /// Defines the same methods for an object and for the object being made.

@@ -82,6 +82,7 @@ impl Provider for Softpair {
     type Srq = ();
     type Mr = ();
     type Mw = ();
+    type Xrcd = ();
 
     fn query_device(_: &Device<Self>, attr: &mut DeviceAttr, _: &mut Udata<'_>) -> Result {
         attr.sys_image_guid = u64::from_ne_bytes(GUID);

@@ -79,6 +79,23 @@ impl<P: Provider> Adapter<P> {
         from_result(|| P::req_notify_cq(cq, NotifyFlags::from_raw(flags)).map(i32::from))
     }
 
+    pub(super) unsafe extern "C" fn alloc_xrcd(c: *mut ib_xrcd, udata: *mut ib_udata) -> i32 {
+        // SAFETY: (args)
+        let mut udata = unsafe { Udata::from_raw(udata) };
+        create!(new: Xrcd<P> = c, P::alloc_xrcd(&new, &mut udata))
+    }
+
+    pub(super) unsafe extern "C" fn dealloc_xrcd(c: *mut ib_xrcd, udata: *mut ib_udata) -> i32 {
+        from_result(|| {
+            // SAFETY: (live), (args)
+            let (xrcd, mut udata) = unsafe { (Xrcd::<P>::from_raw(c), Udata::from_raw(udata)) };
+            P::dealloc_xrcd(xrcd, &mut udata)?;
+            // SAFETY: (live)
+            unsafe { end::<Xrcd<P>>(c) };
+            Ok(0)
+        })
+    }
+
     pub(super) unsafe extern "C" fn create_qp(
         c: *mut ib_qp,
         attr: *mut ib_qp_init_attr,

@@ -132,6 +132,7 @@ impl Provider for Fakeib {
     type Srq = ();
     type Mr = Option<Arc<Region>>;
     type Mw = ();
+    type Xrcd = ();
 
     fn query_device(dev: &Device<Self>, attr: &mut DeviceAttr, _: &mut Udata<'_>) -> Result {
         attr.sys_image_guid = dev.guid.to_be();
