@@ -35,6 +35,25 @@ pub(crate) struct CqCore {
     work: Work<CqCore>,
 }
 
+/// Where the completions of a queue go; some have none.
+pub(crate) struct Done(pub(crate) Option<Arc<CqCore>>);
+
+impl Done {
+    /// See [`CqCore::complete`].
+    pub(crate) fn complete(&self, wc: Wc, solicited: bool) {
+        if let Some(cq) = &self.0 {
+            cq.complete(wc, solicited);
+        }
+    }
+
+    /// See [`CqCore::forget`].
+    pub(crate) fn forget(&self, qp: QpToken) {
+        if let Some(cq) = &self.0 {
+            cq.forget(qp);
+        }
+    }
+}
+
 impl_has_work! {
     impl HasWork<Self> for CqCore { self.work }
 }

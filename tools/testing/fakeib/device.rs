@@ -3,6 +3,7 @@
 //! The device and its verbs.
 
 use crate::cq::CqCore;
+use crate::cq::Done;
 use crate::mem;
 use crate::mem::Owner;
 use crate::mem::Region;
@@ -321,6 +322,10 @@ impl Provider for Fakeib {
         Ok(())
     }
 
+    fn alloc_xrcd(_: &New<'_, Xrcd<Self>>, _: &mut Udata<'_>) -> Result<impl PinInit<()>> {
+        Ok(())
+    }
+
     fn create_cq(
         cq: &New<'_, Cq<Self>>,
         attr: &CqAttr,
@@ -356,9 +361,11 @@ impl Provider for Fakeib {
         if attr.srq().is_some() || attr.create_flags() != 0 {
             return Err(unsupported());
         }
-        let (Some(send_cq), Some(recv_cq), Some(pd)) = (attr.send_cq(), attr.recv_cq(), qp.pd())
-        else {
-            return Err(EINVAL);
+        let owner = match (kind, qp.pd()) {
+            // It has no memory and no queues. Nothing is ever sent to it.
+            (QpType::XrcTgt, _) => 0,
+            (_, Some(pd)) if attr.send_cq().is_some() && attr.recv_cq().is_some() => **pd,
+            _ => return Err(EINVAL),
         };
         let cap = attr.cap();
         // CAST: a small constant.
@@ -372,7 +379,7 @@ impl Provider for Fakeib {
         let slot = match kind {
             QpType::Smi => qps.reserve_exact(0, GFP_KERNEL)?,
             QpType::Gsi => qps.reserve_exact(1, GFP_KERNEL)?,
-            QpType::Ud | QpType::Rc => qps.reserve(QP_NUMBERS, GFP_KERNEL)?,
+            QpType::Ud | QpType::Rc | QpType::XrcTgt => qps.reserve(QP_NUMBERS, GFP_KERNEL)?,
             _ => return Err(unsupported()),
         };
         let core = QpCore::new(Plan {
@@ -381,12 +388,12 @@ impl Provider for Fakeib {
             sizes: Sizes::new(cap),
             signals_all: attr.signals_all(),
             owner: Owner {
-                pd: **pd,
+                pd: owner,
                 user: udata.is_user(),
             },
             token: qp.token(),
-            send_cq: Arc::clone(send_cq),
-            recv_cq: Arc::clone(recv_cq),
+            send_cq: Done(attr.send_cq().map(|cq| Arc::clone(cq))),
+            recv_cq: Done(attr.recv_cq().map(|cq| Arc::clone(cq))),
         })?;
         qp.set_qp_num(slot.id());
         // Others can find the queue pair from here on, and nothing can fail any more.
@@ -445,7 +452,7 @@ impl Provider for Fakeib {
         attr.set_qkey(inner.qkey);
         attr.set_pkey_index(inner.pkey_index);
         attr.set_port_num(HOST_PORT.into());
-        if qp.kind == QpType::Rc {
+        if matches!(qp.kind, QpType::Rc | QpType::XrcTgt) {
             inner.connection.tell(attr);
         }
         qp.sizes.tell(attr.cap_mut());
@@ -461,6 +468,9 @@ impl Provider for Fakeib {
     }
 
     fn post_send(qp: &Qp<Self>, wrs: &mut SendWrs<'_, Self>) -> Result {
+        if qp.kind == QpType::XrcTgt {
+            return Err(EINVAL);
+        }
         let device = qp.device();
         for wr in wrs {
             match qp.kind {
@@ -472,6 +482,9 @@ impl Provider for Fakeib {
     }
 
     fn post_recv(qp: &Qp<Self>, wrs: &mut RecvWrs<'_>) -> Result {
+        if qp.kind == QpType::XrcTgt {
+            return Err(EINVAL);
+        }
         for wr in wrs {
             qp.post_recv(qp.device(), &wr)?;
         }

@@ -8,7 +8,7 @@
 
 use crate::connected::Connection;
 use crate::connected::Send;
-use crate::cq::CqCore;
+use crate::cq::Done;
 use crate::device::Fakeib;
 use crate::mem;
 use crate::mem::Owner;
@@ -99,8 +99,8 @@ pub(crate) struct QpCore {
     pub(crate) signals_all: bool,
     pub(crate) owner: Owner,
     pub(crate) token: QpToken,
-    pub(crate) send_cq: Arc<CqCore>,
-    pub(crate) recv_cq: Arc<CqCore>,
+    pub(crate) send_cq: Done,
+    pub(crate) recv_cq: Done,
     #[pin]
     inner: SpinLockIrq<QpInner>,
 }
@@ -140,8 +140,8 @@ pub(crate) struct Plan {
     pub(crate) signals_all: bool,
     pub(crate) owner: Owner,
     pub(crate) token: QpToken,
-    pub(crate) send_cq: Arc<CqCore>,
-    pub(crate) recv_cq: Arc<CqCore>,
+    pub(crate) send_cq: Done,
+    pub(crate) recv_cq: Done,
 }
 
 impl QpCore {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 180
 # short
-# The hooks of security modules, with SELinux and a policy of ours: queue pairs and agents of
-# management on InfiniBand ports that may use a partition and that may not, on our core and
+# The hooks of security modules, with SELinux and a policy of ours: queue pairs, shared ones, and
+# agents of management on InfiniBand ports that may use a partition and that may not, on our core and
 # then on the C one, where all must be the same. A policy cannot be taken out again: it is not
 # enforced afterwards.
 . ./ktap.sh
@@ -36,7 +36,10 @@ check "a partition that is allowed" has "friend, red partition: ok"
 check "one that is denied" has "stranger, red partition: EACCES"
 check "a queue pair that loses access" has "the stranger in red is stopped: yes"
 check "an agent that is denied" has "a stranger manages: EACCES"
-told() { [ "$(grep -c 'is told that$' /tmp/ours/told)" = 6 ] || { cat /tmp/ours/told; return 1; }; }
+check "one who may not open what is shared" has "a stranger opens it: EACCES"
+check "one because of whom others may not" has "the friend takes it to red: EACCES"
+check "a shared queue pair that loses access" has "what both have open is stopped: yes"
+told() { [ "$(grep -c 'is told that$' /tmp/ours/told)" = 9 ] || { cat /tmp/ours/told; return 1; }; }
 check "who is stopped is told" told
 same_as names
 finish

@@ -6,11 +6,16 @@ security.py [FILE]
 Prints what comes of each step, one line each, the same on every core; of events to queue pairs
 into FILE. The process is one after the other whoever it says: a queue pair or agent belongs to
 whom it was when it was made."""
+import ctypes
 import errno
+import fcntl
+import glob
 import os
+import select
 import signal
 import struct
 import sys
+import tempfile
 import time
 
 import pyverbs.enums as e
@@ -288,6 +293,136 @@ def queue_pairs(manager):
     friend.close()
 
 
+# --- shared queue pairs: targets of extended reliable connections, which no user library here
+# knows to ask for
+
+class Cmd:
+    """Commands of ib_user_verbs.h."""
+    GET_CONTEXT, CREATE_QP, QUERY_QP, MODIFY_QP, OPEN_XRCD, OPEN_QP = 0, 24, 25, 26, 37, 40
+
+
+class Handle(Qp):
+    """A handle to the queue pair of this number, or to a new one, in the domain of a file."""
+
+    def __init__(self, who, domain, number=None):
+        self.fd = self.events = None
+        be(who)
+        try:
+            self.open(domain.fileno(), number)
+        except OSError:
+            self.close()
+            raise
+        finally:
+            be("kernel")
+
+    def open(self, domain, number):
+        (name,) = [os.path.basename(os.path.dirname(path))
+                   for path in glob.glob("/sys/class/infiniband_verbs/*/ibdev")
+                   if open(path).read().strip() == "fakeib0"]
+        self.fd = os.open(f"/dev/infiniband/{name}", os.O_RDWR)
+        self.events, _ = self.command(Cmd.GET_CONTEXT, struct.pack("=Q", 0), "=II")
+        (xrcd,) = self.command(Cmd.OPEN_XRCD, struct.pack("=QII", 0, domain, os.O_CREAT), "=I")
+        if number is None:
+            make = struct.pack("=QQ9IBBBx", 0, 0, xrcd, 0, 0, 0, 0, 0, 0, 0, 0, 0, e.IBV_QPT_XRC_RECV, 0)
+            self.qp, self.number = self.command(Cmd.CREATE_QP, make, "=II24x")
+        else:
+            find = struct.pack("=QQIIB7x", 0, 0, xrcd, number, e.IBV_QPT_XRC_RECV)
+            self.qp, self.number = self.command(Cmd.OPEN_QP, find, "=II24x")
+
+    def command(self, number, request, answer):
+        """The ioctl that takes commands of the older interface, as libibverbs uses it."""
+        asked = ctypes.create_string_buffer(request, len(request))
+        got = ctypes.create_string_buffer(struct.calcsize(answer))
+        attrs = [(0, len(request), ctypes.addressof(asked)), (2, 8, number)]
+        if len(got):
+            attrs.insert(1, (1, len(got), ctypes.addressof(got)))
+        head = struct.pack("=HHHHQII", 24 + 16 * len(attrs), 0, 0, len(attrs), 0, 15, 0)
+        body = b"".join(struct.pack("=HHHHQ", name, size, 1, 0, data) for name, size, data in attrs)
+        fcntl.ioctl(self.fd, 0xC0181B01, bytearray(head + body), True)
+        return struct.unpack(answer, got.raw)
+
+    def modify(self, mask, state, index=0):
+        request = struct.pack("=64x7I2H16B", self.qp, mask, 0, 0, 0, 0, 0, index, 0,
+                              state, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0)
+        self.command(Cmd.MODIFY_QP, request, "")
+
+    def init(self, index):
+        mask = e.IBV_QP_STATE | e.IBV_QP_PKEY_INDEX | e.IBV_QP_PORT | e.IBV_QP_ACCESS_FLAGS
+        self.modify(mask, e.IBV_QPS_INIT, index)
+
+    def reset(self):
+        self.modify(e.IBV_QP_STATE, e.IBV_QPS_RESET)
+
+    def state(self):
+        request = struct.pack("=QII", 0, self.qp, e.IBV_QP_STATE)
+        (state,) = self.command(Cmd.QUERY_QP, request, "=108xB19x")
+        return state
+
+    def told(self, what):
+        if not select.select([self.events], [], [], 5 * SCALE)[0]:
+            print(f"{what} is told nothing", file=TOLD)
+            return
+        _, kind, _ = struct.unpack("=QII", os.read(self.events, 16))
+        print(f"{what} is told {'that' if kind == e.IBV_EVENT_QP_FATAL else kind}", file=TOLD)
+
+    def close(self):
+        for fd in [self.events, self.fd]:
+            if fd is not None:
+                os.close(fd)
+
+
+def shared_queue_pairs():
+    domain = tempfile.TemporaryFile()
+    maker = Handle("friend", domain)
+    other = []
+
+    def join(who):
+        other.append(Handle(who, domain, maker.number))
+
+    def leave():
+        other.pop().close()
+
+    def anew(index):
+        maker.reset()
+        maker.init(index)
+
+    attempt("a friend's target in red", lambda: maker.init(RED))
+    attempt("a stranger opens it", lambda: join("stranger"))
+    attempt("another friend opens it", lambda: join("friend"))
+    leave()
+    maker.show("the target")
+    attempt("in default", lambda: anew(DEFAULT))
+    attempt("the stranger opens it", lambda: join("stranger"))
+    attempt("the friend takes it to red", lambda: anew(RED))
+    maker.show("the target")
+    attempt("the stranger takes it to default", lambda: other[0].init(DEFAULT))
+    leave()
+    attempt("the friend, when the stranger has left", lambda: anew(RED))
+
+    # The policy changes while both have it open.
+    policy(red=True)
+    attempt("a stranger who may opens it", lambda: join("stranger"))
+    maker.show("the target")
+    policy(red=False)
+    maker.stopped("what both have open")
+    other[0].stopped("by the other handle it")
+    attempt("it tries again", lambda: anew(RED))
+    leave()
+    attempt("without the stranger", lambda: anew(RED))
+
+    # A handle outlives the one that made it.
+    join("friend")
+    maker.close()
+    maker = other.pop()
+    policy(red=True)
+    join("stranger")
+    maker.show("the target, its maker gone")
+    policy(red=False)
+    maker.stopped("it, its maker gone")
+    leave()
+    maker.close()
+
+
 # --- agents
 
 def managers():
@@ -367,6 +502,7 @@ def main():
     eventually("the table is set", lambda: is_first(0xFFFF)() and int(
         open("/sys/class/infiniband/fakeib0/ports/1/pkeys/1").read(), 16) == 0x8001)
     queue_pairs(manager)
+    shared_queue_pairs()
 
 
 main()
