@@ -4,7 +4,8 @@
 # test.sh: host tests, tests of the harness, then the guest suite on KERNEL with STACK; T
 # is a glob over test names ("host" and "harness" among them), SHORT=1 takes only the tests marked
 # short, or short for this kernel.
-# AGAIN=1 gives a test that failed a second chance, and says so.
+# AGAIN=1 gives a test that failed a second chance, and says so; ALONE=1 gives every test a guest
+# of its own.
 # KERNEL=debug is the suite on um, then on lockdep. Results: build/test/, or
 # build/TEST_DIR when two runs must not meet. Runs that share SEATS=FILE have three guests
 # (or pairs of them) under way at a time between them.
@@ -199,7 +200,11 @@ suite() { # KERNEL
         [[ $test == $T ]] || continue
         short=$(field "$test" short)
         if [ -n "$SHORT" ] && [ "$short" != yes ] && [ "$short" != "$kernel" ]; then continue; fi
-        if [ "$(field "$test" nodes)" = 2 ] || [ -n "$(field "$test" fresh)" ]; then own+=("$test"); else common+=("$test"); fi
+        if [ -n "${ALONE:-}" ] || [ "$(field "$test" nodes)" = 2 ] || [ -n "$(field "$test" fresh)" ]; then
+            own+=("$test")
+        else
+            common+=("$test")
+        fi
     done
     if [ $((${#common[@]} + ${#own[@]})) = 0 ]; then without_guest; return; fi
     say "guest tests on the $kernel kernel, STACK=$STACK: ${common[*]} ${own[*]}"
