@@ -23,8 +23,10 @@ program() {
 }
 
 check "two nodes" two_nodes
-program memory
+whose=()
+if ours rdma_rxe; then whose=(ours); fi
+program memory "${whose[@]}"
 program completions
-if ours rdma_rxe; then program again ours; else program again; fi
+program again "${whose[@]}"
 check "the devices' end" two_nodes_gone
 finish

@@ -208,8 +208,11 @@ static void resized(struct ibv_context *ctx)
 	destroy(cq);
 }
 
-/* Pairs that are connected, written to, overwritten and destroyed: each starts from nothing. */
-static void pairs(struct loop *l)
+/*
+ * Pairs that are connected, written to, overwritten and destroyed: each starts from nothing. The C driver
+ * reads its table of opcodes beyond the end when a queue of a pair is overwritten, and the kernel dies of it.
+ */
+static void pairs(struct loop *l, int ours)
 {
 	int good = 0;
 
@@ -228,7 +231,7 @@ static void pairs(struct loop *l)
 			usleep(200);
 		good += wc.wr_id == round && wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RDMA_WRITE;
 		rings_note();
-		for (int i = 0; i < ring_count; i++)
+		for (int i = 0; i < ring_count && ours; i++)
 			fill(&rings[i], 0, OLD);
 		loop_disconnect(l);
 	}
@@ -248,6 +251,6 @@ int main(int argc, char **argv)
 	stranger(argv[1]);
 	shared_receive(&l);
 	resized(l.ctx);
-	pairs(&l);
+	pairs(&l, argc > 3);
 	return bad;
 }
