@@ -49,6 +49,11 @@ devinfo() {
     for i in $(seq "$1"); do on 1 ibv_devinfo -v || return; done
 }
 
+link_show() {
+    local i
+    for i in $(seq "$1"); do rdma link show || return; done
+}
+
 # A device on a network device of its own, whose addresses come or go.
 bench_device() {
     [ ! -e /sys/class/infiniband/bench ] || return 0
@@ -110,6 +115,7 @@ for case in $CASES; do
     mr | pd) twice "$case" 500 1500 on 1 rates rxe1 "$case" ;;
     context) twice "$case" 200 600 on 1 rates rxe1 "$case" ;;
     devinfo) twice "$case" 1 3 devinfo ;;
+    link) twice link 10 30 link_show ;;
     qp | cq) twice "$case" 40 120 on 1 rates rxe1 "$case" ;;
     addresses-come) bench_device && between $case 100 500 address_list addresses_come addresses_went ;;
     addresses-go) bench_device && between $case 100 500 addresses_came addresses_go true ;;
