@@ -17,10 +17,7 @@ if ! grep -q selinux /sys/kernel/security/lsm; then
     skip "hooks of security modules" "this kernel has no SELinux"
     finish
 fi
-if ! modprobe -n fakeib 2>/dev/null; then
-    skip "hooks of security modules" "the driver fakeib is not in this guest (STACK=$STACK)"
-    finish
-fi
+with_fakeib "hooks of security modules"
 load_policy() {
     checkpolicy -U allow -o /tmp/policy security.conf || return
     mountpoint -q /sys/fs/selinux || mount -t selinuxfs none /sys/fs/selinux || return

@@ -7,10 +7,7 @@
 . ./rdma.sh
 . ./two_cores.sh
 
-if ! modprobe -n fakeib 2>/dev/null; then
-    skip "a fabric" "the driver fakeib is not in this guest (STACK=$STACK)"
-    finish
-fi
+with_fakeib "a fabric"
 ours=$(stack | awk '$1 == "ib_core" && $2 == "rust" { print $1 }')
 dir=/tmp/${ours:+ours}
 [ -n "$ours" ] || dir=/tmp/c

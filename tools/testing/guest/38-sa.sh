@@ -7,10 +7,7 @@
 . ./rdma.sh
 . ./two_cores.sh
 
-if ! modprobe -n fakeib 2>/dev/null; then
-    skip "subnet administration on both cores" "the driver fakeib is not in this guest (STACK=$STACK)"
-    finish
-fi
+with_fakeib "subnet administration on both cores"
 on_both_cores "subnet administration on both cores" ./sa_steps.sh fakeib
 same_as names
 finish

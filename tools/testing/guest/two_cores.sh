@@ -21,6 +21,13 @@ load_core() {
 none_leaked() { old_leaks >/tmp/leaks && ! head -n 40 /tmp/leaks | grep .; }
 run_steps() { bash "$1" "$2" >"$2.log" 2>&1 || { tail -n 20 "$2.log"; return 1; }; }
 
+# with_fakeib NAME: ends the test where the guest does not have that driver.
+with_fakeib() {
+    modprobe -n fakeib 2>/dev/null && return
+    skip "$1" "the driver fakeib is not in this guest (STACK=$STACK)"
+    finish
+}
+
 # on_both_cores NAME STEPS [MODULE...]: STEPS, a script, writes into the folder that it is
 # given: /tmp/ours, then /tmp/c. MODULEs are unloaded with the core. NAME is what is skipped
 # if the core that is loaded is not ours.
