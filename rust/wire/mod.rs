@@ -13,13 +13,15 @@
 //!   headers written back;
 //! * [`psn`]: numbers that wrap at 24 bits;
 //! * [`timer`]: the two coded times of the transport;
-//! * [`icrc`]: which bytes the invariant CRC covers, and how.
+//! * [`icrc`]: which bytes the invariant CRC covers, and how;
+//! * [`gro`]: which packets that arrive one by one may go on as one buffer.
 //!
 //! Source: IBTA Architecture Specification volume 1, chapter 9 ("Transport
 //! layer") and annexes A14 (XRC), A17 (RoCEv2), A19 (memory placement
 //! extensions). C header: `include/rdma/ib_pack.h`.
 
 mod bytes;
+pub mod gro;
 pub mod headers;
 pub mod icrc;
 pub mod opcode;

@@ -2,6 +2,7 @@
 
 //! Tests of the wire formats: fixed vectors, all 256 opcodes, and properties.
 
+mod gro;
 mod icrc;
 mod opcode;
 mod packet;
