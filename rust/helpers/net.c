@@ -117,8 +117,7 @@ void rdma_helper_kfree_skb_list(struct sk_buff *skb)
 
 bool rdma_helper_skb_is_train(const struct sk_buff *skb)
 {
-	return skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST &&
-	       !skb_shinfo(skb)->nr_frags && skb_has_frag_list(skb);
+	return skb_shinfo(skb)->gso_type & SKB_GSO_FRAGLIST && skb_has_frag_list(skb);
 }
 
 void rdma_helper_skb_set_frag_list(struct sk_buff *skb, struct sk_buff *list)
@@ -129,10 +128,17 @@ void rdma_helper_skb_set_frag_list(struct sk_buff *skb, struct sk_buff *list)
 struct sk_buff *rdma_helper_skb_take_frag_list(struct sk_buff *skb)
 {
 	struct sk_buff *list = skb_shinfo(skb)->frag_list;
+	unsigned int later = skb->data_len, i;
 
+	/* A network card may have put a part of the first packet there, too. */
+	for (i = 0; i < skb_shinfo(skb)->nr_frags; i++)
+		later -= skb_frag_size(&skb_shinfo(skb)->frags[i]);
 	skb_frag_list_init(skb);
-	skb->len -= skb->data_len;
-	skb->data_len = 0;
+	skb->len -= later;
+	skb->data_len -= later;
+	/* GRO has counted the memory of the others here, which they count themselves. */
+	skb_orphan(skb);
+	skb->truesize = SKB_TRUESIZE(skb_end_offset(skb)) + skb->data_len;
 	skb_gso_reset(skb);
 	return list;
 }

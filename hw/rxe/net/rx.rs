@@ -470,10 +470,11 @@ fn is_flush_of_c(framing: Framing, skb: &Skb) -> bool {
 /// whole train. Its data pointer is at the UDP header. If others see the buffer, which
 /// does not happen to what was just taken apart, they stay, and the ICRC will be wrong.
 fn restore_lengths(skb: &mut Skb, v6: bool) {
-    let Some((packet, _)) = skb.from_network_header_mut() else {
+    let rest = skb.len();
+    let Some((packet, before)) = skb.from_network_header_mut() else {
         return;
     };
-    let Ok(len) = u16::try_from(packet.len()) else {
+    let Ok(len) = u16::try_from(before.saturating_add(rest)) else {
         return;
     };
     let udp = icrc::outer_len(v6) - UDP_LEN;
