@@ -9,6 +9,7 @@
 //! * [`route`]: routes that may be kept and checked, and sending along them;
 //! * [`neighbour`]: hardware addresses of neighbours on a route, and waiting for them;
 //! * [`udp`]: kernel UDP sockets that hand every datagram to a callback;
+//! * `gro`: datagrams of such sockets that are chained as they come from a network card;
 //! * [`notifier`], [`address_notifier`]: what happens to network devices and their addresses;
 //! * [`rtnl`]: the lock that keeps them still;
 //! * [`stacked`]: devices above and below each other, and their addresses;
@@ -21,6 +22,7 @@ pub mod addr;
 pub mod address_notifier;
 pub mod device;
 pub mod gid;
+mod gro;
 pub mod neighbour;
 pub mod notifier;
 pub mod pernet;

@@ -39,6 +39,7 @@ u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len);
 
 /* net.c */
 struct dst_entry;
+struct list_head;
 struct net;
 struct net_device;
 struct notifier_block;
@@ -128,7 +129,27 @@ struct socket *rdma_helper_udp_sock_create(struct net *net, bool ipv6,
 struct sock *rdma_helper_socket_sk(const struct socket *sock);
 void rdma_helper_reclassify_socket(struct sock *sk);
 void rdma_helper_setup_udp_tunnel(struct net *net, struct sock *sk, void *user,
-		int (*encap_rcv)(struct sock *, struct sk_buff *));
+		int (*encap_rcv)(struct sock *, struct sk_buff *),
+		struct sk_buff *(*gro_receive)(struct sock *, struct list_head *,
+					       struct sk_buff *));
+/* A datagram that GRO has found, and those of its flow that wait. */
+struct rdma_gro {
+	const u8 *headers;	/* from the IP header on; NULL: it goes on as it is */
+	unsigned int headers_len;
+	unsigned int len;	/* from the IP header on */
+	unsigned int first_len;
+	unsigned int waiting_len;
+	u16 count;
+	bool same_ident;
+	struct sk_buff *waiting;	/* NULL: there are none */
+	const u8 *first;	/* headers of the first; NULL: nothing joins them */
+};
+void rdma_helper_gro_look(struct list_head *head, struct sk_buff *skb,
+			  unsigned int behind, struct rdma_gro *gro);
+void rdma_helper_gro_alone(struct sk_buff *skb);
+bool rdma_helper_gro_wait(struct sk_buff *skb, const u8 *headers);
+bool rdma_helper_gro_join(struct sk_buff *waiting, struct sk_buff *skb,
+			  bool same_ident);
 void *rdma_helper_sk_user_data(const struct sock *sk);
 void rdma_helper_udp_tunnel_release(struct sock *sk);
 

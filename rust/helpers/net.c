@@ -11,6 +11,7 @@
 #include <linux/skbuff.h>
 #include <net/addrconf.h>
 #include <net/dst.h>
+#include <net/gro.h>
 #include <net/ip.h>
 #include <net/ip6_fib.h>
 #include <net/ip6_route.h>
@@ -525,12 +526,16 @@ void rdma_helper_reclassify_socket(struct sock *sk)
 }
 
 void rdma_helper_setup_udp_tunnel(struct net *net, struct sock *sk, void *user,
-				  int (*encap_rcv)(struct sock *, struct sk_buff *))
+				  int (*encap_rcv)(struct sock *, struct sk_buff *),
+				  struct sk_buff *(*gro_receive)(struct sock *,
+								 struct list_head *,
+								 struct sk_buff *))
 {
 	struct udp_tunnel_sock_cfg cfg = {
 		.sk_user_data = user,
 		.encap_type = 1,
 		.encap_rcv = encap_rcv,
+		.gro_receive = gro_receive,
 	};
 
 	setup_udp_tunnel_sock(net, sk, &cfg);
@@ -545,4 +550,128 @@ void *rdma_helper_sk_user_data(const struct sock *sk)
 void rdma_helper_udp_tunnel_release(struct sock *sk)
 {
 	udp_tunnel_sock_release(sk);
+}
+
+/* Datagrams of tunnel sockets that GRO chains, before the stack has them */
+
+/* What is known of one, with so many bytes behind its UDP header. */
+void rdma_helper_gro_look(struct list_head *head, struct sk_buff *skb,
+			  unsigned int behind, struct rdma_gro *gro)
+{
+	const struct napi_gro_cb *cb = NAPI_GRO_CB(skb);
+	unsigned int end = skb_gro_offset(skb) + behind;
+	struct sk_buff *p;
+
+	gro->headers = NULL;
+	gro->waiting = NULL;
+	gro->first = NULL;
+	list_for_each_entry(p, head, list) {
+		if (NAPI_GRO_CB(p)->same_flow) {
+			gro->waiting = p;
+			break;
+		}
+	}
+	/* GRO has found something unusual, or it is a train already. */
+	if (cb->flush || skb->encapsulation || skb->ip_summed == CHECKSUM_PARTIAL)
+		return;
+	/* Not from a fragment in place: those of a local program it may write to. */
+	if (!pskb_may_pull(skb, end))
+		return;
+	gro->headers = skb->data + cb->network_offset;
+	gro->headers_len = end - cb->network_offset;
+	gro->len = skb->len - cb->network_offset;
+
+	if (!gro->waiting || !NAPI_GRO_CB(gro->waiting)->is_flist)
+		return;
+	cb = NAPI_GRO_CB(gro->waiting);
+	gro->first = gro->waiting->data + cb->network_offset;
+	gro->first_len = skb_gro_offset(gro->waiting) - cb->network_offset;
+	gro->waiting_len = gro->waiting->len - cb->network_offset;
+	gro->count = cb->count;
+	gro->same_ident = skb_shinfo(gro->waiting)->gso_type & SKB_GSO_TCP_FIXEDID;
+}
+
+/* It does not wait. */
+void rdma_helper_gro_alone(struct sk_buff *skb)
+{
+	NAPI_GRO_CB(skb)->flush = 1;
+}
+
+static bool gro_is_for_us(const struct sk_buff *skb, const void *network)
+{
+	struct net *net = dev_net_rcu(skb->dev);
+	const struct iphdr *ip = network;
+
+	if (skb->pkt_type != PACKET_HOST)
+		return false;
+	if (ip->version == 4)
+		return __ip_dev_find(net, ip->daddr, false);
+#if IS_ENABLED(CONFIG_IPV6)
+	return ipv6_chk_addr(net, &((const struct ipv6hdr *)network)->daddr, NULL, 0);
+#else
+	return false;
+#endif
+}
+
+/*
+ * It waits for more of its flow, as one of a list of buffers, of which GRO then makes a
+ * train. False if it is for somebody else, who is to get it as it is: a router counts
+ * the time to live of the first one of a train only.
+ */
+bool rdma_helper_gro_wait(struct sk_buff *skb, const u8 *headers)
+{
+	struct napi_gro_cb *cb = NAPI_GRO_CB(skb);
+
+	if (skb_cloned(skb) || !gro_is_for_us(skb, headers))
+		return false;
+	/* What is in the datagram is no packet, so it has not been through a tunnel. */
+	cb->encap_mark = 0;
+	cb->is_flist = 1;
+	return true;
+}
+
+/* It joins those that wait. False if they are too long then, or without memory. */
+bool rdma_helper_gro_join(struct sk_buff *waiting, struct sk_buff *skb,
+			  bool same_ident)
+{
+	struct napi_gro_cb *cb = NAPI_GRO_CB(waiting);
+	struct skb_shared_info *shared = skb_shinfo(waiting);
+
+	if (waiting->len + skb->len >= GRO_LEGACY_MAX_SIZE ||
+	    !pskb_may_pull(skb, skb_gro_offset(skb)))
+		return false;
+	/*
+	 * A socket that sent them counts what it sent, not what they become. And they may
+	 * be kept longer than what they have been lent; who takes them apart has it from
+	 * the first.
+	 */
+	skb_orphan(skb);
+	if (unlikely(skb->slow_gro)) {
+		skb_dst_drop(skb);
+		skb_ext_reset(skb);
+		nf_reset_ct(skb);
+	}
+	skb->dev = NULL;
+	skb_set_network_header(skb, NAPI_GRO_CB(skb)->network_offset);
+	__skb_pull(skb, skb_gro_offset(skb));
+	skb->next = NULL;
+	if (cb->count == 1) {
+		skb_orphan(waiting);
+		waiting->ip_summed = CHECKSUM_UNNECESSARY;
+		waiting->csum_level = 0;
+		/* GRO adds what makes a train of it. */
+		shared->gso_type = SKB_GSO_UDP_TUNNEL |
+				   (same_ident ? SKB_GSO_TCP_FIXEDID : 0);
+		shared->frag_list = skb;
+	} else {
+		cb->last->next = skb;
+	}
+	cb->last = skb;
+	cb->count++;
+	waiting->data_len += skb->len;
+	waiting->len += skb->len;
+	waiting->truesize += skb->truesize;
+	shared->flags |= skb_shinfo(skb)->flags & SKBFL_SHARED_FRAG;
+	NAPI_GRO_CB(skb)->same_flow = 1;
+	return true;
 }

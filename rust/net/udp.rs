@@ -14,8 +14,12 @@ use kernel::sync::rcu;
 use kernel::sync::Arc;
 
 use super::device::Net;
+use super::gro;
 use super::skb::Skb;
 use crate::bindings;
+use crate::wire::gro::Arrival;
+use crate::wire::gro::Chain;
+use crate::wire::gro::Step;
 
 /// Who gets a tunnel's datagrams.
 pub trait TunnelReceiver: Send + Sync + 'static {
@@ -23,6 +27,10 @@ pub trait TunnelReceiver: Send + Sync + 'static {
     /// is in front of it, and a UDP checksum, if present, was right. The device
     /// it came from is valid for the read-side section `rcu`. Softirq.
     fn receive(&self, skb: Skb, rcu: &rcu::Guard);
+
+    /// A datagram has come from a network card, and others of its flow wait, or none: what
+    /// becomes of it? Softirq.
+    fn gro(new: &Arrival<'_>, waiting: Option<&Chain<'_>>) -> Step;
 }
 
 /// A UDP socket of the kernel, bound to a port on all addresses of a namespace.
@@ -70,6 +78,7 @@ impl<T: TunnelReceiver> UdpTunnel<T> {
                 sk.as_ptr(),
                 user,
                 Some(encap_rcv::<T>),
+                Some(gro::receive::<T>),
             );
         }
         // INVARIANT: Just established.

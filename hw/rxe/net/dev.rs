@@ -36,6 +36,10 @@ use rdma::net::TunnelReceiver;
 use rdma::net::UdpTunnel;
 use rdma::new_table;
 use rdma::table::Table;
+use rdma::wire::gro;
+use rdma::wire::gro::Arrival;
+use rdma::wire::gro::Chain;
+use rdma::wire::gro::Step;
 use rdma::wire::ROCE_V2_UDP_PORT;
 
 use super::local::Lane;
@@ -182,6 +186,11 @@ impl<S: RxSink> TunnelReceiver for Namespace<S> {
             Some(ndev) => self.deliver(skb, ndev, rcu),
             None => skb.discard(),
         }
+    }
+
+    #[inline]
+    fn gro(new: &Arrival<'_>, waiting: Option<&Chain<'_>>) -> Step {
+        gro::step(new, waiting)
     }
 }
 
