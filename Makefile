@@ -19,7 +19,7 @@ help:
 	@echo "make run        set up, boot, load our modules, run real RDMA programs over them"
 	@echo "make test       host tests, then the guest suite (T='2*' selects by name)"
 	@echo "make fuzz   coverage-guided fuzzing of engines, rings and packets (MINUTES=30, T=packets|rings|wire)"
-	@echo "make bench      C against Rust, into Documentation/performance.md (NETEM=1 over bad wires, CORE=1 the cores, FAIR=1 with other work)"
+	@echo "make bench      C against Rust, into Documentation/performance.md (NETEM=1 over bad wires, GRO=1 packets one by one, CORE=1 the cores, FAIR=1 with other work)"
 	@echo "make shell      a root shell in the booted guest, modules loaded"
 	@echo "make guest SCRIPT=FILE   run FILE as root in the guest, return its exit status"
 	@echo "make modules    build our modules (KDIR=DIR against your own kernel)"

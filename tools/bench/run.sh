@@ -9,6 +9,7 @@
 # MODES= chooses (both), QUICK=1 is icount alone (3 minutes).
 # NETEM=1 measures throughput over bad wires instead (netem.sh; icount, medians of three),
 # for a table of its own and the plot Documentation/netem.svg.
+# GRO=1 measures packets that arrive one by one and are collected (guest.sh; icount).
 # FAIR=1 measures what a stream leaves to other work (fair.sh; icount).
 # CORE=1 measures the cores, ib_core against ours, below the C driver (core.sh; icount).
 . "$(dirname "$0")/../lib.sh"
@@ -16,6 +17,7 @@
 if [ -n "${QUICK:-}" ]; then MODES=${MODES:-icount}; fi
 section=bench script=guest.sh
 if [ -n "${NETEM:-}" ]; then section=netem script=netem.sh MODES=icount REPEATS=${REPEATS:-3}; fi
+if [ -n "${GRO:-}" ]; then section=gro MODES=icount; fi
 if [ -n "${FAIR:-}" ]; then section=fair script=fair.sh MODES=${MODES:-icount}; fi
 if [ -n "${CORE:-}" ]; then section=core script=core.sh STACK=ib_core MEM=${MEM:-3G} MODES=${MODES:-icount}; fi
 export MEM=${MEM:-2G}
@@ -24,6 +26,7 @@ against=${STACK:-rust}
 out=$BUILD/bench
 rm -rf --one-file-system "$out"
 mkdir -p "$out"
+{ echo "GRO=${GRO:-}"; cat "$TOP/tools/bench/$script"; } >"$out/script"
 stacks="c $against"
 [ "$against" != c ] || stacks=c
 for mode in $MODES; do
@@ -35,7 +38,7 @@ for mode in $MODES; do
             icount=
             [ "$mode" = wall ] || icount=1
             ICOUNT=$icount ACCEL=tcg SMP=2 STACK=$stack QUIET=1 TIMEOUT=900 \
-                "$TOP/tools/boot.sh" "$out/guest" "$TOP/tools/bench/$script" || say "that boot failed; its figures are left out"
+                "$TOP/tools/boot.sh" "$out/guest" "$out/script" || say "that boot failed; its figures are left out"
             sed -n "s/^R|/$mode|$([ "$stack" = c ] && echo c || echo rust)|/p" "$out/guest/share1/output" >>"$out/figures"
         done
     done
