@@ -17,6 +17,14 @@ struct ib_device;
 struct vm_area_struct;
 struct workqueue_struct;
 
+/*
+ * As bitcode, to be inlined into Rust: always, since compilers take the two languages'
+ * functions for incompatible otherwise (clang and rustc name other features of the CPU).
+ */
+#ifdef RDMA_HELPERS_INLINE
+#pragma clang attribute push(__attribute__((always_inline)), apply_to = function)
+#endif
+
 /* base.c */
 void rdma_helper_cond_resched(void);
 void rdma_helper_local_bh_disable(void);
@@ -444,8 +452,6 @@ void rdma_helper_trace_cq_alloc_error(int nr_cqe, int comp_vector,
 				      unsigned int poll_ctx, int rc);
 void rdma_helper_trace_cq_free(const struct ib_cq *cq);
 /* mad.c */
-#include <linux/dma-direction.h>
-
 struct ib_recv_wr;
 struct ib_send_wr;
 
@@ -489,5 +495,9 @@ int rdma_helper_rw_iova_sync(struct ib_device *dev, struct dma_iova_state *state
 			     size_t size);
 void rdma_helper_rw_iova_destroy(struct ib_device *dev, struct dma_iova_state *state,
 				 size_t mapped, enum dma_data_direction dir);
+
+#ifdef RDMA_HELPERS_INLINE
+#pragma clang attribute pop
+#endif
 
 #endif
