@@ -59,6 +59,8 @@ struct socket;
 struct sk_buff *rdma_helper_skb_new(unsigned int head, unsigned int size,
 				    gfp_t flags);
 void *rdma_helper_skb_put(struct sk_buff *skb, unsigned int len);
+void rdma_helper_skb_pull(struct sk_buff *skb, unsigned int len);
+bool rdma_helper_skb_is_before_data(const struct sk_buff *skb, unsigned int len);
 int rdma_helper_skb_before_data(const struct sk_buff *skb);
 void rdma_helper_skb_set_headers(struct sk_buff *skb, __be16 protocol,
 				 int network, int transport);

@@ -25,10 +25,18 @@
 
 /* Packet buffers */
 
+/* Whether the CPU's own stock of buffers is ours to use: bottom halves are off. */
+static bool may_use_stock(void)
+{
+	return in_softirq() && !in_hardirq();
+}
+
 struct sk_buff *rdma_helper_skb_new(unsigned int head, unsigned int size,
 				    gfp_t flags)
 {
-	struct sk_buff *skb = alloc_skb(head + size, flags);
+	struct sk_buff *skb = __alloc_skb(head + size, flags,
+					  may_use_stock() ? SKB_ALLOC_NAPI : 0,
+					  NUMA_NO_NODE);
 
 	if (skb)
 		skb_reserve(skb, head);
@@ -39,6 +47,18 @@ struct sk_buff *rdma_helper_skb_new(unsigned int head, unsigned int size,
 void *rdma_helper_skb_put(struct sk_buff *skb, unsigned int len)
 {
 	return len <= skb_tailroom(skb) ? __skb_put(skb, len) : NULL;
+}
+
+/* There are so many in the buffer proper. */
+void rdma_helper_skb_pull(struct sk_buff *skb, unsigned int len)
+{
+	__skb_pull(skb, len);
+}
+
+/* Whether the network header is so many bytes in front of the data. */
+bool rdma_helper_skb_is_before_data(const struct sk_buff *skb, unsigned int len)
+{
+	return skb_network_header(skb) + len == skb->data;
 }
 
 /*
@@ -83,7 +103,7 @@ struct sk_buff *rdma_helper_skb_clone(struct sk_buff *skb, gfp_t flags)
 
 void rdma_helper_consume_skb(struct sk_buff *skb)
 {
-	napi_consume_skb(skb, in_softirq());
+	napi_consume_skb(skb, may_use_stock());
 }
 
 void rdma_helper_kfree_skb(struct sk_buff *skb)

@@ -168,6 +168,40 @@ impl Skb {
         Some((unsafe { slice::from_raw_parts_mut(start, len) }, before))
     }
 
+    /// As [`Self::from_network_header_mut`], if the network header lies `before` bytes in
+    /// front of the data pointer: else `None`.
+    #[inline]
+    pub fn from_network_header_at_mut(&mut self, before: usize) -> Option<&mut [u8]> {
+        let count = u32::try_from(before).ok()?;
+        // SAFETY: By the type invariant, the buffer is valid.
+        let writable = unsafe {
+            bindings::rdma_helper_skb_is_before_data(self.as_raw(), count)
+                && !bindings::rdma_helper_skb_cloned(self.as_raw())
+        };
+        if !writable {
+            return None;
+        }
+        let (data, len) = (self.raw().data, self.data().len());
+        // SAFETY:
+        // - the network header, which is inside the buffer, is `before` bytes in front;
+        // - otherwise as in `data`, of which no clone has a part;
+        // - the buffer is borrowed exclusively.
+        Some(unsafe { slice::from_raw_parts_mut(data.sub(before), before + len) })
+    }
+
+    /// The `len` bytes in front of the data pointer; `None` if the buffer does not begin
+    /// so early.
+    #[inline]
+    pub fn before_data(&self, len: usize) -> Option<&[u8]> {
+        let raw = self.raw();
+        if raw.data.addr().wrapping_sub(raw.head.addr()) < len {
+            return None;
+        }
+        // SAFETY: `head` is where the buffer begins, and `data` is not in front of it. What is
+        // between them has a value: it comes from C's allocator, and nobody writes to it any more.
+        Some(unsafe { slice::from_raw_parts(raw.data.sub(len), len) })
+    }
+
     /// Removes `len` bytes from the front. `None`, with nothing changed, if the
     /// buffer proper holds fewer.
     #[inline]
@@ -177,7 +211,7 @@ impl Skb {
         }
         let len = u32::try_from(len).ok()?;
         // SAFETY: The buffer is ours to change, and holds that many bytes.
-        unsafe { bindings::skb_pull(self.as_raw(), len) };
+        unsafe { bindings::rdma_helper_skb_pull(self.as_raw(), len) };
         Some(())
     }
 
