@@ -3,6 +3,7 @@
 //! Memory that the device may touch: regions, windows, and the way from a key.
 //!
 //! * [`region`]: memory regions, owned by verbs objects;
+//! * [`pages`]: the list of a region's pages;
 //! * [`window`]: memory windows;
 //! * [`batch`]: what a queue pair does with them while it runs;
 //! * [`sge`], [`map`], [`copy`]: the pure parts, which the host tests.
@@ -23,6 +24,7 @@ pub(crate) mod copy;
     reason = "on the host it is part of a crate's interface"
 )]
 pub(crate) mod map;
+mod pages;
 pub(crate) mod region;
 #[expect(
     unreachable_pub,
@@ -104,6 +106,14 @@ pub(crate) struct Claim {
     pub(crate) from_peer: bool,
     /// What will be done with the bytes: a window's rights are not those of its region.
     pub(crate) touch: Touch,
+}
+
+impl Claim {
+    /// Whether the bytes will be written.
+    #[inline]
+    fn writes(&self) -> bool {
+        self.touch == Touch::Write
+    }
 }
 
 /// Pages that somebody waits for.

@@ -13,10 +13,10 @@
 //!
 //! Context: any that may not be preempted while it holds a batch; never sleeps.
 
-use super::copy::{self, AtomicOp, Room};
-use super::map::{Piece, Pieces};
+use super::copy::{AtomicOp, Part, Reach, Room};
+use super::map::Piece;
 use super::region::MrCore;
-use super::sge::{Cursor, Sge, TooShort, Walk};
+use super::sge::{self, in_one_entry, Cursor, Sge, TooShort, Walk};
 use super::window::MwCore;
 use super::{access, index, Claim, Fault, MemError, Memory, PdId, QpTag, MW_INDICES};
 use crate::proto::{FlushKind, Key};
@@ -99,11 +99,26 @@ impl<'m> Batch<'m> {
         offset: u32,
         to: Room<'_>,
     ) -> Result<(), MemError> {
+        if let Some(part) = self.part_of(list, cursor, offset, to.len(), Touch::Read) {
+            return part.read(to).ok_or(MemError::Range);
+        }
+        self.gather_walk(list, cursor, offset, to)
+    }
+
+    /// [`Self::gather`] of what is not in one piece, or may not be read.
+    #[inline(never)]
+    fn gather_walk(
+        &mut self,
+        list: &[Sge],
+        cursor: &mut Cursor,
+        offset: u32,
+        to: Room<'_>,
+    ) -> Result<(), MemError> {
         let mut rest = to;
         for piece in Walk::new(list, cursor, offset, rest.len()) {
             let piece = piece?;
             let (part, behind) = rest.split_at(piece.len).ok_or(MemError::ListTooShort)?;
-            let claim = self.local(piece.lkey, 0, Touch::Read);
+            let claim = self.local(piece.lkey, Touch::Read);
             self.read(&claim, piece.addr, part)?;
             rest = behind;
         }
@@ -122,9 +137,13 @@ impl<'m> Batch<'m> {
         offset: u32,
         len: usize,
     ) -> Result<(), MemError> {
+        let part = self.part_of(list, &cursor, offset, len, Touch::Read);
+        if part.is_some() {
+            return Ok(());
+        }
         for piece in Walk::new(list, &mut cursor, offset, len) {
             let piece = piece?;
-            let claim = self.local(piece.lkey, 0, Touch::Read);
+            let claim = self.local(piece.lkey, Touch::Read);
             self.touch(&claim, piece.addr, piece.len, |_| ())?;
         }
         Ok(())
@@ -144,10 +163,13 @@ impl<'m> Batch<'m> {
         len: usize,
         fill: Fill<'_>,
     ) -> Result<(), MemError> {
+        if let Some(part) = self.part_of(list, cursor, offset, len, Touch::Write) {
+            return fill(0, part.room().ok_or(MemError::Range)?);
+        }
         let mut done = 0usize;
         for piece in Walk::new(list, cursor, offset, len) {
             let piece = piece?;
-            let claim = self.local(piece.lkey, access::LOCAL_WRITE, Touch::Write);
+            let claim = self.local(piece.lkey, Touch::Write);
             self.put(&claim, piece.addr, piece.len, &mut |at, room| {
                 fill(done.saturating_add(at), room)
             })?;
@@ -168,8 +190,8 @@ impl<'m> Batch<'m> {
         len: usize,
         fill: Fill<'_>,
     ) -> Result<(), MemError> {
-        let rights = access::REMOTE_WRITE;
-        self.remote_region(key, va, len, rights, Touch::Write, |batch, claim, va| {
+        let claim = self.by_peer(key, access::REMOTE_WRITE, Touch::Write);
+        self.remote_region(&claim, va, len, |batch, claim, va| {
             batch.put(claim, va, len, fill)
         })
     }
@@ -187,13 +209,28 @@ impl<'m> Batch<'m> {
         offset: u32,
         from: &[u8],
     ) -> Result<(), MemError> {
+        if let Some(part) = self.part_of(list, cursor, offset, from.len(), Touch::Write) {
+            return part.write(from).ok_or(MemError::Range);
+        }
+        self.scatter_walk(list, cursor, offset, from)
+    }
+
+    /// [`Self::scatter`] into what is not in one piece, or may not be written.
+    #[inline(never)]
+    fn scatter_walk(
+        &mut self,
+        list: &[Sge],
+        cursor: &mut Cursor,
+        offset: u32,
+        from: &[u8],
+    ) -> Result<(), MemError> {
         let mut rest = from;
         for piece in Walk::new(list, cursor, offset, rest.len()) {
             let piece = piece?;
             let (part, behind) = rest
                 .split_at_checked(piece.len)
                 .ok_or(MemError::ListTooShort)?;
-            let claim = self.local(piece.lkey, access::LOCAL_WRITE, Touch::Write);
+            let claim = self.local(piece.lkey, Touch::Write);
             self.write(&claim, piece.addr, part)?;
             rest = behind;
         }
@@ -213,7 +250,11 @@ impl<'m> Batch<'m> {
         access: u32,
     ) -> Result<(), MemError> {
         let len = usize::try_from(len).map_err(|_| MemError::Range)?;
-        self.remote(key, va, len, access, Touch::Nothing, |_| ())
+        let claim = self.by_peer(key, access, Touch::Nothing);
+        if self.part_by_peer(&claim, va, len).is_some() {
+            return Ok(());
+        }
+        self.remote(&claim, va, len, |_| ())
     }
 
     /// Copies memory that the peer reads.
@@ -223,10 +264,11 @@ impl<'m> Batch<'m> {
     /// Why it may not be read.
     pub(crate) fn read_remote(&mut self, key: Key, va: u64, to: Room<'_>) -> Result<(), MemError> {
         let len = to.len();
-        let done = self.remote(key, va, len, access::REMOTE_READ, Touch::Read, |pieces| {
-            // SAFETY: The region vouches for the pieces during the call.
-            unsafe { copy::read(pieces, to) }
-        })?;
+        let claim = self.by_peer(key, access::REMOTE_READ, Touch::Read);
+        if let Some(part) = self.part_by_peer(&claim, va, len) {
+            return part.read(to).ok_or(MemError::Range);
+        }
+        let done = self.remote(&claim, va, len, |memory| memory.read(to))?;
         whole(done, len)
     }
 
@@ -237,11 +279,11 @@ impl<'m> Batch<'m> {
     /// Why it may not be written.
     pub(crate) fn write_remote(&mut self, key: Key, va: u64, from: &[u8]) -> Result<(), MemError> {
         let len = from.len();
-        let done = self.remote(key, va, len, access::REMOTE_WRITE, Touch::Write, |pieces| {
-            // SAFETY: The region vouches for the pieces during the call, for writes
-            // since that right was claimed; `from` is a packet, not registered memory.
-            unsafe { copy::write(pieces, from) }
-        })?;
+        let claim = self.by_peer(key, access::REMOTE_WRITE, Touch::Write);
+        if let Some(part) = self.part_by_peer(&claim, va, len) {
+            return part.write(from).ok_or(MemError::Range);
+        }
+        let done = self.remote(&claim, va, len, |memory| memory.write(from))?;
         whole(done, len)
     }
 
@@ -254,11 +296,9 @@ impl<'m> Batch<'m> {
         if va % 8 != 0 {
             return Err(MemError::Misaligned);
         }
-        self.remote(key, va, 8, access::REMOTE_ATOMIC, Touch::Write, |pieces| {
-            // SAFETY: The region vouches for the pieces during the call.
-            unsafe { copy::atomic(pieces, op) }
-        })?
-        .ok_or(MemError::Misaligned)
+        let claim = self.by_peer(key, access::REMOTE_ATOMIC, Touch::Write);
+        self.remote(&claim, va, 8, |memory| memory.atomic(op))?
+            .ok_or(MemError::Misaligned)
     }
 
     /// Stores eight bytes of the peer at once.
@@ -275,12 +315,9 @@ impl<'m> Batch<'m> {
         if va % 8 != 0 {
             return Err(MemError::Misaligned);
         }
-        self.remote(key, va, 8, access::REMOTE_WRITE, Touch::Write, |pieces| {
-            // SAFETY: The region vouches for the pieces during the call, for writes
-            // since that right was claimed.
-            unsafe { copy::atomic_write(pieces, value) }
-        })?
-        .ok_or(MemError::Misaligned)
+        let claim = self.by_peer(key, access::REMOTE_WRITE, Touch::Write);
+        self.remote(&claim, va, 8, |memory| memory.atomic_write(value))?
+            .ok_or(MemError::Misaligned)
     }
 
     /// Makes what was written to a range persistent; that it is visible needs nothing,
@@ -315,11 +352,12 @@ impl<'m> Batch<'m> {
         } else {
             Touch::Nothing
         };
-        self.remote(key, va, len, rights, touch, |pieces| {
+        let claim = self.by_peer(key, rights, touch);
+        self.remote(&claim, va, len, |memory| {
             if !what.persistent {
                 return;
             }
-            for Piece { at, len } in pieces {
+            for Piece { at, len } in memory.into_pieces() {
                 // SAFETY: The region vouches for the piece during the call.
                 unsafe { rdma::bindings::rdma_helper_wb_cache_pmem(at.as_ptr().cast(), len) };
             }
@@ -357,7 +395,10 @@ impl<'m> Batch<'m> {
     pub(crate) fn local_op(&mut self, op: &LocalOp) -> Result<(), MemError> {
         match *op {
             LocalOp::RegMr { key, access, iova } => {
-                let claim = self.local(key.0, access, Touch::Nothing);
+                let claim = Claim {
+                    access,
+                    ..self.local(key.0, Touch::Nothing)
+                };
                 self.region(key)?.register(&claim, iova)
             }
             LocalOp::BindMw(bind) => self.bind(&bind),
@@ -376,19 +417,13 @@ impl<'m> Batch<'m> {
 
     fn read(&mut self, claim: &Claim, va: u64, to: Room<'_>) -> Result<(), MemError> {
         let len = to.len();
-        let done = self.touch(claim, va, len, |pieces| {
-            // SAFETY: As in `read_remote`.
-            unsafe { copy::read(pieces, to) }
-        })?;
+        let done = self.touch(claim, va, len, |memory| memory.read(to))?;
         whole(done, len)
     }
 
     fn write(&mut self, claim: &Claim, va: u64, from: &[u8]) -> Result<(), MemError> {
         let len = from.len();
-        let done = self.touch(claim, va, len, |pieces| {
-            // SAFETY: As in `write_remote`.
-            unsafe { copy::write(pieces, from) }
-        })?;
+        let done = self.touch(claim, va, len, |memory| memory.write(from))?;
         whole(done, len)
     }
 
@@ -396,14 +431,12 @@ impl<'m> Batch<'m> {
     /// window's.
     fn remote<R>(
         &mut self,
-        key: Key,
+        claim: &Claim,
         va: u64,
         len: usize,
-        access: u32,
-        touch: Touch,
-        f: impl FnOnce(Pieces<'_>) -> R,
+        f: impl FnOnce(Reach<'_>) -> R,
     ) -> Result<R, MemError> {
-        self.remote_region(key, va, len, access, touch, |batch, claim, va| {
+        self.remote_region(claim, va, len, |batch, claim, va| {
             batch.touch(claim, va, len, f)
         })
     }
@@ -412,31 +445,23 @@ impl<'m> Batch<'m> {
     /// address to show to that.
     fn remote_region<R>(
         &mut self,
-        key: Key,
+        claim: &Claim,
         va: u64,
         len: usize,
-        access: u32,
-        touch: Touch,
         f: impl FnOnce(&mut Self, &Claim, u64) -> Result<R, MemError>,
     ) -> Result<R, MemError> {
-        let claim = Claim {
-            key: key.0,
-            pd: self.pd,
-            access,
-            from_peer: true,
-            touch,
-        };
+        let key = Key(claim.key);
         if !is_window(key) {
-            return f(self, &claim, va);
+            return f(self, claim, va);
         }
         let (memory, qp) = (self.memory, self.qp);
         memory.with_window(key, |mw| {
-            mw.with(&claim, va, len, qp, |inside| {
+            mw.with(claim, va, len, qp, |inside| {
                 // The window has the rights; its region had only to allow binding it.
                 let claim = Claim {
                     key: inside.region.0,
                     access: 0,
-                    ..claim
+                    ..*claim
                 };
                 f(self, &claim, inside.va)
             })?
@@ -449,7 +474,7 @@ impl<'m> Batch<'m> {
         claim: &Claim,
         va: u64,
         len: usize,
-        f: impl FnOnce(Pieces<'_>) -> R,
+        f: impl FnOnce(Reach<'_>) -> R,
     ) -> Result<R, MemError> {
         let done = self.region(Key(claim.key))?.with(claim, va, len, f);
         if matches!(done, Err(MemError::Absent)) {
@@ -491,34 +516,85 @@ impl<'m> Batch<'m> {
         self.region(key)?.extent()
     }
 
-    fn local(&self, lkey: u32, access: u32, touch: Touch) -> Claim {
+    fn local(&self, lkey: u32, touch: Touch) -> Claim {
         Claim {
             key: lkey,
             pd: self.pd,
-            access,
+            access: match touch {
+                Touch::Write => access::LOCAL_WRITE,
+                Touch::Read | Touch::Nothing => 0,
+            },
             from_peer: false,
             touch,
         }
     }
 
+    fn by_peer(&self, key: Key, access: u32, touch: Touch) -> Claim {
+        Claim {
+            key: key.0,
+            pd: self.pd,
+            access,
+            from_peer: true,
+            touch,
+        }
+    }
+
+    /// A range of a region as one part, as most are. Who gets `None` goes the long way, and
+    /// learns there why.
+    #[inline(always)]
+    fn part(&mut self, claim: &Claim, va: u64, len: usize) -> Option<Part<'_>> {
+        self.find(Key(claim.key))?.part(claim, va, len)
+    }
+
+    /// [`Self::part`] of a message's buffers, if one entry of the list has it all.
+    #[inline(always)]
+    fn part_of(
+        &mut self,
+        list: &[Sge],
+        cursor: &Cursor,
+        offset: u32,
+        len: usize,
+        touch: Touch,
+    ) -> Option<Part<'_>> {
+        let sge::Piece { lkey, addr, len } = in_one_entry(list, cursor, offset, len)?;
+        let claim = self.local(lkey, touch);
+        self.part(&claim, addr, len)
+    }
+
+    /// [`Self::part`] of what the peer names by a region's key.
+    #[inline(always)]
+    fn part_by_peer(&mut self, claim: &Claim, va: u64, len: usize) -> Option<Part<'_>> {
+        if is_window(Key(claim.key)) {
+            return None;
+        }
+        self.part(claim, va, len)
+    }
+
     /// Finds a region by the index in a key, and stays inside its gate.
+    #[inline]
     fn region(&mut self, key: Key) -> Result<&MrCore, MemError> {
+        self.find(key).ok_or(MemError::Key)
+    }
+
+    /// [`Self::region`]; `None` if there is none, or none any more.
+    #[inline]
+    fn find(&mut self, key: Key) -> Option<&MrCore> {
         let index = index(key);
         let is_it = |held: &Option<Held<'_>>| held.as_ref().is_some_and(|h| h.index == index);
         let place = match self.kept.iter().position(is_it) {
             Some(place) => place,
-            None => {
-                let held = self.memory.enter(index).ok_or(MemError::Key)?;
-                let place = self.next % KEPT;
-                self.next = place.wrapping_add(1);
-                if let Some(kept) = self.kept.get_mut(place) {
-                    *kept = Some(held);
-                }
-                place
-            }
+            None => return self.enter(index),
         };
-        let held = self.kept.get(place).and_then(Option::as_ref);
-        Ok(held.ok_or(MemError::Key)?.core())
+        self.kept.get(place)?.as_ref().map(Held::core)
+    }
+
+    /// Finds a region that the batch does not keep yet.
+    #[inline(never)]
+    fn enter(&mut self, index: u32) -> Option<&MrCore> {
+        let held = self.memory.enter(index)?;
+        let place = self.next % KEPT;
+        self.next = place.wrapping_add(1);
+        Some(self.kept.get_mut(place)?.insert(held).core())
     }
 }
 
@@ -601,12 +677,12 @@ fn write_by(
 ) -> Result<(), MemError> {
     let mut done = 0usize;
     if !core.is_locked() {
-        return core.with(claim, va, len, |pieces| {
-            for piece in pieces {
-                // SAFETY: The region vouches for the piece during the call, for writes
-                // since such a right was claimed.
-                fill(done, unsafe { Room::of_piece(piece) })?;
-                done = done.saturating_add(piece.len);
+        return core.with(claim, va, len, |memory| {
+            for part in memory {
+                let room = part.room().ok_or(MemError::Range)?;
+                let some = room.len();
+                fill(done, room)?;
+                done = done.saturating_add(some);
             }
             whole(done, len)
         })?;
@@ -619,10 +695,8 @@ fn write_by(
         let at = u64::try_from(done)
             .ok()
             .and_then(|done| va.checked_add(done));
-        let put = core.with(claim, at.ok_or(MemError::Range)?, some, |pieces| {
-            // SAFETY: The region vouches for the pieces during the call, for writes
-            // since such a right was claimed; `part` is ours.
-            unsafe { copy::write(pieces, part) }
+        let put = core.with(claim, at.ok_or(MemError::Range)?, some, |memory| {
+            memory.write(part)
         })?;
         whole(put, some)?;
         done = done.saturating_add(some);

@@ -5,7 +5,8 @@
 //! That memory belongs to users, who read and write it while we do; a device would
 //! not ask them either. So it is only ever touched through raw pointers, by plain
 //! copies whose result may be any mixture, and by real atomics where the standard
-//! wants them (IBTA 9.4.5; annex A19). No reference to it is ever made.
+//! wants them (IBTA 9.4.5; annex A19). No other reference to it is ever made, so no slice
+//! is a part of it.
 //!
 //! Pure: no kernel imports; tested on the host.
 
@@ -37,20 +38,6 @@ impl<'a> Room<'a> {
         Self {
             len: slice.len(),
             at: NonNull::from(slice).cast(),
-            _borrowed: PhantomData,
-        }
-    }
-
-    /// The room that a piece is.
-    ///
-    /// # Safety
-    ///
-    /// The piece must be valid for writes for `'a`.
-    pub unsafe fn of_piece(Piece { at, len }: Piece) -> Self {
-        // INVARIANT: The caller's promise.
-        Self {
-            at,
-            len,
             _borrowed: PhantomData,
         }
     }
@@ -101,86 +88,187 @@ unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies a range out, filling `to` as far as the range goes. Returns how far.
+/// Registered memory in one piece.
 ///
-/// # Safety
+/// # Invariants
 ///
-/// All pieces must be valid for reads for the duration of the call.
-pub unsafe fn read(pieces: Pieces<'_>, to: Room<'_>) -> usize {
-    let mut rest = to;
-    let mut done = 0usize;
-    for Piece { at, len } in pieces {
-        let Some((part, behind)) = rest.split_at(len) else {
-            break;
-        };
-        // SAFETY: The caller vouches for the piece; `part` is valid for writes of
-        // `len` bytes.
-        unsafe { copy(at.as_ptr(), part.at.as_ptr(), len) };
-        rest = behind;
-        done = done.saturating_add(len);
-    }
-    done
+/// `len` bytes at `at` are valid for reads for `'a`, and for writes if `writable`.
+#[derive(Debug)]
+pub struct Part<'a> {
+    at: NonNull<u8>,
+    len: usize,
+    writable: bool,
+    _region: PhantomData<&'a ()>,
 }
 
-/// Copies `from` into a range as far as the range goes. Returns how far.
-///
-/// # Safety
-///
-/// All pieces must be valid for writes for the duration of the call, and none may
-/// overlap `from`.
-pub unsafe fn write(pieces: Pieces<'_>, from: &[u8]) -> usize {
-    let mut done = 0usize;
-    for Piece { at, len } in pieces {
-        let Some(part) = from.get(done..).and_then(|rest| rest.get(..len)) else {
-            break;
-        };
-        // SAFETY: The caller vouches for the piece; `part` has `len` bytes.
-        unsafe { core::ptr::copy_nonoverlapping(part.as_ptr(), at.as_ptr(), len) };
-        done = done.saturating_add(len);
-    }
-    done
-}
-
-/// Carries out an atomic operation, atomic also to the machine's CPUs, and returns
-/// what was there before. `None` if the range is not eight aligned bytes.
-///
-/// # Safety
-///
-/// All pieces must be valid for reads and writes for the duration of the call.
-pub unsafe fn atomic(pieces: Pieces<'_>, op: AtomicOp) -> Option<u64> {
-    let word = word(pieces)?;
-    // SAFETY: Aligned by `word`; valid by the caller's promise. Others may access it
-    // by other means at the same time: users who mix those get what they asked for,
-    // as they would from a device.
-    let cell = unsafe { AtomicU64::from_ptr(word) };
-    Some(match op {
-        AtomicOp::CompareSwap { compare, swap } => {
-            match cell.compare_exchange(compare, swap, Ordering::SeqCst, Ordering::SeqCst) {
-                Ok(old) | Err(old) => old,
-            }
+impl<'a> Part<'a> {
+    /// The memory that a piece is.
+    ///
+    /// # Safety
+    ///
+    /// The piece must be valid for reads for `'a`, and for writes if it is `writable`.
+    #[inline]
+    pub unsafe fn new(Piece { at, len }: Piece, writable: bool) -> Self {
+        // INVARIANT: The caller's promise.
+        Self {
+            at,
+            len,
+            writable,
+            _region: PhantomData,
         }
-        AtomicOp::FetchAdd { add } => cell.fetch_add(add, Ordering::SeqCst),
-    })
+    }
+
+    /// Copies it into `to`, which is as long: else `None`.
+    #[inline]
+    #[must_use]
+    pub fn read(self, to: Room<'_>) -> Option<()> {
+        if to.len != self.len {
+            return None;
+        }
+        // SAFETY: By the invariants, both are valid for `len` bytes.
+        unsafe { copy(self.at.as_ptr(), to.at.as_ptr(), to.len) };
+        Some(())
+    }
+
+    /// Copies `from` into it, which is as long: else, or if it is not writable, `None`.
+    #[inline]
+    #[must_use]
+    pub fn write(self, from: &[u8]) -> Option<()> {
+        if from.len() != self.len {
+            return None;
+        }
+        self.room()?.fill(from)
+    }
+
+    /// The room that it is; `None` unless it is writable.
+    #[inline]
+    pub fn room(self) -> Option<Room<'a>> {
+        // INVARIANT: It is valid for writes if it is writable.
+        self.writable.then_some(Room {
+            at: self.at,
+            len: self.len,
+            _borrowed: PhantomData,
+        })
+    }
+
+    /// The aligned word that it is, if it is one and writable.
+    fn word(self) -> Option<&'a AtomicU64> {
+        let word = self.at.as_ptr().cast::<u64>();
+        if self.len != 8 || !word.is_aligned() || !self.writable {
+            return None;
+        }
+        // SAFETY: Aligned, valid by the invariants. Others may access it by other means at
+        // the same time: users who mix those get what they asked for, as from a device.
+        Some(unsafe { AtomicU64::from_ptr(word) })
+    }
 }
 
-/// Stores eight bytes at once, after all that was written before (IBTA A19.4.2).
-/// `None` if the range is not eight aligned bytes.
+/// Registered memory, part after part.
 ///
-/// # Safety
+/// # Invariants
 ///
-/// All pieces must be valid for writes for the duration of the call.
-pub unsafe fn atomic_write(pieces: Pieces<'_>, value: [u8; 8]) -> Option<()> {
-    let word = word(pieces)?;
-    // SAFETY: As in `atomic`.
-    let cell = unsafe { AtomicU64::from_ptr(word) };
-    cell.store(u64::from_ne_bytes(value), Ordering::Release);
-    Some(())
+/// All pieces are valid for reads for `'a`, and for writes if `writable`.
+pub struct Reach<'a> {
+    pieces: Pieces<'a>,
+    writable: bool,
 }
 
-/// The one aligned word that a range is.
-fn word(mut pieces: Pieces<'_>) -> Option<*mut u64> {
-    let Piece { at, len } = pieces.next()?;
-    let word = at.as_ptr().cast::<u64>();
-    let is_word = len == 8 && word.is_aligned() && pieces.next().is_none();
-    is_word.then_some(word)
+impl<'a> Reach<'a> {
+    /// The memory that the pieces are.
+    ///
+    /// # Safety
+    ///
+    /// They must be valid for reads for `'a`, and for writes if they are `writable`.
+    pub unsafe fn new(pieces: Pieces<'a>, writable: bool) -> Self {
+        // INVARIANT: The caller's promise.
+        Self { pieces, writable }
+    }
+
+    /// Fills `to` as far as it goes. Returns how far.
+    pub fn read(self, to: Room<'_>) -> usize {
+        let mut rest = to;
+        let mut done = 0usize;
+        for part in self {
+            let len = part.len;
+            let Some((room, behind)) = rest.split_at(len) else {
+                break;
+            };
+            if part.read(room).is_none() {
+                break;
+            }
+            rest = behind;
+            done = done.saturating_add(len);
+        }
+        done
+    }
+
+    /// Copies `from` into it as far as it goes. Returns how far.
+    pub fn write(self, from: &[u8]) -> usize {
+        let mut rest = from;
+        let mut done = 0usize;
+        for part in self {
+            let Some((some, behind)) = rest.split_at_checked(part.len) else {
+                break;
+            };
+            if part.write(some).is_none() {
+                break;
+            }
+            rest = behind;
+            done = done.saturating_add(some.len());
+        }
+        done
+    }
+
+    /// Carries out an atomic operation, atomic also to the machine's CPUs, and returns
+    /// what was there before. `None` if this is not eight aligned bytes to be written.
+    #[must_use]
+    pub fn atomic(self, op: AtomicOp) -> Option<u64> {
+        let word = self.word()?;
+        Some(match op {
+            AtomicOp::CompareSwap { compare, swap } => {
+                match word.compare_exchange(compare, swap, Ordering::SeqCst, Ordering::SeqCst) {
+                    Ok(old) | Err(old) => old,
+                }
+            }
+            AtomicOp::FetchAdd { add } => word.fetch_add(add, Ordering::SeqCst),
+        })
+    }
+
+    /// Stores eight bytes at once, after all that was written before (IBTA A19.4.2).
+    /// `None` if this is not eight aligned bytes to be written.
+    #[must_use]
+    pub fn atomic_write(self, value: [u8; 8]) -> Option<()> {
+        self.word()?
+            .store(u64::from_ne_bytes(value), Ordering::Release);
+        Some(())
+    }
+
+    fn word(mut self) -> Option<&'a AtomicU64> {
+        let part = self.next()?;
+        match self.next() {
+            None => part.word(),
+            Some(_) => None,
+        }
+    }
+
+    /// Where it is.
+    pub fn into_pieces(self) -> Pieces<'a> {
+        self.pieces
+    }
+}
+
+impl<'a> Iterator for Reach<'a> {
+    type Item = Part<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Part<'a>> {
+        let Piece { at, len } = self.pieces.next()?;
+        // INVARIANT: As all its pieces.
+        Some(Part {
+            at,
+            len,
+            writable: self.writable,
+            _region: PhantomData,
+        })
+    }
 }

@@ -69,6 +69,25 @@ impl Shape {
         })
     }
 
+    /// Where `len` bytes at `offset` are if that is inside one block: which one, and from
+    /// which of its bytes on. `None` also unless the whole range is inside the region.
+    #[inline]
+    pub fn in_one_block(&self, offset: u64, len: usize) -> Option<(usize, usize)> {
+        let bytes = u64::try_from(len).ok()?;
+        if bytes > self.len.checked_sub(offset)? {
+            return None;
+        }
+        // OVERFLOW: `offset <= self.len`, and `first + self.len` was checked.
+        let start = self.first.wrapping_add(offset);
+        let size = 1u64 << self.shift;
+        let inside = start & size.wrapping_sub(1);
+        if bytes > size.wrapping_sub(inside) {
+            return None;
+        }
+        let block = usize::try_from(start >> self.shift).ok()?;
+        Some((block, usize::try_from(inside).ok()?))
+    }
+
     /// The blocks that `len` bytes at `offset` touch. `None` unless the whole range is
     /// inside the region.
     pub fn span(&self, offset: u64, len: usize) -> Option<Range<usize>> {

@@ -18,9 +18,12 @@
 //!
 //! C headers: `include/rdma/ib_verbs.h`, `include/rdma/ib_umem.h`.
 
-use super::map::{Pieces, Shape};
+use super::copy::{Part, Reach};
+use super::map::{Piece, Pieces, Shape};
+use super::pages::PageList;
 use super::{fresh_key, Claim, Fault, MemError, Memory, PdId, MR_INDICES};
 use crate::proto::Key;
+use core::ptr::NonNull;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
@@ -79,58 +82,6 @@ enum Backing {
     Fast,
 }
 
-/// So many pages are listed in the region itself.
-const FEW: usize = 4;
-
-/// Kernel addresses of a region's pages. It is not changed once the region is there.
-enum PageList {
-    /// The first `count` of the list; not more than it has.
-    Few { count: usize, list: [usize; FEW] },
-    /// In memory of their own.
-    Many(KVVec<usize>),
-}
-
-impl PageList {
-    /// An empty list with room for `count` pages.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    fn with_capacity(count: usize) -> Result<Self> {
-        if count <= FEW {
-            let list = [0; FEW];
-            return Ok(Self::Few { count: 0, list });
-        }
-        Ok(Self::Many(KVVec::with_capacity(count, GFP_KERNEL)?))
-    }
-
-    /// Adds a page.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` or `ENOMEM` if there are more than there was to be room for.
-    fn push(&mut self, page: usize) -> Result {
-        match self {
-            Self::Few { count, list } => {
-                *list.get_mut(*count).ok_or(EINVAL)? = page;
-                // OVERFLOW: it was an index of the list.
-                *count += 1;
-            }
-            Self::Many(list) => list.push(page, GFP_KERNEL)?,
-        }
-        Ok(())
-    }
-
-    /// All that were added, in order.
-    #[inline]
-    fn all(&self) -> &[usize] {
-        match self {
-            Self::Few { count, list } => list.get(..*count).unwrap_or_default(),
-            Self::Many(list) => list,
-        }
-    }
-}
-
 /// The state of a fast region.
 struct FastInner {
     valid: bool,
@@ -146,24 +97,27 @@ struct FastInner {
 impl MrCore {
     /// Lets `f` use `len` bytes at `va`, if `claim` allows it.
     ///
-    /// The caller is inside the gate. The pieces that `f` gets are valid while it
-    /// runs, for reads, and for writes if `claim` asks for a right to write. `f` may
-    /// run under a spinlock with interrupts off, so it must not sleep.
+    /// The caller is inside the gate. `f` may write if `claim` is to, and has asked for a
+    /// right to. It may run under a spinlock with interrupts off, so it must not sleep.
     ///
     /// # Errors
     ///
     /// See [`MemError`]; `Absent` only if the claim is to touch the bytes. `f` was not
-    /// called then. If it is not to touch them, `f` may get no piece.
+    /// called then. If it is not to touch them, `f` may get no part.
     pub(super) fn with<R>(
         &self,
         claim: &Claim,
         va: u64,
         len: usize,
-        f: impl FnOnce(Pieces<'_>) -> R,
+        f: impl FnOnce(Reach<'_>) -> R,
     ) -> Result<R, MemError> {
         if PdId(self.pd.load(Relaxed)) != claim.pd {
             return Err(MemError::Domain);
         }
+        // SAFETY: It is called below with pieces of what backs the region, which is there
+        // while the caller is inside the gate or a lock is held; and which may be written if
+        // the claim's rights, or those of the window it came through, say so.
+        let f = |pieces: Pieces<'_>| f(unsafe { Reach::new(pieces, claim.writes()) });
         match &self.backing {
             Backing::Dma => {
                 self.permits(claim)?;
@@ -200,6 +154,24 @@ impl MrCore {
                 Ok(f(pieces))
             }
         }
+    }
+
+    /// The `len` bytes at `va`, if they are one piece of a user's pinned pages, and if `claim`
+    /// allows it. The caller is inside the gate. Who gets `None` asks [`Self::with`].
+    #[inline]
+    pub(super) fn part(&self, claim: &Claim, va: u64, len: usize) -> Option<Part<'_>> {
+        let Backing::User { iova, shape, pages } = &self.backing else {
+            return None;
+        };
+        if PdId(self.pd.load(Relaxed)) != claim.pd {
+            return None;
+        }
+        self.permits(claim).ok()?;
+        let (block, inside) = shape.in_one_block(va.checked_sub(*iova)?, len)?;
+        let address = pages.all().get(block)?.wrapping_add(inside);
+        let at = NonNull::new(core::ptr::with_exposed_provenance_mut(address))?;
+        // SAFETY: As in `with`; who keeps `self` borrowed is inside the gate.
+        Some(unsafe { Part::new(Piece { at, len }, claim.writes()) })
     }
 
     /// [`Self::with`] of a region on demand. Apart, so that what is done with others is

@@ -60,7 +60,26 @@ pub struct Piece {
 
 /// The sum of all lengths, which 32 entries of 4 GiB cannot make overflow.
 pub fn total(list: &[Sge]) -> u64 {
-    list.iter().map(|sge| u64::from(sge.length)).sum()
+    match list {
+        [one] => u64::from(one.length),
+        many => many.iter().map(|sge| u64::from(sge.length)).sum(),
+    }
+}
+
+/// Bytes `offset .. offset + len` of a list if the entry at `cursor` has them all, and
+/// there are any.
+#[inline]
+pub fn in_one_entry(list: &[Sge], cursor: &Cursor, offset: u32, len: usize) -> Option<Piece> {
+    let sge = list.get(cursor.entry)?;
+    let inside = offset.checked_sub(cursor.before)?;
+    let rest = sge.length.checked_sub(inside)?;
+    // CAST: widens, or keeps the width.
+    (len != 0 && len <= rest as usize).then(|| Piece {
+        lkey: sge.lkey,
+        // As in a walk, an address that wraps is refused by the region.
+        addr: sge.addr.wrapping_add(u64::from(inside)),
+        len,
+    })
 }
 
 /// Goes through bytes `offset .. offset + len` of a list, one piece after another.

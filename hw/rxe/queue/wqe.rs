@@ -469,6 +469,13 @@ fn load_sges<M: RingMem>(
 ) -> Result<usize, WcStatus> {
     let count = usize::try_from(num_sge).map_err(|_| WcStatus::LocQpOp)?;
     let list = store.get_mut(..count).ok_or(WcStatus::LocQpOp)?;
+    if let [one] = list {
+        // As mostly; a copy of known length is two words.
+        let mut bytes = [0u8; size_of::<Sge>()];
+        entry.read(offset, &mut bytes).ok_or(WcStatus::LocQpOp)?;
+        *one = zerocopy::transmute!(bytes);
+        return Ok(1);
+    }
     entry
         .read(offset, list.as_mut_bytes())
         .ok_or(WcStatus::LocQpOp)?;

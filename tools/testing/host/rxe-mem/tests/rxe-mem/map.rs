@@ -4,9 +4,9 @@
 //! scatter-gather walks.
 
 use crate::common::Rng;
-use rxe_mem::mem::copy::{self, AtomicOp};
-use rxe_mem::mem::map::{Pieces, Shape};
-use rxe_mem::mem::sge::{Cursor, Piece, Sge, TooShort, Walk};
+use rxe_mem::mem::copy::{AtomicOp, Part, Reach, Room};
+use rxe_mem::mem::map::{self, Pieces, Shape};
+use rxe_mem::mem::sge::{in_one_entry, Cursor, Piece, Sge, TooShort, Walk};
 
 /// A region of separately allocated blocks, and its contents as one vector.
 struct Region {
@@ -72,8 +72,16 @@ fn every_range_is_found_byte_for_byte() {
                     }
                 }
                 assert_eq!(at, offset + count);
+                // The short way is there exactly where one block has it all.
+                let one = region.shape().in_one_block(offset as u64, count);
+                let (start, size) = (first + offset, 1 << shift);
+                let fits = start % size + count <= size;
+                assert_eq!(one, fits.then_some((start / size, start % size)));
             }
+            let beyond = len - offset + 1;
+            assert_eq!(region.shape().in_one_block(offset as u64, beyond), None);
         }
+        assert_eq!(region.shape().in_one_block(len as u64 + 1, 0), None);
     }
 }
 
@@ -170,14 +178,19 @@ fn copies_go_in_and_out() {
             let mut data = vec![0; count];
             rng.fill(&mut data);
             let walk = || region.shape().walk(&blocks, offset as u64, count).unwrap();
-            // SAFETY: The blocks are alive, and nobody else uses them.
-            assert_eq!(unsafe { copy::write(walk(), &data) }, count);
+            // SAFETY: The blocks are alive, and nobody else uses them; so in all of this.
+            let reach = |pieces, writable| unsafe { Reach::new(pieces, writable) };
+            assert_eq!(reach(walk(), true).write(&data), count);
             model[offset..offset + count].copy_from_slice(&data);
             let mut got = vec![0; len];
             let all = region.shape().walk(&blocks, 0, len).unwrap();
-            // SAFETY: As above.
-            assert_eq!(unsafe { copy::read(all, copy::Room::of(&mut got)) }, len);
+            assert_eq!(reach(all, false).read(Room::of(&mut got)), len);
             assert_eq!(got, model);
+            // What is not to be written stays as it is.
+            if count != 0 {
+                assert_eq!(reach(walk(), false).write(&data), 0);
+            }
+            assert_eq!(reach(walk(), false).filter_map(Part::room).count(), 0);
         }
     }
 }
@@ -187,8 +200,9 @@ fn atomics_are_eight_aligned_bytes() {
     let region = Region::new(4, 0, 64);
     let blocks = region.addresses();
     let walk = |offset, len| region.shape().walk(&blocks, offset, len).unwrap();
-    // SAFETY: The blocks are alive, and nobody else uses them; so in all of this.
-    let atomic = |offset, op| unsafe { copy::atomic(walk(offset, 8), op) };
+    // SAFETY: The blocks are alive, and nobody else uses them.
+    let reach = |offset, len| unsafe { Reach::new(walk(offset, len), true) };
+    let atomic = |offset, op| reach(offset, 8).atomic(op);
     assert_eq!(atomic(8, AtomicOp::FetchAdd { add: u64::MAX }), Some(0));
     assert_eq!(atomic(8, AtomicOp::FetchAdd { add: 2 }), Some(u64::MAX));
     let cas = |compare, swap| AtomicOp::CompareSwap { compare, swap };
@@ -198,17 +212,49 @@ fn atomics_are_eight_aligned_bytes() {
     for offset in [1, 4, 7, 12] {
         assert_eq!(atomic(offset, cas(0, 1)), None, "at {offset}");
     }
+    assert_eq!(reach(0, 7).atomic(cas(0, 1)), None);
+    assert_eq!(reach(0, 0).atomic(cas(0, 1)), None);
+    assert_eq!(reach(8, 16).atomic(cas(0, 1)), None);
+    assert_eq!(reach(24, 8).atomic_write(*b"whatever"), Some(()));
+    assert_eq!(reach(25, 8).atomic_write(*b"whatever"), None);
     // SAFETY: As above.
-    unsafe {
-        assert_eq!(copy::atomic(walk(0, 7), cas(0, 1)), None);
-        assert_eq!(copy::atomic(walk(0, 0), cas(0, 1)), None);
-        assert_eq!(copy::atomic(walk(8, 16), cas(0, 1)), None);
-        assert_eq!(copy::atomic_write(walk(24, 8), *b"whatever"), Some(()));
-        assert_eq!(copy::atomic_write(walk(25, 8), *b"whatever"), None);
-        let mut got = [0; 10];
-        copy::read(walk(23, 10), copy::Room::of(&mut got));
-        assert_eq!(&got, b"\0whatever\0");
+    let to_read = unsafe { Reach::new(walk(24, 8), false) };
+    assert_eq!(to_read.atomic_write(*b"anything"), None);
+    let mut got = [0; 10];
+    assert_eq!(reach(23, 10).read(Room::of(&mut got)), 10);
+    assert_eq!(&got, b"\0whatever\0");
+}
+
+/// One part is copied as a whole or not at all.
+#[test]
+fn parts_go_in_and_out() {
+    let region = Region::new(5, 0, 32);
+    let at = std::ptr::NonNull::new(region.byte(4)).unwrap();
+    // SAFETY: The block is alive, and nobody else uses it.
+    let part = |writable| unsafe { Part::new(map::Piece { at, len: 6 }, writable) };
+    let get = || {
+        let mut got = [0; 6];
+        part(false).read(Room::of(&mut got)).unwrap();
+        got
+    };
+    for refused in [
+        part(true).write(b"short"),
+        part(true).write(b"too long"),
+        part(false).write(b"unheld"),
+        part(true).read(Room::of(&mut [1; 5])),
+        part(true).read(Room::of(&mut [1; 7])),
+    ] {
+        assert_eq!(refused, None);
     }
+    assert!(part(false).room().is_none());
+    assert_eq!(get(), [0; 6]);
+    assert_eq!(part(true).write(b"string"), Some(()));
+    assert_eq!(&get(), b"string");
+    // Into itself, of which the copy takes care.
+    assert_eq!(part(true).read(part(true).room().unwrap()), Some(()));
+    assert_eq!(&get(), b"string");
+    assert_eq!(part(true).room().unwrap().fill(b"strong"), Some(()));
+    assert_eq!(&get(), b"strong");
 }
 
 #[test]
@@ -222,7 +268,8 @@ fn atomics_of_two_threads_lose_nothing() {
                 for _ in 0..1000 {
                     let pieces = shape.walk(&blocks, 8, 8).unwrap();
                     // SAFETY: The block is alive, and only accessed by atomics.
-                    let old = unsafe { copy::atomic(pieces, AtomicOp::FetchAdd { add: 3 }) };
+                    let word = unsafe { Reach::new(pieces, true) };
+                    let old = word.atomic(AtomicOp::FetchAdd { add: 3 });
                     assert!(old.is_some());
                 }
             });
@@ -230,13 +277,15 @@ fn atomics_of_two_threads_lose_nothing() {
     });
     let mut got = [0; 8];
     // SAFETY: The threads are gone.
-    unsafe { copy::read(shape.walk(&blocks, 8, 8).unwrap(), copy::Room::of(&mut got)) };
+    let word = unsafe { Reach::new(shape.walk(&blocks, 8, 8).unwrap(), false) };
+    assert_eq!(word.read(Room::of(&mut got)), 8);
     assert_eq!(u64::from_ne_bytes(got), 6000);
 }
 
 /// Walks of any order agree with a list of all bytes.
 #[test]
 fn walks_agree_with_the_list() {
+    let mut short = 0;
     for seed in 0..2000 {
         let mut rng = Rng(seed);
         let list: Vec<Sge> = (0..rng.below(6))
@@ -260,6 +309,13 @@ fn walks_agree_with_the_list() {
                 next
             };
             let len = rng.below(30) as usize;
+            let at = u32::try_from(offset).unwrap();
+            if let Some(Piece { lkey, addr, len }) = in_one_entry(&list, &cursor, at, len) {
+                let whole: Vec<_> = (0..len as u64).map(|i| (lkey, addr + i)).collect();
+                assert_ne!(len, 0);
+                assert_eq!(Some(&whole[..]), bytes.get(offset..offset + len));
+                short += 1;
+            }
             let mut got = Vec::new();
             let mut ended = None;
             for piece in Walk::new(&list, &mut cursor, u32::try_from(offset).unwrap(), len) {
@@ -278,6 +334,7 @@ fn walks_agree_with_the_list() {
             next = if ended.is_some() { 0 } else { offset + len };
         }
     }
+    assert_ne!(short, 0);
 }
 
 #[test]
