@@ -64,6 +64,7 @@ use crate::proto::QpType;
 use crate::queue::cqe::Origin;
 use crate::wire::Transport;
 use attr::Attr;
+use early::Keeper as _;
 use feed::Feed;
 use feed::Source;
 use kernel::prelude::*;

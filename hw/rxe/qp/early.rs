@@ -23,6 +23,38 @@ const ROOM: usize = 256;
 /// Bytes of buffers that all halves of a device keep at most.
 const TOTAL: usize = 16 << 20;
 
+/// A half at work, which keeps packets.
+pub(super) trait Keeper {
+    /// There is no present packet any more. Returns it.
+    fn take_packet(&mut self) -> Option<RxPacket>;
+
+    /// What it keeps.
+    fn stash(&self) -> &Stash;
+
+    /// The same, to be changed.
+    fn stash_mut(&mut self) -> (&Dev, &mut Stash);
+
+    /// Keeps the present packet, which came before its turn.
+    fn keep_packet(&mut self) {
+        if let Some(packet) = self.take_packet() {
+            let (dev, stash) = self.stash_mut();
+            stash.keep(dev, packet);
+        }
+    }
+
+    /// Drops what was kept: nobody wants it any more.
+    fn forget_early(&mut self) {
+        let (dev, stash) = self.stash_mut();
+        stash.clear(dev);
+    }
+
+    /// Whether packets are kept.
+    #[inline]
+    fn has_early(&self) -> bool {
+        self.stash().first().is_some()
+    }
+}
+
 /// The early packets of one half. Whoever drops it clears it first.
 pub(super) struct Stash(Option<Early<KVec<Place<KeptPacket>>>>);
 

@@ -46,6 +46,7 @@ pub(super) use answers::answer;
 pub(super) use answers::Answer;
 pub(super) use answers::Answers;
 
+use super::early::Keeper as _;
 use super::recv::RecvHalf;
 use super::work;
 use super::Qp;

@@ -3,6 +3,7 @@
 //! The world of the engine's receive half: receive queue, remote memory, wire,
 //! completions.
 
+use super::early::Keeper;
 use super::early::Stash;
 use super::local;
 use super::local::Answers;
@@ -206,33 +207,6 @@ impl RecvWorld<'_> {
         self.io.beside
     }
 
-    /// There is no present packet any more. Returns it.
-    #[inline]
-    pub(super) fn take_packet(&mut self) -> Option<RxPacket> {
-        match core::mem::replace(&mut self.present, Present::Nothing) {
-            Present::Wire(packet) => Some(packet),
-            Present::Request(_) | Present::Nothing => None,
-        }
-    }
-
-    /// Keeps the present packet, which came before its turn.
-    pub(super) fn keep_packet(&mut self) {
-        if let Some(packet) = self.take_packet() {
-            self.io.early.keep(&self.qp.dev, packet);
-        }
-    }
-
-    /// Drops what was kept: nobody wants it any more.
-    pub(super) fn forget_early(&mut self) {
-        self.io.early.clear(&self.qp.dev);
-    }
-
-    /// Whether packets are kept.
-    #[inline]
-    pub(super) fn has_early(&self) -> bool {
-        self.io.early.first().is_some()
-    }
-
     /// Hands the packets to `engine` that were kept and whose turn it is now. Answers
     /// whether one is to be parked, which is the present one then.
     #[cold]
@@ -301,6 +275,25 @@ impl RecvWorld<'_> {
             Present::Request(request) => request.network,
             Present::Nothing => Network::default(),
         }
+    }
+}
+
+impl Keeper for RecvWorld<'_> {
+    #[inline]
+    fn take_packet(&mut self) -> Option<RxPacket> {
+        match core::mem::replace(&mut self.present, Present::Nothing) {
+            Present::Wire(packet) => Some(packet),
+            Present::Request(_) | Present::Nothing => None,
+        }
+    }
+
+    #[inline]
+    fn stash(&self) -> &Stash {
+        &self.io.early
+    }
+
+    fn stash_mut(&mut self) -> (&Dev, &mut Stash) {
+        (&self.qp.dev, &mut self.io.early)
     }
 }
 

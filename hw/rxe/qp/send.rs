@@ -5,6 +5,7 @@
 //! Everything here belongs to whoever runs the half, except what is reached through
 //! the queue pair's `Arc`s.
 
+use super::early::Keeper;
 use super::early::Stash;
 use super::local::Answer;
 use super::local::Link;
@@ -218,30 +219,6 @@ impl SendWorld<'_> {
         super::wire::engine_packet(self.qp.kind, self.io.sender.as_ref(), packet)
     }
 
-    /// There is no present packet any more. Returns it.
-    #[inline]
-    pub(super) fn take_packet(&mut self) -> Option<RxPacket> {
-        self.packet.take()
-    }
-
-    /// Keeps the present packet, which came before its turn.
-    pub(super) fn keep_packet(&mut self) {
-        if let Some(packet) = self.packet.take() {
-            self.io.early.keep(&self.qp.dev, packet);
-        }
-    }
-
-    /// Drops what was kept: nobody wants it any more.
-    pub(super) fn forget_early(&mut self) {
-        self.io.early.clear(&self.qp.dev);
-    }
-
-    /// Whether packets are kept.
-    #[inline]
-    pub(super) fn has_early(&self) -> bool {
-        self.io.early.first().is_some()
-    }
-
     /// Hands the packets to `engine` that were kept and whose turn it is now. Answers
     /// whether one is to be parked, which is the present one then.
     #[cold]
@@ -306,6 +283,22 @@ impl SendWorld<'_> {
         }
         self.spent.count(self.qp.counters());
         core::mem::replace(&mut self.notes, Notes::NONE)
+    }
+}
+
+impl Keeper for SendWorld<'_> {
+    #[inline]
+    fn take_packet(&mut self) -> Option<RxPacket> {
+        self.packet.take()
+    }
+
+    #[inline]
+    fn stash(&self) -> &Stash {
+        &self.io.early
+    }
+
+    fn stash_mut(&mut self) -> (&Dev, &mut Stash) {
+        (&self.qp.dev, &mut self.io.early)
     }
 }
 

@@ -212,6 +212,7 @@ impl SendQueue {
     /// # Errors
     ///
     /// As [`Batch::scatter`].
+    #[inline]
     pub(crate) fn scatter(
         &mut self,
         slot: u32,
@@ -219,14 +220,8 @@ impl SendQueue {
         from: &[u8],
         batch: &mut Batch<'_>,
     ) -> Result<(), MemError> {
-        let (place, store) = place(&mut self.slots, &mut self.store, self.share, slot)
-            .ok_or(MemError::ListTooShort)?;
-        let count = match place.buffers {
-            Buffers::Sges(count) => count,
-            Buffers::Inline(_) => return Err(MemError::ListTooShort),
-        };
-        let list = store.get(..count).ok_or(MemError::ListTooShort)?;
-        batch.scatter(list, &mut place.cursor, offset, from)
+        let (list, cursor) = self.buffers(slot)?;
+        batch.scatter(list, cursor, offset, from)
     }
 
     /// Has `fill` write bytes of a response into the buffers of the request in `slot`.
@@ -242,6 +237,13 @@ impl SendQueue {
         fill: Fill<'_>,
         batch: &mut Batch<'_>,
     ) -> Result<(), MemError> {
+        let (list, cursor) = self.buffers(slot)?;
+        batch.scatter_by(list, cursor, offset, len, fill)
+    }
+
+    /// Where the response to the request in `slot` goes.
+    #[inline(always)]
+    fn buffers(&mut self, slot: u32) -> Result<(&[Sge], &mut Cursor), MemError> {
         let (place, store) = place(&mut self.slots, &mut self.store, self.share, slot)
             .ok_or(MemError::ListTooShort)?;
         let count = match place.buffers {
@@ -249,7 +251,7 @@ impl SendQueue {
             Buffers::Inline(_) => return Err(MemError::ListTooShort),
         };
         let list = store.get(..count).ok_or(MemError::ListTooShort)?;
-        batch.scatter_by(list, &mut place.cursor, offset, len, fill)
+        Ok((list, &mut place.cursor))
     }
 }
 
