@@ -276,8 +276,8 @@ impl Dev {
     #[inline]
     fn receive_some(&self, stream: Stream, run: &mut RxRun<'_>, rcu: &rcu::Guard) {
         let Some(packet) = run.peek() else { return };
-        let bth = packet.start().bth;
-        let qp = if bth.pkey | 0x8000 != Bth::DEFAULT_PKEY {
+        let start = *packet.start();
+        let qp = if start.pkey() | 0x8000 != Bth::DEFAULT_PKEY {
             // The one key of the table is the full default one, which limited members
             // match as well (IBTA 10.9.3).
             let _: u32 = self.bad_pkeys.fetch_add(1u32, Relaxed);
@@ -286,7 +286,7 @@ impl Dev {
             // The number and the address say the same (IBTA 9.6.1.3.1). A connected
             // queue pair compares the address with its own, which is no group's.
             let is_multicast = || packet.addrs().is_none_or(|addrs| addrs.is_multicast());
-            match bth.dest_qpn == MULTICAST_QPN {
+            match start.dest_qpn() == MULTICAST_QPN {
                 true if is_multicast() => {
                     if let Some(packet) = run.take() {
                         self.receive_multicast(packet, rcu);
@@ -294,7 +294,7 @@ impl Dev {
                     return;
                 }
                 true => None,
-                false => self.qps.borrow(bth.dest_qpn, rcu).filter(|qp| {
+                false => self.qps.borrow(start.dest_qpn(), rcu).filter(|qp| {
                     qp.admits(packet)
                         && (!qp.kind.is_datagram() || (!is_multicast() && self.is_ours(packet)))
                 }),

@@ -533,7 +533,7 @@ impl Qp {
         feed.begin(next.is_some());
         let mut may_wait = false;
         if next.is_some() || feed.has_any() {
-            may_wait = this.hear(ride) && !engine.owes();
+            may_wait = this.hear(ride, feed.source) && !engine.owes();
         }
         while let Some(packet) = next.or_else(|| feed.next()) {
             let marked = this.kind == QpType::Rc && packet.is_marked();
@@ -725,7 +725,7 @@ impl Qp {
     /// transport and in a state that expects it. Whether it is from the peer is for
     /// the half to say. Softirq.
     pub(crate) fn admits(&self, packet: &RxPacket) -> bool {
-        let opcode = packet.start().bth.opcode;
+        let opcode = packet.start().opcode();
         let transport_fits = match (self.kind, opcode.transport()) {
             (QpType::Rc, Transport::Rc | Transport::Cnp) | (QpType::Uc, Transport::Uc) => true,
             (QpType::Ud | QpType::Gsi, Transport::Ud) => true,

@@ -93,6 +93,15 @@ impl<'a> Reader<'a> {
         T::decode(raw)
     }
 
+    /// The header at the front as it lies there.
+    #[inline]
+    pub(super) fn raw<T: Wire>(&self) -> Result<T::Raw, Malformed> {
+        use zerocopy::FromBytes as _;
+
+        let (raw, _) = T::Raw::read_from_prefix(self.0).map_err(|_| Malformed::Short)?;
+        Ok(raw)
+    }
+
     /// Passes over bytes that mean nothing, which must be there all the same.
     #[inline]
     pub(super) fn skip(&mut self, len: usize) -> Result<(), Malformed> {
@@ -139,28 +148,52 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// The opcode of a base transport header of the version that we know.
+#[inline]
+pub(super) fn check_bth(raw: &RawBth) -> Result<Opcode, Malformed> {
+    let version = raw.flags & 0x0f;
+    if version != 0 {
+        return Err(Malformed::Version(version));
+    }
+    Opcode::try_from(raw.opcode).map_err(|e| Malformed::Opcode(e.0))
+}
+
+/// The flag SE.
+#[inline]
+pub(super) const fn is_solicited(flags: u8) -> bool {
+    flags & 0x80 != 0
+}
+
+/// How many bytes of pad there are.
+#[inline]
+pub(super) const fn pad_of(flags: u8) -> u8 {
+    (flags >> 4) & 0x3
+}
+
+/// AckReq, in the word of the PSN.
+#[inline]
+pub(super) const fn wants_ack(psn: u32) -> bool {
+    psn & (1 << 31) != 0
+}
+
 impl Wire for Bth {
     type Raw = RawBth;
 
     #[inline]
     fn decode(raw: RawBth) -> Result<Self, Malformed> {
-        let version = raw.flags & 0x0f;
-        if version != 0 {
-            return Err(Malformed::Version(version));
-        }
-        let opcode = Opcode::try_from(raw.opcode).map_err(|e| Malformed::Opcode(e.0))?;
+        let opcode = check_bth(&raw)?;
         let qpn = raw.qpn.get();
         let psn = raw.psn.get();
         Ok(Self {
             opcode,
-            solicited: raw.flags & 0x80 != 0,
+            solicited: is_solicited(raw.flags),
             migrated: raw.flags & 0x40 != 0,
-            pad: (raw.flags >> 4) & 0x3,
+            pad: pad_of(raw.flags),
             pkey: raw.pkey.get(),
             fecn: qpn & (1 << 31) != 0,
             becn: qpn & (1 << 30) != 0,
             dest_qpn: qpn & QPN_MASK,
-            ack_req: psn & (1 << 31) != 0,
+            ack_req: wants_ack(psn),
             psn: Psn::new(psn),
         })
     }

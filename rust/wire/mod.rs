@@ -11,6 +11,7 @@
 //! * [`headers`]: the base and extension headers as plain values;
 //! * [`packet`]: a whole packet, parsed once into a value that is valid, and
 //!   headers written back;
+//! * [`outer`]: IP and UDP headers of what is sent;
 //! * [`psn`]: numbers that wrap at 24 bits;
 //! * [`timer`]: the two coded times of the transport;
 //! * [`icrc`]: which bytes the invariant CRC covers, and how;
@@ -25,6 +26,7 @@ pub mod gro;
 pub mod headers;
 pub mod icrc;
 pub mod opcode;
+pub mod outer;
 pub mod packet;
 pub mod psn;
 pub mod timer;

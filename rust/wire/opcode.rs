@@ -222,6 +222,7 @@ struct Shape {
     layout: Layout,
     payload: PayloadRule,
     header_len: u8,
+    class: u8,
 }
 
 impl Shape {
@@ -241,7 +242,26 @@ impl Shape {
             payload: payload_rule(operation, position),
             // CAST: looked at above.
             header_len: len as u8,
+            // CAST: there are few of them.
+            class: (transport as u8) << 1 | is_request(operation) as u8,
         }
+    }
+}
+
+/// Whether packets of this kind go from requester to responder.
+const fn is_request(operation: Operation) -> bool {
+    match operation {
+        Operation::Send
+        | Operation::Write
+        | Operation::ReadRequest
+        | Operation::CompareSwap
+        | Operation::FetchAdd
+        | Operation::Flush
+        | Operation::AtomicWrite => true,
+        Operation::ReadResponse
+        | Operation::Acknowledge
+        | Operation::AtomicAcknowledge
+        | Operation::CongestionNotification => false,
     }
 }
 
@@ -415,23 +435,17 @@ impl Opcode {
         self.shape().layout
     }
 
+    /// Service and direction as one number; the lowest bit says that it is a request.
+    #[inline(always)]
+    pub const fn class(self) -> u8 {
+        self.shape().class
+    }
+
     /// True for packets that go from requester to responder. A congestion
     /// notification is neither a request nor a response.
     #[inline]
     pub const fn is_request(self) -> bool {
-        match self.operation() {
-            Operation::Send
-            | Operation::Write
-            | Operation::ReadRequest
-            | Operation::CompareSwap
-            | Operation::FetchAdd
-            | Operation::Flush
-            | Operation::AtomicWrite => true,
-            Operation::ReadResponse
-            | Operation::Acknowledge
-            | Operation::AtomicAcknowledge
-            | Operation::CongestionNotification => false,
-        }
+        self.shape().class & 1 != 0
     }
 
     /// True for packets that go from responder to requester.

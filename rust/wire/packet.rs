@@ -11,12 +11,15 @@
 //!
 //! Source: IBTA volume 1, 9.2 and 9.6 ("Packet transport header validation").
 
+use super::bytes::{check_bth, is_solicited, pad_of, wants_ack};
 use super::bytes::{Malformed, Reader, Wire, Writer};
 use super::headers::{
     Aeth, AtomicAckEth, AtomicEth, Bth, Deth, Feth, Ieth, ImmDt, Reth, XrcEth, CNP_RESERVED_LEN,
+    QPN_MASK,
 };
 use super::icrc::ICRC_LEN;
 use super::opcode::{Layout, Opcode};
+use super::psn::Psn;
 
 /// Length in bytes of the longest BTH with extension headers: make so many bytes
 /// linear (or all there are) before [`Header::parse`].
@@ -180,15 +183,17 @@ impl From<Malformed> for DropReason {
     }
 }
 
-/// The base transport header of a packet and where its payload lies: small, and enough to
-/// say whose packet it is. Its extension headers are read when they are wanted.
+/// What of the base transport header of a packet tells whose it is and where its payload
+/// lies. It is handed from function to function, so it is small, with fields as they are on
+/// the wire. Its extension headers are read when they are wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Start {
-    /// Base transport header.
-    pub bth: Bth,
-    /// Bytes of payload, pad not counted. The payload begins at
-    /// [`Start::payload_offset`].
-    pub payload_len: u32,
+    opcode: Opcode,
+    flags: u8,
+    pkey: u16,
+    qpn: u32,
+    psn: u32,
+    payload_len: u32,
 }
 
 impl Start {
@@ -200,8 +205,8 @@ impl Start {
     /// The reason why the packet must be dropped.
     #[inline]
     pub fn parse(linear: &[u8], total_len: usize) -> Result<Self, DropReason> {
-        let bth: Bth = Reader::new(linear).take()?;
-        let opcode: Opcode = bth.opcode;
+        let raw = Reader::new(linear).raw::<Bth>()?;
+        let opcode = check_bth(&raw)?;
         let padded = total_len
             .checked_sub(opcode.header_len() + ICRC_LEN)
             .ok_or(DropReason::TooShort)?;
@@ -209,21 +214,67 @@ impl Start {
             return Err(DropReason::BadPad);
         }
         let payload_len = padded
-            .checked_sub(usize::from(bth.pad))
+            .checked_sub(usize::from(pad_of(raw.flags)))
             .ok_or(DropReason::BadPad)?;
         if !opcode.payload_rule().permits_on_any_path(payload_len) {
             return Err(DropReason::BadLength);
         }
         Ok(Self {
-            bth,
+            opcode,
+            flags: raw.flags,
+            pkey: raw.pkey.get(),
+            qpn: raw.qpn.get(),
+            psn: raw.psn.get(),
             payload_len: u32::try_from(payload_len).map_err(|_| DropReason::BadLength)?,
         })
+    }
+
+    /// What the packet is.
+    #[inline(always)]
+    pub const fn opcode(&self) -> Opcode {
+        self.opcode
+    }
+
+    /// Solicited event.
+    #[inline(always)]
+    pub const fn solicited(&self) -> bool {
+        is_solicited(self.flags)
+    }
+
+    /// Partition key.
+    #[inline(always)]
+    pub const fn pkey(&self) -> u16 {
+        self.pkey
+    }
+
+    /// Destination queue pair, 24 bits.
+    #[inline(always)]
+    pub const fn dest_qpn(&self) -> u32 {
+        self.qpn & QPN_MASK
+    }
+
+    /// The sender wants an acknowledge for this packet.
+    #[inline(always)]
+    pub const fn ack_req(&self) -> bool {
+        wants_ack(self.psn)
+    }
+
+    /// Packet sequence number.
+    #[inline(always)]
+    pub const fn psn(&self) -> Psn {
+        Psn::new(self.psn)
+    }
+
+    /// Bytes of payload, pad not counted. The payload begins at [`Start::payload_offset`].
+    #[inline(always)]
+    pub const fn payload_len(&self) -> u32 {
+        self.payload_len
     }
 
     /// Offset of the payload from the start of the BTH, in bytes.
     #[inline]
     pub const fn payload_offset(&self) -> usize {
-        self.bth.opcode.header_len()
+        self.opcode.header_len()
     }
 
     /// Reads the extension headers of the datagram that this is the start of.
@@ -234,7 +285,7 @@ impl Start {
     #[inline]
     pub fn ext(&self, linear: &[u8]) -> Result<Ext, DropReason> {
         let rest = linear.get(Bth::LEN..).ok_or(DropReason::TooShort)?;
-        Ok(Ext::read(self.bth.opcode.layout(), &mut Reader::new(rest))?)
+        Ok(Ext::read(self.opcode.layout(), &mut Reader::new(rest))?)
     }
 }
 
@@ -262,7 +313,7 @@ impl Header {
     pub fn parse(linear: &[u8], total_len: usize) -> Result<Self, DropReason> {
         let start = Start::parse(linear, total_len)?;
         Ok(Self {
-            bth: start.bth,
+            bth: Reader::new(linear).take()?,
             ext: start.ext(linear)?,
             // CAST: u32 to usize, lossless on the machines we support.
             payload_len: start.payload_len as usize,

@@ -10,19 +10,21 @@ use rdma::wire::icrc::Framing;
 use rdma::wire::Bth;
 use rdma::wire::ICRC_LEN;
 
+/// The byte of the BTH that routers may change.
+pub(super) const BTH_VARIANT: usize = 4;
+
 /// Bytes of an IPv4 packet's front that has masked fields: IP, UDP, BTH.
 const FRONT_V4: usize = Framing::Ipv4.masked_len();
 /// The same of an IPv6 packet.
 const FRONT_V6: usize = Framing::Ipv6.masked_len();
 
 /// Fills in the ICRC, the last four bytes of `packet`, which begins with its IP
-/// header and is otherwise complete. `None` if it does not begin with such a header.
-///
-/// The header is masked in place for the time of the computation, so that one CRC
-/// call covers headers and payload while they are in the cache.
+/// header and is otherwise complete, with ones in all that routers may change. So one CRC
+/// call covers headers and payload while they are in the cache. `None` if it is too short.
 #[inline]
 pub(super) fn seal(framing: Framing, packet: &mut [u8]) -> Option<()> {
-    let icrc = compute(framing, packet)?;
+    let covered = packet.len().checked_sub(ICRC_LEN)?;
+    let icrc = icrc::finish(crc32_le(framing.seed(), packet.get(..covered)?));
     *packet.last_chunk_mut()? = icrc;
     Some(())
 }
@@ -35,6 +37,24 @@ pub(super) fn verify_in_place(framing: Framing, packet: &mut [u8]) -> bool {
         Some(icrc) => packet.last_chunk() == Some(&icrc),
         None => false,
     }
+}
+
+/// As [`verify_in_place`], but what is masked of the IP and UDP headers stays so, for who does
+/// not want it any more.
+#[inline]
+pub(super) fn verify_masking(framing: Framing, packet: &mut [u8]) -> bool {
+    masking(framing, packet).is_some_and(|icrc| packet.last_chunk() == Some(&icrc))
+}
+
+#[inline]
+fn masking(framing: Framing, packet: &mut [u8]) -> Option<[u8; ICRC_LEN]> {
+    let at = framing.outer_len().checked_add(BTH_VARIANT)?;
+    let saved = *packet.get(at)?;
+    framing.mask(packet)?;
+    let covered = packet.len().checked_sub(ICRC_LEN)?;
+    let icrc = icrc::finish(crc32_le(framing.seed(), packet.get(..covered)?));
+    *packet.get_mut(at)? = saved;
+    Some(icrc)
 }
 
 /// The ICRC that a packet should end with.

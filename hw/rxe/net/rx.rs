@@ -26,9 +26,9 @@ use rdma::wire;
 use rdma::wire::icrc::Framing;
 use rdma::wire::Ext;
 use rdma::wire::Start;
-use rdma::wire::Transport;
 
 use super::icrc;
+use crate::proto::Nanos;
 
 /// Bytes in a UDP header.
 const UDP_LEN: usize = 8;
@@ -60,24 +60,38 @@ pub(crate) enum DropReason {
     Icrc,
 }
 
-/// What is known of a packet beside its bytes; kept in the buffer's scratch space.
+/// What is known of a packet beside its bytes; kept in the buffer's scratch space. One word,
+/// since packets are handed on: in the lower half the VLAN's number plus one, or zero; in the
+/// upper half [`V6`], [`LOCAL`], [`MARKED`].
 #[derive(
     Clone, Copy, zerocopy_derive::FromBytes, zerocopy_derive::IntoBytes, zerocopy_derive::Immutable,
 )]
-#[repr(C)]
-struct Meta {
-    /// VLAN number plus one, or zero.
-    vlan_plus_one: u16,
-    /// 1 for IPv6.
-    v6: u8,
-    /// [`LOCAL`], [`MARKED`].
-    flags: u8,
+#[repr(transparent)]
+struct Meta(u32);
+
+impl Meta {
+    #[inline]
+    fn new(v6: bool, vlan: Option<u16>) -> Self {
+        let vlan = vlan.map_or(0, |id| id.wrapping_add(1));
+        Self(u32::from(vlan) | if v6 { V6 } else { 0 })
+    }
+
+    #[inline(always)]
+    const fn has(self, flag: u32) -> bool {
+        self.0 & flag != 0
+    }
 }
 
+/// It came over IPv6.
+const V6: u32 = 1 << 16;
 /// This device sent it.
-const LOCAL: u8 = 1;
+const LOCAL: u32 = 1 << 17;
 /// It met congestion on its way.
-const MARKED: u8 = 2;
+const MARKED: u32 = 1 << 18;
+
+/// The bits of an opcode that tell the service, and what they are of a datagram.
+const SERVICE: u8 = 0xe0;
+const DATAGRAM: u8 = 0x60;
 
 /// A received packet. Its buffer's data pointer is at the BTH.
 pub(crate) struct RxPacket {
@@ -91,26 +105,25 @@ impl RxPacket {
     /// `before` says: the IP header, and the UDP header or not. Softirq.
     #[inline(always)]
     fn check(mut skb: Skb, before: usize, mut meta: Meta) -> Result<Self, (Skb, DropReason)> {
-        let v6 = meta.v6 != 0;
+        let v6 = meta.has(V6);
         // Buffers with page fragments come from network cards that store packets so. One
         // copy, while the CRC wants the bytes in the cache anyway, makes them like others.
         if skb.is_nonlinear() && skb.linearize().is_err() {
             return Err((skb, DropReason::NoMemory));
         }
         let framing = icrc::framing(v6);
-        let checked = match skb.from_network_header_mut() {
-            Some((packet, offset)) => {
-                meta.flags |= mark(packet, v6);
-                (offset == before).then(|| icrc::verify_in_place(framing, packet))
-            }
-            None => match skb.from_network_header() {
-                // Nothing but the IP header may precede the UDP header.
-                Some((packet, offset)) => {
-                    meta.flags |= mark(packet, v6);
-                    (offset == before).then(|| icrc::verify(framing, packet))
+        let checked = match skb.from_network_header_at_mut(before) {
+            Some(packet) => {
+                meta.0 |= mark(packet, v6);
+                // Of connected packets nobody asks for what routers may change.
+                match packet.get(icrc::outer_len(v6)) {
+                    Some(opcode) if opcode & SERVICE != DATAGRAM => {
+                        Some(icrc::verify_masking(framing, packet))
+                    }
+                    Some(_) | None => Some(icrc::verify_in_place(framing, packet)),
                 }
-                None => None,
-            },
+            }
+            None => Self::check_shared(&skb, before, &mut meta),
         };
         match checked {
             Some(true) => {}
@@ -125,17 +138,23 @@ impl RxPacket {
         Self::parse(skb, meta)
     }
 
+    /// Whether the ICRC is right of a packet that others see too. `None` if something else than
+    /// its IP header precedes the UDP header.
+    #[cold]
+    fn check_shared(skb: &Skb, before: usize, meta: &mut Meta) -> Option<bool> {
+        let v6 = meta.has(V6);
+        let (packet, offset) = skb.from_network_header()?;
+        meta.0 |= mark(packet, v6);
+        (offset == before).then(|| icrc::verify(icrc::framing(v6), packet))
+    }
+
     /// A packet that `tx` made for this device. Its data begin with the IP header.
     pub(super) fn from_local(
         mut skb: Skb,
         v6: bool,
         vlan: Option<u16>,
     ) -> Result<Self, (Skb, DropReason)> {
-        let meta = Meta {
-            vlan_plus_one: vlan.map_or(0, |id| id.wrapping_add(1)),
-            v6: v6.into(),
-            flags: LOCAL,
-        };
+        let meta = Meta(Meta::new(v6, vlan).0 | LOCAL);
         if skb.pull(icrc::outer_len(v6)).is_none() {
             return Err((skb, DropReason::Header(wire::DropReason::TooShort)));
         }
@@ -191,13 +210,7 @@ impl RxPacket {
     /// Which stream of packets it belongs to.
     #[inline]
     pub(crate) fn stream(&self) -> Stream {
-        let bth = &self.start.bth;
-        Stream {
-            qpn: bth.dest_qpn,
-            pkey: bth.pkey,
-            transport: bth.opcode.transport(),
-            is_request: bth.opcode.is_request(),
-        }
+        Stream::of(&self.start)
     }
 
     /// The payload, without pad.
@@ -206,38 +219,62 @@ impl RxPacket {
         self.skb
             .data()
             .get(self.start.payload_offset()..)
-            .and_then(|rest| rest.get(..self.start.payload_len as usize))
+            .and_then(|rest| rest.get(..self.start.payload_len() as usize))
             .unwrap_or(&[])
     }
 
     /// The sender's address and ours (or that of a multicast group).
     #[inline]
     pub(crate) fn addrs(&self) -> Option<AddrPair> {
-        addresses(ip_header(&self.skb)?, self.is_v6())
+        addresses(self.ip_header()?, self.is_v6())
+    }
+
+    /// Whether it is from and to where the answers to packets of `to` come from and go to.
+    #[inline]
+    pub(crate) fn is_answer_to(&self, to: &AddrPair) -> bool {
+        self.ip_header().is_some_and(|ip| match to {
+            AddrPair::V4 { src, dst } => {
+                !self.is_v6()
+                    && ip.get(12..16) == Some(&dst.octets())
+                    && ip.get(16..20) == Some(&src.octets())
+            }
+            AddrPair::V6 { src, dst } => {
+                self.is_v6()
+                    && ip.get(8..24) == Some(&dst.octets())
+                    && ip.get(24..40) == Some(&src.octets())
+            }
+        })
+    }
+
+    /// The IP header: nothing but it and the UDP header precedes the data pointer.
+    #[inline]
+    fn ip_header(&self) -> Option<&[u8]> {
+        self.skb.before_data(icrc::outer_len(self.is_v6()))
     }
 
     /// Whether it came over IPv6.
     #[inline]
     pub(crate) fn is_v6(&self) -> bool {
-        self.meta.v6 != 0
+        self.meta.has(V6)
     }
 
     /// Whether this device sent it.
     #[inline]
     pub(crate) fn is_local(&self) -> bool {
-        self.meta.flags & LOCAL != 0
+        self.meta.has(LOCAL)
     }
 
     /// Whether it met congestion on its way (RFC 3168).
     #[inline]
     pub(crate) fn is_marked(&self) -> bool {
-        self.meta.flags & MARKED != 0
+        self.meta.has(MARKED)
     }
 
     /// The VLAN it came over.
     #[inline]
     pub(crate) fn vlan(&self) -> Option<u16> {
-        self.meta.vlan_plus_one.checked_sub(1)
+        // CAST: the lower half.
+        (self.meta.0 as u16).checked_sub(1)
     }
 
     /// Bytes from the IP header to the ICRC.
@@ -251,7 +288,7 @@ impl RxPacket {
     pub(crate) fn grh(&self) -> [u8; 40] {
         let mut grh = [0; 40];
         let from = if self.is_v6() { 0 } else { 20 };
-        if let (Some(space), Some(ip)) = (grh.get_mut(from..), ip_header(&self.skb)) {
+        if let (Some(space), Some(ip)) = (grh.get_mut(from..), self.ip_header()) {
             for (to, byte) in space.iter_mut().zip(ip) {
                 *to = *byte;
             }
@@ -291,22 +328,29 @@ pub(crate) struct RxRun<'a> {
     dropped: Option<&'a dyn Fn(DropReason)>,
     packets: u32,
     bytes: u64,
+    /// The time, and how many packets were taken when it was read.
+    clock: Option<(Nanos, u32)>,
 }
 
-/// What packets have in common that one turn of a queue pair may take from a run.
+/// Packets of a run that may go by until the clock is read again.
+const CLOCK_PACKETS: u32 = 2;
+
+/// What packets have in common that one turn of a queue pair may take from a run: from the
+/// lowest bits on its number, the partition key, the service and direction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stream {
-    qpn: u32,
-    pkey: u16,
-    transport: Transport,
-    is_request: bool,
-}
+pub(crate) struct Stream(u64);
 
 impl Stream {
+    #[inline(always)]
+    fn of(start: &Start) -> Self {
+        let class = start.opcode().class();
+        Self(u64::from(start.dest_qpn()) | u64::from(start.pkey()) << 32 | u64::from(class) << 48)
+    }
+
     /// Whether they are requests, for the receive half.
     #[inline]
     pub(crate) fn is_request(self) -> bool {
-        self.is_request
+        self.0 & 1 << 48 != 0
     }
 }
 
@@ -322,6 +366,7 @@ impl<'a> RxRun<'a> {
             dropped: None,
             packets: 0,
             bytes: 0,
+            clock: None,
         }
     }
 
@@ -332,14 +377,11 @@ impl<'a> RxRun<'a> {
             next: None,
             first: None,
             rest: SkbList::empty(),
-            meta: Meta {
-                vlan_plus_one: 0,
-                v6: 0,
-                flags: 0,
-            },
+            meta: Meta(0),
             dropped: Some(dropped),
             packets: 0,
             bytes: 0,
+            clock: None,
         }
     }
 
@@ -361,11 +403,7 @@ impl<'a> RxRun<'a> {
             PROTOCOL_IPV6 => true,
             _ => return Err((skb, DropReason::IpHeader)),
         };
-        self.meta = Meta {
-            vlan_plus_one: ndev.vlan().map_or(0, |(_, id)| id.wrapping_add(1)),
-            v6: v6.into(),
-            flags: 0,
-        };
+        self.meta = Meta::new(v6, ndev.vlan().map(|(_, id)| id));
         self.rest = match SkbList::of(&mut skb) {
             Ok(rest) => rest,
             Err(_) => return Err((skb, DropReason::NoMemory)),
@@ -427,7 +465,7 @@ impl<'a> RxRun<'a> {
     #[inline(always)]
     fn fetch(&mut self) -> Option<RxPacket> {
         loop {
-            let outer = icrc::outer_len(self.meta.v6 != 0);
+            let outer = icrc::outer_len(self.meta.has(V6));
             let (skb, before) = match self.first.take() {
                 // The stack leaves the data pointer at the UDP header.
                 Some(skb) => (skb, outer - UDP_LEN),
@@ -441,6 +479,19 @@ impl<'a> RxRun<'a> {
                     }
                     skb.discard();
                 }
+            }
+        }
+    }
+
+    /// The time: now, or that of the turn before if that was short.
+    #[inline]
+    pub(crate) fn now(&mut self) -> Nanos {
+        match self.clock {
+            Some((at, packets)) if self.packets.wrapping_sub(packets) <= CLOCK_PACKETS => at,
+            Some(_) | None => {
+                let at = Nanos(rdma::timer::monotonic_nanos());
+                self.clock = Some((at, self.packets));
+                at
             }
         }
     }
@@ -494,18 +545,12 @@ fn restore_lengths(skb: &mut Skb, v6: bool) {
 
 /// [`MARKED`], if an IP header says that congestion was experienced (RFC 3168, section 5).
 #[inline]
-fn mark(ip: &[u8], v6: bool) -> u8 {
+fn mark(ip: &[u8], v6: bool) -> u32 {
     match ip.get(1) {
         Some(byte) if !v6 && byte & 0x03 == 0x03 => MARKED,
         Some(byte) if v6 && byte & 0x30 == 0x30 => MARKED,
         Some(_) | None => 0,
     }
-}
-
-/// The packet from its IP header on.
-#[inline]
-fn ip_header(skb: &Skb) -> Option<&[u8]> {
-    skb.from_network_header().map(|(packet, _)| packet)
 }
 
 /// The addresses in an IP header.

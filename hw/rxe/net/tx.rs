@@ -21,21 +21,24 @@ use rdma::net::AddrPair;
 use rdma::net::NewSkb;
 use rdma::net::Train;
 use rdma::wire;
+use rdma::wire::outer;
+use rdma::wire::outer::Variable;
 use rdma::wire::Bth;
 use rdma::wire::Ext;
 use rdma::wire::Opcode;
 use rdma::wire::ICRC_LEN;
-use rdma::wire::ROCE_V2_UDP_PORT;
 
 use super::dev::Endpoint;
 use super::icrc;
+use super::icrc::BTH_VARIANT;
 use super::path::CachedRoute;
 use super::path::Path;
 use super::path::Via;
 use super::rx::RxSink;
 
 const UDP_LEN: usize = 8;
-const PROTOCOL_UDP: u8 = 17;
+/// The bit of a congestion notification in the byte of the BTH that routers may change.
+const BECN: u8 = 1 << 6;
 /// The bits of an opcode that tell the transport service; none are set for a reliable
 /// connection.
 const TRANSPORT_MASK: u8 = 0xe0;
@@ -43,8 +46,6 @@ const TRANSPORT_MASK: u8 = 0xe0;
 const ECN_MASK: u8 = 3;
 /// "ECN-capable transport": may be marked.
 const ECT_0: u8 = 2;
-/// The "don't fragment" bit.
-const DONT_FRAGMENT: u16 = 0x4000;
 
 /// A packet to be sent, but for its payload.
 pub(crate) struct Frame<'a> {
@@ -171,13 +172,16 @@ impl Outbox {
         let mut skb = build(frame, total, ident, fill)?;
         match &frame.route.via {
             Via::Local { vlan } => {
+                unmask(skb.data_mut(), frame).ok_or(TxError::Headers)?;
                 let lane = endpoint.lane(frame.bth.dest_qpn);
                 if lane.push(skb.finish(), v6, *vlan).is_err() {
                     before = Sent::Congested;
                 }
             }
             Via::Wire(_) => {
-                icrc::seal(icrc::framing(v6), skb.data_mut()).ok_or(TxError::Headers)?;
+                let packet = skb.data_mut();
+                icrc::seal(icrc::framing(v6), packet).ok_or(TxError::Headers)?;
+                unmask(packet, frame).ok_or(TxError::Headers)?;
                 match &mut self.train {
                     None => {
                         self.longest = total;
@@ -230,7 +234,8 @@ impl Outbox {
     }
 }
 
-/// The complete packet, but for the ICRC, in one piece from its IP header on.
+/// The complete packet, but for the ICRC, in one piece from its IP header on, with ones where
+/// the ICRC has it so.
 #[inline]
 fn build<E>(
     frame: &Frame<'_>,
@@ -263,10 +268,16 @@ fn build<E>(
         .ok_or(TxError::TooLong)?;
     write_outer(outer, frame, bytes, ident).ok_or(TxError::Headers)?;
     let _: usize = wire::write_headers(headers, &bth, frame.ext).ok_or(TxError::Headers)?;
+    *headers.get_mut(BTH_VARIANT).ok_or(TxError::Headers)? = 0xff;
     if !payload.is_empty() {
         fill(payload).map_err(TxError::Payload)?;
     }
-    tail.fill(0);
+    // The ICRC's place, and mostly nothing else.
+    let (pad, icrc) = tail.split_last_chunk_mut().ok_or(TxError::Headers)?;
+    *icrc = [0; ICRC_LEN];
+    for byte in pad {
+        *byte = 0;
+    }
 
     if v6 {
         skb.set_headers(PROTOCOL_IPV6, 40);
@@ -276,47 +287,44 @@ fn build<E>(
     Ok(skb)
 }
 
-/// Writes IP and UDP headers of a packet of `total` bytes. The IPv4 header checksum
-/// is left to the stack. `None` if the space is not that of the path's family.
+/// Writes IP and UDP headers of a packet of `total` bytes, as the ICRC sees them. `None` if
+/// the space is not that of the path's family.
 #[inline]
 fn write_outer(outer: &mut [u8], frame: &Frame<'_>, total: u16, ident: u16) -> Option<()> {
-    let path = frame.path;
-    let spec = path.spec();
-    let class = frame.class();
-    let udp: &mut [u8; UDP_LEN];
-    let udp_len: u16;
-    match path.addrs() {
+    let port = frame.path.src_port();
+    match frame.path.addrs() {
         AddrPair::V4 { src, dst } => {
-            let (ip, rest) = outer.split_first_chunk_mut::<20>()?;
-            udp = rest.try_into().ok()?;
-            udp_len = total.checked_sub(20)?;
-            ip[0] = 0x45;
-            ip[1] = class;
-            ip[2..4].copy_from_slice(&total.to_be_bytes());
-            ip[4..6].copy_from_slice(&ident.to_be_bytes());
-            ip[6..8].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());
-            ip[8] = spec.hop_limit;
-            ip[9] = PROTOCOL_UDP;
-            ip[10..12].fill(0);
-            ip[12..16].copy_from_slice(&src.octets());
-            ip[16..20].copy_from_slice(&dst.octets());
+            let ends = (src.octets(), dst.octets());
+            outer::write_ipv4(outer.try_into().ok()?, ends, port, total, ident)
         }
         AddrPair::V6 { src, dst } => {
-            let (ip, rest) = outer.split_first_chunk_mut::<40>()?;
-            udp = rest.try_into().ok()?;
-            udp_len = total.checked_sub(40)?;
-            let first = 6 << 28 | u32::from(class) << 20 | path.flow_label();
-            ip[0..4].copy_from_slice(&first.to_be_bytes());
-            ip[4..6].copy_from_slice(&udp_len.to_be_bytes());
-            ip[6] = PROTOCOL_UDP;
-            ip[7] = spec.hop_limit;
-            ip[8..24].copy_from_slice(&src.octets());
-            ip[24..40].copy_from_slice(&dst.octets());
+            let ends = (src.octets(), dst.octets());
+            outer::write_ipv6(outer.try_into().ok()?, ends, port, total)
         }
     }
-    udp[0..2].copy_from_slice(&path.src_port().to_be_bytes());
-    udp[2..4].copy_from_slice(&ROCE_V2_UDP_PORT.to_be_bytes());
-    udp[4..6].copy_from_slice(&udp_len.to_be_bytes());
-    udp[6..8].fill(0);
+}
+
+/// Puts in what the ICRC does not cover. `None` if the packet has no such headers.
+#[inline]
+fn unmask(packet: &mut [u8], frame: &Frame<'_>) -> Option<()> {
+    let path = frame.path;
+    let variable = Variable {
+        class: frame.class(),
+        flow_label: path.flow_label(),
+        hop_limit: path.spec().hop_limit,
+    };
+    let bth = match path.addrs() {
+        AddrPair::V4 { .. } => {
+            let (outer, bth) = packet.split_first_chunk_mut()?;
+            variable.put_ipv4(outer);
+            bth
+        }
+        AddrPair::V6 { .. } => {
+            let (outer, bth) = packet.split_first_chunk_mut()?;
+            variable.put_ipv6(outer);
+            bth
+        }
+    };
+    *bth.get_mut(BTH_VARIANT)? = if frame.bth.becn { BECN } else { 0 };
     Some(())
 }

@@ -70,8 +70,8 @@ impl Stash {
 
     /// Keeps a packet, if the limits allow.
     #[cold]
-    pub(super) fn keep(&mut self, dev: &Dev, packet: RxPacket) {
-        let psn = packet.start().bth.psn;
+    fn keep(&mut self, dev: &Dev, packet: RxPacket) {
+        let psn = packet.start().psn();
         let packet = packet.keep();
         let bytes = packet.bytes();
         let Some(store) = self.store() else {

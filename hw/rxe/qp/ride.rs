@@ -8,6 +8,7 @@
 //! token at once; and a pause sees to it that somebody polls. That is not moved for each
 //! acknowledgement: it ends when it ends, and goes on if the present one is younger.
 
+use super::feed::Source;
 use super::now;
 use super::send::SendWorld;
 use super::work;
@@ -29,14 +30,21 @@ impl Qp {
     /// Requests of the peer have come. Whether their acknowledgement may wait, as far as
     /// the user goes. Runner of the receive half.
     #[inline]
-    pub(super) fn hear(&self, ride: &mut Ride) -> bool {
+    pub(super) fn hear(&self, ride: &mut Ride, source: &mut Option<Source<'_, '_>>) -> bool {
         // Who sends now may be answering.
         if self.heard.load(Relaxed) {
             ride.unanswered();
             return false;
         }
         self.heard.store(true, Relaxed);
-        self.kind == QpType::Rc && ride.answered(now(), Nanos(self.replied.load(Relaxed)))
+        if self.kind != QpType::Rc {
+            return false;
+        }
+        let now = match source {
+            Some(source) => source.run.now(),
+            None => now(),
+        };
+        ride.answered(now, Nanos(self.replied.load(Relaxed)))
     }
 
     /// Leaves the acknowledgement to a reply, unless that has left already: who polls his

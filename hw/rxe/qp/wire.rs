@@ -30,6 +30,9 @@ pub(super) struct Sender {
     congested: bool,
     /// `route` was found to hold in this turn.
     checked: bool,
+    /// Packets that were sent in this turn, and their bytes.
+    packets: u32,
+    bytes: usize,
 }
 
 impl Sender {
@@ -41,6 +44,8 @@ impl Sender {
             outbox: Outbox::new(),
             congested: false,
             checked: false,
+            packets: 0,
+            bytes: 0,
         }
     }
 
@@ -95,9 +100,8 @@ impl Sender {
         };
         match self.outbox.send(&dev.endpoint, &frame, fill) {
             Ok((bytes, before)) => {
-                dev.counters.inc(Counter::SentPackets);
-                let bytes = i64::try_from(bytes).unwrap_or(0);
-                dev.counters.add(Counter::SentBytes, bytes);
+                self.packets = self.packets.wrapping_add(1);
+                self.bytes = self.bytes.saturating_add(bytes);
                 self.note(dev, before);
                 Ok(())
             }
@@ -127,6 +131,12 @@ impl Sender {
             }
         }
         self.checked = false;
+        if self.packets != 0 {
+            let packets = core::mem::take(&mut self.packets);
+            dev.counters.add(Counter::SentPackets, packets.into());
+            let bytes = i64::try_from(core::mem::take(&mut self.bytes)).unwrap_or(0);
+            dev.counters.add(Counter::SentBytes, bytes);
+        }
         core::mem::take(&mut self.congested)
     }
 
@@ -167,20 +177,18 @@ pub(super) fn engine_packet(
     packet: &RxPacket,
 ) -> Option<proto::RxPacket> {
     if !kind.is_datagram()
-        && !sender
-            .zip(packet.addrs())
-            .is_some_and(|(to, from)| to.path().addrs().is_answered_by(&from))
+        && !sender.is_some_and(|sender| packet.is_answer_to(sender.path().addrs()))
     {
         return None;
     }
     let start = packet.start();
     Some(proto::RxPacket {
-        opcode: start.bth.opcode,
-        psn: start.bth.psn,
-        ack_req: start.bth.ack_req,
-        solicited: start.bth.solicited,
+        opcode: start.opcode(),
+        psn: start.psn(),
+        ack_req: start.ack_req(),
+        solicited: start.solicited(),
         ext: packet.ext()?,
-        len: start.payload_len,
+        len: start.payload_len(),
         mtu: None,
     })
 }

@@ -5,6 +5,7 @@
 mod gro;
 mod icrc;
 mod opcode;
+mod outer;
 mod packet;
 mod psn;
 mod timer;

@@ -55,6 +55,16 @@ fn answers_agree_with_each_other() {
             opcode.is_request() || opcode.is_response(),
             opcode != Opcode::Cnp
         );
+        // One number for both of them.
+        assert_eq!(opcode.class() & 1 != 0, opcode.is_request());
+        for &other in Opcode::ALL {
+            let same = (transport, opcode.is_request()) == (other.transport(), other.is_request());
+            assert_eq!(
+                opcode.class() == other.class(),
+                same,
+                "{opcode:?}, {other:?}"
+            );
+        }
         assert_eq!(opcode.header_len(), 12 + opcode.layout().len());
         assert_eq!(opcode.layout().is_empty(), opcode.header_len() == 12);
         assert!(opcode.header_len() <= MAX_HEADER_LEN);

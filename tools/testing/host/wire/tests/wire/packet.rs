@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use rdma_wire::{
     pad_len, write_headers, Aeth, AethSyndrome, AtomicAckEth, AtomicEth, Bth, Deth, DropReason,
     Ext, Feth, Grh, Header, Ieth, ImmDt, Msn, NakCode, Opcode, Packet, PayloadRule, Psn, Reth,
-    RnrTimer, XrcEth, ICRC_LEN, MAX_HEADER_LEN,
+    RnrTimer, Start, XrcEth, ICRC_LEN, MAX_HEADER_LEN,
 };
 
 const RETH: Reth = Reth {
@@ -309,6 +309,23 @@ proptest! {
         let mut third = vec![0; len];
         write_headers(&mut third, &packet.bth, &packet.ext).unwrap();
         prop_assert_eq!(&third, &again[..len]);
+    }
+
+    /// What tells whose packet it is says the same as all of it.
+    #[test]
+    fn start_says_the_same(bytes in any_datagram()) {
+        let packet = Packet::parse(&bytes).unwrap();
+        let start = Start::parse(&bytes, bytes.len()).unwrap();
+        let Bth { opcode, solicited, pkey, dest_qpn, ack_req, psn, .. } = packet.bth;
+        prop_assert_eq!(
+            (start.opcode(), start.solicited(), start.pkey(), start.dest_qpn()),
+            (opcode, solicited, pkey, dest_qpn)
+        );
+        prop_assert_eq!((start.ack_req(), start.psn()), (ack_req, psn));
+        prop_assert_eq!(start.payload_len() as usize, packet.payload.len());
+        let payload = &bytes[start.payload_offset()..][..packet.payload.len()];
+        prop_assert_eq!(payload, packet.payload);
+        prop_assert_eq!(start.ext(&bytes), Ok(packet.ext));
     }
 
     /// Cut anywhere, a datagram is refused or is a shorter one that is consistent.
