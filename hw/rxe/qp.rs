@@ -387,7 +387,14 @@ impl Qp {
         bits: u32,
         source: &mut Option<Source<'_, '_>>,
     ) -> Turn {
-        let now = now();
+        let now = match source {
+            Some(source) => source.run.now(),
+            None => now(),
+        };
+        // Who posts says so; packets and answers tell nothing of that.
+        if bits & !(work::PACKETS | work::FETCH) != 0 {
+            half.io.dry = false;
+        }
         if Self::held(this, half, bits, now) {
             return Turn::Done;
         }
@@ -457,7 +464,11 @@ impl Qp {
                 engine.on_timer(now, &mut host);
             }
         }
-        let progress = Self::converse(engine, &mut host, now, left.max(1));
+        let progress = if host.is_quiet() && engine.is_idle() {
+            Progress::Idle
+        } else {
+            Self::converse(engine, &mut host, now, left.max(1))
+        };
         let waits = parked.is_some() || host.has_answers();
         if this.rides.load(Relaxed) && host.has_company() {
             Self::give_ride(this, &mut host);

@@ -385,6 +385,14 @@ impl<S: Slots> SendSide<S> {
         self.at < self.held || self.mend.is_wanted()
     }
 
+    /// Whether polling would do nothing but look for what was posted.
+    pub fn is_idle(&self) -> bool {
+        self.gate == Gate::Open
+            && !self.has_unsent()
+            && !self.notices.is_due()
+            && !self.oldest_is_over()
+    }
+
     /// Whether it holds requests.
     pub fn is_busy(&self) -> bool {
         self.held != 0

@@ -75,6 +75,9 @@ pub(super) struct SendIo {
     pub(super) early: Stash,
     /// What a change of state noted, for the next turn to act on.
     pub(super) noted: Option<Notes>,
+    /// Nothing was posted when somebody last looked, and nobody has said since that
+    /// something was.
+    pub(super) dry: bool,
 }
 
 impl SendHalf {
@@ -99,6 +102,7 @@ impl SendHalf {
                 handle: None,
                 early: Stash::EMPTY,
                 noted: None,
+                dry: false,
             },
             backlog: None,
             parked: None,
@@ -142,7 +146,11 @@ impl SendIo {
         SendWorld {
             rcu,
             neighbour: None,
-            notes: self.noted.take().unwrap_or(Notes::NONE),
+            // Rarely there are any; and then only they are moved.
+            notes: match &self.noted {
+                None => Notes::NONE,
+                Some(_) => self.noted.take().unwrap_or(Notes::NONE),
+            },
             batch: qp.batch(),
             qp,
             io: self,
@@ -156,6 +164,7 @@ impl SendIo {
     pub(super) fn reset(&mut self, dev: &Dev) {
         self.early.clear(dev);
         self.queue.reset();
+        self.dry = false;
         self.link = Link::NEW;
         self.handle = None;
     }
@@ -305,7 +314,12 @@ impl Keeper for SendWorld<'_> {
 impl SendHost for SendWorld<'_> {
     #[inline]
     fn fetch(&mut self, slot: u32) -> SendFetch {
-        self.io.queue.fetch(slot)
+        if self.io.dry {
+            return SendFetch::Empty;
+        }
+        let fetched = self.io.queue.fetch(slot);
+        self.io.dry = matches!(fetched, SendFetch::Empty);
+        fetched
     }
 
     fn retire(&mut self, _slot: u32) {

@@ -178,6 +178,12 @@ impl<'a> SendWorld<'a> {
         !self.io.link.answers.is_empty()
     }
 
+    /// Whether the engine has nothing to take, of the ring or of a peer beside us.
+    #[inline]
+    pub(in crate::qp) fn is_quiet(&self) -> bool {
+        self.io.dry && !self.io.link.owed && !self.has_answers()
+    }
+
     /// Has the engine hear what the peer answered, and fetches what more it owes. Says
     /// whether there was anything.
     pub(in crate::qp) fn hear(
