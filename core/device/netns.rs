@@ -298,7 +298,12 @@ fn join(net: Member) -> Result {
         let devices = registry::hold();
         let _mode = NETS.read();
         let mut all = devices.registered();
-        all.try_for_each(|device| add_copy(device, net))
+        all.try_for_each(|device| match add_copy(device, net) {
+            // It is about to be unregistered, since its network device has gone; which is
+            // no reason for there to be no namespace.
+            Err(error) if error == ENODEV => Ok(()),
+            done => done,
+        })
     };
     if added.is_err() {
         leave(net);

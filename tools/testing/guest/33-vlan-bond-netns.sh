@@ -133,6 +133,18 @@ device_moves() { on 1 rdma dev set rxe1 netns n3 && on 3 rdma link show | grep r
 comes_back() { ip netns del n3; sleep 0.5; rdma link show | grep rxe1 && rdma link del rxe1; }
 and_go() { ip netns del n1; ip netns del n2; gone rxe2 && sleep 0.5 && rdma system set netns shared; }
 
+# A device whose network device has just gone still stands where a namespace comes.
+namespaces_come() {
+    local i
+    for i in $(seq 20); do
+        ip link add gone0 type dummy && rdma link add gone0 type rxe netdev gone0 || return
+        ip link del gone0
+        ip netns add n4 || return
+        ip netns del n4
+        gone gone0 || return
+    done
+}
+
 check "VLANs over both devices" vlans
 check "ibv_rc_pingpong over a VLAN" over 10.0.7.1 10.0.7.2 ibv_rc_pingpong -n 100 -c
 check "ibv_ud_pingpong over a VLAN" over 10.0.7.1 10.0.7.2 ibv_ud_pingpong -n 100
@@ -148,6 +160,7 @@ two_nodes_gone
 check "a network device moves to another namespace" netdev_moves
 check "a namespace ends with a device in it" namespace_goes
 two_nodes_gone
+if ours ib_core; then check "namespaces come while devices go" namespaces_come; fi
 if rdma system show | grep -q netns; then
     check "exclusive namespaces" exclusive
     check "traffic between exclusive namespaces" exclusive_traffic

@@ -60,6 +60,8 @@ malformed() {
 
 check "the other guest answers" there true
 note "here: $(stack | grep rdma_rxe), there: $(there stack | grep rdma_rxe)"
+# Each packet as it came, not as GRO collects them.
+ethtool -K eth0 gro off
 tcpdump -i eth0 -s 0 -w /tmp/wire.pcap --immediate-mode udp port 4791 >/tmp/tcpdump 2>&1 &
 dump=$!
 for _ in $(seq 100); do grep -q listening /tmp/tcpdump && break; sleep 0.1; done
