@@ -133,16 +133,23 @@ device_moves() { on 1 rdma dev set rxe1 netns n3 && on 3 rdma link show | grep r
 comes_back() { ip netns del n3; sleep 0.5; rdma link show | grep rxe1 && rdma link del rxe1; }
 and_go() { ip netns del n1; ip netns del n2; gone rxe2 && sleep 0.5 && rdma system set netns shared; }
 
-# A device whose network device has just gone still stands where a namespace comes.
+# Devices whose network devices have just gone still stand where a namespace comes.
 namespaces_come() {
-    local i
-    for i in $(seq 20); do
-        ip link add gone0 type dummy && rdma link add gone0 type rxe netdev gone0 || return
-        ip link del gone0
-        ip netns add n4 || return
-        ip netns del n4
-        gone gone0 || return
+    local round i removal n=0
+    for round in $(seq 6); do
+        for i in $(seq 32); do
+            ip link add gone$i group 7 type dummy && rdma link add gone$i type rxe netdev gone$i || return
+        done
+        ip link del group 7 &
+        removal=$!
+        while kill -0 $removal 2>/dev/null; do
+            unshare -n true || return
+            n=$((n + 1))
+        done
+        for i in $(seq 32); do gone gone$i || return; done
     done
+    echo "$n namespaces came meanwhile"
+    [ $n -ge 6 ]
 }
 
 check "VLANs over both devices" vlans
