@@ -28,7 +28,8 @@ patient() {
     on "$node" tee "$wait" <<<0 >/dev/null
     return $status
 }
-merged() { patient 2 v2 count "$@" && [ $((b * 2)) -lt "$p" ]; }
+# Without, there are as many buffers as packets; how few there are depends on the host.
+merged() { patient 2 v2 count "$@" && [ $((b * 4)) -lt $((p * 3)) ]; }
 single() { count "$@" && [ "$b" -ge "$p" ]; }
 
 data() { verify_pair 60 -r 6 -n 8 -l 150000 "$@" && verify_pair 60 -r 6 -n 32 -l 2000 "$@"; }
@@ -63,14 +64,8 @@ tags() {
 middle() {
     local i
     two_nodes_gone
-    for i in 0 1 2; do ip netns add n$i || return; done
-    for i in 1 2; do
-        ip link add v$i netns n$i type veth peer name b$i netns n0 || return
-        on 0 ip link set b$i up
-        on $i ip link set lo up
-        on $i ip link set v$i up
-        as_a_card $i v$i && as_a_card 0 b$i || return
-    done
+    three_in_a_row || return
+    for i in 1 2; do as_a_card $i v$i && as_a_card 0 b$i || return; done
     on 0 ip link add d0 type dummy && on 0 ip link set d0 up && on 0 ip addr add 10.9.9.9/32 dev d0 &&
         on 0 rdma link add rxe0 type rxe netdev d0
 }

@@ -56,18 +56,7 @@ middle_gone() {
     sleep 0.3
 }
 
-# middle: nodes as of two_nodes, but with a namespace n0 between their cables.
-middle() {
-    local i
-    middle_gone
-    for i in 0 1 2; do ip netns add n$i || return; done
-    for i in 1 2; do
-        ip link add v$i netns n$i type veth peer name b$i netns n0 || return
-        on 0 ip link set b$i up
-        on $i ip link set lo up
-        on $i ip link set v$i up
-    done
-}
+middle() { middle_gone && three_in_a_row; }
 addresses() {
     local i
     for i in 1 2; do

@@ -44,6 +44,18 @@ two_nodes() { # [MTU]
     on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null && on 1 ping -q -c 1 -W 5 fd01::2 >/dev/null
 }
 
+# three_in_a_row: namespaces n1, n0, n2 with cables between them: v1 to b1, b2 to v2.
+three_in_a_row() {
+    local i
+    for i in 0 1 2; do ip netns add n$i || return; done
+    for i in 1 2; do
+        ip link add v$i netns n$i type veth peer name b$i netns n0 || return
+        on 0 ip link set b$i up
+        on $i ip link set lo up
+        on $i ip link set v$i up
+    done
+}
+
 # two_bridged: nodes as of two_nodes, with a bridge between their cables, whose ports b1
 # and b2 (in namespace n0) are where to make the wire bad: trains are taken apart before
 # they get there, so that each packet has a fate of its own.
