@@ -23,9 +23,7 @@ const FRONT_V6: usize = Framing::Ipv6.masked_len();
 /// call covers headers and payload while they are in the cache. `None` if it is too short.
 #[inline]
 pub(super) fn seal(framing: Framing, packet: &mut [u8]) -> Option<()> {
-    let covered = packet.len().checked_sub(ICRC_LEN)?;
-    let icrc = icrc::finish(crc32_le(framing.seed(), packet.get(..covered)?));
-    *packet.last_chunk_mut()? = icrc;
+    *packet.last_chunk_mut()? = of_masked(framing, packet)?;
     Some(())
 }
 
@@ -51,10 +49,20 @@ fn masking(framing: Framing, packet: &mut [u8]) -> Option<[u8; ICRC_LEN]> {
     let at = framing.outer_len().checked_add(BTH_VARIANT)?;
     let saved = *packet.get(at)?;
     framing.mask(packet)?;
-    let covered = packet.len().checked_sub(ICRC_LEN)?;
-    let icrc = icrc::finish(crc32_le(framing.seed(), packet.get(..covered)?));
+    let icrc = of_masked(framing, packet)?;
     *packet.get_mut(at)? = saved;
     Some(icrc)
+}
+
+/// The ICRC of a packet that has ones in all that routers may change; its last four bytes do
+/// not count.
+#[inline(always)]
+fn of_masked(framing: Framing, packet: &[u8]) -> Option<[u8; ICRC_LEN]> {
+    let covered = packet.len().checked_sub(ICRC_LEN)?;
+    Some(icrc::finish(crc32_le(
+        framing.seed(),
+        packet.get(..covered)?,
+    )))
 }
 
 /// The ICRC that a packet should end with.
@@ -74,7 +82,7 @@ fn compute_with<const FRONT: usize>(framing: Framing, packet: &mut [u8]) -> Opti
     let covered = packet.len().checked_sub(ICRC_LEN)?;
     let saved: [u8; FRONT] = *packet.get(..covered)?.first_chunk()?;
     framing.mask(packet)?;
-    let icrc = icrc::finish(crc32_le(framing.seed(), packet.get(..covered)?));
+    let icrc = of_masked(framing, packet)?;
     *packet.first_chunk_mut()? = saved;
     Some(icrc)
 }

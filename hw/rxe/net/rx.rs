@@ -28,6 +28,7 @@ use rdma::wire::Ext;
 use rdma::wire::Start;
 
 use super::icrc;
+use super::tx::TRANSPORT_MASK;
 use crate::proto::Nanos;
 
 /// Bytes in a UDP header.
@@ -89,8 +90,7 @@ const LOCAL: u32 = 1 << 17;
 /// It met congestion on its way.
 const MARKED: u32 = 1 << 18;
 
-/// The bits of an opcode that tell the service, and what they are of a datagram.
-const SERVICE: u8 = 0xe0;
+/// What the bits of an opcode that tell the service are of a datagram.
 const DATAGRAM: u8 = 0x60;
 
 /// A received packet. Its buffer's data pointer is at the BTH.
@@ -117,7 +117,7 @@ impl RxPacket {
                 meta.0 |= mark(packet, v6);
                 // Of connected packets nobody asks for what routers may change.
                 match packet.get(icrc::outer_len(v6)) {
-                    Some(opcode) if opcode & SERVICE != DATAGRAM => {
+                    Some(opcode) if opcode & TRANSPORT_MASK != DATAGRAM => {
                         Some(icrc::verify_masking(framing, packet))
                     }
                     Some(_) | None => Some(icrc::verify_in_place(framing, packet)),

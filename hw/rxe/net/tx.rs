@@ -41,7 +41,7 @@ const UDP_LEN: usize = 8;
 const BECN: u8 = 1 << 6;
 /// The bits of an opcode that tell the transport service; none are set for a reliable
 /// connection.
-const TRANSPORT_MASK: u8 = 0xe0;
+pub(super) const TRANSPORT_MASK: u8 = 0xe0;
 /// The bits of a traffic class that are about congestion.
 const ECN_MASK: u8 = 3;
 /// "ECN-capable transport": may be marked.
