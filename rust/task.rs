@@ -1,10 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the present task has been doing.
+//! Who runs, and what the present task has been doing.
 //!
 //! C header: `include/linux/sched.h`.
 
 use crate::bindings;
+
+/// A task of a program, to be told from others: no more than that, since it may have ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TaskId(u64);
+
+impl TaskId {
+    /// The one that runs, or that was interrupted; `None` if that is the kernel's own or the CPU
+    /// was idle. Any context.
+    #[inline]
+    pub fn current() -> Option<Self> {
+        // SAFETY: Has no preconditions.
+        let task = unsafe { bindings::get_current() };
+        // SAFETY: The present task exists, and only it changes its flags.
+        let flags = unsafe { (*task).flags };
+        // CAST: an address fits.
+        (flags & bindings::PF_KTHREAD == 0).then(|| Self(task.addr() as u64))
+    }
+
+    /// As a number that is not zero.
+    #[inline]
+    pub fn as_u64(self) -> u64 {
+        self.0
+    }
+}
 
 /// How often the present task has left the CPU since it began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

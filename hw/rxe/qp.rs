@@ -180,7 +180,8 @@ pub(crate) struct Qp {
     heard: Atomic<bool>,
     /// When the doorbell rang that was the first after requests of the peer.
     replied: Atomic<u64>,
-    /// When the last doorbell was done with, and what its task had done by then.
+    /// Whose the last doorbell was, when it was done with, and what its task had done by then.
+    ringer: Atomic<u64>,
     rung: Atomic<u64>,
     slept: Atomic<u64>,
     preempted: Atomic<u64>,

@@ -21,8 +21,9 @@
 //!
 //! So the last of a long burst may be late by that pause if the sender polls for its
 //! effects, and nothing else is ever late: by some microseconds for a user who posts
-//! twice a microsecond, by [`Cork::HOLD`] for one who takes two for each. Pure; the host
-//! brings the clock.
+//! twice a microsecond, by [`Cork::HOLD`] for one who takes two for each. If the pause ends
+//! while another program has the CPU, what waited goes out as a task, in turn with that
+//! program, and not in its time. Pure; the host brings the clock.
 
 use super::types::Nanos;
 

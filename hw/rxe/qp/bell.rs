@@ -19,6 +19,7 @@ use kernel::sync::ArcBorrow;
 use kernel::time::Delta;
 use rdma::hrtimer::Pause;
 use rdma::task::Switches;
+use rdma::task::TaskId;
 
 /// The time between two doorbells is what the clock says.
 const GAP_OPEN: u64 = 1;
@@ -40,6 +41,8 @@ impl Qp {
         this.slept.store(slept, Relaxed);
         this.preempted.store(preempted, Relaxed);
         this.gap.store(gap, Relaxed);
+        this.ringer
+            .store(TaskId::current().map_or(0, TaskId::as_u64), Relaxed);
         Self::kick_send(this, work::BELL);
         this.rung.store(now().0, Relaxed);
         if this.state() == QpState::Err {
@@ -50,6 +53,12 @@ impl Qp {
     /// Serves the requests that wait for company. Any context that a half may run in.
     pub(crate) fn uncork(this: ArcBorrow<'_, Self>) {
         Self::kick_send(this, work::POLL);
+    }
+
+    /// Whether this is the time of a program that has nothing to do with the last doorbell: it
+    /// was interrupted. Any context.
+    fn is_strangers_time(&self) -> bool {
+        TaskId::current().is_some_and(|task| task.as_u64() != self.ringer.load(Relaxed))
     }
 
     /// Whether this turn of the send half ends at once, because the doorbell that asks
@@ -88,7 +97,14 @@ impl Qp {
                     Queued { waiting, bytes }
                 })
             }
-            work::PAUSE => half.cork.look(now),
+            work::PAUSE => {
+                let ring = half.cork.look(now);
+                if ring == Ring::Serve && this.is_strangers_time() {
+                    Self::serve_later(this);
+                    return true;
+                }
+                ring
+            }
             _ => Ring::Serve,
         };
         let first = match ring {

@@ -120,6 +120,12 @@ impl WorkItem<3> for Qp {
 }
 
 impl Qp {
+    /// Has the send half run as a task of its own, which takes turns with others. Any context.
+    pub(super) fn serve_later(this: ArcBorrow<'_, Self>) {
+        // If it is queued it will run.
+        let _ = rdma::workqueue::system_dfl().enqueue::<Arc<Qp>, 2>(this.into());
+    }
+
     /// Has the pages brought in that the send half waits for.
     pub(super) fn await_send(this: ArcBorrow<'_, Self>, fault: Fault) {
         if this.send_parking.want(fault) {

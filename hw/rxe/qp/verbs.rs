@@ -235,6 +235,7 @@ impl QpObject {
                 rung: Atomic::new(0),
                 slept: Atomic::new(0),
                 preempted: Atomic::new(0),
+                ringer: Atomic::new(0),
                 gap: Atomic::new(0),
                 send_pump <- new_work!("rxe::Qp::send_pump"),
                 recv_pump <- new_work!("rxe::Qp::recv_pump"),
