@@ -32,7 +32,6 @@ patient() {
 merged() { patient 2 v2 count "$@" && [ $((b * 4)) -lt $((p * 3)) ]; }
 single() { count "$@" && [ "$b" -ge "$p" ]; }
 
-data() { verify_pair 60 -r 6 -n 8 -l 150000 "$@" && verify_pair 60 -r 6 -n 32 -l 2000 "$@"; }
 large() { pair 60 "$1" ib_send_bw -m 1024 -s 65536 -n 50 -e; }
 ping_pong() { pair 60 v4 ib_send_lat -s 8 -n 500 -e; }
 
@@ -56,7 +55,7 @@ tags() {
         on $i ip link add link v$i name w$i type vlan id 5 && on $i ip link set w$i up || return
         on $i ip addr add 10.0.1.$i/24 dev w$i
     done
-    on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null
+    ends_meet
 }
 
 # middle: nodes 1 and 2 with node 0 between them, all with soft-RoCE: so node 0 would take
@@ -69,28 +68,13 @@ middle() {
     on 0 ip link add d0 type dummy && on 0 ip link set d0 up && on 0 ip addr add 10.9.9.9/32 dev d0 &&
         on 0 rdma link add rxe0 type rxe netdev d0
 }
-nodes() {
-    local i
-    for i in 1 2; do
-        on $i ip addr add 10.0.1.$i/24 dev v$i
-        on $i rdma link add rxe$i type rxe netdev v$i || return
-    done
-}
-bridged() {
-    middle && on 0 ip link add br0 type bridge && on 0 ip link set br0 up &&
-        on 0 ip link set b1 master br0 && on 0 ip link set b2 master br0 && nodes &&
-        on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null
-}
-routed() {
-    middle && on 0 sysctl -q net.ipv4.ip_forward=1 net.ipv4.conf.b1.proxy_arp=1 net.ipv4.conf.b2.proxy_arp=1 &&
-        on 0 ip route add 10.0.1.1/32 dev b1 && on 0 ip route add 10.0.1.2/32 dev b2 && nodes &&
-        on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null
-}
+bridged() { middle && bridge_between && ends && ends_meet; }
+routed() { middle && router_between && ends && ends_meet; }
 # redirected: node 0 has the address of node 2, and its hardware address, so it takes the
 # packets for its own, and then tc sends them on.
 redirected() {
     local mac
-    middle && nodes && on 0 ip addr add 10.0.1.2/32 dev b1 || return
+    middle && ends && on 0 ip addr add 10.0.1.2/32 dev b1 || return
     mac=$(on 2 cat /sys/class/net/v2/address)
     on 0 ip link set b1 address "$mac"
     on 1 ip neigh replace 10.0.1.2 lladdr "$mac" dev v1
@@ -98,7 +82,7 @@ redirected() {
     on 0 tc qdisc add dev b1 clsact && on 0 tc qdisc add dev b2 clsact || return
     on 0 tc filter add dev b1 ingress matchall action mirred egress redirect dev b2 &&
         on 0 tc filter add dev b2 ingress matchall action mirred egress redirect dev b1 &&
-        on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null
+        ends_meet
 }
 # passed_on whole|apart CMD...: how packets left node 0, with CMD.
 passed_on() {
@@ -138,9 +122,9 @@ fi
 check "two nodes" cards
 check "large messages are received as few buffers" merged large v4
 check "over IPv6" merged large v6
-check "and data are right" data
-check "path MTU 4096" merged data -m 4096
-check "path MTU 256" merged data -m 256
+check "and data are right" verify_sizes
+check "path MTU 4096" merged verify_sizes -m 4096
+check "path MTU 256" merged verify_sizes -m 256
 check "who waits for an answer is not kept waiting" patient 2 v2 single ping_pong
 check "several queue pairs" merged pair 60 v4 ib_send_bw -m 1024 -s 65536 -n 10 -q 4 -e
 on 2 ethtool -K v2 gro off
@@ -150,40 +134,34 @@ for i in 1 2; do on $i ethtool -K v$i rx-gro-list on; done
 check "the device collects, too" merged large v4
 for i in 1 2; do on $i ethtool -K v$i rx-gro-list off; done
 on 1 ethtool -K v1 tx-gso-list on
-check "trains and single packets" data
+check "trains and single packets" verify_sizes
 on 1 ethtool -K v1 tx-gso-list off
 on 2 tcpdump -q -i v2 -w /dev/null 2>/dev/null &
 sleep 1
-check "data while the receiver is captured" data
+check "data while the receiver is captured" verify_sizes
 kill %1 2>/dev/null
 wait %1 2>/dev/null
-for case in "loss 2%" "duplicate 2%" "delay 2ms reorder 20% 50%"; do
-    on 1 tc qdisc del dev v1 root 2>/dev/null
-    # shellcheck disable=SC2086
-    check "netem $case" on 1 tc qdisc add dev v1 root netem limit 1000 $case
-    check "data under $case" data -T $impatience
-done
-on 1 tc qdisc del dev v1 root
+verify_under "loss 2%" "duplicate 2%" "delay 2ms reorder 20% 50%"
 check "VLANs" tags
-check "data over them" data
+check "data over them" verify_sizes
 check "large messages over them" merged large v4
 tag_gone
 
 check "a bridge between the nodes, with soft-RoCE of its own" bridged
 on 0 ethtool -K b2 tx-gso-list on
 check "what it passes on is not collected" passed_on apart large v4
-check "data over it" data
+check "data over it" verify_sizes
 check "a router between the nodes, with soft-RoCE of its own" routed
 on 0 ethtool -K b2 tx-gso-list on
 check "what it passes on is not collected" passed_on apart captured large v4
 check "each packet is one hop older" one_ttl
-check "data through it" data
+check "data through it" verify_sizes
 check "what is collected is sent on after all" redirected
 check "each packet as it came" passed_on apart captured large v4
 check "none of them older" one_ttl
-check "data that way" data
+check "data that way" verify_sizes
 on 0 ethtool -K b2 tx-gso-list on
 check "sent on as one buffer" passed_on whole large v4
-check "data that way" data
+check "data that way" verify_sizes
 two_nodes_gone
 finish

@@ -8,8 +8,6 @@
 sent() { on 1 rdma -j statistic show link rxe1/1 | python3 -c 'import json, sys; print(json.load(sys.stdin)[0]["sent_pkts"])'; }
 carried() { on 1 cat /sys/class/net/v1/statistics/tx_packets; }
 
-data() { verify_pair 60 -r 6 -n 8 -l 150000 "$@" && verify_pair 60 -r 6 -n 32 -l 2000 "$@"; }
-
 # whole CMD...: with CMD, buffers on the device are far fewer than packets; apart CMD...:
 # with it, they are as many.
 count() {
@@ -57,22 +55,8 @@ middle_gone() {
 }
 
 middle() { middle_gone && three_in_a_row; }
-addresses() {
-    local i
-    for i in 1 2; do
-        on $i ip addr add 10.0.1.$i/24 dev "${1:-v}$i" || return
-        on $i rdma link add rxe$i type rxe netdev v$i || return
-    done
-    on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null
-}
-bridged() {
-    middle && on 0 ip link add br0 type bridge && on 0 ip link set br0 up &&
-        on 0 ip link set b1 master br0 && on 0 ip link set b2 master br0 && addresses
-}
-routed() {
-    middle && on 0 sysctl -q net.ipv4.ip_forward=1 net.ipv4.conf.b1.proxy_arp=1 net.ipv4.conf.b2.proxy_arp=1 &&
-        on 0 ip route add 10.0.1.1/32 dev b1 && on 0 ip route add 10.0.1.2/32 dev b2 && addresses
-}
+bridged() { middle && bridge_between && ends && ends_meet; }
+routed() { middle && router_between && ends && ends_meet; }
 filter() {
     on 0 nft -f - <<'N'
 table inet t {
@@ -91,13 +75,13 @@ vlans() {
     for i in 1 2; do
         on $i ip link set v$i up && on $i ip link add link v$i name w$i type vlan id 5 && on $i ip link set w$i up || return
     done
-    addresses w
+    ends w && ends_meet
 }
 bonded() {
     middle_gone
     ip netns add n1 && ip netns add n2 && ip link add x1 netns n1 type veth peer name v2 netns n2 || return
     on 1 ip link add v1 type bond mode active-backup miimon 100 && on 1 ip link set x1 master v1 &&
-        on 1 ip link set v1 up && on 2 ip link set v2 up && addresses
+        on 1 ip link set v1 up && on 2 ip link set v2 up && ends && ends_meet
 }
 features() { # NODE FEATURE STATE ...
     local n=$1
@@ -107,7 +91,7 @@ features() { # NODE FEATURE STATE ...
 
 check "two nodes" two_nodes 4200
 if ours rdma_rxe; then
-    check "trains over veth stay whole" whole data
+    check "trains over veth stay whole" whole verify_sizes
     # On debug kernels every reply is too slow.
     if [ "${SCALE:-1}" = 1 ]; then
         check "a reply takes the acknowledgement along" ride
@@ -115,47 +99,41 @@ if ours rdma_rxe; then
     fi
     check "whole over IPv6" pair 60 v6 ib_send_bw -m 1024 -s 65536 -n 50 -e
     check "without the feature they are taken apart" features 1 tx-gso-list off
-    check "data, each packet for itself" apart data
+    check "data, each packet for itself" apart verify_sizes
     check "the same over IPv6" pair 60 v6 ib_send_bw -m 1024 -s 65536 -n 50 -e
     check "the receiver collects packets" features 2 gro on rx-gro-list on
-    check "data to that" apart data
+    check "data to that" apart verify_sizes
     check "the feature again" features 1 tx-gso-list on
-    check "data, with the receiver collecting" data
+    check "data, with the receiver collecting" verify_sizes
     features 2 gro off rx-gro-list off >/dev/null
     check "no segmentation at all" features 1 gso off
-    check "data without it" data
+    check "data without it" verify_sizes
     features 1 gso on >/dev/null
     check "no checksums, no fragments" features 1 tx off sg off
-    check "data without those" data
+    check "data without those" verify_sizes
     features 1 tx on sg on >/dev/null
 else
-    check "data" data
+    check "data" verify_sizes
 fi
-check "path MTU 4096" data -m 4096
-check "path MTU 256" data -m 256
+check "path MTU 4096" verify_sizes -m 4096
+check "path MTU 256" verify_sizes -m 256
 on 1 tcpdump -q -i v1 -w /dev/null 2>/dev/null &
 on 2 tcpdump -q -i v2 -w /dev/null 2>/dev/null &
 sleep 1
-check "data while both ends are captured" data
+check "data while both ends are captured" verify_sizes
 kill %1 %2 2>/dev/null
 wait %1 %2 2>/dev/null
-for case in "delay 2ms" "loss 2%" "corrupt 1%" "duplicate 2%"; do
-    on 1 tc qdisc del dev v1 root 2>/dev/null
-    # shellcheck disable=SC2086
-    check "netem $case" on 1 tc qdisc add dev v1 root netem limit 1000 $case
-    check "data under $case" data -T $impatience
-done
-on 1 tc qdisc del dev v1 root
+verify_under "delay 2ms" "loss 2%" "corrupt 1%" "duplicate 2%"
 
 check "a bridge between the nodes" bridged
-check "data over it" data
+check "data over it" verify_sizes
 check "a router between the nodes" routed
-check "data through it" data
+check "data through it" verify_sizes
 check "a packet filter with connection tracking" filter
-check "data past that" data
+check "data past that" verify_sizes
 check "a VLAN" vlans
-check "data over it" data
+check "data over it" verify_sizes
 check "a bond" bonded
-check "data over it" data
+check "data over it" verify_sizes
 middle_gone
 finish

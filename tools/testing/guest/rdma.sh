@@ -56,24 +56,35 @@ three_in_a_row() {
     done
 }
 
+# bridge_between, router_between: what n0 of three_in_a_row is.
+bridge_between() {
+    on 0 ip link add br0 type bridge && on 0 ip link set br0 up &&
+        on 0 ip link set b1 master br0 && on 0 ip link set b2 master br0
+}
+router_between() {
+    on 0 sysctl -q net.ipv4.ip_forward=1 net.ipv4.conf.b1.proxy_arp=1 net.ipv4.conf.b2.proxy_arp=1 &&
+        on 0 ip route add 10.0.1.1/32 dev b1 && on 0 ip route add 10.0.1.2/32 dev b2
+}
+
+# ends [NAME]: soft-RoCE on v1 and v2, with addresses of theirs or of NAME1 and NAME2 above them.
+ends() {
+    local i
+    for i in 1 2; do
+        on $i ip addr add 10.0.1.$i/24 dev "${1:-v}$i" || return
+        on $i rdma link add rxe$i type rxe netdev v$i || return
+    done
+}
+ends_meet() { on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null; }
+
 # two_bridged: nodes as of two_nodes, with a bridge between their cables, whose ports b1
 # and b2 (in namespace n0) are where to make the wire bad: trains are taken apart before
 # they get there, so that each packet has a fate of its own.
 two_bridged() {
     local i
     two_nodes_gone
-    for i in 0 1 2; do ip netns add n$i || return; done
-    on 0 ip link add br0 type bridge && on 0 ip link set br0 up || return
-    for i in 1 2; do
-        ip link add v$i netns n$i type veth peer name b$i netns n0 || return
-        on 0 ip link set b$i master br0 && on 0 ip link set b$i up
-        on $i ethtool -K v$i tx-gso-list off >/dev/null
-        on $i ip link set lo up
-        on $i ip link set v$i up
-        on $i ip addr add 10.0.1.$i/24 dev v$i
-        on $i rdma link add rxe$i type rxe netdev v$i || return
-    done
-    on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null
+    three_in_a_row && bridge_between || return
+    for i in 1 2; do on $i ethtool -K v$i tx-gso-list off >/dev/null; done
+    ends && ends_meet
 }
 
 # bad_wire WAY NETEM-OPTIONS...: netem of two_bridged on the way from node 1 to node 2
@@ -207,6 +218,21 @@ verify_pair() {
     fi
     rm -f "$log" "$sock"
     return "$status"
+}
+
+# verify_sizes ARG...: the verifier, with large messages and then with many small ones.
+verify_sizes() { verify_pair 60 -r 6 -n 8 -l 150000 "$@" && verify_pair 60 -r 6 -n 32 -l 2000 "$@"; }
+
+# verify_under CASE...: that, while netem does to v1 what each case says.
+verify_under() {
+    local case
+    for case in "$@"; do
+        on 1 tc qdisc del dev v1 root 2>/dev/null
+        # shellcheck disable=SC2086
+        check "netem $case" on 1 tc qdisc add dev v1 root netem limit 1000 $case
+        check "data under $case" verify_sizes -T $impatience
+    done
+    on 1 tc qdisc del dev v1 root
 }
 
 # packets_sent: how many packets rxe1 has sent.
