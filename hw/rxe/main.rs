@@ -44,6 +44,7 @@ use rdma::bindings;
 use rdma::link::LinkOps;
 use rdma::link::LinkRegistration;
 use rdma::link::LinkSlot;
+use rdma::net::skb::Stock;
 use rdma::net::NetDevice;
 use rdma::provider::device::unregister_driver;
 use rdma::provider::Unregistered;
@@ -64,13 +65,15 @@ kernel::sync::global_lock! {
 }
 
 /// What the module owns. Fields are dropped in this order: nobody can make devices
-/// any more, then those there are go, then the edge to the network, and at last the
-/// RCU callbacks that drop what the data path held have run.
+/// any more, then those there are go, then the edge to the network, then the RCU callbacks
+/// that drop what the data path held have run, and at last the packet buffers go that were
+/// kept for the next.
 struct RxeModule {
     _link: LinkRegistration<Link>,
     _devices: AllDevices,
     _edge: EdgeOwner,
     _drain: Drain,
+    _stock: Stock,
 }
 
 impl kernel::Module for RxeModule {
@@ -85,6 +88,8 @@ impl kernel::Module for RxeModule {
             _devices: AllDevices,
             _edge: EdgeOwner,
             _drain: Drain::new(),
+            // SAFETY: It is dropped last, when there is no device, no socket and no queue pair.
+            _stock: unsafe { Stock::new() },
         })
     }
 }

@@ -45,6 +45,14 @@ int rdma_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,
 bool rdma_helper_vmalloc_private(const void *addr, unsigned long size);
 u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len);
 
+/* buffers.c */
+struct sk_buff;
+
+struct sk_buff *rdma_helper_skb_new(unsigned int head, unsigned int size,
+				    gfp_t flags);
+void rdma_helper_consume_skb(struct sk_buff *skb);
+void rdma_helper_skb_empty_stock(void);
+
 /* net.c */
 struct dst_entry;
 struct list_head;
@@ -52,12 +60,9 @@ struct net;
 struct net_device;
 struct notifier_block;
 struct pernet_operations;
-struct sk_buff;
 struct sock;
 struct socket;
 
-struct sk_buff *rdma_helper_skb_new(unsigned int head, unsigned int size,
-				    gfp_t flags);
 void *rdma_helper_skb_put(struct sk_buff *skb, unsigned int len);
 void rdma_helper_skb_pull(struct sk_buff *skb, unsigned int len);
 bool rdma_helper_skb_is_before_data(const struct sk_buff *skb, unsigned int len);
@@ -66,7 +71,6 @@ void rdma_helper_skb_set_headers(struct sk_buff *skb, __be16 protocol,
 				 int network, int transport);
 struct sk_buff *rdma_helper_skb_list_take(struct sk_buff **list, gfp_t flags);
 struct sk_buff *rdma_helper_skb_clone(struct sk_buff *skb, gfp_t flags);
-void rdma_helper_consume_skb(struct sk_buff *skb);
 void rdma_helper_kfree_skb(struct sk_buff *skb);
 bool rdma_helper_skb_cloned(const struct sk_buff *skb);
 int rdma_helper_skb_linearize(struct sk_buff *skb);

@@ -25,24 +25,6 @@
 
 /* Packet buffers */
 
-/* Whether the CPU's own stock of buffers is ours to use: bottom halves are off. */
-static bool may_use_stock(void)
-{
-	return in_softirq() && !in_hardirq();
-}
-
-struct sk_buff *rdma_helper_skb_new(unsigned int head, unsigned int size,
-				    gfp_t flags)
-{
-	struct sk_buff *skb = __alloc_skb(head + size, flags,
-					  may_use_stock() ? SKB_ALLOC_NAPI : 0,
-					  NUMA_NO_NODE);
-
-	if (skb)
-		skb_reserve(skb, head);
-	return skb;
-}
-
 /* The new bytes at the end; NULL if there is no room for them. */
 void *rdma_helper_skb_put(struct sk_buff *skb, unsigned int len)
 {
@@ -99,11 +81,6 @@ struct sk_buff *rdma_helper_skb_list_take(struct sk_buff **list, gfp_t flags)
 struct sk_buff *rdma_helper_skb_clone(struct sk_buff *skb, gfp_t flags)
 {
 	return skb_clone(skb, flags);
-}
-
-void rdma_helper_consume_skb(struct sk_buff *skb)
-{
-	napi_consume_skb(skb, may_use_stock());
 }
 
 void rdma_helper_kfree_skb(struct sk_buff *skb)

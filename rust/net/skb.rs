@@ -308,9 +308,33 @@ impl Drop for Skb {
     #[inline]
     fn drop(&mut self) {
         // With bottom halves off it goes to the CPU's own stock, from which the next one to be
-        // sent comes.
+        // sent comes (`helpers/buffers.c`).
         // SAFETY: By the type invariant, the reference is ours to give up.
         unsafe { bindings::rdma_helper_consume_skb(self.as_raw()) };
+    }
+}
+
+/// Frees the buffers that CPUs keep for what they send next, when it is dropped. A module that
+/// has packet buffers has one.
+#[must_use = "it frees when it is dropped"]
+pub struct Stock(());
+
+impl Stock {
+    /// Makes it; costs nothing.
+    ///
+    /// # Safety
+    ///
+    /// When it is dropped, nothing of the module has buffers any more, or will.
+    #[inline]
+    pub const unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+impl Drop for Stock {
+    fn drop(&mut self) {
+        // SAFETY: By the promise of who made it.
+        unsafe { bindings::rdma_helper_skb_empty_stock() };
     }
 }
 
