@@ -410,7 +410,8 @@ impl Qp {
             completed,
         } = half;
         let rcu = rcu::read_lock();
-        let mut host = io.host(&this, &rcu);
+        let mut notes = Notes::NONE;
+        let mut host = io.host(&this, &rcu, &mut notes);
         if bits & work::ERROR != 0 {
             engine.set_error();
         }
@@ -454,7 +455,7 @@ impl Qp {
             next = None;
         }
         let more = feed.has_more() && parked.is_none();
-        drop(host.take_packet());
+        host.drop_packet();
         if bits & work::ERROR != 0 {
             host.forget_early();
         }
@@ -474,7 +475,7 @@ impl Qp {
         if this.rides.load(Relaxed) && host.has_company() {
             Self::give_ride(this, &mut host);
         }
-        let notes = host.finish();
+        host.finish();
         // Memory is let go before anybody hears of anything.
         drop(host);
         *completed |= notes.completed;
@@ -526,7 +527,8 @@ impl Qp {
             parked,
             ride,
         } = half;
-        let mut host = io.host(&this);
+        let mut notes = Notes::NONE;
+        let mut host = io.host(&this, &mut notes);
         if bits & work::ERROR != 0 {
             engine.set_error();
         }
@@ -572,7 +574,7 @@ impl Qp {
             next = None;
         }
         let more = feed.has_more() && parked.is_none();
-        drop(host.take_packet());
+        host.drop_packet();
         if bits & work::ERROR != 0 {
             host.forget_early();
         }
@@ -585,7 +587,7 @@ impl Qp {
             }
             engine.poll(&mut host, left.max(1))
         };
-        let notes = host.finish();
+        host.finish();
         // Memory is let go before anybody hears of anything.
         drop(host);
         Self::after_recv_turn(this, &notes);

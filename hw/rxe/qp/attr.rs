@@ -7,6 +7,7 @@
 //! has a half is kept apart, in [`Peer`].
 
 use super::wire::Sender;
+use super::Notes;
 use super::Qp;
 use crate::ah;
 use crate::device::Rxe;
@@ -371,10 +372,11 @@ impl Qp {
             let applied = {
                 let half = &mut *send;
                 let rcu = rcu::read_lock();
-                let mut host = half.io.host(this, &rcu);
+                let mut notes = Notes::NONE;
+                let mut host = half.io.host(this, &rcu, &mut notes);
                 let applied = change.apply_send(&mut half.engine, &mut host);
                 // The consumer is not called back from its own call.
-                let notes = host.finish();
+                host.finish();
                 drop(host);
                 half.io.noted = Some(notes);
                 applied

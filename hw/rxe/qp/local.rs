@@ -46,9 +46,9 @@ pub(super) use answers::answer;
 pub(super) use answers::Answer;
 pub(super) use answers::Answers;
 
-use super::early::Keeper as _;
 use super::recv::RecvHalf;
 use super::work;
+use super::Notes;
 use super::Qp;
 use super::BUDGET;
 use super::TURNS;
@@ -280,14 +280,15 @@ impl Qp {
             packet = None;
         }
         let request = request.as_mut().map(Request::borrow);
-        let mut host = io.host_beside(&this, request, answers);
+        let mut notes = Notes::NONE;
+        let mut host = io.host_beside(&this, request, answers, &mut notes);
         if let Some(packet) = packet {
             // What else became of it is counted by the engine where it matters.
             parked = engine.on_request(packet, &mut host) == Disposition::Parked;
         }
-        drop(host.take_packet());
+        host.drop_packet();
         let progress = engine.poll(&mut host, BUDGET);
-        let notes = host.finish();
+        host.finish();
         drop(host);
         Self::after_recv_turn(this, &notes);
         let (turn, owed) = match progress {

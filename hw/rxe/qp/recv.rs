@@ -122,14 +122,14 @@ impl RecvHalf {
 
 impl RecvIo {
     /// The host for one turn.
-    pub(super) fn host<'a>(&'a mut self, qp: &'a Qp) -> RecvWorld<'a> {
+    pub(super) fn host<'a>(&'a mut self, qp: &'a Qp, notes: &'a mut Notes) -> RecvWorld<'a> {
         RecvWorld {
             batch: qp.batch(),
             qp,
             io: self,
             present: Present::Nothing,
             answers: None,
-            notes: Notes::NONE,
+            notes,
         }
     }
 
@@ -139,6 +139,7 @@ impl RecvIo {
         qp: &'a Qp,
         request: Option<Request<'a>>,
         answers: &'a mut Answers,
+        notes: &'a mut Notes,
     ) -> RecvWorld<'a> {
         self.beside = true;
         RecvWorld {
@@ -147,7 +148,7 @@ impl RecvIo {
             io: self,
             present: request.map_or(Present::Nothing, Present::Request),
             answers: Some(answers),
-            notes: Notes::NONE,
+            notes,
         }
     }
 
@@ -169,7 +170,8 @@ pub(super) struct RecvWorld<'a> {
     present: Present<'a>,
     /// Where to put answers, if a requester beside us takes them.
     answers: Option<&'a mut Answers>,
-    notes: Notes,
+    /// The caller's, who reads them when the turn is over: they are not moved for that.
+    notes: &'a mut Notes,
 }
 
 /// The packet that the engine is told of.
@@ -258,11 +260,16 @@ impl RecvWorld<'_> {
 
     /// Ends the turn: packets leave.
     #[inline(always)]
-    pub(super) fn finish(&mut self) -> Notes {
+    pub(super) fn finish(&mut self) {
         if let Some(sender) = &mut self.io.sender {
             self.notes.congested |= sender.flush(&self.qp.dev);
         }
-        core::mem::replace(&mut self.notes, Notes::NONE)
+    }
+
+    /// There is no present packet any more.
+    #[inline(always)]
+    pub(super) fn drop_packet(&mut self) {
+        self.present = Present::Nothing;
     }
 
     /// What the network says of the present packet.

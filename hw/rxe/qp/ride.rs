@@ -12,6 +12,7 @@ use super::feed::Source;
 use super::now;
 use super::send::SendWorld;
 use super::work;
+use super::Notes;
 use super::Qp;
 use super::RecvHalf;
 use crate::proto::ride::Look;
@@ -116,11 +117,12 @@ impl Qp {
         let RecvHalf {
             engine, io, ride, ..
         } = half;
-        let mut host = io.host(self);
+        // There will be nothing in it but whether the way is congested.
+        let mut notes = Notes::NONE;
+        let mut host = io.host(self, &mut notes);
         // Without memory it is as if it were lost on the way.
         let _: bool = engine.send_ack_by(|ack| host.emit(ack));
-        // There is nothing in it but whether the way is congested.
-        let _ = host.finish();
+        host.finish();
         drop(host);
         self.end_ride(ride);
     }

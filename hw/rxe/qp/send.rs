@@ -142,15 +142,20 @@ impl proto::Slots for LazyVec<proto::Slot> {
 
 impl SendIo {
     /// The host for one turn.
-    pub(super) fn host<'a>(&'a mut self, qp: &'a Qp, rcu: &'a rcu::Guard) -> SendWorld<'a> {
+    pub(super) fn host<'a>(
+        &'a mut self,
+        qp: &'a Qp,
+        rcu: &'a rcu::Guard,
+        notes: &'a mut Notes,
+    ) -> SendWorld<'a> {
+        // Rarely there are any; and then only they are moved.
+        if self.noted.is_some() {
+            *notes = self.noted.take().unwrap_or(Notes::NONE);
+        }
         SendWorld {
             rcu,
             neighbour: None,
-            // Rarely there are any; and then only they are moved.
-            notes: match &self.noted {
-                None => Notes::NONE,
-                Some(_) => self.noted.take().unwrap_or(Notes::NONE),
-            },
+            notes,
             batch: qp.batch(),
             qp,
             io: self,
@@ -196,7 +201,8 @@ pub(super) struct SendWorld<'a> {
     /// The peer beside us, if there is one; `None` until somebody asks.
     pub(super) neighbour: Option<Option<Neighbour<'a>>>,
     pub(super) spent: Spent,
-    notes: Notes,
+    /// The caller's, who reads them when the turn is over: they are not moved for that.
+    notes: &'a mut Notes,
 }
 
 impl SendWorld<'_> {
@@ -286,12 +292,17 @@ impl SendWorld<'_> {
 
     /// Ends the turn: packets leave.
     #[inline(always)]
-    pub(super) fn finish(&mut self) -> Notes {
+    pub(super) fn finish(&mut self) {
         if let Some(sender) = &mut self.io.sender {
             self.notes.congested |= sender.flush(&self.qp.dev);
         }
         self.spent.count(self.qp.counters());
-        core::mem::replace(&mut self.notes, Notes::NONE)
+    }
+
+    /// There is no present packet any more.
+    #[inline(always)]
+    pub(super) fn drop_packet(&mut self) {
+        self.packet = None;
     }
 }
 
@@ -314,12 +325,11 @@ impl Keeper for SendWorld<'_> {
 impl SendHost for SendWorld<'_> {
     #[inline]
     fn fetch(&mut self, slot: u32) -> SendFetch {
-        if self.io.dry {
+        if self.io.dry || self.io.queue.is_empty() {
+            self.io.dry = true;
             return SendFetch::Empty;
         }
-        let fetched = self.io.queue.fetch(slot);
-        self.io.dry = matches!(fetched, SendFetch::Empty);
-        fetched
+        self.io.queue.fetch(slot)
     }
 
     fn retire(&mut self, _slot: u32) {

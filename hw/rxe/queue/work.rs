@@ -88,18 +88,17 @@ impl SendQueue {
         (self.ring.waiting(), u32::from_ne_bytes(length))
     }
 
-    /// Takes the next request off the ring into `slot`, which is free.
-    // A turn asks until there is none, so that is what it is told at least once.
+    /// Whether no request waits to be taken.
     #[inline]
-    pub(crate) fn fetch(&mut self, slot: u32) -> SendFetch {
-        match self.ring.waiting() {
-            0 => SendFetch::Empty,
-            _ => self.fetch_waiting(slot),
-        }
+    pub(crate) fn is_empty(&self) -> bool {
+        self.ring.waiting() == 0
     }
 
+    /// Takes the next request off the ring into `slot`, which is free; who calls has seen that
+    /// there is one.
+    // By itself: a turn asks until there is none, so that is what it hears at least once.
     #[inline(never)]
-    fn fetch_waiting(&mut self, slot: u32) -> SendFetch {
+    pub(crate) fn fetch(&mut self, slot: u32) -> SendFetch {
         let entry = self.ring.next_entry();
         let made = make(&mut self.slots, &mut self.store, self.share, slot);
         let Some((place, store)) = made else {

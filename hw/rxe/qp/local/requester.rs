@@ -58,7 +58,15 @@ impl Qp {
 
 impl<'a> SendWorld<'a> {
     /// The peer, if this way leads there now.
+    #[inline]
     fn neighbour(&mut self) -> Option<Neighbour<'a>> {
+        match self.neighbour {
+            Some(None) => None,
+            Some(Some(_)) | None => self.look_beside(),
+        }
+    }
+
+    fn look_beside(&mut self) -> Option<Neighbour<'a>> {
         let found = match self.neighbour {
             Some(found) => found,
             None => {
