@@ -196,7 +196,9 @@ enum Step {
 pub struct SendSide<S> {
     attr: SendAttr,
     slots: S,
-    /// The oldest request's slot.
+    /// How many requests there is room for: 2^24 at most.
+    room: u32,
+    /// The oldest request's slot, below `room`.
     head: u32,
     /// How many requests are held, from `head` on.
     held: u32,
@@ -246,6 +248,7 @@ impl<S: Slots> SendSide<S> {
     pub fn new(slots: S, attr: SendAttr) -> Self {
         let mut side = Self {
             attr,
+            room: slots.room().min(1 << 24),
             slots,
             head: 0,
             held: 0,
@@ -486,7 +489,7 @@ impl<S: Slots> SendSide<S> {
     #[inline]
     fn oldest_is_over(&self) -> bool {
         self.held != 0
-            && match self.slot(0) {
+            && match self.oldest() {
                 Some(slot) => match slot.state {
                     SlotState::Done | SlotState::Failed(_) => true,
                     SlotState::Waiting | SlotState::Started(_) => false,
@@ -499,7 +502,7 @@ impl<S: Slots> SendSide<S> {
     #[inline(never)]
     fn settle_oldest(&mut self, host: &mut impl SendHost) {
         while self.held != 0 && self.gate != Gate::Error {
-            let (wqe, failed) = match self.slot(0) {
+            let (wqe, failed) = match self.oldest() {
                 Some(Slot {
                     wqe,
                     state: SlotState::Done,
@@ -540,7 +543,7 @@ impl<S: Slots> SendSide<S> {
 
     /// Flushes one request.
     fn flush_one(&mut self, host: &mut impl SendHost) -> Step {
-        if self.held == 0 && self.capacity() != 0 {
+        if self.held == 0 && self.room != 0 {
             // What is still on the ring passes through slot zero, one at a time.
             let wr_id = match host.fetch(self.head) {
                 SendFetch::Empty => return Step::Stop(Progress::Idle),
@@ -641,7 +644,7 @@ impl<S: Slots> SendSide<S> {
         if self.held == 0 || self.gate == Gate::Error {
             return None;
         }
-        match *self.slot(0)? {
+        match *self.oldest()? {
             Slot {
                 wqe,
                 state: SlotState::Started(run),
@@ -653,20 +656,19 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    fn capacity(&self) -> u32 {
-        self.slots.room().min(1 << 24)
+    /// The slot number of the request `k` places after the oldest; `k` is at most the
+    /// room.
+    #[inline]
+    fn index(&self, k: u32) -> u32 {
+        // OVERFLOW: neither is more than 2^24.
+        let index = self.head.wrapping_add(k);
+        index.checked_sub(self.room).unwrap_or(index)
     }
 
-    /// The slot number of the request `k` places after the oldest; `k` is at most the
-    /// capacity.
-    fn index(&self, k: u32) -> u32 {
-        let index = self.head.saturating_add(k);
-        let capacity = self.capacity();
-        if index >= capacity {
-            index.saturating_sub(capacity)
-        } else {
-            index
-        }
+    /// The slot of the oldest request, if one is held.
+    #[inline]
+    fn oldest(&self) -> Option<&Slot> {
+        self.slots.get(usize::try_from(self.head).ok()?)
     }
 
     fn slot(&self, k: u32) -> Option<&Slot> {
@@ -682,6 +684,16 @@ impl<S: Slots> SendSide<S> {
     fn fill(&mut self, k: u32, slot: Slot) {
         let index = self.index(k);
         self.slots.put(index, slot);
+    }
+
+    /// The oldest request is done; only settling lets go of it.
+    #[inline]
+    fn finish_oldest(&mut self) {
+        if let Ok(index) = usize::try_from(self.head) {
+            if let Some(slot) = self.slots.get_mut(index) {
+                slot.state = SlotState::Done;
+            }
+        }
     }
 
     fn set_state(&mut self, k: u32, state: SlotState) {

@@ -249,7 +249,7 @@ impl<S: Slots> SendSide<S> {
 
     /// Takes another request off the ring, if there is one, room, and leave.
     fn fetch(&mut self, host: &mut impl SendHost) -> bool {
-        if self.dry || self.gate != Gate::Open || self.held >= self.capacity() {
+        if self.dry || self.gate != Gate::Open || self.held >= self.room {
             return false;
         }
         let index = self.index(self.held);
