@@ -92,8 +92,9 @@ impl Ext {
         }
     }
 
-    #[inline]
-    fn read(layout: Layout, r: &mut Reader<'_>) -> Result<Self, Malformed> {
+    #[inline(never)]
+    fn read(layout: Layout, bytes: &[u8]) -> Result<Self, DropReason> {
+        let r = &mut Reader::new(bytes);
         Ok(match layout {
             Layout::None => Self::None,
             Layout::Imm => Self::Imm(r.take()?),
@@ -282,10 +283,15 @@ impl Start {
     /// # Errors
     ///
     /// The reason why the packet must be dropped.
+    // Most packets have none, or say what has come: these are read where it is asked.
     #[inline]
     pub fn ext(&self, linear: &[u8]) -> Result<Ext, DropReason> {
         let rest = linear.get(Bth::LEN..).ok_or(DropReason::TooShort)?;
-        Ok(Ext::read(self.opcode.layout(), &mut Reader::new(rest))?)
+        match self.opcode.layout() {
+            Layout::None => Ok(Ext::None),
+            Layout::Aeth => Ok(Ext::Aeth(Reader::new(rest).take()?)),
+            layout => Ext::read(layout, rest),
+        }
     }
 }
 

@@ -202,7 +202,7 @@ impl RxPacket {
     }
 
     /// The extension headers; `None` if they have a code that is reserved.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn ext(&self) -> Option<Ext> {
         self.start.ext(self.skb.data()).ok()
     }

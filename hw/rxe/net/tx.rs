@@ -53,7 +53,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) path: &'a Path,
     /// What that resolved to, and valid.
     pub(crate) route: &'a CachedRoute,
-    /// Base transport header; its pad is filled in here.
+    /// Base transport header; its pad is that of the payload.
     pub(crate) bth: Bth,
     /// The extension headers of its opcode.
     pub(crate) ext: &'a Ext,
@@ -66,7 +66,7 @@ impl Frame<'_> {
     #[inline]
     fn total(&self) -> Option<usize> {
         let headers = icrc::outer_len(self.path.addrs().is_v6()) + self.bth.opcode.header_len();
-        let pad = usize::from(wire::pad_len(self.payload_len));
+        let pad = usize::from(self.bth.pad);
         self.payload_len.checked_add(headers + pad + ICRC_LEN)
     }
 
@@ -246,8 +246,6 @@ fn build<E>(
     let v6 = frame.path.addrs().is_v6();
     let outer_len = icrc::outer_len(v6);
     let header_len = frame.bth.opcode.header_len();
-    let mut bth = frame.bth;
-    bth.pad = wire::pad_len(frame.payload_len);
     let bytes = u16::try_from(total).map_err(|_| TxError::TooLong)?;
     if u32::from(bytes) > frame.route.mtu {
         return Err(TxError::TooLong);
@@ -267,7 +265,7 @@ fn build<E>(
         .split_at_mut_checked(frame.payload_len)
         .ok_or(TxError::TooLong)?;
     write_outer(outer, frame, bytes, ident).ok_or(TxError::Headers)?;
-    let _: usize = wire::write_headers(headers, &bth, frame.ext).ok_or(TxError::Headers)?;
+    let _: usize = wire::write_headers(headers, &frame.bth, frame.ext).ok_or(TxError::Headers)?;
     *headers.get_mut(BTH_VARIANT).ok_or(TxError::Headers)? = 0xff;
     if !payload.is_empty() {
         fill(payload).map_err(TxError::Payload)?;

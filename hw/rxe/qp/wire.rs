@@ -16,6 +16,7 @@ use crate::proto::QpType;
 use crate::proto::TxError;
 use crate::proto::TxPacket;
 use crate::queue::cqe::Network;
+use crate::wire;
 use crate::wire::Bth;
 use crate::wire::Opcode;
 use kernel::prelude::*;
@@ -86,7 +87,10 @@ impl Sender {
         let Some(route) = &self.route else {
             return Ok(());
         };
+        // CAST: u32 to usize, lossless on the 64-bit machines we support.
+        let payload_len = packet.payload.len() as usize;
         let mut bth = Bth::new(packet.opcode, packet.dest.qpn().0, packet.psn);
+        bth.pad = wire::pad_len(payload_len);
         bth.solicited = packet.solicited;
         bth.ack_req = packet.ack_req;
         bth.becn = packet.opcode == Opcode::Cnp;
@@ -95,8 +99,7 @@ impl Sender {
             route,
             bth,
             ext: &packet.ext,
-            // CAST: u32 to usize, lossless on the 64-bit machines we support.
-            payload_len: packet.payload.len() as usize,
+            payload_len,
         };
         match self.outbox.send(&dev.endpoint, &frame, fill) {
             Ok((bytes, before)) => {
