@@ -14,7 +14,6 @@
 use core::ptr;
 use core::ptr::NonNull;
 
-use kernel::error::to_result;
 use kernel::prelude::*;
 
 use super::skb::NewSkb;
@@ -164,9 +163,9 @@ impl SkbList {
         }
         // The list belongs to the data, which clones share.
         // SAFETY: The buffer is ours to change.
-        to_result(unsafe {
-            bindings::rdma_helper_skb_unclone(skb.as_raw(), bindings::GFP_ATOMIC)
-        })?;
+        if unsafe { bindings::rdma_helper_skb_unclone(skb.as_raw(), bindings::GFP_ATOMIC) } != 0 {
+            return Err(ENOMEM);
+        }
         // SAFETY: As above; and the list, of which the data held one reference, is cut
         // off from it.
         // INVARIANT: That reference is the list's now.

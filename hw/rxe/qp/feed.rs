@@ -72,11 +72,13 @@ impl Feed<'_, '_, '_> {
     #[inline(always)]
     pub(super) fn next(&mut self) -> Option<RxPacket> {
         while *self.left != 0 {
-            if let Some(packet) = self.backlog.as_mut().and_then(Iterator::next) {
-                *self.left -= 1;
-                return Some(packet);
+            if let Some(backlog) = self.backlog {
+                if let Some(packet) = backlog.next() {
+                    *self.left -= 1;
+                    return Some(packet);
+                }
+                *self.backlog = None;
             }
-            *self.backlog = None;
             if core::mem::take(&mut self.more) {
                 *self.backlog = Some(self.queue.take_all());
                 continue;

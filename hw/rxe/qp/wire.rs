@@ -174,6 +174,8 @@ impl Sender {
 
 /// What the engine sees of a received packet; `None` if that is not for the queue pair
 /// whose packets go where `sender` says: packets of a connected one come from there.
+// Always: what is returned is large, and is not moved so.
+#[inline(always)]
 pub(super) fn engine_packet(
     kind: QpType,
     sender: Option<&Sender>,

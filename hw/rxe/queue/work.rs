@@ -262,9 +262,11 @@ fn make<'a>(
     share: usize,
     slot: u32,
 ) -> Option<(&'a mut Slot, &'a mut [Sge])> {
-    let count = (slot as usize).checked_add(1)?;
-    slots.make(count, EMPTY)?;
-    store.make(count.checked_mul(share)?, Sge::default())?;
+    if slot as usize >= slots.len() {
+        let count = (slot as usize).checked_add(1)?;
+        store.make(count.checked_mul(share)?, Sge::default())?;
+        slots.make(count, EMPTY)?;
+    }
     place(slots, store, share, slot)
 }
 
