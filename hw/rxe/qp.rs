@@ -195,6 +195,8 @@ pub(crate) struct Qp {
     send_parking: Parking,
     #[pin]
     recv_parking: Parking,
+    /// Runs the send half as a task: when absent memory has come, or for a sender that was put
+    /// aside.
     #[pin]
     send_fault: Work<Qp, 2>,
     #[pin]

@@ -122,7 +122,7 @@ impl WorkItem<3> for Qp {
 impl Qp {
     /// Has the send half run as a task of its own, which takes turns with others. Any context.
     pub(super) fn serve_later(this: ArcBorrow<'_, Self>) {
-        // If it is queued it will run.
+        // If it is queued it will run. There may be no memory to bring in.
         let _ = rdma::workqueue::system_dfl().enqueue::<Arc<Qp>, 2>(this.into());
     }
 
