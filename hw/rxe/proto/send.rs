@@ -544,7 +544,7 @@ impl<S: Slots> SendSide<S> {
     /// Flushes one request.
     fn flush_one(&mut self, host: &mut impl SendHost) -> Step {
         if self.held == 0 && self.room != 0 {
-            // What is still on the ring passes through slot zero, one at a time.
+            // What is still on the ring passes through one slot, one at a time.
             let wr_id = match host.fetch(self.head) {
                 SendFetch::Empty => return Step::Stop(Progress::Idle),
                 SendFetch::Wqe(wqe) => wqe.wr_id,
