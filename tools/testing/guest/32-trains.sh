@@ -39,12 +39,15 @@ waits() {
     echo 0 >$t/events/timer/hrtimer_start/enable
     grep -c 'function=.*hrtimer.*over.*Qp' $t/trace || :
 }
-# Nobody answers who sends one message at a time: he is not made to wait.
+# Nobody answers who sends one message at a time: he is not made to wait. (Of replies see above.)
 one_way() {
-    local some none
-    some=$(waits pair 60 v4 ib_send_lat -s 8 -n 1000)
-    none=$(waits pair 60 v4 ib_send_bw -s 8 -t 1 -n 1000)
-    echo "$some with replies, $none without"
+    local i some none
+    for i in 1 2 3 4 5; do
+        some=$(waits pair 60 v4 ib_send_lat -s 8 -n 1000)
+        none=$(waits pair 60 v4 ib_send_bw -s 8 -t 1 -n 1000)
+        echo "$some with replies, $none without"
+        if [ "$none" != 0 ] || [ "$some" -gt 0 ]; then break; fi
+    done
     [ "$some" -gt 0 ] && [ "$none" = 0 ]
 }
 
