@@ -14,6 +14,7 @@
 use core::ptr;
 use core::ptr::NonNull;
 
+use kernel::error::to_result;
 use kernel::prelude::*;
 
 use super::skb::NewSkb;
@@ -163,9 +164,9 @@ impl SkbList {
         }
         // The list belongs to the data, which clones share.
         // SAFETY: The buffer is ours to change.
-        if unsafe { bindings::rdma_helper_skb_unclone(skb.as_raw(), bindings::GFP_ATOMIC) } != 0 {
-            return Err(ENOMEM);
-        }
+        to_result(unsafe {
+            bindings::rdma_helper_skb_unclone(skb.as_raw(), bindings::GFP_ATOMIC)
+        })?;
         // SAFETY: As above; and the list, of which the data held one reference, is cut
         // off from it.
         // INVARIANT: That reference is the list's now.

@@ -311,7 +311,7 @@ impl<S: Slots> SendSide<S> {
     pub fn set_psn(&mut self, psn: Psn) -> bool {
         let started = self.held != 0
             && matches!(
-                self.slot(0),
+                self.oldest(),
                 Some(Slot {
                     state: SlotState::Started(_),
                     ..
@@ -555,7 +555,7 @@ impl<S: Slots> SendSide<S> {
             slot.wqe.wr_id = wr_id;
             self.fill(0, slot);
         }
-        if let Some(&Slot { wqe, state: _ }) = self.slot(0) {
+        if let Some(&Slot { wqe, state: _ }) = self.oldest() {
             self.release(host);
             host.complete(&completion(&wqe, WcStatus::WrFlush));
             return Step::Again;
@@ -611,7 +611,7 @@ impl<S: Slots> SendSide<S> {
     /// The oldest request fails.
     fn fail_oldest(&mut self, host: &mut impl SendHost, status: WcStatus) {
         if self.oldest_started().is_some() {
-            self.set_state(0, SlotState::Failed(status));
+            self.set_oldest(SlotState::Failed(status));
             self.settle(host);
         }
     }
@@ -686,12 +686,12 @@ impl<S: Slots> SendSide<S> {
         self.slots.put(index, slot);
     }
 
-    /// The oldest request is done; only settling lets go of it.
+    /// What becomes of the oldest request; only settling lets go of it.
     #[inline]
-    fn finish_oldest(&mut self) {
+    fn set_oldest(&mut self, state: SlotState) {
         if let Ok(index) = usize::try_from(self.head) {
             if let Some(slot) = self.slots.get_mut(index) {
-                slot.state = SlotState::Done;
+                slot.state = state;
             }
         }
     }

@@ -251,7 +251,7 @@ impl<S: Slots> SendSide<S> {
             self.advance(steps.min(rest));
             moved = true;
             if steps >= rest {
-                self.finish_oldest();
+                self.set_oldest(SlotState::Done);
             }
             self.settle(host);
         };
@@ -409,7 +409,7 @@ impl<S: Slots> SendSide<S> {
         if last {
             self.mend.cut = false;
             self.responses = self.responses.saturating_sub(1);
-            self.finish_oldest();
+            self.set_oldest(SlotState::Done);
             self.settle(host);
         }
         self.progressed(now);

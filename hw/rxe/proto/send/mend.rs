@@ -303,7 +303,7 @@ impl<S: Slots> SendSide<S> {
             Err(TxError::Enough) => Step::Stop(Progress::More),
             Err(TxError::BadPayload(status)) => {
                 self.mend.wanted = false;
-                self.set_state(0, SlotState::Failed(status));
+                self.set_oldest(SlotState::Failed(status));
                 Step::Again
             }
         })
