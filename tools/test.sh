@@ -127,13 +127,13 @@ attempt() {
     fi
 }
 
-# merge: a test over two guests has a result on each; the driver is node 2, and
-# node 1 adds only its failures. The label tells which stacks met.
+# merge: a test over two guests has a result on each; the driver is node 2, and node 1 adds
+# its failures and what is known of its C modules. The label tells which stacks met.
 merge() { # RUN RESULTS LABEL TEST
     rm -f "$2/$4.ktap" "$2/$4.dmesg"
     {
         cat "$1/share2/results/$4.ktap" 2>/dev/null || :
-        grep -hE '^not ok|^# ' "$1/share1/results/$4.ktap" 2>/dev/null | sed 's/^not ok - /not ok - node 1: /' || :
+        grep -hE '^not ok|^# |^ok - ' "$1/share1/results/$4.ktap" 2>/dev/null | sed -E 's/^(not ok|ok) - /\1 - node 1: /' || :
     } >"$2/$3.ktap"
     cat "$1"/share?/results/"$4.dmesg" >"$2/$3.dmesg" 2>/dev/null || :
 }

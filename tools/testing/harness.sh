@@ -55,6 +55,21 @@ rmdir "$work/away/lib/modules/7.2.0-mine"
 check "uninstall: no such kernel" says "does not exist" \
     env KDIR="$work/kdir" DESTDIR="$work/away" PATH="$work/stubs:$PATH" "$TOP/tools/install.sh" uninstall
 
+# --- a warning that is known of a C module hides no other
+. "$(dirname "$0")/guest/reports.sh"
+cut='[ 1.0] ------------[ cut here ]------------'
+isert='[ 1.0] WARNING: at iscsit_release_cmd+0xc8/0xe0 [iscsi_target_mod], CPU#0: kworker/0:1H/48'
+only_known() { printf '%s\n' a "$cut" "$isert" "b" >"$work/log" && ! reports "$work/log"; }
+named() { known_reports "$work/log" | grep -c '^ok - iscsit_release_cmd .*# SKIP .*isert' | grep -qx 1; }
+not_hidden() {
+    printf '%s\n' "$cut" "[ 1.0] WARNING: at other+0x1/0x2 [ib_core]" "$isert" "$cut" "$isert" "[ 1.0] BUG: x" >"$work/log" &&
+        reports "$work/log" >"$work/found"
+    printf '%s\n' "$cut" "[ 1.0] WARNING: at other+0x1/0x2 [ib_core]" "[ 1.0] BUG: x" | diff - "$work/found"
+}
+check "reports: a known one is none" only_known
+check "reports: it is named" named
+check "reports: others are seen beside it" not_hidden
+
 # --- the roots, with mmdebstrap played by a stub
 builder() { # [VAR=VALUE...]
     env XDG_CACHE_HOME="$work/cache" MIRROR=http://127.0.0.1:9 PATH="$work/stubs:$PATH" "$@" "$TOP/tools/roots.sh" builder

@@ -4,14 +4,13 @@
 # Runs in the guest: every test that /share/tests/list names, one after another.
 # A test's KTAP goes to /share/results/NAME.ktap and what the kernel logged
 # meanwhile to NAME.dmesg; a kernel report or a leak seen in it is one more failed
-# case, "kernel log" ("kmemleak" for what that suspects). The results survive the guest's death, since they are on the
-# host's disk.
+# case, "kernel log" ("kmemleak" for what that suspects). The results survive the guest's
+# death, since they are on the host's disk.
 cd /share/tests || exit 1
 mkdir -p /share/results
 . ./scale.sh
 . ./kmemleak.sh
-
-bad='WARNING:|BUG:|BUG |INFO: task .* blocked|INFO: rcu|Oops|KASAN|KFENCE|UBSAN|kernel panic|soft lockup|possible recursive locking|possible circular locking|inconsistent lock state|suspicious RCU usage|sleeping function called|scheduling while atomic|refcount_t:|list_(add|del) corruption|ODEBUG:|unregister_netdevice: waiting|workqueue lockup|rust_kernel: panicked|cut here'
+. ./reports.sh || exit 1
 
 stack >/share/results/stack
 [ "${NODE:-1}" != "${NODES:-1}" ] || echo "Rust modules loaded: $(awk '$2 == "rust" { print $1 }' /share/results/stack | xargs)"
@@ -28,8 +27,9 @@ while read -r name limit; do
     leaks >"$log.kmemleak"
     [ -s "$log.kmemleak" ] || rm "$log.kmemleak"
     dmesg | awk -v m="rdma-test begin $mark " 'on { print } index($0, m) { on = 1 }' >"$log.dmesg"
-    if grep -qE "$bad" "$log.dmesg"; then
-        { echo "# the kernel said:"; grep -m 8 -E "$bad" "$log.dmesg" | sed 's/^/# /'; echo "not ok - kernel log"; } >>"$log.ktap"
+    known_reports "$log.dmesg" >>"$log.ktap"
+    if reports "$log.dmesg" >/tmp/reports; then
+        { echo "# the kernel said:"; head -n 8 /tmp/reports | sed 's/^/# /'; echo "not ok - kernel log"; } >>"$log.ktap"
     elif [ -e "$log.kmemleak" ]; then
         { head -n 12 "$log.kmemleak" | sed 's/^/# /'; echo "not ok - kmemleak"; } >>"$log.ktap"
     fi
