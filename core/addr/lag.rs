@@ -96,7 +96,7 @@ impl Sample {
         // SAFETY: The buffer is new and has room for the bytes that are put into it; all
         // headers are within them.
         unsafe {
-            let skb = bindings::rdma_helper_skb_new(0, size, flags);
+            let skb = bindings::__alloc_skb(size, flags, 0, bindings::NUMA_NO_NODE);
             let sample = Self(NonNull::new(skb).ok_or(ENOMEM)?);
             let data: *mut u8 = bindings::skb_put(skb, size).cast();
             core::ptr::copy_nonoverlapping(headers.bytes.as_ptr(), data, headers.bytes.len());
