@@ -105,18 +105,23 @@ group() {
 
 # attempt KERNEL LABEL NODES TEST...: a group; with AGAIN=1 those of its tests that failed get
 # a second one. The first results stay in first/, and the report names what had failed in them.
-# What the kernel had to say, and a guest that died, is no matter of luck, and not tried again;
-# what kmemleak suspects may be.
+# What a kernel with our modules had to say, and a guest that died, is no matter of luck, and not
+# tried again; what kmemleak suspects may be, and what the guest says that has the C stack.
 attempt() {
-    local kernel=$1 label=$2 nodes=$3 test name results=$out/$1/results failed=()
+    local kernel=$1 label=$2 nodes=$3 test name results=$out/$1/results failed=() ours='(node 1: )?'
     group "$@"
     [ -n "${AGAIN:-}" ] || return 0
+    case "$nodes:${STACK1:-}:${STACK2:-}" in
+    2:c:c) ;;
+    2:c:*) ours= ;;
+    2:*:c) ours='node 1: ' ;;
+    esac
     shift 3
     for test in "$@"; do
         name=$test
         [ "$nodes" != 2 ] || name=$label
         grep -qs "^not ok" "$results/$name.ktap" || continue
-        if grep -qE '^not ok - (node 1: )?(kernel log|the guest died)' "$results/$name.ktap"; then continue; fi
+        if grep -qE "^not ok - (${ours}kernel log|(node 1: )?the guest died)" "$results/$name.ktap"; then continue; fi
         mkdir -p "$out/$kernel/first"
         mv "$results/$name".* "$out/$kernel/first/"
         failed+=("$test")
