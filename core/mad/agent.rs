@@ -60,8 +60,7 @@ pub(super) fn ticks(ms: i32) -> Ticks {
 
 /// What an agent's lock protects.
 pub(super) struct Inner {
-    /// No more is posted, nor waits for anything: it is being unregistered.
-    closed: bool,
+    /// Closed when it is being unregistered: no more is posted, nor waits for anything.
     flow: Flow,
     backlog: List<Send>,
     sent: List<Send>,
@@ -199,7 +198,6 @@ impl Agent {
                 send: wish.send,
                 gate <- Gate::new(),
                 inner <- rdma::new_spinlock_irq!(Inner {
-                    closed: false,
                     flow: Flow::with_limit(limit),
                     backlog: List::new(),
                     sent: List::new(),
@@ -374,7 +372,7 @@ impl Agent {
     /// Has the work run when the first of those that wait expires.
     pub(super) fn arm(self: &Arc<Self>, inner: &mut Inner) {
         let Some(due) = inner.first_due() else { return };
-        if inner.closed || inner.armed.is_some_and(|armed| !life::is_after(armed, due)) {
+        if inner.flow.is_closed() || inner.armed.is_some_and(|armed| !life::is_after(armed, due)) {
             return;
         }
         inner.armed = Some(due);
@@ -387,20 +385,17 @@ impl Agent {
         workqueue::modify_delayed::<Self, 0>(self.port.queue(), self, delay as usize);
     }
 
-    /// Queues the work that hands over what this node answered itself.
+    /// Queues the work that hands over what this node answered itself, and posts what waits
+    /// for room. Any context.
     pub(super) fn queue_local(self: &Arc<Self>) {
         let _ = self.port.queue().enqueue::<Arc<Self>, 1>(self.clone());
     }
 }
 
 impl Inner {
-    /// Whether no more is to be posted.
-    pub(super) const fn is_closed(&self) -> bool {
-        self.closed
-    }
-
+    /// No more is to be posted.
     pub(super) fn close(&mut self) {
-        self.closed = true;
+        self.flow.close();
     }
 
     /// Whether sends are queued for want of room.

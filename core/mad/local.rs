@@ -8,6 +8,8 @@ use super::agent::OwnedPass;
 use super::receive::Received;
 use super::receive::RecvMad;
 use super::send::Send;
+use super::transact;
+use crate::proto::mad::send::End;
 use crate::proto::mad::smi::Form;
 use crate::proto::mad::smi::Smp;
 use crate::proto::mad::smi::Verdict;
@@ -64,8 +66,7 @@ impl Local {
             // First the answer, then that the request was sent.
             agent.hand(Some(&send), message);
         }
-        send.agent()
-            .tell(&send, bindings::ib_wc_status_IB_WC_SUCCESS, 0);
+        transact::finish(&send, End::Success, None);
     }
 }
 

@@ -156,12 +156,32 @@ impl SpecialQp {
         self.post(send).inspect_err(|_| {
             // SAFETY: It was not posted, so it is ours.
             unsafe { send.unmap(self.device.0) };
-            // Others may wait for the room.
-            let next = self.release();
-            if let Some(next) = next {
-                super::transact::repost(self, next);
+            if self.give_up_room() {
+                // They are posted by a work: if they fail, their consumers are told, who may
+                // not be called from here.
+                send.agent().queue_local();
             }
         })
+    }
+
+    /// One that had room was not posted; answers whether others wait for that.
+    fn give_up_room(&self) -> bool {
+        let mut sends = self.sends.lock();
+        sends.posted = sends.posted.saturating_sub(1);
+        !sends.waiting.is_empty()
+    }
+
+    /// The first of those that wait, which has room now and is to be posted.
+    #[must_use]
+    pub(super) fn next_waiting(&self) -> Option<Arc<Send>> {
+        let mut sends = self.sends.lock();
+        if sends.posted >= self.send_limit {
+            return None;
+        }
+        let next = sends.waiting.pop_front()?.into_arc();
+        sends.posted = sends.posted.saturating_add(1);
+        self.number(&mut sends, &next);
+        Some(next)
     }
 
     fn number(&self, sends: &mut Sends, send: &Send) {

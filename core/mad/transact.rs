@@ -61,10 +61,14 @@ impl WorkItem<0> for Agent {
 impl WorkItem<1> for Agent {
     type Pointer = Arc<Self>;
 
-    /// Hands over what this node has answered itself. On the port's queue.
+    /// Hands over what this node has answered itself, and posts what waits for the room of one
+    /// that could not be posted. On the port's queue.
     fn run(this: Arc<Self>) {
         while let Some(local) = this.next_local() {
             local.hand_over();
+        }
+        while let Some(send) = this.special().next_waiting() {
+            repost(this.special(), send);
         }
     }
 }
@@ -253,9 +257,6 @@ pub(super) fn post(send: &Arc<Send>) -> Result {
     buf.retries = 0;
     let todo = {
         let mut inner = agent.inner().lock();
-        if inner.is_closed() {
-            return Err(EINVAL);
-        }
         let window = if send.layout().segments != 0 && sent.is_response {
             Transfer::reply_window(&inner, &header, sent.path.as_ref().map(|path| path.lid))
         } else {
@@ -363,7 +364,7 @@ fn completed(send: &Arc<Send>, status: bindings::ib_wc_status, vendor: u32) {
 }
 
 /// A send has ended. No lock is held; may sleep.
-fn finish(send: &Arc<Send>, end: End, completion: Option<(bindings::ib_wc_status, u32)>) {
+pub(super) fn finish(send: &Arc<Send>, end: End, completion: Option<(bindings::ib_wc_status, u32)>) {
     let agent = send.agent();
     let (status, vendor) = match end {
         End::AsCompleted => completion.unwrap_or((bindings::ib_wc_status_IB_WC_SUCCESS, 0)),
@@ -398,18 +399,22 @@ pub(super) fn answer(agent: &Agent, message: Received) {
     let Some(arrived) = arrived(agent, &message) else {
         return;
     };
-    let (send, todo) = {
+    let send = {
         let mut inner = agent.inner().lock();
         let send = inner.answered_by(&arrived);
-        let todo = send.as_ref().map_or(Do::Nothing, |send| {
-            inner.step(send, |life, flow| life.end(End::Success, flow))
-        });
-        (send, todo)
+        if let Some(send) = &send {
+            inner.step(send, |life, flow| life.answered(flow));
+        }
+        send
     };
     match send {
         Some(send) => {
             // First the answer, then that the request has ended.
             agent.hand(Some(&send), message);
+            let todo = agent
+                .inner()
+                .lock()
+                .step(&send, |life, flow| life.handed(flow));
             carry_out(&send, todo);
         }
         None if !agent.does_rmpp() && is_active_rmpp(&message) => agent.hand(None, message),

@@ -7,6 +7,8 @@
 //! takes too long, or for a while after the last, in which repetitions are acknowledged.
 //! Its work ends it. The sends of a transfer that goes out are those of `transact`.
 
+use super::agent::now;
+use super::agent::ticks;
 use super::agent::window;
 use super::agent::Agent;
 use super::agent::Inner;
@@ -15,6 +17,7 @@ use super::send::For;
 use super::send::Plan;
 use super::send::Send;
 use super::transact;
+use crate::proto::mad::rmpp::flag;
 use crate::proto::mad::rmpp::message_len;
 use crate::proto::mad::rmpp::status;
 use crate::proto::mad::rmpp::Arrival;
@@ -24,7 +27,9 @@ use crate::proto::mad::rmpp::Packet;
 use crate::proto::mad::rmpp::Phase;
 use crate::proto::mad::rmpp::Receiver;
 use crate::proto::mad::send::AckResult;
+use crate::proto::mad::send::is_after;
 use crate::proto::mad::send::End;
+use crate::proto::mad::send::Ticks;
 use crate::proto::mad::wire;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
@@ -79,6 +84,17 @@ struct State {
     receiver: Receiver,
     /// What has come; the consumer's, once all has.
     message: Option<Received>,
+    /// How long it is remembered, once all has come.
+    until: Option<Ticks>,
+}
+
+impl State {
+    /// Whether all has come, and it is not to be forgotten yet: it is about to have its work
+    /// queued, or has.
+    fn is_remembered(&self) -> bool {
+        self.receiver.phase() == Phase::Complete
+            && self.until.is_none_or(|until| is_after(until, now()))
+    }
 }
 
 /// A transfer that comes in.
@@ -151,6 +167,9 @@ impl WorkItem for Transfer {
         let (listed, message) = {
             let mut inner = this.agent.inner().lock();
             let state = this.state.access_mut(&mut inner);
+            if state.is_remembered() {
+                return;
+            }
             let late = state.receiver.time_out();
             let message = if late { state.message.take() } else { None };
             (this.unlist(&mut inner), message)
@@ -233,6 +252,7 @@ impl Transfer {
                 state: LockedBy::new(agent.inner(), State {
                     receiver: Receiver::new(window(agent.port()), last),
                     message: None,
+                    until: None,
                 }),
                 end <- new_delayed_work!("Transfer::end"),
                 agent: agent.clone(),
@@ -271,12 +291,11 @@ impl Transfer {
             let mut inner = agent.inner().lock();
             transfer.state.access_mut(&mut inner).message = Some(message);
         }
-        transfer.end_in(PATIENCE_MS);
+        transfer.end_in(ticks(PATIENCE_MS));
         Ok(None)
     }
 
-    fn end_in(self: &Arc<Self>, ms: i32) {
-        let delay = super::agent::ticks(ms);
+    fn end_in(self: &Arc<Self>, delay: Ticks) {
         workqueue::modify_delayed::<Self, 0>(self.agent.port().queue(), self, delay as usize);
     }
 
@@ -294,7 +313,11 @@ impl Transfer {
         };
         let length = message.last_length();
         message.set_len(message_len(self.key.class, segments, length, size).unwrap_or(i32::MAX));
-        self.end_in(MEMORY_MS);
+        let mut inner = self.agent.inner().lock();
+        let memory = ticks(MEMORY_MS);
+        self.state.access_mut(&mut inner).until = Some(now().wrapping_add(memory));
+        self.end_in(memory);
+        drop(inner);
         message
     }
 
@@ -355,6 +378,7 @@ impl Transfer {
         };
         let header = Header {
             kind: Kind::Ack as u8,
+            flags: flag::ACTIVE,
             segment,
             length_or_window: window_end,
             ..reply.rmpp
@@ -448,7 +472,7 @@ fn refuse(agent: &Arc<Agent>, message: &Received, why: u8) {
     let header = Header {
         version: crate::proto::mad::rmpp::VERSION,
         kind: Kind::Abort as u8,
-        flags: crate::proto::mad::rmpp::flag::ACTIVE,
+        flags: flag::ACTIVE,
         status: why,
         segment: 0,
         length_or_window: 0,
@@ -462,7 +486,7 @@ fn refuse(agent: &Arc<Agent>, message: &Received, why: u8) {
 fn welcome(agent: &Arc<Agent>, message: &Received) {
     let reply = Reply::to(message);
     let header = Header {
-        flags: crate::proto::mad::rmpp::flag::ACTIVE,
+        flags: flag::ACTIVE,
         segment: 0,
         length_or_window: 1,
         ..reply.rmpp

@@ -5,7 +5,7 @@
 //! ```text
 //!            post                       completed, a response is due
 //!   Idle ------------> Sent ---------------------------> Waiting --+
-//!    ^ \                | ^                               |  |     | response: Idle
+//!    ^ \                | ^                               |  |     | response: Over
 //!    |  \ post, too     | | room, or                      |  |     | cancel: Cancelled
 //!    |   \ many are out | | expired, again                |  |
 //!    |    +--> Queued <-----------------------------------+  |
@@ -13,7 +13,8 @@
 //!    |                  |
 //!    |                  +-- response came first ----> Answered -- completed: Idle
 //!    |                  +-- cancel -----------------> Revoked --- completed: Idle
-//!    +-- Cancelled (at once, by the worker), expired for the last time
+//!    +-- Cancelled (at once, by the worker), expired for the last time,
+//!        Over (once the response was handed over)
 //! ```
 //!
 //! An agent that waits for too many responses at a time would find its answers dropped,
@@ -48,6 +49,8 @@ pub enum State {
     Answered(End),
     /// With the queue pair, and cancelled.
     Revoked,
+    /// Not with the queue pair, and over: it ends so when what came for it was handed over.
+    Over(End),
     /// Waiting for a response, or an acknowledgement.
     Waiting,
     /// Cancelled: to be given back by the worker.
@@ -90,17 +93,33 @@ pub struct Flow {
     /// 0 for any number.
     limit: u32,
     out: u32,
+    /// The agent goes: none is given to the queue pair any more, nor waits.
+    closed: bool,
 }
 
 impl Flow {
     /// With a limit; 0 for none.
     pub const fn with_limit(limit: u32) -> Self {
-        Self { limit, out: 0 }
+        Self {
+            limit,
+            out: 0,
+            closed: false,
+        }
+    }
+
+    /// The agent goes.
+    pub fn close(&mut self) {
+        self.closed = true;
+    }
+
+    /// Whether the agent goes.
+    pub const fn is_closed(&self) -> bool {
+        self.closed
     }
 
     /// Whether one more may go out.
     pub const fn has_room(&self) -> bool {
-        self.limit == 0 || self.out < self.limit
+        !self.closed && (self.limit == 0 || self.out < self.limit)
     }
 
     /// How many are out.
@@ -134,7 +153,7 @@ pub enum Do {
     Finish(End),
 }
 
-/// A send that is not idle was posted again.
+/// A send that is not idle was posted again, or its agent goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
@@ -153,6 +172,8 @@ pub struct Send {
     deadline: Ticks,
     retries_left: u32,
     retries_made: u32,
+    /// What came for it is being handed over.
+    handing: bool,
     /// If it is of many segments.
     rmpp: Option<Sender>,
 }
@@ -171,6 +192,7 @@ impl Send {
             deadline: 0,
             retries_left: 0,
             retries_made: 0,
+            handing: false,
             rmpp,
         }
     }
@@ -185,7 +207,7 @@ impl Send {
         match self.state {
             State::Idle => Home::None,
             State::Queued => Home::Backlog,
-            State::Sent | State::Answered(_) | State::Revoked => Home::Sent,
+            State::Sent | State::Answered(_) | State::Revoked | State::Over(_) => Home::Sent,
             State::Waiting | State::Cancelled => Home::Waiting,
         }
     }
@@ -227,7 +249,11 @@ impl Send {
             // What was never sent has no answer.
             State::Queued => self.retries_made > 0,
             State::Sent => self.patience != 0,
-            State::Idle | State::Answered(_) | State::Revoked | State::Cancelled => false,
+            State::Idle
+            | State::Answered(_)
+            | State::Revoked
+            | State::Over(_)
+            | State::Cancelled => false,
         }
     }
 
@@ -268,7 +294,7 @@ impl Send {
     ///
     /// # Errors
     ///
-    /// It is not idle.
+    /// It is not idle, or the agent goes.
     pub fn post(
         &mut self,
         order: Order,
@@ -277,13 +303,14 @@ impl Send {
         most: AckTimeout,
         flow: &mut Flow,
     ) -> Result<Do, Busy> {
-        if self.state != State::Idle {
+        if self.state != State::Idle || flow.closed {
             return Err(Busy);
         }
         self.order = order;
         self.patience = order.timeout;
         self.retries_left = order.retries;
         self.retries_made = 0;
+        self.handing = false;
         if let Some(rmpp) = &mut self.rmpp {
             rmpp.start(window_end);
         }
@@ -310,20 +337,26 @@ impl Send {
 
     /// The queue pair is done with it.
     pub fn completed(&mut self, ok: bool, now: Ticks, most: AckTimeout, flow: &mut Flow) -> Do {
-        match self.state {
-            State::Revoked => {
-                self.go(State::Idle, flow);
-                return Do::Finish(End::Flushed);
+        let over = match self.state {
+            State::Revoked => Some(End::Flushed),
+            State::Answered(end) => Some(end),
+            State::Sent if flow.closed => Some(End::Flushed),
+            State::Sent => None,
+            // It is not with the queue pair.
+            State::Idle | State::Queued | State::Waiting | State::Cancelled | State::Over(_) => {
+                return Do::Nothing;
             }
-            State::Answered(end) => {
+        };
+        match over {
+            Some(end) if self.handing => {
+                self.go(State::Over(end), flow);
+                return Do::Nothing;
+            }
+            Some(end) => {
                 self.go(State::Idle, flow);
                 return Do::Finish(end);
             }
-            State::Sent => {}
-            // It is not with the queue pair.
-            State::Idle | State::Queued | State::Waiting | State::Cancelled => {
-                return Do::Nothing;
-            }
+            None => {}
         }
         if let (Some(rmpp), true) = (&self.rmpp, ok) {
             if rmpp.is_done() {
@@ -365,7 +398,32 @@ impl Send {
                 self.go(State::Answered(end), flow);
                 Do::Nothing
             }
-            State::Idle | State::Answered(_) | State::Revoked | State::Cancelled => Do::Nothing,
+            State::Idle
+            | State::Answered(_)
+            | State::Revoked
+            | State::Over(_)
+            | State::Cancelled => Do::Nothing,
+        }
+    }
+
+    /// An answer has come, for which it [`awaits`](Self::awaits), and is handed over now. What
+    /// is then to be done, [`handed`](Self::handed) says: it does not end before.
+    pub fn answered(&mut self, flow: &mut Flow) {
+        self.handing = true;
+        if self.end(End::Success, flow) == Do::Finish(End::Success) {
+            self.go(State::Over(End::Success), flow);
+        }
+    }
+
+    /// The answer was handed over.
+    pub fn handed(&mut self, flow: &mut Flow) -> Do {
+        self.handing = false;
+        match self.state {
+            State::Over(end) => {
+                self.go(State::Idle, flow);
+                Do::Finish(end)
+            }
+            _ => Do::Nothing,
         }
     }
 
@@ -373,7 +431,7 @@ impl Send {
     pub fn modify(&mut self, timeout: Ticks, now: Ticks, flow: &mut Flow) -> bool {
         let cancel = timeout == 0;
         match self.state {
-            State::Idle | State::Revoked | State::Cancelled => return false,
+            State::Idle | State::Revoked | State::Over(_) | State::Cancelled => return false,
             State::Sent | State::Answered(_) if cancel => self.go(State::Revoked, flow),
             State::Waiting | State::Queued if cancel => {
                 self.deadline = now;
@@ -398,7 +456,8 @@ impl Send {
                 self.go(State::Idle, flow);
                 Do::Finish(End::Flushed)
             }
-            State::Idle | State::Revoked => Do::Nothing,
+            // What is being handed over ends after that.
+            State::Idle | State::Revoked | State::Over(_) => Do::Nothing,
         }
     }
 
@@ -409,10 +468,17 @@ impl Send {
                 self.go(State::Idle, flow);
                 return Do::Finish(End::Flushed);
             }
-            State::Waiting => {}
-            State::Idle | State::Queued | State::Sent | State::Answered(_) | State::Revoked => {
-                return Do::Nothing
+            State::Waiting if flow.closed => {
+                self.go(State::Idle, flow);
+                return Do::Finish(End::Flushed);
             }
+            State::Waiting => {}
+            State::Idle
+            | State::Queued
+            | State::Sent
+            | State::Answered(_)
+            | State::Revoked
+            | State::Over(_) => return Do::Nothing,
         }
         // A transfer that was received is not sent again: its answer does not come.
         let received = self.rmpp.as_ref().is_some_and(Sender::is_done);
@@ -444,7 +510,7 @@ impl Send {
         most: AckTimeout,
         flow: &mut Flow,
     ) -> AckResult {
-        let Some(rmpp) = self.rmpp.as_mut() else {
+        let Some(rmpp) = self.rmpp.as_mut().filter(|_| !flow.closed) else {
             return AckResult::Nothing;
         };
         if rmpp.is_done() {

@@ -562,8 +562,9 @@ fn hostile_acknowledgements() {
     }
 }
 
-/// Random histories of many sends of one agent: each that was posted ends once, the count of
-/// those that are out is right, and the limit holds.
+/// Random histories of many sends of one agent: each that was posted ends once, and not while
+/// its answer is being handed over; the count of those that are out is right, and the limit
+/// holds. When the agent goes, all end that the queue pair gives back, whatever comes between.
 #[test]
 fn lives() {
     for seed in 0..1500 {
@@ -574,12 +575,22 @@ fn lives() {
         // What the queue pair has, and the backlog in order.
         let mut with_qp: Vec<usize> = Vec::new();
         let mut backlog: Vec<usize> = Vec::new();
+        let mut handing: Vec<usize> = Vec::new();
         let mut now = rng.any();
-        for _ in 0..400 {
+        for step in 0..500 {
             let i = rng.below(sends.len());
             let queued = !backlog.is_empty();
+            if step == 400 {
+                flow.close();
+                // As the agent does: first those with the queue pair, then one at a time.
+                for (send, _) in &mut sends {
+                    if send.home() == Home::Sent {
+                        assert_eq!(send.abandon(&mut flow), Do::Nothing);
+                    }
+                }
+            }
             let (send, is_out) = &mut sends[i];
-            let todo = match rng.below(8) {
+            let todo = match rng.below(if flow.is_closed() { 10 } else { 9 }) {
                 0 | 1 => {
                     let order = Order {
                         timeout: rng.pick(&[0, 5, 50]),
@@ -593,7 +604,7 @@ fn lives() {
                             todo
                         }
                         Err(_) => {
-                            assert!(*is_out);
+                            assert!(*is_out || flow.is_closed());
                             Do::Nothing
                         }
                     }
@@ -604,10 +615,18 @@ fn lives() {
                     let todo = sends[done]
                         .0
                         .completed(!rng.one_in(4), now, MOST, &mut flow);
+                    if let Do::Finish(_) = todo {
+                        assert!(!handing.contains(&done), "seed {seed}: told too early");
+                    }
                     apply(done, todo, &mut sends, &mut with_qp);
                     Do::Nothing
                 }
-                4 if send.awaits() => send.end(End::Success, &mut flow),
+                4 if send.awaits() && rng.one_in(2) => send.end(End::Success, &mut flow),
+                4 if send.awaits() => {
+                    send.answered(&mut flow);
+                    handing.push(i);
+                    Do::Nothing
+                }
                 5 => {
                     now = now.wrapping_add(rng.below(30) as u64);
                     if send.home() == Home::Waiting && !is_after(send.deadline(), now) {
@@ -619,13 +638,27 @@ fn lives() {
                 6 => {
                     let was = send.state();
                     let ok = send.modify(rng.pick(&[0, 7]), now, &mut flow);
-                    let too_late = matches!(was, State::Idle | State::Revoked | State::Cancelled);
+                    let too_late = matches!(
+                        was,
+                        State::Idle | State::Revoked | State::Over(_) | State::Cancelled
+                    );
                     assert_eq!(ok, !too_late);
                     Do::Nothing
                 }
                 7 if rng.one_in(10) => send.abandon(&mut flow),
+                8 if !handing.is_empty() => {
+                    let done = handing.remove(rng.below(handing.len()));
+                    let todo = sends[done].0.handed(&mut flow);
+                    assert!(matches!(todo, Do::Nothing | Do::Finish(_)));
+                    apply(done, todo, &mut sends, &mut with_qp);
+                    Do::Nothing
+                }
+                9 => send.abandon(&mut flow),
                 _ => Do::Nothing,
             };
+            if let Do::Finish(_) = todo {
+                assert!(!handing.contains(&i), "seed {seed}: told too early");
+            }
             apply(i, todo, &mut sends, &mut with_qp);
             backlog.retain(|i| sends[*i].0.home() == Home::Backlog);
             for (i, (send, _)) in sends.iter().enumerate() {
@@ -648,13 +681,29 @@ fn lives() {
             assert!(limit == 0 || flow.out() <= limit, "seed {seed}");
             for (i, (send, is_out)) in sends.iter().enumerate() {
                 assert_eq!(
-                    send.home() == Home::Sent,
+                    send.home() == Home::Sent && !matches!(send.state(), State::Over(_)),
                     with_qp.contains(&i),
                     "seed {seed}"
                 );
                 assert_eq!(send.state() == State::Idle, !is_out, "seed {seed}");
             }
         }
+        for i in 0..sends.len() {
+            let todo = sends[i].0.abandon(&mut flow);
+            apply(i, todo, &mut sends, &mut with_qp);
+        }
+        for i in core::mem::take(&mut with_qp) {
+            let todo = sends[i].0.completed(true, now, MOST, &mut flow);
+            apply(i, todo, &mut sends, &mut with_qp);
+        }
+        for i in handing {
+            let todo = sends[i].0.handed(&mut flow);
+            apply(i, todo, &mut sends, &mut with_qp);
+        }
+        assert!(
+            sends.iter().all(|(_, is_out)| !is_out),
+            "seed {seed}: never given back"
+        );
     }
 }
 
