@@ -455,9 +455,8 @@ pub(crate) fn hwstats(device: &Device, port: u32, index: usize) -> u64 {
     let Some(history) = port.history() else {
         return 0;
     };
-    let mut sum = history
-        .shared(index)
-        .map_or(0, |value| value.load(kernel::sync::atomic::Relaxed));
+    let mut sum = 0_u64;
+    // Those that are gone after those that are there: so one that goes meanwhile is in there.
     Counter::for_each(device, |counter| {
         if counter.port() == port.port {
             if let Ok(value) = counter.read(index) {
@@ -465,5 +464,9 @@ pub(crate) fn hwstats(device: &Device, port: u32, index: usize) -> u64 {
             }
         }
     });
-    sum
+    history
+        .shared(index)
+        .map_or(sum, |gone| {
+            sum.wrapping_add(gone.load(kernel::sync::atomic::Relaxed))
+        })
 }

@@ -480,13 +480,17 @@ impl Pools {
         })?;
         let key = self.driver.key_of(key)?;
         let pool = self.find_or_make(key)?;
-        let missing = {
+        let (before, missing) = {
             let mut handles = pool.handles.lock();
-            handles.pinned = count;
+            let before = core::mem::replace(&mut handles.pinned, count);
             // CAST: from 32 bits.
-            (count as usize).saturating_sub(handles.total())
+            (before, (count as usize).saturating_sub(handles.total()))
         };
         let made = Self::make(&pool, missing);
+        if made.is_err() {
+            // What was made is not kept for a command that failed.
+            pool.handles.lock().pinned = before;
+        }
         // There may be too many now.
         pool.age_anew(0);
         made

@@ -131,7 +131,8 @@ struct Node<T> {
     id: u32,
 }
 
-impl<T, const FRONT: usize> Table<T, FRONT> {
+// There are no others: what is removed may be dropped later, on another CPU.
+impl<T: Send + Sync + 'static, const FRONT: usize> Table<T, FRONT> {
     /// Makes an empty table; use [`new_table!`](crate::new_table).
     pub fn new(name: &'static CStr, key: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
         pin_init!(Self {
@@ -164,7 +165,9 @@ impl<T, const FRONT: usize> Table<T, FRONT> {
             _owns: core::marker::PhantomData,
         })
     }
+}
 
+impl<T, const FRONT: usize> Table<T, FRONT> {
     /// Reserves the next free number of `range`, going round at its end.
     ///
     /// Context: any, if `flags` may not sleep.

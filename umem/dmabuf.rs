@@ -142,7 +142,7 @@ unsafe fn get(
     let writable = unsafe { bindings::rdma_helper_ib_access_writable(access) };
     umem.umem.set_writable(writable.into());
     umem.umem.set_is_dmabuf(1);
-    if Span::of(offset, size).ok_or(EINVAL)?.count == 0 {
+    if size == 0 || Span::of(offset, size).is_none() {
         return Err(EINVAL);
     }
     let umem = KBox::into_raw(umem);

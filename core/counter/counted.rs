@@ -194,15 +194,16 @@ impl Counter {
             port.lock().forget_counter();
             return None;
         }
-        let id = counter.id();
+        // INVARIANT: One of the two counts that it began with. The other is the queue pair's now,
+        // which may lose it at once.
+        let counted = Counted(NonNull::from(counter));
+        let _: ManuallyDrop<New> = ManuallyDrop::new(new);
         // SAFETY: By this function's duty the queue pair stays, and with it its owner.
-        counter
+        counted
             .entry()
             .set_parent(unsafe { Entry::from_raw(&raw mut (*qp).res) });
-        counter.entry().add();
-        // The count is the queue pair's now.
-        let _: ManuallyDrop<New> = ManuallyDrop::new(new);
-        Some(id)
+        counted.entry().add();
+        Some(counted.id())
     }
 
     /// Has the driver count a queue pair with this.
@@ -229,7 +230,13 @@ impl Counter {
             .ok_or_else(unsupported)?;
         let _guard = self.lock();
         // SAFETY: The method is the device's; the counter and the queue pair are its own.
-        to_result(unsafe { bind(self.as_raw(), qp, port) })
+        let bound = to_result(unsafe { bind(self.as_raw(), qp, port) });
+        if bound.is_err() {
+            // It may have failed to take back what it set.
+            // SAFETY: By this function's duty, under the lock; it was null.
+            unsafe { (*qp).counter = ptr::null_mut() };
+        }
+        bound
     }
 }
 
@@ -272,14 +279,15 @@ impl New {
         }
         // INVARIANT: The entry is begun.
         let new = Self(counter);
-        // SAFETY: As above. The count is the first queue pair's.
+        // SAFETY: As above.
         unsafe {
             (*raw).stats = alloc_stats(raw);
             if (*raw).stats.is_null() {
                 return None;
             }
         }
-        new.counter().count().set(1);
+        // One for the first queue pair, and one for who makes it.
+        new.counter().count().set(2);
         Some(new)
     }
 
@@ -295,8 +303,15 @@ impl Drop for New {
         // Nobody could see the entry, so there is nobody to wait for.
         self.counter().entry().del();
         // SAFETY: By the type invariant it is ours alone. A driver that refused to bind has given
-        // back what it took.
+        // back what it took for that; what it took with the values it gives back now. Its failure
+        // changes nothing.
         unsafe {
+            match self.counter().device().ops().counter_dealloc {
+                Some(dealloc) if !(*raw).stats.is_null() => {
+                    let _: i32 = dealloc(raw);
+                }
+                Some(_) | None => {}
+            }
             drop(stats::Owned::from_raw((*raw).stats));
             bindings::kfree(raw.cast());
         }
@@ -451,9 +466,10 @@ impl Drop for Counted {
         let Some(port) = Port::of(device, self.port()) else {
             return;
         };
-        // What it counted stays the port's.
-        let queried: Result = self.query_stats();
-        if let (Some(history), Some(stats), Ok(())) = (port.history(), self.stats(), queried) {
+        // What it counted stays the port's; what it had when it was last read, if the driver does
+        // not say more.
+        let _: Result = self.query_stats();
+        if let (Some(history), Some(stats)) = (port.history(), self.stats()) {
             for index in 0..stats.count() {
                 if let (Some(sum), Some(value)) = (history.shared(index), stats.shared(index)) {
                     let _: u64 = sum.fetch_add(value.load(Relaxed), Relaxed);

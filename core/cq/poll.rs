@@ -121,10 +121,12 @@ const PART: usize = offset_of!(bindings::ib_cq, __bindgen_anon_1);
 unsafe extern "C" fn on_softirq(iop: *mut bindings::irq_poll, budget: c_int) -> c_int {
     let cq: *mut bindings::ib_cq = iop.wrapping_byte_sub(PART).cast();
     let limit = u32::try_from(budget).unwrap_or(0);
-    // SAFETY: By this function's duty the queue lives: `end` waits for us. One softirq at a
-    // time has it, and with it the batch, until `irq_poll_complete`.
+    // SAFETY: By this function's duty the queue lives: `end` waits for us, to the end of this
+    // softirq. One at a time has it, and with it the batch and the measure, until
+    // `irq_poll_complete`.
     unsafe {
         let done = process(cq, Some(limit), (*cq).wc, BATCH);
+        moderation::note(cq, done);
         if done < limit {
             crate::private::irq_poll_complete(iop);
             if arm(cq, true) {
@@ -132,7 +134,6 @@ unsafe extern "C" fn on_softirq(iop: *mut bindings::irq_poll, budget: c_int) -> 
                 crate::private::irq_poll_sched(iop);
             }
         }
-        moderation::note(cq, done);
         // No more than `budget`.
         done as c_int
     }
@@ -262,7 +263,11 @@ pub(super) unsafe fn end(cq: *mut bindings::ib_cq) {
         let part = &raw mut (*cq).__bindgen_anon_1;
         match Context::from_raw((*cq).poll_ctx) {
             Some(Context::Direct) => {}
-            Some(Context::Softirq) => crate::private::irq_poll_disable(part.cast()),
+            Some(Context::Softirq) => {
+                crate::private::irq_poll_disable(part.cast());
+                // That waits for `irq_poll_complete`, after which the softirq arms the queue.
+                rdma::sync::rcu::synchronize();
+            }
             Some(Context::Workqueue | Context::Unbound) => {
                 bindings::disable_work_sync(part.cast());
             }

@@ -35,12 +35,11 @@ use crate::sysfs;
 /// Shows the device to clients and in namespaces. Gives back a count of it for the caller,
 /// in any case. May sleep.
 pub(super) fn enable(device: &Device) -> (Registered, Result) {
-    // One for the registry and one for the caller, so that unregistration waits for it.
-    device.uses().open(2);
+    // Before anybody can unregister it.
     sub::open(device);
-    // SAFETY: The caller's.
-    let held = unsafe { Registered::from_raw(core::ptr::NonNull::from(device).cast()) };
     let _still = registry::enable(device);
+    // SAFETY: The caller's count, of the two that were set there.
+    let held = unsafe { Registered::from_raw(core::ptr::NonNull::from(device).cast()) };
     (held, show(device))
 }
 
@@ -91,6 +90,8 @@ fn end(device: &Device) {
     // What was dispatched may still be asking the driver.
     queues::flush_events();
     cache::clean_up(device);
+    // What the driver has dispatched meanwhile asks it, too.
+    queues::flush_events();
     if device.ops().dealloc_driver.is_some() && !device.state().keep_memory.load(Acquire) {
         // SAFETY: It is unregistered, and such a driver leaves this to us. The caller's
         // reference keeps it to the end of this function.
@@ -193,6 +194,7 @@ impl Drop for Undo<'_> {
         }
         queues::flush_events();
         cache::clean_up(self.device);
+        queues::flush_events();
     }
 }
 

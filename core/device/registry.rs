@@ -128,9 +128,12 @@ pub(super) fn hold_after(act: impl FnOnce() -> Result) -> Result<ReadGuard<'stat
     Ok(devices.downgrade())
 }
 
-/// Marks a device as registered, and holds the list. May sleep.
+/// Marks a device as registered, and holds the list. It has two counts then: the registry's,
+/// and the caller's, so that unregistration waits for him. May sleep.
 pub(super) fn enable(device: &Device) -> ReadGuard<'static, Devices> {
     let mut devices = DEVICES.write();
+    // Under the lock: who has a count may unregister the device, and must not be first.
+    device.uses().open(2);
     devices.mark(device.index(), true);
     devices.downgrade()
 }

@@ -49,15 +49,15 @@ pub(crate) fn add(parent: &Device, kind: bindings::rdma_nl_dev_type, name: &CStr
     // SAFETY: The driver's own method and device; the name is a string.
     let sub = from_err_ptr(unsafe { make(parent.as_raw(), kind, name.as_char_ptr()) })?;
     let sub = NonNull::new(sub).ok_or(EINVAL)?;
+    // SAFETY: The driver has just made it; who wants to delete it looks for it in the list. Its
+    // driver looks at the parent when it is to delete it.
+    unsafe {
+        (*sub.as_ptr()).type_ = kind;
+        (*sub.as_ptr()).parent = parent.as_raw();
+    }
     {
         let mut list = parent.state().subdevices.lock();
         if list.open && list.devices.reserve(1, GFP_KERNEL).is_ok() {
-            // SAFETY: The driver has just made it; who wants to delete it looks for it in
-            // the list, or at its parent.
-            unsafe {
-                (*sub.as_ptr()).type_ = kind;
-                (*sub.as_ptr()).parent = parent.as_raw();
-            }
             list.devices.push_within_capacity(sub).map_err(|_| ENOMEM)?;
             // The list's.
             let _: *mut bindings::ib_device = held.into_raw();

@@ -284,6 +284,9 @@ static int counter_unbind_qp(struct ib_qp *qp, u32 port)
 static int counter_dealloc(struct rdma_counter *base)
 {
 	WARN_ON(container_of(base, struct counter, base)->mark != MARK);
+	/* No queue pair was ever bound to it. */
+	if (!base->id)
+		return 0;
 	pr_info("countdev: counter %u goes, %d stay\n", base->id,
 		atomic_dec_return(&living));
 	return 0;

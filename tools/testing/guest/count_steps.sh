@@ -128,6 +128,13 @@ automatic() {
     stat qp show "${link[@]}"
     stat qp set "${link[@]}" auto off
     stat qp mode "${link[@]}"
+    # What the driver does not tell at the end is what it told last.
+    step command +0
+    step command i6
+    stat qp bind "${link[@]}" lqpn 11
+    stat qp show "${link[@]}"
+    with counter_update_stats bash -c "echo -6 >$port/countdev/command"
+    step cat $port/hw_counters/port_b
     step rmmod countdev
 }
 agents() {
