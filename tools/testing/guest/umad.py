@@ -11,6 +11,7 @@ import os
 import select
 import struct
 import sys
+import time
 
 HDR = 64
 MAD = 256
@@ -148,6 +149,14 @@ def main():
     a.send(nobody, mad(0x21, 1, 3, 1, tid=11), there_gid, here_index, 5000, 0)
     a.unregister(nobody)
     say("unregistered with one sent", show(a.recv(1)))
+    # More than an agent of this class may have under way: the rest waits for room, which comes
+    # when the first are given up.
+    sa = a.register(3, 2)
+    for tid in range(100, 160):
+        a.send(sa, mad(3, 2, 0x12, 0x35, tid=tid), there_gid, here_index, 60000, 2)
+    start = time.monotonic()
+    a.unregister(sa)
+    say("unregistered with many waiting", "at once" if time.monotonic() - start < 10 else "late")
 
     # One MAD there and back, in a vendor's class.
     server = b.register(0x30, 1, [1, 2, 3], oui=0x1405, rmpp=1)
