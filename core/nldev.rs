@@ -214,7 +214,9 @@ pub(crate) enum Notice {
 
 /// Tells listeners of an event. May sleep.
 pub(crate) fn notify(device: &Device, notice: Notice) {
-    if event::tell(device, notice).is_err() {
+    // Any listener who does not read can bring this about, so it is said now and then only.
+    // SAFETY: It has no requirement.
+    if event::tell(device, notice).is_err() && unsafe { bindings::net_ratelimit() } != 0 {
         pr_warn!("{}: could not tell of {:?}\n", device.name(), notice);
     }
 }

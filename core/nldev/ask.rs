@@ -22,7 +22,10 @@ use crate::netlink;
 use crate::netlink::Message;
 use crate::netlink::Tail;
 use crate::proto::nla;
+use crate::proto::nla::ListError;
+use crate::proto::nla::Listed;
 use crate::proto::nla::Strictness;
+use crate::proto::nla::Why;
 use crate::proto::nla::Writer;
 use crate::proto::nla::MESSAGE_HEADER;
 use crate::proto::nldev::Attr;
@@ -108,7 +111,40 @@ impl<'a> Ask<'a> {
     ///
     /// `EINVAL`.
     pub(super) fn request(&self, strictness: Strictness) -> Result<Request<'a>> {
-        Request::parse(self.body, strictness).map_err(|_| EINVAL)
+        self.parse(self.body, strictness).map_err(|_| EINVAL)
+    }
+
+    /// Its attributes, or those of a nest in it.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`; `ERANGE` for a number that is too short, and such: of most commands it is
+    /// not told apart.
+    pub(super) fn parse(&self, bytes: &'a [u8], strictness: Strictness) -> Result<Request<'a>> {
+        let parsed = Request::parse(bytes, strictness);
+        if parsed.is_ok() && nla::has_rest(bytes) {
+            // It is said, whatever becomes of the request.
+            self.explain(Why::Trailing.words());
+        }
+        parsed.map_err(|refusal| {
+            self.explain(refusal.why.words());
+            let whole = !matches!(refusal.why, Why::Trailing);
+            if let Some(attr) = bytes.get(refusal.at..).filter(|_| whole && !self.extack.is_null()) {
+                // SAFETY: It is whole, as whoever made this said; it is read as long as the
+                // message is there.
+                unsafe { (*self.extack).bad_attr = attr.as_ptr().cast() };
+            }
+            if refusal.why.is_range() {
+                ERANGE
+            } else {
+                EINVAL
+            }
+        })
+    }
+
+    /// All bytes of its attributes.
+    pub(super) fn body(&self) -> &'a [u8] {
+        self.body
     }
 
     /// Whether the asker administers the network of the first user namespace.
@@ -192,6 +228,8 @@ pub(super) struct Place {
     next: u32,
     /// There is none.
     end: u32,
+    /// Not even the next one alone did fit.
+    stuck: u32,
 }
 
 impl Place {
@@ -207,9 +245,34 @@ impl Place {
 
     /// The next one is after `number`.
     pub(super) fn after(&mut self, number: u32) {
+        self.stuck = 0;
         match number.checked_add(1) {
             Some(next) => self.next = next,
             None => self.end = 1,
+        }
+    }
+
+    /// What becomes of a message with a list, which goes on where this says. If not even one
+    /// entry fits the list is empty, once: the first buffer is made before it is known how much
+    /// the asker reads at a time, and the next may be larger.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE` if an entry does not fit into that either; those of the list.
+    pub(super) fn settle(
+        &mut self,
+        w: &mut Answer<'_>,
+        table: u16,
+        listed: Result<Listed, ListError<Error>>,
+    ) -> Result {
+        match listed {
+            Ok(_listed) => Ok(()),
+            Err(ListError::Full(_)) if self.stuck == 0 => {
+                self.stuck = 1;
+                w.nest_unmarked(table, |_| Ok(()))
+            }
+            Err(ListError::Full(_)) => Err(EMSGSIZE),
+            Err(ListError::Failed(error)) => Err(error),
         }
     }
 }
@@ -231,7 +294,8 @@ impl<'a> Dump<'a> {
         // C has filled with zeros and leaves to us.
         unsafe {
             let skb = NonNull::new((*callback).skb)?;
-            let ask = Ask::new(skb, (*callback).nlh, (*callback).extack);
+            // Dumps have always refused without words.
+            let ask = Ask::new(skb, (*callback).nlh, core::ptr::null_mut());
             Some(Self {
                 ask,
                 reply: Tail::new(reply).writer(),

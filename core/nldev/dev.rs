@@ -242,7 +242,7 @@ fn privileged_qkey() -> bool {
 
 /// `RDMA_NLDEV_CMD_SYS_GET`.
 pub(super) fn sys_get(ask: &Ask<'_>) -> Result {
-    let _request = ask.request(Strictness::Liberal)?;
+    let _request = ask.parse(ask.body(), Strictness::Liberal)?;
     let sys = Sys {
         netns_mode: device::netns::mode(),
         privileged_qkey: privileged_qkey(),

@@ -14,7 +14,6 @@ use crate::frmr::Key;
 use crate::frmr::Pool;
 use crate::frmr::Pools;
 use crate::proto::nla::Entry;
-use crate::proto::nla::ListError;
 use crate::proto::nla::Strictness;
 use crate::proto::nldev::frmr;
 use crate::proto::nldev::Attr;
@@ -80,21 +79,17 @@ pub(super) fn list(dump: &mut Dump<'_>) -> Result {
                 Ok(())
             };
             let (table, entry) = (Attr::FrmrPools.raw(), Attr::FrmrPoolEntry.raw());
-            match w.list(table, entry, all, fill) {
-                // Where it goes on is known.
-                Ok(_listed) => Ok(()),
-                Err(ListError::Full(_)) => Err(EMSGSIZE),
-                Err(ListError::Failed(error)) => Err(error),
-            }
+            let listed = w.list(table, entry, all, fill);
+            place.settle(w, table, listed)
         })
     };
     device.state().frmr.with(&mut write).unwrap_or(Ok(()))
 }
 
 /// Which pool, as an administrator names it. The kernel's cannot be named.
-fn key(request: &Request<'_>) -> Result<Key> {
+fn key<'a>(ask: &Ask<'a>, request: &Request<'a>) -> Result<Key> {
     let named = request.get(Attr::FrmrPoolKey).ok_or(EINVAL)?;
-    let named = Request::parse(named.payload, Strictness::Strict).map_err(|_| EINVAL)?;
+    let named = ask.parse(named.payload, Strictness::Strict)?;
     if named.has(Attr::FrmrPoolKeyKernelVendorKey) {
         return Err(EINVAL);
     }
@@ -112,7 +107,7 @@ fn key(request: &Request<'_>) -> Result<Key> {
 /// `RDMA_NLDEV_CMD_FRMR_POOLS_SET`: how long the pools of a device keep what nobody uses, or
 /// how much one keeps in any case. May sleep, for long.
 pub(super) fn set(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Strict)?;
+    let request = ask.parse(ask.body(), Strictness::Strict)?;
     let device = ask.device(&request)?;
     let slot = &device.state().frmr;
     if let Some(seconds) = request.u32(Attr::FrmrPoolsAgingPeriod) {
@@ -120,7 +115,7 @@ pub(super) fn set(ask: &Ask<'_>) -> Result {
         return set.unwrap_or(Err(EINVAL));
     }
     if let Some(pinned) = request.u32(Attr::FrmrPoolPinnedHandles) {
-        let key = key(&request)?;
+        let key = key(ask, &request)?;
         let set = slot.with(|pools| pools.set_pinned(key, pinned));
         return set.unwrap_or(Err(EINVAL));
     }

@@ -16,7 +16,6 @@ use super::object::View;
 use crate::device::Device;
 use crate::proto::nla::Entry;
 use crate::proto::nla::Full;
-use crate::proto::nla::ListError;
 use crate::proto::nla::Strictness;
 use crate::proto::nldev::res;
 use crate::proto::nldev::Attr;
@@ -143,12 +142,9 @@ pub(super) fn list(dump: &mut Dump<'_>, kind: Kind, form: Form) -> Result {
             }
             done
         };
-        match w.list(listed.table.raw(), listed.entry.raw(), objects, fill) {
-            // Where it goes on is known by id.
-            Ok(_listed) => Ok(()),
-            Err(ListError::Full(_)) => Err(EMSGSIZE),
-            Err(ListError::Failed(error)) => Err(error),
-        }
+        let (table, entry) = (listed.table.raw(), listed.entry.raw());
+        let written = w.list(table, entry, objects, fill);
+        place.settle(w, table, written)
     })
 }
 

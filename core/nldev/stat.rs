@@ -197,7 +197,7 @@ fn set_mode(
             .is_some_and(|on| on != 0);
         let set = counter::set_auto_mode(device, port, mask, optional);
         if set == Err(EBUSY) {
-            ask.explain(c"queue pairs of this port are bound to counters");
+            ask.explain(c"Modifying auto mode is not allowed when there is a bound QP");
         }
         return set;
     }

@@ -22,6 +22,7 @@ use super::errno::Errno;
 mod read;
 mod sink;
 
+pub use self::read::has_rest;
 pub use self::read::judge;
 pub use self::read::parse;
 pub use self::read::Attr;
@@ -29,6 +30,7 @@ pub use self::read::Attrs;
 pub use self::read::Kind;
 pub use self::read::Refusal;
 pub use self::read::Strictness;
+pub use self::read::Why;
 pub use self::sink::Sink;
 pub use self::sink::Slice;
 

@@ -292,6 +292,8 @@ pub(crate) fn find(device: &Device, port: u32) -> Option<&Directory<Port>> {
 #[repr(C)]
 struct Plain {
     raw: File,
+    /// Whether the driver is asked for the port's attributes first.
+    asks: bool,
     show: fn(&Device, u32, &mut bindings::ib_port_attr, &mut Page<'_>) -> Result,
 }
 
@@ -307,8 +309,15 @@ impl Plain {
     ) -> Self {
         Self {
             raw: File::constant(name, show_plain),
+            asks: true,
             show,
         }
+    }
+
+    /// What is known without the driver, so that it can be read whatever state that is in.
+    const fn known(mut self) -> Self {
+        self.asks = false;
+        self
     }
 }
 
@@ -326,7 +335,9 @@ unsafe extern "C" fn show_plain(
     unsafe {
         let file = &*file.cast::<Plain>();
         Page::fill(page, |page| {
-            to_result(bindings::ib_query_port(device, port, &mut attr))?;
+            if file.asks {
+                to_result(bindings::ib_query_port(device, port, &mut attr))?;
+            }
             (file.show)(Device::from_raw(device), port, &mut attr, page)
         })
     }
@@ -377,7 +388,7 @@ static FILES: [Option<&Plain>; 10] = [
         };
         page.text(fmt!("{}: {name}\n", attr.phys_state))
     })),
-    Some(&Plain::new(c"link_layer", link_layer)),
+    Some(&Plain::new(c"link_layer", link_layer).known()),
     None,
 ];
 

@@ -7,6 +7,8 @@
 //! (`lib/nlattr.c`): requests that change something are read
 //! [`Strictness::Strict`], others as in the old days.
 
+use core::ffi::CStr;
+
 use super::align;
 use super::HEADER;
 use super::NESTED;
@@ -120,47 +122,88 @@ pub enum Strictness {
     Strict,
 }
 
-/// Why a message is refused. Each request of this subsystem answers `EINVAL` for
-/// every one of them.
+/// Where a message is refused: the place of the attribute's header, from where the message's
+/// attributes begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The type is not known, or not for requests.
-    UnknownType(u16),
-    /// The payload of this type is too short or too long.
-    Length(u16),
-    /// The text of this type has no end.
-    NoEnd(u16),
-    /// The mark of a nest is missing, or is where it should not be.
-    Mark(u16),
+pub struct Refusal {
+    /// Why.
+    pub why: Why,
+    /// The place; that of the rest for [`Why::Trailing`].
+    pub at: usize,
+}
+
+/// Why a message is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// There is no such type.
+    UnknownType,
+    /// The type is not one that is sent.
+    Unsupported,
+    /// The payload does not have the length that it has to have.
+    Length,
+    /// The payload is too short, or the text too long.
+    Range,
+    /// The text has no end.
+    NoEnd,
+    /// The mark of a nest is missing.
+    NoMark,
+    /// The mark of a nest is where it should not be.
+    Mark,
     /// Bytes follow after the last attribute.
     Trailing,
 }
 
+impl Why {
+    /// Whether it is a value out of range (`ERANGE`) for those requests that tell the two
+    /// apart, and not a message that is not sound (`EINVAL`).
+    pub const fn is_range(self) -> bool {
+        matches!(self, Self::Range)
+    }
+
+    /// In words, as programs show them.
+    pub const fn words(self) -> &'static CStr {
+        match self {
+            Self::UnknownType => c"Unknown attribute type",
+            Self::Unsupported => c"Unsupported attribute",
+            Self::Length => c"invalid attribute length",
+            Self::Range | Self::NoEnd => c"Attribute failed policy validation",
+            Self::NoMark => c"NLA_F_NESTED is missing",
+            Self::Mark => c"NLA_F_NESTED not expected",
+            Self::Trailing => c"bytes leftover after parsing attributes",
+        }
+    }
+}
+
 impl Kind {
     /// Whether a payload is of this kind.
-    pub fn check(self, attr: &Attr<'_>, strictness: Strictness) -> Result<(), Refusal> {
+    pub fn check(self, attr: &Attr<'_>, strictness: Strictness) -> Result<(), Why> {
         let strict = strictness == Strictness::Strict;
         let len = attr.payload.len();
-        let exact = |want: usize| {
-            if len < want || (strict && len != want) {
-                return Err(Refusal::Length(attr.attr));
-            }
-            Ok(())
+        let number = match self {
+            Kind::U8 => Some(1),
+            Kind::U32 => Some(4),
+            Kind::U64 => Some(8),
+            _ => None,
         };
-        let must_be_marked = self == Kind::Nested;
+        if strict && number.is_some_and(|number| len != number) {
+            return Err(Why::Length);
+        }
         let may_be_marked = matches!(self, Kind::Nested | Kind::Unnamed | Kind::AtLeast(_));
-        if strict && ((must_be_marked && !attr.nested) || (attr.nested && !may_be_marked)) {
-            return Err(Refusal::Mark(attr.attr));
+        match (self, attr.nested) {
+            (Kind::Nested, false) if strict => return Err(Why::NoMark),
+            (_, true) if strict && !may_be_marked => return Err(Why::Mark),
+            _ => {}
         }
         match self {
-            Kind::Unnamed | Kind::AtLeast(_) if strict => Err(Refusal::UnknownType(attr.attr)),
+            Kind::Unnamed | Kind::AtLeast(_) if strict => Err(Why::Unsupported),
             Kind::Unnamed | Kind::Binary => Ok(()),
-            Kind::U8 => exact(1),
-            Kind::U32 => exact(4),
-            Kind::U64 => exact(8),
-            Kind::AtLeast(min) if len < usize::from(min) => Err(Refusal::Length(attr.attr)),
+            Kind::U8 | Kind::U32 | Kind::U64 if number.is_some_and(|number| len < number) => {
+                Err(Why::Range)
+            }
+            Kind::U8 | Kind::U32 | Kind::U64 => Ok(()),
+            Kind::AtLeast(min) if len < usize::from(min) => Err(Why::Range),
             Kind::AtLeast(_) => Ok(()),
-            Kind::Nested if (1..HEADER).contains(&len) => Err(Refusal::Length(attr.attr)),
+            Kind::Nested if (1..HEADER).contains(&len) => Err(Why::Range),
             Kind::Nested => Ok(()),
             Kind::Text(max) => {
                 let max = match max {
@@ -169,12 +212,12 @@ impl Kind {
                 };
                 let looked_at = attr.payload.iter().take(max.saturating_add(1));
                 if !looked_at.into_iter().any(|b| *b == 0) {
-                    return Err(Refusal::NoEnd(attr.attr));
+                    return Err(Why::NoEnd);
                 }
                 // One NUL at the very end is not counted.
                 let text = attr.payload.strip_suffix(&[0]).unwrap_or(attr.payload);
                 if text.len() > max {
-                    return Err(Refusal::Length(attr.attr));
+                    return Err(Why::Range);
                 }
                 Ok(())
             }
@@ -198,17 +241,30 @@ pub fn judge<'a>(
         let Some(attr) = attrs.next() else { break };
         if attr.attr == 0 || usize::from(attr.attr) >= types {
             if strictness == Strictness::Strict {
-                return Err(Refusal::UnknownType(attr.attr));
+                let why = Why::UnknownType;
+                return Err(Refusal { why, at });
             }
             continue;
         }
-        policy(attr.attr).check(&attr, strictness)?;
+        let kind = policy(attr.attr);
+        kind.check(&attr, strictness)
+            .map_err(|why| Refusal { why, at })?;
         found(at, attr);
     }
     if strictness == Strictness::Strict && !attrs.rest().is_empty() {
-        return Err(Refusal::Trailing);
+        return Err(Refusal {
+            why: Why::Trailing,
+            at: bytes.len().saturating_sub(attrs.rest().len()),
+        });
     }
     Ok(())
+}
+
+/// Whether bytes follow after the last attribute.
+pub fn has_rest(bytes: &[u8]) -> bool {
+    let mut attrs = Attrs::new(bytes);
+    attrs.by_ref().for_each(drop);
+    !attrs.rest().is_empty()
 }
 
 /// As [`judge`], and puts each attribute where its type says.

@@ -58,6 +58,9 @@ step rdma link add nodev type rxe netdev nosuch
 step rdma link add notype type nosuch netdev v1
 step rdma link add y%d type rxe netdev v1
 look "two devices"
+step python3 ./nldev_answers.py
+cat /tmp/step >>"$dir/now"
+look "refusals"
 
 for n in $(seq 1 20); do
     step ip addr add "10.9.$n.1/24" dev v0

@@ -17,8 +17,6 @@ NETLINK_RDMA, NLDEV = 20, 5
 NET_NS_FD, SYS_SET = 68, 7
 NAMES = [b"rxe0\0", b"rxe1\0", b"a%d\0", b"\0", b"x" * 63 + b"\0", b"y" * 64]
 
-STOP = time.time() + float(sys.argv[1])
-SEED = int(sys.argv[2])
 indices = [0, 1, 99]
 answers = {}
 
@@ -126,14 +124,17 @@ def churn(number):
                 tool("rdma", "link", "del", name)
 
 
-jobs = [(requests, SEED), (requests, SEED + 1), (garbage, SEED), (churn, 0), (churn, 1)]
-threads = [threading.Thread(target=f, args=(a,)) for f, a in jobs]
-threads += [threading.Thread(target=f) for f in (lists, look)]
-for t in threads:
-    t.start()
-for t in threads:
-    t.join()
-print(answers)
-# Something was done, something refused, and something listed: on a slow kernel and a busy
-# machine not much, so it is not how often that is judged.
-sys.exit(not (answers.get("ok", 0) > 10 and answers.get("EINVAL", 0) > 10))
+if __name__ == "__main__":
+    STOP = time.time() + float(sys.argv[1])
+    SEED = int(sys.argv[2])
+    jobs = [(requests, SEED), (requests, SEED + 1), (garbage, SEED), (churn, 0), (churn, 1)]
+    threads = [threading.Thread(target=f, args=(a,)) for f, a in jobs]
+    threads += [threading.Thread(target=f) for f in (lists, look)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    print(answers)
+    # Something was done, something refused, and something listed: on a slow kernel and a busy
+    # machine not much, so it is not how often that is judged.
+    sys.exit(not (answers.get("ok", 0) > 10 and answers.get("EINVAL", 0) > 10))

@@ -11,9 +11,10 @@ use rdma_core_engines::proto::nla::Full;
 use rdma_core_engines::proto::nla::Kind;
 use rdma_core_engines::proto::nla::ListError;
 use rdma_core_engines::proto::nla::Message;
-use rdma_core_engines::proto::nla::Refusal;
 use rdma_core_engines::proto::nla::Slice;
+use rdma_core_engines::proto::nla::Refusal;
 use rdma_core_engines::proto::nla::Strictness;
+use rdma_core_engines::proto::nla::Why;
 use rdma_core_engines::proto::nla::Writer;
 use rdma_core_engines::rng::Rng;
 
@@ -233,47 +234,55 @@ fn policy(attr: u16) -> Kind {
     }
 }
 
-fn judge(raw_type: u16, payload: &[u8]) -> [Result<(), Refusal>; 2] {
-    let mut bytes = ((payload.len() + 4) as u16).to_ne_bytes().to_vec();
+/// Judges an attribute that comes after another, liberally and strictly.
+fn judge(raw_type: u16, payload: &[u8]) -> [Result<(), Why>; 2] {
+    let mut bytes = vec![5, 0, 1, 0, 7, 0, 0, 0];
+    bytes.extend(((payload.len() + 4) as u16).to_ne_bytes());
     bytes.extend(raw_type.to_ne_bytes());
     bytes.extend(payload);
     [Strictness::Liberal, Strictness::Strict]
-        .map(|strictness| parse(&bytes, strictness, policy, &mut [None; 10]))
+        .map(|strictness| {
+            parse(&bytes, strictness, policy, &mut [None; 10]).map_err(|refusal| {
+                assert_eq!(refusal.at, 8, "the second");
+                refusal.why
+            })
+        })
 }
 
 #[test]
 fn kinds() {
     let ok = Ok(());
-    let length = |attr| Err(Refusal::Length(attr));
+    let (range, length) = (Err(Why::Range), Err(Why::Length));
     assert_eq!(judge(1, &[1]), [ok, ok]);
-    assert_eq!(judge(1, &[]), [length(1); 2]);
-    assert_eq!(judge(1, &[1, 2]), [ok, length(1)]);
-    assert_eq!(judge(2, &[0; 3]), [length(2); 2]);
-    assert_eq!(judge(2, &[0; 8]), [ok, length(2)]);
+    assert_eq!(judge(1, &[]), [range, length]);
+    assert_eq!(judge(1, &[1, 2]), [ok, length]);
+    assert_eq!(judge(2, &[0; 3]), [range, length]);
+    assert_eq!(judge(2, &[0; 8]), [ok, length]);
     assert_eq!(judge(3, &[0; 8]), [ok, ok]);
     for (text, want) in [
         (&b"abcd\0"[..], ok),
         (b"\0", ok),
-        (b"abc", Err(Refusal::NoEnd(4))),
-        (b"", Err(Refusal::NoEnd(4))),
-        (b"abcde\0", Err(Refusal::NoEnd(4))),
+        (b"abc", Err(Why::NoEnd)),
+        (b"", Err(Why::NoEnd)),
+        (b"abcde\0", Err(Why::NoEnd)),
         (b"a\0bc\0", ok),
-        (b"a\0bcde", length(4)),
-        (b"a\0bcde\0", length(4)),
+        (b"a\0bcde", range),
+        (b"a\0bcde\0", range),
     ] {
         assert_eq!(judge(4, text), [want; 2], "{text:?}");
     }
     assert_eq!(judge(8, &[&[b'x'; 300][..], &[0]].concat()), [ok; 2]);
-    assert_eq!(judge(5, &[]), [ok, Err(Refusal::Mark(5))]);
+    assert_eq!(judge(5, &[]), [ok, Err(Why::NoMark)]);
     assert_eq!(judge(5 | 0x8000, &[]), [ok, ok]);
-    assert_eq!(judge(5 | 0x8000, &[1]), [length(5); 2]);
-    assert_eq!(judge(2 | 0x8000, &[0; 4]), [ok, Err(Refusal::Mark(2))]);
+    assert_eq!(judge(5 | 0x8000, &[1]), [range; 2]);
+    assert_eq!(judge(2 | 0x8000, &[0; 4]), [ok, Err(Why::Mark)]);
     assert_eq!(judge(6, &[1; 99]), [ok, ok]);
-    let unknown = |attr| Err(Refusal::UnknownType(attr));
-    assert_eq!(judge(7, &[0; 2]), [length(7), unknown(7)]);
-    assert_eq!(judge(7, &[0; 3]), [ok, unknown(7)]);
-    for attr in [0, 9, 10, 0x3fff] {
-        assert_eq!(judge(attr, &[]), [ok, unknown(attr)]);
+    let unsupported = Err(Why::Unsupported);
+    assert_eq!(judge(7, &[0; 2]), [range, unsupported]);
+    assert_eq!(judge(7, &[0; 3]), [ok, unsupported]);
+    assert_eq!(judge(9, &[]), [ok, unsupported]);
+    for attr in [0, 10, 0x3fff] {
+        assert_eq!(judge(attr, &[]), [ok, Err(Why::UnknownType)]);
     }
 }
 
@@ -292,7 +301,10 @@ fn the_last_of_a_type_counts_and_rests_are_seen() {
     let mut table = [None; 10];
     assert_eq!(
         parse(&bytes, Strictness::Strict, policy, &mut table),
-        Err(Refusal::Trailing)
+        Err(Refusal {
+            why: Why::Trailing,
+            at: 16
+        })
     );
     parse(&bytes, Strictness::Liberal, policy, &mut table).unwrap();
     assert_eq!(table[1].unwrap().text(8), [8]);
