@@ -428,7 +428,7 @@ fn del_ndev(device: &Device, port: u32, ndev: &NetDevice) {
 ///
 /// # Errors
 ///
-/// Those of the driver's `query_gid`, `ENOMEM`, and `ENODEV` once the tables were cleaned.
+/// Those of the driver's `query_gid`, and `ENODEV` once the tables were cleaned.
 pub(crate) fn refresh(device: &Device, port: u32, len: u32) -> Result<Option<u64>> {
     let gids = device.state().gids.gids.as_ref().ok_or(ENODEV)?;
     let port = gids.port(port).ok_or(EINVAL)?;
