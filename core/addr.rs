@@ -138,10 +138,13 @@ pub(crate) fn device_of(net: &Net, ip: IpAddr) -> Result<ARef<NetDevice>> {
     Ok(held)
 }
 
-/// One attempt to find the next hop: `None` if its address was asked for. May sleep.
+/// One attempt to find the next hop: `None` if its address was asked for.
 fn try_hop(gid: &bindings::ib_gid_attr, addrs: AddrPair) -> Result<Option<Hop>> {
     let netdev = netdev_of_gid(gid)?;
-    let (route, addrs) = Route::reach(netdev.net(), netdev.ifindex(), addrs)?;
+    // It keeps the namespace, out of which the device may be moved meanwhile.
+    let rcu = rcu::read_lock();
+    let net = netdev.net(&rcu);
+    let (route, addrs) = Route::reach(net, netdev.ifindex(), addrs)?;
     let to = match addrs {
         AddrPair::V4 { src: _, dst } => IpAddr::V4(dst),
         AddrPair::V6 { src: _, dst } => IpAddr::V6(dst),
@@ -149,14 +152,12 @@ fn try_hop(gid: &bindings::ib_gid_attr, addrs: AddrPair) -> Result<Option<Hop>> 
     let limit = route.hop_limit();
     if route.is_local() {
         // This machine: the device of the GID is both ends.
-        device_of(netdev.net(), to).map_err(|_| ENODEV)?;
+        device_of(net, to).map_err(|_| ENODEV)?;
         let mac = netdev.mac();
         return Ok(Some(Hop { mac, limit }));
     }
-    let on_infiniband = {
-        let guard = rcu::read_lock();
-        route.dev(&guard).hardware_type() == INFINIBAND
-    };
+    let on_infiniband = route.dev(&rcu).hardware_type() == INFINIBAND;
+    drop(rcu);
     if on_infiniband && route.has_gateway() {
         // A gateway of IP over InfiniBand is known to a user's program, if to anybody.
         return Err(eaddrnotavail());

@@ -248,7 +248,11 @@ impl Gids {
                 }
                 pending.dirty.take()
             };
-            let result = self.sync(device, &marks);
+            let result = self.sync(device, &marks).inspect_err(|_| {
+                // Before the mutex goes: who waits for it must not find that there is nothing
+                // to do.
+                self.pending.lock().dirty.put_back(marks);
+            });
             // Clients there are only while it is registered.
             let live = device.live();
             // A handler may ask for a rescan, which takes the mutex.
@@ -256,10 +260,7 @@ impl Gids {
             if let Some(device) = live {
                 self.tell(&device);
             }
-            if let Err(error) = result {
-                self.pending.lock().dirty.put_back(marks);
-                return Err(error);
-            }
+            result?;
         }
     }
 
@@ -427,7 +428,7 @@ fn del_ndev(device: &Device, port: u32, ndev: &NetDevice) {
 ///
 /// # Errors
 ///
-/// Those of the driver's `query_gid`, `ENOMEM`, and `ENODEV` once the tables were cleaned.
+/// Those of the driver's `query_gid`, and `ENODEV` once the tables were cleaned.
 pub(crate) fn refresh(device: &Device, port: u32, len: u32) -> Result<Option<u64>> {
     let gids = device.state().gids.gids.as_ref().ok_or(ENODEV)?;
     let port = gids.port(port).ok_or(EINVAL)?;

@@ -87,10 +87,10 @@ enum Bound<'a> {
 }
 
 impl Bound<'_> {
-    fn net(&self) -> &Net {
+    fn net<'a>(&'a self, rcu: &'a rcu::Guard) -> &'a Net {
         match self {
             Self::Asker(net, _) => net,
-            Self::Gid(dev) => dev.net(),
+            Self::Gid(dev) => dev.net(rcu),
         }
     }
 
@@ -149,7 +149,10 @@ impl Question {
             (IpAddr::V6(src), IpAddr::V6(dst)) => AddrPair::V6 { src, dst },
             (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => return Err(EINVAL),
         };
-        let (route, ends) = Route::reach(bound.net(), bound.ifindex(), ends)?;
+        // It keeps the namespace of a GID's device, which may be moved out of it meanwhile.
+        let rcu = rcu::read_lock();
+        let net = bound.net(&rcu);
+        let (route, ends) = Route::reach(net, bound.ifindex(), ends)?;
         source.ip = match ends {
             AddrPair::V4 { src, dst: _ } => IpAddr::V4(src),
             AddrPair::V6 { src, dst: _ } => IpAddr::V6(src),
@@ -158,21 +161,15 @@ impl Question {
 
         let on_infiniband = if route.is_local() {
             // Nothing of RDMA is on the loopback device: the one that has the address is it.
-            let guard = rcu::read_lock();
-            let dev = device_of(route.dev(&guard).net(), self.to).map_err(|_| ENODEV)?;
-            drop(guard);
-            copy_source(
-                addr,
-                &*device_at(bound.net(), bound.ifindex(), Some(self.to))?,
-            );
+            let dev = device_of(route.dev(&rcu).net(&rcu), self.to).map_err(|_| ENODEV)?;
+            copy_source(addr, &*device_at(net, bound.ifindex(), Some(self.to))?);
             dev.hardware_type() == INFINIBAND
         } else {
-            let guard = rcu::read_lock();
-            let dev = route.dev(&guard).hold();
-            drop(guard);
-            copy_source(addr, &dev);
+            let dev = route.dev(&rcu);
+            copy_source(addr, dev);
             dev.hardware_type() == INFINIBAND
         };
+        drop(rcu);
         // What goes by a gateway, and is not InfiniBand, is RoCE of the version that is routed.
         let gateway = route.has_gateway();
         addr.network = match self.to {

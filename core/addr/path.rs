@@ -39,19 +39,19 @@ pub(crate) fn reach(
         return Err(EINVAL);
     }
     let netdev = netdev_of_gid(entry)?;
-    let (route, addrs) = Route::reach(netdev.net(), netdev.ifindex(), addrs)?;
+    // It keeps the namespace, out of which the device may be moved meanwhile.
+    let rcu = rcu::read_lock();
+    let net = netdev.net(&rcu);
+    let (route, addrs) = Route::reach(net, netdev.ifindex(), addrs)?;
     let to = match addrs {
         AddrPair::V4 { src: _, dst } => IpAddr::V4(dst),
         AddrPair::V6 { src: _, dst } => IpAddr::V6(dst),
     };
     let kind = if route.is_local() {
         // Nothing is sent by the loopback device: whoever has the address is meant.
-        device_of(netdev.net(), to)
-            .map_err(|_| ENODEV)?
-            .hardware_type()
+        device_of(net, to).map_err(|_| ENODEV)?.hardware_type()
     } else {
-        let guard = rcu::read_lock();
-        route.dev(&guard).hardware_type()
+        route.dev(&rcu).hardware_type()
     };
     if route.has_gateway() && kind != INFINIBAND {
         Ok(Reach::Routed)

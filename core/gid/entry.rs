@@ -16,6 +16,7 @@
 //! together, and by the RCU callback that lets go of the network device: readers of
 //! `ib_gid_attr::ndev` have nothing but an RCU section.
 
+use core::cell::UnsafeCell;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
@@ -51,6 +52,8 @@ pub(super) fn ndev_id(ndev: *const bindings::net_device) -> Ndev {
 /// - `attr` is not changed once the entry is in a table, but for `ndev`, which turns to null
 ///   when it is retired.
 /// - `attr.ndev`, if not null, is the device of `ndev`.
+/// - `ndev` is changed once at most, by the callback that [`Entry::drop_ndev`] queues; nobody
+///   else looks at it but that function, before, and the destructor.
 #[repr(C)]
 pub(super) struct Entry {
     attr: Opaque<bindings::ib_gid_attr>,
@@ -61,7 +64,8 @@ pub(super) struct Entry {
     valid: Atomic<bool>,
     refs: Refcount,
     memory: Refcount,
-    ndev: Option<ARef<NetDevice>>,
+    /// What keeps `attr.ndev`. In a cell, since there may be holders when it goes.
+    ndev: UnsafeCell<Option<ARef<NetDevice>>>,
     rcu: Opaque<bindings::callback_head>,
     owner: Arc<Gids>,
 }
@@ -99,7 +103,7 @@ impl Entry {
                 valid: Atomic::new(true),
                 refs: Refcount::new(1),
                 memory: Refcount::new(1),
-                ndev,
+                ndev: UnsafeCell::new(ndev),
                 rcu: Opaque::zeroed(),
                 owner,
             },
@@ -168,7 +172,8 @@ impl Entry {
     /// Lets go of the network device, when nobody reads it any more. Once, after the entry
     /// was retired and the driver was told.
     pub(super) fn drop_ndev(&self) {
-        if self.ndev.is_none() {
+        // SAFETY: By the type invariant: the callback has not been queued yet.
+        if unsafe { &*self.ndev.get() }.is_none() {
             return;
         }
         // SAFETY: The field is a pointer; readers take what they find, under RCU.
@@ -215,11 +220,12 @@ impl Entry {
 ///
 /// For RCU only, with the head of an entry, as [`Entry::drop_ndev`] hands it over.
 unsafe extern "C" fn put_ndev(head: *mut bindings::callback_head) {
-    // SAFETY: By this function's duty; nobody else looks at `ndev`, which is not part of what
-    // a reader knows. The share of the memory is given back last.
+    // SAFETY: By this function's duty the entry is there; by its type invariant we alone look
+    // at `ndev`, which is in a cell, so that holders may have the entry borrowed. The share of
+    // the memory is given back last.
     unsafe {
         let entry: *mut Entry = container_of!(Opaque::cast_from(head), Entry, rcu).cast_mut();
-        drop((*(&raw mut (*entry).ndev)).take());
+        drop((*UnsafeCell::raw_get(&raw const (*entry).ndev)).take());
         Entry::release(NonNull::new_unchecked(entry));
     }
 }

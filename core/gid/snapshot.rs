@@ -109,7 +109,11 @@ impl Snapshot {
         if !marks.has(id) || there {
             return Ok(());
         }
-        let place = (ndev.net() != own.net(), ndev.ifindex());
+        let elsewhere = {
+            let rcu = rcu::read_lock();
+            ndev.net(&rcu) != own.net(&rcu)
+        };
+        let place = (elsewhere, ndev.ifindex());
         let index = self.seen.partition_point(|seen| seen.place < place);
         self.seen.reserve(1, flags)?;
         let seen = Seen {

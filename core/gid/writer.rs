@@ -7,6 +7,7 @@
 
 use kernel::error::to_result;
 use kernel::fmt;
+use kernel::pr_warn_once;
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::aref::ARef;
@@ -203,7 +204,11 @@ pub(super) fn ask_driver(
         delete(device, port, index);
         // Drivers fill up with zeros.
         if !gid.is_zero() {
-            add(gids, device, port, index, &entry, ndev)?;
+            // The others, and who waits for the event, cannot help it. What is missing is not
+            // what is there, so the next event has it asked for again.
+            if let Err(error) = add(gids, device, port, index, &entry, ndev) {
+                pr_warn_once!("{}: no GID at index {number}: {error:?}\n", Name(device));
+            }
         }
     }
     Ok(prefix)

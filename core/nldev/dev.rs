@@ -123,9 +123,7 @@ fn put_device(w: &mut Answer<'_>, device: &Device) -> Result {
 fn put_port(ask: &Ask<'_>, w: &mut Answer<'_>, device: &Device, port: u32) -> Result {
     let attr = device.query_port(port)?;
     let who = Who::of(device);
-    let netdev = device
-        .netdev(port)
-        .filter(|netdev| netdev.net() == ask.net());
+    let netdev = device.netdev(port).filter(|netdev| netdev.is_in(ask.net()));
     let name = netdev.as_ref().map(|netdev| netdev.name());
     let is_ib = border::core_caps(device, port) & bindings::RDMA_CORE_CAP_PROT_IB != 0;
     let ib = is_ib.then(|| IbPort {

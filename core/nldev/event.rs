@@ -60,7 +60,7 @@ pub(super) fn tell(device: &Device, notice: Notice) -> Result {
     let who = Who::of(device);
     let netdev = notice.port().and_then(|port| device.netdev(port));
     let name = netdev.as_ref().map(|netdev| netdev.name());
-    let hidden = netdev.as_ref().is_some_and(|netdev| netdev.net() != net);
+    let hidden = netdev.as_ref().is_some_and(|netdev| !netdev.is_in(net));
     let ndev = netdev
         .as_ref()
         .zip(name.as_ref())

@@ -179,6 +179,8 @@ pub struct Dirty {
     marks: Marks,
     /// Some entry found no room.
     starved: bool,
+    /// A slot became free since the marks were taken last: a sync may have been past it already.
+    room: bool,
     /// A driver refused some entry, which is tried again whenever its device is looked at, for
     /// whatever reason: so devices are marked in place of addresses.
     refused: bool,
@@ -200,6 +202,7 @@ impl Dirty {
             }),
             Event::Topology => self.marks = Marks::All,
             Event::Room => {
+                self.room = true;
                 if self.starved {
                     self.marks = Marks::All;
                 }
@@ -223,6 +226,7 @@ impl Dirty {
             }
         };
         self.marks = Marks::None;
+        self.room = false;
         taken
     }
 
@@ -234,18 +238,18 @@ impl Dirty {
 
     /// Takes note of what a sync of these marks did.
     pub fn done(&mut self, marks: &Marks, synced: &Synced) {
-        if *marks == Marks::All {
-            // It has used all room there was.
-            self.starved = synced.left_out > 0;
+        let all = *marks == Marks::All;
+        if all {
+            self.starved = false;
             self.refused = false;
-            self.note_refused(synced);
-            return;
-        }
-        if synced.deleted > 0 {
-            self.note(Event::Room);
         }
         self.starved |= synced.left_out > 0;
         self.note_refused(synced);
+        // What was left out, now or before, fits into a slot that became free after its turn. A
+        // sync of all has used what it deleted itself.
+        if self.starved && (self.room || (!all && synced.deleted > 0)) {
+            self.marks = Marks::All;
+        }
     }
 
     fn note_refused(&mut self, synced: &Synced) {

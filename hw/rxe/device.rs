@@ -128,7 +128,7 @@ impl Rxe {
         } else {
             random_mac()
         };
-        let attachment = Attachment::new(endpoint, netdev, dev.clone())?;
+        let attachment = Attachment::new(edge, endpoint, netdev, dev.clone())?;
         Ok(Self {
             dev,
             netdev: netdev.hold(),

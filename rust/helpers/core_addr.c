@@ -133,7 +133,7 @@ struct net_device *rdma_helper_dev_of_ip4(struct net *net, __be32 addr)
 bool rdma_helper_dev_has_ip6(struct net *net, const void *addr,
 			     struct net_device *dev)
 {
-	return ipv6_chk_addr(net, addr, dev, 1);
+	return IS_ENABLED(CONFIG_IPV6) && ipv6_chk_addr(net, addr, dev, 1);
 }
 
 struct net_device *rdma_helper_first_netdev_rcu(struct net *net)

@@ -84,6 +84,15 @@ int rdma_helper_walk_ipv4(struct net_device *dev,
 	return ret;
 }
 
+/*
+ * Whether this address, which its device's list has, is going: the notifiers
+ * hear of it before it leaves the list, with nothing after that.
+ */
+static bool is_going(const struct inet6_ifaddr *ifp)
+{
+	return READ_ONCE(ifp->state) == INET6_IFADDR_STATE_DEAD;
+}
+
 int rdma_helper_walk_ipv6(struct net_device *dev,
 			  int (*fn)(void *data, const void *addr), void *data)
 {
@@ -98,6 +107,8 @@ int rdma_helper_walk_ipv6(struct net_device *dev,
 		return 0;
 	read_lock_bh(&in6_dev->lock);
 	list_for_each_entry(ifp, &in6_dev->addr_list, if_list) {
+		if (is_going(ifp))
+			continue;
 		ret = fn(data, &ifp->addr);
 		if (ret)
 			break;
@@ -140,7 +151,8 @@ bool rdma_helper_has_ipv6(struct net_device *dev, const void *addr)
 		return false;
 	read_lock_bh(&in6_dev->lock);
 	list_for_each_entry(ifp, &in6_dev->addr_list, if_list) {
-		found = !memcmp(&ifp->addr, addr, sizeof(ifp->addr));
+		found = !memcmp(&ifp->addr, addr, sizeof(ifp->addr)) &&
+			!is_going(ifp);
 		if (found)
 			break;
 	}

@@ -280,14 +280,19 @@ u16 rdma_helper_vlan_id(const struct net_device *dev)
 	return vlan_dev_vlan_id(dev);
 }
 
-struct net *rdma_helper_dev_net(const struct net_device *dev)
+struct net *rdma_helper_dev_net_rcu(const struct net_device *dev)
 {
-	return dev_net(dev);
+	return dev_net_rcu(dev);
 }
 
 struct net *rdma_helper_get_net(struct net *net)
 {
 	return get_net(net);
+}
+
+struct net *rdma_helper_maybe_get_net(struct net *net)
+{
+	return maybe_get_net(net);
 }
 
 void rdma_helper_put_net(struct net *net)

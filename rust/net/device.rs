@@ -16,6 +16,7 @@ use kernel::prelude::*;
 use kernel::str::BStr;
 use kernel::sync::aref::ARef;
 use kernel::sync::aref::AlwaysRefCounted;
+use kernel::sync::rcu;
 use kernel::types::Opaque;
 
 use crate::bindings;
@@ -24,9 +25,10 @@ use crate::bindings;
 ///
 /// # Invariants
 ///
-/// The namespace has a reference, or a network device that is in it has one, for
-/// as long as a Rust reference to it exists. (A namespace waits for all references
-/// to its devices before it takes its subsystems down.)
+/// The namespace is counted, or RCU protects it, for as long as a Rust reference to it
+/// exists. (When its last count has gone, it waits for RCU before it takes its
+/// subsystems down.) Only one that is counted may be put into an `ARef` as it is; for
+/// the others there is [`Net::try_hold`].
 #[repr(transparent)]
 pub struct Net(Opaque<bindings::net>);
 
@@ -66,6 +68,15 @@ impl Net {
     #[inline]
     pub fn as_raw(&self) -> *mut bindings::net {
         self.0.get()
+    }
+
+    /// A count of one's own, unless the namespace is going.
+    #[inline]
+    pub fn try_hold(&self) -> Option<ARef<Self>> {
+        // SAFETY: By the type invariant, the object is there, and its count may be zero.
+        let net = unsafe { bindings::rdma_helper_maybe_get_net(self.as_raw()) };
+        // SAFETY: If there is one, it was counted for us; the type is transparent.
+        NonNull::new(net).map(|net| unsafe { ARef::from_raw(net.cast()) })
     }
 
     /// The namespace of the first process. It never goes away.
@@ -289,12 +300,19 @@ impl NetDevice {
         }
     }
 
-    /// The namespace in which the device is.
+    /// The namespace in which the device is. A device that is held may be moved out of it,
+    /// which then may end: whoever moves it waits for RCU, and so does a namespace that ends.
     #[inline]
-    pub fn net(&self) -> &Net {
-        // SAFETY: By the type invariant, the device is alive, so it has a namespace,
-        // which waits for references to the device.
-        unsafe { Net::from_raw(bindings::rdma_helper_dev_net(self.as_raw())) }
+    pub fn net<'a>(&'a self, _rcu: &'a rcu::Guard) -> &'a Net {
+        // SAFETY: By the type invariant, the device is alive, so it has a namespace, which
+        // RCU protects while the guard lives, even if the device leaves it.
+        unsafe { Net::from_raw(bindings::rdma_helper_dev_net_rcu(self.as_raw())) }
+    }
+
+    /// Whether the device is in that namespace, now.
+    #[inline]
+    pub fn is_in(&self, net: &Net) -> bool {
+        self.net(&rcu::read_lock()) == net
     }
 }
 

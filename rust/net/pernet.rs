@@ -115,7 +115,8 @@ impl<T: PernetData> Pernet<T> {
     #[inline]
     pub fn of<'a>(&'a self, net: &'a Net) -> Pin<&'a T> {
         // SAFETY: By the type invariant and that of `Net`, the namespace has its data
-        // now, and keeps it while either reference lives; it does not move.
+        // now, and keeps it while either reference lives: one that goes waits for RCU
+        // before it drops any. It does not move.
         unsafe { Pin::new_unchecked(&*Self::data(net.as_raw())) }
     }
 

@@ -180,9 +180,9 @@ impl Route {
             bindings::rdma_helper_skb_set_dev(skb, dev.as_raw());
             bindings::rdma_helper_skb_dst_set_noref(skb, self.as_raw());
             if self.v6 {
-                bindings::rdma_helper_ip6_local_out(dev.net().as_raw(), skb)
+                bindings::rdma_helper_ip6_local_out(dev.net(&rcu).as_raw(), skb)
             } else {
-                bindings::rdma_helper_ip_local_out(dev.net().as_raw(), skb)
+                bindings::rdma_helper_ip_local_out(dev.net(&rcu).as_raw(), skb)
             }
         };
         drop(rcu);

@@ -109,7 +109,8 @@ impl NetDevice {
     }
 
     /// Calls for each IP address of the device, IPv4 ones first, in the network stack's order.
-    /// Of a point-to-point link it is the peer's, as `ifa_address` has it. Process context.
+    /// Of a point-to-point link it is the peer's, as `ifa_address` has it. What is going is not
+    /// among them, from the moment on that notifiers hear of it. Process context.
     ///
     /// # Errors
     ///

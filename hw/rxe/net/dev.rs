@@ -159,7 +159,7 @@ impl<S: RxSink> Namespace<S> {
         let sink = self.sink(ndev.ifindex(), rcu).or_else(|| {
             let (below, _) = ndev.vlan()?;
             // Numbers mean something in one namespace only.
-            (below.net() == ndev.net())
+            (below.net(rcu) == ndev.net(rcu))
                 .then(|| self.sink(below.ifindex(), rcu))
                 .flatten()
         });
@@ -265,7 +265,7 @@ struct Listener<S: RxSink> {
 
 impl<S: RxSink> NetdevEvents for Listener<S> {
     fn event(&self, event: NetdevEvent, dev: &NetDevice) {
-        let namespace = &self.pernet.of(dev.net()).0;
+        let namespace = self.pernet.of(dev.net(&rcu::read_lock())).0.clone();
         match event {
             NetdevEvent::Register
             | NetdevEvent::ChangeName
@@ -307,7 +307,7 @@ impl<S: RxSink> Endpoint<S> {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(edge: &NetEdge<S>, ndev: &NetDevice) -> Result<Arc<Self>> {
-        let namespace = edge.namespace(ndev.net());
+        let namespace = edge.namespace(ndev.net(&rcu::read_lock()));
         let ifindex = ndev.ifindex();
         let lane = || Lane::new(namespace.clone(), ifindex);
         let lanes = [lane()?, lane()?, lane()?, lane()?];
@@ -354,12 +354,19 @@ impl<S: RxSink> Attachment<S> {
     ///
     /// `EEXIST` if another device is attached to it; `EADDRINUSE` if somebody else
     /// has the UDP port; `ENODEV` if `ndev` is not where it was; `ENOMEM`.
-    pub(crate) fn new(endpoint: Arc<Endpoint<S>>, ndev: &NetDevice, sink: Arc<S>) -> Result<Self> {
-        if ndev.ifindex() != endpoint.ifindex {
+    pub(crate) fn new(
+        edge: &NetEdge<S>,
+        endpoint: Arc<Endpoint<S>>,
+        ndev: &NetDevice,
+        sink: Arc<S>,
+    ) -> Result<Self> {
+        let namespace = &endpoint.namespace;
+        // To be there while the sockets are opened, wherever the device goes meanwhile.
+        let net = ndev.net(&rcu::read_lock()).try_hold().ok_or(ENODEV)?;
+        if ndev.ifindex() != endpoint.ifindex || !Arc::ptr_eq(namespace, &edge.namespace(&net)) {
             return Err(ENODEV);
         }
-        let namespace = &endpoint.namespace;
-        namespace.open_sockets(ndev.net())?;
+        namespace.open_sockets(&net)?;
         let slot = match namespace.sinks.reserve_exact(endpoint.ifindex, GFP_KERNEL) {
             Ok(slot) => slot,
             Err(e) => {

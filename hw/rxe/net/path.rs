@@ -171,7 +171,7 @@ impl Path {
             });
         }
         let route = Route::lookup(
-            ndev.net(),
+            ndev.net(rcu),
             &Flow {
                 addrs: self.addrs,
                 ifindex: ndev.ifindex(),

@@ -49,6 +49,20 @@ flaps() {
     done
     right gid0
 }
+# Addresses of IPv6 go with the link, while it goes down; some are told to stay.
+downs() {
+    local n i
+    for n in $(seq 5); do
+        for i in $(seq 60); do echo "addr add fd0a:$n:$i::1/64 dev g0 nodad"; done >/tmp/batch
+        ip -batch /tmp/batch && ip link set g0 down && ip link set g0 up || return
+    done
+    right gid0 || return
+    sysctl -qw net.ipv6.conf.g0.keep_addr_on_down=1
+    ip addr add fd0b::1/64 dev g0 nodad && ip link set g0 down || return
+    ip addr show dev g0 | grep -q fd0b::1 && right gid0 && python3 ./gids.py --slot gid0 fd0b::1 || return
+    sysctl -qw net.ipv6.conf.g0.keep_addr_on_down=0
+    ip addr del fd0b::1/64 dev g0 && ip link set g0 up && right gid0
+}
 mac() {
     local n
     for n in $(seq 20 30); do ip link set g0 address "02:00:00:00:09:$n" || return; done
@@ -154,6 +168,7 @@ check "a device has the GIDs of its network device" ground
 check "500 addresses" many
 check "every other one goes, others come" half
 check "flaps" flaps
+check "addresses go with the link" downs
 check "other MAC addresses" mac
 check "VLANs, and macvlans on them" vlans
 check "a bridge" bridge

@@ -9,6 +9,7 @@
 use kernel::prelude::*;
 use rdma::sync::rcu;
 
+mod addresses;
 mod contexts;
 mod device;
 mod fake_port;

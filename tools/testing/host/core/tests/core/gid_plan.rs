@@ -11,7 +11,6 @@ use rdma_core_engines::proto::gid_marks::Dirty;
 use rdma_core_engines::proto::gid_marks::Event;
 use rdma_core_engines::proto::gid_marks::Marks;
 use rdma_core_engines::proto::gid_marks::Word;
-use rdma_core_engines::proto::gid_marks::MARKS;
 use rdma_core_engines::proto::gid_plan::sync_all;
 use rdma_core_engines::proto::gid_plan::sync_marked;
 use rdma_core_engines::proto::gid_plan::Address;
@@ -344,12 +343,25 @@ fn sync_seen(table: &mut impl Table, types: GidTypes, world: &World, marks: &Mar
 
 /// The worker: syncs until nothing is marked.
 fn work(table: &mut GidTable<'_>, world: &World, dirty: &mut Dirty) {
+    work_while(table, world, dirty, |_| false);
+}
+
+/// The same, while others put what they hold, as told by `put`: whether a slot became free.
+fn work_while(
+    table: &mut GidTable<'_>,
+    world: &World,
+    dirty: &mut Dirty,
+    mut put: impl FnMut(&mut GidTable<'_>) -> bool,
+) {
     for _ in 0..10 {
         if dirty.is_clean() {
             return;
         }
         let marks = dirty.take();
         let synced = sync_seen(table, table.types(), world, &marks);
+        if put(table) {
+            dirty.note(Event::Room);
+        }
         dirty.done(&marks, &synced);
     }
     panic!("the worker never comes to rest");
@@ -427,8 +439,11 @@ fn what_did_not_fit_comes_when_there_is_room() {
         dirty.note(Event::Topology);
         let mut holds = Vec::new();
         for step in 0..80 {
-            for event in world.happen(&mut rng) {
-                dirty.note(event);
+            // The worker may be late.
+            for _ in 0..rng.pick(&[1, 1, 3]) {
+                for event in world.happen(&mut rng) {
+                    dirty.note(event);
+                }
             }
             if let Ok(hold) = table.hold(rng.below(len)) {
                 holds.push(hold);
@@ -439,7 +454,10 @@ fn what_did_not_fit_comes_when_there_is_room() {
                     dirty.note(Event::Room);
                 }
             }
-            work(&mut table, &world, &mut dirty);
+            let mut late = holds.pop().filter(|_| rng.one_in(2));
+            work_while(&mut table, &world, &mut dirty, |table| {
+                late.take().is_some_and(|hold| table.put(hold))
+            });
             let (want, have) = (world.should_have(types), has(&table));
             for entry in &have {
                 // The twin of a default GID that found no room is right, too.
@@ -477,6 +495,57 @@ fn what_did_not_fit_comes_when_there_is_room() {
         }
     }
     assert!(starved > 1_000, "{starved} times starved");
+}
+
+/// Somebody's slot becomes free after it was looked for, and nothing else happens.
+#[test]
+fn a_slot_that_becomes_free_late_is_used() {
+    let types = GidTypes::roce(false, true);
+    let (old, new) = (Address::V4([10, 0, 0, 1]), Address::V4([10, 0, 0, 2]));
+    let both = [new, old].map(|address| Event::Address(Ndev(1), address, Word::Ask));
+    for held in [true, false] {
+        let mut world = World::new();
+        // The default GID's, and one more.
+        let mut slots = vec![Slot::default(); 2];
+        let mut table = GidTable::new(&mut slots, types);
+        let mut dirty = Dirty::default();
+        world.devs.get_mut(&1).unwrap().addresses = vec![old];
+        dirty.note(Event::Device(Ndev(1)));
+        work(&mut table, &world, &mut dirty);
+        let mut hold = held.then(|| table.hold(1).unwrap());
+        // That which comes is looked at before that which goes.
+        world.devs.get_mut(&1).unwrap().addresses = vec![new];
+        both.into_iter().for_each(|event| dirty.note(event));
+        work_while(&mut table, &world, &mut dirty, |table| {
+            hold.take().is_some_and(|hold| table.put(hold))
+        });
+        assert_eq!(has(&table), world.should_have(types), "held: {held}");
+    }
+}
+
+/// In the kernel each slot that a sync empties is told of in its middle, too.
+/// One that has no room for all comes to rest all the same.
+#[test]
+fn a_full_table_comes_to_rest() {
+    let types = GidTypes::roce(false, true);
+    let mut world = World::new();
+    let mut slots = vec![Slot::default(); 4];
+    let mut table = GidTable::new(&mut slots, types);
+    let mut dirty = Dirty::default();
+    for first in [0, 2, 4] {
+        let addresses = (first..first + 6).map(|i| Address::V4([10, 0, 0, i]));
+        world.devs.get_mut(&1).unwrap().addresses = addresses.collect();
+        dirty.note(Event::Topology);
+        let mut freed = has(&table);
+        work_while(&mut table, &world, &mut dirty, |table| {
+            let there = has(table);
+            let any = !freed.is_subset(&there);
+            freed = there;
+            any
+        });
+        assert_eq!(has(&table).len(), 4);
+        assert!(has(&table).is_subset(&world.should_have(types)));
+    }
 }
 
 /// A table behind a driver that keeps its own, and refuses now and then.
@@ -612,61 +681,6 @@ fn a_bond_moves_its_addresses_to_the_active_slave() {
     assert_eq!(seen(None), [&[default, own], &of_bond[..]].concat());
     assert_eq!(seen(Some(1)), [&[default, own], &of_bond[..]].concat());
     assert_eq!(seen(Some(other)), [default, own]);
-}
-
-/// Addresses are marked one by one, then their device, then all devices.
-#[test]
-fn marks_grow_coarse() {
-    let address = |i: usize| Address::V4([10, 0, 0, i as u8]);
-    let marked = |dirty: &Dirty, id| {
-        let marks = dirty.clone().take();
-        let addresses = marks.addresses_of(Ndev(id)).map(|list| list.count());
-        (marks.has(Ndev(id)), addresses)
-    };
-    let mut dirty = Dirty::default();
-    for i in 0..MARKS {
-        dirty.note(Event::Address(Ndev(1), address(i), Word::Ask));
-        dirty.note(Event::Address(Ndev(1), address(0), Word::Ask));
-        assert_eq!(marked(&dirty, 1), (true, Some(i + 1)));
-    }
-    assert!(!marked(&dirty, 2).0);
-    dirty.note(Event::Address(Ndev(1), address(MARKS), Word::Ask));
-    assert_eq!(marked(&dirty, 1), (true, None));
-    // A marked device is marked for all addresses, and takes one place.
-    for i in 0..MARKS - 1 {
-        dirty.note(Event::Address(Ndev(1), address(i), Word::Ask));
-        dirty.note(Event::Address(Ndev(2), address(i), Word::Ask));
-    }
-    assert_eq!(marked(&dirty, 2), (true, Some(MARKS - 1)));
-    dirty.note(Event::Device(Ndev(2)));
-    assert_eq!(marked(&dirty, 2), (true, None));
-    for i in 3..=MARKS {
-        dirty.note(Event::Device(Ndev(i as u64)));
-    }
-    assert_ne!(dirty.clone().take(), Marks::All);
-    dirty.note(Event::Device(Ndev(100)));
-    assert_eq!(dirty.take(), Marks::All);
-}
-
-/// The last word about an address counts, unless its marks were put back.
-#[test]
-fn what_is_told_last_counts() {
-    let address = Address::V4([10, 0, 0, 1]);
-    let mut dirty = Dirty::default();
-    let mut after = |word| {
-        dirty.note(Event::Address(Ndev(1), address, word));
-        let marks = dirty.clone().take();
-        let words: Vec<_> = marks.addresses_of(Ndev(1)).unwrap().collect();
-        words
-    };
-    for word in [Word::Has, Word::Ask, Word::Ask, Word::Has] {
-        assert_eq!(after(word), [(address, word)]);
-    }
-    let marks = dirty.take();
-    dirty.put_back(marks);
-    let marks = dirty.take();
-    let words: Vec<_> = marks.addresses_of(Ndev(1)).unwrap().collect();
-    assert_eq!(words, [(address, Word::Ask)]);
 }
 
 /// What a driver refused is tried again whenever something happens to its device.

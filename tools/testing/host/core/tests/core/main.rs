@@ -5,6 +5,7 @@
 
 mod anchor;
 mod front;
+mod gid_marks;
 mod gid_peer;
 mod gid_plan;
 mod gid_table;
