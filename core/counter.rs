@@ -464,9 +464,7 @@ pub(crate) fn hwstats(device: &Device, port: u32, index: usize) -> u64 {
             }
         }
     });
-    history
-        .shared(index)
-        .map_or(sum, |gone| {
-            sum.wrapping_add(gone.load(kernel::sync::atomic::Relaxed))
-        })
+    history.shared(index).map_or(sum, |gone| {
+        sum.wrapping_add(gone.load(kernel::sync::atomic::Relaxed))
+    })
 }

@@ -364,7 +364,11 @@ fn completed(send: &Arc<Send>, status: bindings::ib_wc_status, vendor: u32) {
 }
 
 /// A send has ended. No lock is held; may sleep.
-pub(super) fn finish(send: &Arc<Send>, end: End, completion: Option<(bindings::ib_wc_status, u32)>) {
+pub(super) fn finish(
+    send: &Arc<Send>,
+    end: End,
+    completion: Option<(bindings::ib_wc_status, u32)>,
+) {
     let agent = send.agent();
     let (status, vendor) = match end {
         End::AsCompleted => completion.unwrap_or((bindings::ib_wc_status_IB_WC_SUCCESS, 0)),

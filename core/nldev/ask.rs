@@ -129,7 +129,10 @@ impl<'a> Ask<'a> {
         parsed.map_err(|refusal| {
             self.explain(refusal.why.words());
             let whole = !matches!(refusal.why, Why::Trailing);
-            if let Some(attr) = bytes.get(refusal.at..).filter(|_| whole && !self.extack.is_null()) {
+            if let Some(attr) = bytes
+                .get(refusal.at..)
+                .filter(|_| whole && !self.extack.is_null())
+            {
                 // SAFETY: It is whole, as whoever made this said; it is read as long as the
                 // message is there.
                 unsafe { (*self.extack).bad_attr = attr.as_ptr().cast() };

@@ -11,8 +11,8 @@ use rdma_core_engines::proto::nla::Full;
 use rdma_core_engines::proto::nla::Kind;
 use rdma_core_engines::proto::nla::ListError;
 use rdma_core_engines::proto::nla::Message;
-use rdma_core_engines::proto::nla::Slice;
 use rdma_core_engines::proto::nla::Refusal;
+use rdma_core_engines::proto::nla::Slice;
 use rdma_core_engines::proto::nla::Strictness;
 use rdma_core_engines::proto::nla::Why;
 use rdma_core_engines::proto::nla::Writer;
@@ -240,13 +240,12 @@ fn judge(raw_type: u16, payload: &[u8]) -> [Result<(), Why>; 2] {
     bytes.extend(((payload.len() + 4) as u16).to_ne_bytes());
     bytes.extend(raw_type.to_ne_bytes());
     bytes.extend(payload);
-    [Strictness::Liberal, Strictness::Strict]
-        .map(|strictness| {
-            parse(&bytes, strictness, policy, &mut [None; 10]).map_err(|refusal| {
-                assert_eq!(refusal.at, 8, "the second");
-                refusal.why
-            })
+    [Strictness::Liberal, Strictness::Strict].map(|strictness| {
+        parse(&bytes, strictness, policy, &mut [None; 10]).map_err(|refusal| {
+            assert_eq!(refusal.at, 8, "the second");
+            refusal.why
         })
+    })
 }
 
 #[test]

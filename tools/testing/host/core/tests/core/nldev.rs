@@ -442,10 +442,7 @@ fn requests() {
     assert_eq!(ask(&long, Strictness::Strict), Err(Why::Length));
     let unknown = [8, 0, 1, 0, 1, 0, 0, 0, 8, 0, 200, 0, 1, 0, 0, 0];
     assert_eq!(ask(&unknown, Strictness::Liberal), Ok((Some(1), None)));
-    assert_eq!(
-        ask(&unknown, Strictness::Strict),
-        Err(Why::UnknownType)
-    );
+    assert_eq!(ask(&unknown, Strictness::Strict), Err(Why::UnknownType));
     let short = [6, 0, 1, 0, 1, 0, 0, 0];
     assert_eq!(ask(&short, Strictness::Liberal), Err(Why::Range));
     let no_end = [7, 0, 2, 0, b'a', b'b', b'c', 0];
