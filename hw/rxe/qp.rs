@@ -267,6 +267,13 @@ impl Qp {
         QpState::from_code(self.state.load(Acquire)).unwrap_or(QpState::Err)
     }
 
+    /// Whether the note [`work::ERROR`] is among `bits` and still means something. A reset may
+    /// have come between the failure and this turn, and forgets it.
+    #[inline]
+    fn has_failed(&self, bits: u32) -> bool {
+        bits & work::ERROR != 0 && self.state() == QpState::Err
+    }
+
     fn set_state(&self, state: QpState) {
         self.state.store(u32::from(state.code()), Release);
     }
@@ -401,6 +408,7 @@ impl Qp {
         if Self::held(this, half, bits, now) {
             return Turn::Done;
         }
+        let failed = this.has_failed(bits);
         let mut left = BUDGET;
         let SendHalf {
             engine,
@@ -414,7 +422,7 @@ impl Qp {
         let rcu = rcu::read_lock();
         let mut notes = Notes::NONE;
         let mut host = io.host(&this, &rcu, &mut notes);
-        if bits & work::ERROR != 0 {
+        if failed {
             engine.set_error();
         }
         if bits & work::FETCH != 0 {
@@ -458,7 +466,7 @@ impl Qp {
         }
         let more = feed.has_more() && parked.is_none();
         host.drop_packet();
-        if bits & work::ERROR != 0 {
+        if failed {
             host.forget_early();
         }
         if bits & work::TIMER != 0 {
@@ -518,7 +526,8 @@ impl Qp {
         if bits & work::RIDE != 0 && Self::ride_goes_on(this, half) && bits == work::RIDE {
             return Turn::Done;
         }
-        if bits & work::ERROR != 0 {
+        let failed = this.has_failed(bits);
+        if failed {
             this.settle(half);
         }
         let mut left = BUDGET;
@@ -531,7 +540,7 @@ impl Qp {
         } = half;
         let mut notes = Notes::NONE;
         let mut host = io.host(&this, &mut notes);
-        if bits & work::ERROR != 0 {
+        if failed {
             engine.set_error();
         }
         let mut feed = Feed {
@@ -577,7 +586,7 @@ impl Qp {
         }
         let more = feed.has_more() && parked.is_none();
         host.drop_packet();
-        if bits & work::ERROR != 0 {
+        if failed {
             host.forget_early();
         }
         may_wait &= !more && parked.is_none() && !host.has_early() && !host.is_beside();
@@ -669,6 +678,7 @@ impl Qp {
         if this.state() == QpState::Err {
             return;
         }
+        // In this order: the note counts in this state only, see `has_failed`.
         this.set_state(QpState::Err);
         Self::kick_send(this, work::ERROR);
         Self::kick_recv(this, work::ERROR);
