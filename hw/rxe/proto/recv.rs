@@ -55,6 +55,7 @@ use super::types::WcStatus;
 use super::wqe::RecvCompletion;
 use super::wqe::RecvWqe;
 
+pub use respond::rounded_depth;
 pub use respond::Resource;
 
 /// What a datagram's network header takes at the front of the receive buffers.

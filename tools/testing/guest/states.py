@@ -79,6 +79,28 @@ def small_path_mtu():
     equal("path MTU", qp.query(e.IBV_QP_PATH_MTU)[0].path_mtu, e.IBV_MTU_256)
 
 
+def read_depth():
+    """Depths are rounded up to powers of two: the C driver asks four reads of who said three."""
+    a, b = ends()
+    kind = e.IBV_QPT_RC
+    qp, peer = a.qp(kind), b.qp(kind)
+    for own, end, far, far_end, asks, serves in ((qp, a, peer, b, 4, 4), (peer, b, qp, a, 3, 3)):
+        to_init(own, kind)
+        to_rtr(own, kind, end.path_to(far_end), far.qp_num, depth=serves)
+        to_rts(own, kind, depth=asks)
+    told = peer.query(e.IBV_QP_MAX_DEST_RD_ATOMIC | e.IBV_QP_MAX_QP_RD_ATOMIC)[0]
+    equal("depths", (told.max_dest_rd_atomic, told.max_rd_atomic), (4, 4))
+    # All at once; the last one has the C driver go on.
+    set_state(qp, e.IBV_QPS_SQD)
+    for i in range(12):
+        if i == 11:
+            set_state(qp, e.IBV_QPS_RTS)
+        wr = SendWR(opcode=e.IBV_WR_RDMA_READ, num_sge=1, sg=[a.sge(0, 8000)], send_flags=e.IBV_SEND_SIGNALED)
+        wr.set_wr_rdma(b.mr.rkey, b.base)
+        qp.post_send(wr)
+    equal("reads", a.statuses(12), [e.IBV_WC_SUCCESS] * 12)
+
+
 def flow_label():
     """Packets that the caller watches: flow label and traffic class of the path."""
     a, b = ends()
@@ -101,5 +123,6 @@ sys.exit(main({
     "path-mtu-rc": lambda: path_mtu(e.IBV_QPT_RC),
     "path-mtu-uc": lambda: path_mtu(e.IBV_QPT_UC),
     "path-mtu-small": small_path_mtu,
+    "read-depth": read_depth,
     "flow-label": flow_label,
 }))
