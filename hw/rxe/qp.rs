@@ -73,6 +73,7 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::atomic::Release;
+use kernel::sync::barrier::smp_mb;
 use kernel::sync::rcu;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
@@ -276,6 +277,13 @@ impl Qp {
 
     fn set_state(&self, state: QpState) {
         self.state.store(u32::from(state.code()), Release);
+    }
+
+    /// Goes into error, before anybody looks for what is posted: a kernel user posts a receive
+    /// request first and looks at the state then.
+    fn enter_error(&self) {
+        self.set_state(QpState::Err);
+        smp_mb();
     }
 
     /// Packets for this queue pair: those of `stream` from the front of `run`, `most` of them, of
@@ -679,7 +687,7 @@ impl Qp {
             return;
         }
         // In this order: the note counts in this state only, see `has_failed`.
-        this.set_state(QpState::Err);
+        this.enter_error();
         Self::kick_send(this, work::ERROR);
         Self::kick_recv(this, work::ERROR);
     }

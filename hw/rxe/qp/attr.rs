@@ -382,7 +382,11 @@ impl Qp {
                 applied
             };
             if applied.is_ok() {
-                this.set_state(new);
+                if new == QpState::Err {
+                    this.enter_error();
+                } else {
+                    this.set_state(new);
+                }
             }
             let due = Due::after(new, &send, &recv);
             Self::leave(this, send, recv, due);
