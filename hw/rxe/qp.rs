@@ -56,6 +56,7 @@ use crate::net::RxRun;
 use crate::net::Stream;
 use crate::net::TRAIN_PACKETS;
 use crate::proto::Disposition;
+use crate::proto::DropCause;
 use crate::proto::Nanos;
 use crate::proto::Progress;
 use crate::proto::QpEvent;
@@ -580,7 +581,12 @@ impl Qp {
                     Disposition::Early => host.keep_packet(),
                     Disposition::Done => {}
                     // What else became of it is counted by the engine where it matters.
-                    Disposition::Dropped(_) => may_wait = false,
+                    Disposition::Dropped(cause) => {
+                        may_wait = false;
+                        if cause == DropCause::Qkey {
+                            let _: u32 = this.dev.bad_qkeys.fetch_add(1u32, Relaxed);
+                        }
+                    }
                 }
                 if marked {
                     engine.on_mark(now(), &mut host);

@@ -160,6 +160,8 @@ enum Refusal {
     Order,
     /// The queue pair does not do this, or not so often.
     Unsupported,
+    /// A datagram with the wrong Q_Key.
+    Qkey,
     /// Its length is wrong.
     Length,
     /// The message exceeds the receive buffers.
@@ -200,7 +202,7 @@ impl Refusal {
     const fn verdict(self) -> Option<(NakCode, WcStatus)> {
         match self {
             Refusal::NotReady | Refusal::Absent => None,
-            Refusal::Order | Refusal::Unsupported | Refusal::Length => {
+            Refusal::Order | Refusal::Unsupported | Refusal::Qkey | Refusal::Length => {
                 Some((NakCode::InvalidRequest, WcStatus::RemInvReq))
             }
             Refusal::TooLong => Some((NakCode::InvalidRequest, WcStatus::LocLen)),
@@ -220,6 +222,7 @@ impl Refusal {
         match self {
             Refusal::NotReady => DropCause::NoRecv,
             Refusal::Order => DropCause::Disorder,
+            Refusal::Qkey => DropCause::Qkey,
             Refusal::Unsupported | Refusal::Memory(_) | Refusal::Invalidate => DropCause::Access,
             Refusal::Length | Refusal::TooLong => DropCause::Length,
             Refusal::Local(_) | Refusal::Absent => DropCause::State,
@@ -512,6 +515,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 refusal @ (Refusal::NotReady
                 | Refusal::Order
                 | Refusal::Unsupported
+                | Refusal::Qkey
                 | Refusal::Length
                 | Refusal::TooLong
                 | Refusal::Memory(_)

@@ -101,6 +101,24 @@ def read_depth():
     equal("reads", a.statuses(12), [e.IBV_WC_SUCCESS] * 12)
 
 
+def wrong_qkey():
+    """A datagram with the wrong Q_Key is dropped, and counted where it comes to."""
+    a, b = ends()
+    kind = e.IBV_QPT_UD
+    qp, peer = connect(a, b, kind)
+    ah = a.ah_to(b)
+    peer.post_recv(RecvWR(sg=[b.sge(4096, 1000)], num_sge=1))
+    before = b.ctx.query_port(1).qkey_viol_cntr
+    for key in QKEY + 1, QKEY + 2, QKEY:
+        wr = SendWR(opcode=e.IBV_WR_SEND, num_sge=1, sg=[a.sge(0, key - QKEY + 1)], send_flags=e.IBV_SEND_SIGNALED)
+        wr.set_wr_ud(ah, peer.qp_num, key)
+        qp.post_send(wr)
+    equal("sends", a.statuses(3), [e.IBV_WC_SUCCESS] * 3)
+    got = b.wait()
+    equal("bytes of what was received", [wc.byte_len for wc in got], [GRH + 1])
+    equal("violations", b.ctx.query_port(1).qkey_viol_cntr - before, 2)
+
+
 def flow_label():
     """Packets that the caller watches: flow label and traffic class of the path."""
     a, b = ends()
@@ -124,5 +142,6 @@ sys.exit(main({
     "path-mtu-uc": lambda: path_mtu(e.IBV_QPT_UC),
     "path-mtu-small": small_path_mtu,
     "read-depth": read_depth,
+    "wrong-qkey": wrong_qkey,
     "flow-label": flow_label,
 }))

@@ -631,7 +631,7 @@ fn datagrams_need_key_and_room() {
     let deth = |qkey| Ext::Deth(Deth { qkey, src_qpn: 3 });
     let mut datagram =
         |qkey, payload: &[u8]| give(&mut n, T0, Opcode::UdSendOnly, 5, deth(qkey), payload);
-    assert_eq!(datagram(78, &[1]), Disposition::Dropped(DropCause::Access));
+    assert_eq!(datagram(78, &[1]), Disposition::Dropped(DropCause::Qkey));
     assert_eq!(
         datagram(77, &[1; 4]),
         Disposition::Dropped(DropCause::Length)
