@@ -298,8 +298,8 @@ pub trait Provider: Sized + Send + Sync + 'static {
     }
 
     /// Arms the completion queue: the next completion of the wanted sort leads to one
-    /// [`CqUpcall::completed`]. Answers whether completions were missed, which is only looked at
-    /// if `flags` asked for it. **Must not sleep**, any context.
+    /// [`CqUpcall::completed`]. Answers whether completions were missed, which the consumer is
+    /// only told if `flags` asked for it. **Must not sleep**, any context.
     fn req_notify_cq(cq: &Cq<Self>, flags: NotifyFlags) -> Result<bool>;
 
     /// Makes a queue pair in state RESET (IBA 11.2.4.1). Set its number with

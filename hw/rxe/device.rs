@@ -88,7 +88,7 @@ pub(crate) struct Rxe {
     pub(crate) netdev: ARef<NetDevice>,
     /// Its hardware address, or a random one if it has none.
     pub(crate) mac: [u8; 6],
-    _attachment: Attachment<Dev>,
+    attachment: Attachment<Dev>,
     /// Its system image GUID, which may be changed.
     pub(crate) image_guid: Atomic<u64>,
 }
@@ -133,9 +133,19 @@ impl Rxe {
             dev,
             netdev: netdev.hold(),
             mac,
-            _attachment: attachment,
+            attachment,
             image_guid: Atomic::new(u64::from_be_bytes(guid(mac))),
         })
+    }
+
+    /// Has a device that was just registered go again if its network device went meanwhile, when
+    /// there was nobody yet to be told so. May sleep.
+    pub(crate) fn end_if_left(device: &DeviceRef<Self>) {
+        if let Some(live) = device.live() {
+            if !live.attachment.is_attached() {
+                live.unregister_queued();
+            }
+        }
     }
 
     /// The GUID of the node, in network order.

@@ -141,7 +141,8 @@ impl LinkOps for Link {
         device.set_netdev(1, netdev)?;
         dev.set_device(device.device().reference());
         // The core owns it from now on; `AllDevices` sees to those that are left.
-        drop(device.register(name)?.release());
+        let device = device.register(name)?.release();
+        Rxe::end_if_left(&device);
         Ok(())
     }
 

@@ -56,6 +56,7 @@ use crate::net::RxRun;
 use crate::net::Stream;
 use crate::net::TRAIN_PACKETS;
 use crate::proto::Disposition;
+use crate::proto::DropCause;
 use crate::proto::Nanos;
 use crate::proto::Progress;
 use crate::proto::QpEvent;
@@ -73,6 +74,7 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::atomic::Release;
+use kernel::sync::barrier::smp_mb;
 use kernel::sync::rcu;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
@@ -267,8 +269,22 @@ impl Qp {
         QpState::from_code(self.state.load(Acquire)).unwrap_or(QpState::Err)
     }
 
+    /// Whether the note [`work::ERROR`] is among `bits` and still means something. A reset may
+    /// have come between the failure and this turn, and forgets it.
+    #[inline]
+    fn has_failed(&self, bits: u32) -> bool {
+        bits & work::ERROR != 0 && self.state() == QpState::Err
+    }
+
     fn set_state(&self, state: QpState) {
         self.state.store(u32::from(state.code()), Release);
+    }
+
+    /// Goes into error, before anybody looks for what is posted: a kernel user posts a receive
+    /// request first and looks at the state then.
+    fn enter_error(&self) {
+        self.set_state(QpState::Err);
+        smp_mb();
     }
 
     /// Packets for this queue pair: those of `stream` from the front of `run`, `most` of them, of
@@ -401,6 +417,7 @@ impl Qp {
         if Self::held(this, half, bits, now) {
             return Turn::Done;
         }
+        let failed = this.has_failed(bits);
         let mut left = BUDGET;
         let SendHalf {
             engine,
@@ -414,7 +431,7 @@ impl Qp {
         let rcu = rcu::read_lock();
         let mut notes = Notes::NONE;
         let mut host = io.host(&this, &rcu, &mut notes);
-        if bits & work::ERROR != 0 {
+        if failed {
             engine.set_error();
         }
         if bits & work::FETCH != 0 {
@@ -458,7 +475,7 @@ impl Qp {
         }
         let more = feed.has_more() && parked.is_none();
         host.drop_packet();
-        if bits & work::ERROR != 0 {
+        if failed {
             host.forget_early();
         }
         if bits & work::TIMER != 0 {
@@ -518,7 +535,8 @@ impl Qp {
         if bits & work::RIDE != 0 && Self::ride_goes_on(this, half) && bits == work::RIDE {
             return Turn::Done;
         }
-        if bits & work::ERROR != 0 {
+        let failed = this.has_failed(bits);
+        if failed {
             this.settle(half);
         }
         let mut left = BUDGET;
@@ -531,7 +549,7 @@ impl Qp {
         } = half;
         let mut notes = Notes::NONE;
         let mut host = io.host(&this, &mut notes);
-        if bits & work::ERROR != 0 {
+        if failed {
             engine.set_error();
         }
         let mut feed = Feed {
@@ -563,7 +581,12 @@ impl Qp {
                     Disposition::Early => host.keep_packet(),
                     Disposition::Done => {}
                     // What else became of it is counted by the engine where it matters.
-                    Disposition::Dropped(_) => may_wait = false,
+                    Disposition::Dropped(cause) => {
+                        may_wait = false;
+                        if cause == DropCause::Qkey {
+                            let _: u32 = this.dev.bad_qkeys.fetch_add(1u32, Relaxed);
+                        }
+                    }
                 }
                 if marked {
                     engine.on_mark(now(), &mut host);
@@ -577,7 +600,7 @@ impl Qp {
         }
         let more = feed.has_more() && parked.is_none();
         host.drop_packet();
-        if bits & work::ERROR != 0 {
+        if failed {
             host.forget_early();
         }
         may_wait &= !more && parked.is_none() && !host.has_early() && !host.is_beside();
@@ -669,7 +692,8 @@ impl Qp {
         if this.state() == QpState::Err {
             return;
         }
-        this.set_state(QpState::Err);
+        // In this order: the note counts in this state only, see `has_failed`.
+        this.enter_error();
         Self::kick_send(this, work::ERROR);
         Self::kick_recv(this, work::ERROR);
     }

@@ -408,6 +408,40 @@ mod tests {
     }
 
     #[test]
+    fn a_window_that_went_is_not_bound() -> Result {
+        let memory = memory()?;
+        let buffer = Buffer::new(1)?;
+        for kind in [MwKind::One, MwKind::Two] {
+            let mr = Mr::fast(&memory, PD, 1)?;
+            map_reversed(&mr, &buffer, 1, 0, 4096)?;
+            let register = LocalOp::RegMr {
+                key: mr.key(),
+                access: ALL,
+                iova: 0,
+            };
+            let mut batch = batch(&memory);
+            assert_eq!(batch.local_op(&register), Ok(()));
+            let mw = Mw::new(&memory, PD, kind)?;
+            let bind = BindMw {
+                window: mw.key(),
+                new_key: mw.key(),
+                region: mr.key(),
+                addr: 0,
+                length: 16,
+                access: access::REMOTE_READ,
+            };
+            assert_eq!(batch.local_op(&LocalOp::BindMw(bind)), Ok(()));
+            // Another finds it while it goes, and comes to bind it afterwards.
+            mw.retire();
+            let late = batch.local_op(&LocalOp::BindMw(bind));
+            assert_eq!(late, Err(MemError::Key));
+            drop(mw);
+            assert_eq!(mr.may_go(), Ok(()));
+        }
+        Ok(())
+    }
+
+    #[test]
     fn a_type_1_window_is_bound_again_at_will() -> Result {
         let memory = memory()?;
         let buffer = Buffer::new(1)?;

@@ -39,9 +39,16 @@ pub(crate) struct MwCore {
 }
 
 struct MwInner {
+    /// [`DEAD`] once the window is gone, when it may still be in somebody's hands.
     key: u32,
     bound: Option<Bound>,
 }
+
+/// The key of a window that is gone. It names index 0, which no window has, so nobody is led to
+/// a window by it.
+const DEAD: u32 = 0;
+
+const _: () = assert!(super::index(Key(DEAD)) < *MW_INDICES.start());
 
 /// What a window grants.
 struct Bound {
@@ -262,14 +269,24 @@ impl Mw {
     pub(crate) fn key(&self) -> Key {
         Key(self.key)
     }
+
+    /// Unbinds it for good: who found it just before does not bind it any more, for nobody would
+    /// unbind it.
+    pub(crate) fn retire(&self) {
+        let old = {
+            let mut inner = self.core.inner.lock();
+            inner.key = DEAD;
+            inner.bound.take()
+        };
+        if let Some(old) = old {
+            self.memory.unbind(old.region);
+        }
+    }
 }
 
 impl Drop for Mw {
     fn drop(&mut self) {
         drop(self.memory.windows.remove(self.index));
-        let old = self.core.inner.lock().bound.take();
-        if let Some(old) = old {
-            self.memory.unbind(old.region);
-        }
+        self.retire();
     }
 }

@@ -284,11 +284,12 @@ impl<S: RxSink> NetdevEvents for Listener<S> {
         let Some(sink) = namespace.sinks.get(ifindex) else {
             return;
         };
-        sink.link_event(event, dev);
         if event == NetdevEvent::Unregister {
-            // The number may be given to another device soon.
+            // The number may be given to another device soon. First, since a device that is not
+            // registered yet when it is told looks for itself later: `Attachment::is_attached`.
             namespace.forget(ifindex, &sink);
         }
+        sink.link_event(event, dev);
     }
 }
 
@@ -376,6 +377,16 @@ impl<S: RxSink> Attachment<S> {
         };
         let _: u32 = slot.publish(sink.clone());
         Ok(Self { endpoint, sink })
+    }
+
+    /// Whether packets still come: the network device has not left its namespace. If it has, its
+    /// sink was or is being told so. May sleep.
+    pub(crate) fn is_attached(&self) -> bool {
+        let namespace = &self.endpoint.namespace;
+        // With the lock: if `forget` comes after this, it sees what the caller did before.
+        let _sockets = namespace.sockets.lock();
+        let present = namespace.sinks.get(self.endpoint.ifindex);
+        present.is_some_and(|present| Arc::ptr_eq(&present, &self.sink))
     }
 }
 

@@ -55,6 +55,7 @@ use super::types::WcStatus;
 use super::wqe::RecvCompletion;
 use super::wqe::RecvWqe;
 
+pub use respond::rounded_depth;
 pub use respond::Resource;
 
 /// What a datagram's network header takes at the front of the receive buffers.
@@ -159,6 +160,8 @@ enum Refusal {
     Order,
     /// The queue pair does not do this, or not so often.
     Unsupported,
+    /// A datagram with the wrong Q_Key.
+    Qkey,
     /// Its length is wrong.
     Length,
     /// The message exceeds the receive buffers.
@@ -199,7 +202,7 @@ impl Refusal {
     const fn verdict(self) -> Option<(NakCode, WcStatus)> {
         match self {
             Refusal::NotReady | Refusal::Absent => None,
-            Refusal::Order | Refusal::Unsupported | Refusal::Length => {
+            Refusal::Order | Refusal::Unsupported | Refusal::Qkey | Refusal::Length => {
                 Some((NakCode::InvalidRequest, WcStatus::RemInvReq))
             }
             Refusal::TooLong => Some((NakCode::InvalidRequest, WcStatus::LocLen)),
@@ -219,6 +222,7 @@ impl Refusal {
         match self {
             Refusal::NotReady => DropCause::NoRecv,
             Refusal::Order => DropCause::Disorder,
+            Refusal::Qkey => DropCause::Qkey,
             Refusal::Unsupported | Refusal::Memory(_) | Refusal::Invalidate => DropCause::Access,
             Refusal::Length | Refusal::TooLong => DropCause::Length,
             Refusal::Local(_) | Refusal::Absent => DropCause::State,
@@ -511,6 +515,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 refusal @ (Refusal::NotReady
                 | Refusal::Order
                 | Refusal::Unsupported
+                | Refusal::Qkey
                 | Refusal::Length
                 | Refusal::TooLong
                 | Refusal::Memory(_)

@@ -201,7 +201,7 @@ impl<'a> Wanted<'a> {
         let mut resources = None;
         if mask.intersects(QpAttrMask::MAX_DEST_RD_ATOMIC) {
             refuse(u32::from(attr.max_dest_rd_atomic()) > most)?;
-            let count = usize::from(attr.max_dest_rd_atomic());
+            let count = proto::rounded_depth(attr.max_dest_rd_atomic()).into();
             resources = Some(KVec::from_elem(proto::Resource::EMPTY, count, GFP_KERNEL)?);
         }
         Ok(Self {
@@ -382,7 +382,11 @@ impl Qp {
                 applied
             };
             if applied.is_ok() {
-                this.set_state(new);
+                if new == QpState::Err {
+                    this.enter_error();
+                } else {
+                    this.set_state(new);
+                }
             }
             let due = Due::after(new, &send, &recv);
             Self::leave(this, send, recv, due);
@@ -513,8 +517,9 @@ impl Qp {
         attr.set_pkey_index(known.pkey_index);
         attr.set_alt_pkey_index(known.alt_pkey_index);
         attr.set_en_sqd_async_notify(known.en_sqd_async_notify);
-        attr.set_max_rd_atomic(known.max_rd_atomic);
-        attr.set_max_dest_rd_atomic(known.max_dest_rd_atomic);
+        // As the C driver tells them. We ask no more of a peer than our user has said.
+        attr.set_max_rd_atomic(proto::rounded_depth(known.max_rd_atomic));
+        attr.set_max_dest_rd_atomic(proto::rounded_depth(known.max_dest_rd_atomic));
         attr.set_min_rnr_timer(known.min_rnr_timer);
         attr.set_port_num(known.port);
         attr.set_timeout(known.timeout);

@@ -23,6 +23,7 @@ use crate::srq::post_error;
 use crate::srq::post_recvs;
 use crate::srq::with_sges;
 use kernel::prelude::*;
+use kernel::sync::barrier::smp_mb;
 use kernel::sync::Arc;
 use rdma::provider;
 use rdma::provider::RecvWrs;
@@ -131,6 +132,8 @@ impl Qp {
             let ring = posts.recv.as_mut().ok_or(EINVAL)?;
             post_recvs(ring, max_sge, wrs)
         };
+        // Either the request is seen by who goes into error, or that is seen here: `enter_error`.
+        smp_mb();
         if this.state() == QpState::Err {
             Self::pump_recv(this.as_arc_borrow());
         }

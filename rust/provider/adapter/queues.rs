@@ -76,7 +76,12 @@ impl<P: Provider> Adapter<P> {
     pub(super) unsafe extern "C" fn req_notify_cq(c: *mut ib_cq, flags: ib_cq_notify_flags) -> i32 {
         // SAFETY: (live)
         let cq = unsafe { Cq::from_raw(c) };
-        from_result(|| P::req_notify_cq(cq, NotifyFlags::from_raw(flags)).map(i32::from))
+        let flags = NotifyFlags::from_raw(flags);
+        from_result(|| {
+            let missed = P::req_notify_cq(cq, flags)?;
+            // Who did not ask need not know of this answer.
+            Ok((missed && flags.intersects(NotifyFlags::REPORT_MISSED_EVENTS)).into())
+        })
     }
 
     pub(super) unsafe extern "C" fn alloc_xrcd(c: *mut ib_xrcd, udata: *mut ib_udata) -> i32 {

@@ -3,7 +3,7 @@
 # short
 # Rows of the verbs that the stock programs never touch: memory windows, atomic writes,
 # flushes, inline data, changed regions; completion queues resized, overrun, waited for;
-# drained send queues; queues that are made of others' memory.
+# drained send queues; queues that are made of others' memory; resets while something fails.
 . ./ktap.sh
 . ./rdma.sh
 
@@ -27,6 +27,7 @@ whose=()
 if ours rdma_rxe; then whose=(ours); fi
 program memory "${whose[@]}"
 program completions
+program resets
 program again "${whose[@]}"
 check "the devices' end" two_nodes_gone
 finish

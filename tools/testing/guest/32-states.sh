@@ -41,7 +41,7 @@ link_downed() {
 }
 
 check "two nodes" two_nodes
-cases 10.0.1.1 10.0.1.2 sqe-ud sqe-uc rc-has-no-sqe path-mtu-rc path-mtu-uc path-mtu-small
+cases 10.0.1.1 10.0.1.2 sqe-ud sqe-uc rc-has-no-sqe path-mtu-rc path-mtu-uc path-mtu-small read-depth wrong-qkey
 on 1 tcpdump -U -i v1 -w /tmp/cap.pcap 'udp port 4791' >/dev/null 2>&1 &
 dump=$!
 sleep $((1 * SCALE))

@@ -67,8 +67,28 @@ queues_left_alone() {
     done
     tail -n 1 /tmp/left
 }
+# A device that is just being made, in whatever step, goes with its interface.
+netdev_while_added() {
+    local i remover
+    for i in $(seq 40); do
+        ip link add d0 type dummy && ip link set d0 up || return
+        rdma link add rxe0 type rxe netdev d0 2>/dev/null &
+        sleep "0.0$((RANDOM % 5))$((RANDOM % 10))"
+        ip link del d0 &
+        remover=$!
+        for _ in $(seq $((100 * SCALE))); do kill -0 $remover 2>/dev/null || break; sleep 0.1; done
+        if kill -0 $remover 2>/dev/null; then
+            echo "round $i: the interface waits for rxe0, which knows nothing of it"
+            rdma link del rxe0
+            return 1
+        fi
+        wait
+        gone rxe0 || return
+    done
+}
 again() { two_nodes && verify_pair 30 -r 3; }
 
+check "netdev removal while its device is added" netdev_while_added
 check "port state follows the link" port_state
 check "traffic survives a short link down" survives_flap
 check "link down and up under traffic" link_flap

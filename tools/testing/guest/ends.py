@@ -79,7 +79,7 @@ def to_init(qp, kind, access=ALL):
     qp.modify(attr, mask)
 
 
-def to_rtr(qp, kind, path=None, peer=None, mtu=e.IBV_MTU_1024):
+def to_rtr(qp, kind, path=None, peer=None, mtu=e.IBV_MTU_1024, depth=4):
     attr = QPAttr()
     attr.qp_state = e.IBV_QPS_RTR
     mask = e.IBV_QP_STATE
@@ -90,13 +90,13 @@ def to_rtr(qp, kind, path=None, peer=None, mtu=e.IBV_MTU_1024):
         attr.rq_psn = 0
         mask |= e.IBV_QP_AV | e.IBV_QP_PATH_MTU | e.IBV_QP_DEST_QPN | e.IBV_QP_RQ_PSN
     if kind == e.IBV_QPT_RC:
-        attr.max_dest_rd_atomic = 4
+        attr.max_dest_rd_atomic = depth
         attr.min_rnr_timer = 12
         mask |= e.IBV_QP_MAX_DEST_RD_ATOMIC | e.IBV_QP_MIN_RNR_TIMER
     qp.modify(attr, mask)
 
 
-def to_rts(qp, kind, timeout=16, retry=7, rnr=7):
+def to_rts(qp, kind, timeout=16, retry=7, rnr=7, depth=4):
     attr = QPAttr()
     attr.qp_state = e.IBV_QPS_RTS
     attr.sq_psn = 0
@@ -105,7 +105,7 @@ def to_rts(qp, kind, timeout=16, retry=7, rnr=7):
         attr.timeout = timeout
         attr.retry_cnt = retry
         attr.rnr_retry = rnr
-        attr.max_rd_atomic = 4
+        attr.max_rd_atomic = depth
         mask |= e.IBV_QP_TIMEOUT | e.IBV_QP_RETRY_CNT | e.IBV_QP_RNR_RETRY | e.IBV_QP_MAX_QP_RD_ATOMIC
     qp.modify(attr, mask)
 

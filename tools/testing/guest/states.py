@@ -79,6 +79,46 @@ def small_path_mtu():
     equal("path MTU", qp.query(e.IBV_QP_PATH_MTU)[0].path_mtu, e.IBV_MTU_256)
 
 
+def read_depth():
+    """Depths are rounded up to powers of two: the C driver asks four reads of who said three."""
+    a, b = ends()
+    kind = e.IBV_QPT_RC
+    qp, peer = a.qp(kind), b.qp(kind)
+    for own, end, far, far_end, asks, serves in ((qp, a, peer, b, 4, 4), (peer, b, qp, a, 3, 3)):
+        to_init(own, kind)
+        to_rtr(own, kind, end.path_to(far_end), far.qp_num, depth=serves)
+        to_rts(own, kind, depth=asks)
+    told = peer.query(e.IBV_QP_MAX_DEST_RD_ATOMIC | e.IBV_QP_MAX_QP_RD_ATOMIC)[0]
+    equal("depths", (told.max_dest_rd_atomic, told.max_rd_atomic), (4, 4))
+    # All at once; the last one has the C driver go on.
+    set_state(qp, e.IBV_QPS_SQD)
+    for i in range(12):
+        if i == 11:
+            set_state(qp, e.IBV_QPS_RTS)
+        wr = SendWR(opcode=e.IBV_WR_RDMA_READ, num_sge=1, sg=[a.sge(0, 8000)], send_flags=e.IBV_SEND_SIGNALED)
+        wr.set_wr_rdma(b.mr.rkey, b.base)
+        qp.post_send(wr)
+    equal("reads", a.statuses(12), [e.IBV_WC_SUCCESS] * 12)
+
+
+def wrong_qkey():
+    """A datagram with the wrong Q_Key is dropped, and counted where it comes to."""
+    a, b = ends()
+    kind = e.IBV_QPT_UD
+    qp, peer = connect(a, b, kind)
+    ah = a.ah_to(b)
+    peer.post_recv(RecvWR(sg=[b.sge(4096, 1000)], num_sge=1))
+    before = b.ctx.query_port(1).qkey_viol_cntr
+    for key in QKEY + 1, QKEY + 2, QKEY:
+        wr = SendWR(opcode=e.IBV_WR_SEND, num_sge=1, sg=[a.sge(0, key - QKEY + 1)], send_flags=e.IBV_SEND_SIGNALED)
+        wr.set_wr_ud(ah, peer.qp_num, key)
+        qp.post_send(wr)
+    equal("sends", a.statuses(3), [e.IBV_WC_SUCCESS] * 3)
+    got = b.wait()
+    equal("bytes of what was received", [wc.byte_len for wc in got], [GRH + 1])
+    equal("violations", b.ctx.query_port(1).qkey_viol_cntr - before, 2)
+
+
 def flow_label():
     """Packets that the caller watches: flow label and traffic class of the path."""
     a, b = ends()
@@ -101,5 +141,7 @@ sys.exit(main({
     "path-mtu-rc": lambda: path_mtu(e.IBV_QPT_RC),
     "path-mtu-uc": lambda: path_mtu(e.IBV_QPT_UC),
     "path-mtu-small": small_path_mtu,
+    "read-depth": read_depth,
+    "wrong-qkey": wrong_qkey,
     "flow-label": flow_label,
 }))

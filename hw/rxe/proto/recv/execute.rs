@@ -335,7 +335,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             QpType::Ud | QpType::Rc | QpType::Uc => self.attr.qkey,
         };
         if deth.qkey != qkey {
-            return Err(Refusal::Unsupported);
+            return Err(Refusal::Qkey);
         }
         let wqe = self.take_recv(host)?;
         let received = GRH_LEN.checked_add(packet.len).ok_or(Refusal::TooLong)?;

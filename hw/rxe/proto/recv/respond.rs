@@ -69,6 +69,16 @@ impl Default for Resource {
     }
 }
 
+/// How many reads and atomics a peer may have outstanding who was told `depth`: the C driver's
+/// requester takes the next power of two for it, so there must be a [`Resource`] for each of those.
+#[must_use]
+pub fn rounded_depth(depth: u8) -> u8 {
+    match depth {
+        0 => 0,
+        _ => depth.checked_next_power_of_two().unwrap_or(u8::MAX),
+    }
+}
+
 /// What a request left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Saved {

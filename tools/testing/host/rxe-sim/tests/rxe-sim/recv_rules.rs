@@ -575,6 +575,33 @@ fn invalidation_comes_with_its_send() {
 }
 
 #[test]
+fn a_depth_that_is_no_power_of_two_serves_who_rounds_it_up() {
+    for (depth, asked) in [
+        (0, 0),
+        (1, 1),
+        (2, 2),
+        (3, 4),
+        (5, 8),
+        (65, 128),
+        (128, 128),
+    ] {
+        let mut n = node_of(QpType::Rc, rounded_depth(depth).into());
+        for psn in 0..asked {
+            assert_eq!(ask_read(&mut n, psn, BASE, 1), Disposition::Done);
+        }
+        // All of them are answered, none is refused.
+        let out = poll(&mut n, T0);
+        let answers = brief(&out)
+            .iter()
+            .filter(|(op, _)| *op == Opcode::RcReadRespOnly)
+            .count();
+        assert_eq!((answers, out.len()), (asked as usize, asked as usize));
+        assert_eq!(n.state, QpState::Rts);
+    }
+    assert_eq!(rounded_depth(u8::MAX), u8::MAX);
+}
+
+#[test]
 fn a_broken_uc_message_gives_its_receive_to_the_next() {
     let mut n = node_of(QpType::Uc, 0);
     post_recv(&mut n, 0, 2 * MTU as usize);
@@ -604,7 +631,7 @@ fn datagrams_need_key_and_room() {
     let deth = |qkey| Ext::Deth(Deth { qkey, src_qpn: 3 });
     let mut datagram =
         |qkey, payload: &[u8]| give(&mut n, T0, Opcode::UdSendOnly, 5, deth(qkey), payload);
-    assert_eq!(datagram(78, &[1]), Disposition::Dropped(DropCause::Access));
+    assert_eq!(datagram(78, &[1]), Disposition::Dropped(DropCause::Qkey));
     assert_eq!(
         datagram(77, &[1; 4]),
         Disposition::Dropped(DropCause::Length)
