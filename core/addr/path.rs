@@ -23,7 +23,7 @@ pub(crate) enum Reach {
 }
 
 /// Looks up how a GID is reached from another one, by the network device of a local GID's
-/// entry. May sleep.
+/// entry. Does not sleep.
 ///
 /// # Errors
 ///

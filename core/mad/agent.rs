@@ -448,7 +448,7 @@ impl Inner {
         Self::first(&mut self.backlog)
     }
 
-    /// Those with the queue pair.
+    /// Those with the queue pair, and those whose answer is being handed over.
     pub(super) fn collect_sent(&mut self) -> List<Send> {
         core::mem::replace(&mut self.sent, List::new())
     }

@@ -99,7 +99,7 @@ impl Agent {
         let sent = inner.collect_sent();
         for send in sent.iter() {
             let send: Arc<Send> = send.into();
-            // It stays with the queue pair, so it stays in the list.
+            // Who has it, the queue pair or a handler, is still to be done with it.
             let _: Do = inner.step(&send, |life, flow| life.abandon(flow));
         }
         inner.put_sent(sent);

@@ -125,7 +125,7 @@ fn link_speed(netdev: &NetDevice) -> Result<(u32, u32)> {
     let (mut mbps, mut lanes) = (0, 0);
     // SAFETY: The device is held, RTNL is ours while it is asked.
     let asked = unsafe {
-        bindings::rdma_helper_verbs_rtnl_lock();
+        bindings::rdma_helper_rtnl_lock();
         let asked = if bindings::rdma_helper_netdev_is_registered(netdev.as_raw()) {
             Some(bindings::rdma_helper_link_settings(
                 netdev.as_raw(),
@@ -135,7 +135,7 @@ fn link_speed(netdev: &NetDevice) -> Result<(u32, u32)> {
         } else {
             None
         };
-        bindings::rdma_helper_verbs_rtnl_unlock();
+        bindings::rdma_helper_rtnl_unlock();
         asked
     };
     match asked {

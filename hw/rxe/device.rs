@@ -140,9 +140,9 @@ impl Rxe {
 
     /// Has a device that was just registered go again if its network device went meanwhile, when
     /// there was nobody yet to be told so. May sleep.
-    pub(crate) fn end_if_left(device: &DeviceRef<Self>) {
+    pub(crate) fn end_if_left(device: &DeviceRef<Self>, edge: &NetEdge<Dev>) {
         if let Some(live) = device.live() {
-            if !live.attachment.is_attached() {
+            if !live.attachment.is_attached(edge, &live.netdev) {
                 live.unregister_queued();
             }
         }

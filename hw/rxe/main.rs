@@ -142,7 +142,7 @@ impl LinkOps for Link {
         dev.set_device(device.device().reference());
         // The core owns it from now on; `AllDevices` sees to those that are left.
         let device = device.register(name)?.release();
-        Rxe::end_if_left(&device);
+        Rxe::end_if_left(&device, &edge);
         Ok(())
     }
 

@@ -476,7 +476,9 @@ impl Provider for Rxe {
         }
         let change_access = mask.intersects(RegionMask::ACCESS);
         mr.check_rereg(mask, region.access)?;
-        if change_access && region.access.raw() & !access::REGION != 0 {
+        // Whether the memory persists was found out when it was registered.
+        let possible = access::REGION & (mr.access() | !access::FLUSH_PERSISTENT);
+        if change_access && region.access.raw() & !possible != 0 {
             return Err(unsupported());
         }
         mr.change(

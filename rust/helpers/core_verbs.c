@@ -3,7 +3,6 @@
 #include <linux/ethtool.h>
 #include <linux/list.h>
 #include <linux/netdevice.h>
-#include <linux/rtnetlink.h>
 #include <linux/rwsem.h>
 #include <linux/spinlock.h>
 #include <rdma/ib_verbs.h>
@@ -34,16 +33,6 @@ void rdma_helper_qp_list_add(struct list_head *entry, struct list_head *head)
 void rdma_helper_qp_list_del(struct list_head *entry)
 {
 	list_del(entry);
-}
-
-void rdma_helper_verbs_rtnl_lock(void)
-{
-	rtnl_lock();
-}
-
-void rdma_helper_verbs_rtnl_unlock(void)
-{
-	rtnl_unlock();
 }
 
 bool rdma_helper_netdev_is_registered(const struct net_device *dev)

@@ -81,7 +81,8 @@ bool rdma_helper_skb_is_train(const struct sk_buff *skb);
 void rdma_helper_skb_set_frag_list(struct sk_buff *skb, struct sk_buff *list);
 struct sk_buff *rdma_helper_skb_take_frag_list(struct sk_buff *skb);
 void rdma_helper_skb_set_train(struct sk_buff *skb, unsigned int later,
-			       unsigned short size, unsigned short segments);
+			       unsigned int truesize, unsigned short size,
+			       unsigned short segments);
 __be16 rdma_helper_skb_protocol(const struct sk_buff *skb);
 struct net_device *rdma_helper_skb_dev(const struct sk_buff *skb);
 void rdma_helper_skb_set_dev(struct sk_buff *skb, struct net_device *dev);
@@ -352,8 +353,8 @@ void rdma_helper_qp_init_mr_lock(struct ib_qp *qp);
 void rdma_helper_xrcd_init_rwsem(struct rw_semaphore *sem);
 void rdma_helper_qp_list_add(struct list_head *entry, struct list_head *head);
 void rdma_helper_qp_list_del(struct list_head *entry);
-void rdma_helper_verbs_rtnl_lock(void);
-void rdma_helper_verbs_rtnl_unlock(void);
+void rdma_helper_rtnl_lock(void);
+void rdma_helper_rtnl_unlock(void);
 bool rdma_helper_netdev_is_registered(const struct net_device *dev);
 int rdma_helper_link_settings(struct net_device *dev, u32 *mbps, u32 *lanes);
 struct net_device *rdma_helper_alloc_netdev(size_t sizeof_priv, const char *name,

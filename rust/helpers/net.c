@@ -146,10 +146,12 @@ struct sk_buff *rdma_helper_skb_take_frag_list(struct sk_buff *skb)
  * socket takes as it is. Who cannot carry that has the stack take it apart.
  */
 void rdma_helper_skb_set_train(struct sk_buff *skb, unsigned int later,
-			       unsigned short size, unsigned short segments)
+			       unsigned int truesize, unsigned short size, unsigned short segments)
 {
 	skb->len += later;
 	skb->data_len = later;
+	/* Queues limit by it what they hold. */
+	skb->truesize += truesize;
 	skb->ip_summed = CHECKSUM_UNNECESSARY;
 	skb_shinfo(skb)->gso_size = size;
 	skb_shinfo(skb)->gso_segs = segments;
@@ -333,6 +335,16 @@ void rdma_helper_unregister_netdevice_notifier(struct notifier_block *nb)
 struct net_device *rdma_helper_notifier_dev(const void *info)
 {
 	return netdev_notifier_info_to_dev(info);
+}
+
+void rdma_helper_rtnl_lock(void)
+{
+	rtnl_lock();
+}
+
+void rdma_helper_rtnl_unlock(void)
+{
+	rtnl_unlock();
 }
 
 void rdma_helper_synchronize_net(void)

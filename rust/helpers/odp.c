@@ -7,6 +7,7 @@
 #include <linux/mm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/sched/signal.h>
+#include <linux/uaccess.h>
 #include <rdma/ib_umem_odp.h>
 #include "helpers.h"
 
@@ -104,9 +105,17 @@ bool rdma_helper_hmm_pfn_writable(unsigned long pfn)
 	return pfn & HMM_PFN_WRITE;
 }
 
+/* NULL for a page that the kernel itself does not map. */
 void *rdma_helper_hmm_pfn_address(unsigned long pfn)
 {
-	return page_address(hmm_pfn_to_page(pfn));
+	void *addr = page_address(hmm_pfn_to_page(pfn));
+	char first;
+
+	/* It took the pages of memfd_secret out of its map; it does not say of which these are. */
+	if (IS_ENABLED(CONFIG_SECRETMEM) &&
+	    copy_from_kernel_nofault(&first, addr, sizeof(first)))
+		return NULL;
+	return addr;
 }
 
 #else

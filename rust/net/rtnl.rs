@@ -18,7 +18,7 @@ pub struct RtnlGuard(NotThreadSafe);
 /// Takes RTNL. May sleep.
 pub fn lock() -> RtnlGuard {
     // SAFETY: It has no requirement on memory.
-    unsafe { bindings::rdma_helper_verbs_rtnl_lock() };
+    unsafe { bindings::rdma_helper_rtnl_lock() };
     // INVARIANT: Just taken.
     RtnlGuard(NotThreadSafe)
 }
@@ -26,6 +26,6 @@ pub fn lock() -> RtnlGuard {
 impl Drop for RtnlGuard {
     fn drop(&mut self) {
         // SAFETY: By the type invariant; the guard is not `Send`.
-        unsafe { bindings::rdma_helper_verbs_rtnl_unlock() };
+        unsafe { bindings::rdma_helper_rtnl_unlock() };
     }
 }

@@ -34,6 +34,8 @@ pub struct Train {
     count: u16,
     /// Bytes of payload behind the first packet.
     later: u32,
+    /// What the buffers behind the first packet take of memory.
+    truesize: u32,
 }
 
 // SAFETY: Buffers belong to whoever has them, on any CPU.
@@ -48,6 +50,7 @@ impl Train {
             last: ptr::null_mut(),
             count: 1,
             later: 0,
+            truesize: 0,
         }
     }
 
@@ -85,6 +88,7 @@ impl Train {
         // SAFETY: By the type invariant, `last` is null or a buffer that is ours to
         // change; so is the head.
         unsafe {
+            self.truesize = self.truesize.saturating_add((*skb).truesize);
             if self.last.is_null() {
                 bindings::rdma_helper_skb_set_frag_list(self.head.as_raw(), skb);
             } else {
@@ -114,6 +118,7 @@ impl Train {
                 bindings::rdma_helper_skb_set_train(
                     self.head.as_raw(),
                     self.later,
+                    self.truesize,
                     size,
                     self.count,
                 );

@@ -288,10 +288,10 @@ impl Mirror {
     fn forget(&self, gone: Range<usize>) {
         let mut next = gone.start;
         loop {
-            let written = self.pages.lock().forget(&mut next, gone.end);
-            match written {
-                // SAFETY: The process maps this page, by the caller's promise.
-                Some(page) => unsafe { page.tell() },
+            let forgotten = self.pages.lock().forget(&mut next, gone.end);
+            match forgotten {
+                // SAFETY: The process maps these pages, by the caller's promise.
+                Some(pages) => unsafe { pages.tell() },
                 None => return,
             }
         }

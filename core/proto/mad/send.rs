@@ -64,7 +64,7 @@ pub enum Home {
     None,
     /// Those that wait until others have their response.
     Backlog,
-    /// Those with the queue pair.
+    /// Those with the queue pair, and those whose answer is being handed over.
     Sent,
     /// Those that wait, by deadline.
     Waiting,

@@ -33,6 +33,9 @@ const KEPT: usize = 2;
 /// Bytes that a copy under a region's lock takes at a time; they are on the stack.
 const BOUNCE: usize = 256;
 
+/// Bytes that are flushed at a time: it may be under a region's lock.
+const FLUSH_PART: usize = 1 << 18;
+
 /// Where bytes come from that are copied only once: it puts those of a message from
 /// a given place on into a room. It may take leaf locks, but not sleep.
 pub(crate) type Fill<'f> = &'f mut dyn FnMut(usize, Room<'_>) -> Result<(), MemError>;
@@ -347,21 +350,25 @@ impl<'m> Batch<'m> {
             (va, u64::from(len))
         };
         let len = usize::try_from(len).map_err(|_| MemError::Range)?;
-        let touch = if what.persistent {
-            Touch::Read
-        } else {
-            Touch::Nothing
-        };
-        let claim = self.by_peer(key, rights, touch);
-        self.remote(&claim, va, len, |memory| {
-            if !what.persistent {
-                return;
-            }
-            for Piece { at, len } in memory.into_pieces() {
-                // SAFETY: The region vouches for the piece during the call.
-                unsafe { rdma::bindings::rdma_helper_wb_cache_pmem(at.as_ptr().cast(), len) };
-            }
-        })
+        let claim = self.by_peer(key, rights, Touch::Nothing);
+        self.remote(&claim, va, len, |_| ())?;
+        if !what.persistent {
+            return Ok(());
+        }
+        let claim = self.by_peer(key, rights, Touch::Read);
+        let (mut va, mut left) = (va, len);
+        while left != 0 {
+            let part = left.min(FLUSH_PART);
+            self.remote(&claim, va, part, |memory| {
+                for Piece { at, len } in memory.into_pieces() {
+                    // SAFETY: The region vouches for the piece during the call.
+                    unsafe { rdma::bindings::rdma_helper_wb_cache_pmem(at.as_ptr().cast(), len) };
+                }
+            })?;
+            va = va.wrapping_add(part as u64);
+            left -= part;
+        }
+        Ok(())
     }
 
     /// Invalidates a key for a work request (`from_peer` false) or a packet.

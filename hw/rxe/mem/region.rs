@@ -95,6 +95,11 @@ struct FastInner {
 }
 
 impl MrCore {
+    /// What is allowed.
+    pub(super) fn access(&self) -> u32 {
+        self.access.load(Relaxed)
+    }
+
     /// Lets `f` use `len` bytes at `va`, if `claim` allows it.
     ///
     /// The caller is inside the gate. `f` may write if `claim` is to, and has asked for a
@@ -624,6 +629,11 @@ impl Mr {
             (_, Pages::Shared(_)) => Ok(()),
             (_, Pages::None) => Err(EINVAL),
         }
+    }
+
+    /// What is allowed.
+    pub(crate) fn access(&self) -> u32 {
+        self.core.access()
     }
 
     /// Moves a user's region to another protection domain, or changes its rights.

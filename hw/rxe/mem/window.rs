@@ -176,7 +176,8 @@ impl MwCore {
                     region: bind.region,
                     start: bind.addr,
                     len: bind.length,
-                    access: bind.access,
+                    // Whether memory persists is known of the region.
+                    access: bind.access & (region.access() | !access::FLUSH_PERSISTENT),
                     owner,
                 })
             }

@@ -23,6 +23,7 @@ use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use kernel::sync::Mutex;
 
+use rdma::net::rtnl;
 use rdma::net::Net;
 use rdma::net::NetDevice;
 use rdma::net::NetNotifier;
@@ -379,14 +380,19 @@ impl<S: RxSink> Attachment<S> {
         Ok(Self { endpoint, sink })
     }
 
-    /// Whether packets still come: the network device has not left its namespace. If it has, its
-    /// sink was or is being told so. May sleep.
-    pub(crate) fn is_attached(&self) -> bool {
+    /// Whether packets still come: `ndev`, that of the endpoint, has not left its namespace. If
+    /// it does so later the sink is told. May sleep; not under RTNL.
+    pub(crate) fn is_attached(&self, edge: &NetEdge<S>, ndev: &NetDevice) -> bool {
+        // No device is half-way from one namespace to another: either it has moved, or who moves
+        // it will find the sink, and what the caller did before.
+        let _rtnl = rtnl::lock();
         let namespace = &self.endpoint.namespace;
-        // With the lock: if `forget` comes after this, it sees what the caller did before.
-        let _sockets = namespace.sockets.lock();
+        let Some(net) = ndev.net(&rcu::read_lock()).try_hold() else {
+            return false;
+        };
         let present = namespace.sinks.get(self.endpoint.ifindex);
-        present.is_some_and(|present| Arc::ptr_eq(&present, &self.sink))
+        Arc::ptr_eq(namespace, &edge.namespace(&net))
+            && present.is_some_and(|present| Arc::ptr_eq(&present, &self.sink))
     }
 }
 

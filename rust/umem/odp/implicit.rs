@@ -473,26 +473,29 @@ impl Space {
         // SAFETY: By the invariant of `Chunk`: who has entered keeps it. From here on no page
         // comes or goes, so that the process maps those that are there.
         unsafe { bindings::rdma_helper_odp_lock(raw) };
-        let taken = self.take_out(&entered, if_so);
-        let is_ours = taken.is_some();
-        if let Some(node) = taken {
-            let (_, mut chunk) = node.to_key_value();
-            let mut next = 0;
-            while let Some(page) = chunk.pages.forget(&mut next, CHUNK_PAGES) {
-                // SAFETY: The process maps it, as said above.
-                unsafe { page.tell() };
+        let Some(node) = self.take_out(&entered, if_so) else {
+            // SAFETY: Locked above; we still keep the chunk.
+            unsafe { bindings::rdma_helper_odp_unlock(raw) };
+            // Not before: the last who leaves frees the mutex.
+            if let Some(chunk) = self.chunks.lock().tree.get_mut(&entered.number) {
+                chunk.busy = chunk.busy.saturating_sub(1);
             }
+            return;
+        };
+        let (_, mut chunk) = node.to_key_value();
+        let mut next = 0;
+        while let Some(pages) = chunk.pages.forget(&mut next, CHUNK_PAGES) {
+            // SAFETY: The process maps them, as said above.
+            unsafe { pages.tell() };
         }
         // SAFETY: Locked above. Whoever has taken the chunk out owns its umem.
         unsafe {
             bindings::rdma_helper_odp_unlock(raw);
-            if is_ours {
-                bindings::rdma_helper_odp_release(raw);
-            }
+            bindings::rdma_helper_odp_release(raw);
         }
     }
 
-    /// Takes a chunk out of the tree, or leaves it, under its umem's mutex.
+    /// Takes a chunk out of the tree, under its umem's mutex, unless others are at it.
     fn take_out(
         &self,
         entered: &Entered,
@@ -501,7 +504,6 @@ impl Space {
         let mut chunks = self.chunks.lock();
         let chunk = chunks.tree.get_mut(&entered.number)?;
         if chunk.busy > 1 || !if_so(&chunk.pages) {
-            chunk.busy = chunk.busy.saturating_sub(1);
             return None;
         }
         chunks.count = chunks.count.saturating_sub(1);
@@ -513,18 +515,18 @@ impl Space {
     fn forget(&self, number: u64, gone: Range<usize>) {
         let mut next = gone.start;
         loop {
-            let written = {
+            let forgotten = {
                 let mut chunks = self.chunks.lock();
                 let Some(chunk) = chunks.tree.get_mut(&number) else {
                     return;
                 };
-                let written = chunk.pages.forget(&mut next, gone.end);
+                let forgotten = chunk.pages.forget(&mut next, gone.end);
                 chunk.recent &= !chunk.pages.is_empty();
-                written
+                forgotten
             };
-            match written {
-                // SAFETY: The process maps this page, by the caller's promise.
-                Some(page) => unsafe { page.tell() },
+            match forgotten {
+                // SAFETY: The process maps these pages, by the caller's promise.
+                Some(pages) => unsafe { pages.tell() },
                 None => return,
             }
         }

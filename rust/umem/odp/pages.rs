@@ -17,6 +17,9 @@ const WRITABLE: u8 = 1;
 /// The page was written to.
 const WRITTEN: u8 = 2;
 
+/// How many pages are forgotten under one lock.
+const AT_A_TIME: usize = 4096;
+
 /// A row of pages, some of which are there.
 pub(super) struct Pages {
     /// Kernel addresses of pages, or zero.
@@ -33,16 +36,20 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// What an entry of the core's list says; `None` if it has no page.
+    /// What an entry of the core's list says; `None` if it has no page, or one that the kernel
+    /// does not map for itself, as those of `memfd_secret`.
     pub(super) fn of(pfn: c_ulong) -> Option<Self> {
-        // SAFETY: These functions take any number; the last one's names a page, and
-        // 64-bit kernels map them all.
-        unsafe {
-            bindings::rdma_helper_hmm_pfn_valid(pfn).then(|| Self {
-                address: bindings::rdma_helper_hmm_pfn_address(pfn) as usize,
-                writable: bindings::rdma_helper_hmm_pfn_writable(pfn),
-            })
-        }
+        // SAFETY: These functions take any number; the last one's names a page.
+        let (address, writable) = unsafe {
+            if !bindings::rdma_helper_hmm_pfn_valid(pfn) {
+                return None;
+            }
+            (
+                bindings::rdma_helper_hmm_pfn_address(pfn) as usize,
+                bindings::rdma_helper_hmm_pfn_writable(pfn),
+            )
+        };
+        (address != 0).then_some(Self { address, writable })
     }
 }
 
@@ -101,11 +108,17 @@ impl Pages {
         }
     }
 
-    /// Forgets pages from `next` on, which it moves along, before `end`; up to one that was
-    /// written to. Returns that.
-    pub(super) fn forget(&mut self, next: &mut usize, end: usize) -> Option<Written> {
+    /// Forgets pages from `next` on, which it moves along, before `end`: up to one that was
+    /// written to, and not so many at a time that a spinlock would be held for long. `None` if
+    /// all are forgotten.
+    pub(super) fn forget(&mut self, next: &mut usize, end: usize) -> Option<Forgotten> {
         let end = end.min(self.at.len());
-        while *next < end {
+        let pause = next.saturating_add(AT_A_TIME);
+        // Where none is there, nothing is noted either.
+        while *next < end && self.here != 0 {
+            if *next == pause {
+                return Some(Forgotten { written: None });
+            }
             let index = *next;
             *next = index.saturating_add(1);
             if let (Some(at), Some(state)) = (self.at.get_mut(index), self.state.get_mut(index)) {
@@ -115,7 +128,7 @@ impl Pages {
                 if was != 0 {
                     self.here = self.here.saturating_sub(1);
                     if written {
-                        return Some(Written(was));
+                        return Some(Forgotten { written: Some(was) });
                     }
                 }
             }
@@ -124,19 +137,24 @@ impl Pages {
     }
 }
 
-/// The address of a page that was written to. The kernel has to be told before the process
-/// loses it.
+/// Some pages were forgotten, and there may be more. If the last was written to, the kernel has
+/// to be told before the process loses it.
 #[must_use]
-pub(super) struct Written(usize);
+pub(super) struct Forgotten {
+    /// The address of that page.
+    written: Option<usize>,
+}
 
-impl Written {
+impl Forgotten {
     /// Tells the kernel.
     ///
     /// # Safety
     ///
     /// The process maps the page still.
     pub(super) unsafe fn tell(self) {
-        // SAFETY: By this function's duty it is the address of a page.
-        unsafe { bindings::rdma_helper_set_page_dirty(self.0 as *const core::ffi::c_void) };
+        if let Some(page) = self.written {
+            // SAFETY: By this function's duty it is the address of a page.
+            unsafe { bindings::rdma_helper_set_page_dirty(page as *const core::ffi::c_void) };
+        }
     }
 }

@@ -79,7 +79,7 @@ pub(super) unsafe fn bring(
     let len = bytes(wanted.len())?;
     // SAFETY: By this function's duty. The function checks the range.
     to_result(unsafe { bindings::rdma_helper_odp_map_and_lock(umem, at, len, write, fault) })?;
-    let mut came = 0usize;
+    let (mut came, mut all) = (0usize, true);
     for index in wanted {
         // SAFETY: The range was good, so the core has an entry for each of its pages,
         // which is ours to read while we hold the lock that the function has taken.
@@ -87,10 +87,16 @@ pub(super) unsafe fn bring(
         if let Some(page) = Found::of(pfn) {
             note(index, page);
             came = came.saturating_add(1);
+        } else {
+            all = false;
         }
     }
     // SAFETY: Locked above.
     unsafe { bindings::rdma_helper_odp_unlock(umem) };
+    // They were faulted in: what is not here now is not to be had.
+    if fault && !all {
+        return Err(EFAULT);
+    }
     Ok(came)
 }
 

@@ -67,14 +67,16 @@ queues_left_alone() {
     done
     tail -n 1 /tmp/left
 }
-# A device that is just being made, in whatever step, goes with its interface.
+# A device that is just being made, in whatever step, goes with its interface: with one that is
+# removed, and with one that moves to another namespace and is removed there.
 netdev_while_added() {
     local i remover
+    ip netns add away && : >/tmp/made || return
     for i in $(seq 40); do
         ip link add d0 type dummy && ip link set d0 up || return
-        rdma link add rxe0 type rxe netdev d0 2>/dev/null &
+        { rdma link add rxe0 type rxe netdev d0 2>/dev/null && echo made >>/tmp/made; } &
         sleep "0.0$((RANDOM % 5))$((RANDOM % 10))"
-        ip link del d0 &
+        if [ $((i % 2)) = 0 ]; then ip link del d0; else ip link set d0 netns away && ip -n away link del d0; fi &
         remover=$!
         for _ in $(seq $((100 * SCALE))); do kill -0 $remover 2>/dev/null || break; sleep 0.1; done
         if kill -0 $remover 2>/dev/null; then
@@ -85,10 +87,12 @@ netdev_while_added() {
         wait
         gone rxe0 || return
     done
+    ip netns del away
 }
 again() { two_nodes && verify_pair 30 -r 3; }
 
 check "netdev removal while its device is added" netdev_while_added
+note "$(wc -l </tmp/made) of 40 devices were made"
 check "port state follows the link" port_state
 check "traffic survives a short link down" survives_flap
 check "link down and up under traffic" link_flap

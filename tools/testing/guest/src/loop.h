@@ -60,6 +60,9 @@ static inline void loop_open(struct loop *l, const char *device, int gid_index)
 		loop_die("pd or mr");
 }
 
+/* The first PSN either way. */
+static uint32_t loop_psn;
+
 static inline int loop_to_rts(struct loop *l, int n, uint32_t dest, int access)
 {
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = access };
@@ -67,13 +70,13 @@ static inline int loop_to_rts(struct loop *l, int n, uint32_t dest, int access)
 	if (ibv_modify_qp(l->qp[n], &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
 		return -1;
 	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = dest,
-		.max_dest_rd_atomic = 4, .min_rnr_timer = 1,
+		.max_dest_rd_atomic = 4, .min_rnr_timer = 1, .rq_psn = loop_psn,
 		.ah_attr = { .is_global = 1, .port_num = 1,
 			.grh = { .dgid = l->gid, .sgid_index = l->gid_index, .hop_limit = 1 } } };
 	if (ibv_modify_qp(l->qp[n], &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
 		return -1;
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 8, .retry_cnt = 3, .rnr_retry = 2, .max_rd_atomic = 4 };
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 8, .retry_cnt = 3, .rnr_retry = 2, .max_rd_atomic = 4, .sq_psn = loop_psn };
 	return ibv_modify_qp(l->qp[n], &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }

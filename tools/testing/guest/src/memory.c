@@ -298,6 +298,7 @@ static void changed(struct loop *l, unsigned char *p)
 	anew(l);
 	result("change back", rereg(l->ctx, mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, ALL), 0);
 	result("... and writing", write_to(l, mr->rkey, p, 100), IBV_WC_SUCCESS);
+	result("no persistence by a change", rereg(l->ctx, mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, ALL | IBV_ACCESS_FLUSH_PERSISTENT) != 0, 1);
 	result("change of domain", rereg(l->ctx, mr, IBV_REREG_MR_CHANGE_PD, pd, 0), 0);
 	result("... shuts out the old one", write_to(l, mr->rkey, p, 100), IBV_WC_REM_ACCESS_ERR);
 	loop_disconnect(l);
