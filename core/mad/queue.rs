@@ -174,13 +174,16 @@ impl SpecialQp {
     /// The first of those that wait, which has room now and is to be posted.
     #[must_use]
     pub(super) fn next_waiting(&self) -> Option<Arc<Send>> {
-        let mut sends = self.sends.lock();
+        self.give_room(&mut self.sends.lock())
+    }
+
+    fn give_room(&self, sends: &mut Sends) -> Option<Arc<Send>> {
         if sends.posted >= self.send_limit {
             return None;
         }
         let next = sends.waiting.pop_front()?.into_arc();
         sends.posted = sends.posted.saturating_add(1);
-        self.number(&mut sends, &next);
+        self.number(sends, &next);
         Some(next)
     }
 
@@ -209,13 +212,8 @@ impl SpecialQp {
     #[must_use]
     pub(super) fn release(&self) -> Option<Arc<Send>> {
         let mut sends = self.sends.lock();
-        let Some(next) = sends.waiting.pop_front() else {
-            sends.posted = sends.posted.saturating_sub(1);
-            return None;
-        };
-        let next = next.into_arc();
-        self.number(&mut sends, &next);
-        Some(next)
+        sends.posted = sends.posted.saturating_sub(1);
+        self.give_room(&mut sends)
     }
 
     /// The device is done with a send: unmaps it.

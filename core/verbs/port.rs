@@ -15,6 +15,7 @@ use kernel::ffi::c_uint;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use rdma::bindings;
+use rdma::net::rtnl;
 use rdma::net::NetDevice;
 
 /// What a port can do: `core_cap_flags` of its immutable data.
@@ -123,10 +124,10 @@ fn link_speed(netdev: &NetDevice) -> Result<(u32, u32)> {
     /// `SPEED_UNKNOWN` of `ethtool.h`.
     const UNKNOWN: u32 = u32::MAX;
     let (mut mbps, mut lanes) = (0, 0);
+    let rtnl = rtnl::lock();
     // SAFETY: The device is held, RTNL is ours while it is asked.
     let asked = unsafe {
-        bindings::rdma_helper_rtnl_lock();
-        let asked = if bindings::rdma_helper_netdev_is_registered(netdev.as_raw()) {
+        if bindings::rdma_helper_netdev_is_registered(netdev.as_raw()) {
             Some(bindings::rdma_helper_link_settings(
                 netdev.as_raw(),
                 &mut mbps,
@@ -134,10 +135,9 @@ fn link_speed(netdev: &NetDevice) -> Result<(u32, u32)> {
             ))
         } else {
             None
-        };
-        bindings::rdma_helper_rtnl_unlock();
-        asked
+        }
     };
+    drop(rtnl);
     match asked {
         None => Err(ENODEV),
         Some(0) if mbps != UNKNOWN => Ok((mbps, lanes)),

@@ -278,13 +278,11 @@ impl Qp {
 
     fn set_state(&self, state: QpState) {
         self.state.store(u32::from(state.code()), Release);
-    }
-
-    /// Goes into error, before anybody looks for what is posted: a kernel user posts a receive
-    /// request first and looks at the state then.
-    fn enter_error(&self) {
-        self.set_state(QpState::Err);
-        smp_mb();
+        if state == QpState::Err {
+            // Before anybody looks for what is posted: a kernel user posts a receive request
+            // first and looks at the state then.
+            smp_mb();
+        }
     }
 
     /// Packets for this queue pair: those of `stream` from the front of `run`, `most` of them, of
@@ -693,7 +691,7 @@ impl Qp {
             return;
         }
         // In this order: the note counts in this state only, see `has_failed`.
-        this.enter_error();
+        this.set_state(QpState::Err);
         Self::kick_send(this, work::ERROR);
         Self::kick_recv(this, work::ERROR);
     }

@@ -146,7 +146,8 @@ struct sk_buff *rdma_helper_skb_take_frag_list(struct sk_buff *skb)
  * socket takes as it is. Who cannot carry that has the stack take it apart.
  */
 void rdma_helper_skb_set_train(struct sk_buff *skb, unsigned int later,
-			       unsigned int truesize, unsigned short size, unsigned short segments)
+			       unsigned int truesize, unsigned short size,
+			       unsigned short segments)
 {
 	skb->len += later;
 	skb->data_len = later;

@@ -194,13 +194,12 @@ impl Kind {
             (_, true) if strict && !may_be_marked => return Err(Why::Mark),
             _ => {}
         }
+        if number.is_some_and(|number| len < number) {
+            return Err(Why::Range);
+        }
         match self {
             Kind::Unnamed | Kind::AtLeast(_) if strict => Err(Why::Unsupported),
-            Kind::Unnamed | Kind::Binary => Ok(()),
-            Kind::U8 | Kind::U32 | Kind::U64 if number.is_some_and(|number| len < number) => {
-                Err(Why::Range)
-            }
-            Kind::U8 | Kind::U32 | Kind::U64 => Ok(()),
+            Kind::Unnamed | Kind::Binary | Kind::U8 | Kind::U32 | Kind::U64 => Ok(()),
             Kind::AtLeast(min) if len < usize::from(min) => Err(Why::Range),
             Kind::AtLeast(_) => Ok(()),
             Kind::Nested if (1..HEADER).contains(&len) => Err(Why::Range),

@@ -382,11 +382,7 @@ impl Qp {
                 applied
             };
             if applied.is_ok() {
-                if new == QpState::Err {
-                    this.enter_error();
-                } else {
-                    this.set_state(new);
-                }
+                this.set_state(new);
             }
             let due = Due::after(new, &send, &recv);
             Self::leave(this, send, recv, due);

@@ -132,7 +132,7 @@ impl Qp {
             let ring = posts.recv.as_mut().ok_or(EINVAL)?;
             post_recvs(ring, max_sge, wrs)
         };
-        // Either the request is seen by who goes into error, or that is seen here: `enter_error`.
+        // Either the request is seen by who goes into error, or that is seen here: `set_state`.
         smp_mb();
         if this.state() == QpState::Err {
             Self::pump_recv(this.as_arc_borrow());

@@ -6,9 +6,9 @@ Nothing is changed: what could is made unsound at its end."""
 
 import errno
 import random
-import socket
 import struct
 
+import nldev_fuzz
 from nldev_fuzz import ask, attr, u32
 
 SOL_NETLINK, CAP_ACK, EXT_ACK = 270, 10, 11
@@ -20,9 +20,7 @@ NAMES = [b"nosuch\0", b"\0", b"x" * 63 + b"\0", b"y" * 64, b"z" * 64 + b"\0", b"
 
 
 def opened():
-    s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 20)
-    s.bind((0, 0))
-    s.settimeout(10)
+    s = nldev_fuzz.opened()
     for option in (CAP_ACK, EXT_ACK):
         s.setsockopt(SOL_NETLINK, option, 1)
     return s
