@@ -17,8 +17,9 @@ use crate::device::Device;
 use crate::proto::restrack::Kind;
 use crate::restrack::Held;
 use crate::stats;
+use crate::verbs::object::Object;
+use crate::verbs::object::Qp;
 use core::ptr::NonNull;
-use kernel::container_of;
 use kernel::prelude::*;
 use kernel::sync::lock::mutex::MutexBackend;
 use kernel::sync::lock::Guard;
@@ -37,6 +38,15 @@ pub(crate) struct Bindings {
     /// Held while a queue pair gets or loses a counter.
     #[pin]
     lock: Mutex<()>,
+}
+
+/// Held while a queue pair of a device gets or loses a counter.
+pub(crate) struct Binding<'a>(#[expect(dead_code)] Guard<'a, (), MutexBackend>);
+
+impl<'a> Binding<'a> {
+    fn of(device: &'a Device) -> Self {
+        Self(device.state().counters.lock.lock())
+    }
 }
 
 impl Bindings {
@@ -305,27 +315,27 @@ impl<'a> HeldQp<'a> {
     /// `ENOENT`: there is none, or the caller may not know of it.
     fn find(device: &'a Device, number: u32) -> Result<Self> {
         let held = device.state().restrack.of(Kind::Qp).get(number);
-        // INVARIANT: It is in the table of queue pairs.
-        let qp = Self(held.ok_or(ENOENT)?);
-        // SAFETY: It is held.
-        let kind = unsafe { (*qp.as_raw()).qp_type };
+        let held = held.ok_or(ENOENT)?;
+        let kind = Qp::of_entry(&held).ok_or(ENOENT)?.qp_type();
         // SAFETY: The device is there.
         let may_raw = || unsafe { bindings::rdma_dev_has_raw_cap(device.as_raw()) };
         if kind == bindings::ib_qp_type_IB_QPT_RAW_PACKET && !may_raw() {
             return Err(ENOENT);
         }
-        Ok(qp)
+        // INVARIANT: As just seen.
+        Ok(Self(held))
     }
 
-    fn as_raw(&self) -> *mut bindings::ib_qp {
-        // SAFETY: By the type invariant.
-        unsafe { container_of!(self.0.raw(), bindings::ib_qp, res) }
+    /// # Errors
+    ///
+    /// None that are seen.
+    fn qp(&self) -> Result<&Qp> {
+        Qp::of_entry(&self.0).ok_or(ENOENT)
     }
 
     /// The port that it is on; not one of the device's before it has one.
     fn port(&self) -> u32 {
-        // SAFETY: It is held.
-        unsafe { (*self.as_raw()).port }
+        self.qp().map_or(0, Qp::port)
     }
 
     fn is_elsewhere(&self, port: &Port<'_>) -> bool {
@@ -350,8 +360,7 @@ pub(crate) fn bind_qpn(device: &Device, port: u32, qpn: u32, counter: u32) -> Re
     if counter.entry().is_kernel() != qp.0.is_kernel() || counter.port() != qp.port() {
         return Err(EINVAL);
     }
-    // SAFETY: The queue pair is held.
-    unsafe { counter.bind(qp.as_raw(), port.port) }
+    counter.bind(qp.qp()?, port.port)
 }
 
 /// Makes a counter, and binds a queue pair to it. Returns its number. May sleep.
@@ -373,8 +382,7 @@ pub(crate) fn bind_qpn_alloc(device: &Device, port: u32, qpn: u32) -> Result<u32
     if qp.is_elsewhere(&port) {
         return Err(EINVAL);
     }
-    // SAFETY: The queue pair is held.
-    unsafe { Counter::make(port, qp.as_raw(), Mode::Manual, true) }.ok_or(ENOMEM)
+    Counter::make(port, qp.qp()?, Mode::Manual, true).ok_or(ENOMEM)
 }
 
 /// Takes a queue pair from its counter. May sleep.
@@ -389,61 +397,40 @@ pub(crate) fn unbind_qpn(device: &Device, port: u32, qpn: u32, counter: u32) -> 
     if qp.is_elsewhere(&port) || port.lock().mode().mode != Mode::Manual {
         return Err(EINVAL);
     }
-    // SAFETY: The queue pair is held.
-    unsafe { Counted::unbind(qp.as_raw(), port.port, Some(counter), false) }
+    Counted::unbind(qp.qp()?, port.port, Some(counter), false)
 }
 
 /// Binds a new queue pair of a user to the counter of its kind if its port is in auto mode. If
 /// that fails the queue pair works all the same, uncounted. May sleep.
-///
-/// # Safety
-///
-/// The queue pair lives, and its owner changes it.
-pub(crate) unsafe fn bind_qp_auto(qp: NonNull<bindings::ib_qp>, port: u32) {
-    // SAFETY: By this function's duty.
-    let (device, entry) = unsafe {
-        let qp = qp.as_ptr();
-        (
-            Device::from_raw((*qp).device),
-            crate::restrack::Entry::from_raw(&raw mut (*qp).res),
-        )
-    };
+pub(crate) fn bind_qp_auto(qp: &Qp, port: u32) {
+    let entry = qp.res();
     if !entry.is_tracked() || entry.is_kernel() {
         return;
     }
-    let Some(port) = Port::of(device, port) else {
+    let Some(port) = Port::of(qp.device(), port) else {
         return;
     };
     let mode = port.lock().mode();
     if mode.mode != Mode::Auto {
         return;
     }
-    // SAFETY: By this function's duty.
-    unsafe {
-        match Counted::for_kind(port, qp.as_ptr(), mode.mask) {
-            Some(counter) => {
-                let _: Result = counter.bind(qp.as_ptr(), port.port);
-            }
-            None => {
-                let _: Option<u32> = Counter::make(port, qp.as_ptr(), Mode::Auto, mode.bind_opcnt);
-            }
+    match Counted::for_kind(port, qp, mode.mask) {
+        Some(counter) => {
+            let _: Result = counter.bind(qp, port.port);
+        }
+        None => {
+            let _: Option<u32> = Counter::make(port, qp, Mode::Auto, mode.bind_opcnt);
         }
     }
 }
 
 /// Takes a queue pair that is being destroyed from its counter, if it has one. May sleep.
-///
-/// # Safety
-///
-/// The queue pair lives, and nobody else uses it any more.
-pub(crate) unsafe fn unbind_qp(qp: NonNull<bindings::ib_qp>, port: u32) {
+pub(crate) fn unbind_qp(qp: &Qp, port: u32) {
     // Most have none; and it gets none any more.
-    // SAFETY: By this function's duty.
-    if unsafe { (*qp.as_ptr()).counter.is_null() } {
+    if qp.counter().is_null() {
         return;
     }
-    // SAFETY: As above.
-    let _: Result = unsafe { Counted::unbind(qp.as_ptr(), port, None, true) };
+    let _: Result = Counted::unbind(qp, port, None, true);
 }
 
 /// What the counters bound to queue pairs of a port counted, those that are gone among them, of

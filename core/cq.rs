@@ -28,10 +28,11 @@ use crate::verbs::object::Cq;
 use crate::verbs::object::From;
 use crate::verbs::object::New;
 use crate::verbs::object::Object;
+use crate::verbs::object::Owned;
 use crate::verbs::object::Owner;
+use crate::verbs::tables::CqInit;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
-use kernel::ffi::c_char;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
@@ -39,6 +40,8 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use kernel::workqueue::Queue;
 use rdma::bindings;
+use rdma::edge::Passed;
+use rdma::edge::SoleOwner;
 use rdma::workqueue::OwnedQueue;
 use rdma::workqueue::QueueOptions;
 
@@ -113,7 +116,7 @@ fn raw(queue: &Queue) -> *mut bindings::workqueue_struct {
 /// What a consumer asks for.
 pub(crate) struct Request {
     /// The consumer's own; the driver finds it as `cq_context`.
-    pub(crate) private: *mut c_void,
+    pub(crate) private: Passed<c_void>,
     /// Completions that it must hold.
     pub(crate) size: c_int,
     /// The interrupt.
@@ -121,7 +124,7 @@ pub(crate) struct Request {
     /// Where it is polled.
     pub(crate) context: Context,
     /// Who asks, by a string that stays as long as the queue.
-    pub(crate) caller: *const c_char,
+    pub(crate) caller: Option<&'static CStr>,
 }
 
 /// Room for what is polled at once.
@@ -137,7 +140,7 @@ type Batch = [MaybeUninit<bindings::ib_wc>; poll::BATCH as usize];
 ///
 /// `device` is registered and stays so as long as the queue; the name in `request` stays as
 /// long, too.
-pub(crate) unsafe fn alloc(device: &Device, request: &Request) -> Result<NonNull<bindings::ib_cq>> {
+pub(crate) unsafe fn alloc(device: &Device, request: &Request) -> Result<Owned<Cq>> {
     if kernel::warn_on!(request.size == 0) {
         return Err(EINVAL);
     }
@@ -148,21 +151,26 @@ pub(crate) unsafe fn alloc(device: &Device, request: &Request) -> Result<NonNull
         comp_vector: request.vector as u32,
         ..Default::default()
     };
-    let mut cq = New::<Cq>::alloc(device, From::Anywhere)?;
+    let init = CqInit {
+        device,
+        comp_handler: None,
+        event_handler: None,
+        cq_context: request.private,
+    };
+    let mut cq = New::<Cq>::alloc(device, From::Anywhere, init)?;
     let batch = KBox::<Batch>::new(
         [const { MaybeUninit::uninit() }; poll::BATCH as usize],
         GFP_KERNEL,
     )?;
-    let ptr = cq.as_raw();
-    let c = cq.c();
-    c.device = device.as_raw();
-    c.cq_context = request.private;
-    c.poll_ctx = request.context.into_raw();
-    c.comp_vector = request.vector as u32;
-    // The batch is ours until the driver has made the queue, then the queue's.
-    c.wc = core::ptr::from_ref(&*batch).cast_mut().cast();
-    // SAFETY: By this function's duty.
-    unsafe { cq.track(Owner::Caller(request.caller)) };
+    let ptr = cq.sole();
+    // SAFETY: The queue is ours.
+    unsafe {
+        (*ptr).poll_ctx = request.context.into_raw();
+        (*ptr).comp_vector = request.vector as u32;
+        // The batch is ours until the driver has made the queue, then the queue's.
+        (*ptr).wc = core::ptr::from_ref(&*batch).cast_mut().cast();
+    }
+    cq.track(Owner::Caller(request.caller));
     // SAFETY: The queue is ours and does not move. So it is complete before the driver, which
     // may tell of completions, has it.
     unsafe { poll::set_up(ptr, request.context) };
@@ -188,8 +196,8 @@ pub(crate) unsafe fn free(cq: NonNull<bindings::ib_cq>) {
     let raw = cq.as_ptr();
     // SAFETY: By this function's duty.
     let (this, in_use) = unsafe {
-        let used = crate::verbs::object::is_used(&raw const (*raw).usecnt);
-        (Cq::from_raw(raw), used || (*raw).cqe_used != 0)
+        let this = Cq::from_raw(raw);
+        (this, this.usecnt().is_used() || this.cqe_used() != 0)
     };
     if kernel::warn_on!(in_use) {
         return;
@@ -198,7 +206,7 @@ pub(crate) unsafe fn free(cq: NonNull<bindings::ib_cq>) {
     // SAFETY: By this function's duty; the methods are the driver's own, and the object's
     // memory and batch came from `alloc`.
     unsafe {
-        crate::private::rdma_restrack_del(Cq::entry(raw));
+        this.res().del();
         if let Some(stop) = ops.pre_destroy_cq {
             kernel::warn_on!(stop(raw) != 0);
         }

@@ -72,6 +72,11 @@ unsafe impl Send for Device {}
 // SAFETY: As above.
 unsafe impl Sync for Device {}
 
+// SAFETY: Transparent over the structure.
+unsafe impl rdma::edge::View for Device {
+    type C = bindings::ib_device;
+}
+
 /// What the core keeps of a device beside the C structure. Made with the device, freed
 /// with its memory.
 #[pin_data]

@@ -32,10 +32,14 @@ use crate::device::Device;
 use crate::mr_pool;
 use crate::proto::rw_plan;
 use crate::proto::rw_plan::Direction;
+use crate::verbs::object::Doomed;
+use crate::verbs::tables;
+use crate::verbs::tables::QpMake;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::View;
 
 /// What matters of a device and one of its ports.
 fn port(device: &Device, number: u32) -> rw_plan::Port {
@@ -154,14 +158,14 @@ fn wants_integrity(create_flags: u32) -> bool {
 }
 
 /// Makes room for the requests of transfers in a queue pair that is to be made.
-pub(crate) fn size_queue(device: &Device, attr: &mut bindings::ib_qp_init_attr) {
-    kernel::warn_on!(attr.port_num == 0);
-    let integrity = wants_integrity(attr.create_flags);
-    attr.cap.max_send_wr = port(device, attr.port_num).queue_size(
-        attr.cap.max_send_wr,
-        attr.cap.max_rdma_ctxs,
+pub(crate) fn size_queue(device: &Device, attr: &QpMake) {
+    kernel::warn_on!(attr.port_num() == 0);
+    let integrity = wants_integrity(attr.create_flags());
+    attr.set_max_send_wr(port(device, attr.port_num()).queue_size(
+        attr.max_send_wr(),
+        attr.max_rdma_ctxs(),
         integrity,
-    );
+    ));
 }
 
 /// Gives a new queue pair the regions that its transfers need. May sleep.
@@ -169,25 +173,18 @@ pub(crate) fn size_queue(device: &Device, attr: &mut bindings::ib_qp_init_attr) 
 /// # Errors
 ///
 /// `ENOMEM`; the driver's. It has none then.
-///
-/// # Safety
-///
-/// `qp` was made just now, from `attr`.
-pub(crate) unsafe fn make_regions(
-    qp: NonNull<bindings::ib_qp>,
-    attr: &bindings::ib_qp_init_attr,
-) -> Result {
-    // INVARIANT: By this function's duty.
-    let this = Qp(qp);
-    let integrity = wants_integrity(attr.create_flags);
-    let wanted = port(this.device(), attr.port_num).regions(attr.cap.max_rdma_ctxs, integrity);
+pub(crate) fn make_regions(qp: &tables::Qp, attr: &QpMake) -> Result {
+    // INVARIANT: It lives.
+    let this = Qp(NonNull::from(qp).cast());
+    let integrity = wants_integrity(attr.create_flags());
+    let wanted = port(this.device(), attr.port_num()).regions(attr.max_rdma_ctxs(), integrity);
     let plain = mr_pool::Kind::Plain(bindings::ib_mr_type_IB_MR_TYPE_MEM_REG, wanted.pages);
     let signed = mr_pool::Kind::Integrity(wanted.pages, wanted.pages);
-    // SAFETY: By this function's duty; the lists are its own.
+    // SAFETY: It lives; the lists are its own.
     let made = unsafe {
-        mr_pool::fill(qp.as_ptr(), this.regions(), wanted.plain, plain).and_then(|()| {
-            mr_pool::fill(qp.as_ptr(), this.signed_regions(), wanted.signed, signed)
-                .inspect_err(|_| mr_pool::empty(qp.as_ptr(), this.regions()))
+        mr_pool::fill(qp.raw(), this.regions(), wanted.plain, plain).and_then(|()| {
+            mr_pool::fill(qp.raw(), this.signed_regions(), wanted.signed, signed)
+                .inspect_err(|_| mr_pool::empty(qp.raw(), this.regions()))
         })
     };
     made.inspect_err(|_| {
@@ -199,18 +196,14 @@ pub(crate) unsafe fn make_regions(
     })
 }
 
-/// Destroys the regions of a queue pair. May sleep.
-///
-/// # Safety
-///
-/// `qp` lives, and makes no transfers any more.
-pub(crate) unsafe fn drop_regions(qp: NonNull<bindings::ib_qp>) {
-    // INVARIANT: By this function's duty.
-    let this = Qp(qp);
-    // SAFETY: By this function's duty; the lists are its own.
+/// Destroys the regions of a queue pair, which makes no transfers any more. May sleep.
+pub(crate) fn drop_regions(qp: &Doomed<'_, tables::Qp>) {
+    // INVARIANT: It lives.
+    let this = Qp(NonNull::from(&**qp).cast());
+    // SAFETY: It lives; the lists are its own, and nobody else takes out what is in them.
     unsafe {
-        mr_pool::empty(qp.as_ptr(), this.signed_regions());
-        mr_pool::empty(qp.as_ptr(), this.regions());
+        mr_pool::empty(qp.raw(), this.signed_regions());
+        mr_pool::empty(qp.raw(), this.regions());
     }
 }
 

@@ -21,6 +21,8 @@ use kernel::sync::lock::Lock;
 use kernel::time;
 use kernel::types::Opaque;
 use rdma::bindings;
+use rdma::edge::FromC;
+use rdma::edge::View;
 use rdma::provider::unsupported;
 
 pub(crate) use self::files::DeviceCounters;
@@ -39,6 +41,11 @@ pub(crate) struct HwStats(Opaque<bindings::rdma_hw_stats>);
 unsafe impl Send for HwStats {}
 // SAFETY: As above.
 unsafe impl Sync for HwStats {}
+
+// SAFETY: Transparent over the structure.
+unsafe impl View for HwStats {
+    type C = bindings::rdma_hw_stats;
+}
 
 impl HwStats {
     /// # Safety
@@ -239,6 +246,16 @@ pub(crate) struct Owned(NonNull<bindings::rdma_hw_stats>);
 unsafe impl Send for Owned {}
 // SAFETY: As above.
 unsafe impl Sync for Owned {}
+
+// SAFETY: By the duty of `from_c` it is given to the callee, and not null.
+unsafe impl FromC for Owned {
+    type C = *mut bindings::rdma_hw_stats;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: As above. INVARIANT: By this function's duty.
+        Self(unsafe { NonNull::new_unchecked(c) })
+    }
+}
 
 impl Owned {
     /// Takes what a driver's method allocated; `None` for null.

@@ -4,6 +4,8 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `tables` | the C structures, field by field |
+//! | `driver` | the methods of drivers |
 //! | `object` | what all kinds share: allocation, tracking, use counts |
 //! | `pd`, `cq`, `srq`, `mr`, `wq`, `xrcd` | each kind |
 //! | `qp`, `shared_qp` | queue pairs; those that several users open |
@@ -22,6 +24,7 @@ mod ah;
 mod ah_attr;
 mod cq;
 mod drain;
+mod driver;
 mod mcast;
 mod modify_qp;
 pub(crate) mod mr;
@@ -32,6 +35,7 @@ mod qp;
 mod sg;
 mod shared_qp;
 mod srq;
+pub(crate) mod tables;
 mod text;
 mod wc_ah;
 mod wq;

@@ -12,6 +12,7 @@
 pub mod anchor;
 pub mod bindings;
 pub mod crc32;
+pub mod edge;
 pub mod export;
 pub mod front;
 pub mod gate;

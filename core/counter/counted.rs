@@ -2,6 +2,7 @@
 
 //! A counter and its life: it is made for its first queue pair, and goes with its last.
 
+use super::Binding;
 use super::Mode;
 use super::Port;
 use super::PortMode;
@@ -10,12 +11,11 @@ use crate::proto::restrack::Kind;
 use crate::restrack::Entry;
 use crate::restrack::Held;
 use crate::stats;
+use crate::verbs::object::Object;
+use crate::verbs::object::Qp;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
-use core::ptr;
 use core::ptr::NonNull;
-use kernel::container_of;
-use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::lock::mutex::MutexBackend;
@@ -23,92 +23,89 @@ use kernel::sync::lock::Guard;
 use kernel::sync::lock::Lock;
 use kernel::sync::static_lock_class;
 use kernel::sync::Refcount;
-use kernel::task::Task;
-use kernel::types::Opaque;
 use rdma::bindings;
-use rdma::provider::unsupported;
+use rdma::edge::Init;
+use rdma::edge::SoleOwner;
+use rdma::edge::View;
 
-/// A counter (`struct rdma_counter`, the beginning of a driver's structure).
-///
-/// # Invariants
-///
-/// It was made by [`Counter::make`]; `device`, `port`, `stats` do not change after, and `lock` is
-/// initialised. While it is in the device's table, whoever has its entry can use it.
-#[repr(transparent)]
-pub(crate) struct Counter(Opaque<bindings::rdma_counter>);
+rdma::c_struct! {
+    /// A counter, the beginning of a driver's structure. While it is in the device's table, whoever
+    /// has its entry can use it. C header: `include/rdma/rdma_counter.h`.
+    pub(crate) struct Counter: bindings::rdma_counter;
+    init CounterInit<'a> {
+        /// The device.
+        device: &'a Device,
+        /// The port whose queue pairs it counts.
+        port: u32,
+    }
+    fields {
+        /// What is tracked of it.
+        embed entry at res: Entry;
+        embed count at kref.refcount: Count;
+        /// Its number, which the driver gives it when the first queue pair is bound.
+        racy id: u32;
+        /// Its values; up to date after [`query_stats`](Self::query_stats).
+        const stats: Option<&stats::HwStats>;
+        const raw_mode at mode.mode: u32, set_raw_mode;
+        const mask at mode.mask: u32, set_mask;
+        const bind_opcnt at mode.bind_opcnt: bool, set_bind_opcnt;
+        const raw_qp_type at mode.param.qp_type: i32, set_raw_qp_type;
+    }
+}
+
+// SAFETY: The offset is taken from the structure.
+unsafe impl Object for Counter {
+    const TRACKED: Option<Kind> = Some(Kind::Counter);
+    const RES: usize = core::mem::offset_of!(bindings::rdma_counter, res);
+
+    fn owner(&self) -> &Device {
+        self.device()
+    }
+
+    fn tracked(&self) -> Option<&Entry> {
+        Some(self.entry())
+    }
+}
+
+rdma::c_struct! {
+    /// How many queue pairs have it, and who makes it. A `struct kref` is a `refcount_t`, and so is
+    /// [`Refcount`].
+    pub(crate) struct Count: bindings::refcount_t;
+    fields {}
+}
+
+impl Count {
+    fn get(&self) -> &Refcount {
+        // SAFETY: As said.
+        unsafe { &*self.raw().cast() }
+    }
+
+    /// Counts, unless the last count has gone.
+    fn try_inc(&self) -> bool {
+        // SAFETY: The counter is there.
+        unsafe { bindings::rdma_helper_refcount_inc_not_zero(self.raw()) }
+    }
+}
 
 impl Counter {
-    /// The counter of an entry in the table of counters.
-    ///
-    /// # Safety
-    ///
-    /// It is such an entry, and held for `'a`.
-    pub(crate) unsafe fn from_entry<'a>(entry: &'a Entry) -> &'a Self {
-        // SAFETY: By this function's duty; the type is transparent.
-        unsafe { &*container_of!(entry.raw(), bindings::rdma_counter, res).cast() }
-    }
-
-    /// The C structure.
-    pub(crate) fn as_raw(&self) -> *mut bindings::rdma_counter {
-        self.0.get()
-    }
-
-    /// What is tracked of it.
-    pub(crate) fn entry(&self) -> &Entry {
-        // SAFETY: A field of the structure, which was begun before others see the counter.
-        unsafe { Entry::from_raw(&raw mut (*self.as_raw()).res) }
-    }
-
-    /// The device.
-    pub(crate) fn device(&self) -> &Device {
-        // SAFETY: By the type invariant; the device outlives its counters.
-        unsafe { Device::from_raw((*self.as_raw()).device) }
-    }
-
-    /// The port whose queue pairs it counts.
-    pub(crate) fn port(&self) -> u32 {
-        // SAFETY: By the type invariant.
-        unsafe { (*self.as_raw()).port }
-    }
-
-    /// Its number, which the driver gave it.
-    pub(crate) fn id(&self) -> u32 {
-        // SAFETY: The driver sets it when the first queue pair is bound.
-        unsafe { (*self.as_raw()).id }
-    }
-
-    /// Its values; up to date after [`query_stats`](Self::query_stats).
-    pub(crate) fn stats(&self) -> Option<&stats::HwStats> {
-        // SAFETY: By the type invariant.
-        unsafe { NonNull::new((*self.as_raw()).stats).map(|raw| stats::HwStats::from_raw(raw)) }
-    }
-
     /// How it came to be, and what its queue pairs have in common.
     pub(crate) fn mode(&self) -> PortMode {
-        // SAFETY: Set before others see the counter.
-        let mode = unsafe { &(*self.as_raw()).mode };
         PortMode {
-            mode: Mode::from_raw(mode.mode),
-            mask: mode.mask,
-            bind_opcnt: mode.bind_opcnt,
+            mode: Mode::from_raw(self.raw_mode()),
+            mask: self.mask(),
+            bind_opcnt: self.bind_opcnt(),
         }
     }
 
     /// In auto mode by type, the type of its queue pairs (`enum ib_qp_type`).
     pub(crate) fn qp_type(&self) -> u32 {
-        // SAFETY: Set before others see the counter.
         // CAST: C keeps the type in an `int`.
-        unsafe { (*self.as_raw()).mode.param.qp_type as u32 }
-    }
-
-    fn count(&self) -> &Refcount {
-        // SAFETY: A `struct kref` is a `refcount_t`, and so is `Refcount`.
-        unsafe { &*(&raw mut (*self.as_raw()).kref.refcount).cast() }
+        self.raw_qp_type() as u32
     }
 
     fn lock(&self) -> Guard<'_, (), MutexBackend> {
-        // SAFETY: By the type invariant.
-        unsafe { Lock::<(), MutexBackend>::from_raw(&raw mut (*self.as_raw()).lock) }.lock()
+        // SAFETY: Initialised when it was made.
+        unsafe { Lock::<(), MutexBackend>::from_raw(&raw mut (*self.raw()).lock) }.lock()
     }
 
     /// Has the driver bring the values up to date. May sleep.
@@ -117,10 +114,12 @@ impl Counter {
     ///
     /// `EINVAL` if the driver cannot, else its own.
     pub(crate) fn query_stats(&self) -> Result {
-        let update = self.device().ops().counter_update_stats.ok_or(EINVAL)?;
+        let missing = |_| EINVAL;
+        self.device()
+            .needs(|ops| ops.counter_update_stats)
+            .map_err(missing)?;
         let _guard = self.lock();
-        // SAFETY: The method is the device's, of a counter of its own; we hold the lock.
-        to_result(unsafe { update(self.as_raw()) })
+        self.driver().counter_update_stats()
     }
 
     /// One value, up to date. May sleep.
@@ -137,28 +136,17 @@ impl Counter {
         let table = device.state().restrack.of(Kind::Counter);
         let mut from = Some(0);
         while let Some((id, held)) = from.and_then(|from| table.next_from(from, true)) {
-            // SAFETY: It is of the table of counters.
-            f(unsafe { Counter::from_entry(&held) });
+            if let Some(counter) = Counter::of_entry(&held) {
+                f(counter);
+            }
             from = id.checked_add(1);
         }
     }
 
-    /// Makes a counter and binds a queue pair to it. Returns its number, or none if the driver or
-    /// the memory do not allow it. May sleep.
-    ///
-    /// # Safety
-    ///
-    /// The queue pair is one of the device, and stays meanwhile.
-    pub(super) unsafe fn make(
-        port: Port<'_>,
-        qp: *mut bindings::ib_qp,
-        mode: Mode,
-        bind_opcnt: bool,
-    ) -> Option<u32> {
-        // SAFETY: By this function's duty.
-        let new = unsafe { New::alloc(port) }?;
-        let counter: &Counter = new.counter();
-        let raw = counter.as_raw();
+    /// Makes a counter and binds a queue pair of the device to it. Returns its number, or none if
+    /// the driver or the memory do not allow it. May sleep.
+    pub(super) fn make(port: Port<'_>, qp: &Qp, mode: Mode, bind_opcnt: bool) -> Option<u32> {
+        let mut new = New::alloc(port)?;
         let mut locked = port.lock();
         let mask = match mode {
             Mode::Manual => {
@@ -179,64 +167,40 @@ impl Counter {
         let all = locked.raw();
         all.num_counters = all.num_counters.saturating_add(1);
         drop(locked);
-        // SAFETY: Nobody else has the counter yet.
-        unsafe {
-            (*raw).mode.mode = mode.to_raw();
-            (*raw).mode.mask = mask;
-            (*raw).mode.bind_opcnt = bind_opcnt;
-            if mask & bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_QP_TYPE != 0 {
-                // CAST: C keeps the type in an `int`.
-                (*raw).mode.param.qp_type = (*qp).qp_type as i32;
-            }
+        Counter::set_raw_mode(&mut new, mode.to_raw());
+        Counter::set_mask(&mut new, mask);
+        Counter::set_bind_opcnt(&mut new, bind_opcnt);
+        if mask & bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_QP_TYPE != 0 {
+            // CAST: C keeps the type in an `int`.
+            Counter::set_raw_qp_type(&mut new, qp.qp_type() as i32);
         }
-        // SAFETY: By this function's duty.
-        if unsafe { counter.attach(qp, port.port) }.is_err() {
+        if new.attach(qp, port.port).is_err() {
             port.lock().forget_counter();
             return None;
         }
-        // INVARIANT: One of the two counts that it began with. The other is the queue pair's now,
-        // which may lose it at once.
-        let counted = Counted(NonNull::from(counter));
-        let _: ManuallyDrop<New> = ManuallyDrop::new(new);
-        // SAFETY: By this function's duty the queue pair stays, and with it its owner.
-        counted
-            .entry()
-            .set_parent(unsafe { Entry::from_raw(&raw mut (*qp).res) });
+        let counted = new.counted();
+        counted.entry().set_parent(qp.res());
         counted.entry().add();
         Some(counted.id())
     }
 
-    /// Has the driver count a queue pair with this.
+    /// Has the driver count a queue pair with this. If it succeeds, the caller gives the queue pair
+    /// a count of this.
     ///
     /// # Errors
     ///
     /// `EINVAL` if it has a counter, `EOPNOTSUPP`, that of the driver.
-    ///
-    /// # Safety
-    ///
-    /// The queue pair is one of the device, and stays meanwhile. If it succeeds, the caller gives
-    /// the queue pair a count of this.
-    unsafe fn attach(&self, qp: *mut bindings::ib_qp, port: u32) -> Result {
-        let _bindings = self.device().state().counters.lock.lock();
-        // SAFETY: By this function's duty; the field is the driver's, which changes it under this
-        // lock.
-        if !unsafe { (*qp).counter }.is_null() {
+    fn attach(&self, qp: &Qp, port: u32) -> Result {
+        let mut binding = Binding::of(self.device());
+        if qp.bound(&binding).is_some() {
             return Err(EINVAL);
         }
-        let bind = self
-            .device()
-            .ops()
-            .counter_bind_qp
-            .ok_or_else(unsupported)?;
+        self.device().needs(|ops| ops.counter_bind_qp)?;
         let _guard = self.lock();
-        // SAFETY: The method is the device's; the counter and the queue pair are its own.
-        let bound = to_result(unsafe { bind(self.as_raw(), qp, port) });
-        if bound.is_err() {
+        self.driver().counter_bind_qp(qp, port).inspect_err(|_| {
             // It may have failed to take back what it set.
-            // SAFETY: By this function's duty, under the lock; it was null.
-            unsafe { (*qp).counter = ptr::null_mut() };
-        }
-        bound
+            qp.set_bound(&mut binding, None);
+        })
     }
 }
 
@@ -249,72 +213,86 @@ struct New(NonNull<bindings::rdma_counter>);
 
 impl New {
     /// Has memory and values for a counter allocated.
-    ///
-    /// # Safety
-    ///
-    /// The device is registered.
-    unsafe fn alloc(port: Port<'_>) -> Option<Self> {
+    fn alloc(port: Port<'_>) -> Option<Self> {
         let device = port.device;
         let ops = device.ops();
         ops.counter_dealloc?;
-        let alloc_stats = ops.counter_alloc_stats?;
-        let init = ops.counter_init?;
+        ops.counter_alloc_stats?;
+        ops.counter_init?;
         if ops.size_rdma_counter < size_of::<bindings::rdma_counter>() {
             return None;
         }
         let raw: *mut bindings::rdma_counter = stats::abi::zalloc(ops.size_rdma_counter)?.cast();
-        let counter = NonNull::new(raw)?;
-        // SAFETY: Zeroed memory of the driver's size, that nobody else has; the methods are the
-        // device's. The key is static.
+        let init = CounterInit {
+            device,
+            port: port.port,
+        };
+        // SAFETY: Zeroed memory of the driver's size, that nobody else has. The key is static.
         unsafe {
-            (*raw).device = device.as_raw();
-            (*raw).port = port.port;
+            init.fill(raw);
             bindings::__mutex_init(
                 &raw mut (*raw).lock,
                 c"Counter::driver".to_bytes_with_nul().as_ptr().cast(),
                 static_lock_class!().as_ptr(),
             );
-            init(raw);
-            Entry::from_raw(&raw mut (*raw).res).init(Kind::Counter);
         }
-        // INVARIANT: The entry is begun.
-        let new = Self(counter);
+        // INVARIANT: The entry is begun below, before anything can fail.
+        let new = Self(NonNull::new(raw)?);
+        new.driver().counter_init();
+        new.entry().init(Kind::Counter);
+        let stats = new.driver().counter_alloc_stats().ok()?;
         // SAFETY: As above.
-        unsafe {
-            (*raw).stats = alloc_stats(raw);
-            if (*raw).stats.is_null() {
-                return None;
-            }
-        }
+        unsafe { (*raw).stats = stats.into_raw() };
         // One for the first queue pair, and one for who makes it.
-        new.counter().count().set(2);
+        new.count().get().set(2);
         Some(new)
     }
 
-    fn counter(&self) -> &Counter {
+    /// It has a queue pair, whose the other of its two counts is, and which may lose it at once.
+    fn counted(self) -> Counted {
+        // INVARIANT: One of the two counts that it began with.
+        Counted(ManuallyDrop::new(self).0.cast())
+    }
+}
+
+impl Deref for New {
+    type Target = Counter;
+
+    fn deref(&self) -> &Counter {
         // SAFETY: By the type invariant.
         unsafe { self.0.cast().as_ref() }
     }
 }
 
+// SAFETY: By the type invariant; references come from a borrow of this.
+unsafe impl SoleOwner for New {
+    type Of = Counter;
+
+    fn sole(&mut self) -> *mut bindings::rdma_counter {
+        self.0.as_ptr()
+    }
+}
+
 impl Drop for New {
     fn drop(&mut self) {
-        let raw = self.0.as_ptr();
         // Nobody could see the entry, so there is nobody to wait for.
-        self.counter().entry().del();
-        // SAFETY: By the type invariant it is ours alone. A driver that refused to bind has given
-        // back what it took for that; what it took with the values it gives back now. Its failure
-        // changes nothing.
-        unsafe {
-            match self.counter().device().ops().counter_dealloc {
-                Some(dealloc) if !(*raw).stats.is_null() => {
-                    let _: i32 = dealloc(raw);
-                }
-                Some(_) | None => {}
-            }
-            drop(stats::Owned::from_raw((*raw).stats));
-            bindings::kfree(raw.cast());
+        self.entry().del();
+        // A driver that refused to bind has given back what it took for that; what it took with the
+        // values it gives back now. Its failure changes nothing.
+        if self.stats().is_some() {
+            let _: Result = self.driver().counter_dealloc();
         }
+        free(self.0);
+    }
+}
+
+/// Frees a counter and its values.
+fn free(counter: NonNull<bindings::rdma_counter>) {
+    let raw = counter.as_ptr();
+    // SAFETY: Callers have the last of it.
+    unsafe {
+        drop(stats::Owned::from_raw((*raw).stats));
+        bindings::kfree(raw.cast());
     }
 }
 
@@ -329,14 +307,12 @@ pub(super) struct Counted(NonNull<Counter>);
 impl Counted {
     /// Counts a counter that is held, unless its last count has gone.
     fn try_count(held: &Held<'_>) -> Option<Self> {
-        // SAFETY: Callers have it from the table of counters.
-        let counter = unsafe { Counter::from_entry(held) };
-        // SAFETY: A `struct kref` is a `refcount_t`.
-        let counted = unsafe {
-            bindings::rdma_helper_refcount_inc_not_zero(&raw mut (*counter.as_raw()).kref.refcount)
-        };
+        let counter = Counter::of_entry(held)?;
         // INVARIANT: Just counted.
-        counted.then(|| Self(NonNull::from(counter)))
+        counter
+            .count()
+            .try_inc()
+            .then(|| Self(NonNull::from(counter)))
     }
 
     /// The counter with this number.
@@ -344,49 +320,35 @@ impl Counted {
         Self::try_count(&device.state().restrack.of(Kind::Counter).get(id)?)
     }
 
-    /// The counter of the port for queue pairs that have in common with `qp` what `mask` says.
-    ///
-    /// # Safety
-    ///
-    /// The queue pair is one of the device, and a user's.
-    pub(super) unsafe fn for_kind(
-        port: Port<'_>,
-        qp: *mut bindings::ib_qp,
-        mask: u32,
-    ) -> Option<Self> {
-        // SAFETY: By this function's duty.
-        let (qp_type, task) = unsafe { ((*qp).qp_type, pid_of(&raw mut (*qp).res)) };
+    /// The counter of the port for queue pairs that have in common with `qp`, a user's, what `mask`
+    /// says.
+    pub(super) fn for_kind(port: Port<'_>, qp: &Qp, mask: u32) -> Option<Self> {
+        let task = qp.res().pid();
         let by_type = mask & bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_QP_TYPE != 0;
         let by_pid = mask & bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_PID != 0;
         let table = port.device.state().restrack.of(Kind::Counter);
         let mut from = Some(0);
         while let Some((id, held)) = from.and_then(|from| table.next_from(from, true)) {
-            // SAFETY: It is of the table of counters.
-            let counter = unsafe { Counter::from_entry(&held) };
-            // SAFETY: The counter is held, and so is its owner.
-            if counter.port() == port.port
-                && (!by_type || counter.qp_type() == qp_type)
-                && (!by_pid || unsafe { pid_of(held.raw()) } == task)
-            {
-                return Self::try_count(&held);
+            if let Some(counter) = Counter::of_entry(&held) {
+                if counter.port() == port.port
+                    && (!by_type || counter.qp_type() == qp.qp_type())
+                    && (!by_pid || held.pid() == task)
+                {
+                    return Self::try_count(&held);
+                }
             }
             from = id.checked_add(1);
         }
         None
     }
 
-    /// Binds a queue pair, which takes this count over.
+    /// Binds a queue pair of the device, which takes this count over.
     ///
     /// # Errors
     ///
     /// As [`Counter::attach`].
-    ///
-    /// # Safety
-    ///
-    /// The queue pair is one of the device, and stays meanwhile.
-    pub(super) unsafe fn bind(self, qp: *mut bindings::ib_qp, port: u32) -> Result {
-        // SAFETY: By this function's duty.
-        unsafe { self.attach(qp, port) }?;
+    pub(super) fn bind(self, qp: &Qp, port: u32) -> Result {
+        self.attach(qp, port)?;
         // The count is the queue pair's now.
         let _: ManuallyDrop<Self> = ManuallyDrop::new(self);
         Ok(())
@@ -398,54 +360,26 @@ impl Counted {
     /// # Errors
     ///
     /// `EINVAL` if it does not have the counter, `EOPNOTSUPP`, that of the driver.
-    ///
-    /// # Safety
-    ///
-    /// The queue pair stays meanwhile.
-    pub(super) unsafe fn unbind(
-        qp: *mut bindings::ib_qp,
-        port: u32,
-        expected: Option<u32>,
-        force: bool,
-    ) -> Result {
-        // SAFETY: By this function's duty.
-        let device = unsafe { Device::from_raw((*qp).device) };
-        let bindings = device.state().counters.lock.lock();
-        // SAFETY: By this function's duty. A queue pair with a counter has a count of it.
-        let counter = NonNull::new(unsafe { (*qp).counter }).ok_or(EINVAL)?.cast();
+    pub(super) fn unbind(qp: &Qp, port: u32, expected: Option<u32>, force: bool) -> Result {
+        let mut binding = Binding::of(qp.device());
+        let counter = NonNull::from(qp.bound(&binding).ok_or(EINVAL)?);
         // INVARIANT: The count is the queue pair's, until the driver has let it go.
         let counted = ManuallyDrop::new(Self(counter));
         if expected.is_some_and(|id| id != counted.id()) {
             return Err(EINVAL);
         }
-        let unbound = match device.ops().counter_unbind_qp {
-            Some(unbind) => {
-                let _guard = counted.lock();
-                // SAFETY: The method is the device's, and the queue pair its own.
-                to_result(unsafe { unbind(qp, port) })
-            }
-            None => Err(unsupported()),
-        };
+        let guard = counted.lock();
+        let unbound = qp.driver().counter_unbind_qp(port);
+        drop(guard);
         if unbound.is_err() && !force {
             return unbound;
         }
         // The count is nobody's now, whatever the driver made of the field.
-        // SAFETY: By this function's duty, under the lock.
-        unsafe { (*qp).counter = ptr::null_mut() };
-        drop(bindings);
+        qp.set_bound(&mut binding, None);
+        drop(binding);
         drop(ManuallyDrop::into_inner(counted));
         Ok(())
     }
-}
-
-/// The number of the task that owns an object, if one does.
-///
-/// # Safety
-///
-/// The entry is there, and its owner does not change meanwhile.
-unsafe fn pid_of(entry: *mut bindings::rdma_restrack_entry) -> Option<kernel::task::Pid> {
-    // SAFETY: By this function's duty; an entry holds its task.
-    unsafe { (*entry).task.cast::<Task>().as_ref() }.map(Task::pid)
 }
 
 impl Deref for Counted {
@@ -459,7 +393,7 @@ impl Deref for Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        if !self.count().dec_and_test() {
+        if !self.count().get().dec_and_test() {
             return;
         }
         let device = self.device();
@@ -477,17 +411,9 @@ impl Drop for Counted {
             }
         }
         self.entry().del();
-        let raw = self.as_raw();
-        if let Some(dealloc) = device.ops().counter_dealloc {
-            // SAFETY: The method is the device's; nobody has the counter any more. Its failure
-            // changes nothing.
-            let _: i32 = unsafe { dealloc(raw) };
-        }
+        // Nobody has the counter any more. Its failure changes nothing.
+        let _: Result = self.driver().counter_dealloc();
         port.lock().forget_counter();
-        // SAFETY: As above.
-        unsafe {
-            drop(stats::Owned::from_raw((*raw).stats));
-            bindings::kfree(raw.cast());
-        }
+        free(self.0.cast());
     }
 }

@@ -16,6 +16,9 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
+use rdma::edge::Answer;
+use rdma::edge::FromC;
+use rdma::edge::View;
 
 rdma::exported!(
     __ib_alloc_cq,
@@ -41,6 +44,8 @@ pub(crate) unsafe extern "C" fn __ib_alloc_cq(
     caller: *const c_char,
 ) -> *mut bindings::ib_cq {
     let make = || {
+        // SAFETY: By this function's duty.
+        let (private, caller) = unsafe { (FromC::from_c(private), FromC::from_c(caller)) };
         let request = Request {
             private,
             size,
@@ -55,14 +60,14 @@ pub(crate) unsafe extern "C" fn __ib_alloc_cq(
     // SAFETY: The events only read.
     unsafe {
         match &made {
-            Ok(cq) => bindings::rdma_helper_trace_cq_alloc(cq.as_ptr(), size, vector, context),
+            Ok(cq) => bindings::rdma_helper_trace_cq_alloc(cq.raw(), size, vector, context),
             Err(error) => {
                 let error = error.to_errno();
                 bindings::rdma_helper_trace_cq_alloc_error(size, vector, context, error);
             }
         }
     }
-    pointer(made)
+    made.answer()
 }
 
 /// As [`__ib_alloc_cq`], for an interrupt that the core chooses, one after the other.

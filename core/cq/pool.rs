@@ -20,6 +20,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
+use rdma::edge::Passed;
 use rdma::sync::SpinLockIrq;
 
 const ENTRY: usize = offset_of!(bindings::ib_cq, pool_entry);
@@ -109,15 +110,15 @@ unsafe fn grow(device: &Device, context: Context, index: usize, size: u32, vecto
     let mut new = New::default();
     for vector in 0..vectors {
         let request = Request {
-            private: core::ptr::null_mut(),
+            private: Passed::NULL,
             size,
             vector: vector as c_int,
             context,
-            caller: c"ib_core".as_char_ptr(),
+            caller: Some(c"ib_core"),
         };
         // SAFETY: By this function's duty, and pools are emptied before the device goes.
         let cq = unsafe { alloc(device, &request) }?;
-        new.push(cq)?;
+        new.push(NonNull::from(&*cq).cast())?;
     }
     let mut guard = lock(device).lock();
     if let Some(mut pool) = pool(device, index, &mut guard) {

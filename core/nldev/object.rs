@@ -28,6 +28,7 @@ use crate::proto::nldev::Attr;
 use crate::proto::restrack::Shown;
 use crate::restrack::Held;
 use crate::restrack::Kind;
+use crate::verbs::object::Object;
 
 /// An object and its reader.
 pub(super) struct View<'a> {
@@ -354,8 +355,7 @@ pub(super) fn put_raw(w: &mut Answer<'_>, kind: Kind, view: &View<'_>) -> Put {
 
 /// A counter that is bound to queue pairs, with its values.
 pub(super) fn put_counter(w: &mut Answer<'_>, view: &View<'_>) -> Put {
-    // SAFETY: See the module's page.
-    let counter = unsafe { counter::Counter::from_entry(view.held) };
+    let counter = counter::Counter::of_entry(view.held).ok_or(Entry::Failed(EINVAL))?;
     view.check_port(counter.port())?;
     // What was read before is shown if the driver fails.
     let _: Result = counter.query_stats();

@@ -33,6 +33,11 @@ unsafe impl Send for Entry {}
 // SAFETY: As above.
 unsafe impl Sync for Entry {}
 
+// SAFETY: Transparent over the structure.
+unsafe impl rdma::edge::View for Entry {
+    type C = bindings::rdma_restrack_entry;
+}
+
 impl Entry {
     /// # Safety
     ///
@@ -68,6 +73,14 @@ impl Entry {
     pub(crate) fn is_kernel(&self) -> bool {
         // SAFETY: A byte; who changes it to true does so once.
         !unsafe { (*self.raw()).user }
+    }
+
+    /// The number of the task that owns the object, if one does.
+    pub(crate) fn pid(&self) -> Option<kernel::task::Pid> {
+        // SAFETY: An entry holds its task. It is changed by the owner only, under the lock of the
+        // table, and never to that of another process while somebody asks here.
+        unsafe { (*self.raw()).task.cast::<kernel::task::Task>().as_ref() }
+            .map(kernel::task::Task::pid)
     }
 
     fn is_valid(&self) -> bool {

@@ -5,6 +5,9 @@
 use crate::device::Device;
 use crate::proto::mad::wire::Special;
 use crate::proto::qp::Attrs;
+use crate::verbs::object::Doomed;
+use crate::verbs::tables::Qp;
+use crate::verbs::tables::QpAttr;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 use rdma::bindings;
@@ -23,7 +26,7 @@ impl Qps {
 pub(crate) struct Prepared(());
 
 #[inline]
-pub(crate) fn prepare(_device: &Device, _qp: NonNull<bindings::ib_qp>) -> Result<Prepared> {
+pub(crate) fn prepare(_device: &Device, _qp: &Qp) -> Result<Prepared> {
     Ok(Prepared(()))
 }
 
@@ -32,43 +35,28 @@ impl Prepared {
     pub(crate) fn publish(self) {}
 }
 
-/// # Safety
-///
-/// None.
 #[inline]
-pub(crate) unsafe fn modify(
-    _qp: *mut bindings::ib_qp,
-    _attr: *const bindings::ib_qp_attr,
+pub(crate) fn modify(
+    _qp: &Qp,
+    _attr: &QpAttr,
     _mask: Attrs,
     ask: impl FnOnce() -> Result,
 ) -> Result {
     ask()
 }
 
-/// # Safety
-///
-/// None.
 #[inline]
-pub(crate) unsafe fn destroy(_qp: *mut bindings::ib_qp, ask: impl FnOnce() -> Result) -> Result {
+pub(crate) fn destroy(_qp: &Doomed<'_, Qp>, ask: impl FnOnce() -> Result) -> Result {
     ask()
 }
 
-/// # Safety
-///
-/// None.
 #[inline]
-pub(crate) unsafe fn open(
-    _real: *mut bindings::ib_qp,
-    _handle: NonNull<bindings::ib_qp>,
-) -> Result {
+pub(crate) fn open(_real: &Qp, _handle: NonNull<bindings::ib_qp>) -> Result {
     Ok(())
 }
 
-/// # Safety
-///
-/// None.
 #[inline]
-pub(crate) unsafe fn close(_real: *mut bindings::ib_qp, _handle: NonNull<bindings::ib_qp>) {}
+pub(crate) fn close(_real: &Qp, _handle: NonNull<bindings::ib_qp>) {}
 
 #[inline]
 pub(crate) fn port_changed(_device: &Device, _port: u32) {}

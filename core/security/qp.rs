@@ -20,6 +20,9 @@ use crate::proto::security::Numbers;
 use crate::proto::security::Partition;
 use crate::proto::security::Place;
 use crate::proto::security::Standing;
+use crate::verbs::object::Doomed;
+use crate::verbs::tables::Qp;
+use crate::verbs::tables::QpAttr;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use kernel::ffi::c_int;
@@ -29,6 +32,7 @@ use kernel::rbtree::RBTreeNodeReservation;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use rdma::bindings;
+use rdma::edge::View;
 
 /// The secured queue pairs of a device.
 #[pin_data]
@@ -188,9 +192,9 @@ struct Pending<'a> {
 /// # Errors
 ///
 /// `ENOMEM`, and those of the security module.
-pub(crate) fn prepare(device: &Device, qp: NonNull<bindings::ib_qp>) -> Result<Prepared<'_>> {
-    // SAFETY: The caller is making it.
-    let qp_type = unsafe { (*qp.as_ptr()).qp_type };
+pub(crate) fn prepare<'d>(device: &'d Device, qp: &Qp) -> Result<Prepared<'d>> {
+    let qp_type = qp.qp_type();
+    let qp = NonNull::from(qp).cast();
     let is_special = matches!(
         qp_type,
         bindings::ib_qp_type_IB_QPT_SMI | bindings::ib_qp_type_IB_QPT_GSI
@@ -243,27 +247,14 @@ impl Prepared<'_> {
 ///
 /// `EACCES`, and others of the security module; `EINVAL` if there is no such place; those of
 /// `ask`.
-///
-/// # Safety
-///
-/// `qp` lives and is no handle; `attr` is valid for what `mask` says.
-pub(crate) unsafe fn modify(
-    qp: *mut bindings::ib_qp,
-    attr: *const bindings::ib_qp_attr,
-    mask: Attrs,
-    ask: impl FnOnce() -> Result,
-) -> Result {
-    // SAFETY: By this function's duty.
-    let (secured, change) = unsafe {
-        let alternate = Place {
-            port: (*attr).alt_port_num,
-            index: (*attr).alt_pkey_index,
-        };
-        (
-            Secured::of(qp),
-            Change::new(mask, (*attr).port_num, (*attr).pkey_index, alternate),
-        )
+pub(crate) fn modify(qp: &Qp, attr: &QpAttr, mask: Attrs, ask: impl FnOnce() -> Result) -> Result {
+    let alternate = Place {
+        port: attr.alt_port_num(),
+        index: attr.alt_pkey_index(),
     };
+    let change = Change::new(mask, attr.port_num(), attr.pkey_index(), alternate);
+    // SAFETY: It lives.
+    let secured = unsafe { Secured::of(qp.raw()) };
     let (Some(secured), Some(change)) = (secured, change) else {
         return ask();
     };
@@ -280,13 +271,9 @@ pub(crate) unsafe fn modify(
 /// # Errors
 ///
 /// Those of `ask`; the queue pair is then as before, but that it may have lost its rights.
-///
-/// # Safety
-///
-/// `qp` lives and is no handle, and nobody changes it; if `ask` succeeds, its memory is still
-/// there.
-pub(crate) unsafe fn destroy(qp: *mut bindings::ib_qp, ask: impl FnOnce() -> Result) -> Result {
-    // SAFETY: By this function's duty.
+pub(crate) fn destroy(qp: &Doomed<'_, Qp>, ask: impl FnOnce() -> Result) -> Result {
+    let qp = qp.raw();
+    // SAFETY: It lives.
     let Some(secured) = (unsafe { Secured::of(qp) }) else {
         return ask();
     };
@@ -309,12 +296,10 @@ pub(crate) unsafe fn destroy(qp: *mut bindings::ib_qp, ask: impl FnOnce() -> Res
 ///
 /// `EACCES`, and others of the security module; `ENOMEM`.
 ///
-/// # Safety
-///
-/// `real` lives and is no handle; [`close`] is called before `handle` goes.
-pub(crate) unsafe fn open(real: *mut bindings::ib_qp, handle: NonNull<bindings::ib_qp>) -> Result {
-    // SAFETY: By this function's duty.
-    let Some(secured) = (unsafe { Secured::of(real) }) else {
+/// [`close`] is called before `handle` goes; until then its address is nobody else's.
+pub(crate) fn open(real: &Qp, handle: NonNull<bindings::ib_qp>) -> Result {
+    // SAFETY: It lives.
+    let Some(secured) = (unsafe { Secured::of(real.raw()) }) else {
         return Ok(());
     };
     let token = Token::new()?;
@@ -326,13 +311,9 @@ pub(crate) unsafe fn open(real: *mut bindings::ib_qp, handle: NonNull<bindings::
 }
 
 /// Undoes [`open`]. May sleep.
-///
-/// # Safety
-///
-/// `real` lives and is no handle.
-pub(crate) unsafe fn close(real: *mut bindings::ib_qp, handle: NonNull<bindings::ib_qp>) {
-    // SAFETY: By this function's duty.
-    if let Some(secured) = unsafe { Secured::of(real) } {
+pub(crate) fn close(real: &Qp, handle: NonNull<bindings::ib_qp>) {
+    // SAFETY: It lives.
+    if let Some(secured) = unsafe { Secured::of(real.raw()) } {
         secured.inner.lock().users.retain(|user| user.qp != handle);
     }
 }

@@ -7,16 +7,23 @@
 //! made with the vector holds it on ([`Filled::hold_for`]).
 
 use super::port::Caps;
+use super::tables::AhAttr;
+use super::tables::QpAttr;
 use crate::device::Device;
 use crate::errno::enodata;
-use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
+use core::ops::Deref;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
+use kernel::sync::atomic::Relaxed;
+use kernel::types::Opaque;
 use rdma::bindings;
+use rdma::edge::FromC;
+use rdma::edge::View;
+use rdma::edge::Within;
 
 /// A reference to an entry of a GID table, which stays as it is while it is held, though it
 /// may be deleted from the table.
@@ -87,44 +94,131 @@ impl Drop for GidRef {
 }
 
 /// A place in a C structure that holds a reference to a GID, or null.
-pub(super) struct GidSlot<'a>(&'a Atomic<*const bindings::ib_gid_attr>);
+///
+/// # Invariants
+///
+/// The reference in it is the structure's, and is changed as a whole.
+#[repr(transparent)]
+pub(crate) struct GidSlot(Opaque<*const bindings::ib_gid_attr>);
 
-impl GidSlot<'_> {
-    /// # Safety
-    ///
-    /// `place` is such a place, lives for the lifetime, and is changed only through this type.
-    pub(super) unsafe fn new(place: *mut *const bindings::ib_gid_attr) -> Self {
-        // SAFETY: By this function's duty.
-        Self(unsafe { Atomic::from_ptr(place) })
+// SAFETY: Transparent over the pointer.
+unsafe impl View for GidSlot {
+    type C = *const bindings::ib_gid_attr;
+}
+
+impl GidSlot {
+    fn place(&self) -> &Atomic<*const bindings::ib_gid_attr> {
+        // SAFETY: By the type invariant.
+        unsafe { Atomic::from_ptr(self.raw()) }
     }
 
     /// Puts another reference in and gives up the one that was there. Of two that do so at
     /// once, each gives up a different one.
     pub(super) fn replace(&self, new: Option<GidRef>) {
         let new = new.map_or(core::ptr::null(), GidRef::into_raw);
-        let old = self.0.xchg(new, Full);
+        let old = self.place().xchg(new, Full);
         // SAFETY: The place held that reference, and nobody else took it out.
         drop(unsafe { GidRef::take(old) });
     }
+
+    /// What the structure, which is about to go, holds.
+    ///
+    /// # Safety
+    ///
+    /// The structure does not use or give up the reference any more.
+    pub(super) unsafe fn held(&self) -> Option<GidRef> {
+        // SAFETY: By this function's duty.
+        unsafe { GidRef::take(self.place().load(Relaxed)) }
+    }
 }
 
-fn has_grh(attr: &bindings::rdma_ah_attr) -> bool {
-    u32::from(attr.ah_flags) & bindings::ib_ah_flags_IB_AH_GRH != 0
+impl AhAttr {
+    fn has_grh(&self) -> bool {
+        u32::from(self.ah_flags()) & bindings::ib_ah_flags_IB_AH_GRH != 0
+    }
+
+    /// The local GID, if it is filled in. Whoever put the reference in holds it.
+    fn gid(&self) -> Option<&bindings::ib_gid_attr> {
+        // SAFETY: By the promise of a vector it is null or held.
+        unsafe { self.sgid_attr().place().load(Relaxed).as_ref() }
+    }
+
+    fn is_roce(&self) -> bool {
+        self.kind() == bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE
+    }
+
+    /// The GID that it leads to.
+    fn destination(&self) -> [u8; 16] {
+        // SAFETY: All members of the union are plain bytes, of this call alone.
+        unsafe { *(*self.raw()).grh.dgid.raw }
+    }
+
+    /// The address on the link, of a vector for RoCE.
+    fn mac(&self) -> [u8; 6] {
+        // SAFETY: As above.
+        unsafe { (*self.raw()).__bindgen_anon_1.roce.dmac }
+    }
+
+    /// Sets [`Self::mac`].
+    fn set_mac(&self, mac: [u8; 6]) {
+        let roce = bindings::roce_ah_attr { dmac: mac };
+        // SAFETY: As above.
+        unsafe { (*self.raw()).__bindgen_anon_1.roce = ManuallyDrop::new(roce) };
+    }
+}
+
+/// A structure that C has filled, as far as it has, and that is to be filled by us: what it says
+/// of references means nothing.
+pub(crate) struct Out<'a, V>(&'a V);
+
+impl<V> Deref for Out<'_, V> {
+    type Target = V;
+
+    fn deref(&self) -> &V {
+        self.0
+    }
+}
+
+// SAFETY: It is of `'a`.
+unsafe impl<'a, V> Within<'a> for Out<'a, V> where Self: FromC {}
+// SAFETY: References are taken out before anybody sees the vector.
+unsafe impl FromC for Out<'_, AhAttr> {
+    type C = *mut bindings::rdma_ah_attr;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: By this function's duty the memory is a vector's, of this call alone.
+        unsafe {
+            (*c).grh.sgid_attr = core::ptr::null();
+            Self(AhAttr::view(c))
+        }
+    }
+}
+
+// SAFETY: As above.
+unsafe impl FromC for Out<'_, QpAttr> {
+    type C = *mut bindings::ib_qp_attr;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: As above, both vectors.
+        unsafe {
+            (*c).ah_attr.grh.sgid_attr = core::ptr::null();
+            (*c).alt_ah_attr.grh.sgid_attr = core::ptr::null();
+            Self(QpAttr::view(c))
+        }
+    }
 }
 
 /// Whether a vector fits the device.
-fn check(device: &Device, attr: &bindings::rdma_ah_attr) -> Result {
-    if !device.has_port(attr.port_num) {
+fn check(device: &Device, attr: &AhAttr) -> Result {
+    let port = attr.port_num();
+    if !device.has_port(port) {
         return Err(EINVAL);
     }
-    let is_roce = attr.type_ == bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE;
-    if (is_roce || Caps::of(device, attr.port_num).needs_grh()) && !has_grh(attr) {
+    if (attr.is_roce() || Caps::of(device, port).needs_grh()) && !attr.has_grh() {
         return Err(EINVAL);
     }
-    if let Some(gid) = NonNull::new(attr.grh.sgid_attr.cast_mut()) {
-        // SAFETY: Whoever put the reference in holds it.
-        let gid = unsafe { gid.as_ref() };
-        if gid.index != u16::from(attr.grh.sgid_index) || gid.port_num != attr.port_num {
+    if let Some(gid) = attr.gid() {
+        if gid.index != u16::from(attr.sgid_index()) || gid.port_num != port {
             return Err(EINVAL);
         }
     }
@@ -134,16 +228,13 @@ fn check(device: &Device, attr: &bindings::rdma_ah_attr) -> Result {
 /// A checked vector with its local GID, if it has a global route. Dropping it leaves the
 /// vector as it was: what was filled in here is taken out.
 ///
-/// Drivers get the vector by pointer while this exists, so it is reached by pointer only.
-///
 /// # Invariants
 ///
-/// `attr` is valid for `'a` and nobody else changes its references. If `filled`, the one in it
-/// is ours. If the vector has a global route, there is a GID in it that is held.
+/// Nobody else changes the vector's reference. If `filled`, the one in it is ours. If the vector
+/// has a global route, there is a GID in it that is held.
 pub(crate) struct Filled<'a> {
-    attr: NonNull<bindings::rdma_ah_attr>,
+    attr: &'a AhAttr,
     filled: bool,
-    lender: PhantomData<&'a mut bindings::rdma_ah_attr>,
 }
 
 impl<'a> Filled<'a> {
@@ -152,86 +243,65 @@ impl<'a> Filled<'a> {
     /// # Errors
     ///
     /// `EINVAL` for a vector that does not fit, and those of [`GidRef::get`].
-    pub(super) fn new(device: &Device, attr: &'a mut bindings::rdma_ah_attr) -> Result<Self> {
+    pub(super) fn new(device: &Device, attr: &'a AhAttr) -> Result<Self> {
         check(device, attr)?;
-        let fill = has_grh(attr) && attr.grh.sgid_attr.is_null();
+        let fill = attr.has_grh() && attr.gid().is_none();
         if fill {
-            let gid = GidRef::get(device, attr.port_num, attr.grh.sgid_index)?;
-            attr.grh.sgid_attr = gid.into_raw();
+            let gid = GidRef::get(device, attr.port_num(), attr.sgid_index())?;
+            attr.sgid_attr().replace(Some(gid));
         }
         // INVARIANT: As just done; a reference that was there before is held by the caller.
-        Ok(Self {
-            attr: NonNull::from(attr),
-            filled: fill,
-            lender: PhantomData,
-        })
-    }
-
-    fn get(&self) -> &bindings::rdma_ah_attr {
-        // SAFETY: By the type invariant. No driver is asked while the reference exists.
-        unsafe { self.attr.as_ref() }
-    }
-
-    fn get_mut(&mut self) -> &mut bindings::rdma_ah_attr {
-        // SAFETY: As above.
-        unsafe { self.attr.as_mut() }
+        Ok(Self { attr, filled: fill })
     }
 
     /// The vector, to be given to the driver.
-    pub(super) fn as_raw(&self) -> *mut bindings::rdma_ah_attr {
-        self.attr.as_ptr()
+    pub(super) fn attr(&self) -> &'a AhAttr {
+        self.attr
     }
 
     /// Whether it is a vector for RoCE.
     pub(crate) fn is_roce(&self) -> bool {
-        self.get().type_ == bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE
+        self.attr.is_roce()
     }
 
     /// The kind of vector.
-    pub(super) fn ah_type(&self) -> bindings::rdma_ah_attr_type {
-        self.get().type_
+    pub(super) fn kind(&self) -> bindings::rdma_ah_attr_type {
+        self.attr.kind()
     }
 
     /// The port that it is for.
     pub(super) fn port(&self) -> u32 {
-        self.get().port_num
+        self.attr.port_num()
     }
 
     /// The GID that it leads to.
     pub(crate) fn destination(&self) -> [u8; 16] {
-        // SAFETY: All members of the union are plain bytes.
-        unsafe { *self.get().grh.dgid.raw }
+        self.attr.destination()
     }
 
     /// The label that tells flows apart; zero for none.
     pub(crate) fn flow_label(&self) -> u32 {
-        self.get().grh.flow_label
+        self.attr.flow_label()
     }
 
     /// The address on the link of a vector for RoCE.
     pub(crate) fn mac(&self) -> [u8; 6] {
-        // SAFETY: All members of the union are plain bytes.
-        unsafe { self.get().__bindgen_anon_1.roce.dmac }
+        self.attr.mac()
     }
 
     /// Sets the address on the link of a vector for RoCE.
     pub(crate) fn set_mac(&mut self, mac: [u8; 6]) {
-        let roce = bindings::roce_ah_attr { dmac: mac };
-        self.get_mut().__bindgen_anon_1.roce = ManuallyDrop::new(roce);
+        self.attr.set_mac(mac);
     }
 
     /// Sets how many hops packets may go.
     pub(crate) fn set_hop_limit(&mut self, limit: u8) {
-        self.get_mut().grh.hop_limit = limit;
+        self.attr.set_hop_limit(limit);
     }
 
     /// The local GID.
     pub(crate) fn gid(&self) -> Option<&bindings::ib_gid_attr> {
-        if !has_grh(self.get()) {
-            return None;
-        }
-        // SAFETY: By the type invariant it is held.
-        unsafe { self.get().grh.sgid_attr.as_ref() }
+        self.attr.gid().filter(|_| self.attr.has_grh())
     }
 
     /// A reference of its own for what is made with the vector, if it has a global route.
@@ -244,10 +314,7 @@ impl<'a> Filled<'a> {
 impl Drop for Filled<'_> {
     fn drop(&mut self) {
         if self.filled {
-            let attr = self.get_mut();
-            let gid = core::mem::replace(&mut attr.grh.sgid_attr, core::ptr::null());
-            // SAFETY: By the type invariant the reference is ours.
-            drop(unsafe { GidRef::take(gid) });
+            self.attr.sgid_attr().replace(None);
         }
     }
 }

@@ -3,346 +3,199 @@
 //! Memory regions. The driver allocates and frees them. `ib_uverbs` makes those of users
 //! through the driver's own method; here they are destroyed, and those of the kernel made.
 
-use super::object::code;
-use super::object::keep;
-use super::object::method;
-use super::object::outcome;
-use super::object::pointer;
-use super::object::track_made;
-use super::object::usecnt;
+use super::object::Bare;
 use super::object::Mr;
 use super::object::Object;
+use super::object::Owned;
 use super::object::Owner;
 use super::object::Pd;
-use super::object::Use;
+use super::tables::MrInit;
+use super::tables::SigAttrs;
+use super::tables::UserCall;
 use crate::errno::eopnotsupp;
-use core::mem::ManuallyDrop;
-use core::ptr::NonNull;
-use kernel::error::from_err_ptr;
 use kernel::ffi::c_int;
 use kernel::ffi::c_uint;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::Answer;
+use rdma::edge::Passed;
+use rdma::edge::View;
 
-/// What a new region of the kernel is.
-struct Made {
-    mr_type: bindings::ib_mr_type,
-    /// Of kmalloc; owned by the region from now on.
-    sig_attrs: *mut bindings::ib_sig_attrs,
-}
+type List = Passed<bindings::scatterlist>;
 
-/// Makes a region that the driver has returned known.
-///
-/// # Safety
-///
-/// `mr` is what a method of `pd`'s driver that makes regions has just returned.
-unsafe fn finish(pd: &Pd, mr: NonNull<bindings::ib_mr>, made: &Made) {
-    let c = mr.as_ptr();
-    // SAFETY: By this function's duty the region lives and is ours.
-    unsafe {
-        (*c).device = pd.device().as_raw();
-        (*c).pd = pd.as_raw();
-        (*c).dm = core::ptr::null_mut();
-        (*c).type_ = made.mr_type;
-        if made.mr_type != bindings::ib_mr_type_IB_MR_TYPE_USER {
-            (*c).__bindgen_anon_1.uobject = ManuallyDrop::new(core::ptr::null_mut());
-            (*c).need_inval = false;
-            (*c).sig_attrs = made.sig_attrs;
-        }
-        keep([Use::of(pd.usecnt())]);
-        track_made::<Mr>(mr, Owner::OfPd(pd));
+/// Fills in what the core says of a region that the driver has made.
+fn fill(pd: &Pd, mr: Bare<Mr>, kind: u32, sig_attrs: Option<Owned<SigAttrs>>) -> Owned<Mr> {
+    let mut mr = mr.fill(MrInit {
+        device: pd.device(),
+        pd,
+        kind,
+    });
+    Mr::set_dm(&mut mr, None);
+    if kind != bindings::ib_mr_type_IB_MR_TYPE_USER {
+        Mr::set_uobject(&mut mr, Passed::NULL);
+        Mr::set_need_inval(&mut mr, false);
+        let _garbage: Option<Owned<SigAttrs>> = mr.sig_attrs().put(sig_attrs);
     }
+    mr
 }
 
-/// # Safety
-///
-/// `mr` is what a method of a driver returned.
-unsafe fn returned(mr: *mut bindings::ib_mr) -> Result<NonNull<bindings::ib_mr>> {
-    NonNull::new(from_err_ptr(mr)?).ok_or(ENOMEM)
+/// Makes a region known.
+fn publish(mr: Owned<Mr>) -> Owned<Mr> {
+    mr.pd().usecnt().count().keep();
+    mr.track(Owner::OfPd(mr.pd()));
+    mr
 }
 
 /// A region for fast registration, of this type and of so many pages.
-fn alloc(pd: &Pd, mr_type: bindings::ib_mr_type, max_sg: u32) -> Result<NonNull<bindings::ib_mr>> {
-    let alloc = method(pd.device().ops().alloc_mr)?;
+fn alloc(pd: &Pd, mr_type: bindings::ib_mr_type, max_sg: u32) -> Result<Owned<Mr>> {
+    pd.device().needs(|ops| ops.alloc_mr)?;
     if kernel::warn_on!(mr_type == bindings::ib_mr_type_IB_MR_TYPE_INTEGRITY) {
         return Err(EINVAL);
     }
-    let made = Made {
-        mr_type,
-        sig_attrs: core::ptr::null_mut(),
-    };
-    // SAFETY: The domain lives; the method is the driver's own, and what it returns is made.
-    unsafe {
-        let mr = returned(alloc(pd.as_raw(), mr_type, max_sg))?;
-        finish(pd, mr, &made);
-        Ok(mr)
-    }
+    let mr = pd.driver().alloc_mr(mr_type, max_sg)?;
+    Ok(publish(fill(pd, mr, mr_type, None)))
 }
 
 /// A region with protection information beside the data.
-fn alloc_integrity(
-    pd: &Pd,
-    max_data_sg: u32,
-    max_meta_sg: u32,
-) -> Result<NonNull<bindings::ib_mr>> {
-    let ops = pd.device().ops();
-    let alloc = method(ops.alloc_mr_integrity)?;
-    method(ops.map_mr_sg_pi)?;
+fn alloc_integrity(pd: &Pd, max_data_sg: u32, max_meta_sg: u32) -> Result<Owned<Mr>> {
+    pd.device().needs(|ops| ops.alloc_mr_integrity)?;
+    pd.device().needs(|ops| ops.map_mr_sg_pi)?;
     if max_meta_sg == 0 {
         return Err(EINVAL);
     }
-    let sig_attrs = KBox::new(bindings::ib_sig_attrs::default(), GFP_KERNEL)?;
-    // SAFETY: The domain lives; the method is the driver's own, and what it returns is made.
-    unsafe {
-        let mr = returned(alloc(pd.as_raw(), max_data_sg, max_meta_sg))?;
-        let made = Made {
-            mr_type: bindings::ib_mr_type_IB_MR_TYPE_INTEGRITY,
-            sig_attrs: KBox::into_raw(sig_attrs),
-        };
-        finish(pd, mr, &made);
-        Ok(mr)
+    let sig_attrs = SigAttrs::new()?;
+    match pd.driver().alloc_mr_integrity(max_data_sg, max_meta_sg) {
+        Ok(mr) => {
+            let kind = bindings::ib_mr_type_IB_MR_TYPE_INTEGRITY;
+            Ok(publish(fill(pd, mr, kind, Some(sig_attrs))))
+        }
+        Err(error) => {
+            SigAttrs::free(sig_attrs);
+            Err(error)
+        }
     }
 }
 
-/// A region of a user's memory, registered by a part of the kernel in the user's call.
-fn register_user(
-    pd: &Pd,
-    start: u64,
-    length: u64,
-    virt_addr: u64,
-    access: c_int,
-) -> Result<NonNull<bindings::ib_mr>> {
+/// A region of a user's memory, registered by a part of the kernel in the user's call. May sleep.
+fn register_user(pd: &Pd, start: u64, length: u64, iova: u64, access: c_int) -> Result<Owned<Mr>> {
     let device = pd.device();
-    // SAFETY: Written before the device is registered.
-    let caps = unsafe { (*device.as_raw()).attrs.kernel_cap_flags };
     let on_demand = access & bindings::ib_access_flags_IB_ACCESS_ON_DEMAND as c_int != 0;
-    if on_demand && caps & u64::from(bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING) == 0 {
+    let can =
+        device.kernel_caps() & u64::from(bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING) != 0;
+    if on_demand && !can {
         return Err(EINVAL);
     }
-    let register = method(device.ops().reg_user_mr)?;
-    let made = Made {
-        mr_type: bindings::ib_mr_type_IB_MR_TYPE_USER,
-        sig_attrs: core::ptr::null_mut(),
-    };
-    let none = core::ptr::null_mut();
-    // SAFETY: The domain lives; the method is the driver's own, and what it returns is made.
-    unsafe {
-        let mr = returned(register(
-            pd.as_raw(),
-            start,
-            length,
-            virt_addr,
-            access,
-            core::ptr::null_mut(),
-            none,
-        ))?;
-        (*mr.as_ptr()).iova = virt_addr;
-        (*mr.as_ptr()).length = length;
-        finish(pd, mr, &made);
-        Ok(mr)
-    }
-}
-
-rdma::exported!(
-    ib_reg_user_mr,
-    ib_advise_mr,
-    ib_dereg_mr_user,
-    ib_alloc_mr,
-    ib_alloc_mr_integrity,
-    ib_check_mr_status,
-    ib_map_mr_sg,
-    ib_map_mr_sg_pi,
-);
-
-/// See [`register_user`]. May sleep.
-///
-/// # Safety
-///
-/// `pd` lives.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_reg_user_mr(
-    pd: *mut bindings::ib_pd,
-    start: u64,
-    length: u64,
-    virt_addr: u64,
-    access: c_int,
-) -> *mut bindings::ib_mr {
-    // SAFETY: By this function's duty.
-    let pd = unsafe { Pd::from_raw(pd) };
-    pointer(register_user(pd, start, length, virt_addr, access))
+    let mr = pd
+        .driver()
+        .reg_user_mr(start, length, iova, access, None, None)?;
+    let mut mr = fill(pd, mr, bindings::ib_mr_type_IB_MR_TYPE_USER, None);
+    Mr::set_iova(&mut mr, iova);
+    Mr::set_length(&mut mr, length);
+    Ok(publish(mr))
 }
 
 /// Advises the device of what will be used. May sleep.
-///
-/// # Safety
-///
-/// `pd` lives, and `list` has `count` entries.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_advise_mr(
-    pd: *mut bindings::ib_pd,
-    advice: bindings::ib_uverbs_advise_mr_advice,
-    flags: u32,
-    list: *mut bindings::ib_sge,
-    count: u32,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let ops = unsafe { Pd::from_raw(pd) }.device().ops();
-    code(method(ops.advise_mr).and_then(|advise| {
-        if count == 0 {
-            return Ok(());
-        }
-        // SAFETY: By this function's duty; the method is the driver's own.
-        outcome(unsafe { advise(pd, advice, flags, list, count, core::ptr::null_mut()) })
-    }))
+fn advise(pd: &Pd, advice: u32, flags: u32, list: Passed<bindings::ib_sge>, count: u32) -> Result {
+    pd.device().needs(|ops| ops.advise_mr)?;
+    if count == 0 {
+        return Ok(());
+    }
+    pd.driver().advise_mr(advice, flags, list, count, None)
 }
 
-/// Destroys a region, whoever made it. May sleep.
-///
-/// # Safety
-///
-/// `mr` lives and nobody uses it any more; `udata` is null or a user's call.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_dereg_mr_user(
-    mr: *mut bindings::ib_mr,
-    udata: *mut bindings::ib_udata,
-) -> c_int {
-    let dereg = || {
-        // SAFETY: By this function's duty.
-        let method = method(unsafe { Mr::from_raw(mr) }.device().ops().dereg_mr)?;
-        // SAFETY: As above. The driver frees the region, so all is read before.
-        unsafe {
-            bindings::rdma_helper_trace_mr_dereg(mr);
-            let uses = [usecnt!((*mr).pd), usecnt!((*mr).dm), usecnt!((*mr).dmah)];
-            let sig_attrs = (*mr).sig_attrs;
-            crate::private::rdma_restrack_del(Mr::entry(mr));
-            outcome(method(mr, udata))?;
-            drop(uses.map(|count| Use::kept(count)));
-            bindings::kfree(sig_attrs.cast());
-        }
-        Ok(())
-    };
-    code(dereg())
+/// Destroys a region that nobody uses any more, whoever made it. May sleep.
+fn dereg(mr: Owned<Mr>, call: Option<&UserCall>) -> Result {
+    mr.device().needs(|ops| ops.dereg_mr)?;
+    // SAFETY: It lives.
+    unsafe { bindings::rdma_helper_trace_mr_dereg(mr.raw()) };
+    let sig_attrs = mr.destroy_by_driver(|mr| mr.sig_attrs().left(), |mr| mr.dereg_mr(call))?;
+    // SAFETY: The driver has freed the region.
+    if let Some(sig_attrs) = unsafe { sig_attrs.take() } {
+        SigAttrs::free(sig_attrs);
+    }
+    Ok(())
 }
 
 /// See [`alloc`]. May sleep.
-///
-/// # Safety
-///
-/// `pd` lives.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_alloc_mr(
-    pd: *mut bindings::ib_pd,
-    mr_type: bindings::ib_mr_type,
-    max_sg: u32,
-) -> *mut bindings::ib_mr {
-    // SAFETY: By this function's duty.
-    let mr = pointer(alloc(unsafe { Pd::from_raw(pd) }, mr_type, max_sg));
+fn alloc_traced(pd: &Pd, mr_type: u32, max_sg: u32) -> *mut bindings::ib_mr {
+    let mr = alloc(pd, mr_type, max_sg).answer();
     // SAFETY: The event takes error pointers too.
-    unsafe { bindings::rdma_helper_trace_mr_alloc(pd, mr_type, max_sg, mr) };
+    unsafe { bindings::rdma_helper_trace_mr_alloc(pd.raw(), mr_type, max_sg, mr) };
     mr
 }
 
 /// See [`alloc_integrity`]. May sleep.
-///
-/// # Safety
-///
-/// `pd` lives.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_alloc_mr_integrity(
-    pd: *mut bindings::ib_pd,
-    max_data_sg: u32,
-    max_meta_sg: u32,
-) -> *mut bindings::ib_mr {
-    // SAFETY: By this function's duty.
-    let mr = pointer(alloc_integrity(
-        unsafe { Pd::from_raw(pd) },
-        max_data_sg,
-        max_meta_sg,
-    ));
+fn alloc_integrity_traced(pd: &Pd, data: u32, meta: u32) -> *mut bindings::ib_mr {
+    let mr = alloc_integrity(pd, data, meta).answer();
     // SAFETY: The event takes error pointers too.
-    unsafe { bindings::rdma_helper_trace_mr_integ_alloc(pd, max_data_sg, max_meta_sg, mr) };
+    unsafe { bindings::rdma_helper_trace_mr_integ_alloc(pd.raw(), data, meta, mr) };
     mr
 }
 
 /// Reads what checks of a region have found. Any context that the driver allows.
-///
-/// # Safety
-///
-/// `mr` lives and `status` is valid.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_check_mr_status(
-    mr: *mut bindings::ib_mr,
-    mask: u32,
-    status: *mut bindings::ib_mr_status,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let ops = unsafe { Mr::from_raw(mr) }.device().ops();
-    code(method(ops.check_mr_status).and_then(|check| {
-        // SAFETY: By this function's duty; the method is the driver's own.
-        outcome(unsafe { check(mr, mask, status) })
-    }))
+fn check(mr: &Mr, mask: u32, status: Passed<bindings::ib_mr_status>) -> Result {
+    mr.driver().check_mr_status(mask, status)
 }
 
 /// Maps the beginning of a list that is mapped for DMA: as much as pages of `page_size` bytes
 /// and the region's size take. Returns how many entries. Never sleeps.
-///
-/// # Safety
-///
-/// `mr` lives, `sg` is a list of `count` entries, `offset` null or valid.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_map_mr_sg(
-    mr: *mut bindings::ib_mr,
-    sg: *mut bindings::scatterlist,
-    count: c_int,
-    offset: *mut c_uint,
-    page_size: c_uint,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let Some(map) = unsafe { Mr::from_raw(mr) }.device().ops().map_mr_sg else {
+fn map(mr: &Mr, list: List, count: c_int, offset: Passed<c_uint>, page_size: c_uint) -> c_int {
+    if mr.device().ops().map_mr_sg.is_none() {
         return eopnotsupp().to_errno();
-    };
-    // SAFETY: By this function's duty; the method is the driver's own.
-    unsafe {
-        (*mr).page_size = page_size;
-        map(mr, sg, count, offset)
     }
+    mr.set_page_size(page_size);
+    mr.driver().map_mr_sg(list, count, offset)
 }
 
 /// Maps two lists that are mapped for DMA, data and protection information. Never sleeps.
-///
-/// # Safety
-///
-/// `mr` lives, the lists are of so many entries, offsets null or valid.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_map_mr_sg_pi(
-    mr: *mut bindings::ib_mr,
-    data: *mut bindings::scatterlist,
+#[expect(clippy::too_many_arguments, reason = "those of C")]
+fn map_pi(
+    mr: &Mr,
+    data: List,
     data_count: c_int,
-    data_offset: *mut c_uint,
-    meta: *mut bindings::scatterlist,
+    data_offset: Passed<c_uint>,
+    meta: List,
     meta_count: c_int,
-    meta_offset: *mut c_uint,
+    meta_offset: Passed<c_uint>,
     page_size: c_uint,
 ) -> c_int {
-    // SAFETY: By this function's duty.
-    let Some(map) = unsafe { Mr::from_raw(mr) }.device().ops().map_mr_sg_pi else {
-        return eopnotsupp().to_errno();
-    };
-    // SAFETY: As above.
-    if kernel::warn_on!(unsafe { (*mr).type_ } != bindings::ib_mr_type_IB_MR_TYPE_INTEGRITY) {
+    if mr.device().ops().map_mr_sg_pi.is_none()
+        || kernel::warn_on!(mr.kind() != bindings::ib_mr_type_IB_MR_TYPE_INTEGRITY)
+    {
         return eopnotsupp().to_errno();
     }
-    // SAFETY: By this function's duty; the method is the driver's own.
-    unsafe {
-        (*mr).page_size = page_size;
-        map(
-            mr,
-            data,
-            data_count,
-            data_offset,
-            meta,
-            meta_count,
-            meta_offset,
-        )
-    }
+    mr.set_page_size(page_size);
+    mr.driver()
+        .map_mr_sg_pi(data, data_count, data_offset, meta, meta_count, meta_offset)
+}
+
+rdma::export! {
+    in rdma::bindings;
+
+    /// See [`register_user`].
+    fn ib_reg_user_mr(pd: &Pd, start: u64, length: u64, iova: u64, access: c_int)
+        -> Result<Owned<Mr>> = register_user;
+    /// See [`advise`].
+    fn ib_advise_mr(
+        pd: &Pd, advice: u32, flags: u32, list: Passed<bindings::ib_sge>, count: u32,
+    ) -> Result = advise;
+    /// See [`dereg`].
+    fn ib_dereg_mr_user(mr: Owned<Mr>, call: Option<&UserCall>) -> Result = dereg;
+    /// See [`alloc`].
+    fn ib_alloc_mr(pd: &Pd, mr_type: u32, max_sg: u32) -> *mut bindings::ib_mr = alloc_traced;
+    /// See [`alloc_integrity`].
+    fn ib_alloc_mr_integrity(pd: &Pd, max_data_sg: u32, max_meta_sg: u32)
+        -> *mut bindings::ib_mr = alloc_integrity_traced;
+    /// See [`check`].
+    fn ib_check_mr_status(mr: &Mr, mask: u32, status: Passed<bindings::ib_mr_status>)
+        -> Result = check;
+    /// See [`map`].
+    fn ib_map_mr_sg(
+        mr: &Mr, list: List, count: c_int, offset: Passed<c_uint>, page_size: c_uint,
+    ) -> c_int = map;
+    /// See [`map_pi`].
+    fn ib_map_mr_sg_pi(
+        mr: &Mr, data: List, data_count: c_int, data_offset: Passed<c_uint>,
+        meta: List, meta_count: c_int, meta_offset: Passed<c_uint>, page_size: c_uint,
+    ) -> c_int = map_pi;
 }

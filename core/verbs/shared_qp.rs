@@ -11,206 +11,229 @@
 //!   Xrcd -- tgt_qps --> real qp (usecnt = handles) <-- real_qp -- handle, handle, ...
 //! ```
 
-use super::object::code;
-use super::object::is_used;
-use super::object::pointer;
-use super::object::Object;
+use super::object::Given;
+use super::object::Owned;
+use super::object::Pd;
+use super::object::Qp;
 use super::object::Use;
 use super::object::Xrcd;
 use super::qp::create as create_real;
-use super::qp::destroy_qp;
+use super::qp::destroy as destroy_real;
 use super::qp::For;
+use super::tables::OpenAttr;
+use super::tables::QpEvent;
+use super::tables::QpInit;
+use super::tables::QpMake;
+use super::tables::UQp;
 use super::xrcd::Targets;
 use crate::device::Device;
 use crate::security;
-use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
-use kernel::ffi::c_char;
-use kernel::ffi::c_int;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::AnswerOk;
+use rdma::edge::Context;
+use rdma::edge::FromC;
+use rdma::edge::Init;
+use rdma::edge::IntoC;
+use rdma::edge::SoleOwner;
+use rdma::edge::View;
 
-type EventHandler = Option<unsafe extern "C" fn(*mut bindings::ib_event, *mut c_void)>;
-
-/// The lists of handles of a device's queue pairs, locked. Nothing sleeps meanwhile.
-struct Handles {
-    lock: *mut bindings::spinlock_t,
+/// The handles of a queue pair, locked with those of its device's others. Nothing sleeps
+/// meanwhile.
+struct Handles<'a> {
+    real: &'a Qp,
     flags: usize,
 }
 
-impl Handles {
-    /// # Safety
-    ///
-    /// `qp` lives, with its device.
-    unsafe fn lock(qp: *mut bindings::ib_qp) -> Self {
-        // SAFETY: By this function's duty.
+impl<'a> Handles<'a> {
+    fn lock(real: &'a Qp) -> Self {
+        // SAFETY: The device lives, and its lock was initialised with it.
+        let flags = unsafe {
+            bindings::rdma_helper_spin_lock_irqsave(
+                &raw mut (*real.device().as_raw()).qp_open_list_lock,
+            )
+        };
+        Self { real, flags }
+    }
+
+    fn add(&mut self, handle: &Qp) {
+        // SAFETY: A handle just made, and the list of a queue pair that is made by `create`, locked.
         unsafe {
-            let lock = &raw mut (*(*qp).device).qp_open_list_lock;
-            Self {
-                lock,
-                flags: bindings::rdma_helper_spin_lock_irqsave(lock),
+            bindings::rdma_helper_qp_list_add(
+                &raw mut (*handle.raw()).open_list,
+                &raw mut (*self.real.raw()).open_list,
+            );
+        }
+    }
+
+    fn remove(&mut self, handle: &Owned<Qp>) {
+        // SAFETY: A handle that is about to go, which is in the list, locked.
+        unsafe { bindings::rdma_helper_qp_list_del(&raw mut (*handle.raw()).open_list) };
+    }
+
+    fn for_each(&self, mut f: impl FnMut(&Qp)) {
+        // SAFETY: The list is locked, and its members are the places in handles that live.
+        unsafe {
+            let head = &raw mut (*self.real.raw()).open_list;
+            let mut at = (*head).next;
+            while at != head {
+                let handle = kernel::container_of!(at, bindings::ib_qp, open_list);
+                at = (*at).next;
+                f(Qp::view(handle));
             }
         }
     }
 }
 
-impl Drop for Handles {
+impl Drop for Handles<'_> {
     fn drop(&mut self) {
         // SAFETY: Locked in `lock`.
-        unsafe { bindings::rdma_helper_spin_unlock_irqrestore(self.lock, self.flags) };
+        unsafe {
+            bindings::rdma_helper_spin_unlock_irqrestore(
+                &raw mut (*self.real.device().as_raw()).qp_open_list_lock,
+                self.flags,
+            );
+        }
     }
 }
 
 /// Tells everybody who has a queue pair open of an event.
-///
-/// # Safety
-///
-/// For drivers, as the event handler of a queue pair made by [`create`], which `context` is.
-unsafe extern "C" fn on_event(event: *mut bindings::ib_event, context: *mut c_void) {
-    let real: *mut bindings::ib_qp = context.cast();
-    // SAFETY: By this function's duty the queue pair lives while its driver tells of it; the
-    // list is locked, and its members are the places in handles that live.
-    unsafe {
-        let handles = Handles::lock(real);
-        let named = *(*event).element.qp;
-        let head = &raw mut (*real).open_list;
-        let mut at = (*head).next;
-        while at != head {
-            let handle = kernel::container_of!(at, bindings::ib_qp, open_list);
-            at = (*at).next;
-            if let Some(handler) = (*handle).event_handler {
-                (*event).element.qp = ManuallyDrop::new(handle);
-                handler(event, (*handle).qp_context);
-            }
+fn told(event: &QpEvent, real: Context<'_, Qp>) {
+    let handles = Handles::lock(real.0);
+    let named = event.qp();
+    handles.for_each(|handle| {
+        event.set_qp(handle);
+        handle.pass_on(event);
+    });
+    event.set_qp(named);
+}
+
+rdma::callback! {
+    /// For drivers, as the event handler of a queue pair made by [`create`], which the context is.
+    fn on_event(event: &QpEvent, real: Context<'_, Qp>) = told;
+}
+
+impl Owned<Qp> {
+    /// A handle, all zeros but for what it says of the queue pair.
+    fn new_handle(real: &Qp, init: QpInit<'_>) -> Result<Self> {
+        let handle = KBox::into_raw(KBox::new(bindings::ib_qp::default(), GFP_KERNEL)?);
+        // SAFETY: It is ours.
+        unsafe {
+            init.fill(handle);
+            (*handle).real_qp = real.raw();
+            (*handle).qp_num = real.qp_num();
+            Ok(Self::from_c(handle))
         }
-        (*event).element.qp = ManuallyDrop::new(named);
-        drop(handles);
+    }
+
+    /// Frees a handle.
+    fn free_handle(self) {
+        // SAFETY: The memory is that of `new_handle`.
+        drop(unsafe { KBox::from_raw(self.ok()) });
+    }
+
+    /// Makes it one that handles are opened to.
+    fn share(&mut self, xrcd: &Xrcd) {
+        let c = self.sole();
+        // SAFETY: Nobody else has it but its driver, which reads these only when it is made.
+        unsafe {
+            (*c).event_handler = Some(on_event);
+            (*c).qp_context = c.cast();
+            (*c).pd = core::ptr::null_mut();
+            (*c).send_cq = core::ptr::null_mut();
+            (*c).recv_cq = core::ptr::null_mut();
+            (*c).srq = core::ptr::null_mut();
+            (*c).xrcd = xrcd.into_c();
+            bindings::INIT_LIST_HEAD(&raw mut (*c).open_list);
+        }
     }
 }
 
-/// Makes a handle.
-///
-/// # Safety
-///
-/// `real` is a queue pair made by [`create`] that is not destroyed meanwhile.
-unsafe fn open(
-    real: NonNull<bindings::ib_qp>,
-    event_handler: EventHandler,
-    context: *mut c_void,
-) -> Result<NonNull<bindings::ib_qp>> {
-    let mut handle = KBox::new(bindings::ib_qp::default(), GFP_KERNEL)?;
-    let real = real.as_ptr();
-    // SAFETY: By this function's duty; `close` closes it.
-    unsafe { security::open(real, NonNull::from(&mut *handle)) }?;
-    let handle = KBox::into_raw(handle);
-    // SAFETY: The handle is ours; the queue pair lives by this function's duty, and its list
-    // is locked.
-    unsafe {
-        (*handle).real_qp = real;
-        (*handle).device = (*real).device;
-        (*handle).event_handler = event_handler;
-        (*handle).qp_context = context;
-        (*handle).qp_num = (*real).qp_num;
-        (*handle).qp_type = (*real).qp_type;
-        bindings::atomic_inc(&raw mut (*real).usecnt);
-        let handles = Handles::lock(real);
-        bindings::rdma_helper_qp_list_add(&raw mut (*handle).open_list, &raw mut (*real).open_list);
-        drop(handles);
+/// Makes a handle to a queue pair made by [`create`].
+fn open(real: &Qp, attr: &OpenAttr, uobject: Option<&UQp>) -> Result<Owned<Qp>> {
+    let handle = Owned::new_handle(
+        real,
+        QpInit {
+            device: real.device(),
+            pd: None,
+            send_cq: None,
+            recv_cq: None,
+            srq: None,
+            rwq_ind_tbl: None,
+            uobject,
+            event_handler: attr.event_handler(),
+            registered_event_handler: None,
+            qp_context: attr.qp_context(),
+            qp_type: real.qp_type(),
+        },
+    )?;
+    // `close` closes it.
+    if let Err(error) = security::open(real, NonNull::from(&*handle).cast()) {
+        handle.free_handle();
+        return Err(error);
     }
-    NonNull::new(handle).ok_or(ENOMEM)
+    real.usecnt().count().keep();
+    Handles::lock(real).add(&handle);
+    Ok(handle)
 }
 
-/// Frees a handle.
+/// Frees a handle that nobody uses any more.
 ///
 /// # Errors
 ///
 /// `EINVAL` for a queue pair proper.
-///
-/// # Safety
-///
-/// `handle` lives, and nobody uses it any more.
-unsafe fn close(handle: NonNull<bindings::ib_qp>) -> Result {
-    let raw = handle.as_ptr();
-    // SAFETY: By this function's duty; a handle's queue pair lives, its list is locked, and the
-    // memory is that of `open`.
-    unsafe {
-        let real = (*raw).real_qp;
-        if real == raw {
-            return Err(EINVAL);
-        }
-        let handles = Handles::lock(real);
-        bindings::rdma_helper_qp_list_del(&raw mut (*raw).open_list);
-        drop(handles);
-        security::close(real, handle);
-        bindings::atomic_dec(&raw mut (*real).usecnt);
-        drop(KBox::from_raw(raw));
+fn close(handle: Owned<Qp>) -> Result {
+    if !handle.is_handle() {
+        return Err(EINVAL);
     }
+    let real = handle.real();
+    Handles::lock(real).remove(&handle);
+    security::close(real, NonNull::from(&*handle).cast());
+    // SAFETY: The count is that of `open`.
+    drop(unsafe { Use::kept(real.usecnt()) });
+    handle.free_handle();
     Ok(())
 }
 
 /// Makes a queue pair and the first handle to it. May sleep.
-///
-/// # Safety
-///
-/// As for [`super::qp::create`]; `attr` names a domain that lives; `caller` is a string that
-/// stays.
-pub(super) unsafe fn create(
+pub(super) fn create(
     device: &Device,
-    pd: *mut bindings::ib_pd,
-    attr: &mut bindings::ib_qp_init_attr,
-    uobject: *mut bindings::ib_uqp_object,
-    caller: *const c_char,
-) -> Result<NonNull<bindings::ib_qp>> {
-    if attr.xrcd.is_null() {
-        return Err(EINVAL);
+    pd: Option<&Pd>,
+    attr: &QpMake,
+    uobject: Option<&UQp>,
+    caller: Option<&'static CStr>,
+) -> Result<Owned<Qp>> {
+    let xrcd = attr.xrcd().ok_or(EINVAL)?;
+    let mut real = create_real(device, pd, attr, For::Kernel(caller))?;
+    match share(&mut real, xrcd, attr, uobject) {
+        Ok(handle) => Ok(handle),
+        Err(error) => {
+            // What `share` did it has undone.
+            let _: Result = destroy_real(Given::of(real), None);
+            Err(error)
+        }
     }
-    // SAFETY: By this function's duty.
-    let real = unsafe { create_real(device, pd, attr, For::Kernel(caller)) }?;
-    // SAFETY: Just made, and not handed out.
-    unsafe { share(real, attr, uobject) }.inspect_err(|_| {
-        // SAFETY: As above; what `share` did it has undone.
-        let _: Result = unsafe { destroy_qp(real, core::ptr::null_mut()) };
-    })
 }
 
 /// Puts a new queue pair into its domain, and opens it for the one who made it.
-///
-/// # Safety
-///
-/// `real` is just made and not handed out; the rest as for [`create`].
-unsafe fn share(
-    real: NonNull<bindings::ib_qp>,
-    attr: &bindings::ib_qp_init_attr,
-    uobject: *mut bindings::ib_uqp_object,
-) -> Result<NonNull<bindings::ib_qp>> {
-    // SAFETY: By this function's duty. The count keeps the domain as long as the queue pair.
-    let used = unsafe {
-        let c = real.as_ptr();
-        (*c).event_handler = Some(on_event);
-        (*c).qp_context = c.cast();
-        (*c).pd = core::ptr::null_mut();
-        (*c).send_cq = core::ptr::null_mut();
-        (*c).recv_cq = core::ptr::null_mut();
-        (*c).srq = core::ptr::null_mut();
-        (*c).xrcd = attr.xrcd;
-        bindings::INIT_LIST_HEAD(&raw mut (*c).open_list);
-        Use::of(&raw mut (*attr.xrcd).usecnt)
-    };
-    // SAFETY: By this function's duty.
-    let handle = unsafe { open(real, attr.event_handler, attr.qp_context) }?;
-    // SAFETY: By this function's duty the domain lives; nobody has the handle yet.
-    let insert = unsafe {
-        (*handle.as_ptr()).uobject = uobject;
-        Xrcd::from_raw(attr.xrcd).insert((*real.as_ptr()).qp_num, real)
-    };
-    if let Err(error) = insert {
-        // SAFETY: Nobody has the handle.
-        let _: Result = unsafe { close(handle) };
+fn share(
+    real: &mut Owned<Qp>,
+    xrcd: &Xrcd,
+    attr: &QpMake,
+    uobject: Option<&UQp>,
+) -> Result<Owned<Qp>> {
+    real.share(xrcd);
+    // The count keeps the domain as long as the queue pair.
+    let used = xrcd.usecnt().count();
+    let wish = OpenAttr::new(attr.event_handler(), attr.qp_context());
+    let handle = open(real, &wish, uobject)?;
+    if let Err(error) = xrcd.insert(real) {
+        let _: Result = close(handle);
         return Err(error);
     }
     // Given back when the last handle is closed.
-    core::mem::forget(used);
+    used.keep();
     Ok(handle)
 }
 
@@ -218,76 +241,48 @@ unsafe fn share(
 ///
 /// A driver that refuses leaves a queue pair that nobody can reach any more, which keeps its
 /// domain busy.
-///
-/// # Safety
-///
-/// `handle` is a handle, and nobody uses it any more.
-pub(super) unsafe fn close_and_destroy(handle: NonNull<bindings::ib_qp>) {
-    // SAFETY: By this function's duty; the queue pair lives while it has handles, and its
-    // domain as long as it.
-    let (real, raw_xrcd) = unsafe {
-        let real = (*handle.as_ptr()).real_qp;
-        (real, (*real).xrcd)
-    };
+pub(super) fn close_and_destroy(handle: Owned<Qp>) {
+    let raw = handle.real().raw();
+    // SAFETY: The queue pair lives while it has handles, and with the domain locked nobody else
+    // takes the last from it. Its domain lives as long as it.
+    let (real, raw_xrcd) = unsafe { (Qp::view(raw), (*raw).xrcd) };
     // SAFETY: As above.
-    let xrcd = unsafe { Xrcd::from_raw(raw_xrcd) };
+    let xrcd = unsafe { Xrcd::view(raw_xrcd) };
     let mut targets = Targets::write(xrcd);
-    // SAFETY: By this function's duty; nobody else opens or closes meanwhile.
-    let last = unsafe {
-        let _: Result = close(handle);
-        let last = !is_used(&raw const (*real).usecnt);
-        if last {
-            targets.remove((*real).qp_num);
-        }
-        last
-    };
-    drop(targets);
-    let Some(real) = NonNull::new(real).filter(|_| last) else {
+    let _: Result = close(handle);
+    if real.usecnt().is_used() {
         return;
-    };
-    // SAFETY: Nobody has it open, and nobody finds it any more. The count is that of `share`.
-    unsafe {
-        if destroy_qp(real, core::ptr::null_mut()).is_ok() {
-            drop(Use::kept(&raw mut (*raw_xrcd).usecnt));
-        }
+    }
+    targets.remove(real.qp_num());
+    drop(targets);
+    // SAFETY: Nobody has it open, and nobody finds it any more.
+    let real = unsafe { Owned::from_c(raw) };
+    if destroy_real(Given::of(real), None).is_ok() {
+        // SAFETY: The count is that of `share`.
+        drop(unsafe { Use::kept(xrcd.usecnt()) });
     }
 }
 
-rdma::exported!(ib_open_qp, ib_close_qp);
-
 /// Opens a queue pair of a domain by its number: `EINVAL` if there is none. May sleep.
-///
-/// # Safety
-///
-/// `xrcd` lives and `attr` is valid.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_open_qp(
-    xrcd: *mut bindings::ib_xrcd,
-    attr: *mut bindings::ib_qp_open_attr,
-) -> *mut bindings::ib_qp {
-    let find = || {
-        // SAFETY: By this function's duty.
-        let (xrcd, attr) = unsafe { (Xrcd::from_raw(xrcd), &*attr) };
-        if attr.qp_type != bindings::ib_qp_type_IB_QPT_XRC_TGT {
-            return Err(EINVAL);
-        }
-        let targets = Targets::read(xrcd);
-        let real = targets.find(attr.qp_num).ok_or(EINVAL)?;
-        // SAFETY: It is in the domain, so it was made by `create`, and it is not taken out
-        // while we read.
-        unsafe { open(real, attr.event_handler, attr.qp_context) }
-    };
-    pointer(find())
+fn open_by_number(xrcd: &Xrcd, attr: &OpenAttr) -> Result<Owned<Qp>> {
+    if attr.qp_type() != bindings::ib_qp_type_IB_QPT_XRC_TGT {
+        return Err(EINVAL);
+    }
+    let targets = Targets::read(xrcd);
+    let real = targets.find(attr.qp_num()).ok_or(EINVAL)?;
+    open(real, attr, None)
 }
 
-/// Closes a handle, and nothing else. May sleep.
-///
-/// # Safety
-///
-/// `qp` lives, and nobody uses it any more.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_close_qp(qp: *mut bindings::ib_qp) -> c_int {
-    let qp = NonNull::new(qp).ok_or(EINVAL);
-    // SAFETY: By this function's duty.
-    code(qp.and_then(|qp| unsafe { close(qp) }))
+/// Closes a handle that nobody uses any more, and nothing else. May sleep.
+fn close_only(handle: Given<Qp>) -> Result {
+    close(handle.owned()?)
+}
+
+rdma::export! {
+    in rdma::bindings;
+
+    /// See [`open_by_number`].
+    fn ib_open_qp(xrcd: &Xrcd, attr: &OpenAttr) -> Result<Owned<Qp>> = open_by_number;
+    /// See [`close_only`].
+    fn ib_close_qp(qp: Given<Qp>) -> Result = close_only;
 }

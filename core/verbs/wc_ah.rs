@@ -9,10 +9,10 @@ use super::ah_attr::rdma_move_grh_sgid_attr;
 use super::ah_attr::Filled;
 use super::ah_attr::GidRef;
 use super::object::code;
-use super::object::pointer;
 use super::object::Object;
 use super::object::Pd;
 use super::port::Caps;
+use super::tables::AhAttr;
 use crate::addr;
 use crate::device::Device;
 use crate::errno::eprototype;
@@ -25,6 +25,7 @@ use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::View;
 
 /// The ends of a packet that came by a kind of network.
 ///
@@ -98,6 +99,13 @@ const fn gid_type(network: bindings::rdma_network_type) -> bindings::ib_gid_type
 
 /// A vector that is being made, and gives up what it holds unless it is finished.
 struct Draft<'a>(&'a mut bindings::rdma_ah_attr);
+
+impl Draft<'_> {
+    fn attr(&self) -> &AhAttr {
+        // SAFETY: It is valid, and holds the GID that is in it.
+        unsafe { AhAttr::view(core::ptr::from_ref(&*self.0).cast_mut()) }
+    }
+}
 
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
@@ -213,7 +221,7 @@ unsafe fn init_from_wc(
     }
     let draft = Draft(attr);
     if caps.is_roce() {
-        addr::resolve_unicast(&mut Filled::new(device, draft.0)?)?;
+        addr::resolve_unicast(&mut Filled::new(device, draft.attr())?)?;
     }
     core::mem::forget(draft);
     Ok(())
@@ -308,9 +316,9 @@ pub(crate) unsafe extern "C" fn ib_create_ah_from_wc(
         let draft = Draft(&mut attr);
         ah::create(
             pd,
-            draft.0,
+            draft.attr(),
             bindings::rdma_create_ah_flags_RDMA_CREATE_AH_SLEEPABLE,
         )
     };
-    pointer(create())
+    rdma::edge::Answer::answer(create())
 }

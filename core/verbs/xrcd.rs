@@ -3,23 +3,23 @@
 //! Domains of extended reliable connections: the target queue pairs in them may be used by
 //! several processes ([`super::shared_qp`]).
 
-use super::object::code;
-use super::object::destroy;
-use super::object::is_used;
-use super::object::method;
 use super::object::outcome;
-use super::object::pointer;
 use super::object::From;
+use super::object::Given;
 use super::object::New;
 use super::object::Object;
+use super::object::Owned;
+use super::object::Qp;
 use super::object::Xrcd;
+use super::tables::UserCall;
+use super::tables::XrcdInit;
 use crate::device::Device;
-use core::ptr::NonNull;
-use kernel::ffi::c_int;
 use kernel::ffi::c_ulong;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::FromC;
+use rdma::edge::Passed;
+use rdma::edge::View;
 
 /// The target queue pairs of a domain, locked against others that open or close them.
 /// Writers may sleep while they hold it.
@@ -32,7 +32,7 @@ impl<'a> Targets<'a> {
     /// To look a queue pair up. May sleep.
     pub(super) fn read(xrcd: &'a Xrcd) -> Self {
         // SAFETY: The domain lives; its semaphore was initialised when it was made.
-        unsafe { bindings::down_read(&raw mut (*xrcd.as_raw()).tgt_qps_rwsem) };
+        unsafe { bindings::down_read(&raw mut (*xrcd.raw()).tgt_qps_rwsem) };
         Self {
             xrcd,
             writes: false,
@@ -42,22 +42,23 @@ impl<'a> Targets<'a> {
     /// To take a queue pair out. May sleep.
     pub(super) fn write(xrcd: &'a Xrcd) -> Self {
         // SAFETY: As above.
-        unsafe { bindings::down_write(&raw mut (*xrcd.as_raw()).tgt_qps_rwsem) };
+        unsafe { bindings::down_write(&raw mut (*xrcd.raw()).tgt_qps_rwsem) };
         Self { xrcd, writes: true }
     }
 
-    /// The queue pair of this number.
-    pub(super) fn find(&self, number: u32) -> Option<NonNull<bindings::ib_qp>> {
-        // SAFETY: The domain lives, and with it the array.
-        let entry =
-            unsafe { bindings::xa_load(&raw mut (*self.xrcd.as_raw()).tgt_qps, number as c_ulong) };
-        NonNull::new(entry.cast())
+    /// The queue pair of this number, which is not taken out while this is locked.
+    pub(super) fn find(&self, number: u32) -> Option<&Qp> {
+        // SAFETY: The domain lives, and with it the array, in which are queue pairs that live.
+        unsafe {
+            let entry = bindings::xa_load(&raw mut (*self.xrcd.raw()).tgt_qps, number as c_ulong);
+            Option::from_c(entry.cast())
+        }
     }
 
     /// Takes a queue pair out.
     pub(super) fn remove(&mut self, number: u32) {
         // SAFETY: As above.
-        unsafe { bindings::xa_erase(&raw mut (*self.xrcd.as_raw()).tgt_qps, number as c_ulong) };
+        unsafe { bindings::xa_erase(&raw mut (*self.xrcd.raw()).tgt_qps, number as c_ulong) };
     }
 }
 
@@ -65,7 +66,7 @@ impl Drop for Targets<'_> {
     fn drop(&mut self) {
         // SAFETY: The semaphore was taken for this, in the way that `writes` says.
         unsafe {
-            let sem = &raw mut (*self.xrcd.as_raw()).tgt_qps_rwsem;
+            let sem = &raw mut (*self.xrcd.raw()).tgt_qps_rwsem;
             if self.writes {
                 bindings::up_write(sem);
             } else {
@@ -76,80 +77,73 @@ impl Drop for Targets<'_> {
 }
 
 impl Xrcd {
-    /// Puts a new target queue pair in. May sleep.
+    /// Puts a new target queue pair in, which its last handle takes out. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn insert(&self, number: u32, qp: NonNull<bindings::ib_qp>) -> Result {
+    pub(super) fn insert(&self, qp: &Qp) -> Result {
         // SAFETY: The domain lives, and with it the array, which has a lock of its own.
         outcome(unsafe {
             bindings::xa_err(bindings::xa_store(
-                &raw mut (*self.as_raw()).tgt_qps,
-                number as c_ulong,
-                qp.as_ptr().cast::<c_void>(),
+                &raw mut (*self.raw()).tgt_qps,
+                qp.qp_num() as c_ulong,
+                qp.raw().cast(),
                 bindings::GFP_KERNEL,
             ))
         })
     }
+
+    fn has_targets(&self) -> bool {
+        // SAFETY: A word; nobody changes the array any more.
+        unsafe { !(*self.raw()).tgt_qps.xa_head.is_null() }
+    }
 }
 
-rdma::exported!(ib_alloc_xrcd_user, ib_dealloc_xrcd_user);
-
-/// Makes a domain. May sleep.
-///
-/// # Safety
-///
-/// `device` is registered; `inode` is null, or the file that the domain belongs to; `udata` is
-/// null or a user's call.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_alloc_xrcd_user(
-    device: *mut bindings::ib_device,
-    inode: *mut bindings::inode,
-    udata: *mut bindings::ib_udata,
-) -> *mut bindings::ib_xrcd {
-    let make = || {
-        // SAFETY: By this function's duty.
-        let device = unsafe { Device::from_raw(device) };
-        let alloc = method(device.ops().alloc_xrcd)?;
-        let mut xrcd = New::<Xrcd>::alloc(device, From::Anywhere)?;
-        xrcd.c().device = device.as_raw();
-        xrcd.c().inode = inode;
+impl New<Xrcd> {
+    /// Initialises semaphore and array.
+    fn set_up(&mut self) {
         // SAFETY: Both are in memory that is ours.
         unsafe {
-            bindings::rdma_helper_xrcd_init_rwsem(&raw mut xrcd.c().tgt_qps_rwsem);
-            bindings::xa_init_flags(&raw mut xrcd.c().tgt_qps, 0);
+            bindings::rdma_helper_xrcd_init_rwsem(&raw mut (*self.raw()).tgt_qps_rwsem);
+            bindings::xa_init_flags(&raw mut (*self.raw()).tgt_qps, 0);
         }
-        // SAFETY: The object is filled in; the method is the driver's own.
-        outcome(unsafe { alloc(xrcd.as_raw(), udata) })?;
-        Ok(xrcd.finish())
-    };
-    pointer(make())
+    }
 }
 
-/// Destroys a domain: `EBUSY` while objects use it. May sleep.
-///
-/// # Safety
-///
-/// `xrcd` lives, and nobody begins to use it; `udata` is null or a user's call.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_dealloc_xrcd_user(
-    xrcd: *mut bindings::ib_xrcd,
-    udata: *mut bindings::ib_udata,
-) -> c_int {
-    let destroy = || {
-        let ptr = NonNull::new(xrcd).ok_or(EINVAL)?;
-        // SAFETY: By this function's duty.
-        let this = unsafe { Xrcd::from_raw(xrcd) };
-        // SAFETY: As above.
-        if unsafe { is_used(&raw const (*xrcd).usecnt) } {
-            return Err(EBUSY);
-        }
-        let method = method(this.device().ops().dealloc_xrcd)?;
-        // SAFETY: As above. Every target queue pair counts as a user, so none is in there.
-        kernel::warn_on!(unsafe { !(*xrcd).tgt_qps.xa_head.is_null() });
-        // SAFETY: By this function's duty, and nothing uses it; the method is the driver's own.
-        unsafe { destroy::<Xrcd>(ptr, || outcome(method(xrcd, udata)), || ()) }
-    };
-    code(destroy())
+/// Makes a domain. May sleep.
+fn alloc(
+    device: &Device,
+    inode: Passed<bindings::inode>,
+    call: Option<&UserCall>,
+) -> Result<Owned<Xrcd>> {
+    device.needs(|ops| ops.alloc_xrcd)?;
+    let mut xrcd = New::<Xrcd>::alloc(device, From::Anywhere, XrcdInit { device, inode })?;
+    xrcd.set_up();
+    xrcd.driver().alloc_xrcd(call)?;
+    Ok(xrcd.finish())
+}
+
+/// Destroys a domain that nobody begins to use: `EBUSY` while objects use it. May sleep.
+fn dealloc(xrcd: Given<Xrcd>, call: Option<&UserCall>) -> Result {
+    let xrcd = xrcd.owned()?;
+    if xrcd.usecnt().is_used() {
+        return Err(EBUSY);
+    }
+    xrcd.device().needs(|ops| ops.dealloc_xrcd)?;
+    // Every target queue pair counts as a user, so none is in there.
+    kernel::warn_on!(xrcd.has_targets());
+    xrcd.destroy(|xrcd| xrcd.dealloc_xrcd(call))
+}
+
+rdma::export! {
+    in rdma::bindings;
+
+    /// See [`alloc`].
+    fn ib_alloc_xrcd_user(
+        device: &Device, inode: Passed<bindings::inode>, call: Option<&UserCall>,
+    ) -> Result<Owned<Xrcd>> = alloc;
+    /// See [`dealloc`].
+    fn ib_dealloc_xrcd_user(xrcd: Given<Xrcd>, call: Option<&UserCall>)
+        -> Result = dealloc;
 }

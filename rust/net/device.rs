@@ -104,6 +104,11 @@ impl Eq for Net {}
 #[repr(transparent)]
 pub struct NetDevice(Opaque<bindings::net_device>);
 
+// SAFETY: Transparent over the structure.
+unsafe impl crate::edge::View for NetDevice {
+    type C = bindings::net_device;
+}
+
 // SAFETY: `struct net_device` is made for use from any thread.
 unsafe impl Send for NetDevice {}
 // SAFETY: As above.
