@@ -210,7 +210,7 @@ pub(crate) fn next_hop(gid: &bindings::ib_gid_attr, to: &[u8; 16]) -> Result<Hop
 /// `EINVAL` for a vector without a local GID; those of [`next_hop`].
 pub(crate) fn resolve_unicast(path: &mut Filled<'_>) -> Result {
     let to = path.destination();
-    let gid = path.gid().ok_or(EINVAL)?;
+    let gid = path.gid_entry().ok_or(EINVAL)?;
     // Between link-local GIDs of the older RoCE, addresses are in the GIDs themselves.
     let in_gid = if gid.gid_type == bindings::ib_gid_type_IB_GID_TYPE_ROCE {
         roce::mac_in(&Gid(to))

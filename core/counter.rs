@@ -27,6 +27,7 @@ use kernel::sync::lock::Lock;
 use kernel::sync::static_lock_class;
 use kernel::sync::Mutex;
 use rdma::bindings;
+use rdma::edge::verbs::CounterLock;
 use rdma::provider::unsupported;
 
 use self::counted::Counted;
@@ -41,11 +42,32 @@ pub(crate) struct Bindings {
 }
 
 /// Held while a queue pair of a device gets or loses a counter.
-pub(crate) struct Binding<'a>(#[expect(dead_code)] Guard<'a, (), MutexBackend>);
+pub(crate) struct Binding<'a> {
+    _guard: Guard<'a, (), MutexBackend>,
+    proof: CounterLock<'a>,
+}
+
+impl<'a> core::ops::Deref for Binding<'a> {
+    type Target = CounterLock<'a>;
+
+    fn deref(&self) -> &CounterLock<'a> {
+        &self.proof
+    }
+}
+
+impl core::ops::DerefMut for Binding<'_> {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.proof
+    }
+}
 
 impl<'a> Binding<'a> {
     fn of(device: &'a Device) -> Self {
-        Self(device.state().counters.lock.lock())
+        Self {
+            _guard: device.state().counters.lock.lock(),
+            // SAFETY: The guard is kept beside the proof, and is of this device's lock.
+            proof: unsafe { CounterLock::held() },
+        }
     }
 }
 
@@ -404,6 +426,7 @@ pub(crate) fn unbind_qpn(device: &Device, port: u32, qpn: u32, counter: u32) -> 
 /// that fails the queue pair works all the same, uncounted. May sleep.
 pub(crate) fn bind_qp_auto(qp: &Qp, port: u32) {
     let entry = qp.res();
+    let entry = crate::restrack::Entry::of(entry);
     if !entry.is_tracked() || entry.is_kernel() {
         return;
     }

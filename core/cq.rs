@@ -152,7 +152,7 @@ pub(crate) unsafe fn alloc(device: &Device, request: &Request) -> Result<Owned<C
         ..Default::default()
     };
     let init = CqInit {
-        device,
+        dev: device,
         comp_handler: None,
         event_handler: None,
         cq_context: request.private,
@@ -206,7 +206,7 @@ pub(crate) unsafe fn free(cq: NonNull<bindings::ib_cq>) {
     // SAFETY: By this function's duty; the methods are the driver's own, and the object's
     // memory and batch came from `alloc`.
     unsafe {
-        this.res().del();
+        crate::restrack::Entry::of(this.res()).del();
         if let Some(stop) = ops.pre_destroy_cq {
             kernel::warn_on!(stop(raw) != 0);
         }

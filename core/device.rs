@@ -31,7 +31,6 @@ use kernel::sync::aref::ARef;
 use kernel::sync::aref::AlwaysRefCounted;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::Mutex;
-use kernel::types::Opaque;
 use rdma::bindings;
 use rdma::net::Net;
 use rdma::sync::RwSem;
@@ -65,12 +64,16 @@ use self::uses::Uses;
 /// A reference is to memory that [`alloc`] made and that is not freed
 /// while the reference exists; `res` points to its [`State`].
 #[repr(transparent)]
-pub(crate) struct Device(Opaque<bindings::ib_device>);
+pub(crate) struct Device(rdma::edge::device::Device);
 
-// SAFETY: The fields are changed under the locks of `Documentation/core_locking.md` only.
-unsafe impl Send for Device {}
-// SAFETY: As above.
-unsafe impl Sync for Device {}
+impl Deref for Device {
+    type Target = rdma::edge::device::Device;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
 
 // SAFETY: Transparent over the structure.
 unsafe impl rdma::edge::View for Device {
@@ -152,10 +155,18 @@ impl Device {
         unsafe { &*ptr.cast() }
     }
 
+    /// A device as all modules know it, as the core does.
+    #[inline]
+    pub(crate) fn of(device: &rdma::edge::device::Device) -> &Self {
+        // SAFETY: Every `struct ib_device` is made by `alloc`, so `res` points to its `State`; the
+        // reference promises that its memory is there.
+        unsafe { Self::from_raw(rdma::edge::View::raw(device)) }
+    }
+
     /// The C structure.
     #[inline]
     pub(crate) fn as_raw(&self) -> *mut bindings::ib_device {
-        self.0.get()
+        rdma::edge::View::raw(&self.0)
     }
 
     /// What the core keeps of it.
@@ -165,34 +176,18 @@ impl Device {
         unsafe { &*(*self.as_raw()).res.cast::<State>() }
     }
 
-    /// The driver's methods.
-    #[inline]
-    pub(crate) fn ops(&self) -> &bindings::ib_device_ops {
-        // SAFETY: The table is written before the device is registered and not changed after.
-        unsafe { &(*self.as_raw()).ops }
-    }
-
     /// The numbers of its ports: 1 to n, or 0 alone for a switch.
     pub(crate) fn ports(&self) -> core::ops::RangeInclusive<u32> {
-        // SAFETY: Written before the device is registered and not changed after.
-        unsafe {
-            if (*self.as_raw()).is_switch() != 0 {
-                0..=0
-            } else {
-                1..=(*self.as_raw()).phys_port_cnt
-            }
+        if self.is_switch() {
+            0..=0
+        } else {
+            1..=self.phys_port_cnt()
         }
     }
 
     /// Whether there is a port of this number.
     pub(crate) fn has_port(&self, port: u32) -> bool {
         self.ports().contains(&port)
-    }
-
-    /// Its index, which no other device has while it is in the registry.
-    pub(crate) fn index(&self) -> u32 {
-        // SAFETY: Written before the device can be found.
-        unsafe { (*self.as_raw()).index }
     }
 
     /// Its name as it is now; empty before it has one. Any context.

@@ -36,7 +36,7 @@ struct Headers {
 
 fn headers(path: &Filled<'_>, may_sleep: bool) -> Result<Headers> {
     let flags = if may_sleep { GFP_KERNEL } else { GFP_ATOMIC };
-    let gid = path.gid().ok_or(EINVAL)?;
+    let gid = path.gid_entry().ok_or(EINVAL)?;
     let from = bytes(&gid.gid);
     let mut smac = [0u8; 6];
     // SAFETY: The entry is held; the place has room for an Ethernet address.
@@ -130,7 +130,7 @@ pub(crate) fn slave_of(
     if !path.is_roce() || path.flow_label() == 0 {
         return Ok(None);
     }
-    let Some(gid) = path.gid() else {
+    let Some(gid) = path.gid_entry() else {
         return Ok(None);
     };
     if gid.gid_type != bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP {

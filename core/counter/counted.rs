@@ -58,8 +58,8 @@ unsafe impl Object for Counter {
     const TRACKED: Option<Kind> = Some(Kind::Counter);
     const RES: usize = core::mem::offset_of!(bindings::rdma_counter, res);
 
-    fn owner(&self) -> &Device {
-        self.device()
+    fn device(&self) -> &Device {
+        Counter::device(self)
     }
 
     fn tracked(&self) -> Option<&Entry> {
@@ -179,7 +179,7 @@ impl Counter {
             return None;
         }
         let counted = new.counted();
-        counted.entry().set_parent(qp.res());
+        counted.entry().set_parent(Entry::of(qp.res()));
         counted.entry().add();
         Some(counted.id())
     }
@@ -323,7 +323,7 @@ impl Counted {
     /// The counter of the port for queue pairs that have in common with `qp`, a user's, what `mask`
     /// says.
     pub(super) fn for_kind(port: Port<'_>, qp: &Qp, mask: u32) -> Option<Self> {
-        let task = qp.res().pid();
+        let task = Entry::of(qp.res()).pid();
         let by_type = mask & bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_QP_TYPE != 0;
         let by_pid = mask & bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_PID != 0;
         let table = port.device.state().restrack.of(Kind::Counter);
@@ -362,9 +362,10 @@ impl Counted {
     /// `EINVAL` if it does not have the counter, `EOPNOTSUPP`, that of the driver.
     pub(super) fn unbind(qp: &Qp, port: u32, expected: Option<u32>, force: bool) -> Result {
         let mut binding = Binding::of(qp.device());
-        let counter = NonNull::from(qp.bound(&binding).ok_or(EINVAL)?);
+        let counter: NonNull<rdma::edge::verbs::Counter> =
+            NonNull::from(qp.bound(&binding).ok_or(EINVAL)?);
         // INVARIANT: The count is the queue pair's, until the driver has let it go.
-        let counted = ManuallyDrop::new(Self(counter));
+        let counted = ManuallyDrop::new(Self(counter.cast()));
         if expected.is_some_and(|id| id != counted.id()) {
             return Err(EINVAL);
         }

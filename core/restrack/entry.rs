@@ -47,6 +47,12 @@ impl Entry {
         unsafe { &*ptr.cast() }
     }
 
+    /// The entry of an object that is tracked.
+    pub(crate) fn of(entry: &rdma::edge::verbs::Restrack) -> &Self {
+        // SAFETY: A view of the same structure, of an object whose kind its `New` has written.
+        unsafe { Self::from_raw(rdma::edge::View::raw(entry)) }
+    }
+
     /// The C structure.
     pub(crate) fn raw(&self) -> *mut bindings::rdma_restrack_entry {
         self.0.get()

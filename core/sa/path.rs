@@ -163,7 +163,7 @@ pub(super) fn init_from_path(
     }
     let entry = match entry {
         // SAFETY: The caller's entry is held for the call.
-        Some(entry) => unsafe { GidRef::hold(entry.as_ptr()) }.ok_or(EINVAL)?,
+        Some(entry) => GidRef::hold(unsafe { rdma::edge::View::view(entry.as_ptr()) }),
         None => {
             let gid_type = Fabric::gid_type(fabric);
             find_gid(device, port, &rec.sgid, gid_type, ptr::null_mut())?
@@ -179,7 +179,7 @@ pub(super) fn init_from_path(
             label,
             hops,
             class,
-            entry.into_raw(),
+            entry.into_owned().into_raw().as_ptr(),
         );
     }
     Ok(())
@@ -224,7 +224,7 @@ pub(super) fn init_from_member(
             label,
             hops,
             class,
-            entry.into_raw(),
+            entry.into_owned().into_raw().as_ptr(),
         );
     }
     Ok(())

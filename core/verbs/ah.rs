@@ -4,12 +4,14 @@
 
 use super::ah_attr::Filled;
 use super::ah_attr::Out;
+use super::ah_attr::Replace;
 use super::object::From;
 use super::object::Given;
 use super::object::Held;
 use super::object::New;
 use super::object::Object;
 use super::object::Owned;
+use super::object::Owning;
 use super::object::Pd;
 use super::tables::Ah;
 use super::tables::AhAttr;
@@ -49,7 +51,15 @@ fn make(pd: &Pd, attr: &Filled<'_>, request: &Request<'_>) -> Result<Owned<Ah>> 
         From::Atomic
     };
     let kind = attr.kind();
-    let ah = New::<Ah>::alloc(device, from, AhInit { device, pd, kind })?;
+    let ah = New::<Ah>::alloc(
+        device,
+        from,
+        AhInit {
+            dev: device,
+            pd,
+            kind,
+        },
+    )?;
     ah.sgid_attr().replace(attr.hold_for());
     let wanted = AhMake::new(attr.attr(), request.flags, request.slave.as_deref());
     match request.call {

@@ -6,8 +6,10 @@
 //! index is looked up and held, so that it stays what it is meanwhile ([`Filled`]). What is
 //! made with the vector holds it on ([`Filled::hold_for`]).
 
+use super::object::Owned;
 use super::port::Caps;
 use super::tables::AhAttr;
+use super::tables::GidAttr;
 use super::tables::QpAttr;
 use crate::device::Device;
 use crate::errno::enodata;
@@ -16,22 +18,15 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
-use kernel::sync::atomic::Full;
-use kernel::sync::atomic::Relaxed;
-use kernel::types::Opaque;
 use rdma::bindings;
+use rdma::edge::object::GidSlot;
 use rdma::edge::FromC;
 use rdma::edge::View;
 use rdma::edge::Within;
 
-/// A reference to an entry of a GID table, which stays as it is while it is held, though it
+/// A reference to an entry of a GID table. The entry does not change while it is held, though it
 /// may be deleted from the table.
-///
-/// # Invariants
-///
-/// `0` is an entry of which a reference is ours.
-pub(crate) struct GidRef(NonNull<bindings::ib_gid_attr>);
+pub(crate) struct GidRef(ManuallyDrop<Owned<GidAttr>>);
 
 impl GidRef {
     /// The GID at an index of a port's table. Any context.
@@ -42,7 +37,7 @@ impl GidRef {
     pub(crate) fn get(device: &Device, port: u32, index: u8) -> Result<Self> {
         // SAFETY: The device lives.
         let entry = unsafe { bindings::rdma_get_gid_attr(device.as_raw(), port, index.into()) };
-        // SAFETY: An error, or a reference that is ours.
+        // SAFETY: `rdma_get_gid_attr` returns an error, or a reference that is the caller's.
         unsafe { Self::from_result(entry) }
     }
 
@@ -53,21 +48,22 @@ impl GidRef {
     /// `entry` is an error pointer, or an entry with a reference that is the caller's.
     pub(crate) unsafe fn from_result(entry: *const bindings::ib_gid_attr) -> Result<Self> {
         let entry = from_err_ptr(entry.cast_mut())?;
-        // INVARIANT: By this function's duty.
-        NonNull::new(entry).map(Self).ok_or_else(enodata)
+        let entry = NonNull::new(entry).ok_or_else(enodata)?;
+        // SAFETY: The caller owns the reference.
+        Ok(Self::of(unsafe { Owned::new(entry) }))
+    }
+
+    /// The reference that a field or C owned.
+    pub(crate) fn of(owned: Owned<GidAttr>) -> Self {
+        Self(ManuallyDrop::new(owned))
     }
 
     /// Another reference to an entry that somebody holds.
-    ///
-    /// # Safety
-    ///
-    /// `entry` is null or an entry that is held.
-    pub(crate) unsafe fn hold(entry: *const bindings::ib_gid_attr) -> Option<Self> {
-        let entry = NonNull::new(entry.cast_mut())?;
-        // SAFETY: By this function's duty.
-        unsafe { bindings::rdma_hold_gid_attr(entry.as_ptr()) };
-        // INVARIANT: Just taken.
-        Some(Self(entry))
+    pub(crate) fn hold(entry: &GidAttr) -> Self {
+        // SAFETY: The view promises that the entry is there, which its holder's reference does.
+        unsafe { bindings::rdma_hold_gid_attr(entry.raw()) };
+        // SAFETY: The reference taken just now is ours.
+        Self::of(unsafe { Owned::new(NonNull::from(entry).cast()) })
     }
 
     /// Takes over a reference that C holds.
@@ -76,94 +72,58 @@ impl GidRef {
     ///
     /// `entry` is null, or an entry with a reference that is given to us.
     pub(crate) unsafe fn take(entry: *const bindings::ib_gid_attr) -> Option<Self> {
-        // INVARIANT: By this function's duty.
-        NonNull::new(entry.cast_mut()).map(Self)
+        // SAFETY: The caller gives the reference.
+        NonNull::new(entry.cast_mut()).map(|entry| Self::of(unsafe { Owned::new(entry) }))
     }
 
-    /// Gives the reference to C.
-    pub(crate) fn into_raw(self) -> *const bindings::ib_gid_attr {
-        ManuallyDrop::new(self).0.as_ptr()
+    /// Gives the reference to a field or C.
+    pub(crate) fn into_owned(self) -> Owned<GidAttr> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used or dropped after.
+        unsafe { ManuallyDrop::take(&mut this.0) }
     }
 }
 
 impl Drop for GidRef {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::rdma_put_gid_attr(self.0.as_ptr()) };
+        // SAFETY: The reference is ours, since we own it.
+        unsafe { bindings::rdma_put_gid_attr(self.0.raw()) };
     }
 }
 
-/// A place in a C structure that holds a reference to a GID, or null.
-///
-/// # Invariants
-///
-/// The reference in it is the structure's, and is changed as a whole.
-#[repr(transparent)]
-pub(crate) struct GidSlot(Opaque<*const bindings::ib_gid_attr>);
-
-// SAFETY: Transparent over the pointer.
-unsafe impl View for GidSlot {
-    type C = *const bindings::ib_gid_attr;
+/// What the core does with a field that owns a reference to a GID.
+pub(super) trait Replace {
+    /// Puts another reference in and gives up the one that was there.
+    fn replace(&self, new: Option<GidRef>);
 }
 
-impl GidSlot {
-    fn place(&self) -> &Atomic<*const bindings::ib_gid_attr> {
-        // SAFETY: By the type invariant.
-        unsafe { Atomic::from_ptr(self.raw()) }
-    }
-
-    /// Puts another reference in and gives up the one that was there. Of two that do so at
-    /// once, each gives up a different one.
-    pub(super) fn replace(&self, new: Option<GidRef>) {
-        let new = new.map_or(core::ptr::null(), GidRef::into_raw);
-        let old = self.place().xchg(new, Full);
-        // SAFETY: The place held that reference, and nobody else took it out.
-        drop(unsafe { GidRef::take(old) });
-    }
-
-    /// What the structure, which is about to go, holds.
-    ///
-    /// # Safety
-    ///
-    /// The structure does not use or give up the reference any more.
-    pub(super) unsafe fn held(&self) -> Option<GidRef> {
-        // SAFETY: By this function's duty.
-        unsafe { GidRef::take(self.place().load(Relaxed)) }
+impl Replace for GidSlot {
+    fn replace(&self, new: Option<GidRef>) {
+        drop(self.put(new.map(GidRef::into_owned)).map(GidRef::of));
     }
 }
 
-impl AhAttr {
+/// What the core reads of an address vector and writes to it.
+pub(crate) trait Vector {
+    /// Whether it has a global route.
+    fn has_grh(&self) -> bool;
+    /// The local GID, if it is filled in. Whoever put the reference in holds it.
+    fn gid(&self) -> Option<&GidAttr>;
+    /// Whether it is a vector for RoCE.
+    fn is_roce(&self) -> bool;
+}
+
+impl Vector for AhAttr {
     fn has_grh(&self) -> bool {
         u32::from(self.ah_flags()) & bindings::ib_ah_flags_IB_AH_GRH != 0
     }
 
-    /// The local GID, if it is filled in. Whoever put the reference in holds it.
-    fn gid(&self) -> Option<&bindings::ib_gid_attr> {
-        // SAFETY: By the promise of a vector it is null or held.
-        unsafe { self.sgid_attr().place().load(Relaxed).as_ref() }
+    fn gid(&self) -> Option<&GidAttr> {
+        self.sgid_attr().get()
     }
 
     fn is_roce(&self) -> bool {
         self.kind() == bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE
-    }
-
-    /// The GID that it leads to.
-    fn destination(&self) -> [u8; 16] {
-        // SAFETY: All members of the union are plain bytes, of this call alone.
-        unsafe { *(*self.raw()).grh.dgid.raw }
-    }
-
-    /// The address on the link, of a vector for RoCE.
-    fn mac(&self) -> [u8; 6] {
-        // SAFETY: As above.
-        unsafe { (*self.raw()).__bindgen_anon_1.roce.dmac }
-    }
-
-    /// Sets [`Self::mac`].
-    fn set_mac(&self, mac: [u8; 6]) {
-        let roce = bindings::roce_ah_attr { dmac: mac };
-        // SAFETY: As above.
-        unsafe { (*self.raw()).__bindgen_anon_1.roce = ManuallyDrop::new(roce) };
     }
 }
 
@@ -218,7 +178,7 @@ fn check(device: &Device, attr: &AhAttr) -> Result {
         return Err(EINVAL);
     }
     if let Some(gid) = attr.gid() {
-        if gid.index != u16::from(attr.sgid_index()) || gid.port_num != port {
+        if gid.index() != u16::from(attr.sgid_index()) || gid.port_num() != port {
             return Err(EINVAL);
         }
     }
@@ -300,14 +260,19 @@ impl<'a> Filled<'a> {
     }
 
     /// The local GID.
-    pub(crate) fn gid(&self) -> Option<&bindings::ib_gid_attr> {
+    pub(crate) fn gid(&self) -> Option<&GidAttr> {
         self.attr.gid().filter(|_| self.attr.has_grh())
+    }
+
+    /// The local GID, for users that read the C structure.
+    pub(crate) fn gid_entry(&self) -> Option<&bindings::ib_gid_attr> {
+        // SAFETY: The entry is held (type invariant), and does not change while it is.
+        self.gid().map(|gid| unsafe { &*gid.raw() })
     }
 
     /// A reference of its own for what is made with the vector, if it has a global route.
     pub(super) fn hold_for(&self) -> Option<GidRef> {
-        // SAFETY: By the type invariant it is held.
-        self.gid().and_then(|gid| unsafe { GidRef::hold(gid) })
+        self.gid().map(GidRef::hold)
     }
 }
 
@@ -340,8 +305,9 @@ pub(crate) unsafe extern "C" fn rdma_copy_ah_attr(
     // SAFETY: By this function's duty.
     unsafe {
         core::ptr::copy(src, dest, 1);
-        if let Some(gid) = GidRef::hold((*dest).grh.sgid_attr) {
-            let _: *const bindings::ib_gid_attr = gid.into_raw();
+        if let Some(gid) = Option::<&GidAttr>::from_c((*dest).grh.sgid_attr.cast_mut()) {
+            // The copy owns it.
+            let _: Owned<GidAttr> = GidRef::hold(gid).into_owned();
         }
     }
 }

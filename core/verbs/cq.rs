@@ -10,6 +10,7 @@ use super::object::New;
 use super::object::Object;
 use super::object::Owned;
 use super::object::Owner;
+use super::object::Owning;
 use super::tables::Context;
 use super::tables::CqInit;
 use super::tables::CqMake;
@@ -35,7 +36,7 @@ fn create(
     }
     device.needs(|ops| ops.create_cq)?;
     let init = CqInit {
-        device,
+        dev: device,
         comp_handler,
         event_handler,
         cq_context,

@@ -8,6 +8,7 @@
 //! port's counter is bound. What a change took over is noted when the driver agreed.
 
 use super::ah_attr::Filled;
+use super::ah_attr::Replace;
 use super::object::Object;
 use super::object::Qp;
 use super::port::Caps;

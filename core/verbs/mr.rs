@@ -8,6 +8,7 @@ use super::object::Mr;
 use super::object::Object;
 use super::object::Owned;
 use super::object::Owner;
+use super::object::Owning;
 use super::object::Pd;
 use super::tables::MrInit;
 use super::tables::SigAttrs;
@@ -26,7 +27,7 @@ type List = Passed<bindings::scatterlist>;
 /// Fills in what the core says of a region that the driver has made.
 fn fill(pd: &Pd, mr: Bare<Mr>, kind: u32, sig_attrs: Option<Owned<SigAttrs>>) -> Owned<Mr> {
     let mut mr = mr.fill(MrInit {
-        device: pd.device(),
+        dev: pd.device(),
         pd,
         kind,
     });
@@ -108,7 +109,10 @@ fn dereg(mr: Owned<Mr>, call: Option<&UserCall>) -> Result {
     mr.device().needs(|ops| ops.dereg_mr)?;
     // SAFETY: It lives.
     unsafe { bindings::rdma_helper_trace_mr_dereg(mr.raw()) };
-    let sig_attrs = mr.destroy_by_driver(|mr| mr.sig_attrs().left(), |mr| mr.dereg_mr(call))?;
+    let sig_attrs = mr.destroy_by_driver(
+        |mr| mr.sig_attrs().left(),
+        |mr| super::driver::dereg_mr(mr, call),
+    )?;
     // SAFETY: The driver has freed the region.
     if let Some(sig_attrs) = unsafe { sig_attrs.take() } {
         SigAttrs::free(sig_attrs);

@@ -18,29 +18,29 @@
 //! `include/rdma/ib_verbs.h`.
 
 use super::ah_attr::GidRef;
-use super::ah_attr::GidSlot;
 use super::driver::Driver;
 use crate::device::Device;
 use crate::errno::eopnotsupp;
 use crate::restrack::Entry;
 use crate::restrack::Kind;
-use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
-use kernel::sync::atomic::Full;
-use kernel::sync::atomic::Relaxed;
-use kernel::types::Opaque;
 use rdma::bindings;
-use rdma::edge::AnswerOk;
+use rdma::edge::object::GidSlot;
+pub(crate) use rdma::edge::object::Use;
+use rdma::edge::object::UseCount;
 use rdma::edge::FromC;
 use rdma::edge::Init;
 use rdma::edge::SoleOwner;
 use rdma::edge::View;
 use rdma::edge::Within;
+
+pub(crate) use rdma::edge::object::Bare;
+pub(crate) use rdma::edge::object::Given;
+pub(crate) use rdma::edge::object::Owned;
 
 pub(crate) use super::tables::Cq;
 pub(crate) use super::tables::Mr;
@@ -77,7 +77,7 @@ pub(crate) unsafe trait Object: View {
     }
 
     /// The device that it belongs to.
-    fn owner(&self) -> &Device;
+    fn device(&self) -> &Device;
 
     /// What tracks it.
     fn tracked(&self) -> Option<&Entry> {
@@ -142,8 +142,8 @@ macro_rules! objects {
             $( const RES: usize = objects!(@res $kind $name); )?
 
             #[inline(always)]
-            fn owner(&self) -> &Device {
-                self.device()
+            fn device(&self) -> &Device {
+                Device::of(self.dev())
             }
             $(
                 #[inline(always)]
@@ -155,7 +155,7 @@ macro_rules! objects {
                 #[inline(always)]
                 fn tracked(&self) -> Option<&Entry> {
                     const _: Kind = Kind::$kind;
-                    Some(self.res())
+                    Some(Entry::of(self.res()))
                 }
             )?
             $(
@@ -239,7 +239,7 @@ fn start_tracking<K: Object>(object: &K, owner: Owner<'_>) {
     entry.init(kind);
     match owner {
         Owner::Caller(name) => entry.set_name(name),
-        Owner::OfPd(pd) => entry.set_parent(pd.res()),
+        Owner::OfPd(pd) => entry.set_parent(Entry::of(pd.res())),
     }
 }
 
@@ -298,8 +298,8 @@ impl<K: Object> New<K> {
                 entry.add();
             }
         }
-        // INVARIANT: It is ours alone, but for readers that its entry leads to.
-        Owned(this.ptr)
+        // SAFETY: It is ours alone, but for readers that find it through its entry.
+        unsafe { Owned::new(this.ptr) }
     }
 }
 
@@ -336,95 +336,8 @@ impl<K: Object> Drop for New<K> {
     }
 }
 
-/// An object that its holder may do away with: one made just now, which goes to C, or one that C
-/// gives back because nobody uses it any more. Without [`destroy`](Self::destroy) it stays, C's.
-///
-/// # Invariants
-///
-/// `0` is an object, and nobody but its driver and those that track it uses it.
-#[must_use = "an object that is not given to C is never freed"]
-pub(crate) struct Owned<K: View>(NonNull<K::C>);
-
-impl<K: View> Deref for Owned<K> {
-    type Target = K;
-
-    #[inline(always)]
-    fn deref(&self) -> &K {
-        // SAFETY: By the type invariant.
-        unsafe { K::view(self.0.as_ptr()) }
-    }
-}
-
-// SAFETY: By the type invariant; those that track it read what its entry says.
-unsafe impl<K: View> SoleOwner for Owned<K> {
-    type Of = K;
-
-    #[inline(always)]
-    fn sole(&mut self) -> *mut K::C {
-        self.0.as_ptr()
-    }
-}
-
-// SAFETY: By the duty of `from_c` the object is given to the callee.
-unsafe impl<K: View> Within<'_> for Owned<K> {}
-// SAFETY: As said.
-unsafe impl<K: View> FromC for Owned<K> {
-    type C = *mut K::C;
-
-    #[inline(always)]
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: It is an object. INVARIANT: By this function's duty.
-        Self(unsafe { NonNull::new_unchecked(c) })
-    }
-}
-
-/// An object that C gives back, if it does: callers may err.
-pub(crate) struct Given<K: View>(Option<Owned<K>>);
-
-// SAFETY: As above, or null.
-unsafe impl<K: View> Within<'_> for Given<K> {}
-// SAFETY: As said.
-unsafe impl<K: View> FromC for Given<K> {
-    type C = *mut K::C;
-
-    #[inline(always)]
-    unsafe fn from_c(c: Self::C) -> Self {
-        // INVARIANT: By this function's duty.
-        Self(NonNull::new(c).map(Owned))
-    }
-}
-
-impl<K: View> Given<K> {
-    /// As C would give it.
-    #[inline(always)]
-    pub(crate) fn of(object: Owned<K>) -> Self {
-        Self(Some(object))
-    }
-
-    /// # Errors
-    ///
-    /// `EINVAL` for null.
-    #[inline(always)]
-    pub(crate) fn owned(self) -> Result<Owned<K>> {
-        self.0.ok_or(EINVAL)
-    }
-}
-
-impl<K: View> AnswerOk for Owned<K> {
-    type C = *mut K::C;
-
-    #[inline(always)]
-    fn ok(self) -> Self::C {
-        self.0.as_ptr()
-    }
-
-    #[inline(always)]
-    fn error(error: Error) -> Self::C {
-        error.to_ptr()
-    }
-}
-
-impl<K: Object> Owned<K> {
+/// What the core does with an object that it owns.
+pub(crate) trait Owning<K: Object>: Sized {
     /// Destroys an object that the core allocated: hides it and waits for its readers, asks the
     /// driver by `ask`, gives back what it held, and frees it. May sleep, unless it is not
     /// tracked.
@@ -432,11 +345,31 @@ impl<K: Object> Owned<K> {
     /// # Errors
     ///
     /// The driver's; the object is then as before. `EINVAL` if the driver allocated it.
-    pub(crate) fn destroy(self, ask: impl FnOnce(Doomed<'_, K>) -> Result) -> Result {
-        if K::size(self.owner().ops()).is_none() {
+    fn destroy(self, ask: impl FnOnce(Doomed<'_, K>) -> Result) -> Result;
+
+    /// As [`destroy`](Self::destroy), for an object that the driver frees. Returns what `first`
+    /// reads of it before.
+    ///
+    /// # Errors
+    ///
+    /// The driver's; the object is then as before, except that it is not tracked any more.
+    fn destroy_by_driver<T>(
+        self,
+        first: impl FnOnce(&K) -> T,
+        ask: impl FnOnce(Self) -> Result,
+    ) -> Result<T>;
+
+    /// Tracks an object that the driver has allocated and made just now.
+    fn track(&self, owner: Owner<'_>);
+}
+
+impl<K: Object> Owning<K> for Owned<K> {
+    fn destroy(self, ask: impl FnOnce(Doomed<'_, K>) -> Result) -> Result {
+        if K::size(self.device().ops()).is_none() {
             return Err(EINVAL);
         }
-        // SAFETY: Made when the object was, and given up with it.
+        // SAFETY: The object counted its uses when it was made (`New`), and is destroyed here; on
+        // failure they are left as they are.
         let held = ManuallyDrop::new(unsafe { Held::of(&*self) });
         if let Some(entry) = self.tracked() {
             entry.begin_del();
@@ -452,23 +385,18 @@ impl<K: Object> Owned<K> {
         if let Some(entry) = self.tracked() {
             entry.commit_del();
         }
-        // SAFETY: By the type invariant; the driver has given it up, too, and `New` made it.
-        unsafe { bindings::kfree(self.0.as_ptr().cast()) };
+        // SAFETY: `New` allocated it; `Owned` says that nobody but the driver uses it, and the
+        // driver has given it up.
+        unsafe { bindings::kfree(self.into_raw().as_ptr().cast()) };
         Ok(())
     }
 
-    /// As [`destroy`](Self::destroy), for an object that the driver frees. What `first` reads of
-    /// it before is given back.
-    ///
-    /// # Errors
-    ///
-    /// The driver's; the object is then as before, but that it is not tracked any more.
-    pub(crate) fn destroy_by_driver<T>(
+    fn destroy_by_driver<T>(
         self,
         first: impl FnOnce(&K) -> T,
         ask: impl FnOnce(Self) -> Result,
     ) -> Result<T> {
-        // SAFETY: Made when the object was, and given up with it.
+        // SAFETY: As in `destroy`.
         let held = ManuallyDrop::new(unsafe { Held::of(&*self) });
         let first = first(&self);
         if let Some(entry) = self.tracked() {
@@ -479,8 +407,7 @@ impl<K: Object> Owned<K> {
         Ok(first)
     }
 
-    /// Tracks an object that the driver has allocated and made just now.
-    pub(crate) fn track(&self, owner: Owner<'_>) {
+    fn track(&self, owner: Owner<'_>) {
         start_tracking::<K>(self, owner);
         if let Some(entry) = self.tracked() {
             entry.add();
@@ -488,7 +415,7 @@ impl<K: Object> Owned<K> {
     }
 }
 
-/// An object that is being destroyed: nobody uses it but for that. Only [`Owned::destroy`] makes one.
+/// An object that is being destroyed: nobody uses it but for that. Only [`Owning::destroy`] makes one.
 pub(crate) struct Doomed<'a, K>(pub(super) &'a K);
 
 impl<K> Deref for Doomed<'_, K> {
@@ -497,138 +424,6 @@ impl<K> Deref for Doomed<'_, K> {
     #[inline(always)]
     fn deref(&self) -> &K {
         self.0
-    }
-}
-
-/// An object that a driver has allocated and made just now: the fields of the core are not filled
-/// in yet.
-///
-/// # Invariants
-///
-/// `0` is such an object, and nobody but its driver uses it.
-pub(crate) struct Bare<K: View>(NonNull<K::C>);
-
-// SAFETY: By the duty of `from_c` the object is given to the callee.
-unsafe impl<K: View> FromC for Bare<K> {
-    type C = *mut K::C;
-
-    #[inline(always)]
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: It is an object. INVARIANT: By this function's duty.
-        Self(unsafe { NonNull::new_unchecked(c) })
-    }
-}
-
-impl<K: View> Bare<K> {
-    /// Fills the core's fields in.
-    #[inline(always)]
-    pub(crate) fn fill(self, init: impl Init<K>) -> Owned<K> {
-        // SAFETY: By the type invariant.
-        unsafe { init.fill(self.0.as_ptr()) };
-        // INVARIANT: Its fields are written.
-        Owned(self.0)
-    }
-}
-
-/// A place in a C structure with an object that the structure owns, or null.
-#[repr(transparent)]
-pub(crate) struct Slot<K: View>(Opaque<*mut K::C>, PhantomData<K>);
-
-// SAFETY: Transparent over the pointer.
-unsafe impl<K: View> View for Slot<K> {
-    type C = *mut K::C;
-}
-
-impl<K: View> Slot<K> {
-    fn place(&self) -> &Atomic<*mut K::C> {
-        // SAFETY: A word that is changed as a whole.
-        unsafe { Atomic::from_ptr(self.raw()) }
-    }
-
-    /// Takes the object out.
-    pub(crate) fn take(&self) -> Option<Owned<K>> {
-        // INVARIANT: The place owned it, and nobody else took it out.
-        NonNull::new(self.place().xchg(core::ptr::null_mut(), Full)).map(Owned)
-    }
-
-    /// What is in it, of a structure that is about to go: whoever destroys that gets the object.
-    pub(crate) fn left(&self) -> Left<K> {
-        Left(self.place().load(Relaxed))
-    }
-
-    /// Puts an object in, and gives back what was there.
-    pub(crate) fn put(&self, object: Option<Owned<K>>) -> Option<Owned<K>> {
-        let object = object.map_or(core::ptr::null_mut(), AnswerOk::ok);
-        // INVARIANT: As above.
-        NonNull::new(self.place().xchg(object, Full)).map(Owned)
-    }
-}
-
-/// What a structure that is being destroyed had in a [`Slot`].
-pub(crate) struct Left<K: View>(*mut K::C);
-
-impl<K: View> Left<K> {
-    /// The structure is gone.
-    ///
-    /// # Safety
-    ///
-    /// It is, and nobody took the object out.
-    pub(crate) unsafe fn take(self) -> Option<Owned<K>> {
-        // INVARIANT: By this function's duty.
-        NonNull::new(self.0).map(Owned)
-    }
-}
-
-rdma::c_struct! {
-    /// How many objects use one.
-    pub(crate) struct UseCount: bindings::atomic_t;
-    fields {}
-}
-
-impl UseCount {
-    /// Whether somebody uses the object.
-    pub(crate) fn is_used(&self) -> bool {
-        // SAFETY: The object is there.
-        unsafe { bindings::atomic_read(self.raw()) != 0 }
-    }
-
-    /// Counts; dropping the result gives it back.
-    pub(crate) fn count(&self) -> Use {
-        // SAFETY: The object is there.
-        unsafe { bindings::atomic_inc(self.raw()) };
-        // INVARIANT: Just counted.
-        Use(NonNull::from(self).cast())
-    }
-}
-
-/// One count on an object that says that another object uses it; given back on drop.
-///
-/// # Invariants
-///
-/// `0` is the count of an object that lives, since it is used, and one of the counts is ours.
-pub(crate) struct Use(NonNull<bindings::atomic_t>);
-
-impl Use {
-    /// Takes over a count from an object that is being destroyed: dropping this gives it back.
-    ///
-    /// # Safety
-    ///
-    /// Somebody has kept a count that is not given back otherwise.
-    pub(crate) unsafe fn kept(count: &UseCount) -> Self {
-        // INVARIANT: By this function's duty.
-        Self(NonNull::from(count).cast())
-    }
-
-    /// Keeps the count for good: the object that it was taken for exists.
-    pub(crate) fn keep(self) {
-        core::mem::forget(self);
-    }
-}
-
-impl Drop for Use {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::atomic_dec(self.0.as_ptr()) };
     }
 }
 
@@ -658,7 +453,7 @@ impl Held {
         // SAFETY: By this function's duty.
         let kept = |count| unsafe { Use::kept(count) };
         // SAFETY: By this function's duty.
-        let held = |slot: &GidSlot| unsafe { slot.held() };
+        let held = |slot: &GidSlot| unsafe { slot.held() }.map(GidRef::of);
         Self {
             uses: object.uses().map(|count| count.map(kept)),
             gids: object.gids().map(|slot| slot.and_then(held)),

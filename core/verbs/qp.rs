@@ -15,6 +15,7 @@ use super::object::New;
 use super::object::Object;
 use super::object::Owned;
 use super::object::Owner;
+use super::object::Owning;
 use super::object::Pd;
 use super::object::Qp;
 use super::shared_qp;
@@ -80,7 +81,7 @@ pub(super) fn create(
     };
     // What is known before the driver is asked.
     let init = QpInit {
-        device,
+        dev: device,
         pd,
         send_cq: attr.send_cq(),
         recv_cq: attr.recv_cq(),
@@ -93,13 +94,13 @@ pub(super) fn create(
         qp_type: attr.qp_type(),
     };
     let mut qp = New::<Qp>::alloc(device, From::DeviceNode, init)?;
-    qp.set_up();
+    Qp::set_up(&mut qp);
     qp.set_port(attr.port_num());
     qp.track(Owner::Caller(name));
     let secured = security::prepare(device, &qp)?;
     qp.driver().create_qp(attr, call)?;
     // Some drivers put queues of their own there.
-    qp.restore_cqs(attr);
+    Qp::restore_cqs(&mut qp, attr);
     secured.publish();
     Ok(qp.finish())
 }

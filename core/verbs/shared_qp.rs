@@ -25,78 +25,20 @@ use super::tables::QpEvent;
 use super::tables::QpInit;
 use super::tables::QpMake;
 use super::tables::UQp;
-use super::xrcd::Targets;
 use crate::device::Device;
 use crate::security;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::edge::AnswerOk;
+use rdma::edge::xrcd::free_handle;
+use rdma::edge::xrcd::new_handle;
+use rdma::edge::xrcd::share as make_shared;
+use rdma::edge::xrcd::Handler;
+use rdma::edge::xrcd::Handles;
+use rdma::edge::xrcd::Targets;
 use rdma::edge::Context;
 use rdma::edge::FromC;
-use rdma::edge::Init;
-use rdma::edge::IntoC;
-use rdma::edge::SoleOwner;
 use rdma::edge::View;
-
-/// The handles of a queue pair, locked with those of its device's others. Nothing sleeps
-/// meanwhile.
-struct Handles<'a> {
-    real: &'a Qp,
-    flags: usize,
-}
-
-impl<'a> Handles<'a> {
-    fn lock(real: &'a Qp) -> Self {
-        // SAFETY: The device lives, and its lock was initialised with it.
-        let flags = unsafe {
-            bindings::rdma_helper_spin_lock_irqsave(
-                &raw mut (*real.device().as_raw()).qp_open_list_lock,
-            )
-        };
-        Self { real, flags }
-    }
-
-    fn add(&mut self, handle: &Qp) {
-        // SAFETY: A handle just made, and the list of a queue pair that is made by `create`, locked.
-        unsafe {
-            bindings::rdma_helper_qp_list_add(
-                &raw mut (*handle.raw()).open_list,
-                &raw mut (*self.real.raw()).open_list,
-            );
-        }
-    }
-
-    fn remove(&mut self, handle: &Owned<Qp>) {
-        // SAFETY: A handle that is about to go, which is in the list, locked.
-        unsafe { bindings::rdma_helper_qp_list_del(&raw mut (*handle.raw()).open_list) };
-    }
-
-    fn for_each(&self, mut f: impl FnMut(&Qp)) {
-        // SAFETY: The list is locked, and its members are the places in handles that live.
-        unsafe {
-            let head = &raw mut (*self.real.raw()).open_list;
-            let mut at = (*head).next;
-            while at != head {
-                let handle = kernel::container_of!(at, bindings::ib_qp, open_list);
-                at = (*at).next;
-                f(Qp::view(handle));
-            }
-        }
-    }
-}
-
-impl Drop for Handles<'_> {
-    fn drop(&mut self) {
-        // SAFETY: Locked in `lock`.
-        unsafe {
-            bindings::rdma_helper_spin_unlock_irqrestore(
-                &raw mut (*self.real.device().as_raw()).qp_open_list_lock,
-                self.flags,
-            );
-        }
-    }
-}
 
 /// Tells everybody who has a queue pair open of an event.
 fn told(event: &QpEvent, real: Context<'_, Qp>) {
@@ -114,48 +56,16 @@ rdma::callback! {
     fn on_event(event: &QpEvent, real: Context<'_, Qp>) = told;
 }
 
-impl Owned<Qp> {
-    /// A handle, all zeros but for what it says of the queue pair.
-    fn new_handle(real: &Qp, init: QpInit<'_>) -> Result<Self> {
-        let handle = KBox::into_raw(KBox::new(bindings::ib_qp::default(), GFP_KERNEL)?);
-        // SAFETY: It is ours.
-        unsafe {
-            init.fill(handle);
-            (*handle).real_qp = real.raw();
-            (*handle).qp_num = real.qp_num();
-            Ok(Self::from_c(handle))
-        }
-    }
-
-    /// Frees a handle.
-    fn free_handle(self) {
-        // SAFETY: The memory is that of `new_handle`.
-        drop(unsafe { KBox::from_raw(self.ok()) });
-    }
-
-    /// Makes it one that handles are opened to.
-    fn share(&mut self, xrcd: &Xrcd) {
-        let c = self.sole();
-        // SAFETY: Nobody else has it but its driver, which reads these only when it is made.
-        unsafe {
-            (*c).event_handler = Some(on_event);
-            (*c).qp_context = c.cast();
-            (*c).pd = core::ptr::null_mut();
-            (*c).send_cq = core::ptr::null_mut();
-            (*c).recv_cq = core::ptr::null_mut();
-            (*c).srq = core::ptr::null_mut();
-            (*c).xrcd = xrcd.into_c();
-            bindings::INIT_LIST_HEAD(&raw mut (*c).open_list);
-        }
-    }
-}
+/// [`on_event`] for the queue pair that it gets as its context.
+// SAFETY: `Context<Qp>` is a queue pair.
+const ON_EVENT: Handler = unsafe { Handler::new(on_event) };
 
 /// Makes a handle to a queue pair made by [`create`].
 fn open(real: &Qp, attr: &OpenAttr, uobject: Option<&UQp>) -> Result<Owned<Qp>> {
-    let handle = Owned::new_handle(
+    let handle = new_handle(
         real,
         QpInit {
-            device: real.device(),
+            dev: real.dev(),
             pd: None,
             send_cq: None,
             recv_cq: None,
@@ -170,7 +80,7 @@ fn open(real: &Qp, attr: &OpenAttr, uobject: Option<&UQp>) -> Result<Owned<Qp>> 
     )?;
     // `close` closes it.
     if let Err(error) = security::open(real, NonNull::from(&*handle).cast()) {
-        handle.free_handle();
+        free_handle(handle);
         return Err(error);
     }
     real.usecnt().count().keep();
@@ -192,7 +102,7 @@ fn close(handle: Owned<Qp>) -> Result {
     security::close(real, NonNull::from(&*handle).cast());
     // SAFETY: The count is that of `open`.
     drop(unsafe { Use::kept(real.usecnt()) });
-    handle.free_handle();
+    free_handle(handle);
     Ok(())
 }
 
@@ -223,7 +133,7 @@ fn share(
     attr: &QpMake,
     uobject: Option<&UQp>,
 ) -> Result<Owned<Qp>> {
-    real.share(xrcd);
+    make_shared(real, xrcd, ON_EVENT);
     // The count keeps the domain as long as the queue pair.
     let used = xrcd.usecnt().count();
     let wish = OpenAttr::new(attr.event_handler(), attr.qp_context());

@@ -217,7 +217,14 @@ unsafe fn init_from_wc(
     let (class, label) = roce::class_and_label(&area);
     // SAFETY: Both are valid; the vector takes the reference over.
     unsafe {
-        rdma_move_grh_sgid_attr(attr, &mut source, label, 0xff, class, local.into_raw());
+        rdma_move_grh_sgid_attr(
+            attr,
+            &mut source,
+            label,
+            0xff,
+            class,
+            local.into_owned().into_raw().as_ptr(),
+        );
     }
     let draft = Draft(attr);
     if caps.is_roce() {

@@ -7,6 +7,7 @@ use super::object::Bare;
 use super::object::Held;
 use super::object::Object;
 use super::object::Owned;
+use super::object::Owning;
 use super::object::Pd;
 use super::object::Wq;
 use super::tables::UserCall;
@@ -19,7 +20,7 @@ use rdma::edge::Passed;
 fn create(pd: &Pd, attr: &WqMake) -> Result<Owned<Wq>> {
     let made: Bare<Wq> = pd.driver().create_wq(attr, None)?;
     let mut wq = made.fill(WqInit {
-        device: pd.device(),
+        dev: pd.device(),
         pd,
         cq: attr.cq(),
         event_handler: attr.event_handler(),
@@ -38,7 +39,7 @@ fn destroy(wq: Owned<Wq>, call: Option<&UserCall>) -> Result {
     if wq.usecnt().is_used() {
         return Err(EBUSY);
     }
-    wq.destroy_by_driver(|_| (), |wq| wq.destroy_wq(call))
+    wq.destroy_by_driver(|_| (), |wq| super::driver::destroy_wq(wq, call))
 }
 
 rdma::export! {

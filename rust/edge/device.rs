@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A device (`struct ib_device`), field by field.
+//!
+//! A driver writes the attributes, the table of methods and the number of ports before it
+//! registers the device, and does not change them while the device is registered. To be held
+//! against `include/rdma/ib_verbs.h`.
+
+use crate::bindings;
+use crate::edge::View;
+use kernel::ffi::c_int;
+
+crate::c_struct! {
+    /// A device of any driver. What the core keeps beside it is the core's to know.
+    pub struct Device: bindings::ib_device;
+    fields {
+        /// Its index, which no other device has while it is in the registry.
+        const index: u32;
+        /// Number of its ports.
+        const phys_port_cnt: u32;
+        /// `enum rdma_node_type`.
+        const node_type: u8;
+        /// Whether it is a switch, of which port 0 is the only one.
+        bit is_switch: bool;
+        /// Features that kernel consumers may use (`enum ib_kernel_cap_flags`).
+        const kernel_caps at attrs.kernel_cap_flags: u64;
+        /// The key to all memory, of a device with `IBK_LOCAL_DMA_LKEY`.
+        const local_dma_lkey: u32;
+        /// Entries of a scatter list that an RDMA READ may have.
+        const max_sge_rd at attrs.max_sge_rd: c_int;
+    }
+}
+
+// SAFETY: The fields above do not change while others have a reference; the rest is changed under
+// the locks of `Documentation/core_locking.md` only.
+unsafe impl Send for Device {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for Device {}
+
+impl Device {
+    /// The driver's methods.
+    #[inline(always)]
+    pub fn ops(&self) -> &bindings::ib_device_ops {
+        // SAFETY: `const`: the driver writes the table before it registers the device, and neither
+        // it nor the core changes it after; there is no reference to the device before that but
+        // the driver's own.
+        unsafe { &(*self.raw()).ops }
+    }
+}

@@ -1,0 +1,703 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The C structures of verbs, field by field.
+//!
+//! The words at the fields are explained in [`crate::edge`]. To be held against
+//! `include/rdma/ib_verbs.h`. A reference in an `init` list is to an object that counts its users
+//! (`Object::uses` in the core), or to the device, which outlives all of its objects.
+
+use super::device::Device;
+use super::object::GidSlot;
+use super::object::Owned;
+use super::object::Slot;
+use super::object::UseCount;
+use crate::bindings;
+use crate::edge::AnswerOk;
+use crate::edge::FromC;
+use crate::edge::IntoC;
+use crate::edge::OfCall;
+use crate::edge::Passed;
+use crate::edge::SoleOwner;
+use crate::edge::View;
+use crate::net::NetDevice;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+use kernel::ffi::c_int;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+use kernel::types::Opaque;
+
+/// A consumer's function that is told of events of an object, with a context of its own.
+pub type EventHandler = Option<unsafe extern "C" fn(*mut bindings::ib_event, *mut c_void)>;
+/// A consumer's context.
+pub type Context = Passed<c_void>;
+
+crate::c_struct! {
+    /// A protection domain.
+    pub struct Pd: bindings::ib_pd;
+    init PdInit<'a> {
+        /// The device that it belongs to.
+        dev at device: &'a Device,
+        /// What it was asked for with (`enum ib_pd_flags`).
+        flags: u32,
+    }
+    fields {
+        /// How many objects use it.
+        embed usecnt: UseCount;
+        /// As it is tracked.
+        embed res: Restrack;
+        /// The region behind the keys, if it has one.
+        embed internal_mr at __internal_mr: Slot<Mr>;
+        /// The key to the consumer's own memory.
+        const local_dma_lkey: u32, set_local_dma_lkey;
+        /// The key to all memory.
+        const unsafe_global_rkey: u32, set_unsafe_global_rkey;
+    }
+}
+
+crate::c_struct! {
+    /// An address handle. Not tracked.
+    pub struct Ah: bindings::ib_ah;
+    init AhInit<'a> {
+        /// The device that it belongs to.
+        dev at device: &'a Device,
+        /// Its domain.
+        pd: &'a Pd,
+        /// The kind of its vector (`enum rdma_ah_attr_type`).
+        kind at type_: u32,
+    }
+    fields {
+        /// The local GID.
+        embed sgid_attr: GidSlot;
+    }
+}
+
+crate::c_struct! {
+    /// A shared receive queue.
+    pub struct Srq: bindings::ib_srq;
+    init SrqInit<'a> {
+        /// The device that it belongs to.
+        dev at device: &'a Device,
+        /// Its domain.
+        pd: &'a Pd,
+        /// A user's handle to it.
+        uobject: Passed<bindings::ib_usrq_object>,
+        /// Is told of events.
+        event_handler: EventHandler,
+        /// The handler's.
+        srq_context: Context,
+        /// `enum ib_srq_type`.
+        srq_type: u32,
+    }
+    fields {
+        /// How many queue pairs use it.
+        embed usecnt: UseCount;
+        /// As it is tracked.
+        embed res: Restrack;
+        /// Its completion queue.
+        const cq at ext.cq: Option<&Cq> where has_cq, set_cq;
+    }
+}
+
+crate::c_struct! {
+    /// A queue pair, or one user's handle to one.
+    pub struct Qp: bindings::ib_qp;
+    init QpInit<'a> {
+        /// The device that it belongs to.
+        dev at device: &'a Device,
+        /// Its domain.
+        pd: Option<&'a Pd>,
+        /// Where sends complete.
+        send_cq: Option<&'a Cq>,
+        /// Where receives complete.
+        recv_cq: Option<&'a Cq>,
+        /// Where receives come from, if not from its own queue.
+        srq: Option<&'a Srq>,
+        /// The queues that packets are spread over.
+        rwq_ind_tbl: Option<&'a RwqTable>,
+        /// A user's handle to it.
+        uobject: Option<&'a UQp>,
+        /// The one that drivers tell of events.
+        event_handler: EventHandler,
+        /// The consumer's.
+        registered_event_handler: EventHandler,
+        /// The handler's.
+        qp_context: Context,
+        /// `enum ib_qp_type`.
+        qp_type: u32,
+    }
+    fields {
+        /// How often it is open, a member of groups, and so on.
+        embed usecnt: UseCount;
+        /// As it is tracked.
+        embed res: Restrack;
+        /// Changed with the queue pair.
+        racy port: u32, set_port;
+        /// The counter that it is bound to: for who does not bind, whether there was one.
+        racy counter: *mut bindings::rdma_counter;
+        /// The same, of which it has a count.
+        guarded bound at counter: Option<&Counter>, set_bound => CounterLock<'_>;
+        /// The local GID of its path.
+        embed av_sgid_attr: GidSlot;
+        /// The local GID of its alternate path.
+        embed alt_path_sgid_attr: GidSlot;
+        /// Of a handle, the queue pair; its own otherwise, see [`Qp::real`].
+        const real_qp: Option<&Qp>;
+        /// Its domain, if it is a target of extended reliable connections.
+        const xrcd: Option<&Xrcd>;
+        /// Its number, the driver's to give.
+        const qp_num: u32;
+        /// Entries of a list that a send may have.
+        const max_write_sge: u32, set_max_write_sge;
+        /// Entries of a list that a read may have.
+        const max_read_sge: u32, set_max_read_sge;
+        /// Whether it takes requests with protection information.
+        const integrity_en: bool, set_integrity_en;
+        /// Regions that are out of its pools. Changed under `mr_lock`, but read without.
+        racy mrs_used: i32;
+    }
+}
+
+crate::c_struct! {
+    /// A completion queue.
+    pub struct Cq: bindings::ib_cq;
+    init CqInit<'a> {
+        /// The device that it belongs to.
+        dev at device: &'a Device,
+        /// Is told of completions.
+        comp_handler: bindings::ib_comp_handler,
+        /// Is told of events.
+        event_handler: EventHandler,
+        /// The handlers'.
+        cq_context: Context,
+    }
+    fields {
+        /// How many queues use it.
+        embed usecnt: UseCount;
+        /// As it is tracked.
+        embed res: Restrack;
+        /// Whether it is one of a pool.
+        bit shared: bool;
+        /// How many of its entries consumers of a pool have taken.
+        racy cqe_used: u32;
+    }
+}
+
+crate::c_struct! {
+    /// A domain of extended reliable connections. Not tracked.
+    pub struct Xrcd: bindings::ib_xrcd;
+    init XrcdInit<'a> {
+        /// The device that it belongs to.
+        dev at device: &'a Device,
+        /// The file that it belongs to.
+        inode: Passed<bindings::inode>,
+    }
+    fields {
+        /// How many objects use it.
+        embed usecnt: UseCount;
+    }
+}
+
+crate::c_struct! {
+    /// A memory region. The driver allocates and frees it, of a size that it alone knows.
+    pub struct Mr: bindings::ib_mr;
+    init MrInit<'a> {
+        /// The device that it belongs to.
+        dev at device: &'a Device,
+        /// Its domain. `IB_MR_REREG_PD` changes it, under the lock of the user's handle.
+        pd: &'a Pd,
+        /// `enum ib_mr_type`.
+        kind at type_: u32,
+    }
+    fields {
+        /// As it is tracked.
+        embed res: Restrack;
+        /// The device's memory that it is of.
+        const dm: Option<&Dm>, set_dm;
+        /// The handle that says how the device reaches the memory.
+        const dmah: Option<&Dmah>;
+        /// The local key.
+        const lkey: u32;
+        /// The remote key.
+        const rkey: u32;
+        /// Address of the first byte.
+        const iova: u64, set_iova;
+        /// Length in bytes.
+        const length: u64, set_length;
+        /// Whether it must be invalidated before it is used again; its user's.
+        const need_inval: bool, set_need_inval;
+        /// Size of a page; who maps the region writes it.
+        racy page_size: u32, set_page_size;
+        /// What is to be checked, of kmalloc.
+        embed sig_attrs: Slot<SigAttrs>;
+        /// The user's handle.
+        const uobject in __bindgen_anon_1.uobject: Passed<bindings::ib_uobject>, set_uobject;
+    }
+}
+
+crate::c_struct! {
+    /// A work queue. The driver allocates and frees it. Not tracked.
+    pub struct Wq: bindings::ib_wq;
+    init WqInit<'a> {
+        /// The device that it belongs to.
+        dev at device: &'a Device,
+        /// Its domain.
+        pd: &'a Pd,
+        /// Where receives complete.
+        cq: Option<&'a Cq>,
+        /// Is told of events.
+        event_handler: EventHandler,
+        /// The handler's.
+        wq_context: Context,
+        /// `enum ib_wq_type`.
+        wq_type: u32,
+        /// A user's handle to it.
+        uobject: Passed<bindings::ib_uwq_object>,
+    }
+    fields {
+        /// How many tables use it.
+        embed usecnt: UseCount;
+        /// The same, when it is made.
+        const first_usecnt at usecnt.counter: c_int, set_first_usecnt;
+    }
+}
+
+crate::c_struct! {
+    /// A table of work queues.
+    pub struct RwqTable: bindings::ib_rwq_ind_table;
+    fields {
+        /// How many queue pairs use it.
+        embed usecnt: UseCount;
+    }
+}
+
+crate::c_struct! {
+    /// Memory of a device.
+    pub struct Dm: bindings::ib_dm;
+    fields {
+        /// How many regions use it.
+        embed usecnt: UseCount;
+    }
+}
+
+crate::c_struct! {
+    /// How a device reaches memory.
+    pub struct Dmah: bindings::ib_dmah;
+    fields {
+        /// How many regions use it.
+        embed usecnt: UseCount;
+    }
+}
+
+crate::c_struct! {
+    /// What is to be checked of a region.
+    pub struct SigAttrs: bindings::ib_sig_attrs;
+    fields {}
+}
+
+crate::c_struct! {
+    /// A user's handle to a queue pair.
+    pub struct UQp: bindings::ib_uqp_object;
+    fields {}
+}
+
+impl OpenAttr {
+    /// To open a queue pair that is at hand.
+    pub fn new(event_handler: EventHandler, context: Context) -> Self {
+        Self(Opaque::new(bindings::ib_qp_open_attr {
+            event_handler,
+            qp_context: context.into_c(),
+            ..Default::default()
+        }))
+    }
+}
+
+impl SigAttrs {
+    /// Some, all zeros.
+    pub fn new() -> Result<Owned<Self>> {
+        let attrs = KBox::new(bindings::ib_sig_attrs::default(), GFP_KERNEL)?;
+        // SAFETY: They are the caller's.
+        Ok(unsafe { Owned::from_c(KBox::into_raw(attrs)) })
+    }
+
+    /// Frees some.
+    pub fn free(this: Owned<Self>) {
+        // SAFETY: They are of kmalloc, and nobody has them.
+        unsafe { bindings::kfree(this.ok().cast()) };
+    }
+}
+
+crate::c_struct! {
+    /// A user's call, as drivers know it.
+    pub struct UserCall: bindings::ib_udata;
+    fields {}
+}
+
+crate::c_struct! {
+    /// A user's call.
+    pub struct Bundle: bindings::uverbs_attr_bundle;
+    fields {
+        /// The driver's part.
+        embed driver_udata at __bindgen_anon_1.__bindgen_anon_1.driver_udata: UserCall;
+    }
+}
+
+/// Structures of one call: arguments.
+macro_rules! of_call {
+    ($($name:ident),*) => { $(
+        // SAFETY: C's callers own them for the call; `Opaque` is not `Sync`.
+        unsafe impl OfCall for $name {}
+    )* };
+}
+
+of_call!(AhAttr, QpAttr, QpMake, SrqMake, SrqAttr, CqMake, WqMake, QpEvent, OpenAttr);
+
+crate::c_struct! {
+    /// An address vector. The reference to a GID in it is held by whoever has put it there.
+    pub struct AhAttr: bindings::rdma_ah_attr;
+    fields {
+        /// The local GID.
+        embed sgid_attr at grh.sgid_attr: GidSlot;
+        /// `enum rdma_ah_attr_type`.
+        cell kind at type_: u32;
+        /// The port that it is for.
+        cell port_num: u32;
+        /// `enum ib_ah_flags`.
+        cell ah_flags: u8;
+        /// Where the local GID is in its table.
+        cell sgid_index at grh.sgid_index: u8;
+        /// The label that tells flows apart.
+        cell flow_label at grh.flow_label: u32;
+        /// How many hops packets may go.
+        cell hop_limit at grh.hop_limit: u8, set_hop_limit;
+    }
+}
+
+crate::c_struct! {
+    /// Attributes of a queue pair.
+    pub struct QpAttr: bindings::ib_qp_attr;
+    fields {
+        /// The state (`enum ib_qp_state`).
+        cell qp_state: u32;
+        /// The port.
+        cell port_num: u32;
+        /// The path.
+        embed ah_attr: AhAttr;
+        /// The alternate path.
+        embed alt_ah_attr: AhAttr;
+        /// The next packet to come.
+        cell rq_psn: u32, set_rq_psn;
+        /// The next packet to send.
+        cell sq_psn: u32, set_sq_psn;
+        /// The place in the table of P_Keys.
+        cell pkey_index: u16;
+        /// That of the alternate path.
+        cell alt_pkey_index: u16;
+        /// The alternate port.
+        cell alt_port_num: u32;
+        /// Sets the device of a bond that packets leave by.
+        put set_xmit_slave at xmit_slave: Option<&NetDevice>;
+    }
+}
+
+crate::c_struct! {
+    /// What a queue pair is made from.
+    pub struct QpMake: bindings::ib_qp_init_attr;
+    fields {
+        /// Is told of events.
+        cell event_handler: EventHandler;
+        /// The handler's.
+        cell qp_context: Context;
+        /// Where sends complete.
+        cell send_cq: Option<&Cq>;
+        /// Where receives complete.
+        cell recv_cq: Option<&Cq>;
+        /// Where receives come from, if not from its own queue.
+        cell srq: Option<&Srq>;
+        /// Its domain, of extended reliable connections.
+        cell xrcd: Option<&Xrcd>;
+        /// The queues that packets are spread over.
+        cell rwq_ind_tbl: Option<&RwqTable>;
+        /// `enum ib_qp_type`.
+        cell qp_type: u32;
+        /// `enum ib_qp_create_flags`.
+        cell create_flags: u32;
+        /// The port, of a special queue pair.
+        cell port_num: u32;
+        /// Transfers of the RW API that it must have room for.
+        cell max_rdma_ctxs at cap.max_rdma_ctxs: u32;
+        /// Entries of the scatter list of a send.
+        cell max_send_sge at cap.max_send_sge: u32;
+        /// Sends that may be posted.
+        cell max_send_wr at cap.max_send_wr: u32, set_max_send_wr;
+        /// Receives that may be posted.
+        cell max_recv_wr at cap.max_recv_wr: u32, set_max_recv_wr;
+        /// Entries of the scatter list of a receive.
+        cell max_recv_sge at cap.max_recv_sge: u32, set_max_recv_sge;
+    }
+}
+
+crate::c_struct! {
+    /// What a shared receive queue is made from.
+    pub struct SrqMake: bindings::ib_srq_init_attr;
+    fields {
+        /// Is told of events.
+        cell event_handler: EventHandler;
+        /// The handler's.
+        cell srq_context: Context;
+        /// `enum ib_srq_type`.
+        cell srq_type: u32;
+        /// Its completion queue, if its type has one.
+        cell cq at ext.cq: Option<&Cq>;
+    }
+}
+
+crate::c_struct! {
+    /// Size and limit of a shared receive queue.
+    pub struct SrqAttr: bindings::ib_srq_attr;
+    fields {}
+}
+
+crate::c_struct! {
+    /// What a completion queue is made from.
+    pub struct CqMake: bindings::ib_cq_init_attr;
+    fields {
+        /// Number of entries.
+        cell cqe: u32;
+    }
+}
+
+crate::c_struct! {
+    /// What a work queue is made from.
+    pub struct WqMake: bindings::ib_wq_init_attr;
+    fields {
+        /// Is told of events.
+        cell event_handler: EventHandler;
+        /// The handler's.
+        cell wq_context: Context;
+        /// `enum ib_wq_type`.
+        cell wq_type: u32;
+        /// Where receives complete.
+        cell cq: Option<&Cq>;
+    }
+}
+
+crate::c_struct! {
+    /// An event of a queue pair.
+    pub struct QpEvent: bindings::ib_event;
+    fields {
+        /// The queue pair.
+        cell qp in element.qp: &Qp, set_qp;
+        /// `enum ib_event_type`.
+        cell kind at event: u32;
+    }
+}
+
+crate::c_struct! {
+    /// Which shared queue pair is to be opened.
+    pub struct OpenAttr: bindings::ib_qp_open_attr;
+    fields {
+        /// Is told of events.
+        cell event_handler: EventHandler;
+        /// The handler's.
+        cell qp_context: Context;
+        /// Its number.
+        cell qp_num: u32;
+        /// `enum ib_qp_type`.
+        cell qp_type: u32;
+    }
+}
+
+/// What the driver gets for a new address handle.
+#[repr(transparent)]
+pub struct AhMake<'a> {
+    c: Opaque<bindings::rdma_ah_init_attr>,
+    parts: PhantomData<(&'a AhAttr, &'a NetDevice)>,
+}
+
+// SAFETY: Transparent over the structure.
+unsafe impl View for AhMake<'_> {
+    type C = bindings::rdma_ah_init_attr;
+}
+
+impl<'a> AhMake<'a> {
+    /// `flags` are `enum rdma_create_ah_flags`.
+    pub fn new(attr: &'a AhAttr, flags: u32, slave: Option<&'a NetDevice>) -> Self {
+        Self {
+            c: Opaque::new(bindings::rdma_ah_init_attr {
+                ah_attr: attr.raw(),
+                flags,
+                xmit_slave: slave.map_or(core::ptr::null_mut(), NetDevice::as_raw),
+            }),
+            parts: PhantomData,
+        }
+    }
+}
+
+impl AhAttr {
+    /// The GID that it leads to.
+    pub fn destination(&self) -> [u8; 16] {
+        // SAFETY: `OfCall`: nobody else writes the vector; all members of the union are bytes.
+        unsafe { *(*self.raw()).grh.dgid.raw }
+    }
+
+    /// The destination's MAC address, of a vector for RoCE.
+    pub fn mac(&self) -> [u8; 6] {
+        // SAFETY: As in `destination`.
+        unsafe { (*self.raw()).__bindgen_anon_1.roce.dmac }
+    }
+
+    /// Sets [`Self::mac`].
+    pub fn set_mac(&self, mac: [u8; 6]) {
+        let roce = bindings::roce_ah_attr { dmac: mac };
+        // SAFETY: As in `destination`.
+        unsafe { (*self.raw()).__bindgen_anon_1.roce = ManuallyDrop::new(roce) };
+    }
+}
+
+/// Arguments that the core makes for itself, all zeros at first.
+macro_rules! zeroed {
+    ($($name:ident: $c:ident),*) => { $(
+        impl Default for $name {
+            fn default() -> Self {
+                // SAFETY: All zeros are the structure.
+                unsafe { core::mem::zeroed() }
+            }
+        }
+    )* };
+}
+
+zeroed!(QpAttr: ib_qp_attr, QpMake: ib_qp_init_attr);
+
+impl Srq {
+    /// Whether it has a completion queue of its own.
+    pub fn has_cq(&self) -> bool {
+        matches!(
+            self.srq_type(),
+            bindings::ib_srq_type_IB_SRQT_XRC | bindings::ib_srq_type_IB_SRQT_TM
+        )
+    }
+
+    /// Its domain of extended reliable connections, if it is of one.
+    pub fn xrcd(&self) -> Option<&Xrcd> {
+        if self.srq_type() != bindings::ib_srq_type_IB_SRQT_XRC {
+            return None;
+        }
+        // SAFETY: Written before the object was handed out; the type says that it is there.
+        unsafe { Option::from_c((*self.raw()).ext.__bindgen_anon_1.xrc.xrcd) }
+    }
+
+    /// Sets [`Self::xrcd`] to what one is asked for with, if it is of one.
+    pub fn set_xrcd(
+        this: &mut (impl SoleOwner<Of = Self> + Deref<Target = Self>),
+        asked: &SrqMake,
+    ) {
+        if this.srq_type() == bindings::ib_srq_type_IB_SRQT_XRC {
+            let c = this.sole();
+            // SAFETY: Nobody else has the object; the type says which member is there in both.
+            unsafe {
+                (*(*c).ext.__bindgen_anon_1.xrc).xrcd =
+                    (*asked.raw()).ext.__bindgen_anon_1.xrc.xrcd;
+            }
+        }
+    }
+}
+
+impl Qp {
+    /// The queue pair proper: of a handle the one that it is to.
+    #[inline]
+    pub fn real(&self) -> &Qp {
+        self.real_qp().unwrap_or(self)
+    }
+
+    /// Whether this is a handle to another.
+    #[inline]
+    pub fn is_handle(&self) -> bool {
+        !core::ptr::eq(self.real(), self)
+    }
+
+    /// Tells the consumer of an event.
+    pub fn tell(&self, event: &QpEvent) {
+        if let Some(handler) = self.registered_event_handler() {
+            // SAFETY: The consumer gave both, and they work while the queue pair lives.
+            unsafe { handler(event.raw(), self.qp_context().into_c()) };
+        }
+    }
+
+    /// Tells the one who has a handle of an event.
+    pub fn pass_on(&self, event: &QpEvent) {
+        if let Some(handler) = self.event_handler() {
+            // SAFETY: The consumer gave both, and they work while the handle lives.
+            unsafe { handler(event.raw(), self.qp_context().into_c()) };
+        }
+    }
+
+    /// The last request of its shared receive queue has gone; a drain waits for that.
+    pub fn last_request_gone(&self) {
+        // SAFETY: Initialised when the queue pair was made.
+        unsafe { bindings::complete(&raw mut (*self.raw()).srq_completion) };
+    }
+
+    /// Initialises locks, lists and the completion of a new queue pair, which do not move.
+    pub fn set_up(this: &mut impl SoleOwner<Of = Self>) {
+        let c = this.sole();
+        // SAFETY: Nobody else has the object, and a C object does not move.
+        unsafe {
+            (*c).real_qp = c;
+            bindings::rdma_helper_qp_init_mr_lock(c);
+            bindings::INIT_LIST_HEAD(&raw mut (*c).rdma_mrs);
+            bindings::INIT_LIST_HEAD(&raw mut (*c).sig_mrs);
+            bindings::init_completion(&raw mut (*c).srq_completion);
+        }
+    }
+
+    /// Puts back the completion queues, which some drivers replace by their own.
+    pub fn restore_cqs(this: &mut impl SoleOwner<Of = Self>, attr: &QpMake) {
+        let c = this.sole();
+        // SAFETY: Nobody else has the object.
+        unsafe {
+            (*c).send_cq = attr.send_cq().into_c();
+            (*c).recv_cq = attr.recv_cq().into_c();
+        }
+    }
+}
+
+crate::c_struct! {
+    /// An entry of a GID table, which is counted; its fields do not change.
+    pub struct GidAttr: bindings::ib_gid_attr;
+    fields {
+        /// Its place in the table.
+        const index: u16;
+        /// The port of the table.
+        const port_num: u32;
+        /// `enum ib_gid_type`.
+        const gid_type: u32;
+    }
+}
+
+crate::c_struct! {
+    /// What tracks an object (`rdma restrack`). How it changes is `core/restrack`'s to know.
+    pub struct Restrack: bindings::rdma_restrack_entry;
+    fields {}
+}
+
+crate::c_struct! {
+    /// A counter that queue pairs may be bound to (`rdma statistic`).
+    pub struct Counter: bindings::rdma_counter;
+    fields {}
+}
+
+/// Proof that the lock is held under which queue pairs are bound to counters. The core's
+/// `counter` module makes it while it holds that lock.
+pub struct CounterLock<'a>(PhantomData<&'a ()>);
+
+impl<'a> CounterLock<'a> {
+    /// # Safety
+    ///
+    /// The lock of the bindings of the device whose queue pairs are used with the result is held
+    /// during `'a`.
+    pub unsafe fn held() -> Self {
+        Self(PhantomData)
+    }
+}
