@@ -15,7 +15,7 @@
 //! | `rw`, `mr_pool` | transfers of storage targets; regions that queue pairs keep |
 //! | `verbs`, `addr`, `cgroup` | objects of devices, and the limits on them |
 //! | `restrack`, `netlink`, `nldev` | what objects there are, and `rdma` that asks |
-//! | `mad` | management datagrams: agents, transfers, queue pairs 0 and 1 |
+//! | `../mad` | management datagrams: agents, transfers, queue pairs 0 and 1 |
 //! | `sysfs`, `stats`, `counter` | /sys/class/infiniband; counters |
 //! | `../umem` | registered user memory, pinned, on demand or of a dma-buf |
 //! | `uverbs` | what the user-verbs module and drivers share of a user's call |
@@ -41,6 +41,7 @@ mod device;
 mod errno;
 mod frmr;
 mod gid;
+#[path = "../mad/mod.rs"]
 mod mad;
 mod mr_pool;
 mod netlink;

@@ -9,7 +9,7 @@
 #include "cma_priv.h"
 #include "uverbs.h"
 #include "rdma_core.h"
-#include "mad/trace.h"
+#include "../mad/trace.h"
 #include <linux/hmm.h>
 #include <linux/hmm-dma.h>
 #include <linux/dim.h>

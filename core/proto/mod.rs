@@ -47,6 +47,7 @@ pub mod gid;
 pub mod gid_marks;
 pub mod gid_plan;
 pub mod gid_table;
+#[path = "../../mad/proto/mod.rs"]
 pub mod mad;
 pub mod modify_qp;
 pub mod names;
