@@ -45,13 +45,13 @@ pub(crate) struct Binding<'a>(#[expect(dead_code)] Guard<'a, (), MutexBackend>);
 
 impl<'a> Binding<'a> {
     fn of(device: &'a Device) -> Self {
-        Self(device.state().counters.lock.lock())
+        Self(device.slot::<Bindings>().lock.lock())
     }
 }
 
-impl Bindings {
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
+impl crate::device::PerDevice for Bindings {
+    fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
             lock <- kernel::new_mutex!((), "Counters::bindings"),
         })
     }
@@ -314,7 +314,10 @@ impl<'a> HeldQp<'a> {
     ///
     /// `ENOENT`: there is none, or the caller may not know of it.
     fn find(device: &'a Device, number: u32) -> Result<Self> {
-        let held = device.state().restrack.of(Kind::Qp).get(number);
+        let held = device
+            .slot::<crate::restrack::Tables>()
+            .of(Kind::Qp)
+            .get(number);
         let held = held.ok_or(ENOENT)?;
         let kind = Qp::of_entry(&held).ok_or(ENOENT)?.qp_type();
         // SAFETY: The device is there.
