@@ -19,7 +19,6 @@ use crate::proto::port_cache::PortCache;
 use crate::proto::port_cache::PortEvent;
 use crate::proto::port_cache::PortState;
 use crate::proto::port_cache::Refresh;
-use crate::security;
 use rdma::bindings;
 use rdma::sync::SpinLockIrq;
 
@@ -29,13 +28,15 @@ pub(crate) struct Copies {
     ports: SetOnce<KVec<(u32, Pin<KBox<Copy>>)>>,
 }
 
-impl Copies {
-    pub(crate) fn new() -> impl PinInit<Self, Error> {
+impl crate::device::PerDevice for Copies {
+    fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             ports: SetOnce::new(),
         })
     }
+}
 
+impl Copies {
     fn port(&self, number: u32) -> Option<&SpinLockIrq<Known>> {
         let mut ports = self.ports.as_ref()?.iter();
         ports
@@ -64,7 +65,7 @@ struct Known {
 ///
 /// `ENOMEM`, and those of the driver's `query_port`, `query_pkey` and `query_gid`.
 pub(crate) fn set_up(device: &Device) -> Result {
-    let copies = &device.state().copies;
+    let copies = device.slot::<Copies>();
     if copies.ports.as_ref().is_none() {
         let mut ports = KVec::new();
         for port in device.ports() {
@@ -95,28 +96,33 @@ pub(crate) fn clean_up(device: &Device) {
     gid::clean_up(device);
 }
 
-/// The device's memory is about to go; its [`Copies`] and tables go with its state.
-pub(crate) fn release(device: &Device) {
-    gid::release(device);
-}
-
 /// Brings the copies up to date for an event, before clients hear of it. Answers whether
 /// they are to hear of it at all: not if the driver could not be asked, and not of changes of
 /// GIDs, which were told one by one. May sleep; in the worker of events.
 #[must_use]
-pub(crate) fn refresh(device: &Device, event: &bindings::ib_event) -> bool {
+pub(crate) fn refresh(
+    device: &Device,
+    event: &bindings::ib_event,
+    partitions_changed: impl FnOnce(u32),
+) -> bool {
     let Some(what) = PortEvent::from_raw(event.event) else {
         return true;
     };
     let what = what.refresh();
     // SAFETY: Events of this kind have the port's number in the union.
     let port = unsafe { *event.element.port_num };
-    update(device, port, what).is_ok() && what.tell_clients
+    if update(device, port, what).is_err() {
+        return false;
+    }
+    if what.security {
+        partitions_changed(port);
+    }
+    what.tell_clients
 }
 
 /// Asks the driver, and remembers what it says.
 fn update(device: &Device, port: u32, what: Refresh) -> Result {
-    let copy = device.state().copies.port(port).ok_or(EINVAL)?;
+    let copy = device.slot::<Copies>().port(port).ok_or(EINVAL)?;
     let attr = query_port(device, port)?;
     let mut prefix = attr.subnet_prefix;
     if what.gids {
@@ -147,10 +153,13 @@ fn update(device: &Device, port: u32, what: Refresh) -> Result {
             state.name()
         );
     }
-    if what.security {
-        security::port_changed(device, port);
-    }
     Ok(())
+}
+
+/// The subnet prefix of a port as it is cached, 0 if there is no such port. Any context.
+pub(crate) fn subnet_prefix(device: &Device, port: u32) -> u64 {
+    let port = device.slot::<Copies>().port(port);
+    port.map_or(0, |known| known.lock().port.subnet_prefix)
 }
 
 /// The partition at a place, as it is remembered. Any context.
@@ -163,7 +172,11 @@ pub(crate) fn partition(
     device: &Device,
     place: crate::proto::security::Place,
 ) -> Result<crate::proto::security::Partition> {
-    let known = device.state().copies.port(place.port).ok_or(EINVAL)?.lock();
+    let known = device
+        .slot::<Copies>()
+        .port(place.port)
+        .ok_or(EINVAL)?
+        .lock();
     let table = known.pkeys.as_ref().ok_or(EINVAL)?;
     let Pkey(pkey) = crate::proto::pkey::get(table, place.index.into()).map_err(|_| EINVAL)?;
     Ok(crate::proto::security::Partition {

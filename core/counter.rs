@@ -64,16 +64,16 @@ impl core::ops::DerefMut for Binding<'_> {
 impl<'a> Binding<'a> {
     fn of(device: &'a Device) -> Self {
         Self {
-            _guard: device.state().counters.lock.lock(),
+            _guard: device.slot::<Bindings>().lock.lock(),
             // SAFETY: The guard is kept beside the proof, and is of this device's lock.
             proof: unsafe { CounterLock::held() },
         }
     }
 }
 
-impl Bindings {
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
+impl crate::device::PerDevice for Bindings {
+    fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
             lock <- kernel::new_mutex!((), "Counters::bindings"),
         })
     }
@@ -336,7 +336,10 @@ impl<'a> HeldQp<'a> {
     ///
     /// `ENOENT`: there is none, or the caller may not know of it.
     fn find(device: &'a Device, number: u32) -> Result<Self> {
-        let held = device.state().restrack.of(Kind::Qp).get(number);
+        let held = device
+            .slot::<crate::restrack::Tables>()
+            .of(Kind::Qp)
+            .get(number);
         let held = held.ok_or(ENOENT)?;
         let kind = Qp::of_entry(&held).ok_or(ENOENT)?.qp_type();
         // SAFETY: The device is there.

@@ -10,7 +10,7 @@
 //! | `alloc` | memory of a device, its class in sysfs |
 //! | `ops` | the table of a driver's methods |
 //! | `registry` | who is there, by name and index |
-//! | `register` | registration, and its end |
+//! | `hooks` | calls to the parts that are built on this one |
 //! | `client` | who is told of devices |
 //! | `event` | events and their handlers |
 //! | `netdev` | network devices of ports |
@@ -30,6 +30,8 @@ use kernel::str::BStr;
 use kernel::sync::aref::ARef;
 use kernel::sync::aref::AlwaysRefCounted;
 use kernel::sync::atomic::Atomic;
+use kernel::sync::lock::mutex::MutexBackend;
+use kernel::sync::lock::Guard;
 use kernel::sync::Mutex;
 use rdma::bindings;
 use rdma::net::Net;
@@ -42,18 +44,23 @@ pub(crate) mod alloc;
 pub(crate) mod client;
 mod dma;
 pub(crate) mod event;
+mod hooks;
 pub(crate) mod netdev;
 pub(crate) mod netns;
 mod ops;
 pub(crate) mod port;
 pub(crate) mod queues;
-mod register;
 pub(crate) mod registry;
 pub(crate) mod sub;
 mod uses;
 
 pub(crate) use self::client::nl_info as client_nl_info;
-pub(crate) use self::register::unregister;
+pub(crate) use self::hooks::unregister;
+pub(crate) use self::hooks::Core;
+pub(crate) use self::hooks::HasSlot;
+pub(crate) use self::hooks::Hooks;
+pub(crate) use self::hooks::Notice;
+pub(crate) use self::hooks::PerDevice;
 pub(crate) use self::registry::rename;
 use self::uses::Uses;
 
@@ -83,34 +90,16 @@ unsafe impl rdma::edge::View for Device {
 /// What the core keeps of a device beside the C structure. Made with the device, freed
 /// with its memory.
 #[pin_data]
-pub(crate) struct State {
-    /// Objects that exist on the device.
+struct State {
+    /// What the other parts of the core keep of it.
     #[pin]
-    pub(crate) restrack: crate::restrack::Tables,
-    /// Memory regions that its driver keeps.
-    #[pin]
-    pub(crate) frmr: crate::frmr::Slot,
-    /// The GIDs of its ports.
-    #[pin]
-    pub(crate) gids: crate::gid::Tables,
-    /// What is remembered of its ports.
-    #[pin]
-    pub(crate) copies: crate::cache::Copies,
-    /// Which queue pair has which counter.
-    #[pin]
-    pub(crate) counters: crate::counter::Bindings,
-    /// The administrator of its ports' subnets, and multicast groups.
-    #[pin]
-    pub(crate) sa: crate::sa::Slots,
-    /// Queue pairs that a security module is asked about.
-    #[pin]
-    pub(crate) secured: crate::security::Qps,
+    slots: hooks::Slots,
     /// One of register, unregister, move at a time.
     #[pin]
     unregistration: Mutex<()>,
     /// Clients that were told of the device.
     #[pin]
-    slots: RwSem<client::Slots>,
+    clients: RwSem<client::Slots>,
     /// The copies of the device in namespaces.
     #[pin]
     namesakes: Mutex<netns::Copies>,
@@ -128,15 +117,9 @@ pub(crate) struct State {
 impl State {
     fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            restrack <- crate::restrack::Tables::new(),
-            frmr <- crate::frmr::Slot::new(),
-            gids <- crate::gid::Tables::new(),
-            copies <- crate::cache::Copies::new(),
-            counters <- crate::counter::Bindings::new(),
-            sa <- crate::sa::Slots::new(),
-            secured <- crate::security::Qps::new(),
+            slots <- Core::slots(),
             unregistration <- kernel::new_mutex!((), "Device::unregistration"),
-            slots <- rdma::new_rwsem!(client::Slots::new(), "Device::client_slots"),
+            clients <- rdma::new_rwsem!(client::Slots::new(), "Device::client_slots"),
             namesakes <- kernel::new_mutex!(netns::Copies::new(), "Device::copies"),
             subdevices <- kernel::new_mutex!(sub::List::new(), "Device::subdevices"),
             named: Atomic::new(false),
@@ -171,7 +154,7 @@ impl Device {
 
     /// What the core keeps of it.
     #[inline]
-    pub(crate) fn state(&self) -> &State {
+    fn state(&self) -> &State {
         // SAFETY: By the type invariant `res` points to the state, which lives as long.
         unsafe { &*(*self.as_raw()).res.cast::<State>() }
     }
@@ -225,7 +208,7 @@ impl Device {
     }
 
     /// How many use the registered device; see `Uses`.
-    fn uses(&self) -> Uses<'_> {
+    pub(crate) fn uses(&self) -> Uses<'_> {
         // SAFETY: Both are fields of the device, initialised with it.
         unsafe {
             Uses::new(
@@ -239,6 +222,23 @@ impl Device {
     pub(crate) fn set_dim(&self, on: bool) {
         // SAFETY: The bits beside it are written before registration only.
         unsafe { (*self.as_raw()).set_use_cq_dim(u16::from(on)) };
+    }
+
+    /// Held while it is registered, unregistered or moved. May sleep.
+    pub(crate) fn lock_registration(&self) -> Guard<'_, (), MutexBackend> {
+        self.state().unregistration.lock()
+    }
+
+    /// While it is set, a thread that unregisters the device leaves its memory to the one that
+    /// failed to register it.
+    pub(crate) fn keep_memory(&self) -> &Atomic<bool> {
+        &self.state().keep_memory
+    }
+
+    /// Announces the device to user space, or its end. It is added to the driver model.
+    pub(crate) fn uevent(&self, action: bindings::kobject_action) {
+        // SAFETY: `dev` is initialised with the device; the type invariant says that it is there.
+        unsafe { bindings::kobject_uevent(&raw mut (*self.dev()).kobj, action) };
     }
 
     /// A reference that keeps the memory. Any context.

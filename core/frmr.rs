@@ -529,14 +529,15 @@ pub(crate) struct Slot {
     pools: RwSem<Option<Arc<Pools>>>,
 }
 
-impl Slot {
-    /// An empty one.
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
+impl crate::device::PerDevice for Slot {
+    fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
             pools <- new_rwsem!(None, "frmr::Slot::pools"),
         })
     }
+}
 
+impl Slot {
     /// Does something with the pools of the device, which stay meanwhile. None, if there are
     /// none. May sleep.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&Pools) -> R) -> Option<R> {

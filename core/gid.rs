@@ -72,13 +72,15 @@ pub(crate) struct Tables {
     gids: SetOnce<Arc<Gids>>,
 }
 
-impl Tables {
-    pub(crate) fn new() -> impl PinInit<Self, Error> {
+impl crate::device::PerDevice for Tables {
+    fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             gids: SetOnce::new(),
         })
     }
+}
 
+impl Tables {
     fn port(&self, port: u32) -> Option<&Port> {
         self.gids.as_ref()?.port(port)
     }
@@ -342,7 +344,7 @@ fn table_len(device: &Device, port: u32) -> i32 {
 /// `ENOMEM`; `EINVAL` if a port has more GIDs than there are indices, or others than when
 /// the device was registered before.
 pub(crate) fn set_up(device: &Device) -> Result {
-    let tables = &device.state().gids;
+    let tables = device.slot::<Tables>();
     if tables.gids.as_ref().is_none() {
         // Only one registers a device at a time.
         let _: bool = tables.gids.populate(Gids::new(device)?);
@@ -361,7 +363,7 @@ pub(crate) fn set_up(device: &Device) -> Result {
 
 /// Empties the tables: the device is not registered any more. May sleep.
 pub(crate) fn clean_up(device: &Device) {
-    let Some(gids) = device.state().gids.gids.as_ref() else {
+    let Some(gids) = device.slot::<Tables>().gids.as_ref() else {
         return;
     };
     events::unfollow(gids);
@@ -380,7 +382,7 @@ pub(crate) fn clean_up(device: &Device) {
 
 /// Looks for entries that somebody holds still: the memory of the device is about to go.
 pub(crate) fn release(device: &Device) {
-    for port in device.state().gids.ports() {
+    for port in device.slot::<Tables>().ports() {
         let held = port.held();
         if held > 0 {
             pr_err!(
@@ -394,7 +396,7 @@ pub(crate) fn release(device: &Device) {
 
 /// Brings all RoCE ports up to date before it returns. May sleep.
 pub(crate) fn rescan(device: &Device) {
-    let Some(gids) = device.state().gids.gids.as_ref() else {
+    let Some(gids) = device.slot::<Tables>().gids.as_ref() else {
         return;
     };
     gids.pending.lock().dirty.note(Event::Topology);
@@ -406,7 +408,7 @@ pub(crate) fn rescan(device: &Device) {
 
 /// Deletes all GIDs that a port has from a network device, default ones too. May sleep.
 fn del_ndev(device: &Device, port: u32, ndev: &NetDevice) {
-    let Some(gids) = device.state().gids.gids.as_ref() else {
+    let Some(gids) = device.slot::<Tables>().gids.as_ref() else {
         return;
     };
     {
@@ -430,7 +432,7 @@ fn del_ndev(device: &Device, port: u32, ndev: &NetDevice) {
 ///
 /// Those of the driver's `query_gid`, and `ENODEV` once the tables were cleaned.
 pub(crate) fn refresh(device: &Device, port: u32, len: u32) -> Result<Option<u64>> {
-    let gids = device.state().gids.gids.as_ref().ok_or(ENODEV)?;
+    let gids = device.slot::<Tables>().gids.as_ref().ok_or(ENODEV)?;
     let port = gids.port(port).ok_or(EINVAL)?;
     let pass = gids.pass.lock();
     if pass.0.is_none() {

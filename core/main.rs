@@ -10,6 +10,7 @@
 //! | file or folder | what |
 //! |---|---|
 //! | `device` | devices, clients, events, namespaces: who is there and for how long |
+//! | `life` | what happens to a device, in which order |
 //! | `gid`, `cache` | the GIDs of ports; P_Keys, LMC, state of ports |
 //! | `cq` | completion queues that the core polls for the kernel's consumers |
 //! | `rw`, `mr_pool` | transfers of storage targets; regions that queue pairs keep |
@@ -41,6 +42,7 @@ mod device;
 mod errno;
 mod frmr;
 mod gid;
+mod life;
 #[path = "../mad/mod.rs"]
 mod mad;
 mod mr_pool;

@@ -15,6 +15,7 @@ use rdma::bindings;
 use self::ask::Ask;
 use self::ask::Dump;
 use crate::device::Device;
+use crate::device::Notice;
 use crate::proto::nldev::Command;
 use crate::proto::nldev::ATTR_MAX;
 use crate::proto::nldev::CLIENT;
@@ -199,17 +200,6 @@ impl Drop for Subsystem {
         // SAFETY: Registered by `new`.
         unsafe { bindings::rdma_nl_unregister(CLIENT.into()) };
     }
-}
-
-/// Events that `rdma monitor` shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Notice {
-    Register,
-    Unregister,
-    Rename,
-    NetdevAttach { port: u32 },
-    NetdevDetach { port: u32 },
-    NetdevRename { port: u32 },
 }
 
 /// Tells listeners of an event. May sleep.

@@ -35,13 +35,15 @@ pub(crate) struct Tables {
     kinds: [Table; KINDS],
 }
 
-impl Tables {
-    pub(crate) fn new() -> impl PinInit<Self, Error> {
+impl crate::device::PerDevice for Tables {
+    fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             kinds <- pin_init::pin_init_array_from_fn(|_| Table::new()),
         })
     }
+}
 
+impl Tables {
     /// The table of a kind.
     pub(crate) fn of(&self, kind: Kind) -> &Table {
         let [pd, cq, qp, cm_id, mr, ctx, counter, srq, dmah] = &self.kinds;

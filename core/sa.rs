@@ -75,8 +75,8 @@ pub(crate) struct Slots {
     grouped: SpinLockIrq<Option<Place<Grouped>>>,
 }
 
-impl Slots {
-    pub(crate) fn new() -> impl PinInit<Self, Error> {
+impl crate::device::PerDevice for Slots {
+    fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             administrated <- rdma::new_spinlock_irq!(None, "Device::sa"),
             grouped <- rdma::new_spinlock_irq!(None, "Device::mcast"),
@@ -122,7 +122,7 @@ fn for_ports<T>(device: &Device, into: &mut KVec<T>, make: impl Fn(u32) -> Resul
 ///
 /// `ENODEV`.
 fn port(device: &Device, number: u32) -> Result<Arc<Port>> {
-    let place = device.state().sa.administrated.lock();
+    let place = device.slot::<Slots>().administrated.lock();
     let ports = place.as_ref().map(|place| &place.ports.0).ok_or(ENODEV)?;
     let port = ports.iter().find(|port| port.number() == number);
     port.cloned().ok_or(ENODEV)
@@ -134,7 +134,7 @@ fn port(device: &Device, number: u32) -> Result<Arc<Port>> {
 ///
 /// `ENODEV`.
 fn group_port(device: &Device, number: u32) -> Result<Arc<group::Port>> {
-    let place = device.state().sa.grouped.lock();
+    let place = device.slot::<Slots>().grouped.lock();
     let ports = place.as_ref().map(|place| &place.ports.0).ok_or(ENODEV)?;
     let port = ports.iter().find(|port| port.number() == number);
     port.cloned().ok_or(ENODEV)
@@ -182,14 +182,14 @@ impl Part for Sa {
         let mut opened = Administrated(KVec::new());
         for_ports(device, &mut opened.0, |port| Port::open(device, port))?;
         let ports = Arc::new(opened, GFP_KERNEL)?;
-        occupy(device, &device.state().sa.administrated, &ports)?;
+        occupy(device, &device.slot::<Slots>().administrated, &ports)?;
         // After events are heard of: what changes from now on is looked for again.
         ports.0.iter().for_each(|port| port.look());
         Ok(())
     }
 
     fn remove(device: &Device) {
-        vacate(&device.state().sa.administrated);
+        vacate(&device.slot::<Slots>().administrated);
     }
 }
 
@@ -211,11 +211,11 @@ impl Part for Mcast {
         let mut made = Grouped(KVec::new());
         for_ports(device, &mut made.0, |port| group::Port::new(device, port))?;
         let ports = Arc::new(made, GFP_KERNEL)?;
-        occupy(device, &device.state().sa.grouped, &ports)
+        occupy(device, &device.slot::<Slots>().grouped, &ports)
     }
 
     fn remove(device: &Device) {
-        vacate(&device.state().sa.grouped);
+        vacate(&device.slot::<Slots>().grouped);
     }
 }
 

@@ -37,6 +37,7 @@ if [ -e "$TOP/tools/testing/host/Cargo.toml" ]; then
 fi
 step "house rules" "$TOP/tools/lint.sh"
 step "unsafe code (make fmt mends Documentation/unsafe.md)" in_builder python3 /src/tools/unsafe.py check
+step "dependencies of ib_core's modules" in_builder python3 /src/tools/knots.py
 step "shell syntax" bash -c 'for f in tools/*.sh tools/*/*.sh tools/*/*/*.sh .ci/run; do bash -n "$f" || exit 1; done'
 if command -v shellcheck >/dev/null; then
     step "shellcheck" bash -c 'shellcheck -x -S warning -e SC1091,SC2034,SC2154 tools/*.sh tools/*/*.sh tools/*/*/*.sh .ci/run'

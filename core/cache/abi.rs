@@ -27,7 +27,10 @@ unsafe fn look<R>(
 ) -> Result<R, Errno> {
     // SAFETY: By this function's duty.
     let device = unsafe { Device::from_raw(device) };
-    let port = device.state().copies.port(port).ok_or(Errno::Einval)?;
+    let port = device
+        .slot::<super::Copies>()
+        .port(port)
+        .ok_or(Errno::Einval)?;
     look(&port.lock())
 }
 

@@ -133,7 +133,7 @@ impl Counter {
 
     /// Calls `f` for each counter of a device. May sleep.
     pub(super) fn for_each(device: &Device, mut f: impl FnMut(&Counter)) {
-        let table = device.state().restrack.of(Kind::Counter);
+        let table = device.slot::<crate::restrack::Tables>().of(Kind::Counter);
         let mut from = Some(0);
         while let Some((id, held)) = from.and_then(|from| table.next_from(from, true)) {
             if let Some(counter) = Counter::of_entry(&held) {
@@ -317,7 +317,12 @@ impl Counted {
 
     /// The counter with this number.
     pub(super) fn find(device: &Device, id: u32) -> Option<Self> {
-        Self::try_count(&device.state().restrack.of(Kind::Counter).get(id)?)
+        Self::try_count(
+            &device
+                .slot::<crate::restrack::Tables>()
+                .of(Kind::Counter)
+                .get(id)?,
+        )
     }
 
     /// The counter of the port for queue pairs that have in common with `qp`, a user's, what `mask`
@@ -326,7 +331,10 @@ impl Counted {
         let task = Entry::of(qp.res()).pid();
         let by_type = mask & bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_QP_TYPE != 0;
         let by_pid = mask & bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_PID != 0;
-        let table = port.device.state().restrack.of(Kind::Counter);
+        let table = port
+            .device
+            .slot::<crate::restrack::Tables>()
+            .of(Kind::Counter);
         let mut from = Some(0);
         while let Some((id, held)) = from.and_then(|from| table.next_from(from, true)) {
             if let Some(counter) = Counter::of_entry(&held) {

@@ -21,14 +21,13 @@ use kernel::warn_on;
 use kernel::workqueue::Work;
 use rdma::bindings;
 
+use super::hooks::Core;
+use super::hooks::Hooks;
 use super::netdev;
 use super::netns;
 use super::registry;
 use super::Device;
 use super::State;
-use crate::cache;
-use crate::counter;
-use crate::stats;
 
 /// Head of the array of a device's ports, which consumers index by port number.
 #[repr(C)]
@@ -275,7 +274,7 @@ pub unsafe extern "C" fn ib_dealloc_device(device: *mut bindings::ib_device) {
     registry::forget(device);
     netdev::detach_all(device);
     netns::warn_of_copies(device);
-    warn_on!(!device.state().slots.read().is_empty());
+    warn_on!(!device.state().clients.read().is_empty());
     warn_on!(!device.uses().none());
     // SAFETY: The reference that the allocation made.
     unsafe { bindings::put_device(device.dev()) };
@@ -293,14 +292,12 @@ unsafe extern "C" fn release(dev: *mut bindings::device) {
     let device = unsafe { Device::from_raw((*core).owner) };
     netdev::detach_all(device);
     warn_on!(!device.uses().none());
-    stats::release(device);
+    Core::release(device);
     let raw = device.as_raw();
     // SAFETY: Nobody uses the device any more, but for readers under RCU of its ports,
     // counts and methods, which are freed after them.
     unsafe {
         if !(*raw).port_data.is_null() {
-            cache::release(device);
-            counter::release(device);
             let head = (*raw).port_data.cast::<u8>().sub(HEAD);
             bindings::rdma_helper_kfree_rcu(head.cast(), head.cast());
         }
@@ -316,7 +313,7 @@ unsafe extern "C" fn release(dev: *mut bindings::device) {
 /// # Errors
 ///
 /// `EINVAL` if the driver has not said how many there are; `ENOMEM`.
-pub(super) fn set_up_ports(device: &Device) -> Result {
+pub(crate) fn set_up_ports(device: &Device) -> Result {
     let raw = device.as_raw();
     // SAFETY: The driver sets devices up in one thread.
     unsafe {

@@ -129,7 +129,7 @@ impl Slot {
     }
 }
 
-/// The clients on a device, by id; in `State::slots`.
+/// The clients on a device, by id; in `State::clients`.
 pub(super) struct Slots(KVec<Slot>);
 
 impl Slots {
@@ -202,7 +202,7 @@ fn add(device: &Device, client: Client) -> Result {
     if !device.is_kverbs_provider() && client.raw().no_kverbs_req() == 0 {
         return Ok(());
     }
-    let mut slots = device.state().slots.write();
+    let mut slots = device.state().clients.write();
     // Who added it before us has finished: it held the lock.
     if slots.find(client, Stage::Added).is_some() || !client.uses().try_get() {
         return Ok(());
@@ -251,7 +251,7 @@ fn add(device: &Device, client: Client) -> Result {
     drop(slots);
     device
         .state()
-        .slots
+        .clients
         .write()
         .0
         .retain(|slot| !(slot.client == client && slot.stage() == Stage::Adding));
@@ -264,7 +264,7 @@ fn add(device: &Device, client: Client) -> Result {
 /// held. May sleep.
 fn remove(device: &Device, client: Client) {
     {
-        let slots = device.state().slots.write();
+        let slots = device.state().clients.write();
         let Some(slot) = slots.find(client, Stage::Added) else {
             return;
         };
@@ -277,7 +277,7 @@ fn remove(device: &Device, client: Client) {
     erase_data(device, client);
     device
         .state()
-        .slots
+        .clients
         .write()
         .0
         .retain(|slot| !(slot.client == client && slot.stage() == Stage::Removing));
@@ -291,7 +291,7 @@ fn remove(device: &Device, client: Client) {
 /// # Errors
 ///
 /// `ENOMEM`.
-pub(super) fn add_all(device: &Device) -> Result {
+pub(crate) fn add_all(device: &Device) -> Result {
     let clients = CLIENTS.read();
     clients
         .iter()
@@ -301,9 +301,9 @@ pub(super) fn add_all(device: &Device) -> Result {
 
 /// Tells all clients that a device goes, from the last to the first. The device is marked,
 /// so that no client is added. No lock is held but that of its unregistration. May sleep.
-pub(super) fn remove_all(device: &Device) {
+pub(crate) fn remove_all(device: &Device) {
     loop {
-        let last = device.state().slots.read().added().last();
+        let last = device.state().clients.read().added().last();
         match last {
             Some(client) => remove(device, client),
             // Those that others remove are waited for with the device's count.
@@ -314,7 +314,7 @@ pub(super) fn remove_all(device: &Device) {
 
 /// Tells clients of a device's new name. The list of devices is held. May sleep.
 pub(super) fn renamed(device: &Device) {
-    let slots = device.state().slots.read();
+    let slots = device.state().clients.read();
     for client in slots.added() {
         if let Some(method) = client.raw().rename {
             // SAFETY: The slot holds device and client; its data is its own.

@@ -15,9 +15,10 @@ use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use rdma::bindings;
 
+use super::hooks::Core;
+use super::hooks::Hooks;
 use super::queues;
 use super::Device;
-use crate::cache;
 
 mod watch;
 
@@ -51,7 +52,7 @@ impl WorkItem for Pending {
 
     fn run(this: Pin<KBox<Self>>) {
         let mut event = this.event.copy();
-        if cache::refresh(&this.device, &event) {
+        if Core::refresh(&this.device, &event) {
             // SAFETY: The driver keeps what the event is of until the queue is flushed.
             unsafe { tell(&this.device, &mut event) };
         }

@@ -24,9 +24,9 @@ use rdma::sync::rcu;
 
 use super::alloc;
 use super::event;
+use super::hooks::Notice;
 use super::Device;
 use super::Registered;
-use crate::nldev;
 
 mod ties;
 
@@ -166,17 +166,17 @@ fn set(device: &Device, netdev: *mut bindings::net_device, port: u32) -> Result 
     }
     if device.state().named.load(Relaxed) {
         let notice = if netdev.is_null() {
-            nldev::Notice::NetdevDetach { port }
+            Notice::NetdevDetach { port }
         } else {
-            nldev::Notice::NetdevAttach { port }
+            Notice::NetdevAttach { port }
         };
-        nldev::notify(device, notice);
+        device.notify(notice);
     }
     Ok(())
 }
 
 /// Gives the network devices of all ports up. Any context.
-pub(super) fn detach_all(device: &Device) {
+pub(crate) fn detach_all(device: &Device) {
     for port in device.ports() {
         let Some(data) = device.port_data(port) else {
             return;
@@ -254,7 +254,7 @@ impl NetdevEvents for Listener {
             NetdevEvent::ChangeName => {
                 if let Some(device) = by_netdev(dev.as_raw(), any) {
                     if let Some(port) = device.port_of(dev) {
-                        nldev::notify(&device, nldev::Notice::NetdevRename { port });
+                        device.notify(Notice::NetdevRename { port });
                     }
                 }
             }

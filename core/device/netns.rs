@@ -18,7 +18,8 @@ use rdma::net::PernetSlot;
 use rdma::sync::RwSem;
 
 use super::errno;
-use super::register;
+use super::hooks::Core;
+use super::hooks::Hooks;
 use super::registry;
 use super::sub;
 use super::Device;
@@ -31,9 +32,9 @@ use crate::proto::netns::Move;
 
 mod copies;
 
-pub(super) use self::copies::add_copies;
+pub(crate) use self::copies::add_copies;
 use self::copies::add_copy;
-pub(super) use self::copies::remove_copies;
+pub(crate) use self::copies::remove_copies;
 use self::copies::remove_copy;
 pub(super) use self::copies::rename_copies;
 pub(super) use self::copies::warn_of_copies;
@@ -139,29 +140,12 @@ pub(super) unsafe fn home(asker: *mut bindings::net) -> *mut bindings::net {
     }
 }
 
-/// Moves a device that is in `from` to another namespace: to its clients it goes and comes
-/// again. The caller has a reference of the driver model, and no count. May sleep.
+/// Changes the namespace of a disabled device, in the driver model too. May sleep.
 ///
 /// # Errors
 ///
-/// `ENODEV` if the device is not registered, or not in `from`; those of `device_rename`
-/// and of registration, after which it stays in `from`, or is not whole.
-fn shift(device: &Device, from: &Net, to: &Net) -> Result {
-    // Those under it hold it.
-    if *device.net() == *from {
-        sub::close(device);
-    }
-    let _one = device.state().unregistration.lock();
-    if device.uses().none() || *device.net() != *from {
-        return Err(ENODEV);
-    }
-    let announce = |action| {
-        // SAFETY: The device is added.
-        unsafe { bindings::kobject_uevent(&raw mut (*device.dev()).kobj, action) };
-    };
-    announce(bindings::kobject_action_KOBJ_REMOVE);
-    register::disable(device);
-    // Nobody uses the device now.
+/// Those of `device_rename`; the device then stays in `from`.
+pub(crate) fn change(device: &Device, from: &Net, to: &Net) -> Result {
     let set = |net: &Net| {
         // SAFETY: The field is there; see `Device::net` for who reads it.
         unsafe {
@@ -172,31 +156,18 @@ fn shift(device: &Device, from: &Net, to: &Net) -> Result {
         };
     };
     set(to);
-    let moved = {
-        let _still = registry::hold();
-        let name = device.name();
-        // To its own name: the driver model finds out that the namespace is another.
-        names::Name::new(name.as_bytes())
-            .map_err(|_| EINVAL)
-            .and_then(|name| {
-                // SAFETY: The device is added, and named under the lock only.
-                to_result(unsafe {
-                    bindings::device_rename(device.dev(), name.as_c_array().as_ptr().cast())
-                })
+    let _still = registry::hold();
+    let name = device.name();
+    // A rename to its own name: the driver model finds that the namespace has changed.
+    names::Name::new(name.as_bytes())
+        .map_err(|_| EINVAL)
+        .and_then(|name| {
+            // SAFETY: The device is added, and named under the lock only.
+            to_result(unsafe {
+                bindings::device_rename(device.dev(), name.as_c_array().as_ptr().cast())
             })
-    };
-    if moved.is_err() {
-        pr_warn!("{}: cannot be moved\n", device.name());
-        set(from);
-    }
-    let (held, shown) = register::enable(device);
-    if shown.is_err() {
-        // It stays as it is; the user may try again.
-        pr_warn!("{}: not whole after it was moved\n", device.name());
-    }
-    announce(bindings::kobject_action_KOBJ_ADD);
-    drop(held);
-    moved.and(shown)
+        })
+        .inspect_err(|_| set(from))
 }
 
 /// Moves a device to the namespace of a file, for the sender of a netlink message. May
@@ -253,7 +224,7 @@ pub(crate) unsafe fn move_to(
     }
     let kept = device.hold();
     drop(device);
-    shift(&kept, asker, &net)
+    Core::relocate(&kept, asker, &net)
 }
 
 /// A namespace that devices know of.
@@ -323,7 +294,7 @@ fn leave(net: Member) {
         index = device.index().saturating_add(1);
         remove_copy(&device, net);
         // Whether it was in this one is looked at under the device's lock.
-        let _: Result = shift(&device, net.net(), Net::init());
+        let _: Result = Core::relocate(&device, net.net(), Net::init());
     }
 }
 

@@ -79,7 +79,7 @@ fn complete(ops: &Ops) -> bool {
 
 impl Device {
     /// Decides, at registration, whether kernel consumers are told of the device.
-    pub(super) fn judge_ops(&self) {
+    pub(crate) fn judge_ops(&self) {
         let complete = complete(self.ops());
         // SAFETY: The device is not registered yet; nobody else writes.
         unsafe { (*self.as_raw()).set_kverbs_provider(u16::from(complete)) };

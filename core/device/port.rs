@@ -12,6 +12,8 @@ use rdma::bindings;
 use rdma::net::NetDevice;
 use rdma::sync::rcu;
 
+use super::hooks::Core;
+use super::hooks::Hooks;
 use super::Device;
 use crate::errno::eopnotsupp;
 
@@ -87,11 +89,7 @@ impl Device {
             unsafe {
                 let layer = bindings::rdma_port_get_link_layer(self.as_raw(), port);
                 if layer == bindings::rdma_link_layer_IB_LINK_LAYER_INFINIBAND {
-                    crate::private::ib_get_cached_subnet_prefix(
-                        self.as_raw(),
-                        port,
-                        &mut attr.subnet_prefix,
-                    );
+                    attr.subnet_prefix = Core::subnet_prefix(self, port);
                 }
             }
         }
@@ -157,7 +155,7 @@ fn has_ipv4(dev: &NetDevice) -> bool {
 /// # Errors
 ///
 /// `EINVAL` for a port without MADs that has a size of them; the driver's.
-pub(super) fn set_up(device: &Device) -> Result {
+pub(crate) fn set_up(device: &Device) -> Result {
     let method = device.ops().get_port_immutable.ok_or(EINVAL)?;
     for port in device.ports() {
         let data = device.port_data(port).ok_or(EINVAL)?;

@@ -62,7 +62,7 @@ pub(crate) fn flush_events() {
 }
 
 /// Unregistrations that their asker cannot wait for.
-pub(super) fn unregister() -> &'static Queue {
+pub(crate) fn unregister() -> &'static Queue {
     let queue = UNREGISTER.load(kernel::sync::atomic::Relaxed);
     // SAFETY: Set when the module came, for as long as it is there.
     unsafe { Queue::from_raw(queue as *const bindings::workqueue_struct) }

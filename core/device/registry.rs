@@ -14,10 +14,10 @@ use rdma::sync::ReadGuard;
 use rdma::sync::RwSem;
 
 use super::errno;
+use super::hooks::Notice;
 use super::netns;
 use super::Device;
 use super::Registered;
-use crate::nldev;
 use crate::proto::names;
 
 /// The lock `Registry::devices`: to hold it is to know that no device comes or goes, and
@@ -29,7 +29,7 @@ static DEVICES: RwSem<Devices> = unsafe { RwSem::uninit(Devices::new()) };
 const INDEX_END: u32 = 1 << 31;
 
 /// The named devices.
-pub(super) struct Devices {
+pub(crate) struct Devices {
     /// By index.
     list: KVec<Entry>,
     /// Where the search for a free index begins: after the last that was given.
@@ -116,7 +116,7 @@ impl Devices {
 }
 
 /// Holds the list still. May sleep.
-pub(super) fn hold() -> ReadGuard<'static, Devices> {
+pub(crate) fn hold() -> ReadGuard<'static, Devices> {
     DEVICES.read()
 }
 
@@ -130,7 +130,7 @@ pub(super) fn hold_after(act: impl FnOnce() -> Result) -> Result<ReadGuard<'stat
 
 /// Marks a device as registered, and holds the list. It has two counts then: the registry's,
 /// and the caller's, so that unregistration waits for him. May sleep.
-pub(super) fn enable(device: &Device) -> ReadGuard<'static, Devices> {
+pub(crate) fn enable(device: &Device) -> ReadGuard<'static, Devices> {
     let mut devices = DEVICES.write();
     // Under the lock: who has a count may unregister the device, and must not be first.
     device.uses().open(2);
@@ -139,7 +139,7 @@ pub(super) fn enable(device: &Device) -> ReadGuard<'static, Devices> {
 }
 
 /// Marks a device as not registered. May sleep.
-pub(super) fn disable(device: &Device) {
+pub(crate) fn disable(device: &Device) {
     DEVICES.write().mark(device.index(), false);
 }
 
@@ -150,7 +150,7 @@ pub(super) fn disable(device: &Device) {
 ///
 /// `EINVAL` for a name that is not legal, and for a device that has one; `ENFILE` for one
 /// that is taken; `ENOSPC`, `EBUSY` if there is no number left; `ENOMEM`.
-pub(super) fn assign_name(device: &Device, wanted: &[u8]) -> Result {
+pub(crate) fn assign_name(device: &Device, wanted: &[u8]) -> Result {
     let mut devices = DEVICES.write();
     if device.state().named.load(Relaxed) {
         return Err(EINVAL);
@@ -238,7 +238,7 @@ pub(crate) fn rename(device: &Device, wanted: &[u8]) -> Result {
     netns::rename_copies(device, &name);
     let _still = devices.downgrade();
     super::client::renamed(device);
-    nldev::notify(device, nldev::Notice::Rename);
+    device.notify(Notice::Rename);
     Ok(())
 }
 
@@ -277,7 +277,7 @@ pub(crate) fn next_used_from(index: u32) -> Option<Registered> {
 }
 
 /// The first device, registered or not, whose index is this or above. May sleep.
-pub(super) fn next_named_from(index: u32) -> Option<ARef<Device>> {
+pub(crate) fn next_named_from(index: u32) -> Option<ARef<Device>> {
     let devices = DEVICES.read();
     let first = devices.list.partition_point(|entry| entry.index < index);
     Some(devices.list.get(first)?.device().hold())

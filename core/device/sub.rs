@@ -93,18 +93,18 @@ pub(crate) fn remove(sub: Registered) -> Result {
 }
 
 /// Lets devices be made under this one, which is being registered.
-pub(super) fn open(parent: &Device) {
+pub(crate) fn open(parent: &Device) {
     parent.state().subdevices.lock().open = true;
 }
 
 /// Whether there is a device under this one.
-pub(super) fn any(parent: &Device) -> bool {
+pub(crate) fn any(parent: &Device) -> bool {
     !parent.state().subdevices.lock().devices.is_empty()
 }
 
 /// Has the driver delete all devices under this one, the last first; there will be none
 /// until it is registered again. May sleep.
-pub(super) fn close(parent: &Device) {
+pub(crate) fn close(parent: &Device) {
     parent.state().subdevices.lock().open = false;
     loop {
         let last = parent.state().subdevices.lock().devices.pop();

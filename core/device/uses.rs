@@ -14,7 +14,7 @@ use rdma::bindings;
 ///
 /// Both pointers are valid and initialised for `'a`.
 #[derive(Clone, Copy)]
-pub(super) struct Uses<'a> {
+pub(crate) struct Uses<'a> {
     count: *mut bindings::refcount_t,
     gone: *mut bindings::completion,
     _of: PhantomData<&'a ()>,
@@ -24,7 +24,7 @@ impl Uses<'_> {
     /// # Safety
     ///
     /// Both are initialised, and stay for the lifetime.
-    pub(super) unsafe fn new(
+    pub(crate) unsafe fn new(
         count: *mut bindings::refcount_t,
         gone: *mut bindings::completion,
     ) -> Self {
@@ -37,27 +37,27 @@ impl Uses<'_> {
     }
 
     /// Begins with so many users. There are none before.
-    pub(super) fn open(self, users: c_int) {
+    pub(crate) fn open(self, users: c_int) {
         // SAFETY: By the type invariant.
         unsafe { bindings::refcount_set(self.count, users) };
     }
 
     /// One user more, unless there is none. Any context.
     #[must_use = "the count has to be given back"]
-    pub(super) fn try_get(self) -> bool {
+    pub(crate) fn try_get(self) -> bool {
         // SAFETY: By the type invariant.
         unsafe { bindings::rdma_helper_refcount_inc_not_zero(self.count) }
     }
 
     /// One user more: the caller knows that there is one. Any context.
-    pub(super) fn get(self) {
+    pub(crate) fn get(self) {
         // SAFETY: By the type invariant.
         unsafe { bindings::refcount_inc(self.count) };
     }
 
     /// One user less; the last wakes who waits. What is counted may be gone after. Any
     /// context.
-    pub(super) fn put(self) {
+    pub(crate) fn put(self) {
         // SAFETY: By the type invariant; until it is completed, what is counted waits.
         unsafe {
             if bindings::refcount_dec_and_test(self.count) {
@@ -67,14 +67,14 @@ impl Uses<'_> {
     }
 
     /// Whether there is no user.
-    pub(super) fn none(self) -> bool {
+    pub(crate) fn none(self) -> bool {
         // SAFETY: By the type invariant.
         unsafe { bindings::rdma_helper_refcount_read(self.count) == 0 }
     }
 
     /// Waits for the last [`put`](Self::put); one thread does, once for each
     /// [`open`](Self::open). May sleep.
-    pub(super) fn wait(self) {
+    pub(crate) fn wait(self) {
         // SAFETY: By the type invariant.
         unsafe { bindings::wait_for_completion(self.gone) };
     }

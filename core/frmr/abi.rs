@@ -39,7 +39,7 @@ pub(crate) unsafe extern "C" fn ib_frmr_pools_init(
             device,
             ops: pool_ops,
         })?;
-        let mut slot = dev.state().frmr.pools.write();
+        let mut slot = dev.slot::<super::Slot>().pools.write();
         if slot.is_some() {
             return Err(EINVAL);
         }
@@ -60,7 +60,7 @@ pub(crate) unsafe extern "C" fn ib_frmr_pools_init(
 pub(crate) unsafe extern "C" fn ib_frmr_pools_cleanup(device: *mut ib_device) {
     // SAFETY: By this function's duty.
     let dev = unsafe { Device::from_raw(device) };
-    let pools = dev.state().frmr.pools.write().take();
+    let pools = dev.slot::<super::Slot>().pools.write().take();
     // SAFETY: As above.
     unsafe { (*device).frmr_pools = core::ptr::null_mut() };
     drop(pools);

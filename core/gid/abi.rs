@@ -47,7 +47,9 @@ pub static zgid: ib_gid = ib_gid {
 /// For `'a`, `device` is a device that fulfils the invariant of [`Device`].
 unsafe fn port_of<'a>(device: *mut ib_device, port: u32) -> Option<&'a Port> {
     // SAFETY: By this function's duty.
-    unsafe { Device::from_raw(device) }.state().gids.port(port)
+    unsafe { Device::from_raw(device) }
+        .slot::<super::Tables>()
+        .port(port)
 }
 
 /// # Safety
@@ -175,7 +177,7 @@ pub unsafe extern "C" fn rdma_find_gid(
     // SAFETY: By this function's duty.
     let (device, gid) = unsafe { (Device::from_raw(device), read_gid(gid)) };
     let found = gid_type(gid_type_).and_then(|gid_type| {
-        let mut ports = device.state().gids.ports();
+        let mut ports = device.slot::<super::Tables>().ports();
         ports.find_map(|port| port.find(&gid, gid_type, wanted_ndev(ndev)).ok())
     });
     to_c(found.ok_or(ENOENT))
@@ -245,7 +247,7 @@ pub unsafe extern "C" fn rdma_query_gid_table(
     // SAFETY: By this function's duty.
     let device = unsafe { Device::from_raw(device) };
     let mut count = 0_usize;
-    for port in device.state().gids.ports() {
+    for port in device.slot::<super::Tables>().ports() {
         let too_many = port.find_entry(|entry| {
             if count >= max_entries {
                 return Some(());

@@ -83,7 +83,10 @@ pub(super) fn list(dump: &mut Dump<'_>) -> Result {
             place.settle(w, table, listed)
         })
     };
-    device.state().frmr.with(&mut write).unwrap_or(Ok(()))
+    device
+        .slot::<crate::frmr::Slot>()
+        .with(&mut write)
+        .unwrap_or(Ok(()))
 }
 
 /// Which pool, as an administrator names it. The kernel's cannot be named.
@@ -109,7 +112,7 @@ fn key<'a>(ask: &Ask<'a>, request: &Request<'a>) -> Result<Key> {
 pub(super) fn set(ask: &Ask<'_>) -> Result {
     let request = ask.parse(ask.body(), Strictness::Strict)?;
     let device = ask.device(&request)?;
-    let slot = &device.state().frmr;
+    let slot = device.slot::<crate::frmr::Slot>();
     if let Some(seconds) = request.u32(Attr::FrmrPoolsAgingPeriod) {
         let set = slot.with(|pools| pools.set_period(seconds));
         return set.unwrap_or(Err(EINVAL));

@@ -294,7 +294,11 @@ pub(super) fn put_srq(w: &mut Answer<'_>, view: &View<'_>) -> Put {
     // SAFETY: As above.
     let cqn = (has_cq && !cq.is_null()).then(|| unsafe { (*cq).res.id });
     // While the lock is held no queue pair leaves the table, and so none goes.
-    let qps = view.device.state().restrack.of(Kind::Qp).lock();
+    let qps = view
+        .device
+        .slot::<crate::restrack::Tables>()
+        .of(Kind::Qp)
+        .lock();
     let qpns = qps.iter(None).filter_map(move |entry| {
         // SAFETY: As above. That the queue is the same says its address.
         unsafe {
@@ -363,7 +367,11 @@ pub(super) fn put_counter(w: &mut Answer<'_>, view: &View<'_>) -> Put {
     let looks_at = |mask| mode.mask & mask != 0;
     let shown = looks_at(stat::MASK_PID).then(|| view.held.owner());
     let raw = counter.as_raw();
-    let qps = view.device.state().restrack.of(Kind::Qp).lock();
+    let qps = view
+        .device
+        .slot::<crate::restrack::Tables>()
+        .of(Kind::Qp)
+        .lock();
     let qpns = qps.iter(None).filter_map(move |entry| {
         // SAFETY: While the lock is held no queue pair leaves the table, and so none goes.
         unsafe {

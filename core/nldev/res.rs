@@ -89,7 +89,11 @@ pub(super) fn get(ask: &Ask<'_>, kind: Kind, form: Form) -> Result {
     if is_per_device(kind) != (port == 0) {
         return Err(EINVAL);
     }
-    let held = device.state().restrack.of(kind).get(id).ok_or(ENOENT)?;
+    let held = device
+        .slot::<crate::restrack::Tables>()
+        .of(kind)
+        .get(id)
+        .ok_or(ENOENT)?;
     let who = Who::of(&device);
     let admin = ask.is_admin();
     ask.answer(command, |w| {
@@ -112,7 +116,7 @@ pub(super) fn list(dump: &mut Dump<'_>, kind: Kind, form: Form) -> Result {
     let port = port(&request, &device)?;
     let details = request.u8(Attr::DriverDetails).is_some_and(|on| on != 0);
     let listed = res::table(kind).ok_or(EINVAL)?;
-    let table = device.state().restrack.of(kind);
+    let table = device.slot::<crate::restrack::Tables>().of(kind);
     let object = |from: Option<u32>| table.next_from(from?, details);
     // A message without objects would not be the end.
     if object(dump.next()).is_none() {
@@ -150,7 +154,12 @@ pub(super) fn list(dump: &mut Dump<'_>, kind: Kind, form: Form) -> Result {
 
 fn put_summary(w: &mut Answer<'_>, device: &Device, details: bool) -> Result {
     let who = Who::of(device);
-    let count = |kind| device.state().restrack.of(kind).count(details);
+    let count = |kind| {
+        device
+            .slot::<crate::restrack::Tables>()
+            .of(kind)
+            .count(details)
+    };
     Ok(res::put_summary(w, &who.handle(), count)?)
 }
 

@@ -149,7 +149,7 @@ pub(crate) unsafe extern "C" fn rdma_restrack_count(
     let Some(kind) = kind(number) else { return 0 };
     // SAFETY: By this function's duty.
     let device = unsafe { Device::from_raw(dev) };
-    c_int::try_from(device.state().restrack.of(kind).count(details)).unwrap_or(c_int::MAX)
+    c_int::try_from(device.slot::<super::Tables>().of(kind).count(details)).unwrap_or(c_int::MAX)
 }
 
 /// Keeps an object, unless it is being destroyed: then 0. Any context.
@@ -194,7 +194,7 @@ pub(crate) unsafe extern "C" fn rdma_restrack_get_byid(
 ) -> *mut bindings::rdma_restrack_entry {
     // SAFETY: By this function's duty.
     let device = unsafe { Device::from_raw(dev) };
-    match kind(number).and_then(|kind| device.state().restrack.of(kind).get(id)) {
+    match kind(number).and_then(|kind| device.slot::<super::Tables>().of(kind).get(id)) {
         // The count is the caller's now.
         Some(held) => ManuallyDrop::new(held).raw(),
         None => ENOENT.to_ptr(),

@@ -136,7 +136,7 @@ impl Entry {
             kernel::warn_on!(true);
             return None;
         };
-        Some(device.state().restrack.of(kind))
+        Some(device.slot::<super::Tables>().of(kind))
     }
 
     /// Begins an entry's life: one count, the owner's.

@@ -15,10 +15,9 @@ use rdma::bindings;
 /// Nothing.
 pub(crate) struct Qps(());
 
-impl Qps {
-    #[inline]
-    pub(crate) fn new() -> impl PinInit<Self> {
-        Self(())
+impl crate::device::PerDevice for Qps {
+    fn new() -> impl PinInit<Self, Error> {
+        Ok(Self(()))
     }
 }
 

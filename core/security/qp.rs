@@ -46,16 +46,18 @@ struct List {
     by_number: RBTree<u64, Arc<Secured>>,
 }
 
-impl Qps {
-    pub(crate) fn new() -> impl PinInit<Self> {
-        pin_init!(Self {
+impl crate::device::PerDevice for Qps {
+    fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
             list <- kernel::new_mutex!(List {
                 numbers: Numbers::default(),
                 by_number: RBTree::new(),
             }, "Qps::list"),
         })
     }
+}
 
+impl Qps {
     /// The first whose number is this or above.
     fn at_or_after(&self, number: u64) -> Option<(u64, Arc<Secured>)> {
         let list = self.list.lock();
@@ -207,7 +209,7 @@ pub(crate) fn prepare<'d>(device: &'d Device, qp: &Qp) -> Result<Prepared<'d>> {
     let token = Token::new()?;
     users.push(User { qp, token }, GFP_KERNEL)?;
     let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
-    let qps = &device.state().secured;
+    let qps = device.slot::<Qps>();
     let number = qps.list.lock().numbers.take();
     let inner = Inner {
         standing: Standing::default(),
@@ -279,7 +281,7 @@ pub(crate) fn destroy(qp: &Doomed<'_, Qp>, ask: impl FnOnce() -> Result) -> Resu
     };
     secured.inner.lock().standing.leave();
     ask().inspect_err(|_| secured.stay())?;
-    let list = &secured.device().state().secured.list;
+    let list = &secured.device().slot::<Qps>().list;
     let _listed = list.lock().by_number.remove(&secured.number);
     // SAFETY: The count is that of `publish`; nobody finds it there any more.
     unsafe {
@@ -321,7 +323,7 @@ pub(crate) fn close(real: &Qp, handle: NonNull<bindings::ib_qp>) {
 /// The P_Keys or the subnet of a port have changed, or the policy: stops the queue pairs that
 /// may not go on. May sleep.
 pub(crate) fn port_changed(device: &Device, port: u32) {
-    let qps = &device.state().secured;
+    let qps = device.slot::<Qps>();
     let mut walk = qps.list.lock().numbers.walk();
     while let Some((number, secured)) = qps.at_or_after(walk.next()) {
         if !walk.step(number) {

@@ -143,7 +143,7 @@ pub unsafe extern "C" fn ib_get_net_dev_by_params(
     if !device.port_speaks(port, Protocol::Ib) {
         return ptr::null_mut();
     }
-    let slots = device.state().slots.read();
+    let slots = device.state().clients.read();
     let found = slots
         .added()
         .find_map(|client| {

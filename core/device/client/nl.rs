@@ -63,7 +63,7 @@ fn taken(ret: kernel::ffi::c_int, info: &private::ib_client_nl_info) -> Result {
 }
 
 fn device_nl_info(device: &Device, name: &CStr, info: &mut private::ib_client_nl_info) -> Result {
-    let slots = device.state().slots.read();
+    let slots = device.state().clients.read();
     let client = slots.added().find(|client| client.is_named(name));
     let client = client.ok_or(ENOENT)?;
     let method = client.raw().get_nl_info.ok_or_else(eopnotsupp)?;

@@ -14,9 +14,10 @@ use super::Member;
 use super::NETS;
 use crate::device::alloc;
 use crate::device::registry;
+use crate::device::Core;
 use crate::device::Device;
+use crate::device::Hooks;
 use crate::proto::names;
-use crate::sysfs;
 
 /// The copy of a device in the sysfs of a namespace.
 #[repr(C)]
@@ -93,7 +94,7 @@ pub(super) fn add_copy(device: &Device, net: Member) -> Result {
         let placed = registry::set_dev_name(dev, &name)
             .and_then(|()| to_result(bindings::device_add(dev)))
             .and_then(|()| {
-                sysfs::set_up_ports(core).inspect_err(|_| {
+                Core::show_ports(core).inspect_err(|_| {
                     bindings::device_del(dev);
                 })
             });
@@ -110,7 +111,7 @@ pub(super) fn add_copy(device: &Device, net: Member) -> Result {
 }
 
 /// Makes the device's copies in all namespaces. The list of devices is held. May sleep.
-pub(in crate::device) fn add_copies(device: &Device) -> Result {
+pub(crate) fn add_copies(device: &Device) -> Result {
     let nets = NETS.read();
     nets.iter().try_for_each(|net| add_copy(device, *net))
 }
@@ -120,14 +121,14 @@ fn remove(placed: Placed) {
     // SAFETY: It was added, with its ports, and this is its end.
     unsafe {
         let core = &raw mut (*placed.copy.as_ptr()).core;
-        sysfs::free_ports(core);
+        Core::hide_ports(core);
         bindings::device_del(&raw mut (*core).dev);
         bindings::put_device(&raw mut (*core).dev);
     }
 }
 
 /// Removes the device's copies. Nobody makes any now. May sleep.
-pub(in crate::device) fn remove_copies(device: &Device) {
+pub(crate) fn remove_copies(device: &Device) {
     loop {
         let last = device.state().namesakes.lock().0.pop();
         match last {

@@ -1,6 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Registration of a device, and its end; see section 4 of `core_locking.md`.
+//! The life of a device: which parts of the core are called at each step, and in which order.
+//!
+//! | step | device | other parts, in this order |
+//! |---|---|---|
+//! | allocation | memory, driver model | [`Slots`] |
+//! | registration | name, ports, attributes | `cache` (and GIDs), `sysfs` (and `stats`), `cgroup`, `counter` |
+//! | | `device_add` | `sysfs` of ports |
+//! | enabling | registry, clients, copies in namespaces | |
+//! | announcement | uevent | `nldev` |
+//! | event | | `cache` (and GIDs), `security`; then clients' handlers |
+//! | move | disabling, rename, enabling | |
+//! | disabling | registry, clients, use count, copies | `cq` (before the use count) |
+//! | unregistration | disabling, network devices, `device_del` | `nldev`, `sysfs` of ports, `cgroup`, `cache` |
+//! | release | | `stats`, GIDs, `counter` |
+//!
+//! This file implements [`Hooks`] for `device`, which imports nothing of the above. Locks: see
+//! sections 4 and 7 of `core_locking.md`.
 
 use core::ffi::CStr;
 use kernel::error::to_result;
@@ -12,29 +28,144 @@ use kernel::warn_on;
 use kernel::workqueue::HasWork;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
+use pin_init::PinInit;
 use rdma::bindings;
+use rdma::net::Net;
 
-use super::alloc;
-use super::client;
-use super::netdev;
-use super::netns;
-use super::port;
-use super::queues;
-use super::registry;
-use super::sub;
-use super::Device;
-use super::Registered;
 use crate::cache;
 use crate::cgroup;
 use crate::counter;
 use crate::cq;
+use crate::device::alloc;
+use crate::device::client;
+use crate::device::netdev;
+use crate::device::netns;
+use crate::device::port;
+use crate::device::queues;
+use crate::device::registry;
+use crate::device::sub;
+use crate::device::Core;
+use crate::device::Device;
+use crate::device::HasSlot;
+use crate::device::Hooks;
+use crate::device::Notice;
+use crate::device::PerDevice;
+use crate::device::Registered;
 use crate::errno::eopnotsupp;
+use crate::frmr;
+use crate::gid;
 use crate::nldev;
+use crate::restrack;
+use crate::sa;
+use crate::security;
+use crate::stats;
 use crate::sysfs;
+
+/// What the parts of the core keep per device. One field per part; [`has_slot!`] names them again.
+#[pin_data]
+pub(crate) struct Slots {
+    /// Objects that exist on the device.
+    #[pin]
+    restrack: restrack::Tables,
+    /// Memory regions that its driver keeps for reuse.
+    #[pin]
+    frmr: frmr::Slot,
+    /// The GIDs of its ports.
+    #[pin]
+    gids: gid::Tables,
+    /// Cached attributes of its ports.
+    #[pin]
+    copies: cache::Copies,
+    /// Which queue pair is bound to which counter.
+    #[pin]
+    counters: counter::Bindings,
+    /// The subnet manager of its ports, and multicast groups.
+    #[pin]
+    sa: sa::Slots,
+    /// Queue pairs that a security module controls.
+    #[pin]
+    secured: security::Qps,
+}
+
+/// Implements [`HasSlot`] for each field, and the constructor.
+macro_rules! has_slot {
+    ($( $name:ident: $ty:ty, )*) => {
+        impl Slots {
+            fn new() -> impl PinInit<Self, Error> {
+                try_pin_init!(Self {
+                    $( $name <- <$ty as PerDevice>::new(), )*
+                })
+            }
+        }
+
+        $(
+            impl HasSlot<$ty> for Slots {
+                #[inline(always)]
+                fn slot(&self) -> &$ty {
+                    &self.$name
+                }
+            }
+        )*
+    };
+}
+
+has_slot! {
+    restrack: restrack::Tables,
+    frmr: frmr::Slot,
+    gids: gid::Tables,
+    copies: cache::Copies,
+    counters: counter::Bindings,
+    sa: sa::Slots,
+    secured: security::Qps,
+}
+
+impl Hooks for Core {
+    type Slots = Slots;
+
+    fn slots() -> impl PinInit<Slots, Error> {
+        Slots::new()
+    }
+
+    fn unregister(device: &Device) {
+        end(device);
+    }
+
+    fn relocate(device: &Device, from: &Net, to: &Net) -> Result {
+        relocate(device, from, to)
+    }
+
+    fn release(device: &Device) {
+        stats::release(device);
+        gid::release(device);
+        counter::release(device);
+    }
+
+    fn refresh(device: &Device, event: &bindings::ib_event) -> bool {
+        cache::refresh(device, event, |port| security::port_changed(device, port))
+    }
+
+    fn notify(device: &Device, notice: Notice) {
+        nldev::notify(device, notice);
+    }
+
+    fn subnet_prefix(device: &Device, port: u32) -> u64 {
+        cache::subnet_prefix(device, port)
+    }
+
+    unsafe fn show_ports(copy: *mut bindings::ib_core_device) -> Result {
+        // SAFETY: The contract of this method is that of the function.
+        unsafe { sysfs::set_up_ports(copy) }
+    }
+
+    unsafe fn hide_ports(copy: *mut bindings::ib_core_device) {
+        // SAFETY: The contract of this method is that of the function.
+        unsafe { sysfs::free_ports(copy) };
+    }
+}
 
 /// Shows the device to clients and in namespaces. Gives back a count of it for the caller,
 /// in any case. May sleep.
-pub(super) fn enable(device: &Device) -> (Registered, Result) {
+fn enable(device: &Device) -> (Registered, Result) {
     // Before anybody can unregister it.
     sub::open(device);
     let _still = registry::enable(device);
@@ -54,7 +185,7 @@ fn show(device: &Device) -> Result {
 
 /// Takes the device from clients and namespaces, and waits until nobody uses it. Under
 /// the device's unregistration lock. May sleep.
-pub(super) fn disable(device: &Device) {
+fn disable(device: &Device) {
     warn_on!(device.uses().none());
     registry::disable(device);
     client::remove_all(device);
@@ -72,12 +203,12 @@ pub(super) fn disable(device: &Device) {
 /// The caller has a reference of the driver model, and no count.
 fn end(device: &Device) {
     sub::close(device);
-    let _one = device.state().unregistration.lock();
+    let _one = device.lock_registration();
     if device.uses().none() {
         return;
     }
     disable(device);
-    nldev::notify(device, nldev::Notice::Unregister);
+    nldev::notify(device, Notice::Unregister);
     // Events that are on their way still find the network devices.
     queues::flush_events();
     netdev::detach_all(device);
@@ -92,18 +223,45 @@ fn end(device: &Device) {
     cache::clean_up(device);
     // What the driver has dispatched meanwhile asks it, too.
     queues::flush_events();
-    if device.ops().dealloc_driver.is_some() && !device.state().keep_memory.load(Acquire) {
+    if device.ops().dealloc_driver.is_some() && !device.keep_memory().load(Acquire) {
         // SAFETY: It is unregistered, and such a driver leaves this to us. The caller's
         // reference keeps it to the end of this function.
         unsafe { alloc::ib_dealloc_device(device.as_raw()) };
     }
 }
 
-/// Unregisters a device that the caller holds. May sleep.
-pub(crate) fn unregister(device: Registered) {
-    let kept = device.hold();
-    drop(device);
-    end(&kept);
+/// Moves a device that is in `from` to another namespace: clients lose the device and get it
+/// again. See [`Hooks::relocate`].
+fn relocate(device: &Device, from: &Net, to: &Net) -> Result {
+    // Subdevices hold a use count of it.
+    if *device.net() == *from {
+        sub::close(device);
+    }
+    let _one = device.lock_registration();
+    if device.uses().none() || *device.net() != *from {
+        return Err(ENODEV);
+    }
+    device.uevent(bindings::kobject_action_KOBJ_REMOVE);
+    disable(device);
+    let moved = netns::change(device, from, to).inspect_err(|_| {
+        pr_warn!(
+            "{}: cannot be moved
+",
+            device.name()
+        );
+    });
+    let (held, shown) = enable(device);
+    if shown.is_err() {
+        // The device stays as it is; the user may try again.
+        pr_warn!(
+            "{}: not whole after it was moved
+",
+            device.name()
+        );
+    }
+    device.uevent(bindings::kobject_action_KOBJ_ADD);
+    drop(held);
+    moved.and(shown)
 }
 
 fn register(device: &Device, name: &[u8], dma: *mut bindings::device) -> Result {
@@ -159,10 +317,10 @@ fn register(device: &Device, name: &[u8], dma: *mut bindings::device) -> Result 
     if let Err(error) = shown {
         // The caller frees the device, also if another thread unregisters it now: that one
         // waits for the count that we hold, and then sees the flag.
-        device.state().keep_memory.store(true, Release);
+        device.keep_memory().store(true, Release);
         drop(held);
         end(device);
-        device.state().keep_memory.store(false, Release);
+        device.keep_memory().store(false, Release);
         announce_later(device, false);
         return Err(error);
     }
@@ -206,17 +364,11 @@ fn announce_later(device: &Device, later: bool) {
 /// Tells user space of a new device.
 fn announce(device: &Registered) {
     let _still = registry::hold();
-    // SAFETY: The device is added.
-    unsafe {
-        bindings::kobject_uevent(
-            &raw mut (*device.dev()).kobj,
-            bindings::kobject_action_KOBJ_ADD,
-        )
-    };
-    nldev::notify(device, nldev::Notice::Register);
+    device.uevent(bindings::kobject_action_KOBJ_ADD);
+    nldev::notify(device, Notice::Register);
     for port in device.ports() {
         if device.netdev(port).is_some() {
-            nldev::notify(device, nldev::Notice::NetdevAttach { port });
+            nldev::notify(device, Notice::NetdevAttach { port });
         }
     }
 }
@@ -306,7 +458,7 @@ pub unsafe extern "C" fn ib_unregister_device_and_put(device: *mut bindings::ib_
     unsafe {
         warn_on!(Device::from_raw(device).ops().dealloc_driver.is_none());
         if let Some(device) = core::ptr::NonNull::new(device) {
-            unregister(Registered::from_raw(device));
+            crate::device::unregister(Registered::from_raw(device));
         }
     }
 }
