@@ -24,7 +24,7 @@ while read -r name limit; do
     timeout -k 10 $((limit * SCALE)) bash "./$name.sh" >"$log.ktap" 2>&1 </dev/null
     status=$?
     bash -c '. ./rdma.sh; two_nodes_gone' >/dev/null 2>&1
-    leaks >"$log.kmemleak"
+    leaks "$name" >"$log.kmemleak"
     [ -s "$log.kmemleak" ] || rm "$log.kmemleak"
     dmesg | awk -v m="rdma-test begin $mark " 'on { print } index($0, m) { on = 1 }' >"$log.dmesg"
     known_reports "$log.dmesg" >>"$log.ktap"
