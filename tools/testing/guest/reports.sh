@@ -1,9 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What in a kernel log is a report of something wrong: for run.sh, and the harness' own tests.
+# Which lines of a kernel log report an error: for run.sh and the tests of the harness.
 
-bad='WARNING:|BUG:|BUG |INFO: task .* blocked|INFO: rcu|Oops|KASAN|KFENCE|UBSAN|kernel panic|soft lockup|possible recursive locking|possible circular locking|inconsistent lock state|suspicious RCU usage|sleeping function called|scheduling while atomic|refcount_t:|list_(add|del) corruption|ODEBUG:|unregister_netdevice: waiting|workqueue lockup|rust_kernel: panicked|cut here'
+# By their source: lib/bug.c, panic and oops; hung tasks, stalls, lockups; KASAN, KFENCE, UBSAN,
+# KCSAN, KMSAN; lockdep, which also says when it ends, as kmemleak does; the scheduler; hardened
+# lists, reference counts, debug objects; sysfs, net, softirqs, tasks that end in a section.
+bad='WARNING:|BUG:|BUG |cut here|Oops|[Kk]ernel panic|Kernel mode fault|rust_kernel: panicked'
+bad+='|INFO: task .* blocked|INFO: rcu|detected (expedited )?stall|kthread starved|soft lockup|hard LOCKUP|workqueue lockup'
+bad+='|KASAN|KFENCE|UBSAN|KCSAN|KMSAN'
+bad+='|possible recursive locking|possible circular locking|inconsistent lock state|suspicious RCU usage'
+bad+='|trying to register non-static key|turning off the locking correctness validator|INFO: lockdep is turned off'
+bad+='|kmemleak: .*([Mm]emory pool empty|Cannot allocate a kmemleak_object|detector disabled)'
+bad+='|sleeping function called|scheduling while atomic|exited with (preempt_count|irqs disabled)|huh, entered softirq'
+bad+='|refcount_t:|list_(add|del) corruption|ODEBUG:|object .* is (NOT )?on stack .*annotated|ref_tracker: reference already released'
+bad+='|unregister_netdevice: waiting|cannot create duplicate filename'
 
 # What a C module warns of by itself, whatever is below it, and why.
 known='WARNING: at iscsit_release_cmd[+].*[[]iscsi_target_mod[]]'

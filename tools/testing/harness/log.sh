@@ -6,6 +6,48 @@
 . "$here/guest/reports.sh"
 . "$here/guest/kmemleak.sh"
 
+# --- which lines are reports: as the kernel's source has them
+seen_line() {
+    echo "[ 1.0] $1" >"$work/log"
+    reports "$work/log"
+}
+while read -r line; do
+    check "reports: $line" seen_line "$line"
+done <<'LINES'
+WARNING: possible circular locking dependency detected
+INFO: trying to register non-static key.
+turning off the locking correctness validator.
+INFO: lockdep is turned off.
+INFO: task rping:123 blocked for more than 61 seconds.
+rcu: INFO: rcu_preempt self-detected stall on CPU
+INFO: rcu_preempt detected expedited stalls on CPUs/tasks: {
+watchdog: CPU0: Watchdog detected hard LOCKUP on cpu 0
+Kernel panic - not syncing: Kernel mode fault at addr 0x8, ip 0x60a1
+Oops: general protection fault, probably for non-canonical address 0xdead: 0000 [#1]
+rust_kernel: panicked at core/main.rs:1:2:
+BUG: KASAN: slab-use-after-free in rxe_x+0x1/0x2
+note: kworker[7] exited with preempt_count 1
+note: kworker[7] exited with irqs disabled
+softirq: huh, entered softirq 3 NET_RX 00 with preempt_count 00000100, exited with 00000101?
+sysfs: cannot create duplicate filename '/class/infiniband/rxe1'
+ODEBUG: object 00000000 is on stack 00000001, but NOT annotated.
+kmemleak: Memory pool empty, consider increasing CONFIG_DEBUG_KMEMLEAK_MEM_POOL_SIZE
+ref_tracker: reference already released.
+unregister_netdevice: waiting for v1 to become free. Usage count = 2
+LINES
+quiet_line() { ! seen_line "$1"; }
+while read -r line; do
+    check "no report: $line" quiet_line "$line"
+done <<'LINES'
+Linux version 7.2.0 (builder@machine) (clang version 19.1.7) #1 SMP
+Kernel command line: root=/dev/vda rw oops=panic panic=-1 loglevel=6
+kasan: KernelAddressSanitizer initialized (generic)
+Lock dependency validator: Copyright (c) 2006 Red Hat, Inc., Ingo Molnar
+kmemleak: Kernel memory leak detector initialized (mem pool available: 39000)
+traps: hostile[12] general protection fault ip:401136 sp:7ffd error:0 in hostile
+rcu: Preemptible hierarchical RCU implementation.
+LINES
+
 # --- a warning that is known of a C module hides no other
 cut='[ 1.0] ------------[ cut here ]------------'
 isert='[ 1.0] WARNING: at iscsit_release_cmd+0xc8/0xe0 [iscsi_target_mod], CPU#0: kworker/0:1H/48'
