@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# Which lines of a kernel log report an error: for run.sh and the tests of the harness.
+# Which lines of a kernel log report an error, and which part of a log belongs to which test:
+# for run.sh, test.sh and the tests of the harness.
 
 # By their source: lib/bug.c, panic and oops; hung tasks, stalls, lockups; KASAN, KFENCE, UBSAN,
 # KCSAN, KMSAN; lockdep, which also says when it ends, as kmemleak does; the scheduler; hardened
@@ -32,4 +33,32 @@ reports() {
 # known_reports LOG: a skipped case for each known one, that says so.
 known_reports() {
     grep -oE "$known" "$1" | sed -E "s/.* at (\w+).*/ok - \1 does not warn # SKIP $because/"
+}
+
+# The runner writes two markers per test into the kernel log, with its number.
+mark_begin() { echo "rdma-test begin $1 $2"; }
+mark_end() { echo "rdma-test end $1 $2"; }
+
+# of_test NUMBER LOG: the lines of a test. Fails if the log does not have its beginning: what is
+# left of the log is printed.
+of_test() {
+    if ! grep -qF "rdma-test begin $1 " "$2"; then
+        cat "$2"
+        return 1
+    fi
+    awk -v begin="rdma-test begin $1 " -v end="rdma-test end $1 " '
+        index($0, end) { on = 0 }
+        on
+        index($0, begin) { on = 1 }' "$2"
+}
+
+# of_no_test <LOG: the lines of a boot before, between and after its tests. Fails if the log does
+# not have the boot's beginning.
+of_no_test() {
+    awk '
+        /Linux version/ { found = 1 }
+        /rdma-test begin / { on = 1 }
+        !on
+        /rdma-test end / { on = 0 }
+        END { exit !found }'
 }

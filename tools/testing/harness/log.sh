@@ -62,6 +62,43 @@ check "reports: a known one is none" only_known
 check "reports: it is named" named
 check "reports: others are seen beside it" not_hidden
 
+# --- whose lines are which
+cat >"$work/whole" <<'LINES'
+[ 0.0] Linux version 7.2.0
+[ 0.1] early
+[ 1.0] rdma-test begin 1 10-a
+[ 1.1] of a
+[ 1.2] rdma-test end 1 10-a
+[ 1.3] between
+[ 2.0] rdma-test begin 11 11-b
+[ 2.1] of b
+[ 2.2] rdma-test end 11 11-b
+[ 3.0] late
+LINES
+of() { # LINES CMD...
+    local want=$1
+    shift
+    "$@" >"$work/found" || { cat "$work/found"; return 1; }
+    printf "%b" "$want" | diff - "$work/found"
+}
+first_of() { of '[ 1.1] of a\n' of_test 1 "$work/whole"; }
+second_of() { of '[ 2.1] of b\n' of_test 11 "$work/whole"; }
+open_end() { head -n 8 "$work/whole" >"$work/part"; of '[ 2.1] of b\n' of_test 11 "$work/part"; }
+lost() { # what is left of the log, and a failure
+    sed 1,3d "$work/whole" >"$work/part"
+    ! of_test 1 "$work/part" >"$work/found" && diff "$work/part" "$work/found"
+}
+outside() { of_no_test <"$work/whole" >"$work/found" && grep -v 'rdma-test' "$work/found" | cut -d' ' -f3- | xargs | grep -qx 'Linux version 7.2.0 early between late'; }
+outside_lost() { sed 1d "$work/whole" | of_no_test >"$work/found" && return 1; grep -q early "$work/found"; }
+died_in() { head -n 8 "$work/whole" | of_no_test >"$work/found" && ! grep 'of b' "$work/found" && grep -q between "$work/found"; }
+check "log: a test's lines" first_of
+check "log: another's" second_of
+check "log: of a test that did not end" open_end
+check "log: a lost beginning is told" lost
+check "log: what belongs to no test" outside
+check "log: the boot's lost beginning is told" outside_lost
+check "log: a death belongs to its test" died_in
+
 # --- of kmemleak's report only a process that the C ib_uverbs holds is left out
 c_alone=$work/c-alone
 : >"$c_alone"
