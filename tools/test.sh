@@ -147,6 +147,7 @@ boot_section() {
     found=$(mktemp)
     of_no_test <"$log" >"$found" || lost=yes
     of_no_test <"$console" >>"$found" || :
+    known_reports "$found"
     if [ -n "$lost" ]; then echo "not ok - boot: kernel log: its beginning is lost"; fi
     if reports "$found" >"$found.reports"; then
         echo "# the kernel said:"

@@ -118,6 +118,8 @@ def disagreements(section, host):
             yield "no plan (1..N)", []
         elif section.plans != [len(cases)]:
             yield f"planned {' and '.join(map(str, section.plans))} cases, told {len(cases)}", []
+        if (section.guest or {}).get("boot") and not section.cases:
+            yield "boot: kernel log: nobody looked at it", []
         if not host:
             yield from wrong_modules(section)
 
@@ -141,10 +143,6 @@ def wrong_modules(section):
             yield f"modules: {module} is not loaded", [f"# STACK={stack}"]
 
 
-def guests(sections):
-    return [section.guest for section in sections if section.guest]
-
-
 def judge(text, host=False):
     """All cases of a file's text, those among them that the runner adds; and its seconds."""
     sections, seconds = parse(text)
@@ -153,7 +151,8 @@ def judge(text, host=False):
         cases += section.cases
         for name, info in disagreements(section, host):
             cases.append(Case("not ok", section.prefix + name, info, False, section.stack() == "c"))
-    if not any(case.by_test for case in cases) and not any(guest.get("boot") for guest in guests(sections)):
+    boot = any((section.guest or {}).get("boot") for section in sections)
+    if not boot and not any(case.by_test for case in cases):
         cases.append(Case("not ok", "the test printed no result", []))
     return cases, seconds
 

@@ -143,6 +143,8 @@ check "judge: ours with STACK=c" modules "modules: ib_core is the rust one" c ""
 check "judge: a driver that is not staged" modules "modules: rdma_rxe is the c one" rust ib_core "ib_core=rust rdma_rxe=c"
 check "judge: modules are not told" no_modules
 check "judge: the modules of a boot" boot_good
+boot_unseen() { boot "ib_core=rust rdma_rxe=rust" && sed -i '/kernel log/d' "$run/fast/results/boot-guest.ktap" && fails "fast/boot-guest: boot: kernel log: nobody looked at it"; }
+check "judge: a boot without its kernel log" boot_unseen
 check "judge: a boot without our driver" boot_lacks
 check "judge: a boot with the C driver" boot_c
 

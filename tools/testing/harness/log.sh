@@ -25,6 +25,7 @@ watchdog: CPU0: Watchdog detected hard LOCKUP on cpu 0
 Kernel panic - not syncing: Kernel mode fault at addr 0x8, ip 0x60a1
 Oops: general protection fault, probably for non-canonical address 0xdead: 0000 [#1]
 rust_kernel: panicked at core/main.rs:1:2:
+BUG kmalloc-64 (Not tainted): Right Redzone overwritten
 BUG: KASAN: slab-use-after-free in rxe_x+0x1/0x2
 note: kworker[7] exited with preempt_count 1
 note: kworker[7] exited with irqs disabled
@@ -46,6 +47,7 @@ Lock dependency validator: Copyright (c) 2006 Red Hat, Inc., Ingo Molnar
 kmemleak: Kernel memory leak detector initialized (mem pool available: 39000)
 traps: hostile[12] general protection fault ip:401136 sp:7ffd error:0 in hostile
 rcu: Preemptible hierarchical RCU implementation.
+** This means that this is a DEBUG kernel and it is     **
 LINES
 
 # --- a warning that is known of a C module hides no other
@@ -60,7 +62,9 @@ not_hidden() {
 }
 check "reports: a known one is none" only_known
 check "reports: it is named" named
+two_named() { printf '%s\n' "$cut" "$isert" a "$cut" "$isert" >"$work/log" && [ "$(known_reports "$work/log" | grep -c SKIP)" = 2 ]; }
 check "reports: others are seen beside it" not_hidden
+check "reports: each is named" two_named
 
 # --- whose lines are which
 cat >"$work/whole" <<'LINES'
