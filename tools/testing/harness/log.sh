@@ -103,6 +103,45 @@ check "log: what belongs to no test" outside
 check "log: the boot's lost beginning is told" outside_lost
 check "log: a death belongs to its test" died_in
 
+# --- run.sh, without a guest
+share=$work/guest-share
+mkdir -p "$share/tests"
+cp "$here"/guest/{run,scale,kmemleak,reports,ktap}.sh "$share/tests/"
+echo 'two_nodes_gone() { :; }' >"$share/tests/rdma.sh"
+stub stack 'echo "ib_core rust"; echo "rdma_rxe rust"'
+# shellcheck disable=SC2016
+stub dmesg 'if [ -e "$KMSG.lost" ]; then tail -n 1 "$KMSG"; else cat "$KMSG"; fi'
+run_tests() { # NAME BODY...: the tests of one guest
+    rm -rf "$share/results" "$work/kmsg" "$work/kmsg.lost"
+    : >"$share/tests/list"
+    while [ $# -gt 0 ]; do
+        echo "$1 2" >>"$share/tests/list"
+        printf '%s\n' "$2" >"$share/tests/$1.sh"
+        shift 2
+    done
+    SHARE_DIR=$share KMSG=$work/kmsg KERNEL=fast STACK=rust PATH=$work/stubs:$PATH bash "$share/tests/run.sh" </dev/null
+}
+told() { grep -qxF -- "$2" "$share/results/$1.ktap" || { cat "$share/results/$1.ktap"; return 1; }; } # TEST LINE
+case_of='. ./ktap.sh; check a true; finish'
+plain() {
+    run_tests 10-a "$case_of" 11-b 'echo "ok 1 - b"; printf "# cut off"; exit 3' || return
+    told 10-a "1..1" && told 10-a "# ended: 0" && told 10-a "# modules: ib_core=rust rdma_rxe=rust" && told 11-b "# ended: 3" &&
+        ! grep '^not ok' "$share/results"/*.ktap && [ "$(xargs <"$share/results/finished")" = "10-a 11-b" ]
+}
+its_own() {
+    # shellcheck disable=SC2016
+    run_tests 10-a "$case_of" 11-b "echo 'BUG: x' >>\"\$KMSG\"; $case_of" 12-c "$case_of" || return
+    told 11-b "not ok - kernel log" && told 11-b "# BUG: x" && ! grep '^not ok' "$share/results"/1[02]*.ktap && [ "$(cat "$share/results/11-b.dmesg")" = "BUG: x" ]
+}
+# shellcheck disable=SC2016
+marker_lost() { run_tests 10-a 'touch "$KMSG.lost"; '"$case_of" && told 10-a "not ok - kernel log: the beginning of this test is lost"; }
+hangs() { run_tests 10-a 'sleep 30' && told 10-a "# ended: 124"; }
+check "run: what is told of a test" plain
+check "run: a report is the test's in which it came" its_own
+check "run: a lost marker is a failure" marker_lost
+check "run: a hang" hangs
+rm -f "$work/stubs"/{stack,dmesg}
+
 # --- of kmemleak's report only a process that the C ib_uverbs holds is left out
 c_alone=$work/c-alone
 : >"$c_alone"
