@@ -100,6 +100,8 @@ command_of() { # NODE: the emulator's command line, in cmd
     if [ "$KERNEL" = um ]; then
         cmd=("/c/$kernel/linux" "mem=$MEM" "ncpus=$SMP" seccomp=on "ubd0=$inside/cow$n,/c/$image"
             root=/dev/ubda rw init=/rdma-init con=null con0=null,fd:1 kunit.enable=1 kunit.autorun=1 "share=$inside/share$n" panic=-1)
+        # shellcheck disable=SC2206
+        cmd+=(${APPEND:-})
         rm -f "$out/cow$n"
         return
     fi

@@ -4,12 +4,13 @@
 # test.sh: host tests, tests of the harness, then the guest suite on KERNEL with STACK; T
 # is a glob over test names ("host" and "harness" among them), SHORT=1 takes only the tests marked
 # short, or short for this kernel.
-# AGAIN=1 gives a test that failed a second chance, and says so; ALONE=1 gives every test a guest
-# of its own.
+# AGAIN=1 runs a test once more that failed only in cases of tools/testing/chance.txt, and says
+# so; ALONE=1 gives every test a guest of its own.
 # KERNEL=debug is the suite on um, then on lockdep. Results: build/test/, or
 # build/TEST_DIR when two runs must not meet. Runs that share SEATS=FILE have three guests
 # (or pairs of them) under way at a time between them.
 . "$(dirname "$0")/lib.sh"
+. "$TOP/tools/testing/guest/reports.sh"
 
 T=${T:-*} SHORT=${SHORT:-} STACK=${STACK:-rust} KERNEL=${KERNEL:-fast}
 kernels=$KERNEL
@@ -29,39 +30,50 @@ limit() {
     echo "$seconds"
 }
 
+# judge ARG...: report.py, which decides what has failed.
+judge() { in_builder python3 /src/tools/testing/report.py "$@" </dev/null; }
+inside() { echo "/src/${1#"$TOP"/}"; }
+
 host_tests() {
     # shellcheck disable=SC2053
     [[ host == $T ]] || return 0
     [ -e "$TOP/tools/testing/host/Cargo.toml" ] || return 0
     say "host tests (first time: about 3 minutes to compile)"
     local log=$out/host/cargo.log status=0 start=$SECONDS
-    mkdir -p "$out/host/results"
     host_cargo test -j2 --release --no-fail-fast </dev/null >"$log" 2>&1 || status=$?
-    {
-        sed -nE 's/^test (.*) \.\.\. ok$/ok - \1/p; s/^test (.*) \.\.\. FAILED$/not ok - \1/p
-            s/^test (.*) \.\.\. ignored.*$/ok - \1 # SKIP marked ignored in its source/p' "$log"
-        if [ "$status" != 0 ] && ! grep -q ' FAILED$' "$log"; then
-            tail -n 20 "$log" | sed 's/^/# /'
-            echo "not ok - the host tests could not be run"
-        fi
-        echo "# seconds $((SECONDS - start))"
-    } >"$out/host/results/host.ktap"
+    cargo_results "$status" $((SECONDS - start)) <"$log" >"$out/host/results/host.ktap"
+}
+
+# cargo_results STATUS SECONDS <LOG: cargo's results as KTAP. Each test program tells first how
+# many tests it runs.
+cargo_results() {
+    awk -v status="$1" -v seconds="$2" '
+        /^running [0-9]+ tests?$/ { plan += $2; next }
+        /^test .* [.][.][.] ok$/ { sub(/^test /, ""); sub(/ [.][.][.] ok$/, ""); print "ok - " $0; next }
+        /^test .* [.][.][.] FAILED$/ { sub(/^test /, ""); sub(/ [.][.][.] FAILED$/, ""); print "not ok - " $0; next }
+        /^test .* [.][.][.] ignored/ { sub(/^test /, ""); sub(/ [.][.][.] ignored.*/, ""); print "ok - " $0 " # SKIP marked ignored in its source"; next }
+        { last[NR % 20] = $0 }
+        END {
+            if (status) for (i = NR + 1; i <= NR + 20; i++) if (i % 20 in last) print "# " last[i % 20]
+            print "1.." plan + 0
+            print "# ended: " status
+            print "# seconds " seconds
+        }'
 }
 
 harness_tests() {
     # shellcheck disable=SC2053
     [[ harness == $T ]] || return 0
     say "tests of the harness itself: a minute or two"
-    local start=$SECONDS
-    mkdir -p "$out/host/results"
-    "$TOP/tools/testing/harness.sh" >"$out/host/results/harness.ktap" 2>"$out/host/harness.log" </dev/null || :
-    echo "# seconds $((SECONDS - start))" >>"$out/host/results/harness.ktap"
+    local start=$SECONDS status=0 results=$out/host/results/harness.ktap
+    "$TOP/tools/testing/harness.sh" >"$results" 2>"$out/host/harness.log" </dev/null || status=$?
+    printf '\n# ended: %s\n# seconds %s\n' "$status" $((SECONDS - start)) >>"$results"
 }
 
 # group KERNEL LABEL NODES TEST...: run the tests in one boot; when the guest dies
 # in one of them, that one has failed and the rest is run in another boot.
 group() {
-    local kernel=$1 label=$2 nodes=$3 scale=1 limit test run share results left died
+    local kernel=$1 label=$2 nodes=$3 scale=1 limit test run share results left died boots=0
     shift 3
     local tests=("$@")
     case $kernel in lockdep) scale=6 ;; um) scale=2 ;; esac
@@ -69,7 +81,7 @@ group() {
     run=$out/$kernel/$label
     # Each group has a list of its own: two may be under way.
     share=$out/$kernel/$label.share
-    mkdir -p "$results" "$share"
+    mkdir -p "$share"
     cp -al "$out/share/." "$share/"
     while [ ${#tests[@]} -gt 0 ]; do
         limit=60
@@ -80,20 +92,17 @@ group() {
         done
         KERNEL=$kernel NODES=$nodes TIMEOUT=$limit SHARE=$share APPEND="log_buf_len=8M" \
             "$TOP/tools/boot.sh" "$run" "$guest/run.sh" || :
-        cp "$run"/share*/results/* "$results/" 2>/dev/null || :
-        if [ "$nodes" = 2 ]; then merge "$run" "$results" "$label" "${tests[0]}"; fi
+        boots=$((boots + 1))
+        sections boot "$run" "$nodes" >"$results/boot-$label$([ $boots = 1 ] || echo ".$boots").ktap"
         left=()
         died=
         for test in "${tests[@]}"; do
-            if grep -qx "$test" "$run/share1/results/finished" 2>/dev/null; then continue; fi
-            if [ -z "$died" ]; then
+            if grep -qx "$test" "$run/share1/results/finished" 2>/dev/null; then
+                collect "$run" "$results" "$nodes" "$label" "$test"
+            elif [ -z "$died" ]; then
                 died=$test
-                {
-                    echo "# the end of the console:"
-                    grep -a . "$run"/console1 | tail -n 20 | sed 's/^/# /'
-                    echo "not ok - the guest died or hung in this test"
-                } >>"$results/$test.ktap"
-                cp "$run/console1" "$results/$test.console"
+                collect "$run" "$results" "$nodes" "$label" "$test"
+                cp "$run/console1" "$results/$test.console" 2>/dev/null || :
             else
                 left+=("$test")
             fi
@@ -103,28 +112,85 @@ group() {
     done
 }
 
-# attempt KERNEL LABEL NODES TEST...: a group; with AGAIN=1 those of its tests that failed get
-# a second one. The first results stay in first/, and the report names what had failed in them.
-# What a kernel with our modules had to say, and a guest that died, is no matter of luck, and not
-# tried again; what kmemleak suspects may be, and what the guest says that has the C stack.
+# sections TEST RUN NODES: what each node told of the test; of two, the driver is node 2.
+sections() {
+    local node nodes=1
+    [ "$3" != 2 ] || nodes="2 1"
+    for node in $nodes; do
+        if [ "$nodes$node" = "2 11" ]; then echo "# of node 1"; fi
+        if [ "$1" = boot ]; then
+            boot_section "$2" "$node"
+        else
+            test_section "$1" "$2" "$node"
+        fi
+    done
+}
+
+# test_section TEST RUN NODE: its results, and the end of the console of a guest that died.
+test_section() {
+    local results=$2/share$3/results/$1.ktap
+    if [ -e "$results" ]; then cat "$results"; fi
+    if ! grep -qs '^# ended: ' "$results"; then
+        printf '\n# the end of the console:\n'
+        grep -a . "$2/console$3" | tail -n 20 | sed 's/^/# /' || :
+    fi
+}
+
+# boot_section RUN NODE: the modules of a boot, and a case for what the kernel logged before, between
+# and after its tests. The log ends with the guest's script; the console has what came then, and
+# is all that a guest leaves that died.
+boot_section() {
+    local log=$1/share$2/dmesg console=$1/console$2 lost='' found
+    cat "$1/share$2/results/boot" 2>/dev/null || :
+    printf '1..0\n# ended: 0\n'
+    [ -s "$log" ] || log=$console
+    found=$(mktemp)
+    of_no_test <"$log" >"$found" || lost=yes
+    of_no_test <"$console" >>"$found" || :
+    known_reports "$found"
+    if [ -n "$lost" ]; then echo "not ok - boot: kernel log: its beginning is lost"; fi
+    if reports "$found" >"$found.reports"; then
+        echo "# the kernel said:"
+        head -n 8 "$found.reports" | tr -d '\r' | sed 's/^/# /'
+        echo "not ok - boot: kernel log"
+    else
+        echo "ok - boot: kernel log"
+    fi
+    rm -f "$found" "$found.reports"
+}
+
+# collect RUN RESULTS NODES LABEL TEST: what is kept of a test. The result of two nodes is named
+# by the label, which tells which stacks met.
+collect() {
+    local run=$1 results=$2 nodes=$3 name=$5 file
+    if [ "$nodes" = 2 ]; then name=${4%-again}; fi
+    sections "$5" "$run" "$nodes" >"$results/$name.ktap"
+    for file in "$run"/share?/results/"$5".{dmesg,kmemleak}; do
+        if [ -e "$file" ]; then cat "$file" >>"$results/$name.${file##*.}"; fi
+    done
+    # What tests leave beside: 70-pyverbs its counts and logs.
+    for file in "$run"/share1/results/*.{tsv,log}; do
+        if [ -e "$file" ]; then cp "$file" "$results/"; fi
+    done
+}
+
+# attempt KERNEL LABEL NODES TEST...: a group; with AGAIN=1 those of its tests that failed in
+# nothing but what chance.txt names are run once more. The first results stay in first/, and the
+# report names what had failed in them.
 attempt() {
-    local kernel=$1 label=$2 nodes=$3 test name results=$out/$1/results failed=() ours='(node 1: )?'
+    local kernel=$1 label=$2 nodes=$3 name names=() failed=() results=$out/$1/results
     group "$@"
     [ -n "${AGAIN:-}" ] || return 0
-    case "$nodes:${STACK1:-}:${STACK2:-}" in
-    2:c:c) ;;
-    2:c:*) ours= ;;
-    2:*:c) ours='node 1: ' ;;
-    esac
     shift 3
-    for test in "$@"; do
-        name=$test
-        [ "$nodes" != 2 ] || name=$label
-        grep -qs "^not ok" "$results/$name.ktap" || continue
-        if grep -qE "^not ok - (${ours}kernel log|(node 1: )?the guest died)" "$results/$name.ktap"; then continue; fi
+    for name in "$@"; do
+        if [ "$nodes" = 2 ]; then name=$label; fi
+        if [ -e "$results/$name.ktap" ]; then names+=("$(inside "$results/$name.ktap")"); fi
+    done
+    for name in $(judge --again "$STACK" "${names[@]}"); do
         mkdir -p "$out/$kernel/first"
         mv "$results/$name".* "$out/$kernel/first/"
-        failed+=("$test")
+        if [ "$nodes" = 2 ]; then name=$1; fi
+        failed+=("$name")
     done
     if [ ${#failed[@]} -gt 0 ]; then
         say "once more, since they failed: ${failed[*]}"
@@ -132,35 +198,43 @@ attempt() {
     fi
 }
 
-# merge: a test over two guests has a result on each; the driver is node 2, and node 1 adds
-# its failures and what is known of its C modules. The label tells which stacks met.
-merge() { # RUN RESULTS LABEL TEST
-    rm -f "$2/$4.ktap" "$2/$4.dmesg"
-    {
-        cat "$1/share2/results/$4.ktap" 2>/dev/null || :
-        grep -hE '^not ok|^# |^ok - ' "$1/share1/results/$4.ktap" 2>/dev/null | sed -E 's/^(not ok|ok) - /\1 - node 1: /' || :
-    } >"$2/$3.ktap"
-    cat "$1"/share?/results/"$4.dmesg" >"$2/$3.dmesg" 2>/dev/null || :
+# pairs_of KERNEL: the stacks of nodes 1 and 2, for each run of a test over two nodes.
+pairs_of() {
+    case $1:$STACK in
+    # User-Mode Linux has no second node on the wire.
+    um:*) ;;
+    *:c) echo c:c ;;
+    # The debug kernels judge our stack: the C one has reports of its own there.
+    lockdep:*) echo "$STACK:$STACK" ;;
+    *) echo "$STACK:c c:$STACK" ;;
+    esac
+}
+# pair_label TEST PAIR: the emulator takes a comma in a path for its own.
+pair_label() {
+    local label=$1-${2/:/-}
+    echo "${label//,/+}"
 }
 
 # apart KERNEL TEST...: those with guests of their own: two nodes, or a fresh one.
 apart() {
-    local kernel=$1 test stacks pair label
+    local kernel=$1 test pair
     shift
     for test in "$@"; do
         if [ "$(field "$test" nodes)" != 2 ]; then attempt "$kernel" "$test" 1 "$test"; continue; fi
-        # User-Mode Linux has no second node on the wire.
-        if [ "$kernel" = um ]; then continue; fi
-        stacks="$STACK:c c:$STACK"
-        # The debug kernels judge our stack: the C one has reports of its own there.
-        [ "$kernel" != lockdep ] || stacks="$STACK:$STACK"
-        [ "$STACK" != c ] || stacks="c:c"
-        for pair in $stacks; do
-            # The emulator takes a comma in a path for its own.
-            label=$test-${pair/:/-}
-            STACK1=${pair%:*} STACK2=${pair#*:} attempt "$kernel" "${label//,/+}" 2 "$test"
+        for pair in $(pairs_of "$kernel"); do
+            STACK1=${pair%:*} STACK2=${pair#*:} attempt "$kernel" "$(pair_label "$test" "$pair")" 2 "$test"
         done
     done
+}
+
+# expect KERNEL TEST...: the results that must be there at the end.
+expect() {
+    local kernel=$1 test pair
+    shift
+    for test in "$@"; do
+        if [ "$(field "$test" nodes)" != 2 ]; then echo "$test"; continue; fi
+        for pair in $(pairs_of "$kernel"); do pair_label "$test" "$pair"; done
+    done >"$out/$kernel/expected"
 }
 
 # lane COMMAND...: what runs beside others, in a process of its own: when there is a seat,
@@ -212,6 +286,8 @@ suite() { # KERNEL
         fi
     done
     if [ $((${#common[@]} + ${#own[@]})) = 0 ]; then without_guest; return; fi
+    mkdir -p "$out/$kernel/results" "$out/host/results"
+    expect "$kernel" "${common[@]}" "${own[@]}"
     say "guest tests on the $kernel kernel, STACK=$STACK: ${common[*]} ${own[*]}"
     if [ "$STACK" != c ]; then "$TOP/tools/modules.sh" "$kernel"; fi
     # Tests wait more than they work, so guests run beside each other: one for what needs two
@@ -238,7 +314,7 @@ suite() { # KERNEL
         beside+=($!)
     fi
     for pid in "${beside[@]}"; do
-        wait "$pid" || echo "not ok - tests ended before their time" >"$out/$kernel/results/beside.ktap"
+        wait "$pid" || printf 'not ok - tests ended before their time\n1..1\n# ended: 1\n' >"$out/host/results/beside-$kernel.ktap"
     done
     beside=()
     host_done=yes
@@ -253,7 +329,11 @@ alone() {
 # without_guest: the tests that need none, once.
 host_done=
 without_guest() {
+    local name
     [ -z "$host_done" ] || return 0
+    mkdir -p "$out/host/results"
+    # shellcheck disable=SC2053
+    for name in host harness; do if [[ $name == $T ]]; then echo $name; fi; done >"$out/host/expected"
     host_tests
     harness_tests
     host_done=yes
@@ -262,7 +342,7 @@ without_guest() {
 mkdir -p "$out"
 lock "test-$(key "$out")"
 for kernel in host fast lockdep um; do rm -rf --one-file-system "${out:?}/$kernel"; done
-rm -rf --one-file-system "$out/share"
+rm -rf --one-file-system "$out/share" "$out/second-try"
 "$TOP/tools/roots.sh" guest
 mkdir -p "$out/share/tests" "$out/share/selftests"
 "$TOP/tools/kernel.sh" "${kernels%% *}"
@@ -271,4 +351,4 @@ for kernel in $kernels; do suite "$kernel"; done
 if [ -n "${UPDATE:-}" ] && [ "$STACK" = c ] && [ -e "$out/fast/results/pyverbs.tsv" ]; then
     cp "$out/fast/results/pyverbs.tsv" "$guest/pyverbs-peer.tsv"
 fi
-in_builder python3 /src/tools/testing/report.py "/src/${out#"$TOP"/}" "$STACK" </dev/null
+judge "$(inside "$out")" "$STACK"

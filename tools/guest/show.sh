@@ -3,6 +3,7 @@
 # The guest's part of "make run": two nodes, the stock programs, a closing line.
 cd /share/tests || exit 1
 . ./rdma.sh
+. ./reports.sh
 
 echo "Linux $(uname -r), modules loaded:"
 stack | awk '{ printf "  %-20s %s\n", $1, $2 }'
@@ -49,7 +50,8 @@ two_nodes_gone
 
 echo
 ours=$(stack | awk '$2 == "rust" { print $1 }' | xargs)
-if dmesg | grep -qE 'WARNING:|BUG:|Oops|KASAN|cut here'; then wrong+=("the kernel log"); fi
+dmesg >/tmp/log
+if reports /tmp/log; then wrong+=("the kernel log"); fi
 if [ ${#wrong[@]} -gt 0 ]; then
     echo "FAILED: ${wrong[*]} (worked: ${good[*]:-nothing}; in Rust: ${ours:-nothing})"
     exit 1

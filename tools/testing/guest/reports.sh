@@ -1,17 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0
 # shellcheck shell=bash
 #
-# What in a kernel log is a report of something wrong: for run.sh, and the harness' own tests.
+# Which lines of a kernel log report an error, and which part of a log belongs to which test:
+# for run.sh, test.sh and the tests of the harness.
 
-bad='WARNING:|BUG:|BUG |INFO: task .* blocked|INFO: rcu|Oops|KASAN|KFENCE|UBSAN|kernel panic|soft lockup|possible recursive locking|possible circular locking|inconsistent lock state|suspicious RCU usage|sleeping function called|scheduling while atomic|refcount_t:|list_(add|del) corruption|ODEBUG:|unregister_netdevice: waiting|workqueue lockup|rust_kernel: panicked|cut here'
+# By their source: lib/bug.c, panic and oops; hung tasks, stalls, lockups; KASAN, KFENCE, UBSAN,
+# KCSAN, KMSAN; lockdep, which also says when it ends, as kmemleak does; the scheduler; hardened
+# lists, reference counts, debug objects; sysfs, net, softirqs, tasks that end in a section.
+bad='WARNING:|(^|[^A-Z_])BUG[: ]|cut here|Oops|[Kk]ernel panic|Kernel mode fault|rust_kernel: panicked'
+bad+='|INFO: task .* blocked|INFO: rcu|detected (expedited )?stall|kthread starved|soft lockup|hard LOCKUP|workqueue lockup'
+bad+='|KASAN|KFENCE|UBSAN|KCSAN|KMSAN'
+bad+='|possible recursive locking|possible circular locking|inconsistent lock state|suspicious RCU usage'
+bad+='|trying to register non-static key|turning off the locking correctness validator|INFO: lockdep is turned off'
+bad+='|kmemleak: .*([Mm]emory pool empty|Cannot allocate a kmemleak_object|detector disabled)'
+bad+='|sleeping function called|scheduling while atomic|exited with (preempt_count|irqs disabled)|huh, entered softirq'
+bad+='|refcount_t:|list_(add|del) corruption|ODEBUG:|object .* is (NOT )?on stack .*annotated|ref_tracker: reference already released'
+bad+='|unregister_netdevice: waiting|cannot create duplicate filename'
 
-# What a C module warns of by itself, whatever is below it, and why.
-known='WARNING: at iscsit_release_cmd[+].*[[]iscsi_target_mod[]]'
-because='the C isert frees a logout that is in its list still, if the initiator hangs up before it has acknowledged the answer'
+# What the C kernel warns of by itself, whatever is below it: pattern, the function that warns, why.
+# Where it comes, there is a skipped case, which skips.txt must list.
+known=('WARNING: at iscsit_release_cmd[+].*[[]iscsi_target_mod[]]')
+known_names=('iscsit_release_cmd')
+known_because=('the C isert frees a logout that is in its list still, if the initiator hangs up before it has acknowledged the answer')
 
 # reports LOG: the lines that report something, but for what is known. Fails if there is none.
 reports() {
-    awk -v bad="$bad" -v known="$known" '
+    local IFS='|'
+    awk -v bad="$bad" -v known="${known[*]}" '
         function tell(line) { if (line ~ bad) { print line; found = 1 } }
         $0 ~ known { if (held !~ /cut here/) tell(held); held = ""; next }
         { tell(held); held = $0 }
@@ -20,5 +35,36 @@ reports() {
 
 # known_reports LOG: a skipped case for each known one, that says so.
 known_reports() {
-    grep -oE "$known" "$1" | sed -E "s/.* at (\w+).*/ok - \1 does not warn # SKIP $because/"
+    local i
+    for i in "${!known[@]}"; do
+        awk -v known="${known[i]}" -v skipped="ok - ${known_names[i]} does not warn # SKIP ${known_because[i]}" '$0 ~ known { print skipped }' "$1"
+    done
+}
+
+# The runner writes two markers per test into the kernel log, with its number.
+mark_begin() { echo "rdma-test begin $1 $2"; }
+mark_end() { echo "rdma-test end $1 $2"; }
+
+# of_test NUMBER LOG: the lines of a test. Fails if the log does not have its beginning: what is
+# left of the log is printed.
+of_test() {
+    if ! grep -qF "rdma-test begin $1 " "$2"; then
+        cat "$2"
+        return 1
+    fi
+    awk -v begin="rdma-test begin $1 " -v end="rdma-test end $1 " '
+        index($0, end) { on = 0 }
+        on
+        index($0, begin) { on = 1 }' "$2"
+}
+
+# of_no_test <LOG: the lines of a boot before, between and after its tests. Fails if the log does
+# not have the boot's beginning.
+of_no_test() {
+    awk '
+        /Linux version/ { found = 1 }
+        /rdma-test begin / { on = 1 }
+        !on
+        /rdma-test end / { on = 0 }
+        END { exit !found }'
 }

@@ -2,41 +2,58 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Runs in the guest: every test that /share/tests/list names, one after another.
-# A test's KTAP goes to /share/results/NAME.ktap and what the kernel logged
-# meanwhile to NAME.dmesg; a kernel report or a leak seen in it is one more failed
-# case, "kernel log" ("kmemleak" for what that suspects). The results survive the guest's
-# death, since they are on the host's disk.
-cd /share/tests || exit 1
-mkdir -p /share/results
+# NAME.ktap of /share/results is what the test printed, then what only the runner knows: the
+# exit status, the modules loaded at the end, and a failed case for a report in the kernel log
+# ("kernel log") and for what kmemleak suspects ("kmemleak"). Nothing is judged here:
+# report.py describes the format, and decides. NAME.dmesg is what the kernel logged meanwhile.
+# The results survive the guest's death, since they are on the host's disk.
+# The harness' own tests set SHARE_DIR and KMSG, and need no guest.
+share=${SHARE_DIR:-/share} kmsg=${KMSG:-/dev/kmsg}
+cd "$share/tests" || exit 1
+mkdir -p "$share/results"
 . ./scale.sh
 . ./kmemleak.sh
 . ./reports.sh || exit 1
 
-stack >/share/results/stack
-[ "${NODE:-1}" != "${NODES:-1}" ] || echo "Rust modules loaded: $(awk '$2 == "rust" { print $1 }' /share/results/stack | xargs)"
+staged=$(basename -s .ko -a /lib/modules/"$(uname -r)"/updates/*.ko 2>/dev/null | grep -vx '[*]' | tr - _ | paste -sd,)
+guest="node=${NODE:-1} kernel=${KERNEL:-fast} stack=${STACK:-rust} staged=$staged"
+modules() { echo "# modules: $(stack | tr ' ' = | xargs)"; }
 
+# The boot has a result of its own, which the host completes with the rest of the kernel log.
+{ echo "# guest: boot=1 $guest"; modules; } >"$share/results/boot"
+[ "${NODE:-1}" != "${NODES:-1}" ] || echo "Rust modules loaded: $(stack | awk '$2 == "rust" { print $1 }' | xargs)"
+
+scratch=$(mktemp -d)
 mark=0
 while read -r name limit; do
     mark=$((mark + 1))
-    log=/share/results/$name
-    echo "rdma-test begin $mark $name" >/dev/kmsg
+    log=$share/results/$name
+    echo "# guest: $guest" >"$log.ktap"
+    mark_begin $mark "$name" >>"$kmsg"
     start=$(cut -d. -f1 /proc/uptime)
-    timeout -k 10 $((limit * SCALE)) bash "./$name.sh" >"$log.ktap" 2>&1 </dev/null
+    timeout -k 10 $((limit * SCALE)) bash "./$name.sh" >>"$log.ktap" 2>&1 </dev/null
     status=$?
+    # A line that was cut off must not take the next one with it.
+    { echo; modules; } >>"$log.ktap"
     bash -c '. ./rdma.sh; two_nodes_gone' >/dev/null 2>&1
-    leaks >"$log.kmemleak"
+    leaks "$name" >"$log.kmemleak"
     [ -s "$log.kmemleak" ] || rm "$log.kmemleak"
-    dmesg | awk -v m="rdma-test begin $mark " 'on { print } index($0, m) { on = 1 }' >"$log.dmesg"
+    mark_end $mark "$name" >>"$kmsg"
+    echo "# ended: $status" >>"$log.ktap"
+    dmesg >"$scratch/dmesg"
+    of_test $mark "$scratch/dmesg" >"$log.dmesg" ||
+        echo "not ok - kernel log: the beginning of this test is lost" >>"$log.ktap"
     known_reports "$log.dmesg" >>"$log.ktap"
-    if reports "$log.dmesg" >/tmp/reports; then
-        { echo "# the kernel said:"; head -n 8 /tmp/reports | sed 's/^/# /'; echo "not ok - kernel log"; } >>"$log.ktap"
-    elif [ -e "$log.kmemleak" ]; then
+    if reports "$log.dmesg" >"$scratch/reports"; then
+        { echo "# the kernel said:"; head -n 8 "$scratch/reports" | sed 's/^/# /'; echo "not ok - kernel log"; } >>"$log.ktap"
+    fi
+    if [ -e "$log.kmemleak" ]; then
         { head -n 12 "$log.kmemleak" | sed 's/^/# /'; echo "not ok - kmemleak"; } >>"$log.ktap"
     fi
-    [ "$status" -lt 124 ] || echo "not ok - $name did not end within $((limit * SCALE)) s" >>"$log.ktap"
     echo "# seconds $(($(cut -d. -f1 /proc/uptime) - start))" >>"$log.ktap"
-    echo "$name" >>/share/results/finished
+    echo "$name" >>"$share/results/finished"
     [ "${NODE:-1}" = "${NODES:-1}" ] || continue
     printf '%-16s %3d ok %3d not ok  %s\n' "$name" "$(grep -c '^ok' "$log.ktap")" \
-        "$(grep -c '^not ok' "$log.ktap")" "$(tail -n 1 "$log.ktap" | cut -c 11-) s"
+        "$(grep -c '^not ok' "$log.ktap")" "$(tail -n 1 "$log.ktap" | cut -c 11-) s$([ $status = 0 ] || echo ", exit status $status")"
 done <list
+rm -r "$scratch"
