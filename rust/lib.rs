@@ -31,3 +31,4 @@ pub mod udata;
 pub mod umem;
 pub mod wire;
 pub mod workqueue;
+pub mod xarray;

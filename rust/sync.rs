@@ -6,19 +6,24 @@
 //!   from hard interrupts, or from softirqs.
 //! - [`RwSem`]: many readers or one writer, sleeping.
 //! - [`bh`]: a section in which this CPU runs no softirq.
+//! - [`Completion`], [`IncNotZero`]: completions and reference counts within C structures.
 //! - [`rcu`]: waiting for RCU; read sections are [`kernel::sync::rcu`]'s own.
 //!
 //! The mutex, the plain spinlock, `Arc`, atomics and completions are those of
 //! [`kernel::sync`].
 
 pub mod bh;
+mod completion;
 pub mod rcu;
+mod refcount;
 mod rwsem;
 mod spin;
 
 pub use crate::new_rwsem;
 pub use crate::new_spinlock_bh;
 pub use crate::new_spinlock_irq;
+pub use completion::Completion;
+pub use refcount::IncNotZero;
 pub use rwsem::ReadGuard;
 pub use rwsem::RwSem;
 pub use rwsem::WriteGuard;

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Arrays of pointers to C structures by number (`struct xarray`), under their own lock.
+//!
+//! [`XArray`] is a view of an array within a C structure. [`IdArray`] is an array of our own, whose
+//! lock guards other data as well. Both are used through a guard, [`Locked`]. The array does not
+//! own its objects: whoever inserts one promises with [`Lasting`] that the object stays until it
+//! is taken out again.
+//!
+//! The lock is a plain spinlock: nothing sleeps under it, but [`Locked::insert`] and
+//! [`IdLocked::insert_next`] may drop it to allocate memory. Not usable from interrupts.
+//!
+//! C header: `include/linux/xarray.h`.
+
+use crate::bindings;
+use crate::edge::View;
+use core::cell::UnsafeCell;
+use core::marker::PhantomData;
+use core::ops::Deref;
+use core::ptr;
+use core::ptr::NonNull;
+use kernel::error::to_result;
+use kernel::ffi::c_ulong;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+use kernel::types::NotThreadSafe;
+use kernel::types::Opaque;
+
+/// A mark of an index (`xa_mark_t`).
+pub type Mark = bindings::xa_mark_t;
+
+/// The index is free (`XA_FREE_MARK`), in arrays with `XA_FLAGS_TRACK_FREE`.
+pub const FREE: Mark = 0;
+
+/// Keeps an index taken while its object is hidden (`XA_ZERO_ENTRY`). Lookups do not show it.
+const RESERVED: *mut c_void = ptr::without_provenance_mut((257 << 2) | 2);
+/// State of a walk that has not begun, or has reached its end (`XAS_RESTART`).
+const RESTART: *mut bindings::xa_node = ptr::without_provenance_mut(3);
+
+/// An object that may be put into an array of `V`.
+///
+/// # Safety
+///
+/// The object stays where it is until it is taken out of the array that it was put into.
+pub unsafe trait Lasting<V: View> {
+    /// The object.
+    fn object(&self) -> &V;
+}
+
+/// An array within a C structure.
+///
+/// # Invariants
+///
+/// The array is initialised. Each entry is [`RESERVED`], or a `V` that exists until it is taken
+/// out and the lock is dropped.
+#[repr(transparent)]
+pub struct XArray<V: View>(Opaque<bindings::xarray>, PhantomData<*const V>);
+
+// SAFETY: Transparent over the structure.
+unsafe impl<V: View> View for XArray<V> {
+    type C = bindings::xarray;
+}
+
+// SAFETY: The array has a lock, and leads to shared references to `V` only.
+unsafe impl<V: View + Sync> Send for XArray<V> {}
+// SAFETY: The array has a lock, and leads to shared references to `V` only.
+unsafe impl<V: View + Sync> Sync for XArray<V> {}
+
+impl<V: View> XArray<V> {
+    /// Takes the lock.
+    #[inline]
+    pub fn lock(&self) -> Locked<'_, V> {
+        // SAFETY: Initialised: type invariant.
+        unsafe { bindings::xa_lock(self.raw()) };
+        // INVARIANT: Just locked.
+        Locked {
+            array: self,
+            _not_send: NotThreadSafe,
+        }
+    }
+}
+
+/// An array whose lock is held.
+///
+/// # Invariants
+///
+/// This thread holds the lock of `array`.
+pub struct Locked<'a, V: View> {
+    array: &'a XArray<V>,
+    _not_send: NotThreadSafe,
+}
+
+fn index(id: u32) -> c_ulong {
+    // CAST: `unsigned long` has 32 bits or more.
+    id as c_ulong
+}
+
+/// The pointer as the array stores it.
+fn stored<V: View>(object: &V) -> *mut c_void {
+    object.raw().cast()
+}
+
+impl<V: View> Locked<'_, V> {
+    fn raw(&self) -> *mut bindings::xarray {
+        self.array.raw()
+    }
+
+    /// Whether nothing is in the array, hidden objects included.
+    pub fn is_empty(&self) -> bool {
+        // SAFETY: The lock is held: type invariant.
+        unsafe { (*self.raw()).xa_head.is_null() }
+    }
+
+    /// The object with the first number in `from..=to`, and that number.
+    pub fn find(&self, from: u32, to: u32) -> Option<(u32, &V)> {
+        let mut at = index(from);
+        // SAFETY: The array is initialised, and its lock held, so that what is found stays.
+        let found =
+            unsafe { bindings::xa_find(self.raw(), &mut at, index(to), bindings::XA_PRESENT) };
+        let found = NonNull::new(found)?;
+        // SAFETY: An entry is a `V` that exists while the lock is held: invariant of `XArray`.
+        let object = unsafe { V::view(found.as_ptr().cast()) };
+        Some((u32::try_from(at).ok()?, object))
+    }
+
+    /// The object with this number.
+    pub fn get(&self, id: u32) -> Option<&V> {
+        // SAFETY: The array is initialised, and its lock held, so that what is found stays.
+        let found = NonNull::new(unsafe { bindings::xa_load(self.raw(), index(id)) })?;
+        // SAFETY: An entry is a `V` that exists while the lock is held: invariant of `XArray`.
+        Some(unsafe { V::view(found.as_ptr().cast()) })
+    }
+
+    /// The first number in `from..=to` that has a mark.
+    pub fn first_marked(&self, from: u32, to: u32, mark: Mark) -> Option<u32> {
+        let mut walk = bindings::xa_state {
+            xa: self.raw(),
+            xa_index: index(from),
+            xa_node: RESTART,
+            ..bindings::xa_state::default()
+        };
+        // SAFETY: The array is initialised, and its lock held.
+        unsafe { bindings::xas_find_marked(&mut walk, index(to), mark) };
+        // Free indices have no entry, so only the state says whether one was found.
+        (walk.xa_node != RESTART)
+            .then(|| u32::try_from(walk.xa_index).ok())
+            .flatten()
+    }
+
+    /// Puts an object in under a number that is free. May sleep, with the lock dropped.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the number is taken, also by a hidden object; `ENOMEM`.
+    pub fn insert(&mut self, id: u32, object: &impl Lasting<V>) -> Result {
+        // SAFETY: The lock is held; the function takes it again if it drops it.
+        // INVARIANT: The object stays: contract of `Lasting`.
+        to_result(unsafe {
+            bindings::__xa_insert(
+                self.raw(),
+                index(id),
+                stored(object.object()),
+                bindings::GFP_KERNEL,
+            )
+        })
+    }
+
+    /// Frees a number. Returns the object that a lookup would have found.
+    pub fn erase(&mut self, id: u32) -> Option<NonNull<V>> {
+        // SAFETY: The lock is held: type invariant.
+        let was = unsafe { bindings::__xa_erase(self.raw(), index(id)) };
+        NonNull::new(was.cast())
+    }
+
+    /// Exchanges an entry that is there, which needs no memory. Returns what a lookup would have
+    /// found.
+    fn exchange(&mut self, id: u32, old: *mut c_void, new: *mut c_void) -> *mut c_void {
+        // SAFETY: The lock is held. If `old` is there so is the slot, and nothing is allocated.
+        unsafe {
+            bindings::__xa_cmpxchg(self.raw(), index(id), old, new, bindings::GFP_ATOMIC)
+        }
+    }
+
+    /// Hides an object and keeps its number taken. Returns whether the object was there.
+    pub fn hide(&mut self, id: u32, object: &V) -> bool {
+        self.exchange(id, stored(object), RESERVED) == stored(object)
+    }
+
+    /// Reverses [`hide`](Self::hide). Returns whether no other object is there.
+    pub fn show(&mut self, id: u32, object: &impl Lasting<V>) -> bool {
+        // INVARIANT: The object stays: contract of `Lasting`.
+        self.exchange(id, RESERVED, stored(object.object())).is_null()
+    }
+
+    /// Sets a mark.
+    pub fn set_mark(&mut self, id: u32, mark: Mark) {
+        // SAFETY: The lock is held: type invariant.
+        unsafe { bindings::__xa_set_mark(self.raw(), index(id), mark) };
+    }
+
+    /// Whether a number has a mark.
+    pub fn has_mark(&self, id: u32, mark: Mark) -> bool {
+        // SAFETY: The array is initialised, and its lock held.
+        unsafe { bindings::xa_get_mark(self.raw(), index(id), mark) }
+    }
+
+    /// All objects that are not hidden by rising number, or those of them that have a mark.
+    pub fn iter(&self, mark: Option<Mark>) -> Iter<'_, V> {
+        // INVARIANT: The lock is held while `self` is borrowed.
+        Iter {
+            at: bindings::xa_state {
+                xa: self.raw(),
+                xa_node: RESTART,
+                ..bindings::xa_state::default()
+            },
+            mark,
+            _locked: PhantomData,
+        }
+    }
+}
+
+impl<V: View> Drop for Locked<'_, V> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: This thread holds the lock: type invariant.
+        unsafe { bindings::xa_unlock(self.raw()) };
+    }
+}
+
+/// Objects of an array whose lock is held.
+///
+/// # Invariants
+///
+/// `at` is a walk through an array whose lock is held for `'a`, and which does not change.
+pub struct Iter<'a, V: View> {
+    at: bindings::xa_state,
+    mark: Option<Mark>,
+    _locked: PhantomData<&'a V>,
+}
+
+impl<V: View> Clone for Iter<'_, V> {
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
+impl<'a, V: View> Iterator for Iter<'a, V> {
+    type Item = &'a V;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let last = index(u32::MAX);
+        loop {
+            // SAFETY: A walk under the lock: type invariant.
+            let found = unsafe {
+                match self.mark {
+                    Some(mark) => bindings::xas_find_marked(&mut self.at, last, mark),
+                    None => bindings::xas_find(&mut self.at, last),
+                }
+            };
+            if found.is_null() {
+                return None;
+            }
+            if found != RESERVED {
+                // SAFETY: A `V` that exists while the lock is held: invariant of `XArray`.
+                return Some(unsafe { V::view(found.cast()) });
+            }
+        }
+    }
+}
+
+/// An array of our own that gives numbers in turn. Its lock guards `T` as well.
+#[pin_data(PinnedDrop)]
+pub struct IdArray<V: View, T> {
+    #[pin]
+    array: Opaque<bindings::xarray>,
+    /// Where the next number is looked for; under the array's lock.
+    next: Opaque<u32>,
+    data: UnsafeCell<T>,
+    _of: PhantomData<*const V>,
+}
+
+// SAFETY: The array has a lock, and leads to shared references to `V`; `T` is reached under it.
+unsafe impl<V: View + Sync, T: Send> Send for IdArray<V, T> {}
+// SAFETY: The array has a lock, and leads to shared references to `V`; `T` is reached under it.
+unsafe impl<V: View + Sync, T: Send> Sync for IdArray<V, T> {}
+
+impl<V: View, T> IdArray<V, T> {
+    /// An empty array.
+    pub fn new(data: T) -> impl PinInit<Self> {
+        pin_init!(Self {
+            // SAFETY: The place is ours to initialise.
+            array <- Opaque::ffi_init(|array| unsafe {
+                bindings::xa_init_flags(array, bindings::XA_FLAGS_ALLOC);
+            }),
+            next: Opaque::new(0),
+            data: UnsafeCell::new(data),
+            _of: PhantomData,
+        })
+    }
+
+    /// Takes the lock.
+    #[inline]
+    pub fn lock(&self) -> IdLocked<'_, V, T> {
+        // SAFETY: Initialised by `new`, and empty then; it lives as long as `self`. INVARIANT (of
+        // `XArray`): objects come in by `Locked` only.
+        let array: &XArray<V> = unsafe { XArray::view(self.array.get()) };
+        IdLocked {
+            locked: array.lock(),
+            of: self,
+        }
+    }
+}
+
+#[pinned_drop]
+impl<V: View, T> PinnedDrop for IdArray<V, T> {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: Nobody else has the array.
+        unsafe { bindings::xa_destroy(self.array.get()) };
+    }
+}
+
+/// An [`IdArray`] whose lock is held.
+///
+/// # Invariants
+///
+/// `locked` is the lock of `of`.
+pub struct IdLocked<'a, V: View, T> {
+    locked: Locked<'a, V>,
+    of: &'a IdArray<V, T>,
+}
+
+impl<V: View, T> IdLocked<'_, V, T> {
+    /// What the lock guards besides the array.
+    pub fn data(&mut self) -> &mut T {
+        // SAFETY: The lock is held, and `self` is borrowed exclusively as long as the result.
+        unsafe { &mut *self.of.data.get() }
+    }
+
+    /// Puts an object in under the next free number in turn, which it returns. May sleep, with the
+    /// lock dropped; but not between the insertion and the return.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if there is no free number; `ENOMEM`.
+    pub fn insert_next(&mut self, object: &impl Lasting<V>) -> Result<u32> {
+        let any = bindings::xa_limit {
+            max: u32::MAX,
+            min: 0,
+        };
+        let mut id = 0;
+        // SAFETY: The lock is held, also for `next`; the function takes it again if it drops it.
+        // INVARIANT (of `XArray`): the object stays: contract of `Lasting`.
+        let inserted = unsafe {
+            bindings::__xa_alloc_cyclic(
+                self.of.array.get(),
+                &mut id,
+                stored(object.object()),
+                any,
+                self.of.next.get(),
+                bindings::GFP_KERNEL,
+            )
+        };
+        // It is 1 if the numbers began anew.
+        to_result(inserted)?;
+        Ok(id)
+    }
+}
+
+// Changes are forwarded: a `DerefMut` would let two guards be swapped against the type invariant.
+impl<V: View, T> IdLocked<'_, V, T> {
+    /// See [`Locked::insert`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn insert(&mut self, id: u32, object: &impl Lasting<V>) -> Result {
+        self.locked.insert(id, object)
+    }
+
+    /// See [`Locked::erase`].
+    pub fn erase(&mut self, id: u32) -> Option<NonNull<V>> {
+        self.locked.erase(id)
+    }
+
+    /// See [`Locked::hide`].
+    pub fn hide(&mut self, id: u32, object: &V) -> bool {
+        self.locked.hide(id, object)
+    }
+
+    /// See [`Locked::show`].
+    pub fn show(&mut self, id: u32, object: &impl Lasting<V>) -> bool {
+        self.locked.show(id, object)
+    }
+
+    /// See [`Locked::set_mark`].
+    pub fn set_mark(&mut self, id: u32, mark: Mark) {
+        self.locked.set_mark(id, mark);
+    }
+}
+
+impl<'a, V: View, T> Deref for IdLocked<'a, V, T> {
+    type Target = Locked<'a, V>;
+
+    #[inline]
+    fn deref(&self) -> &Locked<'a, V> {
+        &self.locked
+    }
+}
