@@ -4,9 +4,10 @@
 //!
 //! - [`SpinLockIrq`] and [`SpinLockBh`]: spinlocks for data that is also reached
 //!   from hard interrupts, or from softirqs.
-//! - [`RwSem`]: many readers or one writer, sleeping.
+//! - [`RwSem`], [`StaticRwSem`]: many readers or one writer, sleeping.
 //! - [`bh`]: a section in which this CPU runs no softirq.
-//! - [`Completion`], [`IncNotZero`]: completions and reference counts within C structures.
+//! - [`Completion`], [`IncNotZero`], [`init_mutex`]: completions, reference counts and mutexes within
+//!   C structures.
 //! - [`rcu`]: waiting for RCU; read sections are [`kernel::sync::rcu`]'s own.
 //!
 //! The mutex, the plain spinlock, `Arc`, atomics and completions are those of
@@ -14,15 +15,18 @@
 
 pub mod bh;
 mod completion;
+mod mutex;
 pub mod rcu;
 mod refcount;
 mod rwsem;
 mod spin;
+mod static_rwsem;
 
 pub use crate::new_rwsem;
 pub use crate::new_spinlock_bh;
 pub use crate::new_spinlock_irq;
 pub use completion::Completion;
+pub use mutex::init_mutex;
 pub use refcount::IncNotZero;
 pub use rwsem::ReadGuard;
 pub use rwsem::RwSem;
@@ -33,3 +37,4 @@ pub use spin::SpinLockBhGuard;
 pub use spin::SpinLockIrq;
 pub use spin::SpinLockIrqBackend;
 pub use spin::SpinLockIrqGuard;
+pub use static_rwsem::StaticRwSem;
