@@ -26,4 +26,5 @@ mod sa_group;
 mod sa_rules;
 mod security;
 mod sg_pages;
+mod small_rules;
 mod tables;

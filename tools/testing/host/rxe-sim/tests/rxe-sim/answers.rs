@@ -154,3 +154,26 @@ fn completions_are_called_what_was_asked_for() {
         assert_eq!(op.has_imm(), has_imm, "{op:?}");
     }
 }
+
+#[test]
+fn the_receive_side_has_work_until_all_is_answered() {
+    let mut n = node();
+    let request = Reth {
+        va: BASE,
+        rkey: KEY.0,
+        length: 3 * MTU,
+    };
+    for round in 0..3 {
+        let _ = give(
+            &mut n,
+            T0,
+            Opcode::RcReadRequest,
+            3 * round,
+            Ext::Reth(request),
+            &[],
+        );
+        assert_eq!(poll(&mut n, T0).len(), 3);
+        assert_eq!(n.recv.poll(&mut n.host, 64), Progress::Idle);
+        assert!(!n.recv.owes(), "{round}");
+    }
+}
