@@ -43,9 +43,7 @@ pub trait Cursor {
     }
 
     /// Whole bytes.
-    fn bytes(&mut self, field: &mut [u8]) {
-        field.iter_mut().for_each(|byte| self.number(8, byte));
-    }
+    fn bytes(&mut self, field: &mut [u8]);
 
     /// A GID.
     fn gid(&mut self, field: &mut Gid) {

@@ -224,9 +224,7 @@ pub trait SendHost {
     /// anything but `mtu` needs a way that tells ([`RxPacket::mtu`]).
     ///
     /// [`RxPacket::mtu`]: super::packet::RxPacket::mtu
-    fn cut(&mut self, mtu: u32) -> u32 {
-        mtu
-    }
+    fn cut(&mut self, mtu: u32) -> u32;
 
     /// Hands a packet to the wire: a request, or a congestion notification.
     ///

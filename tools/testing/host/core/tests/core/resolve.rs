@@ -268,3 +268,68 @@ fn tables() {
         }
     }
 }
+
+#[test]
+fn the_worker_is_woken_only_while_the_request_waits() {
+    let starting = || Life::<u32>::new(100);
+    let waiting = || {
+        let mut life = starting();
+        assert_eq!(life.started::<Error>(Outcome::Asked), Ok(100));
+        life
+    };
+    let trying = || {
+        let mut life = waiting();
+        assert_eq!(life.turn(WORKER), Turn::Try);
+        life
+    };
+    let telling = || {
+        let mut life = trying();
+        let next = life.tried::<Error>(Outcome::Found, 1, WORKER);
+        assert_eq!(next, Next::Tell(Verdict::Found(None)));
+        life
+    };
+    let over = || {
+        let mut life = telling();
+        life.told();
+        life
+    };
+    assert!(waiting().wake());
+    assert!(!starting().wake());
+    assert!(!trying().wake());
+    assert!(!telling().wake());
+    assert!(!over().wake());
+    assert_eq!(waiting().answer(1), Some(true));
+    assert_eq!(starting().answer(1), Some(false));
+    assert_eq!(trying().answer(1), Some(false));
+    assert_eq!(telling().answer(1), None);
+    assert_eq!(over().answer(1), None);
+    // What came meanwhile makes the next turn come at once.
+    let mut life = starting();
+    assert!(!life.wake());
+    assert_eq!(life.started::<Error>(Outcome::Asked), Ok(0));
+    let mut life = starting();
+    assert_eq!(life.answer(3), Some(false));
+    assert_eq!(life.started(Outcome::Failed("no route")), Ok(0));
+    assert_eq!(life.turn(WORKER), Turn::Tell(Some(3)));
+    let mut life = trying();
+    assert!(!life.wake());
+    assert_eq!(
+        life.tried::<Error>(Outcome::Asked, 1, WORKER),
+        Next::Wait(0)
+    );
+    let mut life = trying();
+    assert_eq!(
+        life.tried::<Error>(Outcome::Asked, 1, WORKER),
+        Next::Wait(99)
+    );
+    // The deadline itself is too late; what has failed by then has only timed out.
+    for (now, outcome, next) in [
+        (99, Outcome::Asked, Next::Wait(1)),
+        (100, Outcome::Asked, Next::Tell(Verdict::TimedOut)),
+        (99, Outcome::Failed("x"), Next::Tell(Verdict::Failed("x"))),
+        (100, Outcome::Failed("x"), Next::Tell(Verdict::TimedOut)),
+        (100, Outcome::Found, Next::Tell(Verdict::Found(None))),
+    ] {
+        assert_eq!(trying().tried(outcome, now, WORKER), next, "{now}");
+    }
+}

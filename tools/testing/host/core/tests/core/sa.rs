@@ -303,7 +303,7 @@ fn the_local_service_is_asked_with_what_counts() {
     }
 }
 
-fn attr(attr: u16, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn attr(attr: u16, payload: &[u8]) -> Vec<u8> {
     let mut bytes = ((4 + payload.len()) as u16).to_ne_bytes().to_vec();
     bytes.extend(attr.to_ne_bytes());
     bytes.extend(payload);

@@ -56,3 +56,98 @@ fn a_loss_does_not_widen_a_window_that_marks_made_small() {
     let _ = nak(&mut n, at, 0, NakCode::PsnSequence);
     assert!(n.send.window() <= small);
 }
+
+#[test]
+fn a_cut_is_a_share_that_grows_with_marks_and_falls_without() {
+    let mut n = node();
+    assert_eq!(n.send.window(), 128);
+    // The share is of 1024. A mark adds a sixteenth of all after taking one of it, and cuts
+    // half the share; each 50 us without one takes a sixteenth. By hand:
+    for (at, window) in [
+        (1_000, 64),   // 1024: 64 of 128
+        (50_999, 64),  // the effect of that one is not seen yet
+        (151_000, 36), // three periods, two of them quiet: 960, 900, and 908: 28 of 64
+        (200_999, 36),
+        (201_000, 20),    // 916: 16 of 36
+        (1_201_000, 17),  // twenty periods, nineteen quiet, then 320: 3 of 20
+        (51_201_000, 16), // a long time: 15, then 79: one at least
+    ] {
+        n.send.on_congestion(Nanos(at));
+        assert_eq!(n.send.window(), window, "{at}");
+    }
+    for k in 0..200 {
+        n.send.on_congestion(Nanos(60_000_000 + k * 50_000));
+    }
+    assert_eq!(n.send.window(), 2);
+}
+
+#[test]
+fn one_loss_in_a_round_trip_halves_the_window_down_to_its_least() {
+    let mut n = node();
+    post(&mut n, send(), 300 * MTU);
+    let mut now = 1_000_000_000;
+    let mut sizes = Vec::new();
+    for _ in 0..4 {
+        let _ = poll(&mut n, Nanos(now));
+        // Silence: the timeout counts it as lost.
+        now += 100_000_000;
+        n.send.on_timer(Nanos(now), &mut n.host);
+        sizes.push(n.send.window());
+    }
+    assert_eq!(sizes[..3], [64, 32, 32]);
+}
+
+#[test]
+fn notices_have_a_distance() {
+    let mut n = node();
+    let mut sent = |at| {
+        n.send.on_mark(Nanos(at), &mut n.host);
+        poll(&mut n, Nanos(at)).len()
+    };
+    assert_eq!(
+        [0, 1, 49_999, 50_000, 99_999, 100_000].map(&mut sent),
+        [1, 0, 0, 1, 0, 1]
+    );
+}
+
+#[test]
+fn fresh_attributes() {
+    let attr = SendAttr::new(QpType::Rc, Qpn(7));
+    assert_eq!(
+        (attr.kind, attr.qpn, attr.dest),
+        (QpType::Rc, Qpn(7), Qpn(0))
+    );
+    assert_eq!(
+        (attr.mtu, attr.timeout, attr.max_rd_atomic),
+        (1024, None, 0)
+    );
+    assert_eq!(attr.retry, RetryLimit::Limited(0));
+    assert_eq!(attr.rnr_retry, RetryLimit::Limited(0));
+    assert_eq!(attr.window, 128);
+    let attr = RecvAttr::new(QpType::Ud);
+    assert_eq!((attr.kind, attr.dest, attr.mtu), (QpType::Ud, Qpn(0), 1024));
+    assert_eq!((attr.access, attr.qkey), (AccessFlags::NONE, 0));
+    assert_eq!(attr.rnr_timer, RnrTimer::new(0));
+    // An MTU of nothing is one of a byte.
+    let mut n = node();
+    let mut attr = *n.send.attr();
+    attr.mtu = 0;
+    attr.window = 0;
+    n.send.set_attr(attr);
+    assert_eq!((n.send.attr().mtu, n.send.attr().window), (1, 1));
+}
+
+#[test]
+fn a_timeout_is_twice_the_longest_round_trip_within_bounds() {
+    // The shortest wait is the timeout that was set, the longest four times that.
+    for (trip, wait) in [(100_000, 1_000_000), (300_000, 1_800_000)] {
+        let mut n = node();
+        post(&mut n, send(), 4);
+        let _ = poll(&mut n, Nanos(0));
+        let _ = ack(&mut n, Nanos(trip), 0);
+        post(&mut n, send(), 4);
+        let _ = poll(&mut n, Nanos(10_000_000));
+        let deadline = n.send.next_deadline();
+        assert_eq!(deadline, Some(Nanos(10_000_000 + wait)), "{trip}");
+    }
+}

@@ -154,3 +154,63 @@ fn the_pause_ends() {
     assert_eq!(cork.look(Nanos(20_050)), Ring::Serve);
     assert_eq!(cork.look(Nanos(u64::MAX)), Ring::Serve);
 }
+
+#[test]
+fn bytes_count_from_the_first_that_waits() {
+    // A fresh cork, of which nobody says that it is served: nothing was ever held.
+    for (bytes, held) in [(Cork::BYTES - 1, true), (Cork::BYTES, false)] {
+        let mut cork = Cork::new();
+        for _ in 0..Cork::FREE {
+            assert_eq!(cork.ring(bell(0, 1_000), one), Ring::Serve);
+        }
+        let ring = cork.ring(bell(0, 1_000), || Queued { waiting: 1, bytes });
+        assert_eq!(matches!(ring, Ring::Hold(_)), held, "{bytes}");
+        assert_eq!(cork.holds(), held);
+    }
+    // Those that wait add up.
+    let mut cork = warm();
+    let half = Queued {
+        waiting: 1,
+        bytes: Cork::BYTES / 2,
+    };
+    assert!(matches!(cork.ring(bell(0, 1_000), || half), Ring::Hold(_)));
+    assert_eq!(cork.ring(bell(0, 1_000), || half), Ring::Serve);
+    assert_eq!(Cork::default(), Cork::new());
+}
+
+#[test]
+fn a_burst_is_doorbells_close_together() {
+    let close = Cork::CLOSE.0;
+    for (gap, held) in [(0, true), (close, true), (close + 1, false)] {
+        let mut cork = warm();
+        let ring = cork.ring(bell(0, gap), one);
+        assert_eq!(matches!(ring, Ring::Hold(_)), held, "{gap}");
+    }
+    // The pause is sixteen doorbells at the pace of the last gap, and a quarter.
+    for (gap, pause) in [
+        (1, Cork::LEAST.0),
+        (250, 5_000),
+        (251, 5_020),
+        (1_999, 39_980),
+        (2_000, 40_000),
+        (2_001, Cork::HOLD.0),
+        (close, Cork::HOLD.0),
+    ] {
+        let ring = warm().ring(bell(0, gap), one);
+        assert_eq!(ring, Ring::Hold(Some(Nanos(pause))), "{gap}");
+    }
+    // A doorbell after no time at all does not change the pace.
+    assert_eq!(
+        warm().ring(bell(0, 0), one),
+        Ring::Hold(Some(Nanos(20_000)))
+    );
+    // What is left of the pause.
+    let mut cork = warm();
+    assert_eq!(
+        cork.ring(bell(100, 1_000), one),
+        Ring::Hold(Some(Nanos(20_000)))
+    );
+    assert_eq!(cork.look(Nanos(100)), Ring::Hold(Some(Nanos(20_000))));
+    assert_eq!(cork.look(Nanos(20_099)), Ring::Hold(Some(Nanos(1))));
+    assert_eq!(cork.look(Nanos(20_100)), Ring::Serve);
+}

@@ -3,6 +3,7 @@
 //! One program for all of the crate's tests: each file that cargo makes a program of is
 //! compiled and linked with all that it uses.
 
+mod answers;
 mod common;
 mod congestion;
 mod cork;

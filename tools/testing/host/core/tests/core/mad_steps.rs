@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `mad`, step by step: the room of a flow, sends that wait for it, and the RMPP header.
+
+use rdma_core_engines::proto::mad::rmpp::flag;
+use rdma_core_engines::proto::mad::rmpp::Header;
+use rdma_core_engines::proto::mad::rmpp::Kind;
+use rdma_core_engines::proto::mad::send::AckTimeout;
+use rdma_core_engines::proto::mad::send::Do;
+use rdma_core_engines::proto::mad::send::End;
+use rdma_core_engines::proto::mad::send::Flow;
+use rdma_core_engines::proto::mad::send::Home;
+use rdma_core_engines::proto::mad::send::Order;
+use rdma_core_engines::proto::mad::send::Send;
+use rdma_core_engines::proto::mad::send::State;
+
+const MOST: AckTimeout = AckTimeout(20);
+
+const fn order(timeout: u64, retries: u32) -> Order {
+    Order {
+        timeout,
+        retries,
+        counted: true,
+    }
+}
+
+/// Posts a send without a transfer.
+fn post(send: &mut Send, order: Order, queued: bool, flow: &mut Flow) -> Do {
+    send.post(order, queued, 1, MOST, flow).expect("idle")
+}
+
+#[test]
+fn a_flow_has_room_up_to_its_limit() {
+    let mut flow = Flow::with_limit(2);
+    let mut sends: Vec<Send> = (0..4).map(|_| Send::new(None)).collect();
+    assert!(flow.has_room());
+    assert_eq!(flow.out(), 0);
+    assert_eq!(post(&mut sends[0], order(0, 0), false, &mut flow), Do::Post);
+    assert!(flow.has_room());
+    assert_eq!(post(&mut sends[1], order(0, 0), false, &mut flow), Do::Post);
+    assert!(!flow.has_room());
+    assert_eq!(flow.out(), 2);
+    // The third one waits, and leaves the backlog when the first is done, not before.
+    assert_eq!(
+        post(&mut sends[2], order(0, 0), false, &mut flow),
+        Do::Nothing
+    );
+    assert_eq!(sends[2].home(), Home::Backlog);
+    assert_eq!(sends[2].dequeue(&mut flow), Do::Nothing);
+    assert_eq!(
+        sends[0].completed(true, 0, MOST, &mut flow),
+        Do::Finish(End::AsCompleted)
+    );
+    assert!(flow.has_room());
+    // One that comes later does not overtake the backlog.
+    assert_eq!(
+        post(&mut sends[3], order(0, 0), true, &mut flow),
+        Do::Nothing
+    );
+    assert_eq!(sends[2].dequeue(&mut flow), Do::Post);
+    assert_eq!((flow.out(), flow.has_room()), (2, false));
+    flow.close();
+    assert!(flow.is_closed());
+    assert_eq!(
+        sends[1].completed(true, 0, MOST, &mut flow),
+        Do::Finish(End::Flushed)
+    );
+    assert_eq!((flow.out(), flow.has_room()), (1, false));
+}
+
+#[test]
+fn a_flow_without_a_limit_always_has_room() {
+    let mut flow = Flow::with_limit(0);
+    for n in 0..100 {
+        assert!(flow.has_room());
+        let mut send = Send::new(None);
+        assert_eq!(post(&mut send, order(0, 0), true, &mut flow), Do::Post);
+        assert_eq!(flow.out(), n + 1);
+    }
+    flow.close();
+    assert!(!flow.has_room());
+}
+
+#[test]
+fn a_send_waits_and_is_sent_again() {
+    let mut flow = Flow::with_limit(0);
+    let mut send = Send::new(None);
+    assert_eq!(post(&mut send, order(50, 2), false, &mut flow), Do::Post);
+    assert_eq!((send.patience(), send.retries()), (50, (2, 2)));
+    assert!(send.awaits());
+    // The deadline counts from the completion.
+    assert_eq!(send.completed(true, 1000, MOST, &mut flow), Do::Nothing);
+    assert_eq!((send.state(), send.deadline()), (State::Waiting, 1050));
+    for made in 1..=2 {
+        assert_eq!(send.expired(false, MOST, &mut flow), Do::Post);
+        assert_eq!(send.retries_made(), made);
+        assert_eq!(send.retries(), (2 - made, 2));
+        assert_eq!(send.completed(true, 2000, MOST, &mut flow), Do::Nothing);
+        assert_eq!(send.deadline(), 2050);
+    }
+    assert_eq!(
+        send.expired(false, MOST, &mut flow),
+        Do::Finish(End::TimedOut)
+    );
+    assert_eq!((flow.out(), send.home()), (0, Home::None));
+}
+
+#[test]
+fn a_retry_waits_behind_the_backlog_and_still_awaits_its_answer() {
+    let mut flow = Flow::with_limit(1);
+    let mut send = Send::new(None);
+    assert_eq!(post(&mut send, order(50, 1), false, &mut flow), Do::Post);
+    assert_eq!(send.completed(true, 0, MOST, &mut flow), Do::Nothing);
+    assert_eq!(send.expired(true, MOST, &mut flow), Do::Nothing);
+    assert_eq!((send.home(), flow.out()), (Home::Backlog, 0));
+    assert!(send.awaits());
+    assert_eq!(send.end(End::Success, &mut flow), Do::Finish(End::Success));
+    // One that was never sent awaits nothing.
+    let mut first = Send::new(None);
+    let mut second = Send::new(None);
+    assert_eq!(post(&mut first, order(50, 1), false, &mut flow), Do::Post);
+    assert_eq!(
+        post(&mut second, order(50, 1), false, &mut flow),
+        Do::Nothing
+    );
+    assert!(!second.awaits());
+    second.not_posted(&mut flow);
+    assert_eq!(second.state(), State::Idle);
+}
+
+#[test]
+fn a_cancelled_send_is_flushed() {
+    let mut flow = Flow::with_limit(0);
+    // With the queue pair: when it is completed.
+    let mut send = Send::new(None);
+    assert_eq!(post(&mut send, order(50, 1), false, &mut flow), Do::Post);
+    assert!(send.modify(0, 7, &mut flow));
+    assert_eq!(send.state(), State::Revoked);
+    assert!(!send.awaits());
+    assert!(!send.modify(9, 7, &mut flow));
+    assert_eq!(
+        send.completed(true, 8, MOST, &mut flow),
+        Do::Finish(End::Flushed)
+    );
+    // Waiting: at once, by its deadline.
+    assert_eq!(post(&mut send, order(50, 1), false, &mut flow), Do::Post);
+    assert_eq!(send.completed(true, 8, MOST, &mut flow), Do::Nothing);
+    assert!(send.modify(0, 9, &mut flow));
+    assert_eq!((send.state(), send.deadline()), (State::Cancelled, 9));
+    assert_eq!(
+        send.expired(false, MOST, &mut flow),
+        Do::Finish(End::Flushed)
+    );
+    // A new time counts from now if it waits, and from the completion if it does not.
+    assert_eq!(post(&mut send, order(50, 1), false, &mut flow), Do::Post);
+    assert!(send.modify(30, 100, &mut flow));
+    assert_eq!(send.patience(), 30);
+    assert_eq!(send.completed(true, 200, MOST, &mut flow), Do::Nothing);
+    assert_eq!(send.deadline(), 230);
+    assert!(send.modify(40, 210, &mut flow));
+    assert_eq!(send.deadline(), 250);
+    assert_eq!(send.abandon(&mut flow), Do::Finish(End::Flushed));
+}
+
+#[test]
+fn an_answer_before_the_completion_ends_with_it() {
+    let mut flow = Flow::with_limit(0);
+    let mut send = Send::new(None);
+    for (end, told) in [
+        (End::Success, End::AsCompleted),
+        (End::TimedOut, End::TimedOut),
+    ] {
+        assert_eq!(post(&mut send, order(50, 1), false, &mut flow), Do::Post);
+        assert_eq!(send.end(end, &mut flow), Do::Nothing);
+        assert_eq!(send.patience(), 0);
+        assert!(!send.awaits());
+        assert_eq!(send.completed(true, 0, MOST, &mut flow), Do::Finish(told));
+    }
+    // While the answer is handed over, the completion does not end it.
+    assert_eq!(post(&mut send, order(50, 1), false, &mut flow), Do::Post);
+    send.answered(&mut flow);
+    assert_eq!(send.completed(true, 0, MOST, &mut flow), Do::Nothing);
+    assert_eq!(send.handed(&mut flow), Do::Finish(End::AsCompleted));
+    assert_eq!(send.handed(&mut flow), Do::Nothing);
+}
+
+#[test]
+fn only_an_active_header_of_data_is_data() {
+    let header = |flags, kind| Header {
+        version: 1,
+        kind,
+        flags,
+        status: 0,
+        segment: 1,
+        length_or_window: 0,
+    };
+    for flags in 0..=flag::ALL {
+        let active = flags & 1 == 1;
+        assert_eq!(header(flags, 1).is_active(), active);
+        assert_eq!(header(flags, 1).is_data(), active);
+        for kind in [0, 2, 3, 4, 5, 255] {
+            assert_eq!(header(flags, kind).is_active(), active);
+            assert!(!header(flags, kind).is_data());
+        }
+    }
+    assert_eq!(
+        [Kind::Data, Kind::Ack, Kind::Stop, Kind::Abort].map(|kind| kind as u8),
+        [1, 2, 3, 4]
+    );
+}

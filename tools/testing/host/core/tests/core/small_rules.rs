@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Small rules of several engines that only a table shows: words, single fields, defaults.
+
+use rdma_core_engines::proto::nla::Attrs;
+use rdma_core_engines::proto::nla::Why;
+use rdma_core_engines::proto::ud_header::Header;
+use rdma_core_engines::proto::ud_header::Network;
+use rdma_core_engines::proto::ud_header::Shape;
+
+#[test]
+fn each_cause_has_the_words_of_the_kernel() {
+    // lib/nlattr.c
+    for (why, words) in [
+        (Why::UnknownType, c"Unknown attribute type"),
+        (Why::Unsupported, c"Unsupported attribute"),
+        (Why::Length, c"invalid attribute length"),
+        (Why::Range, c"Attribute failed policy validation"),
+        (Why::NoEnd, c"Attribute failed policy validation"),
+        (Why::NoMark, c"NLA_F_NESTED is missing"),
+        (Why::Mark, c"NLA_F_NESTED not expected"),
+        (Why::Trailing, c"bytes leftover after parsing attributes"),
+    ] {
+        assert_eq!(why.words(), words);
+        assert_eq!(why.is_range(), why == Why::Range);
+    }
+}
+
+#[test]
+fn numbers_are_the_first_bytes_of_an_attribute() {
+    let bytes = [16, 0, 3, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+    let attr = Attrs::new(&bytes).next().unwrap();
+    assert_eq!(attr.u8(), Some(1));
+    assert_eq!(attr.u32(), Some(u32::from_ne_bytes([1, 2, 3, 4])));
+    let eight = [1, 2, 3, 4, 5, 6, 7, 8];
+    assert_eq!(attr.u64(), Some(u64::from_ne_bytes(eight)));
+    assert_eq!(attr.text(3), &bytes[4..7]);
+    assert_eq!(attr.text(100), &bytes[4..]);
+    let short = Attrs::new(&[6, 0, 3, 0, 1, 0, 0, 0]).next().unwrap();
+    assert_eq!(
+        (short.u8(), short.u32(), short.u64()),
+        (Some(1), None, None)
+    );
+    assert_eq!(short.text(5), [1]);
+}
+
+#[test]
+fn a_local_header_counts_words_and_names_what_follows() {
+    let local = |network| {
+        let shape = Shape {
+            lrh: true,
+            eth: false,
+            vlan: false,
+            network,
+            immediate: false,
+        };
+        let lrh = Header::new(254, shape).unwrap().lrh;
+        (lrh.next_header, lrh.packet_length)
+    };
+    // IBA 7.7.4: 2 is a transport header, 3 a GRH. Words of LRH, GRH, BTH and DETH, payload
+    // with pad, and ICRC.
+    assert_eq!(local(Network::None), (2, (8 + 20 + 256 + 4) / 4));
+    assert_eq!(local(Network::Grh), (3, (8 + 40 + 20 + 256 + 4) / 4));
+}
