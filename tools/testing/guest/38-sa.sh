@@ -9,5 +9,5 @@
 
 with_fakeib "subnet administration on both cores"
 on_both_cores "subnet administration on both cores" ./sa_steps.sh fakeib
-same_as names
+same_as names 7
 finish
