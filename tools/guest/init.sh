@@ -8,6 +8,8 @@ mount -t tmpfs tmp /tmp
 mount -t tmpfs run /run
 mount -t tmpfs shm /dev/shm
 mount -t devpts pts /dev/pts 2>/dev/null
+# udev would make it; bash needs it for <(...).
+ln -sfn /proc/self/fd /dev/fd
 mount -t debugfs debug /sys/kernel/debug
 mount -t tracefs trace /sys/kernel/tracing 2>/dev/null
 mount -t configfs config /sys/kernel/config 2>/dev/null
