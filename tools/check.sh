@@ -29,6 +29,7 @@ format() { # RUSTFMT-OPTIONS...: over every Rust file, since Kbuild joins them, 
 if [ "${1:-}" = fmt ]; then
     format
     in_builder python3 /src/tools/unsafe.py write </dev/null
+    in_builder python3 /src/tools/edge.py write </dev/null
     exit
 fi
 step "rustfmt (make fmt mends it)" format --check -l
@@ -36,6 +37,7 @@ if [ -e "$TOP/tools/testing/host/Cargo.toml" ]; then
     step "clippy, host crates" host_cargo clippy -q -j2 --all-targets -- -D warnings
 fi
 step "house rules" "$TOP/tools/lint.sh"
+step "the edge (tools/edge.py)" in_builder python3 /src/tools/edge.py check
 step "unsafe code (make fmt mends Documentation/unsafe.md)" in_builder python3 /src/tools/unsafe.py check
 step "dependencies of ib_core's modules" in_builder python3 /src/tools/knots.py
 step "shell syntax" bash -c 'for f in tools/*.sh tools/*/*.sh tools/*/*/*.sh .ci/run; do bash -n "$f" || exit 1; done'

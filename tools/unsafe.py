@@ -8,7 +8,7 @@
 
 A module is a folder with a main.rs or lib.rs, or a folder of this tree with a mod.rs,
 which is part of another's module; the pure parts of it (proto/, wire/) have a row of
-their own, which must stay at nothing. Comments and strings do not
+their own, which must stay at nothing, and so has its edge to C (edge.rs, edge/). Comments and strings do not
 count, neither as code nor as `unsafe`. The file is current when each count of
 `unsafe` is exact and each count of lines is right within 5 percent, so that it does
 not change with every edit.
@@ -33,13 +33,29 @@ KINDS = {
     "functions": re.compile(r'\bunsafe\s+(?:extern\s+"?C?"?\s*)?fn\s+\w'),
 }
 
+TAIL = """
+Sources without any unsafe block, of those that are neither pure nor edge:
+
+"""
+EXTRA = ("lines inside", "rows")
+
+# Tables of the edge (rust/edge.rs): a row is one field, method, export or callback.
+TABLES = re.compile(r"\b(c_struct|methods|ends|export|callback)!\s*\{")
+FIELD = re.compile(r"^\s*(?:init|const|racy|guarded|embed|bit|cell|put)\s+\w+(?:\s+(?:at|in)\s+[\w.]+)?\s*:", re.M)
+INIT = re.compile(r"\binit\s+\w+<'\w+>\s*\{")
+INIT_FIELD = re.compile(r"^\s*\w+(?:\s+at\s+[\w.]+)?\s*:", re.M)
+FUNCTION = re.compile(r"\bfn\s+\w+\s*\(")
+
 HEAD = """# Unsafe code
 
 What `tools/unsafe.py` counts in the kernel-side sources; `make check` fails when this page
 is out of date, `make fmt` writes it. Lines are code only, without comments and blank
 lines. A block is one `unsafe { }`, each with the `SAFETY:` comment that `make check`
 asks for; impls are `unsafe impl` and `unsafe trait`; functions are `unsafe fn`, callbacks
-that C calls among them. `proto/` and `wire/` are pure engines and have none.
+that C calls among them. Lines inside are lines of code within blocks. Rows are the rows of the
+edge's tables (`rust/edge.rs`): each declares how one field of a C structure may be reached, or the
+types of one driver method, export or callback, and is a claim that a reviewer holds against a C
+header, as a block is one. `proto/` and `wire/` are pure engines and have none.
 
 The aim is that the blocks per 1000 lines go down: wrappers in `rust/` take them in, once,
 and modules use the wrappers.
@@ -65,37 +81,94 @@ def unit_of(path, units):
         if parts[n - 1] in PURE:
             return folder + "/ (pure)"
         if folder in units:
-            return folder + "/"
+            edge = (parts[-1] == "edge.rs" or "edge" in parts[:-1]) and parts[0] != "rust"
+            return folder + ("/ (edge)" if edge else "/")
     return None
 
 
-def count():
+def body(code, start):
+    """The text between the brace that ends before `start` and the one that closes it."""
+    depth = 1
+    for at in range(start, len(code)):
+        depth += {"{": 1, "}": -1}.get(code[at], 0)
+        if depth == 0:
+            return code[start:at]
+    return code[start:]
+
+
+def inside(code):
+    """Lines of code within unsafe blocks; of nested ones, once."""
+    total = end = 0
+    for found in KINDS["blocks"].finditer(code):
+        if found.end() < end:
+            continue
+        text = body(code, found.end())
+        end = found.end() + len(text)
+        total += sum(1 for line in text.splitlines() if line.strip()) or 1
+    return total
+
+
+def table_rows(code):
+    """Rows of the tables in a source."""
+    total = 0
+    for found in TABLES.finditer(code):
+        text = body(code, found.end())
+        if found[1] != "c_struct":
+            total += len(FUNCTION.findall(text))
+            continue
+        for init in INIT.finditer(text):
+            total += len(INIT_FIELD.findall(body(text, init.end())))
+        total += len(FIELD.findall(text))
+    return total
+
+
+def sources():
+    """Each kernel-side source with the row that it belongs to."""
     files = [p for p in sorted(TOP.rglob("*.rs")) if not SKIP & set(p.relative_to(TOP).parts)]
     units = {p.parent.relative_to(TOP).as_posix() for p in files
              if p.name in ("main.rs", "lib.rs") or p.relative_to(TOP).parts[1:] == ("mod.rs",)}
-    rows = {}
     for path in files:
         unit = unit_of(path, units)
         if unit is None:
             sys.exit(f"error: {path.relative_to(TOP)} is in no module; add a main.rs or lib.rs beside or above it")
+        yield unit, path
+
+
+def count():
+    rows = {}
+    for unit, path in sources():
         code = strip(path.read_text())
-        row = rows.setdefault(unit, dict.fromkeys([*KINDS, "lines"], 0))
+        row = rows.setdefault(unit, dict.fromkeys([*KINDS, *EXTRA, "lines"], 0))
         row["lines"] += sum(1 for line in code.splitlines() if line.strip())
         for kind, pattern in KINDS.items():
             row[kind] += len(pattern.findall(code))
+        row["lines inside"] += inside(code)
+        row["rows"] += table_rows(code)
     return rows
+
+
+def without():
+    """Per module, how many of the files that are neither pure nor edge have no unsafe block."""
+    zero, files = {}, {}
+    for unit, path in sources():
+        if unit.endswith(")"):
+            continue
+        files[unit] = files.get(unit, 0) + 1
+        if not KINDS["blocks"].search(strip(path.read_text())):
+            zero[unit] = zero.get(unit, 0) + 1
+    return "".join(f"- {unit}: {zero.get(unit, 0)} of {n} files\n" for unit, n in sorted(files.items()))
 
 
 def cells(name, row):
     rate = 1000 * row["blocks"] / max(row["lines"], 1)
-    return [name, *(str(row[k]) for k in ("lines", *KINDS)), f"{rate:.1f}"]
+    return [name, *(str(row[k]) for k in ("lines", *KINDS, *EXTRA)), f"{rate:.1f}"]
 
 
 def table(rows):
-    total = {k: sum(r[k] for r in rows.values()) for k in [*KINDS, "lines"]}
+    total = {k: sum(r[k] for r in rows.values()) for k in [*KINDS, *EXTRA, "lines"]}
     lines = [cells(name, row) for name, row in sorted(rows.items())] + [cells("all", total)]
-    lines.insert(0, ["module", "lines", *KINDS, "blocks per 1000 lines"])
-    lines.insert(1, ["---"] + ["---:"] * 5)
+    lines.insert(0, ["module", "lines", *KINDS, *EXTRA, "blocks per 1000 lines"])
+    lines.insert(1, ["---"] + ["---:"] * 7)
     return "".join("| " + " | ".join(line) + " |\n" for line in lines)
 
 
@@ -103,15 +176,15 @@ def page_rows():
     """The rows that the page has, in the form that count() gives."""
     rows = {}
     for line in PAGE.read_text().splitlines() if PAGE.exists() else []:
-        found = re.fullmatch(r"\| (\S.*?/.*?) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| .* \|", line)
+        found = re.fullmatch(r"\| (\S.*?/.*?) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \| .* \|", line)
         if found:
-            rows[found[1]] = dict(zip(("lines", *KINDS), map(int, found.groups()[1:])))
+            rows[found[1]] = dict(zip(("lines", *KINDS, *EXTRA), map(int, found.groups()[1:])))
     return rows
 
 
 def stale(old, new):
     """What the page has wrong, as text."""
-    if not PAGE.exists() or PAGE.read_text() != HEAD + table(old):
+    if not PAGE.exists() or not PAGE.read_text().startswith(HEAD + table(old) + TAIL):
         yield "the page is not what this tool writes"
     for name in sorted(old.keys() | new.keys()):
         if name not in old or name not in new:
@@ -129,7 +202,7 @@ def main():
     mode = sys.argv[1] if len(sys.argv) > 1 else "print"
     if mode == "write":
         if list(stale(page_rows(), rows)):
-            PAGE.write_text(HEAD + table(rows))
+            PAGE.write_text(HEAD + table(rows) + TAIL + without())
     elif mode == "check":
         print(table(rows), end="")
         wrong = [f"{name}: unsafe in a pure part" for name, row in rows.items()
@@ -142,4 +215,5 @@ def main():
         print(table(rows), end="")
 
 
-main()
+if __name__ == "__main__":
+    main()

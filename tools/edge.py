@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""C structures are reached through the tables of the edge only.
+
+    edge.py check    fail if a source reaches one in another way, and is not known for it
+    edge.py write    lower the numbers of tools/edge-known.txt to what there is
+    edge.py selftest
+
+Outside rust/ and the files edge.rs and folders edge/ of a module, a source neither follows a raw
+pointer to a field, `(*p).field`, nor borrows a C structure, `&bindings::T`. The sources that were
+written before this rule are in tools/edge-known.txt with the number of such places. A number may
+only fall; what is at zero leaves the list.
+"""
+import importlib.util
+import pathlib
+import re
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parent.parent
+KNOWN = TOP / "tools/edge-known.txt"
+SKIP = {"tools", "build", "target", ".git", "Documentation", "proto", "wire", "edge"}
+# (*p).field, (*self.raw()).field, (*f(g(x))).field
+FIELD = re.compile(r"\(\s*\*\s*[A-Za-z_](?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)\s*\.\s*[a-z_]")
+BORROW = re.compile(r"&\s*(?:'\w+\s+)?(?:mut\s+)?(?:rdma::)?(?:bindings|private)::[a-z]\w*")
+HEAD = """# Sources that reach C structures outside the tables of the edge, and in how many places each.
+# tools/edge.py keeps it; the numbers may only fall.
+"""
+
+
+def code(text):
+    """The text without comments and strings."""
+    spec = importlib.util.spec_from_file_location("unsafe_count", TOP / "tools/unsafe.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.strip(text)
+
+
+def places(text):
+    return len(FIELD.findall(text)) + len(BORROW.findall(text))
+
+
+def found():
+    rows = {}
+    for path in sorted(TOP.rglob("*.rs")):
+        name = path.relative_to(TOP)
+        if SKIP & set(name.parts) or name.parts[0] == "rust" or name.name == "edge.rs":
+            continue
+        count = places(code(path.read_text()))
+        if count:
+            rows[name.as_posix()] = count
+    return rows
+
+
+def known():
+    lines = KNOWN.read_text().splitlines() if KNOWN.exists() else []
+    return {name: int(count) for count, name in (line.split() for line in lines if line and line[0] != "#")}
+
+
+def selftest():
+    bad = ["unsafe { (*p).field }", "(*self.raw()).a.b = 1;", "&raw mut (*qp.real().raw()).lock", "(*f(g(x, y))).z()",
+           "fn f(x: &bindings::ib_qp)", "fn f<'a>(x: &'a mut bindings::ib_qp)", "&private::ib_uobject"]
+    good = ["// (*p).field", '"(*p).field"', "*p", "(*count)", "(a * b).max(c)", "bindings::ib_qp", "*mut bindings::ib_qp",
+            "&bindings::IB_QP_STATE", "(2 * x).min(y)"]
+    wrong = [text for text in bad if not places(code(text))] + [text for text in good if places(code(text))]
+    for text in wrong:
+        print(f"judged wrongly: {text}")
+    return 1 if wrong else 0
+
+
+def main():
+    mode = sys.argv[1] if len(sys.argv) > 1 else "check"
+    if mode == "selftest":
+        sys.exit(selftest())
+    have, had = found(), known()
+    if mode == "write":
+        lower = {name: min(count, had.get(name, count) if had else count) for name, count in have.items() if not had or name in had}
+        KNOWN.write_text(HEAD + "".join(f"{count:4} {name}\n" for name, count in sorted(lower.items())))
+        return
+    bad = [f"{name}: {count} places reach C structures outside the edge, {had.get(name, 0)} are known"
+           for name, count in have.items() if count > had.get(name, 0)]
+    stale = [f"{name}: {count} places are known, {have.get(name, 0)} are there (make fmt lowers the number)"
+             for name, count in had.items() if have.get(name, 0) < count]
+    for line in bad + stale:
+        print(line)
+    print(f"| places outside the edge | {sum(have.values())} in {len(have)} files |")
+    sys.exit(1 if bad or stale else selftest())
+
+
+if __name__ == "__main__":
+    main()
