@@ -10,15 +10,16 @@ OUT    ?= build/guest
 ifeq ($(ARCH),um)
 override KERNEL := um
 endif
-export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES DURATION SEED NETEM REPEATS QUICK
+export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES DURATION SEED EQUIVALENT SURVIVORS MOST NETEM REPEATS QUICK
 
-.PHONY: help run test fuzz bench shell guest modules kernel setup check fmt doc install uninstall clean distclean
+.PHONY: help run test fuzz mutants bench shell guest modules kernel setup check fmt doc install uninstall clean distclean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run        set up, boot, load our modules, run real RDMA programs over them"
 	@echo "make test       host tests, then the guest suite (T='2*' selects by name)"
 	@echo "make fuzz   coverage-guided fuzzing of engines, rings and packets (MINUTES=30, T=packets|rings|wire)"
+	@echo "make mutants    score the host tests by mutation (MINUTES=30, SEED=1, T=glob over files; EQUIVALENT=1 checks the list)"
 	@echo "make bench      C against Rust, into Documentation/performance.md (NETEM=1 over bad wires, GRO=1 packets one by one, CORE=1 the cores, FAIR=1 with other work)"
 	@echo "make shell      a root shell in the booted guest, modules loaded"
 	@echo "make guest SCRIPT=FILE   run FILE as root in the guest, return its exit status"
@@ -39,6 +40,8 @@ test:
 	@tools/test.sh
 fuzz:
 	@tools/fuzz.sh
+mutants:
+	@tools/mutants.sh
 bench:
 	@tools/bench/run.sh
 shell:

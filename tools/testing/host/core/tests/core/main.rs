@@ -10,6 +10,7 @@ mod gid_peer;
 mod gid_plan;
 mod gid_table;
 mod mad;
+mod mad_rules;
 mod mad_steps;
 mod modify_qp;
 mod names;

@@ -289,6 +289,8 @@ fn the_local_service_is_asked_with_what_counts() {
     assert_eq!(message[4..6], (4_u16 << 10).to_ne_bytes());
     assert_eq!(message[6..8], 1_u16.to_ne_bytes());
     assert_eq!(message[8..12], 0x1234_u32.to_ne_bytes());
+    // The sender is the kernel.
+    assert_eq!(message[12..16], [0; 4]);
     assert_eq!(&message[16..22], b"fake0\0");
     assert_eq!(message[80..84], [1, 0, 0, 0]);
     assert_eq!(message[86..88], (1_u16 << 13 | 4).to_ne_bytes());

@@ -2,6 +2,14 @@
 
 //! Small rules of several engines that only a table shows: words, single fields, defaults.
 
+use rdma_core_engines::proto::gid::Gid;
+use rdma_core_engines::proto::gid::GidType;
+use rdma_core_engines::proto::gid::GidTypes;
+use rdma_core_engines::proto::gid_table::Entry;
+use rdma_core_engines::proto::gid_table::GidTable;
+use rdma_core_engines::proto::gid_table::Ndev;
+use rdma_core_engines::proto::gid_table::Origin;
+use rdma_core_engines::proto::gid_table::Slot;
 use rdma_core_engines::proto::nla::Attrs;
 use rdma_core_engines::proto::nla::Why;
 use rdma_core_engines::proto::ud_header::Header;
@@ -61,4 +69,23 @@ fn a_local_header_counts_words_and_names_what_follows() {
     // with pad, and ICRC.
     assert_eq!(local(Network::None), (2, (8 + 20 + 256 + 4) / 4));
     assert_eq!(local(Network::Grh), (3, (8 + 40 + 20 + 256 + 4) / 4));
+}
+
+#[test]
+fn a_slot_that_is_taken_is_not_filled_again() {
+    let entry = |last| Entry {
+        origin: Origin::Ip,
+        gid: Gid::from_ipv4([10, 0, 0, last]),
+        gid_type: GidType::RoceV2,
+        ndev: Ndev(1),
+        mac: [2, 0, 0, 0, 0, 1],
+    };
+    let mut slots = vec![Slot::default(); 4];
+    let mut table = GidTable::new(&mut slots, GidTypes::roce(true, true));
+    assert!(table.insert(2, entry(1)));
+    assert!(!table.insert(2, entry(2)));
+    assert!(!table.insert(4, entry(2)));
+    assert_eq!(table.delete(2), Some(entry(1)));
+    assert_eq!(table.delete(2), None);
+    assert!(table.insert(2, entry(2)));
 }

@@ -177,3 +177,60 @@ fn the_receive_side_has_work_until_all_is_answered() {
         assert!(!n.recv.owes(), "{round}");
     }
 }
+
+#[test]
+fn what_is_sent_again_asks_once_at_its_end() {
+    let mut n = node();
+    for _ in 0..3 {
+        post(&mut n, send(), 4);
+    }
+    assert_eq!(poll(&mut n, T0).len(), 3);
+    let _ = rnr(&mut n, T0, 0);
+    let late = Nanos(1_000_000_000);
+    n.send.on_timer(late, &mut n.host);
+    let again: Vec<_> = poll(&mut n, late)
+        .iter()
+        .map(|p| (p.psn, p.ack_req))
+        .collect();
+    assert_eq!(again, [(0, false), (1, false), (2, true)]);
+}
+
+#[test]
+fn sending_one_packet_again_does_not_renew_patience() {
+    let mut n = node();
+    post(&mut n, send(), 6 * MTU);
+    assert_eq!(poll(&mut n, T0).len(), 6);
+    let _ = nak(&mut n, Nanos(1000), 1, NakCode::PsnSequence);
+    assert_eq!(
+        brief(&poll(&mut n, Nanos(5000))),
+        [(Opcode::RcSendMiddle, 1)]
+    );
+    assert_eq!(n.send.next_deadline(), Some(Nanos(1_001_000)));
+}
+
+#[test]
+fn a_gap_is_told_again_after_the_psn_was_set() {
+    let mut n = node();
+    let missing = |n: &mut Node, psn| {
+        let _ = give(n, T0, Opcode::RcSendOnly, psn, Ext::None, &[]);
+        syndromes(&poll(n, T0))
+    };
+    let nak = AethSyndrome::Nak(NakCode::PsnSequence);
+    assert_eq!(missing(&mut n, 1), [(0, nak)]);
+    assert_eq!(missing(&mut n, 2), []);
+    n.recv.set_psn(START + 5);
+    assert_eq!(missing(&mut n, 7), [(5, nak)]);
+}
+
+#[test]
+fn the_receive_side_is_busy_while_a_message_fills_a_request() {
+    let mut n = node();
+    post_recv(&mut n, 1, 2 * MTU as usize);
+    assert!(!n.recv.is_busy());
+    let body = [7; MTU as usize];
+    let _ = give(&mut n, T0, Opcode::RcSendFirst, 0, Ext::None, &body);
+    assert!(n.recv.is_busy());
+    let _ = give(&mut n, T0, Opcode::RcSendLast, 1, Ext::None, &body);
+    assert!(!n.recv.is_busy());
+    assert_eq!(received(&n), [(1, WcStatus::Success)]);
+}

@@ -176,6 +176,13 @@ fn bytes_count_from_the_first_that_waits() {
     assert!(matches!(cork.ring(bell(0, 1_000), || half), Ring::Hold(_)));
     assert_eq!(cork.ring(bell(0, 1_000), || half), Ring::Serve);
     assert_eq!(Cork::default(), Cork::new());
+    // And none are left when they were served.
+    cork.served();
+    let most = Queued {
+        waiting: 1,
+        bytes: Cork::BYTES - 1,
+    };
+    assert!(matches!(cork.ring(bell(0, 1_000), || most), Ring::Hold(_)));
 }
 
 #[test]
