@@ -329,17 +329,14 @@ pub(crate) fn modify(device: &Device, port: u32, index: usize, enable: bool) -> 
 /// # Invariants
 ///
 /// The entry is that of a queue pair.
-struct HeldQp<'a>(Held<'a>);
+struct HeldQp(Held);
 
-impl<'a> HeldQp<'a> {
+impl HeldQp {
     /// # Errors
     ///
     /// `ENOENT`: there is none, or the caller may not know of it.
-    fn find(device: &'a Device, number: u32) -> Result<Self> {
-        let held = device
-            .slot::<crate::restrack::Tables>()
-            .of(Kind::Qp)
-            .get(number);
+    fn find(device: &Device, number: u32) -> Result<Self> {
+        let held = device.slot::<crate::restrack::Tables>().of(Kind::Qp).get(number);
         let held = held.ok_or(ENOENT)?;
         let kind = Qp::of_entry(&held).ok_or(ENOENT)?.qp_type();
         // SAFETY: The device is there.

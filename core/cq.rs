@@ -206,7 +206,7 @@ pub(crate) unsafe fn free(cq: NonNull<bindings::ib_cq>) {
     // SAFETY: By this function's duty; the methods are the driver's own, and the object's
     // memory and batch came from `alloc`.
     unsafe {
-        crate::restrack::Entry::of(this.res()).del();
+        crate::restrack::OwnerRef::new(crate::restrack::Entry::of(this.res())).del();
         if let Some(stop) = ops.pre_destroy_cq {
             kernel::warn_on!(stop(raw) != 0);
         }

@@ -25,6 +25,7 @@
 //! | `sa` | subnet administration: paths, multicast groups |
 //! | `security` | what a security module (LSM) is asked |
 //! | `proto` | the pure engines behind these |
+//! | `edge` | tables of C structures that several parts use |
 //! | `private` | bindings to the headers that the core's modules share |
 //!
 //! Locks: `Documentation/core_locking.md`. Each part's exported functions stand at the
@@ -39,6 +40,7 @@ mod chain;
 mod counter;
 mod cq;
 mod device;
+mod edge;
 mod errno;
 mod frmr;
 mod gid;

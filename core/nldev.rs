@@ -12,8 +12,8 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
 
-use self::ask::Ask;
-use self::ask::Dump;
+use self::request::Dump;
+use self::request::Request;
 use crate::device::Device;
 use crate::device::Notice;
 use crate::proto::nldev::Command;
@@ -21,14 +21,15 @@ use crate::proto::nldev::ATTR_MAX;
 use crate::proto::nldev::CLIENT;
 use crate::restrack::Kind;
 
-mod ask;
-mod border;
 mod dev;
 mod driver;
+mod edge;
 mod event;
 mod frmr;
 mod link;
+mod lookup;
 mod object;
+mod request;
 mod res;
 mod stat;
 
@@ -85,7 +86,7 @@ unsafe extern "C" fn doit(
     from_result(|| {
         let skb = NonNull::new(skb).ok_or(EINVAL)?;
         // SAFETY: By this function's duty.
-        handle(&unsafe { Ask::new(skb, header, extack) })?;
+        handle(&unsafe { Request::new(skb, header, extack) })?;
         Ok(0)
     })
 }
@@ -109,37 +110,37 @@ unsafe extern "C" fn dump(
 }
 
 /// Every command that is answered at once.
-fn handle(ask: &Ask<'_>) -> Result {
+fn handle(request: &Request<'_>) -> Result {
     use self::res::Form::Plain;
     use self::res::Form::Raw;
-    match ask.command().ok_or(EINVAL)? {
-        Command::Get => dev::get(ask),
-        Command::Set => dev::set(ask),
-        Command::NewLink => link::new(ask),
-        Command::DelLink => link::delete(ask),
-        Command::PortGet => dev::port_get(ask),
-        Command::SysGet => dev::sys_get(ask),
-        Command::SysSet => dev::sys_set(ask),
-        Command::ResGet => res::summary(ask),
-        Command::ResQpGet => res::get(ask, Kind::Qp, Plain),
-        Command::ResCmIdGet => res::get(ask, Kind::CmId, Plain),
-        Command::ResCqGet => res::get(ask, Kind::Cq, Plain),
-        Command::ResMrGet => res::get(ask, Kind::Mr, Plain),
-        Command::ResPdGet => res::get(ask, Kind::Pd, Plain),
-        Command::ResCtxGet => res::get(ask, Kind::Ctx, Plain),
-        Command::ResSrqGet => res::get(ask, Kind::Srq, Plain),
-        Command::ResQpGetRaw => res::get(ask, Kind::Qp, Raw),
-        Command::ResCqGetRaw => res::get(ask, Kind::Cq, Raw),
-        Command::ResMrGetRaw => res::get(ask, Kind::Mr, Raw),
-        Command::ResSrqGetRaw => res::get(ask, Kind::Srq, Raw),
-        Command::GetChardev => event::get_chardev(ask),
-        Command::StatSet => stat::set(ask),
-        Command::StatGet => stat::get(ask),
-        Command::StatDel => stat::delete(ask),
-        Command::StatGetStatus => stat::get_status(ask),
-        Command::NewDev => dev::new_sub(ask),
-        Command::DelDev => dev::delete_sub(ask),
-        Command::FrmrPoolsSet => frmr::set(ask),
+    match request.command().ok_or(EINVAL)? {
+        Command::Get => dev::get(request),
+        Command::Set => dev::set(request),
+        Command::NewLink => link::new(request),
+        Command::DelLink => link::delete(request),
+        Command::PortGet => dev::port_get(request),
+        Command::SysGet => dev::sys_get(request),
+        Command::SysSet => dev::sys_set(request),
+        Command::ResGet => res::summary(request),
+        Command::ResQpGet => res::get(request, Kind::Qp, Plain),
+        Command::ResCmIdGet => res::get(request, Kind::CmId, Plain),
+        Command::ResCqGet => res::get(request, Kind::Cq, Plain),
+        Command::ResMrGet => res::get(request, Kind::Mr, Plain),
+        Command::ResPdGet => res::get(request, Kind::Pd, Plain),
+        Command::ResCtxGet => res::get(request, Kind::Ctx, Plain),
+        Command::ResSrqGet => res::get(request, Kind::Srq, Plain),
+        Command::ResQpGetRaw => res::get(request, Kind::Qp, Raw),
+        Command::ResCqGetRaw => res::get(request, Kind::Cq, Raw),
+        Command::ResMrGetRaw => res::get(request, Kind::Mr, Raw),
+        Command::ResSrqGetRaw => res::get(request, Kind::Srq, Raw),
+        Command::GetChardev => event::get_chardev(request),
+        Command::StatSet => stat::set(request),
+        Command::StatGet => stat::get(request),
+        Command::StatDel => stat::delete(request),
+        Command::StatGetStatus => stat::get_status(request),
+        Command::NewDev => dev::new_sub(request),
+        Command::DelDev => dev::delete_sub(request),
+        Command::FrmrPoolsSet => frmr::set(request),
         Command::Monitor | Command::FrmrPoolsGet => Err(EINVAL),
     }
 }
@@ -148,7 +149,7 @@ fn handle(ask: &Ask<'_>) -> Result {
 fn list(dump: &mut Dump<'_>) -> Result {
     use self::res::Form::Plain;
     use self::res::Form::Raw;
-    match dump.ask.command().ok_or(EINVAL)? {
+    match dump.request.command().ok_or(EINVAL)? {
         Command::Get => dev::list(dump),
         Command::PortGet => dev::port_list(dump),
         Command::ResGet => res::summaries(dump),

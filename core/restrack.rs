@@ -2,13 +2,13 @@
 
 //! The objects that exist on a device, each with its owner.
 //!
-//! An [`Entry`] is a part of each object's C structure. It is in its device's [`Table`]
-//! from [`add`](Entry::add) to the object's end, by an id. Whoever reads an object has a
-//! [`Held`]; its owner waits for these before it destroys it. Ids, and the lives of
-//! objects, are those of [`crate::proto::restrack`].
+//! An [`Entry`] is a field of each object's C structure. It is in its device's [`Table`]
+//! from [`add`](OwnerRef::add) to the object's end, by an id. A reader of an object has a
+//! [`Held`]; the owner, who has an [`OwnerRef`], waits for readers before it destroys the object.
+//! Ids of queue pairs are those of [`crate::proto::restrack`].
 //!
-//! The owner of an object calls its methods one after the other, in process context;
-//! readers come from anywhere.
+//! The owner's calls come one after the other, in process context; readers run in any context
+//! but hard interrupts.
 
 use kernel::prelude::*;
 use rdma::bindings;
@@ -16,11 +16,13 @@ use rdma::bindings;
 pub(crate) use crate::proto::restrack::Kind;
 
 mod abi;
+mod edge;
 mod entry;
 mod table;
 
-pub(crate) use self::entry::Entry;
-pub(crate) use self::entry::Held;
+pub(crate) use self::edge::Entry;
+pub(crate) use self::edge::Held;
+pub(crate) use self::edge::OwnerRef;
 pub(crate) use self::table::Table;
 
 /// How many kinds there are.

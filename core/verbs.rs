@@ -31,7 +31,7 @@ pub(crate) mod mr;
 pub(crate) mod object;
 mod pd;
 mod port;
-mod qp;
+pub(crate) mod qp;
 mod sg;
 mod shared_qp;
 mod srq;

@@ -6,7 +6,8 @@
 //!   from hard interrupts, or from softirqs.
 //! - [`RwSem`]: many readers or one writer, sleeping.
 //! - [`bh`]: a section in which this CPU runs no softirq.
-//! - [`Completion`], [`IncNotZero`]: completions and reference counts within C structures.
+//! - [`Completion`], [`IncNotZero`], [`init_mutex`]: completions, reference counts and mutexes within
+//!   C structures.
 //! - [`rcu`]: waiting for RCU; read sections are [`kernel::sync::rcu`]'s own.
 //!
 //! The mutex, the plain spinlock, `Arc`, atomics and completions are those of
@@ -14,6 +15,7 @@
 
 pub mod bh;
 mod completion;
+mod mutex;
 pub mod rcu;
 mod refcount;
 mod rwsem;
@@ -23,6 +25,7 @@ pub use crate::new_rwsem;
 pub use crate::new_spinlock_bh;
 pub use crate::new_spinlock_irq;
 pub use completion::Completion;
+pub use mutex::init_mutex;
 pub use refcount::IncNotZero;
 pub use rwsem::ReadGuard;
 pub use rwsem::RwSem;

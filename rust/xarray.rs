@@ -176,9 +176,7 @@ impl<V: View> Locked<'_, V> {
     /// found.
     fn exchange(&mut self, id: u32, old: *mut c_void, new: *mut c_void) -> *mut c_void {
         // SAFETY: The lock is held. If `old` is there so is the slot, and nothing is allocated.
-        unsafe {
-            bindings::__xa_cmpxchg(self.raw(), index(id), old, new, bindings::GFP_ATOMIC)
-        }
+        unsafe { bindings::__xa_cmpxchg(self.raw(), index(id), old, new, bindings::GFP_ATOMIC) }
     }
 
     /// Hides an object and keeps its number taken. Returns whether the object was there.
@@ -189,7 +187,8 @@ impl<V: View> Locked<'_, V> {
     /// Reverses [`hide`](Self::hide). Returns whether no other object is there.
     pub fn show(&mut self, id: u32, object: &impl Lasting<V>) -> bool {
         // INVARIANT: The object stays: contract of `Lasting`.
-        self.exchange(id, RESERVED, stored(object.object())).is_null()
+        self.exchange(id, RESERVED, stored(object.object()))
+            .is_null()
     }
 
     /// Sets a mark.

@@ -10,6 +10,7 @@ use crate::device::Device;
 use crate::proto::restrack::Kind;
 use crate::restrack::Entry;
 use crate::restrack::Held;
+use crate::restrack::OwnerRef;
 use crate::stats;
 use crate::verbs::object::Object;
 use crate::verbs::object::Qp;
@@ -179,8 +180,11 @@ impl Counter {
             return None;
         }
         let counted = new.counted();
-        counted.entry().set_parent(Entry::of(qp.res()));
-        counted.entry().add();
+        // SAFETY: Whoever makes a counter owns its entry until this function returns. The last
+        // count, of which `counted` is one, ends it in `Counted::drop`.
+        let mut entry = unsafe { OwnerRef::new(counted.entry()) };
+        entry.set_parent(Entry::of(qp.res()));
+        entry.add();
         Some(counted.id())
     }
 
@@ -237,9 +241,11 @@ impl New {
             );
         }
         // INVARIANT: The entry is begun below, before anything can fail.
-        let new = Self(NonNull::new(raw)?);
+        let mut new = Self(NonNull::new(raw)?);
         new.driver().counter_init();
-        new.entry().init(Kind::Counter);
+        if let Some(mut entry) = OwnerRef::of(&mut new) {
+            entry.begin(Kind::Counter);
+        }
         let stats = new.driver().counter_alloc_stats().ok()?;
         // SAFETY: As above.
         unsafe { (*raw).stats = stats.into_raw() };
@@ -276,7 +282,9 @@ unsafe impl SoleOwner for New {
 impl Drop for New {
     fn drop(&mut self) {
         // Nobody could see the entry, so there is nobody to wait for.
-        self.entry().del();
+        if let Some(mut entry) = OwnerRef::of(self) {
+            entry.del();
+        }
         // A driver that refused to bind has given back what it took for that; what it took with the
         // values it gives back now. Its failure changes nothing.
         if self.stats().is_some() {
@@ -306,7 +314,7 @@ pub(super) struct Counted(NonNull<Counter>);
 
 impl Counted {
     /// Counts a counter that is held, unless its last count has gone.
-    fn try_count(held: &Held<'_>) -> Option<Self> {
+    fn try_count(held: &Held) -> Option<Self> {
         let counter = Counter::of_entry(held)?;
         // INVARIANT: Just counted.
         counter
@@ -419,7 +427,8 @@ impl Drop for Counted {
                 }
             }
         }
-        self.entry().del();
+        // SAFETY: The last count is gone, so this is the counter's owner, and frees it below.
+        unsafe { OwnerRef::new(self.entry()) }.del();
         // Nobody has the counter any more. Its failure changes nothing.
         let _: Result = self.driver().counter_dealloc();
         port.lock().forget_counter();

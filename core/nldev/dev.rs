@@ -9,12 +9,13 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
 
-use super::ask::Answer;
-use super::ask::Ask;
-use super::ask::Dump;
-use super::ask::Text;
-use super::border;
 use super::link::NAME_LEN;
+use super::lookup;
+use super::request::Answer;
+use super::request::Attributes;
+use super::request::Dump;
+use super::request::Request;
+use super::request::Text;
 use crate::device;
 use crate::device::Device;
 use crate::device::DeviceName;
@@ -29,7 +30,6 @@ use crate::proto::nldev::dev::Protocol;
 use crate::proto::nldev::dev::Sys;
 use crate::proto::nldev::Attr;
 use crate::proto::nldev::Command;
-use crate::proto::nldev::Request;
 
 /// Index and name of a device, as they are now.
 pub(super) struct Who {
@@ -58,14 +58,14 @@ impl Who {
 /// # Errors
 ///
 /// `EINVAL` if none is named, or the device has none of that number.
-pub(super) fn port(request: &Request<'_>, device: &Device) -> Result<u32> {
-    let port = request.u32(Attr::PortIndex).ok_or(EINVAL)?;
+pub(super) fn port(attrs: &Attributes<'_>, device: &Device) -> Result<u32> {
+    let port = attrs.u32(Attr::PortIndex).ok_or(EINVAL)?;
     device.has_port(port).then_some(port).ok_or(EINVAL)
 }
 
 /// What a port speaks.
 fn protocol(device: &Device, port: u32) -> Option<Protocol> {
-    let caps = border::core_caps(device, port);
+    let caps = lookup::core_caps(device, port);
     let any = |mask: u32| caps & mask != 0;
     if any(bindings::RDMA_CORE_CAP_OPA_MAD) {
         Some(Protocol::Opa)
@@ -95,7 +95,7 @@ fn firmware(device: &Device) -> [u8; bindings::IB_FW_VERSION_NAME_MAX as usize] 
 fn put_device(w: &mut Answer<'_>, device: &Device) -> Result {
     let who = Who::of(device);
     let firmware = firmware(device);
-    let parent = border::parent(device).map(Device::name);
+    let parent = lookup::parent(device).map(Device::name);
     let raw = device.as_raw();
     // SAFETY: The device is registered. These fields are whole at any time.
     let dev = unsafe {
@@ -120,12 +120,14 @@ fn put_device(w: &mut Answer<'_>, device: &Device) -> Result {
     Ok(dev.put(w)?)
 }
 
-fn put_port(ask: &Ask<'_>, w: &mut Answer<'_>, device: &Device, port: u32) -> Result {
+fn put_port(request: &Request<'_>, w: &mut Answer<'_>, device: &Device, port: u32) -> Result {
     let attr = device.query_port(port)?;
     let who = Who::of(device);
-    let netdev = device.netdev(port).filter(|netdev| netdev.is_in(ask.net()));
+    let netdev = device
+        .netdev(port)
+        .filter(|netdev| netdev.is_in(request.net()));
     let name = netdev.as_ref().map(|netdev| netdev.name());
-    let is_ib = border::core_caps(device, port) & bindings::RDMA_CORE_CAP_PROT_IB != 0;
+    let is_ib = lookup::core_caps(device, port) & bindings::RDMA_CORE_CAP_PROT_IB != 0;
     let ib = is_ib.then(|| IbPort {
         cap_flags: u64::from(attr.port_cap_flags) | u64::from(attr.port_cap_flags2) << 32,
         subnet_prefix: attr.subnet_prefix,
@@ -152,60 +154,60 @@ fn put_port(ask: &Ask<'_>, w: &mut Answer<'_>, device: &Device, port: u32) -> Re
 }
 
 /// `RDMA_NLDEV_CMD_GET`.
-pub(super) fn get(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Liberal)?;
-    let device = ask.device(&request)?;
-    ask.answer(Command::Get, |w| put_device(w, &device))
+pub(super) fn get(request: &Request<'_>) -> Result {
+    let attrs = request.attributes(Strictness::Liberal)?;
+    let device = request.device(&attrs)?;
+    request.answer(Command::Get, |w| put_device(w, &device))
 }
 
 /// All devices that the asker may see.
 pub(super) fn list(dump: &mut Dump<'_>) -> Result {
-    dump.each(Command::Get, border::next_seen, |_, w, device| {
+    dump.each(Command::Get, lookup::next_seen, |_, w, device| {
         put_device(w, device)
     });
     Ok(())
 }
 
 /// `RDMA_NLDEV_CMD_PORT_GET`. The answer has always borne the other command's number.
-pub(super) fn port_get(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Liberal)?;
-    if !request.has(Attr::PortIndex) {
+pub(super) fn port_get(request: &Request<'_>) -> Result {
+    let attrs = request.attributes(Strictness::Liberal)?;
+    if !attrs.has(Attr::PortIndex) {
         return Err(EINVAL);
     }
-    let device = ask.device(&request)?;
-    let port = port(&request, &device)?;
-    ask.answer(Command::Get, |w| put_port(ask, w, &device, port))
+    let device = request.device(&attrs)?;
+    let port = port(&attrs, &device)?;
+    request.answer(Command::Get, |w| put_port(request, w, &device, port))
 }
 
 /// All ports of a device.
 pub(super) fn port_list(dump: &mut Dump<'_>) -> Result {
-    let request = dump.ask.request(Strictness::Liberal)?;
-    let device = dump.ask.device(&request)?;
-    let next = |_: &Ask<'_>, from| {
+    let attrs = dump.request.attributes(Strictness::Liberal)?;
+    let device = dump.request.device(&attrs)?;
+    let next = |_: &Request<'_>, from| {
         let port = (*device.ports().start()).max(from);
         device.has_port(port).then_some((port, port))
     };
-    dump.each(Command::PortGet, next, |ask, w, port| {
-        put_port(ask, w, &device, *port)
+    dump.each(Command::PortGet, next, |request, w, port| {
+        put_port(request, w, &device, *port)
     });
     Ok(())
 }
 
 /// `RDMA_NLDEV_CMD_SET`: one of a device's name, namespace and moderation.
-pub(super) fn set(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Strict)?;
-    let device = ask.device(&request)?;
-    if let Some(name) = Text::<NAME_LEN>::of(&request, Attr::DevName) {
+pub(super) fn set(request: &Request<'_>) -> Result {
+    let attrs = request.attributes(Strictness::Strict)?;
+    let device = request.device(&attrs)?;
+    if let Some(name) = Text::<NAME_LEN>::of(&attrs, Attr::DevName) {
         if name.as_bytes().is_empty() {
             return Err(EINVAL);
         }
         return device::rename(&device, name.as_bytes());
     }
-    if let Some(fd) = request.u32(Attr::NetNsFd) {
+    if let Some(fd) = attrs.u32(Attr::NetNsFd) {
         // SAFETY: The buffer is that of the request.
-        return unsafe { device::netns::move_to(device, ask.skb(), fd) };
+        return unsafe { device::netns::move_to(device, request.skb(), fd) };
     }
-    if let Some(dim) = request.u8(Attr::DevDim) {
+    if let Some(dim) = attrs.u8(Attr::DevDim) {
         if dim > 1 {
             return Err(EINVAL);
         }
@@ -216,18 +218,18 @@ pub(super) fn set(ask: &Ask<'_>) -> Result {
 }
 
 /// `RDMA_NLDEV_CMD_NEWDEV`: a device under another.
-pub(super) fn new_sub(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Strict)?;
-    let name = Text::<{ rdma::net::DeviceName::LEN }>::of(&request, Attr::DevName).ok_or(EINVAL)?;
-    let kind = request.u8(Attr::DevType).ok_or(EINVAL)?;
-    let parent = ask.device(&request)?;
+pub(super) fn new_sub(request: &Request<'_>) -> Result {
+    let attrs = request.attributes(Strictness::Strict)?;
+    let name = Text::<{ rdma::net::DeviceName::LEN }>::of(&attrs, Attr::DevName).ok_or(EINVAL)?;
+    let kind = attrs.u8(Attr::DevType).ok_or(EINVAL)?;
+    let parent = request.device(&attrs)?;
     device::sub::add(&parent, kind.into(), name.as_cstr())
 }
 
 /// `RDMA_NLDEV_CMD_DELDEV`: its end.
-pub(super) fn delete_sub(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Strict)?;
-    device::sub::remove(ask.device(&request)?)
+pub(super) fn delete_sub(request: &Request<'_>) -> Result {
+    let attrs = request.attributes(Strictness::Strict)?;
+    device::sub::remove(request.device(&attrs)?)
 }
 
 /// Whether users may set Q_Keys that are the privileged's (`rdma system set
@@ -239,23 +241,23 @@ fn privileged_qkey() -> bool {
 }
 
 /// `RDMA_NLDEV_CMD_SYS_GET`.
-pub(super) fn sys_get(ask: &Ask<'_>) -> Result {
-    let _request = ask.parse(ask.body(), Strictness::Liberal)?;
+pub(super) fn sys_get(request: &Request<'_>) -> Result {
+    let _request = request.parse(request.body(), Strictness::Liberal)?;
     let sys = Sys {
         netns_mode: device::netns::mode(),
         privileged_qkey: privileged_qkey(),
     };
-    ask.answer(Command::SysGet, |w| Ok(sys.put(w)?))
+    request.answer(Command::SysGet, |w| Ok(sys.put(w)?))
 }
 
 /// `RDMA_NLDEV_CMD_SYS_SET`: one setting.
-pub(super) fn sys_set(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Strict)?;
-    if let Some(mode) = request.u8(Attr::SysNetnsMode) {
+pub(super) fn sys_set(request: &Request<'_>) -> Result {
+    let attrs = request.attributes(Strictness::Strict)?;
+    if let Some(mode) = attrs.u8(Attr::SysNetnsMode) {
         let mode = Mode::from_raw(mode).map_err(|_| EINVAL)?;
         return device::netns::set_mode(mode);
     }
-    match request.u8(Attr::SysPrivilegedQkeyMode) {
+    match attrs.u8(Attr::SysPrivilegedQkeyMode) {
         Some(on @ (0 | 1)) => {
             PRIVILEGED_QKEY.store(on.into(), Relaxed);
             Ok(())

@@ -9,7 +9,7 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
 
-use super::ask::Answer;
+use super::request::Answer;
 use crate::netlink::Tail;
 use crate::proto::nla::Full;
 use crate::proto::nldev::stat;

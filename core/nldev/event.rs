@@ -6,9 +6,9 @@ use core::ptr;
 use kernel::prelude::*;
 use rdma::bindings;
 
-use super::ask::Ask;
-use super::ask::Text;
 use super::dev::Who;
+use super::request::Request;
+use super::request::Text;
 use super::Notice;
 use crate::device;
 use crate::device::Device;
@@ -114,14 +114,14 @@ impl Drop for CountedDevice {
 }
 
 /// `RDMA_NLDEV_CMD_GET_CHARDEV`: where programs open a client, of a device, a port or all.
-pub(super) fn get_chardev(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Liberal)?;
-    let client = Text::<CLIENT_LEN>::of(&request, Attr::ChardevType).ok_or(EINVAL)?;
+pub(super) fn get_chardev(request: &Request<'_>) -> Result {
+    let attrs = request.attributes(Strictness::Liberal)?;
+    let client = Text::<CLIENT_LEN>::of(&attrs, Attr::ChardevType).ok_or(EINVAL)?;
     let mut port = 0;
-    let device = match request.u32(Attr::DevIndex) {
+    let device = match attrs.u32(Attr::DevIndex) {
         Some(_) => {
-            let device = ask.device(&request)?;
-            port = match request.u32(Attr::PortIndex) {
+            let device = request.device(&attrs)?;
+            port = match attrs.u32(Attr::PortIndex) {
                 Some(port) if !device.has_port(port) => return Err(EINVAL),
                 Some(port) => port,
                 // Every port will do.
@@ -129,10 +129,10 @@ pub(super) fn get_chardev(ask: &Ask<'_>) -> Result {
             };
             Some(device)
         }
-        None if request.has(Attr::PortIndex) => return Err(EINVAL),
+        None if attrs.has(Attr::PortIndex) => return Err(EINVAL),
         None => None,
     };
-    ask.answer(Command::GetChardev, |w| {
+    request.answer(Command::GetChardev, |w| {
         let mut info = private::ib_client_nl_info {
             nl_msg: w.sink().raw(),
             port,

@@ -6,10 +6,11 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::ask::Answer;
-use super::ask::Ask;
-use super::ask::Dump;
 use super::dev::Who;
+use super::request::Answer;
+use super::request::Attributes;
+use super::request::Dump;
+use super::request::Request;
 use crate::frmr::Key;
 use crate::frmr::Pool;
 use crate::frmr::Pools;
@@ -18,7 +19,6 @@ use crate::proto::nla::Strictness;
 use crate::proto::nldev::frmr;
 use crate::proto::nldev::Attr;
 use crate::proto::nldev::Command;
-use crate::proto::nldev::Request;
 
 fn put(w: &mut Answer<'_>, pool: &Pool) -> Result<(), Entry<Error>> {
     let (key, counts) = (pool.key(), pool.counts());
@@ -40,21 +40,21 @@ fn put(w: &mut Answer<'_>, pool: &Pool) -> Result<(), Entry<Error>> {
 /// The first pool from a place on that the reader is shown, with its place. The kernel's
 /// are details.
 fn next_from(pools: &Pools, from: u32, details: bool) -> Option<(u32, Arc<Pool>)> {
-    let mut place = from;
+    let mut at = from;
     loop {
-        let pool = pools.at(usize::try_from(place).ok()?)?;
+        let pool = pools.at(usize::try_from(at).ok()?)?;
         if details || pool.key().kernel_vendor == 0 {
-            return Some((place, pool));
+            return Some((at, pool));
         }
-        place = place.checked_add(1)?;
+        at = at.checked_add(1)?;
     }
 }
 
 /// `RDMA_NLDEV_CMD_FRMR_POOLS_GET`: the pools of a device. None, if its driver has none.
 pub(super) fn list(dump: &mut Dump<'_>) -> Result {
-    let request = dump.ask.request(Strictness::Liberal)?;
-    let device = dump.ask.device(&request)?;
-    let details = request.u8(Attr::DriverDetails).is_some_and(|on| on != 0);
+    let attrs = dump.request.attributes(Strictness::Liberal)?;
+    let device = dump.request.device(&attrs)?;
+    let details = attrs.u8(Attr::DriverDetails).is_some_and(|on| on != 0);
     let who = Who::of(&device);
     let Some(first) = dump.next() else {
         return Ok(());
@@ -64,7 +64,7 @@ pub(super) fn list(dump: &mut Dump<'_>) -> Result {
         if next_from(pools, first, details).is_none() {
             return Ok(());
         }
-        dump.message(Command::FrmrPoolsGet, |_, w, place| {
+        dump.message(Command::FrmrPoolsGet, |_, w, cursor| {
             who.handle().put(w)?;
             let mut from = Some(first);
             let all = core::iter::from_fn(|| {
@@ -73,14 +73,14 @@ pub(super) fn list(dump: &mut Dump<'_>) -> Result {
                 Some((at, pool))
             });
             let fill = |w: &mut Answer<'_>, (at, pool): (u32, Arc<Pool>)| {
-                place.at(at);
+                cursor.at(at);
                 put(w, &pool)?;
-                place.after(at);
+                cursor.after(at);
                 Ok(())
             };
             let (table, entry) = (Attr::FrmrPools.raw(), Attr::FrmrPoolEntry.raw());
             let listed = w.list(table, entry, all, fill);
-            place.settle(w, table, listed)
+            cursor.settle(w, table, listed)
         })
     };
     device
@@ -90,9 +90,9 @@ pub(super) fn list(dump: &mut Dump<'_>) -> Result {
 }
 
 /// Which pool, as an administrator names it. The kernel's cannot be named.
-fn key<'a>(ask: &Ask<'a>, request: &Request<'a>) -> Result<Key> {
-    let named = request.get(Attr::FrmrPoolKey).ok_or(EINVAL)?;
-    let named = ask.parse(named.payload, Strictness::Strict)?;
+fn key<'a>(request: &Request<'a>, attrs: &Attributes<'a>) -> Result<Key> {
+    let named = attrs.get(Attr::FrmrPoolKey).ok_or(EINVAL)?;
+    let named = request.parse(named.payload, Strictness::Strict)?;
     if named.has(Attr::FrmrPoolKeyKernelVendorKey) {
         return Err(EINVAL);
     }
@@ -109,16 +109,16 @@ fn key<'a>(ask: &Ask<'a>, request: &Request<'a>) -> Result<Key> {
 
 /// `RDMA_NLDEV_CMD_FRMR_POOLS_SET`: how long the pools of a device keep what nobody uses, or
 /// how much one keeps in any case. May sleep, for long.
-pub(super) fn set(ask: &Ask<'_>) -> Result {
-    let request = ask.parse(ask.body(), Strictness::Strict)?;
-    let device = ask.device(&request)?;
+pub(super) fn set(request: &Request<'_>) -> Result {
+    let attrs = request.parse(request.body(), Strictness::Strict)?;
+    let device = request.device(&attrs)?;
     let slot = device.slot::<crate::frmr::Slot>();
-    if let Some(seconds) = request.u32(Attr::FrmrPoolsAgingPeriod) {
+    if let Some(seconds) = attrs.u32(Attr::FrmrPoolsAgingPeriod) {
         let set = slot.with(|pools| pools.set_period(seconds));
         return set.unwrap_or(Err(EINVAL));
     }
-    if let Some(pinned) = request.u32(Attr::FrmrPoolPinnedHandles) {
-        let key = key(ask, &request)?;
+    if let Some(pinned) = attrs.u32(Attr::FrmrPoolPinnedHandles) {
+        let key = key(request, &attrs)?;
         let set = slot.with(|pools| pools.set_pinned(key, pinned));
         return set.unwrap_or(Err(EINVAL));
     }

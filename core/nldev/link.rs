@@ -15,8 +15,8 @@ use rdma::bindings;
 use rdma::net::DeviceName;
 use rdma::sync::RwSem;
 
-use super::ask::Ask;
-use super::ask::Text;
+use super::request::Request;
+use super::request::Text;
 use crate::device;
 use crate::proto::nla::Strictness;
 use crate::proto::nldev::Attr;
@@ -103,15 +103,15 @@ impl Types {
 
 /// `RDMA_NLDEV_CMD_NEWLINK`: a device of a kind on a network device of the asker's
 /// namespace. The driver's module is loaded if need be.
-pub(super) fn new(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Strict)?;
-    let device = Text::<NAME_LEN>::of(&request, Attr::DevName).ok_or(EINVAL)?;
-    let kind = Text::<{ DeviceName::LEN }>::of(&request, Attr::LinkType).ok_or(EINVAL)?;
-    let netdev = Text::<{ DeviceName::LEN }>::of(&request, Attr::NdevName).ok_or(EINVAL)?;
+pub(super) fn new(request: &Request<'_>) -> Result {
+    let attrs = request.attributes(Strictness::Strict)?;
+    let device = Text::<NAME_LEN>::of(&attrs, Attr::DevName).ok_or(EINVAL)?;
+    let kind = Text::<{ DeviceName::LEN }>::of(&attrs, Attr::LinkType).ok_or(EINVAL)?;
+    let netdev = Text::<{ DeviceName::LEN }>::of(&attrs, Attr::NdevName).ok_or(EINVAL)?;
     if device.as_bytes().is_empty() || device.as_bytes().contains(&b'%') {
         return Err(EINVAL);
     }
-    let netdev = ask.netdev(netdev.as_cstr()).ok_or(ENODEV)?;
+    let netdev = request.netdev(netdev.as_cstr()).ok_or(ENODEV)?;
 
     let mut types = TYPES.read();
     let mut found = types.find(kind.as_cstr());
@@ -139,9 +139,9 @@ pub(super) fn new(ask: &Ask<'_>) -> Result {
 }
 
 /// `RDMA_NLDEV_CMD_DELLINK`: the end of a device whose driver lets users end it.
-pub(super) fn delete(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Strict)?;
-    let device = ask.device(&request)?;
+pub(super) fn delete(request: &Request<'_>) -> Result {
+    let attrs = request.attributes(Strictness::Strict)?;
+    let device = request.device(&attrs)?;
     // SAFETY: Written before the device is registered and not changed after.
     let (allowed, ops) = unsafe {
         let raw = device.as_raw();

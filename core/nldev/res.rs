@@ -7,12 +7,13 @@
 
 use kernel::prelude::*;
 
-use super::ask::Answer;
-use super::ask::Ask;
-use super::ask::Dump;
 use super::dev::Who;
 use super::object;
-use super::object::View;
+use super::object::Subject;
+use super::request::Answer;
+use super::request::Attributes;
+use super::request::Dump;
+use super::request::Request;
 use crate::device::Device;
 use crate::proto::nla::Entry;
 use crate::proto::nla::Full;
@@ -20,7 +21,6 @@ use crate::proto::nla::Strictness;
 use crate::proto::nldev::res;
 use crate::proto::nldev::Attr;
 use crate::proto::nldev::Command;
-use crate::proto::nldev::Request;
 use crate::restrack::Held;
 use crate::restrack::Kind;
 
@@ -54,38 +54,43 @@ fn errno(why: Entry<Error>) -> Error {
 /// # Errors
 ///
 /// `EINVAL` if the device has none of that number.
-fn port(request: &Request<'_>, device: &Device) -> Result<u32> {
-    match request.u32(Attr::PortIndex) {
+fn port(attrs: &Attributes<'_>, device: &Device) -> Result<u32> {
+    match attrs.u32(Attr::PortIndex) {
         None => Ok(0),
         Some(port) if device.has_port(port) => Ok(port),
         Some(_) => Err(EINVAL),
     }
 }
 
-fn put(w: &mut Answer<'_>, kind: Kind, form: Form, view: &View<'_>) -> Result<(), Entry<Error>> {
+fn put(
+    w: &mut Answer<'_>,
+    kind: Kind,
+    form: Form,
+    subject: &Subject<'_>,
+) -> Result<(), Entry<Error>> {
     match (form, kind) {
-        (Form::Plain, Kind::Qp) => object::put_qp(w, view),
-        (Form::Plain, Kind::CmId) => object::put_cm_id(w, view),
-        (Form::Plain, Kind::Cq) => object::put_cq(w, view),
-        (Form::Plain, Kind::Mr) => object::put_mr(w, view),
-        (Form::Plain, Kind::Pd) => object::put_pd(w, view),
-        (Form::Plain, Kind::Ctx) => object::put_ctx(w, view),
-        (Form::Plain, Kind::Srq) => object::put_srq(w, view),
-        (Form::Stat, Kind::Counter) => object::put_counter(w, view),
-        (Form::Stat, Kind::Mr) => object::put_mr_stat(w, view),
-        (Form::Raw, _) => object::put_raw(w, kind, view),
+        (Form::Plain, Kind::Qp) => object::put_qp(w, subject),
+        (Form::Plain, Kind::CmId) => object::put_cm_id(w, subject),
+        (Form::Plain, Kind::Cq) => object::put_cq(w, subject),
+        (Form::Plain, Kind::Mr) => object::put_mr(w, subject),
+        (Form::Plain, Kind::Pd) => object::put_pd(w, subject),
+        (Form::Plain, Kind::Ctx) => object::put_ctx(w, subject),
+        (Form::Plain, Kind::Srq) => object::put_srq(w, subject),
+        (Form::Stat, Kind::Counter) => object::put_counter(w, subject),
+        (Form::Stat, Kind::Mr) => object::put_mr_stat(w, subject),
+        (Form::Raw, _) => object::put_raw(w, kind, subject),
         _ => Err(Entry::Failed(EINVAL)),
     }
 }
 
 /// One object, by its id.
-pub(super) fn get(ask: &Ask<'_>, kind: Kind, form: Form) -> Result {
-    let command = ask.command().ok_or(EINVAL)?;
-    let request = ask.request(Strictness::Liberal)?;
+pub(super) fn get(request: &Request<'_>, kind: Kind, form: Form) -> Result {
+    let command = request.command().ok_or(EINVAL)?;
+    let attrs = request.attributes(Strictness::Liberal)?;
     let listed = res::table(kind).ok_or(EINVAL)?;
-    let id = request.u32(listed.id).ok_or(EINVAL)?;
-    let device = ask.device(&request)?;
-    let port = port(&request, &device)?;
+    let id = attrs.u32(listed.id).ok_or(EINVAL)?;
+    let device = request.device(&attrs)?;
+    let port = port(&attrs, &device)?;
     if is_per_device(kind) != (port == 0) {
         return Err(EINVAL);
     }
@@ -95,26 +100,26 @@ pub(super) fn get(ask: &Ask<'_>, kind: Kind, form: Form) -> Result {
         .get(id)
         .ok_or(ENOENT)?;
     let who = Who::of(&device);
-    let admin = ask.is_admin();
-    ask.answer(command, |w| {
+    let admin = request.is_admin();
+    request.answer(command, |w| {
         who.handle().put(w)?;
-        let view = View {
+        let subject = Subject {
             device: &device,
             held: &held,
             admin,
             port,
         };
-        put(w, kind, form, &view).map_err(errno)
+        put(w, kind, form, &subject).map_err(errno)
     })
 }
 
 /// All objects of a kind, or those of a port.
 pub(super) fn list(dump: &mut Dump<'_>, kind: Kind, form: Form) -> Result {
-    let command = dump.ask.command().ok_or(EINVAL)?;
-    let request = dump.ask.request(Strictness::Liberal)?;
-    let device = dump.ask.device(&request)?;
-    let port = port(&request, &device)?;
-    let details = request.u8(Attr::DriverDetails).is_some_and(|on| on != 0);
+    let command = dump.request.command().ok_or(EINVAL)?;
+    let attrs = dump.request.attributes(Strictness::Liberal)?;
+    let device = dump.request.device(&attrs)?;
+    let port = port(&attrs, &device)?;
+    let details = attrs.u8(Attr::DriverDetails).is_some_and(|on| on != 0);
     let listed = res::table(kind).ok_or(EINVAL)?;
     let table = device.slot::<crate::restrack::Tables>().of(kind);
     let object = |from: Option<u32>| table.next_from(from?, details);
@@ -123,32 +128,32 @@ pub(super) fn list(dump: &mut Dump<'_>, kind: Kind, form: Form) -> Result {
         return Ok(());
     }
     let who = Who::of(&device);
-    let admin = dump.ask.is_admin();
-    dump.message(command, |_, w, place| {
+    let admin = dump.request.is_admin();
+    dump.message(command, |_, w, cursor| {
         who.handle().put(w)?;
-        let mut from = place.next();
+        let mut from = cursor.next();
         let objects = core::iter::from_fn(|| {
             let (id, held) = object(from)?;
             from = id.checked_add(1);
             Some((id, held))
         });
-        let fill = |w: &mut Answer<'_>, (id, held): (u32, Held<'_>)| {
-            let view = View {
+        let fill = |w: &mut Answer<'_>, (id, held): (u32, Held)| {
+            let subject = Subject {
                 device: &device,
                 held: &held,
                 admin,
                 port,
             };
-            place.at(id);
-            let done = put(w, kind, form, &view);
+            cursor.at(id);
+            let done = put(w, kind, form, &subject);
             if !matches!(done, Err(Entry::Full(_))) {
-                place.after(id);
+                cursor.after(id);
             }
             done
         };
         let (table, entry) = (listed.table.raw(), listed.entry.raw());
         let written = w.list(table, entry, objects, fill);
-        place.settle(w, table, written)
+        cursor.settle(w, table, written)
     })
 }
 
@@ -164,16 +169,16 @@ fn put_summary(w: &mut Answer<'_>, device: &Device, details: bool) -> Result {
 }
 
 /// `RDMA_NLDEV_CMD_RES_GET`: how many objects a device has.
-pub(super) fn summary(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Liberal)?;
-    let device = ask.device(&request)?;
-    let details = request.u8(Attr::DriverDetails).is_some_and(|on| on != 0);
-    ask.answer(Command::ResGet, |w| put_summary(w, &device, details))
+pub(super) fn summary(request: &Request<'_>) -> Result {
+    let attrs = request.attributes(Strictness::Liberal)?;
+    let device = request.device(&attrs)?;
+    let details = attrs.u8(Attr::DriverDetails).is_some_and(|on| on != 0);
+    request.answer(Command::ResGet, |w| put_summary(w, &device, details))
 }
 
 /// The same of all devices.
 pub(super) fn summaries(dump: &mut Dump<'_>) -> Result {
-    dump.each(Command::ResGet, super::border::next_seen, |_, w, device| {
+    dump.each(Command::ResGet, super::lookup::next_seen, |_, w, device| {
         put_summary(w, device, false)
     });
     Ok(())

@@ -4,11 +4,12 @@
 
 use kernel::prelude::*;
 
-use super::ask::Answer;
-use super::ask::Ask;
-use super::ask::Dump;
 use super::dev::port;
 use super::dev::Who;
+use super::request::Answer;
+use super::request::Attributes;
+use super::request::Dump;
+use super::request::Request;
 use super::res;
 use super::res::Form;
 use crate::counter;
@@ -20,7 +21,6 @@ use crate::proto::nldev::stat::PortHandle;
 use crate::proto::nldev::stat::Switch;
 use crate::proto::nldev::Attr;
 use crate::proto::nldev::Command;
-use crate::proto::nldev::Request;
 use crate::restrack::Kind;
 use crate::stats;
 use crate::stats::HwStats;
@@ -39,8 +39,8 @@ pub(super) fn put_counts(w: &mut Answer<'_>, stats: Option<&HwStats>) -> Result<
 }
 
 /// What is counted apart: objects of which kind.
-fn subject(request: &Request<'_>) -> Option<Kind> {
-    let raw = request.u32(Attr::StatRes)?;
+fn subject(attrs: &Attributes<'_>) -> Option<Kind> {
+    let raw = attrs.u32(Attr::StatRes)?;
     [(Attr::ResQp, Kind::Qp), (Attr::ResMr, Kind::Mr)]
         .into_iter()
         .find(|(attr, _)| u32::from(attr.raw()) == raw)
@@ -49,31 +49,31 @@ fn subject(request: &Request<'_>) -> Option<Kind> {
 
 /// `RDMA_NLDEV_CMD_STAT_GET`: a port's counters, how it binds queue pairs to others, one of
 /// those, or what a memory region has counted.
-pub(super) fn get(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Liberal)?;
-    if !request.has(Attr::StatRes) {
-        return get_port(ask, &request);
+pub(super) fn get(request: &Request<'_>) -> Result {
+    let attrs = request.attributes(Strictness::Liberal)?;
+    if !attrs.has(Attr::StatRes) {
+        return get_port(request, &attrs);
     }
-    match subject(&request).ok_or(EINVAL)? {
-        Kind::Qp if request.has(Attr::StatCounterId) => res::get(ask, Kind::Counter, Form::Stat),
-        Kind::Qp => get_mode(ask, &request),
-        _ => res::get(ask, Kind::Mr, Form::Stat),
+    match subject(&attrs).ok_or(EINVAL)? {
+        Kind::Qp if attrs.has(Attr::StatCounterId) => res::get(request, Kind::Counter, Form::Stat),
+        Kind::Qp => get_mode(request, &attrs),
+        _ => res::get(request, Kind::Mr, Form::Stat),
     }
 }
 
 /// Counters that are bound to queue pairs, or what memory regions have counted.
 pub(super) fn list(dump: &mut Dump<'_>) -> Result {
-    let request = dump.ask.request(Strictness::Liberal)?;
-    match subject(&request).ok_or(EINVAL)? {
+    let attrs = dump.request.attributes(Strictness::Liberal)?;
+    match subject(&attrs).ok_or(EINVAL)? {
         Kind::Qp => res::list(dump, Kind::Counter, Form::Stat),
         _ => res::list(dump, Kind::Mr, Form::Stat),
     }
 }
 
 /// The counters of a port: what it has counted itself, and what was bound to queue pairs.
-fn get_port(ask: &Ask<'_>, request: &Request<'_>) -> Result {
-    let number = request.u32(Attr::PortIndex).ok_or(EINVAL)?;
-    let device = ask.device(request)?;
+fn get_port(request: &Request<'_>, attrs: &Attributes<'_>) -> Result {
+    let number = attrs.u32(Attr::PortIndex).ok_or(EINVAL)?;
+    let device = request.device(attrs)?;
     let ops = device.ops();
     if ops.alloc_hw_port_stats.is_none() {
         return Err(EINVAL);
@@ -81,7 +81,7 @@ fn get_port(ask: &Ask<'_>, request: &Request<'_>) -> Result {
     let read = ops.get_hw_stats.ok_or(EINVAL)?;
     let stats = stats::of_port(&device, number).ok_or(EINVAL)?;
     let who = Who::of(&device);
-    ask.answer(Command::StatGet, |w| {
+    request.answer(Command::StatGet, |w| {
         PortHandle {
             device: who.handle(),
             port: number,
@@ -103,15 +103,15 @@ fn get_port(ask: &Ask<'_>, request: &Request<'_>) -> Result {
 }
 
 /// How queue pairs of a port are bound to counters.
-fn get_mode(ask: &Ask<'_>, request: &Request<'_>) -> Result {
-    if !request.has(Attr::StatMode) {
+fn get_mode(request: &Request<'_>, attrs: &Attributes<'_>) -> Result {
+    if !attrs.has(Attr::StatMode) {
         return Err(EINVAL);
     }
-    let device = ask.device(request)?;
-    let port = port(request, &device)?;
+    let device = request.device(attrs)?;
+    let port = port(attrs, &device)?;
     let mode = counter::get_mode(&device, port);
     let who = Who::of(&device);
-    ask.answer(Command::StatGet, |w| {
+    request.answer(Command::StatGet, |w| {
         PortHandle {
             device: who.handle(),
             port,
@@ -127,13 +127,13 @@ fn get_mode(ask: &Ask<'_>, request: &Request<'_>) -> Result {
 }
 
 /// `RDMA_NLDEV_CMD_STAT_GET_STATUS`: which counters a port has, and which of them count.
-pub(super) fn get_status(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Liberal)?;
-    let device = ask.device(&request)?;
-    let port = port(&request, &device)?;
+pub(super) fn get_status(request: &Request<'_>) -> Result {
+    let attrs = request.attributes(Strictness::Liberal)?;
+    let device = request.device(&attrs)?;
+    let port = port(&attrs, &device)?;
     let stats = stats::of_port(&device, port).ok_or(EINVAL)?;
     let who = Who::of(&device);
-    ask.answer(Command::StatGetStatus, |w| {
+    request.answer(Command::StatGetStatus, |w| {
         PortHandle {
             device: who.handle(),
             port,
@@ -154,55 +154,55 @@ pub(super) fn get_status(ask: &Ask<'_>) -> Result {
 
 /// `RDMA_NLDEV_CMD_STAT_SET`: how queue pairs are bound to counters, one that is, and which
 /// optional counters count.
-pub(super) fn set(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Strict)?;
-    let device = ask.device(&request)?;
-    let port = port(&request, &device)?;
-    let mode = request.u32(Attr::StatMode);
-    if mode.is_none() && !request.has(Attr::StatHwcounters) {
+pub(super) fn set(request: &Request<'_>) -> Result {
+    let attrs = request.attributes(Strictness::Strict)?;
+    let device = request.device(&attrs)?;
+    let port = port(&attrs, &device)?;
+    let mode = attrs.u32(Attr::StatMode);
+    if mode.is_none() && !attrs.has(Attr::StatHwcounters) {
         return Err(EINVAL);
     }
     let who = Who::of(&device);
-    ask.answer(Command::StatSet, |w| {
+    request.answer(Command::StatSet, |w| {
         PortHandle {
             device: who.handle(),
             port,
         }
         .put(w)?;
         if let Some(mode) = mode {
-            set_mode(ask, w, &request, &device, port, mode)?;
+            set_mode(request, w, &attrs, &device, port, mode)?;
         }
-        if request.has(Attr::StatHwcounters) {
-            set_optional(&request, &device, port)?;
+        if attrs.has(Attr::StatHwcounters) {
+            set_optional(&attrs, &device, port)?;
         }
         Ok(())
     })
 }
 
 fn set_mode(
-    ask: &Ask<'_>,
-    w: &mut Answer<'_>,
     request: &Request<'_>,
+    w: &mut Answer<'_>,
+    attrs: &Attributes<'_>,
     device: &Device,
     port: u32,
     mode: u32,
 ) -> Result {
-    if subject(request) != Some(Kind::Qp) {
+    if subject(attrs) != Some(Kind::Qp) {
         return Err(EINVAL);
     }
     if mode == stat::MODE_AUTO {
-        let mask = request.u32(Attr::StatAutoModeMask).unwrap_or(0);
-        let optional = request
+        let mask = attrs.u32(Attr::StatAutoModeMask).unwrap_or(0);
+        let optional = attrs
             .u8(Attr::StatOpcounterEnabled)
             .is_some_and(|on| on != 0);
         let set = counter::set_auto_mode(device, port, mask, optional);
         if set == Err(EBUSY) {
-            ask.explain(c"Modifying auto mode is not allowed when there is a bound QP");
+            request.explain(c"Modifying auto mode is not allowed when there is a bound QP");
         }
         return set;
     }
-    let qpn = request.u32(Attr::ResLqpn).ok_or(EINVAL)?;
-    let counter = match request.u32(Attr::StatCounterId) {
+    let qpn = attrs.u32(Attr::ResLqpn).ok_or(EINVAL)?;
+    let counter = match attrs.u32(Attr::StatCounterId) {
         Some(counter) => {
             counter::bind_qpn(device, port, qpn, counter)?;
             counter
@@ -222,9 +222,9 @@ fn set_mode(
 }
 
 /// Leaves those optional counters on that are named, and switches the others off.
-fn set_optional(request: &Request<'_>, device: &Device, port: u32) -> Result {
+fn set_optional(attrs: &Attributes<'_>, device: &Device, port: u32) -> Result {
     let stats = stats::of_port(device, port).ok_or(EINVAL)?;
-    let named = request.get(Attr::StatHwcounters).ok_or(EINVAL)?;
+    let named = attrs.get(Attr::StatHwcounters).ok_or(EINVAL)?;
     let mut wanted = KVec::from_elem(false, stats.count(), GFP_KERNEL)?;
     for attr in named.attrs() {
         if attr.payload.len() != size_of::<u32>() {
@@ -247,17 +247,17 @@ fn set_optional(request: &Request<'_>, device: &Device, port: u32) -> Result {
 
 /// `RDMA_NLDEV_CMD_STAT_DEL`: takes a queue pair from its counter. The answer has always
 /// borne the other command's number.
-pub(super) fn delete(ask: &Ask<'_>) -> Result {
-    let request = ask.request(Strictness::Strict)?;
-    let counter = request.u32(Attr::StatCounterId).ok_or(EINVAL)?;
-    let qpn = request.u32(Attr::ResLqpn).ok_or(EINVAL)?;
-    if subject(&request) != Some(Kind::Qp) {
+pub(super) fn delete(request: &Request<'_>) -> Result {
+    let attrs = request.attributes(Strictness::Strict)?;
+    let counter = attrs.u32(Attr::StatCounterId).ok_or(EINVAL)?;
+    let qpn = attrs.u32(Attr::ResLqpn).ok_or(EINVAL)?;
+    if subject(&attrs) != Some(Kind::Qp) {
         return Err(EINVAL);
     }
-    let device = ask.device(&request)?;
-    let port = port(&request, &device)?;
+    let device = request.device(&attrs)?;
+    let port = port(&attrs, &device)?;
     let who = Who::of(&device);
-    ask.answer(Command::StatSet, |w| {
+    request.answer(Command::StatSet, |w| {
         PortHandle {
             device: who.handle(),
             port,

@@ -41,9 +41,9 @@ fn fill(pd: &Pd, mr: Bare<Mr>, kind: u32, sig_attrs: Option<Owned<SigAttrs>>) ->
 }
 
 /// Makes a region known.
-fn publish(mr: Owned<Mr>) -> Owned<Mr> {
-    mr.pd().usecnt().count().keep();
-    mr.track(Owner::OfPd(mr.pd()));
+fn publish(pd: &Pd, mut mr: Owned<Mr>) -> Owned<Mr> {
+    pd.usecnt().count().keep();
+    mr.track(Owner::OfPd(pd));
     mr
 }
 
@@ -54,7 +54,7 @@ fn alloc(pd: &Pd, mr_type: bindings::ib_mr_type, max_sg: u32) -> Result<Owned<Mr
         return Err(EINVAL);
     }
     let mr = pd.driver().alloc_mr(mr_type, max_sg)?;
-    Ok(publish(fill(pd, mr, mr_type, None)))
+    Ok(publish(pd, fill(pd, mr, mr_type, None)))
 }
 
 /// A region with protection information beside the data.
@@ -68,7 +68,7 @@ fn alloc_integrity(pd: &Pd, max_data_sg: u32, max_meta_sg: u32) -> Result<Owned<
     match pd.driver().alloc_mr_integrity(max_data_sg, max_meta_sg) {
         Ok(mr) => {
             let kind = bindings::ib_mr_type_IB_MR_TYPE_INTEGRITY;
-            Ok(publish(fill(pd, mr, kind, Some(sig_attrs))))
+            Ok(publish(pd, fill(pd, mr, kind, Some(sig_attrs))))
         }
         Err(error) => {
             SigAttrs::free(sig_attrs);
@@ -92,7 +92,7 @@ fn register_user(pd: &Pd, start: u64, length: u64, iova: u64, access: c_int) -> 
     let mut mr = fill(pd, mr, bindings::ib_mr_type_IB_MR_TYPE_USER, None);
     Mr::set_iova(&mut mr, iova);
     Mr::set_length(&mut mr, length);
-    Ok(publish(mr))
+    Ok(publish(pd, mr))
 }
 
 /// Advises the device of what will be used. May sleep.

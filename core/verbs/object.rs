@@ -23,6 +23,7 @@ use crate::device::Device;
 use crate::errno::eopnotsupp;
 use crate::restrack::Entry;
 use crate::restrack::Kind;
+use crate::restrack::OwnerRef;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
@@ -31,7 +32,7 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::object::GidSlot;
 pub(crate) use rdma::edge::object::Use;
-use rdma::edge::object::UseCount;
+pub(crate) use rdma::edge::object::UseCount;
 use rdma::edge::FromC;
 use rdma::edge::Init;
 use rdma::edge::SoleOwner;
@@ -232,11 +233,11 @@ pub(crate) enum Owner<'a> {
 }
 
 /// Starts to track an object that is not tracked.
-fn start_tracking<K: Object>(object: &K, owner: Owner<'_>) {
-    let (Some(kind), Some(entry)) = (K::TRACKED, object.tracked()) else {
+fn start_tracking<K: Object>(object: &mut impl SoleOwner<Of = K>, owner: Owner<'_>) {
+    let (Some(kind), Some(mut entry)) = (K::TRACKED, OwnerRef::of(object)) else {
         return;
     };
-    entry.init(kind);
+    entry.begin(kind);
     match owner {
         Owner::Caller(name) => entry.set_name(name),
         Owner::OfPd(pd) => entry.set_parent(Entry::of(pd.res())),
@@ -285,16 +286,16 @@ impl<K: Object> New<K> {
     /// Says who owns it. Before the driver is asked, once.
     pub(crate) fn track(&mut self, owner: Owner<'_>) {
         debug_assert!(!self.tracked);
-        start_tracking::<K>(self, owner);
+        start_tracking(self, owner);
         // INVARIANT: Initialised just now.
         self.tracked = K::TRACKED.is_some();
     }
 
     /// The driver has made it: readers may find it from now on.
     pub(crate) fn finish(self) -> Owned<K> {
-        let this = ManuallyDrop::new(self);
+        let mut this = ManuallyDrop::new(self);
         if this.tracked {
-            if let Some(entry) = this.tracked() {
+            if let Some(mut entry) = OwnerRef::of(&mut *this) {
                 entry.add();
             }
         }
@@ -326,7 +327,7 @@ unsafe impl<K: Object> SoleOwner for New<K> {
 impl<K: Object> Drop for New<K> {
     fn drop(&mut self) {
         if self.tracked {
-            if let Some(entry) = self.tracked() {
+            if let Some(mut entry) = OwnerRef::of(self) {
                 // Not added: nobody has it, and there is nobody to wait for.
                 entry.del();
             }
@@ -360,29 +361,29 @@ pub(crate) trait Owning<K: Object>: Sized {
     ) -> Result<T>;
 
     /// Tracks an object that the driver has allocated and made just now.
-    fn track(&self, owner: Owner<'_>);
+    fn track(&mut self, owner: Owner<'_>);
 }
 
 impl<K: Object> Owning<K> for Owned<K> {
-    fn destroy(self, ask: impl FnOnce(Doomed<'_, K>) -> Result) -> Result {
+    fn destroy(mut self, ask: impl FnOnce(Doomed<'_, K>) -> Result) -> Result {
         if K::size(self.device().ops()).is_none() {
             return Err(EINVAL);
         }
         // SAFETY: The object counted its uses when it was made (`New`), and is destroyed here; on
         // failure they are left as they are.
         let held = ManuallyDrop::new(unsafe { Held::of(&*self) });
-        if let Some(entry) = self.tracked() {
+        if let Some(mut entry) = OwnerRef::of(&mut self) {
             entry.begin_del();
         }
         // The driver must not find what it holds changed, so that is given up after.
         if let Err(error) = ask(Doomed(&self)) {
-            if let Some(entry) = self.tracked() {
+            if let Some(mut entry) = OwnerRef::of(&mut self) {
                 entry.abort_del();
             }
             return Err(error);
         }
         drop(ManuallyDrop::into_inner(held));
-        if let Some(entry) = self.tracked() {
+        if let Some(mut entry) = OwnerRef::of(&mut self) {
             entry.commit_del();
         }
         // SAFETY: `New` allocated it; `Owned` says that nobody but the driver uses it, and the
@@ -392,14 +393,14 @@ impl<K: Object> Owning<K> for Owned<K> {
     }
 
     fn destroy_by_driver<T>(
-        self,
+        mut self,
         first: impl FnOnce(&K) -> T,
         ask: impl FnOnce(Self) -> Result,
     ) -> Result<T> {
         // SAFETY: As in `destroy`.
         let held = ManuallyDrop::new(unsafe { Held::of(&*self) });
         let first = first(&self);
-        if let Some(entry) = self.tracked() {
+        if let Some(mut entry) = OwnerRef::of(&mut self) {
             entry.del();
         }
         ask(self)?;
@@ -407,9 +408,9 @@ impl<K: Object> Owning<K> for Owned<K> {
         Ok(first)
     }
 
-    fn track(&self, owner: Owner<'_>) {
-        start_tracking::<K>(self, owner);
-        if let Some(entry) = self.tracked() {
+    fn track(&mut self, owner: Owner<'_>) {
+        start_tracking(self, owner);
+        if let Some(mut entry) = OwnerRef::of(self) {
             entry.add();
         }
     }

@@ -134,7 +134,7 @@ pub(super) fn destroy(qp: Given<Qp>, call: Option<&UserCall>) -> Result {
 }
 
 /// What the driver knows of a queue pair. Drivers give out no references. May sleep.
-fn query(qp: &Qp, attr: &QpAttr, mask: c_int, make: &QpMake) -> Result {
+pub(crate) fn query(qp: &Qp, attr: &QpAttr, mask: c_int, make: &QpMake) -> Result {
     qp.real().driver().query_qp(attr, mask, make)
 }
 

@@ -281,6 +281,12 @@ impl UseCount {
         unsafe { bindings::atomic_read(self.raw()) != 0 }
     }
 
+    /// How many objects use it.
+    pub fn get(&self) -> i32 {
+        // SAFETY: As in `is_used`.
+        unsafe { bindings::atomic_read(self.raw()) }
+    }
+
     /// Counts one use; dropping the result gives it back.
     pub fn count(&self) -> Use {
         // SAFETY: As in `is_used`.

@@ -11,6 +11,9 @@ use super::object::GidSlot;
 use super::object::Owned;
 use super::object::Slot;
 use super::object::UseCount;
+use super::uverbs::Present;
+use super::uverbs::Uobject;
+use super::uverbs::UserPtr;
 use crate::bindings;
 use crate::edge::AnswerOk;
 use crate::edge::FromC;
@@ -53,6 +56,8 @@ crate::c_struct! {
         const local_dma_lkey: u32, set_local_dma_lkey;
         /// The key to all memory.
         const unsafe_global_rkey: u32, set_unsafe_global_rkey;
+        /// The user's handle.
+        const uobject: Option<&Uobject>;
     }
 }
 
@@ -181,6 +186,15 @@ crate::c_struct! {
         bit shared: bool;
         /// How many of its entries consumers of a pool have taken.
         racy cqe_used: u32;
+        /// How many entries it has. A driver changes it when the user resizes the queue.
+        racy cqe: i32;
+        /// Where the kernel's completions are polled (`enum ib_poll_context`). Of a user's queue
+        /// nobody writes it.
+        const poll_ctx: u32;
+        /// The state of adaptive moderation, or null.
+        racy dim: *mut bindings::dim;
+        /// The user's handle.
+        const uobject: Option<&UCq>;
     }
 }
 
@@ -302,6 +316,13 @@ crate::c_struct! {
     fields {}
 }
 
+crate::c_struct! {
+    /// A user's handle to a completion queue, declared in a header that only the core's modules
+    /// read.
+    pub struct UCq: bindings::ib_ucq_object;
+    fields {}
+}
+
 impl OpenAttr {
     /// To open a queue pair that is at hand.
     pub fn new(event_handler: EventHandler, context: Context) -> Self {
@@ -331,7 +352,16 @@ impl SigAttrs {
 crate::c_struct! {
     /// A user's call, as drivers know it.
     pub struct UserCall: bindings::ib_udata;
-    fields {}
+    fields {
+        /// The user's address of the input. `ib_uverbs` sets it before the driver sees it.
+        const inbuf: UserPtr;
+        /// Bytes of input.
+        const inlen: usize;
+        /// The user's address of the output.
+        const outbuf: Passed<c_void>;
+        /// Bytes of room for output.
+        const outlen: usize;
+    }
 }
 
 crate::c_struct! {
@@ -340,6 +370,9 @@ crate::c_struct! {
     fields {
         /// The driver's part.
         embed driver_udata at __bindgen_anon_1.__bindgen_anon_1.driver_udata: UserCall;
+        /// Which attributes the user sent, by `rdma_helper_uverbs_attr_bit`. `ib_uverbs` writes it
+        /// before the method's handler runs.
+        const attr_present at __bindgen_anon_1.__bindgen_anon_1.attr_present: Present;
     }
 }
 
@@ -390,6 +423,10 @@ crate::c_struct! {
         cell rq_psn: u32, set_rq_psn;
         /// The next packet to send.
         cell sq_psn: u32, set_sq_psn;
+        /// The number of the peer's queue pair.
+        cell dest_qp_num: u32;
+        /// The state of the migration to the alternate path (`enum ib_mig_state`).
+        cell path_mig_state: u32;
         /// The place in the table of P_Keys.
         cell pkey_index: u16;
         /// That of the alternate path.
@@ -679,7 +716,10 @@ crate::c_struct! {
 crate::c_struct! {
     /// What tracks an object (`rdma restrack`). How it changes is `core/restrack`'s to know.
     pub struct Restrack: bindings::rdma_restrack_entry;
-    fields {}
+    fields {
+        /// The id by which readers find it; of no meaning before it is added.
+        racy id: u32;
+    }
 }
 
 crate::c_struct! {

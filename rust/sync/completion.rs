@@ -28,6 +28,18 @@ impl Completion {
         unsafe { bindings::init_completion(self.raw()) };
     }
 
+    /// Makes the next waiter wait, whatever was completed before.
+    ///
+    /// # Safety
+    ///
+    /// Nobody waits for it or completes it.
+    #[inline]
+    pub unsafe fn reinit(&self) {
+        // SAFETY: Initialised, by the promise of a reference; nobody else uses the field, by this
+        // function's contract.
+        unsafe { (*self.raw()).done = 0 };
+    }
+
     /// Wakes one waiter, or lets the next one pass. Any context. The waiter may free the memory
     /// as soon as it is woken; `complete` does not touch it after that.
     #[inline]

@@ -2,7 +2,7 @@
 
 //! What is asked, and the answer.
 //!
-//! An [`Ask`] is a request as its handler sees it. Its attributes are judged by
+//! An [`Request`] is a request as its handler sees it. Its attributes are judged by
 //! [`crate::proto::nldev`]; answers are written straight into the buffer that is sent.
 
 use core::ffi::CStr;
@@ -30,7 +30,7 @@ use crate::proto::nla::Writer;
 use crate::proto::nla::MESSAGE_HEADER;
 use crate::proto::nldev::Attr;
 use crate::proto::nldev::Command;
-use crate::proto::nldev::Request;
+pub(super) use crate::proto::nldev::Request as Attributes;
 
 /// Writes an answer.
 pub(super) type Answer<'a> = Writer<Tail<'a>>;
@@ -40,7 +40,7 @@ pub(super) type Answer<'a> = Writer<Tail<'a>>;
 /// # Invariants
 ///
 /// For `'a`, `skb` is a buffer that came by a netlink socket.
-pub(super) struct Ask<'a> {
+pub(super) struct Request<'a> {
     skb: NonNull<bindings::sk_buff>,
     head: bindings::nlmsghdr,
     body: &'a [u8],
@@ -49,7 +49,7 @@ pub(super) struct Ask<'a> {
     _skb: PhantomData<&'a bindings::sk_buff>,
 }
 
-impl<'a> Ask<'a> {
+impl<'a> Request<'a> {
     /// # Safety
     ///
     /// For `'a`, `skb` is a buffer that came by a netlink socket, `header` that of a
@@ -110,7 +110,7 @@ impl<'a> Ask<'a> {
     /// # Errors
     ///
     /// `EINVAL`.
-    pub(super) fn request(&self, strictness: Strictness) -> Result<Request<'a>> {
+    pub(super) fn attributes(&self, strictness: Strictness) -> Result<Attributes<'a>> {
         self.parse(self.body, strictness).map_err(|_| EINVAL)
     }
 
@@ -120,8 +120,8 @@ impl<'a> Ask<'a> {
     ///
     /// `EINVAL`; `ERANGE` for a number that is too short, and such: of most commands it is
     /// not told apart.
-    pub(super) fn parse(&self, bytes: &'a [u8], strictness: Strictness) -> Result<Request<'a>> {
-        let parsed = Request::parse(bytes, strictness);
+    pub(super) fn parse(&self, bytes: &'a [u8], strictness: Strictness) -> Result<Attributes<'a>> {
+        let parsed = Attributes::parse(bytes, strictness);
         if parsed.is_ok() && nla::has_rest(bytes) {
             // It is said, whatever becomes of the request.
             self.explain(Why::Trailing.words());
@@ -163,8 +163,8 @@ impl<'a> Ask<'a> {
     /// # Errors
     ///
     /// `EINVAL` if none is named, or there is none that the asker may see.
-    pub(super) fn device(&self, request: &Request<'_>) -> Result<Registered> {
-        let index = request.u32(Attr::DevIndex).ok_or(EINVAL)?;
+    pub(super) fn device(&self, attrs: &Attributes<'_>) -> Result<Registered> {
+        let index = attrs.u32(Attr::DevIndex).ok_or(EINVAL)?;
         registry::by_index(self.net, index).ok_or(EINVAL)
     }
 
@@ -218,15 +218,15 @@ impl<'a> Ask<'a> {
 /// A request for a list, which is answered by as many messages as it takes.
 pub(super) struct Dump<'a> {
     /// What is asked.
-    pub(super) ask: Ask<'a>,
+    pub(super) request: Request<'a>,
     reply: Answer<'a>,
-    place: &'a mut Place,
+    cursor: &'a mut DumpCursor,
 }
 
 /// Where a list goes on, between its messages. All zeros at its beginning.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct Place {
+pub(super) struct DumpCursor {
     /// The least number that was not shown.
     next: u32,
     /// There is none.
@@ -235,7 +235,7 @@ pub(super) struct Place {
     stuck: u32,
 }
 
-impl Place {
+impl DumpCursor {
     /// What comes next, unless the end was reached.
     pub(super) fn next(&self) -> Option<u32> {
         (self.end == 0).then_some(self.next)
@@ -290,26 +290,30 @@ impl<'a> Dump<'a> {
         callback: *mut bindings::netlink_callback,
     ) -> Option<Self> {
         const {
-            assert!(size_of::<Place>() <= size_of::<bindings::netlink_callback__bindgen_ty_1>());
-            assert!(align_of::<Place>() <= align_of::<bindings::netlink_callback__bindgen_ty_1>());
+            assert!(
+                size_of::<DumpCursor>() <= size_of::<bindings::netlink_callback__bindgen_ty_1>()
+            );
+            assert!(
+                align_of::<DumpCursor>() <= align_of::<bindings::netlink_callback__bindgen_ty_1>()
+            );
         }
         // SAFETY: By this function's duty. The place is in the callback's own memory, which
         // C has filled with zeros and leaves to us.
         unsafe {
             let skb = NonNull::new((*callback).skb)?;
             // Dumps have always refused without words.
-            let ask = Ask::new(skb, (*callback).nlh, core::ptr::null_mut());
+            let request = Request::new(skb, (*callback).nlh, core::ptr::null_mut());
             Some(Self {
-                ask,
+                request,
                 reply: Tail::new(reply).writer(),
-                place: &mut *core::ptr::addr_of_mut!((*callback).__bindgen_anon_1).cast(),
+                cursor: &mut *core::ptr::addr_of_mut!((*callback).__bindgen_anon_1).cast(),
             })
         }
     }
 
     /// Where the list goes on.
     pub(super) fn next(&self) -> Option<u32> {
-        self.place.next()
+        self.cursor.next()
     }
 
     /// Writes one message. `fill` may move the place.
@@ -320,14 +324,18 @@ impl<'a> Dump<'a> {
     pub(super) fn message(
         &mut self,
         command: Command,
-        fill: impl FnOnce(&Ask<'a>, &mut Answer<'_>, &mut Place) -> Result,
+        fill: impl FnOnce(&Request<'a>, &mut Answer<'_>, &mut DumpCursor) -> Result,
     ) -> Result {
         // CAST: A flag of 16 bits.
         let head = self
-            .ask
+            .request
             .head_of_answer(command, bindings::NLM_F_MULTI as u16);
-        let Self { ask, reply, place } = self;
-        reply.message(head, |w| fill(ask, w, place))
+        let Self {
+            request,
+            reply,
+            cursor,
+        } = self;
+        reply.message(head, |w| fill(request, w, cursor))
     }
 
     /// Writes a message for each item, as many as fit. `next` answers the item of a number
@@ -336,18 +344,18 @@ impl<'a> Dump<'a> {
     pub(super) fn each<T>(
         &mut self,
         command: Command,
-        next: impl Fn(&Ask<'a>, u32) -> Option<(u32, T)>,
-        fill: impl Fn(&Ask<'a>, &mut Answer<'_>, &T) -> Result,
+        next: impl Fn(&Request<'a>, u32) -> Option<(u32, T)>,
+        fill: impl Fn(&Request<'a>, &mut Answer<'_>, &T) -> Result,
     ) {
         let mut written = false;
-        while let Some((number, item)) = self.next().and_then(|from| next(&self.ask, from)) {
-            match self.message(command, |ask, w, _| fill(ask, w, &item)) {
+        while let Some((number, item)) = self.next().and_then(|from| next(&self.request, from)) {
+            match self.message(command, |request, w, _| fill(request, w, &item)) {
                 Ok(()) => written = true,
                 // It goes into the next buffer, if it does not fill one alone.
                 Err(EMSGSIZE) if written => return,
                 Err(_) => {}
             }
-            self.place.after(number);
+            self.cursor.after(number);
         }
     }
 }
@@ -357,9 +365,9 @@ pub(super) struct Text<const N: usize>([u8; N]);
 
 impl<const N: usize> Text<N> {
     /// That of a request. What is too long is cut, as it always was.
-    pub(super) fn of(request: &Request<'_>, attr: Attr) -> Option<Self> {
+    pub(super) fn of(attrs: &Attributes<'_>, attr: Attr) -> Option<Self> {
         let mut text = [0; N];
-        let sent = request.text(attr, N.checked_sub(1)?)?;
+        let sent = attrs.text(attr, N.checked_sub(1)?)?;
         for (to, from) in text.iter_mut().zip(sent) {
             *to = *from;
         }

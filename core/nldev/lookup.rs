@@ -2,19 +2,19 @@
 
 //! What is asked of the rest of the core.
 
-use super::ask::Ask;
+use super::request::Request;
 use crate::device::netns;
 use crate::device::registry;
 use crate::device::Device;
 use crate::device::Registered;
 
 /// The first device of this index or above that the asker may see, with its index.
-pub(super) fn next_seen(ask: &Ask<'_>, from: u32) -> Option<(u32, Registered)> {
+pub(super) fn next_seen(request: &Request<'_>, from: u32) -> Option<(u32, Registered)> {
     let mut from = from;
     loop {
         let device = registry::next_from(from)?;
         let index = device.index();
-        if netns::visible(&device, ask.net()) {
+        if netns::visible(&device, request.net()) {
             return Some((index, device));
         }
         from = index.checked_add(1)?;
