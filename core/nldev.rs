@@ -6,9 +6,6 @@
 //! or [`list`]. No lock of the core is held while an answer is written: each object is held
 //! by a count. Messages and requests are those of [`crate::proto::nldev`].
 
-use core::ptr::NonNull;
-use kernel::error::from_result;
-use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
 
@@ -16,6 +13,11 @@ use self::request::Dump;
 use self::request::Request;
 use crate::device::Device;
 use crate::device::Notice;
+use crate::netlink;
+use crate::netlink::DumpCall;
+use crate::netlink::Handler;
+use crate::netlink::Handlers;
+use crate::netlink::Incoming;
 use crate::proto::nldev::Command;
 use crate::proto::nldev::ATTR_MAX;
 use crate::proto::nldev::CLIENT;
@@ -42,71 +44,45 @@ const _: () = assert!(
     Command::FrmrPoolsSet as u32 == bindings::rdma_nldev_command_RDMA_NLDEV_CMD_FRMR_POOLS_SET
 );
 
-/// The handlers, as netlink calls them.
-static HANDLERS: [bindings::rdma_nl_cbs; OPS] = handlers();
+/// The handlers, by command.
+static HANDLERS: [Handler; OPS] = handlers();
 
-const fn handlers() -> [bindings::rdma_nl_cbs; OPS] {
-    let mut handlers = [const {
-        bindings::rdma_nl_cbs {
-            doit: None,
-            dump: None,
-            flags: 0,
-        }
-    }; OPS];
+const fn handlers() -> [Handler; OPS] {
+    let mut handlers = [const { Handler::NONE }; OPS];
     let mut op = 0;
     while op < OPS {
         // CAST: There are few.
         if let Some(command) = Command::from_type(CLIENT << 10 | op as u16) {
+            let mut handler = Handler::NONE;
             if command.has_answer() {
-                handlers[op].doit = Some(doit);
+                handler = handler.with_doit::<Nldev>();
             }
             if command.has_list() {
-                handlers[op].dump = Some(dump);
+                handler = handler.with_dump::<Nldev>();
             }
             if command.needs_admin() {
-                // CAST: A flag of 8 bits.
-                handlers[op].flags = bindings::rdma_nl_flags_RDMA_NL_ADMIN_PERM as u8;
+                handler = handler.for_admin();
             }
+            handlers[op] = handler;
         }
         op += 1;
     }
     handlers
 }
 
-/// Answers one request.
-///
-/// # Safety
-///
-/// For netlink only: a buffer that came by a socket, and a message in it.
-unsafe extern "C" fn doit(
-    skb: *mut bindings::sk_buff,
-    header: *mut bindings::nlmsghdr,
-    extack: *mut bindings::netlink_ext_ack,
-) -> c_int {
-    from_result(|| {
-        let skb = NonNull::new(skb).ok_or(EINVAL)?;
-        // SAFETY: By this function's duty.
-        handle(&unsafe { Request::new(skb, header, extack) })?;
-        Ok(0)
-    })
+/// The client of netlink.
+struct Nldev;
+
+impl netlink::Doit for Nldev {
+    fn doit(message: &Incoming<'_>) -> Result {
+        handle(&Request::new(*message))
+    }
 }
 
-/// Writes the next messages of a list. It has ended when there are none.
-///
-/// # Safety
-///
-/// For netlink only: an empty buffer, and the dump that it is for.
-unsafe extern "C" fn dump(
-    skb: *mut bindings::sk_buff,
-    callback: *mut bindings::netlink_callback,
-) -> c_int {
-    from_result(|| {
-        let reply = NonNull::new(skb).ok_or(EINVAL)?;
-        // SAFETY: By this function's duty.
-        list(&mut unsafe { Dump::new(reply, callback) }.ok_or(EINVAL)?)?;
-        // SAFETY: By this function's duty.
-        Ok(c_int::try_from(unsafe { (*skb).len })?)
-    })
+impl netlink::Dump for Nldev {
+    fn dump(call: DumpCall<'_>) -> Result {
+        list(&mut Dump::new(call))
+    }
 }
 
 /// Every command that is answered at once.
@@ -183,31 +159,24 @@ fn list(dump: &mut Dump<'_>) -> Result {
 }
 
 /// The handlers of `RDMA_NL_NLDEV`, registered.
-pub(crate) struct Subsystem;
+pub(crate) struct Subsystem {
+    _client: netlink::Registration,
+}
 
 impl Subsystem {
     /// May sleep. Once.
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: The module calls this once; nobody asks anything before.
-        unsafe { link::init() };
-        // SAFETY: There are as many handlers as commands, and they are static.
-        unsafe { bindings::rdma_nl_register(CLIENT.into(), HANDLERS.as_ptr()) };
-        Ok(Self)
-    }
-}
-
-impl Drop for Subsystem {
-    fn drop(&mut self) {
-        // SAFETY: Registered by `new`.
-        unsafe { bindings::rdma_nl_unregister(CLIENT.into()) };
+        link::init();
+        Ok(Self {
+            _client: netlink::Registration::new(CLIENT.into(), Handlers::of(&HANDLERS)),
+        })
     }
 }
 
 /// Tells listeners of an event. May sleep.
 pub(crate) fn notify(device: &Device, notice: Notice) {
-    // Any listener who does not read can bring this about, so it is said now and then only.
-    // SAFETY: It has no requirement.
-    if event::tell(device, notice).is_err() && unsafe { bindings::net_ratelimit() } != 0 {
+    // Any listener who does not read can cause this, so the message is rate limited.
+    if event::tell(device, notice).is_err() && netlink::may_warn() {
         pr_warn!("{}: could not tell of {:?}\n", device.name(), notice);
     }
 }

@@ -4,7 +4,7 @@
 //!
 //! - [`SpinLockIrq`] and [`SpinLockBh`]: spinlocks for data that is also reached
 //!   from hard interrupts, or from softirqs.
-//! - [`RwSem`]: many readers or one writer, sleeping.
+//! - [`RwSem`], [`StaticRwSem`]: many readers or one writer, sleeping.
 //! - [`bh`]: a section in which this CPU runs no softirq.
 //! - [`Completion`], [`IncNotZero`], [`init_mutex`]: completions, reference counts and mutexes within
 //!   C structures.
@@ -20,6 +20,7 @@ pub mod rcu;
 mod refcount;
 mod rwsem;
 mod spin;
+mod static_rwsem;
 
 pub use crate::new_rwsem;
 pub use crate::new_spinlock_bh;
@@ -36,3 +37,4 @@ pub use spin::SpinLockBhGuard;
 pub use spin::SpinLockIrq;
 pub use spin::SpinLockIrqBackend;
 pub use spin::SpinLockIrqGuard;
+pub use static_rwsem::StaticRwSem;

@@ -179,14 +179,10 @@ pub(crate) fn change(device: &Device, from: &Net, to: &Net) -> Result {
 /// `EOPNOTSUPP` if devices are shared, or its driver cannot take it from its users;
 /// `EBUSY` if there are devices under it;
 /// `ENODEV` if the device is not in the caller's namespace (any more).
-///
-/// # Safety
-///
-/// `message` is one that is being handled.
-pub(crate) unsafe fn move_to(
+pub(crate) fn move_to(
     device: Registered,
-    message: *const bindings::sk_buff,
     file: u32,
+    administers: impl FnOnce(&Net) -> bool,
 ) -> Result {
     // A number that is none is no file's either.
     let file = i32::try_from(file).unwrap_or(-1);
@@ -195,19 +191,9 @@ pub(crate) unsafe fn move_to(
     let net = NonNull::new(net).ok_or(EINVAL)?;
     // SAFETY: The namespace was counted for us.
     let net: ARef<Net> = unsafe { ARef::from_raw(net.cast()) };
-    // SAFETY: The message is the caller's; the namespace is ours. The namespace of the
-    // running task is there as long as it.
-    let (admin, asker) = unsafe {
-        (
-            bindings::rdma_helper_skb_net_capable(
-                message,
-                net.as_raw(),
-                // CAST: A small number.
-                bindings::CAP_NET_ADMIN as kernel::ffi::c_int,
-            ),
-            Net::from_raw(bindings::rdma_helper_current_net()),
-        )
-    };
+    let admin = administers(&net);
+    // SAFETY: The namespace of the current task stays while the task has it.
+    let asker = unsafe { Net::from_raw(bindings::rdma_helper_current_net()) };
     let ask = Move {
         device_in: known(device.net()),
         asker: known(asker),

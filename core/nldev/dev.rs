@@ -3,12 +3,13 @@
 //! Devices, ports, and the whole system: `rdma dev`, `rdma link show`, `rdma system`.
 
 use core::ffi::CStr;
-use kernel::ffi::c_char;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
 
+use super::edge;
+use super::edge::Attrs;
 use super::link::NAME_LEN;
 use super::lookup;
 use super::request::Answer;
@@ -82,40 +83,27 @@ fn protocol(device: &Device, port: u32) -> Option<Protocol> {
     }
 }
 
-/// The version of a device's firmware.
-fn firmware(device: &Device) -> [u8; bindings::IB_FW_VERSION_NAME_MAX as usize] {
-    let mut text = [0; bindings::IB_FW_VERSION_NAME_MAX as usize];
-    // SAFETY: There are as many bytes as a driver may write.
-    unsafe {
-        bindings::ib_get_device_fw_str(device.as_raw(), text.as_mut_ptr().cast::<c_char>());
-    }
-    text
-}
-
 fn put_device(w: &mut Answer<'_>, device: &Device) -> Result {
     let who = Who::of(device);
-    let firmware = firmware(device);
-    let parent = lookup::parent(device).map(Device::name);
-    let raw = device.as_raw();
-    // SAFETY: The device is registered. These fields are whole at any time.
-    let dev = unsafe {
-        Dev {
-            handle: who.handle(),
-            ports: *device.ports().end(),
-            cap_flags: (*raw).attrs.device_cap_flags,
-            fw_version: CStr::from_bytes_until_nul(&firmware)
-                .unwrap_or_default()
-                .to_bytes(),
-            node_guid: u64::from_be((*raw).node_guid),
-            sys_image_guid: u64::from_be((*raw).attrs.sys_image_guid),
-            node_type: (*raw).node_type,
-            dim: (*raw).use_cq_dim() != 0,
-            // CAST: There are few types, and few ways of names.
-            dev_type: (*raw).type_ as u8,
-            parent: parent.as_ref().map(DeviceName::as_bytes),
-            name_assign_type: (*raw).name_assign_type as u8,
-            protocol: protocol(device, *device.ports().start()),
-        }
+    let firmware = edge::firmware(device);
+    let attrs = Attrs::of(device);
+    let parent = attrs.parent().map(Device::name);
+    let dev = Dev {
+        handle: who.handle(),
+        ports: *device.ports().end(),
+        cap_flags: attrs.cap_flags(),
+        fw_version: CStr::from_bytes_until_nul(&firmware)
+            .unwrap_or_default()
+            .to_bytes(),
+        node_guid: u64::from_be(attrs.node_guid()),
+        sys_image_guid: u64::from_be(attrs.sys_image_guid()),
+        node_type: attrs.node_type(),
+        dim: attrs.use_cq_dim(),
+        // CAST: There are few types, and few ways of names.
+        dev_type: attrs.dev_type() as u8,
+        parent: parent.as_ref().map(DeviceName::as_bytes),
+        name_assign_type: attrs.name_assign_type() as u8,
+        protocol: protocol(device, *device.ports().start()),
     };
     Ok(dev.put(w)?)
 }
@@ -204,8 +192,10 @@ pub(super) fn set(request: &Request<'_>) -> Result {
         return device::rename(&device, name.as_bytes());
     }
     if let Some(fd) = attrs.u32(Attr::NetNsFd) {
-        // SAFETY: The buffer is that of the request.
-        return unsafe { device::netns::move_to(device, request.skb(), fd) };
+        let message = request.message();
+        return device::netns::move_to(device, fd, |net| {
+            message.is_capable_in(net, bindings::CAP_NET_ADMIN)
+        });
     }
     if let Some(dim) = attrs.u8(Attr::DevDim) {
         if dim > 1 {
@@ -266,14 +256,9 @@ pub(super) fn sys_set(request: &Request<'_>) -> Result {
     }
 }
 
-/// Whether users may set Q_Keys that are the privileged's. Any context.
-///
-/// # Safety
-///
-/// None; C calls it.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn rdma_nl_get_privileged_qkey() -> bool {
-    privileged_qkey()
-}
+rdma::export! {
+    in crate::private;
 
-crate::private::exported_private!(rdma_nl_get_privileged_qkey);
+    /// See [`privileged_qkey`].
+    fn rdma_nl_get_privileged_qkey() -> bool = privileged_qkey;
+}

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What drivers write of their objects, and the texts of drivers' attributes.
+//! The C structures and calls of `rdma` requests: attributes of a device, what drivers write of
+//! their objects, kinds of links, character devices of clients.
+//!
+//! To be held against `include/rdma/ib_verbs.h` and `include/rdma/rdma_netlink.h`.
 
 use super::request::Answer;
+use crate::device;
 use crate::device::Device;
 use crate::edge::cm::CmId;
+use crate::private;
 use crate::proto::nla::Entry;
 use crate::proto::nla::Full;
 use crate::verbs::object::Cq;
@@ -12,10 +17,17 @@ use crate::verbs::object::Mr;
 use crate::verbs::object::Object;
 use crate::verbs::object::Qp;
 use crate::verbs::object::Srq;
+use core::ptr;
+use core::ptr::NonNull;
 use kernel::error::to_result;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
+use rdma::bindings;
+use rdma::edge::FromC;
+use rdma::edge::In;
 use rdma::edge::View;
+use rdma::edge::Within;
+use rdma::net::NetDevice;
 
 /// What becomes of an object's entry in a message.
 pub(super) type Put = Result<(), Entry<Error>>;
@@ -80,4 +92,233 @@ fills! {
     fn fill_res_cq_entry_raw(Cq);
     fn fill_res_mr_entry_raw(Mr);
     fn fill_res_srq_entry_raw(Srq);
+}
+
+rdma::c_struct! {
+    /// What is shown of a device.
+    pub(super) struct Attrs: bindings::ib_device;
+    fields {
+        /// `IB_DEVICE_*`. Written by the driver before registration.
+        const cap_flags at attrs.device_cap_flags: u64;
+        /// In network order. Written by the driver before registration.
+        const node_guid: u64;
+        /// In network order. Written by the driver before registration.
+        const sys_image_guid at attrs.sys_image_guid: u64;
+        /// `enum rdma_node_type`. Written by the driver before registration.
+        const node_type: u8;
+        /// Whether completion queues are moderated adaptively. Changes at any time, under no lock;
+        /// the bits beside it are written before registration only.
+        bit use_cq_dim: bool;
+        /// `enum rdma_nl_dev_type`. Written before registration.
+        const dev_type at type_: u32;
+        /// `enum rdma_nl_name_assign_type`. Written before registration.
+        const name_assign_type: u32;
+        /// The device that this one was made under, which is unregistered after it.
+        const parent: Option<&Device>;
+        /// `enum ib_kernel_cap_flags`. Written by the driver before registration.
+        const kernel_caps at attrs.kernel_cap_flags: u64;
+        /// The kind that the device was made by. Written by the driver before registration; the
+        /// driver unregisters the kind after its devices.
+        const link_ops: Option<In<'_, LinkOps>>;
+    }
+}
+
+impl Attrs {
+    pub(super) fn of(device: &Device) -> &Self {
+        // SAFETY: Both are views of the same structure.
+        unsafe { Self::view(device.as_raw()) }
+    }
+}
+
+/// Bytes of the version of a device's firmware at most, its end included.
+const FIRMWARE_LEN: usize = bindings::IB_FW_VERSION_NAME_MAX as usize;
+
+/// The version of a device's firmware, with its end; empty if the driver does not say. May sleep.
+pub(super) fn firmware(device: &Device) -> [u8; FIRMWARE_LEN] {
+    let mut text = [0; FIRMWARE_LEN];
+    if let Some(method) = device.ops().get_dev_fw_str {
+        // SAFETY: The method is the device's; there are as many bytes as it may write.
+        unsafe { method(device.as_raw(), text.as_mut_ptr().cast()) };
+    }
+    text
+}
+
+/// The character device of a client of devices.
+///
+/// # Invariants
+///
+/// `dev` is a device of which this has a count.
+pub(super) struct ClientChardev {
+    dev: NonNull<bindings::device>,
+    /// The version of the client's interface.
+    pub(super) abi: u64,
+}
+
+impl ClientChardev {
+    /// Asks a client by its name: of a device and port, or its global one. The client may add
+    /// attributes to the answer. May sleep, and load the client's module.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` if there is no such client, or it has nothing; those of the client.
+    pub(super) fn find(
+        w: &mut Answer<'_>,
+        device: Option<&Device>,
+        client: &CStr,
+        port: u32,
+    ) -> Result<Self> {
+        let mut info = private::ib_client_nl_info {
+            nl_msg: w.sink().raw(),
+            port,
+            ..Default::default()
+        };
+        device::client_nl_info(device, client, &mut info)?;
+        // INVARIANT: It was counted for us.
+        Ok(Self {
+            dev: NonNull::new(info.cdev).ok_or(EINVAL)?,
+            abi: info.abi,
+        })
+    }
+
+    /// The device number.
+    pub(super) fn number(&self) -> bindings::dev_t {
+        // SAFETY: The device is counted: type invariant. The number does not change.
+        unsafe { (*self.dev.as_ptr()).devt }
+    }
+
+    /// The name.
+    pub(super) fn name(&self) -> &CStr {
+        // SAFETY: The device is counted: type invariant. A character device is not renamed.
+        unsafe { CStr::from_char_ptr(bindings::dev_name(self.dev.as_ptr())) }
+    }
+}
+
+impl Drop for ClientChardev {
+    fn drop(&mut self) {
+        // SAFETY: One count is ours: type invariant.
+        unsafe { bindings::put_device(self.dev.as_ptr()) };
+    }
+}
+
+rdma::c_struct! {
+    /// A kind of devices that are made on network devices (`struct rdma_link_ops`).
+    pub(super) struct LinkOps: bindings::rdma_link_ops;
+    fields {
+        /// Its name.
+        const name at type_: &CStr;
+    }
+}
+
+// SAFETY: Drivers do not change it while it is registered, and its functions may be called by any
+// task.
+unsafe impl Send for LinkOps {}
+// SAFETY: See `Send`.
+unsafe impl Sync for LinkOps {}
+
+impl LinkOps {
+    /// Makes a device on a network device; none if the driver cannot. May sleep.
+    pub(super) fn newlink(&self, name: &CStr, netdev: &NetDevice) -> Option<Result> {
+        // SAFETY: Written before the kind is registered.
+        let newlink = unsafe { (*self.raw()).newlink }?;
+        // SAFETY: Name and network device are there for the call.
+        Some(to_result(unsafe {
+            newlink(name.as_char_ptr(), netdev.as_raw())
+        }))
+    }
+
+    /// Asks the driver before a device of it is unregistered; none if it need not be asked. May
+    /// sleep.
+    pub(super) fn dellink(&self, device: &Device) -> Option<Result> {
+        // SAFETY: Written before the kind is registered.
+        let dellink = unsafe { (*self.raw()).dellink }?;
+        // SAFETY: The device is there for the call.
+        Some(to_result(unsafe { dellink(device.as_raw()) }))
+    }
+}
+
+/// A kind that a driver registers, or takes back.
+pub(super) struct Kind(NonNull<bindings::rdma_link_ops>);
+
+// SAFETY: `rdma_netlink.h`: the structure stays as it is until `rdma_link_unregister` returns.
+unsafe impl FromC for Kind {
+    type C = *mut bindings::rdma_link_ops;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: A structure, so not null: contract of this function.
+        Self(unsafe { NonNull::new_unchecked(c) })
+    }
+}
+
+// SAFETY: The type has no lifetime: see `FromC`.
+unsafe impl Within<'_> for Kind {}
+
+/// The kinds there are, as a chain of the drivers' structures: `list.next` of each, which is the
+/// core's to use, points to the next one. Nothing has to be allocated for it.
+///
+/// # Invariants
+///
+/// Null, or a structure that stays until it is removed, and so on.
+pub(super) struct Kinds(*mut bindings::rdma_link_ops);
+
+// SAFETY: The structures are `Sync`; the chain is changed through `&mut` only.
+unsafe impl Send for Kinds {}
+// SAFETY: See `Send`.
+unsafe impl Sync for Kinds {}
+
+impl Kinds {
+    /// None.
+    pub(super) const fn new() -> Self {
+        // INVARIANT: There are none.
+        Self(ptr::null_mut())
+    }
+
+    /// All kinds.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &LinkOps> {
+        // SAFETY: Null or a structure that stays while `self` is borrowed: type invariant.
+        let first: Option<&LinkOps> = unsafe { FromC::from_c(self.0) };
+        core::iter::successors(first, |ops| {
+            // SAFETY: The next of the chain: type invariant. It changes through `&mut self` only.
+            unsafe { FromC::from_c((*ops.raw()).list.next.cast()) }
+        })
+    }
+
+    /// Adds a kind, unless there is one of its name. Returns whether it was added.
+    pub(super) fn add(&mut self, kind: Kind) -> bool {
+        // SAFETY: It stays until it is removed: contract of `Kind`.
+        let ops: &LinkOps = unsafe { View::view(kind.0.as_ptr()) };
+        if self.iter().any(|other| other.name() == ops.name()) {
+            return false;
+        }
+        // SAFETY: The field is the core's to use. INVARIANT: The chain goes on.
+        unsafe { (*ops.raw()).list.next = self.0.cast() };
+        self.0 = ops.raw();
+        true
+    }
+
+    /// Removes a kind, if it is there.
+    pub(super) fn remove(&mut self, kind: &Kind) {
+        let raw = kind.0.as_ptr();
+        if !self.iter().any(|ops| core::ptr::eq(ops.raw(), raw)) {
+            return;
+        }
+        // SAFETY: It is in the chain, so it is there: type invariant.
+        let after = unsafe { (*raw).list.next };
+        let before = self.iter().find(|ops| {
+            // SAFETY: A structure of the chain.
+            core::ptr::eq(unsafe { (*ops.raw()).list.next }, raw.cast())
+        });
+        match before.map(View::raw) {
+            // SAFETY: A structure of the chain. INVARIANT: The chain goes on behind what goes.
+            Some(before) => unsafe { (*before).list.next = after },
+            None => self.0 = after.cast(),
+        }
+    }
+}
+
+/// Loads the module of a kind, if there is one. May sleep.
+pub(super) fn request_kind(name: &CStr) {
+    // SAFETY: The format takes one text. The caller looks for the kind again.
+    let _: c_int = unsafe {
+        bindings::__request_module(true, c"rdma-link-%s".as_char_ptr(), name.as_char_ptr())
+    };
 }

@@ -2,19 +2,17 @@
 
 //! What listeners hear (`rdma monitor`), and where programs open a client of a device.
 
-use core::ptr;
 use kernel::prelude::*;
 use rdma::bindings;
 
 use super::dev::Who;
+use super::edge::ClientChardev;
 use super::request::Request;
 use super::request::Text;
 use super::Notice;
-use crate::device;
 use crate::device::Device;
 use crate::netlink;
 use crate::netlink::Message;
-use crate::private;
 use crate::proto::nla;
 use crate::proto::nla::Strictness;
 use crate::proto::nldev::dev::PortNdev;
@@ -99,20 +97,6 @@ fn encoded(number: bindings::dev_t) -> u64 {
     u64::from(minor & 0xff | major << 8 | (minor & !0xff) << 12)
 }
 
-/// The character device of a client, which was counted for us.
-///
-/// # Invariants
-///
-/// The pointer is to a device of which this has a count.
-struct CountedDevice(ptr::NonNull<bindings::device>);
-
-impl Drop for CountedDevice {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::put_device(self.0.as_ptr()) };
-    }
-}
-
 /// `RDMA_NLDEV_CMD_GET_CHARDEV`: where programs open a client, of a device, a port or all.
 pub(super) fn get_chardev(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Liberal)?;
@@ -133,25 +117,11 @@ pub(super) fn get_chardev(request: &Request<'_>) -> Result {
         None => None,
     };
     request.answer(Command::GetChardev, |w| {
-        let mut info = private::ib_client_nl_info {
-            nl_msg: w.sink().raw(),
-            port,
-            ..Default::default()
-        };
-        device::client_nl_info(device.as_deref(), client.as_cstr(), &mut info)?;
-        let cdev = CountedDevice(ptr::NonNull::new(info.cdev).ok_or(EINVAL)?);
-        // SAFETY: The device is counted; number and name do not change.
-        let (number, name) = unsafe {
-            let raw = cdev.0.as_ptr();
-            (
-                (*raw).devt,
-                core::ffi::CStr::from_ptr(bindings::dev_name(raw).cast()),
-            )
-        };
+        let found = ClientChardev::find(w, device.as_deref(), client.as_cstr(), port)?;
         let chardev = Chardev {
-            number: encoded(number),
-            abi: info.abi,
-            name: name.to_bytes(),
+            number: encoded(found.number()),
+            abi: found.abi,
+            name: found.name().to_bytes(),
         };
         Ok(chardev.put(w)?)
     })

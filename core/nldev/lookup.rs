@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is asked of the rest of the core.
+//! Lookup of devices and of what their ports can do.
 
 use super::request::Request;
 use crate::device::netns;
@@ -8,7 +8,7 @@ use crate::device::registry;
 use crate::device::Device;
 use crate::device::Registered;
 
-/// The first device of this index or above that the asker may see, with its index.
+/// The first device of this index or above that the sender may see, with its index.
 pub(super) fn next_seen(request: &Request<'_>, from: u32) -> Option<(u32, Registered)> {
     let mut from = from;
     loop {
@@ -18,15 +18,6 @@ pub(super) fn next_seen(request: &Request<'_>, from: u32) -> Option<(u32, Regist
             return Some((index, device));
         }
         from = index.checked_add(1)?;
-    }
-}
-
-/// The device that this one was made under. It stays as long as this one is registered.
-pub(super) fn parent(device: &Device) -> Option<&Device> {
-    // SAFETY: Set before the device is registered; the parent goes after it.
-    unsafe {
-        let parent = (*device.as_raw()).parent;
-        (!parent.is_null()).then(|| Device::from_raw(parent))
     }
 }
 

@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is asked, and the answer.
+//! Requests, and the answers to them.
 //!
-//! An [`Request`] is a request as its handler sees it. Its attributes are judged by
+//! A [`Request`] is one message as its handler sees it. Its attributes are parsed by
 //! [`crate::proto::nldev`]; answers are written straight into the buffer that is sent.
 
-use core::ffi::CStr;
-use core::marker::PhantomData;
-use core::ptr::NonNull;
-use core::slice;
-use kernel::ffi::c_int;
 use kernel::prelude::*;
-use kernel::sync::aref::ARef;
 use rdma::bindings;
 use rdma::net::Net;
-use rdma::net::NetDevice;
 
 use crate::device::registry;
 use crate::device::Registered;
 use crate::netlink;
+use crate::netlink::DumpCall;
+use crate::netlink::DumpState;
+use crate::netlink::Incoming;
 use crate::netlink::Message;
 use crate::netlink::Tail;
 use crate::proto::nla;
@@ -27,7 +23,6 @@ use crate::proto::nla::Listed;
 use crate::proto::nla::Strictness;
 use crate::proto::nla::Why;
 use crate::proto::nla::Writer;
-use crate::proto::nla::MESSAGE_HEADER;
 use crate::proto::nldev::Attr;
 use crate::proto::nldev::Command;
 pub(super) use crate::proto::nldev::Request as Attributes;
@@ -36,73 +31,33 @@ pub(super) use crate::proto::nldev::Request as Attributes;
 pub(super) type Answer<'a> = Writer<Tail<'a>>;
 
 /// A request.
-///
-/// # Invariants
-///
-/// For `'a`, `skb` is a buffer that came by a netlink socket.
 pub(super) struct Request<'a> {
-    skb: NonNull<bindings::sk_buff>,
-    head: bindings::nlmsghdr,
-    body: &'a [u8],
-    net: &'a Net,
-    extack: *mut bindings::netlink_ext_ack,
-    _skb: PhantomData<&'a bindings::sk_buff>,
+    message: Incoming<'a>,
 }
 
 impl<'a> Request<'a> {
-    /// # Safety
-    ///
-    /// For `'a`, `skb` is a buffer that came by a netlink socket, `header` that of a
-    /// message which lies whole in there, and `extack` null or to be written.
-    pub(super) unsafe fn new(
-        skb: NonNull<bindings::sk_buff>,
-        header: *const bindings::nlmsghdr,
-        extack: *mut bindings::netlink_ext_ack,
-    ) -> Self {
-        // SAFETY: By this function's duty the message is there, and nobody changes it.
-        let (head, body, net) = unsafe {
-            let head = *header;
-            let len = usize::try_from(head.nlmsg_len).unwrap_or(0);
-            let start = header.cast::<u8>().add(MESSAGE_HEADER);
-            let body = slice::from_raw_parts(start, len.saturating_sub(MESSAGE_HEADER));
-            let sk = (*skb.as_ptr()).sk;
-            (
-                head,
-                body,
-                Net::from_raw(bindings::rdma_helper_sock_net(sk)),
-            )
-        };
-        Self {
-            skb,
-            head,
-            body,
-            net,
-            extack,
-            _skb: PhantomData,
-        }
+    pub(super) fn new(message: Incoming<'a>) -> Self {
+        Self { message }
     }
 
-    /// What is asked.
+    /// The command.
     pub(super) fn command(&self) -> Option<Command> {
-        Command::from_type(self.head.nlmsg_type)
+        Command::from_type(self.message.head().nlmsg_type)
     }
 
-    /// The namespace that it is asked in.
+    /// The sender's network namespace.
     pub(super) fn net(&self) -> &'a Net {
-        self.net
+        self.message.net()
     }
 
-    /// The request's buffer, for those who judge by it.
-    pub(super) fn skb(&self) -> *mut bindings::sk_buff {
-        self.skb.as_ptr()
+    /// The message.
+    pub(super) fn message(&self) -> &Incoming<'a> {
+        &self.message
     }
 
-    /// Says in words why something is refused.
+    /// Tells the sender in words why the request is refused.
     pub(super) fn explain(&self, why: &'static CStr) {
-        if !self.extack.is_null() {
-            // SAFETY: It is whole, as whoever made this said, and the text static.
-            unsafe { (*self.extack)._msg = why.as_ptr().cast() };
-        }
+        self.message.explain(why);
     }
 
     /// Its attributes.
@@ -111,7 +66,7 @@ impl<'a> Request<'a> {
     ///
     /// `EINVAL`.
     pub(super) fn attributes(&self, strictness: Strictness) -> Result<Attributes<'a>> {
-        self.parse(self.body, strictness).map_err(|_| EINVAL)
+        self.parse(self.body(), strictness).map_err(|_| EINVAL)
     }
 
     /// Its attributes, or those of a nest in it.
@@ -129,13 +84,8 @@ impl<'a> Request<'a> {
         parsed.map_err(|refusal| {
             self.explain(refusal.why.words());
             let whole = !matches!(refusal.why, Why::Trailing);
-            if let Some(attr) = bytes
-                .get(refusal.at..)
-                .filter(|_| whole && !self.extack.is_null())
-            {
-                // SAFETY: It is whole, as whoever made this said; it is read as long as the
-                // message is there.
-                unsafe { (*self.extack).bad_attr = attr.as_ptr().cast() };
+            if let Some(attr) = bytes.get(refusal.at..).filter(|_| whole) {
+                self.message.set_bad_attr(attr);
             }
             if refusal.why.is_range() {
                 ERANGE
@@ -147,52 +97,30 @@ impl<'a> Request<'a> {
 
     /// All bytes of its attributes.
     pub(super) fn body(&self) -> &'a [u8] {
-        self.body
+        self.message.payload()
     }
 
-    /// Whether the asker administers the network of the first user namespace.
+    /// Whether the sender has `CAP_NET_ADMIN` in the first user namespace.
     pub(super) fn is_admin(&self) -> bool {
-        // CAST: A small number.
-        let admin = bindings::CAP_NET_ADMIN as c_int;
-        // SAFETY: By the type invariant.
-        unsafe { bindings::netlink_capable(self.skb.as_ptr(), admin) }
+        self.message.is_capable(bindings::CAP_NET_ADMIN)
     }
 
-    /// The device that is asked about.
+    /// The device that the request is about.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if none is named, or there is none that the asker may see.
+    /// `EINVAL` if none is named, or there is none that the sender may see.
     pub(super) fn device(&self, attrs: &Attributes<'_>) -> Result<Registered> {
         let index = attrs.u32(Attr::DevIndex).ok_or(EINVAL)?;
-        registry::by_index(self.net, index).ok_or(EINVAL)
-    }
-
-    /// The network device of a name in the asker's namespace.
-    pub(super) fn netdev(&self, name: &CStr) -> Option<ARef<NetDevice>> {
-        // SAFETY: Namespace and name are there.
-        let found = unsafe {
-            bindings::rdma_helper_dev_get_by_name(self.net.as_raw(), name.as_ptr().cast())
-        };
-        // SAFETY: What is found is counted, for us.
-        NonNull::new(found).map(|found| unsafe { ARef::from_raw(found.cast()) })
-    }
-
-    fn port(&self) -> u32 {
-        // SAFETY: A buffer that came by a netlink socket has such parameters in its
-        // scratch space, which is aligned for them.
-        unsafe {
-            let parms = core::ptr::addr_of!((*self.skb.as_ptr()).cb);
-            (*parms.cast::<bindings::netlink_skb_parms>()).portid
-        }
+        registry::by_index(self.net(), index).ok_or(EINVAL)
     }
 
     fn head_of_answer(&self, command: Command, flags: u16) -> nla::Message {
         nla::Message {
             message_type: command.message_type(),
             flags,
-            seq: self.head.nlmsg_seq,
-            port: self.port(),
+            seq: self.message.head().nlmsg_seq,
+            port: self.message.port(),
         }
     }
 
@@ -201,7 +129,7 @@ impl<'a> Request<'a> {
     /// # Errors
     ///
     /// Those of `fill`; `EMSGSIZE` if it does not fit; `ENOMEM`; `ECONNREFUSED` or `EAGAIN`
-    /// if the asker has gone or does not read.
+    /// if the sender has gone or does not read.
     pub(super) fn answer(
         &self,
         command: Command,
@@ -211,53 +139,56 @@ impl<'a> Request<'a> {
         message
             .writer()
             .message(self.head_of_answer(command, 0), fill)?;
-        netlink::unicast(self.net, message, self.port())
+        netlink::unicast(self.net(), message, self.message.port())
     }
 }
 
 /// A request for a list, which is answered by as many messages as it takes.
 pub(super) struct Dump<'a> {
-    /// What is asked.
+    /// The command.
     pub(super) request: Request<'a>,
     reply: Answer<'a>,
-    cursor: &'a mut DumpCursor,
+    cursor: DumpCursor<'a>,
 }
 
 /// Where a list goes on, between its messages. All zeros at its beginning.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub(super) struct DumpCursor {
+pub(super) struct DumpCursor<'a> {
     /// The least number that was not shown.
-    next: u32,
-    /// There is none.
-    end: u32,
-    /// Not even the next one alone did fit.
-    stuck: u32,
+    next: &'a mut u32,
+    /// Not 0 if there is none.
+    end: &'a mut u32,
+    /// Not 0 if not even the next one alone fitted.
+    stuck: &'a mut u32,
 }
 
-impl DumpCursor {
+impl<'a> DumpCursor<'a> {
+    fn new(state: &'a mut DumpState) -> Self {
+        let [next, end, stuck] = state;
+        Self { next, end, stuck }
+    }
+
     /// What comes next, unless the end was reached.
     pub(super) fn next(&self) -> Option<u32> {
-        (self.end == 0).then_some(self.next)
+        (*self.end == 0).then_some(*self.next)
     }
 
     /// The next one is at `number`, or after it.
     pub(super) fn at(&mut self, number: u32) {
-        self.next = number;
+        *self.next = number;
     }
 
     /// The next one is after `number`.
     pub(super) fn after(&mut self, number: u32) {
-        self.stuck = 0;
+        *self.stuck = 0;
         match number.checked_add(1) {
-            Some(next) => self.next = next,
-            None => self.end = 1,
+            Some(next) => *self.next = next,
+            None => *self.end = 1,
         }
     }
 
     /// What becomes of a message with a list, which goes on where this says. If not even one
     /// entry fits the list is empty, once: the first buffer is made before it is known how much
-    /// the asker reads at a time, and the next may be larger.
+    /// the sender reads at a time, and the next may be larger.
     ///
     /// # Errors
     ///
@@ -270,8 +201,8 @@ impl DumpCursor {
     ) -> Result {
         match listed {
             Ok(_listed) => Ok(()),
-            Err(ListError::Full(_)) if self.stuck == 0 => {
-                self.stuck = 1;
+            Err(ListError::Full(_)) if *self.stuck == 0 => {
+                *self.stuck = 1;
                 w.nest_unmarked(table, |_| Ok(()))
             }
             Err(ListError::Full(_)) => Err(EMSGSIZE),
@@ -281,33 +212,11 @@ impl DumpCursor {
 }
 
 impl<'a> Dump<'a> {
-    /// # Safety
-    ///
-    /// For `'a`, `reply` is a linear buffer that nobody else changes, and `callback` that of
-    /// the dump that it is for.
-    pub(super) unsafe fn new(
-        reply: NonNull<bindings::sk_buff>,
-        callback: *mut bindings::netlink_callback,
-    ) -> Option<Self> {
-        const {
-            assert!(
-                size_of::<DumpCursor>() <= size_of::<bindings::netlink_callback__bindgen_ty_1>()
-            );
-            assert!(
-                align_of::<DumpCursor>() <= align_of::<bindings::netlink_callback__bindgen_ty_1>()
-            );
-        }
-        // SAFETY: By this function's duty. The place is in the callback's own memory, which
-        // C has filled with zeros and leaves to us.
-        unsafe {
-            let skb = NonNull::new((*callback).skb)?;
-            // Dumps have always refused without words.
-            let request = Request::new(skb, (*callback).nlh, core::ptr::null_mut());
-            Some(Self {
-                request,
-                reply: Tail::new(reply).writer(),
-                cursor: &mut *core::ptr::addr_of_mut!((*callback).__bindgen_anon_1).cast(),
-            })
+    pub(super) fn new(call: DumpCall<'a>) -> Self {
+        Self {
+            request: Request::new(call.request),
+            reply: call.reply.writer(),
+            cursor: DumpCursor::new(call.state),
         }
     }
 
@@ -324,7 +233,7 @@ impl<'a> Dump<'a> {
     pub(super) fn message(
         &mut self,
         command: Command,
-        fill: impl FnOnce(&Request<'a>, &mut Answer<'_>, &mut DumpCursor) -> Result,
+        fill: impl FnOnce(&Request<'a>, &mut Answer<'_>, &mut DumpCursor<'a>) -> Result,
     ) -> Result {
         // CAST: A flag of 16 bits.
         let head = self

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A reader-writer semaphore in a `static`.
+//!
+//! C's lock cannot be initialised at compile time. Until [`StaticRwSem::init`] has done so the lock
+//! cannot be taken: `read` and `write` return nothing.
+
+use super::ReadGuard;
+use super::RwSem;
+use super::WriteGuard;
+use core::pin::Pin;
+use kernel::prelude::*;
+use kernel::sync::atomic::Acquire;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::atomic::Release;
+use kernel::sync::LockClassKey;
+
+const NEW: u32 = 0;
+const BUSY: u32 = 1;
+const READY: u32 = 2;
+
+/// An [`RwSem`] for a `static`.
+///
+/// # Invariants
+///
+/// `lock` is initialised once `state` is [`READY`], and only whoever moved `state` from [`NEW`]
+/// to [`BUSY`] initialises it.
+pub struct StaticRwSem<T> {
+    lock: RwSem<T>,
+    state: Atomic<u32>,
+}
+
+impl<T> StaticRwSem<T> {
+    /// A lock that cannot be taken yet.
+    pub const fn new(data: T) -> Self {
+        Self {
+            // SAFETY: The lock is taken after `init` only: see `ready`.
+            lock: unsafe { RwSem::uninit(data) },
+            state: Atomic::new(NEW),
+        }
+    }
+
+    /// Makes the lock usable. The second call does nothing. `name` and `key` are lockdep's.
+    pub fn init(&'static self, name: &'static CStr, key: Pin<&'static LockClassKey>) {
+        if self.state.cmpxchg(NEW, BUSY, Relaxed).is_err() {
+            return;
+        }
+        // SAFETY: This is the only call that found the state `NEW`, and nobody takes the lock
+        // before it is `READY`: type invariant.
+        unsafe { self.lock.init(name, key) };
+        self.state.store(READY, Release);
+    }
+
+    fn ready(&self) -> Option<&RwSem<T>> {
+        (self.state.load(Acquire) == READY).then_some(&self.lock)
+    }
+
+    /// As [`RwSem::read`]; none before [`init`](Self::init).
+    pub fn read(&self) -> Option<ReadGuard<'_, T>> {
+        self.ready().map(RwSem::read)
+    }
+
+    /// As [`RwSem::write`]; none before [`init`](Self::init).
+    pub fn write(&self) -> Option<WriteGuard<'_, T>> {
+        self.ready().map(RwSem::write)
+    }
+}
