@@ -9,7 +9,7 @@ use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
 
 use super::edge;
-use super::edge::Attrs;
+use super::edge::Links;
 use super::link::NAME_LEN;
 use super::lookup;
 use super::request::Answer;
@@ -86,23 +86,22 @@ fn protocol(device: &Device, port: u32) -> Option<Protocol> {
 fn put_device(w: &mut Answer<'_>, device: &Device) -> Result {
     let who = Who::of(device);
     let firmware = edge::firmware(device);
-    let attrs = Attrs::of(device);
-    let parent = attrs.parent().map(Device::name);
+    let parent = Links::of(device).parent().map(Device::name);
     let dev = Dev {
         handle: who.handle(),
         ports: *device.ports().end(),
-        cap_flags: attrs.cap_flags(),
+        cap_flags: device.device_caps(),
         fw_version: CStr::from_bytes_until_nul(&firmware)
             .unwrap_or_default()
             .to_bytes(),
-        node_guid: u64::from_be(attrs.node_guid()),
-        sys_image_guid: u64::from_be(attrs.sys_image_guid()),
-        node_type: attrs.node_type(),
-        dim: attrs.use_cq_dim(),
+        node_guid: u64::from_be(device.node_guid()),
+        sys_image_guid: u64::from_be(device.sys_image_guid()),
+        node_type: device.node_type(),
+        dim: device.use_cq_dim(),
         // CAST: There are few types, and few ways of names.
-        dev_type: attrs.dev_type() as u8,
+        dev_type: device.dev_type() as u8,
         parent: parent.as_ref().map(DeviceName::as_bytes),
-        name_assign_type: attrs.name_assign_type() as u8,
+        name_assign_type: device.name_assign_type() as u8,
         protocol: protocol(device, *device.ports().start()),
     };
     Ok(dev.put(w)?)

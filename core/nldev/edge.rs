@@ -95,35 +95,18 @@ fills! {
 }
 
 rdma::c_struct! {
-    /// What is shown of a device.
-    pub(super) struct Attrs: bindings::ib_device;
+    /// What links a device to others.
+    pub(super) struct Links: bindings::ib_device;
     fields {
-        /// `IB_DEVICE_*`. Written by the driver before registration.
-        const cap_flags at attrs.device_cap_flags: u64;
-        /// In network order. Written by the driver before registration.
-        const node_guid: u64;
-        /// In network order. Written by the driver before registration.
-        const sys_image_guid at attrs.sys_image_guid: u64;
-        /// `enum rdma_node_type`. Written by the driver before registration.
-        const node_type: u8;
-        /// Whether completion queues are moderated adaptively. Changes at any time, under no lock;
-        /// the bits beside it are written before registration only.
-        bit use_cq_dim: bool;
-        /// `enum rdma_nl_dev_type`. Written before registration.
-        const dev_type at type_: u32;
-        /// `enum rdma_nl_name_assign_type`. Written before registration.
-        const name_assign_type: u32;
         /// The device that this one was made under, which is unregistered after it.
         const parent: Option<&Device>;
-        /// `enum ib_kernel_cap_flags`. Written by the driver before registration.
-        const kernel_caps at attrs.kernel_cap_flags: u64;
         /// The kind that the device was made by. Written by the driver before registration; the
         /// driver unregisters the kind after its devices.
         const link_ops: Option<In<'_, LinkOps>>;
     }
 }
 
-impl Attrs {
+impl Links {
     pub(super) fn of(device: &Device) -> &Self {
         // SAFETY: Both are views of the same structure.
         unsafe { Self::view(device.as_raw()) }

@@ -6,10 +6,10 @@
 //! is held for reading while a driver makes a device.
 
 use super::edge;
-use super::edge::Attrs;
 use super::edge::Kind;
 use super::edge::Kinds;
 use super::edge::LinkOps;
+use super::edge::Links;
 use super::request::Request;
 use super::request::Text;
 use crate::device;
@@ -69,10 +69,10 @@ pub(super) fn delete(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Strict)?;
     let device = request.device(&attrs)?;
     let allowed = u64::from(bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG);
-    if Attrs::of(&device).kernel_caps() & allowed == 0 {
+    if device.kernel_caps() & allowed == 0 {
         return Err(EINVAL);
     }
-    if let Some(ops) = Attrs::of(&device).link_ops() {
+    if let Some(ops) = Links::of(&device).link_ops() {
         let _one = DELETING.write();
         if let Some(asked) = ops.dellink(&device) {
             asked?;

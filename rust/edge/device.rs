@@ -22,6 +22,19 @@ crate::c_struct! {
         const node_type: u8;
         /// Whether it is a switch, of which port 0 is the only one.
         bit is_switch: bool;
+        /// Features of the device (`enum ib_device_cap_flags`).
+        const device_caps at attrs.device_cap_flags: u64;
+        /// Its GUID, in network order.
+        const node_guid: u64;
+        /// The GUID of the system that it is a part of, in network order.
+        const sys_image_guid at attrs.sys_image_guid: u64;
+        /// What it is of the device that it was made under (`enum rdma_nl_dev_type`).
+        const dev_type at type_: u32;
+        /// How it got its name (`enum rdma_nl_name_assign_type`).
+        const name_assign_type: u32;
+        /// Whether completion queues are moderated adaptively. Users change it at any time, under
+        /// no lock; the bits beside it are written before registration only.
+        bit use_cq_dim: bool;
         /// Features that kernel consumers may use (`enum ib_kernel_cap_flags`).
         const kernel_caps at attrs.kernel_cap_flags: u64;
         /// The key to all memory, of a device with `IBK_LOCAL_DMA_LKEY`.
