@@ -185,6 +185,12 @@ pub(crate) fn partition(
     })
 }
 
+/// How many low bits of the LID are a path's own, as it is remembered; none, if there is no such
+/// port. Any context.
+pub(crate) fn lmc(device: &Device, port: u32) -> Option<u8> {
+    Some(device.state().copies.port(port)?.lock().port.lmc)
+}
+
 fn query_port(device: &Device, port: u32) -> Result<bindings::ib_port_attr> {
     let mut attr = bindings::ib_port_attr::default();
     // SAFETY: The device is there, and the attributes are ours.

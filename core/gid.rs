@@ -445,6 +445,21 @@ pub(crate) fn refresh(device: &Device, port: u32, len: u32) -> Result<Option<u64
     writer::ask_driver(gids, device, port, len)
 }
 
+/// The GID at a place. Any context.
+///
+/// # Errors
+///
+/// `EINVAL` if there is no such port or place, `ENOENT` if it is empty.
+pub(crate) fn query(device: &Device, port: u32, index: usize) -> Result<crate::proto::gid::Gid> {
+    use crate::proto::gid_table::Refusal;
+    let port = device.state().gids.port(port).ok_or(EINVAL)?;
+    match port.read(|table| table.get(index).map(|entry| entry.gid)) {
+        Ok(gid) => Ok(gid),
+        Err(Refusal::Empty) => Err(ENOENT),
+        Err(_) => Err(EINVAL),
+    }
+}
+
 /// The C structure of a network device, or null.
 fn raw_ndev(ndev: Option<&NetDevice>) -> *mut bindings::net_device {
     ndev.map_or(core::ptr::null_mut(), NetDevice::as_raw)

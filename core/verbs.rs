@@ -41,6 +41,13 @@ mod wc_ah;
 mod wq;
 mod xrcd;
 
+pub(crate) use ah::destroy as destroy_ah;
+pub(crate) use ah::query_attr as query_ah;
 pub(crate) use ah_attr::Filled;
 pub(crate) use ah_attr::GidRef;
+pub(crate) use modify_qp::modify_for_kernel as modify_qp;
+pub(crate) use pd::alloc as alloc_pd;
+pub(crate) use pd::dealloc as dealloc_pd;
 pub(crate) use port::Caps;
+pub(crate) use qp::create_for_kernel as create_qp;
+pub(crate) use qp::destroy as destroy_qp;

@@ -1,14 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What other modules call.
+//! What other modules call. C header: `include/rdma/ib_mad.h`.
 
 use super::agent::Agent;
 use super::agent::Wish;
-use super::buffer::flags;
-use super::receive::Received;
-use super::send::For;
+use super::edge::agent::AgentRef;
+use super::edge::agent::Handlers;
+use super::edge::agent::MadAgent;
+use super::edge::agent::Registered;
+use super::edge::consumer::BadSend;
+use super::edge::consumer::Created;
+use super::edge::consumer::Freed;
+use super::edge::consumer::Lent;
+use super::edge::consumer::Posts;
+use super::edge::receive::Received;
+use super::edge::send::For;
+use super::edge::MadHdr;
+use super::edge::RegReq;
+use super::send;
 use super::send::Plan;
-use super::send::Send;
 use super::transact;
 use crate::device::Device;
 use crate::errno::eprotonosupport;
@@ -18,106 +28,68 @@ use crate::proto::mad::rmpp;
 use crate::proto::mad::wire;
 use crate::proto::mad::wire::Special;
 use core::ptr;
+use kernel::alloc::Flags;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::bindings;
-
-rdma::exported!(
-    ib_create_send_mad,
-    ib_free_recv_mad,
-    ib_free_send_mad,
-    ib_get_mad_data_offset,
-    ib_get_rmpp_segment,
-    ib_is_mad_class_rmpp,
-    ib_mad_kernel_rmpp_agent,
-    ib_modify_mad,
-    ib_post_send_mad,
-    ib_register_mad_agent,
-    ib_response_mad,
-    ib_unregister_mad_agent,
-);
+use rdma::edge::In;
+use rdma::edge::Passed;
 
 /// Whether a MAD answers something. Any context.
-///
-/// # Safety
-///
-/// The header is valid.
-#[no_mangle]
-pub unsafe extern "C" fn ib_response_mad(header: *const bindings::ib_mad_hdr) -> c_int {
-    // SAFETY: By this function's duty, and it has as many bytes.
-    let bytes = unsafe { &*header.cast::<[u8; wire::HEADER]>() };
-    c_int::from(wire::Header::parse(bytes).is_some_and(|header| header.is_response()))
+fn is_response(header: In<'_, MadHdr>) -> c_int {
+    c_int::from(wire::Header::parse(&header.bytes()).is_some_and(|header| header.is_response()))
 }
 
 /// See [`wire::has_rmpp`]. Any context.
-#[no_mangle]
-pub unsafe extern "C" fn ib_is_mad_class_rmpp(class: u8) -> c_int {
+fn has_rmpp(class: u8) -> c_int {
     c_int::from(wire::has_rmpp(class))
 }
 
 /// See [`wire::data_offset`]. Any context.
-#[no_mangle]
-pub unsafe extern "C" fn ib_get_mad_data_offset(class: u8) -> c_int {
+fn data_offset(class: u8) -> c_int {
     // 64 at most.
     wire::data_offset(class) as c_int
 }
 
 /// Whether the core splits and puts together an agent's transfers. Any context.
-///
-/// # Safety
-///
-/// The agent is registered.
-#[no_mangle]
-pub unsafe extern "C" fn ib_mad_kernel_rmpp_agent(agent: *const bindings::ib_mad_agent) -> c_int {
-    // SAFETY: By this function's duty.
-    let (version, flags) = unsafe { ((*agent).rmpp_version, (*agent).flags) };
-    c_int::from(version != 0 && flags & bindings::IB_MAD_USER_RMPP == 0)
+fn does_rmpp(agent: In<'_, MadAgent>) -> c_int {
+    let by_user = agent.flags() & bindings::IB_MAD_USER_RMPP != 0;
+    c_int::from(agent.rmpp_version() != 0 && !by_user)
 }
 
 /// Registers an agent. May sleep.
 ///
-/// Errors: `EPROTONOSUPPORT` if the port has no such queue pair; `ENODEV` if it has no MADs;
-/// `EINVAL` for a request that makes no sense, or that is taken; `ENOMEM`.
+/// # Errors
 ///
-/// # Safety
-///
-/// The device is registered until the agent is not; `request` is valid or null; handlers and
-/// context are the caller's, who has them work until then.
-#[no_mangle]
-pub unsafe extern "C" fn ib_register_mad_agent(
-    device: *mut bindings::ib_device,
+/// `EPROTONOSUPPORT` if the port has no such queue pair; `ENODEV` if it has no MADs; `EINVAL` for
+/// a request that makes no sense, or that is taken; `ENOMEM`.
+#[allow(clippy::too_many_arguments, reason = "as the C function has them")]
+fn register_agent(
+    device: &Device,
     port: u32,
-    qp_type: bindings::ib_qp_type,
-    request: *mut bindings::ib_mad_reg_req,
+    qp_type: u32,
+    request: Option<&RegReq>,
     rmpp_version: u8,
     send: bindings::ib_mad_send_handler,
     recv: bindings::ib_mad_recv_handler,
-    context: *mut c_void,
+    context: Passed<c_void>,
     flags: u32,
-) -> *mut bindings::ib_mad_agent {
-    // SAFETY: By this function's duty.
-    let (device, request) = unsafe { (Device::from_raw(device), request.as_ref()) };
-    let wish = |qp| Wish {
-        qp,
+) -> Result<Registered> {
+    let wish = Wish {
+        qp: special(device, port, qp_type)?,
         rule: None,
         rmpp_version,
         flags,
-        send,
-        recv,
+        handlers: Handlers { send, recv },
         context,
     };
-    let made = special(device, port, qp_type)
-        .and_then(|qp| register(device, port, request.map(read), wish(qp)));
-    match made {
-        Ok(agent) => Agent::into_raw(agent),
-        Err(error) => error.to_ptr(),
-    }
+    register(device, port, request.map(RegReq::request), wish).map(Registered)
 }
 
 /// The queue pair of a type, if a port has it.
-fn special(device: &Device, port: u32, qp_type: bindings::ib_qp_type) -> Result<Special> {
+fn special(device: &Device, port: u32, qp_type: u32) -> Result<Special> {
     let (qp, cap) = match qp_type {
         bindings::ib_qp_type_IB_QPT_SMI => (Special::Smi, bindings::RDMA_CORE_CAP_IB_SMI),
         bindings::ib_qp_type_IB_QPT_GSI => (Special::Gsi, bindings::RDMA_CORE_CAP_IB_CM),
@@ -132,17 +104,6 @@ fn special(device: &Device, port: u32, qp_type: bindings::ib_qp_type) -> Result<
     Ok(qp)
 }
 
-/// A request, as the engine has it.
-fn read(request: &bindings::ib_mad_reg_req) -> Request {
-    let [low, high] = request.method_mask;
-    Request {
-        class: request.mgmt_class,
-        version: request.mgmt_class_version,
-        oui: request.oui,
-        methods: u128::from(low as u64) | u128::from(high as u64) << 64,
-    }
-}
-
 fn register(
     device: &Device,
     port: u32,
@@ -154,44 +115,44 @@ fn register(
     }
     let rule = match request {
         Some(request) => {
-            if wish.recv.is_none() {
+            if wish.handlers.recv.is_none() {
                 return Err(EINVAL);
             }
             Some(Rule::new(request, wish.qp, wish.rmpp_version != 0).map_err(|_| EINVAL)?)
         }
-        None if wish.send.is_none() || wish.flags & bindings::IB_MAD_USER_RMPP != 0 => {
+        None if wish.handlers.send.is_none() || wish.flags & bindings::IB_MAD_USER_RMPP != 0 => {
             return Err(EINVAL)
         }
         None => None,
     };
     let port = super::find(device, port).ok_or(ENODEV)?;
-    Agent::register(&port, Wish { rule, ..wish })
+    Agent::register(port, Wish { rule, ..wish })
 }
 
 /// Unregisters an agent: its sends end, and nothing is handed to it from when this returns.
 /// Waits for sends that are not freed yet. May sleep; not from a handler.
-///
-/// # Safety
-///
-/// The agent is registered, and not used any more but for sends that exist.
-#[no_mangle]
-pub unsafe extern "C" fn ib_unregister_mad_agent(agent: *mut bindings::ib_mad_agent) {
-    // SAFETY: By this function's duty.
-    let agent = unsafe { Agent::take(agent) };
-    Agent::unregister(&agent);
+fn unregister_agent(agent: Registered) {
+    Agent::unregister(&agent.0);
+}
+
+/// What an allocation may do, for C's flags: sleep, or not.
+const fn flags(gfp: bindings::gfp_t) -> Flags {
+    if gfp & 1 << bindings::___GFP_DIRECT_RECLAIM_BIT != 0 {
+        GFP_KERNEL
+    } else {
+        GFP_ATOMIC
+    }
 }
 
 /// Allocates a send. The context is that of `gfp`.
 ///
-/// Errors: `EINVAL` if the message does not fit or cannot be split; `ENOMEM`; `ENODEV` if the
-/// agent is being unregistered.
+/// # Errors
 ///
-/// # Safety
-///
-/// The agent is registered.
-#[no_mangle]
-pub unsafe extern "C" fn ib_create_send_mad(
-    agent: *mut bindings::ib_mad_agent,
+/// `EINVAL` if the message does not fit or cannot be split; `ENOMEM`; `ENODEV` if the agent is
+/// being unregistered.
+#[allow(clippy::too_many_arguments, reason = "as the C function has them")]
+fn create_send(
+    agent: AgentRef<'_>,
     remote_qpn: u32,
     pkey_index: u16,
     rmpp_active: c_int,
@@ -199,125 +160,94 @@ pub unsafe extern "C" fn ib_create_send_mad(
     data_len: c_int,
     gfp: bindings::gfp_t,
     base_version: u8,
-) -> *mut bindings::ib_mad_send_buf {
-    let make = || {
-        let plan = Plan {
-            remote_qpn,
-            pkey_index,
-            rmpp: rmpp_active != 0,
-            header: usize::try_from(hdr_len).map_err(|_| EINVAL)?,
-            data: usize::try_from(data_len).map_err(|_| EINVAL)?,
-            base_version,
-        };
-        // SAFETY: By this function's duty.
-        let agent = unsafe { Agent::borrow(agent) };
-        Send::new(&agent, &plan, For::Consumer, flags(gfp))
+) -> Result<Created> {
+    let plan = Plan {
+        remote_qpn,
+        pkey_index,
+        rmpp: rmpp_active != 0,
+        header: usize::try_from(hdr_len).map_err(|_| EINVAL)?,
+        data: usize::try_from(data_len).map_err(|_| EINVAL)?,
+        base_version,
     };
-    match make() {
-        Ok(send) => {
-            let buf = send.buf();
-            // The consumer's count.
-            let _ = Arc::into_raw(send);
-            buf
-        }
-        Err(error) => error.to_ptr(),
-    }
+    send::new(&agent.shared(), &plan, For::Consumer, flags(gfp)).map(Created)
 }
 
-/// Frees a send. Any context.
-///
-/// # Safety
-///
-/// It was made by [`ib_create_send_mad`], is not posted, and the caller forgets it.
-#[no_mangle]
-pub unsafe extern "C" fn ib_free_send_mad(buf: *mut bindings::ib_mad_send_buf) {
-    // SAFETY: By this function's duty the caller's count is ours now.
-    unsafe {
-        let send = Send::of_buf(buf);
-        drop(Arc::from_raw(Arc::as_ptr(&send)));
-        // And that of the line above the last.
-        drop(send);
-    }
+/// Frees a send, which is not posted. Any context.
+fn free_send(send: Freed) {
+    drop(send);
 }
 
 /// The data of a segment, from 1. Any context.
-///
-/// # Safety
-///
-/// As for [`ib_free_send_mad`], but it is not forgotten.
-#[no_mangle]
-pub unsafe extern "C" fn ib_get_rmpp_segment(
-    buf: *mut bindings::ib_mad_send_buf,
-    number: c_int,
-) -> *mut c_void {
-    // SAFETY: By this function's duty.
-    let send = unsafe { Send::of_buf(buf) };
-    send.segment(u32::try_from(number).unwrap_or(0))
-        .map_or(ptr::null_mut(), <*mut u8>::cast)
+fn segment(send: Lent<'_>, number: c_int) -> *mut c_void {
+    let segment = send.send().and_then(|send| {
+        let number = u32::try_from(number).unwrap_or(0);
+        send.segment(number)
+    });
+    segment.map_or(ptr::null_mut(), |segment| segment.as_ptr().cast())
 }
 
 /// Posts sends, which follow one another. Any context.
 ///
-/// Errors: `EINVAL` if the agent cannot send one; the driver's. That send and those after it
-/// are the caller's again, and `bad`, unless it is null, is that send.
+/// # Errors
 ///
-/// # Safety
-///
-/// They are such as [`ib_create_send_mad`] makes, filled in and not posted.
-#[no_mangle]
-pub unsafe extern "C" fn ib_post_send_mad(
-    mut buf: *mut bindings::ib_mad_send_buf,
-    bad: *mut *mut bindings::ib_mad_send_buf,
-) -> c_int {
-    if buf.is_null() {
-        return EINVAL.to_errno();
+/// `EINVAL` if the agent cannot send one; the driver's. That send and those after it are the
+/// caller's again, and `bad` is told which it is.
+fn post_sends(mut sends: Posts<'_>, bad: BadSend<'_>) -> Result {
+    if sends.is_empty() {
+        return Err(EINVAL);
     }
-    while !buf.is_null() {
-        // SAFETY: By this function's duty. The next is read first: this one may end, and be
-        // freed, before it returns.
-        let (send, next) = unsafe { (Send::of_buf(buf), (*buf).next) };
-        if let Err(error) = transact::post(&send) {
-            if !bad.is_null() {
-                // SAFETY: By this function's duty.
-                unsafe { *bad = buf };
-            }
-            return error.to_errno();
-        }
-        buf = next;
+    while let Some(send) = sends.pop() {
+        transact::post(&send).inspect_err(|_| bad.set(&send))?;
     }
-    0
+    Ok(())
 }
 
 /// Changes how long a send waits for its response; 0 cancels it. Any context.
 ///
-/// Errors: `EINVAL` if it is not posted, or has ended.
+/// # Errors
 ///
-/// # Safety
-///
-/// Null, or one such as [`ib_create_send_mad`] makes.
-#[no_mangle]
-pub unsafe extern "C" fn ib_modify_mad(
-    buf: *mut bindings::ib_mad_send_buf,
-    timeout_ms: u32,
-) -> c_int {
-    if buf.is_null() {
-        return EINVAL.to_errno();
-    }
-    // SAFETY: By this function's duty.
-    let send = unsafe { Send::of_buf(buf) };
-    match transact::modify(&send, timeout_ms) {
-        Ok(()) => 0,
-        Err(error) => error.to_errno(),
-    }
+/// `EINVAL` if it is not posted, or has ended.
+fn modify(send: Lent<'_>, timeout_ms: u32) -> Result {
+    transact::modify(&send.send().ok_or(EINVAL)?, timeout_ms)
 }
 
 /// Frees a message that was handed over. Any context.
-///
-/// # Safety
-///
-/// It was, and the caller forgets it.
-#[no_mangle]
-pub unsafe extern "C" fn ib_free_recv_mad(message: *mut bindings::ib_mad_recv_wc) {
-    // SAFETY: By this function's duty.
-    drop(unsafe { Received::from_raw(message) });
+fn free_received(message: Received) {
+    drop(message);
+}
+
+rdma::export! {
+    in rdma::bindings;
+
+    /// See [`is_response`].
+    fn ib_response_mad(header: In<'_, MadHdr>) -> c_int = is_response;
+    /// See [`has_rmpp`].
+    fn ib_is_mad_class_rmpp(class: u8) -> c_int = has_rmpp;
+    /// See [`data_offset`].
+    fn ib_get_mad_data_offset(class: u8) -> c_int = data_offset;
+    /// See [`does_rmpp`].
+    fn ib_mad_kernel_rmpp_agent(agent: In<'_, MadAgent>) -> c_int = does_rmpp;
+    /// See [`register_agent`].
+    fn ib_register_mad_agent(
+        device: &Device, port: u32, qp_type: u32, request: Option<&RegReq>, rmpp_version: u8,
+        send: bindings::ib_mad_send_handler, recv: bindings::ib_mad_recv_handler,
+        context: Passed<c_void>, flags: u32,
+    ) -> Result<Registered> = register_agent;
+    /// See [`unregister_agent`].
+    fn ib_unregister_mad_agent(agent: Registered) = unregister_agent;
+    /// See [`create_send`].
+    fn ib_create_send_mad(
+        agent: AgentRef<'_>, remote_qpn: u32, pkey_index: u16, rmpp_active: c_int,
+        hdr_len: c_int, data_len: c_int, gfp: bindings::gfp_t, base_version: u8,
+    ) -> Result<Created> = create_send;
+    /// See [`free_send`].
+    fn ib_free_send_mad(send: Freed) = free_send;
+    /// See [`segment`].
+    fn ib_get_rmpp_segment(send: Lent<'_>, number: c_int) -> *mut c_void = segment;
+    /// See [`post_sends`].
+    fn ib_post_send_mad(sends: Posts<'_>, bad: BadSend<'_>) -> Result = post_sends;
+    /// See [`modify`].
+    fn ib_modify_mad(send: Lent<'_>, timeout_ms: u32) -> Result = modify;
+    /// See [`free_received`].
+    fn ib_free_recv_mad(message: Received) = free_received;
 }

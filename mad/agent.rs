@@ -9,14 +9,19 @@
 //! Locks: `Agent::inner`, taken in any context; inside it the timer of the work, and
 //! nothing else. Handlers are called with no lock held.
 
+use super::edge::agent::CAgent;
+use super::edge::agent::Handlers;
+use super::edge::agent::Make;
+use super::edge::now;
+use super::edge::port::Live;
+use super::edge::port::OpenPort;
+use super::edge::send::Send;
+use super::edge::ticks;
+use super::edge::trace;
+use super::local::Local;
 use super::port::Port;
-use super::port::Tids;
-use super::queue::SpecialQp;
-use super::send::Send;
-use super::trace;
+use super::queue::SpecialRef;
 use super::transfer::Transfer;
-use crate::device::Device;
-use crate::private;
 use crate::proto::mad::registry::Refused;
 use crate::proto::mad::registry::Rule;
 use crate::proto::mad::rmpp;
@@ -27,36 +32,20 @@ use crate::proto::mad::send::Ticks;
 use crate::proto::mad::wire::class;
 use crate::proto::mad::wire::Special;
 use crate::security::AgentRights;
-use core::ptr;
-use kernel::container_of;
+use kernel::ffi::c_void;
 use kernel::list::List;
 use kernel::list::ListArc;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::types::Opaque;
 use kernel::workqueue::new_delayed_work;
 use kernel::workqueue::new_work;
 use kernel::workqueue::DelayedWork;
 use kernel::workqueue::Work;
 use rdma::bindings;
+use rdma::edge::Passed;
 use rdma::gate::Gate;
 use rdma::sync::SpinLockIrq;
 use rdma::workqueue;
-
-/// Being a user of an agent.
-pub(super) type OwnedPass = rdma::gate::OwnedPass<Agent>;
-
-/// Now, in jiffies.
-pub(super) fn now() -> Ticks {
-    // SAFETY: It has no requirement.
-    unsafe { bindings::rdma_helper_jiffies() as Ticks }
-}
-
-/// A time in jiffies, of one in milliseconds as C gives it: what is negative is for ever.
-pub(super) fn ticks(ms: i32) -> Ticks {
-    // SAFETY: It has no requirement.
-    unsafe { bindings::rdma_helper_msecs_to_jiffies(ms as u32) as Ticks }
-}
 
 /// What an agent's lock protects.
 pub(super) struct Inner {
@@ -69,7 +58,7 @@ pub(super) struct Inner {
     /// When the work is due, if it is queued.
     armed: Option<Ticks>,
     /// Sends that this node has answered itself.
-    pub(super) locals: List<super::local::Local>,
+    pub(super) locals: List<Local>,
     /// Transfers that come in.
     pub(super) transfers: List<Transfer>,
 }
@@ -77,18 +66,14 @@ pub(super) struct Inner {
 /// See the [module](self).
 #[pin_data]
 pub(crate) struct Agent {
-    c: Opaque<private::rdma_mad_agent_info>,
-    /// What tracepoints read of it.
-    request: bindings::ib_mad_reg_req,
-    qp_info: Opaque<private::rdma_mad_qp_info>,
-    port_info: Opaque<private::rdma_mad_port_info>,
-    port: Arc<Port>,
+    #[pin]
+    pub(super) c: CAgent,
+    handlers: Handlers,
     rights: AgentRights,
     qp: Special,
+    tid: u32,
     rmpp_version: u8,
     flags: u32,
-    recv: bindings::ib_mad_recv_handler,
-    send: bindings::ib_mad_send_handler,
     #[pin]
     gate: Gate,
     #[pin]
@@ -97,13 +82,9 @@ pub(crate) struct Agent {
     expiry: DelayedWork<Self, 0>,
     #[pin]
     local: Work<Self, 1>,
+    // Last: the port may go as soon as it is dropped.
+    port: OpenPort,
 }
-
-// SAFETY: The C structure is written before it is anybody's; consumers' contexts and handlers
-// may be used by any thread.
-unsafe impl core::marker::Send for Agent {}
-// SAFETY: As above; the rest has locks.
-unsafe impl Sync for Agent {}
 
 kernel::impl_has_delayed_work! {
     impl HasDelayedWork<Self, 0> for Agent { self.expiry }
@@ -131,9 +112,9 @@ pub(super) struct Wish {
     pub(super) rule: Option<Rule>,
     pub(super) rmpp_version: u8,
     pub(super) flags: u32,
-    pub(super) send: bindings::ib_mad_send_handler,
-    pub(super) recv: bindings::ib_mad_recv_handler,
-    pub(super) context: *mut kernel::ffi::c_void,
+    pub(super) handlers: Handlers,
+    /// The consumer's.
+    pub(super) context: Passed<c_void>,
 }
 
 impl Agent {
@@ -141,61 +122,41 @@ impl Agent {
     ///
     /// # Errors
     ///
-    /// `EPROTONOSUPPORT` if the port has no such queue pair; `EINVAL` if somebody else gets
-    /// what it asks for; `EACCES` and others of a security module; `ENOMEM`, `EBUSY`.
-    pub(super) fn register(port: &Arc<Port>, wish: Wish) -> Result<Arc<Self>> {
-        let special = port.special(wish.qp);
-        let qp = special.qp().ok_or_else(crate::errno::eprotonosupport)?;
-        let tids: &Tids = port.tids();
-        let slot = tids.reserve()?;
+    /// `ENODEV` if the port is being closed; `EPROTONOSUPPORT` if it has no such queue pair;
+    /// `EINVAL` if another agent gets what it asks for; `EACCES` and others of a security module;
+    /// `ENOMEM`, `EBUSY`.
+    pub(super) fn register(port: Arc<Port>, wish: Wish) -> Result<Arc<Self>> {
+        let open = OpenPort::enter(port.clone()).ok_or(ENODEV)?;
+        let live = open.live();
+        let qp = live.qp(wish.qp).ok_or_else(crate::errno::eprotonosupport)?;
+        let slot = port.tids().reserve()?;
+        let tid = slot.id();
         let number = u8::try_from(port.number()).map_err(|_| EINVAL)?;
-        let agent = bindings::ib_mad_agent {
-            device: port.device(),
+        // SAFETY: The agent keeps its port open, and with it the device registered
+        // (`OpenPort`); `unregister` withdraws the rights.
+        let rights = unsafe { AgentRights::new(live.device(), number, wish.qp) }?;
+        let has_recv = wish.handlers.recv.is_some();
+        let limit = limit(wish.rule.as_ref(), has_recv, port.receives());
+        let c = CAgent::new(&Make {
+            live,
             qp,
-            recv_handler: wish.recv,
-            send_handler: wish.send,
+            port: number,
+            handlers: &wish.handlers,
             context: wish.context,
-            hi_tid: slot.id(),
+            tid,
             flags: wish.flags,
-            security: ptr::null_mut(),
-            mad_agent_sec_list: bindings::list_head::default(),
-            port_num: number,
             rmpp_version: wish.rmpp_version,
-            smp_allowed: false,
-        };
-        let (class, version) = wish.rule.as_ref().map_or((0, 0), Rule::class);
-        let request = bindings::ib_mad_reg_req {
-            mgmt_class: class,
-            mgmt_class_version: version,
-            oui: [0; 3],
-            method_mask: [0; 2],
-        };
-        // SAFETY: Who registers an agent unregisters it before the device.
-        let rights = unsafe { AgentRights::new(Device::from_raw(port.device()), number, wish.qp) }?;
-        let limit = limit(wish.rule.as_ref(), wish.recv.is_some(), port.receives());
+            class: wish.rule.as_ref().map_or((0, 0), Rule::class),
+        });
         let this = Arc::pin_init(
             pin_init!(Self {
-                c: Opaque::new(private::rdma_mad_agent_info {
-                    agent,
-                    reg_req: ptr::null_mut(),
-                    qp_info: ptr::null_mut(),
-                }),
-                request,
-                qp_info: Opaque::new(private::rdma_mad_qp_info {
-                    port_priv: ptr::null_mut(),
-                    qp,
-                }),
-                port_info: Opaque::new(private::rdma_mad_port_info {
-                    device: port.device(),
-                    port_num: i32::from(number),
-                }),
-                port: port.clone(),
+                c <- c,
+                handlers: wish.handlers,
                 rights,
                 qp: wish.qp,
+                tid,
                 rmpp_version: wish.rmpp_version,
                 flags: wish.flags,
-                recv: wish.recv,
-                send: wish.send,
                 gate <- Gate::new(),
                 inner <- rdma::new_spinlock_irq!(Inner {
                     flow: Flow::with_limit(limit),
@@ -208,16 +169,10 @@ impl Agent {
                 }, "Agent::inner"),
                 expiry <- new_delayed_work!("Agent::expiry"),
                 local <- new_work!("Agent::local"),
+                port: open,
             }),
             GFP_KERNEL,
         )?;
-        // SAFETY: Nobody else has it yet; they are places in the same object.
-        unsafe {
-            let c = this.c.get();
-            (*c).reg_req = ptr::from_ref(&this.request).cast_mut();
-            (*c).qp_info = this.qp_info.get();
-            (*this.qp_info.get()).port_priv = this.port_info.get();
-        }
         this.rights.admit()?;
         if let Some(rule) = wish.rule {
             port.add_rule(rule, &this).map_err(|refused| {
@@ -240,10 +195,8 @@ impl Agent {
         trace::agent(this, trace::UNREGISTERED);
         this.abandon();
         drop(workqueue::cancel_delayed::<Self, 0>(this));
-        this.port.remove_rules(this);
-        // SAFETY: It is the number that it was given.
-        let tid = unsafe { (*this.as_raw()).hi_tid };
-        drop(this.port.tids().remove(tid));
+        this.live().remove_rules(this);
+        drop(this.live().tids().remove(this.tid));
         // What this node answers itself is handed over there.
         workqueue::flush::<Self, 1>(this);
         // Transfers that come in keep nothing but themselves, and are handed no more
@@ -253,58 +206,22 @@ impl Agent {
         this.rights.withdraw();
     }
 
-    /// For C.
-    pub(super) fn as_raw(&self) -> *mut bindings::ib_mad_agent {
-        // SAFETY: Only computed.
-        unsafe { &raw mut (*self.c.get()).agent }
+    /// As consumers and tracepoints read it.
+    #[inline]
+    pub(super) fn c(&self) -> &CAgent {
+        &self.c
     }
 
-    /// With what tracepoints read.
-    pub(super) fn traced(&self) -> *mut private::rdma_mad_agent_info {
-        self.c.get()
+    /// Who is told of its sends, and gets what it receives.
+    #[inline]
+    pub(super) fn handlers(&self) -> &Handlers {
+        &self.handlers
     }
 
-    /// What tracepoints read of its queue pair.
-    pub(super) fn traced_qp(&self) -> *mut private::rdma_mad_qp_info {
-        self.qp_info.get()
-    }
-
-    /// Gives C the agent: with a count, which [`take`](Self::take) takes back.
-    pub(super) fn into_raw(this: Arc<Self>) -> *mut bindings::ib_mad_agent {
-        let raw = this.as_raw();
-        let _ = Arc::into_raw(this);
-        raw
-    }
-
-    /// The agent that C has.
-    ///
-    /// # Safety
-    ///
-    /// It was given by [`into_raw`](Self::into_raw) and is not taken back meanwhile.
-    pub(super) unsafe fn borrow(raw: *mut bindings::ib_mad_agent) -> Arc<Self> {
-        // SAFETY: By this function's duty.
-        unsafe {
-            let c = container_of!(raw, private::rdma_mad_agent_info, agent);
-            let this = container_of!(Opaque::cast_from(c), Self, c);
-            kernel::sync::ArcBorrow::from_raw(this).into()
-        }
-    }
-
-    /// Takes the agent back from C.
-    ///
-    /// # Safety
-    ///
-    /// It was given by [`into_raw`](Self::into_raw), and C forgets it.
-    pub(super) unsafe fn take(raw: *mut bindings::ib_mad_agent) -> Arc<Self> {
-        // SAFETY: By this function's duty.
-        unsafe {
-            let c = container_of!(raw, private::rdma_mad_agent_info, agent);
-            Arc::from_raw(container_of!(Opaque::cast_from(c), Self, c))
-        }
-    }
-
-    pub(super) fn port(&self) -> &Arc<Port> {
-        &self.port
+    /// Its port, which is open.
+    #[inline]
+    pub(super) fn live(&self) -> Live<'_> {
+        self.port.live()
     }
 
     /// What a security module lets it do, as long as it is registered.
@@ -320,8 +237,13 @@ impl Agent {
         &self.inner
     }
 
-    pub(super) fn special(&self) -> &SpecialQp {
-        self.port.special(self.qp)
+    pub(super) fn special(&self) -> SpecialRef<'_> {
+        self.live().special(self.qp)
+    }
+
+    /// Its queue pair.
+    pub(super) const fn which(&self) -> Special {
+        self.qp
     }
 
     pub(super) const fn rmpp_version(&self) -> u8 {
@@ -334,39 +256,11 @@ impl Agent {
     }
 
     pub(super) const fn receives(&self) -> bool {
-        self.recv.is_some()
+        self.handlers.recv.is_some()
     }
 
     pub(super) const fn sends(&self) -> bool {
-        self.send.is_some()
-    }
-
-    /// The domain of its address handles.
-    pub(super) fn pd(&self) -> *mut bindings::ib_pd {
-        // SAFETY: The queue pair stays while there are agents.
-        unsafe { (*(*self.as_raw()).qp).pd }
-    }
-
-    /// Hands it a MAD, with the send that it answers, if any. No lock is held.
-    pub(super) fn hand(&self, to: Option<&Send>, message: super::receive::Received) {
-        let Some(handler) = self.recv else { return };
-        let buf = to.map_or(ptr::null_mut(), Send::buf);
-        // SAFETY: The agent is registered while somebody is inside its gate, as the caller
-        // is; the handler owns the message from now on.
-        unsafe { handler(self.as_raw(), buf, message.into_raw()) };
-    }
-
-    /// Tells it that a send has ended. No lock is held.
-    pub(super) fn tell(&self, send: &Send, status: bindings::ib_wc_status, vendor: u32) {
-        let Some(handler) = self.send else { return };
-        let mut wc = bindings::ib_mad_send_wc {
-            send_buf: send.buf(),
-            status,
-            vendor_err: vendor,
-        };
-        // SAFETY: The send is inside the gate, so the agent is registered; the consumer
-        // owns the send again.
-        unsafe { handler(self.as_raw(), &mut wc) };
+        self.handlers.send.is_some()
     }
 
     /// Has the work run when the first of those that wait expires.
@@ -382,13 +276,13 @@ impl Agent {
         } else {
             0
         };
-        workqueue::modify_delayed::<Self, 0>(self.port.queue(), self, delay as usize);
+        workqueue::modify_delayed::<Self, 0>(self.live().queue(), self, delay as usize);
     }
 
     /// Queues the work that hands over what this node answered itself, and posts what waits
     /// for room. Any context.
     pub(super) fn queue_local(self: &Arc<Self>) {
-        let _ = self.port.queue().enqueue::<Arc<Self>, 1>(self.clone());
+        let _ = self.live().queue().enqueue::<Arc<Self>, 1>(self.clone());
     }
 }
 
@@ -503,7 +397,8 @@ impl Inner {
 
     fn relocate(&mut self, send: &Arc<Send>, from: Home, to: Home, due: Ticks) {
         let item = match self.list(from) {
-            // SAFETY: Where a send is says its state, which changes here only.
+            // SAFETY: `step` keeps each send in the list of its state (`life::Send::home`), which
+            // changes there only.
             Some(list) => unsafe { list.remove(send) },
             None => ListArc::try_from_arc(send.clone()).ok(),
         };

@@ -4,12 +4,15 @@
 //!
 //! All of this runs on the completion queue's work, one at a time for each port.
 
-use super::agent::OwnedPass;
-use super::port::Port;
-use super::queue::SpecialQp;
-use super::receive::Received;
-use super::receive::RecvMad;
-use super::receive::GRH;
+use super::edge::agent::AgentPass;
+use super::edge::port::Live;
+use super::edge::port::PortOf;
+use super::edge::receive::Came;
+use super::edge::receive::Received;
+use super::edge::receive::RecvMad;
+use super::edge::receive::GRH;
+use super::edge::trace;
+use super::edge::Wc;
 use super::reply;
 use super::transact;
 use super::transfer;
@@ -21,51 +24,43 @@ use crate::proto::mad::smi::Smp;
 use crate::proto::mad::smi::Verdict;
 use crate::proto::mad::wire;
 use crate::proto::mad::wire::class;
-use kernel::container_of;
+use crate::proto::mad::wire::Special;
 use kernel::prelude::*;
 use rdma::bindings;
 
 /// The status of a response to what nobody here knows.
 const UNKNOWN: u16 = 0x000c;
 
-/// A receive was completed.
-///
-/// # Safety
-///
-/// For completion queues only, of work requests that [`SpecialQp`] posted; the queue's
-/// context is the [`Port`].
-pub(super) unsafe extern "C" fn recv_done(cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
-    // SAFETY: By this function's duty; the port stays until its queue pairs are gone.
-    let (port, wc, slot, kind) = unsafe {
-        let port = &*(*cq).cq_context.cast::<Port>();
-        let buffer = container_of!(*(*wc).__bindgen_anon_1.wr_cqe, RecvMad, cqe);
-        (port, &mut *wc, (*buffer).slot, (*buffer).kind)
-    };
+/// A receive was completed. For completion queues, on their work.
+pub(super) fn received(port: PortOf<'_>, came: Came<'_>) {
     // Errors come when the queue pair goes; its buffers are freed after it.
-    if port.is_closing() || wc.status != bindings::ib_wc_status_IB_WC_SUCCESS {
+    if came.wc.status() != bindings::ib_wc_status_IB_WC_SUCCESS {
         return;
     }
-    let special = port.special(kind);
-    let Some(mut buffer) = special.received(slot) else {
+    let Some(entered) = port.enter() else { return };
+    let port = entered.live();
+    let (slot, which) = came.slot(port);
+    let special = port.special(which);
+    let Some(mut buffer) = special.received(slot, &came) else {
         return;
     };
-    buffer.set_wc(wc);
+    buffer.set_wc(came.wc);
     // What takes the place of this buffer; the driver writes its answer there first.
     let Ok(mut spare) = RecvMad::new(port.mad_size(), GFP_KERNEL) else {
         special.refill(slot, buffer);
         return;
     };
-    match process(port, special, wc, buffer, &mut spare) {
+    match process(port, which, came.wc, buffer, &mut spare) {
         Some(unused) => special.refill(slot, unused),
         None => special.refill(slot, spare),
     }
 }
 
-/// Deals with a MAD. Answers the buffer, unless it was handed over.
+/// Handles a MAD. Returns the buffer, unless it was handed over.
 fn process(
-    port: &Port,
-    special: &SpecialQp,
-    wc: &mut bindings::ib_wc,
+    port: Live<'_>,
+    which: Special,
+    wc: &Wc,
     mut buffer: KBox<RecvMad>,
     spare: &mut KBox<RecvMad>,
 ) -> Option<KBox<RecvMad>> {
@@ -73,19 +68,19 @@ fn process(
     let Some(header) = buffer.header() else {
         return Some(buffer);
     };
-    if !header.is_admissible(special.kind(), opa) {
+    if !header.is_admissible(which, opa) {
         return Some(buffer);
     }
-    super::trace::received(port, special.qp().unwrap_or(wc.qp), wc, &mut buffer);
+    trace::received(port, which, wc, &buffer);
     let is_opa_mad = opa && header.base_version == wire::OPA_VERSION;
     let in_port = if port.node().is_switch {
-        wc.port_num
+        wc.port_num()
     } else {
         port.number()
     };
     let back = reply::Back {
         port,
-        qp: special.kind(),
+        qp: which,
         by: in_port,
     };
     if header.class == class::SMI_DIRECTED {
@@ -94,17 +89,18 @@ fn process(
         } else {
             Form::Ib
         };
-        super::trace::incoming(buffer.mad(), form);
+        trace::incoming(buffer.mad(), form);
         match route(port, form, in_port, buffer.mad()) {
             Some(Way::Here) => {}
             Some(Way::By(out)) => {
                 let len = if form == Form::Opa {
-                    (wc.byte_len as usize).saturating_sub(GRH)
+                    (wc.byte_len() as usize).saturating_sub(GRH)
                 } else {
                     buffer.mad_size()
                 };
                 let back = reply::Back { by: out, ..back };
-                back.send(wc, &buffer_grh(&mut buffer), buffer.mad(), len);
+                let (grh, mad) = buffer.parts();
+                back.send(wc, grh, mad, len);
                 return Some(buffer);
             }
             None => return Some(buffer),
@@ -114,41 +110,32 @@ fn process(
     // The driver may refuse it first.
     let mut len = buffer.mad_size();
     let mut result = bindings::ib_mad_result_IB_MAD_RESULT_SUCCESS;
-    if let Some(process) = port.ops().process_mad {
-        let mut pkey = 0_u16;
-        // SAFETY: The device is registered; both MADs have the size that the port says.
-        result = unsafe {
-            process(
-                port.device(),
-                0,
-                port.number(),
-                wc,
-                buffer.grh_ptr(),
-                buffer.mad_ptr().cast(),
-                spare.mad_ptr().cast(),
-                &mut len,
-                &mut pkey,
-            )
-        } as u32;
+    let (grh, mad) = buffer.parts();
+    let Ok(processed) = port.process_mad(port.number(), wc, Some(grh), mad, spare) else {
+        return Some(buffer);
+    };
+    if let Some(processed) = processed {
+        result = processed.result;
+        len = processed.len;
         if opa {
-            wc.pkey_index = pkey;
+            wc.set_pkey_index(processed.pkey_index);
         }
         if result & bindings::ib_mad_result_IB_MAD_RESULT_SUCCESS != 0 {
             if result & bindings::ib_mad_result_IB_MAD_RESULT_CONSUMED != 0 {
                 return Some(buffer);
             }
             if result & bindings::ib_mad_result_IB_MAD_RESULT_REPLY != 0 {
-                back.send(wc, &buffer_grh(&mut buffer), spare.mad(), len);
+                back.send(wc, buffer.parts().0, spare.mad(), len);
                 return Some(buffer);
             }
         }
     }
 
-    match port.find_agent(buffer.mad()) {
+    match port.find_agent(buffer.parts().1) {
         Some(agent) => {
-            super::trace::agent(&agent, super::trace::RECEIVES);
+            trace::agent(&agent, trace::RECEIVES);
             let (mad_len, segment) = if is_opa_mad {
-                let len = (wc.byte_len as usize).saturating_sub(GRH);
+                let len = (wc.byte_len() as usize).saturating_sub(GRH);
                 (len.min(buffer.mad_size()), wire::OPA_MAD_SIZE)
             } else {
                 (wire::MAD_SIZE, wire::MAD_SIZE)
@@ -160,7 +147,7 @@ fn process(
             && header.wants_refusal() =>
         {
             let directed = header.class == class::SMI_DIRECTED;
-            for (to, from) in spare.mad().iter_mut().zip(buffer.mad().iter()) {
+            for (to, from) in spare.mad().iter_mut().zip(buffer.parts().1) {
                 *to = *from;
             }
             let status = UNKNOWN | if directed { 0x8000 } else { 0 };
@@ -175,16 +162,11 @@ fn process(
                     wire::HEADER
                 };
             }
-            back.send(wc, &buffer_grh(&mut buffer), spare.mad(), len);
+            back.send(wc, buffer.parts().0, spare.mad(), len);
             Some(buffer)
         }
         None => Some(buffer),
     }
-}
-
-/// The room of the global route header.
-fn buffer_grh(buffer: &mut RecvMad) -> [u8; GRH] {
-    buffer.all().first_chunk().copied().unwrap_or([0; GRH])
 }
 
 /// Where a packet on a directed route goes.
@@ -196,7 +178,7 @@ enum Way {
 }
 
 /// Moves a packet along its route; none, if it is to be forgotten.
-fn route(port: &Port, form: Form, in_port: u32, mad: &mut [u8]) -> Option<Way> {
+fn route(port: Live<'_>, form: Form, in_port: u32, mad: &mut [u8]) -> Option<Way> {
     let node = port.node();
     let mut smp = Smp::new(mad, form)?;
     if smp.receive(node, in_port) == Verdict::Discard {
@@ -206,7 +188,7 @@ fn route(port: &Port, form: Form, in_port: u32, mad: &mut [u8]) -> Option<Way> {
         Next::Local => Some(Way::Here),
         Next::Send => {
             let sent = smp.send(node, in_port) == Verdict::Handle;
-            (sent && smp.is_for_agent() && port.ops().process_mad.is_some()).then_some(Way::Here)
+            (sent && smp.is_for_agent() && port.driver_handles()).then_some(Way::Here)
         }
         Next::Forward if node.is_switch => Some(Way::By(u32::from(smp.forward_port()))),
         Next::Forward => Some(Way::Here),
@@ -214,10 +196,9 @@ fn route(port: &Port, form: Form, in_port: u32, mad: &mut [u8]) -> Option<Way> {
 }
 
 /// Hands a message to an agent, when it is whole.
-fn deliver(agent: &OwnedPass, message: Received) {
-    let agent = agent.owner();
+fn deliver(agent: &AgentPass, message: Received) {
     // The sender hears nothing, as if nobody were here.
-    if agent.rights().check(message.wc().pkey_index).is_err() {
+    if agent.rights().check(message.wc().pkey_index()).is_err() {
         return;
     }
     let Some(header) = wire::Header::parse(message.mad()) else {
@@ -234,7 +215,7 @@ fn deliver(agent: &OwnedPass, message: Received) {
                 return;
             }
         }
-        match transfer::process(agent, message) {
+        match transfer::process(agent.owner(), message) {
             Some(message) => message,
             None => return,
         }

@@ -4,49 +4,44 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `port` | a port: what is opened for it, and who gets what comes |
+//! | `port` | a port: what is opened for it, and which agent gets a MAD |
 //! | `queue` | queue pairs 0 and 1 |
 //! | `agent` | agents, and the lists of their sends |
-//! | `send` | a send: the consumer's buffer and the work request |
+//! | `send` | how a send is laid out |
 //! | `transact` | from posting a send to its end |
-//! | `receive`, `incoming` | MADs that came, and where they go |
+//! | `incoming` | MADs that came, and where they go |
 //! | `transfer` | transfers of many MADs (RMPP) |
 //! | `local` | packets on a directed route that this node answers itself |
 //! | `reply` | answers that the core sends |
-//! | `buffer` | memory that devices and consumers share |
-//! | `trace` | tracepoints |
 //! | `abi` | exported functions |
+//! | `edge` | consumers' structures, objects of the port, DMA, tracepoints |
 //!
-//! What is decided is in [`crate::proto::mad`].
+//! What is decided is in `proto/`, the module [`crate::proto::mad`].
 //!
-//! A port is opened when its device is registered: this is the first client, so it is told
-//! first of devices that come, and last of those that go.
+//! A port is opened when its device is registered. This is the first client of devices: it is
+//! told first of devices that come, and last of those that go.
 
 mod abi;
 mod agent;
-mod buffer;
+mod edge;
 mod incoming;
 mod local;
 mod port;
 mod queue;
-mod receive;
 mod reply;
 mod send;
-mod trace;
 mod transact;
 mod transfer;
 
+use crate::device::client::Own;
+use crate::device::client::Part;
 use crate::device::Device;
-use core::ptr;
-use kernel::ffi::c_int;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::types::Opaque;
 use rdma::bindings;
 use rdma::sync::rcu::Drain;
 
-use self::port::Open;
+use self::edge::port::Open;
 use self::port::Port;
 use self::port::Tids;
 
@@ -72,7 +67,7 @@ fn find(device: &Device, number: u32) -> Option<Arc<Port>> {
         .open
         .iter()
         .map(Open::port)
-        .find(|port| ptr::eq(port.device(), device.as_raw()) && port.number() == number)
+        .find(|port| port.is_of(device, number))
         .cloned()
 }
 
@@ -89,8 +84,8 @@ fn open_all(device: &Device) -> Result {
     for number in device.ports().filter(|port| has_mads(device, *port)) {
         any = true;
         let tids = PORTS.lock().tids.clone().ok_or(ENODEV)?;
-        let open = Open::new(device, number, tids)?;
-        open.open_repliers()?;
+        let open = port::open(device, number, tids)?;
+        port::open_repliers(open.port())?;
         PORTS.lock().open.push(open, GFP_KERNEL)?;
     }
     if any {
@@ -108,7 +103,7 @@ fn close_all(device: &Device) {
             let place = ports
                 .open
                 .iter()
-                .position(|open| ptr::eq(open.port().device(), device.as_raw()));
+                .position(|open| open.port().opened().is_of(device));
             place.and_then(|place| ports.open.remove(place).ok())
         };
         // Outside of the lock: closing waits.
@@ -119,44 +114,24 @@ fn close_all(device: &Device) {
     }
 }
 
-/// # Safety
-///
-/// For the list of clients only: a device that is registered.
-unsafe extern "C" fn add(device: *mut bindings::ib_device) -> c_int {
-    // SAFETY: By this function's duty.
-    let device = unsafe { Device::from_raw(device) };
-    match open_all(device) {
-        Ok(()) => 0,
-        Err(error) => {
-            close_all(device);
-            error.to_errno()
-        }
+/// As a client of devices.
+struct Client;
+
+impl Part for Client {
+    const NAME: &'static CStr = c"mad";
+
+    fn add(device: &Device) -> Result {
+        open_all(device).inspect_err(|_| close_all(device))
+    }
+
+    fn remove(device: &Device) {
+        close_all(device);
     }
 }
 
-/// # Safety
-///
-/// For the list of clients only: a device that goes.
-unsafe extern "C" fn remove(device: *mut bindings::ib_device, _data: *mut c_void) {
-    // SAFETY: By this function's duty.
-    close_all(unsafe { Device::from_raw(device) });
-}
-
-/// A client, as C has it.
-#[pin_data]
-struct Client {
-    #[pin]
-    c: Opaque<bindings::ib_client>,
-}
-
-// SAFETY: The list of clients locks what it keeps in there.
-unsafe impl Send for Client {}
-// SAFETY: As above.
-unsafe impl Sync for Client {}
-
 /// What the module owns for MADs.
 pub(crate) struct Subsystem {
-    client: Pin<KBox<Client>>,
+    _end: End,
     // Agents are freed by RCU.
     _drain: Drain,
 }
@@ -168,33 +143,26 @@ impl Subsystem {
     ///
     /// `ENOMEM`, `EINVAL`.
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: Before anything that uses it.
+        // SAFETY: `IbCore::init` calls this once, before there is a device that uses it.
         unsafe { PORTS.init() };
         PORTS.lock().tids = Some(Tids::new()?);
-        // SAFETY: Zeros are one, which is filled in before it is registered.
-        let mut c: bindings::ib_client = unsafe { core::mem::zeroed() };
-        c.name = c"mad".as_char_ptr();
-        c.add = Some(add);
-        c.remove = Some(remove);
-        let client = KBox::pin_init(pin_init!(Client { c: Opaque::new(c) }), GFP_KERNEL)?;
-        // SAFETY: It stays until it is unregistered, by drop.
-        let code = unsafe { bindings::ib_register_client(client.c.get()) };
-        if code != 0 {
+        let client = Own::register().inspect_err(|error| {
             PORTS.lock().tids = None;
-            pr_err!("no client of management datagrams: {code}\n");
-            return Err(EINVAL);
-        }
+            pr_err!("no client of management datagrams: {error:?}\n");
+        })?;
         Ok(Self {
-            client,
+            _end: End(Some(client)),
             _drain: Drain::new(),
         })
     }
 }
 
-impl Drop for Subsystem {
+/// The registration; its end empties what a static holds.
+struct End(Option<Pin<KBox<Own<Client>>>>);
+
+impl Drop for End {
     fn drop(&mut self) {
-        // SAFETY: It was registered.
-        unsafe { bindings::ib_unregister_client(self.client.c.get()) };
+        self.0 = None;
         let mut ports = PORTS.lock();
         ports.tids = None;
         ports.open = KVec::new();

@@ -4,17 +4,24 @@
 //! [`crate::proto::mad::send`].
 
 use super::agent::ack_timeout;
-use super::agent::now;
-use super::agent::ticks;
 use super::agent::Agent;
 use super::agent::Inner;
+use super::edge::agent::AgentPass;
+use super::edge::agent::AhPath;
+use super::edge::now;
+use super::edge::receive::Received;
+use super::edge::send::Claim;
+use super::edge::send::Done;
+use super::edge::send::For;
+use super::edge::send::Mapped;
+use super::edge::send::Send;
+use super::edge::ticks;
+use super::edge::trace;
 use super::local;
-use super::queue::SpecialQp;
-use super::receive::Received;
-use super::send::For;
-use super::send::Send;
-use super::trace;
+use super::queue::SpecialRef;
 use super::transfer::Transfer;
+use crate::cache;
+use crate::gid;
 use crate::proto::gid::Gid;
 use crate::proto::mad::matching;
 use crate::proto::mad::matching::Arrived;
@@ -26,11 +33,13 @@ use crate::proto::mad::send::Order;
 use crate::proto::mad::wire;
 use crate::proto::mad::wire::class;
 use crate::proto::roce;
+use crate::verbs::tables::Ah;
 use crate::verbs::Caps;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::workqueue::WorkItem;
 use rdma::bindings;
+use rdma::edge::Passed;
 
 impl WorkItem<0> for Agent {
     type Pointer = Arc<Self>;
@@ -50,8 +59,7 @@ impl WorkItem<0> for Agent {
             });
             let retries = send.life.access(&inner).retries_made();
             drop(inner);
-            // SAFETY: It is posted, so the consumer does not touch it.
-            unsafe { (*send.buf()).retries = retries as i32 };
+            send.buf().set_retries(retries as i32);
             carry_out(&send, todo);
         }
         this.work_off();
@@ -115,16 +123,16 @@ impl Agent {
 /// The GIDs of both ends, as the header of a MAD that came has them.
 fn gids(message: &Received, caps: Caps) -> Option<(matching::Gid, matching::Gid)> {
     let wc = message.wc();
-    if wc.wc_flags as u32 & bindings::ib_wc_flags_IB_WC_GRH == 0 {
+    if wc.wc_flags() as u32 & bindings::ib_wc_flags_IB_WC_GRH == 0 {
         return None;
     }
-    let area = message.grh_bytes();
-    let header = match roce::header(&area) {
+    let area = message.grh();
+    let header = match roce::header(area) {
         Some(header) if caps.is_roce() => header,
         // Without Ethernet there is nothing but a global route header.
         _ => roce::Header::Ipv6,
     };
-    let ends = roce::ends(&area, header);
+    let ends = roce::ends(area, header);
     let Gid(source) = ends.source;
     let Gid(destination) = ends.destination;
     Some((source, destination))
@@ -133,19 +141,16 @@ fn gids(message: &Received, caps: Caps) -> Option<(matching::Gid, matching::Gid)
 /// What a message is matched by.
 pub(super) fn arrived(agent: &Agent, message: &Received) -> Option<Arrived> {
     let header = wire::Header::parse(message.mad())?;
-    let (device, port) = (agent.port().device(), agent.port().number());
+    let live = agent.live();
     let wc = message.wc();
-    let mut lmc = 0;
-    // SAFETY: The device is registered while it has agents.
-    let known = unsafe { bindings::ib_get_cached_lmc(device, port, &mut lmc) } == 0;
     Some(Arrived {
         tid: header.tid,
         class: header.class,
         is_response: header.is_response(),
-        lid: wc.slid,
-        path_bits: wc.dlid_path_bits,
-        lmc: if known { Some(lmc) } else { None },
-        gids: gids(message, agent.port().caps()),
+        lid: wc.slid(),
+        path_bits: wc.dlid_path_bits(),
+        lmc: cache::lmc(live.device(), live.number()),
+        gids: gids(message, live.caps()),
     })
 }
 
@@ -157,53 +162,19 @@ impl Inner {
 }
 
 /// Where a send goes to, by its address handle.
-fn path(agent: &Agent, ah: *mut bindings::ib_ah) -> Option<matching::Path> {
-    if ah.is_null() {
-        return None;
-    }
-    // SAFETY: Zeros are one.
-    let mut attr: bindings::rdma_ah_attr = unsafe { core::mem::zeroed() };
-    // SAFETY: The handle stays while the send is posted.
-    if unsafe { bindings::rdma_query_ah(ah, &mut attr) } != 0 {
-        return None;
-    }
-    // SAFETY: Which member is valid, says the type; all are plain data.
-    let (lid, path_bits) = unsafe {
-        match attr.type_ {
-            bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB => (
-                u32::from(attr.__bindgen_anon_1.ib.dlid),
-                attr.__bindgen_anon_1.ib.src_path_bits,
-            ),
-            bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA => (
-                attr.__bindgen_anon_1.opa.dlid,
-                attr.__bindgen_anon_1.opa.src_path_bits,
-            ),
-            _ => (0, 0),
-        }
-    };
-    let has_grh = attr.ah_flags as u32 & bindings::ib_ah_flags_IB_AH_GRH != 0;
-    let gids = has_grh.then(|| {
-        let mut here = bindings::ib_gid::default();
-        let index = i32::from(attr.grh.sgid_index);
-        // SAFETY: The device is registered while it has agents.
-        let known = unsafe {
-            bindings::rdma_query_gid(
-                agent.port().device(),
-                agent.port().number(),
-                index,
-                &mut here,
-            )
-        } == 0;
-        // SAFETY: All members of the union are plain bytes.
-        let bytes = |gid: &bindings::ib_gid| unsafe { *gid.raw };
+fn path(agent: &Agent, ah: &Ah) -> Option<matching::Path> {
+    let path = AhPath::of(ah)?;
+    let gids = path.grh.map(|(index, there)| {
+        let live = agent.live();
+        let here = gid::query(live.device(), live.number(), index.into()).ok();
         matching::Ends {
-            here: known.then(|| bytes(&here)),
-            there: bytes(&attr.grh.dgid),
+            here: here.map(|Gid(here)| here),
+            there,
         }
     });
     Some(matching::Path {
-        lid,
-        path_bits,
+        lid: path.lid,
+        path_bits: path.path_bits,
         gids,
     })
 }
@@ -215,12 +186,11 @@ fn path(agent: &Agent, ah: *mut bindings::ib_ah) -> Option<matching::Path> {
 /// `EINVAL` if the agent cannot send it, or it is posted already; `EACCES` and others of a
 /// security module; those of the driver. It is then the caller's again.
 pub(super) fn post(send: &Arc<Send>) -> Result {
-    let agent = send.agent();
-    // SAFETY: The caller has it, and does not write to it any more.
-    let (buf, mad, (pkey_index, _)) =
-        unsafe { (&mut *send.buf(), send.mad(), send.pkey_and_port()) };
+    let mut claim = Claim::new(send).ok_or(EINVAL)?;
+    let (agent, buf) = (send.agent(), send.buf());
+    let (pkey_index, _) = claim.pkey_and_port();
     agent.rights().check(pkey_index)?;
-    let header = wire::Header::parse(mad).ok_or(EINVAL)?;
+    let header = wire::Header::parse(claim.mad()).ok_or(EINVAL)?;
     let is_ours = !matches!(send.whom(), For::Consumer);
     if !agent.sends() && !is_ours {
         return Err(EINVAL);
@@ -228,17 +198,21 @@ pub(super) fn post(send: &Arc<Send>) -> Result {
     if agent.rmpp_version() != 0 && !wire::has_rmpp(header.class) {
         return Err(EINVAL);
     }
-    // SAFETY: It is not with the device: its state says so below, and who posts a send
-    // twice at a time has been warned by that of C.
-    unsafe { send.set_ah(buf.ah) };
-    if header.class == class::SMI_DIRECTED && local::outgoing(send)? == local::Outcome::Consumed {
-        return Ok(());
+    claim.take_ah();
+    if header.class == class::SMI_DIRECTED {
+        if let Some(local) = local::outgoing(&mut claim)? {
+            // Before the send may end, and be posted again.
+            drop(claim);
+            agent.inner().lock().locals.push_back(local);
+            agent.queue_local();
+            return Ok(());
+        }
     }
-    let is_active = rmpp::Header::parse(mad).is_some_and(|rmpp| rmpp.is_active());
-    let timeout = ticks(buf.timeout_ms);
+    let is_active = rmpp::Header::parse(claim.mad()).is_some_and(|rmpp| rmpp.is_active());
+    let timeout = ticks(buf.timeout_ms());
     let order = Order {
         timeout,
-        retries: buf.retries as u32,
+        retries: buf.retries() as u32,
         counted: timeout != 0
             && !(agent.rmpp_version() != 0 && is_active)
             && (wire::is_smi(header.class) || matches!(header.class, class::CM | class::SA)),
@@ -249,13 +223,13 @@ pub(super) fn post(send: &Arc<Send>) -> Result {
         is_response: header.is_response(),
         // Only answers are compared.
         path: if timeout != 0 || send.layout().segments != 0 {
-            path(agent, buf.ah)
+            claim.ah().and_then(|ah| path(agent, ah))
         } else {
             None
         },
     };
-    buf.retries = 0;
-    let todo = {
+    buf.set_retries(0);
+    let (todo, claim) = {
         let mut inner = agent.inner().lock();
         let window = if send.layout().segments != 0 && sent.is_response {
             Transfer::reply_window(&inner, &header, sent.path.as_ref().map(|path| path.lid))
@@ -269,75 +243,79 @@ pub(super) fn post(send: &Arc<Send>) -> Result {
             })
             .map_err(|_| EINVAL)?;
         *send.sent.access_mut(&mut inner) = sent;
-        todo
+        // One that is queued may be posted by somebody else as soon as the lock is released, who
+        // needs the claim.
+        let claim = match todo {
+            Do::Post | Do::PostSegment(_) => Some(claim),
+            Do::Nothing | Do::Finish(_) => None,
+        };
+        (todo, claim)
     };
-    submit(send, todo).inspect_err(|_| {
+    let submitted = match claim {
+        Some(claim) => submit(send, claim, &todo),
+        None => Ok(()),
+    };
+    submitted.inspect_err(|_| {
         let mut inner = agent.inner().lock();
         inner.step(send, |life, flow| life.not_posted(flow));
     })
 }
 
-/// Does what is to be done with a send that is to be posted.
-fn submit(send: &Arc<Send>, todo: Do) -> Result {
-    match todo {
-        Do::Nothing | Do::Finish(_) => Ok(()),
-        Do::Post => send.agent().special().submit(send),
-        Do::PostSegment(segment) => {
-            // SAFETY: It is in the state "sent" and not with the device yet.
-            unsafe { send.set_segment(&segment) };
-            send.agent().special().submit(send)
-        }
+/// Gives a send, of which this is the claim, to its queue pair: whole, or a segment of it.
+fn submit(send: &Arc<Send>, mut claim: Claim, todo: &Do) -> Result {
+    if let Do::PostSegment(segment) = todo {
+        claim.set_segment(segment);
     }
+    send.agent().special().submit(claim)
 }
 
 /// Does what is to be done with a send. No lock is held.
 pub(super) fn carry_out(send: &Arc<Send>, todo: Do) {
-    if let Do::Finish(end) = todo {
-        finish(send, end, None);
-    } else if submit(send, todo).is_err() {
-        completed(send, bindings::ib_wc_status_IB_WC_LOC_QP_OP_ERR, 0);
+    match todo {
+        Do::Nothing => {}
+        Do::Finish(end) => finish(send, end, None),
+        Do::Post | Do::PostSegment(_) => {
+            // Whoever had it before has given the claim up, or the state would be another.
+            let claim = Claim::new(send).ok_or(EINVAL);
+            if claim.and_then(|claim| submit(send, claim, &todo)).is_err() {
+                completed(send, bindings::ib_wc_status_IB_WC_LOC_QP_OP_ERR, 0);
+            }
+        }
     }
 }
 
 /// Posts a send for which there is room now.
-pub(super) fn repost(special: &SpecialQp, send: Arc<Send>) {
+pub(super) fn repost(special: SpecialRef<'_>, send: Mapped) {
     let mut next = Some(send);
     while let Some(send) = next.take() {
         trace::send(&send, trace::RESEND);
-        if special.post(&send).is_err() {
-            // SAFETY: It was mapped when it began to wait, and is not with the device.
-            unsafe { special.unmap(&send) };
+        if let Err((send, _)) = special.post(send) {
+            let send = send.finish();
             next = special.release();
             completed(&send, bindings::ib_wc_status_IB_WC_LOC_QP_OP_ERR, 0);
         }
     }
 }
 
-/// The device is done with a send.
-///
-/// # Safety
-///
-/// For completion queues only, of work requests that [`SpecialQp::submit`] posted.
-pub(super) unsafe extern "C" fn send_done(_cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
-    // SAFETY: By this function's duty; the work request had a reference.
-    let (send, status, vendor) = unsafe {
-        let send = Send::of_cqe(*(*wc).__bindgen_anon_1.wr_cqe);
-        (send, (*wc).status, (*wc).vendor_err)
-    };
+/// The device is done with a send. For completion queues, on their work.
+pub(super) fn sent(_cq: Passed<bindings::ib_cq>, done: Done<'_>) {
+    let Done { wc, mut send } = done;
+    let (status, vendor) = (wc.status(), wc.vendor_err());
     trace::send_done(&send, wc);
-    let special = send.agent().special();
     if status == bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR {
-        if special.is_to_repeat(&send) {
+        let agent = send.agent().clone();
+        if agent.special().is_to_repeat(&send) {
             trace::send(&send, trace::REPEAT);
-            if special.post(&send).is_ok() {
-                return;
-            }
+            send = match agent.special().post(send) {
+                Ok(()) => return,
+                Err((send, _)) => send,
+            };
         }
     } else if status != bindings::ib_wc_status_IB_WC_SUCCESS {
-        special.recover();
+        send.agent().special().recover();
     }
-    // SAFETY: It was with the device until now.
-    unsafe { special.unmap(&send) };
+    let send = send.finish();
+    let special = send.agent().special();
     let next = special.release();
     completed(&send, status, vendor);
     if let Some(next) = next {
@@ -383,8 +361,9 @@ pub(super) fn finish(
     };
     agent.work_off();
     match send.whom() {
-        For::Consumer => agent.tell(send, status, vendor),
-        For::Nobody(_) | For::Transfer { .. } => Send::free_own(send),
+        For::Consumer => send.pass().tell(send, status, vendor),
+        // What it has goes with it.
+        For::Nobody(_) | For::Transfer(_) => {}
     }
 }
 
@@ -399,7 +378,7 @@ pub(super) fn end(send: &Arc<Send>, how: End) {
 
 /// A message that answers something of this agent's: hands it over, and then ends the send.
 /// None of the agent's locks is held.
-pub(super) fn answer(agent: &Agent, message: Received) {
+pub(super) fn answer(agent: &AgentPass, message: Received) {
     let Some(arrived) = arrived(agent, &message) else {
         return;
     };
@@ -455,8 +434,7 @@ pub(super) fn modify(send: &Arc<Send>, timeout_ms: u32) -> Result {
     if !inner.step(send, |life, flow| life.modify(timeout, now(), flow)) {
         return Err(EINVAL);
     }
-    // SAFETY: It is posted, so the consumer does not touch it.
-    unsafe { (*send.buf()).timeout_ms = timeout_ms as i32 };
+    send.buf().set_timeout_ms(timeout_ms as i32);
     agent.arm(&mut inner);
     Ok(())
 }

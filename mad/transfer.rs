@@ -7,15 +7,18 @@
 //! takes too long, or for a while after the last, in which repetitions are acknowledged.
 //! Its work ends it. The sends of a transfer that goes out are those of `transact`.
 
-use super::agent::now;
-use super::agent::ticks;
 use super::agent::window;
 use super::agent::Agent;
 use super::agent::Inner;
-use super::receive::Received;
-use super::send::For;
+use super::edge::agent::Handle;
+use super::edge::now;
+use super::edge::receive::Received;
+use super::edge::send::Claim;
+use super::edge::send::For;
+use super::edge::send::Send;
+use super::edge::ticks;
+use super::send;
 use super::send::Plan;
-use super::send::Send;
 use super::transact;
 use crate::proto::mad::rmpp::flag;
 use crate::proto::mad::rmpp::message_len;
@@ -31,8 +34,6 @@ use crate::proto::mad::send::AckResult;
 use crate::proto::mad::send::End;
 use crate::proto::mad::send::Ticks;
 use crate::proto::mad::wire;
-use core::ptr::NonNull;
-use kernel::error::from_err_ptr;
 use kernel::list::impl_list_arc_safe;
 use kernel::list::impl_list_item;
 use kernel::list::AtomicTracker;
@@ -45,7 +46,6 @@ use kernel::sync::LockedBy;
 use kernel::workqueue::new_delayed_work;
 use kernel::workqueue::DelayedWork;
 use kernel::workqueue::WorkItem;
-use rdma::bindings;
 use rdma::workqueue;
 
 /// How long all segments may take, in milliseconds.
@@ -73,8 +73,8 @@ impl Key {
             class: header.class,
             class_version: header.class_version,
             method: header.method,
-            src_qp: wc.src_qp,
-            lid: wc.slid,
+            src_qp: wc.src_qp(),
+            lid: wc.slid(),
         })
     }
 }
@@ -98,25 +98,22 @@ impl State {
 }
 
 /// A transfer that comes in.
-#[pin_data(PinnedDrop)]
-pub(super) struct Transfer {
+#[pin_data]
+pub(crate) struct Transfer {
     #[pin]
     links: ListLinks,
     #[pin]
     listed: AtomicTracker,
     key: Key,
     base_version: u8,
-    ah: NonNull<bindings::ib_ah>,
+    /// The way back. Destroyed with it, which may sleep: it is dropped by works, by who receives,
+    /// and by who unregisters.
+    handle: Handle,
     state: LockedBy<State, Inner>,
     #[pin]
     end: DelayedWork<Self>,
     agent: Arc<Agent>,
 }
-
-// SAFETY: Address handles belong to no thread; the rest is locked or not changed.
-unsafe impl core::marker::Send for Transfer {}
-// SAFETY: As above.
-unsafe impl Sync for Transfer {}
 
 impl_list_arc_safe! {
     impl ListArcSafe<0> for Transfer { tracked_by listed: AtomicTracker; }
@@ -128,36 +125,9 @@ kernel::impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Transfer { self.end }
 }
 
-#[pinned_drop]
-impl PinnedDrop for Transfer {
-    /// May sleep: dropped by works, by who receives, and by who unregisters.
-    fn drop(self: Pin<&mut Self>) {
-        // SAFETY: It was made for this, and nothing that uses it is posted.
-        unsafe { destroy_ah(self.ah) };
-    }
-}
-
-/// # Safety
-///
-/// It was created here, and is not used any more.
-pub(super) unsafe fn destroy_ah(ah: NonNull<bindings::ib_ah>) {
-    let flags = bindings::rdma_destroy_ah_flags_RDMA_DESTROY_AH_SLEEPABLE;
-    // SAFETY: By this function's duty.
-    let _ = unsafe { bindings::rdma_destroy_ah_user(ah.as_ptr(), flags, core::ptr::null_mut()) };
-}
-
 /// An address handle back to where a message came from. May sleep.
-fn way_back(agent: &Agent, message: &Received) -> Result<NonNull<bindings::ib_ah>> {
-    // SAFETY: The domain and the message are there.
-    let ah = from_err_ptr(unsafe {
-        bindings::ib_create_ah_from_wc(
-            agent.pd(),
-            core::ptr::from_ref(message.wc()).cast_mut(),
-            message.grh().cast_mut(),
-            agent.port().number(),
-        )
-    })?;
-    NonNull::new(ah).ok_or(ENOMEM)
+fn way_back(agent: &Arc<Agent>, message: &Received) -> Result<Handle> {
+    Handle::back(agent, message.wc(), message.grh(), agent.live().number())
 }
 
 impl WorkItem for Transfer {
@@ -182,9 +152,15 @@ impl WorkItem for Transfer {
 }
 
 impl Transfer {
+    /// The way back.
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
     /// Takes it out of its agent's list, if it is in there.
     fn unlist(self: &Arc<Self>, inner: &mut Inner) -> Option<ListArc<Self>> {
-        // SAFETY: It is in this list or none.
+        // SAFETY: `start` puts a transfer into the list of its agent, whose lock `inner` is; it is in
+        // no other.
         unsafe { inner.transfers.remove(self) }
     }
 
@@ -194,7 +170,7 @@ impl Transfer {
             let first = agent.inner().lock().transfers.pop_front();
             let Some(transfer) = first else {
                 // Those that were ending by themselves have handles of the domain.
-                agent.port().flush();
+                agent.live().flush();
                 return;
             };
             let transfer = transfer.into_arc();
@@ -241,16 +217,16 @@ impl Transfer {
         last: bool,
     ) -> Result<Option<Received>> {
         let base_version = wire::Header::parse(message.mad()).map_or(0, |h| h.base_version);
-        let ah = way_back(agent, &message)?;
+        let handle = way_back(agent, &message)?;
         let transfer = Arc::pin_init(
             pin_init!(Self {
                 links <- ListLinks::new(),
                 listed <- AtomicTracker::new(),
                 key,
                 base_version,
-                ah,
+                handle,
                 state: LockedBy::new(agent.inner(), State {
-                    receiver: Receiver::new(window(agent.port()), last),
+                    receiver: Receiver::new(window(agent.live().port()), last),
                     message: None,
                     until: None,
                 }),
@@ -258,15 +234,7 @@ impl Transfer {
                 agent: agent.clone(),
             }),
             GFP_KERNEL,
-        );
-        let transfer = match transfer {
-            Ok(transfer) => transfer,
-            Err(error) => {
-                // SAFETY: Nobody else has it.
-                unsafe { destroy_ah(ah) };
-                return Err(error);
-            }
-        };
+        )?;
         let item = ListArc::try_from_arc(transfer.clone()).map_err(|_| EINVAL)?;
         let known = {
             let mut inner = agent.inner().lock();
@@ -296,7 +264,7 @@ impl Transfer {
     }
 
     fn end_in(self: &Arc<Self>, delay: Ticks) {
-        workqueue::modify_delayed::<Self, 0>(self.agent.port().queue(), self, delay as usize);
+        workqueue::modify_delayed::<Self, 0>(self.agent.live().queue(), self, delay as usize);
     }
 
     /// All has come: the whole message, of which the consumer is told the length.
@@ -305,7 +273,7 @@ impl Transfer {
             let inner = self.agent.inner().lock();
             self.state.access(&inner).receiver.contiguous()
         };
-        let opa = self.agent.port().is_opa() && self.base_version == wire::OPA_VERSION;
+        let opa = self.agent.live().is_opa() && self.base_version == wire::OPA_VERSION;
         let size = if opa {
             wire::OPA_MAD_SIZE
         } else {
@@ -383,8 +351,7 @@ impl Transfer {
             length_or_window: window_end,
             ..reply.rmpp
         };
-        let whom = For::Transfer { _of: self.clone() };
-        reply.send(&self.agent, header, whom, self.ah);
+        reply.send(&self.agent, header, For::Transfer(self.clone()));
     }
 }
 
@@ -413,14 +380,18 @@ impl Reply {
         Self {
             headers,
             rmpp,
-            remote_qpn: message.wc().src_qp,
-            pkey_index: message.wc().pkey_index,
+            remote_qpn: message.wc().src_qp(),
+            pkey_index: message.wc().pkey_index(),
         }
     }
 
-    /// Sends it, with this header, and nothing else. Failing that, the other end tries
-    /// again. May sleep. The handle is whose `whom` says.
-    fn send(&self, agent: &Arc<Agent>, header: Header, whom: For, ah: NonNull<bindings::ib_ah>) {
+    /// Sends it, with this header, and nothing else. Failing that, the other end tries again. May
+    /// sleep.
+    fn send(&self, agent: &Arc<Agent>, header: Header, whom: For) {
+        let _: Result = self.try_send(agent, header, whom);
+    }
+
+    fn try_send(&self, agent: &Arc<Agent>, header: Header, whom: For) -> Result {
         let class = self.headers.get(1).copied().unwrap_or(0);
         let plan = Plan {
             remote_qpn: self.remote_qpn,
@@ -430,39 +401,18 @@ impl Reply {
             data: 0,
             base_version: wire::VERSION,
         };
-        let own = matches!(whom, For::Nobody(_));
-        let Ok(send) = Send::new(agent, &plan, whom, GFP_KERNEL) else {
-            if own {
-                // SAFETY: Nobody else has it.
-                unsafe { destroy_ah(ah) };
-            }
-            return;
-        };
-        // SAFETY: Nobody else has the send yet.
-        unsafe {
-            let mad = send.mad_mut();
-            for (to, from) in mad.iter_mut().zip(&self.headers) {
-                *to = *from;
-            }
-            if let Some(method) = mad.get_mut(3) {
-                *method ^= wire::method::RESPONSE;
-            }
-            header.write(mad);
-            (*send.buf()).ah = ah.as_ptr();
+        let send = send::new(agent, &plan, whom, GFP_KERNEL)?;
+        let mut claim = Claim::new(&send).ok_or(EINVAL)?;
+        let mad = claim.mad_mut();
+        for (to, from) in mad.iter_mut().zip(&self.headers) {
+            *to = *from;
         }
-        if transact::post(&send).is_err() {
-            Send::free_own(&send);
+        if let Some(method) = mad.get_mut(3) {
+            *method ^= wire::method::RESPONSE;
         }
-    }
-}
-
-impl Send {
-    /// Frees what a send of the core's own has, once it has ended. May sleep.
-    pub(super) fn free_own(this: &Arc<Self>) {
-        if let For::Nobody(ah) = this.whom() {
-            // SAFETY: It was made for this send, which has ended.
-            unsafe { destroy_ah(*ah) };
-        }
+        header.write(mad);
+        drop(claim);
+        transact::post(&send)
     }
 }
 
@@ -477,8 +427,8 @@ fn refuse(agent: &Arc<Agent>, message: &Received, why: u8) {
         segment: 0,
         length_or_window: 0,
     };
-    if let Ok(ah) = way_back(agent, message) {
-        reply.send(agent, header, For::Nobody(ah), ah);
+    if let Ok(handle) = way_back(agent, message) {
+        reply.send(agent, header, For::Nobody(handle));
     }
 }
 
@@ -491,8 +441,8 @@ fn welcome(agent: &Arc<Agent>, message: &Received) {
         length_or_window: 1,
         ..reply.rmpp
     };
-    if let Ok(ah) = way_back(agent, message) {
-        reply.send(agent, header, For::Nobody(ah), ah);
+    if let Ok(handle) = way_back(agent, message) {
+        reply.send(agent, header, For::Nobody(handle));
     }
 }
 

@@ -111,6 +111,26 @@ impl Device {
         to_result(unsafe { method(self.as_raw(), port, index, &mut pkey) })?;
         Ok(pkey)
     }
+
+    /// The place of a partition's key, as the driver has it; a full member's goes before a limited
+    /// one's. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`; those of [`query_pkey`](Self::query_pkey).
+    pub(crate) fn find_pkey(&self, port: u32, pkey: u16) -> Result<u16> {
+        const FULL: u16 = 0x8000;
+        let len = self.immutable(port).map_or(0, |port| port.pkey_tbl_len);
+        let mut limited = None;
+        for at in 0..u16::try_from(len).unwrap_or(0) {
+            match self.query_pkey(port, at)? {
+                key if key & !FULL != pkey & !FULL => {}
+                key if key & FULL != 0 => return Ok(at),
+                _ => limited = limited.or(Some(at)),
+            }
+        }
+        limited.ok_or(ENOENT)
+    }
 }
 
 /// What every iWARP port is like, by its network device; the driver adds to it.
@@ -236,30 +256,15 @@ pub unsafe extern "C" fn ib_find_pkey(
     pkey: u16,
     index: *mut u16,
 ) -> c_int {
-    const FULL: u16 = 0x8000;
     // SAFETY: By this function's duty.
     let device = unsafe { Device::from_raw(device) };
-    let len = device.immutable(port).map_or(0, |port| port.pkey_tbl_len);
-    let mut limited = None;
-    let mut found = None;
-    for at in 0..u16::try_from(len).unwrap_or(0) {
-        match device.query_pkey(port, at) {
-            Ok(key) if key & !FULL != pkey & !FULL => {}
-            Ok(key) if key & FULL != 0 => {
-                found = Some(at);
-                break;
-            }
-            Ok(_) => limited = limited.or(Some(at)),
-            Err(error) => return error.to_errno(),
-        }
-    }
-    match found.or(limited) {
-        Some(at) => {
+    match device.find_pkey(port, pkey) {
+        Ok(at) => {
             // SAFETY: By this function's duty.
             unsafe { index.write(at) };
             0
         }
-        None => ENOENT.to_errno(),
+        Err(error) => error.to_errno(),
     }
 }
 

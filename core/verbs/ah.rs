@@ -112,12 +112,17 @@ fn modify(ah: &Ah, attr: &AhAttr) -> Result {
 
 /// Reads where a handle leads, without a reference to the local GID. Any context that the
 /// driver allows.
+pub(crate) fn query_attr(ah: &Ah, attr: &AhAttr) -> Result {
+    ah.driver().query_ah(attr)
+}
+
+/// As [`query_attr`], for C.
 fn query(ah: &Ah, attr: Out<'_, AhAttr>) -> Result {
-    ah.driver().query_ah(&attr)
+    query_attr(ah, &attr)
 }
 
 /// Destroys a handle that nobody uses any more. May sleep if `flags` say so.
-fn destroy(ah: Given<Ah>, flags: u32, _call: Option<&UserCall>) -> Result {
+pub(crate) fn destroy(ah: Given<Ah>, flags: u32, _call: Option<&UserCall>) -> Result {
     ah.owned()?.destroy(|ah| ah.destroy_ah(flags))
 }
 

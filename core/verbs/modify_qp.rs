@@ -132,7 +132,7 @@ fn modify(qp: &Qp, attr: &QpAttr, mask: c_int, call: Option<&UserCall>) -> Resul
 }
 
 /// Changes a queue pair for a part of the kernel. See [`modify`].
-fn modify_for_kernel(qp: &Qp, attr: &QpAttr, mask: c_int) -> Result {
+pub(crate) fn modify_for_kernel(qp: &Qp, attr: &QpAttr, mask: c_int) -> Result {
     modify(qp, attr, mask, None)
 }
 

@@ -111,7 +111,7 @@ pub(super) fn create(
 /// # Errors
 ///
 /// `EBUSY` while it is open, or a member of groups; the driver's.
-pub(super) fn destroy(qp: Given<Qp>, call: Option<&UserCall>) -> Result {
+pub(crate) fn destroy(qp: Given<Qp>, call: Option<&UserCall>) -> Result {
     let qp = qp.owned()?;
     kernel::warn_on!(qp.mrs_used() > 0);
     if qp.usecnt().is_used() {
@@ -184,7 +184,11 @@ fn uncount_uses(qp: Counted<'_, Qp>) {
 
 /// Makes a queue pair for a part of the kernel, with room for `max_rdma_ctxs` transfers of
 /// [`crate::rw`]. May sleep.
-fn create_for_kernel(pd: &Pd, attr: &QpMake, caller: Option<&'static CStr>) -> Result<Owned<Qp>> {
+pub(crate) fn create_for_kernel(
+    pd: &Pd,
+    attr: &QpMake,
+    caller: Option<&'static CStr>,
+) -> Result<Owned<Qp>> {
     let device = pd.device();
     let transfers = attr.max_rdma_ctxs() != 0;
     if transfers {

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Agents as C has them (`struct ib_mad_agent`), the handlers of their consumers, and address
+//! handles that the core makes for its own sends.
+
+use super::port::Live;
+use super::receive::Received;
+use super::receive::GRH;
+use super::send::Send;
+use super::Wc;
+use crate::mad::agent::Agent;
+use crate::private;
+use crate::verbs;
+use crate::verbs::object::Given;
+use crate::verbs::object::Owned;
+use crate::verbs::object::Qp;
+use crate::verbs::tables::Ah;
+use core::ops::Deref;
+use core::ptr;
+use core::ptr::NonNull;
+use kernel::container_of;
+use kernel::error::from_err_ptr;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::sync::ArcBorrow;
+use kernel::types::Opaque;
+use rdma::bindings;
+use rdma::edge::AnswerOk;
+use rdma::edge::FromC;
+use rdma::edge::IntoC;
+use rdma::edge::Passed;
+use rdma::edge::View;
+use rdma::edge::Within;
+use rdma::gate::OwnedPass;
+
+rdma::c_struct! {
+    /// An agent, as its consumer sees it.
+    pub(crate) struct MadAgent: bindings::ib_mad_agent;
+    fields {
+        /// Version of RMPP, 0 for none.
+        const rmpp_version: u8;
+        /// `IB_MAD_USER_RMPP`.
+        const flags: u32;
+    }
+}
+
+/// Who is told of an agent's sends, and gets what it receives.
+pub(crate) struct Handlers {
+    pub(crate) send: bindings::ib_mad_send_handler,
+    pub(crate) recv: bindings::ib_mad_recv_handler,
+}
+
+impl Handlers {
+    /// Nobody.
+    pub(crate) const NONE: Self = Self {
+        send: None,
+        recv: None,
+    };
+}
+
+/// What consumers and tracepoints read of an agent.
+///
+/// # Invariants
+///
+/// Written when it is made, and not changed. The pointers in it lead to fields of the same object,
+/// to the device of its port, and to its queue pair.
+#[pin_data]
+pub(crate) struct CAgent {
+    info: Opaque<private::rdma_mad_agent_info>,
+    request: Opaque<bindings::ib_mad_reg_req>,
+    qp_info: Opaque<private::rdma_mad_qp_info>,
+    port_info: Opaque<private::rdma_mad_port_info>,
+}
+
+// SAFETY: By the type invariant it is only read; consumers' contexts and handlers may be used by
+// any thread.
+unsafe impl core::marker::Send for CAgent {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for CAgent {}
+
+/// What a [`CAgent`] is made from.
+pub(crate) struct Make<'a> {
+    pub(crate) live: Live<'a>,
+    pub(crate) qp: &'a Qp,
+    pub(crate) port: u8,
+    pub(crate) handlers: &'a Handlers,
+    pub(crate) context: Passed<c_void>,
+    pub(crate) tid: u32,
+    pub(crate) flags: u32,
+    pub(crate) rmpp_version: u8,
+    /// Class and version that it asks for.
+    pub(crate) class: (u8, u8),
+}
+
+impl CAgent {
+    /// One in its place.
+    pub(crate) fn new(make: &Make<'_>) -> impl PinInit<Self> {
+        let device = make.live.device().raw();
+        let agent = bindings::ib_mad_agent {
+            device,
+            qp: make.qp.raw(),
+            recv_handler: make.handlers.recv,
+            send_handler: make.handlers.send,
+            context: make.context.into_c(),
+            hi_tid: make.tid,
+            flags: make.flags,
+            port_num: make.port,
+            rmpp_version: make.rmpp_version,
+            ..Default::default()
+        };
+        let request = bindings::ib_mad_reg_req {
+            mgmt_class: make.class.0,
+            mgmt_class_version: make.class.1,
+            ..Default::default()
+        };
+        let port = i32::from(make.port);
+        let qp = make.qp.raw();
+        // SAFETY: All fields are written; it cannot fail. The pointers stay right, as the object
+        // is pinned.
+        unsafe {
+            pin_init::pin_init_from_closure(move |this: *mut Self| {
+                let request_at = Opaque::cast_into(&raw const (*this).request);
+                let port_at = Opaque::cast_into(&raw const (*this).port_info);
+                let qp_at = Opaque::cast_into(&raw const (*this).qp_info);
+                request_at.write(request);
+                port_at.write(private::rdma_mad_port_info {
+                    device,
+                    port_num: port,
+                });
+                qp_at.write(private::rdma_mad_qp_info {
+                    port_priv: port_at,
+                    qp,
+                });
+                Opaque::cast_into(&raw const (*this).info).write(private::rdma_mad_agent_info {
+                    agent,
+                    reg_req: request_at,
+                    qp_info: qp_at,
+                });
+                Ok::<(), core::convert::Infallible>(())
+            })
+        }
+    }
+
+    /// As the consumer has it.
+    fn raw(&self) -> *mut bindings::ib_mad_agent {
+        // SAFETY: Only the address is computed.
+        unsafe { &raw mut (*self.info.get()).agent }
+    }
+
+    /// As tracepoints read it.
+    pub(super) fn traced(&self) -> *mut private::rdma_mad_agent_info {
+        self.info.get()
+    }
+
+    /// What tracepoints read of its queue pair.
+    pub(super) fn traced_qp(&self) -> *mut private::rdma_mad_qp_info {
+        self.qp_info.get()
+    }
+}
+
+/// The agent that a consumer has.
+///
+/// # Safety
+///
+/// It is one that a consumer got, see [`Registered`], and is not given back yet.
+unsafe fn of_c(c: *mut bindings::ib_mad_agent) -> *const Agent {
+    // SAFETY: By this function's requirement; only addresses are computed.
+    unsafe {
+        let info = container_of!(c, private::rdma_mad_agent_info, agent);
+        let c_agent = container_of!(Opaque::cast_from(info), CAgent, info);
+        container_of!(c_agent, Agent, c)
+    }
+}
+
+/// An agent that the consumer gets when it registers, and gives back to unregister it.
+pub(crate) struct Registered(pub(crate) Arc<Agent>);
+
+impl AnswerOk for Registered {
+    type C = *mut bindings::ib_mad_agent;
+
+    fn ok(self) -> Self::C {
+        let raw = self.0.c().raw();
+        // The consumer's count.
+        let _: *const Agent = Arc::into_raw(self.0);
+        raw
+    }
+
+    fn error(error: Error) -> Self::C {
+        error.to_ptr()
+    }
+}
+
+// SAFETY: `from_c` is for an agent that a consumer got and forgets (`ib_unregister_mad_agent` in
+// `include/rdma/ib_mad.h`).
+unsafe impl FromC for Registered {
+    type C = *mut bindings::ib_mad_agent;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: The consumer's count is ours now.
+        Self(unsafe { Arc::from_raw(of_c(c)) })
+    }
+}
+// SAFETY: It owns what it refers to.
+unsafe impl Within<'_> for Registered {}
+
+/// An agent that its consumer lends for a call.
+pub(crate) struct AgentRef<'a>(ArcBorrow<'a, Agent>);
+
+impl AgentRef<'_> {
+    /// With a count.
+    pub(crate) fn shared(&self) -> Arc<Agent> {
+        self.0.into()
+    }
+}
+
+// SAFETY: `from_c` is for an agent that a consumer got and does not unregister during the call.
+unsafe impl FromC for AgentRef<'_> {
+    type C = *mut bindings::ib_mad_agent;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: The consumer has a count during the call.
+        Self(unsafe { ArcBorrow::from_raw(of_c(c)) })
+    }
+}
+// SAFETY: The consumer lends it for the call.
+unsafe impl<'a> Within<'a> for AgentRef<'a> {}
+
+/// Use of an agent, which stays registered as long as this exists: the consumer's handlers may be
+/// called.
+///
+/// # Invariants
+///
+/// It is a pass of the agent's own gate, which `Agent::unregister` closes, and waits until it is
+/// empty, before the consumer is told that the agent is unregistered.
+pub(crate) struct AgentPass(OwnedPass<Agent>);
+
+impl AgentPass {
+    /// None, if the agent is being unregistered. Any context.
+    pub(crate) fn enter(agent: Arc<Agent>) -> Option<Self> {
+        // INVARIANT: The agent's own gate.
+        OwnedPass::try_enter(agent, Agent::gate).map(Self)
+    }
+
+    /// The agent.
+    pub(crate) fn owner(&self) -> &Arc<Agent> {
+        self.0.owner()
+    }
+
+    /// As the consumer has it.
+    pub(super) fn raw(&self) -> *mut bindings::ib_mad_agent {
+        self.c().raw()
+    }
+
+    /// Hands it a message, with the send that it answers, if any. No lock is held.
+    pub(crate) fn hand(&self, to: Option<&Send>, message: Received) {
+        let Some(handler) = self.handlers().recv else {
+            return;
+        };
+        let buf = to.map_or(ptr::null_mut(), |send| send.buf().raw());
+        // SAFETY: The agent is registered (type invariant), so its consumer's handler works. The
+        // message is the handler's from now on; a send that is answered has not ended.
+        unsafe { handler(self.raw(), buf, message.into_raw()) };
+    }
+
+    /// Tells it that a send of its has ended, which is the consumer's again. No lock is held.
+    pub(crate) fn tell(&self, send: &Send, status: bindings::ib_wc_status, vendor_err: u32) {
+        let Some(handler) = self.handlers().send else {
+            return;
+        };
+        let mut wc = bindings::ib_mad_send_wc {
+            send_buf: send.buf().raw(),
+            status,
+            vendor_err,
+        };
+        // SAFETY: The agent is registered (type invariant), so its consumer's handler works. The
+        // caller keeps the memory of the send.
+        unsafe { handler(self.raw(), &mut wc) };
+    }
+}
+
+impl Deref for AgentPass {
+    type Target = Agent;
+
+    #[inline]
+    fn deref(&self) -> &Agent {
+        self.0.owner()
+    }
+}
+
+/// An address handle that the core made for an agent. Dropping it destroys it, and may sleep.
+///
+/// # Invariants
+///
+/// `ah` is a handle of the domain of the agent's port, and nobody else destroys it. The port is
+/// open as long as there is the agent.
+pub(crate) struct Handle {
+    ah: NonNull<bindings::ib_ah>,
+    _agent: Arc<Agent>,
+}
+
+// SAFETY: Address handles belong to no thread.
+unsafe impl core::marker::Send for Handle {}
+// SAFETY: Nothing is changed through a shared reference.
+unsafe impl Sync for Handle {}
+
+impl Handle {
+    /// Makes one back to where a message came from, by a port of the device. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; those of finding the addresses; the driver's.
+    pub(crate) fn back(agent: &Arc<Agent>, wc: &Wc, grh: &[u8; GRH], port: u32) -> Result<Self> {
+        let pd = agent.live().pd().ok_or(EINVAL)?;
+        // SAFETY: The domain exists (`Live`), the rest is borrowed for the call.
+        let ah = from_err_ptr(unsafe {
+            bindings::ib_create_ah_from_wc(pd.raw(), wc.raw(), grh.as_ptr().cast(), port)
+        })?;
+        // INVARIANT: Made just now.
+        Ok(Self {
+            ah: NonNull::new(ah).ok_or(ENOMEM)?,
+            _agent: agent.clone(),
+        })
+    }
+
+    /// As C has it.
+    pub(super) fn raw(&self) -> *mut bindings::ib_ah {
+        self.ah.as_ptr()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let flags = bindings::rdma_destroy_ah_flags_RDMA_DESTROY_AH_SLEEPABLE;
+        // SAFETY: By the type invariant; sends that use it have ended, as they keep what owns it.
+        let ah: Owned<Ah> = unsafe { Owned::from_c(self.ah.as_ptr()) };
+        let _: Result = verbs::destroy_ah(Given::of(ah), flags, None);
+    }
+}
+
+/// Where a handle leads.
+pub(crate) struct AhPath {
+    pub(crate) lid: u32,
+    pub(crate) path_bits: u8,
+    /// The place of the local GID, and the other end's.
+    pub(crate) grh: Option<(u8, [u8; 16])>,
+}
+
+impl AhPath {
+    /// Asks the driver where a handle leads.
+    pub(crate) fn of(ah: &Ah) -> Option<Self> {
+        let mut attr = bindings::rdma_ah_attr::default();
+        // SAFETY: It is valid, has no references, and nobody else has it.
+        verbs::query_ah(ah, unsafe { verbs::tables::AhAttr::view(&raw mut attr) }).ok()?;
+        // SAFETY: The type says which member of the union the driver has written; both, and those
+        // of GIDs, are plain bytes.
+        let (lid, path_bits, there) = unsafe {
+            let (lid, path_bits) = match attr.type_ {
+                bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB => (
+                    u32::from(attr.__bindgen_anon_1.ib.dlid),
+                    attr.__bindgen_anon_1.ib.src_path_bits,
+                ),
+                bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA => (
+                    attr.__bindgen_anon_1.opa.dlid,
+                    attr.__bindgen_anon_1.opa.src_path_bits,
+                ),
+                _ => (0, 0),
+            };
+            (lid, path_bits, *attr.grh.dgid.raw)
+        };
+        let has_grh = u32::from(attr.ah_flags) & bindings::ib_ah_flags_IB_AH_GRH != 0;
+        Some(Self {
+            lid,
+            path_bits,
+            grh: has_grh.then_some((attr.grh.sgid_index, there)),
+        })
+    }
+}

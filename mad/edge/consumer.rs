@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Sends as consumers hand them in and get them: the arguments of the functions of
+//! `include/rdma/ib_mad.h` that have a `struct ib_mad_send_buf`.
+
+use super::send::Send;
+use super::send::SendBuf;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use kernel::container_of;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::sync::ArcBorrow;
+use rdma::bindings;
+use rdma::edge::AnswerOk;
+use rdma::edge::FromC;
+use rdma::edge::View;
+use rdma::edge::Within;
+
+/// The send of a consumer's structure.
+///
+/// # Safety
+///
+/// It is one that [`Send::make`] made, and was not freed.
+unsafe fn of_buf(buf: *mut bindings::ib_mad_send_buf) -> *const Send {
+    // SAFETY: By this function's requirement; only the address is computed.
+    unsafe { container_of!(buf.cast::<SendBuf>(), Send, buf) }
+}
+
+/// A send that the consumer gets.
+pub(crate) struct Created(pub(crate) Arc<Send>);
+
+impl AnswerOk for Created {
+    type C = *mut bindings::ib_mad_send_buf;
+
+    fn ok(self) -> Self::C {
+        let buf = self.0.buf().raw();
+        // The consumer's count; `Freed` takes it back.
+        let _: *const Send = Arc::into_raw(self.0);
+        buf
+    }
+
+    fn error(error: Error) -> Self::C {
+        error.to_ptr()
+    }
+}
+
+/// A send that the consumer gives back.
+pub(crate) struct Freed(#[expect(dead_code, reason = "it is dropped")] Arc<Send>);
+
+// SAFETY: `from_c` is for a send that the consumer got as `Created` and forgets
+// (`ib_free_send_mad` in `include/rdma/ib_mad.h`).
+unsafe impl FromC for Freed {
+    type C = *mut bindings::ib_mad_send_buf;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: The consumer's count is ours now.
+        Self(unsafe { Arc::from_raw(of_buf(c)) })
+    }
+}
+// SAFETY: It owns what it refers to.
+unsafe impl Within<'_> for Freed {}
+
+/// A send that the consumer lends for a call, or null.
+pub(crate) struct Lent<'a>(Option<NonNull<Send>>, PhantomData<&'a Send>);
+
+impl Lent<'_> {
+    /// The send.
+    pub(crate) fn send(&self) -> Option<Arc<Send>> {
+        let send = self.0?;
+        // SAFETY: The consumer has a count during the call, see `FromC`.
+        Some(unsafe { ArcBorrow::from_raw(send.as_ptr()) }.into())
+    }
+}
+
+// SAFETY: `from_c` is for null, or a send that the consumer got as `Created` and does not free
+// during the call.
+unsafe impl FromC for Lent<'_> {
+    type C = *mut bindings::ib_mad_send_buf;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        if c.is_null() {
+            return Self(None, PhantomData);
+        }
+        // SAFETY: It is such a send.
+        Self(NonNull::new(unsafe { of_buf(c) }.cast_mut()), PhantomData)
+    }
+}
+// SAFETY: The consumer lends it for the call.
+unsafe impl<'a> Within<'a> for Lent<'a> {}
+
+/// Sends that the consumer posts: a list, linked by `next`.
+pub(crate) struct Posts<'a>(*mut bindings::ib_mad_send_buf, PhantomData<&'a Send>);
+
+impl Posts<'_> {
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Takes the first. The consumer may free it as soon as it is posted.
+    pub(crate) fn pop(&mut self) -> Option<Arc<Send>> {
+        if self.0.is_null() {
+            return None;
+        }
+        // SAFETY: The consumer has a count of each send of the list that is not posted yet, see
+        // `FromC`.
+        let send: Arc<Send> = unsafe { ArcBorrow::from_raw(of_buf(self.0)) }.into();
+        self.0 = send.buf().next();
+        Some(send)
+    }
+}
+
+// SAFETY: `from_c` is for null, or a list of sends that the consumer got as `Created`, and that it
+// leaves to the callee until each is posted (`ib_post_send_mad` in `include/rdma/ib_mad.h`).
+unsafe impl FromC for Posts<'_> {
+    type C = *mut bindings::ib_mad_send_buf;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        Self(c, PhantomData)
+    }
+}
+// SAFETY: The consumer lends it for the call.
+unsafe impl<'a> Within<'a> for Posts<'a> {}
+
+/// Where the consumer wants to be told which send was not posted, if it does.
+pub(crate) struct BadSend<'a>(
+    Option<NonNull<*mut bindings::ib_mad_send_buf>>,
+    PhantomData<&'a Send>,
+);
+
+impl BadSend<'_> {
+    /// Tells.
+    pub(crate) fn set(&self, send: &Send) {
+        if let Some(place) = self.0 {
+            // SAFETY: The consumer lends the place for the call, see `FromC`.
+            unsafe { place.write(send.buf().raw()) };
+        }
+    }
+}
+
+// SAFETY: `from_c` is for null, or a place that is the callee's for the call.
+unsafe impl FromC for BadSend<'_> {
+    type C = *mut *mut bindings::ib_mad_send_buf;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        Self(NonNull::new(c), PhantomData)
+    }
+}
+// SAFETY: The consumer lends it for the call.
+unsafe impl<'a> Within<'a> for BadSend<'a> {}

@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A port that is open: the objects that exist as long as it is, and the proof that it is.
+//!
+//! [`Open`] owns device, work queue, domain, completion queue and queue pairs. A gate in
+//! [`Opened`] counts users; [`Open`] waits for all of them before it destroys an object. Each
+//! agent is a user until its memory goes, and so is each callback for a receive. A [`Live`] comes
+//! from such a user, and gives access to the objects.
+
+use super::receive::RecvMad;
+use super::receive::GRH;
+use super::Wc;
+use crate::cq;
+use crate::device::Device;
+use crate::device::Registered;
+use crate::mad::port::Params;
+use crate::mad::port::Port;
+use crate::mad::queue::SpecialRef;
+use crate::proto::mad::smi::Node;
+use crate::proto::mad::wire;
+use crate::proto::mad::wire::Special;
+use crate::verbs;
+use crate::verbs::object::Cq;
+use crate::verbs::object::Given;
+use crate::verbs::object::Owned;
+use crate::verbs::object::Pd;
+use crate::verbs::object::Qp;
+use crate::verbs::tables::QpAttr;
+use crate::verbs::tables::QpEvent;
+use crate::verbs::tables::QpMake;
+use core::ops::Deref;
+use core::ptr;
+use core::ptr::NonNull;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::sync::SetOnce;
+use kernel::workqueue::Queue;
+use rdma::bindings;
+use rdma::edge::AnswerOk;
+use rdma::edge::FromC;
+use rdma::edge::Passed;
+use rdma::edge::View;
+use rdma::edge::Within;
+use rdma::gate::Gate;
+use rdma::gate::OwnedPass;
+use rdma::gate::Pass;
+use rdma::workqueue::OwnedQueue;
+
+/// Who restrack says has made the objects.
+const OWNER: &CStr = c"ib_core";
+
+/// A pointer to an object that [`Open`] owns.
+struct Raw<V: View>(NonNull<V::C>);
+
+// SAFETY: Objects of devices belong to no thread; functions that use them lock by themselves
+// (`include/rdma/ib_verbs.h`).
+unsafe impl<V: View> Send for Raw<V> {}
+// SAFETY: As for `Send`; the pointer itself does not change.
+unsafe impl<V: View> Sync for Raw<V> {}
+
+/// What a port refers to as long as it is open.
+///
+/// # Invariants
+///
+/// Until `gate` is closed and empty, `device` is registered, `queue` exists, and so do the
+/// objects that `pd`, `smi` and `gsi` point to.
+#[pin_data]
+pub(crate) struct Opened {
+    device: NonNull<Device>,
+    queue: NonNull<Queue>,
+    pd: SetOnce<Raw<Pd>>,
+    smi: SetOnce<Raw<Qp>>,
+    gsi: SetOnce<Raw<Qp>>,
+    #[pin]
+    gate: Gate,
+}
+
+// SAFETY: The pointers are to a `Device` and a `Queue`, which are `Send` and `Sync`.
+unsafe impl Send for Opened {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for Opened {}
+
+impl Opened {
+    fn slot(&self, which: Special) -> &SetOnce<Raw<Qp>> {
+        match which {
+            Special::Smi => &self.smi,
+            Special::Gsi => &self.gsi,
+        }
+    }
+
+    /// Whether this is a port of a device.
+    pub(crate) fn is_of(&self, device: &Device) -> bool {
+        ptr::eq(self.device.as_ptr(), device)
+    }
+}
+
+/// A proof that a port is open: for `'a`, its gate has a user, or its [`Open`] is borrowed.
+#[derive(Clone, Copy)]
+pub(crate) struct Live<'a>(&'a Port);
+
+impl Deref for Live<'_> {
+    type Target = Port;
+
+    fn deref(&self) -> &Port {
+        self.0
+    }
+}
+
+/// What a driver did with a MAD.
+pub(crate) struct Processed {
+    /// `enum ib_mad_result`.
+    pub(crate) result: u32,
+    /// Bytes of the answer, if there is one.
+    pub(crate) len: usize,
+    /// P_Key's place of the answer; of Omni-Path.
+    pub(crate) pkey_index: u16,
+}
+
+impl<'a> Live<'a> {
+    /// The port.
+    #[inline]
+    pub(crate) fn port(self) -> &'a Port {
+        self.0
+    }
+
+    /// The device, which is registered.
+    pub(crate) fn device(self) -> &'a Device {
+        // SAFETY: `Opened`: registered while its gate has a user, which it has (`Live`).
+        unsafe { self.0.opened().device.as_ref() }
+    }
+
+    /// Where its work is done, one item after the other.
+    pub(crate) fn queue(self) -> &'a Queue {
+        // SAFETY: `Opened`: exists while its gate has a user, which it has (`Live`).
+        unsafe { self.0.opened().queue.as_ref() }
+    }
+
+    /// Waits until what is queued has been done. May sleep; not from there.
+    pub(crate) fn flush(self) {
+        // SAFETY: The queue exists, see `queue`; a `Queue` is transparent over the C structure.
+        unsafe { bindings::__flush_workqueue(ptr::from_ref(self.queue()).cast_mut().cast()) };
+    }
+
+    /// The protection domain.
+    pub(crate) fn pd(self) -> Option<&'a Pd> {
+        let pd = self.0.opened().pd.as_ref()?;
+        // SAFETY: `Opened`: exists while its gate has a user, which it has (`Live`).
+        Some(unsafe { Pd::view(pd.0.as_ptr()) })
+    }
+
+    /// A queue pair, if the port has it.
+    pub(crate) fn qp(self, which: Special) -> Option<&'a Qp> {
+        let qp = self.0.opened().slot(which).as_ref()?;
+        // SAFETY: `Opened`: exists while its gate has a user, which it has (`Live`).
+        Some(unsafe { Qp::view(qp.0.as_ptr()) })
+    }
+
+    /// A queue pair, and what waits for it.
+    pub(crate) fn special(self, which: Special) -> SpecialRef<'a> {
+        SpecialRef::new(self, self.0.special_qp(which))
+    }
+
+    /// Whether the driver handles MADs.
+    pub(crate) fn driver_handles(self) -> bool {
+        self.device().ops().process_mad.is_some()
+    }
+
+    /// Gives a MAD to the driver, which may write an answer; none, if it handles no MADs. The
+    /// context is what the driver bears: may sleep where MADs are received.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the MAD is shorter than its version says.
+    pub(crate) fn process_mad(
+        self,
+        port: u32,
+        wc: &Wc,
+        grh: Option<&[u8; GRH]>,
+        mad: &[u8],
+        answer: &mut RecvMad,
+    ) -> Result<Option<Processed>> {
+        let Some(process) = self.device().ops().process_mad else {
+            return Ok(None);
+        };
+        let is_long = self.is_opa() && mad.first() == Some(&wire::OPA_VERSION);
+        let needed = if is_long {
+            wire::OPA_MAD_SIZE
+        } else {
+            wire::MAD_SIZE
+        };
+        if mad.len() < needed || answer.mad_size() < needed {
+            return Err(EINVAL);
+        }
+        let (mut len, mut pkey_index) = (answer.mad_size(), 0_u16);
+        // SAFETY: The method is the device's own, which is registered; both MADs are as long as
+        // the version of the first says, which is what drivers go by (`process_mad` in
+        // `include/rdma/ib_verbs.h`); the rest is borrowed for the call.
+        let result = unsafe {
+            process(
+                self.device().raw(),
+                0,
+                port,
+                wc.raw(),
+                grh.map_or(ptr::null(), |grh| grh.as_ptr().cast()),
+                mad.as_ptr().cast(),
+                answer.mad().as_mut_ptr().cast(),
+                &mut len,
+                &mut pkey_index,
+            )
+        };
+        Ok(Some(Processed {
+            result: result as u32,
+            len,
+            pkey_index,
+        }))
+    }
+}
+
+/// A port that is open as long as this exists.
+pub(crate) struct OpenPort(OwnedPass<Port>);
+
+impl OpenPort {
+    /// None, if the port is being closed.
+    pub(crate) fn enter(port: Arc<Port>) -> Option<Self> {
+        OwnedPass::try_enter(port, |port| &port.opened().gate).map(Self)
+    }
+
+    /// The proof.
+    #[inline]
+    pub(crate) fn live(&self) -> Live<'_> {
+        Live(self.0.owner())
+    }
+}
+
+/// As [`OpenPort`], of a callback.
+pub(crate) struct Entered<'a> {
+    _pass: Pass<'a>,
+    port: &'a Port,
+}
+
+impl Entered<'_> {
+    /// The proof.
+    pub(crate) fn live(&self) -> Live<'_> {
+        Live(self.port)
+    }
+}
+
+/// The completion queue of a port, as its callbacks get it.
+pub(crate) struct PortOf<'a>(&'a Port);
+
+impl<'a> PortOf<'a> {
+    /// None, if the port is being closed.
+    pub(crate) fn enter(self) -> Option<Entered<'a>> {
+        Some(Entered {
+            _pass: self.0.opened().gate.try_enter()?,
+            port: self.0,
+        })
+    }
+}
+
+// SAFETY: `from_c` is for the completion queue of a port, in a callback of its polling. The
+// context of such a queue is the port (`Open::add_cq`), which `Open` keeps until the queue is
+// freed, and with that its polling ended.
+unsafe impl FromC for PortOf<'_> {
+    type C = *mut bindings::ib_cq;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: See the implementation: a live queue, whose context is a live port and does not
+        // change.
+        Self(unsafe { &*(*c).cq_context.cast::<Port>() })
+    }
+}
+// SAFETY: The port is kept for the call.
+unsafe impl<'a> Within<'a> for PortOf<'a> {}
+
+/// A queue pair and its completions do not exist any more; so the device uses none of its
+/// requests. The device does exist.
+pub(crate) struct Gone<'a> {
+    device: &'a Device,
+}
+
+impl Gone<'_> {
+    /// The device.
+    pub(super) fn device(&self) -> &Device {
+        self.device
+    }
+}
+
+/// An open port: what it owns. Dropping it closes the port, and waits for all agents.
+pub(crate) struct Open {
+    port: Arc<Port>,
+    cq: Option<NonNull<bindings::ib_cq>>,
+    queue: Option<OwnedQueue>,
+    device: Registered,
+}
+
+// SAFETY: The completion queue belongs to no thread; the rest is `Send`.
+unsafe impl Send for Open {}
+
+impl Open {
+    /// A port without objects yet, whose work is done on `queue`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(device: Registered, queue: OwnedQueue, params: Params) -> Result<Self> {
+        // INVARIANT: `Open` keeps both until the gate is closed and empty. There are no objects
+        // yet.
+        let (device_at, queue_at) = (NonNull::from(&*device), NonNull::from(&*queue));
+        let opened = pin_init!(Opened {
+            device: device_at,
+            queue: queue_at,
+            pd: SetOnce::new(),
+            smi: SetOnce::new(),
+            gsi: SetOnce::new(),
+            gate <- Gate::new(),
+        });
+        Ok(Self {
+            port: Port::new(params, opened)?,
+            cq: None,
+            queue: Some(queue),
+            device,
+        })
+    }
+
+    /// What agents see of it.
+    pub(crate) fn port(&self) -> &Arc<Port> {
+        &self.port
+    }
+
+    /// The proof.
+    pub(crate) fn live(&self) -> Live<'_> {
+        // The gate need not have a user: this closes it.
+        Live(&self.port)
+    }
+
+    /// Makes the protection domain. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, the driver's.
+    pub(crate) fn add_pd(&mut self) -> Result {
+        let pd = verbs::alloc_pd(&self.device, 0, Some(OWNER))?;
+        self.port
+            .opened()
+            .pd
+            .populate(Raw(NonNull::new(pd.ok()).ok_or(ENOMEM)?));
+        Ok(())
+    }
+
+    /// Makes the completion queue. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, the driver's.
+    pub(crate) fn add_cq(&mut self, entries: i32) -> Result {
+        let context: *mut kernel::ffi::c_void = Arc::as_ptr(&self.port).cast_mut().cast();
+        // SAFETY: The pointer is passed on only.
+        let private = unsafe { Passed::from_c(context) };
+        let request = cq::Request {
+            private,
+            size: entries,
+            vector: 0,
+            context: cq::Context::Unbound,
+            caller: Some(OWNER),
+        };
+        // SAFETY: The device stays registered and the name exists as long as `self`, which frees
+        // the queue.
+        let cq: Owned<Cq> = unsafe { cq::alloc(&self.device, &request) }?;
+        self.cq = NonNull::new(cq.ok());
+        Ok(())
+    }
+
+    /// Asks for an event of the completion queue, at the next completion.
+    ///
+    /// # Errors
+    ///
+    /// The driver's; `EINVAL` if there is no queue.
+    pub(crate) fn request_event(&self) -> Result {
+        let cq = self.cq.ok_or(EINVAL)?;
+        // SAFETY: `self` owns the queue.
+        to_result(unsafe { bindings::rdma_helper_ib_req_notify_cq(cq.as_ptr()) })
+    }
+
+    /// Makes a queue pair, with room for so many requests. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, the driver's; `EINVAL` if domain or completion queue are missing.
+    pub(crate) fn add_qp(&mut self, which: Special, sends: u32, receives: u32) -> Result {
+        let pd = self.live().pd().ok_or(EINVAL)?;
+        let cq = self.cq.ok_or(EINVAL)?.as_ptr();
+        let mut make = bindings::ib_qp_init_attr {
+            event_handler: Some(on_fatal),
+            send_cq: cq,
+            recv_cq: cq,
+            sq_sig_type: bindings::ib_sig_type_IB_SIGNAL_ALL_WR,
+            qp_type: match which {
+                Special::Smi => bindings::ib_qp_type_IB_QPT_SMI,
+                Special::Gsi => bindings::ib_qp_type_IB_QPT_GSI,
+            },
+            port_num: self.port.number(),
+            ..Default::default()
+        };
+        make.cap.max_send_wr = sends;
+        make.cap.max_recv_wr = receives;
+        make.cap.max_send_sge = 2;
+        make.cap.max_recv_sge = 1;
+        // SAFETY: It is valid, its completion queue exists, and nobody else has it.
+        let make = unsafe { QpMake::view(&raw mut make) };
+        let qp = verbs::create_qp(pd, make, Some(OWNER))?;
+        let qp = Raw(NonNull::new(qp.ok()).ok_or(ENOMEM)?);
+        self.port.opened().slot(which).populate(qp);
+        Ok(())
+    }
+
+    /// Destroys a queue pair, if there is one. Whether it is gone.
+    ///
+    /// # Safety
+    ///
+    /// The gate is closed and empty, and this is called once.
+    unsafe fn destroy_qp(&self, which: Special) -> bool {
+        let Some(qp) = self.port.opened().slot(which).as_ref() else {
+            return true;
+        };
+        // SAFETY: `add_qp` made it; there are no users any more, and nobody else destroys it, by
+        // this function's requirement.
+        let qp = unsafe { Owned::from_c(qp.0.as_ptr()) };
+        verbs::destroy_qp(Given::of(qp), None).is_ok()
+    }
+}
+
+/// An event of a queue pair: none is expected.
+fn fatal(event: &QpEvent, _context: Passed<kernel::ffi::c_void>) {
+    pr_err!(
+        "fatal error ({}) on a management queue pair\n",
+        event.kind()
+    );
+}
+
+rdma::callback! {
+    /// For drivers, as the event handler of the queue pairs.
+    fn on_fatal(event: &QpEvent, context: Passed<kernel::ffi::c_void>) = fatal;
+}
+
+impl Drop for Open {
+    /// May sleep. Nobody finds the port any more.
+    fn drop(&mut self) {
+        self.port.close();
+        // INVARIANT of `Opened`: from here on nothing is promised.
+        self.port.opened().gate.close_and_wait();
+        self.queue = None;
+        // SAFETY: The gate was closed just now, and this is where it is done.
+        let gone =
+            [Special::Gsi, Special::Smi].map(|which| (which, unsafe { self.destroy_qp(which) }));
+        if let Some(cq) = self.cq.take() {
+            // SAFETY: `add_cq` made it, and nobody begins to use it.
+            unsafe { cq::free(cq) };
+        }
+        for (which, gone) in gone {
+            // If the driver refused, the device still has the receives.
+            if !kernel::warn_on!(!gone) {
+                let gone = Gone {
+                    device: &self.device,
+                };
+                self.port.special_qp(which).stop_receiving(&gone);
+            }
+        }
+        if let Some(pd) = self.port.opened().pd.as_ref() {
+            // SAFETY: `add_pd` made it, and there are no users any more.
+            let pd = unsafe { Owned::from_c(pd.0.as_ptr()) };
+            let _: Result = verbs::dealloc_pd(Given::of(pd), None);
+        }
+    }
+}
+
+/// Attributes of a change of a queue pair.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Change {
+    /// `enum ib_qp_attr_mask`: which of these are used.
+    pub(crate) mask: u32,
+    /// `enum ib_qp_state`.
+    pub(crate) state: u32,
+    /// The present state.
+    pub(crate) current: u32,
+    /// P_Key's place.
+    pub(crate) pkey_index: u16,
+    /// The queue key.
+    pub(crate) qkey: u32,
+}
+
+impl Change {
+    /// Changes a queue pair. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// The driver's.
+    pub(crate) fn apply(self, qp: &Qp) -> Result {
+        let mut attr = bindings::ib_qp_attr {
+            qp_state: self.state,
+            cur_qp_state: self.current,
+            pkey_index: self.pkey_index,
+            qkey: self.qkey,
+            ..Default::default()
+        };
+        // SAFETY: It is valid, and nobody else has it.
+        let attr = unsafe { QpAttr::view(&raw mut attr) };
+        verbs::modify_qp(qp, attr, self.mask as i32)
+    }
+}
+
+/// What directed routes are led by: whether a device is a switch, and how many ports it has.
+pub(crate) fn node(device: &Device) -> Node {
+    // SAFETY: The driver writes both before the device is registered, and nobody changes them.
+    let (node_type, ports) = unsafe { ((*device.raw()).node_type, (*device.raw()).phys_port_cnt) };
+    Node {
+        is_switch: u32::from(node_type) == bindings::RDMA_NODE_IB_SWITCH,
+        ports,
+    }
+}
+
+/// How many work requests a queue pair has: as the module's parameters say, within bounds.
+pub(crate) fn queue_sizes() -> (u32, u32) {
+    // SAFETY: Parameters that cannot be changed after loading (`core/exports.c`).
+    let (sends, receives) = unsafe {
+        (
+            (&raw const bindings::rdma_mad_send_queue).read_volatile(),
+            (&raw const bindings::rdma_mad_recv_queue).read_volatile(),
+        )
+    };
+    let bounded = |size: i32| size.clamp(64, 8192) as u32;
+    (bounded(sends), bounded(receives))
+}

@@ -1,0 +1,705 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A send: the buffer that a consumer fills in (`struct ib_mad_send_buf`), and the work
+//! request that goes with it.
+//!
+//! A send is counted. The consumer has one count from `ib_create_send_mad` to
+//! `ib_free_send_mad`; the list of the agent that it is in has one, and so has the device.
+//!
+//! The consumer may access the structure and the bytes until it posts the send and from when it
+//! is told that the send has ended; in between they are the core's (`ib_post_send_mad` in
+//! `include/rdma/ib_mad.h`). Within the core, the work request and the bytes belong to whoever
+//! has the *claim*:
+//!
+//! ```text
+//!           claim               map               post
+//!   (free) ------> Claim ------------> Mapped ------------> device
+//!      ^             | drop              | finish, drop        | completion: Done
+//!      +-------------+<------------------+<--------------------+
+//! ```
+
+use super::agent::AgentPass;
+use super::agent::Handle;
+use super::dma::zeros;
+use super::dma::Mapping;
+use super::dma::Way;
+use super::port::Live;
+use super::Wc;
+use crate::mad::agent::Agent;
+use crate::mad::agent::Inner;
+use crate::mad::transact;
+use crate::mad::transfer::Transfer;
+use crate::proto::mad::matching;
+use crate::proto::mad::rmpp;
+use crate::proto::mad::send as life;
+use crate::proto::mad::send::Ticks;
+use crate::proto::mad::wire::Layout;
+use crate::verbs::object::Qp;
+use crate::verbs::tables::Ah;
+use core::cell::UnsafeCell;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+use core::ptr;
+use core::ptr::NonNull;
+use kernel::alloc::Flags;
+use kernel::container_of;
+use kernel::error::to_result;
+use kernel::ffi::c_int;
+use kernel::ffi::c_void;
+use kernel::list::impl_list_arc_safe;
+use kernel::list::impl_list_item;
+use kernel::list::AtomicTracker;
+use kernel::list::List;
+use kernel::list::ListArc;
+use kernel::list::ListLinks;
+use kernel::list::TryNewListArc;
+use kernel::prelude::*;
+use kernel::sync::atomic::Acquire;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::atomic::Release;
+use kernel::sync::Arc;
+use kernel::sync::LockedBy;
+use kernel::types::Opaque;
+use rdma::bindings;
+use rdma::edge::FromC;
+use rdma::edge::Passed;
+use rdma::edge::View;
+use rdma::edge::Within;
+
+/// `IB_QP_SET_QKEY`: the key of the queue pair itself is sent.
+const OWN_QKEY: u32 = 0x8000_0000;
+
+rdma::c_struct! {
+    /// What the consumer fills in.
+    pub(crate) struct SendBuf: bindings::ib_mad_send_buf;
+    fields {
+        /// The bytes of the MAD, or the headers of a transfer.
+        const mad: Passed<c_void>;
+        /// Bytes of headers.
+        const hdr_len: c_int;
+        /// Bytes of data.
+        const data_len: c_int;
+        /// The next of a list of sends that are posted together.
+        racy next: *mut bindings::ib_mad_send_buf;
+        /// The address handle. The consumer sets it before it posts.
+        racy ah: *mut bindings::ib_ah;
+        /// How long a response is waited for; 0 for none. The consumer sets it before it posts,
+        /// `ib_modify_mad` while it is posted.
+        racy timeout_ms: c_int, set_timeout_ms;
+        /// How often it is sent again. The consumer sets it before it posts; then the core counts
+        /// how often it was.
+        racy retries: c_int, set_retries;
+    }
+}
+
+/// What is told when a send has ended.
+pub(crate) enum For {
+    /// The agent's consumer.
+    Consumer,
+    /// Nothing. The address handle is the send's.
+    Nobody(Handle),
+    /// Nothing. The address handle is that of a transfer, which is kept until then.
+    Transfer(Arc<Transfer>),
+}
+
+impl For {
+    fn handle(&self) -> Option<&Handle> {
+        match self {
+            Self::Consumer => None,
+            Self::Nobody(handle) => Some(handle),
+            Self::Transfer(transfer) => Some(transfer.handle()),
+        }
+    }
+}
+
+/// What the device is given.
+struct Work {
+    cqe: bindings::ib_cqe,
+    wr: bindings::ib_ud_wr,
+    sge: [bindings::ib_sge; 2],
+    mapped: [Option<Mapping>; 2],
+    /// The segment that is sent, from 1; of a transfer.
+    segment: u32,
+}
+
+/// See the [module](self).
+///
+/// # Invariants
+///
+/// `work`, and the bytes of `mad` while the send is posted, are accessed by the holder of the claim
+/// only: a [`Claim`] or [`Mapped`], or the device. `claimed` says that there is one.
+#[pin_data]
+pub(crate) struct Send {
+    #[pin]
+    links: ListLinks<0>,
+    #[pin]
+    listed: AtomicTracker<0>,
+    #[pin]
+    waiting_links: ListLinks<1>,
+    #[pin]
+    waiting: AtomicTracker<1>,
+    pub(super) buf: SendBuf,
+    work: UnsafeCell<Work>,
+    claimed: Atomic<bool>,
+    /// Its number with the queue pair; under that one's lock.
+    number: Atomic<u32>,
+    /// When it expires; under the agent's lock.
+    due: Atomic<u64>,
+    pub(crate) life: LockedBy<life::Send, Inner>,
+    pub(crate) sent: LockedBy<matching::Sent, Inner>,
+    /// The MAD, or the headers of a transfer.
+    mad: KVec<u8>,
+    /// The data of a transfer. Consumers and the device access them, the core does not.
+    segments: KVVec<KVec<u8>>,
+    layout: Layout,
+    /// Bytes after the headers in the one MAD.
+    payload: u32,
+    whom: For,
+    // Last: the agent may go as soon as it is dropped.
+    agent: AgentPass,
+}
+
+// SAFETY: Pointers in the C structures are to objects that belong to no thread.
+unsafe impl core::marker::Send for Send {}
+// SAFETY: `work` and `mad` are accessed by one holder of the claim at a time, by the type
+// invariant; fields of `buf` are constant or atomic, by its table; the rest has locks.
+unsafe impl Sync for Send {}
+
+impl_list_arc_safe! {
+    impl ListArcSafe<0> for Send { tracked_by listed: AtomicTracker<0>; }
+    impl ListArcSafe<1> for Send { tracked_by waiting: AtomicTracker<1>; }
+}
+impl_list_item! {
+    impl ListItem<0> for Send { using ListLinks { self.links }; }
+    impl ListItem<1> for Send { using ListLinks { self.waiting_links }; }
+}
+
+/// What a send is made from.
+pub(crate) struct Make {
+    pub(crate) remote_qpn: u32,
+    pub(crate) pkey_index: u16,
+    /// The header of its segments; of a transfer.
+    pub(crate) rmpp: Option<rmpp::Header>,
+    /// Bytes of the one MAD.
+    pub(crate) mad_size: usize,
+    pub(crate) layout: Layout,
+    /// Bytes after the headers in the one MAD.
+    pub(crate) payload: u32,
+    /// Bytes of data in all.
+    pub(crate) data: usize,
+    pub(crate) transfer: Option<rmpp::Sender>,
+}
+
+impl Send {
+    /// Allocates one. The context is that of `flags`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINVAL` if a length does not fit.
+    pub(crate) fn make(agent: AgentPass, make: Make, whom: For, flags: Flags) -> Result<Arc<Self>> {
+        let layout = make.layout;
+        let is_transfer = make.rmpp.is_some();
+        let len = if is_transfer {
+            layout.header
+        } else {
+            make.mad_size
+        };
+        let mut mad = zeros(len, flags)?;
+        if layout.header > mad.len()
+            || layout.segments == 0 && layout.header + make.payload as usize > mad.len()
+        {
+            return Err(EINVAL);
+        }
+        let mut segments = KVVec::with_capacity(layout.segments, flags)?;
+        for _ in 0..layout.segments {
+            segments.push(zeros(layout.segment(), flags)?, flags)?;
+        }
+        if let Some(header) = make.rmpp {
+            header.write(&mut mad);
+        }
+        let as_int = |len: usize| i32::try_from(len).map_err(|_| EINVAL);
+        let (seg_size, seg_rmpp_size) = if is_transfer {
+            (as_int(layout.segment())?, as_int(layout.rmpp_segment())?)
+        } else {
+            (0, 0)
+        };
+        let ah = whom.handle().map_or(ptr::null_mut(), |handle| handle.raw());
+        let buf = bindings::ib_mad_send_buf {
+            mad: mad.as_mut_ptr().cast(),
+            mad_agent: agent.raw(),
+            ah,
+            hdr_len: as_int(layout.header)?,
+            data_len: as_int(make.data)?,
+            seg_count: as_int(layout.segments)?,
+            seg_size,
+            seg_rmpp_size,
+            ..Default::default()
+        };
+        let mut wr = bindings::ib_ud_wr {
+            remote_qpn: make.remote_qpn,
+            remote_qkey: OWN_QKEY,
+            pkey_index: make.pkey_index,
+            ..Default::default()
+        };
+        wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND;
+        wr.wr.send_flags = bindings::ib_send_flags_IB_SEND_SIGNALED;
+        let work = Work {
+            cqe: bindings::ib_cqe::default(),
+            wr,
+            sge: core::array::from_fn(|_| bindings::ib_sge::default()),
+            mapped: [None, None],
+            segment: 1,
+        };
+        let sent = matching::Sent {
+            tid: 0,
+            class: 0,
+            is_response: false,
+            path: None,
+        };
+        let payload = make.payload;
+        let transfer = make.transfer;
+        let of = agent.owner().clone();
+        // INVARIANT: There is no claim, and nobody has the send yet.
+        Arc::pin_init(
+            pin_init!(Self {
+                links <- ListLinks::new(),
+                listed <- AtomicTracker::new(),
+                waiting_links <- ListLinks::new(),
+                waiting <- AtomicTracker::new(),
+                buf: SendBuf(Opaque::new(buf)),
+                work: UnsafeCell::new(work),
+                claimed: Atomic::new(false),
+                number: Atomic::new(0),
+                due: Atomic::new(0),
+                life: LockedBy::new(of.inner(), life::Send::new(transfer)),
+                sent: LockedBy::new(of.inner(), sent),
+                mad,
+                segments,
+                layout,
+                payload,
+                whom,
+                agent,
+            }),
+            flags,
+        )
+    }
+
+    /// The consumer's structure.
+    #[inline]
+    pub(crate) fn buf(&self) -> &SendBuf {
+        &self.buf
+    }
+
+    /// The agent it belongs to.
+    #[inline]
+    pub(crate) fn agent(&self) -> &Arc<Agent> {
+        self.agent.owner()
+    }
+
+    /// The agent, which is registered.
+    #[inline]
+    pub(crate) fn pass(&self) -> &AgentPass {
+        &self.agent
+    }
+
+    /// What is told when it has ended.
+    pub(crate) const fn whom(&self) -> &For {
+        &self.whom
+    }
+
+    /// How it is laid out.
+    pub(crate) const fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The data of a segment, from 1, for the consumer. For numbers out of range C gave the head of
+    /// its list; here it is the nearest segment.
+    pub(crate) fn segment(&self, number: u32) -> Option<NonNull<u8>> {
+        let last = self.segments.len().checked_sub(1)?;
+        let index = (number as usize).saturating_sub(1).min(last);
+        NonNull::new(self.segments.get(index)?.as_ptr().cast_mut())
+    }
+
+    /// When it expires.
+    pub(crate) fn due(&self) -> Ticks {
+        self.due.load(Relaxed)
+    }
+
+    /// See [`due`](Self::due).
+    pub(crate) fn set_due(&self, due: Ticks) {
+        self.due.store(due, Relaxed);
+    }
+
+    /// Its number with the queue pair.
+    pub(crate) fn number(&self) -> u32 {
+        self.number.load(Relaxed)
+    }
+
+    /// See [`number`](Self::number).
+    pub(crate) fn set_number(&self, number: u32) {
+        self.number.store(number, Relaxed);
+    }
+}
+
+/// The right to access a send's work request and bytes, which are not with the device. Dropping it
+/// gives the right up.
+///
+/// # Invariants
+///
+/// `Send::claimed` is set for this, and nothing is mapped.
+pub(crate) struct Claim(Arc<Send>);
+
+impl Deref for Claim {
+    type Target = Arc<Send>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Send> {
+        &self.0
+    }
+}
+
+impl Claim {
+    /// The claim of a send that the state says is to be posted; none, if somebody has it. Any
+    /// context.
+    #[inline]
+    pub(crate) fn new(send: &Arc<Send>) -> Option<Self> {
+        send.claimed.cmpxchg(false, true, Acquire).ok()?;
+        // INVARIANT: Set just now. Whoever had the claim before has unmapped.
+        Some(Self(send.clone()))
+    }
+
+    #[inline]
+    fn work(&self) -> &Work {
+        // SAFETY: `Send`: the work request is accessed by the claim only, which is this, borrowed.
+        unsafe { &*self.0.work.get() }
+    }
+
+    #[inline]
+    fn work_mut(&mut self) -> &mut Work {
+        // SAFETY: As in `work`, borrowed mutably.
+        unsafe { &mut *self.0.work.get() }
+    }
+
+    /// The headers, or the whole MAD.
+    pub(crate) fn mad(&self) -> &[u8] {
+        &self.0.mad
+    }
+
+    /// The headers, or the whole MAD.
+    pub(crate) fn mad_mut(&mut self) -> &mut [u8] {
+        let mad = &self.0.mad;
+        // SAFETY: `Send`: the bytes are accessed by the claim only, which is this, borrowed
+        // mutably. The pointer is that of the allocation.
+        unsafe { core::slice::from_raw_parts_mut(mad.as_ptr().cast_mut(), mad.len()) }
+    }
+
+    /// The address handle that it is posted with.
+    pub(crate) fn ah(&self) -> Option<&Ah> {
+        // SAFETY: Who posts a send keeps its address handle until the send has ended
+        // (`ib_post_send_mad` in `include/rdma/ib_mad.h`; `For` for the core's own).
+        unsafe { Option::from_c(self.0.buf.ah()) }
+    }
+
+    /// Takes the address handle over from the consumer's structure into the work request.
+    pub(crate) fn take_ah(&mut self) {
+        let ah = self.0.buf.ah();
+        self.work_mut().wr.ah = ah;
+    }
+
+    /// Sets the port that it leaves by, of a switch.
+    pub(crate) fn set_port(&mut self, port: u32) {
+        self.work_mut().wr.port_num = port;
+    }
+
+    /// Sets the P_Key's place.
+    pub(crate) fn set_pkey_index(&mut self, index: u16) {
+        self.work_mut().wr.pkey_index = index;
+    }
+
+    /// Sets the segment that is sent, and writes its headers.
+    pub(crate) fn set_segment(&mut self, segment: &rmpp::Segment) {
+        self.work_mut().segment = segment.number;
+        let mad = self.mad_mut();
+        if let Some(header) = rmpp::Header::parse(mad) {
+            rmpp::Header {
+                flags: segment.flags,
+                segment: segment.number,
+                length_or_window: segment.length,
+                ..header
+            }
+            .write(mad);
+        }
+    }
+
+    /// P_Key's place and port of the work request.
+    pub(crate) fn pkey_and_port(&self) -> (u16, u32) {
+        let wr = &self.work().wr;
+        (wr.pkey_index, wr.port_num)
+    }
+
+    /// The completion that a receive would have, of the send as if it had come from this node
+    /// itself, by a queue pair.
+    pub(crate) fn looped(&self, qp: &Qp, lid: u16, len: u32) -> OwnWc {
+        let (pkey_index, port_num) = self.pkey_and_port();
+        let mut wc = bindings::ib_wc {
+            status: bindings::ib_wc_status_IB_WC_SUCCESS,
+            opcode: bindings::ib_wc_opcode_IB_WC_RECV,
+            pkey_index,
+            byte_len: len,
+            qp: qp.raw(),
+            slid: u32::from(lid),
+            port_num,
+            ..Default::default()
+        };
+        // SAFETY: Only the address is computed.
+        let cqe = unsafe { &raw mut (*self.0.work.get()).cqe };
+        wc.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe);
+        OwnWc(Wc(Opaque::new(wc)))
+    }
+
+    /// Maps it for the device, and fills in the work request.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINVAL` if there is no such segment.
+    pub(crate) fn map(mut self, live: Live<'_>) -> Result<Mapped> {
+        let lkey = live.pd().map_or(0, |pd| pd.local_dma_lkey());
+        let send = &*self.0;
+        let header = u32::try_from(send.layout.header).map_err(|_| EINVAL)?;
+        let mad = NonNull::new(send.mad.as_ptr().cast_mut()).ok_or(EINVAL)?;
+        let payload = if send.layout.segments == 0 {
+            // SAFETY: `Send::make` has looked that header and payload are within the bytes.
+            unsafe { mad.add(send.layout.header) }
+        } else {
+            send.segment(self.work().segment).ok_or(EINVAL)?
+        };
+        let payload_len = send.payload;
+        let work = self.work_mut();
+        // SAFETY: The bytes are as many (`Send::make`), and exist as long as the send, which
+        // `Mapped` or the device keep until it has undone the mappings. Nobody writes to them
+        // while the send is posted.
+        unsafe {
+            let first = Mapping::new(live, mad, header, Way::ToDevice)?;
+            let second = if payload_len == 0 {
+                None
+            } else {
+                match Mapping::new(live, payload, payload_len, Way::ToDevice) {
+                    Ok(second) => Some(second),
+                    Err(error) => {
+                        first.unmap(live.device());
+                        return Err(error);
+                    }
+                }
+            };
+            work.sge = [
+                first.sge(lkey),
+                second
+                    .as_ref()
+                    .map_or_else(bindings::ib_sge::default, |second| second.sge(lkey)),
+            ];
+            work.mapped = [Some(first), second];
+        }
+        work.cqe.done = Some(on_sent);
+        work.wr.wr.next = ptr::null_mut();
+        work.wr.wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(&raw mut work.cqe);
+        work.wr.wr.sg_list = (&raw mut work.sge).cast();
+        work.wr.wr.num_sge = if payload_len == 0 { 1 } else { 2 };
+        // INVARIANT: Mapped just now, for the device of its port.
+        Ok(Mapped(self))
+    }
+}
+
+impl Drop for Claim {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.claimed.store(false, Release);
+    }
+}
+
+/// A completion that is made here.
+pub(crate) struct OwnWc(Wc);
+
+impl Deref for OwnWc {
+    type Target = Wc;
+
+    fn deref(&self) -> &Wc {
+        &self.0
+    }
+}
+
+impl OwnWc {
+    /// Sets P_Key's place and port.
+    pub(crate) fn set_pkey_and_port(&mut self, pkey_index: u16, port: u32) {
+        let wc = self.0.raw();
+        // SAFETY: `&mut self`: nobody else has it.
+        unsafe {
+            (*wc).pkey_index = pkey_index;
+            (*wc).port_num = port;
+        }
+    }
+}
+
+/// A send that is mapped for its device, which does not have it. Dropping it ends that.
+///
+/// # Invariants
+///
+/// The claim, and its mappings are of the device of the agent's port.
+pub(crate) struct Mapped(Claim);
+
+impl Deref for Mapped {
+    type Target = Arc<Send>;
+
+    #[inline]
+    fn deref(&self) -> &Arc<Send> {
+        &self.0
+    }
+}
+
+impl Mapped {
+    /// Gives it to the device, which completes it. Any context.
+    ///
+    /// # Errors
+    ///
+    /// The driver's, with the send.
+    pub(crate) fn post(self, qp: &Qp) -> Result<(), (Self, Error)> {
+        let send = self.into_arc();
+        // SAFETY: The request is valid, and so is what it points to until it is completed
+        // (`Claim::map`). From here on claim and count are the device's: the send is not used
+        // again unless the driver refuses.
+        let posted = unsafe {
+            let wr = &raw const (*send.work.get()).wr.wr;
+            to_result(bindings::rdma_helper_ib_post_send(qp.raw(), wr))
+        };
+        match posted {
+            Ok(()) => {
+                // The device's count; `Done` takes it back.
+                let _: *const Send = Arc::into_raw(send);
+                Ok(())
+            }
+            // INVARIANT: The driver has not taken it, so it is as before.
+            Err(error) => Err((Self(Claim(send)), error)),
+        }
+    }
+
+    /// Ends the mapping and gives up the claim.
+    #[inline]
+    pub(crate) fn finish(mut self) -> Arc<Send> {
+        self.unmap();
+        let send = self.into_arc();
+        send.claimed.store(false, Release);
+        send
+    }
+
+    /// The send, with claim and mapping.
+    #[inline]
+    fn into_arc(self) -> Arc<Send> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used again.
+        unsafe { ptr::read(&this.0 .0) }
+    }
+
+    #[inline]
+    fn unmap(&mut self) {
+        let mapped = core::mem::take(&mut self.0.work_mut().mapped);
+        let device = self.agent.owner().live().device();
+        for mapping in mapped.into_iter().flatten() {
+            // SAFETY: By the type invariant; the device does not have the send.
+            unsafe { mapping.unmap(device) };
+        }
+    }
+
+    /// What a tracepoint shows of the work request: the address handle, queue pair and key of the
+    /// other end.
+    pub(super) fn traced(&self) -> (*mut bindings::ib_ah, u32, u32) {
+        let wr = &self.0.work().wr;
+        (wr.ah, wr.remote_qpn, wr.remote_qkey)
+    }
+
+    /// The headers, or the whole MAD.
+    pub(super) fn mad(&self) -> &[u8] {
+        self.0.mad()
+    }
+}
+
+impl Drop for Mapped {
+    #[inline]
+    fn drop(&mut self) {
+        self.unmap();
+    }
+}
+
+/// Sends that are mapped, and wait.
+pub(crate) struct MappedList(List<Send, 1>);
+
+impl MappedList {
+    /// None.
+    pub(crate) const fn new() -> Self {
+        Self(List::new())
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds one at the end.
+    ///
+    /// # Errors
+    ///
+    /// It is in such a list.
+    pub(crate) fn push(&mut self, send: Mapped) -> Result<(), Mapped> {
+        match ListArc::try_from_arc(send.into_arc()) {
+            Ok(item) => {
+                self.0.push_back(item);
+                Ok(())
+            }
+            // INVARIANT: As before.
+            Err(send) => Err(Mapped(Claim(send))),
+        }
+    }
+
+    /// Takes the first.
+    pub(crate) fn pop(&mut self) -> Option<Mapped> {
+        let send = self.0.pop_front()?.into_arc();
+        // INVARIANT: `push` left claim and mapping with the list.
+        Some(Mapped(Claim(send)))
+    }
+}
+
+/// The completion of a send, as its callback gets it.
+pub(crate) struct Done<'a> {
+    /// The completion.
+    pub(crate) wc: &'a Wc,
+    /// The send, which the device is done with.
+    pub(crate) send: Mapped,
+}
+
+// SAFETY: `from_c` is for completions of requests whose callback is `on_sent`: those that
+// `Mapped::post` gave to the device, once for each.
+unsafe impl FromC for Done<'_> {
+    type C = *mut bindings::ib_wc;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: The completion is lent for the call. Its `wr_cqe` is the field of the work of a
+        // send, whose count was the device's; an `UnsafeCell` has the layout of what is in it.
+        unsafe {
+            let cqe = *(*c).__bindgen_anon_1.wr_cqe;
+            let work = container_of!(cqe, Work, cqe).cast::<UnsafeCell<Work>>();
+            let send = Arc::from_raw(container_of!(work, Send, work));
+            // INVARIANT: `post` gave claim and mapping to the device.
+            Self {
+                wc: Wc::view(c),
+                send: Mapped(Claim(send)),
+            }
+        }
+    }
+}
+// SAFETY: The completion is lent for the call.
+unsafe impl<'a> Within<'a> for Done<'a> {}
+
+rdma::callback! {
+    /// For completion queues of ports, as the callback of the requests of [`Mapped::post`].
+    fn on_sent(cq: Passed<bindings::ib_cq>, done: Done<'_>) = transact::sent;
+}
