@@ -188,7 +188,7 @@ pub(crate) fn partition(
 /// How many low bits of the LID are a path's own, as it is remembered; none, if there is no such
 /// port. Any context.
 pub(crate) fn lmc(device: &Device, port: u32) -> Option<u8> {
-    Some(device.state().copies.port(port)?.lock().port.lmc)
+    Some(device.slot::<Copies>().port(port)?.lock().port.lmc)
 }
 
 fn query_port(device: &Device, port: u32) -> Result<bindings::ib_port_attr> {

@@ -452,7 +452,7 @@ pub(crate) fn refresh(device: &Device, port: u32, len: u32) -> Result<Option<u64
 /// `EINVAL` if there is no such port or place, `ENOENT` if it is empty.
 pub(crate) fn query(device: &Device, port: u32, index: usize) -> Result<crate::proto::gid::Gid> {
     use crate::proto::gid_table::Refusal;
-    let port = device.state().gids.port(port).ok_or(EINVAL)?;
+    let port = device.slot::<Tables>().port(port).ok_or(EINVAL)?;
     match port.read(|table| table.get(index).map(|entry| entry.gid)) {
         Ok(gid) => Ok(gid),
         Err(Refusal::Empty) => Err(ENOENT),
