@@ -38,7 +38,7 @@ references() {
                 rest = substr($0, 26)
                 split(rest, f, /[ \t]+/)
                 n = ++count[f[1]]
-                start[f[1], n] = $1
+                start[f[1], n] = $1 ""
                 size[f[1], n] = f[2]
                 name[f[1], n] = f[3]
                 if (f[3] ~ /^\./) name[f[1], n] = f[4]
@@ -48,9 +48,10 @@ references() {
                 split($3, target, /[-+]0x/)
                 if (target[1] !~ /4core9panicking|(unwrap|expect|_index|error|mismatch)_fail(ed)?|panic_already|panic_const|panic_nounwind|slice_(start|end)_index|rust_begin_unwind|rust_panic/) next
                 within = "(" section ")"
-                # Numbers of one width: they compare as text.
+                # Numbers of one width, compared as text: 3e000 is no power of ten.
+                at = $1 ""
                 for (i = 1; i <= count[section]; i++)
-                    if (start[section, i] <= $1 && (best == "" || start[section, i] >= best)) {
+                    if (start[section, i] <= at && (best == "" || start[section, i] >= best)) {
                         best = start[section, i]
                         within = name[section, i]
                     }
