@@ -75,7 +75,9 @@ pub(crate) struct RingBuf {
 }
 
 impl RingBuf {
-    /// An empty queue, for a user with the store of its context. May sleep.
+    /// An empty queue, for a user with the store of its context. Charged to the current task's
+    /// memory cgroup, or to that of the task that had the memory before in the same context.
+    /// May sleep.
     ///
     /// # Errors
     ///
@@ -91,7 +93,7 @@ impl RingBuf {
                 memory.write_bytes(0, &[0; SLOTS])?;
                 memory
             }
-            None => Arc::new(SharedBuf::new(size)?, GFP_KERNEL)?,
+            None => Arc::new(SharedBuf::new(size)?, GFP_KERNEL_ACCOUNT)?,
         };
         let ring = Self {
             memory: Some(memory),

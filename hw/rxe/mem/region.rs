@@ -28,6 +28,7 @@ use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::Arc;
+use rdma::accounted;
 use rdma::gate::Gate;
 use rdma::new_spinlock_irq;
 use rdma::provider::{Access, RegionMask};
@@ -606,7 +607,7 @@ impl Mr {
     /// `ENOMEM`, or `EBUSY` if there are too many regions.
     pub(crate) fn fast(memory: &Arc<Memory>, pd: PdId, max_blocks: usize) -> Result<Self> {
         let mut fast = FastInner::none();
-        fast.blocks = KVVec::from_elem(0usize, max_blocks, GFP_KERNEL)?;
+        fast.blocks = accounted::from_elem(0usize, max_blocks)?;
         Self::publish(memory, pd, 0, Backing::Fast, fast, Pages::None)
     }
 
@@ -722,7 +723,7 @@ impl Mr {
         mut fast: FastInner,
         pages: Pages,
     ) -> Result<Self> {
-        let slot = memory.regions.reserve(MR_INDICES, GFP_KERNEL)?;
+        let slot = memory.regions.reserve(MR_INDICES, GFP_KERNEL_ACCOUNT)?;
         let key = fresh_key(slot.id());
         fast.key = key;
         let core = Arc::pin_init(
@@ -735,7 +736,7 @@ impl Mr {
                 fast <- new_spinlock_irq!(fast, "MrCore::fast"),
                 gate <- Gate::new(),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         slot.publish(core.clone());
         Ok(Self {

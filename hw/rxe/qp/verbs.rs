@@ -127,8 +127,13 @@ impl QpObject {
         let dev = new.device().dev.clone();
 
         let slot = match kind {
-            QpType::Gsi => dev.qps.reserve_exact(1, GFP_KERNEL).map_err(|_| EINVAL)?,
-            QpType::Rc | QpType::Uc | QpType::Ud => dev.qps.reserve(limits::QPN, GFP_KERNEL)?,
+            QpType::Gsi => dev
+                .qps
+                .reserve_exact(1, GFP_KERNEL_ACCOUNT)
+                .map_err(|_| EINVAL)?,
+            QpType::Rc | QpType::Uc | QpType::Ud => {
+                dev.qps.reserve(limits::QPN, GFP_KERNEL_ACCOUNT)?
+            }
         };
         let number = slot.id();
 
@@ -244,7 +249,7 @@ impl QpObject {
                 send_fault <- new_work!("rxe::Qp::send_fault"),
                 recv_fault <- new_work!("rxe::Qp::recv_fault"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         new.set_qp_num(number);
         *attr.cap_mut() = cap;

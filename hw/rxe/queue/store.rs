@@ -50,7 +50,7 @@ impl Store {
             pin_init!(Self {
                 shelf <- new_spinlock!(Shelf::new(), "rxe::Store::shelf"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 
