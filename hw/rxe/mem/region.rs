@@ -109,7 +109,7 @@ impl MrCore {
     /// # Errors
     ///
     /// See [`MemError`]; `Absent` only if the claim is to touch the bytes. `f` was not
-    /// called then. If it is not to touch them, `f` may get no part.
+    /// called then. If the claim is not to touch the bytes, `f` may get no part.
     pub(super) fn with<R>(
         &self,
         claim: &Claim,
@@ -129,10 +129,22 @@ impl MrCore {
                 self.permits(claim)?;
                 let start = usize::try_from(va).map_err(|_| MemError::Range)?;
                 start.checked_add(len).ok_or(MemError::Range)?;
-                if claim.from_peer && !is_memory(start, len) {
-                    return Err(MemError::Range);
+                let pieces = Pieces::direct(&start, len).ok_or(MemError::Range)?;
+                if claim.from_peer {
+                    let exists = match claim.touch {
+                        // The range of a whole message, up to 2 GiB, in a softirq: look at
+                        // its ends only. Each packet checks all pages that it touches.
+                        Touch::Nothing => {
+                            let last = start.wrapping_add(len.saturating_sub(1));
+                            is_memory(start, 1) && is_memory(last, 1)
+                        }
+                        Touch::Read | Touch::Write => is_memory(start, len),
+                    };
+                    if !exists {
+                        return Err(MemError::Range);
+                    }
                 }
-                Ok(f(Pieces::direct(&start, len).ok_or(MemError::Range)?))
+                Ok(f(pieces))
             }
             Backing::User { iova, shape, pages } => {
                 self.permits(claim)?;
@@ -592,7 +604,10 @@ impl Mr {
         let mut pages = PageList::with_capacity(count)?;
         for at in 0..count {
             // OVERFLOW: all of these are addresses of memory.
-            let page = (buffer.start() - first).wrapping_add(at << PAGE_SHIFT);
+            let page = buffer
+                .start()
+                .wrapping_sub(first)
+                .wrapping_add(at << PAGE_SHIFT);
             pages.push(page)?;
         }
         let backing = Backing::User { iova, shape, pages };
