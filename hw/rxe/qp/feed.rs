@@ -71,10 +71,10 @@ impl Feed<'_, '_, '_> {
     /// Takes the next packet, if the budget allows; an exhausted source becomes `None`.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Option<RxPacket> {
-        while *self.left != 0 {
+        while let Some(less) = self.left.checked_sub(1) {
             if let Some(backlog) = self.backlog {
                 if let Some(packet) = backlog.next() {
-                    *self.left -= 1;
+                    *self.left = less;
                     return Some(packet);
                 }
                 *self.backlog = None;
@@ -85,7 +85,7 @@ impl Feed<'_, '_, '_> {
             }
             let packet = self.source.as_mut()?.next();
             match packet {
-                Some(_) => *self.left -= 1,
+                Some(_) => *self.left = less,
                 None => *self.source = None,
             }
             return packet;

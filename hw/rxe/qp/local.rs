@@ -47,11 +47,11 @@ pub(super) use answers::Answer;
 pub(super) use answers::Answers;
 
 use super::recv::RecvHalf;
+use super::turn::bounded;
+use super::turn::BUDGET;
 use super::work;
 use super::Notes;
 use super::Qp;
-use super::BUDGET;
-use super::TURNS;
 use crate::counters::Counter;
 use crate::counters::Counters;
 use crate::mem::Fill;
@@ -227,24 +227,22 @@ impl Qp {
             owed: false,
             parked: false,
         };
-        let mut turns = 0;
-        let mut run = |half: &mut RecvHalf, bits| {
-            turns += 1;
-            match turns {
-                1 => {
-                    let (turn, became) = Self::visited(this, half, request.take(), answers);
-                    visit = became;
-                    turn
-                }
-                ..=TURNS => Self::recv_turn(this, half, bits, &mut None),
-                _ => Turn::Later(bits),
+        let mut visited = false;
+        let mut run = bounded(|half: &mut RecvHalf, bits| {
+            if visited {
+                return Self::recv_turn(this, half, bits, &mut None);
             }
-        };
+            visited = true;
+            let (turn, became) = Self::visited(this, half, request.take(), answers);
+            visit = became;
+            turn
+        });
         let kick = this.recv.kick_idle(0, &mut run).or_else(|| {
             // Who has it looks at the note after giving it back, which may be now.
             let _: u32 = this.recv_wanted.xchg(1, Full);
             this.recv.kick_idle(0, &mut run)
         })?;
+        drop(run);
         Self::after_recv(this, kick);
         Some(visit)
     }
