@@ -424,20 +424,25 @@ impl SendHost for SendWorld<'_> {
     }
 
     fn local(&mut self, slot: u32, op: &SendOp) -> Result<(), WcStatus> {
-        let done = match op {
-            SendOp::LocalInv { key } => self.batch.invalidate(*key, false),
-            _ => {
-                let op = self.io.queue.local(slot).ok_or(WcStatus::LocQpOp)?;
-                self.batch.local_op(&op)
-            }
+        let status = |error| match error {
+            MemError::Key | MemError::Bound => WcStatus::LocQpOp,
+            other => other.wc_status(),
         };
-        done.map_err(|error| match op {
-            SendOp::BindMw => WcStatus::MwBind,
-            _ => match error {
-                MemError::Key | MemError::Bound => WcStatus::LocQpOp,
-                other => other.wc_status(),
-            },
-        })
+        let local = self.io.queue.local(slot).ok_or(WcStatus::LocQpOp);
+        match op {
+            SendOp::LocalInv { key } => self.batch.invalidate(*key, false).map_err(status),
+            SendOp::RegMr => self.batch.local_op(&local?).map_err(status),
+            SendOp::BindMw => (self.batch.local_op(&local?)).map_err(|_| WcStatus::MwBind),
+            // These are no local operations.
+            SendOp::Send { .. }
+            | SendOp::SendInv { .. }
+            | SendOp::Write { .. }
+            | SendOp::Read { .. }
+            | SendOp::CompareSwap { .. }
+            | SendOp::FetchAdd { .. }
+            | SendOp::AtomicWrite { .. }
+            | SendOp::Flush { .. } => Err(WcStatus::LocQpOp),
+        }
     }
 
     fn complete(&mut self, completion: &SendCompletion) {

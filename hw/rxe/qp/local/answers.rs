@@ -12,7 +12,6 @@ use crate::proto::TxError;
 use crate::proto::TxPacket;
 use crate::proto::WcStatus;
 use crate::wire::AethSyndrome;
-use crate::wire::Ext;
 use crate::wire::Opcode;
 use kernel::prelude::*;
 
@@ -123,10 +122,10 @@ pub(super) fn received(packet: &TxPacket) -> proto::RxPacket {
 
 fn is_ack(packet: &proto::RxPacket) -> bool {
     packet.opcode == Opcode::RcAck
-        && match packet.ext {
-            Ext::Aeth(aeth) => matches!(aeth.syndrome, AethSyndrome::Ack { credit: _ }),
-            _ => false,
-        }
+        && packet
+            .ext
+            .aeth()
+            .is_some_and(|aeth| matches!(aeth.syndrome, AethSyndrome::Ack { credit: _ }))
 }
 
 /// Says that `qp` answers a requester beside it.
