@@ -185,6 +185,32 @@ enum Gate {
     Error,
 }
 
+/// What the send side waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// Nothing.
+    Nothing,
+    /// The peer was not ready: nothing is sent before `until`.
+    Ready { until: Nanos },
+    /// An answer.
+    Answer {
+        /// Send again unless something is heard before then.
+        deadline: Nanos,
+        /// When to send a probe, before the deadline.
+        probe_at: Option<Nanos>,
+    },
+}
+
+/// What a negative acknowledgement of the sequence means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SeqNak {
+    /// A packet was lost.
+    News,
+    /// Nothing: `una` was sent again because of an earlier one, and this speaks of packets
+    /// from before that.
+    Stale,
+}
+
 /// How one step of sending went.
 enum Step {
     Again,
@@ -215,19 +241,13 @@ pub struct SendSide<S> {
     /// How many packets were sent since one asked for an acknowledgement.
     unasked: u32,
     gate: Gate,
-    /// The peer was not ready: send nothing before then.
-    not_before: Option<Nanos>,
-    /// Send again unless something is heard before then.
-    deadline: Option<Nanos>,
+    wait: Wait,
     retries_left: RetryLimit,
     rnr_retries_left: RetryLimit,
-    /// A negative answer made us send `una` again; more of them mean nothing new.
-    went_back: bool,
+    seq_nak: SeqNak,
     /// `una` sent again by itself.
     mend: Mend,
-    /// When to ask for an answer, before the deadline.
-    ask_at: Option<Nanos>,
-    /// How often that was in vain.
+    /// Unanswered probes so far.
     asked: u32,
     /// How long to wait for answers; `None` is for ever.
     waits: Option<Waits>,
@@ -259,13 +279,11 @@ impl<S: Slots> SendSide<S> {
             responses: 0,
             unasked: 0,
             gate: Gate::Closed,
-            not_before: None,
-            deadline: None,
+            wait: Wait::Nothing,
             retries_left: attr.retry,
             rnr_retries_left: attr.rnr_retry,
-            went_back: false,
+            seq_nak: SeqNak::News,
             mend: Mend::NEW,
-            ask_at: None,
             asked: 0,
             waits: None,
             question: None,
@@ -403,10 +421,12 @@ impl<S: Slots> SendSide<S> {
 
     /// When [`on_timer`](Self::on_timer) has something to do.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        match (self.not_before, self.deadline, self.ask_at) {
-            (Some(until), _, _) => Some(until),
-            (None, Some(deadline), Some(ask)) => Some(deadline.min(ask)),
-            (None, deadline, _) => deadline,
+        match self.wait {
+            Wait::Nothing => None,
+            Wait::Ready { until } => Some(until),
+            Wait::Answer { deadline, probe_at } => {
+                Some(probe_at.map_or(deadline, |probe| deadline.min(probe)))
+            }
         }
     }
 
@@ -431,27 +451,39 @@ impl<S: Slots> SendSide<S> {
 
     /// The time has come, or not: then this does nothing. The host polls next.
     pub fn on_timer(&mut self, now: Nanos, host: &mut impl SendHost) {
-        if self.not_before.is_some_and(|until| until <= now) {
-            self.not_before = None;
+        match self.wait {
+            Wait::Nothing => {}
+            Wait::Ready { until } => {
+                if until <= now {
+                    self.wait = Wait::Nothing;
+                }
+            }
+            Wait::Answer { deadline, probe_at } => {
+                if deadline <= now {
+                    self.on_timeout(now, host);
+                } else if probe_at.is_some_and(|probe| probe <= now) {
+                    self.ask(now);
+                }
+            }
         }
-        if self.not_before.is_some() {
+    }
+
+    /// Nothing was answered before the deadline.
+    fn on_timeout(&mut self, now: Nanos, host: &mut impl SendHost) {
+        self.wait = Wait::Nothing;
+        if self.outstanding() == 0 {
             return;
         }
-        if self.deadline.is_some_and(|deadline| deadline <= now) {
-            self.deadline = None;
-            if self.nxt == self.una && self.outstanding() != 0 {
-                // Nothing left since we last went back, so nobody can have answered.
-                self.wait_from(now);
-            } else if self.outstanding() != 0 {
-                self.window.lost(now);
-                self.asked = self.asked.saturating_add(1);
-                self.retry(now, host);
-                // A sequence NAK for what is sent now is news.
-                self.went_back = false;
-            }
-        } else if self.ask_at.is_some_and(|ask| ask <= now) {
-            self.ask(now);
+        if self.nxt == self.una {
+            // Nothing left since we last went back, so nobody can have answered.
+            self.wait_from(now);
+            return;
         }
+        self.window.lost(now);
+        self.asked = self.asked.saturating_add(1);
+        self.retry(now, host);
+        // A sequence NAK for what is sent now is news.
+        self.seq_nak = SeqNak::News;
     }
 
     /// Sends, completes and flushes what can be, up to `budget` packets or requests.
@@ -579,7 +611,7 @@ impl<S: Slots> SendSide<S> {
                 self.retries_left = left;
                 host.count(Counter::Retry);
                 self.mend_or_go_back();
-                self.went_back = true;
+                self.seq_nak = SeqNak::Stale;
                 self.wait_from(now);
             }
             None => {
@@ -621,15 +653,13 @@ impl<S: Slots> SendSide<S> {
         self.at = 0;
         self.responses = 0;
         self.unasked = 0;
-        self.not_before = None;
-        self.deadline = None;
-        self.ask_at = None;
+        self.wait = Wait::Nothing;
         self.asked = 0;
         self.question = None;
         self.timed = None;
         self.mend = Mend::NEW;
         self.patience = Patience::NEW;
-        self.went_back = false;
+        self.seq_nak = SeqNak::News;
         self.retries_left = self.attr.retry;
         self.rnr_retries_left = self.attr.rnr_retry;
     }

@@ -32,9 +32,11 @@ use super::super::wqe::SendOp;
 use super::mend::By;
 use super::Gate;
 use super::SendSide;
+use super::SeqNak;
 use super::Slot;
 use super::SlotState;
 use super::Slots;
+use super::Wait;
 
 /// What an answer says.
 enum Answer {
@@ -57,12 +59,10 @@ impl Answer {
         if packet.opcode.transport() != Transport::Rc {
             return None;
         }
-        let acks = |ext: Ext| match ext {
-            Ext::Aeth(aeth) => matches!(aeth.syndrome, AethSyndrome::Ack { credit: _ }),
-            _ => false,
-        };
-        match (packet.opcode.operation(), packet.ext) {
-            (Operation::Acknowledge, Ext::Aeth(aeth)) => Some(match aeth.syndrome {
+        let syndrome = packet.ext.aeth().map(|aeth| aeth.syndrome);
+        let acks = matches!(syndrome, Some(AethSyndrome::Ack { credit: _ }));
+        match packet.opcode.operation() {
+            Operation::Acknowledge => Some(match syndrome? {
                 AethSyndrome::Ack { credit: _ } => Answer::Ack,
                 AethSyndrome::Rnr(timer) => Answer::Rnr(timer),
                 AethSyndrome::Nak(code) => match code {
@@ -72,17 +72,25 @@ impl Answer {
                     NakCode::RemoteOperation => Answer::Refused(WcStatus::RemOp),
                 },
             }),
-            (Operation::AtomicAcknowledge, Ext::AethAtomicAck(aeth, found)) => {
-                matches!(aeth.syndrome, AethSyndrome::Ack { credit: _ })
-                    .then_some(Answer::Found(found.original))
-            }
-            (Operation::ReadResponse, ext) => match packet.opcode.position() {
+            Operation::AtomicAcknowledge => match packet.ext {
+                Ext::AethAtomicAck(_, found) if acks => Some(Answer::Found(found.original)),
+                // Or another header than that of the opcode, which does not come here.
+                _ => None,
+            },
+            Operation::ReadResponse => match packet.opcode.position() {
                 Position::Middle => Some(Answer::Data(Position::Middle)),
                 position @ (Position::First | Position::Last | Position::Only) => {
-                    acks(ext).then_some(Answer::Data(position))
+                    acks.then_some(Answer::Data(position))
                 }
             },
-            (_, _) => None,
+            Operation::Send
+            | Operation::Write
+            | Operation::ReadRequest
+            | Operation::CompareSwap
+            | Operation::FetchAdd
+            | Operation::Flush
+            | Operation::AtomicWrite
+            | Operation::CongestionNotification => None,
         }
     }
 }
@@ -210,7 +218,15 @@ impl<S: Slots> SendSide<S> {
             Operation::ReadResponse | Operation::AtomicAcknowledge => {
                 packet.mtu.is_none() && within_reach(self.una, packet.psn)
             }
-            _ => false,
+            Operation::Send
+            | Operation::Write
+            | Operation::ReadRequest
+            | Operation::Acknowledge
+            | Operation::CompareSwap
+            | Operation::FetchAdd
+            | Operation::Flush
+            | Operation::AtomicWrite
+            | Operation::CongestionNotification => false,
         };
         if kept {
             Disposition::Early
@@ -275,8 +291,7 @@ impl<S: Slots> SendSide<S> {
     fn progressed(&mut self, now: Nanos) {
         self.retries_left = self.attr.retry;
         self.rnr_retries_left = self.attr.rnr_retry;
-        self.went_back = false;
-        self.not_before = None;
+        self.seq_nak = SeqNak::News;
         self.asked = 0;
         self.mend.moved();
         self.patience.moved();
@@ -284,8 +299,7 @@ impl<S: Slots> SendSide<S> {
         if self.outstanding() != 0 && self.gate != Gate::Error {
             self.wait_from(now);
         } else {
-            self.deadline = None;
-            self.ask_at = None;
+            self.wait = Wait::Nothing;
         }
     }
 
@@ -294,7 +308,7 @@ impl<S: Slots> SendSide<S> {
         if self.outstanding() == 0 || self.gate == Gate::Error {
             return Disposition::Done;
         }
-        if self.went_back || self.nxt == self.una {
+        if self.seq_nak == SeqNak::Stale || self.nxt == self.una {
             // It speaks of packets from before we went back.
             return Disposition::Dropped(DropCause::Duplicate);
         }
@@ -317,10 +331,10 @@ impl<S: Slots> SendSide<S> {
                 self.retries_left = self.attr.retry;
                 self.go_back();
                 // A sequence NAK for what is sent after the wait is news.
-                self.went_back = false;
-                self.not_before = Some(now.after(Nanos(timer.nanos())));
-                self.deadline = None;
-                self.ask_at = None;
+                self.seq_nak = SeqNak::News;
+                self.wait = Wait::Ready {
+                    until: now.after(Nanos(timer.nanos())),
+                };
             }
             None => {
                 host.count(Counter::RnrRetryExceeded);

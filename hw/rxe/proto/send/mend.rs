@@ -16,9 +16,11 @@ use super::super::types::Nanos;
 use super::super::wqe::SendOp;
 use super::request;
 use super::SendSide;
+use super::SeqNak;
 use super::SlotState;
 use super::Slots;
 use super::Step;
+use super::Wait;
 
 /// How often a peer must be seen to keep nothing before we go back at once.
 const DOUBTS: u32 = 2;
@@ -154,7 +156,13 @@ impl<S: Slots> SendSide<S> {
 
     /// Nobody answered for longer than usual. One packet tells what is the matter.
     pub(super) fn ask(&mut self, now: Nanos) {
-        self.ask_at = None;
+        let Wait::Answer { deadline, .. } = self.wait else {
+            return;
+        };
+        self.wait = Wait::Answer {
+            deadline,
+            probe_at: None,
+        };
         if self.outstanding() == 0 || self.nxt == self.una {
             return;
         }
@@ -165,8 +173,9 @@ impl<S: Slots> SendSide<S> {
         self.asked = self.asked.saturating_add(1);
         self.mend_or_go_back();
         // A sequence NAK for what is sent now is news.
-        self.went_back = false;
-        self.ask_at = self.waits.map(|waits| now.after(self.ask_after(waits)));
+        self.seq_nak = SeqNak::News;
+        let probe_at = self.waits.map(|waits| now.after(self.ask_after(waits)));
+        self.wait = Wait::Answer { deadline, probe_at };
     }
 
     /// Something came that had been answered before. If it answers a question that broke
@@ -189,16 +198,13 @@ impl<S: Slots> SendSide<S> {
 
     /// Patience begins now.
     pub(super) fn wait_from(&mut self, now: Nanos) {
-        match self.waits {
-            None => {
-                self.deadline = None;
-                self.ask_at = None;
-            }
-            Some(waits) => {
-                self.deadline = Some(now.after(waits.deadline));
-                self.ask_at = Some(now.after(self.ask_after(waits)));
-            }
-        }
+        self.wait = match self.waits {
+            None => Wait::Nothing,
+            Some(waits) => Wait::Answer {
+                deadline: now.after(waits.deadline),
+                probe_at: Some(now.after(self.ask_after(waits))),
+            },
+        };
     }
 
     #[inline]
@@ -294,7 +300,7 @@ impl<S: Slots> SendSide<S> {
                 self.mend.until = Some(self.una + psns);
                 self.mend.reach = self.mend.until;
                 self.mend.cut |= cut;
-                if self.deadline.is_none() {
+                if self.wait == Wait::Nothing {
                     self.wait_from(now);
                 }
                 Step::Again

@@ -27,6 +27,7 @@ use super::Slot;
 use super::SlotState;
 use super::Slots;
 use super::Step;
+use super::Wait;
 
 impl<S: Slots> SendSide<S> {
     /// Does the next thing there is to do; `left` more may follow in this poll.
@@ -36,10 +37,12 @@ impl<S: Slots> SendSide<S> {
             Gate::Error => return self.flush_one(host),
             Gate::Open | Gate::Draining => {}
         }
-        if self.not_before.is_some_and(|until| now < until) {
-            return Step::Stop(Progress::Idle);
+        if let Wait::Ready { until } = self.wait {
+            if now < until {
+                return Step::Stop(Progress::Idle);
+            }
+            self.wait = Wait::Nothing;
         }
-        self.not_before = None;
         if let Some(step) = self.send_mend(now, host) {
             return step;
         }
@@ -198,7 +201,7 @@ impl<S: Slots> SendSide<S> {
             } else {
                 self.unasked.saturating_add(1)
             };
-            if self.deadline.is_none() {
+            if self.wait == Wait::Nothing {
                 self.wait_from(now);
             }
         } else {
