@@ -124,7 +124,10 @@ impl Cork {
             None => {
                 self.since = Some(bell.now);
                 // The doorbell itself takes time, too: a quarter on top.
-                let span = self.pace.0.saturating_mul(u64::from(Self::COUNT) * 5 / 4);
+                let span = self
+                    .pace
+                    .0
+                    .saturating_mul(const { Self::COUNT as u64 * 5 / 4 });
                 self.hold = Nanos(span.clamp(Self::LEAST.0, Self::HOLD.0));
                 Ring::Hold(Some(self.hold))
             }

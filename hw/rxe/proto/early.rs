@@ -100,7 +100,10 @@ impl<P, S: DerefMut<Target = [Place<P>]>> Early<S> {
         let mut last = self.len;
         while last > k {
             let (from, to) = (self.place(last.saturating_sub(1)), self.place(last));
-            self.slots.swap(from, to);
+            let moved = self.slots.get_mut(from).and_then(Option::take);
+            if let Some(place) = self.slots.get_mut(to) {
+                *place = moved;
+            }
             last = last.saturating_sub(1);
         }
         let at = self.place(k);

@@ -177,7 +177,7 @@ impl Window {
                 STEP
             };
             self.credit = self.credit.saturating_add(steps.saturating_mul(step));
-            let more = self.credit / self.size.max(1);
+            let more = self.credit.checked_div(self.size).unwrap_or(self.credit);
             self.credit = self.credit.saturating_sub(more.saturating_mul(self.size));
             self.size = self.size.saturating_add(more);
         }
@@ -217,7 +217,11 @@ impl Window {
         }
         // Without marks the share falls by a sixteenth in each round trip.
         if let Some(at) = self.marked_at.replace(now) {
-            let quiet = now.0.saturating_sub(at.0) / self.smooth.max(50_000);
+            let quiet = now
+                .0
+                .saturating_sub(at.0)
+                .checked_div(self.smooth.max(50_000))
+                .unwrap_or(0);
             for _ in 1..quiet.min(100) {
                 self.share = self.share.saturating_sub(self.share / 16);
             }
