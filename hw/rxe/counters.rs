@@ -50,7 +50,7 @@ counters! {
     RetryExceeded => c"retry_exceeded_err",
     /// Requests given up after `rnr_retry` tries.
     RnrRetryExceeded => c"retry_rnr_exceeded_err",
-    /// Times a requester went back to an earlier PSN.
+    /// Times a requester retransmitted to an earlier PSN.
     Retry => c"completer_retry_err",
     /// Packets the network refused.
     SendError => c"send_err",

@@ -29,15 +29,15 @@
 //! verbs only) is outside everything; under it both tokens are taken, send first.
 
 pub(crate) mod attr;
-mod bell;
+mod delayed_ack;
+mod doorbell;
 mod early;
 mod feed;
-mod local;
+mod loopback;
 mod notes;
 mod park;
 mod post;
 mod recv;
-mod ride;
 mod send;
 mod turn;
 pub(crate) mod verbs;
@@ -104,12 +104,12 @@ mod work {
     /// The queue pair went into error.
     pub(super) const ERROR: u32 = 8;
     /// A user's doorbell: there is something to send, perhaps not at once.
-    pub(super) const BELL: u32 = 16;
+    pub(super) const DOORBELL: u32 = 16;
     /// Doorbells have waited for company long enough.
     pub(super) const PAUSE: u32 = 32;
     /// An acknowledgement has waited for a reply long enough.
-    pub(super) const RIDE: u32 = 128;
-    /// The peer, beside us, has answers to be fetched.
+    pub(super) const DELAYED_ACK: u32 = 128;
+    /// The peer, on this device, has answers to be fetched.
     pub(super) const FETCH: u32 = 64;
 }
 
@@ -135,7 +135,7 @@ pub(crate) struct Qp {
     state: Atomic<u32>,
     /// The peer's number; zero of a datagram queue pair. Written with both tokens held.
     dest: Atomic<u32>,
-    /// Not zero if a requester beside us waits for the receive token.
+    /// Not zero if a requester on this device waits for the receive token.
     recv_wanted: Atomic<u32>,
     /// What the receive path checks packets against.
     #[pin]
@@ -160,9 +160,9 @@ pub(crate) struct Qp {
     pause: Pause<Qp, 0>,
     /// The longest that an acknowledgement waits for a reply.
     #[pin]
-    ride_end: Pause<Qp, 1>,
+    ack_timeout: Pause<Qp, 1>,
     /// An acknowledgement waits for a reply: the send half takes it along.
-    rides: Atomic<bool>,
+    ack_waits: Atomic<bool>,
     /// The peer has sent requests since the last doorbell.
     heard: Atomic<bool>,
     /// When the doorbell rang that was the first after requests of the peer.
@@ -197,7 +197,7 @@ rdma::impl_has_timer! {
 
 rdma::impl_has_pause! {
     impl HasPause<0> for Qp { self.pause }
-    impl HasPause<1> for Qp { self.ride_end }
+    impl HasPause<1> for Qp { self.ack_timeout }
 }
 
 kernel::impl_has_work! {
@@ -227,7 +227,7 @@ impl PauseCallback<0> for Qp {
 
 impl PauseCallback<1> for Qp {
     fn run(this: ArcBorrow<'_, Self>) {
-        Qp::kick_recv(this, work::RIDE);
+        Qp::kick_recv(this, work::DELAYED_ACK);
     }
 }
 

@@ -23,7 +23,7 @@
 //!
 //! Acknowledgements are cumulative, so nobody tells us what arrived behind a gap. But a peer
 //! may have kept it (ours does, the C driver does not). So `una` alone is sent again at
-//! first ([`Mend`]), and asks for an answer. If that covers more, the peer keeps what is
+//! first ([`SingleRetransmit`]), and asks for an answer. If that covers more, the peer keeps what is
 //! early. If it covers just this packet, it does not, or all was lost: then we go back. A peer
 //! that was seen twice to keep nothing is not asked that way again for some time.
 //!
@@ -37,15 +37,15 @@
 //! All methods may run in any context; nothing sleeps. IBTA 9.7.3 to 9.7.8, 9.9.2.
 
 mod ack;
-mod mend;
 mod request;
+mod retransmit;
 mod slots;
 mod transmit;
 mod window;
 
 use crate::wire::Psn;
 
-use super::early::Patience;
+use super::early::ReorderThreshold;
 use super::host::Counter;
 use super::host::Progress;
 use super::host::QpEvent;
@@ -64,9 +64,9 @@ use super::wqe::SendFlags;
 use super::wqe::SendOp;
 use super::wqe::SendWqe;
 
-use mend::Mend;
-use mend::Question;
-use mend::Waits;
+use retransmit::RttProbe;
+use retransmit::SingleRetransmit;
+use retransmit::Waits;
 use window::Window;
 
 pub use slots::Slots;
@@ -239,28 +239,28 @@ pub struct SendSide<S> {
     /// How many requests that want a response are started and not done.
     responses: u32,
     /// How many packets were sent since one asked for an acknowledgement.
-    unasked: u32,
+    since_ack_req: u32,
     gate: Gate,
     wait: Wait,
     retries_left: RetryLimit,
     rnr_retries_left: RetryLimit,
     seq_nak: SeqNak,
     /// `una` sent again by itself.
-    mend: Mend,
+    single: SingleRetransmit,
     /// Unanswered probes so far.
-    asked: u32,
+    probes: u32,
     /// How long to wait for answers; `None` is for ever.
     waits: Option<Waits>,
-    /// A question whose answer may still come.
-    question: Option<Question>,
+    /// A probe whose answer may still come; it gives a round trip time.
+    rtt_probe: Option<RttProbe>,
     /// Whether responses that come early mean that one is lost.
-    patience: Patience,
+    reordering: ReorderThreshold,
     window: Window,
     notices: Notices,
     /// A packet whose answer is timed, and when it was sent.
     timed: Option<(Psn, Nanos)>,
     /// Nothing more was posted when this poll last looked: whoever posts polls again.
-    dry: bool,
+    sq_empty: bool,
 }
 
 impl<S: Slots> SendSide<S> {
@@ -277,21 +277,21 @@ impl<S: Slots> SendSide<S> {
             nxt: Psn::new(0),
             top: Psn::new(0),
             responses: 0,
-            unasked: 0,
+            since_ack_req: 0,
             gate: Gate::Closed,
             wait: Wait::Nothing,
             retries_left: attr.retry,
             rnr_retries_left: attr.rnr_retry,
             seq_nak: SeqNak::News,
-            mend: Mend::NEW,
-            asked: 0,
+            single: SingleRetransmit::NEW,
+            probes: 0,
             waits: None,
-            question: None,
-            patience: Patience::NEW,
+            rtt_probe: None,
+            reordering: ReorderThreshold::NEW,
             window: Window::new(attr.window),
             notices: Notices::NEW,
             timed: None,
-            dry: false,
+            sq_empty: false,
         };
         side.set_attr(attr);
         side
@@ -376,7 +376,7 @@ impl<S: Slots> SendSide<S> {
             return;
         }
         self.gate = Gate::Draining;
-        self.ask_again();
+        self.request_ack_again();
         self.settle(host);
     }
 
@@ -403,7 +403,7 @@ impl<S: Slots> SendSide<S> {
     /// Whether requests that were taken off the ring wait to be sent, all or a part, so
     /// that an answer may have made it their turn.
     pub fn has_unsent(&self) -> bool {
-        self.at < self.held || self.mend.is_wanted()
+        self.at < self.held || self.single.is_wanted()
     }
 
     /// Whether polling would do nothing but look for what was posted.
@@ -462,7 +462,7 @@ impl<S: Slots> SendSide<S> {
                 if deadline <= now {
                     self.on_timeout(now, host);
                 } else if probe_at.is_some_and(|probe| probe <= now) {
-                    self.ask(now);
+                    self.probe(now);
                 }
             }
         }
@@ -475,12 +475,12 @@ impl<S: Slots> SendSide<S> {
             return;
         }
         if self.nxt == self.una {
-            // Nothing left since we last went back, so nobody can have answered.
+            // Nothing left since we last retransmitted, so nobody can have answered.
             self.wait_from(now);
             return;
         }
         self.window.lost(now);
-        self.asked = self.asked.saturating_add(1);
+        self.probes = self.probes.saturating_add(1);
         self.retry(now, host);
         // A sequence NAK for what is sent now is news.
         self.seq_nak = SeqNak::News;
@@ -489,7 +489,7 @@ impl<S: Slots> SendSide<S> {
     /// Sends, completes and flushes what can be, up to `budget` packets or requests.
     pub fn poll(&mut self, now: Nanos, host: &mut impl SendHost, budget: u32) -> Progress {
         let mut left = budget;
-        self.dry = false;
+        self.sq_empty = false;
         if let Some(notice) = self.notices.take(self.attr.dest, self.attr.mtu) {
             if self.gate != Gate::Closed && host.emit(&notice).is_ok() {
                 host.count(Counter::NoticeSent);
@@ -610,7 +610,7 @@ impl<S: Slots> SendSide<S> {
             Some(left) => {
                 self.retries_left = left;
                 host.count(Counter::Retry);
-                self.mend_or_go_back();
+                self.resend_one_or_all();
                 self.seq_nak = SeqNak::Stale;
                 self.wait_from(now);
             }
@@ -625,17 +625,17 @@ impl<S: Slots> SendSide<S> {
     fn go_back(&mut self) {
         self.nxt = self.una;
         self.at = 0;
-        self.unasked = 0;
+        self.since_ack_req = 0;
         self.timed = None;
-        self.question = None;
-        self.mend.stop();
+        self.rtt_probe = None;
+        self.single.stop();
     }
 
     /// Packets that nobody asked the peer to acknowledge, because a later one was to
     /// do so, are sent again since that one will not come. This is rare, and a
     /// duplicate does no harm.
-    fn ask_again(&mut self) {
-        if self.unasked != 0 && self.outstanding() != 0 {
+    fn request_ack_again(&mut self) {
+        if self.since_ack_req != 0 && self.outstanding() != 0 {
             self.go_back();
         }
     }
@@ -652,13 +652,13 @@ impl<S: Slots> SendSide<S> {
     fn forget(&mut self) {
         self.at = 0;
         self.responses = 0;
-        self.unasked = 0;
+        self.since_ack_req = 0;
         self.wait = Wait::Nothing;
-        self.asked = 0;
-        self.question = None;
+        self.probes = 0;
+        self.rtt_probe = None;
         self.timed = None;
-        self.mend = Mend::NEW;
-        self.patience = Patience::NEW;
+        self.single = SingleRetransmit::NEW;
+        self.reordering = ReorderThreshold::NEW;
         self.seq_nak = SeqNak::News;
         self.retries_left = self.attr.retry;
         self.rnr_retries_left = self.attr.rnr_retry;

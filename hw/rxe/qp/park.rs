@@ -113,7 +113,7 @@ impl WorkItem<3> for Qp {
 
     fn run(this: Arc<Qp>) {
         this.recv_parking.serve(&this.dev.memory);
-        // A requester beside us may be who waits.
+        // A requester on this device may be who waits.
         this.recv_wanted.store(1, Relaxed);
         Qp::kick_recv(this.as_arc_borrow(), work::PACKETS | work::POLL);
     }

@@ -227,7 +227,7 @@ impl Qp {
         };
         // Who posts says so; packets and answers tell nothing of that.
         if bits & !(work::PACKETS | work::FETCH) != 0 {
-            half.io.dry = false;
+            half.io.sq_empty = false;
         }
         if Self::held(this, half, bits, now) {
             return Turn::Done;
@@ -283,8 +283,8 @@ impl Qp {
             Self::converse(engine, &mut host, now, left.max(1))
         };
         let waits = parked.is_some() || host.has_answers();
-        if this.rides.load(Relaxed) && host.has_company() {
-            Self::give_ride(this, &mut host);
+        if this.ack_waits.load(Relaxed) && host.has_company() {
+            Self::piggyback_ack(this, &mut host);
         }
         host.finish();
         // Memory is let go before anybody hears of anything.
@@ -315,7 +315,10 @@ impl Qp {
         bits: u32,
         source: &mut Option<Source<'_, '_>>,
     ) -> Turn {
-        if bits & work::RIDE != 0 && Self::ride_goes_on(this, half) && bits == work::RIDE {
+        if bits & work::DELAYED_ACK != 0
+            && Self::ack_delay_goes_on(this, half)
+            && bits == work::DELAYED_ACK
+        {
             return Turn::Done;
         }
         let failed = this.has_failed(bits);
@@ -328,7 +331,7 @@ impl Qp {
             io,
             backlog,
             parked,
-            ride,
+            delayed_ack,
         } = half;
         let mut notes = Notes::NONE;
         let mut host = io.host(&this, &mut notes);
@@ -343,8 +346,9 @@ impl Qp {
             left: &mut left,
         };
         feed.begin(parked.is_some());
-        let may_wait =
-            (parked.is_some() || feed.has_any()) && this.hear(ride, feed.source) && !engine.owes();
+        let may_wait = (parked.is_some() || feed.has_any())
+            && this.hear(delayed_ack, feed.source)
+            && !engine.owes();
         let mut receiving = Receiving {
             qp: &this,
             engine: &mut *engine,
@@ -361,13 +365,13 @@ impl Qp {
             && !more
             && parked.is_none()
             && !host.has_early()
-            && !host.is_beside()
+            && !host.is_loopback()
             && engine.ack_may_wait();
-        let progress = if may_wait && Self::await_ride(this, ride) {
+        let progress = if may_wait && Self::delay_ack(this, delayed_ack) {
             Progress::Idle
         } else {
-            if ride.holds() {
-                this.end_ride(ride);
+            if delayed_ack.holds() {
+                this.end_ack_delay(delayed_ack);
             }
             engine.poll(&mut host, left.max(1))
         };

@@ -25,8 +25,8 @@ use rdma::wire::Start;
 /// Bytes in a UDP header.
 pub(super) const UDP_LEN: usize = 8;
 
-/// What is known of a packet beside its bytes; kept in the buffer's scratch space. One word,
-/// since packets are handed on: in the lower half the VLAN's number plus one, or zero; in the
+/// Metadata of a packet, kept in the buffer's scratch space. One word, since packets are passed
+/// by value: in the lower half the VLAN's number plus one, or zero; in the
 /// upper half [`V6`], [`LOCAL`], [`MARKED`].
 #[derive(
     Clone, Copy, zerocopy_derive::FromBytes, zerocopy_derive::IntoBytes, zerocopy_derive::Immutable,
@@ -160,7 +160,7 @@ impl RxPacket {
         })
     }
 
-    /// What is known of it beside its bytes.
+    /// The metadata.
     #[inline]
     pub(super) fn meta(&self) -> Meta {
         self.meta

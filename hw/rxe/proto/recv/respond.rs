@@ -288,7 +288,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             Ok(()) | Err(TxError::BadPayload(_)) => {
                 if syndrome == AethSyndrome::Nak(NakCode::PsnSequence) {
                     self.told = Told::Missing;
-                    self.patience.told(psn);
+                    self.reordering.told(psn);
                 }
                 self.reply = Reply::Nothing;
                 Progress::Idle

@@ -29,7 +29,7 @@ use super::super::types::Nanos;
 use super::super::types::QpType;
 use super::super::types::WcStatus;
 use super::super::wqe::SendOp;
-use super::mend::By;
+use super::retransmit::By;
 use super::Gate;
 use super::SendSide;
 use super::SeqNak;
@@ -123,19 +123,19 @@ impl<S: Slots> SendSide<S> {
             Some(_) | None => return Disposition::Dropped(DropCause::Opcode),
         };
         if ahead(self.una, packet.psn) >= self.outstanding() {
-            self.patience.again(packet.psn);
+            self.reordering.again(packet.psn);
             self.answered_twice(now, packet.psn);
             let cause = if packet.psn.is_before(self.una) {
                 DropCause::Duplicate
             } else {
-                DropCause::Ghost
+                DropCause::Unsolicited
             };
             return Disposition::Dropped(cause);
         }
         match answer {
             Answer::Ack => match self.reach(now, packet.psn + 1, host) {
                 Reached::Yes => {
-                    if self.mended(now, By::Ack) {
+                    if self.single_answered(now, By::Ack) {
                         self.go_back();
                     }
                     Disposition::Done
@@ -149,7 +149,7 @@ impl<S: Slots> SendSide<S> {
             Answer::Missing => {
                 host.count(Counter::SequenceNakReceived);
                 let _: Reached = self.reach(now, packet.psn, host);
-                let _: bool = self.mended(now, By::Nak);
+                let _: bool = self.single_answered(now, By::Nak);
                 self.on_missing(now, host)
             }
             Answer::Refused(status) => match self.reach(now, packet.psn, host) {
@@ -207,14 +207,14 @@ impl<S: Slots> SendSide<S> {
             return Disposition::Done;
         }
         let last = packet.psn + 1 == self.top;
-        if self.patience.is_over(last) {
+        if self.reordering.is_over(last) {
             let done = self.on_missing(now, host);
             if done == Disposition::Done {
-                self.patience.told(self.una);
+                self.reordering.told(self.una);
             }
         }
         let kept = match packet.opcode.operation() {
-            // Bytes of a neighbour beside us are not in the packet.
+            // Bytes of a peer on this device are not in the packet.
             Operation::ReadResponse | Operation::AtomicAcknowledge => {
                 packet.mtu.is_none() && within_reach(self.una, packet.psn)
             }
@@ -292,9 +292,9 @@ impl<S: Slots> SendSide<S> {
         self.retries_left = self.attr.retry;
         self.rnr_retries_left = self.attr.rnr_retry;
         self.seq_nak = SeqNak::News;
-        self.asked = 0;
-        self.mend.moved();
-        self.patience.moved();
+        self.probes = 0;
+        self.single.moved();
+        self.reordering.moved();
         self.clock(now);
         if self.outstanding() != 0 && self.gate != Gate::Error {
             self.wait_from(now);
@@ -309,7 +309,7 @@ impl<S: Slots> SendSide<S> {
             return Disposition::Done;
         }
         if self.seq_nak == SeqNak::Stale || self.nxt == self.una {
-            // It speaks of packets from before we went back.
+            // It speaks of packets from before we retransmitted.
             return Disposition::Dropped(DropCause::Duplicate);
         }
         self.window.lost(now);
@@ -355,7 +355,7 @@ impl<S: Slots> SendSide<S> {
         host: &mut impl SendHost,
     ) -> Disposition {
         let Some((wqe, run)) = self.oldest_started() else {
-            return Disposition::Dropped(DropCause::Ghost);
+            return Disposition::Dropped(DropCause::Unsolicited);
         };
         match wqe.op {
             SendOp::Read { va: _, key: _ } => {
@@ -365,7 +365,7 @@ impl<S: Slots> SendSide<S> {
                 let want = wqe.length.saturating_sub(offset).min(run.mtu);
                 // Where it was asked for in part, others may call themselves the last.
                 let ends = position.is_end();
-                if (last != ends && !(ends && self.mend.cut)) || len != want {
+                if (last != ends && !(ends && self.single.cut)) || len != want {
                     return self.bad_response(host);
                 }
                 if len != 0 {
@@ -395,7 +395,7 @@ impl<S: Slots> SendSide<S> {
     /// An atomic's result, for the oldest unanswered PSN.
     fn on_found(&mut self, now: Nanos, value: u64, host: &mut impl SendHost) -> Disposition {
         let Some((wqe, _)) = self.oldest_started() else {
-            return Disposition::Dropped(DropCause::Ghost);
+            return Disposition::Dropped(DropCause::Unsolicited);
         };
         match wqe.op {
             SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => {
@@ -419,9 +419,9 @@ impl<S: Slots> SendSide<S> {
     /// The oldest unanswered PSN got its response, the `last` of its request or not.
     fn answered(&mut self, now: Nanos, last: bool, host: &mut impl SendHost) -> Disposition {
         self.advance(1);
-        let _: bool = self.mended(now, By::Data);
+        let _: bool = self.single_answered(now, By::Data);
         if last {
-            self.mend.cut = false;
+            self.single.cut = false;
             self.responses = self.responses.saturating_sub(1);
             self.set_oldest(SlotState::Done);
             self.settle(host);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a responder answers to a requester beside it, until that hears it.
+//! Responses of a responder to a requester on the same device, until the requester handles them.
 
 use super::super::Qp;
 use crate::mem::Batch;
@@ -128,7 +128,7 @@ fn is_ack(packet: &proto::RxPacket) -> bool {
             .is_some_and(|aeth| matches!(aeth.syndrome, AethSyndrome::Ack { credit: _ }))
 }
 
-/// Says that `qp` answers a requester beside it.
+/// Tells a requester on the same device that `qp` has a response.
 ///
 /// # Errors
 ///

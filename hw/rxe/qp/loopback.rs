@@ -160,15 +160,15 @@ struct Visit {
 
 /// The peer that a turn talks to, and what its completions say of the network.
 #[derive(Clone, Copy)]
-pub(super) struct Neighbour<'r> {
+pub(super) struct LoopbackPeer<'r> {
     qp: ArcBorrow<'r, Qp>,
     network: Network,
 }
 
 impl Qp {
-    /// The queue pair beside us that this one and no other is connected to, whatever
+    /// The queue pair on this device that this one and no other is connected to, whatever
     /// the path is. Any context.
-    fn beside<'a>(&'a self, rcu: &'a rcu::Guard) -> Option<ArcBorrow<'a, Qp>> {
+    fn loopback_peer<'a>(&'a self, rcu: &'a rcu::Guard) -> Option<ArcBorrow<'a, Qp>> {
         let peer = self.dev.qps.borrow(self.dest.load(Relaxed), rcu)?;
         (peer.kind == self.kind && peer.dest.load(Relaxed) == self.number).then_some(peer)
     }
@@ -181,11 +181,11 @@ impl Qp {
         }
     }
 
-    /// Tells the requester beside us that we owe it answers, which it fetches soon.
+    /// Tells the requester on this device that we owe it answers, which it fetches soon.
     /// `false` if there is none. Bottom halves are off.
     pub(super) fn poke(&self) -> bool {
         let rcu = rcu::read_lock();
-        let Some(requester) = self.beside(&rcu) else {
+        let Some(requester) = self.loopback_peer(&rcu) else {
             return false;
         };
         match requester.state() {
@@ -211,7 +211,7 @@ impl Qp {
             return;
         }
         let rcu = rcu::read_lock();
-        if let Some(requester) = self.beside(&rcu) {
+        if let Some(requester) = self.loopback_peer(&rcu) {
             Self::pump_send(requester);
         }
     }
@@ -258,7 +258,7 @@ impl Qp {
             engine,
             io,
             backlog: _,
-            ride: _,
+            delayed_ack: _,
             parked: before,
         } = half;
         let known = match (&request, io.sender.as_ref()) {
@@ -279,7 +279,7 @@ impl Qp {
         }
         let request = request.as_mut().map(Request::borrow);
         let mut notes = Notes::NONE;
-        let mut host = io.host_beside(&this, request, answers, &mut notes);
+        let mut host = io.host_loopback(&this, request, answers, &mut notes);
         if let Some(packet) = packet {
             // What else became of it is counted by the engine where it matters.
             parked = engine.on_request(packet, &mut host) == Disposition::Parked;
