@@ -8,12 +8,11 @@
 //!
 //! # How work gets done
 //!
-//! Whoever brings work to a half (a packet, a doorbell, an expired timer) notes it
-//! and kicks the token: if nobody runs the half, the bringer does, there and then,
-//! with bottom halves off; otherwise it leaves at once and the present runner sees
-//! the note. A runner's turn is bounded; what is left goes to the *pump*, a work
-//! item that runs in softirq. Kernel users' posts only ever start the pump, so a
-//! handler that posts is never called back from its own call.
+//! A context that brings work to a half (a packet, a doorbell, an expired timer) sets a bit and
+//! kicks the token. If the half is idle, that context runs it at once, with bottom halves off;
+//! otherwise it returns, and the present runner sees the bit. A runner's turn is bounded; the
+//! rest is left to the *pump*, a work item that runs in softirq. Posts of kernel users only
+//! start the pump, so that a completion handler that posts is not called from its own call.
 //!
 //! ```text
 //!   packet ----> requests --+                       +--> skbs, completions

@@ -7,8 +7,8 @@
 //!   kernel users;
 //! * [`cqe`], [`cq`]: completions and completion queues;
 //! * [`work`]: send and receive queues with their private slots;
-//! * [`lazy`]: room for such slots, paid for as it is used;
-//! * [`store`], [`shelf`]: memory that comes back to the user context that had it.
+//! * [`lazy`]: storage for such slots, written only when they are first used;
+//! * [`store`], [`shelf`]: a cache of ring memory for each user context.
 //!
 //! All but this file, [`lazy`], [`store`] and [`work`] is pure and tested on the host.
 //!

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Users' doorbells, which are served at once or wait for the next one: what
-//! [`crate::proto::cork`] decides, done.
+//! Doorbells of users: each is served at once, or held until the next one.
+//!
+//! [`crate::proto::cork`] decides which; this file carries it out. While a doorbell is held, a
+//! timer (`Qp::pause`) limits the delay, and the completion queues ([`crate::cq::Cq::hold`]) end it
+//! when the user waits for completions.
+//!
+//! Context: the doorbell itself in task context, the rest by the runner of the send half.
 
 use super::now;
 use super::work;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where a turn of a half takes its packets from, in the order in which they came: the one
-//! that is parked, the backlog of the turn before, the queue, and then those that are
-//! handed to the half directly, which came last.
+//! The packets of one turn, in the order of their arrival: the parked packet, the backlog of the
+//! turn before, the queue, and then those that are handed to the half directly, which came last.
 //!
 //! Context: softirq, or bottom halves off; the runner of the half.
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way between two connected queue pairs of one device: no packet is ever built.
+//! Loopback: two connected queue pairs of one device exchange requests without packets.
 //!
-//! Both engines do what they do over a wire, with packets that are plain values. The
-//! requester's turn hands a request to the peer's receive half, as a turn of that half
-//! inside its own, and the payload goes from buffer to buffer in one copy:
+//! Both engines work as over a wire, with packets that are plain values. The requester's turn
+//! hands a request to the peer's receive half, as a turn of that half inside its own, and the
+//! payload is copied once, from buffer to buffer:
 //!
 //! ```text
 //!   send turn of A                         receive turn of B, inside
@@ -13,31 +13,31 @@
 //!     engine.on_response <-- `Answers` <---------'
 //! ```
 //!
-//! What B answers waits in A's `Answers` until A's engine has returned; data of a read
-//! are copied only then. If there are more answers than fit, B keeps them, and A fetches
-//! them by more such turns. B never sends by itself to one who sends this way: if it owes
-//! something when nobody fetches it, it pokes A.
+//! B's responses are kept in A's `Answers` until A's engine has returned; the data of a read
+//! are copied only then. If there are more responses than fit, B keeps them, and A fetches them
+//! by more such turns. B never sends to A by itself: if it owes responses and nobody fetches
+//! them, it pokes A.
 //!
 //! # When
 //!
-//! If the path leads to the device itself and the queue pair there has ours as its peer.
-//! A message that begins while that holds is cut into pieces of `PIECE` bytes, which no
-//! other way carries: if it ceases to hold, they are lost, as on a path that broke.
-//! Nothing else is lost here. On unreliable connections nothing may overtake what went by
-//! the lane ([`crate::net`]), so they use this way from their first packet on or never.
+//! Loopback is used if the path leads to the device itself and the queue pair there is connected
+//! to ours. A message that begins in this mode is cut into pieces of `PIECE` bytes, which cannot
+//! be sent in packets: if the condition ceases to hold, they are lost, as on a broken path.
+//! Nothing else is lost. On unreliable connections nothing may overtake packets that took the
+//! lane ([`crate::net`]), so these use loopback from their first packet on, or never.
 //!
 //! # Memory on demand
 //!
-//! If memory is not there, the request stays with the requester, who tries again when the
-//! pages are there: its own work item brings in what it sends from, and all that an answer
-//! touches; the answer waits in `Answers` then, before all others. Of memory that a request
-//! touches at the peer, the peer's work item takes care, and has the requester go on.
+//! If memory is absent, the request stays with the requester, which tries again when the pages
+//! are present. Its own work item brings in the pages that it sends from, and those that a
+//! response touches; the response waits in `Answers` before all others. Pages that a request
+//! touches at the peer are brought in by the peer's work item, which then wakes the requester.
 //!
 //! # Locks
 //!
-//! The peer's token is only ever tried. Who finds it taken tries again when it is given
-//! back, or soon. Turns nest no deeper than this: a receive turn starts none but those
-//! that flush.
+//! The peer's token is only tried, never waited for. A requester that finds it taken tries again
+//! when the token is released, or soon after. Turns nest no deeper than this: a receive turn
+//! starts only turns that flush.
 
 mod answers;
 mod requester;

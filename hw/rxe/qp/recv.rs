@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The world of the engine's receive half: receive queue, remote memory, wire,
-//! completions.
+//! Host of the engine's receive half: receive queue, remote memory, wire, completions.
+//!
+//! [`RecvIo`] lives as long as the half, [`RecvWorld`] for one turn; both belong to the runner of
+//! the half. Context: softirq, or bottom halves off.
 
 use super::early::Keeper;
 use super::early::Stash;

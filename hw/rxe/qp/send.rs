@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The world of the engine's send half: send queue, memory, wire, completions.
+//! Host of the engine's send half: send queue, memory, wire, completions.
 //!
-//! Everything here belongs to whoever runs the half, except what is reached through
-//! the queue pair's `Arc`s.
+//! [`SendIo`] lives as long as the half, [`SendWorld`] for one turn; both belong to the runner of
+//! the half, except what is reached through the queue pair's `Arc`s. Context: softirq, or bottom
+//! halves off.
 
 use super::early::Keeper;
 use super::early::Stash;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs as verbs objects: made, destroyed.
+//! Creation and destruction of queue pairs, as verbs objects. Process context; may sleep.
 
 use super::attr::copy_cap;
 use super::attr::Attr;

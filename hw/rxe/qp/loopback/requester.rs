@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The requester's part: requests handed over, answers fetched and heard.
+//! The requester's side of loopback: hands over requests, fetches and handles responses.
+//!
+//! Context: the runner of the send half; softirq, or bottom halves off.
 
 use super::super::send::SendIo;
 use super::super::send::SendWorld;
