@@ -12,7 +12,7 @@ override KERNEL := um
 endif
 export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES DURATION SEED EQUIVALENT SURVIVORS MOST NETEM REPEATS QUICK
 
-.PHONY: help run test fuzz mutants bench shell guest modules kernel setup check fmt doc install uninstall clean distclean
+.PHONY: help run test fuzz mutants bench shell guest modules kernel setup check panics fmt doc install uninstall clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make modules    build our modules (KDIR=DIR against your own kernel)"
 	@echo "make kernel     build the guest kernel only    make setup   roots and kernel"
 	@echo "make check      formatting, lints, house rules      make fmt   format      make doc   Rust documentation"
+	@echo "make panics     list calls of functions that panic in modules with overflow checks"
 	@echo "make install    put our modules before the stock ones of this machine; make uninstall"
 	@echo "make clean      remove build/        make distclean   remove the cache as well"
 	@echo
@@ -57,6 +58,8 @@ setup:
 	@tools/roots.sh guest && tools/kernel.sh $(KERNEL)
 check:
 	@tools/check.sh
+panics:
+	@tools/panics.sh
 fmt:
 	@tools/check.sh fmt
 doc:

@@ -9,6 +9,7 @@
 //! Its functions are compiled into the modules that call them. It therefore has
 //! no state: a `static` here would exist once per module.
 
+pub mod accounted;
 pub mod anchor;
 pub mod bindings;
 pub mod crc32;

@@ -59,13 +59,15 @@ unsafe impl Send for SharedBuf {}
 unsafe impl Sync for SharedBuf {}
 
 impl SharedBuf {
-    /// Allocates at least `len` bytes, up to the end of the last page, all zero.
+    /// Allocates at least `len` bytes, up to the end of the last page, all zero, charged to
+    /// the memory cgroup of the current task.
     ///
     /// Context: may sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if `len` is zero or absurd, `ENOMEM`.
+    /// `EINVAL` if `len` is zero or overflows when it is rounded up; `ENOMEM` if the cgroup or
+    /// the machine has no such memory, or the task was killed. The OOM killer is not invoked.
     ///
     /// # Examples
     ///
@@ -74,10 +76,11 @@ impl SharedBuf {
     /// ```
     pub fn new(len: usize) -> Result<Self> {
         let len = page_align(len).filter(|&len| len != 0).ok_or(EINVAL)?;
-        // SAFETY: Any size may be asked for.
-        let start = unsafe { bindings::rdma_helper_vmalloc_user(len) };
+        // SAFETY: The helper accepts any size.
+        let start = unsafe { bindings::rdma_helper_alloc_mappable(len) };
         let start = NonNull::<u8>::new(start.cast()).ok_or(ENOMEM)?;
-        // INVARIANT: That is what `vmalloc_user` returned.
+        // INVARIANT: The helper returned a page-aligned mapping of `len` bytes, which stays
+        // until it is freed in `drop`.
         Ok(Self { start, len })
     }
 
@@ -274,8 +277,8 @@ impl SharedBuf {
     /// buf.mmap(vma)?;
     /// ```
     pub fn mmap(&self, vma: &VmaNew) -> Result {
-        // SAFETY: The area is being set up, as its type says; the memory came from
-        // `vmalloc_user`, and the kernel checks the sizes. Mapped pages hold
+        // SAFETY: `VmaNew` is an area that is being set up. The memory has `VM_USERMAP`
+        // (`rdma_helper_alloc_mappable`), and the kernel checks the sizes. Mapped pages hold
         // references of their own.
         to_result(unsafe {
             bindings::rdma_helper_remap_vmalloc_range(vma.as_ptr(), self.start.as_ptr().cast(), 0)
@@ -298,7 +301,7 @@ impl SharedBuf {
     /// }
     /// ```
     pub fn is_private(&self) -> bool {
-        // SAFETY: By the type invariant it is a whole allocation of `vmalloc_user`.
+        // SAFETY: `start` and `len` are a whole allocation (invariant of `SharedBuf`).
         unsafe { bindings::rdma_helper_vmalloc_private(self.start.as_ptr().cast(), self.len) }
     }
 

@@ -521,7 +521,9 @@ fn index(id: u32) -> c_ulong {
 /// The flags for the xarray's own nodes: whether it may sleep is all that matters.
 #[inline]
 fn gfp(flags: Flags) -> bindings::gfp_t {
-    if flags.contains(GFP_KERNEL) {
+    if flags.contains(GFP_KERNEL_ACCOUNT) {
+        bindings::GFP_KERNEL_ACCOUNT
+    } else if flags.contains(GFP_KERNEL) {
         bindings::GFP_KERNEL
     } else {
         bindings::GFP_ATOMIC

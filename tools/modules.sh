@@ -5,6 +5,8 @@
 # build/modules-KERNEL. With KDIR= they are built on this machine, with its own
 # compilers, against that built kernel tree, in build/modules-kdir, and without the
 # modules that only test. CLIPPY=1 runs the kernel's clippy rules over the same build.
+# OVERFLOW=1 compiles our crates with overflow checks and without debug assertions, as
+# distribution kernels have them, in build/modules-overflow; the kernel stays as it is.
 . "$(dirname "$0")/lib.sh"
 
 KERNEL=${1:-fast}
@@ -54,8 +56,9 @@ fi
 name=$("$TOP/tools/kernel.sh" --name "$KERNEL")
 arch=x86_64
 [ "$KERNEL" = um ] && arch=um
-out=$BUILD/modules-$KERNEL
-mkdir -p "$out"
-in_builder make -s -j"${JOBS:-$(nproc)}" -C "/c/$name" M=/src MO="/src/build/modules-$KERNEL" ARCH=$arch \
-    LLVM=$LLVM_PREFIX ${CLIPPY:+CLIPPY=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
+mo=modules-$KERNEL
+[ -z "${OVERFLOW:-}" ] || mo=modules-overflow
+mkdir -p "$BUILD/$mo"
+in_builder make -s -j"${JOBS:-$(nproc)}" -C "/c/$name" M=/src MO="/src/build/$mo" ARCH=$arch \
+    LLVM=$LLVM_PREFIX ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
     die "our modules do not build for the $KERNEL kernel" "see the lines above"

@@ -2,9 +2,9 @@
 
 //! The device's counters, as `rdma statistic` and sysfs `hw_counters` show them.
 //!
-//! Each CPU counts in cache lines of its own, so counting costs no shared
-//! write. Readers add the CPUs up and may miss what is counted meanwhile.
-//! Names and order are those that users of soft-RoCE know; what it did not count comes last.
+//! Each CPU has its own cache lines, so that counting writes no shared line. Readers add up
+//! the CPUs and may miss increments that happen meanwhile. Names and order are those of the C
+//! driver; counters that it does not have come last.
 
 use crate::proto;
 use kernel::cpu::{nr_cpu_ids, CpuId};
@@ -50,7 +50,7 @@ counters! {
     RetryExceeded => c"retry_exceeded_err",
     /// Requests given up after `rnr_retry` tries.
     RnrRetryExceeded => c"retry_rnr_exceeded_err",
-    /// Times a requester went back to an earlier PSN.
+    /// Times a requester retransmitted to an earlier PSN.
     Retry => c"completer_retry_err",
     /// Packets the network refused.
     SendError => c"send_err",

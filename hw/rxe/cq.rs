@@ -19,6 +19,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
+use rdma::accounted;
 use rdma::new_spinlock_irq;
 use rdma::provider::wc::QpToken;
 use rdma::provider::CqUpcall;
@@ -79,11 +80,7 @@ impl Cq {
     /// `EINVAL` for more entries than the device allows, `ENOMEM`.
     pub(crate) fn kernel(entries: u32, upcall: CqUpcall) -> Result<Arc<Self>> {
         let places = usize::try_from(check_entries(entries)?)?;
-        let mut storage = KVVec::with_capacity(places, GFP_KERNEL)?;
-        for _ in 0..places {
-            storage.push(None, GFP_KERNEL)?;
-        }
-        Self::new(Inner::kernel(storage), upcall)
+        Self::new(Inner::kernel(accounted::from_elem(None, places)?), upcall)
     }
 
     fn new(inner: Inner, upcall: CqUpcall) -> Result<Arc<Self>> {
@@ -93,7 +90,7 @@ impl Cq {
                 upcall,
                 held: Atomic::new(0),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the device promises: the numbers `ibv_devinfo -v` shows.
+//! Limits of the device: the numbers that `ibv_devinfo -v` shows.
 //!
-//! They are the C driver's wherever a user could depend on them. Where that
-//! driver promises what it does not do (automatic path migration), we do not.
+//! They are the C driver's wherever a user could depend on them, except that features which
+//! that driver reports and does not have (automatic path migration) are not reported.
 
 use rdma::bindings;
 

@@ -79,7 +79,8 @@ impl Members {
         let found = self.numbers().iter().position(|member| *member == qpn);
         let at = found.ok_or(EINVAL)?;
         let last = self.count.checked_sub(1).ok_or(EINVAL)?;
-        self.numbers.swap(at, last);
+        let moved = *self.numbers.get(last).ok_or(EINVAL)?;
+        *self.numbers.get_mut(at).ok_or(EINVAL)? = moved;
         self.count = last;
         Ok(())
     }
@@ -126,7 +127,7 @@ impl Groups {
         }
         let mut members = Members::NONE;
         members.add(qpn)?;
-        let node = RBTreeNodeReservation::new(GFP_KERNEL)?.into_node(*group, members);
+        let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?.into_node(*group, members);
         ndev.join_group(gid_to_ip(group))?;
         let mut inner = self.inner.lock();
         // There is none to replace: whoever makes groups holds `changes`.

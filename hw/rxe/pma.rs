@@ -33,7 +33,7 @@ const HEADER: usize = 24;
 /// Where the attribute begins.
 const DATA: usize = 64;
 
-/// Answers a question for counters. May be called in process context.
+/// Answers a request for counters. May be called in process context.
 pub(crate) fn answer(counters: &Counters, mad: &mut Mad<'_>) -> MadResult {
     let &[_, class, _, method, ..] = mad.request;
     let &[.., hi, lo, _, _, _, _, _, _] =

@@ -8,12 +8,11 @@
 //!
 //! # How work gets done
 //!
-//! Whoever brings work to a half (a packet, a doorbell, an expired timer) notes it
-//! and kicks the token: if nobody runs the half, the bringer does, there and then,
-//! with bottom halves off; otherwise it leaves at once and the present runner sees
-//! the note. A runner's turn is bounded; what is left goes to the *pump*, a work
-//! item that runs in softirq. Kernel users' posts only ever start the pump, so a
-//! handler that posts is never called back from its own call.
+//! A context that brings work to a half (a packet, a doorbell, an expired timer) sets a bit and
+//! kicks the token. If the half is idle, that context runs it at once, with bottom halves off;
+//! otherwise it returns, and the present runner sees the bit. A runner's turn is bounded; the
+//! rest is left to the *pump*, a work item that runs in softirq. Posts of kernel users only
+//! start the pump, so that a completion handler that posts is not called from its own call.
 //!
 //! ```text
 //!   packet ----> requests --+                       +--> skbs, completions
@@ -29,16 +28,17 @@
 //! verbs only) is outside everything; under it both tokens are taken, send first.
 
 pub(crate) mod attr;
-mod bell;
+mod delayed_ack;
+mod doorbell;
 mod early;
 mod feed;
-mod local;
+mod loopback;
 mod notes;
 mod park;
 mod post;
 mod recv;
-mod ride;
 mod send;
+mod turn;
 pub(crate) mod verbs;
 mod wire;
 
@@ -54,28 +54,20 @@ use crate::net::RxPacket;
 use crate::net::RxQueue;
 use crate::net::RxRun;
 use crate::net::Stream;
-use crate::net::TRAIN_PACKETS;
-use crate::proto::Disposition;
-use crate::proto::DropCause;
 use crate::proto::Nanos;
-use crate::proto::Progress;
 use crate::proto::QpEvent;
 use crate::proto::QpState;
 use crate::proto::QpType;
 use crate::queue::cqe::Origin;
 use crate::wire::Transport;
 use attr::Attr;
-use early::Keeper as _;
-use feed::Feed;
 use feed::Source;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
-use kernel::sync::atomic::Relaxed;
 use kernel::sync::atomic::Release;
 use kernel::sync::barrier::smp_mb;
-use kernel::sync::rcu;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use kernel::sync::Mutex;
@@ -97,7 +89,6 @@ use rdma::timer::Timer;
 use rdma::timer::TimerCallback;
 use rdma::token::Kick;
 use rdma::token::RunToken;
-use rdma::token::Turn;
 use recv::RecvHalf;
 use send::SendHalf;
 
@@ -112,25 +103,18 @@ mod work {
     /// The queue pair went into error.
     pub(super) const ERROR: u32 = 8;
     /// A user's doorbell: there is something to send, perhaps not at once.
-    pub(super) const BELL: u32 = 16;
+    pub(super) const DOORBELL: u32 = 16;
     /// Doorbells have waited for company long enough.
     pub(super) const PAUSE: u32 = 32;
     /// An acknowledgement has waited for a reply long enough.
-    pub(super) const RIDE: u32 = 128;
-    /// The peer, beside us, has answers to be fetched.
+    pub(super) const DELAYED_ACK: u32 = 128;
+    /// The peer, on this device, has answers to be fetched.
     pub(super) const FETCH: u32 = 64;
 }
 
-/// Packets, or requests to flush, that one turn handles before the pump goes on.
-// CAST: widens.
-const BUDGET: u32 = TRAIN_PACKETS as u32;
-/// Turns of one kick, so that a half under constant fire leaves the CPU to others.
-const TURNS: u32 = 4;
 /// Received packets that may wait for a busy half; what comes then is dropped, as a
 /// network interface would.
 const BACKLOG: u32 = 1024;
-/// How long to wait for room on the wire.
-const BLOCKED_RETRY: Delta = Delta::from_millis(1);
 /// How often to look for requests that a user posted to a queue pair in error, for
 /// which there is no doorbell.
 const FLUSH_POLL: Delta = Delta::from_millis(50);
@@ -150,7 +134,7 @@ pub(crate) struct Qp {
     state: Atomic<u32>,
     /// The peer's number; zero of a datagram queue pair. Written with both tokens held.
     dest: Atomic<u32>,
-    /// Not zero if a requester beside us waits for the receive token.
+    /// Not zero if a requester on this device waits for the receive token.
     recv_wanted: Atomic<u32>,
     /// What the receive path checks packets against.
     #[pin]
@@ -175,9 +159,9 @@ pub(crate) struct Qp {
     pause: Pause<Qp, 0>,
     /// The longest that an acknowledgement waits for a reply.
     #[pin]
-    ride_end: Pause<Qp, 1>,
+    ack_timeout: Pause<Qp, 1>,
     /// An acknowledgement waits for a reply: the send half takes it along.
-    rides: Atomic<bool>,
+    ack_waits: Atomic<bool>,
     /// The peer has sent requests since the last doorbell.
     heard: Atomic<bool>,
     /// When the doorbell rang that was the first after requests of the peer.
@@ -212,7 +196,7 @@ rdma::impl_has_timer! {
 
 rdma::impl_has_pause! {
     impl HasPause<0> for Qp { self.pause }
-    impl HasPause<1> for Qp { self.ride_end }
+    impl HasPause<1> for Qp { self.ack_timeout }
 }
 
 kernel::impl_has_work! {
@@ -242,7 +226,7 @@ impl PauseCallback<0> for Qp {
 
 impl PauseCallback<1> for Qp {
     fn run(this: ArcBorrow<'_, Self>) {
-        Qp::kick_recv(this, work::RIDE);
+        Qp::kick_recv(this, work::DELAYED_ACK);
     }
 }
 
@@ -301,38 +285,21 @@ impl Qp {
             most,
             looked_at: true,
         });
-        let mut turns = 0;
         if stream.is_request() {
-            let kick = this.recv.kick_idle(0, |half, bits| {
-                turns += 1;
-                if turns > TURNS {
-                    return Turn::Later(bits);
-                }
-                Self::recv_turn(this, half, bits, &mut source)
-            });
-            if let Some(kick) = kick {
+            let turn = turn::bounded(|half, bits| Self::recv_turn(this, half, bits, &mut source));
+            if let Some(kick) = this.recv.kick_idle(0, turn) {
                 Self::after_recv(this, kick);
             }
-            if let Some(source) = source {
-                if source.leave(&this.requests) {
-                    Self::kick_recv(this, work::PACKETS);
-                }
+            if source.is_some_and(|source| source.leave(&this.requests)) {
+                Self::kick_recv(this, work::PACKETS);
             }
         } else {
-            let kick = this.send.kick_idle(0, |half, bits| {
-                turns += 1;
-                if turns > TURNS {
-                    return Turn::Later(bits);
-                }
-                Self::send_turn(this, half, bits, &mut source)
-            });
-            if let Some(kick) = kick {
+            let turn = turn::bounded(|half, bits| Self::send_turn(this, half, bits, &mut source));
+            if let Some(kick) = this.send.kick_idle(0, turn) {
                 Self::after_send(this, kick);
             }
-            if let Some(source) = source {
-                if source.leave(&this.responses) {
-                    Self::kick_send(this, work::PACKETS);
-                }
+            if source.is_some_and(|source| source.leave(&this.responses)) {
+                Self::kick_send(this, work::PACKETS);
             }
         }
     }
@@ -351,280 +318,38 @@ impl Qp {
 
     fn kick_send(this: ArcBorrow<'_, Self>, bits: u32) {
         let _bh = bh::disable();
-        let mut turns = 0;
-        let kick = this.send.kick(bits, |half, bits| {
-            turns += 1;
-            if turns > TURNS {
-                return Turn::Later(bits);
-            }
-            Self::send_turn(this, half, bits, &mut None)
-        });
-        Self::after_send(this, kick);
+        let turn = turn::bounded(|half, bits| Self::send_turn(this, half, bits, &mut None));
+        Self::after_send(this, this.send.kick(bits, turn));
     }
 
     fn kick_recv(this: ArcBorrow<'_, Self>, bits: u32) {
         let _bh = bh::disable();
-        let mut turns = 0;
-        let kick = this.recv.kick(bits, |half, bits| {
-            turns += 1;
-            if turns > TURNS {
-                return Turn::Later(bits);
-            }
-            Self::recv_turn(this, half, bits, &mut None)
-        });
-        Self::after_recv(this, kick);
+        let turn = turn::bounded(|half, bits| Self::recv_turn(this, half, bits, &mut None));
+        Self::after_recv(this, this.recv.kick(bits, turn));
     }
 
     fn after_send(this: ArcBorrow<'_, Self>, kick: Kick) {
-        match kick {
-            Kick::Later => {
-                this.dev.counters.inc(Counter::Deferred);
-                Self::pump_send(this);
-            }
-            Kick::Done | Kick::Busy | Kick::Closed => {}
+        if this.is_deferred(kick) {
+            Self::pump_send(this);
         }
     }
 
     fn after_recv(this: ArcBorrow<'_, Self>, kick: Kick) {
         this.recv_is_free();
+        if this.is_deferred(kick) {
+            Self::pump_recv(this);
+        }
+    }
+
+    /// Whether a runner left work behind, which a pump has to continue.
+    #[inline]
+    fn is_deferred(&self, kick: Kick) -> bool {
         match kick {
             Kick::Later => {
-                this.dev.counters.inc(Counter::Deferred);
-                Self::pump_recv(this);
+                self.counters().inc(Counter::Deferred);
+                true
             }
-            Kick::Done | Kick::Busy | Kick::Closed => {}
-        }
-    }
-
-    /// One turn of the send half, which begins with the packets of `source`.
-    #[inline]
-    fn send_turn(
-        this: ArcBorrow<'_, Self>,
-        half: &mut SendHalf,
-        bits: u32,
-        source: &mut Option<Source<'_, '_>>,
-    ) -> Turn {
-        let now = match source {
-            Some(source) => source.run.now(),
-            None => now(),
-        };
-        // Who posts says so; packets and answers tell nothing of that.
-        if bits & !(work::PACKETS | work::FETCH) != 0 {
-            half.io.dry = false;
-        }
-        if Self::held(this, half, bits, now) {
-            return Turn::Done;
-        }
-        let failed = this.has_failed(bits);
-        let mut left = BUDGET;
-        let SendHalf {
-            engine,
-            io,
-            backlog,
-            parked,
-            armed,
-            cork: _,
-            completed,
-        } = half;
-        let rcu = rcu::read_lock();
-        let mut notes = Notes::NONE;
-        let mut host = io.host(&this, &rcu, &mut notes);
-        if failed {
-            engine.set_error();
-        }
-        if bits & work::FETCH != 0 {
-            host.fetch_soon();
-        }
-        let mut feed = Feed {
-            queue: &this.responses,
-            more: bits & work::PACKETS != 0,
-            backlog,
-            source,
-            left: &mut left,
-        };
-        let mut next = None;
-        // Rarely; and then only it is moved.
-        if parked.is_some() {
-            next = parked.take();
-        }
-        feed.begin(next.is_some());
-        while let Some(packet) = next.or_else(|| feed.next()) {
-            let marked = this.kind == QpType::Rc && packet.is_marked();
-            host.set_packet(packet);
-            if let Some(header) = host.header() {
-                match engine.on_response(now, &header, &mut host) {
-                    Disposition::Parked => {
-                        *parked = host.take_packet();
-                        break;
-                    }
-                    Disposition::Early => host.keep_packet(),
-                    // What else became of it is counted by the engine where it matters.
-                    Disposition::Done | Disposition::Dropped(_) => {}
-                }
-                if marked {
-                    engine.on_mark(now, &mut host);
-                }
-            }
-            if host.has_early() && host.hand_in_early(engine, now) {
-                *parked = host.take_packet();
-                break;
-            }
-            next = None;
-        }
-        let more = feed.has_more() && parked.is_none();
-        host.drop_packet();
-        if failed {
-            host.forget_early();
-        }
-        if bits & work::TIMER != 0 {
-            *armed = None;
-            // An answer is here; that it has to wait is nobody's fault.
-            if parked.is_none() && !host.has_answers() {
-                engine.on_timer(now, &mut host);
-            }
-        }
-        let progress = if host.is_quiet() && engine.is_idle() {
-            Progress::Idle
-        } else {
-            Self::converse(engine, &mut host, now, left.max(1))
-        };
-        let waits = parked.is_some() || host.has_answers();
-        if this.rides.load(Relaxed) && host.has_company() {
-            Self::give_ride(this, &mut host);
-        }
-        host.finish();
-        // Memory is let go before anybody hears of anything.
-        drop(host);
-        *completed |= notes.completed;
-        if let Some(fault) = notes.fault {
-            Self::await_send(this, fault);
-        }
-        // It is not put off when the deadline moves: it fires early, once, for nothing.
-        match engine.next_deadline() {
-            Some(at) if !waits && armed.is_none_or(|armed| at < armed) => {
-                *armed = Some(at);
-                Timer::<Qp, 0>::arm_if_earlier(this, rdma::timer::after(span(now, at)));
-            }
-            Some(_) | None => {}
-        }
-        Self::heed(this, &this.send_cq, &notes);
-        match progress {
-            _ if more => Turn::Later(work::PACKETS | work::POLL),
-            Progress::Idle => Turn::Done,
-            Progress::More if !notes.congested => Turn::Later(work::POLL),
-            // Memory wakes us when it is there.
-            Progress::Blocked if notes.fault.is_some() => Turn::Done,
-            Progress::More | Progress::Blocked => {
-                let at = rdma::timer::after(BLOCKED_RETRY);
-                Timer::<Qp, 0>::arm_if_earlier(this, at);
-                Turn::Done
-            }
-        }
-    }
-
-    /// One turn of the receive half, which begins with the packets of `source`.
-    #[inline]
-    fn recv_turn(
-        this: ArcBorrow<'_, Self>,
-        half: &mut RecvHalf,
-        bits: u32,
-        source: &mut Option<Source<'_, '_>>,
-    ) -> Turn {
-        if bits & work::RIDE != 0 && Self::ride_goes_on(this, half) && bits == work::RIDE {
-            return Turn::Done;
-        }
-        let failed = this.has_failed(bits);
-        if failed {
-            this.settle(half);
-        }
-        let mut left = BUDGET;
-        let RecvHalf {
-            engine,
-            io,
-            backlog,
-            parked,
-            ride,
-        } = half;
-        let mut notes = Notes::NONE;
-        let mut host = io.host(&this, &mut notes);
-        if failed {
-            engine.set_error();
-        }
-        let mut feed = Feed {
-            queue: &this.requests,
-            more: bits & work::PACKETS != 0,
-            backlog,
-            source,
-            left: &mut left,
-        };
-        let mut next = None;
-        // Rarely; and then only it is moved.
-        if parked.is_some() {
-            next = parked.take();
-        }
-        feed.begin(next.is_some());
-        let mut may_wait = false;
-        if next.is_some() || feed.has_any() {
-            may_wait = this.hear(ride, feed.source) && !engine.owes();
-        }
-        while let Some(packet) = next.or_else(|| feed.next()) {
-            let marked = this.kind == QpType::Rc && packet.is_marked();
-            host.set_packet(packet);
-            if let Some(header) = host.header() {
-                match engine.on_request(&header, &mut host) {
-                    Disposition::Parked => {
-                        *parked = host.take_packet();
-                        break;
-                    }
-                    Disposition::Early => host.keep_packet(),
-                    Disposition::Done => {}
-                    // What else became of it is counted by the engine where it matters.
-                    Disposition::Dropped(cause) => {
-                        may_wait = false;
-                        if cause == DropCause::Qkey {
-                            let _: u32 = this.dev.bad_qkeys.fetch_add(1u32, Relaxed);
-                        }
-                    }
-                }
-                if marked {
-                    engine.on_mark(now(), &mut host);
-                }
-            }
-            if host.has_early() && host.hand_in_early(engine) {
-                *parked = host.take_packet();
-                break;
-            }
-            next = None;
-        }
-        let more = feed.has_more() && parked.is_none();
-        host.drop_packet();
-        if failed {
-            host.forget_early();
-        }
-        may_wait &= !more && parked.is_none() && !host.has_early() && !host.is_beside();
-        let progress = if may_wait && engine.ack_may_wait() && Self::await_ride(this, ride) {
-            Progress::Idle
-        } else {
-            if ride.holds() {
-                this.end_ride(ride);
-            }
-            engine.poll(&mut host, left.max(1))
-        };
-        host.finish();
-        // Memory is let go before anybody hears of anything.
-        drop(host);
-        Self::after_recv_turn(this, &notes);
-        match progress {
-            _ if more => Turn::Later(work::PACKETS | work::POLL),
-            Progress::Idle => Turn::Done,
-            Progress::More if !notes.congested => Turn::Later(work::POLL),
-            // Memory wakes us when it is there.
-            Progress::Blocked if notes.fault.is_some() => Turn::Done,
-            Progress::More | Progress::Blocked => {
-                let at = rdma::timer::after(BLOCKED_RETRY);
-                Timer::<Qp, 1>::arm_if_earlier(this, at);
-                Turn::Done
-            }
+            Kick::Done | Kick::Busy | Kick::Closed => false,
         }
     }
 
@@ -764,10 +489,11 @@ impl Qp {
     /// the half to say. Softirq.
     pub(crate) fn admits(&self, packet: &RxPacket) -> bool {
         let opcode = packet.start().opcode();
-        let transport_fits = match (self.kind, opcode.transport()) {
-            (QpType::Rc, Transport::Rc | Transport::Cnp) | (QpType::Uc, Transport::Uc) => true,
-            (QpType::Ud | QpType::Gsi, Transport::Ud) => true,
-            (_, _) => false,
+        let transport = opcode.transport();
+        let transport_fits = match self.kind {
+            QpType::Rc => matches!(transport, Transport::Rc | Transport::Cnp),
+            QpType::Uc => transport == Transport::Uc,
+            QpType::Ud | QpType::Gsi => transport == Transport::Ud,
         };
         if !transport_fits {
             return false;

@@ -7,8 +7,8 @@
 //!   kernel users;
 //! * [`cqe`], [`cq`]: completions and completion queues;
 //! * [`work`]: send and receive queues with their private slots;
-//! * [`lazy`]: room for such slots, paid for as it is used;
-//! * [`store`], [`shelf`]: memory that comes back to the user context that had it.
+//! * [`lazy`]: storage for such slots, written only when they are first used;
+//! * [`store`], [`shelf`]: a cache of ring memory for each user context.
 //!
 //! All but this file, [`lazy`], [`store`] and [`work`] is pure and tested on the host.
 //!
@@ -75,7 +75,9 @@ pub(crate) struct RingBuf {
 }
 
 impl RingBuf {
-    /// An empty queue, for a user with the store of its context. May sleep.
+    /// An empty queue, for a user with the store of its context. Charged to the current task's
+    /// memory cgroup, or to that of the task that had the memory before in the same context.
+    /// May sleep.
     ///
     /// # Errors
     ///
@@ -91,7 +93,7 @@ impl RingBuf {
                 memory.write_bytes(0, &[0; SLOTS])?;
                 memory
             }
-            None => Arc::new(SharedBuf::new(size)?, GFP_KERNEL)?,
+            None => Arc::new(SharedBuf::new(size)?, GFP_KERNEL_ACCOUNT)?,
         };
         let ring = Self {
             memory: Some(memory),

@@ -157,10 +157,10 @@ impl SrqObject {
                 max_sge,
                 upcall: new.upcall(),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         let dev = new.device().dev.clone();
-        let slot = dev.srqs.reserve(limits::SRQN, GFP_KERNEL)?;
+        let slot = dev.srqs.reserve(limits::SRQN, GFP_KERNEL_ACCOUNT)?;
         let number = slot.id();
         let map = QueueMap::new(udata, &ring)?;
         if let Some(map) = &map {
@@ -171,7 +171,7 @@ impl SrqObject {
             })?;
         }
         init.attr_mut().max_wr = layout.capacity();
-        slot.publish(Arc::new((), GFP_KERNEL)?);
+        slot.publish(Arc::new((), GFP_KERNEL_ACCOUNT)?);
         Ok(pin_init!(Self {
             dev,
             number,

@@ -261,9 +261,9 @@ impl Provider for Rxe {
 
     fn alloc_pd(pd: &New<'_, Pd<Self>>, _: &mut Udata<'_>) -> Result<impl PinInit<PdObject>> {
         let dev = pd.device().dev.clone();
-        let slot = dev.pds.reserve(PD_NUMBERS, GFP_KERNEL)?;
+        let slot = dev.pds.reserve(PD_NUMBERS, GFP_KERNEL_ACCOUNT)?;
         let id = PdId(slot.id());
-        slot.publish(Arc::new((), GFP_KERNEL)?);
+        slot.publish(Arc::new((), GFP_KERNEL_ACCOUNT)?);
         Ok(PdObject { dev, id })
     }
 

@@ -3,7 +3,9 @@
 #include <linux/bottom_half.h>
 #include <linux/crc32.h>
 #include <linux/mm.h>
-#include <linux/sched.h>
+#include <linux/sched/signal.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>
@@ -64,9 +66,62 @@ struct workqueue_struct *rdma_helper_alloc_workqueue(const char *name,
 	return alloc_workqueue("%s", flags, max_active, name);
 }
 
-void *rdma_helper_vmalloc_user(unsigned long size)
+/*
+ * For what a user causes: charged to the user's memory cgroup. Where that, or the machine, is
+ * at its limit, the user gets an error: neither a log message nor the OOM killer follows.
+ */
+#define GFP_USERS (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
+
+/*
+ * Pages side by side in the kernel's address space, for vfree(). Not by vmalloc(), which
+ * removes __GFP_NOWARN from the caller's flags and has no VM_USERMAP for them.
+ */
+static void *vmap_accounted(unsigned long size, gfp_t gfp, unsigned long vm_flags)
 {
-	return vmalloc_user(size);
+	unsigned long count = PAGE_ALIGN(size) >> PAGE_SHIFT, made;
+	struct page **pages;
+	void *addr;
+
+	if (!count || count > totalram_pages())
+		return NULL;
+	pages = kvmalloc_array(count, sizeof(*pages), gfp & ~__GFP_ZERO);
+	if (!pages)
+		return NULL;
+	for (made = 0; made < count; made++) {
+		if (fatal_signal_pending(current))
+			goto undo;
+		pages[made] = alloc_page(gfp);
+		if (!pages[made])
+			goto undo;
+		cond_resched();
+	}
+	addr = vmap(pages, count, VM_MAP | VM_MAP_PUT_PAGES | vm_flags, PAGE_KERNEL);
+	if (addr)
+		return addr;
+undo:
+	while (made)
+		__free_page(pages[--made]);
+	kvfree(pages);
+	return NULL;
+}
+
+/* For kvfree(); not zeroed. */
+void *rdma_helper_alloc_accounted(unsigned long size)
+{
+	gfp_t quick = (GFP_USERS & ~(__GFP_DIRECT_RECLAIM | __GFP_RETRY_MAYFAIL)) | __GFP_NORETRY;
+	void *addr;
+
+	if (size <= PAGE_SIZE)
+		return kmalloc(size, GFP_USERS);
+	/* Contiguous memory needs fewer TLB entries, but no effort to get it. */
+	addr = size <= SZ_64K ? kmalloc(size, quick) : NULL;
+	return addr ?: vmap_accounted(size, GFP_USERS, 0);
+}
+
+/* For rdma_helper_vfree_mapped() and remap_vmalloc_range(); zeroed. */
+void *rdma_helper_alloc_mappable(unsigned long size)
+{
+	return vmap_accounted(size, GFP_USERS | __GFP_ZERO, VM_USERMAP);
 }
 
 void rdma_helper_vfree_mapped(const void *addr)

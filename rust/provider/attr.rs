@@ -247,7 +247,7 @@ impl<'a> AhInit<'a> {
     #[inline]
     pub fn flags(&self) -> Flags {
         if self.can_sleep() {
-            GFP_KERNEL
+            GFP_KERNEL_ACCOUNT
         } else {
             GFP_ATOMIC
         }

@@ -113,7 +113,7 @@ impl MmapEntry {
                 },
                 item,
             },
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         let raw = KBox::into_raw(entry);
         // CAST: the C part is at offset 0 of the header, and that of the entry.

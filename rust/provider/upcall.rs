@@ -73,7 +73,7 @@ impl<C> Upcall<C> {
                 handler: Atomic::new(IDLE),
                 gate <- Gate::new(),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         Ok(Self(inner))
     }

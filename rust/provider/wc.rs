@@ -235,7 +235,7 @@ impl WcSlots<'_> {
             self.next = self.next.add(1);
         }
         self.left -= 1;
-        self.written += 1;
+        self.written = self.written.saturating_add(1);
         Ok(())
     }
 

@@ -74,7 +74,13 @@ impl Iterator for Sges<'_> {
     }
 }
 
-impl ExactSizeIterator for Sges<'_> {}
+impl ExactSizeIterator for Sges<'_> {
+    // The default compares both ends of `size_hint` and panics if they differ.
+    #[inline]
+    fn len(&self) -> usize {
+        self.left
+    }
+}
 
 /// A chain of send requests, an iterator.
 ///

@@ -100,7 +100,7 @@ fn split(headers: &[u8]) -> Option<(&[u8], &[u8; LOOK])> {
         version if version >> 4 == 6 => IP_LEN[1],
         _ => return None,
     };
-    let (outer, rest) = headers.split_at_checked(ip_len + UDP_LEN)?;
+    let (outer, rest) = headers.split_at_checked(ip_len.checked_add(UDP_LEN)?)?;
     Some((outer, rest.try_into().ok()?))
 }
 
@@ -143,8 +143,9 @@ fn judge(outer: &[u8], bth: &[u8; LOOK], len: usize) -> Option<bool> {
 fn join(outer: &[u8], len: usize, chain: &Chain<'_>) -> Option<bool> {
     let first = chain.headers.get(..outer.len())?;
     let ip_len = outer.len().checked_sub(UDP_LEN)?;
-    let longest = first.get(ip_len + 4..ip_len + 6)?;
-    let longest = usize::from(u16::from_be_bytes(*longest.first_chunk()?));
+    // The length in the UDP header.
+    let longest = first.get(ip_len..)?.get(4..)?.first_chunk()?;
+    let longest = usize::from(u16::from_be_bytes(*longest));
     let all = chain.len.checked_add(len)?.checked_sub(outer.len())?;
     if len > longest.checked_add(ip_len)?
         || all > usize::from(u16::MAX)

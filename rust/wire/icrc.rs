@@ -66,7 +66,8 @@ impl Framing {
     /// Length in bytes of the part, BTH included, that has masked fields.
     #[inline]
     pub const fn masked_len(self) -> usize {
-        self.outer_len() + Bth::LEN
+        // OVERFLOW: two small constants.
+        self.outer_len().wrapping_add(Bth::LEN)
     }
 
     /// CRC state from which the masked part is to be fed.

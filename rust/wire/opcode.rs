@@ -232,16 +232,17 @@ impl Shape {
         position: Position,
         layout: Layout,
     ) -> Self {
-        let len = Bth::LEN + layout.len();
+        // Evaluated by the compiler alone.
+        let len = Bth::LEN.wrapping_add(layout.len());
         assert!(len <= u8::MAX as usize);
+        let [header_len, ..] = len.to_le_bytes();
         Self {
             transport,
             operation,
             position,
             layout,
             payload: payload_rule(operation, position),
-            // CAST: looked at above.
-            header_len: len as u8,
+            header_len,
             // CAST: there are few of them.
             class: (transport as u8) << 1 | is_request(operation) as u8,
         }
@@ -328,7 +329,8 @@ macro_rules! opcodes {
 
             #[inline]
             fn try_from(byte: u8) -> Result<Self, UnknownOpcode> {
-                KNOWN[usize::from(byte)].ok_or(UnknownOpcode(byte))
+                let known = KNOWN.get(usize::from(byte)).copied().flatten();
+                known.ok_or(UnknownOpcode(byte))
             }
         }
     };
@@ -406,6 +408,10 @@ opcodes! {
 
 impl Opcode {
     #[inline(always)]
+    #[allow(
+        clippy::indexing_slicing,
+        reason = "256 entries, and the index is a `u8`; `get` is not const"
+    )]
     const fn shape(self) -> &'static Shape {
         // CAST: the enum is `repr(u8)`.
         &SHAPES[self as usize]

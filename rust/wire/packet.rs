@@ -92,6 +92,177 @@ impl Ext {
         }
     }
 
+    /// The immediate data, if there are any.
+    #[inline]
+    pub const fn imm(&self) -> Option<ImmDt> {
+        match *self {
+            Self::Imm(imm)
+            | Self::RethImm(_, imm)
+            | Self::DethImm(_, imm)
+            | Self::XrcImm(_, imm)
+            | Self::XrcRethImm(_, _, imm) => Some(imm),
+            Self::None
+            | Self::Ieth(_)
+            | Self::Reth(_)
+            | Self::FethReth(..)
+            | Self::AtomicEth(_)
+            | Self::Aeth(_)
+            | Self::AethAtomicAck(..)
+            | Self::Deth(_)
+            | Self::Cnp
+            | Self::Xrc(_)
+            | Self::XrcIeth(..)
+            | Self::XrcReth(..)
+            | Self::XrcAtomicEth(..) => None,
+        }
+    }
+
+    /// The key to be invalidated, if there is one.
+    #[inline]
+    pub const fn ieth(&self) -> Option<Ieth> {
+        match *self {
+            Self::Ieth(ieth) | Self::XrcIeth(_, ieth) => Some(ieth),
+            Self::None
+            | Self::Imm(_)
+            | Self::Reth(_)
+            | Self::RethImm(..)
+            | Self::FethReth(..)
+            | Self::AtomicEth(_)
+            | Self::Aeth(_)
+            | Self::AethAtomicAck(..)
+            | Self::Deth(_)
+            | Self::DethImm(..)
+            | Self::Cnp
+            | Self::Xrc(_)
+            | Self::XrcImm(..)
+            | Self::XrcReth(..)
+            | Self::XrcRethImm(..)
+            | Self::XrcAtomicEth(..) => None,
+        }
+    }
+
+    /// The range of remote memory, if there is one.
+    #[inline]
+    pub const fn reth(&self) -> Option<Reth> {
+        match *self {
+            Self::Reth(reth)
+            | Self::RethImm(reth, _)
+            | Self::FethReth(_, reth)
+            | Self::XrcReth(_, reth)
+            | Self::XrcRethImm(_, reth, _) => Some(reth),
+            Self::None
+            | Self::Imm(_)
+            | Self::Ieth(_)
+            | Self::AtomicEth(_)
+            | Self::Aeth(_)
+            | Self::AethAtomicAck(..)
+            | Self::Deth(_)
+            | Self::DethImm(..)
+            | Self::Cnp
+            | Self::Xrc(_)
+            | Self::XrcImm(..)
+            | Self::XrcIeth(..)
+            | Self::XrcAtomicEth(..) => None,
+        }
+    }
+
+    /// The operands of an atomic request, if it is one.
+    #[inline]
+    pub const fn atomic_eth(&self) -> Option<AtomicEth> {
+        match *self {
+            Self::AtomicEth(atomic_eth) | Self::XrcAtomicEth(_, atomic_eth) => Some(atomic_eth),
+            Self::None
+            | Self::Imm(_)
+            | Self::Ieth(_)
+            | Self::Reth(_)
+            | Self::RethImm(..)
+            | Self::FethReth(..)
+            | Self::Aeth(_)
+            | Self::AethAtomicAck(..)
+            | Self::Deth(_)
+            | Self::DethImm(..)
+            | Self::Cnp
+            | Self::Xrc(_)
+            | Self::XrcImm(..)
+            | Self::XrcIeth(..)
+            | Self::XrcReth(..)
+            | Self::XrcRethImm(..) => None,
+        }
+    }
+
+    /// The acknowledge header, if there is one.
+    #[inline]
+    pub const fn aeth(&self) -> Option<Aeth> {
+        match *self {
+            Self::Aeth(aeth) | Self::AethAtomicAck(aeth, _) => Some(aeth),
+            Self::None
+            | Self::Imm(_)
+            | Self::Ieth(_)
+            | Self::Reth(_)
+            | Self::RethImm(..)
+            | Self::FethReth(..)
+            | Self::AtomicEth(_)
+            | Self::Deth(_)
+            | Self::DethImm(..)
+            | Self::Cnp
+            | Self::Xrc(_)
+            | Self::XrcImm(..)
+            | Self::XrcIeth(..)
+            | Self::XrcReth(..)
+            | Self::XrcRethImm(..)
+            | Self::XrcAtomicEth(..) => None,
+        }
+    }
+
+    /// The datagram header, if there is one.
+    #[inline]
+    pub const fn deth(&self) -> Option<Deth> {
+        match *self {
+            Self::Deth(deth) | Self::DethImm(deth, _) => Some(deth),
+            Self::None
+            | Self::Imm(_)
+            | Self::Ieth(_)
+            | Self::Reth(_)
+            | Self::RethImm(..)
+            | Self::FethReth(..)
+            | Self::AtomicEth(_)
+            | Self::Aeth(_)
+            | Self::AethAtomicAck(..)
+            | Self::Cnp
+            | Self::Xrc(_)
+            | Self::XrcImm(..)
+            | Self::XrcIeth(..)
+            | Self::XrcReth(..)
+            | Self::XrcRethImm(..)
+            | Self::XrcAtomicEth(..) => None,
+        }
+    }
+
+    /// What a flush is to reach, if it is one.
+    #[inline]
+    pub const fn feth(&self) -> Option<Feth> {
+        match *self {
+            Self::FethReth(feth, _) => Some(feth),
+            Self::None
+            | Self::Imm(_)
+            | Self::Ieth(_)
+            | Self::Reth(_)
+            | Self::RethImm(..)
+            | Self::AtomicEth(_)
+            | Self::Aeth(_)
+            | Self::AethAtomicAck(..)
+            | Self::Deth(_)
+            | Self::DethImm(..)
+            | Self::Cnp
+            | Self::Xrc(_)
+            | Self::XrcImm(..)
+            | Self::XrcIeth(..)
+            | Self::XrcReth(..)
+            | Self::XrcRethImm(..)
+            | Self::XrcAtomicEth(..) => None,
+        }
+    }
+
     #[inline(never)]
     fn read(layout: Layout, bytes: &[u8]) -> Result<Self, DropReason> {
         let r = &mut Reader::new(bytes);
@@ -209,7 +380,7 @@ impl Start {
         let raw = Reader::new(linear).raw::<Bth>()?;
         let opcode = check_bth(&raw)?;
         let padded = total_len
-            .checked_sub(opcode.header_len() + ICRC_LEN)
+            .checked_sub(opcode.header_len().wrapping_add(ICRC_LEN))
             .ok_or(DropReason::TooShort)?;
         if padded % 4 != 0 {
             return Err(DropReason::BadPad);

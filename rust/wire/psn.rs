@@ -73,7 +73,7 @@ macro_rules! circular24 {
         impl AddAssign<u32> for $name {
             #[inline]
             fn add_assign(&mut self, steps: u32) {
-                *self = *self + steps;
+                *self = self.add(steps);
             }
         }
 

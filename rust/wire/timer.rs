@@ -39,7 +39,9 @@ impl RnrTimer {
     #[inline]
     pub fn nanos(self) -> u64 {
         // The mask repeats the type's invariant and spares the bounds check.
-        u64::from(RNR_CENTI_MS[usize::from(self.0 & 0x1f)]) * 10_000
+        let hundredths = RNR_CENTI_MS.get(usize::from(self.0 & 0x1f));
+        // OVERFLOW: at most 65536 hundredths of a millisecond.
+        u64::from(hundredths.copied().unwrap_or(0)).wrapping_mul(10_000)
     }
 }
 

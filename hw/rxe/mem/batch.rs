@@ -366,7 +366,7 @@ impl<'m> Batch<'m> {
                 }
             })?;
             va = va.wrapping_add(part as u64);
-            left -= part;
+            left = left.saturating_sub(part);
         }
         Ok(())
     }

@@ -41,6 +41,13 @@ impl Shape {
         fits.then_some(Self { shift, first, len })
     }
 
+    /// Bytes in a block, a power of two.
+    #[inline(always)]
+    fn size(&self) -> u64 {
+        // OVERFLOW: `shift < 32` (invariant).
+        1u64.wrapping_shl(self.shift)
+    }
+
     /// Bytes in the region.
     pub fn bytes(&self) -> u64 {
         self.len
@@ -50,19 +57,19 @@ impl Shape {
     pub fn blocks(&self) -> u64 {
         // OVERFLOW: the sum was checked by `new`.
         let end = self.first.wrapping_add(self.len);
-        end.div_ceil(1u64 << self.shift)
+        end.div_ceil(self.size())
     }
 
     /// Goes through `len` bytes at `offset`. `blocks` are the addresses of all
     /// blocks. `None` unless the whole range is inside the region and `blocks`.
     pub fn walk<'a>(&self, blocks: &'a [usize], offset: u64, len: usize) -> Option<Pieces<'a>> {
         let span = self.span(offset, len)?;
-        let size = 1usize << self.shift;
+        let size = usize::try_from(self.size()).ok()?;
         // OVERFLOW: `span` found this sum to be good.
         let start = self.first.wrapping_add(offset);
         Some(Pieces {
             blocks: blocks.get(span)?,
-            inside: usize::try_from(start).ok()? & (size - 1),
+            inside: usize::try_from(start).ok()? & size.wrapping_sub(1),
             size,
             left: len,
             more: None,
@@ -79,12 +86,12 @@ impl Shape {
         }
         // OVERFLOW: `offset <= self.len`, and `first + self.len` was checked.
         let start = self.first.wrapping_add(offset);
-        let size = 1u64 << self.shift;
+        let size = self.size();
         let inside = start & size.wrapping_sub(1);
         if bytes > size.wrapping_sub(inside) {
             return None;
         }
-        let block = usize::try_from(start >> self.shift).ok()?;
+        let block = usize::try_from(start.wrapping_shr(self.shift)).ok()?;
         Some((block, usize::try_from(inside).ok()?))
     }
 
@@ -98,8 +105,8 @@ impl Shape {
         // OVERFLOW: `offset + bytes <= self.len`, and `first + self.len` was checked.
         let start = self.first.wrapping_add(offset);
         let end = start.wrapping_add(bytes);
-        let from = usize::try_from(start >> self.shift).ok()?;
-        let to = usize::try_from(end.div_ceil(1u64 << self.shift)).ok()?;
+        let from = usize::try_from(start.wrapping_shr(self.shift)).ok()?;
+        let to = usize::try_from(end.div_ceil(self.size())).ok()?;
         // An empty range at a block's start touches no block.
         Some(from..to.max(from))
     }

@@ -6,6 +6,7 @@
 //! read from then on, in any context; filling it may sleep.
 
 use kernel::prelude::*;
+use rdma::accounted;
 
 /// So many pages are listed in the region itself.
 const FEW: usize = 4;
@@ -19,7 +20,7 @@ pub(super) enum PageList {
 }
 
 impl PageList {
-    /// An empty list with room for `count` pages.
+    /// An empty list with room for `count` pages, charged to the current task.
     ///
     /// # Errors
     ///
@@ -29,22 +30,21 @@ impl PageList {
             let list = [0; FEW];
             return Ok(Self::Few { count: 0, list });
         }
-        Ok(Self::Many(KVVec::with_capacity(count, GFP_KERNEL)?))
+        Ok(Self::Many(accounted::with_capacity(count)?))
     }
 
     /// Adds a page.
     ///
     /// # Errors
     ///
-    /// `EINVAL` or `ENOMEM` if there are more than there was to be room for.
+    /// `EINVAL` if the list is full.
     pub(super) fn push(&mut self, page: usize) -> Result {
         match self {
             Self::Few { count, list } => {
                 *list.get_mut(*count).ok_or(EINVAL)? = page;
-                // OVERFLOW: it was an index of the list.
-                *count += 1;
+                *count = count.saturating_add(1);
             }
-            Self::Many(list) => list.push(page, GFP_KERNEL)?,
+            Self::Many(list) => list.push_within_capacity(page).map_err(|_| EINVAL)?,
         }
         Ok(())
     }

@@ -28,6 +28,7 @@ use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::Arc;
+use rdma::accounted;
 use rdma::gate::Gate;
 use rdma::new_spinlock_irq;
 use rdma::provider::{Access, RegionMask};
@@ -108,7 +109,7 @@ impl MrCore {
     /// # Errors
     ///
     /// See [`MemError`]; `Absent` only if the claim is to touch the bytes. `f` was not
-    /// called then. If it is not to touch them, `f` may get no part.
+    /// called then. If the claim is not to touch the bytes, `f` may get no part.
     pub(super) fn with<R>(
         &self,
         claim: &Claim,
@@ -128,10 +129,22 @@ impl MrCore {
                 self.permits(claim)?;
                 let start = usize::try_from(va).map_err(|_| MemError::Range)?;
                 start.checked_add(len).ok_or(MemError::Range)?;
-                if claim.from_peer && !is_memory(start, len) {
-                    return Err(MemError::Range);
+                let pieces = Pieces::direct(&start, len).ok_or(MemError::Range)?;
+                if claim.from_peer {
+                    let exists = match claim.touch {
+                        // The range of a whole message, up to 2 GiB, in a softirq: look at
+                        // its ends only. Each packet checks all pages that it touches.
+                        Touch::Nothing => {
+                            let last = start.wrapping_add(len.saturating_sub(1));
+                            is_memory(start, 1) && is_memory(last, 1)
+                        }
+                        Touch::Read | Touch::Write => is_memory(start, len),
+                    };
+                    if !exists {
+                        return Err(MemError::Range);
+                    }
                 }
-                Ok(f(Pieces::direct(&start, len).ok_or(MemError::Range)?))
+                Ok(f(pieces))
             }
             Backing::User { iova, shape, pages } => {
                 self.permits(claim)?;
@@ -591,7 +604,10 @@ impl Mr {
         let mut pages = PageList::with_capacity(count)?;
         for at in 0..count {
             // OVERFLOW: all of these are addresses of memory.
-            let page = (buffer.start() - first).wrapping_add(at << PAGE_SHIFT);
+            let page = buffer
+                .start()
+                .wrapping_sub(first)
+                .wrapping_add(at << PAGE_SHIFT);
             pages.push(page)?;
         }
         let backing = Backing::User { iova, shape, pages };
@@ -606,7 +622,7 @@ impl Mr {
     /// `ENOMEM`, or `EBUSY` if there are too many regions.
     pub(crate) fn fast(memory: &Arc<Memory>, pd: PdId, max_blocks: usize) -> Result<Self> {
         let mut fast = FastInner::none();
-        fast.blocks = KVVec::from_elem(0usize, max_blocks, GFP_KERNEL)?;
+        fast.blocks = accounted::from_elem(0usize, max_blocks)?;
         Self::publish(memory, pd, 0, Backing::Fast, fast, Pages::None)
     }
 
@@ -722,7 +738,7 @@ impl Mr {
         mut fast: FastInner,
         pages: Pages,
     ) -> Result<Self> {
-        let slot = memory.regions.reserve(MR_INDICES, GFP_KERNEL)?;
+        let slot = memory.regions.reserve(MR_INDICES, GFP_KERNEL_ACCOUNT)?;
         let key = fresh_key(slot.id());
         fast.key = key;
         let core = Arc::pin_init(
@@ -735,7 +751,7 @@ impl Mr {
                 fast <- new_spinlock_irq!(fast, "MrCore::fast"),
                 gate <- Gate::new(),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         slot.publish(core.clone());
         Ok(Self {

@@ -62,7 +62,10 @@ pub struct Piece {
 pub fn total(list: &[Sge]) -> u64 {
     match list {
         [one] => u64::from(one.length),
-        many => many.iter().map(|sge| u64::from(sge.length)).sum(),
+        // OVERFLOW: of 32 entries at most, each below 2^32.
+        many => many
+            .iter()
+            .fold(0u64, |sum, sge| sum.wrapping_add(sge.length.into())),
     }
 }
 

@@ -246,7 +246,7 @@ impl Mw {
     ///
     /// `ENOMEM`, or `EBUSY` if there are too many.
     pub(crate) fn new(memory: &Arc<Memory>, pd: PdId, kind: MwKind) -> Result<Self> {
-        let slot = memory.windows.reserve(MW_INDICES, GFP_KERNEL)?;
+        let slot = memory.windows.reserve(MW_INDICES, GFP_KERNEL_ACCOUNT)?;
         let index = slot.id();
         let key = fresh_key(index);
         let core = Arc::pin_init(
@@ -255,7 +255,7 @@ impl Mw {
                 pd,
                 inner <- new_spinlock_irq!(MwInner { key, bound: None }, "MwCore::inner"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         slot.publish(core.clone());
         Ok(Self {

@@ -39,7 +39,7 @@ pub enum Ring {
 
 /// What is known when the doorbell rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bell {
+pub struct Doorbell {
     /// The time.
     pub now: Nanos,
     /// How long ago the doorbell before this one was done with, without time in which the
@@ -102,14 +102,14 @@ impl Cork {
 
     /// The doorbell rings. What is `queued` is looked up only if it matters.
     #[inline]
-    pub fn ring(&mut self, bell: Bell, queued: impl FnOnce() -> Queued) -> Ring {
-        self.burst = if bell.answered || bell.gap.0 > Self::CLOSE.0 {
+    pub fn ring(&mut self, doorbell: Doorbell, queued: impl FnOnce() -> Queued) -> Ring {
+        self.burst = if doorbell.answered || doorbell.gap.0 > Self::CLOSE.0 {
             1
         } else {
             self.burst.saturating_add(1)
         };
-        if bell.gap.0 != 0 && bell.gap.0 <= Self::CLOSE.0 {
-            self.pace = bell.gap;
+        if doorbell.gap.0 != 0 && doorbell.gap.0 <= Self::CLOSE.0 {
+            self.pace = doorbell.gap;
         }
         if self.burst <= Self::FREE {
             return Ring::Serve;
@@ -122,9 +122,12 @@ impl Cork {
         self.bytes = bytes;
         match self.since {
             None => {
-                self.since = Some(bell.now);
+                self.since = Some(doorbell.now);
                 // The doorbell itself takes time, too: a quarter on top.
-                let span = self.pace.0.saturating_mul(u64::from(Self::COUNT) * 5 / 4);
+                let span = self
+                    .pace
+                    .0
+                    .saturating_mul(const { Self::COUNT as u64 * 5 / 4 });
                 self.hold = Nanos(span.clamp(Self::LEAST.0, Self::HOLD.0));
                 Ring::Hold(Some(self.hold))
             }

@@ -12,7 +12,7 @@
 //!   handed in 4        5 6 7    in order: the engine executes nothing early
 //! ```
 //!
-//! [`Early`] is the store, [`Patience`] the rule when to say that something is missing: if
+//! [`Early`] is the store, [`ReorderThreshold`] the rule when to say that something is missing: if
 //! it was only late, whoever is told sends it for nothing.
 //!
 //! # Bounds
@@ -100,7 +100,10 @@ impl<P, S: DerefMut<Target = [Place<P>]>> Early<S> {
         let mut last = self.len;
         while last > k {
             let (from, to) = (self.place(last.saturating_sub(1)), self.place(last));
-            self.slots.swap(from, to);
+            let moved = self.slots.get_mut(from).and_then(Option::take);
+            if let Some(place) = self.slots.get_mut(to) {
+                *place = moved;
+            }
             last = last.saturating_sub(1);
         }
         let at = self.place(k);
@@ -144,7 +147,7 @@ impl<P, S: DerefMut<Target = [Place<P>]>> Early<S> {
 /// On a network that swaps packets the number grows: whoever was told too soon sends again
 /// what arrives by itself, which then comes twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Patience {
+pub(super) struct ReorderThreshold {
     /// Packets that came early since the stream last moved.
     stuck: u32,
     limit: u32,
@@ -152,7 +155,7 @@ pub(super) struct Patience {
     told: [Option<Psn>; 4],
 }
 
-impl Patience {
+impl ReorderThreshold {
     /// As TCP has it (RFC 5681, 3.2).
     pub(super) const LEAST: u32 = 3;
     pub(super) const MOST: u32 = 256;

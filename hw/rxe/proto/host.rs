@@ -183,7 +183,7 @@ pub enum DropCause {
     /// It answers what has been answered, or repeats what cannot be repeated.
     Duplicate,
     /// It answers what was never asked.
-    Ghost,
+    Unsolicited,
     /// A packet before it is missing, and it is not one to be kept.
     OutOfSequence,
     /// It does not fit the message before it (UC).

@@ -30,7 +30,7 @@
 //!    [`recv::RecvSide::poll`] the same way: it sends what is owed to the peer, and
 //!    one acknowledgement for the whole run. Without it nothing is ever answered. An
 //!    acknowledgement that [may wait](recv::RecvSide::ack_may_wait) may be polled for a
-//!    little later, or leave with a request of the other half, by the rule of [`ride`].
+//!    little later, or leave with a request of the other half, by the rule of [`delayed_ack`].
 //! 3. After `Blocked`, poll again when the wire has room.
 //! 4. After `Parked`, keep the packet, and all that come later, until memory is there.
 //! 5. After `Early`, keep the packet in an [`Early`] if there is room, and hand it in again
@@ -47,13 +47,13 @@
 )]
 
 pub mod cork;
+pub mod delayed_ack;
 pub mod early;
 pub mod host;
 mod notice;
 pub mod packet;
 pub mod qp;
 pub mod recv;
-pub mod ride;
 pub mod send;
 pub mod types;
 pub mod wqe;

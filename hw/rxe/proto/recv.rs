@@ -33,7 +33,7 @@ use crate::wire::RnrTimer;
 use crate::wire::Transport;
 
 use super::early::within_reach;
-use super::early::Patience;
+use super::early::ReorderThreshold;
 use super::host::Counter;
 use super::host::Disposition;
 use super::host::DropCause;
@@ -254,7 +254,7 @@ pub struct RecvSide<R> {
     /// The last PSN that came before its turn. Beyond it nothing is known to miss.
     ahead: Psn,
     /// Whether what comes early means that something is lost.
-    patience: Patience,
+    reordering: ReorderThreshold,
     notices: Notices,
 }
 
@@ -274,7 +274,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             reply: Reply::Nothing,
             told: Told::Nothing,
             ahead: Psn::new(0),
-            patience: Patience::NEW,
+            reordering: ReorderThreshold::NEW,
             notices: Notices::NEW,
         };
         side.set_attr(attr);
@@ -355,7 +355,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     }
 
     /// Whether nothing but one acknowledgement of whole messages is owed, and nobody knows of
-    /// anything missing: it may leave a little later ([`ride`](super::ride)).
+    /// anything missing: it may leave a little later ([`delayed_ack`](super::delayed_ack)).
     pub fn ack_may_wait(&self) -> bool {
         self.phase == Phase::Open
             && self.reply == Reply::Ack
@@ -411,7 +411,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         let way = packet.psn.distance(self.expected);
         if way < 0 {
             host.count(Counter::DuplicateRequest);
-            self.patience.again(packet.psn);
+            self.reordering.again(packet.psn);
             self.repeat(packet);
             return Disposition::Dropped(DropCause::Duplicate);
         }
@@ -420,12 +420,12 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 self.ahead = packet.psn;
             }
             // One NAK for a gap, however many packets come after it.
-            if self.patience.is_over(packet.ack_req) && self.told == Told::Nothing {
+            if self.reordering.is_over(packet.ack_req) && self.told == Told::Nothing {
                 host.count(Counter::OutOfSequenceRequest);
                 self.told = Told::Missing;
                 self.reply = Reply::Missing;
             }
-            // Bytes of a neighbour beside us are not in the packet.
+            // Bytes of a peer on this device are not in the packet.
             return if packet.mtu.is_none() && within_reach(self.expected, packet.psn) {
                 Disposition::Early
             } else {
@@ -438,7 +438,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                     self.ahead = self.expected - 1;
                 }
                 let told = core::mem::replace(&mut self.told, Told::Nothing);
-                self.patience.moved();
+                self.reordering.moved();
                 if self.reply == Reply::NotReady {
                     // It was sent again before we said no, and now there is a receive
                     // request. What came between may have been dropped.
@@ -606,7 +606,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         self.reply = Reply::Nothing;
         self.told = Told::Nothing;
         self.ahead = self.expected - 1;
-        self.patience = Patience::NEW;
+        self.reordering = ReorderThreshold::NEW;
     }
 }
 

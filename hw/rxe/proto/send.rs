@@ -23,7 +23,7 @@
 //!
 //! Acknowledgements are cumulative, so nobody tells us what arrived behind a gap. But a peer
 //! may have kept it (ours does, the C driver does not). So `una` alone is sent again at
-//! first ([`Mend`]), and asks for an answer. If that covers more, the peer keeps what is
+//! first ([`SingleRetransmit`]), and asks for an answer. If that covers more, the peer keeps what is
 //! early. If it covers just this packet, it does not, or all was lost: then we go back. A peer
 //! that was seen twice to keep nothing is not asked that way again for some time.
 //!
@@ -37,15 +37,15 @@
 //! All methods may run in any context; nothing sleeps. IBTA 9.7.3 to 9.7.8, 9.9.2.
 
 mod ack;
-mod mend;
 mod request;
+mod retransmit;
 mod slots;
 mod transmit;
 mod window;
 
 use crate::wire::Psn;
 
-use super::early::Patience;
+use super::early::ReorderThreshold;
 use super::host::Counter;
 use super::host::Progress;
 use super::host::QpEvent;
@@ -64,9 +64,9 @@ use super::wqe::SendFlags;
 use super::wqe::SendOp;
 use super::wqe::SendWqe;
 
-use mend::Mend;
-use mend::Question;
-use mend::Waits;
+use retransmit::RttProbe;
+use retransmit::SingleRetransmit;
+use retransmit::Waits;
 use window::Window;
 
 pub use slots::Slots;
@@ -185,6 +185,32 @@ enum Gate {
     Error,
 }
 
+/// What the send side waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// Nothing.
+    Nothing,
+    /// The peer was not ready: nothing is sent before `until`.
+    Ready { until: Nanos },
+    /// An answer.
+    Answer {
+        /// Send again unless something is heard before then.
+        deadline: Nanos,
+        /// When to send a probe, before the deadline.
+        probe_at: Option<Nanos>,
+    },
+}
+
+/// What a negative acknowledgement of the sequence means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SeqNak {
+    /// A packet was lost.
+    News,
+    /// Nothing: `una` was sent again because of an earlier one, and this speaks of packets
+    /// from before that.
+    Stale,
+}
+
 /// How one step of sending went.
 enum Step {
     Again,
@@ -213,34 +239,28 @@ pub struct SendSide<S> {
     /// How many requests that want a response are started and not done.
     responses: u32,
     /// How many packets were sent since one asked for an acknowledgement.
-    unasked: u32,
+    since_ack_req: u32,
     gate: Gate,
-    /// The peer was not ready: send nothing before then.
-    not_before: Option<Nanos>,
-    /// Send again unless something is heard before then.
-    deadline: Option<Nanos>,
+    wait: Wait,
     retries_left: RetryLimit,
     rnr_retries_left: RetryLimit,
-    /// A negative answer made us send `una` again; more of them mean nothing new.
-    went_back: bool,
+    seq_nak: SeqNak,
     /// `una` sent again by itself.
-    mend: Mend,
-    /// When to ask for an answer, before the deadline.
-    ask_at: Option<Nanos>,
-    /// How often that was in vain.
-    asked: u32,
+    single: SingleRetransmit,
+    /// Unanswered probes so far.
+    probes: u32,
     /// How long to wait for answers; `None` is for ever.
     waits: Option<Waits>,
-    /// A question whose answer may still come.
-    question: Option<Question>,
+    /// A probe whose answer may still come; it gives a round trip time.
+    rtt_probe: Option<RttProbe>,
     /// Whether responses that come early mean that one is lost.
-    patience: Patience,
+    reordering: ReorderThreshold,
     window: Window,
     notices: Notices,
     /// A packet whose answer is timed, and when it was sent.
     timed: Option<(Psn, Nanos)>,
     /// Nothing more was posted when this poll last looked: whoever posts polls again.
-    dry: bool,
+    sq_empty: bool,
 }
 
 impl<S: Slots> SendSide<S> {
@@ -257,23 +277,21 @@ impl<S: Slots> SendSide<S> {
             nxt: Psn::new(0),
             top: Psn::new(0),
             responses: 0,
-            unasked: 0,
+            since_ack_req: 0,
             gate: Gate::Closed,
-            not_before: None,
-            deadline: None,
+            wait: Wait::Nothing,
             retries_left: attr.retry,
             rnr_retries_left: attr.rnr_retry,
-            went_back: false,
-            mend: Mend::NEW,
-            ask_at: None,
-            asked: 0,
+            seq_nak: SeqNak::News,
+            single: SingleRetransmit::NEW,
+            probes: 0,
             waits: None,
-            question: None,
-            patience: Patience::NEW,
+            rtt_probe: None,
+            reordering: ReorderThreshold::NEW,
             window: Window::new(attr.window),
             notices: Notices::NEW,
             timed: None,
-            dry: false,
+            sq_empty: false,
         };
         side.set_attr(attr);
         side
@@ -358,7 +376,7 @@ impl<S: Slots> SendSide<S> {
             return;
         }
         self.gate = Gate::Draining;
-        self.ask_again();
+        self.request_ack_again();
         self.settle(host);
     }
 
@@ -385,7 +403,7 @@ impl<S: Slots> SendSide<S> {
     /// Whether requests that were taken off the ring wait to be sent, all or a part, so
     /// that an answer may have made it their turn.
     pub fn has_unsent(&self) -> bool {
-        self.at < self.held || self.mend.is_wanted()
+        self.at < self.held || self.single.is_wanted()
     }
 
     /// Whether polling would do nothing but look for what was posted.
@@ -403,10 +421,12 @@ impl<S: Slots> SendSide<S> {
 
     /// When [`on_timer`](Self::on_timer) has something to do.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        match (self.not_before, self.deadline, self.ask_at) {
-            (Some(until), _, _) => Some(until),
-            (None, Some(deadline), Some(ask)) => Some(deadline.min(ask)),
-            (None, deadline, _) => deadline,
+        match self.wait {
+            Wait::Nothing => None,
+            Wait::Ready { until } => Some(until),
+            Wait::Answer { deadline, probe_at } => {
+                Some(probe_at.map_or(deadline, |probe| deadline.min(probe)))
+            }
         }
     }
 
@@ -431,33 +451,45 @@ impl<S: Slots> SendSide<S> {
 
     /// The time has come, or not: then this does nothing. The host polls next.
     pub fn on_timer(&mut self, now: Nanos, host: &mut impl SendHost) {
-        if self.not_before.is_some_and(|until| until <= now) {
-            self.not_before = None;
+        match self.wait {
+            Wait::Nothing => {}
+            Wait::Ready { until } => {
+                if until <= now {
+                    self.wait = Wait::Nothing;
+                }
+            }
+            Wait::Answer { deadline, probe_at } => {
+                if deadline <= now {
+                    self.on_timeout(now, host);
+                } else if probe_at.is_some_and(|probe| probe <= now) {
+                    self.probe(now);
+                }
+            }
         }
-        if self.not_before.is_some() {
+    }
+
+    /// Nothing was answered before the deadline.
+    fn on_timeout(&mut self, now: Nanos, host: &mut impl SendHost) {
+        self.wait = Wait::Nothing;
+        if self.outstanding() == 0 {
             return;
         }
-        if self.deadline.is_some_and(|deadline| deadline <= now) {
-            self.deadline = None;
-            if self.nxt == self.una && self.outstanding() != 0 {
-                // Nothing left since we last went back, so nobody can have answered.
-                self.wait_from(now);
-            } else if self.outstanding() != 0 {
-                self.window.lost(now);
-                self.asked = self.asked.saturating_add(1);
-                self.retry(now, host);
-                // A sequence NAK for what is sent now is news.
-                self.went_back = false;
-            }
-        } else if self.ask_at.is_some_and(|ask| ask <= now) {
-            self.ask(now);
+        if self.nxt == self.una {
+            // Nothing left since we last retransmitted, so nobody can have answered.
+            self.wait_from(now);
+            return;
         }
+        self.window.lost(now);
+        self.probes = self.probes.saturating_add(1);
+        self.retry(now, host);
+        // A sequence NAK for what is sent now is news.
+        self.seq_nak = SeqNak::News;
     }
 
     /// Sends, completes and flushes what can be, up to `budget` packets or requests.
     pub fn poll(&mut self, now: Nanos, host: &mut impl SendHost, budget: u32) -> Progress {
         let mut left = budget;
-        self.dry = false;
+        self.sq_empty = false;
         if let Some(notice) = self.notices.take(self.attr.dest, self.attr.mtu) {
             if self.gate != Gate::Closed && host.emit(&notice).is_ok() {
                 host.count(Counter::NoticeSent);
@@ -578,8 +610,8 @@ impl<S: Slots> SendSide<S> {
             Some(left) => {
                 self.retries_left = left;
                 host.count(Counter::Retry);
-                self.mend_or_go_back();
-                self.went_back = true;
+                self.resend_one_or_all();
+                self.seq_nak = SeqNak::Stale;
                 self.wait_from(now);
             }
             None => {
@@ -593,17 +625,17 @@ impl<S: Slots> SendSide<S> {
     fn go_back(&mut self) {
         self.nxt = self.una;
         self.at = 0;
-        self.unasked = 0;
+        self.since_ack_req = 0;
         self.timed = None;
-        self.question = None;
-        self.mend.stop();
+        self.rtt_probe = None;
+        self.single.stop();
     }
 
     /// Packets that nobody asked the peer to acknowledge, because a later one was to
     /// do so, are sent again since that one will not come. This is rare, and a
     /// duplicate does no harm.
-    fn ask_again(&mut self) {
-        if self.unasked != 0 && self.outstanding() != 0 {
+    fn request_ack_again(&mut self) {
+        if self.since_ack_req != 0 && self.outstanding() != 0 {
             self.go_back();
         }
     }
@@ -620,16 +652,14 @@ impl<S: Slots> SendSide<S> {
     fn forget(&mut self) {
         self.at = 0;
         self.responses = 0;
-        self.unasked = 0;
-        self.not_before = None;
-        self.deadline = None;
-        self.ask_at = None;
-        self.asked = 0;
-        self.question = None;
+        self.since_ack_req = 0;
+        self.wait = Wait::Nothing;
+        self.probes = 0;
+        self.rtt_probe = None;
         self.timed = None;
-        self.mend = Mend::NEW;
-        self.patience = Patience::NEW;
-        self.went_back = false;
+        self.single = SingleRetransmit::NEW;
+        self.reordering = ReorderThreshold::NEW;
+        self.seq_nak = SeqNak::News;
         self.retries_left = self.attr.retry;
         self.rnr_retries_left = self.attr.rnr_retry;
     }

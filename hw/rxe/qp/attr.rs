@@ -202,7 +202,11 @@ impl<'a> Wanted<'a> {
         if mask.intersects(QpAttrMask::MAX_DEST_RD_ATOMIC) {
             refuse(u32::from(attr.max_dest_rd_atomic()) > most)?;
             let count = proto::rounded_depth(attr.max_dest_rd_atomic()).into();
-            resources = Some(KVec::from_elem(proto::Resource::EMPTY, count, GFP_KERNEL)?);
+            resources = Some(KVec::from_elem(
+                proto::Resource::EMPTY,
+                count,
+                GFP_KERNEL_ACCOUNT,
+            )?);
         }
         Ok(Self {
             attr,

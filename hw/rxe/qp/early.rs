@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The packets that a half keeps because they came before their turn.
+//! Packets that arrived out of order and are kept until it is their turn.
 //!
-//! What is kept pins network buffers, and a peer decides for how long. So there are limits:
-//! [`ROOM`] packets for each half of a queue pair, [`TOTAL`] bytes of buffers for a device.
-//! What exceeds them is dropped, as all of it would be by a responder that keeps nothing.
-//! The storage itself, one page, is made when the first packet needs it.
+//! Kept packets pin network buffers, and a peer decides for how long. So there are limits:
+//! [`ROOM`] packets for each half of a queue pair, [`TOTAL`] bytes of buffers for a device. More
+//! are dropped, as a responder that keeps nothing would drop all of them. The storage itself, one
+//! page, is allocated when the first packet needs it.
 //!
 //! Context: softirq, or bottom halves off; the runner of the half.
 

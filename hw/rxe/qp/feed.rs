@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where a turn of a half takes its packets from, in the order in which they came: the one
-//! that is parked, the backlog of the turn before, the queue, and then those that are
-//! handed to the half directly, which came last.
+//! The packets of one turn, in the order of their arrival: the parked packet, the backlog of the
+//! turn before, the queue, and then those that are handed to the half directly, which came last.
 //!
 //! Context: softirq, or bottom halves off; the runner of the half.
 
@@ -71,10 +70,10 @@ impl Feed<'_, '_, '_> {
     /// Takes the next packet, if the budget allows; an exhausted source becomes `None`.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Option<RxPacket> {
-        while *self.left != 0 {
+        while let Some(less) = self.left.checked_sub(1) {
             if let Some(backlog) = self.backlog {
                 if let Some(packet) = backlog.next() {
-                    *self.left -= 1;
+                    *self.left = less;
                     return Some(packet);
                 }
                 *self.backlog = None;
@@ -85,7 +84,7 @@ impl Feed<'_, '_, '_> {
             }
             let packet = self.source.as_mut()?.next();
             match packet {
-                Some(_) => *self.left -= 1,
+                Some(_) => *self.left = less,
                 None => *self.source = None,
             }
             return packet;

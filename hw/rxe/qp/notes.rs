@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a turn of a queue pair notes while the engine runs, to be acted on after it:
-//! consumers hear of nothing before memory and packets are let go.
+//! What a turn of a queue pair leaves to be done after it: events, notifications, page faults.
+//!
+//! Consumers are notified only after memory and packets are released.
 
 use crate::cq::Told;
 use crate::mem::Fault;

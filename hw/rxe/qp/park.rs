@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting for memory that comes on demand.
+//! Waiting for pages of memory on demand.
 //!
-//! A half that wants pages which are not there stops: it keeps the packet in hand
-//! ([`proto::Disposition::Parked`](crate::proto::Disposition)) and those behind it, or
-//! leaves its next packet unsent. The turn's end hands the fault to a work item, which
-//! brings the pages in and kicks the half; whatever else kicks it meanwhile makes it try
-//! again, which does no harm. So order is kept, and nobody sleeps in a softirq.
+//! A half that needs absent pages stops: it keeps the present packet
+//! ([`proto::Disposition::Parked`](crate::proto::Disposition)) and those behind it, or leaves its
+//! next packet unsent. The end of the turn hands the fault to a work item, which brings the pages
+//! in and kicks the half. If something else kicks the half before, it tries again, which does no
+//! harm. So order is kept, and nothing sleeps in a softirq.
 //!
 //! ```text
 //!   turn: Absent ---> wanted ---> work item: fault_in --- ok ------> kick, try again
@@ -14,8 +14,8 @@
 //!                                                                    the request fails
 //! ```
 //!
-//! Context: the work item is in process context and may sleep for long; everything else
-//! is called by the half's runner.
+//! Context: the work item runs in process context and may sleep for long; everything else is
+//! called by the runner of the half.
 
 use super::work;
 use super::Qp;
@@ -113,7 +113,7 @@ impl WorkItem<3> for Qp {
 
     fn run(this: Arc<Qp>) {
         this.recv_parking.serve(&this.dev.memory);
-        // A requester beside us may be who waits.
+        // A requester on this device may be who waits.
         this.recv_wanted.store(1, Relaxed);
         Qp::kick_recv(this.as_arc_borrow(), work::PACKETS | work::POLL);
     }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The world of the engine's receive half: receive queue, remote memory, wire,
-//! completions.
+//! Host of the engine's receive half: receive queue, remote memory, wire, completions.
+//!
+//! [`RecvIo`] lives as long as the half, [`RecvWorld`] for one turn; both belong to the runner of
+//! the half. Context: softirq, or bottom halves off.
 
 use super::early::Keeper;
 use super::early::Stash;
-use super::local;
-use super::local::Answers;
-use super::local::Request;
+use super::loopback;
+use super::loopback::Answers;
+use super::loopback::Request;
 use super::send::copy_bytes;
 use super::wire::Sender;
 use super::Notes;
@@ -20,7 +22,7 @@ use crate::mem::Room;
 use crate::net::RxBatch;
 use crate::net::RxPacket;
 use crate::proto;
-use crate::proto::ride::Ride;
+use crate::proto::delayed_ack::DelayedAck;
 use crate::proto::AccessFlags;
 use crate::proto::AtomicOp;
 use crate::proto::Disposition;
@@ -54,7 +56,7 @@ pub(super) struct RecvHalf {
     /// The request in hand, which waits for memory and comes before the backlog.
     pub(super) parked: Option<RxPacket>,
     /// Whether the acknowledgement waits for a reply to leave with.
-    pub(super) ride: Ride,
+    pub(super) delayed_ack: DelayedAck,
 }
 
 /// Where receive requests come from.
@@ -82,8 +84,8 @@ pub(super) struct RecvIo {
     current: RecvBuffers,
     /// The way back to the peer of a connected queue pair.
     pub(super) sender: Option<Sender>,
-    /// The last request came from a peer beside us, which fetches the answers.
-    pub(super) beside: bool,
+    /// The last request came from a peer on this device, which fetches the answers.
+    pub(super) loopback: bool,
     /// Requests that came before their turn.
     pub(super) early: Stash,
 }
@@ -98,12 +100,12 @@ impl RecvHalf {
                 source,
                 current: buffers,
                 sender: None,
-                beside: false,
+                loopback: false,
                 early: Stash::EMPTY,
             },
             backlog: None,
             parked: None,
-            ride: Ride::new(),
+            delayed_ack: DelayedAck::new(),
         }
     }
 }
@@ -133,15 +135,15 @@ impl RecvIo {
         }
     }
 
-    /// The host for one turn inside that of a requester beside us.
-    pub(super) fn host_beside<'a>(
+    /// The host for one turn inside that of a requester on this device.
+    pub(super) fn host_loopback<'a>(
         &'a mut self,
         qp: &'a Qp,
         request: Option<Request<'a>>,
         answers: &'a mut Answers,
         notes: &'a mut Notes,
     ) -> RecvWorld<'a> {
-        self.beside = true;
+        self.loopback = true;
         RecvWorld {
             batch: qp.batch(),
             qp,
@@ -155,7 +157,7 @@ impl RecvIo {
     /// Forgets all requests of the queue pair's own queue; the engine does too.
     pub(super) fn reset(&mut self, dev: &Dev) {
         self.early.clear(dev);
-        self.beside = false;
+        self.loopback = false;
         if let Source::Own(queue) = &mut self.source {
             queue.reset();
         }
@@ -168,7 +170,7 @@ pub(super) struct RecvWorld<'a> {
     io: &'a mut RecvIo,
     batch: Batch<'a>,
     present: Present<'a>,
-    /// Where to put answers, if a requester beside us takes them.
+    /// Where to put answers, if a requester on this device takes them.
     answers: Option<&'a mut Answers>,
     /// The caller's, who reads them when the turn is over: they are not moved for that.
     notes: &'a mut Notes,
@@ -179,7 +181,7 @@ enum Present<'a> {
     Nothing,
     /// From the network.
     Wire(RxPacket),
-    /// From a peer beside us.
+    /// From a peer on this device.
     Request(Request<'a>),
 }
 
@@ -187,7 +189,7 @@ impl RecvWorld<'_> {
     /// Makes a received packet the present one.
     #[inline]
     pub(super) fn set_packet(&mut self, packet: RxPacket) {
-        self.io.beside = false;
+        self.io.loopback = false;
         self.present = Present::Wire(packet);
     }
 
@@ -203,10 +205,10 @@ impl RecvWorld<'_> {
         }
     }
 
-    /// Whether the last request came from a peer beside us.
+    /// Whether the last request came from a peer on this device.
     #[inline]
-    pub(super) fn is_beside(&self) -> bool {
-        self.io.beside
+    pub(super) fn is_loopback(&self) -> bool {
+        self.io.loopback
     }
 
     /// Hands the packets to `engine` that were kept and whose turn it is now. Answers
@@ -308,9 +310,9 @@ impl RecvHost for RecvWorld<'_> {
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
         let failed = TxError::BadPayload(WcStatus::RemOp);
         if let Some(answers) = &mut self.answers {
-            return local::answer(self.qp, answers, &mut self.batch, packet);
+            return loopback::answer(self.qp, answers, &mut self.batch, packet);
         }
-        if self.io.beside {
+        if self.io.loopback {
             // Nobody there to be answered is as if the answer were lost.
             return match self.qp.poke() {
                 true => Err(TxError::Blocked),

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The world of the engine's send half: send queue, memory, wire, completions.
+//! Host of the engine's send half: send queue, memory, wire, completions.
 //!
-//! Everything here belongs to whoever runs the half, except what is reached through
-//! the queue pair's `Arc`s.
+//! [`SendIo`] lives as long as the half, [`SendWorld`] for one turn; both belong to the runner of
+//! the half, except what is reached through the queue pair's `Arc`s. Context: softirq, or bottom
+//! halves off.
 
 use super::early::Keeper;
 use super::early::Stash;
-use super::local::Answer;
-use super::local::Link;
-use super::local::Neighbour;
-use super::local::Spent;
+use super::loopback::Answer;
+use super::loopback::Link;
+use super::loopback::LoopbackPeer;
+use super::loopback::Spent;
 use super::wire::Sender;
 use super::Notes;
 use super::Qp;
@@ -69,7 +70,7 @@ pub(super) struct SendIo {
     pub(super) sender: Option<Sender>,
     /// The address handle of the datagram sent last, by its number.
     handle: Option<(u32, Arc<Ah>)>,
-    /// The way to a peer beside us.
+    /// The way to a peer on this device.
     pub(super) link: Link,
     /// Responses that came before their turn.
     pub(super) early: Stash,
@@ -77,7 +78,7 @@ pub(super) struct SendIo {
     pub(super) noted: Option<Notes>,
     /// Nothing was posted when somebody last looked, and nobody has said since that
     /// something was.
-    pub(super) dry: bool,
+    pub(super) sq_empty: bool,
 }
 
 impl SendHalf {
@@ -102,7 +103,7 @@ impl SendHalf {
                 handle: None,
                 early: Stash::EMPTY,
                 noted: None,
-                dry: false,
+                sq_empty: false,
             },
             backlog: None,
             parked: None,
@@ -154,7 +155,7 @@ impl SendIo {
         }
         SendWorld {
             rcu,
-            neighbour: None,
+            loopback_peer: None,
             notes,
             batch: qp.batch(),
             qp,
@@ -169,7 +170,7 @@ impl SendIo {
     pub(super) fn reset(&mut self, dev: &Dev) {
         self.early.clear(dev);
         self.queue.reset();
-        self.dry = false;
+        self.sq_empty = false;
         self.link = Link::NEW;
         self.handle = None;
     }
@@ -195,11 +196,11 @@ pub(super) struct SendWorld<'a> {
     pub(super) batch: Batch<'a>,
     /// The packet from the network that the engine is told of.
     packet: Option<RxPacket>,
-    /// The answer from a peer beside us that it is told of; then there is no packet.
+    /// The answer from a peer on this device that it is told of; then there is no packet.
     answer: Option<Answer>,
     pub(super) rcu: &'a rcu::Guard,
-    /// The peer beside us, if there is one; `None` until somebody asks.
-    pub(super) neighbour: Option<Option<Neighbour<'a>>>,
+    /// The peer on this device, if there is one; `None` until somebody asks.
+    pub(super) loopback_peer: Option<Option<LoopbackPeer<'a>>>,
     pub(super) spent: Spent,
     /// The caller's, who reads them when the turn is over: they are not moved for that.
     notes: &'a mut Notes,
@@ -212,12 +213,12 @@ impl SendWorld<'_> {
         self.packet = Some(packet);
     }
 
-    /// Makes an answer from beside us the present packet.
+    /// Makes an answer from this device the present packet.
     pub(super) fn set_answer(&mut self, answer: Answer) {
         self.answer = Some(answer);
     }
 
-    /// The peer beside us says that it has answers.
+    /// The peer on this device says that it has answers.
     pub(super) fn fetch_soon(&mut self) {
         self.io.link.note_owed();
     }
@@ -276,7 +277,7 @@ impl SendWorld<'_> {
         }
     }
 
-    /// Whether requests are about to leave, so that something may ride with them.
+    /// Whether requests are about to leave, so that an acknowledgement may be sent with them.
     #[inline]
     pub(super) fn has_company(&self) -> bool {
         self.io.sender.as_ref().is_some_and(Sender::has_company)
@@ -325,8 +326,8 @@ impl Keeper for SendWorld<'_> {
 impl SendHost for SendWorld<'_> {
     #[inline]
     fn fetch(&mut self, slot: u32) -> SendFetch {
-        if self.io.dry || self.io.queue.is_empty() {
-            self.io.dry = true;
+        if self.io.sq_empty || self.io.queue.is_empty() {
+            self.io.sq_empty = true;
             return SendFetch::Empty;
         }
         self.io.queue.fetch(slot)
@@ -337,13 +338,13 @@ impl SendHost for SendWorld<'_> {
     }
 
     fn cut(&mut self, mtu: u32) -> u32 {
-        self.cut_beside(mtu)
+        self.cut_loopback(mtu)
     }
 
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError> {
         let failed = TxError::BadPayload(WcStatus::LocQpOp);
         if let proto::Dest::Peer(_) = packet.dest {
-            if let Some(sent) = self.emit_beside(packet) {
+            if let Some(sent) = self.emit_loopback(packet) {
                 return sent;
             }
         }
@@ -424,20 +425,25 @@ impl SendHost for SendWorld<'_> {
     }
 
     fn local(&mut self, slot: u32, op: &SendOp) -> Result<(), WcStatus> {
-        let done = match op {
-            SendOp::LocalInv { key } => self.batch.invalidate(*key, false),
-            _ => {
-                let op = self.io.queue.local(slot).ok_or(WcStatus::LocQpOp)?;
-                self.batch.local_op(&op)
-            }
+        let status = |error| match error {
+            MemError::Key | MemError::Bound => WcStatus::LocQpOp,
+            other => other.wc_status(),
         };
-        done.map_err(|error| match op {
-            SendOp::BindMw => WcStatus::MwBind,
-            _ => match error {
-                MemError::Key | MemError::Bound => WcStatus::LocQpOp,
-                other => other.wc_status(),
-            },
-        })
+        let local = self.io.queue.local(slot).ok_or(WcStatus::LocQpOp);
+        match op {
+            SendOp::LocalInv { key } => self.batch.invalidate(*key, false).map_err(status),
+            SendOp::RegMr => self.batch.local_op(&local?).map_err(status),
+            SendOp::BindMw => (self.batch.local_op(&local?)).map_err(|_| WcStatus::MwBind),
+            // These are no local operations.
+            SendOp::Send { .. }
+            | SendOp::SendInv { .. }
+            | SendOp::Write { .. }
+            | SendOp::Read { .. }
+            | SendOp::CompareSwap { .. }
+            | SendOp::FetchAdd { .. }
+            | SendOp::AtomicWrite { .. }
+            | SendOp::Flush { .. } => Err(WcStatus::LocQpOp),
+        }
     }
 
     fn complete(&mut self, completion: &SendCompletion) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs as verbs objects: made, destroyed.
+//! Creation and destruction of queue pairs, as verbs objects. Process context; may sleep.
 
 use super::attr::copy_cap;
 use super::attr::Attr;
@@ -127,8 +127,13 @@ impl QpObject {
         let dev = new.device().dev.clone();
 
         let slot = match kind {
-            QpType::Gsi => dev.qps.reserve_exact(1, GFP_KERNEL).map_err(|_| EINVAL)?,
-            QpType::Rc | QpType::Uc | QpType::Ud => dev.qps.reserve(limits::QPN, GFP_KERNEL)?,
+            QpType::Gsi => dev
+                .qps
+                .reserve_exact(1, GFP_KERNEL_ACCOUNT)
+                .map_err(|_| EINVAL)?,
+            QpType::Rc | QpType::Uc | QpType::Ud => {
+                dev.qps.reserve(limits::QPN, GFP_KERNEL_ACCOUNT)?
+            }
         };
         let number = slot.id();
 
@@ -228,8 +233,8 @@ impl QpObject {
                 send_timer <- new_timer!("rxe::Qp::send_timer"),
                 recv_timer <- new_timer!("rxe::Qp::recv_timer"),
                 pause <- Pause::new(),
-                ride_end <- Pause::new(),
-                rides: Atomic::new(false),
+                ack_timeout <- Pause::new(),
+                ack_waits: Atomic::new(false),
                 heard: Atomic::new(false),
                 replied: Atomic::new(0),
                 rung: Atomic::new(0),
@@ -244,7 +249,7 @@ impl QpObject {
                 send_fault <- new_work!("rxe::Qp::send_fault"),
                 recv_fault <- new_work!("rxe::Qp::recv_fault"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )?;
         new.set_qp_num(number);
         *attr.cap_mut() = cap;

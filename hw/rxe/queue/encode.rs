@@ -127,7 +127,9 @@ fn check(caps: &SendCaps, max_sge: usize, send: &KernelSend<'_>) -> Option<u32> 
             total(list)
         }
         KernelData::Inline(pieces) => {
-            let length = pieces.iter().map(|p| p.len() as u64).sum();
+            let length = pieces
+                .iter()
+                .fold(0u64, |sum, piece| sum.saturating_add(piece.len() as u64));
             if traffic(&send.op) != Traffic::Out || length > u64::from(caps.max_inline) {
                 return None;
             }
@@ -137,7 +139,14 @@ fn check(caps: &SendCaps, max_sge: usize, send: &KernelSend<'_>) -> Option<u32> 
     let aligned = match send.op {
         SendOp::CompareSwap { va, .. } | SendOp::FetchAdd { va, .. } => length == 8 && va % 8 == 0,
         SendOp::AtomicWrite { va, .. } => va % 8 == 0,
-        _ => true,
+        SendOp::Send { .. }
+        | SendOp::SendInv { .. }
+        | SendOp::Write { .. }
+        | SendOp::Read { .. }
+        | SendOp::Flush { .. }
+        | SendOp::LocalInv { .. }
+        | SendOp::RegMr
+        | SendOp::BindMw => true,
     };
     u32::try_from(length)
         .ok()
@@ -244,7 +253,7 @@ fn head_of(head: &mut [u8; SEND_HEAD], send: &KernelSend<'_>, length: u32) -> Op
     put(at::DMA + at::DMA_LENGTH, &dma_length.to_ne_bytes())?;
     let num_sge = match (traffic(&send.op), send.data) {
         (Traffic::Out | Traffic::In | Traffic::InEight, KernelData::Sges(list)) => list.len(),
-        _ => 0,
+        (Traffic::Nothing | Traffic::Eight, KernelData::Sges(_)) | (_, KernelData::Inline(_)) => 0,
     };
     let num_sge = u32::try_from(num_sge).ok()?;
     put(at::DMA + at::DMA_NUM_SGE, &num_sge.to_ne_bytes())?;

@@ -91,13 +91,13 @@ impl Layout {
     /// Bytes of the whole queue, header included.
     pub fn size(&self) -> usize {
         // OVERFLOW: at most 2^21 slots of 2^10 bytes (invariant).
-        SLOTS + ((self.slots() as usize) << self.log2_slot)
+        SLOTS.wrapping_add((self.slots() as usize).wrapping_shl(self.log2_slot))
     }
 
     /// Offset of the slot with the given index, which is masked first.
     pub fn slot(&self, index: u32) -> usize {
         // OVERFLOW: as for `size`.
-        SLOTS + (((index & self.mask) as usize) << self.log2_slot)
+        SLOTS.wrapping_add(((index & self.mask) as usize).wrapping_shl(self.log2_slot))
     }
 
     /// How far `to` is ahead of `from`, going forward round the ring.

@@ -2,13 +2,19 @@
 
 //! Storage whose entries are first written when they are first used.
 //!
-//! A queue's private entries are used in order, so a vector that was allocated for all of
-//! them and grows one by one will do: whoever makes a long queue and posts little does
-//! not pay for the rest.
+//! The entries of a queue are used in order, so a vector of full capacity that grows one by
+//! one will do: making a long queue does not write all of it.
+//!
+//! The memory itself is taken, and charged to the user's memory cgroup, when the queue is
+//! made. It is not taken piece by piece later: an entry is first used in a softirq or by a
+//! worker, where allocation may fail and no task is there to be charged, and after one lap
+//! of the ring a queue has used all entries anyway. So whoever cannot have the memory learns
+//! of it from the verb, and a queue pair never fails for want of it.
 
 use core::ops::Deref;
 use core::ops::DerefMut;
 use kernel::prelude::*;
+use rdma::accounted;
 
 /// Room for a fixed number of values, of which the first so many exist.
 pub(crate) struct LazyVec<T> {
@@ -17,14 +23,14 @@ pub(crate) struct LazyVec<T> {
 }
 
 impl<T: Copy> LazyVec<T> {
-    /// Room for `room` values, none of which exists. May sleep.
+    /// Room for `room` values, none of which exists, charged to the current task. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(room: usize) -> Result<Self> {
         Ok(Self {
-            made: KVVec::with_capacity(room, GFP_KERNEL)?,
+            made: accounted::with_capacity(room)?,
             room,
         })
     }

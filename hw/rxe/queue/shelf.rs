@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A few things of known size that wait to be used again.
+//! A small cache of items of known size, bounded by number and by total size.
 //!
-//! What is kept is bounded by number and by size. Who puts one more on a full shelf first takes
-//! the oldest off; what is larger than the whole shelf is never kept.
+//! To add an item to a full cache, the caller first removes the oldest. An item larger than the
+//! whole cache is never kept.
 //!
 //! Pure: no kernel imports; tested on the host.
 

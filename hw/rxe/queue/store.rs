@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of queues that comes back to the user context that had it.
+//! Cache of ring memory for one user context.
 //!
-//! To make a queue's memory costs more than all the rest of a queue pair: pages to be found,
-//! cleared and mapped, and when it goes, unmapped on all CPUs. So a context keeps some of what
-//! its destroyed queues had, within the bounds of [`super::shelf`], and its next queues of the
-//! same size get that. It goes when the context goes, since nobody else holds it.
+//! Allocating the memory of a queue costs more than the rest of a queue pair: pages are
+//! allocated, cleared and mapped, and later unmapped on all CPUs. So a context keeps some memory
+//! of its destroyed queues, within the bounds of [`super::shelf`], for its next queues of the same
+//! size. The cache is freed with the context. It stays charged to whoever was charged first.
 //!
 //! # What users may see of it
 //!
-//! * A ring is used again only when nothing but the kernel has it any more: no mapping, in
-//!   whatever process, and no page of it pinned or in a pipe ([`SharedBuf::is_private`]). A child
-//!   that inherited a mapping and was then taken the device away keeps the old queue's memory and
-//!   never gets to see a new one's. So until its user has unmapped it, memory just lies here.
-//! * It never leaves the context. Another context's, or the kernel's own, is always fresh.
-//! * The header is cleared and written anew ([`super::RingBuf::new`]), the slots are not: what is
-//!   in them was put there by, or for, users of the same file, who may map every queue of it
-//!   anyway. Nobody counts on zeroes in a slot, since each is used many times as it is: the
-//!   kernel reads only slots that were posted, librxe only those that were completed.
+//! * A ring is reused only when the kernel alone has it: no process maps it, and none of its pages
+//!   is pinned or in a pipe ([`SharedBuf::is_private`]). A child that inherited a mapping keeps the
+//!   old queue's memory and never sees a new one's. Memory that is still mapped stays in the
+//!   cache unused.
+//! * It never leaves the context. Memory of other contexts and of kernel users is always fresh.
+//! * The header is cleared and written anew ([`super::RingBuf::new`]), the slots are not: their
+//!   contents were written by, or for, users of the same file, which may map every queue of it
+//!   anyway. Nothing relies on zeroes in a slot: the kernel reads only slots that were posted,
+//!   librxe only those that were completed.
 //!
 //! # Locks
 //!
@@ -50,7 +50,7 @@ impl Store {
             pin_init!(Self {
                 shelf <- new_spinlock!(Shelf::new(), "rxe::Store::shelf"),
             }),
-            GFP_KERNEL,
+            GFP_KERNEL_ACCOUNT,
         )
     }
 

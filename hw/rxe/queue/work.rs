@@ -373,7 +373,7 @@ impl RecvBuffers {
     /// `ENOMEM`.
     pub(crate) fn new(max_sge: usize) -> Result<Self> {
         Ok(Self {
-            list: KVec::from_elem(Sge::default(), max_sge, GFP_KERNEL)?,
+            list: KVec::from_elem(Sge::default(), max_sge, GFP_KERNEL_ACCOUNT)?,
             count: 0,
             cursor: Cursor::START,
         })

@@ -7,6 +7,7 @@
 
 use super::Absent;
 use super::Touch;
+use crate::accounted;
 use crate::bindings;
 use core::ops::Range;
 use kernel::ffi::c_ulong;
@@ -54,15 +55,15 @@ impl Found {
 }
 
 impl Pages {
-    /// `count` pages, none of which is there. May sleep.
+    /// `count` pages, none of which is there, charged to the current task. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(super) fn new(count: usize) -> Result<Self> {
         Ok(Self {
-            at: KVVec::from_elem(0usize, count, GFP_KERNEL)?,
-            state: KVVec::from_elem(0u8, count, GFP_KERNEL)?,
+            at: accounted::from_elem(0usize, count)?,
+            state: accounted::from_elem(0u8, count)?,
             here: 0,
         })
     }

@@ -76,7 +76,8 @@ pub(super) unsafe fn bring(
     // SAFETY: By this function's duty; the field does not change.
     let start = unsafe { bindings::rdma_helper_odp_start(umem) };
     let at = start.checked_add(bytes(wanted.start)?).ok_or(EFAULT)?;
-    let len = bytes(wanted.len())?;
+    // Not `len` of the range, which panics if its two ends of `size_hint` differ.
+    let len = bytes(wanted.end.saturating_sub(wanted.start))?;
     // SAFETY: By this function's duty. The function checks the range.
     to_result(unsafe { bindings::rdma_helper_odp_map_and_lock(umem, at, len, write, fault) })?;
     let (mut came, mut all) = (0usize, true);

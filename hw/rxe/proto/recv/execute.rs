@@ -9,7 +9,6 @@
 use core::ops::DerefMut;
 
 use crate::wire::AtomicEth;
-use crate::wire::Ext;
 use crate::wire::Feth;
 use crate::wire::Operation;
 use crate::wire::Position;
@@ -50,29 +49,38 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     ) -> Result<(), Refusal> {
         self.check_order(packet)?;
         self.check_rights(packet)?;
-        match (packet.opcode.operation(), packet.ext) {
-            (Operation::Send, _) => self.send(packet, host),
-            (Operation::Write, _) => self.write(packet, host),
-            (Operation::ReadRequest, Ext::Reth(reth)) => self.read(packet, reth, host),
-            (Operation::CompareSwap, Ext::AtomicEth(eth)) => {
+        // The headers are those of the opcode, or the packet was dropped before.
+        let reth = packet.ext.reth().ok_or(Refusal::Unsupported);
+        let operands = packet.ext.atomic_eth().ok_or(Refusal::Unsupported);
+        match packet.opcode.operation() {
+            Operation::Send => self.send(packet, host),
+            Operation::Write => self.write(packet, host),
+            Operation::ReadRequest => self.read(packet, reth?, host),
+            Operation::CompareSwap => {
+                let eth = operands?;
                 let op = AtomicOp::CompareSwap {
                     compare: eth.compare,
                     swap: eth.swap_or_add,
                 };
                 self.atomic(packet, eth, op, host)
             }
-            (Operation::FetchAdd, Ext::AtomicEth(eth)) => {
+            Operation::FetchAdd => {
+                let eth = operands?;
                 let op = AtomicOp::FetchAdd {
                     add: eth.swap_or_add,
                 };
                 self.atomic(packet, eth, op, host)
             }
-            (Operation::AtomicWrite, Ext::Reth(reth)) => self.atomic_write(packet, reth, host),
-            (Operation::Flush, Ext::FethReth(feth, reth)) => {
-                self.flush_memory(packet, feth, reth, host)
+            Operation::AtomicWrite => self.atomic_write(packet, reth?, host),
+            Operation::Flush => {
+                let feth = packet.ext.feth().ok_or(Refusal::Unsupported)?;
+                self.flush_memory(packet, feth, reth?, host)
             }
-            // Responses do not come here, and headers are those of the opcode.
-            (_, _) => Err(Refusal::Unsupported),
+            // Responses do not come here.
+            Operation::ReadResponse
+            | Operation::Acknowledge
+            | Operation::AtomicAcknowledge
+            | Operation::CongestionNotification => Err(Refusal::Unsupported),
         }
     }
 
@@ -101,20 +109,17 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             Operation::Write | Operation::AtomicWrite => AccessFlags::REMOTE_WRITE,
             Operation::ReadRequest => AccessFlags::REMOTE_READ,
             Operation::CompareSwap | Operation::FetchAdd => AccessFlags::REMOTE_ATOMIC,
-            Operation::Flush => match packet.ext {
-                Ext::FethReth(feth, _) => {
-                    let kind = flush_kind(feth)?;
-                    let mut wanted = AccessFlags::NONE;
-                    if kind.global {
-                        wanted = wanted.with(AccessFlags::FLUSH_GLOBAL);
-                    }
-                    if kind.persistent {
-                        wanted = wanted.with(AccessFlags::FLUSH_PERSISTENT);
-                    }
-                    wanted
+            Operation::Flush => {
+                let kind = flush_kind(packet.ext.feth().ok_or(Refusal::Unsupported)?)?;
+                let mut wanted = AccessFlags::NONE;
+                if kind.global {
+                    wanted = wanted.with(AccessFlags::FLUSH_GLOBAL);
                 }
-                _ => AccessFlags::NONE,
-            },
+                if kind.persistent {
+                    wanted = wanted.with(AccessFlags::FLUSH_PERSISTENT);
+                }
+                wanted
+            }
             Operation::Send
             | Operation::ReadResponse
             | Operation::Acknowledge
@@ -179,14 +184,10 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         if packet.len != 0 {
             host.scatter_recv(offset)?;
         }
-        let invalidated = match packet.ext {
-            Ext::Ieth(ieth) => {
-                let key = Key(ieth.rkey);
-                host.invalidate(key).map_err(|_| Refusal::Invalidate)?;
-                Some(key)
-            }
-            _ => None,
-        };
+        let invalidated = packet.ext.ieth().map(|ieth| Key(ieth.rkey));
+        if let Some(key) = invalidated {
+            host.invalidate(key).map_err(|_| Refusal::Invalidate)?;
+        }
         let last = packet.opcode.position().is_end();
         self.step_on(packet, 1, last);
         self.message = if last {
@@ -201,15 +202,12 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     }
 
     fn write(&mut self, packet: &RxPacket, host: &mut impl RecvHost) -> Result<(), Refusal> {
-        let start = match packet.ext {
-            Ext::Reth(reth) | Ext::RethImm(reth, _) => Some(Write {
-                key: Key(reth.rkey),
-                va: reth.va,
-                left: reth.length,
-                total: reth.length,
-            }),
-            _ => None,
-        };
+        let start = packet.ext.reth().map(|reth| Write {
+            key: Key(reth.rkey),
+            va: reth.va,
+            left: reth.length,
+            total: reth.length,
+        });
         let write = match (start, self.message) {
             (Some(write), _) => write,
             (None, Message::Write(write)) => write,
@@ -326,10 +324,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         packet: &RxPacket,
         host: &mut impl RecvHost,
     ) -> Result<(), Refusal> {
-        let deth = match packet.ext {
-            Ext::Deth(deth) | Ext::DethImm(deth, _) => deth,
-            _ => return Err(Refusal::Order),
-        };
+        let deth = packet.ext.deth().ok_or(Refusal::Order)?;
         let qkey = match self.attr.kind {
             QpType::Gsi => GSI_QKEY,
             QpType::Ud | QpType::Rc | QpType::Uc => self.attr.qkey,
@@ -378,10 +373,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             status: WcStatus::Success,
             opcode,
             byte_len,
-            imm: match packet.ext {
-                Ext::Imm(imm) | Ext::RethImm(_, imm) | Ext::DethImm(_, imm) => Some(imm.0),
-                _ => None,
-            },
+            imm: packet.ext.imm().map(|imm| imm.0),
             invalidated,
             src_qpn,
             solicited: packet.solicited,

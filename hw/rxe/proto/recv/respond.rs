@@ -139,14 +139,17 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
 
     /// Answers a repeated request, if that is possible (C9-105).
     pub(super) fn repeat(&mut self, packet: &RxPacket) {
-        match (packet.opcode.operation(), packet.ext) {
-            (Operation::Send | Operation::Write, _) => {
+        match packet.opcode.operation() {
+            Operation::Send | Operation::Write => {
                 // One acknowledgement of everything stands for all repeated packets.
                 if self.reply == Reply::Nothing {
                     self.reply = Reply::Ack;
                 }
             }
-            (Operation::ReadRequest, Ext::Reth(reth)) => {
+            Operation::ReadRequest => {
+                let Some(reth) = packet.ext.reth() else {
+                    return;
+                };
                 let mtu = self.mtu_of(packet);
                 let Some(at) = self.find(packet.psn) else {
                     return;
@@ -179,13 +182,16 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                     },
                 );
             }
-            (Operation::CompareSwap | Operation::FetchAdd, _) => {
+            Operation::CompareSwap | Operation::FetchAdd => {
                 self.replay(packet.psn, |saved| matches!(saved, Saved::Atomic { .. }));
             }
-            (Operation::AtomicWrite | Operation::Flush, _) => {
+            Operation::AtomicWrite | Operation::Flush => {
                 self.replay(packet.psn, |saved| matches!(saved, Saved::Done));
             }
-            (_, _) => {}
+            Operation::ReadResponse
+            | Operation::Acknowledge
+            | Operation::AtomicAcknowledge
+            | Operation::CongestionNotification => {}
         }
     }
 
@@ -282,7 +288,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             Ok(()) | Err(TxError::BadPayload(_)) => {
                 if syndrome == AethSyndrome::Nak(NakCode::PsnSequence) {
                     self.told = Told::Missing;
-                    self.patience.told(psn);
+                    self.reordering.told(psn);
                 }
                 self.reply = Reply::Nothing;
                 Progress::Idle

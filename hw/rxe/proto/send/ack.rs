@@ -29,12 +29,14 @@ use super::super::types::Nanos;
 use super::super::types::QpType;
 use super::super::types::WcStatus;
 use super::super::wqe::SendOp;
-use super::mend::By;
+use super::retransmit::By;
 use super::Gate;
 use super::SendSide;
+use super::SeqNak;
 use super::Slot;
 use super::SlotState;
 use super::Slots;
+use super::Wait;
 
 /// What an answer says.
 enum Answer {
@@ -57,12 +59,10 @@ impl Answer {
         if packet.opcode.transport() != Transport::Rc {
             return None;
         }
-        let acks = |ext: Ext| match ext {
-            Ext::Aeth(aeth) => matches!(aeth.syndrome, AethSyndrome::Ack { credit: _ }),
-            _ => false,
-        };
-        match (packet.opcode.operation(), packet.ext) {
-            (Operation::Acknowledge, Ext::Aeth(aeth)) => Some(match aeth.syndrome {
+        let syndrome = packet.ext.aeth().map(|aeth| aeth.syndrome);
+        let acks = matches!(syndrome, Some(AethSyndrome::Ack { credit: _ }));
+        match packet.opcode.operation() {
+            Operation::Acknowledge => Some(match syndrome? {
                 AethSyndrome::Ack { credit: _ } => Answer::Ack,
                 AethSyndrome::Rnr(timer) => Answer::Rnr(timer),
                 AethSyndrome::Nak(code) => match code {
@@ -72,17 +72,25 @@ impl Answer {
                     NakCode::RemoteOperation => Answer::Refused(WcStatus::RemOp),
                 },
             }),
-            (Operation::AtomicAcknowledge, Ext::AethAtomicAck(aeth, found)) => {
-                matches!(aeth.syndrome, AethSyndrome::Ack { credit: _ })
-                    .then_some(Answer::Found(found.original))
-            }
-            (Operation::ReadResponse, ext) => match packet.opcode.position() {
+            Operation::AtomicAcknowledge => match packet.ext {
+                Ext::AethAtomicAck(_, found) if acks => Some(Answer::Found(found.original)),
+                // Or another header than that of the opcode, which does not come here.
+                _ => None,
+            },
+            Operation::ReadResponse => match packet.opcode.position() {
                 Position::Middle => Some(Answer::Data(Position::Middle)),
                 position @ (Position::First | Position::Last | Position::Only) => {
-                    acks(ext).then_some(Answer::Data(position))
+                    acks.then_some(Answer::Data(position))
                 }
             },
-            (_, _) => None,
+            Operation::Send
+            | Operation::Write
+            | Operation::ReadRequest
+            | Operation::CompareSwap
+            | Operation::FetchAdd
+            | Operation::Flush
+            | Operation::AtomicWrite
+            | Operation::CongestionNotification => None,
         }
     }
 }
@@ -115,19 +123,19 @@ impl<S: Slots> SendSide<S> {
             Some(_) | None => return Disposition::Dropped(DropCause::Opcode),
         };
         if ahead(self.una, packet.psn) >= self.outstanding() {
-            self.patience.again(packet.psn);
+            self.reordering.again(packet.psn);
             self.answered_twice(now, packet.psn);
             let cause = if packet.psn.is_before(self.una) {
                 DropCause::Duplicate
             } else {
-                DropCause::Ghost
+                DropCause::Unsolicited
             };
             return Disposition::Dropped(cause);
         }
         match answer {
             Answer::Ack => match self.reach(now, packet.psn + 1, host) {
                 Reached::Yes => {
-                    if self.mended(now, By::Ack) {
+                    if self.single_answered(now, By::Ack) {
                         self.go_back();
                     }
                     Disposition::Done
@@ -141,7 +149,7 @@ impl<S: Slots> SendSide<S> {
             Answer::Missing => {
                 host.count(Counter::SequenceNakReceived);
                 let _: Reached = self.reach(now, packet.psn, host);
-                let _: bool = self.mended(now, By::Nak);
+                let _: bool = self.single_answered(now, By::Nak);
                 self.on_missing(now, host)
             }
             Answer::Refused(status) => match self.reach(now, packet.psn, host) {
@@ -199,18 +207,26 @@ impl<S: Slots> SendSide<S> {
             return Disposition::Done;
         }
         let last = packet.psn + 1 == self.top;
-        if self.patience.is_over(last) {
+        if self.reordering.is_over(last) {
             let done = self.on_missing(now, host);
             if done == Disposition::Done {
-                self.patience.told(self.una);
+                self.reordering.told(self.una);
             }
         }
         let kept = match packet.opcode.operation() {
-            // Bytes of a neighbour beside us are not in the packet.
+            // Bytes of a peer on this device are not in the packet.
             Operation::ReadResponse | Operation::AtomicAcknowledge => {
                 packet.mtu.is_none() && within_reach(self.una, packet.psn)
             }
-            _ => false,
+            Operation::Send
+            | Operation::Write
+            | Operation::ReadRequest
+            | Operation::Acknowledge
+            | Operation::CompareSwap
+            | Operation::FetchAdd
+            | Operation::Flush
+            | Operation::AtomicWrite
+            | Operation::CongestionNotification => false,
         };
         if kept {
             Disposition::Early
@@ -275,17 +291,15 @@ impl<S: Slots> SendSide<S> {
     fn progressed(&mut self, now: Nanos) {
         self.retries_left = self.attr.retry;
         self.rnr_retries_left = self.attr.rnr_retry;
-        self.went_back = false;
-        self.not_before = None;
-        self.asked = 0;
-        self.mend.moved();
-        self.patience.moved();
+        self.seq_nak = SeqNak::News;
+        self.probes = 0;
+        self.single.moved();
+        self.reordering.moved();
         self.clock(now);
         if self.outstanding() != 0 && self.gate != Gate::Error {
             self.wait_from(now);
         } else {
-            self.deadline = None;
-            self.ask_at = None;
+            self.wait = Wait::Nothing;
         }
     }
 
@@ -294,8 +308,8 @@ impl<S: Slots> SendSide<S> {
         if self.outstanding() == 0 || self.gate == Gate::Error {
             return Disposition::Done;
         }
-        if self.went_back || self.nxt == self.una {
-            // It speaks of packets from before we went back.
+        if self.seq_nak == SeqNak::Stale || self.nxt == self.una {
+            // It speaks of packets from before we retransmitted.
             return Disposition::Dropped(DropCause::Duplicate);
         }
         self.window.lost(now);
@@ -317,10 +331,10 @@ impl<S: Slots> SendSide<S> {
                 self.retries_left = self.attr.retry;
                 self.go_back();
                 // A sequence NAK for what is sent after the wait is news.
-                self.went_back = false;
-                self.not_before = Some(now.after(Nanos(timer.nanos())));
-                self.deadline = None;
-                self.ask_at = None;
+                self.seq_nak = SeqNak::News;
+                self.wait = Wait::Ready {
+                    until: now.after(Nanos(timer.nanos())),
+                };
             }
             None => {
                 host.count(Counter::RnrRetryExceeded);
@@ -341,7 +355,7 @@ impl<S: Slots> SendSide<S> {
         host: &mut impl SendHost,
     ) -> Disposition {
         let Some((wqe, run)) = self.oldest_started() else {
-            return Disposition::Dropped(DropCause::Ghost);
+            return Disposition::Dropped(DropCause::Unsolicited);
         };
         match wqe.op {
             SendOp::Read { va: _, key: _ } => {
@@ -351,7 +365,7 @@ impl<S: Slots> SendSide<S> {
                 let want = wqe.length.saturating_sub(offset).min(run.mtu);
                 // Where it was asked for in part, others may call themselves the last.
                 let ends = position.is_end();
-                if (last != ends && !(ends && self.mend.cut)) || len != want {
+                if (last != ends && !(ends && self.single.cut)) || len != want {
                     return self.bad_response(host);
                 }
                 if len != 0 {
@@ -381,7 +395,7 @@ impl<S: Slots> SendSide<S> {
     /// An atomic's result, for the oldest unanswered PSN.
     fn on_found(&mut self, now: Nanos, value: u64, host: &mut impl SendHost) -> Disposition {
         let Some((wqe, _)) = self.oldest_started() else {
-            return Disposition::Dropped(DropCause::Ghost);
+            return Disposition::Dropped(DropCause::Unsolicited);
         };
         match wqe.op {
             SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } => {
@@ -405,9 +419,9 @@ impl<S: Slots> SendSide<S> {
     /// The oldest unanswered PSN got its response, the `last` of its request or not.
     fn answered(&mut self, now: Nanos, last: bool, host: &mut impl SendHost) -> Disposition {
         self.advance(1);
-        let _: bool = self.mended(now, By::Data);
+        let _: bool = self.single_answered(now, By::Data);
         if last {
-            self.mend.cut = false;
+            self.single.cut = false;
             self.responses = self.responses.saturating_sub(1);
             self.set_oldest(SlotState::Done);
             self.settle(host);

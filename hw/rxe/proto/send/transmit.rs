@@ -27,6 +27,7 @@ use super::Slot;
 use super::SlotState;
 use super::Slots;
 use super::Step;
+use super::Wait;
 
 impl<S: Slots> SendSide<S> {
     /// Does the next thing there is to do; `left` more may follow in this poll.
@@ -36,11 +37,13 @@ impl<S: Slots> SendSide<S> {
             Gate::Error => return self.flush_one(host),
             Gate::Open | Gate::Draining => {}
         }
-        if self.not_before.is_some_and(|until| now < until) {
-            return Step::Stop(Progress::Idle);
+        if let Wait::Ready { until } = self.wait {
+            if now < until {
+                return Step::Stop(Progress::Idle);
+            }
+            self.wait = Wait::Nothing;
         }
-        self.not_before = None;
-        if let Some(step) = self.send_mend(now, host) {
+        if let Some(step) = self.send_single(now, host) {
             return step;
         }
         if self.at >= self.held && !self.fetch(host) {
@@ -139,7 +142,7 @@ impl<S: Slots> SendSide<S> {
             return Step::Stop(Progress::Idle);
         }
         let ack_req = reliable && {
-            let full = after >= window || self.unasked.saturating_add(1) >= window / 2;
+            let full = after >= window || self.since_ack_req.saturating_add(1) >= window / 2;
             full || left == 0
                 || shape.solicited
                 || wqe.op.wants_response()
@@ -165,7 +168,7 @@ impl<S: Slots> SendSide<S> {
             Err(TxError::BadPayload(status)) => {
                 self.set_state(self.at, SlotState::Failed(status));
                 // The packets before may rely on this one to ask for the answer.
-                self.ask_again();
+                self.request_ack_again();
                 return Step::Again;
             }
         }
@@ -193,12 +196,12 @@ impl<S: Slots> SendSide<S> {
             }
         }
         if reliable {
-            self.unasked = if ack_req {
+            self.since_ack_req = if ack_req {
                 0
             } else {
-                self.unasked.saturating_add(1)
+                self.since_ack_req.saturating_add(1)
             };
-            if self.deadline.is_none() {
+            if self.wait == Wait::Nothing {
                 self.wait_from(now);
             }
         } else {
@@ -249,13 +252,13 @@ impl<S: Slots> SendSide<S> {
 
     /// Takes another request off the ring, if there is one, room, and leave.
     fn fetch(&mut self, host: &mut impl SendHost) -> bool {
-        if self.dry || self.gate != Gate::Open || self.held >= self.room {
+        if self.sq_empty || self.gate != Gate::Open || self.held >= self.room {
             return false;
         }
         let index = self.index(self.held);
         match host.fetch(index) {
             SendFetch::Empty => {
-                self.dry = true;
+                self.sq_empty = true;
                 return false;
             }
             // From memory to memory: a request is large.

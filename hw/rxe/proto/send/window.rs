@@ -16,7 +16,7 @@
 //! | round trips four times the shortest | less, at least `START` |
 //!
 //! Round trips are taken of one packet at a time, and none of those that were sent twice
-//! (RFC 6298, Karn). They also say when silence is worth a question ([`Window::patience`]).
+//! (RFC 6298, Karn). They also say when to send a probe ([`Window::probe_timeout`]).
 //!
 //! Pure arithmetic; nothing here knows packets. Sources: RFC 5681, RFC 6298; "Congestion
 //! Control for Large-Scale RDMA Deployments" (SIGCOMM 2015) for the share of a CNP.
@@ -37,7 +37,7 @@ const STEP: u32 = 8;
 const MARKED_STEP: u32 = 2;
 /// All of the path is congested; then a cut takes half the window.
 const WHOLE: u32 = 1024;
-/// The shortest wait before a question, whatever the round trips are: a peer may be busy.
+/// The shortest wait before a probe, whatever the round trips are: a peer may be busy.
 const SHORTEST: u64 = 2_000_000;
 
 /// The window of one queue pair. See the module.
@@ -124,9 +124,9 @@ impl Window {
         self.guess = self.guess.max(span.0);
     }
 
-    /// How long an answer may take before it is worth a question. As long as nobody knows
+    /// How long to wait for an answer before a probe is sent. As long as nobody knows
     /// round trips, a part of the queue pair's timeout.
-    pub(super) fn patience(&self, timeout: Nanos) -> Nanos {
+    pub(super) fn probe_timeout(&self, timeout: Nanos) -> Nanos {
         if self.smooth == 0 {
             let wait = if self.guess == 0 {
                 timeout.0 / 8
@@ -177,7 +177,7 @@ impl Window {
                 STEP
             };
             self.credit = self.credit.saturating_add(steps.saturating_mul(step));
-            let more = self.credit / self.size.max(1);
+            let more = self.credit.checked_div(self.size).unwrap_or(self.credit);
             self.credit = self.credit.saturating_sub(more.saturating_mul(self.size));
             self.size = self.size.saturating_add(more);
         }
@@ -217,7 +217,11 @@ impl Window {
         }
         // Without marks the share falls by a sixteenth in each round trip.
         if let Some(at) = self.marked_at.replace(now) {
-            let quiet = now.0.saturating_sub(at.0) / self.smooth.max(50_000);
+            let quiet = now
+                .0
+                .saturating_sub(at.0)
+                .checked_div(self.smooth.max(50_000))
+                .unwrap_or(0);
             for _ in 1..quiet.min(100) {
                 self.share = self.share.saturating_sub(self.share / 16);
             }

@@ -6,5 +6,15 @@
 
 pub use rxe_sim::{proto, wire};
 
+#[deny(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing
+)]
 pub mod mem;
+#[deny(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing
+)]
 pub mod queue;

@@ -13,6 +13,11 @@
 
 pub use rdma_wire as wire;
 
+#[deny(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing
+)]
 #[path = "../../../../../hw/rxe/proto/mod.rs"]
 pub mod proto;
 

@@ -7,6 +7,8 @@ use std::ops::Deref;
 use std::ops::DerefMut;
 
 use crate::host::Host;
+use crate::proto::delayed_ack::DelayedAck;
+use crate::proto::delayed_ack::Look;
 use crate::proto::host::Disposition;
 use crate::proto::host::Progress;
 use crate::proto::host::RecvHost;
@@ -17,8 +19,6 @@ use crate::proto::qp::QpState;
 use crate::proto::recv::RecvAttr;
 use crate::proto::recv::RecvSide;
 use crate::proto::recv::Resource;
-use crate::proto::ride::Look;
-use crate::proto::ride::Ride;
 use crate::proto::send::SendAttr;
 use crate::proto::send::SendSide;
 use crate::proto::send::Slot;
@@ -79,7 +79,7 @@ impl Slots for Requests {
 #[derive(Debug, Default)]
 pub struct Rides {
     /// The rule.
-    pub ride: Ride,
+    pub ride: DelayedAck,
     /// Whatever may wait does, whether or not the user answers.
     pub always: bool,
     /// How many left with a request.

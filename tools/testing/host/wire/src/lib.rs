@@ -7,6 +7,11 @@
 
 #![no_std]
 
+#[deny(
+    clippy::arithmetic_side_effects,
+    clippy::cast_possible_truncation,
+    clippy::indexing_slicing
+)]
 #[path = "../../../../../rust/wire/mod.rs"]
 pub mod wire;
 

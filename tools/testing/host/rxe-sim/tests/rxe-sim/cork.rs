@@ -5,8 +5,8 @@
 use rxe_sim::proto::cork::{Bell, Cork, Queued, Ring};
 use rxe_sim::proto::Nanos;
 
-fn bell(now: u64, gap: u64) -> Bell {
-    Bell {
+fn bell(now: u64, gap: u64) -> Doorbell {
+    Doorbell {
         now: Nanos(now),
         gap: Nanos(gap),
         answered: false,
@@ -108,7 +108,7 @@ fn who_waits_for_something_is_served() {
         cork.served();
     }
     for i in 0..1_000 {
-        let answered = Bell {
+        let answered = Doorbell {
             answered: true,
             ..bell(0, 100)
         };
@@ -117,7 +117,7 @@ fn who_waits_for_something_is_served() {
     }
     // Bursts of four, with an answer to each.
     for i in 0..1_000 {
-        let next = Bell {
+        let next = Doorbell {
             answered: i % Cork::FREE == 0,
             ..bell(0, 100)
         };

@@ -4,7 +4,7 @@
 
 use crate::common::*;
 use rxe_sim::node::Rides;
-use rxe_sim::proto::ride::{Look, Ride};
+use rxe_sim::proto::delayed_ack::{DelayedAck, Look};
 use rxe_sim::proto::*;
 use rxe_sim::rng::Rng;
 use rxe_sim::wire::*;
@@ -18,14 +18,14 @@ const TURN: u64 = 30_000;
 
 /// A user who answers run after run, and the time of the next.
 struct User {
-    ride: Ride,
+    ride: DelayedAck,
     now: u64,
 }
 
 impl User {
     fn new() -> Self {
         Self {
-            ride: Ride::new(),
+            ride: DelayedAck::new(),
             now: 1 << 40,
         }
     }
@@ -64,51 +64,55 @@ fn a_pattern_must_be_seen() {
         !user.run_after(REPLY),
         "when the first run came is not known"
     );
-    for _ in 1..Ride::PATTERN {
+    for _ in 1..DelayedAck::PATTERN {
         assert!(!user.run_after(REPLY));
     }
     assert!(user.run_after(REPLY));
-    assert!(user.run_after(Ride::BOUND.0), "just in time");
+    assert!(user.run_after(DelayedAck::BOUND.0), "just in time");
 }
 
 #[test]
 fn a_run_without_a_reply_ends_it() {
     let mut user = User::trusted();
     user.ride.unanswered();
-    assert_eq!(user.patience(), Ride::PATTERN + 1, "the first is not timed");
+    assert_eq!(
+        user.patience(),
+        DelayedAck::PATTERN + 1,
+        "the first is not timed"
+    );
 }
 
 #[test]
 fn a_slow_reply_ends_it() {
     let mut user = User::trusted();
-    assert!(!user.run_after(Ride::BOUND.0 + 1));
-    assert_eq!(user.patience(), Ride::PATTERN);
+    assert!(!user.run_after(DelayedAck::BOUND.0 + 1));
+    assert_eq!(user.patience(), DelayedAck::PATTERN);
 }
 
 #[test]
 fn it_waits_for_its_time_and_no_longer() {
     let mut user = User::trusted();
     assert_eq!(user.ride.look(Nanos(user.now)), Look::Nothing);
-    assert_eq!(user.ride.hold(), Ride::BOUND);
-    let look = |ride: &mut Ride, after| ride.look(Nanos(user.now + after));
+    assert_eq!(user.ride.hold(), DelayedAck::BOUND);
+    let look = |ride: &mut DelayedAck, after| ride.look(Nanos(user.now + after));
     assert_eq!(
         look(&mut user.ride, 1),
-        Look::Wait(Nanos(Ride::BOUND.0 - 1))
+        Look::Wait(Nanos(DelayedAck::BOUND.0 - 1))
     );
     let mut late = user.ride;
-    assert_eq!(look(&mut late, Ride::BOUND.0), Look::Late);
+    assert_eq!(look(&mut late, DelayedAck::BOUND.0), Look::Late);
     user.ride.sent();
-    assert_eq!(look(&mut user.ride, Ride::BOUND.0), Look::Nothing);
+    assert_eq!(look(&mut user.ride, DelayedAck::BOUND.0), Look::Nothing);
 }
 
 #[test]
 fn who_answers_for_long_may_be_late_for_longer() {
     let mut user = User::new();
-    for _ in 0..=Ride::LONG {
+    for _ in 0..=DelayedAck::LONG {
         let _: bool = user.run_after(REPLY);
     }
-    assert_eq!(user.ride.hold(), Nanos(Ride::BOUND.0 * 4));
-    let before = Nanos(user.now + Ride::BOUND.0 * 4 - 1);
+    assert_eq!(user.ride.hold(), Nanos(DelayedAck::BOUND.0 * 4));
+    let before = Nanos(user.now + DelayedAck::BOUND.0 * 4 - 1);
     assert_eq!(user.ride.look(before), Look::Wait(Nanos(1)));
 }
 
@@ -120,7 +124,7 @@ fn a_peer_that_sends_more_before_the_reply_counts_as_disappointed() {
     user.ride.sent();
     assert_eq!(
         user.patience(),
-        Ride::PATTERN * 2 + 1,
+        DelayedAck::PATTERN * 2 + 1,
         "the first is not timed"
     );
 }
@@ -128,10 +132,10 @@ fn a_peer_that_sends_more_before_the_reply_counts_as_disappointed() {
 #[test]
 fn who_disappoints_is_trusted_less() {
     let mut user = User::trusted();
-    let mut need = Ride::PATTERN;
+    let mut need = DelayedAck::PATTERN;
     for _ in 0..20 {
         user.disappoint();
-        need = (need * 2).min(Ride::MOST);
+        need = (need * 2).min(DelayedAck::MOST);
         assert_eq!(
             user.patience(),
             need + 1,
@@ -143,7 +147,7 @@ fn who_disappoints_is_trusted_less() {
         assert!(user.run_after(REPLY));
     }
     user.disappoint();
-    assert_eq!(user.patience(), Ride::PATTERN * 2 + 1);
+    assert_eq!(user.patience(), DelayedAck::PATTERN * 2 + 1);
 }
 
 /// Two users who play ping-pong `rounds` times, `think` ns for each move, and then node 0
@@ -221,7 +225,7 @@ fn in_ping_pong_they_ride() {
 
 #[test]
 fn who_thinks_for_long_keeps_nobody_waiting() {
-    let (world, _) = ping_pong(true, 100, Ride::BOUND.0 * 2, 0);
+    let (world, _) = ping_pong(true, 100, DelayedAck::BOUND.0 * 2, 0);
     for node in &world.nodes {
         let rides = node.rides.as_ref().expect("there are");
         assert_eq!((rides.taken, rides.late), (0, 0));
@@ -235,8 +239,8 @@ fn who_is_not_answered_any_more_sees_one_late_acknowledgement() {
     let late = world.nodes[1].rides.as_ref().expect("there are").late;
     assert_eq!(late, 1);
     assert_eq!((times.len(), plain.len()), (50, 50));
-    assert!(times[0] >= Ride::BOUND.0, "{times:?}");
-    assert!(times[0] <= Ride::BOUND.0 * 4 + REPLY, "{times:?}");
+    assert!(times[0] >= DelayedAck::BOUND.0, "{times:?}");
+    assert!(times[0] <= DelayedAck::BOUND.0 * 4 + REPLY, "{times:?}");
     assert_eq!(times[1..], plain[1..], "the others are as fast as ever");
 }
 

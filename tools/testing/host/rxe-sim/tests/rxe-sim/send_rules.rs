@@ -338,13 +338,13 @@ fn silence_is_broken_when_round_trips_are_known() {
 #[test]
 fn strange_acknowledgements_are_ignored() {
     let mut n = node();
-    let ghost = Disposition::Dropped(DropCause::Ghost);
+    let unsolicited = Disposition::Dropped(DropCause::Unsolicited);
     let duplicate = Disposition::Dropped(DropCause::Duplicate);
-    assert_eq!(ack(&mut n, T0, 0), ghost);
+    assert_eq!(ack(&mut n, T0, 0), unsolicited);
     post(&mut n, send(), 4);
     post(&mut n, send(), 4);
     assert_eq!(poll(&mut n, T0).len(), 2);
-    assert_eq!(ack(&mut n, T0, 2), ghost);
+    assert_eq!(ack(&mut n, T0, 2), unsolicited);
     assert_eq!(ack(&mut n, T0, 1 << 23), duplicate);
     assert_eq!(ack(&mut n, T0, -1), duplicate);
     let _ = ack(&mut n, T0, 0);

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Users' doorbells, which are served at once or wait for the next one: what
-//! [`crate::proto::cork`] decides, done.
+//! Doorbells of users: each is served at once, or held until the next one.
+//!
+//! [`crate::proto::cork`] decides which; this file carries it out. While a doorbell is held, a
+//! timer (`Qp::pause`) limits the delay, and the completion queues ([`crate::cq::Cq::hold`]) end it
+//! when the user waits for completions.
+//!
+//! Context: the doorbell itself in task context, the rest by the runner of the send half.
 
 use super::now;
 use super::work;
 use super::Qp;
 use super::SendHalf;
-use crate::proto::cork::Bell;
 use crate::proto::cork::Cork;
+use crate::proto::cork::Doorbell;
 use crate::proto::cork::Queued;
 use crate::proto::cork::Ring;
 use crate::proto::Nanos;
@@ -43,7 +48,7 @@ impl Qp {
         this.gap.store(gap, Relaxed);
         this.ringer
             .store(TaskId::current().map_or(0, TaskId::as_u64), Relaxed);
-        Self::kick_send(this, work::BELL);
+        Self::kick_send(this, work::DOORBELL);
         this.rung.store(now().0, Relaxed);
         if this.state() == QpState::Err {
             Self::kick_recv(this, work::POLL);
@@ -71,11 +76,11 @@ impl Qp {
         now: Nanos,
     ) -> bool {
         let ring = match bits {
-            work::BELL => {
+            work::DOORBELL => {
                 let mut answered = this.heard.load(Relaxed);
                 if answered {
                     this.replied.store(now.0, Relaxed);
-                    // Full: before this turn looks at `rides`, see `await_ride`.
+                    // Full: before this turn looks at `ack_waits`, see `delay_ack`.
                     let _: bool = this.heard.xchg(false, Full);
                 }
                 let gap = match this.gap.load(Relaxed) {
@@ -86,13 +91,13 @@ impl Qp {
                 if core::mem::take(&mut half.completed) && !answered && gap <= Cork::CLOSE.0 {
                     answered = this.send_cq.waiting() == 0;
                 }
-                let bell = Bell {
+                let doorbell = Doorbell {
                     now,
                     gap: Nanos(gap),
                     answered,
                 };
                 let queue = &half.io.queue;
-                half.cork.ring(bell, || {
+                half.cork.ring(doorbell, || {
                     let (waiting, bytes) = queue.waiting();
                     Queued { waiting, bytes }
                 })

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Acknowledgements that leave with a reply: what [`crate::proto::ride`] decides, done.
+//! Delayed acknowledgements: carries out what [`crate::proto::delayed_ack`] decides.
 //!
-//! The receive half holds an acknowledgement back by not polling its engine, which goes on
-//! owing it. So whatever polls next sends it, if nothing has taken it along before: the
-//! send half does, at the end of a turn in which requests leave, if it gets the receive
-//! token at once; and a pause sees to it that somebody polls. That is not moved for each
-//! acknowledgement: it ends when it ends, and goes on if the present one is younger.
+//! The receive half delays an acknowledgement by not polling its engine, which goes on owing
+//! it. So whatever polls the engine next sends it, unless the send half has sent it before: at
+//! the end of a turn in which requests leave, the send half takes it along if it gets the
+//! receive token at once. A timer makes sure that somebody polls. The timer is not restarted
+//! for each acknowledgement: when it expires and the present one is younger, it is started
+//! again for the rest.
+//!
+//! Context: the runner of a half; softirq, or bottom halves off.
 
 use super::feed::Source;
 use super::now;
@@ -15,8 +18,8 @@ use super::work;
 use super::Notes;
 use super::Qp;
 use super::RecvHalf;
-use crate::proto::ride::Look;
-use crate::proto::ride::Ride;
+use crate::proto::delayed_ack::DelayedAck;
+use crate::proto::delayed_ack::Look;
 use crate::proto::Nanos;
 use crate::proto::QpType;
 use crate::proto::RecvHost;
@@ -31,10 +34,14 @@ impl Qp {
     /// Requests of the peer have come. Whether their acknowledgement may wait, as far as
     /// the user goes. Runner of the receive half.
     #[inline]
-    pub(super) fn hear(&self, ride: &mut Ride, source: &mut Option<Source<'_, '_>>) -> bool {
+    pub(super) fn hear(
+        &self,
+        delayed_ack: &mut DelayedAck,
+        source: &mut Option<Source<'_, '_>>,
+    ) -> bool {
         // Who sends now may be answering.
         if self.heard.load(Relaxed) {
-            ride.unanswered();
+            delayed_ack.unanswered();
             return false;
         }
         self.heard.store(true, Relaxed);
@@ -45,42 +52,42 @@ impl Qp {
             Some(source) => source.run.now(),
             None => now(),
         };
-        ride.answered(now, Nanos(self.replied.load(Relaxed)))
+        delayed_ack.answered(now, Nanos(self.replied.load(Relaxed)))
     }
 
     /// Leaves the acknowledgement to a reply, unless that has left already: who polls his
     /// completion queue on another CPU may be faster than the turn. Runner of the receive
     /// half.
-    pub(super) fn await_ride(this: ArcBorrow<'_, Self>, ride: &mut Ride) -> bool {
-        let span = ride.hold();
+    pub(super) fn delay_ack(this: ArcBorrow<'_, Self>, delayed_ack: &mut DelayedAck) -> bool {
+        let span = delayed_ack.hold();
         // Either the reply's turn sees this, or it is seen here that there was a reply.
-        let _: bool = this.rides.xchg(true, Full);
+        let _: bool = this.ack_waits.xchg(true, Full);
         if !this.heard.load(Relaxed) {
             return false;
         }
-        Self::start_ride_end(this, span);
+        Self::start_ack_timeout(this, span);
         true
     }
 
-    fn start_ride_end(this: ArcBorrow<'_, Self>, span: Nanos) {
+    fn start_ack_timeout(this: ArcBorrow<'_, Self>, span: Nanos) {
         let span = Delta::from_nanos(i64::try_from(span.0).unwrap_or(0));
         Pause::<Qp, 1>::start(this, span);
     }
 
     /// No acknowledgement waits for a reply any more. Runner of the receive half.
-    pub(super) fn end_ride(&self, ride: &mut Ride) {
-        ride.sent();
-        self.rides.store(false, Relaxed);
+    pub(super) fn end_ack_delay(&self, delayed_ack: &mut DelayedAck) {
+        delayed_ack.sent();
+        self.ack_waits.store(false, Relaxed);
     }
 
     /// The pause is over: whether no acknowledgement has waited for too long. Runner of the
     /// receive half.
     #[cold]
-    pub(super) fn ride_goes_on(this: ArcBorrow<'_, Self>, half: &mut RecvHalf) -> bool {
-        match half.ride.look(now()) {
+    pub(super) fn ack_delay_goes_on(this: ArcBorrow<'_, Self>, half: &mut RecvHalf) -> bool {
+        match half.delayed_ack.look(now()) {
             Look::Nothing => true,
             Look::Wait(left) => {
-                Self::start_ride_end(this, left);
+                Self::start_ack_timeout(this, left);
                 true
             }
             Look::Late => false,
@@ -90,14 +97,14 @@ impl Qp {
     /// Has the acknowledgement that waits, if it still does, leave with the requests that
     /// `host` is about to send. Runner of the send half.
     #[cold]
-    pub(super) fn give_ride(this: ArcBorrow<'_, Self>, host: &mut SendWorld<'_>) {
-        let kick = this.recv.kick_idle(work::RIDE, |half, bits| {
-            if bits != work::RIDE {
+    pub(super) fn piggyback_ack(this: ArcBorrow<'_, Self>, host: &mut SendWorld<'_>) {
+        let kick = this.recv.kick_idle(work::DELAYED_ACK, |half, bits| {
+            if bits != work::DELAYED_ACK {
                 // Something else came meanwhile.
                 return Turn::Later(bits);
             }
             if half.engine.send_ack_by(|ack| host.carry(ack)) {
-                this.end_ride(&mut half.ride);
+                this.end_ack_delay(&mut half.delayed_ack);
             }
             Turn::Done
         });
@@ -111,11 +118,14 @@ impl Qp {
     /// Sends the acknowledgement that waits at once, since the half is about to change. For
     /// who has the receive half to himself; bottom halves are off.
     pub(super) fn settle(&self, half: &mut RecvHalf) {
-        if !half.ride.holds() {
+        if !half.delayed_ack.holds() {
             return;
         }
         let RecvHalf {
-            engine, io, ride, ..
+            engine,
+            io,
+            delayed_ack,
+            ..
         } = half;
         // There will be nothing in it but whether the way is congested.
         let mut notes = Notes::NONE;
@@ -124,6 +134,6 @@ impl Qp {
         let _: bool = engine.send_ack_by(|ack| host.emit(ack));
         host.finish();
         drop(host);
-        self.end_ride(ride);
+        self.end_ack_delay(delayed_ack);
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way between two connected queue pairs of one device: no packet is ever built.
+//! Loopback: two connected queue pairs of one device exchange requests without packets.
 //!
-//! Both engines do what they do over a wire, with packets that are plain values. The
-//! requester's turn hands a request to the peer's receive half, as a turn of that half
-//! inside its own, and the payload goes from buffer to buffer in one copy:
+//! Both engines work as over a wire, with packets that are plain values. The requester's turn
+//! hands a request to the peer's receive half, as a turn of that half inside its own, and the
+//! payload is copied once, from buffer to buffer:
 //!
 //! ```text
 //!   send turn of A                         receive turn of B, inside
@@ -13,31 +13,31 @@
 //!     engine.on_response <-- `Answers` <---------'
 //! ```
 //!
-//! What B answers waits in A's `Answers` until A's engine has returned; data of a read
-//! are copied only then. If there are more answers than fit, B keeps them, and A fetches
-//! them by more such turns. B never sends by itself to one who sends this way: if it owes
-//! something when nobody fetches it, it pokes A.
+//! B's responses are kept in A's `Answers` until A's engine has returned; the data of a read
+//! are copied only then. If there are more responses than fit, B keeps them, and A fetches them
+//! by more such turns. B never sends to A by itself: if it owes responses and nobody fetches
+//! them, it pokes A.
 //!
 //! # When
 //!
-//! If the path leads to the device itself and the queue pair there has ours as its peer.
-//! A message that begins while that holds is cut into pieces of `PIECE` bytes, which no
-//! other way carries: if it ceases to hold, they are lost, as on a path that broke.
-//! Nothing else is lost here. On unreliable connections nothing may overtake what went by
-//! the lane ([`crate::net`]), so they use this way from their first packet on or never.
+//! Loopback is used if the path leads to the device itself and the queue pair there is connected
+//! to ours. A message that begins in this mode is cut into pieces of `PIECE` bytes, which cannot
+//! be sent in packets: if the condition ceases to hold, they are lost, as on a broken path.
+//! Nothing else is lost. On unreliable connections nothing may overtake packets that took the
+//! lane ([`crate::net`]), so these use loopback from their first packet on, or never.
 //!
 //! # Memory on demand
 //!
-//! If memory is not there, the request stays with the requester, who tries again when the
-//! pages are there: its own work item brings in what it sends from, and all that an answer
-//! touches; the answer waits in `Answers` then, before all others. Of memory that a request
-//! touches at the peer, the peer's work item takes care, and has the requester go on.
+//! If memory is absent, the request stays with the requester, which tries again when the pages
+//! are present. Its own work item brings in the pages that it sends from, and those that a
+//! response touches; the response waits in `Answers` before all others. Pages that a request
+//! touches at the peer are brought in by the peer's work item, which then wakes the requester.
 //!
 //! # Locks
 //!
-//! The peer's token is only ever tried. Who finds it taken tries again when it is given
-//! back, or soon. Turns nest no deeper than this: a receive turn starts none but those
-//! that flush.
+//! The peer's token is only tried, never waited for. A requester that finds it taken tries again
+//! when the token is released, or soon after. Turns nest no deeper than this: a receive turn
+//! starts only turns that flush.
 
 mod answers;
 mod requester;
@@ -47,11 +47,11 @@ pub(super) use answers::Answer;
 pub(super) use answers::Answers;
 
 use super::recv::RecvHalf;
+use super::turn::bounded;
+use super::turn::BUDGET;
 use super::work;
 use super::Notes;
 use super::Qp;
-use super::BUDGET;
-use super::TURNS;
 use crate::counters::Counter;
 use crate::counters::Counters;
 use crate::mem::Fill;
@@ -160,15 +160,15 @@ struct Visit {
 
 /// The peer that a turn talks to, and what its completions say of the network.
 #[derive(Clone, Copy)]
-pub(super) struct Neighbour<'r> {
+pub(super) struct LoopbackPeer<'r> {
     qp: ArcBorrow<'r, Qp>,
     network: Network,
 }
 
 impl Qp {
-    /// The queue pair beside us that this one and no other is connected to, whatever
+    /// The queue pair on this device that this one and no other is connected to, whatever
     /// the path is. Any context.
-    fn beside<'a>(&'a self, rcu: &'a rcu::Guard) -> Option<ArcBorrow<'a, Qp>> {
+    fn loopback_peer<'a>(&'a self, rcu: &'a rcu::Guard) -> Option<ArcBorrow<'a, Qp>> {
         let peer = self.dev.qps.borrow(self.dest.load(Relaxed), rcu)?;
         (peer.kind == self.kind && peer.dest.load(Relaxed) == self.number).then_some(peer)
     }
@@ -181,11 +181,11 @@ impl Qp {
         }
     }
 
-    /// Tells the requester beside us that we owe it answers, which it fetches soon.
+    /// Tells the requester on this device that we owe it answers, which it fetches soon.
     /// `false` if there is none. Bottom halves are off.
     pub(super) fn poke(&self) -> bool {
         let rcu = rcu::read_lock();
-        let Some(requester) = self.beside(&rcu) else {
+        let Some(requester) = self.loopback_peer(&rcu) else {
             return false;
         };
         match requester.state() {
@@ -211,7 +211,7 @@ impl Qp {
             return;
         }
         let rcu = rcu::read_lock();
-        if let Some(requester) = self.beside(&rcu) {
+        if let Some(requester) = self.loopback_peer(&rcu) {
             Self::pump_send(requester);
         }
     }
@@ -227,24 +227,22 @@ impl Qp {
             owed: false,
             parked: false,
         };
-        let mut turns = 0;
-        let mut run = |half: &mut RecvHalf, bits| {
-            turns += 1;
-            match turns {
-                1 => {
-                    let (turn, became) = Self::visited(this, half, request.take(), answers);
-                    visit = became;
-                    turn
-                }
-                ..=TURNS => Self::recv_turn(this, half, bits, &mut None),
-                _ => Turn::Later(bits),
+        let mut visited = false;
+        let mut run = bounded(|half: &mut RecvHalf, bits| {
+            if visited {
+                return Self::recv_turn(this, half, bits, &mut None);
             }
-        };
+            visited = true;
+            let (turn, became) = Self::visited(this, half, request.take(), answers);
+            visit = became;
+            turn
+        });
         let kick = this.recv.kick_idle(0, &mut run).or_else(|| {
             // Who has it looks at the note after giving it back, which may be now.
             let _: u32 = this.recv_wanted.xchg(1, Full);
             this.recv.kick_idle(0, &mut run)
         })?;
+        drop(run);
         Self::after_recv(this, kick);
         Some(visit)
     }
@@ -260,7 +258,7 @@ impl Qp {
             engine,
             io,
             backlog: _,
-            ride: _,
+            delayed_ack: _,
             parked: before,
         } = half;
         let known = match (&request, io.sender.as_ref()) {
@@ -281,7 +279,7 @@ impl Qp {
         }
         let request = request.as_mut().map(Request::borrow);
         let mut notes = Notes::NONE;
-        let mut host = io.host_beside(&this, request, answers, &mut notes);
+        let mut host = io.host_loopback(&this, request, answers, &mut notes);
         if let Some(packet) = packet {
             // What else became of it is counted by the engine where it matters.
             parked = engine.on_request(packet, &mut host) == Disposition::Parked;

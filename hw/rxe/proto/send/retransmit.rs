@@ -16,20 +16,22 @@ use super::super::types::Nanos;
 use super::super::wqe::SendOp;
 use super::request;
 use super::SendSide;
+use super::SeqNak;
 use super::SlotState;
 use super::Slots;
 use super::Step;
+use super::Wait;
 
 /// How often a peer must be seen to keep nothing before we go back at once.
 const DOUBTS: u32 = 2;
-/// How many gaps are mended one by one after a silence.
+/// How many gaps are filled one by one after a silence.
 const GAPS: u32 = 3;
 /// How often we go back at once before such a peer is tried again.
 const TRY_AGAIN: u32 = 8;
 
 /// The oldest packet sent again by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mend {
+pub(super) struct SingleRetransmit {
     /// It is to be sent.
     wanted: bool,
     /// It was sent and is not answered.
@@ -41,13 +43,13 @@ pub(super) struct Mend {
     /// The oldest read was asked for in part, so that one of its responses may call itself
     /// the last.
     pub(super) cut: bool,
-    /// A gap that was mended is not the only one.
+    /// A gap that was filled is not the only one.
     pub(super) look: bool,
     /// How often it broke silence, and the answer showed another gap behind.
     gaps: u32,
     /// How often it was of no use lately.
     doubts: u32,
-    /// How often we went back instead since.
+    /// How often we retransmitted instead since.
     skipped: u32,
 }
 
@@ -55,7 +57,7 @@ pub(super) struct Mend {
 /// answered twice, and the second answer is its own; unless something else was sent again
 /// since, or what was sent later is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Question {
+pub(super) struct RttProbe {
     psn: Psn,
     /// When it was first sent again.
     at: Nanos,
@@ -68,8 +70,8 @@ pub(super) struct Question {
 pub(super) struct Waits {
     /// Before it counts against `retry_cnt`.
     deadline: Nanos,
-    /// Before it is worth a question.
-    ask: Nanos,
+    /// Before a probe is sent.
+    probe: Nanos,
 }
 
 /// What kind of answer moved the oldest unanswered PSN.
@@ -83,7 +85,7 @@ pub(super) enum By {
     Data,
 }
 
-impl Mend {
+impl SingleRetransmit {
     pub(super) const NEW: Self = Self {
         wanted: false,
         sent: None,
@@ -140,45 +142,48 @@ impl Mend {
 
 impl<S: Slots> SendSide<S> {
     /// Sends the oldest unanswered packet again, or all of them if the peer keeps nothing.
-    pub(super) fn mend_or_go_back(&mut self) {
+    pub(super) fn resend_one_or_all(&mut self) {
         // An answer would tell how long the repair took, and make us wait longer each time.
         self.timed = None;
         if self.nxt == self.una {
             // It is the next one anyway.
             return;
         }
-        if !self.mend.want() {
+        if !self.single.want() {
             self.go_back();
         }
     }
 
     /// Nobody answered for longer than usual. One packet tells what is the matter.
-    pub(super) fn ask(&mut self, now: Nanos) {
-        self.ask_at = None;
+    pub(super) fn probe(&mut self, now: Nanos) {
+        let Wait::Answer { deadline, .. } = self.wait else {
+            return;
+        };
+        self.wait = Wait::Answer {
+            deadline,
+            probe_at: None,
+        };
         if self.outstanding() == 0 || self.nxt == self.una {
             return;
         }
-        if self.mend.reach.take() == Some(self.una) {
+        if self.single.reach.take() == Some(self.una) {
             // What was sent again got through, and nothing behind it.
-            self.mend.doubt();
+            self.single.doubt();
         }
-        self.asked = self.asked.saturating_add(1);
-        self.mend_or_go_back();
+        self.probes = self.probes.saturating_add(1);
+        self.resend_one_or_all();
         // A sequence NAK for what is sent now is news.
-        self.went_back = false;
-        self.ask_at = self.waits.map(|waits| now.after(self.ask_after(waits)));
+        self.seq_nak = SeqNak::News;
+        let probe_at = self.waits.map(|waits| now.after(self.probe_after(waits)));
+        self.wait = Wait::Answer { deadline, probe_at };
     }
 
-    /// Something came that had been answered before. If it answers a question that broke
+    /// Something came that had been answered before. If it answers a probe that broke
     /// silence, there was no need to ask, and now it is known how long answers take.
     pub(super) fn answered_twice(&mut self, now: Nanos, psn: Psn) {
         // What is older was only late.
-        if let Some(question) = self
-            .question
-            .take_if(|question| !psn.is_before(question.psn))
-        {
-            self.window
-                .sample(Nanos(now.0.saturating_sub(question.at.0)));
+        if let Some(probe) = self.rtt_probe.take_if(|probe| !psn.is_before(probe.psn)) {
+            self.window.sample(Nanos(now.0.saturating_sub(probe.at.0)));
             self.window.not_lost();
             self.set_waits();
             if self.outstanding() != 0 {
@@ -187,25 +192,22 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// Patience begins now.
+    /// ReorderThreshold begins now.
     pub(super) fn wait_from(&mut self, now: Nanos) {
-        match self.waits {
-            None => {
-                self.deadline = None;
-                self.ask_at = None;
-            }
-            Some(waits) => {
-                self.deadline = Some(now.after(waits.deadline));
-                self.ask_at = Some(now.after(self.ask_after(waits)));
-            }
-        }
+        self.wait = match self.waits {
+            None => Wait::Nothing,
+            Some(waits) => Wait::Answer {
+                deadline: now.after(waits.deadline),
+                probe_at: Some(now.after(self.probe_after(waits))),
+            },
+        };
     }
 
     #[inline]
-    fn ask_after(&self, waits: Waits) -> Nanos {
-        match self.asked {
-            0 => waits.ask,
-            asked => Nanos(waits.ask.0.saturating_mul(1 << asked.min(16))),
+    fn probe_after(&self, waits: Waits) -> Nanos {
+        match self.probes {
+            0 => waits.probe,
+            asked => Nanos(waits.probe.0.saturating_mul(1 << asked.min(16))),
         }
     }
 
@@ -217,7 +219,7 @@ impl<S: Slots> SendSide<S> {
             let twice = Nanos(self.window.longest().0.saturating_mul(2));
             Waits {
                 deadline: twice.min(most).max(least),
-                ask: self.window.patience(least),
+                probe: self.window.probe_timeout(least),
             }
         });
     }
@@ -225,8 +227,8 @@ impl<S: Slots> SendSide<S> {
     /// Sends the oldest unanswered packet, if that is wanted. Of a read, asks for the
     /// responses up to the first that is here.
     #[inline]
-    pub(super) fn send_mend(&mut self, now: Nanos, host: &mut impl SendHost) -> Option<Step> {
-        if self.mend.wanted || self.mend.look {
+    pub(super) fn send_single(&mut self, now: Nanos, host: &mut impl SendHost) -> Option<Step> {
+        if self.single.wanted || self.single.look {
             self.send_oldest(now, host)
         } else {
             None
@@ -235,23 +237,23 @@ impl<S: Slots> SendSide<S> {
 
     #[cold]
     fn send_oldest(&mut self, now: Nanos, host: &mut impl SendHost) -> Option<Step> {
-        if core::mem::take(&mut self.mend.look)
-            && !self.mend.is_pending()
+        if core::mem::take(&mut self.single.look)
+            && !self.single.is_pending()
             && host
                 .first_early()
                 .is_some_and(|first| first.is_after(self.una))
         {
-            self.mend.want();
+            self.single.want();
         }
-        if !self.mend.wanted {
+        if !self.single.wanted {
             return None;
         }
         if self.nxt == self.una {
-            self.mend.wanted = false;
+            self.single.wanted = false;
             return None;
         }
         let Some((wqe, run)) = self.oldest_started() else {
-            self.mend.wanted = false;
+            self.single.wanted = false;
             return None;
         };
         let slot = self.index(0);
@@ -281,20 +283,20 @@ impl<S: Slots> SendSide<S> {
         };
         Some(match host.emit(&packet) {
             Ok(()) => {
-                self.mend.wanted = false;
-                self.mend.sent = Some((self.una, now));
-                self.question = match self.question {
-                    Some(question) if question.psn == self.una => Some(question),
-                    Some(_) | None => (self.asked != 0).then_some(Question {
+                self.single.wanted = false;
+                self.single.sent = Some((self.una, now));
+                self.rtt_probe = match self.rtt_probe {
+                    Some(probe) if probe.psn == self.una => Some(probe),
+                    Some(_) | None => (self.probes != 0).then_some(RttProbe {
                         psn: self.una,
                         at: now,
                         top: self.top,
                     }),
                 };
-                self.mend.until = Some(self.una + psns);
-                self.mend.reach = self.mend.until;
-                self.mend.cut |= cut;
-                if self.deadline.is_none() {
+                self.single.until = Some(self.una + psns);
+                self.single.reach = self.single.until;
+                self.single.cut |= cut;
+                if self.wait == Wait::Nothing {
                     self.wait_from(now);
                 }
                 Step::Again
@@ -302,7 +304,7 @@ impl<S: Slots> SendSide<S> {
             Err(TxError::Blocked) => Step::Stop(Progress::Blocked),
             Err(TxError::Enough) => Step::Stop(Progress::More),
             Err(TxError::BadPayload(status)) => {
-                self.mend.wanted = false;
+                self.single.wanted = false;
                 self.set_oldest(SlotState::Failed(status));
                 Step::Again
             }
@@ -312,28 +314,28 @@ impl<S: Slots> SendSide<S> {
     /// The oldest unanswered PSN may have moved on. Answers whether that tells that all
     /// should be sent again.
     #[inline]
-    pub(super) fn mended(&mut self, now: Nanos, by: By) -> bool {
-        (self.mend.until.is_some() || self.mend.sent.is_some()) && self.judge(now, by)
+    pub(super) fn single_answered(&mut self, now: Nanos, by: By) -> bool {
+        (self.single.until.is_some() || self.single.sent.is_some()) && self.judge(now, by)
     }
 
     fn judge(&mut self, now: Nanos, by: By) -> bool {
         if self
-            .mend
+            .single
             .until
             .is_some_and(|until| !until.is_after(self.una))
         {
-            self.mend.until = None;
-            self.mend.look = true;
+            self.single.until = None;
+            self.single.look = true;
         }
-        let Some((psn, at)) = self.mend.sent else {
+        let Some((psn, at)) = self.single.sent else {
             return false;
         };
         if !self.una.is_after(psn) {
             return false;
         }
-        self.mend.sent = None;
+        self.single.sent = None;
         let span = Nanos(now.0.saturating_sub(at.0));
-        if self.question.is_none_or(|question| question.at == at) {
+        if self.rtt_probe.is_none_or(|probe| probe.at == at) {
             self.window.guess(span);
             self.set_waits();
         }
@@ -342,33 +344,33 @@ impl<S: Slots> SendSide<S> {
             self.window.not_lost();
             return false;
         }
-        if self.question.is_none() {
+        if self.rtt_probe.is_none() {
             self.window.was_lost();
         }
         if self.una != psn + 1 {
-            self.mend.doubts = 0;
+            self.single.doubts = 0;
             let broken = self
-                .question
-                .is_some_and(|question| question.psn == psn && self.una.is_before(question.top));
+                .rtt_probe
+                .is_some_and(|probe| probe.psn == psn && self.una.is_before(probe.top));
             // As long as nobody knows round trips, this may be the answer to something else.
             let known = self.window.shortest() != Nanos(0);
             if by != By::Ack || !broken || !known || self.nxt == self.una {
-                self.mend.gaps = 0;
+                self.single.gaps = 0;
                 return false;
             }
-            // The answer tells of all that was sent before the question, and there is
-            // another gap. Gaps cost a round trip each, if they are mended one by one.
-            self.mend.gaps = self.mend.gaps.saturating_add(1);
-            return self.mend.gaps >= GAPS || !self.mend.want();
+            // The answer tells of all that was sent before the probe, and there is
+            // another gap. Gaps cost a round trip each if they are filled one by one.
+            self.single.gaps = self.single.gaps.saturating_add(1);
+            return self.single.gaps >= GAPS || !self.single.want();
         }
         match by {
             _ if self.outstanding() == 0 || self.nxt == self.una => false,
             By::Ack => {
-                self.mend.doubt();
+                self.single.doubt();
                 true
             }
             By::Nak => {
-                self.mend.doubt();
+                self.single.doubt();
                 false
             }
             By::Data => false,
@@ -389,10 +391,10 @@ impl<S: Slots> SendSide<S> {
     #[inline]
     pub(super) fn clock(&mut self, now: Nanos) {
         if self
-            .question
-            .is_some_and(|question| self.una.is_after(question.top))
+            .rtt_probe
+            .is_some_and(|probe| self.una.is_after(probe.top))
         {
-            self.question = None;
+            self.rtt_probe = None;
             self.window.was_lost();
         }
         if let Some((psn, at)) = self.timed {

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The requester's part: requests handed over, answers fetched and heard.
+//! The requester's side of loopback: hands over requests, fetches and handles responses.
+//!
+//! Context: the runner of the send half; softirq, or bottom halves off.
 
 use super::super::send::SendIo;
 use super::super::send::SendWorld;
 use super::super::Qp;
 use super::answers::received;
 use super::answers::Answer;
-use super::Neighbour;
+use super::LoopbackPeer;
 use super::Request;
 use super::Visit;
 use super::PIECE;
@@ -31,7 +33,7 @@ use crate::queue::lazy::LazyVec;
 use kernel::sync::atomic::Relaxed;
 
 impl Qp {
-    /// Sends, hears the answers of a peer beside us, and sends what they allow, up to
+    /// Sends, hears the answers of a peer on this device, and sends what they allow, up to
     /// the budget of a turn.
     pub(in crate::qp) fn converse(
         engine: &mut SendSide<LazyVec<proto::Slot>>,
@@ -59,19 +61,19 @@ impl Qp {
 impl<'a> SendWorld<'a> {
     /// The peer, if this way leads there now.
     #[inline]
-    fn neighbour(&mut self) -> Option<Neighbour<'a>> {
-        match self.neighbour {
+    fn loopback_peer(&mut self) -> Option<LoopbackPeer<'a>> {
+        match self.loopback_peer {
             Some(None) => None,
-            Some(Some(_)) | None => self.look_beside(),
+            Some(Some(_)) | None => self.look_for_peer(),
         }
     }
 
-    fn look_beside(&mut self) -> Option<Neighbour<'a>> {
-        let found = match self.neighbour {
+    fn look_for_peer(&mut self) -> Option<LoopbackPeer<'a>> {
+        let found = match self.loopback_peer {
             Some(found) => found,
             None => {
-                let found = self.find_neighbour();
-                *self.neighbour.insert(found)
+                let found = self.find_loopback_peer();
+                *self.loopback_peer.insert(found)
             }
         };
         // It may have failed, or gone, since the turn began.
@@ -80,26 +82,29 @@ impl<'a> SendWorld<'a> {
         })
     }
 
-    fn find_neighbour(&mut self) -> Option<Neighbour<'a>> {
+    fn find_loopback_peer(&mut self) -> Option<LoopbackPeer<'a>> {
         if self.qp.kind.is_datagram() || (self.qp.kind == QpType::Uc && self.io.link.on_lane) {
             return None;
         }
         let network = self.io.sender.as_mut()?.to_ourselves(&self.qp.dev)?;
-        let qp = self.qp.beside(self.rcu)?;
-        Some(Neighbour { qp, network })
+        let qp = self.qp.loopback_peer(self.rcu)?;
+        Some(LoopbackPeer { qp, network })
     }
 
     /// Into pieces of how many bytes a message is cut that begins now.
-    pub(in crate::qp) fn cut_beside(&mut self, mtu: u32) -> u32 {
-        match self.neighbour() {
+    pub(in crate::qp) fn cut_loopback(&mut self, mtu: u32) -> u32 {
+        match self.loopback_peer() {
             Some(_) => PIECE,
             None => mtu,
         }
     }
 
-    /// Hands a request to a peer beside us; `None` if it has to go another way.
-    pub(in crate::qp) fn emit_beside(&mut self, packet: &TxPacket) -> Option<Result<(), TxError>> {
-        let Some(neighbour) = self.neighbour() else {
+    /// Hands a request to a peer on this device; `None` if it has to go another way.
+    pub(in crate::qp) fn emit_loopback(
+        &mut self,
+        packet: &TxPacket,
+    ) -> Option<Result<(), TxError>> {
+        let Some(peer) = self.loopback_peer() else {
             if packet.mtu == PIECE {
                 // The path broke under it.
                 self.qp.counters().inc(Counter::SendError);
@@ -107,17 +112,17 @@ impl<'a> SendWorld<'a> {
             }
             if self.qp.kind == QpType::Uc {
                 self.io.link.on_lane = true;
-                self.neighbour = Some(None);
+                self.loopback_peer = Some(None);
             }
             return None;
         };
         if self.spent.all() {
             return Some(Err(TxError::Enough));
         }
-        Some(self.hand_over(neighbour, packet))
+        Some(self.hand_over(peer, packet))
     }
 
-    fn hand_over(&mut self, neighbour: Neighbour<'_>, packet: &TxPacket) -> Result<(), TxError> {
+    fn hand_over(&mut self, peer: LoopbackPeer<'_>, packet: &TxPacket) -> Result<(), TxError> {
         let queue = &mut self.io.queue;
         let batch = &mut self.batch;
         // The peer shall not suffer from what is wrong here.
@@ -152,11 +157,10 @@ impl<'a> SendWorld<'a> {
         let request = Request {
             packet: &received(packet),
             from: from.ok_or(TxError::BadPayload(WcStatus::LocQpOp))?,
-            network: neighbour.network,
+            network: peer.network,
             fill: &mut fill,
         };
-        let Some(Visit { owed, parked }) =
-            Qp::visit(neighbour.qp, Some(request), &mut link.answers)
+        let Some(Visit { owed, parked }) = Qp::visit(peer.qp, Some(request), &mut link.answers)
         else {
             self.spent.busy = true;
             return Err(TxError::Blocked);
@@ -186,10 +190,10 @@ impl<'a> SendWorld<'a> {
         !self.io.link.answers.is_empty()
     }
 
-    /// Whether the engine has nothing to take, of the ring or of a peer beside us.
+    /// Whether the engine has nothing to take, of the ring or of a peer on this device.
     #[inline]
     pub(in crate::qp) fn is_quiet(&self) -> bool {
-        self.io.dry && !self.io.link.owed && !self.has_answers()
+        self.io.sq_empty && !self.io.link.owed && !self.has_answers()
     }
 
     /// Has the engine hear what the peer answered, and fetches what more it owes. Says
@@ -227,7 +231,7 @@ impl<'a> SendWorld<'a> {
     fn fetch(&mut self) {
         let link = &mut self.io.link;
         let peer = match self.qp.state() {
-            QpState::Rts | QpState::Sqd => self.qp.beside(self.rcu),
+            QpState::Rts | QpState::Sqd => self.qp.loopback_peer(self.rcu),
             QpState::Reset | QpState::Init | QpState::Rtr | QpState::Sqe | QpState::Err => None,
         };
         let Some(peer) = peer else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a responder answers to a requester beside it, until that hears it.
+//! Responses of a responder to a requester on the same device, until the requester handles them.
 
 use super::super::Qp;
 use crate::mem::Batch;
@@ -12,7 +12,6 @@ use crate::proto::TxError;
 use crate::proto::TxPacket;
 use crate::proto::WcStatus;
 use crate::wire::AethSyndrome;
-use crate::wire::Ext;
 use crate::wire::Opcode;
 use kernel::prelude::*;
 
@@ -123,13 +122,13 @@ pub(super) fn received(packet: &TxPacket) -> proto::RxPacket {
 
 fn is_ack(packet: &proto::RxPacket) -> bool {
     packet.opcode == Opcode::RcAck
-        && match packet.ext {
-            Ext::Aeth(aeth) => matches!(aeth.syndrome, AethSyndrome::Ack { credit: _ }),
-            _ => false,
-        }
+        && packet
+            .ext
+            .aeth()
+            .is_some_and(|aeth| matches!(aeth.syndrome, AethSyndrome::Ack { credit: _ }))
 }
 
-/// Says that `qp` answers a requester beside it.
+/// Tells a requester on the same device that `qp` has a response.
 ///
 /// # Errors
 ///

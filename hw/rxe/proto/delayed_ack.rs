@@ -1,40 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! When an acknowledgement may wait for a reply to leave with: the ride.
+//! Delayed acknowledgements: when one waits for a reply, to leave with it (piggyback).
 //!
-//! Who answers each message by one of his own (remote procedure calls, ping-pong) sends
-//! two packets to the same peer within microseconds: the acknowledgement, and the reply.
-//! In one buffer the second costs little more than its bytes. So the acknowledgement of
-//! such a message waits for the reply. A responder may do that (IBTA 9.7.5.1: it may
-//! acknowledge several requests by one packet, when it likes), as long as its peer does
-//! not lose patience, which takes milliseconds.
+//! A user that answers each message by one of its own (remote procedure calls, ping-pong)
+//! makes us send two packets to the same peer within microseconds: the acknowledgement and
+//! the reply. In one buffer the second costs little more than its bytes. So the
+//! acknowledgement of such a message waits for the reply. IBTA 9.7.5.1 permits that: a
+//! responder may acknowledge several requests by one packet, at a time of its choice. The
+//! peer's timeout is in the order of milliseconds.
 //!
-//! Who does not answer must not keep his peer waiting, so:
+//! A user that does not answer must not delay the peer. Therefore:
 //!
-//! * an acknowledgement waits only after the last [`Ride::PATTERN`] runs of requests were
-//!   each answered by a post of the user's within [`Ride::BOUND`];
-//! * it waits for [`Ride::BOUND`] at most, or four times that if the last [`Ride::LONG`] runs
-//!   were answered so: then being late once costs little of what was gained, and timers
-//!   fire less often. If it was late once, or the peer sent more before it left, the pattern
-//!   has to show itself anew, and for twice as long ([`Ride::MOST`] at most) until the user
-//!   has kept to it for a while; so a peer that is not answered any more sees one late
-//!   acknowledgement, and one who is answered now and then sees few;
-//! * nothing waits but the acknowledgement of whole messages that came in order, once
-//!   ([`ack_may_wait`]); and nothing waits for it: whatever else is sent to the peer by
-//!   the responder, and any change of state, takes it along or sends it first.
+//! * an acknowledgement waits only if each of the last [`DelayedAck::PATTERN`] runs of requests
+//!   was answered by a post of the user's within [`DelayedAck::BOUND`];
+//! * it waits for [`DelayedAck::BOUND`] at most, or four times that if the last
+//!   [`DelayedAck::LONG`] runs were answered in time: then one late acknowledgement costs little
+//!   of what was gained, and timers fire less often. After a late one, or if the peer sent more
+//!   before it left, the pattern must be seen anew, and for twice as many runs
+//!   ([`DelayedAck::MOST`] at most) until the user has kept to it for a while. So a peer that is
+//!   no longer answered sees one late acknowledgement, and one that is answered now and then
+//!   sees few;
+//! * only the acknowledgement of whole messages that came in order, once, waits
+//!   ([`ack_may_wait`]), and nothing waits for it: whatever else the responder sends to the
+//!   peer, and any change of state, takes it along or sends it first.
 //!
-//! Acknowledgements are cumulative, so one that leaves after a later answer says nothing
-//! new and is ignored. Pure; the host brings the clock.
+//! Acknowledgements are cumulative: one that leaves after a later answer says nothing new and
+//! is ignored. Pure; the host supplies the time.
 //!
 //! [`ack_may_wait`]: super::recv::RecvSide::ack_may_wait
 
 use super::types::Nanos;
 
-/// What is to be done when the time of an acknowledgement may have come.
+/// What to do when a waiting acknowledgement may be due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Look {
-    /// None waits.
+    /// No acknowledgement waits.
     Nothing,
     /// It may wait for this much longer.
     Wait(Nanos),
@@ -44,7 +45,7 @@ pub enum Look {
 
 /// Whether acknowledgements of one queue pair wait. See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ride {
+pub struct DelayedAck {
     /// When the last run of requests came.
     came: Nanos,
     /// How many runs in a row were answered in time.
@@ -55,7 +56,7 @@ pub struct Ride {
     since: Option<Nanos>,
 }
 
-impl Ride {
+impl DelayedAck {
     /// How many runs of requests must have been answered in time before one is trusted.
     pub const PATTERN: u32 = 8;
     /// How many must have been, after acknowledgements were late.
@@ -154,7 +155,7 @@ impl Ride {
     }
 }
 
-impl Default for Ride {
+impl Default for DelayedAck {
     fn default() -> Self {
         Self::new()
     }

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Vectors that a user causes: charged to the memory cgroup of the current task.
+//!
+//! The kernel crate has no flags for an allocation that may be large and must fail with an
+//! error: with `GFP_KERNEL_ACCOUNT` alone, a full memory cgroup invokes the OOM killer. Here
+//! reclaim is tried, and then `ENOMEM` is returned.
+//!
+//! The vector's owner frees it, in process context or not, as any `KVVec`.
+//!
+//! C header: `include/linux/gfp_types.h`.
+
+use crate::bindings;
+use core::ptr::NonNull;
+use kernel::prelude::*;
+
+/// An empty vector with room for `capacity` values.
+///
+/// Context: may sleep.
+///
+/// # Errors
+///
+/// `ENOMEM` if the cgroup or the machine has no such memory, or the size overflows.
+///
+/// # Examples
+///
+/// ```ignore
+/// let mut list = accounted::with_capacity::<u64>(count)?;
+/// list.push_within_capacity(1)?;
+/// ```
+pub fn with_capacity<T>(capacity: usize) -> Result<KVVec<T>> {
+    const {
+        assert!(size_of::<T>() != 0, "values without a size need no memory");
+        assert!(
+            align_of::<T>() <= 8,
+            "kmalloc aligns to eight bytes at least"
+        );
+    }
+    if capacity == 0 {
+        return Ok(KVVec::new());
+    }
+    let size = capacity.checked_mul(size_of::<T>()).ok_or(ENOMEM)?;
+    isize::try_from(size).map_err(|_| ENOMEM)?;
+    let start = bytes(size)?.cast::<T>();
+    // SAFETY:
+    // - `bytes` returns memory that `kvfree` frees, as the allocator of `KVVec` does.
+    // - It has `size` bytes, at most `isize::MAX`, and an alignment of 8 at least, which
+    //   suffices for `T` (asserted above).
+    // - No value is said to be initialized.
+    Ok(unsafe { KVVec::from_raw_parts(start.as_ptr(), 0, capacity) })
+}
+
+/// A vector of `count` times `value`.
+///
+/// Context: may sleep.
+///
+/// # Errors
+///
+/// As [`with_capacity`].
+///
+/// # Examples
+///
+/// ```ignore
+/// let slots = accounted::from_elem(0u64, count)?;
+/// ```
+pub fn from_elem<T: Copy>(value: T, count: usize) -> Result<KVVec<T>> {
+    let mut list = with_capacity(count)?;
+    for _ in 0..count {
+        list.push_within_capacity(value).map_err(|_| ENOMEM)?;
+    }
+    Ok(list)
+}
+
+/// Memory for `kvfree`, aligned to eight bytes. By itself, so that it is compiled once.
+#[inline(never)]
+fn bytes(size: usize) -> Result<NonNull<u8>> {
+    // SAFETY: The helper accepts any size.
+    let start = unsafe { bindings::rdma_helper_alloc_accounted(size) };
+    NonNull::new(start.cast()).ok_or(ENOMEM)
+}

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 120
+# The memory cgroup: memory that a user causes the driver to take is charged to the user. At
+# the limit the user gets ENOMEM: nobody is killed, and others go on.
+. ./ktap.sh
+. ./rdma.sh
+
+root=/tmp/memcg
+group=$root/rdma-test
+
+in_group() { (echo $BASHPID >$group/cgroup.procs && exec timeout -k 5 $((60 * SCALE)) python3 ./memcg.py "$group" "$@"); }
+events() { grep -E '^(oom|oom_kill) ' $group/memory.events; }
+# refused WHAT: WHAT is refused with ENOMEM at the limit, and the OOM killer does not come.
+refused() {
+    local before hits
+    before=$(events)
+    hits=$(sed -n 's/^max //p' $group/memory.events)
+    in_group refused "$1" || return
+    echo "limit reached: $hits before, $(sed -n 's/^max //p' $group/memory.events) after"
+    [ "$(sed -n 's/^max //p' $group/memory.events)" -gt "$hits" ] || return
+    echo "$before, after: $(events)"
+    [ "$(events)" = "$before" ]
+}
+# Freed memory leaves the count with some delay: it is counted in batches.
+given_back() {
+    for _ in $(seq 100); do
+        if [ "$(cat $group/memory.current)" -lt $((16 << 20)) ]; then return; fi
+        echo 32M >$group/memory.reclaim 2>/dev/null || :
+        sleep 0.1
+    done
+    cat $group/memory.current $group/memory.stat
+    return 1
+}
+
+check "two nodes" two_nodes
+mkdir -p $root
+mount -t cgroup2 none $root
+if ! ours rdma_rxe; then
+    skip "memory is charged" "the C driver charges nobody for its queues"
+elif ! grep -qw memory $root/cgroup.controllers; then
+    skip "memory is charged" "this kernel has no memory cgroup (CONFIG_MEMCG)"
+else
+    echo +memory >$root/cgroup.subtree_control
+    mkdir $group
+    check "a queue pair of 24 MiB is charged" in_group charged
+    check "a group with a limit of 128 MiB" bash -c "echo 128M >$group/memory.max"
+    check "the largest queue pair" refused largest
+    check "many queue pairs" refused many
+    check "the largest shared receive queue" refused srq
+    check "a large region on demand" refused odp
+    check "the memory comes back" given_back
+    check "others still work" verify_pair 30 -r 3
+    check "a small queue pair can be made in the group" in_group small
+    check "the OOM killer was not called at all" bash -c "! dmesg | grep -E 'Memory cgroup out of memory|Out of memory:|oom-kill:'"
+    check "no allocation was reported as failed" bash -c "! dmesg | grep -E 'vmalloc error|page allocation failure|SLUB: Unable to allocate'"
+    rmdir $group
+fi
+umount $root
+finish
