@@ -13,6 +13,7 @@ use kernel::prelude::*;
 use kernel::sync::SetOnce;
 
 use crate::device::Device;
+use crate::edge::client::Event;
 use crate::gid;
 use crate::proto::pkey::Pkey;
 use crate::proto::port_cache::PortCache;
@@ -102,15 +103,14 @@ pub(crate) fn clean_up(device: &Device) {
 #[must_use]
 pub(crate) fn refresh(
     device: &Device,
-    event: &bindings::ib_event,
+    event: &Event,
     partitions_changed: impl FnOnce(u32),
 ) -> bool {
-    let Some(what) = PortEvent::from_raw(event.event) else {
+    let Some(what) = PortEvent::from_raw(event.kind()) else {
         return true;
     };
     let what = what.refresh();
-    // SAFETY: Events of this kind have the port's number in the union.
-    let port = unsafe { *event.element.port_num };
+    let port = event.port();
     if update(device, port, what).is_err() {
         return false;
     }

@@ -39,6 +39,7 @@ mod chain;
 mod counter;
 mod cq;
 mod device;
+mod edge;
 mod errno;
 mod frmr;
 mod gid;
