@@ -24,11 +24,12 @@
 
 pub(crate) mod abi;
 mod device;
+mod edge;
 mod pma;
 mod port;
 mod tables;
 
-pub(crate) use self::device::owner;
+pub(crate) use self::edge::owner;
 pub(crate) use self::port::find as port_directory;
 pub(crate) use self::port::File as PortFile;
 

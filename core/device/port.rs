@@ -179,7 +179,7 @@ fn find_pkey(device: &Device, port: u32, pkey: u16, mut index: OutParam<'_, u16>
     Ok(())
 }
 
-fn modify_device(
+pub(crate) fn modify_device(
     device: &Device,
     mask: c_int,
     modify: Lent<'_, bindings::ib_device_modify>,
