@@ -8,11 +8,11 @@
 
 mod abi;
 
-use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::SetOnce;
 
 use crate::device::Device;
+use crate::edge::client::Event;
 use crate::gid;
 use crate::proto::pkey::Pkey;
 use crate::proto::port_cache::PortCache;
@@ -102,15 +102,14 @@ pub(crate) fn clean_up(device: &Device) {
 #[must_use]
 pub(crate) fn refresh(
     device: &Device,
-    event: &bindings::ib_event,
+    event: &Event,
     partitions_changed: impl FnOnce(u32),
 ) -> bool {
-    let Some(what) = PortEvent::from_raw(event.event) else {
+    let Some(what) = PortEvent::from_raw(event.kind()) else {
         return true;
     };
     let what = what.refresh();
-    // SAFETY: Events of this kind have the port's number in the union.
-    let port = unsafe { *event.element.port_num };
+    let port = event.port();
     if update(device, port, what).is_err() {
         return false;
     }
@@ -192,33 +191,25 @@ pub(crate) fn lmc(device: &Device, port: u32) -> Option<u8> {
 }
 
 fn query_port(device: &Device, port: u32) -> Result<bindings::ib_port_attr> {
-    let mut attr = bindings::ib_port_attr::default();
-    // SAFETY: The device is there, and the attributes are ours.
-    to_result(unsafe { bindings::ib_query_port(device.as_raw(), port, &mut attr) }).inspect_err(
-        |error| {
-            pr_warn!(
-                "{}: ib_query_port failed ({})\n",
-                gid::Name(device),
-                error.to_errno()
-            );
-        },
-    )?;
-    Ok(attr)
+    device.query_port(port).inspect_err(|error| {
+        pr_warn!(
+            "{}: ib_query_port failed ({})\n",
+            gid::Name(device),
+            error.to_errno()
+        );
+    })
 }
 
 fn query_pkeys(device: &Device, port: u32, len: u16) -> Result<KVec<Pkey>> {
     let mut pkeys = KVec::with_capacity(usize::from(len), GFP_KERNEL)?;
     for index in 0..len {
-        let mut pkey = 0;
-        // SAFETY: The device is there, and the key is ours.
-        to_result(unsafe { bindings::ib_query_pkey(device.as_raw(), port, index, &mut pkey) })
-            .inspect_err(|error| {
-                pr_warn!(
-                    "{}: ib_query_pkey failed ({}) for index {index}\n",
-                    gid::Name(device),
-                    error.to_errno()
-                );
-            })?;
+        let pkey = device.query_pkey(port, index).inspect_err(|error| {
+            pr_warn!(
+                "{}: ib_query_pkey failed ({}) for index {index}\n",
+                gid::Name(device),
+                error.to_errno()
+            );
+        })?;
         pkeys.push(Pkey(pkey), GFP_KERNEL)?;
     }
     Ok(pkeys)

@@ -30,6 +30,7 @@ use kernel::str::BStr;
 use kernel::sync::aref::ARef;
 use kernel::sync::aref::AlwaysRefCounted;
 use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::lock::mutex::MutexBackend;
 use kernel::sync::lock::Guard;
 use kernel::sync::Mutex;
@@ -37,6 +38,7 @@ use rdma::bindings;
 use rdma::net::Net;
 use rdma::sync::RwSem;
 
+use crate::edge::class::Class;
 use crate::proto::errno::Errno;
 use crate::proto::names;
 
@@ -90,7 +92,7 @@ unsafe impl rdma::edge::View for Device {
 /// What the core keeps of a device beside the C structure. Made with the device, freed
 /// with its memory.
 #[pin_data]
-struct State {
+pub(crate) struct State {
     /// What the other parts of the core keep of it.
     #[pin]
     slots: hooks::Slots,
@@ -115,7 +117,7 @@ struct State {
 }
 
 impl State {
-    fn new() -> impl PinInit<Self, Error> {
+    pub(crate) fn new() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             slots <- Core::slots(),
             unregistration <- kernel::new_mutex!((), "Device::unregistration"),
@@ -207,15 +209,10 @@ impl Device {
         }
     }
 
-    /// How many use the registered device; see `Uses`.
+    /// Its use count.
     pub(crate) fn uses(&self) -> Uses<'_> {
-        // SAFETY: Both are fields of the device, initialised with it.
-        unsafe {
-            Uses::new(
-                &raw mut (*self.as_raw()).refcount,
-                &raw mut (*self.as_raw()).unreg_completion,
-            )
-        }
+        let fields = self.fields();
+        Uses::new(fields.refcount(), fields.unreg_completion())
     }
 
     /// Turns adaptive moderation of its completion queues on or off.
@@ -235,10 +232,9 @@ impl Device {
         &self.state().keep_memory
     }
 
-    /// Announces the device to user space, or its end. It is added to the driver model.
-    pub(crate) fn uevent(&self, action: bindings::kobject_action) {
-        // SAFETY: `dev` is initialised with the device; the type invariant says that it is there.
-        unsafe { bindings::kobject_uevent(&raw mut (*self.dev()).kobj, action) };
+    /// Whether it is in the registry.
+    fn is_named(&self) -> bool {
+        self.state().named.load(Relaxed)
     }
 
     /// A reference that keeps the memory. Any context.
@@ -248,8 +244,7 @@ impl Device {
 
     /// Keeps the device registered, unless it is not, or is being unregistered. Any context.
     pub(crate) fn live(&self) -> Option<Registered> {
-        // SAFETY: The memory is there.
-        if unsafe { bindings::rdma_helper_ib_device_try_get(self.as_raw()) } {
+        if self.uses().try_get() {
             // INVARIANT: Just counted.
             Some(Registered(NonNull::from(self)))
         } else {
@@ -314,6 +309,13 @@ unsafe impl Send for Registered {}
 unsafe impl Sync for Registered {}
 
 impl Registered {
+    /// One more count of a device that has one.
+    fn another(device: &Device) -> Self {
+        device.uses().get();
+        // INVARIANT: Just counted.
+        Self(NonNull::from(device))
+    }
+
     /// Takes over a count that C counted.
     ///
     /// # Safety
@@ -322,6 +324,11 @@ impl Registered {
     pub(crate) unsafe fn from_raw(ptr: NonNull<bindings::ib_device>) -> Self {
         // INVARIANT: By this function's duty.
         Self(ptr.cast())
+    }
+
+    /// Leaves the count to somebody who gives it back with `uses().put()`.
+    pub(crate) fn keep(self) {
+        core::mem::forget(self);
     }
 
     /// Gives the count to C.
@@ -341,8 +348,7 @@ impl Deref for Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant we hold a count.
-        unsafe { bindings::ib_device_put(self.as_raw()) };
+        self.uses().put();
     }
 }
 
@@ -351,7 +357,7 @@ impl Drop for Registered {
 pub(crate) struct Subsystem {
     _netdevs: netdev::Subsystem,
     _netns: netns::Subsystem,
-    _class: alloc::Class,
+    _class: Class,
     _registry: registry::Subsystem,
     _queues: queues::Subsystem,
     // Memory is freed by RCU.
@@ -368,7 +374,7 @@ impl Subsystem {
         let queues = queues::Subsystem::new()?;
         // SAFETY: Before anything that uses devices.
         let registry = unsafe { registry::Subsystem::new() };
-        let class = alloc::Class::register()?;
+        let class = Class::register()?;
         let netns = netns::Subsystem::new()?;
         let netdevs = netdev::Subsystem::new()?;
         Ok(Self {

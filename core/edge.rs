@@ -6,6 +6,10 @@
 //! |---|---|
 //! | `cm` | `struct rdma_id_private` |
 //! | `uverbs` | what is tracked of contexts and DMA handles |
+//! | `class` | the class `infiniband`, memory of devices and their copies |
+//! | `client` | clients, and handlers of events |
+//! | `ties` | ports by their network device |
+//! | `device` | devices: the fields that the core writes, their ports, their driver's methods |
 //!
 //! Structures that other modules use as well are in [`rdma::edge`].
 
@@ -29,5 +33,9 @@ macro_rules! tracked {
     )* };
 }
 
+pub(crate) mod class;
+pub(crate) mod client;
 pub(crate) mod cm;
+pub(crate) mod device;
+pub(crate) mod ties;
 pub(crate) mod uverbs;

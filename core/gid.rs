@@ -19,6 +19,7 @@
 //! under the mutex of passes, so that an older snapshot is never applied after a newer one.
 
 mod abi;
+mod edge;
 mod entry;
 mod events;
 mod port;
@@ -47,8 +48,8 @@ use self::port::Port;
 use self::snapshot::Snapshot;
 use self::writer::Writer;
 use crate::device::event;
-use crate::device::netdev::Tie;
 use crate::device::Device;
+use crate::edge::device::Tie;
 use crate::proto::gid_marks::Dirty;
 use crate::proto::gid_marks::Event;
 use crate::proto::gid_marks::Marks;
@@ -328,12 +329,7 @@ impl Gids {
 
 /// How many GIDs the driver says that a port has.
 fn table_len(device: &Device, port: u32) -> i32 {
-    // SAFETY: The array of ports was made before, for all numbers of ports.
-    unsafe {
-        let data = (*device.as_raw()).port_data;
-        // CAST: a u32 fits.
-        (*data.add(port as usize)).immutable.gid_tbl_len
-    }
+    device.immutable(port).map_or(0, |port| port.gid_tbl_len)
 }
 
 /// Makes the tables of a device that is about to be registered, and fills those that follow

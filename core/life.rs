@@ -18,18 +18,15 @@
 //! This file implements [`Hooks`] for `device`, which imports nothing of the above. Locks: see
 //! sections 4 and 7 of `core_locking.md`.
 
-use core::ffi::CStr;
-use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Release;
 use kernel::warn_on;
-use kernel::workqueue::HasWork;
-use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use pin_init::PinInit;
 use rdma::bindings;
+use rdma::edge::Passed;
 use rdma::net::Net;
 
 use crate::cache;
@@ -51,7 +48,10 @@ use crate::device::Hooks;
 use crate::device::Notice;
 use crate::device::PerDevice;
 use crate::device::Registered;
-use crate::errno::eopnotsupp;
+use crate::edge::class::Allocation;
+use crate::edge::client::Event;
+use crate::edge::device::Unregistered;
+use crate::edge::device::Visible;
 use crate::frmr;
 use crate::gid;
 use crate::nldev;
@@ -140,7 +140,7 @@ impl Hooks for Core {
         counter::release(device);
     }
 
-    fn refresh(device: &Device, event: &bindings::ib_event) -> bool {
+    fn refresh(device: &Device, event: &Event) -> bool {
         cache::refresh(device, event, |port| security::port_changed(device, port))
     }
 
@@ -152,14 +152,12 @@ impl Hooks for Core {
         cache::subnet_prefix(device, port)
     }
 
-    unsafe fn show_ports(copy: *mut bindings::ib_core_device) -> Result {
-        // SAFETY: The contract of this method is that of the function.
-        unsafe { sysfs::set_up_ports(copy) }
+    fn show_ports(of: &Visible<'_>) -> Result {
+        sysfs::set_up_ports(of)
     }
 
-    unsafe fn hide_ports(copy: *mut bindings::ib_core_device) {
-        // SAFETY: The contract of this method is that of the function.
-        unsafe { sysfs::free_ports(copy) };
+    fn hide_ports(of: &Visible<'_>) {
+        sysfs::free_ports(of);
     }
 }
 
@@ -168,16 +166,13 @@ impl Hooks for Core {
 fn enable(device: &Device) -> (Registered, Result) {
     // Before anybody can unregister it.
     sub::open(device);
-    let _still = registry::enable(device);
-    // SAFETY: The caller's count, of the two that were set there.
-    let held = unsafe { Registered::from_raw(core::ptr::NonNull::from(device).cast()) };
+    let (_still, held) = registry::enable(device);
     (held, show(device))
 }
 
 fn show(device: &Device) -> Result {
-    if let Some(method) = device.ops().enable_driver {
-        // SAFETY: The driver's own method and device.
-        to_result(unsafe { method(device.as_raw()) })?;
+    if device.ops().enable_driver.is_some() {
+        device.driver().enable_driver()?;
     }
     client::add_all(device)?;
     netns::add_copies(device)
@@ -212,11 +207,11 @@ fn end(device: &Device) {
     // Events that are on their way still find the network devices.
     queues::flush_events();
     netdev::detach_all(device);
-    // SAFETY: Registration has made the ports and added the device.
-    unsafe {
-        sysfs::free_ports(device.core_device());
-        bindings::device_del(device.dev());
-    }
+    // SAFETY: It was registered, so `register` has added it and kept that; only the thread that
+    // found the use count above zero under the registration lock gets here.
+    let visible = unsafe { Visible::kept(device.model()) };
+    sysfs::free_ports(&visible);
+    drop(visible);
     cgroup::unregister(device);
     // What was dispatched may still be asking the driver.
     queues::flush_events();
@@ -224,9 +219,10 @@ fn end(device: &Device) {
     // What the driver has dispatched meanwhile asks it, too.
     queues::flush_events();
     if device.ops().dealloc_driver.is_some() && !device.keep_memory().load(Acquire) {
-        // SAFETY: It is unregistered, and such a driver leaves this to us. The caller's
-        // reference keeps it to the end of this function.
-        unsafe { alloc::ib_dealloc_device(device.as_raw()) };
+        // Such a driver leaves this to us. The caller's reference keeps the memory to the end of
+        // this function.
+        // SAFETY: The device is unregistered, and only the thread that did it gets here.
+        alloc::dealloc(unsafe { Allocation::of(device) });
     }
 }
 
@@ -241,7 +237,7 @@ fn relocate(device: &Device, from: &Net, to: &Net) -> Result {
     if device.uses().none() || *device.net() != *from {
         return Err(ENODEV);
     }
-    device.uevent(bindings::kobject_action_KOBJ_REMOVE);
+    device.model().uevent(bindings::kobject_action_KOBJ_REMOVE);
     disable(device);
     let moved = netns::change(device, from, to).inspect_err(|_| {
         pr_warn!(
@@ -259,30 +255,26 @@ fn relocate(device: &Device, from: &Net, to: &Net) -> Result {
             device.name()
         );
     }
-    device.uevent(bindings::kobject_action_KOBJ_ADD);
+    device.model().uevent(bindings::kobject_action_KOBJ_ADD);
     drop(held);
     moved.and(shown)
 }
 
-fn register(device: &Device, name: &[u8], dma: *mut bindings::device) -> Result {
-    registry::assign_name(device, name)?;
-    // SAFETY: The device is not registered; nobody else writes. `dma` is a device or null.
-    unsafe {
-        warn_on!(!dma.is_null() && (*dma).dma_parms.is_null());
-        (*device.as_raw()).dma_device = dma;
-        if !dma.is_null() && bindings::rdma_helper_dma_may_bounce() {
-            (*device.as_raw()).set_cc_dma_bounce(1);
-        }
-    }
-    device.judge_ops();
+fn register(device: &Device, name: &CStr, dma: Passed<bindings::device>) -> Result {
+    // SAFETY: `ib_register_device`'s contract: the device is not registered, and one thread
+    // registers it.
+    let mut fields = unsafe { Unregistered::new(device) };
+    registry::assign_name(device, &mut fields, name.to_bytes())?;
+    fields.set_dma_device(dma);
+    device.judge_ops(&mut fields);
     alloc::set_up_ports(device)?;
-    port::set_up(device).inspect_err(|_| {
+    port::set_up(device, &mut fields).inspect_err(|_| {
         pr_warn!(
             "{}: the driver does not describe its ports\n",
             device.name()
         );
     })?;
-    query(device).inspect_err(|_| {
+    fields.query().inspect_err(|_| {
         pr_warn!(
             "{}: the driver does not answer for the device\n",
             device.name()
@@ -295,22 +287,20 @@ fn register(device: &Device, name: &[u8], dma: *mut bindings::device) -> Result 
         device,
         cgroup: false,
         suppressed: false,
-        added: false,
     };
     sysfs::set_up_device(device)?;
     cgroup::register(device);
     undo.cgroup = true;
     counter::set_up(device);
     // The announcement waits until there is something to use.
-    announce_later(device, true);
+    device.model().suppress_uevents(true);
     undo.suppressed = true;
-    // SAFETY: It is initialised and named, and its groups are set.
-    to_result(unsafe { bindings::device_add(device.dev()) })?;
-    undo.added = true;
-    // SAFETY: It is added.
-    unsafe { sysfs::set_up_ports(device.core_device()) }.inspect_err(|_| {
+    // SAFETY: It was named above, and is added here only.
+    let visible = unsafe { device.model().add() }?;
+    sysfs::set_up_ports(&visible).inspect_err(|_| {
         pr_warn!("{}: its ports are not in sysfs\n", device.name());
     })?;
+    visible.keep();
     core::mem::forget(undo);
 
     let (held, shown) = enable(device);
@@ -321,10 +311,10 @@ fn register(device: &Device, name: &[u8], dma: *mut bindings::device) -> Result 
         drop(held);
         end(device);
         device.keep_memory().store(false, Release);
-        announce_later(device, false);
+        device.model().suppress_uevents(false);
         return Err(error);
     }
-    announce_later(device, false);
+    device.model().suppress_uevents(false);
     announce(&held);
     // The device may go from here on.
     Ok(())
@@ -335,17 +325,12 @@ struct Undo<'a> {
     device: &'a Device,
     cgroup: bool,
     suppressed: bool,
-    added: bool,
 }
 
 impl Drop for Undo<'_> {
     fn drop(&mut self) {
-        if self.added {
-            // SAFETY: It was added.
-            unsafe { bindings::device_del(self.device.dev()) };
-        }
         if self.suppressed {
-            announce_later(self.device, false);
+            self.device.model().suppress_uevents(false);
         }
         if self.cgroup {
             cgroup::unregister(self.device);
@@ -356,48 +341,15 @@ impl Drop for Undo<'_> {
     }
 }
 
-fn announce_later(device: &Device, later: bool) {
-    // SAFETY: The device is initialised.
-    unsafe { bindings::rdma_helper_dev_set_uevent_suppress(device.dev(), later) };
-}
-
 /// Tells user space of a new device.
 fn announce(device: &Registered) {
     let _still = registry::hold();
-    device.uevent(bindings::kobject_action_KOBJ_ADD);
+    device.model().uevent(bindings::kobject_action_KOBJ_ADD);
     nldev::notify(device, Notice::Register);
     for port in device.ports() {
         if device.netdev(port).is_some() {
             nldev::notify(device, Notice::NetdevAttach { port });
         }
-    }
-}
-
-/// Asks the driver for the attributes of the device.
-fn query(device: &Device) -> Result {
-    let method = device.ops().query_device.ok_or_else(eopnotsupp)?;
-    // SAFETY: The device is not registered; nobody else reads or writes the attributes.
-    // Zeros are valid for them.
-    unsafe {
-        let attrs = &raw mut (*device.as_raw()).attrs;
-        attrs.write_bytes(0, 1);
-        to_result(method(device.as_raw(), attrs, core::ptr::null_mut()))
-    }
-}
-
-// SAFETY: The field is of this type: `_ib_alloc_device` makes a `Work<Device>` of it, and
-// both functions are inverses.
-unsafe impl HasWork<Device> for Device {
-    unsafe fn raw_get_work(ptr: *mut Self) -> *mut Work<Self> {
-        let raw = ptr.cast::<bindings::ib_device>();
-        // SAFETY: By this function's duty it points to a device.
-        unsafe { (&raw mut (*raw).unregistration_work).cast() }
-    }
-
-    unsafe fn work_container_of(ptr: *mut Work<Self>) -> *mut Self {
-        let work = ptr.cast::<bindings::work_struct>();
-        // SAFETY: By this function's duty it is the field of a device.
-        unsafe { kernel::container_of!(work, bindings::ib_device, unregistration_work) }.cast()
     }
 }
 
@@ -409,68 +361,18 @@ impl WorkItem for Device {
     }
 }
 
-/// Registers a device under a name, in which one `%d` stands for the first free number:
-/// clients are told of it. May sleep. On failure the caller frees it.
-///
-/// Errors: those of names (`EINVAL`, `ENFILE`, `ENOSPC`), of the driver's methods,
-/// `ENOMEM`.
-///
-/// # Safety
-///
-/// The device is allocated, not registered, and described by its driver; `name` is a
-/// string; `dma_device` is null or does DMA for it, and stays as long.
-#[no_mangle]
-pub unsafe extern "C" fn ib_register_device(
-    device: *mut bindings::ib_device,
-    name: *const kernel::ffi::c_char,
-    dma_device: *mut bindings::device,
-) -> kernel::ffi::c_int {
-    // SAFETY: By this function's duty.
-    let (device, name) = unsafe { (Device::from_raw(device), CStr::from_char_ptr(name)) };
-    match register(device, name.to_bytes(), dma_device) {
-        Ok(()) => 0,
-        Err(error) => error.to_errno(),
-    }
-}
-
-/// Unregisters a device: clients are told, and nobody uses it when this returns. May sleep;
-/// with no lock held that clients want. With `dealloc_driver` the device is freed.
-///
-/// # Safety
-///
-/// The device has been registered, and the caller keeps it: calls this once.
-#[no_mangle]
-pub unsafe extern "C" fn ib_unregister_device(device: *mut bindings::ib_device) {
-    // SAFETY: By this function's duty.
-    let kept = unsafe { Device::from_raw(device) }.hold();
+fn unregister(device: &Device) {
+    // The driver keeps the device, but `end` may free it.
+    let kept = device.hold();
     end(&kept);
 }
 
-/// As [`ib_unregister_device`], with a count of the caller's that is given up. Several
-/// threads may do this at a time. The driver has `dealloc_driver`.
-///
-/// # Safety
-///
-/// The caller has a count of the device.
-#[no_mangle]
-pub unsafe extern "C" fn ib_unregister_device_and_put(device: *mut bindings::ib_device) {
-    // SAFETY: By this function's duty.
-    unsafe {
-        warn_on!(Device::from_raw(device).ops().dealloc_driver.is_none());
-        if let Some(device) = core::ptr::NonNull::new(device) {
-            crate::device::unregister(Registered::from_raw(device));
-        }
-    }
+fn unregister_and_put(device: Registered) {
+    warn_on!(device.ops().dealloc_driver.is_none());
+    crate::device::unregister(device);
 }
 
-/// Unregisters all devices of a driver, and waits for those that are being unregistered.
-/// Its methods are not called after. New devices are the caller's to prevent. May sleep.
-///
-/// # Safety
-///
-/// The driver's devices have `dealloc_driver`.
-#[no_mangle]
-pub unsafe extern "C" fn ib_unregister_driver(driver: bindings::rdma_driver_id) {
+fn unregister_driver(driver: bindings::rdma_driver_id) {
     let mut index = 0;
     while let Some(device) = registry::next_named_from(index) {
         index = device.index().saturating_add(1);
@@ -481,27 +383,33 @@ pub unsafe extern "C" fn ib_unregister_driver(driver: bindings::rdma_driver_id) 
     }
 }
 
-/// Unregisters a device later, in a worker: for callers that hold locks. Does not sleep.
-/// [`ib_unregister_driver`] waits for it.
-///
-/// # Safety
-///
-/// The device has been registered, its memory is there, and the driver has
-/// `dealloc_driver`.
-#[no_mangle]
-pub unsafe extern "C" fn ib_unregister_device_queued(device: *mut bindings::ib_device) {
-    // SAFETY: By this function's duty.
-    let device = unsafe { Device::from_raw(device) };
+fn unregister_queued(device: &Device) {
     warn_on!(device.uses().none());
     warn_on!(device.ops().dealloc_driver.is_none());
-    // If it is queued already, so much the better.
+    // It may be queued already.
     let _: Result<(), ARef<Device>> = queues::unregister().enqueue(device.hold());
 }
 
-rdma::exported!(
-    ib_register_device,
-    ib_unregister_device,
-    ib_unregister_device_and_put,
-    ib_unregister_driver,
-    ib_unregister_device_queued,
-);
+rdma::export! { in rdma::bindings;
+    /// Registers a device under a name, in which one `%d` stands for the first free number:
+    /// clients are told of it. May sleep. The device is allocated, not registered, and described
+    /// by its driver; `dma_device` is null or does DMA for it, and stays as long. On failure the
+    /// caller frees it. Errors: those of names (`EINVAL`, `ENFILE`, `ENOSPC`), of the driver's
+    /// methods, `ENOMEM`.
+    fn ib_register_device(device: &Device, name: &CStr, dma_device: Passed<bindings::device>)
+        -> Result = register;
+    /// Unregisters a device: clients are told, and nobody uses it when this returns. May sleep;
+    /// with no lock held that clients want. With `dealloc_driver` the device is freed. The caller
+    /// keeps the device, and calls this once.
+    fn ib_unregister_device(device: &Device) = unregister;
+    /// As `ib_unregister_device`, with a use count of the caller's that is given up. Several
+    /// threads may do this at a time. The driver has `dealloc_driver`.
+    fn ib_unregister_device_and_put(device: Registered) = unregister_and_put;
+    /// Unregisters all devices of a driver with `dealloc_driver`, and waits for those that are
+    /// being unregistered. Its methods are not called after. New devices are the caller's to
+    /// prevent. May sleep.
+    fn ib_unregister_driver(driver: bindings::rdma_driver_id) = unregister_driver;
+    /// Unregisters a device later, in a worker: for callers that hold locks. Does not sleep.
+    /// `ib_unregister_driver` waits for it. The driver has `dealloc_driver`.
+    fn ib_unregister_device_queued(device: &Device) = unregister_queued;
+}

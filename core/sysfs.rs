@@ -24,20 +24,23 @@
 
 pub(crate) mod abi;
 mod device;
+mod edge;
 mod pma;
 mod port;
 mod tables;
 
-pub(crate) use self::device::owner;
+pub(crate) use self::edge::owner;
 pub(crate) use self::port::find as port_directory;
 pub(crate) use self::port::File as PortFile;
 
 use crate::device::Device;
+use crate::edge::device::Visible;
 use crate::stats;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::sync::Mutex;
 use rdma::bindings;
+use rdma::edge::View;
 use rdma::sysfs::Added;
 use rdma::sysfs::Directory;
 use rdma::sysfs::GroupRef;
@@ -102,21 +105,16 @@ impl Kind for Ports {
 ///
 /// Those of the driver's `query_port` and counters; `ENOMEM`; `EEXIST` if a driver's file has the
 /// name of another. Nothing is left behind.
-///
-/// # Safety
-///
-/// `copy` is initialised and added, and stays so until [`free_ports`].
-pub(crate) unsafe fn set_up_ports(copy: *mut bindings::ib_core_device) -> Result {
-    // SAFETY: By this function's duty; the owner outlives its copies.
-    let device = unsafe { Device::from_raw((*copy).owner) };
-    // SAFETY: As above.
-    let full = unsafe { &raw mut (*device.as_raw()).__bindgen_anon_1.coredev }.cast() == copy;
+pub(crate) fn set_up_ports(of: &Visible<'_>) -> Result {
+    let model = of.model();
+    let device = model.owner();
+    let full = core::ptr::eq(device.model(), model);
 
     let ports = Directory::new(try_pin_init!(Ports {
         list <- kernel::new_mutex!(KVec::new(), "Ports::list"),
     }? Error))?;
-    // SAFETY: The device is there by this function's duty; it has just been made.
-    let ports = unsafe { Added::new(ports, &raw mut (*copy).dev.kobj, c"ports") }?;
+    // SAFETY: The device is added (`Visible`), and `free_ports` is called before it is deleted.
+    let ports = unsafe { Added::new(ports, model.kobj(), c"ports") }?;
     let mut list = KVec::new();
     let made = device.ports().try_for_each(|port| {
         list.reserve(1, GFP_KERNEL)?;
@@ -130,31 +128,18 @@ pub(crate) unsafe fn set_up_ports(copy: *mut bindings::ib_core_device) -> Result
         return Err(e);
     }
     *ports.list.lock() = list;
-    // SAFETY: The field is of this file alone.
-    unsafe { (*copy).ports_kobj = ports.into_raw() };
+    model.swap_ports_kobj(ports.into_raw());
     Ok(())
 }
 
 /// What the core keeps of a port, if the device has that port and is set up.
 pub(crate) fn port_data(device: &Device, port: u32) -> Option<NonNull<bindings::ib_port_data>> {
-    // SAFETY: Set before the device is registered and not changed after.
-    let data = NonNull::new(unsafe { (*device.as_raw()).port_data })?;
-    let index = usize::try_from(port)
-        .ok()
-        .filter(|_| device.has_port(port))?;
-    // SAFETY: The array has an element for each port of the device, and one for port 0.
-    NonNull::new(unsafe { data.as_ptr().add(index) })
+    NonNull::new(device.port(port)?.raw())
 }
 
 /// The reverse of [`set_up_ports`], before `device_del`. Waits for readers of the files.
-///
-/// # Safety
-///
-/// `copy` is a device or copy whose ports nobody sets up or frees at the same time.
-pub(crate) unsafe fn free_ports(copy: *mut bindings::ib_core_device) {
-    // SAFETY: By this function's duty.
-    let kobj = unsafe { core::ptr::replace(&raw mut (*copy).ports_kobj, core::ptr::null_mut()) };
-    let Some(kobj) = NonNull::new(kobj) else {
+pub(crate) fn free_ports(of: &Visible<'_>) {
+    let Some(kobj) = of.model().swap_ports_kobj(core::ptr::null_mut()) else {
         return;
     };
     // SAFETY: Only `set_up_ports` writes the field, and it is taken from there only once.

@@ -10,6 +10,9 @@ The modules are those that core/main.rs declares (`mod x;`, with `#[path]` where
 elsewhere). A module depends on another if its code says `crate::OTHER` or, in the module's
 root file, `super::OTHER`. Comments and strings do not count.
 
+`edge` is no part of its own: it holds the tables of C structures of the other modules, and is
+left out.
+
 `device` may name only LEAVES. What it asks of others goes through the trait `device::Hooks`,
 which core/life.rs implements; so nothing but main.rs may name `life`.
 """
@@ -103,6 +106,8 @@ def main():
         return 0
     for (name, other), place in sorted(edges.items()):
         pair = tuple(sorted((name, other)))
+        if "edge" in pair:
+            continue
         if (other, name) in edges and name < other and pair not in ALLOWED:
             bad.append(f"{name} and {other} depend on each other:\n    {place}\n"
                        f"    {edges[other, name]}")
@@ -110,7 +115,7 @@ def main():
             bad.append(f"device names {other}, which is built on it: {place}")
         if other == "life":
             bad.append(f"{name} names life, which is above all others: {place}")
-        if name in LEAVES and other not in LEAVES and name != "edge":
+        if name in LEAVES and other not in LEAVES:
             bad.append(f"{name} is to have no dependencies: {place}")
     for pair in sorted(ALLOWED):
         if pair not in edges or pair[::-1] not in edges:

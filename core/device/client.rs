@@ -7,18 +7,15 @@
 //! Clients are added in the order of their registration, which their ids tell, and
 //! removed in the opposite one. C header: `struct ib_client` in `include/rdma/ib_verbs.h`.
 
-use core::ffi::CStr;
-use core::ptr;
-use core::ptr::NonNull;
-use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::warn_on;
-use rdma::bindings;
 use rdma::sync::RwSem;
 
 use super::registry;
 use super::Device;
 use super::Uses;
+use crate::edge::client::Client;
+use crate::edge::client::Known;
 
 mod abi;
 mod nl;
@@ -48,45 +45,13 @@ pub(super) fn fini() {
     *clients = KVec::new();
 }
 
-/// A client.
-///
-/// # Invariants
-///
-/// It points to a client that is listed, or of which there is a count.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Client(NonNull<bindings::ib_client>);
-
-// SAFETY: The methods of a client are called from any thread.
-unsafe impl Send for Client {}
-// SAFETY: As above.
-unsafe impl Sync for Client {}
-
-impl Client {
-    fn raw(&self) -> &bindings::ib_client {
-        // SAFETY: By the type invariant. Its fields are written before it is listed, but
-        // for the count and its completion, which are reached by pointers of their own.
-        unsafe { self.0.as_ref() }
-    }
-
-    fn id(&self) -> u32 {
-        self.raw().client_id
-    }
-
-    fn uses(&self) -> Uses<'_> {
-        let client = self.0.as_ptr();
-        // SAFETY: By the type invariant; registration has initialised both.
-        unsafe { Uses::new(&raw mut (*client).uses, &raw mut (*client).uses_zero) }
-    }
-
-    fn is_named(&self, name: &CStr) -> bool {
-        // SAFETY: A client has a name, or none.
-        !self.raw().name.is_null() && unsafe { CStr::from_char_ptr(self.raw().name) } == name
-    }
+fn uses(client: &Client) -> Uses<'_> {
+    Uses::new(client.uses(), client.uses_zero())
 }
 
 /// A client in the list; by id.
 struct Listed {
-    client: Client,
+    client: Known,
     /// Whether devices are added to it.
     registered: bool,
 }
@@ -104,7 +69,7 @@ enum Stage {
 
 /// A client on a device. Holds a count of each.
 struct Slot {
-    client: Client,
+    client: Known,
     /// Changed under the write side, or, from `Adding`, by who adds under the read side:
     /// that is why it is atomic.
     stage: kernel::sync::atomic::Atomic<u32>,
@@ -141,76 +106,35 @@ impl Slots {
         self.0.is_empty()
     }
 
-    fn added(&self) -> impl Iterator<Item = Client> + '_ {
+    fn added(&self) -> impl Iterator<Item = Known> + '_ {
         self.0
             .iter()
             .filter(|slot| slot.stage() == Stage::Added)
             .map(|slot| slot.client)
     }
 
-    fn find(&self, client: Client, stage: Stage) -> Option<&Slot> {
+    fn find(&self, client: Known, stage: Stage) -> Option<&Slot> {
         self.0
             .iter()
             .find(|slot| slot.client == client && slot.stage() == stage)
     }
 }
 
-/// What a client keeps of a device: an array of the device, which inline functions read.
-fn data_array(device: &Device) -> *mut bindings::xarray {
-    // SAFETY: The place is in the structure.
-    unsafe { &raw mut (*device.as_raw()).client_data }
-}
-
-fn data(device: &Device, client: Client) -> *mut kernel::ffi::c_void {
-    // SAFETY: The array is initialised with the device.
-    unsafe { bindings::xa_load(data_array(device), client.id() as usize) }
-}
-
-/// Reserves the place of what a client keeps, so that setting it later cannot fail.
-fn reserve_data(device: &Device, client: Client) -> Result {
-    // SAFETY: As in `data`.
-    let old = unsafe {
-        bindings::xa_store(
-            data_array(device),
-            client.id() as usize,
-            ptr::null_mut(),
-            bindings::GFP_KERNEL,
-        )
-    };
-    to_result(xa_err(old))
-}
-
-fn erase_data(device: &Device, client: Client) {
-    // SAFETY: As in `data`.
-    unsafe { bindings::xa_erase(data_array(device), client.id() as usize) };
-}
-
-/// The error that an xarray's function answered instead of an entry, or 0.
-fn xa_err(entry: *mut kernel::ffi::c_void) -> kernel::ffi::c_int {
-    let raw = entry as isize;
-    // Errors are "internal" entries: two low bits are 10, and the number is above them.
-    if raw & 3 == 2 && (-4095..0).contains(&(raw >> 2)) {
-        i32::try_from(raw >> 2).unwrap_or(-22)
-    } else {
-        0
-    }
-}
-
 /// Tells a client of a device, unless it knows it. Device and client are held registered.
 /// May sleep.
-fn add(device: &Device, client: Client) -> Result {
-    if !device.is_kverbs_provider() && client.raw().no_kverbs_req() == 0 {
+fn add(device: &Device, client: Known) -> Result {
+    if !device.is_kverbs_provider() && !client.no_kverbs_req() {
         return Ok(());
     }
     let mut slots = device.state().clients.write();
     // Who added it before us has finished: it held the lock.
-    if slots.find(client, Stage::Added).is_some() || !client.uses().try_get() {
+    if slots.find(client, Stage::Added).is_some() || !uses(&client).try_get() {
         return Ok(());
     }
     device.uses().get();
     let release = || {
         device.uses().put();
-        client.uses().put();
+        uses(&client).put();
     };
     let place = slots
         .0
@@ -223,7 +147,7 @@ fn add(device: &Device, client: Client) -> Result {
         .0
         .reserve(1, GFP_KERNEL)
         .map_err(Error::from)
-        .and_then(|()| reserve_data(device, client));
+        .and_then(|()| device.reserve_client_data(&client));
     if let Err(error) = room.and_then(|()| {
         slots
             .0
@@ -235,12 +159,7 @@ fn add(device: &Device, client: Client) -> Result {
         return Err(error);
     }
     let slots = slots.downgrade();
-    let refused = match client.raw().add {
-        // SAFETY: The device is registered and held. It is the client's own method.
-        Some(method) => (unsafe { method(device.as_raw()) }) != 0,
-        None => false,
-    };
-    if !refused {
+    if client.add(device) {
         // Readers see the client from now on.
         if let Some(slot) = slots.find(client, Stage::Adding) {
             slot.set(Stage::Added);
@@ -255,14 +174,14 @@ fn add(device: &Device, client: Client) -> Result {
         .write()
         .0
         .retain(|slot| !(slot.client == client && slot.stage() == Stage::Adding));
-    erase_data(device, client);
+    device.erase_client_data(&client);
     release();
     Ok(())
 }
 
 /// Tells a client that a device goes, if it knows it and nobody else does so. No lock is
 /// held. May sleep.
-fn remove(device: &Device, client: Client) {
+fn remove(device: &Device, client: Known) {
     {
         let slots = device.state().clients.write();
         let Some(slot) = slots.find(client, Stage::Added) else {
@@ -270,11 +189,8 @@ fn remove(device: &Device, client: Client) {
         };
         slot.set(Stage::Removing);
     }
-    if let Some(method) = client.raw().remove {
-        // SAFETY: The slot holds the device; it is the client's own method and data.
-        unsafe { method(device.as_raw(), data(device, client)) };
-    }
-    erase_data(device, client);
+    client.remove(device);
+    device.erase_client_data(&client);
     device
         .state()
         .clients
@@ -283,7 +199,7 @@ fn remove(device: &Device, client: Client) {
         .retain(|slot| !(slot.client == client && slot.stage() == Stage::Removing));
     device.uses().put();
     // The client's module may go from now on.
-    client.uses().put();
+    uses(&client).put();
 }
 
 /// Tells all clients of a device. The list of devices is held. May sleep.
@@ -316,21 +232,18 @@ pub(crate) fn remove_all(device: &Device) {
 pub(super) fn renamed(device: &Device) {
     let slots = device.state().clients.read();
     for client in slots.added() {
-        if let Some(method) = client.raw().rename {
-            // SAFETY: The slot holds device and client; its data is its own.
-            unsafe { method(device.as_raw(), data(device, client)) };
-        }
+        client.rename(device);
     }
 }
 
 /// Tells a client that all devices go, and waits for others who do so. May sleep.
-fn unregister(client: Client) {
+fn unregister(client: Known) {
     {
         let mut clients = CLIENTS.write();
         if let Some(listed) = clients.iter_mut().find(|listed| listed.client == client) {
             listed.registered = false;
         }
-        client.uses().put();
+        uses(&client).put();
     }
     let mut index = 0;
     while let Some(device) = registry::next_used_from(index) {
@@ -338,7 +251,7 @@ fn unregister(client: Client) {
         remove(&device, client);
     }
     // Others may be removing it, too.
-    client.uses().wait();
+    uses(&client).wait();
     // Its id is free again when all above it have gone: the next is one above the last.
     CLIENTS.write().retain(|listed| listed.client != client);
 }

@@ -9,11 +9,12 @@
 //! a field in [`Slots`], and [`Device::slot`] is a constant offset into that structure.
 
 use kernel::prelude::*;
-use rdma::bindings;
 use rdma::net::Net;
 
 use super::Device;
 use super::Registered;
+use crate::edge::client::Event;
+use crate::edge::device::Visible;
 
 /// The core as a whole, for which [`Hooks`] is implemented.
 pub(crate) struct Core;
@@ -76,7 +77,7 @@ pub(crate) trait Hooks {
 
     /// An event of the device, before its handlers are called; returns whether to call them.
     /// May sleep.
-    fn refresh(device: &Device, event: &bindings::ib_event) -> bool;
+    fn refresh(device: &Device, event: &Event) -> bool;
 
     /// Reports a change to listeners in user space. May sleep.
     fn notify(device: &Device, notice: Notice);
@@ -90,18 +91,10 @@ pub(crate) trait Hooks {
     /// # Errors
     ///
     /// Those of the driver and of sysfs; nothing is left behind.
-    ///
-    /// # Safety
-    ///
-    /// `copy` is initialised and added, and stays so until [`hide_ports`](Self::hide_ports).
-    unsafe fn show_ports(copy: *mut bindings::ib_core_device) -> Result;
+    fn show_ports(of: &Visible<'_>) -> Result;
 
     /// Removes the directories of the ports. May sleep: waits for readers of their files.
-    ///
-    /// # Safety
-    ///
-    /// `copy` is initialised and added, and no other thread shows or hides its ports.
-    unsafe fn hide_ports(copy: *mut bindings::ib_core_device);
+    fn hide_ports(of: &Visible<'_>);
 }
 
 /// Data that a part of the core keeps per device. Made with the device, dropped with its memory.

@@ -5,12 +5,12 @@
 
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
-use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
+use rdma::edge::In;
 use rdma::net::Net;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
@@ -126,17 +126,11 @@ fn has_raw_cap(device: &Device) -> bool {
 }
 
 /// The namespace that a new device is in, made by somebody in `asker`.
-///
-/// # Safety
-///
-/// `asker` is a namespace.
-pub(super) unsafe fn home(asker: *mut bindings::net) -> *mut bindings::net {
-    // SAFETY: By this function's duty.
-    let asker = unsafe { Net::from_raw(asker) };
+pub(super) fn home(asker: &Net) -> &Net {
     if mode().home(known(asker)) == netns::Net::INIT {
-        Net::init().as_raw()
+        Net::init()
     } else {
-        asker.as_raw()
+        asker
     }
 }
 
@@ -146,28 +140,14 @@ pub(super) unsafe fn home(asker: *mut bindings::net) -> *mut bindings::net {
 ///
 /// Those of `device_rename`; the device then stays in `from`.
 pub(crate) fn change(device: &Device, from: &Net, to: &Net) -> Result {
-    let set = |net: &Net| {
-        // SAFETY: The field is there; see `Device::net` for who reads it.
-        unsafe {
-            bindings::rdma_helper_write_pnet(
-                &raw mut (*device.core_device()).rdma_net,
-                net.as_raw(),
-            )
-        };
-    };
-    set(to);
+    device.model().set_net(to);
     let _still = registry::hold();
     let name = device.name();
     // A rename to its own name: the driver model finds that the namespace has changed.
     names::Name::new(name.as_bytes())
         .map_err(|_| EINVAL)
-        .and_then(|name| {
-            // SAFETY: The device is added, and named under the lock only.
-            to_result(unsafe {
-                bindings::device_rename(device.dev(), name.as_c_array().as_ptr().cast())
-            })
-        })
-        .inspect_err(|_| set(from))
+        .and_then(|name| device.model().rename(&name))
+        .inspect_err(|_| device.model().set_net(from))
 }
 
 /// Moves a device to the namespace of a file, for the sender of a netlink message. May
@@ -314,34 +294,17 @@ impl Drop for List {
     }
 }
 
-/// Whether somebody in `net` may use the device. Any context.
-///
-/// # Safety
-///
-/// Both are valid.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_dev_access_netns(
-    device: *const bindings::ib_device,
-    net: *const bindings::net,
-) -> bool {
-    // SAFETY: By this function's duty.
-    unsafe {
-        visible(
-            Device::from_raw(device.cast_mut()),
-            Net::from_raw(net.cast_mut()),
-        )
-    }
+fn access(device: In<'_, Device>, net: In<'_, Net>) -> bool {
+    visible(&device, &net)
 }
 
-/// Whether the running task may use raw packets on the device.
-///
-/// # Safety
-///
-/// The device is registered.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_dev_has_raw_cap(device: *const bindings::ib_device) -> bool {
-    // SAFETY: By this function's duty.
-    has_raw_cap(unsafe { Device::from_raw(device.cast_mut()) })
+fn raw_cap(device: In<'_, Device>) -> bool {
+    has_raw_cap(&device)
 }
 
-rdma::exported!(rdma_dev_access_netns, rdma_dev_has_raw_cap);
+rdma::export! { in rdma::bindings;
+    /// Whether somebody in `net` may use the device. Any context.
+    fn rdma_dev_access_netns(device: In<'_, Device>, net: In<'_, Net>) -> bool = access;
+    /// Whether the running task may use raw packets on the device.
+    fn rdma_dev_has_raw_cap(device: In<'_, Device>) -> bool = raw_cap;
+}

@@ -9,6 +9,7 @@ use rdma::bindings;
 use rdma::bindings::ib_device_ops as Ops;
 
 use super::Device;
+use crate::edge::device::Unregistered;
 
 /// Behind the head of the table come groups of attributes, methods and sizes of objects,
 /// each one word that is zero where there is none.
@@ -79,16 +80,13 @@ fn complete(ops: &Ops) -> bool {
 
 impl Device {
     /// Decides, at registration, whether kernel consumers are told of the device.
-    pub(crate) fn judge_ops(&self) {
-        let complete = complete(self.ops());
-        // SAFETY: The device is not registered yet; nobody else writes.
-        unsafe { (*self.as_raw()).set_kverbs_provider(u16::from(complete)) };
+    pub(crate) fn judge_ops(&self, fields: &mut Unregistered<'_>) {
+        fields.set_kverbs_provider(complete(self.ops()));
     }
 
     /// Whether kernel consumers are told of the device.
     pub(crate) fn is_kverbs_provider(&self) -> bool {
-        // SAFETY: Written before the device is registered.
-        unsafe { (*self.as_raw()).kverbs_provider() != 0 }
+        self.fields().kverbs_provider()
     }
 }
 

@@ -2,19 +2,22 @@
 
 //! What the ports of a device are, and what the driver answers for them.
 
-use core::ptr;
-use kernel::error::to_result;
 use kernel::ffi::c_int;
-use kernel::ffi::c_uint;
 use kernel::prelude::*;
 use kernel::warn_on;
 use rdma::bindings;
+use rdma::edge::Lent;
+use rdma::edge::OutParam;
+use rdma::edge::View;
 use rdma::net::NetDevice;
 use rdma::sync::rcu;
 
 use super::hooks::Core;
 use super::hooks::Hooks;
 use super::Device;
+use crate::edge::device::FwString;
+use crate::edge::device::PortData;
+use crate::edge::device::Unregistered;
 use crate::errno::eopnotsupp;
 
 /// What a port speaks.
@@ -41,23 +44,10 @@ impl Protocol {
 }
 
 impl Device {
-    /// The C structure of a port, if there is one of this number and the ports have been
-    /// made. It lives as long as the device.
-    pub(crate) fn port_data(&self, port: u32) -> Option<*mut bindings::ib_port_data> {
-        // SAFETY: Set before the device is registered; changed to nothing else.
-        let ports = unsafe { (&raw const (*self.as_raw()).port_data).read_volatile() };
-        if ports.is_null() || !self.has_port(port) {
-            return None;
-        }
-        // SAFETY: All ports are in the array.
-        Some(unsafe { ports.add(usize::try_from(port).ok()?) })
-    }
-
-    /// What the driver has said of a port once for all.
-    pub(crate) fn immutable(&self, port: u32) -> Option<&bindings::ib_port_immutable> {
-        let data = self.port_data(port)?;
-        // SAFETY: It is there as long as the device, and written before it is registered.
-        Some(unsafe { &(*data).immutable })
+    /// What the driver has said of a port at registration.
+    #[inline]
+    pub(crate) fn immutable(&self, port: u32) -> Option<bindings::ib_port_immutable> {
+        self.port(port).map(|port| port.immutable().get())
     }
 
     /// Whether there is such a port, and it speaks this.
@@ -81,17 +71,9 @@ impl Device {
         if iwarp {
             preset_iwarp(&mut attr, &*self.netdev(port).ok_or(ENODEV)?);
         }
-        let method = self.ops().query_port.ok_or_else(eopnotsupp)?;
-        // SAFETY: The driver's own method and device; the attributes are ours.
-        to_result(unsafe { method(self.as_raw(), port, &mut attr) })?;
-        if !iwarp && attr.subnet_prefix == 0 {
-            // SAFETY: The device is there, and has the port.
-            unsafe {
-                let layer = bindings::rdma_port_get_link_layer(self.as_raw(), port);
-                if layer == bindings::rdma_link_layer_IB_LINK_LAYER_INFINIBAND {
-                    attr.subnet_prefix = Core::subnet_prefix(self, port);
-                }
-            }
+        self.driver().query_port(port, Lent(&mut attr))?;
+        if !iwarp && attr.subnet_prefix == 0 && self.is_infiniband(port) {
+            attr.subnet_prefix = Core::subnet_prefix(self, port);
         }
         Ok(attr)
     }
@@ -105,10 +87,8 @@ impl Device {
         if !self.has_port(port) {
             return Err(EINVAL);
         }
-        let method = self.ops().query_pkey.ok_or_else(eopnotsupp)?;
         let mut pkey = 0;
-        // SAFETY: The driver's own method and device; the key is ours.
-        to_result(unsafe { method(self.as_raw(), port, index, &mut pkey) })?;
+        self.driver().query_pkey(port, index, Lent(&mut pkey))?;
         Ok(pkey)
     }
 
@@ -175,239 +155,108 @@ fn has_ipv4(dev: &NetDevice) -> bool {
 /// # Errors
 ///
 /// `EINVAL` for a port without MADs that has a size of them; the driver's.
-pub(crate) fn set_up(device: &Device) -> Result {
-    let method = device.ops().get_port_immutable.ok_or(EINVAL)?;
+pub(crate) fn set_up(device: &Device, fields: &mut Unregistered<'_>) -> Result {
     for port in device.ports() {
-        let data = device.port_data(port).ok_or(EINVAL)?;
-        // SAFETY: The device is not registered: nobody else reads or writes.
-        let said = unsafe {
-            to_result(method(device.as_raw(), port, &raw mut (*data).immutable))?;
-            &(*data).immutable
-        };
-        let mads = said.core_cap_flags & bindings::RDMA_CORE_CAP_IB_MAD != 0;
-        if warn_on!(!mads && said.max_mad_size != 0) {
+        let said = fields.query_immutable(port)?;
+        let mads = said.core_cap_flags() & bindings::RDMA_CORE_CAP_IB_MAD != 0;
+        if warn_on!(!mads && said.max_mad_size() != 0) {
             return Err(EINVAL);
         }
     }
     Ok(())
 }
 
-/// The state of a port. May sleep.
-///
-/// Errors: as [`Device::query_port`].
-///
-/// # Safety
-///
-/// The device is set up by its driver, at least; `attr` may be written.
-#[no_mangle]
-pub unsafe extern "C" fn ib_query_port(
-    device: *mut bindings::ib_device,
+fn query_port(
+    device: &Device,
     port: u32,
-    attr: *mut bindings::ib_port_attr,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let device = unsafe { Device::from_raw(device) };
-    match device.query_port(port) {
-        Ok(found) => {
-            // SAFETY: By this function's duty.
-            unsafe { attr.write(found) };
-            0
-        }
-        Err(error) => error.to_errno(),
-    }
+    mut attr: OutParam<'_, bindings::ib_port_attr>,
+) -> Result {
+    attr.set(device.query_port(port)?);
+    Ok(())
 }
 
-/// An entry of a port's P_Key table, from the driver. May sleep.
-///
-/// Errors: as [`Device::query_pkey`].
-///
-/// # Safety
-///
-/// The device is set up by its driver, at least; `pkey` may be written.
-#[no_mangle]
-pub unsafe extern "C" fn ib_query_pkey(
-    device: *mut bindings::ib_device,
-    port: u32,
-    index: u16,
-    pkey: *mut u16,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    match unsafe { Device::from_raw(device) }.query_pkey(port, index) {
-        Ok(found) => {
-            // SAFETY: By this function's duty.
-            unsafe { pkey.write(found) };
-            0
-        }
-        Err(error) => error.to_errno(),
-    }
+fn query_pkey(device: &Device, port: u32, index: u16, mut pkey: OutParam<'_, u16>) -> Result {
+    pkey.set(device.query_pkey(port, index)?);
+    Ok(())
 }
 
-/// Where a P_Key is in a port's table, by the driver: rather as a full member. May sleep.
-///
-/// Errors: `ENOENT`, and those of [`ib_query_pkey`].
-///
-/// # Safety
-///
-/// The device is registered; `index` may be written.
-#[no_mangle]
-pub unsafe extern "C" fn ib_find_pkey(
-    device: *mut bindings::ib_device,
-    port: u32,
-    pkey: u16,
-    index: *mut u16,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let device = unsafe { Device::from_raw(device) };
-    match device.find_pkey(port, pkey) {
-        Ok(at) => {
-            // SAFETY: By this function's duty.
-            unsafe { index.write(at) };
-            0
-        }
-        Err(error) => error.to_errno(),
-    }
+fn find_pkey(device: &Device, port: u32, pkey: u16, mut index: OutParam<'_, u16>) -> Result {
+    index.set(device.find_pkey(port, pkey)?);
+    Ok(())
 }
 
-/// The port and place of a GID, on InfiniBand ports only. May sleep.
-///
-/// Errors: `ENOENT`.
-///
-/// # Safety
-///
-/// The device is registered; `gid` and `port` are valid, `index` is or is null.
-#[no_mangle]
-pub unsafe extern "C" fn ib_find_gid(
-    device: *mut bindings::ib_device,
-    gid: *mut bindings::ib_gid,
-    port: *mut u32,
-    index: *mut u16,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let device = unsafe { Device::from_raw(device) };
-    // SAFETY: A GID is 16 bytes, whatever it is read as.
-    let wanted = unsafe { (*gid).raw };
-    for at in device.ports() {
-        if !device.port_speaks(at, Protocol::Ib) {
-            continue;
-        }
-        let len = device.immutable(at).map_or(0, |port| port.gid_tbl_len);
-        for place in 0..len {
-            let mut found = bindings::ib_gid::default();
-            // SAFETY: The device is registered, and the GID is ours.
-            let ret = unsafe { bindings::rdma_query_gid(device.as_raw(), at, place, &mut found) };
-            // SAFETY: As above.
-            if ret == 0 && unsafe { found.raw } == wanted {
-                // SAFETY: By this function's duty.
-                unsafe {
-                    port.write(at);
-                    if !index.is_null() {
-                        // CAST: A table has fewer entries.
-                        index.write(place as u16);
-                    }
-                }
-                return 0;
-            }
-        }
-    }
-    ENOENT.to_errno()
-}
-
-/// Changes attributes of the device. May sleep.
-///
-/// Errors: `EOPNOTSUPP`, and the driver's.
-///
-/// # Safety
-///
-/// The device is registered; `modify` is valid.
-#[no_mangle]
-pub unsafe extern "C" fn ib_modify_device(
-    device: *mut bindings::ib_device,
+pub(crate) fn modify_device(
+    device: &Device,
     mask: c_int,
-    modify: *mut bindings::ib_device_modify,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    match unsafe { Device::from_raw(device) }.ops().modify_device {
-        // SAFETY: The driver's own method and device.
-        Some(method) => unsafe { method(device, mask, modify) },
-        None => eopnotsupp().to_errno(),
-    }
+    modify: Lent<'_, bindings::ib_device_modify>,
+) -> Result {
+    device.driver().modify_device(mask, modify)
 }
 
-/// Changes attributes of a port. May sleep. A RoCE driver need not know how to: it is asked
-/// to say that there is a connection manager, which there is.
-///
-/// Errors: `EINVAL` if there is no such port, `EOPNOTSUPP`, and the driver's.
-///
-/// # Safety
-///
-/// The device is registered; `modify` is valid.
-#[no_mangle]
-pub unsafe extern "C" fn ib_modify_port(
-    device: *mut bindings::ib_device,
+fn modify_port(
+    device: &Device,
     port: u32,
     mask: c_int,
-    modify: *mut bindings::ib_port_modify,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let (this, asked) = unsafe { (Device::from_raw(device), &*modify) };
-    if !this.has_port(port) {
-        return EINVAL.to_errno();
+    modify: Lent<'_, bindings::ib_port_modify>,
+) -> Result {
+    if !device.has_port(port) {
+        return Err(EINVAL);
     }
-    if let Some(method) = this.ops().modify_port {
-        // SAFETY: The driver's own method and device.
-        return unsafe { method(device, port, mask, modify) };
+    if device.ops().modify_port.is_some() {
+        return device.driver().modify_port(port, mask, modify);
     }
     let known = bindings::ib_port_capability_mask_bits_IB_PORT_CM_SUP;
-    let harmless = asked.set_port_cap_mask & !known == 0 || asked.clr_port_cap_mask & !known == 0;
-    if this.port_speaks(port, Protocol::Roce) && harmless {
-        0
+    let (set, clear) = (modify.0.set_port_cap_mask, modify.0.clr_port_cap_mask);
+    let harmless = set & !known == 0 || clear & !known == 0;
+    if device.port_speaks(port, Protocol::Roce) && harmless {
+        Ok(())
     } else {
-        eopnotsupp().to_errno()
+        Err(eopnotsupp())
     }
 }
 
-/// What a driver has said of a port once for all. Any context.
-///
-/// # Safety
-///
-/// The device is registered, and has the port.
-#[no_mangle]
-pub unsafe extern "C" fn ib_port_immutable_read(
-    device: *mut bindings::ib_device,
-    port: c_uint,
-) -> *const bindings::ib_port_immutable {
-    // SAFETY: By this function's duty.
-    let found = unsafe { Device::from_raw(device) }.immutable(port);
+fn immutable_read(device: &Device, port: u32) -> *const bindings::ib_port_immutable {
+    let found = device.port(port).map(PortData::immutable);
     warn_on!(found.is_none());
-    found.map_or(ptr::null(), ptr::from_ref)
+    found.map_or(core::ptr::null(), |found| found.raw().cast_const())
 }
 
-/// Writes the version of the firmware, or nothing. May sleep.
-///
-/// # Safety
-///
-/// The device is registered; `string` has room for `IB_FW_VERSION_NAME_MAX` bytes.
-#[no_mangle]
-pub unsafe extern "C" fn ib_get_device_fw_str(
-    device: *mut bindings::ib_device,
-    string: *mut kernel::ffi::c_char,
-) {
-    // SAFETY: By this function's duty; the method is the driver's own.
-    unsafe {
-        match Device::from_raw(device).ops().get_dev_fw_str {
-            Some(method) => method(device, string),
-            None => string.write(0),
+fn fw_str(device: &Device, text: FwString<'_>) {
+    let text = text.0;
+    if device.ops().get_dev_fw_str.is_none() {
+        if let Some(first) = text.first_mut() {
+            *first = 0;
         }
     }
+    device.driver().get_dev_fw_str(Lent(text));
 }
 
-rdma::exported!(
-    ib_query_port,
-    ib_query_pkey,
-    ib_find_pkey,
-    ib_find_gid,
-    ib_modify_device,
-    ib_modify_port,
-    ib_port_immutable_read,
-    ib_get_device_fw_str,
-);
+rdma::export! { in rdma::bindings;
+    /// The state of a port. May sleep. Errors: as [`Device::query_port`].
+    fn ib_query_port(
+        device: &Device, port: u32, attr: OutParam<'_, bindings::ib_port_attr>,
+    ) -> Result = query_port;
+    /// An entry of a port's P_Key table, from the driver. May sleep. Errors: as
+    /// [`Device::query_pkey`].
+    fn ib_query_pkey(device: &Device, port: u32, index: u16, pkey: OutParam<'_, u16>) -> Result
+        = query_pkey;
+    /// Where a P_Key is in a port's table, by the driver: rather as a full member. May sleep.
+    /// Errors: `ENOENT`, and those of `ib_query_pkey`.
+    fn ib_find_pkey(device: &Device, port: u32, pkey: u16, index: OutParam<'_, u16>) -> Result
+        = find_pkey;
+    /// Changes attributes of the device. May sleep. Errors: `EOPNOTSUPP`, and the driver's.
+    fn ib_modify_device(
+        device: &Device, mask: c_int, modify: Lent<'_, bindings::ib_device_modify>,
+    ) -> Result = modify_device;
+    /// Changes attributes of a port. May sleep. A RoCE driver need not have a method: it is asked
+    /// to say that there is a connection manager, which there is. Errors: `EINVAL` if there is no
+    /// such port, `EOPNOTSUPP`, and the driver's.
+    fn ib_modify_port(
+        device: &Device, port: u32, mask: c_int, modify: Lent<'_, bindings::ib_port_modify>,
+    ) -> Result = modify_port;
+    /// What a driver has said of a port at registration. Any context. The port exists.
+    fn ib_port_immutable_read(device: &Device, port: u32) -> *const bindings::ib_port_immutable
+        = immutable_read;
+    /// Writes the version of the firmware, or nothing. May sleep.
+    fn ib_get_device_fw_str(device: &Device, text: FwString<'_>) = fw_str;
+}

@@ -2,13 +2,10 @@
 
 //! Who is there: all devices that have a name, and which of them are registered.
 
-use core::ffi::CStr;
 use core::ptr::NonNull;
-use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Relaxed;
-use rdma::bindings;
 use rdma::net::Net;
 use rdma::sync::ReadGuard;
 use rdma::sync::RwSem;
@@ -18,6 +15,7 @@ use super::hooks::Notice;
 use super::netns;
 use super::Device;
 use super::Registered;
+use crate::edge::device::Unregistered;
 use crate::proto::names;
 
 /// The lock `Registry::devices`: to hold it is to know that no device comes or goes, and
@@ -59,6 +57,15 @@ impl Entry {
     }
 }
 
+impl Entry {
+    /// The name. It changes under the write side of the lock only.
+    fn name(&self) -> &[u8] {
+        // SAFETY: An entry is borrowed from the list, under the lock, so no rename runs; the name
+        // is terminated, and the memory is there (type invariant).
+        unsafe { CStr::from_char_ptr((*self.device().as_raw()).name.as_ptr()) }.to_bytes()
+    }
+}
+
 impl Devices {
     const fn new() -> Self {
         Self {
@@ -69,9 +76,7 @@ impl Devices {
 
     fn names(&self) -> impl Iterator<Item = &[u8]> + Clone {
         self.list.iter().map(|entry| {
-            // SAFETY: The name of a device in the list changes under the write side of
-            // the lock only, which the borrow of the list excludes; it is terminated.
-            unsafe { CStr::from_char_ptr((*entry.device().as_raw()).name.as_ptr()) }.to_bytes()
+            entry.name()
         })
     }
 
@@ -130,12 +135,14 @@ pub(super) fn hold_after(act: impl FnOnce() -> Result) -> Result<ReadGuard<'stat
 
 /// Marks a device as registered, and holds the list. It has two counts then: the registry's,
 /// and the caller's, so that unregistration waits for him. May sleep.
-pub(crate) fn enable(device: &Device) -> ReadGuard<'static, Devices> {
+pub(crate) fn enable(device: &Device) -> (ReadGuard<'static, Devices>, Registered) {
     let mut devices = DEVICES.write();
     // Under the lock: who has a count may unregister the device, and must not be first.
-    device.uses().open(2);
+    device.uses().open(1);
+    // The caller's. The registry's is given back by the thread that unregisters the device.
+    let held = Registered::another(device);
     devices.mark(device.index(), true);
-    devices.downgrade()
+    (devices.downgrade(), held)
 }
 
 /// Marks a device as not registered. May sleep.
@@ -150,7 +157,11 @@ pub(crate) fn disable(device: &Device) {
 ///
 /// `EINVAL` for a name that is not legal, and for a device that has one; `ENFILE` for one
 /// that is taken; `ENOSPC`, `EBUSY` if there is no number left; `ENOMEM`.
-pub(crate) fn assign_name(device: &Device, wanted: &[u8]) -> Result {
+pub(crate) fn assign_name(
+    device: &Device,
+    fields: &mut Unregistered<'_>,
+    wanted: &[u8],
+) -> Result {
     let mut devices = DEVICES.write();
     if device.state().named.load(Relaxed) {
         return Err(EINVAL);
@@ -159,11 +170,9 @@ pub(crate) fn assign_name(device: &Device, wanted: &[u8]) -> Result {
         .map_err(|refused| errno(refused.errno(names::Occasion::Register)))?;
     devices.list.reserve(1, GFP_KERNEL)?;
     let (index, place) = devices.free_index()?;
-    // SAFETY: The device is not registered: nobody else names it.
-    unsafe { set_dev_name(device.dev(), &name) }?;
-    write_name(device, &name);
-    // SAFETY: Nobody looks at the index of a device that is not in the list.
-    unsafe { (*device.as_raw()).index = index };
+    device.model().set_name(&name)?;
+    device.write_name(&name);
+    fields.set_index(index);
     devices
         .list
         // INVARIANT: `forget` takes it out before the memory goes.
@@ -192,30 +201,6 @@ pub(super) fn forget(device: &Device) {
     }
 }
 
-/// Names a device of the driver model.
-///
-/// # Safety
-///
-/// `dev` is initialised and nobody else names it.
-pub(super) unsafe fn set_dev_name(dev: *mut bindings::device, name: &names::Name) -> Result {
-    // SAFETY: By this function's duty; the name is terminated, and copied.
-    to_result(unsafe {
-        bindings::dev_set_name(dev, c"%s".as_char_ptr(), name.as_c_array().as_ptr())
-    })
-}
-
-/// Writes the copy of the name that consumers read. Under the write side of the list, or
-/// before the device is in it.
-fn write_name(device: &Device, name: &names::Name) {
-    // SAFETY: The array is as long as a name; who reads it without the lock expects bytes
-    // that change.
-    unsafe {
-        (&raw mut (*device.as_raw()).name)
-            .cast::<[u8; names::NAME_MAX]>()
-            .write_volatile(*name.as_c_array());
-    }
-}
-
 /// Gives a device another name, in the namespaces too where it has copies, and tells its
 /// clients. May sleep.
 ///
@@ -232,9 +217,8 @@ pub(crate) fn rename(device: &Device, wanted: &[u8]) -> Result {
     let Some(name) = name else {
         return Ok(());
     };
-    // SAFETY: The device has been added, as it has a name; it is in the list, so it stays.
-    to_result(unsafe { bindings::device_rename(device.dev(), name.as_c_array().as_ptr().cast()) })?;
-    write_name(device, &name);
+    device.model().rename(&name)?;
+    device.write_name(&name);
     netns::rename_copies(device, &name);
     let _still = devices.downgrade();
     super::client::renamed(device);

@@ -3,27 +3,22 @@
 //! Devices that a driver makes under another (`rdma dev add`): a plane of a link, say.
 //! Each holds a count of the one above it.
 
-use core::ffi::CStr;
-use core::ptr::NonNull;
-use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 use rdma::bindings;
 
 use super::Device;
 use super::Registered;
+use crate::edge::device::SubDevice;
 use crate::errno::eopnotsupp;
 
 /// The devices under a device; in `State::subdevices`. None of them is freed while it is in
 /// the list.
 pub(super) struct List {
-    devices: KVec<NonNull<bindings::ib_device>>,
+    devices: KVec<SubDevice>,
     /// Whether there may be more: not once the device above is leaving, which would wait
     /// for them.
     open: bool,
 }
-
-// SAFETY: Devices are used from any thread.
-unsafe impl Send for List {}
 
 impl List {
     pub(super) const fn new() -> Self {
@@ -42,30 +37,22 @@ impl List {
 /// meanwhile, too, and the driver's.
 pub(crate) fn add(parent: &Device, kind: bindings::rdma_nl_dev_type, name: &CStr) -> Result {
     let ops = parent.ops();
-    let (Some(make), Some(unmake)) = (ops.add_sub_dev, ops.del_sub_dev) else {
+    if ops.add_sub_dev.is_none() || ops.del_sub_dev.is_none() {
         return Err(eopnotsupp());
-    };
-    let held = parent.live().ok_or(EINVAL)?;
-    // SAFETY: The driver's own method and device; the name is a string.
-    let sub = from_err_ptr(unsafe { make(parent.as_raw(), kind, name.as_char_ptr()) })?;
-    let sub = NonNull::new(sub).ok_or(EINVAL)?;
-    // SAFETY: The driver has just made it; who wants to delete it looks for it in the list. Its
-    // driver looks at the parent when it is to delete it.
-    unsafe {
-        (*sub.as_ptr()).type_ = kind;
-        (*sub.as_ptr()).parent = parent.as_raw();
     }
+    let held = parent.live().ok_or(EINVAL)?;
+    let mut sub = parent.driver().add_sub_dev(kind, name)?;
+    sub.adopt(kind, parent);
     {
         let mut list = parent.state().subdevices.lock();
         if list.open && list.devices.reserve(1, GFP_KERNEL).is_ok() {
             list.devices.push_within_capacity(sub).map_err(|_| ENOMEM)?;
-            // The list's.
-            let _: *mut bindings::ib_device = held.into_raw();
+            // The list's, until `delete`.
+            held.keep();
             return Ok(());
         }
     }
-    // SAFETY: It was made by the driver, and is in no list.
-    unsafe { unmake(sub.as_ptr()) };
+    sub.delete(parent);
     Err(ENOMEM)
 }
 
@@ -75,20 +62,12 @@ pub(crate) fn add(parent: &Device, kind: bindings::rdma_nl_dev_type, name: &CStr
 ///
 /// `EOPNOTSUPP` if it is none of these, `ENODEV` if another deletes it.
 pub(crate) fn remove(sub: Registered) -> Result {
-    // SAFETY: Written before the device could be found.
-    let parent = unsafe { (*sub.as_raw()).parent };
-    if parent.is_null() {
-        return Err(eopnotsupp());
-    }
-    // SAFETY: While it is in its parent's list there is a count of the parent; and its own
-    // deletion, which is after it is taken out, waits for the count that we hold.
-    let parent = unsafe { Device::from_raw(parent) };
-    let raw = NonNull::new(sub.as_raw()).ok_or(EINVAL)?;
-    if !take(parent, raw) {
-        return Err(ENODEV);
-    }
+    // While it is in its parent's list, that has a use count of the parent; and its own deletion,
+    // which is after it is taken out, waits for the count that we hold.
+    let parent = sub.fields().parent().ok_or_else(eopnotsupp)?.hold();
+    let taken = take(&parent, &sub).ok_or(ENODEV)?;
     drop(sub);
-    delete(parent, raw);
+    delete(&parent, taken);
     Ok(())
 }
 
@@ -115,20 +94,16 @@ pub(crate) fn close(parent: &Device) {
     }
 }
 
-/// Takes a device out of the list; says whether it was in it.
-fn take(parent: &Device, sub: NonNull<bindings::ib_device>) -> bool {
+/// Takes a device out of the list, if it is in it.
+fn take(parent: &Device, sub: &Device) -> Option<SubDevice> {
     let mut list = parent.state().subdevices.lock();
-    let before = list.devices.len();
-    list.devices.retain(|other| *other != sub);
-    list.devices.len() < before
+    let at = list.devices.iter().position(|other| other.is(sub))?;
+    list.devices.remove(at).ok()
 }
 
-/// Deletes a device that the caller has taken out of the list.
-fn delete(parent: &Device, sub: NonNull<bindings::ib_device>) {
-    if let Some(method) = parent.ops().del_sub_dev {
-        // SAFETY: The driver made it, and it is deleted once, by who took it out.
-        unsafe { method(sub.as_ptr()) };
-    }
+/// Deletes a device that was taken out of the list.
+fn delete(parent: &Device, sub: SubDevice) {
+    sub.delete(parent);
     // The list's.
     parent.uses().put();
 }

@@ -1,94 +1,67 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A count of users, and a completion for when there are none: how devices and clients
-//! are kept by others. Both are fields of C structures, since inline functions of
-//! consumers count, too.
+//! Use counts of registered devices and clients: a count, and a completion for its end.
+//!
+//! Both are fields of C structures, since inline functions of consumers count, too. Any context
+//! but where said. The rule is in section 4 of `core_locking.md`.
 
-use core::marker::PhantomData;
 use kernel::ffi::c_int;
-use rdma::bindings;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::Refcount;
+use rdma::sync::Completion;
+use rdma::sync::IncNotZero;
 
-/// A count and its completion.
-///
-/// # Invariants
-///
-/// Both pointers are valid and initialised for `'a`.
+use super::Registered;
+
+/// A use count and its completion.
 #[derive(Clone, Copy)]
 pub(crate) struct Uses<'a> {
-    count: *mut bindings::refcount_t,
-    gone: *mut bindings::completion,
-    _of: PhantomData<&'a ()>,
+    count: &'a Refcount,
+    zero: &'a Completion,
 }
 
-impl Uses<'_> {
-    /// # Safety
-    ///
-    /// Both are initialised, and stay for the lifetime.
-    pub(crate) unsafe fn new(
-        count: *mut bindings::refcount_t,
-        gone: *mut bindings::completion,
-    ) -> Self {
-        // INVARIANT: By this function's duty.
-        Self {
-            count,
-            gone,
-            _of: PhantomData,
-        }
+impl<'a> Uses<'a> {
+    /// The use count of an object that has these fields.
+    pub(crate) fn new(count: &'a Refcount, zero: &'a Completion) -> Self {
+        Self { count, zero }
     }
 
-    /// Begins with so many users. There are none before.
-    pub(crate) fn open(self, users: c_int) {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::refcount_set(self.count, users) };
+    /// Starts with so many uses; there are none before.
+    pub(crate) fn open(self, uses: c_int) {
+        self.count.set(uses);
     }
 
-    /// One user more, unless there is none. Any context.
-    #[must_use = "the count has to be given back"]
+    /// One more use, unless there is none.
+    #[must_use = "the use has to be given back"]
     pub(crate) fn try_get(self) -> bool {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::rdma_helper_refcount_inc_not_zero(self.count) }
+        self.count.inc_not_zero()
     }
 
-    /// One user more: the caller knows that there is one. Any context.
+    /// One more use; the caller has one.
     pub(crate) fn get(self) {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::refcount_inc(self.count) };
+        self.count.inc();
     }
 
-    /// One user less; the last wakes who waits. What is counted may be gone after. Any
-    /// context.
+    /// One use less; the last one wakes the thread that waits. The object may be gone after.
     pub(crate) fn put(self) {
-        // SAFETY: By the type invariant; until it is completed, what is counted waits.
-        unsafe {
-            if bindings::refcount_dec_and_test(self.count) {
-                bindings::complete(self.gone);
-            }
+        if self.count.dec_and_test() {
+            self.zero.complete();
         }
     }
 
-    /// Whether there is no user.
+    /// Whether there is no use.
     pub(crate) fn none(self) -> bool {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::rdma_helper_refcount_read(self.count) == 0 }
+        self.count.as_atomic().load(Relaxed) == 0
     }
 
-    /// Waits for the last [`put`](Self::put); one thread does, once for each
+    /// Waits for the last [`put`](Self::put). One thread calls it, once for each
     /// [`open`](Self::open). May sleep.
     pub(crate) fn wait(self) {
-        // SAFETY: By the type invariant.
-        unsafe { bindings::wait_for_completion(self.gone) };
+        self.zero.wait();
     }
 }
 
-/// Gives up one use of a registered device: `ib_device_put`. Any context.
-///
-/// # Safety
-///
-/// The caller has a count of the device to give away.
-#[no_mangle]
-pub unsafe extern "C" fn ib_device_put(device: *mut bindings::ib_device) {
-    // SAFETY: By this function's duty the device is there until the count is given back.
-    unsafe { super::Device::from_raw(device) }.uses().put();
+rdma::export! { in rdma::bindings;
+    /// Gives up one use of a registered device. Any context.
+    fn ib_device_put(device: Registered) = core::mem::drop;
 }
-
-rdma::exported!(ib_device_put);

@@ -6,7 +6,6 @@
 //! always done it, function by function.
 
 use core::mem::ManuallyDrop;
-use core::ptr::NonNull;
 
 use kernel::ffi::c_char;
 use kernel::ffi::c_int;
@@ -16,23 +15,34 @@ use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::rcu;
 
+use super::edge::Answered;
+use super::edge::Filter;
+use super::edge::FilterFn;
+use super::edge::GidAttr;
+use super::edge::MutGid;
+use super::edge::OutGid;
+use super::edge::OutMac;
+use super::edge::Row;
+use super::edge::Rows;
+use super::edge::Wanted;
 use super::entry::ndev_id;
-use super::entry::Entry;
 use super::entry::Held;
 use super::port::Kind;
 use super::port::Port;
+use super::Tables;
+use crate::device::port::Protocol;
 use crate::device::Device;
-use crate::private::exported_private;
 use crate::proto::gid::Gid;
 use crate::proto::gid::GidType;
 use crate::proto::gid_table::Ndev;
 use crate::proto::gid_table::Refusal;
 use rdma::bindings;
-use rdma::bindings::ib_device;
 use rdma::bindings::ib_gid;
-use rdma::bindings::ib_gid_attr;
 use rdma::bindings::ib_gid_type;
 use rdma::bindings::net_device;
+use rdma::edge::In;
+use rdma::edge::OutParam;
+use rdma::edge::Passed;
 use rdma::net::NetDevice;
 
 /// The GID that no port has.
@@ -41,32 +51,6 @@ use rdma::net::NetDevice;
 pub static zgid: ib_gid = ib_gid {
     raw: ManuallyDrop::new([0; 16]),
 };
-
-/// # Safety
-///
-/// For `'a`, `device` is a device that fulfils the invariant of [`Device`].
-unsafe fn port_of<'a>(device: *mut ib_device, port: u32) -> Option<&'a Port> {
-    // SAFETY: By this function's duty.
-    unsafe { Device::from_raw(device) }
-        .slot::<super::Tables>()
-        .port(port)
-}
-
-/// # Safety
-///
-/// `gid` is a GID.
-unsafe fn read_gid(gid: *const ib_gid) -> Gid {
-    // SAFETY: By this function's duty; it may be part of a packet.
-    Gid(unsafe { gid.cast::<[u8; 16]>().read_unaligned() })
-}
-
-/// # Safety
-///
-/// `to` is writable for a GID.
-unsafe fn write_gid(to: *mut ib_gid, gid: Gid) {
-    // SAFETY: By this function's duty.
-    unsafe { to.cast::<[u8; 16]>().write_unaligned(gid.0) };
-}
 
 fn gid_type(raw: ib_gid_type) -> Option<GidType> {
     match raw {
@@ -77,215 +61,93 @@ fn gid_type(raw: ib_gid_type) -> Option<GidType> {
     }
 }
 
-fn wanted_ndev(ndev: *const net_device) -> Option<Ndev> {
-    (!ndev.is_null()).then(|| ndev_id(ndev))
+fn wanted_ndev(ndev: Passed<net_device>) -> Option<Ndev> {
+    (!ndev.as_ptr().is_null()).then(|| ndev_id(ndev.as_ptr()))
 }
 
-fn to_c(found: Result<Held>) -> *const ib_gid_attr {
-    match found {
-        Ok(held) => held.into_raw(),
-        Err(error) => error.to_ptr(),
-    }
+fn port_of(device: &Device, port: u32) -> Option<&Port> {
+    device.slot::<Tables>().port(port)
 }
 
-/// The GID of an index. `EINVAL` if there is no such port or index, `ENOENT` if it is empty.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_query_gid(
-    device: *mut ib_device,
-    port_num: u32,
-    index: c_int,
-    gid: *mut ib_gid,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let port = unsafe { port_of(device, port_num) };
-    let (Some(port), Ok(index)) = (port, usize::try_from(index)) else {
-        return EINVAL.to_errno();
-    };
+fn query_gid(device: &Device, port: u32, index: c_int, mut gid: OutGid<'_>) -> Result {
+    gid.set(get(device, port, index)?);
+    Ok(())
+}
+
+fn get(device: &Device, port: u32, index: c_int) -> Result<Gid> {
+    let port = port_of(device, port).ok_or(EINVAL)?;
+    let index = usize::try_from(index).map_err(|_| EINVAL)?;
     match port.read(|table| table.get(index).map(|entry| entry.gid)) {
-        Ok(found) => {
-            // SAFETY: By this function's duty.
-            unsafe { write_gid(gid, found) };
-            0
-        }
-        Err(Refusal::Empty) => ENOENT.to_errno(),
-        Err(_) => EINVAL.to_errno(),
+        Ok(found) => Ok(found),
+        Err(Refusal::Empty) => Err(ENOENT),
+        Err(_) => Err(EINVAL),
     }
 }
 
-/// The entry of an index, held. `EINVAL` as above, `ENODATA` if it is empty.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_get_gid_attr(
-    device: *mut ib_device,
-    port_num: u32,
-    index: c_int,
-) -> *const ib_gid_attr {
-    // SAFETY: By this function's duty.
-    let port = unsafe { port_of(device, port_num) };
-    let (Some(port), Ok(index)) = (port, usize::try_from(index)) else {
-        return EINVAL.to_ptr();
+fn get_attr(device: &Device, port: u32, index: c_int) -> Answered {
+    let (Some(port), Ok(index)) = (port_of(device, port), usize::try_from(index)) else {
+        return Answered::error(EINVAL);
     };
     match port.get(index) {
-        Ok(held) => held.into_raw(),
+        Ok(held) => Answered::held(held),
         // Most of a table is empty, and programs ask for all of it.
-        // CAST: an error's pointer is its number.
-        Err(refusal) => core::ptr::without_provenance(refusal.errno().to_ret() as isize as usize),
+        Err(refusal) => Answered::number(refusal.errno().to_ret()),
     }
 }
 
-/// One more hold of an entry that is held.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_hold_gid_attr(attr: *const ib_gid_attr) {
-    // SAFETY: The caller holds the entry.
-    unsafe { Entry::from_attr(attr) }.hold();
+fn find(device: &Device, gid: Gid, kind: ib_gid_type, ndev: Passed<net_device>) -> Result<Held> {
+    let kind = gid_type(kind).ok_or(ENOENT)?;
+    let mut ports = device.slot::<Tables>().ports();
+    ports
+        .find_map(|port| port.find(&gid, kind, wanted_ndev(ndev)).ok())
+        .ok_or(ENOENT)
 }
 
-/// Gives back a hold.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_put_gid_attr(attr: *const ib_gid_attr) {
-    // SAFETY: The caller gives back a hold that it has.
-    unsafe { Entry::put(NonNull::from(Entry::from_attr(attr))) };
-}
-
-/// The first entry with this GID and type on any port, held. `ENOENT`.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_find_gid(
-    device: *mut ib_device,
-    gid: *const ib_gid,
-    gid_type_: ib_gid_type,
-    ndev: *mut net_device,
-) -> *const ib_gid_attr {
-    // SAFETY: By this function's duty.
-    let (device, gid) = unsafe { (Device::from_raw(device), read_gid(gid)) };
-    let found = gid_type(gid_type_).and_then(|gid_type| {
-        let mut ports = device.slot::<super::Tables>().ports();
-        ports.find_map(|port| port.find(&gid, gid_type, wanted_ndev(ndev)).ok())
-    });
-    to_c(found.ok_or(ENOENT))
-}
-
-/// The first entry with this GID and type on a port, held. `ENOENT`.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_find_gid_by_port(
-    device: *mut ib_device,
-    gid: *const ib_gid,
-    gid_type_: ib_gid_type,
+fn find_by_port(
+    device: &Device,
+    gid: Gid,
+    kind: ib_gid_type,
     port: u32,
-    ndev: *mut net_device,
-) -> *const ib_gid_attr {
-    // SAFETY: By this function's duty.
-    let (port, gid) = unsafe { (port_of(device, port), read_gid(gid)) };
-    to_c(match (port, gid_type(gid_type_)) {
-        (Some(port), Some(gid_type)) => port
-            .find(&gid, gid_type, wanted_ndev(ndev))
-            .map_err(|_| ENOENT),
-        _ => Err(ENOENT),
-    })
+    ndev: Passed<net_device>,
+) -> Result<Held> {
+    let kind = gid_type(kind).ok_or(ENOENT)?;
+    let port = port_of(device, port).ok_or(ENOENT)?;
+    port.find(&gid, kind, wanted_ndev(ndev)).map_err(|_| ENOENT)
 }
 
-/// The first entry with this GID that the filter likes, held. The filter runs with
-/// interrupts off and may not ask for GIDs. `ENOENT`, or `EINVAL` if there is no such port.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_find_gid_by_filter(
-    device: *mut ib_device,
-    gid: *const ib_gid,
-    port_num: u32,
-    filter: Option<unsafe extern "C" fn(*const ib_gid, *const ib_gid_attr, *mut c_void) -> bool>,
-    context: *mut c_void,
-) -> *const ib_gid_attr {
-    // SAFETY: By this function's duty.
-    let (port, wanted) = unsafe { (port_of(device, port_num), read_gid(gid)) };
-    let (Some(port), Some(filter)) = (port, filter) else {
-        return EINVAL.to_ptr();
-    };
+fn find_by_filter(
+    device: &Device,
+    wanted: Wanted<'_>,
+    port: u32,
+    filter: FilterFn,
+    context: Passed<c_void>,
+) -> Result<Held> {
+    let port = port_of(device, port).ok_or(EINVAL)?;
+    let filter = Filter::new(filter, wanted, context)?;
+    let wanted = wanted.gid();
     let found = port.find_entry(|entry| {
-        // SAFETY: The caller's filter, called as it wants to be.
-        let liked = entry.engine().gid == wanted && unsafe { filter(gid, entry.attr(), context) };
+        let liked = entry.engine().gid == wanted && filter.likes(entry);
         liked.then(|| Held::new(entry))
     });
-    to_c(found.ok_or(ENOENT))
+    found.ok_or(ENOENT)
 }
 
-/// All entries of all ports, up to a number. `EINVAL` if there are more.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_query_gid_table(
-    device: *mut ib_device,
-    entries: *mut bindings::ib_uverbs_gid_entry,
-    max_entries: usize,
-) -> isize {
-    // SAFETY: By this function's duty.
-    let device = unsafe { Device::from_raw(device) };
-    let mut count = 0_usize;
-    for port in device.slot::<super::Tables>().ports() {
-        let too_many = port.find_entry(|entry| {
-            if count >= max_entries {
-                return Some(());
-            }
-            // SAFETY: The caller's array has room for `max_entries`. The entry is valid, so
-            // that its network device, if any, is there until the slots' lock is dropped.
-            unsafe {
-                let attr = entry.attr();
-                let out = entries.add(count);
-                write_gid((&raw mut (*out).gid).cast(), entry.engine().gid);
-                (*out).gid_index = u32::from(entry.index());
-                (*out).port_num = entry.port();
-                (*out).gid_type = (*attr).gid_type;
-                let ndev = entry.ndev();
-                if !ndev.is_null() {
-                    (*out).netdev_ifindex = NetDevice::from_raw(ndev).ifindex();
-                }
-            }
-            count += 1;
-            None
-        });
+fn query_table(device: &Device, entries: Passed<Row>, max_entries: usize) -> isize {
+    // SAFETY: `rdma_query_gid_table`'s contract: `entries` has room for `max_entries`.
+    let mut rows = unsafe { Rows::new(entries, max_entries) };
+    for port in device.slot::<Tables>().ports() {
+        let too_many = port.find_entry(|entry| rows.push(entry).is_err().then_some(()));
         if too_many.is_some() {
+            // CAST: A small number.
             return EINVAL.to_errno() as isize;
         }
     }
-    // CAST: there are far fewer.
-    count as isize
+    // CAST: There are far fewer.
+    rows.len() as isize
 }
 
-/// The network device of a held entry. `ENODEV` if it has none, `EINVAL` if it was deleted.
-///
-/// # Safety
-///
-/// As the header has it: RCU is held.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_read_gid_attr_ndev_rcu(attr: *const ib_gid_attr) -> *mut net_device {
-    // SAFETY: The caller holds the entry.
-    let entry = unsafe { Entry::from_attr(attr) };
+fn read_ndev(entry: In<'_, GidAttr>) -> *mut net_device {
+    let entry = entry.entry();
     if !entry.is_valid() {
         return EINVAL.to_ptr();
     }
@@ -295,61 +157,34 @@ pub unsafe extern "C" fn rdma_read_gid_attr_ndev_rcu(attr: *const ib_gid_attr) -
     }
 }
 
-/// VLAN number (0xffff: none) and MAC address for a held entry; either may not be asked for.
-/// `ENODEV` if it has no network device any more.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_read_gid_l2_fields(
-    attr: *const ib_gid_attr,
-    vlan_id: *mut u16,
-    smac: *mut u8,
-) -> c_int {
+fn read_l2_fields(
+    entry: In<'_, GidAttr>,
+    vlan_id: Option<OutParam<'_, u16>>,
+    mut smac: OutMac<'_>,
+) -> Result {
     let rcu = rcu::read_lock();
-    // SAFETY: The caller holds the entry.
-    let ndev = unsafe { Entry::from_attr(attr) }.ndev();
-    if ndev.is_null() {
-        return ENODEV.to_errno();
-    }
-    // SAFETY: RCU protects it.
-    let ndev = unsafe { NetDevice::from_raw(ndev) };
-    if !smac.is_null() {
-        // SAFETY: The caller has room for an Ethernet address.
-        unsafe { smac.cast::<[u8; 6]>().write_unaligned(ndev.mac()) };
-    }
-    if !vlan_id.is_null() {
+    let ndev = entry.entry().ndev_rcu(&rcu).ok_or(ENODEV)?;
+    smac.set(ndev.mac());
+    if let Some(mut vlan_id) = vlan_id {
         // A device on a VLAN, a macvlan for instance, sends with that VLAN's number.
         let vlan = ndev
             .vlan()
             .or_else(|| ndev.first_lower(&rcu).and_then(NetDevice::vlan));
-        // SAFETY: The caller has room for it.
-        unsafe { vlan_id.write(vlan.map_or(0xffff, |(_, id)| id)) };
+        vlan_id.set(vlan.map_or(0xffff, |(_, id)| id));
     }
-    0
+    Ok(())
 }
 
-/// What the driver keeps of a held entry.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_read_gid_hw_context(attr: *const ib_gid_attr) -> *mut c_void {
-    // SAFETY: The caller holds the entry, whose context the driver wrote when it came.
-    unsafe { *Entry::from_attr(attr).context() }
+fn hold(entry: In<'_, GidAttr>) {
+    entry.entry().hold();
 }
 
-/// Whether it is the GID that no port has.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_is_zero_gid(gid: *const ib_gid) -> bool {
-    // SAFETY: By this function's duty.
-    unsafe { read_gid(gid) }.is_zero()
+fn hw_context(entry: In<'_, GidAttr>) -> Passed<c_void> {
+    entry.entry().driver_context()
+}
+
+fn is_zero(gid: Gid) -> bool {
+    gid.is_zero()
 }
 
 /// The two names that users know; those of IB and RoCE version 1 are the same.
@@ -359,29 +194,19 @@ const TYPE_NAMES: [(ib_gid_type, &CStr); 3] = [
     (bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP, c"RoCE v2"),
 ];
 
-/// The name of a type.
-///
-/// # Safety
-///
-/// None is needed; the header's functions are all like this.
-#[no_mangle]
-pub unsafe extern "C" fn ib_cache_gid_type_str(gid_type: ib_gid_type) -> *const c_char {
+pub(crate) fn type_name(gid_type: ib_gid_type) -> &'static CStr {
     TYPE_NAMES
         .iter()
         .find(|(each, _)| *each == gid_type)
         .map_or(c"Invalid GID type", |(_, name)| *name)
-        .as_char_ptr()
 }
 
-/// The first type of this name, which may end with a newline. `EINVAL`.
-///
-/// # Safety
-///
-/// `buf` is a string.
-#[no_mangle]
-pub unsafe extern "C" fn ib_cache_gid_parse_type_str(buf: *const c_char) -> c_int {
-    // SAFETY: By this function's duty.
-    let name = unsafe { CStr::from_char_ptr(buf) }.to_bytes();
+fn type_str(gid_type: ib_gid_type) -> *const c_char {
+    type_name(gid_type).as_char_ptr()
+}
+
+fn parse_type(name: &CStr) -> c_int {
+    let name = name.to_bytes();
     let name = name.strip_suffix(b"\n").unwrap_or(name);
     TYPE_NAMES
         .iter()
@@ -390,80 +215,104 @@ pub unsafe extern "C" fn ib_cache_gid_parse_type_str(buf: *const c_char) -> c_in
         .map_or(EINVAL.to_errno(), |(gid_type, _)| *gid_type as c_int)
 }
 
-/// The types that a port knows, as bits.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn roce_gid_type_mask_support(ib_dev: *mut ib_device, port: u32) -> c_ulong {
-    // SAFETY: By this function's duty.
-    let device = unsafe { Device::from_raw(ib_dev) };
+fn type_mask(device: &Device, port: u32) -> c_ulong {
     match Kind::of(device, port) {
         Kind::Roce { types, .. } => types.iter().map(|t| 1 << t as u8).sum(),
         Kind::Iwarp | Kind::Ib => 1 << bindings::ib_gid_type_IB_GID_TYPE_IB,
     }
 }
 
-/// Brings all ports' GIDs up to date before it returns. May sleep.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_roce_rescan_device(ib_dev: *mut ib_device) {
-    // SAFETY: By this function's duty.
-    super::rescan(unsafe { Device::from_raw(ib_dev) });
+fn rescan_port(device: &Device, _port: u32) {
+    super::rescan(device);
 }
 
-/// As [`rdma_roce_rescan_device`], for the sake of one port.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn rdma_roce_rescan_port(ib_dev: *mut ib_device, _port: u32) {
-    // SAFETY: By this function's duty.
-    super::rescan(unsafe { Device::from_raw(ib_dev) });
-}
-
-/// Deletes the GIDs that a port has from a network device. May sleep.
-///
-/// # Safety
-///
-/// As the header has it.
-#[no_mangle]
-pub unsafe extern "C" fn roce_del_all_netdev_gids(
-    ib_dev: *mut ib_device,
-    port: u32,
-    ndev: *mut net_device,
-) {
-    if !ndev.is_null() {
-        // SAFETY: By this function's duty.
-        unsafe { super::del_ndev(Device::from_raw(ib_dev), port, NetDevice::from_raw(ndev)) };
+fn del_all(device: &Device, port: u32, ndev: Option<&NetDevice>) {
+    if let Some(ndev) = ndev {
+        super::del_ndev(device, port, ndev);
     }
 }
 
-rdma::exported!(
-    rdma_query_gid,
-    rdma_get_gid_attr,
-    rdma_hold_gid_attr,
-    rdma_put_gid_attr,
-    rdma_find_gid,
-    rdma_find_gid_by_port,
-    rdma_find_gid_by_filter,
-    rdma_query_gid_table,
-    rdma_read_gid_attr_ndev_rcu,
-    rdma_read_gid_l2_fields,
-    rdma_read_gid_hw_context,
-    rdma_is_zero_gid,
-    rdma_roce_rescan_device,
-    rdma_roce_rescan_port,
-    roce_del_all_netdev_gids,
-);
+/// Where a GID is, on InfiniBand ports only.
+fn find_ib(
+    device: &Device,
+    MutGid(wanted): MutGid,
+    mut port: OutParam<'_, u32>,
+    index: Option<OutParam<'_, u16>>,
+) -> Result {
+    for number in device.ports() {
+        if !device.port_speaks(number, Protocol::Ib) {
+            continue;
+        }
+        let len = device.immutable(number).map_or(0, |port| port.gid_tbl_len);
+        let found = (0..len).find(|place| get(device, number, *place) == Ok(wanted));
+        if let Some(place) = found {
+            port.set(number);
+            if let Some(mut index) = index {
+                // CAST: A table has fewer entries.
+                index.set(place as u16);
+            }
+            return Ok(());
+        }
+    }
+    Err(ENOENT)
+}
 
-exported_private!(
-    ib_cache_gid_type_str,
-    ib_cache_gid_parse_type_str,
-    roce_gid_type_mask_support,
-);
+rdma::export! { in rdma::bindings;
+    /// The GID of an index. `EINVAL` if there is no such port or index, `ENOENT` if it is empty.
+    fn rdma_query_gid(device: &Device, port_num: u32, index: c_int, gid: OutGid<'_>) -> Result
+        = query_gid;
+    /// The entry of an index, held. `EINVAL` as above, `ENODATA` if it is empty.
+    fn rdma_get_gid_attr(device: &Device, port_num: u32, index: c_int) -> Answered = get_attr;
+    /// One more hold of an entry that is held.
+    fn rdma_hold_gid_attr(attr: In<'_, GidAttr>) = hold;
+    /// Gives back a hold.
+    fn rdma_put_gid_attr(attr: Held) = core::mem::drop;
+    /// The first entry with this GID and type on any port, held. `ENOENT`.
+    fn rdma_find_gid(
+        device: &Device, gid: Gid, gid_type: ib_gid_type, ndev: Passed<net_device>,
+    ) -> Result<Held> = find;
+    /// The first entry with this GID and type on a port, held. `ENOENT`.
+    fn rdma_find_gid_by_port(
+        device: &Device, gid: Gid, gid_type: ib_gid_type, port: u32, ndev: Passed<net_device>,
+    ) -> Result<Held> = find_by_port;
+    /// The first entry with this GID that the filter likes, held. The filter runs with
+    /// interrupts off and may not ask for GIDs. `ENOENT`, or `EINVAL` if there is no such port.
+    fn rdma_find_gid_by_filter(
+        device: &Device, gid: Wanted<'_>, port_num: u32, filter: FilterFn,
+        context: Passed<c_void>,
+    ) -> Result<Held> = find_by_filter;
+    /// All entries of all ports, up to a number. `EINVAL` if there are more.
+    fn rdma_query_gid_table(device: &Device, entries: Passed<Row>, max_entries: usize) -> isize
+        = query_table;
+    /// The network device of a held entry, under RCU. `ENODEV` if it has none, `EINVAL` if it was
+    /// deleted.
+    fn rdma_read_gid_attr_ndev_rcu(attr: In<'_, GidAttr>) -> *mut net_device = read_ndev;
+    /// VLAN number (0xffff: none) and MAC address for a held entry; either may be null. `ENODEV`
+    /// if it has no network device any more.
+    fn rdma_read_gid_l2_fields(
+        attr: In<'_, GidAttr>, vlan_id: Option<OutParam<'_, u16>>, smac: OutMac<'_>,
+    ) -> Result = read_l2_fields;
+    /// What the driver keeps of a held entry.
+    fn rdma_read_gid_hw_context(attr: In<'_, GidAttr>) -> Passed<c_void> = hw_context;
+    /// Whether it is the GID that no port has.
+    fn rdma_is_zero_gid(gid: Gid) -> bool = is_zero;
+    /// Brings all ports' GIDs up to date before it returns. May sleep.
+    fn rdma_roce_rescan_device(device: &Device) = super::rescan;
+    /// As `rdma_roce_rescan_device`, for the sake of one port.
+    fn rdma_roce_rescan_port(device: &Device, port: u32) = rescan_port;
+    /// Deletes the GIDs that a port has from a network device. May sleep.
+    fn roce_del_all_netdev_gids(device: &Device, port: u32, ndev: Option<&NetDevice>) = del_all;
+    /// The port and place of a GID, on InfiniBand ports only. May sleep. `ENOENT`.
+    fn ib_find_gid(
+        device: &Device, gid: MutGid, port: OutParam<'_, u32>, index: Option<OutParam<'_, u16>>,
+    ) -> Result = find_ib;
+}
+
+rdma::export! { in crate::private;
+    /// The name of a type.
+    fn ib_cache_gid_type_str(gid_type: ib_gid_type) -> *const c_char = type_str;
+    /// The first type of this name, which may end with a newline. `EINVAL`.
+    fn ib_cache_gid_parse_type_str(name: &CStr) -> c_int = parse_type;
+    /// The types that a port knows, as bits.
+    fn roce_gid_type_mask_support(device: &Device, port: u32) -> c_ulong = type_mask;
+}

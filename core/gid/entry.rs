@@ -21,12 +21,14 @@ use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use kernel::container_of;
+use kernel::error::to_result;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Release;
+use kernel::sync::rcu;
 use kernel::sync::Arc;
 use kernel::sync::Refcount;
 use kernel::types::Opaque;
@@ -36,6 +38,8 @@ use crate::device::Device;
 use crate::proto::gid_table;
 use crate::proto::gid_table::Ndev;
 use rdma::bindings;
+use rdma::edge::FromC;
+use rdma::edge::Passed;
 use rdma::net::NetDevice;
 
 /// The name of a network device in the engines: its address, which is not given to another
@@ -116,11 +120,6 @@ impl Entry {
         self.attr.get()
     }
 
-    /// The driver's word for it.
-    pub(super) fn context(&self) -> *mut *mut c_void {
-        self.context.get()
-    }
-
     /// The entry of an attribute that C was given.
     ///
     /// # Safety
@@ -154,9 +153,46 @@ impl Entry {
         unsafe { (&raw const (*self.attr()).ndev).read_volatile() }
     }
 
+    /// Its network device, while it is valid, under RCU.
+    pub(super) fn ndev_rcu<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a NetDevice> {
+        let ndev = NonNull::new(self.ndev())?;
+        // SAFETY: The entry's reference to it is dropped by an RCU callback after the field has
+        // turned to null.
+        Some(unsafe { NetDevice::from_raw(ndev.as_ptr()) })
+    }
+
+    /// What the driver keeps of it.
+    pub(super) fn driver_context(&self) -> Passed<c_void> {
+        // SAFETY: The driver writes it in `add_gid`, before the entry is in a table.
+        unsafe { Passed::from_c(self.context.get().read()) }
+    }
+
     /// As the engines have it.
     pub(super) fn engine(&self) -> &gid_table::Entry {
         &self.entry
+    }
+
+    /// Has the driver take note of the entry, which is not in a table yet.
+    ///
+    /// # Errors
+    ///
+    /// The driver's.
+    pub(super) fn add_gid(&self, device: &Device) -> Result {
+        match device.ops().add_gid {
+            // SAFETY: The driver's own method, and an entry of its device; the context is the
+            // driver's to write now.
+            Some(method) => to_result(unsafe { method(self.attr(), self.context.get()) }),
+            None => Ok(()),
+        }
+    }
+
+    /// Has the driver forget the entry, which is in no table any more. Once after
+    /// [`add_gid`](Self::add_gid).
+    pub(super) fn del_gid(&self, device: &Device) {
+        if let Some(method) = device.ops().del_gid {
+            // SAFETY: The driver's own method, and an entry of its device.
+            let _: i32 = unsafe { method(self.attr(), self.context.get()) };
+        }
     }
 
     /// One more reference; the caller knows of one that is there.
@@ -250,11 +286,29 @@ impl Held {
         Self(NonNull::from(entry))
     }
 
+    /// Takes a reference back from C.
+    ///
+    /// # Safety
+    ///
+    /// `attr` is from [`into_raw`](Self::into_raw), or was held by [`Entry::hold`], and the
+    /// caller gives that reference up.
+    pub(super) unsafe fn from_raw(attr: *const bindings::ib_gid_attr) -> Self {
+        // SAFETY: The reference keeps the entry. INVARIANT: It is ours now.
+        Self(NonNull::from(unsafe { Entry::from_attr(attr) }))
+    }
+
     /// Gives the reference to C.
     pub(super) fn into_raw(self) -> *const bindings::ib_gid_attr {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: By the type invariant the entry is there.
-        unsafe { this.0.as_ref() }.attr()
+        ManuallyDrop::new(self).attr()
+    }
+}
+
+impl core::ops::Deref for Held {
+    type Target = Entry;
+
+    fn deref(&self) -> &Entry {
+        // SAFETY: The reference keeps the entry (type invariant).
+        unsafe { self.0.as_ref() }
     }
 }
 

@@ -41,23 +41,20 @@ pub(super) enum Kind {
 impl Kind {
     /// That of a port of a device that has told its properties.
     pub(super) fn of(device: &Device, port: u32) -> Self {
-        let device = device.as_raw();
-        // SAFETY: The device is there and its ports are set up, as the caller of
-        // `Gids::new` has seen to.
-        unsafe {
-            if bindings::rdma_helper_protocol_roce(device, port) {
-                Self::Roce {
-                    types: GidTypes::roce(
-                        bindings::rdma_helper_protocol_roce_v1(device, port),
-                        bindings::rdma_helper_protocol_roce_v2(device, port),
-                    ),
-                    driver: bindings::rdma_helper_cap_roce_gid_table(device, port),
-                }
-            } else if bindings::rdma_helper_protocol_iwarp(device, port) {
-                Self::Iwarp
-            } else {
-                Self::Ib
+        let caps = device.immutable(port).map_or(0, |port| port.core_cap_flags);
+        let has = |cap| caps & cap != 0;
+        let v1 = has(bindings::RDMA_CORE_CAP_PROT_ROCE);
+        let v2 = has(bindings::RDMA_CORE_CAP_PROT_ROCE_UDP_ENCAP);
+        if v1 || v2 {
+            let ops = device.ops();
+            Self::Roce {
+                types: GidTypes::roce(v1, v2),
+                driver: ops.add_gid.is_some() && ops.del_gid.is_some(),
             }
+        } else if has(bindings::RDMA_CORE_CAP_PROT_IWARP) {
+            Self::Iwarp
+        } else {
+            Self::Ib
         }
     }
 
@@ -221,13 +218,15 @@ impl Port {
         }
     }
 
-    /// Takes the entry of an index out of sight, and answers the table's reference to it.
-    /// Writers only.
-    pub(super) fn retire(&self, index: usize) -> Option<NonNull<Entry>> {
+    /// Hides the entry of an index, and returns the table's reference to it. Writers only. The
+    /// reference is not dropped under a lock of the table.
+    pub(super) fn retire(&self, index: usize) -> Option<Held> {
         let mut slots = self.slots.lock();
-        let entry = NonNull::from(slots.all.get(index)?.valid_entry()?);
-        // SAFETY: It is in the slot.
-        unsafe { entry.as_ref() }.retire();
+        let entry = slots.all.get(index)?.valid_entry()?;
+        entry.retire();
+        // SAFETY: A valid entry in a slot has the table's reference. A retired one is not found
+        // here again, so that it is taken over once.
+        let entry = unsafe { Held::from_raw(entry.attr()) };
         // Only network devices' GIDs wait for their holders: elsewhere it is the driver
         // who says what is at an index.
         if !matches!(self.kind, Kind::Roce { .. }) {

@@ -5,14 +5,13 @@
 //! A driver that keeps GIDs itself is asked before an entry comes, and told after it was taken
 //! out of sight; it may sleep.
 
-use kernel::error::to_result;
 use kernel::fmt;
 use kernel::pr_warn_once;
 use kernel::prelude::*;
-use kernel::str::CStr;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 
+use super::edge;
 use super::entry::ndev_id;
 use super::entry::Entry;
 use super::port::Kind;
@@ -22,7 +21,6 @@ use super::snapshot::port_ndev;
 use super::snapshot::Snapshot;
 use super::Gids;
 use crate::device::Device;
-use crate::proto::gid::Gid;
 use crate::proto::gid::GidType;
 use crate::proto::gid_plan::Step;
 use crate::proto::gid_plan::Table;
@@ -30,6 +28,7 @@ use crate::proto::gid_table;
 use crate::proto::gid_table::Origin;
 use crate::proto::gid_table::View;
 use rdma::bindings;
+use rdma::edge::Lent;
 use rdma::net::NetDevice;
 
 /// A RoCE port's table, for the engine.
@@ -106,9 +105,9 @@ fn add(
     let slot = u16::try_from(index).map_err(|_| EINVAL)?;
     let entry = Entry::new(gids.clone(), device, port.number(), slot, entry, ndev)?;
     let driver = matches!(port.kind(), Kind::Roce { driver: true, .. });
-    if let Some(add_gid) = device.ops().add_gid.filter(|_| driver) {
-        // SAFETY: The driver is asked about an entry of its own, as the header has it.
-        to_result(unsafe { add_gid(entry.attr(), entry.context()) }).map_err(|_| EINVAL)?;
+    if driver {
+        // Whatever the driver says.
+        entry.add_gid(device).map_err(|_| EINVAL)?;
     }
     port.insert(entry).map_err(|entry| {
         tell_driver(device, port, &entry);
@@ -121,20 +120,15 @@ fn delete(device: &Device, port: &Port, index: usize) -> bool {
     let Some(entry) = port.retire(index) else {
         return false;
     };
-    // SAFETY: The table's reference keeps it.
-    let retired = unsafe { entry.as_ref() };
-    tell_driver(device, port, retired);
-    retired.drop_ndev();
-    // SAFETY: `retire` gave us the table's reference.
-    unsafe { Entry::put(entry) };
+    tell_driver(device, port, &entry);
+    entry.drop_ndev();
     true
 }
 
 fn tell_driver(device: &Device, port: &Port, entry: &Entry) {
     let driver = matches!(port.kind(), Kind::Roce { driver: true, .. });
-    if let Some(del_gid) = device.ops().del_gid.filter(|_| driver) {
-        // SAFETY: The driver added this entry, and is told once.
-        let _: i32 = unsafe { del_gid(entry.attr(), entry.context()) };
+    if driver {
+        entry.del_gid(device);
     }
 }
 
@@ -164,21 +158,21 @@ pub(super) fn ask_driver(
     port: &Port,
     len: u32,
 ) -> Result<Option<u64>> {
-    let Some(query_gid) = device.ops().query_gid else {
+    if device.ops().query_gid.is_none() {
         return Ok(None);
-    };
+    }
     let mut prefix = None;
     // The driver may say something else now than when it was registered.
     let len = port.len().min(usize::try_from(len).unwrap_or(usize::MAX));
     for (index, number) in (0..len).zip(0_i32..) {
         let mut gid = bindings::ib_gid::default();
-        // SAFETY: The driver's own method; the GID is ours.
-        to_result(unsafe { query_gid(device.as_raw(), port.number(), number, &mut gid) })
+        device
+            .driver()
+            .query_gid(port.number(), number, Lent(&mut gid))
             .inspect_err(|error| {
                 pr_warn!("{}: query_gid of index {number}: {error:?}\n", Name(device));
             })?;
-        // SAFETY: `raw` is the union's bytes.
-        let gid = Gid(unsafe { *gid.raw });
+        let gid = edge::read_own(&gid);
         let ndev = match port.kind() {
             Kind::Iwarp => match port_ndev(device, port.number()) {
                 Some(ndev) => Some(ndev),
@@ -219,8 +213,6 @@ pub(crate) struct Name<'a>(pub(crate) &'a Device);
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // SAFETY: The device is there, and its name a string.
-        let name = unsafe { CStr::from_char_ptr((&raw const (*self.0.as_raw()).name).cast()) };
-        fmt::Display::fmt(name, f)
+        fmt::Display::fmt(&self.0.name(), f)
     }
 }

@@ -333,26 +333,16 @@ pub(crate) fn port_changed(device: &Device, port: u32) {
     }
 }
 
-crate::private::exported_private!(ib_create_qp_security);
+fn create_qp_security(qp: Option<&Qp>, device: &Device) -> Result {
+    let qp = qp.ok_or(EINVAL)?;
+    // SAFETY: The queue pair lives during the call: `FromC` of the reference.
+    if unsafe { Secured::of(qp.raw()) }.is_none() {
+        prepare(device, qp)?.publish();
+    }
+    Ok(())
+}
 
-/// Secures a queue pair that is not yet; one that the core has made is. May sleep.
-///
-/// # Safety
-///
-/// `qp` is one of `device`, and is not handed out yet.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_create_qp_security(
-    qp: *mut bindings::ib_qp,
-    device: *mut bindings::ib_device,
-) -> c_int {
-    let secure = || {
-        let qp = NonNull::new(qp).ok_or(EINVAL)?;
-        // SAFETY: By this function's duty.
-        let (device, done) = unsafe { (Device::from_raw(device), (*qp.as_ptr()).qp_sec) };
-        if done.is_null() {
-            prepare(device, qp)?.publish();
-        }
-        Ok(0)
-    };
-    kernel::error::from_result(secure)
+rdma::export! { in crate::private;
+    /// Secures a queue pair that is not yet; one that the core has made is. May sleep.
+    fn ib_create_qp_security(qp: Option<&Qp>, device: &Device) -> Result = create_qp_security;
 }

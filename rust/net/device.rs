@@ -32,6 +32,11 @@ use crate::bindings;
 #[repr(transparent)]
 pub struct Net(Opaque<bindings::net>);
 
+// SAFETY: Transparent over the structure.
+unsafe impl crate::edge::View for Net {
+    type C = bindings::net;
+}
+
 // SAFETY: `struct net` is made for use from any thread.
 unsafe impl Send for Net {}
 // SAFETY: As above.
@@ -107,6 +112,18 @@ pub struct NetDevice(Opaque<bindings::net_device>);
 // SAFETY: Transparent over the structure.
 unsafe impl crate::edge::View for NetDevice {
     type C = bindings::net_device;
+}
+
+/// For C functions that return a network device with a reference for the caller, or null.
+impl crate::edge::Answer for Option<ARef<NetDevice>> {
+    type C = *mut bindings::net_device;
+
+    #[inline]
+    fn answer(self) -> Self::C {
+        self.map_or(core::ptr::null_mut(), |device| {
+            ARef::into_raw(device).as_ptr().cast()
+        })
+    }
 }
 
 // SAFETY: `struct net_device` is made for use from any thread.

@@ -2,164 +2,108 @@
 
 //! What other modules call.
 
-use core::ptr;
-use core::ptr::NonNull;
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::warn_on;
-use rdma::bindings;
+use rdma::edge::In;
+use rdma::net::NetDevice;
 
 use super::add;
-use super::data;
 use super::unregister;
-use super::xa_err;
-use super::Client;
 use super::Listed;
 use super::CLIENTS;
 use crate::device::port::Protocol;
 use crate::device::registry;
 use crate::device::Device;
+use crate::edge::client::Client;
+use crate::edge::client::Data;
+use crate::edge::client::GivenClient;
+use crate::edge::client::NewClient;
+use crate::edge::client::RawGid;
+use crate::edge::client::SockAddr;
 
-/// Registers a client: it is told of each device that is there, and of those to come. May
-/// sleep.
-///
-/// Errors: `ENOMEM`.
-///
-/// # Safety
-///
-/// The client is initialised but for what the core keeps in it, and stays until it is
-/// unregistered; its methods may be called until then.
-#[no_mangle]
-pub unsafe extern "C" fn ib_register_client(
-    client: *mut bindings::ib_client,
-) -> kernel::ffi::c_int {
-    let Some(raw) = NonNull::new(client) else {
-        return EINVAL.to_errno();
-    };
-    // SAFETY: By this function's duty nobody else uses it yet.
-    unsafe { bindings::init_completion(&raw mut (*client).uses_zero) };
-    // INVARIANT: It is listed below, before it is used by others.
-    let client = Client(raw);
-    client.uses().open(1);
-
-    // Devices that come see the client; of those that are there it is told here.
+fn register(client: NewClient<'_>) -> Result {
+    // Devices that are registered after this see the client in the list; it is told here of
+    // those that are registered now.
     let mut clients = None;
+    let mut listed = None;
     let devices = registry::hold_after(|| {
         let mut list = CLIENTS.write();
+        list.reserve(1, GFP_KERNEL)?;
         let id = match list.last() {
             Some(last) => last.client.id().checked_add(1).ok_or(ENOSPC)?,
             None => 0,
         };
-        // SAFETY: Nobody else uses the client yet.
-        unsafe { (*raw.as_ptr()).client_id = id };
-        list.push(
-            Listed {
-                client,
-                registered: true,
-            },
-            GFP_KERNEL,
-        )?;
+        let client = client.begin(id)?;
+        listed = Some(client);
+        list.push_within_capacity(Listed {
+            client,
+            registered: true,
+        })
+        .map_err(|_| ENOMEM)?;
         clients = Some(list);
         Ok(())
-    });
-    let told = match &devices {
-        Ok(devices) => devices
-            .registered()
-            .try_for_each(|device| add(device, client)),
-        Err(error) => return error.to_errno(),
-    };
+    })?;
+    let client = listed.ok_or(EINVAL)?;
+    let told = devices
+        .registered()
+        .try_for_each(|device| add(device, client));
     drop(clients);
     drop(devices);
-    match told {
-        Ok(()) => 0,
-        Err(error) => {
-            unregister(client);
-            error.to_errno()
-        }
+    told.inspect_err(|_| unregister(client))
+}
+
+fn unregister_client(client: GivenClient) {
+    if let Some(client) = client.0 {
+        unregister(client);
     }
 }
 
-/// Unregisters a client: it is told that each device goes. When it returns, no method of
-/// the client runs or will. No lock is held that its methods take. May sleep.
-///
-/// # Safety
-///
-/// The client is registered, and this is called once.
-#[no_mangle]
-pub unsafe extern "C" fn ib_unregister_client(client: *mut bindings::ib_client) {
-    if let Some(client) = NonNull::new(client) {
-        // INVARIANT: By this function's duty it is listed.
-        unregister(Client(client));
-    }
-}
-
-/// Keeps a client's data of a device, which `ib_get_client_data` gives back. Between its
-/// `add` and the end of its `remove`. May sleep.
-///
-/// # Safety
-///
-/// Device and client are those of such a call.
-#[no_mangle]
-pub unsafe extern "C" fn ib_set_client_data(
-    device: *mut bindings::ib_device,
-    client: *mut bindings::ib_client,
-    data: *mut kernel::ffi::c_void,
-) {
-    let data = if warn_on!(
-        // SAFETY: It looks at the pointer's value only.
-        unsafe { bindings::IS_ERR(data) }
-    ) {
-        ptr::null_mut()
+fn set_client_data(device: &Device, client: &Client, data: Data) {
+    let data = if warn_on!(is_err(data)) {
+        Data::NULL
     } else {
         data
     };
-    // SAFETY: By this function's duty.
-    let old = unsafe {
-        bindings::xa_store(
-            &raw mut (*device).client_data,
-            (*client).client_id as usize,
-            data,
-            bindings::GFP_KERNEL,
-        )
-    };
-    warn_on!(xa_err(old) != 0);
+    warn_on!(device.set_client_data(client, data).is_err());
 }
 
-/// The network device of a client that takes what came for an address; null if no client
-/// has one. The caller owns a reference. May sleep.
-///
-/// # Safety
-///
-/// The device is registered; GID and address are valid.
-#[no_mangle]
-pub unsafe extern "C" fn ib_get_net_dev_by_params(
-    device: *mut bindings::ib_device,
+/// Whether a pointer is an error's number.
+fn is_err(data: Data) -> bool {
+    // CAST: A pointer's value; errors are the last 4095.
+    (-4095..0).contains(&(data.as_ptr() as isize))
+}
+
+fn get_net_dev_by_params(
+    device: &Device,
     port: u32,
     pkey: u16,
-    gid: *const bindings::ib_gid,
-    addr: *const bindings::sockaddr,
-) -> *mut bindings::net_device {
-    // SAFETY: By this function's duty.
-    let device = unsafe { Device::from_raw(device) };
+    gid: In<'_, RawGid>,
+    addr: In<'_, SockAddr>,
+) -> Option<ARef<NetDevice>> {
     if !device.port_speaks(port, Protocol::Ib) {
-        return ptr::null_mut();
+        return None;
     }
     let slots = device.state().clients.read();
     let found = slots
         .added()
-        .find_map(|client| {
-            let method = client.raw().get_net_dev_by_params?;
-            // SAFETY: The slot holds device and client; the rest by this function's duty.
-            let dev =
-                unsafe { method(device.as_raw(), port, pkey, gid, addr, data(device, client)) };
-            (!dev.is_null()).then_some(dev)
-        })
-        .unwrap_or(ptr::null_mut());
+        .find_map(|client| client.get_net_dev_by_params(device, port, pkey, gid, addr));
     found
 }
 
-rdma::exported!(
-    ib_register_client,
-    ib_unregister_client,
-    ib_set_client_data,
-    ib_get_net_dev_by_params,
-);
+rdma::export! { in rdma::bindings;
+    /// Registers a client: it is told of each device that is there, and of those to come. May
+    /// sleep. Errors: `ENOMEM`.
+    fn ib_register_client(client: NewClient<'_>) -> Result = register;
+    /// Unregisters a client: it is told that each device goes. When it returns, no method of the
+    /// client runs or will. No lock is held that its methods take. May sleep.
+    fn ib_unregister_client(client: GivenClient) = unregister_client;
+    /// Keeps a client's data of a device, which `ib_get_client_data` gives back. Between its
+    /// `add` and the end of its `remove`. May sleep.
+    fn ib_set_client_data(device: &Device, client: &Client, data: Data) = set_client_data;
+    /// The network device of a client that takes what came for an address; null if no client
+    /// has one. The caller owns a reference. May sleep.
+    fn ib_get_net_dev_by_params(
+        device: &Device, port: u32, pkey: u16, gid: In<'_, RawGid>, addr: In<'_, SockAddr>,
+    ) -> Option<ARef<NetDevice>> = get_net_dev_by_params;
+}

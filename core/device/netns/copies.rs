@@ -2,31 +2,19 @@
 
 //! Copies of devices in the sysfs of namespaces, while devices are shared.
 
-use core::ptr::NonNull;
-use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::warn_on;
-use rdma::bindings;
 
 use super::known;
 use super::mode;
 use super::Member;
 use super::NETS;
-use crate::device::alloc;
-use crate::device::registry;
 use crate::device::Core;
 use crate::device::Device;
 use crate::device::Hooks;
+use crate::edge::class::DeviceCopy;
+use crate::edge::device::Visible;
 use crate::proto::names;
-
-/// The copy of a device in the sysfs of a namespace.
-#[repr(C)]
-struct Copy {
-    /// First: the driver model gives it back in [`release`].
-    core: bindings::ib_core_device,
-    /// The device's groups, without hardware counters, which the first namespace only sees.
-    groups: [*const bindings::attribute_group; 4],
-}
 
 /// A device's copies; in `State::namesakes`.
 pub(in crate::device) struct Copies(KVec<Placed>);
@@ -34,26 +22,13 @@ pub(in crate::device) struct Copies(KVec<Placed>);
 /// A copy in a namespace, added and with its ports.
 struct Placed {
     net: Member,
-    copy: NonNull<Copy>,
+    copy: DeviceCopy,
 }
-
-// SAFETY: Devices of the driver model are used from any thread.
-unsafe impl Send for Placed {}
 
 impl Copies {
     pub(in crate::device) const fn new() -> Self {
         Self(KVec::new())
     }
-}
-
-/// The last reference to a copy has gone.
-///
-/// # Safety
-///
-/// For C only, with the device of a [`struct@Copy`].
-unsafe extern "C" fn release(dev: *mut bindings::device) {
-    // SAFETY: The device is the first field, and nobody uses it any more.
-    unsafe { alloc::free(dev.cast::<Copy>()) };
 }
 
 /// Makes the device's copy in a namespace, if there is to be one and is none. The list of
@@ -68,42 +43,13 @@ pub(super) fn add_copy(device: &Device, net: Member) -> Result {
         return Ok(());
     }
     copies.0.reserve(1, GFP_KERNEL)?;
-    let memory = alloc::zalloc(size_of::<Copy>(), align_of::<Copy>()).ok_or(ENOMEM)?;
-    let copy = memory.cast::<Copy>().as_ptr();
     let name = names::Name::new(device.name().as_bytes()).map_err(|_| EINVAL)?;
-    // SAFETY: The memory is ours and zeroed; from `init_core_device` on it is counted by
-    // the driver model, and freed by `release`.
-    unsafe {
-        (*copy).groups = (*device.as_raw()).groups;
-        let counters = usize::from((*device.as_raw()).hw_stats_attr_index);
-        if counters != 0 {
-            if let Some(group) = (*copy).groups.get_mut(counters) {
-                *group = core::ptr::null();
-            }
-        }
-        let core = &raw mut (*copy).core;
-        (*core).dev.parent = (*device.dev()).parent;
-        alloc::init_core_device(
-            core,
-            device.as_raw(),
-            (&raw mut (*copy).groups).cast(),
-            net.0.as_ptr(),
-        );
-        (*core).dev.release = Some(release);
-        let dev = &raw mut (*core).dev;
-        let placed = registry::set_dev_name(dev, &name)
-            .and_then(|()| to_result(bindings::device_add(dev)))
-            .and_then(|()| {
-                Core::show_ports(core).inspect_err(|_| {
-                    bindings::device_del(dev);
-                })
-            });
-        if let Err(error) = placed {
-            bindings::put_device(dev);
-            return Err(error);
-        }
-    }
-    let copy = memory.cast();
+    let copy = DeviceCopy::new(device, net.net())?;
+    copy.model().set_name(&name)?;
+    // SAFETY: It is named, and added here only.
+    let visible = unsafe { copy.model().add() }?;
+    Core::show_ports(&visible)?;
+    visible.keep();
     copies
         .0
         .push_within_capacity(Placed { net, copy })
@@ -118,13 +64,10 @@ pub(crate) fn add_copies(device: &Device) -> Result {
 
 /// Removes a copy that is in no list any more. May sleep: waits for readers of its files.
 fn remove(placed: Placed) {
-    // SAFETY: It was added, with its ports, and this is its end.
-    unsafe {
-        let core = &raw mut (*placed.copy.as_ptr()).core;
-        Core::hide_ports(core);
-        bindings::device_del(&raw mut (*core).dev);
-        bindings::put_device(&raw mut (*core).dev);
-    }
+    // SAFETY: `add_copy` has added it and kept that; a `Placed` is removed once, since it is taken
+    // out of the list for that.
+    let visible = unsafe { Visible::kept(placed.copy.model()) };
+    Core::hide_ports(&visible);
 }
 
 /// Removes the device's copies. Nobody makes any now. May sleep.
@@ -157,14 +100,7 @@ pub(super) fn remove_copy(device: &Device, net: Member) {
 pub(in crate::device) fn rename_copies(device: &Device, name: &names::Name) {
     let copies = device.state().namesakes.lock();
     for placed in &copies.0 {
-        // SAFETY: The copy is added, and stays while the list is held.
-        let ret = unsafe {
-            bindings::device_rename(
-                &raw mut (*placed.copy.as_ptr()).core.dev,
-                name.as_c_array().as_ptr().cast(),
-            )
-        };
-        if ret != 0 {
+        if placed.copy.model().rename(name).is_err() {
             pr_warn!("{}: a copy keeps the old name\n", device.name());
         }
     }
