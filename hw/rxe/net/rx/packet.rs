@@ -323,15 +323,15 @@ fn addresses(ip: &[u8], v6: bool) -> Option<AddrPair> {
         let src: &[u8; 16] = ip.get(8..)?.first_chunk()?;
         let dst: &[u8; 16] = ip.get(24..)?.first_chunk()?;
         Some(AddrPair::V6 {
-            src: (*src).into(),
-            dst: (*dst).into(),
+            src: From::from(*src),
+            dst: From::from(*dst),
         })
     } else {
         let src: &[u8; 4] = ip.get(12..)?.first_chunk()?;
         let dst: &[u8; 4] = ip.get(16..)?.first_chunk()?;
         Some(AddrPair::V4 {
-            src: (*src).into(),
-            dst: (*dst).into(),
+            src: From::from(*src),
+            dst: From::from(*dst),
         })
     }
 }
