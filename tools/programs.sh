@@ -11,7 +11,11 @@ mkdir -p "$BUILD/bin"
 lock "programs-$(key "$TOP")"
 for file in "$src"/*.c "$TOP"/tools/bench/*.c; do
     name=$(basename "$file" .c)
-    if [ "$BUILD/bin/$name" -nt "$file" ] && [ "$BUILD/bin/$name" -nt "$src/loop.h" ] && [ "$BUILD/bin/$name" -nt "$src/rings.h" ]; then continue; fi
+    newer=
+    for part in "$file" "$src"/*.h; do
+        if [ ! "$BUILD/bin/$name" -nt "$part" ]; then newer=$part; fi
+    done
+    [ -n "$newer" ] || continue
     in_guest_root gcc -O2 -Wall -Wextra -Wno-sign-compare -pthread -o "/src/build/bin/$name.new" \
         "/src/${file#"$TOP"/}" -libverbs </dev/null ||
         die "the test program $name.c does not compile" "see the lines above"
