@@ -4,7 +4,7 @@
 # stage.sh KERNEL STACK DIR: fill DIR with the module tree that a guest mounts as
 # its modules folder: the kernel's own modules, and those of ours that STACK
 # chooses under updates/, where depmod prefers them, as on a real machine.
-#   STACK=rust  all of ours     STACK=c  none     STACK=a,b  only these
+#   STACK=rust  all of ours     STACK=c  none     STACK=a,b  these and the tests' drivers
 # stage.sh --partial STACK prints those that STACK names of our modules that do not yet do
 # all that their C peers do; STACK=rust leaves these out.
 . "$(dirname "$0")/lib.sh"
@@ -31,7 +31,8 @@ rust)
     [ ${#chosen[@]} -gt 0 ] || die "STACK=rust, but the tree builds no module" "use STACK=c"
     ;;
 *)
-    for name in ${stack//,/ }; do
+    # The tests' drivers replace no C module: they are there on every stack of ours.
+    for name in ${stack//,/ } countdev fakeib; do
         found=
         for ko in "${built[@]}"; do
             if [ "$(basename "$ko" .ko)" = "$name" ]; then chosen+=("$ko"); found=1; fi
