@@ -2,7 +2,7 @@
 
 //! When doorbells wait for company, and that they never do for somebody who waits.
 
-use rxe_sim::proto::cork::{Doorbell, Cork, Queued, Ring};
+use rxe_sim::proto::cork::{Cork, Doorbell, Queued, Ring};
 use rxe_sim::proto::Nanos;
 
 fn bell(now: u64, gap: u64) -> Doorbell {
