@@ -7,6 +7,7 @@
 
 use crate::device::Device;
 use rdma::bindings;
+use rdma::edge::View;
 
 rdma::c_struct! {
     /// A user's context.
@@ -24,6 +25,13 @@ rdma::c_struct! {
         /// Written by `ib_uverbs` before the handle is tracked.
         const device: Option<&Device>;
     }
+}
+
+/// The device of a user's context.
+pub(crate) fn device(context: &rdma::edge::uverbs::UContext) -> Option<&Device> {
+    // SAFETY: Both are views of the same structure.
+    let context: &TrackedContext = unsafe { View::view(View::raw(context)) };
+    context.device()
 }
 
 tracked! {

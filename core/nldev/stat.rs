@@ -78,7 +78,9 @@ fn get_port(request: &Request<'_>, attrs: &Attributes<'_>) -> Result {
     if ops.alloc_hw_port_stats.is_none() {
         return Err(EINVAL);
     }
-    let read = ops.get_hw_stats.ok_or(EINVAL)?;
+    if ops.get_hw_stats.is_none() {
+        return Err(EINVAL);
+    }
     let stats = stats::of_port(&device, number).ok_or(EINVAL)?;
     let who = Who::of(&device);
     request.answer(Command::StatGet, |w| {
@@ -87,11 +89,8 @@ fn get_port(request: &Request<'_>, attrs: &Attributes<'_>) -> Result {
             port: number,
         }
         .put(w)?;
-        let values = stats.lock();
-        // SAFETY: The method is the device's, of counters that are its own, whose lock we
-        // hold.
-        let count = unsafe { read(device.as_raw(), stats.as_raw(), number, 0) };
-        let count = usize::try_from(count).map_err(|_| EINVAL)?;
+        let mut values = stats.lock();
+        let count = values.read_all(&device, number).map_err(|_| EINVAL)?;
         let on = (0..count.min(stats.count())).filter(|index| !stats.is_disabled(*index));
         let counted = on.filter_map(|index| {
             let bound = counter::hwstats(&device, number, index);

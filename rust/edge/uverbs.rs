@@ -11,6 +11,7 @@
 
 use crate::bindings;
 use crate::edge::FromC;
+use crate::edge::IntoC;
 use crate::edge::Passed;
 use crate::edge::View;
 use crate::xarray::Locked;
@@ -39,6 +40,14 @@ unsafe impl FromC for UserPtr {
 pub struct Present([c_ulong; 1]);
 
 impl Present {
+    /// With the attribute of a bit.
+    #[inline(always)]
+    pub fn with(self, bit: usize) -> Self {
+        let [word] = self.0;
+        let bit = u32::try_from(bit).ok().and_then(|bit| 1_usize.checked_shl(bit));
+        Self([word | bit.unwrap_or(0)])
+    }
+
     /// Whether the attribute of a bit is present.
     #[inline(always)]
     pub fn has(self, bit: usize) -> bool {
@@ -57,6 +66,13 @@ unsafe impl FromC for Present {
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
         Self(c)
+    }
+}
+
+impl IntoC<[c_ulong; 1]> for Present {
+    #[inline(always)]
+    fn into_c(self) -> [c_ulong; 1] {
+        self.0
     }
 }
 
