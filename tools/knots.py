@@ -35,6 +35,8 @@ ALLOWED = {
     ("counter", "verbs"): OBJECTS,
     ("cq", "verbs"): OBJECTS,
     ("rw", "verbs"): OBJECTS,
+    ("restrack", "verbs"): "an entry finds its object by the object's kind, and objects are tracked",
+    ("counter", "restrack"): "as restrack and verbs: a counter is an object that is tracked",
     ("security", "verbs"): OBJECTS,
     ("counter", "stats"): "stats/files.rs adds a counter's history; it is to be a module above both",
     ("stats", "sysfs"): "sysfs/port.rs owns the counters of a port that stats/files.rs shows in it",
