@@ -246,23 +246,29 @@ impl<V: View> Clone for Iter<'_, V> {
 impl<'a, V: View> Iterator for Iter<'a, V> {
     type Item = &'a V;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let last = index(u32::MAX);
-        loop {
-            // SAFETY: A walk under the lock: type invariant.
-            let found = unsafe {
-                match self.mark {
-                    Some(mark) => bindings::xas_find_marked(&mut self.at, last, mark),
-                    None => bindings::xas_find(&mut self.at, last),
-                }
-            };
-            if found.is_null() {
-                return None;
+        let found = advance(&mut self.at, self.mark);
+        // SAFETY: A `V` that exists while the lock is held, or null: invariant of `XArray`.
+        unsafe { found.cast::<V>().as_ref() }
+    }
+}
+
+/// The next entry of a walk under the lock that is not [`RESERVED`]; null at the end. Not generic,
+/// so that it exists once.
+fn advance(at: &mut bindings::xa_state, mark: Option<Mark>) -> *mut c_void {
+    let last = index(u32::MAX);
+    loop {
+        // SAFETY: A walk through an array whose lock is held: invariant of `Iter`, which alone
+        // calls this.
+        let found = unsafe {
+            match mark {
+                Some(mark) => bindings::xas_find_marked(at, last, mark),
+                None => bindings::xas_find(at, last),
             }
-            if found != RESERVED {
-                // SAFETY: A `V` that exists while the lock is held: invariant of `XArray`.
-                return Some(unsafe { V::view(found.cast()) });
-            }
+        };
+        if found != RESERVED {
+            return found;
         }
     }
 }
