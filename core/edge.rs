@@ -4,12 +4,12 @@
 //!
 //! | file | structures |
 //! |---|---|
-//! | `cm` | `struct rdma_id_private` |
-//! | `uverbs` | what is tracked of contexts and DMA handles |
 //! | `class` | the class `infiniband`, memory of devices and their copies |
 //! | `client` | clients, and handlers of events |
-//! | `ties` | ports by their network device |
+//! | `cm` | `struct rdma_id_private` |
 //! | `device` | devices: the fields that the core writes, their ports, their driver's methods |
+//! | `ties` | ports by their network device |
+//! | `uverbs` | what is tracked of contexts and DMA handles |
 //!
 //! Structures that other modules use as well are in [`rdma::edge`].
 

@@ -187,10 +187,7 @@ fn query_netdev_port(
     Ok(())
 }
 
-fn get_by_netdev(
-    netdev: Passed<bindings::net_device>,
-    driver: bindings::rdma_driver_id,
-) -> OrNull {
+fn get_by_netdev(netdev: Passed<bindings::net_device>, driver: bindings::rdma_driver_id) -> OrNull {
     OrNull(by_netdev(netdev.as_ptr(), driver))
 }
 

@@ -75,9 +75,7 @@ impl Devices {
     }
 
     fn names(&self) -> impl Iterator<Item = &[u8]> + Clone {
-        self.list.iter().map(|entry| {
-            entry.name()
-        })
+        self.list.iter().map(|entry| entry.name())
     }
 
     fn at(&self, index: u32) -> Result<usize, usize> {
@@ -157,11 +155,7 @@ pub(crate) fn disable(device: &Device) {
 ///
 /// `EINVAL` for a name that is not legal, and for a device that has one; `ENFILE` for one
 /// that is taken; `ENOSPC`, `EBUSY` if there is no number left; `ENOMEM`.
-pub(crate) fn assign_name(
-    device: &Device,
-    fields: &mut Unregistered<'_>,
-    wanted: &[u8],
-) -> Result {
+pub(crate) fn assign_name(device: &Device, fields: &mut Unregistered<'_>, wanted: &[u8]) -> Result {
     let mut devices = DEVICES.write();
     if device.state().named.load(Relaxed) {
         return Err(EINVAL);

@@ -102,18 +102,21 @@ impl Client {
         unsafe {
             let method = (*self.raw()).get_net_dev_by_params?;
             let data = device.client_data(self).into_c();
-            let found = method(device.as_raw(), port, pkey, gid.into_c(), addr.into_c(), data);
+            let found = method(
+                device.as_raw(),
+                port,
+                pkey,
+                gid.into_c(),
+                addr.into_c(),
+                data,
+            );
             NonNull::new(found).map(|found| ARef::from_raw(found.cast()))
         }
     }
 
     /// What it shows of a device, or of itself, by netlink; `None` without a method for it. The
     /// character device of an answer is counted for the caller.
-    pub(crate) fn get_nl_info(
-        &self,
-        device: Option<&Device>,
-        info: &mut NlInfo,
-    ) -> Option<Result> {
+    pub(crate) fn get_nl_info(&self, device: Option<&Device>, info: &mut NlInfo) -> Option<Result> {
         // It is one type in both bindings.
         let place = ptr::from_mut(info).cast();
         // SAFETY: See the module's page.

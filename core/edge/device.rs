@@ -40,7 +40,7 @@ use crate::errno::eopnotsupp;
 use crate::proto::names;
 
 rdma::c_struct! {
-    /// The fields of a device that only the core uses.
+    /// The fields of a device that only the core uses; [`rdma::edge::device::Device`] has others.
     pub(crate) struct Fields: bindings::ib_device;
     fields {
         /// Uses of the registered device; 0 while it is not registered. `ib_device_try_get` of
@@ -54,10 +54,6 @@ rdma::c_struct! {
         bit kverbs_provider: bool;
         /// The device that it was made under. Written before its driver registers it.
         const parent: Option<&Device>;
-        /// The driver's.
-        const node_guid: u64;
-        /// Written by the driver's `query_device` at registration.
-        const sys_image_guid at attrs.sys_image_guid: u64;
         /// The array of ports. Written before registration, once.
         racy port_data: *mut bindings::ib_port_data;
     }
@@ -405,9 +401,7 @@ impl CoreDevice {
     /// Those of `device_rename`.
     pub(crate) fn rename(&self, name: &names::Name) -> Result {
         // SAFETY: It is initialised; the name is terminated, and copied.
-        to_result(unsafe {
-            bindings::device_rename(self.dev(), name.as_c_array().as_ptr().cast())
-        })
+        to_result(unsafe { bindings::device_rename(self.dev(), name.as_c_array().as_ptr().cast()) })
     }
 
     /// Announces it to user space, or its end.

@@ -51,11 +51,11 @@ fn guid(raw: bindings::__be64, page: &mut Page<'_>) -> Result {
 }
 
 fn node_guid(device: &Device, page: &mut Page<'_>) -> Result {
-    guid(device.fields().node_guid(), page)
+    guid(device.node_guid(), page)
 }
 
 fn sys_image_guid(device: &Device, page: &mut Page<'_>) -> Result {
-    guid(device.fields().sys_image_guid(), page)
+    guid(device.sys_image_guid(), page)
 }
 
 fn fw_ver(device: &Device, page: &mut Page<'_>) -> Result {

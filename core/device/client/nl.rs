@@ -19,11 +19,7 @@ use crate::errno::eopnotsupp;
 /// # Errors
 ///
 /// `EOPNOTSUPP` if no such client is there or it has nothing, and those of the client.
-pub(crate) fn nl_info(
-    device: Option<&Device>,
-    name: &CStr,
-    info: &mut NlInfo,
-) -> Result {
+pub(crate) fn nl_info(device: Option<&Device>, name: &CStr, info: &mut NlInfo) -> Result {
     let mut ask = || match device {
         Some(device) => device_nl_info(device, name, info),
         None => global_nl_info(name, info),
