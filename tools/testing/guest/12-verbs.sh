@@ -9,17 +9,9 @@
 
 # program NAME ARG...: a program of src, whose lines are results.
 program() {
-    local line status
-    within 100 ip netns exec n1 "$1" rxe1 "$(gid 1 10.0.1.1)" "${@:2}" >/tmp/out 2>&1
-    status=$?
-    while read -r line; do
-        case $line in
-        "ok "*) ktap_result ok "${line#ok }" ;;
-        "not ok "*) echo "$line" >/tmp/why; line=${line#not ok }; ktap_result "not ok" "${line%%:*}" /tmp/why ;;
-        *) note "$line" ;;
-        esac
-    done </tmp/out
-    check "$1 came to its end" test $status -le 1
+    local status=0
+    within 100 ip netns exec n1 "$1" rxe1 "$(gid 1 10.0.1.1)" "${@:2}" >/tmp/out 2>&1 || status=$?
+    cases_of "$1" $status /tmp/out
 }
 
 check "two nodes" two_nodes

@@ -2,7 +2,7 @@
 """Queue pairs of two devices in one process, for tests that pyverbs suits best.
 
 A case is a function; `main` runs those named on the command line, or all, and prints
-"ok NAME" or "not ok NAME: why", as the programs in src do. Devices are seen from every
+"ok NAME" or "not ok NAME: why" and at last "end", as the programs in src do (result.h). Devices are seen from every
 namespace, so one process can have both ends.
 """
 import os
@@ -147,4 +147,5 @@ def main(cases):
             bad = 1
             why = traceback.extract_tb(error.__traceback__)[-1]
             print(f"not ok {name}: {error} ({os.path.basename(why.filename)}:{why.lineno})", flush=True)
+    print("end", flush=True)
     return bad

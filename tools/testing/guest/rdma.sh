@@ -28,9 +28,35 @@ memory_in_use() {
         END { print s }' /proc/meminfo /proc/zoneinfo
 }
 
+# ours NAME: STACK names NAME as one of the Rust modules. What is loaded does not decide: a case
+# that depends on it would disappear with a module that does not load. two_nodes compares.
+ours() { case ",$STACK," in ,rust, | *",$1,"*) ;; *) return 1 ;; esac; }
+
+# loaded_as NAME KIND: the module NAME is loaded, and is the one of KIND, "rust" or "c". As stack
+# tells them apart, which takes hundreds of processes: too slow for each test.
+loaded_as() {
+    local kind=c taint
+    if ! read -r taint 2>/dev/null <"/sys/module/$1/taint"; then
+        echo "$1 is not loaded, expected: $2"
+        return 1
+    fi
+    case $taint in *O*) kind=rust ;; esac
+    [ $kind = "$2" ] || { echo "$1: $kind, expected: $2"; return 1; }
+}
+
+# as_asked NAME...: each module is the one that STACK asks for.
+as_asked() {
+    local name kind
+    for name; do
+        kind=c
+        if ours "$name"; then kind=rust; fi
+        loaded_as "$name" $kind || { echo "(STACK=$STACK)"; return 1; }
+    done
+}
+
 two_nodes() { # [MTU]
     local i mtu=${1:-1500}
-    two_nodes_gone
+    two_nodes_gone || return
     ip netns add n1 && ip netns add n2 || return
     ip link add v1 type veth peer name v2 || return
     for i in 1 2; do
@@ -41,7 +67,7 @@ two_nodes() { # [MTU]
         on $i ip addr add "fd01::$i/64" dev "v$i" nodad
         on $i rdma link add "rxe$i" type rxe netdev "v$i" || return
     done
-    on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null && on 1 ping -q -c 1 -W 5 fd01::2 >/dev/null
+    as_asked ib_core rdma_rxe && on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null && on 1 ping -q -c 1 -W 5 fd01::2 >/dev/null
 }
 
 # three_in_a_row: namespaces n1, n0, n2 with cables between them: v1 to b1, b2 to v2.
@@ -81,10 +107,10 @@ ends_meet() { on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null; }
 # they get there, so that each packet has a fate of its own.
 two_bridged() {
     local i
-    two_nodes_gone
+    two_nodes_gone || return
     three_in_a_row && bridge_between || return
     for i in 1 2; do on $i ethtool -K v$i tx-gso-list off >/dev/null; done
-    ends && ends_meet
+    ends && as_asked ib_core rdma_rxe && ends_meet
 }
 
 # bad_wire WAY NETEM-OPTIONS...: netem of two_bridged on the way from node 1 to node 2
@@ -99,21 +125,68 @@ bad_wire() {
     done
 }
 
+# two_nodes_gone: fails if a device or a namespace of the two nodes does not go.
 two_nodes_gone() {
-    local i
+    local i left status=0
     for i in 1 2; do
         if [ -e "/run/netns/n$i" ]; then
             ip netns pids "n$i" | xargs -r kill -9 2>/dev/null
-            on $i rdma link del "rxe$i" 2>/dev/null
-            ip netns del "n$i"
+            # A test may have removed the device.
+            if on $i rdma link show 2>/dev/null | grep -q "^link rxe$i/"; then on $i rdma link del "rxe$i" || status=1; fi
+            ip netns del "n$i" || status=1
         fi
     done
-    if [ -e /run/netns/n0 ]; then ip netns del n0; fi
+    if [ -e /run/netns/n0 ]; then ip netns del n0 || status=1; fi
     # A namespace dies asynchronously; the next test wants its names back.
-    for _ in $(seq 50); do
-        if [ ! -e /sys/class/infiniband/rxe1 ] && [ ! -e /sys/class/infiniband/rxe2 ]; then break; fi
+    for _ in $(seq $((50 * SCALE))); do
+        left=$(ls -d /sys/class/infiniband/rxe[12] /run/netns/n[012] 2>/dev/null)
+        [ -n "$left" ] || return "$status"
         sleep 0.1
     done
+    echo "still there: $left"
+    return 1
+}
+
+# refused_as WORDS CMD...: CMD fails, and its output has WORDS, a regular expression. A command
+# that cannot be carried out at all fails as well, but in other words.
+refused_as() {
+    local words=$1 status=0
+    shift
+    "$@" >/tmp/refused 2>&1 || status=$?
+    cat /tmp/refused
+    [ "$status" -gt 0 ] && [ "$status" -lt 124 ] && grep -qE "$words" /tmp/refused
+}
+
+# cases_of NAME STATUS FILE [PREFIX]: the output of a program of src/ (result.h) or of ends.py as
+# cases: "ok CASE", "not ok CASE: why" and "skip CASE: why"; other lines are notes. A program ends
+# with the line "end" and with status 1 if a case failed, else 0. A program that died prints no
+# such line, and a missing one no case.
+cases_of() {
+    local line n=0 failed=0
+    while read -r line; do
+        case $line in
+        "ok "*) ktap_result ok "${4:-}${line#ok }" ;;
+        "not ok "*)
+            failed=1
+            grep -F -B 8 -m 1 -- "$line" "$3" >/tmp/why
+            line=${line#not ok }
+            ktap_result "not ok" "${4:-}${line%%:*}" /tmp/why
+            ;;
+        "skip "*)
+            line=${line#skip }
+            skip "${4:-}${line%%:*}" "${line#*: }"
+            ;;
+        end) continue ;;
+        *) note "$line"; continue ;;
+        esac
+        n=$((n + 1))
+    done <"$3"
+    check "$1 came to its end" ended "$2" $failed $n "$3"
+}
+ended() { # STATUS FAILED CASES FILE
+    tail -n 5 "$4"
+    echo "exit status $1, $3 cases, failed: $2"
+    [ "$1" = "$2" ] && [ "$3" -gt 0 ] && [ "$(tail -n 1 "$4")" = end ]
 }
 
 # gid NODE ADDRESS: the index of ADDRESS (a.b.c.d or an IPv6 text) in rxeNODE's table.
@@ -245,12 +318,14 @@ flowing() {
         if [ $(($(packets_sent) - $1)) -gt 200 ]; then return; fi
         sleep 0.1
     done
+    echo "no traffic: $1 packets sent before, $(packets_sent) now"
+    return 1
 }
 
-# traffic: endless verified traffic in the background, until traffic_stop. It is
-# expected to be hurt: only what the kernel does about it counts.
+# traffic: endless verified traffic in the background, until traffic_stop. It may be cut off, but
+# its data may not be wrong.
 traffic() {
-    local sock before
+    local sock before status=0
     sock=$(mktemp -u)
     before=$(packets_sent)
     ip netns exec n$far xfer -d rxe$far -g "$(gid $far 10.0.1.$far)" -c "$sock" -s -r 1000000 -T $patience "$@" >/tmp/traffic2 2>&1 &
@@ -258,27 +333,52 @@ traffic() {
     for _ in $(seq 100); do if [ -S "$sock" ]; then break; fi; sleep 0.05; done
     ip netns exec n1 xfer -d rxe1 -g "$(gid 1 10.0.1.1)" -c "$sock" -r 1000000 -T $patience "$@" >/tmp/traffic1 2>&1 &
     traffic_client=$!
-    flowing "$before"
+    flowing "$before" || status=1
     sleep $((1 * SCALE))
-    if ! kill -0 $traffic_client 2>/dev/null || ! kill -0 $traffic_server 2>/dev/null; then
-        cat /tmp/traffic1 /tmp/traffic2
-        return 1
-    fi
+    if ! kill -0 $traffic_client 2>/dev/null || ! kill -0 $traffic_server 2>/dev/null; then status=1; fi
+    [ $status = 0 ] || cat /tmp/traffic1 /tmp/traffic2
+    return $status
 }
 
-# traffic_stop [SECONDS]: both ends must be gone within the limit after a SIGKILL.
+# traffic_stop [SECONDS]: both ends must be gone within the limit after a SIGKILL, and must not
+# have seen wrong data before.
 traffic_stop() {
+    local pid status=0
     kill -9 "$traffic_server" "$traffic_client" 2>/dev/null
     for _ in $(seq $((${1:-10} * SCALE * 10))); do
         if ! kill -0 "$traffic_server" 2>/dev/null && ! kill -0 "$traffic_client" 2>/dev/null; then
-            wait "$traffic_server" "$traffic_client" 2>/dev/null
-            return 0
+            for pid in "$traffic_server" "$traffic_client"; do
+                wait "$pid" 2>/dev/null
+                # xfer's status for wrong data.
+                if [ $? = 2 ]; then status=1; fi
+            done
+            if grep -hE 'WRONG|WRITTEN OUTSIDE|COMPLETION (ORDER|MISSING)|CHANGED' /tmp/traffic1 /tmp/traffic2; then status=1; fi
+            return $status
         fi
         sleep 0.1
     done
     echo "a killed process did not go away:"
     cat "/proc/$traffic_server/stack" "/proc/$traffic_client/stack" 2>/dev/null
     return 1
+}
+
+# client_notices: the server of the traffic was killed, and its client ends by itself and says why:
+# nobody answers its requests, or nobody is at the other end of the control socket.
+client_notices() {
+    local status=0
+    for _ in $(seq $((100 * SCALE))); do
+        if ! kill -0 "$traffic_client" 2>/dev/null; then break; fi
+        sleep 0.1
+    done
+    if kill -0 "$traffic_client" 2>/dev/null; then
+        traffic_stop
+        echo "the client never noticed"
+        return 1
+    fi
+    wait "$traffic_client" || status=$?
+    cat /tmp/traffic1
+    echo "the client's status: $status"
+    traffic_stop && [ $status = 1 ] && grep -qE 'retry counter exceeded|the other side is gone|control write' /tmp/traffic1
 }
 
 # unload_stack: everything of the subsystem, ours or not, in the order in which it can be.
@@ -299,6 +399,3 @@ unload_stack() {
     done
     return 1
 }
-
-# ours NAME: the loaded module is the Rust one.
-ours() { stack | grep -qx "$1 rust"; }

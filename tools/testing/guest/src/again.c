@@ -252,5 +252,5 @@ int main(int argc, char **argv)
 	shared_receive(&l);
 	resized(l.ctx);
 	pairs(&l, argc > 3);
-	return bad;
+	return ended();
 }

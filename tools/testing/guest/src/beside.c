@@ -6,17 +6,10 @@
  * data are compared. Prints "ok NAME" or "not ok NAME: why" for each.
  */
 #include "loop.h"
+#include "result.h"
 
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 enum { HALF = 1 << 19, QUARTER = 1 << 18 };
-
-static int bad;
-
-static void result(const char *name, int ok)
-{
-	printf(ok ? "ok %s\n" : "not ok %s: see above\n", name);
-	bad |= !ok;
-}
 
 static void fill(unsigned char *p, size_t len, unsigned seed)
 {
@@ -235,15 +228,15 @@ int main(int argc, char **argv)
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	loop_open(&l, argv[1], atoi(argv[2]));
-	result("a queue pair connected to itself", alone(&l));
+	result("a queue pair connected to itself", alone(&l), 1);
 	make(&l, 2, IBV_QPT_RC);
 	int ok = !loop_to_rts(&l, 0, l.qp[1]->qp_num, ALL) && !loop_to_rts(&l, 1, l.qp[0]->qp_num, ALL);
-	result("two of them, all sizes", ok && all_sizes(&l, 0, 1) && all_sizes(&l, 1, 0) && atomics(&l, 0));
+	result("two of them, all sizes", ok && all_sizes(&l, 0, 1) && all_sizes(&l, 1, 0) && atomics(&l, 0), 1);
 	unmake(&l, 2);
-	result("both ways at once", crossing(&l));
-	result("a receiver that is not ready", unready(&l));
-	result("unreliable connections", unreliable(&l));
-	result("a neighbour that goes away", gone(&l));
+	result("both ways at once", crossing(&l), 1);
+	result("a receiver that is not ready", unready(&l), 1);
+	result("unreliable connections", unreliable(&l), 1);
+	result("a neighbour that goes away", gone(&l), 1);
 	loop_close(&l);
-	return bad;
+	return ended();
 }

@@ -257,5 +257,5 @@ int main(int argc, char **argv)
 	drained(&l);
 	errors(&l);
 	loop_close(&l);
-	return bad;
+	return ended();
 }

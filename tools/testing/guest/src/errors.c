@@ -5,20 +5,10 @@
  * must see. Prints "ok NAME" or "not ok NAME: why" per row.
  */
 #include "loop.h"
+#include "result.h"
 
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 enum { NONE = -1 };
-
-static int bad;
-
-static void result(const char *name, int ok, const char *why, long got, long want)
-{
-	if (ok)
-		printf("ok %s\n", name);
-	else
-		printf("not ok %s: %s %ld, not %ld\n", name, why, got, want);
-	bad |= !ok;
-}
 
 struct mistake {
 	const char *name;
@@ -89,62 +79,73 @@ static void provoke(struct loop *l, const struct mistake *m)
 	int got = status_of(l->cq[0], 4000);
 	int other = m->receiver == NONE ? status_of(l->cq[1], 20) : status_of(l->cq[1], 1000);
 
-	result(m->name, got == m->sender && other == m->receiver, got == m->sender ? "receiver's status" : "sender's status",
-	       got == m->sender ? other : got, got == m->sender ? m->receiver : m->sender);
+	result_why(m->name, got == m->sender && other == m->receiver, got == m->sender ? "receiver's status " : "sender's status ",
+		   got == m->sender ? other : got, got == m->sender ? m->receiver : m->sender);
 	if (got != IBV_WC_SUCCESS) {
 		/* After an error the queue pair is in the error state and flushes. */
 		struct ibv_qp_attr a;
 		struct ibv_qp_init_attr i;
 		ibv_query_qp(l->qp[0], &a, IBV_QP_STATE, &i);
 		if (a.qp_state != IBV_QPS_ERR)
-			result("... and then the sender's state", 0, "state", a.qp_state, IBV_QPS_ERR);
+			result_why("... and then the sender's state", 0, "state ", a.qp_state, IBV_QPS_ERR);
 		if (!ibv_post_send(l->qp[0], &w, &b)) {
 			got = status_of(l->cq[0], 2000);
 			if (got != IBV_WC_WR_FLUSH_ERR)
-				result("... and then a flush", 0, "status", got, IBV_WC_WR_FLUSH_ERR);
+				result_why("... and then a flush", 0, "status ", got, IBV_WC_WR_FLUSH_ERR);
 		}
 	}
 	loop_disconnect(l);
 }
 
-/* Calls that must be refused at once. */
+/* A call that must be refused at once, with the status WANT. */
+static void refused(const char *name, const void *made, int want)
+{
+	result(name, made ? 0 : errno, want);
+	errno = 0;
+}
+
 static void refusals(struct loop *l)
 {
 	struct ibv_device_attr d;
 
 	if (ibv_query_device(l->ctx, &d))
 		loop_die("query device");
-	result("cq larger than max_cqe", !ibv_create_cq(l->ctx, d.max_cqe + 1, NULL, NULL, 0), "created", 1, 0);
-	result("cq on a wild vector", !ibv_create_cq(l->ctx, 16, NULL, NULL, 4096), "created", 1, 0);
-	result("mr on unmapped memory", !ibv_reg_mr(l->pd, (void *)0x10000, 4096, ALL), "created", 1, 0);
-	result("mr of a wrapping range", !ibv_reg_mr(l->pd, l->buf, (size_t)-4096, ALL), "created", 1, 0);
-	result("mr remote write without local", !ibv_reg_mr(l->pd, l->buf, 4096, IBV_ACCESS_REMOTE_WRITE), "created", 1, 0);
+	errno = 0;
+	refused("cq larger than max_cqe", ibv_create_cq(l->ctx, d.max_cqe + 1, NULL, NULL, 0), EINVAL);
+	refused("cq on a wild vector", ibv_create_cq(l->ctx, 16, NULL, NULL, 4096), EINVAL);
+	refused("mr on unmapped memory", ibv_reg_mr(l->pd, (void *)0x10000, 4096, ALL), EFAULT);
+	refused("mr of a wrapping range", ibv_reg_mr(l->pd, l->buf, (size_t)-4096, ALL), EINVAL);
+	refused("mr remote write without local", ibv_reg_mr(l->pd, l->buf, 4096, IBV_ACCESS_REMOTE_WRITE), EINVAL);
 	struct ibv_cq *cq = ibv_create_cq(l->ctx, 16, NULL, NULL, 0);
 	struct ibv_qp_init_attr base = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 } }, ia;
+	if (!cq)
+		loop_die("create cq");
+	errno = 0;
 	ia = base, ia.cap.max_send_wr = d.max_qp_wr + 1;
-	result("qp with too many send entries", !ibv_create_qp(l->pd, &ia), "created", 1, 0);
+	refused("qp with too many send entries", ibv_create_qp(l->pd, &ia), EINVAL);
 	ia = base, ia.cap.max_recv_wr = 0x7fffffff;
-	result("qp with too many receive entries", !ibv_create_qp(l->pd, &ia), "created", 1, 0);
+	refused("qp with too many receive entries", ibv_create_qp(l->pd, &ia), EINVAL);
 	ia = base, ia.cap.max_send_sge = d.max_sge + 1;
-	result("qp with too many elements", !ibv_create_qp(l->pd, &ia), "created", 1, 0);
+	refused("qp with too many elements", ibv_create_qp(l->pd, &ia), EINVAL);
 	ia = base, ia.cap.max_inline_data = 1 << 20;
-	result("qp with too much inline data", !ibv_create_qp(l->pd, &ia), "created", 1, 0);
+	refused("qp with too much inline data", ibv_create_qp(l->pd, &ia), EINVAL);
 	struct ibv_qp *qp = ibv_create_qp(l->pd, &base);
+	if (!qp)
+		loop_die("create qp");
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_RTS };
-	result("qp from RESET to RTS", qp && ibv_modify_qp(qp, &a, IBV_QP_STATE), "modified", 0, EINVAL);
+	result("qp from RESET to RTS", ibv_modify_qp(qp, &a, IBV_QP_STATE), EINVAL);
 	a.qp_state = IBV_QPS_INIT;
 	a.port_num = 7;
-	result("qp on a port that is not", qp && ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-	       IBV_QP_ACCESS_FLAGS), "modified", 0, EINVAL);
+	result("qp on a port that is not", ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+	       IBV_QP_ACCESS_FLAGS), EINVAL);
 	a.port_num = 1;
 	a.pkey_index = 999;
-	result("qp with a wild pkey index", qp && ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-	       IBV_QP_ACCESS_FLAGS), "modified", 0, EINVAL);
-	result("destroy of a cq in use", ibv_destroy_cq(cq) == EBUSY, "status", 0, EBUSY);
-	result("destroy of a pd in use", ibv_dealloc_pd(l->pd) == EBUSY, "status", 0, EBUSY);
-	if (qp)
-		ibv_destroy_qp(qp);
+	result("qp with a wild pkey index", ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+	       IBV_QP_ACCESS_FLAGS), EINVAL);
+	result("destroy of a cq in use", ibv_destroy_cq(cq), EBUSY);
+	result("destroy of a pd in use", ibv_dealloc_pd(l->pd), EBUSY);
+	ibv_destroy_qp(qp);
 	ibv_destroy_cq(cq);
 }
 
@@ -162,6 +163,5 @@ int main(int argc, char **argv)
 		provoke(&l, &mistakes[i]);
 	refusals(&l);
 	loop_close(&l);
-	puts("end");
-	return bad;
+	return ended();
 }

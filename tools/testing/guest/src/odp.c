@@ -8,6 +8,7 @@
  * "not ok NAME: why" per case.
  */
 #include "loop.h"
+#include "result.h"
 #include <rdma/ib_user_ioctl_cmds.h>
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
@@ -20,20 +21,8 @@
 enum { PAGE = 4096, PAGES = 64, LEN = PAGE * PAGES };
 enum { ALL = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
 
-static int bad;
-/* Whether regions are of the whole address space, and what is said of results then. */
+/* Whether regions are of the whole address space. */
 static int whole;
-static const char *prefix = "";
-
-static void result(const char *name, long got, long want)
-{
-	if (got == want)
-		printf("ok %s%s\n", prefix, name);
-	else
-		printf("not ok %s%s: %ld, not %ld\n", prefix, name, got, want);
-	fflush(stdout);
-	bad |= got != want;
-}
 
 static unsigned char *map(int prot)
 {
@@ -633,5 +622,5 @@ int main(int argc, char **argv)
 		result("the whole address space is refused",
 		       !!ibv_reg_mr(l.pd, NULL, SIZE_MAX, ALL | IBV_ACCESS_ON_DEMAND), 0);
 	loop_close(&l);
-	return bad;
+	return ended();
 }

@@ -160,5 +160,5 @@ int main(int argc, char **argv)
 	pthread_join(thread, NULL);
 	loop_disconnect(&l);
 	loop_close(&l);
-	return bad;
+	return ended();
 }

@@ -22,6 +22,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -522,6 +523,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	/* A peer that was killed is told as any other failure. */
+	signal(SIGPIPE, SIG_IGN);
 	setup();
 	struct peer me = { .qpn = qp->qp_num, .psn = start_psn, .rkey = mr->rkey, .addr = (uintptr_t)buf }, other;
 	if (ibv_query_gid(ctx, 1, gid_index, &me.gid))
