@@ -8,5 +8,6 @@
 
 on_both_cores "the same states on both cores" ./core_steps.sh
 note "$(wc -l </tmp/ours/steps) operations"
-same_as states
+same_as states 28
+check "two devices are listed" has "two devices" '^= rdma dev -> 0$'
 finish

@@ -7,5 +7,10 @@
 . ./two_cores.sh
 
 on_both_cores "counters on both cores" ./count_steps.sh countdev
-same_as names
+same_as names 6
+check "the driver loads" has files '^0: modprobe countdev$'
+check "counters of a port" has files 'hw_counters/port_a: '
+check "an optional counter is on" has optional 'optional_x'
+check "a counter bound by hand" has manual '^0: rdma statistic qp bind .* lqpn 5$'
+check "counters bound by themselves" has automatic '^0: rdma statistic qp set .* auto type on$'
 finish

@@ -6,8 +6,6 @@
 . ./ktap.sh
 . ./rdma.sh
 
-ours=$(stack | awk '$1 == "ib_core" { print $2 }')
-
 # right DEVICE...: their tables are what they should be; the worker has a while.
 right() {
     local device wrong
@@ -164,6 +162,7 @@ gone() {
     rdma link del gid0 && within 10 ip link del g0 && ! dmesg | grep 'waiting for g0'
 }
 
+check "the core is the one asked for" as_asked ib_core rdma_rxe
 check "a device has the GIDs of its network device" ground
 check "500 addresses" many
 check "every other one goes, others come" half
@@ -177,7 +176,7 @@ check "a bond of two devices" bond
 check "fail-over" fail_over
 check "the bond ends" no_bond
 check "a held entry keeps its slot" held
-if [ "$ours" = rust ]; then
+if ours ib_core; then
     check "a full table, and room again" full
 else
     skip "a full table, and room again" "the C core does not look again"

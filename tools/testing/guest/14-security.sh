@@ -24,19 +24,19 @@ load_policy() {
     # In one write.
     dd if=/tmp/policy of=/sys/fs/selinux/load bs=16M status=none
 }
-has() { grep -qxF -- "$1" /tmp/ours/security.txt || { cat /tmp/ours/security.txt; return 1; }; }
+says() { grep -qxF -- "$1" /tmp/ours/security.txt || { cat /tmp/ours/security.txt; return 1; }; }
 
 check "a policy is loaded" load_policy
 on_both_cores "hooks of security modules" ./security_steps.sh fakeib
-check "the steps end well" has "status 0"
-check "a partition that is allowed" has "friend, red partition: ok"
-check "one that is denied" has "stranger, red partition: EACCES"
-check "a queue pair that loses access" has "the stranger in red is stopped: yes"
-check "an agent that is denied" has "a stranger manages: EACCES"
-check "one who may not open what is shared" has "a stranger opens it: EACCES"
-check "one because of whom others may not" has "the friend takes it to red: EACCES"
-check "a shared queue pair that loses access" has "what both have open is stopped: yes"
+check "the steps end well" says "status 0"
+check "a partition that is allowed" says "friend, red partition: ok"
+check "one that is denied" says "stranger, red partition: EACCES"
+check "a queue pair that loses access" says "the stranger in red is stopped: yes"
+check "an agent that is denied" says "a stranger manages: EACCES"
+check "one who may not open what is shared" says "a stranger opens it: EACCES"
+check "one because of whom others may not" says "the friend takes it to red: EACCES"
+check "a shared queue pair that loses access" says "what both have open is stopped: yes"
 told() { [ "$(grep -c 'is told that$' /tmp/ours/told)" = 7 ] || { cat /tmp/ours/told; return 1; }; }
 check "who is stopped is told" told
-same_as names
+same_as names 1
 finish

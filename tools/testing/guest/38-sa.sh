@@ -9,5 +9,16 @@
 
 with_fakeib "subnet administration on both cores"
 on_both_cores "subnet administration on both cores" ./sa_steps.sh fakeib
-same_as names
+same_as names 7
+received='3 packets transmitted, 3 received'
+check "IPoIB finds a path" has up "$received" 1
+check "groups of IPoIB" has memberships 'ff12:401b'
+check "rdma_cm joins, also as one who only sends" has multicast '^return status 0' 3
+check "with a local service that answers, sends rubbish, fails, or is silent" has local_paths "$received" 4
+check "datagrams of rdma_cm with each of them" has local_paths '^return status 0' 8
+check "the local service is asked for paths" has local_paths '^path fakeib0 1 '
+check "a manager that has forgotten" has manager_goes "$received" 1
+check "links that fail" has events "$received" 4
+check "nobody waits for the service" has gone '^in time$'
+check "the driver goes" has gone '^0: rmmod fakeib$'
 finish

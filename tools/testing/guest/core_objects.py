@@ -3,6 +3,7 @@
 
     core_objects.py DEVICE
 """
+import os
 import sys
 import time
 
@@ -15,6 +16,7 @@ from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
+from pyverbs.xrcd import XRCD, XRCDInitAttr
 
 kept = []
 
@@ -92,5 +94,7 @@ for name, av in (("ah wild gid index", bad), ("ah no grh", none), ("ah", ah)):
     attempt(name, lambda: AH(pd, attr=av))
 ud = QPInitAttr(qp_type=e.IBV_QPT_UD, scq=cq, rcq=cq, cap=QPCap(max_send_wr=4, max_recv_wr=4, max_send_sge=1, max_recv_sge=1))
 attempt("ud to rts", lambda: QP(pd, ud, QPAttr(port_num=1)))
+# Soft-RoCE has none: the refusal is the core's.
+attempt("xrcd", lambda: XRCD(ctx, XRCDInitAttr(e.IBV_XRCD_INIT_ATTR_FD | e.IBV_XRCD_INIT_ATTR_OFLAGS, os.O_CREAT, -1)))
 print("READY", flush=True)
 time.sleep(60)

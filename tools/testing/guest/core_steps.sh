@@ -162,6 +162,8 @@ step rdma statistic qp bind link x0/1 lqpn 1
 step rdma statistic qp unbind link x0/1 cntn 1
 look "counters that rxe has not"
 
+# Groups, and what attaching and detaching refuse.
+step multicast attach x0 0 x0 0
 rm -f /tmp/objects
 python3 ./core_objects.py x0 >/tmp/objects 2>&1 &
 objects=$!

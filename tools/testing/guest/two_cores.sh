@@ -12,55 +12,79 @@ unload_core() { # MODULE...: and all of the subsystem
     done
     unload_stack
 }
-# The C core stands in the same tree, behind ours.
-load_c_core() { insmod "/lib/modules/$(uname -r)/kernel/drivers/infiniband/core/ib_core.ko" && load_core; }
 load_core() {
     local m
     for m in rdma_rxe ib_uverbs rdma_ucm ib_umad; do modprobe $m || return; done
 }
+our_core() { load_core && loaded_as ib_core rust; }
+# The C core stands in the same tree, behind ours.
+c_core() { insmod "/lib/modules/$(uname -r)/kernel/drivers/infiniband/core/ib_core.ko" && load_core && loaded_as ib_core c; }
+# c_ran FROM: since FROM only the C core was loaded. Where a driver fails, it may leak; that is
+# not ours to answer for.
+c_ran() { echo "$1 $(jiffies)" >>$c_alone; }
 none_leaked() { old_leaks >/tmp/leaks && ! head -n 40 /tmp/leaks | grep .; }
 run_steps() { bash "$1" "$2" >"$2.log" 2>&1 || { tail -n 20 "$2.log"; return 1; }; }
 
 # with_fakeib NAME: ends the test where the guest does not have that driver.
 with_fakeib() {
-    modprobe -n fakeib 2>/dev/null && return
+    [ "$STACK" != c ] && return
     skip "$1" "the driver fakeib is not in this guest (STACK=$STACK)"
     finish
 }
 
 # on_both_cores NAME STEPS [MODULE...]: STEPS, a script, writes into the folder that it is
 # given: /tmp/ours, then /tmp/c. MODULEs are unloaded with the core. NAME is what is skipped
-# if the core that is loaded is not ours.
+# if the core is not ours.
 on_both_cores() {
     local name=$1 steps=$2 from
     shift 2
-    case " $(stack | awk '$2 == "rust" { print $1 }' | xargs) " in
-    *" ib_core "*) ;;
-    *)
-        skip "$name" "the ib_core loaded is not ours (STACK=$STACK)"
+    if ! ours ib_core; then
+        skip "$name" "the ib_core is not ours (STACK=$STACK)"
         finish
-        ;;
-    esac
+    fi
     # Both begin with the same modules, whatever tests before this one have loaded.
     check "all unloads" unload_core
-    check "our core loads" load_core
+    check "our core loads" our_core
     check "the steps on our core" run_steps "$steps" /tmp/ours
     check "our core unloads" unload_core "$@"
     [ ! -w "$kmemleak" ] || check "kmemleak, after our core" none_leaked
     from=$(jiffies)
-    check "the C core loads" load_c_core
+    check "the C core loads" c_core
     check "the steps on the C core" run_steps "$steps" /tmp/c
     check "the C core unloads" unload_core "$@"
-    # Where a driver fails, the C core may leak; that is not ours to answer for.
-    echo "$from $(jiffies)" >>$c_alone
-    check "our core loads again" load_core
+    c_ran "$from"
+    check "our core loads again" our_core
     note "$(cat /tmp/ours/*.txt | wc -l) lines compared"
 }
 
-# same_as LIST: each NAME of the LIST that the steps left has the same NAME.txt on both.
+# Two equal files say nothing if both are those of a failure. So:
+# same_as LIST COUNT: the steps left a LIST of COUNT names on either core, and each NAME.txt is
+# the same on both and not empty; no wait was in vain and no program missing.
 same_as() {
-    local name
+    local name core
+    for core in c ours; do
+        check "all parts of the steps ran, /tmp/$core" count_is "$2" "/tmp/$core/$1"
+        check "nothing broke or was waited for in vain, /tmp/$core" unbroken /tmp/$core
+    done
     while read -r name; do
-        check "$name" diff -U 2 "/tmp/c/$name.txt" "/tmp/ours/$name.txt"
+        check "$name" same_files "/tmp/c/$name.txt" "/tmp/ours/$name.txt"
     done <"/tmp/c/$1"
+}
+same_files() { [ -s "$1" ] && diff -U 2 "$1" "$2"; }
+count_is() { # COUNT FILE
+    echo "$(wc -l <"$2") lines in $2, expected: $1"
+    [ "$(wc -l <"$2")" = "$1" ]
+}
+unbroken() {
+    ! grep -HE '^never:|^Traceback|command not found|Segmentation fault|unbound variable|^(12[4-7]|13[0-9]): ' "$1"/*.txt
+}
+# has NAME PATTERN [COUNT]: NAME.txt of ours (which is the C core's, see same_as) has a line
+# with the PATTERN; or COUNT of them.
+has() {
+    local n
+    n=$(grep -cE -- "$2" "/tmp/ours/$1.txt")
+    [ "$n" -gt 0 ] && [ "$n" = "${3:-$n}" ] && return
+    echo "$n times${3:+, not $3}: $2"
+    head -n 30 "/tmp/ours/$1.txt"
+    return 1
 }
