@@ -292,21 +292,25 @@ mod tests {
         let stop = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         let done = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         let wrong = Arc::new(Atomic::new(0), GFP_KERNEL)?;
+        let found = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         let table = table()?;
         let queue = QueueOptions::unbound().create(c"rdma_kunit_table")?;
         for _ in 0..2 {
             let (table, stop) = (table.clone(), stop.clone());
-            let (done, wrong) = (done.clone(), wrong.clone());
+            let (done, wrong, found) = (done.clone(), wrong.clone(), found.clone());
             queue.try_spawn(GFP_KERNEL, move || {
                 while stop.load(Acquire) == 0 {
                     for _ in 0..100 {
                         for (id, value) in [(9, 90), (13, 130)] {
-                            if table.get(id).is_some_and(|item| item.value != value) {
-                                wrong.store(1, Relaxed);
+                            if let Some(item) = table.get(id) {
+                                let _: i32 = found.fetch_add(1, Relaxed);
+                                if item.value != value {
+                                    wrong.store(1, Relaxed);
+                                }
                             }
                             let rcu = rcu::read_lock();
-                            let found = table.borrow(id, &rcu);
-                            if found.is_some_and(|item| item.value != value) {
+                            let borrowed = table.borrow(id, &rcu);
+                            if borrowed.is_some_and(|item| item.value != value) {
                                 wrong.store(1, Relaxed);
                             }
                         }
@@ -318,7 +322,10 @@ mod tests {
                 let _: i32 = done.fetch_add(1, Full);
             })?;
         }
-        for _ in 0..500 {
+        // As long as no lookup has found anything, nothing has raced.
+        let mut rounds = 0;
+        while rounds < 500 || (found.load(Acquire) == 0 && rounds < 50_000) {
+            rounds += 1;
             for (id, value) in [(9, 90), (13, 130)] {
                 table
                     .reserve_exact(id, GFP_KERNEL)?
@@ -333,9 +340,10 @@ mod tests {
             fsleep(Delta::from_micros(100));
         }
         assert_eq!(wrong.load(Acquire), 0);
+        assert!(found.load(Acquire) > 0);
         drop(table);
         rcu::barrier();
-        assert_eq!(dropped(&count), 1000);
+        assert_eq!(dropped(&count), 2 * rounds);
         Ok(())
     }
 }
