@@ -5,8 +5,8 @@
 . ./rdma.sh
 
 port_is_up() { on 1 ibv_devinfo -d rxe1 | grep -q 'state:.*PORT_ACTIVE'; }
-named_wrongly() { on 1 rdma link add rxe9 type rxe netdev nosuch; }
-twice() { on 1 rdma link add rxe1b type rxe netdev v1; }
+named_wrongly() { refused_as 'No such device|Invalid|not found|Wrong' on 1 rdma link add rxe9 type rxe netdev nosuch; }
+twice() { refused_as 'File exists|already' on 1 rdma link add rxe1b type rxe netdev v1; }
 listed() { on "$1" rdma link show | grep "link rxe$1/1 state ACTIVE physical_state LINK_UP netdev v$1"; }
 all_gids() { gid 1 10.0.1.1 && gid 1 fd01::1; }
 verbose() {
@@ -21,7 +21,7 @@ mtu_follows() { # NETDEV-MTU ACTIVE-MTU
 }
 stats() { on 1 rdma -p statistic show link rxe1/1 | grep -q rcvd_pkts; }
 resources() { on 1 rdma res show rxe1 | grep -q 'qp 1'; }
-removed() { on 1 rdma link del rxe1 && ! on 1 ibv_devinfo -d rxe1; }
+removed() { on 1 rdma link del rxe1 && refused_as 'No IB device|not found' on 1 ibv_devinfo -d rxe1; }
 
 check "two namespaces, veth and a device in each" two_nodes
 check "rdma link show, node 1" listed 1
@@ -35,7 +35,7 @@ check "path MTU follows the netdev: 4200 gives 4096" mtu_follows 4200 4096
 check "path MTU follows the netdev: 1500 gives 1024" mtu_follows 1500 1024
 check "rdma statistic" stats
 check_with ib_umad "rdma res: the GSI queue pair" resources
-refuse "link add over a missing netdev" named_wrongly
-refuse "a second device on one netdev" twice
+check "link add over a missing netdev" named_wrongly
+check "a second device on one netdev" twice
 check "rdma link del" removed
 finish

@@ -32,7 +32,7 @@ shows() {
     "$@" python3 /share/tests/sysfs.py "$top/${name%%-*}" |
         grep -v 'hw_counters/[nr]p_' >/tmp/tree || return
     sed -n "/^== $name\$/,/^== /p" $peer | grep -v '^== ' >/tmp/wanted
-    diff /tmp/wanted /tmp/tree
+    [ -s /tmp/wanted ] && diff /tmp/wanted /tmp/tree
 }
 lifespan() {
     local file=$top/rxe1/ports/1/hw_counters/lifespan bad
@@ -50,20 +50,21 @@ desc() {
     python3 -c 'print("y" * 100)' >$top/rxe1/node_desc
     [ "$(tr -d '\n' <$top/rxe1/node_desc | wc -c)" = 64 ]
 }
-no_desc() { echo x >$top/siw1/node_desc; }
+no_desc() { refused_as 'Operation not supported|Permission denied' bash -c "echo x >$top/siw1/node_desc"; }
 # Read everything, over and over, while devices and namespaces come and go.
 going() {
     local reader
     (while :; do cat $top/rxe1/ports/1/*/* $top/rxe1/* >/dev/null 2>&1; done) &
     reader=$!
     (while :; do ip netns exec n1 cat $top/rxe1/ports/1/*/* >/dev/null 2>&1; done) &
+    local status=0
     for _ in 1 2 3; do
-        rdma link del rxe1 && rdma link add rxe1 type rxe netdev v1 || break
+        rdma link del rxe1 && rdma link add rxe1 type rxe netdev v1 || status=1
     done
-    ip netns add n2 && ip netns del n2
-    kill $reader $!
+    ip netns add n2 && ip netns del n2 || status=1
+    kill $reader $! || status=1
     wait
-    [ -e $top/rxe1/ports/1/state ]
+    [ $status = 0 ] && [ -e $top/rxe1/ports/1/state ]
 }
 gone() { rdma link del rxe1 && rdma link del siw1 && ip netns del n1 && ip link del v1 && [ ! -e $top/rxe1 ] && [ ! -e $top/siw1 ]; }
 
@@ -74,7 +75,7 @@ check "rxe1 in another namespace: no counters" shows rxe1-copy ip netns exec n1
 check "siw1 in another namespace" shows siw1-copy ip netns exec n1
 check "lifespan of counters" lifespan
 check "node_desc" desc
-refuse "node_desc of a driver that cannot" no_desc
+check "node_desc of a driver that cannot" no_desc
 check "read while devices go" going
 check "all gone" gone
 finish

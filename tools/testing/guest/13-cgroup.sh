@@ -40,11 +40,15 @@ nested() {
     return $status
 }
 gone() {
-    on 1 rdma link del rxe1 && ! grep -q '^rxe1 ' $group/rdma.max $group/rdma.current
+    lines max | grep '^rxe2 ' && on 1 rdma link del rxe1 || return
+    grep '' $group/rdma.max $group/rdma.current >/tmp/lines
+    cat /tmp/lines
+    ! grep ':rxe1 ' /tmp/lines
 }
 back_again() {
     on 1 rdma link add rxe1 type rxe netdev v1 || return
     if lines max | grep "^rxe1 " | grep -v "hca_handle=max hca_object=max"; then return 1; fi
+    current rxe1
     try holds 2 5
 }
 
@@ -60,9 +64,9 @@ check "one context too many: EAGAIN" try refused 3 0
 check "one object too many: EAGAIN" try refused 1 5
 check "the other device has no limit" try holds-other 4 12
 check "counted, and given back when the process is killed" holding "hca_handle=2 hca_object=3" keeps 2 3
-refuse "a limit of no device" bash -c "echo 'nobody hca_handle=2' >$group/rdma.max"
-refuse "a limit of no resource" bash -c "echo 'rxe1 hca_thing=2' >$group/rdma.max"
-refuse "a limit below zero" bash -c "echo 'rxe1 hca_handle=-1' >$group/rdma.max"
+check "a limit of no device" refused_as 'No such device' bash -c "echo 'nobody hca_handle=2' >$group/rdma.max"
+check "a limit of no resource" refused_as 'Invalid argument' bash -c "echo 'rxe1 hca_thing=2' >$group/rdma.max"
+check "a limit below zero" refused_as 'Invalid argument' bash -c "echo 'rxe1 hca_handle=-1' >$group/rdma.max"
 check "a limit of the group above holds below" nested
 check "the device goes, and its lines go" gone
 check "it comes back without limits" back_again

@@ -28,15 +28,22 @@ between() {
 }
 # A peer that is killed: the other one learns it, and both devices can go.
 killed() {
-    local pid
+    local server client status=0
     ip netns exec n2 rping -s -a 10.0.1.2 -C 1000000 >/dev/null 2>&1 &
-    pid=$!
+    server=$!
     accepting 2 || return
     ip netns exec n1 rping -c -a 10.0.1.2 -C 1000000 >/tmp/siw1 2>&1 &
+    client=$!
     sleep $SCALE
-    kill -9 $pid
-    wait $pid
-    within 20 tail --pid=$! -f /dev/null
+    kill -0 $client || { cat /tmp/siw1; return 1; }
+    kill -9 $server
+    wait $server
+    within 20 tail --pid=$client -f /dev/null || return
+    wait $client || status=$?
+    cat /tmp/siw1
+    echo "the client's status: $status"
+    # By an event or by a completion, not by a signal.
+    [ $status -gt 0 ] && [ $status -lt 124 ] || grep -q 'DISCONNECT' /tmp/siw1
 }
 removed() {
     on 1 rdma link del siw1 && on 2 rdma link del siw2 && rmmod siw

@@ -190,13 +190,13 @@ before=$(used_kb)
 check "everything at once for $seconds s" everything "$seconds"
 note "cut off $(times verbs-cut-off) times, stops $(times stop), kills $(times kill), links $(times link), flaps $(times flap), namespaces $(times space), reloads $(times reload)"
 note "queue pairs, regions, resizes, completions: $(figures)"
-# In a short time on a busy machine not everything happens.
-if [ "$seconds" -ge 60 ]; then
-    for what in stop kill link space; do check "it happened: $what" enough $what 2; done
-    # The C driver may not be unloaded under its users.
-    if ours rdma_rxe; then check "it happened: reload" enough reload 2; fi
-    check "it happened: verbs" worked 20
-fi
+# In a short time on a busy machine little happens, but something of each kind.
+least=1
+[ "$seconds" -lt 60 ] || least=2
+for what in stop kill link space; do check "it happened: $what" enough $what $least; done
+# The C driver may not be unloaded under its users.
+if ours rdma_rxe; then check "it happened: reload" enough reload $least; fi
+check "it happened: verbs" worked $((least > 1 ? 20 : 1))
 check "all devices removed, module unloaded" bare
 after=$(used_kb)
 note "in use before $before kB, after $after kB"

@@ -33,10 +33,10 @@ add() {
     case $1 in siw) loaded siw || return 0 ;; rxe) loaded rdma_rxe || return 0 ;; esac
     rdma link add "order_$1" type "$1" netdev v1
 }
-seen() { # TYPE: by sysfs at once, and by the library, if user verbs are there
-    loaded "$2" || return 0
+seen() { # TYPE DRIVER: by sysfs at once, and by the library
+    loaded "$2" || { echo "$2 is not loaded"; return 1; }
     [ -e "/sys/class/infiniband/order_$1/node_guid" ] && rdma link show "order_$1/1" >/dev/null || return
-    loaded ib_uverbs || return 0
+    loaded ib_uverbs || { echo "ib_uverbs is not loaded"; return 1; }
     for _ in $(seq 50); do
         if ibv_devinfo -d "order_$1" | grep -q 'phys_port_cnt:.*1'; then return; fi
         sleep 0.1

@@ -149,7 +149,8 @@ smb_client() {
 }
 
 check "the other guest answers" there true
-note "here: $(stack | grep rdma_rxe), there: $(there stack | grep rdma_rxe)"
+check "the stack here is the one asked for" as_asked ib_core rdma_rxe
+check "the stack there is the one asked for" there as_asked ib_core rdma_rxe
 check "nvmet-rdma serves" nvme_target
 check "nvme-rdma, data verified" nvme_host
 check "isert serves" iser_target

@@ -9,8 +9,9 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
+
+from together import together
 
 ERROR, DONE = 2, 3
 NETLINK_RDMA, NLDEV = 20, 5
@@ -19,6 +20,7 @@ NAMES = [b"rxe0\0", b"rxe1\0", b"a%d\0", b"\0", b"x" * 63 + b"\0", b"y" * 64]
 
 indices = [0, 1, 99]
 answers = {}
+added = [0, 0]
 
 
 def opened():
@@ -117,7 +119,8 @@ def look():
 def churn(number):
     r = random.Random(SEED + number)
     while time.time() < STOP:
-        tool("rdma", "link", "add", f"rxe{number}", "type", "rxe", "netdev", f"fuzz{number}")
+        name = f"rxe{number}"
+        added[number] += not tool("rdma", "link", "add", name, "type", "rxe", "netdev", f"fuzz{number}")
         time.sleep(r.random())
         for name in os.listdir("/sys/class/infiniband"):
             if r.random() < 0.5:
@@ -127,14 +130,16 @@ def churn(number):
 if __name__ == "__main__":
     STOP = time.time() + float(sys.argv[1])
     SEED = int(sys.argv[2])
-    jobs = [(requests, SEED), (requests, SEED + 1), (garbage, SEED), (churn, 0), (churn, 1)]
-    threads = [threading.Thread(target=f, args=(a,)) for f, a in jobs]
-    threads += [threading.Thread(target=f) for f in (lists, look)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    print(answers)
-    # Something was done, something refused, and something listed: on a slow kernel and a busy
+    together([
+        lambda: requests(SEED),
+        lambda: requests(SEED + 1),
+        lambda: garbage(SEED),
+        lambda: churn(0),
+        lambda: churn(1),
+        lists,
+        look,
+    ])
+    print(answers, "added:", added)
+    # Something was done, something refused, and devices came: on a slow kernel and a busy
     # machine not much, so it is not how often that is judged.
-    sys.exit(not (answers.get("ok", 0) > 10 and answers.get("EINVAL", 0) > 10))
+    sys.exit(not (answers.get("ok", 0) > 10 and answers.get("EINVAL", 0) > 10 and all(added)))

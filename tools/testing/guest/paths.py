@@ -6,7 +6,6 @@ import errno
 import ipaddress
 import subprocess
 import sys
-import threading
 import time
 
 import pyverbs.enums as e
@@ -16,6 +15,8 @@ from pyverbs.device import Context
 from pyverbs.pd import PD
 from pyverbs.pyverbs_error import PyverbsError, PyverbsRDMAError
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
+
+from together import together
 
 device, gid4, gid6 = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 ctx = Context(name=device)
@@ -117,9 +118,5 @@ def again():
         rtr(qp, "10.0.1.2", gid4)
 
 
-both = [threading.Thread(target=again) for _ in range(4)]
-for thread in both:
-    thread.start()
-for thread in both:
-    thread.join()
+together([again] * 4)
 print("changed by four at a time")
