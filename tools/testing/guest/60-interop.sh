@@ -58,6 +58,24 @@ verified() { # LIMIT WAY ARG...
     [ "$status$server" = 00 ] || { echo "client $status, server $server"; tail -n 12 /tmp/far; return 1; }
 }
 
+# datagrams WAY: udaddy sends datagrams with immediate data: where the replies go is in it.
+datagrams() {
+    local pid status=0
+    if [ "$1" = out ]; then
+        there "within 40 udaddy -b 10.0.0.1" >/tmp/far 2>&1 &
+        pid=$!
+        there "for n in \$(seq 100); do rdma res show cm_id | grep -q LISTEN && exit; sleep 0.1; done; exit 1" || status=1
+        within 40 udaddy -s 10.0.0.1 || status=$?
+    else
+        within 40 udaddy -b 10.0.0.2 >/tmp/far 2>&1 &
+        pid=$!
+        for _ in $(seq 100); do rdma res show cm_id | grep -q LISTEN && break; sleep 0.1; done
+        there "within 40 udaddy -s 10.0.0.2" || status=$?
+    fi
+    wait $pid || status=$?
+    [ $status = 0 ] || { tail -n 12 /tmp/far; return 1; }
+}
+
 cm() {
     there "within 40 rping -s -V -C 20 -a 10.0.0.1" >/tmp/far 2>&1 &
     there "for n in \$(seq 100); do rdma res show cm_id | grep -q LISTEN && exit; sleep 0.1; done; exit 1" &&
@@ -69,6 +87,8 @@ server_is_ours() { # WAY
 }
 
 check "the other guest answers" there true
+check "the stack here is the one asked for" as_asked ib_core rdma_rxe
+check "the stack there is the one asked for" there as_asked ib_core rdma_rxe
 note "here: $(stack | grep rdma_rxe), there: $(there stack | grep rdma_rxe)"
 for way in out in; do
     check "verified data, all operations, $way" verified 60 $way -r 25
@@ -78,7 +98,7 @@ for way in out in; do
     check "verified data: send with invalidate, atomic write, $way" verified 60 $way -r 25 -k 0x180 -T 18
     check "verified data: these among the others, $way" verified 60 $way -r 15 -k 0x1ff -T 18
     # What the C driver calls the ICRC of a FLUSH ours knows, but not the other way round.
-    if [ "$(stack | grep rdma_rxe)" = "$(there stack | grep rdma_rxe)" ] || server_is_ours $way; then
+    if { ! ours rdma_rxe && ! there ours rdma_rxe; } || server_is_ours $way; then
         check "verified data: flush, $way" verified 60 $way -r 25 -k 0x380 -T 18
     else
         skip "flush, $way" "the C driver: its ICRC of a FLUSH covers the headers from the BTH on twice"
@@ -92,6 +112,9 @@ for way in out in; do
     check "ibv_rc_pingpong -c, $way" both 40 $way ibv_rc_pingpong -n 200 -c
     check "ibv_uc_pingpong, $way" both 40 $way ibv_uc_pingpong -n 100
     check "ibv_ud_pingpong, $way" both 40 $way ibv_ud_pingpong -n 100
+    check "ib_write_bw, UC, $way" both 40 $way ib_write_bw -c UC -s 65536 -n 25
+    check "ib_write_bw, UC, messages of one packet, $way" both 40 $way ib_write_bw -c UC -s 512 -n 100
+    check_with rdma_ucm "datagrams with immediate data, $way" datagrams $way
     check "ib_send_bw, $way" both 40 $way ib_send_bw -s 4096 -n 100
     check "ib_write_bw, $way" both 40 $way ib_write_bw -s 65536 -n 25
     check "ib_read_bw, $way" both 40 $way ib_read_bw -s 65536 -n 25

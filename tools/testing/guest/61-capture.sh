@@ -35,6 +35,35 @@ both_ways() {
     done
 }
 
+# one_way CLIENT-NODE TOOL ARG...: a client there or here, and a server at the other end.
+one_way() {
+    local client=$1 tool=$2 opt pid status=0 server client_command
+    shift 2
+    port=$((port + 1))
+    case $tool in ibv_*) opt=-g ;; *) opt="-F -x" ;; esac
+    server="$gid; within 40 $tool -d rxe -p $port $opt \$(i ffff:0a00:000$((3 - client))) $*"
+    client_command="$gid; within 40 $tool -d rxe -p $port $opt \$(i ffff:0a00:000$client) $* 10.0.0.$((3 - client))"
+    if [ "$client" = 2 ]; then there "$server"; else bash -c ". ./rdma.sh; $server"; fi >/tmp/far 2>&1 &
+    pid=$!
+    sleep $((2 * SCALE))
+    if [ "$client" = 1 ]; then there "$client_command"; else bash -c ". ./rdma.sh; $client_command"; fi || status=$?
+    [ $status = 0 ] || kill $pid
+    wait $pid && [ $status = 0 ] || { cat /tmp/far; return 1; }
+}
+unreliable() {
+    local client
+    for client in 1 2; do
+        one_way $client ibv_uc_pingpong -n 10 && one_way $client ib_send_bw -c UC -s 64 -n 20 || return
+        one_way $client ib_write_bw -c UC -s 8192 -n 20 && one_way $client ib_write_bw -c UC -s 64 -n 20 || return
+    done
+}
+# Both ends of udaddy send, with immediate data.
+immediate() {
+    there "within 40 udaddy -b 10.0.0.1" >/tmp/far 2>&1 &
+    there "for n in \$(seq 100); do rdma res show cm_id | grep -q LISTEN && exit; sleep 0.1; done; exit 1" &&
+        within 40 udaddy -s 10.0.0.1 && wait $!
+}
+
 datagrams() {
     port=$((port + 1))
     there "$gid; within 40 ibv_ud_pingpong -d rxe -p $port -g \$(i ffff:0a00:0001) -n 10" >/dev/null &
@@ -55,26 +84,33 @@ opens() { tshark -r /tmp/wire.pcap -T fields -e infiniband.bth.opcode 2>/dev/nul
 # It takes the first bytes of a Send for the head of another protocol, and stumbles
 # when there are less than 16; that is not about us.
 malformed() {
-    ! tshark -r /tmp/wire.pcap -Y '(_ws.malformed || _ws.expert.severity == error) && !(infiniband.bth.opcode == 4 && udp.length < 40)' 2>/dev/null | grep .
+    tshark -r /tmp/wire.pcap -Y '(_ws.malformed || _ws.expert.severity == error) && !(infiniband.bth.opcode == 4 && udp.length < 40)' >/tmp/malformed 2>/tmp/tshark || { cat /tmp/tshark; return 1; }
+    ! grep . /tmp/malformed
 }
 
 check "the other guest answers" there true
-note "here: $(stack | grep rdma_rxe), there: $(there stack | grep rdma_rxe)"
+check "the stack here is the one asked for" as_asked ib_core rdma_rxe
+check "the stack there is the one asked for" there as_asked ib_core rdma_rxe
 # Each packet as it came, not as GRO collects them.
 ethtool -K eth0 gro off
 tcpdump -i eth0 -s 0 -w /tmp/wire.pcap --immediate-mode udp port 4791 >/tmp/tcpdump 2>&1 &
 dump=$!
 for _ in $(seq 100); do grep -q listening /tmp/tcpdump && break; sleep 0.1; done
 check "verified data both ways" both_ways -r 12 -l 6000
+check "sends with invalidate both ways" both_ways -r 12 -l 6000 -k 0x80 -T 18
 check "datagrams" datagrams
+check "unreliable connections" unreliable
+check_with rdma_ucm "datagrams with immediate data" immediate
 sleep 1
 kill -INT $dump
 wait $dump
 check "every ICRC is right" sh -c 'python3 ./icrc.py /tmp/wire.pcap >/tmp/icrc; s=$?; cat /tmp/icrc; exit $s'
 while read -r line; do note "$line"; done </tmp/icrc
-# Sends, writes, reads, atomics, their responses; the datagram.
+# RC: sends, writes, reads, atomics, their responses, sends with invalidate. UC: sends and writes without
+# immediate data, for which there is no program here. Datagrams without and with.
 for node in 1 2; do
-    check "node $node used every opcode" sent 10.0.0.$node 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f 10 11 12 13 14 64
+    check "node $node used every opcode" sent 10.0.0.$node 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 0e 0f 10 11 12 13 14 16 17 \
+        20 21 22 24 26 27 28 2a 64 65
 done
 check "tshark takes them for InfiniBand" opens
 check "tshark finds nothing malformed" malformed
