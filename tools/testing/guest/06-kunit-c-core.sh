@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 120
+# limit: 200
 # The KUnit suites of the core once more, with the C core loaded: rates, queue pair states, packed
 # headers, RoCE headers and page lists of core/proto are compared with functions that the loaded
 # core exports, and with our own core both sides are ours.
