@@ -336,7 +336,10 @@ impl HeldQp {
     ///
     /// `ENOENT`: there is none, or the caller may not know of it.
     fn find(device: &Device, number: u32) -> Result<Self> {
-        let held = device.slot::<crate::restrack::Tables>().of(Kind::Qp).get(number);
+        let held = device
+            .slot::<crate::restrack::Tables>()
+            .of(Kind::Qp)
+            .get(number);
         let held = held.ok_or(ENOENT)?;
         let kind = Qp::of_entry(&held).ok_or(ENOENT)?.qp_type();
         // SAFETY: The device is there.

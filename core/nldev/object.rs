@@ -233,7 +233,11 @@ pub(super) fn put_srq(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let srq = subject.object::<Srq>()?;
     let shown = subject.held.owner();
     // While the lock is held no queue pair leaves the table, and so none goes.
-    let qps = subject.device.slot::<crate::restrack::Tables>().of(Kind::Qp).lock();
+    let qps = subject
+        .device
+        .slot::<crate::restrack::Tables>()
+        .of(Kind::Qp)
+        .lock();
     let qpns = qps.iter(None).filter_map(|entry| {
         let qp = Qp::of_entry(entry)?;
         // The queues are compared by address only.
@@ -287,7 +291,11 @@ pub(super) fn put_counter(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let looks_at = |mask| mode.mask & mask != 0;
     let shown = looks_at(stat::MASK_PID).then(|| subject.held.owner());
     // While the lock is held no queue pair leaves the table, and so none goes.
-    let qps = subject.device.slot::<crate::restrack::Tables>().of(Kind::Qp).lock();
+    let qps = subject
+        .device
+        .slot::<crate::restrack::Tables>()
+        .of(Kind::Qp)
+        .lock();
     let qpns = qps.iter(None).filter_map(|entry| {
         let qp = Qp::of_entry(entry)?;
         core::ptr::eq(qp.counter(), counter.as_raw()).then(|| qp.qp_num())

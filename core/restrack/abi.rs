@@ -62,7 +62,10 @@ fn set_parent(mut res: OwnerRef<'_>, parent: In<'_, Entry>) {
 /// Any context but hard interrupts.
 fn count(device: &Device, number: u32, details: bool) -> c_int {
     kind(number).map_or(0, |kind| {
-        let count = device.slot::<crate::restrack::Tables>().of(kind).count(details);
+        let count = device
+            .slot::<crate::restrack::Tables>()
+            .of(kind)
+            .count(details);
         c_int::try_from(count).unwrap_or(c_int::MAX)
     })
 }
@@ -85,7 +88,11 @@ fn put(res: Held) -> c_int {
 /// `ENOENT`.
 fn get_by_id(device: &Device, number: u32, id: u32) -> Result<Held> {
     let kind = kind(number).ok_or(ENOENT)?;
-    device.slot::<crate::restrack::Tables>().of(kind).get(id).ok_or(ENOENT)
+    device
+        .slot::<crate::restrack::Tables>()
+        .of(kind)
+        .get(id)
+        .ok_or(ENOENT)
 }
 
 rdma::export! {

@@ -112,11 +112,7 @@ impl Room<'_> {
     /// # Errors
     ///
     /// `EFAULT`; `E2BIG` if the user's structure has more bytes that are not all zero.
-    pub(super) fn copy_struct_from(
-        self,
-        from: rdma::edge::uverbs::UserPtr,
-        len: usize,
-    ) -> Result {
+    pub(super) fn copy_struct_from(self, from: rdma::edge::uverbs::UserPtr, len: usize) -> Result {
         // SAFETY: So many bytes may be written: type invariant. The user's address is checked.
         to_result(unsafe {
             bindings::rdma_helper_copy_struct_from_user(self.to, self.len, from.0, len)
@@ -264,7 +260,12 @@ impl AnswerOk for CallMemory {
 impl PrivateCall {
     /// Takes the bytes from `used` on of the internal buffer, and lets others begin at `next`;
     /// none if it has not so many left.
-    pub(super) fn take(&self, size: usize, flags: bindings::gfp_t, next: usize) -> Option<CallMemory> {
+    pub(super) fn take(
+        &self,
+        size: usize,
+        flags: bindings::gfp_t,
+        next: usize,
+    ) -> Option<CallMemory> {
         let used = self.internal_used();
         let end = used.checked_add(size)?;
         if end > self.internal_avail() || next < end {
@@ -853,7 +854,10 @@ impl FreshNote {
     ///
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
-        Ok(Self(KBox::new(private::rdma_umap_priv::default(), GFP_KERNEL)?))
+        Ok(Self(KBox::new(
+            private::rdma_umap_priv::default(),
+            GFP_KERNEL,
+        )?))
     }
 
     /// To be attached: `ib_uverbs` frees it.

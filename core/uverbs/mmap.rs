@@ -162,9 +162,9 @@ fn get_pgoff(context: &UContext, pgoff: usize) -> MaybeEntry {
         return MaybeEntry(None);
     };
     let offsets = context.mmap_xa().lock();
-    let found = offsets.get(at).filter(|entry| {
-        entry.start_pgoff(&offsets) == pgoff && !entry.driver_removed(&offsets)
-    });
+    let found = offsets
+        .get(at)
+        .filter(|entry| entry.start_pgoff(&offsets) == pgoff && !entry.driver_removed(&offsets));
     MaybeEntry(found.and_then(EntryRef::of_found))
 }
 

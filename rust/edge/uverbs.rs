@@ -44,7 +44,9 @@ impl Present {
     #[inline(always)]
     pub fn with(self, bit: usize) -> Self {
         let [word] = self.0;
-        let bit = u32::try_from(bit).ok().and_then(|bit| 1_usize.checked_shl(bit));
+        let bit = u32::try_from(bit)
+            .ok()
+            .and_then(|bit| 1_usize.checked_shl(bit));
         Self([word | bit.unwrap_or(0)])
     }
 
