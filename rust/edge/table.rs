@@ -281,7 +281,7 @@ macro_rules! export {
             $($arg: <$ty as $crate::edge::FromC>::C),*
         ) $(-> <$ret as $crate::edge::Answer>::C)? {
             let during = $crate::edge::During;
-            // SAFETY: By this function's duty.
+            // SAFETY: C passes what the argument types say (the contract of the export's header).
             let ($($arg,)*) = unsafe { ($($crate::edge::within::<$ty>($arg, &during),)*) };
             // One that is not safe does not coerce.
             let safe: fn($($ty),*) $(-> $ret)? = $($path)::+;
@@ -312,7 +312,7 @@ macro_rules! callback {
             $($arg: <$ty as $crate::edge::FromC>::C),*
         ) $(-> <$ret as $crate::edge::Answer>::C)? {
             let during = $crate::edge::During;
-            // SAFETY: By this function's duty.
+            // SAFETY: C passes what the argument types say (the contract of the place that takes the pointer).
             let ($($arg,)*) = unsafe { ($($crate::edge::within::<$ty>($arg, &during),)*) };
             // One that is not safe does not coerce.
             let safe: fn($($ty),*) $(-> $ret)? = $($path)::+;
