@@ -28,6 +28,11 @@ use crate::proto::mad::wire::Special;
 use kernel::prelude::*;
 use rdma::bindings;
 
+// `enum ib_mad_result`: the driver took note of it, is done with it, has answered it.
+const SUCCESS: u32 = bindings::ib_mad_result_IB_MAD_RESULT_SUCCESS;
+const CONSUMED: u32 = bindings::ib_mad_result_IB_MAD_RESULT_CONSUMED;
+const REPLY: u32 = bindings::ib_mad_result_IB_MAD_RESULT_REPLY;
+
 /// The status of a response to what nobody here knows.
 const UNKNOWN: u16 = 0x000c;
 
@@ -109,7 +114,7 @@ fn process(
 
     // The driver may refuse it first.
     let mut len = buffer.mad_size();
-    let mut result = bindings::ib_mad_result_IB_MAD_RESULT_SUCCESS;
+    let mut result = SUCCESS;
     let (grh, mad) = buffer.parts();
     let Ok(processed) = port.process_mad(port.number(), wc, Some(grh), mad, spare) else {
         return Some(buffer);
@@ -120,11 +125,11 @@ fn process(
         if opa {
             wc.set_pkey_index(processed.pkey_index);
         }
-        if result & bindings::ib_mad_result_IB_MAD_RESULT_SUCCESS != 0 {
-            if result & bindings::ib_mad_result_IB_MAD_RESULT_CONSUMED != 0 {
+        if result & SUCCESS != 0 {
+            if result & CONSUMED != 0 {
                 return Some(buffer);
             }
-            if result & bindings::ib_mad_result_IB_MAD_RESULT_REPLY != 0 {
+            if result & REPLY != 0 {
                 back.send(wc, buffer.parts().0, spare.mad(), len);
                 return Some(buffer);
             }
@@ -143,9 +148,7 @@ fn process(
             deliver(&agent, buffer.into_message(mad_len, segment, true));
             None
         }
-        None if result & bindings::ib_mad_result_IB_MAD_RESULT_SUCCESS != 0
-            && header.wants_refusal() =>
-        {
+        None if result & SUCCESS != 0 && header.wants_refusal() => {
             let directed = header.class == class::SMI_DIRECTED;
             for (to, from) in spare.mad().iter_mut().zip(buffer.parts().1) {
                 *to = *from;

@@ -122,8 +122,9 @@ impl Agent {
 
 /// The GIDs of both ends, as the header of a MAD that came has them.
 fn gids(message: &Received, caps: Caps) -> Option<(matching::Gid, matching::Gid)> {
+    const HAS_GRH: u32 = bindings::ib_wc_flags_IB_WC_GRH;
     let wc = message.wc();
-    if wc.wc_flags() as u32 & bindings::ib_wc_flags_IB_WC_GRH == 0 {
+    if wc.wc_flags() as u32 & HAS_GRH == 0 {
         return None;
     }
     let area = message.grh();
