@@ -86,7 +86,9 @@ impl NetdevEvent {
 }
 
 /// Who hears about network devices, of all namespaces.
-pub trait NetdevEvents: Send + Sync {
+///
+/// It borrows nothing: a registration that is leaked keeps calling it.
+pub trait NetdevEvents: Send + Sync + 'static {
     /// Something happened to `dev`. Process context, under the RTNL lock.
     fn event(&self, event: NetdevEvent, dev: &NetDevice);
 }
