@@ -31,11 +31,12 @@ use kernel::time::msecs_to_jiffies;
 use kernel::time::Instant;
 use kernel::time::Monotonic;
 use kernel::workqueue::DelayedWork;
-use kernel::workqueue::Queue;
 use kernel::workqueue::WorkItem;
 use rdma::bindings;
 use rdma::sync::bh;
+use rdma::workqueue::Delayed;
 use rdma::workqueue::OwnedQueue;
+use rdma::workqueue::QueueLease;
 use rdma::workqueue::QueueOptions;
 
 /// A GID, as user space answers.
@@ -46,11 +47,13 @@ kernel::sync::global_lock! {
     unsafe(uninit) static TABLE: SpinLock<KVec<Entry<Gid, Arc<Request>>>> = KVec::new();
 }
 
+kernel::sync::global_lock! {
+    // SAFETY: As above. There is one while there is a `Subsystem`.
+    unsafe(uninit) static QUEUE: SpinLock<Option<QueueLease>> = None;
+}
+
 /// The number of the last request.
 static LAST: Atomic<u64> = Atomic::<u64>::new(0);
-
-/// Where the work queue is, while there is a [`Subsystem`].
-static QUEUE: Atomic<usize> = Atomic::<usize>::new(0);
 
 /// The table. Neighbours change in softirq, too.
 fn with_table<R>(f: impl FnOnce(&mut KVec<Entry<Gid, Arc<Request>>>) -> R) -> R {
@@ -58,11 +61,6 @@ fn with_table<R>(f: impl FnOnce(&mut KVec<Entry<Gid, Arc<Request>>>) -> R) -> R 
     // A local, to be dropped before that: what a last expression borrows lives longer.
     let mut table = TABLE.lock();
     f(&mut table)
-}
-
-fn queue() -> &'static Queue {
-    // SAFETY: Set when the module came, for as long as it is there.
-    unsafe { Queue::from_raw(QUEUE.load(Relaxed) as *const bindings::workqueue_struct) }
 }
 
 /// The work queue, which ends with what is queued.
@@ -78,10 +76,12 @@ impl Subsystem {
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
         // SAFETY: The module has one of these, made once.
-        unsafe { TABLE.init() };
+        unsafe {
+            TABLE.init();
+            QUEUE.init();
+        }
         let queue = QueueOptions::unbound().create(c"ib_addr")?;
-        let raw: *const Queue = &*queue;
-        QUEUE.store(raw as usize, Relaxed);
+        *QUEUE.lock() = Some(queue.lease());
         Ok(Self { _queue: queue })
     }
 }
@@ -92,6 +92,7 @@ impl Drop for Subsystem {
         let table = with_table(|table| core::mem::replace(table, KVec::new()));
         // Whoever asks keeps the module, and cancels before it goes.
         kernel::warn_on!(!table.is_empty());
+        drop(QUEUE.lock().take());
     }
 }
 
@@ -117,6 +118,7 @@ struct Request {
     id: u64,
     asker: Asker,
     question: Question,
+    queue: QueueLease,
     since: Instant<Monotonic>,
     /// Of the one who tries; there is never more than one.
     #[pin]
@@ -133,6 +135,12 @@ unsafe impl Sync for Request {}
 
 impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Request { self.work }
+}
+
+impl Delayed for Request {
+    fn lease(&self) -> &QueueLease {
+        &self.queue
+    }
 }
 
 /// The task that runs, as [`resolve`] calls it.
@@ -154,7 +162,7 @@ impl Request {
     /// Has the worker run after so many milliseconds, or at once; under the table's lock, so
     /// that nobody queues what is over.
     fn schedule(self: &Arc<Self>, ms: u64) {
-        rdma::workqueue::modify_delayed(queue(), self, jiffies(ms));
+        rdma::workqueue::modify_delayed::<Self, 0>(self, jiffies(ms));
     }
 
     fn attempt(&self) -> Outcome<Error> {
@@ -295,11 +303,13 @@ pub(super) unsafe fn ask(
     asker: Asker,
     patience: u64,
 ) -> Result {
+    let queue = QUEUE.lock().clone().ok_or(ENODEV)?;
     let request = Arc::pin_init(
         pin_init!(Request {
             id: LAST.fetch_add(1, Relaxed).wrapping_add(1),
             asker,
             question,
+            queue,
             since: Instant::now(),
             source <- new_mutex!(source, "addr::Request::source"),
             work <- new_delayed_work!("addr::Request::work"),
