@@ -12,8 +12,8 @@
 //!     +------ cancel (drops it) -----------+      shutdown: the same, for good
 //! ```
 //!
-//! That reference may be the last, so `T`'s drop must not sleep. A module shuts its
-//! timers down before it is unloaded: the object is kept, but not the code.
+//! That reference may be the last, so `T`'s drop must not sleep. A module does not end before
+//! the objects with its timers have gone (see [`module`](crate::module)), so it shuts them down.
 //!
 //! The longer the delay, the coarser the kernel's timer wheel: a timer is never
 //! early, and late by up to an eighth of the delay. For less than a jiffy, or for
@@ -24,6 +24,7 @@
 use core::marker::PhantomData;
 
 use crate::bindings;
+use crate::module::Resident;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
@@ -43,7 +44,8 @@ use kernel::types::Opaque;
 macro_rules! new_timer {
     ($($name:literal)?) => {
         $crate::timer::Timer::new(
-            ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!())
+            ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!(),
+            $crate::resident!())
     };
 }
 pub use crate::new_timer;
@@ -152,6 +154,8 @@ pub struct Timer<T, const ID: u64 = 0> {
     #[pin]
     timer: Opaque<bindings::timer_list>,
     closed: Atomic<bool>,
+    // The callback is the module's code.
+    _resident: Resident,
     _owner: PhantomData<Arc<T>>,
 }
 
@@ -177,7 +181,11 @@ where
     T: HasTimer<ID> + TimerCallback<ID> + Send + Sync + 'static,
 {
     /// Makes an idle timer; use [`new_timer!`](crate::new_timer).
-    pub fn new(name: &'static CStr, key: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
+    pub fn new(
+        name: &'static CStr,
+        key: Pin<&'static LockClassKey>,
+        resident: Resident,
+    ) -> impl PinInit<Self> {
         // INVARIANT: It is idle.
         pin_init!(Self {
             timer <- Opaque::ffi_init(|timer| {
@@ -194,6 +202,7 @@ where
                 }
             }),
             closed: Atomic::new(false),
+            _resident: resident,
             _owner: PhantomData,
         })
     }
