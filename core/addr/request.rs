@@ -9,6 +9,7 @@
 
 use super::attempt::Question;
 use super::attempt::Source;
+use crate::errno::ecanceled;
 use crate::proto::resolve;
 use crate::proto::resolve::Cancelled;
 use crate::proto::resolve::Entry;
@@ -165,12 +166,13 @@ impl Request {
         rdma::workqueue::modify_delayed::<Self, 0>(self, jiffies(ms));
     }
 
-    fn attempt(&self) -> Outcome<Error> {
-        let mut source = self.source.lock();
-        // SAFETY: The asker leaves it alone, and there is one who tries at a time.
+    /// Tries once; `source` is the request's.
+    fn attempt(&self, source: &mut Source) -> Outcome<Error> {
+        // SAFETY: The asker leaves it alone until it is told or the request was cancelled, which
+        // waits for who has the lock of `source`; so there is one who tries at a time.
         let addr = unsafe { &mut *self.asker.addr };
         // CAST: user space knows the low half.
-        self.question.attempt(&mut source, addr, self.id as u32)
+        self.question.attempt(source, addr, self.id as u32)
     }
 
     fn tell(&self, verdict: Verdict<Error, Gid>) {
@@ -219,7 +221,7 @@ impl WorkItem for Request {
             None | Some(Turn::Nothing) => {}
             Some(Turn::Tell(answer)) => this.tell(Verdict::Found(answer)),
             Some(Turn::Try) => {
-                let outcome = this.attempt();
+                let outcome = this.attempt(&mut this.source.lock());
                 let now = this.now();
                 let next = this.with_life(|life| {
                     let next = life.tried(outcome, now, me);
@@ -291,7 +293,8 @@ fn insert(request: &Arc<Request>, key: usize, life: Life<Gid>) -> Result {
 ///
 /// # Errors
 ///
-/// `ENOMEM`, and those of the first attempt; the asker is not called then.
+/// `ENOMEM`, those of the first attempt, and `ECANCELED` if it was cancelled meanwhile; the asker
+/// is not called then.
 ///
 /// # Safety
 ///
@@ -316,9 +319,12 @@ pub(super) unsafe fn ask(
         }),
         GFP_KERNEL,
     )?;
-    // It is there before it is tried, so that news meanwhile are not lost.
+    // It is there before it is tried, so that news meanwhile are not lost. Locked before that:
+    // who cancels it at once waits for the attempt.
+    let mut source = request.source.lock();
     insert(&request, asker.addr as usize, Life::new(patience))?;
-    let outcome = request.attempt();
+    let outcome = request.attempt(&mut source);
+    drop(source);
     let started = request.with_life(|life| {
         let started = life.started(outcome);
         if let Ok(ms) = started {
@@ -335,8 +341,9 @@ pub(super) unsafe fn ask(
             drop(gone);
             Err(error)
         }
-        // Nobody takes it out before it was started.
-        Some(Ok(())) | None => Ok(()),
+        Some(Ok(())) => Ok(()),
+        // It was cancelled meanwhile.
+        None => Err(ecanceled()),
     }
 }
 
@@ -353,6 +360,7 @@ pub(super) fn cancel(addr: usize) {
         let Some((entry, what)) = found else { return };
         match what {
             Cancelled::Wait => drop(rdma::workqueue::cancel_delayed::<Request, 0>(&entry.handle)),
+            Cancelled::Starting => drop(entry.handle.source.lock()),
             Cancelled::ByItself => {}
         }
     }
