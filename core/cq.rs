@@ -38,7 +38,6 @@ use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
-use kernel::workqueue::Queue;
 use rdma::bindings;
 use rdma::edge::Passed;
 use rdma::edge::SoleOwner;
@@ -103,14 +102,10 @@ impl Subsystem {
             _per_cpu: per_cpu.sysfs().create(c"ib-comp-wq")?,
             _unbound: unbound.sysfs().max_active().create(c"ib-comp-unb-wq")?,
         };
-        PER_CPU.store(raw(&this._per_cpu) as usize, Relaxed);
-        UNBOUND.store(raw(&this._unbound) as usize, Relaxed);
+        PER_CPU.store(this._per_cpu.as_raw() as usize, Relaxed);
+        UNBOUND.store(this._unbound.as_raw() as usize, Relaxed);
         Ok(this)
     }
-}
-
-fn raw(queue: &Queue) -> *mut bindings::workqueue_struct {
-    core::ptr::from_ref(queue).cast_mut().cast()
 }
 
 /// What a consumer asks for.

@@ -36,6 +36,7 @@ use kernel::sync::lock::Guard;
 use kernel::sync::Mutex;
 use rdma::bindings;
 use rdma::net::Net;
+use rdma::sync::rcu;
 use rdma::sync::RwSem;
 
 use crate::edge::class::Class;
@@ -197,16 +198,21 @@ impl Device {
         self.dev().cast()
     }
 
-    /// The namespace it is in. Whoever has a [`Registered`] knows that it is not moved
-    /// meanwhile; others must not let the device's namespace go.
-    pub(crate) fn net(&self) -> &Net {
-        // SAFETY: Set at allocation. A namespace that goes moves its devices to the
-        // first one before.
+    /// The namespace it is in. It does not count that; so the device may be moved out of it, and
+    /// it may go. Any context.
+    pub(crate) fn net<'a>(&'a self, _rcu: &'a rcu::Guard) -> &'a Net {
+        // SAFETY: Set at allocation. A namespace that goes moves its devices to the first one,
+        // and then waits for RCU (`netns::leave`), so that it is there as long as the guard.
         unsafe {
             Net::from_raw(bindings::rdma_helper_read_pnet(
                 &raw const (*self.core_device()).rdma_net,
             ))
         }
+    }
+
+    /// Whether it is in that namespace, now. Any context.
+    pub(crate) fn is_in(&self, net: &Net) -> bool {
+        self.net(&rcu::read_lock()) == net
     }
 
     /// Its use count.
@@ -360,8 +366,6 @@ pub(crate) struct Subsystem {
     _class: Class,
     _registry: registry::Subsystem,
     _queues: queues::Subsystem,
-    // Memory is freed by RCU.
-    _drain: rdma::sync::rcu::Drain,
 }
 
 impl Subsystem {
@@ -383,7 +387,6 @@ impl Subsystem {
             _class: class,
             _registry: registry,
             _queues: queues,
-            _drain: rdma::sync::rcu::Drain::new(),
         })
     }
 }

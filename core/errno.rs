@@ -18,6 +18,7 @@ macro_rules! errors {
 
 errors!(
     eaddrnotavail: EADDRNOTAVAIL,
+    ecanceled: ECANCELED,
     enetreset: ENETRESET,
     enodata: ENODATA,
     eopnotsupp: EOPNOTSUPP,

@@ -45,7 +45,9 @@ use kernel::workqueue::WorkItem;
 use rdma::bindings;
 use rdma::new_rwsem;
 use rdma::sync::RwSem;
+use rdma::workqueue::Delayed;
 use rdma::workqueue::OwnedQueue;
+use rdma::workqueue::QueueLease;
 use rdma::workqueue::QueueOptions;
 use stack::Chunk;
 use stack::Stack;
@@ -125,7 +127,6 @@ pub(crate) struct Counts {
 pub(crate) struct Pool {
     key: Key,
     driver: Driver,
-    /// Of the owner; never dropped before its pools, and never by their work.
     aging: Aging,
     #[pin]
     handles: SpinLock<Handles>,
@@ -135,6 +136,12 @@ pub(crate) struct Pool {
 
 impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Pool { self.work }
+}
+
+impl Delayed for Pool {
+    fn lease(&self) -> &QueueLease {
+        &self.aging.queue
+    }
 }
 
 #[derive(Default)]
@@ -221,7 +228,7 @@ impl Driver {
 /// Where and when handles age.
 #[derive(Clone)]
 struct Aging {
-    queue: Arc<OwnedQueue>,
+    queue: QueueLease,
     seconds: Arc<Atomic<u32>>,
 }
 
@@ -328,7 +335,7 @@ impl Pool {
 
     /// Queues the aging, unless it is.
     fn age_after(self: &Arc<Self>, delay: Jiffies) -> Result<(), Arc<Self>> {
-        self.aging.queue.enqueue_delayed(self.clone(), delay)
+        rdma::workqueue::enqueue_delayed::<Self, 0>(self.clone(), delay)
     }
 
     /// Queues the aging for then, whether it is queued or not. May sleep.
@@ -403,6 +410,8 @@ pub(crate) struct Pools {
     aging: Aging,
     #[pin]
     tree: RwSem<RBTree<Key, Arc<Pool>>>,
+    // After all else, which has leases of it; and never dropped by the work of a pool.
+    _queue: OwnedQueue,
 }
 
 impl Pools {
@@ -411,7 +420,7 @@ impl Pools {
             .mem_reclaim()
             .create(c"frmr_aging_wq")?;
         let aging = Aging {
-            queue: Arc::new(queue, GFP_KERNEL)?,
+            queue: queue.lease(),
             seconds: Arc::new(Atomic::new(PERIOD), GFP_KERNEL)?,
         };
         Arc::pin_init(
@@ -419,6 +428,7 @@ impl Pools {
                 driver,
                 aging,
                 tree <- new_rwsem!(RBTree::new(), "frmr::Pools::tree"),
+                _queue: queue,
             }),
             GFP_KERNEL,
         )

@@ -27,6 +27,7 @@ use kernel::workqueue::WorkItem;
 use pin_init::PinInit;
 use rdma::bindings;
 use rdma::edge::Passed;
+use rdma::net::CountedNet;
 use rdma::net::Net;
 
 use crate::cache;
@@ -130,7 +131,7 @@ impl Hooks for Core {
         end(device);
     }
 
-    fn relocate(device: &Device, from: &Net, to: &Net) -> Result {
+    fn relocate(device: &Device, from: &Net, to: &CountedNet) -> Result {
         relocate(device, from, to)
     }
 
@@ -228,13 +229,13 @@ fn end(device: &Device) {
 
 /// Moves a device that is in `from` to another namespace: clients lose the device and get it
 /// again. See [`Hooks::relocate`].
-fn relocate(device: &Device, from: &Net, to: &Net) -> Result {
+fn relocate(device: &Device, from: &Net, to: &CountedNet) -> Result {
     // Subdevices hold a use count of it.
-    if *device.net() == *from {
+    if device.is_in(from) {
         sub::close(device);
     }
     let _one = device.lock_registration();
-    if device.uses().none() || *device.net() != *from {
+    if device.uses().none() || !device.is_in(from) {
         return Err(ENODEV);
     }
     device.model().uevent(bindings::kobject_action_KOBJ_REMOVE);

@@ -66,8 +66,10 @@ mod verbs;
 
 use kernel::prelude::*;
 
+rdma::resident_module! { struct Main(IbCore); }
+
 module! {
-    type: IbCore,
+    type: Main,
     name: "ib_core",
     authors: ["The rust-rdma authors"],
     description: "core kernel InfiniBand API",

@@ -17,6 +17,7 @@ use kernel::prelude::*;
 use kernel::time::msecs_to_jiffies;
 use kernel::time::Jiffies;
 use rdma::bindings;
+use rdma::net::CountedNet;
 use rdma::net::Net;
 use rdma::net::Pernet;
 
@@ -63,9 +64,9 @@ fn send_timeout() -> Jiffies {
 /// # Errors
 ///
 /// `ECONNREFUSED` if there is no such socket, `EAGAIN` if it is full.
-pub(crate) fn unicast(net: &Net, message: Message, port: u32) -> Result {
+pub(crate) fn unicast(net: &CountedNet, message: Message, port: u32) -> Result {
     // Success is a length.
-    to_result(Socket::of(net).unicast(message, port, DONTWAIT).min(0))
+    to_result(Socket::of(net)?.unicast(message, port, DONTWAIT).min(0))
 }
 
 /// Sends a message to the listeners of a group. May sleep.
@@ -73,7 +74,7 @@ pub(crate) fn unicast(net: &Net, message: Message, port: u32) -> Result {
 /// # Errors
 ///
 /// `ESRCH` if nobody listens; `ENOBUFS`, `ENOMEM`.
-pub(crate) fn multicast(net: &Net, message: Message, group: u32) -> Result {
+pub(crate) fn multicast(net: &CountedNet, message: Message, group: u32) -> Result {
     multicast_with(net, message, group, bindings::GFP_KERNEL)
 }
 
@@ -83,17 +84,17 @@ pub(crate) fn multicast(net: &Net, message: Message, group: u32) -> Result {
 ///
 /// Those of [`multicast`].
 pub(crate) fn multicast_with(
-    net: &Net,
+    net: &CountedNet,
     message: Message,
     group: u32,
     flags: bindings::gfp_t,
 ) -> Result {
-    Socket::of(net).multicast(message, group, flags)
+    Socket::of(net)?.multicast(message, group, flags)
 }
 
 /// Whether somebody in the first namespace listens to a group. Any context.
 pub(crate) fn has_listeners(group: u32) -> bool {
-    Socket::of(Net::init()).has_listeners(group)
+    Socket::of(Net::init()).is_ok_and(|socket| socket.has_listeners(group))
 }
 
 /// The table of clients, and the sockets.

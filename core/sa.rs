@@ -243,7 +243,7 @@ struct GroupQueue(OwnedQueue);
 impl GroupQueue {
     fn new() -> Result<Self> {
         let queue = QueueOptions::ordered().mem_reclaim().create(c"ib_mcast")?;
-        QUEUE.store(ptr::from_ref(&*queue), Release);
+        QUEUE.store(queue.as_raw().cast(), Release);
         Ok(Self(queue))
     }
 }

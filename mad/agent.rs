@@ -89,6 +89,12 @@ pub(crate) struct Agent {
 kernel::impl_has_delayed_work! {
     impl HasDelayedWork<Self, 0> for Agent { self.expiry }
 }
+impl workqueue::Delayed for Agent {
+    fn lease(&self) -> &workqueue::QueueLease {
+        self.live().queue()
+    }
+}
+
 kernel::impl_has_work! {
     impl HasWork<Self, 1> for Agent { self.local }
 }
@@ -276,7 +282,7 @@ impl Agent {
         } else {
             0
         };
-        workqueue::modify_delayed::<Self, 0>(self.live().queue(), self, delay as usize);
+        workqueue::modify_delayed::<Self, 0>(self, delay as usize);
     }
 
     /// Queues the work that hands over what this node answered itself, and posts what waits

@@ -39,7 +39,6 @@ use crate::device::Device;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::bindings;
-use rdma::sync::rcu::Drain;
 
 use self::edge::port::Open;
 use self::port::Port;
@@ -132,8 +131,6 @@ impl Part for Client {
 /// What the module owns for MADs.
 pub(crate) struct Subsystem {
     _end: End,
-    // Agents are freed by RCU.
-    _drain: Drain,
 }
 
 impl Subsystem {
@@ -152,7 +149,6 @@ impl Subsystem {
         })?;
         Ok(Self {
             _end: End(Some(client)),
-            _drain: Drain::new(),
         })
     }
 }

@@ -125,6 +125,12 @@ kernel::impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Transfer { self.end }
 }
 
+impl workqueue::Delayed for Transfer {
+    fn lease(&self) -> &workqueue::QueueLease {
+        self.agent.live().queue()
+    }
+}
+
 /// An address handle back to where a message came from. May sleep.
 fn way_back(agent: &Arc<Agent>, message: &Received) -> Result<Handle> {
     Handle::back(agent, message.wc(), message.grh(), agent.live().number())
@@ -264,7 +270,7 @@ impl Transfer {
     }
 
     fn end_in(self: &Arc<Self>, delay: Ticks) {
-        workqueue::modify_delayed::<Self, 0>(self.agent.live().queue(), self, delay as usize);
+        workqueue::modify_delayed::<Self, 0>(self, delay as usize);
     }
 
     /// All has come: the whole message, of which the consumer is told the length.

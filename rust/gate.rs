@@ -19,17 +19,25 @@
 use core::ptr::NonNull;
 
 use kernel::prelude::*;
-use kernel::sync::atomic::Acquire;
-use kernel::sync::atomic::Atomic;
-use kernel::sync::atomic::Full;
-use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::Completion;
 
-/// Set in [`Gate::word`] for good once the gate is closed; the rest is the count.
-const CLOSED: u32 = 1 << 31;
-/// The most users that may be inside at a time.
-const MAX_INSIDE: u32 = CLOSED - 1;
+pub mod word;
+
+use self::word::Empty;
+use self::word::Word;
+
+impl Empty for Completion {
+    #[inline]
+    fn complete(&self) {
+        self.complete_all();
+    }
+
+    #[inline]
+    fn wait(&self) {
+        self.wait_for_completion();
+    }
+}
 
 /// A counted entrance that can be closed for good.
 ///
@@ -49,11 +57,10 @@ const MAX_INSIDE: u32 = CLOSED - 1;
 ///
 /// # Invariants
 ///
-/// - `word & !CLOSED` is the number of passes that exist.
-/// - Once `CLOSED` is set it stays set, and the number does not grow.
+/// `word` counts the passes that exist.
 #[pin_data]
 pub struct Gate {
-    word: Atomic<u32>,
+    word: Word,
     #[pin]
     empty: Completion,
 }
@@ -64,7 +71,7 @@ impl Gate {
     pub fn new() -> impl PinInit<Self> {
         // INVARIANT: No pass exists, and the gate is open.
         pin_init!(Self {
-            word: Atomic::new(0),
+            word: Word::new(),
             empty <- Completion::new(),
         })
     }
@@ -83,7 +90,7 @@ impl Gate {
     pub fn try_enter(&self) -> Option<Pass<'_>> {
         // INVARIANT: `enter` has counted this pass. A pass is made only then, since it
         // leaves when it is dropped.
-        self.enter().then(|| Pass { gate: self })
+        self.word.enter().then(|| Pass { gate: self })
     }
 
     /// Closes the gate. Those inside may stay; nobody gets in any more.
@@ -98,27 +105,7 @@ impl Gate {
     /// ```
     #[inline]
     pub fn close(&self) {
-        let _: bool = self.close_empty();
-    }
-
-    /// Closes the gate. Whether this call closed it and nobody was inside.
-    #[inline]
-    fn close_empty(&self) -> bool {
-        let mut old = self.word.load(Relaxed);
-        loop {
-            if old & CLOSED != 0 {
-                return false;
-            }
-            // INVARIANT: Only the flag changes.
-            match self.word.cmpxchg(old, old | CLOSED, Full) {
-                Ok(_) => break,
-                Err(now) => old = now,
-            }
-        }
-        if old == 0 {
-            self.empty.complete_all();
-        }
-        old == 0
+        let _: bool = self.word.close(&self.empty);
     }
 
     /// Closes the gate and waits until everyone has left.
@@ -135,11 +122,7 @@ impl Gate {
     /// ```
     #[inline]
     pub fn close_and_wait(&self) {
-        // Where somebody else closed it, or left after that, the completion has to be waited
-        // for: who completes it is still here.
-        if !self.close_empty() {
-            self.empty.wait_for_completion();
-        }
+        self.word.close_and_wait(&self.empty);
     }
 
     /// Whether the gate was closed; a hint, unless the caller knows who closes it.
@@ -147,35 +130,7 @@ impl Gate {
     /// Context: any.
     #[inline]
     pub fn is_closed(&self) -> bool {
-        self.word.load(Acquire) & CLOSED != 0
-    }
-
-    /// Counts one more user, unless the gate is closed. On `true` the caller owes a
-    /// call of [`leave`](Self::leave).
-    #[inline]
-    fn enter(&self) -> bool {
-        let mut old = self.word.load(Relaxed);
-        loop {
-            // A full gate refuses like a closed one; two thousand million users
-            // mean that somebody leaks passes.
-            if old >= MAX_INSIDE {
-                return false;
-            }
-            // Acquire: what we do inside stays after the check that it is open.
-            match self.word.cmpxchg(old, old + 1, Acquire) {
-                Ok(_) => return true,
-                Err(now) => old = now,
-            }
-        }
-    }
-
-    /// Takes back one [`enter`](Self::enter).
-    #[inline]
-    fn leave(&self) {
-        // Full: what was done inside is visible to whoever sees the count fall.
-        if self.word.fetch_sub(1u32, Full) == CLOSED | 1 {
-            self.empty.complete_all();
-        }
+        self.word.is_closed()
     }
 }
 
@@ -188,7 +143,7 @@ pub struct Pass<'a> {
 impl Drop for Pass<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.gate.leave();
+        self.gate.word.leave(&self.gate.empty);
     }
 }
 
@@ -225,7 +180,7 @@ impl<T> OwnedPass<T> {
     #[inline]
     pub fn try_enter(owner: Arc<T>, gate: impl for<'a> FnOnce(&'a T) -> &'a Gate) -> Option<Self> {
         let gate = gate(&owner);
-        if !gate.enter() {
+        if !gate.word.enter() {
             return None;
         }
         let gate = NonNull::from(gate);
@@ -255,6 +210,7 @@ impl<T> Drop for OwnedPass<T> {
     fn drop(&mut self) {
         // SAFETY: By the type invariant the gate is alive: `owner` is dropped after
         // this function.
-        unsafe { self.gate.as_ref() }.leave();
+        let gate = unsafe { self.gate.as_ref() };
+        gate.word.leave(&gate.empty);
     }
 }

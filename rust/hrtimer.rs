@@ -7,14 +7,15 @@
 //! grain, and in that a pending one cannot be moved: who wants more time starts it
 //! again when it is over.
 //!
-//! That reference may be the last, so `T`'s drop must not sleep. A module shuts its
-//! pauses down before it is unloaded: the object is kept, but not the code.
+//! That reference may be the last, so `T`'s drop must not sleep. A module does not end before
+//! the objects with its pauses have gone (see [`module`](crate::module)), so it shuts them down.
 //!
 //! C header: `include/linux/hrtimer.h`.
 
 use core::marker::PhantomData;
 
 use crate::bindings;
+use crate::module::Resident;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
@@ -109,6 +110,8 @@ pub struct Pause<T, const ID: u64 = 0> {
     timer: Opaque<bindings::hrtimer>,
     pending: Atomic<bool>,
     closed: Atomic<bool>,
+    // The callback is the module's code.
+    _resident: Resident,
     _owner: PhantomData<Arc<T>>,
 }
 
@@ -122,8 +125,8 @@ impl<T, const ID: u64> Pause<T, ID>
 where
     T: HasPause<ID> + PauseCallback<ID> + Send + Sync + 'static,
 {
-    /// One that is not pending.
-    pub fn new() -> impl PinInit<Self> {
+    /// One that is not pending; `resident` is [`resident!()`](crate::resident).
+    pub fn new(resident: Resident) -> impl PinInit<Self> {
         // INVARIANT: It is not pending.
         pin_init!(Self {
             timer <- Opaque::ffi_init(|timer| {
@@ -140,6 +143,7 @@ where
             }),
             pending: Atomic::new(false),
             closed: Atomic::new(false),
+            _resident: resident,
             _owner: PhantomData,
         })
     }

@@ -19,6 +19,7 @@ pub mod front;
 pub mod gate;
 pub mod hrtimer;
 pub mod link;
+pub mod module;
 pub mod net;
 pub mod provider;
 pub mod shared_ring;

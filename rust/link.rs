@@ -17,36 +17,51 @@ use kernel::error::from_result;
 use kernel::ffi::c_char;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Full;
+use kernel::sync::atomic::Release;
 
 use crate::bindings;
+use crate::module::Resident;
 use crate::net::NetDevice;
 
 /// The identity of a link type. A static of the module that registers it.
 ///
 /// # Invariants
 ///
-/// Written only while nothing is registered under it, and then by C.
-pub struct LinkSlot(UnsafeCell<MaybeUninit<bindings::rdma_link_ops>>);
+/// - `ops` has the methods of `T`; only its list head changes, by C, under its lock.
+/// - `taken` is set while it is registered.
+pub struct LinkSlot<T: LinkOps> {
+    ops: UnsafeCell<bindings::rdma_link_ops>,
+    taken: Atomic<bool>,
+    _type: PhantomData<fn() -> T>,
+}
 
 // SAFETY: By the type invariant, Rust does not write it while others use it.
-unsafe impl Sync for LinkSlot {}
+unsafe impl<T: LinkOps> Sync for LinkSlot<T> {}
 
-impl LinkSlot {
-    /// A slot that nothing is registered under.
+impl<T: LinkOps> LinkSlot<T> {
+    /// A slot that nothing is registered under. A device may have it in its `link_ops` all the
+    /// same.
+    #[allow(clippy::new_without_default, reason = "for a static only")]
     pub const fn new() -> Self {
-        Self(UnsafeCell::new(MaybeUninit::uninit()))
+        // SAFETY: Zeros are an empty one.
+        let mut ops: bindings::rdma_link_ops = unsafe { MaybeUninit::zeroed().assume_init() };
+        ops.type_ = T::NAME.as_ptr().cast();
+        ops.newlink = Some(LinkRegistration::<T>::new_link);
+        ops.dellink = Some(LinkRegistration::<T>::del_link);
+        // INVARIANT: It has the methods of `T`.
+        Self {
+            ops: UnsafeCell::new(ops),
+            taken: Atomic::new(false),
+            _type: PhantomData,
+        }
     }
 
     /// The C object, for `link_ops` of a device.
     #[inline]
     pub fn as_raw(&self) -> *mut bindings::rdma_link_ops {
-        self.0.get().cast()
-    }
-}
-
-impl Default for LinkSlot {
-    fn default() -> Self {
-        Self::new()
+        self.ops.get()
     }
 }
 
@@ -54,9 +69,6 @@ impl Default for LinkSlot {
 pub trait LinkOps: 'static {
     /// The name of the type, `rxe` for instance.
     const NAME: &'static CStr;
-
-    /// The slot of this type, used by one registration.
-    fn slot() -> &'static LinkSlot;
 
     /// Makes a device called `name` on `ndev`. Process context, may sleep; RTNL is
     /// not held.
@@ -75,41 +87,44 @@ pub trait LinkOps: 'static {
     fn del_link(device: NonNull<bindings::ib_device>) -> Result;
 }
 
-/// A registration, dropped at the end of the module at the latest.
+/// A registration. The module cannot go before it is dropped.
 ///
 /// # Invariants
 ///
-/// The operations in `T`'s slot are registered.
-pub struct LinkRegistration<T: LinkOps>(PhantomData<T>);
+/// The operations in the slot are registered.
+pub struct LinkRegistration<T: LinkOps> {
+    slot: &'static LinkSlot<T>,
+    _resident: Resident,
+}
 
 impl<T: LinkOps> LinkRegistration<T> {
-    /// Registers the type. May sleep.
+    /// Registers the type. May sleep. `resident` is [`resident!()`](crate::resident).
     ///
     /// If another module has a type of that name, the C core complains in the log
     /// and never calls this one.
     ///
-    /// # Safety
+    /// # Errors
     ///
-    /// No other registration of `T` may exist meanwhile: there is one slot.
-    pub unsafe fn register() -> Self {
-        let ops = T::slot().as_raw();
-        // SAFETY: By the caller's promise, nobody uses the slot; it is static, so it
+    /// `EBUSY` if it is registered.
+    pub fn register(slot: &'static LinkSlot<T>, resident: Resident) -> Result<Self> {
+        if slot.taken.xchg(true, Full) {
+            return Err(EBUSY);
+        }
+        let ops = slot.as_raw();
+        // SAFETY: `taken` was not set, so that it is in no list; it is static, so it
         // outlives the registration. The list head is made to point to itself: if C
         // refuses, taking it off a list does no harm.
         unsafe {
-            ops.write(bindings::rdma_link_ops {
-                type_: T::NAME.as_char_ptr(),
-                newlink: Some(Self::new_link),
-                dellink: Some(Self::del_link),
-                ..Default::default()
-            });
             let list = core::ptr::addr_of_mut!((*ops).list);
             (*list).next = list;
             (*list).prev = list;
             bindings::rdma_link_register(ops);
         }
         // INVARIANT: Just registered.
-        Self(PhantomData)
+        Ok(Self {
+            slot,
+            _resident: resident,
+        })
     }
 
     /// # Safety
@@ -133,6 +148,7 @@ impl<T: LinkOps> Drop for LinkRegistration<T> {
     /// May sleep. Waits for calls that are under way.
     fn drop(&mut self) {
         // SAFETY: By the type invariant.
-        unsafe { bindings::rdma_link_unregister(T::slot().as_raw()) };
+        unsafe { bindings::rdma_link_unregister(self.slot.as_raw()) };
+        self.slot.taken.store(false, Release);
     }
 }

@@ -36,6 +36,7 @@ pub mod udp;
 pub use addr::AddrPair;
 pub use address_notifier::AddressEvents;
 pub use address_notifier::AddressNotifier;
+pub use device::CountedNet;
 pub use device::DeviceName;
 pub use device::Net;
 pub use device::NetDevice;

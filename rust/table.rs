@@ -22,8 +22,8 @@
 //!   look for without walking the tree.
 //! - The table's own reference is dropped after a grace period, **in softirq
 //!   context**, and may be the last. `T`'s drop must not sleep.
-//! - A module that has tables keeps an [`rcu::Drain`] to the end, so that it is not
-//!   unloaded before those drops have run.
+//! - A module that has tables waits for those drops at its end: only a
+//!   [`resident_module!`](crate::resident_module) can make a table.
 //!
 //! Locking: the xarray's spinlock, taken with interrupts off, is a leaf lock.
 //!
@@ -38,6 +38,7 @@ use crate::anchor::Anchor;
 use crate::anchor::Freed;
 use crate::bindings;
 use crate::front::Front;
+use crate::module::Resident;
 use crate::sync::rcu;
 use kernel::alloc::Flags;
 use kernel::error::to_result;
@@ -55,7 +56,8 @@ use kernel::types::Opaque;
 macro_rules! new_table {
     ($($name:literal)?) => {
         $crate::table::Table::new(
-            ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!())
+            ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!(),
+            $crate::resident!())
     };
 }
 pub use crate::new_table;
@@ -134,7 +136,14 @@ struct Node<T> {
 // There are no others: what is removed may be dropped later, on another CPU.
 impl<T: Send + Sync + 'static, const FRONT: usize> Table<T, FRONT> {
     /// Makes an empty table; use [`new_table!`](crate::new_table).
-    pub fn new(name: &'static CStr, key: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
+    ///
+    /// The resident shows that the module waits for RCU at its end, as [`remove`](Self::remove)
+    /// needs. The table itself is not called, so it is not counted.
+    pub fn new(
+        name: &'static CStr,
+        key: Pin<&'static LockClassKey>,
+        _waits: Resident,
+    ) -> impl PinInit<Self> {
         pin_init!(Self {
             xa <- Opaque::ffi_init(|xa: *mut bindings::xarray| {
                 // SAFETY: `xa` is valid for writes.
@@ -360,7 +369,8 @@ impl<T, const FRONT: usize> Table<T, FRONT> {
         // it, we alone will free it.
         let item = unsafe { (*node).item.clone() };
         // SAFETY: The head is the node's own and not in use; `free_node::<T>` is
-        // right for the type, and the node stays until it runs.
+        // right for the type, and the node stays until it runs. The module stays, too: `new` was
+        // called for one that waits for RCU callbacks.
         unsafe { bindings::call_rcu((*node).rcu.get(), Some(free_node::<T>)) };
         Some(item)
     }

@@ -12,8 +12,8 @@
 //!     +------ cancel (drops it) -----------+      shutdown: the same, for good
 //! ```
 //!
-//! That reference may be the last, so `T`'s drop must not sleep. A module shuts its
-//! timers down before it is unloaded: the object is kept, but not the code.
+//! That reference may be the last, so `T`'s drop must not sleep. A module does not end before
+//! the objects with its timers have gone (see [`module`](crate::module)), so it shuts them down.
 //!
 //! The longer the delay, the coarser the kernel's timer wheel: a timer is never
 //! early, and late by up to an eighth of the delay. For less than a jiffy, or for
@@ -24,17 +24,20 @@
 use core::marker::PhantomData;
 
 use crate::bindings;
+use crate::module::Resident;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
-use kernel::sync::atomic::Acquire;
-use kernel::sync::atomic::Atomic;
-use kernel::sync::atomic::Full;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use kernel::sync::LockClassKey;
 use kernel::time::Delta;
 use kernel::time::Jiffies;
 use kernel::types::Opaque;
+
+pub mod closed;
+
+pub use self::closed::Armed;
+use self::closed::Closed;
 
 /// Creates a [`Timer`](crate::timer::Timer) initialiser with a lock class of its own.
 ///
@@ -43,7 +46,8 @@ use kernel::types::Opaque;
 macro_rules! new_timer {
     ($($name:literal)?) => {
         $crate::timer::Timer::new(
-            ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!())
+            ::kernel::optional_name!($($name)?), ::kernel::static_lock_class!(),
+            $crate::resident!())
     };
 }
 pub use crate::new_timer;
@@ -145,13 +149,14 @@ pub use crate::impl_has_timer;
 ///
 /// # Invariants
 ///
-/// - While `timer` is pending, one reference to the `Arc` around the object is its.
-/// - `closed` never becomes `false` again.
+/// While `timer` is pending, one reference to the `Arc` around the object is its.
 #[pin_data]
 pub struct Timer<T, const ID: u64 = 0> {
     #[pin]
     timer: Opaque<bindings::timer_list>,
-    closed: Atomic<bool>,
+    closed: Closed,
+    // The callback is the module's code.
+    _resident: Resident,
     _owner: PhantomData<Arc<T>>,
 }
 
@@ -161,23 +166,16 @@ unsafe impl<T: Send + Sync, const ID: u64> Send for Timer<T, ID> {}
 // SAFETY: As for `Send`.
 unsafe impl<T: Send + Sync, const ID: u64> Sync for Timer<T, ID> {}
 
-/// What [`Timer::arm_at`] and its like did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Armed {
-    /// The timer was idle and is pending now.
-    Started,
-    /// The timer was pending already, and has the new time if that applies.
-    Already,
-    /// The timer was shut down; nothing will happen.
-    Refused,
-}
-
 impl<T, const ID: u64> Timer<T, ID>
 where
     T: HasTimer<ID> + TimerCallback<ID> + Send + Sync + 'static,
 {
     /// Makes an idle timer; use [`new_timer!`](crate::new_timer).
-    pub fn new(name: &'static CStr, key: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
+    pub fn new(
+        name: &'static CStr,
+        key: Pin<&'static LockClassKey>,
+        resident: Resident,
+    ) -> impl PinInit<Self> {
         // INVARIANT: It is idle.
         pin_init!(Self {
             timer <- Opaque::ffi_init(|timer| {
@@ -193,7 +191,8 @@ where
                     )
                 }
             }),
-            closed: Atomic::new(false),
+            closed: Closed::new(),
+            _resident: resident,
             _owner: PhantomData,
         })
     }
@@ -270,10 +269,10 @@ where
     /// ```
     pub fn shutdown(this: &Arc<T>) {
         let this = this.as_arc_borrow();
-        Self::of(this).closed.xchg(true, Full);
-        // A concurrent `arm` is either seen here, or sees `closed`: see there.
-        // SAFETY: `stop` gives an initialised timer.
-        Self::stop(this, |timer| unsafe { bindings::timer_delete_sync(timer) });
+        Self::of(this).closed.shut_down(|| {
+            // SAFETY: `stop` gives an initialised timer.
+            Self::stop(this, |timer| unsafe { bindings::timer_delete_sync(timer) });
+        });
     }
 
     /// Whether the timer is pending; a hint, unless the caller knows who else uses it.
@@ -298,29 +297,16 @@ where
         start: impl FnOnce(*mut bindings::timer_list) -> c_int,
     ) -> Armed {
         let timer = Self::of(this);
-        if timer.closed.load(Acquire) {
-            return Armed::Refused;
-        }
-        // The reference comes first: the timer may fire before `start` is back.
-        // INVARIANT: It becomes the timer's if the timer was idle.
-        let reference = Arc::into_raw(Arc::from(this));
-        let was_pending = start(timer.timer.get()) != 0;
-        if was_pending {
-            // SAFETY: The timer has one already, so this one is still ours.
-            drop(unsafe { Arc::from_raw(reference) });
-        }
-        // `shutdown` sets `closed` and then deletes the timer under the lock that
-        // `start` took. If we were first there, it deleted our timer; else we read
-        // `closed` here, and so does the callback.
-        if timer.closed.load(Acquire) {
-            Self::cancel(this);
-            return Armed::Refused;
-        }
-        if was_pending {
-            Armed::Already
-        } else {
-            Armed::Started
-        }
+        timer.closed.arm(
+            // INVARIANT: It becomes the timer's if the timer was idle.
+            || Arc::into_raw(Arc::from(this)),
+            || start(timer.timer.get()) != 0,
+            // SAFETY: The timer has one already, so this one, made above, is still ours.
+            |reference| drop(unsafe { Arc::from_raw(reference) }),
+            || {
+                Self::cancel(this);
+            },
+        )
     }
 
     /// Stops with `delete`, which tells whether the timer was pending before.
@@ -355,9 +341,9 @@ where
     // function; and by the type invariant of `Timer` a reference comes with it.
     let this = unsafe { Arc::from_raw(T::timer_owner(timer)) };
     // SAFETY: The object, hence its timer, is alive.
-    if !unsafe { &*timer }.closed.load(Acquire) {
-        T::run(this.as_arc_borrow());
-    }
+    unsafe { &*timer }
+        .closed
+        .expired(|| T::run(this.as_arc_borrow()));
 }
 
 /// The kernel's clock in ticks, as timers count it. It wraps.

@@ -6,22 +6,38 @@
 //! queues that a module creates ([`OwnedQueue`]) and, for items kept in an `Arc`,
 //! [`flush`], [`cancel`] and [`disable`].
 //!
+//! Delayed work is a timer first: C takes the queue's address when it is armed and uses it
+//! when the timer expires. Destroying a queue waits for the work that is queued, not for such
+//! timers. So only an item that holds a [`QueueLease`] can be queued with a delay, and a queue
+//! with leases is not destroyed.
+//!
 //! C header: `include/linux/workqueue.h`.
 
-use core::ops::Deref;
 use core::ptr::NonNull;
 
 use crate::bindings;
+use kernel::alloc::AllocError;
+use kernel::alloc::Flags;
 use kernel::ffi::c_int;
 use kernel::ffi::c_uint;
 use kernel::prelude::*;
+use kernel::sync::atomic::Acquire;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
+use kernel::time::delay::fsleep;
+use kernel::time::Delta;
 use kernel::time::Jiffies;
 use kernel::workqueue::HasDelayedWork;
 use kernel::workqueue::HasWork;
 use kernel::workqueue::Queue;
+use kernel::workqueue::RawWorkItem;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
+
+/// How long the owner of a queue waits for those who have a lease of it, about.
+const PATIENCE_MS: u32 = 2_000;
 
 /// How a new queue behaves; ends with [`create`](Self::create).
 ///
@@ -103,7 +119,18 @@ impl QueueOptions {
             bindings::rdma_helper_alloc_workqueue(name.as_char_ptr(), self.flags, self.max_active)
         };
         // INVARIANT: We own the new queue.
-        Ok(OwnedQueue(NonNull::new(queue).ok_or(ENOMEM)?))
+        let live = Live {
+            queue: NonNull::new(queue).ok_or(ENOMEM)?,
+            leases: Atomic::new(0),
+        };
+        match Arc::new(live, GFP_KERNEL) {
+            Ok(live) => Ok(OwnedQueue(live)),
+            Err(_) => {
+                // SAFETY: The queue is new, so that nobody has it.
+                unsafe { bindings::destroy_workqueue(queue) };
+                Err(ENOMEM)
+            }
+        }
     }
 
     const fn with(flags: c_uint) -> Self {
@@ -136,24 +163,139 @@ impl BhQueueOptions {
     }
 }
 
-/// A queue of one's own; dropping it finishes all its work first.
-///
-/// It is a [`Queue`], so `queue.enqueue(item)` works. It must not be dropped by its
-/// own work: the object that an item keeps must not own the queue it runs on.
-///
-/// Context of drop: may sleep.
+/// A queue, and who uses it.
 ///
 /// # Invariants
 ///
-/// The pointer is a live queue that nobody else destroys.
-pub struct OwnedQueue(NonNull<bindings::workqueue_struct>);
+/// `queue` exists as long as its [`OwnedQueue`] does, and as long as `leases`, which is the
+/// number of [leases](QueueLease) besides the owner's, is not zero.
+struct Live {
+    queue: NonNull<bindings::workqueue_struct>,
+    leases: Atomic<u32>,
+}
 
 // SAFETY: Work queues may be used from any task.
-unsafe impl Send for OwnedQueue {}
+unsafe impl Send for Live {}
 // SAFETY: As for `Send`.
-unsafe impl Sync for OwnedQueue {}
+unsafe impl Sync for Live {}
+
+/// A queue of one's own; dropping it finishes all its work first.
+///
+/// It must not be dropped by its own work: the object that an item keeps must not own the
+/// queue it runs on.
+///
+/// Drop waits until there is no [lease](QueueLease): delayed work may be on its way to the queue.
+/// If there still is one after some seconds, a mistake, the queue is kept for good, with a
+/// message.
+///
+/// It is no [`Queue`], which takes delayed items without a lease.
+///
+/// Context of drop: may sleep.
+pub struct OwnedQueue(Arc<Live>);
+
+impl Live {
+    /// Only for whoever lets this queue be used: an owner or a lease.
+    #[inline]
+    fn queue(&self) -> &Queue {
+        // SAFETY: By the type invariants the queue exists while its owner or a lease is borrowed,
+        // as it is by who calls this. The reference does not leave this file.
+        unsafe { Queue::from_raw(self.queue.as_ptr()) }
+    }
+
+    fn flush(&self) {
+        // SAFETY: As in `queue`.
+        unsafe { bindings::__flush_workqueue(self.queue.as_ptr()) };
+    }
+}
+
+/// The right to use a queue, which is not destroyed as long as there is one. Items that are
+/// queued with a delay have one; see [`Delayed`].
+///
+/// Context of clone and drop: any.
+///
+/// # Invariants
+///
+/// It is counted in `leases`.
+pub struct QueueLease(Arc<Live>);
+
+impl Clone for QueueLease {
+    fn clone(&self) -> Self {
+        Self::of(&self.0)
+    }
+}
+
+impl Drop for QueueLease {
+    fn drop(&mut self) {
+        // Release: the queue is not used by this one any more; see the drop of the owner.
+        let _: u32 = self.0.leases.fetch_sub(1u32, Release);
+    }
+}
+
+impl QueueLease {
+    fn of(live: &Arc<Live>) -> Self {
+        // INVARIANT: Counted here. Each lease takes memory, so they are fewer than 2^32.
+        let _: u32 = live.leases.fetch_add(1u32, Relaxed);
+        Self(live.clone())
+    }
+
+    /// The C object, which exists as long as the lease does.
+    #[inline]
+    pub fn as_raw(&self) -> *mut bindings::workqueue_struct {
+        self.0.queue.as_ptr()
+    }
+
+    /// Queues an item; see [`Queue::enqueue`].
+    #[inline]
+    pub fn enqueue<W, const ID: u64>(&self, item: W) -> W::EnqueueOutput
+    where
+        W: RawWorkItem<ID> + Send + 'static,
+    {
+        self.0.queue().enqueue(item)
+    }
+
+    /// Waits until all that was queued before has run.
+    ///
+    /// Context: may sleep; not from work on this queue.
+    pub fn flush(&self) {
+        self.0.flush();
+    }
+}
 
 impl OwnedQueue {
+    /// A lease, for items that are queued with a delay, or that queue themselves.
+    #[inline]
+    pub fn lease(&self) -> QueueLease {
+        QueueLease::of(&self.0)
+    }
+
+    /// The C object, which exists as long as the owner does.
+    #[inline]
+    pub fn as_raw(&self) -> *mut bindings::workqueue_struct {
+        self.0.queue.as_ptr()
+    }
+
+    /// Queues an item; see [`Queue::enqueue`].
+    #[inline]
+    pub fn enqueue<W, const ID: u64>(&self, item: W) -> W::EnqueueOutput
+    where
+        W: RawWorkItem<ID> + Send + 'static,
+    {
+        self.0.queue().enqueue(item)
+    }
+
+    /// Runs a closure as a work item; see [`Queue::try_spawn`].
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory.
+    pub fn try_spawn<T: 'static + Send + FnOnce()>(
+        &self,
+        flags: Flags,
+        call: T,
+    ) -> Result<(), AllocError> {
+        self.0.queue().try_spawn(flags, call)
+    }
+
     /// Waits until all that was queued before has run.
     ///
     /// Context: may sleep; not from work on this queue.
@@ -164,8 +306,7 @@ impl OwnedQueue {
     /// queue.flush();
     /// ```
     pub fn flush(&self) {
-        // SAFETY: By the type invariant the queue is alive.
-        unsafe { bindings::__flush_workqueue(self.0.as_ptr()) };
+        self.0.flush();
     }
 
     /// Waits until the queue is empty, also of what its own work adds meanwhile.
@@ -174,26 +315,48 @@ impl OwnedQueue {
     ///
     /// Context: may sleep; not from work on this queue.
     pub fn drain(&self) {
-        // SAFETY: By the type invariant the queue is alive.
-        unsafe { bindings::drain_workqueue(self.0.as_ptr()) };
-    }
-}
-
-impl Deref for OwnedQueue {
-    type Target = Queue;
-
-    #[inline]
-    fn deref(&self) -> &Queue {
-        // SAFETY: By the type invariant the queue lives as long as `self`.
-        unsafe { Queue::from_raw(self.0.as_ptr()) }
+        // SAFETY: By the invariants of `Live` the queue exists as long as its owner.
+        unsafe { bindings::drain_workqueue(self.as_raw()) };
     }
 }
 
 impl Drop for OwnedQueue {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the queue is ours; `Queue`s borrow from us.
-        unsafe { bindings::destroy_workqueue(self.0.as_ptr()) };
+        // Items that are queued may have the last leases.
+        self.flush();
+        // A lease is made of another one or of the owner: once there is none, none comes.
+        // Acquire: pairs with the drop of a lease.
+        for _ in 0..PATIENCE_MS {
+            if self.0.leases.load(Acquire) == 0 {
+                // SAFETY: By the invariants of `Live` nobody uses the queue but for plain work,
+                // which is waited for here, and delayed work has a lease.
+                unsafe { bindings::destroy_workqueue(self.as_raw()) };
+                return;
+            }
+            fsleep(Delta::from_millis(1));
+        }
+        // SAFETY: The format is one of the kernel crate, and the name ends with a zero.
+        unsafe {
+            kernel::print::call_printk(
+                &kernel::print::format_strings::ERR,
+                b"rdma\0",
+                fmt!("a workqueue is kept for good: its owner went before its users\n"),
+            )
+        };
     }
+}
+
+/// An object whose work can be queued with a delay: it has a lease of the queue that it goes to.
+///
+/// While its timer is pending, C has a reference to the object and the address of the queue. The
+/// object is shared meanwhile, hence not changed but through `&self`; and [`lease`](Self::lease)
+/// gives a reference that lives as long as any `&self`. So the lease that was used stays, and
+/// with it the queue.
+pub trait Delayed<const ID: u64 = 0>:
+    HasDelayedWork<Self, ID> + WorkItem<ID, Pointer = Arc<Self>> + Send + Sync + Sized + 'static
+{
+    /// The lease of the queue that the work goes to.
+    fn lease(&self) -> &QueueLease;
 }
 
 /// Waits until the item's work, if queued or running, is done.
@@ -285,6 +448,26 @@ where
     was_queued.then(|| unsafe { take_back(item) })
 }
 
+/// Queues the item's work after this delay, unless it is queued already: then the reference
+/// comes back.
+///
+/// Context: any.
+///
+/// # Examples
+///
+/// ```ignore
+/// let _ = workqueue::enqueue_delayed::<Pool, 0>(pool, msecs_to_jiffies(10));
+/// ```
+pub fn enqueue_delayed<T: Delayed<ID>, const ID: u64>(
+    item: Arc<T>,
+    delay: Jiffies,
+) -> Result<(), Arc<T>> {
+    let queue = item.lease().as_raw();
+    // SAFETY: The queue exists as long as the timer is pending, as `Delayed` says; the reference
+    // is used here only.
+    unsafe { Queue::from_raw(queue) }.enqueue_delayed::<_, ID>(item, delay)
+}
+
 /// Queues the item with this delay, whether it is queued already, with another delay, or not.
 /// While its work runs, it is queued to run again.
 ///
@@ -293,20 +476,18 @@ where
 /// # Examples
 ///
 /// ```ignore
-/// workqueue::modify_delayed::<Request, 0>(&queue, &request, msecs_to_jiffies(10));
+/// workqueue::modify_delayed::<Request, 0>(&request, msecs_to_jiffies(10));
 /// ```
-pub fn modify_delayed<T, const ID: u64>(queue: &Queue, item: &Arc<T>, delay: Jiffies)
-where
-    T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>> + Send + Sync + 'static,
-{
+pub fn modify_delayed<T: Delayed<ID>, const ID: u64>(item: &Arc<T>, delay: Jiffies) {
     // The queue's, if it has none yet.
     let reference = Arc::into_raw(item.clone());
     // SAFETY: By the promise of `HasDelayedWork` the work is that of a `delayed_work`, which is
-    // initialised and kept by `item`; the queue is alive.
+    // initialised and kept by `item`; the queue exists as long as the timer is pending, as
+    // `Delayed` says.
     let was_queued = unsafe {
         bindings::mod_delayed_work_on(
             bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
-            core::ptr::from_ref(queue).cast_mut().cast(),
+            item.lease().as_raw(),
             kernel::container_of!(work(item), bindings::delayed_work, work),
             delay,
         )

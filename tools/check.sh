@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # check.sh [fmt]: what needs no guest. Formatting, clippy on the host crates, the house
-# rules that a machine can see, the count of unsafe code, shell syntax (and shellcheck
-# where it is installed). fmt only formats the Rust sources and writes the count.
+# rules that a machine can see, the count of unsafe code, what must not compile (if modules
+# were built), shell syntax (and shellcheck where it is installed). fmt only formats the Rust sources and writes the count.
 . "$(dirname "$0")/lib.sh"
 
 "$TOP/tools/roots.sh" builder
@@ -40,6 +40,11 @@ step "house rules" "$TOP/tools/lint.sh"
 step "the edge (tools/edge.py)" in_builder python3 /src/tools/edge.py check
 step "unsafe code (make fmt mends Documentation/unsafe.md)" in_builder python3 /src/tools/unsafe.py check
 step "dependencies of ib_core's modules" in_builder python3 /src/tools/knots.py
+if compgen -G "$BUILD/modules-*/core/.main.o.cmd" >/dev/null; then
+    step "what must not compile" "$TOP/tools/compile_fail.sh"
+else
+    say "check: what must not compile: skipped, no modules are built"
+fi
 step "shell syntax" bash -c 'for f in tools/*.sh tools/*/*.sh tools/*/*/*.sh .ci/run; do bash -n "$f" || exit 1; done'
 if command -v shellcheck >/dev/null; then
     step "shellcheck" bash -c 'shellcheck -x -S warning -e SC1091,SC2034,SC2154 tools/*.sh tools/*/*.sh tools/*/*/*.sh .ci/run'

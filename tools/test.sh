@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # test.sh: host tests, tests of the harness, then the guest suite on KERNEL with STACK; T
-# is a glob over test names ("host" and "harness" among them), SHORT=1 takes only the tests marked
-# short, or short for this kernel.
+# is a glob over test names ("host", "harness" and "compile-fail" among them), SHORT=1 takes
+# only the tests marked short, or short for this kernel.
 # AGAIN=1 runs a test once more that failed only in cases of tools/testing/chance.txt, and says
 # so; ALONE=1 gives every test a guest of its own.
 # KERNEL=debug is the suite on um, then on lockdep. Results: build/test/, or
@@ -67,6 +67,15 @@ harness_tests() {
     say "tests of the harness itself: a minute or two"
     local start=$SECONDS status=0 results=$out/host/results/harness.ktap
     "$TOP/tools/testing/harness.sh" >"$results" 2>"$out/host/harness.log" </dev/null || status=$?
+    printf '\n# ended: %s\n# seconds %s\n' "$status" $((SECONDS - start)) >>"$results"
+}
+
+compile_fail_tests() {
+    # shellcheck disable=SC2053
+    [[ compile-fail == $T ]] || return 0
+    local start=$SECONDS status=0 results=$out/host/results/compile-fail.ktap
+    "$TOP/tools/modules.sh" "${kernels%% *}"
+    KERNEL=${kernels%% *} "$TOP/tools/compile_fail.sh" >"$results" 2>"$out/host/compile-fail.log" </dev/null || status=$?
     printf '\n# ended: %s\n# seconds %s\n' "$status" $((SECONDS - start)) >>"$results"
 }
 
@@ -333,9 +342,10 @@ without_guest() {
     [ -z "$host_done" ] || return 0
     mkdir -p "$out/host/results"
     # shellcheck disable=SC2053
-    for name in host harness; do if [[ $name == $T ]]; then echo $name; fi; done >"$out/host/expected"
+    for name in host harness compile-fail; do if [[ $name == $T ]]; then echo $name; fi; done >"$out/host/expected"
     host_tests
     harness_tests
+    compile_fail_tests
     host_done=yes
 }
 

@@ -9,6 +9,7 @@
 
 use super::attempt::Question;
 use super::attempt::Source;
+use crate::errno::ecanceled;
 use crate::proto::resolve;
 use crate::proto::resolve::Cancelled;
 use crate::proto::resolve::Entry;
@@ -31,11 +32,12 @@ use kernel::time::msecs_to_jiffies;
 use kernel::time::Instant;
 use kernel::time::Monotonic;
 use kernel::workqueue::DelayedWork;
-use kernel::workqueue::Queue;
 use kernel::workqueue::WorkItem;
 use rdma::bindings;
 use rdma::sync::bh;
+use rdma::workqueue::Delayed;
 use rdma::workqueue::OwnedQueue;
+use rdma::workqueue::QueueLease;
 use rdma::workqueue::QueueOptions;
 
 /// A GID, as user space answers.
@@ -46,11 +48,13 @@ kernel::sync::global_lock! {
     unsafe(uninit) static TABLE: SpinLock<KVec<Entry<Gid, Arc<Request>>>> = KVec::new();
 }
 
+kernel::sync::global_lock! {
+    // SAFETY: As above. There is one while there is a `Subsystem`.
+    unsafe(uninit) static QUEUE: SpinLock<Option<QueueLease>> = None;
+}
+
 /// The number of the last request.
 static LAST: Atomic<u64> = Atomic::<u64>::new(0);
-
-/// Where the work queue is, while there is a [`Subsystem`].
-static QUEUE: Atomic<usize> = Atomic::<usize>::new(0);
 
 /// The table. Neighbours change in softirq, too.
 fn with_table<R>(f: impl FnOnce(&mut KVec<Entry<Gid, Arc<Request>>>) -> R) -> R {
@@ -58,11 +62,6 @@ fn with_table<R>(f: impl FnOnce(&mut KVec<Entry<Gid, Arc<Request>>>) -> R) -> R 
     // A local, to be dropped before that: what a last expression borrows lives longer.
     let mut table = TABLE.lock();
     f(&mut table)
-}
-
-fn queue() -> &'static Queue {
-    // SAFETY: Set when the module came, for as long as it is there.
-    unsafe { Queue::from_raw(QUEUE.load(Relaxed) as *const bindings::workqueue_struct) }
 }
 
 /// The work queue, which ends with what is queued.
@@ -78,10 +77,12 @@ impl Subsystem {
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
         // SAFETY: The module has one of these, made once.
-        unsafe { TABLE.init() };
+        unsafe {
+            TABLE.init();
+            QUEUE.init();
+        }
         let queue = QueueOptions::unbound().create(c"ib_addr")?;
-        let raw: *const Queue = &*queue;
-        QUEUE.store(raw as usize, Relaxed);
+        *QUEUE.lock() = Some(queue.lease());
         Ok(Self { _queue: queue })
     }
 }
@@ -92,6 +93,7 @@ impl Drop for Subsystem {
         let table = with_table(|table| core::mem::replace(table, KVec::new()));
         // Whoever asks keeps the module, and cancels before it goes.
         kernel::warn_on!(!table.is_empty());
+        drop(QUEUE.lock().take());
     }
 }
 
@@ -117,6 +119,7 @@ struct Request {
     id: u64,
     asker: Asker,
     question: Question,
+    queue: QueueLease,
     since: Instant<Monotonic>,
     /// Of the one who tries; there is never more than one.
     #[pin]
@@ -133,6 +136,12 @@ unsafe impl Sync for Request {}
 
 impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Request { self.work }
+}
+
+impl Delayed for Request {
+    fn lease(&self) -> &QueueLease {
+        &self.queue
+    }
 }
 
 /// The task that runs, as [`resolve`] calls it.
@@ -154,15 +163,16 @@ impl Request {
     /// Has the worker run after so many milliseconds, or at once; under the table's lock, so
     /// that nobody queues what is over.
     fn schedule(self: &Arc<Self>, ms: u64) {
-        rdma::workqueue::modify_delayed(queue(), self, jiffies(ms));
+        rdma::workqueue::modify_delayed::<Self, 0>(self, jiffies(ms));
     }
 
-    fn attempt(&self) -> Outcome<Error> {
-        let mut source = self.source.lock();
-        // SAFETY: The asker leaves it alone, and there is one who tries at a time.
+    /// Tries once; `source` is the request's.
+    fn attempt(&self, source: &mut Source) -> Outcome<Error> {
+        // SAFETY: The asker leaves it alone until it is told or the request was cancelled, which
+        // waits for who has the lock of `source`; so there is one who tries at a time.
         let addr = unsafe { &mut *self.asker.addr };
         // CAST: user space knows the low half.
-        self.question.attempt(&mut source, addr, self.id as u32)
+        self.question.attempt(source, addr, self.id as u32)
     }
 
     fn tell(&self, verdict: Verdict<Error, Gid>) {
@@ -211,7 +221,7 @@ impl WorkItem for Request {
             None | Some(Turn::Nothing) => {}
             Some(Turn::Tell(answer)) => this.tell(Verdict::Found(answer)),
             Some(Turn::Try) => {
-                let outcome = this.attempt();
+                let outcome = this.attempt(&mut this.source.lock());
                 let now = this.now();
                 let next = this.with_life(|life| {
                     let next = life.tried(outcome, now, me);
@@ -283,7 +293,8 @@ fn insert(request: &Arc<Request>, key: usize, life: Life<Gid>) -> Result {
 ///
 /// # Errors
 ///
-/// `ENOMEM`, and those of the first attempt; the asker is not called then.
+/// `ENOMEM`, those of the first attempt, and `ECANCELED` if it was cancelled meanwhile; the asker
+/// is not called then.
 ///
 /// # Safety
 ///
@@ -295,20 +306,25 @@ pub(super) unsafe fn ask(
     asker: Asker,
     patience: u64,
 ) -> Result {
+    let queue = QUEUE.lock().clone().ok_or(ENODEV)?;
     let request = Arc::pin_init(
         pin_init!(Request {
             id: LAST.fetch_add(1, Relaxed).wrapping_add(1),
             asker,
             question,
+            queue,
             since: Instant::now(),
             source <- new_mutex!(source, "addr::Request::source"),
             work <- new_delayed_work!("addr::Request::work"),
         }),
         GFP_KERNEL,
     )?;
-    // It is there before it is tried, so that news meanwhile are not lost.
+    // It is there before it is tried, so that news meanwhile are not lost. Locked before that:
+    // who cancels it at once waits for the attempt.
+    let mut source = request.source.lock();
     insert(&request, asker.addr as usize, Life::new(patience))?;
-    let outcome = request.attempt();
+    let outcome = request.attempt(&mut source);
+    drop(source);
     let started = request.with_life(|life| {
         let started = life.started(outcome);
         if let Ok(ms) = started {
@@ -325,8 +341,9 @@ pub(super) unsafe fn ask(
             drop(gone);
             Err(error)
         }
-        // Nobody takes it out before it was started.
-        Some(Ok(())) | None => Ok(()),
+        Some(Ok(())) => Ok(()),
+        // It was cancelled meanwhile.
+        None => Err(ecanceled()),
     }
 }
 
@@ -343,6 +360,7 @@ pub(super) fn cancel(addr: usize) {
         let Some((entry, what)) = found else { return };
         match what {
             Cancelled::Wait => drop(rdma::workqueue::cancel_delayed::<Request, 0>(&entry.handle)),
+            Cancelled::Starting => drop(entry.handle.source.lock()),
             Cancelled::ByItself => {}
         }
     }

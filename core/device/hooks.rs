@@ -9,6 +9,7 @@
 //! a field in [`Slots`], and [`Device::slot`] is a constant offset into that structure.
 
 use kernel::prelude::*;
+use rdma::net::CountedNet;
 use rdma::net::Net;
 
 use super::Device;
@@ -69,7 +70,7 @@ pub(crate) trait Hooks {
     /// `ENODEV` if the device is not registered or not in `from`; those of `device_rename`,
     /// after which it stays in `from`, and those of registration, after which some clients may
     /// not know it.
-    fn relocate(device: &Device, from: &Net, to: &Net) -> Result;
+    fn relocate(device: &Device, from: &Net, to: &CountedNet) -> Result;
 
     /// The last reference to a device is gone; its memory is freed next. Any context in which
     /// `put_device` may be called.

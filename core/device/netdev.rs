@@ -167,7 +167,7 @@ impl Subsystem {
         // SAFETY: The module calls this once, before there is a device.
         unsafe { TIES.init() };
         Ok(Self(KBox::try_pin_init(
-            NetNotifier::register(Listener),
+            NetNotifier::register(rdma::resident!(), Listener),
             GFP_KERNEL,
         )?))
     }

@@ -11,10 +11,12 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
 use rdma::edge::In;
+use rdma::net::pernet::BeforeDevices;
+use rdma::net::CountedNet;
 use rdma::net::Net;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
-use rdma::net::PernetSlot;
+use rdma::sync::rcu;
 use rdma::sync::RwSem;
 
 use super::errno;
@@ -106,22 +108,27 @@ fn known(net: &Net) -> netns::Net {
     }
 }
 
+/// As the rules know the namespace that a device is in. Any context.
+fn home_of(device: &Device) -> netns::Net {
+    known(device.net(&rcu::read_lock()))
+}
+
 /// Whether somebody in `net` may use the device. Any context.
 pub(crate) fn visible(device: &Device, net: &Net) -> bool {
-    mode().sees(known(device.net()), known(net))
+    mode().sees(home_of(device), known(net))
 }
 
 /// Whether the device's owner gives the caller raw packets.
 fn has_raw_cap(device: &Device) -> bool {
-    let at = device.net();
-    let judge = if mode().raw_cap(known(at)) == netns::Net::INIT {
-        Net::init()
-    } else {
-        at
+    let at = match mode().raw_cap(home_of(device)) {
+        netns::Net::INIT => None,
+        // If it goes, the device is going to be in the first one.
+        netns::Net(_) => device.net(&rcu::read_lock()).try_hold(),
     };
+    let judge = at.as_deref().unwrap_or(Net::init());
     // CAST: A small number.
     let cap = bindings::CAP_NET_RAW as kernel::ffi::c_int;
-    // SAFETY: The namespace is there: the device is in it.
+    // SAFETY: The namespace is counted.
     unsafe { bindings::rdma_helper_net_capable(judge.as_raw(), cap) }
 }
 
@@ -139,7 +146,7 @@ pub(super) fn home(asker: &Net) -> &Net {
 /// # Errors
 ///
 /// Those of `device_rename`; the device then stays in `from`.
-pub(crate) fn change(device: &Device, from: &Net, to: &Net) -> Result {
+pub(crate) fn change(device: &Device, from: &Net, to: &CountedNet) -> Result {
     device.model().set_net(to);
     let _still = registry::hold();
     let name = device.name();
@@ -147,7 +154,12 @@ pub(crate) fn change(device: &Device, from: &Net, to: &Net) -> Result {
     names::Name::new(name.as_bytes())
         .map_err(|_| EINVAL)
         .and_then(|name| device.model().rename(&name))
-        .inspect_err(|_| device.model().set_net(from))
+        .inspect_err(|_| {
+            // Not back to a namespace that goes, which looks for its devices once.
+            if let Some(from) = from.try_hold() {
+                device.model().set_net(&from);
+            }
+        })
 }
 
 /// Moves a device to the namespace of a file, for the sender of a netlink message. May
@@ -170,12 +182,12 @@ pub(crate) fn move_to(
     let net = from_err_ptr(unsafe { bindings::rdma_helper_net_by_fd(file) })?;
     let net = NonNull::new(net).ok_or(EINVAL)?;
     // SAFETY: The namespace was counted for us.
-    let net: ARef<Net> = unsafe { ARef::from_raw(net.cast()) };
+    let net: ARef<CountedNet> = unsafe { ARef::from_raw(net.cast()) };
     let admin = administers(&net);
     // SAFETY: The namespace of the current task stays while the task has it.
-    let asker = unsafe { Net::from_raw(bindings::rdma_helper_current_net()) };
+    let asker = unsafe { CountedNet::from_raw(bindings::rdma_helper_current_net()) };
     let ask = Move {
-        device_in: known(device.net()),
+        device_in: home_of(&device),
         asker: known(asker),
         admin_of_target: admin,
         can_disassociate: device.ops().disassociate_ucontext.is_some(),
@@ -196,14 +208,10 @@ pub(crate) fn move_to(
 /// A namespace that devices know of.
 pub(crate) struct NetState(Member);
 
-static SLOT: PernetSlot = PernetSlot::new();
+rdma::impl_pernet_slot!(impl for NetState);
 
 impl PernetData for NetState {
-    const DEVICES: bool = true;
-
-    fn slot() -> &'static PernetSlot {
-        &SLOT
-    }
+    type Dropped = BeforeDevices;
 
     fn new(net: &Net) -> impl PinInit<Self, Error> {
         let member = Member::of(net);
@@ -256,11 +264,17 @@ fn leave(net: Member) {
     // So that nobody makes a copy in it any more.
     NETS.write().retain(|other| *other != net);
     let mut index = 0;
+    let mut moved = false;
     while let Some(device) = registry::next_named_from(index) {
         index = device.index().saturating_add(1);
         remove_copy(&device, net);
+        moved |= device.is_in(net.net());
         // Whether it was in this one is looked at under the device's lock.
         let _: Result = Core::relocate(&device, net.net(), Net::init());
+    }
+    if moved {
+        // Whoever has found the namespace by a device may use it until the end of its section.
+        rcu::synchronize();
     }
 }
 
@@ -278,8 +292,7 @@ impl Subsystem {
     pub(super) fn new() -> Result<Self> {
         // SAFETY: The module does this once, before there is a device or a namespace.
         unsafe { NETS.init(c"Nets::list", kernel::static_lock_class!()) };
-        // SAFETY: As above.
-        let nets = unsafe { Pernet::register() }?;
+        let nets = Pernet::register(rdma::resident!())?;
         Ok(Self {
             _nets: nets,
             _list: List,

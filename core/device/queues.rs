@@ -26,9 +26,9 @@ impl Subsystem {
             unregister: QueueOptions::unbound().create(c"ib-unreg-wq")?,
         };
         // SAFETY: Nobody uses the queues before the module is there.
-        unsafe { (&raw mut bindings::ib_wq).write(raw(&this.events)) };
+        unsafe { (&raw mut bindings::ib_wq).write(this.events.as_raw()) };
         UNREGISTER.store(
-            raw(&this.unregister) as usize,
+            this.unregister.as_raw() as usize,
             kernel::sync::atomic::Relaxed,
         );
         Ok(this)
@@ -43,10 +43,6 @@ impl Drop for Subsystem {
         // SAFETY: Nobody uses the queues after the module.
         unsafe { (&raw mut bindings::ib_wq).write(ptr::null_mut()) };
     }
-}
-
-fn raw(queue: &Queue) -> *mut bindings::workqueue_struct {
-    ptr::from_ref(queue).cast_mut().cast()
 }
 
 /// `ib_wq`: events of devices, and what umem puts off.

@@ -24,7 +24,6 @@ use rdma::net::NetNotifier;
 use rdma::net::NetdevEvent;
 use rdma::net::NetdevEvents;
 use rdma::sync::bh;
-use rdma::sync::rcu::Drain;
 
 kernel::sync::global_lock! {
     // SAFETY: `Subsystem::new` initialises it once, before there is any device or notifier.
@@ -125,7 +124,6 @@ impl AddressEvents for Listener {
 pub(crate) struct Subsystem {
     _devices: Pin<KBox<NetNotifier<Listener>>>,
     _addresses: Pin<KBox<AddressNotifier<Listener>>>,
-    _drain: Drain,
 }
 
 impl Subsystem {
@@ -137,12 +135,15 @@ impl Subsystem {
     pub(crate) fn new() -> Result<Self> {
         // SAFETY: The module has one of these, made once.
         unsafe { FOLLOWED.init() };
-        let addresses = KBox::try_pin_init(AddressNotifier::register(), GFP_KERNEL)?;
-        let devices = KBox::try_pin_init(NetNotifier::register(Listener), GFP_KERNEL)?;
+        let addresses =
+            KBox::try_pin_init(AddressNotifier::register(rdma::resident!()), GFP_KERNEL)?;
+        let devices = KBox::try_pin_init(
+            NetNotifier::register(rdma::resident!(), Listener),
+            GFP_KERNEL,
+        )?;
         Ok(Self {
             _devices: devices,
             _addresses: addresses,
-            _drain: Drain::new(),
         })
     }
 }

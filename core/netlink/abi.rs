@@ -21,8 +21,11 @@ fn unicast_wait(net: NetArg<'_>, message: Message, port: u32) -> c_int {
 }
 
 fn send(net: NetArg<'_>, message: Message, port: u32, flags: c_int) -> c_int {
-    // A length is no news.
-    Socket::of(net.0).unicast(message, port, flags).min(0)
+    match Socket::of(net.0) {
+        // A length is no news.
+        Ok(socket) => socket.unicast(message, port, flags).min(0),
+        Err(error) => error.to_errno(),
+    }
 }
 
 /// Sends a message to a group; it is taken over in any case. Sleeps as `flags` say.

@@ -35,6 +35,7 @@ use rdma::edge::FromC;
 use rdma::edge::OfCall;
 use rdma::edge::View;
 use rdma::edge::Within;
+use rdma::net::CountedNet;
 use rdma::net::Net;
 use rdma::net::NetDevice;
 
@@ -197,9 +198,9 @@ impl<'a> Incoming<'a> {
     }
 
     /// The namespace of the socket that it came in by.
-    pub(crate) fn net(&self) -> &'a Net {
+    pub(crate) fn net(&self) -> &'a CountedNet {
         // SAFETY: The socket has a namespace, which stays while the socket has messages.
-        unsafe { Net::from_raw(bindings::rdma_helper_sock_net(self.sock())) }
+        unsafe { CountedNet::from_raw(bindings::rdma_helper_sock_net(self.sock())) }
     }
 
     /// Whether the sender has a capability in the first user namespace.

@@ -4,6 +4,7 @@
 
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::sync::rcu;
 
 use super::dev::Who;
 use super::edge::ClientChardev;
@@ -54,11 +55,13 @@ impl Notice {
 ///
 /// `ENOMEM`, `ENOBUFS`. That nobody listens is none.
 pub(super) fn tell(device: &Device, notice: Notice) -> Result {
-    let net = device.net();
+    let net = device.net(&rcu::read_lock()).try_hold();
+    // Listeners count their namespace: in one that is going there is none.
+    let Some(net) = net else { return Ok(()) };
     let who = Who::of(device);
     let netdev = notice.port().and_then(|port| device.netdev(port));
     let name = netdev.as_ref().map(|netdev| netdev.name());
-    let hidden = netdev.as_ref().is_some_and(|netdev| !netdev.is_in(net));
+    let hidden = netdev.as_ref().is_some_and(|netdev| !netdev.is_in(&net));
     let ndev = netdev
         .as_ref()
         .zip(name.as_ref())
@@ -85,7 +88,7 @@ pub(super) fn tell(device: &Device, notice: Notice) -> Result {
     message
         .writer()
         .message(head, |w| event::put(w, notice.kind(), &about))?;
-    match netlink::multicast(net, message, bindings::RDMA_NL_GROUP_NOTIFY) {
+    match netlink::multicast(&net, message, bindings::RDMA_NL_GROUP_NOTIFY) {
         Err(ESRCH) => Ok(()),
         sent => sent,
     }

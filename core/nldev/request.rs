@@ -7,7 +7,7 @@
 
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::net::Net;
+use rdma::net::CountedNet;
 
 use crate::device::registry;
 use crate::device::Registered;
@@ -46,7 +46,7 @@ impl<'a> Request<'a> {
     }
 
     /// The sender's network namespace.
-    pub(super) fn net(&self) -> &'a Net {
+    pub(super) fn net(&self) -> &'a CountedNet {
         self.message.net()
     }
 

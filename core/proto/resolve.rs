@@ -68,6 +68,9 @@ pub enum Next<E, A> {
 pub enum Cancelled {
     /// It is over. The worker may be at it, for a last time; who cancels waits for it.
     Wait,
+    /// It is over. Its asker may be at its own attempt, in another task, of which it learns then;
+    /// who cancels waits for that.
+    Starting,
     /// It is over as soon as this worker's own call of the asker returns, from which it was
     /// cancelled.
     ByItself,
@@ -202,20 +205,13 @@ impl<A: Copy> Life<A> {
         Some(waiting)
     }
 
-    /// Ends the request, of which the asker hears no more. None, if its asker is still
-    /// making it.
-    pub fn cancel(&mut self, by: Task) -> Option<Cancelled> {
-        match self.phase {
-            Phase::Starting => None,
+    /// Ends the request, of which the asker hears no more.
+    pub fn cancel(&mut self, by: Task) -> Cancelled {
+        match core::mem::replace(&mut self.phase, Phase::Over) {
+            Phase::Starting => Cancelled::Starting,
             // Its asker is told just now, and this very task is who tells.
-            Phase::Telling(worker) if worker == by => {
-                self.phase = Phase::Over;
-                Some(Cancelled::ByItself)
-            }
-            Phase::Waiting | Phase::Trying | Phase::Telling(_) | Phase::Over => {
-                self.phase = Phase::Over;
-                Some(Cancelled::Wait)
-            }
+            Phase::Telling(worker) if worker == by => Cancelled::ByItself,
+            Phase::Waiting | Phase::Trying | Phase::Telling(_) | Phase::Over => Cancelled::Wait,
         }
     }
 }
@@ -244,7 +240,7 @@ pub fn find_answered<A, H>(entries: &mut [Entry<A, H>], seq: u32) -> Option<&mut
     entries.iter_mut().find(|entry| entry.id as u32 == seq)
 }
 
-/// Cancels the first request with this key that can be: its place, and what is to be done.
+/// Cancels the first request with this key: its place, and what is to be done.
 /// The caller takes it out of the table, and asks again until there is none.
 pub fn cancel<A: Copy, H>(
     entries: &mut [Entry<A, H>],
@@ -254,6 +250,6 @@ pub fn cancel<A: Copy, H>(
     entries
         .iter_mut()
         .enumerate()
-        .filter(|(_, entry)| entry.key == key)
-        .find_map(|(at, entry)| Some((at, entry.life.cancel(by)?)))
+        .find(|(_, entry)| entry.key == key)
+        .map(|(at, entry)| (at, entry.life.cancel(by)))
 }

@@ -21,7 +21,6 @@ use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use kernel::time::Delta;
-use kernel::workqueue::Queue;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use rdma::bindings;
@@ -34,6 +33,7 @@ use rdma::timer::Timer;
 use rdma::timer::TimerCallback;
 use rdma::workqueue;
 use rdma::workqueue::OwnedQueue;
+use rdma::workqueue::QueueLease;
 use rdma::workqueue::QueueOptions;
 
 use super::port::Port;
@@ -108,7 +108,7 @@ pub(super) struct State {
     /// for ours.
     salt: u32,
     /// The queue of the worker.
-    queue: &'static Queue,
+    queue: QueueLease,
     #[pin]
     sweep: Work<Self>,
     #[pin]
@@ -128,6 +128,7 @@ static STATE: Atomic<*const State> = Atomic::<*const State>::new(ptr::null());
 /// The state and its queue.
 pub(super) struct Shared {
     state: Arc<State>,
+    // After the state, which has a lease of it.
     _queue: OwnedQueue,
 }
 
@@ -141,8 +142,7 @@ impl Shared {
         let queue = QueueOptions::ordered()
             .mem_reclaim()
             .create(c"ib_nl_sa_wq")?;
-        // SAFETY: The queue is dropped after the work has been disabled.
-        let lent: &'static Queue = unsafe { &*ptr::from_ref::<Queue>(&queue) };
+        let lease = queue.lease();
         let state = Arc::pin_init(
             pin_init!(State {
                 table <- rdma::new_spinlock_irq!(Table {
@@ -154,7 +154,7 @@ impl Shared {
                 patience: Atomic::new(Patience::DEFAULT.0),
                 // SAFETY: It has no preconditions.
                 salt: unsafe { bindings::get_random_u32() },
-                queue: lent,
+                queue: lease,
                 sweep <- new_work!("Sa::sweep"),
                 alarm <- new_timer!("Sa::alarm"),
             }),
@@ -383,9 +383,7 @@ trait Kept {
 impl Kept for ArcBorrow<'_, State> {
     /// Has the worker look. Any context.
     fn sweep(self) {
-        let item: Arc<State> = self.into();
-        let queue = item.queue;
-        let _ = queue.enqueue::<Arc<State>, 0>(item);
+        let _ = self.queue.enqueue::<Arc<State>, 0>(self.into());
     }
 
     /// Has the worker look in so many milliseconds, if not earlier. Any context.

@@ -246,7 +246,7 @@ impl Dev {
     }
 
     /// A packet to a group, for all its members but the one that sent it (IBTA 10.5.2.2).
-    fn receive_multicast(&self, packet: RxPacket, rcu: &rcu::Guard) {
+    fn receive_multicast(&self, mut packet: RxPacket, rcu: &rcu::Guard) {
         let Some(addrs) = packet.addrs() else { return };
         let Some(members) = self.groups.members(&addrs.dst_gid()) else {
             return;

@@ -9,7 +9,6 @@
 #![allow(dead_code, unused_imports)]
 
 use kernel::prelude::*;
-use rdma::sync::rcu;
 use rdma::wire;
 
 mod mem;
@@ -19,22 +18,20 @@ mod memory;
 mod proto;
 mod queue;
 
+rdma::resident_module! { struct Main(Suites); }
+
 module! {
-    type: Suites,
+    type: Main,
     name: "rxe_kunit",
     authors: ["The rust-rdma authors"],
     description: "KUnit suites of soft-RoCE",
     license: "GPL",
 }
 
-struct Suites {
-    _drain: rcu::Drain,
-}
+struct Suites;
 
 impl kernel::Module for Suites {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {
-            _drain: rcu::Drain::new(),
-        })
+        Ok(Self)
     }
 }

@@ -50,8 +50,10 @@ use rdma::provider::device::unregister_driver;
 use rdma::provider::Unregistered;
 use rdma::sync::rcu::Drain;
 
+rdma::resident_module! { struct Main(RxeModule); }
+
 module! {
-    type: RxeModule,
+    type: Main,
     name: "rdma_rxe",
     authors: ["The rust-rdma authors"],
     description: "Soft RDMA transport",
@@ -80,13 +82,13 @@ impl kernel::Module for RxeModule {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         // SAFETY: Once, here.
         unsafe { EDGE.init() };
-        // SAFETY: The one of this module.
-        *EDGE.lock() = Some(unsafe { NetEdge::new() }?);
+        *EDGE.lock() = Some(NetEdge::new()?);
+        // From here on, what fails drops it.
+        let edge = EdgeOwner;
         Ok(Self {
-            // SAFETY: The one registration of this type.
-            _link: unsafe { LinkRegistration::register() },
+            _link: LinkRegistration::register(&LINK_SLOT, rdma::resident!())?,
             _devices: AllDevices,
-            _edge: EdgeOwner,
+            _edge: edge,
             _drain: Drain::new(),
             // SAFETY: It is dropped last, when there is no device, no socket and no queue pair.
             _stock: unsafe { Stock::new() },
@@ -116,14 +118,10 @@ impl Drop for EdgeOwner {
 /// The link type `rxe`.
 struct Link;
 
-static LINK_SLOT: LinkSlot = LinkSlot::new();
+static LINK_SLOT: LinkSlot<Link> = LinkSlot::new();
 
 impl LinkOps for Link {
     const NAME: &'static CStr = c"rxe";
-
-    fn slot() -> &'static LinkSlot {
-        &LINK_SLOT
-    }
 
     fn new_link(name: &CStr, netdev: &NetDevice) -> Result {
         // A VLAN is used by way of the device below it.

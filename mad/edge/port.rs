@@ -35,7 +35,6 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::sync::SetOnce;
-use kernel::workqueue::Queue;
 use rdma::bindings;
 use rdma::edge::AnswerOk;
 use rdma::edge::FromC;
@@ -46,6 +45,7 @@ use rdma::gate::Gate;
 use rdma::gate::OwnedPass;
 use rdma::gate::Pass;
 use rdma::workqueue::OwnedQueue;
+use rdma::workqueue::QueueLease;
 
 /// Who restrack says has made the objects.
 const OWNER: &CStr = c"ib_core";
@@ -63,12 +63,12 @@ unsafe impl<V: View> Sync for Raw<V> {}
 ///
 /// # Invariants
 ///
-/// Until `gate` is closed and empty, `device` is registered, `queue` exists, and so do the
-/// objects that `pd`, `smi` and `gsi` point to.
+/// Until `gate` is closed and empty, `device` is registered, and the objects exist that `pd`, `smi`
+/// and `gsi` point to.
 #[pin_data]
 pub(crate) struct Opened {
     device: NonNull<Device>,
-    queue: NonNull<Queue>,
+    queue: QueueLease,
     pd: SetOnce<Raw<Pd>>,
     smi: SetOnce<Raw<Qp>>,
     gsi: SetOnce<Raw<Qp>>,
@@ -76,7 +76,7 @@ pub(crate) struct Opened {
     gate: Gate,
 }
 
-// SAFETY: The pointers are to a `Device` and a `Queue`, which are `Send` and `Sync`.
+// SAFETY: The pointer is to a `Device`, which is `Send` and `Sync`.
 unsafe impl Send for Opened {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Opened {}
@@ -131,15 +131,13 @@ impl<'a> Live<'a> {
     }
 
     /// Where its work is done, one item after the other.
-    pub(crate) fn queue(self) -> &'a Queue {
-        // SAFETY: `Opened`: exists while its gate has a user, which it has (`Live`).
-        unsafe { self.0.opened().queue.as_ref() }
+    pub(crate) fn queue(self) -> &'a QueueLease {
+        &self.0.opened().queue
     }
 
     /// Waits until what is queued has been done. May sleep; not from there.
     pub(crate) fn flush(self) {
-        // SAFETY: The queue exists, see `queue`; a `Queue` is transparent over the C structure.
-        unsafe { bindings::__flush_workqueue(ptr::from_ref(self.queue()).cast_mut().cast()) };
+        self.queue().flush();
     }
 
     /// The protection domain.
@@ -292,7 +290,8 @@ impl Gone<'_> {
 pub(crate) struct Open {
     port: Arc<Port>,
     cq: Option<NonNull<bindings::ib_cq>>,
-    queue: Option<OwnedQueue>,
+    // After the port, which has a lease of it.
+    queue: OwnedQueue,
     device: Registered,
 }
 
@@ -308,10 +307,10 @@ impl Open {
     pub(crate) fn new(device: Registered, queue: OwnedQueue, params: Params) -> Result<Self> {
         // INVARIANT: `Open` keeps both until the gate is closed and empty. There are no objects
         // yet.
-        let (device_at, queue_at) = (NonNull::from(&*device), NonNull::from(&*queue));
+        let (device_at, lease) = (NonNull::from(&*device), queue.lease());
         let opened = pin_init!(Opened {
             device: device_at,
-            queue: queue_at,
+            queue: lease,
             pd: SetOnce::new(),
             smi: SetOnce::new(),
             gsi: SetOnce::new(),
@@ -320,7 +319,7 @@ impl Open {
         Ok(Self {
             port: Port::new(params, opened)?,
             cq: None,
-            queue: Some(queue),
+            queue,
             device,
         })
     }
@@ -451,7 +450,7 @@ impl Drop for Open {
         self.port.close();
         // INVARIANT of `Opened`: from here on nothing is promised.
         self.port.opened().gate.close_and_wait();
-        self.queue = None;
+        self.queue.drain();
         // SAFETY: The gate was closed just now, and this is where it is done.
         let gone =
             [Special::Gsi, Special::Smi].map(|which| (which, unsafe { self.destroy_qp(which) }));

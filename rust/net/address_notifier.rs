@@ -18,6 +18,7 @@ use kernel::types::Opaque;
 
 use super::device::NetDevice;
 use crate::bindings;
+use crate::module::Resident;
 
 /// Who hears about addresses, in all namespaces. A type without data, since both families'
 /// notifiers call it.
@@ -48,6 +49,8 @@ pub struct AddressNotifier<T: AddressEvents> {
     ipv4: Opaque<bindings::notifier_block>,
     #[pin]
     ipv6: Opaque<bindings::notifier_block>,
+    // The callbacks are the module's code.
+    _resident: Resident,
     _listener: core::marker::PhantomData<T>,
 }
 
@@ -57,15 +60,16 @@ unsafe impl<T: AddressEvents> Send for AddressNotifier<T> {}
 unsafe impl<T: AddressEvents> Sync for AddressNotifier<T> {}
 
 impl<T: AddressEvents> AddressNotifier<T> {
-    /// Registers the listener. May sleep.
+    /// Registers the listener. May sleep. `resident` is [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
     /// Those of `register_inetaddr_notifier` and `register_inet6addr_notifier`.
-    pub fn register() -> impl PinInit<Self, Error> {
+    pub fn register(resident: Resident) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             ipv4: Opaque::zeroed(),
             ipv6: Opaque::zeroed(),
+            _resident: resident,
             _listener: core::marker::PhantomData,
         }? Error)
         .pin_chain(|this| {

@@ -2,12 +2,14 @@
 
 //! Network devices and network namespaces.
 //!
-//! Both are counted by C; hold them in an `ARef`. Attributes that others may
-//! change at any time are returned by value.
+//! Both are counted by C; hold them in an `ARef`. A namespace whose count may have gone is a
+//! [`Net`], one that is counted a [`CountedNet`]. Attributes that others may change at any time
+//! are returned by value.
 //!
 //! C headers: `include/linux/netdevice.h`, `include/net/net_namespace.h`.
 
 use core::net::IpAddr;
+use core::ops::Deref;
 use core::ptr::NonNull;
 
 use kernel::error::to_result;
@@ -21,14 +23,15 @@ use kernel::types::Opaque;
 
 use crate::bindings;
 
-/// A network namespace (`struct net`).
+/// A network namespace (`struct net`), of which one knows that its memory is there.
+///
+/// Its count may have gone, and its subsystems with it. Who wants more than to compare it or to
+/// look for routes needs a [`CountedNet`], by [`Net::try_hold`].
 ///
 /// # Invariants
 ///
-/// The namespace is counted, or RCU protects it, for as long as a Rust reference to it
-/// exists. (When its last count has gone, it waits for RCU before it takes its
-/// subsystems down.) Only one that is counted may be put into an `ARef` as it is; for
-/// the others there is [`Net::try_hold`].
+/// The namespace is counted, or RCU protects it, for as long as a Rust reference to it exists.
+/// (When its last count has gone, it waits for RCU before it takes its subsystems down.)
 #[repr(transparent)]
 pub struct Net(Opaque<bindings::net>);
 
@@ -39,23 +42,8 @@ unsafe impl crate::edge::View for Net {
 
 // SAFETY: `struct net` is made for use from any thread.
 unsafe impl Send for Net {}
-// SAFETY: As above.
+// SAFETY: As for `Send`.
 unsafe impl Sync for Net {}
-
-// SAFETY: `get_net` and `put_net` count the namespace, which lives while it is counted.
-unsafe impl AlwaysRefCounted for Net {
-    #[inline]
-    fn inc_ref(&self) {
-        // SAFETY: By the reference, the namespace is alive.
-        let _: *mut bindings::net = unsafe { bindings::rdma_helper_get_net(self.as_raw()) };
-    }
-
-    #[inline]
-    unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up a reference that it owns.
-        unsafe { bindings::rdma_helper_put_net(obj.cast().as_ptr()) };
-    }
-}
 
 impl Net {
     /// The namespace that a C pointer refers to.
@@ -77,7 +65,7 @@ impl Net {
 
     /// A count of one's own, unless the namespace is going.
     #[inline]
-    pub fn try_hold(&self) -> Option<ARef<Self>> {
+    pub fn try_hold(&self) -> Option<ARef<CountedNet>> {
         // SAFETY: By the type invariant, the object is there, and its count may be zero.
         let net = unsafe { bindings::rdma_helper_maybe_get_net(self.as_raw()) };
         // SAFETY: If there is one, it was counted for us; the type is transparent.
@@ -86,9 +74,57 @@ impl Net {
 
     /// The namespace of the first process. It never goes away.
     #[inline]
-    pub fn init() -> &'static Self {
-        // SAFETY: `init_net` is a static object of the kernel.
-        unsafe { Self::from_raw(bindings::rdma_helper_init_net()) }
+    pub fn init() -> &'static CountedNet {
+        // SAFETY: `init_net` is a static object of the kernel, whose count never goes.
+        unsafe { CountedNet::from_raw(bindings::rdma_helper_init_net()) }
+    }
+}
+
+/// A network namespace that stays: with its sockets, its devices, and what [`Pernet`] keeps in it.
+///
+/// [`Pernet`]: super::pernet::Pernet
+///
+/// # Invariants
+///
+/// Somebody has a count of the namespace for as long as a Rust reference to it exists.
+#[repr(transparent)]
+pub struct CountedNet(Net);
+
+// SAFETY: `get_net` and `put_net` count the namespace, which lives while it is counted.
+unsafe impl AlwaysRefCounted for CountedNet {
+    #[inline]
+    fn inc_ref(&self) {
+        // SAFETY: By the type invariant, the count is not zero.
+        let _: *mut bindings::net = unsafe { bindings::rdma_helper_get_net(self.as_raw()) };
+    }
+
+    #[inline]
+    unsafe fn dec_ref(obj: NonNull<Self>) {
+        // SAFETY: The caller gives up a reference that it owns.
+        unsafe { bindings::rdma_helper_put_net(obj.cast().as_ptr()) };
+    }
+}
+
+impl CountedNet {
+    /// The namespace that a C pointer refers to.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` must be a namespace of which somebody has a count for `'a`: a task that is in it, a
+    /// socket of a user, a reference of the caller's.
+    #[inline]
+    pub unsafe fn from_raw<'a>(ptr: *mut bindings::net) -> &'a Self {
+        // SAFETY: The caller promises a counted namespace; the type is transparent.
+        unsafe { &*ptr.cast() }
+    }
+}
+
+impl Deref for CountedNet {
+    type Target = Net;
+
+    #[inline]
+    fn deref(&self) -> &Net {
+        &self.0
     }
 }
 
@@ -99,6 +135,12 @@ impl PartialEq for Net {
 }
 
 impl Eq for Net {}
+
+impl PartialEq<CountedNet> for Net {
+    fn eq(&self, other: &CountedNet) -> bool {
+        *self == **other
+    }
+}
 
 /// A network device (`struct net_device`).
 ///

@@ -16,6 +16,7 @@ use kernel::types::Opaque;
 
 use super::device::NetDevice;
 use crate::bindings;
+use crate::module::Resident;
 
 /// What happened (`enum netdev_cmd`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,7 +87,9 @@ impl NetdevEvent {
 }
 
 /// Who hears about network devices, of all namespaces.
-pub trait NetdevEvents: Send + Sync {
+///
+/// It borrows nothing: a registration that is leaked keeps calling it.
+pub trait NetdevEvents: Send + Sync + 'static {
     /// Something happened to `dev`. Process context, under the RTNL lock.
     fn event(&self, event: NetdevEvent, dev: &NetDevice);
 }
@@ -103,6 +106,8 @@ pub struct NetNotifier<T: NetdevEvents> {
     listener: T,
     #[pin]
     block: Opaque<bindings::notifier_block>,
+    // The callback is the module's code.
+    _resident: Resident,
 }
 
 // SAFETY: The block is only touched by C, under its locks; the listener is `Send + Sync`.
@@ -111,12 +116,13 @@ unsafe impl<T: NetdevEvents> Send for NetNotifier<T> {}
 unsafe impl<T: NetdevEvents> Sync for NetNotifier<T> {}
 
 impl<T: NetdevEvents> NetNotifier<T> {
-    /// Registers `listener`. May sleep; takes the RTNL lock.
+    /// Registers `listener`. May sleep; takes the RTNL lock. `resident` is
+    /// [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
     /// Those of `register_netdevice_notifier`.
-    pub fn register(listener: T) -> impl PinInit<Self, Error> {
+    pub fn register(resident: Resident, listener: T) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             listener,
             // INVARIANT: Registered here, or the initialiser fails.
@@ -131,6 +137,7 @@ impl<T: NetdevEvents> NetNotifier<T> {
                     to_result(bindings::rdma_helper_register_netdevice_notifier(block))
                 }
             }),
+            _resident: resident,
         })
     }
 

@@ -14,6 +14,7 @@
 //! C header: `include/linux/skbuff.h`.
 
 use core::mem::ManuallyDrop;
+use core::mem::MaybeUninit;
 use core::ptr;
 use core::ptr::NonNull;
 use core::slice;
@@ -57,7 +58,7 @@ pub struct Skb(NonNull<bindings::sk_buff>);
 
 // SAFETY: A buffer belongs to whoever has it, on any CPU.
 unsafe impl Send for Skb {}
-// SAFETY: Methods with `&self` only read.
+// SAFETY: Methods with `&self` only read, C's functions that they call too.
 unsafe impl Sync for Skb {}
 
 impl Skb {
@@ -85,34 +86,40 @@ impl Skb {
         self.0.as_ptr()
     }
 
+    /// The data pointer, and how many bytes of the packet lie there in the buffer proper.
     #[inline]
-    fn raw(&self) -> &bindings::sk_buff {
+    fn linear(&self) -> (*mut u8, usize) {
+        let skb = self.as_raw();
         // SAFETY: By the type invariant, the buffer is valid, and others do not change it.
-        unsafe { self.0.as_ref() }
+        let (data, len, data_len) = unsafe { ((*skb).data, (*skb).len, (*skb).data_len) };
+        (data, size(len.saturating_sub(data_len)))
     }
 
     /// Bytes in the packet, from the data pointer on.
     #[inline]
     pub fn len(&self) -> usize {
-        size(self.raw().len)
+        // SAFETY: As in `linear`.
+        size(unsafe { (*self.as_raw()).len })
     }
 
     /// Whether the packet is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.raw().len == 0
+        self.len() == 0
     }
 
     /// Bytes of memory that the buffer takes, headers and unused room included.
     #[inline]
     pub fn memory(&self) -> usize {
-        size(self.raw().truesize)
+        // SAFETY: As in `linear`.
+        size(unsafe { (*self.as_raw()).truesize })
     }
 
     /// Whether a part of the packet lies outside the buffer proper, in fragments.
     #[inline]
     pub fn is_nonlinear(&self) -> bool {
-        self.raw().data_len != 0
+        // SAFETY: As in `linear`.
+        unsafe { (*self.as_raw()).data_len != 0 }
     }
 
     /// Brings all of the packet into the buffer proper. Softirq.
@@ -129,13 +136,24 @@ impl Skb {
     /// The packet from the data pointer on, as far as it lies in the buffer proper.
     #[inline]
     pub fn data(&self) -> &[u8] {
-        let raw = self.raw();
-        let len = size(raw.len.saturating_sub(raw.data_len));
+        let (data, len) = self.linear();
         // SAFETY:
         // - `data` points to that many bytes of the buffer, all of which were written
         //   by whoever put them in;
         // - nobody writes to the data of a buffer that has reached its owner.
-        unsafe { slice::from_raw_parts(raw.data, len) }
+        unsafe { slice::from_raw_parts(data, len) }
+    }
+
+    /// Where the network header is, and how many bytes precede the data pointer there. `None` if
+    /// it lies behind the data pointer.
+    #[inline]
+    fn network_header(&self) -> Option<(*mut u8, usize)> {
+        // SAFETY: By the type invariant, the buffer is valid.
+        let before = unsafe { bindings::rdma_helper_skb_before_data(self.as_raw()) };
+        let before = usize::try_from(before).ok()?;
+        // SAFETY: `before` bytes lie between the network header and the data pointer, inside the
+        // buffer, as the helper has looked.
+        Some((unsafe { self.linear().0.sub(before) }, before))
     }
 
     /// The linear part of the packet from the network header on, together with the
@@ -143,13 +161,12 @@ impl Skb {
     /// lies behind the data pointer.
     #[inline]
     pub fn from_network_header(&self) -> Option<(&[u8], usize)> {
-        // SAFETY: By the type invariant, the buffer is valid.
-        let before = unsafe { bindings::rdma_helper_skb_before_data(self.as_raw()) };
-        let before = usize::try_from(before).ok()?;
-        let data = self.data();
-        // SAFETY: `before` bytes lie between the network header and the data pointer,
-        // inside the buffer, as the helper has looked. Otherwise as in `data`.
-        let all = unsafe { slice::from_raw_parts(data.as_ptr().sub(before), before + data.len()) };
+        let (start, before) = self.network_header()?;
+        // OVERFLOW: Bytes of one buffer.
+        let len = before.wrapping_add(self.linear().1);
+        // SAFETY: The bytes from the network header to the data pointer precede those of `data`;
+        // as there.
+        let all = unsafe { slice::from_raw_parts(start, len) };
         Some((all, before))
     }
 
@@ -161,8 +178,9 @@ impl Skb {
         if unsafe { bindings::rdma_helper_skb_cloned(self.as_raw()) } {
             return None;
         }
-        let (packet, before) = self.from_network_header()?;
-        let (start, len) = (packet.as_ptr().cast_mut(), packet.len());
+        let (start, before) = self.network_header()?;
+        // OVERFLOW: Bytes of one buffer.
+        let len = before.wrapping_add(self.linear().1);
         // SAFETY: These are bytes of the buffer's data, to which no clone refers, and the
         // buffer is borrowed exclusively.
         Some((unsafe { slice::from_raw_parts_mut(start, len) }, before))
@@ -181,7 +199,7 @@ impl Skb {
         if !writable {
             return None;
         }
-        let (data, len) = (self.raw().data, self.data().len());
+        let (data, len) = self.linear();
         // SAFETY:
         // - the network header, which is inside the buffer, is `before` bytes in front;
         // - otherwise as in `data`, of which no clone has a part;
@@ -193,13 +211,15 @@ impl Skb {
     /// so early.
     #[inline]
     pub fn before_data(&self, len: usize) -> Option<&[u8]> {
-        let raw = self.raw();
-        if raw.data.addr().wrapping_sub(raw.head.addr()) < len {
+        let (data, _) = self.linear();
+        // SAFETY: As in `linear`.
+        let head = unsafe { (*self.as_raw()).head };
+        if data.addr().wrapping_sub(head.addr()) < len {
             return None;
         }
         // SAFETY: `head` is where the buffer begins, and `data` is not in front of it. What is
         // between them has a value: it comes from C's allocator, and nobody writes to it any more.
-        Some(unsafe { slice::from_raw_parts(raw.data.sub(len), len) })
+        Some(unsafe { slice::from_raw_parts(data.sub(len), len) })
     }
 
     /// Removes `len` bytes from the front. `None`, with nothing changed, if the
@@ -222,9 +242,9 @@ impl Skb {
     ///
     /// `ENOMEM`.
     #[inline]
-    pub fn try_clone(&self) -> Result<Self> {
-        // SAFETY: By the type invariant, the buffer is valid; cloning notes in it only
-        // that its data are shared, and `Skb` never writes to data.
+    pub fn try_clone(&mut self) -> Result<Self> {
+        // SAFETY: By the type invariant, the buffer is valid; cloning notes in it that its data
+        // are shared, for which it is borrowed exclusively.
         let skb = unsafe { bindings::rdma_helper_skb_clone(self.as_raw(), bindings::GFP_ATOMIC) };
         // INVARIANT: The reference is to a buffer that nobody else has.
         NonNull::new(skb).map(Self).ok_or(ENOMEM)
@@ -268,7 +288,11 @@ impl Skb {
     pub fn cb<T: FromBytes>(&self) -> T {
         const { assert!(size_of::<T>() <= CB_LEN) };
         // SAFETY: The scratch space has so many bytes, and `T` accepts all of them.
-        unsafe { self.raw().cb.as_ptr().cast::<T>().read_unaligned() }
+        unsafe {
+            (&raw const (*self.as_raw()).cb)
+                .cast::<T>()
+                .read_unaligned()
+        }
     }
 
     /// Writes `value` to the scratch space.
@@ -364,21 +388,21 @@ impl NewSkb {
         Ok(Self(Skb(NonNull::new(skb).ok_or(ENOMEM)?)))
     }
 
-    /// Makes the packet longer by `len` bytes at its end, and returns those. Their
-    /// contents are whatever the memory held: write all of them.
+    /// Makes the packet longer by `len` bytes at its end, and returns those. They hold what the
+    /// memory's last user left, so they can be written only; [`zeroed`] makes bytes of them.
     ///
     /// # Errors
     ///
     /// `ENOSPC` if the buffer has no room for them.
     #[inline]
-    pub fn put(&mut self, len: usize) -> Result<&mut [u8]> {
+    pub fn put(&mut self, len: usize) -> Result<&mut [MaybeUninit<u8>]> {
         let count = u32::try_from(len).map_err(|_| ENOSPC)?;
         // SAFETY: The buffer is ours and linear.
         let start = unsafe { bindings::rdma_helper_skb_put(self.0.as_raw(), count) };
         let start: NonNull<u8> = NonNull::new(start.cast()).ok_or(ENOSPC)?;
         // SAFETY: It is the start of `len` bytes of the buffer, to which nobody else has
-        // access. They come from C's allocator, so for the compiler they have a value.
-        Ok(unsafe { slice::from_raw_parts_mut(start.as_ptr(), len) })
+        // access.
+        Ok(unsafe { slice::from_raw_parts_mut(start.cast().as_ptr(), len) })
     }
 
     /// Bytes in the packet.
@@ -396,9 +420,9 @@ impl NewSkb {
     /// The whole packet.
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
-        let (data, len) = (self.0.raw().data, self.0.len());
+        let (data, len) = self.0.linear();
         // SAFETY: By the type invariant, the packet is linear and nobody else has
-        // access to it.
+        // access to it. Its bytes come from C's allocator, so for the compiler they have a value.
         unsafe { slice::from_raw_parts_mut(data, len) }
     }
 
@@ -425,6 +449,14 @@ impl NewSkb {
     pub fn finish(self) -> Skb {
         self.0
     }
+}
+
+/// The bytes of a part of [`NewSkb::put`], all zero.
+#[inline]
+pub fn zeroed(part: &mut [MaybeUninit<u8>]) -> &mut [u8] {
+    part.fill(MaybeUninit::new(0));
+    // SAFETY: All of them were just written; the type differs in that only.
+    unsafe { &mut *(ptr::from_mut(part) as *mut [u8]) }
 }
 
 /// A queue of buffers that any number of CPUs fill and one empties at a time,

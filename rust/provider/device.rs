@@ -24,8 +24,9 @@
 use super::adapter::Adapter;
 use super::Provider;
 use crate::bindings;
+use crate::link::LinkOps;
 use crate::link::LinkSlot;
-use crate::net::Net;
+use crate::net::CountedNet;
 use crate::net::NetDevice;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
@@ -314,7 +315,7 @@ impl<P: Provider> Unregistered<P> {
     /// As [`Self::new`], in the namespace `net`.
     pub fn new_in(
         module: &'static ThisModule,
-        net: &Net,
+        net: &CountedNet,
         data: impl PinInit<P, Error>,
     ) -> Result<Self> {
         // SAFETY: The namespace is there while we borrow it.
@@ -392,7 +393,7 @@ impl<P: Provider> Unregistered<P> {
     }
 
     /// Makes the device one that `rdma link delete` can delete.
-    pub fn set_link(&mut self, slot: &'static LinkSlot) {
+    pub fn set_link<T: LinkOps>(&mut self, slot: &'static LinkSlot<T>) {
         // SAFETY: We own the device; the slot is static.
         unsafe { (*self.as_raw()).link_ops = slot.as_raw() };
     }

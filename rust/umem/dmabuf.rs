@@ -14,22 +14,17 @@ use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
 
-/// A part of a buffer of another driver's, mapped in the kernel.
+/// A part of a buffer of another driver's, mapped in the kernel, to which the CPU has access.
 ///
 /// # Invariants
 ///
-/// `map` is a mapping of all of `buf`, in memory, which has the `len` bytes at `start`.
+/// `access` is to a mapping in memory, which has the `len` bytes at `start`.
 pub struct DmaBuf {
-    map: KBox<bindings::iosys_map>,
-    buf: Held,
+    // For its drop.
+    _access: Access,
     start: usize,
     len: usize,
 }
-
-// SAFETY: Any task may unmap and release it.
-unsafe impl Send for DmaBuf {}
-// SAFETY: Nothing is written through a shared reference.
-unsafe impl Sync for DmaBuf {}
 
 impl DmaBuf {
     /// The `len` bytes at `offset` of the buffer behind the current process's file `fd`.
@@ -65,22 +60,19 @@ impl DmaBuf {
         let mut map = KBox::new(empty, GFP_KERNEL)?;
         // SAFETY: We hold the buffer, and the mapping is ours to fill.
         to_result(unsafe { bindings::rdma_helper_dma_buf_vmap(buf.0.as_ptr(), &mut *map) })?;
-        // SAFETY: It was just filled in.
-        let base = unsafe { bindings::rdma_helper_iosys_map_memory(&*map) } as usize;
-        // INVARIANT: The bytes are within the buffer, as checked. If it is not in memory,
-        // the value is dropped at once, which ends the mapping.
-        let made = Self {
-            map,
-            buf,
-            start: base.wrapping_add(offset),
-            len,
-        };
+        // INVARIANT: It was just filled in.
+        let mapped = Mapped { map, buf };
+        // SAFETY: It is a mapping.
+        let base = unsafe { bindings::rdma_helper_iosys_map_memory(&*mapped.map) } as usize;
         if base == 0 {
             return Err(unsupported());
         }
-        // SAFETY: We hold the buffer.
-        to_result(unsafe { bindings::rdma_helper_dma_buf_begin(made.buf.0.as_ptr()) })?;
-        Ok(made)
+        // INVARIANT: The bytes are within the buffer, as checked.
+        Ok(Self {
+            _access: Access::begin(mapped)?,
+            start: base.wrapping_add(offset),
+            len,
+        })
     }
 
     /// The kernel's address of the first byte; the others follow it.
@@ -99,15 +91,54 @@ impl DmaBuf {
     }
 }
 
-impl Drop for DmaBuf {
+/// The CPU's access to a mapped buffer.
+///
+/// # Invariants
+///
+/// The access has begun, and not ended.
+struct Access(Mapped);
+
+impl Access {
+    /// Begins it. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of the exporter; the access has not begun then.
+    fn begin(mapped: Mapped) -> Result<Self> {
+        // SAFETY: We hold the buffer.
+        to_result(unsafe { bindings::rdma_helper_dma_buf_begin(mapped.buf.0.as_ptr()) })?;
+        // INVARIANT: Just begun.
+        Ok(Self(mapped))
+    }
+}
+
+impl Drop for Access {
     fn drop(&mut self) {
-        let buf = self.buf.0.as_ptr();
+        // An exporter that cannot end the access has nothing that we could do.
         // SAFETY: By the type invariant; nobody uses the memory through us any more.
-        unsafe {
-            // An exporter that cannot end the access has nothing that we could do.
-            let _ = bindings::rdma_helper_dma_buf_end(buf);
-            bindings::rdma_helper_dma_buf_vunmap(buf, &mut *self.map);
-        }
+        let _ = unsafe { bindings::rdma_helper_dma_buf_end(self.0.buf.0.as_ptr()) };
+    }
+}
+
+/// A buffer that is mapped in the kernel.
+///
+/// # Invariants
+///
+/// `map` is a mapping of all of `buf`.
+struct Mapped {
+    map: KBox<bindings::iosys_map>,
+    buf: Held,
+}
+
+// SAFETY: Any task may unmap and release it.
+unsafe impl Send for Mapped {}
+// SAFETY: Nothing is written through a shared reference.
+unsafe impl Sync for Mapped {}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant; nobody uses the mapping any more.
+        unsafe { bindings::rdma_helper_dma_buf_vunmap(self.buf.0.as_ptr(), &mut *self.map) };
     }
 }
 

@@ -27,8 +27,10 @@ use rdma::udata::Udata;
 
 mod queue;
 
+rdma::resident_module! { struct Main(SoftpairModule); }
+
 module! {
-    type: SoftpairModule,
+    type: Main,
     name: "softpair",
     authors: ["The rust-rdma authors"],
     description: "Example RDMA device: queue pairs that meet in memory",

@@ -5,6 +5,7 @@
 use kernel::prelude::*;
 use kernel::warn_on;
 
+use super::home_of;
 use super::known;
 use super::mode;
 use super::Member;
@@ -34,7 +35,7 @@ impl Copies {
 /// Makes the device's copy in a namespace, if there is to be one and is none. The list of
 /// namespaces is held. May sleep.
 pub(super) fn add_copy(device: &Device, net: Member) -> Result {
-    if !mode().has_copy(known(device.net()), known(net.net())) {
+    if !mode().has_copy(home_of(device), known(net.net())) {
         return Ok(());
     }
     let mut copies = device.state().namesakes.lock();

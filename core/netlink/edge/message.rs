@@ -15,7 +15,7 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::FromC;
 use rdma::edge::Within;
-use rdma::net::Net;
+use rdma::net::CountedNet;
 
 use crate::proto::nla::Align64;
 use crate::proto::nla::Sink;
@@ -175,15 +175,16 @@ unsafe impl FromC for Message {
 unsafe impl Within<'_> for Message {}
 
 /// A namespace that C passes for a call.
-pub(in crate::netlink) struct NetArg<'a>(pub(in crate::netlink) &'a Net);
+pub(in crate::netlink) struct NetArg<'a>(pub(in crate::netlink) &'a CountedNet);
 
-// SAFETY: `rdma_netlink.h`: callers hold the namespace during the call.
+// SAFETY: `rdma_netlink.h`: callers hold the namespace during the call; it is the first, or that of
+// a user's socket, which counts it.
 unsafe impl FromC for NetArg<'_> {
     type C = *mut bindings::net;
 
     unsafe fn from_c(c: Self::C) -> Self {
         // SAFETY: A namespace that is there: contract of this function.
-        Self(unsafe { Net::from_raw(c) })
+        Self(unsafe { CountedNet::from_raw(c) })
     }
 }
 

@@ -12,10 +12,11 @@ use kernel::ffi::c_long;
 use kernel::prelude::*;
 use kernel::time::Jiffies;
 use rdma::bindings;
+use rdma::net::pernet::AfterDevices;
+use rdma::net::CountedNet;
 use rdma::net::Net;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
-use rdma::net::PernetSlot;
 
 /// What takes messages that come in.
 type Input = unsafe extern "C" fn(*mut bindings::sk_buff);
@@ -32,7 +33,7 @@ unsafe impl Send for Socket {}
 // SAFETY: See `Send`.
 unsafe impl Sync for Socket {}
 
-static SLOT: PernetSlot = PernetSlot::new();
+rdma::impl_pernet_slot!(impl for Socket);
 
 rdma::callback! {
     /// The `input` of the sockets.
@@ -40,9 +41,7 @@ rdma::callback! {
 }
 
 impl PernetData for Socket {
-    fn slot() -> &'static PernetSlot {
-        &SLOT
-    }
+    type Dropped = AfterDevices;
 
     fn new(net: &Net) -> impl PinInit<Self, Error> {
         let sock = Self::create(net, receive);
@@ -88,10 +87,14 @@ impl Socket {
     }
 
     /// The socket of a namespace.
-    pub(in crate::netlink) fn of(net: &Net) -> Pin<&Self> {
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` while the namespace is set up.
+    pub(in crate::netlink) fn of(net: &CountedNet) -> Result<Pin<&Self>> {
         // SAFETY: Sockets are registered from `netlink::Subsystem::new`, the first thing that the
         // module's `init` does, to its drop, the last (`main.rs`, fields of `IbCore`).
-        unsafe { Pernet::<Self>::get(net) }
+        unsafe { Pernet::<Self>::get(net) }.ok_or(ESRCH)
     }
 
     /// Sends to one port. Returns a length, or an error's number. Sleeps unless `flags` has
@@ -137,6 +140,5 @@ impl Drop for Socket {
 ///
 /// `ENOMEM`.
 pub(in crate::netlink) fn register() -> Result<Pernet<Socket>> {
-    // SAFETY: `netlink::Subsystem::new` alone calls this, once: the module has one `IbCore`.
-    unsafe { Pernet::register() }
+    Pernet::register(rdma::resident!())
 }

@@ -12,6 +12,7 @@
 
 use super::map::{Piece, Pieces};
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,6 +35,16 @@ pub struct Room<'a> {
 impl<'a> Room<'a> {
     /// The room that a slice is.
     pub fn of(slice: &'a mut [u8]) -> Self {
+        // INVARIANT: A slice is valid for writes while it is borrowed.
+        Self {
+            len: slice.len(),
+            at: NonNull::from(slice).cast(),
+            _borrowed: PhantomData,
+        }
+    }
+
+    /// The room that bytes are which nobody has written yet.
+    pub fn of_unwritten(slice: &'a mut [MaybeUninit<u8>]) -> Self {
         // INVARIANT: A slice is valid for writes while it is borrowed.
         Self {
             len: slice.len(),

@@ -23,7 +23,9 @@ use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use kernel::sync::Mutex;
 
+use rdma::net::pernet::AfterDevices;
 use rdma::net::rtnl;
+use rdma::net::CountedNet;
 use rdma::net::Net;
 use rdma::net::NetDevice;
 use rdma::net::NetNotifier;
@@ -31,7 +33,6 @@ use rdma::net::NetdevEvent;
 use rdma::net::NetdevEvents;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
-use rdma::net::PernetSlot;
 use rdma::net::Skb;
 use rdma::net::TunnelReceiver;
 use rdma::net::UdpTunnel;
@@ -47,10 +48,6 @@ use super::local::Lane;
 use super::local::LANES;
 use super::rx::RxRun;
 use super::rx::RxSink;
-
-/// The module's place in each namespace. One `S` is used by the module, so one
-/// static serves the generic code.
-static SLOT: PernetSlot = PernetSlot::new();
 
 /// A namespace, as far as we are concerned.
 #[pin_data]
@@ -101,7 +98,7 @@ impl<S: RxSink> Namespace<S> {
     }
 
     /// One more user of the sockets. May sleep.
-    fn open_sockets(self: &Arc<Self>, net: &Net) -> Result {
+    fn open_sockets(self: &Arc<Self>, net: &CountedNet) -> Result {
         let mut sockets = self.sockets.lock();
         match &mut *sockets {
             Sockets::Gone => return Err(ENODEV),
@@ -198,10 +195,10 @@ impl<S: RxSink> TunnelReceiver for Namespace<S> {
 /// What the kernel keeps for us in a namespace.
 struct PernetState<S: RxSink>(Arc<Namespace<S>>);
 
+rdma::impl_pernet_slot!(impl{S: RxSink} for PernetState<S>);
+
 impl<S: RxSink> PernetData for PernetState<S> {
-    fn slot() -> &'static PernetSlot {
-        &SLOT
-    }
+    type Dropped = AfterDevices;
 
     fn new(_net: &Net) -> impl PinInit<Self, Error> {
         // SAFETY: On success the slot is written, on failure it is not touched; a
@@ -233,18 +230,17 @@ impl<S: RxSink> NetEdge<S> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and those of the network stack.
-    ///
-    /// # Safety
-    ///
-    /// The module has one at a time, with one type `S`.
-    pub(crate) unsafe fn new() -> Result<Arc<Self>> {
-        // SAFETY: By the caller's promise.
-        let pernet = Arc::new(unsafe { Pernet::<PernetState<S>>::register() }?, GFP_KERNEL)?;
+    /// `ENOMEM`, and those of the network stack; `EBUSY` if there is one.
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let pernet = Pernet::<PernetState<S>>::register(rdma::resident!())?;
+        let pernet = Arc::new(pernet, GFP_KERNEL)?;
         let listener = Listener {
             pernet: pernet.clone(),
         };
-        let notifier = KBox::pin_init(NetNotifier::register(listener), GFP_KERNEL)?;
+        let notifier = KBox::pin_init(
+            NetNotifier::register(rdma::resident!(), listener),
+            GFP_KERNEL,
+        )?;
         Ok(Arc::new(
             Self {
                 _notifier: notifier,
@@ -254,8 +250,9 @@ impl<S: RxSink> NetEdge<S> {
         )?)
     }
 
-    fn namespace(&self, net: &Net) -> Arc<Namespace<S>> {
-        self.pernet.of(net).0.clone()
+    /// Our part of a namespace; `None` while it is set up.
+    fn namespace(&self, net: &CountedNet) -> Option<Arc<Namespace<S>>> {
+        self.pernet.of(net).map(|state| state.0.clone())
     }
 }
 
@@ -266,7 +263,14 @@ struct Listener<S: RxSink> {
 
 impl<S: RxSink> NetdevEvents for Listener<S> {
     fn event(&self, event: NetdevEvent, dev: &NetDevice) {
-        let namespace = self.pernet.of(dev.net(&rcu::read_lock())).0.clone();
+        let namespace = self
+            .pernet
+            .of_device(dev, &rcu::read_lock())
+            .map(|state| state.0.clone());
+        let Some(namespace) = namespace else {
+            // Nobody is attached to a device of a namespace that has no part of ours.
+            return;
+        };
         match event {
             NetdevEvent::Register
             | NetdevEvent::ChangeName
@@ -307,9 +311,13 @@ impl<S: RxSink> Endpoint<S> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`.
+    /// `ENOMEM`; `ENODEV` if the network device is in no namespace yet.
     pub(crate) fn new(edge: &NetEdge<S>, ndev: &NetDevice) -> Result<Arc<Self>> {
-        let namespace = edge.namespace(ndev.net(&rcu::read_lock()));
+        let namespace = edge
+            .pernet
+            .of_device(ndev, &rcu::read_lock())
+            .map(|state| state.0.clone())
+            .ok_or(ENODEV)?;
         let ifindex = ndev.ifindex();
         let lane = || Lane::new(namespace.clone(), ifindex);
         let lanes = [lane()?, lane()?, lane()?, lane()?];
@@ -365,7 +373,8 @@ impl<S: RxSink> Attachment<S> {
         let namespace = &endpoint.namespace;
         // To be there while the sockets are opened, wherever the device goes meanwhile.
         let net = ndev.net(&rcu::read_lock()).try_hold().ok_or(ENODEV)?;
-        if ndev.ifindex() != endpoint.ifindex || !Arc::ptr_eq(namespace, &edge.namespace(&net)) {
+        let present = edge.namespace(&net).ok_or(ENODEV)?;
+        if ndev.ifindex() != endpoint.ifindex || !Arc::ptr_eq(namespace, &present) {
             return Err(ENODEV);
         }
         namespace.open_sockets(&net)?;
@@ -391,7 +400,8 @@ impl<S: RxSink> Attachment<S> {
             return false;
         };
         let present = namespace.sinks.get(self.endpoint.ifindex);
-        Arc::ptr_eq(namespace, &edge.namespace(&net))
+        edge.namespace(&net)
+            .is_some_and(|now| Arc::ptr_eq(namespace, &now))
             && present.is_some_and(|present| Arc::ptr_eq(&present, &self.sink))
     }
 }

@@ -13,8 +13,11 @@
 //! Source: IBTA annex A17.9.1 (RoCEv2 header fields), RFC 6864 (ident of atomic
 //! datagrams), RFC 6936 (zero UDP checksum over IPv6).
 
+use core::mem::MaybeUninit;
+
 use kernel::prelude::*;
 
+use rdma::net::skb::zeroed;
 use rdma::net::skb::PROTOCOL_IPV4;
 use rdma::net::skb::PROTOCOL_IPV6;
 use rdma::net::AddrPair;
@@ -35,6 +38,7 @@ use super::path::CachedRoute;
 use super::path::Path;
 use super::path::Via;
 use super::rx::RxSink;
+use crate::mem::Room;
 
 const UDP_LEN: usize = 8;
 /// The bit of a congestion notification in the byte of the BTH that routers may change.
@@ -146,8 +150,8 @@ impl Outbox {
     }
 
     /// Builds a packet and sends it at once, or with those that wait when it is time.
-    /// `fill` writes the payload: all of the bytes that it is given. All that waits goes
-    /// by the same route. Bottom halves must be disabled.
+    /// `fill` writes the payload: all of the room that it is given, or it fails. All that waits
+    /// goes by the same route. Bottom halves must be disabled.
     ///
     /// The first value is the packet's bytes, from the IP header to the ICRC; the second
     /// is about other packets, which had to leave before it.
@@ -160,7 +164,7 @@ impl Outbox {
         &mut self,
         endpoint: &Endpoint<S>,
         frame: &Frame<'_>,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+        fill: impl FnOnce(Room<'_>) -> Result<(), E>,
     ) -> Result<(usize, Sent), TxError<E>> {
         let total = frame.total().ok_or(TxError::TooLong)?;
         let v6 = frame.path.addrs().is_v6();
@@ -241,7 +245,7 @@ fn build<E>(
     frame: &Frame<'_>,
     total: usize,
     ident: u16,
-    fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    fill: impl FnOnce(Room<'_>) -> Result<(), E>,
 ) -> Result<NewSkb, TxError<E>> {
     let v6 = frame.path.addrs().is_v6();
     let outer_len = icrc::outer_len(v6);
@@ -264,17 +268,21 @@ fn build<E>(
     let (payload, tail) = rest
         .split_at_mut_checked(frame.payload_len)
         .ok_or(TxError::TooLong)?;
+    // So few bytes that to clear them first costs nothing beside the rest.
+    let (outer, headers) = (zeroed(outer), zeroed(headers));
     write_outer(outer, frame, bytes, ident).ok_or(TxError::Headers)?;
     let _: usize = wire::write_headers(headers, &frame.bth, frame.ext).ok_or(TxError::Headers)?;
     *headers.get_mut(BTH_VARIANT).ok_or(TxError::Headers)? = 0xff;
     if !payload.is_empty() {
-        fill(payload).map_err(TxError::Payload)?;
+        fill(Room::of_unwritten(payload)).map_err(TxError::Payload)?;
     }
     // The ICRC's place, and mostly nothing else.
-    let (pad, icrc) = tail.split_last_chunk_mut().ok_or(TxError::Headers)?;
-    *icrc = [0; ICRC_LEN];
+    let (pad, icrc) = tail
+        .split_last_chunk_mut::<ICRC_LEN>()
+        .ok_or(TxError::Headers)?;
+    *icrc = [MaybeUninit::new(0); ICRC_LEN];
     for byte in pad {
-        *byte = 0;
+        *byte = MaybeUninit::new(0);
     }
 
     if v6 {

@@ -321,11 +321,11 @@ impl RecvHost for RecvWorld<'_> {
         }
         let mut fault = None;
         let batch = &mut self.batch;
-        let fill = |to: &mut [u8]| -> Result {
+        let fill = |to: Room<'_>| -> Result {
             let filled = match packet.payload {
                 Payload::None => Ok(()),
                 Payload::Bytes(bytes) => copy_bytes(to, &bytes),
-                Payload::Remote { key, va, len: _ } => batch.read_remote(key, va, Room::of(to)),
+                Payload::Remote { key, va, len: _ } => batch.read_remote(key, va, to),
                 Payload::Slot { .. } => Err(MemError::ListTooShort),
             };
             filled.map_err(|error| {

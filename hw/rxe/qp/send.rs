@@ -363,13 +363,11 @@ impl SendHost for SendWorld<'_> {
         };
         let mut fault = None;
         let (queue, batch) = (&mut self.io.queue, &mut self.batch);
-        let fill = |to: &mut [u8]| -> Result {
+        let fill = |to: Room<'_>| -> Result {
             let filled = match packet.payload {
                 Payload::None => Ok(()),
                 Payload::Bytes(bytes) => copy_bytes(to, &bytes),
-                Payload::Slot { slot, offset, .. } => {
-                    queue.gather(slot, offset, Room::of(to), batch)
-                }
+                Payload::Slot { slot, offset, .. } => queue.gather(slot, offset, to, batch),
                 Payload::Remote { .. } => Err(MemError::ListTooShort),
             };
             filled.map_err(|error| {
@@ -462,9 +460,6 @@ impl SendHost for SendWorld<'_> {
 }
 
 /// Copies `from` to the start of `to`.
-pub(super) fn copy_bytes(to: &mut [u8], from: &[u8]) -> Result<(), MemError> {
-    for (to, from) in to.iter_mut().zip(from) {
-        *to = *from;
-    }
-    Ok(())
+pub(super) fn copy_bytes(to: Room<'_>, from: &[u8]) -> Result<(), MemError> {
+    to.fill(from).ok_or(MemError::ListTooShort)
 }

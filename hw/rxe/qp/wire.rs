@@ -4,6 +4,7 @@
 
 use crate::counters::Counter;
 use crate::device::Dev;
+use crate::mem::Room;
 use crate::net;
 use crate::net::CachedRoute;
 use crate::net::Frame;
@@ -78,7 +79,7 @@ impl Sender {
         &mut self,
         dev: &Dev,
         packet: &TxPacket,
-        fill: impl FnOnce(&mut [u8]) -> Result,
+        fill: impl FnOnce(Room<'_>) -> Result,
     ) -> Result<(), TxError> {
         let Some(()) = self.find_route(dev) else {
             dev.counters.inc(Counter::SendError);

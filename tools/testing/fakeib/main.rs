@@ -36,7 +36,6 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::provider::Registration;
 use rdma::provider::Unregistered;
-use rdma::sync::rcu;
 
 mod connected;
 mod cq;
@@ -47,8 +46,10 @@ mod qp;
 mod ring;
 mod world;
 
+rdma::resident_module! { struct Main(FakeibModule); }
+
 module! {
-    type: FakeibModule,
+    type: Main,
     name: "fakeib",
     authors: ["The rust-rdma authors"],
     description: "A small InfiniBand fabric, for tests",
@@ -71,7 +72,6 @@ const GUIDS: u64 = u64::from_be_bytes([2, b'f', b'a', b'k', b'e', b'i', 0, 0]);
 struct FakeibModule {
     _devices: KVec<Registration<Fakeib>>,
     _world: Owned,
-    _drain: rcu::Drain,
 }
 
 /// The fabric, which stands still when this is dropped.
@@ -85,7 +85,6 @@ impl Drop for Owned {
 
 impl kernel::Module for FakeibModule {
     fn init(module: &'static ThisModule) -> Result<Self> {
-        let drain = rcu::Drain::new();
         let count = usize::try_from(*module_parameters::adapters.value())?;
         if count == 0 || count > MAX_HOSTS {
             return Err(EINVAL);
@@ -106,7 +105,6 @@ impl kernel::Module for FakeibModule {
         Ok(Self {
             _devices: devices,
             _world: world,
-            _drain: drain,
         })
     }
 }

@@ -6,7 +6,6 @@
 //! built in; each file here is the suite of the wrapper of that name.
 
 use kernel::prelude::*;
-use rdma::sync::rcu;
 
 mod context;
 mod crc32;
@@ -17,22 +16,20 @@ mod table;
 mod timer;
 mod workqueue;
 
+rdma::resident_module! { struct Main(Suites); }
+
 module! {
-    type: Suites,
+    type: Main,
     name: "rdma_kunit",
     authors: ["RDMA in Rust contributors"],
     description: "KUnit suites of the RDMA subsystem's shared code",
     license: "GPL",
 }
 
-struct Suites {
-    _drain: rcu::Drain,
-}
+struct Suites;
 
 impl kernel::Module for Suites {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {
-            _drain: rcu::Drain::new(),
-        })
+        Ok(Self)
     }
 }

@@ -19,28 +19,46 @@ mod tests {
     use kernel::sync::Arc;
     use kernel::time::delay::fsleep;
     use kernel::time::Delta;
+    use kernel::time::Instant;
+    use kernel::time::Monotonic;
     use kernel::workqueue::DelayedWork;
     use kernel::workqueue::Work;
     use kernel::workqueue::WorkItem;
     use rdma::workqueue;
+    use rdma::workqueue::Delayed;
+    use rdma::workqueue::OwnedQueue;
+    use rdma::workqueue::QueueLease;
     use rdma::workqueue::QueueOptions;
 
     #[pin_data]
     struct Job {
         #[pin]
         now: Work<Job>,
-        #[pin]
-        later: DelayedWork<Job, 1>,
         slow: bool,
         ran: Atomic<i32>,
         in_softirq: Atomic<i32>,
+    }
+
+    /// A job for later.
+    #[pin_data]
+    struct Late {
+        #[pin]
+        later: DelayedWork<Late>,
+        ran: Atomic<i32>,
+        lease: QueueLease,
     }
 
     impl_has_work! {
         impl HasWork<Self> for Job { self.now }
     }
     impl_has_delayed_work! {
-        impl HasDelayedWork<Self, 1> for Job { self.later }
+        impl HasDelayedWork<Self> for Late { self.later }
+    }
+
+    impl Delayed for Late {
+        fn lease(&self) -> &QueueLease {
+            &self.lease
+        }
     }
 
     impl WorkItem for Job {
@@ -57,11 +75,24 @@ mod tests {
         }
     }
 
-    impl WorkItem<1> for Job {
+    impl WorkItem for Late {
         type Pointer = Arc<Self>;
 
         fn run(this: Arc<Self>) {
             let _: i32 = this.ran.fetch_add(100, Full);
+        }
+    }
+
+    impl Late {
+        fn new(queue: &OwnedQueue) -> Result<Arc<Self>> {
+            Arc::pin_init(
+                pin_init!(Self {
+                    later <- new_delayed_work!("Late::later"),
+                    ran: Atomic::new(0),
+                    lease: queue.lease(),
+                }),
+                GFP_KERNEL,
+            )
         }
     }
 
@@ -79,7 +110,6 @@ mod tests {
             Arc::pin_init(
                 pin_init!(Self {
                     now <- now,
-                    later <- new_delayed_work!("Job::later"),
                     slow,
                     ran: Atomic::new(0),
                     in_softirq: Atomic::new(0),
@@ -189,17 +219,48 @@ mod tests {
     #[test]
     fn delayed_work_can_be_cancelled() -> Result {
         let queue = QueueOptions::unbound().create(c"rdma_kunit_later")?;
-        let job = Job::new(false)?;
+        let job = Late::new(&queue)?;
         let long = kernel::time::msecs_to_jiffies(600_000);
-        assert!(queue.enqueue_delayed::<_, 1>(job.clone(), long).is_ok());
-        assert!(queue.enqueue_delayed::<_, 1>(job.clone(), long).is_err());
-        assert!(workqueue::cancel_delayed::<Job, 1>(&job).is_some());
-        assert!(workqueue::cancel_delayed::<Job, 1>(&job).is_none());
-        assert!(queue.enqueue_delayed::<_, 1>(job.clone(), 1).is_ok());
+        assert!(workqueue::enqueue_delayed::<Late, 0>(job.clone(), long).is_ok());
+        assert!(workqueue::enqueue_delayed::<Late, 0>(job.clone(), long).is_err());
+        assert!(workqueue::cancel_delayed::<Late, 0>(&job).is_some());
+        assert!(workqueue::cancel_delayed::<Late, 0>(&job).is_none());
+        assert!(workqueue::enqueue_delayed::<Late, 0>(job.clone(), 1).is_ok());
         fsleep(Delta::from_millis(40));
         queue.flush();
         assert_eq!(job.ran.load(Acquire), 100);
         assert!(Arc::into_unique_or_drop(job).is_some());
         Ok(())
+    }
+
+    /// A queue whose owner goes waits for work that is still a timer.
+    #[test]
+    fn dropping_a_queue_waits_for_delayed_work() -> Result {
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_wait")?;
+        let job = Late::new(&queue)?;
+        let soon = kernel::time::msecs_to_jiffies(100);
+        assert!(workqueue::enqueue_delayed::<Late, 0>(job, soon).is_ok());
+        let before = Instant::<Monotonic>::now();
+        drop(queue);
+        assert!(before.elapsed().as_millis() >= 50);
+        Ok(())
+    }
+
+    /// A queue is not destroyed under work that waits for longer than its owner can.
+    #[test]
+    fn delayed_work_keeps_its_queue() -> Result {
+        let queue = QueueOptions::unbound().create(c"rdma_kunit_keep")?;
+        let job = Late::new(&queue)?;
+        let late = kernel::time::msecs_to_jiffies(3_000);
+        assert!(workqueue::enqueue_delayed::<Late, 0>(job.clone(), late).is_ok());
+        drop(queue);
+        assert_eq!(job.ran.load(Acquire), 0);
+        for _ in 0..400 {
+            if job.ran.load(Acquire) == 100 {
+                return Ok(());
+            }
+            fsleep(Delta::from_millis(10));
+        }
+        Err(ETIMEDOUT)
     }
 }

@@ -152,7 +152,7 @@ impl RxPacket {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn try_clone(&self) -> Result<Self> {
+    pub(crate) fn try_clone(&mut self) -> Result<Self> {
         Ok(Self {
             skb: self.skb.try_clone()?,
             start: self.start,

@@ -73,7 +73,10 @@ mod tests {
     /// nothing after: who looks then must not find it.
     #[test]
     fn an_address_that_goes_is_not_found() -> Result {
-        let _notifier = KBox::try_pin_init(AddressNotifier::<Listener>::register(), GFP_KERNEL)?;
+        let _notifier = KBox::try_pin_init(
+            AddressNotifier::<Listener>::register(rdma::resident!()),
+            GFP_KERNEL,
+        )?;
         // SAFETY: It makes a device of its own.
         let dev = unsafe { c::rdma_kunit_netdev_up() };
         assert!(!dev.is_null());

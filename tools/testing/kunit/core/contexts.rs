@@ -21,10 +21,10 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
-use kernel::workqueue::Queue;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use rdma::bindings;
+use rdma::workqueue::OwnedQueue;
 
 /// How often [`CLIENT`] was told of a device of ours, and told that one goes.
 static ADDED: Atomic<i32> = Atomic::<i32>::new(0);
@@ -85,7 +85,7 @@ impl WorkItem for Job {
 /// # Safety
 ///
 /// `call` may be called once with that argument, at any time from now on.
-unsafe fn start(queue: &Queue, call: unsafe fn(usize), argument: usize) -> Result {
+unsafe fn start(queue: &OwnedQueue, call: unsafe fn(usize), argument: usize) -> Result {
     let job = Arc::pin_init(
         pin_init!(Job {
             work <- new_work!("rdma_kunit_contexts::Job"),

@@ -7,7 +7,6 @@
 //! each file is the suite of the engine of that name, [`peer`] is the other side.
 
 use kernel::prelude::*;
-use rdma::sync::rcu;
 
 mod addresses;
 mod contexts;
@@ -25,22 +24,20 @@ mod roce;
 mod sg_pages;
 mod verbs;
 
+rdma::resident_module! { struct Main(Suites); }
+
 module! {
-    type: Suites,
+    type: Main,
     name: "rdma_kunit_core",
     authors: ["The rust-rdma authors"],
     description: "KUnit suites of the RDMA core's engines",
     license: "GPL",
 }
 
-struct Suites {
-    _drain: rcu::Drain,
-}
+struct Suites;
 
 impl kernel::Module for Suites {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {
-            _drain: rcu::Drain::new(),
-        })
+        Ok(Self)
     }
 }

@@ -6,7 +6,6 @@
 
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::sync::rcu;
 
 mod dmabuf;
 mod entries;
@@ -15,8 +14,10 @@ mod odp;
 mod pinned;
 mod process;
 
+rdma::resident_module! { struct Main(Suites); }
+
 module! {
-    type: Suites,
+    type: Main,
     name: "rdma_kunit_umem",
     authors: ["The rust-rdma authors"],
     description: "KUnit suites of user memory",
@@ -24,15 +25,11 @@ module! {
     imports_ns: ["DMA_BUF", "EXPORTED_FOR_KUNIT_TESTING"],
 }
 
-struct Suites {
-    _drain: rcu::Drain,
-}
+struct Suites;
 
 impl kernel::Module for Suites {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        Ok(Self {
-            _drain: rcu::Drain::new(),
-        })
+        Ok(Self)
     }
 }
 

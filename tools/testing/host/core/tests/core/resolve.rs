@@ -79,8 +79,13 @@ fn histories() {
             refused: false,
         };
         let mut life: Life<u32> = Life::new(patience);
+        // Cancelled while its asker tries: for good, whatever comes of that.
+        let mut early = life;
+        assert_eq!(early.cancel(OTHER), Cancelled::Starting);
+        assert!(!early.wake());
+        assert_eq!(early.answer(7), None);
+        assert_eq!(early.turn(WORKER), Turn::Nothing);
         // The first try, with news or an answer in the middle.
-        assert_eq!(life.cancel(OTHER), None);
         let outcome = world.look();
         let news = event(&mut rng, &mut world, &mut life, &mut seen);
         match life.started(outcome) {
@@ -149,14 +154,14 @@ fn event(rng: &mut Rng, world: &mut World, life: &mut Life<u32>, seen: &mut Seen
 }
 
 fn cancel(life: &mut Life<u32>, seen: &mut Seen, now: u64, by: u64) {
-    if let Some(what) = life.cancel(by) {
-        seen.cancelled = Some(now);
-        if what == Cancelled::Wait {
-            // As cancel_delayed_work_sync.
-            seen.queued = None;
-        }
-        assert_eq!(what == Cancelled::ByItself, by == WORKER);
+    let what = life.cancel(by);
+    seen.cancelled = Some(now);
+    if what == Cancelled::Wait {
+        // As cancel_delayed_work_sync.
+        seen.queued = None;
     }
+    assert_eq!(what == Cancelled::ByItself, by == WORKER);
+    assert_ne!(what, Cancelled::Starting);
 }
 
 fn run(rng: &mut Rng, world: &mut World, life: &mut Life<u32>, seen: &mut Seen, seed: u64) {
@@ -227,33 +232,38 @@ fn tell(
 fn tables() {
     for seed in 0..2_000 {
         let mut rng = Rng::new(seed);
-        let mut table: Vec<Entry<u32, usize>> = Vec::new();
+        let mut table: Vec<Entry<u32, (i32, bool)>> = Vec::new();
         let mut id = u64::from(u32::MAX) - 5;
         for step in 0..40 {
             match rng.below(4) {
                 0 | 1 => {
                     id += 1;
                     let mut life = Life::new(10);
-                    if !rng.one_in(4) {
+                    let started = !rng.one_in(4);
+                    if started {
                         life.started::<()>(Outcome::Asked).unwrap();
                     }
                     table.push(Entry {
                         id,
                         key: rng.below(5),
-                        handle: step,
+                        handle: (step, started),
                         life,
                     });
                 }
                 2 => {
                     let key = rng.below(5);
                     while let Some((at, what)) = resolve::cancel(&mut table, key, OTHER) {
-                        assert_eq!(what, Cancelled::Wait);
-                        assert_eq!(table.remove(at).key, key);
+                        let entry = table.remove(at);
+                        assert_eq!(entry.key, key);
+                        // Also those that their askers are making just now.
+                        let (_, started) = entry.handle;
+                        let wanted = match started {
+                            true => Cancelled::Wait,
+                            false => Cancelled::Starting,
+                        };
+                        assert_eq!(what, wanted);
                     }
-                    // Only those are left that their askers are making just now.
-                    for entry in table.iter_mut().filter(|entry| entry.key == key) {
-                        assert_eq!(entry.life.cancel(OTHER), None);
-                    }
+                    assert!(table.iter().all(|entry| entry.key != key));
                 }
                 _ if !table.is_empty() => {
                     let at = rng.below(table.len());
