@@ -128,6 +128,12 @@ impl Deref for CountedNet {
     }
 }
 
+impl PartialEq for CountedNet {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+}
+
 impl PartialEq for Net {
     fn eq(&self, other: &Self) -> bool {
         core::ptr::eq(self, other)
