@@ -71,8 +71,8 @@ impl RingMem for Shared {
 
     fn write(&self, offset: usize, from: &[u8]) -> Option<()> {
         // SAFETY: As in `read`.
-        self.slot(offset)?
-            .with_mut(|slot| unsafe { *slot = from[0] });
+        let put = |slot: *mut u8| unsafe { *slot = from[0] };
+        self.slot(offset)?.with_mut(put);
         Some(())
     }
 }

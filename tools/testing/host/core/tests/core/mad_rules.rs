@@ -100,7 +100,7 @@ fn a_sender_moves_by_acknowledgements() {
     sender.start(1);
     assert_eq!(sender.current(), 1);
     assert!(sender.may_send() && !sender.is_done());
-    let mut next = |sender: &mut Sender| {
+    let next = |sender: &mut Sender| {
         let segment = sender.next_segment().unwrap();
         (segment.number, segment.flags, segment.length)
     };

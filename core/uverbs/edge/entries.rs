@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What a file of a device's user can be mapped to, as C has it: `struct rdma_user_mmap_entry`, and
+//! the areas of memory that are mapped.
+
+use crate::private;
+use core::mem::offset_of;
+use core::ptr;
+use core::ptr::NonNull;
+use kernel::ffi::c_long;
+use kernel::ffi::c_ulong;
+use kernel::prelude::*;
+use kernel::sync::lock::mutex::MutexBackend;
+use kernel::sync::lock::Guard;
+use kernel::sync::Refcount;
+use rdma::bindings;
+use rdma::edge::uverbs::MmapEntry;
+use rdma::edge::uverbs::UContext;
+use rdma::edge::uverbs::UFile;
+use rdma::edge::Answer;
+use rdma::edge::FromC;
+use rdma::edge::IntoC;
+use rdma::edge::OfCall;
+use rdma::edge::View;
+use rdma::edge::Within;
+use rdma::sync::Completion;
+use rdma::xarray::Lasting;
+
+/// The character device of an open file.
+fn device_of(file: &UFile) -> *mut private::ib_uverbs_device {
+    // One structure, declared in two sets of bindings.
+    file.device().into_c().cast()
+}
+
+/// Whether the device of an open file is still there. The caller holds `disassociate_srcu`.
+pub(in crate::uverbs) fn has_device(file: &UFile) -> bool {
+    let device = device_of(file);
+    // SAFETY: A file has its character device as long as it is open (`uverbs.h`).
+    let ib_dev = unsafe {
+        bindings::rdma_helper_srcu_dereference(
+            (&raw mut (*device).ib_dev).cast(),
+            &raw mut (*device).disassociate_srcu,
+        )
+    };
+    !ib_dev.is_null()
+}
+
+/// Lets lockdep check that the device of an open file cannot go.
+pub(in crate::uverbs) fn assert_device_held(file: &UFile) {
+    let device = device_of(file);
+    // SAFETY: A file has its character device as long as it is open (`uverbs.h`).
+    unsafe { bindings::rdma_helper_srcu_assert_held(&raw mut (*device).disassociate_srcu) };
+}
+
+/// A count of an entry. The last one ends the entry, for which it may sleep.
+///
+/// # Invariants
+///
+/// `0` is an entry of which one count is ours, and whose context exists.
+pub(in crate::uverbs) struct EntryRef(NonNull<MmapEntry>);
+
+impl EntryRef {
+    /// Counts an entry that is found in a context, unless its last count is gone.
+    pub(in crate::uverbs) fn of_found(entry: &MmapEntry) -> Option<Self> {
+        use rdma::sync::IncNotZero;
+        // INVARIANT: Just counted.
+        entry
+            .refs()
+            .inc_not_zero()
+            .then(|| Self(NonNull::from(entry)))
+    }
+
+    /// Counts an entry that the caller holds a count of.
+    pub(in crate::uverbs) fn another(entry: &MmapEntry) -> Self {
+        entry.refs().inc();
+        // INVARIANT: Just counted.
+        Self(NonNull::from(entry))
+    }
+
+    /// The count is C's from now on.
+    fn into_raw(self) -> *mut bindings::rdma_user_mmap_entry {
+        core::mem::ManuallyDrop::new(self).raw()
+    }
+}
+
+impl core::ops::Deref for EntryRef {
+    type Target = MmapEntry;
+
+    fn deref(&self) -> &MmapEntry {
+        // SAFETY: The entry exists while it is counted: type invariant.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for EntryRef {
+    fn drop(&mut self) {
+        if self.refs().dec_and_test() {
+            crate::uverbs::mmap::end(DeadEntry(self.0));
+        }
+    }
+}
+
+// SAFETY: `ib_verbs.h`: the caller gives up a count.
+unsafe impl FromC for EntryRef {
+    type C = *mut bindings::rdma_user_mmap_entry;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: An entry: contract of this function. INVARIANT: A count of it is given to us.
+        Self(NonNull::from(unsafe { MmapEntry::view(c) }))
+    }
+}
+
+// SAFETY: The type has no lifetime: the count keeps the entry.
+unsafe impl Within<'_> for EntryRef {}
+
+/// A count of an entry, or null.
+pub(in crate::uverbs) struct MaybeEntry(pub(in crate::uverbs) Option<EntryRef>);
+
+// SAFETY: See `EntryRef`.
+unsafe impl FromC for MaybeEntry {
+    type C = *mut bindings::rdma_user_mmap_entry;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: Null or what `EntryRef` says: contract of this function.
+        Self((!c.is_null()).then(|| unsafe { EntryRef::from_c(c) }))
+    }
+}
+
+// SAFETY: See `EntryRef`.
+unsafe impl Within<'_> for MaybeEntry {}
+
+impl Answer for MaybeEntry {
+    type C = *mut bindings::rdma_user_mmap_entry;
+
+    fn answer(self) -> Self::C {
+        self.0.map_or(ptr::null_mut(), EntryRef::into_raw)
+    }
+}
+
+/// An entry whose last count is gone.
+///
+/// # Invariants
+///
+/// Nobody has the entry any more but those who find it in its context, and cannot count it.
+pub(in crate::uverbs) struct DeadEntry(NonNull<MmapEntry>);
+
+impl core::ops::Deref for DeadEntry {
+    type Target = MmapEntry;
+
+    fn deref(&self) -> &MmapEntry {
+        // SAFETY: Only `free` ends it, which takes this by value.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl DeadEntry {
+    /// Gives the entry, which cannot be found any more, to its driver. May sleep.
+    pub(in crate::uverbs) fn free(self) {
+        let device = self.ucontext().and_then(crate::edge::uverbs::device);
+        if let Some(free) = device.and_then(|device| device.ops().mmap_free) {
+            // SAFETY: The method is of the entry's driver; nobody has the entry: type invariant.
+            unsafe { free(self.0.cast().as_ptr()) };
+        }
+    }
+}
+
+/// An entry that a driver wants to insert.
+///
+/// # Invariants
+///
+/// The driver made it, nobody else has it, and it stays until its last count is gone: `end` takes it
+/// out before.
+pub(in crate::uverbs) struct NewEntry(NonNull<MmapEntry>);
+
+// SAFETY: `ib_verbs.h`: drivers insert an entry of their own once.
+unsafe impl FromC for NewEntry {
+    type C = *mut bindings::rdma_user_mmap_entry;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: An entry: contract of this function.
+        Self(NonNull::from(unsafe { MmapEntry::view(c) }))
+    }
+}
+
+// SAFETY: The type has no lifetime: see its invariant.
+unsafe impl Within<'_> for NewEntry {}
+
+/// An entry that a driver wants to insert, or null.
+pub(in crate::uverbs) struct MaybeNewEntry(pub(in crate::uverbs) Option<NewEntry>);
+
+// SAFETY: See `NewEntry`.
+unsafe impl FromC for MaybeNewEntry {
+    type C = *mut bindings::rdma_user_mmap_entry;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: Null or what `NewEntry` says: contract of this function.
+        Self((!c.is_null()).then(|| unsafe { NewEntry::from_c(c) }))
+    }
+}
+
+// SAFETY: See `NewEntry`.
+unsafe impl Within<'_> for MaybeNewEntry {}
+
+impl NewEntry {
+    /// Initialises the entry: one count, the driver's.
+    pub(in crate::uverbs) fn set_up(&mut self, context: &UContext, pages: u32) {
+        let entry: *mut bindings::rdma_user_mmap_entry = self.0.cast().as_ptr();
+        // SAFETY: Nobody else has the entry: type invariant. CAST: From 32 bits.
+        unsafe {
+            bindings::INIT_LIST_HEAD(&raw mut (*entry).dmabufs);
+            bindings::rdma_helper_mmap_entry_init_mutex(entry);
+            (*entry).ucontext = context.raw();
+            (*entry).npages = pages as usize;
+        }
+        self.refs().set(1);
+    }
+}
+
+impl core::ops::Deref for NewEntry {
+    type Target = MmapEntry;
+
+    fn deref(&self) -> &MmapEntry {
+        // SAFETY: The driver's entry is there: type invariant.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+// SAFETY: It stays until its last count is gone, and is taken out then: type invariant.
+unsafe impl Lasting<MmapEntry> for NewEntry {
+    fn object(&self) -> &MmapEntry {
+        self
+    }
+}
+
+rdma::c_struct! {
+    /// A DMA-buf that was made of an entry (`struct ib_uverbs_dmabuf_file`).
+    pub(in crate::uverbs) struct Dmabuf: private::ib_uverbs_dmabuf_file;
+    fields {
+        /// The buffer's own count, and one of each mapping.
+        embed refs at kref.refcount: Refcount;
+        /// Completed by the last count.
+        embed comp: Completion;
+    }
+}
+
+/// The first of the buffers that were made of an entry, whose `dmabufs_lock` is held.
+pub(in crate::uverbs) fn first_dmabuf<'a>(
+    entry: &MmapEntry,
+    _held: &'a Guard<'_, (), MutexBackend>,
+) -> Option<&'a Dmabuf> {
+    const PLACE: usize = offset_of!(private::ib_uverbs_dmabuf_file, dmabufs_elm);
+    // SAFETY: The list is changed under the lock only, which is held (`rdma_user_mmap_entry`). A
+    // buffer stays in it until it is revoked or freed, both under the lock.
+    unsafe {
+        let list = &raw mut (*entry.raw()).dmabufs;
+        let first = (*list).next;
+        (first != list).then(|| Dmabuf::view(first.wrapping_byte_sub(PLACE).cast()))
+    }
+}
+
+impl Dmabuf {
+    /// Revokes a buffer of the list: no mapping of it is left. May sleep.
+    pub(in crate::uverbs) fn revoke(&self, _held: &Guard<'_, (), MutexBackend>) {
+        let file = self.raw();
+        // SAFETY: A buffer in the list has a `struct dma_buf` with a reservation lock, which guards
+        // `revoked`; the list is guarded by the lock that is held.
+        unsafe {
+            let buffer = (*file).dmabuf;
+            let resv = (*buffer).resv;
+            bindings::dma_resv_lock(resv, ptr::null_mut());
+            bindings::rdma_helper_list_del(&raw mut (*file).dmabufs_elm);
+            (*file).set_revoked(1);
+            bindings::dma_buf_invalidate_mappings(buffer);
+            bindings::dma_resv_wait_timeout(
+                resv,
+                bindings::dma_resv_usage_DMA_RESV_USAGE_BOOKKEEP,
+                false,
+                c_long::MAX as c_ulong,
+            );
+            bindings::dma_resv_unlock(resv);
+        }
+        // Each mapping holds a count; the last to go completes it.
+        if self.refs().dec_and_test() {
+            self.comp().complete();
+        }
+        self.comp().wait();
+    }
+}
+
+rdma::c_struct! {
+    /// A mapping that is being made (`struct vm_area_struct`), under the `mmap_lock`.
+    pub(in crate::uverbs) struct VmArea: bindings::vm_area_struct;
+    fields {
+        /// The first address.
+        cell start at __bindgen_anon_1.__bindgen_anon_1.vm_start: usize;
+        /// The address after the last one.
+        cell end at __bindgen_anon_1.__bindgen_anon_1.vm_end: usize;
+        /// `VM_*`.
+        cell flags at __bindgen_anon_2.vm_flags: usize;
+        /// The offset in the file, in pages.
+        cell pgoff at vm_pgoff: usize;
+    }
+}
+
+// SAFETY: The `mmap_lock` is held for writing while a mapping is made; `Opaque` is not `Sync`.
+unsafe impl OfCall for VmArea {}
+
+/// Protection of pages.
+#[derive(Clone, Copy)]
+pub(in crate::uverbs) struct Prot(bindings::pgprot_t);
+
+// SAFETY: All values are.
+unsafe impl FromC for Prot {
+    type C = bindings::pgprot_t;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        Self(c)
+    }
+}
+
+// SAFETY: There are no references.
+unsafe impl Within<'_> for Prot {}
+
+impl VmArea {
+    /// Bytes of the mapping.
+    pub(in crate::uverbs) fn len(&self) -> usize {
+        self.end().wrapping_sub(self.start())
+    }
+
+    /// Whether others see what is written to it.
+    pub(in crate::uverbs) fn is_shared(&self) -> bool {
+        self.flags() & bindings::VM_SHARED != 0
+    }
+
+    /// Whether it is one of an open file of `ib_uverbs`.
+    pub(in crate::uverbs) fn is_of(&self, file: &UFile) -> bool {
+        // SAFETY: A mapping holds its file, if it has one; `private_data` is set when that is
+        // opened, and only compared.
+        unsafe {
+            let of = (*self.raw()).vm_file;
+            !of.is_null() && (*of).private_data == file.raw().cast()
+        }
+    }
+
+    /// Maps `size` bytes of a device's from a page number on. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EAGAIN` if that fails.
+    pub(in crate::uverbs) fn map(&self, pfn: usize, size: usize, prot: Prot) -> Result {
+        // SAFETY: The `mmap_lock` is held (`OfCall`). What a driver may map is its own business:
+        // `rdma_user_mmap_io` is its means for that.
+        let failed = unsafe {
+            (*self.raw()).vm_page_prot = prot.0;
+            bindings::rdma_helper_io_remap_pfn_range(self.raw(), self.start(), pfn, size, prot.0)
+        };
+        (failed == 0).then_some(()).ok_or(EAGAIN)
+    }
+}
+
+/// What is noted of a mapping in its file: memory that lives as long as the mapping.
+///
+/// # Invariants
+///
+/// `0` is zeroed memory that is the mapping's from [`attach`](Self::attach) on.
+pub(in crate::uverbs) struct Note(NonNull<private::rdma_umap_priv>);
+
+// SAFETY: `rdma_umap_priv_init` gets zeroed memory that lives as long as the mapping (`core_priv.h`).
+unsafe impl FromC for Note {
+    type C = *mut private::rdma_umap_priv;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: Memory, so not null: contract of this function.
+        Self(unsafe { NonNull::new_unchecked(c) })
+    }
+}
+
+// SAFETY: The type has no lifetime: the memory is given to the mapping.
+unsafe impl Within<'_> for Note {}
+
+impl Note {
+    /// Attaches the note to a mapping, with a count of its entry, and lists it in the file, whose
+    /// `umap_lock` is held. `ib_uverbs` detaches and frees it with the mapping.
+    fn attach(
+        self,
+        vma: &VmArea,
+        entry: Option<EntryRef>,
+        file: &UFile,
+        _held: &Guard<'_, (), MutexBackend>,
+    ) {
+        let note = self.0.as_ptr();
+        // SAFETY: The memory is ours until here, and lives as long as the mapping: type invariant.
+        // The list is changed under the lock only, which is held.
+        unsafe {
+            (*note).vma = vma.raw();
+            (*note).entry = MaybeEntry(entry).answer();
+            (*vma.raw()).vm_private_data = note.cast();
+            bindings::list_add_tail(&raw mut (*note).list, &raw mut (*file.raw()).umaps);
+        }
+    }
+
+    /// As [`attach`](Self::attach); takes the lock. May sleep.
+    pub(in crate::uverbs) fn list(self, vma: &VmArea, entry: Option<EntryRef>, file: &UFile) {
+        let held = file.umap_lock().lock();
+        self.attach(vma, entry, file, &held);
+    }
+}
+
+/// Memory for a [`Note`] that is not attached yet.
+pub(in crate::uverbs) struct FreshNote(KBox<private::rdma_umap_priv>);
+
+impl FreshNote {
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(in crate::uverbs) fn new() -> Result<Self> {
+        Ok(Self(KBox::new(
+            private::rdma_umap_priv::default(),
+            GFP_KERNEL,
+        )?))
+    }
+
+    /// To be attached: `ib_uverbs` frees it.
+    pub(in crate::uverbs) fn note(self) -> Note {
+        // INVARIANT: Zeroed memory of kmalloc.
+        Note(NonNull::from(KBox::leak(self.0)))
+    }
+}
+
+/// A mapping that C makes, of an open file of `ib_uverbs`.
+pub(in crate::uverbs) struct MappingOf<'a> {
+    /// The mapping.
+    pub(in crate::uverbs) vma: &'a VmArea,
+    /// The file.
+    pub(in crate::uverbs) file: &'a UFile,
+}
+
+// SAFETY: `core_priv.h`: `rdma_umap_priv_init` gets mappings of files of `ib_uverbs`.
+unsafe impl FromC for MappingOf<'_> {
+    type C = *mut bindings::vm_area_struct;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: Such a mapping, whose file's private data is the open file: contract of this
+        // function.
+        unsafe {
+            Self {
+                vma: View::view(c),
+                file: View::view((*(*c).vm_file).private_data.cast()),
+            }
+        }
+    }
+}
+
+// SAFETY: The references are of `'a`.
+unsafe impl<'a> Within<'a> for MappingOf<'a> {}
