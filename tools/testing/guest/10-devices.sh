@@ -21,7 +21,7 @@ mtu_follows() { # NETDEV-MTU ACTIVE-MTU
 }
 stats() { on 1 rdma -p statistic show link rxe1/1 | grep -q rcvd_pkts; }
 resources() { on 1 rdma res show rxe1 | grep -q 'qp 1'; }
-removed() { on 1 rdma link del rxe1 && refused_as 'No IB device|not found' on 1 ibv_devinfo -d rxe1; }
+removed() { on 1 rdma link del rxe1 && refused_as "No IB device|not found|wasn't found" on 1 ibv_devinfo -d rxe1; }
 
 check "two namespaces, veth and a device in each" two_nodes
 check "rdma link show, node 1" listed 1

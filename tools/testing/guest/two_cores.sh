@@ -76,7 +76,7 @@ count_is() { # COUNT FILE
     [ "$(wc -l <"$2")" = "$1" ]
 }
 unbroken() {
-    ! grep -HE '^never:|^Traceback|command not found|Segmentation fault|unbound variable|^(12[4-7]|13[0-9]): ' "$1"/*.txt
+    ! grep -HE -A 8 '^never:|^Traceback|command not found|Segmentation fault|unbound variable|^(12[4-7]|13[0-9]): ' "$1"/*.txt
 }
 # has NAME PATTERN [COUNT]: NAME.txt of ours (which is the C core's, see same_as) has a line
 # with the PATTERN; or COUNT of them.

@@ -251,11 +251,11 @@ mod tests {
     fn delayed_work_keeps_its_queue() -> Result {
         let queue = QueueOptions::unbound().create(c"rdma_kunit_keep")?;
         let job = Late::new(&queue)?;
-        let late = kernel::time::msecs_to_jiffies(3_000);
+        let late = kernel::time::msecs_to_jiffies(10_000);
         assert!(workqueue::enqueue_delayed::<Late, 0>(job.clone(), late).is_ok());
         drop(queue);
         assert_eq!(job.ran.load(Acquire), 0);
-        for _ in 0..400 {
+        for _ in 0..1_500 {
             if job.ran.load(Acquire) == 100 {
                 return Ok(());
             }
