@@ -34,37 +34,7 @@ sweep() {
     echo "given up $given_up times"
 }
 
-# one_in COUNT LIMIT: of the requests on the way there each COUNTth is lost, without chance; what was
-# sent twice is counted where node 1 sends, by PSN. One lost packet is sent again alone: a driver that
-# goes back (IBTA 9.7.5.1.1) sends all behind it, too, at 2 MB messages tens of packets.
-one_in() {
-    local dump status=0 dropped again
-    bad_wire both delay 0ms && on 0 tc qdisc del dev b2 root && on 0 tc qdisc add dev b2 clsact || return
-    on 0 tc filter add dev b2 egress protocol ip prio 1 u32 match ip protocol 17 0xff match ip dport 4791 0xffff \
-        action pass random determ drop "$1" || return
-    on 1 tcpdump -i v1 -s 80 -w /tmp/again.pcap --immediate-mode -B 65536 -Q out udp port 4791 >/dev/null 2>/tmp/again.log &
-    dump=$!
-    for _ in $(seq 100); do if grep -qs listening /tmp/again.log; then break; fi; sleep 0.1; done
-    # Writes: answers and reads are another matter.
-    verify_pair 60 -r 4 -n 8 -l 300000 -k 0xc -T $patience || status=$?
-    sleep 0.5
-    kill -INT $dump
-    wait $dump
-    on 0 tc -s filter show dev b2 egress >/tmp/dropped
-    on 0 tc qdisc del dev b2 clsact
-    dropped=$(grep -oE 'dropped [0-9]+' /tmp/dropped | head -n 1 | cut -d' ' -f2)
-    again=$(python3 ./repeated.py /tmp/again.pcap 10.0.1.1) || { cat /tmp/again.log; return 1; }
-    tail -n 3 /tmp/again.log
-    echo "lost: ${dropped:-unknown}, sent again: $again"
-    [ $status = 0 ] && [ "$dropped" -ge 5 ] && [ "$again" -ge "$dropped" ] && [ "$again" -le $((dropped * 2)) ]
-}
-
 check "two nodes, a bridge between" two_bridged
-if ours rdma_rxe; then
-    check "one lost packet is sent again alone" one_in 100
-else
-    skip "one lost packet is sent again alone" "the C driver goes back to it"
-fi
 check "data on a good wire" verify_pair 30 -r 4 -n 12 -l 20000
 at_least() { echo "$lost packets were lost"; [ "$lost" -ge "$1" ]; }
 

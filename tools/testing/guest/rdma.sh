@@ -154,7 +154,7 @@ refused_as() {
     shift
     "$@" >/tmp/refused 2>&1 || status=$?
     cat /tmp/refused
-    [ "$status" -gt 0 ] && [ "$status" -lt 124 ] && grep -qE "$words" /tmp/refused
+    [ "$status" -gt 0 ] && { [ "$status" -lt 124 ] || [ "$status" = 255 ]; } && grep -qE "$words" /tmp/refused
 }
 
 # cases_of NAME STATUS FILE [PREFIX]: the output of a program of src/ (result.h) or of ends.py as
