@@ -165,7 +165,9 @@ look "counters that rxe has not"
 # Groups, and what attaching and detaching refuse.
 step multicast attach x0 0 x0 0
 rm -f /tmp/objects
-python3 ./core_objects.py x0 >/tmp/objects 2>&1 &
+# By whatever name the device has after what was done to it.
+first=$(ibv_devices | awk 'NR > 2 { print $1; exit }')
+python3 ./core_objects.py "${first:-x0}" >/tmp/objects 2>&1 &
 objects=$!
 for _ in $(seq 100); do grep -qs READY /tmp/objects && break; sleep 0.1; done
 step grep -c READY /tmp/objects
