@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The word of a [`Gate`](super::Gate): how many are inside, and whether it is closed.
+//! The word of a `Gate`: how many are inside, and whether it is closed.
 //!
 //! Only `core` atomics are used, and the completion is a parameter, so that the same file is
 //! model-checked on the host: in a build of its host crate (`cfg(model)`) the atomics are those of `loom`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a [`Timer`](super::Timer) is armed and shut down at the same time.
+//! How a `Timer` is armed and shut down at the same time.
 //!
 //! Only `core` atomics are used, and what C's timer does is a parameter, so that the same file is
 //! model-checked on the host: in a build of its host crate (`cfg(model)`) the atomics are those of `loom`.
