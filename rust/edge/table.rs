@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The macros that declare the edge: [`c_struct!`](crate::c_struct) for structures,
-//! [`export!`](crate::export) and [`callback!`](crate::callback) for functions that C calls. Their
+//! The macros that declare the edge: [`c_struct!`](macro@crate::c_struct) for structures,
+//! [`export!`](macro@crate::export) and [`callback!`](macro@crate::callback) for functions that C calls. Their
 //! words are explained in [`crate::edge`].
 
 use core::mem::ManuallyDrop;
