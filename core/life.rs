@@ -62,7 +62,7 @@ use crate::security;
 use crate::stats;
 use crate::sysfs;
 
-/// What the parts of the core keep per device. One field per part; [`has_slot!`] names them again.
+/// What the parts of the core keep per device. One field per part; `has_slot!` names them again.
 #[pin_data]
 pub(crate) struct Slots {
     /// Objects that exist on the device.

@@ -130,7 +130,7 @@ pub(super) struct PtrAttr<'a> {
 }
 
 impl<'a> PtrAttr<'a> {
-    /// The attribute of a bit ([`super::attrs::place`]), if the user sent it.
+    /// The attribute of a bit (`attrs::place`), if the user sent it.
     pub(super) fn of(bundle: &'a Bundle, bit: usize) -> Option<Self> {
         if !bundle.attr_present().has(bit) {
             return None;

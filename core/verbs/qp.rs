@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: made, asked, destroyed. How they are changed is in [`super::modify_qp`].
+//! Queue pairs: made, asked, destroyed. How they are changed is in `modify_qp.rs`.
 //!
 //! What a queue pair uses (domain, queues) is counted when it is whole: by
 //! `ib_create_qp_kernel` here, or by `ib_uverbs` through `ib_qp_usecnt_inc` when its own part
