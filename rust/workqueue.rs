@@ -28,7 +28,9 @@ use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
+use kernel::time::Instant;
 use kernel::time::Jiffies;
+use kernel::time::Monotonic;
 use kernel::workqueue::HasDelayedWork;
 use kernel::workqueue::HasWork;
 use kernel::workqueue::Queue;
@@ -37,7 +39,7 @@ use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 
 /// How long the owner of a queue waits for those who have a lease of it, about.
-const PATIENCE_MS: u32 = 2_000;
+const PATIENCE_MS: i64 = 2_000;
 
 /// How a new queue behaves; ends with [`create`](Self::create).
 ///
@@ -326,7 +328,9 @@ impl Drop for OwnedQueue {
         self.flush();
         // A lease is made of another one or of the owner: once there is none, none comes.
         // Acquire: pairs with the drop of a lease.
-        for _ in 0..PATIENCE_MS {
+        // By the clock: a short sleep may take much longer than it says.
+        let begun = Instant::<Monotonic>::now();
+        while begun.elapsed().as_millis() < PATIENCE_MS {
             if self.0.leases.load(Acquire) == 0 {
                 // SAFETY: By the invariants of `Live` nobody uses the queue but for plain work,
                 // which is waited for here, and delayed work has a lease.
