@@ -19,9 +19,10 @@ bad+='|unregister_netdevice: waiting|cannot create duplicate filename'
 
 # What the C kernel warns of by itself, whatever is below it: pattern, the function that warns, why.
 # Where it comes, there is a skipped case, which skips.txt must list.
-known=('WARNING: at iscsit_release_cmd[+].*[[]iscsi_target_mod[]]')
-known_names=('iscsit_release_cmd')
-known_because=('the C isert frees a logout that is in its list still, if the initiator hangs up before it has acknowledged the answer')
+known=('WARNING: at iscsit_release_cmd[+].*[[]iscsi_target_mod[]]' 'WARNING: arch/um/drivers/virtio_pcidev[.]c:')
+known_names=('iscsit_release_cmd' 'virtio_pcidev')
+known_because=('the C isert frees a logout that is in its list still, if the initiator hangs up before it has acknowledged the answer'
+    'User-Mode Linux has no PCI device for its emulated bus, and says so at boot')
 
 # reports LOG: the lines that report something, but for what is known. Fails if there is none.
 reports() {
