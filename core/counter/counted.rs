@@ -77,7 +77,7 @@ rdma::c_struct! {
 
 impl Count {
     fn get(&self) -> &Refcount {
-        // SAFETY: As said.
+        // SAFETY: A `struct kref` is a `refcount_t`, and so is `Refcount` (see `Count`).
         unsafe { &*self.raw().cast() }
     }
 

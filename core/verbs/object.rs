@@ -119,7 +119,7 @@ pub(crate) unsafe trait Object: View {
     /// As there.
     #[inline(always)]
     unsafe fn from_raw<'a>(ptr: *mut Self::C) -> &'a Self {
-        // SAFETY: By this function's duty.
+        // SAFETY: The contract of this function is that of `View::view`.
         unsafe { Self::view(ptr) }
     }
 
@@ -451,9 +451,9 @@ impl Held {
     /// It was counted, and is not given back otherwise.
     #[inline(always)]
     pub(crate) unsafe fn of<K: Object>(object: &K) -> Self {
-        // SAFETY: By this function's duty.
+        // SAFETY: The object counted these uses when it was made (contract of this function).
         let kept = |count| unsafe { Use::kept(count) };
-        // SAFETY: By this function's duty.
+        // SAFETY: The object's fields own these references (contract of this function).
         let held = |slot: &GidSlot| unsafe { slot.held() }.map(GidRef::of);
         Self {
             uses: object.uses().map(|count| count.map(kept)),
@@ -474,13 +474,13 @@ pub(crate) struct Counted<'a, K>(&'a K);
 
 // SAFETY: As for a reference.
 unsafe impl<'a, K: View> Within<'a> for Counted<'a, K> {}
-// SAFETY: As above.
+// SAFETY: `from_c` makes a reference, whose contract is that of `View::view`.
 unsafe impl<K: View> FromC for Counted<'_, K> {
     type C = *mut K::C;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: By this function's duty.
+        // SAFETY: The contract of `from_c` is that of `View::view`.
         Self(unsafe { K::view(c) })
     }
 }
