@@ -30,6 +30,7 @@ if [ "${1:-}" = fmt ]; then
     format
     in_builder python3 /src/tools/unsafe.py write </dev/null
     in_builder python3 /src/tools/edge.py write </dev/null
+    "$TOP/tools/bench/check.sh" mark
     exit
 fi
 step "rustfmt (make fmt mends it)" format --check -l
@@ -45,6 +46,7 @@ if compgen -G "$BUILD/modules-*/core/.main.o.cmd" >/dev/null; then
 else
     say "check: what must not compile: skipped, no modules are built"
 fi
+step "figures: self-test, age of the tables (make fmt mends the lines)" "$TOP/tools/bench/check.sh"
 step "shell syntax" bash -c 'for f in tools/*.sh tools/*/*.sh tools/*/*/*.sh .ci/run; do bash -n "$f" || exit 1; done'
 if command -v shellcheck >/dev/null; then
     step "shellcheck" bash -c 'shellcheck -x -S warning -e SC1091,SC2034,SC2154 tools/*.sh tools/*/*.sh tools/*/*/*.sh .ci/run'

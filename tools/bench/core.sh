@@ -14,7 +14,8 @@ export -f links
 ports=/sys/class/infiniband/bench/ports/1
 
 two_nodes || exit 1
-on 1 rates rxe1 core "$(gid 1 10.0.1.1)"
+on 1 env OBJECTS="${OBJECTS:-}" rates rxe1 core "$(gid 1 10.0.1.1)" || exit 1
+if [ -n "${OBJECTS:-}" ]; then exit; fi
 
 mkfifo /tmp/hold
 on 1 rates rxe1 hold 10000 </tmp/hold >/tmp/held &

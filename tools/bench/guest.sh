@@ -2,7 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 # The guest's part of a bench run: prints "R|case|value|unit" lines, of which run.sh
 # makes the table. Every value is a time per message or operation, in us. "wire" is
-# two namespaces over veth, "loop" two processes on one device.
+# two namespaces over a veth that passes batches, "loop" two processes on one device. With GRO=1
+# (run.sh puts it in front) there are two other places: "apart" is the wire with packets that
+# cross one by one, as through a network card, and "apart with GRO" the same with packets
+# collected where they arrive. ROWS, if set, is a regular expression: the rows to measure.
 cd /share/tests || exit 1
 . ./rdma.sh
 . /share/env
@@ -20,13 +23,12 @@ else
 fi
 two_nodes 4200 || exit 1
 places=(wire loop)
-# GRO=1 (run.sh puts it in front): packets leave one by one and are collected where they
-# arrive, as from a network card.
-if [ -n "${GRO:-}" ]; then
-    places=(wire)
-    for i in 1 2; do on $i ethtool -K v$i tx-gso-list off tso off || exit 1; done
-    for i in 1 2; do on $i ethtool -K v$i gro on || exit 1; done
-fi
+if [ -n "${GRO:-}" ]; then places=(apart "apart with GRO"); fi
+# collect STATE: packets leave one by one; STATE, on or off, is that of GRO.
+collect() {
+    local i
+    for i in 1 2; do on $i ethtool -K v$i tx-gso-list off tso off gro "$1" || return; done
+}
 
 # A pair on one device, as pair is one between two.
 loop() {
@@ -49,6 +51,7 @@ loop() {
 figure() {
     local name=$1 column=$2 formula=$3 value
     shift 3
+    if [ -n "${ROWS:-}" ] && ! [[ $name =~ $ROWS ]]; then return; fi
     # Not in the subshell below, which would forget it.
     port=$((port + 1))
     value=$("$@" 2>&1 | tee /tmp/figure | grep -E '^ *[0-9]+ +[0-9]+ +[0-9.]+' | tail -n 1 |
@@ -66,7 +69,11 @@ volume='65536 / 1048576 / v * 1000000'   # column 4, MiB/s of 64 KiB messages
 
 for where in "${places[@]}"; do
     run=(pair 60 v4)
-    if [ $where = loop ]; then run=(loop); fi
+    case $where in
+        loop) run=(loop) ;;
+        apart) collect off || exit 1 ;;
+        "apart with GRO") collect on || exit 1 ;;
+    esac
     figure "$where send 64 B" 5 "$rate" "${run[@]}" ib_send_bw -s 64 -n $small "${wait[@]}"
     figure "$where write 64 B" 5 "$rate" "${run[@]}" ib_write_bw -s 64 -n $small
     for mtu in 1024 4096; do
@@ -82,4 +89,4 @@ for where in "${places[@]}"; do
     [ -n "${ICOUNT:-}" ] || figure "$where write latency 8 B, polling" 5 v "${run[@]}" ib_write_lat -s 8 -n $lat
     figure "$where read latency 8 B" 5 v "${run[@]}" ib_read_lat -s 8 -n $lat "${wait[@]}"
 done
-[ -n "${GRO:-}" ] || on 1 rates rxe1
+[ -n "${GRO:-}" ] || on 1 env OBJECTS="${OBJECTS:-}" rates rxe1

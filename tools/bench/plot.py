@@ -22,6 +22,8 @@ LINES = {("send", "c"): ("#b03030", ""), ("send", "rust"): ("#2060b0", ""),
 def collect(path):
     data = collections.defaultdict(lambda: collections.defaultdict(list))
     for line in path.read_text().splitlines():
+        if line.startswith("#"):
+            continue
         _, which, case, value, _ = line.split("|")
         match = re.fullmatch(r"(send|read), loss (\d+)%", case)
         if match and value != "failed":

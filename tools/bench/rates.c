@@ -104,10 +104,20 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* OBJECTS in the environment, if not empty, is the one row to measure. */
+static int wanted(const char *name)
+{
+	const char *only = getenv("OBJECTS");
+
+	return !only || !*only || !strcmp(only, name);
+}
+
 static void rate(const char *name, int (*once)(void), int count)
 {
 	double round[ROUNDS];
 
+	if (!wanted(name))
+		return;
 	for (int r = 0; r < ROUNDS; r++) {
 		double begin = now_us();
 
@@ -129,6 +139,8 @@ static void rate_of_many(const char *name, int (*once)(void), int count)
 	double begin = now_us();
 	int status, bad = 0;
 
+	if (!wanted(name))
+		return;
 	for (int i = 0; i < PROCESSES; i++) {
 		if (fork())
 			continue;
@@ -159,10 +171,12 @@ static void of_the_core(int index)
 	rate("context open and close", open_context, 100);
 	rate("PD create and destroy", make_pd, 1000);
 	rate("AH create and destroy", make_ah, 1000);
-	memory = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-	if (memory != MAP_FAILED) {
-		rate("MR of 1 GiB, register and deregister", mr_huge, 1);
-		munmap(memory, HUGE);
+	if (wanted("MR of 1 GiB, register and deregister")) {
+		memory = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+		if (memory != MAP_FAILED) {
+			rate("MR of 1 GiB, register and deregister", mr_huge, 1);
+			munmap(memory, HUGE);
+		}
 	}
 	fflush(stdout);
 	memory = mmap(NULL, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

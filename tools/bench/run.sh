@@ -2,49 +2,78 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # run.sh: C against Rust in same-shaped boots that alternate. Medians, spread and
-# ratio go into Documentation/performance.md. About 12 minutes on 2 free cores.
+# ratio go into Documentation/performance.md, with the tree, kernel and date of the figures.
 #   icount  one CPU, one instruction is one nanosecond of the guest: repeatable,
-#           whatever else this machine does; once is enough
-#   wall    two CPUs, real time: noisy, but it sees parallelism; REPEATS= times (3)
-# MODES= chooses (both), QUICK=1 is icount alone (3 minutes).
-# NETEM=1 measures throughput over bad wires instead (netem.sh; icount, medians of three),
-# for a table of its own and the plot Documentation/netem.svg.
-# GRO=1 measures packets that arrive one by one and are collected (guest.sh; icount).
+#           whatever else this machine does
+#   wall    two CPUs, real time: noisy, but it sees parallelism
+# MODES= chooses (both), REPEATS= boots of each driver (3), QUICK=1 is one boot of icount alone.
+# A normal run measures the speed table (section bench), and the wire whose packets cross one by
+# one, as through a network card (section gro; icount). These replace it:
+# GRO=1 measures the packets that cross one by one alone.
+# NETEM=1 measures throughput over bad wires (netem.sh; icount) and draws Documentation/netem.svg.
 # FAIR=1 measures what a stream leaves to other work (fair.sh; icount).
 # CORE=1 measures the cores, ib_core against ours, below the C driver (core.sh; icount).
+# A boot that fails gives no figures, and counts in the n/N of its rows. The exit status is 1 then.
 . "$(dirname "$0")/../lib.sh"
+. "$TOP/tools/bench/about.sh"
 
-if [ -n "${QUICK:-}" ]; then MODES=${MODES:-icount}; fi
-section=bench script=guest.sh
-if [ -n "${NETEM:-}" ]; then section=netem script=netem.sh MODES=icount REPEATS=${REPEATS:-3}; fi
-if [ -n "${GRO:-}" ]; then section=gro MODES=icount; fi
-if [ -n "${FAIR:-}" ]; then section=fair script=fair.sh MODES=${MODES:-icount}; fi
-if [ -n "${CORE:-}" ]; then section=core script=core.sh STACK=ib_core MEM=${MEM:-3G} MODES=${MODES:-icount}; fi
-export MEM=${MEM:-2G}
-MODES=${MODES:-icount wall} KERNEL=${KERNEL:-fast}
-against=${STACK:-rust}
+KERNEL=${KERNEL:-fast}
+if [ -n "${QUICK:-}" ]; then MODES=${MODES:-icount} REPEATS=${REPEATS:-1}; fi
 out=$BUILD/bench
 rm -rf --one-file-system "$out"
 mkdir -p "$out"
-{ echo "GRO=${GRO:-}"; cat "$TOP/tools/bench/$script"; } >"$out/script"
-stacks="c $against"
-[ "$against" != c ] || stacks=c
-for mode in $MODES; do
-    repeats=${REPEATS:-3}
-    if [ "$mode" = icount ]; then repeats=${REPEATS:-1}; fi
-    for repeat in $(seq "$repeats"); do
-        for stack in $stacks; do
-            say "bench $mode, repeat $repeat of $repeats, STACK=$stack (about 1 minute)"
-            icount=
-            [ "$mode" = wall ] || icount=1
-            ICOUNT=$icount ACCEL=tcg SMP=2 STACK=$stack QUIET=1 TIMEOUT=900 \
-                "$TOP/tools/boot.sh" "$out/guest" "$out/script" || say "that boot failed; its figures are left out"
-            sed -n "s/^R|/$mode|$([ "$stack" = c ] && echo c || echo rust)|/p" "$out/guest/share1/output" >>"$out/figures"
+# Before the first table is written, which changes the tree.
+about >"$out/about"
+bad=0
+
+# measure SECTION SCRIPT MODES: boots of both stacks by turns, and the section's tables.
+measure() {
+    local section=$1 script=$2 modes=$3 mode repeat stack stacks icount name verdict
+    local repeats=${REPEATS:-3} against=${STACK:-rust} gro=
+    if [ "$section" = core ]; then against=ib_core; fi
+    if [ "$section" = gro ]; then gro=1; fi
+    stacks="c $against"
+    [ "$against" != c ] || stacks=c
+    { echo "GRO=$gro"; cat "$TOP/tools/bench/$script"; } >"$out/script"
+    cp "$out/about" "$out/figures-$section"
+    for mode in $modes; do
+        for repeat in $(seq "$repeats"); do
+            for stack in $stacks; do
+                say "bench $section $mode, repeat $repeat of $repeats, STACK=$stack (about 1 minute)"
+                icount=
+                [ "$mode" = wall ] || icount=1
+                name=rust verdict=ok
+                [ "$stack" != c ] || name=c
+                ICOUNT=$icount ACCEL=tcg SMP=2 STACK=$stack QUIET=1 TIMEOUT=900 \
+                    "$TOP/tools/boot.sh" "$out/guest" "$out/script" || verdict=failed
+                if [ $verdict = ok ]; then
+                    sed -n "s/^R|/$mode|$name|/p" "$out/guest/share1/output" >>"$out/figures-$section"
+                else
+                    say "that boot failed; its figures are left out"
+                    bad=1
+                fi
+                echo "#boot|$mode|$name|$verdict" >>"$out/figures-$section"
+            done
         done
     done
-done
-mkdir -p "$TOP/Documentation"
-in_builder python3 /src/tools/bench/table.py /src/build/bench/figures /src/Documentation/performance.md $section </dev/null
-if [ $section = netem ]; then
-    in_builder python3 /src/tools/bench/plot.py /src/build/bench/figures /src/Documentation/netem.svg </dev/null
+    in_builder python3 /src/tools/bench/table.py write "/src/build/bench/figures-$section" \
+        /src/Documentation/performance.md "$section" </dev/null || bad=1
+}
+
+if [ -n "${CORE:-}" ]; then export MEM=${MEM:-3G}; fi
+export MEM=${MEM:-2G}
+if [ -n "${NETEM:-}" ]; then
+    measure netem netem.sh icount
+    in_builder python3 /src/tools/bench/plot.py /src/build/bench/figures-netem /src/Documentation/netem.svg </dev/null
+elif [ -n "${GRO:-}" ]; then
+    measure gro guest.sh icount
+elif [ -n "${FAIR:-}" ]; then
+    measure fair fair.sh "${MODES:-icount}"
+elif [ -n "${CORE:-}" ]; then
+    measure core core.sh "${MODES:-icount}"
+else
+    measure bench guest.sh "${MODES:-icount wall}"
+    case " ${MODES:-icount wall} " in *" icount "*) measure gro guest.sh icount ;; esac
 fi
+"$TOP/tools/bench/check.sh" mark
+exit $bad
