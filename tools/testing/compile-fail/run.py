@@ -158,7 +158,7 @@ def inside(build, module, folder, cases, out):
 def main():
     build, glob = os.path.abspath(sys.argv[1]), (sys.argv[2:] or ["*"])[0]
     out = tempfile.mkdtemp()
-    bad = 0
+    bad = told = 0
     try:
         # That of this tree, whether the modules are of it or older.
         stale = rustc(build, "rust/lib", f"{TOP}/rust/lib.rs", out, "--crate-name", "rdma")
@@ -184,6 +184,8 @@ def main():
                     print(f"# {line}")
                 print(f"{'not ok' if verdict else 'ok'} - compile-fail {case.name}")
                 bad += bool(verdict)
+                told += 1
+        print(f"1..{told}")
     finally:
         shutil.rmtree(out)
     sys.exit(bad != 0)
