@@ -448,9 +448,6 @@ impl Drop for Open {
     /// May sleep. Nobody finds the port any more.
     fn drop(&mut self) {
         self.port.close();
-        // The table of transaction numbers keeps agents until a grace period is over, which a lazy
-        // RCU would put off for seconds.
-        rdma::sync::rcu::barrier();
         // INVARIANT of `Opened`: from here on nothing is promised.
         self.port.opened().gate.close_and_wait();
         self.queue.drain();
