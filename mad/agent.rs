@@ -136,7 +136,7 @@ impl Agent {
         let live = open.live();
         let qp = live.qp(wish.qp).ok_or_else(crate::errno::eprotonosupport)?;
         let slot = port.tids().reserve()?;
-        let tid = slot.id();
+        let tid = slot.tid();
         let number = u8::try_from(port.number()).map_err(|_| EINVAL)?;
         // SAFETY: The agent keeps its port open, and with it the device registered
         // (`OpenPort`); `unregister` withdraws the rights.
@@ -189,7 +189,6 @@ impl Agent {
                 }
             })?;
         }
-        // From now on answers find it.
         slot.publish(this.clone());
         trace::agent(&this, trace::CREATED);
         Ok(this)

@@ -46,7 +46,36 @@ const QP1_QKEY: u32 = 0x8001_0000;
 #[pin_data]
 pub(super) struct Tids {
     #[pin]
-    agents: Table<Agent>,
+    agents: Table<Place>,
+}
+
+/// The place of an agent in [`Tids`].
+///
+/// The table keeps a place until a grace period is over. The agent leaves it at once, because the
+/// close of a port waits until its agents are gone.
+#[pin_data]
+struct Place {
+    #[pin]
+    agent: SpinLockIrq<Option<Arc<Agent>>>,
+}
+
+/// A number that is reserved for an agent.
+pub(super) struct Reserved<'a> {
+    slot: Slot<'a, Place>,
+    place: Arc<Place>,
+}
+
+impl Reserved<'_> {
+    /// The number.
+    pub(super) fn tid(&self) -> u32 {
+        self.slot.id()
+    }
+
+    /// From now on answers find the agent.
+    pub(super) fn publish(self, agent: Arc<Agent>) {
+        *self.place.agent.lock() = Some(agent);
+        self.slot.publish(self.place);
+    }
 }
 
 impl Tids {
@@ -63,12 +92,31 @@ impl Tids {
     }
 
     /// A number that nobody has. Its upper byte is zero: a driver uses that for itself.
-    pub(super) fn reserve(&self) -> Result<Slot<'_, Agent>> {
-        self.agents.reserve(1..=0xff_ffff, GFP_KERNEL)
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EBUSY`.
+    pub(super) fn reserve(&self) -> Result<Reserved<'_>> {
+        let place = Arc::pin_init(
+            pin_init!(Place { agent <- rdma::new_spinlock_irq!(None, "Place::agent") }),
+            GFP_KERNEL,
+        )?;
+        let slot = self.agents.reserve(1..=0xff_ffff, GFP_KERNEL)?;
+        Ok(Reserved { slot, place })
     }
 
+    /// The agent of a number. Any context.
+    fn get(&self, tid: u32) -> Option<Arc<Agent>> {
+        let place = self.agents.get(tid)?;
+        let agent = place.agent.lock().clone();
+        agent
+    }
+
+    /// Frees a number. Its agent is found no more.
     pub(super) fn remove(&self, tid: u32) -> Option<Arc<Agent>> {
-        self.agents.remove(tid)
+        let place = self.agents.remove(tid)?;
+        let agent = place.agent.lock().take();
+        agent
     }
 }
 
@@ -241,7 +289,7 @@ impl Port {
         let header = wire::Header::parse(mad)?;
         let agent = if header.is_response() {
             let high = u32::try_from(header.tid >> 32).ok()?;
-            let agent = self.tids.agents.get(high)?;
+            let agent = self.tids.get(high)?;
             // An answer comes where the request left from.
             if !ptr::eq(agent.live().port(), self) {
                 return None;
