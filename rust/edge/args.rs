@@ -119,6 +119,8 @@ unsafe impl<'a, V: View> Within<'a> for Option<&'a V> {}
 // SAFETY: The reference in it is of `'a`.
 unsafe impl<'a, V: View> Within<'a> for In<'a, V> {}
 // SAFETY: The reference in it is of `'a`.
+unsafe impl<'a, V: View> Within<'a> for Option<In<'a, V>> {}
+// SAFETY: The reference in it is of `'a`.
 unsafe impl<'a, V: View> Within<'a> for Context<'a, V> {}
 // SAFETY: Names outlive every call (contract of `from_c`).
 unsafe impl Within<'_> for Option<&'static CStr> {}
@@ -487,7 +489,7 @@ macro_rules! replies {
     )* };
 }
 
-replies!(bool, u32, u64);
+replies!(bool, u32, u64, usize, i64, isize);
 
 // SAFETY: Every value is valid.
 unsafe impl Reply<c_int> for c_int {

@@ -7,6 +7,7 @@
 //! against `include/rdma/ib_verbs.h`.
 
 use crate::bindings;
+use crate::edge::Passed;
 use crate::edge::View;
 use kernel::ffi::c_int;
 
@@ -22,6 +23,11 @@ crate::c_struct! {
         const node_type: u8;
         /// Whether it is a switch, of which port 0 is the only one.
         bit is_switch: bool;
+        /// Whether DMA may go through buffers that copy, which user memory cannot. Written at
+        /// registration.
+        bit cc_dma_bounce: bool;
+        /// The device that does its DMA, or null. Written at registration; exists as long.
+        const dma_device: Passed<bindings::device>;
         /// Features of the device (`enum ib_device_cap_flags`).
         const device_caps at attrs.device_cap_flags: u64;
         /// Its GUID, in network order.

@@ -12,6 +12,7 @@ use super::object::Owned;
 use super::object::Slot;
 use super::object::UseCount;
 use super::uverbs::Present;
+use super::uverbs::UContext;
 use super::uverbs::Uobject;
 use super::uverbs::UserPtr;
 use crate::bindings;
@@ -408,6 +409,9 @@ crate::c_struct! {
         /// Which attributes the user sent, by `rdma_helper_uverbs_attr_bit`. `ib_uverbs` writes it
         /// before the method's handler runs.
         const attr_present at __bindgen_anon_1.__bindgen_anon_1.attr_present: Present;
+        /// The user's context, once there is one. `ib_uverbs` writes it before the driver sees the
+        /// call.
+        const context at __bindgen_anon_1.__bindgen_anon_1.context: Option<&UContext>;
     }
 }
 
