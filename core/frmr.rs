@@ -21,13 +21,12 @@
 //!
 //! C header: `include/rdma/frmr_pools.h`.
 
-pub(crate) mod abi;
+mod abi;
+mod edge;
 mod stack;
 
-use bindings::ib_device;
-use bindings::ib_frmr_key;
-use bindings::ib_frmr_pool_ops;
-use kernel::error::to_result;
+use core::ops::Deref;
+use edge::Driver;
 use kernel::ffi::c_int;
 use kernel::impl_has_delayed_work;
 use kernel::new_delayed_work;
@@ -42,7 +41,6 @@ use kernel::time::msecs_to_jiffies;
 use kernel::time::Jiffies;
 use kernel::workqueue::DelayedWork;
 use kernel::workqueue::WorkItem;
-use rdma::bindings;
 use rdma::new_rwsem;
 use rdma::sync::RwSem;
 use rdma::workqueue::Delayed;
@@ -75,28 +73,6 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    fn from_c(key: &ib_frmr_key) -> Self {
-        Self {
-            ats: key.ats() != 0,
-            access: key.access_flags,
-            vendor: key.vendor_key,
-            kernel_vendor: key.kernel_vendor_key,
-            blocks: key.num_dma_blocks,
-        }
-    }
-
-    fn to_c(self) -> ib_frmr_key {
-        let mut key = ib_frmr_key {
-            vendor_key: self.vendor,
-            kernel_vendor_key: self.kernel_vendor,
-            num_dma_blocks: self.blocks,
-            access_flags: self.access,
-            ..ib_frmr_key::default()
-        };
-        key.set_ats(self.ats.into());
-        key
-    }
-
     /// Whether a region of this kind serves who wants the other: it is the same but for its
     /// size, and that is not less, and less than twice as much.
     fn serves(self, wanted: Self) -> bool {
@@ -167,61 +143,6 @@ impl Handles {
         // CAST: from 32 bits.
         let beyond = self.total().saturating_sub(self.pinned as usize);
         beyond.min(self.idle.len())
-    }
-}
-
-/// The driver's part.
-///
-/// # Invariants
-///
-/// `device` and `ops` exist as long as the value; `ops` can create and destroy.
-#[derive(Clone, Copy)]
-struct Driver {
-    device: *mut ib_device,
-    ops: *const ib_frmr_pool_ops,
-}
-
-// SAFETY: The driver's functions may be called from any task.
-unsafe impl Send for Driver {}
-// SAFETY: As above.
-unsafe impl Sync for Driver {}
-
-impl Driver {
-    fn ops(&self) -> &ib_frmr_pool_ops {
-        // SAFETY: By the type invariant.
-        unsafe { &*self.ops }
-    }
-
-    /// Fills `handles`.
-    fn create(&self, key: Key, handles: &mut [u32]) -> Result {
-        let create = self.ops().create_frmrs.ok_or(EINVAL)?;
-        let mut key = key.to_c();
-        let count = u32::try_from(handles.len())?;
-        // SAFETY: By the type invariant; there is room for as many.
-        to_result(unsafe { create(self.device, &mut key, handles.as_mut_ptr(), count) })
-    }
-
-    fn destroy(&self, handles: &mut [u32]) {
-        let Some(destroy) = self.ops().destroy_frmrs else {
-            return;
-        };
-        if !handles.is_empty() {
-            // CAST: slices of ours have at most `BATCH` entries.
-            let count = handles.len() as u32;
-            // SAFETY: By the type invariant; the handles are in no pool any more.
-            unsafe { destroy(self.device, handles.as_mut_ptr(), count) };
-        }
-    }
-
-    /// The kind that the driver makes of what an administrator names.
-    fn key_of(&self, key: Key) -> Result<Key> {
-        let Some(build) = self.ops().build_key else {
-            return Ok(key);
-        };
-        let mut built = ib_frmr_key::default();
-        // SAFETY: By the type invariant.
-        to_result(unsafe { build(self.device, &key.to_c(), &mut built) })?;
-        Ok(Key::from_c(&built))
     }
 }
 
@@ -403,6 +324,21 @@ impl WorkItem for Pool {
     }
 }
 
+/// A pool in the tree of its device's pools.
+///
+/// # Invariants
+///
+/// It stays in the tree until the pools are dropped, which is when they are cleaned up.
+struct Member(Arc<Pool>);
+
+impl Deref for Member {
+    type Target = Arc<Pool>;
+
+    fn deref(&self) -> &Arc<Pool> {
+        &self.0
+    }
+}
+
 /// The pools of a device.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Pools {
@@ -435,14 +371,15 @@ impl Pools {
     }
 
     /// The pool whose handles serve who wants `key`, of those the smallest.
-    fn find(tree: &RBTree<Key, Arc<Pool>>, key: Key) -> Option<Arc<Pool>> {
+    fn find(tree: &RBTree<Key, Arc<Pool>>, key: Key) -> Option<Member> {
         let cursor = tree.cursor_lower_bound(&key)?;
         let (found, pool) = cursor.current();
-        found.serves(key).then(|| pool.clone())
+        // INVARIANT: Nothing is taken out of the tree.
+        found.serves(key).then(|| Member(pool.clone()))
     }
 
     /// As [`Self::find`]; makes one if there is none. May sleep.
-    fn find_or_make(&self, key: Key) -> Result<Arc<Pool>> {
+    fn find_or_make(&self, key: Key) -> Result<Member> {
         if let Some(pool) = Self::find(&self.tree.read(), key) {
             return Ok(pool);
         }
@@ -453,7 +390,8 @@ impl Pools {
             return Ok(pool);
         }
         tree.try_create_and_insert(key, new.clone(), GFP_KERNEL)?;
-        Ok(new)
+        // INVARIANT: Just inserted; nothing is taken out of the tree.
+        Ok(Member(new))
     }
 
     /// The pool at this place in their order; places change when pools are added.
@@ -484,10 +422,7 @@ impl Pools {
     /// `EINVAL` for access flags that do not go together; those of the driver, and then some
     /// may have been made.
     pub(crate) fn set_pinned(&self, key: Key, count: u32) -> Result {
-        // SAFETY: The device exists.
-        to_result(unsafe {
-            bindings::rdma_helper_ib_check_mr_access(self.driver.device, key.access as u32)
-        })?;
+        self.driver.check_access(key)?;
         let key = self.driver.key_of(key)?;
         let pool = self.find_or_make(key)?;
         let (before, missing) = {

@@ -16,7 +16,7 @@
 //!
 //! C headers: `include/rdma/uverbs_ioctl.h`, `include/rdma/uverbs_types.h`.
 
-mod attrs;
+pub(crate) mod attrs;
 mod edge;
 mod mmap;
 mod udata;

@@ -8,12 +8,13 @@
 //! | `pinned` | memory of a process that stays where it is |
 //! | `odp` | memory of a process that comes when it is touched |
 //! | `dmabuf` | memory of another driver's |
-//! | `scatter` | lists of segments, and how a device cuts them into its pages |
+//! | `scatter` | how a device cuts lists of segments into its pages |
+//! | `edge` | the C structures of these |
 //!
 //! The three kinds share the head `struct ib_umem`, which drivers hold by pointer and
-//! read; what else there is to each of them is behind its release function. Nobody
-//! writes to the head but who makes it, except `iova`, which is the driver's word for
-//! where the device sees the memory ([`ib_umem_find_best_pgsz`]).
+//! read; what else there is to each of them is behind its release function. The head is
+//! written when it is made, except `iova`, which says where the device sees the memory
+//! ([`ib_umem_find_best_pgsz`]).
 //!
 //! All functions may sleep unless they say otherwise.
 //!
@@ -23,19 +24,20 @@
 //! [`ib_umem_find_best_pgsz`]: scatter::ib_umem_find_best_pgsz
 
 mod dmabuf;
+mod edge;
 #[cfg(CONFIG_INFINIBAND_ON_DEMAND_PAGING)]
 mod odp;
 mod pinned;
 mod scatter;
 mod source;
 
-use core::ptr::NonNull;
-use kernel::error::from_result;
+use edge::Given;
+use edge::Room;
 use kernel::ffi::c_int;
-use kernel::ffi::c_void;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::umem::Umem;
 
 /// The pages that bytes lie in.
 #[derive(Clone, Copy)]
@@ -54,134 +56,82 @@ impl Span {
         let end = addr.checked_add(len)?.checked_add(PAGE_SIZE - 1)? & !(PAGE_SIZE - 1);
         Some(Self {
             first,
-            // OVERFLOW: the end is not before the first page.
-            count: (end - first) / PAGE_SIZE,
+            // The end is not before the first page.
+            count: end.wrapping_sub(first) / PAGE_SIZE,
         })
     }
 }
 
-/// A pointer as C returns it, that of an error instead of one.
-fn ptr_or_err<T>(result: Result<NonNull<T>>) -> *mut T {
-    match result {
-        Ok(ptr) => ptr.as_ptr(),
-        Err(e) => e.to_ptr(),
-    }
-}
-
-/// Whether C's pointer is none or an error's.
-fn is_err_or_null<T>(ptr: *const T) -> bool {
-    // CAST: errors are the last page of addresses.
-    ptr.is_null() || (ptr as usize) >= (-(bindings::MAX_ERRNO as isize)) as usize
-}
-
 /// Gives back memory of any kind.
-///
-/// # Safety
-///
-/// Null, an error, or memory that the caller owns and no device uses any more.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_umem_release(umem: *mut bindings::ib_umem) {
-    if is_err_or_null(umem) {
-        return;
+fn release(umem: Given) {
+    match umem {
+        Given::Nothing => {}
+        Given::Pinned(pinned) => drop(pinned),
+        Given::Dmabuf(dmabuf) => dmabuf::release(dmabuf),
+        #[cfg(CONFIG_INFINIBAND_ON_DEMAND_PAGING)]
+        Given::Odp(odp) => odp::release(odp),
     }
-    // SAFETY: By this function's duty it is one.
-    let (is_dmabuf, is_odp) = unsafe { ((*umem).is_dmabuf(), (*umem).is_odp()) };
-    if is_dmabuf != 0 {
-        // CAST: the head is the first field.
-        // SAFETY: By its flag it is the head of that, and by this function's duty ours.
-        unsafe { dmabuf::release(umem.cast()) };
-        return;
-    }
-    #[cfg(CONFIG_INFINIBAND_ON_DEMAND_PAGING)]
-    if is_odp != 0 {
-        // CAST: the head is the first field.
-        // SAFETY: By its flag it is the head of that, and by this function's duty ours.
-        unsafe { odp::ib_umem_odp_release(umem.cast()) };
-        return;
-    }
-    let _ = is_odp;
-    // SAFETY: It is neither of the others, hence pinned; by this function's duty ours.
-    drop(unsafe { pinned::Pinned::from_raw(umem) });
 }
 
-/// Copies `length` bytes from `offset` on. 0, or `-EINVAL` if there are not as many, or
-/// the memory is none that the CPU reaches.
+/// Copies what is at `offset`, as much as there is room for. May sleep.
 ///
-/// # Safety
+/// # Errors
 ///
-/// `dst` has room for `length` bytes; the memory exists.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_umem_copy_from(
-    dst: *mut c_void,
-    umem: *mut bindings::ib_umem,
-    offset: usize,
-    length: usize,
-) -> c_int {
-    from_result(|| {
-        // SAFETY: By this function's duty.
-        let umem = unsafe { &*umem };
-        let within = offset
-            .checked_add(length)
-            .is_some_and(|end| end <= umem.length);
-        if !within {
-            pr_err!(
-                "ib_umem_copy_from: {} bytes at {} are not within {}\n",
-                length,
-                offset,
-                umem.length
-            );
-            return Err(EINVAL);
-        }
-        // OVERFLOW: within the memory, which is within the address space.
-        let skip = offset + (umem.address & (PAGE_SIZE - 1));
-        // SAFETY: The table is that of the memory; the room is there by this function's duty.
-        let copied = unsafe {
-            bindings::sg_pcopy_to_buffer(
-                umem.sgt_append.sgt.sgl,
-                umem.sgt_append.sgt.orig_nents,
-                dst,
-                length,
-                bindings::off_t::try_from(skip)?,
-            )
-        };
-        if copied == length {
-            Ok(0)
-        } else {
-            Err(EINVAL)
-        }
-    })
-}
-
-/// Whether memory that is there can serve a region with other access flags. 0, or
-/// `-EACCES` if they are to write to what is only to be read. Any context.
-///
-/// # Safety
-///
-/// Null or memory that exists.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_umem_check_rereg(
-    umem: *mut bindings::ib_umem,
-    flags: c_int,
-    new_access_flags: c_int,
-) -> c_int {
-    if umem.is_null() {
-        return 0;
+/// `EINVAL` if there are not as many bytes, or the memory is not CPU-accessible.
+fn copy_from(room: Room, umem: &Umem, offset: usize) -> Result {
+    let length = room.len();
+    let within = offset
+        .checked_add(length)
+        .is_some_and(|end| end <= umem.length());
+    if !within {
+        pr_err!(
+            "ib_umem_copy_from: {} bytes at {} are not within {}\n",
+            length,
+            offset,
+            umem.length()
+        );
+        return Err(EINVAL);
     }
-    // CAST: bits of the flags.
-    let access = flags & bindings::ib_mr_rereg_flags_IB_MR_REREG_ACCESS as c_int != 0;
-    let translation = flags & bindings::ib_mr_rereg_flags_IB_MR_REREG_TRANS as c_int != 0;
-    // SAFETY: By this function's duty; the helper only looks at the flags.
-    let refused = unsafe {
-        access
-            && !translation
-            && bindings::rdma_helper_ib_access_writable(new_access_flags)
-            && (*umem).writable() == 0
-    };
-    if refused {
-        EACCES.to_errno()
+    // Within the memory, which is within the address space.
+    let skip = offset.wrapping_add(umem.address() & (PAGE_SIZE - 1));
+    if room.fill(umem, skip)? == length {
+        Ok(())
     } else {
-        0
+        Err(EINVAL)
     }
 }
 
-rdma::exported!(ib_umem_release, ib_umem_copy_from, ib_umem_check_rereg);
+/// Whether existing memory can serve a region with other access flags: `EACCES` if they are to
+/// write to what is only to be read. Any context.
+fn check_rereg(umem: Option<&Umem>, flags: c_int, new_access_flags: c_int) -> Result {
+    let Some(umem) = umem else { return Ok(()) };
+    const ACCESS: c_int = bindings::ib_mr_rereg_flags_IB_MR_REREG_ACCESS as c_int;
+    const TRANSLATION: c_int = bindings::ib_mr_rereg_flags_IB_MR_REREG_TRANS as c_int;
+    let (access, translation) = (flags & ACCESS != 0, flags & TRANSLATION != 0);
+    if access && !translation && edge::writable(new_access_flags) && !umem.writable() {
+        return Err(EACCES);
+    }
+    Ok(())
+}
+
+/// The size of the pages, as a power of two, of memory that comes on demand.
+#[cfg(CONFIG_INFINIBAND_ON_DEMAND_PAGING)]
+fn odp_page_shift(umem: &Umem) -> Option<u32> {
+    edge::odp::Odp::of_head(umem).map(edge::odp::Odp::page_shift)
+}
+
+/// Without on-demand memory, none.
+#[cfg(not(CONFIG_INFINIBAND_ON_DEMAND_PAGING))]
+fn odp_page_shift(_umem: &Umem) -> Option<u32> {
+    None
+}
+
+rdma::export! {
+    in rdma::bindings;
+
+    /// See [`release`].
+    fn ib_umem_release(umem: Given) = release;
+    /// See [`check_rereg`].
+    fn ib_umem_check_rereg(umem: Option<&Umem>, flags: c_int, access: c_int) -> Result
+        = check_rereg;
+}

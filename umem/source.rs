@@ -7,18 +7,18 @@
 //! part of the call. The first two exclude each other, the last is what remains.
 
 use super::dmabuf;
+use super::edge::Made;
+use super::edge::MaybeMade;
+use super::edge::Plain;
 use super::pinned::Pinned;
-use super::ptr_or_err;
-use bindings::ib_device;
-use bindings::ib_umem;
+use crate::uverbs::attrs;
 use bindings::ib_uverbs_buffer_desc;
-use bindings::uverbs_attr_bundle;
-use core::ptr::NonNull;
-use kernel::error::to_result;
 use kernel::ffi::c_int;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::umem::HostDevice;
+use rdma::edge::verbs::Bundle;
+use rdma::edge::In;
 
 /// Memory as a descriptor names it, got and mapped.
 ///
@@ -26,15 +26,7 @@ use rdma::bindings;
 ///
 /// `EINVAL` for unknown flags or an unknown kind; `EOVERFLOW` for numbers that are no
 /// addresses here; those of the kind.
-///
-/// # Safety
-///
-/// The device exists until the memory is released.
-unsafe fn get(
-    device: *mut ib_device,
-    desc: &ib_uverbs_buffer_desc,
-    access: c_int,
-) -> Result<NonNull<ib_umem>> {
+fn get(host: HostDevice, desc: &Descriptor, access: c_int) -> Result<Made> {
     // No flag is known that must be understood (`IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK`).
     if desc.flags != 0 {
         return Err(EINVAL);
@@ -43,31 +35,28 @@ unsafe fn get(
     let len = usize::try_from(desc.length).map_err(|_| EOVERFLOW)?;
     match desc.type_ {
         bindings::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_DMABUF => {
-            // SAFETY: By this function's duty.
-            let buf = unsafe {
-                dmabuf::get_pinned(device, (*device).dma_device, addr, len, desc.fd, access)
-            }?;
-            // CAST: the head is the first field.
-            Ok(buf.cast())
+            let dma_device = host.dma_device();
+            let dmabuf = dmabuf::get_pinned(host, dma_device, addr, len, desc.fd, access)?;
+            Ok(Made::Dmabuf(dmabuf))
         }
         bindings::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_VA => {
-            // SAFETY: By this function's duty.
-            Ok(unsafe { Pinned::get(device, addr, len, access) }?.into_raw())
+            Ok(Made::Pinned(Pinned::get(host, addr, len, access)?))
         }
         _ => Err(EINVAL),
     }
 }
 
+/// A descriptor of memory, as users write it.
+type Descriptor = ib_uverbs_buffer_desc;
+
 /// What a call names.
-struct Call<'a>(&'a uverbs_attr_bundle);
+struct Call<'a>(&'a Bundle);
 
 impl Call<'_> {
     /// The descriptor of an attribute of the kind "buffer".
-    fn descriptor(&self, attr: u16) -> Result<Option<ib_uverbs_buffer_desc>> {
-        let mut desc = ib_uverbs_buffer_desc::default();
-        // SAFETY: The call's attributes exist, and the descriptor is ours.
-        match to_result(unsafe { bindings::uverbs_get_buffer_desc(self.0, attr, &mut desc) }) {
-            Ok(()) => Ok(Some(desc)),
+    fn descriptor(&self, attr: u16) -> Result<Option<Descriptor>> {
+        match attrs::buffer(self.0, attr) {
+            Ok(desc) => Ok(Some(desc)),
             Err(e) if e == ENOENT => Ok(None),
             Err(e) => Err(e),
         }
@@ -75,32 +64,18 @@ impl Call<'_> {
 
     fn has(&self, attr: u32) -> bool {
         // CAST: identifiers of attributes have 16 bits.
-        // SAFETY: The call's attributes exist.
-        unsafe { bindings::rdma_helper_uverbs_attr_is_valid(self.0, attr as u16) }
+        attrs::has(self.0, attr as usize)
     }
 
     fn number(&self, attr: u32) -> Result<u64> {
-        let mut value = 0u64;
-        let to: *mut c_void = core::ptr::from_mut(&mut value).cast();
-        // SAFETY: The call's attributes exist, and there is room for eight bytes.
-        to_result(unsafe { bindings::rdma_helper_uverbs_copy_from(to, self.0, attr as usize, 8) })?;
-        Ok(value)
+        // CAST: identifiers of attributes have 16 bits.
+        attrs::copy_number(self.0, attr as usize)
     }
 
     fn fd(&self, attr: u32) -> Result<c_int> {
-        let mut value = 0i64;
-        // SAFETY: The call's attributes exist, and the value is ours.
-        to_result(unsafe {
-            bindings::_uverbs_get_const_signed(
-                &mut value,
-                self.0,
-                attr as usize,
-                c_int::MIN.into(),
-                c_int::MAX as u64,
-                core::ptr::null_mut(),
-            )
-        })?;
-        Ok(c_int::try_from(value)?)
+        // CAST: The same bits; identifiers of attributes have 16.
+        let value = attrs::number(self.0, attr as usize, None)? as i64;
+        c_int::try_from(value).map_err(|_| EINVAL)
     }
 
     /// The attributes with which "create completion queue" named its memory before there
@@ -110,7 +85,7 @@ impl Call<'_> {
     ///
     /// `EINVAL` for parts of either or of both, or if the driver takes no such memory;
     /// those of missing attributes.
-    fn old_cq(&self) -> Result<Option<ib_uverbs_buffer_desc>> {
+    fn old_cq(&self) -> Result<Option<Descriptor>> {
         const VA: u32 =
             bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_VA;
         const LENGTH: u32 =
@@ -120,7 +95,7 @@ impl Call<'_> {
         const OFFSET: u32 =
             bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_OFFSET;
 
-        let mut desc = ib_uverbs_buffer_desc::default();
+        let mut desc = Descriptor::default();
         let alone = if self.has(VA) {
             desc.type_ = bindings::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_VA;
             desc.addr = self.number(VA)?;
@@ -137,11 +112,8 @@ impl Call<'_> {
         } else {
             return Ok(None);
         };
-        // SAFETY: The call has a context as long as it runs, and that has its device.
-        let able = unsafe {
-            let context = self.0.__bindgen_anon_1.__bindgen_anon_1.context;
-            !context.is_null() && (*(*context).device).ops.create_user_cq.is_some()
-        };
+        let device = self.0.context().and_then(crate::edge::uverbs::device);
+        let able = device.is_some_and(|device| device.ops().create_user_cq.is_some());
         if alone && able {
             Ok(Some(desc))
         } else {
@@ -158,20 +130,11 @@ enum Old {
 }
 
 /// What the call names, if it does.
-///
-/// # Safety
-///
-/// `attrs` is null, or the attributes of a call that runs.
-unsafe fn named(
-    attrs: *const uverbs_attr_bundle,
-    attr: u16,
-    old: Old,
-) -> Result<Option<ib_uverbs_buffer_desc>> {
-    // SAFETY: By this function's duty.
-    let Some(attrs) = (unsafe { attrs.as_ref() }) else {
+fn named(call: Option<In<'_, Bundle>>, attr: u16, old: Old) -> Result<Option<Descriptor>> {
+    let Some(In(call)) = call else {
         return Ok(None);
     };
-    let call = Call(attrs);
+    let call = Call(call);
     let by_descriptor = call.descriptor(attr)?;
     let by_old = match old {
         Old::Nowhere => None,
@@ -189,182 +152,126 @@ unsafe fn named(
 }
 
 /// Gets what is described, of which there must be `min` bytes.
-///
-/// # Safety
-///
-/// The device exists until the memory is released.
-unsafe fn get_at_least(
-    device: *mut ib_device,
-    desc: &ib_uverbs_buffer_desc,
-    min: usize,
-    access: c_int,
-) -> Result<NonNull<ib_umem>> {
-    // SAFETY: By this function's duty.
-    let umem = unsafe { get(device, desc, access) }?;
-    // SAFETY: We have just got it.
-    unsafe {
-        if umem.as_ref().length < min {
-            super::ib_umem_release(umem.as_ptr());
-            return Err(EINVAL);
-        }
+fn get_at_least(host: HostDevice, desc: &Descriptor, min: usize, access: c_int) -> Result<Made> {
+    let made = get(host, desc, access)?;
+    if made.head().length() < min {
+        super::release(made.into());
+        return Err(EINVAL);
     }
-    Ok(umem)
+    Ok(made)
 }
 
-/// What the call names, or null.
-///
-/// # Safety
-///
-/// That of [`named`] and of [`get`].
-unsafe fn get_named(
-    device: *mut ib_device,
-    attrs: *const uverbs_attr_bundle,
-    attr: u16,
-    old: Old,
+/// What the call names, if it does.
+fn get_named(
+    host: HostDevice,
+    call: Option<In<'_, Bundle>>,
+    (attr, old): (u16, Old),
     size: usize,
     access: c_int,
-) -> *mut ib_umem {
-    // SAFETY: By this function's duty.
-    match unsafe { named(attrs, attr, old) } {
-        // SAFETY: By this function's duty.
-        Ok(Some(desc)) => ptr_or_err(unsafe { get_at_least(device, &desc, size, access) }),
-        Ok(None) => core::ptr::null_mut(),
-        Err(e) => e.to_ptr(),
-    }
+) -> Result<MaybeMade> {
+    let made = match named(call, attr, old)? {
+        Some(desc) => Some(get_at_least(host, &desc, size, access)?),
+        None => None,
+    };
+    Ok(MaybeMade(made))
 }
 
 /// What the call names, or `size` bytes at `addr`.
-///
-/// # Safety
-///
-/// That of [`named`] and of [`get`].
-unsafe fn get_named_or_va(
-    device: *mut ib_device,
-    attrs: *const uverbs_attr_bundle,
-    attr: u16,
-    old: Old,
+fn get_named_or_va(
+    host: HostDevice,
+    call: Option<In<'_, Bundle>>,
+    (attr, old): (u16, Old),
     (addr, size): (u64, usize),
     access: c_int,
-) -> *mut ib_umem {
-    // SAFETY: By this function's duty.
-    let desc = match unsafe { named(attrs, attr, old) } {
-        Ok(Some(desc)) => desc,
-        Ok(None) => ib_uverbs_buffer_desc {
-            type_: bindings::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_VA,
-            addr,
-            length: size as u64,
-            ..ib_uverbs_buffer_desc::default()
-        },
-        Err(e) => return e.to_ptr(),
-    };
-    // SAFETY: By this function's duty.
-    ptr_or_err(unsafe { get_at_least(device, &desc, size, access) })
+) -> Result<Made> {
+    let desc = named(call, attr, old)?.unwrap_or(Descriptor {
+        type_: bindings::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_VA,
+        addr,
+        length: size as u64,
+        ..Descriptor::default()
+    });
+    get_at_least(host, &desc, size, access)
 }
 
 /// The attribute by which "create completion queue" names its memory.
-const CQ_BUFFER: u16 =
+const CQ_BUFFER: (u16, Old) = (
     // CAST: identifiers of attributes have 16 bits.
-    bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUF_UMEM as u16;
+    bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUF_UMEM as u16,
+    Old::CqAttributes,
+);
 
-/// The memory that a descriptor names; an error pointer on failure ([`get`]).
-///
-/// # Safety
-///
-/// The descriptor is readable; the device exists until the memory is released.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_umem_get_desc(
-    device: *mut ib_device,
-    desc: *const ib_uverbs_buffer_desc,
-    access: c_int,
-) -> *mut ib_umem {
-    // SAFETY: By this function's duty.
-    ptr_or_err(unsafe { get(device, &*desc, access) })
+/// The memory that a descriptor names ([`get`]).
+fn get_desc(host: HostDevice, desc: Plain<'_, Descriptor>, access: c_int) -> Result<Made> {
+    get(host, desc.0, access)
 }
 
-/// The memory that the attribute `attr_id` of a call names, of at least `size` bytes; null
-/// if the call has no such attribute.
-///
-/// # Safety
-///
-/// `attrs` is null or the attributes of a call that runs; the device exists until the
-/// memory is released.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_umem_get_attr(
-    device: *mut ib_device,
-    attrs: *const uverbs_attr_bundle,
-    attr_id: u16,
+/// The memory that the attribute `attr` of a call names, of at least `size` bytes; none if the
+/// call has no such attribute.
+fn get_attr(
+    host: HostDevice,
+    call: Option<In<'_, Bundle>>,
+    attr: u16,
     size: usize,
     access: c_int,
-) -> *mut ib_umem {
-    // SAFETY: By this function's duty.
-    unsafe { get_named(device, attrs, attr_id, Old::Nowhere, size, access) }
+) -> Result<MaybeMade> {
+    get_named(host, call, (attr, Old::Nowhere), size, access)
 }
 
-/// As [`ib_umem_get_attr`]; without the attribute, `size` bytes at `addr` of the process.
-///
-/// # Safety
-///
-/// That of [`ib_umem_get_attr`].
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_umem_get_attr_or_va(
-    device: *mut ib_device,
-    attrs: *const uverbs_attr_bundle,
-    attr_id: u16,
+/// As [`get_attr`]; without the attribute, `size` bytes at `addr` of the process.
+fn get_attr_or_va(
+    host: HostDevice,
+    call: Option<In<'_, Bundle>>,
+    attr: u16,
     addr: u64,
     size: usize,
     access: c_int,
-) -> *mut ib_umem {
-    // SAFETY: By this function's duty.
-    unsafe { get_named_or_va(device, attrs, attr_id, Old::Nowhere, (addr, size), access) }
+) -> Result<Made> {
+    get_named_or_va(host, call, (attr, Old::Nowhere), (addr, size), access)
 }
 
 /// The memory for a completion queue that the call which makes it names, of at least `size`
-/// bytes; null if it names none.
-///
-/// # Safety
-///
-/// That of [`ib_umem_get_attr`].
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_umem_get_cq_buf(
-    device: *mut ib_device,
-    attrs: *const uverbs_attr_bundle,
+/// bytes; none if it names none.
+fn get_cq_buf(
+    host: HostDevice,
+    call: Option<In<'_, Bundle>>,
     size: usize,
     access: c_int,
-) -> *mut ib_umem {
-    // SAFETY: By this function's duty.
-    unsafe { get_named(device, attrs, CQ_BUFFER, Old::CqAttributes, size, access) }
+) -> Result<MaybeMade> {
+    get_named(host, call, CQ_BUFFER, size, access)
 }
 
-/// As [`ib_umem_get_cq_buf`]; if the call names none, `size` bytes at `addr` of the process.
-///
-/// # Safety
-///
-/// That of [`ib_umem_get_attr`].
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_umem_get_cq_buf_or_va(
-    device: *mut ib_device,
-    attrs: *const uverbs_attr_bundle,
+/// As [`get_cq_buf`]; if the call names none, `size` bytes at `addr` of the process.
+fn get_cq_buf_or_va(
+    host: HostDevice,
+    call: Option<In<'_, Bundle>>,
     addr: u64,
     size: usize,
     access: c_int,
-) -> *mut ib_umem {
-    // SAFETY: By this function's duty.
-    unsafe {
-        get_named_or_va(
-            device,
-            attrs,
-            CQ_BUFFER,
-            Old::CqAttributes,
-            (addr, size),
-            access,
-        )
-    }
+) -> Result<Made> {
+    get_named_or_va(host, call, CQ_BUFFER, (addr, size), access)
 }
 
-rdma::exported!(
-    ib_umem_get_desc,
-    ib_umem_get_attr,
-    ib_umem_get_attr_or_va,
-    ib_umem_get_cq_buf,
-    ib_umem_get_cq_buf_or_va,
-);
+rdma::export! {
+    in rdma::bindings;
+
+    /// See [`get_desc`].
+    fn ib_umem_get_desc(host: HostDevice, desc: Plain<'_, Descriptor>, access: c_int)
+        -> Result<Made> = get_desc;
+    /// See [`get_attr`].
+    fn ib_umem_get_attr(
+        host: HostDevice, call: Option<In<'_, Bundle>>, attr: u16, size: usize, access: c_int,
+    ) -> Result<MaybeMade> = get_attr;
+    /// See [`get_attr_or_va`].
+    fn ib_umem_get_attr_or_va(
+        host: HostDevice, call: Option<In<'_, Bundle>>, attr: u16, addr: u64, size: usize,
+        access: c_int,
+    ) -> Result<Made> = get_attr_or_va;
+    /// See [`get_cq_buf`].
+    fn ib_umem_get_cq_buf(
+        host: HostDevice, call: Option<In<'_, Bundle>>, size: usize, access: c_int,
+    ) -> Result<MaybeMade> = get_cq_buf;
+    /// See [`get_cq_buf_or_va`].
+    fn ib_umem_get_cq_buf_or_va(
+        host: HostDevice, call: Option<In<'_, Bundle>>, addr: u64, size: usize, access: c_int,
+    ) -> Result<Made> = get_cq_buf_or_va;
+}

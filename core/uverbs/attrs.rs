@@ -5,6 +5,8 @@
 //! `ib_uverbs` has checked an attribute's kind and length against the method's description before a
 //! handler runs. An attribute holds up to eight bytes itself; of more it has the user's address.
 
+pub(crate) use super::edge::copy_number;
+
 use super::edge::CallMemory;
 use super::edge::ConstIoctlCall;
 use super::edge::Fallback;
@@ -28,12 +30,47 @@ fn attr(call: &Bundle, attr: usize) -> Result<PtrAttr<'_>> {
         .ok_or(ENOENT)
 }
 
+/// Whether the user sent an attribute.
+pub(crate) fn has(call: &Bundle, index: usize) -> bool {
+    attr(call, index).is_ok()
+}
+
+/// The descriptor of memory in an attribute. May sleep.
+///
+/// # Errors
+///
+/// `ENOENT` without the attribute; `EINVAL` for flags that must be understood, of which none is
+/// known (`IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK`); `EFAULT`.
+pub(crate) fn buffer(call: &Bundle, index: u16) -> Result<bindings::ib_uverbs_buffer_desc> {
+    let mut desc = super::edge::copy_descriptor(call, index)?;
+    if desc.flags != 0 {
+        return Err(EINVAL);
+    }
+    // None of the others is known either.
+    desc.optional_flags = 0;
+    Ok(desc)
+}
+
+/// As [`buffer`], to where C wants it.
+///
+/// # Errors
+///
+/// As there.
+fn get_buffer(
+    call: In<'_, Bundle>,
+    index: u16,
+    mut to: OutParam<'_, bindings::ib_uverbs_buffer_desc>,
+) -> Result {
+    to.set(buffer(&call, index)?);
+    Ok(())
+}
+
 /// A number; `default` if the user sent none.
 ///
 /// # Errors
 ///
 /// `ENOENT` if there is neither.
-fn number(call: &Bundle, index: usize, default: Option<u64>) -> Result<u64> {
+pub(crate) fn number(call: &Bundle, index: usize, default: Option<u64>) -> Result<u64> {
     match attr(call, index) {
         Ok(attr) => Ok(attr.data),
         Err(error) => default.ok_or(error),
@@ -211,6 +248,10 @@ rdma::export! {
 
     /// See [`alloc`].
     fn _uverbs_alloc(call: IoctlCall<'_>, size: usize, flags: u32) -> Result<CallMemory> = alloc;
+    /// See [`get_buffer`].
+    fn uverbs_get_buffer_desc(
+        call: In<'_, Bundle>, index: u16, to: OutParam<'_, bindings::ib_uverbs_buffer_desc>,
+    ) -> Result = get_buffer;
     /// See [`finalize_create`].
     fn uverbs_finalize_uobj_create(call: ConstIoctlCall<'_>, index: u16) = finalize_create;
     /// See [`get_unsigned`].

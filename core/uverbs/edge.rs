@@ -314,34 +314,33 @@ unsafe impl<T: Copy> FromC for Fallback<T> {
 // SAFETY: The value is a copy.
 unsafe impl<T: Copy> Within<'_> for Fallback<T> {}
 
-/// Reads the descriptor of memory in an attribute to where C wants it. May sleep.
+/// The eight bytes of an attribute, or fewer and zeros. May sleep.
 ///
-/// # Safety
+/// # Errors
 ///
-/// The call runs; `desc` may be written.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn uverbs_get_buffer_desc(
-    attrs_bundle: *const bindings::uverbs_attr_bundle,
-    attr_id: u16,
-    desc: *mut bindings::ib_uverbs_buffer_desc,
-) -> c_int {
-    let size = size_of::<bindings::ib_uverbs_buffer_desc>();
-    // SAFETY: The call runs, and `desc` has that size: contract of this function.
-    let got = unsafe {
-        bindings::rdma_helper_uverbs_copy_from(desc.cast(), attrs_bundle, attr_id.into(), size)
-    };
-    if got != 0 {
-        return got;
-    }
-    // SAFETY: `desc` may be written, and was: contract of this function.
-    unsafe {
-        // No flags of either kind are known (`IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK`).
-        if (*desc).flags != 0 {
-            return EINVAL.to_errno();
-        }
-        (*desc).optional_flags = 0;
-    }
-    0
+/// `ENOENT` without the attribute, `EINVAL` if it has more bytes, `EFAULT`.
+pub(crate) fn copy_number(call: &Bundle, attr: usize) -> Result<u64> {
+    let mut value = 0_u64;
+    let to = ptr::from_mut(&mut value).cast();
+    // SAFETY: The call's attributes exist while it runs (`Bundle`); there is room for eight bytes.
+    to_result(unsafe { bindings::rdma_helper_uverbs_copy_from(to, call.raw(), attr, 8) })?;
+    Ok(value)
+}
+
+/// The descriptor of memory in an attribute, as the user sent it. May sleep.
+///
+/// # Errors
+///
+/// Those of [`copy_number`].
+pub(super) fn copy_descriptor(call: &Bundle, attr: u16) -> Result<bindings::ib_uverbs_buffer_desc> {
+    let mut desc = bindings::ib_uverbs_buffer_desc::default();
+    let (to, size) = (ptr::from_mut(&mut desc).cast(), size_of_val(&desc));
+    // SAFETY: The call's attributes exist while it runs (`Bundle`); there is room for a descriptor, of
+    // which every value is valid.
+    to_result(unsafe {
+        bindings::rdma_helper_uverbs_copy_from(to, call.raw(), attr.into(), size)
+    })?;
+    Ok(desc)
 }
 
 /// See [`super::attrs::copy_to`].
@@ -433,7 +432,6 @@ rdma::exported!(
     _ib_respond_udata,
     uverbs_copy_to,
     uverbs_copy_to_struct_or_zero,
-    uverbs_get_buffer_desc,
 );
 
 /// Empties the driver's part of a call, for what the driver is asked to undo.

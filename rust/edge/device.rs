@@ -7,6 +7,7 @@
 //! against `include/rdma/ib_verbs.h`.
 
 use crate::bindings;
+use crate::edge::Passed;
 use crate::edge::View;
 use kernel::ffi::c_int;
 
@@ -22,6 +23,11 @@ crate::c_struct! {
         const node_type: u8;
         /// Whether it is a switch, of which port 0 is the only one.
         bit is_switch: bool;
+        /// Whether DMA may go through buffers that copy, which user memory cannot. Written at
+        /// registration.
+        bit cc_dma_bounce: bool;
+        /// The device that does its DMA, or null. Written at registration; exists as long.
+        const dma_device: Passed<bindings::device>;
         /// Features of the device (`enum ib_device_cap_flags`).
         const device_caps at attrs.device_cap_flags: u64;
         /// Its GUID, in network order.
@@ -41,6 +47,18 @@ crate::c_struct! {
         const local_dma_lkey: u32;
         /// Entries of a scatter list that an RDMA READ may have.
         const max_sge_rd at attrs.max_sge_rd: c_int;
+        /// Entries that an RDMA READ may have before regions are faster; 0 if they never are.
+        const max_sgl_rd at attrs.max_sgl_rd: u32;
+        /// Pages that a region for fast registration may have.
+        const max_reg_pages at attrs.max_fast_reg_page_list_len: u32;
+        /// The same of a region with protection information.
+        const max_pi_reg_pages at attrs.max_pi_fast_reg_page_list_len: u32;
+        /// Requests that a queue of a queue pair may have.
+        const max_qp_wr at attrs.max_qp_wr: c_int;
+        /// Entries that a completion queue may have.
+        const max_cqe at attrs.max_cqe: c_int;
+        /// Number of its completion vectors.
+        const num_comp_vectors: c_int;
     }
 }
 
