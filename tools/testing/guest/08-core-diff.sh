@@ -9,5 +9,6 @@
 on_both_cores "the same states on both cores" ./core_steps.sh
 note "$(wc -l </tmp/ours/steps) operations"
 same_as states 28
+check "what was refused" as_planned 08-core-diff /tmp/ours/steps
 check "two devices are listed" has "two devices" '^= rdma dev -> 0$'
 finish

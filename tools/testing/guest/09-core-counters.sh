@@ -8,6 +8,7 @@
 
 on_both_cores "counters on both cores" ./count_steps.sh countdev
 same_as names 6
+check "what was refused" as_planned 09-core-counters /tmp/ours/{files,optional,manual,automatic,agents,refused}.txt
 check "the driver loads" has files '^0: modprobe countdev$'
 check "counters of a port" has files 'hw_counters/port_a: '
 check "an optional counter is on" has optional 'optional_x'

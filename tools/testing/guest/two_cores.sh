@@ -88,3 +88,15 @@ has() {
     head -n 30 "/tmp/ours/$1.txt"
     return 1
 }
+# as_planned NAME FILE...: of the operations in the FILEs, lines "STATUS: COMMAND", those that
+# failed are those that the C core refused when refused-peer.txt was written, in this order.
+as_planned() {
+    local name=$1
+    shift
+    sed -n "/^== $name\$/,/^== /p" refused-peer.txt | grep -v '^== ' >/tmp/planned
+    grep -hE '^[0-9]+: ' "$@" >/tmp/done
+    grep -v '^0: ' /tmp/done >/tmp/failed
+    cp /tmp/failed "/share/results/$name.refused"
+    echo "$(wc -l </tmp/done) operations"
+    grep -q '^0: ' /tmp/done && [ -s /tmp/planned ] && diff /tmp/planned /tmp/failed
+}
