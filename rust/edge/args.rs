@@ -10,7 +10,8 @@
 //! | [`Context`] | `void *`, which is an object |
 //! | [`Passed`] | a pointer that is only passed on |
 //! | [`OutParam`] | a pointer to an uninitialised result |
-//! | [`Lent`] | a pointer to a structure that nobody else uses during the call |
+//! | [`Lent`] | a pointer to a plain structure that nobody else uses during the call; null for `None` |
+//! | [`Alone`] | a pointer to an object of which the callee alone changes the constant fields |
 //! | `Result`, `Result<T>` | zero or an error; a pointer or an error |
 
 use super::Answer;
@@ -21,6 +22,7 @@ use super::Refused;
 use super::Reply;
 use super::View;
 use super::Within;
+use super::Writer;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
@@ -126,6 +128,13 @@ unsafe impl<T> Within<'_> for Passed<T> {}
 impl<V: View> IntoC<*mut V::C> for &V {
     #[inline(always)]
     fn into_c(self) -> *mut V::C {
+        self.raw()
+    }
+}
+
+impl<V: View> IntoC<*const V::C> for &V {
+    #[inline(always)]
+    fn into_c(self) -> *const V::C {
         self.raw()
     }
 }
@@ -337,10 +346,57 @@ unsafe impl<T> FromC for Lent<'_, T> {
 // SAFETY: It is limited to `'a`.
 unsafe impl<'a, T> Within<'a> for Lent<'a, T> {}
 
+// SAFETY: Null, or what `Lent` says.
+unsafe impl<T> FromC for Option<Lent<'_, T>> {
+    type C = *mut T;
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: `from_c`'s contract.
+        unsafe { c.as_mut() }.map(Lent)
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a, T> Within<'a> for Option<Lent<'a, T>> {}
+
 impl<T> IntoC<*mut T> for Lent<'_, T> {
     #[inline(always)]
     fn into_c(self) -> *mut T {
         self.0
+    }
+}
+
+/// An object that C lends to a function whose duty is to write it: nobody else reads or writes
+/// meanwhile what the function writes.
+pub struct Alone<'a, V>(&'a V);
+
+// SAFETY: As for a reference, and nobody else uses the fields in question.
+unsafe impl<V: View> FromC for Alone<'_, V> {
+    type C = *mut V::C;
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: The contract of this function (see `FromC`).
+        Self(unsafe { V::view(c) })
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a, V: View> Within<'a> for Alone<'a, V> {}
+
+impl<V> Deref for Alone<'_, V> {
+    type Target = V;
+
+    #[inline(always)]
+    fn deref(&self) -> &V {
+        self.0
+    }
+}
+
+// SAFETY: `from_c`'s contract.
+unsafe impl<V: View> Writer for Alone<'_, V> {
+    type Of = V;
+
+    #[inline(always)]
+    fn place(&mut self) -> *mut V::C {
+        self.0.raw()
     }
 }
 
@@ -418,6 +474,20 @@ impl Refused for c_int {
         error.to_errno()
     }
 }
+
+macro_rules! replies {
+    ($($t:ty),*) => { $(
+        // SAFETY: Every value is valid.
+        unsafe impl Reply<$t> for $t {
+            #[inline(always)]
+            unsafe fn reply(c: $t) -> Self {
+                c
+            }
+        }
+    )* };
+}
+
+replies!(bool, u32, u64);
 
 // SAFETY: Every value is valid.
 unsafe impl Reply<c_int> for c_int {

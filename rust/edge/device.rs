@@ -41,6 +41,18 @@ crate::c_struct! {
         const local_dma_lkey: u32;
         /// Entries of a scatter list that an RDMA READ may have.
         const max_sge_rd at attrs.max_sge_rd: c_int;
+        /// Entries that an RDMA READ may have before regions are faster; 0 if they never are.
+        const max_sgl_rd at attrs.max_sgl_rd: u32;
+        /// Pages that a region for fast registration may have.
+        const max_reg_pages at attrs.max_fast_reg_page_list_len: u32;
+        /// The same of a region with protection information.
+        const max_pi_reg_pages at attrs.max_pi_fast_reg_page_list_len: u32;
+        /// Requests that a queue of a queue pair may have.
+        const max_qp_wr at attrs.max_qp_wr: c_int;
+        /// Entries that a completion queue may have.
+        const max_cqe at attrs.max_cqe: c_int;
+        /// Number of its completion vectors.
+        const num_comp_vectors: c_int;
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The macros that declare the edge: [`c_struct!`](macro@crate::c_struct) for structures,
-//! [`export!`](macro@crate::export) and [`callback!`](macro@crate::callback) for functions that C calls. Their
-//! words are explained in [`crate::edge`].
+//! [`export!`](macro@crate::export) and [`callback!`](macro@crate::callback) for functions that C calls,
+//! [`import!`](macro@crate::import) for functions of C. Their words are explained in [`crate::edge`].
 
 use core::mem::ManuallyDrop;
 
@@ -116,9 +116,9 @@ macro_rules! c_field {
         $(
             #[doc = concat!("Sets [`", stringify!($f), "`](Self::", stringify!($f), ").")]
             #[inline(always)]
-            $vis fn $set(this: &mut impl $crate::edge::SoleOwner<Of = Self>, value: $ty) {
-                let c = this.sole();
-                // SAFETY: Nobody else has the object.
+            $vis fn $set(this: &mut impl $crate::edge::Writer<Of = Self>, value: $ty) {
+                let c = this.place();
+                // SAFETY: Nobody else reads or writes the field (contract of `Writer`).
                 unsafe {
                     $crate::c_place!(c, $f, $path).write($crate::edge::IntoC::into_c(value))
                 };
@@ -317,6 +317,34 @@ macro_rules! callback {
             // One that is not safe does not coerce.
             let safe: fn($($ty),*) $(-> $ret)? = $($path)::+;
             $crate::edge::Answer::answer(safe($($arg),*))
+        }
+    )* };
+}
+
+/// Makes safe functions of C functions that may be called in any state with arguments that are what
+/// their types say. Each row is to be held against the function's header, or against the helper in
+/// `rust/helpers`.
+///
+/// `in MODULE;` at the beginning says whose bindings have the declarations.
+#[macro_export]
+macro_rules! import {
+    (
+        in $root:ident::$headers:ident;
+        $(
+            $(#[$meta:meta])*
+            $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $c:ident;
+        )*
+    ) => { $(
+        $(#[$meta])*
+        #[inline(always)]
+        $vis fn $name($($arg: $ty),*) $(-> $ret)? {
+            // SAFETY: The arguments are what their types say, and the function asks for no more (the
+            // table's claim).
+            unsafe {
+                $crate::edge::Reply::reply(
+                    $root::$headers::$c($($crate::edge::IntoC::into_c($arg)),*)
+                )
+            }
         }
     )* };
 }

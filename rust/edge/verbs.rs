@@ -15,6 +15,7 @@ use super::uverbs::Present;
 use super::uverbs::Uobject;
 use super::uverbs::UserPtr;
 use crate::bindings;
+use crate::edge::Alone;
 use crate::edge::AnswerOk;
 use crate::edge::FromC;
 use crate::edge::IntoC;
@@ -22,7 +23,9 @@ use crate::edge::OfCall;
 use crate::edge::Passed;
 use crate::edge::SoleOwner;
 use crate::edge::View;
+use crate::edge::Within;
 use crate::net::NetDevice;
+use crate::sync::Completion;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
@@ -161,6 +164,8 @@ crate::c_struct! {
         const integrity_en: bool, set_integrity_en;
         /// Regions that are out of its pools. Changed under `mr_lock`, but read without.
         racy mrs_used: i32;
+        /// Completed with the last request of its shared receive queue. `set_up` initialises it.
+        embed srq_completion: Completion;
     }
 }
 
@@ -185,12 +190,14 @@ crate::c_struct! {
         /// Whether it is one of a pool.
         bit shared: bool;
         /// How many of its entries consumers of a pool have taken.
-        racy cqe_used: u32;
+        racy cqe_used: u32, set_cqe_used;
         /// How many entries it has. A driver changes it when the user resizes the queue.
         racy cqe: i32;
         /// Where the kernel's completions are polled (`enum ib_poll_context`). Of a user's queue
         /// nobody writes it.
         const poll_ctx: u32;
+        /// The completion vector. Of a queue that the core does not poll nobody writes it.
+        const comp_vector: u32, set_comp_vector;
         /// The state of adaptive moderation, or null.
         racy dim: *mut bindings::dim;
         /// The user's handle.
@@ -231,10 +238,10 @@ crate::c_struct! {
         const dm: Option<&Dm>, set_dm;
         /// The handle that says how the device reaches the memory.
         const dmah: Option<&Dmah>;
-        /// The local key.
-        const lkey: u32;
-        /// The remote key.
-        const rkey: u32;
+        /// The local key. Who has the region alone gives it another one before each use.
+        const lkey: u32, set_lkey;
+        /// The remote key, as the local one.
+        const rkey: u32, set_rkey;
         /// Address of the first byte.
         const iova: u64, set_iova;
         /// Length in bytes.
@@ -321,6 +328,35 @@ crate::c_struct! {
     /// read.
     pub struct UCq: bindings::ib_ucq_object;
     fields {}
+}
+
+/// A driver's function that takes one page of a region (`ib_sg_to_pages`).
+///
+/// # Invariants
+///
+/// It may be called for the region of the call that it is an argument of, during that call.
+pub struct SetPage(unsafe extern "C" fn(*mut bindings::ib_mr, u64) -> c_int);
+
+// SAFETY: `from_c`'s contract is the type invariant, or null.
+unsafe impl FromC for Option<SetPage> {
+    type C = Option<unsafe extern "C" fn(*mut bindings::ib_mr, u64) -> c_int>;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // INVARIANT: `from_c`'s contract.
+        c.map(SetPage)
+    }
+}
+// SAFETY: There is no reference in it.
+unsafe impl Within<'_> for Option<SetPage> {}
+
+impl SetPage {
+    /// Hands over a page; the region is that of the call. Negative for a refusal.
+    #[inline(always)]
+    pub fn hand(&self, mr: &Alone<'_, Mr>, page: u64) -> c_int {
+        // SAFETY: The driver's own function, for the region of the call (type invariant).
+        unsafe { (self.0)(mr.raw(), page) }
+    }
 }
 
 impl OpenAttr {
@@ -412,7 +448,7 @@ crate::c_struct! {
     pub struct QpAttr: bindings::ib_qp_attr;
     fields {
         /// The state (`enum ib_qp_state`).
-        cell qp_state: u32;
+        cell qp_state: u32, set_qp_state;
         /// The port.
         cell port_num: u32;
         /// The path.
@@ -501,7 +537,9 @@ crate::c_struct! {
     pub struct CqMake: bindings::ib_cq_init_attr;
     fields {
         /// Number of entries.
-        cell cqe: u32;
+        cell cqe: u32, set_cqe;
+        /// Sets the completion vector.
+        put set_comp_vector at comp_vector: u32;
     }
 }
 
@@ -605,7 +643,7 @@ macro_rules! zeroed {
     )* };
 }
 
-zeroed!(QpAttr: ib_qp_attr, QpMake: ib_qp_init_attr);
+zeroed!(QpAttr: ib_qp_attr, QpMake: ib_qp_init_attr, CqMake: ib_cq_init_attr);
 
 impl Srq {
     /// Whether it has a completion queue of its own.
@@ -672,8 +710,7 @@ impl Qp {
 
     /// The last request of its shared receive queue has gone; a drain waits for that.
     pub fn last_request_gone(&self) {
-        // SAFETY: Initialised when the queue pair was made.
-        unsafe { bindings::complete(&raw mut (*self.raw()).srq_completion) };
+        self.srq_completion().complete();
     }
 
     /// Initialises locks, lists and the completion of a new queue pair, which do not move.

@@ -54,4 +54,12 @@ impl Completion {
         // SAFETY: Initialised, by the promise of a reference.
         unsafe { bindings::wait_for_completion(self.raw()) };
     }
+
+    /// Waits until the completion is completed, for so many jiffies at most. Returns whether it
+    /// was. May sleep.
+    #[inline]
+    pub fn wait_timeout(&self, jiffies: usize) -> bool {
+        // SAFETY: Initialised, by the promise of a reference.
+        unsafe { bindings::wait_for_completion_timeout(self.raw(), jiffies) != 0 }
+    }
 }
