@@ -7,11 +7,11 @@
 //! | file | what |
 //! |---|---|
 //! | here | queue pairs that make transfers; the chain of one; its end |
-//! | `context` | `struct rdma_rw_ctx`, which is the consumer's; memory behind it |
 //! | `direct` | requests that name the memory piece by piece |
 //! | `region` | memory registered as regions first |
 //! | `list`, `vector` | transfers of scatter lists, of vectors of pages |
 //! | `signature` | of data with protection information |
+//! | `edge` | `struct rdma_rw_ctx`, which is the consumer's; requests and memory behind it |
 //! | `abi` | what other modules call |
 //!
 //! Which of these serves a transfer is planned by [`crate::proto::rw_plan`]. A context is used
@@ -19,44 +19,41 @@
 //! C header: `include/rdma/rw.h`.
 
 mod abi;
-mod context;
 mod direct;
+mod edge;
 mod list;
 mod region;
 mod signature;
 mod vector;
 
-use self::context::Context;
-use self::context::Kind;
+use self::edge::regions::Pool;
+use self::edge::Chain;
+use self::edge::Rdma;
+use self::edge::Ready;
+use crate::device::port::Protocol;
 use crate::device::Device;
 use crate::mr_pool;
 use crate::proto::rw_plan;
 use crate::proto::rw_plan::Direction;
 use crate::verbs::object::Doomed;
-use crate::verbs::tables;
+use crate::verbs::object::Object;
+use crate::verbs::object::Qp;
+use crate::verbs::tables::Pd;
 use crate::verbs::tables::QpMake;
-use core::mem::ManuallyDrop;
-use core::ptr::NonNull;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::edge::View;
+use rdma::edge::Passed;
 
 /// What matters of a device and one of its ports.
 fn port(device: &Device, number: u32) -> rw_plan::Port {
-    // SAFETY: Attributes and ports are written before the device is registered; the parameter
-    // may change at any time, as a whole.
-    unsafe {
-        let attrs = &(*device.as_raw()).attrs;
-        rw_plan::Port {
-            iwarp: device.has_port(number)
-                && bindings::rdma_helper_protocol_iwarp(device.as_raw(), number),
-            force: (&raw const bindings::rdma_rw_force_mr).read_volatile(),
-            max_sgl_rd: attrs.max_sgl_rd,
-            max_sge_rd: u32::try_from(attrs.max_sge_rd).unwrap_or(0),
-            max_pages: attrs.max_fast_reg_page_list_len,
-            max_pi_pages: attrs.max_pi_fast_reg_page_list_len,
-            max_wr: u32::try_from(attrs.max_qp_wr).unwrap_or(0),
-        }
+    rw_plan::Port {
+        iwarp: device.port_speaks(number, Protocol::Iwarp),
+        force: edge::force_regions(),
+        max_sgl_rd: device.max_sgl_rd(),
+        max_sge_rd: u32::try_from(device.max_sge_rd()).unwrap_or(0),
+        max_pages: device.max_reg_pages(),
+        max_pi_pages: device.max_pi_reg_pages(),
+        max_wr: u32::try_from(device.max_qp_wr()).unwrap_or(0),
     }
 }
 
@@ -87,69 +84,35 @@ impl Target {
         }
     }
 
-    fn opcode(&self) -> bindings::ib_wr_opcode {
-        match self.direction {
-            Direction::Write => bindings::ib_wr_opcode_IB_WR_RDMA_WRITE,
-            Direction::Read => bindings::ib_wr_opcode_IB_WR_RDMA_READ,
+    /// The request for what is `into` bytes into the transfer.
+    fn request(&self, into: u64) -> Rdma {
+        Rdma {
+            opcode: match self.direction {
+                Direction::Write => bindings::ib_wr_opcode_IB_WR_RDMA_WRITE,
+                Direction::Read => bindings::ib_wr_opcode_IB_WR_RDMA_READ,
+            },
+            remote: self.remote.wrapping_add(into),
+            rkey: self.rkey,
         }
     }
 }
 
-/// A queue pair that makes transfers.
-///
-/// # Invariants
-///
-/// `0` lives, with its domain and device.
-#[derive(Clone, Copy)]
-struct Qp(NonNull<bindings::ib_qp>);
+/// The key of all of this machine's memory that is mapped.
+fn lkey(qp: &Qp) -> u32 {
+    qp.pd().map_or(0, Pd::local_dma_lkey)
+}
 
-impl Qp {
-    /// # Safety
-    ///
-    /// `qp` lives as long as this is used, with its domain and device.
-    unsafe fn new(qp: *mut bindings::ib_qp) -> Result<Self> {
-        // INVARIANT: By this function's duty.
-        NonNull::new(qp).map(Self).ok_or(EINVAL)
+/// How many pieces one request of a queue pair takes.
+fn pieces(qp: &Qp, direction: Direction) -> u32 {
+    match direction {
+        Direction::Write => qp.max_write_sge(),
+        Direction::Read => qp.max_read_sge(),
     }
+}
 
-    fn device(&self) -> &Device {
-        // SAFETY: By the type invariant.
-        unsafe { Device::from_raw((*self.0.as_ptr()).device) }
-    }
-
-    /// The key of all of this machine's memory that is mapped.
-    fn lkey(&self) -> u32 {
-        // SAFETY: By the type invariant.
-        unsafe { (*(*self.0.as_ptr()).pd).local_dma_lkey }
-    }
-
-    /// How many pieces one request takes.
-    fn pieces(&self, direction: Direction) -> u32 {
-        // SAFETY: By the type invariant; written when it was made.
-        unsafe {
-            match direction {
-                Direction::Write => (*self.0.as_ptr()).max_write_sge,
-                Direction::Read => (*self.0.as_ptr()).max_read_sge,
-            }
-        }
-    }
-
-    fn integrity(&self) -> bool {
-        // SAFETY: By the type invariant; written when it was made.
-        unsafe { (*self.0.as_ptr()).integrity_en }
-    }
-
-    /// Its regions.
-    fn regions(&self) -> NonNull<bindings::list_head> {
-        // SAFETY: By the type invariant; only a place is computed.
-        NonNull::from(unsafe { &mut (*self.0.as_ptr()).rdma_mrs })
-    }
-
-    /// Its regions with protection information.
-    fn signed_regions(&self) -> NonNull<bindings::list_head> {
-        // SAFETY: By the type invariant; only a place is computed.
-        NonNull::from(unsafe { &mut (*self.0.as_ptr()).sig_mrs })
-    }
+/// Whether a queue pair takes data with protection information.
+fn integrity(qp: &Qp) -> bool {
+    qp.integrity_en()
 }
 
 /// Whether a queue pair is made for data with protection information.
@@ -173,20 +136,16 @@ pub(crate) fn size_queue(device: &Device, attr: &QpMake) {
 /// # Errors
 ///
 /// `ENOMEM`; the driver's. It has none then.
-pub(crate) fn make_regions(qp: &tables::Qp, attr: &QpMake) -> Result {
-    // INVARIANT: It lives.
-    let this = Qp(NonNull::from(qp).cast());
+pub(crate) fn make_regions(qp: &Qp, attr: &QpMake) -> Result {
     let integrity = wants_integrity(attr.create_flags());
-    let wanted = port(this.device(), attr.port_num()).regions(attr.max_rdma_ctxs(), integrity);
+    let wanted = port(qp.device(), attr.port_num()).regions(attr.max_rdma_ctxs(), integrity);
     let plain = mr_pool::Kind::Plain(bindings::ib_mr_type_IB_MR_TYPE_MEM_REG, wanted.pages);
     let signed = mr_pool::Kind::Integrity(wanted.pages, wanted.pages);
-    // SAFETY: It lives; the lists are its own.
-    let made = unsafe {
-        mr_pool::fill(qp.raw(), this.regions(), wanted.plain, plain).and_then(|()| {
-            mr_pool::fill(qp.raw(), this.signed_regions(), wanted.signed, signed)
-                .inspect_err(|_| mr_pool::empty(qp.raw(), this.regions()))
-        })
-    };
+    let made = Pool::Plain.fill(qp, wanted.plain, plain).and_then(|()| {
+        Pool::Signed
+            .fill(qp, wanted.signed, signed)
+            .inspect_err(|_| Pool::Plain.empty(qp))
+    });
     made.inspect_err(|_| {
         pr_err!(
             "no {} regions, {} with protection information\n",
@@ -197,46 +156,30 @@ pub(crate) fn make_regions(qp: &tables::Qp, attr: &QpMake) -> Result {
 }
 
 /// Destroys the regions of a queue pair, which makes no transfers any more. May sleep.
-pub(crate) fn drop_regions(qp: &Doomed<'_, tables::Qp>) {
-    // INVARIANT: It lives.
-    let this = Qp(NonNull::from(&**qp).cast());
-    // SAFETY: It lives; the lists are its own, and nobody else takes out what is in them.
-    unsafe {
-        mr_pool::empty(qp.raw(), this.signed_regions());
-        mr_pool::empty(qp.raw(), this.regions());
-    }
+pub(crate) fn drop_regions(qp: &Doomed<'_, Qp>) {
+    Pool::Signed.empty(qp);
+    Pool::Plain.empty(qp);
 }
 
 /// The chain of a transfer's requests, ready to be posted once. At its end comes `next`, or
 /// else the last of them completes to `cqe`. Never sleeps.
 ///
 /// Regions have a new key each time, so this is called once for each posting.
-///
-/// # Safety
-///
-/// The transfer was made, and is not under way; `cqe` and `next` are valid until it is done.
-unsafe fn chain(
-    context: &mut Context,
-    cqe: *mut bindings::ib_cqe,
-    next: *mut bindings::ib_send_wr,
-) -> *mut bindings::ib_send_wr {
-    // SAFETY: By this function's duty.
-    unsafe {
-        let ends = match context.kind() {
-            Some(Kind::Region | Kind::Signature) => region::ends(context),
-            Some(Kind::Single | Kind::Many | Kind::Joined) => direct::ends(context),
-            None => None,
-        };
-        let Some((first, last)) = ends else {
-            kernel::warn_on!(true);
-            return next;
-        };
-        if next.is_null() {
-            (*last).__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe);
-            (*last).send_flags |= bindings::ib_send_flags_IB_SEND_SIGNALED;
-        } else {
-            (*last).next = next;
+fn chain(
+    ready: Ready<'_>,
+    cqe: Passed<bindings::ib_cqe>,
+    next: Passed<bindings::ib_send_wr>,
+) -> Passed<bindings::ib_send_wr> {
+    let ends = ready.chain().and_then(|chain| match chain {
+        Chain::Direct(ends) => Some(ends),
+        Chain::Regions(mut regions) => {
+            regions.for_each(region::renew);
+            regions.ends()
         }
-        first
-    }
+    });
+    let Some(ends) = ends else {
+        kernel::warn_on!(true);
+        return next;
+    };
+    ends.close(cqe, next)
 }

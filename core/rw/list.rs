@@ -2,72 +2,43 @@
 
 //! Transfers of scatter lists.
 
-use super::context::Context;
-use super::context::Kind;
 use super::direct;
-use super::direct::Piece;
+use super::edge::mapping::Mapping;
+use super::edge::Content;
+use super::edge::Done;
+use super::edge::Kind;
+use super::edge::Place;
+use super::lkey;
 use super::port;
 use super::region;
-use super::Qp;
 use super::Target;
-use crate::device::Device;
 use crate::proto::rw_plan;
-use core::mem::ManuallyDrop;
-use kernel::error::to_result;
+use crate::verbs::object::Object;
+use crate::verbs::object::Qp;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::scatter::Piece;
+use rdma::edge::scatter::Scatter;
 
-/// A list that is mapped for DMA; not any more on drop.
-///
-/// # Invariants
-///
-/// The table's list is mapped on the device, in this direction.
-pub(super) struct Mapping<'a> {
-    device: &'a Device,
-    table: bindings::sg_table,
-    dma: bindings::dma_data_direction,
+/// A list and how many entries it has.
+#[derive(Clone)]
+pub(super) struct List<'a> {
+    pub(super) list: Scatter<'a>,
+    pub(super) count: u32,
 }
 
-impl<'a> Mapping<'a> {
-    /// May sleep.
-    ///
-    /// # Errors
-    ///
-    /// Those of mapping; `EINVAL` for a list without entries.
-    ///
-    /// # Safety
-    ///
-    /// `sg` is a list of `count` entries, which stays while this exists.
-    pub(super) unsafe fn new(
-        device: &'a Device,
-        sg: *mut bindings::scatterlist,
-        count: u32,
-        dma: bindings::dma_data_direction,
-    ) -> Result<Self> {
-        let mut table = bindings::sg_table {
-            sgl: sg,
-            orig_nents: count,
-            ..Default::default()
-        };
-        // SAFETY: By this function's duty.
-        to_result(unsafe {
-            bindings::rdma_helper_rw_map_sgtable(device.as_raw(), &mut table, dma)
-        })?;
-        // INVARIANT: Just mapped.
-        Ok(Self { device, table, dma })
-    }
+/// Goes through the entries of a mapped list, as the device sees them.
+pub(super) struct Entries<'a> {
+    at: Scatter<'a>,
+    left: u32,
+}
 
-    /// How many pieces the device sees.
-    pub(super) fn pieces(&self) -> u32 {
-        self.table.nents
-    }
-
-    /// The pieces from one on.
-    pub(super) fn from(&self, first: u32) -> Entries<'_> {
-        let mut entries = Entries {
-            at: self.table.sgl,
-            left: self.table.nents,
-            _mapping: self,
+impl<'a> Entries<'a> {
+    /// Those from one on.
+    pub(super) fn from(mapping: &'a Mapping<'_>, first: u32) -> Self {
+        let mut entries = Self {
+            at: mapping.list(),
+            left: mapping.pieces(),
         };
         for _ in 0..first {
             let _: Option<Piece> = entries.next();
@@ -75,41 +46,14 @@ impl<'a> Mapping<'a> {
         entries
     }
 
-    /// It stays mapped: somebody unmaps it as the list that it is.
-    pub(super) fn keep(self) -> bindings::sg_table {
-        ManuallyDrop::new(self).table
-    }
-}
-
-impl Drop for Mapping<'_> {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant.
-        unsafe {
-            bindings::rdma_helper_rw_unmap_sgtable(self.device.as_raw(), &mut self.table, self.dma);
-        }
-    }
-}
-
-/// Goes through the entries of a mapped list.
-///
-/// # Invariants
-///
-/// `at` has `left` entries at least, which are mapped.
-pub(super) struct Entries<'a> {
-    at: *mut bindings::scatterlist,
-    left: u32,
-    _mapping: &'a Mapping<'a>,
-}
-
-impl Entries<'_> {
     /// How many there still are.
     pub(super) fn left(&self) -> u32 {
         self.left
     }
 
-    /// The next one, as C has it.
-    pub(super) fn at(&self) -> *mut bindings::scatterlist {
-        self.at
+    /// The list from the next one on.
+    pub(super) fn list(&self) -> Scatter<'a> {
+        self.at.clone()
     }
 }
 
@@ -117,19 +61,10 @@ impl Iterator for Entries<'_> {
     type Item = Piece;
 
     fn next(&mut self) -> Option<Piece> {
-        if self.at.is_null() {
-            return None;
-        }
-        self.left = self.left.checked_sub(1)?;
-        // SAFETY: By the type invariant.
-        unsafe {
-            let piece = Piece {
-                addr: bindings::sg_dma_address(self.at),
-                len: bindings::sg_dma_len(self.at),
-            };
-            self.at = bindings::sg_next(self.at);
-            Some(piece)
-        }
+        let left = self.left.checked_sub(1)?;
+        let piece = self.at.next()?;
+        self.left = left;
+        Some(piece)
     }
 }
 
@@ -139,36 +74,27 @@ impl Iterator for Entries<'_> {
 /// # Errors
 ///
 /// `EIO` if the list ends before; those of mapping, of [`region::build`], `ENOMEM`.
-///
-/// # Safety
-///
-/// `sg` is a list of `count` entries, which stays until the transfer is destroyed, as
-/// `context` does at its place.
-pub(super) unsafe fn init(
-    context: &mut Context,
-    qp: Qp,
+pub(super) fn init(
+    place: &mut Place<'_>,
+    qp: &Qp,
     number: u32,
-    sg: *mut bindings::scatterlist,
-    count: u32,
+    list: &List<'_>,
     offset: u32,
     target: &Target,
 ) -> Result<u32> {
-    // SAFETY: By this function's duty.
-    let mapping = unsafe { Mapping::new(qp.device(), sg, count, target.dma) }?;
-    let lengths = mapping.from(0).map(|piece| piece.len);
+    let mapping = place.map(qp.device(), &list.list, list.count, target.dma)?;
+    let lengths = Entries::from(&mapping, 0).map(|piece| piece.len);
     let found = rw_plan::skip(lengths, offset);
     let Some((first, offset)) = found else {
         kernel::warn_on!(true);
         return Err(EIO);
     };
-    let entries = mapping.from(first);
-    let pieces = entries.left();
+    let entries = Entries::from(&mapping, first);
     let port = port(qp.device(), number);
-    if port.registers(target.direction, pieces) {
-        // SAFETY: So many entries are mapped.
-        match unsafe { region::build(qp, &port, target, entries.at(), pieces, offset) } {
+    if port.registers(target.direction, entries.left()) {
+        match region::build(qp, &port, target, &entries, offset) {
             Ok((regions, requests)) => {
-                regions.finish(context, Kind::Region);
+                place.regions(regions);
                 mapping.keep();
                 return Ok(requests);
             }
@@ -177,15 +103,15 @@ pub(super) unsafe fn init(
             Err(error) => return Err(error),
         }
     }
-    let requests = direct_from(context, qp, entries, offset, target)?;
+    let requests = direct_from(place, qp, entries, offset, target)?;
     mapping.keep();
     Ok(requests)
 }
 
 /// The same, piece by piece.
 fn direct_from(
-    context: &mut Context,
-    qp: Qp,
+    place: &mut Place<'_>,
+    qp: &Qp,
     entries: Entries<'_>,
     offset: u32,
     target: &Target,
@@ -200,56 +126,36 @@ fn direct_from(
             len: piece.len.saturating_sub(into),
         }
     });
+    let lkey = lkey(qp);
     if count == 1 {
         let piece = pieces.next().ok_or(EIO)?;
-        return Ok(direct::single(context, qp, target, piece));
+        place.single(piece, lkey, &target.request(0));
+        return Ok(1);
     }
     let mut requests = direct::room(qp, target, count)?;
-    let lkey = qp.lkey();
-    let (_, sges) = requests.parts();
-    for (sge, piece) in sges.iter_mut().zip(pieces) {
-        *sge = bindings::ib_sge {
-            addr: piece.addr,
-            length: piece.len,
-            lkey,
-        };
+    for (at, piece) in pieces.enumerate() {
+        requests.set_piece(at, piece, lkey);
     }
-    Ok(direct::many(context, qp, target, requests))
+    Ok(direct::many(place, qp, target, requests, count))
 }
 
-/// Ends a transfer that [`init()`] made: regions go back, memory is freed and unmapped.
-///
-/// # Safety
-///
-/// It was, of this list, and is done.
-pub(super) unsafe fn destroy(
-    context: &mut Context,
-    qp: Qp,
-    sg: *mut bindings::scatterlist,
-    count: u32,
-    dma: bindings::dma_data_direction,
-) {
-    // SAFETY: By this function's duty.
-    unsafe {
-        match context.kind() {
-            Some(Kind::Region) => {
-                let first = context.regions();
-                kernel::warn_on!(!first.is_null() && !(*first).sgt.sgl.is_null());
-                region::destroy(context, qp, qp.regions());
-            }
-            Some(Kind::Many) => bindings::kfree(context.many().wrs.cast()),
-            Some(Kind::Single) => {}
-            // They are others' to destroy.
-            Some(Kind::Joined | Kind::Signature) | None => {
-                kernel::warn_on!(true);
-                return;
-            }
+/// Ends a transfer that [`init()`] made of this list: regions go back, memory is freed and
+/// unmapped.
+pub(super) fn destroy(done: Done<'_>, qp: &Qp, list: &List<'_>, dma: bindings::dma_data_direction) {
+    match done.kind() {
+        Some(Kind::Region | Kind::Many | Kind::Single) => {}
+        // They are others' to destroy.
+        Some(Kind::Joined | Kind::Signature) | None => {
+            kernel::warn_on!(true);
+            return;
         }
-        let mut table = bindings::sg_table {
-            sgl: sg,
-            orig_nents: count,
-            ..Default::default()
-        };
-        bindings::rdma_helper_rw_unmap_sgtable(qp.device().as_raw(), &mut table, dma);
     }
+    let Some((content, unmap)) = done.end(qp, dma) else {
+        return;
+    };
+    if let Content::Regions(regions) = &content {
+        kernel::warn_on!(regions.keeps_list());
+    }
+    drop(content);
+    unmap.list(&list.list, list.count);
 }

@@ -314,7 +314,10 @@ crate::c_struct! {
 crate::c_struct! {
     /// What is to be checked of a region.
     pub struct SigAttrs: bindings::ib_sig_attrs;
-    fields {}
+    fields {
+        /// What there is on the wire (`enum ib_signature_type`).
+        const on_wire at wire.sig_type: u32;
+    }
 }
 
 crate::c_struct! {
