@@ -67,9 +67,9 @@ impl Pool {
 /// # Invariants
 ///
 /// As said.
-pub(in crate::rw) struct Lent<'a>(&'a Mr);
+pub(in crate::rw) struct Taken<'a>(&'a Mr);
 
-impl Deref for Lent<'_> {
+impl Deref for Taken<'_> {
     type Target = Mr;
 
     #[inline]
@@ -79,7 +79,7 @@ impl Deref for Lent<'_> {
 }
 
 // SAFETY: Nobody else uses the region (type invariant).
-unsafe impl Writer for Lent<'_> {
+unsafe impl Writer for Taken<'_> {
     type Of = Mr;
 
     #[inline]
@@ -112,10 +112,10 @@ pub(in crate::rw) struct Registration {
 impl Entry<'_> {
     /// The region.
     #[inline]
-    pub(in crate::rw) fn mr(&mut self) -> Lent<'_> {
+    pub(in crate::rw) fn mr(&mut self) -> Taken<'_> {
         // SAFETY: The region is one of a pool, which lives (type invariant).
         // INVARIANT: The transfer has it.
-        Lent(unsafe { Mr::view((*self.0.as_ptr()).mr) })
+        Taken(unsafe { Mr::view((*self.0.as_ptr()).mr) })
     }
 
     /// Maps the beginning of a list, as much as the region takes. Returns how many entries, or a

@@ -14,9 +14,9 @@
 //! | `edge` | `struct rdma_rw_ctx`, which is the consumer's; requests and memory behind it |
 //! | `abi` | what other modules call |
 //!
-//! Which of these serves a transfer is planned by [`crate::proto::rw_plan`]. A context is used
-//! by one thread at a time, and is not moved between its making and its end.
-//! C header: `include/rdma/rw.h`.
+//! Which of these serves a transfer is planned by `proto/`, the module [`crate::proto::rw_plan`]. A
+//! context is used by one thread at a time, and is not moved between its making and its end. C
+//! header: `include/rdma/rw.h`.
 
 mod abi;
 mod direct;
@@ -117,7 +117,9 @@ fn integrity(qp: &Qp) -> bool {
 
 /// Whether a queue pair is made for data with protection information.
 fn wants_integrity(create_flags: u32) -> bool {
-    create_flags & bindings::ib_qp_create_flags_IB_QP_CREATE_INTEGRITY_EN as u32 != 0
+    // CAST: A set of bits.
+    let integrity = bindings::ib_qp_create_flags_IB_QP_CREATE_INTEGRITY_EN as u32;
+    create_flags & integrity != 0
 }
 
 /// Makes room for the requests of transfers in a queue pair that is to be made.
