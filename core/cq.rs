@@ -9,39 +9,39 @@
 //! | `poll` | the hot path: polling, and arming again without losing a completion |
 //! | `moderation` | how many completions make an event, after the load |
 //! | `pool` | queues that consumers share |
+//! | `edge` | queues and their polling as C has them |
 //! | `abi` | what other modules call |
 //!
 //! Who wants events of a queue as they come, and polls by itself, uses [`crate::verbs`].
 
 mod abi;
+pub(crate) mod edge;
 mod moderation;
 mod poll;
 mod pool;
 
-pub(crate) use abi::ib_process_cq_direct;
+pub(crate) use poll::process_direct;
 pub(crate) use pool::clean_up;
 
+use self::edge::Batch;
+use self::edge::NewPolled;
+use self::edge::OwnedPolled;
 use crate::device::Device;
-use crate::verbs::object::method;
-use crate::verbs::object::outcome;
 use crate::verbs::object::Cq;
 use crate::verbs::object::From;
 use crate::verbs::object::New;
 use crate::verbs::object::Object;
-use crate::verbs::object::Owned;
 use crate::verbs::object::Owner;
 use crate::verbs::tables::CqInit;
-use core::mem::MaybeUninit;
-use core::ptr::NonNull;
+use crate::verbs::tables::CqMake;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
-use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
+use rdma::edge::In;
 use rdma::edge::Passed;
-use rdma::edge::SoleOwner;
 use rdma::workqueue::OwnedQueue;
+use rdma::workqueue::QueueLease;
 use rdma::workqueue::QueueOptions;
 
 /// Where a queue is polled, and its consumer called back.
@@ -84,9 +84,16 @@ pub(crate) struct Subsystem {
     _unbound: OwnedQueue,
 }
 
-/// Where they are, while there is a [`Subsystem`].
-static PER_CPU: Atomic<usize> = Atomic::<usize>::new(0);
-static UNBOUND: Atomic<usize> = Atomic::<usize>::new(0);
+/// Leases of them: each queue that is polled by work gets one of its own.
+struct Leases {
+    per_cpu: QueueLease,
+    unbound: QueueLease,
+}
+
+kernel::sync::global_lock! {
+    // SAFETY: `Subsystem::new` initialises it once, before there are devices.
+    unsafe(uninit) static LEASES: Mutex<Option<Leases>> = None;
+}
 
 impl Subsystem {
     /// Once, before there are devices. May sleep.
@@ -95,6 +102,8 @@ impl Subsystem {
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
+        // SAFETY: `IbCore::init` calls this once, before there is a device that uses it.
+        unsafe { LEASES.init() };
         // On the way of storage, so memory may be wanted to go on.
         let per_cpu = QueueOptions::per_cpu().high_priority().mem_reclaim();
         let unbound = QueueOptions::unbound().high_priority().mem_reclaim();
@@ -102,10 +111,35 @@ impl Subsystem {
             _per_cpu: per_cpu.sysfs().create(c"ib-comp-wq")?,
             _unbound: unbound.sysfs().max_active().create(c"ib-comp-unb-wq")?,
         };
-        PER_CPU.store(this._per_cpu.as_raw() as usize, Relaxed);
-        UNBOUND.store(this._unbound.as_raw() as usize, Relaxed);
+        *LEASES.lock() = Some(Leases {
+            per_cpu: this._per_cpu.lease(),
+            unbound: this._unbound.lease(),
+        });
         Ok(this)
     }
+}
+
+impl Drop for Subsystem {
+    fn drop(&mut self) {
+        // The work queues go with the fields, and wait for who has a lease.
+        *LEASES.lock() = None;
+    }
+}
+
+/// A lease of the work queue of a context, if it has one. May sleep.
+///
+/// # Errors
+///
+/// `ENODEV` when there is no [`Subsystem`].
+fn lease(context: Context) -> Result<Option<QueueLease>> {
+    let of: fn(&Leases) -> &QueueLease = match context {
+        Context::Softirq | Context::Direct => return Ok(None),
+        Context::Workqueue => |leases| &leases.per_cpu,
+        Context::Unbound => |leases| &leases.unbound,
+    };
+    let leases = LEASES.lock();
+    let lease = of(leases.as_ref().ok_or(ENODEV)?).clone();
+    Ok(Some(lease))
 }
 
 /// What a consumer asks for.
@@ -122,30 +156,21 @@ pub(crate) struct Request {
     pub(crate) caller: Option<&'static CStr>,
 }
 
-/// Room for what is polled at once.
-type Batch = [MaybeUninit<bindings::ib_wc>; poll::BATCH as usize];
-
 /// Makes a queue, which is polled from now on. May sleep.
 ///
 /// # Errors
 ///
 /// `EINVAL` for a size of zero; `ENOMEM`; the driver's.
-///
-/// # Safety
-///
-/// `device` is registered and stays so as long as the queue; the name in `request` stays as
-/// long, too.
-pub(crate) unsafe fn alloc(device: &Device, request: &Request) -> Result<Owned<Cq>> {
+pub(crate) fn alloc(device: &Device, request: &Request) -> Result<OwnedPolled> {
     if kernel::warn_on!(request.size == 0) {
         return Err(EINVAL);
     }
-    let create = method(device.ops().create_cq)?;
-    let attr = bindings::ib_cq_init_attr {
-        // As C does: a negative number is for the driver to refuse.
-        cqe: request.size as u32,
-        comp_vector: request.vector as u32,
-        ..Default::default()
-    };
+    device.needs(|ops| ops.create_cq)?;
+    // CAST: As C does: a negative number is for the driver to refuse.
+    let (size, vector) = (request.size as u32, request.vector as u32);
+    let attr = CqMake::default();
+    attr.set_cqe(size);
+    attr.set_comp_vector(vector);
     let init = CqInit {
         dev: device,
         comp_handler: None,
@@ -153,70 +178,28 @@ pub(crate) unsafe fn alloc(device: &Device, request: &Request) -> Result<Owned<C
         cq_context: request.private,
     };
     let mut cq = New::<Cq>::alloc(device, From::Anywhere, init)?;
-    let batch = KBox::<Batch>::new(
-        [const { MaybeUninit::uninit() }; poll::BATCH as usize],
-        GFP_KERNEL,
-    )?;
-    let ptr = cq.sole();
-    // SAFETY: The queue is ours.
-    unsafe {
-        (*ptr).poll_ctx = request.context.into_raw();
-        (*ptr).comp_vector = request.vector as u32;
-        // The batch is ours until the driver has made the queue, then the queue's.
-        (*ptr).wc = core::ptr::from_ref(&*batch).cast_mut().cast();
-    }
+    let batch = Batch::new(lease(request.context)?)?;
+    Cq::set_comp_vector(&mut cq, vector);
     cq.track(Owner::Caller(request.caller));
-    // SAFETY: The queue is ours and does not move. So it is complete before the driver, which
-    // may tell of completions, has it.
-    unsafe { poll::set_up(ptr, request.context) };
-    // SAFETY: The object is filled in; the method is the driver's own.
-    outcome(unsafe { create(ptr, &attr, core::ptr::null_mut()) })?;
-    // SAFETY: The driver has made it. Its batch and moderation are freed by `free`.
-    unsafe {
-        let _: *mut Batch = KBox::into_raw(batch);
-        moderation::begin(ptr, request.context);
-        poll::begin(ptr, request.context);
-    }
+    // It is complete before the driver, which may tell of completions, has it.
+    let mut cq = NewPolled::set_up(cq, batch, request.context, poll::SOFTIRQ_BUDGET)?;
+    cq.driver().create_cq(In(&attr), None)?;
+    moderation::begin(&mut cq, request.context);
+    poll::begin(cq.polled(), request.context);
     Ok(cq.finish())
 }
 
 /// Stops the polling of a queue, and frees it. May sleep; not from its own polling.
 ///
 /// A queue that somebody uses is left alone, with a warning: its consumer is wrong.
-///
-/// # Safety
-///
-/// `cq` was made by [`alloc`], and nobody begins to use it.
-pub(crate) unsafe fn free(cq: NonNull<bindings::ib_cq>) {
-    let raw = cq.as_ptr();
-    // SAFETY: By this function's duty.
-    let (this, in_use) = unsafe {
-        let this = Cq::from_raw(raw);
-        (this, this.usecnt().is_used() || this.cqe_used() != 0)
-    };
-    if kernel::warn_on!(in_use) {
+pub(crate) fn free(mut cq: OwnedPolled) {
+    if kernel::warn_on!(cq.usecnt().is_used() || cq.cqe_used() != 0) {
         return;
     }
-    let ops = this.device().ops();
-    // SAFETY: By this function's duty; the methods are the driver's own, and the object's
-    // memory and batch came from `alloc`.
-    unsafe {
-        crate::restrack::OwnerRef::new(crate::restrack::Entry::of(this.res())).del();
-        if let Some(stop) = ops.pre_destroy_cq {
-            kernel::warn_on!(stop(raw) != 0);
-        }
-        poll::end(raw);
-        moderation::end(raw);
-        bindings::rdma_helper_trace_cq_free(raw);
-        match (ops.post_destroy_cq, ops.destroy_cq) {
-            (Some(destroy), _) => destroy(raw),
-            (None, Some(destroy)) => {
-                // Drivers may not refuse what the kernel frees.
-                kernel::warn_on!(destroy(raw, core::ptr::null_mut()) != 0);
-            }
-            (None, None) => {}
-        }
-        drop(KBox::<Batch>::from_raw((*raw).wc.cast()));
-        bindings::kfree(raw.cast());
-    }
+    cq.untrack();
+    kernel::warn_on!(cq.announce_end().is_err());
+    let mut cq = cq.stop();
+    cq.end_measure();
+    edge::trace_free(&cq);
+    cq.destroy();
 }

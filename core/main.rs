@@ -13,10 +13,11 @@
 //! | `life` | what happens to a device, in which order |
 //! | `gid`, `cache` | the GIDs of ports; P_Keys, LMC, state of ports |
 //! | `cq` | completion queues that the core polls for the kernel's consumers |
-//! | `rw`, `mr_pool` | transfers of storage targets; regions that queue pairs keep |
+//! | `mr_pool` | regions that queue pairs keep |
 //! | `verbs`, `addr`, `cgroup` | objects of devices, and the limits on them |
 //! | `restrack`, `netlink`, `nldev` | what objects there are, and `rdma` that asks |
 //! | `../mad` | management datagrams: agents, transfers, queue pairs 0 and 1 |
+//! | `../rw` | transfers of storage targets |
 //! | `sysfs`, `stats`, `counter` | /sys/class/infiniband; counters |
 //! | `../umem` | registered user memory, pinned, on demand or of a dma-buf |
 //! | `uverbs` | what the user-verbs module and drivers share of a user's call |
@@ -54,6 +55,7 @@ mod pack;
 mod private;
 mod proto;
 mod restrack;
+#[path = "../rw/mod.rs"]
 mod rw;
 mod sa;
 mod security;

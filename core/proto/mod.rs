@@ -63,6 +63,7 @@ pub mod rates;
 pub mod resolve;
 pub mod restrack;
 pub mod roce;
+#[path = "../../rw/proto/plan.rs"]
 pub mod rw_plan;
 pub mod sa;
 pub mod security;

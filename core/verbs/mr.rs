@@ -143,7 +143,13 @@ fn check(mr: &Mr, mask: u32, status: Passed<bindings::ib_mr_status>) -> Result {
 
 /// Maps the beginning of a list that is mapped for DMA: as much as pages of `page_size` bytes
 /// and the region's size take. Returns how many entries. Never sleeps.
-fn map(mr: &Mr, list: List, count: c_int, offset: Passed<c_uint>, page_size: c_uint) -> c_int {
+pub(crate) fn map(
+    mr: &Mr,
+    list: List,
+    count: c_int,
+    offset: Passed<c_uint>,
+    page_size: c_uint,
+) -> c_int {
     if mr.device().ops().map_mr_sg.is_none() {
         return eopnotsupp().to_errno();
     }
@@ -153,7 +159,7 @@ fn map(mr: &Mr, list: List, count: c_int, offset: Passed<c_uint>, page_size: c_u
 
 /// Maps two lists that are mapped for DMA, data and protection information. Never sleeps.
 #[expect(clippy::too_many_arguments, reason = "those of C")]
-fn map_pi(
+pub(crate) fn map_pi(
     mr: &Mr,
     data: List,
     data_count: c_int,

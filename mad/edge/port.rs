@@ -11,6 +11,7 @@ use super::receive::RecvMad;
 use super::receive::GRH;
 use super::Wc;
 use crate::cq;
+use crate::cq::edge::OwnedPolled;
 use crate::device::Device;
 use crate::device::Registered;
 use crate::mad::port::Params;
@@ -20,7 +21,6 @@ use crate::proto::mad::smi::Node;
 use crate::proto::mad::wire;
 use crate::proto::mad::wire::Special;
 use crate::verbs;
-use crate::verbs::object::Cq;
 use crate::verbs::object::Given;
 use crate::verbs::object::Owned;
 use crate::verbs::object::Pd;
@@ -289,7 +289,7 @@ impl Gone<'_> {
 /// An open port: what it owns. Dropping it closes the port, and waits for all agents.
 pub(crate) struct Open {
     port: Arc<Port>,
-    cq: Option<NonNull<bindings::ib_cq>>,
+    cq: Option<OwnedPolled>,
     // After the port, which has a lease of it.
     queue: OwnedQueue,
     device: Registered,
@@ -365,10 +365,7 @@ impl Open {
             context: cq::Context::Unbound,
             caller: Some(OWNER),
         };
-        // SAFETY: The device stays registered and the name exists as long as `self`, which frees
-        // the queue.
-        let cq: Owned<Cq> = unsafe { cq::alloc(&self.device, &request) }?;
-        self.cq = NonNull::new(cq.ok());
+        self.cq = Some(cq::alloc(&self.device, &request)?);
         Ok(())
     }
 
@@ -378,9 +375,9 @@ impl Open {
     ///
     /// The driver's; `EINVAL` if there is no queue.
     pub(crate) fn request_event(&self) -> Result {
-        let cq = self.cq.ok_or(EINVAL)?;
+        let cq = self.cq.as_ref().ok_or(EINVAL)?;
         // SAFETY: `self` owns the queue.
-        to_result(unsafe { bindings::rdma_helper_ib_req_notify_cq(cq.as_ptr()) })
+        to_result(unsafe { bindings::rdma_helper_ib_req_notify_cq(cq.raw()) })
     }
 
     /// Makes a queue pair, with room for so many requests. May sleep.
@@ -390,7 +387,7 @@ impl Open {
     /// `ENOMEM`, the driver's; `EINVAL` if domain or completion queue are missing.
     pub(crate) fn add_qp(&mut self, which: Special, sends: u32, receives: u32) -> Result {
         let pd = self.live().pd().ok_or(EINVAL)?;
-        let cq = self.cq.ok_or(EINVAL)?.as_ptr();
+        let cq = self.cq.as_ref().ok_or(EINVAL)?.raw();
         let mut make = bindings::ib_qp_init_attr {
             event_handler: Some(on_fatal),
             send_cq: cq,
@@ -455,8 +452,7 @@ impl Drop for Open {
         let gone =
             [Special::Gsi, Special::Smi].map(|which| (which, unsafe { self.destroy_qp(which) }));
         if let Some(cq) = self.cq.take() {
-            // SAFETY: `add_cq` made it, and nobody begins to use it.
-            unsafe { cq::free(cq) };
+            cq::free(cq);
         }
         for (which, gone) in gone {
             // If the driver refused, the device still has the receives.

@@ -63,6 +63,16 @@ impl Scatter<'_> {
         unsafe { FromC::from_c(self.at) }
     }
 
+    /// Goes on to the next entry.
+    #[inline]
+    pub fn skip_one(&mut self) {
+        if !self.at.is_null() {
+            // SAFETY: An entry of a list (type invariant).
+            // INVARIANT: The entry after it, or null after the one that is marked.
+            self.at = unsafe { bindings::sg_next(self.at) };
+        }
+    }
+
     /// The address of the first entry.
     #[inline(always)]
     pub fn addr(&self) -> Option<u64> {
@@ -81,14 +91,13 @@ impl Iterator for Scatter<'_> {
             return None;
         }
         // SAFETY: An entry of a list (type invariant).
-        unsafe {
-            let piece = Piece {
+        let piece = unsafe {
+            Piece {
                 addr: bindings::sg_dma_address(self.at),
                 len: bindings::sg_dma_len(self.at),
-            };
-            // INVARIANT: The entry after it, or null after the one that is marked.
-            self.at = bindings::sg_next(self.at);
-            Some(piece)
-        }
+            }
+        };
+        self.skip_one();
+        Some(piece)
     }
 }

@@ -16,6 +16,7 @@ use super::uverbs::UContext;
 use super::uverbs::Uobject;
 use super::uverbs::UserPtr;
 use crate::bindings;
+use crate::edge::Alone;
 use crate::edge::AnswerOk;
 use crate::edge::FromC;
 use crate::edge::IntoC;
@@ -314,7 +315,10 @@ crate::c_struct! {
 crate::c_struct! {
     /// What is to be checked of a region.
     pub struct SigAttrs: bindings::ib_sig_attrs;
-    fields {}
+    fields {
+        /// What there is on the wire (`enum ib_signature_type`).
+        const on_wire at wire.sig_type: u32;
+    }
 }
 
 crate::c_struct! {
@@ -353,7 +357,7 @@ unsafe impl Within<'_> for Option<SetPage> {}
 impl SetPage {
     /// Hands over a page; the region is that of the call. Negative for a refusal.
     #[inline(always)]
-    pub fn hand(&self, mr: &Mr, page: u64) -> c_int {
+    pub fn hand(&self, mr: &Alone<'_, Mr>, page: u64) -> c_int {
         // SAFETY: The driver's own function, for the region of the call (type invariant).
         unsafe { (self.0)(mr.raw(), page) }
     }

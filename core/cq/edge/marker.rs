@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Markers: requests that complete after all that were posted before them.
+//!
+//! A marker is on the stack of the one who waits for it. C header: `include/rdma/ib_verbs.h`.
+
+use super::Polled;
+use crate::errno::eopnotsupp;
+use crate::verbs::object::outcome;
+use crate::verbs::object::Cq;
+use crate::verbs::object::Object;
+use crate::verbs::object::Qp;
+use core::cell::Cell;
+use core::mem::offset_of;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+use kernel::prelude::*;
+use rdma::bindings;
+use rdma::edge::FromC;
+use rdma::edge::Passed;
+use rdma::edge::View;
+use rdma::edge::Within;
+use rdma::sync::Completion;
+
+/// One of the queues of a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// Of sends.
+    Send,
+    /// Of receives.
+    Receive,
+}
+
+/// A queue pair of a consumer in the kernel that wants it drained.
+///
+/// # Invariants
+///
+/// `0` is one whose completions, and those of its shared receive queue, come to queues of
+/// `ib_alloc_cq`; so asks the header of whoever calls `ib_drain_qp` and its kin.
+#[derive(Clone, Copy)]
+pub(crate) struct Drained<'a>(&'a Qp);
+
+// SAFETY: `from_c`'s contract is a live queue pair for which the type invariant holds.
+unsafe impl<'a> FromC for Drained<'a> {
+    type C = *mut bindings::ib_qp;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: `from_c`'s contract. INVARIANT: By the same.
+        Self(unsafe { Qp::view(c) })
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a> Within<'a> for Drained<'a> {}
+
+impl Deref for Drained<'_> {
+    type Target = Qp;
+
+    fn deref(&self) -> &Qp {
+        self.0
+    }
+}
+
+impl<'a> Drained<'a> {
+    /// Where the requests of a queue complete.
+    pub(crate) fn cq(self, queue: Queue) -> Option<Polled<'a>> {
+        // INVARIANT: Of `ib_alloc_cq` (type invariant).
+        match queue {
+            Queue::Send => self.0.send_cq(),
+            Queue::Receive => self.0.recv_cq(),
+        }
+        .map(Polled)
+    }
+
+    /// Where what comes from its shared receive queue completes.
+    pub(crate) fn shared_cq(self) -> Option<Polled<'a>> {
+        let cq: Option<Option<&'a Cq>> = self.0.srq()?.cq();
+        // INVARIANT: Of `ib_alloc_cq` (type invariant).
+        cq.unwrap_or(self.0.recv_cq()).map(Polled)
+    }
+
+    /// Has the driver drain a queue, if it does so by itself. May sleep.
+    pub(crate) fn by_driver(self, queue: Queue) -> bool {
+        let ops = self.0.device().ops();
+        let drain = match queue {
+            Queue::Send => ops.drain_sq,
+            Queue::Receive => ops.drain_rq,
+        };
+        // SAFETY: The method is of the queue pair's own driver.
+        drain.map(|drain| unsafe { drain(self.0.raw()) }).is_some()
+    }
+
+    /// Posts a marker to a queue.
+    fn post(self, queue: Queue, cqe: *mut bindings::ib_cqe) -> Result {
+        let (qp, ops) = (self.0.real().raw(), self.0.device().ops());
+        // SAFETY: The methods are of the queue pair's own driver, which keeps nothing of the
+        // request but the marker, which `wait_behind` keeps until it has completed.
+        outcome(unsafe {
+            match queue {
+                Queue::Send => {
+                    let mut request = bindings::ib_rdma_wr::default();
+                    request.wr.opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
+                    request.wr.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe);
+                    let post = ops.post_send.ok_or_else(eopnotsupp)?;
+                    post(qp, &request.wr, &mut core::ptr::null())
+                }
+                Queue::Receive => {
+                    let mut request = bindings::ib_recv_wr::default();
+                    request.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe);
+                    let post = ops.post_recv.ok_or_else(eopnotsupp)?;
+                    post(qp, &request, &mut core::ptr::null())
+                }
+            }
+        })
+    }
+
+    /// Posts a marker to a queue, and waits by `wait`, and then in any case, until it has
+    /// completed. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of posting.
+    pub(crate) fn wait_behind(self, queue: Queue, wait: impl FnOnce(&Waiting<'_>)) -> Result {
+        let mut marker = Marker {
+            cqe: bindings::ib_cqe {
+                done: Some(on_marker),
+            },
+            done: bindings::completion::default(),
+        };
+        let marker: *mut Marker = &mut marker;
+        // SAFETY: The marker does not move until this function returns.
+        let done = unsafe {
+            bindings::init_completion(&raw mut (*marker).done);
+            Completion::view(&raw mut (*marker).done)
+        };
+        // It begins with its entry.
+        self.post(queue, marker.cast())?;
+        let waiting = Waiting {
+            done,
+            over: Cell::new(false),
+        };
+        wait(&waiting);
+        if !waiting.over.get() {
+            waiting.wait();
+        }
+        Ok(())
+    }
+}
+
+/// A marker.
+#[repr(C)]
+struct Marker {
+    cqe: bindings::ib_cqe,
+    done: bindings::completion,
+}
+
+/// A marker that was posted.
+pub(crate) struct Waiting<'a> {
+    done: &'a Completion,
+    over: Cell<bool>,
+}
+
+impl Waiting<'_> {
+    /// Waits until it has completed. Once; may sleep.
+    pub(crate) fn wait(&self) {
+        if !self.over.replace(true) {
+            self.done.wait();
+        }
+    }
+
+    /// The same, for so many jiffies at most. Returns whether it has completed.
+    pub(crate) fn wait_timeout(&self, jiffies: usize) -> bool {
+        if !self.over.get() {
+            self.over.set(self.done.wait_timeout(jiffies));
+        }
+        self.over.get()
+    }
+}
+
+/// The completion of a marker.
+struct Completed<'a>(&'a Completion);
+
+// SAFETY: `from_c`'s contract: the work completion of a marker.
+unsafe impl FromC for Completed<'_> {
+    type C = *mut bindings::ib_wc;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        const DONE: usize = offset_of!(Marker, done);
+        // SAFETY: `from_c`'s contract; who posted the marker waits for this (`wait_behind`).
+        Self(unsafe {
+            let cqe = *(*c).__bindgen_anon_1.wr_cqe;
+            Completion::view(cqe.wrapping_byte_add(DONE).cast())
+        })
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a> Within<'a> for Completed<'a> {}
+
+/// Wakes the one who waits for a marker.
+fn complete(_cq: Passed<bindings::ib_cq>, marker: Completed<'_>) {
+    marker.0.complete();
+}
+
+rdma::callback! {
+    /// For completion queues.
+    fn on_marker(cq: Passed<bindings::ib_cq>, marker: Completed<'_>) = complete;
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Transfers whose requests name memory piece by piece.
+
+use super::edge::direct::Requests;
+use super::edge::Place;
+use super::pieces;
+use super::Target;
+use crate::proto::rw_plan;
+use crate::verbs::object::Qp;
+use kernel::prelude::*;
+
+/// Room for a transfer of so many pieces. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`; `EINVAL` for a queue pair whose requests take no pieces.
+pub(super) fn room(qp: &Qp, target: &Target, count: u32) -> Result<Requests> {
+    let each = pieces(qp, target.direction);
+    if each == 0 {
+        return Err(EINVAL);
+    }
+    let requests = rw_plan::runs(count, each).len();
+    Requests::new(requests, usize::try_from(count)?)
+}
+
+/// Makes a transfer of the pieces in `requests`, which are `count`. Returns how many requests it
+/// has.
+pub(super) fn many(
+    place: &mut Place<'_>,
+    qp: &Qp,
+    target: &Target,
+    mut requests: Requests,
+    count: u32,
+) -> u32 {
+    let runs = rw_plan::runs(count, pieces(qp, target.direction));
+    // CAST: Fewer than pieces.
+    let made = runs.len() as u32;
+    let mut into = 0u64;
+    for (at, run) in runs.enumerate() {
+        into = into.wrapping_add(requests.set_request(at, run, &target.request(into)));
+    }
+    place.many(requests);
+    made
+}

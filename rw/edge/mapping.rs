@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory that is mapped for DMA: scatter lists, and parts of vectors.
+
+use super::direct;
+use super::direct::Requests;
+use super::regions::Regions;
+use super::vector::Part;
+use super::Array;
+use super::Place;
+use super::Unmap;
+use crate::device::Device;
+use crate::verbs::object::Object;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ptr::NonNull;
+use kernel::error::to_result;
+use kernel::prelude::*;
+use rdma::bindings;
+use rdma::edge::scatter::Piece;
+use rdma::edge::scatter::Scatter;
+use rdma::edge::FromC;
+use rdma::edge::IntoC;
+
+/// A list that is mapped for DMA.
+///
+/// # Invariants
+///
+/// It exists, and is mapped on the device, in this direction.
+struct Mapped<'a> {
+    device: &'a Device,
+    table: bindings::sg_table,
+    dma: bindings::dma_data_direction,
+}
+
+impl Mapped<'_> {
+    /// Unmaps it; once, when no device uses it.
+    fn unmap(&mut self) {
+        // SAFETY: The list exists, and is mapped (type invariant).
+        unsafe {
+            bindings::rdma_helper_rw_unmap_sgtable(self.device.as_raw(), &mut self.table, self.dma);
+        }
+    }
+}
+
+/// A list as the DMA API wants it.
+fn table(list: *mut bindings::scatterlist, count: u32) -> bindings::sg_table {
+    bindings::sg_table {
+        sgl: list,
+        orig_nents: count,
+        ..Default::default()
+    }
+}
+
+/// A list that is mapped for DMA; not any more on drop.
+///
+/// # Invariants
+///
+/// The list exists during `'a`, or is `own`.
+pub(in crate::rw) struct Mapping<'a> {
+    mapped: Mapped<'a>,
+    own: Option<Array<bindings::scatterlist>>,
+}
+
+impl<'a> Mapping<'a> {
+    /// # Safety
+    ///
+    /// `list` is of `count` entries, and exists as the type invariant says.
+    unsafe fn map(
+        device: &'a Device,
+        list: *mut bindings::scatterlist,
+        count: u32,
+        dma: bindings::dma_data_direction,
+        own: Option<Array<bindings::scatterlist>>,
+    ) -> Result<Self> {
+        let mut table = table(list, count);
+        // SAFETY: This function's contract.
+        to_result(unsafe {
+            bindings::rdma_helper_rw_map_sgtable(device.as_raw(), &mut table, dma)
+        })?;
+        // INVARIANT: Just mapped.
+        let mapped = Mapped { device, table, dma };
+        Ok(Self { mapped, own })
+    }
+
+    /// Maps a new list of `count` parts of a vector. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of mapping; `ENOMEM`; those of the parts.
+    pub(in crate::rw) fn of_parts(
+        device: &'a Device,
+        parts: impl Iterator<Item = Result<Part<'a>>>,
+        count: u32,
+        dma: bindings::dma_data_direction,
+    ) -> Result<Self> {
+        let mut list = Array::<bindings::scatterlist>::new(usize::try_from(count)?)?;
+        // SAFETY: The list has so many entries.
+        unsafe { bindings::sg_init_table(list.as_mut_ptr(), count) };
+        for (entry, part) in list.iter_mut().zip(parts) {
+            let part = part?.raw();
+            let (page, len, offset) = (part.bv_page, part.bv_len, part.bv_offset);
+            // SAFETY: The page exists (invariant of `Part`).
+            unsafe { bindings::rdma_helper_rw_sg_set_page(entry, page, len, offset) };
+        }
+        // SAFETY: The list has so many entries, and is kept by the result.
+        unsafe { Self::map(device, list.as_mut_ptr(), count, dma, Some(list)) }
+    }
+
+    /// How many pieces the device sees.
+    pub(in crate::rw) fn pieces(&self) -> u32 {
+        self.mapped.table.nents
+    }
+
+    /// The list.
+    pub(in crate::rw) fn list(&self) -> Scatter<'_> {
+        // SAFETY: The list exists (type invariant), and its end is marked.
+        unsafe { FromC::from_c(self.mapped.table.sgl) }
+    }
+
+    /// It stays mapped: the transfer's end unmaps it as the list that it is.
+    pub(in crate::rw) fn keep(self) {
+        core::mem::forget(self);
+    }
+
+    /// It stays mapped, and the first of the regions keeps it.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is no region; it is unmapped then.
+    pub(in crate::rw) fn keep_in(self, regions: &mut Regions<'_>) -> Result {
+        let place = regions.table().ok_or(EINVAL)?;
+        let mut this = ManuallyDrop::new(self);
+        *place = core::mem::take(&mut this.mapped.table);
+        if let Some(list) = this.own.take() {
+            let _: *mut bindings::scatterlist = list.into_raw();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Mapping<'_> {
+    fn drop(&mut self) {
+        self.mapped.unmap();
+    }
+}
+
+impl Place<'_> {
+    /// Maps a list of the call that makes the transfer. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of mapping; `EINVAL` for a list without entries.
+    pub(in crate::rw) fn map<'a>(
+        &self,
+        device: &'a Device,
+        list: &Scatter<'a>,
+        count: u32,
+        dma: bindings::dma_data_direction,
+    ) -> Result<Mapping<'a>> {
+        // SAFETY: The list has so many entries (`Place`), and exists during `'a`.
+        unsafe { Mapping::map(device, list.clone().into_c(), count, dma, None) }
+    }
+}
+
+/// Maps a part of a vector. The caller unmaps it.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+pub(in crate::rw) fn map(
+    device: &Device,
+    part: Part<'_>,
+    dma: bindings::dma_data_direction,
+) -> Result<Piece> {
+    let mut part = part.raw();
+    // SAFETY: The page exists (invariant of `Part`).
+    unsafe {
+        let addr = bindings::rdma_helper_rw_map_bvec(device.as_raw(), &mut part, dma);
+        if bindings::rdma_helper_rw_mapping_error(device.as_raw(), addr) {
+            return Err(ENOMEM);
+        }
+        Ok(Piece {
+            addr,
+            len: part.bv_len,
+        })
+    }
+}
+
+/// A piece that is mapped for DMA.
+///
+/// # Invariants
+///
+/// It is mapped on the device, in this direction.
+struct MappedPiece<'a> {
+    device: &'a Device,
+    piece: Piece,
+    dma: bindings::dma_data_direction,
+}
+
+impl MappedPiece<'_> {
+    /// Unmaps it, when no device uses it.
+    fn unmap(self) {
+        let len = self.piece.len as usize;
+        // SAFETY: It is mapped (type invariant).
+        unsafe {
+            bindings::rdma_helper_rw_unmap_bvec(
+                self.device.as_raw(),
+                self.piece.addr,
+                len,
+                self.dma,
+            );
+        }
+    }
+}
+
+/// Pieces of requests, each of which is mapped; not any more on drop.
+///
+/// # Invariants
+///
+/// The first `mapped` pieces of `requests` are mapped on the device, in this direction.
+pub(in crate::rw) struct Pieces<'a> {
+    device: &'a Device,
+    dma: bindings::dma_data_direction,
+    requests: Requests,
+    mapped: usize,
+}
+
+impl<'a> Pieces<'a> {
+    /// None yet.
+    pub(in crate::rw) fn new(
+        device: &'a Device,
+        dma: bindings::dma_data_direction,
+        requests: Requests,
+    ) -> Self {
+        Self {
+            device,
+            dma,
+            requests,
+            mapped: 0,
+        }
+    }
+
+    /// Maps the next one.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EINVAL` if there is no room.
+    pub(in crate::rw) fn push(&mut self, part: Part<'_>, lkey: u32) -> Result {
+        let place = self.requests.piece_mut(self.mapped).ok_or(EINVAL)?;
+        *place = direct::sge(map(self.device, part, self.dma)?, lkey);
+        // INVARIANT: Just mapped.
+        self.mapped += 1;
+        Ok(())
+    }
+
+    /// They stay mapped: the transfer's end unmaps them.
+    pub(in crate::rw) fn keep(self) -> Requests {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used any more, nor dropped.
+        unsafe { core::ptr::read(&raw const this.requests) }
+    }
+}
+
+impl Drop for Pieces<'_> {
+    fn drop(&mut self) {
+        let (device, dma) = (self.device, self.dma);
+        for piece in self.requests.pieces().iter().take(self.mapped) {
+            let piece = direct::piece(piece);
+            // INVARIANT: It is mapped (type invariant); nobody has seen it.
+            MappedPiece { device, piece, dma }.unmap();
+        }
+    }
+}
+
+impl<'a> Unmap<'a> {
+    /// A list of the transfer.
+    fn mapped(&self, table: bindings::sg_table) -> Mapped<'a> {
+        // INVARIANT: The transfer has mapped it (type invariant).
+        Mapped {
+            device: self.qp.device(),
+            table,
+            dma: self.dma,
+        }
+    }
+
+    /// Unmaps a list of the transfer.
+    pub(in crate::rw) fn list(&self, list: &Scatter<'_>, count: u32) {
+        self.mapped(table(list.clone().into_c(), count)).unmap();
+    }
+
+    /// Unmaps pieces of the transfer, up to the first that is none.
+    pub(in crate::rw) fn pieces(&self, pieces: impl Iterator<Item = Piece>) {
+        let (device, dma) = (self.qp.device(), self.dma);
+        for piece in pieces.take_while(|piece| piece.len != 0) {
+            // INVARIANT: The transfer has mapped it (type invariant).
+            MappedPiece { device, piece, dma }.unmap();
+        }
+    }
+
+    /// Unmaps the list that [`Mapping::keep_in`] has kept in regions, gives these back, and frees
+    /// the list.
+    pub(in crate::rw) fn kept(&self, mut regions: Regions<'_>) {
+        let table = regions.table().map(core::mem::take).unwrap_or_default();
+        let Some(list) = NonNull::new(table.sgl) else {
+            return;
+        };
+        self.mapped(table).unmap();
+        drop(regions);
+        // INVARIANT: `keep_in` gave this array away, whose length does not matter any more.
+        drop(Array {
+            ptr: list,
+            len: 0,
+            _values: PhantomData,
+        });
+    }
+}
