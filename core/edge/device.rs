@@ -12,16 +12,20 @@ use kernel::error::to_result;
 use kernel::ffi::c_char;
 use kernel::ffi::c_int;
 use kernel::ffi::c_ulong;
+use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Refcount;
 use kernel::workqueue::HasWork;
 use kernel::workqueue::Work;
 use rdma::bindings;
+use rdma::edge::verbs::GidAttr;
 use rdma::edge::FromC;
+use rdma::edge::In;
 use rdma::edge::IntoC;
 use rdma::edge::Lent;
 use rdma::edge::Passed;
@@ -88,9 +92,8 @@ impl Device {
 
     /// Whether the link layer of a port is InfiniBand's.
     pub(crate) fn is_infiniband(&self, port: u32) -> bool {
-        let layer = match self.ops().get_link_layer {
-            // SAFETY: See the module's page.
-            Some(method) => unsafe { method(self.as_raw(), port) },
+        let layer = match self.driver().get_link_layer(port) {
+            Some(layer) => layer,
             None => match u32::from(self.node_type()) {
                 bindings::RDMA_NODE_IB_CA
                 | bindings::RDMA_NODE_IB_SWITCH
@@ -253,36 +256,6 @@ impl PortData {
             unsafe { bindings::rdma_helper_spin_lock_irqsave(&raw mut (*self.raw()).netdev_lock) };
         // INVARIANT: Just locked.
         PortNetdev { port: self, flags }
-    }
-}
-
-/// The place where a port's network device is written. It may outlive the port.
-pub(crate) struct Tie(NonNull<*mut bindings::net_device>);
-
-// SAFETY: The place is only read, by `is`, whose contract is that it is there.
-unsafe impl Send for Tie {}
-// SAFETY: As for `Send`.
-unsafe impl Sync for Tie {}
-
-impl Tie {
-    /// That of a port. `None` if there is no such port, or if its driver has a method to ask.
-    pub(crate) fn of(device: &Device, port: u32) -> Option<Self> {
-        let data = device.port(port)?;
-        if device.ops().get_netdev.is_some() {
-            return None;
-        }
-        // SAFETY: Only computes an address inside the port's data.
-        NonNull::new(unsafe { &raw mut (*data.raw()).netdev }).map(Self)
-    }
-
-    /// Whether the port is tied to `netdev` now. Any context.
-    ///
-    /// # Safety
-    ///
-    /// The port of [`of`](Self::of) exists.
-    pub(crate) unsafe fn is(&self, netdev: &NetDevice) -> bool {
-        // SAFETY: The port exists (this function's contract); the field is written as a word.
-        unsafe { self.0.as_ptr().read_volatile() == netdev.as_raw() }
     }
 }
 
@@ -556,7 +529,67 @@ methods! {
     fn modify_device(mask: c_int, modify: Lent<'_, bindings::ib_device_modify>) -> Result;
     fn modify_port(port: u32, mask: c_int, modify: Lent<'_, bindings::ib_port_modify>) -> Result;
     fn add_sub_dev(kind: u32, name: &CStr) -> Result<SubDevice>;
+    fn set_vf_link_state(vf: c_int, port: u32, state: c_int) -> Result;
+    fn get_vf_config(vf: c_int, port: u32, info: Passed<bindings::ifla_vf_info>) -> Result;
+    fn get_vf_stats(vf: c_int, port: u32, stats: Passed<bindings::ifla_vf_stats>) -> Result;
+    fn set_vf_guid(vf: c_int, port: u32, guid: u64, kind: c_int) -> Result;
+    fn get_vf_guid(
+        vf: c_int, port: u32,
+        node: Passed<bindings::ifla_vf_guid>, of_port: Passed<bindings::ifla_vf_guid>,
+    ) -> Result;
+    fn rdma_netdev_get_params(
+        port: u32, kind: u32, params: Lent<'_, bindings::rdma_netdev_alloc_params>,
+    ) -> Result;
     fn report_port_event(netdev: &NetDevice, event: c_ulong) -> ();
+}
+
+/// What a driver keeps of a GID (`add_gid`). The driver alone writes it, while it adds or deletes
+/// the GID.
+pub(crate) struct GidContext(Atomic<*mut c_void>);
+
+impl GidContext {
+    /// Nothing.
+    pub(crate) fn new() -> Self {
+        Self(Atomic::new(core::ptr::null_mut()))
+    }
+
+    /// What the driver has written.
+    pub(crate) fn get(&self) -> Passed<c_void> {
+        // SAFETY: The pointer is the driver's, and goes back to it only.
+        unsafe { Passed::from_c(self.0.load(Relaxed)) }
+    }
+}
+
+impl IntoC<*mut *mut c_void> for &GidContext {
+    fn into_c(self) -> *mut *mut c_void {
+        self.0.as_ptr()
+    }
+}
+
+/// A method of drivers that keep GIDs themselves.
+type GidMethod = unsafe extern "C" fn(*const bindings::ib_gid_attr, *mut *mut c_void) -> c_int;
+
+fn call_gid(method: Option<GidMethod>, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
+    let method = method.ok_or_else(eopnotsupp)?;
+    // SAFETY: See the module's page: both callers take the method from the device's table. The
+    // context is the driver's to write.
+    unsafe { Reply::reply(method(attr.into_c(), context.into_c())) }
+}
+
+impl DeviceDriver<'_> {
+    /// Tells the driver of a GID of the device.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP`, and the driver's.
+    pub(crate) fn add_gid(&self, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
+        call_gid(self.0.ops().add_gid, attr, context)
+    }
+
+    /// Tells the driver of the end of a GID. Errors: as [`add_gid`](Self::add_gid).
+    pub(crate) fn del_gid(&self, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
+        call_gid(self.0.ops().del_gid, attr, context)
+    }
 }
 
 /// Bytes of a firmware version, with its end marker.
@@ -585,6 +618,13 @@ impl DeviceDriver<'_> {
             // SAFETY: See the module's page; the header promises a driver so many bytes.
             unsafe { method(self.0.as_raw(), text.0.as_mut_ptr()) };
         }
+    }
+
+    /// The link layer of a port (`enum rdma_link_layer`), of a driver with a method for it.
+    pub(crate) fn get_link_layer(&self, port: u32) -> Option<u32> {
+        let method = self.0.ops().get_link_layer?;
+        // SAFETY: See the module's page.
+        Some(unsafe { method(self.0.as_raw(), port) })
     }
 
     /// The network device of a port, of a driver with a method for it: the outer `None` if it has

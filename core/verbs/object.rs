@@ -17,10 +17,10 @@
 //! A driver's method is called with no lock of the core held. C header:
 //! `include/rdma/ib_verbs.h`.
 
-use super::ah_attr::GidRef;
 use super::driver::Driver;
 use crate::device::Device;
 use crate::errno::eopnotsupp;
+use crate::gid::GidRef;
 use crate::restrack::Entry;
 use crate::restrack::Kind;
 use crate::restrack::OwnerRef;

@@ -393,15 +393,19 @@ crate::c_struct! {
         /// The local GID.
         embed sgid_attr at grh.sgid_attr: GidSlot;
         /// `enum rdma_ah_attr_type`.
-        cell kind at type_: u32;
+        cell kind at type_: u32, set_kind;
+        /// Service level.
+        cell sl: u8, set_sl;
         /// The port that it is for.
-        cell port_num: u32;
+        cell port_num: u32, set_port_num;
         /// `enum ib_ah_flags`.
-        cell ah_flags: u8;
+        cell ah_flags: u8, set_ah_flags;
         /// Where the local GID is in its table.
-        cell sgid_index at grh.sgid_index: u8;
+        cell sgid_index at grh.sgid_index: u8, set_sgid_index;
         /// The label that tells flows apart.
-        cell flow_label at grh.flow_label: u32;
+        cell flow_label at grh.flow_label: u32, set_flow_label;
+        /// The traffic class of packets.
+        cell traffic_class at grh.traffic_class: u8, set_traffic_class;
         /// How many hops packets may go.
         cell hop_limit at grh.hop_limit: u8, set_hop_limit;
     }
@@ -585,11 +589,61 @@ impl AhAttr {
         unsafe { (*self.raw()).__bindgen_anon_1.roce.dmac }
     }
 
+    /// Sets [`Self::destination`].
+    pub fn set_destination(&self, gid: [u8; 16]) {
+        let gid = bindings::ib_gid {
+            raw: ManuallyDrop::new(gid),
+        };
+        // SAFETY: As in `destination`.
+        unsafe { (*self.raw()).grh.dgid = gid };
+    }
+
+    /// Sets what the link layer wants to know.
+    fn set_link(&self, link: bindings::rdma_ah_attr__bindgen_ty_1) {
+        // SAFETY: As in `destination`.
+        unsafe { (*self.raw()).__bindgen_anon_1 = link };
+    }
+
     /// Sets [`Self::mac`].
     pub fn set_mac(&self, mac: [u8; 6]) {
-        let roce = bindings::roce_ah_attr { dmac: mac };
-        // SAFETY: As in `destination`.
-        unsafe { (*self.raw()).__bindgen_anon_1.roce = ManuallyDrop::new(roce) };
+        self.set_link(bindings::rdma_ah_attr__bindgen_ty_1 {
+            roce: ManuallyDrop::new(bindings::roce_ah_attr { dmac: mac }),
+        });
+    }
+
+    /// Sets the destination's LID, of a vector for InfiniBand.
+    pub fn set_ib(&self, dlid: u16, src_path_bits: u8) {
+        let ib = bindings::ib_ah_attr {
+            dlid,
+            src_path_bits,
+        };
+        self.set_link(bindings::rdma_ah_attr__bindgen_ty_1 {
+            ib: ManuallyDrop::new(ib),
+        });
+    }
+
+    /// Sets the destination's LID, of a vector for Omni-Path.
+    pub fn set_opa(&self, dlid: u32, src_path_bits: u8, make_grd: bool) {
+        let opa = bindings::opa_ah_attr {
+            dlid,
+            src_path_bits,
+            make_grd,
+        };
+        self.set_link(bindings::rdma_ah_attr__bindgen_ty_1 {
+            opa: ManuallyDrop::new(opa),
+        });
+    }
+
+    /// Copies all but the local GID of another vector.
+    pub fn assign(&self, from: &Self) {
+        let to = self.raw();
+        // SAFETY: `OfCall`: nobody else uses either vector; they may be one. What is left is plain
+        // numbers.
+        unsafe {
+            let gid = (*to).grh.sgid_attr;
+            core::ptr::copy(from.raw(), to, 1);
+            (*to).grh.sgid_attr = gid;
+        }
     }
 }
 
@@ -605,7 +659,7 @@ macro_rules! zeroed {
     )* };
 }
 
-zeroed!(QpAttr: ib_qp_attr, QpMake: ib_qp_init_attr);
+zeroed!(AhAttr: rdma_ah_attr, QpAttr: ib_qp_attr, QpMake: ib_qp_init_attr);
 
 impl Srq {
     /// Whether it has a completion queue of its own.
@@ -701,7 +755,8 @@ impl Qp {
 }
 
 crate::c_struct! {
-    /// An entry of a GID table, which is counted; its fields do not change.
+    /// What C knows of an entry of a GID table, which is counted. Its fields do not change but for
+    /// the network device. There is none but those that the core's tables have ([`GidAttr::new`]).
     pub struct GidAttr: bindings::ib_gid_attr;
     fields {
         /// Its place in the table.
@@ -710,6 +765,36 @@ crate::c_struct! {
         const port_num: u32;
         /// `enum ib_gid_type`.
         const gid_type: u32;
+        /// Its network device, or null. Turns to null when the entry has been deleted, and the
+        /// entry's reference is dropped a grace period after that.
+        racy ndev: *mut bindings::net_device, set_ndev;
+    }
+}
+
+impl GidAttr {
+    /// # Safety
+    ///
+    /// It becomes the field of an entry of the core's GID tables, which keeps the network device,
+    /// before there is a reference to it.
+    pub unsafe fn new(
+        ndev: *mut bindings::net_device,
+        device: &Device,
+        gid: [u8; 16],
+        gid_type: u32,
+        index: u16,
+        port_num: u32,
+    ) -> Self {
+        let gid = bindings::ib_gid {
+            raw: ManuallyDrop::new(gid),
+        };
+        Self(Opaque::new(bindings::ib_gid_attr {
+            ndev,
+            device: device.raw(),
+            gid,
+            gid_type,
+            index,
+            port_num,
+        }))
     }
 }
 

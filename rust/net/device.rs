@@ -21,6 +21,7 @@ use kernel::sync::aref::AlwaysRefCounted;
 use kernel::sync::rcu;
 use kernel::types::Opaque;
 
+use super::rtnl::RtnlGuard;
 use crate::bindings;
 
 /// A network namespace (`struct net`), of which one knows that its memory is there.
@@ -314,6 +315,25 @@ impl NetDevice {
     pub fn link_room(&self) -> u32 {
         // SAFETY: By the type invariant, the device is alive.
         unsafe { bindings::rdma_helper_netdev_ll_reserved(self.as_raw()) }
+    }
+
+    /// Speed in Mb/s and lanes of the link; the lanes alone in place of an error of the driver's;
+    /// none if the device is not registered. May sleep.
+    pub fn link_settings(&self, _rtnl: &RtnlGuard) -> Option<Result<(u32, u32), u32>> {
+        let (mut mbps, mut lanes) = (0, 0);
+        // SAFETY: By the type invariant, the device is alive. RTNL is held, so a registered device
+        // stays that.
+        let answer = unsafe {
+            if !bindings::rdma_helper_netdev_is_registered(self.as_raw()) {
+                return None;
+            }
+            bindings::rdma_helper_link_settings(self.as_raw(), &mut mbps, &mut lanes)
+        };
+        Some(if answer == 0 {
+            Ok((mbps, lanes))
+        } else {
+            Err(lanes)
+        })
     }
 
     /// The device below and the VLAN number, if this is a VLAN device.
