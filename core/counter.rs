@@ -28,6 +28,7 @@ use kernel::sync::static_lock_class;
 use kernel::sync::Mutex;
 use rdma::bindings;
 use rdma::edge::verbs::CounterLock;
+use rdma::edge::View;
 use rdma::provider::unsupported;
 
 use self::counted::Counted;
@@ -206,9 +207,9 @@ impl Locked<'_> {
 
 /// What is counted of a port, in the device's array of ports.
 fn port_counter(device: &Device, port: u32) -> Option<NonNull<bindings::rdma_port_counter>> {
-    let data = crate::sysfs::port_data(device, port)?;
+    let data = device.port(port)?;
     // SAFETY: It is an element of the array.
-    NonNull::new(unsafe { &raw mut (*data.as_ptr()).port_counter })
+    NonNull::new(unsafe { &raw mut (*data.raw()).port_counter })
 }
 
 /// Prepares the ports of a device that is about to be registered. A port whose driver has no

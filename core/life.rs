@@ -289,7 +289,7 @@ fn register(device: &Device, name: &CStr, dma: Passed<bindings::device>) -> Resu
         cgroup: false,
         suppressed: false,
     };
-    sysfs::set_up_device(device)?;
+    sysfs::set_up_device(device, &mut fields)?;
     cgroup::register(device);
     undo.cgroup = true;
     counter::set_up(device);

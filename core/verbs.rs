@@ -49,6 +49,8 @@ pub(crate) use ah_attr::Filled;
 pub(crate) use modify_qp::modify_for_kernel as modify_qp;
 pub(crate) use pd::alloc as alloc_pd;
 pub(crate) use pd::dealloc as dealloc_pd;
+pub(crate) use port::link_layer;
 pub(crate) use port::Caps;
+pub(crate) use port::Rate;
 pub(crate) use qp::create_for_kernel as create_qp;
 pub(crate) use qp::destroy as destroy_qp;

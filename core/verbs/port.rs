@@ -159,7 +159,7 @@ fn lane(speed: u32) -> (&'static CStr, i32) {
 }
 
 /// The rate of a port with this speed and width.
-pub(super) struct Rate {
+pub(crate) struct Rate {
     /// How the speed is called.
     pub(crate) name: &'static CStr,
     /// In units of 100 Mb/s; negative for a width that is none.

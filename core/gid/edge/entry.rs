@@ -37,6 +37,7 @@ use kernel::types::Opaque;
 use super::super::Gids;
 use crate::device::Device;
 use crate::edge::device::GidContext;
+use crate::proto::gid::Gid;
 use crate::proto::gid_table;
 use crate::proto::gid_table::Ndev;
 use rdma::bindings;
@@ -144,6 +145,11 @@ impl Entry {
     /// The number of its port.
     pub(in crate::gid) fn port(&self) -> u32 {
         self.port
+    }
+
+    /// The GID.
+    pub(crate) fn gid(&self) -> Gid {
+        self.entry.gid
     }
 
     /// `enum ib_gid_type`.
