@@ -292,7 +292,7 @@ fn register(device: &Device, name: &CStr, dma: Passed<bindings::device>) -> Resu
     sysfs::set_up_device(device, &mut fields)?;
     cgroup::register(device);
     undo.cgroup = true;
-    counter::set_up(device);
+    counter::set_up(device, &mut fields);
     // The announcement waits until there is something to use.
     device.model().suppress_uevents(true);
     undo.suppressed = true;

@@ -119,7 +119,7 @@ pub(crate) fn visible(device: &Device, net: &Net) -> bool {
 }
 
 /// Whether the device's owner gives the caller raw packets.
-fn has_raw_cap(device: &Device) -> bool {
+pub(crate) fn has_raw_cap(device: &Device) -> bool {
     let at = match mode().raw_cap(home_of(device)) {
         netns::Net::INIT => None,
         // If it goes, the device is going to be in the first one.

@@ -38,6 +38,7 @@ use rdma::net::NetDevice;
 use rdma::sync::Completion;
 
 use super::client::ClientData;
+use crate::counter::edge::PortCounter;
 use crate::device::Device;
 use crate::device::Registered;
 use crate::errno::eopnotsupp;
@@ -210,6 +211,8 @@ rdma::c_struct! {
         embed immutable: PortImmutable;
         /// The network device of the port, to be compared only. Changed under `netdev_lock`.
         racy tied at netdev: *mut bindings::net_device;
+        /// How its queue pairs get counters.
+        embed counter at port_counter: PortCounter;
         /// The last state that clients were told of (`enum ib_port_state`).
         racy last_state at cache.last_port_state: u32, set_last_state;
     }
@@ -537,6 +540,7 @@ methods! {
         vf: c_int, port: u32,
         node: Passed<bindings::ifla_vf_guid>, of_port: Passed<bindings::ifla_vf_guid>,
     ) -> Result;
+    fn modify_hw_stat(port: u32, index: u32, enable: bool) -> Result;
     fn rdma_netdev_get_params(
         port: u32, kind: u32, params: Lent<'_, bindings::rdma_netdev_alloc_params>,
     ) -> Result;
