@@ -5,12 +5,18 @@
 //!
 //! To be held against `include/rdma/ib_verbs.h`.
 
+pub(in crate::verbs) mod driver;
+pub(crate) mod object;
+pub(crate) mod tables;
+
+use self::object::Mr;
+use self::object::Object;
+use self::object::Pd;
+use self::object::Qp;
+use self::object::Use;
+use self::tables::AhAttr;
+use self::tables::QpAttr;
 use super::ah_attr::Filled;
-use super::object::Object;
-use super::object::Qp;
-use super::object::Use;
-use super::tables::AhAttr;
-use super::tables::QpAttr;
 
 use crate::device::Device;
 use crate::gid::edge::raw;
@@ -25,6 +31,7 @@ use rdma::edge::made;
 use rdma::edge::object::Owned;
 use rdma::edge::wc::Wc;
 use rdma::edge::FromC;
+use rdma::edge::IntoC;
 use rdma::edge::Lent;
 use rdma::edge::Reply;
 use rdma::edge::View;
@@ -213,4 +220,39 @@ impl Grh<'_> {
         wc.has(bindings::ib_wc_flags_IB_WC_GRH)
             .then(|| unsafe { self.0.cast::<[u8; AREA]>().read_unaligned() })
     }
+}
+
+/// A region that was asked for, in an event.
+pub(super) struct MadeMr<'a>(pub(super) &'a Result<Owned<Mr>>);
+
+impl IntoC<*mut bindings::ib_mr> for MadeMr<'_> {
+    fn into_c(self) -> *mut bindings::ib_mr {
+        match self.0 {
+            Ok(mr) => mr.raw(),
+            Err(error) => error.to_ptr(),
+        }
+    }
+}
+
+/// Events of `include/trace/events/rdma_core.h`.
+macro_rules! events {
+    ($( $(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),*) = $helper:ident; )*) => { $(
+        $(#[$meta])*
+        #[inline]
+        pub(super) fn $name($($arg: $ty),*) {
+            // SAFETY: The objects live; the event takes error pointers for a region too.
+            unsafe { bindings::$helper($(IntoC::into_c($arg)),*) };
+        }
+    )* };
+}
+
+events! {
+    /// A region is destroyed.
+    fn trace_mr_dereg(mr: &Mr) = rdma_helper_trace_mr_dereg;
+    /// A region was asked for.
+    fn trace_mr_alloc(pd: &Pd, mr_type: u32, max_sg: u32, mr: MadeMr<'_>)
+        = rdma_helper_trace_mr_alloc;
+    /// A region with protection information was asked for.
+    fn trace_mr_integ_alloc(pd: &Pd, data: u32, meta: u32, mr: MadeMr<'_>)
+        = rdma_helper_trace_mr_integ_alloc;
 }
