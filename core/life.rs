@@ -261,10 +261,12 @@ fn relocate(device: &Device, from: &Net, to: &CountedNet) -> Result {
     moved.and(shown)
 }
 
-fn register(device: &Device, name: &CStr, dma: Passed<bindings::device>) -> Result {
-    // SAFETY: `ib_register_device`'s contract: the device is not registered, and one thread
-    // registers it.
-    let mut fields = unsafe { Unregistered::new(device) };
+fn register(
+    mut fields: Unregistered<'_>,
+    name: &CStr,
+    dma: Passed<bindings::device>,
+) -> Result {
+    let device = fields.device();
     registry::assign_name(device, &mut fields, name.to_bytes())?;
     fields.set_dma_device(dma);
     device.judge_ops(&mut fields);
@@ -397,8 +399,9 @@ rdma::export! { in rdma::bindings;
     /// by its driver; `dma_device` is null or does DMA for it, and stays as long. On failure the
     /// caller frees it. Errors: those of names (`EINVAL`, `ENFILE`, `ENOSPC`), of the driver's
     /// methods, `ENOMEM`.
-    fn ib_register_device(device: &Device, name: &CStr, dma_device: Passed<bindings::device>)
-        -> Result = register;
+    fn ib_register_device(
+        device: Unregistered<'_>, name: &CStr, dma_device: Passed<bindings::device>,
+    ) -> Result = register;
     /// Unregisters a device: clients are told, and nobody uses it when this returns. May sleep;
     /// with no lock held that clients want. With `dealloc_driver` the device is freed. The caller
     /// keeps the device, and calls this once.

@@ -2,7 +2,6 @@
 
 //! Who is there: all devices that have a name, and which of them are registered.
 
-use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Relaxed;
@@ -10,6 +9,8 @@ use rdma::net::Net;
 use rdma::sync::ReadGuard;
 use rdma::sync::RwSem;
 
+use super::edge;
+use super::edge::Entry;
 use super::errno;
 use super::hooks::Notice;
 use super::netns;
@@ -20,8 +21,7 @@ use crate::proto::names;
 
 /// The lock `Registry::devices`: to hold it is to know that no device comes or goes, and
 /// that no name changes.
-// SAFETY: `Subsystem::new` makes it usable before there is a device.
-static DEVICES: RwSem<Devices> = unsafe { RwSem::uninit(Devices::new()) };
+static DEVICES: RwSem<Devices> = edge::uninit_devices(Devices::new());
 
 /// Indices are below this.
 const INDEX_END: u32 = 1 << 31;
@@ -32,38 +32,6 @@ pub(crate) struct Devices {
     list: KVec<Entry>,
     /// Where the search for a free index begins: after the last that was given.
     next: u32,
-}
-
-/// A device in the list.
-///
-/// # Invariants
-///
-/// The memory of `device` is there as long as the entry.
-struct Entry {
-    index: u32,
-    device: NonNull<Device>,
-    registered: bool,
-}
-
-// SAFETY: It gives access only to a `Device`, which is `Send` and `Sync`.
-unsafe impl Send for Entry {}
-// SAFETY: As above.
-unsafe impl Sync for Entry {}
-
-impl Entry {
-    fn device(&self) -> &Device {
-        // SAFETY: By the type invariant.
-        unsafe { self.device.as_ref() }
-    }
-}
-
-impl Entry {
-    /// The name. It changes under the write side of the lock only.
-    fn name(&self) -> &[u8] {
-        // SAFETY: An entry is borrowed from the list, under the lock, so no rename runs; the name
-        // is terminated, and the memory is there (type invariant).
-        unsafe { CStr::from_char_ptr((*self.device().as_raw()).name.as_ptr()) }.to_bytes()
-    }
 }
 
 impl Devices {
@@ -107,7 +75,7 @@ impl Devices {
         self.list
             .iter()
             .filter(|entry| entry.registered)
-            .map(Entry::device)
+            .map(|entry| &*entry.device)
     }
 
     /// Says that a device in the list is registered now, or no longer.
@@ -169,12 +137,11 @@ pub(crate) fn assign_name(device: &Device, fields: &mut Unregistered<'_>, wanted
     fields.set_index(index);
     devices
         .list
-        // INVARIANT: `forget` takes it out before the memory goes.
         .insert_within_capacity(
             place,
             Entry {
                 index,
-                device: NonNull::from(device),
+                device: device.hold(),
                 registered: false,
             },
         )
@@ -190,7 +157,7 @@ pub(super) fn forget(device: &Device) {
     if device.state().named.load(Relaxed) {
         devices
             .list
-            .retain(|entry| entry.device != NonNull::from(device));
+            .retain(|entry| !core::ptr::eq(&*entry.device, device));
         device.state().named.store(false, Relaxed);
     }
 }
@@ -224,8 +191,8 @@ pub(crate) fn rename(device: &Device, wanted: &[u8]) -> Result {
 pub(crate) fn by_index(net: &Net, index: u32) -> Option<Registered> {
     let devices = DEVICES.read();
     let entry = devices.list.get(devices.at(index).ok()?)?;
-    if netns::visible(entry.device(), net) {
-        entry.device().live()
+    if netns::visible(&entry.device, net) {
+        entry.device.live()
     } else {
         None
     }
@@ -240,7 +207,7 @@ pub(crate) fn next_from(index: u32) -> Option<Registered> {
         .iter()
         .skip(first)
         .filter(|entry| entry.registered)
-        .find_map(|entry| entry.device().live())
+        .find_map(|entry| entry.device.live())
 }
 
 /// As [`next_from`], also devices whose clients are being added or removed now.
@@ -251,14 +218,14 @@ pub(crate) fn next_used_from(index: u32) -> Option<Registered> {
         .list
         .iter()
         .skip(first)
-        .find_map(|entry| entry.device().live())
+        .find_map(|entry| entry.device.live())
 }
 
 /// The first device, registered or not, whose index is this or above. May sleep.
 pub(crate) fn next_named_from(index: u32) -> Option<ARef<Device>> {
     let devices = DEVICES.read();
     let first = devices.list.partition_point(|entry| entry.index < index);
-    Some(devices.list.get(first)?.device().hold())
+    Some(devices.list.get(first)?.device.hold())
 }
 
 /// The registered device of this name. May sleep.
@@ -269,22 +236,17 @@ pub(crate) fn next_named_from(index: u32) -> Option<ARef<Device>> {
 pub(crate) fn by_name(name: &CStr) -> Option<Registered> {
     let devices = DEVICES.read();
     let place = devices.names().position(|other| other == name.to_bytes())?;
-    devices.list.get(place)?.device().live()
+    devices.list.get(place)?.device.live()
 }
 
 /// The registry while the module is there.
 pub(super) struct Subsystem(());
 
 impl Subsystem {
-    /// # Safety
-    ///
-    /// Called once, before anything that uses devices or clients.
-    pub(super) unsafe fn new() -> Self {
-        // SAFETY: By this function's duty.
-        unsafe {
-            DEVICES.init(c"Registry::devices", kernel::static_lock_class!());
-            super::client::init();
-        }
+    /// Before anything that uses devices or clients.
+    pub(super) fn new() -> Self {
+        edge::init_devices(&DEVICES);
+        super::client::init();
         Self(())
     }
 }

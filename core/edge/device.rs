@@ -134,12 +134,23 @@ impl Device {
 /// consumer can find it.
 pub(crate) struct Unregistered<'a>(&'a Device);
 
+// SAFETY: `from_c`'s contract: a device that was allocated and is not registered, and the caller's
+// alone (`ib_set_device_ops`, `ib_register_device`).
+unsafe impl<'a> FromC for Unregistered<'a> {
+    type C = *mut bindings::ib_device;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: `from_c`'s contract.
+        Self(unsafe { Device::from_raw(c) })
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a> Within<'a> for Unregistered<'a> {}
+
 impl<'a> Unregistered<'a> {
-    /// # Safety
-    ///
-    /// The caller is that thread.
-    pub(crate) unsafe fn new(device: &'a Device) -> Self {
-        Self(device)
+    /// The device.
+    pub(crate) fn device(&self) -> &'a Device {
+        self.0
     }
 
     /// Writes its index.

@@ -28,7 +28,7 @@ fn register(client: NewClient<'_>) -> Result {
     let mut clients = None;
     let mut listed = None;
     let devices = registry::hold_after(|| {
-        let mut list = CLIENTS.write();
+        let mut list = CLIENTS.write().ok_or(ENODEV)?;
         list.reserve(1, GFP_KERNEL)?;
         let id = match list.last() {
             Some(last) => last.client.id().checked_add(1).ok_or(ENOSPC)?,

@@ -59,7 +59,7 @@ pub(super) fn add_copy(device: &Device, net: Member) -> Result {
 
 /// Makes the device's copies in all namespaces. The list of devices is held. May sleep.
 pub(crate) fn add_copies(device: &Device) -> Result {
-    let nets = NETS.read();
+    let nets = NETS.read().ok_or(ENODEV)?;
     nets.iter().try_for_each(|net| add_copy(device, *net))
 }
 
