@@ -261,11 +261,7 @@ fn relocate(device: &Device, from: &Net, to: &CountedNet) -> Result {
     moved.and(shown)
 }
 
-fn register(
-    mut fields: Unregistered<'_>,
-    name: &CStr,
-    dma: Passed<bindings::device>,
-) -> Result {
+fn register(mut fields: Unregistered<'_>, name: &CStr, dma: Passed<bindings::device>) -> Result {
     let device = fields.device();
     registry::assign_name(device, &mut fields, name.to_bytes())?;
     fields.set_dma_device(dma);
@@ -298,8 +294,7 @@ fn register(
     // The announcement waits until there is something to use.
     device.model().suppress_uevents(true);
     undo.suppressed = true;
-    // SAFETY: It was named above, and is added here only.
-    let visible = unsafe { device.model().add() }?;
+    let visible = fields.add()?;
     sysfs::set_up_ports(&visible).inspect_err(|_| {
         pr_warn!("{}: its ports are not in sysfs\n", device.name());
     })?;

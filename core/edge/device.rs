@@ -179,6 +179,16 @@ impl<'a> Unregistered<'a> {
         unsafe { (*self.0.as_raw()).set_kverbs_provider(u16::from(is)) };
     }
 
+    /// Makes the device visible. It is somebody else's, too, from now on. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of `device_add`.
+    pub(crate) fn add(self) -> Result<Visible<'a>> {
+        // SAFETY: A device that is not registered is not added, and this takes `self`.
+        unsafe { self.0.model().add() }
+    }
+
     /// Has the driver write the attributes of the device.
     ///
     /// # Errors
@@ -407,12 +417,12 @@ impl CoreDevice {
     ///
     /// # Errors
     ///
-    /// Those of `device_add`.
+    /// Those of `device_add`: `EINVAL` if it has no name.
     ///
     /// # Safety
     ///
-    /// It is named, and not added.
-    pub(crate) unsafe fn add(&self) -> Result<Visible<'_>> {
+    /// It is not added.
+    pub(super) unsafe fn add(&self) -> Result<Visible<'_>> {
         // SAFETY: It is initialised; the rest is this function's contract.
         to_result(unsafe { bindings::device_add(self.dev()) })?;
         // INVARIANT: Just added.

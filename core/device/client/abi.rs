@@ -22,7 +22,7 @@ use crate::edge::client::NewClient;
 use crate::edge::client::RawGid;
 use crate::edge::client::SockAddr;
 
-fn register(client: NewClient<'_>) -> Result {
+pub(super) fn register(client: NewClient<'_>) -> Result {
     // Devices that are registered after this see the client in the list; it is told here of
     // those that are registered now.
     let mut clients = None;
@@ -53,7 +53,7 @@ fn register(client: NewClient<'_>) -> Result {
     told.inspect_err(|_| unregister(client))
 }
 
-fn unregister_client(client: GivenClient) {
+pub(super) fn unregister_client(client: GivenClient) {
     if let Some(client) = client.0 {
         unregister(client);
     }
