@@ -97,13 +97,12 @@ impl Device {
 
     /// Its `struct device`, which is its [`Copy`](netns::Copies)'s kind of the namespace it is in.
     pub(crate) fn dev(&self) -> *mut bindings::device {
-        self.core_device().cast()
+        self.model().dev().raw()
     }
 
     /// The part of it that copies in other namespaces have, too.
     pub(crate) fn core_device(&self) -> *mut bindings::ib_core_device {
-        // SAFETY: The place is in the structure.
-        unsafe { (&raw mut (*self.as_raw()).__bindgen_anon_1).cast() }
+        self.model().raw()
     }
 
     /// The namespace it is in. It does not count that; so the device may be moved out of it, and
@@ -161,7 +160,7 @@ pub(crate) struct Registered(NonNull<Device>);
 
 // SAFETY: It gives access only to a `Device`, which is `Send` and `Sync`.
 unsafe impl Send for Registered {}
-// SAFETY: As above.
+// SAFETY: As for `Send`.
 unsafe impl Sync for Registered {}
 
 impl Registered {
@@ -178,7 +177,7 @@ impl Registered {
     ///
     /// `ptr` is a device of which the caller has a count to give away.
     pub(crate) unsafe fn from_raw(ptr: NonNull<bindings::ib_device>) -> Self {
-        // INVARIANT: By this function's duty.
+        // INVARIANT: The count is the caller's to give (contract of this function).
         Self(ptr.cast())
     }
 
@@ -291,7 +290,6 @@ pub(super) fn merge(into: &mut Unregistered<'_>, from: &DriverOps) {
         }
     }
 }
-
 
 /// Where a queue of the module is found, while there is a [`Subsystem`](super::queues::Subsystem).
 #[derive(Clone, Copy)]

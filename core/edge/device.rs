@@ -55,6 +55,8 @@ rdma::c_struct! {
         embed unreg_completion: Completion;
         /// What clients keep of the device.
         embed client_data: ClientData;
+        /// Its part of the driver model, initialised with it.
+        embed model in __bindgen_anon_1.coredev: CoreDevice;
         /// Whether kernel consumers are told of it. Written at registration.
         bit kverbs_provider: bool;
         /// The device that it was made under. Written before its driver registers it.
@@ -76,8 +78,7 @@ impl Device {
     /// Its part of the driver model.
     #[inline(always)]
     pub(crate) fn model(&self) -> &CoreDevice {
-        // SAFETY: A field of the device, initialised with it; the type invariant of `Device`.
-        unsafe { CoreDevice::view(self.core_device()) }
+        self.fields().model()
     }
 
     /// A port, if there is one of this number and the ports have been made.
@@ -261,8 +262,12 @@ impl PortImmutable {
     /// All of it.
     #[inline(always)]
     pub(crate) fn get(&self) -> bindings::ib_port_immutable {
-        // SAFETY: The fields are `const`, plain numbers.
-        unsafe { self.raw().read() }
+        bindings::ib_port_immutable {
+            pkey_tbl_len: self.pkey_tbl_len(),
+            gid_tbl_len: self.gid_tbl_len(),
+            core_cap_flags: self.core_cap_flags(),
+            max_mad_size: self.max_mad_size(),
+        }
     }
 }
 
@@ -338,25 +343,34 @@ rdma::c_struct! {
     /// A device of the driver model: that of a `struct ib_device`, or of its copy in a namespace.
     /// A reference promises that `alloc::init_core_device` has initialised it.
     pub(crate) struct CoreDevice: bindings::ib_core_device;
+    fields {
+        /// The device that it is, or is a copy of, which outlives its copies. Written by
+        /// `init_core_device`.
+        const owner: &Device;
+        /// The driver model's part.
+        embed dev: ModelDevice;
+    }
+}
+
+rdma::c_struct! {
+    /// A device of the driver model, initialised.
+    pub(crate) struct ModelDevice: bindings::device;
+    fields {
+        /// Its directory in sysfs.
+        embed directory at kobj: Kobject;
+    }
+}
+
+rdma::c_struct! {
+    /// A directory in sysfs, initialised.
+    pub(crate) struct Kobject: bindings::kobject;
     fields {}
 }
 
 impl CoreDevice {
-    /// The device that it is, or is a copy of.
-    pub(crate) fn owner(&self) -> &Device {
-        // SAFETY: `init_core_device` writes it; the device outlives its copies.
-        unsafe { Device::from_raw((*self.raw()).owner) }
-    }
-
-    fn dev(&self) -> *mut bindings::device {
-        // SAFETY: The place is in the structure.
-        unsafe { &raw mut (*self.raw()).dev }
-    }
-
     /// Its directory in sysfs.
     pub(crate) fn kobj(&self) -> *mut bindings::kobject {
-        // SAFETY: The place is in the structure.
-        unsafe { &raw mut (*self.dev()).kobj }
+        self.dev().directory().raw()
     }
 
     /// Replaces the directory of its ports, which `sysfs` owns.
@@ -386,7 +400,11 @@ impl CoreDevice {
     pub(crate) fn set_name(&self, name: &names::Name) -> Result {
         // SAFETY: It is initialised; the name is terminated, and copied.
         to_result(unsafe {
-            bindings::dev_set_name(self.dev(), c"%s".as_char_ptr(), name.as_c_array().as_ptr())
+            bindings::dev_set_name(
+                self.dev().raw(),
+                c"%s".as_char_ptr(),
+                name.as_c_array().as_ptr(),
+            )
         })
     }
 
@@ -398,7 +416,9 @@ impl CoreDevice {
     /// Those of `device_rename`.
     pub(crate) fn rename(&self, name: &names::Name) -> Result {
         // SAFETY: It is initialised; the name is terminated, and copied.
-        to_result(unsafe { bindings::device_rename(self.dev(), name.as_c_array().as_ptr().cast()) })
+        to_result(unsafe {
+            bindings::device_rename(self.dev().raw(), name.as_c_array().as_ptr().cast())
+        })
     }
 
     /// Announces it to user space, or its end.
@@ -410,7 +430,7 @@ impl CoreDevice {
     /// Has the driver model announce nothing of it.
     pub(crate) fn suppress_uevents(&self, suppress: bool) {
         // SAFETY: It is initialised.
-        unsafe { bindings::rdma_helper_dev_set_uevent_suppress(self.dev(), suppress) };
+        unsafe { bindings::rdma_helper_dev_set_uevent_suppress(self.dev().raw(), suppress) };
     }
 
     /// Adds it to the driver model: visible until the result is deleted. May sleep.
@@ -424,7 +444,7 @@ impl CoreDevice {
     /// It is not added.
     pub(super) unsafe fn add(&self) -> Result<Visible<'_>> {
         // SAFETY: It is initialised; the rest is this function's contract.
-        to_result(unsafe { bindings::device_add(self.dev()) })?;
+        to_result(unsafe { bindings::device_add(self.dev().raw()) })?;
         // INVARIANT: Just added.
         Ok(Visible(self))
     }
@@ -463,7 +483,7 @@ impl<'a> Visible<'a> {
 impl Drop for Visible<'_> {
     fn drop(&mut self) {
         // SAFETY: It is added (type invariant).
-        unsafe { bindings::device_del(self.0.dev()) };
+        unsafe { bindings::device_del(self.0.dev().raw()) };
     }
 }
 

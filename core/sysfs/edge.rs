@@ -130,7 +130,7 @@ pub(crate) struct PortFile(bindings::ib_port_attribute);
 
 // SAFETY: A file is constant, or not changed after it is made.
 unsafe impl Send for PortFile {}
-// SAFETY: As above.
+// SAFETY: As for `Send`.
 unsafe impl Sync for PortFile {}
 
 // SAFETY: A `struct ib_port_attribute` begins with an attribute.

@@ -68,7 +68,7 @@ unsafe impl<K: Kind> View for Directory<K> {
 
 // SAFETY: What C does to the kobject is locked by C; `K` is `Send` and `Sync`.
 unsafe impl<K: Kind> Send for Directory<K> {}
-// SAFETY: As above.
+// SAFETY: As for `Send`.
 unsafe impl<K: Kind> Sync for Directory<K> {}
 
 // SAFETY: The count is that of the kobject, and every `Directory` was made by `new`.

@@ -46,7 +46,7 @@ pub(crate) struct Own<P: Part> {
 
 // SAFETY: It is the registration's alone until it is dropped.
 unsafe impl<P: Part> Send for Own<P> {}
-// SAFETY: As above.
+// SAFETY: As for `Send`.
 unsafe impl<P: Part> Sync for Own<P> {}
 
 impl<P: Part> Own<P> {

@@ -32,7 +32,7 @@ pub(crate) struct Watch<W: Watcher> {
 
 // SAFETY: The handler is in the device's list, under its lock.
 unsafe impl<W: Watcher> Send for Watch<W> {}
-// SAFETY: As above.
+// SAFETY: As for `Send`.
 unsafe impl<W: Watcher> Sync for Watch<W> {}
 
 // SAFETY: `repr(C)`, and begins with the structure.

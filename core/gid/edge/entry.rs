@@ -89,7 +89,7 @@ pub(crate) struct Entry {
 
 // SAFETY: What changes is atomic, or belongs to one thread at a time as told at the fields.
 unsafe impl Send for Entry {}
-// SAFETY: As above.
+// SAFETY: As for `Send`.
 unsafe impl Sync for Entry {}
 
 impl Entry {
@@ -244,7 +244,7 @@ impl Entry {
 ///
 /// For RCU only, with the head of an entry, as [`Entry::drop_ndev`] hands it over.
 unsafe extern "C" fn put_ndev(head: *mut bindings::callback_head) {
-    // SAFETY: By this function's duty the entry is there; by its type invariant we alone look
+    // SAFETY: The callback's share keeps the entry (type invariant), and we alone look
     // at `ndev`, which is in a cell, so that holders may have the entry borrowed. The share of
     // the memory is given back last.
     unsafe {
@@ -264,7 +264,7 @@ pub(crate) struct GidRef(NonNull<Entry>);
 
 // SAFETY: It gives access to an `Entry`, which is `Send` and `Sync`.
 unsafe impl Send for GidRef {}
-// SAFETY: As above.
+// SAFETY: As for `Send`.
 unsafe impl Sync for GidRef {}
 
 impl GidRef {
