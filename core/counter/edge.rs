@@ -98,7 +98,11 @@ pub(super) fn set_up(
         (*raw).hstats = history;
         (*raw).num_counters = 0;
         (*raw).mode = bindings::rdma_counter_mode::default();
-        init_mutex(&raw mut (*raw).lock, c"Counters::port", static_lock_class!());
+        init_mutex(
+            &raw mut (*raw).lock,
+            c"Counters::port",
+            static_lock_class!(),
+        );
     }
 }
 
@@ -163,7 +167,7 @@ unsafe impl Object for Counter {
 }
 
 /// A counter that nobody else has, but for readers that find it by its entry. Dropping it frees the
-/// counter and its values.
+/// counter and its values. Its entry has been ended before (`counted::abandon`, `counted::end`).
 ///
 /// # Invariants
 ///
@@ -181,7 +185,11 @@ impl Sole {
         // SAFETY: Zeroed memory of the driver's size, that nobody else has.
         unsafe {
             CounterInit { device, port }.fill(raw);
-            init_mutex(&raw mut (*raw).lock, c"Counter::driver", static_lock_class!());
+            init_mutex(
+                &raw mut (*raw).lock,
+                c"Counter::driver",
+                static_lock_class!(),
+            );
         }
         // INVARIANT: As just made.
         NonNull::new(raw).map(Self)
