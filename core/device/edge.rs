@@ -22,10 +22,8 @@ use rdma::bindings::ib_device_ops as Ops;
 use rdma::edge::View;
 use rdma::net::Net;
 use rdma::sync::rcu;
-use rdma::sync::RwSem;
 use rdma::workqueue::OwnedQueue;
 
-use super::registry::Devices;
 use super::DeviceName;
 use super::State;
 use crate::edge::device::Unregistered;
@@ -222,18 +220,6 @@ impl Entry {
         // is terminated, and the memory is the device's.
         unsafe { CStr::from_char_ptr((*raw).name.as_ptr()) }.to_bytes()
     }
-}
-
-/// The lock of the registry, which [`init_devices`] makes usable.
-pub(super) const fn uninit_devices(devices: Devices) -> RwSem<Devices> {
-    // SAFETY: `registry::Subsystem::new` initialises it, before there is a device.
-    unsafe { RwSem::uninit(devices) }
-}
-
-/// Makes the lock of the registry usable. The module does this once.
-pub(super) fn init_devices(devices: &'static RwSem<Devices>) {
-    // SAFETY: Nobody uses the lock before there is a device.
-    unsafe { devices.init(c"Registry::devices", kernel::static_lock_class!()) };
 }
 
 rdma::c_struct! {

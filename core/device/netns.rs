@@ -193,8 +193,7 @@ fn join(net: Member) -> Result {
         return Ok(());
     }
     NETS.write().ok_or(ENODEV)?.push(net, GFP_KERNEL)?;
-    let added = {
-        let devices = registry::hold();
+    let added = registry::hold().ok_or(ENODEV).and_then(|devices| {
         let _mode = NETS.read();
         let mut all = devices.registered();
         all.try_for_each(|device| match add_copy(device, net) {
@@ -203,7 +202,7 @@ fn join(net: Member) -> Result {
             Err(error) if error == ENODEV => Ok(()),
             done => done,
         })
-    };
+    });
     if added.is_err() {
         leave(net);
     }
