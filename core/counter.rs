@@ -12,26 +12,25 @@
 //! held around a driver's methods of a counter. The last two are innermost.
 
 mod counted;
+pub(crate) mod edge;
 
+use crate::device::netns;
 use crate::device::Device;
+use crate::edge::device::Unregistered;
 use crate::proto::restrack::Kind;
 use crate::restrack::Held;
 use crate::stats;
 use crate::verbs::object::Object;
 use crate::verbs::object::Qp;
-use core::ptr::NonNull;
 use kernel::prelude::*;
-use kernel::sync::lock::mutex::MutexBackend;
-use kernel::sync::lock::Guard;
-use kernel::sync::lock::Lock;
-use kernel::sync::static_lock_class;
 use kernel::sync::Mutex;
 use rdma::bindings;
-use rdma::edge::verbs::CounterLock;
 use rdma::provider::unsupported;
 
-use self::counted::Counted;
-pub(crate) use self::counted::Counter;
+use self::edge::Counted;
+pub(crate) use self::edge::release;
+pub(crate) use self::edge::Counter;
+use self::edge::PortCounter;
 
 /// What the core keeps of a device for its counters.
 #[pin_data]
@@ -39,36 +38,6 @@ pub(crate) struct Bindings {
     /// Held while a queue pair gets or loses a counter.
     #[pin]
     lock: Mutex<()>,
-}
-
-/// Held while a queue pair of a device gets or loses a counter.
-pub(crate) struct Binding<'a> {
-    _guard: Guard<'a, (), MutexBackend>,
-    proof: CounterLock<'a>,
-}
-
-impl<'a> core::ops::Deref for Binding<'a> {
-    type Target = CounterLock<'a>;
-
-    fn deref(&self) -> &CounterLock<'a> {
-        &self.proof
-    }
-}
-
-impl core::ops::DerefMut for Binding<'_> {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.proof
-    }
-}
-
-impl<'a> Binding<'a> {
-    fn of(device: &'a Device) -> Self {
-        Self {
-            _guard: device.slot::<Bindings>().lock.lock(),
-            // SAFETY: The guard is kept beside the proof, and is of this device's lock.
-            proof: unsafe { CounterLock::held() },
-        }
-    }
 }
 
 impl crate::device::PerDevice for Bindings {
@@ -125,76 +94,69 @@ const MASKS: u32 = bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_QP_TYPE
     | bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_PID;
 
 /// Counting on a port of a device.
-///
-/// # Invariants
-///
-/// `raw` is that of a port of `device`, and was set up; its `lock` is initialised.
 #[derive(Clone, Copy)]
 struct Port<'a> {
     device: &'a Device,
     port: u32,
-    raw: NonNull<bindings::rdma_port_counter>,
+    data: &'a PortCounter,
 }
 
 impl<'a> Port<'a> {
     fn of(device: &'a Device, port: u32) -> Option<Self> {
-        let raw = port_counter(device, port)?;
-        // INVARIANT: Whoever asks has a device that is set up.
-        Some(Self { device, port, raw })
+        let data = device.port(port)?.counter();
+        Some(Self { device, port, data })
     }
 
-    fn lock(&self) -> Locked<'_> {
-        // SAFETY: By the type invariant.
-        let lock =
-            unsafe { Lock::<(), MutexBackend>::from_raw(&raw mut (*self.raw.as_ptr()).lock) };
+    fn lock(&self) -> Locked<'a> {
         Locked {
-            raw: self.raw,
-            _guard: lock.lock(),
+            data: self.data,
+            guard: self.data.mutex().lock(),
         }
     }
 
     /// What counters counted that are gone, if the port's driver has counters for ports.
     fn history(&self) -> Option<&stats::HwStats> {
-        // SAFETY: Set before the device is registered, and there as long as it.
-        unsafe {
-            NonNull::new((*self.raw.as_ptr()).hstats).map(|raw| stats::HwStats::from_raw(raw))
-        }
+        self.data.history()
     }
 }
 
 /// A port's state, locked.
 struct Locked<'a> {
-    raw: NonNull<bindings::rdma_port_counter>,
-    _guard: Guard<'a, (), MutexBackend>,
+    data: &'a PortCounter,
+    guard: edge::Locked<'a>,
 }
 
 impl Locked<'_> {
-    fn raw(&mut self) -> &mut bindings::rdma_port_counter {
-        // SAFETY: The lock is held, by who has `self`.
-        unsafe { self.raw.as_mut() }
-    }
-
-    fn mode(&mut self) -> PortMode {
-        let mode = &self.raw().mode;
+    fn mode(&self) -> PortMode {
         PortMode {
-            mode: Mode::from_raw(mode.mode),
-            mask: mode.mask,
-            bind_opcnt: mode.bind_opcnt,
+            mode: Mode::from_raw(self.data.raw_mode(&self.guard)),
+            mask: self.data.mask(&self.guard),
+            bind_opcnt: self.data.bind_opcnt(&self.guard),
         }
     }
 
     fn set(&mut self, mode: PortMode) {
-        let raw = &mut self.raw().mode;
-        raw.mode = mode.mode.to_raw();
-        raw.mask = mode.mask;
-        raw.bind_opcnt = mode.bind_opcnt;
+        self.data.set_raw_mode(&mut self.guard, mode.mode.to_raw());
+        self.data.set_mask(&mut self.guard, mode.mask);
+        self.data.set_bind_opcnt(&mut self.guard, mode.bind_opcnt);
+    }
+
+    /// How many counters there are.
+    fn counters(&self) -> u32 {
+        self.data.num_counters(&self.guard)
+    }
+
+    /// There is one counter more.
+    fn count_one_more(&mut self) {
+        let counters = self.counters().saturating_add(1);
+        self.data.set_num_counters(&mut self.guard, counters);
     }
 
     /// There is one counter less. The last one takes manual mode with it.
     fn forget_counter(&mut self) {
-        let raw = self.raw();
-        raw.num_counters = raw.num_counters.saturating_sub(1);
-        if raw.num_counters == 0 && self.mode().mode == Mode::Manual {
+        let counters = self.counters().saturating_sub(1);
+        self.data.set_num_counters(&mut self.guard, counters);
+        if counters == 0 && self.mode().mode == Mode::Manual {
             self.set(PortMode {
                 mode: Mode::None,
                 mask: 0,
@@ -204,51 +166,15 @@ impl Locked<'_> {
     }
 }
 
-/// What is counted of a port, in the device's array of ports.
-fn port_counter(device: &Device, port: u32) -> Option<NonNull<bindings::rdma_port_counter>> {
-    let data = crate::sysfs::port_data(device, port)?;
-    // SAFETY: It is an element of the array.
-    NonNull::new(unsafe { &raw mut (*data.as_ptr()).port_counter })
-}
-
 /// Prepares the ports of a device that is about to be registered. A port whose driver has no
 /// counters for it gets no history, and binds none. May sleep.
-pub(crate) fn set_up(device: &Device) {
+pub(crate) fn set_up(device: &Device, alone: &mut Unregistered<'_>) {
     for port in device.ports() {
-        let Some(raw) = port_counter(device, port) else {
+        let Some(data) = device.port(port) else {
             return;
         };
         let history = stats::Owned::of_port(device, port).ok().flatten();
-        // SAFETY: Nobody else has the device yet. If it was to be registered before, what that
-        // left is freed.
-        unsafe {
-            let raw = raw.as_ptr();
-            drop(stats::Owned::from_raw((*raw).hstats));
-            (*raw).hstats = history.map_or(core::ptr::null_mut(), stats::Owned::into_raw);
-            (*raw).num_counters = 0;
-            (*raw).mode = bindings::rdma_counter_mode::default();
-            bindings::__mutex_init(
-                &raw mut (*raw).lock,
-                c"Counters::port".to_bytes_with_nul().as_ptr().cast(),
-                static_lock_class!().as_ptr(),
-            );
-        }
-    }
-}
-
-/// Frees what [`set_up`] and later bindings made: the device's memory is about to go.
-pub(crate) fn release(device: &Device) {
-    for port in device.ports() {
-        let Some(raw) = port_counter(device, port) else {
-            return;
-        };
-        // SAFETY: Nobody else has the device any more. There are no counters, since there are no
-        // queue pairs.
-        unsafe {
-            let history =
-                core::ptr::replace(&raw mut (*raw.as_ptr()).hstats, core::ptr::null_mut());
-            drop(stats::Owned::from_raw(history));
-        }
+        edge::set_up(alone, data.counter(), history);
     }
 }
 
@@ -264,7 +190,7 @@ pub(crate) fn set_auto_mode(device: &Device, port: u32, mask: u32, bind_opcnt: b
         return Err(unsupported());
     }
     let mut locked = port.lock();
-    let bound = locked.raw().num_counters != 0;
+    let bound = locked.counters() != 0;
     let mode = PortMode {
         mode: match (mask, bound) {
             (0, false) => Mode::None,
@@ -308,7 +234,7 @@ pub(crate) fn get_mode(device: &Device, port: u32) -> PortMode {
 /// `EOPNOTSUPP` if the driver cannot, `EINVAL` for a counter that there is not or that is not
 /// optional, else that of the driver.
 pub(crate) fn modify(device: &Device, port: u32, index: usize, enable: bool) -> Result {
-    let method = device.ops().modify_hw_stat.ok_or_else(unsupported)?;
+    device.ops().modify_hw_stat.ok_or_else(unsupported)?;
     let stats = stats::of_port(device, port)
         .filter(|stats| stats.is_optional(index))
         .ok_or(EINVAL)?;
@@ -316,10 +242,8 @@ pub(crate) fn modify(device: &Device, port: u32, index: usize, enable: bool) -> 
     if enable != stats.is_disabled(index) {
         return Ok(());
     }
-    // SAFETY: The method is the device's, which has the port and there the counter.
-    kernel::error::to_result(unsafe {
-        method(device.as_raw(), port, u32::try_from(index)?, enable)
-    })?;
+    let number = u32::try_from(index)?;
+    device.driver().modify_hw_stat(port, number, enable)?;
     values.set_disabled(index, !enable);
     Ok(())
 }
@@ -342,9 +266,7 @@ impl HeldQp {
             .get(number);
         let held = held.ok_or(ENOENT)?;
         let kind = Qp::of_entry(&held).ok_or(ENOENT)?.qp_type();
-        // SAFETY: The device is there.
-        let may_raw = || unsafe { bindings::rdma_dev_has_raw_cap(device.as_raw()) };
-        if kind == bindings::ib_qp_type_IB_QPT_RAW_PACKET && !may_raw() {
+        if kind == bindings::ib_qp_type_IB_QPT_RAW_PACKET && !netns::has_raw_cap(device) {
             return Err(ENOENT);
         }
         // INVARIANT: As just seen.

@@ -8,6 +8,7 @@
 //! | file | what |
 //! |---|---|
 //! | `alloc` | memory of a device, its class in sysfs |
+//! | `edge` | the C structure, references and use counts |
 //! | `ops` | the table of a driver's methods |
 //! | `registry` | who is there, by name and index |
 //! | `hooks` | calls to the parts that are built on this one |
@@ -21,20 +22,15 @@
 //! | `uses` | a count, and who waits for its end |
 //! | `dma` | scatterlists of devices without DMA |
 
-use core::mem::ManuallyDrop;
-use core::ops::Deref;
-use core::ptr::NonNull;
 use kernel::fmt;
 use kernel::prelude::*;
 use kernel::str::BStr;
 use kernel::sync::aref::ARef;
-use kernel::sync::aref::AlwaysRefCounted;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::lock::mutex::MutexBackend;
 use kernel::sync::lock::Guard;
 use kernel::sync::Mutex;
-use rdma::bindings;
 use rdma::net::Net;
 use rdma::sync::rcu;
 use rdma::sync::RwSem;
@@ -45,7 +41,9 @@ use crate::proto::names;
 
 pub(crate) mod alloc;
 pub(crate) mod client;
+#[cfg(CONFIG_INFINIBAND_VIRT_DMA)]
 mod dma;
+mod edge;
 pub(crate) mod event;
 mod hooks;
 pub(crate) mod netdev;
@@ -58,6 +56,8 @@ pub(crate) mod sub;
 mod uses;
 
 pub(crate) use self::client::nl_info as client_nl_info;
+pub(crate) use self::edge::Device;
+pub(crate) use self::edge::Registered;
 pub(crate) use self::hooks::unregister;
 pub(crate) use self::hooks::Core;
 pub(crate) use self::hooks::HasSlot;
@@ -66,29 +66,6 @@ pub(crate) use self::hooks::Notice;
 pub(crate) use self::hooks::PerDevice;
 pub(crate) use self::registry::rename;
 use self::uses::Uses;
-
-/// A device (`struct ib_device`), of this or any driver.
-///
-/// # Invariants
-///
-/// A reference is to memory that [`alloc`] made and that is not freed
-/// while the reference exists; `res` points to its [`State`].
-#[repr(transparent)]
-pub(crate) struct Device(rdma::edge::device::Device);
-
-impl Deref for Device {
-    type Target = rdma::edge::device::Device;
-
-    #[inline]
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
-
-// SAFETY: Transparent over the structure.
-unsafe impl rdma::edge::View for Device {
-    type C = bindings::ib_device;
-}
 
 /// What the core keeps of a device beside the C structure. Made with the device, freed
 /// with its memory.
@@ -132,36 +109,6 @@ impl State {
 }
 
 impl Device {
-    /// # Safety
-    ///
-    /// For `'a`, `ptr` is a device that fulfils the type invariant.
-    #[inline]
-    pub(crate) unsafe fn from_raw<'a>(ptr: *mut bindings::ib_device) -> &'a Self {
-        // SAFETY: By this function's duty; the type is transparent.
-        unsafe { &*ptr.cast() }
-    }
-
-    /// A device as all modules know it, as the core does.
-    #[inline]
-    pub(crate) fn of(device: &rdma::edge::device::Device) -> &Self {
-        // SAFETY: Every `struct ib_device` is made by `alloc`, so `res` points to its `State`; the
-        // reference promises that its memory is there.
-        unsafe { Self::from_raw(rdma::edge::View::raw(device)) }
-    }
-
-    /// The C structure.
-    #[inline]
-    pub(crate) fn as_raw(&self) -> *mut bindings::ib_device {
-        rdma::edge::View::raw(&self.0)
-    }
-
-    /// What the core keeps of it.
-    #[inline]
-    fn state(&self) -> &State {
-        // SAFETY: By the type invariant `res` points to the state, which lives as long.
-        unsafe { &*(*self.as_raw()).res.cast::<State>() }
-    }
-
     /// The numbers of its ports: 1 to n, or 0 alone for a switch.
     pub(crate) fn ports(&self) -> core::ops::RangeInclusive<u32> {
         if self.is_switch() {
@@ -176,40 +123,6 @@ impl Device {
         self.ports().contains(&port)
     }
 
-    /// Its name as it is now; empty before it has one. Any context.
-    pub(crate) fn name(&self) -> DeviceName {
-        // SAFETY: The array is there as long as the device. A rename may change it
-        // meanwhile, which bytes that are read for themselves tolerate.
-        DeviceName(unsafe {
-            (&raw const (*self.as_raw()).name)
-                .cast::<[u8; 64]>()
-                .read_volatile()
-        })
-    }
-
-    /// Its `struct device`, which is its [`Copy`](netns::Copies)'s kind of the namespace it is in.
-    pub(crate) fn dev(&self) -> *mut bindings::device {
-        // SAFETY: The place is in the structure.
-        unsafe { (&raw mut (*self.as_raw()).__bindgen_anon_1).cast() }
-    }
-
-    /// The part of it that copies in other namespaces have, too.
-    pub(crate) fn core_device(&self) -> *mut bindings::ib_core_device {
-        self.dev().cast()
-    }
-
-    /// The namespace it is in. It does not count that; so the device may be moved out of it, and
-    /// it may go. Any context.
-    pub(crate) fn net<'a>(&'a self, _rcu: &'a rcu::Guard) -> &'a Net {
-        // SAFETY: Set at allocation. A namespace that goes moves its devices to the first one,
-        // and then waits for RCU (`netns::leave`), so that it is there as long as the guard.
-        unsafe {
-            Net::from_raw(bindings::rdma_helper_read_pnet(
-                &raw const (*self.core_device()).rdma_net,
-            ))
-        }
-    }
-
     /// Whether it is in that namespace, now. Any context.
     pub(crate) fn is_in(&self, net: &Net) -> bool {
         self.net(&rcu::read_lock()) == net
@@ -219,12 +132,6 @@ impl Device {
     pub(crate) fn uses(&self) -> Uses<'_> {
         let fields = self.fields();
         Uses::new(fields.refcount(), fields.unreg_completion())
-    }
-
-    /// Turns adaptive moderation of its completion queues on or off.
-    pub(crate) fn set_dim(&self, on: bool) {
-        // SAFETY: The bits beside it are written before registration only.
-        unsafe { (*self.as_raw()).set_use_cq_dim(u16::from(on)) };
     }
 
     /// Held while it is registered, unregistered or moved. May sleep.
@@ -246,30 +153,6 @@ impl Device {
     /// A reference that keeps the memory. Any context.
     pub(crate) fn hold(&self) -> ARef<Self> {
         self.into()
-    }
-
-    /// Keeps the device registered, unless it is not, or is being unregistered. Any context.
-    pub(crate) fn live(&self) -> Option<Registered> {
-        if self.uses().try_get() {
-            // INVARIANT: Just counted.
-            Some(Registered(NonNull::from(self)))
-        } else {
-            None
-        }
-    }
-}
-
-// SAFETY: `get_device` and `put_device` count the memory, which alloc::release frees with
-// the last.
-unsafe impl AlwaysRefCounted for Device {
-    fn inc_ref(&self) {
-        // SAFETY: The device is there.
-        unsafe { bindings::get_device(self.dev()) };
-    }
-
-    unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives a reference up.
-        unsafe { bindings::put_device(obj.as_ref().dev()) };
     }
 }
 
@@ -301,63 +184,6 @@ pub(crate) fn errno(refused: Errno) -> Error {
     Error::from_errno(refused.to_ret())
 }
 
-/// A device that stays registered as long as this exists; keep it shortly, since whoever
-/// unregisters the device waits.
-///
-/// # Invariants
-///
-/// `0` is a device of which this holds one count of `refcount`.
-pub(crate) struct Registered(NonNull<Device>);
-
-// SAFETY: It gives access only to a `Device`, which is `Send` and `Sync`.
-unsafe impl Send for Registered {}
-// SAFETY: As above.
-unsafe impl Sync for Registered {}
-
-impl Registered {
-    /// One more count of a device that has one.
-    fn another(device: &Device) -> Self {
-        device.uses().get();
-        // INVARIANT: Just counted.
-        Self(NonNull::from(device))
-    }
-
-    /// Takes over a count that C counted.
-    ///
-    /// # Safety
-    ///
-    /// `ptr` is a device of which the caller has a count to give away.
-    pub(crate) unsafe fn from_raw(ptr: NonNull<bindings::ib_device>) -> Self {
-        // INVARIANT: By this function's duty.
-        Self(ptr.cast())
-    }
-
-    /// Leaves the count to somebody who gives it back with `uses().put()`.
-    pub(crate) fn keep(self) {
-        core::mem::forget(self);
-    }
-
-    /// Gives the count to C.
-    pub(crate) fn into_raw(self) -> *mut bindings::ib_device {
-        ManuallyDrop::new(self).as_raw()
-    }
-}
-
-impl Deref for Registered {
-    type Target = Device;
-
-    fn deref(&self) -> &Device {
-        // SAFETY: By the type invariant the device is there.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for Registered {
-    fn drop(&mut self) {
-        self.uses().put();
-    }
-}
-
 /// What the module as a whole needs for devices: workqueues, class, registry, parts per
 /// namespace, and who listens to network devices. Dropped in this order.
 pub(crate) struct Subsystem {
@@ -376,8 +202,7 @@ impl Subsystem {
     /// `ENOMEM`, and those of the kernel's registrations.
     pub(crate) fn new() -> Result<Self> {
         let queues = queues::Subsystem::new()?;
-        // SAFETY: Before anything that uses devices.
-        let registry = unsafe { registry::Subsystem::new() };
+        let registry = registry::Subsystem::new();
         let class = Class::register()?;
         let netns = netns::Subsystem::new()?;
         let netdevs = netdev::Subsystem::new()?;

@@ -4,7 +4,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `entry` | an entry, counted, that outlives its place in the table |
+//! | `edge::entry` | an entry, counted, that outlives its place in the table |
 //! | `port` | a port's table, and lookups |
 //! | `snapshot` | what the network devices of a RoCE port are like now |
 //! | `writer` | changes of a table, of which the driver is told |
@@ -19,16 +19,14 @@
 //! under the mutex of passes, so that an older snapshot is never applied after a newer one.
 
 mod abi;
-mod edge;
-mod entry;
+pub(crate) mod edge;
 mod events;
 mod port;
 mod snapshot;
 mod writer;
 
-use core::ptr::NonNull;
-
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Relaxed;
@@ -49,7 +47,6 @@ use self::snapshot::Snapshot;
 use self::writer::Writer;
 use crate::device::event;
 use crate::device::Device;
-use crate::edge::device::Tie;
 use crate::proto::gid_marks::Dirty;
 use crate::proto::gid_marks::Event;
 use crate::proto::gid_marks::Marks;
@@ -61,6 +58,10 @@ use rdma::net::NetDevice;
 use rdma::sync::SpinLockIrq;
 use rdma::workqueue;
 
+pub(crate) use self::abi::find_by;
+pub(crate) use self::abi::find_by_port;
+pub(crate) use self::abi::get_ref;
+pub(crate) use self::edge::entry::GidRef;
 pub(crate) use self::events::Subsystem;
 pub(crate) use self::writer::Name;
 
@@ -91,15 +92,8 @@ impl Tables {
     }
 }
 
-/// A device that may be written into the tables of.
-///
-/// # Invariants
-///
-/// The device, if any, is there until it is taken out, under the mutex around this.
-struct Followed(Option<NonNull<Device>>);
-
-// SAFETY: A `Device` is `Send` and `Sync`.
-unsafe impl Send for Followed {}
+/// The device whose tables may be written, until it is cleaned up.
+struct Followed(Option<ARef<Device>>);
 
 /// What is to be looked at again.
 struct Pending {
@@ -127,8 +121,6 @@ struct Gids {
 /// A port of a device.
 struct PortOf {
     table: Pin<KBox<Port>>,
-    /// Where its network device is written, if not in the driver.
-    tie: Option<Tie>,
     /// Clients have not been told of a change yet.
     changed: Atomic<bool>,
     /// Some GIDs are not in the table that should be, and the log has it.
@@ -158,7 +150,6 @@ impl Gids {
             let len = usize::try_from(table_len(device, number)).map_err(|_| EINVAL)?;
             let port = PortOf {
                 table: Port::new(device, number, len)?,
-                tie: Tie::of(device, number),
                 changed: Atomic::new(false),
                 lacks: Atomic::new(false),
             };
@@ -167,7 +158,6 @@ impl Gids {
         Arc::pin_init(
             pin_init!(Self {
                 work <- new_work!("Gids::work"),
-                // INVARIANT: There is none.
                 pass <- new_mutex!(Followed(None), "Gids::pass"),
                 writer <- new_mutex!((), "GidTable::writer"),
                 pending <- rdma::new_spinlock_irq!(Pending {
@@ -200,16 +190,16 @@ impl Gids {
         self.ports.get(index).map(|port| &*port.table)
     }
 
-    /// Whether some port may be that of a network device. Any context.
-    ///
-    /// # Safety
-    ///
-    /// The device's ports are there.
-    unsafe fn may_have(&self, ndev: &NetDevice) -> bool {
-        self.ports.iter().any(|port| {
-            // SAFETY: By this function's duty.
-            let tied = |tie: &Tie| unsafe { tie.is(ndev) };
-            matches!(port.table.kind(), Kind::Roce { .. }) && port.tie.as_ref().is_none_or(tied)
+    /// Whether some port of the device may be that of a network device. Any context.
+    fn may_have(&self, device: &Device, ndev: &NetDevice) -> bool {
+        // Only such a driver knows where its network devices are.
+        let asks_driver = device.ops().get_netdev.is_some();
+        self.ports().any(|port| {
+            let is_tied = |number| match device.port(number) {
+                Some(data) => core::ptr::eq(data.tied(), ndev.as_raw()),
+                None => true,
+            };
+            matches!(port.kind(), Kind::Roce { .. }) && (asks_driver || is_tied(port.number()))
         })
     }
 
@@ -239,11 +229,9 @@ impl Gids {
     fn catch_up(self: &Arc<Self>) -> Result {
         loop {
             let pass = self.pass.lock();
-            let Some(device) = pass.0 else {
+            let Some(device) = &pass.0 else {
                 return Ok(());
             };
-            // SAFETY: By the invariant of `Followed`, as long as the mutex is held.
-            let device = unsafe { device.as_ref() };
             let marks = {
                 let mut pending = self.pending.lock();
                 if pending.dirty.is_clean() {
@@ -349,10 +337,9 @@ pub(crate) fn set_up(device: &Device) -> Result {
     if !gids.fits(device) {
         return Err(EINVAL);
     }
-    // INVARIANT: Until `clean_up`, which the caller owes before the device goes.
-    gids.pass.lock().0 = Some(NonNull::from(device));
+    gids.pass.lock().0 = Some(device.hold());
     gids.pending.lock().open = true;
-    events::follow(gids).inspect_err(|_| clean_up(device))?;
+    events::follow(gids, device).inspect_err(|_| clean_up(device))?;
     rescan(device);
     Ok(())
 }

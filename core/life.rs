@@ -261,10 +261,8 @@ fn relocate(device: &Device, from: &Net, to: &CountedNet) -> Result {
     moved.and(shown)
 }
 
-fn register(device: &Device, name: &CStr, dma: Passed<bindings::device>) -> Result {
-    // SAFETY: `ib_register_device`'s contract: the device is not registered, and one thread
-    // registers it.
-    let mut fields = unsafe { Unregistered::new(device) };
+fn register(mut fields: Unregistered<'_>, name: &CStr, dma: Passed<bindings::device>) -> Result {
+    let device = fields.device();
     registry::assign_name(device, &mut fields, name.to_bytes())?;
     fields.set_dma_device(dma);
     device.judge_ops(&mut fields);
@@ -289,15 +287,14 @@ fn register(device: &Device, name: &CStr, dma: Passed<bindings::device>) -> Resu
         cgroup: false,
         suppressed: false,
     };
-    sysfs::set_up_device(device)?;
+    sysfs::set_up_device(device, &mut fields)?;
     cgroup::register(device);
     undo.cgroup = true;
-    counter::set_up(device);
+    counter::set_up(device, &mut fields);
     // The announcement waits until there is something to use.
     device.model().suppress_uevents(true);
     undo.suppressed = true;
-    // SAFETY: It was named above, and is added here only.
-    let visible = unsafe { device.model().add() }?;
+    let visible = fields.add()?;
     sysfs::set_up_ports(&visible).inspect_err(|_| {
         pr_warn!("{}: its ports are not in sysfs\n", device.name());
     })?;
@@ -397,8 +394,9 @@ rdma::export! { in rdma::bindings;
     /// by its driver; `dma_device` is null or does DMA for it, and stays as long. On failure the
     /// caller frees it. Errors: those of names (`EINVAL`, `ENFILE`, `ENOSPC`), of the driver's
     /// methods, `ENOMEM`.
-    fn ib_register_device(device: &Device, name: &CStr, dma_device: Passed<bindings::device>)
-        -> Result = register;
+    fn ib_register_device(
+        device: Unregistered<'_>, name: &CStr, dma_device: Passed<bindings::device>,
+    ) -> Result = register;
     /// Unregisters a device: clients are told, and nobody uses it when this returns. May sleep;
     /// with no lock held that clients want. With `dealloc_driver` the device is freed. The caller
     /// keeps the device, and calls this once.

@@ -4,9 +4,9 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `tables` | the C structures, field by field |
-//! | `driver` | the methods of drivers |
-//! | `object` | what all kinds share: allocation, tracking, use counts |
+//! | `edge::tables` | the C structures, field by field |
+//! | `edge::driver` | the methods of drivers |
+//! | `edge::object` | what all kinds share: allocation, tracking, use counts |
 //! | `pd`, `cq`, `srq`, `mr`, `wq`, `xrcd` | each kind |
 //! | `qp`, `shared_qp` | queue pairs; those that several users open |
 //! | `modify_qp` | changes of a queue pair, and the addresses in them |
@@ -24,30 +24,33 @@ mod ah;
 mod ah_attr;
 mod cq;
 mod drain;
-mod driver;
+mod edge;
 mod mcast;
 mod modify_qp;
 pub(crate) mod mr;
-pub(crate) mod object;
 mod pd;
 mod port;
 pub(crate) mod qp;
 mod sg;
 mod shared_qp;
 mod srq;
-pub(crate) mod tables;
 mod text;
 mod wc_ah;
 mod wq;
 mod xrcd;
 
+pub(crate) use crate::gid::GidRef;
 pub(crate) use ah::destroy as destroy_ah;
 pub(crate) use ah::query_attr as query_ah;
 pub(crate) use ah_attr::Filled;
-pub(crate) use ah_attr::GidRef;
+use edge::driver;
+pub(crate) use edge::object;
+pub(crate) use edge::tables;
 pub(crate) use modify_qp::modify_for_kernel as modify_qp;
 pub(crate) use pd::alloc as alloc_pd;
 pub(crate) use pd::dealloc as dealloc_pd;
+pub(crate) use port::link_layer;
 pub(crate) use port::Caps;
+pub(crate) use port::Rate;
 pub(crate) use qp::create_for_kernel as create_qp;
 pub(crate) use qp::destroy as destroy_qp;

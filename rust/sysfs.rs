@@ -21,6 +21,7 @@ mod page;
 
 pub use self::directory::Added;
 pub use self::directory::Directory;
+pub use self::directory::Fresh;
 pub use self::directory::Kind;
 pub use self::group::constant;
 pub use self::group::dynamic;

@@ -9,7 +9,7 @@
 
 use kernel::prelude::*;
 use kernel::warn_on;
-use rdma::sync::RwSem;
+use rdma::sync::StaticRwSem;
 
 use super::registry;
 use super::Device;
@@ -26,23 +26,20 @@ pub(crate) use self::own::Own;
 pub(crate) use self::own::Part;
 
 /// The lock `Registry::clients`: to hold it is to know that no client comes or goes.
-// SAFETY: `init` makes it usable before there is a client.
-static CLIENTS: RwSem<KVec<Listed>> = unsafe { RwSem::uninit(KVec::new()) };
+static CLIENTS: StaticRwSem<KVec<Listed>> = StaticRwSem::new(KVec::new());
 
-/// # Safety
-///
-/// Called once, before anything that uses clients.
-pub(super) unsafe fn init() {
-    // SAFETY: By this function's duty.
-    unsafe { CLIENTS.init(c"Registry::clients", kernel::static_lock_class!()) };
+/// Before anything that uses clients.
+pub(super) fn init() {
+    CLIENTS.init(c"Registry::clients", kernel::static_lock_class!());
 }
 
 /// The end of the module.
 pub(super) fn fini() {
-    let mut clients = CLIENTS.write();
-    warn_on!(!clients.is_empty());
-    // A static is not dropped.
-    *clients = KVec::new();
+    if let Some(mut clients) = CLIENTS.write() {
+        warn_on!(!clients.is_empty());
+        // A static is not dropped.
+        *clients = KVec::new();
+    }
 }
 
 fn uses(client: &Client) -> Uses<'_> {
@@ -208,7 +205,7 @@ fn remove(device: &Device, client: Known) {
 ///
 /// `ENOMEM`.
 pub(crate) fn add_all(device: &Device) -> Result {
-    let clients = CLIENTS.read();
+    let clients = CLIENTS.read().ok_or(ENODEV)?;
     clients
         .iter()
         .filter(|listed| listed.registered)
@@ -238,8 +235,7 @@ pub(super) fn renamed(device: &Device) {
 
 /// Tells a client that all devices go, and waits for others who do so. May sleep.
 fn unregister(client: Known) {
-    {
-        let mut clients = CLIENTS.write();
+    if let Some(mut clients) = CLIENTS.write() {
         if let Some(listed) = clients.iter_mut().find(|listed| listed.client == client) {
             listed.registered = false;
         }
@@ -253,5 +249,7 @@ fn unregister(client: Known) {
     // Others may be removing it, too.
     uses(&client).wait();
     // Its id is free again when all above it have gone: the next is one above the last.
-    CLIENTS.write().retain(|listed| listed.client != client);
+    if let Some(mut clients) = CLIENTS.write() {
+        clients.retain(|listed| listed.client != client);
+    }
 }

@@ -140,8 +140,7 @@ impl NetdevEvents for Listener {
             }
             NetdevEvent::Up | NetdevEvent::Change | NetdevEvent::Down => {
                 // Drivers report the state of bonds themselves.
-                // SAFETY: The reference keeps the network device.
-                if unsafe { bindings::rdma_helper_netif_is_lag(dev.as_raw()) } {
+                if dev.is_lag() {
                     return;
                 }
                 let Some(device) = by_netdev(dev.as_raw(), any) else {
@@ -164,8 +163,7 @@ pub(super) struct Subsystem(#[allow(dead_code)] Pin<KBox<NetNotifier<Listener>>>
 impl Subsystem {
     /// Once, before there is a device. May sleep.
     pub(super) fn new() -> Result<Self> {
-        // SAFETY: The module calls this once, before there is a device.
-        unsafe { TIES.init() };
+        TIES.init();
         Ok(Self(KBox::try_pin_init(
             NetNotifier::register(rdma::resident!(), Listener),
             GFP_KERNEL,

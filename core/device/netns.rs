@@ -3,11 +3,7 @@
 //! Devices and network namespaces; see section 7 of `core_locking.md`, and
 //! [`crate::proto::netns`] for who sees what.
 
-use core::ptr::NonNull;
-use kernel::error::from_err_ptr;
 use kernel::prelude::*;
-use kernel::sync::aref::ARef;
-use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
 use rdma::edge::In;
@@ -17,7 +13,7 @@ use rdma::net::Net;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
 use rdma::sync::rcu;
-use rdma::sync::RwSem;
+use rdma::sync::StaticRwSem;
 
 use super::errno;
 use super::hooks::Core;
@@ -33,6 +29,7 @@ use crate::proto::netns::ModeChange;
 use crate::proto::netns::Move;
 
 mod copies;
+mod edge;
 
 pub(crate) use self::copies::add_copies;
 use self::copies::add_copy;
@@ -41,39 +38,12 @@ use self::copies::remove_copy;
 pub(super) use self::copies::rename_copies;
 pub(super) use self::copies::warn_of_copies;
 pub(super) use self::copies::Copies;
+use self::edge::shared;
+use self::edge::Member;
 
 /// The lock `Nets::list`: the namespaces other than the first, but for those that are
 /// going. Also keeps the mode still.
-// SAFETY: `Subsystem::new` makes it usable before there is a namespace.
-static NETS: RwSem<KVec<Member>> = unsafe { RwSem::uninit(KVec::new()) };
-
-/// A namespace in the list. It takes itself out before it goes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Member(NonNull<bindings::net>);
-
-// SAFETY: Namespaces are used from any thread.
-unsafe impl Send for Member {}
-// SAFETY: As above.
-unsafe impl Sync for Member {}
-
-impl Member {
-    fn of(net: &Net) -> Self {
-        // SAFETY: A reference is not null.
-        Self(unsafe { NonNull::new_unchecked(net.as_raw()) })
-    }
-
-    fn net(&self) -> &Net {
-        // SAFETY: Members are in the list, whose lock is held, or their namespace is going
-        // and waits for who uses it.
-        unsafe { Net::from_raw(self.0.as_ptr()) }
-    }
-}
-
-/// The mode, as the module's parameter `netns_mode` shows it.
-fn shared() -> &'static Atomic<i8> {
-    // SAFETY: A variable of `exports.c` of one byte, 0 or 1, changed by `set_mode` only.
-    unsafe { Atomic::from_ptr((&raw mut bindings::rdma_netns_shared).cast()) }
-}
+static NETS: StaticRwSem<KVec<Member>> = StaticRwSem::new(KVec::new());
 
 /// How devices are shared. It changes only while there is one namespace.
 pub(crate) fn mode() -> Mode {
@@ -90,7 +60,7 @@ pub(crate) fn mode() -> Mode {
 ///
 /// `EBUSY` if there is another namespace than the first.
 pub(crate) fn set_mode(to: Mode) -> Result {
-    let nets = NETS.write();
+    let nets = NETS.write().ok_or(ENODEV)?;
     let change = mode().change(to, !nets.is_empty());
     match change.map_err(|refused| errno(refused.errno()))? {
         ModeChange::None => {}
@@ -119,17 +89,14 @@ pub(crate) fn visible(device: &Device, net: &Net) -> bool {
 }
 
 /// Whether the device's owner gives the caller raw packets.
-fn has_raw_cap(device: &Device) -> bool {
+pub(crate) fn has_raw_cap(device: &Device) -> bool {
     let at = match mode().raw_cap(home_of(device)) {
         netns::Net::INIT => None,
         // If it goes, the device is going to be in the first one.
         netns::Net(_) => device.net(&rcu::read_lock()).try_hold(),
     };
     let judge = at.as_deref().unwrap_or(Net::init());
-    // CAST: A small number.
-    let cap = bindings::CAP_NET_RAW as kernel::ffi::c_int;
-    // SAFETY: The namespace is counted.
-    unsafe { bindings::rdma_helper_net_capable(judge.as_raw(), cap) }
+    judge.capable(bindings::CAP_NET_RAW)
 }
 
 /// The namespace that a new device is in, made by somebody in `asker`.
@@ -178,17 +145,12 @@ pub(crate) fn move_to(
 ) -> Result {
     // A number that is none is no file's either.
     let file = i32::try_from(file).unwrap_or(-1);
-    // SAFETY: It takes any number.
-    let net = from_err_ptr(unsafe { bindings::rdma_helper_net_by_fd(file) })?;
-    let net = NonNull::new(net).ok_or(EINVAL)?;
-    // SAFETY: The namespace was counted for us.
-    let net: ARef<CountedNet> = unsafe { ARef::from_raw(net.cast()) };
+    let net = CountedNet::of_file(file)?;
     let admin = administers(&net);
-    // SAFETY: The namespace of the current task stays while the task has it.
-    let asker = unsafe { CountedNet::from_raw(bindings::rdma_helper_current_net()) };
+    let asker = CountedNet::current();
     let ask = Move {
         device_in: home_of(&device),
-        asker: known(asker),
+        asker: known(&asker),
         admin_of_target: admin,
         can_disassociate: device.ops().disassociate_ucontext.is_some(),
         unregistering: false,
@@ -202,7 +164,7 @@ pub(crate) fn move_to(
     }
     let kept = device.hold();
     drop(device);
-    Core::relocate(&kept, asker, &net)
+    Core::relocate(&kept, &asker, &net)
 }
 
 /// A namespace that devices know of.
@@ -215,15 +177,7 @@ impl PernetData for NetState {
 
     fn new(net: &Net) -> impl PinInit<Self, Error> {
         let member = Member::of(net);
-        let joined = join(member);
-        // SAFETY: The slot is written only if the namespace is in the list.
-        unsafe {
-            pin_init::pin_init_from_closure(move |slot: *mut Self| {
-                joined?;
-                slot.write(Self(member));
-                Ok(())
-            })
-        }
+        join(member).map(|()| Self(member))
     }
 }
 
@@ -238,9 +192,8 @@ fn join(net: Member) -> Result {
     if *net.net() == *Net::init() {
         return Ok(());
     }
-    NETS.write().push(net, GFP_KERNEL)?;
-    let added = {
-        let devices = registry::hold();
+    NETS.write().ok_or(ENODEV)?.push(net, GFP_KERNEL)?;
+    let added = registry::hold().ok_or(ENODEV).and_then(|devices| {
         let _mode = NETS.read();
         let mut all = devices.registered();
         all.try_for_each(|device| match add_copy(device, net) {
@@ -249,7 +202,7 @@ fn join(net: Member) -> Result {
             Err(error) if error == ENODEV => Ok(()),
             done => done,
         })
-    };
+    });
     if added.is_err() {
         leave(net);
     }
@@ -262,7 +215,9 @@ fn leave(net: Member) {
         return;
     }
     // So that nobody makes a copy in it any more.
-    NETS.write().retain(|other| *other != net);
+    if let Some(mut nets) = NETS.write() {
+        nets.retain(|other| *other != net);
+    }
     let mut index = 0;
     let mut moved = false;
     while let Some(device) = registry::next_named_from(index) {
@@ -290,8 +245,7 @@ struct List;
 impl Subsystem {
     /// Once. May sleep.
     pub(super) fn new() -> Result<Self> {
-        // SAFETY: The module does this once, before there is a device or a namespace.
-        unsafe { NETS.init(c"Nets::list", kernel::static_lock_class!()) };
+        NETS.init(c"Nets::list", kernel::static_lock_class!());
         let nets = Pernet::register(rdma::resident!())?;
         Ok(Self {
             _nets: nets,
@@ -303,7 +257,9 @@ impl Subsystem {
 impl Drop for List {
     fn drop(&mut self) {
         // A static is not dropped.
-        *NETS.write() = KVec::new();
+        if let Some(mut nets) = NETS.write() {
+            *nets = KVec::new();
+        }
     }
 }
 

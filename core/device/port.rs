@@ -128,7 +128,7 @@ fn preset_iwarp(attr: &mut bindings::ib_port_attr, dev: &NetDevice) {
             bindings::ib_port_state_IB_PORT_DOWN,
             bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_DISABLED,
         )
-    } else if has_ipv4(dev) {
+    } else if dev.has_ipv4(&rcu::read_lock()) {
         (
             bindings::ib_port_state_IB_PORT_ACTIVE,
             bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_LINK_UP,
@@ -142,12 +142,6 @@ fn preset_iwarp(attr: &mut bindings::ib_port_attr, dev: &NetDevice) {
     attr.state = state;
     // CAST: A number below ten.
     attr.phys_state = physical as u8;
-}
-
-fn has_ipv4(dev: &NetDevice) -> bool {
-    let _rcu = rcu::read_lock();
-    // SAFETY: The device is alive, and RCU is held.
-    unsafe { bindings::rdma_helper_netdev_has_ipv4(dev.as_raw()) }
 }
 
 /// Asks the driver, at registration, what its ports are.

@@ -2,14 +2,15 @@
 
 //! Who is there: all devices that have a name, and which of them are registered.
 
-use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Relaxed;
 use rdma::net::Net;
 use rdma::sync::ReadGuard;
-use rdma::sync::RwSem;
+use rdma::sync::StaticRwSem;
+use rdma::sync::WriteGuard;
 
+use super::edge::Entry;
 use super::errno;
 use super::hooks::Notice;
 use super::netns;
@@ -20,8 +21,7 @@ use crate::proto::names;
 
 /// The lock `Registry::devices`: to hold it is to know that no device comes or goes, and
 /// that no name changes.
-// SAFETY: `Subsystem::new` makes it usable before there is a device.
-static DEVICES: RwSem<Devices> = unsafe { RwSem::uninit(Devices::new()) };
+static DEVICES: StaticRwSem<Devices> = StaticRwSem::new(Devices::new());
 
 /// Indices are below this.
 const INDEX_END: u32 = 1 << 31;
@@ -32,38 +32,6 @@ pub(crate) struct Devices {
     list: KVec<Entry>,
     /// Where the search for a free index begins: after the last that was given.
     next: u32,
-}
-
-/// A device in the list.
-///
-/// # Invariants
-///
-/// The memory of `device` is there as long as the entry.
-struct Entry {
-    index: u32,
-    device: NonNull<Device>,
-    registered: bool,
-}
-
-// SAFETY: It gives access only to a `Device`, which is `Send` and `Sync`.
-unsafe impl Send for Entry {}
-// SAFETY: As above.
-unsafe impl Sync for Entry {}
-
-impl Entry {
-    fn device(&self) -> &Device {
-        // SAFETY: By the type invariant.
-        unsafe { self.device.as_ref() }
-    }
-}
-
-impl Entry {
-    /// The name. It changes under the write side of the lock only.
-    fn name(&self) -> &[u8] {
-        // SAFETY: An entry is borrowed from the list, under the lock, so no rename runs; the name
-        // is terminated, and the memory is there (type invariant).
-        unsafe { CStr::from_char_ptr((*self.device().as_raw()).name.as_ptr()) }.to_bytes()
-    }
 }
 
 impl Devices {
@@ -107,7 +75,7 @@ impl Devices {
         self.list
             .iter()
             .filter(|entry| entry.registered)
-            .map(Entry::device)
+            .map(|entry| &*entry.device)
     }
 
     /// Says that a device in the list is registered now, or no longer.
@@ -118,34 +86,38 @@ impl Devices {
     }
 }
 
-/// Holds the list still. May sleep.
-pub(crate) fn hold() -> ReadGuard<'static, Devices> {
+/// Holds the list still; none before there is one. May sleep.
+pub(crate) fn hold() -> Option<ReadGuard<'static, Devices>> {
     DEVICES.read()
 }
 
 /// Keeps registrations away while something is done, and then, for as long as the guard
 /// lives, unregistrations too. May sleep.
 pub(super) fn hold_after(act: impl FnOnce() -> Result) -> Result<ReadGuard<'static, Devices>> {
-    let devices = DEVICES.write();
+    let devices = DEVICES.write().ok_or(ENODEV)?;
     act()?;
     Ok(devices.downgrade())
 }
 
 /// Marks a device as registered, and holds the list. It has two counts then: the registry's,
 /// and the caller's, so that unregistration waits for him. May sleep.
-pub(crate) fn enable(device: &Device) -> (ReadGuard<'static, Devices>, Registered) {
+pub(crate) fn enable(device: &Device) -> (Option<ReadGuard<'static, Devices>>, Registered) {
     let mut devices = DEVICES.write();
     // Under the lock: who has a count may unregister the device, and must not be first.
     device.uses().open(1);
     // The caller's. The registry's is given back by the thread that unregisters the device.
     let held = Registered::another(device);
-    devices.mark(device.index(), true);
-    (devices.downgrade(), held)
+    if let Some(devices) = &mut devices {
+        devices.mark(device.index(), true);
+    }
+    (devices.map(WriteGuard::downgrade), held)
 }
 
 /// Marks a device as not registered. May sleep.
 pub(crate) fn disable(device: &Device) {
-    DEVICES.write().mark(device.index(), false);
+    if let Some(mut devices) = DEVICES.write() {
+        devices.mark(device.index(), false);
+    }
 }
 
 /// Gives a device the name that its driver wants, or the first free one of a pattern, and
@@ -156,7 +128,7 @@ pub(crate) fn disable(device: &Device) {
 /// `EINVAL` for a name that is not legal, and for a device that has one; `ENFILE` for one
 /// that is taken; `ENOSPC`, `EBUSY` if there is no number left; `ENOMEM`.
 pub(crate) fn assign_name(device: &Device, fields: &mut Unregistered<'_>, wanted: &[u8]) -> Result {
-    let mut devices = DEVICES.write();
+    let mut devices = DEVICES.write().ok_or(ENODEV)?;
     if device.state().named.load(Relaxed) {
         return Err(EINVAL);
     }
@@ -169,12 +141,11 @@ pub(crate) fn assign_name(device: &Device, fields: &mut Unregistered<'_>, wanted
     fields.set_index(index);
     devices
         .list
-        // INVARIANT: `forget` takes it out before the memory goes.
         .insert_within_capacity(
             place,
             Entry {
                 index,
-                device: NonNull::from(device),
+                device: device.hold(),
                 registered: false,
             },
         )
@@ -186,11 +157,13 @@ pub(crate) fn assign_name(device: &Device, fields: &mut Unregistered<'_>, wanted
 
 /// Takes a device out of the list, if it is in it. May sleep.
 pub(super) fn forget(device: &Device) {
-    let mut devices = DEVICES.write();
+    let Some(mut devices) = DEVICES.write() else {
+        return;
+    };
     if device.state().named.load(Relaxed) {
         devices
             .list
-            .retain(|entry| entry.device != NonNull::from(device));
+            .retain(|entry| !core::ptr::eq(&*entry.device, device));
         device.state().named.store(false, Relaxed);
     }
 }
@@ -203,7 +176,7 @@ pub(super) fn forget(device: &Device) {
 /// `EINVAL` for a name that is not legal, `EEXIST` for one that is taken, those of
 /// `device_rename`.
 pub(crate) fn rename(device: &Device, wanted: &[u8]) -> Result {
-    let devices = DEVICES.write();
+    let devices = DEVICES.write().ok_or(ENODEV)?;
     let present = names::Name::new(device.name().as_bytes())
         .map_err(|refused| errno(refused.errno(names::Occasion::Rename)))?;
     let name = names::rename(&present, wanted, devices.names())
@@ -222,10 +195,10 @@ pub(crate) fn rename(device: &Device, wanted: &[u8]) -> Result {
 
 /// The registered device of this index, if somebody in `net` may use it. May sleep.
 pub(crate) fn by_index(net: &Net, index: u32) -> Option<Registered> {
-    let devices = DEVICES.read();
+    let devices = DEVICES.read()?;
     let entry = devices.list.get(devices.at(index).ok()?)?;
-    if netns::visible(entry.device(), net) {
-        entry.device().live()
+    if netns::visible(&entry.device, net) {
+        entry.device.live()
     } else {
         None
     }
@@ -233,32 +206,32 @@ pub(crate) fn by_index(net: &Net, index: u32) -> Option<Registered> {
 
 /// The first registered device whose index is this or above. May sleep.
 pub(crate) fn next_from(index: u32) -> Option<Registered> {
-    let devices = DEVICES.read();
+    let devices = DEVICES.read()?;
     let first = devices.list.partition_point(|entry| entry.index < index);
     devices
         .list
         .iter()
         .skip(first)
         .filter(|entry| entry.registered)
-        .find_map(|entry| entry.device().live())
+        .find_map(|entry| entry.device.live())
 }
 
 /// As [`next_from`], also devices whose clients are being added or removed now.
 pub(crate) fn next_used_from(index: u32) -> Option<Registered> {
-    let devices = DEVICES.read();
+    let devices = DEVICES.read()?;
     let first = devices.list.partition_point(|entry| entry.index < index);
     devices
         .list
         .iter()
         .skip(first)
-        .find_map(|entry| entry.device().live())
+        .find_map(|entry| entry.device.live())
 }
 
 /// The first device, registered or not, whose index is this or above. May sleep.
 pub(crate) fn next_named_from(index: u32) -> Option<ARef<Device>> {
-    let devices = DEVICES.read();
+    let devices = DEVICES.read()?;
     let first = devices.list.partition_point(|entry| entry.index < index);
-    Some(devices.list.get(first)?.device().hold())
+    Some(devices.list.get(first)?.device.hold())
 }
 
 /// The registered device of this name. May sleep.
@@ -267,35 +240,30 @@ pub(crate) fn next_named_from(index: u32) -> Option<ARef<Device>> {
     reason = "for the address resolution and user MADs that come later"
 )]
 pub(crate) fn by_name(name: &CStr) -> Option<Registered> {
-    let devices = DEVICES.read();
+    let devices = DEVICES.read()?;
     let place = devices.names().position(|other| other == name.to_bytes())?;
-    devices.list.get(place)?.device().live()
+    devices.list.get(place)?.device.live()
 }
 
 /// The registry while the module is there.
 pub(super) struct Subsystem(());
 
 impl Subsystem {
-    /// # Safety
-    ///
-    /// Called once, before anything that uses devices or clients.
-    pub(super) unsafe fn new() -> Self {
-        // SAFETY: By this function's duty.
-        unsafe {
-            DEVICES.init(c"Registry::devices", kernel::static_lock_class!());
-            super::client::init();
-        }
+    /// Before anything that uses devices or clients.
+    pub(super) fn new() -> Self {
+        DEVICES.init(c"Registry::devices", kernel::static_lock_class!());
+        super::client::init();
         Self(())
     }
 }
 
 impl Drop for Subsystem {
     fn drop(&mut self) {
-        let mut devices = DEVICES.write();
-        kernel::warn_on!(!devices.list.is_empty());
-        // A static is not dropped.
-        *devices = Devices::new();
-        drop(devices);
+        if let Some(mut devices) = DEVICES.write() {
+            kernel::warn_on!(!devices.list.is_empty());
+            // A static is not dropped.
+            *devices = Devices::new();
+        }
         super::client::fini();
     }
 }

@@ -7,6 +7,7 @@
 //! `ib_device_get_by_netdev` looks at devices that may be going. C header: `linux/device/class.h`.
 
 use core::alloc::Layout;
+use core::mem::ManuallyDrop;
 use core::ptr;
 use core::ptr::NonNull;
 use kernel::alloc::allocator::Kmalloc;
@@ -24,6 +25,7 @@ use rdma::edge::Within;
 use rdma::net::Net;
 
 use super::device::CoreDevice;
+use super::device::Visible;
 use crate::device::alloc;
 use crate::device::Device;
 use crate::device::State;
@@ -362,6 +364,41 @@ impl DeviceCopy {
     pub(crate) fn model(&self) -> &CoreDevice {
         // SAFETY: It is initialised (type invariant), and begins with this field.
         unsafe { CoreDevice::view(self.0.as_ptr().cast()) }
+    }
+}
+
+/// A copy that has been added. It is removed when this is dropped.
+pub(crate) struct AddedCopy(DeviceCopy);
+
+impl AddedCopy {
+    /// Adds a copy, which has been named. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of `device_add`.
+    pub(crate) fn new(copy: DeviceCopy) -> Result<Self> {
+        // SAFETY: A `DeviceCopy` is not added, and this takes it.
+        unsafe { copy.model().add() }?.keep();
+        Ok(Self(copy))
+    }
+
+    /// Its part of the driver model.
+    pub(crate) fn model(&self) -> &CoreDevice {
+        self.0.model()
+    }
+
+    /// Calls `act` with it as what is visible.
+    pub(crate) fn with<R>(&self, act: impl FnOnce(&Visible<'_>) -> R) -> R {
+        // SAFETY: It was added and kept, and the result is not dropped.
+        let visible = ManuallyDrop::new(unsafe { Visible::kept(self.model()) });
+        act(&visible)
+    }
+}
+
+impl Drop for AddedCopy {
+    fn drop(&mut self) {
+        // SAFETY: It was added and kept, and is removed once.
+        drop(unsafe { Visible::kept(self.model()) });
     }
 }
 

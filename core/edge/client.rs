@@ -61,11 +61,11 @@ impl Client {
 
     /// Tells it of a device; whether it knows it from now on.
     pub(crate) fn add(&self, device: &Device) -> bool {
-        // SAFETY: Written before the client is listed.
-        match unsafe { (*self.raw()).add } {
-            // SAFETY: See the module's page.
-            Some(method) => (unsafe { method(device.as_raw()) }) == 0,
-            None => true,
+        // SAFETY: See the module's page; the table is written before the client is listed.
+        unsafe {
+            (*self.raw())
+                .add
+                .is_none_or(|method| method(device.as_raw()) == 0)
         }
     }
 
@@ -174,17 +174,6 @@ unsafe impl Send for Known {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Known {}
 
-impl Known {
-    /// # Safety
-    ///
-    /// The caller keeps the type invariant for the result and all copies of it: the client is
-    /// listed, or a use of it counted, until the last of them is dropped.
-    pub(crate) unsafe fn new(client: &Client) -> Self {
-        // INVARIANT: This function's contract.
-        Self(NonNull::from(client))
-    }
-}
-
 impl Deref for Known {
     type Target = Client;
 
@@ -240,9 +229,9 @@ impl NewClient<'_> {
             (*client.raw()).client_id = id;
         }
         client.uses().set(1);
-        // SAFETY: `ib_register_client`'s contract is that the client stays until it is
+        // INVARIANT: `ib_register_client`'s contract is that the client stays until it is
         // unregistered, which takes it from the list after the last use.
-        Ok(unsafe { Known::new(client) })
+        Ok(Known(NonNull::from(client)))
     }
 }
 
@@ -320,6 +309,7 @@ impl Device {
 ///
 /// What it is of, if not the device or a port, stays until its device's events have been told:
 /// the sender promises it, and flushes the queue of events before that goes.
+#[repr(transparent)]
 pub(crate) struct Event(bindings::ib_event);
 
 // SAFETY: Plain data, and a pointer that handlers follow from any thread; type invariant.
@@ -374,6 +364,22 @@ impl Event {
     }
 }
 
+/// An event that a handler is told of.
+pub(crate) struct Told<'a>(pub(crate) &'a Event);
+
+// SAFETY: `from_c`'s contract: an event, during the call.
+unsafe impl FromC for Told<'_> {
+    type C = *mut bindings::ib_event;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        const { assert!(size_of::<Event>() == size_of::<bindings::ib_event>()) };
+        // SAFETY: `from_c`'s contract; the type is transparent.
+        Self(unsafe { &*c.cast() })
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a> Within<'a> for Told<'a> {}
+
 /// An event that a driver sends, and the device that it is of.
 pub(crate) struct Sent<'a> {
     /// The device.
@@ -401,7 +407,7 @@ unsafe impl FromC for Sent<'_> {
 unsafe impl<'a> Within<'a> for Sent<'a> {}
 
 /// A handler of events that its owner adds or takes out.
-pub(crate) struct Handler(NonNull<bindings::ib_event_handler>);
+pub(crate) struct Handler(*mut bindings::ib_event_handler);
 
 // SAFETY: `from_c`'s contract: an initialised handler (`INIT_IB_EVENT_HANDLER`) of a device that
 // is there, which stays until it is taken out, and is added and taken out once each.
@@ -409,8 +415,7 @@ unsafe impl FromC for Handler {
     type C = *mut bindings::ib_event_handler;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract.
-        Self(unsafe { NonNull::new_unchecked(c) })
+        Self(c)
     }
 }
 // SAFETY: The handler outlives its membership in the list, not a call only.
@@ -419,7 +424,7 @@ unsafe impl Within<'_> for Handler {}
 impl Handler {
     /// Adds it to the end of its device's list. May sleep; not from a handler.
     pub(crate) fn add(self) {
-        let handler = self.0.as_ptr();
+        let handler = self.0;
         // SAFETY: The contract of `from_c`; the list is changed under its semaphore.
         unsafe {
             let raw = (*handler).device;
@@ -432,7 +437,7 @@ impl Handler {
     /// Takes it out: when this returns, it is not called and will not be. May sleep; not from a
     /// handler.
     pub(crate) fn remove(self) {
-        let handler = self.0.as_ptr();
+        let handler = self.0;
         // SAFETY: The contract of `from_c`; the list is changed under its semaphore.
         unsafe {
             let raw = (*handler).device;

@@ -12,16 +12,20 @@ use kernel::error::to_result;
 use kernel::ffi::c_char;
 use kernel::ffi::c_int;
 use kernel::ffi::c_ulong;
+use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Refcount;
 use kernel::workqueue::HasWork;
 use kernel::workqueue::Work;
 use rdma::bindings;
+use rdma::edge::verbs::GidAttr;
 use rdma::edge::FromC;
+use rdma::edge::In;
 use rdma::edge::IntoC;
 use rdma::edge::Lent;
 use rdma::edge::Passed;
@@ -34,6 +38,7 @@ use rdma::net::NetDevice;
 use rdma::sync::Completion;
 
 use super::client::ClientData;
+use crate::counter::edge::PortCounter;
 use crate::device::Device;
 use crate::device::Registered;
 use crate::errno::eopnotsupp;
@@ -50,6 +55,8 @@ rdma::c_struct! {
         embed unreg_completion: Completion;
         /// What clients keep of the device.
         embed client_data: ClientData;
+        /// Its part of the driver model, initialised with it.
+        embed model in __bindgen_anon_1.coredev: CoreDevice;
         /// Whether kernel consumers are told of it. Written at registration.
         bit kverbs_provider: bool;
         /// The device that it was made under. Written before its driver registers it.
@@ -71,8 +78,7 @@ impl Device {
     /// Its part of the driver model.
     #[inline(always)]
     pub(crate) fn model(&self) -> &CoreDevice {
-        // SAFETY: A field of the device, initialised with it; the type invariant of `Device`.
-        unsafe { CoreDevice::view(self.core_device()) }
+        self.fields().model()
     }
 
     /// A port, if there is one of this number and the ports have been made.
@@ -88,9 +94,8 @@ impl Device {
 
     /// Whether the link layer of a port is InfiniBand's.
     pub(crate) fn is_infiniband(&self, port: u32) -> bool {
-        let layer = match self.ops().get_link_layer {
-            // SAFETY: See the module's page.
-            Some(method) => unsafe { method(self.as_raw(), port) },
+        let layer = match self.driver().get_link_layer(port) {
+            Some(layer) => layer,
             None => match u32::from(self.node_type()) {
                 bindings::RDMA_NODE_IB_CA
                 | bindings::RDMA_NODE_IB_SWITCH
@@ -130,12 +135,23 @@ impl Device {
 /// consumer can find it.
 pub(crate) struct Unregistered<'a>(&'a Device);
 
+// SAFETY: `from_c`'s contract: a device that was allocated and is not registered, and the caller's
+// alone (`ib_set_device_ops`, `ib_register_device`).
+unsafe impl<'a> FromC for Unregistered<'a> {
+    type C = *mut bindings::ib_device;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: `from_c`'s contract.
+        Self(unsafe { Device::from_raw(c) })
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a> Within<'a> for Unregistered<'a> {}
+
 impl<'a> Unregistered<'a> {
-    /// # Safety
-    ///
-    /// The caller is that thread.
-    pub(crate) unsafe fn new(device: &'a Device) -> Self {
-        Self(device)
+    /// The device.
+    pub(crate) fn device(&self) -> &'a Device {
+        self.0
     }
 
     /// Writes its index.
@@ -162,6 +178,16 @@ impl<'a> Unregistered<'a> {
     pub(crate) fn set_kverbs_provider(&mut self, is: bool) {
         // SAFETY: No other thread uses the fields (this type's promise).
         unsafe { (*self.0.as_raw()).set_kverbs_provider(u16::from(is)) };
+    }
+
+    /// Makes the device visible. It is somebody else's, too, from now on. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of `device_add`.
+    pub(crate) fn add(self) -> Result<Visible<'a>> {
+        // SAFETY: A device that is not registered is not added, and this takes `self`.
+        unsafe { self.0.model().add() }
     }
 
     /// Has the driver write the attributes of the device.
@@ -207,6 +233,8 @@ rdma::c_struct! {
         embed immutable: PortImmutable;
         /// The network device of the port, to be compared only. Changed under `netdev_lock`.
         racy tied at netdev: *mut bindings::net_device;
+        /// How its queue pairs get counters.
+        embed counter at port_counter: PortCounter;
         /// The last state that clients were told of (`enum ib_port_state`).
         racy last_state at cache.last_port_state: u32, set_last_state;
     }
@@ -234,8 +262,12 @@ impl PortImmutable {
     /// All of it.
     #[inline(always)]
     pub(crate) fn get(&self) -> bindings::ib_port_immutable {
-        // SAFETY: The fields are `const`, plain numbers.
-        unsafe { self.raw().read() }
+        bindings::ib_port_immutable {
+            pkey_tbl_len: self.pkey_tbl_len(),
+            gid_tbl_len: self.gid_tbl_len(),
+            core_cap_flags: self.core_cap_flags(),
+            max_mad_size: self.max_mad_size(),
+        }
     }
 }
 
@@ -253,36 +285,6 @@ impl PortData {
             unsafe { bindings::rdma_helper_spin_lock_irqsave(&raw mut (*self.raw()).netdev_lock) };
         // INVARIANT: Just locked.
         PortNetdev { port: self, flags }
-    }
-}
-
-/// The place where a port's network device is written. It may outlive the port.
-pub(crate) struct Tie(NonNull<*mut bindings::net_device>);
-
-// SAFETY: The place is only read, by `is`, whose contract is that it is there.
-unsafe impl Send for Tie {}
-// SAFETY: As for `Send`.
-unsafe impl Sync for Tie {}
-
-impl Tie {
-    /// That of a port. `None` if there is no such port, or if its driver has a method to ask.
-    pub(crate) fn of(device: &Device, port: u32) -> Option<Self> {
-        let data = device.port(port)?;
-        if device.ops().get_netdev.is_some() {
-            return None;
-        }
-        // SAFETY: Only computes an address inside the port's data.
-        NonNull::new(unsafe { &raw mut (*data.raw()).netdev }).map(Self)
-    }
-
-    /// Whether the port is tied to `netdev` now. Any context.
-    ///
-    /// # Safety
-    ///
-    /// The port of [`of`](Self::of) exists.
-    pub(crate) unsafe fn is(&self, netdev: &NetDevice) -> bool {
-        // SAFETY: The port exists (this function's contract); the field is written as a word.
-        unsafe { self.0.as_ptr().read_volatile() == netdev.as_raw() }
     }
 }
 
@@ -341,25 +343,34 @@ rdma::c_struct! {
     /// A device of the driver model: that of a `struct ib_device`, or of its copy in a namespace.
     /// A reference promises that `alloc::init_core_device` has initialised it.
     pub(crate) struct CoreDevice: bindings::ib_core_device;
+    fields {
+        /// The device that it is, or is a copy of, which outlives its copies. Written by
+        /// `init_core_device`.
+        const owner: &Device;
+        /// The driver model's part.
+        embed dev: ModelDevice;
+    }
+}
+
+rdma::c_struct! {
+    /// A device of the driver model, initialised.
+    pub(crate) struct ModelDevice: bindings::device;
+    fields {
+        /// Its directory in sysfs.
+        embed directory at kobj: Kobject;
+    }
+}
+
+rdma::c_struct! {
+    /// A directory in sysfs, initialised.
+    pub(crate) struct Kobject: bindings::kobject;
     fields {}
 }
 
 impl CoreDevice {
-    /// The device that it is, or is a copy of.
-    pub(crate) fn owner(&self) -> &Device {
-        // SAFETY: `init_core_device` writes it; the device outlives its copies.
-        unsafe { Device::from_raw((*self.raw()).owner) }
-    }
-
-    fn dev(&self) -> *mut bindings::device {
-        // SAFETY: The place is in the structure.
-        unsafe { &raw mut (*self.raw()).dev }
-    }
-
     /// Its directory in sysfs.
     pub(crate) fn kobj(&self) -> *mut bindings::kobject {
-        // SAFETY: The place is in the structure.
-        unsafe { &raw mut (*self.dev()).kobj }
+        self.dev().directory().raw()
     }
 
     /// Replaces the directory of its ports, which `sysfs` owns.
@@ -389,7 +400,11 @@ impl CoreDevice {
     pub(crate) fn set_name(&self, name: &names::Name) -> Result {
         // SAFETY: It is initialised; the name is terminated, and copied.
         to_result(unsafe {
-            bindings::dev_set_name(self.dev(), c"%s".as_char_ptr(), name.as_c_array().as_ptr())
+            bindings::dev_set_name(
+                self.dev().raw(),
+                c"%s".as_char_ptr(),
+                name.as_c_array().as_ptr(),
+            )
         })
     }
 
@@ -401,7 +416,9 @@ impl CoreDevice {
     /// Those of `device_rename`.
     pub(crate) fn rename(&self, name: &names::Name) -> Result {
         // SAFETY: It is initialised; the name is terminated, and copied.
-        to_result(unsafe { bindings::device_rename(self.dev(), name.as_c_array().as_ptr().cast()) })
+        to_result(unsafe {
+            bindings::device_rename(self.dev().raw(), name.as_c_array().as_ptr().cast())
+        })
     }
 
     /// Announces it to user space, or its end.
@@ -413,21 +430,21 @@ impl CoreDevice {
     /// Has the driver model announce nothing of it.
     pub(crate) fn suppress_uevents(&self, suppress: bool) {
         // SAFETY: It is initialised.
-        unsafe { bindings::rdma_helper_dev_set_uevent_suppress(self.dev(), suppress) };
+        unsafe { bindings::rdma_helper_dev_set_uevent_suppress(self.dev().raw(), suppress) };
     }
 
     /// Adds it to the driver model: visible until the result is deleted. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of `device_add`.
+    /// Those of `device_add`: `EINVAL` if it has no name.
     ///
     /// # Safety
     ///
-    /// It is named, and not added.
-    pub(crate) unsafe fn add(&self) -> Result<Visible<'_>> {
+    /// It is not added.
+    pub(super) unsafe fn add(&self) -> Result<Visible<'_>> {
         // SAFETY: It is initialised; the rest is this function's contract.
-        to_result(unsafe { bindings::device_add(self.dev()) })?;
+        to_result(unsafe { bindings::device_add(self.dev().raw()) })?;
         // INVARIANT: Just added.
         Ok(Visible(self))
     }
@@ -466,7 +483,7 @@ impl<'a> Visible<'a> {
 impl Drop for Visible<'_> {
     fn drop(&mut self) {
         // SAFETY: It is added (type invariant).
-        unsafe { bindings::device_del(self.0.dev()) };
+        unsafe { bindings::device_del(self.0.dev().raw()) };
     }
 }
 
@@ -556,7 +573,68 @@ methods! {
     fn modify_device(mask: c_int, modify: Lent<'_, bindings::ib_device_modify>) -> Result;
     fn modify_port(port: u32, mask: c_int, modify: Lent<'_, bindings::ib_port_modify>) -> Result;
     fn add_sub_dev(kind: u32, name: &CStr) -> Result<SubDevice>;
+    fn set_vf_link_state(vf: c_int, port: u32, state: c_int) -> Result;
+    fn get_vf_config(vf: c_int, port: u32, info: Passed<bindings::ifla_vf_info>) -> Result;
+    fn get_vf_stats(vf: c_int, port: u32, stats: Passed<bindings::ifla_vf_stats>) -> Result;
+    fn set_vf_guid(vf: c_int, port: u32, guid: u64, kind: c_int) -> Result;
+    fn get_vf_guid(
+        vf: c_int, port: u32,
+        node: Passed<bindings::ifla_vf_guid>, of_port: Passed<bindings::ifla_vf_guid>,
+    ) -> Result;
+    fn modify_hw_stat(port: u32, index: u32, enable: bool) -> Result;
+    fn rdma_netdev_get_params(
+        port: u32, kind: u32, params: Lent<'_, bindings::rdma_netdev_alloc_params>,
+    ) -> Result;
     fn report_port_event(netdev: &NetDevice, event: c_ulong) -> ();
+}
+
+/// What a driver keeps of a GID (`add_gid`). The driver alone writes it, while it adds or deletes
+/// the GID.
+pub(crate) struct GidContext(Atomic<*mut c_void>);
+
+impl GidContext {
+    /// Nothing.
+    pub(crate) fn new() -> Self {
+        Self(Atomic::new(core::ptr::null_mut()))
+    }
+
+    /// What the driver has written.
+    pub(crate) fn get(&self) -> Passed<c_void> {
+        // SAFETY: The pointer is the driver's, and goes back to it only.
+        unsafe { Passed::from_c(self.0.load(Relaxed)) }
+    }
+}
+
+impl IntoC<*mut *mut c_void> for &GidContext {
+    fn into_c(self) -> *mut *mut c_void {
+        self.0.as_ptr()
+    }
+}
+
+/// A method of drivers that keep GIDs themselves.
+type GidMethod = unsafe extern "C" fn(*const bindings::ib_gid_attr, *mut *mut c_void) -> c_int;
+
+fn call_gid(method: Option<GidMethod>, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
+    let method = method.ok_or_else(eopnotsupp)?;
+    // SAFETY: See the module's page: both callers take the method from the device's table. The
+    // context is the driver's to write.
+    unsafe { Reply::reply(method(attr.into_c(), context.into_c())) }
+}
+
+impl DeviceDriver<'_> {
+    /// Tells the driver of a GID of the device.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP`, and the driver's.
+    pub(crate) fn add_gid(&self, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
+        call_gid(self.0.ops().add_gid, attr, context)
+    }
+
+    /// Tells the driver of the end of a GID. Errors: as [`add_gid`](Self::add_gid).
+    pub(crate) fn del_gid(&self, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
+        call_gid(self.0.ops().del_gid, attr, context)
+    }
 }
 
 /// Bytes of a firmware version, with its end marker.
@@ -585,6 +663,13 @@ impl DeviceDriver<'_> {
             // SAFETY: See the module's page; the header promises a driver so many bytes.
             unsafe { method(self.0.as_raw(), text.0.as_mut_ptr()) };
         }
+    }
+
+    /// The link layer of a port (`enum rdma_link_layer`), of a driver with a method for it.
+    pub(crate) fn get_link_layer(&self, port: u32) -> Option<u32> {
+        let method = self.0.ops().get_link_layer?;
+        // SAFETY: See the module's page.
+        Some(unsafe { method(self.0.as_raw(), port) })
     }
 
     /// The network device of a port, of a driver with a method for it: the outer `None` if it has

@@ -7,6 +7,8 @@
 
 use kernel::container_of;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Full;
 use kernel::types::Opaque;
 use rdma::bindings;
 use rdma::edge::View;
@@ -21,11 +23,12 @@ const BUCKETS: usize = 64;
 ///
 /// # Invariants
 ///
-/// `lock` is initialised before there is a device. The lists are changed under it. What is in a
+/// `lock` is zeros, which is an open lock, or initialised. The lists are changed under it. What is in a
 /// list is the `ndev_hash_link` of a port, which exists until a grace period after it is taken
 /// out.
 pub(crate) struct Ties {
     lock: Opaque<bindings::spinlock_t>,
+    named: Atomic<bool>,
     buckets: [Opaque<bindings::hlist_head>; BUCKETS],
 }
 
@@ -34,17 +37,20 @@ unsafe impl Sync for Ties {}
 
 /// All ports with a network device.
 pub(crate) static TIES: Ties = Ties {
-    lock: Opaque::uninit(),
+    lock: Opaque::zeroed(),
+    named: Atomic::new(false),
     // Empty lists are zeros.
     buckets: [const { Opaque::zeroed() }; BUCKETS],
 };
 
 impl Ties {
-    /// # Safety
-    ///
-    /// Called once, before there is a device.
-    pub(crate) unsafe fn init(&'static self) {
-        // SAFETY: Nobody uses the lock yet (this function's contract); name and key are static.
+    /// Gives the lock its name, before there is a device. The second call does nothing.
+    pub(crate) fn init(&'static self) {
+        if self.named.xchg(true, Full) {
+            return;
+        }
+        // SAFETY: Done once. A lock of zeros is open, so that it is none the worse for having been
+        // taken before, but for lockdep's reports. Name and key are static.
         unsafe {
             bindings::__spin_lock_init(
                 self.lock.get(),

@@ -15,21 +15,20 @@ use kernel::prelude::*;
 use kernel::str::CStr;
 use kernel::sync::rcu;
 
-use super::edge::Answered;
+use super::edge;
+use super::edge::entry::ndev_id;
+use super::edge::entry::Entry;
+use super::edge::entry::GidRef;
 use super::edge::Filter;
 use super::edge::FilterFn;
-use super::edge::GidAttr;
 use super::edge::MutGid;
-use super::edge::OutGid;
 use super::edge::OutMac;
-use super::edge::Row;
 use super::edge::Rows;
-use super::edge::Wanted;
-use super::entry::ndev_id;
-use super::entry::Held;
+use super::edge::RowsAt;
 use super::port::Kind;
 use super::port::Port;
 use super::Tables;
+use crate::device::errno;
 use crate::device::port::Protocol;
 use crate::device::Device;
 use crate::proto::gid::Gid;
@@ -40,6 +39,7 @@ use rdma::bindings;
 use rdma::bindings::ib_gid;
 use rdma::bindings::ib_gid_type;
 use rdma::bindings::net_device;
+use rdma::edge::verbs::GidAttr;
 use rdma::edge::In;
 use rdma::edge::OutParam;
 use rdma::edge::Passed;
@@ -69,8 +69,8 @@ fn port_of(device: &Device, port: u32) -> Option<&Port> {
     device.slot::<Tables>().port(port)
 }
 
-fn query_gid(device: &Device, port: u32, index: c_int, mut gid: OutGid<'_>) -> Result {
-    gid.set(get(device, port, index)?);
+fn query_gid(device: &Device, port: u32, index: c_int, mut gid: OutParam<'_, ib_gid>) -> Result {
+    gid.set(edge::raw(get(device, port, index)?));
     Ok(())
 }
 
@@ -84,18 +84,21 @@ fn get(device: &Device, port: u32, index: c_int) -> Result<Gid> {
     }
 }
 
-fn get_attr(device: &Device, port: u32, index: c_int) -> Answered {
-    let (Some(port), Ok(index)) = (port_of(device, port), usize::try_from(index)) else {
-        return Answered::error(EINVAL);
-    };
-    match port.get(index) {
-        Ok(held) => Answered::held(held),
-        // Most of a table is empty, and programs ask for all of it.
-        Err(refusal) => Answered::number(refusal.errno().to_ret()),
-    }
+fn get_attr(device: &Device, port: u32, index: c_int) -> Result<GidRef> {
+    get_ref(device, port, usize::try_from(index).map_err(|_| EINVAL)?)
 }
 
-fn find(device: &Device, gid: Gid, kind: ib_gid_type, ndev: Passed<net_device>) -> Result<Held> {
+/// The entry of an index, held. Any context.
+///
+/// # Errors
+///
+/// `EINVAL` if there is no such port or index, `ENODATA` if it is empty.
+pub(crate) fn get_ref(device: &Device, port: u32, index: usize) -> Result<GidRef> {
+    let port = port_of(device, port).ok_or(EINVAL)?;
+    port.get(index).map_err(|refusal| errno(refusal.errno()))
+}
+
+fn find(device: &Device, gid: Gid, kind: ib_gid_type, ndev: Passed<net_device>) -> Result<GidRef> {
     let kind = gid_type(kind).ok_or(ENOENT)?;
     let mut ports = device.slot::<Tables>().ports();
     ports
@@ -103,38 +106,57 @@ fn find(device: &Device, gid: Gid, kind: ib_gid_type, ndev: Passed<net_device>) 
         .ok_or(ENOENT)
 }
 
-fn find_by_port(
+/// The first entry with this GID and type on a port, held. The network device, if it is not null,
+/// is compared only. Any context.
+///
+/// # Errors
+///
+/// `ENOENT`.
+pub(crate) fn find_by_port(
     device: &Device,
     gid: Gid,
     kind: ib_gid_type,
     port: u32,
     ndev: Passed<net_device>,
-) -> Result<Held> {
+) -> Result<GidRef> {
     let kind = gid_type(kind).ok_or(ENOENT)?;
     let port = port_of(device, port).ok_or(ENOENT)?;
     port.find(&gid, kind, wanted_ndev(ndev)).map_err(|_| ENOENT)
 }
 
-fn find_by_filter(
+/// The first entry with this GID on a port that `likes` likes, held. It may neither sleep nor look
+/// for GIDs. Any context.
+///
+/// # Errors
+///
+/// `ENOENT`, or `EINVAL` if there is no such port.
+pub(crate) fn find_by(
     device: &Device,
-    wanted: Wanted<'_>,
+    wanted: Gid,
     port: u32,
-    filter: FilterFn,
-    context: Passed<c_void>,
-) -> Result<Held> {
+    likes: impl Fn(&Entry) -> bool,
+) -> Result<GidRef> {
     let port = port_of(device, port).ok_or(EINVAL)?;
-    let filter = Filter::new(filter, wanted, context)?;
-    let wanted = wanted.gid();
     let found = port.find_entry(|entry| {
-        let liked = entry.engine().gid == wanted && filter.likes(entry);
-        liked.then(|| Held::new(entry))
+        let liked = entry.engine().gid == wanted && likes(entry);
+        liked.then(|| GidRef::new(entry))
     });
     found.ok_or(ENOENT)
 }
 
-fn query_table(device: &Device, entries: Passed<Row>, max_entries: usize) -> isize {
-    // SAFETY: `rdma_query_gid_table`'s contract: `entries` has room for `max_entries`.
-    let mut rows = unsafe { Rows::new(entries, max_entries) };
+fn find_by_filter(
+    device: &Device,
+    wanted: Gid,
+    port: u32,
+    filter: FilterFn,
+    context: Passed<c_void>,
+) -> Result<GidRef> {
+    let filter = Filter::new(filter, wanted, context)?;
+    find_by(device, wanted, port, |entry| filter.likes(entry))
+}
+
+fn query_table(device: &Device, entries: RowsAt, max_entries: usize) -> isize {
+    let mut rows = Rows::new(entries, max_entries);
     for port in device.slot::<Tables>().ports() {
         let too_many = port.find_entry(|entry| rows.push(entry).is_err().then_some(()));
         if too_many.is_some() {
@@ -147,7 +169,7 @@ fn query_table(device: &Device, entries: Passed<Row>, max_entries: usize) -> isi
 }
 
 fn read_ndev(entry: In<'_, GidAttr>) -> *mut net_device {
-    let entry = entry.entry();
+    let entry = Entry::of(&entry);
     if !entry.is_valid() {
         return EINVAL.to_ptr();
     }
@@ -157,30 +179,49 @@ fn read_ndev(entry: In<'_, GidAttr>) -> *mut net_device {
     }
 }
 
+/// The number of the VLAN that a network device sends with; 0xffff for none. A device on a VLAN, a
+/// macvlan for instance, sends with that VLAN's number.
+fn vlan_of(ndev: &NetDevice, rcu: &rcu::Guard) -> u16 {
+    let vlan = ndev
+        .vlan()
+        .or_else(|| ndev.first_lower(rcu).and_then(NetDevice::vlan));
+    vlan.map_or(0xffff, |(_, id)| id)
+}
+
+impl Entry {
+    /// The number of the VLAN of its network device; 0xffff for none. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if it has no network device any more.
+    pub(crate) fn vlan_id(&self) -> Result<u16> {
+        let rcu = rcu::read_lock();
+        self.ndev_rcu(&rcu)
+            .map(|ndev| vlan_of(ndev, &rcu))
+            .ok_or(ENODEV)
+    }
+}
+
 fn read_l2_fields(
     entry: In<'_, GidAttr>,
     vlan_id: Option<OutParam<'_, u16>>,
     mut smac: OutMac<'_>,
 ) -> Result {
     let rcu = rcu::read_lock();
-    let ndev = entry.entry().ndev_rcu(&rcu).ok_or(ENODEV)?;
+    let ndev = Entry::of(&entry).ndev_rcu(&rcu).ok_or(ENODEV)?;
     smac.set(ndev.mac());
     if let Some(mut vlan_id) = vlan_id {
-        // A device on a VLAN, a macvlan for instance, sends with that VLAN's number.
-        let vlan = ndev
-            .vlan()
-            .or_else(|| ndev.first_lower(&rcu).and_then(NetDevice::vlan));
-        vlan_id.set(vlan.map_or(0xffff, |(_, id)| id));
+        vlan_id.set(vlan_of(ndev, &rcu));
     }
     Ok(())
 }
 
 fn hold(entry: In<'_, GidAttr>) {
-    entry.entry().hold();
+    Entry::of(&entry).hold();
 }
 
 fn hw_context(entry: In<'_, GidAttr>) -> Passed<c_void> {
-    entry.entry().driver_context()
+    Entry::of(&entry).driver_context()
 }
 
 fn is_zero(gid: Gid) -> bool {
@@ -259,30 +300,31 @@ fn find_ib(
 
 rdma::export! { in rdma::bindings;
     /// The GID of an index. `EINVAL` if there is no such port or index, `ENOENT` if it is empty.
-    fn rdma_query_gid(device: &Device, port_num: u32, index: c_int, gid: OutGid<'_>) -> Result
+    fn rdma_query_gid(device: &Device, port_num: u32, index: c_int, gid: OutParam<'_, ib_gid>) -> Result
         = query_gid;
     /// The entry of an index, held. `EINVAL` as above, `ENODATA` if it is empty.
-    fn rdma_get_gid_attr(device: &Device, port_num: u32, index: c_int) -> Answered = get_attr;
+    fn rdma_get_gid_attr(device: &Device, port_num: u32, index: c_int) -> Result<GidRef>
+        = get_attr;
     /// One more hold of an entry that is held.
     fn rdma_hold_gid_attr(attr: In<'_, GidAttr>) = hold;
     /// Gives back a hold.
-    fn rdma_put_gid_attr(attr: Held) = core::mem::drop;
+    fn rdma_put_gid_attr(attr: GidRef) = core::mem::drop;
     /// The first entry with this GID and type on any port, held. `ENOENT`.
     fn rdma_find_gid(
         device: &Device, gid: Gid, gid_type: ib_gid_type, ndev: Passed<net_device>,
-    ) -> Result<Held> = find;
+    ) -> Result<GidRef> = find;
     /// The first entry with this GID and type on a port, held. `ENOENT`.
     fn rdma_find_gid_by_port(
         device: &Device, gid: Gid, gid_type: ib_gid_type, port: u32, ndev: Passed<net_device>,
-    ) -> Result<Held> = find_by_port;
+    ) -> Result<GidRef> = find_by_port;
     /// The first entry with this GID that the filter likes, held. The filter runs with
     /// interrupts off and may not ask for GIDs. `ENOENT`, or `EINVAL` if there is no such port.
     fn rdma_find_gid_by_filter(
-        device: &Device, gid: Wanted<'_>, port_num: u32, filter: FilterFn,
+        device: &Device, gid: Gid, port_num: u32, filter: FilterFn,
         context: Passed<c_void>,
-    ) -> Result<Held> = find_by_filter;
+    ) -> Result<GidRef> = find_by_filter;
     /// All entries of all ports, up to a number. `EINVAL` if there are more.
-    fn rdma_query_gid_table(device: &Device, entries: Passed<Row>, max_entries: usize) -> isize
+    fn rdma_query_gid_table(device: &Device, entries: RowsAt, max_entries: usize) -> isize
         = query_table;
     /// The network device of a held entry, under RCU. `ENODEV` if it has none, `EINVAL` if it was
     /// deleted.

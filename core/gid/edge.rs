@@ -5,17 +5,16 @@
 //! To be held against `include/rdma/ib_cache.h` and `include/rdma/ib_verbs.h`. A GID of C may be
 //! part of a packet: it is read and written unaligned.
 
+pub(crate) mod entry;
+
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
 use kernel::error::code::EINVAL;
-use kernel::error::Error;
 use kernel::error::Result;
-use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use rdma::bindings;
-use rdma::edge::Answer;
-use rdma::edge::AnswerOk;
 use rdma::edge::FromC;
 use rdma::edge::IntoC;
 use rdma::edge::Passed;
@@ -23,22 +22,20 @@ use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::net::NetDevice;
 
-use super::entry::Entry;
-use super::entry::Held;
+use self::entry::Entry;
 use crate::proto::gid::Gid;
 
-/// # Safety
-///
-/// `gid` is a GID.
-unsafe fn read(gid: *const bindings::ib_gid) -> Gid {
-    // SAFETY: This function's contract.
-    Gid(unsafe { gid.cast::<[u8; 16]>().read_unaligned() })
+/// A GID as C has it.
+pub(crate) fn raw(gid: Gid) -> bindings::ib_gid {
+    bindings::ib_gid {
+        raw: ManuallyDrop::new(gid.0),
+    }
 }
 
-/// A GID that a driver has written.
-pub(super) fn read_own(gid: &bindings::ib_gid) -> Gid {
-    // SAFETY: A reference to a GID.
-    unsafe { read(gid) }
+/// A GID that C has written.
+pub(crate) fn read(gid: bindings::ib_gid) -> Gid {
+    // SAFETY: All members of the union are sixteen plain bytes.
+    Gid(unsafe { ManuallyDrop::into_inner(gid.raw) })
 }
 
 // SAFETY: `from_c`'s contract: a GID.
@@ -47,14 +44,14 @@ unsafe impl FromC for Gid {
 
     unsafe fn from_c(c: Self::C) -> Self {
         // SAFETY: `from_c`'s contract.
-        unsafe { read(c) }
+        Gid(unsafe { c.cast::<[u8; 16]>().read_unaligned() })
     }
 }
 // SAFETY: It holds no reference.
 unsafe impl Within<'_> for Gid {}
 
 /// A GID that a prototype does not declare `const`.
-pub(super) struct MutGid(pub(super) Gid);
+pub(crate) struct MutGid(pub(crate) Gid);
 
 // SAFETY: `from_c`'s contract: a GID.
 unsafe impl FromC for MutGid {
@@ -62,34 +59,26 @@ unsafe impl FromC for MutGid {
 
     unsafe fn from_c(c: Self::C) -> Self {
         // SAFETY: `from_c`'s contract.
-        Self(unsafe { read(c) })
+        Self(unsafe { Gid::from_c(c) })
     }
 }
 // SAFETY: It holds no reference.
 unsafe impl Within<'_> for MutGid {}
 
-/// A place for a GID.
-pub(super) struct OutGid<'a>(NonNull<bindings::ib_gid>, PhantomData<&'a mut Gid>);
+/// The same, or null.
+pub(crate) struct MaybeGid(pub(crate) Option<Gid>);
 
-impl OutGid<'_> {
-    /// Writes the GID.
-    pub(super) fn set(&mut self, gid: Gid) {
-        // SAFETY: `from_c`'s contract: the place may be written during the call.
-        unsafe { self.0.as_ptr().cast::<[u8; 16]>().write_unaligned(gid.0) };
-    }
-}
-
-// SAFETY: `from_c`'s contract: a place for a GID.
-unsafe impl FromC for OutGid<'_> {
+// SAFETY: `from_c`'s contract: null, or a GID.
+unsafe impl FromC for MaybeGid {
     type C = *mut bindings::ib_gid;
 
     unsafe fn from_c(c: Self::C) -> Self {
         // SAFETY: `from_c`'s contract.
-        Self(unsafe { NonNull::new_unchecked(c) }, PhantomData)
+        Self((!c.is_null()).then(|| unsafe { Gid::from_c(c) }))
     }
 }
-// SAFETY: It is limited to `'a`.
-unsafe impl<'a> Within<'a> for OutGid<'a> {}
+// SAFETY: It holds no reference.
+unsafe impl Within<'_> for MaybeGid {}
 
 /// A place for an Ethernet address, or null.
 pub(super) struct OutMac<'a>(Option<NonNull<[u8; 6]>>, PhantomData<&'a mut [u8; 6]>);
@@ -115,101 +104,10 @@ unsafe impl FromC for OutMac<'_> {
 // SAFETY: It is limited to `'a`.
 unsafe impl<'a> Within<'a> for OutMac<'a> {}
 
-rdma::c_struct! {
-    /// What C knows of an entry. Only entries of tables exist ([`Entry::attr`]).
-    pub(super) struct GidAttr: bindings::ib_gid_attr;
-    fields {}
-}
-
-impl GidAttr {
-    /// The entry.
-    pub(super) fn entry(&self) -> &Entry {
-        // SAFETY: C has no others than those that `Entry::attr` gave it.
-        unsafe { Entry::from_attr(self.raw()) }
-    }
-}
-
-// SAFETY: `from_c`'s contract: an entry that the caller holds, and gives up.
-unsafe impl FromC for Held {
-    type C = *const bindings::ib_gid_attr;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract.
-        unsafe { Self::from_raw(c) }
-    }
-}
-// SAFETY: It owns its hold, so it is not limited by a call.
-unsafe impl Within<'_> for Held {}
-
-impl AnswerOk for Held {
-    type C = *const bindings::ib_gid_attr;
-
-    fn ok(self) -> Self::C {
-        self.into_raw()
-    }
-
-    fn error(error: Error) -> Self::C {
-        error.to_ptr()
-    }
-}
-
-/// An entry, held for the C caller, or any error number, also such as [`Error`] does not have.
-pub(super) struct Answered(*const bindings::ib_gid_attr);
-
-impl Answered {
-    /// An entry.
-    pub(super) fn held(held: Held) -> Self {
-        Self(held.into_raw())
-    }
-
-    /// An error.
-    pub(super) fn error(error: Error) -> Self {
-        Self(error.to_ptr())
-    }
-
-    /// An error by its negative number.
-    pub(super) fn number(number: c_int) -> Self {
-        // CAST: An error's pointer is its number.
-        Self(core::ptr::without_provenance(number as isize as usize))
-    }
-}
-
-impl Answer for Answered {
-    type C = *const bindings::ib_gid_attr;
-
-    fn answer(self) -> Self::C {
-        self.0
-    }
-}
-
-/// A GID that is searched, as C gave it.
-#[derive(Clone, Copy)]
-pub(super) struct Wanted<'a>(NonNull<bindings::ib_gid>, PhantomData<&'a Gid>);
-
-impl Wanted<'_> {
-    /// The GID.
-    pub(super) fn gid(self) -> Gid {
-        // SAFETY: `from_c`'s contract: a GID, during the call.
-        unsafe { read(self.0.as_ptr()) }
-    }
-}
-
-// SAFETY: `from_c`'s contract: a GID.
-unsafe impl FromC for Wanted<'_> {
-    type C = *const bindings::ib_gid;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract.
-        Self(unsafe { NonNull::new_unchecked(c.cast_mut()) }, PhantomData)
-    }
-}
-// SAFETY: It is limited to `'a`.
-unsafe impl<'a> Within<'a> for Wanted<'a> {}
-
 /// A caller's filter with its arguments.
-pub(super) struct Filter<'a> {
+pub(super) struct Filter {
     filter: FilterFn,
-    wanted: Wanted<'a>,
+    wanted: bindings::ib_gid,
     context: Passed<c_void>,
 }
 
@@ -240,22 +138,18 @@ unsafe impl FromC for FilterFn {
         Self(c)
     }
 }
-// SAFETY: It is called during the call only: `Filter` borrows the GID.
+// SAFETY: There is no reference in it.
 unsafe impl Within<'_> for FilterFn {}
 
-impl<'a> Filter<'a> {
+impl Filter {
     /// # Errors
     ///
     /// `EINVAL` without a function.
-    pub(super) fn new(
-        filter: FilterFn,
-        wanted: Wanted<'a>,
-        context: Passed<c_void>,
-    ) -> Result<Self> {
+    pub(super) fn new(filter: FilterFn, wanted: Gid, context: Passed<c_void>) -> Result<Self> {
         filter.0.ok_or(EINVAL)?;
         Ok(Self {
             filter,
-            wanted,
+            wanted: raw(wanted),
             context,
         })
     }
@@ -264,13 +158,28 @@ impl<'a> Filter<'a> {
     pub(super) fn likes(&self, entry: &Entry) -> bool {
         self.filter.0.is_some_and(|filter| {
             // SAFETY: The contract of `FilterFn`; function and context come from one call.
-            unsafe { filter(self.wanted.0.as_ptr(), entry.attr(), self.context.into_c()) }
+            unsafe { filter(&self.wanted, entry.attr().raw(), self.context.into_c()) }
         })
     }
 }
 
 /// A row of an answer to `uverbs`.
-pub(super) type Row = bindings::ib_uverbs_gid_entry;
+type Row = bindings::ib_uverbs_gid_entry;
+
+/// Where the rows of an answer go. Only C makes one.
+pub(super) struct RowsAt(*mut Row);
+
+// SAFETY: `from_c`'s contract: room for as many rows as the number says that is passed along
+// (`rdma_query_gid_table`).
+unsafe impl FromC for RowsAt {
+    type C = *mut Row;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        Self(c)
+    }
+}
+// SAFETY: `Rows` is dropped before the call ends.
+unsafe impl Within<'_> for RowsAt {}
 
 /// A caller's array of rows.
 ///
@@ -283,15 +192,12 @@ pub(super) struct Rows {
     len: usize,
 }
 
-/// C's arguments of an array: where, and for how many.
 impl Rows {
-    /// # Safety
-    ///
-    /// There is room for `max` rows during the call.
-    pub(super) unsafe fn new(place: Passed<Row>, max: usize) -> Self {
-        // INVARIANT: This function's contract.
+    /// `max` is the number that C passed along with `at`.
+    pub(super) fn new(at: RowsAt, max: usize) -> Self {
+        // INVARIANT: The contract of `RowsAt`.
         Self {
-            place: place.into_c(),
+            place: at.0,
             max,
             len: 0,
         }
@@ -321,7 +227,7 @@ impl Rows {
                 .write_unaligned(entry.engine().gid.0);
             (*row).gid_index = u32::from(entry.index());
             (*row).port_num = entry.port();
-            (*row).gid_type = (*entry.attr()).gid_type;
+            (*row).gid_type = entry.gid_type();
             if !ndev.is_null() {
                 (*row).netdev_ifindex = NetDevice::from_raw(ndev).ifindex();
             }

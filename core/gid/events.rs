@@ -8,12 +8,14 @@
 use core::net::IpAddr;
 
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::sync::barrier::smp_mb;
 use kernel::sync::Arc;
 
-use super::entry::ndev_id;
+use super::edge::entry::ndev_id;
 use super::snapshot;
 use super::Gids;
+use crate::device::Device;
 use crate::proto::gid_marks::Event;
 use crate::proto::gid_marks::Word;
 use rdma::net::address_notifier::Change;
@@ -25,13 +27,19 @@ use rdma::net::NetdevEvent;
 use rdma::net::NetdevEvents;
 use rdma::sync::bh;
 
+/// A device that follows network devices, and its tables.
+struct Follower {
+    gids: Arc<Gids>,
+    device: ARef<Device>,
+}
+
 kernel::sync::global_lock! {
     // SAFETY: `Subsystem::new` initialises it once, before there is any device or notifier.
-    unsafe(uninit) static FOLLOWED: SpinLock<KVec<Arc<Gids>>> = KVec::new();
+    unsafe(uninit) static FOLLOWED: SpinLock<KVec<Follower>> = KVec::new();
 }
 
 /// The devices that follow network devices. Notifiers may be softirqs.
-fn with_followed<R>(f: impl FnOnce(&mut KVec<Arc<Gids>>) -> R) -> R {
+fn with_followed<R>(f: impl FnOnce(&mut KVec<Follower>) -> R) -> R {
     let _bh = bh::disable();
     // A local, to be dropped before that: what a last expression borrows lives longer.
     let mut followed = FOLLOWED.lock();
@@ -39,7 +47,7 @@ fn with_followed<R>(f: impl FnOnce(&mut KVec<Arc<Gids>>) -> R) -> R {
 }
 
 /// Has a device hear of events. May sleep.
-pub(super) fn follow(gids: &Arc<Gids>) -> Result {
+pub(super) fn follow(gids: &Arc<Gids>, device: &Device) -> Result {
     loop {
         let len = with_followed(|list| list.len());
         // No memory is to be had under the lock.
@@ -53,7 +61,11 @@ pub(super) fn follow(gids: &Arc<Gids>) -> Result {
                 // There is room for these and for one more.
                 let _ = list.push_within_capacity(each);
             }
-            list.push_within_capacity(gids.clone()).is_ok()
+            let new = Follower {
+                gids: gids.clone(),
+                device: device.hold(),
+            };
+            list.push_within_capacity(new).is_ok()
         });
         if done {
             return Ok(());
@@ -65,16 +77,16 @@ pub(super) fn follow(gids: &Arc<Gids>) -> Result {
 pub(super) fn unfollow(gids: &Arc<Gids>) {
     // What is dropped is dropped here, outside the lock.
     let _gone = with_followed(|list| {
-        let index = list.iter().position(|each| Arc::ptr_eq(each, gids))?;
+        let index = list.iter().position(|each| Arc::ptr_eq(&each.gids, gids))?;
         list.remove(index).ok()
     });
 }
 
 /// Tells those who may want to know of an event.
-fn note(event: Event, who: impl Fn(&Gids) -> bool) {
+fn note(event: Event, who: impl Fn(&Follower) -> bool) {
     with_followed(|list| {
-        let told = list.iter().filter(|gids| who(gids));
-        told.for_each(|gids| gids.note(event));
+        let told = list.iter().filter(|each| who(each));
+        told.for_each(|each| each.gids.note(event));
     });
 }
 
@@ -115,8 +127,9 @@ impl AddressEvents for Listener {
         // whom.
         smp_mb();
         let stacked = dev.has_lower();
-        // SAFETY: A device that is in the list has its ports, until `unfollow`.
-        note(event, |gids| stacked || unsafe { gids.may_have(dev) });
+        note(event, |each| {
+            stacked || each.gids.may_have(&each.device, dev)
+        });
     }
 }
 

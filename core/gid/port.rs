@@ -5,12 +5,11 @@
 //! Who changes the table holds the device's writer mutex ([`super::Gids`]); readers have the
 //! slots' lock only, in any context.
 
-use core::ptr::NonNull;
-
 use kernel::prelude::*;
 
-use super::entry::Entry;
-use super::entry::Held;
+use super::edge::entry::Entry;
+use super::edge::entry::GidRef;
+pub(super) use super::edge::entry::Slot;
 use crate::device::Device;
 use crate::proto::gid::Gid;
 use crate::proto::gid::GidType;
@@ -67,32 +66,13 @@ impl Kind {
     }
 }
 
-/// A slot.
-///
-/// # Invariants
-///
-/// The entry, if any, has references: it stays until [`Port::vacate`] has emptied the slot.
-#[derive(Default)]
-pub(super) struct Slot(Option<NonNull<Entry>>);
-
-// SAFETY: It gives access to an `Entry`, which is `Send` and `Sync`.
-unsafe impl Send for Slot {}
-
-impl Slot {
-    fn valid_entry(&self) -> Option<&Entry> {
-        // SAFETY: By the type invariant the entry is there as long as the slot names it.
-        let entry = unsafe { self.0?.as_ref() };
-        entry.is_valid().then_some(entry)
-    }
-}
-
 impl Cell for Slot {
     fn valid(&self) -> Option<&gid_table::Entry> {
         self.valid_entry().map(Entry::engine)
     }
 
     fn is_free(&self) -> bool {
-        self.0.is_none()
+        self.is_empty()
     }
 }
 
@@ -109,7 +89,7 @@ impl Slots {
 
     fn free(&mut self, index: usize) {
         if let Some(slot) = self.all.get_mut(index) {
-            slot.0 = None;
+            slot.clear();
             self.used.freed(&self.all);
         }
     }
@@ -184,10 +164,10 @@ impl Port {
     }
 
     /// Holds the entry of an index.
-    pub(super) fn get(&self, index: usize) -> Result<Held, Refusal> {
+    pub(super) fn get(&self, index: usize) -> Result<GidRef, Refusal> {
         let slots = self.slots.lock();
         let slot = slots.all.get(index).ok_or(Refusal::NoSuchIndex)?;
-        slot.valid_entry().map(Held::new).ok_or(Refusal::Empty)
+        slot.valid_entry().map(GidRef::new).ok_or(Refusal::Empty)
     }
 
     /// Holds the first entry with this GID and type, of this network device if one is named.
@@ -196,11 +176,11 @@ impl Port {
         gid: &Gid,
         gid_type: GidType,
         ndev: Option<Ndev>,
-    ) -> Result<Held, Refusal> {
+    ) -> Result<GidRef, Refusal> {
         let slots = self.slots.lock();
         let index = slots.view(self.kind.types()).find(gid, gid_type, ndev)?;
         let entry = slots.all.get(index).and_then(Slot::valid_entry);
-        entry.map(Held::new).ok_or(Refusal::NotFound)
+        entry.map(GidRef::new).ok_or(Refusal::NotFound)
     }
 
     /// Puts an entry into its slot, which must be free. Writers only.
@@ -208,9 +188,8 @@ impl Port {
         let mut slots = self.slots.lock();
         let index = usize::from(entry.index());
         match slots.all.get_mut(index) {
-            // INVARIANT: The new entry has one reference, which is the table's.
             Some(slot) if slot.is_free() => {
-                slot.0 = NonNull::new(KBox::into_raw(entry));
+                slot.fill(entry);
                 slots.used.took(index);
                 Ok(())
             }
@@ -220,13 +199,9 @@ impl Port {
 
     /// Hides the entry of an index, and returns the table's reference to it. Writers only. The
     /// reference is not dropped under a lock of the table.
-    pub(super) fn retire(&self, index: usize) -> Option<Held> {
+    pub(super) fn retire(&self, index: usize) -> Option<GidRef> {
         let mut slots = self.slots.lock();
-        let entry = slots.all.get(index)?.valid_entry()?;
-        entry.retire();
-        // SAFETY: A valid entry in a slot has the table's reference. A retired one is not found
-        // here again, so that it is taken over once.
-        let entry = unsafe { Held::from_raw(entry.attr()) };
+        let entry = slots.all.get_mut(index)?.retire()?;
         // Only network devices' GIDs wait for their holders: elsewhere it is the driver
         // who says what is at an index.
         if !matches!(self.kind, Kind::Roce { .. }) {
@@ -239,8 +214,7 @@ impl Port {
     pub(super) fn vacate(&self, entry: &Entry) {
         let mut slots = self.slots.lock();
         let index = usize::from(entry.index());
-        let there = slots.all.get(index).and_then(|slot| slot.0);
-        if there == Some(NonNull::from(entry)) {
+        if slots.all.get(index).is_some_and(|slot| slot.names(entry)) {
             slots.free(index);
         }
     }

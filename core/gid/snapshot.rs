@@ -16,7 +16,7 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::rcu;
 
-use super::entry::ndev_id;
+use super::edge::entry::ndev_id;
 use crate::device::Device;
 use crate::proto::gid::GidTypes;
 use crate::proto::gid_marks::Marks;
@@ -25,8 +25,6 @@ use crate::proto::gid_plan;
 use crate::proto::gid_plan::Address;
 use crate::proto::gid_plan::Bond;
 use crate::proto::gid_table::Ndev;
-use core::ptr::NonNull;
-use rdma::bindings;
 use rdma::net::NetDevice;
 
 /// The most addresses of one network device that are looked at: more than any table holds.
@@ -59,7 +57,7 @@ impl Snapshot {
     ///
     /// `ENOMEM`.
     pub(super) fn take(device: &Device, port: u32, types: GidTypes, marks: &Marks) -> Result<Self> {
-        let own = port_ndev(device, port);
+        let own = device.netdev(port);
         let mut snapshot = Self {
             port: gid_plan::Port {
                 ndev: own.as_ref().map(|own| ndev_id(own.as_raw())),
@@ -202,12 +200,4 @@ fn restore(address: Address) -> IpAddr {
         Address::V4(bytes) => Ipv4Addr::from(bytes).into(),
         Address::V6(bytes) => Ipv6Addr::from(bytes).into(),
     }
-}
-
-/// The network device of a port.
-pub(super) fn port_ndev(device: &Device, port: u32) -> Option<ARef<NetDevice>> {
-    // SAFETY: The device is there and its ports are set up.
-    let ndev = unsafe { bindings::ib_device_get_netdev(device.as_raw(), port) };
-    // SAFETY: If there is one, we were given a reference to it; the type is transparent.
-    NonNull::new(ndev).map(|ndev| unsafe { ARef::from_raw(ndev.cast()) })
 }

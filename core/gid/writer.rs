@@ -12,12 +12,11 @@ use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 
 use super::edge;
-use super::entry::ndev_id;
-use super::entry::Entry;
+use super::edge::entry::ndev_id;
+use super::edge::entry::Entry;
 use super::port::Kind;
 use super::port::Port;
 use super::port::Slot;
-use super::snapshot::port_ndev;
 use super::snapshot::Snapshot;
 use super::Gids;
 use crate::device::Device;
@@ -172,9 +171,9 @@ pub(super) fn ask_driver(
             .inspect_err(|error| {
                 pr_warn!("{}: query_gid of index {number}: {error:?}\n", Name(device));
             })?;
-        let gid = edge::read_own(&gid);
+        let gid = edge::read(gid);
         let ndev = match port.kind() {
-            Kind::Iwarp => match port_ndev(device, port.number()) {
+            Kind::Iwarp => match device.netdev(port.number()) {
                 Some(ndev) => Some(ndev),
                 None => continue,
             },

@@ -25,6 +25,7 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::FromC;
 use rdma::edge::In;
+use rdma::edge::Lent;
 use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::net::NetDevice;
@@ -119,11 +120,9 @@ const FIRMWARE_LEN: usize = bindings::IB_FW_VERSION_NAME_MAX as usize;
 /// The version of a device's firmware, with its end; empty if the driver does not say. May sleep.
 pub(super) fn firmware(device: &Device) -> [u8; FIRMWARE_LEN] {
     let mut text = [0; FIRMWARE_LEN];
-    if let Some(method) = device.ops().get_dev_fw_str {
-        // SAFETY: The method is the device's; there are as many bytes as it may write.
-        unsafe { method(device.as_raw(), text.as_mut_ptr().cast()) };
-    }
-    text
+    device.driver().get_dev_fw_str(Lent(&mut text));
+    // CAST: Bytes, whatever sign C gives them.
+    text.map(|byte| byte as u8)
 }
 
 /// The character device of a client of devices.
@@ -201,38 +200,52 @@ unsafe impl Sync for LinkOps {}
 impl LinkOps {
     /// Makes a device on a network device; none if the driver cannot. May sleep.
     pub(super) fn newlink(&self, name: &CStr, netdev: &NetDevice) -> Option<Result> {
-        // SAFETY: Written before the kind is registered.
-        let newlink = unsafe { (*self.raw()).newlink }?;
-        // SAFETY: Name and network device are there for the call.
-        Some(to_result(unsafe {
-            newlink(name.as_char_ptr(), netdev.as_raw())
-        }))
+        // SAFETY: The table is written before the kind is registered. Name and network device are
+        // there for the call.
+        let done = unsafe { (*self.raw()).newlink?(name.as_char_ptr(), netdev.as_raw()) };
+        Some(to_result(done))
     }
 
     /// Asks the driver before a device of it is unregistered; none if it need not be asked. May
     /// sleep.
     pub(super) fn dellink(&self, device: &Device) -> Option<Result> {
-        // SAFETY: Written before the kind is registered.
-        let dellink = unsafe { (*self.raw()).dellink }?;
-        // SAFETY: The device is there for the call.
-        Some(to_result(unsafe { dellink(device.as_raw()) }))
+        // SAFETY: The table is written before the kind is registered. The device is there for the
+        // call.
+        let done = unsafe { (*self.raw()).dellink?(device.as_raw()) };
+        Some(to_result(done))
+    }
+}
+
+rdma::c_struct! {
+    /// The field of a kind that is the core's to use: the next kind of the chain, or null. Private
+    /// to this file.
+    struct Chain: bindings::rdma_link_ops;
+    fields {
+        racy next at list.next: *mut bindings::list_head, set_next;
+    }
+}
+
+impl LinkOps {
+    fn link(&self) -> &Chain {
+        // SAFETY: Both are views of the same structure.
+        unsafe { Chain::view(self.raw()) }
     }
 }
 
 /// A kind that a driver registers, or takes back.
-pub(super) struct Kind(NonNull<bindings::rdma_link_ops>);
+pub(super) struct Kind(In<'static, LinkOps>);
 
 // SAFETY: `rdma_netlink.h`: the structure stays as it is until `rdma_link_unregister` returns.
 unsafe impl FromC for Kind {
     type C = *mut bindings::rdma_link_ops;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A structure, so not null: contract of this function.
-        Self(unsafe { NonNull::new_unchecked(c) })
+        // SAFETY: This function's contract: a structure that stays.
+        Self(unsafe { In::from_c(c) })
     }
 }
 
-// SAFETY: The type has no lifetime: see `FromC`.
+// SAFETY: The structure stays beyond the call: see `FromC`.
 unsafe impl Within<'_> for Kind {}
 
 /// The kinds there are, as a chain of the drivers' structures: `list.next` of each, which is the
@@ -255,45 +268,41 @@ impl Kinds {
         Self(ptr::null_mut())
     }
 
+    /// A kind of the chain, by the place of another's `next` or by the first.
+    fn at(&self, kind: *mut bindings::rdma_link_ops) -> Option<&LinkOps> {
+        // SAFETY: Null or a structure that stays while `self` is borrowed: type invariant.
+        unsafe { FromC::from_c(kind) }
+    }
+
     /// All kinds.
     pub(super) fn iter(&self) -> impl Iterator<Item = &LinkOps> {
-        // SAFETY: Null or a structure that stays while `self` is borrowed: type invariant.
-        let first: Option<&LinkOps> = unsafe { FromC::from_c(self.0) };
-        core::iter::successors(first, |ops| {
-            // SAFETY: The next of the chain: type invariant. It changes through `&mut self` only.
-            unsafe { FromC::from_c((*ops.raw()).list.next.cast()) }
-        })
+        core::iter::successors(self.at(self.0), |ops| self.at(ops.link().next().cast()))
     }
 
     /// Adds a kind, unless there is one of its name. Returns whether it was added.
     pub(super) fn add(&mut self, kind: Kind) -> bool {
-        // SAFETY: It stays until it is removed: contract of `Kind`.
-        let ops: &LinkOps = unsafe { View::view(kind.0.as_ptr()) };
+        let ops = kind.0 .0;
         if self.iter().any(|other| other.name() == ops.name()) {
             return false;
         }
-        // SAFETY: The field is the core's to use. INVARIANT: The chain goes on.
-        unsafe { (*ops.raw()).list.next = self.0.cast() };
+        // INVARIANT: The kind stays until it is removed, and the chain goes on behind it.
+        ops.link().set_next(self.0.cast());
         self.0 = ops.raw();
         true
     }
 
     /// Removes a kind, if it is there.
     pub(super) fn remove(&mut self, kind: &Kind) {
-        let raw = kind.0.as_ptr();
-        if !self.iter().any(|ops| core::ptr::eq(ops.raw(), raw)) {
+        let ops = kind.0 .0;
+        if !self.iter().any(|other| core::ptr::eq(other, ops)) {
             return;
         }
-        // SAFETY: It is in the chain, so it is there: type invariant.
-        let after = unsafe { (*raw).list.next };
-        let before = self.iter().find(|ops| {
-            // SAFETY: A structure of the chain.
-            core::ptr::eq(unsafe { (*ops.raw()).list.next }, raw.cast())
-        });
-        match before.map(View::raw) {
-            // SAFETY: A structure of the chain. INVARIANT: The chain goes on behind what goes.
-            Some(before) => unsafe { (*before).list.next = after },
-            None => self.0 = after.cast(),
+        let after = ops.link().next();
+        let is_before = |other: &&LinkOps| core::ptr::eq(other.link().next(), ops.raw().cast());
+        // INVARIANT: The chain goes on behind what goes.
+        let before = self.iter().find(is_before);
+        if before.map(|ops| ops.link().set_next(after)).is_none() {
+            self.0 = after.cast();
         }
     }
 }

@@ -97,6 +97,7 @@ fn ctxn(object: Option<&Uobject>) -> Option<u32> {
 }
 
 /// A queue pair.
+#[inline(never)]
 pub(super) fn put_qp(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let qp = subject.object::<Qp>()?;
     let (port, qp_type) = (qp.port(), qp.qp_type());
@@ -132,6 +133,7 @@ pub(super) fn put_qp(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
 }
 
 /// A connection manager's id.
+#[inline(never)]
 pub(super) fn put_cm_id(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let id = CmId::of_entry(subject.held).ok_or(Entry::Failed(EINVAL))?;
     let port = id.port_num();
@@ -158,6 +160,7 @@ pub(super) fn put_cm_id(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
 }
 
 /// A completion queue.
+#[inline(never)]
 pub(super) fn put_cq(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let cq = subject.object::<Cq>()?;
     let shown = subject.held.owner();
@@ -176,6 +179,7 @@ pub(super) fn put_cq(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
 }
 
 /// A memory region.
+#[inline(never)]
 pub(super) fn put_mr(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let mr = subject.object::<Mr>()?;
     let shown = subject.held.owner();
@@ -193,6 +197,7 @@ pub(super) fn put_mr(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
 }
 
 /// What a memory region has counted.
+#[inline(never)]
 pub(super) fn put_mr_stat(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let mr = subject.object::<Mr>()?;
     w.put_u32(Attr::ResMrn.raw(), subject.held.id())?;
@@ -200,6 +205,7 @@ pub(super) fn put_mr_stat(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
 }
 
 /// A protection domain.
+#[inline(never)]
 pub(super) fn put_pd(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let pd = subject.object::<Pd>()?;
     let shown = subject.held.owner();
@@ -216,6 +222,7 @@ pub(super) fn put_pd(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
 }
 
 /// A user's context. The kernel's have nothing to say.
+#[inline(never)]
 pub(super) fn put_ctx(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     if subject.held.is_kernel() {
         return Ok(());
@@ -229,6 +236,7 @@ pub(super) fn put_ctx(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
 }
 
 /// A shared receive queue.
+#[inline(never)]
 pub(super) fn put_srq(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let srq = subject.object::<Srq>()?;
     let shown = subject.held.owner();
@@ -266,6 +274,7 @@ pub(super) fn put_srq(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
 }
 
 /// What only the driver can read of an object.
+#[inline(never)]
 pub(super) fn put_raw(w: &mut Answer<'_>, kind: Kind, subject: &Subject<'_>) -> Put {
     let put = match kind {
         Kind::Qp => {
@@ -282,6 +291,7 @@ pub(super) fn put_raw(w: &mut Answer<'_>, kind: Kind, subject: &Subject<'_>) -> 
 }
 
 /// A counter that is bound to queue pairs, with its values.
+#[inline(never)]
 pub(super) fn put_counter(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let counter = subject.object::<counter::Counter>()?;
     subject.check_port(counter.port())?;

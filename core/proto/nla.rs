@@ -124,6 +124,7 @@ impl<S: Sink> Writer<S> {
     }
 
     /// An attribute of these bytes.
+    #[inline(never)]
     pub fn put(&mut self, attr: u16, payload: &[u8]) -> Result<(), Full> {
         let len = HEADER.checked_add(payload.len()).ok_or(Full)?;
         let short = u16::try_from(len).map_err(|_| Full)?;
@@ -140,17 +141,20 @@ impl<S: Sink> Writer<S> {
     }
 
     /// An attribute of one byte.
+    #[inline(never)]
     pub fn put_u8(&mut self, attr: u16, value: u8) -> Result<(), Full> {
         self.put(attr, &[value])
     }
 
     /// An attribute of 32 bits.
+    #[inline(never)]
     pub fn put_u32(&mut self, attr: u16, value: u32) -> Result<(), Full> {
         self.put(attr, &value.to_ne_bytes())
     }
 
     /// An attribute of 64 bits. Where they have to be aligned, an empty attribute
     /// of the type `pad` goes before it if need be.
+    #[inline(never)]
     pub fn put_u64(&mut self, attr: u16, value: u64, pad: u16) -> Result<(), Full> {
         let before = self.sink.len();
         if self.align64 == Align64::Aligned && before.wrapping_add(HEADER) % 8 != 0 {
@@ -165,6 +169,7 @@ impl<S: Sink> Writer<S> {
 
     /// An attribute of these bytes and a NUL. They have none themselves; from the
     /// first one on they are left out.
+    #[inline(never)]
     pub fn put_str(&mut self, attr: u16, text: &[u8]) -> Result<(), Full> {
         let text = text.split(|b| *b == 0).next().unwrap_or_default();
         let len = text.len().checked_add(HEADER + 1).ok_or(Full)?;
@@ -182,42 +187,37 @@ impl<S: Sink> Writer<S> {
         Ok(())
     }
 
-    /// Writes something whole, or takes back what there is of it. `start` is where
-    /// the length goes, as the bytes that `length` makes of it.
-    fn whole<const N: usize, E: From<Full>>(
+    fn nest_typed<E: From<Full>>(
         &mut self,
-        header: usize,
-        length: impl FnOnce(usize) -> Result<[u8; N], Full>,
+        raw_type: u16,
         fill: impl FnOnce(&mut Self) -> Result<(), E>,
     ) -> Result<(), E> {
-        let start = self.sink.len();
-        let write = || -> Result<(), E> {
-            let _: &mut [u8] = self.room(header)?;
-            fill(self)?;
-            let bytes = length(self.sink.len().saturating_sub(start))?;
-            let place = start..start.saturating_add(N);
-            let place = self.sink.written_mut().get_mut(place).ok_or(Full)?;
-            place.copy_from_slice(&bytes);
-            Ok(())
-        };
-        let done = write();
+        let start = self.open_nest()?;
+        let done = fill(self).and_then(|()| Ok(self.close_nest(start, raw_type)?));
         if done.is_err() {
             self.sink.cut(start);
         }
         done
     }
 
-    fn nest_typed<E: From<Full>>(
-        &mut self,
-        raw_type: u16,
-        fill: impl FnOnce(&mut Self) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let head = |len: usize| {
-            let len = u16::try_from(len).map_err(|_| Full)?;
-            let ([a, b], [c, d]) = (len.to_ne_bytes(), raw_type.to_ne_bytes());
-            Ok([a, b, c, d])
-        };
-        self.whole(HEADER, head, fill)
+    /// Makes room for the header of a nest. Returns where it starts.
+    #[inline(never)]
+    fn open_nest(&mut self) -> Result<usize, Full> {
+        let start = self.sink.len();
+        let _: &mut [u8] = self.room(HEADER)?;
+        Ok(start)
+    }
+
+    /// Writes the header of a nest.
+    #[inline(never)]
+    fn close_nest(&mut self, start: usize, raw_type: u16) -> Result<(), Full> {
+        let len = self.sink.len().saturating_sub(start);
+        let len = u16::try_from(len).map_err(|_| Full)?;
+        let ([a, b], [c, d]) = (len.to_ne_bytes(), raw_type.to_ne_bytes());
+        let place = start..start.saturating_add(HEADER);
+        let place = self.sink.written_mut().get_mut(place).ok_or(Full)?;
+        place.copy_from_slice(&[a, b, c, d]);
+        Ok(())
     }
 
     /// A nest, marked as one.
@@ -251,7 +251,7 @@ impl<S: Sink> Writer<S> {
             seq,
             port,
         } = message;
-        let head = |len: usize| {
+        let head = |len: usize| -> Result<_, Full> {
             let len = u32::try_from(len).map_err(|_| Full)?;
             let mut bytes = [0; MESSAGE_HEADER];
             let all = len
@@ -266,7 +266,21 @@ impl<S: Sink> Writer<S> {
             }
             Ok(bytes)
         };
-        self.whole(MESSAGE_HEADER, head, fill)
+        let start = self.sink.len();
+        let write = || -> Result<(), E> {
+            let _: &mut [u8] = self.room(MESSAGE_HEADER)?;
+            fill(self)?;
+            let bytes = head(self.sink.len().saturating_sub(start))?;
+            let place = start..start.saturating_add(MESSAGE_HEADER);
+            let place = self.sink.written_mut().get_mut(place).ok_or(Full)?;
+            place.copy_from_slice(&bytes);
+            Ok(())
+        };
+        let done = write();
+        if done.is_err() {
+            self.sink.cut(start);
+        }
+        done
     }
 
     /// A list of entries, each in a nest of its own, as many as fit.

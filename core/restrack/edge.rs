@@ -196,8 +196,8 @@ impl<'a> OwnerRef<'a> {
         // SAFETY: A sole owner has an object.
         let object: &'a S::Of = unsafe { View::view(owner.sole()) };
         // SAFETY: `&mut S` is the only way to the owner. The sole owners of tracked objects are
-        // `verbs::object::{New, Owned}` and `counter::counted::New`; their `drop`, `destroy` and
-        // `destroy_by_driver` end the entry before the memory goes.
+        // `verbs::object::{New, Owned}` and `counter::edge::Sole`; their `drop`, `destroy` and
+        // `destroy_by_driver`, and `counter::counted`, end the entry before the memory goes.
         object.tracked().map(|entry| unsafe { Self::new(entry) })
     }
 

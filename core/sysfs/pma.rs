@@ -3,13 +3,13 @@
 //! `ports/N/counters`: counters of InfiniBand's performance management (IBTA 16.1), which the
 //! driver answers to a MAD that is never sent.
 
-use super::port::File;
+use super::edge;
+use super::edge::PortFile;
+use super::edge::ShowPort;
+use super::edge::Shown;
 use crate::device::Device;
-use kernel::ffi::c_char;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::sysfs::Attribute;
-use rdma::sysfs::Extends;
 use rdma::sysfs::GroupRef;
 use rdma::sysfs::Page;
 use rdma::sysfs::StaticGroup;
@@ -49,40 +49,42 @@ enum Width {
     B64,
 }
 
-/// A counter's file.
-#[repr(C)]
+/// What a counter's file shows.
 struct Counter {
-    raw: File,
     query: Query,
     width: Width,
     /// In bytes from the beginning of the answer.
     offset: usize,
 }
 
-// SAFETY: It begins with a `File`.
-unsafe impl Attribute for Counter {}
-// SAFETY: As above.
-unsafe impl Extends<File> for Counter {}
+/// A counter's file.
+type File = Shown<Counter>;
 
-impl Counter {
-    const fn new(name: &'static CStr, offset: usize, width: Width) -> Self {
-        Self {
-            raw: File::constant(name, show_counter),
-            query: Query::PortCounters,
+const fn counter(name: &'static CStr, offset: usize, width: Width) -> File {
+    let query = Query::PortCounters;
+    Shown::constant(
+        name,
+        Counter {
+            query,
             width,
             offset,
-        }
-    }
+        },
+    )
+}
 
-    const fn extended(name: &'static CStr, offset: usize) -> Self {
-        Self {
-            raw: File::constant(name, show_counter),
-            query: Query::PortCountersExtended,
-            width: Width::B64,
+const fn extended(name: &'static CStr, offset: usize) -> File {
+    let (query, width) = (Query::PortCountersExtended, Width::B64);
+    Shown::constant(
+        name,
+        Counter {
+            query,
+            width,
             offset,
-        }
-    }
+        },
+    )
+}
 
+impl ShowPort for Counter {
     fn show(&self, device: &Device, port: u32, page: &mut Page<'_>) -> Result {
         let [a, b, c, d, e, f, g, h] = ask(device, port, self.query, self.offset)?;
         let value = match self.width {
@@ -97,85 +99,36 @@ impl Counter {
     }
 }
 
-/// # Safety
-///
-/// For C only, as a method of a [`Counter`].
-unsafe extern "C" fn show_counter(
-    device: *mut bindings::ib_device,
-    port: u32,
-    file: *mut bindings::ib_port_attribute,
-    page: *mut c_char,
-) -> isize {
-    // SAFETY: The device is there while its file is read; the file is a counter's; the page is
-    // sysfs's.
-    unsafe {
-        let counter = &*file.cast::<Counter>();
-        Page::fill(page, |page| {
-            counter.show(Device::from_raw(device), port, page)
-        })
-    }
-}
-
-/// `ENOSYS`, which the kernel crate has no constant for.
-fn no_agent() -> Error {
-    // CAST: a small number.
-    Error::from_errno(-(bindings::ENOSYS as i32))
-}
-
 /// Asks the driver, and returns the eight bytes at `offset` of the answer. May sleep.
 ///
 /// # Errors
 ///
 /// `ENOSYS` without an agent, `EINVAL` if it does not answer, `ENOMEM`.
 fn ask(device: &Device, port: u32, query: Query, offset: usize) -> Result<[u8; 8]> {
-    let process = device.ops().process_mad.ok_or_else(no_agent)?;
-    let mut question = KBox::new(bindings::ib_mad::default(), GFP_KERNEL)?;
-    let mut answer = KBox::new(bindings::ib_mad::default(), GFP_KERNEL)?;
-    question.mad_hdr.base_version = 1;
-    // CAST: constants of a byte.
-    question.mad_hdr.mgmt_class = bindings::IB_MGMT_CLASS_PERF_MGMT as u8;
-    question.mad_hdr.class_version = 1;
-    question.mad_hdr.method = bindings::IB_MGMT_METHOD_GET as u8;
-    // CAST: the numbers of the class.
-    question.mad_hdr.attr_id = (query as u16).to_be();
-    if query != Query::ClassPortInfo {
-        // CAST: the field has eight bits, and so have ports that have such an agent.
-        question.data[PORT_SELECT] = port as u8;
-    }
-    let mut size = core::mem::size_of::<bindings::ib_mad>();
-    let mut pkey_index = 0;
-    // CAST: small constants.
-    let flags = bindings::ib_process_mad_flags_IB_MAD_IGNORE_MKEY as i32;
-    let done = (bindings::ib_mad_result_IB_MAD_RESULT_SUCCESS
-        | bindings::ib_mad_result_IB_MAD_RESULT_REPLY) as i32;
-    // SAFETY: The method is the device's, with buffers of the size that it is told; no completion
-    // and no GRH mean that it was not received.
-    let result = unsafe {
-        process(
-            device.as_raw(),
-            flags,
-            port,
-            core::ptr::null(),
-            core::ptr::null(),
-            &*question,
-            &mut *answer,
-            &mut size,
-            &mut pkey_index,
-        )
-    };
-    if result & done != done {
-        return Err(EINVAL);
-    }
+    let answer = edge::ask_driver(device, port, |question| {
+        let question = question.0;
+        question.mad_hdr.base_version = 1;
+        // CAST: constants of a byte.
+        question.mad_hdr.mgmt_class = bindings::IB_MGMT_CLASS_PERF_MGMT as u8;
+        question.mad_hdr.class_version = 1;
+        question.mad_hdr.method = bindings::IB_MGMT_METHOD_GET as u8;
+        // CAST: the numbers of the class.
+        question.mad_hdr.attr_id = (query as u16).to_be();
+        if query != Query::ClassPortInfo {
+            // CAST: the field has eight bits, and so have ports that have such an agent.
+            question.data[PORT_SELECT] = port as u8;
+        }
+    })?;
     let from = ANSWER.saturating_add(offset);
     answer
-        .data
+        .data()
         .get(from..from.saturating_add(8))
         .and_then(|bytes| bytes.try_into().ok())
         .ok_or(EINVAL)
 }
 
 /// The group of counters that fits what the driver's agent can, if there is an agent.
-pub(super) fn group(device: &Device, port: u32) -> Option<GroupRef<'static, File>> {
+pub(super) fn group(device: &Device, port: u32) -> Option<GroupRef<'static, PortFile>> {
     device.ops().process_mad?;
     let capabilities = match ask(device, port, Query::ClassPortInfo, 0) {
         Ok([_, _, high, low, ..]) => u16::from_be_bytes([high, low]),
@@ -190,25 +143,25 @@ pub(super) fn group(device: &Device, port: u32) -> Option<GroupRef<'static, File
     })
 }
 
-static NARROW: StaticGroup<Counter> = StaticGroup::new(Some(c"counters"), &NARROW_LIST);
-static WIDE: StaticGroup<Counter> = StaticGroup::new(Some(c"counters"), &WIDE_LIST);
-static ALL: StaticGroup<Counter> = StaticGroup::new(Some(c"counters"), &ALL_LIST);
+static NARROW: StaticGroup<File> = StaticGroup::new(Some(c"counters"), &NARROW_LIST);
+static WIDE: StaticGroup<File> = StaticGroup::new(Some(c"counters"), &WIDE_LIST);
+static ALL: StaticGroup<File> = StaticGroup::new(Some(c"counters"), &ALL_LIST);
 
-static NARROW_LIST: [Option<&Counter>; 18] = {
+static NARROW_LIST: [Option<&File>; 18] = {
     let mut list = [None; 18];
     copy(&mut list, &COMMON, 0);
     copy(&mut list, &NARROW_ONLY, COMMON.len());
     list
 };
 
-static WIDE_LIST: [Option<&Counter>; 18] = {
+static WIDE_LIST: [Option<&File>; 18] = {
     let mut list = [None; 18];
     copy(&mut list, &COMMON, 0);
     copy(&mut list, &WIDE_ONLY, COMMON.len());
     list
 };
 
-static ALL_LIST: [Option<&Counter>; 22] = {
+static ALL_LIST: [Option<&File>; 22] = {
     let mut list = [None; 22];
     copy(&mut list, &COMMON, 0);
     copy(&mut list, &WIDE_ONLY, COMMON.len());
@@ -217,8 +170,8 @@ static ALL_LIST: [Option<&Counter>; 22] = {
 };
 
 const fn copy<const N: usize>(
-    list: &mut [Option<&'static Counter>; N],
-    from: &'static [Counter],
+    list: &mut [Option<&'static File>; N],
+    from: &'static [File],
     at: usize,
 ) {
     let mut i = 0;
@@ -228,47 +181,47 @@ const fn copy<const N: usize>(
     }
 }
 
-static COMMON: [Counter; 13] = [
-    Counter::new(c"symbol_error", 4, Width::B16),
-    Counter::new(c"link_error_recovery", 6, Width::B8),
-    Counter::new(c"link_downed", 7, Width::B8),
-    Counter::new(c"port_rcv_errors", 8, Width::B16),
-    Counter::new(c"port_rcv_remote_physical_errors", 10, Width::B16),
-    Counter::new(c"port_rcv_switch_relay_errors", 12, Width::B16),
-    Counter::new(c"port_xmit_discards", 14, Width::B16),
-    Counter::new(c"port_xmit_constraint_errors", 16, Width::B8),
-    Counter::new(c"port_rcv_constraint_errors", 17, Width::B8),
-    Counter::new(
+static COMMON: [File; 13] = [
+    counter(c"symbol_error", 4, Width::B16),
+    counter(c"link_error_recovery", 6, Width::B8),
+    counter(c"link_downed", 7, Width::B8),
+    counter(c"port_rcv_errors", 8, Width::B16),
+    counter(c"port_rcv_remote_physical_errors", 10, Width::B16),
+    counter(c"port_rcv_switch_relay_errors", 12, Width::B16),
+    counter(c"port_xmit_discards", 14, Width::B16),
+    counter(c"port_xmit_constraint_errors", 16, Width::B8),
+    counter(c"port_rcv_constraint_errors", 17, Width::B8),
+    counter(
         c"local_link_integrity_errors",
         19,
         Width::Nibble { high: true },
     ),
-    Counter::new(
+    counter(
         c"excessive_buffer_overrun_errors",
         19,
         Width::Nibble { high: false },
     ),
-    Counter::new(c"VL15_dropped", 22, Width::B16),
-    Counter::new(c"port_xmit_wait", 40, Width::B32),
+    counter(c"VL15_dropped", 22, Width::B16),
+    counter(c"port_xmit_wait", 40, Width::B32),
 ];
 
-static NARROW_ONLY: [Counter; 4] = [
-    Counter::new(c"port_xmit_data", 24, Width::B32),
-    Counter::new(c"port_rcv_data", 28, Width::B32),
-    Counter::new(c"port_xmit_packets", 32, Width::B32),
-    Counter::new(c"port_rcv_packets", 36, Width::B32),
+static NARROW_ONLY: [File; 4] = [
+    counter(c"port_xmit_data", 24, Width::B32),
+    counter(c"port_rcv_data", 28, Width::B32),
+    counter(c"port_xmit_packets", 32, Width::B32),
+    counter(c"port_rcv_packets", 36, Width::B32),
 ];
 
-static WIDE_ONLY: [Counter; 4] = [
-    Counter::extended(c"port_xmit_data", 8),
-    Counter::extended(c"port_rcv_data", 16),
-    Counter::extended(c"port_xmit_packets", 24),
-    Counter::extended(c"port_rcv_packets", 32),
+static WIDE_ONLY: [File; 4] = [
+    extended(c"port_xmit_data", 8),
+    extended(c"port_rcv_data", 16),
+    extended(c"port_xmit_packets", 24),
+    extended(c"port_rcv_packets", 32),
 ];
 
-static IETF: [Counter; 4] = [
-    Counter::extended(c"unicast_xmit_packets", 40),
-    Counter::extended(c"unicast_rcv_packets", 48),
-    Counter::extended(c"multicast_xmit_packets", 56),
-    Counter::extended(c"multicast_rcv_packets", 64),
+static IETF: [File; 4] = [
+    extended(c"unicast_xmit_packets", 40),
+    extended(c"unicast_rcv_packets", 48),
+    extended(c"multicast_xmit_packets", 56),
+    extended(c"multicast_rcv_packets", 64),
 ];

@@ -3,8 +3,8 @@
 //! Address handles: where a datagram goes. Made in any context, if the caller says so.
 
 use super::ah_attr::Filled;
-use super::ah_attr::Out;
 use super::ah_attr::Replace;
+use super::edge::Out;
 use super::object::From;
 use super::object::Given;
 use super::object::Held;

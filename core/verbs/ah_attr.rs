@@ -6,90 +6,19 @@
 //! index is looked up and held, so that it stays what it is meanwhile ([`Filled`]). What is
 //! made with the vector holds it on ([`Filled::hold_for`]).
 
-use super::object::Owned;
+use super::edge::Out;
 use super::port::Caps;
 use super::tables::AhAttr;
 use super::tables::GidAttr;
-use super::tables::QpAttr;
 use crate::device::Device;
-use crate::errno::enodata;
-use core::mem::ManuallyDrop;
-use core::ops::Deref;
-use core::ptr::NonNull;
-use kernel::error::from_err_ptr;
+use crate::gid;
+use crate::gid::edge::MaybeGid;
+use crate::gid::GidRef;
+use crate::proto::gid::Gid;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::object::GidSlot;
-use rdma::edge::FromC;
-use rdma::edge::View;
-use rdma::edge::Within;
-
-/// A reference to an entry of a GID table. The entry does not change while it is held, though it
-/// may be deleted from the table.
-pub(crate) struct GidRef(ManuallyDrop<Owned<GidAttr>>);
-
-impl GidRef {
-    /// The GID at an index of a port's table. Any context.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL`, `ENODATA` if there is none.
-    pub(crate) fn get(device: &Device, port: u32, index: u8) -> Result<Self> {
-        // SAFETY: The device lives.
-        let entry = unsafe { bindings::rdma_get_gid_attr(device.as_raw(), port, index.into()) };
-        // SAFETY: `rdma_get_gid_attr` returns an error, or a reference that is the caller's.
-        unsafe { Self::from_result(entry) }
-    }
-
-    /// Takes over what a function of the GID tables returned.
-    ///
-    /// # Safety
-    ///
-    /// `entry` is an error pointer, or an entry with a reference that is the caller's.
-    pub(crate) unsafe fn from_result(entry: *const bindings::ib_gid_attr) -> Result<Self> {
-        let entry = from_err_ptr(entry.cast_mut())?;
-        let entry = NonNull::new(entry).ok_or_else(enodata)?;
-        // SAFETY: The caller owns the reference.
-        Ok(Self::of(unsafe { Owned::new(entry) }))
-    }
-
-    /// The reference that a field or C owned.
-    pub(crate) fn of(owned: Owned<GidAttr>) -> Self {
-        Self(ManuallyDrop::new(owned))
-    }
-
-    /// Another reference to an entry that somebody holds.
-    pub(crate) fn hold(entry: &GidAttr) -> Self {
-        // SAFETY: The view promises that the entry is there, which its holder's reference does.
-        unsafe { bindings::rdma_hold_gid_attr(entry.raw()) };
-        // SAFETY: The reference taken just now is ours.
-        Self::of(unsafe { Owned::new(NonNull::from(entry).cast()) })
-    }
-
-    /// Takes over a reference that C holds.
-    ///
-    /// # Safety
-    ///
-    /// `entry` is null, or an entry with a reference that is given to us.
-    pub(crate) unsafe fn take(entry: *const bindings::ib_gid_attr) -> Option<Self> {
-        // SAFETY: The caller gives the reference.
-        NonNull::new(entry.cast_mut()).map(|entry| Self::of(unsafe { Owned::new(entry) }))
-    }
-
-    /// Gives the reference to a field or C.
-    pub(crate) fn into_owned(self) -> Owned<GidAttr> {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not used or dropped after.
-        unsafe { ManuallyDrop::take(&mut this.0) }
-    }
-}
-
-impl Drop for GidRef {
-    fn drop(&mut self) {
-        // SAFETY: The reference is ours, since we own it.
-        unsafe { bindings::rdma_put_gid_attr(self.0.raw()) };
-    }
-}
+use rdma::edge::In;
 
 /// What the core does with a field that owns a reference to a GID.
 pub(super) trait Replace {
@@ -127,47 +56,6 @@ impl Vector for AhAttr {
     }
 }
 
-/// A structure that C has filled, as far as it has, and that is to be filled by us: what it says
-/// of references means nothing.
-pub(crate) struct Out<'a, V>(&'a V);
-
-impl<V> Deref for Out<'_, V> {
-    type Target = V;
-
-    fn deref(&self) -> &V {
-        self.0
-    }
-}
-
-// SAFETY: It is of `'a`.
-unsafe impl<'a, V> Within<'a> for Out<'a, V> where Self: FromC {}
-// SAFETY: References are taken out before anybody sees the vector.
-unsafe impl FromC for Out<'_, AhAttr> {
-    type C = *mut bindings::rdma_ah_attr;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: By this function's duty the memory is a vector's, of this call alone.
-        unsafe {
-            (*c).grh.sgid_attr = core::ptr::null();
-            Self(AhAttr::view(c))
-        }
-    }
-}
-
-// SAFETY: As above.
-unsafe impl FromC for Out<'_, QpAttr> {
-    type C = *mut bindings::ib_qp_attr;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: As above, both vectors.
-        unsafe {
-            (*c).ah_attr.grh.sgid_attr = core::ptr::null();
-            (*c).alt_ah_attr.grh.sgid_attr = core::ptr::null();
-            Self(QpAttr::view(c))
-        }
-    }
-}
-
 /// Whether a vector fits the device.
 fn check(device: &Device, attr: &AhAttr) -> Result {
     let port = attr.port_num();
@@ -202,12 +90,12 @@ impl<'a> Filled<'a> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a vector that does not fit, and those of [`GidRef::get`].
+    /// `EINVAL` for a vector that does not fit, and those of [`gid::get_ref`].
     pub(super) fn new(device: &Device, attr: &'a AhAttr) -> Result<Self> {
         check(device, attr)?;
         let fill = attr.has_grh() && attr.gid().is_none();
         if fill {
-            let gid = GidRef::get(device, attr.port_num(), attr.sgid_index())?;
+            let gid = gid::get_ref(device, attr.port_num(), attr.sgid_index().into())?;
             attr.sgid_attr().replace(Some(gid));
         }
         // INVARIANT: As just done; a reference that was there before is held by the caller.
@@ -264,12 +152,6 @@ impl<'a> Filled<'a> {
         self.attr.gid().filter(|_| self.attr.has_grh())
     }
 
-    /// The local GID, for users that read the C structure.
-    pub(crate) fn gid_entry(&self) -> Option<&bindings::ib_gid_attr> {
-        // SAFETY: The entry is held (type invariant), and does not change while it is.
-        self.gid().map(|gid| unsafe { &*gid.raw() })
-    }
-
     /// A reference of its own for what is made with the vector, if it has a global route.
     pub(super) fn hold_for(&self) -> Option<GidRef> {
         self.gid().map(GidRef::hold)
@@ -284,109 +166,80 @@ impl Drop for Filled<'_> {
     }
 }
 
-rdma::exported!(
-    rdma_copy_ah_attr,
-    rdma_replace_ah_attr,
-    rdma_move_ah_attr,
-    rdma_move_grh_sgid_attr,
-    rdma_destroy_ah_attr,
-);
-
-/// Copies a vector over one that holds nothing; the copy holds the GID too. Any context.
-///
-/// # Safety
-///
-/// Both are valid, and what `src` refers to is held.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn rdma_copy_ah_attr(
-    dest: *mut bindings::rdma_ah_attr,
-    src: *const bindings::rdma_ah_attr,
-) {
-    // SAFETY: By this function's duty.
-    unsafe {
-        core::ptr::copy(src, dest, 1);
-        if let Some(gid) = Option::<&GidAttr>::from_c((*dest).grh.sgid_attr.cast_mut()) {
-            // The copy owns it.
-            let _: Owned<GidAttr> = GidRef::hold(gid).into_owned();
-        }
-    }
-}
-
-/// Copies a vector over one that may hold a GID, which it gives up first. Any context.
-///
-/// # Safety
-///
-/// As for [`rdma_copy_ah_attr`]; `old` is valid or all zeros.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn rdma_replace_ah_attr(
-    old: *mut bindings::rdma_ah_attr,
-    new: *const bindings::rdma_ah_attr,
-) {
-    // SAFETY: By this function's duty. Held before the old is given up, should both be one.
-    unsafe {
-        let before = GidRef::take((*old).grh.sgid_attr);
-        rdma_copy_ah_attr(old, new);
-        drop(before);
-    }
-}
-
-/// Moves a vector over one that may hold a GID; `src` holds nothing any more. Any context.
-///
-/// # Safety
-///
-/// As for [`rdma_replace_ah_attr`]; the two are not one.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn rdma_move_ah_attr(
-    dest: *mut bindings::rdma_ah_attr,
-    src: *mut bindings::rdma_ah_attr,
-) {
-    // SAFETY: By this function's duty.
-    unsafe {
-        rdma_destroy_ah_attr(dest);
-        core::ptr::copy(src, dest, 1);
-        (*src).grh.sgid_attr = core::ptr::null();
-    }
-}
-
-/// Sets the global route of a vector, which takes over the reference to the GID. Any context.
-///
-/// # Safety
-///
-/// All are valid, though `dgid` may be null; a reference to `sgid_attr` is the caller's.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn rdma_move_grh_sgid_attr(
-    attr: *mut bindings::rdma_ah_attr,
-    dgid: *mut bindings::ib_gid,
+/// Sets the global route of a vector that holds no GID; the vector takes the reference to one
+/// over. Without `destination` that stays as it is.
+pub(super) fn set_route(
+    attr: &AhAttr,
+    destination: Option<Gid>,
     flow_label: u32,
     hop_limit: u8,
     traffic_class: u8,
-    sgid_attr: *const bindings::ib_gid_attr,
+    gid: GidRef,
 ) {
-    // SAFETY: By this function's duty.
-    let (attr, dgid, index) = unsafe { (&mut *attr, dgid.as_ref(), (*sgid_attr).index) };
-    attr.ah_flags = bindings::ib_ah_flags_IB_AH_GRH as u8;
-    if let Some(dgid) = dgid {
-        // SAFETY: All members of the union are plain bytes.
-        attr.grh.dgid.raw = unsafe { dgid.raw };
+    attr.set_ah_flags(bindings::ib_ah_flags_IB_AH_GRH as u8);
+    if let Some(destination) = destination {
+        attr.set_destination(destination.0);
     }
-    attr.grh.flow_label = flow_label;
-    // Vectors have no room for more; GID tables have at most 256 entries that a vector names.
-    attr.grh.sgid_index = index as u8;
-    attr.grh.hop_limit = hop_limit;
-    attr.grh.traffic_class = traffic_class;
-    attr.grh.sgid_attr = sgid_attr;
+    attr.set_flow_label(flow_label);
+    // CAST: Vectors have no room for more; a vector names one of the first 256 entries of a table.
+    attr.set_sgid_index(gid.attr().index() as u8);
+    attr.set_hop_limit(hop_limit);
+    attr.set_traffic_class(traffic_class);
+    attr.sgid_attr().replace(Some(gid));
 }
 
-/// Gives up the GID that a vector holds, if any; again, if one likes. Any context.
-///
-/// # Safety
-///
-/// `attr` is valid or all zeros.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn rdma_destroy_ah_attr(attr: *mut bindings::rdma_ah_attr) {
-    // SAFETY: By this function's duty.
-    unsafe {
-        drop(GidRef::take((*attr).grh.sgid_attr));
-        (*attr).grh.sgid_attr = core::ptr::null();
-    }
+fn copy(dest: Out<'_, AhAttr>, src: In<'_, AhAttr>) {
+    replace(&dest, src);
+}
+
+fn replace(old: &AhAttr, new: In<'_, AhAttr>) {
+    // Held before the old one is given up, should both be one.
+    let gid = new.gid().map(GidRef::hold);
+    old.assign(&new);
+    old.sgid_attr().replace(gid);
+}
+
+fn take_over(dest: &AhAttr, src: &AhAttr) {
+    let gid = src.sgid_attr().put(None).map(GidRef::of);
+    dest.assign(src);
+    dest.sgid_attr().replace(gid);
+}
+
+fn move_route(
+    attr: Out<'_, AhAttr>,
+    MaybeGid(destination): MaybeGid,
+    flow_label: u32,
+    hop_limit: u8,
+    traffic_class: u8,
+    gid: GidRef,
+) {
+    set_route(
+        &attr,
+        destination,
+        flow_label,
+        hop_limit,
+        traffic_class,
+        gid,
+    );
+}
+
+fn destroy(attr: &AhAttr) {
+    attr.sgid_attr().replace(None);
+}
+
+rdma::export! { in rdma::bindings;
+    /// Copies a vector over one that holds nothing; the copy holds the GID too. Any context.
+    fn rdma_copy_ah_attr(dest: Out<'_, AhAttr>, src: In<'_, AhAttr>) = copy;
+    /// Copies a vector over one that may hold a GID, which it gives up. Any context.
+    fn rdma_replace_ah_attr(old: &AhAttr, new: In<'_, AhAttr>) = replace;
+    /// Moves a vector over one that may hold a GID; `src` holds nothing any more. Any context.
+    fn rdma_move_ah_attr(dest: &AhAttr, src: &AhAttr) = take_over;
+    /// Sets the global route of a vector that holds no GID; it takes over the reference to the
+    /// GID. Any context.
+    fn rdma_move_grh_sgid_attr(
+        attr: Out<'_, AhAttr>, dgid: MaybeGid, flow_label: u32, hop_limit: u8,
+        traffic_class: u8, sgid_attr: GidRef,
+    ) = move_route;
+    /// Gives up the GID that a vector holds, if any. Any context.
+    fn rdma_destroy_ah_attr(attr: &AhAttr) = destroy;
 }

@@ -3,6 +3,8 @@
 //! Memory regions. The driver allocates and frees them. `ib_uverbs` makes those of users
 //! through the driver's own method; here they are destroyed, and those of the kernel made.
 
+use super::edge;
+use super::edge::MadeMr;
 use super::object::Bare;
 use super::object::Mr;
 use super::object::Object;
@@ -18,9 +20,7 @@ use kernel::ffi::c_int;
 use kernel::ffi::c_uint;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::edge::Answer;
 use rdma::edge::Passed;
-use rdma::edge::View;
 
 type List = Passed<bindings::scatterlist>;
 
@@ -107,32 +107,28 @@ fn advise(pd: &Pd, advice: u32, flags: u32, list: Passed<bindings::ib_sge>, coun
 /// Destroys a region that nobody uses any more, whoever made it. May sleep.
 fn dereg(mr: Owned<Mr>, call: Option<&UserCall>) -> Result {
     mr.device().needs(|ops| ops.dereg_mr)?;
-    // SAFETY: It lives.
-    unsafe { bindings::rdma_helper_trace_mr_dereg(mr.raw()) };
+    edge::trace_mr_dereg(&mr);
     let sig_attrs = mr.destroy_by_driver(
-        |mr| mr.sig_attrs().left(),
+        |mr| Some(mr.sig_attrs()),
         |mr| super::driver::dereg_mr(mr, call),
     )?;
-    // SAFETY: The driver has freed the region.
-    if let Some(sig_attrs) = unsafe { sig_attrs.take() } {
+    if let Some(sig_attrs) = sig_attrs {
         SigAttrs::free(sig_attrs);
     }
     Ok(())
 }
 
 /// See [`alloc`]. May sleep.
-fn alloc_traced(pd: &Pd, mr_type: u32, max_sg: u32) -> *mut bindings::ib_mr {
-    let mr = alloc(pd, mr_type, max_sg).answer();
-    // SAFETY: The event takes error pointers too.
-    unsafe { bindings::rdma_helper_trace_mr_alloc(pd.raw(), mr_type, max_sg, mr) };
+fn alloc_traced(pd: &Pd, mr_type: u32, max_sg: u32) -> Result<Owned<Mr>> {
+    let mr = alloc(pd, mr_type, max_sg);
+    edge::trace_mr_alloc(pd, mr_type, max_sg, MadeMr(&mr));
     mr
 }
 
 /// See [`alloc_integrity`]. May sleep.
-fn alloc_integrity_traced(pd: &Pd, data: u32, meta: u32) -> *mut bindings::ib_mr {
-    let mr = alloc_integrity(pd, data, meta).answer();
-    // SAFETY: The event takes error pointers too.
-    unsafe { bindings::rdma_helper_trace_mr_integ_alloc(pd.raw(), data, meta, mr) };
+fn alloc_integrity_traced(pd: &Pd, data: u32, meta: u32) -> Result<Owned<Mr>> {
+    let mr = alloc_integrity(pd, data, meta);
+    edge::trace_mr_integ_alloc(pd, data, meta, MadeMr(&mr));
     mr
 }
 
@@ -192,10 +188,10 @@ rdma::export! {
     /// See [`dereg`].
     fn ib_dereg_mr_user(mr: Owned<Mr>, call: Option<&UserCall>) -> Result = dereg;
     /// See [`alloc`].
-    fn ib_alloc_mr(pd: &Pd, mr_type: u32, max_sg: u32) -> *mut bindings::ib_mr = alloc_traced;
+    fn ib_alloc_mr(pd: &Pd, mr_type: u32, max_sg: u32) -> Result<Owned<Mr>> = alloc_traced;
     /// See [`alloc_integrity`].
     fn ib_alloc_mr_integrity(pd: &Pd, max_data_sg: u32, max_meta_sg: u32)
-        -> *mut bindings::ib_mr = alloc_integrity_traced;
+        -> Result<Owned<Mr>> = alloc_integrity_traced;
     /// See [`check`].
     fn ib_check_mr_status(mr: &Mr, mask: u32, status: Passed<bindings::ib_mr_status>)
         -> Result = check;

@@ -2,19 +2,20 @@
 
 //! What a port can do, how fast it is, and virtual functions behind it.
 
-use super::object::code;
-use super::object::method;
-use super::object::outcome;
+use super::edge::NetdevParams;
+use super::edge::Setup;
 use crate::device::Device;
+use crate::errno::eopnotsupp;
 use crate::proto::rates;
-use core::ptr::NonNull;
 use kernel::ffi::c_char;
 use kernel::ffi::c_int;
 use kernel::ffi::c_uchar;
-use kernel::ffi::c_uint;
 use kernel::prelude::*;
-use kernel::sync::aref::ARef;
 use rdma::bindings;
+use rdma::edge::object::Owned;
+use rdma::edge::Lent;
+use rdma::edge::OutParam;
+use rdma::edge::Passed;
 use rdma::net::rtnl;
 use rdma::net::NetDevice;
 
@@ -25,19 +26,8 @@ pub(crate) struct Caps(u32);
 impl Caps {
     /// Those of a port; none, if there is no such port. Any context.
     pub(crate) fn of(device: &Device, port: u32) -> Self {
-        if !device.has_port(port) {
-            return Self(0);
-        }
-        // SAFETY: Written before the device can have objects, by the port's number; not
-        // changed after.
-        Self(unsafe {
-            let ports = (*device.as_raw()).port_data;
-            if ports.is_null() {
-                0
-            } else {
-                (*ports.add(port as usize)).immutable.core_cap_flags
-            }
-        })
+        let port = device.port(port);
+        Self(port.map_or(0, |port| port.immutable().core_cap_flags()))
     }
 
     const fn has(self, any_of: u32) -> bool {
@@ -76,13 +66,13 @@ impl Caps {
 
     /// The kind of address vectors of a port of this device.
     pub(crate) fn ah_type(self, device: &Device) -> bindings::rdma_ah_attr_type {
-        // SAFETY: Written before the device is registered.
-        let device_type = unsafe { (*device.as_raw()).type_ };
         if self.is_roce() {
             bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE
         } else if self.is_ib() && self.has(bindings::RDMA_CORE_CAP_OPA_AH) {
             bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA
-        } else if self.is_ib() || device_type == bindings::rdma_nl_dev_type_RDMA_DEVICE_TYPE_SMI {
+        } else if self.is_ib()
+            || device.dev_type() == bindings::rdma_nl_dev_type_RDMA_DEVICE_TYPE_SMI
+        {
             bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB
         } else {
             bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_UNDEFINED
@@ -91,7 +81,7 @@ impl Caps {
 }
 
 /// The transport of a type of node (`enum rdma_node_type`).
-fn transport(node_type: c_uint) -> bindings::rdma_transport_type {
+fn transport(node_type: u32) -> bindings::rdma_transport_type {
     match node_type {
         bindings::RDMA_NODE_USNIC => bindings::rdma_transport_type_RDMA_TRANSPORT_USNIC,
         bindings::RDMA_NODE_USNIC_UDP => bindings::rdma_transport_type_RDMA_TRANSPORT_USNIC_UDP,
@@ -103,13 +93,11 @@ fn transport(node_type: c_uint) -> bindings::rdma_transport_type {
 
 /// The link layer of a port: what the driver says, or else what the type of node says.
 pub(crate) fn link_layer(device: &Device, port: u32) -> bindings::rdma_link_layer {
-    if let Some(get) = device.ops().get_link_layer {
-        // SAFETY: The device is alive; the method is the driver's own.
-        return unsafe { get(device.as_raw(), port) };
+    if let Some(layer) = device.driver().get_link_layer(port) {
+        return layer;
     }
-    // SAFETY: Written before the device is registered.
-    let node_type = unsafe { (*device.as_raw()).node_type };
-    if transport(c_uint::from(node_type)) == bindings::rdma_transport_type_RDMA_TRANSPORT_IB {
+    let transport = transport(u32::from(device.node_type()));
+    if transport == bindings::rdma_transport_type_RDMA_TRANSPORT_IB {
         bindings::rdma_link_layer_IB_LINK_LAYER_INFINIBAND
     } else {
         bindings::rdma_link_layer_IB_LINK_LAYER_ETHERNET
@@ -123,26 +111,13 @@ const UNKNOWN_IS: u32 = 1000;
 fn link_speed(netdev: &NetDevice) -> Result<(u32, u32)> {
     /// `SPEED_UNKNOWN` of `ethtool.h`.
     const UNKNOWN: u32 = u32::MAX;
-    let (mut mbps, mut lanes) = (0, 0);
     let rtnl = rtnl::lock();
-    // SAFETY: The device is held, RTNL is ours while it is asked.
-    let asked = unsafe {
-        if bindings::rdma_helper_netdev_is_registered(netdev.as_raw()) {
-            Some(bindings::rdma_helper_link_settings(
-                netdev.as_raw(),
-                &mut mbps,
-                &mut lanes,
-            ))
-        } else {
-            None
-        }
-    };
+    let asked = netdev.link_settings(&rtnl);
     drop(rtnl);
-    match asked {
-        None => Err(ENODEV),
-        Some(0) if mbps != UNKNOWN => Ok((mbps, lanes)),
-        Some(0) => Ok((UNKNOWN_IS, lanes)),
-        Some(_) => {
+    match asked.ok_or(ENODEV)? {
+        Ok((mbps, lanes)) if mbps != UNKNOWN => Ok((mbps, lanes)),
+        Ok((_, lanes)) => Ok((UNKNOWN_IS, lanes)),
+        Err(lanes) => {
             pr_warn!(
                 "{} speed is unknown, defaulting to {UNKNOWN_IS}\n",
                 netdev.name()
@@ -158,15 +133,11 @@ fn link_speed(netdev: &NetDevice) -> Result<(u32, u32)> {
 /// # Errors
 ///
 /// `EINVAL` for a port that is not of Ethernet; `ENODEV` without a network device.
-pub(crate) fn eth_speed(device: &Device, port: u32) -> Result<(rates::Speed, rates::Width)> {
+fn eth_speed(device: &Device, port: u32) -> Result<(rates::Speed, rates::Width)> {
     if link_layer(device, port) != bindings::rdma_link_layer_IB_LINK_LAYER_ETHERNET {
         return Err(EINVAL);
     }
-    // SAFETY: The device lives.
-    let netdev = unsafe { bindings::ib_device_get_netdev(device.as_raw(), port) };
-    let netdev = NonNull::new(netdev).ok_or(ENODEV)?;
-    // SAFETY: The reference that came with it is ours.
-    let netdev = unsafe { ARef::<NetDevice>::from_raw(netdev.cast()) };
+    let netdev = device.netdev(port).ok_or(ENODEV)?;
     let (mbps, lanes) = link_speed(&netdev)?;
     Ok(rates::of_ethernet(mbps, lanes))
 }
@@ -187,226 +158,182 @@ fn lane(speed: u32) -> (&'static CStr, i32) {
     }
 }
 
+/// The rate of a port with this speed and width.
+pub(crate) struct Rate {
+    /// How the speed is called.
+    pub(crate) name: &'static CStr,
+    /// In units of 100 Mb/s; negative for a width that is none.
+    pub(crate) rate: c_int,
+}
+
+impl Rate {
+    /// `speed` and `width` as InfiniBand numbers them.
+    pub(crate) fn of(speed: u16, width: u8) -> Self {
+        let (name, per_lane) = lane(u32::from(speed));
+        let lanes = rates::Width::from_raw(u32::from(width)).map_or(-1, |width| {
+            // CAST: Twelve at most.
+            width.lanes() as i32
+        });
+        Self {
+            name,
+            rate: per_lane.saturating_mul(lanes),
+        }
+    }
+}
+
 fn rate_or_none(rate: Option<u32>) -> c_int {
     rate.and_then(|rate| c_int::try_from(rate).ok())
         .unwrap_or(-1)
 }
 
-// What other modules call.
-
-rdma::exported!(
-    ib_rate_to_mult,
-    mult_to_ib_rate,
-    ib_rate_to_mbps,
-    ib_port_attr_to_speed_info,
-    rdma_node_get_transport,
-    rdma_port_get_link_layer,
-    ib_get_eth_speed,
-    ib_set_vf_link_state,
-    ib_get_vf_config,
-    ib_get_vf_stats,
-    ib_set_vf_guid,
-    ib_get_vf_guid,
-    rdma_alloc_netdev,
-    rdma_init_netdev,
-);
-
-/// A rate in units of 2.5 Gb/s; -1 for what is no rate.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_rate_to_mult(rate: bindings::ib_rate) -> c_int {
+fn rate_to_mult(rate: bindings::ib_rate) -> c_int {
     rate_or_none(rates::mult(rate))
 }
 
-/// The rate of so many units of 2.5 Gb/s, or `IB_RATE_PORT_CURRENT`.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn mult_to_ib_rate(mult: c_int) -> bindings::ib_rate {
+fn mult_to_rate(mult: c_int) -> bindings::ib_rate {
     u32::try_from(mult).map_or(rates::PORT_CURRENT, rates::from_mult)
 }
 
-/// A rate in Mb/s; -1 for what is no rate.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_rate_to_mbps(rate: bindings::ib_rate) -> c_int {
+fn rate_to_mbps(rate: bindings::ib_rate) -> c_int {
     rate_or_none(rates::mbps(rate))
 }
 
-/// The name of a port's speed, and the rate in units of 100 Mb/s.
-///
-/// # Safety
-///
-/// Both are valid.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_port_attr_to_speed_info(
-    attr: *mut bindings::ib_port_attr,
-    info: *mut bindings::ib_port_speed_info,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let (attr, info) = unsafe { (&*attr, &mut *info) };
-    let (name, per_lane) = lane(u32::from(attr.active_speed));
-    let lanes = rates::Width::from_raw(u32::from(attr.active_width)).map_or(-1, |width| {
-        // Twelve at most.
-        width.lanes() as i32
+fn speed_info(
+    attr: Lent<'_, bindings::ib_port_attr>,
+    mut info: OutParam<'_, bindings::ib_port_speed_info>,
+) -> Result {
+    let rate = Rate::of(attr.0.active_speed, attr.0.active_width);
+    info.set(bindings::ib_port_speed_info {
+        str_: rate.name.as_char_ptr(),
+        rate: rate.rate,
     });
-    info.str_ = name.as_char_ptr();
-    info.rate = per_lane.saturating_mul(lanes);
-    if info.rate < 0 {
-        return EINVAL.to_errno();
+    if rate.rate < 0 {
+        return Err(EINVAL);
     }
-    0
+    Ok(())
 }
 
-/// See [`transport`].
-#[no_mangle]
-pub(crate) unsafe extern "C" fn rdma_node_get_transport(
-    node_type: c_uint,
-) -> bindings::rdma_transport_type {
-    transport(node_type)
-}
-
-/// See [`link_layer`].
-///
-/// # Safety
-///
-/// `device` is alive.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn rdma_port_get_link_layer(
-    device: *mut bindings::ib_device,
+fn get_eth_speed(
+    device: &Device,
     port: u32,
-) -> bindings::rdma_link_layer {
-    // SAFETY: By this function's duty.
-    link_layer(unsafe { Device::from_raw(device) }, port)
+    mut speed: OutParam<'_, u16>,
+    mut width: OutParam<'_, u8>,
+) -> Result {
+    let (s, w) = eth_speed(device, port)?;
+    speed.set(s as u16);
+    width.set(w as u8);
+    Ok(())
 }
 
-/// See [`eth_speed`].
-///
-/// # Safety
-///
-/// `device` is alive, and the places are valid.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_get_eth_speed(
-    device: *mut bindings::ib_device,
+fn set_vf_link_state(device: &Device, vf: c_int, port: u32, state: c_int) -> Result {
+    device.driver().set_vf_link_state(vf, port, state)
+}
+
+fn get_vf_config(
+    device: &Device,
+    vf: c_int,
     port: u32,
-    speed: *mut u16,
-    width: *mut u8,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    code(
-        eth_speed(unsafe { Device::from_raw(device) }, port).map(|(s, w)| {
-            // SAFETY: By this function's duty.
-            unsafe {
-                *speed = s as u16;
-                *width = w as u8;
-            }
-        }),
-    )
+    info: Passed<bindings::ifla_vf_info>,
+) -> Result {
+    device.driver().get_vf_config(vf, port, info)
 }
 
-/// Hands a call to the driver's optional method of the same arguments.
-macro_rules! hand_on {
-    ($(
-        $(#[$doc:meta])*
-        $name:ident, $method:ident($($arg:ident: $type:ty),*);
-    )*) => { $(
-        $(#[$doc])*
-        ///
-        /// # Safety
-        ///
-        /// `device` is alive, and what the method writes to is valid.
-        #[no_mangle]
-        pub(crate) unsafe extern "C" fn $name(device: *mut bindings::ib_device $(, $arg: $type)*) -> c_int {
-            // SAFETY: By this function's duty.
-            let ops = unsafe { Device::from_raw(device) }.ops();
-            code(method(ops.$method).and_then(|method| {
-                // SAFETY: By this function's duty; the method is the driver's own.
-                outcome(unsafe { method(device $(, $arg)*) })
-            }))
-        }
-    )* };
+fn get_vf_stats(
+    device: &Device,
+    vf: c_int,
+    port: u32,
+    stats: Passed<bindings::ifla_vf_stats>,
+) -> Result {
+    device.driver().get_vf_stats(vf, port, stats)
 }
 
-hand_on! {
-    /// Sets the state of a virtual function's link. May sleep.
-    ib_set_vf_link_state, set_vf_link_state(vf: c_int, port: u32, state: c_int);
-    /// Reads what a virtual function is set to. May sleep.
-    ib_get_vf_config, get_vf_config(vf: c_int, port: u32, info: *mut bindings::ifla_vf_info);
-    /// Reads a virtual function's counters. May sleep.
-    ib_get_vf_stats, get_vf_stats(vf: c_int, port: u32, stats: *mut bindings::ifla_vf_stats);
-    /// Sets a virtual function's GUID. May sleep.
-    ib_set_vf_guid, set_vf_guid(vf: c_int, port: u32, guid: u64, kind: c_int);
-    /// Reads a virtual function's GUIDs. May sleep.
-    ib_get_vf_guid, get_vf_guid(
-        vf: c_int, port: u32,
-        node: *mut bindings::ifla_vf_guid, of_port: *mut bindings::ifla_vf_guid
-    );
+fn set_vf_guid(device: &Device, vf: c_int, port: u32, guid: u64, kind: c_int) -> Result {
+    device.driver().set_vf_guid(vf, port, guid, kind)
 }
 
-type Setup = Option<unsafe extern "C" fn(*mut bindings::net_device)>;
+fn get_vf_guid(
+    device: &Device,
+    vf: c_int,
+    port: u32,
+    node: Passed<bindings::ifla_vf_guid>,
+    of_port: Passed<bindings::ifla_vf_guid>,
+) -> Result {
+    device.driver().get_vf_guid(vf, port, node, of_port)
+}
 
-/// What the driver wants for a network device of its own on a port.
-fn netdev_params(
+fn alloc_netdev(
     device: &Device,
     port: u32,
     kind: bindings::rdma_netdev_t,
-) -> Result<bindings::rdma_netdev_alloc_params> {
-    let get = method(device.ops().rdma_netdev_get_params)?;
-    let mut params = bindings::rdma_netdev_alloc_params::default();
-    // SAFETY: The device is alive; the method is the driver's own and fills in the structure.
-    outcome(unsafe { get(device.as_raw(), port, kind, &mut params) })?;
-    Ok(params)
-}
-
-/// Allocates a network device for a port, such as the driver wants it. May sleep.
-///
-/// # Safety
-///
-/// `device` is alive, `name` a string, `setup` fit for `alloc_netdev_mqs`.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn rdma_alloc_netdev(
-    device: *mut bindings::ib_device,
-    port: u32,
-    kind: bindings::rdma_netdev_t,
-    name: *const c_char,
+    name: &CStr,
     name_assign_type: c_uchar,
     setup: Setup,
-) -> *mut bindings::net_device {
-    // SAFETY: By this function's duty.
-    let device = unsafe { Device::from_raw(device) };
-    let made = netdev_params(device, port, kind).and_then(|params| {
-        // SAFETY: By this function's duty.
-        let netdev = unsafe {
-            bindings::rdma_helper_alloc_netdev(
-                params.sizeof_priv,
-                name,
-                name_assign_type,
-                setup,
-                params.txqs,
-                params.rxqs,
-            )
-        };
-        NonNull::new(netdev).ok_or(ENOMEM)
-    });
-    super::object::pointer(made)
+) -> Result<Owned<NetDevice>> {
+    NetdevParams::of(device, port, kind)?.alloc(name, name_assign_type, setup)
 }
 
-/// Lets the driver set up a network device that [`rdma_alloc_netdev`] made. May sleep.
-///
-/// # Safety
-///
-/// `device` is alive, and `netdev` such a device.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn rdma_init_netdev(
-    device: *mut bindings::ib_device,
+fn init_netdev(
+    device: &Device,
     port: u32,
     kind: bindings::rdma_netdev_t,
     _name: *const c_char,
     _name_assign_type: c_uchar,
     _setup: Setup,
-    netdev: *mut bindings::net_device,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let this = unsafe { Device::from_raw(device) };
-    code(netdev_params(this, port, kind).and_then(|params| {
-        let init = method(params.initialize_rdma_netdev)?;
-        // SAFETY: By this function's duty; method and parameter are the driver's own.
-        outcome(unsafe { init(device, port, netdev, params.param) })
-    }))
+    netdev: &NetDevice,
+) -> Result {
+    let params = NetdevParams::of(device, port, kind)?;
+    params
+        .initialize(netdev)
+        .unwrap_or_else(|| Err(eopnotsupp()))
+}
+
+rdma::export! { in rdma::bindings;
+    /// A rate in units of 2.5 Gb/s; -1 for what is no rate.
+    fn ib_rate_to_mult(rate: u32) -> c_int = rate_to_mult;
+    /// The rate of so many units of 2.5 Gb/s, or `IB_RATE_PORT_CURRENT`.
+    fn mult_to_ib_rate(mult: c_int) -> u32 = mult_to_rate;
+    /// A rate in Mb/s; -1 for what is no rate.
+    fn ib_rate_to_mbps(rate: u32) -> c_int = rate_to_mbps;
+    /// The name of a port's speed, and the rate in units of 100 Mb/s. Errors: `EINVAL` for a width
+    /// that is none.
+    fn ib_port_attr_to_speed_info(
+        attr: Lent<'_, bindings::ib_port_attr>, info: OutParam<'_, bindings::ib_port_speed_info>,
+    ) -> Result = speed_info;
+    /// See [`transport`].
+    fn rdma_node_get_transport(node_type: u32) -> u32 = transport;
+    /// See [`link_layer`].
+    fn rdma_port_get_link_layer(device: &Device, port: u32) -> u32 = link_layer;
+    /// See [`eth_speed`].
+    fn ib_get_eth_speed(
+        device: &Device, port: u32, speed: OutParam<'_, u16>, width: OutParam<'_, u8>,
+    ) -> Result = get_eth_speed;
+    /// Sets the state of a virtual function's link. May sleep.
+    fn ib_set_vf_link_state(device: &Device, vf: c_int, port: u32, state: c_int)
+        -> Result = set_vf_link_state;
+    /// Reads what a virtual function is set to. May sleep.
+    fn ib_get_vf_config(
+        device: &Device, vf: c_int, port: u32, info: Passed<bindings::ifla_vf_info>,
+    ) -> Result = get_vf_config;
+    /// Reads a virtual function's counters. May sleep.
+    fn ib_get_vf_stats(
+        device: &Device, vf: c_int, port: u32, stats: Passed<bindings::ifla_vf_stats>,
+    ) -> Result = get_vf_stats;
+    /// Sets a virtual function's GUID. May sleep.
+    fn ib_set_vf_guid(device: &Device, vf: c_int, port: u32, guid: u64, kind: c_int)
+        -> Result = set_vf_guid;
+    /// Reads a virtual function's GUIDs. May sleep.
+    fn ib_get_vf_guid(
+        device: &Device, vf: c_int, port: u32, node: Passed<bindings::ifla_vf_guid>,
+        of_port: Passed<bindings::ifla_vf_guid>,
+    ) -> Result = get_vf_guid;
+    /// Allocates a network device for a port as the driver wants it. May sleep.
+    fn rdma_alloc_netdev(
+        device: &Device, port: u32, kind: u32, name: &CStr, name_assign_type: c_uchar,
+        setup: Setup,
+    ) -> Result<Owned<NetDevice>> = alloc_netdev;
+    /// Lets the driver set up a network device that [`rdma_alloc_netdev`] made. May sleep.
+    fn rdma_init_netdev(
+        device: &Device, port: u32, kind: u32, name: *const c_char, name_assign_type: c_uchar,
+        setup: Setup, netdev: &NetDevice,
+    ) -> Result = init_netdev;
 }

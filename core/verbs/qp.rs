@@ -6,7 +6,7 @@
 //! `ib_create_qp_kernel` here, or by `ib_uverbs` through `ib_qp_usecnt_inc` when its own part
 //! is done. Destruction gives these counts back in both cases.
 
-use super::ah_attr::Out;
+use super::edge::Out;
 use super::object::Counted;
 use super::object::From;
 use super::object::Given;

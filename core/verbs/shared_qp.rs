@@ -15,7 +15,6 @@ use super::object::Given;
 use super::object::Owned;
 use super::object::Pd;
 use super::object::Qp;
-use super::object::Use;
 use super::object::Xrcd;
 use super::qp::create as create_real;
 use super::qp::destroy as destroy_real;
@@ -33,32 +32,26 @@ use rdma::bindings;
 use rdma::edge::xrcd::free_handle;
 use rdma::edge::xrcd::new_handle;
 use rdma::edge::xrcd::share as make_shared;
+use rdma::edge::xrcd::Closing;
 use rdma::edge::xrcd::Handler;
 use rdma::edge::xrcd::Handles;
 use rdma::edge::xrcd::Targets;
-use rdma::edge::Context;
-use rdma::edge::FromC;
-use rdma::edge::View;
+use rdma::edge::xrcd::Told;
 
-/// Tells everybody who has a queue pair open of an event.
-fn told(event: &QpEvent, real: Context<'_, Qp>) {
-    let handles = Handles::lock(real.0);
-    let named = event.qp();
-    handles.for_each(|handle| {
-        event.set_qp(handle);
-        handle.pass_on(event);
-    });
-    event.set_qp(named);
+/// Everybody who has a queue pair open.
+struct Users;
+
+impl Told for Users {
+    fn told(event: &QpEvent, real: &Qp) {
+        let handles = Handles::lock(real);
+        let named = event.qp();
+        handles.for_each(|handle| {
+            event.set_qp(handle);
+            handle.pass_on(event);
+        });
+        event.set_qp(named);
+    }
 }
-
-rdma::callback! {
-    /// For drivers, as the event handler of a queue pair made by [`create`], which the context is.
-    fn on_event(event: &QpEvent, real: Context<'_, Qp>) = told;
-}
-
-/// [`on_event`] for the queue pair that it gets as its context.
-// SAFETY: `Context<Qp>` is a queue pair.
-const ON_EVENT: Handler = unsafe { Handler::new(on_event) };
 
 /// Makes a handle to a queue pair made by [`create`].
 fn open(real: &Qp, attr: &OpenAttr, uobject: Option<&UQp>) -> Result<Owned<Qp>> {
@@ -83,8 +76,7 @@ fn open(real: &Qp, attr: &OpenAttr, uobject: Option<&UQp>) -> Result<Owned<Qp>> 
         free_handle(handle);
         return Err(error);
     }
-    real.usecnt().count().keep();
-    Handles::lock(real).add(&handle);
+    Handles::lock(real).add(&handle, real.usecnt().count());
     Ok(handle)
 }
 
@@ -98,10 +90,9 @@ fn close(handle: Owned<Qp>) -> Result {
         return Err(EINVAL);
     }
     let real = handle.real();
-    Handles::lock(real).remove(&handle);
+    let used = Handles::lock(real).remove(&handle);
     security::close(real, NonNull::from(&*handle).cast());
-    // SAFETY: The count is that of `open`.
-    drop(unsafe { Use::kept(real.usecnt()) });
+    drop(used);
     free_handle(handle);
     Ok(())
 }
@@ -133,17 +124,16 @@ fn share(
     attr: &QpMake,
     uobject: Option<&UQp>,
 ) -> Result<Owned<Qp>> {
-    make_shared(real, xrcd, ON_EVENT);
+    make_shared(real, xrcd, Handler::of::<Users>());
     // The count keeps the domain as long as the queue pair.
     let used = xrcd.usecnt().count();
     let wish = OpenAttr::new(attr.event_handler(), attr.qp_context());
     let handle = open(real, &wish, uobject)?;
-    if let Err(error) = xrcd.insert(real) {
+    // Given back when the last handle is closed.
+    if let Err(error) = xrcd.insert(real, used) {
         let _: Result = close(handle);
         return Err(error);
     }
-    // Given back when the last handle is closed.
-    used.keep();
     Ok(handle)
 }
 
@@ -152,24 +142,13 @@ fn share(
 /// A driver that refuses leaves a queue pair that nobody can reach any more, which keeps its
 /// domain busy.
 pub(super) fn close_and_destroy(handle: Owned<Qp>) {
-    let raw = handle.real().raw();
-    // SAFETY: The queue pair lives while it has handles, and with the domain locked nobody else
-    // takes the last from it. Its domain lives as long as it.
-    let (real, raw_xrcd) = unsafe { (Qp::view(raw), (*raw).xrcd) };
-    // SAFETY: As above.
-    let xrcd = unsafe { Xrcd::view(raw_xrcd) };
-    let mut targets = Targets::write(xrcd);
+    let closing = Closing::of(&handle);
     let _: Result = close(handle);
-    if real.usecnt().is_used() {
+    let Some((real, used)) = closing.and_then(Closing::last) else {
         return;
-    }
-    targets.remove(real.qp_num());
-    drop(targets);
-    // SAFETY: Nobody has it open, and nobody finds it any more.
-    let real = unsafe { Owned::from_c(raw) };
-    if destroy_real(Given::of(real), None).is_ok() {
-        // SAFETY: The count is that of `share`.
-        drop(unsafe { Use::kept(xrcd.usecnt()) });
+    };
+    if destroy_real(Given::of(real), None).is_err() {
+        used.keep();
     }
 }
 

@@ -62,16 +62,17 @@ fn status(status: bindings::ib_wc_status) -> &'static CStr {
     }
 }
 
-rdma::exported!(ib_event_msg, ib_wc_status_msg);
-
-/// See [`event`].
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_event_msg(value: bindings::ib_event_type) -> *const c_char {
+fn event_msg(value: bindings::ib_event_type) -> *const c_char {
     event(value).as_char_ptr()
 }
 
-/// See [`status`].
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_wc_status_msg(value: bindings::ib_wc_status) -> *const c_char {
+fn wc_status_msg(value: bindings::ib_wc_status) -> *const c_char {
     status(value).as_char_ptr()
+}
+
+rdma::export! { in rdma::bindings;
+    /// See [`event`].
+    fn ib_event_msg(value: u32) -> *const c_char = event_msg;
+    /// See [`status`].
+    fn ib_wc_status_msg(value: u32) -> *const c_char = wc_status_msg;
 }

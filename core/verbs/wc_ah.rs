@@ -4,28 +4,35 @@
 //! ([`crate::proto::roce`]).
 
 use super::ah;
-use super::ah_attr::rdma_destroy_ah_attr;
-use super::ah_attr::rdma_move_grh_sgid_attr;
+use super::ah_attr::set_route;
 use super::ah_attr::Filled;
-use super::ah_attr::GidRef;
-use super::object::code;
+use super::ah_attr::Replace;
+use super::edge::Grh;
+use super::edge::Headers;
+use super::edge::Out;
 use super::object::Object;
+use super::object::Owned;
 use super::object::Pd;
 use super::port::Caps;
+use super::tables::Ah;
 use super::tables::AhAttr;
 use crate::addr;
 use crate::device::Device;
 use crate::errno::eprototype;
+use crate::gid;
+use crate::gid::edge::raw;
+use crate::gid::GidRef;
 use crate::proto::gid::Gid;
 use crate::proto::roce;
 use crate::proto::roce::Header;
 use crate::proto::roce::AREA;
-use core::mem::ManuallyDrop;
 use kernel::ffi::c_int;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::edge::View;
+use rdma::edge::wc::Wc;
+use rdma::edge::In;
+use rdma::edge::OutParam;
+use rdma::edge::Passed;
 
 /// The ends of a packet that came by a kind of network.
 ///
@@ -55,36 +62,6 @@ fn network_of(caps: Caps, area: &[u8; AREA]) -> bindings::rdma_network_type {
     }
 }
 
-/// A GID as C has it.
-fn raw(gid: Gid) -> bindings::ib_gid {
-    bindings::ib_gid {
-        raw: ManuallyDrop::new(gid.0),
-    }
-}
-
-/// Which GID of a RoCE port a packet was for.
-struct Wanted {
-    vlan: u16,
-    gid_type: bindings::ib_gid_type,
-}
-
-/// # Safety
-///
-/// For `rdma_find_gid_by_filter` only: `entry` is held, `context` a [`Wanted`].
-unsafe extern "C" fn is_wanted(
-    _gid: *const bindings::ib_gid,
-    entry: *const bindings::ib_gid_attr,
-    context: *mut c_void,
-) -> bool {
-    // SAFETY: By this function's duty.
-    let (entry, wanted) = unsafe { (&*entry, &*context.cast::<Wanted>()) };
-    let mut vlan = addr::NO_VLAN;
-    // SAFETY: The entry is held.
-    let read =
-        unsafe { bindings::rdma_read_gid_l2_fields(entry, &mut vlan, core::ptr::null_mut()) };
-    entry.gid_type == wanted.gid_type && read == 0 && vlan == wanted.vlan
-}
-
 /// The GID's type of packets of a kind of network.
 const fn gid_type(network: bindings::rdma_network_type) -> bindings::ib_gid_type {
     match network {
@@ -98,234 +75,153 @@ const fn gid_type(network: bindings::rdma_network_type) -> bindings::ib_gid_type
 }
 
 /// A vector that is being made, and gives up what it holds unless it is finished.
-struct Draft<'a>(&'a mut bindings::rdma_ah_attr);
-
-impl Draft<'_> {
-    fn attr(&self) -> &AhAttr {
-        // SAFETY: It is valid, and holds the GID that is in it.
-        unsafe { AhAttr::view(core::ptr::from_ref(&*self.0).cast_mut()) }
-    }
-}
+struct Draft<'a>(&'a AhAttr);
 
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
-        // SAFETY: It is valid.
-        unsafe { rdma_destroy_ah_attr(self.0) };
+        self.0.sgid_attr().replace(None);
+    }
+}
+
+/// The local GID that a packet came for.
+///
+/// # Errors
+///
+/// Those of finding the GID.
+fn local_gid(
+    device: &Device,
+    port: u32,
+    caps: Caps,
+    wc: &Wc,
+    network: u32,
+    to: Gid,
+) -> Result<GidRef> {
+    const WELL_KNOWN_GUID: [u8; 8] = (1u64 << 57 | 2).to_be_bytes();
+    if caps.is_roce() {
+        let vlan = if wc.has(bindings::ib_wc_flags_IB_WC_WITH_VLAN) {
+            wc.vlan_id()
+        } else {
+            addr::NO_VLAN
+        };
+        let gid_type = gid_type(network);
+        return gid::find_by(device, to, port, |entry| {
+            entry.gid_type() == gid_type && entry.vlan_id() == Ok(vlan)
+        });
+    }
+    if to.0.ends_with(&WELL_KNOWN_GUID) {
+        gid::get_ref(device, port, 0)
+    } else {
+        let kind = bindings::ib_gid_type_IB_GID_TYPE_IB;
+        gid::find_by_port(device, to, kind, port, Passed::NULL)
     }
 }
 
 /// Makes the vector that leads back to where a packet came from. Resolves the link layer's
-/// address for RoCE, which may take a second. May sleep.
+/// address for RoCE, which may take a second. May sleep. `attr` holds no GID; it may hold one
+/// after, if this succeeds.
 ///
 /// # Errors
 ///
 /// `EPROTOTYPE` for a RoCE packet without a global route; those of finding the GID and the
 /// address.
-///
-/// # Safety
-///
-/// `grh` is valid if the completion says that there is one, or if the port is of RoCE.
-unsafe fn init_from_wc(
-    device: &Device,
-    port: u32,
-    wc: &bindings::ib_wc,
-    grh: *const bindings::ib_grh,
-    attr: &mut bindings::rdma_ah_attr,
-) -> Result {
-    const WELL_KNOWN_GUID: u64 = 1 << 57 | 2;
-    let flags = wc.wc_flags as u32;
-    let has = |flag| flags & flag != 0;
-    let has_grh = has(bindings::ib_wc_flags_IB_WC_GRH);
+fn init_from_wc(device: &Device, port: u32, wc: &Wc, grh: &Grh<'_>, attr: &AhAttr) -> Result {
     let caps = Caps::of(device, port);
-    *attr = bindings::rdma_ah_attr::default();
-    attr.type_ = caps.ah_type(device);
-    attr.sl = wc.sl;
-    attr.port_num = port;
-    if caps.is_roce() && !has_grh {
+    attr.assign(&AhAttr::default());
+    attr.set_kind(caps.ah_type(device));
+    attr.set_sl(wc.sl());
+    attr.set_port_num(port);
+    let headers = grh.headers(wc);
+    if caps.is_roce() && headers.is_none() {
         return Err(eprototype());
     }
     if !caps.is_roce() {
-        match attr.type_ {
+        match attr.kind() {
             bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB => {
-                attr.__bindgen_anon_1.ib = ManuallyDrop::new(bindings::ib_ah_attr {
-                    // A LID of the small address space.
-                    dlid: wc.slid as u16,
-                    src_path_bits: wc.dlid_path_bits,
-                });
+                // CAST: A LID of the small address space.
+                attr.set_ib(wc.slid() as u16, wc.dlid_path_bits());
             }
             bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA => {
-                attr.__bindgen_anon_1.opa = ManuallyDrop::new(bindings::opa_ah_attr {
-                    dlid: wc.slid,
-                    src_path_bits: wc.dlid_path_bits,
-                    ..Default::default()
-                });
+                attr.set_opa(wc.slid(), wc.dlid_path_bits(), false);
             }
             _ => {}
         }
-        if !has_grh {
-            return Ok(());
-        }
     }
-    // SAFETY: By this function's duty; the structure has as many bytes.
-    let area: [u8; AREA] = unsafe { grh.cast::<[u8; AREA]>().read_unaligned() };
+    let Some(area) = headers else {
+        return Ok(());
+    };
     let network = if !caps.has_eth_ah() {
         bindings::rdma_network_type_RDMA_NETWORK_IB
-    } else if has(bindings::ib_wc_flags_IB_WC_WITH_NETWORK_HDR_TYPE) {
-        u32::from(wc.network_hdr_type)
+    } else if wc.has(bindings::ib_wc_flags_IB_WC_WITH_NETWORK_HDR_TYPE) {
+        u32::from(wc.network_hdr_type())
     } else {
         network_of(caps, &area)
     };
     let ends = ends(&area, network)?;
-    let (mut source, destination) = (raw(ends.source), raw(ends.destination));
-    let local = if caps.is_roce() {
-        let mut wanted = Wanted {
-            vlan: if has(bindings::ib_wc_flags_IB_WC_WITH_VLAN) {
-                wc.vlan_id
-            } else {
-                addr::NO_VLAN
-            },
-            gid_type: gid_type(network),
-        };
-        // SAFETY: The device lives; the filter gets what it wants.
-        unsafe {
-            GidRef::from_result(bindings::rdma_find_gid_by_filter(
-                device.as_raw(),
-                &destination,
-                port,
-                Some(is_wanted),
-                core::ptr::from_mut(&mut wanted).cast(),
-            ))
-        }?
-    } else {
-        // SAFETY: All members of the union are plain bytes.
-        let guid = u64::from_be(unsafe { destination.global.interface_id });
-        if guid == WELL_KNOWN_GUID {
-            GidRef::get(device, port, 0)?
-        } else {
-            // SAFETY: The device lives.
-            unsafe {
-                GidRef::from_result(bindings::rdma_find_gid_by_port(
-                    device.as_raw(),
-                    &destination,
-                    bindings::ib_gid_type_IB_GID_TYPE_IB,
-                    port,
-                    core::ptr::null_mut(),
-                ))
-            }?
-        }
-    };
+    let local = local_gid(device, port, caps, wc, network, ends.destination)?;
     let (class, label) = roce::class_and_label(&area);
-    // SAFETY: Both are valid; the vector takes the reference over.
-    unsafe {
-        rdma_move_grh_sgid_attr(
-            attr,
-            &mut source,
-            label,
-            0xff,
-            class,
-            local.into_owned().into_raw().as_ptr(),
-        );
-    }
+    set_route(attr, Some(ends.source), label, 0xff, class, local);
     let draft = Draft(attr);
     if caps.is_roce() {
-        addr::resolve_unicast(&mut Filled::new(device, draft.attr())?)?;
+        addr::resolve_unicast(&mut Filled::new(device, draft.0)?)?;
     }
     core::mem::forget(draft);
     Ok(())
 }
 
-rdma::exported!(
-    ib_get_rdma_header_version,
-    ib_get_gids_from_rdma_hdr,
-    ib_init_ah_attr_from_wc,
-    ib_create_ah_from_wc,
-);
+fn init_ah_attr(
+    device: &Device,
+    port: u32,
+    wc: In<'_, Wc>,
+    grh: Grh<'_>,
+    attr: Out<'_, AhAttr>,
+) -> Result {
+    init_from_wc(device, port, &wc, &grh, &attr)
+}
 
-/// The version of the IP header before a datagram: 4, 6, or 0 for neither.
-///
-/// # Safety
-///
-/// `hdr` is valid.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_get_rdma_header_version(
-    hdr: *const bindings::rdma_network_hdr,
-) -> c_int {
-    // SAFETY: By this function's duty; the union has as many bytes.
-    let area = unsafe { hdr.cast::<[u8; AREA]>().read_unaligned() };
-    match roce::header(&area) {
+fn create_ah(pd: &Pd, wc: In<'_, Wc>, grh: Grh<'_>, port: u32) -> Result<Owned<Ah>> {
+    let attr = AhAttr::default();
+    init_from_wc(pd.device(), port, &wc, &grh, &attr)?;
+    let draft = Draft(&attr);
+    let flags = bindings::rdma_create_ah_flags_RDMA_CREATE_AH_SLEEPABLE;
+    ah::create(pd, draft.0, flags)
+}
+
+fn header_version(headers: Headers) -> c_int {
+    match roce::header(&headers.0) {
         Some(Header::Ipv4) => 4,
         Some(Header::Ipv6) => 6,
         None => 0,
     }
 }
 
-/// The GIDs of a packet's ends.
-///
-/// # Safety
-///
-/// `hdr` is valid; the places are valid or null.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_get_gids_from_rdma_hdr(
-    hdr: *const bindings::rdma_network_hdr,
-    network: bindings::rdma_network_type,
-    sgid: *mut bindings::ib_gid,
-    dgid: *mut bindings::ib_gid,
-) -> c_int {
-    if sgid.is_null() || dgid.is_null() {
-        return EINVAL.to_errno();
-    }
-    // SAFETY: By this function's duty; the union has as many bytes.
-    let area = unsafe { hdr.cast::<[u8; AREA]>().read_unaligned() };
-    code(ends(&area, network).map(|ends| {
-        // SAFETY: By this function's duty.
-        unsafe {
-            *sgid = raw(ends.source);
-            *dgid = raw(ends.destination);
-        }
-    }))
-}
-
-/// See [`init_from_wc`].
-///
-/// # Safety
-///
-/// As there; the device is registered, and the rest valid.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_init_ah_attr_from_wc(
-    device: *mut bindings::ib_device,
-    port: u32,
-    wc: *const bindings::ib_wc,
-    grh: *const bindings::ib_grh,
-    attr: *mut bindings::rdma_ah_attr,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    code(unsafe { init_from_wc(Device::from_raw(device), port, &*wc, grh, &mut *attr) })
-}
-
-/// Makes a handle that leads back to where a packet came from. May sleep.
-///
-/// # Safety
-///
-/// As for [`init_from_wc`]; `pd` lives and the rest is valid.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_create_ah_from_wc(
-    pd: *mut bindings::ib_pd,
-    wc: *const bindings::ib_wc,
-    grh: *const bindings::ib_grh,
-    port: u32,
-) -> *mut bindings::ib_ah {
-    let create = || {
-        // SAFETY: By this function's duty.
-        let (pd, wc) = unsafe { (Pd::from_raw(pd), &*wc) };
-        let mut attr = bindings::rdma_ah_attr::default();
-        // SAFETY: By this function's duty.
-        unsafe { init_from_wc(pd.device(), port, wc, grh, &mut attr) }?;
-        let draft = Draft(&mut attr);
-        ah::create(
-            pd,
-            draft.attr(),
-            bindings::rdma_create_ah_flags_RDMA_CREATE_AH_SLEEPABLE,
-        )
+fn gids(
+    headers: Headers,
+    network: u32,
+    source: Option<OutParam<'_, bindings::ib_gid>>,
+    destination: Option<OutParam<'_, bindings::ib_gid>>,
+) -> Result {
+    let (Some(mut source), Some(mut destination)) = (source, destination) else {
+        return Err(EINVAL);
     };
-    rdma::edge::Answer::answer(create())
+    let ends = ends(&headers.0, network)?;
+    source.set(raw(ends.source));
+    destination.set(raw(ends.destination));
+    Ok(())
+}
+
+rdma::export! { in rdma::bindings;
+    /// The version of the IP header before a datagram: 4, 6, or 0 for neither.
+    fn ib_get_rdma_header_version(headers: Headers) -> c_int = header_version;
+    /// The GIDs of a packet's ends. Errors: `EINVAL` for a kind of network without such headers.
+    fn ib_get_gids_from_rdma_hdr(
+        headers: Headers, network: u32, sgid: Option<OutParam<'_, bindings::ib_gid>>,
+        dgid: Option<OutParam<'_, bindings::ib_gid>>,
+    ) -> Result = gids;
+    /// See [`init_from_wc`].
+    fn ib_init_ah_attr_from_wc(
+        device: &Device, port: u32, wc: In<'_, Wc>, grh: Grh<'_>, attr: Out<'_, AhAttr>,
+    ) -> Result = init_ah_attr;
+    /// Makes a handle that leads back to where a packet came from. May sleep.
+    fn ib_create_ah_from_wc(pd: &Pd, wc: In<'_, Wc>, grh: Grh<'_>, port: u32)
+        -> Result<Owned<Ah>> = create_ah;
 }

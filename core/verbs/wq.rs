@@ -10,10 +10,12 @@ use super::object::Owned;
 use super::object::Owning;
 use super::object::Pd;
 use super::object::Wq;
+use super::tables::SigAttrs;
 use super::tables::UserCall;
 use super::tables::WqInit;
 use super::tables::WqMake;
 use kernel::prelude::*;
+use rdma::edge::object::Slot;
 use rdma::edge::Passed;
 
 /// Makes a work queue for a part of the kernel. May sleep.
@@ -39,7 +41,15 @@ fn destroy(wq: Owned<Wq>, call: Option<&UserCall>) -> Result {
     if wq.usecnt().is_used() {
         return Err(EBUSY);
     }
-    wq.destroy_by_driver(|_| (), |wq| super::driver::destroy_wq(wq, call))
+    let _: Option<_> = wq.destroy_by_driver(
+        owns_nothing,
+        |wq| super::driver::destroy_wq(wq, call),
+    )?;
+    Ok(())
+}
+
+fn owns_nothing(_: &Wq) -> Option<&Slot<SigAttrs>> {
+    None
 }
 
 rdma::export! {

@@ -62,6 +62,17 @@ macro_rules! plain {
 
 plain!((), bool, u8, u16, u32, u64, usize, i32, i64, isize);
 
+// SAFETY: A raw pointer is only a number to safe code.
+unsafe impl<T> FromC for *const T {
+    type C = Self;
+    #[inline(always)]
+    unsafe fn from_c(c: Self) -> Self {
+        c
+    }
+}
+// SAFETY: There is no reference in it.
+unsafe impl<T> Within<'_> for *const T {}
+
 macro_rules! handlers {
     ($(fn($($a:ident),*);)*) => { $(
         // SAFETY: Nothing is promised of what the function does.

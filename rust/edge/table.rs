@@ -296,19 +296,20 @@ macro_rules! export {
 }
 
 /// As [`export!`], for functions that C gets pointers to. The place that the pointer is put in
-/// checks the signature.
+/// checks the signature. They may be generic: `fn name<T: Trait>(..) = T::method;`.
 #[macro_export]
 macro_rules! callback {
     ($(
         $(#[$meta:meta])*
-        $vis:vis fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)? = $($path:ident)::+;
+        $vis:vis fn $name:ident $(<$of:ident: $bound:path>)? ($($arg:ident: $ty:ty),* $(,)?)
+            $(-> $ret:ty)? = $($path:ident)::+;
     )*) => { $(
         $(#[$meta])*
         ///
         /// # Safety
         ///
         /// For C: the arguments are what the types of the function behind it say.
-        $vis unsafe extern "C" fn $name(
+        $vis unsafe extern "C" fn $name $(<$of: $bound>)? (
             $($arg: <$ty as $crate::edge::FromC>::C),*
         ) $(-> <$ret as $crate::edge::Answer>::C)? {
             let during = $crate::edge::During;

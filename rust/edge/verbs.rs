@@ -6,6 +6,10 @@
 //! `include/rdma/ib_verbs.h`. A reference in an `init` list is to an object that counts its users
 //! (`Object::uses` in the core), or to the device, which outlives all of its objects.
 
+pub use super::ah::AhAttr;
+pub use super::ah::AhMake;
+pub use super::ah::GidAttr;
+
 use super::device::Device;
 use super::object::GidSlot;
 use super::object::Owned;
@@ -28,7 +32,6 @@ use crate::edge::Within;
 use crate::net::NetDevice;
 use crate::sync::Completion;
 use core::marker::PhantomData;
-use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
@@ -430,27 +433,6 @@ macro_rules! of_call {
 of_call!(AhAttr, QpAttr, QpMake, SrqMake, SrqAttr, CqMake, WqMake, QpEvent, OpenAttr);
 
 crate::c_struct! {
-    /// An address vector. The reference to a GID in it is held by whoever has put it there.
-    pub struct AhAttr: bindings::rdma_ah_attr;
-    fields {
-        /// The local GID.
-        embed sgid_attr at grh.sgid_attr: GidSlot;
-        /// `enum rdma_ah_attr_type`.
-        cell kind at type_: u32;
-        /// The port that it is for.
-        cell port_num: u32;
-        /// `enum ib_ah_flags`.
-        cell ah_flags: u8;
-        /// Where the local GID is in its table.
-        cell sgid_index at grh.sgid_index: u8;
-        /// The label that tells flows apart.
-        cell flow_label at grh.flow_label: u32;
-        /// How many hops packets may go.
-        cell hop_limit at grh.hop_limit: u8, set_hop_limit;
-    }
-}
-
-crate::c_struct! {
     /// Attributes of a queue pair.
     pub struct QpAttr: bindings::ib_qp_attr;
     fields {
@@ -591,53 +573,6 @@ crate::c_struct! {
     }
 }
 
-/// What the driver gets for a new address handle.
-#[repr(transparent)]
-pub struct AhMake<'a> {
-    c: Opaque<bindings::rdma_ah_init_attr>,
-    parts: PhantomData<(&'a AhAttr, &'a NetDevice)>,
-}
-
-// SAFETY: Transparent over the structure.
-unsafe impl View for AhMake<'_> {
-    type C = bindings::rdma_ah_init_attr;
-}
-
-impl<'a> AhMake<'a> {
-    /// `flags` are `enum rdma_create_ah_flags`.
-    pub fn new(attr: &'a AhAttr, flags: u32, slave: Option<&'a NetDevice>) -> Self {
-        Self {
-            c: Opaque::new(bindings::rdma_ah_init_attr {
-                ah_attr: attr.raw(),
-                flags,
-                xmit_slave: slave.map_or(core::ptr::null_mut(), NetDevice::as_raw),
-            }),
-            parts: PhantomData,
-        }
-    }
-}
-
-impl AhAttr {
-    /// The GID that it leads to.
-    pub fn destination(&self) -> [u8; 16] {
-        // SAFETY: `OfCall`: nobody else writes the vector; all members of the union are bytes.
-        unsafe { *(*self.raw()).grh.dgid.raw }
-    }
-
-    /// The destination's MAC address, of a vector for RoCE.
-    pub fn mac(&self) -> [u8; 6] {
-        // SAFETY: As in `destination`.
-        unsafe { (*self.raw()).__bindgen_anon_1.roce.dmac }
-    }
-
-    /// Sets [`Self::mac`].
-    pub fn set_mac(&self, mac: [u8; 6]) {
-        let roce = bindings::roce_ah_attr { dmac: mac };
-        // SAFETY: As in `destination`.
-        unsafe { (*self.raw()).__bindgen_anon_1.roce = ManuallyDrop::new(roce) };
-    }
-}
-
 /// Arguments that the core makes for itself, all zeros at first.
 macro_rules! zeroed {
     ($($name:ident: $c:ident),*) => { $(
@@ -650,7 +585,7 @@ macro_rules! zeroed {
     )* };
 }
 
-zeroed!(QpAttr: ib_qp_attr, QpMake: ib_qp_init_attr, CqMake: ib_cq_init_attr);
+zeroed!(AhAttr: rdma_ah_attr, CqMake: ib_cq_init_attr, QpAttr: ib_qp_attr, QpMake: ib_qp_init_attr);
 
 impl Srq {
     /// Whether it has a completion queue of its own.
@@ -741,19 +676,6 @@ impl Qp {
             (*c).send_cq = attr.send_cq().into_c();
             (*c).recv_cq = attr.recv_cq().into_c();
         }
-    }
-}
-
-crate::c_struct! {
-    /// An entry of a GID table, which is counted; its fields do not change.
-    pub struct GidAttr: bindings::ib_gid_attr;
-    fields {
-        /// Its place in the table.
-        const index: u16;
-        /// The port of the table.
-        const port_num: u32;
-        /// `enum ib_gid_type`.
-        const gid_type: u32;
     }
 }
 

@@ -10,7 +10,9 @@
 //! spinlock that excludes interrupts. C header: `include/rdma/ib_verbs.h`.
 
 use super::object::Owned;
+use super::object::Use;
 use super::verbs::Qp;
+use super::verbs::QpEvent;
 use super::verbs::QpInit;
 use super::verbs::Xrcd;
 use super::AnswerOk;
@@ -20,8 +22,10 @@ use super::IntoC;
 use super::SoleOwner;
 use super::View;
 use crate::bindings;
+use core::ptr::NonNull;
 use kernel::error::to_result;
 use kernel::ffi::c_ulong;
+use kernel::ffi::c_void;
 use kernel::prelude::*;
 
 impl Xrcd {
@@ -35,12 +39,13 @@ impl Xrcd {
         }
     }
 
-    /// Adds a target queue pair, which the end of its last handle removes. May sleep.
+    /// Adds a target queue pair, which [`Closing::last`] removes; `used` is a use of this domain
+    /// that the queue pair keeps. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub fn insert(&self, qp: &Owned<Qp>) -> Result {
+    pub fn insert(&self, qp: &Owned<Qp>, used: Use) -> Result {
         // SAFETY: `set_up` initialised the array, which has a lock of its own.
         to_result(unsafe {
             bindings::xa_err(bindings::xa_store(
@@ -49,7 +54,9 @@ impl Xrcd {
                 qp.raw().cast(),
                 bindings::GFP_KERNEL,
             ))
-        })
+        })?;
+        used.keep();
+        Ok(())
     }
 
     /// Whether there are target queue pairs. For a domain that nobody uses any more.
@@ -63,11 +70,9 @@ impl Xrcd {
     }
 }
 
-/// The target queue pairs of a domain, locked against others that open or close them. A writer may
-/// sleep while it holds the lock.
+/// The target queue pairs of a domain, locked against others that close them.
 pub struct Targets<'a> {
     xrcd: &'a Xrcd,
-    writes: bool,
 }
 
 impl<'a> Targets<'a> {
@@ -75,17 +80,7 @@ impl<'a> Targets<'a> {
     pub fn read(xrcd: &'a Xrcd) -> Self {
         // SAFETY: `Xrcd::set_up` initialised the semaphore.
         unsafe { bindings::down_read(&raw mut (*xrcd.raw()).tgt_qps_rwsem) };
-        Self {
-            xrcd,
-            writes: false,
-        }
-    }
-
-    /// To remove a queue pair. May sleep.
-    pub fn write(xrcd: &'a Xrcd) -> Self {
-        // SAFETY: `Xrcd::set_up` initialised the semaphore.
-        unsafe { bindings::down_write(&raw mut (*xrcd.raw()).tgt_qps_rwsem) };
-        Self { xrcd, writes: true }
+        Self { xrcd }
     }
 
     /// The queue pair of this number, which is not removed while `self` exists.
@@ -97,25 +92,64 @@ impl<'a> Targets<'a> {
             Option::from_c(entry.cast())
         }
     }
-
-    /// Removes a queue pair.
-    pub fn remove(&mut self, number: u32) {
-        // SAFETY: `Xrcd::set_up` initialised the array.
-        unsafe { bindings::xa_erase(&raw mut (*self.xrcd.raw()).tgt_qps, number as c_ulong) };
-    }
 }
 
 impl Drop for Targets<'_> {
     fn drop(&mut self) {
-        // SAFETY: `read` or `write` took the semaphore, in the way that `writes` says.
+        // SAFETY: `read` took the semaphore.
+        unsafe { bindings::up_read(&raw mut (*self.xrcd.raw()).tgt_qps_rwsem) };
+    }
+}
+
+/// A target queue pair of which a handle is closed, with the domain locked against others that open
+/// or close it.
+///
+/// # Invariants
+///
+/// The semaphore of `xrcd` is held for writing. `real` is in the domain, so it lives: only
+/// [`last`](Self::last) removes it. The domain lives, since `real` keeps a use of it.
+pub struct Closing {
+    xrcd: NonNull<bindings::ib_xrcd>,
+    real: NonNull<bindings::ib_qp>,
+}
+
+impl Closing {
+    /// Locks the domain of a handle's queue pair; none if it is in no domain. May sleep.
+    pub fn of(handle: &Owned<Qp>) -> Option<Self> {
+        let real = handle.real();
+        let xrcd = real.xrcd()?;
+        // SAFETY: `Xrcd::set_up` initialised the semaphore.
+        unsafe { bindings::down_write(&raw mut (*xrcd.raw()).tgt_qps_rwsem) };
+        // INVARIANT: Just locked; the handle, which is closed later, keeps the queue pair.
+        Some(Self {
+            xrcd: NonNull::from(xrcd).cast(),
+            real: NonNull::from(real).cast(),
+        })
+    }
+
+    /// Removes the queue pair from the domain if the handle, which has been closed, was the last,
+    /// and returns it with its use of the domain. Unlocks the domain.
+    pub fn last(self) -> Option<(Owned<Qp>, Use)> {
+        // SAFETY: Both live, and the array is initialised (type invariant). Nobody has an unused
+        // queue pair open, and from here on nobody finds it.
         unsafe {
-            let sem = &raw mut (*self.xrcd.raw()).tgt_qps_rwsem;
-            if self.writes {
-                bindings::up_write(sem);
-            } else {
-                bindings::up_read(sem);
+            let real = Qp::view(self.real.as_ptr());
+            if real.usecnt().is_used() {
+                return None;
             }
+            let xrcd = self.xrcd.as_ptr();
+            bindings::xa_erase(&raw mut (*xrcd).tgt_qps, real.qp_num() as c_ulong);
+            let used = Use::kept(Xrcd::view(xrcd).usecnt());
+            Some((Owned::new(self.real), used))
         }
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        // SAFETY: `of` took the semaphore. The domain lives (type invariant; if `real` was removed,
+        // its use of the domain has been handed out and is given back later).
+        unsafe { bindings::up_write(&raw mut (*self.xrcd.as_ptr()).tgt_qps_rwsem) };
     }
 }
 
@@ -136,8 +170,10 @@ impl<'a> Handles<'a> {
         Self { real, flags }
     }
 
-    /// Adds a handle that [`new_handle`] made for this queue pair.
-    pub fn add(&mut self, handle: &Owned<Qp>) {
+    /// Adds a handle that [`new_handle`] made for this queue pair. `used` is the use of the queue
+    /// pair that the handle keeps.
+    pub fn add(&mut self, handle: &Owned<Qp>, used: Use) {
+        used.keep();
         // SAFETY: The handle is new, so it is in no list; the list is locked.
         unsafe {
             bindings::rdma_helper_qp_list_add(
@@ -147,10 +183,14 @@ impl<'a> Handles<'a> {
         }
     }
 
-    /// Removes a handle that was added.
-    pub fn remove(&mut self, handle: &Owned<Qp>) {
-        // SAFETY: A handle is in the list from `add` on; the list is locked.
-        unsafe { bindings::rdma_helper_qp_list_del(&raw mut (*handle.raw()).open_list) };
+    /// Removes a handle that was added; returns the use that it kept.
+    pub fn remove(&mut self, handle: &Owned<Qp>) -> Use {
+        // SAFETY: A handle is in the list from `add` on, and keeps a use as long; the list is
+        // locked.
+        unsafe {
+            bindings::rdma_helper_qp_list_del(&raw mut (*handle.raw()).open_list);
+            Use::kept(self.real.usecnt())
+        }
     }
 
     /// Calls `f` for each of them.
@@ -223,16 +263,27 @@ pub fn share(qp: &mut Owned<Qp>, xrcd: &Xrcd, handler: Handler) {
     }
 }
 
+/// Who is told of events of a shared queue pair.
+pub trait Told {
+    /// Something has happened to the queue pair `real`.
+    fn told(event: &QpEvent, real: &Qp);
+}
+
 /// A function that drivers call with an event and a queue pair.
-pub struct Handler(unsafe extern "C" fn(*mut bindings::ib_event, *mut kernel::ffi::c_void));
+pub struct Handler(unsafe extern "C" fn(*mut bindings::ib_event, *mut c_void));
 
 impl Handler {
-    /// # Safety
-    ///
-    /// The function expects a queue pair as its context.
-    pub const unsafe fn new(
-        function: unsafe extern "C" fn(*mut bindings::ib_event, *mut kernel::ffi::c_void),
-    ) -> Self {
-        Self(function)
+    /// The function that tells `T`.
+    pub const fn of<T: Told>() -> Self {
+        Self(on_event::<T>)
     }
+}
+
+/// # Safety
+///
+/// For drivers, as the event handler that [`share`] has set, with a queue pair as its context.
+unsafe extern "C" fn on_event<T: Told>(event: *mut bindings::ib_event, real: *mut c_void) {
+    // SAFETY: This function's contract.
+    let (event, real) = unsafe { (QpEvent::view(event), Qp::view(real.cast())) };
+    T::told(event, real);
 }

@@ -12,6 +12,7 @@ use core::net::IpAddr;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
+use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::fmt;
 use kernel::prelude::*;
@@ -21,6 +22,7 @@ use kernel::sync::aref::AlwaysRefCounted;
 use kernel::sync::rcu;
 use kernel::types::Opaque;
 
+use super::rtnl::RtnlGuard;
 use crate::bindings;
 
 /// A network namespace (`struct net`), of which one knows that its memory is there.
@@ -116,6 +118,34 @@ impl CountedNet {
     pub unsafe fn from_raw<'a>(ptr: *mut bindings::net) -> &'a Self {
         // SAFETY: The caller promises a counted namespace; the type is transparent.
         unsafe { &*ptr.cast() }
+    }
+
+    /// The namespace of the current task.
+    pub fn current() -> ARef<Self> {
+        // SAFETY: The task has a count of its namespace until it enters another, which only it
+        // does: not before this function returns.
+        unsafe { Self::from_raw(bindings::rdma_helper_current_net()) }.into()
+    }
+
+    /// The namespace of an open file of the current task. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of `get_net_ns_by_fd`.
+    pub fn of_file(fd: i32) -> Result<ARef<Self>> {
+        // SAFETY: It takes any number.
+        let net = from_err_ptr(unsafe { bindings::rdma_helper_net_by_fd(fd) })?;
+        let net = NonNull::new(net).ok_or(EINVAL)?;
+        // SAFETY: The namespace was counted for us; the type is transparent.
+        Ok(unsafe { ARef::from_raw(net.cast()) })
+    }
+
+    /// Whether the current task has a capability (`CAP_*`) in the namespace.
+    pub fn capable(&self, capability: u32) -> bool {
+        // CAST: A small number.
+        let capability = capability as kernel::ffi::c_int;
+        // SAFETY: The namespace is counted.
+        unsafe { bindings::rdma_helper_net_capable(self.as_raw(), capability) }
     }
 }
 
@@ -309,11 +339,43 @@ impl NetDevice {
         unsafe { bindings::rdma_helper_netif_running(self.as_raw()) }
     }
 
+    /// Whether it is a bond, or a port of one.
+    #[inline]
+    pub fn is_lag(&self) -> bool {
+        // SAFETY: By the type invariant, the device is alive.
+        unsafe { bindings::rdma_helper_netif_is_lag(self.as_raw()) }
+    }
+
+    /// Whether it has an IPv4 address.
+    pub fn has_ipv4(&self, _rcu: &rcu::Guard) -> bool {
+        // SAFETY: By the type invariant, the device is alive, and RCU is held.
+        unsafe { bindings::rdma_helper_netdev_has_ipv4(self.as_raw()) }
+    }
+
     /// Bytes to keep free around a packet for link layer headers and trailers.
     #[inline]
     pub fn link_room(&self) -> u32 {
         // SAFETY: By the type invariant, the device is alive.
         unsafe { bindings::rdma_helper_netdev_ll_reserved(self.as_raw()) }
+    }
+
+    /// Speed in Mb/s and lanes of the link; the lanes alone in place of an error of the driver's;
+    /// none if the device is not registered. May sleep.
+    pub fn link_settings(&self, _rtnl: &RtnlGuard) -> Option<Result<(u32, u32), u32>> {
+        let (mut mbps, mut lanes) = (0, 0);
+        // SAFETY: By the type invariant, the device is alive. RTNL is held, so a registered device
+        // stays that.
+        let answer = unsafe {
+            if !bindings::rdma_helper_netdev_is_registered(self.as_raw()) {
+                return None;
+            }
+            bindings::rdma_helper_link_settings(self.as_raw(), &mut mbps, &mut lanes)
+        };
+        Some(if answer == 0 {
+            Ok((mbps, lanes))
+        } else {
+            Err(lanes)
+        })
     }
 
     /// The device below and the VLAN number, if this is a VLAN device.

@@ -9,6 +9,7 @@ use super::group::Attribute;
 use super::group::GroupRef;
 use super::page::errno;
 use crate::bindings;
+use crate::edge::View;
 use kernel::error::to_result;
 use kernel::ffi::c_char;
 use kernel::prelude::*;
@@ -31,7 +32,9 @@ pub trait Kind: Sized + Send + Sync + 'static {
     /// # Safety
     ///
     /// `attribute` begins with a `Self::Attribute` of the directory, `page` is a page for us alone.
-    unsafe fn show(&self, attribute: NonNull<Self::Attribute>, page: *mut c_char) -> isize;
+    unsafe fn show(&self, _attribute: NonNull<Self::Attribute>, _page: *mut c_char) -> isize {
+        errno(EIO)
+    }
 
     /// A file is written. Returns how much was taken, or a negative error.
     ///
@@ -58,9 +61,14 @@ pub struct Directory<K: Kind> {
     data: K,
 }
 
+// SAFETY: `repr(C)`, and begins with the structure.
+unsafe impl<K: Kind> View for Directory<K> {
+    type C = bindings::kobject;
+}
+
 // SAFETY: What C does to the kobject is locked by C; `K` is `Send` and `Sync`.
 unsafe impl<K: Kind> Send for Directory<K> {}
-// SAFETY: As above.
+// SAFETY: As for `Send`.
 unsafe impl<K: Kind> Sync for Directory<K> {}
 
 // SAFETY: The count is that of the kobject, and every `Directory` was made by `new`.
@@ -96,7 +104,11 @@ impl<K: Kind> Directory<K> {
     /// # Errors
     ///
     /// `ENOMEM`, or that of `data`.
-    pub fn new(data: impl PinInit<K, Error>) -> Result<ARef<Self>> {
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "what is new may be added, which the type says"
+    )]
+    pub fn new(data: impl PinInit<K, Error>) -> Result<Fresh<K>> {
         let new = KBox::pin_init(
             try_pin_init!(Self {
                 kobj: Opaque::zeroed(),
@@ -108,8 +120,8 @@ impl<K: Kind> Directory<K> {
         let new = NonNull::from(KBox::leak(unsafe { Pin::into_inner_unchecked(new) }));
         // SAFETY: The kobject is zeroed memory; `release` fits how it was allocated.
         unsafe { bindings::kobject_init(new.as_ref().as_raw(), Self::TYPE) };
-        // SAFETY: The count is 1, and nobody else has it.
-        Ok(unsafe { ARef::from_raw(new) })
+        // SAFETY: The count is 1, and nobody else has it. INVARIANT: It is new.
+        Ok(Fresh(unsafe { ARef::from_raw(new) }))
     }
 
     /// The C structure.
@@ -167,6 +179,20 @@ impl<K: Kind> Deref for Directory<K> {
     }
 }
 
+/// A directory that nobody has made visible yet.
+///
+/// # Invariants
+///
+/// The directory was never added, and only the holder of this may add it.
+pub struct Fresh<K: Kind>(ARef<Directory<K>>);
+
+impl<K: Kind> Fresh<K> {
+    /// A reference to it.
+    pub fn hold(&self) -> ARef<Directory<K>> {
+        self.0.clone()
+    }
+}
+
 /// A directory that can be seen. Dropping it removes the directory with its files, and waits until
 /// nobody is reading or writing one.
 ///
@@ -184,13 +210,16 @@ impl<K: Kind> Added<K> {
     ///
     /// # Safety
     ///
-    /// `parent` is a kobject that is there until this is dropped, and `directory` was never added.
+    /// `parent` is a kobject that has been added, and is there for this call.
     pub unsafe fn new(
-        directory: ARef<Directory<K>>,
+        directory: Fresh<K>,
         parent: *mut bindings::kobject,
         name: &CStr,
     ) -> Result<Self> {
-        // SAFETY: The format takes one string. By this function's duty.
+        let directory = directory.0;
+        // SAFETY: The format takes one string. The directory is not added yet (`Fresh`); it takes a
+        // reference to its parent, which may be removed before it: `create_dir` in lib/kobject.c
+        // sees to that.
         to_result(unsafe {
             bindings::kobject_add(
                 directory.as_raw(),
@@ -208,21 +237,13 @@ impl<K: Kind> Added<K> {
         Ok(added)
     }
 
-    /// Makes `directory` visible as `name` in this one, which the caller keeps until that is gone.
+    /// Makes `directory` visible as `name` in this one. It is removed with this one at the latest.
     ///
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    ///
-    /// # Safety
-    ///
-    /// This outlives what is returned, and `directory` was never added.
-    pub unsafe fn child<C: Kind>(
-        &self,
-        directory: ARef<Directory<C>>,
-        name: &CStr,
-    ) -> Result<Added<C>> {
-        // SAFETY: By this function's duty.
+    pub fn child<C: Kind>(&self, directory: Fresh<C>, name: &CStr) -> Result<Added<C>> {
+        // SAFETY: This one is added (type invariant).
         unsafe { Added::new(directory, self.as_raw(), name) }
     }
 

@@ -153,6 +153,11 @@ impl<A: Attribute> Group<A> {
 /// A group whose attributes begin with a `Base`.
 pub struct GroupRef<'a, Base>(&'a bindings::attribute_group, PhantomData<Base>);
 
+// SAFETY: The group does not change while it is borrowed.
+unsafe impl<Base: Attribute> Send for GroupRef<'_, Base> {}
+// SAFETY: As for `Send`.
+unsafe impl<Base: Attribute> Sync for GroupRef<'_, Base> {}
+
 impl<Base> Clone for GroupRef<'_, Base> {
     fn clone(&self) -> Self {
         *self

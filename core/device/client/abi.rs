@@ -22,13 +22,13 @@ use crate::edge::client::NewClient;
 use crate::edge::client::RawGid;
 use crate::edge::client::SockAddr;
 
-fn register(client: NewClient<'_>) -> Result {
+pub(super) fn register(client: NewClient<'_>) -> Result {
     // Devices that are registered after this see the client in the list; it is told here of
     // those that are registered now.
     let mut clients = None;
     let mut listed = None;
     let devices = registry::hold_after(|| {
-        let mut list = CLIENTS.write();
+        let mut list = CLIENTS.write().ok_or(ENODEV)?;
         list.reserve(1, GFP_KERNEL)?;
         let id = match list.last() {
             Some(last) => last.client.id().checked_add(1).ok_or(ENOSPC)?,
@@ -53,7 +53,7 @@ fn register(client: NewClient<'_>) -> Result {
     told.inspect_err(|_| unregister(client))
 }
 
-fn unregister_client(client: GivenClient) {
+pub(super) fn unregister_client(client: GivenClient) {
     if let Some(client) = client.0 {
         unregister(client);
     }

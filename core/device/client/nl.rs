@@ -57,7 +57,7 @@ fn device_nl_info(device: &Device, name: &CStr, info: &mut NlInfo) -> Result {
 
 fn global_nl_info(name: &CStr, info: &mut NlInfo) -> Result {
     // The lock keeps the client registered, and with that its character device.
-    let clients = CLIENTS.read();
+    let clients = CLIENTS.read().ok_or(ENODEV)?;
     let client = clients
         .iter()
         .find(|listed| listed.registered && listed.client.is_named(name));

@@ -3,15 +3,16 @@
 //! Parts of the core itself that are told of devices as other modules are.
 
 use core::marker::PhantomData;
-use kernel::error::from_result;
-use kernel::error::to_result;
-use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 use rdma::bindings;
+use rdma::edge::FromC;
+use rdma::edge::Passed;
 
 use crate::device::Device;
+use crate::edge::client::GivenClient;
+use crate::edge::client::NewClient;
 
 /// A part that is told of devices. It keeps what it knows of one in the device's state.
 pub(crate) trait Part: 'static {
@@ -28,6 +29,11 @@ pub(crate) trait Part: 'static {
 
     /// A device goes. May sleep.
     fn remove(device: &Device);
+
+    /// [`remove`](Self::remove), with what clients keep of a device.
+    fn removed(device: &Device, _data: Passed<c_void>) {
+        Self::remove(device);
+    }
 }
 
 /// The registration of a part, for as long as this exists.
@@ -40,7 +46,7 @@ pub(crate) struct Own<P: Part> {
 
 // SAFETY: It is the registration's alone until it is dropped.
 unsafe impl<P: Part> Send for Own<P> {}
-// SAFETY: As above.
+// SAFETY: As for `Send`.
 unsafe impl<P: Part> Sync for Own<P> {}
 
 impl<P: Part> Own<P> {
@@ -60,11 +66,12 @@ impl<P: Part> Own<P> {
         KBox::try_pin_init(
             try_pin_init!(Self {
                 client <- Opaque::try_ffi_init(|slot: *mut bindings::ib_client| {
-                    // SAFETY: The place is ours, and stays until it is unregistered.
-                    unsafe {
+                    // SAFETY: The place is ours, nobody has the client yet, and it stays until it
+                    // is unregistered.
+                    super::abi::register(unsafe {
                         slot.write(client);
-                        to_result(super::abi::ib_register_client(slot))
-                    }
+                        NewClient::from_c(slot)
+                    })
                 }),
                 _part: PhantomData,
             }? Error),
@@ -76,23 +83,14 @@ impl<P: Part> Own<P> {
 #[pinned_drop]
 impl<P: Part> PinnedDrop for Own<P> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: It is registered, once.
-        unsafe { super::abi::ib_unregister_client(self.client.get()) };
+        // SAFETY: It is registered, and given up here.
+        super::abi::unregister_client(unsafe { GivenClient::from_c(self.client.get()) });
     }
 }
 
-/// # Safety
-///
-/// For the registry only.
-unsafe extern "C" fn add<P: Part>(device: *mut bindings::ib_device) -> c_int {
-    // SAFETY: By this function's duty.
-    from_result(|| P::add(unsafe { Device::from_raw(device) }).map(|()| 0))
-}
-
-/// # Safety
-///
-/// For the registry only.
-unsafe extern "C" fn remove<P: Part>(device: *mut bindings::ib_device, _data: *mut c_void) {
-    // SAFETY: By this function's duty.
-    P::remove(unsafe { Device::from_raw(device) });
+rdma::callback! {
+    /// For the registry, as a client's method.
+    fn add<P: Part>(device: &Device) -> Result = P::add;
+    /// For the registry, as a client's method.
+    fn remove<P: Part>(device: &Device, data: Passed<c_void>) = P::removed;
 }

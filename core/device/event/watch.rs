@@ -2,15 +2,16 @@
 
 //! Handlers of events in the core itself.
 
-use kernel::container_of;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 use rdma::bindings;
+use rdma::edge::FromC;
+use rdma::edge::View;
 
-use super::ib_register_event_handler;
-use super::ib_unregister_event_handler;
 use crate::device::Device;
+use crate::edge::client::Handler;
+use crate::edge::client::Told;
 
 /// Who is told of events of a device.
 pub(crate) trait Watcher: Send + Sync + 'static {
@@ -21,6 +22,7 @@ pub(crate) trait Watcher: Send + Sync + 'static {
 
 /// The registration of a watcher, for as long as this exists. It is dropped while the device
 /// is there.
+#[repr(C)]
 #[pin_data(PinnedDrop)]
 pub(crate) struct Watch<W: Watcher> {
     #[pin]
@@ -30,10 +32,24 @@ pub(crate) struct Watch<W: Watcher> {
 
 // SAFETY: The handler is in the device's list, under its lock.
 unsafe impl<W: Watcher> Send for Watch<W> {}
-// SAFETY: As above.
+// SAFETY: As for `Send`.
 unsafe impl<W: Watcher> Sync for Watch<W> {}
 
+// SAFETY: `repr(C)`, and begins with the structure.
+unsafe impl<W: Watcher> View for Watch<W> {
+    type C = bindings::ib_event_handler;
+}
+
 impl<W: Watcher> Watch<W> {
+    fn handler(&self) -> Handler {
+        // SAFETY: It is initialised, and pinned: it stays until it is taken out, in `drop`.
+        unsafe { Handler::from_c(self.handler.get()) }
+    }
+
+    fn told(this: &Self, event: Told<'_>) {
+        this.watcher.event(event.0.kind(), event.0.port());
+    }
+
     /// Registers a watcher. May sleep; not from a handler.
     ///
     /// # Errors
@@ -52,8 +68,7 @@ impl<W: Watcher> Watch<W> {
             }),
             GFP_KERNEL,
         )?;
-        // SAFETY: It stays where it is until it is taken out, in `drop`.
-        unsafe { ib_register_event_handler(this.handler.get()) };
+        this.handler().add();
         Ok(this)
     }
 }
@@ -61,23 +76,11 @@ impl<W: Watcher> Watch<W> {
 #[pinned_drop]
 impl<W: Watcher> PinnedDrop for Watch<W> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: It was put in when it was made.
-        unsafe { ib_unregister_event_handler(self.handler.get()) };
+        self.handler().remove();
     }
 }
 
-/// # Safety
-///
-/// For the list of handlers only, in which it is part of a [`Watch`].
-unsafe extern "C" fn handle<W: Watcher>(
-    handler: *mut bindings::ib_event_handler,
-    event: *mut bindings::ib_event,
-) {
-    // SAFETY: By this function's duty. The number is plain bytes of the union.
-    unsafe {
-        let watch = container_of!(Opaque::cast_from(handler).cast_mut(), Watch<W>, handler);
-        (*watch)
-            .watcher
-            .event((*event).event, *(*event).element.port_num);
-    }
+rdma::callback! {
+    /// For the list of handlers, in which it is part of a [`Watch`].
+    fn handle<W: Watcher>(watch: &Watch<W>, event: Told<'_>) = Watch::told;
 }

@@ -13,8 +13,8 @@ use super::NETS;
 use crate::device::Core;
 use crate::device::Device;
 use crate::device::Hooks;
+use crate::edge::class::AddedCopy;
 use crate::edge::class::DeviceCopy;
-use crate::edge::device::Visible;
 use crate::proto::names;
 
 /// A device's copies; in `State::namesakes`.
@@ -23,7 +23,7 @@ pub(in crate::device) struct Copies(KVec<Placed>);
 /// A copy in a namespace, added and with its ports.
 struct Placed {
     net: Member,
-    copy: DeviceCopy,
+    copy: AddedCopy,
 }
 
 impl Copies {
@@ -47,10 +47,8 @@ pub(super) fn add_copy(device: &Device, net: Member) -> Result {
     let name = names::Name::new(device.name().as_bytes()).map_err(|_| EINVAL)?;
     let copy = DeviceCopy::new(device, net.net())?;
     copy.model().set_name(&name)?;
-    // SAFETY: It is named, and added here only.
-    let visible = unsafe { copy.model().add() }?;
-    Core::show_ports(&visible)?;
-    visible.keep();
+    let copy = AddedCopy::new(copy)?;
+    copy.with(Core::show_ports)?;
     copies
         .0
         .push_within_capacity(Placed { net, copy })
@@ -59,16 +57,13 @@ pub(super) fn add_copy(device: &Device, net: Member) -> Result {
 
 /// Makes the device's copies in all namespaces. The list of devices is held. May sleep.
 pub(crate) fn add_copies(device: &Device) -> Result {
-    let nets = NETS.read();
+    let nets = NETS.read().ok_or(ENODEV)?;
     nets.iter().try_for_each(|net| add_copy(device, *net))
 }
 
 /// Removes a copy that is in no list any more. May sleep: waits for readers of its files.
 fn remove(placed: Placed) {
-    // SAFETY: `add_copy` has added it and kept that; a `Placed` is removed once, since it is taken
-    // out of the list for that.
-    let visible = unsafe { Visible::kept(placed.copy.model()) };
-    Core::hide_ports(&visible);
+    placed.copy.with(Core::hide_ports);
 }
 
 /// Removes the device's copies. Nobody makes any now. May sleep.

@@ -17,22 +17,23 @@
 //! A driver's method is called with no lock of the core held. C header:
 //! `include/rdma/ib_verbs.h`.
 
-use super::ah_attr::GidRef;
 use super::driver::Driver;
 use crate::device::Device;
 use crate::errno::eopnotsupp;
+use crate::gid::GidRef;
 use crate::restrack::Entry;
 use crate::restrack::Kind;
 use crate::restrack::OwnerRef;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
-use core::ptr::NonNull;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::object::GidSlot;
 pub(crate) use rdma::edge::object::Use;
 pub(crate) use rdma::edge::object::UseCount;
+use rdma::edge::made;
+use rdma::edge::object::Slot;
 use rdma::edge::FromC;
 use rdma::edge::Init;
 use rdma::edge::SoleOwner;
@@ -110,17 +111,6 @@ pub(crate) unsafe trait Object: View {
     #[inline(always)]
     fn driver(&self) -> Driver<'_, Self> {
         Driver::of(self)
-    }
-
-    /// As [`View::view`], for callers with raw pointers.
-    ///
-    /// # Safety
-    ///
-    /// As there.
-    #[inline(always)]
-    unsafe fn from_raw<'a>(ptr: *mut Self::C) -> &'a Self {
-        // SAFETY: The contract of this function is that of `View::view`.
-        unsafe { Self::view(ptr) }
     }
 
     /// As [`View::raw`].
@@ -248,10 +238,10 @@ fn start_tracking<K: Object>(object: &mut impl SoleOwner<Of = K>, owner: Owner<'
 ///
 /// # Invariants
 ///
-/// `ptr` is an object that is ours alone, with its `init` fields written, of which the memory is
-/// kfree's. Its entry was initialised if `tracked`.
+/// `object` is ours alone, with its `init` fields written, of which the memory is kfree's. Its
+/// entry was initialised if `tracked`.
 pub(crate) struct New<K: Object> {
-    ptr: NonNull<K::C>,
+    object: Owned<K>,
     tracked: bool,
 }
 
@@ -271,14 +261,14 @@ impl<K: Object> New<K> {
             From::Atomic => bindings::GFP_ATOMIC,
         };
         let numa = from == From::DeviceNode;
-        // SAFETY: The device lives.
-        let ptr = unsafe { bindings::rdma_helper_zalloc_obj(device.as_raw(), size, flags, numa) };
-        let ptr: NonNull<K::C> = NonNull::new(ptr.cast()).ok_or(ENOMEM)?;
+        let raw = device.as_raw();
         // SAFETY: New memory of zeros, which are an object; nobody knows of it.
-        unsafe { init.fill(ptr.as_ptr()) };
-        // INVARIANT: As just done.
+        let new: Bare<K> = unsafe {
+            made(bindings::rdma_helper_zalloc_obj(raw, size, flags, numa).cast::<K::C>())
+        }?;
+        // INVARIANT: As just made.
         Ok(Self {
-            ptr,
+            object: new.fill(init),
             tracked: false,
         })
     }
@@ -299,8 +289,9 @@ impl<K: Object> New<K> {
                 entry.add();
             }
         }
-        // SAFETY: It is ours alone, but for readers that find it through its entry.
-        unsafe { Owned::new(this.ptr) }
+        // SAFETY: It is ours alone, but for readers that find it through its entry, and `this` is
+        // not dropped.
+        unsafe { core::ptr::read(&this.object) }
     }
 }
 
@@ -309,18 +300,17 @@ impl<K: Object> Deref for New<K> {
 
     #[inline(always)]
     fn deref(&self) -> &K {
-        // SAFETY: By the type invariant.
-        unsafe { K::view(self.ptr.as_ptr()) }
+        &self.object
     }
 }
 
-// SAFETY: By the type invariant; references come from a borrow of this.
+// SAFETY: Nobody else has the object (type invariant); references come from a borrow of this.
 unsafe impl<K: Object> SoleOwner for New<K> {
     type Of = K;
 
     #[inline(always)]
     fn sole(&mut self) -> *mut K::C {
-        self.ptr.as_ptr()
+        self.object.sole()
     }
 }
 
@@ -332,8 +322,8 @@ impl<K: Object> Drop for New<K> {
                 entry.del();
             }
         }
-        // SAFETY: By the type invariant.
-        unsafe { bindings::kfree(self.ptr.as_ptr().cast()) };
+        // SAFETY: Nobody else has the object, whose memory is kfree's (type invariant).
+        unsafe { bindings::kfree(self.object.raw().cast()) };
     }
 }
 
@@ -348,17 +338,17 @@ pub(crate) trait Owning<K: Object>: Sized {
     /// The driver's; the object is then as before. `EINVAL` if the driver allocated it.
     fn destroy(self, ask: impl FnOnce(Doomed<'_, K>) -> Result) -> Result;
 
-    /// As [`destroy`](Self::destroy), for an object that the driver frees. Returns what `first`
-    /// reads of it before.
+    /// As [`destroy`](Self::destroy), for an object that the driver frees. Returns what the object
+    /// owned in `slot`.
     ///
     /// # Errors
     ///
     /// The driver's; the object is then as before, except that it is not tracked any more.
-    fn destroy_by_driver<T>(
+    fn destroy_by_driver<T: View>(
         self,
-        first: impl FnOnce(&K) -> T,
+        slot: impl FnOnce(&K) -> Option<&Slot<T>>,
         ask: impl FnOnce(Self) -> Result,
-    ) -> Result<T>;
+    ) -> Result<Option<Owned<T>>>;
 
     /// Tracks an object that the driver has allocated and made just now.
     fn track(&mut self, owner: Owner<'_>);
@@ -369,9 +359,8 @@ impl<K: Object> Owning<K> for Owned<K> {
         if K::size(self.device().ops()).is_none() {
             return Err(EINVAL);
         }
-        // SAFETY: The object counted its uses when it was made (`New`), and is destroyed here; on
-        // failure they are left as they are.
-        let held = ManuallyDrop::new(unsafe { Held::of(&*self) });
+        // On failure they are left as they are.
+        let held = Held::of(&*self);
         if let Some(mut entry) = OwnerRef::of(&mut self) {
             entry.begin_del();
         }
@@ -392,20 +381,20 @@ impl<K: Object> Owning<K> for Owned<K> {
         Ok(())
     }
 
-    fn destroy_by_driver<T>(
+    fn destroy_by_driver<T: View>(
         mut self,
-        first: impl FnOnce(&K) -> T,
+        slot: impl FnOnce(&K) -> Option<&Slot<T>>,
         ask: impl FnOnce(Self) -> Result,
-    ) -> Result<T> {
-        // SAFETY: As in `destroy`.
-        let held = ManuallyDrop::new(unsafe { Held::of(&*self) });
-        let first = first(&self);
+    ) -> Result<Option<Owned<T>>> {
+        let held = Held::of(&*self);
+        let left = slot(&self).map(Slot::left);
         if let Some(mut entry) = OwnerRef::of(&mut self) {
             entry.del();
         }
         ask(self)?;
         drop(ManuallyDrop::into_inner(held));
-        Ok(first)
+        // SAFETY: The driver has freed the object, which nobody used any more (`Owned`).
+        Ok(left.and_then(|left| unsafe { left.take() }))
     }
 
     fn track(&mut self, owner: Owner<'_>) {
@@ -417,7 +406,7 @@ impl<K: Object> Owning<K> for Owned<K> {
 }
 
 /// An object that is being destroyed: nobody uses it but for that. Only [`Owning::destroy`] makes one.
-pub(crate) struct Doomed<'a, K>(pub(super) &'a K);
+pub(crate) struct Doomed<'a, K>(pub(in crate::verbs) &'a K);
 
 impl<K> Deref for Doomed<'_, K> {
     type Target = K;
@@ -444,21 +433,18 @@ impl Held {
         }
     }
 
-    /// What an object holds.
-    ///
-    /// # Safety
-    ///
-    /// It was counted, and is not given back otherwise.
+    /// What an object holds, which counted it when it was made. For this file: an object is asked
+    /// once, by who ends it, and the result is dropped when that has succeeded.
     #[inline(always)]
-    pub(crate) unsafe fn of<K: Object>(object: &K) -> Self {
-        // SAFETY: The object counted these uses when it was made (contract of this function).
+    fn of<K: Object>(object: &K) -> ManuallyDrop<Self> {
+        // SAFETY: The object counted these uses when it was made, and is ended (see above).
         let kept = |count| unsafe { Use::kept(count) };
-        // SAFETY: The object's fields own these references (contract of this function).
+        // SAFETY: The object's fields own these references, and the object is ended (see above).
         let held = |slot: &GidSlot| unsafe { slot.held() }.map(GidRef::of);
-        Self {
+        ManuallyDrop::new(Self {
             uses: object.uses().map(|count| count.map(kept)),
             gids: object.gids().map(|slot| slot.and_then(held)),
-        }
+        })
     }
 
     /// Keeps it for good: the object exists.
@@ -487,10 +473,9 @@ unsafe impl<K: View> FromC for Counted<'_, K> {
 
 impl<K: Object> Counted<'_, K> {
     /// Gives up the counts.
-    pub(super) fn give_back(self) {
-        let Held { uses, gids } =
-            // SAFETY: By the type's promise. References to GIDs stay the object's.
-            unsafe { Held::of(self.0) };
+    pub(in crate::verbs) fn give_back(self) {
+        let Held { uses, gids } = ManuallyDrop::into_inner(Held::of(self.0));
+        // References to GIDs stay the object's.
         gids.map(core::mem::forget);
         drop(uses);
     }
@@ -503,19 +488,6 @@ pub(crate) fn outcome(code: c_int) -> Result {
         // A driver that returns something else has not done what it was asked.
         1.. => Err(EINVAL),
         _ => Err(Error::from_errno(code)),
-    }
-}
-
-/// An optional method of a driver, or the error of a driver that has none.
-pub(crate) fn method<F: Copy>(method: Option<F>) -> Result<F> {
-    method.ok_or_else(eopnotsupp)
-}
-
-/// For C: a pointer or an error.
-pub(crate) fn pointer<T>(made: Result<NonNull<T>>) -> *mut T {
-    match made {
-        Ok(ptr) => ptr.as_ptr(),
-        Err(error) => error.to_ptr(),
     }
 }
 
