@@ -195,9 +195,9 @@ impl<S: Sink> Writer<S> {
             let _: &mut [u8] = self.room(header)?;
             fill(self)?;
             let bytes = length(self.sink.len().saturating_sub(start))?;
-            let place = start..start.saturating_add(N);
-            let place = self.sink.written_mut().get_mut(place).ok_or(Full)?;
-            place.copy_from_slice(&bytes);
+            let written = self.sink.written_mut().get_mut(start..);
+            let place = written.and_then(<[u8]>::first_chunk_mut).ok_or(Full)?;
+            *place = bytes;
             Ok(())
         };
         let done = write();
