@@ -26,7 +26,7 @@ help:
 	@echo "make modules    build our modules (KDIR=DIR against your own kernel)"
 	@echo "make kernel     build the guest kernel only    make setup   roots and kernel"
 	@echo "make check      formatting, lints, house rules      make fmt   format      make doc   Rust documentation"
-	@echo "make panics     list calls of functions that panic in modules with overflow checks"
+	@echo "make panics     functions that panic, in modules with overflow checks: none but the known ones"
 	@echo "make install    put our modules before the stock ones of this machine; make uninstall"
 	@echo "make clean      remove build/        make distclean   remove the cache as well"
 	@echo

@@ -44,11 +44,15 @@ use kernel::workqueue::Work;
 use rdma::bindings;
 use rdma::edge::Passed;
 use rdma::gate::Gate;
+use rdma::sync::Key;
+use rdma::sync::KeyId;
 use rdma::sync::SpinLockIrq;
 use rdma::workqueue;
 
 /// What an agent's lock protects.
 pub(super) struct Inner {
+    /// For what sends and transfers keep under this lock.
+    pub(super) key: Key,
     /// Closed when it is being unregistered: no more is posted, nor waits for anything.
     flow: Flow,
     backlog: List<Send>,
@@ -74,6 +78,7 @@ pub(crate) struct Agent {
     tid: u32,
     rmpp_version: u8,
     flags: u32,
+    key: KeyId,
     #[pin]
     gate: Gate,
     #[pin]
@@ -154,6 +159,7 @@ impl Agent {
             rmpp_version: wish.rmpp_version,
             class: wish.rule.as_ref().map_or((0, 0), Rule::class),
         });
+        let made = Key::new();
         let this = Arc::pin_init(
             pin_init!(Self {
                 c <- c,
@@ -163,8 +169,10 @@ impl Agent {
                 tid,
                 rmpp_version: wish.rmpp_version,
                 flags: wish.flags,
+                key: made.id(),
                 gate <- Gate::new(),
                 inner <- rdma::new_spinlock_irq!(Inner {
+                    key: made,
                     flow: Flow::with_limit(limit),
                     backlog: List::new(),
                     sent: List::new(),
@@ -240,6 +248,11 @@ impl Agent {
 
     pub(super) fn inner(&self) -> &SpinLockIrq<Inner> {
         &self.inner
+    }
+
+    /// The key that is under its lock.
+    pub(super) const fn key(&self) -> KeyId {
+        self.key
     }
 
     pub(super) fn special(&self) -> SpecialRef<'_> {
@@ -359,36 +372,33 @@ impl Inner {
 
     /// The send that somebody asks for: those that wait first, then the backlog, then those
     /// whose completion is late.
-    pub(super) fn find(
-        &self,
-        is_it: impl Fn(&life::Send, &Send, &Self) -> bool,
-    ) -> Option<Arc<Send>> {
+    pub(super) fn find(&self, is_it: impl Fn(&Send, &Self) -> bool) -> Option<Arc<Send>> {
         [&self.waiting, &self.backlog, &self.sent]
             .into_iter()
             .flat_map(|list| list.iter())
             .find(|send| {
-                let life = send.life.access(self);
-                life.awaits() && is_it(life, send, self)
+                let life = send.life.access(&self.key);
+                life.is_some_and(|life| life.awaits() && is_it(send, self))
             })
             .map(Arc::from)
     }
 
-    /// Has a send take a step, and moves it to the list where it is then.
+    /// Has a send take a step, and moves it to the list where it is then. `None`, after a warning,
+    /// if it is not a send of this agent; callers find it in the agent's lists, or lock the agent
+    /// that it names.
     pub(super) fn step<R>(
         &mut self,
         send: &Arc<Send>,
         take: impl FnOnce(&mut life::Send, &mut Flow) -> R,
-    ) -> R {
-        let mut flow = self.flow;
-        let life = send.life.access_mut(self);
+    ) -> Option<R> {
+        let life = send.life.access_mut(&mut self.key)?;
         let (home, due) = (life.home(), life.deadline());
-        let result = take(life, &mut flow);
+        let result = take(life, &mut self.flow);
         let (new_home, new_due) = (life.home(), life.deadline());
-        self.flow = flow;
         if home != new_home || (home == Home::Waiting && due != new_due) {
             self.relocate(send, home, new_home, new_due);
         }
-        result
+        Some(result)
     }
 
     fn list(&mut self, home: Home) -> Option<&mut List<Send>> {

@@ -99,11 +99,11 @@ fn close_all(device: &Device) {
     loop {
         let open = {
             let mut ports = PORTS.lock();
-            let place = ports
-                .open
-                .iter()
-                .position(|open| open.port().opened().is_of(device));
-            place.and_then(|place| ports.open.remove(place).ok())
+            let mut places = (0..ports.open.len()).zip(&ports.open);
+            let found = places.find(|(_, open)| open.port().opened().is_of(device));
+            found
+                .map(|(place, _)| place)
+                .and_then(|place| ports.open.remove(place).ok())
         };
         // Outside of the lock: closing waits.
         match open {

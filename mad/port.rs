@@ -32,6 +32,7 @@ use kernel::prelude::*;
 use kernel::str::CString;
 use kernel::sync::Arc;
 use rdma::bindings;
+use rdma::kvec::retain;
 use rdma::sync::SpinLockIrq;
 use rdma::table::Slot;
 use rdma::table::Table;
@@ -279,9 +280,9 @@ impl Port {
     /// Has an agent get nothing any more that it does not wait for.
     pub(super) fn remove_rules(&self, agent: &Arc<Agent>) {
         // The caller has the agent, so what is dropped under the lock is not the last.
-        self.rules
-            .lock()
-            .retain(|(_, other)| !Arc::ptr_eq(other, agent));
+        retain(&mut self.rules.lock(), |(_, other)| {
+            !Arc::ptr_eq(other, agent)
+        });
     }
 
     /// The agent that gets a MAD, unless it is going, or gets none at all. Any context.

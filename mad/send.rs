@@ -82,11 +82,11 @@ pub(super) fn new(agent: &Arc<Agent>, plan: &Plan, whom: For, flags: Flags) -> R
 
 impl Send {
     /// For tracepoints: how long a response is waited for; how often it may still be sent again,
-    /// and at most.
-    pub(super) fn times(&self) -> (Ticks, (u32, u32)) {
+    /// and at most. `None` as `Inner::step`.
+    pub(super) fn times(&self) -> Option<(Ticks, (u32, u32))> {
         let inner = self.agent().inner().lock();
-        let life = self.life.access(&inner);
-        (life.patience(), life.retries())
+        let life = self.life.access(&inner.key)?;
+        Some((life.patience(), life.retries()))
     }
 
     /// How many bytes a completion of it counts, with the room of the global route header.

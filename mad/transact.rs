@@ -54,11 +54,12 @@ impl WorkItem<0> for Agent {
                 break;
             };
             let queueing = inner.is_queueing();
-            let todo = inner.step(&send, |life, flow| {
-                life.expired(queueing, ack_timeout(), flow)
+            let step = inner.step(&send, |life, flow| {
+                let todo = life.expired(queueing, ack_timeout(), flow);
+                (todo, life.retries_made())
             });
-            let retries = send.life.access(&inner).retries_made();
             drop(inner);
+            let Some((todo, retries)) = step else { break };
             send.buf().set_retries(retries as i32);
             carry_out(&send, todo);
         }
@@ -95,6 +96,7 @@ impl Agent {
             };
             let todo = inner.step(&send, |life, flow| life.dequeue(flow));
             drop(inner);
+            let Some(todo) = todo else { return };
             carry_out(&send, todo);
         }
     }
@@ -108,12 +110,13 @@ impl Agent {
         for send in sent.iter() {
             let send: Arc<Send> = send.into();
             // Who has it, the queue pair or a handler, is still to be done with it.
-            let _: Do = inner.step(&send, |life, flow| life.abandon(flow));
+            let _: Option<Do> = inner.step(&send, |life, flow| life.abandon(flow));
         }
         inner.put_sent(sent);
         while let Some(send) = inner.any() {
             let todo = inner.step(&send, |life, flow| life.abandon(flow));
             drop(inner);
+            let Some(todo) = todo else { return };
             carry_out(&send, todo);
             inner = self.inner().lock();
         }
@@ -158,7 +161,10 @@ pub(super) fn arrived(agent: &Agent, message: &Received) -> Option<Arrived> {
 impl Inner {
     /// The send that a message is for.
     pub(super) fn answered_by(&self, arrived: &Arrived) -> Option<Arc<Send>> {
-        self.find(|_, send, inner| arrived.answers(send.sent.access(inner)))
+        self.find(|send, inner| {
+            let sent = send.sent.access(&inner.key);
+            sent.is_some_and(|sent| arrived.answers(sent))
+        })
     }
 }
 
@@ -242,8 +248,12 @@ pub(super) fn post(send: &Arc<Send>) -> Result {
             .step(send, |life, flow| {
                 life.post(order, queueing, window, ack_timeout(), flow)
             })
+            .ok_or(EINVAL)?
             .map_err(|_| EINVAL)?;
-        *send.sent.access_mut(&mut inner) = sent;
+        // It has the key of `life`, which fits.
+        if let Some(kept) = send.sent.access_mut(&mut inner.key) {
+            *kept = sent;
+        }
         // One that is queued may be posted by somebody else as soon as the lock is released, who
         // needs the claim.
         let claim = match todo {
@@ -258,7 +268,7 @@ pub(super) fn post(send: &Arc<Send>) -> Result {
     };
     submitted.inspect_err(|_| {
         let mut inner = agent.inner().lock();
-        inner.step(send, |life, flow| life.not_posted(flow));
+        let _: Option<()> = inner.step(send, |life, flow| life.not_posted(flow));
     })
 }
 
@@ -337,8 +347,9 @@ fn completed(send: &Arc<Send>, status: bindings::ib_wc_status, vendor: u32) {
         todo
     };
     match todo {
-        Do::Finish(end) => finish(send, end, Some((status, vendor))),
-        other => carry_out(send, other),
+        None => {}
+        Some(Do::Finish(end)) => finish(send, end, Some((status, vendor))),
+        Some(other) => carry_out(send, other),
     }
 }
 
@@ -374,7 +385,9 @@ pub(super) fn end(send: &Arc<Send>, how: End) {
         let mut inner = send.agent().inner().lock();
         inner.step(send, |life, flow| life.end(how, flow))
     };
-    carry_out(send, todo);
+    if let Some(todo) = todo {
+        carry_out(send, todo);
+    }
 }
 
 /// A message that answers something of this agent's: hands it over, and then ends the send.
@@ -387,7 +400,7 @@ pub(super) fn answer(agent: &AgentPass, message: Received) {
         let mut inner = agent.inner().lock();
         let send = inner.answered_by(&arrived);
         if let Some(send) = &send {
-            inner.step(send, |life, flow| life.answered(flow));
+            let _: Option<()> = inner.step(send, |life, flow| life.answered(flow));
         }
         send
     };
@@ -399,7 +412,9 @@ pub(super) fn answer(agent: &AgentPass, message: Received) {
                 .inner()
                 .lock()
                 .step(&send, |life, flow| life.handed(flow));
-            carry_out(&send, todo);
+            if let Some(todo) = todo {
+                carry_out(&send, todo);
+            }
         }
         None if !agent.does_rmpp() && is_active_rmpp(&message) => agent.hand(None, message),
         None => drop(message),
@@ -412,8 +427,8 @@ fn is_active_rmpp(message: &Received) -> bool {
         && rmpp::Header::parse(message.mad()).is_some_and(|rmpp| rmpp.is_active())
 }
 
-/// Segments were acknowledged. No lock is held.
-pub(super) fn acked(send: &Arc<Send>, segment: u32, window_end: u32) -> AckResult {
+/// Segments were acknowledged. No lock is held. `None` as [`Inner::step`].
+pub(super) fn acked(send: &Arc<Send>, segment: u32, window_end: u32) -> Option<AckResult> {
     let agent = send.agent();
     let mut inner = agent.inner().lock();
     let result = inner.step(send, |life, flow| {
@@ -432,7 +447,7 @@ pub(super) fn modify(send: &Arc<Send>, timeout_ms: u32) -> Result {
     let agent = send.agent();
     let mut inner = agent.inner().lock();
     let timeout = ticks(timeout_ms as i32);
-    if !inner.step(send, |life, flow| life.modify(timeout, now(), flow)) {
+    if inner.step(send, |life, flow| life.modify(timeout, now(), flow)) != Some(true) {
         return Err(EINVAL);
     }
     send.buf().set_timeout_ms(timeout_ms as i32);

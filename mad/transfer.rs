@@ -42,10 +42,10 @@ use kernel::list::ListLinks;
 use kernel::list::TryNewListArc;
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::sync::LockedBy;
 use kernel::workqueue::new_delayed_work;
 use kernel::workqueue::DelayedWork;
 use kernel::workqueue::WorkItem;
+use rdma::sync::Keyed;
 use rdma::workqueue;
 
 /// How long all segments may take, in milliseconds.
@@ -109,7 +109,7 @@ pub(crate) struct Transfer {
     /// The way back. Destroyed with it, which may sleep: it is dropped by works, by who receives,
     /// and by who unregisters.
     handle: Handle,
-    state: LockedBy<State, Inner>,
+    state: Keyed<State>,
     #[pin]
     end: DelayedWork<Self>,
     agent: Arc<Agent>,
@@ -142,7 +142,9 @@ impl WorkItem for Transfer {
     fn run(this: Arc<Self>) {
         let (listed, message) = {
             let mut inner = this.agent.inner().lock();
-            let state = this.state.access_mut(&mut inner);
+            let Some(state) = this.state.access_mut(&mut inner.key) else {
+                return;
+            };
             if state.is_remembered() {
                 return;
             }
@@ -183,7 +185,8 @@ impl Transfer {
             drop(workqueue::cancel_delayed::<Self, 0>(&transfer));
             let message = {
                 let mut inner = agent.inner().lock();
-                transfer.state.access_mut(&mut inner).message.take()
+                let state = transfer.state.access_mut(&mut inner.key);
+                state.and_then(|state| state.message.take())
             };
             drop(message);
         }
@@ -211,7 +214,8 @@ impl Transfer {
             return 1;
         }
         Self::find(inner, is_request).map_or(1, |transfer| {
-            transfer.state.access(inner).receiver.reply_window()
+            let state = transfer.state.access(&inner.key);
+            state.map_or(1, |state| state.receiver.reply_window())
         })
     }
 
@@ -231,7 +235,7 @@ impl Transfer {
                 key,
                 base_version,
                 handle,
-                state: LockedBy::new(agent.inner(), State {
+                state: Keyed::new(agent.key(), State {
                     receiver: Receiver::new(window(agent.live().port()), last),
                     message: None,
                     until: None,
@@ -259,11 +263,12 @@ impl Transfer {
         }
         transfer.acknowledge(&message);
         if last {
-            return Ok(Some(transfer.complete(message)));
+            return Ok(transfer.complete(message));
         }
         {
             let mut inner = agent.inner().lock();
-            transfer.state.access_mut(&mut inner).message = Some(message);
+            let state = transfer.state.access_mut(&mut inner.key).ok_or(EINVAL)?;
+            state.message = Some(message);
         }
         transfer.end_in(ticks(PATIENCE_MS));
         Ok(None)
@@ -273,11 +278,12 @@ impl Transfer {
         workqueue::modify_delayed::<Self, 0>(self, delay as usize);
     }
 
-    /// All has come: the whole message, of which the consumer is told the length.
-    fn complete(self: &Arc<Self>, mut message: Received) -> Received {
+    /// All has come: the whole message, of which the consumer is told the length. `None`, after a
+    /// warning, if the agent's key is not the transfer's, which it is by [`start`](Self::start).
+    fn complete(self: &Arc<Self>, mut message: Received) -> Option<Received> {
         let segments = {
             let inner = self.agent.inner().lock();
-            self.state.access(&inner).receiver.contiguous()
+            self.state.access(&inner.key)?.receiver.contiguous()
         };
         let opa = self.agent.live().is_opa() && self.base_version == wire::OPA_VERSION;
         let size = if opa {
@@ -289,16 +295,16 @@ impl Transfer {
         message.set_len(message_len(self.key.class, segments, length, size).unwrap_or(i32::MAX));
         let mut inner = self.agent.inner().lock();
         let memory = ticks(MEMORY_MS);
-        self.state.access_mut(&mut inner).until = Some(now().wrapping_add(memory));
+        self.state.access_mut(&mut inner.key)?.until = Some(now().wrapping_add(memory));
         self.end_in(memory);
         drop(inner);
-        message
+        Some(message)
     }
 
     /// A segment came. May sleep.
     fn arrived(self: &Arc<Self>, message: Received, segment: u32, last: bool) -> Option<Received> {
         let mut inner = self.agent.inner().lock();
-        let state = self.state.access_mut(&mut inner);
+        let state = self.state.access_mut(&mut inner.key)?;
         let verdict = match state.message {
             // Between its first segment and now it was lost, or has been handed over.
             None if state.receiver.phase() != Phase::Complete => Arrival::Drop,
@@ -336,7 +342,7 @@ impl Transfer {
                 self.acknowledge_to(&plan);
                 let mut whole = whole?;
                 whole.truncate(number);
-                Some(self.complete(whole))
+                self.complete(whole)
             }
         }
     }
@@ -348,7 +354,10 @@ impl Transfer {
     fn acknowledge_to(self: &Arc<Self>, reply: &Reply) {
         let (segment, window_end) = {
             let mut inner = self.agent.inner().lock();
-            self.state.access_mut(&mut inner).receiver.acknowledge()
+            let Some(state) = self.state.access_mut(&mut inner.key) else {
+                return;
+            };
+            state.receiver.acknowledge()
         };
         let header = Header {
             kind: Kind::Ack as u8,
@@ -465,9 +474,10 @@ fn abort(agent: &Agent, message: &Received, why: u8) {
     };
     let received = {
         let inner = agent.inner().lock();
-        let life = send.life.access(&inner);
+        let life = send.life.access(&inner.key);
         // A plain request is no transfer that could be aborted.
-        life.rmpp().is_none_or(|rmpp| rmpp.is_done())
+        life.and_then(|life| life.rmpp())
+            .is_none_or(|rmpp| rmpp.is_done())
     };
     if !received {
         transact::end(&send, End::Aborted(why));
@@ -521,7 +531,10 @@ fn acked(agent: &Arc<Agent>, message: &Received, segment: u32, window_end: u32) 
         }
         return;
     };
-    match transact::acked(&send, segment, window_end) {
+    let Some(result) = transact::acked(&send, segment, window_end) else {
+        return;
+    };
+    match result {
         AckResult::Nothing => {}
         AckResult::Wrong => {
             transact::end(&send, End::Aborted(status::SEGMENT_TOO_BIG));
@@ -537,10 +550,8 @@ fn open_reply(agent: &Agent, message: &Received, window_end: u32) {
     let Some(key) = Key::of(message) else { return };
     let mut inner = agent.inner().lock();
     if let Some(transfer) = Transfer::find(&inner, |transfer| transfer.key == key) {
-        transfer
-            .state
-            .access_mut(&mut inner)
-            .receiver
-            .open_reply(window_end);
+        if let Some(state) = transfer.state.access_mut(&mut inner.key) {
+            state.receiver.open_reply(window_end);
+        }
     }
 }

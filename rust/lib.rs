@@ -18,6 +18,7 @@ pub mod export;
 pub mod front;
 pub mod gate;
 pub mod hrtimer;
+pub mod kvec;
 pub mod link;
 pub mod module;
 pub mod net;

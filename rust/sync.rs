@@ -8,6 +8,7 @@
 //! - [`bh`]: a section in which this CPU runs no softirq.
 //! - [`Completion`], [`IncNotZero`], [`init_mutex`]: completions, reference counts and mutexes within
 //!   C structures.
+//! - [`Key`], [`Keyed`]: data of one object that the lock of another protects.
 //! - [`rcu`]: waiting for RCU; read sections are [`kernel::sync::rcu`]'s own.
 //!
 //! The mutex, the plain spinlock, `Arc`, atomics and completions are those of
@@ -15,6 +16,7 @@
 
 pub mod bh;
 mod completion;
+mod keyed;
 mod mutex;
 pub mod rcu;
 mod refcount;
@@ -26,6 +28,9 @@ pub use crate::new_rwsem;
 pub use crate::new_spinlock_bh;
 pub use crate::new_spinlock_irq;
 pub use completion::Completion;
+pub use keyed::Key;
+pub use keyed::KeyId;
+pub use keyed::Keyed;
 pub use mutex::init_mutex;
 pub use refcount::IncNotZero;
 pub use rwsem::ReadGuard;

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # check.sh [fmt]: what needs no guest. Formatting, clippy on the host crates, the house
-# rules that a machine can see, the count of unsafe code, what must not compile (if modules
-# were built), shell syntax (and shellcheck where it is installed). fmt only formats the Rust sources and writes the count.
+# rules that a machine can see, the count of unsafe code, functions that panic (if make panics
+# built these sources), what must not compile (if modules were built), shell syntax (and
+# shellcheck where it is installed). fmt only formats the Rust sources and writes the counts.
 . "$(dirname "$0")/lib.sh"
 
 "$TOP/tools/roots.sh" builder
@@ -31,6 +32,7 @@ if [ "${1:-}" = fmt ]; then
     in_builder python3 /src/tools/unsafe.py write </dev/null
     in_builder python3 /src/tools/edge.py write </dev/null
     "$TOP/tools/bench/check.sh" mark
+    "$TOP/tools/panics.sh" write
     exit
 fi
 step "rustfmt (make fmt mends it)" format --check -l
@@ -40,6 +42,7 @@ fi
 step "house rules" "$TOP/tools/lint.sh"
 step "the edge (tools/edge.py)" in_builder python3 /src/tools/edge.py check
 step "unsafe code (make fmt mends Documentation/unsafe.md)" in_builder python3 /src/tools/unsafe.py check
+step "functions that panic (tools/panics.sh)" "$TOP/tools/panics.sh" check
 step "dependencies of ib_core's modules" in_builder python3 /src/tools/knots.py
 if compgen -G "$BUILD/modules-*/core/.main.o.cmd" >/dev/null; then
     step "what must not compile" "$TOP/tools/compile_fail.sh"

@@ -207,20 +207,26 @@ impl<'s, C: Cell> View<'s, C> {
         }
     }
 
+    /// The slots that may be in use, by index, from this index on.
+    fn cells_from(&self, from: usize) -> impl Iterator<Item = (usize, &'s C)> + 's {
+        let cells = self.front.get(from..).unwrap_or_default();
+        (from..self.front.len()).zip(cells)
+    }
+
+    /// The valid entries, by index, from this index on.
+    fn entries_from(&self, from: usize) -> impl Iterator<Item = (usize, &'s Entry)> + 's {
+        self.cells_from(from)
+            .filter_map(|(index, cell)| Some((index, cell.valid()?)))
+    }
+
     /// The valid entries, by index.
     pub fn entries(&self) -> impl Iterator<Item = (usize, &'s Entry)> + 's {
-        self.front
-            .iter()
-            .enumerate()
-            .filter_map(|(index, cell)| Some((index, cell.valid()?)))
+        self.entries_from(0)
     }
 
     /// The first valid entry from this index on.
     pub fn next(&self, from: usize) -> Option<(usize, &'s Entry)> {
-        let cells = self.front.iter().enumerate();
-        cells
-            .skip(from)
-            .find_map(|(index, cell)| Some((index, cell.valid()?)))
+        self.entries_from(from).next()
     }
 
     /// The first valid entry from this index on that is looked for.
@@ -229,9 +235,7 @@ impl<'s, C: Cell> View<'s, C> {
         from: usize,
         mut is_it: impl FnMut(&Entry) -> bool,
     ) -> Option<(usize, Entry)> {
-        let cells = self.front.iter().enumerate().skip(from);
-        cells
-            .filter_map(|(index, cell)| Some((index, cell.valid()?)))
+        self.entries_from(from)
             .find(|(_, entry)| is_it(entry))
             .map(|(index, entry)| (index, *entry))
     }
@@ -252,7 +256,7 @@ impl<'s, C: Cell> View<'s, C> {
         };
         // One look at each slot.
         let mut free = None;
-        for (index, cell) in self.front.iter().enumerate() {
+        for (index, cell) in self.cells_from(0) {
             let Some(there) = cell.valid() else {
                 if free.is_none() && range.contains(&index) && cell.is_free() {
                     free = Some(index);

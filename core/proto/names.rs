@@ -109,9 +109,9 @@ impl Name {
         if end >= NAME_MAX {
             return Err(Refusal::TooLong);
         }
-        match self.bytes.get_mut(self.len..end) {
-            Some(room) => room.copy_from_slice(bytes),
-            None => return Err(Refusal::TooLong),
+        let room = self.bytes.get_mut(self.len..end);
+        for (to, from) in room.ok_or(Refusal::TooLong)?.iter_mut().zip(bytes) {
+            *to = *from;
         }
         self.len = end;
         Ok(())

@@ -214,9 +214,9 @@ impl<S: Sink> Writer<S> {
         let len = self.sink.len().saturating_sub(start);
         let len = u16::try_from(len).map_err(|_| Full)?;
         let ([a, b], [c, d]) = (len.to_ne_bytes(), raw_type.to_ne_bytes());
-        let place = start..start.saturating_add(HEADER);
-        let place = self.sink.written_mut().get_mut(place).ok_or(Full)?;
-        place.copy_from_slice(&[a, b, c, d]);
+        let written = self.sink.written_mut().get_mut(start..);
+        let place = written.and_then(<[u8]>::first_chunk_mut).ok_or(Full)?;
+        *place = [a, b, c, d];
         Ok(())
     }
 
@@ -271,9 +271,9 @@ impl<S: Sink> Writer<S> {
             let _: &mut [u8] = self.room(MESSAGE_HEADER)?;
             fill(self)?;
             let bytes = head(self.sink.len().saturating_sub(start))?;
-            let place = start..start.saturating_add(MESSAGE_HEADER);
-            let place = self.sink.written_mut().get_mut(place).ok_or(Full)?;
-            place.copy_from_slice(&bytes);
+            let written = self.sink.written_mut().get_mut(start..);
+            let place = written.and_then(<[u8]>::first_chunk_mut).ok_or(Full)?;
+            *place = bytes;
             Ok(())
         };
         let done = write();

@@ -59,7 +59,7 @@ pub struct Extent {
 /// A field's place in the packed form.
 enum Place {
     /// In this many whole words, so many bits from their end.
-    Words { bytes: usize, shift: usize },
+    Words { bytes: usize, shift: u32 },
     /// From this byte on.
     Bytes { skip: usize, len: usize },
 }
@@ -87,6 +87,7 @@ impl Field {
         }
         let end = self.bit.checked_add(self.bits).ok_or(BadField)?;
         let shift = (bytes * 8_usize).checked_sub(end).ok_or(BadField)?;
+        let shift = u32::try_from(shift).map_err(|_| BadField)?;
         Ok(Place::Words { bytes, shift })
     }
 
@@ -160,8 +161,9 @@ pub fn pack(
                     size => load(part(structure, field.struct_offset, size)?),
                 };
                 let words = part_mut(packed, first, bytes)?;
-                let kept = load(words) & !(field.mask() << shift);
-                store(words, kept | (value & field.mask()) << shift);
+                let shifted = |value: u64| (value & field.mask()).checked_shl(shift);
+                let kept = load(words) & !shifted(u64::MAX).ok_or(BadField)?;
+                store(words, kept | shifted(value).ok_or(BadField)?);
             }
             Place::Bytes { skip, len } => {
                 let start = first.checked_add(skip).ok_or(BadField)?;
@@ -187,7 +189,8 @@ pub fn unpack(
         let first = field.first_byte()?;
         match field.place()? {
             Place::Words { bytes, shift } => {
-                let value = load(part(packed, first, bytes)?) >> shift & field.mask();
+                let words = load(part(packed, first, bytes)?);
+                let value = words.checked_shr(shift).ok_or(BadField)? & field.mask();
                 let to = part_mut(structure, field.struct_offset, field.struct_size)?;
                 store(to, value);
             }

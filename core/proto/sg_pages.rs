@@ -51,7 +51,8 @@ pub fn take<E>(
         return Err(Refusal::Invalid);
     }
     let size = u64::from(page_size);
-    let mask = !(size - 1);
+    // For a power of 2, `-size` is `!(size - 1)`.
+    let mask = size.wrapping_neg();
     let mut taken = Taken {
         entries: 0,
         offset,

@@ -417,21 +417,25 @@ impl Header {
 struct Bits<'b> {
     buf: &'b mut [u8],
     len: usize,
+    /// What has not made a byte yet, in its low bits.
     partial: u64,
+    /// How many bits of `partial` that are; below 8.
     bits: u32,
 }
 
 impl Bits<'_> {
-    /// The low `bits` of a value, 32 at most.
+    /// The low `bits` of a value, 1 to 32.
     fn put(&mut self, bits: u32, value: impl Into<u32>) -> Option<()> {
-        let mask = u64::MAX.checked_shr(64 - bits)?;
-        self.partial = self.partial << bits | (u64::from(value.into()) & mask);
-        self.bits += bits;
-        while self.bits >= 8 {
-            self.bits -= 8;
-            *self.buf.get_mut(self.len)? = (self.partial >> self.bits) as u8;
-            self.len += 1;
+        let mask = u64::MAX.checked_shr(64_u32.checked_sub(bits)?)?;
+        self.partial = self.partial.checked_shl(bits)? | (u64::from(value.into()) & mask);
+        let mut left = self.bits.checked_add(bits)?;
+        while let Some(rest) = left.checked_sub(8) {
+            left = rest;
+            // CAST: The bits above were written before.
+            *self.buf.get_mut(self.len)? = self.partial.checked_shr(left)? as u8;
+            self.len = self.len.checked_add(1)?;
         }
+        self.bits = left;
         Some(())
     }
 

@@ -25,6 +25,11 @@ pub(crate) struct Table {
     ids: IdArray<Entry, Anchor>,
 }
 
+/// How many entries these are.
+fn count(entries: impl Iterator) -> u32 {
+    entries.fold(0, |n: u32, _| n.saturating_add(1))
+}
+
 /// A table whose lock is held.
 pub(crate) type Locked<'a> = IdLocked<'a, Entry, Anchor>;
 
@@ -130,10 +135,9 @@ impl Table {
         let locked = self.lock();
         let skipped = match details {
             true => 0,
-            false => locked.iter(Some(DRIVERS_OWN)).count(),
+            false => count(locked.iter(Some(DRIVERS_OWN))),
         };
-        let all = locked.iter(None).count();
-        u32::try_from(all.saturating_sub(skipped)).unwrap_or(u32::MAX)
+        count(locked.iter(None)).saturating_sub(skipped)
     }
 
     /// Whether only the driver knows the object of an id.

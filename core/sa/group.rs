@@ -22,13 +22,15 @@ use kernel::rbtree::RBTree;
 use kernel::rbtree::RBTreeNode;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
-use kernel::sync::LockedBy;
 use kernel::types::Opaque;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use rdma::bindings;
 use rdma::gate::Gate;
 use rdma::gate::OwnedPass;
+use rdma::sync::Key;
+use rdma::sync::KeyId;
+use rdma::sync::Keyed;
 use rdma::sync::SpinLockIrq;
 
 use super::answer::Kind;
@@ -61,6 +63,8 @@ pub(super) type JoinDone =
 
 /// What a port's lock keeps.
 struct Groups {
+    /// For what groups and members keep under this lock.
+    key: Key,
     /// The next number of a group or member.
     next: u64,
     /// By their GIDs, and then by number, since there may be many that have none yet.
@@ -94,6 +98,7 @@ pub(super) struct Port {
     /// Groups are inside.
     #[pin]
     gate: Gate,
+    key: KeyId,
     #[pin]
     groups: SpinLockIrq<Groups>,
 }
@@ -131,7 +136,7 @@ struct Inner {
 pub(super) struct Group {
     port: OwnedPass<Port>,
     number: u64,
-    inner: LockedBy<Inner, Groups>,
+    inner: Keyed<Inner>,
     #[pin]
     work: Work<Self>,
 }
@@ -151,7 +156,7 @@ pub(super) struct Member {
     group: Arc<Group>,
     asked: Record,
     mask: u64,
-    list: LockedBy<List, Groups>,
+    list: Keyed<List>,
     #[pin]
     gate: Gate,
     _user: User,
@@ -178,12 +183,15 @@ impl Port {
     ///
     /// `ENOMEM`.
     pub(super) fn new(device: &Device, number: u32) -> Result<Arc<Self>> {
+        let made = Key::new();
         Ok(Arc::pin_init(
             pin_init!(Self {
                 device: device.hold(),
                 number,
                 gate <- Gate::new(),
+                key: made.id(),
                 groups <- rdma::new_spinlock_irq!(Groups {
+                    key: made,
                     next: 0,
                     by_gid: RBTree::new(),
                 }, "McastPort::groups"),
@@ -212,8 +220,8 @@ impl Port {
                 ((*gid, number.saturating_add(1)), group.clone())
             });
             from = next.map(|(key, group)| {
-                let inner = group.inner.access_mut(&mut groups);
-                if inner.engine.disturbed(trouble) {
+                let inner = group.inner.access_mut(&mut groups.key);
+                if inner.is_some_and(|inner| inner.engine.disturbed(trouble)) {
                     group.enqueue();
                 }
                 key
@@ -229,23 +237,25 @@ impl Port {
     pub(super) fn record(&self, mgid: Gid) -> Result<Record> {
         let mut groups = self.groups.lock();
         let group = groups.find(mgid).cloned().ok_or_else(eaddrnotavail)?;
-        let record = *group.inner.access_mut(&mut groups).engine.record();
+        let inner = group.inner.access_mut(&mut groups.key);
+        let record = inner.map(|inner| *inner.engine.record());
         drop(groups);
-        Ok(record)
+        record.ok_or_else(eaddrnotavail)
     }
 
     /// Finds a group, or makes it, for one more member. Sleeps as `flags` say.
     fn group(this: &Arc<Self>, mgid: Gid, flags: Flags) -> Result<Arc<Group>> {
         // Those who have no GID yet do not share one.
         let shared = mgid != Gid::default();
-        let count = |group: &Arc<Group>, groups: &mut Groups| {
-            let inner = group.inner.access_mut(groups);
+        let count = |group: &Arc<Group>, groups: &mut Groups| -> Result {
+            let inner = group.inner.access_mut(&mut groups.key).ok_or(EINVAL)?;
             inner.members = inner.members.saturating_add(1);
+            Ok(())
         };
         if shared {
             let mut groups = this.groups.lock();
             if let Some(group) = groups.find(mgid).cloned() {
-                count(&group, &mut groups);
+                count(&group, &mut groups)?;
                 return Ok(group);
             }
         }
@@ -263,7 +273,7 @@ impl Port {
             pin_init!(Group {
                 port: pass,
                 number,
-                inner: LockedBy::new(&this.groups, inner),
+                inner: Keyed::new(this.key, inner),
                 work <- new_work!("McastGroup::work"),
             }),
             flags,
@@ -272,9 +282,9 @@ impl Port {
         let mut groups = this.groups.lock();
         if shared {
             if let Some(group) = groups.find(mgid).cloned() {
-                count(&group, &mut groups);
+                let counted = count(&group, &mut groups);
                 drop(groups);
-                return Ok(group);
+                return counted.map(|()| group);
             }
         }
         groups.by_gid.insert(node);
@@ -316,7 +326,7 @@ impl Port {
                 group: kept,
                 asked,
                 mask,
-                list: LockedBy::new(&this.groups, List::Waiting),
+                list: Keyed::new(this.key, List::Waiting),
                 gate <- Gate::new(),
                 _user: user,
             }),
@@ -332,9 +342,9 @@ impl Port {
         };
         // The owner may free it as soon as it is told.
         let c = member.c.get();
-        let _: *const Member = Arc::into_raw(member);
         let mut groups = this.groups.lock();
-        let inner = group.inner.access_mut(&mut groups);
+        let inner = group.inner.access_mut(&mut groups.key).ok_or(EINVAL)?;
+        let _: *const Member = Arc::into_raw(member);
         inner.waiting.insert(place);
         if inner.engine.came() {
             group.enqueue();
@@ -359,17 +369,19 @@ impl Member {
     pub(super) fn free(this: Arc<Self>) {
         let group = &this.group;
         let mut groups = group.port.groups.lock();
-        let list = core::mem::replace(this.list.access_mut(&mut groups), List::None);
-        let inner = group.inner.access_mut(&mut groups);
-        let (node, joined) = match list {
-            List::Waiting => (inner.waiting.remove_node(&this.number), None),
-            List::Joined(kinds) => (inner.joined.remove_node(&this.number), Some(kinds)),
-            List::None => (None, None),
-        };
-        inner.members = inner.members.saturating_sub(1);
-        if inner.engine.gone(joined) {
-            group.enqueue();
-        }
+        let list = this.take_list(&mut groups);
+        let node = group.inner.access_mut(&mut groups.key).and_then(|inner| {
+            let (node, joined) = match list {
+                List::Waiting => (inner.waiting.remove_node(&this.number), None),
+                List::Joined(kinds) => (inner.joined.remove_node(&this.number), Some(kinds)),
+                List::None => (None, None),
+            };
+            inner.members = inner.members.saturating_sub(1);
+            if inner.engine.gone(joined) {
+                group.enqueue();
+            }
+            node
+        });
         drop(groups);
         drop(node);
         this.gate.close_and_wait();
@@ -387,6 +399,12 @@ impl Member {
             // SAFETY: By saying so, the owner gives back his reference.
             Self::free(unsafe { Self::take_over(c) });
         }
+    }
+
+    /// Which list it is in; it is in none from now on. Its port's lock is held.
+    fn take_list(&self, groups: &mut Groups) -> List {
+        let list = self.list.access_mut(&mut groups.key);
+        list.map_or(List::None, |list| core::mem::replace(list, List::None))
     }
 
     /// Enters the gate, under the lock, with the member still in a list or just taken out: so
@@ -446,7 +464,9 @@ impl Group {
 
     fn answered(self: &Arc<Self>, answer: Answer) {
         let mut groups = self.port.groups.lock();
-        self.inner.access_mut(&mut groups).answer = Some(answer);
+        if let Some(inner) = self.inner.access_mut(&mut groups.key) {
+            inner.answer = Some(answer);
+        }
         drop(groups);
         self.enqueue();
     }
@@ -454,29 +474,32 @@ impl Group {
     /// A member that was counted has not come.
     fn forget_member(self: &Arc<Self>) {
         let mut groups = self.port.groups.lock();
-        let inner = self.inner.access_mut(&mut groups);
-        inner.members = inner.members.saturating_sub(1);
-        if inner.engine.gone(None) {
-            self.enqueue();
+        if let Some(inner) = self.inner.access_mut(&mut groups.key) {
+            inner.members = inner.members.saturating_sub(1);
+            if inner.engine.gone(None) {
+                self.enqueue();
+            }
         }
     }
 
     /// Takes the first who waits out, to be told.
     fn pop_waiting(groups: &mut Groups, this: &Self, status: c_int) -> Todo {
-        let inner = this.inner.access_mut(groups);
+        let Some(inner) = this.inner.access_mut(&mut groups.key) else {
+            return Todo::Go;
+        };
         let Some(cursor) = inner.waiting.cursor_front_mut() else {
             return Todo::Again;
         };
         let (_, node) = cursor.remove_current();
         let (_, member) = node.to_key_value();
-        *member.list.access_mut(groups) = List::None;
+        let _: List = member.take_list(groups);
         let inside = Member::enter(&member);
         Todo::Tell(member, inside, status)
     }
 
     /// Uses what the administrator answered. `None` if there is no answer.
     fn use_answer(groups: &mut Groups, this: &Self) -> Option<Todo> {
-        let inner = this.inner.access_mut(groups);
+        let inner = this.inner.access_mut(&mut groups.key)?;
         Some(match inner.answer.take()? {
             Answer::Joined(record) => Todo::FindJoined(record),
             Answer::NotJoined(error) => {
@@ -501,7 +524,9 @@ impl Group {
         if let Some(todo) = Self::use_answer(&mut groups, self) {
             return todo;
         }
-        let inner = self.inner.access_mut(&mut groups);
+        let Some(inner) = self.inner.access_mut(&mut groups.key) else {
+            return Todo::Go;
+        };
         if !inner.engine.is_running() {
             return Todo::Go;
         }
@@ -519,9 +544,10 @@ impl Group {
                 };
                 let (_, node) = cursor.remove_current();
                 let (_, member) = node.to_key_value();
-                let list = core::mem::replace(member.list.access_mut(&mut groups), List::None);
-                if let List::Joined(kinds) = list {
-                    self.inner.access_mut(&mut groups).engine.lost(kinds);
+                if let List::Joined(kinds) = member.take_list(&mut groups) {
+                    if let Some(inner) = self.inner.access_mut(&mut groups.key) {
+                        inner.engine.lost(kinds);
+                    }
                 }
                 let inside = Member::enter(&member);
                 Todo::Tell(member, inside, enetreset().to_errno())
@@ -535,7 +561,9 @@ impl Group {
                 let Some(member) = first else {
                     return Todo::Again;
                 };
-                *member.list.access_mut(&mut groups) = List::Joined(record.join_state);
+                if let Some(list) = member.list.access_mut(&mut groups.key) {
+                    *list = List::Joined(record.join_state);
+                }
                 // SAFETY: The member is there; see its field.
                 unsafe { (*member.c.get()).rec = member_to_c(&record) };
                 let inside = Member::enter(&member);
@@ -560,7 +588,9 @@ impl Group {
     /// The administrator agreed: this is the group now.
     fn is_now(self: &Arc<Self>, record: Record, partition: Option<u16>) {
         let mut groups = self.port.groups.lock();
-        let inner = self.inner.access_mut(&mut groups);
+        let Some(inner) = self.inner.access_mut(&mut groups.key) else {
+            return;
+        };
         if !inner.engine.joined(record, partition) {
             return;
         }
@@ -579,16 +609,19 @@ impl Group {
     /// The administrator could not be asked.
     fn not_asked(&self, method: Method, error: Error) {
         let mut groups = self.port.groups.lock();
-        let inner = self.inner.access_mut(&mut groups);
-        inner.answer = Some(match method {
-            Method::Delete => Answer::Left(true),
-            Method::Set | Method::Get | Method::GetTable => Answer::NotJoined(error),
-        });
+        if let Some(inner) = self.inner.access_mut(&mut groups.key) {
+            inner.answer = Some(match method {
+                Method::Delete => Answer::Left(true),
+                Method::Set | Method::Get | Method::GetTable => Answer::NotJoined(error),
+            });
+        }
     }
 
     fn partition_is(&self, at: Option<u16>) {
         let mut groups = self.port.groups.lock();
-        self.inner.access_mut(&mut groups).engine.partition_is(at);
+        if let Some(inner) = self.inner.access_mut(&mut groups.key) {
+            inner.engine.partition_is(at);
+        }
     }
 
     /// Where a partition is. May sleep.

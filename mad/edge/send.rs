@@ -26,7 +26,6 @@ use super::dma::Way;
 use super::port::Live;
 use super::Wc;
 use crate::mad::agent::Agent;
-use crate::mad::agent::Inner;
 use crate::mad::transact;
 use crate::mad::transfer::Transfer;
 use crate::proto::mad::matching;
@@ -59,13 +58,13 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
-use kernel::sync::LockedBy;
 use kernel::types::Opaque;
 use rdma::bindings;
 use rdma::edge::FromC;
 use rdma::edge::Passed;
 use rdma::edge::View;
 use rdma::edge::Within;
+use rdma::sync::Keyed;
 
 /// `IB_QP_SET_QKEY`: the key of the queue pair itself is sent.
 const OWN_QKEY: u32 = 0x8000_0000;
@@ -146,8 +145,8 @@ pub(crate) struct Send {
     number: Atomic<u32>,
     /// When it expires; under the agent's lock.
     due: Atomic<u64>,
-    pub(crate) life: LockedBy<life::Send, Inner>,
-    pub(crate) sent: LockedBy<matching::Sent, Inner>,
+    pub(crate) life: Keyed<life::Send>,
+    pub(crate) sent: Keyed<matching::Sent>,
     /// The MAD, or the headers of a transfer.
     mad: KVec<u8>,
     /// The data of a transfer. Consumers and the device access them, the core does not.
@@ -259,7 +258,7 @@ impl Send {
         };
         let payload = make.payload;
         let transfer = make.transfer;
-        let of = agent.owner().clone();
+        let key = agent.owner().key();
         // INVARIANT: There is no claim, and nobody has the send yet.
         Arc::pin_init(
             pin_init!(Self {
@@ -272,8 +271,8 @@ impl Send {
                 claimed: Atomic::new(false),
                 number: Atomic::new(0),
                 due: Atomic::new(0),
-                life: LockedBy::new(of.inner(), life::Send::new(transfer)),
-                sent: LockedBy::new(of.inner(), sent),
+                life: Keyed::new(key, life::Send::new(transfer)),
+                sent: Keyed::new(key, sent),
                 mad,
                 segments,
                 layout,

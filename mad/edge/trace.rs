@@ -58,7 +58,9 @@ fn of_send(send: &Mapped, event: u32, wc: Option<&Wc>) {
         return;
     }
     let agent = send.agent();
-    let (timeout, retries) = send.times();
+    let Some((timeout, retries)) = send.times() else {
+        return;
+    };
     let (ah, remote_qpn, remote_qkey) = send.traced();
     let tid = send.mad().get(8..16).and_then(<[u8]>::first_chunk);
     // What the header reads.

@@ -7,6 +7,7 @@
 //! as many pieces as the device allows in one; or the pieces are registered as regions, each
 //! of which is one piece then. iWARP registers what it reads into, since its peer writes there.
 
+use core::num::NonZeroU32;
 use core::ops::Range;
 
 /// Most pages of one region: larger ones would take more memory than they save.
@@ -136,25 +137,60 @@ pub struct Regions {
     pub pages: u32,
 }
 
+/// What [`runs`] answers.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    rest: Range<u32>,
+    each: NonZeroU32,
+}
+
+impl Iterator for Runs {
+    type Item = Range<u32>;
+
+    fn next(&mut self) -> Option<Range<u32>> {
+        let Range { start, end } = self.rest;
+        if start >= end {
+            return None;
+        }
+        let next = start.saturating_add(self.each.get()).min(end);
+        self.rest.start = next;
+        Some(start..next)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let len = self.len();
+        (len, Some(len))
+    }
+}
+
+impl ExactSizeIterator for Runs {
+    fn len(&self) -> usize {
+        let left = self.rest.end.saturating_sub(self.rest.start);
+        let part = u32::from(left % self.each != 0);
+        // CAST: Widens.
+        (left / self.each).saturating_add(part) as usize
+    }
+}
+
 /// Splits so many pieces into runs of `each` at most, in their order.
-pub fn runs(pieces: u32, each: u32) -> impl ExactSizeIterator<Item = Range<u32>> {
-    let each = each.max(1);
-    // As many as 32 bits say, so none of these goes beyond.
-    (0..pieces.div_ceil(each)).map(move |run| {
-        let start = run.saturating_mul(each);
-        start..start.saturating_add(each).min(pieces)
-    })
+pub fn runs(pieces: u32, each: u32) -> Runs {
+    Runs {
+        rest: 0..pieces,
+        each: NonZeroU32::new(each).unwrap_or(NonZeroU32::MIN),
+    }
 }
 
 /// The piece that `offset` bytes into a list fall into, and how far into that one; none, if
 /// the list ends before.
 pub fn skip(lengths: impl Iterator<Item = u32>, offset: u32) -> Option<(u32, u32)> {
     let mut left = offset;
-    for (at, len) in lengths.enumerate() {
+    let mut at = 0_u32;
+    for len in lengths {
         match left.checked_sub(len) {
-            None => return Some((u32::try_from(at).ok()?, left)),
+            None => return Some((at, left)),
             Some(rest) => left = rest,
         }
+        at = at.checked_add(1)?;
     }
     None
 }
@@ -180,10 +216,11 @@ pub fn segments<'a, L>(
     len: impl Fn(&L) -> u32 + 'a,
 ) -> impl Iterator<Item = Segment> + 'a {
     let (mut skip, mut left) = (done, size);
-    entries
-        .iter()
-        .enumerate()
-        .skip(usize::try_from(first).unwrap_or(usize::MAX))
+    // CAST: Widens.
+    let first = first as usize;
+    let rest = entries.get(first..).unwrap_or_default();
+    (first..entries.len())
+        .zip(rest)
         .map_while(move |(entry, each)| {
             if left == 0 {
                 return None;

@@ -76,7 +76,8 @@ pub fn put_status<'a>(
     counters: impl Iterator<Item = (&'a [u8], Switch)>,
 ) -> Result<(), Full> {
     w.nest(Attr::StatHwcounters.raw(), |w| {
-        for (index, (name, switch)) in (0..).zip(counters) {
+        let mut index = 0_u32;
+        for (name, switch) in counters {
             w.nest(Attr::StatHwcounterEntry.raw(), |w| {
                 w.put_str(Attr::StatHwcounterEntryName.raw(), name)?;
                 w.put_u32(Attr::StatHwcounterIndex.raw(), index)?;
@@ -87,6 +88,7 @@ pub fn put_status<'a>(
                     }
                 }
             })?;
+            index = index.checked_add(1).ok_or(Full)?;
         }
         Ok(())
     })

@@ -98,9 +98,9 @@ struct Unpack<'a> {
 struct Part {
     /// Which byte.
     byte: usize,
-    /// How far its lowest bit is from that of the byte.
+    /// How far its lowest bit is from that of the byte; below 8.
     up: u32,
-    /// How far its lowest bit is from that of the field.
+    /// How far its lowest bit is from that of the field; below 64.
     down: u32,
     /// Its bits in the byte.
     mask: u8,
@@ -120,7 +120,8 @@ fn parts(at: &mut usize, bits: u32, mut each: impl FnMut(Part)) {
             byte: *at / 8,
             up,
             down: left,
-            mask: 0xff >> (8 - bits) << up,
+            // OVERFLOW: `8 - bits` and `up` are below 8, by the above.
+            mask: 0xff_u8.wrapping_shr(8 - bits).wrapping_shl(up),
         });
         *at = at.saturating_add(bits as usize);
     }
@@ -154,8 +155,8 @@ impl Cursor for Pack<'_> {
         }
         parts(at, bits, |part| {
             if let Some(byte) = bytes.get_mut(part.byte) {
-                // CAST: the mask says what is meant.
-                let new = ((value >> part.down) as u8) << part.up;
+                // CAST: the mask says what is meant. OVERFLOW: see `Part`.
+                let new = (value.wrapping_shr(part.down) as u8).wrapping_shl(part.up);
                 *byte = *byte & !part.mask | new & part.mask;
             }
         });
@@ -177,7 +178,9 @@ impl Cursor for Unpack<'_> {
         let Self { bytes, at } = self;
         parts(at, bits, |part| {
             let byte = bytes.get(part.byte).copied().unwrap_or(0);
-            value |= u64::from((byte & part.mask) >> part.up) << part.down;
+            // OVERFLOW: see `Part`.
+            let bits = (byte & part.mask).wrapping_shr(part.up);
+            value |= u64::from(bits).wrapping_shl(part.down);
         });
         value
     }

@@ -36,7 +36,7 @@ unloaded() { # MODULE...
     for m; do rmmod "$m" || return; done
 }
 
-suites_of rdma_kunit rdma_crc32 rdma_gate rdma_shared_ring rdma_sync rdma_table rdma_timer rdma_workqueue
+suites_of rdma_kunit rdma_crc32 rdma_gate rdma_kvec rdma_shared_ring rdma_sync rdma_table rdma_timer rdma_workqueue
 suites_of rdma_kunit_core "${core_suites[@]}"
 suites_of rdma_kunit_umem "${umem_suites[@]}"
 suites_of rxe_kunit rxe_memory

@@ -68,14 +68,15 @@ queues_left_alone() {
     tail -n 1 /tmp/left
 }
 # A device that is just being made, in whatever step, goes with its interface: with one that is
-# removed, and with one that moves to another namespace and is removed there.
+# removed, and with one that moves to another namespace and is removed there. Each tenth is made
+# before its interface goes.
 netdev_while_added() {
     local i remover
     ip netns add away && : >/tmp/made || return
     for i in $(seq 40); do
         ip link add d0 type dummy && ip link set d0 up || return
         { rdma link add rxe0 type rxe netdev d0 2>/dev/null && echo made >>/tmp/made; } &
-        sleep "0.0$((RANDOM % 5))$((RANDOM % 10))"
+        if [ $((i % 10)) = 0 ]; then wait $!; else sleep "0.0$((RANDOM % 5))$((RANDOM % 10))"; fi
         if [ $((i % 2)) = 0 ]; then ip link del d0; else ip link set d0 netns away && ip -n away link del d0; fi &
         remover=$!
         for _ in $(seq $((100 * SCALE))); do kill -0 $remover 2>/dev/null || break; sleep 0.1; done

@@ -10,6 +10,7 @@ use kernel::prelude::*;
 mod context;
 mod crc32;
 mod gate;
+mod kvec;
 mod shared_ring;
 mod sync;
 mod table;

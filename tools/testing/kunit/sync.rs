@@ -12,6 +12,8 @@ mod tests {
     use rdma::sync::bh;
     use rdma::sync::new_spinlock_bh;
     use rdma::sync::new_spinlock_irq;
+    use rdma::sync::Key;
+    use rdma::sync::Keyed;
 
     #[test]
     fn irq_lock_turns_interrupts_off_and_back() -> Result {
@@ -62,6 +64,25 @@ mod tests {
         assert!(!context::bh_off());
         assert!(lock.try_lock().is_some());
         assert!(!context::bh_off());
+        Ok(())
+    }
+
+    #[test]
+    fn keyed_data_is_accessed_with_its_key() -> Result {
+        let key = Key::new();
+        assert!(key.id() != Key::new().id());
+        let (first, second) = (Keyed::new(key.id(), 1), Keyed::new(key.id(), 2));
+        let lock = Arc::pin_init(new_spinlock_irq!(key, "rdma_kunit::key"), GFP_KERNEL)?;
+        {
+            let mut key = lock.lock();
+            let sum = first
+                .access(&key)
+                .copied()
+                .zip(second.access(&key).copied());
+            assert_eq!(sum, Some((1, 2)));
+            *first.access_mut(&mut key).ok_or(EINVAL)? = 3;
+        }
+        assert_eq!(first.access(&lock.lock()).copied(), Some(3));
         Ok(())
     }
 
