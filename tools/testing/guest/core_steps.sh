@@ -132,6 +132,7 @@ look "no bond"
 
 step rdma dev set x0 name renamed
 step rdma dev set renamed name y0
+step rdma dev set y0 name renamed
 step rdma dev set renamed adaptive-moderation on
 look "a new name"
 step rdma dev set renamed name x0
