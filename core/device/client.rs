@@ -165,12 +165,9 @@ fn add(device: &Device, client: Known) -> Result {
     }
     // Why it does not want the device is its own business; it hears no more of it.
     drop(slots);
-    device
-        .state()
-        .clients
-        .write()
-        .0
-        .retain(|slot| !(slot.client == client && slot.stage() == Stage::Adding));
+    rdma::kvec::retain(&mut device.state().clients.write().0, |slot| {
+        !(slot.client == client && slot.stage() == Stage::Adding)
+    });
     device.erase_client_data(&client);
     release();
     Ok(())
@@ -188,12 +185,9 @@ fn remove(device: &Device, client: Known) {
     }
     client.remove(device);
     device.erase_client_data(&client);
-    device
-        .state()
-        .clients
-        .write()
-        .0
-        .retain(|slot| !(slot.client == client && slot.stage() == Stage::Removing));
+    rdma::kvec::retain(&mut device.state().clients.write().0, |slot| {
+        !(slot.client == client && slot.stage() == Stage::Removing)
+    });
     device.uses().put();
     // The client's module may go from now on.
     uses(&client).put();
@@ -250,6 +244,6 @@ fn unregister(client: Known) {
     uses(&client).wait();
     // Its id is free again when all above it have gone: the next is one above the last.
     if let Some(mut clients) = CLIENTS.write() {
-        clients.retain(|listed| listed.client != client);
+        rdma::kvec::retain(&mut clients, |listed| listed.client != client);
     }
 }

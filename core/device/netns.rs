@@ -216,7 +216,7 @@ fn leave(net: Member) {
     }
     // So that nobody makes a copy in it any more.
     if let Some(mut nets) = NETS.write() {
-        nets.retain(|other| *other != net);
+        rdma::kvec::retain(&mut nets, |other| *other != net);
     }
     let mut index = 0;
     let mut moved = false;

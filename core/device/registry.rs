@@ -161,9 +161,9 @@ pub(super) fn forget(device: &Device) {
         return;
     };
     if device.state().named.load(Relaxed) {
-        devices
-            .list
-            .retain(|entry| !core::ptr::eq(&*entry.device, device));
+        rdma::kvec::retain(&mut devices.list, |entry| {
+            !core::ptr::eq(&*entry.device, device)
+        });
         device.state().named.store(false, Relaxed);
     }
 }

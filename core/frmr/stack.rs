@@ -107,8 +107,9 @@ impl Stack {
             return Err(handle);
         };
         *place = handle;
-        top.len = len + 1;
-        self.len += 1;
+        // `len` is an index of the chunk. The sum counts handles, of which each takes memory.
+        top.len = len.saturating_add(1);
+        self.len = self.len.saturating_add(1);
         Ok(())
     }
 

@@ -89,7 +89,7 @@ impl Snapshot {
                 }
             } else {
                 seen.ndev.for_each_address(|address| {
-                    if addresses.len() - start < MOST_ADDRESSES {
+                    if addresses.len().wrapping_sub(start) < MOST_ADDRESSES {
                         addresses.push(convert(address), GFP_ATOMIC)?;
                     }
                     Ok(())

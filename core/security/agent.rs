@@ -123,7 +123,7 @@ impl AgentRights {
     /// The agent is unregistered: it is not asked about any more. May sleep.
     pub(crate) fn withdraw(&self) {
         if let Some(rights) = self.manager() {
-            MANAGERS.lock().retain(|each| !Arc::ptr_eq(each, rights));
+            rdma::kvec::retain(&mut MANAGERS.lock(), |each| !Arc::ptr_eq(each, rights));
         }
     }
 

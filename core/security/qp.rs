@@ -316,7 +316,7 @@ pub(crate) fn open(real: &Qp, handle: NonNull<bindings::ib_qp>) -> Result {
 pub(crate) fn close(real: &Qp, handle: NonNull<bindings::ib_qp>) {
     // SAFETY: It lives.
     if let Some(secured) = unsafe { Secured::of(real.raw()) } {
-        secured.inner.lock().users.retain(|user| user.qp != handle);
+        rdma::kvec::retain(&mut secured.inner.lock().users, |user| user.qp != handle);
     }
 }
 

@@ -143,7 +143,9 @@ impl Requests {
         // CAST: Not less than 32 bits.
         let run = run.start as usize..run.end as usize;
         let mine = pieces.get_mut(run).unwrap_or_default();
-        let bytes = mine.iter().map(|sge| u64::from(sge.length)).sum();
+        let bytes = mine
+            .iter()
+            .fold(0, |bytes: u64, sge| bytes.wrapping_add(u64::from(sge.length)));
         let Some(place) = requests.get_mut(at) else {
             return 0;
         };
