@@ -65,7 +65,7 @@ pub(super) fn build<'a>(
     let mut list = entries.list();
     for run in runs {
         let (mut entry, invalidations) = take(&mut regions)?;
-        let pieces = c_int::try_from(run.len())?;
+        let pieces = c_int::try_from(run.end.saturating_sub(run.start))?;
         // CAST: A page's size has 32 bits.
         let mapped = entry.map(&list, pieces, &mut offset, PAGE_SIZE as c_uint);
         if mapped < pieces {

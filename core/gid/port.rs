@@ -144,7 +144,8 @@ impl Port {
     /// How many slots are not free.
     pub(super) fn held(&self) -> usize {
         let slots = self.slots.lock();
-        slots.all.iter().filter(|slot| !slot.is_free()).count()
+        let used = slots.all.iter().filter(|slot| !slot.is_free());
+        used.fold(0, |count: usize, _| count.saturating_add(1))
     }
 
     /// Looks at the table. The callback may not sleep, nor look at the table by itself.

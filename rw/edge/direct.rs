@@ -165,8 +165,9 @@ impl Requests {
             let requests = core::slice::from_raw_parts(self.raw.wrs, self.requests);
             let pieces = requests
                 .iter()
-                .map(|wr| wr.wr.num_sge as usize)
-                .sum::<usize>();
+                .fold(0, |sum: usize, wr| {
+                    sum.saturating_add(wr.wr.num_sge as usize)
+                });
             core::slice::from_raw_parts(self.raw.sges, pieces.min(most as usize))
         };
         pieces.iter().map(piece)
