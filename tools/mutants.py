@@ -34,11 +34,12 @@ from pathlib import Path
 FOLDERS = [
     ("rust/wire", "wire", ["rdma-wire", "rxe-mem", "rxe-sim", "rxe-fuzz"]),
     ("core/proto", "core", ["rdma-core-engines"]),
+    ("mad/proto", "core", ["rdma-core-engines"]),
     ("hw/rxe/proto", "rxe-sim", ["rxe-mem", "rxe-sim", "rxe-fuzz"]),
 ]
 HOST = "tools/testing/host"
 # What the host crates are built from.
-COPIED = ["core", "hw", "rust", "tools/testing/host", "tools/testing/fakeib"]
+COPIED = ["core", "hw", "mad", "rust", "tools/testing/host", "tools/testing/fakeib"]
 EQUIVALENT = "tools/testing/mutants-equivalent.txt"
 TENTH = 10
 LIMIT = 4
