@@ -208,3 +208,11 @@ fn only_an_active_header_of_data_is_data() {
         [1, 2, 3, 4]
     );
 }
+
+#[test]
+fn one_that_was_never_posted_waits_for_nothing() {
+    let send = Send::new(None);
+    assert_eq!((send.patience(), send.deadline()), (0, 0));
+    assert_eq!((send.retries(), send.retries_made()), ((0, 0), 0));
+    assert!(!send.is_counted() && !send.awaits());
+}
