@@ -625,6 +625,19 @@ fn a_broken_uc_message_gives_its_receive_to_the_next() {
 }
 
 #[test]
+fn a_uc_message_after_a_loss_is_whole() {
+    let mut n = node_of(QpType::Uc, 0);
+    post_recv(&mut n, 0, 2 * MTU as usize);
+    let body = [1; MTU as usize];
+    let first = give(&mut n, T0, Opcode::UcSendFirst, 5, Ext::None, &body);
+    assert_eq!(first, Disposition::Done);
+    let last = give(&mut n, T0, Opcode::UcSendLast, 6, Ext::None, &[1]);
+    assert_eq!(last, Disposition::Done);
+    assert_eq!(received(&n), [(0, Success)]);
+    assert_eq!(n.host.recv_cq[0].0.byte_len, MTU + 1);
+}
+
+#[test]
 fn datagrams_need_key_and_room() {
     let mut n = node_of(QpType::Ud, 0);
     post_recv(&mut n, 0, 43);
