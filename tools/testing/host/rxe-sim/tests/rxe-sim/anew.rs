@@ -193,6 +193,16 @@ fn sending_begins_anew() {
     }
 }
 
+#[test]
+fn a_drain_after_reset_has_nothing_to_wait_for() {
+    let mut n = fresh();
+    post(&mut n, send(), 4);
+    assert_eq!(poll(&mut n, T0).len(), 1);
+    reset(&mut n);
+    n.modify(QpState::Sqd).expect("a drain");
+    assert_eq!(n.host.events, [QpEvent::SqDrained]);
+}
+
 /// A request, of which an answer is asked for or not.
 fn request(n: &mut Node, opcode: Opcode, psn: i32, ext: Ext, len: u32, ask: bool) -> String {
     n.host.payload = vec![7; len as usize];

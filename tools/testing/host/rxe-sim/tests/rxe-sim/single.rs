@@ -134,3 +134,18 @@ fn a_timeout_is_a_probe_too() {
     // A round trip of 2 ms, by the second answer: four timeouts are the most.
     assert_eq!(n.send.next_deadline(), Some(ms(3 + 4)));
 }
+
+#[test]
+fn round_trips_are_smoothed() {
+    let mut n = informed();
+    // The answer to every eighth PSN is timed: number 2 is 0 of 2^24.
+    for (psn, at, trip) in [(1, 10, 1), (2, 20, 12)] {
+        post(&mut n, send(), 4);
+        assert_eq!(psns(&mut n, ms(at)), [psn]);
+        let _ = ack(&mut n, ms(at + trip), psn);
+    }
+    post(&mut n, send(), 4);
+    assert_eq!(psns(&mut n, ms(40)), [3]);
+    // RFC 6298: of 4 and 12 ms, 7/8 and 1/8; the deviation is 3/4 of 2 and 1/4 of 8.
+    assert_eq!(n.send.next_deadline(), Some(ms(40 + 5 + 14)));
+}
