@@ -8,6 +8,7 @@ use rdma_core_engines::proto::mad::rmpp::Header;
 use rdma_core_engines::proto::mad::rmpp::Kind;
 use rdma_core_engines::proto::mad::rmpp::Receiver;
 use rdma_core_engines::proto::mad::rmpp::Sender;
+use rdma_core_engines::proto::mad::send::is_after;
 use rdma_core_engines::proto::mad::send::AckResult;
 use rdma_core_engines::proto::mad::send::AckTimeout;
 use rdma_core_engines::proto::mad::send::Do;
@@ -260,5 +261,47 @@ fn only_a_question_is_refused() {
         mad[3] = method;
         let header = wire::Header::parse(&mad).expect("long enough");
         assert_eq!(header.wants_refusal(), matches!(method, 1 | 2), "{method}");
+    }
+}
+
+#[test]
+fn a_transfer_goes_on_when_it_waits_and_the_window_opens() {
+    let layout = Layout::new(256, 56, 500, true).expect("fits");
+    let fresh = Sender::new(&layout).expect("some segments");
+    assert!(!fresh.is_done() && fresh.may_send());
+    assert_eq!((fresh.current(), layout.segments), (1, 3));
+    let single = Sender::new(&Layout::new(256, 56, 1, true).expect("fits"));
+    assert!(single.is_some_and(|sender| !sender.is_done() && sender.may_send()));
+
+    let mut flow = Flow::with_limit(0);
+    let mut send = Send::new(Some(fresh));
+    let todo = send.post(order(50, 3), false, 1, MOST, &mut flow);
+    assert!(matches!(todo, Ok(Do::PostSegment(s)) if s.number == 1));
+    assert_eq!(send.completed(true, 0, MOST, &mut flow), Do::Nothing);
+    assert_eq!(send.state(), State::Waiting);
+    let acked = send.acked(1, 3, 1, MOST, &mut flow);
+    assert!(matches!(acked, AckResult::Do(Do::PostSegment(s)) if s.number == 2));
+    // While one is with the queue pair, no other is.
+    assert_eq!(send.acked(1, 3, 2, MOST, &mut flow), AckResult::Nothing);
+}
+
+#[test]
+fn who_waits_for_nothing_awaits_nothing() {
+    let mut flow = Flow::with_limit(0);
+    for (timeout, awaits) in [(0, false), (1, true)] {
+        let mut send = Send::new(None);
+        assert_eq!(
+            post(&mut send, order(timeout, 0), false, &mut flow),
+            Do::Post
+        );
+        assert_eq!(send.awaits(), awaits);
+    }
+    for (a, b, after) in [
+        (1, 1, false),
+        (2, 1, true),
+        (1, 2, false),
+        (0, u64::MAX, true),
+    ] {
+        assert_eq!(is_after(a, b), after, "{a} {b}");
     }
 }

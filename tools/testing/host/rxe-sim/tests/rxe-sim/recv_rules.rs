@@ -645,10 +645,12 @@ fn a_broken_uc_message_gives_its_receive_to_the_next() {
         (n.host.recv_cq[0].0.byte_len, n.host.recv_cq[0].1[0]),
         (1, 2)
     );
-    let none = give(&mut n, T0, Opcode::UcSendOnly, 10, Ext::None, &[2]);
+    let none = give(&mut n, T0, Opcode::UcSendOnly, 15, Ext::None, &[2]);
     assert_eq!(none, Disposition::Dropped(DropCause::NoRecv));
+    // What was not executed is what would come next, wherever it was.
+    assert_eq!(n.recv.psn(), START + 15);
     let bad = Ext::Reth(reth(BASE, Key(0x777), 1));
-    let none = give(&mut n, T0, Opcode::UcWriteOnly, 11, bad, &[2]);
+    let none = give(&mut n, T0, Opcode::UcWriteOnly, 16, bad, &[2]);
     assert_eq!(none, Disposition::Dropped(DropCause::Access));
     assert_eq!(poll(&mut n, T0), []);
     assert_eq!(n.state, QpState::Rts);
