@@ -71,6 +71,8 @@ fn not_ready(n: &mut Node, log: &mut Vec<String>) {
 }
 
 type End = fn(&mut Node, &mut Vec<String>);
+/// What a node has been through, and its name.
+type Life = (&'static str, fn(&mut Node));
 
 fn send_script(n: &mut Node, end: End) -> Vec<String> {
     let mut log = vec![];
@@ -124,7 +126,7 @@ fn send_script(n: &mut Node, end: End) -> Vec<String> {
 
 #[test]
 fn sending_begins_anew() {
-    let lives: [(&str, fn(&mut Node)); 8] = [
+    let lives: [Life; 8] = [
         ("nothing", |_| {}),
         ("some packets that ask for nothing", |n| {
             post(n, send(), 8 * MTU);
@@ -247,7 +249,7 @@ fn recv_script(n: &mut Node) -> Vec<String> {
 
 #[test]
 fn receiving_begins_anew() {
-    let lives: [(&str, fn(&mut Node)); 6] = [
+    let lives: [Life; 6] = [
         ("nothing", |_| {}),
         ("half a message", |n| {
             post_recv(n, 0, 1000);
