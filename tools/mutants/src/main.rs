@@ -10,6 +10,7 @@
 //! * `old`, `new`: what a reader is shown;
 //! * `own`: the place is evaluated at compile time, or is inside a macro, so the mutant needs a
 //!   build of its own. All others can be chosen at run time: see `tools/mutants.py`;
+//! * `const_fn`: the place is in a `const fn`, which may be evaluated at compile time too;
 //! * `edits`: byte ranges with the text that replaces them and the form of the place (`expr`,
 //!   `stmt`, `arm`, `start` of a function's body).
 //!
@@ -58,6 +59,8 @@ struct File<'a> {
     text: &'a str,
     /// Inside what is evaluated at compile time only.
     constant: bool,
+    /// Inside what may be.
+    const_fn: bool,
     out: String,
 }
 
@@ -140,11 +143,12 @@ impl File<'_> {
             .collect();
         let _ = writeln!(
             self.out,
-            "{{\"file\":{},\"line\":{line},\"op\":\"{op}\",\"old\":{},\"new\":{},\"own\":{},\"edits\":[{}]}}",
+            "{{\"file\":{},\"line\":{line},\"op\":\"{op}\",\"old\":{},\"new\":{},\"own\":{},\"const_fn\":{},\"edits\":[{}]}}",
             json(self.name),
             json(&short(old)),
             json(&short(new)),
             own || self.constant,
+            self.const_fn,
             places.join(",")
         );
     }
@@ -299,6 +303,12 @@ impl File<'_> {
         }
     }
 
+    fn function(&mut self, sig: &syn::Signature, walk: impl FnOnce(&mut Self)) {
+        let before = std::mem::replace(&mut self.const_fn, sig.constness.is_some());
+        walk(self);
+        self.const_fn = before;
+    }
+
     fn constant(&mut self, walk: impl FnOnce(&mut Self)) {
         let before = std::mem::replace(&mut self.constant, true);
         walk(self);
@@ -363,15 +373,19 @@ impl<'ast> Visit<'ast> for File<'_> {
 
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
         if !is_test(&item.attrs) {
-            self.body(&item.sig, &item.block);
-            visit::visit_item_fn(self, item);
+            self.function(&item.sig, |this| {
+                this.body(&item.sig, &item.block);
+                visit::visit_item_fn(this, item);
+            });
         }
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
         if !is_test(&item.attrs) {
-            self.body(&item.sig, &item.block);
-            visit::visit_impl_item_fn(self, item);
+            self.function(&item.sig, |this| {
+                this.body(&item.sig, &item.block);
+                visit::visit_impl_item_fn(this, item);
+            });
         }
     }
 
@@ -559,6 +573,7 @@ fn main() {
             name: &name,
             text: &text,
             constant: false,
+            const_fn: false,
             out: String::new(),
         };
         reader.visit_file(&file);

@@ -3,8 +3,13 @@
 //! `mad`, step by step: the room of a flow, sends that wait for it, and the RMPP header.
 
 use rdma_core_engines::proto::mad::rmpp::flag;
+use rdma_core_engines::proto::mad::rmpp::Arrival;
 use rdma_core_engines::proto::mad::rmpp::Header;
 use rdma_core_engines::proto::mad::rmpp::Kind;
+use rdma_core_engines::proto::mad::rmpp::Receiver;
+use rdma_core_engines::proto::mad::rmpp::Sender;
+use rdma_core_engines::proto::mad::send::is_after;
+use rdma_core_engines::proto::mad::send::AckResult;
 use rdma_core_engines::proto::mad::send::AckTimeout;
 use rdma_core_engines::proto::mad::send::Do;
 use rdma_core_engines::proto::mad::send::End;
@@ -13,6 +18,8 @@ use rdma_core_engines::proto::mad::send::Home;
 use rdma_core_engines::proto::mad::send::Order;
 use rdma_core_engines::proto::mad::send::Send;
 use rdma_core_engines::proto::mad::send::State;
+use rdma_core_engines::proto::mad::wire;
+use rdma_core_engines::proto::mad::wire::Layout;
 
 const MOST: AckTimeout = AckTimeout(20);
 
@@ -207,4 +214,94 @@ fn only_an_active_header_of_data_is_data() {
         [Kind::Data, Kind::Ack, Kind::Stop, Kind::Abort].map(|kind| kind as u8),
         [1, 2, 3, 4]
     );
+}
+
+#[test]
+fn one_that_was_never_posted_waits_for_nothing() {
+    let send = Send::new(None);
+    assert_eq!((send.patience(), send.deadline()), (0, 0));
+    assert_eq!((send.retries(), send.retries_made()), ((0, 0), 0));
+    assert!(!send.is_counted() && !send.awaits());
+}
+
+#[test]
+fn the_first_segment_again_is_no_reason_to_repeat_what_was_never_said() {
+    let mut receiver = Receiver::new(4, false);
+    assert_eq!(receiver.arrived(1, false), Arrival::Drop);
+    assert_eq!(receiver.acknowledge(), (1, 5));
+    assert_eq!(receiver.arrived(1, false), Arrival::Repeat);
+    assert_eq!(receiver.arrived(5, false), Arrival::Keep { ack: false });
+    assert_eq!(receiver.arrived(6, false), Arrival::Drop);
+}
+
+#[test]
+fn the_answer_to_a_transfer_is_due_from_its_last_acknowledgement_on() {
+    let layout = Layout::new(256, 56, 500, true).expect("fits");
+    let mut flow = Flow::with_limit(0);
+    let mut send = Send::new(Sender::new(&layout));
+    let segments = u32::try_from(layout.segments).expect("few");
+    let todo = send.post(order(50, 3), false, segments, MOST, &mut flow);
+    assert!(matches!(todo, Ok(Do::PostSegment(s)) if s.number == 1));
+    for number in 2..=segments {
+        let todo = send.completed(true, 0, MOST, &mut flow);
+        assert!(matches!(todo, Do::PostSegment(s) if s.number == number));
+    }
+    // Acknowledgements are waited for for so long at most.
+    assert_eq!(send.completed(true, 100, MOST, &mut flow), Do::Nothing);
+    assert_eq!((send.state(), send.deadline()), (State::Waiting, 120));
+    let acked = send.acked(segments, segments, 110, MOST, &mut flow);
+    assert_eq!(acked, AckResult::Again);
+    assert_eq!((send.state(), send.deadline()), (State::Waiting, 160));
+}
+
+#[test]
+fn only_a_question_is_refused() {
+    let mut mad = [0; 256];
+    for method in 0..=u8::MAX {
+        mad[3] = method;
+        let header = wire::Header::parse(&mad).expect("long enough");
+        assert_eq!(header.wants_refusal(), matches!(method, 1 | 2), "{method}");
+    }
+}
+
+#[test]
+fn a_transfer_goes_on_when_it_waits_and_the_window_opens() {
+    let layout = Layout::new(256, 56, 500, true).expect("fits");
+    let fresh = Sender::new(&layout).expect("some segments");
+    assert!(!fresh.is_done() && fresh.may_send());
+    assert_eq!((fresh.current(), layout.segments), (1, 3));
+    let single = Sender::new(&Layout::new(256, 56, 1, true).expect("fits"));
+    assert!(single.is_some_and(|sender| !sender.is_done() && sender.may_send()));
+
+    let mut flow = Flow::with_limit(0);
+    let mut send = Send::new(Some(fresh));
+    let todo = send.post(order(50, 3), false, 1, MOST, &mut flow);
+    assert!(matches!(todo, Ok(Do::PostSegment(s)) if s.number == 1));
+    assert_eq!(send.completed(true, 0, MOST, &mut flow), Do::Nothing);
+    assert_eq!(send.state(), State::Waiting);
+    let acked = send.acked(1, 3, 1, MOST, &mut flow);
+    assert!(matches!(acked, AckResult::Do(Do::PostSegment(s)) if s.number == 2));
+    // While one is with the queue pair, no other is.
+    assert_eq!(send.acked(1, 3, 2, MOST, &mut flow), AckResult::Nothing);
+}
+
+#[test]
+fn who_waits_for_nothing_awaits_nothing() {
+    let mut flow = Flow::with_limit(0);
+    for (timeout, awaits) in [(0, false), (1, true)] {
+        let mut send = Send::new(None);
+        assert_eq!(
+            post(&mut send, order(timeout, 0), false, &mut flow),
+            Do::Post
+        );
+        assert_eq!(send.awaits(), awaits);
+    }
+    for (a, b, after) in [
+        (1, 1, false),
+        (2, 1, true),
+        (1, 2, false),
+        (0, u64::MAX, true),
+    ] {
+        assert_eq!(is_after(a, b), after, "{a} {b}");
+    }
 }

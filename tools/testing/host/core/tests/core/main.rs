@@ -17,6 +17,7 @@ mod names;
 mod netns;
 mod nla;
 mod nldev;
+mod numbers;
 mod pack;
 mod resolve;
 mod restrack;

@@ -604,6 +604,19 @@ fn every_command_says_who_may_ask_and_how_it_is_answered() {
 }
 
 #[test]
+fn numbers_of_every_width_are_read() {
+    let attr = Attr::FrmrPoolKeyVendorKey;
+    let mut bytes = [12, 0, attr.raw() as u8, 0].to_vec();
+    bytes.extend(0x0102_0304_0506_0708_u64.to_ne_bytes());
+    let request = Request::parse(&bytes, Strictness::Strict).unwrap();
+    assert_eq!(request.u64(attr), Some(0x0102_0304_0506_0708));
+    assert_eq!(request.u64(Attr::FrmrPoolKeyNumDmaBlocks), None);
+    let bytes = [5, 0, Attr::DevDim.raw() as u8, 0, 1, 0, 0, 0];
+    let request = Request::parse(&bytes, Strictness::Strict).unwrap();
+    assert_eq!(request.u8(Attr::DevDim), Some(1));
+}
+
+#[test]
 fn the_last_of_several_counts() {
     let twice = [8, 0, 1, 0, 1, 0, 0, 0, 8, 0, 1, 0, 2, 0, 0, 0];
     let request = Request::parse(&twice, Strictness::Strict).unwrap();

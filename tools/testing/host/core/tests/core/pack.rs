@@ -78,6 +78,9 @@ fn fields_are_strings_of_bits() {
         assert!(extent.packed <= 40 && extent.structure <= 24);
         let exact = packed[..extent.packed].to_vec();
         let mut back = structure.clone();
+        for byte in &mut back[offset..offset + field.struct_size] {
+            *byte = !*byte;
+        }
         unpack(
             [field].into_iter(),
             &exact,

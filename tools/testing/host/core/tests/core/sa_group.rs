@@ -381,8 +381,11 @@ fn a_leave_without_answer_is_sent_four_times() {
         asked: &asked,
         mask: 0,
     };
+    assert!(group.is_idle() && !group.is_running());
     assert!(group.came());
+    assert!(!group.is_idle() && group.is_running());
     assert_eq!(group.next(Some(first), false), Step::Join);
+    assert!(!group.is_idle() && !group.is_running());
     assert!(!group.joined(
         Member {
             mgid: MGID,

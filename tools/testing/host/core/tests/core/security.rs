@@ -316,3 +316,13 @@ fn a_walk_ends_while_others_come() {
     }
     assert_eq!(met, [0, 1, 2]);
 }
+
+#[test]
+fn who_leaves_may_stay() {
+    let mut standing = Standing::default();
+    assert!(!standing.is_leaving());
+    standing.leave();
+    assert!(standing.is_leaving());
+    standing.stay();
+    assert!(!standing.is_leaving());
+}

@@ -10,8 +10,13 @@ use rdma_core_engines::proto::gid_table::GidTable;
 use rdma_core_engines::proto::gid_table::Ndev;
 use rdma_core_engines::proto::gid_table::Origin;
 use rdma_core_engines::proto::gid_table::Slot;
+use rdma_core_engines::proto::mad::smi::Form;
+use rdma_core_engines::proto::mad::smi::Node;
+use rdma_core_engines::proto::mad::smi::Smp;
+use rdma_core_engines::proto::mad::smi::Verdict;
 use rdma_core_engines::proto::nla::Attrs;
 use rdma_core_engines::proto::nla::Why;
+use rdma_core_engines::proto::rates;
 use rdma_core_engines::proto::ud_header::Header;
 use rdma_core_engines::proto::ud_header::Network;
 use rdma_core_engines::proto::ud_header::Shape;
@@ -88,4 +93,42 @@ fn a_slot_that_is_taken_is_not_filled_again() {
     assert_eq!(table.delete(2), Some(entry(1)));
     assert_eq!(table.delete(2), None);
     assert!(table.insert(2, entry(2)));
+}
+
+#[test]
+fn each_rate_has_its_number() {
+    // enum ib_rate, in the order of its numbers from 2 on; 24 is not given.
+    let mbps = [
+        2_500, 10_000, 30_000, 5_000, 20_000, 40_000, 60_000, 80_000, 120_000, 14_062, 56_250,
+        112_500, 168_750, 25_781, 103_125, 206_250, 309_375, 28_125, 53_125, 425_000, 637_500,
+        850_000,
+    ];
+    for (raw, mbps) in (2..).zip(mbps) {
+        assert_eq!(rates::mbps(raw), Some(mbps), "{raw}");
+    }
+    assert_eq!(rates::mbps(25), Some(1_700_000));
+    for raw in [0, 1, 24, 26] {
+        assert_eq!(rates::mbps(raw), None, "{raw}");
+    }
+}
+
+#[test]
+fn a_route_that_goes_on_by_lid_does_not_end_at_a_channel_adapter() {
+    for (is_switch, permissive, verdict) in [
+        (false, true, Verdict::Handle),
+        (false, false, Verdict::Discard),
+        (true, false, Verdict::Handle),
+    ] {
+        // One hop, of which the pointer says that it is behind us.
+        let mut mad = [0; 256];
+        (mad[1], mad[6], mad[7]) = (0x81, 1, 1);
+        mad[32..34].fill(0xff);
+        mad[34..36].fill(if permissive { 0xff } else { 0 });
+        let mut smp = Smp::new(&mut mad, Form::Ib).unwrap();
+        let node = Node {
+            is_switch,
+            ports: 2,
+        };
+        assert_eq!(smp.receive(node, 1), verdict, "{is_switch} {permissive}");
+    }
 }

@@ -12,6 +12,7 @@ use rdma_core_engines::proto::pkey::Pkey;
 use rdma_core_engines::proto::port_cache::PortCache;
 use rdma_core_engines::proto::port_cache::PortEvent;
 use rdma_core_engines::proto::port_cache::PortState;
+use rdma_core_engines::proto::port_cache::Refresh;
 use rdma_core_engines::proto::rates;
 use rdma_core_engines::proto::rates::Speed;
 use rdma_core_engines::proto::rates::Width;
@@ -64,6 +65,9 @@ fn events_and_copies() {
     let again = PortEvent::ClientReregister.refresh();
     assert!(again.gids && !again.pkeys && !again.security && again.tell_clients);
 
+    let first = Refresh::REGISTRATION;
+    assert!(first.gids && first.pkeys && first.security && !first.tell_clients);
+
     let mut cache = PortCache::default();
     let now = |state| PortCache {
         lmc: 1,
@@ -93,6 +97,13 @@ fn rates_there_and_back() {
     }
     assert_eq!(rates::from_mult(3), rates::PORT_CURRENT);
     assert_eq!(rates::mbps(3), Some(10_000));
+    // By number, from 2 on; there is no 24.
+    let mults = [
+        1, 4, 12, 2, 8, 16, 24, 32, 48, 6, 22, 45, 67, 10, 40, 80, 120, 11, 20, 160, 240, 320,
+    ];
+    for (raw, mult) in (2..).zip(mults) {
+        assert_eq!(rates::mult(raw), Some(mult), "{raw}");
+    }
     assert_eq!(rates::mult(25), Some(640));
 }
 
@@ -102,12 +113,27 @@ fn ethernet_speeds() {
         (0, 0, Speed::Sdr, Width::X1),
         (1_000, 0, Speed::Sdr, Width::X1),
         (1_001, 0, Speed::Fdr10, Width::X1),
+        (10_000, 0, Speed::Fdr10, Width::X1),
+        (10_001, 0, Speed::Ddr, Width::X4),
+        (20_000, 0, Speed::Ddr, Width::X4),
+        (20_001, 0, Speed::Edr, Width::X1),
+        (25_000, 0, Speed::Edr, Width::X1),
+        (25_001, 0, Speed::Fdr10, Width::X4),
         (40_000, 0, Speed::Fdr10, Width::X4),
+        (40_001, 0, Speed::Edr, Width::X2),
+        (50_000, 0, Speed::Edr, Width::X2),
+        (50_001, 0, Speed::Edr, Width::X4),
+        (100_000, 0, Speed::Edr, Width::X4),
+        (100_001, 0, Speed::Hdr, Width::X4),
         (200_000, 0, Speed::Hdr, Width::X4),
+        (200_001, 0, Speed::Ndr, Width::X4),
         (u32::MAX, 0, Speed::Ndr, Width::X4),
         (100_000, 4, Speed::Edr, Width::X4),
         (100_000, 2, Speed::Hdr, Width::X2),
         (400_000, 8, Speed::Hdr, Width::X8),
+        (300_000, 12, Speed::Edr, Width::X12),
+        (400_000, 4, Speed::Ndr, Width::X4),
+        (5_000, 1, Speed::Ddr, Width::X1),
         (14_000, 1, Speed::Fdr, Width::X1),
         (30_000, 3, Speed::Fdr10, Width::X1),
         (1_000, u32::MAX, Speed::Sdr, Width::X1),
@@ -122,7 +148,8 @@ fn ethernet_speeds() {
         assert_eq!(Width::from_raw(width as u32), Some(width));
     }
     assert_eq!(Width::from_raw(3), None);
-    assert_eq!(Width::X2.lanes(), 2);
+    let lanes = [1, 2, 4, 8, 16].map(|raw| Width::from_raw(raw).unwrap().lanes());
+    assert_eq!(lanes, [1, 4, 8, 12, 2]);
 }
 
 /// Whether pages of a size can be laid over the bytes, each of which has a virtual

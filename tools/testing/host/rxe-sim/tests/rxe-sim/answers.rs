@@ -234,3 +234,56 @@ fn the_receive_side_is_busy_while_a_message_fills_a_request() {
     assert!(!n.recv.is_busy());
     assert_eq!(received(&n), [(1, WcStatus::Success)]);
 }
+
+fn response(n: &mut Node, opcode: Opcode, psn: i32) -> Disposition {
+    let body = [7; MTU as usize];
+    let ext = if opcode == Opcode::RcReadRespMiddle {
+        Ext::None
+    } else {
+        aeth(AethSyndrome::ACK)
+    };
+    give(n, T0, opcode, psn, ext, &body)
+}
+
+#[test]
+fn who_asked_too_soon_waits_longer() {
+    let mut n = node();
+    post(&mut n, read(), 20 * MTU);
+    assert_eq!(poll(&mut n, T0).len(), 1);
+    let middle = Opcode::RcReadRespMiddle;
+    // The third that comes before number 0 says that this is lost.
+    for (psn, asked) in [(1, 0), (2, 0), (3, 1)] {
+        assert_eq!(response(&mut n, middle, psn), Disposition::Early);
+        assert_eq!(poll(&mut n, T0).len(), asked);
+    }
+    // It was only late: it comes by itself, and then because we asked.
+    for psn in 0..4 {
+        let opcode = if psn == 0 {
+            Opcode::RcReadRespFirst
+        } else {
+            middle
+        };
+        assert_eq!(response(&mut n, opcode, psn), Disposition::Done);
+    }
+    let twice = response(&mut n, Opcode::RcReadRespFirst, 0);
+    assert_eq!(twice, Disposition::Dropped(DropCause::Duplicate));
+    assert_eq!(poll(&mut n, T0), []);
+    // Now it takes six.
+    for (psn, asked) in [(5, 0), (6, 0), (7, 0), (8, 0), (9, 0), (10, 1)] {
+        assert_eq!(response(&mut n, middle, psn), Disposition::Early);
+        assert_eq!(poll(&mut n, T0).len(), asked, "{psn}");
+    }
+}
+
+#[test]
+fn of_each_read_that_was_not_cut_only_the_end_is_the_last() {
+    let mut n = node();
+    post(&mut n, read(), 2 * MTU);
+    post(&mut n, read(), 2 * MTU);
+    assert_eq!(poll(&mut n, T0).len(), 2);
+    let _ = response(&mut n, Opcode::RcReadRespFirst, 0);
+    let _ = response(&mut n, Opcode::RcReadRespLast, 1);
+    assert_eq!(done(&n), [(0, WcStatus::Success)]);
+    let _ = response(&mut n, Opcode::RcReadRespLast, 2);
+    assert_eq!(done(&n)[1], (1, WcStatus::BadResp));
+}

@@ -3,6 +3,7 @@
 //! What the send side makes of marks and notices of congestion, rule by rule.
 
 use crate::common::*;
+use rxe_sim::node::Node;
 use rxe_sim::proto::*;
 use rxe_sim::wire::*;
 
@@ -149,5 +150,59 @@ fn a_timeout_is_twice_the_longest_round_trip_within_bounds() {
         let _ = poll(&mut n, Nanos(10_000_000));
         let deadline = n.send.next_deadline();
         assert_eq!(deadline, Some(Nanos(10_000_000 + wait)), "{trip}");
+    }
+}
+
+/// Sends what the window lets, has all of it answered after so long, and answers the window.
+fn round(n: &mut Node, now: &mut u64, trip: u64) -> u32 {
+    assert!(!poll(n, Nanos(*now)).is_empty());
+    *now += trip;
+    let last = n.send.psn().distance(START) - 1;
+    let _ = ack(n, Nanos(*now), last);
+    n.send.window()
+}
+
+#[test]
+fn the_window_follows_the_round_trips() {
+    const TRIP: u64 = 1_000_000;
+    let mut n = node();
+    let mut attr = *n.send.attr();
+    attr.timeout = None;
+    attr.window = 8;
+    n.send.set_attr(attr);
+    n.modify(QpState::Reset).expect("reset");
+    // So that the last packet of a window of eights is one whose answer is timed.
+    n.ready(1, 1);
+    post(&mut n, send(), 1000 * MTU);
+    let mut now = TRIP;
+    // It doubles once a round trip is known, as long as nothing was lost.
+    for window in [8, 16, 32, 64] {
+        assert_eq!(round(&mut n, &mut now, TRIP), window);
+    }
+    // A loss takes half of it, and from there on a round trip brings eight.
+    assert_eq!(poll(&mut n, Nanos(now)).len(), 64);
+    let oldest = n.send.psn().distance(START) - 64;
+    let _ = nak(&mut n, Nanos(now), oldest, NakCode::PsnSequence);
+    assert_eq!(n.send.window(), 32);
+    for window in [40, 48, 56, 64, 72] {
+        assert_eq!(round(&mut n, &mut now, TRIP), window);
+    }
+    // More than four times the shortest: a sixteenth less; between twice and that: as it is.
+    // What came last counts from the next answer on.
+    for (trip, window) in [(5, 80), (5, 75), (3, 71), (3, 71)] {
+        assert_eq!(round(&mut n, &mut now, trip * TRIP), window);
+    }
+}
+
+#[test]
+fn a_share_is_of_1024_parts() {
+    let mut n = node();
+    let mut attr = *n.send.attr();
+    attr.window = 4096;
+    n.send.set_attr(attr);
+    // As with small windows, but nothing is lost in rounding: 1024, and then 908.
+    for (at, window) in [(1_000, 2048), (151_000, 2048 - 908)] {
+        n.send.on_congestion(Nanos(at));
+        assert_eq!(n.send.window(), window, "{at}");
     }
 }

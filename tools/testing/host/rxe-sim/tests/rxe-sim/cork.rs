@@ -67,6 +67,7 @@ fn large_messages_do_not_wait() {
         ..one()
     };
     assert_eq!(cork.ring(bell(0, 1_000), || large), Ring::Serve);
+    assert_eq!(Cork::BYTES, 65_536);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! One program for all of the crate's tests: each file that cargo makes a program of is
 //! compiled and linked with all that it uses.
 
+mod anew;
 mod answers;
 mod common;
 mod congestion;
@@ -14,5 +15,6 @@ mod recv_rules;
 mod reliable;
 mod ride;
 mod send_rules;
+mod single;
 mod states;
 mod unreliable;

@@ -548,6 +548,36 @@ fn flushes_and_atomic_writes_are_answered_by_an_empty_response() {
 }
 
 #[test]
+fn each_kind_of_flush_has_its_right() {
+    let (global, persistent) = (Feth::GLOBAL, Feth::PERSISTENT);
+    let (may_global, may_persist) = (AccessFlags::FLUSH_GLOBAL, AccessFlags::FLUSH_PERSISTENT);
+    for (placement, access, allowed) in [
+        (global, may_global, true),
+        (global, may_persist, false),
+        (persistent, may_global, false),
+        (persistent, may_persist, true),
+        (global | persistent, may_global, false),
+        (global | persistent, may_global.with(may_persist), true),
+    ] {
+        let mut n = node();
+        let mut attr = *n.recv.attr();
+        attr.access = access;
+        n.recv.set_attr(attr);
+        let feth = Feth {
+            placement,
+            selectivity: Feth::RANGE,
+        };
+        let flush = Ext::FethReth(feth, reth(BASE, KEY, 8));
+        let _ = give(&mut n, T0, Opcode::RcFlush, 0, flush, &[]);
+        if allowed {
+            assert_eq!(brief(&poll(&mut n, T0)), [(Opcode::RcReadRespOnly, 0)]);
+        } else {
+            refused(&mut n, 0, NakCode::InvalidRequest);
+        }
+    }
+}
+
+#[test]
 fn invalidation_comes_with_its_send() {
     let mut n = node();
     post_recv(&mut n, 0, 4);
@@ -615,13 +645,28 @@ fn a_broken_uc_message_gives_its_receive_to_the_next() {
         (n.host.recv_cq[0].0.byte_len, n.host.recv_cq[0].1[0]),
         (1, 2)
     );
-    let none = give(&mut n, T0, Opcode::UcSendOnly, 10, Ext::None, &[2]);
+    let none = give(&mut n, T0, Opcode::UcSendOnly, 15, Ext::None, &[2]);
     assert_eq!(none, Disposition::Dropped(DropCause::NoRecv));
+    // What was not executed is what would come next, wherever it was.
+    assert_eq!(n.recv.psn(), START + 15);
     let bad = Ext::Reth(reth(BASE, Key(0x777), 1));
-    let none = give(&mut n, T0, Opcode::UcWriteOnly, 11, bad, &[2]);
+    let none = give(&mut n, T0, Opcode::UcWriteOnly, 16, bad, &[2]);
     assert_eq!(none, Disposition::Dropped(DropCause::Access));
     assert_eq!(poll(&mut n, T0), []);
     assert_eq!(n.state, QpState::Rts);
+}
+
+#[test]
+fn a_uc_message_after_a_loss_is_whole() {
+    let mut n = node_of(QpType::Uc, 0);
+    post_recv(&mut n, 0, 2 * MTU as usize);
+    let body = [1; MTU as usize];
+    let first = give(&mut n, T0, Opcode::UcSendFirst, 5, Ext::None, &body);
+    assert_eq!(first, Disposition::Done);
+    let last = give(&mut n, T0, Opcode::UcSendLast, 6, Ext::None, &[1]);
+    assert_eq!(last, Disposition::Done);
+    assert_eq!(received(&n), [(0, Success)]);
+    assert_eq!(n.host.recv_cq[0].0.byte_len, MTU + 1);
 }
 
 #[test]
@@ -646,6 +691,29 @@ fn datagrams_need_key_and_room() {
         (c.byte_len, c.src_qpn, buf[39], buf[40]),
         (43, Some(Qpn(3)), 0xee, 1)
     );
+}
+
+#[test]
+fn a_bad_receive_request_ends_a_datagram_queue() {
+    for (kind, opcode, ext) in [
+        (QpType::Uc, Opcode::UcSendOnly, Ext::None),
+        (
+            QpType::Ud,
+            Opcode::UdSendOnly,
+            Ext::Deth(Deth {
+                qkey: 77,
+                src_qpn: 3,
+            }),
+        ),
+    ] {
+        let mut n = node_of(kind, 0);
+        post_recv(&mut n, 0, 100);
+        n.host.rq[0].good = false;
+        let _ = give(&mut n, T0, opcode, 0, ext, &[1]);
+        assert_eq!(poll(&mut n, T0), []);
+        assert_eq!(received(&n), [(0, WcStatus::LocQpOp)]);
+        assert_eq!(n.state, QpState::Err);
+    }
 }
 
 #[test]

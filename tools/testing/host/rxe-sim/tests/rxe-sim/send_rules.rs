@@ -38,6 +38,22 @@ fn a_batch_asks_once() {
 }
 
 #[test]
+fn sends_are_counted_and_nothing_else() {
+    let mut n = node();
+    let write = SendOp::Write {
+        va: BASE,
+        key: KEY,
+        imm: None,
+    };
+    for op in [send(), write, SendOp::SendInv { key: KEY }] {
+        post(&mut n, op, 10);
+    }
+    assert_eq!(poll(&mut n, T0).len(), 3);
+    let _ = ack(&mut n, T0, 2);
+    assert_eq!(n.host.counts, [Counter::Send; 2]);
+}
+
+#[test]
 fn the_end_of_a_budget_asks() {
     let mut n = node();
     post(&mut n, send(), 8 * MTU);

@@ -119,6 +119,9 @@ pub fn seen(node: &mut Node) -> Vec<Seen> {
         .map(|bytes| {
             let p = Packet::parse(bytes).expect("a packet");
             assert_eq!(p.bth.dest_qpn, 9);
+            if !p.bth.opcode.is_request() {
+                assert!(!p.bth.ack_req && !p.bth.solicited, "an answer asks");
+            }
             Seen {
                 opcode: p.bth.opcode,
                 psn: p.bth.psn.distance(START),
