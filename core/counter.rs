@@ -27,8 +27,8 @@ use kernel::sync::Mutex;
 use rdma::bindings;
 use rdma::provider::unsupported;
 
-use self::edge::Counted;
 pub(crate) use self::edge::release;
+use self::edge::Counted;
 pub(crate) use self::edge::Counter;
 use self::edge::PortCounter;
 

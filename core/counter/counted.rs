@@ -132,13 +132,7 @@ fn alloc(port: Port<'_>) -> Option<Sole> {
 }
 
 /// Has a new counter count a queue pair. None if the mode or the driver do not allow it.
-fn start(
-    new: &mut Sole,
-    port: Port<'_>,
-    qp: &Qp,
-    mode: Mode,
-    bind_opcnt: bool,
-) -> Option<()> {
+fn start(new: &mut Sole, port: Port<'_>, qp: &Qp, mode: Mode, bind_opcnt: bool) -> Option<()> {
     let mut locked = port.lock();
     let mask = match mode {
         Mode::Manual => {

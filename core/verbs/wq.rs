@@ -41,10 +41,8 @@ fn destroy(wq: Owned<Wq>, call: Option<&UserCall>) -> Result {
     if wq.usecnt().is_used() {
         return Err(EBUSY);
     }
-    let _: Option<_> = wq.destroy_by_driver(
-        owns_nothing,
-        |wq| super::driver::destroy_wq(wq, call),
-    )?;
+    let _: Option<_> =
+        wq.destroy_by_driver(owns_nothing, |wq| super::driver::destroy_wq(wq, call))?;
     Ok(())
 }
 

@@ -143,9 +143,9 @@ impl Requests {
         // CAST: Not less than 32 bits.
         let run = run.start as usize..run.end as usize;
         let mine = pieces.get_mut(run).unwrap_or_default();
-        let bytes = mine
-            .iter()
-            .fold(0, |bytes: u64, sge| bytes.wrapping_add(u64::from(sge.length)));
+        let bytes = mine.iter().fold(0, |bytes: u64, sge| {
+            bytes.wrapping_add(u64::from(sge.length))
+        });
         let Some(place) = requests.get_mut(at) else {
             return 0;
         };
@@ -163,11 +163,9 @@ impl Requests {
         // invariant).
         let pieces = unsafe {
             let requests = core::slice::from_raw_parts(self.raw.wrs, self.requests);
-            let pieces = requests
-                .iter()
-                .fold(0, |sum: usize, wr| {
-                    sum.saturating_add(wr.wr.num_sge as usize)
-                });
+            let pieces = requests.iter().fold(0, |sum: usize, wr| {
+                sum.saturating_add(wr.wr.num_sge as usize)
+            });
             core::slice::from_raw_parts(self.raw.sges, pieces.min(most as usize))
         };
         pieces.iter().map(piece)
