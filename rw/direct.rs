@@ -37,8 +37,10 @@ pub(super) fn many(
     // CAST: Fewer than pieces.
     let made = runs.len() as u32;
     let mut into = 0u64;
-    for (at, run) in runs.enumerate() {
+    let mut at = 0usize;
+    for run in runs {
         into = into.wrapping_add(requests.set_request(at, run, &target.request(into)));
+        at = at.wrapping_add(1);
     }
     place.many(requests);
     made
