@@ -32,7 +32,7 @@ use crate::edge::device::Unregistered;
 ///
 /// # Invariants
 ///
-/// A reference is to memory that [`alloc`] made and that is not freed
+/// A reference is to memory that [`alloc`](super::alloc) made and that is not freed
 /// while the reference exists; `res` points to its [`State`], which lives as long.
 #[repr(transparent)]
 pub(crate) struct Device(rdma::edge::device::Device);
@@ -93,7 +93,7 @@ impl Device {
         })
     }
 
-    /// Its `struct device`, which is its [`Copy`](netns::Copies)'s kind of the namespace it is in.
+    /// Its own `struct device`. Copies in other namespaces have one each.
     pub(crate) fn dev(&self) -> *mut bindings::device {
         self.model().dev().raw()
     }
