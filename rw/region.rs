@@ -109,7 +109,7 @@ pub(super) fn renew(mut entry: Entry<'_>) {
     let key = rw_plan::next_key(mr.lkey());
     let rkey = mr.rkey() & !0xff | key & 0xff;
     Mr::set_need_inval(&mut mr, !by_itself);
-    Mr::set_lkey(&mut mr, key);
-    Mr::set_rkey(&mut mr, rkey);
+    mr.set_lkey(key);
+    mr.set_rkey(rkey);
     entry.set_key(key, by_itself.then_some(key));
 }

@@ -91,7 +91,7 @@ fn register_user(pd: &Pd, start: u64, length: u64, iova: u64, access: c_int) -> 
         .reg_user_mr(start, length, iova, access, None, None)?;
     let mut mr = fill(pd, mr, bindings::ib_mr_type_IB_MR_TYPE_USER, None);
     Mr::set_iova(&mut mr, iova);
-    Mr::set_length(&mut mr, length);
+    mr.set_length(length);
     Ok(publish(pd, mr))
 }
 

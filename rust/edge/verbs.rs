@@ -242,14 +242,16 @@ crate::c_struct! {
         const dm: Option<&Dm>, set_dm;
         /// The handle that says how the device reaches the memory.
         const dmah: Option<&Dmah>;
-        /// The local key. Who has the region alone gives it another one before each use.
-        const lkey: u32, set_lkey;
+        /// The local key. The region's only user gives it another one before each use, while
+        /// `rdma resource` may show it.
+        racy lkey: u32, set_lkey;
         /// The remote key, as the local one.
-        const rkey: u32, set_rkey;
+        racy rkey: u32, set_rkey;
         /// Address of the first byte.
         const iova: u64, set_iova;
-        /// Length in bytes.
-        const length: u64, set_length;
+        /// Length in bytes. The region's only user maps other memory to it, while `rdma resource`
+        /// may show it.
+        racy length: u64, set_length;
         /// Whether it must be invalidated before it is used again; its user's.
         const need_inval: bool, set_need_inval;
         /// Size of a page; who maps the region writes it.
