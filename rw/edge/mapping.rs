@@ -123,18 +123,23 @@ impl<'a> Mapping<'a> {
         core::mem::forget(self);
     }
 
-    /// It stays mapped, and the first of the regions keeps it.
+    /// It stays mapped, and the first of the regions keeps the list.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is no region; it is unmapped then.
-    pub(in crate::rw) fn keep_in(self, regions: &mut Regions<'_>) -> Result {
-        let place = regions.table().ok_or(EINVAL)?;
-        let mut this = ManuallyDrop::new(self);
-        *place = core::mem::take(&mut this.mapped.table);
-        if let Some(list) = this.own.take() {
-            let _: *mut bindings::scatterlist = list.into_raw();
+    /// `EINVAL` if there is no region, or one that keeps a list already, or if the list is not the
+    /// mapping's own; it is unmapped then.
+    pub(in crate::rw) fn keep_in(mut self, regions: &mut Regions<'_>) -> Result {
+        if regions.keeps_list() {
+            return Err(EINVAL);
         }
+        let place = regions.table().ok_or(EINVAL)?;
+        let list = self.own.take().ok_or(EINVAL)?;
+        // The regions own the list from now on: `self.mapped.table.sgl` is its address.
+        let _: *mut bindings::scatterlist = list.into_raw();
+        *place = core::mem::take(&mut self.mapped.table);
+        // It stays mapped.
+        core::mem::forget(self);
         Ok(())
     }
 }
