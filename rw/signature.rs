@@ -56,6 +56,9 @@ pub(super) fn init(
     let meta_pieces = meta_mapping.as_ref().map_or(0, Mapping::pieces);
     let mut regions = Regions::new(qp, Pool::Signed, 1)?;
     let (mut entry, invalidations) = region::take(&mut regions)?;
+    if entry.mr().sig_attrs().is_empty() {
+        return Err(EINVAL);
+    }
     let meta_length = entry
         .map_signed(
             attrs,

@@ -191,6 +191,11 @@ impl<K: View> Slot<K> {
         NonNull::new(self.place().xchg(core::ptr::null_mut(), Full)).map(Owned)
     }
 
+    /// Whether there is no object in it, now.
+    pub fn is_empty(&self) -> bool {
+        self.place().load(Relaxed).is_null()
+    }
+
     /// The content of the field of a structure that is about to be destroyed: whoever destroys it
     /// gets the object.
     pub fn left(&self) -> Left<K> {
