@@ -6,8 +6,8 @@
 //!   from hard interrupts, or from softirqs.
 //! - [`RwSem`], [`StaticRwSem`]: many readers or one writer, sleeping.
 //! - [`bh`]: a section in which this CPU runs no softirq.
-//! - [`Completion`], [`IncNotZero`], [`init_mutex`]: completions, reference counts and mutexes within
-//!   C structures.
+//! - [`Completion`], [`IrqLock`], [`IncNotZero`], [`init_mutex`]: completions, spinlocks, reference
+//!   counts and mutexes within C structures.
 //! - [`Key`], [`Keyed`]: data of one object that the lock of another protects.
 //! - [`rcu`]: waiting for RCU; read sections are [`kernel::sync::rcu`]'s own.
 //!
@@ -36,6 +36,7 @@ pub use refcount::IncNotZero;
 pub use rwsem::ReadGuard;
 pub use rwsem::RwSem;
 pub use rwsem::WriteGuard;
+pub use spin::IrqLock;
 pub use spin::SpinLockBh;
 pub use spin::SpinLockBhBackend;
 pub use spin::SpinLockBhGuard;

@@ -14,6 +14,7 @@
 //! made it. C header: `include/rdma/ib_verbs.h`.
 
 use super::verbs::GidAttr;
+use super::Answer;
 use super::AnswerOk;
 use super::FromC;
 use super::Init;
@@ -103,6 +104,16 @@ impl<K: View> AnswerOk for Owned<K> {
     #[inline(always)]
     fn error(error: Error) -> Self::C {
         error.to_ptr()
+    }
+}
+
+// An object that a consumer gets, or null.
+impl<K: View> Answer for Option<Owned<K>> {
+    type C = *mut K::C;
+
+    #[inline(always)]
+    fn answer(self) -> Self::C {
+        self.map_or(core::ptr::null_mut(), AnswerOk::ok)
     }
 }
 

@@ -10,6 +10,8 @@ pub use super::ah::AhAttr;
 pub use super::ah::AhMake;
 pub use super::ah::GidAttr;
 
+use super::chain::Chain;
+use super::chain::Linked;
 use super::device::Device;
 use super::object::GidSlot;
 use super::object::Owned;
@@ -31,6 +33,7 @@ use crate::edge::View;
 use crate::edge::Within;
 use crate::net::NetDevice;
 use crate::sync::Completion;
+use crate::sync::IrqLock;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use kernel::ffi::c_int;
@@ -167,7 +170,13 @@ crate::c_struct! {
         /// Whether it takes requests with protection information.
         const integrity_en: bool, set_integrity_en;
         /// Regions that are out of its pools. Changed under `mr_lock`, but read without.
-        racy mrs_used: i32;
+        racy mrs_used: i32, set_mrs_used;
+        /// Protects the pools of regions. `set_up` initialises it.
+        embed mr_lock: IrqLock;
+        /// The pool of regions. Under `mr_lock`; `set_up` initialises it.
+        embed rdma_mrs: Chain<Mr>;
+        /// That of regions with protection information, as the other.
+        embed sig_mrs: Chain<Mr>;
         /// Completed with the last request of its shared receive queue. `set_up` initialises it.
         embed srq_completion: Completion;
     }
@@ -261,6 +270,17 @@ crate::c_struct! {
         /// The user's handle.
         const uobject in __bindgen_anon_1.uobject: Passed<bindings::ib_uobject>, set_uobject;
     }
+}
+
+// SAFETY: The union that begins there has the link of the kernel's regions, which only pools use. Of
+// a user's region, which no pool gets, it is the handle.
+unsafe impl Linked for Mr {
+    const AT: usize = core::mem::offset_of!(bindings::ib_mr, __bindgen_anon_1);
+}
+
+// SAFETY: `pool_entry` is for the pools of the device only.
+unsafe impl Linked for Cq {
+    const AT: usize = core::mem::offset_of!(bindings::ib_cq, pool_entry);
 }
 
 crate::c_struct! {
