@@ -105,7 +105,7 @@ fn advise(pd: &Pd, advice: u32, flags: u32, list: Passed<bindings::ib_sge>, coun
 }
 
 /// Destroys a region that nobody uses any more, whoever made it. May sleep.
-fn dereg(mr: Owned<Mr>, call: Option<&UserCall>) -> Result {
+pub(crate) fn dereg(mr: Owned<Mr>, call: Option<&UserCall>) -> Result {
     mr.device().needs(|ops| ops.dereg_mr)?;
     edge::trace_mr_dereg(&mr);
     let sig_attrs = mr.destroy_by_driver(
@@ -119,14 +119,14 @@ fn dereg(mr: Owned<Mr>, call: Option<&UserCall>) -> Result {
 }
 
 /// See [`alloc`]. May sleep.
-fn alloc_traced(pd: &Pd, mr_type: u32, max_sg: u32) -> Result<Owned<Mr>> {
+pub(crate) fn alloc_traced(pd: &Pd, mr_type: u32, max_sg: u32) -> Result<Owned<Mr>> {
     let mr = alloc(pd, mr_type, max_sg);
     edge::trace_mr_alloc(pd, mr_type, max_sg, MadeMr(&mr));
     mr
 }
 
 /// See [`alloc_integrity`]. May sleep.
-fn alloc_integrity_traced(pd: &Pd, data: u32, meta: u32) -> Result<Owned<Mr>> {
+pub(crate) fn alloc_integrity_traced(pd: &Pd, data: u32, meta: u32) -> Result<Owned<Mr>> {
     let mr = alloc_integrity(pd, data, meta);
     edge::trace_mr_integ_alloc(pd, data, meta, MadeMr(&mr));
     mr
