@@ -117,6 +117,27 @@ impl<K: View> Answer for Option<Owned<K>> {
     }
 }
 
+/// A structure that we make ourselves, in a box.
+///
+/// # Safety
+///
+/// Objects that are owned are boxes that were given to [`Owned::of_box`].
+pub unsafe trait Boxed: View {}
+
+impl<K: Boxed> Owned<K> {
+    /// One that was made just now.
+    pub fn of_box(object: KBox<K::C>) -> Self {
+        // INVARIANT: Nobody else has it.
+        Self(NonNull::from(KBox::leak(object)))
+    }
+
+    /// The box again.
+    pub fn into_box(self) -> KBox<K::C> {
+        // SAFETY: It was a box (contract of `Boxed`), and nobody else has it (type invariant).
+        unsafe { KBox::from_raw(self.0.as_ptr()) }
+    }
+}
+
 /// An object that C gives back to have it destroyed, or null.
 pub struct Given<K: View>(Option<Owned<K>>);
 

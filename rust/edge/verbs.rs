@@ -13,6 +13,7 @@ pub use super::ah::GidAttr;
 use super::chain::Chain;
 use super::chain::Linked;
 use super::device::Device;
+use super::object::Boxed;
 use super::object::GidSlot;
 use super::object::Owned;
 use super::object::Slot;
@@ -23,7 +24,6 @@ use super::uverbs::Uobject;
 use super::uverbs::UserPtr;
 use crate::bindings;
 use crate::edge::Alone;
-use crate::edge::AnswerOk;
 use crate::edge::FromC;
 use crate::edge::IntoC;
 use crate::edge::OfCall;
@@ -34,6 +34,7 @@ use crate::edge::Within;
 use crate::net::NetDevice;
 use crate::sync::Completion;
 use crate::sync::IrqLock;
+use crate::workqueue::CWork;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use kernel::ffi::c_int;
@@ -200,8 +201,9 @@ crate::c_struct! {
         embed usecnt: UseCount;
         /// As it is tracked.
         embed res: Restrack;
-        /// Whether it is one of a pool.
-        bit shared: bool;
+        /// Whether it is one of a pool. Written by who alone has the queue, so that nobody writes the
+        /// bits beside it.
+        bit shared: bool, set_shared;
         /// How many of its entries consumers of a pool have taken.
         racy cqe_used: u32, set_cqe_used;
         /// How many entries it has. A driver changes it when the user resizes the queue.
@@ -211,12 +213,25 @@ crate::c_struct! {
         const poll_ctx: u32;
         /// The completion vector. Of a queue that the core does not poll nobody writes it.
         const comp_vector: u32, set_comp_vector;
-        /// The state of adaptive moderation, or null.
-        racy dim: *mut bindings::dim;
+        /// The state of adaptive moderation, which the queue owns, or null.
+        embed dim: Slot<Dim>;
         /// The user's handle.
         const uobject: Option<&UCq>;
     }
 }
+
+crate::c_struct! {
+    /// The state of adaptive moderation (`include/linux/dim.h`). The library has it while it is
+    /// measured, its work while that is queued.
+    pub struct Dim: bindings::dim;
+    fields {
+        /// Applies the profile that the library has chosen. Initialised before the queue has it.
+        embed work: CWork;
+    }
+}
+
+// SAFETY: The core makes it, and gives it to a queue.
+unsafe impl Boxed for Dim {}
 
 crate::c_struct! {
     /// A domain of extended reliable connections. Not tracked.
@@ -399,18 +414,19 @@ impl OpenAttr {
     }
 }
 
+// SAFETY: `new` alone makes them; they are the regions' that the core gives them to.
+unsafe impl Boxed for SigAttrs {}
+
 impl SigAttrs {
     /// Some, all zeros.
     pub fn new() -> Result<Owned<Self>> {
         let attrs = KBox::new(bindings::ib_sig_attrs::default(), GFP_KERNEL)?;
-        // SAFETY: They are the caller's.
-        Ok(unsafe { Owned::from_c(KBox::into_raw(attrs)) })
+        Ok(Owned::of_box(attrs))
     }
 
     /// Frees some.
     pub fn free(this: Owned<Self>) {
-        // SAFETY: They are of kmalloc, and nobody has them.
-        unsafe { bindings::kfree(this.ok().cast()) };
+        drop(this.into_box());
     }
 }
 
