@@ -30,7 +30,6 @@ use crate::device::Device;
 use crate::verbs::object::Cq;
 use crate::verbs::object::From;
 use crate::verbs::object::New;
-use crate::verbs::object::Object;
 use crate::verbs::object::Owner;
 use crate::verbs::tables::CqInit;
 use crate::verbs::tables::CqMake;
@@ -38,7 +37,6 @@ use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::edge::In;
 use rdma::edge::Passed;
 use rdma::workqueue::OwnedQueue;
 use rdma::workqueue::QueueLease;
@@ -182,8 +180,8 @@ pub(crate) fn alloc(device: &Device, request: &Request) -> Result<OwnedPolled> {
     Cq::set_comp_vector(&mut cq, vector);
     cq.track(Owner::Caller(request.caller));
     // It is complete before the driver, which may tell of completions, has it.
-    let mut cq = NewPolled::set_up(cq, batch, request.context, poll::SOFTIRQ_BUDGET)?;
-    cq.driver().create_cq(In(&attr), None)?;
+    let cq = NewPolled::set_up(cq, batch, request.context, poll::SOFTIRQ_BUDGET)?;
+    let mut cq = cq.make(&attr)?;
     moderation::begin(&mut cq, request.context);
     poll::begin(cq.polled(), request.context);
     Ok(cq.finish())
@@ -198,8 +196,7 @@ pub(crate) fn free(mut cq: OwnedPolled) {
     }
     cq.untrack();
     kernel::warn_on!(cq.announce_end().is_err());
-    let mut cq = cq.stop();
-    cq.end_measure();
+    let cq = cq.stop().end_measure();
     edge::trace_free(&cq);
     cq.destroy();
 }
