@@ -8,6 +8,7 @@
 //! | `client` | clients, and handlers of events |
 //! | `cm` | `struct rdma_id_private` |
 //! | `device` | devices: the fields that the core writes, their ports, their driver's methods |
+//! | `end` | the end of a device's registration |
 //! | `mr_pool` | pools of regions of queue pairs |
 //! | `ties` | ports by their network device |
 //! | `uverbs` | what is tracked of contexts and DMA handles |
@@ -38,6 +39,7 @@ pub(crate) mod class;
 pub(crate) mod client;
 pub(crate) mod cm;
 pub(crate) mod device;
+pub(crate) mod end;
 pub(crate) mod mr_pool;
 pub(crate) mod ties;
 pub(crate) mod uverbs;
