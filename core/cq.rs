@@ -38,6 +38,7 @@ use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::Passed;
+use rdma::sync::init_once;
 use rdma::workqueue::OwnedQueue;
 use rdma::workqueue::QueueLease;
 use rdma::workqueue::QueueOptions;
@@ -88,7 +89,7 @@ struct Leases {
     unbound: QueueLease,
 }
 
-kernel::sync::global_lock! {
+rdma::global_lock! {
     // SAFETY: `Subsystem::new` initialises it once, before there are devices.
     unsafe(uninit) static LEASES: Mutex<Option<Leases>> = None;
 }
@@ -100,8 +101,7 @@ impl Subsystem {
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: `IbCore::init` calls this once, before there is a device that uses it.
-        unsafe { LEASES.init() };
+        init_once(&LEASES);
         // On the way of storage, so memory may be wanted to go on.
         let per_cpu = QueueOptions::per_cpu().high_priority().mem_reclaim();
         let unbound = QueueOptions::unbound().high_priority().mem_reclaim();
