@@ -141,8 +141,8 @@ pub(in crate::rw) struct Joined<'a> {
 
 impl Joined<'_> {
     fn state(&self) -> *mut bindings::dma_iova_state {
-        // SAFETY: Only a place is computed.
-        unsafe { &raw mut (*self.place.as_ptr()).state }
+        const STATE: usize = core::mem::offset_of!(CJoined, state);
+        self.place.as_ptr().wrapping_byte_add(STATE).cast()
     }
 }
 
