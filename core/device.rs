@@ -40,6 +40,7 @@ use crate::proto::errno::Errno;
 use crate::proto::names;
 
 pub(crate) mod alloc;
+mod caps;
 pub(crate) mod client;
 #[cfg(CONFIG_INFINIBAND_VIRT_DMA)]
 mod dma;
@@ -55,6 +56,7 @@ pub(crate) mod registry;
 pub(crate) mod sub;
 mod uses;
 
+pub(crate) use self::caps::Caps;
 pub(crate) use self::client::nl_info as client_nl_info;
 pub(crate) use self::edge::Device;
 pub(crate) use self::edge::Registered;

@@ -61,7 +61,3 @@ unsafe fn bytes<T>(place: *const T) -> Addr {
     // SAFETY: The field exists, by this function's contract, and has that many bytes.
     unsafe { place.cast::<Addr>().read_volatile() }
 }
-
-tracked! {
-    CmId as CmId;
-}
