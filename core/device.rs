@@ -164,6 +164,7 @@ pub(crate) struct DeviceName([u8; names::NAME_MAX]);
 
 impl DeviceName {
     /// Its bytes, without an end marker.
+    #[inline(never)]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.0.split(|byte| *byte == 0).next().unwrap_or_default()
     }
