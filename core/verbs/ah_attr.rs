@@ -8,12 +8,12 @@
 
 use super::edge::Out;
 use super::port::Caps;
-use super::tables::AhAttr;
-use super::tables::GidAttr;
 use crate::device::Device;
 use crate::gid;
 use crate::gid::edge::MaybeGid;
 use crate::gid::GidRef;
+use crate::object::tables::AhAttr;
+use crate::object::tables::GidAttr;
 use crate::proto::gid::Gid;
 use kernel::prelude::*;
 use rdma::bindings;

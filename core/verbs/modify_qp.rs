@@ -9,13 +9,13 @@
 
 use super::ah_attr::Filled;
 use super::ah_attr::Replace;
-use super::object::Object;
-use super::object::Qp;
 use super::port::Caps;
-use super::tables::QpAttr;
-use super::tables::UserCall;
 use crate::addr;
 use crate::counter;
+use crate::object::tables::QpAttr;
+use crate::object::tables::UserCall;
+use crate::object::Object;
+use crate::object::Qp;
 use crate::proto::modify_qp as rules;
 use crate::proto::qp::Attrs;
 use crate::security;
