@@ -32,14 +32,13 @@ use crate::object::tables::CqMake;
 use crate::object::Cq;
 use crate::object::From;
 use crate::object::New;
-use crate::object::Object;
 use crate::object::Owner;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::edge::In;
 use rdma::edge::Passed;
+use rdma::sync::init_once;
 use rdma::workqueue::OwnedQueue;
 use rdma::workqueue::QueueLease;
 use rdma::workqueue::QueueOptions;
@@ -90,7 +89,7 @@ struct Leases {
     unbound: QueueLease,
 }
 
-kernel::sync::global_lock! {
+rdma::global_lock! {
     // SAFETY: `Subsystem::new` initialises it once, before there are devices.
     unsafe(uninit) static LEASES: Mutex<Option<Leases>> = None;
 }
@@ -102,8 +101,7 @@ impl Subsystem {
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: `IbCore::init` calls this once, before there is a device that uses it.
-        unsafe { LEASES.init() };
+        init_once(&LEASES);
         // On the way of storage, so memory may be wanted to go on.
         let per_cpu = QueueOptions::per_cpu().high_priority().mem_reclaim();
         let unbound = QueueOptions::unbound().high_priority().mem_reclaim();
@@ -182,8 +180,8 @@ pub(crate) fn alloc(device: &Device, request: &Request) -> Result<OwnedPolled> {
     Cq::set_comp_vector(&mut cq, vector);
     cq.track(Owner::Caller(request.caller));
     // It is complete before the driver, which may tell of completions, has it.
-    let mut cq = NewPolled::set_up(cq, batch, request.context, poll::SOFTIRQ_BUDGET)?;
-    cq.driver().create_cq(In(&attr), None)?;
+    let cq = NewPolled::set_up(cq, batch, request.context, poll::SOFTIRQ_BUDGET)?;
+    let mut cq = cq.make(&attr)?;
     moderation::begin(&mut cq, request.context);
     poll::begin(cq.polled(), request.context);
     Ok(cq.finish())
@@ -198,8 +196,7 @@ pub(crate) fn free(mut cq: OwnedPolled) {
     }
     cq.untrack();
     kernel::warn_on!(cq.announce_end().is_err());
-    let mut cq = cq.stop();
-    cq.end_measure();
+    let cq = cq.stop().end_measure();
     edge::trace_free(&cq);
     cq.destroy();
 }

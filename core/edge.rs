@@ -9,6 +9,8 @@
 //! | `cm` | `struct rdma_id_private` |
 //! | `counter` | `struct rdma_counter` |
 //! | `device` | devices: the fields that the core writes, their ports, their driver's methods |
+//! | `end` | the end of a device's registration |
+//! | `mr_pool` | pools of regions of queue pairs |
 //! | `ties` | ports by their network device |
 //! | `tracked` | from what is tracked of an object to the object |
 //! | `uverbs` | what is tracked of contexts and DMA handles |
@@ -20,6 +22,8 @@ pub(crate) mod client;
 pub(crate) mod cm;
 pub(crate) mod counter;
 pub(crate) mod device;
+pub(crate) mod end;
+pub(crate) mod mr_pool;
 pub(crate) mod ties;
 pub(crate) mod tracked;
 pub(crate) mod uverbs;

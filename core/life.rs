@@ -20,7 +20,6 @@
 
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
-use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Release;
 use kernel::warn_on;
 use kernel::workqueue::WorkItem;
@@ -49,10 +48,10 @@ use crate::device::Hooks;
 use crate::device::Notice;
 use crate::device::PerDevice;
 use crate::device::Registered;
-use crate::edge::class::Allocation;
 use crate::edge::client::Event;
 use crate::edge::device::Unregistered;
 use crate::edge::device::Visible;
+use crate::edge::end::Ending;
 use crate::frmr;
 use crate::gid;
 use crate::nldev;
@@ -199,18 +198,18 @@ fn disable(device: &Device) {
 /// The caller has a reference of the driver model, and no count.
 fn end(device: &Device) {
     sub::close(device);
-    let _one = device.lock_registration();
-    if device.uses().none() {
+    let Some(ending) = Ending::of(device) else {
         return;
-    }
+    };
     disable(device);
     nldev::notify(device, Notice::Unregister);
     // Events that are on their way still find the network devices.
     queues::flush_events();
     netdev::detach_all(device);
-    // SAFETY: It was registered, so `register` has added it and kept that; only the thread that
-    // found the use count above zero under the registration lock gets here.
-    let visible = unsafe { Visible::kept(device.model()) };
+    let Some((visible, ended)) = ending.unused() else {
+        warn_on!(true);
+        return;
+    };
     sysfs::free_ports(&visible);
     drop(visible);
     cgroup::unregister(device);
@@ -219,11 +218,9 @@ fn end(device: &Device) {
     cache::clean_up(device);
     // What the driver has dispatched meanwhile asks it, too.
     queues::flush_events();
-    if device.ops().dealloc_driver.is_some() && !device.keep_memory().load(Acquire) {
-        // Such a driver leaves this to us. The caller's reference keeps the memory to the end of
-        // this function.
-        // SAFETY: The device is unregistered, and only the thread that did it gets here.
-        alloc::dealloc(unsafe { Allocation::of(device) });
+    if let Some((memory, _one)) = ended.memory() {
+        // The caller's reference keeps the memory to the end of this function.
+        alloc::dealloc(memory);
     }
 }
 

@@ -37,7 +37,6 @@
 mod addr;
 mod cache;
 mod cgroup;
-mod chain;
 mod counter;
 mod cq;
 mod device;

@@ -94,7 +94,7 @@ fn register_user(pd: &Pd, start: u64, length: u64, iova: u64, access: c_int) -> 
         .reg_user_mr(start, length, iova, access, None, None)?;
     let mut mr = fill(pd, mr, bindings::ib_mr_type_IB_MR_TYPE_USER, None);
     Mr::set_iova(&mut mr, iova);
-    Mr::set_length(&mut mr, length);
+    mr.set_length(length);
     Ok(publish(pd, mr))
 }
 
@@ -108,7 +108,7 @@ fn advise(pd: &Pd, advice: u32, flags: u32, list: Passed<bindings::ib_sge>, coun
 }
 
 /// Destroys a region that nobody uses any more, whoever made it. May sleep.
-fn dereg(mr: Owned<Mr>, call: Option<&UserCall>) -> Result {
+pub(crate) fn dereg(mr: Owned<Mr>, call: Option<&UserCall>) -> Result {
     mr.device().needs(|ops| ops.dereg_mr)?;
     edge::trace_mr_dereg(&mr);
     let sig_attrs = mr.destroy_by_driver(
@@ -122,14 +122,14 @@ fn dereg(mr: Owned<Mr>, call: Option<&UserCall>) -> Result {
 }
 
 /// See [`alloc`]. May sleep.
-fn alloc_traced(pd: &Pd, mr_type: u32, max_sg: u32) -> Result<Owned<Mr>> {
+pub(crate) fn alloc_traced(pd: &Pd, mr_type: u32, max_sg: u32) -> Result<Owned<Mr>> {
     let mr = alloc(pd, mr_type, max_sg);
     edge::trace_mr_alloc(pd, mr_type, max_sg, MadeMr(&mr));
     mr
 }
 
 /// See [`alloc_integrity`]. May sleep.
-fn alloc_integrity_traced(pd: &Pd, data: u32, meta: u32) -> Result<Owned<Mr>> {
+pub(crate) fn alloc_integrity_traced(pd: &Pd, data: u32, meta: u32) -> Result<Owned<Mr>> {
     let mr = alloc_integrity(pd, data, meta);
     edge::trace_mr_integ_alloc(pd, data, meta, MadeMr(&mr));
     mr

@@ -5,76 +5,18 @@
 //!
 //! The lists are in `struct ib_qp`. C header: `include/rdma/mr_pool.h`.
 
-use crate::chain::Chain;
-use crate::mr::ib_alloc_mr;
-use crate::mr::ib_alloc_mr_integrity;
-use crate::mr::ib_dereg_mr_user;
-use core::mem::offset_of;
-use core::ptr::NonNull;
-use kernel::error::from_err_ptr;
+use crate::edge::mr_pool::ListArg;
+use crate::edge::mr_pool::Pool;
+use crate::edge::mr_pool::QpArg;
+use crate::mr;
+use crate::object::Mr;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::sync::SpinLockIrq;
+use rdma::edge::object::Given;
+use rdma::edge::object::Owned;
 
-type Mrs<'g> = Chain<'g, bindings::ib_mr, { offset_of!(bindings::ib_mr, __bindgen_anon_1) }>;
-
-/// Does something with a list of a queue pair, under its lock.
-///
-/// # Safety
-///
-/// `qp` lives; `list` is one of its lists.
-unsafe fn with<R>(
-    qp: *mut bindings::ib_qp,
-    list: NonNull<bindings::list_head>,
-    f: impl FnOnce(&mut Mrs<'_>) -> R,
-) -> R {
-    // SAFETY: The lock is initialised with the queue pair, and lives as long.
-    let lock = unsafe { SpinLockIrq::<()>::from_raw(&raw mut (*qp).mr_lock) };
-    let mut guard = lock.lock();
-    // SAFETY: By this function's duty; entries are regions that the queue pair keeps.
-    f(&mut unsafe { Mrs::new(list, &mut guard) })
-}
-
-/// Lends a region; none, if all are lent. Any context.
-///
-/// # Safety
-///
-/// `qp` lives; `list` is one of its lists.
-pub(crate) unsafe fn get(
-    qp: *mut bindings::ib_qp,
-    list: NonNull<bindings::list_head>,
-) -> Option<NonNull<bindings::ib_mr>> {
-    // SAFETY: By this function's duty; the count is changed under the lock only.
-    unsafe {
-        with(qp, list, |list| {
-            let mr = list.pop_front()?;
-            (*qp).mrs_used = (*qp).mrs_used.wrapping_add(1);
-            Some(mr)
-        })
-    }
-}
-
-/// Takes a region back. Any context.
-///
-/// # Safety
-///
-/// As for [`get`], and `mr` was lent from that list and is given back once.
-pub(crate) unsafe fn put(
-    qp: *mut bindings::ib_qp,
-    list: NonNull<bindings::list_head>,
-    mr: NonNull<bindings::ib_mr>,
-) {
-    // SAFETY: By this function's duty; the count is changed under the lock only.
-    unsafe {
-        with(qp, list, |list| {
-            list.push_front(mr);
-            (*qp).mrs_used = (*qp).mrs_used.wrapping_sub(1);
-        });
-    }
-}
-
-/// What regions a list has.
+/// What regions a pool has.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     /// Of a type, with so many entries.
@@ -83,35 +25,21 @@ pub(crate) enum Kind {
     Integrity(u32, u32),
 }
 
-/// Fills a list with `count` regions; after an error it is empty. May sleep.
+/// Fills a pool with `count` regions; after an error it is empty. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; the driver's.
-///
-/// # Safety
-///
-/// `qp` lives; `list` is one of its lists.
-pub(crate) unsafe fn fill(
-    qp: *mut bindings::ib_qp,
-    list: NonNull<bindings::list_head>,
-    count: u32,
-    kind: Kind,
-) -> Result {
+/// `ENOMEM`; the driver's. `EINVAL` for a queue pair without a domain.
+pub(crate) fn fill(pool: Pool<'_>, count: u32, kind: Kind) -> Result {
     for _ in 0..count {
-        // SAFETY: By this function's duty; a queue pair has a domain.
-        let made = unsafe {
-            from_err_ptr(match kind {
-                Kind::Plain(of, entries) => ib_alloc_mr((*qp).pd, of, entries),
-                Kind::Integrity(data, meta) => ib_alloc_mr_integrity((*qp).pd, data, meta),
-            })
-        };
-        match made.and_then(|mr| NonNull::new(mr).ok_or(ENOMEM)) {
-            // SAFETY: By this function's duty. The region lives until it is taken out.
-            Ok(mr) => unsafe { with(qp, list, |list| list.push_back(mr)) },
+        let made = pool.qp().pd().ok_or(EINVAL).and_then(|pd| match kind {
+            Kind::Plain(of, entries) => mr::alloc_traced(pd, of, entries),
+            Kind::Integrity(data, meta) => mr::alloc_integrity_traced(pd, data, meta),
+        });
+        match made {
+            Ok(mr) => pool.add(mr),
             Err(error) => {
-                // SAFETY: By this function's duty.
-                unsafe { empty(qp, list) };
+                empty(pool);
                 return Err(error);
             }
         }
@@ -119,96 +47,61 @@ pub(crate) unsafe fn fill(
     Ok(())
 }
 
-/// Destroys the regions of a list; those that are lent are the borrower's fault. May sleep.
-///
-/// # Safety
-///
-/// `qp` lives; `list` is one of its lists.
-pub(crate) unsafe fn empty(qp: *mut bindings::ib_qp, list: NonNull<bindings::list_head>) {
-    // SAFETY: By this function's duty; what is taken out is nobody else's.
-    while let Some(mr) = unsafe { with(qp, list, |list| list.pop_front()) } {
-        // SAFETY: As above. A driver that refuses keeps the region.
-        kernel::warn_on!(unsafe { ib_dereg_mr_user(mr.as_ptr(), core::ptr::null_mut()) } != 0);
+/// Destroys the regions of a pool; those that are lent are the borrower's fault. May sleep.
+pub(crate) fn empty(pool: Pool<'_>) {
+    while let Some(mr) = pool.remove() {
+        // A driver that refuses keeps the region.
+        kernel::warn_on!(mr::dereg(mr, None).is_err());
     }
 }
 
-rdma::exported!(
-    ib_mr_pool_destroy,
-    ib_mr_pool_get,
-    ib_mr_pool_init,
-    ib_mr_pool_put,
-);
-
-/// See [`get`].
-///
-/// # Safety
-///
-/// As there.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_mr_pool_get(
-    qp: *mut bindings::ib_qp,
-    list: *mut bindings::list_head,
-) -> *mut bindings::ib_mr {
-    let Some(list) = NonNull::new(list) else {
-        return core::ptr::null_mut();
-    };
-    // SAFETY: By this function's duty.
-    unsafe { get(qp, list) }.map_or(core::ptr::null_mut(), NonNull::as_ptr)
+/// See [`Pool::lend`].
+fn get(qp: QpArg<'_>, list: ListArg<'_>) -> Option<Owned<Mr>> {
+    Pool::of(qp, list)?.lend()
 }
 
-/// See [`put`].
-///
-/// # Safety
-///
-/// As there.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_mr_pool_put(
-    qp: *mut bindings::ib_qp,
-    list: *mut bindings::list_head,
-    mr: *mut bindings::ib_mr,
-) {
-    if let (Some(list), Some(mr)) = (NonNull::new(list), NonNull::new(mr)) {
-        // SAFETY: By this function's duty.
-        unsafe { put(qp, list, mr) };
+/// See [`Pool::take_back`].
+fn put(qp: QpArg<'_>, list: ListArg<'_>, mr: Given<Mr>) {
+    if let (Some(pool), Ok(mr)) = (Pool::of(qp, list), mr.owned()) {
+        pool.take_back(mr);
     }
 }
 
 /// See [`fill`].
-///
-/// # Safety
-///
-/// As there.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_mr_pool_init(
-    qp: *mut bindings::ib_qp,
-    list: *mut bindings::list_head,
+fn init(
+    qp: QpArg<'_>,
+    list: ListArg<'_>,
     count: c_int,
     of: bindings::ib_mr_type,
     entries: u32,
     meta_entries: u32,
-) -> c_int {
+) -> Result {
     let kind = match of {
         bindings::ib_mr_type_IB_MR_TYPE_INTEGRITY => Kind::Integrity(entries, meta_entries),
         _ => Kind::Plain(of, entries),
     };
-    let count = u32::try_from(count).unwrap_or(0);
-    let list = NonNull::new(list).ok_or(EINVAL);
-    // SAFETY: By this function's duty.
-    crate::object::code(list.and_then(|list| unsafe { fill(qp, list, count, kind) }))
+    let pool = Pool::of(qp, list).ok_or(EINVAL)?;
+    fill(pool, u32::try_from(count).unwrap_or(0), kind)
 }
 
 /// See [`empty`].
-///
-/// # Safety
-///
-/// As there.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_mr_pool_destroy(
-    qp: *mut bindings::ib_qp,
-    list: *mut bindings::list_head,
-) {
-    if let Some(list) = NonNull::new(list) {
-        // SAFETY: By this function's duty.
-        unsafe { empty(qp, list) };
+fn destroy(qp: QpArg<'_>, list: ListArg<'_>) {
+    if let Some(pool) = Pool::of(qp, list) {
+        empty(pool);
     }
+}
+
+rdma::export! {
+    in rdma::bindings;
+
+    /// See [`Pool::lend`].
+    fn ib_mr_pool_get(qp: QpArg<'_>, list: ListArg<'_>) -> Option<Owned<Mr>> = get;
+    /// See [`Pool::take_back`].
+    fn ib_mr_pool_put(qp: QpArg<'_>, list: ListArg<'_>, mr: Given<Mr>) = put;
+    /// See [`fill`].
+    fn ib_mr_pool_init(
+        qp: QpArg<'_>, list: ListArg<'_>, count: c_int, of: u32, entries: u32, meta_entries: u32,
+    ) -> Result = init;
+    /// See [`empty`].
+    fn ib_mr_pool_destroy(qp: QpArg<'_>, list: ListArg<'_>) = destroy;
 }

@@ -39,6 +39,7 @@ use crate::device::Device;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::bindings;
+use rdma::sync::init_once;
 
 use self::edge::port::Open;
 use self::port::Port;
@@ -51,7 +52,7 @@ struct Ports {
     tids: Option<Arc<Tids>>,
 }
 
-kernel::sync::global_lock! {
+rdma::global_lock! {
     // SAFETY: `Subsystem::new` initialises it once, before there is a client.
     unsafe(uninit) static PORTS: Mutex<Ports> = Ports {
         open: KVec::new(),
@@ -140,8 +141,7 @@ impl Subsystem {
     ///
     /// `ENOMEM`, `EINVAL`.
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: `IbCore::init` calls this once, before there is a device that uses it.
-        unsafe { PORTS.init() };
+        init_once(&PORTS);
         PORTS.lock().tids = Some(Tids::new()?);
         let client = Own::register().inspect_err(|error| {
             PORTS.lock().tids = None;

@@ -6,8 +6,9 @@
 //!   from hard interrupts, or from softirqs.
 //! - [`RwSem`], [`StaticRwSem`]: many readers or one writer, sleeping.
 //! - [`bh`]: a section in which this CPU runs no softirq.
-//! - [`Completion`], [`IncNotZero`], [`init_mutex`]: completions, reference counts and mutexes within
-//!   C structures.
+//! - [`Completion`], [`IrqLock`], [`IncNotZero`], [`init_mutex`]: completions, spinlocks, reference
+//!   counts and mutexes within C structures.
+//! - [`global_lock!`](crate::global_lock), [`init_once`]: locks in statics.
 //! - [`Key`], [`Keyed`]: data of one object that the lock of another protects.
 //! - [`rcu`]: waiting for RCU; read sections are [`kernel::sync::rcu`]'s own.
 //!
@@ -16,6 +17,7 @@
 
 pub mod bh;
 mod completion;
+mod global;
 mod keyed;
 mod mutex;
 pub mod rcu;
@@ -28,6 +30,8 @@ pub use crate::new_rwsem;
 pub use crate::new_spinlock_bh;
 pub use crate::new_spinlock_irq;
 pub use completion::Completion;
+pub use global::init_once;
+pub use global::InitOnce;
 pub use keyed::Key;
 pub use keyed::KeyId;
 pub use keyed::Keyed;
@@ -36,6 +40,7 @@ pub use refcount::IncNotZero;
 pub use rwsem::ReadGuard;
 pub use rwsem::RwSem;
 pub use rwsem::WriteGuard;
+pub use spin::IrqLock;
 pub use spin::SpinLockBh;
 pub use spin::SpinLockBhBackend;
 pub use spin::SpinLockBhGuard;

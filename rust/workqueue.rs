@@ -16,6 +16,7 @@
 use core::ptr::NonNull;
 
 use crate::bindings;
+use crate::edge::View;
 use kernel::alloc::AllocError;
 use kernel::alloc::Flags;
 use kernel::ffi::c_int;
@@ -507,6 +508,26 @@ pub fn modify_delayed<T: Delayed<ID>, const ID: u64>(item: &Arc<T>, delay: Jiffi
 pub fn system_dfl() -> &'static Queue {
     // SAFETY: `system_dfl_wq` is a C global that is there before any module.
     unsafe { Queue::from_raw(bindings::system_dfl_wq) }
+}
+
+crate::c_struct! {
+    /// Work within a C structure. A reference promises that it is initialised.
+    pub struct CWork: bindings::work_struct;
+    fields {}
+}
+
+impl CWork {
+    /// Takes it off its queue, and waits for it if it runs. Whether it was queued. May sleep.
+    pub fn cancel(&self) -> bool {
+        // SAFETY: Initialised, by the promise of a reference.
+        unsafe { bindings::cancel_work_sync(self.raw()) }
+    }
+
+    /// As [`cancel`](Self::cancel), and it is not queued any more from now on.
+    pub fn disable(&self) -> bool {
+        // SAFETY: Initialised, by the promise of a reference.
+        unsafe { bindings::disable_work_sync(self.raw()) }
+    }
 }
 
 /// The C part of the item's work.

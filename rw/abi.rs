@@ -3,14 +3,22 @@
 //! What other modules call of transfers.
 
 use super::edge;
+use super::edge::mapping::CountArg;
+use super::edge::mapping::Data;
+use super::edge::mapping::List;
+use super::edge::mapping::ListArg;
+use super::edge::mapping::Meta;
 use super::edge::vector::Unused;
 use super::edge::vector::Vector;
 use super::edge::Arg;
+use super::edge::DmaArg;
 use super::edge::Done;
+use super::edge::Lists;
 use super::edge::Place;
+use super::edge::QpArg;
 use super::edge::Ready;
+use super::edge::Vectors;
 use super::list;
-use super::list::List;
 use super::port;
 use super::signature;
 use super::vector;
@@ -22,7 +30,6 @@ use crate::object::Qp;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::edge::scatter::Scatter;
 use rdma::edge::Passed;
 
 /// Makes a transfer. For C: how many requests it has, or an error, and then it is not made.
@@ -50,15 +57,15 @@ fn init_list(
     place: Arg<Place<'_>>,
     qp: Option<&Qp>,
     port: u32,
-    list: Scatter<'_>,
-    count: u32,
+    list: ListArg<'_, Data>,
+    count: CountArg<'_, Data>,
     offset: u32,
     remote: u64,
     rkey: u32,
     dma: bindings::dma_data_direction,
 ) -> c_int {
     let target = Target::new(remote, rkey, dma);
-    let list = List { list, count };
+    let list = List::new(list, count);
     init(place, qp, |place, qp| {
         list::init(place, qp, port, &list, offset, &target)
     })
@@ -86,21 +93,18 @@ fn init_signature(
     place: Arg<Place<'_>>,
     qp: Option<&Qp>,
     port: u32,
-    list: Scatter<'_>,
-    count: u32,
-    meta: Scatter<'_>,
-    meta_count: u32,
+    list: ListArg<'_, Data>,
+    count: CountArg<'_, Data>,
+    meta: ListArg<'_, Meta>,
+    meta_count: CountArg<'_, Meta>,
     attrs: &SigAttrs,
     remote: u64,
     rkey: u32,
     dma: bindings::dma_data_direction,
 ) -> c_int {
     let target = Target::new(remote, rkey, dma);
-    let data = List { list, count };
-    let meta = List {
-        list: meta,
-        count: meta_count,
-    };
+    let data = List::new(list, count);
+    let meta = List::new(meta, meta_count);
     init(place, qp, |place, qp| {
         signature::init(place, qp, port, (&data, &meta), attrs, &target)
     })
@@ -133,28 +137,28 @@ fn post(
 
 /// See [`list::destroy`].
 fn destroy_list(
-    done: Arg<Done<'_>>,
-    qp: Option<&Qp>,
+    done: Arg<Done<'_, Lists>>,
+    qp: QpArg<'_>,
     _port: u32,
-    list: Scatter<'_>,
-    count: u32,
-    dma: bindings::dma_data_direction,
+    list: ListArg<'_, Data>,
+    count: CountArg<'_, Data>,
+    dma: DmaArg<'_>,
 ) {
-    if let (Some(done), Some(qp)) = (done.0, qp) {
-        list::destroy(done, qp, &List { list, count }, dma);
+    if let Some(done) = done.0 {
+        list::destroy(done, qp, &List::new(list, count), dma);
     }
 }
 
 /// See [`vector::destroy`].
 fn destroy_vector(
-    done: Arg<Done<'_>>,
-    qp: Option<&Qp>,
+    done: Arg<Done<'_, Vectors>>,
+    qp: QpArg<'_>,
     _port: u32,
     _entries: Unused,
     count: u32,
-    dma: bindings::dma_data_direction,
+    dma: DmaArg<'_>,
 ) {
-    if let (Some(done), Some(qp)) = (done.0, qp) {
+    if let Some(done) = done.0 {
         vector::destroy(done, qp, count, dma);
     }
 }
@@ -162,21 +166,18 @@ fn destroy_vector(
 /// See [`signature::destroy`].
 #[expect(clippy::too_many_arguments, reason = "those of C")]
 fn destroy_signature(
-    done: Arg<Done<'_>>,
-    qp: Option<&Qp>,
+    done: Arg<Done<'_, Lists>>,
+    qp: QpArg<'_>,
     _port: u32,
-    list: Scatter<'_>,
-    count: u32,
-    meta: Scatter<'_>,
-    meta_count: u32,
-    dma: bindings::dma_data_direction,
+    list: ListArg<'_, Data>,
+    count: CountArg<'_, Data>,
+    meta: ListArg<'_, Meta>,
+    meta_count: CountArg<'_, Meta>,
+    dma: DmaArg<'_>,
 ) {
-    let data = List { list, count };
-    let meta = List {
-        list: meta,
-        count: meta_count,
-    };
-    if let (Some(done), Some(qp)) = (done.0, qp) {
+    let data = List::new(list, count);
+    let meta = List::new(meta, meta_count);
+    if let Some(done) = done.0 {
         signature::destroy(done, qp, (&data, &meta), dma);
     }
 }
@@ -196,13 +197,16 @@ rdma::export! {
 
     /// See [`list::init`].
     fn rdma_rw_ctx_init(
-        ctx: Arg<Place<'_>>, qp: Option<&Qp>, port: u32, list: Scatter<'_>, count: u32,
+        ctx: Arg<Place<'_>>, qp: Option<&Qp>, port: u32, list: ListArg<'_, Data>,
+        count: CountArg<'_, Data>,
         offset: u32, remote: u64, rkey: u32, dma: i32,
     ) -> c_int = init_list;
     /// See [`signature::init`].
     fn rdma_rw_ctx_signature_init(
-        ctx: Arg<Place<'_>>, qp: Option<&Qp>, port: u32, list: Scatter<'_>, count: u32,
-        meta: Scatter<'_>, meta_count: u32, attrs: &SigAttrs, remote: u64, rkey: u32, dma: i32,
+        ctx: Arg<Place<'_>>, qp: Option<&Qp>, port: u32, list: ListArg<'_, Data>,
+        count: CountArg<'_, Data>,
+        meta: ListArg<'_, Meta>,
+        meta_count: CountArg<'_, Meta>, attrs: &SigAttrs, remote: u64, rkey: u32, dma: i32,
     ) -> c_int = init_signature;
     /// See [`super::chain`].
     fn rdma_rw_ctx_wrs(
@@ -216,16 +220,20 @@ rdma::export! {
     ) -> c_int = post;
     /// See [`list::destroy`].
     fn rdma_rw_ctx_destroy(
-        ctx: Arg<Done<'_>>, qp: Option<&Qp>, port: u32, list: Scatter<'_>, count: u32, dma: i32,
+        ctx: Arg<Done<'_, Lists>>, qp: QpArg<'_>, port: u32, list: ListArg<'_, Data>,
+        count: CountArg<'_, Data>, dma: DmaArg<'_>,
     ) = destroy_list;
     /// See [`vector::destroy`].
     fn rdma_rw_ctx_destroy_bvec(
-        ctx: Arg<Done<'_>>, qp: Option<&Qp>, port: u32, entries: Unused, count: u32, dma: i32,
+        ctx: Arg<Done<'_, Vectors>>, qp: QpArg<'_>, port: u32, entries: Unused, count: u32,
+        dma: DmaArg<'_>,
     ) = destroy_vector;
     /// See [`signature::destroy`].
     fn rdma_rw_ctx_destroy_signature(
-        ctx: Arg<Done<'_>>, qp: Option<&Qp>, port: u32, list: Scatter<'_>, count: u32,
-        meta: Scatter<'_>, meta_count: u32, dma: i32,
+        ctx: Arg<Done<'_, Lists>>, qp: QpArg<'_>, port: u32, list: ListArg<'_, Data>,
+        count: CountArg<'_, Data>,
+        meta: ListArg<'_, Meta>,
+        meta_count: CountArg<'_, Meta>, dma: DmaArg<'_>,
     ) = destroy_signature;
     /// See [`factor`].
     fn rdma_rw_mr_factor(device: &Device, port: u32, pages: u32) -> u32 = factor;

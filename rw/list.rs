@@ -3,11 +3,15 @@
 //! Transfers of scatter lists.
 
 use super::direct;
-use super::edge::mapping::Mapping;
-use super::edge::Content;
+use super::edge::mapping::Data;
+use super::edge::mapping::Entries;
+use super::edge::mapping::List;
+use super::edge::DmaArg;
 use super::edge::Done;
 use super::edge::Kind;
+use super::edge::Lists;
 use super::edge::Place;
+use super::edge::QpArg;
 use super::lkey;
 use super::port;
 use super::region;
@@ -16,57 +20,7 @@ use crate::object::Object;
 use crate::object::Qp;
 use crate::proto::rw_plan;
 use kernel::prelude::*;
-use rdma::bindings;
 use rdma::edge::scatter::Piece;
-use rdma::edge::scatter::Scatter;
-
-/// A list and how many entries it has.
-#[derive(Clone)]
-pub(super) struct List<'a> {
-    pub(super) list: Scatter<'a>,
-    pub(super) count: u32,
-}
-
-/// Goes through the entries of a mapped list, as the device sees them.
-pub(super) struct Entries<'a> {
-    at: Scatter<'a>,
-    left: u32,
-}
-
-impl<'a> Entries<'a> {
-    /// Those from one on.
-    pub(super) fn from(mapping: &'a Mapping<'_>, first: u32) -> Self {
-        let mut entries = Self {
-            at: mapping.list(),
-            left: mapping.pieces(),
-        };
-        for _ in 0..first {
-            let _: Option<Piece> = entries.next();
-        }
-        entries
-    }
-
-    /// How many there still are.
-    pub(super) fn left(&self) -> u32 {
-        self.left
-    }
-
-    /// The list from the next one on.
-    pub(super) fn list(&self) -> Scatter<'a> {
-        self.at.clone()
-    }
-}
-
-impl Iterator for Entries<'_> {
-    type Item = Piece;
-
-    fn next(&mut self) -> Option<Piece> {
-        let left = self.left.checked_sub(1)?;
-        let piece = self.at.next()?;
-        self.left = left;
-        Some(piece)
-    }
-}
 
 /// Makes a transfer of a list, from `offset` bytes into it to its end. Returns how many
 /// requests it has. May sleep.
@@ -78,11 +32,11 @@ pub(super) fn init(
     place: &mut Place<'_>,
     qp: &Qp,
     number: u32,
-    list: &List<'_>,
+    list: &List<'_, Data>,
     offset: u32,
     target: &Target,
 ) -> Result<u32> {
-    let mapping = place.map(qp.device(), &list.list, list.count, target.dma)?;
+    let mapping = place.map(qp.device(), list, target.dma)?;
     let lengths = Entries::from(&mapping, 0).map(|piece| piece.len);
     let found = rw_plan::skip(lengths, offset);
     let Some((first, offset)) = found else {
@@ -141,7 +95,12 @@ fn direct_from(
 
 /// Ends a transfer that [`init()`] made of this list: regions go back, memory is freed and
 /// unmapped.
-pub(super) fn destroy(done: Done<'_>, qp: &Qp, list: &List<'_>, dma: bindings::dma_data_direction) {
+pub(super) fn destroy(
+    done: Done<'_, Lists>,
+    qp: QpArg<'_>,
+    list: &List<'_, Data>,
+    dma: DmaArg<'_>,
+) {
     match done.kind() {
         Some(Kind::Region | Kind::Many | Kind::Single) => {}
         // They are others' to destroy.
@@ -150,12 +109,7 @@ pub(super) fn destroy(done: Done<'_>, qp: &Qp, list: &List<'_>, dma: bindings::d
             return;
         }
     }
-    let Some((content, unmap)) = done.end(qp, dma) else {
-        return;
-    };
-    if let Content::Regions(regions) = &content {
-        kernel::warn_on!(regions.keeps_list());
+    if let Some(ended) = done.end(qp, dma) {
+        ended.unmap(list, None);
     }
-    drop(content);
-    unmap.list(&list.list, list.count);
 }

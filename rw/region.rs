@@ -2,12 +2,12 @@
 
 //! Memory registered as regions: each is one piece for the device.
 
+use super::edge::mapping::Entries;
 use super::edge::regions::Entry;
 use super::edge::regions::Pool;
 use super::edge::regions::Regions;
 use super::edge::regions::Registration;
 use super::edge::Rdma;
-use super::list::Entries;
 use super::Target;
 use crate::object::tables::Mr;
 use crate::object::Qp;
@@ -62,18 +62,18 @@ pub(super) fn build<'a>(
     let mut requests = 0u32;
     let mut into = 0u64;
     let mut offset: c_uint = offset;
-    let mut list = entries.list();
+    let mut entries = entries.clone();
     for run in runs {
         let (mut entry, invalidations) = take(&mut regions)?;
         let pieces = c_int::try_from(run.end.saturating_sub(run.start))?;
         // CAST: A page's size has 32 bits.
-        let mapped = entry.map(&list, pieces, &mut offset, PAGE_SIZE as c_uint);
+        let mapped = entry.map(&entries, pieces, &mut offset, PAGE_SIZE as c_uint);
         if mapped < pieces {
             return Err(EINVAL);
         }
         offset = 0;
         for _ in run {
-            list.skip_one();
+            entries.skip_one();
         }
         into = into.wrapping_add(fill(&mut entry, target.request(into), target, port.iwarp));
         regions.link();
@@ -109,7 +109,7 @@ pub(super) fn renew(mut entry: Entry<'_>) {
     let key = rw_plan::next_key(mr.lkey());
     let rkey = mr.rkey() & !0xff | key & 0xff;
     Mr::set_need_inval(&mut mr, !by_itself);
-    Mr::set_lkey(&mut mr, key);
-    Mr::set_rkey(&mut mr, rkey);
+    mr.set_lkey(key);
+    mr.set_rkey(rkey);
     entry.set_key(key, by_itself.then_some(key));
 }

@@ -2,22 +2,26 @@
 
 //! Transfers of data with protection information, which the device checks, adds or takes off.
 
+use super::edge::mapping::Data;
+use super::edge::mapping::List;
 use super::edge::mapping::Mapping;
+use super::edge::mapping::Meta;
 use super::edge::regions::Pool;
 use super::edge::regions::Regions;
 use super::edge::regions::Registration;
+use super::edge::DmaArg;
 use super::edge::Done;
 use super::edge::Kind;
+use super::edge::Lists;
 use super::edge::Place;
+use super::edge::QpArg;
 use super::integrity;
-use super::list::List;
 use super::port;
 use super::region;
 use super::Target;
 use crate::object::tables::SigAttrs;
 use crate::object::Object;
 use crate::object::Qp;
-use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
 
@@ -34,39 +38,37 @@ pub(super) fn init(
     place: &mut Place<'_>,
     qp: &Qp,
     number: u32,
-    (data, meta): (&List<'_>, &List<'_>),
+    (data, meta): (&List<'_, Data>, &List<'_, Meta>),
     attrs: &SigAttrs,
     target: &Target,
 ) -> Result<u32> {
     let port = port(qp.device(), number);
     let most = port.region_pages(integrity(qp));
-    if data.count > most || meta.count > most {
+    if data.count() > most || meta.count() > most {
         pr_err!(
             "{} and {} entries are more than a region's {most}\n",
-            data.count,
-            meta.count
+            data.count(),
+            meta.count()
         );
         return Err(EINVAL);
     }
-    let mapping = place.map(qp.device(), &data.list, data.count, target.dma)?;
-    let meta_mapping = match meta.count {
+    let mapping = place.map(qp.device(), data, target.dma)?;
+    let meta_mapping = match meta.count() {
         0 => None,
-        count => Some(place.map(qp.device(), &meta.list, count, target.dma)?),
+        1.. => Some(place.map(qp.device(), meta, target.dma)?),
     };
-    let meta_pieces = meta_mapping.as_ref().map_or(0, Mapping::pieces);
     let mut regions = Regions::new(qp, Pool::Signed, 1)?;
     let (mut entry, invalidations) = region::take(&mut regions)?;
+    if entry.mr().sig_attrs().is_empty() {
+        return Err(EINVAL);
+    }
     let meta_length = entry
-        .map_signed(
-            attrs,
-            (&data.list, c_int::try_from(mapping.pieces())?),
-            (&meta.list, c_int::try_from(meta_pieces)?),
-            PAGE,
-        )
+        .map_signed(attrs, &mapping, (meta, meta_mapping.as_ref()), PAGE)
         .inspect_err(|_| {
             pr_err!(
-                "{} pieces are not mapped with {meta_pieces} of protection information\n",
-                mapping.pieces()
+                "{} pieces are not mapped with {} of protection information\n",
+                mapping.pieces(),
+                meta_mapping.as_ref().map_or(0, Mapping::pieces)
             );
         })?;
     let mr = entry.mr();
@@ -93,21 +95,15 @@ pub(super) fn init(
 
 /// Ends a transfer that [`init()`] made of these lists.
 pub(super) fn destroy(
-    done: Done<'_>,
-    qp: &Qp,
-    (data, meta): (&List<'_>, &List<'_>),
-    dma: bindings::dma_data_direction,
+    done: Done<'_, Lists>,
+    qp: QpArg<'_>,
+    (data, meta): (&List<'_, Data>, &List<'_, Meta>),
+    dma: DmaArg<'_>,
 ) {
     if kernel::warn_on!(done.kind() != Some(Kind::Signature)) {
         return;
     }
-    let Some((content, unmap)) = done.end(qp, dma) else {
-        return;
-    };
-    drop(content);
-    for List { list, count } in [meta, data] {
-        if *count != 0 {
-            unmap.list(list, *count);
-        }
+    if let Some(ended) = done.end(qp, dma) {
+        ended.unmap(data, Some(meta));
     }
 }

@@ -7,15 +7,17 @@
 
 use super::direct;
 use super::edge::mapping;
+use super::edge::mapping::Entries;
 use super::edge::mapping::Mapping;
 use super::edge::mapping::Pieces;
 use super::edge::vector;
 use super::edge::vector::Vector;
-use super::edge::Content;
+use super::edge::DmaArg;
 use super::edge::Done;
 use super::edge::Kind;
 use super::edge::Place;
-use super::list::Entries;
+use super::edge::QpArg;
+use super::edge::Vectors;
 use super::lkey;
 use super::port;
 use super::region;
@@ -24,7 +26,6 @@ use crate::object::Object;
 use crate::object::Qp;
 use crate::proto::rw_plan;
 use kernel::prelude::*;
-use rdma::bindings;
 
 /// Makes a transfer of a vector. Returns how many requests it has. May sleep.
 ///
@@ -118,18 +119,11 @@ fn registered(
 }
 
 /// Ends a transfer that [`init()`] made of so many entries at most.
-pub(super) fn destroy(done: Done<'_>, qp: &Qp, count: u32, dma: bindings::dma_data_direction) {
+pub(super) fn destroy(done: Done<'_, Vectors>, qp: QpArg<'_>, count: u32, dma: DmaArg<'_>) {
     if kernel::warn_on!(matches!(done.kind(), Some(Kind::Signature) | None)) {
         return;
     }
-    let Some((content, unmap)) = done.end(qp, dma) else {
-        return;
-    };
-    match content {
-        Content::Regions(regions) => unmap.kept(regions),
-        // It is unmapped.
-        Content::Joined(joined) => drop(joined),
-        Content::Many(requests) => unmap.pieces(requests.made(count)),
-        Content::Single(piece) => unmap.pieces(core::iter::once(piece)),
+    if let Some(ended) = done.end(qp, dma) {
+        ended.unmap(count);
     }
 }

@@ -6,8 +6,10 @@
 //! | type | right | made from |
 //! |---|---|---|
 //! | [`NewPolled`] | a queue in the making, set up for its context | [`New`] |
-//! | [`OwnedPolled`] | nobody uses the queue but its polling | [`NewPolled::finish`], C |
+//! | [`Made`] | one that the driver has made | [`NewPolled::make`] |
+//! | [`OwnedPolled`] | nobody uses the queue but its polling | [`Made::finish`], C |
 //! | [`Stopped`] | it is not polled any more | [`OwnedPolled::stop`] |
+//! | [`Unmeasured`] | nor moderated: it may be destroyed | [`Stopped::end_measure`] |
 //! | [`Polled`] | a queue whose completions the core may take | the others, C |
 //! | [`By`] | the same, polled in softirq or by work | C |
 //! | [`Turn`] | to poll it now, which one CPU has at a time | `irq_poll`, the workqueue |
@@ -21,6 +23,7 @@ pub(crate) mod marker;
 pub(super) mod pools;
 
 use super::Context;
+use crate::object::tables::CqMake;
 use crate::object::Cq;
 use crate::object::New;
 use crate::object::Object;
@@ -36,12 +39,17 @@ use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::object::Given;
+use rdma::edge::verbs::Dim;
 use rdma::edge::AnswerOk;
 use rdma::edge::FromC;
+use rdma::edge::In;
+use rdma::edge::IntoC;
 use rdma::edge::Passed;
 use rdma::edge::SoleOwner;
 use rdma::edge::View;
 use rdma::edge::Within;
+use rdma::workqueue::CWork;
 use rdma::workqueue::QueueLease;
 
 /// How many completions are taken at once.
@@ -98,10 +106,24 @@ impl Deref for Polled<'_> {
     }
 }
 
+/// How a queue is polled.
+pub(super) trait How {
+    /// The polling's own part of the queue.
+    type Part: View;
+}
+
 /// Polled in softirq.
 pub(super) struct Softirq;
 /// Polled by work.
 pub(super) struct Work;
+
+impl How for Softirq {
+    type Part = IrqPoll;
+}
+
+impl How for Work {
+    type Part = CWork;
+}
 
 /// A queue that is polled in this context.
 ///
@@ -109,33 +131,19 @@ pub(super) struct Work;
 ///
 /// [`NewPolled::set_up`] has initialised its part: an `irq_poll` for [`Softirq`], a `work_struct`
 /// for [`Work`], whose `comp_wq` exists: there is a lease of it in the queue's [`Batch`].
-pub(super) struct By<'a, In>(Polled<'a>, PhantomData<In>);
+pub(super) struct By<'a, In: How>(Polled<'a>, PhantomData<In>);
 
-/// Arguments that are queues: how to make one of a live completion queue for which C promises the
-/// type invariant.
-macro_rules! queues {
-    ($($name:ty |$cq:ident| $make:expr;)*) => { $(
-        // SAFETY: `from_c`'s contract is a live queue for which the type invariant holds.
-        unsafe impl<'a> FromC for $name {
-            type C = *mut bindings::ib_cq;
-
-            #[inline(always)]
-            unsafe fn from_c(c: Self::C) -> Self {
-                // SAFETY: `from_c`'s contract.
-                let $cq: &'a Cq = unsafe { Cq::view(c) };
-                // INVARIANT: `from_c`'s contract.
-                $make
-            }
-        }
-        // SAFETY: It is limited to `'a`.
-        unsafe impl<'a> Within<'a> for $name {}
-    )* };
+rdma::argument! {
+    impl<'a> Polled<'a> = |cq: &'a Cq| Polled(cq);
+    impl<'a> By<'a, Softirq> = |cq: &'a Cq| By(Polled(cq), PhantomData);
+    impl<'a> By<'a, Work> = |cq: &'a Cq| By(Polled(cq), PhantomData);
+    impl<'a> Returned = |cq: Given<Cq>| Returned(cq.owned().ok().map(OwnedPolled));
 }
 
-queues! {
-    Polled<'a> |cq| Polled(cq);
-    By<'a, Softirq> |cq| By(Polled(cq), PhantomData);
-    By<'a, Work> |cq| By(Polled(cq), PhantomData);
+rdma::c_struct! {
+    /// An `irq_poll` within a C structure. A reference promises that it is initialised.
+    pub(super) struct IrqPoll: bindings::irq_poll;
+    fields {}
 }
 
 rdma::import! {
@@ -158,6 +166,17 @@ rdma::import! {
     pub(super) fn online_cpus() -> u32 = rdma_helper_num_online_cpus;
 }
 
+rdma::import! {
+    in crate::private;
+
+    /// Has it run soon. Any context.
+    fn irq_poll_sched(part: &IrqPoll) = irq_poll_sched;
+    /// Ends a run, so that it can be scheduled again.
+    fn irq_poll_complete(turn: Turn<'_, Softirq>) = irq_poll_complete;
+    /// Waits for the run, and has it run no more. Once; may sleep.
+    fn irq_poll_disable(part: &IrqPoll) = irq_poll_disable;
+}
+
 /// The driver's method that takes completions of a queue.
 pub(super) struct Poller<'a> {
     cq: Polled<'a>,
@@ -173,14 +192,10 @@ impl<'a> Polled<'a> {
     }
 
     /// Has the driver send an event (`enum ib_cq_notify_flags`). Positive: there may be
-    /// completions that no event comes for.
+    /// completions that no event comes for. Negative: the driver cannot.
     #[inline(always)]
     pub(super) fn notify(self, flags: u32) -> c_int {
-        match self.device().ops().req_notify_cq {
-            // SAFETY: The method is of the queue's own driver.
-            Some(notify) => unsafe { notify(self.raw(), flags) },
-            None => 0,
-        }
+        self.driver().req_notify_cq(flags)
     }
 }
 
@@ -219,11 +234,18 @@ impl Poller<'_> {
     }
 }
 
-impl<'a, In> By<'a, In> {
+impl<'a, In: How> By<'a, In> {
     /// The queue.
     #[inline(always)]
     pub(super) fn cq(&self) -> Polled<'a> {
         self.0
+    }
+
+    /// The polling's own part of it.
+    #[inline(always)]
+    fn part(&self) -> &'a In::Part {
+        // SAFETY: It is initialised as such a part (type invariant), and a field of the queue.
+        unsafe { View::view(part(self.0.raw())) }
     }
 }
 
@@ -231,8 +253,7 @@ impl By<'_, Softirq> {
     /// Has the queue polled soon. Any context.
     #[inline(always)]
     pub(super) fn schedule(self) {
-        // SAFETY: An initialised `irq_poll` (type invariant).
-        unsafe { private::irq_poll_sched(part(self.0.raw())) };
+        irq_poll_sched(self.part());
     }
 }
 
@@ -247,7 +268,7 @@ impl By<'_, Work> {
             bindings::queue_work_on(
                 bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
                 (*cq).comp_wq,
-                part(cq),
+                self.part().raw(),
             );
         }
     }
@@ -259,7 +280,7 @@ impl By<'_, Work> {
 ///
 /// Nobody else has it: an `irq_poll` runs on one CPU at a time until `irq_poll_complete`, and a
 /// work item does. [`OwnedPolled::stop`] waits for it.
-pub(super) struct Turn<'a, In> {
+pub(super) struct Turn<'a, In: How> {
     by: By<'a, In>,
     _batch: PhantomData<&'a mut Batch>,
 }
@@ -292,7 +313,14 @@ turns! {
     Work(work_struct);
 }
 
-impl<'a, In> Turn<'a, In> {
+impl IntoC<*mut bindings::irq_poll> for Turn<'_, Softirq> {
+    #[inline(always)]
+    fn into_c(self) -> *mut bindings::irq_poll {
+        self.by.part().raw()
+    }
+}
+
+impl<'a, In: How> Turn<'a, In> {
     /// The queue.
     #[inline(always)]
     pub(super) fn cq(&self) -> Polled<'a> {
@@ -302,8 +330,8 @@ impl<'a, In> Turn<'a, In> {
     /// Room for completions.
     #[inline(always)]
     pub(super) fn room(&mut self) -> &mut Room<{ BATCH as usize }> {
-        // SAFETY: `wc` is written before the driver has the queue, and freed after the last turn;
-        // nobody else uses it (type invariant).
+        // SAFETY: `wc` is the room of a `Batch`, is written before the driver has the queue, and
+        // freed after the last turn; nobody else uses it (type invariant).
         unsafe { &mut *(*self.cq().raw()).wc.cast() }
     }
 
@@ -325,9 +353,10 @@ impl<'a> Turn<'a, Softirq> {
     /// Ends the turn, so that the queue can be scheduled again.
     #[inline(always)]
     pub(super) fn complete(self) -> By<'a, Softirq> {
-        // SAFETY: It has the turn (type invariant), and gives it up.
-        unsafe { private::irq_poll_complete(part(self.cq().raw())) };
-        self.by
+        // INVARIANT: That of `self.by`.
+        let by = By(self.cq(), PhantomData);
+        irq_poll_complete(self);
+        by
     }
 }
 
@@ -364,14 +393,6 @@ pub(super) struct NewPolled {
     batch: KBox<Batch>,
 }
 
-impl Deref for NewPolled {
-    type Target = New<Cq>;
-
-    fn deref(&self) -> &New<Cq> {
-        &self.cq
-    }
-}
-
 impl NewPolled {
     /// Prepares a queue to be polled in a context, before the driver has it. `budget` is that of
     /// `irq_poll`.
@@ -386,9 +407,10 @@ impl NewPolled {
         budget: c_int,
     ) -> Result<Self> {
         let c = cq.sole();
-        // SAFETY: Nobody else has the queue, which does not move (`New`); its part is zeros.
-        let handler: unsafe extern "C" fn(*mut bindings::ib_cq, *mut c_void) = unsafe {
-            match context {
+        // SAFETY: Nobody else has the queue, which does not move (`New`); its part is zeros. The
+        // batch stays at its place, in a box, as long as the queue.
+        unsafe {
+            let handler: unsafe extern "C" fn(*mut bindings::ib_cq, *mut c_void) = match context {
                 Context::Direct => other_event,
                 Context::Softirq => {
                     private::irq_poll_init(part(c), budget, Some(softirq));
@@ -399,10 +421,7 @@ impl NewPolled {
                     bindings::rdma_helper_init_work(part(c), Some(work));
                     work_event
                 }
-            }
-        };
-        // SAFETY: As above. The batch stays at its place, in a box, as long as the queue.
-        unsafe {
+            };
             (*c).poll_ctx = context.into_raw();
             (*c).wc = core::ptr::from_mut(&mut *batch).cast();
             (*c).comp_handler = Some(handler);
@@ -411,42 +430,72 @@ impl NewPolled {
         Ok(Self { cq, batch })
     }
 
+    /// Has the driver make the queue.
+    ///
+    /// # Errors
+    ///
+    /// The driver's.
+    pub(super) fn make(self, attr: &CqMake) -> Result<Made> {
+        self.cq.driver().create_cq(In(attr), None)?;
+        // INVARIANT: Just made.
+        Ok(Made(self))
+    }
+}
+
+/// A queue that the driver has made, and that nobody has yet.
+///
+/// # Invariants
+///
+/// The driver has made it. Nobody polls it.
+pub(super) struct Made(NewPolled);
+
+impl Deref for Made {
+    type Target = Cq;
+
+    fn deref(&self) -> &Cq {
+        &self.0.cq
+    }
+}
+
+impl Made {
     /// The queue.
     pub(super) fn polled(&self) -> Polled<'_> {
         // INVARIANT: It will be an `OwnedPolled`; consumers do not have it yet.
-        Polled(&self.cq)
+        Polled(self)
     }
 
-    /// Begins to measure for adaptive moderation, after the driver has made the queue.
+    /// Begins to measure for adaptive moderation, unless it has.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(super) fn begin_measure(&mut self) -> Result {
-        let c = self.cq.sole();
+        if !self.dim().is_empty() {
+            return Ok(());
+        }
         let dim = bindings::dim {
             state: private::dim_state_DIM_START_MEASURE as u8,
             tune_state: private::dim_tune_state_DIM_GOING_RIGHT as u8,
             profile_ix: private::RDMA_DIM_START_PROFILE as u8,
-            priv_: c.cast(),
+            priv_: self.raw().cast(),
             ..Default::default()
         };
-        let dim = KBox::into_raw(KBox::new(dim, GFP_KERNEL)?);
-        // SAFETY: The measure stays at its place until `Stopped::end_measure`; nobody polls the
-        // queue yet.
-        unsafe {
-            bindings::rdma_helper_init_work(&raw mut (*dim).work, Some(measured));
-            (*c).dim = dim;
-        }
+        let mut dim = KBox::new(dim, GFP_KERNEL)?;
+        // SAFETY: Nobody has the measure, which stays at its place, in a box, until
+        // `Stopped::end_measure`.
+        unsafe { bindings::rdma_helper_init_work(&mut dim.work, Some(measured)) };
+        // There was none.
+        let _: Option<Owned<Dim>> = self.dim().put(Some(Owned::of_box(dim)));
         Ok(())
     }
 
-    /// The driver has made it: readers of restrack may find it from now on.
+    /// Readers of restrack may find it from now on.
     pub(super) fn finish(self) -> OwnedPolled {
-        // The queue's from now on; `Stopped::destroy` frees it.
-        let _: *mut Batch = KBox::into_raw(self.batch);
+        let NewPolled { cq, batch } = self.0;
+        // The queue's from now on; `Unmeasured::destroy` frees it.
+        let _: *mut Batch = KBox::into_raw(batch);
         // INVARIANT: Set up, with its batch.
-        OwnedPolled(self.cq.finish())
+        OwnedPolled(cq.finish())
     }
 }
 
@@ -454,7 +503,7 @@ impl NewPolled {
 ///
 /// # Invariants
 ///
-/// [`NewPolled::finish`] made it.
+/// [`Made::finish`] made it.
 #[must_use = "a queue that is not given to C is never freed"]
 pub(crate) struct OwnedPolled(Owned<Cq>);
 
@@ -468,18 +517,6 @@ impl Deref for OwnedPolled {
 
 /// A queue of `ib_alloc_cq` that its consumer gives back, or null.
 pub(super) struct Returned(pub(super) Option<OwnedPolled>);
-
-// SAFETY: `from_c`'s contract: null, or such a queue.
-unsafe impl FromC for Returned {
-    type C = *mut bindings::ib_cq;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract. INVARIANT: `ib_alloc_cq` made it.
-        Self(NonNull::new(c).map(|cq| OwnedPolled(unsafe { Owned::new(cq) })))
-    }
-}
-// SAFETY: It owns the queue, so it is not limited by a call.
-unsafe impl Within<'_> for Returned {}
 
 impl AnswerOk for OwnedPolled {
     type C = *mut bindings::ib_cq;
@@ -503,9 +540,7 @@ impl OwnedPolled {
 
     /// Says whether it is one of a pool.
     pub(super) fn set_shared(&mut self, shared: bool) {
-        let c = self.0.sole();
-        // SAFETY: Nobody else has the queue (`Owned`), nor reads the bits beside this one.
-        unsafe { (*c).set_shared(shared.into()) };
+        Cq::set_shared(&mut self.0, shared);
     }
 
     /// Tells a driver that wants to know it that the queue is about to be destroyed.
@@ -524,18 +559,18 @@ impl OwnedPolled {
     /// Ends the polling, and waits for what is running. Events that come later do nothing. May
     /// sleep.
     pub(super) fn stop(self) -> Stopped {
-        let cq = self.0.raw();
+        let cq = Polled(&self);
         match Context::from_raw(self.poll_ctx()) {
             Some(Context::Direct) => {}
             Some(Context::Softirq) => {
-                // SAFETY: The part is an `irq_poll` in this context (invariant of `NewPolled`).
-                unsafe { private::irq_poll_disable(part(cq)) };
+                // INVARIANT: The part is an `irq_poll` in this context (invariant of `NewPolled`).
+                irq_poll_disable(By::<Softirq>(cq, PhantomData).part());
                 // That waits for `irq_poll_complete`, after which the softirq arms the queue.
                 rdma::sync::rcu::synchronize();
             }
             Some(Context::Workqueue | Context::Unbound) => {
-                // SAFETY: The part is work in this context (invariant of `NewPolled`).
-                unsafe { bindings::disable_work_sync(part(cq)) };
+                // INVARIANT: The part is work in this context (invariant of `NewPolled`).
+                let _was_queued: bool = By::<Work>(cq, PhantomData).part().disable();
             }
             None => {
                 kernel::warn_on!(true);
@@ -553,7 +588,27 @@ impl OwnedPolled {
 /// There is no [`Turn`] of it, and no other begins.
 pub(super) struct Stopped(OwnedPolled);
 
-impl Deref for Stopped {
+impl Stopped {
+    /// Ends adaptive moderation, if there is any. May sleep.
+    pub(super) fn end_measure(self) -> Unmeasured {
+        if let Some(dim) = self.0.dim().take() {
+            // Nobody queues the work any more, since only turns do (type invariant).
+            let _was_queued: bool = dim.work().cancel();
+            drop(dim.into_box());
+        }
+        // INVARIANT: There is none any more.
+        Unmeasured(self.0)
+    }
+}
+
+/// A queue that is neither polled nor moderated any more.
+///
+/// # Invariants
+///
+/// As for [`Stopped`], and it has no measure.
+pub(super) struct Unmeasured(OwnedPolled);
+
+impl Deref for Unmeasured {
     type Target = Cq;
 
     fn deref(&self) -> &Cq {
@@ -561,21 +616,7 @@ impl Deref for Stopped {
     }
 }
 
-impl Stopped {
-    /// Ends adaptive moderation, if there is any. May sleep.
-    pub(super) fn end_measure(&mut self) {
-        let c = self.0 .0.sole();
-        // SAFETY: The measure is of `begin_measure`, and nobody queues its work any more, since
-        // only turns do (type invariant).
-        unsafe {
-            if let Some(dim) = NonNull::new((*c).dim) {
-                (*c).dim = core::ptr::null_mut();
-                bindings::cancel_work_sync(&raw mut (*dim.as_ptr()).work);
-                drop(KBox::from_raw(dim.as_ptr()));
-            }
-        }
-    }
-
+impl Unmeasured {
     /// Has the driver destroy the queue, and frees it. May sleep.
     pub(super) fn destroy(self) {
         let ops = self.device().ops();
@@ -601,7 +642,7 @@ impl Stopped {
 ///
 /// # Invariants
 ///
-/// `0` is of [`NewPolled::begin_measure`]. The library has queued its work, and leaves the measure
+/// `0` is of [`Made::begin_measure`]. The library has queued its work, and leaves the measure
 /// alone until its state is `DIM_START_MEASURE` again. [`Stopped::end_measure`] waits for the work.
 pub(super) struct Measured<'a>(NonNull<bindings::dim>, PhantomData<&'a Cq>);
 

@@ -6,8 +6,8 @@
 //! For devices whose driver asks for it, and only where the core polls.
 
 use super::edge;
+use super::edge::Made;
 use super::edge::Measured;
-use super::edge::NewPolled;
 use super::Context;
 use crate::object::Object;
 use kernel::prelude::*;
@@ -37,7 +37,7 @@ const PROFILES: [Profile; crate::private::RDMA_DIM_PARAMS_NUM_PROFILES as usize]
 
 /// Begins to measure, if the driver wants that, and there is memory. The driver has made the
 /// queue.
-pub(super) fn begin(cq: &mut NewPolled, context: Context) {
+pub(super) fn begin(cq: &mut Made, context: Context) {
     let device = cq.device();
     if !device.use_cq_dim() || device.ops().modify_cq.is_none() || context == Context::Direct {
         return;

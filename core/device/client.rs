@@ -18,12 +18,12 @@ use crate::edge::client::Client;
 use crate::edge::client::Known;
 
 mod abi;
+mod edge;
 mod nl;
-mod own;
 
+pub(crate) use self::edge::Own;
+pub(crate) use self::edge::Part;
 pub(crate) use self::nl::nl_info;
-pub(crate) use self::own::Own;
-pub(crate) use self::own::Part;
 
 /// The lock `Registry::clients`: to hold it is to know that no client comes or goes.
 static CLIENTS: StaticRwSem<KVec<Listed>> = StaticRwSem::new(KVec::new());

@@ -21,10 +21,10 @@ use crate::edge::client::Event;
 use crate::edge::client::Handler;
 use crate::edge::client::Sent;
 
-mod watch;
+mod edge;
 
-pub(crate) use self::watch::Watch;
-pub(crate) use self::watch::Watcher;
+pub(crate) use self::edge::Watch;
+pub(crate) use self::edge::Watcher;
 
 /// An event on its way to handlers. Keeps the device's memory.
 #[pin_data]

@@ -26,6 +26,7 @@ use rdma::net::NetNotifier;
 use rdma::net::NetdevEvent;
 use rdma::net::NetdevEvents;
 use rdma::sync::bh;
+use rdma::sync::init_once;
 
 /// A device that follows network devices, and its tables.
 struct Follower {
@@ -33,7 +34,7 @@ struct Follower {
     device: ARef<Device>,
 }
 
-kernel::sync::global_lock! {
+rdma::global_lock! {
     // SAFETY: `Subsystem::new` initialises it once, before there is any device or notifier.
     unsafe(uninit) static FOLLOWED: SpinLock<KVec<Follower>> = KVec::new();
 }
@@ -146,8 +147,7 @@ impl Subsystem {
     ///
     /// `ENOMEM`, and those of the registration of notifiers.
     pub(crate) fn new() -> Result<Self> {
-        // SAFETY: The module has one of these, made once.
-        unsafe { FOLLOWED.init() };
+        init_once(&FOLLOWED);
         let addresses =
             KBox::try_pin_init(AddressNotifier::register(rdma::resident!()), GFP_KERNEL)?;
         let devices = KBox::try_pin_init(

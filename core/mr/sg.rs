@@ -34,7 +34,7 @@ fn to_pages(
     };
     let start = offset.as_ref().map_or(0, |offset| *offset.0);
     Mr::set_iova(&mut mr, first.wrapping_add(u64::from(start)));
-    Mr::set_length(&mut mr, 0);
+    mr.set_length(0);
     let entries = list.take(count).map(|piece| sg_pages::Entry {
         addr: piece.addr,
         len: piece.len,
@@ -47,7 +47,7 @@ fn to_pages(
     });
     match taken {
         Ok(taken) => {
-            Mr::set_length(&mut mr, taken.length);
+            mr.set_length(taken.length);
             if let Some(offset) = offset {
                 *offset.0 = taken.offset;
             }

@@ -6,10 +6,10 @@
 //! The lock of the client's slot is held for reading around each handler, so that unregistration
 //! waits for handlers that run (lock 1 of the plan of locks).
 
+use super::edge::request_client;
 use super::edge::Batch;
 use super::edge::Handlers;
 use super::edge::Incoming;
-use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::net::Net;
@@ -106,14 +106,6 @@ fn find(client: u32) -> Option<ReadGuard<'static, Option<Handlers>>> {
     drop(guard);
     request_client(client);
     slot.read()
-}
-
-fn request_client(client: u32) {
-    // SAFETY: The format takes one unsigned number. The result does not matter: the caller looks
-    // for the client again.
-    let _: c_int = unsafe {
-        bindings::__request_module(true, c"rdma-netlink-subsys-%u".as_ptr().cast(), client)
-    };
 }
 
 /// `NLM_F_*` as they are in a header.

@@ -57,6 +57,15 @@ impl ExtAck {
     }
 }
 
+/// Has the module of a client loaded, if there is one. May sleep.
+pub(super) fn request_client(client: u32) {
+    // SAFETY: The format takes one unsigned number. The result does not matter: the caller looks
+    // for the client again.
+    let _: c_int = unsafe {
+        bindings::__request_module(true, c"rdma-netlink-subsys-%u".as_ptr().cast(), client)
+    };
+}
+
 /// A buffer that came in by a socket: any number of messages.
 ///
 /// # Invariants

@@ -170,7 +170,7 @@ pub(super) fn put_cq(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
         cqe: cq.cqe() as u32,
         usecnt: users(cq.usecnt()),
         poll_ctx: subject.held.is_kernel().then(|| cq.poll_ctx() as u8),
-        dim: !cq.dim().is_null(),
+        dim: !cq.dim().is_empty(),
         cqn: subject.held.id(),
         ctxn: subject.of_user(|| ctxn(cq.uobject().map(tables::uobject_of))),
         owner: owner(&shown),

@@ -475,11 +475,3 @@ pub(crate) fn outcome(code: c_int) -> Result {
         _ => Err(Error::from_errno(code)),
     }
 }
-
-/// For C: zero or an error.
-pub(crate) fn code(done: Result) -> c_int {
-    match done {
-        Ok(()) => 0,
-        Err(error) => error.to_errno(),
-    }
-}

@@ -9,6 +9,7 @@
 //! | [`In`] | a pointer to a `const` structure |
 //! | [`Context`] | `void *`, which is an object |
 //! | [`Passed`] | a pointer that is only passed on |
+//! | [`Tied`] | an argument that belongs to others of the same call |
 //! | [`OutParam`] | a pointer to an uninitialised result |
 //! | [`Lent`] | a pointer to a plain structure that nobody else uses during the call; null for `None` |
 //! | [`Alone`] | a pointer to an object of which the callee alone changes the constant fields |
@@ -278,6 +279,39 @@ impl<T> IntoC<*mut T> for Passed<T> {
         self.raw
     }
 }
+
+/// An argument that belongs to others of the same call: those with the tag `Of`, which says how.
+///
+/// Only calls of C make such values, and they end with the call. So those of one tag that a function
+/// has at hand are of one call, and what the tag says holds of them.
+pub struct Tied<'a, Of, T> {
+    value: T,
+    _of_call: PhantomData<(&'a (), Of)>,
+}
+
+impl<Of, T> Tied<'_, Of, T> {
+    /// The argument.
+    #[inline(always)]
+    pub fn get(self) -> T {
+        self.value
+    }
+}
+
+// SAFETY: `from_c`'s contract is that of the argument, and what the tag says.
+unsafe impl<Of, T: FromC> FromC for Tied<'_, Of, T> {
+    type C = T::C;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        Self {
+            // SAFETY: `from_c`'s contract.
+            value: unsafe { T::from_c(c) },
+            _of_call: PhantomData,
+        }
+    }
+}
+// SAFETY: It is limited to `'a`, and so is the argument.
+unsafe impl<'a, Of, T: Within<'a>> Within<'a> for Tied<'a, Of, T> {}
 
 /// A place for a plain value that C lends to a function: its result.
 pub struct OutParam<'a, T> {

@@ -6,10 +6,16 @@
 //! registers the device, and does not change them while the device is registered. To be held
 //! against `include/rdma/ib_verbs.h`.
 
+use super::chain::Chain;
+use super::verbs::Cq;
 use crate::bindings;
 use crate::edge::Passed;
 use crate::edge::View;
+use crate::sync::IrqLock;
 use kernel::ffi::c_int;
+
+/// Number of the pools of completion queues.
+const POOLS: usize = bindings::ib_poll_context_IB_POLL_LAST_POOL_TYPE as usize + 1;
 
 crate::c_struct! {
     /// A device of any driver. What the core keeps beside it is the core's to know.
@@ -59,6 +65,10 @@ crate::c_struct! {
         const max_cqe at attrs.max_cqe: c_int;
         /// Number of its completion vectors.
         const num_comp_vectors: c_int;
+        /// Protects the pools of completion queues. Initialised with the device, as these are.
+        embed cq_pools_lock: IrqLock;
+        /// The pools, by how the queues are polled (`enum ib_poll_context`).
+        embed cq_pools: [Chain<Cq>; POOLS];
     }
 }
 

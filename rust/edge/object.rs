@@ -14,6 +14,7 @@
 //! made it. C header: `include/rdma/ib_verbs.h`.
 
 use super::verbs::GidAttr;
+use super::Answer;
 use super::AnswerOk;
 use super::FromC;
 use super::Init;
@@ -106,6 +107,37 @@ impl<K: View> AnswerOk for Owned<K> {
     }
 }
 
+// An object that a consumer gets, or null.
+impl<K: View> Answer for Option<Owned<K>> {
+    type C = *mut K::C;
+
+    #[inline(always)]
+    fn answer(self) -> Self::C {
+        self.map_or(core::ptr::null_mut(), AnswerOk::ok)
+    }
+}
+
+/// A structure that we make ourselves, in a box.
+///
+/// # Safety
+///
+/// Objects that are owned are boxes that were given to [`Owned::of_box`].
+pub unsafe trait Boxed: View {}
+
+impl<K: Boxed> Owned<K> {
+    /// One that was made just now.
+    pub fn of_box(object: KBox<K::C>) -> Self {
+        // INVARIANT: Nobody else has it.
+        Self(NonNull::from(KBox::leak(object)))
+    }
+
+    /// The box again.
+    pub fn into_box(self) -> KBox<K::C> {
+        // SAFETY: It was a box (contract of `Boxed`), and nobody else has it (type invariant).
+        unsafe { KBox::from_raw(self.0.as_ptr()) }
+    }
+}
+
 /// An object that C gives back to have it destroyed, or null.
 pub struct Given<K: View>(Option<Owned<K>>);
 
@@ -189,6 +221,11 @@ impl<K: View> Slot<K> {
     pub fn take(&self) -> Option<Owned<K>> {
         // INVARIANT: The field owned it, and the exchange gives it to one caller only.
         NonNull::new(self.place().xchg(core::ptr::null_mut(), Full)).map(Owned)
+    }
+
+    /// Whether there is no object in it, now.
+    pub fn is_empty(&self) -> bool {
+        self.place().load(Relaxed).is_null()
     }
 
     /// The content of the field of a structure that is about to be destroyed: whoever destroys it

@@ -2,7 +2,8 @@
 
 //! The macros that declare the edge: [`c_struct!`](macro@crate::c_struct) for structures,
 //! [`export!`](macro@crate::export) and [`callback!`](macro@crate::callback) for functions that C calls,
-//! [`import!`](macro@crate::import) for functions of C. Their words are explained in [`crate::edge`].
+//! [`argument!`](macro@crate::argument) for what they get, [`import!`](macro@crate::import) for
+//! functions of C. Their words are explained in [`crate::edge`].
 
 use core::mem::ManuallyDrop;
 
@@ -206,13 +207,25 @@ macro_rules! c_field {
             unsafe { <$ty as $crate::edge::View>::view($crate::c_place!(self.0.get(), $f, $path)) }
         }
     };
-    (bit $(#[$m:meta])* [$vis:vis] $f:ident [] [$ty:ty] [] [] []) => {
+    (bit $(#[$m:meta])* [$vis:vis] $f:ident [] [$ty:ty] [] [$($set:ident)?] []) => {
         $(#[$m])*
         #[inline(always)]
         $vis fn $f(&self) -> $ty {
             // SAFETY: Written before the object was handed out, with the bits beside it.
             unsafe { (*self.0.get()).$f() != 0 }
         }
+
+        $(
+            // Named as bindgen names it.
+            #[doc = concat!("Sets [`", stringify!($f), "`](Self::", stringify!($f), ").")]
+            #[inline(always)]
+            $vis fn $set(this: &mut impl $crate::edge::Writer<Of = Self>, value: $ty) {
+                let c = this.place();
+                // SAFETY: Nobody else reads or writes the field, nor the bits beside it (contract
+                // of `Writer`, by the table).
+                unsafe { (*c).$set(value.into()) };
+            }
+        )?
     };
     (cell $(#[$m:meta])* [$vis:vis] $f:ident $path:tt [$ty:ty] [] [$($set:ident)?] []) => {
         $(#[$m])*
@@ -292,6 +305,28 @@ macro_rules! export {
         const _: () = {
             let _ = if true { $root::$headers::$name } else { $name };
         };
+    )* };
+}
+
+/// Makes types of arguments that promise more than the type within: what C promises is the invariant
+/// of the type that the row makes. Row: `impl<'a> TYPE = |value: WITHIN| EXPRESSION;`.
+#[macro_export]
+macro_rules! argument {
+    ($( impl<$lt:lifetime> $name:ty = |$value:ident: $of:ty| $make:expr; )*) => { $(
+        // SAFETY: `from_c`'s contract is that of the type within, and the type's invariant.
+        unsafe impl<$lt> $crate::edge::FromC for $name {
+            type C = <$of as $crate::edge::FromC>::C;
+
+            #[inline(always)]
+            unsafe fn from_c(c: Self::C) -> Self {
+                // SAFETY: `from_c`'s contract.
+                let $value = unsafe { <$of as $crate::edge::FromC>::from_c(c) };
+                // INVARIANT: `from_c`'s contract.
+                $make
+            }
+        }
+        // SAFETY: It is limited to as long as the type within is.
+        unsafe impl<$lt> $crate::edge::Within<$lt> for $name where $of: $crate::edge::Within<$lt> {}
     )* };
 }
 

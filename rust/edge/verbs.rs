@@ -10,7 +10,10 @@ pub use super::ah::AhAttr;
 pub use super::ah::AhMake;
 pub use super::ah::GidAttr;
 
+use super::chain::Chain;
+use super::chain::Linked;
 use super::device::Device;
+use super::object::Boxed;
 use super::object::GidSlot;
 use super::object::Owned;
 use super::object::Slot;
@@ -21,7 +24,6 @@ use super::uverbs::Uobject;
 use super::uverbs::UserPtr;
 use crate::bindings;
 use crate::edge::Alone;
-use crate::edge::AnswerOk;
 use crate::edge::FromC;
 use crate::edge::IntoC;
 use crate::edge::OfCall;
@@ -31,6 +33,8 @@ use crate::edge::View;
 use crate::edge::Within;
 use crate::net::NetDevice;
 use crate::sync::Completion;
+use crate::sync::IrqLock;
+use crate::workqueue::CWork;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use kernel::ffi::c_int;
@@ -167,7 +171,13 @@ crate::c_struct! {
         /// Whether it takes requests with protection information.
         const integrity_en: bool, set_integrity_en;
         /// Regions that are out of its pools. Changed under `mr_lock`, but read without.
-        racy mrs_used: i32;
+        racy mrs_used: i32, set_mrs_used;
+        /// Protects the pools of regions. `set_up` initialises it.
+        embed mr_lock: IrqLock;
+        /// The pool of regions. Under `mr_lock`; `set_up` initialises it.
+        embed rdma_mrs: Chain<Mr>;
+        /// That of regions with protection information, as the other.
+        embed sig_mrs: Chain<Mr>;
         /// Completed with the last request of its shared receive queue. `set_up` initialises it.
         embed srq_completion: Completion;
     }
@@ -191,8 +201,9 @@ crate::c_struct! {
         embed usecnt: UseCount;
         /// As it is tracked.
         embed res: Restrack;
-        /// Whether it is one of a pool.
-        bit shared: bool;
+        /// Whether it is one of a pool. Written by who alone has the queue, so that nobody writes the
+        /// bits beside it.
+        bit shared: bool, set_shared;
         /// How many of its entries consumers of a pool have taken.
         racy cqe_used: u32, set_cqe_used;
         /// How many entries it has. A driver changes it when the user resizes the queue.
@@ -202,12 +213,25 @@ crate::c_struct! {
         const poll_ctx: u32;
         /// The completion vector. Of a queue that the core does not poll nobody writes it.
         const comp_vector: u32, set_comp_vector;
-        /// The state of adaptive moderation, or null.
-        racy dim: *mut bindings::dim;
+        /// The state of adaptive moderation, which the queue owns, or null.
+        embed dim: Slot<Dim>;
         /// The user's handle.
         const uobject: Option<&UCq>;
     }
 }
+
+crate::c_struct! {
+    /// The state of adaptive moderation (`include/linux/dim.h`). The library has it while it is
+    /// measured, its work while that is queued.
+    pub struct Dim: bindings::dim;
+    fields {
+        /// Applies the profile that the library has chosen. Initialised before the queue has it.
+        embed work: CWork;
+    }
+}
+
+// SAFETY: The core makes it, and gives it to a queue.
+unsafe impl Boxed for Dim {}
 
 crate::c_struct! {
     /// A domain of extended reliable connections. Not tracked.
@@ -242,14 +266,16 @@ crate::c_struct! {
         const dm: Option<&Dm>, set_dm;
         /// The handle that says how the device reaches the memory.
         const dmah: Option<&Dmah>;
-        /// The local key. Who has the region alone gives it another one before each use.
-        const lkey: u32, set_lkey;
+        /// The local key. The region's only user gives it another one before each use, while
+        /// `rdma resource` may show it.
+        racy lkey: u32, set_lkey;
         /// The remote key, as the local one.
-        const rkey: u32, set_rkey;
+        racy rkey: u32, set_rkey;
         /// Address of the first byte.
         const iova: u64, set_iova;
-        /// Length in bytes.
-        const length: u64, set_length;
+        /// Length in bytes. The region's only user maps other memory to it, while `rdma resource`
+        /// may show it.
+        racy length: u64, set_length;
         /// Whether it must be invalidated before it is used again; its user's.
         const need_inval: bool, set_need_inval;
         /// Size of a page; who maps the region writes it.
@@ -259,6 +285,17 @@ crate::c_struct! {
         /// The user's handle.
         const uobject in __bindgen_anon_1.uobject: Passed<bindings::ib_uobject>, set_uobject;
     }
+}
+
+// SAFETY: The union that begins there has the link of the kernel's regions, which only pools use. Of
+// a user's region, which no pool gets, it is the handle.
+unsafe impl Linked for Mr {
+    const AT: usize = core::mem::offset_of!(bindings::ib_mr, __bindgen_anon_1);
+}
+
+// SAFETY: `pool_entry` is for the pools of the device only.
+unsafe impl Linked for Cq {
+    const AT: usize = core::mem::offset_of!(bindings::ib_cq, pool_entry);
 }
 
 crate::c_struct! {
@@ -377,18 +414,19 @@ impl OpenAttr {
     }
 }
 
+// SAFETY: `new` alone makes them; they are the regions' that the core gives them to.
+unsafe impl Boxed for SigAttrs {}
+
 impl SigAttrs {
     /// Some, all zeros.
     pub fn new() -> Result<Owned<Self>> {
         let attrs = KBox::new(bindings::ib_sig_attrs::default(), GFP_KERNEL)?;
-        // SAFETY: They are the caller's.
-        Ok(unsafe { Owned::from_c(KBox::into_raw(attrs)) })
+        Ok(Owned::of_box(attrs))
     }
 
     /// Frees some.
     pub fn free(this: Owned<Self>) {
-        // SAFETY: They are of kmalloc, and nobody has them.
-        unsafe { bindings::kfree(this.ok().cast()) };
+        drop(this.into_box());
     }
 }
 

@@ -14,6 +14,7 @@
 //! C header: `include/linux/spinlock.h`.
 
 use crate::bindings;
+use crate::edge::View;
 use kernel::ffi::c_char;
 use kernel::ffi::c_ulong;
 use kernel::sync::lock::Backend;
@@ -113,6 +114,22 @@ unsafe impl Backend for SpinLockIrqBackend {
     unsafe fn assert_is_held(ptr: *mut Self::State) {
         // SAFETY: The caller promises that the lock is initialised.
         unsafe { bindings::spin_assert_is_held(ptr) }
+    }
+}
+
+crate::c_struct! {
+    /// A spinlock within a C structure, which is taken as a [`SpinLockIrq`] is. A reference promises
+    /// that it is initialised.
+    pub struct IrqLock: bindings::spinlock_t;
+    fields {}
+}
+
+impl IrqLock {
+    /// Takes the lock. Any context.
+    #[inline]
+    pub fn lock(&self) -> SpinLockIrqGuard<'_, ()> {
+        // SAFETY: Initialised, by the promise of a reference, for as long as that lasts.
+        unsafe { SpinLockIrq::<()>::from_raw(self.raw()) }.lock()
     }
 }
 

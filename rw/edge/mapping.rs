@@ -7,8 +7,12 @@ use super::direct::Requests;
 use super::regions::Regions;
 use super::vector::Part;
 use super::Array;
+use super::Content;
+use super::Ended;
+use super::Lists;
 use super::Place;
 use super::Unmap;
+use super::Vectors;
 use crate::device::Device;
 use crate::object::Object;
 use core::marker::PhantomData;
@@ -21,6 +25,8 @@ use rdma::edge::scatter::Piece;
 use rdma::edge::scatter::Scatter;
 use rdma::edge::FromC;
 use rdma::edge::IntoC;
+use rdma::edge::Passed;
+use rdma::edge::Tied;
 
 /// A list that is mapped for DMA.
 ///
@@ -40,6 +46,53 @@ impl Mapped<'_> {
         unsafe {
             bindings::rdma_helper_rw_unmap_sgtable(self.device.as_raw(), &mut self.table, self.dma);
         }
+    }
+}
+
+/// Ties arguments of C: the list of a transfer's data, and how many entries it has.
+pub(crate) enum Data {}
+/// The same, of protection information.
+pub(crate) enum Meta {}
+/// A list of C.
+pub(crate) type ListArg<'a, Of> = Tied<'a, Of, Scatter<'a>>;
+/// How many entries it has.
+pub(crate) type CountArg<'a, Of> = Tied<'a, Of, u32>;
+
+/// A list of the call that makes a transfer, or ends it.
+///
+/// # Invariants
+///
+/// `list` has so many entries.
+pub(in crate::rw) struct List<'a, Of> {
+    list: Scatter<'a>,
+    count: u32,
+    _of: PhantomData<Of>,
+}
+
+impl<'a, Of> List<'a, Of> {
+    /// That of the call.
+    pub(in crate::rw) fn new(list: ListArg<'a, Of>, count: CountArg<'a, Of>) -> Self {
+        // INVARIANT: The tag.
+        Self {
+            list: list.get(),
+            count: count.get(),
+            _of: PhantomData,
+        }
+    }
+
+    /// How many entries it has.
+    pub(in crate::rw) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// The list for the driver.
+    pub(super) fn passed(&self) -> Passed<bindings::scatterlist> {
+        self.list.passed()
+    }
+
+    /// The list as the DMA API wants it.
+    fn table(&self) -> bindings::sg_table {
+        table(self.list.clone().into_c(), self.count)
     }
 }
 
@@ -65,15 +118,13 @@ pub(in crate::rw) struct Mapping<'a> {
 impl<'a> Mapping<'a> {
     /// # Safety
     ///
-    /// `list` is of `count` entries, and exists as the type invariant says.
+    /// `table` is of a list of so many entries, which exists as the type invariant says.
     unsafe fn map(
         device: &'a Device,
-        list: *mut bindings::scatterlist,
-        count: u32,
+        mut table: bindings::sg_table,
         dma: bindings::dma_data_direction,
         own: Option<Array<bindings::scatterlist>>,
     ) -> Result<Self> {
-        let mut table = table(list, count);
         // SAFETY: This function's contract.
         to_result(unsafe {
             bindings::rdma_helper_rw_map_sgtable(device.as_raw(), &mut table, dma)
@@ -104,7 +155,7 @@ impl<'a> Mapping<'a> {
             unsafe { bindings::rdma_helper_rw_sg_set_page(entry, page, len, offset) };
         }
         // SAFETY: The list has so many entries, and is kept by the result.
-        unsafe { Self::map(device, list.as_mut_ptr(), count, dma, Some(list)) }
+        unsafe { Self::map(device, table(list.as_mut_ptr(), count), dma, Some(list)) }
     }
 
     /// How many pieces the device sees.
@@ -123,18 +174,23 @@ impl<'a> Mapping<'a> {
         core::mem::forget(self);
     }
 
-    /// It stays mapped, and the first of the regions keeps it.
+    /// It stays mapped, and the first of the regions keeps the list.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is no region; it is unmapped then.
-    pub(in crate::rw) fn keep_in(self, regions: &mut Regions<'_>) -> Result {
-        let place = regions.table().ok_or(EINVAL)?;
-        let mut this = ManuallyDrop::new(self);
-        *place = core::mem::take(&mut this.mapped.table);
-        if let Some(list) = this.own.take() {
-            let _: *mut bindings::scatterlist = list.into_raw();
+    /// `EINVAL` if there is no region, or one that keeps a list already, or if the list is not the
+    /// mapping's own; it is unmapped then.
+    pub(in crate::rw) fn keep_in(mut self, regions: &mut Regions<'_>) -> Result {
+        if regions.keeps_list() {
+            return Err(EINVAL);
         }
+        let place = regions.table().ok_or(EINVAL)?;
+        let list = self.own.take().ok_or(EINVAL)?;
+        // The regions own the list from now on: `self.mapped.table.sgl` is its address.
+        let _: *mut bindings::scatterlist = list.into_raw();
+        *place = core::mem::take(&mut self.mapped.table);
+        // It stays mapped.
+        core::mem::forget(self);
         Ok(())
     }
 }
@@ -151,15 +207,71 @@ impl Place<'_> {
     /// # Errors
     ///
     /// Those of mapping; `EINVAL` for a list without entries.
-    pub(in crate::rw) fn map<'a>(
+    pub(in crate::rw) fn map<'a, Of>(
         &self,
         device: &'a Device,
-        list: &Scatter<'a>,
-        count: u32,
+        list: &List<'a, Of>,
         dma: bindings::dma_data_direction,
     ) -> Result<Mapping<'a>> {
-        // SAFETY: The list has so many entries (`Place`), and exists during `'a`.
-        unsafe { Mapping::map(device, list.clone().into_c(), count, dma, None) }
+        // SAFETY: The list has so many entries (invariant of `List`), and exists during `'a`.
+        unsafe { Mapping::map(device, list.table(), dma, None) }
+    }
+}
+
+/// Goes through the entries of a mapped list, as the device sees them.
+///
+/// # Invariants
+///
+/// From `at` on the list has `left` entries at least, which are mapped.
+#[derive(Clone)]
+pub(in crate::rw) struct Entries<'a> {
+    at: Scatter<'a>,
+    left: u32,
+}
+
+impl<'a> Entries<'a> {
+    /// Those from one on.
+    pub(in crate::rw) fn from(mapping: &'a Mapping<'_>, first: u32) -> Self {
+        // INVARIANT: So many pieces are mapped.
+        let mut entries = Self {
+            at: mapping.list(),
+            left: mapping.pieces(),
+        };
+        for _ in 0..first {
+            entries.skip_one();
+        }
+        entries
+    }
+
+    /// How many there still are.
+    pub(in crate::rw) fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// Goes on to the next one.
+    #[inline]
+    pub(in crate::rw) fn skip_one(&mut self) {
+        if let Some(left) = self.left.checked_sub(1) {
+            // INVARIANT: One less.
+            self.at.skip_one();
+            self.left = left;
+        }
+    }
+
+    /// The list from the next one on.
+    pub(super) fn list(&self) -> &Scatter<'a> {
+        &self.at
+    }
+}
+
+impl Iterator for Entries<'_> {
+    type Item = Piece;
+
+    fn next(&mut self) -> Option<Piece> {
+        let left = self.left.checked_sub(1)?;
+        let piece = self.at.next()?;
+        self.left = left;
+        Some(piece)
     }
 }
 
@@ -273,6 +385,36 @@ impl Drop for Pieces<'_> {
     }
 }
 
+impl<'a> Ended<'a, Lists> {
+    /// Gives back what the transfer had, and unmaps its lists. One without entries was not mapped.
+    pub(in crate::rw) fn unmap(self, data: &List<'_, Data>, meta: Option<&List<'_, Meta>>) {
+        if let Content::Regions(regions) = &self.content {
+            kernel::warn_on!(regions.keeps_list());
+        }
+        drop(self.content);
+        let tables = [meta.map(List::table), Some(data.table())];
+        for table in tables.into_iter().flatten() {
+            if table.orig_nents != 0 {
+                // INVARIANT: The transfer has mapped it (type invariant).
+                self.right.mapped(table).unmap();
+            }
+        }
+    }
+}
+
+impl<'a> Ended<'a, Vectors> {
+    /// Unmaps the vector, of `count` entries at most, and gives back what the transfer had.
+    pub(in crate::rw) fn unmap(self, count: u32) {
+        match self.content {
+            Content::Regions(regions) => self.right.kept(regions),
+            // That unmaps it.
+            Content::Joined(joined) => drop(joined),
+            Content::Many(requests) => self.right.pieces(requests.made(count)),
+            Content::Single(piece) => self.right.pieces(core::iter::once(piece)),
+        }
+    }
+}
+
 impl<'a> Unmap<'a> {
     /// A list of the transfer.
     fn mapped(&self, table: bindings::sg_table) -> Mapped<'a> {
@@ -284,13 +426,8 @@ impl<'a> Unmap<'a> {
         }
     }
 
-    /// Unmaps a list of the transfer.
-    pub(in crate::rw) fn list(&self, list: &Scatter<'_>, count: u32) {
-        self.mapped(table(list.clone().into_c(), count)).unmap();
-    }
-
     /// Unmaps pieces of the transfer, up to the first that is none.
-    pub(in crate::rw) fn pieces(&self, pieces: impl Iterator<Item = Piece>) {
+    fn pieces(self, pieces: impl Iterator<Item = Piece>) {
         let (device, dma) = (self.qp.device(), self.dma);
         for piece in pieces.take_while(|piece| piece.len != 0) {
             // INVARIANT: The transfer has mapped it (type invariant).
@@ -300,7 +437,7 @@ impl<'a> Unmap<'a> {
 
     /// Unmaps the list that [`Mapping::keep_in`] has kept in regions, gives these back, and frees
     /// the list.
-    pub(in crate::rw) fn kept(&self, mut regions: Regions<'_>) {
+    fn kept(self, mut regions: Regions<'_>) {
         let table = regions.table().map(core::mem::take).unwrap_or_default();
         let Some(list) = NonNull::new(table.sgl) else {
             return;

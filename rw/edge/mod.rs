@@ -45,6 +45,7 @@ use rdma::edge::FromC;
 use rdma::edge::IntoC;
 use rdma::edge::OfCall;
 use rdma::edge::Passed;
+use rdma::edge::Tied;
 use rdma::edge::View;
 use rdma::edge::Within;
 
@@ -158,8 +159,7 @@ impl Context<'_> {
     }
 }
 
-/// A context that is to be made. The other arguments of the call are what the header says: lists
-/// have as many entries as the numbers beside them say.
+/// A context that is to be made.
 pub(crate) struct Place<'a>(Context<'a>);
 
 impl Place<'_> {
@@ -227,28 +227,48 @@ pub(crate) struct Arg<T>(pub(super) Option<T>);
 /// A transfer that was made, and may be posted: it is not under way.
 pub(crate) struct Ready<'a>(Context<'a>);
 
-/// A transfer that was made and is done. The other arguments of the call, with which C ends it,
-/// are those that it was made with: queue pair, lists, direction.
-pub(crate) struct Done<'a>(Context<'a>);
+/// Says of a transfer that it was made of lists.
+pub(crate) enum Lists {}
+/// Says of a transfer that it was made of a vector.
+pub(crate) enum Vectors {}
+
+/// A transfer that was made, of what `Of` says, and is done.
+///
+/// Lists of the call with which C ends it are those that it was made of; so are the arguments with
+/// the tag [`Same`].
+pub(crate) struct Done<'a, Of>(Context<'a>, PhantomData<Of>);
+
+/// Ties arguments of the call that ends a transfer: it was made with them.
+pub(crate) enum Same {}
+/// The queue pair of a transfer.
+pub(crate) type QpArg<'a> = Tied<'a, Same, Option<&'a Qp>>;
+/// The direction of a transfer.
+pub(crate) type DmaArg<'a> = Tied<'a, Same, bindings::dma_data_direction>;
 
 macro_rules! contexts {
-    ($($name:ident),*) => { $(
+    ($($name:ty: |$context:ident| $make:expr;)*) => { $(
         // SAFETY: `from_c`'s contract: null, or a context as the type says, the callee's.
-        unsafe impl FromC for Arg<$name<'_>> {
+        unsafe impl<'a> FromC for Arg<$name> {
             type C = *mut bindings::rdma_rw_ctx;
 
             #[inline]
             unsafe fn from_c(c: Self::C) -> Self {
                 // SAFETY: `from_c`'s contract. INVARIANT: The same.
-                Self(unsafe { Option::<&Ctx>::from_c(c) }.map(|c| $name(Context(c))))
+                let context = unsafe { Option::<&'a Ctx>::from_c(c) }.map(Context);
+                Self(context.map(|$context| $make))
             }
         }
         // SAFETY: It is limited to `'a`.
-        unsafe impl<'a> Within<'a> for Arg<$name<'a>> {}
+        unsafe impl<'a> Within<'a> for Arg<$name> {}
     )* };
 }
 
-contexts!(Place, Ready, Done);
+contexts! {
+    Place<'a>: |context| Place(context);
+    Ready<'a>: |context| Ready(context);
+    Done<'a, Lists>: |context| Done(context, PhantomData);
+    Done<'a, Vectors>: |context| Done(context, PhantomData);
+}
 
 /// A chain of requests: the first and the last.
 pub(super) struct Ends<'a> {
@@ -332,8 +352,8 @@ pub(super) fn post(qp: &Qp, first: Passed<bindings::ib_send_wr>) -> c_int {
     unsafe { post(qp.raw(), first.into_c(), &mut core::ptr::null()) }
 }
 
-/// What a transfer had. Drop gives it back; what is mapped is to be unmapped before.
-pub(super) enum Content<'a> {
+/// What a transfer had. Drop gives it back, but does not unmap it.
+enum Content<'a> {
     /// One piece.
     Single(Piece),
     /// Many requests.
@@ -344,19 +364,15 @@ pub(super) enum Content<'a> {
     Joined(Joined<'a>),
 }
 
-impl<'a> Done<'a> {
+impl<'a, Of> Done<'a, Of> {
     /// Its kind; none if it was not made.
     pub(super) fn kind(&self) -> Option<Kind> {
         self.0.kind()
     }
 
-    /// What it had, and the right to unmap that.
-    pub(super) fn end(
-        self,
-        qp: &'a Qp,
-        dma: bindings::dma_data_direction,
-    ) -> Option<(Content<'a>, Unmap<'a>)> {
-        let context = self.0;
+    /// Ends it; none if there is nothing to end.
+    pub(super) fn end(self, qp: QpArg<'a>, dma: DmaArg<'a>) -> Option<Ended<'a, Of>> {
+        let (context, qp, dma) = (self.0, qp.get()?, dma.get());
         let (kind, ops) = (context.kind()?, context.ops());
         // SAFETY: The transfer was made (the type's contract), and its kind says of what. Nobody
         // uses that any more.
@@ -373,9 +389,26 @@ impl<'a> Done<'a> {
                 }
             }
         };
-        // INVARIANT: `Done`: the arguments are those that the transfer was made with.
-        Some((content, Unmap { qp, dma }))
+        // INVARIANT: The tag: the arguments are those that the transfer was made with.
+        let right = Unmap { qp, dma };
+        Some(Ended {
+            content,
+            right,
+            _of: PhantomData,
+        })
     }
+}
+
+/// A transfer that is to be unmapped, and what it had.
+///
+/// # Invariants
+///
+/// `content` is of the transfer that `right` is of.
+#[must_use = "its memory stays mapped"]
+pub(super) struct Ended<'a, Of> {
+    content: Content<'a>,
+    right: Unmap<'a>,
+    _of: PhantomData<Of>,
 }
 
 /// The right to unmap what a transfer has mapped.
@@ -383,8 +416,8 @@ impl<'a> Done<'a> {
 /// # Invariants
 ///
 /// The transfer was made on `qp`, in this direction, with the lists of the call that ends it, and
-/// is done.
-pub(super) struct Unmap<'a> {
+/// is done. There is one of each transfer.
+struct Unmap<'a> {
     qp: &'a Qp,
     dma: bindings::dma_data_direction,
 }

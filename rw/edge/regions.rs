@@ -3,12 +3,16 @@
 //! Regions of a transfer. A region's requests are its invalidation, if it was used before, its
 //! registration, and the transfer.
 
+use super::mapping::Entries;
+use super::mapping::List;
+use super::mapping::Mapping;
+use super::mapping::Meta;
 use super::Array;
 use super::CRegion;
 use super::Ends;
 use super::Rdma;
+use crate::edge::mr_pool;
 use crate::mr;
-use crate::mr_pool;
 use crate::object::tables::SigAttrs;
 use crate::object::Mr;
 use crate::object::Qp;
@@ -19,7 +23,7 @@ use core::ptr::NonNull;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::edge::scatter::Scatter;
+use rdma::edge::object::Owned;
 use rdma::edge::FromC;
 use rdma::edge::Passed;
 use rdma::edge::View;
@@ -35,14 +39,12 @@ pub(in crate::rw) enum Pool {
 }
 
 impl Pool {
-    fn list(self, qp: &Qp) -> NonNull<bindings::list_head> {
-        // SAFETY: Only places in a queue pair are computed.
-        NonNull::from(unsafe {
-            match self {
-                Self::Plain => &mut (*qp.raw()).rdma_mrs,
-                Self::Signed => &mut (*qp.raw()).sig_mrs,
-            }
-        })
+    /// That of a queue pair.
+    fn of(self, qp: &Qp) -> mr_pool::Pool<'_> {
+        match self {
+            Self::Plain => mr_pool::Pool::plain(qp),
+            Self::Signed => mr_pool::Pool::signed(qp),
+        }
     }
 
     /// Fills the pool of a queue pair. May sleep.
@@ -50,15 +52,13 @@ impl Pool {
     /// # Errors
     ///
     /// `ENOMEM`; the driver's. The pool is empty then.
-    pub(in crate::rw) fn fill(self, qp: &Qp, count: u32, kind: mr_pool::Kind) -> Result {
-        // SAFETY: The queue pair lives, and the list is its own.
-        unsafe { mr_pool::fill(qp.raw(), self.list(qp), count, kind) }
+    pub(in crate::rw) fn fill(self, qp: &Qp, count: u32, kind: crate::mr_pool::Kind) -> Result {
+        crate::mr_pool::fill(self.of(qp), count, kind)
     }
 
     /// Empties the pool of a queue pair. Regions that transfers have are not in it. May sleep.
     pub(in crate::rw) fn empty(self, qp: &Qp) {
-        // SAFETY: The queue pair lives, and the list is its own.
-        unsafe { mr_pool::empty(qp.raw(), self.list(qp)) };
+        crate::mr_pool::empty(self.of(qp));
     }
 }
 
@@ -118,22 +118,25 @@ impl Entry<'_> {
         Taken(unsafe { Mr::view((*self.0.as_ptr()).mr) })
     }
 
-    /// Maps the beginning of a list, as much as the region takes. Returns how many entries, or a
-    /// negative error.
+    /// Maps the first `count` entries of a list, as much as the region takes. Returns how many, or
+    /// a negative error.
     pub(in crate::rw) fn map(
         &mut self,
-        list: &Scatter<'_>,
+        entries: &Entries<'_>,
         count: c_int,
         offset: &mut u32,
         page_size: u32,
     ) -> c_int {
+        let list = entries.list().passed();
+        // There are no more.
+        let count = count.min(c_int::try_from(entries.left()).unwrap_or(c_int::MAX));
         // SAFETY: What is passed is followed during the call only.
         let offset = unsafe { Passed::from_c(offset) };
-        mr::map(&self.mr(), list.passed(), count, offset, page_size)
+        mr::map(&self.mr(), list, count, offset, page_size)
     }
 
-    /// Maps two lists, data and protection information, which is checked as `attrs` says. Returns
-    /// how many bytes the second are.
+    /// Maps two lists, data and protection information, which is checked as `attrs` says. The second
+    /// may have no entries; else it is mapped. Returns how many bytes it is.
     ///
     /// # Errors
     ///
@@ -141,12 +144,14 @@ impl Entry<'_> {
     pub(in crate::rw) fn map_signed(
         &mut self,
         attrs: &SigAttrs,
-        (data, pieces): (&Scatter<'_>, c_int),
-        (meta, meta_pieces): (&Scatter<'_>, c_int),
+        data: &Mapping<'_>,
+        (meta, mapped): (&List<'_, Meta>, Option<&Mapping<'_>>),
         page_size: u32,
     ) -> Result<c_int> {
         let mr = self.mr();
-        let (data, meta, none) = (data.passed(), meta.passed(), Passed::NULL);
+        let pieces = c_int::try_from(data.pieces())?;
+        let meta_pieces = c_int::try_from(mapped.map_or(0, Mapping::pieces))?;
+        let (data, meta, none) = (data.list().passed(), meta.passed(), Passed::NULL);
         // SAFETY: The region has a place for how it is checked, which its driver keeps, or none.
         // What C gave is the consumer's, so another one. The driver writes the length.
         unsafe {
@@ -220,7 +225,7 @@ fn first_request(entry: &mut CRegion) -> *mut bindings::ib_send_wr {
 ///
 /// # Invariants
 ///
-/// The first `taken` entries have regions of this pool.
+/// The first `taken` entries own regions that this pool lent.
 pub(in crate::rw) struct Regions<'a> {
     array: Array<CRegion>,
     taken: usize,
@@ -281,10 +286,9 @@ impl<'a> Regions<'a> {
     /// `EAGAIN` if all are in use; `EINVAL` if there is no room.
     pub(in crate::rw) fn take(&mut self) -> Result<Entry<'_>> {
         let entry = self.array.get_mut(self.taken).ok_or(EINVAL)?;
-        // SAFETY: The queue pair lives, and the list is its own.
-        let mr = unsafe { mr_pool::get(self.qp.raw(), self.pool.list(self.qp)) }.ok_or(EAGAIN)?;
-        entry.mr = mr.as_ptr();
-        // INVARIANT: Just taken.
+        let mr = self.pool.of(self.qp).lend().ok_or(EAGAIN)?;
+        // INVARIANT: The entry owns it from now on.
+        entry.mr = mr.into_raw().as_ptr();
         self.taken += 1;
         Ok(Entry(NonNull::from(entry), PhantomData))
     }
@@ -319,8 +323,9 @@ impl Drop for Regions<'_> {
     fn drop(&mut self) {
         for entry in self.array.iter().take(self.taken) {
             if let Some(mr) = NonNull::new(entry.mr) {
-                // SAFETY: It is of this pool, and nobody uses it any more (type invariant).
-                unsafe { mr_pool::put(self.qp.raw(), self.pool.list(self.qp), mr) };
+                // SAFETY: The entry owns it (type invariant), and gives it up.
+                let mr = unsafe { Owned::new(mr) };
+                self.pool.of(self.qp).take_back(mr);
             }
         }
     }

@@ -386,12 +386,15 @@ impl<'a> Held<'a> {
         Ok(())
     }
 
-    /// Unmaps the buffer, if it is mapped, with its table as it was. May sleep.
+    /// Unmaps the buffer, if it is mapped, with its table as it was. What drivers see is empty
+    /// then: the exporter frees the table. May sleep.
     pub(in super::super) fn unmap(&mut self) {
         let Some(table) = self.state.sgt() else {
             return;
         };
         self.restore();
+        self.state.set_part(None);
+        self.state.set_part_nents(0);
         // SAFETY: The table is that of `map`, and the lock is held: type invariant.
         unsafe {
             bindings::dma_buf_unmap_attachment(

@@ -40,17 +40,9 @@ pub(crate) enum Queue {
 #[derive(Clone, Copy)]
 pub(crate) struct Drained<'a>(&'a Qp);
 
-// SAFETY: `from_c`'s contract is a live queue pair for which the type invariant holds.
-unsafe impl<'a> FromC for Drained<'a> {
-    type C = *mut bindings::ib_qp;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract. INVARIANT: By the same.
-        Self(unsafe { Qp::view(c) })
-    }
+rdma::argument! {
+    impl<'a> Drained<'a> = |qp: &'a Qp| Drained(qp);
 }
-// SAFETY: It is limited to `'a`.
-unsafe impl<'a> Within<'a> for Drained<'a> {}
 
 impl Deref for Drained<'_> {
     type Target = Qp;
@@ -80,13 +72,12 @@ impl<'a> Drained<'a> {
 
     /// Has the driver drain a queue, if it does so by itself. May sleep.
     pub(crate) fn by_driver(self, queue: Queue) -> bool {
-        let ops = self.0.device().ops();
-        let drain = match queue {
-            Queue::Send => ops.drain_sq,
-            Queue::Receive => ops.drain_rq,
-        };
-        // SAFETY: The method is of the queue pair's own driver.
-        drain.map(|drain| unsafe { drain(self.0.raw()) }).is_some()
+        let (ops, driver) = (self.0.device().ops(), self.0.driver());
+        match queue {
+            Queue::Send => ops.drain_sq.map(|_| driver.drain_sq()),
+            Queue::Receive => ops.drain_rq.map(|_| driver.drain_rq()),
+        }
+        .is_some()
     }
 
     /// Posts a marker to a queue.

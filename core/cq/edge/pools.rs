@@ -3,22 +3,15 @@
 //! The shared queues of a device at the edge (`cq_pools` of `struct ib_device`).
 
 use super::OwnedPolled;
-use crate::chain::Chain;
 use crate::device::Device;
 use crate::object::Cq;
-use core::mem::offset_of;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::chain::Locked;
 use rdma::edge::AnswerOk;
 use rdma::edge::View;
-use rdma::sync::SpinLockIrq;
 use rdma::sync::SpinLockIrqGuard;
-
-const ENTRY: usize = offset_of!(bindings::ib_cq, pool_entry);
-
-/// The queues of one context.
-type Pool<'g> = Chain<'g, bindings::ib_cq, ENTRY>;
 
 /// The pools of a device, locked.
 ///
@@ -34,32 +27,25 @@ pub(in crate::cq) struct Pools<'a> {
 impl<'a> Pools<'a> {
     /// Locks the pools. Any context.
     pub(in crate::cq) fn lock(device: &'a Device) -> Self {
-        // SAFETY: The lock is initialised with the device, and is its field.
-        let lock = unsafe { SpinLockIrq::from_raw(&raw mut (*device.as_raw()).cq_pools_lock) };
         Self {
             device,
-            guard: lock.lock(),
+            guard: device.cq_pools_lock().lock(),
         }
     }
 
     /// The pool of this index, if there is one.
-    fn pool(&mut self, index: usize) -> Option<Pool<'_>> {
-        // SAFETY: The lists are fields of the device, initialised with it; the guard is of their
-        // lock, and the entries live while they are in a list (type invariant).
-        unsafe {
-            let lists = &raw mut (*self.device.as_raw()).cq_pools;
-            let list = (*lists).get_mut(index)?;
-            Some(Pool::new(NonNull::from(list), &mut self.guard))
-        }
+    fn pool(&mut self, index: usize) -> Option<Locked<'_, Cq>> {
+        let list = self.device.cq_pools().get(index)?;
+        // SAFETY: The guard is of the lock of all pools of the device (type invariant).
+        Some(unsafe { list.locked_by(&mut self.guard) })
     }
 
     /// Takes out the first queue of a pool, if there is one. The outer `None`: there is no such
     /// pool.
     pub(in crate::cq) fn take_first(&mut self, index: usize) -> Option<Option<OwnedPolled>> {
-        let first = self.pool(index)?.pop_front();
-        // SAFETY: It was an `OwnedPolled`, and is in no list any more. Consumers that still use
-        // it have claimed entries of it.
-        Some(first.map(|cq| OwnedPolled(unsafe { super::Owned::new(cq) })))
+        // INVARIANT: It was an `OwnedPolled` (type invariant). Consumers that still use it have
+        // claimed entries of it.
+        Some(self.pool(index)?.pop_front().map(OwnedPolled))
     }
 
     /// Puts a queue in front of a pool.
@@ -71,8 +57,7 @@ impl<'a> Pools<'a> {
         let Some(mut pool) = self.pool(index) else {
             return Err(cq);
         };
-        // SAFETY: It lives until it is taken out, and is in no list.
-        unsafe { pool.push_front(cq.0.into_raw()) };
+        pool.push_front(cq.0);
         Ok(())
     }
 
@@ -83,11 +68,8 @@ impl<'a> Pools<'a> {
         mut claim: impl FnMut(&Cq) -> bool,
     ) -> Option<Claimed> {
         let pool = self.pool(index)?;
-        // SAFETY: Queues in the list live while it is locked.
-        let claimed = pool
-            .iter()
-            .find(|cq| claim(unsafe { Cq::view(cq.as_ptr()) }));
-        claimed.map(Claimed)
+        let claimed = pool.iter().find(|cq| claim(cq))?;
+        NonNull::new(claimed.raw()).map(Claimed)
     }
 }
 
