@@ -17,11 +17,12 @@ pub(crate) mod edge;
 use crate::device::netns;
 use crate::device::Device;
 use crate::edge::device::Unregistered;
+use crate::edge::tracked::Tracked;
+use crate::object::Object;
+use crate::object::Qp;
 use crate::proto::restrack::Kind;
 use crate::restrack::Held;
 use crate::stats;
-use crate::verbs::object::Object;
-use crate::verbs::object::Qp;
 use kernel::prelude::*;
 use kernel::sync::Mutex;
 use rdma::bindings;
@@ -29,8 +30,8 @@ use rdma::provider::unsupported;
 
 pub(crate) use self::edge::release;
 use self::edge::Counted;
-pub(crate) use self::edge::Counter;
 use self::edge::PortCounter;
+pub(crate) use crate::edge::counter::Counter;
 
 /// What the core keeps of a device for its counters.
 #[pin_data]

@@ -40,6 +40,7 @@ use crate::proto::errno::Errno;
 use crate::proto::names;
 
 pub(crate) mod alloc;
+mod caps;
 pub(crate) mod client;
 #[cfg(CONFIG_INFINIBAND_VIRT_DMA)]
 mod dma;
@@ -55,6 +56,7 @@ pub(crate) mod registry;
 pub(crate) mod sub;
 mod uses;
 
+pub(crate) use self::caps::Caps;
 pub(crate) use self::client::nl_info as client_nl_info;
 pub(crate) use self::edge::Device;
 pub(crate) use self::edge::Registered;
@@ -162,6 +164,7 @@ pub(crate) struct DeviceName([u8; names::NAME_MAX]);
 
 impl DeviceName {
     /// Its bytes, without an end marker.
+    #[inline(never)]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.0.split(|byte| *byte == 0).next().unwrap_or_default()
     }

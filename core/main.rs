@@ -47,9 +47,11 @@ mod gid;
 mod life;
 #[path = "../mad/mod.rs"]
 mod mad;
+mod mr;
 mod mr_pool;
 mod netlink;
 mod nldev;
+mod object;
 mod pack;
 mod private;
 mod proto;

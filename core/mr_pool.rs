@@ -8,8 +8,8 @@
 use crate::edge::mr_pool::ListArg;
 use crate::edge::mr_pool::Pool;
 use crate::edge::mr_pool::QpArg;
-use crate::verbs::mr;
-use crate::verbs::object::Mr;
+use crate::mr;
+use crate::object::Mr;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;

@@ -22,6 +22,7 @@ mod table;
 
 pub(crate) use self::edge::Entry;
 pub(crate) use self::edge::Held;
+pub(crate) use self::edge::MaybeTracked;
 pub(crate) use self::edge::OwnerRef;
 pub(crate) use self::table::Table;
 

@@ -19,9 +19,9 @@ use super::integrity;
 use super::port;
 use super::region;
 use super::Target;
-use crate::verbs::object::Object;
-use crate::verbs::object::Qp;
-use crate::verbs::tables::SigAttrs;
+use crate::object::tables::SigAttrs;
+use crate::object::Object;
+use crate::object::Qp;
 use kernel::prelude::*;
 use rdma::bindings;
 

@@ -22,9 +22,9 @@ use super::lkey;
 use super::port;
 use super::region;
 use super::Target;
+use crate::object::Object;
+use crate::object::Qp;
 use crate::proto::rw_plan;
-use crate::verbs::object::Object;
-use crate::verbs::object::Qp;
 use kernel::prelude::*;
 
 /// Makes a transfer of a vector. Returns how many requests it has. May sleep.

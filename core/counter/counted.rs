@@ -4,18 +4,19 @@
 
 use super::edge::Binding;
 use super::edge::Counted;
-use super::edge::Counter;
 use super::edge::Sole;
 use super::Mode;
 use super::Port;
 use super::PortMode;
 use crate::device::Device;
+use crate::edge::counter::Counter;
+use crate::edge::tracked::Tracked;
+use crate::object::Object;
+use crate::object::Qp;
 use crate::proto::restrack::Kind;
 use crate::restrack::Entry;
 use crate::restrack::OwnerRef;
 use crate::stats;
-use crate::verbs::object::Object;
-use crate::verbs::object::Qp;
 use core::mem::ManuallyDrop;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;

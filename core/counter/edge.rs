@@ -5,13 +5,17 @@
 //! To be held against `include/rdma/rdma_counter.h`.
 
 use crate::device::Device;
+use crate::edge::counter::Counter;
+use crate::edge::counter::CounterInit;
 use crate::edge::device::Unregistered;
+use crate::edge::tracked::Tracked;
+use crate::object::Object;
+use crate::object::Qp;
 use crate::proto::restrack::Kind;
 use crate::restrack::Entry;
 use crate::restrack::Held;
+use crate::restrack::MaybeTracked;
 use crate::stats;
-use crate::verbs::object::Object;
-use crate::verbs::object::Qp;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;
@@ -20,7 +24,6 @@ use kernel::sync::lock::mutex::MutexBackend;
 use kernel::sync::lock::Guard;
 use kernel::sync::static_lock_class;
 use kernel::sync::Mutex;
-use kernel::sync::Refcount;
 use rdma::bindings;
 use rdma::edge::verbs::CounterLock;
 use rdma::edge::Init;
@@ -124,45 +127,19 @@ pub(crate) fn release(device: &Device) {
     }
 }
 
-rdma::c_struct! {
-    /// A counter, the beginning of a driver's structure. While it is in the device's table, whoever
-    /// has its entry can use it. C header: `include/rdma/rdma_counter.h`.
-    pub(crate) struct Counter: bindings::rdma_counter;
-    init CounterInit<'a> {
-        /// The device.
-        device: &'a Device,
-        /// The port whose queue pairs it counts.
-        port: u32,
-    }
-    fields {
-        /// What is tracked of it.
-        embed entry at res: Entry;
-        /// How many queue pairs have it, and who makes it.
-        embed count at kref.refcount: Refcount;
-        /// Held around the driver's methods of it. Initialised when it is made.
-        embed mutex at lock: Mutex<()>;
-        /// Its number, which the driver gives it when the first queue pair is bound.
-        racy id: u32;
-        /// Its values; up to date after [`query_stats`](Self::query_stats).
-        const stats: Option<&stats::HwStats>, set_stats;
-        const raw_mode at mode.mode: u32, set_raw_mode;
-        const mask at mode.mask: u32, set_mask;
-        const bind_opcnt at mode.bind_opcnt: bool, set_bind_opcnt;
-        const raw_qp_type at mode.param.qp_type: i32, set_raw_qp_type;
-    }
-}
-
-// SAFETY: The offset is taken from the structure.
-unsafe impl Object for Counter {
+// SAFETY: The entry is begun as a counter's only (`counted`).
+unsafe impl MaybeTracked for Counter {
     const TRACKED: Option<Kind> = Some(Kind::Counter);
-    const RES: usize = core::mem::offset_of!(bindings::rdma_counter, res);
-
-    fn device(&self) -> &Device {
-        Counter::device(self)
-    }
 
     fn tracked(&self) -> Option<&Entry> {
         Some(self.entry())
+    }
+}
+
+// SAFETY: It uses nothing.
+unsafe impl Object for Counter {
+    fn device(&self) -> &Device {
+        Counter::device(self)
     }
 }
 

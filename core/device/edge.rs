@@ -83,13 +83,17 @@ impl Device {
     }
 
     /// Its name as it is now; empty before it has one. Any context.
+    // Not inline: it has many callers, of which none is fast.
+    #[inline(never)]
     pub(crate) fn name(&self) -> DeviceName {
-        // SAFETY: The array is there as long as the device. A rename may change it
-        // meanwhile, which bytes that are read for themselves tolerate.
+        const {
+            assert!(offset_of!(bindings::ib_device, name) % align_of::<u64>() == 0);
+        }
+        // SAFETY: The array is there as long as the device, and aligned (see above). A rename may
+        // change it meanwhile, which words that are read for themselves tolerate.
         DeviceName(unsafe {
-            (&raw const (*self.as_raw()).name)
-                .cast::<[u8; 64]>()
-                .read_volatile()
+            let words = (&raw const (*self.as_raw()).name).cast::<[u64; 8]>();
+            core::mem::transmute::<[u64; 8], [u8; 64]>(words.read_volatile())
         })
     }
 

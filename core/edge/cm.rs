@@ -57,11 +57,7 @@ impl CmId {
 ///
 /// `place` points to a field of a structure that exists.
 unsafe fn bytes<T>(place: *const T) -> Addr {
-    const { assert!(size_of::<T>() == size_of::<Addr>()) };
-    // SAFETY: The field exists, by this function's contract, and has that many bytes.
-    unsafe { place.cast::<Addr>().read_volatile() }
-}
-
-tracked! {
-    CmId as CmId;
+    const { assert!(size_of::<T>() == size_of::<Addr>() && align_of::<T>() >= align_of::<u64>()) };
+    // SAFETY: The field exists, by this function's contract, and has that many bytes, aligned.
+    unsafe { core::mem::transmute::<[u64; 16], Addr>(place.cast::<[u64; 16]>().read_volatile()) }
 }

@@ -4,8 +4,8 @@
 //!
 //! To be held against `include/rdma/mr_pool.h`.
 
-use crate::verbs::object::Mr;
-use crate::verbs::object::Qp;
+use crate::object::Mr;
+use crate::object::Qp;
 use rdma::edge::chain::Chain;
 use rdma::edge::chain::Locked;
 use rdma::edge::object::Owned;

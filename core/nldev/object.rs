@@ -12,6 +12,17 @@ use crate::counter;
 use crate::device::Device;
 use crate::edge::cm::Addr;
 use crate::edge::cm::CmId;
+use crate::edge::tracked::Tracked;
+use crate::object::tables;
+use crate::object::tables::QpAttr;
+use crate::object::tables::QpMake;
+use crate::object::Cq;
+use crate::object::Mr;
+use crate::object::Object;
+use crate::object::Pd;
+use crate::object::Qp;
+use crate::object::Srq;
+use crate::object::UseCount;
 use crate::proto::nla::Entry;
 use crate::proto::nla::Full;
 use crate::proto::nla::ListError;
@@ -22,17 +33,7 @@ use crate::proto::nldev::Attr;
 use crate::proto::restrack::Shown;
 use crate::restrack::Held;
 use crate::restrack::Kind;
-use crate::verbs::object::Cq;
-use crate::verbs::object::Mr;
-use crate::verbs::object::Object;
-use crate::verbs::object::Pd;
-use crate::verbs::object::Qp;
-use crate::verbs::object::Srq;
-use crate::verbs::object::UseCount;
 use crate::verbs::qp;
-use crate::verbs::tables;
-use crate::verbs::tables::QpAttr;
-use crate::verbs::tables::QpMake;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::uverbs::UContext;
@@ -66,7 +67,7 @@ impl Subject<'_> {
     /// # Errors
     ///
     /// `EINVAL` for an object of another kind.
-    fn object<K: Object>(&self) -> Result<&K, Entry<Error>> {
+    fn object<K: Tracked>(&self) -> Result<&K, Entry<Error>> {
         K::of_entry(self.held).ok_or(Entry::Failed(EINVAL))
     }
 

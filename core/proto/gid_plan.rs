@@ -187,6 +187,8 @@ impl Desired<'_> {
 impl Iterator for Desired<'_> {
     type Item = Entry;
 
+    // Not inline: it has many callers, all of them in a worker that then asks the driver.
+    #[inline(never)]
     fn next(&mut self) -> Option<Entry> {
         let [v1, v2] = super::gid::GidType::ROCE;
         let ((origin, gid), gid_type) = loop {

@@ -12,7 +12,6 @@
 
 use super::Kind;
 use crate::proto::restrack::Shown;
-use crate::verbs::object::Object;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
@@ -159,6 +158,21 @@ fn pid_here(task: &Task) -> u32 {
     u32::try_from(pid).unwrap_or(0)
 }
 
+/// A type of objects that are tracked, or not.
+///
+/// # Safety
+///
+/// What `tracked` returns is the entry of an object of kind `TRACKED`.
+pub(crate) unsafe trait MaybeTracked: View {
+    /// The kind as it is tracked; none, if it is not.
+    const TRACKED: Option<Kind>;
+
+    /// What tracks it.
+    fn tracked(&self) -> Option<&Entry> {
+        None
+    }
+}
+
 /// The right of an object's owner to its entry. The owner's calls come one after the other, in
 /// process context.
 ///
@@ -191,12 +205,12 @@ impl<'a> OwnerRef<'a> {
     pub(crate) fn of<S>(owner: &'a mut S) -> Option<Self>
     where
         S: SoleOwner,
-        S::Of: Object,
+        S::Of: MaybeTracked,
     {
         // SAFETY: A sole owner has an object.
         let object: &'a S::Of = unsafe { View::view(owner.sole()) };
         // SAFETY: `&mut S` is the only way to the owner. The sole owners of tracked objects are
-        // `verbs::object::{New, Owned}` and `counter::edge::Sole`; their `drop`, `destroy` and
+        // `object::{New, Owned}` and `counter::edge::Sole`; their `drop`, `destroy` and
         // `destroy_by_driver`, and `counter::counted`, end the entry before the memory goes.
         object.tracked().map(|entry| unsafe { Self::new(entry) })
     }

@@ -9,28 +9,23 @@ use super::Held;
 use super::Kind;
 use super::OwnerRef;
 use super::Table;
-use crate::counter::Counter;
 use crate::device::Device;
 use crate::edge::cm::CmId;
+use crate::edge::counter::Counter;
+use crate::edge::tracked::Tracked;
 use crate::edge::uverbs::TrackedContext;
 use crate::edge::uverbs::TrackedDmah;
 use crate::proto::restrack::qp_id;
 use crate::proto::restrack::Shown;
-use crate::verbs::object::Cq;
-use crate::verbs::object::Mr;
-use crate::verbs::object::Object;
-use crate::verbs::object::Pd;
-use crate::verbs::object::Qp;
-use crate::verbs::object::Srq;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::task::Task;
 use rdma::bindings;
-
-/// The device of an object of type `K`.
-fn device_of<K: Object + 'static>(entry: &Entry) -> Option<&Device> {
-    K::of_entry(entry).map(K::device)
-}
+use rdma::edge::verbs::Cq;
+use rdma::edge::verbs::Mr;
+use rdma::edge::verbs::Pd;
+use rdma::edge::verbs::Qp;
+use rdma::edge::verbs::Srq;
 
 impl Entry {
     /// What kind of object it is. None if C gave a number that there is not.
@@ -55,17 +50,17 @@ impl Entry {
 
     /// The device of the object, once it has one.
     fn device(&self) -> Option<&Device> {
-        match self.kind()? {
-            Kind::Pd => device_of::<Pd>(self),
-            Kind::Cq => device_of::<Cq>(self),
-            Kind::Qp => device_of::<Qp>(self),
-            Kind::CmId => CmId::of_entry(self)?.device(),
-            Kind::Mr => device_of::<Mr>(self),
-            Kind::Ctx => TrackedContext::of_entry(self)?.device(),
-            Kind::Counter => device_of::<Counter>(self),
-            Kind::Srq => device_of::<Srq>(self),
-            Kind::Dmah => TrackedDmah::of_entry(self)?.device(),
-        }
+        Some(match self.kind()? {
+            Kind::Pd => Device::of(Pd::of_entry(self)?.dev()),
+            Kind::Cq => Device::of(Cq::of_entry(self)?.dev()),
+            Kind::Qp => Device::of(Qp::of_entry(self)?.dev()),
+            Kind::CmId => CmId::of_entry(self)?.device()?,
+            Kind::Mr => Device::of(Mr::of_entry(self)?.dev()),
+            Kind::Ctx => TrackedContext::of_entry(self)?.device()?,
+            Kind::Counter => Counter::of_entry(self)?.device(),
+            Kind::Srq => Device::of(Srq::of_entry(self)?.dev()),
+            Kind::Dmah => TrackedDmah::of_entry(self)?.device()?,
+        })
     }
 
     /// The table that the object belongs into.

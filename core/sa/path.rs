@@ -11,10 +11,10 @@ use rdma::bindings;
 
 use crate::addr::path::reach;
 use crate::addr::path::Reach;
+use crate::device::Caps;
 use crate::device::Device;
+use crate::gid::GidRef;
 use crate::proto::sa::PERMISSIVE_LID;
-use crate::verbs::Caps;
-use crate::verbs::GidRef;
 
 /// What kind of fabric a path is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,25 +5,14 @@
 //!
 //! To be held against `include/rdma/ib_verbs.h`.
 
-pub(in crate::verbs) mod driver;
-pub(crate) mod object;
-pub(crate) mod tables;
-
-use self::object::Mr;
-use self::object::Object;
-use self::object::Pd;
-use self::object::Qp;
-use self::object::Use;
-use self::tables::AhAttr;
-use self::tables::QpAttr;
-use super::ah_attr::Filled;
-
 use crate::device::Device;
 use crate::gid::edge::raw;
+use crate::object::Object;
+use crate::object::Qp;
+use crate::object::Use;
 use crate::proto::gid::Gid;
 use crate::proto::roce::AREA;
 use core::marker::PhantomData;
-use core::ops::Deref;
 use kernel::ffi::c_uchar;
 use kernel::prelude::*;
 use rdma::bindings;
@@ -31,10 +20,8 @@ use rdma::edge::made;
 use rdma::edge::object::Owned;
 use rdma::edge::wc::Wc;
 use rdma::edge::FromC;
-use rdma::edge::IntoC;
 use rdma::edge::Lent;
 use rdma::edge::Reply;
-use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::net::NetDevice;
 
@@ -119,55 +106,6 @@ impl<'a> NetdevParams<'a> {
     }
 }
 
-/// A structure that C has filled, as far as it has, and that is to be filled by us: what it says
-/// of references means nothing.
-pub(crate) struct Out<'a, V>(&'a V);
-
-impl<V> Deref for Out<'_, V> {
-    type Target = V;
-
-    fn deref(&self) -> &V {
-        self.0
-    }
-}
-
-// SAFETY: It is of `'a`.
-unsafe impl<'a, V> Within<'a> for Out<'a, V> where Self: FromC {}
-// SAFETY: References are taken out before anybody sees the vector.
-unsafe impl FromC for Out<'_, AhAttr> {
-    type C = *mut bindings::rdma_ah_attr;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract: the memory is a vector's, of this call alone.
-        unsafe {
-            (*c).grh.sgid_attr = core::ptr::null();
-            Self(AhAttr::view(c))
-        }
-    }
-}
-
-// SAFETY: References are taken out before anybody sees the vectors.
-unsafe impl FromC for Out<'_, QpAttr> {
-    type C = *mut bindings::ib_qp_attr;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract: the memory is two vectors' and more, of this call alone.
-        unsafe {
-            (*c).ah_attr.grh.sgid_attr = core::ptr::null();
-            (*c).alt_ah_attr.grh.sgid_attr = core::ptr::null();
-            Self(QpAttr::view(c))
-        }
-    }
-}
-
-impl Filled<'_> {
-    /// The local GID, for users that read the C structure.
-    pub(crate) fn gid_entry(&self) -> Option<&bindings::ib_gid_attr> {
-        // SAFETY: The entry is held (type invariant), and does not change while it is.
-        self.gid().map(|gid| unsafe { &*gid.raw() })
-    }
-}
-
 /// Ends a queue pair's membership of a group. May sleep.
 ///
 /// # Errors
@@ -220,39 +158,4 @@ impl Grh<'_> {
         wc.has(bindings::ib_wc_flags_IB_WC_GRH)
             .then(|| unsafe { self.0.cast::<[u8; AREA]>().read_unaligned() })
     }
-}
-
-/// A region that was asked for, in an event.
-pub(super) struct MadeMr<'a>(pub(super) &'a Result<Owned<Mr>>);
-
-impl IntoC<*mut bindings::ib_mr> for MadeMr<'_> {
-    fn into_c(self) -> *mut bindings::ib_mr {
-        match self.0 {
-            Ok(mr) => mr.raw(),
-            Err(error) => error.to_ptr(),
-        }
-    }
-}
-
-/// Events of `include/trace/events/rdma_core.h`.
-macro_rules! events {
-    ($( $(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),*) = $helper:ident; )*) => { $(
-        $(#[$meta])*
-        #[inline]
-        pub(super) fn $name($($arg: $ty),*) {
-            // SAFETY: The objects live; the event takes error pointers for a region too.
-            unsafe { bindings::$helper($(IntoC::into_c($arg)),*) };
-        }
-    )* };
-}
-
-events! {
-    /// A region is destroyed.
-    fn trace_mr_dereg(mr: &Mr) = rdma_helper_trace_mr_dereg;
-    /// A region was asked for.
-    fn trace_mr_alloc(pd: &Pd, mr_type: u32, max_sg: u32, mr: MadeMr<'_>)
-        = rdma_helper_trace_mr_alloc;
-    /// A region with protection information was asked for.
-    fn trace_mr_integ_alloc(pd: &Pd, data: u32, meta: u32, mr: MadeMr<'_>)
-        = rdma_helper_trace_mr_integ_alloc;
 }

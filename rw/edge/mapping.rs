@@ -14,7 +14,7 @@ use super::Place;
 use super::Unmap;
 use super::Vectors;
 use crate::device::Device;
-use crate::verbs::object::Object;
+use crate::object::Object;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;

@@ -4,7 +4,7 @@
 
 use super::OwnedPolled;
 use crate::device::Device;
-use crate::verbs::object::Cq;
+use crate::object::Cq;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 use rdma::bindings;

@@ -35,6 +35,12 @@ both_ways() {
     done
 }
 
+# waiting NODE: wait until the server there listens on $port.
+waiting() {
+    local look="for n in \$(seq 400); do grep -qhE ':$(printf %04X $port) 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 && exit; sleep 0.05; done; exit 1"
+    if [ "$1" = 1 ]; then there "$look"; else bash -c "$look"; fi || { echo "nobody listens on port $port of node $1"; return 1; }
+}
+
 # one_way CLIENT-NODE TOOL ARG...: a client there or here, and a server at the other end.
 one_way() {
     local client=$1 tool=$2 opt pid status=0 server client_command
@@ -45,7 +51,7 @@ one_way() {
     client_command="$gid; within 40 $tool -d rxe -p $port $opt \$(i ffff:0a00:000$client) $* 10.0.0.$((3 - client))"
     if [ "$client" = 2 ]; then there "$server"; else bash -c ". ./rdma.sh; $server"; fi >/tmp/far 2>&1 &
     pid=$!
-    sleep $((2 * SCALE))
+    waiting $((3 - client)) || status=$?
     if [ "$client" = 1 ]; then there "$client_command"; else bash -c ". ./rdma.sh; $client_command"; fi || status=$?
     [ $status = 0 ] || kill $pid
     wait $pid && [ $status = 0 ] || { cat /tmp/far; return 1; }
@@ -66,8 +72,8 @@ immediate() {
 
 datagrams() {
     port=$((port + 1))
-    there "$gid; within 40 ibv_ud_pingpong -d rxe -p $port -g \$(i ffff:0a00:0001) -n 10" >/dev/null &
-    sleep $((2 * SCALE))
+    there "$gid; within 40 ibv_ud_pingpong -d rxe -p $port -g \$(i ffff:0a00:0001) -n 10" >/tmp/far 2>&1 &
+    waiting 1 || { cat /tmp/far; return 1; }
     within 40 ibv_ud_pingpong -d rxe -p $port -g "$(i ffff:0a00:0002)" -n 10 10.0.0.1 && wait $!
 }
 

@@ -3,7 +3,7 @@
 //! What is common to the objects of a device.
 //!
 //! Most are allocated by the core, at the size that the driver asks for, and filled by a
-//! method of the driver; all but a few are tracked. What C sees of them is in [`super::tables`].
+//! method of the driver; all but a few are tracked. What C sees of them is in [`tables`].
 //!
 //! ```text
 //!   alloc      track         driver's create   finish         C has it         destroy
@@ -17,12 +17,20 @@
 //! A driver's method is called with no lock of the core held. C header:
 //! `include/rdma/ib_verbs.h`.
 
-use super::driver::Driver;
+pub(crate) mod driver;
+mod out;
+pub(crate) mod tables;
+
+pub(crate) use self::out::Out;
+
+use self::driver::Driver;
 use crate::device::Device;
+use crate::edge::tracked::Tracked;
 use crate::errno::eopnotsupp;
 use crate::gid::GidRef;
 use crate::restrack::Entry;
 use crate::restrack::Kind;
+use crate::restrack::MaybeTracked;
 use crate::restrack::OwnerRef;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
@@ -44,15 +52,15 @@ pub(crate) use rdma::edge::object::Bare;
 pub(crate) use rdma::edge::object::Given;
 pub(crate) use rdma::edge::object::Owned;
 
-pub(crate) use super::tables::Cq;
-pub(crate) use super::tables::Mr;
-pub(crate) use super::tables::Pd;
-pub(crate) use super::tables::Qp;
-pub(crate) use super::tables::Srq;
-pub(crate) use super::tables::Wq;
-pub(crate) use super::tables::Xrcd;
+pub(crate) use self::tables::Cq;
+pub(crate) use self::tables::Mr;
+pub(crate) use self::tables::Pd;
+pub(crate) use self::tables::Qp;
+pub(crate) use self::tables::Srq;
+pub(crate) use self::tables::Wq;
+pub(crate) use self::tables::Xrcd;
 
-use super::tables::Ah;
+use self::tables::Ah;
 
 /// The counts of what an object uses.
 pub(crate) type Uses<'a> = [Option<&'a UseCount>; 5];
@@ -64,14 +72,8 @@ pub(crate) type Gids<'a> = [Option<&'a GidSlot>; 2];
 ///
 /// # Safety
 ///
-/// `RES` is where the entry is, in objects that are tracked as `TRACKED`.
-pub(crate) unsafe trait Object: View {
-    /// The kind as it is tracked; none, if it is not.
-    const TRACKED: Option<Kind>;
-
-    /// Where in the C structure its entry is.
-    const RES: usize = 0;
-
+/// What `uses` and `gids` return is the same from when the object is made until it is destroyed.
+pub(crate) unsafe trait Object: MaybeTracked {
     /// Bytes that the driver wants for one, the C structure included, which comes first; none
     /// if the driver allocates them itself.
     fn size(_ops: &bindings::ib_device_ops) -> Option<usize> {
@@ -81,12 +83,7 @@ pub(crate) unsafe trait Object: View {
     /// The device that it belongs to.
     fn device(&self) -> &Device;
 
-    /// What tracks it.
-    fn tracked(&self) -> Option<&Entry> {
-        None
-    }
-
-    /// The counts of what it uses. The same from when it is made until it is destroyed.
+    /// The counts of what it uses.
     fn uses(&self) -> Uses<'_> {
         [None; 5]
     }
@@ -94,17 +91,6 @@ pub(crate) unsafe trait Object: View {
     /// The GIDs that it holds.
     fn gids(&self) -> Gids<'_> {
         [None; 2]
-    }
-
-    /// The object that an entry is a part of, if it is one of this kind.
-    fn of_entry(entry: &Entry) -> Option<&Self> {
-        if Self::TRACKED.is_none() || entry.kind() != Self::TRACKED {
-            return None;
-        }
-        let c = entry.raw().wrapping_byte_sub(Self::RES).cast();
-        // SAFETY: By the invariant of entries it is of the kind that it says, and whoever has the
-        // entry has the object.
-        Some(unsafe { Self::view(c) })
     }
 
     /// Its driver's methods.
@@ -127,11 +113,20 @@ macro_rules! objects {
         $name:ident $(($size:ident))? $(tracked as $kind:ident)?
             $(uses |$this:ident| [$($use:expr),* $(,)?])? $(holds [$($gid:ident),*])?;
     )*) => { $(
-        // SAFETY: The offset is taken from the structure.
-        unsafe impl Object for $name {
+        // SAFETY: Its own `res`, whose kind is the structure's (`edge::tracked`).
+        unsafe impl MaybeTracked for $name {
             const TRACKED: Option<Kind> = objects!(@kind $($kind)?);
-            $( const RES: usize = objects!(@res $kind $name); )?
+            $(
+                #[inline(always)]
+                fn tracked(&self) -> Option<&Entry> {
+                    const { assert!(Kind::$kind as u32 == <$name as Tracked>::KIND as u32) };
+                    Some(Entry::of(self.res()))
+                }
+            )?
+        }
 
+        // SAFETY: The fields named are constant, or replaced with their counts.
+        unsafe impl Object for $name {
             #[inline(always)]
             fn device(&self) -> &Device {
                 Device::of(self.dev())
@@ -140,13 +135,6 @@ macro_rules! objects {
                 #[inline(always)]
                 fn size(ops: &bindings::ib_device_ops) -> Option<usize> {
                     Some(ops.$size)
-                }
-            )?
-            $(
-                #[inline(always)]
-                fn tracked(&self) -> Option<&Entry> {
-                    const _: Kind = Kind::$kind;
-                    Some(Entry::of(self.res()))
                 }
             )?
             $(
@@ -170,9 +158,6 @@ macro_rules! objects {
             )?
         }
     )* };
-    (@res $kind:ident $name:ident) => {
-        core::mem::offset_of!(<$name as View>::C, res)
-    };
     (@kind) => { None };
     (@kind $kind:ident) => { Some(Kind::$kind) };
 }
@@ -190,14 +175,14 @@ objects! {
         qp.send_cq().map(Cq::usecnt),
         qp.recv_cq().map(Cq::usecnt),
         qp.srq().map(Srq::usecnt),
-        qp.rwq_ind_tbl().map(super::tables::RwqTable::usecnt),
+        qp.rwq_ind_tbl().map(tables::RwqTable::usecnt),
     ] holds [alt_path_sgid_attr, av_sgid_attr];
     Cq(size_ib_cq) tracked as Cq;
     Xrcd(size_ib_xrcd);
     Mr tracked as Mr uses |mr| [
         Some(mr.pd().usecnt()),
-        mr.dm().map(super::tables::Dm::usecnt),
-        mr.dmah().map(super::tables::Dmah::usecnt),
+        mr.dm().map(tables::Dm::usecnt),
+        mr.dmah().map(tables::Dmah::usecnt),
     ];
     Wq uses |wq| [Some(wq.pd().usecnt()), wq.cq().map(Cq::usecnt)];
 }
@@ -406,7 +391,7 @@ impl<K: Object> Owning<K> for Owned<K> {
 }
 
 /// An object that is being destroyed: nobody uses it but for that. Only [`Owning::destroy`] makes one.
-pub(crate) struct Doomed<'a, K>(pub(in crate::verbs) &'a K);
+pub(crate) struct Doomed<'a, K>(pub(in crate::object) &'a K);
 
 impl<K> Deref for Doomed<'_, K> {
     type Target = K;
@@ -473,7 +458,7 @@ unsafe impl<K: View> FromC for Counted<'_, K> {
 
 impl<K: Object> Counted<'_, K> {
     /// Gives up the counts.
-    pub(in crate::verbs) fn give_back(self) {
+    pub(crate) fn give_back(self) {
         let Held { uses, gids } = ManuallyDrop::into_inner(Held::of(self.0));
         // References to GIDs stay the object's.
         gids.map(core::mem::forget);

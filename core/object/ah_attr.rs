@@ -7,9 +7,9 @@
 //! made with the vector holds it on ([`Filled::hold_for`]).
 
 use super::edge::Out;
-use super::port::Caps;
 use super::tables::AhAttr;
 use super::tables::GidAttr;
+use crate::device::Caps;
 use crate::device::Device;
 use crate::gid;
 use crate::gid::edge::MaybeGid;
@@ -21,7 +21,7 @@ use rdma::edge::object::GidSlot;
 use rdma::edge::In;
 
 /// What the core does with a field that owns a reference to a GID.
-pub(super) trait Replace {
+pub(crate) trait Replace {
     /// Puts another reference in and gives up the one that was there.
     fn replace(&self, new: Option<GidRef>);
 }
@@ -91,7 +91,7 @@ impl<'a> Filled<'a> {
     /// # Errors
     ///
     /// `EINVAL` for a vector that does not fit, and those of [`gid::get_ref`].
-    pub(super) fn new(device: &Device, attr: &'a AhAttr) -> Result<Self> {
+    pub(crate) fn new(device: &Device, attr: &'a AhAttr) -> Result<Self> {
         check(device, attr)?;
         let fill = attr.has_grh() && attr.gid().is_none();
         if fill {
@@ -103,7 +103,7 @@ impl<'a> Filled<'a> {
     }
 
     /// The vector, to be given to the driver.
-    pub(super) fn attr(&self) -> &'a AhAttr {
+    pub(crate) fn attr(&self) -> &'a AhAttr {
         self.attr
     }
 
@@ -113,12 +113,12 @@ impl<'a> Filled<'a> {
     }
 
     /// The kind of vector.
-    pub(super) fn kind(&self) -> bindings::rdma_ah_attr_type {
+    pub(crate) fn kind(&self) -> bindings::rdma_ah_attr_type {
         self.attr.kind()
     }
 
     /// The port that it is for.
-    pub(super) fn port(&self) -> u32 {
+    pub(crate) fn port(&self) -> u32 {
         self.attr.port_num()
     }
 
@@ -153,7 +153,7 @@ impl<'a> Filled<'a> {
     }
 
     /// A reference of its own for what is made with the vector, if it has a global route.
-    pub(super) fn hold_for(&self) -> Option<GidRef> {
+    pub(crate) fn hold_for(&self) -> Option<GidRef> {
         self.gid().map(GidRef::hold)
     }
 }
@@ -168,7 +168,7 @@ impl Drop for Filled<'_> {
 
 /// Sets the global route of a vector that holds no GID; the vector takes the reference to one
 /// over. Without `destination` that stays as it is.
-pub(super) fn set_route(
+pub(crate) fn set_route(
     attr: &AhAttr,
     destination: Option<Gid>,
     flow_label: u32,

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory regions at the edge: trace events.
+
+use crate::object::Mr;
+use crate::object::Owned;
+use crate::object::Pd;
+use kernel::prelude::*;
+use rdma::bindings;
+use rdma::edge::IntoC;
+use rdma::edge::View;
+
+/// A region that was asked for, in an event.
+pub(super) struct MadeMr<'a>(pub(super) &'a Result<Owned<Mr>>);
+
+impl IntoC<*mut bindings::ib_mr> for MadeMr<'_> {
+    fn into_c(self) -> *mut bindings::ib_mr {
+        match self.0 {
+            Ok(mr) => mr.raw(),
+            Err(error) => error.to_ptr(),
+        }
+    }
+}
+
+/// Events of `include/trace/events/rdma_core.h`.
+macro_rules! events {
+    ($( $(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),*) = $helper:ident; )*) => { $(
+        $(#[$meta])*
+        #[inline]
+        pub(super) fn $name($($arg: $ty),*) {
+            // SAFETY: The objects live; the event takes error pointers for a region too.
+            unsafe { bindings::$helper($(IntoC::into_c($arg)),*) };
+        }
+    )* };
+}
+
+events! {
+    /// A region is destroyed.
+    fn trace_mr_dereg(mr: &Mr) = rdma_helper_trace_mr_dereg;
+    /// A region was asked for.
+    fn trace_mr_alloc(pd: &Pd, mr_type: u32, max_sg: u32, mr: MadeMr<'_>)
+        = rdma_helper_trace_mr_alloc;
+    /// A region with protection information was asked for.
+    fn trace_mr_integ_alloc(pd: &Pd, data: u32, meta: u32, mr: MadeMr<'_>)
+        = rdma_helper_trace_mr_integ_alloc;
+}
