@@ -458,8 +458,15 @@ struct Array<T: Plain> {
     _values: PhantomData<T>,
 }
 
-/// Zeroed memory. May sleep.
+/// Zeroed memory of kmalloc's. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`; `EINVAL` for no bytes, which are not allocated, and could not be freed by kfree.
 fn zeroed(layout: Layout) -> Result<NonNull<u8>> {
+    if layout.size() == 0 {
+        return Err(EINVAL);
+    }
     let memory = Kmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, NumaNode::NO_NODE)?;
     Ok(memory.cast())
 }
