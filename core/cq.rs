@@ -190,11 +190,11 @@ pub(crate) fn alloc(device: &Device, request: &Request) -> Result<OwnedPolled> {
 /// Stops the polling of a queue, and frees it. May sleep; not from its own polling.
 ///
 /// A queue that somebody uses is left alone, with a warning: its consumer is wrong.
-pub(crate) fn free(mut cq: OwnedPolled) {
+pub(crate) fn free(cq: OwnedPolled) {
     if kernel::warn_on!(cq.usecnt().is_used() || cq.cqe_used() != 0) {
         return;
     }
-    cq.untrack();
+    let mut cq = cq.untrack();
     kernel::warn_on!(cq.announce_end().is_err());
     let cq = cq.stop().end_measure();
     edge::trace_free(&cq);

@@ -379,8 +379,7 @@ pub fn flush<T, const ID: u64>(item: &Arc<T>) -> bool
 where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
 {
-    // SAFETY: The work is initialised and kept by `item`.
-    unsafe { bindings::flush_work(work(item)) }
+    flush_work(work(item))
 }
 
 /// Takes the item off its queue, or waits until its work is done.
@@ -399,10 +398,8 @@ pub fn cancel<T, const ID: u64>(item: &Arc<T>) -> Option<Arc<T>>
 where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
 {
-    // SAFETY: The work is initialised and kept by `item`.
-    let was_queued = unsafe { bindings::cancel_work_sync(work(item)) };
-    // SAFETY: It was queued, hence held a reference, and will not run.
-    was_queued.then(|| unsafe { take_back(item) })
+    // SAFETY: What it returns is whether it took the work off its queue.
+    unsafe { take_back(item, CWork::cancel) }
 }
 
 /// Like [`cancel`], and queueing fails from now on, with the reference given back.
@@ -421,10 +418,8 @@ pub fn disable<T, const ID: u64>(item: &Arc<T>) -> Option<Arc<T>>
 where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
 {
-    // SAFETY: The work is initialised and kept by `item`.
-    let was_queued = unsafe { bindings::disable_work_sync(work(item)) };
-    // SAFETY: It was queued, hence held a reference, and will not run.
-    was_queued.then(|| unsafe { take_back(item) })
+    // SAFETY: What it returns is whether it took the work off its queue.
+    unsafe { take_back(item, CWork::disable) }
 }
 
 /// [`cancel`] for work that was queued with a delay.
@@ -440,17 +435,18 @@ pub fn cancel_delayed<T, const ID: u64>(item: &Arc<T>) -> Option<Arc<T>>
 where
     T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
 {
-    // SAFETY: By the promise of `HasDelayedWork` the work is that of a `delayed_work`,
-    // which is initialised and kept by `item`.
-    let was_queued = unsafe {
-        bindings::cancel_delayed_work_sync(kernel::container_of!(
-            work(item),
-            bindings::delayed_work,
-            work
-        ))
-    };
-    // SAFETY: It was queued, hence held a reference, and will not run.
-    was_queued.then(|| unsafe { take_back(item) })
+    // SAFETY: By the promise of `HasDelayedWork` the work is that of a `delayed_work`, which is
+    // initialised and kept by `item`. What the function returns is whether it took the work off its
+    // queue, or its timer.
+    unsafe {
+        take_back(item, |work| {
+            bindings::cancel_delayed_work_sync(kernel::container_of!(
+                work.raw(),
+                bindings::delayed_work,
+                work
+            ))
+        })
+    }
 }
 
 /// Queues the item's work after this delay, unless it is queued already: then the reference
@@ -493,7 +489,7 @@ pub fn modify_delayed<T: Delayed<ID>, const ID: u64>(item: &Arc<T>, delay: Jiffi
         bindings::mod_delayed_work_on(
             bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
             item.lease().as_raw(),
-            kernel::container_of!(work(item), bindings::delayed_work, work),
+            kernel::container_of!(work(item).raw(), bindings::delayed_work, work),
             delay,
         )
     };
@@ -516,35 +512,43 @@ crate::c_struct! {
     fields {}
 }
 
+crate::import! {
+    in crate::bindings;
+
+    /// Of work that is initialised, as the next ones: waits for it. May sleep.
+    fn flush_work(work: &CWork) -> bool = flush_work;
+    fn cancel_work_sync(work: &CWork) -> bool = cancel_work_sync;
+    fn disable_work_sync(work: &CWork) -> bool = disable_work_sync;
+}
+
 impl CWork {
     /// Takes it off its queue, and waits for it if it runs. Whether it was queued. May sleep.
     pub fn cancel(&self) -> bool {
-        // SAFETY: Initialised, by the promise of a reference.
-        unsafe { bindings::cancel_work_sync(self.raw()) }
+        cancel_work_sync(self)
     }
 
     /// As [`cancel`](Self::cancel), and it is not queued any more from now on.
     pub fn disable(&self) -> bool {
-        // SAFETY: Initialised, by the promise of a reference.
-        unsafe { bindings::disable_work_sync(self.raw()) }
+        disable_work_sync(self)
     }
 }
 
 /// The C part of the item's work.
-fn work<T: HasWork<T, ID>, const ID: u64>(item: &Arc<T>) -> *mut bindings::work_struct {
-    // SAFETY: An `Arc` points to a live object.
-    let work = unsafe { T::raw_get_work(Arc::as_ptr(item).cast_mut()) };
-    // SAFETY: It is a field of that object.
-    unsafe { Work::raw_get(work) }
+fn work<T: HasWork<T, ID>, const ID: u64>(item: &Arc<T>) -> &CWork {
+    // SAFETY: An `Arc` points to a live object, of which the work is a field, initialised with it.
+    unsafe { CWork::view(Work::raw_get(T::raw_get_work(Arc::as_ptr(item).cast_mut()))) }
 }
 
-/// The reference that a queue held.
+/// Takes the item off its queue by `take_off`. Returns the reference that the queue held.
 ///
 /// # Safety
 ///
-/// The item must have been taken off a queue, and this be called once for that.
-unsafe fn take_back<T>(item: &Arc<T>) -> Arc<T> {
-    // SAFETY: Queueing gave away an `Arc` to this very object by `into_raw`; the
-    // caller promises that nobody else takes it back.
-    unsafe { Arc::from_raw(Arc::as_ptr(item)) }
+/// `take_off` returns whether it has taken the work off its queue, so that it will not run.
+unsafe fn take_back<T: HasWork<T, ID>, const ID: u64>(
+    item: &Arc<T>,
+    take_off: impl FnOnce(&CWork) -> bool,
+) -> Option<Arc<T>> {
+    // SAFETY: Queueing gave away an `Arc` to this very object by `into_raw`, which nobody else takes
+    // back, since the work does not run (contract of this function).
+    take_off(work(item)).then(|| unsafe { Arc::from_raw(Arc::as_ptr(item)) })
 }

@@ -8,6 +8,8 @@ use super::edge::mapping::Data;
 use super::edge::mapping::List;
 use super::edge::mapping::ListArg;
 use super::edge::mapping::Meta;
+use super::edge::vector::EntriesArg;
+use super::edge::vector::Iter;
 use super::edge::vector::Unused;
 use super::edge::vector::Vector;
 use super::edge::Arg;
@@ -72,18 +74,24 @@ fn init_list(
 }
 
 /// See [`vector::init`].
-pub(super) fn init_vector(
+#[expect(clippy::too_many_arguments, reason = "those of C")]
+fn init_vector(
     place: Arg<Place<'_>>,
     qp: Option<&Qp>,
     port: u32,
-    vector: &Vector<'_>,
+    entries: EntriesArg<'_>,
+    count: edge::vector::CountArg<'_>,
+    iter: Iter,
     remote: u64,
     rkey: u32,
     dma: bindings::dma_data_direction,
 ) -> c_int {
+    let Some(vector) = Vector::new(entries, count, iter) else {
+        return EINVAL.to_errno();
+    };
     let target = Target::new(remote, rkey, dma);
     init(place, qp, |place, qp| {
-        vector::init(place, qp, port, vector, &target)
+        vector::init(place, qp, port, &vector, &target)
     })
 }
 
@@ -198,15 +206,18 @@ rdma::export! {
     /// See [`list::init`].
     fn rdma_rw_ctx_init(
         ctx: Arg<Place<'_>>, qp: Option<&Qp>, port: u32, list: ListArg<'_, Data>,
-        count: CountArg<'_, Data>,
-        offset: u32, remote: u64, rkey: u32, dma: i32,
+        count: CountArg<'_, Data>, offset: u32, remote: u64, rkey: u32, dma: i32,
     ) -> c_int = init_list;
+    /// See [`vector::init`].
+    fn rdma_rw_ctx_init_bvec(
+        ctx: Arg<Place<'_>>, qp: Option<&Qp>, port: u32, entries: EntriesArg<'_>,
+        count: edge::vector::CountArg<'_>, iter: Iter, remote: u64, rkey: u32, dma: i32,
+    ) -> c_int = init_vector;
     /// See [`signature::init`].
     fn rdma_rw_ctx_signature_init(
         ctx: Arg<Place<'_>>, qp: Option<&Qp>, port: u32, list: ListArg<'_, Data>,
-        count: CountArg<'_, Data>,
-        meta: ListArg<'_, Meta>,
-        meta_count: CountArg<'_, Meta>, attrs: &SigAttrs, remote: u64, rkey: u32, dma: i32,
+        count: CountArg<'_, Data>, meta: ListArg<'_, Meta>, meta_count: CountArg<'_, Meta>,
+        attrs: &SigAttrs, remote: u64, rkey: u32, dma: i32,
     ) -> c_int = init_signature;
     /// See [`super::chain`].
     fn rdma_rw_ctx_wrs(
@@ -231,9 +242,8 @@ rdma::export! {
     /// See [`signature::destroy`].
     fn rdma_rw_ctx_destroy_signature(
         ctx: Arg<Done<'_, Lists>>, qp: QpArg<'_>, port: u32, list: ListArg<'_, Data>,
-        count: CountArg<'_, Data>,
-        meta: ListArg<'_, Meta>,
-        meta_count: CountArg<'_, Meta>, dma: DmaArg<'_>,
+        count: CountArg<'_, Data>, meta: ListArg<'_, Meta>, meta_count: CountArg<'_, Meta>,
+        dma: DmaArg<'_>,
     ) = destroy_signature;
     /// See [`factor`].
     fn rdma_rw_mr_factor(device: &Device, port: u32, pages: u32) -> u32 = factor;

@@ -8,7 +8,8 @@
 //! | [`NewPolled`] | a queue in the making, set up for its context | [`New`] |
 //! | [`Made`] | one that the driver has made | [`NewPolled::make`] |
 //! | [`OwnedPolled`] | nobody uses the queue but its polling | [`Made::finish`], C |
-//! | [`Stopped`] | it is not polled any more | [`OwnedPolled::stop`] |
+//! | [`Untracked`] | readers of restrack do not find it | [`OwnedPolled::untrack`] |
+//! | [`Stopped`] | it is not polled any more | [`Untracked::stop`] |
 //! | [`Unmeasured`] | nor moderated: it may be destroyed | [`Stopped::end_measure`] |
 //! | [`Polled`] | a queue whose completions the core may take | the others, C |
 //! | [`By`] | the same, polled in softirq or by work | C |
@@ -279,7 +280,7 @@ impl By<'_, Work> {
 /// # Invariants
 ///
 /// Nobody else has it: an `irq_poll` runs on one CPU at a time until `irq_poll_complete`, and a
-/// work item does. [`OwnedPolled::stop`] waits for it.
+/// work item does. [`Untracked::stop`] waits for it.
 pub(super) struct Turn<'a, In: How> {
     by: By<'a, In>,
     _batch: PhantomData<&'a mut Batch>,
@@ -532,17 +533,36 @@ impl AnswerOk for OwnedPolled {
 
 impl OwnedPolled {
     /// Ends its entry of restrack, and waits for the entry's readers. May sleep.
-    pub(super) fn untrack(&mut self) {
+    pub(super) fn untrack(mut self) -> Untracked {
         if let Some(mut entry) = OwnerRef::of(&mut self.0) {
             entry.del();
         }
+        // INVARIANT: It has no entry any more.
+        Untracked(self)
     }
 
     /// Says whether it is one of a pool.
     pub(super) fn set_shared(&mut self, shared: bool) {
         Cq::set_shared(&mut self.0, shared);
     }
+}
 
+/// A queue that readers of restrack do not find any more.
+///
+/// # Invariants
+///
+/// As said, and nobody uses it but its polling.
+pub(super) struct Untracked(OwnedPolled);
+
+impl Deref for Untracked {
+    type Target = Cq;
+
+    fn deref(&self) -> &Cq {
+        &self.0
+    }
+}
+
+impl Untracked {
     /// Tells a driver that wants to know it that the queue is about to be destroyed.
     ///
     /// # Errors
@@ -551,7 +571,7 @@ impl OwnedPolled {
     pub(super) fn announce_end(&mut self) -> Result {
         match self.device().ops().pre_destroy_cq {
             // SAFETY: The method is of the queue's own driver; nobody uses the queue (`Owned`).
-            Some(stop) => crate::object::outcome(unsafe { stop(self.0.raw()) }),
+            Some(stop) => crate::object::outcome(unsafe { stop(self.raw()) }),
             None => Ok(()),
         }
     }
@@ -577,7 +597,7 @@ impl OwnedPolled {
             }
         }
         // INVARIANT: There is no turn, and no other begins.
-        Stopped(self)
+        Stopped(self.0)
     }
 }
 
@@ -585,7 +605,7 @@ impl OwnedPolled {
 ///
 /// # Invariants
 ///
-/// There is no [`Turn`] of it, and no other begins.
+/// There is no [`Turn`] of it, and no other begins. It is [`Untracked`].
 pub(super) struct Stopped(OwnedPolled);
 
 impl Stopped {

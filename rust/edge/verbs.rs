@@ -674,16 +674,25 @@ impl Qp {
 
     /// Tells the consumer of an event.
     pub fn tell(&self, event: &QpEvent) {
-        if let Some(handler) = self.registered_event_handler() {
-            // SAFETY: The consumer gave both, and they work while the queue pair lives.
-            unsafe { handler(event.raw(), self.qp_context().into_c()) };
-        }
+        self.call(true, event);
     }
 
     /// Tells the one who has a handle of an event.
     pub fn pass_on(&self, event: &QpEvent) {
-        if let Some(handler) = self.event_handler() {
-            // SAFETY: The consumer gave both, and they work while the handle lives.
+        self.call(false, event);
+    }
+
+    /// Calls the consumer's handler, if `registered`, or the one that drivers know.
+    #[inline]
+    fn call(&self, registered: bool, event: &QpEvent) {
+        let handler = if registered {
+            self.registered_event_handler()
+        } else {
+            self.event_handler()
+        };
+        if let Some(handler) = handler {
+            // SAFETY: The consumer gave handler and context, and they work while the queue pair, or
+            // the handle, lives.
             unsafe { handler(event.raw(), self.qp_context().into_c()) };
         }
     }

@@ -392,13 +392,10 @@ impl<'a> Ended<'a, Lists> {
             kernel::warn_on!(regions.keeps_list());
         }
         drop(self.content);
-        let tables = [meta.map(List::table), Some(data.table())];
-        for table in tables.into_iter().flatten() {
-            if table.orig_nents != 0 {
-                // INVARIANT: The transfer has mapped it (type invariant).
-                self.right.mapped(table).unmap();
-            }
+        if let Some(meta) = meta {
+            self.right.list(meta);
         }
+        self.right.list(data);
     }
 }
 
@@ -423,6 +420,13 @@ impl<'a> Unmap<'a> {
             device: self.qp.device(),
             table,
             dma: self.dma,
+        }
+    }
+
+    /// Unmaps a list of the transfer, if it has entries; once.
+    fn list<Of>(&self, list: &List<'_, Of>) {
+        if list.count != 0 {
+            self.mapped(list.table()).unmap();
         }
     }
 

@@ -141,16 +141,6 @@ impl Context<'_> {
         self.0.nr_ops() as usize
     }
 
-    /// The regions of a transfer that is done, once.
-    ///
-    /// # Safety
-    ///
-    /// It was made of regions of this pool, and nobody uses them any more.
-    unsafe fn regions<'q>(&self, qp: &'q Qp, pool: Pool) -> Option<Regions<'q>> {
-        // SAFETY: This function's contract.
-        unsafe { Regions::from_raw(self.place::<*mut CRegion>().read(), self.ops(), qp, pool) }
-    }
-
     /// The place of a member of the union that depends on the kind.
     #[inline]
     fn place<T>(&self) -> *mut T {
@@ -172,6 +162,28 @@ impl Place<'_> {
         self.0 .0.set_number(kind as u8);
         // CAST: Fewer than pieces, which have 32 bits.
         self.0 .0.set_nr_ops(ops as u32);
+    }
+
+    /// Makes a transfer of what is not in the context itself.
+    #[inline]
+    fn store(&mut self, what: Stored) {
+        // SAFETY: The place is the context's own. What is written is of the kind.
+        unsafe {
+            let (kind, ops) = match what {
+                Stored::Many((many, ops)) => {
+                    self.0.place::<CMany>().write(many);
+                    (Kind::Many, ops)
+                }
+                Stored::Regions(pool, (regions, ops)) => {
+                    self.0.place::<*mut CRegion>().write(regions);
+                    match pool {
+                        Pool::Plain => (Kind::Region, ops),
+                        Pool::Signed => (Kind::Signature, ops),
+                    }
+                }
+            };
+            self.made(kind, ops);
+        }
     }
 
     /// It is not made: consumers that look whether there is something to destroy find nothing.
@@ -198,27 +210,21 @@ impl Place<'_> {
 
     /// Makes a transfer of many pieces.
     pub(super) fn many(&mut self, requests: Requests) {
-        let (many, ops) = requests.into_raw();
-        // SAFETY: The place is the context's own. Just written for this kind.
-        unsafe {
-            self.0.place::<CMany>().write(many);
-            self.made(Kind::Many, ops);
-        }
+        self.store(Stored::Many(requests.into_raw()));
     }
 
     /// Makes a transfer of regions, of this kind.
     pub(super) fn regions(&mut self, regions: Regions<'_>) {
-        let kind = match regions.pool() {
-            Pool::Plain => Kind::Region,
-            Pool::Signed => Kind::Signature,
-        };
-        let (regions, ops) = regions.into_raw();
-        // SAFETY: The place is the context's own. Just written for these kinds.
-        unsafe {
-            self.0.place::<*mut CRegion>().write(regions);
-            self.made(kind, ops);
-        }
+        self.store(Stored::Regions(regions.pool(), regions.into_raw()));
     }
+}
+
+/// What a context leads to, and how many requests move data; the context owns it.
+enum Stored {
+    /// Of [`Requests::into_raw`].
+    Many((CMany, usize)),
+    /// Of [`Regions::into_raw`].
+    Regions(Pool, (*mut CRegion, usize)),
 }
 
 /// An argument of C: a context, or null.
@@ -382,8 +388,15 @@ impl<'a, Of> Done<'a, Of> {
                 Kind::Many => {
                     Content::Many(Requests::from_raw(context.place::<CMany>().read(), ops))
                 }
-                Kind::Region => Content::Regions(context.regions(qp, Pool::Plain)?),
-                Kind::Signature => Content::Regions(context.regions(qp, Pool::Signed)?),
+                Kind::Region | Kind::Signature => {
+                    let pool = if kind == Kind::Region {
+                        Pool::Plain
+                    } else {
+                        Pool::Signed
+                    };
+                    let regions = context.place::<*mut CRegion>().read();
+                    Content::Regions(Regions::from_raw(regions, ops, qp, pool)?)
+                }
                 Kind::Joined => {
                     Content::Joined(Joined::from_raw(context.place(), qp.device(), dma)?)
                 }
@@ -445,8 +458,15 @@ struct Array<T: Plain> {
     _values: PhantomData<T>,
 }
 
-/// Zeroed memory. May sleep.
+/// Zeroed memory of kmalloc's. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`; `EINVAL` for no bytes, which are not allocated, and could not be freed by kfree.
 fn zeroed(layout: Layout) -> Result<NonNull<u8>> {
+    if layout.size() == 0 {
+        return Err(EINVAL);
+    }
     let memory = Kmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, NumaNode::NO_NODE)?;
     Ok(memory.cast())
 }

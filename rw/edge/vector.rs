@@ -3,25 +3,21 @@
 //! Vectors of pages (`struct bio_vec`), and their joining by an IOMMU.
 
 use super::direct;
-use super::Arg;
 use super::CJoined;
 use super::Kind;
 use super::Place;
 use super::Rdma;
 use crate::device::Device;
-use crate::object::Qp;
 use crate::proto::rw_plan;
 use crate::proto::rw_plan::Segment;
-use crate::rw::abi;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use kernel::error::to_result;
-use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::scatter::Piece;
-use rdma::edge::During;
 use rdma::edge::FromC;
+use rdma::edge::Tied;
 use rdma::edge::Within;
 
 /// A part of a vector.
@@ -56,7 +52,49 @@ impl Part<'_> {
     }
 }
 
+/// Ties arguments of C: there are so many entries, which with their pages exist until the transfer
+/// ends.
+pub(crate) enum OfVector {}
+/// The first entry.
+pub(crate) type EntriesArg<'a> = Tied<'a, OfVector, *const bindings::bio_vec>;
+/// How many there are.
+pub(crate) type CountArg<'a> = Tied<'a, OfVector, u32>;
+/// Which part of them is meant.
+pub(crate) struct Iter(bindings::bvec_iter);
+
+// SAFETY: Every value is valid.
+unsafe impl FromC for Iter {
+    type C = bindings::bvec_iter;
+
+    #[inline]
+    unsafe fn from_c(c: Self::C) -> Self {
+        Self(c)
+    }
+}
+// SAFETY: There is no reference in it.
+unsafe impl Within<'_> for Iter {}
+
 impl<'a> Vector<'a> {
+    /// That of a call; none without entries.
+    pub(in crate::rw) fn new(
+        entries: EntriesArg<'a>,
+        count: CountArg<'a>,
+        iter: Iter,
+    ) -> Option<Self> {
+        let (entries, count) = (NonNull::new(entries.get().cast_mut())?, count.get());
+        if count == 0 {
+            return None;
+        }
+        // SAFETY: There are so many entries (the tag).
+        // CAST: Not less than 32 bits.
+        let entries = unsafe { core::slice::from_raw_parts(entries.as_ptr(), count as usize) };
+        // INVARIANT: The tag.
+        Some(Self {
+            entries,
+            iter: iter.0,
+        })
+    }
+
     /// Bytes.
     pub(in crate::rw) fn bytes(&self) -> u32 {
         self.iter.bi_size
@@ -103,8 +141,8 @@ pub(in crate::rw) struct Joined<'a> {
 
 impl Joined<'_> {
     fn state(&self) -> *mut bindings::dma_iova_state {
-        // SAFETY: Only a place is computed.
-        unsafe { &raw mut (*self.place.as_ptr()).state }
+        const STATE: usize = core::mem::offset_of!(CJoined, state);
+        self.place.as_ptr().wrapping_byte_add(STATE).cast()
     }
 }
 
@@ -258,39 +296,3 @@ unsafe impl FromC for Unused {
 }
 // SAFETY: There is no reference in it.
 unsafe impl Within<'_> for Unused {}
-
-rdma::exported!(rdma_rw_ctx_init_bvec);
-
-/// See [`abi::init_vector`].
-///
-/// # Safety
-///
-/// As for an export whose arguments are [`Arg`], a nullable [`Qp`], and `count` entries at
-/// `entries`, which with their pages exist until the transfer is destroyed.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn rdma_rw_ctx_init_bvec(
-    ctx: *mut bindings::rdma_rw_ctx,
-    qp: *mut bindings::ib_qp,
-    port: u32,
-    entries: *const bindings::bio_vec,
-    count: u32,
-    iter: bindings::bvec_iter,
-    remote: u64,
-    rkey: u32,
-    dma: bindings::dma_data_direction,
-) -> c_int {
-    let Some(entries) = NonNull::new(entries.cast_mut()).filter(|_| count != 0) else {
-        return EINVAL.to_errno();
-    };
-    let during = During;
-    // SAFETY: This function's contract. INVARIANT: The same, for the vector.
-    let (place, qp, vector) = unsafe {
-        let entries = core::slice::from_raw_parts(entries.as_ptr(), count as usize);
-        (
-            rdma::edge::within::<Arg<Place<'_>>>(ctx, &during),
-            rdma::edge::within::<Option<&Qp>>(qp, &during),
-            Vector { entries, iter },
-        )
-    };
-    abi::init_vector(place, qp, port, &vector, remote, rkey, dma)
-}
