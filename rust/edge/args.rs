@@ -62,6 +62,21 @@ macro_rules! plain {
 
 plain!((), bool, u8, u16, u32, u64, usize, i32, i64, isize);
 
+// SAFETY: Every value is valid. C passes no array by value: it is a field.
+unsafe impl<const N: usize> FromC for [u8; N] {
+    type C = Self;
+    #[inline(always)]
+    unsafe fn from_c(c: Self) -> Self {
+        c
+    }
+}
+impl<const N: usize> IntoC<Self> for [u8; N] {
+    #[inline(always)]
+    fn into_c(self) -> Self {
+        self
+    }
+}
+
 // SAFETY: A raw pointer is only a number to safe code.
 unsafe impl<T> FromC for *const T {
     type C = Self;

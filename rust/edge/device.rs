@@ -59,6 +59,8 @@ crate::c_struct! {
         const max_cqe at attrs.max_cqe: c_int;
         /// Number of its completion vectors.
         const num_comp_vectors: c_int;
+        /// How its driver finds the port of a bond (`enum rdma_lag_flags`).
+        const lag_flags: u32;
     }
 }
 
