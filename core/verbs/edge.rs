@@ -16,7 +16,6 @@ use self::object::Qp;
 use self::object::Use;
 use self::tables::AhAttr;
 use self::tables::QpAttr;
-use super::ah_attr::Filled;
 
 use crate::device::Device;
 use crate::gid::edge::raw;
@@ -157,14 +156,6 @@ unsafe impl FromC for Out<'_, QpAttr> {
             (*c).alt_ah_attr.grh.sgid_attr = core::ptr::null();
             Self(QpAttr::view(c))
         }
-    }
-}
-
-impl Filled<'_> {
-    /// The local GID, for users that read the C structure.
-    pub(crate) fn gid_entry(&self) -> Option<&bindings::ib_gid_attr> {
-        // SAFETY: The entry is held (type invariant), and does not change while it is.
-        self.gid().map(|gid| unsafe { &*gid.raw() })
     }
 }
 
