@@ -409,6 +409,18 @@ unsafe impl<V: View> FromC for Alone<'_, V> {
 // SAFETY: It is limited to `'a`.
 unsafe impl<'a, V: View> Within<'a> for Alone<'a, V> {}
 
+// SAFETY: Null, or what `Alone` says.
+unsafe impl<V: View> FromC for Option<Alone<'_, V>> {
+    type C = *mut V::C;
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: The contract of this function (see `FromC`).
+        unsafe { Option::from_c(c) }.map(Alone)
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a, V: View> Within<'a> for Option<Alone<'a, V>> {}
+
 impl<V> Deref for Alone<'_, V> {
     type Target = V;
 
