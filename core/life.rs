@@ -80,6 +80,9 @@ pub(crate) struct Slots {
     /// Which queue pair is bound to which counter.
     #[pin]
     counters: counter::Bindings,
+    /// The driver's counters of the device.
+    #[pin]
+    stats: stats::OfDevice,
     /// The subnet manager of its ports, and multicast groups.
     #[pin]
     sa: sa::Slots,
@@ -116,6 +119,7 @@ has_slot! {
     gids: gid::Tables,
     copies: cache::Copies,
     counters: counter::Bindings,
+    stats: stats::OfDevice,
     sa: sa::Slots,
     secured: security::Qps,
 }
@@ -136,7 +140,6 @@ impl Hooks for Core {
     }
 
     fn release(device: &Device) {
-        stats::release(device);
         gid::release(device);
         counter::release(device);
     }
