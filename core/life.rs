@@ -83,6 +83,9 @@ pub(crate) struct Slots {
     /// The driver's counters of the device.
     #[pin]
     stats: stats::OfDevice,
+    /// Limits of cgroups.
+    #[pin]
+    limits: cgroup::Limits,
     /// The subnet manager of its ports, and multicast groups.
     #[pin]
     sa: sa::Slots,
@@ -120,6 +123,7 @@ has_slot! {
     copies: cache::Copies,
     counters: counter::Bindings,
     stats: stats::OfDevice,
+    limits: cgroup::Limits,
     sa: sa::Slots,
     secured: security::Qps,
 }
