@@ -29,9 +29,9 @@ pub(crate) use edge::ib_nl_handle_ip_res_resp;
 
 use crate::errno::eaddrnotavail;
 use crate::gid::edge::entry::Entry;
+use crate::object::Filled;
 use crate::proto::gid::Gid;
 use crate::proto::roce;
-use crate::verbs::Filled;
 use core::net::IpAddr;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;

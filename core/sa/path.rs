@@ -13,11 +13,11 @@ use rdma::edge::View;
 
 use crate::addr::path::reach;
 use crate::addr::path::Reach;
+use crate::device::Caps;
 use crate::device::Device;
+use crate::gid::GidRef;
 use crate::proto::gid::Gid;
 use crate::proto::sa::PERMISSIVE_LID;
-use crate::verbs::Caps;
-use crate::verbs::GidRef;
 
 /// What kind of fabric a path is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

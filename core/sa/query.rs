@@ -26,6 +26,7 @@ use super::port::Port;
 use super::state;
 use super::user::User;
 use super::user::UserSlot;
+use crate::device::Caps;
 use crate::proto::sa::datagram::Attribute;
 use crate::proto::sa::datagram::Fabric;
 use crate::proto::sa::datagram::Header;
@@ -34,7 +35,6 @@ use crate::proto::sa::local;
 use crate::proto::sa::query::Tries;
 use crate::proto::sa::record::ClassPortInfo;
 use crate::proto::sa::wire::Record;
-use crate::verbs::Caps;
 
 /// How long the administrator's answer of itself is awaited, in milliseconds.
 const CLASS_TIMEOUT: u64 = 3_000;

@@ -8,9 +8,9 @@
 use super::policy;
 use super::policy::Judge;
 use super::qp::Secured;
+use crate::object::tables::Qp;
+use crate::object::Doomed;
 use crate::private;
-use crate::verbs::object::Doomed;
-use crate::verbs::tables::Qp;
 use core::ops::Deref;
 use core::ptr;
 use core::ptr::NonNull;
