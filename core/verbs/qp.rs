@@ -6,6 +6,7 @@
 //! `ib_create_qp_kernel` here, or by `ib_uverbs` through `ib_qp_usecnt_inc` when its own part
 //! is done. Destruction gives these counts back in both cases.
 
+use super::modify_qp;
 use super::shared_qp;
 use crate::counter;
 use crate::device::Device;
@@ -97,7 +98,7 @@ pub(super) fn create(
     Qp::set_up(&mut qp);
     qp.set_port(attr.port_num());
     qp.track(Owner::Caller(name));
-    let secured = security::prepare(device, &qp)?;
+    let secured = security::prepare(device, &qp, modify_qp::fail)?;
     qp.driver().create_qp(attr, call)?;
     // Some drivers put queues of their own there.
     Qp::restore_cqs(&mut qp, attr);
