@@ -26,8 +26,6 @@ use crate::proto::security::Numbers;
 use crate::proto::security::Partition;
 use crate::proto::security::Place;
 use crate::proto::security::Standing;
-use core::mem::ManuallyDrop;
-use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use kernel::rbtree::RBTreeNodeReservation;
@@ -309,7 +307,7 @@ pub(crate) fn port_changed(device: &Device, port: u32) {
 fn create_qp_security(qp: Option<Alone<'_, Qp>>, device: &Device) -> Result {
     let mut qp = qp.ok_or(EINVAL)?;
     if edge::of(&qp).is_none() {
-        prepare(device, &qp)?.publish(&mut qp);
+        prepare(device, &qp, |_| ())?.publish(&mut qp);
     }
     Ok(())
 }
