@@ -304,16 +304,14 @@ pub(crate) fn port_changed(device: &Device, port: u32) {
     }
 }
 
-fn create_qp_security(qp: Option<Alone<'_, Qp>>, device: &Device) -> Result {
-    let mut qp = qp.ok_or(EINVAL)?;
+/// Secures a queue pair that is not yet. `fail` as for [`prepare`]. May sleep.
+///
+/// # Errors
+///
+/// Those of [`prepare`].
+pub(crate) fn secure(mut qp: Alone<'_, Qp>, device: &Device, fail: fn(&Qp)) -> Result {
     if edge::of(&qp).is_none() {
-        prepare(device, &qp, |_| ())?.publish(&mut qp);
+        prepare(device, &qp, fail)?.publish(&mut qp);
     }
     Ok(())
-}
-
-rdma::export! { in crate::private;
-    /// Secures a queue pair that is not yet; one that the core has made is. May sleep.
-    fn ib_create_qp_security(qp: Option<Alone<'_, Qp>>, device: &Device) -> Result
-        = create_qp_security;
 }

@@ -36,6 +36,8 @@ use crate::security;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
+#[cfg(CONFIG_SECURITY_INFINIBAND)]
+use rdma::edge::Alone;
 
 /// Whom a queue pair is made for.
 pub(super) enum For<'a> {
@@ -232,4 +234,15 @@ rdma::export! {
         -> Result = query_into;
     /// See [`destroy`].
     fn ib_destroy_qp_user(qp: Given<Qp>, call: Option<&UserCall>) -> Result = destroy;
+}
+
+#[cfg(CONFIG_SECURITY_INFINIBAND)]
+fn secure(qp: Option<Alone<'_, Qp>>, device: &Device) -> Result {
+    security::secure(qp.ok_or(EINVAL)?, device, modify_qp::fail)
+}
+
+#[cfg(CONFIG_SECURITY_INFINIBAND)]
+rdma::export! { in crate::private;
+    /// Secures a queue pair that is not yet; one that the core has made is. May sleep.
+    fn ib_create_qp_security(qp: Option<Alone<'_, Qp>>, device: &Device) -> Result = secure;
 }
