@@ -236,7 +236,8 @@ pub(crate) fn get_mode(device: &Device, port: u32) -> PortMode {
 /// optional, else that of the driver.
 pub(crate) fn modify(device: &Device, port: u32, index: usize, enable: bool) -> Result {
     device.ops().modify_hw_stat.ok_or_else(unsupported)?;
-    let stats = stats::of_port(device, port)
+    let stats = device
+        .port_stats(port)
         .filter(|stats| stats.is_optional(index))
         .ok_or(EINVAL)?;
     let mut values = stats.lock();

@@ -81,7 +81,7 @@ pub(crate) struct Slots {
     counters: counter::Bindings,
     /// The driver's counters of the device.
     #[pin]
-    stats: stats::OfDevice,
+    stats: sysfs::Counters,
     /// Limits of cgroups.
     #[pin]
     limits: cgroup::Limits,
@@ -121,7 +121,7 @@ has_slot! {
     gids: gid::Tables,
     copies: cache::Copies,
     counters: counter::Bindings,
-    stats: stats::OfDevice,
+    stats: sysfs::Counters,
     limits: cgroup::Limits,
     sa: sa::Slots,
     secured: security::Qps,
@@ -129,6 +129,7 @@ has_slot! {
 
 impl Hooks for Core {
     type Slots = Slots;
+    type Stats = stats::HwStats;
 
     fn slots() -> impl PinInit<Slots, Error> {
         Slots::new()
@@ -157,6 +158,10 @@ impl Hooks for Core {
 
     fn subnet_prefix(device: &Device, port: u32) -> u64 {
         cache::subnet_prefix(device, port)
+    }
+
+    fn port_stats(device: &Device, port: u32) -> Option<&stats::HwStats> {
+        sysfs::port_stats(device, port)
     }
 
     fn show_ports(of: &Visible<'_>) -> Result {

@@ -3,31 +3,27 @@
 //! Hardware counters (`hw_counters` in sysfs, `rdma statistic`).
 //!
 //! A driver has the core allocate counters with names and values ([`HwStats`]) and fills in the
-//! values when it is asked. The core asks again when they are older than their *lifespan*.
+//! values when it is asked. The core asks again when they are older than their *lifespan*. Those of
+//! ports and devices belong to their directories in sysfs (`sysfs/hw_counters.rs`), and those of
+//! bound counters to [`crate::counter`].
 //!
 //! Lock: `HwStats::values`, the mutex in the C structure, around each reading.
 
 pub(crate) mod abi;
 mod edge;
-mod files;
 
 use crate::device::Device;
-use crate::edge::device::Unregistered;
-use crate::sysfs;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
-use kernel::sync::Mutex;
 use kernel::time;
 use rdma::bindings;
 use rdma::timer::jiffies;
 
 use self::edge::Locked;
-use self::files::DeviceCounters;
 
 pub(crate) use self::edge::HwStats;
 pub(crate) use self::edge::Owned;
-pub(crate) use self::files::PortCounters;
 
 impl HwStats {
     /// Whether a counter counts only if somebody switches it on.
@@ -168,7 +164,7 @@ impl Owned {
     }
 
     /// As [`of_port`](Self::of_port), those of the device.
-    fn of_device(device: &Device) -> Result<Option<Self>> {
+    pub(crate) fn of_device(device: &Device) -> Result<Option<Self>> {
         if device.ops().alloc_hw_device_stats.is_none() {
             return Ok(None);
         }
@@ -176,7 +172,7 @@ impl Owned {
     }
 
     /// With names, and read once: so that it can be shown.
-    fn ready(self, device: &Device, port: u32) -> Result<Arc<Self>> {
+    pub(crate) fn ready(self, device: &Device, port: u32) -> Result<Arc<Self>> {
         // As the C core does, which takes it for a failed allocation.
         if self.desc(0).is_none() {
             return Err(ENOMEM);
@@ -184,46 +180,4 @@ impl Owned {
         self.lock().fill(device, port)?;
         Ok(Arc::new(self, GFP_KERNEL)?)
     }
-}
-
-/// The counters of a port, if its driver has any. Whoever asks has the device registered.
-pub(crate) fn of_port(device: &Device, port: u32) -> Option<&HwStats> {
-    sysfs::port_directory(device, port)?
-        .hw_counters()
-        .map(PortCounters::stats)
-}
-
-/// The counters of a device, until its memory goes.
-#[pin_data]
-pub(crate) struct OfDevice {
-    #[pin]
-    counters: Mutex<Option<DeviceCounters>>,
-}
-
-impl crate::device::PerDevice for OfDevice {
-    fn new() -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {
-            counters <- kernel::new_mutex!(None, "stats::OfDevice"),
-        })
-    }
-}
-
-/// Makes the counters of a device that is about to be registered, and the group that shows them.
-/// `None` if it has none of its own. May sleep.
-///
-/// What a registration that failed left is freed: there are no files of it (`Unregistered`).
-///
-/// # Errors
-///
-/// Those of the driver; `ENOMEM`.
-pub(crate) fn set_up_device(
-    device: &Device,
-    _alone: &mut Unregistered<'_>,
-) -> Result<Option<*const bindings::attribute_group>> {
-    let Some(counters) = DeviceCounters::new(device)? else {
-        return Ok(None);
-    };
-    let group = counters.group();
-    *device.slot::<OfDevice>().counters.lock() = Some(counters);
-    Ok(Some(group))
 }

@@ -5,14 +5,14 @@
 //! ```text
 //! DEVICE/                  device.rs
 //!   node_type, node_guid, ...
-//!   hw_counters/           ../stats/files.rs
+//!   hw_counters/           hw_counters.rs
 //!   ports/                 here
 //!     N/                   port.rs
 //!       state, lid, ...
 //!       gids/ pkeys/       tables.rs
 //!       gid_attrs/{ndevs,types}/
 //!       counters/          pma.rs
-//!       hw_counters/       ../stats/files.rs
+//!       hw_counters/       hw_counters.rs
 //! ```
 //!
 //! A copy of a device in another namespace has the same but for what counts: no `counters`, no
@@ -25,18 +25,18 @@
 pub(crate) mod abi;
 mod device;
 mod edge;
+mod hw_counters;
 mod pma;
 mod port;
 mod tables;
 
-pub(crate) use self::edge::find as port_directory;
 pub(crate) use self::edge::set_up_device;
-pub(crate) use self::edge::OfDevice;
 pub(crate) use self::edge::PortFile;
-pub(crate) use self::edge::ShowPort;
-pub(crate) use self::edge::Shown;
+pub(crate) use self::hw_counters::Slot as Counters;
 
+use crate::device::Device;
 use crate::edge::device::Visible;
+use crate::stats::HwStats;
 use kernel::prelude::*;
 use kernel::sync::Mutex;
 use rdma::sysfs::Directory;
@@ -56,6 +56,13 @@ impl Kind for Ports {
     fn groups<'a>(&'a self, _: &mut dyn FnMut(GroupRef<'a, PortFile>) -> Result) -> Result {
         Ok(())
     }
+}
+
+/// The driver's counters of a port. Whoever asks has the device registered.
+pub(crate) fn port_stats(device: &Device, port: u32) -> Option<&HwStats> {
+    edge::find(device, port)?
+        .hw_counters()
+        .map(hw_counters::PortCounters::stats)
 }
 
 /// Makes `ports/` of a device or of its copy in a namespace, after `device_add`. May sleep.

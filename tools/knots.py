@@ -26,13 +26,6 @@ MAIN = TOP / "core/main.rs"
 # Modules with no state and no dependencies: bindings, numbers, pure engines.
 LEAVES = {"proto", "private", "errno", "edge"}
 
-# Mutual pairs that are left, each with the reason. This list only shrinks: a pair that is
-# gone must be taken out of it.
-ALLOWED = {
-    ("counter", "stats"): "stats/files.rs adds a counter's history; it is to be a module above both",
-    ("stats", "sysfs"): "sysfs/port.rs owns the counters of a port that stats/files.rs shows in it",
-}
-
 NOT_CODE = re.compile(
     r'//[^\n]*|/\*.*?\*/|b?r(#*)".*?"\1|b?c?"(?:\\.|[^"\\])*"|b?\'(?:\\.|[^\'\\])\'', re.DOTALL)
 MOD = re.compile(
@@ -100,8 +93,7 @@ def main():
             print(f"{name} -> {other}: {place}")
         return 0
     for (name, other), place in sorted(edges.items()):
-        pair = tuple(sorted((name, other)))
-        if (other, name) in edges and name < other and pair not in ALLOWED:
+        if (other, name) in edges and name < other:
             bad.append(f"{name} and {other} depend on each other:\n    {place}\n"
                        f"    {edges[other, name]}")
         if name == "device" and other not in LEAVES:
@@ -110,15 +102,11 @@ def main():
             bad.append(f"{name} names life, which is above all others: {place}")
         if name in LEAVES and other not in LEAVES:
             bad.append(f"{name} is to have no dependencies: {place}")
-    for pair in sorted(ALLOWED):
-        if pair not in edges or pair[::-1] not in edges:
-            bad.append(f"{' and '.join(pair)} do not depend on each other any more: "
-                       "take the pair out of ALLOWED")
     for line in bad:
         print(line)
     if not bad:
         print(f"| knots | {len(found)} modules, {len(edges)} dependencies, "
-              f"{len(ALLOWED)} mutual pairs left |")
+              "no mutual pairs |")
     return 1 if bad else 0
 
 

@@ -54,6 +54,9 @@ pub(crate) trait Hooks {
     /// Data of all parts, per device.
     type Slots: Send + Sync;
 
+    /// Counters of a driver.
+    type Stats;
+
     /// The slots of a new device. May sleep.
     fn slots() -> impl PinInit<Self::Slots, Error>;
 
@@ -85,6 +88,9 @@ pub(crate) trait Hooks {
 
     /// The subnet prefix of an InfiniBand port as it is cached, 0 if it is not. Any context.
     fn subnet_prefix(device: &Device, port: u32) -> u64;
+
+    /// The counters of a port, if its driver has any. The device is registered. Any context.
+    fn port_stats(device: &Device, port: u32) -> Option<&Self::Stats>;
 
     /// Makes the directories of the ports of a device, or of a copy of it in a namespace. May
     /// sleep.
@@ -118,6 +124,11 @@ impl Device {
         Slots: HasSlot<T>,
     {
         HasSlot::slot(&self.state().slots)
+    }
+
+    /// The counters of a port, if its driver has any. The device is registered. Any context.
+    pub(crate) fn port_stats(&self, port: u32) -> Option<&<Core as Hooks>::Stats> {
+        Core::port_stats(self, port)
     }
 
     /// Reports a change to listeners in user space. May sleep.

@@ -22,7 +22,6 @@ use crate::proto::nldev::stat::Switch;
 use crate::proto::nldev::Attr;
 use crate::proto::nldev::Command;
 use crate::restrack::Kind;
-use crate::stats;
 use crate::stats::HwStats;
 
 /// Writes the values of counters that are switched on, as they were last read. May sleep.
@@ -81,7 +80,7 @@ fn get_port(request: &Request<'_>, attrs: &Attributes<'_>) -> Result {
     if ops.get_hw_stats.is_none() {
         return Err(EINVAL);
     }
-    let stats = stats::of_port(&device, number).ok_or(EINVAL)?;
+    let stats = device.port_stats(number).ok_or(EINVAL)?;
     let who = Who::of(&device);
     request.answer(Command::StatGet, |w| {
         PortHandle {
@@ -130,7 +129,7 @@ pub(super) fn get_status(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Liberal)?;
     let device = request.device(&attrs)?;
     let port = port(&attrs, &device)?;
-    let stats = stats::of_port(&device, port).ok_or(EINVAL)?;
+    let stats = device.port_stats(port).ok_or(EINVAL)?;
     let who = Who::of(&device);
     request.answer(Command::StatGetStatus, |w| {
         PortHandle {
@@ -222,7 +221,7 @@ fn set_mode(
 
 /// Leaves those optional counters on that are named, and switches the others off.
 fn set_optional(attrs: &Attributes<'_>, device: &Device, port: u32) -> Result {
-    let stats = stats::of_port(device, port).ok_or(EINVAL)?;
+    let stats = device.port_stats(port).ok_or(EINVAL)?;
     let named = attrs.get(Attr::StatHwcounters).ok_or(EINVAL)?;
     let mut wanted = KVec::from_elem(false, stats.count(), GFP_KERNEL)?;
     for attr in named.attrs() {

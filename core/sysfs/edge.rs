@@ -7,13 +7,13 @@
 //! describes it, and waits for them before the file is gone. To be held against
 //! `include/rdma/ib_sysfs.h`, `include/linux/device.h`.
 
+use super::hw_counters;
 use super::port::Port;
 use super::Ports;
 use crate::device::Device;
 use crate::edge::device::CoreDevice;
 use crate::edge::device::Unregistered;
 use crate::edge::device::Visible;
-use crate::stats;
 use core::ops::Deref;
 use core::ptr;
 use core::ptr::NonNull;
@@ -509,7 +509,7 @@ pub(super) fn take_ports(model: &CoreDevice) -> Option<Added<Ports>> {
 pub(crate) fn set_up_device(device: &Device, alone: &mut Unregistered<'_>) -> Result {
     let common = super::device::GROUP.as_raw();
     let own = device.ops().device_group;
-    let counters = stats::set_up_device(device, alone);
+    let counters = hw_counters::set_up_device(device, alone);
     // The driver's group may be missing; the list ends at the first null. What a registration that
     // failed left is not there any more.
     let (index, groups) = match counters {

@@ -3,16 +3,19 @@
 //! The group `hw_counters` of a device or port: a file for each counter that is not optional, and
 //! `lifespan`.
 
-use super::HwStats;
-use super::Owned;
+use super::edge::OfDevice;
+use super::edge::PortFile;
+use super::edge::ShowPort;
+use super::edge::Shown;
 use crate::counter;
 use crate::device::Device;
-use crate::sysfs::OfDevice;
-use crate::sysfs::PortFile;
-use crate::sysfs::ShowPort;
-use crate::sysfs::Shown;
+use crate::device::PerDevice;
+use crate::edge::device::Unregistered;
+use crate::stats::HwStats;
+use crate::stats::Owned;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use kernel::sync::Mutex;
 use rdma::bindings;
 use rdma::sysfs::Attribute;
 use rdma::sysfs::Group;
@@ -149,4 +152,39 @@ impl DeviceCounters {
     pub(super) fn group(&self) -> *const bindings::attribute_group {
         self.0.as_raw()
     }
+}
+
+/// The counters of a device, until its memory goes.
+#[pin_data]
+pub(crate) struct Slot {
+    #[pin]
+    counters: Mutex<Option<DeviceCounters>>,
+}
+
+impl PerDevice for Slot {
+    fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            counters <- kernel::new_mutex!(None, "sysfs::hw_counters"),
+        })
+    }
+}
+
+/// Makes the counters of a device that is about to be registered, and the group that shows them.
+/// `None` if it has none of its own. May sleep.
+///
+/// What a registration that failed left is freed: there are no files of it (`Unregistered`).
+///
+/// # Errors
+///
+/// Those of the driver; `ENOMEM`.
+pub(super) fn set_up_device(
+    device: &Device,
+    _alone: &mut Unregistered<'_>,
+) -> Result<Option<*const bindings::attribute_group>> {
+    let Some(counters) = DeviceCounters::new(device)? else {
+        return Ok(None);
+    };
+    let group = counters.group();
+    *device.slot::<Slot>().counters.lock() = Some(counters);
+    Ok(Some(group))
 }
