@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Check the dependencies between the modules of ib_core.
 
-    knots.py         fail on a mutual pair of modules, or on an import by `device` of a module
-                     that is built on it
+    knots.py         fail on modules that depend on each other in a circle, or on an import by
+                     `device` of a module that is built on it
     knots.py list    print every dependency, with its first line
 
 The modules are those that core/main.rs declares (`mod x;`, with `#[path]` where the folder is
@@ -85,6 +85,23 @@ def dependencies(found):
     return edges, bad
 
 
+def cycle(edges, start):
+    """The shortest way from a module back to itself, or None."""
+    ways = [[start]]
+    seen = set()
+    while ways:
+        way = ways.pop(0)
+        for name, other in sorted(edges):
+            if name != way[-1]:
+                continue
+            if other == start:
+                return way + [other]
+            if other not in seen:
+                seen.add(other)
+                ways.append(way + [other])
+    return None
+
+
 def main():
     found = modules()
     edges, bad = dependencies(found)
@@ -93,20 +110,23 @@ def main():
             print(f"{name} -> {other}: {place}")
         return 0
     for (name, other), place in sorted(edges.items()):
-        if (other, name) in edges and name < other:
-            bad.append(f"{name} and {other} depend on each other:\n    {place}\n"
-                       f"    {edges[other, name]}")
         if name == "device" and other not in LEAVES:
             bad.append(f"device names {other}, which is built on it: {place}")
         if other == "life":
             bad.append(f"{name} names life, which is above all others: {place}")
         if name in LEAVES and other not in LEAVES:
             bad.append(f"{name} is to have no dependencies: {place}")
+    for name in sorted(found):
+        way = cycle(edges, name)
+        # Told once, by the first of those in it.
+        if way and name == min(way):
+            bad.append("modules depend on each other in a circle:\n" + "\n".join(
+                f"    {edges[step]}" for step in zip(way, way[1:])))
     for line in bad:
         print(line)
     if not bad:
         print(f"| knots | {len(found)} modules, {len(edges)} dependencies, "
-              "no mutual pairs |")
+              "no circle |")
     return 1 if bad else 0
 
 
