@@ -16,6 +16,7 @@
 
 mod abi;
 mod attempt;
+mod edge;
 pub(crate) mod lag;
 pub(crate) mod path;
 mod request;
@@ -24,19 +25,19 @@ mod request;
     unused_imports,
     reason = "for the netlink client of the subnet administration"
 )]
-pub(crate) use abi::ib_nl_handle_ip_res_resp;
+pub(crate) use edge::ib_nl_handle_ip_res_resp;
 
 use crate::errno::eaddrnotavail;
+use crate::gid::edge::entry::Entry;
 use crate::object::Filled;
 use crate::proto::gid::Gid;
 use crate::proto::roce;
 use core::net::IpAddr;
-use core::ptr::NonNull;
-use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::rcu;
 use rdma::bindings;
+use rdma::edge::verbs::GidAttr;
 use rdma::net::neighbour::ChangeNotifier;
 use rdma::net::neighbour::Changes;
 use rdma::net::route::Route;
@@ -83,26 +84,13 @@ pub(crate) struct Hop {
     pub(crate) limit: u8,
 }
 
-/// The bytes of a GID.
-fn bytes(gid: &bindings::ib_gid) -> [u8; 16] {
-    // SAFETY: All members of the union are plain bytes.
-    unsafe { *gid.raw }
-}
-
 /// The network device of a GID. Any context.
 ///
 /// # Errors
 ///
-/// `ENODEV` if it has gone, or there is none.
-pub(crate) fn netdev_of_gid(gid: &bindings::ib_gid_attr) -> Result<ARef<NetDevice>> {
-    let guard = rcu::read_lock();
-    // SAFETY: The entry is held by whoever lent it.
-    let netdev = from_err_ptr(unsafe { bindings::rdma_read_gid_attr_ndev_rcu(gid) })?;
-    let netdev = NonNull::new(netdev).ok_or(ENODEV)?;
-    // SAFETY: RCU protects it until the guard is dropped.
-    let held = unsafe { NetDevice::from_raw(netdev.as_ptr()) }.hold();
-    drop(guard);
-    Ok(held)
+/// `EINVAL` if the GID has been deleted; `ENODEV` if it has no network device.
+pub(crate) fn netdev_of_gid(gid: &GidAttr) -> Result<ARef<NetDevice>> {
+    Entry::of(gid).netdev()
 }
 
 /// The network device that has an address, whatever its own namespace says of it. Any context.
@@ -111,35 +99,14 @@ pub(crate) fn netdev_of_gid(gid: &bindings::ib_gid_attr) -> Result<ARef<NetDevic
 ///
 /// `EADDRNOTAVAIL`.
 pub(crate) fn device_of(net: &Net, ip: IpAddr) -> Result<ARef<NetDevice>> {
-    let guard = rcu::read_lock();
-    let found = match ip {
-        // SAFETY: The namespace is alive; RCU protects what is found.
-        IpAddr::V4(ip) => unsafe {
-            bindings::rdma_helper_dev_of_ip4(net.as_raw(), u32::from_ne_bytes(ip.octets()))
-        },
-        IpAddr::V6(ip) => {
-            let ip = ip.octets();
-            // SAFETY: As above, and the list is walked under RCU.
-            unsafe {
-                let mut dev = bindings::rdma_helper_first_netdev_rcu(net.as_raw());
-                while !dev.is_null()
-                    && !bindings::rdma_helper_dev_has_ip6(net.as_raw(), ip.as_ptr().cast(), dev)
-                {
-                    dev = bindings::rdma_helper_next_netdev_rcu(dev);
-                }
-                dev
-            }
-        }
-    };
-    let found = NonNull::new(found).ok_or_else(eaddrnotavail)?;
-    // SAFETY: RCU protects it until the guard is dropped.
-    let held = unsafe { NetDevice::from_raw(found.as_ptr()) }.hold();
-    drop(guard);
-    Ok(held)
+    let rcu = rcu::read_lock();
+    net.device_with(ip, &rcu)
+        .map(NetDevice::hold)
+        .ok_or_else(eaddrnotavail)
 }
 
 /// One attempt to find the next hop: `None` if its address was asked for.
-fn try_hop(gid: &bindings::ib_gid_attr, addrs: AddrPair) -> Result<Option<Hop>> {
+fn try_hop(gid: &GidAttr, addrs: AddrPair) -> Result<Option<Hop>> {
     let netdev = netdev_of_gid(gid)?;
     // It keeps the namespace, out of which the device may be moved meanwhile.
     let rcu = rcu::read_lock();
@@ -180,8 +147,8 @@ fn try_hop(gid: &bindings::ib_gid_attr, addrs: AddrPair) -> Result<Option<Hop>> 
 ///
 /// `EINVAL` for GIDs of different families; `ENODEV` if the network device has gone;
 /// those of routing; `ETIMEDOUT` if the neighbour does not answer.
-pub(crate) fn next_hop(gid: &bindings::ib_gid_attr, to: &[u8; 16]) -> Result<Hop> {
-    let addrs = AddrPair::from_gids(&bytes(&gid.gid), to).ok_or(EINVAL)?;
+pub(crate) fn next_hop(gid: &GidAttr, to: &[u8; 16]) -> Result<Hop> {
+    let addrs = AddrPair::from_gids(&Entry::of(gid).gid().0, to).ok_or(EINVAL)?;
     let start = kernel::time::Instant::<kernel::time::Monotonic>::now();
     let patience = kernel::time::Delta::from_secs(1);
     loop {
@@ -210,9 +177,9 @@ pub(crate) fn next_hop(gid: &bindings::ib_gid_attr, to: &[u8; 16]) -> Result<Hop
 /// `EINVAL` for a vector without a local GID; those of [`next_hop`].
 pub(crate) fn resolve_unicast(path: &mut Filled<'_>) -> Result {
     let to = path.destination();
-    let gid = path.gid_entry().ok_or(EINVAL)?;
+    let gid = path.gid().ok_or(EINVAL)?;
     // Between link-local GIDs of the older RoCE, addresses are in the GIDs themselves.
-    let in_gid = if gid.gid_type == bindings::ib_gid_type_IB_GID_TYPE_ROCE {
+    let in_gid = if gid.gid_type() == bindings::ib_gid_type_IB_GID_TYPE_ROCE {
         roce::mac_in(&Gid(to))
     } else {
         None

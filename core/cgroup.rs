@@ -5,31 +5,43 @@
 //! C header: `include/linux/cgroup_rdma.h`.
 
 #[cfg(CONFIG_CGROUP_RDMA)]
-pub(crate) mod abi;
+mod edge;
 
 use crate::device::Device;
+use kernel::prelude::*;
+use kernel::sync::Mutex;
+
+/// What is known of a device's limits.
+#[pin_data]
+pub(crate) struct Limits {
+    /// Whether the controller knows the device.
+    #[pin]
+    known: Mutex<bool>,
+}
+
+impl crate::device::PerDevice for Limits {
+    fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            known <- kernel::new_mutex!(false, "Limits::known"),
+        })
+    }
+}
+
+#[cfg(CONFIG_CGROUP_RDMA)]
+use self::edge::set;
+
+/// Nothing is limited.
+#[cfg(not(CONFIG_CGROUP_RDMA))]
+fn set(device: &Device, known: bool) {
+    *device.slot::<Limits>().known.lock() = known;
+}
 
 /// Makes the device known to the cgroup controller. Before it is registered. May sleep.
 pub(crate) fn register(device: &Device) {
-    #[cfg(CONFIG_CGROUP_RDMA)]
-    // SAFETY: The field is the controller's from here to `unregister`; the name is an array of the
-    // device's, and stays where it is.
-    unsafe {
-        let raw = device.as_raw();
-        (*raw).cg_device.name = (&raw mut (*raw).name).cast();
-        crate::private::rdmacg_register_device((&raw mut (*raw).cg_device).cast());
-    }
-    #[cfg(not(CONFIG_CGROUP_RDMA))]
-    let _ = device;
+    set(device, true);
 }
 
 /// The reverse of [`register`]: nobody charges the device any more. May sleep.
 pub(crate) fn unregister(device: &Device) {
-    #[cfg(CONFIG_CGROUP_RDMA)]
-    // SAFETY: It was registered.
-    unsafe {
-        crate::private::rdmacg_unregister_device((&raw mut (*device.as_raw()).cg_device).cast())
-    };
-    #[cfg(not(CONFIG_CGROUP_RDMA))]
-    let _ = device;
+    set(device, false);
 }

@@ -79,6 +79,12 @@ pub(crate) struct Slots {
     /// Which queue pair is bound to which counter.
     #[pin]
     counters: counter::Bindings,
+    /// The driver's counters of the device.
+    #[pin]
+    stats: stats::OfDevice,
+    /// Limits of cgroups.
+    #[pin]
+    limits: cgroup::Limits,
     /// The subnet manager of its ports, and multicast groups.
     #[pin]
     sa: sa::Slots,
@@ -115,6 +121,8 @@ has_slot! {
     gids: gid::Tables,
     copies: cache::Copies,
     counters: counter::Bindings,
+    stats: stats::OfDevice,
+    limits: cgroup::Limits,
     sa: sa::Slots,
     secured: security::Qps,
 }
@@ -135,7 +143,6 @@ impl Hooks for Core {
     }
 
     fn release(device: &Device) {
-        stats::release(device);
         gid::release(device);
         counter::release(device);
     }

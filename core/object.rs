@@ -7,7 +7,7 @@
 //! | `edge` | allocation, tracking and use counts of objects |
 //! | `edge::tables` | the C structures, field by field |
 //! | `edge::driver` | the methods of drivers |
-//! | `edge::out` | address vectors that C hands over |
+//! | `edge::out` | structures with address vectors, that C hands over to be filled |
 //! | `ah_attr` | address vectors with their local GIDs |
 
 pub(crate) mod ah_attr;

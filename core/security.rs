@@ -9,6 +9,7 @@
 //! | `qp` | queue pairs: asked when their places change, and again when the world does |
 //! | `agent` | agents of management datagrams |
 //! | `policy` | changes of the policy |
+//! | `edge` | the hooks, and the field of a queue pair, as C has them |
 //! | `off` | all of that on a kernel without the hooks: nothing |
 //!
 //! Only ports of InfiniBand have partitions to be asked about. Rules: [`crate::proto::security`].
@@ -17,6 +18,8 @@
 
 #[cfg(CONFIG_SECURITY_INFINIBAND)]
 mod agent;
+#[cfg(CONFIG_SECURITY_INFINIBAND)]
+mod edge;
 #[cfg(not(CONFIG_SECURITY_INFINIBAND))]
 mod off;
 #[cfg(CONFIG_SECURITY_INFINIBAND)]

@@ -12,24 +12,28 @@ mod edge;
 mod files;
 
 use crate::device::Device;
+use crate::edge::device::Unregistered;
 use crate::sysfs;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
+use kernel::sync::Arc;
+use kernel::sync::Mutex;
 use kernel::time;
 use rdma::bindings;
+use rdma::timer::jiffies;
 
 use self::edge::Locked;
+use self::files::DeviceCounters;
 
 pub(crate) use self::edge::HwStats;
 pub(crate) use self::edge::Owned;
-pub(crate) use self::files::DeviceCounters;
 pub(crate) use self::files::PortCounters;
 
 impl HwStats {
     /// Whether a counter counts only if somebody switches it on.
     pub(crate) fn is_optional(&self, index: usize) -> bool {
         self.desc(index)
-            .is_some_and(|desc| desc.flags & bindings::ib_stat_flag_IB_STAT_FLAG_OPTIONAL != 0)
+            .is_some_and(|desc| desc.flags() & bindings::ib_stat_flag_IB_STAT_FLAG_OPTIONAL != 0)
     }
 
     /// Whether an optional counter is switched off. Any context; [`lock`](Self::lock) to rely on
@@ -55,6 +59,11 @@ pub(crate) struct Values<'a> {
 }
 
 impl Values<'_> {
+    /// What they are the values of.
+    fn stats(&self) -> &HwStats {
+        self.stats
+    }
+
     /// The value of a counter, when it was last asked for.
     pub(crate) fn get(&self, index: usize) -> Option<u64> {
         self.stats.shared(index).map(|value| value.load(Relaxed))
@@ -69,7 +78,7 @@ impl Values<'_> {
     pub(crate) fn refresh(&mut self, device: &Device, port: u32, index: usize) -> Result {
         let since = self.stats.timestamp(&self.lock);
         let until = since.wrapping_add(self.stats.lifespan_jiffies(&self.lock));
-        let now = edge::now();
+        let now = jiffies();
         // Numbers of a circle: what is behind has the top bit.
         // CAST: for the sign.
         if until.wrapping_sub(now) as isize >= 0 {
@@ -96,13 +105,23 @@ impl Values<'_> {
     }
 
     fn stamp(&mut self) {
-        self.stats.set_timestamp(&mut self.lock, edge::now());
+        self.stats.set_timestamp(&mut self.lock, jiffies());
     }
 
     /// Asks the driver. Returns whether it told all counters.
     fn ask(&mut self, device: &Device, port: u32, index: usize) -> Result<bool> {
-        let told = self.stats.ask(&mut self.lock, device, port, index)?;
-        Ok(told == self.stats.count())
+        Ok(self.read(device, port, index)? == self.stats.count())
+    }
+
+    /// Asks the driver for a counter, or for all if `index` is the count. Returns how many it read.
+    ///
+    /// # Errors
+    ///
+    /// The driver's; `EOPNOTSUPP` if it cannot.
+    fn read(&mut self, device: &Device, port: u32, index: usize) -> Result<usize> {
+        let index = i32::try_from(index)?;
+        let told = device.driver().get_hw_stats(self, port, index);
+        usize::try_from(told).map_err(|_| Error::from_errno(told))
     }
 
     /// Asks the driver for all counters now. Returns how many it read.
@@ -111,7 +130,7 @@ impl Values<'_> {
     ///
     /// That of the driver.
     pub(crate) fn read_all(&mut self, device: &Device, port: u32) -> Result<usize> {
-        self.stats.ask(&mut self.lock, device, port, 0)
+        self.read(device, port, 0)
     }
 
     /// How long values stay new enough, in milliseconds.
@@ -136,14 +155,34 @@ impl Values<'_> {
 }
 
 impl Owned {
+    /// Has the driver allocate the counters of a port, if it can.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if it does not.
+    pub(crate) fn of_port(device: &Device, port: u32) -> Result<Option<Self>> {
+        if device.ops().alloc_hw_port_stats.is_none() {
+            return Ok(None);
+        }
+        device.driver().alloc_hw_port_stats(port).map(Some)
+    }
+
+    /// As [`of_port`](Self::of_port), those of the device.
+    fn of_device(device: &Device) -> Result<Option<Self>> {
+        if device.ops().alloc_hw_device_stats.is_none() {
+            return Ok(None);
+        }
+        device.driver().alloc_hw_device_stats().map(Some)
+    }
+
     /// With names, and read once: so that it can be shown.
-    fn ready(self, device: &Device, port: u32) -> Result<Self> {
+    fn ready(self, device: &Device, port: u32) -> Result<Arc<Self>> {
         // As the C core does, which takes it for a failed allocation.
         if self.desc(0).is_none() {
             return Err(ENOMEM);
         }
         self.lock().fill(device, port)?;
-        Ok(self)
+        Ok(Arc::new(self, GFP_KERNEL)?)
     }
 }
 
@@ -154,42 +193,37 @@ pub(crate) fn of_port(device: &Device, port: u32) -> Option<&HwStats> {
         .map(PortCounters::stats)
 }
 
+/// The counters of a device, until its memory goes.
+#[pin_data]
+pub(crate) struct OfDevice {
+    #[pin]
+    counters: Mutex<Option<DeviceCounters>>,
+}
+
+impl crate::device::PerDevice for OfDevice {
+    fn new() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            counters <- kernel::new_mutex!(None, "stats::OfDevice"),
+        })
+    }
+}
+
 /// Makes the counters of a device that is about to be registered, and the group that shows them.
 /// `None` if it has none of its own. May sleep.
+///
+/// What a registration that failed left is freed: there are no files of it (`Unregistered`).
 ///
 /// # Errors
 ///
 /// Those of the driver; `ENOMEM`.
-pub(crate) fn set_up_device(device: &Device) -> Result<Option<*const bindings::attribute_group>> {
+pub(crate) fn set_up_device(
+    device: &Device,
+    _alone: &mut Unregistered<'_>,
+) -> Result<Option<*const bindings::attribute_group>> {
     let Some(counters) = DeviceCounters::new(device)? else {
         return Ok(None);
     };
-    let counters = KBox::new(counters, GFP_KERNEL)?;
     let group = counters.group();
-    // SAFETY: Whoever registers the device is alone with it. What a registration that failed
-    // left there is freed: nobody sees it.
-    unsafe { put(device, KBox::into_raw(counters)) };
+    *device.slot::<OfDevice>().counters.lock() = Some(counters);
     Ok(Some(group))
-}
-
-/// Frees the device's counters: its memory is about to go.
-pub(crate) fn release(device: &Device) {
-    // SAFETY: Nobody else has the device any more.
-    unsafe { put(device, core::ptr::null_mut()) };
-}
-
-/// Replaces the device's counters.
-///
-/// # Safety
-///
-/// Nobody uses those that are there; `new` is null or the caller's to give.
-unsafe fn put(device: &Device, new: *mut DeviceCounters) {
-    // SAFETY: The field holds what this function wrote there, or null.
-    unsafe {
-        let field = &raw mut (*device.as_raw()).hw_stats_data;
-        let old: *mut DeviceCounters = field.replace(new.cast()).cast();
-        if !old.is_null() {
-            drop(KBox::from_raw(old));
-        }
-    }
 }

@@ -30,9 +30,11 @@ mod port;
 mod tables;
 
 pub(crate) use self::edge::find as port_directory;
-pub(crate) use self::edge::owner;
 pub(crate) use self::edge::set_up_device;
+pub(crate) use self::edge::OfDevice;
 pub(crate) use self::edge::PortFile;
+pub(crate) use self::edge::ShowPort;
+pub(crate) use self::edge::Shown;
 
 use crate::edge::device::Visible;
 use kernel::prelude::*;

@@ -143,9 +143,7 @@ impl Agent {
         let slot = port.tids().reserve()?;
         let tid = slot.tid();
         let number = u8::try_from(port.number()).map_err(|_| EINVAL)?;
-        // SAFETY: The agent keeps its port open, and with it the device registered
-        // (`OpenPort`); `unregister` withdraws the rights.
-        let rights = unsafe { AgentRights::new(live.device(), number, wish.qp) }?;
+        let rights = AgentRights::new(live.device(), number, wish.qp)?;
         let has_recv = wish.handlers.recv.is_some();
         let limit = limit(wish.rule.as_ref(), has_recv, port.receives());
         let c = CAgent::new(&Make {

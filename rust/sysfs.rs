@@ -2,7 +2,8 @@
 
 //! Files of sysfs: attributes, groups of them, and directories of one's own.
 //!
-//! - [`Page`] is where a file writes what is read of it, [`Input`] what was written to it.
+//! - [`Page`] is where a file writes what is read of it, [`Input`] what was written to it, of which C
+//!   hands us [`Written`] and [`Count`].
 //! - An *attribute* is a C structure that begins with `struct attribute`
 //!   ([`Attribute`]): what its directory's kind calls to show it follows there. It is constant
 //!   data, or part of a [`Group`] that is made at run time.
@@ -30,5 +31,7 @@ pub use self::group::Extends;
 pub use self::group::Group;
 pub use self::group::GroupRef;
 pub use self::group::StaticGroup;
+pub use self::page::Count;
 pub use self::page::Input;
 pub use self::page::Page;
+pub use self::page::Written;

@@ -6,9 +6,10 @@
 //! On an InfiniBand network whose route has a gateway, that gateway's GID is asked of a user
 //! program (`RDMA_NL_LS_OP_IP_RESOLVE`), if one listens.
 
-use super::abi::copy_source;
-use super::abi::source as device_at;
 use super::device_of;
+use super::edge::Asker;
+use super::edge::DevAddr;
+use super::edge::Socket;
 use super::netdev_of_gid;
 use super::INFINIBAND;
 use crate::errno::eaddrnotavail;
@@ -18,8 +19,6 @@ use crate::proto::nla::Full;
 use crate::proto::nla::Sink;
 use crate::proto::resolve::Outcome;
 use core::net::IpAddr;
-use core::net::Ipv4Addr;
-use core::net::Ipv6Addr;
 use kernel::ffi::c_int;
 use kernel::pr_warn_once;
 use kernel::prelude::*;
@@ -31,9 +30,6 @@ use rdma::net::AddrPair;
 use rdma::net::Net;
 use rdma::net::NetDevice;
 
-/// Room for any socket address, as `struct sockaddr_storage`.
-pub(super) type Socket = [u64; 16];
-
 /// The source of a request: at first what its asker says, then what the route does.
 #[derive(Clone, Copy)]
 pub(super) struct Source {
@@ -44,38 +40,43 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// For C: the asker's socket address with the present IP address in it.
+    /// The asker's socket address with the present IP address in it.
     pub(super) fn to_socket(self) -> Socket {
-        let mut socket = self.socket;
-        // SAFETY: There is room for any address, which stands after family and port, and after
-        // the flow label too in IPv6.
-        unsafe {
-            let to = socket.as_mut_ptr().cast::<u8>();
-            match self.ip {
-                IpAddr::V4(ip) => to.add(4).cast::<[u8; 4]>().write(ip.octets()),
-                IpAddr::V6(ip) => to.add(8).cast::<[u8; 16]>().write(ip.octets()),
-            }
-        }
-        socket
+        self.socket.with_ip(self.ip)
     }
 }
 
-/// What is asked.
-#[derive(Clone, Copy)]
-pub(super) struct Question {
-    /// What is looked for; of the source's family.
-    pub(super) to: IpAddr,
-    /// Whether the source's GID says which network device and namespace it is.
-    pub(super) by_gid: bool,
+/// Copies addresses, kind and number of a network device.
+pub(super) fn copy_source(to: &DevAddr, dev: &NetDevice) {
+    to.set_dev_type(dev.hardware_type());
+    to.set_source(dev.hardware_addr());
+    to.set_broadcast(dev.broadcast_addr());
+    // CAST: Numbers are from 1 to `c_int::MAX`.
+    to.set_bound_dev_if(dev.ifindex() as c_int);
+}
+
+/// The network device of this number, or, without one, the one that has the address.
+///
+/// # Errors
+///
+/// `ENODEV` if there is no such device; `EADDRNOTAVAIL` if none has the address.
+pub(super) fn device_at(net: &Net, ifindex: u32, ip: Option<IpAddr>) -> Result<ARef<NetDevice>> {
+    if ifindex == 0 {
+        return device_of(net, ip.ok_or_else(eaddrnotavail)?);
+    }
+    let ifindex = c_int::try_from(ifindex).map_err(|_| ENODEV)?;
+    net.device_by_index(ifindex).ok_or(ENODEV)
 }
 
 /// Fills in a GID as the address on the link; on InfiniBand it stands after the number of the
 /// queue pair.
-pub(super) fn set_gid(addr: &mut bindings::rdma_dev_addr, gid: &[u8; 16]) {
-    let at = if addr.dev_type == INFINIBAND { 4 } else { 0 };
-    for (to, from) in addr.dst_dev_addr.iter_mut().skip(at).zip(gid) {
+pub(super) fn set_gid(addr: &DevAddr, gid: &[u8; 16]) {
+    let at = if addr.dev_type() == INFINIBAND { 4 } else { 0 };
+    let mut destination = addr.destination();
+    for (to, from) in destination.iter_mut().skip(at).zip(gid) {
         *to = *from;
     }
+    addr.set_destination(destination);
 }
 
 /// The namespace and device that a request is bound to.
@@ -102,97 +103,85 @@ impl Bound<'_> {
     }
 }
 
-impl Question {
-    /// Tries once. `seq` is the request's number for a user program. May sleep.
-    pub(super) fn attempt(
-        &self,
-        source: &mut Source,
-        addr: &mut bindings::rdma_dev_addr,
-        seq: u32,
-    ) -> Outcome<Error> {
-        let found = self.route(source, addr, seq);
-        if self.by_gid {
-            // As their askers, who let the GID say where, expect to find it.
-            addr.net = Net::init().as_raw();
-            addr.bound_dev_if = 0;
-        }
-        match found {
-            Ok(true) => Outcome::Found,
-            Ok(false) => Outcome::Asked,
-            Err(error) => Outcome::Failed(error),
-        }
+/// Tries once to find where `to` is, of the source's family. `seq` is the request's number for a
+/// user program. May sleep.
+pub(super) fn attempt(asker: &Asker, source: &mut Source, to: IpAddr, seq: u32) -> Outcome<Error> {
+    let found = find(asker, source, to, seq);
+    if asker.is_by_gid() {
+        // As their askers, who let the GID say where, expect to find it.
+        let addr = asker.addr();
+        addr.set_net(Net::init());
+        addr.set_bound_dev_if(0);
     }
-
-    /// Fills in where the address is reached from, and where it is, if that is known. Whether
-    /// it is. May sleep.
-    fn route(
-        &self,
-        source: &mut Source,
-        addr: &mut bindings::rdma_dev_addr,
-        seq: u32,
-    ) -> Result<bool> {
-        if addr.net.is_null() {
-            pr_warn_once!("an address without a namespace is not resolved\n");
-            return Err(EINVAL);
-        }
-        let bound = if self.by_gid {
-            // SAFETY: A GID of a request is held by its asker.
-            let gid = unsafe { addr.sgid_attr.as_ref() }.ok_or(EINVAL)?;
-            Bound::Gid(netdev_of_gid(gid)?)
-        } else {
-            // SAFETY: The namespace of a request is kept by its asker.
-            let net = unsafe { Net::from_raw(addr.net) };
-            Bound::Asker(net, u32::try_from(addr.bound_dev_if).map_err(|_| ENODEV)?)
-        };
-        let ends = match (source.ip, self.to) {
-            (IpAddr::V4(src), IpAddr::V4(dst)) => AddrPair::V4 { src, dst },
-            (IpAddr::V6(src), IpAddr::V6(dst)) => AddrPair::V6 { src, dst },
-            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => return Err(EINVAL),
-        };
-        // It keeps the namespace of a GID's device, which may be moved out of it meanwhile.
-        let rcu = rcu::read_lock();
-        let net = bound.net(&rcu);
-        let (route, ends) = Route::reach(net, bound.ifindex(), ends)?;
-        source.ip = match ends {
-            AddrPair::V4 { src, dst: _ } => IpAddr::V4(src),
-            AddrPair::V6 { src, dst: _ } => IpAddr::V6(src),
-        };
-        addr.hoplimit = c_int::from(route.hop_limit());
-
-        let on_infiniband = if route.is_local() {
-            // Nothing of RDMA is on the loopback device: the one that has the address is it.
-            let dev = device_of(route.dev(&rcu).net(&rcu), self.to).map_err(|_| ENODEV)?;
-            copy_source(addr, &*device_at(net, bound.ifindex(), Some(self.to))?);
-            dev.hardware_type() == INFINIBAND
-        } else {
-            let dev = route.dev(&rcu);
-            copy_source(addr, dev);
-            dev.hardware_type() == INFINIBAND
-        };
-        drop(rcu);
-        // What goes by a gateway, and is not InfiniBand, is RoCE of the version that is routed.
-        let gateway = route.has_gateway();
-        addr.network = match self.to {
-            _ if !gateway || on_infiniband => bindings::rdma_network_type_RDMA_NETWORK_IB,
-            IpAddr::V4(_) => bindings::rdma_network_type_RDMA_NETWORK_IPV4,
-            IpAddr::V6(_) => bindings::rdma_network_type_RDMA_NETWORK_IPV6,
-        };
-        if route.is_local() {
-            addr.dst_dev_addr = addr.src_dev_addr;
-            return Ok(true);
-        }
-        if gateway && on_infiniband {
-            ask_user(addr.bound_dev_if, self.to, seq)?;
-            return Ok(false);
-        }
-        Ok(match neighbour(&route, self.to) {
-            Some(at) => {
-                addr.dst_dev_addr = at;
-                true
-            }
-            None => false,
-        })
+    match found {
+        Ok(true) => Outcome::Found,
+        Ok(false) => Outcome::Asked,
+        Err(error) => Outcome::Failed(error),
     }
+}
+
+/// Fills in where the address is reached from, and where it is, if that is known. Whether it is.
+/// May sleep.
+fn find(asker: &Asker, source: &mut Source, to: IpAddr, seq: u32) -> Result<bool> {
+    let addr = asker.addr();
+    let Some(net) = addr.net() else {
+        pr_warn_once!("an address without a namespace is not resolved\n");
+        return Err(EINVAL);
+    };
+    let bound = if asker.is_by_gid() {
+        Bound::Gid(netdev_of_gid(asker.gid().ok_or(EINVAL)?)?)
+    } else {
+        let ifindex = u32::try_from(addr.bound_dev_if()).map_err(|_| ENODEV)?;
+        Bound::Asker(net, ifindex)
+    };
+    let ends = match (source.ip, to) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => AddrPair::V4 { src, dst },
+        (IpAddr::V6(src), IpAddr::V6(dst)) => AddrPair::V6 { src, dst },
+        (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => return Err(EINVAL),
+    };
+    // It keeps the namespace of a GID's device, which may be moved out of it meanwhile.
+    let rcu = rcu::read_lock();
+    let net = bound.net(&rcu);
+    let (route, ends) = Route::reach(net, bound.ifindex(), ends)?;
+    source.ip = match ends {
+        AddrPair::V4 { src, dst: _ } => IpAddr::V4(src),
+        AddrPair::V6 { src, dst: _ } => IpAddr::V6(src),
+    };
+    addr.set_hop_limit(c_int::from(route.hop_limit()));
+
+    let on_infiniband = if route.is_local() {
+        // Nothing of RDMA is on the loopback device: the one that has the address is it.
+        let dev = device_of(route.dev(&rcu).net(&rcu), to).map_err(|_| ENODEV)?;
+        copy_source(addr, &*device_at(net, bound.ifindex(), Some(to))?);
+        dev.hardware_type() == INFINIBAND
+    } else {
+        let dev = route.dev(&rcu);
+        copy_source(addr, dev);
+        dev.hardware_type() == INFINIBAND
+    };
+    drop(rcu);
+    // What goes by a gateway, and is not InfiniBand, is RoCE of the version that is routed.
+    let gateway = route.has_gateway();
+    addr.set_network(match to {
+        _ if !gateway || on_infiniband => bindings::rdma_network_type_RDMA_NETWORK_IB,
+        IpAddr::V4(_) => bindings::rdma_network_type_RDMA_NETWORK_IPV4,
+        IpAddr::V6(_) => bindings::rdma_network_type_RDMA_NETWORK_IPV6,
+    });
+    if route.is_local() {
+        addr.set_destination(addr.source());
+        return Ok(true);
+    }
+    if gateway && on_infiniband {
+        ask_user(addr.bound_dev_if(), to, seq)?;
+        return Ok(false);
+    }
+    Ok(match neighbour(&route, to) {
+        Some(at) => {
+            addr.set_destination(at);
+            true
+        }
+        None => false,
+    })
 }
 
 /// The address on the link of where a route leads; if it is not known, the link is asked.
@@ -240,14 +229,6 @@ fn ask_user(ifindex: c_int, to: IpAddr, seq: u32) -> Result {
     // Nobody may be listening any more; the deadline tells.
     let _: Result = netlink::multicast(Net::init(), message, bindings::RDMA_NL_GROUP_LS);
     Ok(())
-}
-
-/// The unspecified address of a family.
-pub(super) fn unspecified_like(ip: IpAddr) -> IpAddr {
-    match ip {
-        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-    }
 }
 
 /// The GID in a user program's answer, if it has one.

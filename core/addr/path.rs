@@ -2,14 +2,14 @@
 
 //! Whether a path of RoCE leads anywhere.
 
-use super::bytes;
 use super::device_of;
 use super::netdev_of_gid;
 use super::INFINIBAND;
+use crate::proto::gid::Gid;
 use core::net::IpAddr;
 use kernel::prelude::*;
 use kernel::sync::rcu;
-use rdma::bindings;
+use rdma::edge::verbs::GidAttr;
 use rdma::net::route::Route;
 use rdma::net::AddrPair;
 
@@ -29,13 +29,9 @@ pub(crate) enum Reach {
 ///
 /// `EINVAL` for GIDs of different families, or an entry that was deleted; `ENODEV` without a
 /// network device; those of routing.
-pub(crate) fn reach(
-    entry: &bindings::ib_gid_attr,
-    from: &bindings::ib_gid,
-    to: &bindings::ib_gid,
-) -> Result<Reach> {
-    let addrs = AddrPair::from_gids(&bytes(from), &bytes(to)).ok_or(EINVAL)?;
-    if entry.ndev.is_null() {
+pub(crate) fn reach(entry: &GidAttr, from: Gid, to: Gid) -> Result<Reach> {
+    let addrs = AddrPair::from_gids(&from.0, &to.0).ok_or(EINVAL)?;
+    if entry.ndev().is_null() {
         return Err(EINVAL);
     }
     let netdev = netdev_of_gid(entry)?;

@@ -7,9 +7,11 @@
 //! The asker is always called from the work queue, with no lock held, so it may do what it
 //! likes, and may cancel its own request too.
 
-use super::attempt::Question;
+use super::attempt;
 use super::attempt::Source;
+use super::edge::Asker;
 use crate::errno::ecanceled;
+use crate::netlink;
 use crate::proto::resolve;
 use crate::proto::resolve::Cancelled;
 use crate::proto::resolve::Entry;
@@ -18,8 +20,7 @@ use crate::proto::resolve::Next;
 use crate::proto::resolve::Outcome;
 use crate::proto::resolve::Turn;
 use crate::proto::resolve::Verdict;
-use kernel::ffi::c_int;
-use kernel::ffi::c_void;
+use core::net::IpAddr;
 use kernel::impl_has_delayed_work;
 use kernel::new_delayed_work;
 use kernel::new_mutex;
@@ -33,7 +34,6 @@ use kernel::time::Instant;
 use kernel::time::Monotonic;
 use kernel::workqueue::DelayedWork;
 use kernel::workqueue::WorkItem;
-use rdma::bindings;
 use rdma::sync::bh;
 use rdma::workqueue::Delayed;
 use rdma::workqueue::OwnedQueue;
@@ -97,42 +97,27 @@ impl Drop for Subsystem {
     }
 }
 
-/// Whom to tell.
-#[derive(Clone, Copy)]
-pub(super) struct Asker {
-    /// What is called.
-    pub(super) callback: unsafe extern "C" fn(
-        c_int,
-        *mut bindings::sockaddr,
-        *mut bindings::rdma_dev_addr,
-        *mut c_void,
-    ),
-    /// Its own.
-    pub(super) context: *mut c_void,
-    /// Where the result goes: the asker's, and left alone by it until it is told or cancels.
-    pub(super) addr: *mut bindings::rdma_dev_addr,
+/// What an attempt needs, and who is told in the end.
+struct Asked {
+    source: Source,
+    /// None after it was told or has cancelled: what it lent is not ours any more.
+    asker: Option<Asker>,
 }
 
 /// A request.
 #[pin_data]
 struct Request {
     id: u64,
-    asker: Asker,
-    question: Question,
+    /// What is looked for; of the source's family.
+    to: IpAddr,
     queue: QueueLease,
     since: Instant<Monotonic>,
-    /// Of the one who tries; there is never more than one.
+    /// Locked by the one who tries; there is never more than one.
     #[pin]
-    source: Mutex<Source>,
+    asked: Mutex<Asked>,
     #[pin]
     work: DelayedWork<Request>,
 }
-
-// SAFETY: The asker's pointers are used by the worker alone, of which there is one at a time,
-// and the asker expects that from any task.
-unsafe impl Send for Request {}
-// SAFETY: As above.
-unsafe impl Sync for Request {}
 
 impl_has_delayed_work! {
     impl HasDelayedWork<Self> for Request { self.work }
@@ -146,8 +131,8 @@ impl Delayed for Request {
 
 /// The task that runs, as [`resolve`] calls it.
 fn current() -> resolve::Task {
-    // SAFETY: Has no preconditions.
-    unsafe { bindings::get_current() as usize as u64 }
+    // CAST: An address fits.
+    kernel::current!().as_ptr().addr() as u64
 }
 
 /// Jiffies of no less than so many milliseconds.
@@ -166,41 +151,45 @@ impl Request {
         rdma::workqueue::modify_delayed::<Self, 0>(self, jiffies(ms));
     }
 
-    /// Tries once; `source` is the request's.
-    fn attempt(&self, source: &mut Source) -> Outcome<Error> {
-        // SAFETY: The asker leaves it alone until it is told or the request was cancelled, which
-        // waits for who has the lock of `source`; so there is one who tries at a time.
-        let addr = unsafe { &mut *self.asker.addr };
-        // CAST: user space knows the low half.
-        self.question.attempt(source, addr, self.id as u32)
+    /// Tries once; `asked` is the request's.
+    fn attempt(&self, asked: &mut Asked) -> Outcome<Error> {
+        let Asked { source, asker } = asked;
+        match asker {
+            // CAST: user space knows the low half.
+            Some(asker) => attempt::attempt(asker, source, self.to, self.id as u32),
+            None => Outcome::Failed(ecanceled()),
+        }
     }
 
     fn tell(&self, verdict: Verdict<Error, Gid>) {
-        let status = match verdict {
-            Verdict::Found(answer) => {
-                if let Some(gid) = answer {
-                    // SAFETY: As in `attempt`.
-                    super::attempt::set_gid(unsafe { &mut *self.asker.addr }, &gid);
-                }
-                0
-            }
-            Verdict::TimedOut => ETIMEDOUT.to_errno(),
-            Verdict::Failed(error) => error.to_errno(),
+        let (asker, source) = {
+            let mut asked = self.asked.lock();
+            (asked.asker.take(), asked.source.to_socket())
         };
-        let mut source = self.source.lock().to_socket();
-        let Asker {
-            callback,
-            context,
-            addr,
-        } = self.asker;
-        // SAFETY: By the duty of `ask` these fit, and the asker is told once.
-        unsafe { callback(status, (&raw mut source).cast(), addr, context) };
+        if let Some(asker) = asker {
+            let result = match verdict {
+                Verdict::Found(answer) => {
+                    if let Some(gid) = answer {
+                        attempt::set_gid(asker.addr(), &gid);
+                    }
+                    Ok(())
+                }
+                Verdict::TimedOut => Err(ETIMEDOUT),
+                Verdict::Failed(error) => Err(error),
+            };
+            asker.tell(result, source);
+        }
         let gone = with_table(|table| {
             let at = resolve::find(table, self.id)?;
             take(table, at)
         });
         // None if it was cancelled. Its reference goes here, outside the lock.
         drop(gone);
+    }
+
+    /// Gives back what the asker has lent. Waits for an attempt. May sleep.
+    fn give_back(&self) {
+        drop(self.asked.lock().asker.take());
     }
 
     /// The entry's life, if it is in the table.
@@ -221,7 +210,7 @@ impl WorkItem for Request {
             None | Some(Turn::Nothing) => {}
             Some(Turn::Tell(answer)) => this.tell(Verdict::Found(answer)),
             Some(Turn::Try) => {
-                let outcome = this.attempt(&mut this.source.lock());
+                let outcome = this.attempt(&mut this.asked.lock());
                 let now = this.now();
                 let next = this.with_life(|life| {
                     let next = life.tried(outcome, now, me);
@@ -295,36 +284,30 @@ fn insert(request: &Arc<Request>, key: usize, life: Life<Gid>) -> Result {
 ///
 /// `ENOMEM`, those of the first attempt, and `ECANCELED` if it was cancelled meanwhile; the asker
 /// is not called then.
-///
-/// # Safety
-///
-/// `asker.addr` is valid, its namespace and GID live, and the asker leaves it alone, until it
-/// is told or [`cancel`] has returned; until then the callback may be called once.
-pub(super) unsafe fn ask(
-    source: Source,
-    question: Question,
-    asker: Asker,
-    patience: u64,
-) -> Result {
+pub(super) fn ask(source: Source, to: IpAddr, asker: Asker, patience: u64) -> Result {
+    let key = asker.key();
+    let asked = Asked {
+        source,
+        asker: Some(asker),
+    };
     let queue = QUEUE.lock().clone().ok_or(ENODEV)?;
     let request = Arc::pin_init(
         pin_init!(Request {
             id: LAST.fetch_add(1, Relaxed).wrapping_add(1),
-            asker,
-            question,
+            to,
             queue,
             since: Instant::now(),
-            source <- new_mutex!(source, "addr::Request::source"),
+            asked <- new_mutex!(asked, "addr::Request::asked"),
             work <- new_delayed_work!("addr::Request::work"),
         }),
         GFP_KERNEL,
     )?;
     // It is there before it is tried, so that news meanwhile are not lost. Locked before that:
     // who cancels it at once waits for the attempt.
-    let mut source = request.source.lock();
-    insert(&request, asker.addr as usize, Life::new(patience))?;
-    let outcome = request.attempt(&mut source);
-    drop(source);
+    let mut asked = request.asked.lock();
+    insert(&request, key, Life::new(patience))?;
+    let outcome = request.attempt(&mut asked);
+    drop(asked);
     let started = request.with_life(|life| {
         let started = life.started(outcome);
         if let Ok(ms) = started {
@@ -339,6 +322,7 @@ pub(super) unsafe fn ask(
                 take(table, at)
             });
             drop(gone);
+            request.give_back();
             Err(error)
         }
         Some(Ok(())) => Ok(()),
@@ -360,9 +344,10 @@ pub(super) fn cancel(addr: usize) {
         let Some((entry, what)) = found else { return };
         match what {
             Cancelled::Wait => drop(rdma::workqueue::cancel_delayed::<Request, 0>(&entry.handle)),
-            Cancelled::Starting => drop(entry.handle.source.lock()),
-            Cancelled::ByItself => {}
+            Cancelled::Starting | Cancelled::ByItself => {}
         }
+        // Waits for the first attempt. Who is being told has it back already.
+        entry.handle.give_back();
     }
 }
 
@@ -377,8 +362,18 @@ pub(super) fn wake_all() {
     });
 }
 
+/// A user program's answer to where a gateway is. An answer that cannot be read, or that nobody
+/// waits for, does nothing.
+pub(super) fn user_answer(answer: &netlink::Answer<'_>) {
+    if let Some(gid) = attempt::gid_in(answer) {
+        if !self::answer(answer.seq(), gid) {
+            pr_info!("nobody waits for this GID of a gateway\n");
+        }
+    }
+}
+
 /// User space has answered a request, of which it says the number. Whether there is one.
-pub(super) fn answer(seq: u32, gid: Gid) -> bool {
+fn answer(seq: u32, gid: Gid) -> bool {
     with_table(|table| {
         let Some(entry) = resolve::find_answered(table, seq) else {
             return false;

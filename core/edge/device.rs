@@ -43,6 +43,7 @@ use crate::device::Device;
 use crate::device::Registered;
 use crate::errno::eopnotsupp;
 use crate::proto::names;
+use crate::stats;
 
 rdma::c_struct! {
     /// The fields of a device that only the core uses; [`rdma::edge::device::Device`] has others.
@@ -582,6 +583,9 @@ methods! {
         node: Passed<bindings::ifla_vf_guid>, of_port: Passed<bindings::ifla_vf_guid>,
     ) -> Result;
     fn modify_hw_stat(port: u32, index: u32, enable: bool) -> Result;
+    fn alloc_hw_device_stats() -> Result<stats::Owned>;
+    fn alloc_hw_port_stats(port: u32) -> Result<stats::Owned>;
+    fn get_hw_stats(values: &mut stats::Values<'_>, port: u32, index: c_int) -> c_int;
     fn rdma_netdev_get_params(
         port: u32, kind: u32, params: Lent<'_, bindings::rdma_netdev_alloc_params>,
     ) -> Result;

@@ -13,6 +13,7 @@ use kernel::ffi::c_ulong;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::str::CStr;
+use kernel::sync::aref::ARef;
 use kernel::sync::rcu;
 
 use super::edge;
@@ -189,6 +190,19 @@ fn vlan_of(ndev: &NetDevice, rcu: &rcu::Guard) -> u16 {
 }
 
 impl Entry {
+    /// Its network device, held. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the entry has been deleted; `ENODEV` if it has no network device.
+    pub(crate) fn netdev(&self) -> Result<ARef<NetDevice>> {
+        let rcu = rcu::read_lock();
+        if !self.is_valid() {
+            return Err(EINVAL);
+        }
+        self.ndev_rcu(&rcu).map(NetDevice::hold).ok_or(ENODEV)
+    }
+
     /// The number of the VLAN of its network device; 0xffff for none. Any context.
     ///
     /// # Errors

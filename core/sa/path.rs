@@ -8,12 +8,15 @@ use core::ptr;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::verbs::GidAttr;
+use rdma::edge::View;
 
 use crate::addr::path::reach;
 use crate::addr::path::Reach;
 use crate::device::Caps;
 use crate::device::Device;
 use crate::gid::GidRef;
+use crate::proto::gid::Gid;
 use crate::proto::sa::PERMISSIVE_LID;
 
 /// What kind of fabric a path is of.
@@ -91,14 +94,16 @@ fn find_gid(
 fn resolve_route(
     rec: &mut bindings::sa_path_rec,
     fabric: Fabric,
-    entry: Option<&bindings::ib_gid_attr>,
+    entry: Option<&GidAttr>,
 ) -> Result {
     let roce: *mut bindings::sa_path_rec_roce = (&raw mut rec.__bindgen_anon_1).cast();
     // SAFETY: It is a member of the union; the byte is read as what it is.
     if unsafe { (&raw const (*roce).route_resolved).cast::<u8>().read() } != 0 {
         return Ok(());
     }
-    let reach = reach(entry.ok_or(EINVAL)?, &rec.sgid, &rec.dgid)?;
+    // SAFETY: All members of the union are sixteen plain bytes.
+    let (from, to) = unsafe { (Gid(*rec.sgid.raw), Gid(*rec.dgid.raw)) };
+    let reach = reach(entry.ok_or(EINVAL)?, from, to)?;
     if reach == Reach::Routed && fabric != Fabric::RoceV2 {
         return Err(EINVAL);
     }
@@ -131,7 +136,8 @@ pub(super) fn init_from_path(
     match fabric {
         Some(fabric @ (Fabric::RoceV1 | Fabric::RoceV2)) => {
             // SAFETY: The caller's entry is held for the call.
-            resolve_route(rec, fabric, entry.map(|entry| unsafe { entry.as_ref() }))?;
+            let entry = entry.map(|entry| unsafe { GidAttr::view(entry.as_ptr()) });
+            resolve_route(rec, fabric, entry)?;
             // SAFETY: The record is of RoCE.
             let dmac = unsafe { rec.__bindgen_anon_1.roce.dmac };
             attr.__bindgen_anon_1.roce = ManuallyDrop::new(bindings::roce_ah_attr { dmac });

@@ -12,66 +12,53 @@ use crate::device::port::Protocol;
 use crate::device::Device;
 use crate::proto::mad::wire::Special;
 use crate::proto::security::Place;
-use core::ptr::NonNull;
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
+use rdma::sync::StaticRwSem;
 
-kernel::sync::global_lock! {
-    // SAFETY: `init` initialises it once, before there is an agent.
-    unsafe(uninit) static MANAGERS: Mutex<KVec<Arc<Rights>>> = KVec::new();
-}
+/// The agents of queue pair 0.
+static MANAGERS: StaticRwSem<KVec<Arc<Rights>>> = StaticRwSem::new(KVec::new());
 
 /// Before anything else here.
-///
-/// # Safety
-///
-/// Called once.
-pub(super) unsafe fn init() {
-    // SAFETY: By this function's duty.
-    unsafe { MANAGERS.init() };
+pub(super) fn init() {
+    MANAGERS.init(c"security::MANAGERS", kernel::static_lock_class!());
 }
 
 /// The end of the module.
 pub(super) fn fini() {
     // A static is not dropped.
-    let managers = core::mem::replace(&mut *MANAGERS.lock(), KVec::new());
-    kernel::warn_on!(!managers.is_empty());
+    if let Some(mut managers) = MANAGERS.write() {
+        let managers = core::mem::replace(&mut *managers, KVec::new());
+        kernel::warn_on!(!managers.is_empty());
+    }
 }
 
 /// The policy has changed. May sleep.
 pub(super) fn policy_changed() {
-    for rights in MANAGERS.lock().iter() {
-        rights.allowed.store(rights.ask().is_ok(), Relaxed);
+    if let Some(managers) = MANAGERS.write() {
+        for rights in managers.iter() {
+            rights.allowed.store(rights.ask().is_ok(), Relaxed);
+        }
     }
 }
 
 /// What is known of an agent on a port of InfiniBand.
 struct Rights {
     token: Token,
-    /// Registered as long as the agent is.
-    device: NonNull<Device>,
+    device: ARef<Device>,
     port: u8,
     which: Special,
     /// Whether it may manage the subnet. Written with the list locked.
     allowed: Atomic<bool>,
 }
 
-// SAFETY: A device is `Send` and `Sync`, and so is the rest.
-unsafe impl Send for Rights {}
-// SAFETY: As above.
-unsafe impl Sync for Rights {}
-
 impl Rights {
-    fn device(&self) -> &Device {
-        // SAFETY: By the duty of `AgentRights::new`.
-        unsafe { self.device.as_ref() }
-    }
-
-    /// Asks whether it may manage its subnet. The device is registered.
+    /// Asks whether it may manage its subnet.
     fn ask(&self) -> Result {
-        self.token.may_manage(&self.device().name(), self.port)
+        self.token.may_manage(&self.device.name(), self.port)
     }
 }
 
@@ -84,18 +71,13 @@ impl AgentRights {
     /// # Errors
     ///
     /// `ENOMEM`.
-    ///
-    /// # Safety
-    ///
-    /// The device stays registered until [`withdraw`](Self::withdraw) was called, or this is
-    /// dropped without ever having been [admitted](Self::admit); nothing is asked later.
-    pub(crate) unsafe fn new(device: &Device, port: u8, which: Special) -> Result<Self> {
+    pub(crate) fn new(device: &Device, port: u8, which: Special) -> Result<Self> {
         if !device.port_speaks(port.into(), Protocol::Ib) {
             return Ok(Self(None));
         }
         let rights = Rights {
             token: Token::new()?,
-            device: NonNull::from(device),
+            device: device.into(),
             port,
             which,
             allowed: Atomic::new(false),
@@ -112,7 +94,7 @@ impl AgentRights {
         let Some(rights) = self.manager() else {
             return Ok(());
         };
-        let mut managers = MANAGERS.lock();
+        let mut managers = MANAGERS.write().ok_or(ENODEV)?;
         // Asked under the lock, so that no change of the policy comes between.
         rights.ask()?;
         managers.push(rights.clone(), GFP_KERNEL)?;
@@ -122,8 +104,8 @@ impl AgentRights {
 
     /// The agent is unregistered: it is not asked about any more. May sleep.
     pub(crate) fn withdraw(&self) {
-        if let Some(rights) = self.manager() {
-            rdma::kvec::retain(&mut MANAGERS.lock(), |each| !Arc::ptr_eq(each, rights));
+        if let (Some(rights), Some(mut managers)) = (self.manager(), MANAGERS.write()) {
+            rdma::kvec::retain(&mut managers, |each| !Arc::ptr_eq(each, rights));
         }
     }
 
@@ -149,7 +131,7 @@ impl AgentRights {
                     port: rights.port.into(),
                     index: pkey_index,
                 };
-                let partition = cache::partition(rights.device(), place)?;
+                let partition = cache::partition(&rights.device, place)?;
                 rights.token.may_use(partition)
             }
         }

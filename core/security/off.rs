@@ -8,9 +8,8 @@ use crate::object::tables::QpAttr;
 use crate::object::Doomed;
 use crate::proto::mad::wire::Special;
 use crate::proto::qp::Attrs;
-use core::ptr::NonNull;
 use kernel::prelude::*;
-use rdma::bindings;
+use rdma::edge::Writer;
 
 /// Nothing.
 pub(crate) struct Qps(());
@@ -31,7 +30,7 @@ pub(crate) fn prepare(_device: &Device, _qp: &Qp) -> Result<Prepared> {
 
 impl Prepared {
     #[inline]
-    pub(crate) fn publish(self) {}
+    pub(crate) fn publish(self, _qp: &mut impl Writer<Of = Qp>) {}
 }
 
 #[inline]
@@ -50,12 +49,12 @@ pub(crate) fn destroy(_qp: &Doomed<'_, Qp>, ask: impl FnOnce() -> Result) -> Res
 }
 
 #[inline]
-pub(crate) fn open(_real: &Qp, _handle: NonNull<bindings::ib_qp>) -> Result {
+pub(crate) fn open(_real: &Qp, _handle: &Qp) -> Result {
     Ok(())
 }
 
 #[inline]
-pub(crate) fn close(_real: &Qp, _handle: NonNull<bindings::ib_qp>) {}
+pub(crate) fn close(_real: &Qp, _handle: &Qp) {}
 
 #[inline]
 pub(crate) fn port_changed(_device: &Device, _port: u32) {}
@@ -64,11 +63,8 @@ pub(crate) fn port_changed(_device: &Device, _port: u32) {}
 pub(crate) struct AgentRights(());
 
 impl AgentRights {
-    /// # Safety
-    ///
-    /// None.
     #[inline]
-    pub(crate) unsafe fn new(_device: &Device, _port: u8, _which: Special) -> Result<Self> {
+    pub(crate) fn new(_device: &Device, _port: u8, _which: Special) -> Result<Self> {
         Ok(Self(()))
     }
 

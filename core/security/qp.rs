@@ -9,6 +9,8 @@
 //! A queue pair has one user, who made it, and one more for each handle if it is shared
 //! (extended reliable connections). It may use a partition if all of them may.
 
+use super::edge;
+use super::edge::Living;
 use super::token::Token;
 use crate::cache;
 use crate::device::port::Protocol;
@@ -16,6 +18,7 @@ use crate::device::Device;
 use crate::object::tables::Qp;
 use crate::object::tables::QpAttr;
 use crate::object::Doomed;
+use crate::object::Object;
 use crate::proto::qp::Attrs;
 use crate::proto::security as rules;
 use crate::proto::security::Change;
@@ -23,6 +26,7 @@ use crate::proto::security::Numbers;
 use crate::proto::security::Partition;
 use crate::proto::security::Place;
 use crate::proto::security::Standing;
+use crate::verbs::modify_qp;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use kernel::ffi::c_int;
@@ -32,7 +36,9 @@ use kernel::rbtree::RBTreeNodeReservation;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use rdma::bindings;
+use rdma::edge::Alone;
 use rdma::edge::View;
+use rdma::edge::Writer;
 
 /// The secured queue pairs of a device.
 #[pin_data]
@@ -69,34 +75,25 @@ impl Qps {
 
 /// What is known of a queue pair.
 #[pin_data]
-struct Secured {
+pub(super) struct Secured {
     number: u64,
-    qp: NonNull<bindings::ib_qp>,
-    /// Lives as long as the queue pair does.
-    device: NonNull<Device>,
     #[pin]
     inner: Mutex<Inner>,
 }
 
-// SAFETY: Queue pairs and devices belong to no thread; the queue pair is used only while it
-// is not leaving, under the lock.
-unsafe impl Send for Secured {}
-// SAFETY: As above.
-unsafe impl Sync for Secured {}
-
 struct Inner {
+    /// None before it is made, and when it is being destroyed.
+    qp: Option<Living>,
     standing: Standing,
     users: KVec<User>,
 }
 
 /// Who uses a queue pair: by itself, or by a handle to it.
 struct User {
-    qp: NonNull<bindings::ib_qp>,
+    /// The address of either.
+    qp: usize,
     token: Token,
 }
-
-// SAFETY: The pointer is only compared.
-unsafe impl Send for User {}
 
 impl Inner {
     /// Whether all users may use a partition.
@@ -105,76 +102,57 @@ impl Inner {
             .iter()
             .try_for_each(|user| user.token.may_use(partition))
     }
+
+    /// The driver is about to be asked to destroy the queue pair, which nobody touches any more.
+    fn leave(&mut self) -> Option<Living> {
+        self.standing.leave();
+        self.qp.take()
+    }
+
+    /// Puts the queue pair into error, and tells its users, unless it is leaving.
+    fn stop(&self) {
+        let Some(qp) = &self.qp else { return };
+        let attr = QpAttr::default();
+        attr.set_qp_state(bindings::ib_qp_state_IB_QPS_ERR);
+        let mask = bindings::ib_qp_attr_mask_IB_QP_STATE as c_int;
+        // One that has not begun to work has nothing to be stopped; drivers refuse that.
+        let _: Result = modify_qp(qp, &attr, mask);
+        // Of a shared queue pair it tells all who have it open.
+        qp.raise(bindings::ib_event_type_IB_EVENT_QP_FATAL);
+    }
+}
+
+/// What is in a place.
+fn look(device: &Device, place: Place) -> Result<Partition> {
+    cache::partition(device, place)
+}
+
+/// How users are told apart.
+fn address(qp: &Qp) -> usize {
+    qp.raw().addr()
 }
 
 impl Secured {
-    /// That of a queue pair, if it has one.
-    ///
-    /// # Safety
-    ///
-    /// For `'a` the queue pair, which is no handle, lives.
-    unsafe fn of<'a>(qp: *mut bindings::ib_qp) -> Option<&'a Self> {
-        // SAFETY: By this function's duty. `publish` wrote the field before the queue pair was
-        // anybody's; `destroy` takes it away.
-        unsafe { (*qp).qp_sec.cast::<Self>().as_ref() }
-    }
-
-    fn device(&self) -> &Device {
-        // SAFETY: Asked only while the queue pair lives, and then the device does.
-        unsafe { self.device.as_ref() }
-    }
-
-    fn look(&self, place: Place) -> Result<Partition> {
-        cache::partition(self.device(), place)
-    }
-
     /// What is in the places on a port has changed, or who may use it has. May sleep.
-    fn judge_again(&self, port: u32) {
+    fn judge_again(&self, device: &Device, port: u32) {
         let inner = self.inner.lock();
         if inner.standing.is_leaving() {
             return;
         }
         let places = inner.standing.places();
-        if rules::lost(places, port, |place| self.look(place), |p| inner.ask(p)) {
-            self.stop(&inner);
+        if rules::lost(places, port, |place| look(device, place), |p| inner.ask(p)) {
+            inner.stop();
         }
     }
 
     /// The driver has not destroyed it. May sleep.
-    fn stay(&self) {
+    fn stay(&self, device: &Device, qp: Option<Living>) {
         let mut inner = self.inner.lock();
         inner.standing.stay();
+        inner.qp = qp;
         let places = inner.standing.places();
-        if rules::admit(places, |place| self.look(place), |p| inner.ask(p)).is_err() {
-            self.stop(&inner);
-        }
-    }
-
-    /// Puts the queue pair into error, and tells its users. It is not leaving, and does not
-    /// while the lock is held.
-    fn stop(&self, _locked: &Inner) {
-        let qp = self.qp.as_ptr();
-        let mut attr = bindings::ib_qp_attr {
-            qp_state: bindings::ib_qp_state_IB_QPS_ERR,
-            ..bindings::ib_qp_attr::default()
-        };
-        let mask = bindings::ib_qp_attr_mask_IB_QP_STATE as c_int;
-        let mut event = bindings::ib_event {
-            device: self.device().as_raw(),
-            element: bindings::ib_event__bindgen_ty_1 {
-                qp: ManuallyDrop::new(qp),
-            },
-            event: bindings::ib_event_type_IB_EVENT_QP_FATAL,
-        };
-        // SAFETY: The queue pair lives: its destruction waits for the lock to say that it is
-        // leaving. The handler, which may be called in any context, is the one that its driver
-        // calls; for a shared queue pair it tells all who have it open.
-        unsafe {
-            // One that has not begun to work has nothing to be stopped; drivers refuse that.
-            let _: c_int = bindings::ib_modify_qp(qp, &mut attr, mask);
-            if let Some(handler) = (*qp).event_handler {
-                handler(&mut event, (*qp).qp_context);
-            }
+        if rules::admit(places, |place| look(device, place), |p| inner.ask(p)).is_err() {
+            inner.stop();
         }
     }
 }
@@ -196,7 +174,6 @@ struct Pending<'a> {
 /// `ENOMEM`, and those of the security module.
 pub(crate) fn prepare<'d>(device: &'d Device, qp: &Qp) -> Result<Prepared<'d>> {
     let qp_type = qp.qp_type();
-    let qp = NonNull::from(qp).cast();
     let is_special = matches!(
         qp_type,
         bindings::ib_qp_type_IB_QPT_SMI | bindings::ib_qp_type_IB_QPT_GSI
@@ -207,19 +184,19 @@ pub(crate) fn prepare<'d>(device: &'d Device, qp: &Qp) -> Result<Prepared<'d>> {
     }
     let mut users = KVec::with_capacity(1, GFP_KERNEL)?;
     let token = Token::new()?;
+    let qp = address(qp);
     users.push(User { qp, token }, GFP_KERNEL)?;
     let node = RBTreeNodeReservation::new(GFP_KERNEL)?;
     let qps = device.slot::<Qps>();
     let number = qps.list.lock().numbers.take();
     let inner = Inner {
+        qp: None,
         standing: Standing::default(),
         users,
     };
     let secured = Arc::pin_init(
         pin_init!(Secured {
             number,
-            qp,
-            device: NonNull::from(device),
             inner <- kernel::new_mutex!(inner, "Secured::inner"),
         }),
         GFP_KERNEL,
@@ -228,17 +205,14 @@ pub(crate) fn prepare<'d>(device: &'d Device, qp: &Qp) -> Result<Prepared<'d>> {
 }
 
 impl Prepared<'_> {
-    /// The driver has made the queue pair. May sleep.
-    pub(crate) fn publish(self) {
+    /// The driver has made the queue pair, of which nobody else knows yet. May sleep.
+    pub(crate) fn publish(self, qp: &mut impl Writer<Of = Qp>) {
         let Some(Pending { secured, qps, node }) = self.0 else {
             return;
         };
-        let qp = secured.qp.as_ptr();
-        let number = secured.number;
-        let kept = Arc::into_raw(secured.clone());
-        // SAFETY: The maker of the queue pair has not handed it out yet.
-        unsafe { (*qp).qp_sec = kept.cast_mut().cast() };
-        let node = node.into_node(number, secured);
+        let living = edge::put(qp, secured.clone());
+        secured.inner.lock().qp = living;
+        let node = node.into_node(secured.number, secured);
         let _none = qps.list.lock().by_number.insert(node);
     }
 }
@@ -255,14 +229,16 @@ pub(crate) fn modify(qp: &Qp, attr: &QpAttr, mask: Attrs, ask: impl FnOnce() -> 
         index: attr.alt_pkey_index(),
     };
     let change = Change::new(mask, attr.port_num(), attr.pkey_index(), alternate);
-    // SAFETY: It lives.
-    let secured = unsafe { Secured::of(qp.raw()) };
-    let (Some(secured), Some(change)) = (secured, change) else {
+    let Some(change) = change else {
         return ask();
     };
+    let Some(secured) = edge::of(qp) else {
+        return ask();
+    };
+    let device = qp.device();
     let mut inner = secured.inner.lock();
     let places = inner.standing.places().after(change);
-    rules::admit(&places, |place| secured.look(place), |p| inner.ask(p))?;
+    rules::admit(&places, |place| look(device, place), |p| inner.ask(p))?;
     ask()?;
     inner.standing.moved(places);
     Ok(())
@@ -274,20 +250,18 @@ pub(crate) fn modify(qp: &Qp, attr: &QpAttr, mask: Attrs, ask: impl FnOnce() -> 
 ///
 /// Those of `ask`; the queue pair is then as before, but that it may have lost its rights.
 pub(crate) fn destroy(qp: &Doomed<'_, Qp>, ask: impl FnOnce() -> Result) -> Result {
-    let qp = qp.raw();
-    // SAFETY: It lives.
-    let Some(secured) = (unsafe { Secured::of(qp) }) else {
+    let Some(secured) = edge::of(qp) else {
         return ask();
     };
-    secured.inner.lock().standing.leave();
-    ask().inspect_err(|_| secured.stay())?;
-    let list = &secured.device().slot::<Qps>().list;
-    let _listed = list.lock().by_number.remove(&secured.number);
-    // SAFETY: The count is that of `publish`; nobody finds it there any more.
-    unsafe {
-        (*qp).qp_sec = core::ptr::null_mut();
-        drop(Arc::from_raw(core::ptr::from_ref(secured)));
+    let device = qp.device();
+    let living = secured.inner.lock().leave();
+    if let Err(error) = ask() {
+        secured.stay(device, living);
+        return Err(error);
     }
+    let list = &device.slot::<Qps>().list;
+    let _listed = list.lock().by_number.remove(&secured.number);
+    drop(edge::take(qp));
     Ok(())
 }
 
@@ -299,23 +273,24 @@ pub(crate) fn destroy(qp: &Doomed<'_, Qp>, ask: impl FnOnce() -> Result) -> Resu
 /// `EACCES`, and others of the security module; `ENOMEM`.
 ///
 /// [`close`] is called before `handle` goes; until then its address is nobody else's.
-pub(crate) fn open(real: &Qp, handle: NonNull<bindings::ib_qp>) -> Result {
-    // SAFETY: It lives.
-    let Some(secured) = (unsafe { Secured::of(real.raw()) }) else {
+pub(crate) fn open(real: &Qp, handle: &Qp) -> Result {
+    let Some(secured) = edge::of(real) else {
         return Ok(());
     };
+    let device = real.device();
     let token = Token::new()?;
     let mut inner = secured.inner.lock();
     let places = inner.standing.places();
-    rules::admit(places, |place| secured.look(place), |p| token.may_use(p))?;
-    inner.users.push(User { qp: handle, token }, GFP_KERNEL)?;
+    rules::admit(places, |place| look(device, place), |p| token.may_use(p))?;
+    let qp = address(handle);
+    inner.users.push(User { qp, token }, GFP_KERNEL)?;
     Ok(())
 }
 
 /// Undoes [`open`]. May sleep.
-pub(crate) fn close(real: &Qp, handle: NonNull<bindings::ib_qp>) {
-    // SAFETY: It lives.
-    if let Some(secured) = unsafe { Secured::of(real.raw()) } {
+pub(crate) fn close(real: &Qp, handle: &Qp) {
+    if let Some(secured) = edge::of(real) {
+        let handle = address(handle);
         rdma::kvec::retain(&mut secured.inner.lock().users, |user| user.qp != handle);
     }
 }
@@ -329,20 +304,20 @@ pub(crate) fn port_changed(device: &Device, port: u32) {
         if !walk.step(number) {
             return;
         }
-        secured.judge_again(port);
+        secured.judge_again(device, port);
     }
 }
 
-fn create_qp_security(qp: Option<&Qp>, device: &Device) -> Result {
-    let qp = qp.ok_or(EINVAL)?;
-    // SAFETY: The queue pair lives during the call: `FromC` of the reference.
-    if unsafe { Secured::of(qp.raw()) }.is_none() {
-        prepare(device, qp)?.publish();
+fn create_qp_security(qp: Option<Alone<'_, Qp>>, device: &Device) -> Result {
+    let mut qp = qp.ok_or(EINVAL)?;
+    if edge::of(&qp).is_none() {
+        prepare(device, &qp)?.publish(&mut qp);
     }
     Ok(())
 }
 
 rdma::export! { in crate::private;
     /// Secures a queue pair that is not yet; one that the core has made is. May sleep.
-    fn ib_create_qp_security(qp: Option<&Qp>, device: &Device) -> Result = create_qp_security;
+    fn ib_create_qp_security(qp: Option<Alone<'_, Qp>>, device: &Device) -> Result
+        = create_qp_security;
 }

@@ -4,17 +4,27 @@
 //!
 //! To be held against `include/rdma/ib_verbs.h`.
 
-use crate::device::Device;
+use super::Values;
+use core::mem::offset_of;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
 use core::ptr::NonNull;
+use core::slice;
+use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::lock::mutex::MutexBackend;
 use kernel::sync::lock::Guard;
+use kernel::sync::static_lock_class;
 use kernel::sync::Mutex;
+use kernel::time;
 use rdma::bindings;
+use rdma::edge::object;
 use rdma::edge::FromC;
+use rdma::edge::IntoC;
 use rdma::edge::View;
-use rdma::provider::unsupported;
+use rdma::edge::Within;
+use rdma::sync::init_mutex;
 
 /// The lock of counters, held.
 pub(super) type Locked<'a> = Guard<'a, (), MutexBackend>;
@@ -44,100 +54,82 @@ unsafe impl Send for HwStats {}
 // SAFETY: See `Send`.
 unsafe impl Sync for HwStats {}
 
-/// The current time, in jiffies.
-pub(super) fn now() -> usize {
-    // SAFETY: A number that changes by whole words.
-    unsafe { (&raw const bindings::jiffies).read_volatile() }
+rdma::c_struct! {
+    /// What a driver says of a counter: constants.
+    pub(crate) struct Desc: bindings::rdma_stat_desc;
+    fields {
+        /// Its name.
+        const name: Option<&'static CStr>;
+        /// `enum ib_stat_flag`.
+        const flags: u32;
+    }
 }
 
-/// Jiffies as milliseconds.
-pub(super) fn to_msecs(jiffies: usize) -> u32 {
-    // SAFETY: The function has no requirements.
-    unsafe { bindings::rdma_helper_jiffies_to_msecs(jiffies) }
+rdma::import! { in rdma::bindings;
+    /// Jiffies as milliseconds.
+    pub(super) fn to_msecs(jiffies: usize) -> u32 = rdma_helper_jiffies_to_msecs;
 }
 
 impl HwStats {
-    /// # Safety
-    ///
-    /// `raw` fulfils the type invariant, and lives for `'a`.
-    pub(crate) unsafe fn from_raw<'a>(raw: NonNull<bindings::rdma_hw_stats>) -> &'a Self {
-        // SAFETY: Contract of this function.
-        unsafe { Self::view(raw.as_ptr()) }
-    }
-
     /// How many counters there are.
     pub(crate) fn count(&self) -> usize {
         usize::try_from(self.num_counters()).unwrap_or(0)
     }
 
-    /// The description of a counter.
-    pub(crate) fn desc(&self, index: usize) -> Option<&bindings::rdma_stat_desc> {
-        if index >= self.count() {
-            return None;
-        }
+    /// What the driver says of them; none if it says nothing.
+    fn descs(&self) -> &[Desc] {
         // SAFETY: There are so many descriptions (type invariant), constants of the driver's.
         unsafe {
-            let descs = (*self.raw()).descs;
-            (!descs.is_null()).then(|| &*descs.add(index))
+            let descs = (*self.raw()).descs.cast::<Desc>();
+            if descs.is_null() {
+                return &[];
+            }
+            slice::from_raw_parts(descs, self.count())
         }
+    }
+
+    /// The description of a counter.
+    pub(crate) fn desc(&self, index: usize) -> Option<&Desc> {
+        self.descs().get(index)
     }
 
     /// The name of a counter.
     pub(crate) fn name(&self, index: usize) -> Option<&CStr> {
-        let name = self.desc(index)?.name;
-        // SAFETY: Names are constant strings of the driver's (`struct rdma_stat_desc`).
-        (!name.is_null()).then(|| unsafe { CStr::from_char_ptr(name) })
+        self.desc(index)?.name()
     }
 
     /// A value, which is read and added to without the lock. Any context.
     pub(crate) fn shared(&self, index: usize) -> Option<&Atomic<u64>> {
-        if index >= self.count() {
-            return None;
-        }
-        // SAFETY: Below the count there is a value (type invariant), aligned as a `u64`; on the
-        // machines that Rust is built for it is written whole.
-        Some(unsafe { Atomic::from_ptr((*self.raw()).value.as_mut_ptr().add(index)) })
+        // SAFETY: There are so many values (type invariant), aligned as a `u64`; on the machines that
+        // Rust is built for they are written whole.
+        let values = unsafe {
+            let first = (&raw const (*self.raw()).value).cast::<Atomic<u64>>();
+            slice::from_raw_parts(first, self.count())
+        };
+        values.get(index)
     }
 
     /// The word with the bit that says whether a counter is switched off, and the bit. It changes
     /// under the lock only, whole.
     pub(super) fn disabled(&self, index: usize) -> Option<(&Atomic<usize>, usize)> {
-        if index >= self.count() {
-            return None;
-        }
         let bits = usize::BITS as usize;
-        let bit = 1 << (index % bits);
-        // SAFETY: There is a bit for each counter: type invariant.
-        let word = unsafe { Atomic::from_ptr((*self.raw()).is_disabled.add(index / bits)) };
-        Some((word, bit))
+        // SAFETY: There is a bit for each counter, in whole words: type invariant.
+        let words = unsafe {
+            let first = (*self.raw()).is_disabled.cast::<Atomic<usize>>();
+            slice::from_raw_parts(first, self.count().div_ceil(bits))
+        };
+        Some((words.get(index / bits)?, 1 << (index % bits)))
     }
+}
 
-    /// Asks the driver for a counter, or for all if `index` is the count. Returns how many it read.
-    ///
-    /// # Errors
-    ///
-    /// The driver's; `EOPNOTSUPP` if it cannot.
-    pub(super) fn ask(
-        &self,
-        _lock: &mut Locked<'_>,
-        device: &Device,
-        port: u32,
-        index: usize,
-    ) -> Result<usize> {
-        let get = device.ops().get_hw_stats.ok_or_else(unsupported)?;
-        let index = i32::try_from(index)?;
-        // SAFETY: The method is the device's, of counters that its driver made, whose lock is held.
-        let told = unsafe { get(device.as_raw(), self.raw(), port, index) };
-        usize::try_from(told).map_err(|_| Error::from_errno(told))
+impl IntoC<*mut bindings::rdma_hw_stats> for &mut Values<'_> {
+    fn into_c(self) -> *mut bindings::rdma_hw_stats {
+        self.stats().raw()
     }
 }
 
 /// Counters that are ours to free.
-///
-/// # Invariants
-///
-/// `0` fulfils the invariant of [`HwStats`] and has no other owner.
-pub(crate) struct Owned(NonNull<bindings::rdma_hw_stats>);
+pub(crate) struct Owned(object::Owned<HwStats>);
 
 // SAFETY: It stands for a `HwStats`, which is `Send` and `Sync`.
 unsafe impl Send for Owned {}
@@ -149,55 +141,90 @@ unsafe impl FromC for Owned {
     type C = *mut bindings::rdma_hw_stats;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: Not null. INVARIANT: They are given to us. Both: contract of this function.
-        Self(unsafe { NonNull::new_unchecked(c) })
+        // SAFETY: Contract of this function.
+        Self(unsafe { object::Owned::from_c(c) })
     }
 }
 
 impl Owned {
+    /// Allocates counters with these descriptions; `lifespan` is in milliseconds. None without
+    /// memory or with a negative number. May sleep.
+    pub(super) fn alloc(descs: Descs, num_counters: c_int, lifespan: u32) -> Option<Self> {
+        const FIRST: usize = offset_of!(bindings::rdma_hw_stats, value);
+        const { assert!(FIRST % size_of::<u64>() == 0) };
+        let count = usize::try_from(num_counters).ok()?;
+        let words = count.div_ceil(usize::BITS as usize).max(1);
+        let disabled = KVec::from_elem(0usize, words, GFP_KERNEL).ok()?;
+        let size = count.checked_add(FIRST / size_of::<u64>())?;
+        let size = size.max(size_of::<bindings::rdma_hw_stats>().div_ceil(size_of::<u64>()));
+        let stats = KVec::from_elem(0u64, size, GFP_KERNEL).ok()?;
+        let (stats, _, _) = stats.into_raw_parts();
+        let stats: NonNull<bindings::rdma_hw_stats> = NonNull::new(stats.cast())?;
+        let (disabled, _, _) = disabled.into_raw_parts();
+        // SAFETY: Zeroed memory of the right size and alignment, of kmalloc, that nobody else has.
+        // The descriptions are as many (contract of `Descs`). INVARIANT: That of `HwStats`.
+        unsafe {
+            let c = stats.as_ptr();
+            (*c).is_disabled = disabled.cast();
+            (*c).descs = descs.0;
+            (*c).num_counters = num_counters;
+            (*c).lifespan = time::msecs_to_jiffies(lifespan);
+            init_mutex(&raw mut (*c).lock, c"HwStats::values", static_lock_class!());
+            Some(Self(object::Owned::new(stats)))
+        }
+    }
+
+    /// Takes what C gives back.
+    pub(super) fn given(stats: object::Given<HwStats>) -> Option<Self> {
+        stats.owned().ok().map(Self)
+    }
+
     /// Takes what a field of a C structure holds; none for null.
     ///
     /// # Safety
     ///
     /// `raw` is null or from `rdma_alloc_hw_stats_struct`, and given to the caller.
     pub(crate) unsafe fn from_raw(raw: *mut bindings::rdma_hw_stats) -> Option<Self> {
-        // INVARIANT: Contract of this function.
-        NonNull::new(raw).map(Self)
-    }
-
-    /// Has the driver allocate the counters of a port, if it can.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` if it does not.
-    pub(crate) fn of_port(device: &Device, port: u32) -> Result<Option<Self>> {
-        let Some(alloc) = device.ops().alloc_hw_port_stats else {
-            return Ok(None);
-        };
-        // SAFETY: The method is the device's, which has the port. What it returns is the core's.
-        unsafe { Self::from_raw(alloc(device.as_raw(), port)) }
-            .map(Some)
-            .ok_or(ENOMEM)
+        // SAFETY: Contract of this function.
+        Self::given(unsafe { object::Given::from_c(raw) })
     }
 
     /// Gives it away, for a field of a C structure.
     pub(crate) fn into_raw(self) -> *mut bindings::rdma_hw_stats {
-        core::mem::ManuallyDrop::new(self).0.as_ptr()
+        ManuallyDrop::new(self).0.raw()
     }
 }
 
-impl core::ops::Deref for Owned {
+impl Deref for Owned {
     type Target = HwStats;
 
     fn deref(&self) -> &HwStats {
-        // SAFETY: Counters that are ours: type invariant.
-        unsafe { HwStats::from_raw(self.0) }
+        &self.0
     }
 }
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        // SAFETY: Ours to free: type invariant.
-        unsafe { super::abi::rdma_free_hw_stats_struct(self.0.as_ptr()) };
+        let c = self.0.raw();
+        // SAFETY: Ours to free (`object::Owned`), and `alloc` made them.
+        unsafe {
+            bindings::kfree((*c).is_disabled.cast());
+            bindings::kfree(c.cast());
+        }
     }
 }
+
+/// Descriptions of counters. Only C makes one.
+pub(super) struct Descs(*const bindings::rdma_stat_desc);
+
+// SAFETY: `from_c`'s contract: null, or as many descriptions as the number says that is passed along
+// (`rdma_alloc_hw_stats_struct`), which stay as long as the counters.
+unsafe impl FromC for Descs {
+    type C = *const bindings::rdma_stat_desc;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        Self(c)
+    }
+}
+// SAFETY: They stay longer than the call.
+unsafe impl Within<'_> for Descs {}

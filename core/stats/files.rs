@@ -7,14 +7,14 @@ use super::HwStats;
 use super::Owned;
 use crate::counter;
 use crate::device::Device;
-use crate::sysfs;
-use core::ptr::NonNull;
-use kernel::ffi::c_char;
+use crate::sysfs::OfDevice;
+use crate::sysfs::PortFile;
+use crate::sysfs::ShowPort;
+use crate::sysfs::Shown;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 use rdma::bindings;
-use rdma::sysfs::dynamic;
 use rdma::sysfs::Attribute;
-use rdma::sysfs::Extends;
 use rdma::sysfs::Group;
 use rdma::sysfs::GroupRef;
 use rdma::sysfs::Input;
@@ -30,39 +30,15 @@ enum What {
     Lifespan,
 }
 
-/// A file that begins with an `A`, of the counters `stats`.
-///
-/// # Invariants
-///
-/// `stats` outlives the file.
-#[repr(C)]
-pub(crate) struct File<A> {
-    raw: A,
-    stats: NonNull<HwStats>,
+/// A file of counters.
+pub(crate) struct File {
+    stats: Arc<Owned>,
     what: What,
 }
 
-// SAFETY: It points to `HwStats`, which is `Send` and `Sync`, and to constants.
-unsafe impl<A> Send for File<A> {}
-// SAFETY: As above.
-unsafe impl<A> Sync for File<A> {}
-
-/// The attribute of a device's file, `struct device_attribute`.
-#[repr(transparent)]
-struct OfDevice(bindings::device_attribute);
-
-// SAFETY: `OfDevice` and `PortFile` begin with an attribute.
-unsafe impl Attribute for File<OfDevice> {}
-// SAFETY: As above.
-unsafe impl Attribute for File<sysfs::PortFile> {}
-// SAFETY: As above.
-unsafe impl Extends<sysfs::PortFile> for File<sysfs::PortFile> {}
-
-impl<A> File<A> {
+impl ShowPort for File {
     fn show(&self, device: &Device, port: u32, page: &mut Page<'_>) -> Result {
-        // SAFETY: By the type invariant.
-        let stats = unsafe { self.stats.as_ref() };
-        let mut values = stats.lock();
+        let mut values = self.stats.lock();
         let shown = match self.what {
             What::Counter(index) => {
                 values.refresh(device, port, index)?;
@@ -78,54 +54,52 @@ impl<A> File<A> {
         page.text(fmt!("{shown}\n"))
     }
 
+    fn name(&self) -> Option<&CStr> {
+        match self.what {
+            What::Counter(index) => self.stats.name(index),
+            What::Lifespan => Some(c"lifespan"),
+        }
+    }
+
+    fn is_writable(&self) -> bool {
+        match self.what {
+            What::Counter(_) => false,
+            What::Lifespan => true,
+        }
+    }
+
     fn store(&self, input: Input<'_>) -> Result {
         let msecs = u32::try_from(input.number()?)
             .ok()
             .filter(|msecs| *msecs <= MAX_LIFESPAN)
             .ok_or(EINVAL)?;
-        // SAFETY: By the type invariant.
-        unsafe { self.stats.as_ref() }.lock().set_lifespan(msecs);
+        self.stats.lock().set_lifespan(msecs);
         Ok(())
     }
 }
 
-/// Makes the files: `make` gets the name and whether the file may be written.
-fn group<A>(stats: &HwStats, make: impl Fn(*const c_char, bool) -> A) -> Result<Group<File<A>>>
-where
-    File<A>: Attribute,
-{
+/// Makes the files, each by `make`.
+fn group<A: Attribute>(stats: &Arc<Owned>, make: impl Fn(File) -> A) -> Result<Group<A>> {
     let count = stats.count();
     let mut files = KVVec::with_capacity(count.saturating_add(1), GFP_KERNEL)?;
-    for index in (0..count).filter(|index| !stats.is_optional(*index)) {
+    let counters = (0..count).filter(|index| !stats.is_optional(*index));
+    for what in Iterator::chain(counters.map(What::Counter), [What::Lifespan]) {
         let file = File {
-            raw: make(stats.name(index).ok_or(EINVAL)?.as_char_ptr(), false),
-            stats: NonNull::from(stats),
-            what: What::Counter(index),
+            stats: stats.clone(),
+            what,
         };
-        files.push(file, GFP_KERNEL)?;
+        if file.name().is_none() {
+            return Err(EINVAL);
+        }
+        files.push(make(file), GFP_KERNEL)?;
     }
-    let lifespan = File {
-        raw: make(c"lifespan".to_bytes_with_nul().as_ptr().cast(), true),
-        stats: NonNull::from(stats),
-        what: What::Lifespan,
-    };
-    files.push(lifespan, GFP_KERNEL)?;
     Group::new(c"hw_counters", files)
 }
 
-/// The mode of a file.
-const fn mode(writable: bool) -> u16 {
-    if writable {
-        0o644
-    } else {
-        0o444
-    }
-}
-
-/// The counters of a port, and their files. Fields are dropped in this order.
+/// The counters of a port, and their files.
 pub(crate) struct PortCounters {
-    group: Group<File<sysfs::PortFile>>,
-    stats: Owned,
+    group: Group<Shown<File>>,
+    stats: Arc<Owned>,
 }
 
 impl PortCounters {
@@ -139,18 +113,12 @@ impl PortCounters {
             return Ok(None);
         };
         let stats = stats.ready(device, port)?;
-        let group = group(&stats, |name, writable| {
-            let store = writable.then_some(store_port as _);
-            let mut file = sysfs::PortFile::dynamic(mode(writable), show_port, store);
-            // SAFETY: Names of counters are constants.
-            unsafe { file.set_name(name) };
-            file
-        })?;
+        let group = group(&stats, Shown::dynamic)?;
         Ok(Some(Self { group, stats }))
     }
 
     /// The files.
-    pub(crate) fn group(&self) -> GroupRef<'_, sysfs::PortFile> {
+    pub(crate) fn group(&self) -> GroupRef<'_, PortFile> {
         self.group.get()
     }
 
@@ -160,12 +128,8 @@ impl PortCounters {
     }
 }
 
-/// The counters of a device, and their files (`struct hw_stats_device_data`). Fields are dropped
-/// in this order.
-pub(crate) struct DeviceCounters {
-    group: Group<File<OfDevice>>,
-    _stats: Owned,
-}
+/// The files of the counters of a device.
+pub(crate) struct DeviceCounters(Group<OfDevice<File>>);
 
 impl DeviceCounters {
     /// Has the driver make them; `None` if it has none for the device. May sleep.
@@ -174,94 +138,15 @@ impl DeviceCounters {
     ///
     /// That of the driver; `ENOMEM`.
     pub(super) fn new(device: &Device) -> Result<Option<Self>> {
-        let Some(alloc) = device.ops().alloc_hw_device_stats else {
+        let Some(stats) = Owned::of_device(device)? else {
             return Ok(None);
         };
-        // SAFETY: The method is the device's; what it returns is the core's.
-        let stats = unsafe { Owned::from_raw(alloc(device.as_raw())) }.ok_or(ENOMEM)?;
         let stats = stats.ready(device, 0)?;
-        let group = group(&stats, |name, writable| {
-            let mut file = bindings::device_attribute::default();
-            file.attr = dynamic(mode(writable));
-            file.attr.name = name;
-            file.__bindgen_anon_1.show = Some(show_device);
-            if writable {
-                file.__bindgen_anon_2.store = Some(store_device);
-            }
-            OfDevice(file)
-        })?;
-        Ok(Some(Self {
-            group,
-            _stats: stats,
-        }))
+        Ok(Some(Self(group(&stats, OfDevice::dynamic)?)))
     }
 
     /// The files.
     pub(super) fn group(&self) -> *const bindings::attribute_group {
-        self.group.as_raw()
-    }
-}
-
-/// # Safety
-///
-/// For C only, as a method of a [`File`] of a port.
-unsafe extern "C" fn show_port(
-    device: *mut bindings::ib_device,
-    port: u32,
-    file: *mut bindings::ib_port_attribute,
-    page: *mut c_char,
-) -> isize {
-    // SAFETY: The device is there while its file is read; the file is ours; the page sysfs's.
-    unsafe {
-        let file = &*file.cast::<File<sysfs::PortFile>>();
-        Page::fill(page, |page| file.show(Device::from_raw(device), port, page))
-    }
-}
-
-/// # Safety
-///
-/// For C only, as a method of a [`File`] of a port.
-unsafe extern "C" fn store_port(
-    _: *mut bindings::ib_device,
-    _: u32,
-    file: *mut bindings::ib_port_attribute,
-    data: *const c_char,
-    count: usize,
-) -> isize {
-    // SAFETY: The file is ours; the data sysfs's.
-    unsafe {
-        let file = &*file.cast::<File<sysfs::PortFile>>();
-        Input::take(data, count, |input| file.store(input))
-    }
-}
-
-/// # Safety
-///
-/// For C only, as a method of a [`File`] of a device.
-unsafe extern "C" fn show_device(
-    dev: *mut bindings::device,
-    file: *mut bindings::device_attribute,
-    page: *mut c_char,
-) -> isize {
-    // SAFETY: The device is there while its file is read; the file is ours; the page sysfs's.
-    unsafe {
-        let file = &*file.cast::<File<OfDevice>>();
-        Page::fill(page, |page| file.show(sysfs::owner(dev), 0, page))
-    }
-}
-
-/// # Safety
-///
-/// For C only, as a method of a [`File`] of a device.
-unsafe extern "C" fn store_device(
-    _: *mut bindings::device,
-    file: *mut bindings::device_attribute,
-    data: *const c_char,
-    count: usize,
-) -> isize {
-    // SAFETY: The file is ours; the data sysfs's.
-    unsafe {
-        let file = &*file.cast::<File<OfDevice>>();
-        Input::take(data, count, |input| file.store(input))
+        self.0.as_raw()
     }
 }

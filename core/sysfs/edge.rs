@@ -33,6 +33,7 @@ use rdma::sysfs::constant;
 use rdma::sysfs::dynamic;
 use rdma::sysfs::Added;
 use rdma::sysfs::Attribute;
+use rdma::sysfs::Count;
 use rdma::sysfs::Directory;
 use rdma::sysfs::Extends;
 use rdma::sysfs::Fresh;
@@ -40,6 +41,7 @@ use rdma::sysfs::GroupRef;
 use rdma::sysfs::Input;
 use rdma::sysfs::Kind;
 use rdma::sysfs::Page;
+use rdma::sysfs::Written;
 
 /// A file of a device.
 #[repr(C)]
@@ -82,46 +84,40 @@ impl File {
     }
 }
 
-/// # Safety
-///
-/// For C only, as a method of a [`File`].
-unsafe extern "C" fn show_file(
-    dev: *mut bindings::device,
-    attribute: *mut bindings::device_attribute,
-    page: *mut c_char,
-) -> isize {
-    // SAFETY: The attribute is that of a `File`; the page is sysfs's.
-    unsafe {
-        let file = &*attribute.cast::<File>();
-        Page::fill(page, |page| (file.show)(owner(dev), page))
-    }
-}
-
-/// # Safety
-///
-/// For C only, as a method of a [`File`].
-unsafe extern "C" fn store_file(
-    dev: *mut bindings::device,
-    attribute: *mut bindings::device_attribute,
-    data: *const c_char,
-    count: usize,
-) -> isize {
-    // SAFETY: The attribute is that of a `File`; data and length are sysfs's.
-    unsafe {
-        let file = &*attribute.cast::<File>();
-        Input::take(data, count, |input| (file.store)(owner(dev), input))
-    }
+// SAFETY: It is `repr(C)` and begins with the structure, which is constant.
+unsafe impl View for File {
+    type C = bindings::device_attribute;
 }
 
 /// The device of a `struct device` of our class, that of a copy among them.
-///
-/// # Safety
-///
-/// `dev` begins a `struct ib_core_device` that lives for `'a`.
-pub(crate) unsafe fn owner<'a>(dev: *mut bindings::device) -> &'a Device {
-    // SAFETY: This function's contract. The device outlives its copies, so the owner of a copy
-    // that lives for `'a` does.
-    unsafe { Device::from_raw((*dev.cast::<bindings::ib_core_device>()).owner) }
+struct Owner<'a>(&'a Device);
+
+// SAFETY: `from_c`'s contract: it begins a `struct ib_core_device`. The device outlives its copies.
+unsafe impl FromC for Owner<'_> {
+    type C = *mut bindings::device;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: `from_c`'s contract.
+        Self(unsafe { CoreDevice::view(c.cast()) }.owner())
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a> Within<'a> for Owner<'a> {}
+
+fn file_shown(dev: Owner<'_>, file: &File, page: Page<'_>) -> isize {
+    page.show(|page| (file.show)(dev.0, page))
+}
+
+fn file_stored<'a>(dev: Owner<'_>, file: &File, data: Written<'a>, count: Count<'a>) -> isize {
+    data.store(count, |input| (file.store)(dev.0, input))
+}
+
+rdma::callback! {
+    /// As a method of a [`File`].
+    fn show_file(dev: Owner<'_>, file: &File, page: Page<'_>) -> isize = file_shown;
+    /// As a method of a [`File`].
+    fn store_file(dev: Owner<'_>, file: &File, data: Written<'_>, count: Count<'_>) -> isize
+        = file_stored;
 }
 
 /// What files of ports begin with (`struct ib_port_attribute`), our own and those of drivers.
@@ -146,27 +142,18 @@ impl PortFile {
         })
     }
 
-    /// The same, made at run time; its name is to be set when it is settled.
-    pub(crate) fn dynamic(mode: u16, show: Show, store: Option<Store>) -> Self {
+    /// The same, made at run time; its name is to be set when it has settled.
+    fn dynamic(mode: u16, show: Show, store: Option<Store>) -> Self {
         Self(bindings::ib_port_attribute {
             attr: dynamic(mode),
             show: Some(show),
             store,
         })
     }
-
-    /// Sets the name.
-    ///
-    /// # Safety
-    ///
-    /// `name` ends with a NUL and stays as long as the file.
-    pub(crate) unsafe fn set_name(&mut self, name: *const c_char) {
-        self.0.attr.name = name;
-    }
 }
 
 /// A method of a port's file.
-pub(crate) type Show = unsafe extern "C" fn(
+type Show = unsafe extern "C" fn(
     *mut bindings::ib_device,
     u32,
     *mut bindings::ib_port_attribute,
@@ -174,7 +161,7 @@ pub(crate) type Show = unsafe extern "C" fn(
 ) -> isize;
 
 /// A method of a port's file.
-pub(crate) type Store = unsafe extern "C" fn(
+type Store = unsafe extern "C" fn(
     *mut bindings::ib_device,
     u32,
     *mut bindings::ib_port_attribute,
@@ -182,20 +169,39 @@ pub(crate) type Store = unsafe extern "C" fn(
     usize,
 ) -> isize;
 
-/// What shows a file of a port.
-pub(super) trait ShowPort: Send + Sync + 'static {
+/// What shows a file of a port, or of a device, which is port 0.
+pub(crate) trait ShowPort: Send + Sync + 'static {
     /// Writes what the file says. The device stays while the file is read.
     fn show(&self, device: &Device, port: u32, page: &mut Page<'_>) -> Result;
 
-    /// The name of a file that is made at run time.
+    /// The name of a file that is made at run time; a part of this, or for good.
     fn name(&self) -> Option<&CStr> {
         None
     }
+
+    /// Whether a file that is made at run time may be written.
+    fn is_writable(&self) -> bool {
+        false
+    }
+
+    /// Takes what was written to such a file.
+    fn store(&self, _input: Input<'_>) -> Result {
+        Err(EIO)
+    }
+
+    /// The mode of a file that is made at run time.
+    fn mode(&self) -> u16 {
+        if self.is_writable() {
+            0o644
+        } else {
+            0o444
+        }
+    }
 }
 
-/// A file of a port that is read only.
+/// A file of a port.
 #[repr(C)]
-pub(super) struct Shown<T> {
+pub(crate) struct Shown<T> {
     raw: PortFile,
     of: T,
 }
@@ -204,17 +210,21 @@ pub(super) struct Shown<T> {
 unsafe impl<T: ShowPort> Attribute for Shown<T> {
     fn settle(&mut self) {
         if let Some(name) = self.of.name() {
-            let name = name.as_char_ptr();
-            // SAFETY: The name is a part of the file, which has settled.
-            unsafe { self.raw.set_name(name) };
+            // The name stays as long as the file: it is a part of it, which has settled.
+            self.raw.0.attr.name = name.as_char_ptr();
         }
     }
 }
 // SAFETY: It begins with a `PortFile`.
 unsafe impl<T: ShowPort> Extends<PortFile> for Shown<T> {}
 
+// SAFETY: It is `repr(C)` and begins with the structure, which is not changed after it has settled.
+unsafe impl<T: ShowPort> View for Shown<T> {
+    type C = bindings::ib_port_attribute;
+}
+
 impl<T: ShowPort> Shown<T> {
-    /// Of a file that stays in static memory.
+    /// Of a file that is read only and stays in static memory.
     pub(super) const fn constant(name: &'static CStr, of: T) -> Self {
         Self {
             raw: PortFile::constant(name, show_port::<T>),
@@ -222,31 +232,105 @@ impl<T: ShowPort> Shown<T> {
         }
     }
 
-    /// The same, made at run time.
-    pub(super) fn dynamic(of: T) -> Self {
+    /// Of a file that is made at run time.
+    pub(crate) fn dynamic(of: T) -> Self {
+        let store = of.is_writable().then_some(store_port::<T> as Store);
         Self {
-            raw: PortFile::dynamic(0o444, show_port::<T>, None),
+            raw: PortFile::dynamic(of.mode(), show_port::<T>, store),
             of,
         }
     }
 }
 
-/// # Safety
-///
-/// For C only, as a method of a [`Shown`] file.
-unsafe extern "C" fn show_port<T: ShowPort>(
-    device: *mut bindings::ib_device,
-    port: u32,
-    file: *mut bindings::ib_port_attribute,
-    page: *mut c_char,
-) -> isize {
-    // SAFETY: The device is there while its file is read; the file is `Shown`; the page sysfs's.
-    unsafe {
-        let file = &*file.cast::<Shown<T>>();
-        Page::fill(page, |page| {
-            file.of.show(Device::from_raw(device), port, page)
-        })
+/// A file of a device that is made at run time.
+#[repr(C)]
+pub(crate) struct OfDevice<T> {
+    raw: DeviceFile,
+    of: T,
+}
+
+/// The attribute that it begins with.
+#[repr(transparent)]
+struct DeviceFile(bindings::device_attribute);
+
+// SAFETY: It is not changed after it has settled.
+unsafe impl Send for DeviceFile {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for DeviceFile {}
+
+// SAFETY: It begins with an attribute.
+unsafe impl<T: ShowPort> Attribute for OfDevice<T> {
+    fn settle(&mut self) {
+        if let Some(name) = self.of.name() {
+            // The name stays as long as the file: it is a part of it, which has settled.
+            self.raw.0.attr.name = name.as_char_ptr();
+        }
     }
+}
+
+// SAFETY: It is `repr(C)` and begins with the structure, which is not changed after it has settled.
+unsafe impl<T: ShowPort> View for OfDevice<T> {
+    type C = bindings::device_attribute;
+}
+
+impl<T: ShowPort> OfDevice<T> {
+    /// See [`OfDevice`].
+    pub(crate) fn dynamic(of: T) -> Self {
+        let mut raw = bindings::device_attribute {
+            attr: dynamic(of.mode()),
+            ..Default::default()
+        };
+        raw.__bindgen_anon_1.show = Some(show_device::<T>);
+        raw.__bindgen_anon_2.store = of.is_writable().then_some(store_device::<T>);
+        Self {
+            raw: DeviceFile(raw),
+            of,
+        }
+    }
+}
+
+fn port_shown<T: ShowPort>(device: &Device, port: u32, file: &Shown<T>, page: Page<'_>) -> isize {
+    page.show(|page| file.of.show(device, port, page))
+}
+
+fn port_stored<'a, T: ShowPort>(
+    _device: &Device,
+    _port: u32,
+    file: &Shown<T>,
+    data: Written<'a>,
+    count: Count<'a>,
+) -> isize {
+    data.store(count, |input| file.of.store(input))
+}
+
+fn device_shown<T: ShowPort>(dev: Owner<'_>, file: &OfDevice<T>, page: Page<'_>) -> isize {
+    page.show(|page| file.of.show(dev.0, 0, page))
+}
+
+fn device_stored<'a, T: ShowPort>(
+    _dev: Owner<'_>,
+    file: &OfDevice<T>,
+    data: Written<'a>,
+    count: Count<'a>,
+) -> isize {
+    data.store(count, |input| file.of.store(input))
+}
+
+rdma::callback! {
+    /// As a method of a [`Shown`] file; the device is there while its file is read.
+    fn show_port<T: ShowPort>(device: &Device, port: u32, file: &Shown<T>, page: Page<'_>) -> isize
+        = port_shown;
+    /// As a method of a [`Shown`] file; the device is there while its file is written.
+    fn store_port<T: ShowPort>(
+        device: &Device, port: u32, file: &Shown<T>, data: Written<'_>, count: Count<'_>,
+    ) -> isize = port_stored;
+    /// As a method of an [`OfDevice`] file.
+    fn show_device<T: ShowPort>(dev: Owner<'_>, file: &OfDevice<T>, page: Page<'_>) -> isize
+        = device_shown;
+    /// As a method of an [`OfDevice`] file.
+    fn store_device<T: ShowPort>(
+        dev: Owner<'_>, file: &OfDevice<T>, data: Written<'_>, count: Count<'_>,
+    ) -> isize = device_stored;
 }
 
 /// What is below a port's directory: the directory itself, or one within it.
@@ -422,10 +506,10 @@ pub(super) fn take_ports(model: &CoreDevice) -> Option<Added<Ports>> {
 /// # Errors
 ///
 /// Those of the driver's counters; `ENOMEM`.
-pub(crate) fn set_up_device(device: &Device, _alone: &mut Unregistered<'_>) -> Result {
+pub(crate) fn set_up_device(device: &Device, alone: &mut Unregistered<'_>) -> Result {
     let common = super::device::GROUP.as_raw();
     let own = device.ops().device_group;
-    let counters = stats::set_up_device(device);
+    let counters = stats::set_up_device(device, alone);
     // The driver's group may be missing; the list ends at the first null. What a registration that
     // failed left is not there any more.
     let (index, groups) = match counters {

@@ -8,13 +8,15 @@
 pub(crate) use super::edge::copy_number;
 
 use super::edge::CallMemory;
-use super::edge::ConstIoctlCall;
 use super::edge::Fallback;
 use super::edge::IoctlCall;
+use super::edge::Len;
 use super::edge::PtrAttr;
 use super::edge::Source;
+use super::edge::SourceAt;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::bindings::uverbs_attr_bundle;
 use rdma::edge::verbs::Bundle;
 use rdma::edge::In;
 use rdma::edge::OutParam;
@@ -124,7 +126,7 @@ fn place(attr: usize) -> Option<usize> {
 /// # Errors
 ///
 /// `ENOENT` without the attribute, `EFAULT`.
-pub(super) fn copy_to(call: &Bundle, index: usize, source: Source<'_>) -> Result {
+fn copy_to(call: &Bundle, index: usize, source: Source<'_>) -> Result {
     let attr = attr(call, index)?;
     source.copy_to(attr.addr(), attr.len.into())?;
     attr.set_answered()
@@ -135,7 +137,7 @@ pub(super) fn copy_to(call: &Bundle, index: usize, source: Source<'_>) -> Result
 /// # Errors
 ///
 /// As there.
-pub(super) fn copy_to_or_zero(call: &Bundle, index: usize, source: Source<'_>) -> Result {
+fn copy_to_or_zero(call: &Bundle, index: usize, source: Source<'_>) -> Result {
     let attr = attr(call, index)?;
     let room = usize::from(attr.len);
     attr.addr().clear_rest(source.len(), room)?;
@@ -143,12 +145,34 @@ pub(super) fn copy_to_or_zero(call: &Bundle, index: usize, source: Source<'_>) -
     attr.set_answered()
 }
 
+fn copy_to_for_c<'a>(
+    call: In<'_, Bundle>,
+    index: usize,
+    from: SourceAt<'a>,
+    size: Len<'a>,
+) -> Result {
+    copy_to(&call, index, from.with(size))
+}
+
+fn copy_to_or_zero_for_c<'a>(
+    call: In<'_, Bundle>,
+    index: usize,
+    from: SourceAt<'a>,
+    size: Len<'a>,
+) -> Result {
+    copy_to_or_zero(&call, index, from.with(size))
+}
+
 /// Memory of `size` bytes that is freed when the call ends. Sleeps as `flags` say.
 ///
 /// # Errors
 ///
 /// `EOVERFLOW`, `ENOMEM`.
-fn alloc(call: IoctlCall<'_>, size: usize, flags: bindings::gfp_t) -> Result<CallMemory> {
+fn alloc(
+    call: IoctlCall<'_, *mut uverbs_attr_bundle>,
+    size: usize,
+    flags: bindings::gfp_t,
+) -> Result<CallMemory> {
     let call = call.0;
     // The end of what is used, rounded up for who comes next.
     let end = size.checked_add(call.internal_used());
@@ -161,8 +185,8 @@ fn alloc(call: IoctlCall<'_>, size: usize, flags: bindings::gfp_t) -> Result<Cal
 
 /// Marks the object that an attribute makes as made: an abort has it destroyed by its type. Any
 /// context.
-fn finalize_create(call: ConstIoctlCall<'_>, index: u16) {
-    let call = call.0 .0;
+fn finalize_create(call: IoctlCall<'_, *const uverbs_attr_bundle>, index: u16) {
+    let call = call.0;
     if let Some(place) = place(index.into()) {
         call.set_made(call.made().with(place));
     }
@@ -247,13 +271,25 @@ rdma::export! {
     in rdma::bindings;
 
     /// See [`alloc`].
-    fn _uverbs_alloc(call: IoctlCall<'_>, size: usize, flags: u32) -> Result<CallMemory> = alloc;
+    fn _uverbs_alloc(
+        call: IoctlCall<'_, *mut uverbs_attr_bundle>, size: usize, flags: u32,
+    ) -> Result<CallMemory> = alloc;
+    /// See [`copy_to`].
+    fn uverbs_copy_to(
+        call: In<'_, Bundle>, index: usize, from: SourceAt<'_>, size: Len<'_>,
+    ) -> Result = copy_to_for_c;
+    /// See [`copy_to_or_zero`].
+    fn uverbs_copy_to_struct_or_zero(
+        call: In<'_, Bundle>, index: usize, from: SourceAt<'_>, size: Len<'_>,
+    ) -> Result = copy_to_or_zero_for_c;
     /// See [`get_buffer`].
     fn uverbs_get_buffer_desc(
         call: In<'_, Bundle>, index: u16, to: OutParam<'_, bindings::ib_uverbs_buffer_desc>,
     ) -> Result = get_buffer;
     /// See [`finalize_create`].
-    fn uverbs_finalize_uobj_create(call: ConstIoctlCall<'_>, index: u16) = finalize_create;
+    fn uverbs_finalize_uobj_create(
+        call: IoctlCall<'_, *const uverbs_attr_bundle>, index: u16,
+    ) = finalize_create;
     /// See [`get_unsigned`].
     fn _uverbs_get_const_unsigned(
         to: OutParam<'_, u64>, call: In<'_, Bundle>, index: usize, most: u64,

@@ -16,13 +16,11 @@ use core::mem::offset_of;
 use core::ptr;
 use core::ptr::NonNull;
 use kernel::error::to_result;
-use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::uverbs::Present;
 use rdma::edge::verbs::Bundle;
-use rdma::edge::Answer;
 use rdma::edge::AnswerOk;
 use rdma::edge::FromC;
 use rdma::edge::IntoC;
@@ -61,6 +59,77 @@ impl Source<'_> {
     }
 }
 
+/// Where bytes are that go to a user. Only C makes one, for a call.
+pub(super) struct SourceAt<'a>(*const c_void, PhantomData<&'a ()>);
+
+/// Where memory is for what a user sent. Only C makes one, for a call.
+pub(super) struct RoomAt<'a>(*mut c_void, PhantomData<&'a mut ()>);
+
+/// How many bytes there are at a [`SourceAt`] or [`RoomAt`]. Only C makes one, for a call.
+pub(super) struct Len<'a>(usize, PhantomData<&'a ()>);
+
+// SAFETY: `from_c`'s contract: there are as many bytes as the [`Len`] of the same call says.
+unsafe impl FromC for SourceAt<'_> {
+    type C = *const c_void;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        Self(c, PhantomData)
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a> Within<'a> for SourceAt<'a> {}
+
+// SAFETY: `from_c`'s contract: as many bytes as the [`Len`] of the same call says may be written.
+unsafe impl FromC for RoomAt<'_> {
+    type C = *mut c_void;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        Self(c, PhantomData)
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a> Within<'a> for RoomAt<'a> {}
+
+// SAFETY: See `SourceAt` and `RoomAt`.
+unsafe impl FromC for Len<'_> {
+    type C = usize;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        Self(c, PhantomData)
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a> Within<'a> for Len<'a> {}
+
+impl<'a> SourceAt<'a> {
+    /// The bytes; `len` is of the same call.
+    pub(super) fn with(self, len: Len<'a>) -> Source<'a> {
+        // INVARIANT: The contract of `from_c`.
+        Source {
+            from: self.0,
+            len: len.0,
+            _bytes: PhantomData,
+        }
+    }
+}
+
+impl<'a> RoomAt<'a> {
+    /// The memory; `len` is of the same call.
+    pub(super) fn with(self, len: Len<'a>) -> Room<'a> {
+        // INVARIANT: The contract of `from_c`.
+        Room {
+            to: self.0,
+            len: len.0,
+            _bytes: PhantomData,
+        }
+    }
+}
+
+rdma::import! { in rdma::bindings;
+    /// Writes zeros to a user, if the address is the user's; how many are left. May sleep.
+    fn clear_user(to: UserAddr, len: usize) -> usize = rdma_helper_clear_user;
+}
+
 /// An address that a user gave. The functions that use it check it.
 #[derive(Clone, Copy)]
 pub(super) struct UserAddr(*mut c_void);
@@ -81,10 +150,14 @@ impl UserAddr {
         if rest == 0 {
             return Ok(());
         }
-        let to = self.0.wrapping_byte_add(skip);
-        // SAFETY: The user's address is checked.
-        let failed = unsafe { bindings::rdma_helper_clear_user(to, rest) };
+        let failed = clear_user(Self(self.0.wrapping_byte_add(skip)), rest);
         (failed == 0).then_some(()).ok_or(EFAULT)
+    }
+}
+
+impl IntoC<*mut c_void> for UserAddr {
+    fn into_c(self) -> *mut c_void {
+        self.0
     }
 }
 
@@ -203,38 +276,42 @@ rdma::c_struct! {
 // SAFETY: One thread handles a call; `Opaque` is not `Sync`.
 unsafe impl OfCall for PrivateCall {}
 
-/// A call by `ioctl` that runs.
-pub(super) struct IoctlCall<'a>(pub(super) &'a PrivateCall);
+/// A call by `ioctl` that runs, at a `P`. C declares the part that is shared with drivers `const` to
+/// some functions, not the rest.
+pub(super) struct IoctlCall<'a, P>(pub(super) &'a PrivateCall, PhantomData<P>);
+
+/// A pointer to a call.
+pub(super) trait ToCall {
+    /// The call.
+    fn call(self) -> *mut bindings::uverbs_attr_bundle;
+}
+
+impl ToCall for *mut bindings::uverbs_attr_bundle {
+    fn call(self) -> *mut bindings::uverbs_attr_bundle {
+        self
+    }
+}
+
+impl ToCall for *const bindings::uverbs_attr_bundle {
+    fn call(self) -> *mut bindings::uverbs_attr_bundle {
+        self.cast_mut()
+    }
+}
 
 // SAFETY: `uverbs_ioctl.h`: such functions get the call that runs, which came by `ioctl` and
 // therefore is a field of a `struct bundle_priv`.
-unsafe impl FromC for IoctlCall<'_> {
-    type C = *mut bindings::uverbs_attr_bundle;
+unsafe impl<P: ToCall> FromC for IoctlCall<'_, P> {
+    type C = P;
 
     unsafe fn from_c(c: Self::C) -> Self {
         // SAFETY: A call by `ioctl`: contract of this function.
-        Self(unsafe { View::view(private_of(View::view(c))) })
+        let call = unsafe { View::view(private_of(View::view(c.call()))) };
+        Self(call, PhantomData)
     }
 }
 
 // SAFETY: The reference is of `'a`.
-unsafe impl<'a> Within<'a> for IoctlCall<'a> {}
-
-/// As [`IoctlCall`], declared `const`.
-pub(super) struct ConstIoctlCall<'a>(pub(super) IoctlCall<'a>);
-
-// SAFETY: See `IoctlCall`; C declares the part that is shared with drivers `const`, not the rest.
-unsafe impl FromC for ConstIoctlCall<'_> {
-    type C = *const bindings::uverbs_attr_bundle;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: See `IoctlCall`.
-        Self(unsafe { IoctlCall::from_c(c.cast_mut()) })
-    }
-}
-
-// SAFETY: The reference is of `'a`.
-unsafe impl<'a> Within<'a> for ConstIoctlCall<'a> {}
+unsafe impl<'a, P: ToCall> Within<'a> for IoctlCall<'a, P> {}
 
 /// Memory that is freed when its call ends.
 pub(super) struct CallMemory(*mut c_void);
@@ -267,15 +344,14 @@ impl PrivateCall {
         }
         self.set_internal_used(next);
         // SAFETY: The buffer has `internal_avail` bytes, and those from `used` to `end` are not
-        // given away yet.
-        let at = unsafe { (&raw mut (*self.raw()).internal_buffer).byte_add(used) };
-        // SAFETY: The bytes are the call's own; the helper has no requirements.
+        // given away yet: they are the call's own.
         unsafe {
+            let at = (&raw mut (*self.raw()).internal_buffer).byte_add(used);
             if bindings::rdma_helper_want_init_on_alloc(flags) {
                 at.cast::<u8>().write_bytes(0, size);
             }
+            Some(CallMemory(at.cast()))
         }
-        Some(CallMemory(at.cast()))
     }
 
     /// Allocates memory, which `ib_uverbs` frees at the end of the call. Sleeps as `flags` say.
@@ -286,15 +362,17 @@ impl PrivateCall {
     pub(super) fn allocate(&self, size: usize, flags: bindings::gfp_t) -> Result<CallMemory> {
         let header = size_of::<private::bundle_alloc_head>();
         let whole = size.checked_add(header).ok_or(ENOMEM)?;
-        // SAFETY: No preconditions.
-        let made = unsafe { bindings::rdma_helper_kvmalloc(whole, flags) };
-        let head: NonNull<private::bundle_alloc_head> = NonNull::new(made.cast()).ok_or(ENOMEM)?;
         let before = self.allocated_mem().into_c();
-        // SAFETY: The memory begins with a head, and is nobody else's.
-        unsafe { (*head.as_ptr()).__bindgen_anon_1.__bindgen_anon_1.next = before };
-        // SAFETY: The pointer is not followed here.
-        self.set_allocated_mem(unsafe { Passed::from_c(head.as_ptr()) });
-        Ok(CallMemory(made.wrapping_byte_add(header)))
+        // SAFETY: Any size and flags are fine. The memory begins with a head, is nobody else's, and
+        // becomes the first of the call's chain.
+        unsafe {
+            let made = bindings::rdma_helper_kvmalloc(whole, flags);
+            let head: NonNull<private::bundle_alloc_head> =
+                NonNull::new(made.cast()).ok_or(ENOMEM)?;
+            (*head.as_ptr()).__bindgen_anon_1.__bindgen_anon_1.next = before;
+            self.set_allocated_mem(Passed::from_c(head.as_ptr()));
+            Ok(CallMemory(made.wrapping_byte_add(header)))
+        }
     }
 }
 
@@ -314,17 +392,36 @@ unsafe impl<T: Copy> FromC for Fallback<T> {
 // SAFETY: The value is a copy.
 unsafe impl<T: Copy> Within<'_> for Fallback<T> {}
 
+/// A structure of which all bytes may have any value.
+///
+/// # Safety
+///
+/// That is so.
+unsafe trait AnyBytes: Default {}
+// SAFETY: A number.
+unsafe impl AnyBytes for u64 {}
+// SAFETY: Numbers.
+unsafe impl AnyBytes for bindings::ib_uverbs_buffer_desc {}
+
+/// The bytes of an attribute, or fewer and zeros. May sleep.
+fn copy<T: AnyBytes>(call: &Bundle, attr: usize) -> Result<T> {
+    let mut value = T::default();
+    let to = ptr::from_mut(&mut value).cast();
+    // SAFETY: The call's attributes exist while it runs (`Bundle`); there is room for so many bytes,
+    // which may have any value.
+    to_result(unsafe {
+        bindings::rdma_helper_uverbs_copy_from(to, call.raw(), attr, size_of::<T>())
+    })?;
+    Ok(value)
+}
+
 /// The eight bytes of an attribute, or fewer and zeros. May sleep.
 ///
 /// # Errors
 ///
 /// `ENOENT` without the attribute, `EINVAL` if it has more bytes, `EFAULT`.
 pub(crate) fn copy_number(call: &Bundle, attr: usize) -> Result<u64> {
-    let mut value = 0_u64;
-    let to = ptr::from_mut(&mut value).cast();
-    // SAFETY: The call's attributes exist while it runs (`Bundle`); there is room for eight bytes.
-    to_result(unsafe { bindings::rdma_helper_uverbs_copy_from(to, call.raw(), attr, 8) })?;
-    Ok(value)
+    copy(call, attr)
 }
 
 /// The descriptor of memory in an attribute, as the user sent it. May sleep.
@@ -333,106 +430,8 @@ pub(crate) fn copy_number(call: &Bundle, attr: usize) -> Result<u64> {
 ///
 /// Those of [`copy_number`].
 pub(super) fn copy_descriptor(call: &Bundle, attr: u16) -> Result<bindings::ib_uverbs_buffer_desc> {
-    let mut desc = bindings::ib_uverbs_buffer_desc::default();
-    let (to, size) = (ptr::from_mut(&mut desc).cast(), size_of_val(&desc));
-    // SAFETY: The call's attributes exist while it runs (`Bundle`); there is room for a descriptor, of
-    // which every value is valid.
-    to_result(unsafe {
-        bindings::rdma_helper_uverbs_copy_from(to, call.raw(), attr.into(), size)
-    })?;
-    Ok(desc)
+    copy(call, attr.into())
 }
-
-/// See [`super::attrs::copy_to`].
-///
-/// # Safety
-///
-/// The call runs; `from` has `size` bytes.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn uverbs_copy_to(
-    bundle: *const bindings::uverbs_attr_bundle,
-    idx: usize,
-    from: *const c_void,
-    size: usize,
-) -> c_int {
-    // SAFETY: Contract of this function. INVARIANT (of `Source`): likewise.
-    let (bundle, source) = unsafe { (Bundle::view(bundle.cast_mut()), source(from, size)) };
-    super::attrs::copy_to(bundle, idx, source).answer()
-}
-
-/// See [`super::attrs::copy_to_or_zero`].
-///
-/// # Safety
-///
-/// The call runs; `from` has `size` bytes.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn uverbs_copy_to_struct_or_zero(
-    bundle: *const bindings::uverbs_attr_bundle,
-    idx: usize,
-    from: *const c_void,
-    size: usize,
-) -> c_int {
-    // SAFETY: Contract of this function. INVARIANT (of `Source`): likewise.
-    let (bundle, source) = unsafe { (Bundle::view(bundle.cast_mut()), source(from, size)) };
-    super::attrs::copy_to_or_zero(bundle, idx, source).answer()
-}
-
-/// See [`super::udata::copy_in`].
-///
-/// # Safety
-///
-/// `udata` is the driver's part of a call that runs; `req` has room for `kernel_size` bytes.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn _ib_copy_validate_udata_in(
-    udata: *mut bindings::ib_udata,
-    req: *mut c_void,
-    kernel_size: usize,
-    minimum_size: usize,
-) -> c_int {
-    // INVARIANT: Contract of this function.
-    let room = Room {
-        to: req,
-        len: kernel_size,
-        _bytes: PhantomData,
-    };
-    // SAFETY: The call runs: contract of this function.
-    super::udata::copy_in(unsafe { View::view(udata) }, room, minimum_size).answer()
-}
-
-/// See [`super::udata::respond`].
-///
-/// # Safety
-///
-/// `udata` is the driver's part of a call that runs; `src` has `len` bytes.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn _ib_respond_udata(
-    udata: *mut bindings::ib_udata,
-    src: *const c_void,
-    len: usize,
-) -> c_int {
-    // SAFETY: The call runs: contract of this function. INVARIANT (of `Source`): likewise.
-    let (udata, source) = unsafe { (View::view(udata), source(src, len)) };
-    super::udata::respond(udata, source).answer()
-}
-
-/// # Safety
-///
-/// For `'a`, there are `len` bytes at `from`.
-unsafe fn source<'a>(from: *const c_void, len: usize) -> Source<'a> {
-    // INVARIANT: Contract of this function.
-    Source {
-        from,
-        len,
-        _bytes: PhantomData,
-    }
-}
-
-rdma::exported!(
-    _ib_copy_validate_udata_in,
-    _ib_respond_udata,
-    uverbs_copy_to,
-    uverbs_copy_to_struct_or_zero,
-);
 
 /// Empties the driver's part of a call, for what the driver is asked to undo.
 pub(super) fn clear_udata(call: ClearedCall<'_>) -> *mut bindings::ib_udata {

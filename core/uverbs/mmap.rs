@@ -83,8 +83,10 @@ fn insert_range(
     max: u32,
 ) -> Result {
     let pages = u32::try_from(length.div_ceil(PAGE_SIZE)).map_err(|_| ENOMEM)?;
-    let mut entry = entry.0.filter(|_| pages != 0).ok_or(EINVAL)?;
-    entry.set_up(context, pages);
+    if pages == 0 {
+        return Err(EINVAL);
+    }
+    let entry = NewEntry::set_up(entry, context, pages)?;
 
     let file = context.ufile().ok_or(EINVAL)?;
     let _one = file.umap_lock().lock();
@@ -179,8 +181,8 @@ fn get(context: &UContext, vma: &VmArea) -> MaybeEntry {
 }
 
 /// Gives a count back. May sleep if the driver's `mmap_free` does.
-fn put(entry: EntryRef) {
-    drop(entry);
+fn put(entry: MaybeEntry) {
+    drop(entry.0);
 }
 
 /// Gives the driver's count back: nobody maps the entry any more, existing mappings keep it, and
@@ -212,7 +214,7 @@ rdma::export! {
     /// See [`get`].
     fn rdma_user_mmap_entry_get(context: &UContext, vma: &VmArea) -> MaybeEntry = get;
     /// See [`put`].
-    fn rdma_user_mmap_entry_put(entry: EntryRef) = put;
+    fn rdma_user_mmap_entry_put(entry: MaybeEntry) = put;
     /// See [`remove`].
     fn rdma_user_mmap_entry_remove(entry: MaybeEntry) = remove;
     /// See [`insert_range`].

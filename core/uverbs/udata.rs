@@ -8,8 +8,11 @@
 //!
 //! Why a call was refused is not logged; the C core does so with dynamic debugging.
 
+use super::edge::Len;
 use super::edge::Room;
+use super::edge::RoomAt;
 use super::edge::Source;
+use super::edge::SourceAt;
 use super::edge::UserAddr;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
@@ -24,7 +27,7 @@ use rdma::provider::unsupported;
 ///
 /// `EINVAL` if there are not `minimum` bytes, `EOPNOTSUPP` if there are more than we know and not
 /// all of those zero, `EFAULT`.
-pub(super) fn copy_in(call: &UserCall, room: Room<'_>, minimum: usize) -> Result {
+fn copy_in(call: &UserCall, room: Room<'_>, minimum: usize) -> Result {
     let len = call.inlen();
     if len < minimum {
         return Err(EINVAL);
@@ -46,14 +49,30 @@ fn refuse_mask(_call: Passed<bindings::ib_udata>, _mask: u64, _valid: u64) -> c_
 /// # Errors
 ///
 /// `EFAULT`.
-pub(super) fn respond(call: &UserCall, source: Source<'_>) -> Result {
+fn respond(call: &UserCall, source: Source<'_>) -> Result {
     let (to, room) = (UserAddr::of(call.outbuf()), call.outlen());
     source.copy_to(to, room)?;
     to.clear_rest(source.len(), room)
 }
 
+fn copy_in_for_c<'a>(call: &UserCall, to: RoomAt<'a>, size: Len<'a>, minimum: usize) -> Result {
+    copy_in(call, to.with(size), minimum)
+}
+
+fn respond_for_c<'a>(call: &UserCall, from: SourceAt<'a>, len: Len<'a>) -> Result {
+    respond(call, from.with(len))
+}
+
 rdma::export! {
     in rdma::bindings;
+
+    /// See [`copy_in`].
+    fn _ib_copy_validate_udata_in(
+        call: &UserCall, to: RoomAt<'_>, size: Len<'_>, minimum: usize,
+    ) -> Result = copy_in_for_c;
+    /// See [`respond`].
+    fn _ib_respond_udata(call: &UserCall, from: SourceAt<'_>, len: Len<'_>) -> Result
+        = respond_for_c;
 
     /// See [`refuse_mask`].
     fn _ib_copy_validate_udata_cm_fail(

@@ -101,7 +101,7 @@ pub(super) fn create(
     qp.driver().create_qp(attr, call)?;
     // Some drivers put queues of their own there.
     Qp::restore_cqs(&mut qp, attr);
-    secured.publish();
+    secured.publish(&mut qp);
     Ok(qp.finish())
 }
 

@@ -26,7 +26,6 @@ use crate::object::Pd;
 use crate::object::Qp;
 use crate::object::Xrcd;
 use crate::security;
-use core::ptr::NonNull;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::xrcd::free_handle;
@@ -72,7 +71,7 @@ fn open(real: &Qp, attr: &OpenAttr, uobject: Option<&UQp>) -> Result<Owned<Qp>> 
         },
     )?;
     // `close` closes it.
-    if let Err(error) = security::open(real, NonNull::from(&*handle).cast()) {
+    if let Err(error) = security::open(real, &handle) {
         free_handle(handle);
         return Err(error);
     }
@@ -91,7 +90,7 @@ fn close(handle: Owned<Qp>) -> Result {
     }
     let real = handle.real();
     let used = Handles::lock(real).remove(&handle);
-    security::close(real, NonNull::from(&*handle).cast());
+    security::close(real, &handle);
     drop(used);
     free_handle(handle);
     Ok(())

@@ -63,6 +63,21 @@ macro_rules! plain {
 
 plain!((), bool, u8, u16, u32, u64, usize, i32, i64, isize);
 
+// SAFETY: Every value is valid. C passes no array by value: it is a field.
+unsafe impl<const N: usize> FromC for [u8; N] {
+    type C = Self;
+    #[inline(always)]
+    unsafe fn from_c(c: Self) -> Self {
+        c
+    }
+}
+impl<const N: usize> IntoC<Self> for [u8; N] {
+    #[inline(always)]
+    fn into_c(self) -> Self {
+        self
+    }
+}
+
 // SAFETY: A raw pointer is only a number to safe code.
 unsafe impl<T> FromC for *const T {
     type C = Self;
@@ -427,6 +442,18 @@ unsafe impl<V: View> FromC for Alone<'_, V> {
 }
 // SAFETY: It is limited to `'a`.
 unsafe impl<'a, V: View> Within<'a> for Alone<'a, V> {}
+
+// SAFETY: Null, or what `Alone` says.
+unsafe impl<V: View> FromC for Option<Alone<'_, V>> {
+    type C = *mut V::C;
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: The contract of this function (see `FromC`).
+        unsafe { Option::from_c(c) }.map(Alone)
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a, V: View> Within<'a> for Option<Alone<'a, V>> {}
 
 impl<V> Deref for Alone<'_, V> {
     type Target = V;

@@ -69,6 +69,8 @@ crate::c_struct! {
         embed cq_pools_lock: IrqLock;
         /// The pools, by how the queues are polled (`enum ib_poll_context`).
         embed cq_pools: [Chain<Cq>; POOLS];
+        /// How its driver finds the port of a bond (`enum rdma_lag_flags`).
+        const lag_flags: u32;
     }
 }
 

@@ -36,6 +36,7 @@ use crate::sync::Completion;
 use crate::sync::IrqLock;
 use crate::workqueue::CWork;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
@@ -695,6 +696,17 @@ impl Qp {
             // the handle, lives.
             unsafe { handler(event.raw(), self.qp_context().into_c()) };
         }
+    }
+
+    /// Tells the one who has it of an event that the core has found, as its driver does of others.
+    pub fn raise(&self, kind: u32) {
+        self.pass_on(&QpEvent(Opaque::new(bindings::ib_event {
+            device: self.dev().raw(),
+            element: bindings::ib_event__bindgen_ty_1 {
+                qp: ManuallyDrop::new(self.raw()),
+            },
+            event: kind,
+        })));
     }
 
     /// The last request of its shared receive queue has gone; a drain waits for that.

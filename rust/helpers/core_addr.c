@@ -157,11 +157,6 @@ const unsigned char *rdma_helper_netdev_broadcast(const struct net_device *dev)
 	return dev->broadcast;
 }
 
-bool rdma_helper_is_bond_master(const struct net_device *dev)
-{
-	return netif_is_bond_master(dev);
-}
-
 void rdma_helper_skb_reset_mac_header(struct sk_buff *skb)
 {
 	skb_reset_mac_header(skb);

@@ -400,7 +400,6 @@ struct net_device *rdma_helper_first_netdev_rcu(struct net *net);
 struct net_device *rdma_helper_next_netdev_rcu(struct net_device *dev);
 struct net_device *rdma_helper_dev_get_by_index(struct net *net, int ifindex);
 const unsigned char *rdma_helper_netdev_broadcast(const struct net_device *dev);
-bool rdma_helper_is_bond_master(const struct net_device *dev);
 void rdma_helper_skb_reset_mac_header(struct sk_buff *skb);
 struct net_device *rdma_helper_xmit_slave(struct net_device *master,
 					  struct sk_buff *skb, bool all);

@@ -22,8 +22,10 @@ use kernel::sync::aref::AlwaysRefCounted;
 use kernel::sync::rcu;
 use kernel::types::Opaque;
 
+use super::neighbour::HardwareAddr;
 use super::rtnl::RtnlGuard;
 use crate::bindings;
+use crate::edge::FromC;
 
 /// A network namespace (`struct net`), of which one knows that its memory is there.
 ///
@@ -72,6 +74,45 @@ impl Net {
         let net = unsafe { bindings::rdma_helper_maybe_get_net(self.as_raw()) };
         // SAFETY: If there is one, it was counted for us; the type is transparent.
         NonNull::new(net).map(|net| unsafe { ARef::from_raw(net.cast()) })
+    }
+
+    /// The device of this number, held. Any context.
+    pub fn device_by_index(&self, ifindex: i32) -> Option<ARef<NetDevice>> {
+        // SAFETY: The namespace is there (type invariant). What is found is counted for us; the type
+        // is transparent.
+        unsafe {
+            NonNull::new(bindings::rdma_helper_dev_get_by_index(
+                self.as_raw(),
+                ifindex,
+            ))
+            .map(|dev| ARef::from_raw(dev.cast()))
+        }
+    }
+
+    /// A device of the namespace that has this address. Any context.
+    pub fn device_with<'a>(&'a self, ip: IpAddr, _rcu: &'a rcu::Guard) -> Option<&'a NetDevice> {
+        // SAFETY: The namespace is there (type invariant). RCU protects its list of devices and
+        // what is found, and the address is read during the call.
+        unsafe {
+            let dev = match ip {
+                IpAddr::V4(ip) => {
+                    let ip = u32::from_ne_bytes(ip.octets());
+                    bindings::rdma_helper_dev_of_ip4(self.as_raw(), ip)
+                }
+                IpAddr::V6(ip) => {
+                    let ip = ip.octets();
+                    let ip = ip.as_ptr().cast();
+                    let mut dev = bindings::rdma_helper_first_netdev_rcu(self.as_raw());
+                    while !dev.is_null()
+                        && !bindings::rdma_helper_dev_has_ip6(self.as_raw(), ip, dev)
+                    {
+                        dev = bindings::rdma_helper_next_netdev_rcu(dev);
+                    }
+                    dev
+                }
+            };
+            Option::from_c(dev)
+        }
     }
 
     /// The namespace of the first process. It never goes away.
@@ -301,11 +342,34 @@ impl NetDevice {
     /// where there is none.
     #[inline]
     pub fn mac(&self) -> [u8; 6] {
-        // SAFETY: By the type invariant, the device is alive.
-        let addr = unsafe { bindings::rdma_helper_netdev_addr(self.as_raw()) };
-        // SAFETY: The buffer of a device address has 32 bytes (`MAX_ADDR_LEN`). It may
-        // be changed meanwhile, which bytes tolerate.
-        unsafe { addr.cast::<[u8; 6]>().read_volatile() }
+        // SAFETY: The device is alive (type invariant). Its address has `MAX_ADDR_LEN` bytes, 32; it
+        // may change meanwhile, which bytes tolerate.
+        unsafe {
+            bindings::rdma_helper_netdev_addr(self.as_raw())
+                .cast::<[u8; 6]>()
+                .read_volatile()
+        }
+    }
+
+    /// The hardware address.
+    pub fn hardware_addr(&self) -> HardwareAddr {
+        // SAFETY: As in `mac`.
+        unsafe {
+            bindings::rdma_helper_netdev_addr(self.as_raw())
+                .cast::<HardwareAddr>()
+                .read_volatile()
+        }
+    }
+
+    /// The hardware address of all devices on its link.
+    pub fn broadcast_addr(&self) -> HardwareAddr {
+        // SAFETY: The device is alive (type invariant). The array has `MAX_ADDR_LEN` bytes, 32; it
+        // may change meanwhile, which bytes tolerate.
+        unsafe {
+            bindings::rdma_helper_netdev_broadcast(self.as_raw())
+                .cast::<HardwareAddr>()
+                .read_volatile()
+        }
     }
 
     /// `IFF_*` flags.

@@ -6,6 +6,8 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use crate::bindings;
+use crate::edge::FromC;
+use crate::edge::Within;
 use kernel::error::to_result;
 use kernel::ffi::c_char;
 use kernel::fmt;
@@ -24,27 +26,32 @@ pub struct Page<'a> {
     _page: PhantomData<&'a mut [u8]>,
 }
 
-impl Page<'_> {
-    /// Has `write` fill the page at `buf`, and makes of it what a `show` method returns: the
-    /// length, or the negative error.
-    ///
-    /// # Safety
-    ///
-    /// `buf` is what sysfs handed to a `show` method.
+// SAFETY: `from_c`'s contract: what sysfs hands to a `show` method.
+unsafe impl FromC for Page<'_> {
+    type C = *mut c_char;
+
     #[inline]
-    pub unsafe fn fill(buf: *mut c_char, write: impl FnOnce(&mut Page<'_>) -> Result) -> isize {
-        let Some(start) = NonNull::new(buf.cast()) else {
-            return errno(EINVAL);
-        };
-        // INVARIANT: sysfs lends a page; nothing is written yet.
-        let mut page = Page {
-            start,
+    unsafe fn from_c(c: Self::C) -> Self {
+        // INVARIANT: sysfs lends a page for the call; nothing is written yet.
+        Self {
+            // SAFETY: sysfs lends a page (contract of this function).
+            start: unsafe { NonNull::new_unchecked(c.cast()) },
             len: 0,
             _page: PhantomData,
-        };
-        match write(&mut page) {
+        }
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a> Within<'a> for Page<'a> {}
+
+impl Page<'_> {
+    /// Has `write` fill the page, and makes of it what a `show` method returns: the length, or the
+    /// negative error.
+    #[inline]
+    pub fn show(mut self, write: impl FnOnce(&mut Page<'_>) -> Result) -> isize {
+        match write(&mut self) {
             // CAST: less than a page.
-            Ok(()) => page.len as isize,
+            Ok(()) => self.len as isize,
             Err(e) => errno(e),
         }
     }
@@ -86,28 +93,53 @@ pub struct Input<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> Input<'a> {
-    /// Has `take` look at the `count` bytes at `buf`, and makes of it what a `store` method
-    /// returns: all of the bytes, or the negative error.
-    ///
-    /// # Safety
-    ///
-    /// `buf` and `count` are what sysfs handed to a `store` method.
+/// Where sysfs has what was written to a file. Only C makes one, for a call of a `store` method.
+pub struct Written<'a>(*const c_char, PhantomData<&'a [u8]>);
+
+/// The number of bytes that were written. Only C makes one, for a call of a `store` method.
+pub struct Count<'a>(usize, PhantomData<&'a [u8]>);
+
+// SAFETY: `from_c`'s contract: what sysfs hands to a `store` method, with the number of bytes.
+unsafe impl FromC for Written<'_> {
+    type C = *const c_char;
+
     #[inline]
-    pub unsafe fn take(
-        buf: *const c_char,
-        count: usize,
-        take: impl FnOnce(Input<'_>) -> Result,
-    ) -> isize {
-        // SAFETY: By this function's duty; INVARIANT: kernfs ends what was written with a NUL.
-        let bytes = unsafe { core::slice::from_raw_parts(buf.cast::<u8>(), count) };
+    unsafe fn from_c(c: Self::C) -> Self {
+        Self(c, PhantomData)
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a> Within<'a> for Written<'a> {}
+
+// SAFETY: `from_c`'s contract: what sysfs hands to a `store` method, with the place of the bytes.
+unsafe impl FromC for Count<'_> {
+    type C = usize;
+
+    #[inline]
+    unsafe fn from_c(c: Self::C) -> Self {
+        Self(c, PhantomData)
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a> Within<'a> for Count<'a> {}
+
+impl<'a> Written<'a> {
+    /// Has `take` look at what was written, and makes of it what a `store` method returns: all of
+    /// the bytes, or the negative error. `count` is of the same call.
+    #[inline]
+    pub fn store(self, count: Count<'a>, take: impl FnOnce(Input<'_>) -> Result) -> isize {
+        // SAFETY: Both are of one call, for as long as that lasts, since calls of a `store` method do
+        // not nest (contract of their `from_c`). INVARIANT: kernfs ends what was written with a NUL.
+        let bytes = unsafe { core::slice::from_raw_parts(self.0.cast::<u8>(), count.0) };
         match take(Input { bytes }) {
             // CAST: a page at most.
-            Ok(()) => count as isize,
+            Ok(()) => count.0 as isize,
             Err(e) => errno(e),
         }
     }
+}
 
+impl<'a> Input<'a> {
     /// All of it, with the newline if there is one.
     pub fn bytes(self) -> &'a [u8] {
         self.bytes

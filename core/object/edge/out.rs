@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address vectors that C hands over: to be filled, and for users that read the C structure.
+//! Structures with address vectors that C hands over to be filled.
 
 use super::tables::AhAttr;
 use super::tables::QpAttr;
-use crate::object::ah_attr::Filled;
 use core::ops::Deref;
 use rdma::bindings;
 use rdma::edge::FromC;
@@ -49,13 +48,5 @@ unsafe impl FromC for Out<'_, QpAttr> {
             (*c).alt_ah_attr.grh.sgid_attr = core::ptr::null();
             Self(QpAttr::view(c))
         }
-    }
-}
-
-impl Filled<'_> {
-    /// The local GID, for users that read the C structure.
-    pub(crate) fn gid_entry(&self) -> Option<&bindings::ib_gid_attr> {
-        // SAFETY: The entry is held (type invariant), and does not change while it is.
-        self.gid().map(|gid| unsafe { &*gid.raw() })
     }
 }

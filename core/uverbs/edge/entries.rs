@@ -14,6 +14,8 @@ use kernel::sync::lock::mutex::MutexBackend;
 use kernel::sync::lock::Guard;
 use kernel::sync::Refcount;
 use rdma::bindings;
+use rdma::edge::object::Given;
+use rdma::edge::object::Owned;
 use rdma::edge::uverbs::MmapEntry;
 use rdma::edge::uverbs::UContext;
 use rdma::edge::uverbs::UFile;
@@ -21,6 +23,7 @@ use rdma::edge::Answer;
 use rdma::edge::FromC;
 use rdma::edge::IntoC;
 use rdma::edge::OfCall;
+use rdma::edge::SoleOwner;
 use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::sync::Completion;
@@ -52,12 +55,28 @@ pub(in crate::uverbs) fn assert_device_held(file: &UFile) {
     unsafe { bindings::rdma_helper_srcu_assert_held(&raw mut (*device).disassociate_srcu) };
 }
 
+/// An entry that exists as long as this does.
+///
+/// # Invariants
+///
+/// That is so.
+struct Kept(NonNull<MmapEntry>);
+
+impl core::ops::Deref for Kept {
+    type Target = MmapEntry;
+
+    fn deref(&self) -> &MmapEntry {
+        // SAFETY: The entry exists: type invariant.
+        unsafe { self.0.as_ref() }
+    }
+}
+
 /// A count of an entry. The last one ends the entry, for which it may sleep.
 ///
 /// # Invariants
 ///
-/// `0` is an entry of which one count is ours, and whose context exists.
-pub(in crate::uverbs) struct EntryRef(NonNull<MmapEntry>);
+/// One count of the entry is ours, and its context exists.
+pub(in crate::uverbs) struct EntryRef(Kept);
 
 impl EntryRef {
     /// Counts an entry that is found in a context, unless its last count is gone.
@@ -67,14 +86,14 @@ impl EntryRef {
         entry
             .refs()
             .inc_not_zero()
-            .then(|| Self(NonNull::from(entry)))
+            .then(|| Self(Kept(NonNull::from(entry))))
     }
 
     /// Counts an entry that the caller holds a count of.
     pub(in crate::uverbs) fn another(entry: &MmapEntry) -> Self {
         entry.refs().inc();
         // INVARIANT: Just counted.
-        Self(NonNull::from(entry))
+        Self(Kept(NonNull::from(entry)))
     }
 
     /// The count is C's from now on.
@@ -87,46 +106,35 @@ impl core::ops::Deref for EntryRef {
     type Target = MmapEntry;
 
     fn deref(&self) -> &MmapEntry {
-        // SAFETY: The entry exists while it is counted: type invariant.
-        unsafe { self.0.as_ref() }
+        &self.0
     }
 }
 
 impl Drop for EntryRef {
     fn drop(&mut self) {
         if self.refs().dec_and_test() {
-            crate::uverbs::mmap::end(DeadEntry(self.0));
+            // INVARIANT: That was the last count; the driver frees the entry when it is told.
+            crate::uverbs::mmap::end(DeadEntry(Kept(self.0 .0)));
         }
     }
 }
 
-// SAFETY: `ib_verbs.h`: the caller gives up a count.
-unsafe impl FromC for EntryRef {
-    type C = *mut bindings::rdma_user_mmap_entry;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: An entry: contract of this function. INVARIANT: A count of it is given to us.
-        Self(NonNull::from(unsafe { MmapEntry::view(c) }))
-    }
-}
-
-// SAFETY: The type has no lifetime: the count keeps the entry.
-unsafe impl Within<'_> for EntryRef {}
-
 /// A count of an entry, or null.
 pub(in crate::uverbs) struct MaybeEntry(pub(in crate::uverbs) Option<EntryRef>);
 
-// SAFETY: See `EntryRef`.
+// SAFETY: `ib_verbs.h`: the caller gives up a count.
 unsafe impl FromC for MaybeEntry {
     type C = *mut bindings::rdma_user_mmap_entry;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: Null or what `EntryRef` says: contract of this function.
-        Self((!c.is_null()).then(|| unsafe { EntryRef::from_c(c) }))
+        // SAFETY: Null or an entry: contract of this function.
+        let entry: Option<&MmapEntry> = unsafe { Option::from_c(c) };
+        // INVARIANT: A count of it is given to us.
+        Self(entry.map(|entry| EntryRef(Kept(NonNull::from(entry)))))
     }
 }
 
-// SAFETY: See `EntryRef`.
+// SAFETY: The type has no lifetime: the count keeps the entry.
 unsafe impl Within<'_> for MaybeEntry {}
 
 impl Answer for MaybeEntry {
@@ -141,15 +149,15 @@ impl Answer for MaybeEntry {
 ///
 /// # Invariants
 ///
-/// Nobody has the entry any more but those who find it in its context, and cannot count it.
-pub(in crate::uverbs) struct DeadEntry(NonNull<MmapEntry>);
+/// Nobody has the entry any more but those who find it in its context, and cannot count it. It
+/// exists until `free` gives it to its driver.
+pub(in crate::uverbs) struct DeadEntry(Kept);
 
 impl core::ops::Deref for DeadEntry {
     type Target = MmapEntry;
 
     fn deref(&self) -> &MmapEntry {
-        // SAFETY: Only `free` ends it, which takes this by value.
-        unsafe { self.0.as_ref() }
+        &self.0
     }
 }
 
@@ -159,60 +167,40 @@ impl DeadEntry {
         let device = self.ucontext().and_then(crate::edge::uverbs::device);
         if let Some(free) = device.and_then(|device| device.ops().mmap_free) {
             // SAFETY: The method is of the entry's driver; nobody has the entry: type invariant.
-            unsafe { free(self.0.cast().as_ptr()) };
+            unsafe { free(self.raw()) };
         }
     }
 }
 
-/// An entry that a driver wants to insert.
-///
-/// # Invariants
-///
-/// The driver made it, nobody else has it, and it stays until its last count is gone: `end` takes it
-/// out before.
-pub(in crate::uverbs) struct NewEntry(NonNull<MmapEntry>);
+/// An entry that a driver wants to insert. It stays until its last count is gone: `end` takes it out
+/// of its context before.
+pub(in crate::uverbs) struct NewEntry(Owned<MmapEntry>);
 
-// SAFETY: `ib_verbs.h`: drivers insert an entry of their own once.
-unsafe impl FromC for NewEntry {
-    type C = *mut bindings::rdma_user_mmap_entry;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: An entry: contract of this function.
-        Self(NonNull::from(unsafe { MmapEntry::view(c) }))
-    }
-}
-
-// SAFETY: The type has no lifetime: see its invariant.
-unsafe impl Within<'_> for NewEntry {}
-
-/// An entry that a driver wants to insert, or null.
-pub(in crate::uverbs) struct MaybeNewEntry(pub(in crate::uverbs) Option<NewEntry>);
-
-// SAFETY: See `NewEntry`.
-unsafe impl FromC for MaybeNewEntry {
-    type C = *mut bindings::rdma_user_mmap_entry;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: Null or what `NewEntry` says: contract of this function.
-        Self((!c.is_null()).then(|| unsafe { NewEntry::from_c(c) }))
-    }
-}
-
-// SAFETY: See `NewEntry`.
-unsafe impl Within<'_> for MaybeNewEntry {}
+/// The same as C gives it, or null: drivers insert an entry of their own once (`ib_verbs.h`).
+pub(in crate::uverbs) type MaybeNewEntry = Given<MmapEntry>;
 
 impl NewEntry {
     /// Initialises the entry: one count, the driver's.
-    pub(in crate::uverbs) fn set_up(&mut self, context: &UContext, pages: u32) {
-        let entry: *mut bindings::rdma_user_mmap_entry = self.0.cast().as_ptr();
-        // SAFETY: Nobody else has the entry: type invariant. CAST: From 32 bits.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` without an entry.
+    pub(in crate::uverbs) fn set_up(
+        entry: MaybeNewEntry,
+        context: &UContext,
+        pages: u32,
+    ) -> Result<Self> {
+        let mut entry = entry.owned()?;
+        let c = entry.sole();
+        // SAFETY: Nobody else has the entry (`Owned`). CAST: From 32 bits.
         unsafe {
-            bindings::INIT_LIST_HEAD(&raw mut (*entry).dmabufs);
-            bindings::rdma_helper_mmap_entry_init_mutex(entry);
-            (*entry).ucontext = context.raw();
-            (*entry).npages = pages as usize;
+            bindings::INIT_LIST_HEAD(&raw mut (*c).dmabufs);
+            bindings::rdma_helper_mmap_entry_init_mutex(c);
+            (*c).ucontext = context.raw();
+            (*c).npages = pages as usize;
         }
-        self.refs().set(1);
+        entry.refs().set(1);
+        Ok(Self(entry))
     }
 }
 
@@ -220,12 +208,11 @@ impl core::ops::Deref for NewEntry {
     type Target = MmapEntry;
 
     fn deref(&self) -> &MmapEntry {
-        // SAFETY: The driver's entry is there: type invariant.
-        unsafe { self.0.as_ref() }
+        &self.0
     }
 }
 
-// SAFETY: It stays until its last count is gone, and is taken out then: type invariant.
+// SAFETY: It stays until its last count is gone, and `end` takes it out then.
 unsafe impl Lasting<MmapEntry> for NewEntry {
     fn object(&self) -> &MmapEntry {
         self
@@ -363,15 +350,15 @@ impl VmArea {
 /// # Invariants
 ///
 /// `0` is zeroed memory that is the mapping's from [`attach`](Self::attach) on.
-pub(in crate::uverbs) struct Note(NonNull<private::rdma_umap_priv>);
+pub(in crate::uverbs) struct Note(*mut private::rdma_umap_priv);
 
 // SAFETY: `rdma_umap_priv_init` gets zeroed memory that lives as long as the mapping (`core_priv.h`).
 unsafe impl FromC for Note {
     type C = *mut private::rdma_umap_priv;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: Memory, so not null: contract of this function.
-        Self(unsafe { NonNull::new_unchecked(c) })
+        // INVARIANT: Contract of this function.
+        Self(c)
     }
 }
 
@@ -388,7 +375,7 @@ impl Note {
         file: &UFile,
         _held: &Guard<'_, (), MutexBackend>,
     ) {
-        let note = self.0.as_ptr();
+        let note = self.0;
         // SAFETY: The memory is ours until here, and lives as long as the mapping: type invariant.
         // The list is changed under the lock only, which is held.
         unsafe {
@@ -423,7 +410,7 @@ impl FreshNote {
     /// To be attached: `ib_uverbs` frees it.
     pub(in crate::uverbs) fn note(self) -> Note {
         // INVARIANT: Zeroed memory of kmalloc.
-        Note(NonNull::from(KBox::leak(self.0)))
+        Note(KBox::into_raw(self.0))
     }
 }
 

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Security modules at the edge: users as they know them, changes of their policy, and the field
+//! of a queue pair that the core keeps for them.
+//!
+//! To be held against `include/linux/security.h` and `struct ib_qp` in `include/rdma/ib_verbs.h`.
+
+use super::policy;
+use super::policy::Judge;
+use super::qp::Secured;
+use crate::object::tables::Qp;
+use crate::object::Doomed;
+use crate::private;
+use core::ops::Deref;
+use core::ptr;
+use core::ptr::NonNull;
+use kernel::container_of;
+use kernel::error::to_result;
+use kernel::ffi::c_int;
+use kernel::ffi::c_ulong;
+use kernel::ffi::c_void;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::sync::ArcBorrow;
+use kernel::types::Opaque;
+use rdma::bindings;
+use rdma::edge::IntoC;
+use rdma::edge::View;
+use rdma::edge::Writer;
+
+/// A user of the subsystem, as security modules know it: whoever made this.
+///
+/// # Invariants
+///
+/// `0` was given by `security_ib_alloc_security` and is not freed yet.
+pub(super) struct Token(*mut c_void);
+
+// SAFETY: Security modules are asked in any thread; the token is not changed after it was made.
+unsafe impl Send for Token {}
+// SAFETY: See `Send`.
+unsafe impl Sync for Token {}
+
+impl Token {
+    /// One for the present process. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, and those of the security module.
+    pub(super) fn new() -> Result<Self> {
+        let mut token = ptr::null_mut();
+        // SAFETY: The place is ours; the function only writes it (`security.h`).
+        to_result(unsafe { private::security_ib_alloc_security(&mut token) })?;
+        // INVARIANT: Just given.
+        Ok(Self(token))
+    }
+}
+
+impl Drop for Token {
+    fn drop(&mut self) {
+        // SAFETY: It is not freed yet (type invariant), and nobody uses it after this.
+        unsafe { private::security_ib_free_security(self.0) };
+    }
+}
+
+impl IntoC<*mut c_void> for &Token {
+    fn into_c(self) -> *mut c_void {
+        self.0
+    }
+}
+
+rdma::import! { in crate::private;
+    /// Whether a user may use a partition. Any context.
+    pub(super) fn pkey_access(token: &Token, subnet_prefix: u64, pkey: u16) -> Result
+        = security_ib_pkey_access;
+    /// Whether a user may send and receive packets of subnet management on a port. Any context.
+    pub(super) fn endport_manage_subnet(token: &Token, device: &CStr, port: u8) -> Result
+        = security_ib_endport_manage_subnet;
+}
+
+/// While it exists, [`policy::changed`] is called for each change of the policy.
+///
+/// # Invariants
+///
+/// The notifier block is registered.
+#[pin_data(PinnedDrop)]
+pub(super) struct PolicyNotifier {
+    judge: Arc<Judge>,
+    #[pin]
+    block: Opaque<bindings::notifier_block>,
+}
+
+// SAFETY: The block is only touched by C, under its locks.
+unsafe impl Send for PolicyNotifier {}
+// SAFETY: See `Send`.
+unsafe impl Sync for PolicyNotifier {}
+
+impl PolicyNotifier {
+    /// Registers it. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of `register_blocking_lsm_notifier`.
+    pub(super) fn register(judge: Arc<Judge>) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            // Before the block: it may be called while that is being registered.
+            judge,
+            // INVARIANT: Registered here, or the initialiser fails.
+            block <- Opaque::try_ffi_init(|block: *mut bindings::notifier_block| {
+                // SAFETY: `block` is valid for writes, and pinned until it is unregistered in
+                // `drop`.
+                unsafe {
+                    block.write(bindings::notifier_block {
+                        notifier_call: Some(Self::changed),
+                        ..Default::default()
+                    });
+                    to_result(private::register_blocking_lsm_notifier(block))
+                }
+            }),
+        })
+    }
+
+    /// # Safety
+    ///
+    /// For C only, with the block of a `Self`.
+    unsafe extern "C" fn changed(
+        block: *mut bindings::notifier_block,
+        event: c_ulong,
+        _data: *mut c_void,
+    ) -> c_int {
+        if event != private::lsm_event_LSM_POLICY_CHANGE as c_ulong {
+            // CAST: The constant is 0.
+            return bindings::NOTIFY_DONE as c_int;
+        }
+        // SAFETY: The block is inside a `Self`, which is pinned until the block is unregistered, and
+        // whose other field was initialised before.
+        let judge = unsafe { &(*container_of!(Opaque::cast_from(block), Self, block)).judge };
+        policy::changed(judge);
+        // CAST: The constant is 1.
+        bindings::NOTIFY_OK as c_int
+    }
+}
+
+#[pinned_drop]
+impl PinnedDrop for PolicyNotifier {
+    fn drop(self: Pin<&mut Self>) {
+        // SAFETY: The block is registered (type invariant). C waits for calls under way.
+        unsafe { private::unregister_blocking_lsm_notifier(self.block.get()) };
+    }
+}
+
+/// A queue pair that may be stopped. [`Secured`] has it, under its lock, and `destroy` takes it out
+/// before the driver destroys the queue pair.
+///
+/// # Invariants
+///
+/// The queue pair exists as long as this does.
+pub(super) struct Living(NonNull<bindings::ib_qp>);
+
+// SAFETY: Queue pairs are used from any thread.
+unsafe impl Send for Living {}
+
+impl Deref for Living {
+    type Target = Qp;
+
+    fn deref(&self) -> &Qp {
+        // SAFETY: It exists (type invariant).
+        unsafe { Qp::view(self.0.as_ptr()) }
+    }
+}
+
+/// Puts what is known of a queue pair into its field, until [`take`]. Before anybody else has it.
+pub(super) fn put(qp: &mut impl Writer<Of = Qp>, secured: Arc<Secured>) -> Option<Living> {
+    let qp = qp.place();
+    // SAFETY: The field is the core's, and nobody else reads or writes it (contract of `Writer`).
+    unsafe { (*qp).qp_sec = Arc::into_raw(secured).cast_mut().cast() };
+    // INVARIANT: A queue pair is destroyed by `super::destroy` (`verbs::qp::destroy`), which takes
+    // this out of the `Secured` that it finds in the field.
+    NonNull::new(qp).map(Living)
+}
+
+/// What is known of a queue pair, if it has that.
+pub(super) fn of(qp: &Qp) -> Option<Arc<Secured>> {
+    // SAFETY: The field is null, or has what `put` has written, before the queue pair was anybody's.
+    // `take` clears it when nobody uses the queue pair any more.
+    unsafe {
+        let secured = (*qp.raw()).qp_sec.cast::<Secured>();
+        (!secured.is_null()).then(|| ArcBorrow::from_raw(secured).into())
+    }
+}
+
+/// Takes it out of the field of a queue pair that nobody uses any more.
+pub(super) fn take(qp: &Doomed<'_, Qp>) -> Option<Arc<Secured>> {
+    // SAFETY: As in `of`; nobody else uses the field (`Doomed`), and what was in it is given away
+    // once.
+    unsafe {
+        let field = &raw mut (*qp.raw()).qp_sec;
+        let secured = field.replace(ptr::null_mut()).cast::<Secured>();
+        (!secured.is_null()).then(|| Arc::from_raw(secured))
+    }
+}
