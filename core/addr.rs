@@ -12,7 +12,8 @@
 //! * [`path`] says whether a path of RoCE leads anywhere.
 //!
 //! * [`request`] finds IP addresses for connection managers, who are told later; one
-//!   [`attempt`] after the other.
+//!   [`attempt`] after the other;
+//! * `abi` has the exported functions, [`edge`] the C structures.
 
 mod abi;
 mod attempt;

@@ -33,7 +33,7 @@ impl HwStats {
     /// Whether a counter counts only if somebody switches it on.
     pub(crate) fn is_optional(&self, index: usize) -> bool {
         self.desc(index)
-            .is_some_and(|desc| desc.flags() & bindings::ib_stat_flag_IB_STAT_FLAG_OPTIONAL != 0)
+            .is_some_and(|desc| bindings::ib_stat_flag_IB_STAT_FLAG_OPTIONAL & desc.flags() != 0)
     }
 
     /// Whether an optional counter is switched off. Any context; [`lock`](Self::lock) to rely on

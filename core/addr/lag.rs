@@ -113,7 +113,7 @@ pub(crate) fn slave_of(
     };
     let (bytes, network, transport) = (&headers.bytes, headers.ip_at, headers.udp_at);
     let sample = Sample::new(&master, bytes, protocol, network, transport, may_sleep)?;
-    let all = device.lag_flags() & bindings::rdma_lag_flags_RDMA_LAG_FLAGS_HASH_ALL_SLAVES != 0;
+    let all = bindings::rdma_lag_flags_RDMA_LAG_FLAGS_HASH_ALL_SLAVES & device.lag_flags() != 0;
     let rcu = rcu::read_lock();
     Ok(sample.port(all, &rcu).map(NetDevice::hold))
 }

@@ -8,12 +8,11 @@ use super::Limits;
 use crate::device::Device;
 use crate::private;
 use crate::private::rdmacg_resource_type;
+use core::mem::offset_of;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::edge::uverbs::CgroupObject;
 use rdma::edge::FromC;
 use rdma::edge::IntoC;
-use rdma::edge::View;
 use rdma::edge::Within;
 
 /// Makes a device known to the controller, or ends that. May sleep.
@@ -38,7 +37,7 @@ pub(super) fn set(device: &Device, on: bool) {
 }
 
 /// A device that the controller knows. Only C makes one.
-struct Limited(*mut bindings::rdmacg_device);
+struct Limited(*mut bindings::ib_device);
 
 // SAFETY: `from_c`'s contract: the device is registered, and `life` makes it known to the controller
 // before.
@@ -46,8 +45,7 @@ unsafe impl FromC for Limited {
     type C = *mut bindings::ib_device;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract.
-        Self(unsafe { &raw mut (*c).cg_device })
+        Self(c)
     }
 }
 // SAFETY: It is not kept.
@@ -56,28 +54,30 @@ unsafe impl Within<'_> for Limited {}
 impl IntoC<*mut bindings::rdmacg_device> for Limited {
     fn into_c(self) -> *mut bindings::rdmacg_device {
         self.0
+            .wrapping_byte_add(offset_of!(bindings::ib_device, cg_device))
+            .cast()
     }
 }
 
 /// Where it is noted which cgroup is charged for an object. Only C makes one.
-struct ChargeAt<'a>(&'a CgroupObject);
+struct ChargeAt(*mut bindings::ib_rdmacg_object);
 
 // SAFETY: `from_c`'s contract: the field of an object that is not charged, nobody else's meanwhile.
-unsafe impl FromC for ChargeAt<'_> {
+unsafe impl FromC for ChargeAt {
     type C = *mut bindings::ib_rdmacg_object;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract.
-        Self(unsafe { CgroupObject::view(c) })
+        Self(c)
     }
 }
-// SAFETY: It is limited to `'a`.
-unsafe impl<'a> Within<'a> for ChargeAt<'a> {}
+// SAFETY: It is not kept.
+unsafe impl Within<'_> for ChargeAt {}
 
-impl IntoC<*mut *mut bindings::rdma_cgroup> for ChargeAt<'_> {
+impl IntoC<*mut *mut bindings::rdma_cgroup> for ChargeAt {
     fn into_c(self) -> *mut *mut bindings::rdma_cgroup {
-        const { assert!(core::mem::offset_of!(bindings::ib_rdmacg_object, cg) == 0) };
-        self.0.raw().cast()
+        self.0
+            .wrapping_byte_add(offset_of!(bindings::ib_rdmacg_object, cg))
+            .cast()
     }
 }
 
@@ -103,13 +103,13 @@ impl IntoC<*mut bindings::rdma_cgroup> for Charged {
 }
 
 rdma::import! { in crate::private;
-    fn try_charge(object: ChargeAt<'_>, device: Limited, resource: rdmacg_resource_type) -> Result
+    fn try_charge(object: ChargeAt, device: Limited, resource: rdmacg_resource_type) -> Result
         = rdmacg_try_charge;
     fn uncharge(object: Charged, device: Limited, resource: rdmacg_resource_type)
         = rdmacg_uncharge;
 }
 
-fn charge(object: ChargeAt<'_>, device: Limited, resource: rdmacg_resource_type) -> Result {
+fn charge(object: ChargeAt, device: Limited, resource: rdmacg_resource_type) -> Result {
     try_charge(object, device, resource)
 }
 
@@ -121,7 +121,7 @@ rdma::export! { in crate::private;
     /// Counts an object against the limit of the caller's cgroup: `EAGAIN` if that is reached;
     /// `ENOMEM`, `EINVAL`. May sleep.
     fn ib_rdmacg_try_charge(
-        object: ChargeAt<'_>, device: Limited, resource: rdmacg_resource_type,
+        object: ChargeAt, device: Limited, resource: rdmacg_resource_type,
     ) -> Result = charge;
     /// The reverse of [`ib_rdmacg_try_charge`]. May sleep.
     fn ib_rdmacg_uncharge(object: Charged, device: Limited, resource: rdmacg_resource_type)

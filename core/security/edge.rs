@@ -25,6 +25,7 @@ use kernel::sync::ArcBorrow;
 use kernel::types::Opaque;
 use rdma::bindings;
 use rdma::edge::IntoC;
+use rdma::edge::Lent;
 use rdma::edge::View;
 use rdma::edge::Writer;
 
@@ -48,8 +49,7 @@ impl Token {
     /// `ENOMEM`, and those of the security module.
     pub(super) fn new() -> Result<Self> {
         let mut token = ptr::null_mut();
-        // SAFETY: The place is ours; the function only writes it (`security.h`).
-        to_result(unsafe { private::security_ib_alloc_security(&mut token) })?;
+        alloc_token(Lent(&mut token))?;
         // INVARIANT: Just given.
         Ok(Self(token))
     }
@@ -57,8 +57,8 @@ impl Token {
 
 impl Drop for Token {
     fn drop(&mut self) {
-        // SAFETY: It is not freed yet (type invariant), and nobody uses it after this.
-        unsafe { private::security_ib_free_security(self.0) };
+        // INVARIANT (of `Unused`): The token is not used after this.
+        free_token(Unused(self.0));
     }
 }
 
@@ -68,7 +68,24 @@ impl IntoC<*mut c_void> for &Token {
     }
 }
 
+/// A token that nobody uses any more.
+///
+/// # Invariants
+///
+/// `0` is as in [`Token`].
+struct Unused(*mut c_void);
+
+impl IntoC<*mut c_void> for Unused {
+    fn into_c(self) -> *mut c_void {
+        self.0
+    }
+}
+
 rdma::import! { in crate::private;
+    /// Makes a token for the present process. May sleep.
+    fn alloc_token(token: Lent<'_, *mut c_void>) -> Result = security_ib_alloc_security;
+    /// Frees it.
+    fn free_token(token: Unused) = security_ib_free_security;
     /// Whether a user may use a partition. Any context.
     pub(super) fn pkey_access(token: &Token, subnet_prefix: u64, pkey: u16) -> Result
         = security_ib_pkey_access;

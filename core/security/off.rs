@@ -24,7 +24,7 @@ impl crate::device::PerDevice for Qps {
 pub(crate) struct Prepared(());
 
 #[inline]
-pub(crate) fn prepare(_device: &Device, _qp: &Qp) -> Result<Prepared> {
+pub(crate) fn prepare(_device: &Device, _qp: &Qp, _fail: fn(&Qp)) -> Result<Prepared> {
     Ok(Prepared(()))
 }
 

@@ -26,10 +26,6 @@ use crate::proto::security::Numbers;
 use crate::proto::security::Partition;
 use crate::proto::security::Place;
 use crate::proto::security::Standing;
-use crate::verbs::modify_qp;
-use core::mem::ManuallyDrop;
-use core::ptr::NonNull;
-use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use kernel::rbtree::RBTreeNodeReservation;
@@ -82,6 +78,8 @@ pub(super) struct Secured {
 }
 
 struct Inner {
+    /// Moves the queue pair to the error state.
+    fail: fn(&Qp),
     /// None before it is made, and when it is being destroyed.
     qp: Option<Living>,
     standing: Standing,
@@ -112,11 +110,7 @@ impl Inner {
     /// Puts the queue pair into error, and tells its users, unless it is leaving.
     fn stop(&self) {
         let Some(qp) = &self.qp else { return };
-        let attr = QpAttr::default();
-        attr.set_qp_state(bindings::ib_qp_state_IB_QPS_ERR);
-        let mask = bindings::ib_qp_attr_mask_IB_QP_STATE as c_int;
-        // One that has not begun to work has nothing to be stopped; drivers refuse that.
-        let _: Result = modify_qp(qp, &attr, mask);
+        (self.fail)(qp);
         // Of a shared queue pair it tells all who have it open.
         qp.raise(bindings::ib_event_type_IB_EVENT_QP_FATAL);
     }
@@ -167,12 +161,13 @@ struct Pending<'a> {
     node: RBTreeNodeReservation<u64, Arc<Secured>>,
 }
 
-/// Gets ready for a queue pair that the present process makes. May sleep.
+/// Gets ready for a queue pair that the present process makes. `fail` moves a queue pair to the
+/// error state, should its partition be forbidden later. May sleep.
 ///
 /// # Errors
 ///
 /// `ENOMEM`, and those of the security module.
-pub(crate) fn prepare<'d>(device: &'d Device, qp: &Qp) -> Result<Prepared<'d>> {
+pub(crate) fn prepare<'d>(device: &'d Device, qp: &Qp, fail: fn(&Qp)) -> Result<Prepared<'d>> {
     let qp_type = qp.qp_type();
     let is_special = matches!(
         qp_type,
@@ -190,6 +185,7 @@ pub(crate) fn prepare<'d>(device: &'d Device, qp: &Qp) -> Result<Prepared<'d>> {
     let qps = device.slot::<Qps>();
     let number = qps.list.lock().numbers.take();
     let inner = Inner {
+        fail,
         qp: None,
         standing: Standing::default(),
         users,
@@ -308,16 +304,14 @@ pub(crate) fn port_changed(device: &Device, port: u32) {
     }
 }
 
-fn create_qp_security(qp: Option<Alone<'_, Qp>>, device: &Device) -> Result {
-    let mut qp = qp.ok_or(EINVAL)?;
+/// Secures a queue pair that is not yet. `fail` as for [`prepare`]. May sleep.
+///
+/// # Errors
+///
+/// Those of [`prepare`].
+pub(crate) fn secure(mut qp: Alone<'_, Qp>, device: &Device, fail: fn(&Qp)) -> Result {
     if edge::of(&qp).is_none() {
-        prepare(device, &qp)?.publish(&mut qp);
+        prepare(device, &qp, fail)?.publish(&mut qp);
     }
     Ok(())
-}
-
-rdma::export! { in crate::private;
-    /// Secures a queue pair that is not yet; one that the core has made is. May sleep.
-    fn ib_create_qp_security(qp: Option<Alone<'_, Qp>>, device: &Device) -> Result
-        = create_qp_security;
 }

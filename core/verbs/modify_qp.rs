@@ -136,6 +136,15 @@ pub(crate) fn modify_for_kernel(qp: &Qp, attr: &QpAttr, mask: c_int) -> Result {
     modify(qp, attr, mask, None)
 }
 
+/// Moves a queue pair to the error state. May sleep.
+pub(super) fn fail(qp: &Qp) {
+    let attr = QpAttr::default();
+    attr.set_qp_state(bindings::ib_qp_state_IB_QPS_ERR);
+    let mask = bindings::ib_qp_attr_mask_IB_QP_STATE as c_int;
+    // One that has not begun to work has nothing to be stopped; drivers refuse that.
+    let _: Result = modify(qp, &attr, mask, None);
+}
+
 /// Whether a change with these attributes is in order. Any context.
 fn is_ok(
     from: bindings::ib_qp_state,

@@ -6,6 +6,7 @@
 //! `ib_create_qp_kernel` here, or by `ib_uverbs` through `ib_qp_usecnt_inc` when its own part
 //! is done. Destruction gives these counts back in both cases.
 
+use super::modify_qp;
 use super::shared_qp;
 use crate::counter;
 use crate::device::Device;
@@ -35,6 +36,8 @@ use crate::security;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
+#[cfg(CONFIG_SECURITY_INFINIBAND)]
+use rdma::edge::Alone;
 
 /// Whom a queue pair is made for.
 pub(super) enum For<'a> {
@@ -97,7 +100,7 @@ pub(super) fn create(
     Qp::set_up(&mut qp);
     qp.set_port(attr.port_num());
     qp.track(Owner::Caller(name));
-    let secured = security::prepare(device, &qp)?;
+    let secured = security::prepare(device, &qp, modify_qp::fail)?;
     qp.driver().create_qp(attr, call)?;
     // Some drivers put queues of their own there.
     Qp::restore_cqs(&mut qp, attr);
@@ -231,4 +234,15 @@ rdma::export! {
         -> Result = query_into;
     /// See [`destroy`].
     fn ib_destroy_qp_user(qp: Given<Qp>, call: Option<&UserCall>) -> Result = destroy;
+}
+
+#[cfg(CONFIG_SECURITY_INFINIBAND)]
+fn secure(qp: Option<Alone<'_, Qp>>, device: &Device) -> Result {
+    security::secure(qp.ok_or(EINVAL)?, device, modify_qp::fail)
+}
+
+#[cfg(CONFIG_SECURITY_INFINIBAND)]
+rdma::export! { in crate::private;
+    /// Secures a queue pair that is not yet; one that the core has made is. May sleep.
+    fn ib_create_qp_security(qp: Option<Alone<'_, Qp>>, device: &Device) -> Result = secure;
 }

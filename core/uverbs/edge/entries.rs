@@ -9,6 +9,7 @@ use core::ptr;
 use core::ptr::NonNull;
 use kernel::ffi::c_long;
 use kernel::ffi::c_ulong;
+use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::lock::mutex::MutexBackend;
 use kernel::sync::lock::Guard;
@@ -23,36 +24,77 @@ use rdma::edge::Answer;
 use rdma::edge::FromC;
 use rdma::edge::IntoC;
 use rdma::edge::OfCall;
+use rdma::edge::Reply;
 use rdma::edge::SoleOwner;
 use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::sync::Completion;
 use rdma::xarray::Lasting;
 
-/// The character device of an open file.
-fn device_of(file: &UFile) -> *mut private::ib_uverbs_device {
-    // One structure, declared in two sets of bindings.
-    file.device().into_c().cast()
+rdma::c_struct! {
+    /// The character device of an open file (`struct ib_uverbs_device`).
+    struct CharDevice: private::ib_uverbs_device;
+    fields {
+        /// Read while a call runs. Initialised with the device.
+        embed srcu at disassociate_srcu: Srcu;
+    }
+}
+
+rdma::c_struct! {
+    /// A domain of sleepable RCU, initialised.
+    struct Srcu: bindings::srcu_struct;
+    fields {}
+}
+
+impl CharDevice {
+    fn of(file: &UFile) -> &Self {
+        // SAFETY: A file has its character device as long as it is open (`uverbs.h`). One structure,
+        // declared in two sets of bindings.
+        unsafe { Self::view(file.device().into_c().cast()) }
+    }
+
+    /// Where it has its `struct ib_device`.
+    fn place(&self) -> Place {
+        let offset = offset_of!(private::ib_uverbs_device, ib_dev);
+        Place(self.raw().wrapping_byte_add(offset).cast())
+    }
+}
+
+/// A pointer of a character device that is changed under its `disassociate_srcu`.
+struct Place(*mut *mut c_void);
+
+impl IntoC<*mut *mut c_void> for Place {
+    fn into_c(self) -> *mut *mut c_void {
+        self.0
+    }
+}
+
+rdma::import! { in rdma::bindings;
+    /// Reads the pointer, and has lockdep check that the domain is held.
+    fn dereference(place: Place, srcu: &Srcu) -> Address = rdma_helper_srcu_dereference;
+    /// Has lockdep check that the domain is held.
+    fn assert_held(srcu: &Srcu) = rdma_helper_srcu_assert_held;
+}
+
+/// An address that is not followed.
+struct Address(*mut c_void);
+
+// SAFETY: Every value is valid.
+unsafe impl Reply<*mut c_void> for Address {
+    unsafe fn reply(c: *mut c_void) -> Self {
+        Self(c)
+    }
 }
 
 /// Whether the device of an open file is still there. The caller holds `disassociate_srcu`.
 pub(in crate::uverbs) fn has_device(file: &UFile) -> bool {
-    let device = device_of(file);
-    // SAFETY: A file has its character device as long as it is open (`uverbs.h`).
-    let ib_dev = unsafe {
-        bindings::rdma_helper_srcu_dereference(
-            (&raw mut (*device).ib_dev).cast(),
-            &raw mut (*device).disassociate_srcu,
-        )
-    };
-    !ib_dev.is_null()
+    let device = CharDevice::of(file);
+    !dereference(device.place(), device.srcu()).0.is_null()
 }
 
 /// Lets lockdep check that the device of an open file cannot go.
 pub(in crate::uverbs) fn assert_device_held(file: &UFile) {
-    let device = device_of(file);
-    // SAFETY: A file has its character device as long as it is open (`uverbs.h`).
-    unsafe { bindings::rdma_helper_srcu_assert_held(&raw mut (*device).disassociate_srcu) };
+    assert_held(CharDevice::of(file).srcu());
 }
 
 /// An entry that exists as long as this does.
