@@ -15,10 +15,11 @@ impl TaskId {
     /// was idle. Any context.
     #[inline]
     pub fn current() -> Option<Self> {
-        // SAFETY: Has no preconditions.
-        let task = unsafe { bindings::get_current() };
         // SAFETY: The present task exists, and only it changes its flags.
-        let flags = unsafe { (*task).flags };
+        let (task, flags) = unsafe {
+            let task = bindings::get_current();
+            (task, (*task).flags)
+        };
         // CAST: an address fits.
         (flags & bindings::PF_KTHREAD == 0).then(|| Self(task.addr() as u64))
     }
@@ -43,10 +44,9 @@ impl Switches {
     /// As of now. Process context.
     #[inline]
     pub fn now() -> Self {
-        // SAFETY: Has no preconditions.
-        let task = unsafe { bindings::get_current() };
         // SAFETY: The present task exists, and while it runs nobody changes its counts.
         unsafe {
+            let task = bindings::get_current();
             Self {
                 // CAST: from an unsigned type of at most 64 bits.
                 slept: (*task).nvcsw as u64,

@@ -346,6 +346,16 @@ where
         .expired(|| T::run(this.as_arc_borrow()));
 }
 
+crate::import! {
+    in crate::bindings;
+
+    /// Plain arithmetic, as the next one.
+    fn nsecs_to_jiffies64(nanos: u64) -> u64 = nsecs_to_jiffies64;
+    fn jiffies64_to_nsecs(ticks: u64) -> u64 = jiffies64_to_nsecs;
+    /// Timekeeping runs when modules do.
+    fn ktime_get() -> i64 = ktime_get;
+}
+
 /// The kernel's clock in ticks, as timers count it. It wraps.
 ///
 /// Context: any.
@@ -366,10 +376,8 @@ pub fn jiffies() -> Jiffies {
 /// ```
 pub fn after(delay: Delta) -> Jiffies {
     let nanos = u64::try_from(delay.as_nanos()).unwrap_or(0);
-    // SAFETY: Plain arithmetic.
-    let whole = unsafe { bindings::nsecs_to_jiffies64(nanos) };
-    // SAFETY: Plain arithmetic.
-    let rounded_down = unsafe { bindings::jiffies64_to_nsecs(whole) } < nanos;
+    let whole = nsecs_to_jiffies64(nanos);
+    let rounded_down = jiffies64_to_nsecs(whole) < nanos;
     let ticks = whole.saturating_add(u64::from(rounded_down));
     // Time beyond half of what the counter holds would lie in the past.
     let ticks = Jiffies::try_from(ticks).map_or(Jiffies::MAX / 4, |t| t.min(Jiffies::MAX / 4));
@@ -382,7 +390,5 @@ pub fn after(delay: Delta) -> Jiffies {
 /// Context: any but NMI.
 #[inline]
 pub fn monotonic_nanos() -> u64 {
-    // SAFETY: It has no preconditions but that timekeeping runs, as it does when modules do.
-    let nanos = unsafe { bindings::ktime_get() };
-    u64::try_from(nanos).unwrap_or(0)
+    u64::try_from(ktime_get()).unwrap_or(0)
 }

@@ -35,6 +35,7 @@ use kernel::time::Monotonic;
 use kernel::workqueue::DelayedWork;
 use kernel::workqueue::WorkItem;
 use rdma::sync::bh;
+use rdma::sync::init_once;
 use rdma::workqueue::Delayed;
 use rdma::workqueue::OwnedQueue;
 use rdma::workqueue::QueueLease;
@@ -43,12 +44,12 @@ use rdma::workqueue::QueueOptions;
 /// A GID, as user space answers.
 type Gid = [u8; 16];
 
-kernel::sync::global_lock! {
+rdma::global_lock! {
     // SAFETY: `Subsystem::new` initialises it once, before anybody can ask.
     unsafe(uninit) static TABLE: SpinLock<KVec<Entry<Gid, Arc<Request>>>> = KVec::new();
 }
 
-kernel::sync::global_lock! {
+rdma::global_lock! {
     // SAFETY: As above. There is one while there is a `Subsystem`.
     unsafe(uninit) static QUEUE: SpinLock<Option<QueueLease>> = None;
 }
@@ -76,11 +77,8 @@ impl Subsystem {
     ///
     /// `ENOMEM`.
     pub(super) fn new() -> Result<Self> {
-        // SAFETY: The module has one of these, made once.
-        unsafe {
-            TABLE.init();
-            QUEUE.init();
-        }
+        init_once(&TABLE);
+        init_once(&QUEUE);
         let queue = QueueOptions::unbound().create(c"ib_addr")?;
         *QUEUE.lock() = Some(queue.lease());
         Ok(Self { _queue: queue })

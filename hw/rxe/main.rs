@@ -61,7 +61,7 @@ module! {
     alias: ["rdma-link-rxe"],
 }
 
-kernel::sync::global_lock! {
+rdma::global_lock! {
     // SAFETY: Initialised in the module's init, before anybody can take it.
     unsafe(uninit) static EDGE: Mutex<Option<Arc<NetEdge<Dev>>>> = None;
 }
@@ -80,8 +80,7 @@ struct RxeModule {
 
 impl kernel::Module for RxeModule {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        // SAFETY: Once, here.
-        unsafe { EDGE.init() };
+        rdma::sync::init_once(&EDGE);
         *EDGE.lock() = Some(NetEdge::new()?);
         // From here on, what fails drops it.
         let edge = EdgeOwner;

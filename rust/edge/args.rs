@@ -561,7 +561,7 @@ macro_rules! replies {
     )* };
 }
 
-replies!(bool, u32, u64, usize, i64, isize);
+replies!(bool, u8, u16, u32, u64, usize, i64, isize);
 
 // SAFETY: Every value is valid.
 unsafe impl Reply<c_int> for c_int {

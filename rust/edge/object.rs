@@ -311,23 +311,27 @@ crate::c_struct! {
     fields {}
 }
 
+crate::import! {
+    in crate::bindings;
+
+    fn atomic_read(count: &UseCount) -> i32 = atomic_read;
+    fn atomic_inc(count: &UseCount) = atomic_inc;
+}
+
 impl UseCount {
     /// Whether another object uses this one.
     pub fn is_used(&self) -> bool {
-        // SAFETY: A view promises that the object is there; `atomic_t` is read atomically.
-        unsafe { bindings::atomic_read(self.raw()) != 0 }
+        self.get() != 0
     }
 
     /// How many objects use it.
     pub fn get(&self) -> i32 {
-        // SAFETY: As in `is_used`.
-        unsafe { bindings::atomic_read(self.raw()) }
+        atomic_read(self)
     }
 
     /// Counts one use; dropping the result gives it back.
     pub fn count(&self) -> Use {
-        // SAFETY: As in `is_used`.
-        unsafe { bindings::atomic_inc(self.raw()) };
+        atomic_inc(self);
         // INVARIANT: Just counted; an object that is used is not destroyed.
         Use(NonNull::from(self).cast())
     }

@@ -265,6 +265,22 @@ unsafe impl AlwaysRefCounted for NetDevice {
     }
 }
 
+crate::import! {
+    in crate::bindings;
+
+    /// Attributes of a device that is alive, which others may change at any time.
+    fn netdev_mtu(device: &NetDevice) -> u32 = rdma_helper_netdev_mtu;
+    fn netdev_ifindex(device: &NetDevice) -> i32 = rdma_helper_netdev_ifindex;
+    fn netdev_type(device: &NetDevice) -> u16 = rdma_helper_netdev_type;
+    fn netdev_addr_len(device: &NetDevice) -> u8 = rdma_helper_netdev_addr_len;
+    fn netdev_flags(device: &NetDevice) -> u32 = rdma_helper_netdev_flags;
+    fn netif_running(device: &NetDevice) -> bool = rdma_helper_netif_running;
+    fn netif_carrier_ok(device: &NetDevice) -> bool = rdma_helper_netif_carrier_ok;
+    fn netif_is_lag(device: &NetDevice) -> bool = rdma_helper_netif_is_lag;
+    fn netdev_ll_reserved(device: &NetDevice) -> u32 = rdma_helper_netdev_ll_reserved;
+    fn is_vlan_dev(device: &NetDevice) -> bool = rdma_helper_is_vlan_dev;
+}
+
 impl NetDevice {
     /// The device that a C pointer refers to.
     ///
@@ -311,15 +327,13 @@ impl NetDevice {
     /// Largest packet in bytes, headers of the link layer not counted.
     #[inline]
     pub fn mtu(&self) -> u32 {
-        // SAFETY: By the type invariant, the device is alive.
-        unsafe { bindings::rdma_helper_netdev_mtu(self.as_raw()) }
+        netdev_mtu(self)
     }
 
     /// Number of the device, unique in its namespace.
     #[inline]
     pub fn ifindex(&self) -> u32 {
-        // SAFETY: By the type invariant, the device is alive.
-        let index = unsafe { bindings::rdma_helper_netdev_ifindex(self.as_raw()) };
+        let index = netdev_ifindex(self);
         // The kernel gives numbers from 1 to `i32::MAX`.
         index.unsigned_abs()
     }
@@ -327,15 +341,13 @@ impl NetDevice {
     /// Kind of hardware address: `ARPHRD_*`.
     #[inline]
     pub fn hardware_type(&self) -> u16 {
-        // SAFETY: By the type invariant, the device is alive.
-        unsafe { bindings::rdma_helper_netdev_type(self.as_raw()) }
+        netdev_type(self)
     }
 
     /// Bytes in the hardware address.
     #[inline]
     pub fn addr_len(&self) -> u8 {
-        // SAFETY: By the type invariant, the device is alive.
-        unsafe { bindings::rdma_helper_netdev_addr_len(self.as_raw()) }
+        netdev_addr_len(self)
     }
 
     /// The first six bytes of the hardware address: all of it on Ethernet, zeros
@@ -375,39 +387,31 @@ impl NetDevice {
     /// `IFF_*` flags.
     #[inline]
     pub fn flags(&self) -> u32 {
-        // SAFETY: By the type invariant, the device is alive.
-        unsafe { bindings::rdma_helper_netdev_flags(self.as_raw()) }
+        netdev_flags(self)
     }
 
     /// Whether the device is up and has a carrier: then an RDMA port on it is active.
     #[inline]
     pub fn is_active(&self) -> bool {
-        // SAFETY: By the type invariant, the device is alive.
-        unsafe {
-            bindings::rdma_helper_netif_running(self.as_raw())
-                && bindings::rdma_helper_netif_carrier_ok(self.as_raw())
-        }
+        netif_running(self) && netif_carrier_ok(self)
     }
 
     /// Whether the device has a carrier.
     #[inline]
     pub fn has_carrier(&self) -> bool {
-        // SAFETY: By the type invariant, the device is alive.
-        unsafe { bindings::rdma_helper_netif_carrier_ok(self.as_raw()) }
+        netif_carrier_ok(self)
     }
 
     /// Whether the device is administratively up.
     #[inline]
     pub fn is_up(&self) -> bool {
-        // SAFETY: By the type invariant, the device is alive.
-        unsafe { bindings::rdma_helper_netif_running(self.as_raw()) }
+        netif_running(self)
     }
 
     /// Whether it is a bond, or a port of one.
     #[inline]
     pub fn is_lag(&self) -> bool {
-        // SAFETY: By the type invariant, the device is alive.
-        unsafe { bindings::rdma_helper_netif_is_lag(self.as_raw()) }
+        netif_is_lag(self)
     }
 
     /// Whether it has an IPv4 address.
@@ -419,8 +423,7 @@ impl NetDevice {
     /// Bytes to keep free around a packet for link layer headers and trailers.
     #[inline]
     pub fn link_room(&self) -> u32 {
-        // SAFETY: By the type invariant, the device is alive.
-        unsafe { bindings::rdma_helper_netdev_ll_reserved(self.as_raw()) }
+        netdev_ll_reserved(self)
     }
 
     /// Speed in Mb/s and lanes of the link; the lanes alone in place of an error of the driver's;
@@ -445,19 +448,16 @@ impl NetDevice {
     /// The device below and the VLAN number, if this is a VLAN device.
     #[inline]
     pub fn vlan(&self) -> Option<(&NetDevice, u16)> {
-        // SAFETY: By the type invariant, the device is alive.
-        if !unsafe { bindings::rdma_helper_is_vlan_dev(self.as_raw()) } {
+        if !is_vlan_dev(self) {
             return None;
         }
-        // SAFETY: This is a VLAN device.
-        let (real, id) = unsafe {
+        // SAFETY: This is a VLAN device, which holds a reference to the device below it.
+        Some(unsafe {
             (
-                bindings::rdma_helper_vlan_real_dev(self.as_raw()),
+                NetDevice::from_raw(bindings::rdma_helper_vlan_real_dev(self.as_raw())),
                 bindings::rdma_helper_vlan_id(self.as_raw()),
             )
-        };
-        // SAFETY: A VLAN device holds a reference to the device below it.
-        Some((unsafe { NetDevice::from_raw(real) }, id))
+        })
     }
 
     /// Makes the device a member of a multicast group: packets to it are received, and

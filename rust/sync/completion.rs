@@ -16,6 +16,15 @@ crate::c_struct! {
     fields {}
 }
 
+crate::import! {
+    in crate::bindings;
+
+    fn complete(done: &Completion) = complete;
+    fn wait_for_completion(done: &Completion) = wait_for_completion;
+    fn wait_for_completion_timeout(done: &Completion, jiffies: usize) -> usize
+        = wait_for_completion_timeout;
+}
+
 impl Completion {
     /// Initialises the completion.
     ///
@@ -44,22 +53,19 @@ impl Completion {
     /// as soon as it is woken; `complete` does not touch it after that.
     #[inline]
     pub fn complete(&self) {
-        // SAFETY: Initialised, by the promise of a reference.
-        unsafe { bindings::complete(self.raw()) };
+        complete(self);
     }
 
     /// Waits until the completion is completed. May sleep.
     #[inline]
     pub fn wait(&self) {
-        // SAFETY: Initialised, by the promise of a reference.
-        unsafe { bindings::wait_for_completion(self.raw()) };
+        wait_for_completion(self);
     }
 
     /// Waits until the completion is completed, for so many jiffies at most. Returns whether it
     /// was. May sleep.
     #[inline]
     pub fn wait_timeout(&self, jiffies: usize) -> bool {
-        // SAFETY: Initialised, by the promise of a reference.
-        unsafe { bindings::wait_for_completion_timeout(self.raw(), jiffies) != 0 }
+        wait_for_completion_timeout(self, jiffies) != 0
     }
 }

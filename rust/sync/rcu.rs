@@ -6,28 +6,21 @@
 //!
 //! C header: `include/linux/rcupdate.h`.
 
-use crate::bindings;
-
 pub use kernel::sync::rcu::read_lock;
 pub use kernel::sync::rcu::Guard;
 
-/// Waits until every read section that is open now has ended.
-///
-/// Context: may sleep; not inside a read section.
-#[inline]
-pub fn synchronize() {
-    // SAFETY: It has no requirement on memory; a call from a wrong context is
-    // reported by the kernel and cannot break memory safety of the caller.
-    unsafe { bindings::synchronize_rcu() };
-}
+crate::import! {
+    in crate::bindings;
 
-/// Waits until every callback that was queued so far has run.
-///
-/// Context: may sleep; not inside a read section, not from a callback.
-#[inline]
-pub fn barrier() {
-    // SAFETY: As for `synchronize`.
-    unsafe { bindings::rcu_barrier() };
+    /// Waits until every read section that is open now has ended.
+    ///
+    /// Context: may sleep; not inside a read section. A call from a wrong context is reported by the
+    /// kernel, and cannot break memory safety of the caller.
+    pub fn synchronize() = synchronize_rcu;
+    /// Waits until every callback that was queued so far has run.
+    ///
+    /// Context: may sleep; not inside a read section, not from a callback.
+    pub fn barrier() = rcu_barrier;
 }
 
 /// Waits, when it is dropped, until every callback queued so far has run.

@@ -23,10 +23,15 @@ pub trait IncNotZero {
     fn inc_not_zero(&self) -> bool;
 }
 
+crate::import! {
+    in crate::bindings;
+
+    fn refcount_inc_not_zero(count: &Refcount) -> bool = rdma_helper_refcount_inc_not_zero;
+}
+
 impl IncNotZero for Refcount {
     #[inline]
     fn inc_not_zero(&self) -> bool {
-        // SAFETY: The reference keeps the count's memory; all access to it is atomic.
-        unsafe { bindings::rdma_helper_refcount_inc_not_zero(self.raw()) }
+        refcount_inc_not_zero(self)
     }
 }

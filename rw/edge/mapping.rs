@@ -385,7 +385,7 @@ impl Drop for Pieces<'_> {
     }
 }
 
-impl<'a> Ended<'a, Lists> {
+impl Ended<'_, Lists> {
     /// Gives back what the transfer had, and unmaps its lists. One without entries was not mapped.
     pub(in crate::rw) fn unmap(self, data: &List<'_, Data>, meta: Option<&List<'_, Meta>>) {
         if let Content::Regions(regions) = &self.content {
@@ -399,7 +399,7 @@ impl<'a> Ended<'a, Lists> {
     }
 }
 
-impl<'a> Ended<'a, Vectors> {
+impl Ended<'_, Vectors> {
     /// Unmaps the vector, of `count` entries at most, and gives back what the transfer had.
     pub(in crate::rw) fn unmap(self, count: u32) {
         match self.content {
