@@ -289,11 +289,13 @@ impl Asker {
 
     /// The GID that names namespace and device.
     pub(super) fn gid(&self) -> Option<&GidAttr> {
+        if !self.by_gid {
+            return None;
+        }
         // SAFETY: It is lent (type invariant); if the request is by GID, there is none or one that
         // is held as long (contract of `ResultAt`).
-        let gid: Option<In<'_, GidAttr>> = self
-            .by_gid
-            .then(|| unsafe { Option::from_c((*self.place.as_ptr()).sgid_attr) })?;
+        let gid: Option<In<'_, GidAttr>> =
+            unsafe { Option::from_c((*self.place.as_ptr()).sgid_attr) };
         gid.map(|gid| gid.0)
     }
 

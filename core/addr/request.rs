@@ -187,7 +187,7 @@ impl Request {
 
     /// Gives back what the asker has lent. Waits for an attempt. May sleep.
     fn give_back(&self) {
-        drop(self.asked.lock().asker.take());
+        self.asked.lock().asker = None;
     }
 
     /// The entry's life, if it is in the table.

@@ -8,7 +8,6 @@
 pub(crate) use super::edge::copy_number;
 
 use super::edge::CallMemory;
-use super::edge::Fallback;
 use super::edge::IoctlCall;
 use super::edge::Len;
 use super::edge::PtrAttr;
@@ -19,6 +18,7 @@ use rdma::bindings;
 use rdma::bindings::uverbs_attr_bundle;
 use rdma::edge::verbs::Bundle;
 use rdma::edge::In;
+use rdma::edge::Lent;
 use rdma::edge::OutParam;
 
 /// An attribute.
@@ -202,9 +202,10 @@ fn get_unsigned(
     call: In<'_, Bundle>,
     index: usize,
     most: u64,
-    default: Fallback<u64>,
+    default: Option<Lent<'_, u64>>,
 ) -> Result {
-    let value = number(&call, index, default.0)?;
+    let default = default.map(|default| *default.0);
+    let value = number(&call, index, default)?;
     // Callers use it whatever is returned.
     to.set(value);
     if value > most {
@@ -224,10 +225,10 @@ fn get_signed(
     index: usize,
     least: i64,
     most: u64,
-    default: Fallback<i64>,
+    default: Option<Lent<'_, i64>>,
 ) -> Result {
     // CAST: The same bits.
-    let default = default.0.map(|value| value as u64);
+    let default = default.map(|default| *default.0 as u64);
     let value = number(&call, index, default)? as i64;
     to.set(value);
     if value < least || u64::try_from(value).is_ok_and(|value| value > most) {
@@ -293,12 +294,12 @@ rdma::export! {
     /// See [`get_unsigned`].
     fn _uverbs_get_const_unsigned(
         to: OutParam<'_, u64>, call: In<'_, Bundle>, index: usize, most: u64,
-        default: Fallback<u64>,
+        default: Option<Lent<'_, u64>>,
     ) -> Result = get_unsigned;
     /// See [`get_signed`].
     fn _uverbs_get_const_signed(
         to: OutParam<'_, i64>, call: In<'_, Bundle>, index: usize, least: i64, most: u64,
-        default: Fallback<i64>,
+        default: Option<Lent<'_, i64>>,
     ) -> Result = get_signed;
     /// See [`get_flags64`].
     fn uverbs_get_flags64(

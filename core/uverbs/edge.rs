@@ -376,22 +376,6 @@ impl PrivateCall {
     }
 }
 
-/// A number that is taken if the user sent none; null in C, if the attribute is required.
-pub(super) struct Fallback<T>(pub(super) Option<T>);
-
-// SAFETY: It is read at once.
-unsafe impl<T: Copy> FromC for Fallback<T> {
-    type C = *mut T;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: Null or a number of the caller's: contract of this function.
-        Self(NonNull::new(c).map(|c| unsafe { c.read() }))
-    }
-}
-
-// SAFETY: The value is a copy.
-unsafe impl<T: Copy> Within<'_> for Fallback<T> {}
-
 /// A structure of which all bytes may have any value.
 ///
 /// # Safety
