@@ -5,7 +5,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `port`, `manager` | a port, and the way to its subnet's administrator |
+//! | `port`, `sm_ah` | a port, and the address handle to its subnet's administrator |
 //! | `agent` | datagrams |
 //! | `query`, `answer` | queries, and whom they are for |
 //! | `state` | those that are under way |
@@ -23,11 +23,11 @@ mod agent;
 mod answer;
 mod convert;
 mod group;
-mod manager;
 mod netlink;
 mod path;
 mod port;
 mod query;
+mod sm_ah;
 mod state;
 mod user;
 
@@ -265,7 +265,7 @@ fn queue() -> Option<&'static Queue> {
 
 /// What the module owns for this part. Fields are dropped in this order.
 pub(crate) struct Subsystem {
-    _service: netlink::Service,
+    _service: crate::netlink::Registration,
     _mcast: Pin<KBox<Own<Mcast>>>,
     _queue: GroupQueue,
     _sa: Pin<KBox<Own<Sa>>>,
@@ -284,7 +284,7 @@ impl Subsystem {
         let queue = GroupQueue::new()?;
         let mcast = Own::register()?;
         Ok(Self {
-            _service: netlink::Service::register(),
+            _service: netlink::register(),
             _mcast: mcast,
             _queue: queue,
             _sa: sa,

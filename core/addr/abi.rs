@@ -132,7 +132,7 @@ rdma::exported!(
     rdma_resolve_ip,
     rdma_addr_cancel,
 );
-crate::private::exported_private!(rdma_copy_src_l2_addr, ib_nl_handle_ip_res_resp);
+crate::private::exported_private!(rdma_copy_src_l2_addr);
 
 /// Bytes of a socket address; 0 for a family that nobody here knows. Any context.
 ///
@@ -279,29 +279,18 @@ pub(crate) unsafe extern "C" fn rdma_addr_cancel(addr: *mut bindings::rdma_dev_a
     request::cancel(addr as usize);
 }
 
-/// A user program's answer to where a gateway is (`RDMA_NL_LS_OP_IP_RESOLVE`). An answer that
-/// cannot be read, or that nobody waits for, does nothing.
-///
-/// # Safety
-///
-/// For netlink: `skb` came by a socket, and `header` is of a message in it.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_nl_handle_ip_res_resp(
-    skb: *mut bindings::sk_buff,
-    header: *mut bindings::nlmsghdr,
-    _extack: *mut bindings::netlink_ext_ack,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let message = unsafe { netlink::Answer::new(skb, header) };
-    match message {
-        Ok(answer) => {
-            if let Some(gid) = attempt::gid_in(&answer) {
-                if !request::answer(answer.seq(), gid) {
-                    pr_info!("nobody waits for this GID of a gateway\n");
-                }
+/// A user program's answer with the GID of a gateway (`RDMA_NL_LS_OP_IP_RESOLVE`). An answer that
+/// cannot be read, or that no request waits for, is ignored.
+pub(crate) struct GatewayGid;
+
+impl netlink::Doit for GatewayGid {
+    fn doit(message: &netlink::Incoming<'_>) -> Result {
+        let answer = netlink::Answer::of(*message)?;
+        if let Some(gid) = attempt::gid_in(&answer) {
+            if !request::answer(answer.seq(), gid) {
+                pr_info!("nobody waits for this GID of a gateway\n");
             }
-            0
         }
-        Err(error) => error.to_errno(),
+        Ok(())
     }
 }

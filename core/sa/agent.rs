@@ -11,7 +11,7 @@ use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
 
-use super::manager::Manager;
+use super::sm_ah::Manager;
 use super::query;
 use crate::device::Device;
 use crate::proto::sa::datagram::Fabric;

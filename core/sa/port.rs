@@ -24,7 +24,7 @@ use rdma::timer::TimerCallback;
 use rdma::workqueue;
 
 use super::agent::Agent;
-use super::manager::Manager;
+use super::sm_ah::Manager;
 use super::query;
 use super::state;
 use crate::device::queues;

@@ -20,7 +20,7 @@ use rdma::bindings;
 use super::agent::Buffer;
 use super::answer::Answer;
 use super::answer::Kind;
-use super::manager::Manager;
+use super::sm_ah::Manager;
 use super::netlink;
 use super::port::Port;
 use super::state;

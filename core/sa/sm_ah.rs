@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where a port's administrator is: an address handle, and what goes with it.
+//! The address handle of a port's subnet administrator, and what was read from the port with it.
 
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -30,7 +30,7 @@ pub(super) struct Manager {
     ah: NonNull<bindings::ib_ah>,
     /// Whether somebody is there: a subnet manager has said who.
     pub(super) is_there: bool,
-    /// Where the partition is that datagrams are of.
+    /// P_Key index used for SA MADs.
     pub(super) pkey_index: u16,
     /// Which bits of the port's LID a path may choose.
     pub(super) path_mask: u8,
@@ -59,14 +59,10 @@ impl Manager {
         let said = device
             .query_port(port)
             .inspect_err(|_| pr_warn!("Couldn't query port\n"))?;
-        let mut pkey_index = 0;
-        // SAFETY: The device is registered.
-        let found =
-            unsafe { bindings::ib_find_pkey(device.as_raw(), port, DEFAULT_PKEY, &mut pkey_index) };
-        if found != 0 {
+        let pkey_index = device.find_pkey(port, DEFAULT_PKEY).unwrap_or_else(|_| {
             pr_err!("Couldn't find index for default PKey\n");
-            pkey_index = 0;
-        }
+            0
+        });
         let caps = Caps::of(device, port);
         let mut attr = bindings::rdma_ah_attr {
             type_: caps.ah_type(device),
