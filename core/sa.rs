@@ -12,9 +12,9 @@
 //! | `netlink` | the service on this machine that may know paths |
 //! | `group` | multicast groups and their members |
 //! | `path` | address vectors from paths and memberships |
-//! | `user` | who asks: the `ib_sa_client`s of other modules |
 //! | `convert` | records between C and the engines |
 //! | `abi` | exported functions |
+//! | `edge` | their arguments, clients of other modules, memberships as their owners have them |
 //!
 //! What a record looks like and what is to be done next is in [`crate::proto::sa`].
 
@@ -22,6 +22,7 @@ mod abi;
 mod agent;
 mod answer;
 mod convert;
+mod edge;
 mod group;
 mod netlink;
 mod path;
@@ -29,7 +30,6 @@ mod port;
 mod query;
 mod sm_ah;
 mod state;
-mod user;
 
 use core::ptr;
 use kernel::prelude::*;

@@ -11,8 +11,8 @@ use kernel::ffi::c_void;
 use kernel::prelude::*;
 use rdma::bindings;
 
-use super::sm_ah::Manager;
 use super::query;
+use super::sm_ah::Manager;
 use crate::device::Device;
 use crate::proto::sa::datagram::Fabric;
 use crate::proto::sa::datagram::DATAGRAM;

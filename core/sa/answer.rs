@@ -6,8 +6,6 @@ use core::ptr;
 use kernel::container_of;
 use kernel::error::to_result;
 use kernel::ffi::c_int;
-use kernel::ffi::c_uint;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::bindings;
@@ -15,6 +13,10 @@ use rdma::bindings;
 use super::convert::guids_to_c;
 use super::convert::path_to_c;
 use super::convert::service_to_c;
+use super::edge::user::Callback;
+use super::edge::user::GuidInfoDone;
+use super::edge::user::PathDone;
+use super::edge::user::ServiceDone;
 use super::group::Group;
 use super::port::Port;
 use crate::errno::enodata;
@@ -31,44 +33,6 @@ use crate::proto::sa::record::Service;
 use crate::proto::sa::wire::Parts;
 use crate::proto::sa::wire::Record;
 use crate::proto::sa::DATA;
-
-/// Whom a path is told; no path if the status is not zero.
-pub(super) type PathDone = Option<
-    unsafe extern "C" fn(
-        status: c_int,
-        rec: *mut bindings::sa_path_rec,
-        num_paths: c_uint,
-        context: *mut c_void,
-    ),
->;
-/// Whom services are told.
-pub(super) type ServiceDone = Option<
-    unsafe extern "C" fn(
-        status: c_int,
-        rec: *mut bindings::sa_service_rec,
-        num_services: c_uint,
-        context: *mut c_void,
-    ),
->;
-/// Whom GUIDs are told.
-pub(super) type GuidInfoDone = Option<
-    unsafe extern "C" fn(
-        status: c_int,
-        rec: *mut bindings::ib_sa_guidinfo_rec,
-        context: *mut c_void,
-    ),
->;
-
-/// A function of a user, and what it is given.
-pub(super) struct Callback<F> {
-    pub(super) done: F,
-    pub(super) context: *mut c_void,
-}
-
-// SAFETY: The user expects the call from any thread.
-unsafe impl<F> Send for Callback<F> {}
-// SAFETY: As above.
-unsafe impl<F> Sync for Callback<F> {}
 
 /// In what form a path is asked for, and told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,8 +177,8 @@ impl Received<'_> {
                         continue;
                     };
                     if found.len() < count {
-                        let mut service = bindings::sa_service_rec::default();
-                        service_to_c(&Service::unpack(record), &mut service);
+                        let service = Service::unpack(record);
+                        let service = service_to_c(&service, Default::default());
                         found.push(service, GFP_KERNEL)?;
                     }
                 }
@@ -249,13 +213,14 @@ impl PathForm {
                 (path, bindings::sa_path_rec_type_SA_PATH_REC_TYPE_OPA)
             }
         };
-        let mut c = bindings::sa_path_rec {
-            rec_type,
-            flags,
-            ..Default::default()
-        };
-        path_to_c(&path, &mut c);
-        c
+        path_to_c(
+            &path,
+            bindings::sa_path_rec {
+                rec_type,
+                flags,
+                ..Default::default()
+            },
+        )
     }
 }
 
@@ -371,56 +336,41 @@ impl Kind {
 
 impl Callback<PathDone> {
     fn tell_paths(&self, paths: Result<Paths>) {
-        let Some(done) = self.done else { return };
         match paths {
-            // SAFETY: The user's function, with what it wants; the records are valid for the
-            // call.
-            Ok(mut paths) => unsafe {
-                done(
+            Ok(mut paths) => {
+                let count = usize::from(paths.count);
+                self.tell(
                     paths.status,
-                    paths.records.as_mut_ptr(),
-                    paths.count.into(),
-                    self.context,
+                    paths.records.get_mut(..count).unwrap_or_default(),
                 );
-            },
-            // SAFETY: As above; there is no record.
-            Err(error) => unsafe { done(error.to_errno(), ptr::null_mut(), 0, self.context) },
+            }
+            Err(error) => self.tell(error.to_errno(), &mut []),
         }
     }
 }
 
 impl Callback<ServiceDone> {
     fn tell_services(&self, received: Result<Received<'_>>) {
-        let Some(done) = self.done else { return };
         let found = received.and_then(|received| {
             let (status, _) = received.first()?;
             Ok((status, received.services()?))
         });
         match found {
-            Ok((status, mut services)) => {
-                let count = c_uint::try_from(services.len()).unwrap_or(0);
-                // SAFETY: The user's function, with what it wants; the records are valid for
-                // the call.
-                unsafe { done(status, services.as_mut_ptr(), count, self.context) };
-            }
-            // SAFETY: As above; there is no record.
-            Err(error) => unsafe { done(error.to_errno(), ptr::null_mut(), 0, self.context) },
+            Ok((status, mut services)) => self.tell(status, &mut services),
+            Err(error) => self.tell(error.to_errno(), &mut []),
         }
     }
 }
 
 impl Callback<GuidInfoDone> {
     fn tell_guids(&self, received: Result<Received<'_>>) {
-        let Some(done) = self.done else { return };
         let found = received.and_then(|received| {
             let (status, record) = received.first()?;
             Ok((status, guids_to_c(&GuidInfo::unpack(record))))
         });
         match found {
-            // SAFETY: The user's function, with what it wants; the record is valid for the call.
-            Ok((status, mut guids)) => unsafe { done(status, &mut guids, self.context) },
-            // SAFETY: As above; there is no record.
-            Err(error) => unsafe { done(error.to_errno(), ptr::null_mut(), self.context) },
+            Ok((status, mut guids)) => self.tell(status, Some(&mut guids)),
+            Err(error) => self.tell(error.to_errno(), None),
         }
     }
 }

@@ -24,8 +24,8 @@ use rdma::timer::TimerCallback;
 use rdma::workqueue;
 
 use super::agent::Agent;
-use super::sm_ah::Manager;
 use super::query;
+use super::sm_ah::Manager;
 use super::state;
 use crate::device::queues;
 use crate::device::Device;

@@ -2,11 +2,12 @@
 
 //! The address handle of a port's subnet administrator, and what was read from the port with it.
 
-use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::verbs::AhAttr;
+use rdma::edge::View;
 
 use super::path::set_lid;
 use crate::device::Device;
@@ -64,27 +65,24 @@ impl Manager {
             0
         });
         let caps = Caps::of(device, port);
-        let mut attr = bindings::rdma_ah_attr {
-            type_: caps.ah_type(device),
-            sl: said.sm_sl,
-            port_num: port,
-            ..Default::default()
-        };
+        let attr = AhAttr::default();
+        attr.set_kind(caps.ah_type(device));
+        attr.set_sl(said.sm_sl);
+        attr.set_port_num(port);
         let lid = said.sm_lid;
-        let is_opa = attr.type_ == bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA;
+        let is_opa = attr.kind() == bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA;
         // The LID 0xffff of Omni-Path is one like others, unless its GID is sent, too.
         let make_grd = is_opa && (caps.needs_grh() || lid == PERMISSIVE_LID);
-        set_lid(&mut attr, lid, 0, make_grd);
+        set_lid(&attr, lid, 0, make_grd);
         if !is_opa && caps.needs_grh() {
-            attr.ah_flags = bindings::ib_ah_flags_IB_AH_GRH as u8;
-            attr.grh.dgid.global = ManuallyDrop::new(bindings::ib_gid__bindgen_ty_1 {
-                subnet_prefix: said.subnet_prefix.to_be(),
-                interface_id: WELL_KNOWN_GUID.to_be(),
-            });
+            // CAST: A flag of 8 bits.
+            attr.set_ah_flags(bindings::ib_ah_flags_IB_AH_GRH as u8);
+            let gid = u128::from(said.subnet_prefix) << 64 | u128::from(WELL_KNOWN_GUID);
+            attr.set_destination(gid.to_be_bytes());
         }
         let sleepable = bindings::rdma_create_ah_flags_RDMA_CREATE_AH_SLEEPABLE;
         // SAFETY: By this function's duty.
-        let ah = from_err_ptr(unsafe { bindings::rdma_create_ah(pd, &mut attr, sleepable) })
+        let ah = from_err_ptr(unsafe { bindings::rdma_create_ah(pd, attr.raw(), sleepable) })
             .inspect_err(|_| pr_warn!("Couldn't create new SM AH\n"))?;
         let end = if is_opa {
             OPA_MULTICAST_LIDS

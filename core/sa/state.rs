@@ -23,7 +23,6 @@ use kernel::sync::ArcBorrow;
 use kernel::time::Delta;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
-use rdma::bindings;
 use rdma::sync::SpinLockIrq;
 use rdma::timer::impl_has_timer;
 use rdma::timer::monotonic_nanos;
@@ -152,8 +151,7 @@ impl Shared {
                     cancelled: RBTree::new(),
                 }, "Sa::queries"),
                 patience: Atomic::new(Patience::DEFAULT.0),
-                // SAFETY: It has no preconditions.
-                salt: unsafe { bindings::get_random_u32() },
+                salt: super::edge::random(),
                 queue: lease,
                 sweep <- new_work!("Sa::sweep"),
                 alarm <- new_timer!("Sa::alarm"),

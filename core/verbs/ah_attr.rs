@@ -168,7 +168,7 @@ impl Drop for Filled<'_> {
 
 /// Sets the global route of a vector that holds no GID; the vector takes the reference to one
 /// over. Without `destination` that stays as it is.
-pub(super) fn set_route(
+pub(crate) fn set_route(
     attr: &AhAttr,
     destination: Option<Gid>,
     flow_label: u32,

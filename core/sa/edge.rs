@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The edge of subnet administration to C: records and arguments of exported functions.
+//!
+//! | file | what |
+//! |---|---|
+//! | `user` | clients (`struct ib_sa_client`), and the functions of users that are told of answers |
+//! | `member` | multicast memberships as their owners have them (`struct ib_sa_multicast`) |
+//!
+//! To be held against `include/rdma/ib_sa.h`.
+
+pub(super) mod member;
+pub(super) mod user;
+
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use kernel::error::Error;
+use kernel::error::Result;
+use kernel::ffi::c_int;
+use kernel::ffi::c_void;
+use rdma::bindings;
+use rdma::edge::verbs::GidAttr;
+use rdma::edge::AnswerOk;
+use rdma::edge::FromC;
+use rdma::edge::View;
+use rdma::edge::Within;
+
+use crate::addr::path;
+use crate::addr::path::Reach;
+use crate::gid::edge::raw;
+use crate::proto::gid::Gid;
+
+rdma::import! { in rdma::bindings;
+    /// A random number. Any context.
+    pub(super) fn random() -> u32 = get_random_u32;
+}
+
+/// A structure of numbers, arrays of numbers, and unions of such.
+///
+/// # Safety
+///
+/// Any initialised bytes are a value, and a copy of it is as good as the original.
+pub(super) unsafe trait Plain {}
+
+// SAFETY: Numbers, arrays of numbers, and a union.
+unsafe impl Plain for bindings::sa_path_rec {}
+// SAFETY: Numbers.
+unsafe impl Plain for bindings::sa_path_rec_ib {}
+// SAFETY: Numbers.
+unsafe impl Plain for bindings::sa_path_rec_opa {}
+// SAFETY: Numbers and arrays of numbers.
+unsafe impl Plain for bindings::sa_service_rec {}
+// SAFETY: Numbers and an array of numbers.
+unsafe impl Plain for bindings::ib_sa_guidinfo_rec {}
+// SAFETY: Numbers, and unions of numbers.
+unsafe impl Plain for bindings::ib_sa_mcmember_rec {}
+// SAFETY: Bytes.
+unsafe impl Plain for Roce {}
+// SAFETY: A union of numbers.
+unsafe impl Plain for bindings::sa_path_rec__bindgen_ty_1 {}
+// SAFETY: A union of arrays of numbers.
+unsafe impl Plain for bindings::ib_gid {}
+// SAFETY: Bytes.
+unsafe impl Plain for [u8; 16] {}
+
+/// A record that C lends for reading. It is not accessed before it is [`read`](Self::read), and
+/// not after.
+pub(super) struct Record<'a, T>(*const T, PhantomData<&'a T>);
+
+impl<T: Plain> Record<'_, T> {
+    /// Copies the record. The caller may write to its own as soon as it is told of the result,
+    /// which may be before the call returns.
+    #[inline]
+    pub(super) fn read(self) -> T {
+        // SAFETY: The record is there and initialised (contract of `from_c`); it may be copied
+        // (`Plain`).
+        unsafe { self.0.read() }
+    }
+}
+
+// SAFETY: `from_c` is for an initialised record that nobody writes to until the callee has begun
+// what it was called for.
+unsafe impl<T> FromC for Record<'_, T> {
+    type C = *mut T;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        Self(c, PhantomData)
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a, T> Within<'a> for Record<'a, T> {}
+
+/// A packed record of `N` bytes that C lends for reading.
+pub(super) struct Packed<'a, const N: usize>(pub(super) &'a [u8; N]);
+
+// SAFETY: `from_c` is for `N` bytes that do not change during the call.
+unsafe impl<const N: usize> FromC for Packed<'_, N> {
+    type C = *mut c_void;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: The bytes are there (contract of `from_c`); they have no alignment.
+        Self(unsafe { &*c.cast() })
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a, const N: usize> Within<'a> for Packed<'a, N> {}
+
+/// Room for a packed record of `N` bytes.
+pub(super) struct Room<'a, const N: usize>(pub(super) &'a mut [u8; N]);
+
+// SAFETY: `from_c` is for `N` initialised bytes that nobody else uses during the call.
+unsafe impl<const N: usize> FromC for Room<'_, N> {
+    type C = *mut c_void;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: The bytes are there (contract of `from_c`); they have no alignment.
+        Self(unsafe { &mut *c.cast() })
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a, const N: usize> Within<'a> for Room<'a, N> {}
+
+/// The number of a query, which is not negative.
+pub(super) struct QueryId(pub(super) c_int);
+
+impl AnswerOk for QueryId {
+    type C = c_int;
+
+    #[inline(always)]
+    fn ok(self) -> c_int {
+        self.0
+    }
+
+    #[inline(always)]
+    fn error(error: Error) -> c_int {
+        error.to_errno()
+    }
+}
+
+/// The ends of a path of RoCE (`struct sa_path_rec_roce`), as bytes: C's `bool` is read as what it
+/// is, since the path may be of another kind.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Roce {
+    resolved: u8,
+    dmac: [u8; 6],
+}
+
+const _: () = {
+    type C = bindings::sa_path_rec_roce;
+    assert!(size_of::<Roce>() == size_of::<C>());
+    assert!(core::mem::offset_of!(C, route_resolved) == 0);
+    assert!(core::mem::offset_of!(C, dmac) == 1);
+};
+
+impl Roce {
+    /// Whether it was found that the path leads somewhere.
+    pub(super) fn is_resolved(self) -> bool {
+        self.resolved != 0
+    }
+
+    /// The address on the link.
+    pub(super) fn dmac(self) -> [u8; 6] {
+        self.dmac
+    }
+
+    /// The same, with the note that the path leads somewhere.
+    pub(super) fn resolved(self) -> ManuallyDrop<bindings::sa_path_rec_roce> {
+        ManuallyDrop::new(bindings::sa_path_rec_roce {
+            route_resolved: true,
+            dmac: self.dmac,
+        })
+    }
+}
+
+/// Reads a union of plain members as one of them, whichever was written.
+#[inline]
+pub(super) fn read_as<T: Plain, U: Plain>(union: &U) -> T {
+    const { assert!(size_of::<T>() <= size_of::<U>() && align_of::<T>() <= align_of::<U>()) };
+    // SAFETY: There are enough bytes, which C has initialised, and any are a `T` (`Plain`).
+    unsafe { core::ptr::from_ref(union).cast::<T>().read() }
+}
+
+/// As [`path::reach`], for an entry that is held.
+///
+/// # Errors
+///
+/// As there.
+pub(super) fn reach(entry: &GidAttr, from: Gid, to: Gid) -> Result<Reach> {
+    // SAFETY: A view promises that the entry is there. It does not change while it is held, but
+    // for the network device, which `path::reach` looks up under RCU.
+    let entry = unsafe { &*entry.raw() };
+    path::reach(entry, &raw(from), &raw(to))
+}
