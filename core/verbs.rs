@@ -40,6 +40,7 @@ mod wq;
 mod xrcd;
 
 pub(crate) use crate::gid::GidRef;
+pub(crate) use ah::create as create_ah;
 pub(crate) use ah::destroy as destroy_ah;
 pub(crate) use ah::query_attr as query_ah;
 pub(crate) use ah_attr::set_route;

@@ -2,8 +2,6 @@
 
 //! What was asked and by whom, and how the answer is told.
 
-use core::ptr;
-use kernel::container_of;
 use kernel::error::to_result;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
@@ -20,6 +18,7 @@ use super::edge::user::ServiceDone;
 use super::group::Group;
 use super::port::Port;
 use crate::errno::enodata;
+use crate::mad::client;
 use crate::proto::sa::datagram::Header;
 use crate::proto::sa::datagram::DATAGRAM;
 use crate::proto::sa::local;
@@ -66,12 +65,8 @@ pub(super) enum Kind {
     Class,
 }
 
-/// Datagrams of an answer.
-///
-/// # Invariants
-///
-/// They were received whole by the agent of this part, and have not been freed.
-pub(super) struct Received<'a>(&'a bindings::ib_mad_recv_wc);
+/// Datagrams of an answer, which were received whole.
+pub(super) struct Received<'a>(&'a client::Received);
 
 /// An answer.
 pub(super) enum Answer<'a> {
@@ -87,17 +82,10 @@ impl<'a> Answer<'a> {
     /// # Errors
     ///
     /// `EIO` if it was not received well.
-    ///
-    /// # Safety
-    ///
-    /// `received` is what the agent got, and has not been freed, for `'a`.
-    pub(super) unsafe fn received(received: &'a bindings::ib_mad_recv_wc) -> Result<Self> {
-        // SAFETY: By this function's duty.
-        let status = unsafe { (*received.wc).status };
-        if status != bindings::ib_wc_status_IB_WC_SUCCESS {
+    pub(super) fn received(received: &'a client::Received) -> Result<Self> {
+        if received.wc().status() != bindings::ib_wc_status_IB_WC_SUCCESS {
             return Err(EIO);
         }
-        // INVARIANT: By this function's duty.
         Ok(Self::Datagrams(Received(received)))
     }
 
@@ -115,31 +103,13 @@ impl<'a> Answer<'a> {
 }
 
 impl Received<'_> {
-    /// A datagram of them.
-    ///
-    /// # Safety
-    ///
-    /// `buffer` is one of these.
-    unsafe fn datagram(buffer: &bindings::ib_mad_recv_buf) -> Option<&[u8; DATAGRAM]> {
-        // SAFETY: By the type invariant: buffers have room for a whole datagram at least. Both
-        // members of the union are pointers to its beginning.
-        unsafe {
-            buffer
-                .__bindgen_anon_1
-                .mad
-                .cast::<[u8; DATAGRAM]>()
-                .as_ref()
-        }
-    }
-
     /// The status for users, and the first record.
     ///
     /// # Errors
     ///
     /// `EIO` if there is none.
     fn first(&self) -> Result<(c_int, &[u8])> {
-        // SAFETY: It is the first of these.
-        let datagram = unsafe { Self::datagram(&self.0.recv_buf) }.ok_or(EIO)?;
+        let datagram = self.0.mad().get(..DATAGRAM).ok_or(EIO)?;
         let (head, record) = datagram.split_at_checked(Header::LEN).ok_or(EIO)?;
         let status = match Header::unpack(head).status {
             0 => 0,
@@ -154,35 +124,24 @@ impl Received<'_> {
     ///
     /// `ENODATA` if there is none; `ENOMEM`.
     fn services(&self) -> Result<KVec<bindings::sa_service_rec>> {
-        let len = usize::try_from(self.0.mad_len).unwrap_or(0);
+        let len = usize::try_from(self.0.message_len()).unwrap_or(0);
         let count = len.saturating_sub(Header::LEN) / Service::LEN;
         if count == 0 {
             return Err(enodata());
         }
         let mut found = KVec::new();
         let mut parts = Parts::<{ Service::LEN }>::new();
-        let head = &raw const self.0.rmpp_list;
-        // SAFETY: By the type invariant the list is there. Each element is part of a buffer.
-        unsafe {
-            let mut at = (*head).next;
-            // No list of this length has more.
-            for _ in 0..=len / DATA {
-                if ptr::eq(at, head) {
-                    break;
+        // No list of this length has more.
+        for mad in self.0.mads().take((len / DATA).saturating_add(1)) {
+            for byte in mad.get(Header::LEN..DATAGRAM).unwrap_or_default() {
+                let Some(record) = parts.add(*byte) else {
+                    continue;
+                };
+                if found.len() < count {
+                    let service = Service::unpack(record);
+                    let service = service_to_c(&service, Default::default());
+                    found.push(service, GFP_KERNEL)?;
                 }
-                let buffer = &*container_of!(at, bindings::ib_mad_recv_buf, list);
-                let data = Self::datagram(buffer).and_then(|datagram| datagram.get(Header::LEN..));
-                for byte in data.unwrap_or_default() {
-                    let Some(record) = parts.add(*byte) else {
-                        continue;
-                    };
-                    if found.len() < count {
-                        let service = Service::unpack(record);
-                        let service = service_to_c(&service, Default::default());
-                        found.push(service, GFP_KERNEL)?;
-                    }
-                }
-                at = (*at).next;
             }
         }
         if found.is_empty() {

@@ -5,10 +5,12 @@
 //! | file | what |
 //! |---|---|
 //! | `user` | clients (`struct ib_sa_client`), and the functions of users that are told of answers |
+//! | `datagram` | datagrams of queries, and their address handle |
 //! | `member` | multicast memberships as their owners have them (`struct ib_sa_multicast`) |
 //!
-//! To be held against `include/rdma/ib_sa.h`.
+//! To be held against `include/rdma/ib_sa.h` and `include/rdma/ib_mad.h`.
 
+pub(super) mod datagram;
 pub(super) mod member;
 pub(super) mod user;
 

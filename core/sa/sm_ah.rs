@@ -2,13 +2,12 @@
 
 //! The address handle of a port's subnet administrator, and what was read from the port with it.
 
-use core::ptr::NonNull;
-use kernel::error::from_err_ptr;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::verbs::AhAttr;
-use rdma::edge::View;
 
+use super::agent::Agent;
+use super::edge::datagram::AgentAh;
 use super::path::set_lid;
 use crate::device::Device;
 use crate::proto::sa::MULTICAST_LIDS;
@@ -23,12 +22,8 @@ const OPA_MULTICAST_LIDS: u32 = 0xf000_0000;
 const DEFAULT_PKEY: u16 = 0xffff;
 
 /// The way to the administrator of a port's subnet, as it was at some time.
-///
-/// # Invariants
-///
-/// `ah` is an address handle of ours.
 pub(super) struct Manager {
-    ah: NonNull<bindings::ib_ah>,
+    ah: AgentAh,
     /// Whether somebody is there: a subnet manager has said who.
     pub(super) is_there: bool,
     /// P_Key index used for SA MADs.
@@ -37,26 +32,13 @@ pub(super) struct Manager {
     pub(super) path_mask: u8,
 }
 
-// SAFETY: Address handles are used from any thread.
-unsafe impl Send for Manager {}
-// SAFETY: As above.
-unsafe impl Sync for Manager {}
-
 impl Manager {
-    /// Asks the port. May sleep.
+    /// Asks a port, of which the agent is. May sleep.
     ///
     /// # Errors
     ///
     /// Those of the driver.
-    ///
-    /// # Safety
-    ///
-    /// `pd` is one of the device, and outlives this.
-    pub(super) unsafe fn find(
-        device: &Device,
-        port: u32,
-        pd: *mut bindings::ib_pd,
-    ) -> Result<Self> {
+    pub(super) fn find(device: &Device, port: u32, agent: &Agent) -> Result<Self> {
         let said = device
             .query_port(port)
             .inspect_err(|_| pr_warn!("Couldn't query port\n"))?;
@@ -80,18 +62,16 @@ impl Manager {
             let gid = u128::from(said.subnet_prefix) << 64 | u128::from(WELL_KNOWN_GUID);
             attr.set_destination(gid.to_be_bytes());
         }
-        let sleepable = bindings::rdma_create_ah_flags_RDMA_CREATE_AH_SLEEPABLE;
-        // SAFETY: By this function's duty.
-        let ah = from_err_ptr(unsafe { bindings::rdma_create_ah(pd, attr.raw(), sleepable) })
+        let ah = agent
+            .address_handle(&attr)
             .inspect_err(|_| pr_warn!("Couldn't create new SM AH\n"))?;
         let end = if is_opa {
             OPA_MULTICAST_LIDS
         } else {
             MULTICAST_LIDS
         };
-        // INVARIANT: Just made.
         Ok(Self {
-            ah: NonNull::new(ah).ok_or(EINVAL)?,
+            ah,
             is_there: lid != 0 && lid < end,
             pkey_index,
             path_mask: 1_u8
@@ -102,14 +82,7 @@ impl Manager {
     }
 
     /// The address handle.
-    pub(super) fn ah(&self) -> *mut bindings::ib_ah {
-        self.ah.as_ptr()
-    }
-}
-
-impl Drop for Manager {
-    fn drop(&mut self) {
-        // SAFETY: By the type invariant. Whoever drops may not be allowed to sleep.
-        unsafe { bindings::rdma_destroy_ah_user(self.ah.as_ptr(), 0, core::ptr::null_mut()) };
+    pub(super) fn ah(&self) -> &AgentAh {
+        &self.ah
     }
 }
