@@ -31,19 +31,15 @@ mod query;
 mod sm_ah;
 mod state;
 
-use core::ptr;
 use kernel::prelude::*;
-use kernel::sync::atomic::Acquire;
-use kernel::sync::atomic::Atomic;
-use kernel::sync::atomic::Relaxed;
-use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
-use kernel::workqueue::Queue;
 use rdma::bindings;
 use rdma::sync::SpinLockIrq;
 use rdma::workqueue::OwnedQueue;
+use rdma::workqueue::QueueLease;
 use rdma::workqueue::QueueOptions;
 
+use self::edge::Published;
 use self::port::Port;
 use crate::device::client::Own;
 use crate::device::client::Part;
@@ -234,8 +230,8 @@ impl Watcher for Grouped {
     }
 }
 
-/// Where the queue of groups is, while there is a [`GroupQueue`].
-static QUEUE: Atomic<*const Queue> = Atomic::<*const Queue>::new(ptr::null());
+/// Where the queue of groups is found, while there is a [`GroupQueue`].
+static QUEUE: Published<QueueLease> = Published::new();
 
 /// The queue of groups.
 struct GroupQueue(OwnedQueue);
@@ -243,7 +239,7 @@ struct GroupQueue(OwnedQueue);
 impl GroupQueue {
     fn new() -> Result<Self> {
         let queue = QueueOptions::ordered().mem_reclaim().create(c"ib_mcast")?;
-        QUEUE.store(queue.as_raw().cast(), Release);
+        QUEUE.set(Some(Arc::new(queue.lease(), GFP_KERNEL)?));
         Ok(Self(queue))
     }
 }
@@ -252,15 +248,13 @@ impl Drop for GroupQueue {
     fn drop(&mut self) {
         // All ports are closed, hence no group is left but those whose work is at its end.
         self.0.flush();
-        QUEUE.store(ptr::null(), Relaxed);
+        QUEUE.set(None);
     }
 }
 
 /// The queue of groups, while there may be some.
-fn queue() -> Option<&'static Queue> {
-    let queue = QUEUE.load(Acquire);
-    // SAFETY: Null, or a queue that is there as long as there are groups.
-    unsafe { queue.as_ref() }
+fn queue() -> Option<Arc<QueueLease>> {
+    QUEUE.get()
 }
 
 /// What the module owns for this part. Fields are dropped in this order.

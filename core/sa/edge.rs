@@ -5,6 +5,7 @@
 //! | file | what |
 //! |---|---|
 //! | `user` | clients (`struct ib_sa_client`), and the functions of users that are told of answers |
+//! | here | records and other arguments; objects that are found by statics |
 //! | `datagram` | datagrams of queries, and their address handle |
 //! | `member` | multicast memberships as their owners have them (`struct ib_sa_multicast`) |
 //!
@@ -16,16 +17,23 @@ pub(super) mod user;
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
+use core::ptr;
 use kernel::error::Error;
 use kernel::error::Result;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
+use kernel::sync::atomic::Acquire;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Full;
+use kernel::sync::Arc;
+use kernel::sync::ArcBorrow;
 use rdma::bindings;
 use rdma::edge::verbs::GidAttr;
 use rdma::edge::AnswerOk;
 use rdma::edge::FromC;
 use rdma::edge::View;
 use rdma::edge::Within;
+use rdma::sync::rcu;
 
 use crate::addr::path;
 use crate::addr::path::Reach;
@@ -35,6 +43,43 @@ use crate::proto::gid::Gid;
 rdma::import! { in rdma::bindings;
     /// A random number. Any context.
     pub(super) fn random() -> u32 = get_random_u32;
+}
+
+/// Where an object of the module is found while it is there.
+///
+/// # Invariants
+///
+/// Null, or an object of which this has a reference. It gives the reference up after a grace period
+/// in which it is null or another object.
+pub(super) struct Published<T>(Atomic<*const T>);
+
+impl<T: Send + Sync + 'static> Published<T> {
+    /// None.
+    pub(super) const fn new() -> Self {
+        // INVARIANT: Null.
+        Self(Atomic::<*const T>::new(ptr::null()))
+    }
+
+    /// Has another object be found, or none. May sleep.
+    pub(super) fn set(&self, object: Option<Arc<T>>) {
+        let new = object.map_or(ptr::null(), Arc::into_raw);
+        let old = self.0.xchg(new, Full);
+        if old.is_null() {
+            return;
+        }
+        rcu::synchronize();
+        // SAFETY: This had a reference, which the exchange gives to one caller only. No reader uses
+        // it any more.
+        drop(unsafe { Arc::from_raw(old) });
+    }
+
+    /// The object, if there is one. Any context.
+    pub(super) fn get(&self) -> Option<Arc<T>> {
+        let _rcu = rcu::read_lock();
+        let object = self.0.load(Acquire);
+        // SAFETY: This has a reference to it until the read section has ended (type invariant).
+        (!object.is_null()).then(|| unsafe { ArcBorrow::from_raw(object) }.into())
+    }
 }
 
 /// A structure of numbers, arrays of numbers, and unions of such.
@@ -183,7 +228,7 @@ impl Roce {
 pub(super) fn read_as<T: Plain, U: Plain>(union: &U) -> T {
     const { assert!(size_of::<T>() <= size_of::<U>() && align_of::<T>() <= align_of::<U>()) };
     // SAFETY: There are enough bytes, which C has initialised, and any are a `T` (`Plain`).
-    unsafe { core::ptr::from_ref(union).cast::<T>().read() }
+    unsafe { ptr::from_ref(union).cast::<T>().read() }
 }
 
 /// As [`path::reach`], for an entry that is held.
