@@ -84,14 +84,13 @@ pub(crate) fn allocate(
     send::new(agent, &plan, For::Consumer, abi::flags(gfp))
 }
 
-/// Writes the bytes of a datagram, which is not posted.
+/// Writes the bytes of a datagram, which is not posted. Returns what `write` returns.
 ///
 /// # Errors
 ///
 /// `EINVAL` if it is posted.
-pub(crate) fn write(send: &Arc<Send>, write: impl FnOnce(&mut [u8])) -> Result {
-    write(Claim::new(send).ok_or(EINVAL)?.mad_mut());
-    Ok(())
+pub(crate) fn write<R>(send: &Arc<Send>, write: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
+    Ok(write(Claim::new(send).ok_or(EINVAL)?.mad_mut()))
 }
 
 /// Sends a datagram. Any context.

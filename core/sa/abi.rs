@@ -38,9 +38,9 @@ use super::edge::user::NewClient;
 use super::edge::user::PathDone;
 use super::edge::user::ServiceDone;
 use super::edge::user::User;
+use super::edge::LentRecord;
 use super::edge::Packed;
 use super::edge::QueryId;
-use super::edge::Record as CRecord;
 use super::edge::Room;
 use super::group;
 use super::group::Wish;
@@ -72,7 +72,7 @@ fn unregister_client(client: LeavingClient<'_>) {
 }
 
 /// Packs a path in InfiniBand's form. Any context.
-fn pack_path(rec: CRecord<'_, bindings::sa_path_rec>, to: Room<'_, { Path::LEN }>) {
+fn pack_path(rec: LentRecord<'_, bindings::sa_path_rec>, to: Room<'_, { Path::LEN }>) {
     path_from_c(rec.read(), Form::Ib).pack(to.0);
 }
 
@@ -82,7 +82,7 @@ fn unpack_path(from: Packed<'_, { Path::LEN }>, Lent(rec): Lent<'_, bindings::sa
 }
 
 /// Packs a service. Any context.
-fn pack_service(rec: CRecord<'_, bindings::sa_service_rec>, to: Room<'_, { Service::LEN }>) {
+fn pack_service(rec: LentRecord<'_, bindings::sa_service_rec>, to: Room<'_, { Service::LEN }>) {
     service_from_c(rec.read()).pack(to.0);
 }
 
@@ -119,7 +119,7 @@ fn init_from_path(
 fn init_from_member(
     device: &Device,
     port: u32,
-    rec: CRecord<'_, bindings::ib_sa_mcmember_rec>,
+    rec: LentRecord<'_, bindings::ib_sa_mcmember_rec>,
     ndev: Passed<bindings::net_device>,
     gid_type: bindings::ib_gid_type,
     attr: Out<'_, AhAttr>,
@@ -213,7 +213,7 @@ fn get_path(
     client: Option<&Client>,
     device: &Device,
     port: u32,
-    rec: CRecord<'_, bindings::sa_path_rec>,
+    rec: LentRecord<'_, bindings::sa_path_rec>,
     comp_mask: u64,
     timeout_ms: c_ulong,
     gfp_mask: bindings::gfp_t,
@@ -256,7 +256,7 @@ fn get_service(
     client: Option<&Client>,
     device: &Device,
     port: u32,
-    rec: CRecord<'_, bindings::sa_service_rec>,
+    rec: LentRecord<'_, bindings::sa_service_rec>,
     comp_mask: u64,
     timeout_ms: c_ulong,
     gfp_mask: bindings::gfp_t,
@@ -283,7 +283,7 @@ fn query_guids(
     client: Option<&Client>,
     device: &Device,
     port: u32,
-    rec: CRecord<'_, bindings::ib_sa_guidinfo_rec>,
+    rec: LentRecord<'_, bindings::ib_sa_guidinfo_rec>,
     comp_mask: u64,
     method: u8,
     timeout_ms: c_ulong,
@@ -317,7 +317,7 @@ fn join(
     client: Option<&Client>,
     device: &Device,
     port: u32,
-    rec: CRecord<'_, bindings::ib_sa_mcmember_rec>,
+    rec: LentRecord<'_, bindings::ib_sa_mcmember_rec>,
     comp_mask: u64,
     gfp_mask: bindings::gfp_t,
     callback: Done<JoinDone>,
@@ -365,7 +365,7 @@ rdma::export! {
     fn ib_sa_unregister_client(client: LeavingClient<'_>) = unregister_client;
     /// See [`pack_path`].
     fn ib_sa_pack_path(
-        rec: CRecord<'_, bindings::sa_path_rec>, to: Room<'_, { Path::LEN }>,
+        rec: LentRecord<'_, bindings::sa_path_rec>, to: Room<'_, { Path::LEN }>,
     ) = pack_path;
     /// See [`unpack_path`].
     fn ib_sa_unpack_path(
@@ -373,7 +373,7 @@ rdma::export! {
     ) = unpack_path;
     /// See [`pack_service`].
     fn ib_sa_pack_service(
-        rec: CRecord<'_, bindings::sa_service_rec>, to: Room<'_, { Service::LEN }>,
+        rec: LentRecord<'_, bindings::sa_service_rec>, to: Room<'_, { Service::LEN }>,
     ) = pack_service;
     /// See [`unpack_service`].
     fn ib_sa_unpack_service(
@@ -386,7 +386,7 @@ rdma::export! {
     ) -> Result = init_from_path;
     /// See [`init_from_member`].
     fn ib_init_ah_from_mcmember(
-        device: &Device, port: u32, rec: CRecord<'_, bindings::ib_sa_mcmember_rec>,
+        device: &Device, port: u32, rec: LentRecord<'_, bindings::ib_sa_mcmember_rec>,
         ndev: Passed<bindings::net_device>, gid_type: bindings::ib_gid_type,
         attr: Out<'_, AhAttr>,
     ) -> Result = init_from_member;
@@ -395,28 +395,28 @@ rdma::export! {
     /// See [`get_path`].
     fn ib_sa_path_rec_get(
         client: Option<&Client>, device: &Device, port: u32,
-        rec: CRecord<'_, bindings::sa_path_rec>, comp_mask: u64, timeout_ms: c_ulong,
+        rec: LentRecord<'_, bindings::sa_path_rec>, comp_mask: u64, timeout_ms: c_ulong,
         gfp_mask: bindings::gfp_t, callback: Done<PathDone>, context: Passed<c_void>,
         handle: Handle<'_>,
     ) -> Result<QueryId> = get_path;
     /// See [`get_service`].
     fn ib_sa_service_rec_get(
         client: Option<&Client>, device: &Device, port: u32,
-        rec: CRecord<'_, bindings::sa_service_rec>, comp_mask: u64, timeout_ms: c_ulong,
+        rec: LentRecord<'_, bindings::sa_service_rec>, comp_mask: u64, timeout_ms: c_ulong,
         gfp_mask: bindings::gfp_t, callback: Done<ServiceDone>, context: Passed<c_void>,
         handle: Handle<'_>,
     ) -> Result<QueryId> = get_service;
     /// See [`query_guids`].
     fn ib_sa_guid_info_rec_query(
         client: Option<&Client>, device: &Device, port: u32,
-        rec: CRecord<'_, bindings::ib_sa_guidinfo_rec>, comp_mask: u64, method: u8,
+        rec: LentRecord<'_, bindings::ib_sa_guidinfo_rec>, comp_mask: u64, method: u8,
         timeout_ms: c_ulong, gfp_mask: bindings::gfp_t, callback: Done<GuidInfoDone>,
         context: Passed<c_void>, handle: Handle<'_>,
     ) -> Result<QueryId> = query_guids;
     /// See [`join`].
     fn ib_sa_join_multicast(
         client: Option<&Client>, device: &Device, port: u32,
-        rec: CRecord<'_, bindings::ib_sa_mcmember_rec>, comp_mask: u64,
+        rec: LentRecord<'_, bindings::ib_sa_mcmember_rec>, comp_mask: u64,
         gfp_mask: bindings::gfp_t, callback: Done<JoinDone>, context: Passed<c_void>,
     ) -> Result<Joined> = join;
     /// See [`free_multicast`].

@@ -15,7 +15,6 @@ use crate::device::Device;
 use crate::mad::client;
 use crate::proto::sa::datagram::Fabric;
 use crate::proto::sa::datagram::DATAGRAM;
-use crate::proto::sa::query::Tries;
 use crate::proto::sa::DATA;
 
 /// An agent. It keeps its port open.
@@ -65,33 +64,5 @@ impl Agent {
         const LENGTHS: (usize, usize) = (DATAGRAM - DATA, DATA);
         let version = fabric.base_version();
         Buffer::new(&self.0, manager, LENGTHS, version, gfp).map_err(|_| ENOMEM)
-    }
-}
-
-impl Buffer {
-    /// Writes the datagram, which is not sent yet, and says how often it is sent.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` if it has no room, which is not so.
-    pub(super) fn write(&self, tries: Tries, write: impl FnOnce(&mut [u8; DATAGRAM])) -> Result {
-        let mut is_written = false;
-        client::write(self.send(), |mad| {
-            if let Some(datagram) = mad.first_chunk_mut() {
-                write(datagram);
-                is_written = true;
-            }
-        })?;
-        if !is_written {
-            return Err(ENOMEM);
-        }
-        self.send().buf().set_timeout_ms(tries.timeout_ms);
-        self.send().buf().set_retries(tries.retries);
-        Ok(())
-    }
-
-    /// Cancels the datagram, if it is under way. Any context.
-    pub(super) fn cancel(&self) {
-        client::cancel(self.send());
     }
 }

@@ -112,9 +112,9 @@ unsafe impl Plain for [u8; 16] {}
 
 /// A record that C lends for reading. It is not accessed before it is [`read`](Self::read), and
 /// not after.
-pub(super) struct Record<'a, T>(*const T, PhantomData<&'a T>);
+pub(super) struct LentRecord<'a, T>(*const T, PhantomData<&'a T>);
 
-impl<T: Plain> Record<'_, T> {
+impl<T: Plain> LentRecord<'_, T> {
     /// Copies the record. The caller may write to its own as soon as it is told of the result,
     /// which may be before the call returns.
     #[inline]
@@ -127,7 +127,7 @@ impl<T: Plain> Record<'_, T> {
 
 // SAFETY: `from_c` is for an initialised record that nobody writes to until the callee has begun
 // what it was called for.
-unsafe impl<T> FromC for Record<'_, T> {
+unsafe impl<T> FromC for LentRecord<'_, T> {
     type C = *mut T;
 
     #[inline(always)]
@@ -136,7 +136,7 @@ unsafe impl<T> FromC for Record<'_, T> {
     }
 }
 // SAFETY: It is limited to `'a`.
-unsafe impl<'a, T> Within<'a> for Record<'a, T> {}
+unsafe impl<'a, T> Within<'a> for LentRecord<'a, T> {}
 
 /// A packed record of `N` bytes that C lends for reading.
 pub(super) struct Packed<'a, const N: usize>(pub(super) &'a [u8; N]);

@@ -38,6 +38,7 @@ use super::edge::member::Inside;
 use super::edge::member::JoinDone;
 use super::edge::member::Joined;
 use super::edge::member::Multicast;
+use super::edge::member::Owner;
 use super::edge::user::Done;
 use super::edge::user::User;
 use super::query::Query;
@@ -159,6 +160,7 @@ pub(super) struct Member {
     list: Keyed<List>,
     #[pin]
     pub(super) gate: Gate,
+    pub(super) owner: Owner,
     _user: User,
 }
 
@@ -312,6 +314,7 @@ impl Port {
                 mask,
                 list: Keyed::new(this.key, List::Waiting),
                 gate <- Gate::new(),
+                owner: Owner::new(),
                 _user: user,
             }),
             flags,

@@ -13,7 +13,7 @@ use rdma::edge::Passed;
 use super::convert::member_from_c;
 use super::edge::reach;
 use super::edge::read_as;
-use super::edge::Record;
+use super::edge::LentRecord;
 use super::edge::Roce;
 use crate::addr::path::Reach;
 use crate::device::Device;
@@ -149,7 +149,7 @@ pub(super) fn init_from_path(
 pub(super) fn init_from_member(
     device: &Device,
     port: u32,
-    rec: Record<'_, bindings::ib_sa_mcmember_rec>,
+    rec: LentRecord<'_, bindings::ib_sa_mcmember_rec>,
     ndev: Passed<bindings::net_device>,
     gid_type: bindings::ib_gid_type,
     attr: &AhAttr,

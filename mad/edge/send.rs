@@ -92,25 +92,6 @@ rdma::c_struct! {
     }
 }
 
-impl SendBuf {
-    /// What the consumer has put there for itself (`context[0]`).
-    pub(crate) fn context(&self) -> &Atomic<*mut c_void> {
-        // SAFETY: The structure is there (promise of a reference). The field is an aligned word of
-        // the consumer's. Consumers in Rust access it by this only.
-        unsafe { Atomic::from_ptr(&raw mut (*self.raw()).context[0]) }
-    }
-
-    /// Sets the address handle.
-    ///
-    /// # Safety
-    ///
-    /// The handle is not destroyed before the send is freed, or has ended and gets another one.
-    pub(crate) unsafe fn set_ah(&self, ah: &Ah) {
-        // SAFETY: The structure is there (promise of a reference); the field is an aligned word.
-        unsafe { Atomic::from_ptr(&raw mut (*self.raw()).ah) }.store(ah.raw(), Relaxed);
-    }
-}
-
 /// What is told when a send has ended.
 pub(crate) enum For {
     /// The agent's consumer.

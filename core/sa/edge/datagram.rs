@@ -8,13 +8,17 @@
 
 use core::mem::forget;
 use core::ptr;
+use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
+use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use rdma::bindings;
 use rdma::edge::verbs::AhAttr;
 use rdma::edge::FromC;
+use rdma::edge::IntoC;
 use rdma::edge::Passed;
 use rdma::edge::View;
 use rdma::edge::Within;
@@ -27,6 +31,8 @@ use crate::mad::client;
 use crate::mad::client::Handlers;
 use crate::mad::client::Received;
 use crate::mad::client::SendBuf;
+use crate::proto::sa::datagram::DATAGRAM;
+use crate::proto::sa::query::Tries;
 use crate::verbs;
 use crate::verbs::object::Given;
 use crate::verbs::object::Owned;
@@ -135,12 +141,11 @@ impl Buffer {
     ) -> Result<Self> {
         let at = manager.pkey_index;
         let send = client::allocate(agent.agent(), at, lengths, base_version, gfp)?;
-        if let Some(ah) = &manager.ah().ah {
-            // SAFETY: The manager keeps the handle, and does not change. This keeps the manager
-            // until it is dropped, which is not while the send is posted: its context has a
-            // reference to the query that this is part of (type invariant).
-            unsafe { send.buf().set_ah(ah) };
-        }
+        let ah = manager.ah().ah.as_deref();
+        // SAFETY: The structure is there (promise of a reference); the field is an aligned word that
+        // the consumer sets.
+        // INVARIANT: The manager keeps the handle, and does not change.
+        unsafe { Atomic::from_ptr(&raw mut (*send.buf().raw()).ah) }.store(ah.into_c(), Relaxed);
         // INVARIANT: The context of a new send is null.
         Ok(Self {
             _manager: manager,
@@ -148,9 +153,27 @@ impl Buffer {
         })
     }
 
-    /// The send.
-    pub(in crate::sa) fn send(&self) -> &Arc<client::Send> {
-        &self.send
+    /// Writes the datagram, which is not sent yet, and says how often it is sent.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if it is sent.
+    pub(in crate::sa) fn write(
+        &self,
+        tries: Tries,
+        write: impl FnOnce(&mut [u8; DATAGRAM]),
+    ) -> Result {
+        client::write(&self.send, |mad| {
+            mad.first_chunk_mut().map(write).ok_or(EINVAL)
+        })??;
+        self.send.buf().set_timeout_ms(tries.timeout_ms);
+        self.send.buf().set_retries(tries.retries);
+        Ok(())
+    }
+
+    /// Cancels the datagram, if it is posted. Any context.
+    pub(in crate::sa) fn cancel(&self) {
+        client::cancel(&self.send);
     }
 
     /// Sends the datagram of a query. [`query::sent`] gets a reference to the query. Any context.
@@ -160,7 +183,7 @@ impl Buffer {
     /// `EINVAL` if it is posted already; those of the agent. Nobody gets a reference then.
     pub(in crate::sa) fn post(query: &Arc<Query>) -> Result {
         let send = &query.buffer.send;
-        let context = send.buf().context();
+        let context = context(send.buf());
         let reference = query.clone();
         let raw = Arc::as_ptr(&reference).cast_mut().cast();
         if context.cmpxchg(ptr::null_mut(), raw, Full).is_err() {
@@ -172,9 +195,16 @@ impl Buffer {
     }
 }
 
-/// Takes the reference to its query out of a send's context.
+/// The context of a send: `context[0]`, which is its consumer's.
+fn context(buf: &SendBuf) -> &Atomic<*mut c_void> {
+    // SAFETY: The structure is there (promise of a reference). The field is an aligned word that
+    // mad does not access, and that consumers in Rust access by this only.
+    unsafe { Atomic::from_ptr(&raw mut (*buf.raw()).context[0]) }
+}
+
+/// Takes the reference to its query out of the context of a [`Buffer`]'s send.
 fn take(buf: &SendBuf) -> Option<Arc<Query>> {
-    let query = buf.context().xchg(ptr::null_mut(), Full);
+    let query = context(buf).xchg(ptr::null_mut(), Full);
     // SAFETY: The context has a reference, if it is not null (`Buffer`), and the exchange gives it
     // to one caller only.
     (!query.is_null()).then(|| unsafe { Arc::from_raw(query.cast::<Query>()) })
@@ -220,7 +250,7 @@ unsafe impl FromC for Asked<'_> {
         // when it has ended, or if it could not be posted.
         Self(unsafe {
             Option::<&SendBuf>::from_c(c)
-                .and_then(|buf| buf.context().load(Acquire).cast::<Query>().as_ref())
+                .and_then(|buf| context(buf).load(Acquire).cast::<Query>().as_ref())
         })
     }
 }

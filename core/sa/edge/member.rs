@@ -10,6 +10,9 @@ use kernel::container_of;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Full;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 use rdma::bindings;
@@ -70,16 +73,28 @@ impl Multicast {
     }
 }
 
+/// Whether the owner of a membership has a reference to it.
+pub(in crate::sa) struct Owner(Atomic<bool>);
+
+impl Owner {
+    /// Not yet.
+    pub(in crate::sa) const fn new() -> Self {
+        Self(Atomic::new(false))
+    }
+}
+
 /// A membership for its owner, who has a reference to it. The owner may have given it back
 /// already, so it is only passed on.
 #[must_use = "the owner's reference is lost"]
 pub(in crate::sa) struct Joined(*mut bindings::ib_sa_multicast);
 
 impl Joined {
-    /// Gives the reference to the owner.
+    /// Gives the reference to the owner, unless it has one.
     pub(in crate::sa) fn new(member: Arc<Member>) -> Self {
         let c = member.c.raw();
-        let _: *const Member = Arc::into_raw(member);
+        if !member.owner.0.xchg(true, Full) {
+            let _: *const Member = Arc::into_raw(member);
+        }
         Self(c)
     }
 }
@@ -110,7 +125,9 @@ unsafe impl FromC for Freed {
     unsafe fn from_c(c: Self::C) -> Self {
         // SAFETY: It is part of a member, of which the owner's reference (`Joined`) is given back
         // (contract of `from_c`).
-        Self(unsafe { Arc::from_raw(container_of!(c.cast::<Multicast>(), Member, c)) })
+        let member = unsafe { Arc::from_raw(container_of!(c.cast::<Multicast>(), Member, c)) };
+        member.owner.0.store(false, Relaxed);
+        Self(member)
     }
 }
 // SAFETY: It owns what it refers to.
@@ -145,9 +162,11 @@ impl Inside {
         if !over {
             return None;
         }
+        // INVARIANT: The owner has given the membership back.
         member.gate.close();
-        // SAFETY: The owner gives its reference back by not returning zero (`ib_sa_join_multicast`
-        // in `ib_sa.h`). That is once: the gate is closed.
-        Some(Freed(unsafe { Arc::from_raw(Arc::as_ptr(member.owner())) }))
+        let had = member.owner.0.xchg(false, Full);
+        // SAFETY: The owner has a reference (`Owner`), which it gives back by not returning zero
+        // (`ib_sa_free_multicast` in `ib_sa.h`); the exchange says so to one caller only.
+        had.then(|| Freed(unsafe { Arc::from_raw(Arc::as_ptr(self.0.owner())) }))
     }
 }
