@@ -14,7 +14,7 @@
 //! | `path` | address vectors from paths and memberships |
 //! | `convert` | records between C and the engines |
 //! | `abi` | exported functions |
-//! | `edge` | their arguments, clients of other modules, memberships as their owners have them |
+//! | `edge` | arguments of exports, clients, memberships as their owners see them, sends |
 //!
 //! What a record looks like and what is to be done next is in [`crate::proto::sa`].
 
@@ -230,7 +230,7 @@ impl Watcher for Grouped {
     }
 }
 
-/// Where the queue of groups is found, while there is a [`GroupQueue`].
+/// The queue of groups, while there is a [`GroupQueue`].
 static QUEUE: Published<QueueLease> = Published::new();
 
 /// The queue of groups.

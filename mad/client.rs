@@ -2,8 +2,8 @@
 
 //! Agents of other parts of the core: the functions of `include/rdma/ib_mad.h`, for Rust.
 //!
-//! An agent is shared, and keeps its port open until it is dropped. After [`unregister`] nothing
-//! is sent by it.
+//! An agent is reference counted, and keeps its port open until it is dropped. Nothing is sent after
+//! [`unregister`].
 
 use super::abi;
 use super::agent::Wish;
@@ -26,8 +26,8 @@ pub(crate) use super::edge::receive::Received;
 pub(crate) use super::edge::send::Send;
 pub(crate) use super::edge::send::SendBuf;
 
-/// Registers an agent of queue pair 1, which receives nothing but the answers to its own
-/// datagrams. Transfers are put together for it. May sleep.
+/// Registers an agent of the GSI that receives only responses to its own MADs. RMPP transfers are
+/// reassembled for it. May sleep.
 ///
 /// # Errors
 ///
@@ -44,13 +44,13 @@ pub(crate) fn register(device: &Device, port: u32, handlers: Handlers) -> Result
     abi::register(device, port, None, wish)
 }
 
-/// Unregisters an agent: its sends end, and nothing is handed to it from when this returns.
-/// Waits for sends that are not freed yet. May sleep; not from a handler.
+/// Unregisters an agent: ends its sends, and waits until all of them are freed. No handler is called
+/// after this returns. May sleep; not from a handler.
 pub(crate) fn unregister(agent: &Arc<Agent>) {
     Agent::unregister(agent);
 }
 
-/// The upper half of the numbers of an agent's transactions.
+/// The upper half of an agent's transaction IDs.
 pub(crate) fn transactions(agent: &Agent) -> u32 {
     agent.tid()
 }
@@ -60,8 +60,8 @@ pub(crate) fn pd(agent: &Agent) -> Option<&Pd> {
     agent.live().pd()
 }
 
-/// Allocates a datagram of so many bytes of headers and data, to queue pair 1 of the other end,
-/// by the P_Key at an index. The context is that of `gfp`.
+/// Allocates a MAD for the GSI of another port, with so many bytes of headers and of data. The
+/// context is that of `gfp`.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ pub(crate) fn allocate(
     send::new(agent, &plan, For::Consumer, abi::flags(gfp))
 }
 
-/// Writes the bytes of a datagram, which is not posted. Returns what `write` returns.
+/// Writes the bytes of a MAD that is not posted. Returns the result of `write`.
 ///
 /// # Errors
 ///
@@ -93,16 +93,16 @@ pub(crate) fn write<R>(send: &Arc<Send>, write: impl FnOnce(&mut [u8]) -> R) -> 
     Ok(write(Claim::new(send).ok_or(EINVAL)?.mad_mut()))
 }
 
-/// Sends a datagram. Any context.
+/// Posts a send. Any context.
 ///
 /// # Errors
 ///
-/// Those of `ib_post_send_mad`; it is not told that the datagram has ended then.
+/// Those of `ib_post_send_mad`; the send handler is not called then.
 pub(crate) fn post(send: &Arc<Send>) -> Result {
     transact::post(send)
 }
 
-/// Cancels a datagram, if it is posted. Any context.
+/// Cancels a send, if it is posted. Any context.
 pub(crate) fn cancel(send: &Arc<Send>) {
     // It may have ended.
     let _: Result = transact::modify(send, 0);

@@ -60,8 +60,7 @@ use crate::proto::sa::wire::Record;
 use crate::proto::sa::MULTICAST_LIDS;
 use crate::verbs::Out;
 
-/// Begins the use of this part: queries and memberships are counted for the client. Any
-/// context.
+/// Registers a client, of which queries and memberships are counted. Any context.
 fn register_client(client: NewClient<'_>) {
     client.register();
 }
@@ -127,7 +126,7 @@ fn init_from_member(
     path::init_from_member(device, port, rec, ndev, gid_type, &attr)
 }
 
-/// Who asks, and where.
+/// The port and the client of a new query.
 struct Asker {
     port: Arc<Port>,
     user: User,

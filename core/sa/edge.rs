@@ -45,12 +45,12 @@ rdma::import! { in rdma::bindings;
     pub(super) fn random() -> u32 = get_random_u32;
 }
 
-/// Where an object of the module is found while it is there.
+/// A static that refers to an object of the module while there is one.
 ///
 /// # Invariants
 ///
-/// Null, or an object of which this has a reference. It gives the reference up after a grace period
-/// in which it is null or another object.
+/// Null, or a pointer that owns a reference to an object. The reference is dropped a grace period
+/// after the pointer was replaced.
 pub(super) struct Published<T>(Atomic<*const T>);
 
 impl<T: Send + Sync + 'static> Published<T> {
@@ -60,7 +60,7 @@ impl<T: Send + Sync + 'static> Published<T> {
         Self(Atomic::<*const T>::new(ptr::null()))
     }
 
-    /// Has another object be found, or none. May sleep.
+    /// Replaces the object. May sleep.
     pub(super) fn set(&self, object: Option<Arc<T>>) {
         let new = object.map_or(ptr::null(), Arc::into_raw);
         let old = self.0.xchg(new, Full);
@@ -68,8 +68,8 @@ impl<T: Send + Sync + 'static> Published<T> {
             return;
         }
         rcu::synchronize();
-        // SAFETY: This had a reference, which the exchange gives to one caller only. No reader uses
-        // it any more.
+        // SAFETY: The pointer owned a reference (type invariant), which the exchange gives to one
+        // caller only. Readers that loaded it have left their read sections.
         drop(unsafe { Arc::from_raw(old) });
     }
 
@@ -77,7 +77,8 @@ impl<T: Send + Sync + 'static> Published<T> {
     pub(super) fn get(&self) -> Option<Arc<T>> {
         let _rcu = rcu::read_lock();
         let object = self.0.load(Acquire);
-        // SAFETY: This has a reference to it until the read section has ended (type invariant).
+        // SAFETY: The pointer's reference is not dropped before the read section ends (type
+        // invariant).
         (!object.is_null()).then(|| unsafe { ArcBorrow::from_raw(object) }.into())
     }
 }
@@ -110,13 +111,13 @@ unsafe impl Plain for bindings::ib_gid {}
 // SAFETY: Bytes.
 unsafe impl Plain for [u8; 16] {}
 
-/// A record that C lends for reading. It is not accessed before it is [`read`](Self::read), and
-/// not after.
+/// A record that C lends for reading. It is accessed by [`read`](Self::read) only, after the checks
+/// that do not need it.
 pub(super) struct LentRecord<'a, T>(*const T, PhantomData<&'a T>);
 
 impl<T: Plain> LentRecord<'_, T> {
-    /// Copies the record. The caller may write to its own as soon as it is told of the result,
-    /// which may be before the call returns.
+    /// Copies the record. The caller of the export may write to its record as soon as its callback
+    /// runs, which may be before the export returns.
     #[inline]
     pub(super) fn read(self) -> T {
         // SAFETY: The record is there and initialised (contract of `from_c`); it may be copied
@@ -125,8 +126,8 @@ impl<T: Plain> LentRecord<'_, T> {
     }
 }
 
-// SAFETY: `from_c` is for an initialised record that nobody writes to until the callee has begun
-// what it was called for.
+// SAFETY: `from_c` is for an initialised record that nobody writes to before the callee starts the
+// query or join that it is for.
 unsafe impl<T> FromC for LentRecord<'_, T> {
     type C = *mut T;
 
@@ -157,7 +158,7 @@ unsafe impl<'a, const N: usize> Within<'a> for Packed<'a, N> {}
 /// Room for a packed record of `N` bytes.
 pub(super) struct Room<'a, const N: usize>(pub(super) &'a mut [u8; N]);
 
-// SAFETY: `from_c` is for `N` initialised bytes that nobody else uses during the call.
+// SAFETY: `from_c` is for `N` bytes that nobody else uses during the call.
 unsafe impl<const N: usize> FromC for Room<'_, N> {
     type C = *mut c_void;
 
@@ -204,17 +205,17 @@ const _: () = {
 };
 
 impl Roce {
-    /// Whether it was found that the path leads somewhere.
+    /// Whether the route of the path has been resolved.
     pub(super) fn is_resolved(self) -> bool {
         self.resolved != 0
     }
 
-    /// The address on the link.
+    /// The destination MAC address.
     pub(super) fn dmac(self) -> [u8; 6] {
         self.dmac
     }
 
-    /// The same, with the note that the path leads somewhere.
+    /// The same with the route marked as resolved.
     pub(super) fn resolved(self) -> ManuallyDrop<bindings::sa_path_rec_roce> {
         ManuallyDrop::new(bindings::sa_path_rec_roce {
             route_resolved: true,

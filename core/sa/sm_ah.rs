@@ -18,22 +18,23 @@ use crate::verbs::Caps;
 /// The first LID of Omni-Path that is not one port's.
 const OPA_MULTICAST_LIDS: u32 = 0xf000_0000;
 
-/// The partition of which everybody is a full member.
+/// The default P_Key, as a full member.
 const DEFAULT_PKEY: u16 = 0xffff;
 
-/// The way to the administrator of a port's subnet, as it was at some time.
+/// The address handle of the administrator of a port's subnet, and attributes of the port. Made
+/// anew when the port changes.
 pub(super) struct Manager {
     ah: AgentAh,
-    /// Whether somebody is there: a subnet manager has said who.
+    /// Whether the LID of the subnet manager is valid.
     pub(super) is_there: bool,
     /// P_Key index used for SA MADs.
     pub(super) pkey_index: u16,
-    /// Which bits of the port's LID a path may choose.
+    /// The low bits of the port's LID that a path may choose (LMC).
     pub(super) path_mask: u8,
 }
 
 impl Manager {
-    /// Asks a port, of which the agent is. May sleep.
+    /// Queries the port that the agent is registered on, and makes the handle. May sleep.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Datagrams of queries, and the address handle that they are sent with.
+//! MADs of queries, and the address handle that they are sent with.
 //!
-//! While a datagram is posted, its `context[0]` has a reference to its query. The handler that is
-//! told that it has ended takes the reference; that is once (`ib_post_send_mad` in
+//! While a MAD is posted, `context[0]` of its send owns a reference to its query. The send handler
+//! takes the reference. It is called once for each post (`ib_post_send_mad` in
 //! `include/rdma/ib_mad.h`).
 
 use core::mem::forget;
@@ -38,7 +38,7 @@ use crate::verbs::object::Given;
 use crate::verbs::object::Owned;
 use crate::verbs::tables::Ah;
 
-/// An agent that sends [`Buffer`]s, and nothing else. It keeps its port open.
+/// An agent that sends [`Buffer`]s only. It keeps its port open until it is dropped.
 ///
 /// # Invariants
 ///
@@ -56,7 +56,7 @@ impl Registered {
             send: Some(on_sent),
             recv: Some(on_received),
         };
-        // INVARIANT: Those.
+        // INVARIANT: The handlers above.
         client::register(device, port, handlers).map(Self)
     }
 
@@ -75,11 +75,12 @@ rdma::callback! {
     ) = query::received;
 }
 
-/// An address handle of the domain of an agent's port. Dropping it destroys it, without sleeping.
+/// An address handle in the protection domain of an agent's port. Dropping it destroys the handle;
+/// the driver is told that it must not sleep.
 pub(in crate::sa) struct AgentAh {
-    /// Empty only while this is dropped.
+    /// `None` only while this is dropped.
     ah: Option<Owned<Ah>>,
-    /// Keeps the port open, and with it the domain.
+    /// Keeps the port open, and with it the protection domain.
     _agent: Arc<client::Agent>,
 }
 
@@ -108,26 +109,27 @@ impl AgentAh {
 impl Drop for AgentAh {
     fn drop(&mut self) {
         if let Some(ah) = self.ah.take() {
-            // Whoever drops may not be allowed to sleep.
+            // No `RDMA_DESTROY_AH_SLEEPABLE`: the last reference may be dropped in any context.
             let _: Result = verbs::destroy_ah(Given::of(ah), 0, None);
         }
     }
 }
 
-/// A datagram of a query, and the way that it takes. It keeps the agent registered.
+/// The MAD of a query, and the address handle that it is sent with. It keeps the agent registered.
 ///
 /// # Invariants
 ///
-/// The send is of a [`Registered`]. Its context is null, or has a reference to the [`Query`] that
-/// this is part of; not null, if it is posted. Its address handle is that of `_manager`.
+/// - The send belongs to a [`Registered`]. Its address handle is that of `_manager`.
+/// - Its context is null or owns a reference to the [`Query`] that this is part of. It is not null
+///   while the send is posted.
 pub(in crate::sa) struct Buffer {
-    // This goes before the send, which keeps the agent registered.
+    // Dropped before the send, which keeps the agent registered.
     _manager: Arc<Manager>,
     send: Arc<client::Send>,
 }
 
 impl Buffer {
-    /// Allocates one of so many bytes of headers and data. The context is that of `gfp`.
+    /// Allocates a MAD; `lengths` are bytes of headers and of data. The context is that of `gfp`.
     ///
     /// # Errors
     ///
@@ -144,7 +146,7 @@ impl Buffer {
         let ah = manager.ah().ah.as_deref();
         // SAFETY: The structure is there (promise of a reference); the field is an aligned word that
         // the consumer sets.
-        // INVARIANT: The manager keeps the handle, and does not change.
+        // INVARIANT: `manager` owns the handle, and does not change.
         unsafe { Atomic::from_ptr(&raw mut (*send.buf().raw()).ah) }.store(ah.into_c(), Relaxed);
         // INVARIANT: The context of a new send is null.
         Ok(Self {
@@ -153,11 +155,11 @@ impl Buffer {
         })
     }
 
-    /// Writes the datagram, which is not sent yet, and says how often it is sent.
+    /// Writes the MAD, which is not posted, and its timeout and retries.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it is sent.
+    /// `EINVAL` if it is posted.
     pub(in crate::sa) fn write(
         &self,
         tries: Tries,
@@ -171,16 +173,17 @@ impl Buffer {
         Ok(())
     }
 
-    /// Cancels the datagram, if it is posted. Any context.
+    /// Cancels the send, if it is posted. Any context.
     pub(in crate::sa) fn cancel(&self) {
         client::cancel(&self.send);
     }
 
-    /// Sends the datagram of a query. [`query::sent`] gets a reference to the query. Any context.
+    /// Posts the MAD of a query. [`query::sent`] gets a reference to the query when the send has
+    /// ended. Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it is posted already; those of the agent. Nobody gets a reference then.
+    /// `EINVAL` if it is posted already; those of the agent. [`query::sent`] is not called then.
     pub(in crate::sa) fn post(query: &Arc<Query>) -> Result {
         let send = &query.buffer.send;
         let context = context(send.buf());
@@ -189,7 +192,7 @@ impl Buffer {
         if context.cmpxchg(ptr::null_mut(), raw, Full).is_err() {
             return Err(EINVAL);
         }
-        // INVARIANT: The reference is the context's.
+        // INVARIANT: The context owns the reference.
         forget(reference);
         client::post(send).inspect_err(|_| drop(take(send.buf())))
     }
@@ -197,35 +200,36 @@ impl Buffer {
 
 /// The context of a send: `context[0]`, which is its consumer's.
 fn context(buf: &SendBuf) -> &Atomic<*mut c_void> {
-    // SAFETY: The structure is there (promise of a reference). The field is an aligned word that
-    // mad does not access, and that consumers in Rust access by this only.
+    // SAFETY: The structure is there (promise of a reference). The field is an aligned word of the
+    // consumer, which mad does not access; this part accesses it here only.
     unsafe { Atomic::from_ptr(&raw mut (*buf.raw()).context[0]) }
 }
 
 /// Takes the reference to its query out of the context of a [`Buffer`]'s send.
 fn take(buf: &SendBuf) -> Option<Arc<Query>> {
     let query = context(buf).xchg(ptr::null_mut(), Full);
-    // SAFETY: The context has a reference, if it is not null (`Buffer`), and the exchange gives it
-    // to one caller only.
+    // SAFETY: The context owns a reference if it is not null (`Buffer`). The exchange hands it to
+    // one caller only.
     (!query.is_null()).then(|| unsafe { Arc::from_raw(query.cast::<Query>()) })
 }
 
-/// A datagram that has ended.
+/// A send that has ended.
 pub(in crate::sa) struct Ended {
-    /// The query that it was of.
+    /// Its query.
     pub(in crate::sa) query: Option<Arc<Query>>,
     /// `enum ib_wc_status`.
     pub(in crate::sa) status: u32,
 }
 
-// SAFETY: `from_c` is for what the handler of a `Registered` is told: its sends are of a `Buffer`.
+// SAFETY: `from_c` is for the argument of the send handler of a `Registered`, whose sends belong to
+// a `Buffer`.
 unsafe impl FromC for Ended {
     type C = *mut bindings::ib_mad_send_wc;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The structure is lent for the call. Its send has not been freed: the reference in
-        // its context keeps the `Buffer`.
+        // SAFETY: The structure is valid for the call (`ib_mad_send_handler` in `ib_mad.h`). The
+        // send is not freed: the reference in its context keeps the `Buffer`.
         let (buf, status) = unsafe { (SendBuf::view((*c).send_buf), (*c).status) };
         Self {
             query: take(buf),
@@ -236,18 +240,19 @@ unsafe impl FromC for Ended {
 // SAFETY: It owns what it refers to.
 unsafe impl Within<'_> for Ended {}
 
-/// The query that a message answers, if any.
+/// The query that a received MAD answers, if any.
 pub(in crate::sa) struct Asked<'a>(pub(in crate::sa) Option<&'a Query>);
 
-// SAFETY: `from_c` is for null, or the send that a message answers, of a `Registered`: that of a
-// `Buffer`, which does not end during the call (`AgentPass::hand`).
+// SAFETY: `from_c` is for the argument of the receive handler of a `Registered`: null, or the send
+// that is answered, which belongs to a `Buffer` and does not end during the call
+// (`AgentPass::hand`).
 unsafe impl FromC for Asked<'_> {
     type C = *mut bindings::ib_mad_send_buf;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: Null, or such a send (contract of `from_c`). The reference in its context is taken
-        // when it has ended, or if it could not be posted.
+        // SAFETY: Null or a send (contract of `from_c`). The reference in its context is not taken
+        // before the send has ended.
         Self(unsafe {
             Option::<&SendBuf>::from_c(c)
                 .and_then(|buf| context(buf).load(Acquire).cast::<Query>().as_ref())

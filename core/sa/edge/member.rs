@@ -2,9 +2,9 @@
 
 //! Memberships as their owners have them (`struct ib_sa_multicast`).
 //!
-//! The owner gets the structure, with a reference to the [`Member`] that it is part of, from
-//! `ib_sa_join_multicast`. It gives the reference back to `ib_sa_free_multicast`, or by what its
-//! function returns.
+//! `ib_sa_join_multicast` returns the structure, with a reference to the [`Member`] that it is part
+//! of. The owner gives the reference back to `ib_sa_free_multicast`, or by a return value of its
+//! callback other than zero. C header: `include/rdma/ib_sa.h`.
 
 use kernel::container_of;
 use kernel::ffi::c_int;
@@ -30,27 +30,27 @@ use super::super::group::Member;
 use super::user::Done;
 use crate::proto::sa::member::Member as Record;
 
-/// The function of an owner. The membership ends if it does not return zero.
+/// Callback of an owner. The membership ends if it returns a value other than zero.
 pub(in crate::sa) type JoinDone =
     Option<unsafe extern "C" fn(status: c_int, multicast: *mut bindings::ib_sa_multicast) -> c_int>;
 
 rdma::c_struct! {
-    /// What the owner of a membership sees of it. Function and context are written when it is
-    /// made; the owner reads the record from when it is told that it is a member.
+    /// The part of a membership that its owner sees. Callback and context do not change. The owner
+    /// reads the record after its callback got status 0.
     pub(in crate::sa) struct Multicast: bindings::ib_sa_multicast;
     fields {
-        /// The owner's function.
+        /// Called with the result of the join, and when the membership is lost.
         const callback: JoinDone;
     }
 }
 
-// SAFETY: The pointers in it are the owner's, who expects to be called by any thread.
+// SAFETY: The callback may be called from any thread, with its context (`Done`).
 unsafe impl Send for Multicast {}
 // SAFETY: The record is written under a lock ([`Multicast::set_record`]), the rest does not change.
 unsafe impl Sync for Multicast {}
 
 impl Multicast {
-    /// Of what an owner asked for.
+    /// As an owner asked for it.
     pub(in crate::sa) fn new(
         asked: &Record,
         mask: u64,
@@ -65,10 +65,10 @@ impl Multicast {
         }))
     }
 
-    /// Sets the record that the owner sees, under the lock of the port. The owner is not told yet.
+    /// Sets the record, under the lock of the port, before the callback is called with status 0.
     pub(in crate::sa) fn set_record(&self, record: &Record, _by: &mut Groups) {
         // SAFETY: The structure is there (promise of a reference); other writers are kept out by
-        // the lock. The owner reads the record only after it has been told.
+        // the lock. The owner reads the record after its callback was called (table).
         unsafe { (&raw mut (*self.raw()).rec).write(member_to_c(record)) };
     }
 }
@@ -83,8 +83,8 @@ impl Owner {
     }
 }
 
-/// A membership for its owner, who has a reference to it. The owner may have given it back
-/// already, so it is only passed on.
+/// The owner's pointer to a membership. The owner may have freed the membership already, so the
+/// pointer is not dereferenced.
 #[must_use = "the owner's reference is lost"]
 pub(in crate::sa) struct Joined(*mut bindings::ib_sa_multicast);
 
@@ -113,11 +113,11 @@ impl AnswerOk for Joined {
     }
 }
 
-/// A membership that its owner gives back.
+/// A membership that its owner frees.
 pub(in crate::sa) struct Freed(pub(in crate::sa) Arc<Member>);
 
-// SAFETY: `from_c` is for a membership that `ib_sa_join_multicast` returned and that its owner has
-// not given back; the owner does not use it any more (`ib_sa_free_multicast`).
+// SAFETY: `from_c` is for a membership that `ib_sa_join_multicast` returned and that its owner frees
+// with this call (`ib_sa_free_multicast`).
 unsafe impl FromC for Freed {
     type C = *mut bindings::ib_sa_multicast;
 
@@ -133,27 +133,27 @@ unsafe impl FromC for Freed {
 // SAFETY: It owns what it refers to.
 unsafe impl Within<'_> for Freed {}
 
-/// Use of a membership, which its owner has not given back as long as this exists.
+/// A use of a membership, which its owner has not freed as long as this exists.
 ///
 /// # Invariants
 ///
-/// It is a pass of the member's own gate, which is closed when the owner gives the membership back;
-/// `Member::free` waits until the gate is empty.
+/// It is a pass of the member's own gate. `Member::free` closes the gate and waits until it is
+/// empty, before the owner is told that the membership is freed.
 pub(in crate::sa) struct Inside(OwnedPass<Member>);
 
 impl Inside {
-    /// None, if the owner has given the membership back. Any context.
+    /// Returns `None` if the owner has freed the membership. Any context.
     pub(in crate::sa) fn enter(member: &Arc<Member>) -> Option<Self> {
         // INVARIANT: The member's own gate.
         OwnedPass::try_enter(member.clone(), |member| &member.gate).map(Self)
     }
 
-    /// Tells the owner. Returns the membership if the owner gives it back by what its function
-    /// returns. The use ends before this returns.
+    /// Calls the owner's callback. Returns the membership if the owner frees it by a return value
+    /// other than zero. The use ends before this returns.
     pub(in crate::sa) fn tell(self, status: c_int) -> Option<Freed> {
         let member = &self.0;
         let c = member.c.raw();
-        // SAFETY: The owner's function (`Done`), with its membership, which it has not given back
+        // SAFETY: The callback gets the owner's membership (`Done`), which is not freed meanwhile
         // (type invariant).
         let over = member
             .c
@@ -162,11 +162,11 @@ impl Inside {
         if !over {
             return None;
         }
-        // INVARIANT: The owner has given the membership back.
+        // INVARIANT: The owner has freed the membership.
         member.gate.close();
         let had = member.owner.0.xchg(false, Full);
-        // SAFETY: The owner has a reference (`Owner`), which it gives back by not returning zero
-        // (`ib_sa_free_multicast` in `ib_sa.h`); the exchange says so to one caller only.
+        // SAFETY: The owner had a reference (`Owner`), and gives it back by its return value
+        // (`ib_sa_free_multicast` in `ib_sa.h`). The exchange hands it to one caller only.
         had.then(|| Freed(unsafe { Arc::from_raw(Arc::as_ptr(self.0.owner())) }))
     }
 }

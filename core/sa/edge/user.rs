@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Users: an `ib_sa_client` counts queries and memberships, and its owner waits for their end in
-//! `ib_sa_unregister_client`. What a user is told, it is told by a function of its own.
+//! Clients (`struct ib_sa_client`) and their callbacks.
 //!
-//! Context: any, but for [`LeavingClient::unregister`].
+//! A client counts its queries and memberships. Its owner waits in `ib_sa_unregister_client` until
+//! all of them have ended. C header: `include/rdma/ib_sa.h`.
+//!
+//! Context: any, except for [`LeavingClient::unregister`].
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -24,8 +26,7 @@ use rdma::edge::Within;
 use rdma::sync::Completion;
 
 rdma::c_struct! {
-    /// A client. A reference promises that it is registered, and that its memory stays until the
-    /// owner has waited for the end of all uses.
+    /// A registered client. Its memory stays until the owner has waited for the end of all uses.
     pub(in crate::sa) struct Client: bindings::ib_sa_client;
     fields {
         /// Completed by the end of the last use. Initialised when the client is registered.
@@ -34,7 +35,7 @@ rdma::c_struct! {
 }
 
 impl Client {
-    /// How many uses there are: the owner's, and one for each query and membership.
+    /// Number of uses: one of the owner, one of each query and membership.
     fn users(&self) -> &Atomic<i32> {
         // SAFETY: The client is there (promise of a reference). The field is an aligned word that
         // is accessed atomically from registration on.
@@ -46,7 +47,7 @@ impl Client {
 pub(in crate::sa) struct NewClient<'a>(*mut bindings::ib_sa_client, PhantomData<&'a Client>);
 
 impl NewClient<'_> {
-    /// Begins to count. The owner is one user.
+    /// Registers the client, with the use of the owner.
     pub(in crate::sa) fn register(self) {
         // SAFETY: The memory is there, and nobody else uses it yet (contract of `from_c`).
         unsafe {
@@ -68,11 +69,11 @@ unsafe impl FromC for NewClient<'_> {
 // SAFETY: It is limited to `'a`.
 unsafe impl<'a> Within<'a> for NewClient<'a> {}
 
-/// A client that its owner gives up.
+/// A client that its owner unregisters.
 ///
 /// # Invariants
 ///
-/// It is registered, the owner's use is this one's, and nothing new is begun for it.
+/// The client is registered, and this has the owner's use. The owner starts no more queries.
 pub(in crate::sa) struct LeavingClient<'a>(&'a Client);
 
 impl LeavingClient<'_> {
@@ -84,8 +85,8 @@ impl LeavingClient<'_> {
     }
 }
 
-// SAFETY: `from_c` is for a registered client, once, when its owner begins nothing new for it
-// (`ib_sa_unregister_client`).
+// SAFETY: `from_c` is for a registered client that its owner unregisters, for which it starts no
+// more queries (`ib_sa_unregister_client`).
 unsafe impl FromC for LeavingClient<'_> {
     type C = *mut bindings::ib_sa_client;
 
@@ -160,11 +161,11 @@ impl Drop for UserSlot {
     }
 }
 
-/// A function of a user. Only C makes one.
+/// A callback of a client. Only C makes one.
 pub(in crate::sa) struct Done<F>(pub(super) F);
 
-// SAFETY: `from_c` is for null, or a function that may be called from any thread, as `ib_sa.h` says
-// of it, with the context that C gives along.
+// SAFETY: `from_c` is for null, or a function that may be called from any thread with the context
+// of the same call, as `ib_sa.h` declares it.
 unsafe impl<F> FromC for Done<F> {
     type C = F;
 
@@ -176,56 +177,56 @@ unsafe impl<F> FromC for Done<F> {
 // SAFETY: There is no reference in it.
 unsafe impl<F> Within<'_> for Done<F> {}
 
-/// Tells of records; of none, if the status is not zero.
+/// Gets an array of records, which is empty if the status is not zero.
 pub(in crate::sa) type RecordsDone<T> =
     Option<unsafe extern "C" fn(status: c_int, rec: *mut T, count: c_uint, context: *mut c_void)>;
-/// Tells of one record; null, if the status is not zero.
+/// Gets one record, or null if the status is not zero.
 pub(in crate::sa) type RecordDone<T> =
     Option<unsafe extern "C" fn(status: c_int, rec: *mut T, context: *mut c_void)>;
 
-/// Tells of paths.
+/// Callback of `ib_sa_path_rec_get`.
 pub(in crate::sa) type PathDone = RecordsDone<bindings::sa_path_rec>;
-/// Tells of services.
+/// Callback of `ib_sa_service_rec_get`.
 pub(in crate::sa) type ServiceDone = RecordsDone<bindings::sa_service_rec>;
-/// Tells of GUIDs.
+/// Callback of `ib_sa_guid_info_rec_query`.
 pub(in crate::sa) type GuidInfoDone = RecordDone<bindings::ib_sa_guidinfo_rec>;
 
-/// A function of a user, and the context that it is called with.
+/// A callback of a client with its context.
 pub(in crate::sa) struct Callback<F> {
     done: Done<F>,
     context: Passed<c_void>,
 }
 
-// SAFETY: The user expects the call from any thread (`Done`).
+// SAFETY: The callback may be called from any thread (`Done`).
 unsafe impl<F> Send for Callback<F> {}
 // SAFETY: See `Send`.
 unsafe impl<F> Sync for Callback<F> {}
 
 impl<F> Callback<F> {
-    /// Of function and context of one call of C.
+    /// `done` and `context` are arguments of one call.
     pub(in crate::sa) fn new(done: Done<F>, context: Passed<c_void>) -> Self {
         Self { done, context }
     }
 }
 
 impl<T> Callback<RecordsDone<T>> {
-    /// Tells the user, who may read and write the records until this returns.
+    /// Calls it. The client may read and write the records until this returns.
     pub(in crate::sa) fn tell(&self, status: c_int, records: &mut [T]) {
         let count = c_uint::try_from(records.len()).unwrap_or(0);
         let first = records.first_mut().map_or(ptr::null_mut(), ptr::from_mut);
         if let Some(done) = self.done.0 {
-            // SAFETY: The user's function with its context (`Done`); there are so many records.
+            // SAFETY: The callback gets its context (`Done`), and an array of `count` records.
             unsafe { done(status, first, count, self.context.into_c()) };
         }
     }
 }
 
 impl<T> Callback<RecordDone<T>> {
-    /// Tells the user, who may read and write the record until this returns.
+    /// Calls it. The client may read and write the record until this returns.
     pub(in crate::sa) fn tell(&self, status: c_int, record: Option<&mut T>) {
         let record = record.map_or(ptr::null_mut(), ptr::from_mut);
         if let Some(done) = self.done.0 {
-            // SAFETY: The user's function with its context (`Done`); null, or a record.
+            // SAFETY: The callback gets its context (`Done`), and a record or null.
             unsafe { done(status, record, self.context.into_c()) };
         }
     }
