@@ -23,9 +23,9 @@ mod request;
 pub(crate) use abi::GatewayGid;
 
 use crate::errno::eaddrnotavail;
+use crate::object::Filled;
 use crate::proto::gid::Gid;
 use crate::proto::roce;
-use crate::verbs::Filled;
 use core::net::IpAddr;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;

@@ -6,9 +6,9 @@
 //! The lists are in `struct ib_qp`. C header: `include/rdma/mr_pool.h`.
 
 use crate::chain::Chain;
-use crate::verbs::mr::ib_alloc_mr;
-use crate::verbs::mr::ib_alloc_mr_integrity;
-use crate::verbs::mr::ib_dereg_mr_user;
+use crate::mr::ib_alloc_mr;
+use crate::mr::ib_alloc_mr_integrity;
+use crate::mr::ib_dereg_mr_user;
 use core::mem::offset_of;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
@@ -194,7 +194,7 @@ pub(crate) unsafe extern "C" fn ib_mr_pool_init(
     let count = u32::try_from(count).unwrap_or(0);
     let list = NonNull::new(list).ok_or(EINVAL);
     // SAFETY: By this function's duty.
-    crate::verbs::object::code(list.and_then(|list| unsafe { fill(qp, list, count, kind) }))
+    crate::object::code(list.and_then(|list| unsafe { fill(qp, list, count, kind) }))
 }
 
 /// See [`empty`].

@@ -45,10 +45,10 @@ use crate::device::client::Own;
 use crate::device::client::Part;
 use crate::device::event::Watch;
 use crate::device::event::Watcher;
+use crate::device::Caps;
 use crate::device::Device;
 use crate::errno::eopnotsupp;
 use crate::proto::sa::group::Trouble;
-use crate::verbs::Caps;
 
 /// The ports of a device that have an administrator.
 struct Administrated(KVec<Arc<Port>>);

@@ -6,8 +6,8 @@ use super::edge::direct::Requests;
 use super::edge::Place;
 use super::pieces;
 use super::Target;
+use crate::object::Qp;
 use crate::proto::rw_plan;
-use crate::verbs::object::Qp;
 use kernel::prelude::*;
 
 /// Room for a transfer of so many pieces. May sleep.

@@ -20,9 +20,9 @@ use super::lkey;
 use super::port;
 use super::region;
 use super::Target;
+use crate::object::Object;
+use crate::object::Qp;
 use crate::proto::rw_plan;
-use crate::verbs::object::Object;
-use crate::verbs::object::Qp;
 use kernel::prelude::*;
 use rdma::bindings;
 

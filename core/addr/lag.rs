@@ -9,8 +9,8 @@
 use super::bytes;
 use super::netdev_of_gid;
 use crate::device::Device;
+use crate::object::Filled;
 use crate::proto::roce;
-use crate::verbs::Filled;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;

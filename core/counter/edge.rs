@@ -6,12 +6,12 @@
 
 use crate::device::Device;
 use crate::edge::device::Unregistered;
+use crate::object::Object;
+use crate::object::Qp;
 use crate::proto::restrack::Kind;
 use crate::restrack::Entry;
 use crate::restrack::Held;
 use crate::stats;
-use crate::verbs::object::Object;
-use crate::verbs::object::Qp;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr::NonNull;

@@ -12,7 +12,7 @@ use super::pool;
 use super::Context;
 use super::Request;
 use crate::device::Device;
-use crate::verbs::object::Cq;
+use crate::object::Cq;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;

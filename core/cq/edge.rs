@@ -21,12 +21,12 @@ pub(crate) mod marker;
 pub(super) mod pools;
 
 use super::Context;
+use crate::object::Cq;
+use crate::object::New;
+use crate::object::Object;
+use crate::object::Owned;
 use crate::private;
 use crate::restrack::OwnerRef;
-use crate::verbs::object::Cq;
-use crate::verbs::object::New;
-use crate::verbs::object::Object;
-use crate::verbs::object::Owned;
 use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::mem::MaybeUninit;
@@ -516,7 +516,7 @@ impl OwnedPolled {
     pub(super) fn announce_end(&mut self) -> Result {
         match self.device().ops().pre_destroy_cq {
             // SAFETY: The method is of the queue's own driver; nobody uses the queue (`Owned`).
-            Some(stop) => crate::verbs::object::outcome(unsafe { stop(self.0.raw()) }),
+            Some(stop) => crate::object::outcome(unsafe { stop(self.0.raw()) }),
             None => Ok(()),
         }
     }

@@ -9,7 +9,7 @@ use super::edge;
 use super::edge::Measured;
 use super::edge::NewPolled;
 use super::Context;
-use crate::verbs::object::Object;
+use crate::object::Object;
 use kernel::prelude::*;
 
 /// A profile: an event comes after so many microseconds, or completions.

@@ -2,7 +2,7 @@
 
 //! What is tracked of users' contexts and DMA handles: their way to the core's [`Device`].
 //!
-//! Their other fields are in [`rdma::edge::uverbs`] and [`crate::verbs::tables`]; `rdma` does not
+//! Their other fields are in [`rdma::edge::uverbs`] and [`crate::object::tables`]; `rdma` does not
 //! know the core's device.
 
 use crate::device::Device;

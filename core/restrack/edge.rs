@@ -11,8 +11,8 @@
 //! C header: `include/rdma/restrack.h`. Prototypes: `drivers/infiniband/core/restrack.h`.
 
 use super::Kind;
+use crate::object::Object;
 use crate::proto::restrack::Shown;
-use crate::verbs::object::Object;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
@@ -196,7 +196,7 @@ impl<'a> OwnerRef<'a> {
         // SAFETY: A sole owner has an object.
         let object: &'a S::Of = unsafe { View::view(owner.sole()) };
         // SAFETY: `&mut S` is the only way to the owner. The sole owners of tracked objects are
-        // `verbs::object::{New, Owned}` and `counter::edge::Sole`; their `drop`, `destroy` and
+        // `object::{New, Owned}` and `counter::edge::Sole`; their `drop`, `destroy` and
         // `destroy_by_driver`, and `counter::counted`, end the entry before the memory goes.
         object.tracked().map(|entry| unsafe { Self::new(entry) })
     }

@@ -16,13 +16,13 @@ use super::edge::read_as;
 use super::edge::LentRecord;
 use super::edge::Roce;
 use crate::addr::path::Reach;
+use crate::device::Caps;
 use crate::device::Device;
 use crate::gid;
+use crate::gid::GidRef;
 use crate::proto::gid::Gid;
 use crate::proto::sa::PERMISSIVE_LID;
 use crate::verbs::set_route;
-use crate::verbs::Caps;
-use crate::verbs::GidRef;
 
 /// What kind of fabric a path is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

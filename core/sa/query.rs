@@ -28,6 +28,7 @@ use super::edge::user::UserSlot;
 use super::netlink;
 use super::port::Port;
 use super::state;
+use crate::device::Caps;
 use crate::mad::client::Received;
 use crate::proto::sa::datagram::Attribute;
 use crate::proto::sa::datagram::Fabric;
@@ -37,7 +38,6 @@ use crate::proto::sa::local;
 use crate::proto::sa::query::Tries;
 use crate::proto::sa::record::ClassPortInfo;
 use crate::proto::sa::wire::Record;
-use crate::verbs::Caps;
 
 /// How long the administrator's answer of itself is awaited, in milliseconds.
 const CLASS_TIMEOUT: u64 = 3_000;

@@ -9,11 +9,11 @@ use rdma::edge::verbs::AhAttr;
 use super::agent::Agent;
 use super::edge::datagram::AgentAh;
 use super::path::set_lid;
+use crate::device::Caps;
 use crate::device::Device;
 use crate::proto::sa::MULTICAST_LIDS;
 use crate::proto::sa::PERMISSIVE_LID;
 use crate::proto::sa::WELL_KNOWN_GUID;
-use crate::verbs::Caps;
 
 /// The first LID of Omni-Path that is not one port's.
 const OPA_MULTICAST_LIDS: u32 = 0xf000_0000;

@@ -3,11 +3,11 @@
 //! A kernel without the hooks: everybody may do everything, and nothing is kept.
 
 use crate::device::Device;
+use crate::object::tables::Qp;
+use crate::object::tables::QpAttr;
+use crate::object::Doomed;
 use crate::proto::mad::wire::Special;
 use crate::proto::qp::Attrs;
-use crate::verbs::object::Doomed;
-use crate::verbs::tables::Qp;
-use crate::verbs::tables::QpAttr;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 use rdma::bindings;

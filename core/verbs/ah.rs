@@ -2,23 +2,23 @@
 
 //! Address handles: where a datagram goes. Made in any context, if the caller says so.
 
-use super::ah_attr::Filled;
-use super::ah_attr::Replace;
-use super::edge::Out;
-use super::object::From;
-use super::object::Given;
-use super::object::Held;
-use super::object::New;
-use super::object::Object;
-use super::object::Owned;
-use super::object::Owning;
-use super::object::Pd;
-use super::tables::Ah;
-use super::tables::AhAttr;
-use super::tables::AhInit;
-use super::tables::AhMake;
-use super::tables::UserCall;
 use crate::addr;
+use crate::object::ah_attr::Filled;
+use crate::object::ah_attr::Replace;
+use crate::object::tables::Ah;
+use crate::object::tables::AhAttr;
+use crate::object::tables::AhInit;
+use crate::object::tables::AhMake;
+use crate::object::tables::UserCall;
+use crate::object::From;
+use crate::object::Given;
+use crate::object::Held;
+use crate::object::New;
+use crate::object::Object;
+use crate::object::Out;
+use crate::object::Owned;
+use crate::object::Owning;
+use crate::object::Pd;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use rdma::bindings;

@@ -6,14 +6,14 @@
 //! index is looked up and held, so that it stays what it is meanwhile ([`Filled`]). What is
 //! made with the vector holds it on ([`Filled::hold_for`]).
 
-use super::edge::Out;
-use super::port::Caps;
-use super::tables::AhAttr;
-use super::tables::GidAttr;
+use crate::device::Caps;
 use crate::device::Device;
 use crate::gid;
 use crate::gid::edge::MaybeGid;
 use crate::gid::GidRef;
+use crate::object::tables::AhAttr;
+use crate::object::tables::GidAttr;
+use crate::object::Out;
 use crate::proto::gid::Gid;
 use kernel::prelude::*;
 use rdma::bindings;

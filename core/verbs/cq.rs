@@ -3,21 +3,21 @@
 //! Completion queues that their owners poll. Those that the core polls for consumers in the
 //! kernel are in [`crate::cq`].
 
-use super::object::Cq;
-use super::object::From;
-use super::object::Given;
-use super::object::New;
-use super::object::Object;
-use super::object::Owned;
-use super::object::Owner;
-use super::object::Owning;
-use super::tables::Context;
-use super::tables::CqInit;
-use super::tables::CqMake;
-use super::tables::EventHandler;
-use super::tables::UserCall;
 use crate::device::Device;
 use crate::errno::eopnotsupp;
+use crate::object::tables::Context;
+use crate::object::tables::CqInit;
+use crate::object::tables::CqMake;
+use crate::object::tables::EventHandler;
+use crate::object::tables::UserCall;
+use crate::object::Cq;
+use crate::object::From;
+use crate::object::Given;
+use crate::object::New;
+use crate::object::Object;
+use crate::object::Owned;
+use crate::object::Owner;
+use crate::object::Owning;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::In;

@@ -6,11 +6,11 @@
 //! The consumer must leave room for the marker, and must not post meanwhile. May sleep.
 
 use super::modify_qp;
-use super::object::Qp;
-use super::tables::QpAttr;
 use crate::cq;
 use crate::cq::edge::marker::Drained;
 use crate::cq::edge::marker::Queue;
+use crate::object::tables::QpAttr;
+use crate::object::Qp;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;

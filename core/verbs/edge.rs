@@ -16,7 +16,7 @@ use self::object::Qp;
 use self::object::Use;
 use self::tables::AhAttr;
 use self::tables::QpAttr;
-use super::ah_attr::Filled;
+use crate::object::ah_attr::Filled;
 
 use crate::device::Device;
 use crate::gid::edge::raw;

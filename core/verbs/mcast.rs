@@ -3,11 +3,11 @@
 //! Multicast groups that a queue pair is a member of. Each membership counts as a use.
 
 use super::edge;
-use super::object::Object;
-use super::object::Qp;
 use super::port::link_layer;
 use crate::gid::edge::raw;
 use crate::gid::edge::MutGid;
+use crate::object::Object;
+use crate::object::Qp;
 use crate::proto::gid::Gid;
 use kernel::prelude::*;
 use rdma::bindings;

@@ -7,15 +7,15 @@
 //! the paths are held, for RoCE the address of the link layer is found for users, and the
 //! port's counter is bound. What a change took over is noted when the driver agreed.
 
-use super::ah_attr::Filled;
-use super::ah_attr::Replace;
-use super::object::Object;
-use super::object::Qp;
-use super::port::Caps;
-use super::tables::QpAttr;
-use super::tables::UserCall;
 use crate::addr;
 use crate::counter;
+use crate::device::Caps;
+use crate::object::ah_attr::Filled;
+use crate::object::ah_attr::Replace;
+use crate::object::tables::QpAttr;
+use crate::object::tables::UserCall;
+use crate::object::Object;
+use crate::object::Qp;
 use crate::proto::modify_qp as rules;
 use crate::proto::qp::Attrs;
 use crate::security;

@@ -5,17 +5,17 @@
 
 use super::edge;
 use super::edge::MadeMr;
-use super::object::Bare;
-use super::object::Mr;
-use super::object::Object;
-use super::object::Owned;
-use super::object::Owner;
-use super::object::Owning;
-use super::object::Pd;
-use super::tables::MrInit;
-use super::tables::SigAttrs;
-use super::tables::UserCall;
 use crate::errno::eopnotsupp;
+use crate::object::tables::MrInit;
+use crate::object::tables::SigAttrs;
+use crate::object::tables::UserCall;
+use crate::object::Bare;
+use crate::object::Mr;
+use crate::object::Object;
+use crate::object::Owned;
+use crate::object::Owner;
+use crate::object::Owning;
+use crate::object::Pd;
 use kernel::ffi::c_int;
 use kernel::ffi::c_uint;
 use kernel::prelude::*;
@@ -110,7 +110,7 @@ fn dereg(mr: Owned<Mr>, call: Option<&UserCall>) -> Result {
     edge::trace_mr_dereg(&mr);
     let sig_attrs = mr.destroy_by_driver(
         |mr| Some(mr.sig_attrs()),
-        |mr| super::driver::dereg_mr(mr, call),
+        |mr| crate::object::driver::dereg_mr(mr, call),
     )?;
     if let Some(sig_attrs) = sig_attrs {
         SigAttrs::free(sig_attrs);

@@ -2,8 +2,8 @@
 
 //! Scatter lists as the pages of a region, for drivers' `map_mr_sg`.
 
-use super::tables::Mr;
-use super::tables::SetPage;
+use crate::object::tables::Mr;
+use crate::object::tables::SetPage;
 use crate::proto::sg_pages;
 use kernel::ffi::c_int;
 use kernel::ffi::c_uint;

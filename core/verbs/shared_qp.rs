@@ -11,20 +11,20 @@
 //!   Xrcd -- tgt_qps --> real qp (usecnt = handles) <-- real_qp -- handle, handle, ...
 //! ```
 
-use super::object::Given;
-use super::object::Owned;
-use super::object::Pd;
-use super::object::Qp;
-use super::object::Xrcd;
 use super::qp::create as create_real;
 use super::qp::destroy as destroy_real;
 use super::qp::For;
-use super::tables::OpenAttr;
-use super::tables::QpEvent;
-use super::tables::QpInit;
-use super::tables::QpMake;
-use super::tables::UQp;
 use crate::device::Device;
+use crate::object::tables::OpenAttr;
+use crate::object::tables::QpEvent;
+use crate::object::tables::QpInit;
+use crate::object::tables::QpMake;
+use crate::object::tables::UQp;
+use crate::object::Given;
+use crate::object::Owned;
+use crate::object::Pd;
+use crate::object::Qp;
+use crate::object::Xrcd;
 use crate::security;
 use core::ptr::NonNull;
 use kernel::prelude::*;

@@ -3,17 +3,17 @@
 //! Work queues: receive queues that several queue pairs spread packets over. The driver
 //! allocates and frees them.
 
-use super::object::Bare;
-use super::object::Held;
-use super::object::Object;
-use super::object::Owned;
-use super::object::Owning;
-use super::object::Pd;
-use super::object::Wq;
-use super::tables::SigAttrs;
-use super::tables::UserCall;
-use super::tables::WqInit;
-use super::tables::WqMake;
+use crate::object::tables::SigAttrs;
+use crate::object::tables::UserCall;
+use crate::object::tables::WqInit;
+use crate::object::tables::WqMake;
+use crate::object::Bare;
+use crate::object::Held;
+use crate::object::Object;
+use crate::object::Owned;
+use crate::object::Owning;
+use crate::object::Pd;
+use crate::object::Wq;
 use kernel::prelude::*;
 use rdma::edge::object::Slot;
 use rdma::edge::Passed;
@@ -41,8 +41,9 @@ fn destroy(wq: Owned<Wq>, call: Option<&UserCall>) -> Result {
     if wq.usecnt().is_used() {
         return Err(EBUSY);
     }
-    let _: Option<_> =
-        wq.destroy_by_driver(owns_nothing, |wq| super::driver::destroy_wq(wq, call))?;
+    let _: Option<_> = wq.destroy_by_driver(owns_nothing, |wq| {
+        crate::object::driver::destroy_wq(wq, call)
+    })?;
     Ok(())
 }
 

@@ -3,16 +3,16 @@
 //! Domains of extended reliable connections: the target queue pairs in them may be used by
 //! several processes ([`super::shared_qp`]).
 
-use super::object::From;
-use super::object::Given;
-use super::object::New;
-use super::object::Object;
-use super::object::Owned;
-use super::object::Owning;
-use super::object::Xrcd;
-use super::tables::UserCall;
-use super::tables::XrcdInit;
 use crate::device::Device;
+use crate::object::tables::UserCall;
+use crate::object::tables::XrcdInit;
+use crate::object::From;
+use crate::object::Given;
+use crate::object::New;
+use crate::object::Object;
+use crate::object::Owned;
+use crate::object::Owning;
+use crate::object::Xrcd;
 use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::Passed;

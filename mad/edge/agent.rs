@@ -9,12 +9,12 @@ use super::receive::GRH;
 use super::send::Send;
 use super::Wc;
 use crate::mad::agent::Agent;
+use crate::object::tables::Ah;
+use crate::object::Given;
+use crate::object::Owned;
+use crate::object::Qp;
 use crate::private;
 use crate::verbs;
-use crate::verbs::object::Given;
-use crate::verbs::object::Owned;
-use crate::verbs::object::Qp;
-use crate::verbs::tables::Ah;
 use core::ops::Deref;
 use core::ptr;
 use core::ptr::NonNull;
@@ -353,7 +353,7 @@ impl AhPath {
     pub(crate) fn of(ah: &Ah) -> Option<Self> {
         let mut attr = bindings::rdma_ah_attr::default();
         // SAFETY: It is valid, has no references, and nobody else has it.
-        verbs::query_ah(ah, unsafe { verbs::tables::AhAttr::view(&raw mut attr) }).ok()?;
+        verbs::query_ah(ah, unsafe { object::tables::AhAttr::view(&raw mut attr) }).ok()?;
         // SAFETY: The type says which member of the union the driver has written; both, and those
         // of GIDs, are plain bytes.
         let (lid, path_bits, there) = unsafe {

@@ -10,7 +10,7 @@ use super::Array;
 use super::Place;
 use super::Unmap;
 use crate::device::Device;
-use crate::verbs::object::Object;
+use crate::object::Object;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;

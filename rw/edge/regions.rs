@@ -7,11 +7,11 @@ use super::Array;
 use super::CRegion;
 use super::Ends;
 use super::Rdma;
+use crate::mr;
 use crate::mr_pool;
-use crate::verbs::mr;
-use crate::verbs::object::Mr;
-use crate::verbs::object::Qp;
-use crate::verbs::tables::SigAttrs;
+use crate::object::tables::SigAttrs;
+use crate::object::Mr;
+use crate::object::Qp;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
@@ -153,7 +153,7 @@ impl Entry<'_> {
             let to = NonNull::new((*mr.raw()).sig_attrs).ok_or(EINVAL)?;
             to.copy_from_nonoverlapping(NonNull::from(attrs).cast(), 1);
             let mapped = mr::map_pi(&mr, data, pieces, none, meta, meta_pieces, none, page_size);
-            crate::verbs::object::outcome(mapped)?;
+            crate::object::outcome(mapped)?;
             Ok((*to.as_ptr()).meta_length)
         }
     }

@@ -6,10 +6,10 @@
 
 use super::Polled;
 use crate::errno::eopnotsupp;
-use crate::verbs::object::outcome;
-use crate::verbs::object::Cq;
-use crate::verbs::object::Object;
-use crate::verbs::object::Qp;
+use crate::object::outcome;
+use crate::object::Cq;
+use crate::object::Object;
+use crate::object::Qp;
 use core::cell::Cell;
 use core::mem::offset_of;
 use core::mem::ManuallyDrop;

@@ -5,7 +5,7 @@
 use super::OwnedPolled;
 use crate::chain::Chain;
 use crate::device::Device;
-use crate::verbs::object::Cq;
+use crate::object::Cq;
 use core::mem::offset_of;
 use core::ptr::NonNull;
 use kernel::prelude::*;

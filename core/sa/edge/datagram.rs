@@ -31,12 +31,12 @@ use crate::mad::client;
 use crate::mad::client::Handlers;
 use crate::mad::client::Received;
 use crate::mad::client::SendBuf;
+use crate::object::tables::Ah;
+use crate::object::Given;
+use crate::object::Owned;
 use crate::proto::sa::datagram::DATAGRAM;
 use crate::proto::sa::query::Tries;
 use crate::verbs;
-use crate::verbs::object::Given;
-use crate::verbs::object::Owned;
-use crate::verbs::tables::Ah;
 
 /// An agent that sends [`Buffer`]s only. It keeps its port open until it is dropped.
 ///
