@@ -22,11 +22,7 @@ pub(crate) mod lag;
 pub(crate) mod path;
 mod request;
 
-#[allow(
-    unused_imports,
-    reason = "for the netlink client of the subnet administration"
-)]
-pub(crate) use edge::ib_nl_handle_ip_res_resp;
+pub(crate) use abi::GatewayGid;
 
 use crate::errno::eaddrnotavail;
 use crate::gid::edge::entry::Entry;

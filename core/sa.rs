@@ -5,16 +5,16 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `port`, `manager` | a port, and the way to its subnet's administrator |
+//! | `port`, `sm_ah` | a port, and the address handle to its subnet's administrator |
 //! | `agent` | datagrams |
 //! | `query`, `answer` | queries, and whom they are for |
 //! | `state` | those that are under way |
 //! | `netlink` | the service on this machine that may know paths |
 //! | `group` | multicast groups and their members |
 //! | `path` | address vectors from paths and memberships |
-//! | `user` | who asks: the `ib_sa_client`s of other modules |
 //! | `convert` | records between C and the engines |
 //! | `abi` | exported functions |
+//! | `edge` | arguments of exports, clients, memberships as their owners see them, sends |
 //!
 //! What a record looks like and what is to be done next is in [`crate::proto::sa`].
 
@@ -22,28 +22,24 @@ mod abi;
 mod agent;
 mod answer;
 mod convert;
+mod edge;
 mod group;
-mod manager;
 mod netlink;
 mod path;
 mod port;
 mod query;
+mod sm_ah;
 mod state;
-mod user;
 
-use core::ptr;
 use kernel::prelude::*;
-use kernel::sync::atomic::Acquire;
-use kernel::sync::atomic::Atomic;
-use kernel::sync::atomic::Relaxed;
-use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
-use kernel::workqueue::Queue;
 use rdma::bindings;
 use rdma::sync::SpinLockIrq;
 use rdma::workqueue::OwnedQueue;
+use rdma::workqueue::QueueLease;
 use rdma::workqueue::QueueOptions;
 
+use self::edge::Published;
 use self::port::Port;
 use crate::device::client::Own;
 use crate::device::client::Part;
@@ -234,8 +230,8 @@ impl Watcher for Grouped {
     }
 }
 
-/// Where the queue of groups is, while there is a [`GroupQueue`].
-static QUEUE: Atomic<*const Queue> = Atomic::<*const Queue>::new(ptr::null());
+/// The queue of groups, while there is a [`GroupQueue`].
+static QUEUE: Published<QueueLease> = Published::new();
 
 /// The queue of groups.
 struct GroupQueue(OwnedQueue);
@@ -243,7 +239,7 @@ struct GroupQueue(OwnedQueue);
 impl GroupQueue {
     fn new() -> Result<Self> {
         let queue = QueueOptions::ordered().mem_reclaim().create(c"ib_mcast")?;
-        QUEUE.store(queue.as_raw().cast(), Release);
+        QUEUE.set(Some(Arc::new(queue.lease(), GFP_KERNEL)?));
         Ok(Self(queue))
     }
 }
@@ -252,20 +248,18 @@ impl Drop for GroupQueue {
     fn drop(&mut self) {
         // All ports are closed, hence no group is left but those whose work is at its end.
         self.0.flush();
-        QUEUE.store(ptr::null(), Relaxed);
+        QUEUE.set(None);
     }
 }
 
 /// The queue of groups, while there may be some.
-fn queue() -> Option<&'static Queue> {
-    let queue = QUEUE.load(Acquire);
-    // SAFETY: Null, or a queue that is there as long as there are groups.
-    unsafe { queue.as_ref() }
+fn queue() -> Option<Arc<QueueLease>> {
+    QUEUE.get()
 }
 
 /// What the module owns for this part. Fields are dropped in this order.
 pub(crate) struct Subsystem {
-    _service: netlink::Service,
+    _service: crate::netlink::Registration,
     _mcast: Pin<KBox<Own<Mcast>>>,
     _queue: GroupQueue,
     _sa: Pin<KBox<Own<Sa>>>,
@@ -284,7 +278,7 @@ impl Subsystem {
         let queue = GroupQueue::new()?;
         let mcast = Own::register()?;
         Ok(Self {
-            _service: netlink::Service::register(),
+            _service: netlink::register(),
             _mcast: mcast,
             _queue: queue,
             _sa: sa,

@@ -33,6 +33,7 @@ mod wc_ah;
 mod wq;
 mod xrcd;
 
+pub(crate) use ah::create as create_ah;
 pub(crate) use ah::destroy as destroy_ah;
 pub(crate) use ah::query_attr as query_ah;
 pub(crate) use modify_qp::modify_for_kernel as modify_qp;

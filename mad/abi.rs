@@ -89,7 +89,7 @@ fn register_agent(
 }
 
 /// The queue pair of a type, if a port has it.
-fn special(device: &Device, port: u32, qp_type: u32) -> Result<Special> {
+pub(super) fn special(device: &Device, port: u32, qp_type: u32) -> Result<Special> {
     let (qp, cap) = match qp_type {
         bindings::ib_qp_type_IB_QPT_SMI => (Special::Smi, bindings::RDMA_CORE_CAP_IB_SMI),
         bindings::ib_qp_type_IB_QPT_GSI => (Special::Gsi, bindings::RDMA_CORE_CAP_IB_CM),
@@ -104,7 +104,7 @@ fn special(device: &Device, port: u32, qp_type: u32) -> Result<Special> {
     Ok(qp)
 }
 
-fn register(
+pub(super) fn register(
     device: &Device,
     port: u32,
     request: Option<Request>,
@@ -136,7 +136,7 @@ fn unregister_agent(agent: Registered) {
 }
 
 /// What an allocation may do, for C's flags: sleep, or not.
-const fn flags(gfp: bindings::gfp_t) -> Flags {
+pub(super) const fn flags(gfp: bindings::gfp_t) -> Flags {
     if gfp & 1 << bindings::___GFP_DIRECT_RECLAIM_BIT != 0 {
         GFP_KERNEL
     } else {

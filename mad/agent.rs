@@ -257,6 +257,11 @@ impl Agent {
         self.live().special(self.qp)
     }
 
+    /// The upper half of the numbers of its transactions.
+    pub(super) const fn tid(&self) -> u32 {
+        self.tid
+    }
+
     /// Its queue pair.
     pub(super) const fn which(&self) -> Special {
         self.qp

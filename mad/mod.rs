@@ -14,6 +14,7 @@
 //! | `local` | packets on a directed route that this node answers itself |
 //! | `reply` | answers that the core sends |
 //! | `abi` | exported functions |
+//! | `client` | agents of other parts of the core |
 //! | `edge` | consumers' structures, objects of the port, DMA, tracepoints |
 //!
 //! What is decided is in `proto/`, the module [`crate::proto::mad`].
@@ -23,6 +24,7 @@
 
 mod abi;
 mod agent;
+pub(crate) mod client;
 mod edge;
 mod incoming;
 mod local;

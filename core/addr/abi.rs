@@ -13,6 +13,7 @@ use super::edge::FamilyAt;
 use super::edge::ResultAt;
 use super::edge::SocketAt;
 use super::request;
+use crate::netlink;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
@@ -79,6 +80,17 @@ fn resolve(
 
 fn cancel(addr: Passed<rdma_dev_addr>) {
     request::cancel(addr.as_ptr().addr());
+}
+
+/// A user program's answer with the GID of a gateway (`RDMA_NL_LS_OP_IP_RESOLVE`). An answer that
+/// cannot be read, or that no request waits for, is ignored.
+pub(crate) struct GatewayGid;
+
+impl netlink::Doit for GatewayGid {
+    fn doit(message: &netlink::Incoming<'_>) -> Result {
+        request::user_answer(&netlink::Answer::of(*message)?);
+        Ok(())
+    }
 }
 
 rdma::export! { in rdma::bindings;

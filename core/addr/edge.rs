@@ -5,8 +5,6 @@
 //!
 //! To be held against `include/rdma/ib_addr.h`.
 
-use super::request;
-use crate::netlink;
 use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::net::IpAddr;
@@ -378,22 +376,3 @@ impl Drop for Sample<'_> {
         unsafe { bindings::rdma_helper_kfree_skb(self.skb.as_ptr()) };
     }
 }
-
-/// A user program's answer to where a gateway is (`RDMA_NL_LS_OP_IP_RESOLVE`).
-///
-/// # Safety
-///
-/// For netlink: `skb` came by a socket, and `header` is of a message that lies whole in it.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_nl_handle_ip_res_resp(
-    skb: *mut bindings::sk_buff,
-    header: *mut bindings::nlmsghdr,
-    _extack: *mut bindings::netlink_ext_ack,
-) -> c_int {
-    // SAFETY: The contract of `doit` in `include/rdma/rdma_netlink.h`, which is this function's.
-    unsafe { netlink::Answer::new(skb, header) }
-        .map(|answer| request::user_answer(&answer))
-        .answer()
-}
-
-crate::private::exported_private!(ib_nl_handle_ip_res_resp);

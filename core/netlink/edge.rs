@@ -481,23 +481,3 @@ pub(crate) unsafe extern "C" fn rdma_nl_register(
 }
 
 rdma::exported!(rdma_nl_register);
-
-impl<'a> super::Answer<'a> {
-    /// As [`of`](Self::of), for handlers that C calls.
-    ///
-    /// # Errors
-    ///
-    /// As there; `EINVAL` without a message.
-    ///
-    /// # Safety
-    ///
-    /// For `'a`, `skb` is a buffer that came in by netlink, and `header` that of a message which
-    /// lies whole in it.
-    pub(crate) unsafe fn new(
-        skb: *mut bindings::sk_buff,
-        header: *const bindings::nlmsghdr,
-    ) -> Result<Self> {
-        // SAFETY: Contract of this function.
-        Self::of(unsafe { Incoming::new(skb, header, ptr::null_mut()) }.ok_or(EINVAL)?)
-    }
-}

@@ -2,23 +2,22 @@
 
 //! What other modules call (`include/rdma/ib_sa.h`).
 
-use core::ptr::NonNull;
-use core::slice;
-use kernel::error::from_result;
+use core::mem::take;
 use kernel::ffi::c_int;
 use kernel::ffi::c_ulong;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::bindings;
+use rdma::edge::verbs::AhAttr;
+use rdma::edge::verbs::GidAttr;
+use rdma::edge::In;
+use rdma::edge::Lent;
+use rdma::edge::OutParam;
+use rdma::edge::Passed;
 
-use super::answer::Callback;
-use super::answer::GuidInfoDone;
 use super::answer::Kind;
-use super::answer::PathDone;
 use super::answer::PathForm;
-use super::answer::ServiceDone;
-use super::convert::gid;
 use super::convert::guids_from_c;
 use super::convert::member_from_c;
 use super::convert::member_to_c;
@@ -27,16 +26,32 @@ use super::convert::path_to_c;
 use super::convert::service_from_c;
 use super::convert::service_to_c;
 use super::convert::Form;
+use super::edge::member::Freed;
+use super::edge::member::JoinDone;
+use super::edge::member::Joined;
+use super::edge::user::Callback;
+use super::edge::user::Client;
+use super::edge::user::Done;
+use super::edge::user::GuidInfoDone;
+use super::edge::user::LeavingClient;
+use super::edge::user::NewClient;
+use super::edge::user::PathDone;
+use super::edge::user::ServiceDone;
+use super::edge::user::User;
+use super::edge::LentRecord;
+use super::edge::Packed;
+use super::edge::QueryId;
+use super::edge::Room;
 use super::group;
-use super::group::JoinDone;
 use super::group::Wish;
 use super::path;
 use super::port::Port;
 use super::query;
 use super::query::Query;
 use super::query::Question;
-use super::user::User;
 use crate::device::Device;
+use crate::gid::edge::MutGid;
+use crate::object::Out;
 use crate::proto::sa::datagram::Attribute;
 use crate::proto::sa::datagram::Fabric;
 use crate::proto::sa::datagram::Method;
@@ -45,172 +60,73 @@ use crate::proto::sa::record::Service;
 use crate::proto::sa::wire::Record;
 use crate::proto::sa::MULTICAST_LIDS;
 
-rdma::exported!(
-    ib_init_ah_attr_from_path,
-    ib_init_ah_from_mcmember,
-    ib_sa_cancel_query,
-    ib_sa_free_multicast,
-    ib_sa_get_mcmember_rec,
-    ib_sa_guid_info_rec_query,
-    ib_sa_join_multicast,
-    ib_sa_pack_path,
-    ib_sa_pack_service,
-    ib_sa_path_rec_get,
-    ib_sa_register_client,
-    ib_sa_service_rec_get,
-    ib_sa_unpack_path,
-    ib_sa_unpack_service,
-    ib_sa_unregister_client,
-);
-
-/// Begins the use of this part: queries and memberships are counted for the client. Any
-/// context.
-///
-/// # Safety
-///
-/// `client` is valid, and not in use.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_sa_register_client(client: *mut bindings::ib_sa_client) {
-    // SAFETY: By this function's duty.
-    unsafe { User::register(client) };
+/// Registers a client, of which queries and memberships are counted. Any context.
+fn register_client(client: NewClient<'_>) {
+    client.register();
 }
 
 /// Waits until all queries and memberships of the client have ended. May sleep.
-///
-/// # Safety
-///
-/// The client is registered, begins nothing any more, and this is called once.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_sa_unregister_client(client: *mut bindings::ib_sa_client) {
-    // SAFETY: By this function's duty.
-    unsafe { User::unregister(client) };
+fn unregister_client(client: LeavingClient<'_>) {
+    client.unregister();
 }
 
 /// Packs a path in InfiniBand's form. Any context.
-///
-/// # Safety
-///
-/// The record is valid; there is room for 64 bytes.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_sa_pack_path(
-    rec: *mut bindings::sa_path_rec,
-    attribute: *mut c_void,
-) {
-    // SAFETY: By this function's duty.
-    let (rec, to) = unsafe {
-        (
-            &*rec,
-            slice::from_raw_parts_mut(attribute.cast(), Path::LEN),
-        )
-    };
-    path_from_c(rec, Form::Ib).pack(to);
+fn pack_path(rec: LentRecord<'_, bindings::sa_path_rec>, to: Room<'_, { Path::LEN }>) {
+    path_from_c(rec.read(), Form::Ib).pack(to.0);
 }
 
 /// Unpacks a path in InfiniBand's form; type and flags stay. Any context.
-///
-/// # Safety
-///
-/// The record is valid; there are 64 bytes.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_sa_unpack_path(
-    attribute: *mut c_void,
-    rec: *mut bindings::sa_path_rec,
-) {
-    // SAFETY: By this function's duty.
-    let (from, rec) = unsafe {
-        (
-            slice::from_raw_parts(attribute.cast(), Path::LEN),
-            &mut *rec,
-        )
-    };
-    path_to_c(&Path::unpack(from), rec);
+fn unpack_path(from: Packed<'_, { Path::LEN }>, Lent(rec): Lent<'_, bindings::sa_path_rec>) {
+    *rec = path_to_c(&Path::unpack(from.0), take(rec));
 }
 
 /// Packs a service. Any context.
-///
-/// # Safety
-///
-/// The record is valid; there is room for 176 bytes.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_sa_pack_service(
-    rec: *mut bindings::sa_service_rec,
-    attribute: *mut c_void,
-) {
-    // SAFETY: By this function's duty.
-    let (rec, to) = unsafe {
-        (
-            &*rec,
-            slice::from_raw_parts_mut(attribute.cast(), Service::LEN),
-        )
-    };
-    service_from_c(rec).pack(to);
+fn pack_service(rec: LentRecord<'_, bindings::sa_service_rec>, to: Room<'_, { Service::LEN }>) {
+    service_from_c(rec.read()).pack(to.0);
 }
 
 /// Unpacks a service. Any context.
-///
-/// # Safety
-///
-/// The record is valid; there are 176 bytes.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_sa_unpack_service(
-    attribute: *mut c_void,
-    rec: *mut bindings::sa_service_rec,
+fn unpack_service(
+    from: Packed<'_, { Service::LEN }>,
+    Lent(rec): Lent<'_, bindings::sa_service_rec>,
 ) {
-    // SAFETY: By this function's duty.
-    let (from, rec) = unsafe {
-        (
-            slice::from_raw_parts(attribute.cast(), Service::LEN),
-            &mut *rec,
-        )
-    };
-    service_to_c(&Service::unpack(from), rec);
+    *rec = service_to_c(&Service::unpack(from.0), take(rec));
 }
 
 /// The address vector of a path. If it succeeds, `rdma_destroy_ah_attr` gives up what the
 /// vector may hold. Sleeps for paths of RoCE.
 ///
-/// Errors: see [`path::init_from_path`].
+/// # Errors
 ///
-/// # Safety
-///
-/// The device is registered; record and vector are valid; the GID's entry is held, or null.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_init_ah_attr_from_path(
-    device: *mut bindings::ib_device,
-    port_num: u32,
-    rec: *mut bindings::sa_path_rec,
-    ah_attr: *mut bindings::rdma_ah_attr,
-    gid_attr: *const bindings::ib_gid_attr,
-) -> c_int {
-    let entry = NonNull::new(gid_attr.cast_mut());
-    // SAFETY: By this function's duty.
-    let (device, rec, attr) = unsafe { (Device::from_raw(device), &mut *rec, &mut *ah_attr) };
-    from_result(|| path::init_from_path(device, port_num, rec, attr, entry).map(|()| 0))
+/// See [`path::init_from_path`].
+fn init_from_path(
+    device: &Device,
+    port: u32,
+    rec: Lent<'_, bindings::sa_path_rec>,
+    attr: Out<'_, AhAttr>,
+    entry: Option<In<'_, GidAttr>>,
+) -> Result {
+    path::init_from_path(device, port, rec, &attr, entry.map(|entry| entry.0))
 }
 
 /// The address vector of a multicast group. If it succeeds, `rdma_destroy_ah_attr` gives up
 /// what the vector holds. Any context.
 ///
-/// Errors: see [`path::init_from_member`].
+/// # Errors
 ///
-/// # Safety
-///
-/// The device is registered; record and vector are valid; the network device is there, or null.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_init_ah_from_mcmember(
-    device: *mut bindings::ib_device,
-    port_num: u32,
-    rec: *mut bindings::ib_sa_mcmember_rec,
-    ndev: *mut bindings::net_device,
+/// See [`path::init_from_member`].
+fn init_from_member(
+    device: &Device,
+    port: u32,
+    rec: LentRecord<'_, bindings::ib_sa_mcmember_rec>,
+    ndev: Passed<bindings::net_device>,
     gid_type: bindings::ib_gid_type,
-    ah_attr: *mut bindings::rdma_ah_attr,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let (device, rec, attr) = unsafe { (Device::from_raw(device), &mut *rec, &mut *ah_attr) };
-    from_result(|| path::init_from_member(device, port_num, rec, ndev, gid_type, attr).map(|()| 0))
+    attr: Out<'_, AhAttr>,
+) -> Result {
+    path::init_from_member(device, port, rec, ndev, gid_type, &attr)
 }
 
-/// Who asks, and where.
+/// The port and the client of a new query.
 struct Asker {
     port: Arc<Port>,
     user: User,
@@ -220,56 +136,36 @@ impl Asker {
     /// # Errors
     ///
     /// `ENODEV` if the port has no administrator; `EINVAL` without a client.
-    ///
-    /// # Safety
-    ///
-    /// Device and client are registered, and stay until the query is complete.
-    unsafe fn new(
-        client: *mut bindings::ib_sa_client,
-        device: *mut bindings::ib_device,
-        port: u32,
-    ) -> Result<Self> {
-        let client = NonNull::new(client).ok_or(EINVAL)?;
-        // SAFETY: By this function's duty.
-        unsafe {
-            Ok(Self {
-                port: super::port(Device::from_raw(device), port)?,
-                user: User::enter(client),
-            })
-        }
+    fn new(client: Option<&Client>, device: &Device, port: u32) -> Result<Self> {
+        let client = client.ok_or(EINVAL)?;
+        Ok(Self {
+            port: super::port(device, port)?,
+            user: User::enter(client),
+        })
     }
 
     /// Asks. The user's handle is written before anybody may be told.
-    ///
-    /// # Safety
-    ///
-    /// `handle` may be written.
-    unsafe fn ask<R: Record>(
+    fn ask<R: Record>(
         self,
         question: Question<R>,
         kind: Kind,
         gfp: bindings::gfp_t,
-        handle: *mut *mut bindings::ib_sa_query,
-    ) -> Result<c_int> {
+        mut handle: Handle<'_>,
+    ) -> Result<QueryId> {
         let query = Query::new(self.port, question, Some(self.user), kind, gfp)?;
-        // SAFETY: By this function's duty.
-        unsafe { *handle = query::handle(&query) };
-        query.start(gfp).inspect_err(|_| {
-            // SAFETY: By this function's duty.
-            unsafe { *handle = query::NONE };
-        })
+        handle.set(query::handle(&query));
+        let id = query.start(gfp).inspect_err(|_| handle.set(query::NONE))?;
+        Ok(QueryId(id))
     }
 }
 
+/// Where a user gets the handle of a query, before it may be told of the answer.
+type Handle<'a> = OutParam<'a, *mut bindings::ib_sa_query>;
+
 /// Cancels a query: if it is not complete, its user is told `EINTR` soon. Nothing happens if
 /// number and handle do not belong together any more. Any context.
-///
-/// # Safety
-///
-/// None; the handle is only compared.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_sa_cancel_query(id: c_int, query: *mut bindings::ib_sa_query) {
-    query::cancel(id, query);
+fn cancel_query(id: c_int, query: Passed<bindings::ib_sa_query>) {
+    query::cancel(id, query.as_ptr());
 }
 
 /// Milliseconds.
@@ -282,8 +178,8 @@ fn millis(millis: c_ulong) -> u64 {
 /// # Errors
 ///
 /// `EINVAL` if it cannot be.
-fn path_form(port: &Port, rec: &bindings::sa_path_rec) -> Result<PathForm> {
-    match path::Fabric::of(rec) {
+fn path_form(port: &Port, rec_type: bindings::sa_path_rec_type) -> Result<PathForm> {
+    match path::Fabric::of(rec_type) {
         Some(path::Fabric::Ib) => Ok(PathForm::Ib),
         Some(path::Fabric::Opa) => {
             let lid = port
@@ -307,207 +203,226 @@ fn path_form(port: &Port, rec: &bindings::sa_path_rec) -> Result<PathForm> {
 /// `ETIMEDOUT`, `EINTR` if cancelled, `EINVAL` if there is none, `EIO`. Sleeps as `gfp_mask`
 /// says, and for a path of Omni-Path.
 ///
-/// Errors: `ENODEV` if the port has no administrator; `EINVAL` for another type of path;
+/// # Errors
+///
+/// `ENODEV` if the port has no administrator; `EINVAL` for another type of path;
 /// `EAGAIN` while the administrator is not known; `ENOMEM`; those of datagrams.
-///
-/// # Safety
-///
-/// Client and device are registered and stay; the record is valid; the handle may be written.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_sa_path_rec_get(
-    client: *mut bindings::ib_sa_client,
-    device: *mut bindings::ib_device,
-    port_num: u32,
-    rec: *mut bindings::sa_path_rec,
+#[allow(clippy::too_many_arguments, reason = "as the C function has them")]
+fn get_path(
+    client: Option<&Client>,
+    device: &Device,
+    port: u32,
+    rec: LentRecord<'_, bindings::sa_path_rec>,
     comp_mask: u64,
     timeout_ms: c_ulong,
     gfp_mask: bindings::gfp_t,
-    callback: PathDone,
-    context: *mut c_void,
-    sa_query: *mut *mut bindings::ib_sa_query,
-) -> c_int {
-    from_result(|| {
-        // SAFETY: By this function's duty.
-        let (asker, rec) = unsafe { (Asker::new(client, device, port_num)?, &*rec) };
-        let form = path_form(&asker.port, rec)?;
-        let asked = match form {
-            PathForm::Ib => path_from_c(rec, Form::Ib),
-            PathForm::Opa => path_from_c(rec, Form::Opa),
-            PathForm::OpaByIb => path_from_c(rec, Form::Opa).to_ib(),
-        };
-        let mask = u64::from_be(comp_mask);
-        let question = Question {
-            fabric: match form {
-                PathForm::Ib | PathForm::OpaByIb => Fabric::Ib,
-                PathForm::Opa => Fabric::Opa,
-            },
-            method: Method::Get,
-            attribute: Attribute::Path,
-            mask,
-            record: asked,
-            timeout_ms: millis(timeout_ms),
-        };
-        let kind = Kind::Path {
-            user: Callback {
-                done: callback,
-                context,
-            },
-            form,
-            asked,
-            mask,
-        };
-        // SAFETY: By this function's duty.
-        unsafe { asker.ask(question, kind, gfp_mask, sa_query) }
-    })
+    callback: Done<PathDone>,
+    context: Passed<c_void>,
+    handle: Handle<'_>,
+) -> Result<QueryId> {
+    let asker = Asker::new(client, device, port)?;
+    let rec = rec.read();
+    let form = path_form(&asker.port, rec.rec_type)?;
+    let asked = match form {
+        PathForm::Ib => path_from_c(rec, Form::Ib),
+        PathForm::Opa => path_from_c(rec, Form::Opa),
+        PathForm::OpaByIb => path_from_c(rec, Form::Opa).to_ib(),
+    };
+    let mask = u64::from_be(comp_mask);
+    let question = Question {
+        fabric: match form {
+            PathForm::Ib | PathForm::OpaByIb => Fabric::Ib,
+            PathForm::Opa => Fabric::Opa,
+        },
+        method: Method::Get,
+        attribute: Attribute::Path,
+        mask,
+        record: asked,
+        timeout_ms: millis(timeout_ms),
+    };
+    let kind = Kind::Path {
+        user: Callback::new(callback, context),
+        form,
+        asked,
+        mask,
+    };
+    asker.ask(question, kind, gfp_mask, handle)
 }
 
-/// Asks for services. Otherwise as [`ib_sa_path_rec_get`]; `ENODATA` is told if there are none.
-///
-/// # Safety
-///
-/// As of [`ib_sa_path_rec_get`].
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_sa_service_rec_get(
-    client: *mut bindings::ib_sa_client,
-    device: *mut bindings::ib_device,
-    port_num: u32,
-    rec: *mut bindings::sa_service_rec,
+/// Asks for services. Otherwise as [`get_path`]; `ENODATA` is told if there are none.
+#[allow(clippy::too_many_arguments, reason = "as the C function has them")]
+fn get_service(
+    client: Option<&Client>,
+    device: &Device,
+    port: u32,
+    rec: LentRecord<'_, bindings::sa_service_rec>,
     comp_mask: u64,
     timeout_ms: c_ulong,
     gfp_mask: bindings::gfp_t,
-    callback: ServiceDone,
-    context: *mut c_void,
-    sa_query: *mut *mut bindings::ib_sa_query,
-) -> c_int {
-    from_result(|| {
-        // SAFETY: By this function's duty.
-        let (asker, rec) = unsafe { (Asker::new(client, device, port_num)?, &*rec) };
-        let question = Question {
-            fabric: Fabric::Ib,
-            method: Method::GetTable,
-            attribute: Attribute::Service,
-            mask: u64::from_be(comp_mask),
-            record: service_from_c(rec),
-            timeout_ms: millis(timeout_ms),
-        };
-        let kind = Kind::Service(Callback {
-            done: callback,
-            context,
-        });
-        // SAFETY: By this function's duty.
-        unsafe { asker.ask(question, kind, gfp_mask, sa_query) }
-    })
+    callback: Done<ServiceDone>,
+    context: Passed<c_void>,
+    handle: Handle<'_>,
+) -> Result<QueryId> {
+    let asker = Asker::new(client, device, port)?;
+    let question = Question {
+        fabric: Fabric::Ib,
+        method: Method::GetTable,
+        attribute: Attribute::Service,
+        mask: u64::from_be(comp_mask),
+        record: service_from_c(rec.read()),
+        timeout_ms: millis(timeout_ms),
+    };
+    let kind = Kind::Service(Callback::new(callback, context));
+    asker.ask(question, kind, gfp_mask, handle)
 }
 
-/// Asks for GUIDs, sets or deletes them. Otherwise as [`ib_sa_path_rec_get`]; `EINVAL` for
-/// another method.
-///
-/// # Safety
-///
-/// As of [`ib_sa_path_rec_get`].
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_sa_guid_info_rec_query(
-    client: *mut bindings::ib_sa_client,
-    device: *mut bindings::ib_device,
-    port_num: u32,
-    rec: *mut bindings::ib_sa_guidinfo_rec,
+/// Asks for GUIDs, sets or deletes them. Otherwise as [`get_path`]; `EINVAL` for another method.
+#[allow(clippy::too_many_arguments, reason = "as the C function has them")]
+fn query_guids(
+    client: Option<&Client>,
+    device: &Device,
+    port: u32,
+    rec: LentRecord<'_, bindings::ib_sa_guidinfo_rec>,
     comp_mask: u64,
     method: u8,
     timeout_ms: c_ulong,
     gfp_mask: bindings::gfp_t,
-    callback: GuidInfoDone,
-    context: *mut c_void,
-    sa_query: *mut *mut bindings::ib_sa_query,
-) -> c_int {
-    from_result(|| {
-        // SAFETY: By this function's duty.
-        let (asker, rec) = unsafe { (Asker::new(client, device, port_num)?, &*rec) };
-        let question = Question {
-            fabric: Fabric::Ib,
-            method: Method::of_guids(method).ok_or(EINVAL)?,
-            attribute: Attribute::GuidInfo,
-            mask: u64::from_be(comp_mask),
-            record: guids_from_c(rec),
-            timeout_ms: millis(timeout_ms),
-        };
-        let kind = Kind::GuidInfo(Callback {
-            done: callback,
-            context,
-        });
-        // SAFETY: By this function's duty.
-        unsafe { asker.ask(question, kind, gfp_mask, sa_query) }
-    })
+    callback: Done<GuidInfoDone>,
+    context: Passed<c_void>,
+    handle: Handle<'_>,
+) -> Result<QueryId> {
+    let asker = Asker::new(client, device, port)?;
+    let question = Question {
+        fabric: Fabric::Ib,
+        method: Method::of_guids(method).ok_or(EINVAL)?,
+        attribute: Attribute::GuidInfo,
+        mask: u64::from_be(comp_mask),
+        record: guids_from_c(rec.read()),
+        timeout_ms: millis(timeout_ms),
+    };
+    let kind = Kind::GuidInfo(Callback::new(callback, context));
+    asker.ask(question, kind, gfp_mask, handle)
 }
 
 /// Asks to be a member of a multicast group. The owner is told by a worker: that he is one;
 /// later `ENETRESET` if he is not any more; or why he is not. If he does not return zero, the
 /// membership ends. Sleeps as `gfp_mask` says.
 ///
-/// Errors: `ENODEV` if the port has no administrator; `ENOMEM`.
+/// # Errors
 ///
-/// # Safety
-///
-/// Client and device are registered and stay until the membership ends; the record is valid.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_sa_join_multicast(
-    client: *mut bindings::ib_sa_client,
-    device: *mut bindings::ib_device,
-    port_num: u32,
-    rec: *mut bindings::ib_sa_mcmember_rec,
+/// `ENODEV` if the port has no administrator; `EINVAL` without a client; `ENOMEM`.
+#[allow(clippy::too_many_arguments, reason = "as the C function has them")]
+fn join(
+    client: Option<&Client>,
+    device: &Device,
+    port: u32,
+    rec: LentRecord<'_, bindings::ib_sa_mcmember_rec>,
     comp_mask: u64,
     gfp_mask: bindings::gfp_t,
-    callback: JoinDone,
-    context: *mut c_void,
-) -> *mut bindings::ib_sa_multicast {
-    let join = || {
-        let client = NonNull::new(client).ok_or(EINVAL)?;
-        // SAFETY: By this function's duty.
-        let (device, rec) = unsafe { (Device::from_raw(device), &*rec) };
-        let port = super::group_port(device, port_num)?;
-        // SAFETY: By this function's duty.
-        let user = unsafe { User::enter(client) };
-        let wish = Wish {
-            asked: member_from_c(rec),
-            mask: u64::from_be(comp_mask),
-            done: callback,
-            context,
-        };
-        group::Port::join(&port, wish, user, query::flags(gfp_mask))
+    callback: Done<JoinDone>,
+    context: Passed<c_void>,
+) -> Result<Joined> {
+    let client = client.ok_or(EINVAL)?;
+    let port = super::group_port(device, port)?;
+    let user = User::enter(client);
+    let wish = Wish {
+        asked: member_from_c(rec.read()),
+        mask: u64::from_be(comp_mask),
+        done: callback,
+        context,
     };
-    join().unwrap_or_else(|error: Error| error.to_ptr())
+    group::Port::join(&port, wish, user, query::flags(gfp_mask))
 }
 
 /// Ends a membership, and waits for a call of its owner; not from there. May sleep.
-///
-/// # Safety
-///
-/// It came from [`ib_sa_join_multicast`], and has not ended.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_sa_free_multicast(multicast: *mut bindings::ib_sa_multicast) {
-    // SAFETY: By this function's duty.
-    group::Member::free(unsafe { group::Member::take_over(multicast) });
+fn free_multicast(member: Freed) {
+    group::Member::free(member.0);
 }
 
 /// What is known of a multicast group that somebody here has asked for. Any context.
 ///
-/// Errors: `ENODEV`, `EADDRNOTAVAIL`.
+/// # Errors
 ///
-/// # Safety
-///
-/// The device is registered; GID and record are valid.
-#[no_mangle]
-pub(crate) unsafe extern "C" fn ib_sa_get_mcmember_rec(
-    device: *mut bindings::ib_device,
-    port_num: u32,
-    mgid: *mut bindings::ib_gid,
-    rec: *mut bindings::ib_sa_mcmember_rec,
-) -> c_int {
-    from_result(|| {
-        // SAFETY: By this function's duty.
-        let (device, mgid) = unsafe { (Device::from_raw(device), gid(&*mgid)) };
-        let record = super::group_port(device, port_num)?.record(mgid)?;
-        // SAFETY: By this function's duty.
-        unsafe { rec.write(member_to_c(&record)) };
-        Ok(0)
-    })
+/// `ENODEV`, `EADDRNOTAVAIL`.
+fn member_record(
+    device: &Device,
+    port: u32,
+    MutGid(mgid): MutGid,
+    mut rec: OutParam<'_, bindings::ib_sa_mcmember_rec>,
+) -> Result {
+    let record = super::group_port(device, port)?.record(mgid)?;
+    rec.set(member_to_c(&record));
+    Ok(())
+}
+
+rdma::export! {
+    in rdma::bindings;
+
+    /// See [`register_client`].
+    fn ib_sa_register_client(client: NewClient<'_>) = register_client;
+    /// See [`unregister_client`].
+    fn ib_sa_unregister_client(client: LeavingClient<'_>) = unregister_client;
+    /// See [`pack_path`].
+    fn ib_sa_pack_path(
+        rec: LentRecord<'_, bindings::sa_path_rec>, to: Room<'_, { Path::LEN }>,
+    ) = pack_path;
+    /// See [`unpack_path`].
+    fn ib_sa_unpack_path(
+        from: Packed<'_, { Path::LEN }>, rec: Lent<'_, bindings::sa_path_rec>,
+    ) = unpack_path;
+    /// See [`pack_service`].
+    fn ib_sa_pack_service(
+        rec: LentRecord<'_, bindings::sa_service_rec>, to: Room<'_, { Service::LEN }>,
+    ) = pack_service;
+    /// See [`unpack_service`].
+    fn ib_sa_unpack_service(
+        from: Packed<'_, { Service::LEN }>, rec: Lent<'_, bindings::sa_service_rec>,
+    ) = unpack_service;
+    /// See [`init_from_path`].
+    fn ib_init_ah_attr_from_path(
+        device: &Device, port: u32, rec: Lent<'_, bindings::sa_path_rec>,
+        attr: Out<'_, AhAttr>, entry: Option<In<'_, GidAttr>>,
+    ) -> Result = init_from_path;
+    /// See [`init_from_member`].
+    fn ib_init_ah_from_mcmember(
+        device: &Device, port: u32, rec: LentRecord<'_, bindings::ib_sa_mcmember_rec>,
+        ndev: Passed<bindings::net_device>, gid_type: bindings::ib_gid_type,
+        attr: Out<'_, AhAttr>,
+    ) -> Result = init_from_member;
+    /// See [`cancel_query`].
+    fn ib_sa_cancel_query(id: c_int, query: Passed<bindings::ib_sa_query>) = cancel_query;
+    /// See [`get_path`].
+    fn ib_sa_path_rec_get(
+        client: Option<&Client>, device: &Device, port: u32,
+        rec: LentRecord<'_, bindings::sa_path_rec>, comp_mask: u64, timeout_ms: c_ulong,
+        gfp_mask: bindings::gfp_t, callback: Done<PathDone>, context: Passed<c_void>,
+        handle: Handle<'_>,
+    ) -> Result<QueryId> = get_path;
+    /// See [`get_service`].
+    fn ib_sa_service_rec_get(
+        client: Option<&Client>, device: &Device, port: u32,
+        rec: LentRecord<'_, bindings::sa_service_rec>, comp_mask: u64, timeout_ms: c_ulong,
+        gfp_mask: bindings::gfp_t, callback: Done<ServiceDone>, context: Passed<c_void>,
+        handle: Handle<'_>,
+    ) -> Result<QueryId> = get_service;
+    /// See [`query_guids`].
+    fn ib_sa_guid_info_rec_query(
+        client: Option<&Client>, device: &Device, port: u32,
+        rec: LentRecord<'_, bindings::ib_sa_guidinfo_rec>, comp_mask: u64, method: u8,
+        timeout_ms: c_ulong, gfp_mask: bindings::gfp_t, callback: Done<GuidInfoDone>,
+        context: Passed<c_void>, handle: Handle<'_>,
+    ) -> Result<QueryId> = query_guids;
+    /// See [`join`].
+    fn ib_sa_join_multicast(
+        client: Option<&Client>, device: &Device, port: u32,
+        rec: LentRecord<'_, bindings::ib_sa_mcmember_rec>, comp_mask: u64,
+        gfp_mask: bindings::gfp_t, callback: Done<JoinDone>, context: Passed<c_void>,
+    ) -> Result<Joined> = join;
+    /// See [`free_multicast`].
+    fn ib_sa_free_multicast(member: Freed) = free_multicast;
+    /// See [`member_record`].
+    fn ib_sa_get_mcmember_rec(
+        device: &Device, port: u32, mgid: MutGid,
+        rec: OutParam<'_, bindings::ib_sa_mcmember_rec>,
+    ) -> Result = member_record;
 }

@@ -2,12 +2,8 @@
 
 //! What was asked and by whom, and how the answer is told.
 
-use core::ptr;
-use kernel::container_of;
 use kernel::error::to_result;
 use kernel::ffi::c_int;
-use kernel::ffi::c_uint;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::bindings;
@@ -15,9 +11,14 @@ use rdma::bindings;
 use super::convert::guids_to_c;
 use super::convert::path_to_c;
 use super::convert::service_to_c;
+use super::edge::user::Callback;
+use super::edge::user::GuidInfoDone;
+use super::edge::user::PathDone;
+use super::edge::user::ServiceDone;
 use super::group::Group;
 use super::port::Port;
 use crate::errno::enodata;
+use crate::mad::client;
 use crate::proto::sa::datagram::Header;
 use crate::proto::sa::datagram::DATAGRAM;
 use crate::proto::sa::local;
@@ -31,44 +32,6 @@ use crate::proto::sa::record::Service;
 use crate::proto::sa::wire::Parts;
 use crate::proto::sa::wire::Record;
 use crate::proto::sa::DATA;
-
-/// Whom a path is told; no path if the status is not zero.
-pub(super) type PathDone = Option<
-    unsafe extern "C" fn(
-        status: c_int,
-        rec: *mut bindings::sa_path_rec,
-        num_paths: c_uint,
-        context: *mut c_void,
-    ),
->;
-/// Whom services are told.
-pub(super) type ServiceDone = Option<
-    unsafe extern "C" fn(
-        status: c_int,
-        rec: *mut bindings::sa_service_rec,
-        num_services: c_uint,
-        context: *mut c_void,
-    ),
->;
-/// Whom GUIDs are told.
-pub(super) type GuidInfoDone = Option<
-    unsafe extern "C" fn(
-        status: c_int,
-        rec: *mut bindings::ib_sa_guidinfo_rec,
-        context: *mut c_void,
-    ),
->;
-
-/// A function of a user, and what it is given.
-pub(super) struct Callback<F> {
-    pub(super) done: F,
-    pub(super) context: *mut c_void,
-}
-
-// SAFETY: The user expects the call from any thread.
-unsafe impl<F> Send for Callback<F> {}
-// SAFETY: As above.
-unsafe impl<F> Sync for Callback<F> {}
 
 /// In what form a path is asked for, and told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,12 +65,8 @@ pub(super) enum Kind {
     Class,
 }
 
-/// Datagrams of an answer.
-///
-/// # Invariants
-///
-/// They were received whole by the agent of this part, and have not been freed.
-pub(super) struct Received<'a>(&'a bindings::ib_mad_recv_wc);
+/// Datagrams of an answer, which were received whole.
+pub(super) struct Received<'a>(&'a client::Received);
 
 /// An answer.
 pub(super) enum Answer<'a> {
@@ -123,17 +82,10 @@ impl<'a> Answer<'a> {
     /// # Errors
     ///
     /// `EIO` if it was not received well.
-    ///
-    /// # Safety
-    ///
-    /// `received` is what the agent got, and has not been freed, for `'a`.
-    pub(super) unsafe fn received(received: &'a bindings::ib_mad_recv_wc) -> Result<Self> {
-        // SAFETY: By this function's duty.
-        let status = unsafe { (*received.wc).status };
-        if status != bindings::ib_wc_status_IB_WC_SUCCESS {
+    pub(super) fn received(received: &'a client::Received) -> Result<Self> {
+        if received.wc().status() != bindings::ib_wc_status_IB_WC_SUCCESS {
             return Err(EIO);
         }
-        // INVARIANT: By this function's duty.
         Ok(Self::Datagrams(Received(received)))
     }
 
@@ -151,31 +103,13 @@ impl<'a> Answer<'a> {
 }
 
 impl Received<'_> {
-    /// A datagram of them.
-    ///
-    /// # Safety
-    ///
-    /// `buffer` is one of these.
-    unsafe fn datagram(buffer: &bindings::ib_mad_recv_buf) -> Option<&[u8; DATAGRAM]> {
-        // SAFETY: By the type invariant: buffers have room for a whole datagram at least. Both
-        // members of the union are pointers to its beginning.
-        unsafe {
-            buffer
-                .__bindgen_anon_1
-                .mad
-                .cast::<[u8; DATAGRAM]>()
-                .as_ref()
-        }
-    }
-
     /// The status for users, and the first record.
     ///
     /// # Errors
     ///
     /// `EIO` if there is none.
     fn first(&self) -> Result<(c_int, &[u8])> {
-        // SAFETY: It is the first of these.
-        let datagram = unsafe { Self::datagram(&self.0.recv_buf) }.ok_or(EIO)?;
+        let datagram = self.0.mad().get(..DATAGRAM).ok_or(EIO)?;
         let (head, record) = datagram.split_at_checked(Header::LEN).ok_or(EIO)?;
         let status = match Header::unpack(head).status {
             0 => 0,
@@ -190,35 +124,24 @@ impl Received<'_> {
     ///
     /// `ENODATA` if there is none; `ENOMEM`.
     fn services(&self) -> Result<KVec<bindings::sa_service_rec>> {
-        let len = usize::try_from(self.0.mad_len).unwrap_or(0);
+        let len = usize::try_from(self.0.message_len()).unwrap_or(0);
         let count = len.saturating_sub(Header::LEN) / Service::LEN;
         if count == 0 {
             return Err(enodata());
         }
         let mut found = KVec::new();
         let mut parts = Parts::<{ Service::LEN }>::new();
-        let head = &raw const self.0.rmpp_list;
-        // SAFETY: By the type invariant the list is there. Each element is part of a buffer.
-        unsafe {
-            let mut at = (*head).next;
-            // No list of this length has more.
-            for _ in 0..=len / DATA {
-                if ptr::eq(at, head) {
-                    break;
+        // No list of this length has more.
+        for mad in self.0.mads().take((len / DATA).saturating_add(1)) {
+            for byte in mad.get(Header::LEN..DATAGRAM).unwrap_or_default() {
+                let Some(record) = parts.add(*byte) else {
+                    continue;
+                };
+                if found.len() < count {
+                    let service = Service::unpack(record);
+                    let service = service_to_c(&service, Default::default());
+                    found.push(service, GFP_KERNEL)?;
                 }
-                let buffer = &*container_of!(at, bindings::ib_mad_recv_buf, list);
-                let data = Self::datagram(buffer).and_then(|datagram| datagram.get(Header::LEN..));
-                for byte in data.unwrap_or_default() {
-                    let Some(record) = parts.add(*byte) else {
-                        continue;
-                    };
-                    if found.len() < count {
-                        let mut service = bindings::sa_service_rec::default();
-                        service_to_c(&Service::unpack(record), &mut service);
-                        found.push(service, GFP_KERNEL)?;
-                    }
-                }
-                at = (*at).next;
             }
         }
         if found.is_empty() {
@@ -249,13 +172,14 @@ impl PathForm {
                 (path, bindings::sa_path_rec_type_SA_PATH_REC_TYPE_OPA)
             }
         };
-        let mut c = bindings::sa_path_rec {
-            rec_type,
-            flags,
-            ..Default::default()
-        };
-        path_to_c(&path, &mut c);
-        c
+        path_to_c(
+            &path,
+            bindings::sa_path_rec {
+                rec_type,
+                flags,
+                ..Default::default()
+            },
+        )
     }
 }
 
@@ -371,56 +295,41 @@ impl Kind {
 
 impl Callback<PathDone> {
     fn tell_paths(&self, paths: Result<Paths>) {
-        let Some(done) = self.done else { return };
         match paths {
-            // SAFETY: The user's function, with what it wants; the records are valid for the
-            // call.
-            Ok(mut paths) => unsafe {
-                done(
+            Ok(mut paths) => {
+                let count = usize::from(paths.count);
+                self.tell(
                     paths.status,
-                    paths.records.as_mut_ptr(),
-                    paths.count.into(),
-                    self.context,
+                    paths.records.get_mut(..count).unwrap_or_default(),
                 );
-            },
-            // SAFETY: As above; there is no record.
-            Err(error) => unsafe { done(error.to_errno(), ptr::null_mut(), 0, self.context) },
+            }
+            Err(error) => self.tell(error.to_errno(), &mut []),
         }
     }
 }
 
 impl Callback<ServiceDone> {
     fn tell_services(&self, received: Result<Received<'_>>) {
-        let Some(done) = self.done else { return };
         let found = received.and_then(|received| {
             let (status, _) = received.first()?;
             Ok((status, received.services()?))
         });
         match found {
-            Ok((status, mut services)) => {
-                let count = c_uint::try_from(services.len()).unwrap_or(0);
-                // SAFETY: The user's function, with what it wants; the records are valid for
-                // the call.
-                unsafe { done(status, services.as_mut_ptr(), count, self.context) };
-            }
-            // SAFETY: As above; there is no record.
-            Err(error) => unsafe { done(error.to_errno(), ptr::null_mut(), 0, self.context) },
+            Ok((status, mut services)) => self.tell(status, &mut services),
+            Err(error) => self.tell(error.to_errno(), &mut []),
         }
     }
 }
 
 impl Callback<GuidInfoDone> {
     fn tell_guids(&self, received: Result<Received<'_>>) {
-        let Some(done) = self.done else { return };
         let found = received.and_then(|received| {
             let (status, record) = received.first()?;
             Ok((status, guids_to_c(&GuidInfo::unpack(record))))
         });
         match found {
-            // SAFETY: The user's function, with what it wants; the record is valid for the call.
-            Ok((status, mut guids)) => unsafe { done(status, &mut guids, self.context) },
-            // SAFETY: As above; there is no record.
-            Err(error) => unsafe { done(error.to_errno(), ptr::null_mut(), self.context) },
+            Ok((status, mut guids)) => self.tell(status, Some(&mut guids)),
+            Err(error) => self.tell(error.to_errno(), None),
         }
     }
 }

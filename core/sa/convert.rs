@@ -6,6 +6,9 @@
 use core::mem::ManuallyDrop;
 use rdma::bindings;
 
+use super::edge::read_as;
+use crate::gid::edge::raw;
+use crate::gid::edge::read;
 use crate::proto::gid::Gid;
 use crate::proto::sa::member::JoinState;
 use crate::proto::sa::member::Member;
@@ -15,19 +18,6 @@ use crate::proto::sa::path::OpaLink;
 use crate::proto::sa::path::Path;
 use crate::proto::sa::record::GuidInfo;
 use crate::proto::sa::record::Service;
-
-/// A GID as C has it.
-pub(super) fn raw(gid: Gid) -> bindings::ib_gid {
-    bindings::ib_gid {
-        raw: ManuallyDrop::new(gid.0),
-    }
-}
-
-/// C's GID.
-pub(super) fn gid(gid: &bindings::ib_gid) -> Gid {
-    // SAFETY: All members of the union are plain bytes.
-    Gid(unsafe { *gid.raw })
-}
 
 /// The form of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +29,10 @@ pub(super) enum Form {
 }
 
 /// A path of C's; the ends are read as of this form, whatever the structure says.
-pub(super) fn path_from_c(rec: &bindings::sa_path_rec, form: Form) -> Path {
+pub(super) fn path_from_c(rec: bindings::sa_path_rec, form: Form) -> Path {
     let link = match form {
         Form::Ib => {
-            // SAFETY: All members of the union are plain numbers.
-            let ib = unsafe { &rec.__bindgen_anon_1.ib };
+            let ib: bindings::sa_path_rec_ib = read_as(&rec.__bindgen_anon_1);
             Link::Ib(IbLink {
                 dlid: u16::from_be(ib.dlid),
                 slid: u16::from_be(ib.slid),
@@ -51,8 +40,7 @@ pub(super) fn path_from_c(rec: &bindings::sa_path_rec, form: Form) -> Path {
             })
         }
         Form::Opa => {
-            // SAFETY: As above.
-            let opa = unsafe { &rec.__bindgen_anon_1.opa };
+            let opa: bindings::sa_path_rec_opa = read_as(&rec.__bindgen_anon_1);
             Link::Opa(OpaLink {
                 dlid: u32::from_be(opa.dlid),
                 slid: u32::from_be(opa.slid),
@@ -65,8 +53,8 @@ pub(super) fn path_from_c(rec: &bindings::sa_path_rec, form: Form) -> Path {
     };
     Path {
         service_id: u64::from_be(rec.service_id),
-        dgid: gid(&rec.dgid),
-        sgid: gid(&rec.sgid),
+        dgid: read(rec.dgid),
+        sgid: read(rec.sgid),
         link,
         flow_label: u32::from_be(rec.flow_label),
         hop_limit: rec.hop_limit,
@@ -86,8 +74,8 @@ pub(super) fn path_from_c(rec: &bindings::sa_path_rec, form: Form) -> Path {
     }
 }
 
-/// Fills in a path of C's, but for what is not in the record: its type and flags.
-pub(super) fn path_to_c(path: &Path, rec: &mut bindings::sa_path_rec) {
+/// A path as C has it. What is not in the record, its type and flags, is that of `rec`.
+pub(super) fn path_to_c(path: &Path, mut rec: bindings::sa_path_rec) -> bindings::sa_path_rec {
     match path.link {
         Link::Ib(IbLink {
             dlid,
@@ -133,13 +121,14 @@ pub(super) fn path_to_c(path: &Path, rec: &mut bindings::sa_path_rec) {
     rec.packet_life_time_selector = path.life_time_selector;
     rec.packet_life_time = path.life_time;
     rec.preference = path.preference;
+    rec
 }
 
 /// A membership of C's.
-pub(super) fn member_from_c(rec: &bindings::ib_sa_mcmember_rec) -> Member {
+pub(super) fn member_from_c(rec: bindings::ib_sa_mcmember_rec) -> Member {
     Member {
-        mgid: gid(&rec.mgid),
-        port_gid: gid(&rec.port_gid),
+        mgid: read(rec.mgid),
+        port_gid: read(rec.port_gid),
         qkey: u32::from_be(rec.qkey),
         mlid: u16::from_be(rec.mlid),
         mtu_selector: rec.mtu_selector,
@@ -184,7 +173,7 @@ pub(super) fn member_to_c(member: &Member) -> bindings::ib_sa_mcmember_rec {
 }
 
 /// A service of C's.
-pub(super) fn service_from_c(rec: &bindings::sa_service_rec) -> Service {
+pub(super) fn service_from_c(rec: bindings::sa_service_rec) -> Service {
     // They stay as they are on the wire.
     let bytes = rec
         .data_8
@@ -217,8 +206,11 @@ fn numbers<const BYTES: usize, const N: usize, T: Copy + Default>(
     all
 }
 
-/// Fills in a service of C's; what is reserved stays.
-pub(super) fn service_to_c(service: &Service, rec: &mut bindings::sa_service_rec) {
+/// A service as C has it; what is not in the record is that of `rec`.
+pub(super) fn service_to_c(
+    service: &Service,
+    mut rec: bindings::sa_service_rec,
+) -> bindings::sa_service_rec {
     rec.id = service.id.to_be();
     rec.gid = service.gid.0;
     rec.pkey = service.pkey.to_be();
@@ -232,10 +224,11 @@ pub(super) fn service_to_c(service: &Service, rec: &mut bindings::sa_service_rec
     rec.data_16 = numbers(data_16, u16::from_ne_bytes);
     rec.data_32 = numbers(data_32, u32::from_ne_bytes);
     rec.data_64 = numbers(data_64, u64::from_ne_bytes);
+    rec
 }
 
 /// GUIDs of C's.
-pub(super) fn guids_from_c(rec: &bindings::ib_sa_guidinfo_rec) -> GuidInfo {
+pub(super) fn guids_from_c(rec: bindings::ib_sa_guidinfo_rec) -> GuidInfo {
     GuidInfo {
         lid: u16::from_be(rec.lid),
         block: rec.block_num,

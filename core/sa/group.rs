@@ -12,7 +12,6 @@
 //! it, so that freeing it waits for the call.
 
 use kernel::alloc::Flags;
-use kernel::container_of;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::impl_has_work;
@@ -22,10 +21,10 @@ use kernel::rbtree::RBTree;
 use kernel::rbtree::RBTreeNode;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
-use kernel::types::Opaque;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use rdma::bindings;
+use rdma::edge::Passed;
 use rdma::gate::Gate;
 use rdma::gate::OwnedPass;
 use rdma::sync::Key;
@@ -34,10 +33,16 @@ use rdma::sync::Keyed;
 use rdma::sync::SpinLockIrq;
 
 use super::answer::Kind;
-use super::convert::member_to_c;
+use super::edge::member::Freed;
+use super::edge::member::Inside;
+use super::edge::member::JoinDone;
+use super::edge::member::Joined;
+use super::edge::member::Multicast;
+use super::edge::member::Owner;
+use super::edge::user::Done;
+use super::edge::user::User;
 use super::query::Query;
 use super::query::Question;
-use super::user::User;
 use crate::device::Device;
 use crate::errno::eaddrnotavail;
 use crate::errno::enetreset;
@@ -57,12 +62,8 @@ use crate::proto::sa::member::Member as Record;
 /// How long the administrator's answer is awaited, in milliseconds.
 const TIMEOUT: u64 = 3_000;
 
-/// Whom a member is told by; the member is freed if it does not return zero.
-pub(super) type JoinDone =
-    Option<unsafe extern "C" fn(status: c_int, multicast: *mut bindings::ib_sa_multicast) -> c_int>;
-
 /// What a port's lock keeps.
-struct Groups {
+pub(super) struct Groups {
     /// For what groups and members keep under this lock.
     key: Key,
     /// The next number of a group or member.
@@ -151,29 +152,24 @@ pub(super) struct Member {
     /// What its owner sees. The record is written under the port's lock, before the owner is
     /// told.
     #[pin]
-    c: Opaque<bindings::ib_sa_multicast>,
+    pub(super) c: Multicast,
     number: u64,
     group: Arc<Group>,
     asked: Record,
     mask: u64,
     list: Keyed<List>,
     #[pin]
-    gate: Gate,
+    pub(super) gate: Gate,
+    pub(super) owner: Owner,
     _user: User,
 }
-
-// SAFETY: Who writes to the C structure is said there; its pointers are its owner's, who
-// expects to be called by any thread.
-unsafe impl Send for Member {}
-// SAFETY: As above.
-unsafe impl Sync for Member {}
 
 /// What somebody asks to be.
 pub(super) struct Wish {
     pub(super) asked: Record,
     pub(super) mask: u64,
-    pub(super) done: JoinDone,
-    pub(super) context: *mut c_void,
+    pub(super) done: Done<JoinDone>,
+    pub(super) context: Passed<c_void>,
 }
 
 impl Port {
@@ -297,12 +293,7 @@ impl Port {
     /// # Errors
     ///
     /// `ENODEV` if the port goes; `ENOMEM`.
-    pub(super) fn join(
-        this: &Arc<Self>,
-        wish: Wish,
-        user: User,
-        flags: Flags,
-    ) -> Result<*mut bindings::ib_sa_multicast> {
+    pub(super) fn join(this: &Arc<Self>, wish: Wish, user: User, flags: Flags) -> Result<Joined> {
         let Wish {
             asked,
             mask,
@@ -312,22 +303,18 @@ impl Port {
         let number = this.groups.lock().number();
         let place = RBTreeNode::<u64, Arc<Member>>::new;
         let group = Self::group(this, asked.mgid, flags)?;
-        let c = bindings::ib_sa_multicast {
-            rec: member_to_c(&asked),
-            comp_mask: mask.to_be(),
-            callback: done,
-            context,
-        };
+        let c = Multicast::new(&asked, mask, done, context);
         let kept = group.clone();
         let made = Arc::pin_init(
             pin_init!(Member {
-                c: Opaque::new(c),
+                c,
                 number,
                 group: kept,
                 asked,
                 mask,
                 list: Keyed::new(this.key, List::Waiting),
                 gate <- Gate::new(),
+                owner: Owner::new(),
                 _user: user,
             }),
             flags,
@@ -340,31 +327,19 @@ impl Port {
                 return Err(error);
             }
         };
-        // The owner may free it as soon as it is told.
-        let c = member.c.get();
         let mut groups = this.groups.lock();
         let inner = group.inner.access_mut(&mut groups.key).ok_or(EINVAL)?;
-        let _: *const Member = Arc::into_raw(member);
+        // The owner may free it as soon as it is told.
+        let joined = Joined::new(member);
         inner.waiting.insert(place);
         if inner.engine.came() {
             group.enqueue();
         }
-        Ok(c)
+        Ok(joined)
     }
 }
 
 impl Member {
-    /// Takes over the reference of a member's owner.
-    ///
-    /// # Safety
-    ///
-    /// `c` came from [`Port::join`], and is given back once.
-    pub(super) unsafe fn take_over(c: *mut bindings::ib_sa_multicast) -> Arc<Self> {
-        // SAFETY: By this function's duty it is part of a member, of which the owner has a
-        // reference.
-        unsafe { Arc::from_raw(container_of!(Opaque::cast_from(c).cast_mut(), Self, c)) }
-    }
-
     /// Ends it, and waits for a call of its owner. May sleep.
     pub(super) fn free(this: Arc<Self>) {
         let group = &this.group;
@@ -388,16 +363,9 @@ impl Member {
     }
 
     /// Tells its owner, who is inside the gate meanwhile; and frees it, if he says so.
-    fn tell(this: Arc<Self>, inside: Inside, status: c_int) {
-        let c = this.c.get();
-        // SAFETY: The member is there; the function is written when it is made.
-        let done = unsafe { (*c).callback };
-        // SAFETY: The owner's function, with what it wants.
-        let over = done.is_some_and(|done| unsafe { done(status, c) } != 0);
-        drop(inside);
-        if over {
-            // SAFETY: By saying so, the owner gives back his reference.
-            Self::free(unsafe { Self::take_over(c) });
+    fn tell(inside: Inside, status: c_int) {
+        if let Some(Freed(member)) = inside.tell(status) {
+            Self::free(member);
         }
     }
 
@@ -406,21 +374,12 @@ impl Member {
         let list = self.list.access_mut(&mut groups.key);
         list.map_or(List::None, |list| core::mem::replace(list, List::None))
     }
-
-    /// Enters the gate, under the lock, with the member still in a list or just taken out: so
-    /// it has not been closed.
-    fn enter(this: &Arc<Self>) -> Inside {
-        Inside(OwnedPass::try_enter(this.clone(), |member| &member.gate))
-    }
 }
-
-/// Being inside a member's gate.
-struct Inside(#[expect(dead_code, reason = "it is dropped")] Option<OwnedPass<Member>>);
 
 /// What the work does with no lock held.
 enum Todo {
     /// Tell a member.
-    Tell(Arc<Member>, Inside, c_int),
+    Tell(Inside, c_int),
     /// Find where this partition is.
     FindPartition(u16),
     /// The same for what the group is now.
@@ -434,6 +393,15 @@ enum Todo {
 }
 
 impl Todo {
+    /// Tells a member, which is still in a list or just taken out, under the lock: so its gate has
+    /// not been closed.
+    fn tell(member: &Arc<Member>, status: c_int) -> Self {
+        match Inside::enter(member) {
+            Some(inside) => Self::Tell(inside, status),
+            None => Self::Again,
+        }
+    }
+
     fn leave(record: Record) -> Self {
         let mask = component::MGID | component::PORT_GID | component::JOIN_STATE;
         Self::Ask(Method::Delete, record, mask)
@@ -493,8 +461,7 @@ impl Group {
         let (_, node) = cursor.remove_current();
         let (_, member) = node.to_key_value();
         let _: List = member.take_list(groups);
-        let inside = Member::enter(&member);
-        Todo::Tell(member, inside, status)
+        Todo::tell(&member, status)
     }
 
     /// Uses what the administrator answered. `None` if there is no answer.
@@ -549,8 +516,7 @@ impl Group {
                         inner.engine.lost(kinds);
                     }
                 }
-                let inside = Member::enter(&member);
-                Todo::Tell(member, inside, enetreset().to_errno())
+                Todo::tell(&member, enetreset().to_errno())
             }
             Step::Admit(record) => {
                 let Some(cursor) = inner.waiting.cursor_front_mut() else {
@@ -564,10 +530,8 @@ impl Group {
                 if let Some(list) = member.list.access_mut(&mut groups.key) {
                     *list = List::Joined(record.join_state);
                 }
-                // SAFETY: The member is there; see its field.
-                unsafe { (*member.c.get()).rec = member_to_c(&record) };
-                let inside = Member::enter(&member);
-                Todo::Tell(member, inside, 0)
+                member.c.set_record(&record, &mut groups);
+                Todo::tell(&member, 0)
             }
             Step::Refuse => Self::pop_waiting(&mut groups, self, EINVAL.to_errno()),
             Step::Join => match first {
@@ -626,17 +590,8 @@ impl Group {
 
     /// Where a partition is. May sleep.
     fn find_partition(&self, pkey: u16) -> Option<u16> {
-        let mut index = 0;
-        // SAFETY: The device is registered as long as the port has groups.
-        let found = unsafe {
-            bindings::ib_find_pkey(
-                self.port.device.as_raw(),
-                self.port.number,
-                pkey,
-                &mut index,
-            )
-        };
-        (found == 0).then_some(index)
+        // The device is registered as long as the port has groups.
+        self.port.device.find_pkey(self.port.number, pkey).ok()
     }
 
     /// Asks the administrator, who answers the group.
@@ -666,7 +621,7 @@ impl WorkItem for Group {
     fn run(this: Arc<Self>) {
         loop {
             match this.next() {
-                Todo::Tell(member, inside, status) => Member::tell(member, inside, status),
+                Todo::Tell(inside, status) => Member::tell(inside, status),
                 Todo::FindPartition(pkey) => this.partition_is(this.find_partition(pkey)),
                 Todo::FindJoined(record) => {
                     let partition = this.find_partition(record.pkey);

@@ -2,9 +2,6 @@
 
 //! The local service (`RDMA_NL_LS`): a program that knows paths and addresses.
 
-use core::slice;
-use kernel::error::from_result;
-use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::bindings;
@@ -13,10 +10,13 @@ use rdma::net::Net;
 use super::answer::Answer;
 use super::query::Query;
 use super::state;
-use crate::addr::ib_nl_handle_ip_res_resp;
+use crate::addr::GatewayGid;
 use crate::netlink;
+use crate::netlink::Doit;
+use crate::netlink::Handler;
+use crate::netlink::Handlers;
+use crate::netlink::Incoming;
 use crate::netlink::Message;
-use crate::proto::nla::MESSAGE_HEADER;
 use crate::proto::sa::local;
 use crate::proto::sa::path::Path;
 
@@ -26,55 +26,28 @@ const OPS: usize = bindings::RDMA_NL_LS_NUM_OPS as usize;
 /// `NLM_F_REQUEST`.
 const REQUEST: u16 = bindings::NLM_F_REQUEST as u16;
 
-/// Handlers for the operations, in their order: only the administrator of the machine may be
-/// the service.
-static HANDLERS: [bindings::rdma_nl_cbs; OPS] = [
-    handler(resolved),
-    handler(set_timeout),
-    handler(ib_nl_handle_ip_res_resp),
+/// The handlers, by operation. Only senders with `CAP_NET_ADMIN` may be the service.
+static HANDLERS: [Handler; OPS] = [
+    handler::<Resolved>(),
+    handler::<SetTimeout>(),
+    handler::<GatewayGid>(),
 ];
 const _: () = assert!(bindings::RDMA_NL_LS_OP_RESOLVE == 0);
 const _: () = assert!(bindings::RDMA_NL_LS_OP_SET_TIMEOUT == 1);
 const _: () = assert!(bindings::RDMA_NL_LS_OP_IP_RESOLVE == 2);
 
-type Handler = unsafe extern "C" fn(
-    *mut bindings::sk_buff,
-    *mut bindings::nlmsghdr,
-    *mut bindings::netlink_ext_ack,
-) -> c_int;
-
-const fn handler(doit: Handler) -> bindings::rdma_nl_cbs {
-    bindings::rdma_nl_cbs {
-        doit: Some(doit),
-        dump: None,
-        // CAST: A flag of 8 bits.
-        flags: bindings::rdma_nl_flags_RDMA_NL_ADMIN_PERM as u8,
-    }
+const fn handler<T: Doit>() -> Handler {
+    Handler::NONE.with_doit::<T>().for_admin()
 }
 
-/// The registration with netlink.
-pub(super) struct Service(());
-
-impl Service {
-    /// May sleep. One at a time.
-    pub(super) fn register() -> Self {
-        // SAFETY: There are as many handlers as operations, for good.
-        unsafe { bindings::rdma_nl_register(bindings::RDMA_NL_LS, HANDLERS.as_ptr()) };
-        Self(())
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        // SAFETY: It is registered.
-        unsafe { bindings::rdma_nl_unregister(bindings::RDMA_NL_LS) };
-    }
+/// Registers with netlink. May sleep.
+pub(super) fn register() -> netlink::Registration {
+    netlink::Registration::new(bindings::RDMA_NL_LS, Handlers::of(&HANDLERS))
 }
 
 /// Whether there is a service. Any context.
 pub(super) fn somebody_listens() -> bool {
-    // SAFETY: The sockets are there as long as the module.
-    unsafe { bindings::rdma_nl_chk_listeners(bindings::RDMA_NL_GROUP_LS) }
+    netlink::has_listeners(bindings::RDMA_NL_GROUP_LS)
 }
 
 /// Asks the service for a query's path. Sleeps as `flags` say.
@@ -97,68 +70,38 @@ pub(super) fn ask(query: &Arc<Query>, path: &Path, mask: u64, flags: bindings::g
     netlink::multicast_with(Net::init(), message, bindings::RDMA_NL_GROUP_LS, flags)
 }
 
-/// Flags, number and payload of a message.
-///
-/// # Safety
-///
-/// `header` is that of a message that is whole for `'a`.
-unsafe fn parts<'a>(header: *const bindings::nlmsghdr) -> (u16, u32, &'a [u8]) {
-    // SAFETY: By this function's duty.
-    unsafe {
-        let head = header.read();
-        let len = usize::try_from(head.nlmsg_len).unwrap_or(0);
-        let payload = slice::from_raw_parts(
-            header.cast::<u8>().add(MESSAGE_HEADER),
-            len.saturating_sub(MESSAGE_HEADER),
-        );
-        (head.nlmsg_flags, head.nlmsg_seq, payload)
-    }
-}
+/// The answer of the service (`RDMA_NL_LS_OP_RESOLVE`). An answer that no query waits for is
+/// ignored.
+struct Resolved;
 
-/// The service answers. Answers that nobody waits for, any more, are passed over.
-///
-/// # Safety
-///
-/// For netlink only.
-unsafe extern "C" fn resolved(
-    _skb: *mut bindings::sk_buff,
-    header: *mut bindings::nlmsghdr,
-    _extack: *mut bindings::netlink_ext_ack,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let (flags, seq, payload) = unsafe { parts(header) };
-    from_result(|| {
-        if flags & REQUEST != 0 {
+impl Doit for Resolved {
+    fn doit(message: &Incoming<'_>) -> Result {
+        let head = message.head();
+        if head.nlmsg_flags & REQUEST != 0 {
             return Err(EPERM);
         }
-        let answer = local::Answer::read(flags, payload);
-        if let Some(query) = state::answered(seq, answer.is_some()) {
+        let answer = local::Answer::read(head.nlmsg_flags, message.payload());
+        if let Some(query) = state::answered(head.nlmsg_seq, answer.is_some()) {
             match answer {
                 Some(answer) => query.complete(Ok(Answer::Local(answer))),
                 None => query.send_or_complete(EIO),
             }
         }
-        Ok(0)
-    })
+        Ok(())
+    }
 }
 
-/// The service says how long it is to be waited for.
-///
-/// # Safety
-///
-/// For netlink only.
-unsafe extern "C" fn set_timeout(
-    _skb: *mut bindings::sk_buff,
-    header: *mut bindings::nlmsghdr,
-    _extack: *mut bindings::netlink_ext_ack,
-) -> c_int {
-    // SAFETY: By this function's duty.
-    let (flags, _, payload) = unsafe { parts(header) };
-    if flags & REQUEST == 0 {
-        return EPERM.to_errno();
+/// The service sets the timeout of its answers (`RDMA_NL_LS_OP_SET_TIMEOUT`).
+struct SetTimeout;
+
+impl Doit for SetTimeout {
+    fn doit(message: &Incoming<'_>) -> Result {
+        if message.head().nlmsg_flags & REQUEST == 0 {
+            return Err(EPERM);
+        }
+        if let Some(patience) = local::timeout(message.payload()) {
+            state::set_patience(patience);
+        }
+        Ok(())
     }
-    if let Some(patience) = local::timeout(payload) {
-        state::set_patience(patience);
-    }
-    0
 }

@@ -3,19 +3,24 @@
 //! Address vectors from what the administrator said of a path or a group, or from what stands
 //! for that on Ethernet.
 
-use core::mem::ManuallyDrop;
-use core::ptr;
-use core::ptr::NonNull;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::verbs::AhAttr;
 use rdma::edge::verbs::GidAttr;
-use rdma::edge::View;
+use rdma::edge::Lent;
+use rdma::edge::Passed;
 
+use super::convert::member_from_c;
+use super::edge::read_as;
+use super::edge::LentRecord;
+use super::edge::Roce;
 use crate::addr::path::reach;
 use crate::addr::path::Reach;
 use crate::device::Caps;
 use crate::device::Device;
+use crate::gid;
 use crate::gid::GidRef;
+use crate::object::ah_attr::set_route;
 use crate::proto::gid::Gid;
 use crate::proto::sa::PERMISSIVE_LID;
 
@@ -29,9 +34,9 @@ pub(super) enum Fabric {
 }
 
 impl Fabric {
-    /// That of a path of C's, if it has one.
-    pub(super) const fn of(rec: &bindings::sa_path_rec) -> Option<Self> {
-        Some(match rec.rec_type {
+    /// That of a type of path, if it has one.
+    pub(super) const fn of(rec_type: bindings::sa_path_rec_type) -> Option<Self> {
+        Some(match rec_type {
             bindings::sa_path_rec_type_SA_PATH_REC_TYPE_IB => Self::Ib,
             bindings::sa_path_rec_type_SA_PATH_REC_TYPE_OPA => Self::Opa,
             bindings::sa_path_rec_type_SA_PATH_REC_TYPE_ROCE_V1 => Self::RoceV1,
@@ -50,65 +55,25 @@ impl Fabric {
 }
 
 /// Sets the ends on the link of a vector that is not for Ethernet.
-pub(super) fn set_lid(attr: &mut bindings::rdma_ah_attr, dlid: u32, path_bits: u8, make_grd: bool) {
-    match attr.type_ {
+pub(super) fn set_lid(attr: &AhAttr, dlid: u32, path_bits: u8, make_grd: bool) {
+    match attr.kind() {
         bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB => {
-            attr.__bindgen_anon_1.ib = ManuallyDrop::new(bindings::ib_ah_attr {
-                // CAST: InfiniBand's LIDs have 16 bits.
-                dlid: dlid as u16,
-                src_path_bits: path_bits,
-            });
+            // CAST: InfiniBand's LIDs have 16 bits.
+            attr.set_ib(dlid as u16, path_bits);
         }
         bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA => {
-            attr.__bindgen_anon_1.opa = ManuallyDrop::new(bindings::opa_ah_attr {
-                dlid,
-                src_path_bits: path_bits,
-                make_grd,
-            });
+            attr.set_opa(dlid, path_bits, make_grd);
         }
         _ => {}
     }
 }
 
-/// The entry of a local GID on a port.
-fn find_gid(
-    device: &Device,
-    port: u32,
-    gid: &bindings::ib_gid,
-    gid_type: bindings::ib_gid_type,
-    ndev: *mut bindings::net_device,
-) -> Result<GidRef> {
-    // SAFETY: The device lives; what is returned is ours.
-    unsafe {
-        GidRef::from_result(bindings::rdma_find_gid_by_port(
-            device.as_raw(),
-            gid,
-            gid_type,
-            port,
-            ndev,
-        ))
-    }
-}
-
-/// Sees to it that a path of RoCE leads somewhere, once for each record.
-fn resolve_route(
-    rec: &mut bindings::sa_path_rec,
-    fabric: Fabric,
-    entry: Option<&GidAttr>,
-) -> Result {
-    let roce: *mut bindings::sa_path_rec_roce = (&raw mut rec.__bindgen_anon_1).cast();
-    // SAFETY: It is a member of the union; the byte is read as what it is.
-    if unsafe { (&raw const (*roce).route_resolved).cast::<u8>().read() } != 0 {
-        return Ok(());
-    }
-    // SAFETY: All members of the union are sixteen plain bytes.
-    let (from, to) = unsafe { (Gid(*rec.sgid.raw), Gid(*rec.dgid.raw)) };
+/// Sees to it that a path of RoCE leads somewhere.
+fn check_route(fabric: Fabric, entry: Option<&GidAttr>, from: Gid, to: Gid) -> Result {
     let reach = reach(entry.ok_or(EINVAL)?, from, to)?;
     if reach == Reach::Routed && fabric != Fabric::RoceV2 {
         return Err(EINVAL);
     }
-    // SAFETY: As above.
-    unsafe { (&raw mut (*roce).route_resolved).write(true) };
     Ok(())
 }
 
@@ -122,42 +87,38 @@ fn resolve_route(
 pub(super) fn init_from_path(
     device: &Device,
     port: u32,
-    rec: &mut bindings::sa_path_rec,
-    attr: &mut bindings::rdma_ah_attr,
-    entry: Option<NonNull<bindings::ib_gid_attr>>,
+    Lent(rec): Lent<'_, bindings::sa_path_rec>,
+    attr: &AhAttr,
+    entry: Option<&GidAttr>,
 ) -> Result {
-    let fabric = Fabric::of(rec);
-    *attr = bindings::rdma_ah_attr::default();
-    attr.type_ = Caps::of(device, port).ah_type(device);
-    attr.sl = rec.sl;
-    attr.port_num = port;
-    attr.static_rate = rec.rate;
+    let fabric = Fabric::of(rec.rec_type);
+    attr.assign(&AhAttr::default());
+    attr.set_kind(Caps::of(device, port).ah_type(device));
+    attr.set_sl(rec.sl);
+    attr.set_port_num(port);
+    attr.set_static_rate(rec.rate);
     let is_roce = matches!(fabric, Some(Fabric::RoceV1 | Fabric::RoceV2));
+    let (from, to) = (Gid(read_as(&rec.sgid)), Gid(read_as(&rec.dgid)));
     match fabric {
         Some(fabric @ (Fabric::RoceV1 | Fabric::RoceV2)) => {
-            // SAFETY: The caller's entry is held for the call.
-            let entry = entry.map(|entry| unsafe { GidAttr::view(entry.as_ptr()) });
-            resolve_route(rec, fabric, entry)?;
-            // SAFETY: The record is of RoCE.
-            let dmac = unsafe { rec.__bindgen_anon_1.roce.dmac };
-            attr.__bindgen_anon_1.roce = ManuallyDrop::new(bindings::roce_ah_attr { dmac });
+            let roce: Roce = read_as(&rec.__bindgen_anon_1);
+            // Once for each record.
+            if !roce.is_resolved() {
+                check_route(fabric, entry, from, to)?;
+                rec.__bindgen_anon_1.roce = roce.resolved();
+            }
+            attr.set_mac(roce.dmac());
         }
         Some(Fabric::Ib) => {
-            // SAFETY: The record is of InfiniBand.
-            let (dlid, slid) = unsafe {
-                let ib = &rec.__bindgen_anon_1.ib;
-                (u16::from_be(ib.dlid), u16::from_be(ib.slid))
-            };
+            let ib: bindings::sa_path_rec_ib = read_as(&rec.__bindgen_anon_1);
+            let (dlid, slid) = (u16::from_be(ib.dlid), u16::from_be(ib.slid));
             // CAST: The mask has 8 bits.
             let path_bits = slid as u8 & super::path_mask(device, port);
             set_lid(attr, dlid.into(), path_bits, false);
         }
         Some(Fabric::Opa) => {
-            // SAFETY: The record is of Omni-Path.
-            let (dlid, slid) = unsafe {
-                let opa = &rec.__bindgen_anon_1.opa;
-                (u32::from_be(opa.dlid), u32::from_be(opa.slid))
-            };
+            let opa: bindings::sa_path_rec_opa = read_as(&rec.__bindgen_anon_1);
+            let (dlid, slid) = (u32::from_be(opa.dlid), u32::from_be(opa.slid));
             // CAST: The mask has 8 bits.
             let path_bits = slid as u8 & super::path_mask(device, port);
             set_lid(attr, dlid, path_bits, dlid == PERMISSIVE_LID);
@@ -168,26 +129,15 @@ pub(super) fn init_from_path(
         return Ok(());
     }
     let entry = match entry {
-        // SAFETY: The caller's entry is held for the call.
-        Some(entry) => GidRef::hold(unsafe { rdma::edge::View::view(entry.as_ptr()) }),
+        Some(entry) => GidRef::hold(entry),
         None => {
             let gid_type = Fabric::gid_type(fabric);
-            find_gid(device, port, &rec.sgid, gid_type, ptr::null_mut())?
+            gid::find_by_port(device, from, gid_type, port, Passed::NULL)?
         }
     };
     let label = u32::from_be(rec.flow_label);
     let (hops, class) = (rec.hop_limit, rec.traffic_class);
-    // SAFETY: Both are valid; the vector takes the entry over.
-    unsafe {
-        bindings::rdma_move_grh_sgid_attr(
-            attr,
-            &mut rec.dgid,
-            label,
-            hops,
-            class,
-            entry.into_owned().into_raw().as_ptr(),
-        );
-    }
+    set_route(attr, Some(to), label, hops, class, entry);
     Ok(())
 }
 
@@ -199,39 +149,29 @@ pub(super) fn init_from_path(
 pub(super) fn init_from_member(
     device: &Device,
     port: u32,
-    rec: &mut bindings::ib_sa_mcmember_rec,
-    ndev: *mut bindings::net_device,
+    rec: LentRecord<'_, bindings::ib_sa_mcmember_rec>,
+    ndev: Passed<bindings::net_device>,
     gid_type: bindings::ib_gid_type,
-    attr: &mut bindings::rdma_ah_attr,
+    attr: &AhAttr,
 ) -> Result {
     let caps = Caps::of(device, port);
     // GIDs of InfiniBand are not those of a network device.
     let ndev = if caps.is_ib() {
-        ptr::null_mut()
+        Passed::NULL
     } else if caps.is_roce() {
         ndev
     } else {
         return Err(EINVAL);
     };
-    let entry = find_gid(device, port, &rec.port_gid, gid_type, ndev)?;
-    *attr = bindings::rdma_ah_attr::default();
-    attr.type_ = caps.ah_type(device);
-    attr.sl = rec.sl;
-    attr.port_num = port;
-    attr.static_rate = rec.rate;
-    set_lid(attr, u16::from_be(rec.mlid).into(), 0, false);
-    let label = u32::from_be(rec.flow_label);
+    let rec = member_from_c(rec.read());
+    let entry = gid::find_by_port(device, rec.port_gid, gid_type, port, ndev)?;
+    attr.assign(&AhAttr::default());
+    attr.set_kind(caps.ah_type(device));
+    attr.set_sl(rec.sl);
+    attr.set_port_num(port);
+    attr.set_static_rate(rec.rate);
+    set_lid(attr, rec.mlid.into(), 0, false);
     let (hops, class) = (rec.hop_limit, rec.traffic_class);
-    // SAFETY: Both are valid; the vector takes the entry over.
-    unsafe {
-        bindings::rdma_move_grh_sgid_attr(
-            attr,
-            &mut rec.mgid,
-            label,
-            hops,
-            class,
-            entry.into_owned().into_raw().as_ptr(),
-        );
-    }
+    set_route(attr, Some(rec.mgid), rec.flow_label, hops, class, entry);
     Ok(())
 }

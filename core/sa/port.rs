@@ -24,8 +24,8 @@ use rdma::timer::TimerCallback;
 use rdma::workqueue;
 
 use super::agent::Agent;
-use super::manager::Manager;
 use super::query;
+use super::sm_ah::Manager;
 use super::state;
 use crate::device::queues;
 use crate::device::Device;
@@ -106,8 +106,8 @@ impl Port {
         drop(workqueue::disable::<Self, 0>(self));
         drop(workqueue::disable::<Self, 1>(self));
         state::abandon(self);
-        // SAFETY: This is called once; all who make buffers are behind the gate.
-        unsafe { self.agent.unregister() };
+        // All who make buffers are behind the gate.
+        self.agent.unregister();
         drop(self.set_manager(None));
     }
 
@@ -137,9 +137,7 @@ impl Port {
 
     /// Looks for the administrator. May sleep.
     pub(super) fn look(&self) {
-        // SAFETY: The domain is the agent's, which outlives what is known of the port: it is
-        // forgotten in `close`, and queries give it up before their buffers.
-        let found = unsafe { Manager::find(&self.device, self.number, self.agent.pd()) };
+        let found = Manager::find(&self.device, self.number, &self.agent);
         let Some(found) = found
             .and_then(|found| Ok(Arc::new(found, GFP_KERNEL)?))
             .ok()

@@ -16,17 +16,20 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 use kernel::sync::Arc;
 use rdma::bindings;
+use rdma::edge::Passed;
 
-use super::agent::Buffer;
 use super::answer::Answer;
 use super::answer::Kind;
-use super::manager::Manager;
+use super::edge::datagram::Asked;
+use super::edge::datagram::Buffer;
+use super::edge::datagram::Ended;
+use super::edge::user::User;
+use super::edge::user::UserSlot;
 use super::netlink;
 use super::port::Port;
 use super::state;
-use super::user::User;
-use super::user::UserSlot;
 use crate::device::Caps;
+use crate::mad::client::Received;
 use crate::proto::sa::datagram::Attribute;
 use crate::proto::sa::datagram::Fabric;
 use crate::proto::sa::datagram::Header;
@@ -47,9 +50,7 @@ pub(super) struct Query {
     /// Whether the user was told.
     told: Atomic<bool>,
     port: Arc<Port>,
-    // This goes before the buffer, which keeps the agent and its protection domain.
-    _manager: Arc<Manager>,
-    buffer: Buffer,
+    pub(super) buffer: Buffer,
 }
 
 /// What is asked.
@@ -84,7 +85,7 @@ impl Query {
         let inside = port.gate.try_enter().ok_or(ENODEV)?;
         let manager = port.manager().filter(|manager| manager.is_there);
         let manager = manager.ok_or(EAGAIN)?;
-        let mut buffer = port.agent().buffer(&manager, question.fabric, gfp)?;
+        let buffer = port.agent().buffer(manager, question.fabric, gfp)?;
         drop(inside);
 
         let (ticket, transaction) = state::ticket()?;
@@ -96,12 +97,12 @@ impl Query {
             question.mask,
             transaction,
         );
-        let datagram = buffer.datagram();
-        datagram.fill(0);
-        let (head, record) = datagram.split_at_mut(Header::LEN);
-        header.pack(head);
-        question.record.pack(record);
-        buffer.set_way(&manager, Tries::of(question.timeout_ms));
+        buffer.write(Tries::of(question.timeout_ms), |datagram| {
+            datagram.fill(0);
+            let (head, record) = datagram.split_at_mut(Header::LEN);
+            header.pack(head);
+            question.record.pack(record);
+        })?;
         Ok(Arc::new(
             Self {
                 ticket,
@@ -109,7 +110,6 @@ impl Query {
                 user: UserSlot::new(user),
                 told: Atomic::new(false),
                 port,
-                _manager: manager,
                 buffer,
             },
             flags(gfp),
@@ -153,14 +153,7 @@ impl Query {
 
     /// Sends the datagram. Any context.
     fn send(self: &Arc<Self>) -> Result {
-        let reference = Arc::into_raw(self.clone());
-        // SAFETY: Who sends it has taken it from those that are not sent. Handle and buffer
-        // stay with the reference, until `sent` takes that over.
-        if let Err(error) = unsafe { self.buffer.post(reference.cast()) } {
-            // SAFETY: Nobody else takes it over then.
-            drop(unsafe { Arc::from_raw(reference) });
-            return Err(error);
-        }
+        Buffer::post(self)?;
         if state::was_sent(self.ticket) {
             self.buffer.cancel();
         }
@@ -229,21 +222,9 @@ pub(super) fn ask_class(port: &Arc<Port>) -> Result {
 }
 
 /// A datagram was sent, or was not: its query is complete.
-///
-/// # Safety
-///
-/// For the agent only.
-pub(super) unsafe extern "C" fn sent(
-    _agent: *mut bindings::ib_mad_agent,
-    done: *mut bindings::ib_mad_send_wc,
-) {
-    // SAFETY: By this function's duty; the buffer was posted with a reference, which is given
-    // back once.
-    let (query, status) = unsafe {
-        let context = Buffer::context((*done).send_buf);
-        (Arc::from_raw(context.cast::<Query>()), (*done).status)
-    };
-    let outcome = match status {
+pub(super) fn sent(_agent: Passed<bindings::ib_mad_agent>, ended: Ended) {
+    let Some(query) = ended.query else { return };
+    let outcome = match ended.status {
         // The answer was received before.
         bindings::ib_wc_status_IB_WC_SUCCESS => EIO,
         bindings::ib_wc_status_IB_WC_RESP_TIMEOUT_ERR => ETIMEDOUT,
@@ -255,23 +236,14 @@ pub(super) unsafe extern "C" fn sent(
 }
 
 /// An answer was received.
-///
-/// # Safety
-///
-/// For the agent only.
-pub(super) unsafe extern "C" fn received(
-    _agent: *mut bindings::ib_mad_agent,
-    question: *mut bindings::ib_mad_send_buf,
-    answer: *mut bindings::ib_mad_recv_wc,
+pub(super) fn received(
+    _agent: Passed<bindings::ib_mad_agent>,
+    Asked(query): Asked<'_>,
+    answer: Received,
 ) {
-    if !question.is_null() {
-        // SAFETY: By this function's duty; the reference is given back by `sent` only, later.
-        let query = unsafe { &*Buffer::context(question).cast::<Query>() };
-        // SAFETY: By this function's duty it is whole.
-        query.tell(unsafe { Answer::received(&*answer) });
+    if let Some(query) = query {
+        query.tell(Answer::received(&answer));
     }
-    // SAFETY: Whoever receives frees.
-    unsafe { bindings::ib_free_recv_mad(answer) };
 }
 
 /// The pointer by which users know a query.

@@ -14,16 +14,13 @@ use kernel::new_work;
 use kernel::prelude::*;
 use kernel::rbtree::RBTree;
 use kernel::rbtree::RBTreeNode;
-use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
-use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use kernel::time::Delta;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
-use rdma::bindings;
 use rdma::sync::SpinLockIrq;
 use rdma::timer::impl_has_timer;
 use rdma::timer::monotonic_nanos;
@@ -36,6 +33,7 @@ use rdma::workqueue::OwnedQueue;
 use rdma::workqueue::QueueLease;
 use rdma::workqueue::QueueOptions;
 
+use super::edge::Published;
 use super::port::Port;
 use super::query::Query;
 use crate::proto::sa::local::Patience;
@@ -123,7 +121,7 @@ impl_has_timer! {
 }
 
 /// Where the state is, while there is a [`Shared`].
-static STATE: Atomic<*const State> = Atomic::<*const State>::new(ptr::null());
+static STATE: Published<State> = Published::new();
 
 /// The state and its queue.
 pub(super) struct Shared {
@@ -152,15 +150,14 @@ impl Shared {
                     cancelled: RBTree::new(),
                 }, "Sa::queries"),
                 patience: Atomic::new(Patience::DEFAULT.0),
-                // SAFETY: It has no preconditions.
-                salt: unsafe { bindings::get_random_u32() },
+                salt: super::edge::random(),
                 queue: lease,
                 sweep <- new_work!("Sa::sweep"),
                 alarm <- new_timer!("Sa::alarm"),
             }),
             GFP_KERNEL,
         )?;
-        STATE.store(Arc::as_ptr(&state), Release);
+        STATE.set(Some(state.clone()));
         Ok(Self {
             state,
             _queue: queue,
@@ -173,18 +170,13 @@ impl Drop for Shared {
         Timer::<State>::shutdown(&self.state);
         drop(workqueue::disable::<State, 0>(&self.state));
         kernel::warn_on!(!self.state.table.lock().live.is_empty());
-        STATE.store(ptr::null(), Relaxed);
+        STATE.set(None);
     }
 }
 
 /// The state.
-fn state() -> Option<ArcBorrow<'static, State>> {
-    let state = STATE.load(Acquire);
-    if state.is_null() {
-        return None;
-    }
-    // SAFETY: It came from an `Arc`, which is there as long as anybody calls the module.
-    Some(unsafe { ArcBorrow::from_raw(state) })
+fn state() -> Option<Arc<State>> {
+    STATE.get()
 }
 
 /// Milliseconds since boot.
@@ -331,8 +323,7 @@ pub(super) fn abandon(port: &Arc<Port>) {
     }
     drop(table);
     state.sweep();
-    let item: Arc<State> = state.into();
-    workqueue::flush::<State, 0>(&item);
+    workqueue::flush::<State, 0>(&state);
 }
 
 /// Sets how long the local service is waited for, also of what is asked already.
@@ -376,26 +367,27 @@ impl State {
 
 /// What is done with the state in an `Arc`.
 trait Kept {
-    fn sweep(self);
-    fn arm(self, millis: u64);
+    fn sweep(&self);
+    fn arm(&self, millis: u64);
 }
 
-impl Kept for ArcBorrow<'_, State> {
+impl Kept for Arc<State> {
     /// Has the worker look. Any context.
-    fn sweep(self) {
-        let _ = self.queue.enqueue::<Arc<State>, 0>(self.into());
+    fn sweep(&self) {
+        let _ = self.queue.enqueue::<Arc<State>, 0>(self.clone());
     }
 
     /// Has the worker look in so many milliseconds, if not earlier. Any context.
-    fn arm(self, millis: u64) {
+    fn arm(&self, millis: u64) {
         let delay = Delta::from_millis(i64::try_from(millis).unwrap_or(i64::MAX / 1_000_000_000));
-        let _: Armed = Timer::<State>::arm_if_earlier(self, rdma::timer::after(delay));
+        let _: Armed =
+            Timer::<State>::arm_if_earlier(self.as_arc_borrow(), rdma::timer::after(delay));
     }
 }
 
 impl TimerCallback for State {
     fn run(this: ArcBorrow<'_, Self>) {
-        this.sweep();
+        Arc::from(this).sweep();
     }
 }
 
@@ -407,7 +399,7 @@ impl WorkItem for State {
             match this.next() {
                 Next::Complete(query) => query.complete(Err(EINTR)),
                 Next::Send(query) => query.send_or_complete(EINTR),
-                Next::Wait(millis) => return this.as_arc_borrow().arm(millis),
+                Next::Wait(millis) => return this.arm(millis),
                 Next::Rest => return,
             }
         }

@@ -73,7 +73,7 @@ fn make(pd: &Pd, attr: &Filled<'_>, request: &Request<'_>) -> Result<Owned<Ah>> 
 
 /// Makes a handle for a part of the kernel, from a vector that has its link layer's address.
 /// May sleep if `flags` say so.
-pub(super) fn create(pd: &Pd, attr: &AhAttr, flags: u32) -> Result<Owned<Ah>> {
+pub(crate) fn create(pd: &Pd, attr: &AhAttr, flags: u32) -> Result<Owned<Ah>> {
     let attr = Filled::new(pd.device(), attr)?;
     let slave = addr::lag::slave_of(pd.device(), &attr, may_sleep(flags))?;
     let request = Request {

@@ -363,6 +363,26 @@ impl Received {
         unsafe { Wc::view(self.first().wc.get()) }
     }
 
+    /// The MADs, in their order: one, or the segments of a transfer.
+    pub(crate) fn mads(&self) -> impl Iterator<Item = &[u8]> {
+        let head = self.head();
+        let mut at = head;
+        core::iter::from_fn(move || {
+            // SAFETY: By the type invariant: entries lead to entries of the list, which does not
+            // change while the message is borrowed. The head is not taken for an entry.
+            unsafe {
+                at = (*at).next;
+                (at != head).then(|| (&*of_entry(at)).parts().1)
+            }
+        })
+        .fuse()
+    }
+
+    /// How long the message is, in bytes.
+    pub(crate) fn message_len(&self) -> i32 {
+        self.first().recv_wc.mad_len
+    }
+
     /// Sets how long the message is, in bytes.
     pub(crate) fn set_len(&mut self, len: i32) {
         // SAFETY: By the type invariant.

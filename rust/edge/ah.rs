@@ -27,6 +27,8 @@ crate::c_struct! {
         cell sl: u8, set_sl;
         /// The port that it is for.
         cell port_num: u32, set_port_num;
+        /// `enum ib_rate`.
+        cell static_rate: u8, set_static_rate;
         /// `enum ib_ah_flags`.
         cell ah_flags: u8, set_ah_flags;
         /// Where the local GID is in its table.

@@ -286,20 +286,6 @@ impl GidRef {
         Self(NonNull::from(Entry::of(&owned)))
     }
 
-    /// Takes over what a function of the GID tables returned.
-    ///
-    /// # Errors
-    ///
-    /// That one.
-    ///
-    /// # Safety
-    ///
-    /// `entry` is an error pointer, or an entry with a reference that is the caller's.
-    pub(crate) unsafe fn from_result(entry: *const bindings::ib_gid_attr) -> Result<Self> {
-        // SAFETY: This function's contract.
-        unsafe { rdma::edge::made(entry.cast_mut()) }.map(Self::of)
-    }
-
     /// Gives the reference to a field or C.
     pub(crate) fn into_owned(self) -> Owned<GidAttr> {
         let this = ManuallyDrop::new(self);
