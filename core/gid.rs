@@ -259,7 +259,7 @@ impl Gids {
     fn look(&self, device: &Device, marks: &Marks) -> Result<KVec<(&PortOf, Snapshot)>> {
         // Who changes what is above what, or a bond, announces it in the middle, and goes on
         // after that. All of it is done when we have RTNL; what comes later, marks anew.
-        let _rtnl = (*marks == Marks::All).then(rtnl::lock);
+        let _rtnl = matches!(marks, Marks::All).then(rtnl::lock);
         // What was stacked or tied before comes before the addresses: see `events`.
         smp_mb();
         let mut snapshots = KVec::new();

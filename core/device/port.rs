@@ -66,11 +66,12 @@ impl Device {
         if !self.has_port(port) {
             return Err(EINVAL);
         }
-        let mut attr = bindings::ib_port_attr::default();
         let iwarp = self.port_speaks(port, Protocol::Iwarp);
-        if iwarp {
-            preset_iwarp(&mut attr, &*self.netdev(port).ok_or(ENODEV)?);
-        }
+        let mut attr = if iwarp {
+            iwarp_preset(&*self.netdev(port).ok_or(ENODEV)?)
+        } else {
+            bindings::ib_port_attr::default()
+        };
         self.driver().query_port(port, Lent(&mut attr))?;
         if !iwarp && attr.subnet_prefix == 0 && self.is_infiniband(port) {
             attr.subnet_prefix = Core::subnet_prefix(self, port);
@@ -114,7 +115,8 @@ impl Device {
 }
 
 /// What every iWARP port is like, by its network device; the driver adds to it.
-fn preset_iwarp(attr: &mut bindings::ib_port_attr, dev: &NetDevice) {
+fn iwarp_preset(dev: &NetDevice) -> bindings::ib_port_attr {
+    let mut attr = bindings::ib_port_attr::default();
     attr.max_mtu = bindings::ib_mtu_IB_MTU_4096;
     attr.active_mtu = match dev.mtu() {
         4096.. => bindings::ib_mtu_IB_MTU_4096,
@@ -142,6 +144,7 @@ fn preset_iwarp(attr: &mut bindings::ib_port_attr, dev: &NetDevice) {
     attr.state = state;
     // CAST: A number below ten.
     attr.phys_state = physical as u8;
+    attr
 }
 
 /// Asks the driver, at registration, what its ports are.

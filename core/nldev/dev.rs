@@ -170,8 +170,8 @@ pub(super) fn port_get(request: &Request<'_>) -> Result {
 pub(super) fn port_list(dump: &mut Dump<'_>) -> Result {
     let attrs = dump.request.attributes(Strictness::Liberal)?;
     let device = dump.request.device(&attrs)?;
-    let next = |_: &Request<'_>, from| {
-        let port = (*device.ports().start()).max(from);
+    let next = |_: &Request<'_>, from: u32| {
+        let port = from.max(*device.ports().start());
         device.has_port(port).then_some((port, port))
     };
     dump.each(Command::PortGet, next, |request, w, port| {

@@ -169,7 +169,8 @@ impl<'a> DumpCursor<'a> {
 
     /// What comes next, unless the end was reached.
     pub(super) fn next(&self) -> Option<u32> {
-        (*self.end == 0).then_some(*self.next)
+        let over = *self.end != 0;
+        (!over).then_some(*self.next)
     }
 
     /// The next one is at `number`, or after it.

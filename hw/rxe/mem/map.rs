@@ -143,7 +143,10 @@ impl<'a> Pieces<'a> {
 
     /// One piece: `len` bytes at a kernel address. `None` at address zero.
     pub fn direct(address: &'a usize, len: usize) -> Option<Self> {
-        (*address != 0).then_some(Self {
+        if *address == 0 {
+            return None;
+        }
+        Some(Self {
             blocks: core::slice::from_ref(address),
             inside: 0,
             size: len,
