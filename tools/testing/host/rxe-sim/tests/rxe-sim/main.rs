@@ -15,6 +15,7 @@ mod recv_limits;
 mod recv_rules;
 mod reliable;
 mod ride;
+mod send_limits;
 mod send_rules;
 mod single;
 mod states;
