@@ -443,3 +443,36 @@ fn a_piece_of_a_neighbour_is_not_kept() {
         assert_eq!(n.recv.on_request(&packet, &mut n.host), done);
     }
 }
+
+#[test]
+fn what_came_early_long_ago_is_forgotten() {
+    let mut n = with_recvs(1);
+    let mut attr = *n.recv.attr();
+    attr.mtu = 1;
+    n.recv.set_attr(attr);
+    n.host.regions[0].bytes = vec![0; 1 << 23];
+    n.host.room = Some(0);
+    // More than half the circle of PSNs goes by, in order.
+    let mut psn = 0;
+    for length in [1 << 23, 8] {
+        let ext = Ext::Reth(reth(length));
+        let done = give(&mut n, T0, Opcode::RcReadRequest, psn, ext, &[]);
+        assert_eq!(done, Disposition::Done);
+        psn += length as i32;
+        drop(n.recv.set_resources(vec![Resource::EMPTY; 2]));
+        assert!(!n.recv.owes());
+    }
+    let _ = only(&mut n, psn);
+    assert!(n.recv.ack_may_wait());
+}
+
+#[test]
+fn a_refusal_and_the_flush_behind_it_share_a_budget() {
+    let mut n = with_recvs(3);
+    let body = [0; MTU as usize];
+    let _ = give(&mut n, T0, Opcode::RcSendMiddle, 0, Ext::None, &body);
+    assert_eq!(n.recv.poll(&mut n.host, 2), Progress::More);
+    assert_eq!(syndromes(&seen(&mut n)), [(0, INVALID)]);
+    assert_eq!(received(&n).len(), 1);
+    assert_eq!(n.host.events, [QpEvent::RequestError, QpEvent::RecvFailed]);
+}

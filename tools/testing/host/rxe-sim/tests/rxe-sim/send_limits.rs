@@ -735,3 +735,24 @@ fn who_does_not_listen_drops_answers() {
     assert_eq!(poll(&mut n, T0), []);
     assert_eq!(n.host.counts, [Counter::Marked; 2]);
 }
+
+#[test]
+fn a_drain_asks_again_only_for_what_nobody_asked() {
+    // All was asked for.
+    let mut n = node();
+    post(&mut n, send(), 3 * MTU);
+    assert_eq!(asks(&mut n, T0), [false, false, true]);
+    n.modify(QpState::Sqd).expect("a drain");
+    assert_eq!(psns(&mut n, T0), []);
+    // Of these nothing was.
+    let mut n = node();
+    post(&mut n, send(), 3 * MTU);
+    n.host.room = Some(2);
+    assert_eq!(asks(&mut n, T0), [false, false]);
+    n.host.room = None;
+    n.modify(QpState::Sqd).expect("a drain");
+    assert_eq!(psns(&mut n, T0), [0, 1, 2]);
+    let _ = ack(&mut n, T0, 2);
+    assert_eq!(n.host.events, [QpEvent::SqDrained]);
+    assert!(!n.send.is_draining());
+}
