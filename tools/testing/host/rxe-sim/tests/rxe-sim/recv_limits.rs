@@ -476,3 +476,57 @@ fn a_refusal_and_the_flush_behind_it_share_a_budget() {
     assert_eq!(received(&n).len(), 1);
     assert_eq!(n.host.events, [QpEvent::RequestError, QpEvent::RecvFailed]);
 }
+
+/// A packet is missing: how many come before the peer is told. Then it comes, and again if it
+/// was only late.
+fn gap(n: &mut Node, base: &mut u32, late: bool) -> u32 {
+    let psn = *base;
+    let told = (1..=400)
+        .find(|k| {
+            let early = quiet(n, Opcode::RcSendOnly, psn + k, 0);
+            assert_eq!(early, Disposition::Early);
+            !poll(n, T0).is_empty()
+        })
+        .expect("told at some time");
+    for k in 0..=told {
+        let _ = quiet(n, Opcode::RcSendOnly, psn + k, 0);
+    }
+    if late {
+        let _ = quiet(n, Opcode::RcSendOnly, psn, 0);
+    }
+    let _ = poll(n, T0);
+    *base = psn + told + 1;
+    told
+}
+
+#[test]
+fn who_tells_too_soon_learns_to_wait_and_forgets_it_again() {
+    let mut n = with_recvs(10_000);
+    let mut base = 0;
+    let waits: Vec<_> = (0..9).map(|_| gap(&mut n, &mut base, true)).collect();
+    assert_eq!(waits, [3, 6, 12, 24, 48, 96, 192, 256, 256]);
+    // Whatever does not come twice while four others are told was lost.
+    let waits: Vec<_> = (0..13).map(|_| gap(&mut n, &mut base, false)).collect();
+    assert_eq!(
+        waits,
+        [256, 256, 256, 256, 256, 128, 64, 32, 16, 8, 4, 3, 3]
+    );
+    // One of four may still turn out to have been late.
+    let _ = quiet(&mut n, Opcode::RcSendOnly, base - 8, 0);
+    let _ = poll(&mut n, T0);
+    assert_eq!(gap(&mut n, &mut base, false), 6);
+}
+
+#[test]
+fn a_reset_forgets_what_came_early() {
+    let mut n = node();
+    let _ = quiet(&mut n, Opcode::RcSendOnly, 3, 1);
+    for state in [QpState::Reset, QpState::Init, QpState::Rtr] {
+        n.modify(state).expect("in order");
+    }
+    // The PSN is what it was.
+    post_recv(&mut n, 0, 9);
+    let _ = only(&mut n, 0);
+    assert!(n.recv.ack_may_wait());
+    assert_eq!(syndromes(&poll(&mut n, T0)), [(0, ACK)]);
+}

@@ -756,3 +756,15 @@ fn a_drain_asks_again_only_for_what_nobody_asked() {
     assert_eq!(n.host.events, [QpEvent::SqDrained]);
     assert!(!n.send.is_draining());
 }
+
+#[test]
+fn a_read_that_just_fits_needs_no_answer_before_it() {
+    for (length, asks) in [((1 << 31) - MTU, false), ((1 << 31) - MTU + 1, true)] {
+        let mut n = node();
+        post(&mut n, send(), 4);
+        post(&mut n, read(), 0);
+        n.host.sq[1].wqe.as_mut().expect("good").length = length;
+        let out = poll(&mut n, T0);
+        assert_eq!((out[0].ack_req, out.len()), (asks, 2 - usize::from(asks)));
+    }
+}
