@@ -768,3 +768,15 @@ fn a_read_that_just_fits_needs_no_answer_before_it() {
         assert_eq!((out[0].ack_req, out.len()), (asks, 2 - usize::from(asks)));
     }
 }
+
+#[test]
+fn a_timeout_that_is_set_while_a_transfer_waits_holds_for_what_is_sent_again() {
+    let mut n = with_attr(node(), |attr| attr.timeout = None);
+    post(&mut n, send(), 3 * MTU);
+    assert_eq!(psns(&mut n, T0).len(), 3);
+    assert_eq!(seq(&mut n, T0, 1), Disposition::Done);
+    assert_eq!(n.send.next_deadline(), None);
+    let mut n = with_attr(n, |attr| attr.timeout = Some(ms(1)));
+    assert_eq!(psns(&mut n, ms(5)), [1]);
+    assert_eq!(n.send.next_deadline(), Some(ms(6)));
+}
