@@ -6,6 +6,7 @@
 use crate::common::*;
 use rxe_sim::node::Node;
 use rxe_sim::proto::*;
+use rxe_sim::rng::Rng;
 use rxe_sim::wire::*;
 
 const T0: Nanos = Nanos(0);
@@ -529,4 +530,36 @@ fn a_reset_forgets_what_came_early() {
     let _ = only(&mut n, 0);
     assert!(n.recv.ack_may_wait());
     assert_eq!(syndromes(&poll(&mut n, T0)), [(0, ACK)]);
+}
+
+#[test]
+fn answers_are_repeated_oldest_first_whatever_the_order_of_asking() {
+    for seed in 0..200 {
+        let mut rng = Rng::new(seed);
+        let places = 1 + rng.below(5);
+        let asked = (places + rng.below(7)) as i32;
+        let mut n = node_of(QpType::Rc, places as usize);
+        for psn in 0..asked {
+            let _ = give(&mut n, T0, Opcode::RcFetchAdd, psn, atomic(), &[]);
+            assert_eq!(poll(&mut n, T0).len(), 1);
+        }
+        n.host.room = Some(0);
+        let mut again = Vec::new();
+        for _ in 0..rng.below(9) {
+            let psn = rng.below(asked as u32) as i32;
+            let _ = give(&mut n, T0, Opcode::RcFetchAdd, psn, atomic(), &[]);
+            // As many are kept as there are places.
+            if psn >= asked - places as i32 {
+                again.push(psn);
+            }
+        }
+        again.sort_unstable();
+        again.dedup();
+        assert_eq!(n.recv.owes(), !again.is_empty());
+        n.host.room = None;
+        let out: Vec<_> = poll(&mut n, T0).iter().map(|p| p.psn).collect();
+        assert_eq!(out, again, "seed {seed}");
+        assert!(!n.recv.owes());
+        assert_eq!(n.host.atomics_run, asked as u32);
+    }
 }

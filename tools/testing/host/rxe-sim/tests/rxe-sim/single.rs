@@ -149,3 +149,25 @@ fn round_trips_are_smoothed() {
     // RFC 6298: of 4 and 12 ms, 7/8 and 1/8; the deviation is 3/4 of 2 and 1/4 of 8.
     assert_eq!(n.send.next_deadline(), Some(ms(40 + 5 + 14)));
 }
+
+#[test]
+fn a_second_answer_to_something_older_tells_nothing() {
+    let mut n = informed();
+    post(&mut n, send(), 3 * MTU);
+    assert_eq!(psns(&mut n, ms(5)).len(), 3);
+    assert_eq!(silence(&mut n), (vec![1], ms(17)));
+    let wait = n.send.next_deadline();
+    for psn in [0, -1] {
+        let _ = ack(&mut n, ms(20), psn);
+        assert_eq!(n.send.next_deadline(), wait);
+    }
+    // Nor does any, when what was sent after the probe is answered.
+    post(&mut n, send(), MTU);
+    assert_eq!(psns(&mut n, ms(21)), [4]);
+    let _ = ack(&mut n, ms(22), 4);
+    post(&mut n, send(), MTU);
+    assert_eq!(psns(&mut n, ms(23)), [5]);
+    let wait = n.send.next_deadline();
+    let _ = ack(&mut n, ms(24), 4);
+    assert_eq!(n.send.next_deadline(), wait);
+}
