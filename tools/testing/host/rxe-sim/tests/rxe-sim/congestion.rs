@@ -267,3 +267,28 @@ fn losses_and_marks_of_one_round_trip_count_once() {
         assert_eq!(n.send.window(), window, "{at}");
     }
 }
+
+#[test]
+fn a_window_that_is_not_used_does_not_grow() {
+    const TRIP: u64 = 1_000_000;
+    let mut n = node();
+    let mut attr = *n.send.attr();
+    attr.timeout = None;
+    attr.window = 8;
+    n.send.set_attr(attr);
+    n.modify(QpState::Reset).expect("reset");
+    n.ready(1, 1);
+    post(&mut n, send(), 25 * MTU);
+    let mut now = TRIP;
+    // Twice its end was reached, and once a round trip was known.
+    for window in [8, 16, 16] {
+        assert_eq!(round(&mut n, &mut now, TRIP), window);
+    }
+    for _ in 0..20 {
+        post(&mut n, send(), 15 * MTU);
+        assert_eq!(round(&mut n, &mut now, TRIP), 16);
+    }
+    // As much as it allows, and one more to be sent: then it does.
+    post(&mut n, send(), 17 * MTU);
+    assert_eq!(round(&mut n, &mut now, TRIP), 32);
+}
