@@ -563,3 +563,34 @@ fn answers_are_repeated_oldest_first_whatever_the_order_of_asking() {
         assert_eq!(n.host.atomics_run, asked as u32);
     }
 }
+
+#[test]
+fn each_operation_has_its_right() {
+    let (read, write) = (AccessFlags::REMOTE_READ, AccessFlags::REMOTE_WRITE);
+    let (atomics, flush) = (AccessFlags::REMOTE_ATOMIC, AccessFlags::FLUSH_GLOBAL);
+    let mut cases = answered().to_vec();
+    cases.push((Opcode::RcWriteOnly, Ext::Reth(reth(4)), &[1; 4]));
+    cases.push((Opcode::RcSendOnly, Ext::None, &[1; 4]));
+    for (opcode, ext, payload) in cases {
+        let needs = match opcode {
+            Opcode::RcReadRequest => read,
+            Opcode::RcFetchAdd | Opcode::RcCompareSwap => atomics,
+            Opcode::RcAtomicWrite | Opcode::RcWriteOnly => write,
+            Opcode::RcFlush => flush,
+            _ => AccessFlags::NONE,
+        };
+        // All rights of which one is missing, or one alone.
+        for one in [read, write, atomics, flush] {
+            for access in [one, AccessFlags(!one.0)] {
+                let mut n = with_recvs(1);
+                let mut attr = *n.recv.attr();
+                attr.access = access;
+                n.recv.set_attr(attr);
+                let _ = give(&mut n, T0, opcode, 0, ext, payload);
+                let may = access.contains(needs);
+                let refused = syndromes(&poll(&mut n, T0)) == [(0, INVALID)];
+                assert_eq!(refused, !may, "{opcode:?} {access:?}");
+            }
+        }
+    }
+}
