@@ -82,3 +82,10 @@ fn a_marked_device_takes_one_place() {
     let others = marks.addresses_of(Ndev(2)).map(|list| list.count());
     assert_eq!(others, Some(MARKS - 1));
 }
+
+#[test]
+fn nothing_and_all() {
+    assert!(!Marks::None.has(Ndev(1)) && Marks::All.has(Ndev(1)));
+    assert_eq!(Dirty::default().take(), Marks::None);
+    assert!(Marks::All.addresses_of(Ndev(1)).is_none());
+}

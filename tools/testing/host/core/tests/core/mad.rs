@@ -163,6 +163,22 @@ fn a_port_that_a_switch_lacks_is_the_end() {
     }
 }
 
+/// Whatever its pointer says, nothing is read from behind a packet.
+#[test]
+fn behind_a_packet_there_are_zeros() {
+    for (form, len, back) in [(Form::Ib, 256, 192), (Form::Opa, 176, 104)] {
+        for pointer in 0..=255_u8 {
+            let mut mad = vec![0xaa; len];
+            mad[6] = pointer;
+            let smp = Smp::new(&mut mad, form).expect("long enough");
+            assert!(smp.is_returning());
+            let at = back + usize::from(pointer.wrapping_sub(1));
+            let want = if at < len { 0xaa } else { 0 };
+            assert_eq!(smp.forward_port(), want, "{pointer}");
+        }
+    }
+}
+
 #[test]
 fn astray() {
     for form in [Form::Ib, Form::Opa] {
