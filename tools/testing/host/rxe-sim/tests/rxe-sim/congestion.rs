@@ -292,3 +292,20 @@ fn a_window_that_is_not_used_does_not_grow() {
     post(&mut n, send(), 17 * MTU);
     assert_eq!(round(&mut n, &mut now, TRIP), 32);
 }
+
+#[test]
+fn after_marks_a_window_grows_by_two_in_a_round_trip() {
+    const TRIP: u64 = 1_000_000;
+    let mut n = node();
+    let mut attr = *n.send.attr();
+    attr.timeout = None;
+    attr.window = 64;
+    n.send.set_attr(attr);
+    n.send.on_congestion(T0);
+    assert_eq!(n.send.window(), 32);
+    post(&mut n, send(), 1000 * MTU);
+    let mut now = TRIP;
+    for window in [34, 36, 38, 40] {
+        assert_eq!(round(&mut n, &mut now, TRIP), window);
+    }
+}
