@@ -39,7 +39,7 @@ FOLDERS = [
 ]
 HOST = "tools/testing/host"
 # What the host crates are built from.
-COPIED = ["core", "hw", "mad", "rust", "tools/testing/host", "tools/testing/fakeib"]
+COPIED = ["core", "hw", "mad", "rust", "rw", "tools/testing/host", "tools/testing/fakeib"]
 EQUIVALENT = "tools/testing/mutants-equivalent.txt"
 TENTH = 10
 LIMIT = 4

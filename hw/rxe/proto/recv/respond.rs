@@ -131,7 +131,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 msn,
                 saved,
                 run: resource.run,
-                answered: false,
+                ..Resource::EMPTY
             };
             self.oldest = self.after(oldest);
         }

@@ -64,3 +64,28 @@ fn what_is_told_last_counts() {
     let words: Vec<_> = marks.addresses_of(Ndev(1)).unwrap().collect();
     assert_eq!(words, [(address, Word::Ask)]);
 }
+
+/// A device that is marked takes the places of its addresses, and there is room for others.
+#[test]
+fn a_marked_device_takes_one_place() {
+    let address = |i: usize| Address::V4([10, 0, 0, i as u8]);
+    let mut dirty = Dirty::default();
+    for i in 0..3 {
+        dirty.note(Event::Address(Ndev(1), address(i), Word::Ask));
+    }
+    dirty.note(Event::Device(Ndev(1)));
+    for i in 0..MARKS - 1 {
+        dirty.note(Event::Address(Ndev(2), address(i), Word::Ask));
+    }
+    let marks = dirty.take();
+    assert!(marks.has(Ndev(1)) && marks.addresses_of(Ndev(1)).is_none());
+    let others = marks.addresses_of(Ndev(2)).map(|list| list.count());
+    assert_eq!(others, Some(MARKS - 1));
+}
+
+#[test]
+fn nothing_and_all() {
+    assert!(!Marks::None.has(Ndev(1)) && Marks::All.has(Ndev(1)));
+    assert_eq!(Dirty::default().take(), Marks::None);
+    assert!(Marks::All.addresses_of(Ndev(1)).is_none());
+}

@@ -123,6 +123,62 @@ fn there_and_back() {
     }
 }
 
+/// On its way, each switch looks whether it has the port that the packet is to leave by.
+#[test]
+fn a_port_that_a_switch_lacks_is_the_end() {
+    for form in [Form::Ib, Form::Opa] {
+        let (out, back) = match form {
+            Form::Ib => (128, 192),
+            Form::Opa => (40, 104),
+        };
+        for returning in [false, true] {
+            for pointer in 2..7_u8 {
+                // Ports that rise along the way, there and back.
+                let mut mad = packet(form, &[10, 20, 30, 40, 50, 60, 70]);
+                for hop in 0..10_u8 {
+                    mad[back + usize::from(hop)] = 100 + hop;
+                    mad[out + usize::from(hop)] = 10 * hop;
+                }
+                mad[6] = pointer;
+                mad[4] = if returning { 0x80 } else { 0 };
+                let by = if returning {
+                    100 + u32::from(pointer) - 1
+                } else {
+                    10 * (u32::from(pointer) + 1)
+                };
+                for (ports, verdict) in [(by, Verdict::Handle), (by - 1, Verdict::Discard)] {
+                    let node = Node {
+                        is_switch: true,
+                        ports,
+                    };
+                    let mut mad = mad.clone();
+                    let mut smp = Smp::new(&mut mad, form).expect("long enough");
+                    assert_eq!(smp.receive(node, 3), verdict, "{pointer} {returning}");
+                    assert_eq!(u32::from(smp.forward_port()), by);
+                    assert_eq!(smp.next(), Next::Forward);
+                    assert_eq!(smp.receive(CA, 3), Verdict::Discard, "no switch");
+                }
+            }
+        }
+    }
+}
+
+/// Whatever its pointer says, nothing is read from behind a packet.
+#[test]
+fn behind_a_packet_there_are_zeros() {
+    for (form, len, back) in [(Form::Ib, 256, 192), (Form::Opa, 176, 104)] {
+        for pointer in 0..=255_u8 {
+            let mut mad = vec![0xaa; len];
+            mad[6] = pointer;
+            let smp = Smp::new(&mut mad, form).expect("long enough");
+            assert!(smp.is_returning());
+            let at = back + usize::from(pointer.wrapping_sub(1));
+            let want = if at < len { 0xaa } else { 0 };
+            assert_eq!(smp.forward_port(), want, "{pointer}");
+        }
+    }
+}
+
 #[test]
 fn astray() {
     for form in [Form::Ib, Form::Opa] {

@@ -282,3 +282,21 @@ fn omni_path_headers_have_their_lengths() {
     // Common header, keys and LIDs; on a directed route both paths of 64 hops.
     assert_eq!((opa_headers(false), opa_headers(true)), (32, 176));
 }
+
+#[test]
+fn each_field_of_a_header_has_its_bytes() {
+    let mad: Vec<u8> = (1..=24).collect();
+    let header = Header {
+        base_version: 1,
+        class: 2,
+        class_version: 3,
+        method: 4,
+        tid: 0x090a_0b0c_0d0e_0f10,
+        attr: 0x1112,
+        attr_mod: 0x1516_1718,
+    };
+    assert_eq!(Header::parse(&mad), Some(header));
+    for len in 0..24 {
+        assert_eq!(Header::parse(&mad[..len]), None, "{len}");
+    }
+}

@@ -305,3 +305,16 @@ fn who_waits_for_nothing_awaits_nothing() {
         assert_eq!(is_after(a, b), after, "{a} {b}");
     }
 }
+
+#[test]
+fn a_new_time_holds_for_the_retries_too() {
+    let mut flow = Flow::with_limit(0);
+    let mut send = Send::new(None);
+    assert_eq!(post(&mut send, order(50, 2), false, &mut flow), Do::Post);
+    assert_eq!(send.completed(true, 1000, MOST, &mut flow), Do::Nothing);
+    assert!(send.modify(80, 1010, &mut flow));
+    assert_eq!(send.deadline(), 1090);
+    assert_eq!(send.expired(false, MOST, &mut flow), Do::Post);
+    assert_eq!(send.completed(true, 2000, MOST, &mut flow), Do::Nothing);
+    assert_eq!(send.deadline(), 2080);
+}

@@ -9,6 +9,7 @@ mod gid_marks;
 mod gid_peer;
 mod gid_plan;
 mod gid_table;
+mod layout;
 mod mad;
 mod mad_rules;
 mod mad_steps;

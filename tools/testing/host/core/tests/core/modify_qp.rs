@@ -128,3 +128,125 @@ fn laws_of_the_table() {
     }
     assert_eq!(changes, 22 * QpType::ALL.len());
 }
+
+/// What each type takes for each change, required and optional, as the C core's
+/// `qp_state_table` has it.
+#[test]
+fn the_whole_table() {
+    use QpState::*;
+    type Masks = (u32, u32);
+    const NONE: Masks = (0, 0);
+    // Of QP 0 and 1, UD, UC, RC, and the two ends of XRC.
+    let table: [(QpState, QpState, [Masks; 6]); 9] = [
+        (
+            Reset,
+            Init,
+            [
+                (0x50, 0),
+                (0x70, 0),
+                (0x38, 0),
+                (0x38, 0),
+                (0x38, 0),
+                (0x38, 0),
+            ],
+        ),
+        (
+            Init,
+            Init,
+            [
+                (0, 0x50),
+                (0, 0x70),
+                (0, 0x38),
+                (0, 0x38),
+                (0, 0x38),
+                (0, 0x38),
+            ],
+        ),
+        (
+            Init,
+            Rtr,
+            [
+                (0, 0x50),
+                (0, 0x50),
+                (0x10_1180, 0x4018),
+                (0x12_9180, 0x4018),
+                (0x10_1180, 0x4018),
+                (0x12_9180, 0x4018),
+            ],
+        ),
+        (
+            Rtr,
+            Rts,
+            [
+                (0x1_0000, 0x42),
+                (0x1_0000, 0x42),
+                (0x1_0000, 0x4_400a),
+                (0x1_2e00, 0x4_c00a),
+                (0x1_2e00, 0x4_400a),
+                (0x1_0200, 0x4_c00a),
+            ],
+        ),
+        (
+            Rts,
+            Rts,
+            [
+                (0, 0x42),
+                (0, 0x42),
+                (0, 0x4_400a),
+                (0, 0x4_c00a),
+                (0, 0x4_400a),
+                (0, 0x4_c00a),
+            ],
+        ),
+        (Rts, Sqd, [(0, 4); 6]),
+        (
+            Sqd,
+            Rts,
+            [
+                (0, 0x42),
+                (0, 0x42),
+                (0, 0x4_400a),
+                (0, 0x4_c00a),
+                (0, 0x4_400a),
+                (0, 0x4_c00a),
+            ],
+        ),
+        (
+            Sqd,
+            Sqd,
+            [
+                (0, 0x50),
+                (0, 0x50),
+                (0, 0x4_4098),
+                (0, 0x6_eeb8),
+                (0, 0x4_6eb8),
+                (0, 0x6_c2b8),
+            ],
+        ),
+        (Sqe, Rts, [(0, 0x42), (0, 0x42), (0, 0xa), NONE, NONE, NONE]),
+    ];
+    for from in QpState::ALL {
+        for to in QpState::ALL {
+            let row = table.iter().find(|row| (row.0, row.1) == (from, to));
+            for qp_type in QpType::ALL {
+                let (required, optional) = match (row, qp_type) {
+                    (Some(row), QpType::Smi | QpType::Gsi) => row.2[0],
+                    (Some(row), QpType::Ud) => row.2[1],
+                    (Some(row), QpType::Uc) => row.2[2],
+                    (Some(row), QpType::Rc) => row.2[3],
+                    (Some(row), QpType::XrcIni) => row.2[4],
+                    (Some(row), QpType::XrcTgt) => row.2[5],
+                    // A port, and nothing else.
+                    (Some((Reset, Init, _)), QpType::RawPacket) => (0x20, 0),
+                    (_, _) => NONE,
+                };
+                let takes = takes(from, to, qp_type);
+                assert_eq!(
+                    (takes.required.0, takes.optional.0),
+                    (required, optional),
+                    "{from:?} {to:?} {qp_type:?}"
+                );
+            }
+        }
+    }
+}

@@ -65,6 +65,14 @@ fn a_message_has_its_length() {
         w.written(),
         [24, 0, 0, 0, 1, 0x14, 2, 0, 0x34, 0x12, 0, 0, 9, 0, 0, 0, 5, 0, 1, 0, 2, 0, 0, 0]
     );
+    // So does one behind another.
+    let mut two = [0; 64];
+    let mut both = Writer::new(&mut two, Align64::Packed);
+    both.message(head, |w| w.put_u8(1, 2)).unwrap();
+    both.message(head, |w| w.put_u32(1, 2)).unwrap();
+    assert_eq!(both.written()[..24], *w.written());
+    assert_eq!(both.written()[24..28], [24, 0, 0, 0]);
+    assert_eq!(both.written()[40..], [8, 0, 1, 0, 2, 0, 0, 0]);
     // One that fails leaves nothing, and no trace in the next.
     let failed: Result<(), ListError<u8>> = w.message(head, |w| {
         w.put_u8(1, 2)?;

@@ -543,6 +543,19 @@ fn bound_counters() {
     // Only of a rule is it said what it looks at.
     let auto = written(|w| counter(stat::MODE_AUTO).put(w));
     assert!(auto.len() > manual.len() && auto.contains("05001a0002000000"));
+    // And whose it is, as of every object.
+    let nobodys = written(|w| {
+        let owner = None;
+        let counter = counter(stat::MODE_AUTO);
+        stat::Counter { owner, ..counter }.put(w)
+    });
+    let owner = written(|w| {
+        let mut counter = counter(stat::MODE_AUTO);
+        counter.owner = Some(Shown::Pid(0x1234));
+        counter.put(w)
+    });
+    assert_eq!(owner.len(), nobodys.len() + 16);
+    assert!(owner.contains("34120000") && !nobodys.contains("34120000"));
 }
 
 #[test]

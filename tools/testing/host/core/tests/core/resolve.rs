@@ -343,3 +343,22 @@ fn the_worker_is_woken_only_while_the_request_waits() {
         assert_eq!(trying().tried(outcome, now, WORKER), next, "{now}");
     }
 }
+
+/// A worker that has told the asker is like any other task.
+#[test]
+fn what_is_told_is_over() {
+    let mut life: Life<u32> = Life::new(5);
+    assert_eq!(life.started::<Error>(Outcome::Asked), Ok(5));
+    assert_eq!(life.turn(WORKER), Turn::Try);
+    let next = life.tried::<Error>(Outcome::Found, 1, WORKER);
+    assert_eq!(next, Next::Tell(Verdict::Found(None)));
+    let mut telling = life;
+    assert_eq!(telling.cancel(OTHER), Cancelled::Wait);
+    let mut telling = life;
+    assert_eq!(telling.cancel(WORKER), Cancelled::ByItself);
+    life.told();
+    assert_eq!(life.answer(7), None);
+    assert!(!life.wake());
+    assert_eq!(life.turn(WORKER), Turn::Nothing);
+    assert_eq!(life.cancel(WORKER), Cancelled::Wait);
+}

@@ -51,6 +51,12 @@ fn versions() {
     let mut area = ipv4(0x60);
     area[20] = 0x46;
     assert_eq!(header(&area), Some(Header::Ipv6));
+    // No single bit but those of version and length is wrong without being noticed.
+    for bit in 168..320 {
+        let mut area = ipv4(0x60);
+        area[bit / 8] ^= 0x80 >> (bit % 8);
+        assert_eq!(header(&area), Some(Header::Ipv6), "{bit}");
+    }
     // Where only IPv4 is possible the checksum is not asked.
     let mut area = ipv4(0);
     area[31] ^= 1;

@@ -155,6 +155,7 @@ fn shared_queues() {
     assert_eq!(cq_pool::size(10, 100_000), Some(4096));
     assert_eq!(cq_pool::size(10, 100), Some(100));
     assert_eq!(cq_pool::size(5_000, 100_000), Some(5_000));
+    assert_eq!(cq_pool::size(100, 100), Some(100));
     assert_eq!(cq_pool::size(101, 100), None);
     for seed in 0..2_000 {
         let mut rng = Rng::new(seed);

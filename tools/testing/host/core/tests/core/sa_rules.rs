@@ -125,6 +125,8 @@ fn one_malformed_attribute_spoils_a_message() {
             assert!(Answer::read(0, &message).is_some(), "{number} {len}");
         }
     }
+    // RDMA_NL_LS_F_ERR: the service does not know.
+    assert_eq!(local::FAILED, 0x100);
     // The last one counts.
     let second = attr(2, &700_u32.to_ne_bytes());
     assert_eq!(

@@ -325,4 +325,10 @@ fn who_leaves_may_stay() {
     assert!(standing.is_leaving());
     standing.stay();
     assert!(!standing.is_leaving());
+    // Where it is does not depend on that.
+    let all = Attrs(u32::MAX);
+    let there = Places::default().after(change(all, place(1, 0), place(2, 1)).unwrap());
+    standing.moved(there);
+    assert_eq!(*standing.places(), there);
+    assert_ne!(there, Places::default());
 }

@@ -189,7 +189,17 @@ fn the_window_follows_the_round_trips() {
     }
     // More than four times the shortest: a sixteenth less; between twice and that: as it is.
     // What came last counts from the next answer on.
-    for (trip, window) in [(5, 80), (5, 75), (3, 71), (3, 71)] {
+    // Just four times is not more, and just twice is as good as once.
+    for (trip, window) in [
+        (5, 80),
+        (5, 75),
+        (3, 71),
+        (3, 71),
+        (4, 71),
+        (4, 71),
+        (2, 71),
+        (2, 79),
+    ] {
         assert_eq!(round(&mut n, &mut now, trip * TRIP), window);
     }
 }
@@ -204,5 +214,98 @@ fn a_share_is_of_1024_parts() {
     for (at, window) in [(1_000, 2048), (151_000, 2048 - 908)] {
         n.send.on_congestion(Nanos(at));
         assert_eq!(n.send.window(), window, "{at}");
+    }
+}
+
+/// A node that knows that a round trip takes 4 ms, and lost a packet just now: its number.
+fn after_a_loss() -> (Node, i32) {
+    const MS: u64 = 1_000_000;
+    let mut n = node();
+    let mut attr = *n.send.attr();
+    attr.timeout = Some(Nanos(1000 * MS));
+    n.send.set_attr(attr);
+    post(&mut n, send(), 4);
+    let _ = poll(&mut n, T0);
+    let _ = ack(&mut n, Nanos(4 * MS), 0);
+    post(&mut n, send(), 8 * MTU);
+    assert_eq!(poll(&mut n, Nanos(5 * MS)).len(), 8);
+    let _ = nak(&mut n, Nanos(10 * MS), 1, NakCode::PsnSequence);
+    assert_eq!(poll(&mut n, Nanos(10 * MS)).len(), 1);
+    assert_eq!(n.send.window(), 64);
+    (n, 1)
+}
+
+#[test]
+fn what_was_only_late_does_not_count_as_lost() {
+    // An answer sooner than any round trip is not that to the packet sent again.
+    for (after, window) in [(1, 128), (3_999_999, 128), (4_000_000, 64), (9_000_000, 64)] {
+        let (mut n, psn) = after_a_loss();
+        let _ = ack(&mut n, Nanos(10_000_000 + after), psn + 7);
+        assert_eq!(n.send.window(), window, "{after}");
+    }
+    // What turned out to be lost is not taken back by a later one that was not.
+    let (mut n, psn) = after_a_loss();
+    let _ = ack(&mut n, Nanos(15_000_000), psn + 3);
+    let _ = nak(&mut n, Nanos(20_000_000), psn + 5, NakCode::PsnSequence);
+    assert_eq!(n.send.window(), 32);
+    assert_eq!(poll(&mut n, Nanos(20_000_000)).len(), 1);
+    let _ = ack(&mut n, Nanos(20_000_001), psn + 7);
+    assert_eq!(n.send.window(), 64);
+    // Of two that were only late, the first takes back both.
+    let (mut n, psn) = after_a_loss();
+    let _ = nak(&mut n, Nanos(20_000_000), psn, NakCode::PsnSequence);
+    let _ = ack(&mut n, Nanos(10_000_001), psn + 7);
+    assert_eq!(n.send.window(), 128);
+}
+
+#[test]
+fn losses_and_marks_of_one_round_trip_count_once() {
+    // The smoothed round trip is 4 ms, so nothing is news for so long.
+    for (at, window) in [(10_000_001, 64), (13_999_999, 64), (14_000_000, 32)] {
+        let (mut n, _) = after_a_loss();
+        n.send.on_congestion(Nanos(at));
+        assert_eq!(n.send.window(), window, "{at}");
+    }
+}
+
+#[test]
+fn a_window_that_is_not_used_does_not_grow() {
+    const TRIP: u64 = 1_000_000;
+    let mut n = node();
+    let mut attr = *n.send.attr();
+    attr.timeout = None;
+    attr.window = 8;
+    n.send.set_attr(attr);
+    n.modify(QpState::Reset).expect("reset");
+    n.ready(1, 1);
+    post(&mut n, send(), 25 * MTU);
+    let mut now = TRIP;
+    // Twice its end was reached, and once a round trip was known.
+    for window in [8, 16, 16] {
+        assert_eq!(round(&mut n, &mut now, TRIP), window);
+    }
+    for _ in 0..20 {
+        post(&mut n, send(), 15 * MTU);
+        assert_eq!(round(&mut n, &mut now, TRIP), 16);
+    }
+    // As much as it allows, and one more to be sent: then it does.
+    post(&mut n, send(), 17 * MTU);
+    assert_eq!(round(&mut n, &mut now, TRIP), 32);
+}
+
+#[test]
+fn after_marks_a_window_grows_by_two_in_a_round_trip() {
+    const TRIP: u64 = 1_000_000;
+    let mut n = node();
+    let mut attr = *n.send.attr();
+    attr.timeout = None;
+    attr.window = 64;
+    n.send.set_attr(attr);
+    n.send.on_congestion(T0);
+    assert_eq!(n.send.window(), 32);
+    post(&mut n, send(), 1000 * MTU);
+    let mut now = TRIP;
+    for window in [34, 36, 38, 40] {
+        assert_eq!(round(&mut n, &mut now, TRIP), window);
     }
 }

@@ -32,7 +32,7 @@ fn it_is_a_sorted_list() {
                     model.sort_unstable();
                 }
             }
-            assert_eq!(early.len(), model.len());
+            assert_eq!((early.len(), early.room()), (model.len(), room));
             assert_eq!(early.is_empty(), model.is_empty());
         }
     }

@@ -149,3 +149,106 @@ fn round_trips_are_smoothed() {
     // RFC 6298: of 4 and 12 ms, 7/8 and 1/8; the deviation is 3/4 of 2 and 1/4 of 8.
     assert_eq!(n.send.next_deadline(), Some(ms(40 + 5 + 14)));
 }
+
+#[test]
+fn a_second_answer_to_something_older_tells_nothing() {
+    let mut n = informed();
+    post(&mut n, send(), 3 * MTU);
+    assert_eq!(psns(&mut n, ms(5)).len(), 3);
+    assert_eq!(silence(&mut n), (vec![1], ms(17)));
+    let wait = n.send.next_deadline();
+    for psn in [0, -1] {
+        let _ = ack(&mut n, ms(20), psn);
+        assert_eq!(n.send.next_deadline(), wait);
+    }
+    // Nor does any, when what was sent after the probe is answered.
+    post(&mut n, send(), MTU);
+    assert_eq!(psns(&mut n, ms(21)), [4]);
+    let _ = ack(&mut n, ms(22), 4);
+    post(&mut n, send(), MTU);
+    assert_eq!(psns(&mut n, ms(23)), [5]);
+    let wait = n.send.next_deadline();
+    let _ = ack(&mut n, ms(24), 4);
+    assert_eq!(n.send.next_deadline(), wait);
+}
+
+#[test]
+fn a_peer_that_keeps_something_is_trusted_again() {
+    let mut n = node();
+    let seq = |n: &mut Node, psn| {
+        let _ = nak(n, Nanos(1000), psn, rxe_sim::wire::NakCode::PsnSequence);
+        psns(n, Nanos(1000))
+    };
+    let rest = |from: i32| (from..40).collect::<Vec<_>>();
+    post(&mut n, send(), 40 * MTU);
+    assert_eq!(psns(&mut n, T0).len(), 40);
+    assert_eq!(seq(&mut n, 1), [1]);
+    let _ = ack(&mut n, Nanos(2000), 1);
+    assert_eq!(psns(&mut n, Nanos(2000)), rest(2));
+    // Once it kept what came behind.
+    assert_eq!(seq(&mut n, 3), [3]);
+    let _ = ack(&mut n, Nanos(2000), 10);
+    assert_eq!(psns(&mut n, Nanos(2000)), []);
+    // So it takes two more times.
+    for psn in [12, 14] {
+        assert_eq!(seq(&mut n, psn), [psn]);
+        let _ = ack(&mut n, Nanos(2000), psn);
+        assert_eq!(psns(&mut n, Nanos(2000)), rest(psn + 1));
+    }
+    assert_eq!(seq(&mut n, 16), rest(16));
+}
+
+#[test]
+fn who_misses_each_in_turn_keeps_nothing() {
+    let mut n = node();
+    post(&mut n, send(), 10 * MTU);
+    assert_eq!(psns(&mut n, T0).len(), 10);
+    // Each time it has what was sent again, and says that the next one is missing.
+    for (psn, again) in [(1, vec![1]), (2, vec![2]), (3, (3..10).collect())] {
+        let _ = nak(
+            &mut n,
+            Nanos(1000),
+            psn,
+            rxe_sim::wire::NakCode::PsnSequence,
+        );
+        assert_eq!(psns(&mut n, Nanos(1000)), again);
+    }
+}
+
+#[test]
+fn responses_one_by_one_say_nothing_of_what_is_kept() {
+    use rxe_sim::wire::{AethSyndrome, Ext, Opcode};
+    let mut n = node();
+    let body = [7; MTU as usize];
+    post(&mut n, read(), 12 * MTU);
+    assert_eq!(psns(&mut n, T0), [0]);
+    let middle = |n: &mut Node, psn| give(n, T0, Opcode::RcReadRespMiddle, psn, Ext::None, &body);
+    // Of three gaps, each is asked for by itself.
+    for gap in [0, 4, 8] {
+        for psn in [1, 2, 3] {
+            assert_eq!(middle(&mut n, gap + psn), Disposition::Early);
+            let _ = n.host.early[0].insert(START + (gap + psn) as u32, vec![]);
+        }
+        let out = poll(&mut n, T0);
+        assert_eq!(out.len(), 1);
+        assert_eq!(out[0].psn, gap);
+        let Ext::Reth(reth) = out[0].ext else {
+            panic!("{out:?}")
+        };
+        assert_eq!(reth.length, MTU, "only what is missing");
+        while n.host.early[0].pop().is_some() {}
+        for psn in gap..gap + 4 {
+            let last = (psn == 11).then_some(Opcode::RcReadRespLast);
+            let opcode = last.unwrap_or(Opcode::RcReadRespMiddle);
+            let ext = if psn == 11 {
+                aeth(AethSyndrome::ACK)
+            } else {
+                Ext::None
+            };
+            let done = give(&mut n, T0, opcode, psn, ext, &body);
+            assert_eq!(done, Disposition::Done);
+        }
+        assert_eq!(psns(&mut n, T0), []);
+    }
+    assert_eq!(done(&n), [(0, WcStatus::Success)]);
+}
