@@ -82,6 +82,7 @@ fn register_agent(
         rule: None,
         rmpp_version,
         flags,
+        // INVARIANT: The consumer's, of C.
         handlers: Handlers { send, recv },
         context,
     };

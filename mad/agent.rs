@@ -217,6 +217,11 @@ impl Agent {
         this.rights.withdraw();
     }
 
+    /// Whether it was unregistered.
+    pub(super) fn is_unregistered(&self) -> bool {
+        self.gate.is_closed()
+    }
+
     /// As consumers and tracepoints read it.
     #[inline]
     pub(super) fn c(&self) -> &CAgent {

@@ -45,9 +45,11 @@ pub(crate) fn register(device: &Device, port: u32, handlers: Handlers) -> Result
 }
 
 /// Unregisters an agent: ends its sends, and waits until all of them are freed. No handler is called
-/// after this returns. May sleep; not from a handler.
+/// after this returns. The second call does nothing. May sleep; not from a handler.
 pub(crate) fn unregister(agent: &Arc<Agent>) {
-    Agent::unregister(agent);
+    if !kernel::warn_on!(agent.is_unregistered()) {
+        Agent::unregister(agent);
+    }
 }
 
 /// The upper half of an agent's transaction IDs.

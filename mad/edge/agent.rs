@@ -46,9 +46,13 @@ rdma::c_struct! {
 }
 
 /// Who is told of an agent's sends, and gets what it receives.
+///
+/// # Invariants
+///
+/// They may be called as `include/rdma/ib_mad.h` says, as long as the agent is registered.
 pub(crate) struct Handlers {
-    pub(crate) send: bindings::ib_mad_send_handler,
-    pub(crate) recv: bindings::ib_mad_recv_handler,
+    pub(in crate::mad) send: bindings::ib_mad_send_handler,
+    pub(in crate::mad) recv: bindings::ib_mad_recv_handler,
 }
 
 impl Handlers {
@@ -57,6 +61,19 @@ impl Handlers {
         send: None,
         recv: None,
     };
+
+    /// Those of an agent of another part of the core.
+    ///
+    /// # Safety
+    ///
+    /// See the type invariant.
+    pub(crate) const unsafe fn new(
+        send: bindings::ib_mad_send_handler,
+        recv: bindings::ib_mad_recv_handler,
+    ) -> Self {
+        // INVARIANT: Contract of this function.
+        Self { send, recv }
+    }
 }
 
 /// What consumers and tracepoints read of an agent.

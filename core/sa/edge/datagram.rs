@@ -52,10 +52,8 @@ impl Registered {
     ///
     /// Those of registration.
     pub(in crate::sa) fn new(device: &Device, port: u32) -> Result<Self> {
-        let handlers = Handlers {
-            send: Some(on_sent),
-            recv: Some(on_received),
-        };
+        // SAFETY: Both are such handlers, of agents that send `Buffer`s only, as this one.
+        let handlers = unsafe { Handlers::new(Some(on_sent), Some(on_received)) };
         // INVARIANT: The handlers above.
         client::register(device, port, handlers).map(Self)
     }
