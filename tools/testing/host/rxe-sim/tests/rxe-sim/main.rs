@@ -11,6 +11,7 @@ mod cork;
 mod early;
 mod hostile;
 mod mending;
+mod messages;
 mod recv_limits;
 mod recv_rules;
 mod reliable;
