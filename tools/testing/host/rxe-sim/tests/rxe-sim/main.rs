@@ -8,6 +8,7 @@ mod answers;
 mod common;
 mod congestion;
 mod cork;
+mod corners;
 mod early;
 mod hostile;
 mod mending;
