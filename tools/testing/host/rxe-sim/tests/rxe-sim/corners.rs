@@ -161,9 +161,6 @@ fn a_nak_of_the_very_next_packet_is_a_doubt_too() {
 #[test]
 fn what_is_kept_here_does_not_count_as_a_try() {
     let mut n = node();
-    // Something early that nobody asks about: all that is sent are messages.
-    let kept = n.host.early[0].insert(START + 39, vec![]);
-    assert_eq!(kept, Ok(()));
     let seq = |n: &mut Node, psn| {
         let _ = nak(n, Nanos(1000), psn, NakCode::PsnSequence);
         psns(n, Nanos(1000))
@@ -175,6 +172,9 @@ fn what_is_kept_here_does_not_count_as_a_try() {
         let _ = ack(&mut n, Nanos(2000), psn);
         assert_eq!(psns(&mut n, Nanos(2000)).len() as i32, 39 - psn);
     }
+    // Something early that nobody asks about: all that is sent are messages.
+    let kept = n.host.early[0].insert(START + 39, vec![]);
+    assert_eq!(kept, Ok(()));
     for psn in 5..13 {
         assert_eq!(seq(&mut n, psn).len() as i32, 40 - psn, "{psn}");
     }
@@ -199,6 +199,31 @@ fn a_new_user_has_no_past() {
     assert!(!DelayedAck::new().holds() && !Cork::new().holds());
     assert_eq!(DelayedAck::default(), DelayedAck::new());
     assert_eq!(Cork::default(), Cork::new());
+}
+
+/// How many prompt replies it takes until one is expected.
+fn patience(acks: &mut DelayedAck, now: &mut u64) -> u32 {
+    (1..)
+        .find(|_| {
+            *now += 10;
+            acks.answered(Nanos(*now), Nanos(*now - 5))
+        })
+        .expect("at some time")
+}
+
+#[test]
+fn who_was_trusted_begins_at_nothing() {
+    let mut acks = DelayedAck::new();
+    let mut now = 0;
+    assert_eq!(patience(&mut acks, &mut now), DelayedAck::PATTERN);
+    // A run without a reply. The clock is so young that the next reply is prompt all the same.
+    acks.unanswered();
+    assert_eq!(patience(&mut acks, &mut now), DelayedAck::PATTERN);
+    // A reply in time that was heard of too late.
+    let span = acks.hold();
+    assert_eq!(acks.look(Nanos(now + span.0)), delayed_ack::Look::Late);
+    acks.sent();
+    assert_eq!(patience(&mut acks, &mut now), 2 * DelayedAck::PATTERN);
 }
 
 #[test]
