@@ -37,6 +37,11 @@ found=$(
         case $f in */proto/* | rust/wire/*) grep -nE '(^|[^a-z_])(bindings|kernel)::' "$f" | grep -vE '^[0-9]+:[ \t]*//' |
             sed "s|^|$f:|; s|\$| (a pure engine knows no kernel)|" ;; esac
     done
+    # A reason names what it rests on.
+    for f in "${rust[@]}"; do
+        case $f in tools/*) continue ;; esac
+        grep -nE "(SAFETY|INVARIANT): (As above|By this function's duty)[.]?$" "$f" | sed "s|^|$f:|; s|$| (which promise, and where is it stated?)|"
+    done
     # Paths of one machine, and addresses of package registries, have no place here.
     list '*' | grep -vE '\.lock$|^tools/lint.sh$' | xargs -r grep -nIE \
         '(^|[^A-Za-z0-9_./-])/(work|farm)/|/root/\.cache|https?://[a-z.]*(debian\.org|crates\.io|pypi\.org)' |

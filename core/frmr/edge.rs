@@ -83,7 +83,7 @@ pub(super) struct Host(NonNull<Device>);
 
 // SAFETY: It gives access only to a `Device`, which is `Send` and `Sync`.
 unsafe impl Send for Host {}
-// SAFETY: As above.
+// SAFETY: See `Send`.
 unsafe impl Sync for Host {}
 
 // SAFETY: `from_c`'s contract is the type invariant, which drivers keep to (`frmr_pools.h`): they

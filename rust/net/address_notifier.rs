@@ -56,7 +56,7 @@ pub struct AddressNotifier<T: AddressEvents> {
 
 // SAFETY: The blocks are only touched by C, under its locks.
 unsafe impl<T: AddressEvents> Send for AddressNotifier<T> {}
-// SAFETY: As above.
+// SAFETY: See `Send`.
 unsafe impl<T: AddressEvents> Sync for AddressNotifier<T> {}
 
 impl<T: AddressEvents> AddressNotifier<T> {

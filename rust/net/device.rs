@@ -247,7 +247,7 @@ impl crate::edge::Answer for Option<ARef<NetDevice>> {
 
 // SAFETY: `struct net_device` is made for use from any thread.
 unsafe impl Send for NetDevice {}
-// SAFETY: As above.
+// SAFETY: See `Send`.
 unsafe impl Sync for NetDevice {}
 
 // SAFETY: `dev_hold` and `dev_put` count the device, which lives while it is counted.

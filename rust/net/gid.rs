@@ -43,7 +43,7 @@ pub struct GidAttr(NonNull<bindings::ib_gid_attr>);
 // SAFETY: Entries are counted atomically and do not change while referenced, save the
 // network device, which is read under RCU.
 unsafe impl Send for GidAttr {}
-// SAFETY: As above.
+// SAFETY: See `Send`.
 unsafe impl Sync for GidAttr {}
 
 impl GidAttr {

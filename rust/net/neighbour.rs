@@ -228,7 +228,7 @@ pub struct ChangeNotifier {
 
 // SAFETY: The block is only touched by C, under its locks.
 unsafe impl Send for ChangeNotifier {}
-// SAFETY: As above.
+// SAFETY: See `Send`.
 unsafe impl Sync for ChangeNotifier {}
 
 impl ChangeNotifier {

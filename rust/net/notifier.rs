@@ -112,7 +112,7 @@ pub struct NetNotifier<T: NetdevEvents> {
 
 // SAFETY: The block is only touched by C, under its locks; the listener is `Send + Sync`.
 unsafe impl<T: NetdevEvents> Send for NetNotifier<T> {}
-// SAFETY: As above.
+// SAFETY: See `Send`.
 unsafe impl<T: NetdevEvents> Sync for NetNotifier<T> {}
 
 impl<T: NetdevEvents> NetNotifier<T> {

@@ -49,7 +49,7 @@ pub struct Route {
 
 // SAFETY: Routes are counted atomically and made for use from any thread.
 unsafe impl Send for Route {}
-// SAFETY: As above.
+// SAFETY: See `Send`.
 unsafe impl Sync for Route {}
 
 impl Route {

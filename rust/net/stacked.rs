@@ -121,7 +121,7 @@ impl NetDevice {
         // SAFETY: The device is alive; the callback is called with `data`, which outlives the
         // call, and with an address.
         to_result(unsafe { bindings::rdma_helper_walk_ipv4(self.as_raw(), Some(on_ipv4), data) })?;
-        // SAFETY: As above.
+        // SAFETY: As for IPv4, with `on_ipv6`.
         to_result(unsafe { bindings::rdma_helper_walk_ipv6(self.as_raw(), Some(on_ipv6), data) })
     }
 
@@ -159,7 +159,8 @@ unsafe extern "C" fn on_device(
     device: *mut bindings::net_device,
     data: *mut bindings::netdev_nested_priv,
 ) -> c_int {
-    // SAFETY: By this function's duty.
+    // SAFETY: The data is an `OnDevice` that is ours for the call; the device is protected by RCU
+    // (contract).
     unsafe {
         let each: *mut OnDevice<'_> = bindings::rdma_helper_nested_data(data).cast();
         status((*each)(NetDevice::from_raw(device)))
@@ -170,7 +171,7 @@ unsafe extern "C" fn on_device(
 ///
 /// For C only: the data is an [`OnAddress`] that nobody else uses, the address has 4 bytes.
 unsafe extern "C" fn on_ipv4(data: *mut c_void, address: *const c_void) -> c_int {
-    // SAFETY: By this function's duty.
+    // SAFETY: Four bytes, and an `OnAddress` that is ours for the call (contract).
     unsafe {
         let address = address.cast::<[u8; 4]>().read_unaligned();
         let each: *mut OnAddress<'_> = data.cast();
@@ -182,7 +183,7 @@ unsafe extern "C" fn on_ipv4(data: *mut c_void, address: *const c_void) -> c_int
 ///
 /// As [`on_ipv4`], with 16 bytes.
 unsafe extern "C" fn on_ipv6(data: *mut c_void, address: *const c_void) -> c_int {
-    // SAFETY: By this function's duty.
+    // SAFETY: Sixteen bytes, and an `OnAddress` that is ours for the call (contract).
     unsafe {
         let address = address.cast::<[u8; 16]>().read_unaligned();
         let each: *mut OnAddress<'_> = data.cast();

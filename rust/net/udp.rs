@@ -46,7 +46,7 @@ pub struct UdpTunnel<T: TunnelReceiver> {
 // SAFETY: Nothing but the release, which may be anywhere, is done with the socket, and
 // the receiver is `Send + Sync`.
 unsafe impl<T: TunnelReceiver> Send for UdpTunnel<T> {}
-// SAFETY: As above.
+// SAFETY: See `Send`.
 unsafe impl<T: TunnelReceiver> Sync for UdpTunnel<T> {}
 
 impl<T: TunnelReceiver> UdpTunnel<T> {

@@ -67,7 +67,7 @@ impl<P: Provider> Adapter<P> {
     ///
     /// (device)
     unsafe fn dev<'a>(dev: *mut ib_device) -> &'a Device<P> {
-        // SAFETY: By this function's duty.
+        // SAFETY: A device of `P`, for which the method is called (contract: "device").
         unsafe { Device::from_raw(dev) }
     }
 

@@ -109,7 +109,7 @@ impl AhAttr {
     /// For `'a`, `ptr` points to an attribute that fulfils the invariant and that nobody changes.
     #[inline]
     pub(crate) unsafe fn from_raw<'a>(ptr: *const bindings::rdma_ah_attr) -> &'a Self {
-        // SAFETY: By this function's duty; the type is transparent.
+        // SAFETY: Valid for `'a` and constant (contract); the type is transparent.
         unsafe { &*ptr.cast() }
     }
 
@@ -225,7 +225,7 @@ impl<'a> AhInit<'a> {
     /// `ptr` is what the core passes to `create_ah`, for `'a`.
     #[inline]
     pub(crate) unsafe fn from_raw(ptr: *const bindings::rdma_ah_init_attr) -> Self {
-        // SAFETY: By this function's duty.
+        // SAFETY: What the core passes to `create_ah` is valid for the call (contract).
         Self(unsafe { &*ptr })
     }
 

@@ -70,7 +70,7 @@ impl<P: Provider> Device<P> {
     /// For `'a`, `ptr` is a device that fulfils the type invariant.
     #[inline]
     pub unsafe fn from_raw<'a>(ptr: *mut bindings::ib_device) -> &'a Self {
-        // SAFETY: By this function's duty; the C part is at offset 0.
+        // SAFETY: Such a device, for `'a` (contract); the C part is at offset 0.
         unsafe { &*ptr.cast() }
     }
 
@@ -91,7 +91,7 @@ impl<P: Provider> Device<P> {
     /// `ptr` is a device that fulfils the type invariant, and nobody has or gets a reference to it
     /// any more.
     pub(super) unsafe fn drop_data(ptr: *mut bindings::ib_device) {
-        // SAFETY: By this function's duty; the C part, at offset 0, is left as it is.
+        // SAFETY: Nobody has or gets a reference (contract); the C part, at offset 0, is left as it is.
         unsafe { core::ptr::drop_in_place(&raw mut (*ptr.cast::<Self>()).data) };
     }
 
@@ -244,7 +244,7 @@ pub struct DeviceRef<P: Provider>(NonNull<Device<P>>);
 
 // SAFETY: It gives access only to a `Device`, which is `Send` and `Sync`.
 unsafe impl<P: Provider> Send for DeviceRef<P> {}
-// SAFETY: As above.
+// SAFETY: See `Send`.
 unsafe impl<P: Provider> Sync for DeviceRef<P> {}
 
 impl<P: Provider> DeviceRef<P> {

@@ -64,7 +64,7 @@ impl<M: Mappable> Entry<M> {
     ///
     /// `this` is the header of a live `Entry<M>`.
     unsafe fn map(this: NonNull<Header>, vma: &VmaNew) -> Result {
-        // SAFETY: By this function's duty; the item is not changed while the entry lives.
+        // SAFETY: The header is that of an `Entry<M>` (contract); the item is not changed while the entry lives.
         unsafe { &(*this.as_ptr().cast::<Self>()).item }.map(vma)
     }
 
@@ -72,7 +72,7 @@ impl<M: Mappable> Entry<M> {
     ///
     /// `this` is the header of an `Entry<M>` that was a `KBox` and is not used any more.
     unsafe fn free(this: NonNull<Header>) {
-        // SAFETY: By this function's duty.
+        // SAFETY: It was a `KBox` of this type, and nobody uses it (contract).
         drop(unsafe { KBox::from_raw(this.as_ptr().cast::<Self>()) });
     }
 }
@@ -90,7 +90,7 @@ pub struct MmapEntry {
 
 // SAFETY: The item is `Send` and `Sync`, and the C part has its own lock.
 unsafe impl Send for MmapEntry {}
-// SAFETY: As above.
+// SAFETY: See `Send`.
 unsafe impl Sync for MmapEntry {}
 
 impl MmapEntry {
@@ -185,7 +185,7 @@ pub(super) unsafe extern "C" fn mmap(
         // SAFETY: All entries have our header, and we hold a reference to this one.
         let (len, map) = unsafe { (header.as_ref().len, header.as_ref().map) };
         let done = if vma.end().checked_sub(vma.start()) == Some(len) {
-            // SAFETY: As above.
+            // SAFETY: The header is that of the entry that `map` is for.
             unsafe { map(header, vma) }
         } else {
             Err(EINVAL)

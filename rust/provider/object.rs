@@ -113,7 +113,7 @@ unsafe fn layout<O: Parts>(c: *mut O::C) -> *mut Layout<O::C, O::Up, O::Data> {
 /// `c` points to an object of the kind `O` with all parts, which nobody uses any more except
 /// through its upcall, and nobody does after this call.
 pub(crate) unsafe fn end<O: Parts>(c: *mut O::C) {
-    // SAFETY: By this function's duty; the upcall stops the last users before the data goes.
+    // SAFETY: All parts are there, and nobody else uses them (contract); the upcall stops the last users before the data goes.
     unsafe {
         let this = layout::<O>(c);
         (*this).up.close();
@@ -219,7 +219,7 @@ macro_rules! object {
             /// succeeded and whose destroy method will not within `'a`.
             #[inline]
             pub unsafe fn from_raw<'a>(c: *mut bindings::$c) -> &'a Self {
-                // SAFETY: By this function's duty; the C part is at offset 0.
+                // SAFETY: A live object of ours (contract); the C part is at offset 0.
                 unsafe { &*c.cast() }
             }
 
@@ -229,7 +229,7 @@ macro_rules! object {
             #[inline]
             #[allow(dead_code)]
             pub(crate) unsafe fn from_raw_opt<'a>(c: *mut bindings::$c) -> Option<&'a Self> {
-                // SAFETY: By this function's duty; the C part is at offset 0.
+                // SAFETY: Null or a live object of ours (contract); the C part is at offset 0.
                 unsafe { c.cast::<Self>().as_ref() }
             }
 

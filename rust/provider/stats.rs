@@ -14,7 +14,7 @@ pub struct StatDesc(bindings::rdma_stat_desc);
 
 // SAFETY: It holds pointers to constant strings only.
 unsafe impl Sync for StatDesc {}
-// SAFETY: As above.
+// SAFETY: See `Sync`.
 unsafe impl Send for StatDesc {}
 
 impl StatDesc {

@@ -35,7 +35,7 @@ impl<P: Provider> Parent<P> {
 
     /// The group for `ib_device_ops::device_group`.
     pub(super) const GROUP: &'static bindings::attribute_group = &{
-        // SAFETY: As above.
+        // SAFETY: Of a C structure of integers and pointers.
         let mut group: bindings::attribute_group = unsafe { core::mem::zeroed() };
         group.__bindgen_anon_2.attrs = Self::ATTRIBUTES.as_ptr().cast_mut();
         group

@@ -47,7 +47,7 @@ const AGAIN: i32 = 2;
 // SAFETY: The object is only touched through the core's own synchronisation, as the methods below
 // explain, and the other fields are `Send` and `Sync`.
 unsafe impl<C> Send for Inner<C> {}
-// SAFETY: As above.
+// SAFETY: See `Send`.
 unsafe impl<C> Sync for Inner<C> {}
 
 /// A counted handle of a verbs object which may be gone.
@@ -66,7 +66,7 @@ impl<C> Upcall<C> {
     ///
     /// `object` stays a live object of the core until [`Self::close`] has returned.
     pub(crate) unsafe fn new(object: NonNull<C>) -> Result<Self> {
-        // INVARIANT: By this function's duty; closing the gate waits for all passes.
+        // INVARIANT: The contract of this function; closing the gate waits for all passes.
         let inner = Arc::pin_init(
             pin_init!(Inner {
                 object,

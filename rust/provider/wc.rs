@@ -36,7 +36,7 @@ pub struct Wc(bindings::ib_wc);
 
 // SAFETY: A completion is data; its pointer is only handed on.
 unsafe impl Send for Wc {}
-// SAFETY: As above.
+// SAFETY: See `Send`.
 unsafe impl Sync for Wc {}
 
 impl Clone for Wc {
@@ -201,7 +201,7 @@ impl WcSlots<'_> {
     /// `wc` points to `n` slots that are valid for writes for the lifetime of the result.
     #[inline]
     pub(crate) unsafe fn from_raw(wc: *mut bindings::ib_wc, n: i32) -> Self {
-        // INVARIANT: By this function's duty.
+        // INVARIANT: The contract of this function, which says the same.
         Self {
             next: wc,
             left: u32::try_from(n).unwrap_or(0),

@@ -47,7 +47,7 @@ impl Sges<'_> {
             Ok(num) if !list.is_null() => num,
             _ => 0,
         };
-        // INVARIANT: By this function's duty.
+        // INVARIANT: The contract of this function, which says the same.
         Self {
             next: list,
             left,
@@ -102,7 +102,7 @@ impl<'a, P: Provider> SendWrs<'a, P> {
     /// `head` is a chain that was posted to `qp`, and lives for `'a`.
     #[inline]
     pub(crate) unsafe fn from_raw(qp: &Qp<P>, head: *const bindings::ib_send_wr) -> Self {
-        // INVARIANT: By this function's duty.
+        // INVARIANT: The contract of this function, which says the same.
         Self {
             next: head,
             stopped: head,
@@ -451,7 +451,7 @@ impl RecvWrs<'_> {
     /// `head` is a chain that was posted, and lives for `'a`.
     #[inline]
     pub(crate) unsafe fn from_raw(head: *const bindings::ib_recv_wr) -> Self {
-        // INVARIANT: By this function's duty.
+        // INVARIANT: The contract of this function, which says the same.
         Self {
             next: head,
             stopped: head,

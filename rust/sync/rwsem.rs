@@ -100,7 +100,7 @@ impl<T> RwSem<T> {
     /// [`RwSem::init`] returns before the lock is taken for the first time.
     #[inline]
     pub const unsafe fn uninit(data: T) -> Self {
-        // INVARIANT: By this function's duty.
+        // INVARIANT: It is initialised before it is used (contract).
         Self {
             sem: Opaque::uninit(),
             _pin: PhantomPinned,
@@ -115,7 +115,7 @@ impl<T> RwSem<T> {
     /// It is called once, before the lock is taken.
     #[inline]
     pub unsafe fn init(&'static self, name: &'static CStr, key: Pin<&'static LockClassKey>) {
-        // SAFETY: By this function's duty nobody uses the lock; it is static.
+        // SAFETY: Nobody uses the lock yet (contract); it is static.
         unsafe { bindings::__init_rwsem(self.sem.get(), name.as_char_ptr(), key.as_ptr()) };
     }
 }

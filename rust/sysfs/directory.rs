@@ -135,7 +135,7 @@ impl<K: Kind> Directory<K> {
     ///
     /// `kobj` is that of a directory of this kind, and lives for `'a`.
     pub unsafe fn from_raw<'a>(kobj: *mut bindings::kobject) -> &'a Self {
-        // SAFETY: By this function's duty; the kobject is the first field.
+        // SAFETY: A directory of this kind (contract); the kobject is its first field.
         unsafe { &*kobj.cast() }
     }
 
@@ -259,7 +259,7 @@ impl<K: Kind> Added<K> {
     ///
     /// `kobj` is from there, and nobody has taken it back yet.
     pub unsafe fn from_raw(kobj: NonNull<bindings::kobject>) -> Self {
-        // SAFETY: By this function's duty the reference is ours; INVARIANT: and it is added.
+        // SAFETY: The reference that `into_raw` gave away (contract). INVARIANT: It is added.
         Self(unsafe { ARef::from_raw(kobj.cast()) })
     }
 }

@@ -181,7 +181,7 @@ impl<'a, Base: Attribute> GroupRef<'a, Base> {
             return Ok(());
         }
         let mut at = list;
-        // SAFETY: By this function's duty; we stop at the null.
+        // SAFETY: A list that ends with null (contract); we stop there.
         while let Some(group) = unsafe { (*at).as_ref() } {
             f(Self(group, PhantomData))?;
             // SAFETY: There was a group, so the list goes on.
@@ -199,7 +199,7 @@ impl<'a, Base: Attribute> GroupRef<'a, Base> {
         &self,
         kobj: *mut bindings::kobject,
     ) -> Result {
-        // SAFETY: By this function's duty.
+        // SAFETY: The directory is there (contract), and the group is valid for `'a`.
         kernel::error::to_result(unsafe { bindings::sysfs_create_group(kobj, self.0) })
     }
 }

@@ -309,7 +309,7 @@ unsafe extern "C" fn invalidate(
     range: *const bindings::mmu_notifier_range,
     seq: c_ulong,
 ) -> bool {
-    // SAFETY: By this function's duty.
+    // SAFETY: The arguments are those that the memory management calls a notifier with (contract).
     unsafe {
         raw::invalidate(notifier, range, seq, |private, _, gone| {
             // Set by `get`, after the notifier; until then there are no pages.

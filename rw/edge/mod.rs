@@ -439,12 +439,12 @@ struct Unmap<'a> {
 ///
 /// # Safety
 ///
-/// As said.
+/// A value of zeros is valid, and the type does not implement `Drop`.
 unsafe trait Plain {}
 
 // SAFETY: A C structure of numbers and pointers.
 unsafe impl Plain for bindings::scatterlist {}
-// SAFETY: As above.
+// SAFETY: Numbers and pointers, of which null is one.
 unsafe impl Plain for CRegion {}
 
 /// Zeroed memory of kmalloc's, for an array.

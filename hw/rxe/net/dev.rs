@@ -111,7 +111,7 @@ impl<S: RxSink> Namespace<S> {
         // SAFETY: `net` is the namespace of `self`, and when it goes, `PernetState`
         // closes the sockets.
         let v4 = unsafe { UdpTunnel::open(net, false, ROCE_V2_UDP_PORT, self.clone()) }?;
-        // SAFETY: As above.
+        // SAFETY: `PernetState` closes this socket, too.
         let v6 = match unsafe { UdpTunnel::open(net, true, ROCE_V2_UDP_PORT, self.clone()) } {
             Ok(v6) => Some(v6),
             Err(e) if rdma::net::udp::is_unsupported(e) => None,

@@ -555,7 +555,7 @@ unsafe extern "C" fn invalidate(
     range: *const bindings::mmu_notifier_range,
     seq: c_ulong,
 ) -> bool {
-    // SAFETY: By this function's duty.
+    // SAFETY: The arguments are those that the memory management calls a notifier with (contract).
     unsafe {
         raw::invalidate(notifier, range, seq, |private, first, gone| {
             // Set before the chunk is in the tree; until then there are no pages. One that

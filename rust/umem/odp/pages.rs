@@ -154,7 +154,7 @@ impl Forgotten {
     /// The process maps the page still.
     pub(super) unsafe fn tell(self) {
         if let Some(page) = self.written {
-            // SAFETY: By this function's duty it is the address of a page.
+            // SAFETY: It is the address of a page that the process maps (contract).
             unsafe { bindings::rdma_helper_set_page_dirty(page as *const core::ffi::c_void) };
         }
     }

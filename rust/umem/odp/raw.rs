@@ -73,12 +73,12 @@ pub(super) unsafe fn bring(
     let bytes = |pages: usize| -> Result<u64> {
         Ok(u64::try_from(pages.checked_mul(PAGE_SIZE).ok_or(EFAULT)?)?)
     };
-    // SAFETY: By this function's duty; the field does not change.
+    // SAFETY: The memory exists (contract); the field does not change.
     let start = unsafe { bindings::rdma_helper_odp_start(umem) };
     let at = start.checked_add(bytes(wanted.start)?).ok_or(EFAULT)?;
     // Not `len` of the range, which panics if its two ends of `size_hint` differ.
     let len = bytes(wanted.end.saturating_sub(wanted.start))?;
-    // SAFETY: By this function's duty. The function checks the range.
+    // SAFETY: The memory exists and is not implicit (contract). The function checks the range.
     to_result(unsafe { bindings::rdma_helper_odp_map_and_lock(umem, at, len, write, fault) })?;
     let (mut came, mut all) = (0usize, true);
     for index in wanted {
@@ -116,7 +116,7 @@ pub(super) unsafe fn check_rereg(
     access: Access,
 ) -> Result {
     // CAST: flags, whose sign has no meaning.
-    // SAFETY: By this function's duty; the function only looks.
+    // SAFETY: The memory exists (contract); the function only looks.
     to_result(unsafe {
         bindings::ib_umem_check_rereg(
             &raw mut (*umem.as_ptr()).umem,
