@@ -136,18 +136,11 @@ impl Device {
 /// consumer can find it.
 pub(crate) struct Unregistered<'a>(&'a Device);
 
-// SAFETY: `from_c`'s contract: a device that was allocated and is not registered, and the caller's
-// alone (`ib_set_device_ops`, `ib_register_device`).
-unsafe impl<'a> FromC for Unregistered<'a> {
-    type C = *mut bindings::ib_device;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract.
-        Self(unsafe { Device::from_raw(c) })
-    }
+rdma::argument! {
+    /// A device that was allocated and is not registered, and the caller's alone
+    /// (`ib_set_device_ops`, `ib_register_device`).
+    impl<'a> Unregistered<'a> = |device: &'a Device| Unregistered(device);
 }
-// SAFETY: It is limited to `'a`.
-unsafe impl<'a> Within<'a> for Unregistered<'a> {}
 
 impl<'a> Unregistered<'a> {
     /// The device.
@@ -499,14 +492,9 @@ pub(crate) struct SubDevice(NonNull<bindings::ib_device>);
 // SAFETY: Devices are used from any thread.
 unsafe impl Send for SubDevice {}
 
-// SAFETY: `from_c`'s contract: the driver gives it to the caller.
-unsafe impl FromC for SubDevice {
-    type C = *mut bindings::ib_device;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A device, not null. INVARIANT: It is new.
-        Self(unsafe { NonNull::new_unchecked(c) })
-    }
+rdma::argument! {
+    /// A new device, which the driver gives to the caller (`add_sub_dev`).
+    impl SubDevice = |device: NonNull<bindings::ib_device>| SubDevice(device);
 }
 
 impl SubDevice {

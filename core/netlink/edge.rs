@@ -34,7 +34,6 @@ use rdma::edge::Answer as _;
 use rdma::edge::FromC;
 use rdma::edge::OfCall;
 use rdma::edge::View;
-use rdma::edge::Within;
 use rdma::net::CountedNet;
 use rdma::net::Net;
 use rdma::net::NetDevice;
@@ -77,22 +76,14 @@ pub(super) struct Batch<'a> {
     _skb: PhantomData<&'a mut bindings::sk_buff>,
 }
 
-// SAFETY: The contract of `input` of a netlink socket.
-unsafe impl FromC for Batch<'_> {
-    type C = *mut bindings::sk_buff;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self {
-            // SAFETY: A buffer, so not null: contract of this function.
-            skb: unsafe { NonNull::new_unchecked(c) },
-            extack: ExtAck::new(),
-            _skb: PhantomData,
-        }
-    }
+rdma::argument! {
+    /// What `input` of a netlink socket gets: a linear buffer that nobody else uses.
+    impl<'a> Batch<'a> = |skb: NonNull<bindings::sk_buff>| Batch {
+        skb,
+        extack: ExtAck::new(),
+        _skb: PhantomData,
+    };
 }
-
-// SAFETY: The buffer is of `'a`.
-unsafe impl<'a> Within<'a> for Batch<'a> {}
 
 impl Batch<'_> {
     /// The message at the beginning, if a whole one is there.
