@@ -33,6 +33,7 @@ use rdma::edge::Refused;
 use rdma::edge::Reply;
 use rdma::edge::View;
 use rdma::edge::Within;
+use rdma::edge::Writer;
 use rdma::net::Net;
 use rdma::net::NetDevice;
 use rdma::sync::Completion;
@@ -59,7 +60,9 @@ rdma::c_struct! {
         /// Its part of the driver model, initialised with it.
         embed model in __bindgen_anon_1.coredev: CoreDevice;
         /// Whether kernel consumers are told of it. Written at registration.
-        bit kverbs_provider: bool;
+        bit kverbs_provider: bool, set_kverbs_provider;
+        /// Its number. Written at registration.
+        const index: u32, set_index;
         /// The device that it was made under. Written before its driver registers it.
         const parent: Option<&Device>;
         /// The array of ports. Written before registration, once.
@@ -142,6 +145,15 @@ rdma::argument! {
     impl<'a> Unregistered<'a> = |device: &'a Device| Unregistered(device);
 }
 
+// SAFETY: No other thread uses the fields that registration writes (this type's promise).
+unsafe impl Writer for Unregistered<'_> {
+    type Of = Fields;
+
+    fn place(&mut self) -> *mut bindings::ib_device {
+        self.0.as_raw()
+    }
+}
+
 impl<'a> Unregistered<'a> {
     /// The device.
     pub(crate) fn device(&self) -> &'a Device {
@@ -150,8 +162,7 @@ impl<'a> Unregistered<'a> {
 
     /// Writes its index.
     pub(crate) fn set_index(&mut self, index: u32) {
-        // SAFETY: No other thread uses the fields (this type's promise).
-        unsafe { (*self.0.as_raw()).index = index };
+        Fields::set_index(self, index);
     }
 
     /// Writes which device does its DMA, and what that implies.
@@ -170,8 +181,7 @@ impl<'a> Unregistered<'a> {
 
     /// Writes whether kernel consumers are told of the device.
     pub(crate) fn set_kverbs_provider(&mut self, is: bool) {
-        // SAFETY: No other thread uses the fields (this type's promise).
-        unsafe { (*self.0.as_raw()).set_kverbs_provider(u16::from(is)) };
+        Fields::set_kverbs_provider(self, is);
     }
 
     /// Makes the device visible. It is somebody else's, too, from now on. May sleep.

@@ -33,6 +33,7 @@ use rdma::bindings;
 use rdma::edge::Answer as _;
 use rdma::edge::FromC;
 use rdma::edge::OfCall;
+use rdma::edge::Passed;
 use rdma::edge::View;
 use rdma::net::CountedNet;
 use rdma::net::Net;
@@ -124,6 +125,17 @@ impl Batch<'_> {
     }
 }
 
+rdma::c_struct! {
+    /// What netlink keeps of a message in its buffer (`NETLINK_CB`). Private to this file.
+    struct Parms: bindings::netlink_skb_parms;
+    fields {
+        /// The number of the socket that sent it. Written before it is delivered.
+        const portid: u32;
+        /// That socket, null of a message of the kernel's. Written before it is delivered.
+        const sk: Passed<bindings::sock>;
+    }
+}
+
 /// A message that came in, as its handler gets it.
 ///
 /// # Invariants
@@ -175,21 +187,20 @@ impl<'a> Incoming<'a> {
     }
 
     /// The parameters that netlink keeps of a message.
-    fn parms(&self) -> *const bindings::netlink_skb_parms {
-        // SAFETY: The scratch space of the buffer, which is there: type invariant.
-        unsafe { (&raw const (*self.skb.as_ptr()).cb).cast() }
+    fn parms(&self) -> &Parms {
+        // SAFETY: A buffer that came in by netlink has its parameters in its scratch space, and
+        // nobody changes them while the message is handled (type invariant).
+        unsafe { Parms::view((&raw mut (*self.skb.as_ptr()).cb).cast()) }
     }
 
     /// The number of the socket that sent it.
     pub(crate) fn port(&self) -> u32 {
-        // SAFETY: A buffer that came in by netlink has its parameters in its scratch space.
-        unsafe { (*self.parms()).portid }
+        self.parms().portid()
     }
 
     /// Whether a user's socket sent it.
     pub(crate) fn is_from_user(&self) -> bool {
-        // SAFETY: A buffer that came in by netlink has its parameters in its scratch space.
-        unsafe { !(*self.parms()).sk.is_null() }
+        !self.parms().sk().as_ptr().is_null()
     }
 
     fn sock(&self) -> *mut bindings::sock {
