@@ -197,18 +197,12 @@ unsafe impl OfCall for DevAddr {}
 /// Where the result of a request goes. Only C makes one.
 pub(super) struct ResultAt(*mut bindings::rdma_dev_addr);
 
-// SAFETY: `from_c`'s contract: null, or a structure that is lent to the request: its owner does not
-// use it until `rdma_resolve_ip` fails, the owner is told, or `rdma_addr_cancel` returns. Its
-// namespace, and the GID of a request by GID, are there as long.
-unsafe impl FromC for ResultAt {
-    type C = *mut bindings::rdma_dev_addr;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c)
-    }
+rdma::argument! {
+    /// Null, or a structure that is lent to the request: its owner does not use it until
+    /// `rdma_resolve_ip` fails, the owner is told, or `rdma_addr_cancel` returns. Its namespace, and
+    /// the GID of a request by GID, are there as long.
+    impl ResultAt = |result: Passed<bindings::rdma_dev_addr>| ResultAt(result.into_c());
 }
-// SAFETY: The structure is lent for longer than the call.
-unsafe impl Within<'_> for ResultAt {}
 
 /// The function that an asker is told by.
 type CallbackFn =
@@ -218,17 +212,11 @@ type CallbackFn =
 #[derive(Clone, Copy)]
 pub(super) struct Callback(Option<CallbackFn>);
 
-// SAFETY: `from_c`'s contract: null, or a function that may be called once, from any task, with the
-// context and the structure of the same call of `rdma_resolve_ip`.
-unsafe impl FromC for Callback {
-    type C = Option<CallbackFn>;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c)
-    }
+rdma::argument! {
+    /// Null, or a function that may be called once, from any task, with the context and the structure
+    /// of the same call of `rdma_resolve_ip`.
+    impl Callback = |callback: Option<CallbackFn>| Callback(callback);
 }
-// SAFETY: There is no reference in it.
-unsafe impl Within<'_> for Callback {}
 
 /// Who asked, and what was lent for the result. It is given back by dropping this: when the asker
 /// is told, or the request is cancelled or fails (`request`).

@@ -11,9 +11,8 @@ use crate::private::rdmacg_resource_type;
 use core::mem::offset_of;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::edge::FromC;
 use rdma::edge::IntoC;
-use rdma::edge::Within;
+use rdma::edge::Passed;
 
 /// Makes a device known to the controller, or ends that. May sleep.
 pub(super) fn set(device: &Device, on: bool) {
@@ -39,17 +38,10 @@ pub(super) fn set(device: &Device, on: bool) {
 /// A device that the controller knows. Only C makes one.
 struct Limited(*mut bindings::ib_device);
 
-// SAFETY: `from_c`'s contract: the device is registered, and `life` makes it known to the controller
-// before.
-unsafe impl FromC for Limited {
-    type C = *mut bindings::ib_device;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c)
-    }
+rdma::argument! {
+    /// The device is registered, and `life` makes it known to the controller before.
+    impl Limited = |device: Passed<bindings::ib_device>| Limited(device.into_c());
 }
-// SAFETY: It is not kept.
-unsafe impl Within<'_> for Limited {}
 
 impl IntoC<*mut bindings::rdmacg_device> for Limited {
     fn into_c(self) -> *mut bindings::rdmacg_device {
@@ -62,16 +54,10 @@ impl IntoC<*mut bindings::rdmacg_device> for Limited {
 /// Where it is noted which cgroup is charged for an object. Only C makes one.
 struct ChargeAt(*mut bindings::ib_rdmacg_object);
 
-// SAFETY: `from_c`'s contract: the field of an object that is not charged, nobody else's meanwhile.
-unsafe impl FromC for ChargeAt {
-    type C = *mut bindings::ib_rdmacg_object;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c)
-    }
+rdma::argument! {
+    /// The field of an object that is not charged, nobody else's meanwhile.
+    impl ChargeAt = |object: Passed<bindings::ib_rdmacg_object>| ChargeAt(object.into_c());
 }
-// SAFETY: It is not kept.
-unsafe impl Within<'_> for ChargeAt {}
 
 impl IntoC<*mut *mut bindings::rdma_cgroup> for ChargeAt {
     fn into_c(self) -> *mut *mut bindings::rdma_cgroup {
@@ -84,17 +70,20 @@ impl IntoC<*mut *mut bindings::rdma_cgroup> for ChargeAt {
 /// The cgroup that is charged for an object. Only C makes one, to give it back.
 struct Charged(*mut bindings::rdma_cgroup);
 
-// SAFETY: `from_c`'s contract: the field of an object that is charged, and is not any more after this.
-unsafe impl FromC for Charged {
-    type C = *mut bindings::ib_rdmacg_object;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract.
-        Self(unsafe { (*c).cg })
+rdma::c_struct! {
+    /// What is noted of an object that is charged. Private to this file.
+    struct Charge: bindings::ib_rdmacg_object;
+    fields {
+        /// The cgroup. The controller writes it when it charges.
+        const cg: Passed<bindings::rdma_cgroup>;
     }
 }
-// SAFETY: The controller keeps the cgroup until it is given back.
-unsafe impl Within<'_> for Charged {}
+
+rdma::argument! {
+    /// The field of an object that is charged, and is not any more after this. The controller keeps
+    /// the cgroup until it is given back.
+    impl Charged = |charge: &'static Charge| Charged(charge.cg().into_c());
+}
 
 impl IntoC<*mut bindings::rdma_cgroup> for Charged {
     fn into_c(self) -> *mut bindings::rdma_cgroup {

@@ -19,9 +19,7 @@ use kernel::prelude::*;
 use kernel::types::Opaque;
 use kernel::workqueue::Work;
 use rdma::bindings;
-use rdma::edge::FromC;
 use rdma::edge::View;
-use rdma::edge::Within;
 use rdma::net::Net;
 
 use super::device::CoreDevice;
@@ -257,18 +255,10 @@ impl Allocation {
     }
 }
 
-// SAFETY: `from_c`'s contract: a device that is not registered, which the caller does not use
-// any more (`ib_dealloc_device`).
-unsafe impl FromC for Allocation {
-    type C = *mut bindings::ib_device;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A device, not null. INVARIANT: The contract.
-        Self(unsafe { NonNull::new_unchecked(c) })
-    }
+rdma::argument! {
+    /// A device that is not registered, which the caller does not use any more (`ib_dealloc_device`).
+    impl Allocation = |device: NonNull<bindings::ib_device>| Allocation(device);
 }
-// SAFETY: It owns the device, so it is not limited by a call.
-unsafe impl Within<'_> for Allocation {}
 
 /// Head of the array of a device's ports, which consumers index by port number.
 #[repr(C)]

@@ -186,33 +186,21 @@ impl Deref for Known {
 /// A client that its owner unregisters, or null.
 pub(crate) struct GivenClient(pub(crate) Option<Known>);
 
-// SAFETY: `from_c`'s contract: null, or a listed client that is given up to the callee.
-unsafe impl FromC for GivenClient {
-    type C = *mut bindings::ib_client;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // INVARIANT: It is listed (contract).
-        Self(NonNull::new(c.cast()).map(Known))
-    }
+rdma::argument! {
+    /// Null, or a listed client that is given up to the callee.
+    impl GivenClient = |client: Option<&'static Client>| {
+        GivenClient(client.map(|client| Known(NonNull::from(client))))
+    };
 }
-// SAFETY: The callee has it, so it is not limited by a call.
-unsafe impl Within<'_> for GivenClient {}
 
 /// A client that is being registered: its fields of the core are not initialised yet.
 pub(crate) struct NewClient<'a>(Option<&'a Client>);
 
-// SAFETY: `from_c`'s contract: null, or a client of which nobody else uses the core's fields,
-// which stays until it is unregistered.
-unsafe impl FromC for NewClient<'_> {
-    type C = *mut bindings::ib_client;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract.
-        Self((!c.is_null()).then(|| unsafe { Client::view(c) }))
-    }
+rdma::argument! {
+    /// Null, or a client of which nobody else uses the core's fields, which stays until it is
+    /// unregistered.
+    impl<'a> NewClient<'a> = |client: Option<&'a Client>| NewClient(client);
 }
-// SAFETY: It is limited to `'a`.
-unsafe impl<'a> Within<'a> for NewClient<'a> {}
 
 impl NewClient<'_> {
     /// Gives it its number, and one use. The caller lists it, under the lock that is held around
@@ -409,17 +397,11 @@ unsafe impl<'a> Within<'a> for Sent<'a> {}
 /// A handler of events that its owner adds or takes out.
 pub(crate) struct Handler(*mut bindings::ib_event_handler);
 
-// SAFETY: `from_c`'s contract: an initialised handler (`INIT_IB_EVENT_HANDLER`) of a device that
-// is there, which stays until it is taken out, and is added and taken out once each.
-unsafe impl FromC for Handler {
-    type C = *mut bindings::ib_event_handler;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c)
-    }
+rdma::argument! {
+    /// An initialised handler (`INIT_IB_EVENT_HANDLER`) of a device that is there, which stays until
+    /// it is taken out, and is added and taken out once each.
+    impl Handler = |handler: Passed<bindings::ib_event_handler>| Handler(handler.into_c());
 }
-// SAFETY: The handler outlives its membership in the list, not a call only.
-unsafe impl Within<'_> for Handler {}
 
 impl Handler {
     /// Adds it to the end of its device's list. May sleep; not from a handler.

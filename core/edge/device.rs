@@ -33,6 +33,7 @@ use rdma::edge::Refused;
 use rdma::edge::Reply;
 use rdma::edge::View;
 use rdma::edge::Within;
+use rdma::edge::Writer;
 use rdma::net::Net;
 use rdma::net::NetDevice;
 use rdma::sync::Completion;
@@ -59,7 +60,9 @@ rdma::c_struct! {
         /// Its part of the driver model, initialised with it.
         embed model in __bindgen_anon_1.coredev: CoreDevice;
         /// Whether kernel consumers are told of it. Written at registration.
-        bit kverbs_provider: bool;
+        bit kverbs_provider: bool, set_kverbs_provider;
+        /// Its number. Written at registration.
+        const index: u32, set_index;
         /// The device that it was made under. Written before its driver registers it.
         const parent: Option<&Device>;
         /// The array of ports. Written before registration, once.
@@ -136,18 +139,20 @@ impl Device {
 /// consumer can find it.
 pub(crate) struct Unregistered<'a>(&'a Device);
 
-// SAFETY: `from_c`'s contract: a device that was allocated and is not registered, and the caller's
-// alone (`ib_set_device_ops`, `ib_register_device`).
-unsafe impl<'a> FromC for Unregistered<'a> {
-    type C = *mut bindings::ib_device;
+rdma::argument! {
+    /// A device that was allocated and is not registered, and the caller's alone
+    /// (`ib_set_device_ops`, `ib_register_device`).
+    impl<'a> Unregistered<'a> = |device: &'a Device| Unregistered(device);
+}
 
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract.
-        Self(unsafe { Device::from_raw(c) })
+// SAFETY: No other thread uses the fields that registration writes (this type's promise).
+unsafe impl Writer for Unregistered<'_> {
+    type Of = Fields;
+
+    fn place(&mut self) -> *mut bindings::ib_device {
+        self.0.as_raw()
     }
 }
-// SAFETY: It is limited to `'a`.
-unsafe impl<'a> Within<'a> for Unregistered<'a> {}
 
 impl<'a> Unregistered<'a> {
     /// The device.
@@ -157,8 +162,7 @@ impl<'a> Unregistered<'a> {
 
     /// Writes its index.
     pub(crate) fn set_index(&mut self, index: u32) {
-        // SAFETY: No other thread uses the fields (this type's promise).
-        unsafe { (*self.0.as_raw()).index = index };
+        Fields::set_index(self, index);
     }
 
     /// Writes which device does its DMA, and what that implies.
@@ -177,8 +181,7 @@ impl<'a> Unregistered<'a> {
 
     /// Writes whether kernel consumers are told of the device.
     pub(crate) fn set_kverbs_provider(&mut self, is: bool) {
-        // SAFETY: No other thread uses the fields (this type's promise).
-        unsafe { (*self.0.as_raw()).set_kverbs_provider(u16::from(is)) };
+        Fields::set_kverbs_provider(self, is);
     }
 
     /// Makes the device visible. It is somebody else's, too, from now on. May sleep.
@@ -499,14 +502,9 @@ pub(crate) struct SubDevice(NonNull<bindings::ib_device>);
 // SAFETY: Devices are used from any thread.
 unsafe impl Send for SubDevice {}
 
-// SAFETY: `from_c`'s contract: the driver gives it to the caller.
-unsafe impl FromC for SubDevice {
-    type C = *mut bindings::ib_device;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A device, not null. INVARIANT: It is new.
-        Self(unsafe { NonNull::new_unchecked(c) })
-    }
+rdma::argument! {
+    /// A new device, which the driver gives to the caller (`add_sub_dev`).
+    impl SubDevice = |device: NonNull<bindings::ib_device>| SubDevice(device);
 }
 
 impl SubDevice {

@@ -18,9 +18,9 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::bindings;
-use rdma::edge::FromC;
+use rdma::edge::In;
+use rdma::edge::Passed;
 use rdma::edge::View;
-use rdma::edge::Within;
 use rdma::edge::Writer;
 
 rdma::import! {
@@ -86,19 +86,10 @@ unsafe impl Send for Host {}
 // SAFETY: See `Send`.
 unsafe impl Sync for Host {}
 
-// SAFETY: `from_c`'s contract is the type invariant, which drivers keep to (`frmr_pools.h`): they
-// clean up before they free the device.
-unsafe impl FromC for Host {
-    type C = *mut bindings::ib_device;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A device: contract of this function. INVARIANT: By the same contract.
-        Self(NonNull::from(unsafe { Device::from_raw(c) }))
-    }
+rdma::argument! {
+    /// Drivers clean the pools up before they free the device (`frmr_pools.h`).
+    impl Host = |device: &'static Device| Host(NonNull::from(device));
 }
-
-// SAFETY: It is not limited to a call: type invariant.
-unsafe impl Within<'_> for Host {}
 
 impl Deref for Host {
     type Target = Device;
@@ -133,26 +124,28 @@ pub(super) struct PoolOps {
     build: Option<Build>,
 }
 
-// SAFETY: `from_c`'s contract is that the table is constant, as its declaration says, and the type
-// invariant, which drivers keep to (`ib_frmr_pools_init`).
-unsafe impl FromC for PoolOps {
-    type C = *const bindings::ib_frmr_pool_ops;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A table that does not change: contract of this function. INVARIANT: By the same
-        // contract.
-        unsafe {
-            Self {
-                create: (*c).create_frmrs,
-                destroy: (*c).destroy_frmrs,
-                build: (*c).build_key,
-            }
-        }
+rdma::c_struct! {
+    /// The same, as the driver has it.
+    pub(super) struct PoolMethods: bindings::ib_frmr_pool_ops;
+    fields {
+        /// Makes handles.
+        const create at create_frmrs: Option<Create>;
+        /// Ends handles.
+        const destroy at destroy_frmrs: Option<Destroy>;
+        /// Rounds a key.
+        const build at build_key: Option<Build>;
     }
 }
 
-// SAFETY: There is no reference in it.
-unsafe impl Within<'_> for PoolOps {}
+rdma::argument! {
+    /// A constant table, as its declaration says, whose functions keep to the type invariant
+    /// (`ib_frmr_pools_init`).
+    impl PoolOps = |methods: In<'static, PoolMethods>| PoolOps {
+        create: methods.create(),
+        destroy: methods.destroy(),
+        build: methods.build(),
+    };
+}
 
 /// The driver's part of a device's pools.
 ///
@@ -229,7 +222,7 @@ impl Driver {
 
 rdma::c_struct! {
     /// What a device keeps of its pools for the functions that drivers call often.
-    struct Noted: bindings::ib_device;
+    pub(super) struct Noted: bindings::ib_device;
     fields {
         /// The pools, which the device's slot owns; null before the start and after the clean-up.
         racy frmr_pools: *mut bindings::ib_frmr_pools, set_frmr_pools;
@@ -252,18 +245,11 @@ pub(super) fn note(device: &Device, pools: Option<&Arc<Pools>>) {
 /// A device whose pools are not being made or cleaned up.
 pub(super) struct Serving<'a>(&'a Noted);
 
-// SAFETY: `from_c`'s contract is that of the type, which drivers keep to (`frmr_pools.h`).
-unsafe impl FromC for Serving<'_> {
-    type C = *mut bindings::ib_device;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A device: contract of this function.
-        Self(unsafe { Noted::view(c) })
-    }
+rdma::argument! {
+    /// A device of the driver, which calls this neither before it has made the pools nor while it
+    /// makes or cleans them up (`frmr_pools.h`).
+    impl<'a> Serving<'a> = |device: &'a Noted| Serving(device);
 }
-
-// SAFETY: The reference is of `'a`.
-unsafe impl<'a> Within<'a> for Serving<'a> {}
 
 impl Serving<'_> {
     /// The pools, if it has some.
@@ -308,14 +294,9 @@ impl Region {
 #[derive(Clone, Copy)]
 pub(super) struct Noting(*const Pool);
 
-// SAFETY: `from_c`'s contract is that it is what `Region::give` wrote.
-unsafe impl FromC for Noting {
-    type C = *mut bindings::ib_frmr_pool;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // INVARIANT: By the contract of this function.
-        Self(c.cast_const().cast())
-    }
+rdma::argument! {
+    /// What `Region::give` wrote.
+    impl Noting = |pool: Passed<bindings::ib_frmr_pool>| Noting(pool.as_ptr().cast());
 }
 
 impl rdma::edge::IntoC<*mut bindings::ib_frmr_pool> for Noting {
@@ -327,18 +308,11 @@ impl rdma::edge::IntoC<*mut bindings::ib_frmr_pool> for Noting {
 /// A region that has a handle, while its device's pools are not cleaned up.
 pub(super) struct Served<'a>(&'a Region);
 
-// SAFETY: `from_c`'s contract is that of the type, which drivers keep to (`frmr_pools.h`).
-unsafe impl FromC for Served<'_> {
-    type C = *mut bindings::ib_mr;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A region with a handle: contract of this function.
-        Self(unsafe { Region::view(c) })
-    }
+rdma::argument! {
+    /// A region that got a handle here, of a device whose pools are not cleaned up meanwhile
+    /// (`frmr_pools.h`).
+    impl<'a> Served<'a> = |region: &'a Region| Served(region);
 }
-
-// SAFETY: The reference is of `'a`.
-unsafe impl<'a> Within<'a> for Served<'a> {}
 
 impl Served<'_> {
     /// The handle.

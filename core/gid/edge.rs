@@ -93,16 +93,10 @@ impl OutMac<'_> {
     }
 }
 
-// SAFETY: `from_c`'s contract: null, or a place for six bytes.
-unsafe impl FromC for OutMac<'_> {
-    type C = *mut u8;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(NonNull::new(c.cast()), PhantomData)
-    }
+rdma::argument! {
+    /// Null, or a place for six bytes.
+    impl<'a> OutMac<'a> = |mac: Option<NonNull<u8>>| OutMac(mac.map(NonNull::cast), PhantomData);
 }
-// SAFETY: It is limited to `'a`.
-unsafe impl<'a> Within<'a> for OutMac<'a> {}
 
 /// A caller's filter with its arguments.
 pub(super) struct Filter {
@@ -123,23 +117,17 @@ pub(super) struct FilterFn(
     >,
 );
 
-// SAFETY: `from_c`'s contract: null, or a function that may be called with a GID, an entry, and
-// the context that C gave along, with interrupts off.
-unsafe impl FromC for FilterFn {
-    type C = Option<
+rdma::argument! {
+    /// Null, or a function that may be called with a GID, an entry, and the context that C gave along,
+    /// with interrupts off.
+    impl FilterFn = |filter: Option<
         unsafe extern "C" fn(
             *const bindings::ib_gid,
             *const bindings::ib_gid_attr,
             *mut c_void,
         ) -> bool,
-    >;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c)
-    }
+    >| FilterFn(filter);
 }
-// SAFETY: There is no reference in it.
-unsafe impl Within<'_> for FilterFn {}
 
 impl Filter {
     /// # Errors
@@ -169,17 +157,11 @@ type Row = bindings::ib_uverbs_gid_entry;
 /// Where the rows of an answer go. Only C makes one.
 pub(super) struct RowsAt(*mut Row);
 
-// SAFETY: `from_c`'s contract: room for as many rows as the number says that is passed along
-// (`rdma_query_gid_table`).
-unsafe impl FromC for RowsAt {
-    type C = *mut Row;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c)
-    }
+rdma::argument! {
+    /// Room for as many rows as the number says that is passed along (`rdma_query_gid_table`), until
+    /// the call ends, which drops the [`Rows`].
+    impl RowsAt = |rows: Passed<Row>| RowsAt(rows.into_c());
 }
-// SAFETY: `Rows` is dropped before the call ends.
-unsafe impl Within<'_> for RowsAt {}
 
 /// A caller's array of rows.
 ///

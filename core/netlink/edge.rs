@@ -33,8 +33,8 @@ use rdma::bindings;
 use rdma::edge::Answer as _;
 use rdma::edge::FromC;
 use rdma::edge::OfCall;
+use rdma::edge::Passed;
 use rdma::edge::View;
-use rdma::edge::Within;
 use rdma::net::CountedNet;
 use rdma::net::Net;
 use rdma::net::NetDevice;
@@ -77,22 +77,14 @@ pub(super) struct Batch<'a> {
     _skb: PhantomData<&'a mut bindings::sk_buff>,
 }
 
-// SAFETY: The contract of `input` of a netlink socket.
-unsafe impl FromC for Batch<'_> {
-    type C = *mut bindings::sk_buff;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self {
-            // SAFETY: A buffer, so not null: contract of this function.
-            skb: unsafe { NonNull::new_unchecked(c) },
-            extack: ExtAck::new(),
-            _skb: PhantomData,
-        }
-    }
+rdma::argument! {
+    /// What `input` of a netlink socket gets: a linear buffer that nobody else uses.
+    impl<'a> Batch<'a> = |skb: NonNull<bindings::sk_buff>| Batch {
+        skb,
+        extack: ExtAck::new(),
+        _skb: PhantomData,
+    };
 }
-
-// SAFETY: The buffer is of `'a`.
-unsafe impl<'a> Within<'a> for Batch<'a> {}
 
 impl Batch<'_> {
     /// The message at the beginning, if a whole one is there.
@@ -130,6 +122,17 @@ impl Batch<'_> {
         let skb = self.skb.as_ptr();
         // SAFETY: The buffer is there and ours, and has at least as many bytes.
         unsafe { bindings::skb_pull(skb, bytes.min((*skb).len)) };
+    }
+}
+
+rdma::c_struct! {
+    /// What netlink keeps of a message in its buffer (`NETLINK_CB`). Private to this file.
+    struct Parms: bindings::netlink_skb_parms;
+    fields {
+        /// The number of the socket that sent it. Written before it is delivered.
+        const portid: u32;
+        /// That socket, null of a message of the kernel's. Written before it is delivered.
+        const sk: Passed<bindings::sock>;
     }
 }
 
@@ -184,21 +187,20 @@ impl<'a> Incoming<'a> {
     }
 
     /// The parameters that netlink keeps of a message.
-    fn parms(&self) -> *const bindings::netlink_skb_parms {
-        // SAFETY: The scratch space of the buffer, which is there: type invariant.
-        unsafe { (&raw const (*self.skb.as_ptr()).cb).cast() }
+    fn parms(&self) -> &Parms {
+        // SAFETY: A buffer that came in by netlink has its parameters in its scratch space, and
+        // nobody changes them while the message is handled (type invariant).
+        unsafe { Parms::view((&raw mut (*self.skb.as_ptr()).cb).cast()) }
     }
 
     /// The number of the socket that sent it.
     pub(crate) fn port(&self) -> u32 {
-        // SAFETY: A buffer that came in by netlink has its parameters in its scratch space.
-        unsafe { (*self.parms()).portid }
+        self.parms().portid()
     }
 
     /// Whether a user's socket sent it.
     pub(crate) fn is_from_user(&self) -> bool {
-        // SAFETY: A buffer that came in by netlink has its parameters in its scratch space.
-        unsafe { !(*self.parms()).sk.is_null() }
+        !self.parms().sk().as_ptr().is_null()
     }
 
     fn sock(&self) -> *mut bindings::sock {

@@ -27,7 +27,6 @@ use rdma::edge::FromC;
 use rdma::edge::In;
 use rdma::edge::Lent;
 use rdma::edge::View;
-use rdma::edge::Within;
 use rdma::net::NetDevice;
 
 /// What becomes of an object's entry in a message.
@@ -235,18 +234,10 @@ impl LinkOps {
 /// A kind that a driver registers, or takes back.
 pub(super) struct Kind(In<'static, LinkOps>);
 
-// SAFETY: `rdma_netlink.h`: the structure stays as it is until `rdma_link_unregister` returns.
-unsafe impl FromC for Kind {
-    type C = *mut bindings::rdma_link_ops;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: This function's contract: a structure that stays.
-        Self(unsafe { In::from_c(c) })
-    }
+rdma::argument! {
+    /// `rdma_netlink.h`: the structure stays as it is until `rdma_link_unregister` returns.
+    impl Kind = |kind: &'static LinkOps| Kind(In(kind));
 }
-
-// SAFETY: The structure stays beyond the call: see `FromC`.
-unsafe impl Within<'_> for Kind {}
 
 /// The kinds there are, as a chain of the drivers' structures: `list.next` of each, which is the
 /// core's to use, points to the next one. Nothing has to be allocated for it.

@@ -42,11 +42,9 @@ use rdma::edge::object::GidSlot;
 use rdma::edge::object::Slot;
 pub(crate) use rdma::edge::object::Use;
 pub(crate) use rdma::edge::object::UseCount;
-use rdma::edge::FromC;
 use rdma::edge::Init;
 use rdma::edge::SoleOwner;
 use rdma::edge::View;
-use rdma::edge::Within;
 
 pub(crate) use rdma::edge::object::Bare;
 pub(crate) use rdma::edge::object::Given;
@@ -443,17 +441,9 @@ impl Held {
 /// An object whose uses are counted, and given up by the one who gets this.
 pub(crate) struct Counted<'a, K>(&'a K);
 
-// SAFETY: As for a reference.
-unsafe impl<'a, K: View> Within<'a> for Counted<'a, K> {}
-// SAFETY: `from_c` makes a reference, whose contract is that of `View::view`.
-unsafe impl<K: View> FromC for Counted<'_, K> {
-    type C = *mut K::C;
-
-    #[inline(always)]
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The contract of `from_c` is that of `View::view`.
-        Self(unsafe { K::view(c) })
-    }
+rdma::argument! {
+    /// An object whose uses are counted, which its caller gives up.
+    impl<'a, K: View> Counted<'a, K> = |object: &'a K| Counted(object);
 }
 
 impl<K: Object> Counted<'_, K> {

@@ -29,7 +29,6 @@ use rdma::edge::AnswerOk;
 use rdma::edge::FromC;
 use rdma::edge::SoleOwner;
 use rdma::edge::View;
-use rdma::edge::Within;
 use rdma::sync::Completion;
 use rdma::sync::IncNotZero;
 use rdma::xarray::Lasting;
@@ -302,19 +301,14 @@ unsafe impl Lasting<Entry> for OwnerRef<'_> {
     }
 }
 
-// SAFETY: `restrack.h` says of each function with an owner's entry that the object's owner calls
-// it, and ends the entry before it frees the object.
-unsafe impl FromC for OwnerRef<'_> {
-    type C = *mut bindings::rdma_restrack_entry;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: An entry of an object that the caller owns: contract of this function.
-        unsafe { Self::new(Entry::view(c)) }
-    }
+rdma::argument! {
+    /// `restrack.h` says of each function with an owner's entry that the object's owner calls it, and
+    /// ends the entry before it frees the object.
+    impl<'a> OwnerRef<'a> = |entry: &'a Entry| OwnerRef {
+        entry,
+        _one_at_a_time: PhantomData,
+    };
 }
-
-// SAFETY: The reference is of `'a`.
-unsafe impl<'a> Within<'a> for OwnerRef<'a> {}
 
 /// One count of an entry: its object is not destroyed. Hold it briefly, since the owner waits.
 ///
@@ -361,18 +355,10 @@ impl Drop for Held {
     }
 }
 
-// SAFETY: The contract of `rdma_restrack_put`: the caller has a count.
-unsafe impl FromC for Held {
-    type C = *mut bindings::rdma_restrack_entry;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: An entry with a count that is given to us: contract of this function.
-        Self(NonNull::from(unsafe { Entry::view(c) }))
-    }
+rdma::argument! {
+    /// The contract of `rdma_restrack_put`: the caller has a count, and gives it up.
+    impl Held = |entry: &'static Entry| Held(NonNull::from(entry));
 }
-
-// SAFETY: The type has no lifetime: a count is what keeps the entry.
-unsafe impl Within<'_> for Held {}
 
 impl AnswerOk for Held {
     type C = *mut bindings::rdma_restrack_entry;

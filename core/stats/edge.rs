@@ -23,7 +23,6 @@ use rdma::edge::object;
 use rdma::edge::FromC;
 use rdma::edge::IntoC;
 use rdma::edge::View;
-use rdma::edge::Within;
 use rdma::sync::init_mutex;
 
 /// The lock of counters, held.
@@ -136,14 +135,9 @@ unsafe impl Send for Owned {}
 // SAFETY: See `Send`.
 unsafe impl Sync for Owned {}
 
-// SAFETY: Drivers' methods that allocate counters give them to the caller (`ib_verbs.h`).
-unsafe impl FromC for Owned {
-    type C = *mut bindings::rdma_hw_stats;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: Contract of this function.
-        Self(unsafe { object::Owned::from_c(c) })
-    }
+rdma::argument! {
+    /// Drivers' methods that allocate counters give them to the caller (`ib_verbs.h`).
+    impl Owned = |stats: object::Owned<HwStats>| Owned(stats);
 }
 
 impl Owned {
@@ -217,14 +211,8 @@ impl Drop for Owned {
 /// Descriptions of counters. Only C makes one.
 pub(super) struct Descs(*const bindings::rdma_stat_desc);
 
-// SAFETY: `from_c`'s contract: null, or as many descriptions as the number says that is passed along
-// (`rdma_alloc_hw_stats_struct`), which stay as long as the counters.
-unsafe impl FromC for Descs {
-    type C = *const bindings::rdma_stat_desc;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c)
-    }
+rdma::argument! {
+    /// Null, or as many descriptions as the number says that is passed along
+    /// (`rdma_alloc_hw_stats_struct`), which stay as long as the counters.
+    impl Descs = |descs: *const bindings::rdma_stat_desc| Descs(descs);
 }
-// SAFETY: They stay longer than the call.
-unsafe impl Within<'_> for Descs {}

@@ -27,6 +27,7 @@ use kernel::sync::atomic::Release;
 use rdma::bindings;
 use rdma::edge::FromC;
 use rdma::edge::Lent;
+use rdma::edge::Passed;
 use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::sysfs::constant;
@@ -449,17 +450,13 @@ pub(crate) fn find(device: &Device, port: u32) -> Option<&PortDirectory> {
 /// Files of a client's for the directory of a port. Only C makes one.
 pub(super) struct ClientGroups(*const *const bindings::attribute_group);
 
-// SAFETY: `from_c`'s contract: a list, ended by null, of groups of `struct ib_port_attribute`, that
-// stays until the files are removed.
-unsafe impl FromC for ClientGroups {
-    type C = *mut *const bindings::attribute_group;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c.cast_const())
-    }
+rdma::argument! {
+    /// A list, ended by null, of groups of `struct ib_port_attribute`, that stays until the files are
+    /// removed.
+    impl ClientGroups = |groups: Passed<*const bindings::attribute_group>| {
+        ClientGroups(groups.as_ptr())
+    };
 }
-// SAFETY: There is no reference in it.
-unsafe impl Within<'_> for ClientGroups {}
 
 impl ClientGroups {
     /// Adds the files to the directory of a port. May sleep.

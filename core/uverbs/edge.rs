@@ -68,38 +68,14 @@ pub(super) struct RoomAt<'a>(*mut c_void, PhantomData<&'a mut ()>);
 /// How many bytes there are at a [`SourceAt`] or [`RoomAt`]. Only C makes one, for a call.
 pub(super) struct Len<'a>(usize, PhantomData<&'a ()>);
 
-// SAFETY: `from_c`'s contract: there are as many bytes as the [`Len`] of the same call says.
-unsafe impl FromC for SourceAt<'_> {
-    type C = *const c_void;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c, PhantomData)
-    }
+rdma::argument! {
+    /// There are as many bytes as the [`Len`] of the same call says.
+    impl<'a> SourceAt<'a> = |bytes: *const c_void| SourceAt(bytes, PhantomData);
+    /// As many bytes as the [`Len`] of the same call says may be written.
+    impl<'a> RoomAt<'a> = |room: Passed<c_void>| RoomAt(room.into_c(), PhantomData);
+    /// What [`SourceAt`] and [`RoomAt`] say of it.
+    impl<'a> Len<'a> = |len: usize| Len(len, PhantomData);
 }
-// SAFETY: It is limited to `'a`.
-unsafe impl<'a> Within<'a> for SourceAt<'a> {}
-
-// SAFETY: `from_c`'s contract: as many bytes as the [`Len`] of the same call says may be written.
-unsafe impl FromC for RoomAt<'_> {
-    type C = *mut c_void;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c, PhantomData)
-    }
-}
-// SAFETY: It is limited to `'a`.
-unsafe impl<'a> Within<'a> for RoomAt<'a> {}
-
-// SAFETY: See `SourceAt` and `RoomAt`.
-unsafe impl FromC for Len<'_> {
-    type C = usize;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c, PhantomData)
-    }
-}
-// SAFETY: It is limited to `'a`.
-unsafe impl<'a> Within<'a> for Len<'a> {}
 
 impl<'a> SourceAt<'a> {
     /// The bytes; `len` is of the same call.
@@ -428,15 +404,7 @@ pub(super) fn clear_udata(call: ClearedCall<'_>) -> *mut bindings::ib_udata {
 /// A call whose attributes nobody else uses.
 pub(super) struct ClearedCall<'a>(&'a Bundle);
 
-// SAFETY: `rdma_core.h`: `uverbs_get_cleared_udata` is called by the thread that handles the call.
-unsafe impl FromC for ClearedCall<'_> {
-    type C = *mut bindings::uverbs_attr_bundle;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A call that runs: contract of this function.
-        Self(unsafe { View::view(c) })
-    }
+rdma::argument! {
+    /// `rdma_core.h`: `uverbs_get_cleared_udata` is called by the thread that handles the call.
+    impl<'a> ClearedCall<'a> = |call: &'a Bundle| ClearedCall(call);
 }
-
-// SAFETY: The reference is of `'a`.
-unsafe impl<'a> Within<'a> for ClearedCall<'a> {}

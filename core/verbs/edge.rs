@@ -29,16 +29,10 @@ use rdma::net::NetDevice;
 #[derive(Clone, Copy)]
 pub(super) struct Setup(Option<unsafe extern "C" fn(*mut bindings::net_device)>);
 
-// SAFETY: `from_c`'s contract: a function for `alloc_netdev_mqs`.
-unsafe impl FromC for Setup {
-    type C = Option<unsafe extern "C" fn(*mut bindings::net_device)>;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c)
-    }
+rdma::argument! {
+    /// A function for `alloc_netdev_mqs`.
+    impl Setup = |setup: Option<unsafe extern "C" fn(*mut bindings::net_device)>| Setup(setup);
 }
-// SAFETY: There is no reference in it.
-unsafe impl Within<'_> for Setup {}
 
 /// What a driver wants for a network device of its own on a port.
 pub(super) struct NetdevParams<'a> {
@@ -138,16 +132,10 @@ unsafe impl Within<'_> for Headers {}
 /// for the call that it gives the completion to.
 pub(super) struct Grh<'a>(*const bindings::ib_grh, PhantomData<&'a ()>);
 
-// SAFETY: `from_c`'s contract: valid, if the completion of the same call says so.
-unsafe impl FromC for Grh<'_> {
-    type C = *const bindings::ib_grh;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c, PhantomData)
-    }
+rdma::argument! {
+    /// Headers, if the completion of the same call says that they are there.
+    impl<'a> Grh<'a> = |grh: *const bindings::ib_grh| Grh(grh, PhantomData);
 }
-// SAFETY: It is limited to `'a`.
-unsafe impl<'a> Within<'a> for Grh<'a> {}
 
 impl Grh<'_> {
     /// The headers. `wc` is the packet's completion.

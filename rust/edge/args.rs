@@ -5,6 +5,7 @@
 //! | type | C has |
 //! |---|---|
 //! | numbers, `bool`, function pointers | the same |
+//! | `NonNull<T>`, `Option<NonNull<T>>` | a pointer, not null; any pointer |
 //! | `&V`, `Option<&V>` | a pointer to the structure; null for `None` |
 //! | [`In`] | a pointer to a `const` structure |
 //! | [`Context`] | `void *`, which is an object |
@@ -88,6 +89,29 @@ unsafe impl<T> FromC for *const T {
 }
 // SAFETY: There is no reference in it.
 unsafe impl<T> Within<'_> for *const T {}
+
+// SAFETY: `from_c`'s contract: it is not null. A pointer is only an address to safe code.
+unsafe impl<T> FromC for NonNull<T> {
+    type C = *mut T;
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: `from_c`'s contract.
+        unsafe { NonNull::new_unchecked(c) }
+    }
+}
+// SAFETY: There is no reference in it.
+unsafe impl<T> Within<'_> for NonNull<T> {}
+
+// SAFETY: Every value is valid.
+unsafe impl<T> FromC for Option<NonNull<T>> {
+    type C = *mut T;
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        NonNull::new(c)
+    }
+}
+// SAFETY: There is no reference in it.
+unsafe impl<T> Within<'_> for Option<NonNull<T>> {}
 
 macro_rules! handlers {
     ($(fn($($a:ident),*);)*) => { $(

@@ -309,25 +309,69 @@ macro_rules! export {
 }
 
 /// Makes types of arguments that promise more than the type within: what C promises is the invariant
-/// of the type that the row makes. Row: `impl<'a> TYPE = |value: WITHIN| EXPRESSION;`.
+/// of the type that the row makes. Row: `impl<'a> TYPE = |value: WITHIN| EXPRESSION;`, with one more
+/// parameter `impl<'a, T: Trait>`.
+///
+/// A row without `'a` is of a type whose promise is not limited to a call: a count, an object that is
+/// given up, or one that its owner keeps beyond the call. The type within is `'static` there.
 #[macro_export]
 macro_rules! argument {
-    ($( impl<$lt:lifetime> $name:ty = |$value:ident: $of:ty| $make:expr; )*) => { $(
+    () => {};
+    (
+        $(#[$meta:meta])*
+        impl<$lt:lifetime $(, $of:ident: $bound:path)?> $name:ty
+            = |$value:ident: $within:ty| $make:expr;
+        $($rows:tt)*
+    ) => {
+        $(#[$meta])*
         // SAFETY: `from_c`'s contract is that of the type within, and the type's invariant.
-        unsafe impl<$lt> $crate::edge::FromC for $name {
-            type C = <$of as $crate::edge::FromC>::C;
+        unsafe impl<$lt $(, $of: $bound)?> $crate::edge::FromC for $name {
+            type C = <$within as $crate::edge::FromC>::C;
 
             #[inline(always)]
             unsafe fn from_c(c: Self::C) -> Self {
                 // SAFETY: `from_c`'s contract.
-                let $value = unsafe { <$of as $crate::edge::FromC>::from_c(c) };
+                let $value = unsafe { <$within as $crate::edge::FromC>::from_c(c) };
                 // INVARIANT: `from_c`'s contract.
                 $make
             }
         }
         // SAFETY: It is limited to as long as the type within is.
-        unsafe impl<$lt> $crate::edge::Within<$lt> for $name where $of: $crate::edge::Within<$lt> {}
-    )* };
+        unsafe impl<$lt $(, $of: $bound)?> $crate::edge::Within<$lt> for $name
+        where
+            $within: $crate::edge::Within<$lt>,
+        {
+        }
+
+        $crate::argument! { $($rows)* }
+    };
+    (
+        $(#[$meta:meta])*
+        impl $name:ty = |$value:ident: $within:ty| $make:expr;
+        $($rows:tt)*
+    ) => {
+        $(#[$meta])*
+        // SAFETY: `from_c`'s contract is that of the type within, and the type's invariant.
+        unsafe impl $crate::edge::FromC for $name {
+            type C = <$within as $crate::edge::FromC>::C;
+
+            #[inline(always)]
+            unsafe fn from_c(c: Self::C) -> Self {
+                // SAFETY: `from_c`'s contract, which lasts longer than the call.
+                let $value = unsafe { <$within as $crate::edge::FromC>::from_c(c) };
+                // INVARIANT: `from_c`'s contract.
+                $make
+            }
+        }
+        // SAFETY: The type's promise says how long what it refers to stays: longer than the call.
+        unsafe impl $crate::edge::Within<'_> for $name
+        where
+            $within: $crate::edge::Within<'static>,
+        {
+        }
+
+        $crate::argument! { $($rows)* }
+    };
 }
 
 /// As [`export!`], for functions that C gets pointers to. The place that the pointer is put in

@@ -4,23 +4,17 @@
 
 use kernel::ffi::c_int;
 use rdma::bindings;
-use rdma::edge::FromC;
-use rdma::edge::Within;
+use rdma::edge::IntoC;
+use rdma::edge::Passed;
 
 /// A scatterlist. Only C makes one.
 pub(super) struct List(*mut bindings::scatterlist);
 
-// SAFETY: `from_c`'s contract: a scatterlist of as many entries as the number says that is passed
-// along, or fewer, of memory that the kernel has mapped.
-unsafe impl FromC for List {
-    type C = *mut bindings::scatterlist;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        Self(c)
-    }
+rdma::argument! {
+    /// A scatterlist of as many entries as the number says that is passed along, or fewer, of memory
+    /// that the kernel has mapped.
+    impl List = |list: Passed<bindings::scatterlist>| List(list.into_c());
 }
-// SAFETY: There is no reference in it.
-unsafe impl Within<'_> for List {}
 
 impl List {
     /// Writes into each entry its memory's address as the device's.

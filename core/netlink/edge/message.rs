@@ -66,18 +66,12 @@ impl<'a> Tail<'a> {
 /// A buffer that C passes for a call, or none.
 pub(crate) struct Lent<'a>(pub(crate) Option<Tail<'a>>);
 
-// SAFETY: Functions that get one promise, in `rdma_netlink.h`, a linear buffer of the caller's.
-unsafe impl FromC for Lent<'_> {
-    type C = *mut bindings::sk_buff;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: Null or such a buffer: contract of this function.
-        Self(NonNull::new(c).map(|skb| unsafe { Tail::new(skb) }))
-    }
+rdma::argument! {
+    /// Null, or a linear buffer of the caller's (`rdma_netlink.h`).
+    impl<'a> Lent<'a> = |skb: Option<NonNull<bindings::sk_buff>>| {
+        Lent(skb.map(|skb| Tail { skb, _skb: PhantomData }))
+    };
 }
-
-// SAFETY: The buffer is of `'a`.
-unsafe impl<'a> Within<'a> for Lent<'a> {}
 
 impl Sink for Tail<'_> {
     fn len(&self) -> usize {
@@ -160,19 +154,10 @@ impl Drop for Message {
     }
 }
 
-// SAFETY: Functions that get one promise, in `rdma_netlink.h`, a linear buffer of the caller's, which
-// they take over.
-unsafe impl FromC for Message {
-    type C = *mut bindings::sk_buff;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A buffer, so not null: contract of this function. INVARIANT: It is given to us.
-        Self(unsafe { NonNull::new_unchecked(c) })
-    }
+rdma::argument! {
+    /// A linear buffer of the caller's, which the function takes over (`rdma_netlink.h`).
+    impl Message = |skb: NonNull<bindings::sk_buff>| Message(skb);
 }
-
-// SAFETY: The type has no lifetime: the buffer is given away.
-unsafe impl Within<'_> for Message {}
 
 /// A namespace that C passes for a call.
 pub(in crate::netlink) struct NetArg<'a>(pub(in crate::netlink) &'a CountedNet);

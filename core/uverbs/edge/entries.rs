@@ -24,6 +24,7 @@ use rdma::edge::Answer;
 use rdma::edge::FromC;
 use rdma::edge::IntoC;
 use rdma::edge::OfCall;
+use rdma::edge::Passed;
 use rdma::edge::Reply;
 use rdma::edge::SoleOwner;
 use rdma::edge::View;
@@ -164,20 +165,12 @@ impl Drop for EntryRef {
 /// A count of an entry, or null.
 pub(in crate::uverbs) struct MaybeEntry(pub(in crate::uverbs) Option<EntryRef>);
 
-// SAFETY: `ib_verbs.h`: the caller gives up a count.
-unsafe impl FromC for MaybeEntry {
-    type C = *mut bindings::rdma_user_mmap_entry;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: Null or an entry: contract of this function.
-        let entry: Option<&MmapEntry> = unsafe { Option::from_c(c) };
-        // INVARIANT: A count of it is given to us.
-        Self(entry.map(|entry| EntryRef(Kept(NonNull::from(entry)))))
-    }
+rdma::argument! {
+    /// `ib_verbs.h`: null, or an entry of which the caller gives up a count.
+    impl MaybeEntry = |entry: Option<&'static MmapEntry>| {
+        MaybeEntry(entry.map(|entry| EntryRef(Kept(NonNull::from(entry)))))
+    };
 }
-
-// SAFETY: The type has no lifetime: the count keeps the entry.
-unsafe impl Within<'_> for MaybeEntry {}
 
 impl Answer for MaybeEntry {
     type C = *mut bindings::rdma_user_mmap_entry;
@@ -394,18 +387,10 @@ impl VmArea {
 /// `0` is zeroed memory that is the mapping's from [`attach`](Self::attach) on.
 pub(in crate::uverbs) struct Note(*mut private::rdma_umap_priv);
 
-// SAFETY: `rdma_umap_priv_init` gets zeroed memory that lives as long as the mapping (`core_priv.h`).
-unsafe impl FromC for Note {
-    type C = *mut private::rdma_umap_priv;
-
-    unsafe fn from_c(c: Self::C) -> Self {
-        // INVARIANT: Contract of this function.
-        Self(c)
-    }
+rdma::argument! {
+    /// `rdma_umap_priv_init` gets zeroed memory that lives as long as the mapping (`core_priv.h`).
+    impl Note = |note: Passed<private::rdma_umap_priv>| Note(note.into_c());
 }
-
-// SAFETY: The type has no lifetime: the memory is given to the mapping.
-unsafe impl Within<'_> for Note {}
 
 impl Note {
     /// Attaches the note to a mapping, with a count of its entry, and lists it in the file, whose
