@@ -104,7 +104,10 @@ impl AgentRights {
 
     /// The agent is unregistered: it is not asked about any more. May sleep.
     pub(crate) fn withdraw(&self) {
-        if let (Some(rights), Some(mut managers)) = (self.manager(), MANAGERS.write()) {
+        let Some(rights) = self.manager() else {
+            return;
+        };
+        if let Some(mut managers) = MANAGERS.write() {
             rdma::kvec::retain(&mut managers, |each| !Arc::ptr_eq(each, rights));
         }
     }

@@ -111,6 +111,9 @@ impl HwStats {
     /// The word with the bit that says whether a counter is switched off, and the bit. It changes
     /// under the lock only, whole.
     pub(super) fn disabled(&self, index: usize) -> Option<(&Atomic<usize>, usize)> {
+        if index >= self.count() {
+            return None;
+        }
         let bits = usize::BITS as usize;
         // SAFETY: There is a bit for each counter, in whole words: type invariant.
         let words = unsafe {

@@ -17,7 +17,8 @@ pub unsafe trait InitOnce: GlobalLockBackend {
     fn begun() -> &'static Atomic<bool>;
 }
 
-/// Initialises a lock. The second call does nothing.
+/// Initialises a lock. The second call does nothing; it does not wait for the first, so this is for
+/// the initialisation of a module, which is done by one thread.
 pub fn init_once<B: InitOnce>(lock: &'static GlobalLock<B>) {
     if !B::begun().xchg(true, Relaxed) {
         // SAFETY: No other call finds the flag false (contract of `InitOnce`), and there is one lock
