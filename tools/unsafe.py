@@ -56,8 +56,8 @@ lines. A block is one `unsafe { }`, each with the `SAFETY:` comment that `make c
 asks for; impls are `unsafe impl` and `unsafe trait`; functions are `unsafe fn`, callbacks
 that C calls among them. Lines inside are lines of code within blocks. Rows are the rows of the
 edge's tables (`rust/edge.rs`): each declares how one field of a C structure may be reached, or the
-types of one driver method, export, callback or C function, or what C promises of an argument, and is a claim that a reviewer holds against a C
-header, as a block is one. `proto/` and `wire/` are pure engines and have none.
+types of one driver method, export, callback or C function, or what C promises of an argument, and
+is a claim that a reviewer holds against a C header, as a block is one. `proto/` and `wire/` are pure engines and have none.
 
 The aim is that the blocks per 1000 lines go down: wrappers in `rust/` take them in, once,
 and modules use the wrappers.

@@ -40,6 +40,7 @@ LINE = re.compile(r"^(ok|not ok)\b(?: \d+)?(?: -)? ?(.*)$")
 FACT = re.compile(r"^# (?:(guest|modules): (.*)|(ended): (\d+)|(of node|seconds) (\d+))$")
 DIED = "the guest died or hung in this test"
 HOST = "host"
+NO_REASON = "no reason given"
 
 
 class Case(NamedTuple):
@@ -93,7 +94,7 @@ def parse(text):
             name, _, directive = rest.partition(" # SKIP")
             info = section.tail
             if verdict == "ok" and directive:
-                verdict, info = "skip", directive.strip() or "no reason given"
+                verdict, info = "skip", directive.strip() or NO_REASON
             by_test, c_only = section.ended is None, section.stack() == "c"
             section.cases.append(Case(verdict, section.prefix + name, info, by_test, c_only))
             section.tail = []
@@ -204,7 +205,12 @@ class Rules:
         if case.verdict == "not ok":
             why = self.allowed(self.peer, kernel, test, case)
             return (case._replace(verdict="peer fails", info=why) if why else case), None
-        if case.verdict != "skip" or self.stack != "rust" or self.skips.why(test, case.name, kernel, self.stack):
+        if case.verdict != "skip":
+            return case, None
+        listed = self.skips.why(test, case.name, kernel, self.stack)
+        if listed and case.info == NO_REASON:
+            case = case._replace(info=listed)
+        if listed or self.stack != "rust":
             return case, None
         row = f"{test} | {case.name} | {kernel} | {self.stack} | {case.info}"
         return case._replace(verdict="not ok", name=f"skipped, not in skips.txt: {case.name}", info=[f"# {case.info}"]), row
