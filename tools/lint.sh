@@ -42,6 +42,14 @@ found=$(
         case $f in tools/*) continue ;; esac
         grep -nE "(SAFETY|INVARIANT): (As above|By this function's duty)[.]?$" "$f" | sed "s|^|$f:|; s|$| (which promise, and where is it stated?)|"
     done
+    # The files that the documents name are there. (CONTRIBUTING.md has an example of a new module.)
+    files=$(list '*')
+    for f in $(list '*.md'); do
+        grep -noE '`[a-z0-9_/-]+/[a-z0-9_-]+\.(rs|sh|py|c|h)`' "$f" | tr -d '`' | while IFS=: read -r n name; do
+            case $name in hw/hello/main.rs) continue ;; esac
+            grep -qE "(^|/)$name\$" <<<"$files" || echo "$f:$n: there is no $name"
+        done
+    done
     # Paths of one machine, and addresses of package registries, have no place here.
     list '*' | grep -vE '\.lock$|^tools/lint.sh$' | xargs -r grep -nIE \
         '(^|[^A-Za-z0-9_./-])/(work|farm)/|/root/\.cache|https?://[a-z.]*(debian\.org|crates\.io|pypi\.org)' |

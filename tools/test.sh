@@ -86,6 +86,7 @@ group() {
     shift 3
     local tests=("$@")
     case $kernel in lockdep) scale=6 ;; um) scale=2 ;; esac
+    if [ -n "${ICOUNT:-}" ]; then scale=4; fi
     results=$out/$kernel/results
     run=$out/$kernel/$label
     # Each group has a list of its own: two may be under way.
@@ -224,12 +225,16 @@ pair_label() {
     echo "${label//,/+}"
 }
 
-# apart KERNEL TEST...: those with guests of their own: two nodes, or a fresh one.
+# apart KERNEL TEST...: those with guests of their own: two nodes, a fresh one, or one whose time is
+# counted in instructions ("# icount"), however busy the machine is.
 apart() {
     local kernel=$1 test pair
     shift
     for test in "$@"; do
-        if [ "$(field "$test" nodes)" != 2 ]; then attempt "$kernel" "$test" 1 "$test"; continue; fi
+        if [ "$(field "$test" nodes)" != 2 ]; then
+            ICOUNT=$(field "$test" icount) attempt "$kernel" "$test" 1 "$test"
+            continue
+        fi
         for pair in $(pairs_of "$kernel"); do
             STACK1=${pair%:*} STACK2=${pair#*:} attempt "$kernel" "$(pair_label "$test" "$pair")" 2 "$test"
         done
@@ -288,7 +293,9 @@ suite() { # KERNEL
         [[ $test == $T ]] || continue
         short=$(field "$test" short)
         if [ -n "$SHORT" ] && [ "$short" != yes ] && [ "$short" != "$kernel" ]; then continue; fi
-        if [ -n "${ALONE:-}" ] || [ "$(field "$test" nodes)" = 2 ] || [ -n "$(field "$test" fresh)" ]; then
+        # A debug kernel spends too many instructions to tell anything about time.
+        if [ -n "$(field "$test" icount)" ] && [ "$kernel" != fast ]; then continue; fi
+        if [ -n "${ALONE:-}" ] || [ "$(field "$test" nodes)" = 2 ] || [ -n "$(field "$test" fresh)$(field "$test" icount)" ]; then
             own+=("$test")
         else
             common+=("$test")

@@ -19,38 +19,6 @@ count() {
 whole() { count "$@" && [ $((c * 3)) -lt "$s" ]; }
 apart() { count "$@" && [ "$c" -ge "$s" ]; }
 
-# A reply and the acknowledgement of what it answers leave as one, so there are fewer buffers
-# than packets. On a busy machine many replies are too slow, but not all.
-ride() {
-    local i
-    for i in 1 2 3 4 5; do
-        count pair 60 v4 ib_send_lat -s 8 -n 2000 || return
-        if [ "$c" -lt "$s" ]; then return; fi
-    done
-    return 1
-}
-
-# How often CMD made an acknowledgement or a doorbell of ours wait: each time starts a timer.
-waits() {
-    local t=/sys/kernel/tracing
-    echo >$t/trace
-    echo 1 >$t/events/timer/hrtimer_start/enable
-    "$@" >/dev/null
-    echo 0 >$t/events/timer/hrtimer_start/enable
-    grep -c 'function=.*hrtimer.*over.*Qp' $t/trace || :
-}
-# Nobody answers who sends one message at a time: he is not made to wait. (Of replies see above.)
-one_way() {
-    local i some none
-    for i in 1 2 3 4 5; do
-        some=$(waits pair 60 v4 ib_send_lat -s 8 -n 1000)
-        none=$(waits pair 60 v4 ib_send_bw -s 8 -t 1 -n 1000)
-        echo "$some with replies, $none without"
-        if [ "$none" != 0 ] || [ "$some" -gt 0 ]; then break; fi
-    done
-    [ "$some" -gt 0 ] && [ "$none" = 0 ]
-}
-
 middle_gone() {
     two_nodes_gone
     if [ -e /run/netns/n0 ]; then ip netns del n0; fi
@@ -95,11 +63,6 @@ features() { # NODE FEATURE STATE ...
 check "two nodes" two_nodes 4200
 if ours rdma_rxe; then
     check "trains over veth stay whole" whole verify_sizes
-    # On debug kernels every reply is too slow.
-    if [ "${SCALE:-1}" = 1 ]; then
-        check "a reply takes the acknowledgement along" ride
-        check "who is not answered does not wait" one_way
-    fi
     check "whole over IPv6" pair 60 v6 ib_send_bw -m 1024 -s 65536 -n 50 -e
     check "without the feature they are taken apart" features 1 tx-gso-list off
     check "data, each packet for itself" apart verify_sizes

@@ -90,6 +90,16 @@ guests='1?-*'
 
 all_good() { played '[0-9]*' </dev/null && closing 0 && tries 1 10-one 1 && tries 1 11-two 1 && tries 1 60-pair 2 && tries 2 60-pair 2; }
 check "runner: all pass" all_good
+# A test of time has a guest of its own, with ICOUNT=1, on the fast kernel only.
+timed=$tree/tools/testing/guest/12-time.sh
+counted() {
+    printf '# SPDX-License-Identifier: GPL-2.0\n# limit: 5\n# icount\n' >"$timed"
+    played "$guests" <<<'body() { echo "$2 ICOUNT=${ICOUNT:-}" >>"$here/counted"; printf "ok 1 - a\n1..1\n"; }' && closing 0 &&
+        [ "$(sort "$tree/counted" | xargs)" = "10-one ICOUNT= 11-two ICOUNT= 12-time ICOUNT=yes" ] || return
+    played "$guests" KERNEL=um </dev/null && closing 0 && tries 1 12-time 0
+}
+check "runner: a guest that counts instructions" counted
+rm -f "$timed"
 bad_status() { ! played "$guests" <<<'body() { printf "ok 1 - a\n1..1\n"; [ "$2" = 10-one ]; }' && closing 1 && failed "11-two: exit status 1 without a failed case"; }
 check "runner: a test's exit status" bad_status
 bad_status_1() { ! played '60*' <<<'body() { printf "ok 1 - a\n1..1\n"; return $((2 - $1)); }' && closing 2 && failed "60-pair-rust-c: node 1: exit status 1 without a failed case"; }
@@ -183,6 +193,44 @@ command_for() { # KERNEL
 long_log() { command_for "$1" | tr ' ' '\n' | grep -x log_buf_len=8M; }
 check "boot: a long kernel log on um" long_log um
 check "boot: a long kernel log under the emulator" long_log fast
+
+# --- a guest that hangs while it boots is booted again, once
+# boots LIMIT [LINE...]: the exit status of boot.sh's waiting loop, 9 when it did not end, and how many
+# boots there were; each LINE is what the guest does in one boot, which lasts until it is stopped.
+boots() {
+    local tree=$work/boots line
+    rm -rf "$tree"
+    mkdir -p "$tree/share1"
+    printf '%s\n' "${@:2}" >"$tree/plan"
+    (
+        eval "$(sed -n '/^still=/p; /^declare -A length/p; /^boot_hangs()/,/^}/p; /^wait_all()/,/^}/p' "$TOP/tools/boot.sh")"
+        # shellcheck disable=SC2034
+        out=$tree still=2 NODES=1 TIMEOUT=$1 verdict=
+        running() { [ ! -e "$out/gone" ]; }
+        for attempt in 1 2; do
+            rm -f "$out/share1/reached" "$out/console1" "$out/gone"
+            bash -c "cd '$out'; $(sed -n "${attempt}p" "$out/plan")" &
+            verdict=0
+            wait_all $attempt || verdict=$?
+            kill $! 2>/dev/null
+            wait 2>/dev/null
+            echo "boot $attempt: $verdict" >>"$out/said"
+            if [ $verdict != 2 ]; then break; fi
+        done
+    )
+    xargs <"$tree/said"
+}
+talks='for i in 1 2 3 4 5 6; do echo $i >>console1; sleep 0.7; done; touch gone'
+hung() { [ "$(boots 9 'echo a >console1; sleep 60' 'touch share1/reached gone')" = "boot 1: 2 boot 2: 0" ]; }
+silent() { [ "$(boots 9 'sleep 60' 'touch share1/reached gone')" = "boot 1: 2 boot 2: 0" ]; }
+hung_twice() { [ "$(boots 6 'sleep 60' 'sleep 60')" = "boot 1: 2 boot 2: 1" ]; }
+slow() { [ "$(boots 20 "$talks")" = "boot 1: 0" ]; }
+in_script() { [ "$(boots 5 'touch share1/reached; sleep 60')" = "boot 1: 1" ]; }
+check "boot: a guest that stops talking is booted again" hung
+check "boot: so is one that says nothing" silent
+check "boot: but once" hung_twice
+check "boot: not one that is slow" slow
+check "boot: not one that hangs when our modules may be loaded" in_script
 
 # --- .ci/run counts the second tries of all kernels
 ci() { # SECOND-TRIES of each of the three runs
