@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 450
+# limit: 900
 # Two cores, one script: core_steps.sh takes the C core and ours through the same
 # operations, and after each what users can see must be the same.
 . ./ktap.sh

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 240
+# limit: 400
 # Counters of every kind, and all files of a device, with a driver of our own on the C core
 # and on ours: count_steps.sh must show the same.
 . ./ktap.sh

@@ -8,11 +8,12 @@
 
 # right DEVICE...: their tables are what they should be; the worker has a while.
 right() {
-    local device wrong
-    for _ in $(seq $((10 * SCALE))); do
+    local device wrong end=$((SECONDS + 60 * SCALE))
+    while :; do
         wrong=0
         for device in "$@"; do python3 ./gids.py "$device" || wrong=1; done >/tmp/right 2>&1
         [ $wrong = 0 ] && return
+        [ $SECONDS -lt $end ] || break
         sleep 0.5
     done
     cat /tmp/right
@@ -109,11 +110,13 @@ no_bond() {
     rdma link del gids && rdma link del gidt && ip link del gs0 && ip link del gt0
 }
 
+# slot_of ADDRESS: its index in the table of gid0, as soon as it has one.
+slot_of() { wait_until 30 python3 ./gids.py --slot gid0 "$1" >&2 && python3 ./gids.py --slot gid0 "$1"; }
+
 # An address handle keeps its entry's slot.
 held() {
-    local slot later
-    ip addr add 10.220.0.1/24 dev g0 && sleep 0.5
-    slot=$(python3 ./gids.py --slot gid0 10.220.0.1) || return
+    local slot later n
+    ip addr add 10.220.0.1/24 dev g0 && slot=$(slot_of 10.220.0.1) || return
     python3 - "$slot" >/tmp/held <<'END' &
 import sys, time
 from pyverbs.addr import AH, AHAttr, GlobalRoute
@@ -126,24 +129,37 @@ print("READY", flush=True)
 time.sleep(1000)
 END
     local holder=$!
-    for _ in $(seq $((100 * SCALE))); do grep -qs READY /tmp/held && break; sleep 0.1; done
-    ip addr del 10.220.0.1/24 dev g0 && ip addr add 10.220.1.1/24 dev g0 && sleep 1
-    later=$(python3 ./gids.py --slot gid0 10.220.1.1)
+    wait_until 60 grep -qs READY /tmp/held
+    ip addr del 10.220.0.1/24 dev g0 && ip addr add 10.220.1.1/24 dev g0
+    later=$(slot_of 10.220.1.1)
     kill $holder
     wait $holder
     echo "$slot, then $later"
-    [ "$slot" != "$later" ] && right gid0 || return
-    ip addr add 10.220.2.1/24 dev g0 && sleep 1
-    [ "$(python3 ./gids.py --slot gid0 10.220.2.1)" = "$slot" ]
+    [ -n "$later" ] && [ "$slot" != "$later" ] && right gid0 || return
+    # It is given back by a worker: not necessarily before the first address that comes now.
+    for n in 2 3 4 5 6; do
+        ip addr add "10.220.$n.1/24" dev g0 && later=$(slot_of "10.220.$n.1") || return
+        echo "10.220.$n.1 has $later"
+        [ "$later" != "$slot" ] || return 0
+        sleep 1
+    done
+    return 1
 }
 
 # More addresses than slots; what did not fit comes when there is room.
 full() {
     local n
     for n in $(seq 1100); do echo "addr add 10.$((100 + n / 250)).$((n % 250)).1/24 dev g0"; done >/tmp/batch
-    ip -batch /tmp/batch && sleep 3
+    ip -batch /tmp/batch || return
+    # Else what is taken away would not be what keeps others out.
+    wait_until 10 no_room || :
     sed 's/ add / del /' /tmp/batch | head -n 200 >/tmp/less
     ip -batch /tmp/less && right gid0
+}
+
+no_room() {
+    local gids=/sys/class/infiniband/gid0/ports/1/gids
+    [ "$(cat $gids/* 2>/dev/null | grep -c '[1-9a-f]')" = "$(find $gids -type f | wc -l)" ]
 }
 
 # Devices come and go while addresses do.
@@ -159,7 +175,7 @@ storm() {
 }
 # Nobody keeps a network device whose GIDs are gone.
 gone() {
-    rdma link del gid0 && within 10 ip link del g0 && ! dmesg | grep 'waiting for g0'
+    rdma link del gid0 && within 60 ip link del g0 && ! dmesg | grep 'waiting for g0'
 }
 
 check "the core is the one asked for" as_asked ib_core rdma_rxe

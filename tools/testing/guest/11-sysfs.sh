@@ -19,10 +19,7 @@ ground() {
     rdma link add rxe1 type rxe netdev v1 || return
     modprobe siw && rdma link add siw1 type siw netdev v2 || return
     # Addresses get to the table by a worker.
-    for _ in $(seq 50); do
-        [ "$(cat $top/rxe1/ports/1/gids/2)" = fd01:0000:0000:0000:0000:0000:0000:0001 ] && return
-        sleep 0.1
-    done
+    wait_until 30 grep -qx fd01:0000:0000:0000:0000:0000:0000:0001 $top/rxe1/ports/1/gids/2
 }
 # shows NAME CMD...: the tree is that of the section NAME of the peer's file
 shows() {

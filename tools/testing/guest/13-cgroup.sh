@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 90
+# limit: 180
 # The rdma cgroup: what a process holds of a device is counted, a limit is kept to, and all
 # is given back when the process or the device goes.
 . ./ktap.sh
@@ -21,15 +21,16 @@ holding() {
     rm -f /tmp/holds
     in_group "$@" /tmp/holds &
     pid=$!
-    for _ in $(seq $((100 * SCALE))); do if [ -e /tmp/holds ]; then break; fi; sleep 0.1; done
+    wait_until 60 test -e /tmp/holds
     current rxe1 | tee /tmp/current
     grep -qx "rxe1 $expected" /tmp/current || status=1
     kill -9 $pid
     wait $pid
-    for _ in $(seq 50); do if current rxe1 | grep -q 'hca_handle=0 hca_object=0'; then return $status; fi; sleep 0.1; done
+    wait_until 30 nothing_held && return $status
     echo "after the process: $(current rxe1)"
     return 1
 }
+nothing_held() { current rxe1 | grep -q 'hca_handle=0 hca_object=0'; }
 # A group's own group cannot have more than it.
 nested() {
     echo +rdma >$group/cgroup.subtree_control && mkdir $group/inner && echo "rxe1 hca_handle=9 hca_object=max" >$group/inner/rdma.max || return

@@ -25,7 +25,7 @@ refused() {
 }
 # Freed memory leaves the count with some delay: it is counted in batches.
 given_back() {
-    for _ in $(seq 100); do
+    for _ in $(seq $((300 * SCALE))); do
         if [ "$(cat $group/memory.current)" -lt $((16 << 20)) ]; then return; fi
         echo 32M >$group/memory.reclaim 2>/dev/null || :
         sleep 0.1

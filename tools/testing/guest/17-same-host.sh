@@ -13,7 +13,7 @@ no_retries() { counted completer_retry_err | grep -x 0; }
 few_packets() {
     local before
     before=$(sent)
-    verify_pair 60 -r 40 -n 4 -l 1000000 || return
+    verify_pair 60 -r 40 -n 4 -l 1000000 -T 20 || return
     echo "$(($(sent) - before)) packets"
     [ $(($(sent) - before)) -lt 6000 ]
 }
@@ -40,10 +40,11 @@ killed() { # a server in the middle of traffic; the client must notice
 check "two nodes" two_nodes
 # shellcheck disable=SC2034
 far=1
-check "everything, across the PSN wrap" verify_pair 60 -r 40
-check "everything, by completion events, path MTU 256" verify_pair 60 -r 20 -e -m 256
-check "64 operations outstanding" verify_pair 60 -r 10 -n 64 -l 20000
-check "reads" verify_pair 60 -r 10 -k 0x10 -l 1000000
+# With four seconds to answer in: who asks again earlier may only have been slow.
+check "everything, across the PSN wrap" verify_pair 60 -r 40 -T 20
+check "everything, by completion events, path MTU 256" verify_pair 60 -r 20 -e -m 256 -T 20
+check "64 operations outstanding" verify_pair 60 -r 10 -n 64 -l 20000 -T 20
+check "reads" verify_pair 60 -r 10 -k 0x10 -l 1000000 -T 20
 if ours rdma_rxe; then
     check "a megabyte is few packets" few_packets
     check "nobody had to ask again" no_retries

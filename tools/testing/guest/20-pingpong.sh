@@ -8,8 +8,8 @@
 one_device() {
     local g
     g=$(gid 1 10.0.1.1)
-    on 1 ibv_rc_pingpong -d rxe1 -g "$g" -c -n 200 >/tmp/server 2>&1 &
-    listening 1 18515 && on 1 timeout 30 ibv_rc_pingpong -d rxe1 -g "$g" -c -n 200 10.0.1.1 && wait $!
+    within 60 ip netns exec n1 ibv_rc_pingpong -d rxe1 -g "$g" -c -n 200 >/tmp/server 2>&1 &
+    listening 1 18515 && within 60 ip netns exec n1 ibv_rc_pingpong -d rxe1 -g "$g" -c -n 200 10.0.1.1 && wait $!
 }
 
 check "two nodes" two_nodes 4200

@@ -38,7 +38,7 @@ killed() {
     kill -0 $client || { cat /tmp/siw1; return 1; }
     kill -9 $server
     wait $server
-    within 20 tail --pid=$client -f /dev/null || return
+    within 60 tail --pid=$client -f /dev/null || return
     wait $client || status=$?
     cat /tmp/siw1
     echo "the client's status: $status"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 120
+# limit: 200
 # MADs of user space: what comes of them is what the C core makes of them.
 . ./ktap.sh
 . ./rdma.sh
@@ -12,7 +12,7 @@ index_of() { # DEVICE GID-PREFIX
 
 # The steps of umad.py, and what they print on the C core.
 as_the_peer() {
-    within 90 python3 ./umad.py rxe1 rxe2 fd01::1 fd01::2 \
+    within 110 python3 ./umad.py rxe1 rxe2 fd01::1 fd01::2 \
         "$(index_of rxe1 fd01:0000)" "$(index_of rxe2 fd01:0000)" >/tmp/umad-all || return
     # Whether the driver has counters is its own business.
     grep -v '^port counters' /tmp/umad-all >/tmp/umad
@@ -27,15 +27,15 @@ no_report() {
 began="26-umad $$ begins"
 echo "$began" >/dev/kmsg
 
+opened() { [ "$(readlink "/proc/$1/fd/3")" = "$2" ]; }
 unload_while_open() {
     local pid node status=0
     node=$(grep -lx rxe1 /sys/class/infiniband_mad/umad*/ibdev) && node=/dev/infiniband/$(basename "$(dirname "$node")") || return
     # The redirection would make a file.
     [ -c "$node" ] || { echo "$node is no device"; return 1; }
-    sleep 60 >/dev/null 3<>"$node" &
+    sleep 120 >/dev/null 3<>"$node" &
     pid=$!
-    for _ in $(seq 50); do if [ "$(readlink "/proc/$pid/fd/3")" = "$node" ]; then break; fi; sleep 0.1; done
-    [ "$(readlink "/proc/$pid/fd/3")" = "$node" ] || { echo "$node is not open"; return 1; }
+    wait_until 30 opened $pid "$node" || { echo "$node is not open"; return 1; }
     refused_as 'in use' rmmod ib_umad || return
     on 1 rdma link del rxe1 || return
     [ ! -e /sys/class/infiniband/rxe1 ] && kill -0 $pid || status=1

@@ -7,10 +7,11 @@
 # heard GROUP OWN PEER: the peer, a member of the group, hears what is sent to it.
 heard() {
     local pid status=0 peer_status=0
-    within 30 ip netns exec n2 mckey -m "$1" -b "$3" >/tmp/mckey-peer 2>&1 &
+    within 60 ip netns exec n2 stdbuf -oL mckey -m "$1" -b "$3" >/tmp/mckey-peer 2>&1 &
     pid=$!
-    sleep 1
-    within 30 ip netns exec n1 mckey -m "$1" -b "$2" -s || status=$?
+    # Its receives are posted before it joins, and what is sent earlier is not heard.
+    wait_until 30 grep -q 'joined dgid' /tmp/mckey-peer
+    within 60 ip netns exec n1 mckey -m "$1" -b "$2" -s || status=$?
     [ $status = 0 ] || kill $pid 2>/dev/null
     wait $pid || peer_status=$?
     [ "$status$peer_status" = 00 ] || { echo "sender $status, receiver $peer_status"; cat /tmp/mckey-peer; return 1; }

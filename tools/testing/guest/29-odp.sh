@@ -55,11 +55,11 @@ fi
 # shellcheck disable=SC2034
 far=1
 before=$(retries)
-check "everything, on one device" verify_pair 60 -O -T 18 -r 20
-check "large messages, on one device" verify_pair 90 -O -T 18 -r 3 -n 4 -l 2000000
+check "everything, on one device" verify_pair 60 -O -T 20 -r 20
+check "large messages, on one device" verify_pair 90 -O -T 20 -r 3 -n 4 -l 2000000
 if ours rdma_rxe; then
-    check "implicit: everything, on one device" verify_pair 60 -I -T 18 -r 20 -k 0x3ff
-    check "implicit: large messages, on one device" verify_pair 90 -I -T 18 -r 3 -n 4 -l 2000000
+    check "implicit: everything, on one device" verify_pair 60 -I -T 20 -r 20 -k 0x3ff
+    check "implicit: large messages, on one device" verify_pair 90 -I -T 20 -r 3 -n 4 -l 2000000
 fi
 check "nobody had to ask again there" no_retries
 # shellcheck disable=SC2034

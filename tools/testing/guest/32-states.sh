@@ -23,10 +23,11 @@ follows() { # PMA-COUNTER HW-COUNTER FACTOR
     echo "$1 $pma, $2 $hw"
     [ "$hw" -gt 0 ] && [ "$pma" = $((hw / $3)) ]
 }
+downed_since() { [ "$(cat $counters/counters/link_downed)" -gt "$1" ]; }
 link_downed() {
     local before now
     before=$(cat $counters/counters/link_downed)
-    on 1 ip link set v1 down && on 1 ip link set v1 up && sleep 0.5
+    on 1 ip link set v1 down && on 1 ip link set v1 up && wait_until 20 downed_since "$before"
     now=$(cat $counters/counters/link_downed)
     echo "$before, then $now"
     [ "$now" -gt "$before" ]
@@ -34,11 +35,11 @@ link_downed() {
 
 check "two nodes" two_nodes
 cases 10.0.1.1 10.0.1.2 sqe-ud sqe-uc rc-has-no-sqe path-mtu-rc path-mtu-uc path-mtu-small read-depth wrong-qkey
-on 1 tcpdump -U -i v1 -w /tmp/cap.pcap 'udp port 4791' >/dev/null 2>&1 &
+ip netns exec n1 tcpdump --immediate-mode -U -i v1 -w /tmp/cap.pcap 'udp port 4791' >/dev/null 2>/tmp/cap.log &
 dump=$!
-sleep $((1 * SCALE))
+captures /tmp/cap.log
 cases fd01::1 fd01::2 flow-label sqe-ud path-mtu-rc
-sleep 1
+wait_until 20 on_the_wire
 kill $dump
 wait $dump
 check "flow label and traffic class on the wire" on_the_wire

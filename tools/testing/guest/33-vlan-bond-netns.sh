@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 240
+# limit: 480
 # VLANs over one device, a device on a bond, network devices and namespaces that move
 # and go.
 . ./ktap.sh
@@ -14,8 +14,7 @@ vlans() {
         on $i ip addr add 10.0.7.$i/24 dev v$i.7
         on $i ip addr add fd07::$i/64 dev v$i.7 nodad
     done
-    sleep 0.5
-    on 1 ping -q -c 1 -W 5 10.0.7.2 && gid 1 10.0.7.1 && gid 2 fd07::2
+    reaches 1 10.0.7.2 && gid 1 10.0.7.1 && gid 2 fd07::2
 }
 # over V: the wire that a pair of programs uses.
 over() { # ADDRESS1 ADDRESS2 TOOL ARG...
@@ -30,11 +29,12 @@ over() { # ADDRESS1 ADDRESS2 TOOL ARG...
     return $status
 }
 tagged() { # packets on the wire below have the tag
-    on 1 tcpdump -U -e -n -i v1 -c 20 'vlan 7 and udp port 4791' >/tmp/tagged 2>&1 &
+    ip netns exec n1 tcpdump --immediate-mode -U -e -n -i v1 -c 20 'vlan 7 and udp port 4791' >/tmp/tagged 2>&1 &
     local dump=$! found
-    sleep $((1 * SCALE))
+    captures /tmp/tagged
     over 10.0.7.1 10.0.7.2 ibv_rc_pingpong -n 50
-    sleep 1
+    # It ends with the twentieth packet.
+    wait_until 20 not running $dump
     kill $dump 2>/dev/null
     wait $dump
     found=$(grep -c 'vlan 7, .*4791' /tmp/tagged)
@@ -42,9 +42,7 @@ tagged() { # packets on the wire below have the tag
     [ "$found" -ge 10 ]
 }
 vlan_gone() {
-    on 1 ip link del v1.7 && sleep 0.5
-    gid 1 10.0.1.1 || return
-    if gid 1 10.0.7.1; then return 1; fi
+    on 1 ip link del v1.7 && wait_until 20 not gid_now 1 10.0.7.1 && gid 1 10.0.1.1 || return
     over 10.0.1.1 10.0.1.2 ibv_rc_pingpong -n 50
 }
 cm_over_vlan() {
@@ -71,7 +69,7 @@ bond() {
     on 1 ip addr add 10.0.1.1/24 dev b0
     on 2 ip addr add 10.0.1.2/24 dev br0
     on 1 rdma link add rxe1 type rxe netdev b0 && on 2 rdma link add rxe2 type rxe netdev br0 || return
-    on 1 ping -q -c 1 -W 5 10.0.1.2
+    reaches 1 10.0.1.2
 }
 fail_over() { # a link goes while data flow
     # The kernel may take a second to tell the bridge that a link is back.
@@ -83,9 +81,7 @@ fail_over() { # a link goes while data flow
     return $status
 }
 gone() {
-    for _ in $(seq $((50 * SCALE))); do [ -e "/sys/class/infiniband/$1" ] || return 0; sleep 0.1; done
-    echo "$1 is still there"
-    return 1
+    wait_until 30 not test -e "/sys/class/infiniband/$1"
 }
 netdev_moves() { # its device ends with its stay here, and can be made there anew
     two_nodes || return
@@ -93,7 +89,7 @@ netdev_moves() { # its device ends with its stay here, and can be made there ane
     on 1 ip link set v1 netns n3 && gone rxe1 || return
     on 3 ip link set lo up && on 3 ip link set v1 up && on 3 ip addr add 10.0.1.1/24 dev v1 &&
         on 3 rdma link add rxe3 type rxe netdev v1 || return
-    on 3 ping -q -c 1 -W 5 10.0.1.2 && [ -e /sys/class/infiniband/rxe3 ]
+    reaches 3 10.0.1.2 && [ -e /sys/class/infiniband/rxe3 ]
 }
 namespace_goes() { ip netns del n3 && gone rxe3; }
 # The core's exclusive mode: a device belongs to one namespace, at first the initial
@@ -101,7 +97,7 @@ namespace_goes() { ip netns del n3 && gone rxe3; }
 exclusive() {
     two_nodes_gone
     # Namespaces of earlier cases may still be on their way out.
-    for _ in $(seq 50); do rdma system set netns exclusive 2>/dev/null && break; sleep 0.2; done
+    wait_until 60 rdma system set netns exclusive
     rdma system show | grep -q exclusive || return
     ip netns add n1 && ip netns add n2 && ip netns add n3 && two_links || return
     on 1 rdma link add rxe1 type rxe netdev v1 && on 2 rdma link add rxe2 type rxe netdev v2 || return
@@ -115,7 +111,7 @@ two_links() {
         ip link set v$i netns n$i && on $i ip link set lo up && on $i ip link set v$i up || return
         on $i ip addr add 10.0.1.$i/24 dev v$i
     done
-    on 1 ping -q -c 1 -W 5 10.0.1.2
+    reaches 1 10.0.1.2
 }
 # sysfs shows a device only in its own namespace.
 own_gid() { on "$1" bash -c 'mount -t sysfs sysfs /sys; . ./rdma.sh; for g in 0 1 2 3; do case $(cat /sys/class/infiniband/'"$2"'/ports/1/gids/$g) in *:0a00:010'"$1"') echo $g;; esac; done'; }
@@ -131,8 +127,9 @@ exclusive_traffic() {
 }
 device_moves() { on 1 rdma dev set rxe1 netns n3 && on 3 rdma link show | grep rxe1 && ! on 1 rdma link show | grep rxe1; }
 # The device falls back to the initial namespace when its own ends, and may then go.
-comes_back() { ip netns del n3; sleep 0.5; rdma link show | grep rxe1 && rdma link del rxe1; }
-and_go() { ip netns del n1; ip netns del n2; gone rxe2 && sleep 0.5 && rdma system set netns shared; }
+here() { rdma link show | grep "$1"; }
+comes_back() { ip netns del n3; wait_until 30 here rxe1 && rdma link del rxe1; }
+and_go() { ip netns del n1; ip netns del n2; gone rxe2 && wait_until 60 rdma system set netns shared; }
 
 # Devices whose network devices have just gone still stand where a namespace comes.
 namespaces_come() {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 500
+# limit: 700
 # A sweep of bad wires: loss up to 20 %, reordering, duplicates, corruption, delay with
 # jitter, on the way of the requests (there), of the answers (back), of both. Every byte is
 # verified, and nobody may hang.
@@ -44,8 +44,8 @@ for way in there back both; do
         check "loss $loss %, $way" sweep 60 $way $impatience loss $loss%
     done
     check "packets were lost, $way" at_least 15
-    check "reordered, $way" sweep 60 $way $patience delay 3ms 1ms reorder 25% 50%
-    check "duplicates, $way" sweep 60 $way $patience duplicate 10%
+    check "reordered, $way" sweep 60 $way $impatience delay 3ms 1ms reorder 25% 50%
+    check "duplicates, $way" sweep 60 $way $impatience duplicate 10%
     check "corrupt, $way" sweep 60 $way $impatience corrupt 5%
     check "delay 100 ms with jitter of 30, $way" sweep 90 $way 18 delay 100ms 30ms
 done

@@ -23,9 +23,9 @@ seen() {
     local pattern=$1 status=0 dump
     shift
     rm -f /tmp/ecn.log
-    on 1 tcpdump --immediate-mode -U -i v1 -c 4000 -w /tmp/ecn.pcap 'udp port 4791' >/dev/null 2>/tmp/ecn.log &
+    ip netns exec n1 tcpdump --immediate-mode -U -i v1 -c 4000 -w /tmp/ecn.pcap 'udp port 4791' >/dev/null 2>/tmp/ecn.log &
     dump=$!
-    for _ in $(seq 100); do if grep -qs listening /tmp/ecn.log; then break; fi; sleep 0.1; done
+    captures /tmp/ecn.log
     "$@" >/tmp/ecn.out 2>&1 || status=$?
     sleep 0.5
     kill $dump 2>/dev/null

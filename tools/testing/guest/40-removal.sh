@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 240
+# limit: 480
 # Devices and links that go away under traffic. Nobody may hang or crash.
 . ./ktap.sh
 . ./rdma.sh
@@ -24,8 +24,9 @@ survives_flap() { # a short one is repaired by retransmission
 }
 port_state() {
     two_nodes && on 1 ip link set v1 down && on 1 ibv_devinfo -d rxe1 | grep -q PORT_DOWN &&
-        on 1 ip link set v1 up && sleep 0.5 && on 1 ibv_devinfo -d rxe1 | grep -q PORT_ACTIVE
+        on 1 ip link set v1 up && wait_until 20 active
 }
+active() { on 1 ibv_devinfo -d rxe1 | grep -q PORT_ACTIVE; }
 # The C driver lets a removal wait for the device's users, ours may cut them off.
 # Either way it must be over soon after the users are gone.
 removal_under_traffic() { # CMD...
@@ -35,23 +36,19 @@ removal_under_traffic() { # CMD...
     remover=$!
     sleep $((2 * SCALE))
     traffic_stop || return
-    for _ in $(seq $((200 * SCALE))); do
-        if ! kill -0 $remover 2>/dev/null; then wait $remover; return; fi
-        sleep 0.1
-    done
+    if wait_until 60 not running $remover; then wait $remover; return; fi
     echo "the removal did not come to its end:"
     cat /proc/$remover/stack
     return 1
 }
 gone() {
-    for _ in $(seq $((50 * SCALE))); do [ -e "/sys/class/infiniband/$1" ] || return 0; sleep 0.1; done
-    echo "$1 is still there"
-    return 1
+    wait_until 30 not test -e "/sys/class/infiniband/$1"
 }
 del_under_traffic() { removal_under_traffic ip netns exec n1 rdma link del rxe1 && gone rxe1; }
 netdev_under_traffic() { removal_under_traffic ip netns exec n1 ip link del v1 && gone rxe1 && gone rxe2; }
 namespaces_go() { ip netns del n1 && ip netns del n2; }
 namespace_under_traffic() { removal_under_traffic namespaces_go && gone rxe1 && gone rxe2; }
+ready_or_gone() { grep -qs ready /tmp/left || not running "$1"; }
 # Programs keep the pages of their queues when the device has gone.
 queues_left_alone() {
     local user
@@ -60,7 +57,7 @@ queues_left_alone() {
         rm -f /tmp/left
         left rxe1 >/tmp/left 2>&1 &
         user=$!
-        for _ in $(seq 100); do if grep -qs ready /tmp/left || ! kill -0 $user; then break; fi; sleep 0.1; done
+        wait_until 60 ready_or_gone $user
         on 1 rdma link del rxe1
         wait $user || { cat /tmp/left; return 1; }
         on 1 rdma link add rxe1 type rxe netdev v1 || return
@@ -79,8 +76,7 @@ netdev_while_added() {
         if [ $((i % 10)) = 0 ]; then wait $!; else sleep "0.0$((RANDOM % 5))$((RANDOM % 10))"; fi
         if [ $((i % 2)) = 0 ]; then ip link del d0; else ip link set d0 netns away && ip -n away link del d0; fi &
         remover=$!
-        for _ in $(seq $((100 * SCALE))); do kill -0 $remover 2>/dev/null || break; sleep 0.1; done
-        if kill -0 $remover 2>/dev/null; then
+        if ! wait_until 60 not running $remover; then
             echo "round $i: the interface waits for rxe0, which knows nothing of it"
             rdma link del rxe0
             return 1

@@ -6,6 +6,7 @@
 . ./rdma.sh
 
 objects() { on "$1" rdma res show "rxe$1" | sed 's/^[0-9]*: //'; }
+as_it_was() { [ "$before" = "$(objects 1; objects 2)" ]; }
 killed() {
     local before i
     before=$(objects 1; objects 2)
@@ -15,10 +16,7 @@ killed() {
         traffic && traffic_stop || return
     done
     # Release is finished a moment after the process is gone.
-    for i in $(seq $((30 * SCALE))); do
-        if [ "$before" = "$(objects 1; objects 2)" ]; then return 0; fi
-        sleep 0.1
-    done
+    wait_until 30 as_it_was && return
     echo "before: $before"
     echo "after: $(objects 1; objects 2)"
     return 1

@@ -15,6 +15,22 @@ within() { # SECONDS CMD...
     timeout -k 5 "$limit" "$@"
 }
 
+# wait_until SECONDS CMD...: until CMD succeeds; fails when that takes longer. The limits are for a
+# machine that has much else to do: a quiet one needs a small part of them.
+wait_until() {
+    local end=$((SECONDS + $1 * SCALE))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        if [ $SECONDS -ge $end ]; then
+            echo "waited in vain: $*"
+            return 1
+        fi
+        sleep 0.1
+    done
+}
+not() { ! "$@"; }
+running() { kill -0 "$1" 2>/dev/null; }
+
 on() { # NODE CMD...: in its namespace
     local n=$1
     shift
@@ -67,8 +83,10 @@ two_nodes() { # [MTU]
         on $i ip addr add "fd01::$i/64" dev "v$i" nodad
         on $i rdma link add "rxe$i" type rxe netdev "v$i" || return
     done
-    as_asked ib_core rdma_rxe && on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null && on 1 ping -q -c 1 -W 5 fd01::2 >/dev/null
+    as_asked ib_core rdma_rxe && reaches 1 10.0.1.2 && reaches 1 fd01::2
 }
+# reaches NODE ADDRESS: an interface may need a moment before it carries anything.
+reaches() { wait_until 20 on "$1" ping -q -c 1 -W 2 "$2"; }
 
 # three_in_a_row: namespaces n1, n0, n2 with cables between them: v1 to b1, b2 to v2.
 three_in_a_row() {
@@ -100,7 +118,7 @@ ends() {
         on $i rdma link add rxe$i type rxe netdev v$i || return
     done
 }
-ends_meet() { on 1 ping -q -c 1 -W 5 10.0.1.2 >/dev/null; }
+ends_meet() { reaches 1 10.0.1.2; }
 
 # two_bridged: nodes as of two_nodes, with a bridge between their cables, whose ports b1
 # and b2 (in namespace n0) are where to make the wire bad: trains are taken apart before
@@ -138,7 +156,7 @@ two_nodes_gone() {
     done
     if [ -e /run/netns/n0 ]; then ip netns del n0 || status=1; fi
     # A namespace dies asynchronously; the next test wants its names back.
-    for _ in $(seq $((50 * SCALE))); do
+    for _ in $(seq $((300 * SCALE))); do
         left=$(ls -d /sys/class/infiniband/rxe[12] /run/netns/n[012] 2>/dev/null)
         [ -n "$left" ] || return "$status"
         sleep 0.1
@@ -189,8 +207,10 @@ ended() { # STATUS FAILED CASES FILE
     [ "$1" = "$2" ] && [ "$3" -gt 0 ] && [ "$(tail -n 1 "$4")" = end ]
 }
 
-# gid NODE ADDRESS: the index of ADDRESS (a.b.c.d or an IPv6 text) in rxeNODE's table.
-gid() {
+# gid NODE ADDRESS: the index of ADDRESS (a.b.c.d or an IPv6 text) in rxeNODE's table. A worker
+# follows the addresses of interfaces, and may be late.
+gid() { gid_now "$@" 2>/dev/null || { wait_until 10 gid_now "$@" >&2 && gid_now "$@"; }; }
+gid_now() {
     local want g
     case $2 in
     *:*) want=$(python3 -c 'import ipaddress, sys; print(ipaddress.ip_address(sys.argv[1]).exploded)' "$2") ;;
@@ -209,12 +229,7 @@ gid() {
 
 # listening NODE PORT: wait until somebody on the node listens on the TCP port.
 listening() {
-    local hex
-    hex=$(printf ':%04X 0*:0000 0A' "$2")
-    for _ in $(seq $((100 * SCALE))); do
-        if on "$1" grep -qhE "$hex" /proc/net/tcp /proc/net/tcp6 2>/dev/null; then return; fi
-        sleep 0.05
-    done
+    wait_until 30 on "$1" grep -qhE "$(printf ':%04X 0*:0000 0A' "$2")" /proc/net/tcp /proc/net/tcp6 && return
     echo "nobody listens on port $2 of node $1"
     return 1
 }
@@ -223,13 +238,15 @@ port=19000
 
 # accepting NODE: wait until somebody on the node listens through rdma_cm.
 accepting() {
-    for _ in $(seq $((100 * SCALE))); do
-        if on "$1" rdma res show cm_id | grep -q 'state LISTEN'; then return; fi
-        sleep 0.05
-    done
+    wait_until 30 listener "$1" && return
     echo "nobody listens through rdma_cm on node $1"
     return 1
 }
+
+listener() { on "$1" rdma res show cm_id | grep -q 'state LISTEN'; }
+
+# captures FILE: wait until tcpdump, whose messages go to FILE, captures.
+captures() { wait_until 30 grep -qs 'listening on' "$1"; }
 
 # pair LIMIT V4|V6 TOOL ARG...: TOOL as a server on node 2 and as a client on node 1.
 # Works for the ibv_*_pingpong programs and for perftest. Fails if either fails. The
@@ -242,7 +259,7 @@ pair() {
     local sargs=(-d rxe2 -p "$port") cargs=(-d rxe1 -p "$port") log
     case $tool in
     ibv_*) sargs+=(-g "$(gid 2 $addr)") cargs+=(-g "$(gid 1 $own)") ;;
-    *) sargs+=(-x "$(gid 2 $addr)" -F) cargs+=(-x "$(gid 1 $own)" -F) ;;
+    *) sargs+=(-x "$(gid 2 $addr)" -F -u $patience) cargs+=(-x "$(gid 1 $own)" -F -u $patience) ;;
     esac
     log=$(mktemp)
     within "$limit" ip netns exec n2 "$tool" "${sargs[@]}" "$@" >"$log" 2>&1 &
@@ -263,11 +280,11 @@ pair() {
     return "$status"
 }
 
-# How long a QP of the verifier waits for an answer, as the code of IBTA (4.096 us
-# times a power of two): a debug kernel is slower than a wire.
-patience=14 impatience=12
-if [ "$SCALE" = 2 ]; then patience=16 impatience=14; fi
-if [ "$SCALE" -gt 2 ]; then patience=18 impatience=16; fi
+# How long a QP of the verifier or of perftest waits for an answer, as the code of IBTA (4.096 us
+# times a power of two): a debug kernel, or a busy machine, is slower than a wire. Where packets get
+# lost, impatience: each loss at the end of a message costs as much.
+patience=18 impatience=14
+if [ "$SCALE" -gt 2 ]; then impatience=16; fi
 
 # The node of the server in the two functions below; 1 is the client's.
 far=2
@@ -280,7 +297,7 @@ verify_pair() {
     log=$(mktemp)
     within "$limit" ip netns exec n$far xfer -d rxe$far -g "$(gid $far 10.0.1.$far)" -c "$sock" -s -T $patience "$@" >"$log" 2>&1 &
     server=$!
-    for _ in $(seq 100); do if [ -S "$sock" ]; then break; fi; sleep 0.05; done
+    wait_until 30 test -S "$sock"
     within "$limit" ip netns exec n1 xfer -d rxe1 -g "$(gid 1 10.0.1.1)" -c "$sock" -T $patience "$@" || status=$?
     if [ "$status" != 0 ]; then sleep 0.5; kill "$server" 2>/dev/null; fi
     wait "$server" || server_status=$?
@@ -311,13 +328,12 @@ verify_under() {
 # packets_sent: how many packets rxe1 has sent.
 packets_sent() { on 1 rdma statistic show link rxe1 | grep -oE 'sent_pkts [0-9]+' | cut -d' ' -f2; }
 
+sent_more() { [ $(($(packets_sent) - $1)) -gt 200 ]; }
+
 # flowing BEFORE: wait until rxe1 has sent some more packets than BEFORE, which may take
 # a while on a busy machine: only then has traffic begun.
 flowing() {
-    for _ in $(seq $((100 * SCALE))); do
-        if [ $(($(packets_sent) - $1)) -gt 200 ]; then return; fi
-        sleep 0.1
-    done
+    wait_until 60 sent_more "$1" && return
     echo "no traffic: $1 packets sent before, $(packets_sent) now"
     return 1
 }
@@ -330,7 +346,7 @@ traffic() {
     before=$(packets_sent)
     ip netns exec n$far xfer -d rxe$far -g "$(gid $far 10.0.1.$far)" -c "$sock" -s -r 1000000 -T $patience "$@" >/tmp/traffic2 2>&1 &
     traffic_server=$!
-    for _ in $(seq 100); do if [ -S "$sock" ]; then break; fi; sleep 0.05; done
+    wait_until 30 test -S "$sock"
     ip netns exec n1 xfer -d rxe1 -g "$(gid 1 10.0.1.1)" -c "$sock" -r 1000000 -T $patience "$@" >/tmp/traffic1 2>&1 &
     traffic_client=$!
     flowing "$before" || status=1
@@ -345,7 +361,7 @@ traffic() {
 traffic_stop() {
     local pid status=0
     kill -9 "$traffic_server" "$traffic_client" 2>/dev/null
-    for _ in $(seq $((${1:-10} * SCALE * 10))); do
+    for _ in $(seq $((${1:-30} * SCALE * 10))); do
         if ! kill -0 "$traffic_server" 2>/dev/null && ! kill -0 "$traffic_client" 2>/dev/null; then
             for pid in "$traffic_server" "$traffic_client"; do
                 wait "$pid" 2>/dev/null
@@ -366,11 +382,7 @@ traffic_stop() {
 # nobody answers its requests, or nobody is at the other end of the control socket.
 client_notices() {
     local status=0
-    for _ in $(seq $((100 * SCALE))); do
-        if ! kill -0 "$traffic_client" 2>/dev/null; then break; fi
-        sleep 0.1
-    done
-    if kill -0 "$traffic_client" 2>/dev/null; then
+    if ! wait_until 60 not running "$traffic_client"; then
         traffic_stop
         echo "the client never noticed"
         return 1
@@ -385,7 +397,7 @@ client_notices() {
 unload_stack() {
     local m left
     two_nodes_gone
-    for _ in $(seq 30); do
+    for _ in $(seq $((100 * SCALE))); do
         left=
         for m in $(stack | cut -d' ' -f1); do
             rmmod "$m" 2>/dev/null || left+=" $m"
