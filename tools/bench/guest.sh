@@ -8,6 +8,8 @@
 # collected where they arrive. ROWS, if set, is a regular expression: the rows to measure.
 cd /share/tests || exit 1
 . ./rdma.sh
+# As long as perftest waits for an answer by itself: figures are compared with older ones.
+patience=14
 . /share/env
 
 # With one CPU, programs that poll would measure the scheduler: they wait for events

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 180
+# limit: 400
 # short
 # The hooks of security modules, with SELinux and a policy of ours: queue pairs, shared ones, and
 # agents of management on InfiniBand ports that may use a partition and that may not, on our core and

@@ -7,6 +7,7 @@
 # heard GROUP OWN PEER: the peer, a member of the group, hears what is sent to it.
 heard() {
     local pid status=0 peer_status=0
+    rm -f /tmp/mckey-peer
     within 60 ip netns exec n2 stdbuf -oL mckey -m "$1" -b "$3" >/tmp/mckey-peer 2>&1 &
     pid=$!
     # Its receives are posted before it joins, and what is sent earlier is not heard.

@@ -98,6 +98,7 @@ passed_on() {
 captured() {
     local dump
     on 2 ethtool -K v2 gro off
+    rm -f /tmp/gro.dump
     ip netns exec n2 tcpdump -i v2 -s 0 -w /tmp/gro.pcap --immediate-mode udp port 4791 and src 10.0.1.1 >/tmp/gro.dump 2>&1 &
     dump=$!
     captures /tmp/gro.dump && "$@" || { kill $dump; return 1; }
@@ -135,6 +136,7 @@ for i in 1 2; do on $i ethtool -K v$i rx-gro-list off; done
 on 1 ethtool -K v1 tx-gso-list on
 check "trains and single packets" verify_sizes
 on 1 ethtool -K v1 tx-gso-list off
+rm -f /tmp/gro.dump
 on 2 tcpdump -q -i v2 -w /dev/null 2>/tmp/gro.dump &
 captures /tmp/gro.dump
 check "data while the receiver is captured" verify_sizes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 120
+# limit: 300
 # Queue pair states beyond the usual, attributes that are clamped, header fields, and
 # the port's counters.
 . ./ktap.sh
@@ -8,7 +8,7 @@
 # cases NAME...: of states.py, one result each.
 cases() {
     local status=0
-    SCALE=$SCALE within 40 python3 ./states.py rxe1 "$(gid 1 "$1")" rxe2 "$(gid 2 "$2")" "${@:3}" >/tmp/states 2>&1 || status=$?
+    SCALE=$SCALE within 100 python3 ./states.py rxe1 "$(gid 1 "$1")" rxe2 "$(gid 2 "$2")" "${@:3}" >/tmp/states 2>&1 || status=$?
     cases_of "$1: the program" $status /tmp/states "$1: "
 }
 on_the_wire() { # what tcpdump saw of the flow-label case

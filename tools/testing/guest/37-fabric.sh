@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 700
+# limit: 1200
 # InfiniBand ports, which the driver fakeib has, brought up by opensm: tools of management,
 # events, partitions, IPoIB and rdma_cm over it, on the core that is loaded; then, if that is
 # ours, the same on the C core, where all must look the same.

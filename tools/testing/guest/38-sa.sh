@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 600
+# limit: 1000
 # What kernel consumers ask the subnet administrator: paths, by it or by a local service, and
 # multicast groups; with managers that go and links that fail. sa_steps.sh must show the same
 # on the C core and on ours.

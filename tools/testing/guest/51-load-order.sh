@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 240
+# limit: 480
 # duration
 # Modules come and go in any order, with devices in them and programs at them: the core, two
 # drivers, user verbs; of soft-RoCE now the C one, now ours, if both are in the guest. The
@@ -33,14 +33,12 @@ add() {
     case $1 in siw) loaded siw || return 0 ;; rxe) loaded rdma_rxe || return 0 ;; esac
     rdma link add "order_$1" type "$1" netdev v1
 }
+has_verbs() { ibv_devinfo -d "$1" | grep -q 'phys_port_cnt:.*1'; }
 seen() { # TYPE DRIVER: by sysfs at once, and by the library
     loaded "$2" || { echo "$2 is not loaded"; return 1; }
     [ -e "/sys/class/infiniband/order_$1/node_guid" ] && rdma link show "order_$1/1" >/dev/null || return
     loaded ib_uverbs || { echo "ib_uverbs is not loaded"; return 1; }
-    for _ in $(seq 50); do
-        if ibv_devinfo -d "order_$1" | grep -q 'phys_port_cnt:.*1'; then return; fi
-        sleep 0.1
-    done
+    wait_until 30 has_verbs "order_$1" && return
     echo "order_$1 has no user verbs"
     return 1
 }
@@ -91,14 +89,18 @@ used_kb() {
     awk '/^(SUnreclaim|VmallocUsed|Percpu|PageTables|KernelStack):/ { s += $2 } END { print s }' /proc/meminfo
 }
 frugal() {
-    local before after
+    local before after status=0
     before=$(used_kb)
     many || return
-    after=$(used_kb)
+    wait_until 30 is_back || status=1
     echo "kernel memory: $before kB, after $times rounds $after kB"
+    return $status
+}
+is_back() {
+    after=$(used_kb)
     [ $((after - before)) -lt $((times * 12 + 600)) ]
 }
-again() { modprobe rdma_rxe && modprobe ib_uverbs && two_nodes && verify_pair 20 -r 3; }
+again() { modprobe rdma_rxe && modprobe ib_uverbs && two_nodes && verify_pair 60 -r 3; }
 
 check "all unload" unload_stack
 ip link add v1 type veth peer name v2

@@ -25,16 +25,16 @@ both() {
     local limit=$1 way=$2 tool=$3 v4=ffff:0a00:000 opt status=0 server=0
     shift 3
     port=$((port + 1))
-    case $tool in ibv_*) opt=-g ;; *) opt="-F -x" ;; esac
+    case $tool in ibv_*) opt=-g ;; *) opt="-F -u $patience -x" ;; esac
     local here="within $limit $tool -d rxe -p $port $opt $(i ${v4}2) $*"
     local far="$gid_index; within $limit $tool -d rxe -p $port $opt \$(i ${v4}1) $*"
     if [ "$way" = out ]; then
         there "$far" >/tmp/far 2>&1 &
-        there "for n in \$(seq 200); do grep -qE ':$(printf %04X $port) 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 && exit; sleep 0.05; done; exit 1" || status=1
+        there "wait_until 30 grep -qE ':$(printf %04X $port) 0*:0000 0A' /proc/net/tcp /proc/net/tcp6" || status=1
         $here 10.0.0.1 || status=$?
     else
         $here >/tmp/far 2>&1 &
-        for _ in $(seq 200); do grep -qE ":$(printf %04X $port) 0*:0000 0A" /proc/net/tcp /proc/net/tcp6 && break; sleep 0.05; done
+        wait_until 30 grep -qE ":$(printf %04X $port) 0*:0000 0A" /proc/net/tcp /proc/net/tcp6
         there "$far 10.0.0.2" || status=$?
     fi
     wait $! || server=$?
@@ -64,12 +64,12 @@ datagrams() {
     if [ "$1" = out ]; then
         there "within 40 udaddy -b 10.0.0.1" >/tmp/far 2>&1 &
         pid=$!
-        there "for n in \$(seq 100); do rdma res show cm_id | grep -q LISTEN && exit; sleep 0.1; done; exit 1" || status=1
+        there "wait_until 30 listener" || status=1
         within 40 udaddy -s 10.0.0.1 || status=$?
     else
         within 40 udaddy -b 10.0.0.2 >/tmp/far 2>&1 &
         pid=$!
-        for _ in $(seq 100); do rdma res show cm_id | grep -q LISTEN && break; sleep 0.1; done
+        wait_until 30 listener
         there "within 40 udaddy -s 10.0.0.2" || status=$?
     fi
     wait $pid || status=$?
@@ -78,7 +78,7 @@ datagrams() {
 
 cm() {
     there "within 40 rping -s -V -C 20 -a 10.0.0.1" >/tmp/far 2>&1 &
-    there "for n in \$(seq 100); do rdma res show cm_id | grep -q LISTEN && exit; sleep 0.1; done; exit 1" &&
+    there "wait_until 30 listener" &&
         within 40 rping -c -V -C 20 -a 10.0.0.1 && wait $!
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 300
+# limit: 500
 # nodes: 2
 # What both stacks put on the wire, as others see it: every ICRC is checked by a
 # reader of our own, every header by tshark, and each stack must have sent every
@@ -37,8 +37,8 @@ both_ways() {
 
 # waiting NODE: wait until the server there listens on $port.
 waiting() {
-    local look="for n in \$(seq 400); do grep -qhE ':$(printf %04X $port) 0*:0000 0A' /proc/net/tcp /proc/net/tcp6 && exit; sleep 0.05; done; exit 1"
-    if [ "$1" = 1 ]; then there "$look"; else bash -c "$look"; fi || { echo "nobody listens on port $port of node $1"; return 1; }
+    local look="wait_until 60 grep -qhE ':$(printf %04X $port) 0*:0000 0A' /proc/net/tcp /proc/net/tcp6"
+    if [ "$1" = 1 ]; then there "$look"; else eval "$look"; fi || { echo "nobody listens on port $port of node $1"; return 1; }
 }
 
 # one_way CLIENT-NODE TOOL ARG...: a client there or here, and a server at the other end.
@@ -46,7 +46,7 @@ one_way() {
     local client=$1 tool=$2 opt pid status=0 server client_command
     shift 2
     port=$((port + 1))
-    case $tool in ibv_*) opt=-g ;; *) opt="-F -x" ;; esac
+    case $tool in ibv_*) opt=-g ;; *) opt="-F -u $patience -x" ;; esac
     server="$gid; within 40 $tool -d rxe -p $port $opt \$(i ffff:0a00:000$((3 - client))) $*"
     client_command="$gid; within 40 $tool -d rxe -p $port $opt \$(i ffff:0a00:000$client) $* 10.0.0.$((3 - client))"
     if [ "$client" = 2 ]; then there "$server"; else bash -c ". ./rdma.sh; $server"; fi >/tmp/far 2>&1 &
@@ -66,7 +66,7 @@ unreliable() {
 # Both ends of udaddy send, with immediate data.
 immediate() {
     there "within 40 udaddy -b 10.0.0.1" >/tmp/far 2>&1 &
-    there "for n in \$(seq 100); do rdma res show cm_id | grep -q LISTEN && exit; sleep 0.1; done; exit 1" &&
+    there "wait_until 30 listener" &&
         within 40 udaddy -s 10.0.0.1 && wait $!
 }
 
@@ -99,9 +99,9 @@ check "the stack here is the one asked for" as_asked ib_core rdma_rxe
 check "the stack there is the one asked for" there as_asked ib_core rdma_rxe
 # Each packet as it came, not as GRO collects them.
 ethtool -K eth0 gro off
-tcpdump -i eth0 -s 0 -w /tmp/wire.pcap --immediate-mode udp port 4791 >/tmp/tcpdump 2>&1 &
+tcpdump -B 16384 -i eth0 -s 0 -w /tmp/wire.pcap --immediate-mode udp port 4791 >/tmp/tcpdump 2>&1 &
 dump=$!
-for _ in $(seq 100); do grep -q listening /tmp/tcpdump && break; sleep 0.1; done
+captures /tmp/tcpdump
 check "verified data both ways" both_ways -r 12 -l 6000
 check "sends with invalidate both ways" both_ways -r 12 -l 6000 -k 0x80 -T 18
 check "datagrams" datagrams

@@ -25,7 +25,7 @@ verified() {
 # appears GLOB: wait for a device to show up, and say which.
 appears() {
     local n
-    for n in $(seq $((150 * SCALE))); do
+    for n in $(seq $((600 * SCALE))); do
         # shellcheck disable=SC2086
         n=$(ls $1 2>/dev/null | head -n 1)
         if [ -n "$n" ]; then echo "$n"; return; fi
@@ -131,7 +131,7 @@ rds_echo() {
     modprobe rds_rdma && there "modprobe rds_rdma" || return
     there "within 90 python3 -c '$rds' serve $server 10.0.0.2" >/tmp/rds 2>&1 &
     # What comes for a socket that is not bound yet is lost.
-    for _ in $(seq 50); do there "test -e /tmp/rds-bound" && break; sleep 0.5; done
+    wait_until 60 there "test -e /tmp/rds-bound"
     within 90 python3 -c "$rds" use 10.0.0.2 $server && wait $! || { cat /tmp/rds; return 1; }
 }
 

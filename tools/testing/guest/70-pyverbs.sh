@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 400
+# limit: 900
 # rdma-core's own test suite (fetched into the guest at set-up), file by file, since some files crash
 # inside libibverbs on any software provider. pyverbs-peer.tsv has what each test comes to on the C
 # stack. A file comes to its end unless it crashes on the peer, and each test that passes on the
@@ -58,7 +58,7 @@ for file in "$suite"/tests/test_*.py; do
     case $name in test_mlx5* | test_efa* | test_cuda*) continue ;; esac
     files+=" $name"
     log=/share/results/pyverbs-$name.log
-    (cd $suite && within 60 python3 -c "$main" --dev rxepv --gid 1 -v "tests.$name") >"$log" 2>&1
+    (cd $suite && within 150 python3 -c "$main" --dev rxepv --gid 1 -v "tests.$name") >"$log" 2>&1
     status=$?
     end=done
     case $status in 124 | 137) end=hang ;; 13[0-9] | 14[0-9]) end=crash ;; esac
@@ -90,6 +90,6 @@ same_files() {
     xargs -n 1 <<<"$files" | sort | diff /tmp/wanted -
 }
 if [ "$STACK" != c ]; then check "the files of the suite are the peer's" same_files; fi
-check "device removal afterwards" within 30 rdma link del rxepv
+check "device removal afterwards" within 60 rdma link del rxepv
 ip link del pv0
 finish

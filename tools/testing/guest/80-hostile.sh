@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 150
+# limit: 400
 # short: um
 # duration
 # Hostile input at every uverbs entry: whatever is answered, the kernel lives, the
@@ -11,7 +11,7 @@
 seconds=$(((${DURATION:-32} + 3) / 4))
 seed=${SEED:-$(date +%s)}
 
-abuse() { within $((seconds + 20)) ip netns exec n1 hostile rxe1 "$(gid 1 10.0.1.1)" "$1" "$seconds" "$seed"; }
+abuse() { within $((seconds + 60)) ip netns exec n1 hostile rxe1 "$(gid 1 10.0.1.1)" "$1" "$seconds" "$seed"; }
 
 check "two nodes" two_nodes
 note "seed $seed (SEED= repeats it), $seconds s each"
@@ -26,5 +26,5 @@ nothing_left() {
     grep -q 'type GSI' /tmp/left && ! grep -v 'type GSI' /tmp/left
 }
 check "no queue pair is left over" nothing_left
-check "and the device can be removed" within 20 ip netns exec n1 rdma link del rxe1
+check "and the device can be removed" within 60 ip netns exec n1 rdma link del rxe1
 finish

@@ -3,6 +3,7 @@
 # Requests of netlink that are almost right, while devices come and go: whatever is
 # answered, the next one is answered as well, and nothing is left over.
 . ./ktap.sh
+. ./scale.sh
 
 seconds=${FUZZ_SECONDS:-15}
 seed=${FUZZ_SEED:-$(date +%s)}
@@ -27,7 +28,7 @@ all_gone() {
 
 check "network devices" netdevs
 note "seed $seed (FUZZ_SEED= repeats it)"
-check "requests, lists and devices that come and go" timeout $((seconds + 40)) \
+check "requests, lists and devices that come and go" timeout $((seconds + 60 * SCALE)) \
     python3 ./nldev_fuzz.py "$seconds" "$seed"
 check "the system answers as before" mode
 rdma sys set privileged-qkey off

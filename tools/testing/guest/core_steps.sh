@@ -25,6 +25,13 @@ settled() {
         now=$(ibv_devinfo -v 2>&1 | md5sum)
         [ "$now" != "$before" ] || return 0
         before=$now
+        sleep 0.5
+    done
+}
+# A namespace dies asynchronously.
+patiently() { # CMD...: until it succeeds, for a minute
+    for _ in $(seq 300); do
+        if "$@" >/dev/null 2>&1; then return; fi
         sleep 0.2
     done
 }
@@ -143,7 +150,8 @@ look "namespaces, shared"
 step rdma system set netns exclusive
 step ip netns del a
 step ip netns del b
-sleep 1
+# As long as another than the initial one is there, this is refused.
+patiently rdma system set netns exclusive
 step rdma system set netns exclusive
 step ip netns add a
 look "namespaces, exclusive"
@@ -152,7 +160,8 @@ step rdma dev set x0 netns a
 look "a device in a namespace"
 step ip netns exec a rdma link
 step ip netns del a
-sleep 1
+# The device goes back to the initial one.
+patiently test -e /sys/class/infiniband/x0
 look "the namespace is gone"
 step rdma system set netns shared
 look "shared again"
@@ -170,7 +179,7 @@ rm -f /tmp/objects
 first=$(ibv_devices | awk 'NR > 2 { print $1; exit }')
 python3 ./core_objects.py "${first:-x0}" >/tmp/objects 2>&1 &
 objects=$!
-for _ in $(seq 100); do grep -qs READY /tmp/objects && break; sleep 0.1; done
+patiently grep -qs READY /tmp/objects
 step grep -c READY /tmp/objects
 cat /tmp/objects >>"$dir/now"
 look "verbs objects"

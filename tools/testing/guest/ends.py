@@ -55,14 +55,14 @@ class End:
     def ah_to(self, peer, **more):
         return AH(self.pd, attr=self.path_to(peer, **more))
 
-    def wait(self, count=1, limit=5.0):
+    def wait(self, count=1, limit=30.0):
         """The next completions, in order; fewer if they do not come in time."""
         got, end = [], time.monotonic() + limit * SCALE
         while len(got) < count and time.monotonic() < end:
             got += self.cq.poll(count - len(got))[1]
         return got
 
-    def statuses(self, count=1, limit=5.0):
+    def statuses(self, count=1, limit=30.0):
         return [wc.status for wc in self.wait(count, limit)]
 
 

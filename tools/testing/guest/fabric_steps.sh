@@ -31,7 +31,7 @@ run() { # CMD...: what it says and how it ends
     sed -E '/DISCONNECT EVENT/d; s/\(timeout.*//; s/(ActCount\.*)[0-9]+/\1N/' /tmp/step
 }
 eventually() { # CMD...: until it succeeds
-    for _ in $(seq $((100 * SCALE))); do
+    for _ in $(seq $((400 * SCALE))); do
         if "$@" >/dev/null 2>&1; then return; fi
         sleep 0.1
     done
@@ -42,7 +42,7 @@ manager() { # END ARG...: the subnet manager runs on that end
     manager_gone
     opensm -g "${ends[$1]}" "${@:2}" -B -f /tmp/opensm.log >/dev/null 2>&1
     eventually all_in ACTIVE
-    eventually timeout 2 saquery -p --src-to-dst 2:2
+    eventually timeout $((5 * SCALE)) saquery -p --src-to-dst 2:2
 }
 manager_gone() {
     pkill -9 -x opensm
@@ -58,17 +58,20 @@ look() {
             "$port"/{gids,gid_attrs/types,pkeys}/[0-3]
     done
 }
-# The changes of a manager come one after the other, and what is cached of them later.
-files() {
-    local now before=
-    for _ in $(seq 20); do
-        now=$(look)
-        [ "$now" != "$before" ] || break
+# settled CMD...: what it says, when that has not changed for two seconds.
+settled() {
+    local now before= still=0
+    for _ in $(seq 60); do
+        now=$("$@")
+        if [ "$now" = "$before" ]; then still=$((still + 1)); else still=0; fi
+        [ $still -lt 2 ] || break
         before=$now
-        sleep 0.5
+        sleep 1
     done
     echo "$now"
 }
+# The changes of a manager come one after the other, and what is cached of them later.
+files() { settled look; }
 
 before() {
     run modprobe ib_umad
@@ -124,7 +127,7 @@ tools() {
 answers() {
     ibping -S -C fakeib0 &
     local server=$!
-    eventually timeout 2 ibping -C fakeib1 -c 1 -L 1
+    eventually timeout $((5 * SCALE)) ibping -C fakeib1 -c 1 -L 1
     run ibping -C fakeib1 -c 3 -L 1 | grep -oE '[0-9]+ packets transmitted, [0-9]+ received'
     kill $server
     wait $server
@@ -156,9 +159,8 @@ links() {
 }
 watched() {
     local i
-    sleep 1
+    settled cat /tmp/events0 /tmp/events1 >/dev/null
     for i in 0 1; do
-        cat /tmp/events$i
         : >/tmp/events$i
     done
 }
@@ -241,9 +243,10 @@ connections() {
     run ip netns exec n1 ucmatose -c 3 -s 10.9.0.2
     wait $server
     cat /tmp/ucmatose
-    ip netns exec n2 timeout $((20 * SCALE)) mckey -m 239.1.2.3 -b 10.9.0.2 >/tmp/mckey 2>&1 &
+    rm -f /tmp/mckey
+    ip netns exec n2 timeout $((40 * SCALE)) stdbuf -oL mckey -m 239.1.2.3 -b 10.9.0.2 >/tmp/mckey 2>&1 &
     server=$!
-    sleep 1
+    eventually grep -q 'joined dgid' /tmp/mckey
     run ip netns exec n1 mckey -m 239.1.2.3 -b 10.9.0.1 -s
     wait $server
     cat /tmp/mckey

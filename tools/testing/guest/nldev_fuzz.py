@@ -26,7 +26,7 @@ added = [0, 0]
 def opened():
     s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, NETLINK_RDMA)
     s.bind((0, 0))
-    s.settimeout(5)
+    s.settimeout(40)
     return s
 
 

@@ -98,11 +98,16 @@ alternate = AHAttr(gr=GlobalRoute(dgid=gid("10.0.1.2"), sgid_index=gid4), is_glo
 case("alternate path", "10.0.1.2", gid4, mask=e.IBV_QP_ALT_PATH, alt_ah_attr=alternate, alt_port_num=1)
 case("PSN of 25 bits", "10.0.1.2", gid4, rq_psn=0x1000001)
 
-# A neighbour that becomes known while it is waited for.
-late = subprocess.Popen("sleep 0.3; ip neigh replace 10.0.1.78 lladdr 02:00:00:00:00:78 nud permanent dev v1",
-                        shell=True)
-case("known later", "10.0.1.78", gid4)
-late.wait()
+# A neighbour that becomes known while it is waited for. That is a second, in which a busy machine may
+# not get round to telling it.
+for host in range(78, 83):
+    late = subprocess.Popen(f"sleep 0.3; ip neigh replace 10.0.1.{host} lladdr 02:00:00:00:00:78 nud permanent dev v1",
+                            shell=True)
+    code = rtr(init(), f"10.0.1.{host}", gid4)
+    late.wait()
+    if code != errno.ETIMEDOUT:
+        break
+print(f"known later: {name_of(code)}")
 
 # Two that change one queue pair at a time: each path's GID is given up once.
 qp = init()

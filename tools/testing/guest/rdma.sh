@@ -243,7 +243,8 @@ accepting() {
     return 1
 }
 
-listener() { on "$1" rdma res show cm_id | grep -q 'state LISTEN'; }
+# listener [NODE]: somebody listens through rdma_cm there, or in this namespace.
+listener() { ${1:+on "$1"} rdma res show cm_id | grep -q 'state LISTEN'; }
 
 # captures FILE: wait until tcpdump, whose messages go to FILE, captures.
 captures() { wait_until 30 grep -qs 'listening on' "$1"; }

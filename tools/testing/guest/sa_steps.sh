@@ -28,7 +28,7 @@ run() { # CMD...: what it says and how it ends
     cat /tmp/step
 }
 eventually() { # CMD...: until it succeeds
-    for _ in $(seq $((150 * SCALE))); do
+    for _ in $(seq $((400 * SCALE))); do
         if "$@" >/dev/null 2>&1; then return; fi
         sleep 0.1
     done
@@ -39,7 +39,7 @@ active() { ! cat "${ports[0]}/state" "${ports[1]}/state" | grep -qv ACTIVE; }
 manager() {
     opensm -g "${ends[0]}" "$@" -B -f /tmp/opensm.log >/dev/null 2>&1
     eventually active
-    eventually timeout 2 saquery -p --src-to-dst 1:1
+    eventually timeout $((5 * SCALE)) saquery -p --src-to-dst 1:1
 }
 manager_gone() {
     pkill -x opensm
@@ -73,13 +73,14 @@ up() {
     done
     pings
 }
-# The groups, when they have stood for a second: joins and leaves take their time. Left out is
+# The groups, when they have stood for two seconds: joins and leaves take their time. Left out is
 # what IPv6 joins only when it happens to ask for routers (::2) or to report its groups (::16).
 groups() {
-    local now before=
-    for _ in $(seq 20); do
+    local now before= still=0
+    for _ in $(seq 60); do
         now=$(saquery -g | grep -oE 'ff1[0-9a-f]:[0-9a-f:]*' | grep -vE '::(2|16)$' | sort -u)
-        [ "$now" != "$before" ] || break
+        if [ "$now" = "$before" ]; then still=$((still + 1)); else still=0; fi
+        [ $still -lt 2 ] || break
         before=$now
         sleep 1
     done
@@ -141,9 +142,10 @@ datagrams() {
     cat /tmp/udaddy
 }
 multicast() {
-    ip netns exec n2 timeout $((20 * SCALE)) mckey -m 239.1.2.3 -b 10.9.0.2 >/tmp/mckey 2>&1 &
+    rm -f /tmp/mckey
+    ip netns exec n2 timeout $((40 * SCALE)) stdbuf -oL mckey -m 239.1.2.3 -b 10.9.0.2 >/tmp/mckey 2>&1 &
     local server=$!
-    sleep 1
+    eventually grep -q 'joined dgid' /tmp/mckey
     groups >/tmp/groups
     in1 mckey -m 239.1.2.3 -b 10.9.0.1 -s
     wait $server

@@ -67,7 +67,7 @@ def attempt(what, run):
 
 
 def eventually(what, check):
-    end = time.monotonic() + 10 * SCALE
+    end = time.monotonic() + 30 * SCALE
     while not check():
         if time.monotonic() > end:
             say(what, "never")
@@ -177,7 +177,7 @@ class Qp:
     def told(self, what):
         # A handler makes the call end.
         signal.signal(signal.SIGALRM, lambda *_: None)
-        signal.alarm(5 * SCALE)
+        signal.alarm(30 * SCALE)
         try:
             event = self.ctx.get_async_event()
         except PyverbsRDMAError:
@@ -371,7 +371,7 @@ class Handle(Qp):
         # The C ib_uverbs has events for who made a queue pair, and drops those of who opened it.
         if self.opened:
             return
-        if not select.select([self.events], [], [], 5 * SCALE)[0]:
+        if not select.select([self.events], [], [], 30 * SCALE)[0]:
             print(f"{what} is told nothing", file=TOLD)
             return
         _, kind, _ = struct.unpack("=QII", os.read(self.events, 16))
@@ -492,18 +492,18 @@ def talkers():
     stranger, friend = Talker("stranger", "fakeib0"), Talker("friend", "fakeib1")
     here, there = lid_of("fakeib0"), lid_of("fakeib1")
     attempt("a stranger speaks in default", lambda: stranger.say_to(there, DEFAULT, "one"))
-    say("the friend hears", friend.hear(10 * SCALE))
+    say("the friend hears", friend.hear(30 * SCALE))
     attempt("a stranger speaks in red", lambda: stranger.say_to(there, RED, "two"))
     attempt("a stranger speaks nowhere", lambda: stranger.say_to(there, NOWHERE, "three"))
     attempt("a friend speaks", lambda: friend.say_to(here, DEFAULT, "four"))
-    say("the stranger hears", stranger.hear(10 * SCALE))
+    say("the stranger hears", stranger.hear(30 * SCALE))
     policy(default=False)
     attempt("a friend speaks to who may not hear", lambda: friend.say_to(here, DEFAULT, "five"))
     # What does not come cannot be waited for: the next shows that it was on its way.
     time.sleep(1 * SCALE)
     policy(default=True)
     attempt("a friend speaks again", lambda: friend.say_to(here, DEFAULT, "six"))
-    say("the stranger hears", stranger.hear(10 * SCALE))
+    say("the stranger hears", stranger.hear(30 * SCALE))
 
 
 def main():

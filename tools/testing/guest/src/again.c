@@ -227,7 +227,7 @@ static void pairs(struct loop *l, int ours)
 		w.wr.rdma.rkey = l->mr->rkey;
 		if (ibv_post_send(l->qp[0], &w, &b))
 			loop_die("post_send");
-		for (int i = 0; i < 10000 && !ibv_poll_cq(l->cq[0], 1, &wc); i++)
+		for (int i = 0; i < 150000 && !ibv_poll_cq(l->cq[0], 1, &wc); i++)
 			usleep(200);
 		good += wc.wr_id == round && wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RDMA_WRITE;
 		rings_note();

@@ -48,7 +48,7 @@ static int take(struct loop *l, int most)
 
 static void take_all(struct loop *l)
 {
-	for (int i = 0; seen < posted && i < 20000; i++, usleep(200))
+	for (int i = 0; seen < posted && i < 150000; i++, usleep(200))
 		take(l, 1000);
 }
 
@@ -60,7 +60,8 @@ static void resized(struct loop *l)
 	posted = seen = wrong = 0;
 	for (int i = 0; i < 12; i++)
 		post(l, 0, IBV_WR_RDMA_WRITE, 0);
-	usleep(200000);
+	/* Time to complete: a poll would take them out of the queue, where they are to wait. */
+	usleep(2000000);
 	result("resize to less than waits", ibv_resize_cq(l->cq[0], 3), EINVAL);
 	result("resize to more", ibv_resize_cq(l->cq[0], 300), 0);
 	result("what waited is there", take(l, 1000), 12);
@@ -114,7 +115,7 @@ static void overrun(struct loop *l)
 	for (int i = 0; i < small->cqe + 3; i++)
 		post(l, 0, IBV_WR_RDMA_WRITE, 0);
 	int cq_event = 0, got;
-	while ((got = event(l, 1500)) != -1)
+	for (int limit = 30000; (got = event(l, limit)) != -1; limit = 1500)
 		cq_event += got == IBV_EVENT_CQ_ERR;
 	result("an overrun completion queue has one error event", cq_event, 1);
 	result("... and its queue pair fails", state(l->qp[0]), IBV_QPS_ERR);
@@ -171,15 +172,15 @@ static void solicited(struct loop *l)
 	post(l, 0, IBV_WR_SEND, 0);
 	result("armed for solicited: a plain send wakes nobody", woken(ch, 300), 0);
 	post(l, 0, IBV_WR_SEND, IBV_SEND_SOLICITED);
-	result("... a solicited one does", woken(ch, 3000), 1);
+	result("... a solicited one does", woken(ch, 30000), 1);
 	ibv_req_notify_cq(l->cq[1], 0);
 	post(l, 0, IBV_WR_SEND, 0);
-	result("armed for all: a plain send does", woken(ch, 3000), 1);
+	result("armed for all: a plain send does", woken(ch, 30000), 1);
 	drop(l->cq[1]);
 	ibv_req_notify_cq(l->cq[1], 1);
 	struct ibv_qp_attr a = { .qp_state = IBV_QPS_ERR };
 	ibv_modify_qp(l->qp[1], &a, IBV_QP_STATE);
-	result("armed for solicited: a flush does", woken(ch, 3000), 1);
+	result("armed for solicited: a flush does", woken(ch, 30000), 1);
 	drop(l->cq[0]);
 	loop_disconnect(l);
 	ibv_destroy_cq(plain);
@@ -196,7 +197,7 @@ static void drained(struct loop *l)
 	for (int k = 0; k < 8; k++)
 		post(l, 0, IBV_WR_RDMA_WRITE, 0);
 	result("to SQD", ibv_modify_qp(l->qp[0], &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
-	result("the send queue drains", event(l, 3000), IBV_EVENT_SQ_DRAINED);
+	result("the send queue drains", event(l, 30000), IBV_EVENT_SQ_DRAINED);
 	ibv_query_qp(l->qp[0], &a, IBV_QP_STATE, &i);
 	result("... and is drained", a.qp_state == IBV_QPS_SQD ? a.sq_draining : -1, 0);
 	int before = take(l, 100);
@@ -210,13 +211,13 @@ static void drained(struct loop *l)
 	loop_disconnect(l);
 }
 
-/* How many requests of pair 0 are flushed within two seconds, of so many. */
+/* How many requests of pair 0 are flushed within half a minute, of so many. */
 static int flushed(struct loop *l, int of)
 {
 	struct ibv_wc wc;
 	int n = 0;
 
-	for (int i = 0; n < of && i < 2000; i++, usleep(1000))
+	for (int i = 0; n < of && i < 30000; i++, usleep(1000))
 		while (ibv_poll_cq(l->cq[0], 1, &wc) == 1)
 			n += wc.status == IBV_WC_WR_FLUSH_ERR;
 	return n;

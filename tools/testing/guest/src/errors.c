@@ -76,8 +76,8 @@ static void provoke(struct loop *l, const struct mistake *m)
 	}
 	if (ibv_post_send(l->qp[0], &w, &b))
 		loop_die("post_send");
-	int got = status_of(l->cq[0], 4000);
-	int other = m->receiver == NONE ? status_of(l->cq[1], 20) : status_of(l->cq[1], 1000);
+	int got = status_of(l->cq[0], 30000);
+	int other = m->receiver == NONE ? status_of(l->cq[1], 20) : status_of(l->cq[1], 30000);
 
 	result_why(m->name, got == m->sender && other == m->receiver, got == m->sender ? "receiver's status " : "sender's status ",
 		   got == m->sender ? other : got, got == m->sender ? m->receiver : m->sender);
@@ -89,7 +89,7 @@ static void provoke(struct loop *l, const struct mistake *m)
 		if (a.qp_state != IBV_QPS_ERR)
 			result_why("... and then the sender's state", 0, "state ", a.qp_state, IBV_QPS_ERR);
 		if (!ibv_post_send(l->qp[0], &w, &b)) {
-			got = status_of(l->cq[0], 2000);
+			got = status_of(l->cq[0], 30000);
 			if (got != IBV_WC_WR_FLUSH_ERR)
 				result_why("... and then a flush", 0, "status ", got, IBV_WC_WR_FLUSH_ERR);
 		}

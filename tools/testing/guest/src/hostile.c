@@ -219,10 +219,12 @@ static void child(const char *device, int gid, const char *way, uint64_t seed)
 			     !strcmp(way, "mmap") ? once_mmap : once_rings;
 
 	state = seed * 2654435761u + 88172645463325252ull;
-	/* A queue walk of the library over scribbled indices may not end. */
-	alarm(2);
+	/* On a busy machine this takes seconds. */
+	alarm(60);
 	loop_open(&l, device, gid);
 	loop_connect(&l, 15);
+	/* A queue walk of the library over scribbled indices may not end. */
+	alarm(2);
 	if (once == once_rings) {
 		pthread_t t;
 		find_rings();

@@ -62,6 +62,8 @@ static inline void loop_open(struct loop *l, const char *device, int gid_index)
 
 /* The first PSN either way. */
 static uint32_t loop_psn;
+/* How often a receiver may be not ready; 7 is for ever. */
+static int loop_rnr_retry = 2;
 
 static inline int loop_to_rts(struct loop *l, int n, uint32_t dest, int access)
 {
@@ -76,7 +78,9 @@ static inline int loop_to_rts(struct loop *l, int n, uint32_t dest, int access)
 	if (ibv_modify_qp(l->qp[n], &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
 		return -1;
-	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 8, .retry_cnt = 3, .rnr_retry = 2, .max_rd_atomic = 4, .sq_psn = loop_psn };
+	/* A quarter of a second to answer in, since the machine may be busy: nothing gets lost here. */
+	a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 16, .retry_cnt = 7,
+		.rnr_retry = loop_rnr_retry, .max_rd_atomic = 4, .sq_psn = loop_psn };
 	return ibv_modify_qp(l->qp[n], &a, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 }

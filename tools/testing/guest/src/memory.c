@@ -46,7 +46,7 @@ static struct ibv_wc last;
 
 static int completion(struct ibv_cq *cq)
 {
-	for (int i = 0; i < 20000; i++, usleep(500))
+	for (int i = 0; i < 60000; i++, usleep(500))
 		if (ibv_poll_cq(cq, 1, &last))
 			return last.status;
 	return -1;

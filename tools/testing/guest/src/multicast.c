@@ -141,7 +141,7 @@ static void say(struct member *m, const char *group, int count)
 	wr.wr.ud.remote_qkey = QKEY;
 	memset(m->out, count, TEXT);
 	CHECK(!ibv_post_send(m->qp, &wr, &bad));
-	CHECK(next(m, &wc, 5000) && wc.opcode == IBV_WC_SEND);
+	CHECK(next(m, &wc, 30000) && wc.opcode == IBV_WC_SEND);
 	CHECK(!ibv_destroy_ah(wr.wr.ud.ah));
 }
 
@@ -149,7 +149,7 @@ static void hears(struct member *m, struct member *from, int count)
 {
 	struct ibv_wc wc;
 
-	CHECK(next(m, &wc, 5000));
+	CHECK(next(m, &wc, 30000));
 	CHECK(wc.opcode == IBV_WC_RECV && wc.byte_len == GRH + TEXT && wc.src_qp == from->qp->qp_num);
 	CHECK((wc.wc_flags & IBV_WC_GRH) && m->buf[wc.wr_id][GRH] == count && m->buf[wc.wr_id][GRH + TEXT - 1] == count);
 	post_recv(m, wc.wr_id);

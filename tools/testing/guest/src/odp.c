@@ -58,7 +58,7 @@ static int completion(struct ibv_cq *cq)
 {
 	struct ibv_wc wc;
 
-	for (int i = 0; i < 20000; i++, usleep(500))
+	for (int i = 0; i < 60000; i++, usleep(500))
 		if (ibv_poll_cq(cq, 1, &wc))
 			return wc.status;
 	return -1;

@@ -93,7 +93,7 @@ static int works(void)
 			return puts("it does not get to RTS"), 0;
 	if (receive(&s, 1) || ibv_post_send(l.qp[0], &w, &b))
 		return puts("nothing can be posted"), 0;
-	for (long limit = now() + 10000000000L; got != 3 && now() < limit;)
+	for (long limit = now() + 30000000000L; got != 3 && now() < limit;)
 		for (int n = 0; n < 2; n++)
 			if (ibv_poll_cq(l.cq[n], 1, &wc) == 1) {
 				/* It was posted while the reset was over but for the state: it is there. */

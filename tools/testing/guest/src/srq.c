@@ -78,7 +78,7 @@ static void next(struct ibv_wc *wc)
 {
 	struct timespec nap = { .tv_nsec = 1000000 };
 
-	for (int i = 0; i < 5000; i++) {
+	for (int i = 0; i < 30000; i++) {
 		if (ibv_poll_cq(cq, 1, wc)) {
 			CHECK(wc->status == IBV_WC_SUCCESS);
 			return;

@@ -55,7 +55,7 @@ struct plan {
 static int server, gid_index, ops = 16, kinds_mask = OLDER;
 static long rounds = 50;
 static uint32_t max_len = 65536, start_psn = 0xfffff0;
-static int mtu = IBV_MTU_1024, timeout_code = 14, event_mode, on_demand, implicit, persistent;
+static int mtu = IBV_MTU_1024, timeout_code = 18, event_mode, on_demand, implicit, persistent;
 static const char *device, *path, *tcp;
 static size_t slot;
 static unsigned char *buf;
@@ -138,7 +138,7 @@ static int control_open(void)
 		fd = socket(AF_UNIX, SOCK_STREAM, 0);
 		if (!server) {
 			for (tries = 0; connect(fd, (void *)&a, sizeof(a)); tries++, usleep(50000))
-				if (tries == 400)
+				if (tries == 1200)
 					die("connect");
 			return fd;
 		}
@@ -155,7 +155,7 @@ static int control_open(void)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 		if (!server) {
 			for (tries = 0; connect(fd, (void *)&a, sizeof(a)); tries++, usleep(100000)) {
-				if (tries == 400)
+				if (tries == 1200)
 					die("connect");
 				close(fd);
 				fd = socket(AF_INET, SOCK_STREAM, 0);

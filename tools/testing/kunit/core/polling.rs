@@ -328,10 +328,10 @@ fn deliver(cq: *mut bindings::ib_cq, count: i32) {
     }
 }
 
-/// Waits until the consumer has got so many, for two seconds at most; and until the queue is
+/// Waits until the consumer has got so many, for twenty seconds at most; and until the queue is
 /// armed again.
 fn consumed(count: i32) -> bool {
-    for _ in 0..200 {
+    for _ in 0..2_000 {
         if CONSUMED.load(Relaxed) >= count && ARMED.load(Acquire) == 1 {
             break;
         }
