@@ -25,7 +25,7 @@ part() { # NAME FUNCTION
 }
 run() { # CMD...: what it says and how it ends
     local status=0
-    timeout -k 5 $((20 * SCALE)) "$@" >/tmp/step 2>&1 || status=$?
+    timeout -k 5 $((60 * SCALE)) "$@" >/tmp/step 2>&1 || status=$?
     echo "$status: $*"
     # How long a manager has been active, and who of two hangs up first, is a matter of time.
     sed -E '/DISCONNECT EVENT/d; s/\(timeout.*//; s/(ActCount\.*)[0-9]+/\1N/' /tmp/step
@@ -159,7 +159,7 @@ links() {
 }
 watched() {
     local i
-    settled cat /tmp/events0 /tmp/events1 >/dev/null
+    settled cat /tmp/events0 /tmp/events1
     for i in 0 1; do
         : >/tmp/events$i
     done

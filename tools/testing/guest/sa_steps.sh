@@ -23,7 +23,7 @@ part() { # NAME FUNCTION
 }
 run() { # CMD...: what it says and how it ends
     local status=0
-    timeout -k 5 $((20 * SCALE)) "$@" >/tmp/step 2>&1 || status=$?
+    timeout -k 5 $((60 * SCALE)) "$@" >/tmp/step 2>&1 || status=$?
     echo "$status: $*"
     cat /tmp/step
 }
