@@ -221,7 +221,7 @@ plan2=("ok 1 - a" "not ok 2 - rping, large" 1..2)
 check "again: a case of the table" tried um/26-iwarp "$ours" "$right" 1 "${plan2[@]}"
 refuse "again: not on another kernel" tried fast/26-iwarp "$ours" "$right" 1 "${plan2[@]}"
 refuse "again: not another test" tried um/25-x "$ours" "$right" 1 "${plan2[@]}"
-refuse "again: not with a failure beside" tried um/26-iwarp "$ours" "$right" 1 "not ok 1 - rping" "${plan2[1]}" 1..2
+refuse "again: not with a failure beside" tried um/26-iwarp "$ours" "$right" 1 "not ok 1 - two nodes with siw" "${plan2[1]}" 1..2
 refuse "again: not what passed" tried um/26-iwarp "$ours" "$right" 0 "ok 1 - rping, large" 1..1
 refuse "again: not with a wrong plan" tried um/26-iwarp "$ours" "$right" 1 "${plan2[@]:0:2}" 1..3
 refuse "again: not after a hang" tried um/26-iwarp "$ours" "$right" 124 "${plan2[@]}"
