@@ -158,8 +158,8 @@ stop_all() {
 }
 
 # Seconds without a word on its console after which a guest that has not reached init.sh is taken
-# for hung. None of our modules is loaded by then. (The emulated disk or interrupt controller
-# does that to a stock kernel, too, once in some hundred boots.)
+# for hung. None of our modules is loaded by then. (Seen once in some hundred boots, when the disk
+# had been found.)
 still=180
 
 # boot_hangs NODE SECONDS: whether the node stands still, SECONDS after the start. To be asked
