@@ -132,13 +132,14 @@ answers() {
     kill $server
     wait $server
     for way in ud rc; do
-        pingpong $way 2>&1 | grep -oE '^  (local|remote) address:  LID 0x[0-9a-f]*|^[0-9]+ bytes|[0-9]+ iters|.*[Ff]ail.*|^never.*'
+        pingpong $way 2>&1 | grep -oE '^  (local|remote) address:  LID 0x[0-9a-f]*|^[0-9]+ bytes|[0-9]+ iters|.*[Ff]ail.*|.*Couldn.t.*|^never.*'
     done
 }
 pingpong() { # WAY: between the two ends, by their LIDs
     timeout $((20 * SCALE)) ibv_$1_pingpong -d fakeib0 -n 50 >/tmp/pingpong 2>&1 &
     local server=$!
-    eventually grep -q ':4853 ' /proc/net/tcp /proc/net/tcp6
+    # A socket that listens: connections of the program before this one linger at its port.
+    eventually grep -qE ':4853 0*:0000 0A' /proc/net/tcp /proc/net/tcp6
     timeout $((20 * SCALE)) ibv_$1_pingpong -d fakeib1 -n 50 localhost
     wait $server
     cat /tmp/pingpong
