@@ -37,7 +37,8 @@ pub enum NetworkType {
 ///
 /// # Invariants
 ///
-/// The pointer is valid and owns one reference to its entry.
+/// The pointer is valid and owns one reference to its entry, whose device outlives it.
+#[repr(transparent)]
 pub struct GidAttr(NonNull<bindings::ib_gid_attr>);
 
 // SAFETY: Entries are counted atomically and do not change while referenced, save the
@@ -101,18 +102,20 @@ impl GidAttr {
         NonNull::new(attr).map(Self).ok_or(ENOENT)
     }
 
-    /// One more reference to an entry to which C holds one.
+    /// The entry that a field of a C structure refers to; `None` if the field is null.
     ///
     /// # Safety
     ///
-    /// `attr` must be an entry of a table, referenced for the call, and its device
-    /// must outlive the new reference.
+    /// The field is null or holds a reference as the type invariant says, and does not change for
+    /// `'a`.
     #[inline]
-    pub unsafe fn hold(attr: NonNull<bindings::ib_gid_attr>) -> Self {
-        // SAFETY: By the caller's promise.
-        unsafe { bindings::rdma_hold_gid_attr(attr.as_ptr()) };
-        // INVARIANT: The reference was just taken.
-        Self(attr)
+    pub(crate) unsafe fn of_field<'a>(field: &'a *const bindings::ib_gid_attr) -> Option<&'a Self> {
+        if field.is_null() {
+            return None;
+        }
+        // SAFETY: The type is transparent over a pointer that is not null, and the field fulfils
+        // its invariant (contract). The result is borrowed, so that the reference stays the field's.
+        Some(unsafe { &*core::ptr::from_ref(field).cast() })
     }
 
     #[inline]
@@ -163,14 +166,6 @@ impl GidAttr {
         let ndev = from_err_ptr(unsafe { bindings::rdma_read_gid_attr_ndev_rcu(self.0.as_ptr()) })?;
         // SAFETY: RCU protects the device while the guard lives.
         Ok(unsafe { NetDevice::from_raw(ndev) })
-    }
-}
-
-impl Clone for GidAttr {
-    fn clone(&self) -> Self {
-        // SAFETY: By the type invariant, `self` holds a reference; the promise about the
-        // device's life was made when `self` came to be.
-        unsafe { Self::hold(self.0) }
     }
 }
 
