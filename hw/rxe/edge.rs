@@ -22,6 +22,8 @@ impl IntoC<*const c_void> for Address {
 rdma::import! { in rdma::bindings;
     /// A random byte. Any context; from a stock, so that it costs little.
     pub(crate) fn random_u8() -> u8 = get_random_u8;
+    /// Eight random bytes. Any context.
+    pub(crate) fn random_u64() -> u64 = get_random_u64;
     /// Whether the kernel maps memory at an address. Takes any address. Any context.
     pub(crate) fn is_mapped(at: Address) -> bool = rdma_helper_virt_addr_valid;
 }
