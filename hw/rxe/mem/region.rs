@@ -189,7 +189,9 @@ impl MrCore {
         let (block, inside) = shape.in_one_block(va.checked_sub(*iova)?, len)?;
         let address = pages.all().get(block)?.wrapping_add(inside);
         let at = NonNull::new(core::ptr::with_exposed_provenance_mut(address))?;
-        // SAFETY: As in `with`; who keeps `self` borrowed is inside the gate.
+        // SAFETY: The piece is of the pinned pages of `backing`, which are there while a pass of
+        // `gate` exists (type invariant). `self` is borrowed from a `Held`, which has one. It may be
+        // written if the claim's rights say so.
         Some(unsafe { Part::new(Piece { at, len }, claim.writes()) })
     }
 
