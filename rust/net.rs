@@ -41,6 +41,7 @@ pub use device::DeviceName;
 pub use device::Net;
 pub use device::NetDevice;
 pub use gid::GidAttr;
+pub use gid::LiveGid;
 pub use gid::NetworkType;
 pub use notifier::NetNotifier;
 pub use notifier::NetdevEvent;

@@ -64,6 +64,7 @@ pub use self::attr::PortModifyMask;
 pub use self::attr::QpAttr;
 pub use self::attr::QpAttrMask;
 pub use self::attr::QpCap;
+pub use self::attr::QpChange;
 pub use self::attr::QpInitAttr;
 pub use self::attr::QpState;
 pub use self::attr::QpType;
@@ -312,7 +313,12 @@ pub trait Provider: Sized + Send + Sync + 'static {
 
     /// Changes the attributes named in `mask`, among them the state (IBA 11.2.4.2). Calls for one
     /// queue pair may overlap. Check the transition with [`attr::modify_is_ok`].
-    fn modify_qp(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask, udata: &mut Udata<'_>) -> Result;
+    fn modify_qp(
+        qp: &Qp<Self>,
+        attr: QpChange<'_>,
+        mask: QpAttrMask,
+        udata: &mut Udata<'_>,
+    ) -> Result;
 
     /// Tells the attributes (all, or those of `mask`) and the initial attributes. May race with
     /// any other operation.

@@ -134,29 +134,57 @@ impl Drop for Umem {
 }
 
 /// A run of pages that are contiguous in physical memory.
+///
+/// # Invariants
+///
+/// `page` is the first of `count` pages, which are pinned for `'a`.
 #[derive(Clone, Copy)]
-pub struct Run {
-    /// The first page.
-    pub page: *mut bindings::page,
+pub struct Run<'a> {
+    page: *mut bindings::page,
+    count: usize,
+    _pinned: PhantomData<&'a Umem>,
+}
+
+impl Run<'_> {
     /// How many pages.
-    pub count: usize,
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether all of them are persistent memory. Any context.
+    #[inline]
+    pub fn is_pmem(&self) -> bool {
+        // SAFETY: The pages are pinned (type invariant); the function only looks up their physical
+        // addresses.
+        unsafe { bindings::rdma_helper_is_pmem(self.page, self.count) }
+    }
+
+    /// The kernel address of the first page. 64-bit kernels map all pages, and those of a run side
+    /// by side.
+    #[inline]
+    pub fn address(&self) -> usize {
+        // SAFETY: The page is pinned (type invariant); the function only computes its address.
+        unsafe { bindings::rdma_helper_page_address(self.page) as usize }
+    }
 }
 
 /// The runs of a [`Umem`].
 ///
 /// # Invariants
 ///
-/// `sg` is the next of `left` entries of a table that lives for `'a`, or `left` is 0.
+/// `sg` is the next of `left` entries of a table that lives for `'a`, or `left` is 0. The pages of
+/// each entry are contiguous, and pinned for `'a` (`ib_umem_get`).
 pub struct Runs<'a> {
     sg: *mut bindings::scatterlist,
     left: u32,
     _p: PhantomData<&'a Umem>,
 }
 
-impl Iterator for Runs<'_> {
-    type Item = Run;
+impl<'a> Iterator for Runs<'a> {
+    type Item = Run<'a>;
 
-    fn next(&mut self) -> Option<Run> {
+    fn next(&mut self) -> Option<Run<'a>> {
         if self.left == 0 || self.sg.is_null() {
             return None;
         }
@@ -168,7 +196,12 @@ impl Iterator for Runs<'_> {
         self.left -= 1;
         // CAST: 64-bit kernels only have lengths that fit; pinned pages start at an offset of 0.
         let count = (len as usize).div_ceil(PAGE_SIZE);
-        Some(Run { page, count })
+        // INVARIANT: That of this type.
+        Some(Run {
+            page,
+            count,
+            _pinned: PhantomData,
+        })
     }
 }
 
@@ -178,7 +211,7 @@ impl FusedIterator for Runs<'_> {}
 pub struct Pages<'a> {
     runs: Runs<'a>,
     /// The run at hand, and how many of its pages were given out.
-    run: Option<(Run, usize)>,
+    run: Option<(Run<'a>, usize)>,
 }
 
 impl Iterator for Pages<'_> {

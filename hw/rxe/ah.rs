@@ -9,14 +9,12 @@ use crate::mem::PdId;
 use crate::net::default_source_port;
 use crate::net::Path;
 use crate::net::PathSpec;
-use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
 use rdma::bindings;
-use rdma::net::GidAttr;
 use rdma::net::NetworkType;
 use rdma::new_spinlock_irq;
 use rdma::provider;
@@ -121,15 +119,12 @@ impl Drop for Handle {
 ///
 /// `EINVAL` if it is not one for RoCEv2 with a global route.
 pub(crate) fn spec_of(attr: &AhAttr) -> Result<PathSpec> {
-    let sgid = NonNull::new(attr.sgid_attr_raw().cast_mut()).ok_or(EINVAL)?;
-    // SAFETY: By the invariant of `AhAttr`, the GID attribute is valid for the call.
-    let sgid = unsafe { GidAttr::hold(sgid) };
+    let sgid = attr.sgid().ok_or(EINVAL)?;
     match sgid.network_type() {
         NetworkType::Ipv4 | NetworkType::Ipv6 => {}
         NetworkType::Infiniband | NetworkType::RoceV1 => return Err(EINVAL),
     }
-    // SAFETY: The pointer is to the structure behind `attr`, which is borrowed.
-    PathSpec::from_ah_attr(unsafe { &*attr.as_raw() }, &sgid)
+    PathSpec::from_ah_attr(attr, sgid)
 }
 
 /// Writes a path into an address attribute.

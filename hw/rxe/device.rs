@@ -12,6 +12,7 @@
 use crate::ah::Ah;
 use crate::counters::Counter;
 use crate::counters::Counters;
+use crate::edge::random_u64;
 use crate::mcast::Groups;
 use crate::mem::Memory;
 use crate::mem::QpTag;
@@ -36,7 +37,7 @@ use kernel::sync::rcu;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use kernel::sync::SetOnce;
-use rdma::net::GidAttr;
+use rdma::net::LiveGid;
 use rdma::net::NetDevice;
 use rdma::net::NetdevEvent;
 use rdma::new_table;
@@ -161,9 +162,7 @@ fn guid([a, b, c, d, e, f]: [u8; 6]) -> [u8; 8] {
 
 /// A locally administered address, for devices that have none.
 fn random_mac() -> [u8; 6] {
-    let mut mac = [0u8; 6];
-    // SAFETY: Six bytes are written, which are ours.
-    unsafe { rdma::bindings::get_random_bytes((&raw mut mac).cast(), mac.len()) };
+    let [mut mac @ .., _, _] = random_u64().to_ne_bytes();
     let [first, ..] = &mut mac;
     *first = *first & 0xfe | 2;
     mac
@@ -193,24 +192,22 @@ impl Dev {
 
     /// The GID at `index` of the port's table, while the device is registered. Any
     /// context but hard interrupts.
-    pub(crate) fn gid(&self, index: u8) -> Option<GidAttr> {
+    pub(crate) fn gid(&self, index: u8) -> Option<LiveGid<'_, Rxe>> {
         let live = self.device.as_ref()?.live()?;
-        // SAFETY: The device is registered and stays so while `live` exists.
-        unsafe { GidAttr::get(live.as_raw(), 1, index) }.ok()
+        LiveGid::get(live, 1, index).ok()
     }
 
     /// The entry of the GID table that a path starts from: the one at its index or,
     /// since the core takes entries out and puts them back elsewhere when a bond changes
     /// its active link, the one that has the GID now. Any context but hard interrupts.
-    pub(crate) fn source_gid(&self, path: &PathSpec) -> Option<GidAttr> {
+    pub(crate) fn source_gid(&self, path: &PathSpec) -> Option<LiveGid<'_, Rxe>> {
         if let Some(entry) = self.gid(path.sgid_index) {
             if entry.gid() == path.sgid {
                 return Some(entry);
             }
         }
         let live = self.device.as_ref()?.live()?;
-        // SAFETY: The device is registered and stays so while `live` exists.
-        unsafe { GidAttr::find(live.as_raw(), 1, &path.sgid, None) }.ok()
+        LiveGid::find(live, 1, &path.sgid).ok()
     }
 
     /// The path that an old user library put into a datagram's request; `None` if it
@@ -241,8 +238,7 @@ impl Dev {
         let Some(live) = self.device.as_ref().and_then(DeviceRef::live) else {
             return false;
         };
-        // SAFETY: The device is registered and stays so while `live` exists.
-        unsafe { GidAttr::find(live.as_raw(), 1, gid, None) }.is_ok()
+        LiveGid::find(live, 1, gid).is_ok()
     }
 
     /// A packet to a group, for all its members but the one that sent it (IBTA 10.5.2.2).

@@ -11,6 +11,7 @@
 use kernel::prelude::*;
 use rdma::wire;
 
+mod edge;
 mod mem;
 #[path = "mem/kunit.rs"]
 mod memory;

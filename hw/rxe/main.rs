@@ -12,6 +12,7 @@
 //! | `net` | packets in and out |
 //! | `qp`, `cq`, `srq`, `ah`, `mcast` | the objects, and how they use the above |
 //! | `device`, `verbs` | the device, its data path's share, its verbs table |
+//! | `edge` | C functions that only this driver calls |
 //!
 //! The life of a packet: `net::rx` checks it, [`device::Dev`] finds its queue pair,
 //! [`qp::Qp`] runs the engine, which answers by way of `qp::wire` and `net::tx`.
@@ -20,6 +21,7 @@ mod ah;
 mod counters;
 mod cq;
 mod device;
+mod edge;
 mod limits;
 mod mcast;
 mod mem;

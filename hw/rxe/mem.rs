@@ -33,6 +33,7 @@ pub(crate) mod region;
 pub(crate) mod sge;
 pub(crate) mod window;
 
+use crate::edge::random_u8;
 use crate::proto::{Key, RemoteFault, WcStatus};
 use core::ops::RangeInclusive;
 use kernel::prelude::*;
@@ -41,7 +42,7 @@ use rdma::table::Table;
 use rdma::umem::odp::Touch;
 
 pub(crate) use self::batch::{Batch, Fill};
-pub(crate) use self::copy::Room;
+pub(crate) use self::copy::{Part, Room};
 pub(crate) use self::region::{Mr, MrCore};
 pub(crate) use self::sge::{Cursor, Sge};
 pub(crate) use self::window::{Mw, MwCore, MwKind};
@@ -203,9 +204,7 @@ impl Memory {
 /// A new key for an index: its low eight bits are random, so that a stale key
 /// rarely fits.
 fn fresh_key(index: u32) -> u32 {
-    // SAFETY: It may be called in any context. (From a stock, so a byte costs little.)
-    let low = unsafe { rdma::bindings::get_random_u8() };
-    index << 8 | u32::from(low)
+    index << 8 | u32::from(random_u8())
 }
 
 /// The index in a key.

@@ -364,7 +364,7 @@ impl Provider for Rxe {
         QpObject::create(qp, attr, udata)
     }
 
-    fn modify_qp(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask, _: &mut Udata<'_>) -> Result {
+    fn modify_qp(qp: &Qp<Self>, attr: QpChange<'_>, mask: QpAttrMask, _: &mut Udata<'_>) -> Result {
         QpCore::modify(&qp.core, attr, mask)
     }
 

@@ -10,6 +10,7 @@
 //! `include/rdma/ib_verbs.h`.
 
 use core::mem::ManuallyDrop;
+use core::ops::Deref;
 use core::ptr::NonNull;
 
 use kernel::error::from_err_ptr;
@@ -19,6 +20,8 @@ use kernel::sync::rcu;
 use super::addr::gid_to_ip;
 use super::device::NetDevice;
 use crate::bindings;
+use crate::provider::device::Live;
+use crate::provider::Provider;
 
 /// How packets with a GID look on the wire (`enum rdma_network_type`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +40,8 @@ pub enum NetworkType {
 ///
 /// # Invariants
 ///
-/// The pointer is valid and owns one reference to its entry.
+/// The pointer is valid and owns one reference to its entry, whose device outlives it.
+#[repr(transparent)]
 pub struct GidAttr(NonNull<bindings::ib_gid_attr>);
 
 // SAFETY: Entries are counted atomically and do not change while referenced, save the
@@ -47,72 +51,20 @@ unsafe impl Send for GidAttr {}
 unsafe impl Sync for GidAttr {}
 
 impl GidAttr {
-    /// The entry at `index` of `port`'s table. Any context.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` if there is no such port or entry, or the entry is empty.
+    /// The entry that a field of a C structure refers to; `None` if the field is null.
     ///
     /// # Safety
     ///
-    /// `device` must be a valid device that outlives the reference.
+    /// The field is null or holds a reference as the type invariant says, and does not change for
+    /// `'a`.
     #[inline]
-    pub unsafe fn get(device: *mut bindings::ib_device, port: u32, index: u8) -> Result<Self> {
-        // SAFETY: By the caller's promise.
-        let attr = unsafe { bindings::rdma_get_gid_attr(device, port, index.into()) };
-        let attr = from_err_ptr(attr.cast_mut())?;
-        // INVARIANT: `rdma_get_gid_attr` took a reference.
-        NonNull::new(attr).map(Self).ok_or(EINVAL)
-    }
-
-    /// The entry for `gid` on `port` whose network device is `ndev`, of RoCEv2 type.
-    /// Any context.
-    ///
-    /// # Errors
-    ///
-    /// `ENOENT` if there is none.
-    ///
-    /// # Safety
-    ///
-    /// `device` must be a valid device that outlives the reference.
-    #[inline]
-    pub unsafe fn find(
-        device: *mut bindings::ib_device,
-        port: u32,
-        gid: &[u8; 16],
-        ndev: Option<&NetDevice>,
-    ) -> Result<Self> {
-        let gid = bindings::ib_gid {
-            raw: ManuallyDrop::new(*gid),
-        };
-        let ndev = ndev.map_or(core::ptr::null_mut(), NetDevice::as_raw);
-        // SAFETY: By the caller's promise; the GID and the device live for the call.
-        let attr = unsafe {
-            bindings::rdma_find_gid_by_port(
-                device,
-                &gid,
-                bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP,
-                port,
-                ndev,
-            )
-        };
-        let attr = from_err_ptr(attr.cast_mut())?;
-        // INVARIANT: `rdma_find_gid_by_port` took a reference.
-        NonNull::new(attr).map(Self).ok_or(ENOENT)
-    }
-
-    /// One more reference to an entry to which C holds one.
-    ///
-    /// # Safety
-    ///
-    /// `attr` must be an entry of a table, referenced for the call, and its device
-    /// must outlive the new reference.
-    #[inline]
-    pub unsafe fn hold(attr: NonNull<bindings::ib_gid_attr>) -> Self {
-        // SAFETY: By the caller's promise.
-        unsafe { bindings::rdma_hold_gid_attr(attr.as_ptr()) };
-        // INVARIANT: The reference was just taken.
-        Self(attr)
+    pub(crate) unsafe fn of_field<'a>(field: &'a *const bindings::ib_gid_attr) -> Option<&'a Self> {
+        if field.is_null() {
+            return None;
+        }
+        // SAFETY: The type is transparent over a pointer that is not null, and the field fulfils
+        // its invariant (contract). The result is borrowed, so that the reference stays the field's.
+        Some(unsafe { &*core::ptr::from_ref(field).cast() })
     }
 
     #[inline]
@@ -166,11 +118,63 @@ impl GidAttr {
     }
 }
 
-impl Clone for GidAttr {
-    fn clone(&self) -> Self {
-        // SAFETY: By the type invariant, `self` holds a reference; the promise about the
-        // device's life was made when `self` came to be.
-        unsafe { Self::hold(self.0) }
+/// A reference to an entry of a device that stays registered meanwhile. It is to be held briefly, as
+/// a [`Live`] is.
+pub struct LiveGid<'a, P: Provider> {
+    // Dropped in this order: the device outlives the reference to the entry.
+    entry: GidAttr,
+    _live: Live<'a, P>,
+}
+
+impl<'a, P: Provider> LiveGid<'a, P> {
+    /// The entry at `index` of `port`'s table. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if there is no such port or entry, or the entry is empty.
+    #[inline]
+    pub fn get(live: Live<'a, P>, port: u32, index: u8) -> Result<Self> {
+        // SAFETY: The device is registered while `live` exists.
+        let attr = unsafe { bindings::rdma_get_gid_attr(live.as_raw(), port, index.into()) };
+        let attr = from_err_ptr(attr.cast_mut())?;
+        // INVARIANT: `rdma_get_gid_attr` took a reference, and the device outlives it by `live`.
+        let entry = NonNull::new(attr).map(GidAttr).ok_or(EINVAL)?;
+        Ok(Self { entry, _live: live })
+    }
+
+    /// The entry for `gid` on `port`, of RoCEv2 type. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT` if there is none.
+    #[inline]
+    pub fn find(live: Live<'a, P>, port: u32, gid: &[u8; 16]) -> Result<Self> {
+        let gid = bindings::ib_gid {
+            raw: ManuallyDrop::new(*gid),
+        };
+        // SAFETY: The device is registered while `live` exists; the GID lives for the call.
+        let attr = unsafe {
+            bindings::rdma_find_gid_by_port(
+                live.as_raw(),
+                &gid,
+                bindings::ib_gid_type_IB_GID_TYPE_ROCE_UDP_ENCAP,
+                port,
+                core::ptr::null_mut(),
+            )
+        };
+        let attr = from_err_ptr(attr.cast_mut())?;
+        // INVARIANT: `rdma_find_gid_by_port` took a reference, and the device outlives it by `live`.
+        let entry = NonNull::new(attr).map(GidAttr).ok_or(ENOENT)?;
+        Ok(Self { entry, _live: live })
+    }
+}
+
+impl<P: Provider> Deref for LiveGid<'_, P> {
+    type Target = GidAttr;
+
+    #[inline]
+    fn deref(&self) -> &GidAttr {
+        &self.entry
     }
 }
 

@@ -264,7 +264,7 @@ impl Skb {
     /// The buffer must have been received in the read-side section of `_rcu`, so
     /// that the device cannot be gone.
     #[inline]
-    pub unsafe fn dev<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a NetDevice> {
+    pub(super) unsafe fn dev<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a NetDevice> {
         // SAFETY: By the type invariant, the buffer is valid.
         let dev = unsafe { bindings::rdma_helper_skb_dev(self.as_raw()) };
         // SAFETY: By the caller's promise, RCU protects the device.

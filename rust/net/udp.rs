@@ -14,6 +14,7 @@ use kernel::sync::rcu;
 use kernel::sync::Arc;
 
 use super::device::Net;
+use super::device::NetDevice;
 use super::gro;
 use super::skb::Skb;
 use crate::bindings;
@@ -24,9 +25,9 @@ use crate::wire::gro::Step;
 /// Who gets a tunnel's datagrams.
 pub trait TunnelReceiver: Send + Sync + 'static {
     /// A datagram has come. Its data pointer is at the UDP header, the network header
-    /// is in front of it, and a UDP checksum, if present, was right. The device
-    /// it came from is valid for the read-side section `rcu`. Softirq.
-    fn receive(&self, skb: Skb, rcu: &rcu::Guard);
+    /// is in front of it, and a UDP checksum, if present, was right. `ndev` is the device that
+    /// it came from, if any. Softirq.
+    fn receive(&self, skb: Skb, ndev: Option<&NetDevice>, rcu: &rcu::Guard);
 
     /// A datagram has come from a network card, and others of its flow wait, or none: what
     /// becomes of it? Softirq.
@@ -117,15 +118,20 @@ unsafe extern "C" fn encap_rcv<T: TunnelReceiver>(
     let Some(skb) = NonNull::new(skb) else {
         return 0;
     };
-    // SAFETY: C passes the buffer on to us.
-    let skb = unsafe { Skb::from_raw(skb) };
     let rcu = rcu::read_lock();
+    // SAFETY: C passes the buffer on to us, in the read-side section that it was received in and
+    // that `rcu` is inside of.
+    let (skb, ndev) = unsafe {
+        let skb = Skb::from_raw(skb);
+        let ndev = skb.dev(&rcu);
+        (skb, ndev)
+    };
     // SAFETY: C calls with the socket whose callback this is.
     let user = unsafe { bindings::rdma_helper_sk_user_data(sk) };
     // SAFETY: The user data is null once the socket is being released, and else a `T`
     // that outlives our read-side section, see `UdpTunnel::drop`.
     match unsafe { user.cast::<T>().as_ref() } {
-        Some(receiver) => receiver.receive(skb, &rcu),
+        Some(receiver) => receiver.receive(skb, ndev, &rcu),
         None => skb.discard(),
     }
     0

@@ -13,7 +13,9 @@ use super::object::Srq;
 use super::unsupported;
 use super::Provider;
 use crate::bindings;
+use crate::net::GidAttr;
 use core::marker::PhantomData;
+use core::ops::Deref;
 use kernel::alloc::Flags;
 use kernel::prelude::*;
 
@@ -98,8 +100,9 @@ macro_rules! fields {
 ///
 /// # Invariants
 ///
-/// In an attribute that the core passes to a method, `grh.sgid_attr` is null or a GID attribute
-/// of the core which stays valid for the call.
+/// If there is a global route, `grh.sgid_attr` is null or an entry of the device's GID tables, of
+/// which whoever made the attribute holds a reference while it exists (`rdma_fill_sgid_attr` of the
+/// core).
 #[repr(transparent)]
 pub struct AhAttr(bindings::rdma_ah_attr);
 
@@ -111,12 +114,6 @@ impl AhAttr {
     pub(crate) unsafe fn from_raw<'a>(ptr: *const bindings::rdma_ah_attr) -> &'a Self {
         // SAFETY: Valid for `'a` and constant (contract); the type is transparent.
         unsafe { &*ptr.cast() }
-    }
-
-    /// The C structure, for code at the network edge. It lives as long as `self`.
-    #[inline]
-    pub fn as_raw(&self) -> *const bindings::rdma_ah_attr {
-        &self.0
     }
 
     fields! {
@@ -209,10 +206,14 @@ impl AhAttr {
             core::mem::ManuallyDrop::new(bindings::roce_ah_attr { dmac });
     }
 
-    /// The core's attribute of the source GID, null without one. Valid for the call.
+    /// The entry of the source GID; `None` without one, or without a global route.
     #[inline]
-    pub fn sgid_attr_raw(&self) -> *const bindings::ib_gid_attr {
-        self.0.grh.sgid_attr
+    pub fn sgid(&self) -> Option<&GidAttr> {
+        if !self.has_grh() {
+            return None;
+        }
+        // SAFETY: By the type invariant; no method changes the field.
+        unsafe { GidAttr::of_field(&self.0.grh.sgid_attr) }
     }
 }
 
@@ -467,26 +468,62 @@ impl QpAttr {
         &mut self.0.cap
     }
 
-    /// The path.
-    #[inline]
-    pub fn ah(&self) -> &AhAttr {
-        // SAFETY: The core resolved this attribute, or set its pointer to null, before it called
-        // us (`_ib_modify_qp`, `ib_query_qp`).
-        unsafe { AhAttr::from_raw(&self.0.ah_attr) }
-    }
-
     /// The path, to be filled in.
     #[inline]
     pub fn ah_mut(&mut self) -> &mut AhAttr {
-        // SAFETY: As in `ah`, and `self` is borrowed exclusively.
+        // SAFETY: Only [`Provider::query_qp`](super::Provider::query_qp) gets the attributes for
+        // writing. Its adapter set them to their default, which has no route, and nobody but
+        // `AhAttr` writes this one.
         unsafe { &mut *(&raw mut self.0.ah_attr).cast() }
     }
+}
 
-    /// The alternate path.
+/// The attributes of a queue pair to be changed; dereferences to all of them.
+///
+/// # Invariants
+///
+/// The core has resolved the paths that `mask` names (`_ib_modify_qp`).
+#[derive(Clone, Copy)]
+pub struct QpChange<'a> {
+    attr: &'a QpAttr,
+    mask: QpAttrMask,
+}
+
+impl<'a> QpChange<'a> {
+    /// # Safety
+    ///
+    /// They are what the core passes to `modify_qp`, for `'a`.
     #[inline]
-    pub fn alt_ah(&self) -> &AhAttr {
-        // SAFETY: As in `ah`.
-        unsafe { AhAttr::from_raw(&self.0.alt_ah_attr) }
+    pub(crate) unsafe fn new(attr: &'a QpAttr, mask: QpAttrMask) -> Self {
+        // INVARIANT: The core resolves what the mask names before it calls a driver.
+        Self { attr, mask }
+    }
+
+    /// The path, if it changes.
+    #[inline]
+    pub fn ah(&self) -> Option<&'a AhAttr> {
+        self.mask
+            .intersects(QpAttrMask::AV)
+            // SAFETY: The mask names the path, so the core has resolved it (type invariant).
+            .then(|| unsafe { AhAttr::from_raw(&self.attr.0.ah_attr) })
+    }
+
+    /// The alternate path, if it changes.
+    #[inline]
+    pub fn alt_ah(&self) -> Option<&'a AhAttr> {
+        self.mask
+            .intersects(QpAttrMask::ALT_PATH)
+            // SAFETY: The mask names the path, so the core has resolved it (type invariant).
+            .then(|| unsafe { AhAttr::from_raw(&self.attr.0.alt_ah_attr) })
+    }
+}
+
+impl Deref for QpChange<'_> {
+    type Target = QpAttr;
+
+    #[inline]
+    fn deref(&self) -> &QpAttr {
+        self.attr
     }
 }
 

@@ -201,7 +201,7 @@ impl Provider for Softpair {
         Ok(core)
     }
 
-    fn modify_qp(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask, _: &mut Udata<'_>) -> Result {
+    fn modify_qp(qp: &Qp<Self>, attr: QpChange<'_>, mask: QpAttrMask, _: &mut Udata<'_>) -> Result {
         let mut inner = qp.lock();
         let from = inner.state;
         let to = if mask.contains(QpAttrMask::STATE) {

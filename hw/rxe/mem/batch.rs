@@ -14,11 +14,11 @@
 //! Context: any that may not be preempted while it holds a batch; never sleeps.
 
 use super::copy::{AtomicOp, Part, Reach, Room};
-use super::map::Piece;
 use super::region::MrCore;
 use super::sge::{self, in_one_entry, Cursor, Sge, TooShort, Walk};
 use super::window::MwCore;
 use super::{access, index, Claim, Fault, MemError, Memory, PdId, QpTag, MW_INDICES};
+use crate::edge::write_back;
 use crate::proto::{FlushKind, Key};
 use crate::queue::wqe::{BindMw, LocalOp};
 use core::ptr::NonNull;
@@ -360,9 +360,8 @@ impl<'m> Batch<'m> {
         while left != 0 {
             let part = left.min(FLUSH_PART);
             self.remote(&claim, va, part, |memory| {
-                for Piece { at, len } in memory.into_pieces() {
-                    // SAFETY: The region vouches for the piece during the call.
-                    unsafe { rdma::bindings::rdma_helper_wb_cache_pmem(at.as_ptr().cast(), len) };
+                for part in memory {
+                    write_back(&part);
                 }
             })?;
             va = va.wrapping_add(part as u64);

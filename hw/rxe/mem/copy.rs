@@ -76,30 +76,11 @@ impl<'a> Room<'a> {
     /// Fills it with as many bytes of `from`, which must have so many: else `None`.
     #[must_use]
     pub fn fill(self, from: &[u8]) -> Option<()> {
-        let from = from.get(..self.len)?;
-        // SAFETY: `self` is valid for writes of `len` bytes, `from` for reads.
-        unsafe { copy(from.as_ptr(), self.at.as_ptr(), self.len) };
-        Some(())
+        Part::of(from.get(..self.len)?).read(self)
     }
 }
 
-/// Copies bytes between places of which one may be a part of the other: a user may
-/// send from a buffer into itself.
-///
-/// # Safety
-///
-/// `from` must be valid for reads and `to` for writes of `len` bytes.
-unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    if from.addr().abs_diff(to.addr()) >= len {
-        // SAFETY: The caller's promise, and they do not overlap.
-        unsafe { core::ptr::copy_nonoverlapping(from, to, len) };
-    } else {
-        // SAFETY: The caller's promise.
-        unsafe { core::ptr::copy(from, to, len) };
-    }
-}
-
-/// Registered memory in one piece.
+/// Registered memory in one piece, or bytes to be copied into some.
 ///
 /// # Invariants
 ///
@@ -129,15 +110,43 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Copies it into `to`, which is as long: else `None`.
+    /// Bytes that may be read only.
+    #[inline]
+    fn of(slice: &'a [u8]) -> Self {
+        // INVARIANT: A slice is valid for reads while it is borrowed.
+        Self {
+            len: slice.len(),
+            at: NonNull::from(slice).cast(),
+            writable: false,
+            _region: PhantomData,
+        }
+    }
+
+    /// Where it is, and how long.
+    #[inline]
+    pub fn range(&self) -> (NonNull<u8>, usize) {
+        (self.at, self.len)
+    }
+
+    /// Copies it into `to`, which is as long: else `None`. One may be a part of the other: a
+    /// user may send from a buffer into itself.
     #[inline]
     #[must_use]
     pub fn read(self, to: Room<'_>) -> Option<()> {
-        if to.len != self.len {
+        let len = self.len;
+        if to.len != len {
             return None;
         }
-        // SAFETY: By the invariants, both are valid for `len` bytes.
-        unsafe { copy(self.at.as_ptr(), to.at.as_ptr(), to.len) };
+        let (from, to) = (self.at.as_ptr().cast_const(), to.at.as_ptr());
+        // SAFETY: By the invariants, `from` is valid for reads and `to` for writes of `len`
+        // bytes. In the first case they do not overlap.
+        unsafe {
+            if from.addr().abs_diff(to.addr()) >= len {
+                core::ptr::copy_nonoverlapping(from, to, len);
+            } else {
+                core::ptr::copy(from, to, len);
+            }
+        }
         Some(())
     }
 
@@ -260,11 +269,6 @@ impl<'a> Reach<'a> {
             None => part.word(),
             Some(_) => None,
         }
-    }
-
-    /// Where it is.
-    pub fn into_pieces(self) -> Pieces<'a> {
-        self.pieces
     }
 }
 

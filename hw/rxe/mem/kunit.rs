@@ -28,6 +28,7 @@ mod tests {
     use kernel::prelude::*;
     use kernel::sync::atomic::Acquire;
     use kernel::sync::atomic::Atomic;
+    use kernel::sync::atomic::Relaxed;
     use kernel::sync::atomic::Release;
     use kernel::sync::Arc;
     use kernel::time::delay::fsleep;
@@ -40,14 +41,19 @@ mod tests {
     const QP: QpTag = QpTag(1);
     const ALL: u32 = access::REMOTE | access::LOCAL_WRITE | access::MW_BIND;
 
-    /// Pages of the kernel's that a region may cover.
-    struct Buffer(KVec<u64>);
+    /// Pages of the kernel's that a region may cover. Atomics, since regions write them through
+    /// pointers of their own.
+    struct Buffer(KVec<Atomic<u64>>);
 
     impl Buffer {
         /// `pages` contiguous pages.
         fn new(pages: usize) -> Result<Self> {
             let words = pages * PAGE_SIZE / 8;
-            Ok(Self(KVec::from_elem(0u64, words, GFP_KERNEL)?))
+            let mut buffer = KVec::with_capacity(words, GFP_KERNEL)?;
+            for _ in 0..words {
+                buffer.push(Atomic::new(0), GFP_KERNEL)?;
+            }
+            Ok(Self(buffer))
         }
 
         /// The address of its byte `offset`.
@@ -59,10 +65,9 @@ mod tests {
         fn bytes<const N: usize>(&self, offset: usize) -> [u8; N] {
             let mut bytes = [0; N];
             for (i, byte) in bytes.iter_mut().enumerate() {
-                let from = self.0.as_ptr().cast::<u8>().wrapping_add(offset + i);
-                // SAFETY: The tests stay inside the buffer, which is alive; it is
-                // written through other pointers, hence volatile.
-                *byte = unsafe { from.read_volatile() };
+                let at = offset + i;
+                let word = self.0.get(at / 8).map_or(0, |word| word.load(Relaxed));
+                *byte = word.to_ne_bytes().get(at % 8).copied().unwrap_or(0);
             }
             bytes
         }

@@ -22,6 +22,7 @@ use super::copy::{Part, Reach};
 use super::map::{Piece, Pieces, Shape};
 use super::pages::PageList;
 use super::{fresh_key, Claim, Fault, MemError, Memory, PdId, MR_INDICES};
+use crate::edge::{is_mapped, Address};
 use crate::proto::Key;
 use core::ptr::NonNull;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
@@ -188,7 +189,9 @@ impl MrCore {
         let (block, inside) = shape.in_one_block(va.checked_sub(*iova)?, len)?;
         let address = pages.all().get(block)?.wrapping_add(inside);
         let at = NonNull::new(core::ptr::with_exposed_provenance_mut(address))?;
-        // SAFETY: As in `with`; who keeps `self` borrowed is inside the gate.
+        // SAFETY: The piece is of the pinned pages of `backing`, which are there while a pass of
+        // `gate` exists (type invariant). `self` is borrowed from a `Held`, which has one. It may be
+        // written if the claim's rights say so.
         Some(unsafe { Part::new(Piece { at, len }, claim.writes()) })
     }
 
@@ -439,8 +442,7 @@ fn is_memory(start: usize, len: usize) -> bool {
     };
     let mut at = start;
     loop {
-        // SAFETY: The function takes any address.
-        if !unsafe { rdma::bindings::rdma_helper_virt_addr_valid(at as *const core::ffi::c_void) } {
+        if !is_mapped(Address(at)) {
             return false;
         }
         let Some(next) = (at | (PAGE_SIZE - 1)).checked_add(1) else {
@@ -510,17 +512,11 @@ impl Mr {
         let count = usize::try_from(shape.blocks()).map_err(|_| EINVAL)?;
         let mut pages = PageList::with_capacity(count)?;
         for run in umem.runs() {
-            if access & super::access::FLUSH_PERSISTENT != 0 {
-                // SAFETY: The pages are pinned by `umem`; the function only looks.
-                let fits = unsafe { rdma::bindings::rdma_helper_is_pmem(run.page, run.count) };
-                if !fits {
-                    return Err(EINVAL);
-                }
+            if access & super::access::FLUSH_PERSISTENT != 0 && !run.is_pmem() {
+                return Err(EINVAL);
             }
-            // SAFETY: The pages are pinned by `umem`, and 64-bit kernels map all pages,
-            // neighbours side by side.
-            let start = unsafe { rdma::bindings::rdma_helper_page_address(run.page) } as usize;
-            for at in 0..run.count {
+            let start = run.address();
+            for at in 0..run.count() {
                 // OVERFLOW: all of these are addresses of memory.
                 pages.push(start.wrapping_add(at << PAGE_SHIFT))?;
             }

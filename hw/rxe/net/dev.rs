@@ -110,9 +110,9 @@ impl<S: RxSink> Namespace<S> {
         }
         // SAFETY: `net` is the namespace of `self`, and when it goes, `PernetState`
         // closes the sockets.
-        let v4 = unsafe { UdpTunnel::open(net, false, ROCE_V2_UDP_PORT, self.clone()) }?;
-        // SAFETY: `PernetState` closes this socket, too.
-        let v6 = match unsafe { UdpTunnel::open(net, true, ROCE_V2_UDP_PORT, self.clone()) } {
+        let open = |v6| unsafe { UdpTunnel::open(net, v6, ROCE_V2_UDP_PORT, self.clone()) };
+        let v4 = open(false)?;
+        let v6 = match open(true) {
             Ok(v6) => Some(v6),
             Err(e) if rdma::net::udp::is_unsupported(e) => None,
             Err(e) => return Err(e),
@@ -178,9 +178,8 @@ impl<S: RxSink> Namespace<S> {
 }
 
 impl<S: RxSink> TunnelReceiver for Namespace<S> {
-    fn receive(&self, skb: Skb, rcu: &rcu::Guard) {
-        // SAFETY: The buffer was received in this read-side section.
-        match unsafe { skb.dev(rcu) } {
+    fn receive(&self, skb: Skb, ndev: Option<&NetDevice>, rcu: &rcu::Guard) {
+        match ndev {
             Some(ndev) => self.deliver(skb, ndev, rcu),
             None => skb.discard(),
         }
@@ -201,14 +200,7 @@ impl<S: RxSink> PernetData for PernetState<S> {
     type Dropped = AfterDevices;
 
     fn new(_net: &Net) -> impl PinInit<Self, Error> {
-        // SAFETY: On success the slot is written, on failure it is not touched; a
-        // `PernetState` does not care whether it is moved.
-        unsafe {
-            pin_init::pin_init_from_closure(|slot: *mut Self| {
-                slot.write(Self(Namespace::new()?));
-                Ok(())
-            })
-        }
+        Namespace::new().map(Self)
     }
 }
 

@@ -13,13 +13,13 @@
 use kernel::prelude::*;
 use kernel::sync::rcu;
 
-use rdma::bindings;
 use rdma::net::AddrPair;
 use rdma::net::Flow;
 use rdma::net::GidAttr;
 use rdma::net::NetDevice;
 use rdma::net::NetworkType;
 use rdma::net::Route;
+use rdma::provider::AhAttr;
 use rdma::wire::ROCE_V2_UDP_PORT;
 
 use super::dev::Endpoint;
@@ -60,24 +60,18 @@ impl PathSpec {
     /// # Errors
     ///
     /// `EINVAL` if it is not one for RoCE with a global route.
-    pub(crate) fn from_ah_attr(attr: &bindings::rdma_ah_attr, sgid: &GidAttr) -> Result<Self> {
-        if attr.type_ != bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE
-            || u32::from(attr.ah_flags) & bindings::ib_ah_flags_IB_AH_GRH == 0
-        {
+    pub(crate) fn from_ah_attr(attr: &AhAttr, sgid: &GidAttr) -> Result<Self> {
+        if !attr.has_grh() {
             return Err(EINVAL);
         }
-        // SAFETY: The type says that this is the variant in use.
-        let dmac = unsafe { attr.__bindgen_anon_1.roce.dmac };
-        // SAFETY: All variants of the union are 16 plain bytes.
-        let dgid = unsafe { *attr.grh.dgid.raw };
         Ok(Self {
             sgid: sgid.gid(),
-            sgid_index: attr.grh.sgid_index,
-            dgid,
-            dmac,
-            hop_limit: attr.grh.hop_limit,
-            traffic_class: attr.grh.traffic_class,
-            flow_label: attr.grh.flow_label,
+            sgid_index: attr.sgid_index(),
+            dgid: attr.dgid(),
+            dmac: attr.dmac().ok_or(EINVAL)?,
+            hop_limit: attr.hop_limit(),
+            traffic_class: attr.traffic_class(),
+            flow_label: attr.flow_label(),
         })
     }
 }

@@ -37,6 +37,7 @@ use rdma::provider::unsupported;
 use rdma::provider::QpAttr;
 use rdma::provider::QpAttrMask;
 use rdma::provider::QpCap;
+use rdma::provider::QpChange;
 use rdma::provider::QpInitAttr;
 use rdma::sync::bh;
 use rdma::token::Exclusive;
@@ -158,7 +159,7 @@ fn engine_state(of: provider::QpState) -> QpState {
 
 /// What a modification changes, checked, before anything is changed.
 struct Wanted<'a> {
-    attr: &'a QpAttr,
+    attr: QpChange<'a>,
     mask: QpAttrMask,
     path: Option<PathSpec>,
     alt_path: Option<PathSpec>,
@@ -167,7 +168,7 @@ struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    fn check(qp: &Qp, attr: &'a QpAttr, mask: QpAttrMask) -> Result<Self> {
+    fn check(qp: &Qp, attr: QpChange<'a>, mask: QpAttrMask) -> Result<Self> {
         let refuse = |bad: bool| if bad { Err(EINVAL) } else { Ok(()) };
         if !QpAttrMask::STANDARD.contains(mask) {
             return Err(unsupported());
@@ -182,12 +183,12 @@ impl<'a> Wanted<'a> {
             refuse(attr.access().raw() & !(access::REGION | access::ON_DEMAND) != 0)?;
         }
         let mut path = None;
-        if mask.intersects(QpAttrMask::AV) {
-            path = Some(ah::spec_of(attr.ah())?);
+        if let Some(ah) = attr.ah() {
+            path = Some(ah::spec_of(ah)?);
         }
         let mut alt_path = None;
-        if mask.intersects(QpAttrMask::ALT_PATH) {
-            alt_path = Some(ah::spec_of(attr.alt_ah())?);
+        if let Some(ah) = attr.alt_ah() {
+            alt_path = Some(ah::spec_of(ah)?);
             refuse(attr.alt_port_num() != 1 || attr.alt_timeout() > 31)?;
         }
         if mask.intersects(QpAttrMask::PATH_MTU) {
@@ -310,7 +311,7 @@ impl Qp {
     /// `EINVAL` for attributes or a change of state that are not allowed,
     /// `EOPNOTSUPP` for attributes that no such queue pair has, `ENOMEM`. Nothing
     /// has changed then.
-    pub(crate) fn modify(this: &Arc<Self>, attr: &QpAttr, mask: QpAttrMask) -> Result {
+    pub(crate) fn modify(this: &Arc<Self>, attr: QpChange<'_>, mask: QpAttrMask) -> Result {
         let mut wanted = Wanted::check(this, attr, mask)?;
         let mut known = this.modify.lock();
         let old = this.state();

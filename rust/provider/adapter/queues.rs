@@ -118,16 +118,16 @@ impl<P: Provider> Adapter<P> {
         mask: i32,
         udata: *mut ib_udata,
     ) -> i32 {
-        // SAFETY: (live), (args); the core has resolved the GID attributes.
+        // CAST: flags, the sign has no meaning.
+        let mask = QpAttrMask::from_raw(mask as u32);
+        // SAFETY: (live), (args); the core has resolved the paths that the mask names.
         let (qp, attr, mut udata) = unsafe {
             (
                 Qp::from_raw(c),
-                &*attr.cast::<QpAttr>(),
+                QpChange::new(&*attr.cast::<QpAttr>(), mask),
                 Udata::from_raw(udata),
             )
         };
-        // CAST: flags, the sign has no meaning.
-        let mask = QpAttrMask::from_raw(mask as u32);
         from_result(|| P::modify_qp(qp, attr, mask, &mut udata).map(|()| 0))
     }
 

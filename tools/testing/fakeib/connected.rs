@@ -405,9 +405,9 @@ impl Connection {
     }
 
     /// Takes what `mask` names.
-    pub(crate) fn set(&mut self, attr: &QpAttr, mask: QpAttrMask) -> Result {
-        if mask.contains(QpAttrMask::AV) {
-            self.way = Some(crate::qp::Way::new(attr.ah())?);
+    pub(crate) fn set(&mut self, attr: QpChange<'_>, mask: QpAttrMask) -> Result {
+        if let Some(ah) = attr.ah() {
+            self.way = Some(crate::qp::Way::new(ah)?);
         }
         let mut take = |bit, f: &mut dyn FnMut(&mut Self)| {
             if mask.contains(bit) {

@@ -401,7 +401,7 @@ impl Provider for Fakeib {
         Ok(core)
     }
 
-    fn modify_qp(qp: &Qp<Self>, attr: &QpAttr, mask: QpAttrMask, _: &mut Udata<'_>) -> Result {
+    fn modify_qp(qp: &Qp<Self>, attr: QpChange<'_>, mask: QpAttrMask, _: &mut Udata<'_>) -> Result {
         let mut inner = qp.lock();
         let from = if mask.contains(QpAttrMask::CUR_STATE) {
             attr.cur_state()?
