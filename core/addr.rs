@@ -153,6 +153,7 @@ pub(crate) fn next_hop(gid: &GidAttr, to: &[u8; 16]) -> Result<Hop> {
         if let Some(hop) = try_hop(gid, addrs)? {
             return Ok(hop);
         }
+        // OVERFLOW: times since boot have centuries of room.
         let left = patience - start.elapsed();
         if left.is_negative() || left.is_zero() {
             return Err(ETIMEDOUT);

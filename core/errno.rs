@@ -10,7 +10,7 @@ macro_rules! errors {
         #[doc = concat!("`", stringify!($name), "` of `errno.h`.")]
         #[inline]
         pub(crate) fn $function() -> Error {
-            // The numbers are below two hundred.
+            // CAST, OVERFLOW: the numbers are below two hundred.
             Error::from_errno(-(bindings::$name as i32))
         }
     )* };

@@ -451,6 +451,7 @@ impl Pools {
                 pool.driver.destroy(&mut new);
                 return Err(e);
             }
+            // OVERFLOW: `count` is at most `missing`.
             missing -= count;
         }
         Ok(())

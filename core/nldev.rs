@@ -63,6 +63,7 @@ const fn handlers() -> [Handler; OPS] {
             if command.needs_admin() {
                 handler = handler.for_admin();
             }
+            // INDEX: below the length; evaluated by the compiler. OVERFLOW: as well.
             handlers[op] = handler;
         }
         op += 1;

@@ -49,7 +49,7 @@ fn has_rmpp(class: u8) -> c_int {
 
 /// See [`wire::data_offset`]. Any context.
 fn data_offset(class: u8) -> c_int {
-    // 64 at most.
+    // CAST: 64 at most.
     wire::data_offset(class) as c_int
 }
 

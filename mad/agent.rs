@@ -302,6 +302,7 @@ impl Agent {
         } else {
             0
         };
+        // CAST: 64-bit kernels only.
         workqueue::modify_delayed::<Self, 0>(self, delay as usize);
     }
 

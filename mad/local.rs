@@ -97,6 +97,7 @@ pub(super) fn outgoing(claim: &mut Claim) -> Result<Option<ListArc<Local>>> {
         return Ok(None);
     }
 
+    // CAST: a small number.
     const LEN: u32 = (wire::MAD_SIZE + GRH) as u32;
     let mut answer = RecvMad::new(port.mad_size(), GFP_ATOMIC)?;
     let len = if opa && header.base_version == wire::OPA_VERSION {

@@ -275,6 +275,7 @@ impl Transfer {
     }
 
     fn end_in(self: &Arc<Self>, delay: Ticks) {
+        // CAST: 64-bit kernels only.
         workqueue::modify_delayed::<Self, 0>(self, delay as usize);
     }
 

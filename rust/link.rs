@@ -44,6 +44,7 @@ impl<T: LinkOps> LinkSlot<T> {
     /// A slot that nothing is registered under. A device may have it in its `link_ops` all the
     /// same.
     #[allow(clippy::new_without_default, reason = "for a static only")]
+    #[allow(clippy::disallowed_methods, reason = "`as_char_ptr` is not const")]
     pub const fn new() -> Self {
         // SAFETY: Zeros are an empty one.
         let mut ops: bindings::rdma_link_ops = unsafe { MaybeUninit::zeroed().assume_init() };

@@ -82,6 +82,7 @@ impl Drop for Resident {
 /// A [`Resident`](crate::module::Resident) of the module that is being compiled, which
 /// [`resident_module!`](crate::resident_module) has declared.
 #[macro_export]
+#[allow(clippy::crate_in_macro_def, reason = "the caller's crate is meant")]
 macro_rules! resident {
     () => {
         $crate::module::Resident::of::<crate::LocalModule>()

@@ -114,7 +114,7 @@ pub use self::wr::Sges;
 
 /// `EOPNOTSUPP`, which the kernel crate has no constant for: what was asked for cannot be had here.
 pub fn unsupported() -> Error {
-    // CAST: a small number.
+    // CAST, OVERFLOW: a small number.
     Error::from_errno(-(bindings::EOPNOTSUPP as i32))
 }
 

@@ -318,7 +318,7 @@ impl SharedBuf {
     /// The aligned word at `offset`, if there is one.
     #[inline]
     fn word(&self, offset: usize) -> Option<*mut u32> {
-        // The start is page-aligned, so the offset decides.
+        // The start is page-aligned, so the offset decides. OVERFLOW: not by zero.
         if offset % size_of::<u32>() != 0 {
             return None;
         }

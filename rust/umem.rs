@@ -193,6 +193,7 @@ impl<'a> Iterator for Runs<'a> {
         // INVARIANT: One entry less.
         // SAFETY: The table chains its entries; after the last one this is null.
         self.sg = unsafe { bindings::sg_next(self.sg) };
+        // OVERFLOW: it was not zero.
         self.left -= 1;
         // CAST: 64-bit kernels only have lengths that fit; pinned pages start at an offset of 0.
         let count = (len as usize).div_ceil(PAGE_SIZE);
@@ -223,6 +224,7 @@ impl Iterator for Pages<'_> {
                 Some((run, done)) if *done < run.count => {
                     // SAFETY: The page is one of the run.
                     let page = unsafe { bindings::rdma_helper_nth_page(run.page, *done) };
+                    // OVERFLOW: it was below the count.
                     *done += 1;
                     return NonNull::new(page);
                 }

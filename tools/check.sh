@@ -3,8 +3,9 @@
 #
 # check.sh [fmt]: what needs no guest. Formatting, clippy on the host crates, the house
 # rules that a machine can see, the count of unsafe code, functions that panic (if make panics
-# built these sources), what must not compile (if modules were built), shell syntax (and
-# shellcheck where it is installed). fmt only formats the Rust sources and writes the counts.
+# built these sources), what must not compile and clippy on the kernel crates (if modules were
+# built), shell syntax (and shellcheck where it is installed). fmt only formats the Rust sources
+# and writes the counts.
 . "$(dirname "$0")/lib.sh"
 
 "$TOP/tools/roots.sh" builder
@@ -46,8 +47,9 @@ step "functions that panic (tools/panics.sh)" "$TOP/tools/panics.sh" check
 step "dependencies of ib_core's modules" in_builder python3 /src/tools/knots.py
 if compgen -G "$BUILD/modules-*/core/.main.o.cmd" >/dev/null; then
     step "what must not compile" "$TOP/tools/compile_fail.sh"
+    step "clippy, kernel crates" "$TOP/tools/clippy.sh"
 else
-    say "check: what must not compile: skipped, no modules are built"
+    say "check: what must not compile; clippy, kernel crates: skipped, no modules are built"
 fi
 step "figures: self-test, age of the tables (make fmt mends the lines)" "$TOP/tools/bench/check.sh"
 step "shell syntax" bash -c 'for f in tools/*.sh tools/*/*.sh tools/*/*/*.sh .ci/run; do bash -n "$f" || exit 1; done'

@@ -75,7 +75,7 @@ pub(super) enum Given {
 
 /// Whether C's pointer is none or an error's.
 fn is_err_or_null<T>(ptr: *const T) -> bool {
-    // CAST: errors are the last page of addresses.
+    // CAST, OVERFLOW: errors are the last page of addresses.
     ptr.is_null() || (ptr as usize) >= (-(bindings::MAX_ERRNO as isize)) as usize
 }
 

@@ -201,8 +201,10 @@ fn neighbour(route: &Route, to: IpAddr) -> Option<[u8; 32]> {
 /// `EADDRNOTAVAIL` if nobody listens; `ENOMEM`.
 fn ask_user(ifindex: c_int, to: IpAddr, seq: u32) -> Result {
     /// The type of the message.
-    const RESOLVE: u16 = ((bindings::RDMA_NL_LS << 10) + bindings::RDMA_NL_LS_OP_IP_RESOLVE) as u16;
+    // CAST: types of messages have 16 bits.
+    const RESOLVE: u16 = ((bindings::RDMA_NL_LS << 10) | bindings::RDMA_NL_LS_OP_IP_RESOLVE) as u16;
     /// Who does not know the attribute cannot answer.
+    // CAST: types of attributes have 16 bits, their flags included.
     const MANDATORY: u16 = bindings::RDMA_NLA_F_MANDATORY as u16;
     const IPV4: u16 = MANDATORY | bindings::LS_NLA_TYPE_IPV4 as u16;
     const IPV6: u16 = MANDATORY | bindings::LS_NLA_TYPE_IPV6 as u16;
@@ -233,6 +235,7 @@ fn ask_user(ifindex: c_int, to: IpAddr, seq: u32) -> Result {
 
 /// The GID in a user program's answer, if it has one.
 pub(super) fn gid_in(answer: &netlink::Answer<'_>) -> Option<[u8; 16]> {
+    // CAST: types and flags of 16 bits.
     const DGID: u16 = bindings::LS_NLA_TYPE_DGID as u16;
     if answer.flags() & bindings::RDMA_NL_LS_F_ERR as u16 != 0 {
         return None;

@@ -46,6 +46,7 @@ fn headers(path: &Filled<'_>, may_sleep: bool) -> Result<Headers> {
     let (to, label, dmac) = (path.destination(), path.flow_label(), path.mac());
     let pair = AddrPair::from_gids(&from, &to).ok_or(EINVAL)?;
 
+    // OVERFLOW: sizes of headers.
     let mut out = KVec::with_capacity(ETHERNET + 40 + usize::from(UDP_HEADER), flags)?;
     out.extend_from_slice(&dmac, flags)?;
     out.extend_from_slice(&smac, flags)?;

@@ -55,6 +55,7 @@ fn alloc_any(
     static NEXT: Atomic<u32> = Atomic::<u32>::new(0);
     let vectors = pool::vectors(device);
     let vector = if vectors > 1 {
+        // OVERFLOW: not by zero, see above.
         NEXT.fetch_add(1, Relaxed).wrapping_add(1) % vectors
     } else {
         0

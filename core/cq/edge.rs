@@ -474,6 +474,7 @@ impl Made {
         if !self.dim().is_empty() {
             return Ok(());
         }
+        // CAST: small numbers, of fields with eight bits.
         let dim = bindings::dim {
             state: private::dim_state_DIM_START_MEASURE as u8,
             tune_state: private::dim_tune_state_DIM_GOING_RIGHT as u8,
@@ -688,6 +689,7 @@ impl<'a> Measured<'a> {
         // queue outlives it.
         unsafe {
             let (profile, cq) = ((*dim).profile_ix, (*dim).priv_.cast());
+            // CAST: a small number.
             (*dim).state = private::dim_state_DIM_START_MEASURE as u8;
             (usize::from(profile), Cq::view(cq))
         }

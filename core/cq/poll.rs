@@ -32,6 +32,7 @@ const WORK_BUDGET: u32 = 65536;
 /// there are. Returns how many.
 #[inline]
 fn process<const N: usize>(cq: Polled<'_>, budget: Option<u32>, room: &mut Room<N>) -> u32 {
+    // CAST: sizes of arrays on the stack.
     let batch = const { N as u32 };
     let Some(poller) = cq.poller() else {
         return 0;

@@ -54,6 +54,7 @@ pub(crate) const fn command_mask() -> u64 {
     let mut mask = 0;
     let mut at = 0;
     while at < COMMANDS.len() {
+        // INDEX: below the length. OVERFLOW: as above. Evaluated by the compiler.
         mask |= 1_u64 << COMMANDS[at];
         at += 1;
     }

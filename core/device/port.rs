@@ -116,9 +116,7 @@ impl Device {
 
 /// What every iWARP port is like, by its network device; the driver adds to it.
 fn iwarp_preset(dev: &NetDevice) -> bindings::ib_port_attr {
-    let mut attr = bindings::ib_port_attr::default();
-    attr.max_mtu = bindings::ib_mtu_IB_MTU_4096;
-    attr.active_mtu = match dev.mtu() {
+    let active_mtu = match dev.mtu() {
         4096.. => bindings::ib_mtu_IB_MTU_4096,
         2048.. => bindings::ib_mtu_IB_MTU_2048,
         1024.. => bindings::ib_mtu_IB_MTU_1024,
@@ -141,10 +139,14 @@ fn iwarp_preset(dev: &NetDevice) -> bindings::ib_port_attr {
             bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_PORT_CONFIGURATION_TRAINING,
         )
     };
-    attr.state = state;
-    // CAST: A number below ten.
-    attr.phys_state = physical as u8;
-    attr
+    bindings::ib_port_attr {
+        max_mtu: bindings::ib_mtu_IB_MTU_4096,
+        active_mtu,
+        state,
+        // CAST: A number below ten.
+        phys_state: physical as u8,
+        ..Default::default()
+    }
 }
 
 /// Asks the driver, at registration, what its ports are.

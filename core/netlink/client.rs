@@ -19,6 +19,7 @@ use rdma::sync::StaticRwSem;
 /// How many operations each client's number stands for; none where there is no client.
 const OPS: [u32; bindings::RDMA_NL_NUM_CLIENTS as usize] = {
     let mut ops = [0; bindings::RDMA_NL_NUM_CLIENTS as usize];
+    // INDEX: numbers of clients; evaluated by the compiler.
     ops[bindings::RDMA_NL_IWCM as usize] = bindings::RDMA_NL_IWPM_NUM_OPS;
     ops[bindings::RDMA_NL_LS as usize] = bindings::RDMA_NL_LS_NUM_OPS;
     ops[bindings::RDMA_NL_NLDEV as usize] = bindings::rdma_nldev_command_RDMA_NLDEV_NUM_OPS;

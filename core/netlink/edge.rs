@@ -62,7 +62,7 @@ pub(super) fn request_client(client: u32) {
     // SAFETY: The format takes one unsigned number. The result does not matter: the caller looks
     // for the client again.
     let _: c_int = unsafe {
-        bindings::__request_module(true, c"rdma-netlink-subsys-%u".as_ptr().cast(), client)
+        bindings::__request_module(true, c"rdma-netlink-subsys-%u".as_char_ptr(), client)
     };
 }
 
@@ -394,10 +394,9 @@ impl Handler {
     pub(super) fn call_doit(&self, message: &Incoming<'_>) -> Option<Result> {
         let extack = message.extack.map_or(ptr::null_mut(), View::raw);
         let (skb, header) = (message.skb.as_ptr(), message.header.as_ptr());
+        let doit = self.0.doit?;
         // SAFETY: Its contract: type invariant. The arguments are those of `Incoming`.
-        self.0
-            .doit
-            .map(|doit| to_result(unsafe { doit(skb, header, extack) }))
+        Some(to_result(unsafe { doit(skb, header, extack) }))
     }
 
     /// Begins a list for a message; none if there is no function for that.

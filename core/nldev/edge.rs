@@ -120,8 +120,7 @@ const FIRMWARE_LEN: usize = bindings::IB_FW_VERSION_NAME_MAX as usize;
 pub(super) fn firmware(device: &Device) -> [u8; FIRMWARE_LEN] {
     let mut text = [0; FIRMWARE_LEN];
     device.driver().get_dev_fw_str(Lent(&mut text));
-    // CAST: Bytes, whatever sign C gives them.
-    text.map(|byte| byte as u8)
+    text
 }
 
 /// The character device of a client of devices.

@@ -176,6 +176,7 @@ pub(crate) fn set_route(
     traffic_class: u8,
     gid: GidRef,
 ) {
+    // CAST: a flag of eight.
     attr.set_ah_flags(bindings::ib_ah_flags_IB_AH_GRH as u8);
     if let Some(destination) = destination {
         attr.set_destination(destination.0);

@@ -18,10 +18,12 @@ pub fn vectors(of_device: u32, cpus: u32) -> u32 {
 /// goes round: `last` is the vector that it chose last, and the second of the results what
 /// it is from now on.
 pub fn choose(hint: i32, last: u32, vectors: u32) -> (u32, u32) {
+    // OVERFLOW: no division by zero.
     let vectors = vectors.max(1);
     match u32::try_from(hint) {
         Ok(hint) => (hint % vectors, last),
         Err(_) => {
+            // OVERFLOW: as above.
             let next = last.wrapping_add(1) % vectors;
             (next, next)
         }

@@ -44,6 +44,7 @@ pub enum Errno {
 impl Errno {
     /// As a function of the C side returns it: negative.
     pub const fn to_ret(self) -> i32 {
+        // OVERFLOW: the numbers are small.
         -(self as i32)
     }
 }

@@ -93,6 +93,7 @@ impl Gid {
     /// As sysfs shows it: eight groups of four digits, none left out. A port has a
     /// thousand of them, and programs read all, so this does without formatting.
     pub fn text(&self) -> [u8; 39] {
+        // OVERFLOW: nibbles are below 16.
         let digit = |nibble: u8| match nibble {
             0..=9 => b'0' + nibble,
             _ => b'a' + nibble - 10,

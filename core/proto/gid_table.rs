@@ -397,11 +397,11 @@ impl<'s> GidTable<'s> {
 
     /// Deletes everything of a device, default GIDs too; answers how many went.
     pub fn del_ndev(&mut self, ndev: Ndev) -> usize {
-        let mut gone = 0;
+        let mut gone = 0_usize;
         for slot in self.slots.iter_mut() {
             if slot.valid().is_some_and(|entry| entry.ndev == ndev) {
                 slot.delete();
-                gone += 1;
+                gone = gone.wrapping_add(1);
             }
         }
         gone

@@ -155,6 +155,7 @@ impl<'a> Pattern<'a> {
         let mut first = digits.len();
         let mut rest = index;
         for (at, digit) in digits.iter_mut().enumerate().rev() {
+            // CAST, OVERFLOW: a decimal digit.
             *digit = b'0' + (rest % 10) as u8;
             first = at;
             rest /= 10;
@@ -177,7 +178,7 @@ impl<'a> Pattern<'a> {
             return None;
         }
         let index = digits.iter().try_fold(0_u32, |sum, digit| {
-            let value = digit.is_ascii_digit().then(|| u32::from(digit - b'0'))?;
+            let value = char::from(*digit).to_digit(10)?;
             sum.checked_mul(10)?.checked_add(value)
         })?;
         (index < INDEX_END).then_some(index)

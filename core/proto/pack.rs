@@ -86,6 +86,7 @@ impl Field {
             return Err(BadField);
         }
         let end = self.bit.checked_add(self.bits).ok_or(BadField)?;
+        // OVERFLOW: one of the sizes above.
         let shift = (bytes * 8_usize).checked_sub(end).ok_or(BadField)?;
         let shift = u32::try_from(shift).map_err(|_| BadField)?;
         Ok(Place::Words { bytes, shift })
@@ -96,8 +97,10 @@ impl Field {
     }
 
     fn mask(&self) -> u64 {
+        // CAST: at most 64.
+        let bits = self.bits.min(64) as u32;
         u64::MAX
-            .checked_shr(64_u32.saturating_sub(self.bits as u32))
+            .checked_shr(64_u32.saturating_sub(bits))
             .unwrap_or(0)
     }
 }

@@ -37,6 +37,7 @@ pub fn best(
     // covers all of them covers all of the memory: larger ones are ruled out, but
     // the smallest of those stays.
     let changing = iova ^ last;
+    // OVERFLOW: a word has no more leading zeros than bits.
     let bits = (u64::BITS - changing.leading_zeros()).max(1);
     let mut against = match u64::MAX.checked_shl(bits) {
         Some(above) => sizes & above,
@@ -74,6 +75,7 @@ pub fn pages(iova: u64, length: u64, size: u64) -> Option<u64> {
     if !size.is_power_of_two() {
         return None;
     }
+    // OVERFLOW: a power of two is not zero, and the end is rounded up, not below the start.
     let mask = size - 1;
     let end = iova.checked_add(length)?.checked_add(mask)? & !mask;
     Some((end - (iova & !mask)) / size)

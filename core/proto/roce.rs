@@ -50,10 +50,11 @@ fn sums_up(header: &[u8; 20]) -> bool {
     let mut sum = 0u32;
     for pair in header.chunks_exact(2) {
         if let [high, low] = pair {
+            // OVERFLOW: ten numbers of 16 bits.
             sum += u32::from(u16::from_be_bytes([*high, *low]));
         }
     }
-    // Ten words: folding twice takes every carry.
+    // OVERFLOW: ten words have 20 bits, and folding twice takes every carry.
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
     sum == 0xffff
@@ -97,7 +98,7 @@ pub fn ends(area: &[u8; AREA], header: Header) -> Ends {
 /// header they are whatever stood before it.
 pub fn class_and_label(area: &[u8; AREA]) -> (u8, u32) {
     let word = u32::from_be_bytes(part(area, 0));
-    // Eight bits and twenty.
+    // CAST: eight bits, and twenty.
     ((word >> 20) as u8, word & 0x000f_ffff)
 }
 
@@ -133,6 +134,6 @@ pub fn mac_in(gid: &Gid) -> Option<[u8; 6]> {
 /// bits. IBTA annex A17.4.3 leaves it to the sender; this is how drivers agree on it.
 pub const fn source_port(flow_label: u32) -> u16 {
     let (low, high) = (flow_label & 0x3fff, (flow_label >> 14) & 0x3f);
-    // 14 bits.
+    // CAST: 14 bits.
     (low ^ high) as u16 | 0xc000
 }

@@ -93,7 +93,7 @@ pub fn take<E>(
         }
         taken.length = taken.length.wrapping_add(u64::from(len));
         taken.offset = 0;
-        taken.entries += 1;
+        taken.entries = taken.entries.wrapping_add(1);
         end_before = Some(end);
     }
     if end_before.is_none() {
@@ -104,7 +104,7 @@ pub fn take<E>(
 
 /// The end, after `done` bytes of the present entry.
 fn refused<E>(taken: Taken, done: u64, error: E) -> Result<Taken, Refusal<E>> {
-    // Less than the entry's length, which has 32 bits.
+    // CAST: less than the entry's length, which has 32 bits.
     let offset = taken.offset.wrapping_add(done as u32);
     if taken.entries == 0 && offset == 0 {
         return Err(Refusal::Page(error));

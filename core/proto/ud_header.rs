@@ -181,8 +181,8 @@ impl Ipv4 {
             u16::from_be_bytes([d0, d1]),
             u16::from_be_bytes([d2, d3]),
         ];
-        // Nine words: the sum has 20 bits, and the carry of folding it is in 16.
         let sum: u32 = words.into_iter().map(u32::from).sum();
+        // OVERFLOW, CAST: nine words have 20 bits, and folding twice leaves 16.
         let once = (sum & 0xffff) + (sum >> 16);
         let twice = (once & 0xffff) + (once >> 16);
         !(twice as u16)
@@ -266,6 +266,7 @@ impl Header {
             .checked_add(payload)
             .filter(|len| *len < 1 << 16)
             .ok_or(Impossible)?;
+        // OVERFLOW: here and below: less than 64 KiB, and headers.
         let padded = transport.next_multiple_of(4);
 
         let mut lrh = Lrh::default();
@@ -273,6 +274,7 @@ impl Header {
             // Local packets have a GRH or nothing between LRH and BTH.
             let grh = shape.network == Network::Grh;
             lrh.next_header = if grh { 3 } else { 2 };
+            // OVERFLOW: as above.
             let len = padded + LRH + if grh { GRH } else { 0 };
             lrh.packet_length = short(len / 4)?;
         }
@@ -283,16 +285,19 @@ impl Header {
         let mut grh = Grh::default();
         if matches!(shape.network, Network::Grh | Network::Ipv6 { .. }) {
             grh.ip_version = 6;
+            // OVERFLOW: as above.
             grh.payload_length = short(padded + udp)?;
             grh.next_header = if udp != 0 { 17 } else { 0x1b };
         }
         let mut ip4 = Ipv4::default();
         if matches!(shape.network, Network::Ipv4 { .. }) {
+            // OVERFLOW: as above.
             ip4.total_length = short(transport + udp + IPV4)?;
             ip4.protocol = 17;
         }
         let mut length = 0;
         if udp != 0 {
+            // OVERFLOW: as above.
             length = short(transport + UDP)?;
         }
         Ok(Self {

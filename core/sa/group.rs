@@ -180,7 +180,7 @@ impl Port {
     /// `ENOMEM`.
     pub(super) fn new(device: &Device, number: u32) -> Result<Arc<Self>> {
         let made = Key::new();
-        Ok(Arc::pin_init(
+        Arc::pin_init(
             pin_init!(Self {
                 device: device.hold(),
                 number,
@@ -193,7 +193,7 @@ impl Port {
                 }, "McastPort::groups"),
             }),
             GFP_KERNEL,
-        )?)
+        )
     }
 
     /// Its number.

@@ -24,6 +24,7 @@ use crate::proto::sa::path::Path;
 const OPS: usize = bindings::RDMA_NL_LS_NUM_OPS as usize;
 
 /// `NLM_F_REQUEST`.
+// CAST: flags have 16 bits.
 const REQUEST: u16 = bindings::NLM_F_REQUEST as u16;
 
 /// The handlers, by operation. Only senders with `CAP_NET_ADMIN` may be the service.

@@ -120,6 +120,7 @@ impl HwStats {
             let first = (*self.raw()).is_disabled.cast::<Atomic<usize>>();
             slice::from_raw_parts(first, self.count().div_ceil(bits))
         };
+        // OVERFLOW: the bits of a word.
         Some((words.get(index / bits)?, 1 << (index % bits)))
     }
 }
@@ -152,6 +153,7 @@ impl Owned {
         let count = usize::try_from(num_counters).ok()?;
         let words = count.div_ceil(usize::BITS as usize).max(1);
         let disabled = KVec::from_elem(0usize, words, GFP_KERNEL).ok()?;
+        // OVERFLOW: not by zero.
         let size = count.checked_add(FIRST / size_of::<u64>())?;
         let size = size.max(size_of::<bindings::rdma_hw_stats>().div_ceil(size_of::<u64>()));
         let stats = KVec::from_elem(0u64, size, GFP_KERNEL).ok()?;

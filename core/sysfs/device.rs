@@ -61,8 +61,6 @@ fn sys_image_guid(device: &Device, page: &mut Page<'_>) -> Result {
 fn fw_ver(device: &Device, page: &mut Page<'_>) -> Result {
     let mut version = [0; FW_VERSION];
     device.driver().get_dev_fw_str(Lent(&mut version));
-    // CAST: Bytes, whatever sign C gives them.
-    let version = version.map(|byte| byte as u8);
     page.bytes(until_nul(&version));
     page.bytes(b"\n");
     Ok(())

@@ -542,7 +542,7 @@ pub(super) fn ask_driver(
     port: u32,
     fill: impl FnOnce(Lent<'_, bindings::ib_mad>),
 ) -> Result<Asked> {
-    // CAST: a small number. The kernel crate has no constant for it.
+    // CAST, OVERFLOW: a small number. The kernel crate has no constant for it.
     let no_agent = || Error::from_errno(-(bindings::ENOSYS as i32));
     let process = device.ops().process_mad.ok_or_else(no_agent)?;
     let mut question = KBox::new(bindings::ib_mad::default(), GFP_KERNEL)?;

@@ -176,6 +176,7 @@ const fn copy<const N: usize>(
 ) {
     let mut i = 0;
     while i < from.len() {
+        // OVERFLOW, INDEX: evaluated by the compiler, which refuses what does not fit.
         list[at + i] = Some(&from[i]);
         i += 1;
     }

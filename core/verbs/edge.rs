@@ -141,9 +141,11 @@ impl Grh<'_> {
     /// The headers. `wc` is the packet's completion.
     pub(super) fn headers(&self, wc: &Wc) -> Option<[u8; AREA]> {
         const { assert!(size_of::<bindings::ib_grh>() == AREA) };
+        if !wc.has(bindings::ib_wc_flags_IB_WC_GRH) {
+            return None;
+        }
         // SAFETY: The completion says that they are there (`from_c`'s contract); the structure has
         // as many bytes.
-        wc.has(bindings::ib_wc_flags_IB_WC_GRH)
-            .then(|| unsafe { self.0.cast::<[u8; AREA]>().read_unaligned() })
+        Some(unsafe { self.0.cast::<[u8; AREA]>().read_unaligned() })
     }
 }

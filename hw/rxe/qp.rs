@@ -498,13 +498,12 @@ impl Qp {
         if !transport_fits {
             return false;
         }
-        let expected = match self.state() {
+        match self.state() {
             QpState::Reset | QpState::Init | QpState::Err => false,
             // Who only answers hears of congestion, too.
             QpState::Rtr => opcode.is_request() || opcode.transport() == Transport::Cnp,
             QpState::Rts | QpState::Sqd | QpState::Sqe => true,
-        };
-        expected
+        }
     }
 }
 

@@ -448,9 +448,10 @@ impl Drop for Open {
         // INVARIANT of `Opened`: from here on nothing is promised.
         self.port.opened().gate.close_and_wait();
         self.queue.drain();
-        // SAFETY: The gate was closed just now, and this is where it is done.
-        let gone =
-            [Special::Gsi, Special::Smi].map(|which| (which, unsafe { self.destroy_qp(which) }));
+        let gone = [Special::Gsi, Special::Smi].map(|which| {
+            // SAFETY: The gate was closed just now, and this is where it is done.
+            (which, unsafe { self.destroy_qp(which) })
+        });
         if let Some(cq) = self.cq.take() {
             cq::free(cq);
         }

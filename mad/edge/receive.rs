@@ -372,7 +372,7 @@ impl Received {
             // change while the message is borrowed. The head is not taken for an entry.
             unsafe {
                 at = (*at).next;
-                (at != head).then(|| (&*of_entry(at)).parts().1)
+                (at != head).then(|| (*of_entry(at)).parts().1)
             }
         })
         .fuse()

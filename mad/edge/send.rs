@@ -206,7 +206,8 @@ impl Send {
         };
         let mut mad = zeros(len, flags)?;
         if layout.header > mad.len()
-            || layout.segments == 0 && layout.header + make.payload as usize > mad.len()
+            || layout.segments == 0
+                && layout.header.saturating_add(make.payload as usize) > mad.len()
         {
             return Err(EINVAL);
         }

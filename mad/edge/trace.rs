@@ -79,6 +79,7 @@ fn of_send(send: &Mapped, event: u32, wc: Option<&Wc>) {
             ..Default::default()
         },
         tid: tid.map_or(0, |tid| u64::from_ne_bytes(*tid)),
+        // CAST: 64-bit kernels only.
         timeout: timeout as usize,
         max_retries: retries.1 as i32,
         retries_left: retries.0 as i32,

@@ -112,6 +112,7 @@ impl Rule {
             }
             if let Some(place) = vendors.get_mut(count) {
                 *place = oui;
+                // OVERFLOW: there is a place for it.
                 count += 1;
             }
         }

@@ -306,7 +306,7 @@ impl Sender {
         if self.sent >= self.count {
             return None;
         }
-        // INVARIANT: It was below.
+        // INVARIANT, OVERFLOW: It was below.
         self.sent += 1;
         let number = self.sent;
         let mut flags = flag::ACTIVE;
@@ -420,13 +420,15 @@ impl Receiver {
     /// way at a time.
     pub fn new(window: u32, last: bool) -> Self {
         let window = window.clamp(1, WINDOW_MAX);
+        // OVERFLOW: it is at most `WINDOW_MAX`.
+        let window_end = if last { 1 } else { 1 + window };
         // INVARIANT: The first has come, and nothing is held.
         Self {
             phase: if last { Phase::Complete } else { Phase::Active },
             window,
             contiguous: 1,
             acked: 0,
-            window_end: if last { 1 } else { 1 + window },
+            window_end,
             last: last.then_some(1),
             held: [0; (WINDOW_MAX / 64) as usize],
             reply_window: 1,
@@ -517,6 +519,7 @@ impl Receiver {
         }
         // INVARIANT: Only what is held, so within the window.
         while self.contiguous < self.window_end && self.take(self.contiguous.wrapping_add(1)) {
+            // OVERFLOW: it was below the window's end.
             self.contiguous += 1;
             if self.last == Some(self.contiguous) {
                 self.phase = Phase::Complete;

@@ -201,20 +201,24 @@ impl<'a> Smp<'a> {
 
     /// The port to leave by at a hop.
     fn out(&self, hop: u8) -> u8 {
+        // OVERFLOW: a place in a MAD, and eight bits.
         self.byte(self.form.places().out + usize::from(hop))
     }
 
     /// The port to come back by at a hop.
     fn back(&self, hop: u8) -> u8 {
+        // OVERFLOW: as in `out`.
         self.byte(self.form.places().back + usize::from(hop))
     }
 
     fn leg(&self) -> Leg {
         let (pointer, count) = (u16::from(self.pointer()), u16::from(self.count()));
+        // OVERFLOW: of eight bits.
+        let behind = count + 1;
         if self.is_returning() {
             match pointer {
                 0 => Leg::Past,
-                _ if count != 0 && pointer == count + 1 => Leg::Start,
+                _ if count != 0 && pointer == behind => Leg::Start,
                 1 => Leg::End,
                 _ if pointer <= count => Leg::Middle,
                 _ => Leg::Astray,
@@ -224,7 +228,7 @@ impl<'a> Smp<'a> {
                 0 if count != 0 => Leg::Start,
                 _ if pointer == count => Leg::End,
                 _ if pointer < count => Leg::Middle,
-                _ if pointer == count + 1 => Leg::Past,
+                _ if pointer == behind => Leg::Past,
                 _ => Leg::Astray,
             }
         }
@@ -348,6 +352,7 @@ impl<'a> Smp<'a> {
     fn note(&mut self, hop: u8, port: u32) {
         // Routes have ports of eight bits; a packet that came by another finds no way back.
         let port = u8::try_from(port).unwrap_or(u8::MAX);
+        // OVERFLOW: as in `out`.
         self.set(self.form.places().back + usize::from(hop), port);
     }
 

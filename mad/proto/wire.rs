@@ -217,11 +217,12 @@ impl Layout {
 
     /// Bytes of data in each segment.
     pub const fn segment(&self) -> usize {
+        // OVERFLOW: `new` saw that the header fits.
         self.mad_size - self.header
     }
 
     /// Bytes in each segment as RMPP counts them: from its own header on.
     pub const fn rmpp_segment(&self) -> usize {
-        self.mad_size - RMPP_HEADER
+        self.mad_size.saturating_sub(RMPP_HEADER)
     }
 }

@@ -290,6 +290,7 @@ macro_rules! export {
         /// The arguments are what the types of the function behind it say
         /// ([`FromC`](rdma::edge::FromC)).
         #[no_mangle]
+        #[allow(clippy::unused_unit, reason = "some have no result")]
         pub(crate) unsafe extern "C" fn $name(
             $($arg: <$ty as $crate::edge::FromC>::C),*
         ) $(-> <$ret as $crate::edge::Answer>::C)? {

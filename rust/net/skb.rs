@@ -204,7 +204,8 @@ impl Skb {
         // - the network header, which is inside the buffer, is `before` bytes in front;
         // - otherwise as in `data`, of which no clone has a part;
         // - the buffer is borrowed exclusively.
-        Some(unsafe { slice::from_raw_parts_mut(data.sub(before), before + len) })
+        // OVERFLOW: bytes of one buffer.
+        Some(unsafe { slice::from_raw_parts_mut(data.sub(before), before.wrapping_add(len)) })
     }
 
     /// The `len` bytes in front of the data pointer; `None` if the buffer does not begin

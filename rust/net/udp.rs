@@ -105,6 +105,7 @@ impl<T: TunnelReceiver> Drop for UdpTunnel<T> {
 
 /// Whether an error says that the kernel has no such protocol: `EAFNOSUPPORT`.
 pub fn is_unsupported(error: Error) -> bool {
+    // OVERFLOW: a small number.
     i64::from(error.to_errno()) == -i64::from(bindings::EAFNOSUPPORT)
 }
 

@@ -234,6 +234,7 @@ impl WcSlots<'_> {
             self.next.write(wc.0);
             self.next = self.next.add(1);
         }
+        // OVERFLOW: it was not zero.
         self.left -= 1;
         self.written = self.written.saturating_add(1);
         Ok(())

@@ -139,11 +139,17 @@ impl<K: Kind> Directory<K> {
         unsafe { &*kobj.cast() }
     }
 
+    /// # Safety
+    ///
+    /// For C only, as `release` of the type `TYPE`.
     unsafe extern "C" fn release(kobj: *mut bindings::kobject) {
         // SAFETY: C calls this for the last reference, of what `new` allocated.
         drop(unsafe { KBox::from_raw(kobj.cast::<Self>()) });
     }
 
+    /// # Safety
+    ///
+    /// For C only, as `sysfs_ops.show` of the type `TYPE`.
     unsafe extern "C" fn show(
         kobj: *mut bindings::kobject,
         attribute: *mut bindings::attribute,
@@ -157,6 +163,9 @@ impl<K: Kind> Directory<K> {
         unsafe { Self::from_raw(kobj).data.show(attribute, page) }
     }
 
+    /// # Safety
+    ///
+    /// For C only, as `sysfs_ops.store` of the type `TYPE`.
     unsafe extern "C" fn store(
         kobj: *mut bindings::kobject,
         attribute: *mut bindings::attribute,

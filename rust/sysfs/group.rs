@@ -42,6 +42,7 @@ pub const fn constant(name: &'static CStr, mode: u16) -> bindings::attribute {
 }
 
 /// The start of an attribute with this mode that is made at run time, still without a name.
+#[allow(clippy::needless_update, reason = "lockdep kernels have another field")]
 pub fn dynamic(mode: u16) -> bindings::attribute {
     bindings::attribute {
         name: ptr::null(),
@@ -195,6 +196,10 @@ impl<'a, Base: Attribute> GroupRef<'a, Base> {
     /// # Safety
     ///
     /// `kobj` is a directory of the kind `K` that is there, and will be removed before `'a` ends.
+    #[allow(
+        clippy::extra_unused_type_parameters,
+        reason = "the kind that the contract is about"
+    )]
     pub(super) unsafe fn create<K: Kind<Attribute = Base>>(
         &self,
         kobj: *mut bindings::kobject,

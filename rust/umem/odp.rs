@@ -154,6 +154,7 @@ impl OnDemand {
             )
         };
         let (len, offset, writable) = (c.length, c.address & (PAGE_SIZE - 1), c.writable() != 0);
+        // CAST: a small number.
         if shift != PAGE_SHIFT as u32 {
             return Err(EINVAL);
         }

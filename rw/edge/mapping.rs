@@ -361,7 +361,7 @@ impl<'a> Pieces<'a> {
     pub(in crate::rw) fn push(&mut self, part: Part<'_>, lkey: u32) -> Result {
         let place = self.requests.piece_mut(self.mapped).ok_or(EINVAL)?;
         *place = direct::sge(map(self.device, part, self.dma)?, lkey);
-        // INVARIANT: Just mapped.
+        // INVARIANT: Just mapped. OVERFLOW: there was a place.
         self.mapped += 1;
         Ok(())
     }

@@ -289,6 +289,7 @@ impl<'a> Regions<'a> {
         let mr = self.pool.of(self.qp).lend().ok_or(EAGAIN)?;
         // INVARIANT: The entry owns it from now on.
         entry.mr = mr.into_raw().as_ptr();
+        // OVERFLOW: there was a place.
         self.taken += 1;
         Ok(Entry(NonNull::from(entry), PhantomData))
     }

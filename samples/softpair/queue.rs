@@ -58,6 +58,7 @@ impl<T> Ring<T> {
         if self.used == self.slots.len() {
             return Err(ENOMEM);
         }
+        // OVERFLOW: both are at most the number of slots, which are in memory.
         let i = self.wrap(self.first + self.used);
         *self.slots.get_mut(i).ok_or(ENOMEM)? = Some(item);
         self.used += 1;
@@ -66,6 +67,7 @@ impl<T> Ring<T> {
 
     fn pop(&mut self) -> Option<T> {
         let item = self.slots.get_mut(self.first)?.take()?;
+        // OVERFLOW: it is the number of a slot; one is used, since it had an item.
         self.first = self.wrap(self.first + 1);
         self.used -= 1;
         Some(item)

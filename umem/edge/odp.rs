@@ -359,9 +359,11 @@ pub(in super::super) fn end(odp: Owned<Odp>) {
 impl Odp {
     /// The memory that a head is of, if it comes on demand.
     pub(in super::super) fn of_head(umem: &Umem) -> Option<&Self> {
+        if !umem.is_odp() {
+            return None;
+        }
         // SAFETY: By its flag it is the head, the first field, of such memory.
-        umem.is_odp()
-            .then(|| unsafe { Self::view(umem.raw().cast()) })
+        Some(unsafe { Self::view(umem.raw().cast()) })
     }
 
     /// The address behind the last of its pages.

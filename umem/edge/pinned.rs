@@ -145,9 +145,9 @@ impl Pins {
             }),
             GFP_KERNEL,
         )?;
-        // SAFETY: The view is transparent over the structure, whose fields are written. INVARIANT:
-        // The table is empty, and not mapped.
+        // INVARIANT: The table is empty, and not mapped.
         Ok(Self {
+            // SAFETY: The view is transparent over the structure, whose fields are written.
             umem: unsafe { KBox::from_raw(KBox::into_raw(umem).cast()) },
             mapped: false,
         })
@@ -180,6 +180,7 @@ impl Pins {
             bindings::sg_alloc_append_table_from_pages(
                 self.table(),
                 pages,
+                // CAST: as above.
                 count as u32,
                 0,
                 count << PAGE_SHIFT,

@@ -110,7 +110,7 @@ struct Part {
 fn parts(at: &mut usize, bits: u32, mut each: impl FnMut(Part)) {
     let mut left = bits.min(64);
     while left != 0 {
-        // CAST: below 8.
+        // CAST, OVERFLOW: below 8.
         let free = 8 - (*at % 8) as u32;
         let bits = left.min(free);
         // OVERFLOW: `bits` is 1 to 8 and at most `left` and `free`.
@@ -144,7 +144,7 @@ impl Cursor for Pack<'_> {
     fn bits(&mut self, bits: u32, value: u64) -> u64 {
         let Self { bytes, at } = self;
         let number = value.to_be_bytes();
-        // CAST: 8 at most.
+        // CAST, OVERFLOW: 8 at most, which is the length of `number`.
         let used = (bits.min(64) / 8) as usize;
         if let Some(from) = number.get(number.len() - used..).filter(|_| bits % 8 == 0) {
             let range = whole(at, used, bytes.len());

@@ -153,13 +153,10 @@ impl Inside {
     pub(in crate::sa) fn tell(self, status: c_int) -> Option<Freed> {
         let member = &self.0;
         let c = member.c.raw();
+        let done = member.c.callback()?;
         // SAFETY: The callback gets the owner's membership (`Done`), which is not freed meanwhile
         // (type invariant).
-        let over = member
-            .c
-            .callback()
-            .is_some_and(|done| unsafe { done(status, c) } != 0);
-        if !over {
+        if unsafe { done(status, c) } == 0 {
             return None;
         }
         // INVARIANT: The owner has freed the membership.

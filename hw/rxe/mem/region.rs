@@ -38,6 +38,10 @@ use rdma::umem::dmabuf::DmaBuf;
 use rdma::umem::odp::{Absent, Implicit, OnDemand, Touch};
 use rdma::umem::Umem;
 
+/// How many bits the offset in a page has.
+// CAST: a small number.
+const PAGE_BITS: u32 = PAGE_SHIFT as u32;
+
 /// Set in [`MrCore::windows`] once the region is being deregistered.
 const NO_MORE_WINDOWS: u32 = 1 << 31;
 
@@ -238,7 +242,7 @@ impl MrCore {
                         let more = |left: usize| {
                             there.pages(va.wrapping_add(len.wrapping_sub(left) as u64))
                         };
-                        let pieces = Pieces::in_parts(&more, PAGE_SHIFT as u32, va, len);
+                        let pieces = Pieces::in_parts(&more, PAGE_BITS, va, len);
                         Ok(f(pieces.ok_or(MemError::Range)?))
                     })
                     .map_err(|Absent| MemError::Absent)?
@@ -507,7 +511,7 @@ impl Mr {
     ) -> Result<Self> {
         let len = u64::try_from(umem.len()).map_err(|_| EINVAL)?;
         let first = u64::try_from(umem.offset()).map_err(|_| EINVAL)?;
-        let shape = Shape::new(PAGE_SHIFT as u32, first, len).ok_or(EINVAL)?;
+        let shape = Shape::new(PAGE_BITS, first, len).ok_or(EINVAL)?;
         iova.checked_add(len).ok_or(EINVAL)?;
         let count = usize::try_from(shape.blocks()).map_err(|_| EINVAL)?;
         let mut pages = PageList::with_capacity(count)?;
@@ -549,7 +553,7 @@ impl Mr {
     ) -> Result<Self> {
         let len = u64::try_from(pages.len()).map_err(|_| EINVAL)?;
         let first = u64::try_from(pages.offset()).map_err(|_| EINVAL)?;
-        let shape = Shape::new(PAGE_SHIFT as u32, first, len).ok_or(EINVAL)?;
+        let shape = Shape::new(PAGE_BITS, first, len).ok_or(EINVAL)?;
         iova.checked_add(len).ok_or(EINVAL)?;
         let backing = Backing::OnDemand {
             iova,
@@ -594,7 +598,7 @@ impl Mr {
     ) -> Result<Self> {
         let first = buffer.start() & (PAGE_SIZE - 1);
         let len = u64::try_from(buffer.len())?;
-        let shape = Shape::new(PAGE_SHIFT as u32, u64::try_from(first)?, len).ok_or(EINVAL)?;
+        let shape = Shape::new(PAGE_BITS, u64::try_from(first)?, len).ok_or(EINVAL)?;
         iova.checked_add(len).ok_or(EINVAL)?;
         let count = usize::try_from(shape.blocks())?;
         let mut pages = PageList::with_capacity(count)?;

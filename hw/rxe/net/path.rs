@@ -209,7 +209,7 @@ pub(super) enum Via {
 impl CachedRoute {
     /// If it leads to the device itself, over which VLAN of it.
     #[inline]
-    pub(crate) fn to_ourselves(&self) -> Option<Option<u16>> {
+    pub(crate) fn loopback(&self) -> Option<Option<u16>> {
         match self.via {
             Via::Local { vlan } => Some(vlan),
             Via::Wire(_) => None,
@@ -236,6 +236,7 @@ impl CachedRoute {
 pub(crate) fn source_port(flow_label: u32, local: u32, remote: u32) -> u16 {
     let label = match flow_label & FLOW_LABEL_MASK {
         0 => {
+            // OVERFLOW: 32 bits each.
             let mut v = u64::from(local) * u64::from(remote);
             v ^= v >> 20;
             v ^= v >> 40;

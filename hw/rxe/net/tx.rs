@@ -69,6 +69,7 @@ impl Frame<'_> {
     /// Bytes of the packet, from the IP header to the ICRC; `None` beyond reason.
     #[inline]
     fn total(&self) -> Option<usize> {
+        // OVERFLOW: sizes of headers.
         let headers = icrc::outer_len(self.path.addrs().is_v6()) + self.bth.opcode.header_len();
         let pad = usize::from(self.bth.pad);
         self.payload_len.checked_add(headers + pad + ICRC_LEN)
@@ -207,6 +208,7 @@ impl Outbox {
     #[inline]
     fn has_room(&self, total: usize, v6: bool) -> bool {
         self.train.as_ref().is_none_or(|train| {
+            // OVERFLOW: small constants.
             train.count() < TRAIN_PACKETS
                 && total <= self.longest
                 && train.len().saturating_add(total) <= TRAIN_BYTES + icrc::outer_len(v6)
@@ -223,6 +225,7 @@ impl Outbox {
         let header_len = icrc::outer_len(route.is_v6());
         if count > 1 {
             // The stack sets the IP header's length, but not this one.
+            // OVERFLOW: the outer headers end with the UDP header.
             let len = train.len().saturating_sub(header_len - UDP_LEN);
             let len = u16::try_from(len).unwrap_or(u16::MAX);
             let udp = train.head_mut().get_mut(header_len - UDP_LEN..header_len);

@@ -96,10 +96,12 @@ fn check(attr: &QpInitAttr<Rxe>) -> Result<(QpType, QpCap)> {
 
 /// A ring for send requests, and the entries and inline bytes each has room for.
 fn send_ring(cap: &mut QpCap, store: Option<&Arc<Store>>) -> Result<(Layout, RingBuf)> {
-    let room = (cap.max_send_sge * 16).max(cap.max_inline_data);
+    let room = cap.max_send_sge.checked_mul(16).ok_or(EINVAL)?;
+    let room = room.max(cap.max_inline_data);
     cap.max_send_sge = room / 16;
     cap.max_inline_data = room;
-    let entry = SEND_HEAD + usize::try_from(room)?.max(8);
+    let entry = usize::try_from(room)?.max(8).checked_add(SEND_HEAD);
+    let entry = entry.ok_or(EINVAL)?;
     let layout = Layout::new(cap.max_send_wr.max(1), entry).ok_or(EINVAL)?;
     cap.max_send_wr = layout.capacity();
     Ok((layout, RingBuf::new(&layout, store)?))

@@ -57,10 +57,10 @@ impl Sender {
     }
 
     /// What a receiver hears of the network, if the path leads to the device itself.
-    pub(super) fn to_ourselves(&mut self, dev: &Dev) -> Option<Network> {
+    pub(super) fn loopback(&mut self, dev: &Dev) -> Option<Network> {
         self.find_route(dev)?;
         Some(Network {
-            vlan: self.route.as_ref()?.to_ourselves()?,
+            vlan: self.route.as_ref()?.loopback()?,
             is_v6: self.path.addrs().is_v6(),
         })
     }

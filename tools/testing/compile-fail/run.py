@@ -10,7 +10,6 @@ import fnmatch
 import json
 import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,8 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.normpath(os.path.join(HERE, "../../.."))
+sys.path.insert(0, f"{TOP}/tools")
+from rustc_command import command  # noqa: E402
 # A folder of cases: the module whose flags they are compiled with, and the folder whose crate they
 # become a part of. Without one each case is a crate that uses `rdma`.
 FOLDERS = {"rdma": ("samples/softpair", None), "core": ("core", "core"), "rxe": ("hw/rxe", "hw/rxe")}
@@ -48,27 +49,6 @@ class Case:
         if self.words and not any(self.words in text for _, text in errors):
             return f"{self.code}, but not of `{self.words}`"
         return None
-
-
-def command(build, target):
-    """The rustc command of a module's root, without what it writes."""
-    folder, name = os.path.split(target)
-    with open(f"{build}/{folder}/.{name}.o.cmd", encoding="utf-8") as file:
-        line = file.readline()
-    line = line.split(" := ", 1)[1].replace("$(pound)", "#").replace("$$", "$")
-    words, env = shlex.split(re.split(r"\s;", line)[0]), {}
-    while "=" in words[0] and not words[0].startswith("-"):
-        name, value = words.pop(0).split("=", 1)
-        env[name] = value
-    keep, skip = [], False
-    for word in words[:-1]:
-        if skip or word.startswith("--emit="):
-            skip = False
-        elif word in ("--out-dir", "--crate-name"):
-            skip = True
-        else:
-            keep.append(word)
-    return env, keep
 
 
 def spans(message):

@@ -86,7 +86,7 @@ impl<'a> SendWorld<'a> {
         if self.qp.kind.is_datagram() || (self.qp.kind == QpType::Uc && self.io.link.on_lane) {
             return None;
         }
-        let network = self.io.sender.as_mut()?.to_ourselves(&self.qp.dev)?;
+        let network = self.io.sender.as_mut()?.loopback(&self.qp.dev)?;
         let qp = self.qp.loopback_peer(self.rcu)?;
         Some(LoopbackPeer { qp, network })
     }
