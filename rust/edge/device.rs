@@ -24,7 +24,7 @@ crate::c_struct! {
         /// Its index, which no other device has while it is in the registry.
         const index: u32;
         /// Number of its ports.
-        const phys_port_cnt: u32;
+        const phys_port_cnt: u32, set_phys_port_cnt;
         /// `enum rdma_node_type`.
         const node_type: u8;
         /// Whether it is a switch, of which port 0 is the only one.
@@ -37,11 +37,11 @@ crate::c_struct! {
         /// Features of the device (`enum ib_device_cap_flags`).
         const device_caps at attrs.device_cap_flags: u64;
         /// Its GUID, in network order.
-        const node_guid: u64;
+        const node_guid: u64, set_node_guid;
         /// The GUID of the system that it is a part of, in network order.
         const sys_image_guid at attrs.sys_image_guid: u64;
         /// What it is of the device that it was made under (`enum rdma_nl_dev_type`).
-        const dev_type at type_: u32;
+        const dev_type at type_: u32, set_dev_type;
         /// How it got its name (`enum rdma_nl_name_assign_type`).
         const name_assign_type: u32;
         /// Whether completion queues are moderated adaptively. Users change it at any time, under
@@ -50,7 +50,7 @@ crate::c_struct! {
         /// Features that kernel consumers may use (`enum ib_kernel_cap_flags`).
         const kernel_caps at attrs.kernel_cap_flags: u64;
         /// The key to all memory, of a device with `IBK_LOCAL_DMA_LKEY`.
-        const local_dma_lkey: u32;
+        const local_dma_lkey: u32, set_local_dma_lkey;
         /// Entries of a scatter list that an RDMA READ may have.
         const max_sge_rd at attrs.max_sge_rd: c_int;
         /// Entries that an RDMA READ may have before regions are faster; 0 if they never are.
@@ -64,7 +64,7 @@ crate::c_struct! {
         /// Entries that a completion queue may have.
         const max_cqe at attrs.max_cqe: c_int;
         /// Number of its completion vectors.
-        const num_comp_vectors: c_int;
+        const num_comp_vectors: c_int, set_num_comp_vectors;
         /// Protects the pools of completion queues. Initialised with the device, as these are.
         embed cq_pools_lock: IrqLock;
         /// The pools, by how the queues are polled (`enum ib_poll_context`).

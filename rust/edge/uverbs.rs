@@ -10,6 +10,7 @@
 //! longer than their context. The file of a context stays while the context exists.
 
 use crate::bindings;
+use crate::edge::device::Device;
 use crate::edge::FromC;
 use crate::edge::IntoC;
 use crate::edge::Passed;
@@ -142,6 +143,8 @@ crate::c_struct! {
     fields {
         /// The device. Written before the context is tracked or published.
         const device: Passed<bindings::ib_device>;
+        /// The same, which stays while there are contexts.
+        const dev at device: &Device;
         /// The open file. Written before the context is published.
         const ufile: Option<&UFile>;
         /// What the cgroup was charged.

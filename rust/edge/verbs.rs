@@ -208,7 +208,7 @@ crate::c_struct! {
         /// How many of its entries consumers of a pool have taken.
         racy cqe_used: u32, set_cqe_used;
         /// How many entries it has. A driver changes it when the user resizes the queue.
-        racy cqe: i32;
+        racy cqe: i32, set_cqe;
         /// Where the kernel's completions are polled (`enum ib_poll_context`). Of a user's queue
         /// nobody writes it.
         const poll_ctx: u32;
@@ -285,6 +285,23 @@ crate::c_struct! {
         embed sig_attrs: Slot<SigAttrs>;
         /// The user's handle.
         const uobject in __bindgen_anon_1.uobject: Passed<bindings::ib_uobject>, set_uobject;
+    }
+}
+
+crate::c_struct! {
+    /// A memory window. Not tracked.
+    pub struct Mw: bindings::ib_mw;
+    init MwInit<'a> {
+        /// The device that it belongs to.
+        dev at device: &'a Device,
+        /// Its domain.
+        pd: &'a Pd,
+        /// Its type (`enum ib_mw_type`).
+        kind at type_: u32,
+    }
+    fields {
+        /// The remote key. The driver of a window of type 2 changes it, while its user may read it.
+        racy rkey: u32, set_rkey;
     }
 }
 

@@ -24,6 +24,8 @@
 use super::adapter::Adapter;
 use super::Provider;
 use crate::bindings;
+use crate::edge::device::Device as Fields;
+use crate::edge::Writer;
 use crate::link::LinkOps;
 use crate::link::LinkSlot;
 use crate::net::CountedNet;
@@ -301,6 +303,15 @@ pub struct Unregistered<P: Provider>(NonNull<Device<P>>);
 // SAFETY: It owns a `Device`, which is `Send`.
 unsafe impl<P: Provider> Send for Unregistered<P> {}
 
+// SAFETY: We own the device (type invariant), whose C fields others read once it is registered.
+unsafe impl<P: Provider> Writer for Unregistered<P> {
+    type Of = Fields;
+
+    fn place(&mut self) -> *mut bindings::ib_device {
+        self.as_raw()
+    }
+}
+
 impl<P: Provider> Unregistered<P> {
     /// Allocates a device with one port in the first network namespace. May sleep.
     ///
@@ -368,28 +379,24 @@ impl<P: Provider> Unregistered<P> {
 
     /// Sets the GUID of the node, in network order.
     pub fn set_node_guid(&mut self, guid: [u8; 8]) {
-        // SAFETY: We own the device.
-        unsafe { (*self.as_raw()).node_guid = u64::from_ne_bytes(guid) };
+        Fields::set_node_guid(self, u64::from_ne_bytes(guid));
     }
 
     /// Sets the number of ports.
     pub fn set_ports(&mut self, ports: u32) {
-        // SAFETY: We own the device.
-        unsafe { (*self.as_raw()).phys_port_cnt = ports };
+        Fields::set_phys_port_cnt(self, ports);
     }
 
     /// Sets the number of completion vectors.
     pub fn set_comp_vectors(&mut self, vectors: u32) {
         let vectors = i32::try_from(vectors).unwrap_or(i32::MAX);
-        // SAFETY: We own the device.
-        unsafe { (*self.as_raw()).num_comp_vectors = vectors };
+        Fields::set_num_comp_vectors(self, vectors);
     }
 
     /// Sets the key by which kernel consumers name all of local memory. Only of use if
     /// [`Provider::query_device`] sets `IBK_LOCAL_DMA_LKEY`.
     pub fn set_local_dma_lkey(&mut self, lkey: u32) {
-        // SAFETY: We own the device.
-        unsafe { (*self.as_raw()).local_dma_lkey = lkey };
+        Fields::set_local_dma_lkey(self, lkey);
     }
 
     /// Makes the device one that `rdma link delete` can delete.

@@ -27,6 +27,9 @@ use super::upcall::Upcall;
 use super::wc::QpToken;
 use super::Provider;
 use crate::bindings;
+use crate::edge::uverbs;
+use crate::edge::verbs;
+use crate::edge::View;
 use core::convert::Infallible;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -83,6 +86,8 @@ mod private {
     pub(crate) unsafe trait Parts {
         /// The C structure.
         type C;
+        /// The table of its fields.
+        type View: crate::edge::View<C = Self::C>;
         /// How the object is reached from below.
         type Up: super::Uplink<Self::C>;
         /// The driver's data.
@@ -185,9 +190,9 @@ impl<O: Object> Drop for New<'_, O> {
     }
 }
 
-/// Defines an object: `Name: c_struct, upcall, doc`.
+/// Defines an object: `Name: c_struct as table, upcall`.
 macro_rules! object {
-    ($($(#[$doc:meta])* $name:ident: $c:ident, $up:ty;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident: $c:ident as $view:ty, $up:ty;)*) => { $(
         $(#[$doc])*
         ///
         /// Dereferences to the driver's data.
@@ -202,6 +207,7 @@ macro_rules! object {
         // SAFETY: The type is transparent over this `Layout`.
         unsafe impl<P: Provider> Parts for $name<P> {
             type C = bindings::$c;
+            type View = $view;
             type Up = $up;
             type Data = P::$name;
         }
@@ -239,12 +245,18 @@ macro_rules! object {
                 self.0.c.get()
             }
 
+            /// The fields of the C structure.
+            #[inline(always)]
+            fn c(&self) -> &$view {
+                // SAFETY: The C part is a live object of the core (type invariant).
+                unsafe { View::view(self.as_raw()) }
+            }
+
             /// The device.
             #[inline]
             pub fn device(&self) -> &Device<P> {
-                // SAFETY: The core sets the device of an object before the driver sees it, and
-                // the device outlives the object.
-                unsafe { Device::from_raw((*self.as_raw()).device) }
+                // SAFETY: The object is of a device of `P` (type invariant), which outlives it.
+                unsafe { Device::from_raw(self.c().dev().raw()) }
             }
         }
 
@@ -255,12 +267,18 @@ macro_rules! object {
                 self.c.as_ptr()
             }
 
+            /// The fields of the C structure.
+            #[inline(always)]
+            fn c(&self) -> &$view {
+                // SAFETY: The C part is a live object of the core (type invariant).
+                unsafe { View::view(self.as_raw()) }
+            }
+
             /// The device.
             #[inline]
             pub fn device(&self) -> &Device<P> {
-                // SAFETY: The core sets the device of an object before the driver sees it, and
-                // the device outlives the object.
-                unsafe { Device::from_raw((*self.as_raw()).device) }
+                // SAFETY: The object is of a device of `P` (type invariant), which outlives it.
+                unsafe { Device::from_raw(self.c().dev().raw()) }
             }
         }
 
@@ -277,23 +295,23 @@ macro_rules! object {
 
 object! {
     /// A user context: one process's, or one file's, view of the device.
-    UContext: ib_ucontext, Upcall<bindings::ib_ucontext>;
+    UContext: ib_ucontext as uverbs::UContext, Upcall<bindings::ib_ucontext>;
     /// A protection domain.
-    Pd: ib_pd, ();
+    Pd: ib_pd as verbs::Pd, ();
     /// An address handle.
-    Ah: ib_ah, ();
+    Ah: ib_ah as verbs::Ah, ();
     /// A completion queue.
-    Cq: ib_cq, Upcall<bindings::ib_cq>;
+    Cq: ib_cq as verbs::Cq, Upcall<bindings::ib_cq>;
     /// A queue pair.
-    Qp: ib_qp, Upcall<bindings::ib_qp>;
+    Qp: ib_qp as verbs::Qp, Upcall<bindings::ib_qp>;
     /// A shared receive queue.
-    Srq: ib_srq, Upcall<bindings::ib_srq>;
+    Srq: ib_srq as verbs::Srq, Upcall<bindings::ib_srq>;
     /// A memory region.
-    Mr: ib_mr, ();
+    Mr: ib_mr as verbs::Mr, ();
     /// A memory window.
-    Mw: ib_mw, ();
+    Mw: ib_mw as verbs::Mw, ();
     /// A domain of extended reliable connections.
-    Xrcd: ib_xrcd, ();
+    Xrcd: ib_xrcd as verbs::Xrcd, ();
 }
 
 /// Defines the same methods for an object and for the object being made.
@@ -304,12 +322,23 @@ macro_rules! both {
     };
 }
 
+impl<P: Provider> Pd<P> {
+    /// # Safety
+    ///
+    /// The domain is of a device of `P`.
+    #[inline]
+    unsafe fn of(pd: &verbs::Pd) -> &Self {
+        // SAFETY: What there is a view of is live and complete; it is of a device of `P` (contract).
+        unsafe { Self::from_raw(pd.raw()) }
+    }
+}
+
 both!(Ah {
     /// The protection domain.
     #[inline]
     pub fn pd(&self) -> &Pd<P> {
-        // SAFETY: The core sets it before the driver sees the handle, and counts its users.
-        unsafe { Pd::from_raw((*self.as_raw()).pd) }
+        // SAFETY: An object and its domain are of one device, which is of `P` (type invariant).
+        unsafe { Pd::of(self.c().pd()) }
     }
 });
 
@@ -317,35 +346,30 @@ both!(Srq {
     /// The protection domain.
     #[inline]
     pub fn pd(&self) -> &Pd<P> {
-        // SAFETY: The core sets it before the driver sees the queue, and counts its users.
-        unsafe { Pd::from_raw((*self.as_raw()).pd) }
+        // SAFETY: An object and its domain are of one device, which is of `P` (type invariant).
+        unsafe { Pd::of(self.c().pd()) }
     }
 
     /// Whether it belongs to user space.
     #[inline]
     pub fn is_user(&self) -> bool {
-        // SAFETY: The object is live; the core sets this field before the driver sees it.
-        unsafe { !(*self.as_raw()).uobject.is_null() }
+        !self.c().uobject().as_ptr().is_null()
     }
 });
 
 both!(Mr {
-    /// The protection domain.
+    /// The protection domain. The core changes it only while no other verb runs on the region.
     #[inline]
     pub fn pd(&self) -> &Pd<P> {
-        // SAFETY: We, or the core, set it before the driver sees the region; the core counts its
-        // users and changes it only while no other verb runs on the region.
-        unsafe { Pd::from_raw((*self.as_raw()).pd) }
+        // SAFETY: An object and its domain are of one device, which is of `P` (type invariant).
+        unsafe { Pd::of(self.c().pd()) }
     }
 
     /// Sets the keys by which the region is known.
     #[inline]
     pub fn set_keys(&self, lkey: u32, rkey: u32) {
-        // SAFETY: The object is live, and these fields are the driver's to write.
-        unsafe {
-            (*self.as_raw()).lkey = lkey;
-            (*self.as_raw()).rkey = rkey;
-        }
+        self.c().set_lkey(lkey);
+        self.c().set_rkey(rkey);
     }
 });
 
@@ -353,36 +377,31 @@ impl<P: Provider> Mr<P> {
     /// The local key.
     #[inline]
     pub fn lkey(&self) -> u32 {
-        // SAFETY: The object is live.
-        unsafe { (&raw const (*self.as_raw()).lkey).read_volatile() }
+        self.c().lkey()
     }
 
     /// The remote key. The consumer changes its last byte for each fast registration.
     #[inline]
     pub fn rkey(&self) -> u32 {
-        // SAFETY: The object is live.
-        unsafe { (&raw const (*self.as_raw()).rkey).read_volatile() }
+        self.c().rkey()
     }
 
     /// Address of the first byte, as set by the last mapping of pages.
     #[inline]
     pub fn iova(&self) -> u64 {
-        // SAFETY: The object is live.
-        unsafe { (*self.as_raw()).iova }
+        self.c().iova()
     }
 
     /// Length in bytes, as set by the last mapping of pages.
     #[inline]
     pub fn length(&self) -> u64 {
-        // SAFETY: The object is live.
-        unsafe { (*self.as_raw()).length }
+        self.c().length()
     }
 
     /// Size of a page in bytes.
     #[inline]
     pub fn page_size(&self) -> u32 {
-        // SAFETY: The object is live.
-        unsafe { (*self.as_raw()).page_size }
+        self.c().page_size()
     }
 }
 
@@ -390,29 +409,26 @@ both!(Mw {
     /// The protection domain.
     #[inline]
     pub fn pd(&self) -> &Pd<P> {
-        // SAFETY: The core sets it before the driver sees the window, and counts its users.
-        unsafe { Pd::from_raw((*self.as_raw()).pd) }
+        // SAFETY: An object and its domain are of one device, which is of `P` (type invariant).
+        unsafe { Pd::of(self.c().pd()) }
     }
 
     /// The remote key.
     #[inline]
     pub fn rkey(&self) -> u32 {
-        // SAFETY: The object is live.
-        unsafe { (&raw const (*self.as_raw()).rkey).read_volatile() }
+        self.c().rkey()
     }
 
     /// Sets the remote key.
     #[inline]
     pub fn set_rkey(&self, rkey: u32) {
-        // SAFETY: The object is live, and this field is the driver's to write.
-        unsafe { (&raw mut (*self.as_raw()).rkey).write_volatile(rkey) }
+        self.c().set_rkey(rkey);
     }
 
     /// Whether it is of type 2, bound by the owner of a queue pair; else it is of type 1.
     #[inline]
     pub fn is_type_2(&self) -> bool {
-        // SAFETY: The object is live; the core sets this field before the driver sees it.
-        unsafe { (*self.as_raw()).type_ == bindings::ib_mw_type_IB_MW_TYPE_2 }
+        self.c().kind() == bindings::ib_mw_type_IB_MW_TYPE_2
     }
 });
 
@@ -420,24 +436,19 @@ both!(Cq {
     /// Sets the number of entries the queue really has.
     #[inline]
     pub fn set_entries(&self, entries: u32) {
-        let entries = i32::try_from(entries).unwrap_or(i32::MAX);
-        // SAFETY: The object is live, and this field is the driver's to write.
-        unsafe { (&raw mut (*self.as_raw()).cqe).write_volatile(entries) }
+        self.c().set_cqe(i32::try_from(entries).unwrap_or(i32::MAX));
     }
 
     /// The number of entries.
     #[inline]
     pub fn entries(&self) -> u32 {
-        // SAFETY: The object is live.
-        let n = unsafe { (&raw const (*self.as_raw()).cqe).read_volatile() };
-        u32::try_from(n).unwrap_or(0)
+        u32::try_from(self.c().cqe()).unwrap_or(0)
     }
 
     /// Whether it belongs to user space.
     #[inline]
     pub fn is_user(&self) -> bool {
-        // SAFETY: The object is live; the core sets this field before the driver sees it.
-        unsafe { !(*self.as_raw()).uobject.is_null() }
+        self.c().uobject().is_some()
     }
 });
 
@@ -445,36 +456,27 @@ both!(Qp {
     /// The protection domain; none for the receiving side of an XRC connection.
     #[inline]
     pub fn pd(&self) -> Option<&Pd<P>> {
-        // SAFETY: The core sets it before the driver sees the queue pair, and counts its users.
-        unsafe { Pd::from_raw_opt((*self.as_raw()).pd) }
-    }
-
-    /// Sets the number of the queue pair.
-    #[inline]
-    pub fn set_qp_num(&self, number: u32) {
-        // SAFETY: The object is live, and this field is the driver's to write.
-        unsafe { (*self.as_raw()).qp_num = number }
+        let pd = self.c().pd()?;
+        // SAFETY: An object and its domain are of one device, which is of `P` (type invariant).
+        Some(unsafe { Pd::of(pd) })
     }
 
     /// The number of the queue pair.
     #[inline]
     pub fn qp_num(&self) -> u32 {
-        // SAFETY: The object is live.
-        unsafe { (*self.as_raw()).qp_num }
+        self.c().qp_num()
     }
 
     /// The type, `IB_QPT_*`; see [`super::QpType`].
     #[inline]
     pub fn raw_type(&self) -> u32 {
-        // SAFETY: The object is live; the core sets this field before the driver sees it.
-        unsafe { (*self.as_raw()).qp_type }
+        self.c().qp_type()
     }
 
     /// Whether it belongs to user space.
     #[inline]
     pub fn is_user(&self) -> bool {
-        // SAFETY: The object is live; the core sets this field before the driver sees it.
-        unsafe { !(*self.as_raw()).uobject.is_null() }
+        self.c().uobject().is_some()
     }
 
     /// What completions of kernel consumers name the queue pair by.
@@ -483,6 +485,16 @@ both!(Qp {
         QpToken::new(self.as_raw())
     }
 });
+
+impl<P: Provider> New<'_, Qp<P>> {
+    /// Sets the number of the queue pair.
+    #[inline]
+    pub fn set_qp_num(&self, number: u32) {
+        // SAFETY: The queue pair is being made by the driver that has this, and the core reads the
+        // number when that is over.
+        unsafe { (*self.as_raw()).qp_num = number }
+    }
+}
 
 /// Gives an object its upcall handle under the name drivers use.
 macro_rules! upcalls {

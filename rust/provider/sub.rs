@@ -19,6 +19,7 @@ use super::device::Unregistered;
 use super::unsupported;
 use super::Provider;
 use crate::bindings;
+use crate::edge::device::Device as Fields;
 use kernel::ffi::c_char;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
@@ -35,8 +36,7 @@ impl<P: Provider> Unregistered<P> {
     /// Makes it a device below another, for [`Provider::add_sub_device`].
     pub fn set_sub_device(&mut self, kind: SubDevice) {
         // CAST: the enum is `repr(u32)` with the C numbers.
-        // SAFETY: We own the device.
-        unsafe { (*self.device().as_raw()).type_ = kind as u32 };
+        Fields::set_dev_type(self, kind as u32);
     }
 }
 
