@@ -373,6 +373,8 @@ struct Wanted<I> {
     ahead: I,
     /// What comes next, if nothing has changed.
     expected: Option<Entry>,
+    /// Whether all before [`Self::expected`] have been met.
+    in_a_row: bool,
     sieve: Sieve,
 }
 
@@ -382,9 +384,15 @@ impl<I: Iterator<Item = Entry> + Clone> Wanted<I> {
         Self {
             sieve: Sieve::of(all.clone()),
             expected: ahead.next(),
+            in_a_row: true,
             all,
             ahead,
         }
+    }
+
+    /// Whether the table has all of them.
+    fn all_met(&self) -> bool {
+        self.in_a_row && self.expected.is_none()
     }
 
     /// Whether the table's next entry is the expected one: entries are mostly in the order in
@@ -405,6 +413,7 @@ impl<I: Iterator<Item = Entry> + Clone> Wanted<I> {
         if found {
             self.expected = ahead.next();
             self.ahead = ahead;
+            self.in_a_row = false;
         }
         found
     }
@@ -429,7 +438,7 @@ pub fn sync(table: &mut impl Table, port: &Port, device: &Device<'_>) -> Synced 
         from = index.saturating_add(1);
     }
     let is_default = |entry: &Entry| entry.origin == Origin::Default;
-    for entry in want.clone().filter(is_default) {
+    for entry in want.clone().take_while(is_default) {
         // A GID that came as an address first is in the table once, as the default.
         let place = synced.add(table, entry);
         if place.is_some_and(|index| table.read(|t| t.get(index) == Ok(&entry))) {
@@ -440,7 +449,10 @@ pub fn sync(table: &mut impl Table, port: &Port, device: &Device<'_>) -> Synced 
             synced.delete_where(table, |entry| *entry == twin);
         }
     }
-    synced.add_all(table, want.filter(|entry| !is_default(entry)));
+    // Mostly some went and none came, out of hundreds.
+    if !wanted.all_met() {
+        synced.add_all(table, want.skip_while(is_default));
+    }
     synced
 }
 
