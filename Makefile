@@ -12,13 +12,14 @@ override KERNEL := um
 endif
 export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES DURATION SEED EQUIVALENT SURVIVORS MOST NETEM REPEATS QUICK
 
-.PHONY: help run test fuzz mutants bench shell guest modules kernel setup check panics fmt doc install uninstall clean distclean
+.PHONY: help run test fuzz miri mutants bench shell guest modules kernel setup check panics fmt doc install uninstall clean distclean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run        set up, boot, load our modules, run real RDMA programs over them"
 	@echo "make test       host tests, then the guest suite (T='2*' selects by name)"
 	@echo "make fuzz   coverage-guided fuzzing of engines, rings and packets (MINUTES=30, T=packets|rings|wire)"
+	@echo "make miri       the host tests of unsafe code under Miri (needs rustup's nightly toolchain with miri)"
 	@echo "make mutants    score the host tests by mutation (MINUTES=30, SEED=1, T=glob over files; EQUIVALENT=1 checks the list)"
 	@echo "make bench      C against Rust, into Documentation/performance.md (REPEATS=3; QUICK=1, or instead: NETEM=1 bad wires, GRO=1 packets one by one, CORE=1 the cores, FAIR=1 beside other work)"
 	@echo "make shell      a root shell in the booted guest, modules loaded"
@@ -41,6 +42,8 @@ test:
 	@tools/test.sh
 fuzz:
 	@tools/fuzz.sh
+miri:
+	@tools/miri.sh
 mutants:
 	@tools/mutants.sh
 bench:

@@ -2,7 +2,7 @@
 
 //! Shared queues: the format, both ends, and a user who writes nonsense into them.
 
-use crate::common::{Rng, Shared};
+use crate::common::{rounds, Rng, Shared};
 use rxe_mem::queue::layout::{self, Layout};
 use rxe_mem::queue::ring::{Consumer, Producer, PushError};
 
@@ -151,7 +151,7 @@ fn reset_agrees_with_the_user_s_index() {
 /// shows a slot in work a second time.
 #[test]
 fn scribbled_indices_do_no_harm() {
-    for seed in 0..2000 {
+    for seed in 0..rounds(2000) {
         let mut rng = Rng(seed);
         let l = Layout::new(u32::try_from(rng.below(20)).unwrap(), 64).unwrap();
         let mem = Shared::new(&l);

@@ -2,7 +2,7 @@
 
 //! The shelf of memory that is used again: its bounds, its order, and that nothing is lost.
 
-use crate::common::Rng;
+use crate::common::{rounds, Rng};
 use rxe_mem::queue::shelf::{Shelf, BYTES, PLACES};
 
 const PAGE: usize = 4096;
@@ -71,7 +71,7 @@ fn it_is_a_list_with_bounds() {
     let mut rng = Rng(7);
     let mut shelf = Shelf::new();
     let mut list: Vec<(usize, u32)> = Vec::new();
-    for item in 0..100_000 {
+    for item in 0..u32::try_from(rounds(100_000)).unwrap() {
         let len = PAGE * usize::try_from(1 + rng.below(24)).unwrap();
         if rng.below(2) == 0 {
             while let Some(oldest) = shelf.make_room(len) {

@@ -7,6 +7,16 @@ use rxe_mem::queue::ring::{format, RingMem};
 use std::cell::RefCell;
 use std::rc::Rc;
 
+/// How often a test is repeated with other numbers. Miri is some hundred times slower, and looks
+/// at each access.
+pub(crate) const fn rounds(all: u64) -> u64 {
+    if cfg!(miri) {
+        all.div_ceil(500)
+    } else {
+        all
+    }
+}
+
 /// A queue's memory, held by the kernel's end and by the test, which plays user.
 #[derive(Clone)]
 pub(crate) struct Shared(Rc<RefCell<Vec<u8>>>);
