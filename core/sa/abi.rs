@@ -5,7 +5,6 @@
 use core::mem::take;
 use kernel::ffi::c_int;
 use kernel::ffi::c_ulong;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::bindings;
@@ -31,7 +30,8 @@ use super::edge::member::JoinDone;
 use super::edge::member::Joined;
 use super::edge::user::Callback;
 use super::edge::user::Client;
-use super::edge::user::Done;
+use super::edge::user::ContextArg;
+use super::edge::user::DoneArg;
 use super::edge::user::GuidInfoDone;
 use super::edge::user::LeavingClient;
 use super::edge::user::NewClient;
@@ -216,8 +216,8 @@ fn get_path(
     comp_mask: u64,
     timeout_ms: c_ulong,
     gfp_mask: bindings::gfp_t,
-    callback: Done<PathDone>,
-    context: Passed<c_void>,
+    callback: DoneArg<'_, PathDone>,
+    context: ContextArg<'_>,
     handle: Handle<'_>,
 ) -> Result<QueryId> {
     let asker = Asker::new(client, device, port)?;
@@ -259,8 +259,8 @@ fn get_service(
     comp_mask: u64,
     timeout_ms: c_ulong,
     gfp_mask: bindings::gfp_t,
-    callback: Done<ServiceDone>,
-    context: Passed<c_void>,
+    callback: DoneArg<'_, ServiceDone>,
+    context: ContextArg<'_>,
     handle: Handle<'_>,
 ) -> Result<QueryId> {
     let asker = Asker::new(client, device, port)?;
@@ -287,8 +287,8 @@ fn query_guids(
     method: u8,
     timeout_ms: c_ulong,
     gfp_mask: bindings::gfp_t,
-    callback: Done<GuidInfoDone>,
-    context: Passed<c_void>,
+    callback: DoneArg<'_, GuidInfoDone>,
+    context: ContextArg<'_>,
     handle: Handle<'_>,
 ) -> Result<QueryId> {
     let asker = Asker::new(client, device, port)?;
@@ -319,8 +319,8 @@ fn join(
     rec: LentRecord<'_, bindings::ib_sa_mcmember_rec>,
     comp_mask: u64,
     gfp_mask: bindings::gfp_t,
-    callback: Done<JoinDone>,
-    context: Passed<c_void>,
+    callback: DoneArg<'_, JoinDone>,
+    context: ContextArg<'_>,
 ) -> Result<Joined> {
     let client = client.ok_or(EINVAL)?;
     let port = super::group_port(device, port)?;
@@ -328,8 +328,7 @@ fn join(
     let wish = Wish {
         asked: member_from_c(rec.read()),
         mask: u64::from_be(comp_mask),
-        done: callback,
-        context,
+        done: Callback::new(callback, context),
     };
     group::Port::join(&port, wish, user, query::flags(gfp_mask))
 }
@@ -395,28 +394,28 @@ rdma::export! {
     fn ib_sa_path_rec_get(
         client: Option<&Client>, device: &Device, port: u32,
         rec: LentRecord<'_, bindings::sa_path_rec>, comp_mask: u64, timeout_ms: c_ulong,
-        gfp_mask: bindings::gfp_t, callback: Done<PathDone>, context: Passed<c_void>,
+        gfp_mask: bindings::gfp_t, callback: DoneArg<'_, PathDone>, context: ContextArg<'_>,
         handle: Handle<'_>,
     ) -> Result<QueryId> = get_path;
     /// See [`get_service`].
     fn ib_sa_service_rec_get(
         client: Option<&Client>, device: &Device, port: u32,
         rec: LentRecord<'_, bindings::sa_service_rec>, comp_mask: u64, timeout_ms: c_ulong,
-        gfp_mask: bindings::gfp_t, callback: Done<ServiceDone>, context: Passed<c_void>,
+        gfp_mask: bindings::gfp_t, callback: DoneArg<'_, ServiceDone>, context: ContextArg<'_>,
         handle: Handle<'_>,
     ) -> Result<QueryId> = get_service;
     /// See [`query_guids`].
     fn ib_sa_guid_info_rec_query(
         client: Option<&Client>, device: &Device, port: u32,
         rec: LentRecord<'_, bindings::ib_sa_guidinfo_rec>, comp_mask: u64, method: u8,
-        timeout_ms: c_ulong, gfp_mask: bindings::gfp_t, callback: Done<GuidInfoDone>,
-        context: Passed<c_void>, handle: Handle<'_>,
+        timeout_ms: c_ulong, gfp_mask: bindings::gfp_t, callback: DoneArg<'_, GuidInfoDone>,
+        context: ContextArg<'_>, handle: Handle<'_>,
     ) -> Result<QueryId> = query_guids;
     /// See [`join`].
     fn ib_sa_join_multicast(
         client: Option<&Client>, device: &Device, port: u32,
         rec: LentRecord<'_, bindings::ib_sa_mcmember_rec>, comp_mask: u64,
-        gfp_mask: bindings::gfp_t, callback: Done<JoinDone>, context: Passed<c_void>,
+        gfp_mask: bindings::gfp_t, callback: DoneArg<'_, JoinDone>, context: ContextArg<'_>,
     ) -> Result<Joined> = join;
     /// See [`free_multicast`].
     fn ib_sa_free_multicast(member: Freed) = free_multicast;

@@ -13,7 +13,6 @@
 
 use kernel::alloc::Flags;
 use kernel::ffi::c_int;
-use kernel::ffi::c_void;
 use kernel::impl_has_work;
 use kernel::new_work;
 use kernel::prelude::*;
@@ -24,7 +23,6 @@ use kernel::sync::Arc;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use rdma::bindings;
-use rdma::edge::Passed;
 use rdma::gate::Gate;
 use rdma::gate::OwnedPass;
 use rdma::sync::Key;
@@ -39,7 +37,7 @@ use super::edge::member::JoinDone;
 use super::edge::member::Joined;
 use super::edge::member::Multicast;
 use super::edge::member::Owner;
-use super::edge::user::Done;
+use super::edge::user::Callback;
 use super::edge::user::User;
 use super::query::Query;
 use super::query::Question;
@@ -168,8 +166,7 @@ pub(super) struct Member {
 pub(super) struct Wish {
     pub(super) asked: Record,
     pub(super) mask: u64,
-    pub(super) done: Done<JoinDone>,
-    pub(super) context: Passed<c_void>,
+    pub(super) done: Callback<JoinDone>,
 }
 
 impl Port {
@@ -294,16 +291,11 @@ impl Port {
     ///
     /// `ENODEV` if the port goes; `ENOMEM`.
     pub(super) fn join(this: &Arc<Self>, wish: Wish, user: User, flags: Flags) -> Result<Joined> {
-        let Wish {
-            asked,
-            mask,
-            done,
-            context,
-        } = wish;
+        let Wish { asked, mask, done } = wish;
         let number = this.groups.lock().number();
         let place = RBTreeNode::<u64, Arc<Member>>::new;
         let group = Self::group(this, asked.mgid, flags)?;
-        let c = Multicast::new(&asked, mask, done, context);
+        let c = Multicast::new(&asked, mask, done);
         let kept = group.clone();
         let made = Arc::pin_init(
             pin_init!(Member {

@@ -8,7 +8,6 @@
 
 use kernel::container_of;
 use kernel::ffi::c_int;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
@@ -18,8 +17,6 @@ use kernel::types::Opaque;
 use rdma::bindings;
 use rdma::edge::AnswerOk;
 use rdma::edge::FromC;
-use rdma::edge::IntoC;
-use rdma::edge::Passed;
 use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::gate::OwnedPass;
@@ -27,7 +24,7 @@ use rdma::gate::OwnedPass;
 use super::super::convert::member_to_c;
 use super::super::group::Groups;
 use super::super::group::Member;
-use super::user::Done;
+use super::user::Callback;
 use crate::proto::sa::member::Member as Record;
 
 /// Callback of an owner. The membership ends if it returns a value other than zero.
@@ -51,17 +48,13 @@ unsafe impl Sync for Multicast {}
 
 impl Multicast {
     /// As an owner asked for it.
-    pub(in crate::sa) fn new(
-        asked: &Record,
-        mask: u64,
-        Done(callback): Done<JoinDone>,
-        context: Passed<c_void>,
-    ) -> Self {
+    pub(in crate::sa) fn new(asked: &Record, mask: u64, user: Callback<JoinDone>) -> Self {
+        let (callback, context) = user.into_parts();
         Self(Opaque::new(bindings::ib_sa_multicast {
             rec: member_to_c(asked),
             comp_mask: mask.to_be(),
             callback,
-            context: context.into_c(),
+            context,
         }))
     }
 

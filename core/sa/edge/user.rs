@@ -21,6 +21,7 @@ use rdma::bindings;
 use rdma::edge::FromC;
 use rdma::edge::IntoC;
 use rdma::edge::Passed;
+use rdma::edge::Tied;
 use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::sync::Completion;
@@ -191,7 +192,18 @@ pub(in crate::sa) type ServiceDone = RecordsDone<bindings::sa_service_rec>;
 /// Callback of `ib_sa_guid_info_rec_query`.
 pub(in crate::sa) type GuidInfoDone = RecordDone<bindings::ib_sa_guidinfo_rec>;
 
+/// Ties the arguments of a client's request: the context is the callback's.
+pub(in crate::sa) enum OfClient {}
+/// The callback.
+pub(in crate::sa) type DoneArg<'a, F> = Tied<'a, OfClient, Done<F>>;
+/// The context.
+pub(in crate::sa) type ContextArg<'a> = Tied<'a, OfClient, Passed<c_void>>;
+
 /// A callback of a client with its context.
+///
+/// # Invariants
+///
+/// What [`OfClient`] says.
 pub(in crate::sa) struct Callback<F> {
     done: Done<F>,
     context: Passed<c_void>,
@@ -203,9 +215,18 @@ unsafe impl<F> Send for Callback<F> {}
 unsafe impl<F> Sync for Callback<F> {}
 
 impl<F> Callback<F> {
-    /// `done` and `context` are arguments of one call.
-    pub(in crate::sa) fn new(done: Done<F>, context: Passed<c_void>) -> Self {
-        Self { done, context }
+    /// Of the arguments of a call.
+    pub(in crate::sa) fn new<'a>(done: DoneArg<'a, F>, context: ContextArg<'a>) -> Self {
+        // INVARIANT: Both are of one call, by their tag.
+        Self {
+            done: done.get(),
+            context: context.get(),
+        }
+    }
+
+    /// As C keeps them.
+    pub(super) fn into_parts(self) -> (F, *mut c_void) {
+        (self.done.0, self.context.into_c())
     }
 }
 
@@ -215,7 +236,7 @@ impl<T> Callback<RecordsDone<T>> {
         let count = c_uint::try_from(records.len()).unwrap_or(0);
         let first = records.first_mut().map_or(ptr::null_mut(), ptr::from_mut);
         if let Some(done) = self.done.0 {
-            // SAFETY: The callback gets its context (`Done`), and an array of `count` records.
+            // SAFETY: The callback gets its context (type invariant), and an array of `count` records.
             unsafe { done(status, first, count, self.context.into_c()) };
         }
     }
@@ -226,7 +247,7 @@ impl<T> Callback<RecordDone<T>> {
     pub(in crate::sa) fn tell(&self, status: c_int, record: Option<&mut T>) {
         let record = record.map_or(ptr::null_mut(), ptr::from_mut);
         if let Some(done) = self.done.0 {
-            // SAFETY: The callback gets its context (`Done`), and a record or null.
+            // SAFETY: The callback gets its context (type invariant), and a record or null.
             unsafe { done(status, record, self.context.into_c()) };
         }
     }
