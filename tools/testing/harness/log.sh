@@ -50,6 +50,23 @@ rcu: Preemptible hierarchical RCU implementation.
 ** This means that this is a DEBUG kernel and it is     **
 LINES
 
+# --- a data race is a report if one of its accesses is ours
+race() { # TOP-OF-ONE-STACK TOP-OF-THE-OTHER
+    local rule='[ 1.0] =================================================================='
+    printf '%s\n' "$rule" '[ 1.0] BUG: KCSAN: data-race in a / b' '[ 1.0] ' '[ 1.0] write to 0xffff8881 of 8 bytes by task 80 on cpu 1:' \
+        "[ 1.0]  $1" '[ 1.0]  x+0x1/0x2' '[ 1.0]  y+0x1/0x2' '[ 1.0]  caller+0x1/0x2 [rdma_rxe]' '[ 1.0] ' \
+        '[ 1.0] read to 0xffff8881 of 8 bytes by interrupt on cpu 0:' "[ 1.0]  $2" '[ 1.0] ' "$rule" >"$work/log"
+    reports "$work/log"
+}
+race_of_theirs() { ! race 'a+0x1/0x2' 'b+0x1/0x2'; }
+race_at_end() { echo '[ 1.0] BUG: KCSAN: data-race in a / b' >"$work/log" && reports "$work/log"; }
+race_and_more() { race_of_theirs && echo '[ 1.1] BUG: x' >>"$work/log" && [ "$(reports "$work/log")" = '[ 1.1] BUG: x' ]; }
+check "reports: a data race, the first access ours" race 'a+0x1/0x2 [ib_core]' 'b+0x1/0x2'
+check "reports: a data race, the second access ours" race 'a+0x1/0x2' 'b+0x1/0x2 [rdma_rxe]'
+check "reports: no data race of others" race_of_theirs
+check "reports: a data race that is cut off" race_at_end
+check "reports: what comes after a race of others" race_and_more
+
 # --- a warning that is known of a C module hides no other
 cut='[ 1.0] ------------[ cut here ]------------'
 isert='[ 1.0] WARNING: at iscsit_release_cmd+0xc8/0xe0 [iscsi_target_mod], CPU#0: kworker/0:1H/48'
