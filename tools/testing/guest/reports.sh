@@ -27,16 +27,26 @@ known_because=('the C isert frees a logout that is in its list still, if the ini
 # A data race is a report if one of its two accesses is ours. The kernel has races of its own, most
 # of which its maintainers know and tolerate. Of each access the first lines of the stack tell: a helper in
 # C, or a function of C's that was given what is ours to read, is at the very top.
-ours='[[](ib_core|rdma_rxe|ib_umad|ib_uverbs|fakeib|softpair)[]]'
+ours='[[](ib_core|rdma_rxe|ib_umad|fakeib|softpair|softpair_check|countdev|rdma_kunit|rdma_kunit_core|rdma_kunit_umem|rxe_kunit)[]]'
 races() {
     awk -v ours="$ours" '
-        { text = $0; sub(/^(\[[^]]*\] ?)+/, "", text) }
+        { text = $0; sub(/\r$/, "", text); sub(/^(\[[^]]*\] ?)+/, "", text) }
         text ~ /^BUG: KCSAN: / { held = $0; mine = 0; top = 0; next }
         held == "" { print; next }
         text ~ / by (task|interrupt)|^(read|write|race).* to 0x/ { top = 3 }
         top && text ~ /^ / { top--; if (text ~ ours) mine = 1 }
         text ~ /^=+$/ { if (mine) print held; held = "" }
         END { if (held != "") print held }' "$1"
+}
+
+# looks_for_races [FILE FOLDER]: whether KCSAN is on, by its own word, and all modules of ours are
+# instrumented. A kernel without the one or modules without the other are silent.
+looks_for_races() {
+    local module
+    grep -qx 'enabled: 1' "${1:-/sys/kernel/debug/kcsan}" || return
+    for module in "${2:-/lib/modules/$(uname -r)/updates}"/*.ko; do
+        grep -q __tsan_read8 "$module" || return
+    done
 }
 
 # reports LOG: the lines that report something, but for what is known. Fails if there is none.

@@ -59,13 +59,26 @@ race() { # TOP-OF-ONE-STACK TOP-OF-THE-OTHER
     reports "$work/log"
 }
 race_of_theirs() { ! race 'a+0x1/0x2' 'b+0x1/0x2'; }
+race_on_console() { race_of_theirs && sed -i 's/$/\r/' "$work/log" && ! reports "$work/log"; }
 race_at_end() { echo '[ 1.0] BUG: KCSAN: data-race in a / b' >"$work/log" && reports "$work/log"; }
 race_and_more() { race_of_theirs && echo '[ 1.1] BUG: x' >>"$work/log" && [ "$(reports "$work/log")" = '[ 1.1] BUG: x' ]; }
 check "reports: a data race, the first access ours" race 'a+0x1/0x2 [ib_core]' 'b+0x1/0x2'
 check "reports: a data race, the second access ours" race 'a+0x1/0x2' 'b+0x1/0x2 [rdma_rxe]'
 check "reports: no data race of others" race_of_theirs
+check "reports: no data race of others on a console" race_on_console
 check "reports: a data race that is cut off" race_at_end
 check "reports: what comes after a race of others" race_and_more
+looking() { # WORD-OF-KCSAN SYMBOL-OF-A-MODULE
+    mkdir -p "$work/updates"
+    echo "$1" >"$work/kcsan"
+    echo __tsan_read8 >"$work/updates/a.ko"
+    echo "$2" >"$work/updates/b.ko"
+    looks_for_races "$work/kcsan" "$work/updates"
+}
+not_looking() { ! looking "$@"; }
+check "looks_for_races: on, all modules instrumented" looking 'enabled: 1' __tsan_read8
+check "looks_for_races: off" not_looking 'enabled: 0' __tsan_read8
+check "looks_for_races: a module is not instrumented" not_looking 'enabled: 1' memcpy
 
 # --- a warning that is known of a C module hides no other
 cut='[ 1.0] ------------[ cut here ]------------'
