@@ -45,7 +45,8 @@ looks_for_races() {
     local module
     grep -qx 'enabled: 1' "${1:-/sys/kernel/debug/kcsan}" || return
     for module in "${2:-/lib/modules/$(uname -r)/updates}"/*.ko; do
-        grep -q __tsan_read8 "$module" || return
+        # A stack of C has none.
+        if [ -e "$module" ] && ! grep -q __tsan_read8 "$module"; then return 1; fi
     done
 }
 

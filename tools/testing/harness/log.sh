@@ -77,6 +77,8 @@ looking() { # WORD-OF-KCSAN SYMBOL-OF-A-MODULE
 }
 not_looking() { ! looking "$@"; }
 check "looks_for_races: on, all modules instrumented" looking 'enabled: 1' __tsan_read8
+looking_at_c() { echo 'enabled: 1' >"$work/kcsan" && looks_for_races "$work/kcsan" "$work/none"; }
+check "looks_for_races: on, a stack of C" looking_at_c
 check "looks_for_races: off" not_looking 'enabled: 0' __tsan_read8
 check "looks_for_races: a module is not instrumented" not_looking 'enabled: 1' memcpy
 
