@@ -19,10 +19,12 @@ bad+='|unregister_netdevice: waiting|cannot create duplicate filename'
 
 # What the C kernel warns of by itself, whatever is below it: pattern, the function that warns, why.
 # Where it comes, there is a skipped case, which skips.txt must list.
-known=('WARNING: at iscsit_release_cmd[+].*[[]iscsi_target_mod[]]' 'WARNING: arch/um/drivers/virtio_pcidev[.]c:')
-known_names=('iscsit_release_cmd' 'virtio_pcidev')
+known=('WARNING: at iscsit_release_cmd[+].*[[]iscsi_target_mod[]]' 'WARNING: arch/um/drivers/virtio_pcidev[.]c:'
+    'BUG: KCSAN: data-race in xas_load / xas_store')
+known_names=('iscsit_release_cmd' 'virtio_pcidev' 'xas_delete_node')
 known_because=('the C isert frees a logout that is in its list still, if the initiator hangs up before it has acknowledged the answer'
-    'User-Mode Linux has no PCI device for its emulated bus, and says so at boot')
+    'User-Mode Linux has no PCI device for its emulated bus, and says so at boot'
+    'lib/xarray.c takes the last entry out of an array by a plain write of one word, which readers load with rcu_dereference')
 
 # A data race is a report if one of its two accesses is ours. The kernel has races of its own, most
 # of which its maintainers know and tolerate. Of each access the first lines of the stack tell: a helper in
