@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 #
-# kernel.sh NAME: build the stock kernel NAME (fast, lockdep or um), if it
+# kernel.sh NAME: build the stock kernel NAME (fast, lockdep, um or kcsan), if it
 # is not in the cache. kernel.sh --name NAME prints its name in the cache, kernel.sh
 # --source that of the source.
 # LINUX_TARBALL= gives another source than the builder root's linux-source-7.2.
@@ -10,8 +10,8 @@
 # Raise it when the recipe below changes in a way that changes its result.
 RECIPE=1
 
-declare -A fragments=([fast]="base x86 fast hardware" [lockdep]="base x86 lockdep" [um]="base um")
-declare -A expected=([fast]=15 [lockdep]=16 [um]=9)
+declare -A fragments=([fast]="base x86 fast hardware" [lockdep]="base x86 lockdep" [um]="base um" [kcsan]="base x86 kcsan")
+declare -A expected=([fast]=15 [lockdep]=16 [um]=9 [kcsan]=20)
 
 # debian_version PACKAGE...: installed versions, from the builder root's records.
 debian_version() {
@@ -116,7 +116,7 @@ install_modules() { # NAME ARCH
 if [ "${1:-}" = --adopt ]; then adopt=$3; shift; fi
 if [ "${1:-}" = --name ]; then name_of "$2"; exit; fi
 if [ "${1:-}" = --source ]; then source_name; exit; fi
-[ -n "${fragments[${1:-}]:-}" ] || die "unknown kernel '${1:-}'" "KERNEL= is fast, um, lockdep or debug (the last two)"
+[ -n "${fragments[${1:-}]:-}" ] || die "unknown kernel '${1:-}'" "KERNEL= is fast, um, lockdep, kcsan or debug (um, then lockdep)"
 name=$(name_of "$1")
 done_with "$name" && exit
 lock kernel

@@ -85,7 +85,7 @@ group() {
     local kernel=$1 label=$2 nodes=$3 scale=1 limit test run share results left died boots=0
     shift 3
     local tests=("$@")
-    case $kernel in lockdep) scale=6 ;; um) scale=2 ;; esac
+    case $kernel in lockdep | kcsan) scale=6 ;; um) scale=2 ;; esac
     if [ -n "${ICOUNT:-}" ]; then scale=4; fi
     results=$out/$kernel/results
     run=$out/$kernel/$label
@@ -215,7 +215,7 @@ pairs_of() {
     um:*) ;;
     *:c) echo c:c ;;
     # The debug kernels judge our stack: the C one has reports of its own there.
-    lockdep:*) echo "$STACK:$STACK" ;;
+    lockdep:* | kcsan:*) echo "$STACK:$STACK" ;;
     *) echo "$STACK:c c:$STACK" ;;
     esac
 }
@@ -358,7 +358,7 @@ without_guest() {
 
 mkdir -p "$out"
 lock "test-$(key "$out")"
-for kernel in host fast lockdep um; do rm -rf --one-file-system "${out:?}/$kernel"; done
+for kernel in host fast lockdep um kcsan; do rm -rf --one-file-system "${out:?}/$kernel"; done
 rm -rf --one-file-system "$out/share" "$out/second-try"
 "$TOP/tools/roots.sh" guest
 mkdir -p "$out/share/tests" "$out/share/selftests"

@@ -50,6 +50,44 @@ rcu: Preemptible hierarchical RCU implementation.
 ** This means that this is a DEBUG kernel and it is     **
 LINES
 
+# --- a data race is a report if one of its accesses is ours
+race() { # TOP-OF-ONE-STACK TOP-OF-THE-OTHER
+    local rule='[ 1.0] =================================================================='
+    printf '%s\n' "$rule" '[ 1.0] BUG: KCSAN: data-race in a / b' '[ 1.0] ' '[ 1.0] write to 0xffff8881 of 8 bytes by task 80 on cpu 1:' \
+        "[ 1.0]  $1" '[ 1.0]  x+0x1/0x2' '[ 1.0]  y+0x1/0x2' '[ 1.0]  caller+0x1/0x2 [rdma_rxe]' '[ 1.0] ' \
+        '[ 1.0] read to 0xffff8881 of 8 bytes by interrupt on cpu 0:' "[ 1.0]  $2" '[ 1.0] ' "$rule" >"$work/log"
+    reports "$work/log"
+}
+race_of_theirs() { ! race 'a+0x1/0x2' 'b+0x1/0x2'; }
+race_on_console() { race_of_theirs && sed -i 's/$/\r/' "$work/log" && ! reports "$work/log"; }
+race_at_end() { echo '[ 1.0] BUG: KCSAN: data-race in a / b' >"$work/log" && reports "$work/log"; }
+race_and_more() { race_of_theirs && echo '[ 1.1] BUG: x' >>"$work/log" && [ "$(reports "$work/log")" = '[ 1.1] BUG: x' ]; }
+race_of_xarray() { # whether the race that is known is left out, and told of as a skipped case
+    race 'x+0x1/0x2 [rdma_kunit]' 'b+0x1/0x2' >/dev/null || return
+    sed -i 's|data-race in a / b|data-race in xas_load / xas_store|' "$work/log"
+    ! reports "$work/log" && known_reports "$work/log" | grep -q '^ok - xas_delete_node does not warn # SKIP '
+}
+check "reports: the data race that is known of the xarray" race_of_xarray
+check "reports: a data race, the first access ours" race 'a+0x1/0x2 [ib_core]' 'b+0x1/0x2'
+check "reports: a data race, the second access ours" race 'a+0x1/0x2' 'b+0x1/0x2 [rdma_rxe]'
+check "reports: no data race of others" race_of_theirs
+check "reports: no data race of others on a console" race_on_console
+check "reports: a data race that is cut off" race_at_end
+check "reports: what comes after a race of others" race_and_more
+looking() { # WORD-OF-KCSAN SYMBOL-OF-A-MODULE
+    mkdir -p "$work/updates"
+    echo "$1" >"$work/kcsan"
+    echo __tsan_read8 >"$work/updates/a.ko"
+    echo "$2" >"$work/updates/b.ko"
+    looks_for_races "$work/kcsan" "$work/updates"
+}
+not_looking() { ! looking "$@"; }
+check "looks_for_races: on, all modules instrumented" looking 'enabled: 1' __tsan_read8
+looking_at_c() { echo 'enabled: 1' >"$work/kcsan" && looks_for_races "$work/kcsan" "$work/none"; }
+check "looks_for_races: on, a stack of C" looking_at_c
+check "looks_for_races: off" not_looking 'enabled: 0' __tsan_read8
+check "looks_for_races: a module is not instrumented" not_looking 'enabled: 1' memcpy
+
 # --- a warning that is known of a C module hides no other
 cut='[ 1.0] ------------[ cut here ]------------'
 isert='[ 1.0] WARNING: at iscsit_release_cmd+0xc8/0xe0 [iscsi_target_mod], CPU#0: kworker/0:1H/48'
