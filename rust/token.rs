@@ -144,7 +144,8 @@ impl<T> RunToken<T> {
             match self.swap(word, next, Ordering::AcqRel) {
                 Ok(()) if taken => return Kick::Busy,
                 // INVARIANT: `RUN` was clear and we have set it.
-                Ok(()) => return self.work(due, run),
+                // SAFETY: So we are the holder.
+                Ok(()) => return unsafe { self.work(due, run) },
                 Err(now) => word = now,
             }
         }
@@ -159,7 +160,8 @@ impl<T> RunToken<T> {
         // Acquire, so that a new runner sees what the last holder did.
         self.swap(0, RUN, Ordering::Acquire).ok()?;
         // INVARIANT: `RUN` was clear and we have set it.
-        Some(self.work(due & Self::PENDING, run))
+        // SAFETY: So we are the holder.
+        Some(unsafe { self.work(due & Self::PENDING, run) })
     }
 
     /// Waits until the value is free and takes it; kicks only leave notes until
@@ -210,14 +212,17 @@ impl<T> RunToken<T> {
         self.exclusive(relax)
     }
 
-    /// Works off the bits `due` and those that arrive meanwhile, then leaves. Only
-    /// the holder may call it, and is no longer the holder when it returns.
+    /// Works off the bits `due` and those that arrive meanwhile, then leaves.
+    ///
+    /// # Safety
+    ///
+    /// Only for the holder, who is no longer the holder when it returns.
     #[inline]
-    fn work(&self, mut due: u32, mut run: impl FnMut(&mut T, u32) -> Turn) -> Kick {
+    unsafe fn work(&self, mut due: u32, mut run: impl FnMut(&mut T, u32) -> Turn) -> Kick {
         loop {
             let turn = {
                 let value = self.value.get_mut();
-                // SAFETY: the caller is the holder, and the reference is gone at
+                // SAFETY: This is the holder (contract), and the reference is gone at
                 // the end of this block, before it gives that up.
                 run(unsafe { value.deref() }, due)
             };
@@ -316,7 +321,8 @@ impl<'a, T> Exclusive<'a, T> {
         // `next` and `work` leave in its place.
         let token = self.end_access();
         match token.next(0) {
-            Next::Run(due) => token.work(due, run),
+            // SAFETY: `self` was the holder (type invariant), and `next` leaves it so.
+            Next::Run(due) => unsafe { token.work(due, run) },
             Next::Leave(kick) => kick,
         }
     }

@@ -616,10 +616,13 @@ impl IntoC<*mut *mut c_void> for &GidContext {
 /// A method of drivers that keep GIDs themselves.
 type GidMethod = unsafe extern "C" fn(*const bindings::ib_gid_attr, *mut *mut c_void) -> c_int;
 
-fn call_gid(method: Option<GidMethod>, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
+/// # Safety
+///
+/// The method is of the table of the GID's device.
+unsafe fn call_gid(method: Option<GidMethod>, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
     let method = method.ok_or_else(eopnotsupp)?;
-    // SAFETY: See the module's page: both callers take the method from the device's table. The
-    // context is the driver's to write.
+    // SAFETY: A method of the device (contract), of which the module's page says how it is called.
+    // The context is the driver's to write.
     unsafe { Reply::reply(method(attr.into_c(), context.into_c())) }
 }
 
@@ -630,12 +633,14 @@ impl DeviceDriver<'_> {
     ///
     /// `EOPNOTSUPP`, and the driver's.
     pub(crate) fn add_gid(&self, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
-        call_gid(self.0.ops().add_gid, attr, context)
+        // SAFETY: Its own table.
+        unsafe { call_gid(self.0.ops().add_gid, attr, context) }
     }
 
     /// Tells the driver of the end of a GID. Errors: as [`add_gid`](Self::add_gid).
     pub(crate) fn del_gid(&self, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
-        call_gid(self.0.ops().del_gid, attr, context)
+        // SAFETY: Its own table.
+        unsafe { call_gid(self.0.ops().del_gid, attr, context) }
     }
 }
 

@@ -260,7 +260,8 @@ impl OnDemand {
         self.gate.close_and_wait();
         let umem = self.umem.as_ptr();
         // SAFETY: By the type invariant it was ours until the gate closed, which happens
-        // once. Afterwards the notifier does not run any more, so the mirror may go.
+        // once; the process maps its pages while the notifier stands. Afterwards that does not
+        // run any more, so the mirror may go.
         unsafe {
             bindings::rdma_helper_odp_lock(umem);
             self.mirror.forget(0..usize::MAX);
@@ -284,14 +285,17 @@ impl Drop for OnDemand {
 }
 
 impl Mirror {
-    /// Forgets pages, some of which need not exist. The caller holds the umem's mutex,
-    /// and the process maps the pages still.
-    fn forget(&self, gone: Range<usize>) {
+    /// Forgets pages, some of which need not exist.
+    ///
+    /// # Safety
+    ///
+    /// The umem's mutex is held, and the process maps the pages still.
+    unsafe fn forget(&self, gone: Range<usize>) {
         let mut next = gone.start;
         loop {
             let forgotten = self.pages.lock().forget(&mut next, gone.end);
             match forgotten {
-                // SAFETY: The process maps these pages, by the caller's promise.
+                // SAFETY: The process maps these pages (contract).
                 Some(pages) => unsafe { pages.tell() },
                 None => return,
             }
@@ -310,7 +314,8 @@ unsafe extern "C" fn invalidate(
     range: *const bindings::mmu_notifier_range,
     seq: c_ulong,
 ) -> bool {
-    // SAFETY: The arguments are those that the memory management calls a notifier with (contract).
+    // SAFETY: The arguments are those that the memory management calls a notifier with (contract),
+    // before the process's pages change. `raw::invalidate` holds the umem's mutex around the closure.
     unsafe {
         raw::invalidate(notifier, range, seq, |private, _, gone| {
             // Set by `get`, after the notifier; until then there are no pages.

@@ -510,9 +510,12 @@ impl Space {
         chunks.tree.remove_node(&entered.number)
     }
 
-    /// Forgets pages of a chunk. The caller holds its umem's mutex, and the process maps
-    /// the pages still.
-    fn forget(&self, number: u64, gone: Range<usize>) {
+    /// Forgets pages of a chunk.
+    ///
+    /// # Safety
+    ///
+    /// The mutex of the chunk's umem is held, and the process maps the pages still.
+    unsafe fn forget(&self, number: u64, gone: Range<usize>) {
         let mut next = gone.start;
         loop {
             let forgotten = {
@@ -525,7 +528,7 @@ impl Space {
                 forgotten
             };
             match forgotten {
-                // SAFETY: The process maps these pages, by the caller's promise.
+                // SAFETY: The process maps these pages (contract).
                 Some(pages) => unsafe { pages.tell() },
                 None => return,
             }
@@ -555,7 +558,8 @@ unsafe extern "C" fn invalidate(
     range: *const bindings::mmu_notifier_range,
     seq: c_ulong,
 ) -> bool {
-    // SAFETY: The arguments are those that the memory management calls a notifier with (contract).
+    // SAFETY: The arguments are those that the memory management calls a notifier with (contract),
+    // before the process's pages change. `raw::invalidate` holds the umem's mutex around the closure.
     unsafe {
         raw::invalidate(notifier, range, seq, |private, first, gone| {
             // Set before the chunk is in the tree; until then there are no pages. One that
