@@ -619,7 +619,11 @@ type GidMethod = unsafe extern "C" fn(*const bindings::ib_gid_attr, *mut *mut c_
 /// # Safety
 ///
 /// The method is of the table of the GID's device.
-unsafe fn call_gid(method: Option<GidMethod>, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
+unsafe fn call_gid(
+    method: Option<GidMethod>,
+    attr: In<'_, GidAttr>,
+    context: &GidContext,
+) -> Result {
     let method = method.ok_or_else(eopnotsupp)?;
     // SAFETY: A method of the device (contract), of which the module's page says how it is called.
     // The context is the driver's to write.
