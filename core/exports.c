@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What Rust cannot say: exports of its functions, module parameters with
+ * What Rust cannot express: symbol exports, module parameters with
  * permissions, variadic functions. No logic.
  */
 #include <linux/export.h>
@@ -18,12 +18,12 @@
 
 /* device */
 
-/* The mode of namespaces; device/netns.rs changes it. */
+/* Network namespace mode. Changed by device/netns.rs. */
 bool rdma_netns_shared = true;
 module_param_named(netns_mode, rdma_netns_shared, bool, 0444);
 MODULE_PARM_DESC(netns_mode, "Share devices among network namespaces (default: on)");
 
-/* Made and destroyed by device/queues.rs. */
+/* Allocated and destroyed by device/queues.rs. */
 struct workqueue_struct *ib_wq;
 EXPORT_SYMBOL_GPL(ib_wq);
 
@@ -374,7 +374,7 @@ EXPORT_SYMBOL(rdma_rw_mr_factor);
 /* mad */
 #include <rdma/ib_mad.h>
 
-/* How many work requests the management queue pairs have; mad.rs reads them. */
+/* Queue sizes of the MAD queue pairs, in work requests. Read by mad.rs. */
 int rdma_mad_send_queue = 128;
 int rdma_mad_recv_queue = 512;
 module_param_named(send_queue_size, rdma_mad_send_queue, int, 0444);

@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `ib_core`: the heart of the subsystem. Drivers register devices with it; clients
-//! (user verbs, connection managers, upper-layer protocols) are told of them and use
-//! them through it.
+//! `ib_core`: the core of the subsystem. Drivers register devices with it. Clients (user verbs,
+//! connection managers, upper-layer protocols) are notified of devices, and use them through it.
 //!
-//! Drop-in for the C module of the same name: the same exported symbols, structures
-//! (`include/rdma/*.h`), netlink, sysfs and parameters.
+//! Drop-in replacement of the C module of the same name: exported symbols, structures
+//! (`include/rdma/*.h`), netlink and sysfs interfaces and module parameters are the same.
 //!
 //! | file or folder | what |
 //! |---|---|
-//! | `device` | devices, clients, events, namespaces: who is there and for how long |
-//! | `life` | what happens to a device, in which order |
-//! | `gid`, `cache` | the GIDs of ports; P_Keys, LMC, state of ports |
-//! | `cq` | completion queues that the core polls for the kernel's consumers |
-//! | `mr_pool` | regions that queue pairs keep |
-//! | `verbs`, `addr`, `cgroup` | objects of devices, and the limits on them |
-//! | `restrack`, `netlink`, `nldev` | what objects there are, and `rdma` that asks |
-//! | `../mad` | management datagrams: agents, transfers, queue pairs 0 and 1 |
-//! | `../rw` | transfers of storage targets |
+//! | `device` | devices, clients, events, namespaces: registration and lifetime |
+//! | `life` | order of the steps in the lifecycle of a device |
+//! | `gid`, `cache` | GID tables; cached P_Keys, LMC and state of ports |
+//! | `cq` | completion queues that the core polls for kernel consumers |
+//! | `mr_pool` | memory region pools of queue pairs |
+//! | `verbs`, `addr`, `cgroup` | verbs objects; address resolution; rdma cgroup |
+//! | `restrack`, `netlink`, `nldev` | resource tracking, netlink, commands of the `rdma` tool |
+//! | `../mad` | management datagrams: agents, RMPP, queue pairs 0 and 1 |
+//! | `../rw` | RDMA READ and WRITE transfers of storage targets |
 //! | `sysfs`, `stats`, `counter` | /sys/class/infiniband; counters |
-//! | `../umem` | registered user memory, pinned, on demand or of a dma-buf |
-//! | `uverbs` | what the user-verbs module and drivers share of a user's call |
-//! | `frmr` | memory regions kept for the next user |
-//! | `pack` | packed structures, headers of datagrams |
+//! | `../umem` | registered user memory: pinned, on demand, or from a dma-buf |
+//! | `uverbs` | helpers for user calls that `ib_uverbs` and drivers share |
+//! | `frmr` | pools of fast registration memory regions |
+//! | `pack` | packed structures; headers of UD packets |
 //! | `sa` | subnet administration: paths, multicast groups |
-//! | `security` | what a security module (LSM) is asked |
-//! | `proto` | the pure engines behind these |
-//! | `edge` | tables of C structures that several parts use |
+//! | `security` | LSM hooks |
+//! | `proto` | the pure logic of these parts |
+//! | `edge` | tables of C structures that several parts share |
 //! | `private` | bindings to the headers that the core's modules share |
 //!
-//! Locks: `Documentation/core_locking.md`. Each part's exported functions stand at the
-//! end of its file or in its `abi.rs`, and convert between C and what the rest works on.
+//! Locks: `Documentation/core_locking.md`. Each part has its exported functions at the end of its
+//! file or in its `abi.rs`; they convert between C and Rust types.
 
 #![allow(unreachable_pub, reason = "C calls what is exported")]
 
@@ -81,7 +80,7 @@ module! {
     imports_ns: ["DMA_BUF"],
 }
 
-/// What the module owns. Fields are dropped in this order, the reverse of how they came.
+/// State of the module. Fields are dropped in this order, the reverse of initialisation.
 struct IbCore {
     _gids: gid::Subsystem,
     _sa: sa::Subsystem,
@@ -91,7 +90,7 @@ struct IbCore {
     _devices: device::Subsystem,
     _cqs: cq::Subsystem,
     _addresses: addr::Subsystem,
-    // Devices that leave a namespace say so, also when it goes.
+    // Last, because devices send notifications when they leave a namespace, also on its exit.
     _netlink: netlink::Subsystem,
 }
 

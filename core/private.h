@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What bindgen reads for ib_core alone: the headers that the core's modules share. The
- * allow list in core/Kbuild decides what it emits.
+ * Input of bindgen for ib_core only: the private headers of the core's modules. The allow
+ * list in core/Kbuild selects the items that bindgen emits.
  */
 #include "core_priv.h"
 #include "restrack.h"

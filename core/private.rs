@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Raw bindings to what the modules of the core share among themselves
-//! (`drivers/infiniband/core/*.h`), and to all that [`rdma::bindings`] has.
+//! Raw bindings to the headers that are private to the modules of the core
+//! (`drivers/infiniband/core/*.h`), including everything of [`rdma::bindings`].
 
 #![allow(
     clippy::all,
@@ -24,7 +24,7 @@ use kernel::ffi;
 
 include!(env!("RDMA_PRIVATE"));
 
-/// As [`rdma::exported!`], for functions that are declared in the private headers.
+/// As [`rdma::exported!`], for functions declared in the private headers.
 #[allow(unused_macros)]
 macro_rules! exported_private {
     ($($name:ident),* $(,)?) => { $(

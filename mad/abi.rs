@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What other modules call. C header: `include/rdma/ib_mad.h`.
+//! Exported functions. C header: `include/rdma/ib_mad.h`.
 
 use super::agent::Agent;
 use super::agent::Wish;
 use super::edge::agent::AgentRef;
 use super::edge::agent::Handlers;
-use super::edge::agent::MadAgent;
 use super::edge::agent::Registered;
 use super::edge::consumer::BadSend;
 use super::edge::consumer::Created;
@@ -34,10 +33,11 @@ use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::bindings;
+use rdma::edge::mad::MadAgent;
 use rdma::edge::In;
 use rdma::edge::Passed;
 
-/// Whether a MAD answers something. Any context.
+/// Returns whether a MAD is a response. Any context.
 fn is_response(header: In<'_, MadHdr>) -> c_int {
     c_int::from(wire::Header::parse(&header.bytes()).is_some_and(|header| header.is_response()))
 }
@@ -49,11 +49,11 @@ fn has_rmpp(class: u8) -> c_int {
 
 /// See [`wire::data_offset`]. Any context.
 fn data_offset(class: u8) -> c_int {
-    // CAST: 64 at most.
+    // CAST: at most 64.
     wire::data_offset(class) as c_int
 }
 
-/// Whether the core splits and puts together an agent's transfers. Any context.
+/// Returns whether the core segments and reassembles an agent's transfers. Any context.
 fn does_rmpp(agent: In<'_, MadAgent>) -> c_int {
     let by_user = agent.flags() & bindings::IB_MAD_USER_RMPP != 0;
     c_int::from(agent.rmpp_version() != 0 && !by_user)
@@ -64,7 +64,7 @@ fn does_rmpp(agent: In<'_, MadAgent>) -> c_int {
 /// # Errors
 ///
 /// `EPROTONOSUPPORT` if the port has no such queue pair; `ENODEV` if it has no MADs; `EINVAL` for
-/// a request that makes no sense, or that is taken; `ENOMEM`.
+/// an invalid request, or one that conflicts with another agent; `ENOMEM`.
 #[allow(clippy::too_many_arguments, reason = "as the C function has them")]
 fn register_agent(
     device: &Device,
@@ -82,14 +82,14 @@ fn register_agent(
         rule: None,
         rmpp_version,
         flags,
-        // INVARIANT: The consumer's, of C.
+        // INVARIANT: The handlers of a C consumer, as `ib_register_mad_agent` passes them.
         handlers: Handlers { send, recv },
         context,
     };
     register(device, port, request.map(RegReq::request), wish).map(Registered)
 }
 
-/// The queue pair of a type, if a port has it.
+/// The special queue pair of a QP type, if the port has it.
 pub(super) fn special(device: &Device, port: u32, qp_type: u32) -> Result<Special> {
     let (qp, cap) = match qp_type {
         bindings::ib_qp_type_IB_QPT_SMI => (Special::Smi, bindings::RDMA_CORE_CAP_IB_SMI),
@@ -130,13 +130,13 @@ pub(super) fn register(
     Agent::register(port, Wish { rule, ..wish })
 }
 
-/// Unregisters an agent: its sends end, and nothing is handed to it from when this returns.
-/// Waits for sends that are not freed yet. May sleep; not from a handler.
+/// Unregisters an agent: ends its sends, and waits for those that are not freed yet. No handler is
+/// called after this returns. May sleep; not from a handler.
 fn unregister_agent(agent: Registered) {
     Agent::unregister(&agent.0);
 }
 
-/// What an allocation may do, for C's flags: sleep, or not.
+/// Allocation flags for C's `gfp`: whether the allocation may sleep.
 pub(super) const fn flags(gfp: bindings::gfp_t) -> Flags {
     if gfp & 1 << bindings::___GFP_DIRECT_RECLAIM_BIT != 0 {
         GFP_KERNEL
@@ -145,11 +145,11 @@ pub(super) const fn flags(gfp: bindings::gfp_t) -> Flags {
     }
 }
 
-/// Allocates a send. The context is that of `gfp`.
+/// Allocates a send. The context depends on `gfp`.
 ///
 /// # Errors
 ///
-/// `EINVAL` if the message does not fit or cannot be split; `ENOMEM`; `ENODEV` if the agent is
+/// `EINVAL` if the message does not fit or cannot be segmented; `ENOMEM`; `ENODEV` if the agent is
 /// being unregistered.
 #[allow(clippy::too_many_arguments, reason = "as the C function has them")]
 fn create_send(
@@ -173,12 +173,12 @@ fn create_send(
     send::new(&agent.shared(), &plan, For::Consumer, flags(gfp)).map(Created)
 }
 
-/// Frees a send, which is not posted. Any context.
+/// Frees a send that is not posted. Any context.
 fn free_send(send: Freed) {
     drop(send);
 }
 
-/// The data of a segment, from 1. Any context.
+/// Returns the data of a segment, numbered from 1. Any context.
 fn segment(send: Lent<'_>, number: c_int) -> *mut c_void {
     let segment = send.send().and_then(|send| {
         let number = u32::try_from(number).unwrap_or(0);
@@ -187,12 +187,12 @@ fn segment(send: Lent<'_>, number: c_int) -> *mut c_void {
     segment.map_or(ptr::null_mut(), |segment| segment.as_ptr().cast())
 }
 
-/// Posts sends, which follow one another. Any context.
+/// Posts a list of sends. Any context.
 ///
 /// # Errors
 ///
-/// `EINVAL` if the agent cannot send one; the driver's. That send and those after it are the
-/// caller's again, and `bad` is told which it is.
+/// `EINVAL` if the agent cannot send one; errors of the driver. That send and those after it belong
+/// to the caller again; `bad` is set to that send.
 fn post_sends(mut sends: Posts<'_>, bad: BadSend<'_>) -> Result {
     if sends.is_empty() {
         return Err(EINVAL);
@@ -203,7 +203,7 @@ fn post_sends(mut sends: Posts<'_>, bad: BadSend<'_>) -> Result {
     Ok(())
 }
 
-/// Changes how long a send waits for its response; 0 cancels it. Any context.
+/// Changes the response timeout of a send; 0 cancels it. Any context.
 ///
 /// # Errors
 ///
@@ -212,7 +212,7 @@ fn modify(send: Lent<'_>, timeout_ms: u32) -> Result {
     transact::modify(&send.send().ok_or(EINVAL)?, timeout_ms)
 }
 
-/// Frees a message that was handed over. Any context.
+/// Frees a received message that was passed to a handler. Any context.
 fn free_received(message: Received) {
     drop(message);
 }

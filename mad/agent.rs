@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Agents: who sends MADs, and gets those it asked for and the answers to its own.
+//! Agents: senders of MADs, which receive matching requests and the responses to their own MADs.
 //!
-//! An agent's gate counts its users: sends that exist, and MADs that are being handed to
-//! it. When it is unregistered, what can be cancelled is, and it waits for the rest, such as
-//! sends that the device still has or that the consumer has not freed.
+//! An agent's gate counts its users: existing sends, and MADs being passed to its handler.
+//! Unregistering cancels what can be cancelled and waits for the rest, such as sends that the
+//! device still processes or that the consumer has not freed.
 //!
-//! Locks: `Agent::inner`, taken in any context; inside it the timer of the work, and
-//! nothing else. Handlers are called with no lock held.
+//! Locks: `Agent::inner`, taken in any context; the timer of the work is armed under it, nothing
+//! else is taken. Handlers are called without locks.
 
 use super::edge::agent::CAgent;
 use super::edge::agent::Handlers;
@@ -49,21 +49,21 @@ use rdma::sync::KeyId;
 use rdma::sync::SpinLockIrq;
 use rdma::workqueue;
 
-/// What an agent's lock protects.
+/// State protected by the agent's lock.
 pub(super) struct Inner {
-    /// For what sends and transfers keep under this lock.
+    /// Key to the state of sends and transfers that this lock protects.
     pub(super) key: Key,
-    /// Closed when it is being unregistered: no more is posted, nor waits for anything.
+    /// Closed when the agent is being unregistered: nothing is posted or waits any more.
     flow: Flow,
     backlog: List<Send>,
     sent: List<Send>,
-    /// By the time they expire.
+    /// Sends waiting for a response, sorted by expiry.
     waiting: List<Send>,
     /// When the work is due, if it is queued.
     armed: Option<Ticks>,
-    /// Sends that this node has answered itself.
+    /// Sends that this node processed itself.
     pub(super) locals: List<Local>,
-    /// Transfers that come in.
+    /// Incoming transfers.
     pub(super) transfers: List<Transfer>,
 }
 
@@ -87,7 +87,7 @@ pub(crate) struct Agent {
     expiry: DelayedWork<Self, 0>,
     #[pin]
     local: Work<Self, 1>,
-    // Last: the port may go as soon as it is dropped.
+    // Last: the port may be freed as soon as this is dropped.
     port: OpenPort,
 }
 
@@ -104,7 +104,8 @@ kernel::impl_has_work! {
     impl HasWork<Self, 1> for Agent { self.local }
 }
 
-/// How many answers an agent may wait for at a time: a part of the receives, by who asks.
+/// Maximum number of responses that an agent may wait for at a time: a share of the receives,
+/// depending on the class.
 fn limit(rule: Option<&Rule>, answered: bool, receives: u32) -> u32 {
     if !answered {
         return 0;
@@ -117,25 +118,25 @@ fn limit(rule: Option<&Rule>, answered: bool, receives: u32) -> u32 {
     }
 }
 
-/// What a new agent is like.
+/// Parameters of a new agent.
 pub(super) struct Wish {
     pub(super) qp: Special,
     pub(super) rule: Option<Rule>,
     pub(super) rmpp_version: u8,
     pub(super) flags: u32,
     pub(super) handlers: Handlers,
-    /// The consumer's.
+    /// Opaque context of the consumer.
     pub(super) context: Passed<c_void>,
 }
 
 impl Agent {
-    /// Registers one. May sleep.
+    /// Registers an agent. May sleep.
     ///
     /// # Errors
     ///
     /// `ENODEV` if the port is being closed; `EPROTONOSUPPORT` if it has no such queue pair;
-    /// `EINVAL` if another agent gets what it asks for; `EACCES` and others of a security module;
-    /// `ENOMEM`, `EBUSY`.
+    /// `EINVAL` if the request conflicts with another agent; `EACCES` and others of a security
+    /// module; `ENOMEM`, `EBUSY`.
     pub(super) fn register(port: Arc<Port>, wish: Wish) -> Result<Arc<Self>> {
         let open = OpenPort::enter(port.clone()).ok_or(ENODEV)?;
         let live = open.live();
@@ -200,47 +201,46 @@ impl Agent {
         Ok(this)
     }
 
-    /// Unregisters it: ends what it has sent, and waits until nobody uses it. May sleep; not
-    /// from a handler.
+    /// Unregisters an agent: ends its sends, and waits until it has no users. May sleep; not from a
+    /// handler.
     pub(super) fn unregister(this: &Arc<Self>) {
         trace::agent(this, trace::UNREGISTERED);
         this.abandon();
         drop(workqueue::cancel_delayed::<Self, 0>(this));
         this.live().remove_rules(this);
         drop(this.live().tids().remove(this.tid));
-        // What this node answers itself is handed over there.
+        // Locally processed packets are delivered by this work.
         workqueue::flush::<Self, 1>(this);
-        // Transfers that come in keep nothing but themselves, and are handed no more
-        // segments when nobody is inside.
+        // Incoming transfers do not use the gate; they get no more segments once it has no users.
         this.gate.close_and_wait();
         Transfer::end_all(this);
         this.rights.withdraw();
     }
 
-    /// Whether it was unregistered.
+    /// Returns whether the agent is unregistered.
     pub(super) fn is_unregistered(&self) -> bool {
         self.gate.is_closed()
     }
 
-    /// As consumers and tracepoints read it.
+    /// The C structure that consumers and tracepoints read.
     #[inline]
     pub(super) fn c(&self) -> &CAgent {
         &self.c
     }
 
-    /// Who is told of its sends, and gets what it receives.
+    /// The consumer's send and receive handlers.
     #[inline]
     pub(super) fn handlers(&self) -> &Handlers {
         &self.handlers
     }
 
-    /// Its port, which is open.
+    /// The port, which stays open as long as the agent exists.
     #[inline]
     pub(super) fn live(&self) -> Live<'_> {
         self.port.live()
     }
 
-    /// What a security module lets it do, as long as it is registered.
+    /// What a security module permits the agent, as long as it is registered.
     pub(super) fn rights(&self) -> &AgentRights {
         &self.rights
     }
@@ -253,7 +253,7 @@ impl Agent {
         &self.inner
     }
 
-    /// The key that is under its lock.
+    /// Id of the key under the agent's lock.
     pub(super) const fn key(&self) -> KeyId {
         self.key
     }
@@ -262,12 +262,12 @@ impl Agent {
         self.live().special(self.qp)
     }
 
-    /// The upper half of the numbers of its transactions.
+    /// Upper half of the agent's transaction ids.
     pub(super) const fn tid(&self) -> u32 {
         self.tid
     }
 
-    /// Its queue pair.
+    /// The agent's queue pair.
     pub(super) const fn which(&self) -> Special {
         self.qp
     }
@@ -276,7 +276,7 @@ impl Agent {
         self.rmpp_version
     }
 
-    /// Whether transfers of its are split and put together here.
+    /// Returns whether the core segments and reassembles the agent's transfers.
     pub(super) const fn does_rmpp(&self) -> bool {
         self.rmpp_version != 0 && self.flags & bindings::IB_MAD_USER_RMPP == 0
     }
@@ -289,7 +289,7 @@ impl Agent {
         self.handlers.send.is_some()
     }
 
-    /// Has the work run when the first of those that wait expires.
+    /// Schedules the work for when the first waiting send expires.
     pub(super) fn arm(self: &Arc<Self>, inner: &mut Inner) {
         let Some(due) = inner.first_due() else { return };
         if inner.flow.is_closed() || inner.armed.is_some_and(|armed| !life::is_after(armed, due)) {
@@ -306,32 +306,32 @@ impl Agent {
         workqueue::modify_delayed::<Self, 0>(self, delay as usize);
     }
 
-    /// Queues the work that hands over what this node answered itself, and posts what waits
-    /// for room. Any context.
+    /// Queues the work that delivers locally processed packets and posts sends that wait for queue
+    /// space. Any context.
     pub(super) fn queue_local(self: &Arc<Self>) {
         let _ = self.live().queue().enqueue::<Arc<Self>, 1>(self.clone());
     }
 }
 
 impl Inner {
-    /// No more is to be posted.
+    /// Closes the flow control: nothing is posted any more.
     pub(super) fn close(&mut self) {
         self.flow.close();
     }
 
-    /// Whether sends are queued for want of room.
+    /// Returns whether sends are queued for lack of room.
     pub(super) fn is_queueing(&self) -> bool {
         !self.backlog.is_empty()
     }
 
-    /// The first of a list.
+    /// The first send of a list.
     fn first(list: &mut List<Send>) -> Option<Arc<Send>> {
         list.cursor_front()
             .peek_next()
             .map(|item| Arc::from(item.arc()))
     }
 
-    /// The first of the backlog, if it may go out.
+    /// The first send of the backlog, if the flow control has room for it.
     pub(super) fn first_queued(&mut self) -> Option<Arc<Send>> {
         if self.flow.has_room() {
             Self::first(&mut self.backlog)
@@ -347,7 +347,7 @@ impl Inner {
             .map(|send| send.due())
     }
 
-    /// The first that waits, if it has expired.
+    /// The first waiting send, if it has expired.
     pub(super) fn first_expired(&mut self, now: Ticks) -> Option<Arc<Send>> {
         let due = self.first_due()?;
         if life::is_after(due, now) {
@@ -356,12 +356,12 @@ impl Inner {
         Self::first(&mut self.waiting)
     }
 
-    /// The work runs: it is not queued any more.
+    /// Records that the work runs and is not queued any more.
     pub(super) fn disarm(&mut self) {
         self.armed = None;
     }
 
-    /// Some send, of those that have not been abandoned yet.
+    /// Returns any waiting or queued send.
     pub(super) fn any(&mut self) -> Option<Arc<Send>> {
         if let Some(send) = Self::first(&mut self.waiting) {
             return Some(send);
@@ -369,18 +369,18 @@ impl Inner {
         Self::first(&mut self.backlog)
     }
 
-    /// Those with the queue pair, and those whose answer is being handed over.
+    /// Takes the sends that are posted, and those whose response is being delivered.
     pub(super) fn collect_sent(&mut self) -> List<Send> {
         core::mem::replace(&mut self.sent, List::new())
     }
 
-    /// Puts back what was with the queue pair.
+    /// Puts back the sends taken by [`collect_sent`](Self::collect_sent).
     pub(super) fn put_sent(&mut self, mut sent: List<Send>) {
         self.sent.push_all_back(&mut sent);
     }
 
-    /// The send that somebody asks for: those that wait first, then the backlog, then those
-    /// whose completion is late.
+    /// Finds a send that awaits a response: among the waiting sends first, then in the backlog,
+    /// then among those whose completion is late.
     pub(super) fn find(&self, is_it: impl Fn(&Send, &Self) -> bool) -> Option<Arc<Send>> {
         [&self.waiting, &self.backlog, &self.sent]
             .into_iter()
@@ -392,9 +392,9 @@ impl Inner {
             .map(Arc::from)
     }
 
-    /// Has a send take a step, and moves it to the list where it is then. `None`, after a warning,
-    /// if it is not a send of this agent; callers find it in the agent's lists, or lock the agent
-    /// that it names.
+    /// Applies a transition to a send, and moves the send to the list of its new state. `None`,
+    /// after a warning, if it is not a send of this agent; callers find it in the agent's lists, or
+    /// lock the agent that it names.
     pub(super) fn step<R>(
         &mut self,
         send: &Arc<Send>,
@@ -422,7 +422,7 @@ impl Inner {
     fn relocate(&mut self, send: &Arc<Send>, from: Home, to: Home, due: Ticks) {
         let item = match self.list(from) {
             // SAFETY: `step` keeps each send in the list of its state (`life::Send::home`), which
-            // changes there only.
+            // changes only there.
             Some(list) => unsafe { list.remove(send) },
             None => ListArc::try_from_arc(send.clone()).ok(),
         };
@@ -436,7 +436,7 @@ impl Inner {
             Home::Backlog => self.backlog.push_back(item),
             Home::Sent => self.sent.push_back(item),
             Home::Waiting => {
-                // Mostly times are equal, so that it goes to the end.
+                // Timeouts are mostly equal, so it usually goes to the end.
                 let mut cursor = self.waiting.cursor_back();
                 while cursor
                     .peek_prev()
@@ -450,12 +450,12 @@ impl Inner {
     }
 }
 
-/// How long a segment waits for its acknowledgement: two seconds.
+/// Timeout for the acknowledgement of a segment: two seconds.
 pub(super) fn ack_timeout() -> life::AckTimeout {
     life::AckTimeout(ticks(2000))
 }
 
-/// The window of transfers that come in, in segments.
+/// Window of incoming transfers, in segments.
 pub(super) fn window(port: &Port) -> u32 {
     (port.receives() / 8).clamp(1, rmpp::WINDOW_MAX)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Agents of other parts of the core: the functions of `include/rdma/ib_mad.h`, for Rust.
+//! Agents of other parts of the core: the functions of `include/rdma/ib_mad.h` for Rust.
 //!
-//! An agent is reference counted, and keeps its port open until it is dropped. Nothing is sent after
-//! [`unregister`].
+//! An agent is reference counted, and keeps its port open until it is dropped. Nothing is sent
+//! after [`unregister`].
 
 use super::abi;
 use super::agent::Wish;
@@ -44,8 +44,8 @@ pub(crate) fn register(device: &Device, port: u32, handlers: Handlers) -> Result
     abi::register(device, port, None, wish)
 }
 
-/// Unregisters an agent: ends its sends, and waits until all of them are freed. No handler is called
-/// after this returns. The second call does nothing. May sleep; not from a handler.
+/// Unregisters an agent: ends its sends, and waits until all of them are freed. No handler is
+/// called after this returns. The second call does nothing. May sleep; not from a handler.
 pub(crate) fn unregister(agent: &Arc<Agent>) {
     if !kernel::warn_on!(agent.is_unregistered()) {
         Agent::unregister(agent);
@@ -57,13 +57,13 @@ pub(crate) fn transactions(agent: &Agent) -> u32 {
     agent.tid()
 }
 
-/// The protection domain of an agent's queue pair.
+/// Protection domain of an agent's queue pair.
 pub(crate) fn pd(agent: &Agent) -> Option<&Pd> {
     agent.live().pd()
 }
 
-/// Allocates a MAD for the GSI of another port, with so many bytes of headers and of data. The
-/// context is that of `gfp`.
+/// Allocates a MAD for the GSI of another port, with `header` and `data` bytes. The context depends
+/// on `gfp`.
 ///
 /// # Errors
 ///
@@ -90,7 +90,7 @@ pub(crate) fn allocate(
 ///
 /// # Errors
 ///
-/// `EINVAL` if it is posted.
+/// `EINVAL` if the MAD is posted.
 pub(crate) fn write<R>(send: &Arc<Send>, write: impl FnOnce(&mut [u8]) -> R) -> Result<R> {
     Ok(write(Claim::new(send).ok_or(EINVAL)?.mad_mut()))
 }
@@ -106,6 +106,6 @@ pub(crate) fn post(send: &Arc<Send>) -> Result {
 
 /// Cancels a send, if it is posted. Any context.
 pub(crate) fn cancel(send: &Arc<Send>) {
-    // It may have ended.
+    // Ignored: the send may have ended.
     let _: Result = transact::modify(send, 0);
 }

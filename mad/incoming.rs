@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! MADs that came: the driver is asked first, then the agent is found that gets it.
+//! Received MADs: passed to the driver first, then to the agent that receives them.
 //!
-//! All of this runs on the completion queue's work, one at a time for each port.
+//! All of this runs in the work of the completion queue, one MAD at a time per port.
 
 use super::edge::agent::AgentPass;
 use super::edge::port::Live;
@@ -28,17 +28,17 @@ use crate::proto::mad::wire::Special;
 use kernel::prelude::*;
 use rdma::bindings;
 
-// `enum ib_mad_result`: the driver took note of it, is done with it, has answered it.
+// `enum ib_mad_result`: the driver accepted the MAD, consumed it, or has a reply.
 const SUCCESS: u32 = bindings::ib_mad_result_IB_MAD_RESULT_SUCCESS;
 const CONSUMED: u32 = bindings::ib_mad_result_IB_MAD_RESULT_CONSUMED;
 const REPLY: u32 = bindings::ib_mad_result_IB_MAD_RESULT_REPLY;
 
-/// The status of a response to what nobody here knows.
+/// Status of a response to a MAD that nothing here handles.
 const UNKNOWN: u16 = 0x000c;
 
-/// A receive was completed. For completion queues, on their work.
+/// Handles a completed receive. Called by the completion queue's work.
 pub(super) fn received(port: PortOf<'_>, came: Came<'_>) {
-    // Errors come when the queue pair goes; its buffers are freed after it.
+    // Errors occur when the queue pair is destroyed; its buffers are freed after that.
     if came.wc.status() != bindings::ib_wc_status_IB_WC_SUCCESS {
         return;
     }
@@ -50,7 +50,7 @@ pub(super) fn received(port: PortOf<'_>, came: Came<'_>) {
         return;
     };
     buffer.set_wc(came.wc);
-    // What takes the place of this buffer; the driver writes its answer there first.
+    // Replaces this buffer in the receive queue; before that it takes the driver's reply.
     let Ok(mut spare) = RecvMad::new(port.mad_size(), GFP_KERNEL) else {
         special.refill(slot, buffer);
         return;
@@ -61,7 +61,7 @@ pub(super) fn received(port: PortOf<'_>, came: Came<'_>) {
     }
 }
 
-/// Handles a MAD. Returns the buffer, unless it was handed over.
+/// Handles a MAD. Returns the buffer, unless it was delivered.
 fn process(
     port: Live<'_>,
     which: Special,
@@ -112,7 +112,7 @@ fn process(
         }
     }
 
-    // The driver may refuse it first.
+    // The driver may consume or refuse the MAD first.
     let mut len = buffer.mad_size();
     let mut result = SUCCESS;
     let (grh, mad) = buffer.parts();
@@ -172,15 +172,15 @@ fn process(
     }
 }
 
-/// Where a packet on a directed route goes.
+/// Destination of a packet on a directed route.
 enum Way {
-    /// It is for this node.
+    /// This node.
     Here,
-    /// Out by this port.
+    /// Another node, through this port.
     By(u32),
 }
 
-/// Moves a packet along its route; none, if it is to be forgotten.
+/// Advances a packet on its route; `None` if it is to be discarded.
 fn route(port: Live<'_>, form: Form, in_port: u32, mad: &mut [u8]) -> Option<Way> {
     let node = port.node();
     let mut smp = Smp::new(mad, form)?;
@@ -198,9 +198,9 @@ fn route(port: Live<'_>, form: Form, in_port: u32, mad: &mut [u8]) -> Option<Way
     }
 }
 
-/// Hands a message to an agent, when it is whole.
+/// Delivers a message to an agent, once it is complete.
 fn deliver(agent: &AgentPass, message: Received) {
-    // The sender hears nothing, as if nobody were here.
+    // The sender gets no response, as if there were no agent.
     if agent.rights().check(message.wc().pkey_index()).is_err() {
         return;
     }
@@ -210,7 +210,7 @@ fn deliver(agent: &AgentPass, message: Received) {
     let message = if agent.does_rmpp() {
         let is_data = wire::has_rmpp(header.class)
             && rmpp::Header::parse(message.mad()).is_some_and(|rmpp| rmpp.is_data());
-        // Nobody sends us segments of an answer that we do not wait for.
+        // Segments of a response that is not awaited are discarded.
         if is_data && header.is_response() {
             let expected = transact::arrived(agent, &message)
                 .and_then(|arrived| agent.inner().lock().answered_by(&arrived));

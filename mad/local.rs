@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Subnet management packets on a directed route that do not leave this node: its own
-//! agent, which is the driver, answers them.
+//! Directed-route SMPs that do not leave this node: its subnet management agent, which is in the
+//! driver, answers them.
 
 use super::edge::agent::AgentPass;
 use super::edge::receive::Received;
@@ -24,13 +24,13 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::bindings;
 
-/// A packet that was dealt with here, and what comes of it.
+/// A packet that was processed locally, and its result.
 #[pin_data]
 pub(super) struct Local {
     #[pin]
     links: ListLinks,
     send: Arc<Send>,
-    /// What is handed over, and to whom; taken when it is.
+    /// The response and its recipient; taken at delivery.
     answer: Option<(Received, AgentPass)>,
 }
 
@@ -42,10 +42,10 @@ impl_list_item! {
 }
 
 impl Local {
-    /// Hands over the answer, and says that the packet was sent. No lock is held.
+    /// Delivers the response, and completes the send. Called without locks.
     pub(super) fn hand_over(self: ListArc<Self>) {
         let send = self.send.clone();
-        // Nobody else has it: it was in the list.
+        // No other reference exists: it was in the list.
         let own = self.into_arc();
         let answer = {
             let mut unique = Arc::into_unique_or_drop(own);
@@ -54,20 +54,20 @@ impl Local {
                 .and_then(|own| own.as_mut().project().answer.take())
         };
         if let Some((message, agent)) = answer {
-            // First the answer, then that the request was sent.
+            // First the response, then the completion of the request.
             agent.hand(Some(&send), message);
         }
         transact::finish(&send, End::Success, None);
     }
 }
 
-/// A packet on a directed route is to be sent: moves it along its route, and asks the driver
-/// if it is for this node. Any context. Returns what was handled here, which is not to be sent: the
+/// Advances an outgoing directed-route SMP on its route, and passes it to the driver if it is for
+/// this node. Any context. Returns a packet that was processed here, which must not be sent: the
 /// caller queues it.
 ///
 /// # Errors
 ///
-/// `EINVAL` if it is on no way that leads from here, or the driver refuses it; `ENOMEM`.
+/// `EINVAL` if its route does not lead from here, or the driver refuses it; `ENOMEM`.
 pub(super) fn outgoing(claim: &mut Claim) -> Result<Option<ListArc<Local>>> {
     let send = Arc::clone(claim);
     let agent = send.agent();
@@ -87,7 +87,7 @@ pub(super) fn outgoing(claim: &mut Claim) -> Result<Option<ListArc<Local>>> {
     };
     trace::outgoing(claim.mad_mut(), form);
     let mut smp = Smp::new(claim.mad_mut(), form).ok_or(EINVAL)?;
-    // The part of the way by LIDs that comes first moves nothing.
+    // An initial LID-routed part of the path does not change the packet.
     if smp.starts_on_route() && smp.send(port.node(), port_number) == Verdict::Discard {
         pr_err!("a packet to be sent is on no directed route from here\n");
         return Err(EINVAL);
@@ -97,7 +97,7 @@ pub(super) fn outgoing(claim: &mut Claim) -> Result<Option<ListArc<Local>>> {
         return Ok(None);
     }
 
-    // CAST: a small number.
+    // CAST: a small constant.
     const LEN: u32 = (wire::MAD_SIZE + GRH) as u32;
     let mut answer = RecvMad::new(port.mad_size(), GFP_ATOMIC)?;
     let len = if opa && header.base_version == wire::OPA_VERSION {
@@ -124,7 +124,7 @@ pub(super) fn outgoing(claim: &mut Claim) -> Result<Option<ListArc<Local>>> {
         }
         CONSUMED => None,
         SUCCESS => {
-            // As if it had come.
+            // As if it had been received.
             for (to, from) in answer.mad().iter_mut().zip(claim.mad()) {
                 *to = *from;
             }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Management datagrams (MADs): who sends and receives them on the ports of devices.
+//! Management datagrams (MADs): sending and receiving on the ports of devices.
 //!
 //! | file | what |
 //! |---|---|
-//! | `port` | a port: what is opened for it, and which agent gets a MAD |
+//! | `port` | a port: its objects, and which agent receives a MAD |
 //! | `queue` | queue pairs 0 and 1 |
 //! | `agent` | agents, and the lists of their sends |
-//! | `send` | how a send is laid out |
-//! | `transact` | from posting a send to its end |
-//! | `incoming` | MADs that came, and where they go |
+//! | `send` | layout of a send |
+//! | `transact` | life of a send, from post to completion |
+//! | `incoming` | received MADs, and their delivery |
 //! | `transfer` | transfers of many MADs (RMPP) |
-//! | `local` | packets on a directed route that this node answers itself |
-//! | `reply` | answers that the core sends |
+//! | `local` | directed-route packets that this node processes itself |
+//! | `reply` | responses that the core sends |
 //! | `abi` | exported functions |
 //! | `client` | agents of other parts of the core |
-//! | `edge` | consumers' structures, objects of the port, DMA, tracepoints |
+//! | `edge` | C structures of consumers, objects of the port, DMA, tracepoints |
 //!
-//! What is decided is in `proto/`, the module [`crate::proto::mad`].
+//! Decisions are made in `proto/`, the module [`crate::proto::mad`].
 //!
-//! A port is opened when its device is registered. This is the first client of devices: it is
-//! told first of devices that come, and last of those that go.
+//! A port is opened when its device is registered. This is the first client of devices: devices are
+//! added to it first, and removed from it last.
 
 mod abi;
 mod agent;
@@ -47,10 +47,10 @@ use self::edge::port::Open;
 use self::port::Port;
 use self::port::Tids;
 
-/// All ports that are open.
+/// All open ports.
 struct Ports {
     open: KVec<Open>,
-    /// While the module is loaded.
+    /// Transaction ids; set while the module is loaded.
     tids: Option<Arc<Tids>>,
 }
 
@@ -62,7 +62,7 @@ rdma::global_lock! {
     };
 }
 
-/// The port of a device that is open. May sleep.
+/// Returns the open port of a device. May sleep.
 fn find(device: &Device, number: u32) -> Option<Arc<Port>> {
     let ports = PORTS.lock();
     ports
@@ -73,14 +73,14 @@ fn find(device: &Device, number: u32) -> Option<Arc<Port>> {
         .cloned()
 }
 
-/// Whether a port has MADs.
+/// Returns whether a port supports MADs.
 fn has_mads(device: &Device, port: u32) -> bool {
     device
         .immutable(port)
         .is_some_and(|immutable| immutable.core_cap_flags & bindings::RDMA_CORE_CAP_IB_MAD != 0)
 }
 
-/// Opens the ports of a device that have MADs.
+/// Opens the ports of a device that support MADs.
 fn open_all(device: &Device) -> Result {
     let mut any = false;
     for number in device.ports().filter(|port| has_mads(device, *port)) {
@@ -108,7 +108,7 @@ fn close_all(device: &Device) {
                 .map(|(place, _)| place)
                 .and_then(|place| ports.open.remove(place).ok())
         };
-        // Outside of the lock: closing waits.
+        // Without the lock: closing waits.
         match open {
             Some(open) => drop(open),
             None => return,
@@ -116,7 +116,7 @@ fn close_all(device: &Device) {
     }
 }
 
-/// As a client of devices.
+/// Client of devices.
 struct Client;
 
 impl Part for Client {
@@ -131,13 +131,13 @@ impl Part for Client {
     }
 }
 
-/// What the module owns for MADs.
+/// State of the module for MADs.
 pub(crate) struct Subsystem {
     _end: End,
 }
 
 impl Subsystem {
-    /// Registers the client. May sleep. Once.
+    /// Registers the client. May sleep. Must be called once.
     ///
     /// # Errors
     ///
@@ -155,7 +155,7 @@ impl Subsystem {
     }
 }
 
-/// The registration; its end empties what a static holds.
+/// Registration of the client; its drop clears the static state.
 struct End(Option<Pin<KBox<Own<Client>>>>);
 
 impl Drop for End {

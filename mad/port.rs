@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A port that has management datagrams: a domain, a completion queue, queue pairs 0 and 1, a
-//! queue for work, and the agents that answers are sent by.
+//! A port that supports MADs: a protection domain, a completion queue, queue pairs 0 and 1, a
+//! workqueue, and the agents that send responses.
 //!
-//! [`Port`] is what agents and completions share; it lives as long as anybody has it, and
-//! its last reference may be dropped in any context. [`Open`] owns what the driver made, and
-//! destroys it when it is dropped, after all agents are gone. Clients have unregistered theirs by
-//! then: they are told of the device's end before this one.
+//! [`Port`] is shared by agents and completions; its last reference may be dropped in any context.
+//! [`Open`] owns the driver's objects, and destroys them when it is dropped, after all agents are
+//! gone. Clients have unregistered their agents by then: the device is removed from them before it
+//! is removed from this client.
 //!
-//! Locks: `Port::rules` and `Port::repliers`, in any context; nothing is taken inside.
+//! Locks: `Port::rules` and `Port::repliers`, in any context; both are innermost.
 
 use super::agent::Agent;
 use super::edge::agent::AgentPass;
@@ -40,39 +40,39 @@ use rdma::workqueue::QueueOptions;
 
 /// The P_Key of the default partition, for full members.
 const DEFAULT_PKEY: u16 = 0xffff;
-/// The key of queue pair 1.
+/// Q_Key of queue pair 1.
 const QP1_QKEY: u32 = 0x8001_0000;
 
-/// The agents, by the upper half of the transactions that they begin.
+/// Agents, by the upper half of their transaction ids.
 #[pin_data]
 pub(super) struct Tids {
     #[pin]
     agents: Table<Place>,
 }
 
-/// The place of an agent in [`Tids`].
+/// Entry of an agent in [`Tids`].
 ///
-/// The table keeps a place until a grace period is over. The agent leaves it at once, because the
-/// close of a port waits until its agents are gone.
+/// The table keeps an entry until the end of a grace period. The agent is removed from the entry at
+/// once, because the close of a port waits until its agents are gone.
 #[pin_data]
 struct Place {
     #[pin]
     agent: SpinLockIrq<Option<Arc<Agent>>>,
 }
 
-/// A number that is reserved for an agent.
+/// A transaction id that is reserved for an agent.
 pub(super) struct Reserved<'a> {
     slot: Slot<'a, Place>,
     place: Arc<Place>,
 }
 
 impl Reserved<'_> {
-    /// The number.
+    /// The reserved id.
     pub(super) fn tid(&self) -> u32 {
         self.slot.id()
     }
 
-    /// From now on answers find the agent.
+    /// Makes the agent visible: responses are delivered to it from now on.
     pub(super) fn publish(self, agent: Arc<Agent>) {
         *self.place.agent.lock() = Some(agent);
         self.slot.publish(self.place);
@@ -80,7 +80,7 @@ impl Reserved<'_> {
 }
 
 impl Tids {
-    /// None yet.
+    /// An empty table.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ impl Tids {
         )
     }
 
-    /// A number that nobody has. Its upper byte is zero: a driver uses that for itself.
+    /// Reserves a free transaction id. Its upper byte is zero: a driver uses that byte itself.
     ///
     /// # Errors
     ///
@@ -106,14 +106,14 @@ impl Tids {
         Ok(Reserved { slot, place })
     }
 
-    /// The agent of a number. Any context.
+    /// The agent of a transaction id. Any context.
     fn get(&self, tid: u32) -> Option<Arc<Agent>> {
         let place = self.agents.get(tid)?;
         let agent = place.agent.lock().clone();
         agent
     }
 
-    /// Frees a number. Its agent is found no more.
+    /// Frees a transaction id. Its agent is not found any more.
     pub(super) fn remove(&self, tid: u32) -> Option<Arc<Agent>> {
         let place = self.agents.remove(tid)?;
         let agent = place.agent.lock().take();
@@ -121,7 +121,7 @@ impl Tids {
     }
 }
 
-/// What is known of a port before it is opened.
+/// Parameters of a port, known before it is opened.
 pub(super) struct Params {
     number: u32,
     caps: Caps,
@@ -182,13 +182,13 @@ impl Port {
         )
     }
 
-    /// What it refers to while it is open.
+    /// The objects that the port refers to while it is open.
     #[inline]
     pub(super) fn opened(&self) -> &Opened {
         &self.opened
     }
 
-    /// Whether it is this port of a device.
+    /// Returns whether this is port `number` of `device`.
     pub(super) fn is_of(&self, device: &Device, number: u32) -> bool {
         self.opened.is_of(device) && self.number == number
     }
@@ -201,17 +201,17 @@ impl Port {
         self.caps
     }
 
-    /// Whether it is of Omni-Path, which has longer MADs.
+    /// Returns whether it is an Omni-Path port, which has longer MADs.
     pub(super) const fn is_opa(&self) -> bool {
         self.opa
     }
 
-    /// Bytes of the longest MAD.
+    /// Maximum size of a MAD in bytes.
     pub(super) const fn mad_size(&self) -> usize {
         self.mad_size
     }
 
-    /// How many receives each queue pair has.
+    /// Number of receives per queue pair.
     pub(super) const fn receives(&self) -> u32 {
         self.receives
     }
@@ -231,7 +231,7 @@ impl Port {
         }
     }
 
-    /// Unregisters the agents of answers. May sleep. The port cannot be found any more.
+    /// Unregisters the agents that send responses. May sleep. The port is not found any more.
     pub(super) fn close(&self) {
         let repliers = core::mem::take(&mut *self.repliers.lock());
         for agent in repliers.into_iter().flatten() {
@@ -240,7 +240,7 @@ impl Port {
         kernel::warn_on!(!self.rules.lock().is_empty());
     }
 
-    /// The agent that answers are sent by.
+    /// The agent that sends responses.
     pub(super) fn replier(&self, which: Special) -> Option<Arc<Agent>> {
         let [smi, gsi] = &*self.repliers.lock();
         match which {
@@ -249,15 +249,15 @@ impl Port {
         }
     }
 
-    /// Has an agent get what a rule says. May sleep.
+    /// Has an agent receive the requests that match a rule. May sleep.
     ///
     /// # Errors
     ///
-    /// Why not; none, if there is no memory.
+    /// The reason; `None` if there is no memory.
     pub(super) fn add_rule(&self, rule: Rule, agent: &Arc<Agent>) -> Result<(), Option<Refused>> {
         loop {
             let len = self.rules.lock().len();
-            // No memory is to be had under the lock.
+            // Allocate before taking the lock.
             let wanted = len.checked_add(1).ok_or(None)?;
             let mut room = KVec::with_capacity(wanted, GFP_KERNEL).map_err(|_| None)?;
             let mut rules = self.rules.lock();
@@ -268,7 +268,7 @@ impl Port {
             }
             core::mem::swap(&mut *rules, &mut room);
             for each in room.drain_all() {
-                // There is room for these and for one more.
+                // There is room for these and one more.
                 let _ = rules.push_within_capacity(each);
             }
             let _ = rules.push_within_capacity((rule, agent.clone()));
@@ -277,21 +277,22 @@ impl Port {
         }
     }
 
-    /// Has an agent get nothing any more that it does not wait for.
+    /// Removes all rules of an agent: it receives only responses from now on.
     pub(super) fn remove_rules(&self, agent: &Arc<Agent>) {
-        // The caller has the agent, so what is dropped under the lock is not the last.
+        // The caller holds a reference to the agent, so the last one is not dropped under the lock.
         retain(&mut self.rules.lock(), |(_, other)| {
             !Arc::ptr_eq(other, agent)
         });
     }
 
-    /// The agent that gets a MAD, unless it is going, or gets none at all. Any context.
+    /// Returns the agent that receives a MAD; `None` if there is none or it is being unregistered.
+    /// Any context.
     pub(super) fn find_agent(&self, mad: &[u8]) -> Option<AgentPass> {
         let header = wire::Header::parse(mad)?;
         let agent = if header.is_response() {
             let high = u32::try_from(header.tid >> 32).ok()?;
             let agent = self.tids.get(high)?;
-            // An answer comes where the request left from.
+            // A response arrives on the port of its request.
             if !ptr::eq(agent.live().port(), self) {
                 return None;
             }
@@ -309,11 +310,11 @@ impl Port {
     }
 }
 
-/// Opens a port of a device that is registered. May sleep.
+/// Opens a port of a registered device. May sleep.
 ///
 /// # Errors
 ///
-/// `EFAULT` if the driver's MADs are too short; `ENOMEM`; the driver's.
+/// `EFAULT` if the driver's MADs are too short; `ENOMEM`; errors of the driver.
 pub(super) fn open(device: &Device, number: u32, tids: Arc<Tids>) -> Result<Open> {
     let immutable = device.immutable(number).ok_or(ENODEV)?;
     let has = |cap| immutable.core_cap_flags & cap != 0;
@@ -340,7 +341,7 @@ pub(super) fn open(device: &Device, number: u32, tids: Arc<Tids>) -> Result<Open
         node: node(device),
         tids,
     };
-    // What follows is undone by dropping this.
+    // On error, dropping this undoes what follows.
     let mut open = Open::new(device.live().ok_or(ENODEV)?, queue, params)?;
     let queue_pairs = [
         (Special::Smi, has(bindings::RDMA_CORE_CAP_IB_SMI)),
@@ -366,7 +367,7 @@ pub(super) fn open(device: &Device, number: u32, tids: Arc<Tids>) -> Result<Open
     Ok(open)
 }
 
-/// Makes the queue pairs work.
+/// Brings the queue pairs into operation.
 fn start(open: &Open) -> Result {
     let live = open.live();
     let index = live
@@ -388,7 +389,7 @@ fn start(open: &Open) -> Result {
     Ok(())
 }
 
-/// Brings a queue pair from reset to where it sends, if the port has it.
+/// Moves a queue pair from RESET to RTS, if the port has it.
 fn change(live: Live<'_>, which: Special, pkey_index: u16) -> Result {
     const STATE: u32 = bindings::ib_qp_attr_mask_IB_QP_STATE;
     const PKEY: u32 = bindings::ib_qp_attr_mask_IB_QP_PKEY_INDEX;
@@ -415,7 +416,7 @@ fn change(live: Live<'_>, which: Special, pkey_index: u16) -> Result {
     Ok(())
 }
 
-/// Makes the agents that answers of a port are sent by.
+/// Creates the agents that send responses of a port.
 pub(super) fn open_repliers(port: &Arc<Port>) -> Result {
     for (index, which) in [Special::Smi, Special::Gsi].into_iter().enumerate() {
         let Some(agent) = reply::agent(port, which)? else {

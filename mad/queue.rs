@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs 0 and 1 of a port: receives that are always posted, and sends, of which no
-//! more are given to the device at a time than it has room for.
+//! Queue pairs 0 and 1 of a port: receives, which are always posted, and sends, of which only as
+//! many are posted at a time as fit into the send queue.
 //!
-//! Locks: `SpecialQp::sends` and `SpecialQp::receives` are innermost. The driver is called
-//! with the mutex of receives held, and with no spinlock.
+//! Locks: `SpecialQp::sends` and `SpecialQp::receives` are innermost. The driver is called with the
+//! receives mutex held, and without spinlocks.
 
 use super::edge::port::Change;
 use super::edge::port::Gone;
@@ -25,28 +25,28 @@ use kernel::sync::Mutex;
 use rdma::bindings;
 use rdma::sync::SpinLockIrq;
 
-/// What is with the device, or waits for it.
+/// Sends that are posted, and sends that wait for queue space.
 struct Sends {
-    /// How many the device has.
+    /// Number of posted sends.
     posted: u32,
-    /// The number of the next to be posted, which may wrap.
+    /// Sequence number of the next send to be posted; may wrap.
     next: u32,
-    /// Those that were posted before this one and come back flushed are posted again: the
-    /// queue pair was in error for the sake of another.
+    /// Flushed sends with a lower number than this are posted again: they were flushed because
+    /// another send failed.
     again_before: Option<u32>,
-    /// Those that the device has no room for.
+    /// Sends that wait for space in the send queue.
     waiting: MappedList,
 }
 
 /// The receives of a queue pair.
 struct Receives {
-    /// What the device has. None is a slot that waits for a buffer.
+    /// Posted buffers. `None` is a slot that waits for a buffer.
     slots: KVec<Option<Posted>>,
-    /// Whether some slot is empty that should not be.
+    /// Whether a slot is empty because a buffer could not be posted.
     missing: bool,
 }
 
-/// What is with a queue pair for management, or waits for it.
+/// Send and receive state of a special queue pair.
 #[pin_data]
 pub(super) struct SpecialQp {
     kind: Special,
@@ -59,7 +59,7 @@ pub(super) struct SpecialQp {
 }
 
 impl SpecialQp {
-    /// Nothing yet.
+    /// An idle queue pair.
     pub(super) fn new(kind: Special, send_limit: u32, mad_size: usize) -> impl PinInit<Self> {
         pin_init!(Self {
             kind,
@@ -78,14 +78,14 @@ impl SpecialQp {
         })
     }
 
-    /// Frees what was posted. May sleep.
+    /// Frees the posted receives. May sleep.
     pub(super) fn stop_receiving(&self, gone: &Gone<'_>) {
         for slot in self.receives.lock().slots.drain_all() {
             drop(slot.map(|posted| posted.gone(gone)));
         }
     }
 
-    /// Gives room to the first send that waits, if there is room; it is to be posted.
+    /// Takes the first waiting send if the queue has space; the caller posts it.
     fn give_room(&self, sends: &mut Sends) -> Option<Mapped> {
         if sends.posted >= self.send_limit {
             return None;
@@ -97,13 +97,13 @@ impl SpecialQp {
     }
 }
 
-/// Gives a send the next number.
+/// Assigns the next sequence number to a send.
 fn number(sends: &mut Sends, send: &Send) {
     send.set_number(sends.next);
     sends.next = sends.next.wrapping_add(1);
 }
 
-/// A [`SpecialQp`] of a port that is open.
+/// A [`SpecialQp`] of an open port.
 #[derive(Clone, Copy)]
 pub(super) struct SpecialRef<'a> {
     live: Live<'a>,
@@ -124,8 +124,8 @@ impl<'a> SpecialRef<'a> {
         Self { live, state }
     }
 
-    /// Gives a send to the device, or has it wait for room. The caller has the send in the state
-    /// "sent", and is called back when it is completed. Any context.
+    /// Posts a send, or queues it if the send queue is full. The caller has put the send
+    /// into state "sent"; `transact::sent` handles its completion. Any context.
     ///
     /// # Errors
     ///
@@ -148,32 +148,33 @@ impl<'a> SpecialRef<'a> {
         self.post(send).map_err(|(send, error)| {
             let send = send.finish();
             if self.give_up_room() {
-                // They are posted by a work: if they fail, their consumers are told, who may
-                // not be called from here.
+                // The work posts them: if that fails, their consumers are notified, which must not
+                // be done from here.
                 send.agent().queue_local();
             }
             error
         })
     }
 
-    /// One that had room was not posted. Whether others wait for that.
+    /// Releases the queue space of a send that was not posted. Returns whether others wait for
+    /// space.
     fn give_up_room(self) -> bool {
         let mut sends = self.sends.lock();
         sends.posted = sends.posted.saturating_sub(1);
         !sends.waiting.is_empty()
     }
 
-    /// The first of those that wait, if it has room now; it is to be posted.
+    /// Takes the first waiting send, if the queue has space for it; the caller posts it.
     #[must_use]
     pub(super) fn next_waiting(self) -> Option<Mapped> {
         self.give_room(&mut self.sends.lock())
     }
 
-    /// Calls the driver.
+    /// Posts a send to the driver.
     ///
     /// # Errors
     ///
-    /// The driver's; `EINVAL` if there is no queue pair.
+    /// Errors of the driver; `EINVAL` if there is no queue pair.
     pub(super) fn post(self, send: Mapped) -> Result<(), (Mapped, Error)> {
         match self.live.qp(self.kind) {
             Some(qp) => send.post(qp),
@@ -181,7 +182,8 @@ impl<'a> SpecialRef<'a> {
         }
     }
 
-    /// The device is done with one. Returns the next, which gets its room and is to be posted.
+    /// Releases the queue space of a completed send. Returns the next waiting send, which takes its
+    /// space and must be posted.
     #[must_use]
     pub(super) fn release(self) -> Option<Mapped> {
         let mut sends = self.sends.lock();
@@ -189,14 +191,14 @@ impl<'a> SpecialRef<'a> {
         self.give_room(&mut sends)
     }
 
-    /// A send was flushed: whether that is for the sake of another, so that it is to be
-    /// posted again.
+    /// Returns whether a flushed send must be posted again, because it was flushed only because
+    /// another one failed.
     pub(super) fn is_to_repeat(self, send: &Send) -> bool {
         let mut sends = self.sends.lock();
         let Some(end) = sends.again_before else {
             return false;
         };
-        // The sign of the difference says which is older.
+        // The sign of the difference tells which is older.
         let repeat = (send.number().wrapping_sub(end) as i32) < 0;
         if repeat {
             number(&mut sends, send);
@@ -204,8 +206,8 @@ impl<'a> SpecialRef<'a> {
         repeat
     }
 
-    /// A send failed, which has put the queue pair into error: makes it work again, and has
-    /// those that were posted meanwhile be posted again. May sleep.
+    /// Recovers the queue pair from the error state (SQE) after a failed send, and has those that
+    /// were posted meanwhile posted again. May sleep.
     pub(super) fn recover(self) {
         let Some(qp) = self.live.qp(self.kind) else {
             return;
@@ -225,7 +227,7 @@ impl<'a> SpecialRef<'a> {
         }
     }
 
-    /// Makes room for so many receives, and posts them. May sleep.
+    /// Creates `count` receive slots, and posts a receive in each. May sleep.
     ///
     /// # Errors
     ///
@@ -238,7 +240,7 @@ impl<'a> SpecialRef<'a> {
         self.fill(&mut receives.slots)
     }
 
-    /// A receive was completed: takes the buffer. Its slot is empty from now on. May sleep.
+    /// Takes the buffer of a completed receive. Its slot is empty from now on. May sleep.
     pub(super) fn received(self, index: usize, came: &Came<'_>) -> Option<KBox<RecvMad>> {
         let mut receives = self.receives.lock();
         let slot = receives.slots.get_mut(index)?;
@@ -251,8 +253,8 @@ impl<'a> SpecialRef<'a> {
         }
     }
 
-    /// Posts a receive in a slot again, with this buffer. One that cannot be posted is
-    /// missing until the next comes. May sleep.
+    /// Posts a receive with this buffer in an empty slot. If that fails, the slot stays empty until
+    /// the next refill. May sleep.
     pub(super) fn refill(self, index: usize, buffer: KBox<RecvMad>) {
         let mut receives = self.receives.lock();
         let mut posted = match receives.slots.get_mut(index) {
@@ -268,13 +270,13 @@ impl<'a> SpecialRef<'a> {
         }
     }
 
-    /// Posts a buffer in a slot that is empty.
+    /// Posts a buffer in an empty slot.
     fn receive(self, index: usize, slot: &mut Option<Posted>, buffer: KBox<RecvMad>) -> Result {
         *slot = Some(buffer.post(self.live, self.kind, index)?);
         Ok(())
     }
 
-    /// Posts a receive in each slot that is empty.
+    /// Posts a receive in each empty slot.
     fn fill(self, slots: &mut [Option<Posted>]) -> Result {
         for (index, slot) in slots.iter_mut().enumerate() {
             if slot.is_none() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Answers that the core sends itself: the driver's, refusals, and, on a switch, packets
-//! that are passed on.
+//! Responses that the core sends itself: those of the driver, refusals, and, on a switch, forwarded
+//! packets.
 
 use super::agent::Agent;
 use super::agent::Wish;
@@ -23,8 +23,8 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::edge::Passed;
 
-/// The agent that answers are sent by, which receives nothing; none, if the port has no such queue
-/// pair.
+/// Registers the agent that sends responses and receives nothing; `None` if the port has no such
+/// queue pair.
 ///
 /// # Errors
 ///
@@ -45,17 +45,17 @@ pub(super) fn agent(port: &Arc<Port>, qp: Special) -> Result<Option<Arc<Agent>>>
     }
 }
 
-/// The way back of a MAD that came.
+/// Return path of a received MAD.
 pub(super) struct Back<'a> {
     pub(super) port: Live<'a>,
     pub(super) qp: Special,
-    /// The port that it leaves by; of a switch.
+    /// Outgoing port, on a switch.
     pub(super) by: u32,
 }
 
 impl Back<'_> {
-    /// Sends an answer of so many bytes. May sleep. It is lost if there is no memory: the requester
-    /// will ask again.
+    /// Sends a response of `len` bytes. May sleep. It is lost if there is no memory: the requester
+    /// will retry.
     pub(super) fn send(&self, wc: &Wc, grh: &[u8; GRH], mad: &[u8], len: usize) {
         if let Err(error) = self.try_send(wc, grh, mad, len) {
             pr_err!("a response to a management datagram was not sent: {error:?}\n");

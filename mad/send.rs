@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a send is laid out: one MAD, or the segments of a transfer. The send itself is in
+//! Layout of a send: one MAD, or the segments of a transfer. The send itself is in
 //! [`super::edge::send`].
 
 use super::agent::Agent;
@@ -17,28 +17,28 @@ use kernel::alloc::Flags;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// What a send is to be like.
+/// Parameters of a send.
 pub(super) struct Plan {
-    /// Number of the queue pair of the other end.
+    /// QP number of the destination.
     pub(super) remote_qpn: u32,
-    /// P_Key's place.
+    /// P_Key index.
     pub(super) pkey_index: u16,
-    /// Whether it has headers of RMPP.
+    /// Whether it has RMPP headers.
     pub(super) rmpp: bool,
-    /// Bytes of headers.
+    /// Size of the headers in bytes.
     pub(super) header: usize,
-    /// Bytes of data.
+    /// Size of the data in bytes.
     pub(super) data: usize,
     /// `IB_MGMT_BASE_VERSION` or `OPA_MGMT_BASE_VERSION`.
     pub(super) base_version: u8,
 }
 
-/// Allocates a send. The context is that of `flags`.
+/// Allocates a send. The context depends on `flags`.
 ///
 /// # Errors
 ///
-/// `EINVAL` if the message does not fit, or the agent does not do such; `ENOMEM`; `ENODEV` if the
-/// agent is being unregistered.
+/// `EINVAL` if the message does not fit, or the agent does not support RMPP; `ENOMEM`; `ENODEV` if
+/// the agent is being unregistered.
 pub(super) fn new(agent: &Arc<Agent>, plan: &Plan, whom: For, flags: Flags) -> Result<Arc<Send>> {
     let opa = agent.live().is_opa() && plan.base_version == wire::OPA_VERSION;
     let mad_size = if opa {
@@ -53,7 +53,7 @@ pub(super) fn new(agent: &Arc<Agent>, plan: &Plan, whom: For, flags: Flags) -> R
     let pass = AgentPass::enter(agent.clone()).ok_or(ENODEV)?;
     let transfer = match whom {
         For::Consumer if plan.rmpp => Some(rmpp::Sender::new(&layout).ok_or(EINVAL)?),
-        // An acknowledgement of a transfer is not a transfer.
+        // An acknowledgement of a transfer is not a transfer itself.
         For::Consumer | For::Nobody(_) | For::Transfer(_) => None,
     };
     let rmpp = plan.rmpp.then(|| rmpp::Header {
@@ -64,7 +64,7 @@ pub(super) fn new(agent: &Arc<Agent>, plan: &Plan, whom: For, flags: Flags) -> R
         segment: 0,
         length_or_window: 0,
     });
-    // MADs of Omni-Path need not be full.
+    // Omni-Path MADs may be shorter than the maximum.
     let room = layout.segment();
     let payload = if opa { room.min(plan.data) } else { room };
     let make = Make {
@@ -81,15 +81,15 @@ pub(super) fn new(agent: &Arc<Agent>, plan: &Plan, whom: For, flags: Flags) -> R
 }
 
 impl Send {
-    /// For tracepoints: how long a response is waited for; how often it may still be sent again,
-    /// and at most. `None` as `Inner::step`.
+    /// For tracepoints: response timeout; retries left and maximum number of retries. `None` as
+    /// `Inner::step`.
     pub(super) fn times(&self) -> Option<(Ticks, (u32, u32))> {
         let inner = self.agent().inner().lock();
         let life = self.life.access(&inner.key)?;
         Some((life.patience(), life.retries()))
     }
 
-    /// How many bytes a completion of it counts, with the room of the global route header.
+    /// Byte count of its completion, including space for the global route header.
     pub(super) fn byte_len(&self) -> usize {
         let layout = self.layout();
         layout

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The tracepoints of management datagrams are defined by the kernel's own header. */
+/* Tracepoints of management datagrams, defined by the kernel's own header. */
 #include <rdma/ib_verbs.h>
 #include <rdma/ib_smi.h>
 #include <rdma/opa_smi.h>
 #include "trace.h"
 
-/* The names that the header has for what trace.h calls otherwise. */
+/* The header's names for the structures of trace.h. */
 #define ib_mad_qp_info rdma_mad_qp_info
 #define ib_mad_agent_private rdma_mad_agent_info
 #define ib_mad_send_wr_private rdma_mad_send_info
@@ -14,7 +14,7 @@
 #include <trace/events/ib_mad.h>
 
 #ifdef CONFIG_TRACEPOINTS
-/* The header declares this, and calls it for what address handles have. */
+/* Declared by the header, which calls it to read the address handle. */
 static void create_mad_addr_info(struct rdma_mad_send_info *wr,
 				 struct rdma_mad_qp_info *qp_info,
 				 struct trace_event_raw_ib_mad_send_template *entry)

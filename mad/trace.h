@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What trace/events/ib_mad.h reads of agents, queue pairs and sends: the fields have the
- * names that it knows, the structures get theirs in trace.c.
+ * Structures of agents, queue pairs and sends that trace/events/ib_mad.h reads: the fields have
+ * the names that it expects; trace.c renames the structures.
  */
 #ifndef RDMA_CORE_MAD_TRACE_H
 #define RDMA_CORE_MAD_TRACE_H
@@ -35,7 +35,7 @@ struct rdma_mad_send_info {
 	int retry;
 };
 
-/* Which event of a send. */
+/* Events of a send. */
 enum rdma_mad_send_event {
 	RDMA_MAD_SEND,
 	RDMA_MAD_RESEND,
@@ -49,7 +49,7 @@ void rdma_mad_trace_send(enum rdma_mad_send_event event,
 			 struct rdma_mad_qp_info *qp_info, struct ib_wc *wc);
 void rdma_mad_trace_received(struct rdma_mad_qp_info *qp_info, struct ib_wc *wc, void *mad);
 
-/* Which event of an agent. */
+/* Events of an agent. */
 enum rdma_mad_agent_event {
 	RDMA_MAD_AGENT_CREATED,
 	RDMA_MAD_AGENT_UNREGISTERED,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From posting a send to telling its agent that it has ended: the hosts of
-//! [`crate::proto::mad::send`].
+//! Life of a send, from post to completion: the host side of [`crate::proto::mad::send`].
 
 use super::agent::ack_timeout;
 use super::agent::Agent;
@@ -44,7 +43,7 @@ use rdma::edge::Passed;
 impl WorkItem<0> for Agent {
     type Pointer = Arc<Self>;
 
-    /// Ends, or sends again, what has expired. On the port's queue.
+    /// Ends or retransmits expired sends. Runs on the port's workqueue.
     fn run(this: Arc<Self>) {
         this.inner().lock().disarm();
         loop {
@@ -70,8 +69,8 @@ impl WorkItem<0> for Agent {
 impl WorkItem<1> for Agent {
     type Pointer = Arc<Self>;
 
-    /// Hands over what this node has answered itself, and posts what waits for the room of one
-    /// that could not be posted. On the port's queue.
+    /// Delivers locally processed packets, and posts sends that wait for queue space that was
+    /// released by a failed post. Runs on the port's workqueue.
     fn run(this: Arc<Self>) {
         while let Some(local) = this.next_local() {
             local.hand_over();
@@ -87,7 +86,7 @@ impl Agent {
         self.inner().lock().locals.pop_front()
     }
 
-    /// Sends what is queued, as far as there is room. No lock is held.
+    /// Posts queued sends, as far as there is room. Called without locks.
     fn work_off(&self) {
         loop {
             let mut inner = self.inner().lock();
@@ -101,15 +100,15 @@ impl Agent {
         }
     }
 
-    /// Cancels all sends. Those with the device end when that is done with them, the others
-    /// now. No lock is held; may sleep, as handlers may.
+    /// Cancels all sends. Posted ones end with their completion, the others now. Called without
+    /// locks; may sleep, as handlers may.
     pub(super) fn abandon(&self) {
         let mut inner = self.inner().lock();
         inner.close();
         let sent = inner.collect_sent();
         for send in sent.iter() {
             let send: Arc<Send> = send.into();
-            // Who has it, the queue pair or a handler, is still to be done with it.
+            // The queue pair or a handler still has it and will finish it.
             let _: Option<Do> = inner.step(&send, |life, flow| life.abandon(flow));
         }
         inner.put_sent(sent);
@@ -123,7 +122,7 @@ impl Agent {
     }
 }
 
-/// The GIDs of both ends, as the header of a MAD that came has them.
+/// Source and destination GID in the header of a received MAD.
 fn gids(message: &Received, caps: Caps) -> Option<(matching::Gid, matching::Gid)> {
     const HAS_GRH: u32 = bindings::ib_wc_flags_IB_WC_GRH;
     let wc = message.wc();
@@ -133,7 +132,7 @@ fn gids(message: &Received, caps: Caps) -> Option<(matching::Gid, matching::Gid)
     let area = message.grh();
     let header = match roce::header(area) {
         Some(header) if caps.is_roce() => header,
-        // Without Ethernet there is nothing but a global route header.
+        // Without RoCE there is only a global route header.
         _ => roce::Header::Ipv6,
     };
     let ends = roce::ends(area, header);
@@ -142,7 +141,7 @@ fn gids(message: &Received, caps: Caps) -> Option<(matching::Gid, matching::Gid)
     Some((source, destination))
 }
 
-/// What a message is matched by.
+/// The properties by which a message is matched with a request.
 pub(super) fn arrived(agent: &Agent, message: &Received) -> Option<Arrived> {
     let header = wire::Header::parse(message.mad())?;
     let live = agent.live();
@@ -159,7 +158,7 @@ pub(super) fn arrived(agent: &Agent, message: &Received) -> Option<Arrived> {
 }
 
 impl Inner {
-    /// The send that a message is for.
+    /// The send that a message responds to.
     pub(super) fn answered_by(&self, arrived: &Arrived) -> Option<Arc<Send>> {
         self.find(|send, inner| {
             let sent = send.sent.access(&inner.key);
@@ -168,7 +167,7 @@ impl Inner {
     }
 }
 
-/// Where a send goes to, by its address handle.
+/// Destination path of a send, from its address handle.
 fn path(agent: &Agent, ah: &Ah) -> Option<matching::Path> {
     let path = AhPath::of(ah)?;
     let gids = path.grh.map(|(index, there)| {
@@ -190,8 +189,8 @@ fn path(agent: &Agent, ah: &Ah) -> Option<matching::Path> {
 ///
 /// # Errors
 ///
-/// `EINVAL` if the agent cannot send it, or it is posted already; `EACCES` and others of a
-/// security module; those of the driver. It is then the caller's again.
+/// `EINVAL` if the agent cannot send it, or it is already posted; `EACCES` and others of a security
+/// module; errors of the driver. The send then belongs to the caller again.
 pub(super) fn post(send: &Arc<Send>) -> Result {
     let mut claim = Claim::new(send).ok_or(EINVAL)?;
     let (agent, buf) = (send.agent(), send.buf());
@@ -228,7 +227,7 @@ pub(super) fn post(send: &Arc<Send>) -> Result {
         tid: header.tid,
         class: header.class,
         is_response: header.is_response(),
-        // Only answers are compared.
+        // Only responses are compared.
         path: if timeout != 0 || send.layout().segments != 0 {
             claim.ah().and_then(|ah| path(agent, ah))
         } else {
@@ -250,12 +249,12 @@ pub(super) fn post(send: &Arc<Send>) -> Result {
             })
             .ok_or(EINVAL)?
             .map_err(|_| EINVAL)?;
-        // It has the key of `life`, which fits.
+        // Succeeds: it has the same key as `life`.
         if let Some(kept) = send.sent.access_mut(&mut inner.key) {
             *kept = sent;
         }
-        // One that is queued may be posted by somebody else as soon as the lock is released, who
-        // needs the claim.
+        // A queued send may be posted by another task, which needs the claim, as soon as the lock
+        // is released.
         let claim = match todo {
             Do::Post | Do::PostSegment(_) => Some(claim),
             Do::Nothing | Do::Finish(_) => None,
@@ -272,7 +271,7 @@ pub(super) fn post(send: &Arc<Send>) -> Result {
     })
 }
 
-/// Gives a send, of which this is the claim, to its queue pair: whole, or a segment of it.
+/// Submits a send to its queue pair, given its claim: the whole send or one segment.
 fn submit(send: &Arc<Send>, mut claim: Claim, todo: &Do) -> Result {
     if let Do::PostSegment(segment) = todo {
         claim.set_segment(segment);
@@ -280,13 +279,13 @@ fn submit(send: &Arc<Send>, mut claim: Claim, todo: &Do) -> Result {
     send.agent().special().submit(claim)
 }
 
-/// Does what is to be done with a send. No lock is held.
+/// Carries out the action for a send. Called without locks.
 pub(super) fn carry_out(send: &Arc<Send>, todo: Do) {
     match todo {
         Do::Nothing => {}
         Do::Finish(end) => finish(send, end, None),
         Do::Post | Do::PostSegment(_) => {
-            // Whoever had it before has given the claim up, or the state would be another.
+            // The previous owner has released the claim, or the state would be another.
             let claim = Claim::new(send).ok_or(EINVAL);
             if claim.and_then(|claim| submit(send, claim, &todo)).is_err() {
                 completed(send, bindings::ib_wc_status_IB_WC_LOC_QP_OP_ERR, 0);
@@ -295,7 +294,7 @@ pub(super) fn carry_out(send: &Arc<Send>, todo: Do) {
     }
 }
 
-/// Posts a send for which there is room now.
+/// Posts a send for which there is queue space now.
 pub(super) fn repost(special: SpecialRef<'_>, send: Mapped) {
     let mut next = Some(send);
     while let Some(send) = next.take() {
@@ -308,7 +307,7 @@ pub(super) fn repost(special: SpecialRef<'_>, send: Mapped) {
     }
 }
 
-/// The device is done with a send. For completion queues, on their work.
+/// Handles the completion of a send. Called by the completion queue's work.
 pub(super) fn sent(_cq: Passed<bindings::ib_cq>, done: Done<'_>) {
     let Done { wc, mut send } = done;
     let (status, vendor) = (wc.status(), wc.vendor_err());
@@ -334,7 +333,7 @@ pub(super) fn sent(_cq: Passed<bindings::ib_cq>, done: Done<'_>) {
     }
 }
 
-/// A send was completed, or could not be posted. No lock is held; may sleep.
+/// Handles a send that was completed or could not be posted. Called without locks; may sleep.
 fn completed(send: &Arc<Send>, status: bindings::ib_wc_status, vendor: u32) {
     let agent = send.agent();
     let ok = status == bindings::ib_wc_status_IB_WC_SUCCESS;
@@ -353,7 +352,7 @@ fn completed(send: &Arc<Send>, status: bindings::ib_wc_status, vendor: u32) {
     }
 }
 
-/// A send has ended. No lock is held; may sleep.
+/// Finishes a send. Called without locks; may sleep.
 pub(super) fn finish(
     send: &Arc<Send>,
     end: End,
@@ -374,12 +373,12 @@ pub(super) fn finish(
     agent.work_off();
     match send.whom() {
         For::Consumer => send.pass().tell(send, status, vendor),
-        // What it has goes with it.
+        // Its resources are freed with it.
         For::Nobody(_) | For::Transfer(_) => {}
     }
 }
 
-/// Ends a send for which something came, or will not come. It awaits that. No lock is held.
+/// Ends a send that awaits a response, which has arrived or will not arrive. Called without locks.
 pub(super) fn end(send: &Arc<Send>, how: End) {
     let todo = {
         let mut inner = send.agent().inner().lock();
@@ -390,8 +389,8 @@ pub(super) fn end(send: &Arc<Send>, how: End) {
     }
 }
 
-/// A message that answers something of this agent's: hands it over, and then ends the send.
-/// None of the agent's locks is held.
+/// Delivers a response to the agent, and then ends the send that it matches. None of the agent's
+/// locks is held.
 pub(super) fn answer(agent: &AgentPass, message: Received) {
     let Some(arrived) = arrived(agent, &message) else {
         return;
@@ -406,7 +405,7 @@ pub(super) fn answer(agent: &AgentPass, message: Received) {
     };
     match send {
         Some(send) => {
-            // First the answer, then that the request has ended.
+            // First the response, then the completion of the request.
             agent.hand(Some(&send), message);
             let todo = agent
                 .inner()
@@ -421,13 +420,13 @@ pub(super) fn answer(agent: &AgentPass, message: Received) {
     }
 }
 
-/// Whether a message is part of a transfer that the consumer puts together itself.
+/// Returns whether a message is part of a transfer that the consumer reassembles itself.
 fn is_active_rmpp(message: &Received) -> bool {
     wire::Header::parse(message.mad()).is_some_and(|header| wire::has_rmpp(header.class))
         && rmpp::Header::parse(message.mad()).is_some_and(|rmpp| rmpp.is_active())
 }
 
-/// Segments were acknowledged. No lock is held. `None` as [`Inner::step`].
+/// Handles an acknowledgement of segments. Called without locks. `None` as [`Inner::step`].
 pub(super) fn acked(send: &Arc<Send>, segment: u32, window_end: u32) -> Option<AckResult> {
     let agent = send.agent();
     let mut inner = agent.inner().lock();
@@ -438,7 +437,7 @@ pub(super) fn acked(send: &Arc<Send>, segment: u32, window_end: u32) -> Option<A
     result
 }
 
-/// Changes how long a send waits; none, to cancel it. Any context.
+/// Changes the response timeout of a send; 0 cancels it. Any context.
 ///
 /// # Errors
 ///

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Transfers of many MADs (RMPP), for agents that leave that to the core: the hosts of
+//! Transfers of many MADs (RMPP), for agents that leave them to the core: the host side of
 //! [`crate::proto::mad::rmpp`].
 //!
-//! A transfer that comes in is in its agent's list from its first segment on: until it
-//! takes too long, or for a while after the last, in which repetitions are acknowledged.
-//! Its work ends it. The sends of a transfer that goes out are those of `transact`.
+//! An incoming transfer is in its agent's list from its first segment on: until it times out, or
+//! for some time after the last segment, in which retransmissions are acknowledged. Its work ends
+//! it. The sends of an outgoing transfer are those of `transact`.
 
 use super::agent::window;
 use super::agent::Agent;
@@ -48,12 +48,12 @@ use kernel::workqueue::WorkItem;
 use rdma::sync::Keyed;
 use rdma::workqueue;
 
-/// How long all segments may take, in milliseconds.
+/// Timeout for all segments, in milliseconds.
 const PATIENCE_MS: i32 = 40_000;
-/// How long a complete transfer is remembered, in milliseconds.
+/// How long a complete transfer is kept, in milliseconds.
 const MEMORY_MS: i32 = 10_000;
 
-/// Whose transfer it is.
+/// Identity of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key {
     tid: u64,
@@ -79,25 +79,25 @@ impl Key {
     }
 }
 
-/// What of a transfer the agent's lock protects.
+/// State of a transfer, protected by the agent's lock.
 struct State {
     receiver: Receiver,
-    /// What has come; the consumer's, once all has.
+    /// The segments received so far; passed to the consumer when complete.
     message: Option<Received>,
-    /// How long it is remembered, once all has come.
+    /// Until when a complete transfer is kept.
     until: Option<Ticks>,
 }
 
 impl State {
-    /// Whether all has come, and it is not to be forgotten yet: it is about to have its work
-    /// queued, or has.
+    /// Returns whether the transfer is complete and still kept: its work is queued or about to be
+    /// queued.
     fn is_remembered(&self) -> bool {
         self.receiver.phase() == Phase::Complete
             && self.until.is_none_or(|until| is_after(until, now()))
     }
 }
 
-/// A transfer that comes in.
+/// An incoming transfer.
 #[pin_data]
 pub(crate) struct Transfer {
     #[pin]
@@ -106,8 +106,8 @@ pub(crate) struct Transfer {
     listed: AtomicTracker,
     key: Key,
     base_version: u8,
-    /// The way back. Destroyed with it, which may sleep: it is dropped by works, by who receives,
-    /// and by who unregisters.
+    /// Address handle of the sender. Its destruction may sleep: the transfer is dropped by works,
+    /// by receive processing, and by unregistering.
     handle: Handle,
     state: Keyed<State>,
     #[pin]
@@ -131,7 +131,7 @@ impl workqueue::Delayed for Transfer {
     }
 }
 
-/// An address handle back to where a message came from. May sleep.
+/// Creates an address handle for the sender of a message. May sleep.
 fn way_back(agent: &Arc<Agent>, message: &Received) -> Result<Handle> {
     Handle::back(agent, message.wc(), message.grh(), agent.live().number())
 }
@@ -160,24 +160,24 @@ impl WorkItem for Transfer {
 }
 
 impl Transfer {
-    /// The way back.
+    /// Address handle of the sender.
     pub(super) fn handle(&self) -> &Handle {
         &self.handle
     }
 
-    /// Takes it out of its agent's list, if it is in there.
+    /// Removes the transfer from its agent's list, if it is in there.
     fn unlist(self: &Arc<Self>, inner: &mut Inner) -> Option<ListArc<Self>> {
-        // SAFETY: `start` puts a transfer into the list of its agent, whose lock `inner` is; it is in
-        // no other.
+        // SAFETY: `start` puts a transfer into the list of its agent, whose lock `inner` is; it is
+        // in no other list.
         unsafe { inner.transfers.remove(self) }
     }
 
-    /// Ends all transfers that come in. Nobody is inside the agent's gate. May sleep.
+    /// Ends all incoming transfers. The agent's gate has no users. May sleep.
     pub(super) fn end_all(agent: &Arc<Agent>) {
         loop {
             let first = agent.inner().lock().transfers.pop_front();
             let Some(transfer) = first else {
-                // Those that were ending by themselves have handles of the domain.
+                // Those that were ending by themselves hold handles of the protection domain.
                 agent.live().flush();
                 return;
             };
@@ -200,7 +200,7 @@ impl Transfer {
             .map(Arc::from)
     }
 
-    /// The window for an answer, which whoever sent the request may have opened.
+    /// The send window for a response, which the sender of the request may have opened.
     pub(super) fn reply_window(inner: &Inner, header: &wire::Header, lid: Option<u32>) -> u32 {
         let is_request = |transfer: &Self| {
             let key = transfer.key;
@@ -219,7 +219,7 @@ impl Transfer {
         })
     }
 
-    /// The first segment came. May sleep.
+    /// Handles the first segment. May sleep.
     fn start(
         agent: &Arc<Agent>,
         key: Key,
@@ -257,7 +257,7 @@ impl Transfer {
             }
         };
         if let Some((known, item)) = known {
-            // A repetition.
+            // A retransmission.
             drop(item);
             return Ok(known.arrived(message, 1, last));
         }
@@ -279,7 +279,7 @@ impl Transfer {
         workqueue::modify_delayed::<Self, 0>(self, delay as usize);
     }
 
-    /// All has come: the whole message, of which the consumer is told the length. `None`, after a
+    /// Completes the transfer: returns the whole message, with its length set. `None`, after a
     /// warning, if the agent's key is not the transfer's, which it is by [`start`](Self::start).
     fn complete(self: &Arc<Self>, mut message: Received) -> Option<Received> {
         let segments = {
@@ -302,12 +302,12 @@ impl Transfer {
         Some(message)
     }
 
-    /// A segment came. May sleep.
+    /// Handles a segment. May sleep.
     fn arrived(self: &Arc<Self>, message: Received, segment: u32, last: bool) -> Option<Received> {
         let mut inner = self.agent.inner().lock();
         let state = self.state.access_mut(&mut inner.key)?;
         let verdict = match state.message {
-            // Between its first segment and now it was lost, or has been handed over.
+            // The message was taken by a timeout, or its first segment was lost.
             None if state.receiver.phase() != Phase::Complete => Arrival::Drop,
             _ => state.receiver.arrived(segment, last),
         };
@@ -371,7 +371,7 @@ impl Transfer {
     }
 }
 
-/// What answers to segments are made of: the headers of what came.
+/// Headers of a received segment, from which a response is built.
 struct Reply {
     headers: [u8; 64],
     rmpp: Header,
@@ -401,7 +401,7 @@ impl Reply {
         }
     }
 
-    /// Sends it, with this header, and nothing else. Failing that, the other end tries again. May
+    /// Sends a MAD with this header and without data. If that fails, the other end retries. May
     /// sleep.
     fn send(&self, agent: &Arc<Agent>, header: Header, whom: For) {
         let _: Result = self.try_send(agent, header, whom);
@@ -432,7 +432,7 @@ impl Reply {
     }
 }
 
-/// Tells who sent a packet that the transfer is aborted. May sleep.
+/// Tells the sender of a packet that the transfer is aborted. May sleep.
 fn refuse(agent: &Arc<Agent>, message: &Received, why: u8) {
     let reply = Reply::to(message);
     let header = Header {
@@ -448,7 +448,7 @@ fn refuse(agent: &Arc<Agent>, message: &Received, why: u8) {
     }
 }
 
-/// Tells who has acknowledged all of a request that an answer may begin. May sleep.
+/// Tells the peer that has acknowledged all of a request that its response may begin. May sleep.
 fn welcome(agent: &Arc<Agent>, message: &Received) {
     let reply = Reply::to(message);
     let header = Header {
@@ -462,13 +462,13 @@ fn welcome(agent: &Arc<Agent>, message: &Received) {
     }
 }
 
-/// The send that a packet is for.
+/// The send that a packet refers to.
 fn send_of(agent: &Agent, message: &Received) -> Option<Arc<Send>> {
     let arrived = transact::arrived(agent, message)?;
     agent.inner().lock().answered_by(&arrived)
 }
 
-/// Aborts what was sent, unless all of it has come.
+/// Aborts a send, unless it has been received completely.
 fn abort(agent: &Agent, message: &Received, why: u8) {
     let Some(send) = send_of(agent, message) else {
         return;
@@ -476,7 +476,7 @@ fn abort(agent: &Agent, message: &Received, why: u8) {
     let received = {
         let inner = agent.inner().lock();
         let life = send.life.access(&inner.key);
-        // A plain request is no transfer that could be aborted.
+        // A plain request is not a transfer and cannot be aborted.
         life.and_then(|life| life.rmpp())
             .is_none_or(|rmpp| rmpp.is_done())
     };
@@ -485,8 +485,8 @@ fn abort(agent: &Agent, message: &Received, why: u8) {
     }
 }
 
-/// A MAD came for an agent whose transfers are put together here. Answers the message that
-/// is to be handed over, if one is complete. May sleep.
+/// Handles a MAD for an agent whose transfers are reassembled here. Returns the message to be
+/// delivered, if one is complete. May sleep.
 pub(super) fn process(agent: &Arc<Agent>, message: Received) -> Option<Received> {
     let header = match Header::parse(message.mad()) {
         Some(header) if header.is_active() => header,
@@ -546,7 +546,7 @@ fn acked(agent: &Arc<Agent>, message: &Received, segment: u32, window_end: u32) 
     }
 }
 
-/// Whoever sent a transfer says how much of the answer may come.
+/// Opens the window for the response, as requested by the sender of the request.
 fn open_reply(agent: &Agent, message: &Received, window_end: u32) {
     let Some(key) = Key::of(message) else { return };
     let mut inner = agent.inner().lock();

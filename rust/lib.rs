@@ -12,6 +12,8 @@
 pub mod accounted;
 pub mod anchor;
 pub mod bindings;
+pub mod chrdev;
+pub mod client;
 pub mod crc32;
 pub mod edge;
 pub mod export;
@@ -20,6 +22,7 @@ pub mod gate;
 pub mod hrtimer;
 pub mod kvec;
 pub mod link;
+pub mod mad;
 pub mod module;
 pub mod net;
 pub mod provider;

@@ -10,6 +10,7 @@
 //!   counts and mutexes within C structures.
 //! - [`global_lock!`](crate::global_lock), [`init_once`]: locks in statics.
 //! - [`Key`], [`Keyed`]: data of one object that the lock of another protects.
+//! - [`WaitQueue`]: where tasks wait, and pollers.
 //! - [`rcu`]: waiting for RCU; read sections are [`kernel::sync::rcu`]'s own.
 //!
 //! The mutex, the plain spinlock, `Arc`, atomics and completions are those of
@@ -25,10 +26,12 @@ mod refcount;
 mod rwsem;
 mod spin;
 mod static_rwsem;
+mod wait_queue;
 
 pub use crate::new_rwsem;
 pub use crate::new_spinlock_bh;
 pub use crate::new_spinlock_irq;
+pub use crate::new_wait_queue;
 pub use completion::Completion;
 pub use global::init_once;
 pub use global::InitOnce;
@@ -48,3 +51,4 @@ pub use spin::SpinLockIrq;
 pub use spin::SpinLockIrqBackend;
 pub use spin::SpinLockIrqGuard;
 pub use static_rwsem::StaticRwSem;
+pub use wait_queue::WaitQueue;

@@ -32,7 +32,7 @@ rust)
     ;;
 *)
     # The tests' drivers replace no C module: they are there on every stack of ours.
-    for name in ${stack//,/ } countdev fakeib; do
+    for name in ${stack//,/ } countdev fakeib fakeverbs; do
         found=
         for ko in "${built[@]}"; do
             if [ "$(basename "$ko" .ko)" = "$name" ]; then chosen+=("$ko"); found=1; fi

@@ -16,7 +16,7 @@ use super::Device;
 use crate::edge::class;
 use crate::edge::class::Allocation;
 
-/// What user programs may ask of a device, unless its driver says otherwise.
+/// Commands allowed to user programs unless the driver says otherwise.
 const COMMANDS: [u32; 30] = [
     bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_GET_CONTEXT,
     bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_QUERY_DEVICE,
@@ -54,14 +54,15 @@ pub(crate) const fn command_mask() -> u64 {
     let mut mask = 0;
     let mut at = 0;
     while at < COMMANDS.len() {
-        // INDEX: below the length. OVERFLOW: as above. Evaluated by the compiler.
+        // INDEX: `at` is below the length. OVERFLOW: at most the length. Evaluated at compile time.
         mask |= 1_u64 << COMMANDS[at];
         at += 1;
     }
     mask
 }
 
-/// Allocates a device of `size` bytes in the namespace of new devices of somebody in `net`.
+/// Allocates a device of `size` bytes for a caller in `net`. `netns::home` selects the namespace of
+/// the device.
 fn alloc(size: usize, net: &Net) -> *mut bindings::ib_device {
     if warn_on!(size < size_of::<bindings::ib_device>()) {
         return core::ptr::null_mut();
@@ -76,8 +77,7 @@ fn alloc(size: usize, net: &Net) -> *mut bindings::ib_device {
 pub(crate) fn dealloc(allocation: Allocation) {
     let device = allocation.device();
     allocation.dealloc_driver();
-    // Who unregisters all devices of a driver finds them here until no method of theirs
-    // is called any more.
+    // `ib_unregister_driver` finds the devices here until none of their methods is called any more.
     registry::forget(device);
     netdev::detach_all(device);
     netns::warn_of_copies(device);
@@ -86,19 +86,19 @@ pub(crate) fn dealloc(allocation: Allocation) {
     allocation.put();
 }
 
-/// The last reference to a device is gone; its memory is freed when this returns.
+/// Called when the last reference to a device is dropped; its memory is freed afterwards.
 pub(crate) fn released(device: &Device) {
     netdev::detach_all(device);
     warn_on!(!device.uses().none());
     Core::release(device);
 }
 
-/// Makes the array of the device's ports, if there is none. Before registration; may
+/// Allocates the array of the device's ports, unless it exists. Called before registration. May
 /// sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` if the driver has not said how many there are; `ENOMEM`.
+/// `EINVAL` if the driver has not set the number of ports; `ENOMEM`.
 pub(crate) fn set_up_ports(device: &Device) -> Result {
     let ports = device.phys_port_cnt();
     if warn_on!(ports == 0) || warn_on!(ports == u32::MAX) {
@@ -108,12 +108,11 @@ pub(crate) fn set_up_ports(device: &Device) -> Result {
 }
 
 rdma::export! { in rdma::bindings;
-    /// Allocates a device of `size` bytes, the driver's structure, in a namespace that stays
-    /// until the device is registered. Null if there is no memory, or `size` is too small. May
-    /// sleep.
+    /// Allocates a device of `size` bytes, the size of the driver's structure. The namespace must
+    /// exist until the device is registered. Returns null if memory is short or `size` is too
+    /// small. May sleep.
     fn _ib_alloc_device(size: usize, net: &Net) -> *mut bindings::ib_device = alloc;
-    /// Frees a device that is not registered: the reverse of `_ib_alloc_device`, also of a
-    /// registration that failed. May sleep. Nobody uses the device but by references of the
-    /// driver model.
+    /// Frees a device that is not registered; reverses `_ib_alloc_device`, also after a failed
+    /// registration. The device must not be in use except by driver model references. May sleep.
     fn ib_dealloc_device(device: Allocation) = dealloc;
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clients: who is told of devices that come and go.
+//! Clients, which are notified of devices that are added and removed.
 //!
-//! A client has a *slot* on each device that it was told of. A slot holds a count of both,
-//! so that the device's unregistration and the client's wait for what goes on with it.
-//! Clients are added in the order of their registration, which their ids tell, and
-//! removed in the opposite one. C header: `struct ib_client` in `include/rdma/ib_verbs.h`.
+//! A client has a *slot* on each device that it was notified of. A slot holds a use count of both,
+//! so that unregistration of either waits for the client's work on the device. Clients are added in
+//! order of registration, which is the order of their IDs, and removed in reverse order. C header:
+//! `struct ib_client` in `include/rdma/ib_verbs.h`.
 
 use kernel::prelude::*;
 use kernel::warn_on;
@@ -25,19 +25,19 @@ pub(crate) use self::edge::Own;
 pub(crate) use self::edge::Part;
 pub(crate) use self::nl::nl_info;
 
-/// The lock `Registry::clients`: to hold it is to know that no client comes or goes.
+/// List of clients. Its lock `Registry::clients` keeps clients from being added or removed.
 static CLIENTS: StaticRwSem<KVec<Listed>> = StaticRwSem::new(KVec::new());
 
-/// Before anything that uses clients.
+/// Must be called before clients are used.
 pub(super) fn init() {
     CLIENTS.init(c"Registry::clients", kernel::static_lock_class!());
 }
 
-/// The end of the module.
+/// Called on module exit.
 pub(super) fn fini() {
     if let Some(mut clients) = CLIENTS.write() {
         warn_on!(!clients.is_empty());
-        // A static is not dropped.
+        // Statics are not dropped, so free the memory here.
         *clients = KVec::new();
     }
 }
@@ -46,29 +46,29 @@ fn uses(client: &Client) -> Uses<'_> {
     Uses::new(client.uses(), client.uses_zero())
 }
 
-/// A client in the list; by id.
+/// Entry of the list, which is sorted by client ID.
 struct Listed {
     client: Known,
-    /// Whether devices are added to it.
+    /// Whether the client is notified of new devices.
     registered: bool,
 }
 
-/// How far it is with a client on a device.
+/// State of a client on a device.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Its `add` runs.
+    /// The client's `add` is running.
     Adding,
-    /// It knows the device.
+    /// The client has accepted the device.
     Added,
-    /// Its `remove` runs.
+    /// The client's `remove` is running.
     Removing,
 }
 
-/// A client on a device. Holds a count of each.
+/// A client on a device. Holds a use count of each.
 struct Slot {
     client: Known,
-    /// Changed under the write side, or, from `Adding`, by who adds under the read side:
-    /// that is why it is atomic.
+    /// Atomic, because it is changed under the write lock or, from `Adding`, by the adding thread
+    /// under the read lock.
     stage: kernel::sync::atomic::Atomic<u32>,
 }
 
@@ -91,7 +91,7 @@ impl Slot {
     }
 }
 
-/// The clients on a device, by id; in `State::clients`.
+/// Clients on a device, sorted by ID; in `State::clients`.
 pub(super) struct Slots(KVec<Slot>);
 
 impl Slots {
@@ -117,14 +117,14 @@ impl Slots {
     }
 }
 
-/// Tells a client of a device, unless it knows it. Device and client are held registered.
-/// May sleep.
+/// Notifies a client of a device, unless it was before. The caller must keep device and client
+/// registered. May sleep.
 fn add(device: &Device, client: Known) -> Result {
     if !device.is_kverbs_provider() && !client.no_kverbs_req() {
         return Ok(());
     }
     let mut slots = device.state().clients.write();
-    // Who added it before us has finished: it held the lock.
+    // An earlier `add` has finished: it held the lock.
     if slots.find(client, Stage::Added).is_some() || !uses(&client).try_get() {
         return Ok(());
     }
@@ -157,13 +157,13 @@ fn add(device: &Device, client: Known) -> Result {
     }
     let slots = slots.downgrade();
     if client.add(device) {
-        // Readers see the client from now on.
+        // Readers see the client from here on.
         if let Some(slot) = slots.find(client, Stage::Adding) {
             slot.set(Stage::Added);
         }
         return Ok(());
     }
-    // Why it does not want the device is its own business; it hears no more of it.
+    // The client has refused the device and gets no further notifications of it. This is no error.
     drop(slots);
     rdma::kvec::retain(&mut device.state().clients.write().0, |slot| {
         !(slot.client == client && slot.stage() == Stage::Adding)
@@ -173,8 +173,8 @@ fn add(device: &Device, client: Known) -> Result {
     Ok(())
 }
 
-/// Tells a client that a device goes, if it knows it and nobody else does so. No lock is
-/// held. May sleep.
+/// Notifies a client of the removal of a device, if it knows the device and no other thread is
+/// doing this. The caller must not hold locks. May sleep.
 fn remove(device: &Device, client: Known) {
     {
         let slots = device.state().clients.write();
@@ -189,11 +189,11 @@ fn remove(device: &Device, client: Known) {
         !(slot.client == client && slot.stage() == Stage::Removing)
     });
     device.uses().put();
-    // The client's module may go from now on.
+    // The client's module may be unloaded from here on.
     uses(&client).put();
 }
 
-/// Tells all clients of a device. The list of devices is held. May sleep.
+/// Notifies all clients of a new device. The caller must hold the list of devices. May sleep.
 ///
 /// # Errors
 ///
@@ -206,20 +206,21 @@ pub(crate) fn add_all(device: &Device) -> Result {
         .try_for_each(|listed| add(device, listed.client))
 }
 
-/// Tells all clients that a device goes, from the last to the first. The device is marked,
-/// so that no client is added. No lock is held but that of its unregistration. May sleep.
+/// Notifies all clients of the removal of a device, in reverse order. The device must be marked as
+/// unregistered, so that no client is added. The caller must hold only its registration lock. May
+/// sleep.
 pub(crate) fn remove_all(device: &Device) {
     loop {
         let last = device.state().clients.read().added().last();
         match last {
             Some(client) => remove(device, client),
-            // Those that others remove are waited for with the device's count.
+            // The wait for the device's use count covers removals by other threads.
             None => break,
         }
     }
 }
 
-/// Tells clients of a device's new name. The list of devices is held. May sleep.
+/// Notifies clients of a device's new name. The caller must hold the list of devices. May sleep.
 pub(super) fn renamed(device: &Device) {
     let slots = device.state().clients.read();
     for client in slots.added() {
@@ -227,7 +228,8 @@ pub(super) fn renamed(device: &Device) {
     }
 }
 
-/// Tells a client that all devices go, and waits for others who do so. May sleep.
+/// Notifies a client of the removal of all devices and waits for other threads that do so. May
+/// sleep.
 fn unregister(client: Known) {
     if let Some(mut clients) = CLIENTS.write() {
         if let Some(listed) = clients.iter_mut().find(|listed| listed.client == client) {
@@ -240,9 +242,9 @@ fn unregister(client: Known) {
         index = device.index().saturating_add(1);
         remove(&device, client);
     }
-    // Others may be removing it, too.
+    // Other threads may be removing devices from the client, too.
     uses(&client).wait();
-    // Its id is free again when all above it have gone: the next is one above the last.
+    // The ID is reusable once all higher ones are gone: a new ID is one above the last.
     if let Some(mut clients) = CLIENTS.write() {
         rdma::kvec::retain(&mut clients, |listed| listed.client != client);
     }

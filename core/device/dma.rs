@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scatterlists of devices without DMA: their addresses are the kernel's own.
+//! Scatterlists of devices without DMA, whose DMA addresses are kernel virtual addresses.
 
 mod edge;
 
@@ -15,8 +15,8 @@ fn map(_device: Passed<rdma::bindings::ib_device>, list: List, entries: c_int) -
 }
 
 rdma::export! { in rdma::bindings;
-    /// Writes into each entry its memory's address as the device's. Returns how many entries there
-    /// are.
+    /// Sets the DMA address of each entry to its kernel virtual address. Returns the number of
+    /// entries.
     fn ib_dma_virt_map_sg(
         device: Passed<rdma::bindings::ib_device>, sg: List, entries: c_int,
     ) -> c_int = map;

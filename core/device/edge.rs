@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices at the edge: the C structure, references to it and use counts, the table of a driver's
-//! methods, the queues and lists of C.
+//! FFI of devices: the C structure, references to it and use counts, the table of a driver's
+//! methods, and the module's workqueues as C finds them.
 //!
-//! To be held against `include/rdma/ib_verbs.h`.
+//! Must match `include/rdma/ib_verbs.h`.
 
 use core::mem::offset_of;
 use core::mem::size_of;
@@ -32,8 +32,8 @@ use crate::edge::device::Unregistered;
 ///
 /// # Invariants
 ///
-/// A reference is to memory that [`alloc`](super::alloc) made and that is not freed
-/// while the reference exists; `res` points to its [`State`], which lives as long.
+/// A reference points to memory that [`alloc`](super::alloc) allocated and that is not freed while
+/// the reference exists; `res` points to its [`State`], which lives as long.
 #[repr(transparent)]
 pub(crate) struct Device(rdma::edge::device::Device);
 
@@ -46,7 +46,7 @@ impl Deref for Device {
     }
 }
 
-// SAFETY: Transparent over the structure.
+// SAFETY: The type is transparent over the structure.
 unsafe impl rdma::edge::View for Device {
     type C = bindings::ib_device;
 }
@@ -54,18 +54,18 @@ unsafe impl rdma::edge::View for Device {
 impl Device {
     /// # Safety
     ///
-    /// For `'a`, `ptr` is a device that fulfils the type invariant.
+    /// For `'a`, `ptr` must point to a device that satisfies the type invariant.
     #[inline]
     pub(crate) unsafe fn from_raw<'a>(ptr: *mut bindings::ib_device) -> &'a Self {
         // SAFETY: This function's contract; the type is transparent.
         unsafe { &*ptr.cast() }
     }
 
-    /// A device as all modules know it, as the core does.
+    /// Converts from the view of a device that all modules share to the core's.
     #[inline]
     pub(crate) fn of(device: &rdma::edge::device::Device) -> &Self {
-        // SAFETY: Every `struct ib_device` is made by `alloc`, so `res` points to its `State`; the
-        // reference promises that its memory is there.
+        // SAFETY: `alloc` creates every `struct ib_device`, so `res` points to its `State`; the
+        // reference guarantees that its memory is valid.
         unsafe { Self::from_raw(rdma::edge::View::raw(device)) }
     }
 
@@ -75,43 +75,44 @@ impl Device {
         rdma::edge::View::raw(&self.0)
     }
 
-    /// What the core keeps of it.
+    /// Core state of the device.
     #[inline]
     pub(super) fn state(&self) -> &State {
-        // SAFETY: By the type invariant `res` points to the state, which lives as long.
+        // SAFETY: By the type invariant, `res` points to the state, which lives as long as the
+        // device.
         unsafe { &*(*self.as_raw()).res.cast::<State>() }
     }
 
-    /// Its name as it is now; empty before it has one. Any context.
-    // Not inline: it has many callers, of which none is fast.
+    /// Returns the current name; empty before the device has one. Any context.
+    // Not inline: it has many callers, none on a fast path.
     #[inline(never)]
     pub(crate) fn name(&self) -> DeviceName {
         const {
             assert!(offset_of!(bindings::ib_device, name) % align_of::<u64>() == 0);
         }
-        // SAFETY: The array is there as long as the device, and aligned (see above). A rename may
-        // change it meanwhile, which words that are read for themselves tolerate.
+        // SAFETY: The array is valid as long as the device, and aligned (asserted above). A
+        // concurrent rename is tolerated, as each word is read on its own.
         DeviceName(unsafe {
             let words = (&raw const (*self.as_raw()).name).cast::<[u64; 8]>();
             core::mem::transmute::<[u64; 8], [u8; 64]>(words.read_volatile())
         })
     }
 
-    /// Its own `struct device`. Copies in other namespaces have one each.
+    /// The device's own `struct device`. Each copy in another namespace has its own.
     pub(crate) fn dev(&self) -> *mut bindings::device {
         self.model().dev().raw()
     }
 
-    /// The part of it that copies in other namespaces have, too.
+    /// The `struct ib_core_device`, which copies in other namespaces also have.
     pub(crate) fn core_device(&self) -> *mut bindings::ib_core_device {
         self.model().raw()
     }
 
-    /// The namespace it is in. It does not count that; so the device may be moved out of it, and
-    /// it may go. Any context.
+    /// Returns the current namespace, without a reference: the device may be moved to another one,
+    /// and the namespace freed after the RCU section. Any context.
     pub(crate) fn net<'a>(&'a self, _rcu: &'a rcu::Guard) -> &'a Net {
-        // SAFETY: Set at allocation. A namespace that goes moves its devices to the first one,
-        // and then waits for RCU (`netns::leave`), so that it is there as long as the guard.
+        // SAFETY: Set at allocation. A namespace that is removed moves its devices to the initial
+        // one and then waits for RCU (`netns::leave`), so it is valid as long as the guard.
         unsafe {
             Net::from_raw(bindings::rdma_helper_read_pnet(
                 &raw const (*self.core_device()).rdma_net,
@@ -119,18 +120,19 @@ impl Device {
         }
     }
 
-    /// Turns adaptive moderation of its completion queues on or off.
+    /// Enables or disables adaptive moderation of the device's completion queues.
     pub(crate) fn set_dim(&self, on: bool) {
-        // SAFETY: The bits beside it are written before registration only.
+        // SAFETY: The other bits of the word are written only before registration.
         unsafe { (*self.as_raw()).set_use_cq_dim(u16::from(on)) };
     }
 }
 
 impl Device {
-    /// Keeps the device registered, unless it is not, or is being unregistered. Any context.
+    /// Takes a use count that keeps the device registered; `None` if it is not registered or is
+    /// being unregistered. Any context.
     pub(crate) fn live(&self) -> Option<Registered> {
         if self.uses().try_get() {
-            // INVARIANT: Just counted.
+            // INVARIANT: The use count was just taken.
             Some(Registered(NonNull::from(self)))
         } else {
             None
@@ -138,57 +140,56 @@ impl Device {
     }
 }
 
-// SAFETY: `get_device` and `put_device` count the memory, which alloc::release frees with
-// the last.
+// SAFETY: `get_device` and `put_device` count the references to the memory, which is freed with the
+// last one, after `alloc::released`.
 unsafe impl AlwaysRefCounted for Device {
     fn inc_ref(&self) {
-        // SAFETY: The device is there.
+        // SAFETY: `self` is a valid device (type invariant).
         unsafe { bindings::get_device(self.dev()) };
     }
 
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives a reference up.
+        // SAFETY: The caller passes a reference that it owns (`dec_ref`'s contract).
         unsafe { bindings::put_device(obj.as_ref().dev()) };
     }
 }
 
-/// A device that stays registered as long as this exists; hold it briefly, since whoever
-/// unregisters the device waits.
+/// A device that stays registered while this exists. Hold it briefly: unregistration waits for it.
 ///
 /// # Invariants
 ///
-/// `0` is a device of which this holds one count of `refcount`.
+/// `0` is a device of whose `refcount` this holds one count.
 pub(crate) struct Registered(NonNull<Device>);
 
 // SAFETY: It gives access only to a `Device`, which is `Send` and `Sync`.
 unsafe impl Send for Registered {}
-// SAFETY: As for `Send`.
+// SAFETY: Same as for `Send`.
 unsafe impl Sync for Registered {}
 
 impl Registered {
-    /// One more count of a device that has one.
+    /// Takes another use count of a device that has one.
     pub(super) fn another(device: &Device) -> Self {
         device.uses().get();
-        // INVARIANT: Just counted.
+        // INVARIANT: The use count was just taken.
         Self(NonNull::from(device))
     }
 
-    /// Takes over a count that C counted.
+    /// Takes over a use count from C.
     ///
     /// # Safety
     ///
-    /// `ptr` is a device of which the caller has a count to give away.
+    /// The caller must own a use count of the device `ptr`, which it gives up.
     pub(crate) unsafe fn from_raw(ptr: NonNull<bindings::ib_device>) -> Self {
-        // INVARIANT: The count is the caller's to give (contract of this function).
+        // INVARIANT: The caller passes its use count (contract of this function).
         Self(ptr.cast())
     }
 
-    /// Leaves the count to somebody who gives it back with `uses().put()`.
+    /// Keeps the use count; it must be dropped with `uses().put()` later.
     pub(crate) fn keep(self) {
         core::mem::forget(self);
     }
 
-    /// Gives the count to C.
+    /// Passes the use count to C.
     pub(crate) fn into_raw(self) -> *mut bindings::ib_device {
         ManuallyDrop::new(self).as_raw()
     }
@@ -198,7 +199,7 @@ impl Deref for Registered {
     type Target = Device;
 
     fn deref(&self) -> &Device {
-        // SAFETY: By the type invariant the device is there.
+        // SAFETY: The use count keeps the device valid (type invariant).
         unsafe { self.0.as_ref() }
     }
 }
@@ -209,7 +210,7 @@ impl Drop for Registered {
     }
 }
 
-/// A device in the list of the registry.
+/// Entry of the registry's list.
 pub(super) struct Entry {
     pub(super) index: u32,
     pub(super) device: ARef<Device>,
@@ -217,35 +218,35 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The name. It changes under the write side of the registry's lock only.
+    /// Name of the device. Changes only under the registry's write lock.
     pub(super) fn name(&self) -> &[u8] {
         let raw = self.device.as_raw();
-        // SAFETY: An entry is borrowed from the list, under the lock, so no rename runs; the name
-        // is terminated, and the memory is the device's.
+        // SAFETY: Entries are borrowed from the list under its lock, so no rename runs. The name is
+        // NUL-terminated and in the device's memory.
         unsafe { CStr::from_char_ptr((*raw).name.as_ptr()) }.to_bytes()
     }
 }
 
 rdma::c_struct! {
-    /// A table of a driver's methods.
+    /// Table of a driver's methods.
     pub(super) struct DriverOps: Ops;
     fields {}
 }
 
-/// Behind the head of the table come groups of attributes, methods and sizes of objects,
-/// each one word that is zero where there is none.
+/// After the header of the table come attribute groups, methods and object sizes. Each is one word,
+/// which is zero if unset.
 const FIRST: usize = offset_of!(Ops, device_group) / size_of::<usize>();
 const WORDS: usize = size_of::<Ops>() / size_of::<usize>();
 
-// So many in the kernel that this was written for. With another number: see that the new
-// ones are words, too.
+// The number of words in the supported kernel. If it changes, check that the new fields are words,
+// too.
 const _: () = assert!(WORDS - FIRST == 141 && size_of::<Ops>() % size_of::<usize>() == 0);
 
-/// Adds what `from` has and `into` has not; what `into` has stays. A driver that comes in
-/// parts calls this several times.
+/// Sets the methods of `into` that are unset from `from`. A driver that consists of several parts
+/// calls this for each.
 pub(super) fn merge(into: &mut Unregistered<'_>, from: &DriverOps) {
-    // SAFETY: Nobody else uses the table of such a device; the other one is the driver's, and does
-    // not change during the call.
+    // SAFETY: Nobody else uses the table of an unregistered device; the other table is the
+    // driver's, which does not change during the call.
     let (into, from) = unsafe { (&mut (*into.device().as_raw()).ops, &*from.raw()) };
     if from.driver_id != bindings::rdma_driver_id_RDMA_DRIVER_UNKNOWN {
         warn_on!(
@@ -266,8 +267,8 @@ pub(super) fn merge(into: &mut Unregistered<'_>, from: &DriverOps) {
     );
     into.set_uverbs_robust_udata(into.uverbs_robust_udata() | from.uverbs_robust_udata());
 
-    // SAFETY: The tables are this many words long, aligned to words; each from `FIRST` on
-    // is a pointer, a method or a size, for which a copy of the other's word is valid.
+    // SAFETY: Both tables have `WORDS` words and are aligned to words. Each word from `FIRST` on is
+    // a pointer, a method or a size, all of which may be copied as words.
     let (into, from) = unsafe {
         (
             core::slice::from_raw_parts_mut((&raw mut *into).cast::<*const ()>(), WORDS),
@@ -281,12 +282,13 @@ pub(super) fn merge(into: &mut Unregistered<'_>, from: &DriverOps) {
     }
 }
 
-/// Where a queue of the module is found, while there is a [`Subsystem`](super::queues::Subsystem).
+/// Variable with a workqueue of the module, set while there is a
+/// [`Subsystem`](super::queues::Subsystem).
 #[derive(Clone, Copy)]
 pub(super) enum Place {
     /// `ib_wq`, which other modules use.
     Events,
-    /// Of unregistrations.
+    /// Workqueue for deferred unregistration.
     Unregister,
 }
 
@@ -295,27 +297,28 @@ static UNREGISTER: Atomic<*mut bindings::workqueue_struct> = Atomic::new(core::p
 impl Place {
     fn word(self) -> &'static Atomic<*mut bindings::workqueue_struct> {
         match self {
-            // SAFETY: A variable of `exports.c`, which is changed by whole words.
+            // SAFETY: A variable of `exports.c` that is only accessed as a whole word.
             Self::Events => unsafe { Atomic::from_ptr(&raw mut bindings::ib_wq) },
             Self::Unregister => &UNREGISTER,
         }
     }
 
-    /// Has the queue be found, or none.
+    /// Sets or clears the workqueue.
     pub(super) fn set(self, queue: Option<&OwnedQueue>) {
         let raw = queue.map_or(core::ptr::null_mut(), OwnedQueue::as_raw);
         self.word().store(raw, Relaxed);
     }
 
-    /// The queue.
+    /// Returns the workqueue.
     pub(super) fn queue(self) -> &'static Queue {
-        // SAFETY: Set when the module came, for as long as it is there.
+        // SAFETY: Set when the module is loaded, until it is unloaded.
         unsafe { Queue::from_raw(self.word().load(Relaxed)) }
     }
 
-    /// Waits for all that is queued now. May sleep; not from that queue.
+    /// Waits for all work items that are queued now. Must not be called from a work item of this
+    /// queue. May sleep.
     pub(super) fn flush(self) {
-        // SAFETY: As in `queue`.
+        // SAFETY: Set when the module is loaded, until it is unloaded.
         unsafe { bindings::__flush_workqueue(self.word().load(Relaxed)) };
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of devices, and who handles them.
+//! Events of devices, and their handlers.
 //!
-//! A driver tells of an event from any context; a worker brings the caches up to date, if
-//! it is a port's, and then tells handlers. Handlers are lists of their owners' memory.
+//! A driver reports an event from any context. A worker then updates the caches, for a port event,
+//! and calls the handlers. Handlers are list entries in memory of their owners.
 
 use kernel::impl_has_work;
 use kernel::new_work;
@@ -26,7 +26,7 @@ mod edge;
 pub(crate) use self::edge::Watch;
 pub(crate) use self::edge::Watcher;
 
-/// An event on its way to handlers. Keeps the device's memory.
+/// A queued event. Holds a reference to the device.
 #[pin_data]
 struct Pending {
     device: ARef<Device>,
@@ -49,7 +49,7 @@ impl WorkItem for Pending {
     }
 }
 
-/// Queues an event. Does not sleep; the event is lost if there is no memory.
+/// Queues an event. The event is lost if memory is short. Does not sleep.
 fn send(device: &Device, event: Event) {
     let pending = KBox::pin_init(
         pin_init!(Pending {
@@ -64,13 +64,13 @@ fn send(device: &Device, event: Event) {
     }
 }
 
-/// Sends an event of a port: a worker refreshes the caches and calls handlers. Does not sleep.
+/// Queues an event of a port: a worker updates the caches and calls handlers. Does not sleep.
 pub(crate) fn dispatch(device: &Device, event: bindings::ib_event_type, port: u32) {
     send(device, Event::of_port(device, event, port));
 }
 
-/// Calls handlers now, and leaves the caches alone: for events by which they have changed.
-/// May sleep.
+/// Calls the handlers now and does not update the caches: for events raised by a cache update. May
+/// sleep.
 pub(crate) fn tell_port(device: &Device, event: bindings::ib_event_type, port: u32) {
     Event::of_port(device, event, port).tell(device);
 }
@@ -80,11 +80,11 @@ fn dispatch_event(sent: Sent<'_>) {
 }
 
 rdma::export! { in rdma::bindings;
-    /// Tells handlers of an event, and the caches, later, in a worker. Any context.
+    /// Queues an event: a worker updates the caches and calls the handlers. Any context.
     fn ib_dispatch_event(event: Sent<'_>) = dispatch_event;
-    /// Adds a handler to the end of the list. May sleep; not from a handler.
+    /// Adds a handler to the end of the list. Must not be called from a handler. May sleep.
     fn ib_register_event_handler(handler: Handler) = Handler::add;
-    /// Takes a handler out: when it returns, it is not called and will not be. May sleep; not
-    /// from a handler.
+    /// Removes a handler. Once this returns, the handler is not running and will not be called.
+    /// Must not be called from a handler. May sleep.
     fn ib_unregister_event_handler(handler: Handler) = Handler::remove;
 }

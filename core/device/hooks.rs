@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a device asks of the parts of the core that are built on it.
+//! Calls from `device` to the parts of the core that are built on it.
 //!
 //! `device` imports none of these parts. [`Hooks`] lists the calls, `core/life.rs` implements it
 //! once, for [`Core`], and the compiler resolves every call statically.
@@ -30,19 +30,19 @@ pub(crate) enum Notice {
     Register,
     /// The device is unregistered.
     Unregister,
-    /// It has a new name.
+    /// The device was renamed.
     Rename,
-    /// A port has got a network device.
+    /// A network device was attached to a port.
     NetdevAttach {
         /// The port.
         port: u32,
     },
-    /// A port has lost its network device.
+    /// The network device of a port was detached.
     NetdevDetach {
         /// The port.
         port: u32,
     },
-    /// The network device of a port has a new name.
+    /// The network device of a port was renamed.
     NetdevRename {
         /// The port.
         port: u32,
@@ -57,67 +57,68 @@ pub(crate) trait Hooks {
     /// Counters of a driver.
     type Stats;
 
-    /// The slots of a new device. May sleep.
+    /// Initialises the slots of a new device. May sleep.
     fn slots() -> impl PinInit<Self::Slots, Error>;
 
-    /// Unregisters a device, if it is registered, and frees it if its driver wants that. When
-    /// this returns the device is unregistered, by whichever thread. The caller has a reference
-    /// of the driver model and no use count. May sleep.
+    /// Unregisters a device, if it is registered, and frees it if its driver requests that. When
+    /// this returns, the device is unregistered, possibly by another thread. The caller must hold a
+    /// driver model reference and no use count. May sleep.
     fn unregister(device: &Device);
 
-    /// Moves a device that is in `from` to another namespace. The caller has a reference of the
-    /// driver model and no use count. May sleep.
+    /// Moves a device that is in `from` to another namespace. The caller must hold a driver model
+    /// reference and no use count. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the device is not registered or not in `from`; those of `device_rename`,
-    /// after which it stays in `from`, and those of registration, after which some clients may
-    /// not know it.
+    /// `ENODEV` if the device is not registered or not in `from`; errors of `device_rename`, after
+    /// which it stays in `from`; errors of registration, after which some clients may not have been
+    /// notified of it.
     fn relocate(device: &Device, from: &Net, to: &CountedNet) -> Result;
 
-    /// The last reference to a device is gone; its memory is freed next. Any context in which
-    /// `put_device` may be called.
+    /// Called when the last reference to a device is dropped; its memory is freed next. Any context
+    /// in which `put_device` may be called.
     fn release(device: &Device);
 
-    /// An event of the device, before its handlers are called; returns whether to call them.
-    /// May sleep.
+    /// Processes an event of the device before its handlers are called; returns whether to call
+    /// them. May sleep.
     fn refresh(device: &Device, event: &Event) -> bool;
 
     /// Reports a change to listeners in user space. May sleep.
     fn notify(device: &Device, notice: Notice);
 
-    /// The subnet prefix of an InfiniBand port as it is cached, 0 if it is not. Any context.
+    /// Returns the cached subnet prefix of an InfiniBand port, 0 if it is not cached. Any context.
     fn subnet_prefix(device: &Device, port: u32) -> u64;
 
-    /// The counters of a port, if its driver has any. The device is registered. Any context.
+    /// Returns the counters of a port, if its driver has any. The device must be registered. Any
+    /// context.
     fn port_stats(device: &Device, port: u32) -> Option<&Self::Stats>;
 
-    /// Makes the directories of the ports of a device, or of a copy of it in a namespace. May
-    /// sleep.
+    /// Creates the sysfs directories of the ports of a device, or of a copy of it in a namespace.
+    /// May sleep.
     ///
     /// # Errors
     ///
-    /// Those of the driver and of sysfs; nothing is left behind.
+    /// Errors of the driver and of sysfs, after which no directory is left.
     fn show_ports(of: &Visible<'_>) -> Result;
 
-    /// Removes the directories of the ports. May sleep: waits for readers of their files.
+    /// Removes the sysfs directories of the ports. Waits for readers of their files. May sleep.
     fn hide_ports(of: &Visible<'_>);
 }
 
-/// Data that a part of the core keeps per device. Made with the device, dropped with its memory.
+/// Per-device data of a part of the core. Created with the device, dropped with its memory.
 pub(crate) trait PerDevice: Send + Sync + Sized {
-    /// The data of a new device. May sleep.
+    /// Initialises the data of a new device. May sleep.
     fn new() -> impl PinInit<Self, Error>;
 }
 
-/// Where the data of one part is; implemented by `core/life.rs`.
+/// Locates the data of one part; implemented by `core/life.rs`.
 pub(crate) trait HasSlot<T: PerDevice> {
-    /// The data of that part.
+    /// Returns the data of that part.
     fn slot(&self) -> &T;
 }
 
 impl Device {
-    /// The data that a part of the core keeps of the device.
+    /// Returns a part's data for this device.
     #[inline(always)]
     pub(crate) fn slot<T: PerDevice>(&self) -> &T
     where
@@ -126,7 +127,8 @@ impl Device {
         HasSlot::slot(&self.state().slots)
     }
 
-    /// The counters of a port, if its driver has any. The device is registered. Any context.
+    /// Returns the counters of a port, if its driver has any. The device must be registered. Any
+    /// context.
     pub(crate) fn port_stats(&self, port: u32) -> Option<&<Core as Hooks>::Stats> {
         Core::port_stats(self, port)
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The network devices of ports.
+//! Network devices of ports.
 //!
-//! A driver ties a port to a network device, of which the port then holds a reference.
-//! Ties are found by the network device under RCU: by drivers for each packet.
+//! A driver attaches a network device to a port, which then holds a reference to it. Drivers look
+//! up the port by the network device, under RCU, for each packet.
 
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
@@ -25,8 +25,8 @@ use crate::edge::device::OrNull;
 use crate::edge::ties::TIES;
 
 impl Device {
-    /// The network device of a port, if it has one. A driver with a method of its own may
-    /// sleep in it; without, any context.
+    /// Returns the network device of a port, if there is one. May sleep if the driver has its own
+    /// method for that; otherwise any context.
     pub(crate) fn netdev(&self, port: u32) -> Option<ARef<NetDevice>> {
         let data = self.port(port)?;
         if let Some(answer) = self.driver().get_netdev(port) {
@@ -37,7 +37,7 @@ impl Device {
         Some(netdev)
     }
 
-    /// The port that a network device belongs to. As [`netdev`](Self::netdev).
+    /// Returns the port that a network device belongs to. Context as for [`netdev`](Self::netdev).
     pub(crate) fn port_of(&self, netdev: &NetDevice) -> Option<u32> {
         self.ports()
             .find(|port| self.netdev(*port).is_some_and(|other| *other == *netdev))
@@ -48,7 +48,7 @@ fn set(device: &Device, netdev: Option<&NetDevice>, port: u32) -> Result {
     if !device.has_port(port) {
         return Err(EINVAL);
     }
-    // Drivers do this before they register the device, too.
+    // Drivers may call this before they register the device.
     alloc::set_up_ports(device)?;
     let data = device.port(port).ok_or(EINVAL)?;
     {
@@ -58,7 +58,7 @@ fn set(device: &Device, netdev: Option<&NetDevice>, port: u32) -> Result {
         }
         locked.set(netdev);
     }
-    // Readers may be at it: it gets into another list only after they have left.
+    // Wait for readers of the old list before the port is added to another one.
     if TIES.remove(data) {
         rcu::synchronize();
     }
@@ -86,8 +86,8 @@ pub(crate) fn detach_all(device: &Device) {
     }
 }
 
-/// The registered device that has a port tied to this network device, which is compared only.
-/// Any context.
+/// Returns the registered device with a port that `netdev` is attached to. The pointer is only
+/// compared. Any context.
 fn by_netdev(
     netdev: *const bindings::net_device,
     driver: bindings::rdma_driver_id,
@@ -100,7 +100,7 @@ fn by_netdev(
     })
 }
 
-/// Sends an event of a port's state, if it has changed. Under RTNL, or in process context.
+/// Sends a port event if the port's state has changed. Under RTNL, or in process context.
 fn tell_state(device: &Device, netdev: &NetDevice) {
     let Some(port) = device.port_of(netdev) else {
         return;
@@ -124,7 +124,7 @@ fn tell_state(device: &Device, netdev: &NetDevice) {
     }
 }
 
-/// Sends events of ports whose network device changes its state.
+/// Sends port events when the state of a network device changes.
 struct Listener;
 
 impl NetdevEvents for Listener {
@@ -157,11 +157,11 @@ impl NetdevEvents for Listener {
     }
 }
 
-/// The listener, registered.
+/// The registered listener.
 pub(super) struct Subsystem(#[allow(dead_code)] Pin<KBox<NetNotifier<Listener>>>);
 
 impl Subsystem {
-    /// Once, before there is a device. May sleep.
+    /// Registers the listener. Must be called only once, before there are devices. May sleep.
     pub(super) fn new() -> Result<Self> {
         TIES.init();
         Ok(Self(KBox::try_pin_init(
@@ -176,7 +176,7 @@ fn query_netdev_port(
     netdev: Passed<bindings::net_device>,
     mut port: OutParam<'_, u32>,
 ) -> Result {
-    // The pointer is compared only; it may be null, or of a device that is gone.
+    // The pointer is only compared; it may be null, or to a freed device.
     let found = device.ports().find(|port| match device.netdev(*port) {
         Some(other) => core::ptr::eq(other.as_raw(), netdev.as_ptr()),
         None => netdev.as_ptr().is_null(),
@@ -190,25 +190,25 @@ fn get_by_netdev(netdev: Passed<bindings::net_device>, driver: bindings::rdma_dr
 }
 
 rdma::export! { in rdma::bindings;
-    /// Ties a port to a network device, or to none (null). May sleep. When the network device
-    /// unregisters the driver unties it or unregisters the device. One thread at a time does this
-    /// for a port. Errors: `EINVAL` if there is no such port, `ENOMEM`.
+    /// Attaches a network device to a port, or detaches it (null). When the network device is
+    /// unregistered, the driver must detach it or unregister the RDMA device. Calls for one port
+    /// must not be concurrent. May sleep. Errors: `EINVAL` if there is no such port, `ENOMEM`.
     fn ib_device_set_netdev(device: &Device, netdev: Option<&NetDevice>, port: u32) -> Result
         = set;
-    /// The network device of a port, with a reference for the caller, or null. Does not sleep,
-    /// unless the driver has a method for it that does.
+    /// Returns the network device of a port, with a reference for the caller, or null. May sleep
+    /// only if the driver has its own method that does.
     fn ib_device_get_netdev(device: &Device, port: u32) -> Option<ARef<NetDevice>>
         = Device::netdev;
-    /// The port that a network device is tied to. Errors: `ENOENT`.
+    /// Returns the port that a network device is attached to. Errors: `ENOENT`.
     fn ib_query_netdev_port(
         device: &Device, netdev: Passed<bindings::net_device>, port: OutParam<'_, u32>,
     ) -> Result = query_netdev_port;
-    /// A registered device that is tied to a network device, of this driver or of any
-    /// (`RDMA_DRIVER_UNKNOWN`), counted for the caller; or null. Any context.
+    /// Returns a registered device that a network device is attached to, of this driver or of any
+    /// (`RDMA_DRIVER_UNKNOWN`), with a use count for the caller; or null. Any context.
     fn ib_device_get_by_netdev(
         netdev: Passed<bindings::net_device>, driver: bindings::rdma_driver_id,
     ) -> OrNull = get_by_netdev;
-    /// Tells that the state of a network device's port may have changed; for drivers that do
+    /// Reports a possible change of the state of a network device's port; for drivers that report
     /// this themselves. Process context.
     fn ib_dispatch_port_state_event(device: &Device, netdev: &NetDevice) = tell_state;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices and network namespaces; see section 7 of `core_locking.md`, and
-//! [`crate::proto::netns`] for who sees what.
+//! Network namespaces of devices; see section 7 of `core_locking.md`, and [`crate::proto::netns`]
+//! for the visibility rules.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
@@ -41,11 +41,12 @@ pub(super) use self::copies::Copies;
 use self::edge::shared;
 use self::edge::Member;
 
-/// The lock `Nets::list`: the namespaces other than the first, but for those that are
-/// going. Also keeps the mode still.
+/// List of namespaces except the initial one and those being removed. Its lock `Nets::list` also
+/// guards the mode.
 static NETS: StaticRwSem<KVec<Member>> = StaticRwSem::new(KVec::new());
 
-/// How devices are shared. It changes only while there is one namespace.
+/// Returns the sharing mode of devices. It changes only while there is no other namespace than the
+/// initial one.
 pub(crate) fn mode() -> Mode {
     if shared().load(Relaxed) == 0 {
         Mode::Exclusive
@@ -54,11 +55,11 @@ pub(crate) fn mode() -> Mode {
     }
 }
 
-/// Changes how devices are shared. May sleep.
+/// Changes the sharing mode. May sleep.
 ///
 /// # Errors
 ///
-/// `EBUSY` if there is another namespace than the first.
+/// `EBUSY` if there is a namespace other than the initial one.
 pub(crate) fn set_mode(to: Mode) -> Result {
     let nets = NETS.write().ok_or(ENODEV)?;
     let change = mode().change(to, !nets.is_empty());
@@ -69,7 +70,8 @@ pub(crate) fn set_mode(to: Mode) -> Result {
     Ok(())
 }
 
-/// As the rules know a namespace: the first, or another by its address.
+/// Converts a namespace for the rules of `proto::netns`: the initial one, or one identified by its
+/// address.
 fn known(net: &Net) -> netns::Net {
     if *net == *Net::init() {
         netns::Net::INIT
@@ -78,28 +80,28 @@ fn known(net: &Net) -> netns::Net {
     }
 }
 
-/// As the rules know the namespace that a device is in. Any context.
+/// Converts the namespace of a device for the rules. Any context.
 fn home_of(device: &Device) -> netns::Net {
     known(device.net(&rcu::read_lock()))
 }
 
-/// Whether somebody in `net` may use the device. Any context.
+/// Returns whether tasks in `net` may use the device. Any context.
 pub(crate) fn visible(device: &Device, net: &Net) -> bool {
     mode().sees(home_of(device), known(net))
 }
 
-/// Whether the device's owner gives the caller raw packets.
+/// Returns whether the caller has `CAP_NET_RAW` in the namespace that decides for this device.
 pub(crate) fn has_raw_cap(device: &Device) -> bool {
     let at = match mode().raw_cap(home_of(device)) {
         netns::Net::INIT => None,
-        // If it goes, the device is going to be in the first one.
+        // If the namespace is being removed, the device moves to the initial one.
         netns::Net(_) => device.net(&rcu::read_lock()).try_hold(),
     };
     let judge = at.as_deref().unwrap_or(Net::init());
     judge.capable(bindings::CAP_NET_RAW)
 }
 
-/// The namespace that a new device is in, made by somebody in `asker`.
+/// Returns the namespace for a new device that a task in `asker` creates.
 pub(super) fn home(asker: &Net) -> &Net {
     if mode().home(known(asker)) == netns::Net::INIT {
         Net::init()
@@ -112,38 +114,37 @@ pub(super) fn home(asker: &Net) -> &Net {
 ///
 /// # Errors
 ///
-/// Those of `device_rename`; the device then stays in `from`.
+/// Errors of `device_rename`; the device then stays in `from`.
 pub(crate) fn change(device: &Device, from: &Net, to: &CountedNet) -> Result {
     device.model().set_net(to);
     let _still = registry::hold();
     let name = device.name();
-    // A rename to its own name: the driver model finds that the namespace has changed.
+    // Rename to the same name: this makes the driver model notice the new namespace.
     names::Name::new(name.as_bytes())
         .map_err(|_| EINVAL)
         .and_then(|name| device.model().rename(&name))
         .inspect_err(|_| {
-            // Not back to a namespace that goes, which looks for its devices once.
+            // Not if `from` is being removed, as it moves its devices out only once.
             if let Some(from) = from.try_hold() {
                 device.model().set_net(&from);
             }
         })
 }
 
-/// Moves a device to the namespace of a file, for the sender of a netlink message. May
+/// Moves a device to the namespace of a file descriptor, for the sender of a netlink message. May
 /// sleep.
 ///
 /// # Errors
 ///
-/// Those of a wrong file; `EPERM` if the sender does not administer that namespace;
-/// `EOPNOTSUPP` if devices are shared, or its driver cannot take it from its users;
-/// `EBUSY` if there are devices under it;
-/// `ENODEV` if the device is not in the caller's namespace (any more).
+/// Errors of an invalid file descriptor; `EPERM` if the sender does not administer that namespace;
+/// `EOPNOTSUPP` if devices are shared, or the driver cannot disassociate user contexts; `EBUSY` if
+/// the device has subdevices; `ENODEV` if the device is not or no longer in the caller's namespace.
 pub(crate) fn move_to(
     device: Registered,
     file: u32,
     administers: impl FnOnce(&Net) -> bool,
 ) -> Result {
-    // A number that is none is no file's either.
+    // Numbers out of range are invalid file descriptors, too.
     let file = i32::try_from(file).unwrap_or(-1);
     let net = CountedNet::of_file(file)?;
     let admin = administers(&net);
@@ -158,7 +159,7 @@ pub(crate) fn move_to(
     mode()
         .judge_move(&ask)
         .map_err(|refused| errno(refused.errno()))?;
-    // They would go with the move.
+    // The move would delete subdevices.
     if sub::any(&device) {
         return Err(EBUSY);
     }
@@ -167,7 +168,7 @@ pub(crate) fn move_to(
     Core::relocate(&kept, &asker, &net)
 }
 
-/// A namespace that devices know of.
+/// Per-namespace data: the membership in the list.
 pub(crate) struct NetState(Member);
 
 rdma::impl_pernet_slot!(impl for NetState);
@@ -187,7 +188,7 @@ impl Drop for NetState {
     }
 }
 
-/// A namespace comes. May sleep.
+/// Adds a new namespace. May sleep.
 fn join(net: Member) -> Result {
     if *net.net() == *Net::init() {
         return Ok(());
@@ -197,8 +198,8 @@ fn join(net: Member) -> Result {
         let _mode = NETS.read();
         let mut all = devices.registered();
         all.try_for_each(|device| match add_copy(device, net) {
-            // It is about to be unregistered, since its network device has gone; which is
-            // no reason for there to be no namespace.
+            // The device's network device is gone and so it is about to be unregistered. This must
+            // not fail the creation of the namespace.
             Err(error) if error == ENODEV => Ok(()),
             done => done,
         })
@@ -209,12 +210,12 @@ fn join(net: Member) -> Result {
     added
 }
 
-/// A namespace goes. May sleep.
+/// Removes a namespace. May sleep.
 fn leave(net: Member) {
     if *net.net() == *Net::init() {
         return;
     }
-    // So that nobody makes a copy in it any more.
+    // From here on, no copy is created in it.
     if let Some(mut nets) = NETS.write() {
         rdma::kvec::retain(&mut nets, |other| *other != net);
     }
@@ -224,26 +225,26 @@ fn leave(net: Member) {
         index = device.index().saturating_add(1);
         remove_copy(&device, net);
         moved |= device.is_in(net.net());
-        // Whether it was in this one is looked at under the device's lock.
+        // `relocate` checks under the device's lock whether it is in this namespace.
         let _: Result = Core::relocate(&device, net.net(), Net::init());
     }
     if moved {
-        // Whoever has found the namespace by a device may use it until the end of its section.
+        // RCU readers may have found the namespace through a device.
         rcu::synchronize();
     }
 }
 
-/// What each namespace has, registered. Dropped in this order.
+/// Registration of the per-namespace data. Dropped in order of the fields.
 pub(super) struct Subsystem {
     _nets: Pernet<NetState>,
     _list: List,
 }
 
-/// The list of namespaces, which nobody uses any more when this is dropped.
+/// Frees the list of namespaces, which has no users any more when this is dropped.
 struct List;
 
 impl Subsystem {
-    /// Once. May sleep.
+    /// Registers the per-namespace data. Must be called only once. May sleep.
     pub(super) fn new() -> Result<Self> {
         NETS.init(c"Nets::list", kernel::static_lock_class!());
         let nets = Pernet::register(rdma::resident!())?;
@@ -256,7 +257,7 @@ impl Subsystem {
 
 impl Drop for List {
     fn drop(&mut self) {
-        // A static is not dropped.
+        // Statics are not dropped, so free the memory here.
         if let Some(mut nets) = NETS.write() {
             *nets = KVec::new();
         }
@@ -272,8 +273,8 @@ fn raw_cap(device: In<'_, Device>) -> bool {
 }
 
 rdma::export! { in rdma::bindings;
-    /// Whether somebody in `net` may use the device. Any context.
+    /// Returns whether tasks in `net` may use the device. Any context.
     fn rdma_dev_access_netns(device: In<'_, Device>, net: In<'_, Net>) -> bool = access;
-    /// Whether the running task may use raw packets on the device.
+    /// Returns whether the current task may use raw packets on the device.
     fn rdma_dev_has_raw_cap(device: In<'_, Device>) -> bool = raw_cap;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The table of a driver's methods (`struct ib_device_ops`).
+//! Table of a driver's methods (`struct ib_device_ops`).
 
 use rdma::edge::In;
 
@@ -9,7 +9,7 @@ use super::edge::DriverOps;
 use super::Device;
 use crate::edge::device::Unregistered;
 
-/// Whether a driver has what consumers in the kernel take for granted.
+/// Returns whether a driver has all methods that kernel consumers rely on.
 fn complete(device: &Device) -> bool {
     let ops = device.ops();
     ops.query_device.is_some()
@@ -32,12 +32,12 @@ fn complete(device: &Device) -> bool {
 }
 
 impl Device {
-    /// Decides, at registration, whether kernel consumers are told of the device.
+    /// Determines at registration whether kernel consumers are notified of the device.
     pub(crate) fn judge_ops(&self, fields: &mut Unregistered<'_>) {
         fields.set_kverbs_provider(complete(self));
     }
 
-    /// Whether kernel consumers are told of the device.
+    /// Returns whether kernel consumers are notified of the device.
     pub(crate) fn is_kverbs_provider(&self) -> bool {
         self.fields().kverbs_provider()
     }
@@ -48,6 +48,6 @@ fn set_ops(mut device: Unregistered<'_>, ops: In<'_, DriverOps>) {
 }
 
 rdma::export! { in rdma::bindings;
-    /// Gives a device its driver's methods; may be called several times, before registration.
+    /// Sets methods of a device's driver. May be called several times before registration.
     fn ib_set_device_ops(device: Unregistered<'_>, ops: In<'_, DriverOps>) = set_ops;
 }

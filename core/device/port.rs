@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the ports of a device are, and what the driver answers for them.
+//! Port attributes of a device, and queries of its driver.
 
 use kernel::ffi::c_int;
 use kernel::prelude::*;
@@ -20,12 +20,12 @@ use crate::edge::device::PortData;
 use crate::edge::device::Unregistered;
 use crate::errno::eopnotsupp;
 
-/// What a port speaks.
+/// Protocol of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// InfiniBand.
     Ib,
-    /// RoCE, with or without UDP.
+    /// RoCE, version 1 or 2.
     Roce,
     /// iWARP.
     Iwarp,
@@ -44,24 +44,24 @@ impl Protocol {
 }
 
 impl Device {
-    /// What the driver has said of a port at registration.
+    /// Returns the attributes of a port that the driver set at registration.
     #[inline]
     pub(crate) fn immutable(&self, port: u32) -> Option<bindings::ib_port_immutable> {
         self.port(port).map(|port| port.immutable().get())
     }
 
-    /// Whether there is such a port, and it speaks this.
+    /// Returns whether the port exists and uses this protocol.
     pub(crate) fn port_speaks(&self, port: u32, protocol: Protocol) -> bool {
         self.immutable(port)
             .is_some_and(|port| port.core_cap_flags & protocol.mask() != 0)
     }
 
-    /// Asks the driver for the state of a port. May sleep.
+    /// Queries the driver for the attributes of a port. May sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is no such port, `ENODEV` for one of iWARP that has no network
-    /// device, and the driver's.
+    /// `EINVAL` if there is no such port; `ENODEV` for an iWARP port without a network device;
+    /// errors of the driver.
     pub(crate) fn query_port(&self, port: u32) -> Result<bindings::ib_port_attr> {
         if !self.has_port(port) {
             return Err(EINVAL);
@@ -79,11 +79,11 @@ impl Device {
         Ok(attr)
     }
 
-    /// Asks the driver for an entry of a port's P_Key table. May sleep.
+    /// Queries the driver for an entry of a port's P_Key table. May sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is no such port, `EOPNOTSUPP`, and the driver's.
+    /// `EINVAL` if there is no such port; `EOPNOTSUPP`; errors of the driver.
     pub(crate) fn query_pkey(&self, port: u32, index: u16) -> Result<u16> {
         if !self.has_port(port) {
             return Err(EINVAL);
@@ -93,8 +93,8 @@ impl Device {
         Ok(pkey)
     }
 
-    /// The place of a partition's key, as the driver has it; a full member's goes before a limited
-    /// one's. May sleep.
+    /// Returns the index of a P_Key in the driver's table, preferring full over limited membership.
+    /// May sleep.
     ///
     /// # Errors
     ///
@@ -114,7 +114,8 @@ impl Device {
     }
 }
 
-/// What every iWARP port is like, by its network device; the driver adds to it.
+/// Returns attributes common to iWARP ports, derived from the network device; the driver sets the
+/// others.
 fn iwarp_preset(dev: &NetDevice) -> bindings::ib_port_attr {
     let active_mtu = match dev.mtu() {
         4096.. => bindings::ib_mtu_IB_MTU_4096,
@@ -143,17 +144,17 @@ fn iwarp_preset(dev: &NetDevice) -> bindings::ib_port_attr {
         max_mtu: bindings::ib_mtu_IB_MTU_4096,
         active_mtu,
         state,
-        // CAST: A number below ten.
+        // CAST: the constants are below 10.
         phys_state: physical as u8,
         ..Default::default()
     }
 }
 
-/// Asks the driver, at registration, what its ports are.
+/// Queries the driver for the immutable attributes of all ports, at registration.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port without MADs that has a size of them; the driver's.
+/// `EINVAL` for a port without MAD support that has a nonzero MAD size; errors of the driver.
 pub(crate) fn set_up(device: &Device, fields: &mut Unregistered<'_>) -> Result {
     for port in device.ports() {
         let said = fields.query_immutable(port)?;
@@ -231,31 +232,32 @@ fn fw_str(device: &Device, text: FwString<'_>) {
 }
 
 rdma::export! { in rdma::bindings;
-    /// The state of a port. May sleep. Errors: as [`Device::query_port`].
+    /// Queries the attributes of a port. May sleep. Errors: see [`Device::query_port`].
     fn ib_query_port(
         device: &Device, port: u32, attr: OutParam<'_, bindings::ib_port_attr>,
     ) -> Result = query_port;
-    /// An entry of a port's P_Key table, from the driver. May sleep. Errors: as
+    /// Queries the driver for an entry of a port's P_Key table. May sleep. Errors: see
     /// [`Device::query_pkey`].
     fn ib_query_pkey(device: &Device, port: u32, index: u16, pkey: OutParam<'_, u16>) -> Result
         = query_pkey;
-    /// Where a P_Key is in a port's table, by the driver: rather as a full member. May sleep.
-    /// Errors: `ENOENT`, and those of `ib_query_pkey`.
+    /// Finds the index of a P_Key in the driver's table of a port, preferring full over limited
+    /// membership. May sleep. Errors: `ENOENT`, and those of `ib_query_pkey`.
     fn ib_find_pkey(device: &Device, port: u32, pkey: u16, index: OutParam<'_, u16>) -> Result
         = find_pkey;
-    /// Changes attributes of the device. May sleep. Errors: `EOPNOTSUPP`, and the driver's.
+    /// Changes attributes of the device. May sleep. Errors: `EOPNOTSUPP`; errors of the driver.
     fn ib_modify_device(
         device: &Device, mask: c_int, modify: Lent<'_, bindings::ib_device_modify>,
     ) -> Result = modify_device;
-    /// Changes attributes of a port. May sleep. A RoCE driver need not have a method: it is asked
-    /// to say that there is a connection manager, which there is. Errors: `EINVAL` if there is no
-    /// such port, `EOPNOTSUPP`, and the driver's.
+    /// Changes attributes of a port. May sleep. Without a driver method, a RoCE port accepts
+    /// changes of `IB_PORT_CM_SUP`, as RoCE always has a connection manager. Errors: `EINVAL` if
+    /// there is no such port; `EOPNOTSUPP`; errors of the driver.
     fn ib_modify_port(
         device: &Device, port: u32, mask: c_int, modify: Lent<'_, bindings::ib_port_modify>,
     ) -> Result = modify_port;
-    /// What a driver has said of a port at registration. Any context. The port exists.
+    /// Returns the attributes of a port that the driver set at registration. The port must exist.
+    /// Any context.
     fn ib_port_immutable_read(device: &Device, port: u32) -> *const bindings::ib_port_immutable
         = immutable_read;
-    /// Writes the version of the firmware, or nothing. May sleep.
+    /// Writes the firmware version, or an empty string if the driver has no method. May sleep.
     fn ib_get_device_fw_str(device: &Device, text: FwString<'_>) = fw_str;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The workqueues of the subsystem.
+//! Workqueues of the subsystem.
 
 use kernel::error::Result;
 use kernel::workqueue::Queue;
@@ -9,7 +9,7 @@ use rdma::workqueue::QueueOptions;
 
 use super::edge::Place;
 
-/// What the module creates and destroys.
+/// Owner of the workqueues; dropping it destroys them.
 pub(crate) struct Subsystem {
     events: OwnedQueue,
     unregister: OwnedQueue,
@@ -29,19 +29,20 @@ impl Subsystem {
 
 impl Drop for Subsystem {
     fn drop(&mut self) {
-        // The queues end with the fields, and with them what is still queued.
+        // Dropping the fields destroys the workqueues; work queued on them is finished first.
         self.events.flush();
         self.unregister.flush();
         Place::Events.set(None);
     }
 }
 
-/// `ib_wq`: events of devices, and what umem puts off.
+/// `ib_wq`: device events, and deferred work of umem.
 pub(crate) fn events() -> &'static Queue {
     Place::Events.queue()
 }
 
-/// Waits for all that is queued in [`events`] now. May sleep; not from that queue.
+/// Waits for all work items that are queued in [`events`] now. Must not be called from a work item
+/// of that queue. May sleep.
 pub(crate) fn flush_events() {
     Place::Events.flush();
 }

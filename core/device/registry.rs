@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who is there: all devices that have a name, and which of them are registered.
+//! Registry of devices: all that have a name, and which of them are registered.
 
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
@@ -19,18 +19,18 @@ use super::Registered;
 use crate::edge::device::Unregistered;
 use crate::proto::names;
 
-/// The lock `Registry::devices`: to hold it is to know that no device comes or goes, and
-/// that no name changes.
+/// List of devices. Its lock `Registry::devices` keeps devices from being added, removed or
+/// renamed.
 static DEVICES: StaticRwSem<Devices> = StaticRwSem::new(Devices::new());
 
-/// Indices are below this.
+/// Upper bound of indices, exclusive.
 const INDEX_END: u32 = 1 << 31;
 
-/// The named devices.
+/// Devices that have a name.
 pub(crate) struct Devices {
-    /// By index.
+    /// Sorted by index.
     list: KVec<Entry>,
-    /// Where the search for a free index begins: after the last that was given.
+    /// Start of the search for a free index: one above the last index assigned.
     next: u32,
 }
 
@@ -50,7 +50,7 @@ impl Devices {
         self.list.binary_search_by_key(&index, |entry| entry.index)
     }
 
-    /// The next free index, and its place in the list.
+    /// Returns the next free index, and its position in the list.
     fn free_index(&self) -> Result<(u32, usize)> {
         for start in [self.next, 0] {
             let mut index = start;
@@ -70,7 +70,7 @@ impl Devices {
         Err(EBUSY)
     }
 
-    /// The registered devices, which nobody unregisters while the list is held.
+    /// Returns the registered devices; none is unregistered while the list is held.
     pub(super) fn registered(&self) -> impl Iterator<Item = &Device> {
         self.list
             .iter()
@@ -78,7 +78,7 @@ impl Devices {
             .map(|entry| &*entry.device)
     }
 
-    /// Says that a device in the list is registered now, or no longer.
+    /// Sets whether a device in the list is registered.
     fn mark(&mut self, index: u32, registered: bool) {
         if let Some(entry) = self.at(index).ok().and_then(|at| self.list.get_mut(at)) {
             entry.registered = registered;
@@ -86,26 +86,27 @@ impl Devices {
     }
 }
 
-/// Holds the list still; none before there is one. May sleep.
+/// Locks the list for reading; `None` before it is initialised. May sleep.
 pub(crate) fn hold() -> Option<ReadGuard<'static, Devices>> {
     DEVICES.read()
 }
 
-/// Keeps registrations away while something is done, and then, for as long as the guard
-/// lives, unregistrations too. May sleep.
+/// Runs `act` with the list locked for writing, then downgrades the lock: the returned guard still
+/// blocks registration and unregistration. May sleep.
 pub(super) fn hold_after(act: impl FnOnce() -> Result) -> Result<ReadGuard<'static, Devices>> {
     let devices = DEVICES.write().ok_or(ENODEV)?;
     act()?;
     Ok(devices.downgrade())
 }
 
-/// Marks a device as registered, and holds the list. It has two counts then: the registry's,
-/// and the caller's, so that unregistration waits for him. May sleep.
+/// Marks a device as registered and locks the list. The device then has two use counts: the
+/// registry's, and the caller's, which unregistration waits for. May sleep.
 pub(crate) fn enable(device: &Device) -> (Option<ReadGuard<'static, Devices>>, Registered) {
     let mut devices = DEVICES.write();
-    // Under the lock: who has a count may unregister the device, and must not be first.
+    // Under the lock: holders of a use count may unregister the device, which must not happen
+    // before it is marked.
     device.uses().open(1);
-    // The caller's. The registry's is given back by the thread that unregisters the device.
+    // The caller's use count. The thread that unregisters the device drops the registry's.
     let held = Registered::another(device);
     if let Some(devices) = &mut devices {
         devices.mark(device.index(), true);
@@ -120,13 +121,13 @@ pub(crate) fn disable(device: &Device) {
     }
 }
 
-/// Gives a device the name that its driver wants, or the first free one of a pattern, and
-/// an index. May sleep. Undone by [`forget`].
+/// Assigns an index, and the name that the driver wants or the first free name of its pattern.
+/// [`forget`] undoes this. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a name that is not legal, and for a device that has one; `ENFILE` for one
-/// that is taken; `ENOSPC`, `EBUSY` if there is no number left; `ENOMEM`.
+/// `EINVAL` for an invalid name and for a device that has one already; `ENFILE` if the name is in
+/// use; `ENOSPC`, `EBUSY` if there is no free number or index; `ENOMEM`.
 pub(crate) fn assign_name(device: &Device, fields: &mut Unregistered<'_>, wanted: &[u8]) -> Result {
     let mut devices = DEVICES.write().ok_or(ENODEV)?;
     if device.state().named.load(Relaxed) {
@@ -155,7 +156,7 @@ pub(crate) fn assign_name(device: &Device, fields: &mut Unregistered<'_>, wanted
     Ok(())
 }
 
-/// Takes a device out of the list, if it is in it. May sleep.
+/// Removes a device from the list, if it is in it. May sleep.
 pub(super) fn forget(device: &Device) {
     let Some(mut devices) = DEVICES.write() else {
         return;
@@ -168,13 +169,11 @@ pub(super) fn forget(device: &Device) {
     }
 }
 
-/// Gives a device another name, in the namespaces too where it has copies, and tells its
-/// clients. May sleep.
+/// Renames a device and its copies in namespaces, and notifies its clients. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a name that is not legal, `EEXIST` for one that is taken, those of
-/// `device_rename`.
+/// `EINVAL` for an invalid name, `EEXIST` if it is in use; errors of `device_rename`.
 pub(crate) fn rename(device: &Device, wanted: &[u8]) -> Result {
     let devices = DEVICES.write().ok_or(ENODEV)?;
     let present = names::Name::new(device.name().as_bytes())
@@ -193,7 +192,7 @@ pub(crate) fn rename(device: &Device, wanted: &[u8]) -> Result {
     Ok(())
 }
 
-/// The registered device of this index, if somebody in `net` may use it. May sleep.
+/// Returns the registered device with this index, if it is visible in `net`. May sleep.
 pub(crate) fn by_index(net: &Net, index: u32) -> Option<Registered> {
     let devices = DEVICES.read()?;
     let entry = devices.list.get(devices.at(index).ok()?)?;
@@ -204,7 +203,7 @@ pub(crate) fn by_index(net: &Net, index: u32) -> Option<Registered> {
     }
 }
 
-/// The first registered device whose index is this or above. May sleep.
+/// Returns the first registered device with this index or a higher one. May sleep.
 pub(crate) fn next_from(index: u32) -> Option<Registered> {
     let devices = DEVICES.read()?;
     let first = devices.list.partition_point(|entry| entry.index < index);
@@ -216,7 +215,7 @@ pub(crate) fn next_from(index: u32) -> Option<Registered> {
         .find_map(|entry| entry.device.live())
 }
 
-/// As [`next_from`], also devices whose clients are being added or removed now.
+/// Same as [`next_from`], but includes devices whose clients are being added or removed. May sleep.
 pub(crate) fn next_used_from(index: u32) -> Option<Registered> {
     let devices = DEVICES.read()?;
     let first = devices.list.partition_point(|entry| entry.index < index);
@@ -227,14 +226,14 @@ pub(crate) fn next_used_from(index: u32) -> Option<Registered> {
         .find_map(|entry| entry.device.live())
 }
 
-/// The first device, registered or not, whose index is this or above. May sleep.
+/// Returns the first device, registered or not, with this index or a higher one. May sleep.
 pub(crate) fn next_named_from(index: u32) -> Option<ARef<Device>> {
     let devices = DEVICES.read()?;
     let first = devices.list.partition_point(|entry| entry.index < index);
     Some(devices.list.get(first)?.device.hold())
 }
 
-/// The registered device of this name. May sleep.
+/// Returns the registered device with this name. May sleep.
 #[allow(
     dead_code,
     reason = "for the address resolution and user MADs that come later"
@@ -245,11 +244,11 @@ pub(crate) fn by_name(name: &CStr) -> Option<Registered> {
     devices.list.get(place)?.device.live()
 }
 
-/// The registry while the module is there.
+/// Module-wide state of the registry.
 pub(super) struct Subsystem(());
 
 impl Subsystem {
-    /// Before anything that uses devices or clients.
+    /// Initialises the lists. Must be called before devices or clients are used.
     pub(super) fn new() -> Self {
         DEVICES.init(c"Registry::devices", kernel::static_lock_class!());
         super::client::init();
@@ -261,7 +260,7 @@ impl Drop for Subsystem {
     fn drop(&mut self) {
         if let Some(mut devices) = DEVICES.write() {
             kernel::warn_on!(!devices.list.is_empty());
-            // A static is not dropped.
+            // Statics are not dropped, so free the memory here.
             *devices = Devices::new();
         }
         super::client::fini();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices that a driver makes under another (`rdma dev add`): a plane of a link, say.
-//! Each holds a count of the one above it.
+//! Subdevices, which a driver creates under another device (`rdma dev add`), for example for a
+//! plane of a link. Each holds a use count of its parent.
 
 use kernel::prelude::*;
 use rdma::bindings;
@@ -11,12 +11,12 @@ use super::Registered;
 use crate::edge::device::SubDevice;
 use crate::errno::eopnotsupp;
 
-/// The devices under a device; in `State::subdevices`. None of them is freed while it is in
-/// the list.
+/// Subdevices of a device; in `State::subdevices`. A subdevice is not freed while it is in the
+/// list.
 pub(super) struct List {
     devices: KVec<SubDevice>,
-    /// Whether there may be more: not once the device above is leaving, which would wait
-    /// for them.
+    /// Whether subdevices may be added: not once the parent is being unregistered, as that would
+    /// wait for them.
     open: bool,
 }
 
@@ -29,12 +29,12 @@ impl List {
     }
 }
 
-/// Has the driver make a device under this one. May sleep.
+/// Has the driver create a subdevice. May sleep.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` if it has no way to, `EINVAL` if the device is going, `ENOMEM` if it goes
-/// meanwhile, too, and the driver's.
+/// `EOPNOTSUPP` if the driver does not support subdevices; `EINVAL` if the parent is being
+/// unregistered; `ENOMEM`, also if that begins meanwhile; errors of the driver.
 pub(crate) fn add(parent: &Device, kind: bindings::rdma_nl_dev_type, name: &CStr) -> Result {
     let ops = parent.ops();
     if ops.add_sub_dev.is_none() || ops.del_sub_dev.is_none() {
@@ -47,7 +47,7 @@ pub(crate) fn add(parent: &Device, kind: bindings::rdma_nl_dev_type, name: &CStr
         let mut list = parent.state().subdevices.lock();
         if list.open && list.devices.reserve(1, GFP_KERNEL).is_ok() {
             list.devices.push_within_capacity(sub).map_err(|_| ENOMEM)?;
-            // The list's, until `delete`.
+            // The list owns the use count until `delete`.
             held.keep();
             return Ok(());
         }
@@ -56,14 +56,14 @@ pub(crate) fn add(parent: &Device, kind: bindings::rdma_nl_dev_type, name: &CStr
     Err(ENOMEM)
 }
 
-/// Has the driver delete a device that it made under another. May sleep.
+/// Has the driver delete a subdevice. May sleep.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` if it is none of these, `ENODEV` if another deletes it.
+/// `EOPNOTSUPP` if it is not a subdevice; `ENODEV` if another thread deletes it.
 pub(crate) fn remove(sub: Registered) -> Result {
-    // While it is in its parent's list, that has a use count of the parent; and its own deletion,
-    // which is after it is taken out, waits for the count that we hold.
+    // While the subdevice is in the list, it has a use count of its parent. Its deletion happens
+    // after its removal from the list, and waits for the use count held here.
     let parent = sub.fields().parent().ok_or_else(eopnotsupp)?.hold();
     let taken = take(&parent, &sub).ok_or(ENODEV)?;
     drop(sub);
@@ -71,18 +71,18 @@ pub(crate) fn remove(sub: Registered) -> Result {
     Ok(())
 }
 
-/// Lets devices be made under this one, which is being registered.
+/// Allows subdevices of a device that is being registered.
 pub(crate) fn open(parent: &Device) {
     parent.state().subdevices.lock().open = true;
 }
 
-/// Whether there is a device under this one.
+/// Returns whether the device has subdevices.
 pub(crate) fn any(parent: &Device) -> bool {
     !parent.state().subdevices.lock().devices.is_empty()
 }
 
-/// Has the driver delete all devices under this one, the last first; there will be none
-/// until it is registered again. May sleep.
+/// Has the driver delete all subdevices, in reverse order, and allows no more until the parent is
+/// registered again. May sleep.
 pub(crate) fn close(parent: &Device) {
     parent.state().subdevices.lock().open = false;
     loop {
@@ -94,16 +94,16 @@ pub(crate) fn close(parent: &Device) {
     }
 }
 
-/// Takes a device out of the list, if it is in it.
+/// Removes a subdevice from the list, if it is in it.
 fn take(parent: &Device, sub: &Device) -> Option<SubDevice> {
     let mut list = parent.state().subdevices.lock();
     let at = list.devices.iter().position(|other| other.is(sub))?;
     list.devices.remove(at).ok()
 }
 
-/// Deletes a device that was taken out of the list.
+/// Deletes a subdevice that was removed from the list.
 fn delete(parent: &Device, sub: SubDevice) {
     sub.delete(parent);
-    // The list's.
+    // The list's use count.
     parent.uses().put();
 }

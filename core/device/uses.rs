@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Use counts of registered devices and clients: a count, and a completion for its end.
+//! Use counts of registered devices and clients: a reference count, and a completion that signals
+//! zero.
 //!
-//! Both are fields of C structures, since inline functions of consumers count, too. Any context
-//! but where said. The rule is in section 4 of `core_locking.md`.
+//! Both are fields of C structures, as inline functions of consumers change the counts, too. Any
+//! context except where noted. The rule is in section 4 of `core_locking.md`.
 
 use kernel::ffi::c_int;
 use kernel::sync::atomic::Relaxed;
@@ -21,40 +22,40 @@ pub(crate) struct Uses<'a> {
 }
 
 impl<'a> Uses<'a> {
-    /// The use count of an object that has these fields.
+    /// Makes a use count from the fields of an object.
     pub(crate) fn new(count: &'a Refcount, zero: &'a Completion) -> Self {
         Self { count, zero }
     }
 
-    /// Starts with so many uses; there are none before.
+    /// Sets the initial number of uses. There must be none before.
     pub(crate) fn open(self, uses: c_int) {
         self.count.set(uses);
     }
 
-    /// One more use, unless there is none.
+    /// Adds a use unless the count is zero. Returns whether it did.
     #[must_use = "the use has to be given back"]
     pub(crate) fn try_get(self) -> bool {
         self.count.inc_not_zero()
     }
 
-    /// One more use; the caller has one.
+    /// Adds a use. The caller must have one.
     pub(crate) fn get(self) {
         self.count.inc();
     }
 
-    /// One use less; the last one wakes the thread that waits. The object may be gone after.
+    /// Drops a use. The last one wakes the waiting thread. The object may be freed after this.
     pub(crate) fn put(self) {
         if self.count.dec_and_test() {
             self.zero.complete();
         }
     }
 
-    /// Whether there is no use.
+    /// Returns whether there are no uses.
     pub(crate) fn none(self) -> bool {
         self.count.as_atomic().load(Relaxed) == 0
     }
 
-    /// Waits for the last [`put`](Self::put). One thread calls it, once for each
+    /// Waits for the last [`put`](Self::put). Must be called by one thread, once for each
     /// [`open`](Self::open). May sleep.
     pub(crate) fn wait(self) {
         self.zero.wait();
@@ -62,6 +63,6 @@ impl<'a> Uses<'a> {
 }
 
 rdma::export! { in rdma::bindings;
-    /// Gives up one use of a registered device. Any context.
+    /// Drops one use of a registered device. Any context.
     fn ib_device_put(device: Registered) = core::mem::drop;
 }

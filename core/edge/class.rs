@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The class `infiniband`, and the memory of its devices.
+//! The device class `infiniband`, and allocation of its devices.
 //!
-//! A driver has its own structure begin with a `struct ib_device`, and the core allocates the
-//! whole. It is freed with the last reference of the driver model, by RCU, since
-//! `ib_device_get_by_netdev` looks at devices that may be going. C header: `linux/device/class.h`.
+//! A driver's structure begins with a `struct ib_device`, and the core allocates the whole
+//! structure. When the last driver model reference is dropped, the memory is freed after an RCU
+//! grace period, because `ib_device_get_by_netdev` may still read a device that is being released.
+//! C header: `linux/device/class.h`.
 
 use core::alloc::Layout;
 use core::mem::ManuallyDrop;
@@ -28,10 +29,11 @@ use crate::device::alloc;
 use crate::device::Device;
 use crate::device::State;
 
-/// The class. Every device has its address.
+/// Storage of the class. Every device points to it.
 struct ClassCell(Opaque<bindings::class>);
 
-// SAFETY: Written before it is registered; then C's, which locks.
+// SAFETY: Written only before `class_register`; from then on the driver core owns it and does its
+// own locking.
 unsafe impl Sync for ClassCell {}
 
 static CLASS: ClassCell = ClassCell(Opaque::uninit());
@@ -44,13 +46,13 @@ static CLASS: ClassCell = ClassCell(Opaque::uninit());
 pub(crate) struct Class(());
 
 impl Class {
-    /// Once. May sleep.
+    /// Registers the class. Must be called once only. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of `class_register`.
+    /// Errors of `class_register`.
     pub(crate) fn register() -> Result<Self> {
-        // SAFETY: Nobody uses the place before it is registered.
+        // SAFETY: Nobody accesses `CLASS` before it is registered.
         unsafe {
             CLASS.0.get().write(bindings::class {
                 name: c"infiniband".as_char_ptr(),
@@ -69,21 +71,22 @@ impl Class {
 
 impl Drop for Class {
     fn drop(&mut self) {
-        // SAFETY: It is registered (type invariant); modules that have devices keep this one.
+        // SAFETY: `CLASS` is registered (type invariant). No device of it is left: modules with
+        // devices hold a reference to this module.
         unsafe { bindings::class_unregister(CLASS.0.get()) };
     }
 }
 
-/// What the announcement of a device says of it.
+/// Adds the name of the device to its uevent.
 ///
 /// # Safety
 ///
-/// For C only, with a device of the class.
+/// Called by C only, with a device of the class.
 unsafe extern "C" fn uevent(
     dev: *const bindings::device,
     env: *mut bindings::kobj_uevent_env,
 ) -> c_int {
-    // SAFETY: The device has a name; format and name are terminated.
+    // SAFETY: The device has a name; format and name are NUL-terminated.
     let ret =
         unsafe { bindings::add_uevent_var(env, c"NAME=%s".as_char_ptr(), bindings::dev_name(dev)) };
     if ret == 0 {
@@ -93,14 +96,14 @@ unsafe extern "C" fn uevent(
     }
 }
 
-/// The namespace in whose sysfs a device, or its copy, is.
+/// Returns the network namespace whose sysfs shows a device, or its copy.
 ///
 /// # Safety
 ///
-/// For C only, with a device of the class.
+/// Called by C only, with a device of the class.
 unsafe extern "C" fn namespace(dev: *const bindings::device) -> *const bindings::ns_common {
     let core = dev.cast::<bindings::ib_core_device>();
-    // SAFETY: A device of the class is the first field of such a structure.
+    // SAFETY: A device of the class is the first field of a `struct ib_core_device`.
     unsafe {
         let net = bindings::rdma_helper_read_pnet(&raw const (*core).rdma_net);
         if net.is_null() {
@@ -111,19 +114,19 @@ unsafe extern "C" fn namespace(dev: *const bindings::device) -> *const bindings:
     }
 }
 
-/// The last reference to a device is gone.
+/// Called when the last reference to a device is dropped: frees the device.
 ///
 /// # Safety
 ///
-/// For C only, with the device of a `struct ib_device`.
+/// Called by C only, with the device embedded in a `struct ib_device`.
 unsafe extern "C" fn release(dev: *mut bindings::device) {
-    // SAFETY: The device is part of a `struct ib_device`, whose memory is there until the end of
-    // this function, and the only one that has this release.
+    // SAFETY: Only the device embedded in a `struct ib_device` has this release function. Its
+    // memory is valid until the end of this function.
     let device = unsafe { CoreDevice::view(dev.cast()) }.owner();
     alloc::released(device);
     let raw = device.as_raw();
-    // SAFETY: Nobody uses the device any more, but for readers under RCU of its ports, counts and
-    // methods, which are freed after them. `NewDevice` made the state.
+    // SAFETY: The only users left are RCU readers of the ports, the use count and the methods,
+    // which are freed after a grace period. `Allocation::new` allocated the state.
     unsafe {
         if !(*raw).port_data.is_null() {
             let head = (*raw).port_data.cast::<u8>().sub(HEAD);
@@ -135,28 +138,29 @@ unsafe extern "C" fn release(dev: *mut bindings::device) {
     }
 }
 
-/// The last reference to a copy is gone.
+/// Called when the last reference to a copy is dropped: frees the copy.
 ///
 /// # Safety
 ///
-/// For C only, with the device of a [`DeviceCopy`].
+/// Called by C only, with the device of a [`DeviceCopy`].
 unsafe extern "C" fn release_copy(dev: *mut bindings::device) {
-    // SAFETY: The device is the first field of kmalloc's memory, and nobody uses it any more.
+    // SAFETY: The device is the first field of a [`Copied`], which `kmalloc` allocated. Nobody uses
+    // it any more.
     unsafe { bindings::kfree(dev.cast()) };
 }
 
-/// Makes a device of the driver model, of the class, in a namespace.
+/// Initialises the driver model device in `core` as a member of the class, in a network namespace.
 ///
 /// # Safety
 ///
-/// `core` is zeroed and has its place for good, `groups` too; `owner` is the device.
+/// `core` is zeroed. `core` and `groups` do not move. `owner` is the device that `core` belongs to.
 unsafe fn init_core_device(
     core: *mut bindings::ib_core_device,
     owner: *mut bindings::ib_device,
     groups: *mut *const bindings::attribute_group,
     net: &Net,
 ) {
-    // SAFETY: This function's contract.
+    // SAFETY: `core` and `groups` are valid (contract of this function); the class is static.
     unsafe {
         (*core).dev.class = CLASS.0.get();
         (*core).dev.groups = groups;
@@ -167,24 +171,25 @@ unsafe fn init_core_device(
     }
 }
 
-/// Allocates zeroed memory that `kfree` frees. May sleep.
+/// Allocates zeroed memory. Free it with `kfree`. May sleep.
 fn zalloc(size: usize, align: usize) -> Result<NonNull<u8>> {
     let layout = Layout::from_size_align(size, align).map_err(|_| ENOMEM)?;
     let memory = Kmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, NumaNode::NO_NODE)?;
     Ok(memory.cast())
 }
 
-/// An allocated device: one that was just made, or one that its driver gives back.
+/// An unregistered device: newly allocated, or returned by its driver for deallocation.
 ///
 /// # Invariants
 ///
-/// `0` is a device that is not registered. Nobody uses it but by references of the driver model.
-/// The reference that its allocation made is ours.
+/// `0` is a device that is not registered. Nobody uses it except through driver model references.
+/// `self` owns the reference that the allocation took.
 #[must_use = "a device that is not given to C is never freed"]
 pub(crate) struct Allocation(NonNull<bindings::ib_device>);
 
 impl Allocation {
-    /// Allocates a device of `size` bytes, the driver's structure, in a namespace. May sleep.
+    /// Allocates a device in a network namespace. `size` is the size of the driver's structure in
+    /// bytes. May sleep.
     ///
     /// # Errors
     ///
@@ -196,8 +201,8 @@ impl Allocation {
         let state = KBox::pin_init(State::new(), GFP_KERNEL)?;
         let memory = zalloc(size, align_of::<bindings::ib_device>())?;
         let device = memory.cast::<bindings::ib_device>().as_ptr();
-        // SAFETY: The memory is ours and zeroed, and does not move; the state is pinned in its
-        // box, which `release` takes back.
+        // SAFETY: The memory is zeroed, not shared yet and does not move. The state is pinned in
+        // its box, which `release` frees.
         unsafe {
             (*device).res = KBox::into_raw(Pin::into_inner_unchecked(state)).cast();
             bindings::rdma_helper_ib_device_init(device);
@@ -215,64 +220,66 @@ impl Allocation {
                 net,
             );
         }
-        // INVARIANT: Just made; `device_initialize` has made the reference.
+        // INVARIANT: Just allocated and not registered; `device_initialize` set the reference count
+        // to 1.
         Ok(Self(memory.cast()))
     }
 
     /// # Safety
     ///
-    /// The device is not registered, nobody uses it but by references of the driver model, and
-    /// its driver leaves its end to the caller.
+    /// The device is not registered, nobody uses it except through driver model references, and its
+    /// driver leaves deallocation to the caller.
     pub(crate) unsafe fn of(device: &Device) -> Self {
-        // INVARIANT: This function's contract.
+        // INVARIANT: By the contract of this function.
         Self(NonNull::from(device).cast())
     }
 
     /// The device.
     pub(crate) fn device(&self) -> &Device {
-        // SAFETY: The device is there (type invariant).
+        // SAFETY: The device is valid while `self` owns a reference (type invariant).
         unsafe { Device::from_raw(self.0.as_ptr()) }
     }
 
-    /// Has the driver forget the device, which may be the end of the driver's own memory of it.
+    /// Calls the driver's `dealloc_driver`, which releases the driver's resources of the device.
     pub(crate) fn dealloc_driver(&self) {
         if let Some(method) = self.device().ops().dealloc_driver {
-            // SAFETY: The driver's own method and device, which is not registered (type
+            // SAFETY: The method belongs to the driver of the device, which is not registered (type
             // invariant).
             unsafe { method(self.0.as_ptr()) };
         }
     }
 
-    /// Drops the reference that the allocation made.
+    /// Drops the reference that the allocation took.
     pub(crate) fn put(self) {
-        // SAFETY: It is ours (type invariant).
+        // SAFETY: `self` owns the reference (type invariant) and is consumed.
         unsafe { bindings::put_device(self.device().dev()) };
     }
 
-    /// The device, for C.
+    /// Passes the device and its reference to C.
     pub(crate) fn into_raw(self) -> *mut bindings::ib_device {
         self.0.as_ptr()
     }
 }
 
 rdma::argument! {
-    /// A device that is not registered, which the caller does not use any more (`ib_dealloc_device`).
+    /// A device that is not registered and that the caller does not use any more
+    /// (`ib_dealloc_device`).
     impl Allocation = |device: NonNull<bindings::ib_device>| Allocation(device);
 }
 
-/// Head of the array of a device's ports, which consumers index by port number.
+/// Header in front of the port array of a device. Consumers index the array by port number.
 #[repr(C)]
 struct PortsHead {
     rcu: bindings::callback_head,
 }
 
-/// Bytes before the array.
+/// Offset of the array in its allocation, in bytes.
 const HEAD: usize = {
     let align = align_of::<bindings::ib_port_data>();
     size_of::<PortsHead>().next_multiple_of(align)
 };
 
-/// Makes the array of the device's ports, if there is none. Drivers set devices up in one
+/// Allocates the port array of the device, unless it exists. Drivers set up a device from one
 /// thread, before registration. May sleep.
 ///
 /// # Errors
@@ -282,15 +289,15 @@ pub(crate) fn make_ports(device: &Device) -> Result {
     if !device.fields().port_data().is_null() {
         return Ok(());
     }
-    // The place of port 0 is there in any case; it is a switch's.
+    // The array always has an element for port 0, which only switches use.
     let places = usize::try_from(*device.ports().end())?.checked_add(1);
     let bytes = places
         .and_then(|places| places.checked_mul(size_of::<bindings::ib_port_data>()))
         .and_then(|bytes| bytes.checked_add(HEAD))
         .ok_or(ENOMEM)?;
     let memory = zalloc(bytes, align_of::<bindings::ib_port_data>())?;
-    // SAFETY: So many bytes were allocated; all ports are in the array. It is published when it
-    // is initialised.
+    // SAFETY: `bytes` bytes were allocated, so the array has an element for each port. It is
+    // published after its initialisation.
     unsafe {
         let ports = memory.as_ptr().add(HEAD).cast::<bindings::ib_port_data>();
         for port in device.ports() {
@@ -303,27 +310,29 @@ pub(crate) fn make_ports(device: &Device) -> Result {
     Ok(())
 }
 
-/// The copy of a device in the sysfs of a namespace.
+/// Memory of a [`DeviceCopy`].
 #[repr(C)]
 struct Copied {
-    /// First: the driver model gives it back in [`release_copy`].
+    /// First field: [`release_copy`] casts its address to that of the whole.
     core: bindings::ib_core_device,
-    /// The device's groups, without hardware counters, which the first namespace only sees.
+    /// Attribute groups of the device without hardware counters, which only the device's own
+    /// namespace shows.
     groups: [*const bindings::attribute_group; 4],
 }
 
-/// The copy of a device in the sysfs of a namespace. It holds one reference of the driver model.
+/// The copy of a device in the sysfs of another network namespace. Holds a driver model reference
+/// to the copy.
 ///
 /// # Invariants
 ///
-/// `0` is initialised, and one reference to it is ours.
+/// `0` is initialised, and `self` owns a reference to it.
 pub(crate) struct DeviceCopy(NonNull<Copied>);
 
-// SAFETY: Devices of the driver model are used from any thread.
+// SAFETY: Driver model devices may be used from any thread.
 unsafe impl Send for DeviceCopy {}
 
 impl DeviceCopy {
-    /// Makes one, which has no name yet. May sleep.
+    /// Allocates a copy, which has no name yet. May sleep.
     ///
     /// # Errors
     ///
@@ -332,7 +341,8 @@ impl DeviceCopy {
         let memory = zalloc(size_of::<Copied>(), align_of::<Copied>())?.cast::<Copied>();
         let copy = memory.as_ptr();
         let raw = device.as_raw();
-        // SAFETY: The memory is ours and zeroed. The groups of a registered device do not change.
+        // SAFETY: The memory is zeroed and not shared yet. The groups of a registered device do not
+        // change.
         unsafe {
             (*copy).groups = (*raw).groups;
             let counters = usize::from((*raw).hw_stats_attr_index);
@@ -346,40 +356,41 @@ impl DeviceCopy {
             init_core_device(core, raw, (&raw mut (*copy).groups).cast(), net);
             (*core).dev.release = Some(release_copy);
         }
-        // INVARIANT: `device_initialize` has made the reference.
+        // INVARIANT: `device_initialize` initialised the copy and set its reference count to 1.
         Ok(Self(memory))
     }
 
-    /// Its part of the driver model.
+    /// The driver model device of the copy.
     pub(crate) fn model(&self) -> &CoreDevice {
-        // SAFETY: It is initialised (type invariant), and begins with this field.
+        // SAFETY: `0` is initialised (type invariant) and begins with `core`.
         unsafe { CoreDevice::view(self.0.as_ptr().cast()) }
     }
 }
 
-/// A copy that has been added. It is removed when this is dropped.
+/// A copy that was added to the driver model. Dropping this removes it.
 pub(crate) struct AddedCopy(DeviceCopy);
 
 impl AddedCopy {
-    /// Adds a copy, which has been named. May sleep.
+    /// Adds a copy that has a name. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of `device_add`.
+    /// Errors of `device_add`.
     pub(crate) fn new(copy: DeviceCopy) -> Result<Self> {
-        // SAFETY: A `DeviceCopy` is not added, and this takes it.
+        // SAFETY: A `DeviceCopy` is not added, and this function takes it.
         unsafe { copy.model().add() }?.keep();
         Ok(Self(copy))
     }
 
-    /// Its part of the driver model.
+    /// The driver model device of the copy.
     pub(crate) fn model(&self) -> &CoreDevice {
         self.0.model()
     }
 
-    /// Calls `act` with it as what is visible.
+    /// Calls `act` with the copy as a [`Visible`] device.
     pub(crate) fn with<R>(&self, act: impl FnOnce(&Visible<'_>) -> R) -> R {
-        // SAFETY: It was added and kept, and the result is not dropped.
+        // SAFETY: `new` added the copy and called `keep`. The `ManuallyDrop` prevents its removal
+        // here.
         let visible = ManuallyDrop::new(unsafe { Visible::kept(self.model()) });
         act(&visible)
     }
@@ -387,14 +398,14 @@ impl AddedCopy {
 
 impl Drop for AddedCopy {
     fn drop(&mut self) {
-        // SAFETY: It was added and kept, and is removed once.
+        // SAFETY: `new` added the copy and called `keep`. It is removed only here, once.
         drop(unsafe { Visible::kept(self.model()) });
     }
 }
 
 impl Drop for DeviceCopy {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours (type invariant).
+        // SAFETY: `self` owns the reference (type invariant).
         unsafe { bindings::put_device(self.0.as_ptr().cast()) };
     }
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clients of devices and handlers of events at the edge.
+//! C structures of clients and of event handlers.
 //!
-//! A client's methods are called with a device that is registered and that the caller keeps so,
-//! and with the client's own data; they may be called until `ib_unregister_client` returns. To be
-//! held against `struct ib_client`, `struct ib_event_handler` in `include/rdma/ib_verbs.h`.
+//! The methods of a client are called with a device that the caller keeps registered, and with the
+//! client's own data. They may be called until `ib_unregister_client` returns. Must match `struct
+//! ib_client` and `struct ib_event_handler` in `include/rdma/ib_verbs.h`.
 
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
@@ -32,36 +32,38 @@ use crate::device::Device;
 use crate::private;
 
 rdma::c_struct! {
-    /// A client.
+    /// A client: a kernel user that is notified of devices.
     pub(crate) struct Client: bindings::ib_client;
     fields {
-        /// Its number. Written before it is listed.
+        /// Index of the client's data in each device. Written before the client is listed.
         const id at client_id: u32;
-        /// Whether it wants devices that kernel consumers cannot use. The client's.
+        /// Whether the client also wants devices without kernel verbs. Set by the client.
         bit no_kverbs_req: bool;
-        /// Uses of the registered client.
+        /// Use count of the registered client.
         embed uses: Refcount;
-        /// Completed with the last use.
+        /// Completed when the last use ends.
         embed uses_zero: Completion;
     }
 }
 
-/// What a client keeps of a device.
+/// Private data of a client for one device.
 pub(crate) type Data = Passed<c_void>;
 
 impl Client {
-    /// Whether it has this name.
+    /// Returns whether this is the client's name.
     pub(crate) fn is_named(&self, name: &CStr) -> bool {
-        // SAFETY: Written before the client is listed; null or a string that stays as long.
+        // SAFETY: The name is written before the client is listed. It is null, or a string that
+        // stays valid as long.
         unsafe {
             let own = (*self.raw()).name;
             !own.is_null() && CStr::from_char_ptr(own) == name
         }
     }
 
-    /// Tells it of a device; whether it knows it from now on.
+    /// Notifies the client of a new device. Returns whether the client accepts it.
     pub(crate) fn add(&self, device: &Device) -> bool {
-        // SAFETY: See the module's page; the table is written before the client is listed.
+        // SAFETY: Calls of client methods: header of this file. The methods are written before the
+        // client is listed.
         unsafe {
             (*self.raw())
                 .add
@@ -69,9 +71,9 @@ impl Client {
         }
     }
 
-    /// Tells it that a device goes.
+    /// Notifies the client that a device is removed.
     pub(crate) fn remove(&self, device: &Device) {
-        // SAFETY: See the module's page.
+        // SAFETY: Calls of client methods: header of this file.
         unsafe {
             if let Some(method) = (*self.raw()).remove {
                 method(device.as_raw(), device.client_data(self).into_c());
@@ -79,9 +81,9 @@ impl Client {
         }
     }
 
-    /// Tells it of the device's new name.
+    /// Notifies the client of the device's new name.
     pub(crate) fn rename(&self, device: &Device) {
-        // SAFETY: See the module's page.
+        // SAFETY: Calls of client methods: header of this file.
         unsafe {
             if let Some(method) = (*self.raw()).rename {
                 method(device.as_raw(), device.client_data(self).into_c());
@@ -89,7 +91,7 @@ impl Client {
         }
     }
 
-    /// Its network device for an address, if it has one.
+    /// Returns the client's network device for an address, if it has one.
     pub(crate) fn get_net_dev_by_params(
         &self,
         device: &Device,
@@ -98,7 +100,8 @@ impl Client {
         gid: In<'_, RawGid>,
         addr: In<'_, SockAddr>,
     ) -> Option<ARef<NetDevice>> {
-        // SAFETY: See the module's page; the client gives a reference of what it returns.
+        // SAFETY: Calls of client methods: header of this file. The client returns a reference that
+        // the caller owns.
         unsafe {
             let method = (*self.raw()).get_net_dev_by_params?;
             let data = device.client_data(self).into_c();
@@ -114,12 +117,13 @@ impl Client {
         }
     }
 
-    /// What it shows of a device, or of itself, by netlink; `None` without a method for it. The
-    /// character device of an answer is counted for the caller.
+    /// Asks the client for its netlink information on a device, or on the client itself. `None` if
+    /// the client has no method for it. On success the caller owns a reference to `info.cdev`, if
+    /// that is set.
     pub(crate) fn get_nl_info(&self, device: Option<&Device>, info: &mut NlInfo) -> Option<Result> {
-        // It is one type in both bindings.
+        // Both bindings generate the same type.
         let place = ptr::from_mut(info).cast();
-        // SAFETY: See the module's page.
+        // SAFETY: Calls of client methods: header of this file.
         let code = unsafe {
             match device {
                 Some(device) => {
@@ -130,46 +134,47 @@ impl Client {
             }
         };
         if code == 0 && !info.cdev.is_null() {
-            // SAFETY: The client has just written it, and keeps it while it knows the device, or
-            // is registered: for as long as the caller keeps `self`.
+            // SAFETY: The client has just written the pointer. It keeps the character device while
+            // it has the device, or while it is registered: at least as long as the caller keeps
+            // `self`.
             unsafe { bindings::get_device(info.cdev) };
         }
         Some(to_result(code))
     }
 }
 
-/// What a client shows by netlink: `struct ib_client_nl_info`.
+/// Netlink information of a client: `struct ib_client_nl_info`.
 pub(crate) type NlInfo = private::ib_client_nl_info;
 
-/// Has the module of a client loaded, if there is one. May sleep.
+/// Requests the module of a client. May sleep.
 pub(crate) fn request_client(name: &CStr) {
-    // SAFETY: Format and string are terminated.
+    // SAFETY: Format and name are NUL-terminated.
     unsafe {
         bindings::__request_module(true, c"rdma-client-%s".as_char_ptr(), name.as_char_ptr())
     };
 }
 
 rdma::c_struct! {
-    /// A GID that passes from one part of C to another.
+    /// A GID that is only passed from C to C.
     pub(crate) struct RawGid: bindings::ib_gid;
     fields {}
 }
 
 rdma::c_struct! {
-    /// An address that passes from one part of C to another.
+    /// A socket address that is only passed from C to C.
     pub(crate) struct SockAddr: bindings::sockaddr;
     fields {}
 }
 
-/// A client that is listed, or of which a use is counted.
+/// A client that is listed, or that is kept by a use count.
 ///
 /// # Invariants
 ///
-/// `0` is such a client, for as long as this exists.
+/// `0` is such a client while this exists.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Known(NonNull<Client>);
 
-// SAFETY: The methods of a client are called from any thread.
+// SAFETY: The methods of a client may be called from any thread.
 unsafe impl Send for Known {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Known {}
@@ -178,74 +183,74 @@ impl Deref for Known {
     type Target = Client;
 
     fn deref(&self) -> &Client {
-        // SAFETY: The client is there (type invariant).
+        // SAFETY: The client is valid (type invariant).
         unsafe { self.0.as_ref() }
     }
 }
 
-/// A client that its owner unregisters, or null.
+/// Argument of `ib_unregister_client`: a client that its owner unregisters, or null.
 pub(crate) struct GivenClient(pub(crate) Option<Known>);
 
 rdma::argument! {
-    /// Null, or a listed client that is given up to the callee.
+    /// Null, or a listed client whose ownership passes to the callee.
     impl GivenClient = |client: Option<&'static Client>| {
         GivenClient(client.map(|client| Known(NonNull::from(client))))
     };
 }
 
-/// A client that is being registered: its fields of the core are not initialised yet.
+/// A client that is being registered. Its core-only fields are not initialised yet.
 pub(crate) struct NewClient<'a>(Option<&'a Client>);
 
 rdma::argument! {
-    /// Null, or a client of which nobody else uses the core's fields, which stays until it is
-    /// unregistered.
+    /// Null, or a client that stays valid until it is unregistered, and whose core-only fields
+    /// nobody else uses.
     impl<'a> NewClient<'a> = |client: Option<&'a Client>| NewClient(client);
 }
 
 impl NewClient<'_> {
-    /// Gives it its number, and one use. The caller lists it, under the lock that is held around
-    /// this.
+    /// Sets the client's index and its use count to 1. The caller holds the lock of the client list
+    /// and adds the client to it.
     ///
     /// # Errors
     ///
     /// `EINVAL` for null.
     pub(crate) fn begin(self, id: u32) -> Result<Known> {
         let client = self.0.ok_or(EINVAL)?;
-        // SAFETY: Nobody else uses these fields (contract of `from_c`).
+        // SAFETY: Nobody else uses these fields (contract of `NewClient`).
         unsafe {
             bindings::init_completion(&raw mut (*client.raw()).uses_zero);
             (*client.raw()).client_id = id;
         }
         client.uses().set(1);
-        // INVARIANT: `ib_register_client`'s contract is that the client stays until it is
-        // unregistered, which takes it from the list after the last use.
+        // INVARIANT: The client stays valid until it is unregistered (contract of `NewClient`);
+        // unregistration removes it from the list after its last use.
         Ok(Known(NonNull::from(client)))
     }
 }
 
 rdma::c_struct! {
-    /// What clients keep of a device: an array by the clients' numbers, which inline functions of
-    /// consumers read. A reference promises that it is initialised.
+    /// Private data of the clients of a device, indexed by client. Inline functions of consumers
+    /// read it. A reference implies that the xarray is initialised.
     pub(crate) struct ClientData: bindings::xarray;
     fields {}
 }
 
 impl ClientData {
-    /// Stores; allocates memory if the place was never reserved. May sleep.
+    /// Stores the data of a client. Allocates memory if the index was never reserved. May sleep.
     fn store(&self, client: &Client, data: Data) -> Result {
-        // CAST: `unsigned long` has 32 bits or more.
+        // CAST: `unsigned long` has at least 32 bits.
         let place = client.id() as usize;
-        // SAFETY: The array is initialised and has a lock of its own.
+        // SAFETY: The xarray is initialised (see [`ClientData`]) and does its own locking.
         let old =
             unsafe { bindings::xa_store(self.raw(), place, data.into_c(), bindings::GFP_KERNEL) };
         to_result(xa_err(old))
     }
 }
 
-/// The error that an xarray's function returned instead of an entry, or 0.
+/// Returns the errno encoded in the return value of an xarray function, or 0.
 fn xa_err(entry: *mut c_void) -> c_int {
     let raw = entry as isize;
-    // Errors are "internal" entries: two low bits are 10, and the number is above them.
+    // Errors are "internal" entries: the two low bits are 10, and the errno is stored above them.
     if raw & 3 == 2 && (-4095..0).contains(&(raw >> 2)) {
         i32::try_from(raw >> 2).unwrap_or(-22)
     } else {
@@ -254,16 +259,16 @@ fn xa_err(entry: *mut c_void) -> c_int {
 }
 
 impl Device {
-    /// What a client keeps of the device.
+    /// Returns the private data of a client for the device.
     pub(crate) fn client_data(&self, client: &Client) -> Data {
-        // CAST: `unsigned long` has 32 bits or more.
+        // CAST: `unsigned long` has at least 32 bits.
         let place = client.id() as usize;
-        // SAFETY: The array is initialised with the device. What is in it was put there by the
-        // client, which gets it back.
+        // SAFETY: The xarray is initialised with the device. Its entry was stored by the client,
+        // and is passed back to that client only.
         unsafe { Data::from_c(bindings::xa_load(self.fields().client_data().raw(), place)) }
     }
 
-    /// Keeps what a client wants to have back. Does not fail between `reserve_client_data` and
+    /// Stores the private data of a client. Does not fail between `reserve_client_data` and
     /// `erase_client_data`. May sleep.
     ///
     /// # Errors
@@ -273,7 +278,7 @@ impl Device {
         self.fields().client_data().store(client, data)
     }
 
-    /// Reserves the place for [`set_client_data`](Self::set_client_data). May sleep.
+    /// Reserves the entry for [`set_client_data`](Self::set_client_data). May sleep.
     ///
     /// # Errors
     ///
@@ -282,33 +287,33 @@ impl Device {
         self.set_client_data(client, Data::NULL)
     }
 
-    /// Forgets what a client keeps. May sleep.
+    /// Erases the private data of a client. May sleep.
     pub(crate) fn erase_client_data(&self, client: &Client) {
-        // CAST: `unsigned long` has 32 bits or more.
+        // CAST: `unsigned long` has at least 32 bits.
         let place = client.id() as usize;
-        // SAFETY: The array is initialised with the device.
+        // SAFETY: The xarray is initialised with the device.
         unsafe { bindings::xa_erase(self.fields().client_data().raw(), place) };
     }
 }
 
-/// An event of a device, copied from its sender.
+/// A copy of an event that a driver dispatched, or that the core generated.
 ///
 /// # Invariants
 ///
-/// What it is of, if not the device or a port, stays until its device's events have been told:
-/// the sender promises it, and flushes the queue of events before that goes.
+/// An object in `element` (any but a port) stays valid until the event is delivered: the sender
+/// guarantees it, and flushes the event workqueue before it frees the object.
 #[repr(transparent)]
 pub(crate) struct Event(bindings::ib_event);
 
-// SAFETY: Plain data, and a pointer that handlers follow from any thread; type invariant.
+// SAFETY: Plain data, and a pointer that handlers may dereference from any thread (type invariant).
 unsafe impl Send for Event {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Event {}
 
 impl Event {
-    /// An event of a port.
+    /// Creates an event of a port.
     pub(crate) fn of_port(device: &Device, event: bindings::ib_event_type, port: u32) -> Self {
-        // INVARIANT: It is of a port.
+        // INVARIANT: `element` is a port number.
         Self(bindings::ib_event {
             device: device.as_raw(),
             element: bindings::ib_event__bindgen_ty_1 {
@@ -318,23 +323,23 @@ impl Event {
         })
     }
 
-    /// What happened.
+    /// Type of the event.
     pub(crate) fn kind(&self) -> bindings::ib_event_type {
         self.0.event
     }
 
-    /// The port that it is of, if it is of one.
+    /// Port number of the event. Meaningless unless it is a port event.
     pub(crate) fn port(&self) -> u32 {
-        // SAFETY: Any bytes are a number.
+        // SAFETY: Every bit pattern is a valid number.
         unsafe { *self.0.element.port_num }
     }
 
-    /// Calls the handlers of its device, one after the other. May sleep.
+    /// Calls all event handlers of the device, one after the other. May sleep.
     pub(crate) fn tell(&self, device: &Device) {
         let raw = device.as_raw();
-        // SAFETY: The list is initialised with the device, and changed under the writer's side of
-        // the semaphore only; a handler stays in it until its owner takes it out. Handlers get a
-        // copy of the event, plain data.
+        // SAFETY: The list is initialised with the device. It is changed only while the semaphore
+        // is held for writing, and a handler stays valid while it is listed. Handlers get a copy of
+        // the event, which is plain data.
         unsafe {
             let mut event = (&raw const self.0).read();
             bindings::down_read(&raw mut (*raw).event_handler_rwsem);
@@ -352,37 +357,37 @@ impl Event {
     }
 }
 
-/// An event that a handler is told of.
+/// An event as passed to a handler.
 pub(crate) struct Told<'a>(pub(crate) &'a Event);
 
-// SAFETY: `from_c`'s contract: an event, during the call.
+// SAFETY: `from_c`'s contract: points to an event that is valid during the call.
 unsafe impl FromC for Told<'_> {
     type C = *mut bindings::ib_event;
 
     unsafe fn from_c(c: Self::C) -> Self {
         const { assert!(size_of::<Event>() == size_of::<bindings::ib_event>()) };
-        // SAFETY: `from_c`'s contract; the type is transparent.
+        // SAFETY: `from_c`'s contract; `Event` is transparent over `struct ib_event`.
         Self(unsafe { &*c.cast() })
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: Its reference is limited to `'a`.
 unsafe impl<'a> Within<'a> for Told<'a> {}
 
-/// An event that a driver sends, and the device that it is of.
+/// An event that a driver dispatches, with its device.
 pub(crate) struct Sent<'a> {
-    /// The device.
+    /// The device that dispatches the event.
     pub(crate) device: &'a Device,
     /// The event.
     pub(crate) event: Event,
 }
 
-// SAFETY: `from_c`'s contract: an event of a device that is there, which promises what the
-// invariant of `Event` says (`ib_dispatch_event`).
+// SAFETY: `from_c`'s contract: points to an event of a valid device that meets the invariant of
+// `Event` (`ib_dispatch_event`).
 unsafe impl FromC for Sent<'_> {
     type C = *const bindings::ib_event;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract. INVARIANT: As said there.
+        // SAFETY: `from_c`'s contract, stated above. INVARIANT: Also by that contract.
         unsafe {
             Self {
                 device: Device::from_raw((*c).device),
@@ -391,23 +396,25 @@ unsafe impl FromC for Sent<'_> {
         }
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: Its reference is limited to `'a`.
 unsafe impl<'a> Within<'a> for Sent<'a> {}
 
-/// A handler of events that its owner adds or takes out.
+/// An event handler that its owner registers or unregisters.
 pub(crate) struct Handler(*mut bindings::ib_event_handler);
 
 rdma::argument! {
-    /// An initialised handler (`INIT_IB_EVENT_HANDLER`) of a device that is there, which stays until
-    /// it is taken out, and is added and taken out once each.
+    /// An initialised handler (`INIT_IB_EVENT_HANDLER`) of a valid device. It is registered and
+    /// unregistered once each, and stays valid until it is unregistered.
     impl Handler = |handler: Passed<bindings::ib_event_handler>| Handler(handler.into_c());
 }
 
 impl Handler {
-    /// Adds it to the end of its device's list. May sleep; not from a handler.
+    /// Adds the handler to the end of its device's list. May sleep. Must not be called from a
+    /// handler.
     pub(crate) fn add(self) {
         let handler = self.0;
-        // SAFETY: The contract of `from_c`; the list is changed under its semaphore.
+        // SAFETY: Handler and device are valid (contract of `Handler`); the list is changed under
+        // its semaphore.
         unsafe {
             let raw = (*handler).device;
             bindings::down_write(&raw mut (*raw).event_handler_rwsem);
@@ -416,11 +423,12 @@ impl Handler {
         }
     }
 
-    /// Takes it out: when this returns, it is not called and will not be. May sleep; not from a
-    /// handler.
+    /// Removes the handler. When this returns, the handler is not running and will not be called
+    /// again. May sleep. Must not be called from a handler.
     pub(crate) fn remove(self) {
         let handler = self.0;
-        // SAFETY: The contract of `from_c`; the list is changed under its semaphore.
+        // SAFETY: Handler and device are valid (contract of `Handler`); the list is changed under
+        // its semaphore.
         unsafe {
             let raw = (*handler).device;
             bindings::down_write(&raw mut (*raw).event_handler_rwsem);

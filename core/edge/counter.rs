@@ -10,8 +10,8 @@ use kernel::sync::Refcount;
 use rdma::bindings;
 
 rdma::c_struct! {
-    /// A counter, the beginning of a driver's structure. While it is in the device's table, whoever
-    /// has its entry can use it. C header: `include/rdma/rdma_counter.h`.
+    /// A counter, at the start of a driver's structure. While it is in the device's restrack table,
+    /// a reference to its entry keeps it usable. C header: `include/rdma/rdma_counter.h`.
     pub(crate) struct Counter: bindings::rdma_counter;
     init CounterInit<'a> {
         /// The device.
@@ -20,15 +20,15 @@ rdma::c_struct! {
         port: u32,
     }
     fields {
-        /// What is tracked of it.
+        /// Restrack entry of the counter.
         embed entry at res: Entry;
-        /// How many queue pairs have it, and who makes it.
+        /// Reference count: one per bound queue pair, and one of the creator.
         embed count at kref.refcount: Refcount;
-        /// Held around the driver's methods of it. Initialised when it is made.
+        /// Serialises the driver's methods on the counter. Initialised at allocation.
         embed mutex at lock: Mutex<()>;
-        /// Its number, which the driver gives it when the first queue pair is bound.
+        /// Number of the counter, assigned by the driver when the first queue pair is bound.
         racy id: u32;
-        /// Its values; up to date after [`query_stats`](Self::query_stats).
+        /// Values of the counter, up to date after [`query_stats`](Self::query_stats).
         const stats: Option<&stats::HwStats>, set_stats;
         const raw_mode at mode.mode: u32, set_raw_mode;
         const mask at mode.mask: u32, set_mask;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices at the edge: the fields that only the core uses, their ports, the driver's methods.
+//! C structures of devices: core-only fields, ports, driver methods.
 //!
-//! To be held against `include/rdma/ib_verbs.h`. The methods are those of `struct ib_device_ops`
-//! that take a device. A driver writes the table before it registers the device; the device is
-//! the driver's own, and the other arguments are valid by their types, so that a method is safe
-//! to call from any context that its comment in the header allows.
+//! Must match `include/rdma/ib_verbs.h`. The methods are those of `struct ib_device_ops` that take
+//! a device. A driver writes its method table before it registers the device. A method gets its own
+//! driver's device, and the types of the other arguments guarantee that they are valid. So a method
+//! is safe to call from every context that its comment in the header allows.
 
 use core::ptr::NonNull;
 use kernel::error::to_result;
@@ -50,53 +50,55 @@ rdma::c_struct! {
     /// The fields of a device that only the core uses; [`rdma::edge::device::Device`] has others.
     pub(crate) struct Fields: bindings::ib_device;
     fields {
-        /// Uses of the registered device; 0 while it is not registered. `ib_device_try_get` of
-        /// consumers counts, too.
+        /// Use count of the registered device; 0 while it is not registered. Consumers also take
+        /// it, by `ib_device_try_get`.
         embed refcount: Refcount;
-        /// Completed with the last use.
+        /// Completed when the last use ends.
         embed unreg_completion: Completion;
-        /// What clients keep of the device.
+        /// Private data of clients.
         embed client_data: ClientData;
-        /// Its part of the driver model, initialised with it.
+        /// The driver model device, initialised together with this device.
         embed model in __bindgen_anon_1.coredev: CoreDevice;
-        /// Whether kernel consumers are told of it. Written at registration.
+        /// Whether the device supports kernel verbs. Written at registration.
         bit kverbs_provider: bool, set_kverbs_provider;
-        /// Its number. Written at registration.
+        /// Index of the device. Written at registration.
         const index: u32, set_index;
-        /// The device that it was made under. Written before its driver registers it.
+        /// Parent of a subdevice. Written before the subdevice's driver registers it.
         const parent: Option<&Device>;
-        /// The array of ports. Written before registration, once.
+        /// Port array. Written once, before registration.
         racy port_data: *mut bindings::ib_port_data;
     }
 }
 
 impl Device {
-    /// The fields that only the core uses.
+    /// Returns the core-only fields.
     #[inline(always)]
     pub(crate) fn fields(&self) -> &Fields {
-        // SAFETY: One structure; the type invariant of `Device` says that it is there, and
-        // `alloc` initialises what the table embeds.
+        // SAFETY: Both types are views of `struct ib_device`, which is valid (type invariant of
+        // `Device`). `Allocation::new` initialises the embedded structures.
         unsafe { Fields::view(self.as_raw()) }
     }
 
-    /// Its part of the driver model.
+    /// Returns the driver model device.
     #[inline(always)]
     pub(crate) fn model(&self) -> &CoreDevice {
         self.fields().model()
     }
 
-    /// A port, if there is one of this number and the ports have been made.
+    /// Returns the port of this number; `None` if there is none, or if the port array is not
+    /// allocated yet.
     #[inline]
     pub(crate) fn port(&self, port: u32) -> Option<&PortData> {
         let ports = self.fields().port_data();
         if ports.is_null() || !self.has_port(port) {
             return None;
         }
-        // SAFETY: The array has an element for each port of the device, and is freed after it.
+        // SAFETY: The array has an element for each port of the device, and is freed after the
+        // device.
         Some(unsafe { PortData::view(ports.add(usize::try_from(port).ok()?)) })
     }
 
-    /// Whether the link layer of a port is InfiniBand's.
+    /// Returns whether the link layer of a port is InfiniBand.
     pub(crate) fn is_infiniband(&self, port: u32) -> bool {
         let layer = match self.driver().get_link_layer(port) {
             Some(layer) => layer,
@@ -112,11 +114,11 @@ impl Device {
         layer == bindings::rdma_link_layer_IB_LINK_LAYER_INFINIBAND
     }
 
-    /// Writes the copy of the name that consumers read. The list of devices is held for writing,
-    /// or the device is not in it yet.
+    /// Writes the copy of the name that consumers read. The caller must hold the device list lock
+    /// for writing, unless the device is not listed yet.
     pub(crate) fn write_name(&self, name: &names::Name) {
-        // SAFETY: The field is an array of that size. Readers without the lock expect bytes that
-        // change.
+        // SAFETY: The field is an array of that size. Readers without the lock tolerate concurrent
+        // changes.
         unsafe {
             (&raw mut (*self.as_raw()).name)
                 .cast::<[u8; names::NAME_MAX]>()
@@ -124,9 +126,10 @@ impl Device {
         }
     }
 
-    /// What a user wrote of the device, or the driver did. It may change meanwhile.
+    /// Returns the node description, written by the driver or by a user. A concurrent change may
+    /// tear it.
     pub(crate) fn node_desc(&self) -> [u8; 64] {
-        // SAFETY: The field is an array of that size; bytes that change are tolerated.
+        // SAFETY: The field is an array of that size. Concurrent changes are tolerated.
         unsafe {
             (&raw const (*self.as_raw()).node_desc)
                 .cast::<[u8; 64]>()
@@ -135,17 +138,17 @@ impl Device {
     }
 }
 
-/// A device that is being registered, or not registered yet: one thread sets it up, and no
-/// consumer can find it.
+/// A device that is not registered yet, or is being registered. Only one thread uses it, and
+/// consumers cannot find it.
 pub(crate) struct Unregistered<'a>(&'a Device);
 
 rdma::argument! {
-    /// A device that was allocated and is not registered, and the caller's alone
+    /// An allocated device that is not registered and that only the caller uses
     /// (`ib_set_device_ops`, `ib_register_device`).
     impl<'a> Unregistered<'a> = |device: &'a Device| Unregistered(device);
 }
 
-// SAFETY: No other thread uses the fields that registration writes (this type's promise).
+// SAFETY: No other thread uses the fields that registration writes (guarantee of `Unregistered`).
 unsafe impl Writer for Unregistered<'_> {
     type Of = Fields;
 
@@ -160,16 +163,16 @@ impl<'a> Unregistered<'a> {
         self.0
     }
 
-    /// Writes its index.
+    /// Sets the device index.
     pub(crate) fn set_index(&mut self, index: u32) {
         Fields::set_index(self, index);
     }
 
-    /// Writes which device does its DMA, and what that implies.
+    /// Sets the device that does DMA for this device, and the flags that depend on it.
     pub(crate) fn set_dma_device(&mut self, dma: Passed<bindings::device>) {
         let dma: *mut bindings::device = dma.into_c();
-        // SAFETY: No other thread uses the fields (this type's promise). The device that does DMA
-        // is null or stays as long as this one (`ib_register_device`).
+        // SAFETY: No other thread uses the fields (guarantee of `Unregistered`). `dma` is null, or
+        // valid as long as this device (`ib_register_device`).
         unsafe {
             kernel::warn_on!(!dma.is_null() && (*dma).dma_parms.is_null());
             (*self.0.as_raw()).dma_device = dma;
@@ -179,31 +182,31 @@ impl<'a> Unregistered<'a> {
         }
     }
 
-    /// Writes whether kernel consumers are told of the device.
+    /// Sets whether the device supports kernel verbs.
     pub(crate) fn set_kverbs_provider(&mut self, is: bool) {
         Fields::set_kverbs_provider(self, is);
     }
 
-    /// Makes the device visible. It is somebody else's, too, from now on. May sleep.
+    /// Adds the device to the driver model, where others can find it. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of `device_add`.
+    /// Errors of `device_add`.
     pub(crate) fn add(self) -> Result<Visible<'a>> {
-        // SAFETY: A device that is not registered is not added, and this takes `self`.
+        // SAFETY: An unregistered device is not added, and this function takes `self`.
         unsafe { self.0.model().add() }
     }
 
-    /// Has the driver write the attributes of the device.
+    /// Queries the device attributes from the driver.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP`, and the driver's.
+    /// `EOPNOTSUPP`; errors of the driver.
     pub(crate) fn query(&mut self) -> Result {
         let device = self.0;
         let method = device.ops().query_device.ok_or_else(eopnotsupp)?;
-        // SAFETY: No other thread uses the attributes (this type's promise), for which zeros are
-        // valid. The method is the device's own.
+        // SAFETY: No other thread uses the attributes (guarantee of `Unregistered`), for which
+        // zeros are valid. The method belongs to the device's driver.
         unsafe {
             let attrs = &raw mut (*device.as_raw()).attrs;
             attrs.write_bytes(0, 1);
@@ -211,59 +214,59 @@ impl<'a> Unregistered<'a> {
         }
     }
 
-    /// Has the driver write what a port is.
+    /// Queries the immutable attributes of a port from the driver.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is no such port or method, and the driver's.
+    /// `EINVAL` if there is no such port or method; errors of the driver.
     pub(crate) fn query_immutable(&mut self, port: u32) -> Result<&'a PortImmutable> {
         let device = self.0;
         let method = device.ops().get_port_immutable.ok_or(EINVAL)?;
         let immutable = device.port(port).ok_or(EINVAL)?.immutable();
-        // SAFETY: No other thread uses the field (this type's promise). The method is the
-        // device's own.
+        // SAFETY: No other thread uses the field (guarantee of `Unregistered`). The method belongs
+        // to the device's driver.
         to_result(unsafe { method(device.as_raw(), port, immutable.raw()) })?;
         Ok(immutable)
     }
 }
 
 rdma::c_struct! {
-    /// What the core keeps of a port.
+    /// The core's data of a port.
     pub(crate) struct PortData: bindings::ib_port_data;
     fields {
-        /// The device. Written when the ports are made.
+        /// The device. Written when the port array is allocated.
         const device at ib_dev: Option<&Device>;
-        /// What the driver has said of the port at registration.
+        /// Immutable attributes of the port, queried at registration.
         embed immutable: PortImmutable;
-        /// The network device of the port, to be compared only. Changed under `netdev_lock`.
+        /// Network device of the port, for comparison only. Changed under `netdev_lock`.
         racy tied at netdev: *mut bindings::net_device;
-        /// How its queue pairs get counters.
+        /// Counter state: how queue pairs of the port are bound to counters.
         embed counter at port_counter: PortCounter;
-        /// The last state that clients were told of (`enum ib_port_state`).
+        /// Last state that clients were notified of (`enum ib_port_state`).
         racy last_state at cache.last_port_state: u32, set_last_state;
     }
 }
 
-// SAFETY: What the table says of the fields holds in all threads.
+// SAFETY: The rules of the table above hold for access from any thread.
 unsafe impl Sync for PortData {}
 
 rdma::c_struct! {
-    /// What a driver has said of a port at registration.
+    /// Immutable attributes of a port, which the driver reports at registration.
     pub(crate) struct PortImmutable: bindings::ib_port_immutable;
     fields {
-        /// Entries of the P_Key table.
+        /// Number of P_Key table entries.
         const pkey_tbl_len: i32;
-        /// Entries of the GID table.
+        /// Number of GID table entries.
         const gid_tbl_len: i32;
         /// `RDMA_CORE_CAP_*`.
         const core_cap_flags: u32;
-        /// Bytes of a MAD, 0 without MADs.
+        /// Maximum MAD size in bytes; 0 if MADs are not supported.
         const max_mad_size: u32;
     }
 }
 
 impl PortImmutable {
-    /// All of it.
+    /// Returns a copy of the attributes.
     #[inline(always)]
     pub(crate) fn get(&self) -> bindings::ib_port_immutable {
         bindings::ib_port_immutable {
@@ -276,13 +279,13 @@ impl PortImmutable {
 }
 
 impl PortData {
-    /// Replaces [`last_state`](Self::last_state).
+    /// Replaces [`last_state`](Self::last_state), and returns the old value.
     pub(crate) fn swap_last_state(&self, state: u32) -> u32 {
-        // SAFETY: `racy` in the table: all access is by whole words.
+        // SAFETY: The field is `racy` in the table: every access is to the whole word.
         unsafe { Atomic::from_ptr(&raw mut (*self.raw()).cache.last_port_state) }.xchg(state, Full)
     }
 
-    /// Takes the lock of the port's network device. Any context.
+    /// Locks the network device field of the port. Any context.
     pub(crate) fn lock_netdev(&self) -> PortNetdev<'_> {
         // SAFETY: The lock is initialised with the port.
         let flags =
@@ -292,11 +295,11 @@ impl PortData {
     }
 }
 
-/// The network device of a port, under its lock.
+/// The network device field of a port, locked.
 ///
 /// # Invariants
 ///
-/// `netdev_lock` of `port` is held. The field `netdev` is null or a device of which the port has
+/// `netdev_lock` of `port` is held. The field `netdev` is null, or a device to which the port holds
 /// a reference.
 pub(crate) struct PortNetdev<'a> {
     port: &'a PortData,
@@ -304,20 +307,20 @@ pub(crate) struct PortNetdev<'a> {
 }
 
 impl PortNetdev<'_> {
-    /// The network device.
+    /// Returns the network device.
     pub(crate) fn get(&self) -> Option<&NetDevice> {
         let netdev = NonNull::new(self.port.tied())?;
-        // SAFETY: The port has a reference, and keeps it while the lock is held (type invariant).
+        // SAFETY: The port holds a reference, and keeps it while the lock is held (type invariant).
         Some(unsafe { NetDevice::from_raw(netdev.as_ptr()) })
     }
 
-    /// Ties the port to another network device, or to none.
+    /// Sets the network device of the port. `None` clears it.
     pub(crate) fn set(&mut self, netdev: Option<&NetDevice>) {
         let port = self.port.raw();
         let old = self.port.tied();
         let new = netdev.map_or(core::ptr::null_mut(), NetDevice::as_raw);
-        // SAFETY: The lock is held (type invariant); readers under RCU compare the pointer only.
-        // INVARIANT: The reference of the old device is dropped, and one of the new one taken.
+        // SAFETY: The lock is held (type invariant); RCU readers only compare the pointer.
+        // INVARIANT: Drops the reference to the old device, and takes one to the new device.
         unsafe {
             (&raw mut (*port).netdev).write_volatile(new);
             let tracker = &raw mut (*port).netdev_tracker;
@@ -333,7 +336,8 @@ impl PortNetdev<'_> {
 
 impl Drop for PortNetdev<'_> {
     fn drop(&mut self) {
-        // SAFETY: The lock is held (type invariant), since `lock_netdev` with these flags.
+        // SAFETY: `lock_netdev` took the lock and returned these flags; it is still held (type
+        // invariant).
         unsafe {
             bindings::rdma_helper_spin_unlock_irqrestore(
                 &raw mut (*self.port.raw()).netdev_lock,
@@ -344,65 +348,65 @@ impl Drop for PortNetdev<'_> {
 }
 
 rdma::c_struct! {
-    /// A device of the driver model: that of a `struct ib_device`, or of its copy in a namespace.
-    /// A reference promises that `alloc::init_core_device` has initialised it.
+    /// The driver model part of a `struct ib_device`, or of its copy in another network namespace.
+    /// A reference implies that `class::init_core_device` has initialised it.
     pub(crate) struct CoreDevice: bindings::ib_core_device;
     fields {
-        /// The device that it is, or is a copy of, which outlives its copies. Written by
+        /// The device that this is part of, or a copy of. It outlives its copies. Written by
         /// `init_core_device`.
         const owner: &Device;
-        /// The driver model's part.
+        /// The `struct device`.
         embed dev: ModelDevice;
     }
 }
 
 rdma::c_struct! {
-    /// A device of the driver model, initialised.
+    /// An initialised `struct device`.
     pub(crate) struct ModelDevice: bindings::device;
     fields {
-        /// Its directory in sysfs.
+        /// Its sysfs directory.
         embed directory at kobj: Kobject;
     }
 }
 
 rdma::c_struct! {
-    /// A directory in sysfs, initialised.
+    /// An initialised `struct kobject`.
     pub(crate) struct Kobject: bindings::kobject;
     fields {}
 }
 
 impl CoreDevice {
-    /// Its directory in sysfs.
+    /// Its sysfs directory.
     pub(crate) fn kobj(&self) -> *mut bindings::kobject {
         self.dev().directory().raw()
     }
 
-    /// Replaces the directory of its ports, which `sysfs` owns.
+    /// Replaces the kobject of the ports directory, which `sysfs` owns, and returns the old one.
     pub(crate) fn swap_ports_kobj(
         &self,
         new: *mut bindings::kobject,
     ) -> Option<NonNull<bindings::kobject>> {
-        // SAFETY: A word that only this function accesses.
+        // SAFETY: The field is a word that only this function accesses.
         let place = unsafe { Atomic::from_ptr(&raw mut (*self.raw()).ports_kobj) };
         NonNull::new(place.xchg(new, Full))
     }
 
-    /// Writes the namespace that it is in. The caller holds the registration lock of its device,
-    /// which is disabled.
+    /// Sets the network namespace. The caller must hold the registration lock of the device, which
+    /// must be disabled.
     pub(crate) fn set_net(&self, net: &Net) {
-        // SAFETY: The field is a word; see `Device::net` for its readers.
+        // SAFETY: The field is a word; for its readers see `Device::net`.
         unsafe {
             bindings::rdma_helper_write_pnet(&raw mut (*self.raw()).rdma_net, net.as_raw());
         }
     }
 
-    /// Names it before it is added. May sleep.
+    /// Sets the name before the device is added. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn set_name(&self, name: &names::Name) -> Result {
-        // SAFETY: It is initialised; the name is terminated, and copied.
+        // SAFETY: The device is initialised; the name is NUL-terminated, and copied.
         to_result(unsafe {
             bindings::dev_set_name(
                 self.dev().raw(),
@@ -412,64 +416,65 @@ impl CoreDevice {
         })
     }
 
-    /// Renames it, or moves its directory if its namespace has changed. Of an added device. May
+    /// Renames an added device, or moves its sysfs directory after a change of its namespace. May
     /// sleep.
     ///
     /// # Errors
     ///
-    /// Those of `device_rename`.
+    /// Errors of `device_rename`.
     pub(crate) fn rename(&self, name: &names::Name) -> Result {
-        // SAFETY: It is initialised; the name is terminated, and copied.
+        // SAFETY: The device is initialised; the name is NUL-terminated, and copied.
         to_result(unsafe {
             bindings::device_rename(self.dev().raw(), name.as_c_array().as_ptr().cast())
         })
     }
 
-    /// Announces it to user space, or its end.
+    /// Sends a uevent to user space.
     pub(crate) fn uevent(&self, action: bindings::kobject_action) {
-        // SAFETY: It is initialised.
+        // SAFETY: The device is initialised (see `CoreDevice`).
         unsafe { bindings::kobject_uevent(self.kobj(), action) };
     }
 
-    /// Has the driver model announce nothing of it.
+    /// Suppresses uevents of the device, or allows them again.
     pub(crate) fn suppress_uevents(&self, suppress: bool) {
-        // SAFETY: It is initialised.
+        // SAFETY: The device is initialised (see `CoreDevice`).
         unsafe { bindings::rdma_helper_dev_set_uevent_suppress(self.dev().raw(), suppress) };
     }
 
-    /// Adds it to the driver model: visible until the result is deleted. May sleep.
+    /// Adds the device to the driver model. It stays visible until the result is dropped. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// Those of `device_add`: `EINVAL` if it has no name.
+    /// Those of `device_add`: `EINVAL` if the device has no name.
     ///
     /// # Safety
     ///
-    /// It is not added.
+    /// The device is not added.
     pub(super) unsafe fn add(&self) -> Result<Visible<'_>> {
-        // SAFETY: It is initialised; the rest is this function's contract.
+        // SAFETY: The device is initialised, and not added yet (contract of this function).
         to_result(unsafe { bindings::device_add(self.dev().raw()) })?;
         // INVARIANT: Just added.
         Ok(Visible(self))
     }
 }
 
-/// A device that has been added to the driver model. Dropping this removes it, and waits for
-/// readers of its files.
+/// A device that was added to the driver model. Dropping this removes it, and waits for running
+/// accesses to its sysfs files.
 ///
 /// # Invariants
 ///
-/// It is added, and only this deletes it.
+/// The device is added, and only `self` deletes it.
 pub(crate) struct Visible<'a>(&'a CoreDevice);
 
 impl<'a> Visible<'a> {
-    /// Takes over from [`keep`](Self::keep).
+    /// Restores the value that [`keep`](Self::keep) consumed.
     ///
     /// # Safety
     ///
-    /// The device is added, `keep` was called, and this is called once after.
+    /// The device is added, `keep` was called, and this function is called once after each `keep`.
     pub(crate) unsafe fn kept(device: &'a CoreDevice) -> Self {
-        // INVARIANT: This function's contract.
+        // INVARIANT: By the contract of this function.
         Self(device)
     }
 
@@ -486,64 +491,66 @@ impl<'a> Visible<'a> {
 
 impl Drop for Visible<'_> {
     fn drop(&mut self) {
-        // SAFETY: It is added (type invariant).
+        // SAFETY: The device is added, and deleted here only (type invariant).
         unsafe { bindings::device_del(self.0.dev().raw()) };
     }
 }
 
-/// A device that its driver has made under another with `add_sub_dev`. Its driver deletes it
-/// with [`delete`](Self::delete); a value that is dropped leaves it as it is.
+/// A subdevice that the parent's driver made by `add_sub_dev`. [`delete`](Self::delete) has the
+/// driver delete it; dropping this does not.
 ///
 /// # Invariants
 ///
-/// `0` is such a device, and only the holder of this may have the driver delete it.
+/// `0` is such a device, and only the owner of `self` may have the driver delete it.
 pub(crate) struct SubDevice(NonNull<bindings::ib_device>);
 
-// SAFETY: Devices are used from any thread.
+// SAFETY: Devices may be used from any thread.
 unsafe impl Send for SubDevice {}
 
 rdma::argument! {
-    /// A new device, which the driver gives to the caller (`add_sub_dev`).
+    /// A new device that the driver passes to the caller (`add_sub_dev`).
     impl SubDevice = |device: NonNull<bindings::ib_device>| SubDevice(device);
 }
 
 impl SubDevice {
-    /// Whether it is this device.
+    /// Returns whether `device` is this subdevice.
     pub(crate) fn is(&self, device: &Device) -> bool {
         self.0 == NonNull::from(device).cast()
     }
 
-    /// Says what it is, and under which device.
+    /// Sets the type and the parent of the subdevice.
     pub(crate) fn adopt(&mut self, kind: bindings::rdma_nl_dev_type, parent: &Device) {
-        // SAFETY: It is there (type invariant). Whoever wants to delete it looks for it in the
-        // list of its parent first, and its driver looks at the parent when it deletes it.
+        // SAFETY: The subdevice is valid (type invariant). The fields are not read before it is in
+        // the list of its parent: deletion starts with a search there, and the driver reads the
+        // parent only on deletion.
         unsafe {
             (*self.0.as_ptr()).type_ = kind;
             (*self.0.as_ptr()).parent = parent.as_raw();
         }
     }
 
-    /// Has the driver of its parent delete it. May sleep.
+    /// Has the parent's driver delete the subdevice. May sleep.
     pub(crate) fn delete(self, parent: &Device) {
         if let Some(method) = parent.ops().del_sub_dev {
-            // SAFETY: That driver made it, and only we have it deleted (type invariant).
+            // SAFETY: That driver made the subdevice, and only the owner of `self` has it deleted
+            // (type invariant).
             unsafe { method(self.0.as_ptr()) };
         }
     }
 }
 
-/// The methods of a device's driver that take the device.
+/// Driver methods that take the device.
 pub(crate) struct DeviceDriver<'a>(&'a Device);
 
 impl Device {
-    /// The methods of its driver.
+    /// Returns the methods of the device's driver.
     #[inline(always)]
     pub(crate) fn driver(&self) -> DeviceDriver<'_> {
         DeviceDriver(self)
     }
 }
 
-/// Methods; `EOPNOTSUPP` where the driver has none.
+/// Wrappers of driver methods; `EOPNOTSUPP` if the driver does not implement the method.
 macro_rules! methods {
     ($(
         $(#[$meta:meta])*
@@ -556,8 +563,8 @@ macro_rules! methods {
                 let Some(method) = self.0.ops().$method else {
                     return <$ret as Refused>::refused(eopnotsupp());
                 };
-                // SAFETY: See the module's page: the method is of the device's driver, and the
-                // arguments are what their types say.
+                // SAFETY: The method belongs to the device's driver, and the arguments are valid by
+                // their types (header of this file).
                 unsafe { Reply::reply(method(self.0.as_raw(), $(IntoC::into_c($arg)),*)) }
             }
         )* }
@@ -590,19 +597,18 @@ methods! {
     fn report_port_event(netdev: &NetDevice, event: c_ulong) -> ();
 }
 
-/// What a driver keeps of a GID (`add_gid`). The driver alone writes it, while it adds or deletes
-/// the GID.
+/// Driver data of a GID (`add_gid`). Only the driver writes it, while it adds or deletes the GID.
 pub(crate) struct GidContext(Atomic<*mut c_void>);
 
 impl GidContext {
-    /// Nothing.
+    /// No data yet.
     pub(crate) fn new() -> Self {
         Self(Atomic::new(core::ptr::null_mut()))
     }
 
-    /// What the driver has written.
+    /// Returns the pointer that the driver has written.
     pub(crate) fn get(&self) -> Passed<c_void> {
-        // SAFETY: The pointer is the driver's, and goes back to it only.
+        // SAFETY: The pointer was written by the driver, and is only passed back to it.
         unsafe { Passed::from_c(self.0.load(Relaxed)) }
     }
 }
@@ -613,49 +619,49 @@ impl IntoC<*mut *mut c_void> for &GidContext {
     }
 }
 
-/// A method of drivers that keep GIDs themselves.
+/// Type of the methods that notify a driver of GIDs.
 type GidMethod = unsafe extern "C" fn(*const bindings::ib_gid_attr, *mut *mut c_void) -> c_int;
 
 /// # Safety
 ///
-/// The method is of the table of the GID's device.
+/// `method` is from the method table of the GID's device.
 unsafe fn call_gid(
     method: Option<GidMethod>,
     attr: In<'_, GidAttr>,
     context: &GidContext,
 ) -> Result {
     let method = method.ok_or_else(eopnotsupp)?;
-    // SAFETY: A method of the device (contract), of which the module's page says how it is called.
-    // The context is the driver's to write.
+    // SAFETY: The method belongs to the GID's device (contract of this function), and the arguments
+    // are valid by their types (header of this file). The driver may write the context.
     unsafe { Reply::reply(method(attr.into_c(), context.into_c())) }
 }
 
 impl DeviceDriver<'_> {
-    /// Tells the driver of a GID of the device.
+    /// Notifies the driver of a new GID of the device.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP`, and the driver's.
+    /// `EOPNOTSUPP`; errors of the driver.
     pub(crate) fn add_gid(&self, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
-        // SAFETY: Its own table.
+        // SAFETY: The method is from the table of this device, to which the GID belongs.
         unsafe { call_gid(self.0.ops().add_gid, attr, context) }
     }
 
-    /// Tells the driver of the end of a GID. Errors: as [`add_gid`](Self::add_gid).
+    /// Notifies the driver that a GID is deleted. Errors: as [`add_gid`](Self::add_gid).
     pub(crate) fn del_gid(&self, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
-        // SAFETY: Its own table.
+        // SAFETY: The method is from the table of this device, to which the GID belongs.
         unsafe { call_gid(self.0.ops().del_gid, attr, context) }
     }
 }
 
-/// Bytes of a firmware version, with its end marker.
+/// Size of a firmware version string in bytes, with its NUL.
 pub(crate) const FW_VERSION: usize = bindings::IB_FW_VERSION_NAME_MAX as usize;
 
-/// Room for a firmware version that C lends.
+/// Buffer for a firmware version string, lent by C.
 pub(crate) struct FwString<'a>(pub(crate) &'a mut [c_char; FW_VERSION]);
 
-// SAFETY: `from_c`'s contract: room for so many bytes (`ib_get_device_fw_str`), the callee's during
-// the call. Callers may not have initialised it.
+// SAFETY: `from_c`'s contract: points to a buffer of `FW_VERSION` bytes that only the callee uses
+// during the call (`ib_get_device_fw_str`). Callers may leave it uninitialised.
 unsafe impl FromC for FwString<'_> {
     type C = *mut c_char;
 
@@ -664,50 +670,53 @@ unsafe impl FromC for FwString<'_> {
         Self(unsafe { &mut *c.cast() })
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: Its reference is limited to `'a`.
 unsafe impl<'a> Within<'a> for FwString<'a> {}
 
 impl DeviceDriver<'_> {
-    /// Writes the version of the firmware as a string; nothing if the driver has no method.
+    /// Writes the firmware version as a string. Writes nothing if the driver has no method for it.
     pub(crate) fn get_dev_fw_str(&self, text: Lent<'_, [c_char; FW_VERSION]>) {
         if let Some(method) = self.0.ops().get_dev_fw_str {
-            // SAFETY: See the module's page; the header promises a driver so many bytes.
+            // SAFETY: Calls of methods: header of this file. The buffer has the size that
+            // `ib_verbs.h` guarantees to drivers.
             unsafe { method(self.0.as_raw(), text.0.as_mut_ptr()) };
         }
     }
 
-    /// The link layer of a port (`enum rdma_link_layer`), of a driver with a method for it.
+    /// Returns the link layer of a port (`enum rdma_link_layer`); `None` if the driver has no
+    /// method for it.
     pub(crate) fn get_link_layer(&self, port: u32) -> Option<u32> {
         let method = self.0.ops().get_link_layer?;
-        // SAFETY: See the module's page.
+        // SAFETY: Calls of methods: header of this file.
         Some(unsafe { method(self.0.as_raw(), port) })
     }
 
-    /// The network device of a port, of a driver with a method for it: the outer `None` if it has
-    /// none.
+    /// Returns the network device of a port. The outer `None` means that the driver has no method
+    /// for it.
     pub(crate) fn get_netdev(&self, port: u32) -> Option<Option<ARef<NetDevice>>> {
         let method = self.0.ops().get_netdev?;
-        // SAFETY: See the module's page.
+        // SAFETY: Calls of methods: header of this file.
         let netdev = NonNull::new(unsafe { method(self.0.as_raw(), port) });
-        // SAFETY: The driver gives a reference; the type is transparent.
+        // SAFETY: The driver returns a reference that the caller owns; the type is transparent.
         Some(netdev.map(|netdev| unsafe { ARef::from_raw(netdev.cast()) }))
     }
 }
 
-/// Use counts of devices: an argument that gives one away, and an answer.
-// SAFETY: `from_c`'s contract: the caller has a count of the device to give away.
+/// A device with a use count that the C caller passes to the callee.
+// SAFETY: `from_c`'s contract: a non-null pointer to a device, with a use count that the caller
+// passes on.
 unsafe impl FromC for Registered {
     type C = *mut bindings::ib_device;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A device, not null, of which a count is ours.
+        // SAFETY: By `from_c`'s contract, `c` is not null, and its use count passes to the result.
         unsafe { Self::from_raw(NonNull::new_unchecked(c)) }
     }
 }
-// SAFETY: It owns its count, so it is not limited by a call.
+// SAFETY: The value owns its use count, so it is not limited to a call.
 unsafe impl Within<'_> for Registered {}
 
-/// A device with a use count for the C caller, or null.
+/// A device with a use count that passes to the C caller, or null.
 pub(crate) struct OrNull(pub(crate) Option<Registered>);
 
 impl rdma::edge::Answer for OrNull {
@@ -718,8 +727,8 @@ impl rdma::edge::Answer for OrNull {
     }
 }
 
-// SAFETY: The field is of this type: `NewDevice` makes a `Work<Device>` of it, and
-// both functions are inverses.
+// SAFETY: `Allocation::new` initialises the field as a `Work<Device>`, and the two functions are
+// inverses of each other.
 unsafe impl HasWork<Device> for Device {
     unsafe fn raw_get_work(ptr: *mut Self) -> *mut Work<Self> {
         let raw = ptr.cast::<bindings::ib_device>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of a device's registration: what the thread that ends it may do, and no other.
+//! Unregistration of a device: operations that only the unregistering thread may do.
 
 use super::class::Allocation;
 use super::device::Visible;
@@ -9,54 +9,58 @@ use kernel::sync::atomic::Acquire;
 use kernel::sync::lock::mutex::MutexBackend;
 use kernel::sync::lock::Guard;
 
-/// The right to end the registration of a device.
+/// The exclusive right to unregister a device.
 ///
 /// # Invariants
 ///
-/// `one` is the registration lock of `device`, which was registered when it was taken. There is no
-/// other right to end that registration.
+/// `one` is the registration lock of `device`, which was registered when the lock was taken. No
+/// other `Ending` exists for that registration.
 pub(crate) struct Ending<'a> {
     device: &'a Device,
     one: Guard<'a, (), MutexBackend>,
 }
 
 impl<'a> Ending<'a> {
-    /// That of a device; none if it is not registered. May sleep.
+    /// Takes the registration lock of a device; `None` if the device is not registered. May sleep.
     pub(crate) fn of(device: &'a Device) -> Option<Self> {
         let one = device.lock_registration();
-        // INVARIANT: A device has uses while it is registered, and not after.
+        // INVARIANT: The use count of a device is nonzero while it is registered, and zero
+        // afterwards.
         (!device.uses().none()).then_some(Self { device, one })
     }
 
-    /// The device is not used any more, so that it may be deleted; none if it is used.
+    /// Returns the right to delete the device, once it has no uses left; `None` if it is still in
+    /// use.
     pub(crate) fn unused(self) -> Option<(Visible<'a>, Ended<'a>)> {
         if !self.device.uses().none() {
             return None;
         }
-        // SAFETY: It was registered, so `register` has added it and kept that. The uses have gone
-        // under the lock (type invariant), and do so once for each registration.
+        // SAFETY: The device was registered, so `register` added it and called `keep`. The use
+        // count dropped to zero under the lock (type invariant), which happens once per
+        // registration.
         let visible = unsafe { Visible::kept(self.device.model()) };
-        // INVARIANT: Nobody uses it.
+        // INVARIANT: The device has no uses left.
         Some((visible, Ended(self)))
     }
 }
 
-/// A device whose registration has ended.
+/// A device that has been unregistered.
 ///
 /// # Invariants
 ///
-/// Nobody uses the device but by references of the driver model.
+/// Nobody uses the device except through driver model references.
 pub(crate) struct Ended<'a>(Ending<'a>);
 
 impl<'a> Ended<'a> {
-    /// Its memory, if the driver leaves that to the core, and the registration lock.
+    /// Returns the device for deallocation, with the registration lock; `None` if the core must not
+    /// deallocate it.
     pub(crate) fn memory(self) -> Option<(Allocation, Guard<'a, (), MutexBackend>)> {
         let Ending { device, one } = self.0;
         if device.ops().dealloc_driver.is_none() || device.keep_memory().load(Acquire) {
             return None;
         }
-        // SAFETY: The device is not registered, and nobody uses it (type invariant); its driver
-        // leaves its end to the core.
+        // SAFETY: The device is not registered and has no users (type invariant). As checked above,
+        // its driver leaves deallocation to the core.
         Some((unsafe { Allocation::of(device) }, one))
     }
 }

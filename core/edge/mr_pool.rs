@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pools of regions: lists in `struct ib_qp`, of regions that the queue pair owns.
+//! Pools of memory regions: lists in `struct ib_qp` of regions that the queue pair owns.
 //!
-//! To be held against `include/rdma/mr_pool.h`.
+//! Must match `include/rdma/mr_pool.h`.
 
 use crate::object::Mr;
 use crate::object::Qp;
@@ -11,18 +11,19 @@ use rdma::edge::chain::Locked;
 use rdma::edge::object::Owned;
 use rdma::edge::Tied;
 
-/// Ties arguments of C: the list is a pool of the queue pair, so `mr_lock` of that protects it.
+/// Tag of arguments of one call: the list is a pool of the queue pair, and is protected by the
+/// queue pair's `mr_lock`.
 pub(crate) enum OfPool {}
 /// The queue pair.
 pub(crate) type QpArg<'a> = Tied<'a, OfPool, &'a Qp>;
 /// The pool.
 pub(crate) type ListArg<'a> = Tied<'a, OfPool, Option<&'a Chain<Mr>>>;
 
-/// A pool of regions of a queue pair.
+/// A pool of memory regions of a queue pair.
 ///
 /// # Invariants
 ///
-/// `list` is used under `mr_lock` of `qp` only.
+/// `list` is protected by `mr_lock` of `qp`.
 #[derive(Clone, Copy)]
 pub(crate) struct Pool<'a> {
     qp: &'a Qp,
@@ -33,7 +34,7 @@ impl<'a> Pool<'a> {
     /// The pool of regions without protection information.
     #[inline]
     pub(crate) fn plain(qp: &'a Qp) -> Self {
-        // INVARIANT: See `ib_verbs.h`.
+        // INVARIANT: `mr_lock` protects this list (`struct ib_qp` in `ib_verbs.h`).
         let list = qp.rdma_mrs();
         Self { qp, list }
     }
@@ -41,15 +42,15 @@ impl<'a> Pool<'a> {
     /// The pool of regions with protection information.
     #[inline]
     pub(crate) fn signed(qp: &'a Qp) -> Self {
-        // INVARIANT: See `ib_verbs.h`.
+        // INVARIANT: `mr_lock` protects this list (`struct ib_qp` in `ib_verbs.h`).
         let list = qp.sig_mrs();
         Self { qp, list }
     }
 
-    /// The pool that C names.
+    /// The pool that C passed; `None` if the list is null.
     #[inline]
     pub(crate) fn of(qp: QpArg<'a>, list: ListArg<'a>) -> Option<Self> {
-        // INVARIANT: What the tag says.
+        // INVARIANT: By the tag [`OfPool`].
         Some(Self {
             qp: qp.get(),
             list: list.get()?,
@@ -61,8 +62,8 @@ impl<'a> Pool<'a> {
         self.qp
     }
 
-    /// Does something with the list under the lock, which protects the number of regions that are
-    /// lent, too.
+    /// Calls `f` with the list under the lock. The lock also protects `mrs_used`, the number of
+    /// regions in use.
     #[inline]
     fn with<R>(self, f: impl FnOnce(&mut Locked<'_, Mr>, &Qp) -> R) -> R {
         let mut guard = self.qp.mr_lock().lock();
@@ -70,7 +71,7 @@ impl<'a> Pool<'a> {
         f(&mut unsafe { self.list.locked_by(&mut guard) }, self.qp)
     }
 
-    /// Lends a region; none, if all are lent. Any context.
+    /// Takes a region from the pool; `None` if all are in use. Any context.
     #[inline]
     pub(crate) fn lend(self) -> Option<Owned<Mr>> {
         self.with(|list, qp| {
@@ -80,7 +81,7 @@ impl<'a> Pool<'a> {
         })
     }
 
-    /// Takes back a region that was lent. Any context.
+    /// Returns a region to the pool. Any context.
     #[inline]
     pub(crate) fn take_back(self, mr: Owned<Mr>) {
         self.with(|list, qp| {
@@ -94,7 +95,7 @@ impl<'a> Pool<'a> {
         self.with(|list, _| list.push_back(mr));
     }
 
-    /// Removes a region; none, if there is none but those that are lent. Any context.
+    /// Removes a region for destruction; `None` if no region is left in the list. Any context.
     pub(crate) fn remove(self) -> Option<Owned<Mr>> {
         self.with(|list, _| list.pop_front())
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hash lists of ports by their network device. Changed under a spinlock, read under RCU.
+//! Hash table of ports by network device. Changed under a spinlock, read under RCU.
 //!
-//! A port's memory is freed by RCU after its device, and a port is taken out of its list before
-//! that. C header: `include/linux/rculist.h`.
+//! A port is removed from the table before its memory is freed, which happens an RCU grace period
+//! after the device is released. C header: `include/linux/rculist.h`.
 
 use kernel::container_of;
 use kernel::prelude::*;
@@ -16,16 +16,16 @@ use rdma::sync::rcu;
 
 use super::device::PortData;
 
-/// Number of lists. The address of the network device chooses one.
+/// Number of buckets. The hash is over the address of the network device.
 const BUCKETS: usize = 64;
 
-/// All ports with a network device.
+/// A hash table of all ports with a network device.
 ///
 /// # Invariants
 ///
-/// `lock` is zeros, which is an open lock, or initialised. The lists are changed under it. What is in a
-/// list is the `ndev_hash_link` of a port, which exists until a grace period after it is taken
-/// out.
+/// `lock` is initialised, or all zeros, which is an unlocked lock. The lists are changed under it.
+/// Each list entry is the `ndev_hash_link` of a port, which stays valid until a grace period after
+/// its removal.
 pub(crate) struct Ties {
     lock: Opaque<bindings::spinlock_t>,
     named: Atomic<bool>,
@@ -35,22 +35,23 @@ pub(crate) struct Ties {
 // SAFETY: Changed under the lock, read under RCU: type invariant.
 unsafe impl Sync for Ties {}
 
-/// All ports with a network device.
+/// The table of all ports with a network device.
 pub(crate) static TIES: Ties = Ties {
     lock: Opaque::zeroed(),
     named: Atomic::new(false),
-    // Empty lists are zeros.
+    // An empty list head is all zeros.
     buckets: [const { Opaque::zeroed() }; BUCKETS],
 };
 
 impl Ties {
-    /// Gives the lock its name, before there is a device. The second call does nothing.
+    /// Initialises the lock with its lockdep name, before there is a device. Further calls do
+    /// nothing.
     pub(crate) fn init(&'static self) {
         if self.named.xchg(true, Full) {
             return;
         }
-        // SAFETY: Done once. A lock of zeros is open, so that it is none the worse for having been
-        // taken before, but for lockdep's reports. Name and key are static.
+        // SAFETY: Done once. Since an all-zero lock is valid, earlier uses of it are harmless
+        // except for lockdep reports. Name and key are static.
         unsafe {
             bindings::__spin_lock_init(
                 self.lock.get(),
@@ -61,14 +62,14 @@ impl Ties {
     }
 
     fn bucket(&self, netdev: *const bindings::net_device) -> &Opaque<bindings::hlist_head> {
-        // Network devices are aligned to cache lines, and larger than four of them.
+        // Network devices are cache line aligned and larger than four cache lines.
         let place = (netdev as usize >> 8) ^ (netdev as usize >> 14);
         let [first, ..] = &self.buckets;
         self.buckets.get(place % BUCKETS).unwrap_or(first)
     }
 
     fn locked<R>(&self, act: impl FnOnce() -> R) -> R {
-        // SAFETY: It is initialised: type invariant.
+        // SAFETY: The lock is initialised, or all zeros (type invariant).
         let flags = unsafe { bindings::rdma_helper_spin_lock_irqsave(self.lock.get()) };
         let done = act();
         // SAFETY: Locked above, with these flags.
@@ -76,7 +77,7 @@ impl Ties {
         done
     }
 
-    /// Takes a port out of its list; returns whether it was in one.
+    /// Removes a port from the table. Returns whether it was in the table.
     pub(crate) fn remove(&self, port: &PortData) -> bool {
         // SAFETY: The lock is held; the link is initialised with the port.
         self.locked(|| unsafe {
@@ -89,12 +90,12 @@ impl Ties {
         })
     }
 
-    /// Adds a port that has a network device and is in no list. If the port was in a list, a grace
-    /// period has passed since, or readers may walk over into the other list: that is harmless
-    /// for memory, but they may miss a port.
+    /// Adds a port that has a network device and is not in the table. A grace period should have
+    /// passed since its removal. Otherwise a reader may continue in the port's new list: this is
+    /// memory safe, but the reader may miss a port.
     pub(crate) fn add(&self, port: &PortData) {
-        // SAFETY: The lock is held; the link is initialised with the port. Whoever changes the
-        // port's network device calls `remove` and `add` after that.
+        // SAFETY: The lock is held; the link is initialised with the port. A change of the port's
+        // network device is followed by `remove` and `add`.
         self.locked(|| unsafe {
             let netdev = port.tied();
             let link = &raw mut (*port.raw()).ndev_hash_link;
@@ -104,15 +105,16 @@ impl Ties {
         });
     }
 
-    /// Calls `take` for each port that is tied to a network device, until it returns something.
-    /// The pointer is compared only. Any context.
+    /// Calls `take` for each port of a network device until it returns `Some`, and returns that.
+    /// `netdev` is only compared. Any context.
     pub(crate) fn find<R>(
         &self,
         netdev: *const bindings::net_device,
         mut take: impl FnMut(&PortData) -> Option<R>,
     ) -> Option<R> {
         let _rcu = rcu::read_lock();
-        // SAFETY: RCU is held, so what is in a list, or was, exists: type invariant.
+        // SAFETY: In an RCU read-side critical section, entries of a list stay valid even after
+        // their removal (type invariant).
         unsafe {
             let mut at = bindings::rdma_helper_hlist_first_rcu(self.bucket(netdev).get());
             while !at.is_null() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Structures with an entry of [`crate::restrack`]: the way from the entry to the structure.
+//! From an entry of [`crate::restrack`] to the structure that contains it.
 
 use super::cm::CmId;
 use super::counter::Counter;
@@ -15,34 +15,34 @@ use rdma::edge::verbs::Qp;
 use rdma::edge::verbs::Srq;
 use rdma::edge::View;
 
-/// A structure that is tracked.
+/// A structure with a restrack entry.
 ///
 /// # Safety
 ///
-/// Entries of kind `KIND` are fields of such structures, at `RES`, and of no others.
+/// Every entry of kind `KIND` is the field at offset `RES` of a structure of this type.
 pub(crate) unsafe trait Tracked: View {
-    /// The kind of the entry.
+    /// Kind of the entry.
     const KIND: Kind;
 
-    /// Where in the C structure the entry is.
+    /// Offset of the entry in the C structure, in bytes.
     const RES: usize;
 
-    /// The structure that an entry is a field of, if it is one of this kind.
+    /// Returns the structure that contains an entry; `None` if the entry is of another kind.
     fn of_entry(entry: &Entry) -> Option<&Self> {
         if entry.kind() != Some(Self::KIND) {
             return None;
         }
         let c = entry.raw().wrapping_byte_sub(Self::RES).cast();
-        // SAFETY: The entry is the `res` field of a structure of the kind that it says
-        // (`restrack::Entry`, invariants), which exists while the entry is borrowed.
+        // SAFETY: The entry is the `res` field of a structure of the type that its kind implies
+        // (invariants of `restrack::Entry`). The structure is valid while the entry is borrowed.
         Some(unsafe { Self::view(c) })
     }
 }
 
 macro_rules! tracked {
     ($($name:ident as $kind:ident;)*) => { $(
-        // SAFETY: `enum rdma_restrack_type` has one kind for each structure; the offset is the
-        // structure's own.
+        // SAFETY: `enum rdma_restrack_type` has one kind for each structure; the offset is that of
+        // the `res` field.
         unsafe impl Tracked for $name {
             const KIND: Kind = Kind::$kind;
             const RES: usize = core::mem::offset_of!(<$name as View>::C, res);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is tracked of users' contexts and DMA handles: their way to the core's [`Device`].
+//! From user contexts and DMA handles, as tracked by restrack, to the core's [`Device`].
 //!
-//! Their other fields are in [`rdma::edge::uverbs`] and [`crate::object::tables`]; `rdma` does not
-//! know the core's device.
+//! Their other fields are in [`rdma::edge::uverbs`] and [`crate::object::tables`]; the `rdma` crate
+//! does not have the core's device type.
 
 use crate::device::Device;
 use rdma::bindings;
 use rdma::edge::View;
 
 rdma::c_struct! {
-    /// A user's context.
+    /// A user context.
     pub(crate) struct TrackedContext: bindings::ib_ucontext;
     fields {
-        /// Written by `ib_uverbs` before the context is tracked.
+        /// Written by `ib_uverbs` before the context is added to restrack.
         const device: Option<&Device>;
     }
 }
@@ -22,14 +22,14 @@ rdma::c_struct! {
     /// A DMA handle.
     pub(crate) struct TrackedDmah: bindings::ib_dmah;
     fields {
-        /// Written by `ib_uverbs` before the handle is tracked.
+        /// Written by `ib_uverbs` before the handle is added to restrack.
         const device: Option<&Device>;
     }
 }
 
-/// The device of a user's context.
+/// Returns the device of a user context.
 pub(crate) fn device(context: &rdma::edge::uverbs::UContext) -> Option<&Device> {
-    // SAFETY: Both are views of the same structure.
+    // SAFETY: Both types are views of `struct ib_ucontext`.
     let context: &TrackedContext = unsafe { View::view(View::raw(context)) };
     context.device()
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The attributes of a call by `ioctl`, and memory that lives as long as the call.
+//! Attributes of `ioctl` calls, and memory that is freed when the call ends.
 //!
-//! `ib_uverbs` has checked an attribute's kind and length against the method's description before a
-//! handler runs. An attribute holds up to eight bytes itself; of more it has the user's address.
+//! Before a handler runs, `ib_uverbs` has checked the kind and length of each attribute against the
+//! method's description. An attribute of up to eight bytes holds its value; a longer one holds a
+//! user address.
 
 pub(crate) use super::edge::copy_number;
 
@@ -21,43 +22,43 @@ use rdma::edge::In;
 use rdma::edge::Lent;
 use rdma::edge::OutParam;
 
-/// An attribute.
+/// Returns an attribute.
 ///
 /// # Errors
 ///
-/// `ENOENT` if the user sent none.
+/// `ENOENT` if the user did not send it.
 fn attr(call: &Bundle, attr: usize) -> Result<PtrAttr<'_>> {
     place(attr)
         .and_then(|place| PtrAttr::of(call, place))
         .ok_or(ENOENT)
 }
 
-/// Whether the user sent an attribute.
+/// Returns whether the user sent an attribute.
 pub(crate) fn has(call: &Bundle, index: usize) -> bool {
     attr(call, index).is_ok()
 }
 
-/// The descriptor of memory in an attribute. May sleep.
+/// Copies the buffer descriptor in an attribute. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOENT` without the attribute; `EINVAL` for flags that must be understood, of which none is
-/// known (`IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK`); `EFAULT`.
+/// `ENOENT` without the attribute; `EINVAL` if any mandatory flag is set, since none is defined
+/// (`IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK`); `EFAULT`.
 pub(crate) fn buffer(call: &Bundle, index: u16) -> Result<bindings::ib_uverbs_buffer_desc> {
     let mut desc = super::edge::copy_descriptor(call, index)?;
     if desc.flags != 0 {
         return Err(EINVAL);
     }
-    // None of the others is known either.
+    // No optional flag is defined either.
     desc.optional_flags = 0;
     Ok(desc)
 }
 
-/// As [`buffer`], to where C wants it.
+/// Like [`buffer`], with an output parameter for C.
 ///
 /// # Errors
 ///
-/// As there.
+/// Those of [`buffer`].
 fn get_buffer(
     call: In<'_, Bundle>,
     index: u16,
@@ -67,11 +68,11 @@ fn get_buffer(
     Ok(())
 }
 
-/// A number; `default` if the user sent none.
+/// Returns the number in an attribute; `default` if the user did not send it.
 ///
 /// # Errors
 ///
-/// `ENOENT` if there is neither.
+/// `ENOENT` without attribute and default.
 pub(crate) fn number(call: &Bundle, index: usize, default: Option<u64>) -> Result<u64> {
     match attr(call, index) {
         Ok(attr) => Ok(attr.data),
@@ -79,12 +80,12 @@ pub(crate) fn number(call: &Bundle, index: usize, default: Option<u64>) -> Resul
     }
 }
 
-/// Flags, all of which must be among `allowed`; none if the user sent none. Old libraries send four
-/// bytes, newer ones eight.
+/// Returns flags, all of which must be in `allowed`; 0 if the user did not send them. Old libraries
+/// send four bytes, newer ones eight.
 ///
 /// # Errors
 ///
-/// `EINVAL`.
+/// `EINVAL` for another flag or another length.
 fn flags(call: &Bundle, index: usize, allowed: u64) -> Result<u64> {
     let Ok(attr) = attr(call, index) else {
         return Ok(0);
@@ -92,7 +93,7 @@ fn flags(call: &Bundle, index: usize, allowed: u64) -> Result<u64> {
     let flags = match attr.len {
         8 => attr.data,
         4 => {
-            // The first bytes of the field, in whichever order.
+            // The first four bytes of the field, on either endianness.
             let [a, b, c, d, ..] = attr.data.to_ne_bytes();
             u32::from_ne_bytes([a, b, c, d]).into()
         }
@@ -104,9 +105,9 @@ fn flags(call: &Bundle, index: usize, allowed: u64) -> Result<u64> {
     Ok(flags)
 }
 
-/// Bit of an attribute among those of a call, if there can be such an attribute: those of the core
-/// and of the driver take turns. `rdma_helper_uverbs_attr_bit` checks at compile time that the
-/// kernel's header has it so.
+/// Returns the bit of an attribute in a call's bitmaps; `None` if the number is out of range.
+/// Attributes of the core and of the driver alternate. `rdma_helper_uverbs_attr_bit` checks at
+/// compile time that the kernel's header uses the same layout.
 #[inline]
 fn place(attr: usize) -> Option<usize> {
     const DRIVERS: usize = bindings::uapi_radix_data_UVERBS_API_NS_FLAG as usize;
@@ -120,8 +121,8 @@ fn place(attr: usize) -> Option<usize> {
     (place < MOST).then_some(place)
 }
 
-/// Copies to the user's bytes of an attribute, or as much as they are, and marks the attribute as
-/// answered. May sleep.
+/// Copies `source`, truncated if necessary, to the user's buffer of an attribute, and marks the
+/// attribute as valid output. May sleep.
 ///
 /// # Errors
 ///
@@ -132,11 +133,11 @@ fn copy_to(call: &Bundle, index: usize, source: Source<'_>) -> Result {
     attr.set_answered()
 }
 
-/// As [`copy_to`]; the rest of the user's bytes becomes zero.
+/// Like [`copy_to`], and zeroes the rest of the user's buffer.
 ///
 /// # Errors
 ///
-/// As there.
+/// Those of [`copy_to`].
 fn copy_to_or_zero(call: &Bundle, index: usize, source: Source<'_>) -> Result {
     let attr = attr(call, index)?;
     let room = usize::from(attr.len);
@@ -163,7 +164,7 @@ fn copy_to_or_zero_for_c<'a>(
     copy_to_or_zero(&call, index, from.with(size))
 }
 
-/// Memory of `size` bytes that is freed when the call ends. Sleeps as `flags` say.
+/// Allocates `size` bytes that are freed when the call ends. May sleep as `flags` permit.
 ///
 /// # Errors
 ///
@@ -174,7 +175,7 @@ fn alloc(
     flags: bindings::gfp_t,
 ) -> Result<CallMemory> {
     let call = call.0;
-    // The end of what is used, rounded up for who comes next.
+    // End of the used part, rounded up for the alignment of the next allocation.
     let end = size.checked_add(call.internal_used());
     let next = end.and_then(|end| end.checked_next_multiple_of(size_of::<u64>()));
     match call.take(size, flags, next.ok_or(EOVERFLOW)?) {
@@ -183,8 +184,8 @@ fn alloc(
     }
 }
 
-/// Marks the object that an attribute makes as made: an abort has it destroyed by its type. Any
-/// context.
+/// Marks the object that an attribute creates as complete: if the call fails, it is destroyed
+/// through its type. Any context.
 fn finalize_create(call: IoctlCall<'_, *const uverbs_attr_bundle>, index: u16) {
     let call = call.0;
     if let Some(place) = place(index.into()) {
@@ -192,11 +193,11 @@ fn finalize_create(call: IoctlCall<'_, *const uverbs_attr_bundle>, index: u16) {
     }
 }
 
-/// A number of an attribute that is not above `most`; `default` without the attribute.
+/// Returns the number in an attribute, at most `most`; `default` without the attribute.
 ///
 /// # Errors
 ///
-/// `ENOENT` without either, `EINVAL` for a greater number.
+/// `ENOENT` without attribute and default; `EINVAL` if the number is greater than `most`.
 fn get_unsigned(
     mut to: OutParam<'_, u64>,
     call: In<'_, Bundle>,
@@ -206,7 +207,7 @@ fn get_unsigned(
 ) -> Result {
     let default = default.map(|default| *default.0);
     let value = number(&call, index, default)?;
-    // Callers use it whatever is returned.
+    // Callers use the value even if the result is an error.
     to.set(value);
     if value > most {
         return Err(EINVAL);
@@ -214,11 +215,11 @@ fn get_unsigned(
     Ok(())
 }
 
-/// As [`get_unsigned`], for a number that may be negative and is not below `least`.
+/// Like [`get_unsigned`], for a signed number of at least `least`.
 ///
 /// # Errors
 ///
-/// As there.
+/// Those of [`get_unsigned`].
 fn get_signed(
     mut to: OutParam<'_, i64>,
     call: In<'_, Bundle>,
@@ -227,7 +228,7 @@ fn get_signed(
     most: u64,
     default: Option<Lent<'_, i64>>,
 ) -> Result {
-    // CAST: The same bits.
+    // CAST: Reinterprets the bits.
     let default = default.map(|default| *default.0 as u64);
     let value = number(&call, index, default)? as i64;
     to.set(value);
@@ -237,11 +238,11 @@ fn get_signed(
     Ok(())
 }
 
-/// Flags of an attribute, all among `allowed`; none without the attribute.
+/// Returns the flags in an attribute, all of which must be in `allowed`; 0 without the attribute.
 ///
 /// # Errors
 ///
-/// `EINVAL`.
+/// `EINVAL` for another flag or another length.
 fn get_flags64(
     mut to: OutParam<'_, u64>,
     call: In<'_, Bundle>,
@@ -252,11 +253,11 @@ fn get_flags64(
     Ok(())
 }
 
-/// As [`get_flags64`], of 32 bits.
+/// Like [`get_flags64`], for 32 bits.
 ///
 /// # Errors
 ///
-/// As there.
+/// Those of [`get_flags64`].
 fn get_flags32(
     mut to: OutParam<'_, u32>,
     call: In<'_, Bundle>,

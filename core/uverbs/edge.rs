@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A user's call, its memory, and mappings, as C has them.
+//! The C structures of a user's call and of its memory.
 //!
-//! Tables of structures that other modules use as well are in [`rdma::edge::uverbs`]; here are those
-//! that only the core's modules know (`drivers/infiniband/core/uverbs.h`, `rdma_core.h`), and what
-//! goes between the kernel's memory and the user's.
+//! Structures that other modules also use are in [`rdma::edge::uverbs`]. This file has those
+//! private to the core's modules (`drivers/infiniband/core/uverbs.h`, `rdma_core.h`), and copies
+//! between kernel and user memory.
 
 mod entries;
 
@@ -29,11 +29,11 @@ use rdma::edge::Passed;
 use rdma::edge::View;
 use rdma::edge::Within;
 
-/// Bytes of the kernel's that go to a user.
+/// Kernel bytes to be copied to a user.
 ///
 /// # Invariants
 ///
-/// For `'a`, there are `len` bytes at `from`. They may be padding.
+/// `len` bytes at `from` are readable for `'a`. They may be padding.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     from: *const c_void,
@@ -42,45 +42,46 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// How many there are.
+    /// Number of bytes.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Copies the first bytes, as many as `room`, to a user's address. May sleep.
+    /// Copies the bytes, at most `room`, to a user address. May sleep.
     ///
     /// # Errors
     ///
     /// `EFAULT`.
     pub(super) fn copy_to(&self, to: UserAddr, room: usize) -> Result {
-        // SAFETY: There are as many bytes: type invariant. The user's address is checked.
+        // SAFETY: `self.len` bytes are readable: type invariant. `copy_to_user` checks the user
+        // address.
         let failed = unsafe { bindings::copy_to_user(to.0, self.from, self.len.min(room)) };
         (failed == 0).then_some(()).ok_or(EFAULT)
     }
 }
 
-/// Where bytes are that go to a user. Only C makes one, for a call.
+/// Address of bytes to be copied to a user. Only C creates it, for the duration of a call.
 pub(super) struct SourceAt<'a>(*const c_void, PhantomData<&'a ()>);
 
-/// Where memory is for what a user sent. Only C makes one, for a call.
+/// Address of a buffer for user input. Only C creates it, for the duration of a call.
 pub(super) struct RoomAt<'a>(*mut c_void, PhantomData<&'a mut ()>);
 
-/// How many bytes there are at a [`SourceAt`] or [`RoomAt`]. Only C makes one, for a call.
+/// Number of bytes at a [`SourceAt`] or [`RoomAt`]. Only C creates it, for the duration of a call.
 pub(super) struct Len<'a>(usize, PhantomData<&'a ()>);
 
 rdma::argument! {
-    /// There are as many bytes as the [`Len`] of the same call says.
+    /// As many bytes as the [`Len`] of the same call says are readable.
     impl<'a> SourceAt<'a> = |bytes: *const c_void| SourceAt(bytes, PhantomData);
-    /// As many bytes as the [`Len`] of the same call says may be written.
+    /// As many bytes as the [`Len`] of the same call says are writable.
     impl<'a> RoomAt<'a> = |room: Passed<c_void>| RoomAt(room.into_c(), PhantomData);
-    /// What [`SourceAt`] and [`RoomAt`] say of it.
+    /// See [`SourceAt`] and [`RoomAt`].
     impl<'a> Len<'a> = |len: usize| Len(len, PhantomData);
 }
 
 impl<'a> SourceAt<'a> {
-    /// The bytes; `len` is of the same call.
+    /// Returns the bytes; `len` must be an argument of the same call.
     pub(super) fn with(self, len: Len<'a>) -> Source<'a> {
-        // INVARIANT: The contract of `from_c`.
+        // INVARIANT: Contract of `SourceAt`.
         Source {
             from: self.0,
             len: len.0,
@@ -90,9 +91,9 @@ impl<'a> SourceAt<'a> {
 }
 
 impl<'a> RoomAt<'a> {
-    /// The memory; `len` is of the same call.
+    /// Returns the buffer; `len` must be an argument of the same call.
     pub(super) fn with(self, len: Len<'a>) -> Room<'a> {
-        // INVARIANT: The contract of `from_c`.
+        // INVARIANT: Contract of `RoomAt`.
         Room {
             to: self.0,
             len: len.0,
@@ -102,11 +103,12 @@ impl<'a> RoomAt<'a> {
 }
 
 rdma::import! { in rdma::bindings;
-    /// Writes zeros to a user, if the address is the user's; how many are left. May sleep.
+    /// Zeroes user memory, after checking the address. Returns the number of bytes not zeroed. May
+    /// sleep.
     fn clear_user(to: UserAddr, len: usize) -> usize = rdma_helper_clear_user;
 }
 
-/// An address that a user gave. The functions that use it check it.
+/// An address from a user. The functions that use it check it.
 #[derive(Clone, Copy)]
 pub(super) struct UserAddr(*mut c_void);
 
@@ -116,7 +118,7 @@ impl UserAddr {
         Self(field.into_c())
     }
 
-    /// Writes zeros behind the first `skip` bytes of `room`. May sleep.
+    /// Zeroes a user buffer of `room` bytes except the first `skip`. May sleep.
     ///
     /// # Errors
     ///
@@ -137,11 +139,11 @@ impl IntoC<*mut c_void> for UserAddr {
     }
 }
 
-/// Memory of the kernel's for what a user sent.
+/// Kernel buffer for user input.
 ///
 /// # Invariants
 ///
-/// For `'a`, `len` bytes at `to` may be written.
+/// `len` bytes at `to` are writable for `'a`.
 pub(super) struct Room<'a> {
     to: *mut c_void,
     len: usize,
@@ -149,47 +151,47 @@ pub(super) struct Room<'a> {
 }
 
 impl Room<'_> {
-    /// Copies a structure of `len` bytes from a user. What the user's structure lacks becomes
-    /// zero. May sleep.
+    /// Copies a structure of `len` bytes from a user. Missing bytes become zero. May sleep.
     ///
     /// # Errors
     ///
-    /// `EFAULT`; `E2BIG` if the user's structure has more bytes that are not all zero.
+    /// `EFAULT`; `E2BIG` if the user's structure is longer and the extra bytes are not all zero.
     pub(super) fn copy_struct_from(self, from: rdma::edge::uverbs::UserPtr, len: usize) -> Result {
-        // SAFETY: So many bytes may be written: type invariant. The user's address is checked.
+        // SAFETY: `self.len` bytes are writable: type invariant. The function checks the user
+        // address.
         to_result(unsafe {
             bindings::rdma_helper_copy_struct_from_user(self.to, self.len, from.0, len)
         })
     }
 }
 
-/// An attribute of a call that is present: a number, or bytes of the user's.
+/// An attribute of a call that is present: a number, or a buffer of the user.
 ///
 /// # Invariants
 ///
-/// It is an attribute of `of`, which therefore is a field of a `struct bundle_priv`.
+/// It is an attribute of `of`, which is therefore a field of a `struct bundle_priv`.
 pub(super) struct PtrAttr<'a> {
-    /// The number, or the user's address.
+    /// The number, or the user address.
     pub(super) data: u64,
-    /// Bytes of it.
+    /// Size in bytes.
     pub(super) len: u16,
-    /// Which of the user's attributes it is.
+    /// Index in the user's array of attributes.
     index: u16,
     of: &'a Bundle,
 }
 
 impl<'a> PtrAttr<'a> {
-    /// The attribute of a bit (`attrs::place`), if the user sent it.
+    /// Returns the attribute with this bit (`attrs::place`), if the user sent it.
     pub(super) fn of(bundle: &'a Bundle, bit: usize) -> Option<Self> {
         if !bundle.attr_present().has(bit) {
             return None;
         }
         // SAFETY: `ib_uverbs` has filled the attributes that are marked as present, and the array
-        // has as many elements as marks may be set. It does not change while the method runs.
+        // has an element for each bit that can be set. It does not change while the method runs.
         unsafe {
             let attr = &raw const (*(*bundle.raw()).attrs.as_ptr().add(bit)).__bindgen_anon_1;
             let attr = &raw const (*attr).ptr_attr;
-            // INVARIANT: It is present.
+            // INVARIANT: The attribute is present.
             Some(Self {
                 data: ptr::read((&raw const (*attr).__bindgen_anon_1.data).cast()),
                 len: ptr::read(&raw const (*attr).len),
@@ -199,13 +201,13 @@ impl<'a> PtrAttr<'a> {
         }
     }
 
-    /// The number as a user's address.
+    /// The number as a user address.
     pub(super) fn addr(&self) -> UserAddr {
-        // CAST: A user's address, which is checked where it is used.
+        // CAST: A user address; checked where it is used.
         UserAddr(ptr::without_provenance_mut(self.data as usize))
     }
 
-    /// Marks the attribute as answered, in the user's memory. May sleep.
+    /// Marks the attribute as valid output, in the user's memory. May sleep.
     ///
     /// # Errors
     ///
@@ -213,10 +215,10 @@ impl<'a> PtrAttr<'a> {
     pub(super) fn set_answered(&self) -> Result {
         let private = private_of(self.of);
         let index = usize::from(self.index);
-        // CAST: a small flag.
+        // CAST: The flag fits in 16 bits.
         let mark = bindings::UVERBS_ATTR_F_VALID_OUTPUT as u16;
-        // SAFETY: The call has a private part (type invariant) with as many attributes as the
-        // index counts. The user's address is checked.
+        // SAFETY: The call has a private part (type invariant), whose `uattrs` has more elements
+        // than `index`. `put_user` checks the user address.
         to_result(unsafe {
             let flags = (*(*private).uattrs.add(index)).flags | mark;
             let to = (*private).user_attrs.wrapping_add(index);
@@ -225,7 +227,7 @@ impl<'a> PtrAttr<'a> {
     }
 }
 
-/// Where the private part of a call is, if it has one.
+/// Address of the private part of a call; valid only if the call has one.
 fn private_of(bundle: &Bundle) -> *mut private::bundle_priv {
     bundle
         .raw()
@@ -234,17 +236,17 @@ fn private_of(bundle: &Bundle) -> *mut private::bundle_priv {
 }
 
 rdma::c_struct! {
-    /// What `ib_uverbs` keeps of a call by `ioctl`. To be held against `struct bundle_priv` in
-    /// `rdma_core.h`.
+    /// Private part of an `ioctl` call. C header: `struct bundle_priv` in `rdma_core.h`.
     pub(super) struct PrivateCall: private::bundle_priv;
     fields {
-        /// Bytes of the internal buffer, all of them.
+        /// Size of the internal buffer in bytes.
         cell internal_avail: usize;
-        /// Bytes of it that are given away.
+        /// Bytes of the internal buffer that are in use.
         cell internal_used: usize, set_internal_used;
-        /// Memory to be freed when the call ends, a chain.
+        /// Linked list of allocations that are freed when the call ends.
         cell allocated_mem: Passed<private::bundle_alloc_head>, set_allocated_mem;
-        /// Objects that are made, by attribute: an abort has them destroyed by their type.
+        /// Completed objects, by attribute: if the call fails, they are destroyed through their
+        /// types.
         cell made at uobj_hw_obj_valid: Present, set_made;
     }
 }
@@ -252,13 +254,13 @@ rdma::c_struct! {
 // SAFETY: One thread handles a call; `Opaque` is not `Sync`.
 unsafe impl OfCall for PrivateCall {}
 
-/// A call by `ioctl` that runs, at a `P`. C declares the part that is shared with drivers `const` to
-/// some functions, not the rest.
+/// A running `ioctl` call, from a pointer of type `P`. Some functions declare the part shared with
+/// drivers `const`; the private part is mutable anyway.
 pub(super) struct IoctlCall<'a, P>(pub(super) &'a PrivateCall, PhantomData<P>);
 
 /// A pointer to a call.
 pub(super) trait ToCall {
-    /// The call.
+    /// Returns the pointer.
     fn call(self) -> *mut bindings::uverbs_attr_bundle;
 }
 
@@ -274,19 +276,19 @@ impl ToCall for *const bindings::uverbs_attr_bundle {
     }
 }
 
-// SAFETY: `uverbs_ioctl.h`: such functions get the call that runs, which came by `ioctl` and
-// therefore is a field of a `struct bundle_priv`.
+// SAFETY: `uverbs_ioctl.h`: such functions are called with the running call, which is an `ioctl`
+// call and therefore a field of a `struct bundle_priv`.
 unsafe impl<P: ToCall> FromC for IoctlCall<'_, P> {
     type C = P;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A call by `ioctl`: contract of this function.
+        // SAFETY: The pointer is to a running `ioctl` call: contract of this function.
         let call = unsafe { View::view(private_of(View::view(c.call()))) };
         Self(call, PhantomData)
     }
 }
 
-// SAFETY: The reference is of `'a`.
+// SAFETY: The reference is limited to `'a`.
 unsafe impl<'a, P: ToCall> Within<'a> for IoctlCall<'a, P> {}
 
 /// Memory that is freed when its call ends.
@@ -305,8 +307,8 @@ impl AnswerOk for CallMemory {
 }
 
 impl PrivateCall {
-    /// Takes the bytes from `used` on of the internal buffer, and lets others begin at `next`;
-    /// none if it has not so many left.
+    /// Allocates `size` bytes from the internal buffer, and sets its used part to `next` bytes.
+    /// Returns `None` if the buffer is too small.
     pub(super) fn take(
         &self,
         size: usize,
@@ -319,8 +321,8 @@ impl PrivateCall {
             return None;
         }
         self.set_internal_used(next);
-        // SAFETY: The buffer has `internal_avail` bytes, and those from `used` to `end` are not
-        // given away yet: they are the call's own.
+        // SAFETY: The buffer has `internal_avail` bytes, and those from `used` to `end` are not in
+        // use: the caller gets exclusive access.
         unsafe {
             let at = (&raw mut (*self.raw()).internal_buffer).byte_add(used);
             if bindings::rdma_helper_want_init_on_alloc(flags) {
@@ -330,7 +332,7 @@ impl PrivateCall {
         }
     }
 
-    /// Allocates memory, which `ib_uverbs` frees at the end of the call. Sleeps as `flags` say.
+    /// Allocates memory that `ib_uverbs` frees at the end of the call. May sleep as `flags` permit.
     ///
     /// # Errors
     ///
@@ -339,8 +341,8 @@ impl PrivateCall {
         let header = size_of::<private::bundle_alloc_head>();
         let whole = size.checked_add(header).ok_or(ENOMEM)?;
         let before = self.allocated_mem().into_c();
-        // SAFETY: Any size and flags are fine. The memory begins with a head, is nobody else's, and
-        // becomes the first of the call's chain.
+        // SAFETY: Any size and flags are valid. The new memory is exclusive, has room for a head,
+        // and becomes the first of the call's list.
         unsafe {
             let made = bindings::rdma_helper_kvmalloc(whole, flags);
             let head: NonNull<private::bundle_alloc_head> =
@@ -352,39 +354,39 @@ impl PrivateCall {
     }
 }
 
-/// A structure of which all bytes may have any value.
+/// A structure whose bytes may all have any value.
 ///
 /// # Safety
 ///
-/// That is so.
+/// Any bytes must be a valid value.
 unsafe trait AnyBytes: Default {}
-// SAFETY: A number.
+// SAFETY: A plain number.
 unsafe impl AnyBytes for u64 {}
-// SAFETY: Numbers.
+// SAFETY: All fields are numbers.
 unsafe impl AnyBytes for bindings::ib_uverbs_buffer_desc {}
 
-/// The bytes of an attribute, or fewer and zeros. May sleep.
+/// Copies the bytes of an attribute, and zeroes the rest of the value. May sleep.
 fn copy<T: AnyBytes>(call: &Bundle, attr: usize) -> Result<T> {
     let mut value = T::default();
     let to = ptr::from_mut(&mut value).cast();
-    // SAFETY: The call's attributes exist while it runs (`Bundle`); there is room for so many bytes,
-    // which may have any value.
+    // SAFETY: The call's attributes exist while it runs (`Bundle`). `to` has `size_of::<T>()`
+    // bytes, which may have any value (`AnyBytes`).
     to_result(unsafe {
         bindings::rdma_helper_uverbs_copy_from(to, call.raw(), attr, size_of::<T>())
     })?;
     Ok(value)
 }
 
-/// The eight bytes of an attribute, or fewer and zeros. May sleep.
+/// Copies an attribute of up to eight bytes, and zeroes the rest of the number. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOENT` without the attribute, `EINVAL` if it has more bytes, `EFAULT`.
+/// `ENOENT` without the attribute; `EINVAL` if it is longer; `EFAULT`.
 pub(crate) fn copy_number(call: &Bundle, attr: usize) -> Result<u64> {
     copy(call, attr)
 }
 
-/// The descriptor of memory in an attribute, as the user sent it. May sleep.
+/// Copies the buffer descriptor in an attribute, unchecked. May sleep.
 ///
 /// # Errors
 ///
@@ -393,7 +395,7 @@ pub(super) fn copy_descriptor(call: &Bundle, attr: u16) -> Result<bindings::ib_u
     copy(call, attr.into())
 }
 
-/// Empties the driver's part of a call, for what the driver is asked to undo.
+/// Clears the driver's part of a call, before the driver is called to undo something.
 pub(super) fn clear_udata(call: ClearedCall<'_>) -> *mut bindings::ib_udata {
     let udata = call.0.driver_udata().raw();
     // SAFETY: Nobody else uses the call's attributes: `ClearedCall`.
@@ -401,7 +403,7 @@ pub(super) fn clear_udata(call: ClearedCall<'_>) -> *mut bindings::ib_udata {
     udata
 }
 
-/// A call whose attributes nobody else uses.
+/// A call whose attributes are not in use.
 pub(super) struct ClearedCall<'a>(&'a Bundle);
 
 rdma::argument! {

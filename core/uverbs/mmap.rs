@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a file of a device's user can be mapped to.
+//! Mappings of a device's memory through an open file.
 //!
-//! A driver gives an *entry* to the user's context and gets a range of file offsets for it, which
-//! the user maps. An entry is counted: by the driver, until it removes the entry, by each mapping,
-//! and by each lookup. When the last count is gone its offsets are free for others, and the
-//! driver's `mmap_free` gets it.
+//! A driver inserts an *entry* into the user's context, which gets a range of file offsets that the
+//! user can map. An entry is reference counted: the driver holds a reference until it removes the
+//! entry, as do each mapping and each lookup. Dropping the last reference frees the offsets and
+//! passes the entry to the driver's `mmap_free`.
 //!
-//! Mappings of a device's registers are listed in the open file, so that `ib_uverbs` can revoke
-//! them when the device goes.
+//! Mappings of device registers are listed in the open file, so that `ib_uverbs` can revoke them
+//! when the device is removed.
 //!
-//! Locks: the file's `umap_lock` makes one insertion at a time, since a range is found and filled
-//! in several steps; inside, the xarray's lock, which also guards `driver_removed`. An entry's
-//! `dmabufs_lock`, then the xarray's lock, or a buffer's reservation lock.
+//! Locks: the file's `umap_lock` serialises insertions, since a range is found and filled in
+//! several steps; inside it, the xarray's lock, which also guards `driver_removed`. An entry's
+//! `dmabufs_lock` is taken before the xarray's lock or a DMA-buf's reservation lock.
 
 use super::edge;
 use super::edge::DeadEntry;
@@ -32,10 +32,10 @@ use rdma::edge::uverbs::UContext;
 use rdma::xarray::Locked;
 use rdma::xarray::FREE;
 
-/// A context's entries by page offset, locked.
+/// The entries of a context by page offset, locked.
 type Offsets<'a> = Locked<'a, MmapEntry>;
 
-/// The first of `pages` free offsets that follow each other and begin within `min..=max`.
+/// Finds `pages` consecutive free offsets; the first is within `min..=max`.
 fn find_free(offsets: &Offsets<'_>, pages: u32, min: u32, max: u32) -> Result<u32> {
     let mut from = min;
     loop {
@@ -51,7 +51,7 @@ fn find_free(offsets: &Offsets<'_>, pages: u32, min: u32, max: u32) -> Result<u3
     }
 }
 
-/// Puts an entry at all of its offsets, which end within 32 bits. May drop the lock in between, to
+/// Inserts an entry at all of its offsets, which must fit in 32 bits. May drop the lock to
 /// allocate.
 fn fill(offsets: &mut Offsets<'_>, first: u32, pages: u32, entry: &NewEntry) -> Result {
     for done in 0..pages {
@@ -69,12 +69,12 @@ fn erase(offsets: &mut Offsets<'_>, first: u32, pages: u32) {
     }
 }
 
-/// Gives an entry of `length` bytes a range of page offsets that begins within `min` to `max`. May
-/// sleep.
+/// Inserts an entry of `length` bytes at a range of page offsets whose first is within `min..=max`.
+/// May sleep.
 ///
 /// # Errors
 ///
-/// `ENOMEM` if there is no room, `EINVAL` for no entry or no bytes.
+/// `ENOMEM` if no range is free; `EINVAL` without an entry or if `length` is 0.
 fn insert_range(
     context: &UContext,
     entry: MaybeNewEntry,
@@ -92,29 +92,29 @@ fn insert_range(
     let _one = file.umap_lock().lock();
     let mut offsets = context.mmap_xa().lock();
     let first = find_free(&offsets, pages, min, max)?;
-    // CAST: From 32 bits.
+    // CAST: Widens from 32 bits.
     entry.set_start_pgoff(&mut offsets, first as usize);
-    // While it is half there, and may have to be taken back, nobody gets it.
+    // Lookups ignore the entry until it is complete, since the insertion may be undone.
     entry.set_driver_removed(&mut offsets, true);
     fill(&mut offsets, first, pages, &entry)?;
     entry.set_driver_removed(&mut offsets, false);
     Ok(())
 }
 
-/// As [`insert_range`], anywhere.
+/// Like [`insert_range`], at any offset.
 ///
 /// # Errors
 ///
-/// As there.
+/// Those of [`insert_range`].
 fn insert(context: &UContext, entry: MaybeNewEntry, length: usize) -> Result {
     insert_range(context, entry, length, 0, u32::MAX)
 }
 
-/// Frees the offsets of an entry whose last count is gone, and gives it to its driver.
+/// Frees the offsets of an entry after its last reference was dropped, and passes it to its driver.
 pub(super) fn end(entry: DeadEntry) {
     if let Some(context) = entry.ucontext() {
         let mut offsets = context.mmap_xa().lock();
-        // Both came from 32 bits.
+        // Both were set from 32-bit values.
         let first = u32::try_from(entry.start_pgoff(&offsets));
         if let (Ok(first), Ok(pages)) = (first, u32::try_from(entry.npages())) {
             erase(&mut offsets, first, pages);
@@ -123,17 +123,17 @@ pub(super) fn end(entry: DeadEntry) {
     entry.free();
 }
 
-/// Notes a mapping in its file, and counts its entry, if it has one. May sleep.
+/// Lists a mapping in its file, and takes a reference to its entry, if any. May sleep.
 fn init_note(note: Note, mapping: MappingOf<'_>, entry: Option<&MmapEntry>) {
     note.list(mapping.vma, entry.map(EntryRef::another), mapping.file);
 }
 
-/// Maps `size` bytes of a device's from `pfn` on into a process, for a driver's `mmap`. May sleep.
+/// Maps `size` bytes of device memory at `pfn` into a process, for a driver's `mmap`. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a mapping that is private, of another size, or not of this context's file,
-/// `ENOMEM`, `EAGAIN` if it could not be mapped.
+/// `EINVAL` for a mapping that is private, of another size, or not of this context's file;
+/// `ENOMEM`; `EAGAIN` if the mapping fails.
 fn map_io(
     context: &UContext,
     vma: &VmArea,
@@ -157,8 +157,8 @@ fn map_io(
     Ok(())
 }
 
-/// The entry that begins at a page offset, counted; none if there is none, or its driver has
-/// removed it. Any context that cannot interrupt a holder of the array's lock.
+/// Returns a reference to the entry that begins at a page offset; `None` if there is none or its
+/// driver has removed it. Any context that cannot interrupt a holder of the xarray's lock.
 fn get_pgoff(context: &UContext, pgoff: usize) -> MaybeEntry {
     let Ok(at) = u32::try_from(pgoff) else {
         return MaybeEntry(None);
@@ -170,8 +170,8 @@ fn get_pgoff(context: &UContext, pgoff: usize) -> MaybeEntry {
     MaybeEntry(found.and_then(EntryRef::of_found))
 }
 
-/// The entry that a mapping which is being made shows, counted; none if there is none, or the
-/// mapping is private or of another length.
+/// Returns a reference to the entry for a mapping that is being created; `None` if there is none,
+/// or if the mapping is private or of another length.
 fn get(context: &UContext, vma: &VmArea) -> MaybeEntry {
     if !vma.is_shared() {
         return MaybeEntry(None);
@@ -180,13 +180,13 @@ fn get(context: &UContext, vma: &VmArea) -> MaybeEntry {
     MaybeEntry(entry.filter(|entry| entry.npages().checked_mul(PAGE_SIZE) == Some(vma.len())))
 }
 
-/// Gives a count back. May sleep if the driver's `mmap_free` does.
+/// Drops a reference. May sleep if the driver's `mmap_free` does.
 fn put(entry: MaybeEntry) {
     drop(entry.0);
 }
 
-/// Gives the driver's count back: nobody maps the entry any more, existing mappings keep it, and
-/// buffers made of it are revoked. May sleep.
+/// Drops the driver's reference. No new mappings are possible, existing mappings keep the entry,
+/// and DMA-bufs that export it are revoked. May sleep.
 fn remove(entry: MaybeEntry) {
     let Some(entry) = entry.0 else { return };
     if let Some(context) = entry.ucontext() {

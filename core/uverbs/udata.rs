@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The driver's own part of a call: bytes in, bytes out.
+//! The driver's part of a call: input and output bytes.
 //!
 //! User library and kernel are updated independently, so either side may know fewer bytes than the
-//! other. Input that is short is filled up with zeroes, as long as what the first kernel knew is
-//! there; what we do not know must be zero. Output is cut, or filled up.
+//! other. Short input is filled with zeroes, but must have at least the size of the structure's
+//! first version; bytes beyond the known fields must be zero. Output is truncated to, or filled
+//! with zeroes up to, the size of the user's buffer.
 //!
-//! Why a call was refused is not logged; the C core does so with dynamic debugging.
+//! Refused calls are not logged; the C core logs them with dynamic debugging.
 
 use super::edge::Len;
 use super::edge::Room;
@@ -21,12 +22,12 @@ use rdma::edge::verbs::UserCall;
 use rdma::edge::Passed;
 use rdma::provider::unsupported;
 
-/// Copies the input. May sleep.
+/// Copies the driver's input. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` if there are not `minimum` bytes, `EOPNOTSUPP` if there are more than we know and not
-/// all of those zero, `EFAULT`.
+/// `EINVAL` if there are fewer than `minimum` bytes; `EOPNOTSUPP` if bytes beyond the known fields
+/// are not zero; `EFAULT`.
 fn copy_in(call: &UserCall, room: Room<'_>, minimum: usize) -> Result {
     let len = call.inlen();
     if len < minimum {
@@ -38,13 +39,13 @@ fn copy_in(call: &UserCall, room: Room<'_>, minimum: usize) -> Result {
     }
 }
 
-/// What a driver answers to bits of a "which fields are there" mask that it does not know.
+/// Errno for unknown bits in a driver's mask of valid fields.
 fn refuse_mask(_call: Passed<bindings::ib_udata>, _mask: u64, _valid: u64) -> c_int {
     unsupported().to_errno()
 }
 
-/// Copies to the output, or as much as it has room for, and fills up the rest of the room with
-/// zeroes. May sleep.
+/// Copies the driver's output, truncated to the user's buffer, and zeroes the rest of the buffer.
+/// May sleep.
 ///
 /// # Errors
 ///

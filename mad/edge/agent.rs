@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Agents as C has them (`struct ib_mad_agent`), the handlers of their consumers, and address
-//! handles that the core makes for its own sends.
+//! Agents as C sees them (`struct ib_mad_agent`), the handlers of their consumers, and address
+//! handles that the core creates for its own sends.
 
 use super::port::Live;
 use super::receive::Received;
@@ -34,54 +34,43 @@ use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::gate::OwnedPass;
 
-rdma::c_struct! {
-    /// An agent, as its consumer sees it.
-    pub(crate) struct MadAgent: bindings::ib_mad_agent;
-    fields {
-        /// Version of RMPP, 0 for none.
-        const rmpp_version: u8;
-        /// `IB_MAD_USER_RMPP`.
-        const flags: u32;
-    }
-}
-
-/// Who is told of an agent's sends, and gets what it receives.
+/// Callbacks for completed sends and received MADs of an agent.
 ///
 /// # Invariants
 ///
-/// They may be called as `include/rdma/ib_mad.h` says, as long as the agent is registered.
+/// The handlers may be called as `include/rdma/ib_mad.h` says, as long as the agent is registered.
 pub(crate) struct Handlers {
     pub(in crate::mad) send: bindings::ib_mad_send_handler,
     pub(in crate::mad) recv: bindings::ib_mad_recv_handler,
 }
 
 impl Handlers {
-    /// Nobody.
+    /// No handlers.
     pub(crate) const NONE: Self = Self {
         send: None,
         recv: None,
     };
 
-    /// Those of an agent of another part of the core.
+    /// Handlers of an agent of another part of the core.
     ///
     /// # Safety
     ///
-    /// See the type invariant.
+    /// The handlers must satisfy the type invariant.
     pub(crate) const unsafe fn new(
         send: bindings::ib_mad_send_handler,
         recv: bindings::ib_mad_recv_handler,
     ) -> Self {
-        // INVARIANT: Contract of this function.
+        // INVARIANT: By the safety contract of this function.
         Self { send, recv }
     }
 }
 
-/// What consumers and tracepoints read of an agent.
+/// The part of an agent that consumers and tracepoints read.
 ///
 /// # Invariants
 ///
-/// Written when it is made, and not changed. The pointers in it lead to fields of the same object,
-/// to the device of its port, and to its queue pair.
+/// Written at creation and not changed. Its pointers refer to fields of the same object, to the
+/// device of its port, and to its queue pair.
 #[pin_data]
 pub(crate) struct CAgent {
     info: Opaque<private::rdma_mad_agent_info>,
@@ -90,13 +79,13 @@ pub(crate) struct CAgent {
     port_info: Opaque<private::rdma_mad_port_info>,
 }
 
-// SAFETY: By the type invariant it is only read; consumers' contexts and handlers may be used by
+// SAFETY: By the type invariant it is only read; consumers' contexts and handlers may be used from
 // any thread.
 unsafe impl core::marker::Send for CAgent {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for CAgent {}
 
-/// What a [`CAgent`] is made from.
+/// Parameters of a [`CAgent`].
 pub(crate) struct Make<'a> {
     pub(crate) live: Live<'a>,
     pub(crate) qp: &'a Qp,
@@ -106,12 +95,12 @@ pub(crate) struct Make<'a> {
     pub(crate) tid: u32,
     pub(crate) flags: u32,
     pub(crate) rmpp_version: u8,
-    /// Class and version that it asks for.
+    /// Management class and class version that it receives.
     pub(crate) class: (u8, u8),
 }
 
 impl CAgent {
-    /// One in its place.
+    /// Initializes it in place.
     pub(crate) fn new(make: &Make<'_>) -> impl PinInit<Self> {
         let device = make.live.device().raw();
         let agent = bindings::ib_mad_agent {
@@ -133,8 +122,8 @@ impl CAgent {
         };
         let port = i32::from(make.port);
         let qp = make.qp.raw();
-        // SAFETY: All fields are written; it cannot fail. The pointers stay right, as the object
-        // is pinned.
+        // SAFETY: All fields are written, and it cannot fail. The pointers stay valid, as the
+        // object is pinned.
         unsafe {
             pin_init::pin_init_from_closure(move |this: *mut Self| {
                 let request_at = Opaque::cast_into(&raw const (*this).request);
@@ -159,30 +148,31 @@ impl CAgent {
         }
     }
 
-    /// As the consumer has it.
+    /// The C structure of the consumer.
     fn raw(&self) -> *mut bindings::ib_mad_agent {
         // SAFETY: Only the address is computed.
         unsafe { &raw mut (*self.info.get()).agent }
     }
 
-    /// As tracepoints read it.
+    /// The C structure that tracepoints read.
     pub(super) fn traced(&self) -> *mut private::rdma_mad_agent_info {
         self.info.get()
     }
 
-    /// What tracepoints read of its queue pair.
+    /// The C structure of the queue pair that tracepoints read.
     pub(super) fn traced_qp(&self) -> *mut private::rdma_mad_qp_info {
         self.qp_info.get()
     }
 }
 
-/// The agent that a consumer has.
+/// The agent of a consumer's structure.
 ///
 /// # Safety
 ///
-/// It is one that a consumer got, see [`Registered`], and is not given back yet.
+/// `c` must come from a [`Registered`] that was given to a consumer and is not given back yet.
 unsafe fn of_c(c: *mut bindings::ib_mad_agent) -> *const Agent {
-    // SAFETY: By this function's requirement; only addresses are computed.
+    // SAFETY: By the contract of this function, `c` is embedded in a `CAgent` of an `Agent`; only
+    // addresses are computed.
     unsafe {
         let info = container_of!(c, private::rdma_mad_agent_info, agent);
         let c_agent = container_of!(Opaque::cast_from(info), CAgent, info);
@@ -190,7 +180,7 @@ unsafe fn of_c(c: *mut bindings::ib_mad_agent) -> *const Agent {
     }
 }
 
-/// An agent that the consumer gets when it registers, and gives back to unregister it.
+/// An agent that the consumer receives on registration, and gives back to unregister it.
 pub(crate) struct Registered(pub(crate) Arc<Agent>);
 
 impl AnswerOk for Registered {
@@ -198,7 +188,7 @@ impl AnswerOk for Registered {
 
     fn ok(self) -> Self::C {
         let raw = self.0.c().raw();
-        // The consumer's count.
+        // The consumer's reference.
         let _: *const Agent = Arc::into_raw(self.0);
         raw
     }
@@ -208,41 +198,42 @@ impl AnswerOk for Registered {
     }
 }
 
-// SAFETY: `from_c` is for an agent that a consumer got and forgets (`ib_unregister_mad_agent` in
-// `include/rdma/ib_mad.h`).
+// SAFETY: `from_c` is for an agent that a consumer received and does not use again
+// (`ib_unregister_mad_agent` in `include/rdma/ib_mad.h`).
 unsafe impl FromC for Registered {
     type C = *mut bindings::ib_mad_agent;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The consumer's count is ours now.
+        // SAFETY: `from_c` takes over the consumer's reference.
         Self(unsafe { Arc::from_raw(of_c(c)) })
     }
 }
-// SAFETY: It owns what it refers to.
+// SAFETY: It owns a reference to the agent.
 unsafe impl Within<'_> for Registered {}
 
 /// An agent that its consumer lends for a call.
 pub(crate) struct AgentRef<'a>(ArcBorrow<'a, Agent>);
 
 impl AgentRef<'_> {
-    /// With a count.
+    /// Takes a reference to the agent.
     pub(crate) fn shared(&self) -> Arc<Agent> {
         self.0.into()
     }
 }
 
-// SAFETY: `from_c` is for an agent that a consumer got and does not unregister during the call.
+// SAFETY: `from_c` is for an agent that a consumer received and does not unregister during the
+// call.
 unsafe impl FromC for AgentRef<'_> {
     type C = *mut bindings::ib_mad_agent;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The consumer has a count during the call.
+        // SAFETY: The consumer holds a reference during the call.
         Self(unsafe { ArcBorrow::from_raw(of_c(c)) })
     }
 }
-// SAFETY: The consumer lends it for the call.
+// SAFETY: The consumer holds a reference for the call.
 unsafe impl<'a> Within<'a> for AgentRef<'a> {}
 
 /// Use of an agent, which stays registered as long as this exists: the consumer's handlers may be
@@ -250,12 +241,12 @@ unsafe impl<'a> Within<'a> for AgentRef<'a> {}
 ///
 /// # Invariants
 ///
-/// It is a pass of the agent's own gate, which `Agent::unregister` closes, and waits until it is
-/// empty, before the consumer is told that the agent is unregistered.
+/// It is a pass of the agent's own gate. `Agent::unregister` closes the gate and waits until it is
+/// empty, before it returns to the consumer.
 pub(crate) struct AgentPass(OwnedPass<Agent>);
 
 impl AgentPass {
-    /// None, if the agent is being unregistered. Any context.
+    /// Returns `None` if the agent is being unregistered. Any context.
     pub(crate) fn enter(agent: Arc<Agent>) -> Option<Self> {
         // INVARIANT: The agent's own gate.
         OwnedPass::try_enter(agent, Agent::gate).map(Self)
@@ -266,23 +257,26 @@ impl AgentPass {
         self.0.owner()
     }
 
-    /// As the consumer has it.
+    /// The C structure of the consumer.
     pub(super) fn raw(&self) -> *mut bindings::ib_mad_agent {
         self.c().raw()
     }
 
-    /// Hands it a message, with the send that it answers, if any. No lock is held.
+    /// Passes a message to the receive handler, with the send that it responds to, if any. Called
+    /// without locks.
     pub(crate) fn hand(&self, to: Option<&Send>, message: Received) {
         let Some(handler) = self.handlers().recv else {
             return;
         };
         let buf = to.map_or(ptr::null_mut(), |send| send.buf().raw());
-        // SAFETY: The agent is registered (type invariant), so its consumer's handler works. The
-        // message is the handler's from now on; a send that is answered has not ended.
+        // SAFETY: The agent is registered (type invariant), so its consumer's handler may be
+        // called. The handler takes ownership of the message; a send that is responded to has not
+        // ended.
         unsafe { handler(self.raw(), buf, message.into_raw()) };
     }
 
-    /// Tells it that a send of its has ended, which is the consumer's again. No lock is held.
+    /// Reports the end of a send to the send handler; the send belongs to the consumer again.
+    /// Called without locks.
     pub(crate) fn tell(&self, send: &Send, status: bindings::ib_wc_status, vendor_err: u32) {
         let Some(handler) = self.handlers().send else {
             return;
@@ -292,8 +286,8 @@ impl AgentPass {
             status,
             vendor_err,
         };
-        // SAFETY: The agent is registered (type invariant), so its consumer's handler works. The
-        // caller keeps the memory of the send.
+        // SAFETY: The agent is registered (type invariant), so its consumer's handler may be
+        // called. The caller holds a reference to the send.
         unsafe { handler(self.raw(), &mut wc) };
     }
 }
@@ -307,42 +301,43 @@ impl Deref for AgentPass {
     }
 }
 
-/// An address handle that the core made for an agent. Dropping it destroys it, and may sleep.
+/// An address handle that the core created for an agent. Dropping it destroys it, and may sleep.
 ///
 /// # Invariants
 ///
-/// `ah` is a handle of the domain of the agent's port, and nobody else destroys it. The port is
-/// open as long as there is the agent.
+/// `ah` is an address handle of the protection domain of the agent's port, and nothing else
+/// destroys it. The port is open as long as the agent exists.
 pub(crate) struct Handle {
     ah: NonNull<bindings::ib_ah>,
     _agent: Arc<Agent>,
 }
 
-// SAFETY: Address handles belong to no thread.
+// SAFETY: Address handles are not bound to a thread.
 unsafe impl core::marker::Send for Handle {}
-// SAFETY: Nothing is changed through a shared reference.
+// SAFETY: Nothing is modified through a shared reference.
 unsafe impl Sync for Handle {}
 
 impl Handle {
-    /// Makes one back to where a message came from, by a port of the device. May sleep.
+    /// Creates an address handle for the sender of a message, through a port of the device. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; those of finding the addresses; the driver's.
+    /// `ENOMEM`; errors of address resolution; errors of the driver.
     pub(crate) fn back(agent: &Arc<Agent>, wc: &Wc, grh: &[u8; GRH], port: u32) -> Result<Self> {
         let pd = agent.live().pd().ok_or(EINVAL)?;
-        // SAFETY: The domain exists (`Live`), the rest is borrowed for the call.
+        // SAFETY: The protection domain exists (`Live::pd`), the rest is borrowed for the call.
         let ah = from_err_ptr(unsafe {
             bindings::ib_create_ah_from_wc(pd.raw(), wc.raw(), grh.as_ptr().cast(), port)
         })?;
-        // INVARIANT: Made just now.
+        // INVARIANT: Created just now.
         Ok(Self {
             ah: NonNull::new(ah).ok_or(ENOMEM)?,
             _agent: agent.clone(),
         })
     }
 
-    /// As C has it.
+    /// The C structure.
     pub(super) fn raw(&self) -> *mut bindings::ib_ah {
         self.ah.as_ptr()
     }
@@ -351,31 +346,32 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         let flags = bindings::rdma_destroy_ah_flags_RDMA_DESTROY_AH_SLEEPABLE;
-        // SAFETY: By the type invariant; sends that use it have ended, as they keep what owns it.
+        // SAFETY: By the type invariant this is the only owner; sends that use the handle have
+        // ended, as they keep its owner.
         let ah: Owned<Ah> = unsafe { Owned::from_c(self.ah.as_ptr()) };
         let _: Result = verbs::destroy_ah(Given::of(ah), flags, None);
     }
 }
 
-/// Where a handle leads.
+/// Destination of an address handle.
 pub(crate) struct AhPath {
     pub(crate) lid: u32,
     pub(crate) path_bits: u8,
-    /// The place of the local GID, and the other end's.
+    /// Index of the local GID, and the remote GID.
     pub(crate) grh: Option<(u8, [u8; 16])>,
 }
 
 impl AhPath {
-    /// Asks the driver where a handle leads.
+    /// Queries the driver for the destination of an address handle.
     pub(crate) fn of(ah: &Ah) -> Option<Self> {
         let mut attr = bindings::rdma_ah_attr::default();
-        // SAFETY: It is valid, has no references, and nobody else has it.
+        // SAFETY: `attr` is valid, has no references, and is not shared.
         verbs::query_ah(ah, unsafe {
             crate::object::tables::AhAttr::view(&raw mut attr)
         })
         .ok()?;
-        // SAFETY: The type says which member of the union the driver has written; both, and those
-        // of GIDs, are plain bytes.
+        // SAFETY: `type_` says which member of the union the driver has written; both members, and
+        // those of GIDs, are plain bytes.
         let (lid, path_bits, there) = unsafe {
             let (lid, path_bits) = match attr.type_ {
                 bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB => (

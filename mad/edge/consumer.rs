@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sends as consumers hand them in and get them: the arguments of the functions of
-//! `include/rdma/ib_mad.h` that have a `struct ib_mad_send_buf`.
+//! Conversion of sends from and to consumers: the arguments of functions of `include/rdma/ib_mad.h`
+//! that take a `struct ib_mad_send_buf`.
 
 use super::send::Send;
 use super::send::SendBuf;
@@ -21,13 +21,14 @@ use rdma::edge::Within;
 ///
 /// # Safety
 ///
-/// It is one that [`Send::make`] made, and was not freed.
+/// `buf` must be that of a send that [`Send::make`] created and that is not freed.
 unsafe fn of_buf(buf: *mut bindings::ib_mad_send_buf) -> *const Send {
-    // SAFETY: By this function's requirement; only the address is computed.
+    // SAFETY: By the contract of this function, `buf` is embedded in a `Send`; only the address is
+    // computed.
     unsafe { container_of!(buf.cast::<SendBuf>(), Send, buf) }
 }
 
-/// A send that the consumer gets.
+/// A send that is given to the consumer.
 pub(crate) struct Created(pub(crate) Arc<Send>);
 
 impl AnswerOk for Created {
@@ -35,7 +36,7 @@ impl AnswerOk for Created {
 
     fn ok(self) -> Self::C {
         let buf = self.0.buf().raw();
-        // The consumer's count; `Freed` takes it back.
+        // The consumer's reference; `Freed` takes it back.
         let _: *const Send = Arc::into_raw(self.0);
         buf
     }
@@ -48,33 +49,33 @@ impl AnswerOk for Created {
 /// A send that the consumer gives back.
 pub(crate) struct Freed(#[expect(dead_code, reason = "it is dropped")] Arc<Send>);
 
-// SAFETY: `from_c` is for a send that the consumer got as `Created` and forgets
+// SAFETY: `from_c` is for a send that the consumer received as `Created` and does not use again
 // (`ib_free_send_mad` in `include/rdma/ib_mad.h`).
 unsafe impl FromC for Freed {
     type C = *mut bindings::ib_mad_send_buf;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The consumer's count is ours now.
+        // SAFETY: `from_c` takes over the consumer's reference.
         Self(unsafe { Arc::from_raw(of_buf(c)) })
     }
 }
-// SAFETY: It owns what it refers to.
+// SAFETY: It owns a reference to the send.
 unsafe impl Within<'_> for Freed {}
 
 /// A send that the consumer lends for a call, or null.
 pub(crate) struct Lent<'a>(Option<NonNull<Send>>, PhantomData<&'a Send>);
 
 impl Lent<'_> {
-    /// The send.
+    /// Takes a reference to the send.
     pub(crate) fn send(&self) -> Option<Arc<Send>> {
         let send = self.0?;
-        // SAFETY: The consumer has a count during the call, see `FromC`.
+        // SAFETY: The consumer holds a reference during the call, see `FromC`.
         Some(unsafe { ArcBorrow::from_raw(send.as_ptr()) }.into())
     }
 }
 
-// SAFETY: `from_c` is for null, or a send that the consumer got as `Created` and does not free
+// SAFETY: `from_c` is for null, or a send that the consumer received as `Created` and does not free
 // during the call.
 unsafe impl FromC for Lent<'_> {
     type C = *mut bindings::ib_mad_send_buf;
@@ -84,37 +85,37 @@ unsafe impl FromC for Lent<'_> {
         if c.is_null() {
             return Self(None, PhantomData);
         }
-        // SAFETY: It is such a send.
+        // SAFETY: It is a send that the consumer received as `Created`, see `FromC`.
         Self(NonNull::new(unsafe { of_buf(c) }.cast_mut()), PhantomData)
     }
 }
-// SAFETY: The consumer lends it for the call.
+// SAFETY: The consumer holds a reference for the call.
 unsafe impl<'a> Within<'a> for Lent<'a> {}
 
-/// Sends that the consumer posts: a list, linked by `next`.
+/// A list of sends to be posted, linked by `next`.
 pub(crate) struct Posts<'a>(*mut bindings::ib_mad_send_buf, PhantomData<&'a Send>);
 
 impl Posts<'_> {
-    /// Whether there is none.
+    /// Returns whether the list is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_null()
     }
 
-    /// Takes the first. The consumer may free it as soon as it is posted.
+    /// Takes the first send. The consumer may free it as soon as it is posted.
     pub(crate) fn pop(&mut self) -> Option<Arc<Send>> {
         if self.0.is_null() {
             return None;
         }
-        // SAFETY: The consumer has a count of each send of the list that is not posted yet, see
-        // `FromC`.
+        // SAFETY: The consumer holds a reference to each send of the list that is not posted yet,
+        // see `FromC`.
         let send: Arc<Send> = unsafe { ArcBorrow::from_raw(of_buf(self.0)) }.into();
         self.0 = send.buf().next();
         Some(send)
     }
 }
 
-// SAFETY: `from_c` is for null, or a list of sends that the consumer got as `Created`, and that it
-// leaves to the callee until each is posted (`ib_post_send_mad` in `include/rdma/ib_mad.h`).
+// SAFETY: `from_c` is for null, or a list of sends that the consumer received as `Created`, and
+// does not access until each is posted (`ib_post_send_mad` in `include/rdma/ib_mad.h`).
 unsafe impl FromC for Posts<'_> {
     type C = *mut bindings::ib_mad_send_buf;
 
@@ -123,26 +124,26 @@ unsafe impl FromC for Posts<'_> {
         Self(c, PhantomData)
     }
 }
-// SAFETY: The consumer lends it for the call.
+// SAFETY: The consumer leaves the list to the callee for the call.
 unsafe impl<'a> Within<'a> for Posts<'a> {}
 
-/// Where the consumer wants to be told which send was not posted, if it does.
+/// Pointer to where the consumer wants the send that failed to be stored; may be null.
 pub(crate) struct BadSend<'a>(
     Option<NonNull<*mut bindings::ib_mad_send_buf>>,
     PhantomData<&'a Send>,
 );
 
 impl BadSend<'_> {
-    /// Tells.
+    /// Stores the send that failed.
     pub(crate) fn set(&self, send: &Send) {
         if let Some(place) = self.0 {
-            // SAFETY: The consumer lends the place for the call, see `FromC`.
+            // SAFETY: The pointer is valid for the call, see `FromC`.
             unsafe { place.write(send.buf().raw()) };
         }
     }
 }
 
-// SAFETY: `from_c` is for null, or a place that is the callee's for the call.
+// SAFETY: `from_c` is for null, or a pointer that only the callee uses during the call.
 unsafe impl FromC for BadSend<'_> {
     type C = *mut *mut bindings::ib_mad_send_buf;
 
@@ -151,5 +152,5 @@ unsafe impl FromC for BadSend<'_> {
         Self(NonNull::new(c), PhantomData)
     }
 }
-// SAFETY: The consumer lends it for the call.
+// SAFETY: The consumer leaves the memory to the callee for the call.
 unsafe impl<'a> Within<'a> for BadSend<'a> {}

@@ -11,21 +11,21 @@ use rdma::edge::View;
 
 use crate::device::Device;
 
-/// So many bytes of zeros; at least one. The context is that of `flags`.
+/// Allocates `len` zeroed bytes, at least one. The context depends on `flags`.
 ///
 /// # Errors
 ///
 /// `ENOMEM`.
 pub(super) fn zeros(len: usize, flags: Flags) -> Result<KVec<u8>> {
     let len = len.max(1);
-    // The allocator clears the memory: faster than a loop here.
+    // The allocator clears the memory faster than a loop here.
     let mut bytes = KVec::<u8>::with_capacity(len, flags | __GFP_ZERO)?;
-    // SAFETY: There is room for `len` bytes, which `__GFP_ZERO` has initialised.
+    // SAFETY: The capacity is at least `len` bytes, which `__GFP_ZERO` has initialised.
     unsafe { bytes.inc_len(len) };
     Ok(bytes)
 }
 
-/// Direction of a transfer.
+/// Direction of a DMA transfer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// The device reads.
@@ -43,8 +43,7 @@ impl Way {
     }
 }
 
-/// Bytes that a device may access. Dropping it leaves the mapping as it is: the owner of the
-/// memory calls [`unmap`](Self::unmap).
+/// A DMA mapping. Dropping it does not unmap: the owner of the memory calls [`unmap`](Self::unmap).
 pub(super) struct Mapping {
     addr: u64,
     len: u32,
@@ -52,7 +51,7 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps bytes for a port's device. Any context.
+    /// Maps bytes for the device of a port. Any context.
     ///
     /// # Errors
     ///
@@ -60,11 +59,11 @@ impl Mapping {
     ///
     /// # Safety
     ///
-    /// The bytes exist until the mapping is undone; nobody else writes to them while the device
-    /// may read them, nor accesses them while it may write.
+    /// The bytes must exist until they are unmapped. Until then, nothing else writes to them if
+    /// the device reads them, and nothing else accesses them if the device writes to them.
     pub(super) unsafe fn new(live: Live<'_>, ptr: NonNull<u8>, len: u32, way: Way) -> Result<Self> {
         let device = live.device().raw();
-        // SAFETY: The device is registered (`Live`); the rest is this function's requirement.
+        // SAFETY: The device is registered (`Live`); the rest is the contract of this function.
         unsafe {
             let addr = bindings::rdma_helper_ib_dma_map_single(
                 device,
@@ -79,14 +78,15 @@ impl Mapping {
         }
     }
 
-    /// Ends the access. Any context.
+    /// Unmaps the bytes. Any context.
     ///
     /// # Safety
     ///
-    /// The device is the one that the mapping was made for, and does not access the bytes.
+    /// `device` must be the one that the mapping was created for, and must not access the bytes any
+    /// more.
     pub(super) unsafe fn unmap(self, device: &Device) {
-        // SAFETY: The device exists; it is taken by value, so undone once. The rest is this
-        // function's requirement.
+        // SAFETY: The device exists; `self` is consumed, so it is unmapped once. The rest is the
+        // contract of this function.
         unsafe {
             bindings::rdma_helper_ib_dma_unmap_single(
                 device.raw(),
@@ -97,7 +97,7 @@ impl Mapping {
         };
     }
 
-    /// As a work request has it.
+    /// A scatter/gather element of the mapping.
     pub(super) const fn sge(&self, lkey: u32) -> bindings::ib_sge {
         bindings::ib_sge {
             addr: self.addr,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A port that is open: the objects that exist as long as it is, and the proof that it is.
+//! An open port: the objects that exist while it is open, and the proof that it is.
 //!
-//! [`Open`] owns device, work queue, domain, completion queue and queue pairs. A gate in
-//! [`Opened`] counts users; [`Open`] waits for all of them before it destroys an object. Each
-//! agent is a user until its memory goes, and so is each callback for a receive. A [`Live`] comes
-//! from such a user, and gives access to the objects.
+//! [`Open`] owns device, workqueue, protection domain, completion queue and queue pairs. A gate in
+//! [`Opened`] counts users; [`Open`] waits for all of them before it destroys an object. Each agent
+//! is a user until it is freed, and so is each callback of a receive. A [`Live`] comes from such a
+//! user, and gives access to the objects.
 
 use super::receive::RecvMad;
 use super::receive::GRH;
@@ -47,24 +47,24 @@ use rdma::gate::Pass;
 use rdma::workqueue::OwnedQueue;
 use rdma::workqueue::QueueLease;
 
-/// Who restrack says has made the objects.
+/// Creator of the objects, as restrack shows it.
 const OWNER: &CStr = c"ib_core";
 
 /// A pointer to an object that [`Open`] owns.
 struct Raw<V: View>(NonNull<V::C>);
 
-// SAFETY: Objects of devices belong to no thread; functions that use them lock by themselves
-// (`include/rdma/ib_verbs.h`).
+// SAFETY: Objects of devices are not bound to a thread; functions that use them do their own
+// locking (`include/rdma/ib_verbs.h`).
 unsafe impl<V: View> Send for Raw<V> {}
-// SAFETY: As for `Send`; the pointer itself does not change.
+// SAFETY: As for `Send`; the pointer itself is not modified.
 unsafe impl<V: View> Sync for Raw<V> {}
 
-/// What a port refers to as long as it is open.
+/// The objects that a port refers to while it is open.
 ///
 /// # Invariants
 ///
-/// Until `gate` is closed and empty, `device` is registered, and the objects exist that `pd`, `smi`
-/// and `gsi` point to.
+/// Until `gate` is closed and empty, `device` is registered, and the objects that `pd`, `smi` and
+/// `gsi` point to exist.
 #[pin_data]
 pub(crate) struct Opened {
     device: NonNull<Device>,
@@ -89,13 +89,13 @@ impl Opened {
         }
     }
 
-    /// Whether this is a port of a device.
+    /// Returns whether this is a port of `device`.
     pub(crate) fn is_of(&self, device: &Device) -> bool {
         ptr::eq(self.device.as_ptr(), device)
     }
 }
 
-/// A proof that a port is open: for `'a`, its gate has a user, or its [`Open`] is borrowed.
+/// Proof that a port is open: for `'a`, its gate has a user, or its [`Open`] is borrowed.
 #[derive(Clone, Copy)]
 pub(crate) struct Live<'a>(&'a Port);
 
@@ -107,13 +107,13 @@ impl Deref for Live<'_> {
     }
 }
 
-/// What a driver did with a MAD.
+/// Result of passing a MAD to the driver.
 pub(crate) struct Processed {
     /// `enum ib_mad_result`.
     pub(crate) result: u32,
-    /// Bytes of the answer, if there is one.
+    /// Size of the reply in bytes, if there is one.
     pub(crate) len: usize,
-    /// P_Key's place of the answer; of Omni-Path.
+    /// P_Key index of the reply; Omni-Path only.
     pub(crate) pkey_index: u16,
 }
 
@@ -126,16 +126,16 @@ impl<'a> Live<'a> {
 
     /// The device, which is registered.
     pub(crate) fn device(self) -> &'a Device {
-        // SAFETY: `Opened`: registered while its gate has a user, which it has (`Live`).
+        // SAFETY: `Opened` invariant: registered while its gate has a user, which it has (`Live`).
         unsafe { self.0.opened().device.as_ref() }
     }
 
-    /// Where its work is done, one item after the other.
+    /// Workqueue of the port, which runs one item at a time.
     pub(crate) fn queue(self) -> &'a QueueLease {
         &self.0.opened().queue
     }
 
-    /// Waits until what is queued has been done. May sleep; not from there.
+    /// Waits for the queued work. May sleep; not from that work.
     pub(crate) fn flush(self) {
         self.queue().flush();
     }
@@ -143,29 +143,30 @@ impl<'a> Live<'a> {
     /// The protection domain.
     pub(crate) fn pd(self) -> Option<&'a Pd> {
         let pd = self.0.opened().pd.as_ref()?;
-        // SAFETY: `Opened`: exists while its gate has a user, which it has (`Live`).
+        // SAFETY: `Opened` invariant: exists while its gate has a user, which it has (`Live`).
         Some(unsafe { Pd::view(pd.0.as_ptr()) })
     }
 
     /// A queue pair, if the port has it.
     pub(crate) fn qp(self, which: Special) -> Option<&'a Qp> {
         let qp = self.0.opened().slot(which).as_ref()?;
-        // SAFETY: `Opened`: exists while its gate has a user, which it has (`Live`).
+        // SAFETY: `Opened` invariant: exists while its gate has a user, which it has (`Live`).
         Some(unsafe { Qp::view(qp.0.as_ptr()) })
     }
 
-    /// A queue pair, and what waits for it.
+    /// A queue pair with its send and receive state.
     pub(crate) fn special(self, which: Special) -> SpecialRef<'a> {
         SpecialRef::new(self, self.0.special_qp(which))
     }
 
-    /// Whether the driver handles MADs.
+    /// Returns whether the driver handles MADs.
     pub(crate) fn driver_handles(self) -> bool {
         self.device().ops().process_mad.is_some()
     }
 
-    /// Gives a MAD to the driver, which may write an answer; none, if it handles no MADs. The
-    /// context is what the driver bears: may sleep where MADs are received.
+    /// Passes a MAD to the driver, which may write a reply. Returns `None` if the driver handles no
+    /// MADs. The driver may sleep if called for a received MAD; for a send, the context is the
+    /// sender's.
     ///
     /// # Errors
     ///
@@ -191,8 +192,8 @@ impl<'a> Live<'a> {
             return Err(EINVAL);
         }
         let (mut len, mut pkey_index) = (answer.mad_size(), 0_u16);
-        // SAFETY: The method is the device's own, which is registered; both MADs are as long as
-        // the version of the first says, which is what drivers go by (`process_mad` in
+        // SAFETY: The method belongs to the device, which is registered; both MADs are as long as
+        // the version of the first one says, which drivers rely on (`process_mad` in
         // `include/rdma/ib_verbs.h`); the rest is borrowed for the call.
         let result = unsafe {
             process(
@@ -215,40 +216,40 @@ impl<'a> Live<'a> {
     }
 }
 
-/// A port that is open as long as this exists.
+/// Keeps a port open as long as it exists.
 pub(crate) struct OpenPort(OwnedPass<Port>);
 
 impl OpenPort {
-    /// None, if the port is being closed.
+    /// Returns `None` if the port is being closed.
     pub(crate) fn enter(port: Arc<Port>) -> Option<Self> {
         OwnedPass::try_enter(port, |port| &port.opened().gate).map(Self)
     }
 
-    /// The proof.
+    /// Proof that the port is open.
     #[inline]
     pub(crate) fn live(&self) -> Live<'_> {
         Live(self.0.owner())
     }
 }
 
-/// As [`OpenPort`], of a callback.
+/// Like [`OpenPort`], for a callback.
 pub(crate) struct Entered<'a> {
     _pass: Pass<'a>,
     port: &'a Port,
 }
 
 impl Entered<'_> {
-    /// The proof.
+    /// Proof that the port is open.
     pub(crate) fn live(&self) -> Live<'_> {
         Live(self.port)
     }
 }
 
-/// The completion queue of a port, as its callbacks get it.
+/// The port of a completion queue, as its callbacks receive it.
 pub(crate) struct PortOf<'a>(&'a Port);
 
 impl<'a> PortOf<'a> {
-    /// None, if the port is being closed.
+    /// Returns `None` if the port is being closed.
     pub(crate) fn enter(self) -> Option<Entered<'a>> {
         Some(Entered {
             _pass: self.0.opened().gate.try_enter()?,
@@ -257,24 +258,24 @@ impl<'a> PortOf<'a> {
     }
 }
 
-// SAFETY: `from_c` is for the completion queue of a port, in a callback of its polling. The
-// context of such a queue is the port (`Open::add_cq`), which `Open` keeps until the queue is
-// freed, and with that its polling ended.
+// SAFETY: `from_c` is for the completion queue of a port, in a callback of its polling. The context
+// of such a queue is the port (`Open::add_cq`), which `Open` keeps until the queue is freed, which
+// ends its polling.
 unsafe impl FromC for PortOf<'_> {
     type C = *mut bindings::ib_cq;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: See the implementation: a live queue, whose context is a live port and does not
-        // change.
+        // SAFETY: See the implementation: the queue is live, and its context is a live port and
+        // does not change.
         Self(unsafe { &*(*c).cq_context.cast::<Port>() })
     }
 }
-// SAFETY: The port is kept for the call.
+// SAFETY: `Open` keeps the port for the call.
 unsafe impl<'a> Within<'a> for PortOf<'a> {}
 
-/// A queue pair and its completions do not exist any more; so the device uses none of its
-/// requests. The device does exist.
+/// Proof that a queue pair and its completions are gone, so the device uses none of its requests.
+/// The device still exists.
 pub(crate) struct Gone<'a> {
     device: &'a Device,
 }
@@ -286,7 +287,7 @@ impl Gone<'_> {
     }
 }
 
-/// An open port: what it owns. Dropping it closes the port, and waits for all agents.
+/// An open port, owner of its objects. Dropping it closes the port, and waits for all agents.
 pub(crate) struct Open {
     port: Arc<Port>,
     cq: Option<OwnedPolled>,
@@ -295,18 +296,18 @@ pub(crate) struct Open {
     device: Registered,
 }
 
-// SAFETY: The completion queue belongs to no thread; the rest is `Send`.
+// SAFETY: The completion queue is not bound to a thread; the rest is `Send`.
 unsafe impl Send for Open {}
 
 impl Open {
-    /// A port without objects yet, whose work is done on `queue`. May sleep.
+    /// Creates a port without objects, whose work runs on `queue`. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(device: Registered, queue: OwnedQueue, params: Params) -> Result<Self> {
-        // INVARIANT: `Open` keeps both until the gate is closed and empty. There are no objects
-        // yet.
+        // INVARIANT: `Open` keeps device and queue until the gate is closed and empty. There are no
+        // objects yet.
         let (device_at, lease) = (NonNull::from(&*device), queue.lease());
         let opened = pin_init!(Opened {
             device: device_at,
@@ -324,22 +325,22 @@ impl Open {
         })
     }
 
-    /// What agents see of it.
+    /// The part of the port that agents share.
     pub(crate) fn port(&self) -> &Arc<Port> {
         &self.port
     }
 
-    /// The proof.
+    /// Proof that the port is open.
     pub(crate) fn live(&self) -> Live<'_> {
-        // The gate need not have a user: this closes it.
+        // The gate need not have a user: only dropping `self` closes it.
         Live(&self.port)
     }
 
-    /// Makes the protection domain. May sleep.
+    /// Creates the protection domain. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, the driver's.
+    /// `ENOMEM`; errors of the driver.
     pub(crate) fn add_pd(&mut self) -> Result {
         let pd = verbs::alloc_pd(&self.device, 0, Some(OWNER))?;
         self.port
@@ -349,14 +350,14 @@ impl Open {
         Ok(())
     }
 
-    /// Makes the completion queue. May sleep.
+    /// Creates the completion queue. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, the driver's.
+    /// `ENOMEM`; errors of the driver.
     pub(crate) fn add_cq(&mut self, entries: i32) -> Result {
         let context: *mut kernel::ffi::c_void = Arc::as_ptr(&self.port).cast_mut().cast();
-        // SAFETY: The pointer is passed on only.
+        // SAFETY: The pointer is only passed on.
         let private = unsafe { Passed::from_c(context) };
         let request = cq::Request {
             private,
@@ -369,22 +370,23 @@ impl Open {
         Ok(())
     }
 
-    /// Asks for an event of the completion queue, at the next completion.
+    /// Requests an event of the completion queue at the next completion.
     ///
     /// # Errors
     ///
-    /// The driver's; `EINVAL` if there is no queue.
+    /// Errors of the driver; `EINVAL` if there is no queue.
     pub(crate) fn request_event(&self) -> Result {
         let cq = self.cq.as_ref().ok_or(EINVAL)?;
         // SAFETY: `self` owns the queue.
         to_result(unsafe { bindings::rdma_helper_ib_req_notify_cq(cq.raw()) })
     }
 
-    /// Makes a queue pair, with room for so many requests. May sleep.
+    /// Creates a queue pair with the given queue sizes. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, the driver's; `EINVAL` if domain or completion queue are missing.
+    /// `ENOMEM`; errors of the driver; `EINVAL` if protection domain or completion queue are
+    /// missing.
     pub(crate) fn add_qp(&mut self, which: Special, sends: u32, receives: u32) -> Result {
         let pd = self.live().pd().ok_or(EINVAL)?;
         let cq = self.cq.as_ref().ok_or(EINVAL)?.raw();
@@ -404,7 +406,7 @@ impl Open {
         make.cap.max_recv_wr = receives;
         make.cap.max_send_sge = 2;
         make.cap.max_recv_sge = 1;
-        // SAFETY: It is valid, its completion queue exists, and nobody else has it.
+        // SAFETY: `make` is valid, its completion queue exists, and it is not shared.
         let make = unsafe { QpMake::view(&raw mut make) };
         let qp = verbs::create_qp(pd, make, Some(OWNER))?;
         let qp = Raw(NonNull::new(qp.ok()).ok_or(ENOMEM)?);
@@ -412,23 +414,23 @@ impl Open {
         Ok(())
     }
 
-    /// Destroys a queue pair, if there is one. Whether it is gone.
+    /// Destroys a queue pair, if there is one. Returns whether it is gone.
     ///
     /// # Safety
     ///
-    /// The gate is closed and empty, and this is called once.
+    /// The gate must be closed and empty, and this must be called once.
     unsafe fn destroy_qp(&self, which: Special) -> bool {
         let Some(qp) = self.port.opened().slot(which).as_ref() else {
             return true;
         };
-        // SAFETY: `add_qp` made it; there are no users any more, and nobody else destroys it, by
-        // this function's requirement.
+        // SAFETY: `add_qp` created it. By the contract of this function there are no users, and
+        // nothing else destroys it.
         let qp = unsafe { Owned::from_c(qp.0.as_ptr()) };
         verbs::destroy_qp(Given::of(qp), None).is_ok()
     }
 }
 
-/// An event of a queue pair: none is expected.
+/// Handles an event of a queue pair: none is expected.
 fn fatal(event: &QpEvent, _context: Passed<kernel::ffi::c_void>) {
     pr_err!(
         "fatal error ({}) on a management queue pair\n",
@@ -437,26 +439,26 @@ fn fatal(event: &QpEvent, _context: Passed<kernel::ffi::c_void>) {
 }
 
 rdma::callback! {
-    /// For drivers, as the event handler of the queue pairs.
+    /// Event handler of the queue pairs, called by drivers.
     fn on_fatal(event: &QpEvent, context: Passed<kernel::ffi::c_void>) = fatal;
 }
 
 impl Drop for Open {
-    /// May sleep. Nobody finds the port any more.
+    /// May sleep. The port is not found any more.
     fn drop(&mut self) {
         self.port.close();
-        // INVARIANT of `Opened`: from here on nothing is promised.
+        // INVARIANT of `Opened`: its guarantee ends here.
         self.port.opened().gate.close_and_wait();
         self.queue.drain();
         let gone = [Special::Gsi, Special::Smi].map(|which| {
-            // SAFETY: The gate was closed just now, and this is where it is done.
+            // SAFETY: The gate was closed just now, and this is the only call per queue pair.
             (which, unsafe { self.destroy_qp(which) })
         });
         if let Some(cq) = self.cq.take() {
             cq::free(cq);
         }
         for (which, gone) in gone {
-            // If the driver refused, the device still has the receives.
+            // If the driver refused, the device still uses the receives.
             if !kernel::warn_on!(!gone) {
                 let gone = Gone {
                     device: &self.device,
@@ -465,7 +467,7 @@ impl Drop for Open {
             }
         }
         if let Some(pd) = self.port.opened().pd.as_ref() {
-            // SAFETY: `add_pd` made it, and there are no users any more.
+            // SAFETY: `add_pd` created it, and there are no users any more.
             let pd = unsafe { Owned::from_c(pd.0.as_ptr()) };
             let _: Result = verbs::dealloc_pd(Given::of(pd), None);
         }
@@ -475,24 +477,24 @@ impl Drop for Open {
 /// Attributes of a change of a queue pair.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Change {
-    /// `enum ib_qp_attr_mask`: which of these are used.
+    /// `enum ib_qp_attr_mask`: which attributes are used.
     pub(crate) mask: u32,
     /// `enum ib_qp_state`.
     pub(crate) state: u32,
-    /// The present state.
+    /// The current state.
     pub(crate) current: u32,
-    /// P_Key's place.
+    /// P_Key index.
     pub(crate) pkey_index: u16,
-    /// The queue key.
+    /// Q_Key.
     pub(crate) qkey: u32,
 }
 
 impl Change {
-    /// Changes a queue pair. May sleep.
+    /// Modifies a queue pair. May sleep.
     ///
     /// # Errors
     ///
-    /// The driver's.
+    /// Errors of the driver.
     pub(crate) fn apply(self, qp: &Qp) -> Result {
         let mut attr = bindings::ib_qp_attr {
             qp_state: self.state,
@@ -501,15 +503,15 @@ impl Change {
             qkey: self.qkey,
             ..Default::default()
         };
-        // SAFETY: It is valid, and nobody else has it.
+        // SAFETY: `attr` is valid and not shared.
         let attr = unsafe { QpAttr::view(&raw mut attr) };
         verbs::modify_qp(qp, attr, self.mask as i32)
     }
 }
 
-/// What directed routes are led by: whether a device is a switch, and how many ports it has.
+/// Properties of the device for directed routes: whether it is a switch, and its number of ports.
 pub(crate) fn node(device: &Device) -> Node {
-    // SAFETY: The driver writes both before the device is registered, and nobody changes them.
+    // SAFETY: The driver writes both before the device is registered, and they do not change.
     let (node_type, ports) = unsafe { ((*device.raw()).node_type, (*device.raw()).phys_port_cnt) };
     Node {
         is_switch: u32::from(node_type) == bindings::RDMA_NODE_IB_SWITCH,
@@ -517,9 +519,9 @@ pub(crate) fn node(device: &Device) -> Node {
     }
 }
 
-/// How many work requests a queue pair has: as the module's parameters say, within bounds.
+/// Queue sizes of a queue pair (sends, receives): the module parameters, within bounds.
 pub(crate) fn queue_sizes() -> (u32, u32) {
-    // SAFETY: Parameters that cannot be changed after loading (`core/exports.c`).
+    // SAFETY: Module parameters that cannot be changed after loading (`core/exports.c`).
     let (sends, receives) = unsafe {
         (
             (&raw const bindings::rdma_mad_send_queue).read_volatile(),

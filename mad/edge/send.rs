@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A send: the buffer that a consumer fills in (`struct ib_mad_send_buf`), and the work
-//! request that goes with it.
+//! A send: the structure that a consumer fills in (`struct ib_mad_send_buf`), and its work request.
 //!
-//! A send is counted. The consumer has one count from `ib_create_send_mad` to
-//! `ib_free_send_mad`; the list of the agent that it is in has one, and so has the device.
+//! A send is reference counted. The consumer holds one reference from `ib_create_send_mad` to
+//! `ib_free_send_mad`; the list of the agent that the send is in holds one, and so does the device.
 //!
-//! The consumer may access the structure and the bytes until it posts the send and from when it
-//! is told that the send has ended; in between they are the core's (`ib_post_send_mad` in
-//! `include/rdma/ib_mad.h`). Within the core, the work request and the bytes belong to whoever
-//! has the *claim*:
+//! The consumer may access the structure and the bytes until it posts the send, and again once the
+//! end of the send is reported; in between they belong to the core (`ib_post_send_mad` in
+//! `include/rdma/ib_mad.h`). Within the core, the work request and the bytes belong to the holder
+//! of the *claim*:
 //!
 //! ```text
 //!           claim               map               post
@@ -43,8 +42,6 @@ use core::ptr::NonNull;
 use kernel::alloc::Flags;
 use kernel::container_of;
 use kernel::error::to_result;
-use kernel::ffi::c_int;
-use kernel::ffi::c_void;
 use kernel::list::impl_list_arc_safe;
 use kernel::list::impl_list_item;
 use kernel::list::AtomicTracker;
@@ -58,47 +55,24 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::atomic::Release;
 use kernel::sync::Arc;
-use kernel::types::Opaque;
 use rdma::bindings;
+pub(crate) use rdma::edge::mad::SendBuf;
 use rdma::edge::FromC;
 use rdma::edge::Passed;
 use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::sync::Keyed;
 
-/// `IB_QP_SET_QKEY`: the key of the queue pair itself is sent.
+/// `IB_QP_SET_QKEY`: the Q_Key of the queue pair itself is sent.
 const OWN_QKEY: u32 = 0x8000_0000;
 
-rdma::c_struct! {
-    /// What the consumer fills in.
-    pub(crate) struct SendBuf: bindings::ib_mad_send_buf;
-    fields {
-        /// The bytes of the MAD, or the headers of a transfer.
-        const mad: Passed<c_void>;
-        /// Bytes of headers.
-        const hdr_len: c_int;
-        /// Bytes of data.
-        const data_len: c_int;
-        /// The next of a list of sends that are posted together.
-        racy next: *mut bindings::ib_mad_send_buf;
-        /// The address handle. The consumer sets it before it posts.
-        racy ah: *mut bindings::ib_ah;
-        /// How long a response is waited for; 0 for none. The consumer sets it before it posts,
-        /// `ib_modify_mad` while it is posted.
-        racy timeout_ms: c_int, set_timeout_ms;
-        /// How often it is sent again. The consumer sets it before it posts; then the core counts
-        /// how often it was.
-        racy retries: c_int, set_retries;
-    }
-}
-
-/// What is told when a send has ended.
+/// Who is notified of the end of a send, and the owner of its address handle.
 pub(crate) enum For {
-    /// The agent's consumer.
+    /// The agent's consumer is notified. It owns the address handle.
     Consumer,
-    /// Nothing. The address handle is the send's.
+    /// Nobody is notified. The send owns the address handle.
     Nobody(Handle),
-    /// Nothing. The address handle is that of a transfer, which is kept until then.
+    /// Nobody is notified. The address handle is that of a transfer, which is kept until then.
     Transfer(Arc<Transfer>),
 }
 
@@ -112,13 +86,13 @@ impl For {
     }
 }
 
-/// What the device is given.
+/// Work request of a send.
 struct Work {
     cqe: bindings::ib_cqe,
     wr: bindings::ib_ud_wr,
     sge: [bindings::ib_sge; 2],
     mapped: [Option<Mapping>; 2],
-    /// The segment that is sent, from 1; of a transfer.
+    /// Number of the segment that is sent, from 1; for a transfer.
     segment: u32,
 }
 
@@ -126,8 +100,8 @@ struct Work {
 ///
 /// # Invariants
 ///
-/// `work`, and the bytes of `mad` while the send is posted, are accessed by the holder of the claim
-/// only: a [`Claim`] or [`Mapped`], or the device. `claimed` says that there is one.
+/// `work`, and the bytes of `mad` while the send is posted, are accessed only by the holder of the
+/// claim: a [`Claim`] or [`Mapped`], or the device. `claimed` says whether there is a holder.
 #[pin_data]
 pub(crate) struct Send {
     #[pin]
@@ -141,28 +115,28 @@ pub(crate) struct Send {
     pub(super) buf: SendBuf,
     work: UnsafeCell<Work>,
     claimed: Atomic<bool>,
-    /// Its number with the queue pair; under that one's lock.
+    /// Sequence number in the queue pair, under the lock of `SpecialQp::sends`.
     number: Atomic<u32>,
-    /// When it expires; under the agent's lock.
+    /// Time of expiry, under the agent's lock.
     due: Atomic<u64>,
     pub(crate) life: Keyed<life::Send>,
     pub(crate) sent: Keyed<matching::Sent>,
     /// The MAD, or the headers of a transfer.
     mad: KVec<u8>,
-    /// The data of a transfer. Consumers and the device access them, the core does not.
+    /// Data of a transfer. Accessed by consumers and the device, not by the core.
     segments: KVVec<KVec<u8>>,
     layout: Layout,
-    /// Bytes after the headers in the one MAD.
+    /// Number of bytes after the headers in a single MAD.
     payload: u32,
     whom: For,
-    // Last: the agent may go as soon as it is dropped.
+    // Last: the agent may be freed as soon as this is dropped.
     agent: AgentPass,
 }
 
-// SAFETY: Pointers in the C structures are to objects that belong to no thread.
+// SAFETY: The pointers in the C structures refer to objects that are not bound to a thread.
 unsafe impl core::marker::Send for Send {}
-// SAFETY: `work` and `mad` are accessed by one holder of the claim at a time, by the type
-// invariant; fields of `buf` are constant or atomic, by its table; the rest has locks.
+// SAFETY: By the type invariant `work` and `mad` are accessed by one holder of the claim at a time;
+// fields of `buf` are constant or atomic, by its table; the rest has locks.
 unsafe impl Sync for Send {}
 
 impl_list_arc_safe! {
@@ -174,24 +148,24 @@ impl_list_item! {
     impl ListItem<1> for Send { using ListLinks { self.waiting_links }; }
 }
 
-/// What a send is made from.
+/// Parameters of a send.
 pub(crate) struct Make {
     pub(crate) remote_qpn: u32,
     pub(crate) pkey_index: u16,
-    /// The header of its segments; of a transfer.
+    /// RMPP header of the segments; for a transfer.
     pub(crate) rmpp: Option<rmpp::Header>,
-    /// Bytes of the one MAD.
+    /// Size of a MAD in bytes.
     pub(crate) mad_size: usize,
     pub(crate) layout: Layout,
-    /// Bytes after the headers in the one MAD.
+    /// Number of bytes after the headers in a single MAD.
     pub(crate) payload: u32,
-    /// Bytes of data in all.
+    /// Total size of the data in bytes.
     pub(crate) data: usize,
     pub(crate) transfer: Option<rmpp::Sender>,
 }
 
 impl Send {
-    /// Allocates one. The context is that of `flags`.
+    /// Allocates a send. The context depends on `flags`.
     ///
     /// # Errors
     ///
@@ -260,14 +234,15 @@ impl Send {
         let payload = make.payload;
         let transfer = make.transfer;
         let key = agent.owner().key();
-        // INVARIANT: There is no claim, and nobody has the send yet.
+        // INVARIANT: There is no claim, and the send is not shared yet.
         Arc::pin_init(
             pin_init!(Self {
                 links <- ListLinks::new(),
                 listed <- AtomicTracker::new(),
                 waiting_links <- ListLinks::new(),
                 waiting <- AtomicTracker::new(),
-                buf: SendBuf(Opaque::new(buf)),
+                // SAFETY: `mad`, in the same object, has the bytes.
+                buf: unsafe { SendBuf::new(buf) },
                 work: UnsafeCell::new(work),
                 claimed: Atomic::new(false),
                 number: Atomic::new(0),
@@ -291,7 +266,7 @@ impl Send {
         &self.buf
     }
 
-    /// The agent it belongs to.
+    /// The agent that the send belongs to.
     #[inline]
     pub(crate) fn agent(&self) -> &Arc<Agent> {
         self.agent.owner()
@@ -303,25 +278,25 @@ impl Send {
         &self.agent
     }
 
-    /// What is told when it has ended.
+    /// Who is notified of the end.
     pub(crate) const fn whom(&self) -> &For {
         &self.whom
     }
 
-    /// How it is laid out.
+    /// Layout of the message.
     pub(crate) const fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// The data of a segment, from 1, for the consumer. For numbers out of range C gave the head of
-    /// its list; here it is the nearest segment.
+    /// The data of a segment, numbered from 1, for the consumer. For numbers out of range the C
+    /// core returns the head of its list; here it is the nearest segment.
     pub(crate) fn segment(&self, number: u32) -> Option<NonNull<u8>> {
         let last = self.segments.len().checked_sub(1)?;
         let index = (number as usize).saturating_sub(1).min(last);
         NonNull::new(self.segments.get(index)?.as_ptr().cast_mut())
     }
 
-    /// When it expires.
+    /// Time of expiry.
     pub(crate) fn due(&self) -> Ticks {
         self.due.load(Relaxed)
     }
@@ -331,7 +306,7 @@ impl Send {
         self.due.store(due, Relaxed);
     }
 
-    /// Its number with the queue pair.
+    /// Sequence number in the queue pair.
     pub(crate) fn number(&self) -> u32 {
         self.number.load(Relaxed)
     }
@@ -342,8 +317,8 @@ impl Send {
     }
 }
 
-/// The right to access a send's work request and bytes, which are not with the device. Dropping it
-/// gives the right up.
+/// The right to access the work request and bytes of a send that is not posted to the device.
+/// Dropping it releases the claim.
 ///
 /// # Invariants
 ///
@@ -360,18 +335,18 @@ impl Deref for Claim {
 }
 
 impl Claim {
-    /// The claim of a send that the state says is to be posted; none, if somebody has it. Any
+    /// Claims a send whose state says that it is to be posted; `None` if it is already claimed. Any
     /// context.
     #[inline]
     pub(crate) fn new(send: &Arc<Send>) -> Option<Self> {
         send.claimed.cmpxchg(false, true, Acquire).ok()?;
-        // INVARIANT: Set just now. Whoever had the claim before has unmapped.
+        // INVARIANT: Set just now. The previous holder of the claim has unmapped.
         Some(Self(send.clone()))
     }
 
     #[inline]
     fn work(&self) -> &Work {
-        // SAFETY: `Send`: the work request is accessed by the claim only, which is this, borrowed.
+        // SAFETY: `Send` invariant: only the holder of the claim, which is `self`, accesses `work`.
         unsafe { &*self.0.work.get() }
     }
 
@@ -389,35 +364,35 @@ impl Claim {
     /// The headers, or the whole MAD.
     pub(crate) fn mad_mut(&mut self) -> &mut [u8] {
         let mad = &self.0.mad;
-        // SAFETY: `Send`: the bytes are accessed by the claim only, which is this, borrowed
-        // mutably. The pointer is that of the allocation.
+        // SAFETY: `Send` invariant: only the holder of the claim, which is `self`, borrowed
+        // mutably, accesses the bytes. The pointer is that of the allocation.
         unsafe { core::slice::from_raw_parts_mut(mad.as_ptr().cast_mut(), mad.len()) }
     }
 
-    /// The address handle that it is posted with.
+    /// The address handle of the send.
     pub(crate) fn ah(&self) -> Option<&Ah> {
-        // SAFETY: Who posts a send keeps its address handle until the send has ended
-        // (`ib_post_send_mad` in `include/rdma/ib_mad.h`; `For` for the core's own).
+        // SAFETY: The poster of a send keeps its address handle until the send has ended
+        // (`ib_post_send_mad` in `include/rdma/ib_mad.h`; `For` for the core's own sends).
         unsafe { Option::from_c(self.0.buf.ah()) }
     }
 
-    /// Takes the address handle over from the consumer's structure into the work request.
+    /// Copies the address handle from the consumer's structure to the work request.
     pub(crate) fn take_ah(&mut self) {
         let ah = self.0.buf.ah();
         self.work_mut().wr.ah = ah;
     }
 
-    /// Sets the port that it leaves by, of a switch.
+    /// Sets the outgoing port, on a switch.
     pub(crate) fn set_port(&mut self, port: u32) {
         self.work_mut().wr.port_num = port;
     }
 
-    /// Sets the P_Key's place.
+    /// Sets the P_Key index.
     pub(crate) fn set_pkey_index(&mut self, index: u16) {
         self.work_mut().wr.pkey_index = index;
     }
 
-    /// Sets the segment that is sent, and writes its headers.
+    /// Selects the segment to be sent, and writes its headers.
     pub(crate) fn set_segment(&mut self, segment: &rmpp::Segment) {
         self.work_mut().segment = segment.number;
         let mad = self.mad_mut();
@@ -432,14 +407,14 @@ impl Claim {
         }
     }
 
-    /// P_Key's place and port of the work request.
+    /// P_Key index and port of the work request.
     pub(crate) fn pkey_and_port(&self) -> (u16, u32) {
         let wr = &self.work().wr;
         (wr.pkey_index, wr.port_num)
     }
 
-    /// The completion that a receive would have, of the send as if it had come from this node
-    /// itself, by a queue pair.
+    /// Creates the completion of a receive, as if the node had received the send from itself, on
+    /// queue pair `qp`.
     pub(crate) fn looped(&self, qp: &Qp, lid: u16, len: u32) -> OwnWc {
         let (pkey_index, port_num) = self.pkey_and_port();
         let mut wc = bindings::ib_wc {
@@ -455,10 +430,10 @@ impl Claim {
         // SAFETY: Only the address is computed.
         let cqe = unsafe { &raw mut (*self.0.work.get()).cqe };
         wc.__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe);
-        OwnWc(Wc(Opaque::new(wc)))
+        OwnWc(Wc::new(wc))
     }
 
-    /// Maps it for the device, and fills in the work request.
+    /// Maps the send for the device, and fills in the work request.
     ///
     /// # Errors
     ///
@@ -469,16 +444,16 @@ impl Claim {
         let header = u32::try_from(send.layout.header).map_err(|_| EINVAL)?;
         let mad = NonNull::new(send.mad.as_ptr().cast_mut()).ok_or(EINVAL)?;
         let payload = if send.layout.segments == 0 {
-            // SAFETY: `Send::make` has looked that header and payload are within the bytes.
+            // SAFETY: `Send::make` has checked that header and payload are within the bytes.
             unsafe { mad.add(send.layout.header) }
         } else {
             send.segment(self.work().segment).ok_or(EINVAL)?
         };
         let payload_len = send.payload;
         let work = self.work_mut();
-        // SAFETY: The bytes are as many (`Send::make`), and exist as long as the send, which
-        // `Mapped` or the device keep until it has undone the mappings. Nobody writes to them
-        // while the send is posted.
+        // SAFETY: The lengths are within the allocations (`Send::make`), which exist as long as the
+        // send; `Mapped` or the device keep the send until it is unmapped. Nothing writes to the
+        // bytes while the send is posted.
         unsafe {
             let first = Mapping::new(live, mad, header, Way::ToDevice)?;
             let second = if payload_len == 0 {
@@ -517,7 +492,7 @@ impl Drop for Claim {
     }
 }
 
-/// A completion that is made here.
+/// A completion that the core creates itself.
 pub(crate) struct OwnWc(Wc);
 
 impl Deref for OwnWc {
@@ -529,10 +504,10 @@ impl Deref for OwnWc {
 }
 
 impl OwnWc {
-    /// Sets P_Key's place and port.
+    /// Sets P_Key index and port.
     pub(crate) fn set_pkey_and_port(&mut self, pkey_index: u16, port: u32) {
         let wc = self.0.raw();
-        // SAFETY: `&mut self`: nobody else has it.
+        // SAFETY: `&mut self`: it is not shared.
         unsafe {
             (*wc).pkey_index = pkey_index;
             (*wc).port_num = port;
@@ -540,11 +515,11 @@ impl OwnWc {
     }
 }
 
-/// A send that is mapped for its device, which does not have it. Dropping it ends that.
+/// A send that is mapped for its device, but not posted. Dropping it unmaps it.
 ///
 /// # Invariants
 ///
-/// The claim, and its mappings are of the device of the agent's port.
+/// The claim is held, and the mappings are for the device of the agent's port.
 pub(crate) struct Mapped(Claim);
 
 impl Deref for Mapped {
@@ -557,32 +532,32 @@ impl Deref for Mapped {
 }
 
 impl Mapped {
-    /// Gives it to the device, which completes it. Any context.
+    /// Posts the send to the device, which completes it. Any context.
     ///
     /// # Errors
     ///
-    /// The driver's, with the send.
+    /// Errors of the driver, together with the send.
     pub(crate) fn post(self, qp: &Qp) -> Result<(), (Self, Error)> {
         let send = self.into_arc();
-        // SAFETY: The request is valid, and so is what it points to until it is completed
-        // (`Claim::map`). From here on claim and count are the device's: the send is not used
-        // again unless the driver refuses.
+        // SAFETY: The request, and what it points to, is valid until it is completed
+        // (`Claim::map`). From here on claim and reference belong to the device: the send is not
+        // used again unless the driver refuses.
         let posted = unsafe {
             let wr = &raw const (*send.work.get()).wr.wr;
             to_result(bindings::rdma_helper_ib_post_send(qp.raw(), wr))
         };
         match posted {
             Ok(()) => {
-                // The device's count; `Done` takes it back.
+                // The device's reference; `Done` takes it back.
                 let _: *const Send = Arc::into_raw(send);
                 Ok(())
             }
-            // INVARIANT: The driver has not taken it, so it is as before.
+            // INVARIANT: The driver has refused it, so claim and mapping are as before.
             Err(error) => Err((Self(Claim(send)), error)),
         }
     }
 
-    /// Ends the mapping and gives up the claim.
+    /// Unmaps the send and releases the claim.
     #[inline]
     pub(crate) fn finish(mut self) -> Arc<Send> {
         self.unmap();
@@ -591,11 +566,11 @@ impl Mapped {
         send
     }
 
-    /// The send, with claim and mapping.
+    /// The send, with claim and mapping left in place.
     #[inline]
     fn into_arc(self) -> Arc<Send> {
         let this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not used again.
+        // SAFETY: `this` is `ManuallyDrop` and not used again, so the `Arc` is moved out once.
         unsafe { ptr::read(&this.0 .0) }
     }
 
@@ -604,13 +579,12 @@ impl Mapped {
         let mapped = core::mem::take(&mut self.0.work_mut().mapped);
         let device = self.agent.owner().live().device();
         for mapping in mapped.into_iter().flatten() {
-            // SAFETY: By the type invariant; the device does not have the send.
+            // SAFETY: By the type invariant the mapping is for this device; the send is not posted.
             unsafe { mapping.unmap(device) };
         }
     }
 
-    /// What a tracepoint shows of the work request: the address handle, queue pair and key of the
-    /// other end.
+    /// For tracepoints: address handle, remote QP number and remote Q_Key of the work request.
     pub(super) fn traced(&self) -> (*mut bindings::ib_ah, u32, u32) {
         let wr = &self.0.work().wr;
         (wr.ah, wr.remote_qpn, wr.remote_qkey)
@@ -629,61 +603,62 @@ impl Drop for Mapped {
     }
 }
 
-/// Sends that are mapped, and wait.
+/// List of mapped sends that wait.
 pub(crate) struct MappedList(List<Send, 1>);
 
 impl MappedList {
-    /// None.
+    /// An empty list.
     pub(crate) const fn new() -> Self {
         Self(List::new())
     }
 
-    /// Whether there is none.
+    /// Returns whether the list is empty.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds one at the end.
+    /// Appends a send.
     ///
     /// # Errors
     ///
-    /// It is in such a list.
+    /// The send, if it is already in such a list.
     pub(crate) fn push(&mut self, send: Mapped) -> Result<(), Mapped> {
         match ListArc::try_from_arc(send.into_arc()) {
             Ok(item) => {
                 self.0.push_back(item);
                 Ok(())
             }
-            // INVARIANT: As before.
+            // INVARIANT: Claim and mapping are unchanged.
             Err(send) => Err(Mapped(Claim(send))),
         }
     }
 
-    /// Takes the first.
+    /// Takes the first send.
     pub(crate) fn pop(&mut self) -> Option<Mapped> {
         let send = self.0.pop_front()?.into_arc();
-        // INVARIANT: `push` left claim and mapping with the list.
+        // INVARIANT: `push` left claim and mapping to the list.
         Some(Mapped(Claim(send)))
     }
 }
 
-/// The completion of a send, as its callback gets it.
+/// The completion of a send, as its callback receives it.
 pub(crate) struct Done<'a> {
     /// The completion.
     pub(crate) wc: &'a Wc,
-    /// The send, which the device is done with.
+    /// The send, which the device has completed.
     pub(crate) send: Mapped,
 }
 
 // SAFETY: `from_c` is for completions of requests whose callback is `on_sent`: those that
-// `Mapped::post` gave to the device, once for each.
+// `Mapped::post` posted to the device, once for each.
 unsafe impl FromC for Done<'_> {
     type C = *mut bindings::ib_wc;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
         // SAFETY: The completion is lent for the call. Its `wr_cqe` is the field of the work of a
-        // send, whose count was the device's; an `UnsafeCell` has the layout of what is in it.
+        // send, whose reference belonged to the device; an `UnsafeCell` has the layout of its
+        // content.
         unsafe {
             let cqe = *(*c).__bindgen_anon_1.wr_cqe;
             let work = container_of!(cqe, Work, cqe).cast::<UnsafeCell<Work>>();
@@ -696,10 +671,10 @@ unsafe impl FromC for Done<'_> {
         }
     }
 }
-// SAFETY: The completion is lent for the call.
+// SAFETY: The poller lends the completion for the call.
 unsafe impl<'a> Within<'a> for Done<'a> {}
 
 rdma::callback! {
-    /// For completion queues of ports, as the callback of the requests of [`Mapped::post`].
+    /// Callback of the requests of [`Mapped::post`], called by the completion queues of ports.
     fn on_sent(cq: Passed<bindings::ib_cq>, done: Done<'_>) = transact::sent;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The tracepoints of `trace/events/ib_mad.h`. `trace.c` has them; the names of sends and
-//! agents that the header uses are in `trace.h`.
+//! Tracepoints of `trace/events/ib_mad.h`. They are defined in `trace.c`; `trace.h` has the
+//! structures of sends and agents that the header reads.
 
 use super::port::Live;
 use super::receive::RecvMad;
@@ -17,43 +17,43 @@ use rdma::bindings;
 use rdma::edge::IntoC;
 use rdma::edge::View;
 
-/// An agent was made.
+/// An agent was created.
 pub(crate) const CREATED: u32 = private::rdma_mad_agent_event_RDMA_MAD_AGENT_CREATED;
 /// An agent is being unregistered.
 pub(crate) const UNREGISTERED: u32 = private::rdma_mad_agent_event_RDMA_MAD_AGENT_UNREGISTERED;
-/// An agent gets a MAD.
+/// An agent receives a MAD.
 pub(crate) const RECEIVES: u32 = private::rdma_mad_agent_event_RDMA_MAD_AGENT_RECEIVES;
-/// The device is done with a send of an agent.
+/// A send of an agent was completed.
 const SENT_OF: u32 = private::rdma_mad_agent_event_RDMA_MAD_AGENT_SENT;
 
-/// A send is given to the device.
+/// A send is posted.
 pub(crate) const SEND: u32 = private::rdma_mad_send_event_RDMA_MAD_SEND;
-/// The same, when there is room.
+/// A send that waited for queue space is posted.
 pub(crate) const RESEND: u32 = private::rdma_mad_send_event_RDMA_MAD_RESEND;
-/// The same, after the queue pair was in error.
+/// A flushed send is posted again after the queue pair recovered.
 pub(crate) const REPEAT: u32 = private::rdma_mad_send_event_RDMA_MAD_REPEAT;
-/// The device is done with a send.
+/// A send was completed.
 const SENT: u32 = private::rdma_mad_send_event_RDMA_MAD_SENT;
 
-/// Something happens to an agent. Any context.
+/// Traces an event of an agent. Any context.
 pub(crate) fn agent(agent: &Agent, event: u32) {
-    // SAFETY: What `CAgent` leads to exists as long as the agent.
+    // SAFETY: The pointers in `CAgent` are valid as long as the agent exists (its invariant).
     unsafe { private::rdma_mad_trace_agent(event, agent.c().traced()) };
 }
 
-/// A send is about to be given to the device. Any context.
+/// Traces a send that is about to be posted. Any context.
 pub(crate) fn send(send: &Mapped, event: u32) {
     of_send(send, event, None);
 }
 
-/// The device is done with a send.
+/// Traces a completed send.
 pub(crate) fn send_done(send: &Mapped, wc: &Wc) {
     agent(send.agent(), SENT_OF);
     of_send(send, SENT, Some(wc));
 }
 
 fn of_send(send: &Mapped, event: u32, wc: Option<&Wc>) {
-    // SAFETY: The function has no requirement.
+    // SAFETY: The function has no requirements.
     if !unsafe { private::rdma_mad_traces_send(event) } {
         return;
     }
@@ -63,7 +63,7 @@ fn of_send(send: &Mapped, event: u32, wc: Option<&Wc>) {
     };
     let (ah, remote_qpn, remote_qkey) = send.traced();
     let tid = send.mad().get(8..16).and_then(<[u8]>::first_chunk);
-    // What the header reads.
+    // The fields that the header reads.
     let mut info = private::rdma_mad_send_info {
         mad_agent_priv: agent.c().traced(),
         send_buf: bindings::ib_mad_send_buf {
@@ -85,12 +85,12 @@ fn of_send(send: &Mapped, event: u32, wc: Option<&Wc>) {
         retries_left: retries.0 as i32,
         retry: 0,
     };
-    // SAFETY: All of it is borrowed for the call, and only read. The MAD has a header, which is
-    // the least that `Layout` gives; its address handle exists while it is posted.
+    // SAFETY: All arguments are borrowed for the call, and only read. The MAD has a header, the
+    // minimum of `Layout`; its address handle exists while it is posted.
     unsafe { private::rdma_mad_trace_send(event, &mut info, agent.c().traced_qp(), wc.into_c()) };
 }
 
-/// A MAD came by a queue pair.
+/// Traces a MAD received on a queue pair.
 pub(crate) fn received(live: Live<'_>, which: Special, wc: &Wc, mad: &RecvMad) {
     let Some(qp) = live.qp(which) else { return };
     let mut of_port = private::rdma_mad_port_info {
@@ -102,16 +102,17 @@ pub(crate) fn received(live: Live<'_>, which: Special, wc: &Wc, mad: &RecvMad) {
         qp: qp.raw(),
     };
     let mad = ptr::from_ref(mad.parts().1).cast_mut();
-    // SAFETY: All of it is borrowed for the call, and only read; a buffer has room for a MAD.
+    // SAFETY: All arguments are borrowed for the call, and only read; a buffer has the size of a
+    // MAD.
     unsafe { private::rdma_mad_trace_received(&mut info, wc.raw(), mad.cast()) };
 }
 
-/// A packet on a directed route is to be sent.
+/// Traces an outgoing directed-route packet.
 pub(crate) fn outgoing(mad: &mut [u8], form: Form) {
     smi(mad, form, true);
 }
 
-/// A packet on a directed route came.
+/// Traces a received directed-route packet.
 pub(crate) fn incoming(mad: &mut [u8], form: Form) {
     smi(mad, form, false);
 }
@@ -120,6 +121,6 @@ fn smi(mad: &mut [u8], form: Form, outgoing: bool) {
     if Smp::new(mad, form).is_none() {
         return;
     }
-    // SAFETY: It has the headers of its form (`Smp::new`), which are all that is read.
+    // SAFETY: It has the headers of its form (`Smp::new`), and only those are read.
     unsafe { private::rdma_mad_trace_smi(mad.as_mut_ptr().cast(), form == Form::Opa, outgoing) };
 }

@@ -1,76 +1,77 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which request a MAD answers.
+//! Matching of received MADs with requests.
 //!
-//! The transaction's number alone does not tell: two nodes may have chosen the same one.
-//! So the ends are compared, too: what was sent to a node is answered by that node, from
-//! where it was sent to.
+//! The transaction id alone is not sufficient: two nodes may have chosen the same one. So the
+//! addresses are compared, too: a response must arrive where the request was sent from, and a
+//! request within a response that is being sent must come from the destination of that response.
 
 use super::wire::class;
 
 /// A GID.
 pub type Gid = [u8; 16];
 
-/// Where a send goes to, and from where.
+/// Destination and source of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// Its LID.
+    /// Destination LID.
     pub lid: u32,
-    /// Which of this port's LIDs it leaves by.
+    /// Path bits: which of this port's LIDs is the source.
     pub path_bits: u8,
-    /// GIDs of this end and the other, if there is a global route.
+    /// Local and remote GID, if there is a global route.
     pub gids: Option<Ends>,
 }
 
 /// The GIDs of both ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// This end. None, if it was not known.
+    /// Local GID; `None` if it was not known.
     pub here: Option<Gid>,
-    /// The other end.
+    /// Remote GID.
     pub there: Gid,
 }
 
-/// What was sent.
+/// Properties of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Transaction.
+    /// Transaction id.
     pub tid: u64,
     /// Management class.
     pub class: u8,
     /// Whether it is a response itself.
     pub is_response: bool,
-    /// Where it went; none, if the driver does not tell.
+    /// Destination; `None` if the driver does not report it.
     pub path: Option<Path>,
 }
 
-/// What came.
+/// Properties of a received MAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
-    /// Transaction.
+    /// Transaction id.
     pub tid: u64,
     /// Management class.
     pub class: u8,
     /// Whether it is a response.
     pub is_response: bool,
-    /// LID of who sent it.
+    /// LID of the sender.
     pub lid: u32,
-    /// Which of this port's LIDs it came to.
+    /// Path bits: which of this port's LIDs is the destination.
     pub path_bits: u8,
-    /// How many low bits of a LID are the port's to choose; none, if that is not known.
+    /// LID mask control of the port: number of low LID bits that select a path; `None` if not
+    /// known.
     pub lmc: Option<u8>,
-    /// GIDs, if it has a global route.
+    /// Source and destination GID, if there is a global route.
     pub gids: Option<(Gid, Gid)>,
 }
 
 impl Arrived {
-    /// Whether it answers this, as far as can be told. A transaction of many MADs
-    /// (RMPP) is answered in both directions.
+    /// Returns whether this MAD responds to `sent`, as far as can be determined. In a transaction
+    /// of many MADs (RMPP), both directions respond to each other.
     pub fn answers(&self, sent: &Sent) -> bool {
         if self.tid != sent.tid || self.class != sent.class {
             return false;
         }
-        // On a directed route LIDs may be permissive ones, on both ends.
+        // On a directed route, LIDs may be permissive at both ends.
         self.class == class::SMI_DIRECTED || self.has_ends_of(sent)
     }
 
@@ -80,7 +81,7 @@ impl Arrived {
             return false;
         }
         match (path.gids, self.gids) {
-            // A response comes to where the request left from.
+            // A response arrives where the request was sent from.
             (None, None) if self.is_response => self.lmc.is_some_and(|lmc| {
                 let mask = 1_u32
                     .checked_shl(u32::from(lmc))
@@ -89,7 +90,8 @@ impl Arrived {
                 u32::from(path.path_bits ^ self.path_bits) & mask == 0
             }),
             (Some(ends), Some((_, to))) if self.is_response => ends.here == Some(to),
-            // A request within an answer that is sent comes from where that goes.
+            // A request within a response that is being sent comes from the destination of that
+            // response.
             (None, None) => path.lid == self.lid,
             (Some(ends), Some((from, _))) => ends.there == from,
             _ => false,

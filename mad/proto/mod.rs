@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Management datagrams (MADs): what the core decides about them.
+//! Management datagrams (MADs): decisions of the core.
 //!
-//! * [`wire`]: the common header, kinds of classes, lengths;
-//! * [`registry`]: who gets what nobody asked for;
-//! * [`matching`]: which request a response answers;
-//! * [`send`]: the life of one send: queued, sent, waiting for a response, again;
+//! * [`wire`]: the common header, management classes, lengths;
+//! * [`registry`]: which agent receives unsolicited MADs;
+//! * [`matching`]: which request a response belongs to;
+//! * [`send`]: states of a send: queued, sent, waiting for a response, retransmitted;
 //! * [`rmpp`]: transfers of many datagrams, both ends;
 //! * [`smi`]: subnet management packets on directed routes.
 //!

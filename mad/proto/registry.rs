@@ -1,58 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who gets MADs that answer nothing: by version, class, method and, for vendors' classes,
-//! OUI.
+//! Which agent receives unsolicited MADs: by class, version, method and, for vendor classes, OUI.
 //!
-//! An agent asks for them with a [`Request`], which becomes a [`Rule`]. No two rules of a
-//! port may take the same MAD.
+//! An agent registers a [`Request`], which becomes a [`Rule`]. No two rules of a port may match the
+//! same MAD.
 
 use super::wire;
 use super::wire::class;
 use super::wire::Header;
 use super::wire::Special;
 
-/// Classes below this can be asked for, and [`class::SMI_DIRECTED`].
+/// Classes below this may be requested, and [`class::SMI_DIRECTED`].
 pub const CLASS_END: u8 = 80;
-/// Versions of classes are below this.
+/// Class versions are below this.
 pub const VERSION_END: u8 = 0x83;
-/// How many vendors may share a class and version on a port.
+/// Maximum number of vendors that share a class and version on a port.
 pub const VENDORS: usize = 8;
 
-/// What an agent asks for.
+/// Request of an agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Management class.
     pub class: u8,
     /// Version of the class.
     pub version: u8,
-    /// Vendor, for the classes that have one.
+    /// OUI of the vendor, for classes that have one.
     pub oui: [u8; 3],
-    /// Methods, by bit, without the bit of responses.
+    /// Set of methods, one bit each, without the response bit.
     pub methods: u128,
 }
 
-/// Why something cannot be asked for.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It makes no sense, or not on this queue pair.
+    /// It is invalid, or not permitted on this queue pair.
     Invalid,
-    /// Somebody else gets some of it.
+    /// It overlaps with a rule of another agent.
     Taken,
     /// Too many vendors share the class.
     Full,
 }
 
-/// What an agent gets.
+/// Which MADs an agent receives.
 ///
 /// # Invariants
 ///
-/// Class and version are below their ends, class 0 excluded; a vendor's class has an OUI
-/// that is not zero, others have zero.
+/// The class is not 0, and is below [`CLASS_END`] or [`class::SMI_DIRECTED`]; the version is below
+/// [`VERSION_END`]. A vendor class has a nonzero OUI, others have zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule(Request);
 
 impl Rule {
-    /// Checks what is asked for by an agent of a queue pair, which uses RMPP or not.
+    /// Validates the request of an agent of queue pair `qp`. `rmpp`: whether it uses RMPP.
     ///
     /// # Errors
     ///
@@ -74,7 +73,7 @@ impl Rule {
         Ok(Self(Request { oui, ..request }))
     }
 
-    /// Class and version, as they are shown.
+    /// Class and class version.
     pub const fn class(&self) -> (u8, u8) {
         (self.0.class, self.0.version)
     }
@@ -83,12 +82,12 @@ impl Rule {
         self.0.class == other.0.class && self.0.version == other.0.version
     }
 
-    /// Whether both would take some MAD.
+    /// Returns whether some MAD matches both rules.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.same_class(other) && self.0.oui == other.0.oui && self.0.methods & other.0.methods != 0
     }
 
-    /// Whether it may join these.
+    /// Checks whether the rule may be added to `rules`.
     ///
     /// # Errors
     ///
@@ -112,7 +111,7 @@ impl Rule {
             }
             if let Some(place) = vendors.get_mut(count) {
                 *place = oui;
-                // OVERFLOW: there is a place for it.
+                // OVERFLOW: `count` is an index of `vendors`.
                 count += 1;
             }
         }
@@ -123,7 +122,7 @@ impl Rule {
         }
     }
 
-    /// Whether it takes this MAD, of which `header` is the header.
+    /// Returns whether the rule matches a MAD with this header.
     pub fn takes(&self, header: &Header, mad: &[u8]) -> bool {
         let Request {
             class,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Transfers of many MADs (RMPP): chapter 13.6 of the specification.
+//! Transfers of many MADs (RMPP): IBTA volume 1, chapter 13.6.
 //!
-//! The sender numbers its segments from 1 and sends as far as the window reaches; the
-//! receiver acknowledges the last that came without a gap, and moves the window. What is
-//! not acknowledged in time is sent again from there.
+//! The sender numbers its segments from 1 and sends up to the end of the window; the receiver
+//! acknowledges the last segment before a gap, and moves the window. Segments that are not
+//! acknowledged in time are retransmitted from there.
 //!
 //! ```text
 //!   Sender                                    Receiver
@@ -16,50 +16,50 @@
 
 use super::wire;
 
-/// The version of RMPP.
+/// RMPP version.
 pub const VERSION: u8 = 1;
 
 /// Flags in the header.
 pub mod flag {
-    /// The MAD is one of RMPP.
+    /// The MAD is part of an RMPP transfer.
     pub const ACTIVE: u8 = 1;
     /// The first segment.
     pub const FIRST: u8 = 2;
     /// The last segment.
     pub const LAST: u8 = 4;
-    /// All that there are; the bits above are a time.
+    /// All flags; the bits above are the response time.
     pub const ALL: u8 = 7;
 }
 
-/// Why a transfer ends.
+/// Status of a transfer, in particular why it is aborted.
 pub mod status {
-    /// It goes on.
+    /// The transfer continues.
     pub const SUCCESS: u8 = 0;
-    /// The receiver has no room.
+    /// The receiver has no resources.
     pub const NO_RESOURCES: u8 = 1;
-    /// The first of those that abort a transfer, and: it takes too long.
+    /// The first abort status: the transfer takes too long.
     pub const TOO_LONG: u8 = 118;
-    /// A segment's number and flags do not fit.
+    /// Segment number and flags are inconsistent.
     pub const BAD_SEGMENT: u8 = 120;
-    /// No such type of packet.
+    /// Unknown packet type.
     pub const BAD_TYPE: u8 = 121;
-    /// The window ends before what is acknowledged.
+    /// The end of the window is before the acknowledged segment.
     pub const WINDOW_TOO_SMALL: u8 = 122;
     /// More is acknowledged than was sent.
     pub const SEGMENT_TOO_BIG: u8 = 123;
-    /// A status that makes no sense here.
+    /// The status is not valid here.
     pub const BAD_STATUS: u8 = 124;
-    /// No such version.
+    /// Unknown version.
     pub const BAD_VERSION: u8 = 125;
-    /// The last of those that abort a transfer.
+    /// The last abort status.
     pub const ABORT_LAST: u8 = 127;
 }
 
-/// Types of packets.
+/// Packet types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// A segment.
+    /// A data segment.
     Data = 1,
     /// Acknowledges segments.
     Ack = 2,
@@ -69,28 +69,28 @@ pub enum Kind {
     Abort = 4,
 }
 
-/// Where the header of RMPP is.
+/// Offset of the RMPP header.
 const AT: usize = wire::HEADER;
 
-/// The header of RMPP.
+/// The RMPP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Its version.
+    /// RMPP version.
     pub version: u8,
-    /// Type, as it came.
+    /// Packet type, not validated.
     pub kind: u8,
-    /// Flags, without the time above them.
+    /// Flags, without the response time above them.
     pub flags: u8,
     /// Status.
     pub status: u8,
-    /// Number of the segment.
+    /// Segment number.
     pub segment: u32,
-    /// Length of the payload, or the new end of the window.
+    /// Payload length, or the new end of the window.
     pub length_or_window: u32,
 }
 
 impl Header {
-    /// Reads the header; none, if the MAD is too short for one.
+    /// Parses the header; `None` if the MAD is too short.
     pub fn parse(mad: &[u8]) -> Option<Self> {
         let [version, kind, flags, status] = wire::bytes(mad, AT)?;
         Some(Self {
@@ -103,7 +103,7 @@ impl Header {
         })
     }
 
-    /// Writes the header; the time above the flags stays.
+    /// Writes the header; the response time above the flags is kept.
     pub fn write(&self, mad: &mut [u8]) {
         let Some(place) = mad.get_mut(AT..wire::RMPP_HEADER) else {
             return;
@@ -128,49 +128,48 @@ impl Header {
         ]);
     }
 
-    /// Whether it is a MAD of RMPP at all.
+    /// Returns whether the MAD is part of an RMPP transfer.
     pub const fn is_active(&self) -> bool {
         self.flags & flag::ACTIVE != 0
     }
 
-    /// Whether it is an active segment.
+    /// Returns whether the MAD is a data segment.
     pub const fn is_data(&self) -> bool {
         self.is_active() && self.kind == Kind::Data as u8
     }
 }
 
-/// What a packet is, once its header was checked.
+/// A packet whose header was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packet {
-    /// A segment.
+    /// A data segment.
     Data {
-        /// Its number.
+        /// Segment number.
         segment: u32,
-        /// Whether it is the last.
+        /// Whether it is the last segment.
         last: bool,
     },
     /// An acknowledgement.
     Ack {
-        /// Of this segment and all before.
+        /// Last segment that is acknowledged, including all before.
         segment: u32,
-        /// Segments up to this may be sent.
+        /// Last segment that may be sent.
         window_end: u32,
     },
-    /// The other end has ended the transfer, for this reason.
+    /// The other end has ended the transfer, with this status.
     Ended(u8),
-    /// It is wrong, and the transfer is to be aborted for this reason. `data`: it is a
-    /// segment, so that this end is the receiver, which aborts what it sends itself only
-    /// for other reasons.
+    /// The packet is invalid, and the transfer must be aborted with this status. If it is a data
+    /// segment, this end is the receiver, and its own sends are not aborted for this reason.
     Wrong {
-        /// Why.
+        /// Abort status.
         status: u8,
-        /// Whether it is a segment.
+        /// Whether it is a data segment.
         data: bool,
     },
 }
 
 impl Packet {
-    /// Judges an active header.
+    /// Checks an active header.
     pub fn judge(header: &Header) -> Self {
         let wrong = |status| Self::Wrong {
             status,
@@ -213,11 +212,11 @@ impl Packet {
 /// A segment to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// From 1.
+    /// Segment number, from 1.
     pub number: u32,
-    /// First and last, of [`flag`].
+    /// Flags for the first and last segment, of [`flag`].
     pub flags: u8,
-    /// The length that goes into its header.
+    /// The payload length in its header.
     pub length: u32,
 }
 
@@ -228,43 +227,43 @@ pub struct Segment {
 /// `acked <= sent <= count`, and `count` is not 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// How many segments there are.
+    /// Number of segments.
     count: u32,
-    /// Bytes of a segment as RMPP counts, and how many of the last are zeros.
+    /// Size of a segment as RMPP counts, and number of padding bytes in the last one.
     segment: u32,
     pad: u32,
-    /// The last that was sent, or is being sent.
+    /// Last segment that was sent, or is being sent.
     sent: u32,
-    /// The last that was acknowledged.
+    /// Last segment that was acknowledged.
     acked: u32,
-    /// The last that may be sent.
+    /// Last segment that may be sent.
     window_end: u32,
 }
 
-/// What an acknowledgement means to the sender.
+/// Effect of an acknowledgement on the sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acked {
-    /// It is an old one.
+    /// It is outdated.
     Old,
-    /// More is acknowledged than can have come: the transfer is to be aborted.
+    /// It acknowledges more than can have been received: the transfer must be aborted.
     TooMuch,
-    /// Some are.
+    /// Some segments are acknowledged.
     Some {
-        /// Whether any that were not acknowledged before.
+        /// Whether some of them were not acknowledged before.
         new: bool,
     },
-    /// All have come.
+    /// All segments are acknowledged.
     All,
 }
 
 impl Sender {
-    /// A transfer of so many segments; none, if there are none or too many.
+    /// Creates a transfer with this layout; `None` if it has no segments, or too many.
     pub fn new(layout: &wire::Layout) -> Option<Self> {
         let count = u32::try_from(layout.segments).ok()?;
         let segment = u32::try_from(layout.rmpp_segment()).ok()?;
         let pad = u32::try_from(layout.pad).ok()?;
         let whole = count.checked_mul(segment)?;
-        // INVARIANT: Nothing is sent; there is a segment.
+        // INVARIANT: Nothing is sent yet, and `count` is not 0.
         (count != 0 && pad <= segment && pad <= whole).then_some(Self {
             count,
             segment,
@@ -275,23 +274,23 @@ impl Sender {
         })
     }
 
-    /// Begins anew, with a window up to this segment.
+    /// Restarts the transfer, with a window up to this segment.
     pub fn start(&mut self, window_end: u32) {
         (self.sent, self.acked) = (0, 0);
         self.window_end = window_end.max(1);
     }
 
-    /// Whether all was acknowledged.
+    /// Returns whether all segments are acknowledged.
     pub const fn is_done(&self) -> bool {
         self.acked == self.count
     }
 
-    /// Whether there is something to send within the window.
+    /// Returns whether a segment is left to be sent within the window.
     pub const fn may_send(&self) -> bool {
         self.sent < self.count && self.sent < self.window_end
     }
 
-    /// The segment that was given out last; 1, if none was.
+    /// The segment that was sent last; 1 if none was.
     pub const fn current(&self) -> u32 {
         if self.sent == 0 {
             1
@@ -300,20 +299,20 @@ impl Sender {
         }
     }
 
-    /// The next segment, whatever the window says: after [`rewind`](Self::rewind) the
-    /// first one is sent again even so. None, if there is none.
+    /// Returns the next segment, regardless of the window: after [`rewind`](Self::rewind) the first
+    /// one is sent again in any case. `None` if there is none.
     pub fn next_segment(&mut self) -> Option<Segment> {
         if self.sent >= self.count {
             return None;
         }
-        // INVARIANT, OVERFLOW: It was below.
+        // INVARIANT, OVERFLOW: `sent` was below `count`.
         self.sent += 1;
         let number = self.sent;
         let mut flags = flag::ACTIVE;
         let mut length = 0;
         if number == 1 {
             flags |= flag::FIRST;
-            // Neither overflows: checked when it was made.
+            // No overflow: checked in `new`.
             length = self
                 .count
                 .saturating_mul(self.segment)
@@ -330,13 +329,13 @@ impl Sender {
         })
     }
 
-    /// Nothing was heard: what is not acknowledged is to be sent again.
+    /// Records a timeout: segments that are not acknowledged are to be sent again.
     pub fn rewind(&mut self) {
         // INVARIANT: `acked <= count`.
         self.sent = self.acked;
     }
 
-    /// An acknowledgement came, while not all was acknowledged.
+    /// Records an acknowledgement, while not all segments are acknowledged.
     pub fn ack(&mut self, segment: u32, window_end: u32) -> Acked {
         if segment > self.count || segment > self.window_end {
             return Acked::TooMuch;
@@ -345,8 +344,8 @@ impl Sender {
             return Acked::Old;
         }
         let new = segment > self.acked;
-        // INVARIANT: `segment <= count`. One that was sent before a rewind may be
-        // acknowledged late; it need not be sent again.
+        // INVARIANT: `segment <= count`. A segment sent before a rewind may be acknowledged late;
+        // it need not be sent again.
         self.acked = segment;
         self.sent = self.sent.max(segment);
         self.window_end = window_end;
@@ -358,35 +357,35 @@ impl Sender {
     }
 }
 
-/// The most segments that a window can have.
+/// Maximum window size in segments.
 pub const WINDOW_MAX: u32 = 1024;
 
-/// How it is with a transfer that comes in.
+/// State of an incoming transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Segments are missing.
     Active,
-    /// It took too long.
+    /// It timed out.
     TimedOut,
-    /// All have come; kept for a while, to acknowledge repetitions.
+    /// All segments are received; kept for some time, to acknowledge retransmissions.
     Complete,
 }
 
-/// What becomes of a segment.
+/// What to do with a received segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a segment that is kept has to be"]
 pub enum Arrival {
-    /// Forget it.
+    /// Discard it.
     Drop,
-    /// Forget it, and repeat the acknowledgement.
+    /// Discard it, and repeat the acknowledgement.
     Repeat,
     /// Keep it.
     Keep {
-        /// Acknowledge what has come.
+        /// Whether to acknowledge the segments received so far.
         ack: bool,
     },
-    /// Keep it: now all has come. Acknowledge; what was kept with higher numbers than
-    /// this is to be forgotten.
+    /// Keep it: now the transfer is complete. Acknowledge it, and discard kept segments with a
+    /// higher number than this.
     Last(u32),
 }
 
@@ -396,33 +395,33 @@ pub enum Arrival {
 ///
 /// - `contiguous >= 1`, `acked <= contiguous <= window_end`, `window_end - contiguous <=
 ///   WINDOW_MAX`.
-/// - Bit `n % WINDOW_MAX` of `held` says of segment `n`, `contiguous < n <= window_end`,
-///   whether it is kept.
+/// - Bit `n % WINDOW_MAX` of `held` says whether segment `n`, `contiguous < n <= window_end`, is
+///   kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receiver {
     phase: Phase,
     window: u32,
-    /// All up to this have come.
+    /// Last segment before a gap: all up to this one are received.
     contiguous: u32,
-    /// The last that we acknowledged.
+    /// Last segment that was acknowledged.
     acked: u32,
-    /// The last that may come.
+    /// Last segment that may be received.
     window_end: u32,
-    /// The one that says it is the last, once it came.
+    /// The segment flagged as the last one, once it is received.
     last: Option<u32>,
     held: [u64; (WINDOW_MAX / 64) as usize],
-    /// The window that the other end has opened for the answer.
+    /// The window that the other end has opened for the response.
     reply_window: u32,
 }
 
 impl Receiver {
-    /// A transfer whose first segment came. `window`: how many segments may be on their
-    /// way at a time.
+    /// Creates a transfer whose first segment was received. `window`: maximum number of segments in
+    /// flight.
     pub fn new(window: u32, last: bool) -> Self {
         let window = window.clamp(1, WINDOW_MAX);
-        // OVERFLOW: it is at most `WINDOW_MAX`.
+        // OVERFLOW: `window` is at most `WINDOW_MAX`.
         let window_end = if last { 1 } else { 1 + window };
-        // INVARIANT: The first has come, and nothing is held.
+        // INVARIANT: The first segment is received, and nothing is held.
         Self {
             phase: if last { Phase::Complete } else { Phase::Active },
             window,
@@ -435,25 +434,25 @@ impl Receiver {
         }
     }
 
-    /// How it is with it.
+    /// State of the transfer.
     pub const fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// All up to this segment have come.
+    /// Last segment before a gap: all up to this one are received.
     pub const fn contiguous(&self) -> u32 {
         self.contiguous
     }
 
-    /// What to acknowledge: the segment, and the end of the window. From now on this was
+    /// Returns the segment to acknowledge and the end of the window, and records them as
     /// acknowledged.
     pub fn acknowledge(&mut self) -> (u32, u32) {
-        // INVARIANT: Not more than has come.
+        // INVARIANT: Not more than has been received.
         self.acked = self.contiguous;
         (self.contiguous, self.window_end)
     }
 
-    /// It took too long. False, if that does not matter any more.
+    /// Records the timeout of the transfer. Returns whether it was still active.
     pub fn time_out(&mut self) -> bool {
         let was_active = self.phase == Phase::Active;
         if was_active {
@@ -462,14 +461,15 @@ impl Receiver {
         was_active
     }
 
-    /// The other end has opened a window for the answer, after all has come.
+    /// Records the window that the other end has opened for the response, after all segments are
+    /// received.
     pub fn open_reply(&mut self, window_end: u32) {
         if self.phase == Phase::Complete {
             self.reply_window = window_end;
         }
     }
 
-    /// The window for the answer.
+    /// The window for the response.
     pub const fn reply_window(&self) -> u32 {
         self.reply_window
     }
@@ -480,7 +480,7 @@ impl Receiver {
         Some((word, 1 << (at % 64)))
     }
 
-    /// Takes the mark of a segment that is kept.
+    /// Clears the mark of a kept segment. Returns whether it was kept.
     fn take(&mut self, segment: u32) -> bool {
         self.bit(segment).is_some_and(|(word, mask)| {
             let had = *word & mask != 0;
@@ -489,7 +489,7 @@ impl Receiver {
         })
     }
 
-    /// Marks a segment as kept. False, if it is already.
+    /// Marks a segment as kept. Returns false if it already is.
     fn mark(&mut self, segment: u32) -> bool {
         self.bit(segment).is_some_and(|(word, mask)| {
             let had = *word & mask != 0;
@@ -498,7 +498,7 @@ impl Receiver {
         })
     }
 
-    /// A segment came.
+    /// Records a received segment, and returns what to do with it.
     pub fn arrived(&mut self, segment: u32, last: bool) -> Arrival {
         match self.phase {
             Phase::TimedOut => return Arrival::Drop,
@@ -517,9 +517,9 @@ impl Receiver {
         if segment != self.contiguous.wrapping_add(1) {
             return Arrival::Keep { ack: false };
         }
-        // INVARIANT: Only what is held, so within the window.
+        // INVARIANT: Only held segments, which are within the window.
         while self.contiguous < self.window_end && self.take(self.contiguous.wrapping_add(1)) {
-            // OVERFLOW: it was below the window's end.
+            // OVERFLOW: it was below `window_end`.
             self.contiguous += 1;
             if self.last == Some(self.contiguous) {
                 self.phase = Phase::Complete;
@@ -528,21 +528,21 @@ impl Receiver {
         }
         let at_end = self.contiguous == self.window_end;
         if at_end {
-            // INVARIANT: By one window, from an empty one.
+            // INVARIANT: Moved by one window, starting with nothing held in it.
             self.window_end = self.window_end.saturating_add(self.window);
         }
         Arrival::Keep { ack: at_end }
     }
 }
 
-/// Bytes of the message that a complete transfer carried: headers once, and the data.
-/// `mad_size`: of each MAD; `length`: of the payload, in the last one's header. None, if it
-/// is longer than C can say.
+/// Length of the message of a complete transfer: headers once, and the data. `mad_size`: size of
+/// each MAD; `length`: payload length in the header of the last one. `None` if it does not fit into
+/// `i32`.
 pub fn message_len(class: u8, segments: u32, length: u32, mad_size: usize) -> Option<i32> {
     let header = wire::data_offset(class);
     let full = mad_size.checked_sub(wire::RMPP_HEADER)?;
     let length = usize::try_from(length).ok()?;
-    // A length that makes no sense is taken for a full one.
+    // An invalid length is treated as a full segment.
     let pad = full.saturating_sub(length);
     let data = mad_size.checked_sub(header)?;
     let all = usize::try_from(segments).ok()?.checked_mul(data)?;

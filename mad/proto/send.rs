@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The life of one send.
+//! State machine of a send.
 //!
 //! ```text
 //!            post                       completed, a response is due
@@ -14,11 +14,11 @@
 //!    |                  +-- response came first ----> Answered -- completed: Idle
 //!    |                  +-- cancel -----------------> Revoked --- completed: Idle
 //!    +-- Cancelled (at once, by the worker), expired for the last time,
-//!        Over (once the response was handed over)
+//!        Over (once the response was delivered)
 //! ```
 //!
-//! An agent that waits for too many responses at a time would find its answers dropped,
-//! for want of posted receives: so [`Flow`] limits those of a few classes, and more are
+//! An agent that waits for too many responses at a time would lose some of them, for lack of posted
+//! receives. So [`Flow`] limits the number of outstanding sends of a few classes; further ones are
 //! queued.
 //!
 //! Times are in ticks of the caller's clock, which may wrap.
@@ -27,78 +27,78 @@ use super::rmpp::Acked;
 use super::rmpp::Segment;
 use super::rmpp::Sender;
 
-/// A point in time, or a time, in ticks.
+/// A point in time, or a duration, in ticks.
 pub type Ticks = u64;
 
-/// Whether `a` is later than `b`.
+/// Returns whether `a` is later than `b`.
 pub const fn is_after(a: Ticks, b: Ticks) -> bool {
-    // The sign of the difference says so, also when the clock wraps.
+    // The sign of the difference tells, also when the clock wraps.
     (b.wrapping_sub(a) as i64) < 0
 }
 
 /// See the [module](self).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// With who made it.
+    /// Owned by its creator.
     Idle,
     /// In the backlog.
     Queued,
-    /// With the queue pair.
+    /// Posted to the queue pair.
     Sent,
-    /// With the queue pair, and over: it ends so when it is completed.
+    /// Posted, and its result is known: it ends with that result on its completion.
     Answered(End),
-    /// With the queue pair, and cancelled.
+    /// Posted, and cancelled.
     Revoked,
-    /// Not with the queue pair, and over: it ends so when what came for it was handed over.
+    /// Completed, and its result is known: it ends with that result once its response is delivered.
     Over(End),
-    /// Waiting for a response, or an acknowledgement.
+    /// Waiting for a response or an acknowledgement.
     Waiting,
-    /// Cancelled: to be given back by the worker.
+    /// Cancelled: the worker finishes it.
     Cancelled,
 }
 
-/// In which of an agent's lists a send is.
+/// The list of the agent that a send is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
-    /// None.
+    /// No list.
     None,
-    /// Those that wait until others have their response.
+    /// Sends that wait for flow control.
     Backlog,
-    /// Those with the queue pair, and those whose answer is being handed over.
+    /// Posted sends, and those whose response is being delivered.
     Sent,
-    /// Those that wait, by deadline.
+    /// Sends that wait for a response, by deadline.
     Waiting,
 }
 
-/// How a send ends.
+/// Result of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// As the queue pair completed it.
+    /// As the queue pair reported in the completion.
     AsCompleted,
-    /// With success: what was due has come.
+    /// Success: the response or acknowledgement has arrived.
     Success,
     /// It was cancelled.
     Flushed,
-    /// Nothing came in time.
+    /// No response arrived in time.
     TimedOut,
-    /// The other end aborted the transfer, for this reason.
+    /// The other end aborted the transfer, with this status.
     Aborted(u8),
     /// It could not be posted.
     Failed,
 }
 
-/// How many sends of an agent await their responses, and how many may.
+/// Flow control: number of outstanding sends of an agent, and its limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// 0 for any number.
+    /// Maximum number; 0 for no limit.
     limit: u32,
     out: u32,
-    /// The agent goes: none is given to the queue pair any more, nor waits.
+    /// The agent is being unregistered: nothing is posted or waits any more.
     closed: bool,
 }
 
 impl Flow {
-    /// With a limit; 0 for none.
+    /// Creates flow control with a limit; 0 for none.
     pub const fn with_limit(limit: u32) -> Self {
         Self {
             limit,
@@ -107,57 +107,57 @@ impl Flow {
         }
     }
 
-    /// The agent goes.
+    /// Records that the agent is being unregistered.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Whether the agent goes.
+    /// Returns whether the agent is being unregistered.
     pub const fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Whether one more may go out.
+    /// Returns whether one more send may be posted.
     pub const fn has_room(&self) -> bool {
         !self.closed && (self.limit == 0 || self.out < self.limit)
     }
 
-    /// How many are out.
+    /// Number of outstanding sends.
     pub const fn out(&self) -> u32 {
         self.out
     }
 }
 
-/// What was asked for when a send was posted.
+/// Parameters of a posted send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// How long a response is waited for; 0, if none is due.
+    /// Response timeout; 0 if no response is expected.
     pub timeout: Ticks,
-    /// How often it may be sent again.
+    /// Maximum number of retries.
     pub retries: u32,
-    /// Whether [`Flow`] counts it.
+    /// Whether [`Flow`] counts the send.
     pub counted: bool,
 }
 
-/// What to do with a send.
+/// Action for a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what is not done is lost"]
 pub enum Do {
     /// Nothing.
     Nothing,
-    /// Post it, as it is.
+    /// Post it unchanged.
     Post,
     /// Post this segment of it.
     PostSegment(Segment),
-    /// Give it back.
+    /// Finish it with this result.
     Finish(End),
 }
 
-/// A send that is not idle was posted again, or its agent goes.
+/// The send is not idle, or its agent is being unregistered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
-/// How long a segment waits for an acknowledgement at most.
+/// Maximum time that a segment waits for an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckTimeout(pub Ticks);
 
@@ -166,20 +166,20 @@ pub struct AckTimeout(pub Ticks);
 pub struct Send {
     state: State,
     order: Order,
-    /// How long a response is waited for once it was sent.
+    /// Response or acknowledgement timeout after it is sent.
     patience: Ticks,
-    /// When it expires; of sends that wait.
+    /// Time of expiry, while it waits.
     deadline: Ticks,
     retries_left: u32,
     retries_made: u32,
-    /// What came for it is being handed over.
+    /// Whether its response is being delivered.
     handing: bool,
-    /// If it is of many segments.
+    /// State of the transfer, if it has segments.
     rmpp: Option<Sender>,
 }
 
 impl Send {
-    /// One that is idle.
+    /// An idle send.
     pub const fn new(rmpp: Option<Sender>) -> Self {
         Self {
             state: State::Idle,
@@ -197,12 +197,12 @@ impl Send {
         }
     }
 
-    /// Where it is.
+    /// State of the send.
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// In which list it is.
+    /// The list that the send is in.
     pub const fn home(&self) -> Home {
         match self.state {
             State::Idle => Home::None,
@@ -212,41 +212,41 @@ impl Send {
         }
     }
 
-    /// When it expires, if it waits.
+    /// Time of expiry, while it waits.
     pub const fn deadline(&self) -> Ticks {
         self.deadline
     }
 
-    /// How long a response is waited for; 0, if none is due any more.
+    /// Timeout for a response; 0 if none is expected any more.
     pub const fn patience(&self) -> Ticks {
         self.patience
     }
 
-    /// How often it may be sent again, still and at most.
+    /// Number of retries left, and maximum number of retries.
     pub const fn retries(&self) -> (u32, u32) {
         (self.retries_left, self.order.retries)
     }
 
-    /// How often it was sent again.
+    /// Number of retries made.
     pub const fn retries_made(&self) -> u32 {
         self.retries_made
     }
 
-    /// Whether [`Flow`] counts it.
+    /// Returns whether [`Flow`] counts the send.
     pub const fn is_counted(&self) -> bool {
         self.order.counted
     }
 
-    /// Its transfer, if it is one.
+    /// State of its transfer, if it is one.
     pub const fn rmpp(&self) -> Option<&Sender> {
         self.rmpp.as_ref()
     }
 
-    /// Whether a response, or what belongs to its transfer, is for it.
+    /// Returns whether it awaits a response, or packets of its transfer.
     pub const fn awaits(&self) -> bool {
         match self.state {
             State::Waiting => true,
-            // What was never sent has no answer.
+            // A send that was never posted has no response.
             State::Queued => self.retries_made > 0,
             State::Sent => self.patience != 0,
             State::Idle
@@ -269,7 +269,7 @@ impl Send {
         self.state = to;
     }
 
-    /// Gives the next segment to the queue pair.
+    /// Posts the next segment to the queue pair.
     fn segment(&mut self, most: AckTimeout, flow: &mut Flow) -> Option<Do> {
         let segment = self.rmpp.as_mut()?.next_segment()?;
         let timeout = self.order.timeout;
@@ -290,11 +290,12 @@ impl Send {
         Do::Post
     }
 
-    /// It is posted. `queued`: there is a backlog. `window_end`: of a transfer.
+    /// Posts the send. `queued`: whether there is a backlog. `window_end`: initial window of a
+    /// transfer.
     ///
     /// # Errors
     ///
-    /// It is not idle, or the agent goes.
+    /// [`Busy`] if it is not idle, or the agent is being unregistered.
     pub fn post(
         &mut self,
         order: Order,
@@ -321,7 +322,7 @@ impl Send {
         Ok(self.submit(most, flow))
     }
 
-    /// It is the first of the backlog: sends it, if there is room.
+    /// Posts the first send of the backlog, if there is room.
     pub fn dequeue(&mut self, flow: &mut Flow) -> Do {
         if self.state != State::Queued || !flow.has_room() {
             return Do::Nothing;
@@ -330,19 +331,19 @@ impl Send {
         Do::Post
     }
 
-    /// It could not be posted.
+    /// Records that the send could not be posted.
     pub fn not_posted(&mut self, flow: &mut Flow) {
         self.go(State::Idle, flow);
     }
 
-    /// The queue pair is done with it.
+    /// Records the completion of the send.
     pub fn completed(&mut self, ok: bool, now: Ticks, most: AckTimeout, flow: &mut Flow) -> Do {
         let over = match self.state {
             State::Revoked => Some(End::Flushed),
             State::Answered(end) => Some(end),
             State::Sent if flow.closed => Some(End::Flushed),
             State::Sent => None,
-            // It is not with the queue pair.
+            // It is not posted.
             State::Idle | State::Queued | State::Waiting | State::Cancelled | State::Over(_) => {
                 return Do::Nothing;
             }
@@ -371,7 +372,7 @@ impl Send {
             self.go(State::Idle, flow);
             return Do::Finish(End::AsCompleted);
         }
-        // Even one that failed: it may be sent again.
+        // A failed send waits as well: it may be retransmitted.
         self.wait(now, self.patience, flow);
         Do::Nothing
     }
@@ -381,8 +382,8 @@ impl Send {
         self.go(State::Waiting, flow);
     }
 
-    /// What was due has come, or will not come any more. It [`awaits`](Self::awaits)
-    /// that.
+    /// Ends a send that [`awaits`](Self::awaits) a response: it has arrived, or will not arrive any
+    /// more.
     pub fn end(&mut self, end: End, flow: &mut Flow) -> Do {
         self.patience = 0;
         match self.state {
@@ -406,8 +407,9 @@ impl Send {
         }
     }
 
-    /// An answer has come, for which it [`awaits`](Self::awaits), and is handed over now. What
-    /// is then to be done, [`handed`](Self::handed) says: it does not end before.
+    /// Records that a response, which it [`awaits`](Self::awaits), has arrived and is being
+    /// delivered. The send does not end before [`handed`](Self::handed), which returns the next
+    /// action.
     pub fn answered(&mut self, flow: &mut Flow) {
         self.handing = true;
         if self.end(End::Success, flow) == Do::Finish(End::Success) {
@@ -415,7 +417,7 @@ impl Send {
         }
     }
 
-    /// The answer was handed over.
+    /// Records that the response was delivered.
     pub fn handed(&mut self, flow: &mut Flow) -> Do {
         self.handing = false;
         match self.state {
@@ -427,7 +429,7 @@ impl Send {
         }
     }
 
-    /// Its time is changed; none, for cancelling it. False, if that is too late.
+    /// Changes the timeout; 0 cancels the send. Returns false if it is too late.
     pub fn modify(&mut self, timeout: Ticks, now: Ticks, flow: &mut Flow) -> bool {
         let cancel = timeout == 0;
         match self.state {
@@ -445,7 +447,7 @@ impl Send {
         true
     }
 
-    /// The agent goes. One that is not with the queue pair ends at once.
+    /// Cancels the send because its agent is being unregistered. Ends at once unless it is posted.
     pub fn abandon(&mut self, flow: &mut Flow) -> Do {
         match self.state {
             State::Sent | State::Answered(_) => {
@@ -456,12 +458,12 @@ impl Send {
                 self.go(State::Idle, flow);
                 Do::Finish(End::Flushed)
             }
-            // What is being handed over ends after that.
+            // A send whose response is being delivered ends after that.
             State::Idle | State::Revoked | State::Over(_) => Do::Nothing,
         }
     }
 
-    /// Its deadline has come. `queued`: there is a backlog.
+    /// Handles the expiry of the send. `queued`: whether there is a backlog.
     pub fn expired(&mut self, queued: bool, most: AckTimeout, flow: &mut Flow) -> Do {
         match self.state {
             State::Cancelled => {
@@ -480,7 +482,8 @@ impl Send {
             | State::Revoked
             | State::Over(_) => return Do::Nothing,
         }
-        // A transfer that was received is not sent again: its answer does not come.
+        // A transfer that was received completely is not retransmitted: only its response is
+        // missing.
         let received = self.rmpp.as_ref().is_some_and(Sender::is_done);
         let Some(left) = self.retries_left.checked_sub(1).filter(|_| !received) else {
             self.go(State::Idle, flow);
@@ -499,9 +502,8 @@ impl Send {
         self.submit(most, flow)
     }
 
-    /// Segments of its transfer were acknowledged. `Some(true)`: all of them, so that the
-    /// other end may be told that an answer is welcome. `None`: it is no transfer under
-    /// way, or the acknowledgement is wrong.
+    /// Records an acknowledgement of segments of its transfer. [`AckResult::Nothing`] if it is not
+    /// a transfer in progress.
     pub fn acked(
         &mut self,
         segment: u32,
@@ -541,16 +543,16 @@ impl Send {
     }
 }
 
-/// What an acknowledgement leads to.
+/// Effect of an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what is not done is lost"]
 pub enum AckResult {
-    /// Nothing.
+    /// No action.
     Nothing,
-    /// It acknowledges what cannot have come: abort the transfer.
+    /// It acknowledges segments that were not sent: abort the transfer.
     Wrong,
-    /// All has come, now or before: say that an answer is welcome.
+    /// All segments are acknowledged, now or before: tell the other end that it may respond.
     Again,
-    /// This.
+    /// Carry out this action.
     Do(Do),
 }

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Subnet management packets on a directed route: chapter 14.2.2 of the specification.
+//! Subnet management packets (SMPs) on a directed route: IBTA volume 1, chapter 14.2.2.
 //!
-//! Such a packet carries its way: up to 63 ports to leave by, and, filled in as it goes, the
-//! ports to come back by. A pointer says which hop it is at. Every node on the way moves the
-//! pointer and checks that it is meant.
+//! Such a packet carries its route: up to 63 outgoing ports and, filled in on the way, the ports of
+//! the return path. The hop pointer says at which hop it is. Every node on the route moves the
+//! pointer and checks that the packet is for it.
 //!
-//! [`Smp`] is a packet of either [`Form`]; `C14-n` are the clauses.
+//! [`Smp`] is a packet of either [`Form`]; `C14-n` are compliance statements of that chapter.
 
-/// Hops that a route can have, with hop 0, which is never used.
+/// Maximum number of hops of a route, including hop 0, which is not used.
 pub const HOPS: usize = 64;
 
-/// The bit of the status that says that the packet is on its way back.
+/// The direction bit of the status: set if the packet is on its return path.
 const RETURNING: u8 = 0x80;
 const STATUS: usize = 4;
 const POINTER: usize = 6;
 const COUNT: usize = 7;
 
-/// Where things are in a packet.
+/// Packet format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// InfiniBand.
     Ib,
-    /// Omni-Path, whose LIDs are longer.
+    /// Omni-Path, with longer LIDs.
     Opa,
 }
 
@@ -52,30 +52,30 @@ impl Form {
 struct Places {
     source: usize,
     destination: usize,
-    /// Bytes of a LID.
+    /// Size of a LID in bytes.
     lid: usize,
     out: usize,
     back: usize,
-    /// Bytes that a packet must have.
+    /// Minimum size of a packet in bytes.
     headers: usize,
 }
 
-/// The node that a packet is at.
+/// The node that processes a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Whether it is a switch: only these pass packets on.
+    /// Whether it is a switch: only switches forward packets.
     pub is_switch: bool,
-    /// How many ports it has.
+    /// Number of ports.
     pub ports: u32,
 }
 
-/// What becomes of a packet.
+/// What to do with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a packet that is discarded must not be used"]
 pub enum Verdict {
-    /// It goes on.
+    /// Continue to process it.
     Handle,
-    /// It is wrong, or not for here.
+    /// Discard it: it is invalid, or not for this node.
     Discard,
 }
 
@@ -89,29 +89,29 @@ impl Verdict {
     }
 }
 
-/// Where a packet that came goes.
+/// Next step for a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// To an agent of this node.
+    /// Deliver it to an agent of this node.
     Local,
-    /// Through the rules of sending first: it has come to the end of its route.
+    /// Apply the rules for sending first: it is at the end of its route.
     Send,
-    /// Out by another port, if this is a switch.
+    /// Forward it through another port, if this is a switch.
     Forward,
 }
 
-/// At which part of its route a packet is.
+/// The part of its route that a packet is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Leg {
-    /// At the node that it starts from.
+    /// At the first node of the route.
     Start,
-    /// In the middle.
+    /// At an intermediate node.
     Middle,
     /// At the last node of the route.
     End,
-    /// Past it: for this node.
+    /// Past the last node: for this node.
     Past,
-    /// Nowhere.
+    /// The hop pointer is invalid.
     Astray,
 }
 
@@ -126,9 +126,9 @@ pub struct Smp<'a> {
 }
 
 impl<'a> Smp<'a> {
-    /// A packet; none, if it is too short for one.
+    /// A packet; `None` if it is too short.
     pub fn new(bytes: &'a mut [u8], form: Form) -> Option<Self> {
-        // INVARIANT: Just checked.
+        // INVARIANT: Length checked here.
         (bytes.len() >= form.places().headers).then_some(Self { bytes, form })
     }
 
@@ -150,7 +150,7 @@ impl<'a> Smp<'a> {
         self.byte(COUNT)
     }
 
-    /// Whether it is on its way back.
+    /// Returns whether it is on its return path.
     pub fn is_returning(&self) -> bool {
         self.byte(STATUS) & RETURNING != 0
     }
@@ -163,18 +163,17 @@ impl<'a> Smp<'a> {
             .is_some_and(|lid| lid.iter().all(|byte| *byte == 0xff))
     }
 
-    /// Whether the route begins where the packet was sent: no LIDs come before it.
+    /// Returns whether the directed route begins at the sender: no LID-routed part precedes it.
     fn begins_here(&self) -> bool {
         self.is_permissive(self.form.places().source)
     }
 
-    /// Whether the route ends where the packet goes: no LIDs come after it.
+    /// Returns whether the directed route ends at the destination: no LID-routed part follows it.
     fn ends_here(&self) -> bool {
         self.is_permissive(self.form.places().destination)
     }
 
-    /// Whether the part of the way by LID that comes before the route is empty, as the
-    /// packet is going now.
+    /// Returns whether no LID-routed part precedes the directed route, in the current direction.
     pub fn starts_on_route(&self) -> bool {
         if self.is_returning() {
             self.ends_here()
@@ -183,7 +182,7 @@ impl<'a> Smp<'a> {
         }
     }
 
-    /// The LID that a route starts from: 16 bits, or none, if one of Omni-Path has more.
+    /// The source LID of the route: 16 bits; `None` if an Omni-Path LID has more.
     pub fn source_lid(&self) -> Option<u16> {
         let at = self.form.places().source;
         match self.form {
@@ -199,21 +198,21 @@ impl<'a> Smp<'a> {
         }
     }
 
-    /// The port to leave by at a hop.
+    /// Outgoing port of a hop on the initial path.
     fn out(&self, hop: u8) -> u8 {
-        // OVERFLOW: a place in a MAD, and eight bits.
+        // OVERFLOW: an offset in a MAD plus eight bits.
         self.byte(self.form.places().out + usize::from(hop))
     }
 
-    /// The port to come back by at a hop.
+    /// Outgoing port of a hop on the return path.
     fn back(&self, hop: u8) -> u8 {
-        // OVERFLOW: as in `out`.
+        // OVERFLOW: an offset in a MAD plus eight bits.
         self.byte(self.form.places().back + usize::from(hop))
     }
 
     fn leg(&self) -> Leg {
         let (pointer, count) = (u16::from(self.pointer()), u16::from(self.count()));
-        // OVERFLOW: of eight bits.
+        // OVERFLOW: `count` has eight bits.
         let behind = count + 1;
         if self.is_returning() {
             match pointer {
@@ -234,7 +233,7 @@ impl<'a> Smp<'a> {
         }
     }
 
-    /// Whether the route is longer than one can be (C14-6).
+    /// Returns whether the route exceeds the maximum length (C14-6).
     fn too_long(&self) -> bool {
         usize::from(self.count()) >= HOPS
     }
@@ -251,7 +250,7 @@ impl<'a> Smp<'a> {
         pointer
     }
 
-    /// Before it leaves by a port: moves the pointer.
+    /// Processes a packet that is to be sent through a port: moves the pointer.
     pub fn send(&mut self, node: Node, port: u32) -> Verdict {
         if self.too_long() {
             return Verdict::Discard;
@@ -295,7 +294,7 @@ impl<'a> Smp<'a> {
         }
     }
 
-    /// When it has come in by a port: notes the port for the way back.
+    /// Processes a packet that was received on a port: records the port for the return path.
     pub fn receive(&mut self, node: Node, port: u32) -> Verdict {
         if self.too_long() {
             return Verdict::Discard;
@@ -312,7 +311,7 @@ impl<'a> Smp<'a> {
                     let hop = self.retreat();
                     Verdict::handle_if(u32::from(self.back(hop)) == port)
                 }
-                // C14-13:2; the pointer moves when it is sent on.
+                // C14-13:2; the pointer moves when the packet is sent on.
                 Leg::Middle => {
                     Verdict::handle_if(u32::from(self.back(hop.wrapping_sub(1))) <= node.ports)
                 }
@@ -328,7 +327,7 @@ impl<'a> Smp<'a> {
             }
         } else {
             match leg {
-                // C14-9:1: who sent it should have moved the pointer.
+                // C14-9:1: the sender should have moved the pointer.
                 Leg::Start => Verdict::Discard,
                 // C14-9:2
                 Leg::Middle => {
@@ -350,13 +349,13 @@ impl<'a> Smp<'a> {
     }
 
     fn note(&mut self, hop: u8, port: u32) {
-        // Routes have ports of eight bits; a packet that came by another finds no way back.
+        // Ports of a route have eight bits; a packet from a higher port has no return path.
         let port = u8::try_from(port).unwrap_or(u8::MAX);
-        // OVERFLOW: as in `out`.
+        // OVERFLOW: an offset in a MAD plus eight bits.
         self.set(self.form.places().back + usize::from(hop), port);
     }
 
-    /// Where it goes after [`receive`](Self::receive).
+    /// Next step after [`receive`](Self::receive).
     pub fn next(&self) -> Next {
         match (self.is_returning(), self.leg()) {
             (_, Leg::Middle) => Next::Forward,
@@ -367,7 +366,7 @@ impl<'a> Smp<'a> {
         }
     }
 
-    /// The port to send it on by, when it is to be forwarded.
+    /// Outgoing port of a packet that is to be forwarded.
     pub fn forward_port(&self) -> u8 {
         let hop = self.pointer();
         if self.is_returning() {
@@ -377,18 +376,18 @@ impl<'a> Smp<'a> {
         }
     }
 
-    /// Whether it is a request for the agent of this node.
+    /// Returns whether it is a request for the agent of this node.
     pub fn is_for_agent(&self) -> bool {
         !self.is_returning() && self.leg() == Leg::Past
     }
 
-    /// Whether it has come back to the manager of this node.
+    /// Returns whether it has returned to the subnet manager of this node.
     pub fn is_for_manager(&self) -> bool {
         self.is_returning() && self.pointer() == 0
     }
 }
 
-/// Bytes of a packet of Omni-Path before its data, on a directed route or not.
+/// Size of the headers of an Omni-Path packet in bytes, on a directed route or not.
 pub const fn opa_headers(directed: bool) -> usize {
     if directed {
         176

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The header that all MADs have, and what follows from the class of one.
+//! The common MAD header, and properties of management classes.
 
-/// Bytes of a MAD of InfiniBand.
+/// Size of an InfiniBand MAD in bytes.
 pub const MAD_SIZE: usize = 256;
-/// Bytes of a MAD of Omni-Path, at most.
+/// Maximum size of an Omni-Path MAD in bytes.
 pub const OPA_MAD_SIZE: usize = 2048;
-/// Bytes of the common header.
+/// Size of the common header in bytes.
 pub const HEADER: usize = 24;
-/// Bytes of the common header and that of RMPP.
+/// Size of the common and the RMPP header in bytes.
 pub const RMPP_HEADER: usize = 36;
 
-/// Base version of InfiniBand, and of Omni-Path.
+/// Base version of InfiniBand MADs.
 pub const VERSION: u8 = 1;
-/// See [`VERSION`].
+/// Base version of Omni-Path MADs.
 pub const OPA_VERSION: u8 = 0x80;
 
-/// Numbers of classes.
+/// Management classes.
 pub mod class {
     /// Subnet management by LID.
     pub const SMI_LID: u8 = 0x01;
@@ -32,15 +32,15 @@ pub mod class {
     pub const CM: u8 = 0x07;
     /// Device administration.
     pub const DEVICE_ADM: u8 = 0x10;
-    /// Booting.
+    /// Boot management.
     pub const BIS: u8 = 0x12;
-    /// Vendors' classes that have an OUI.
+    /// First vendor class with an OUI.
     pub const VENDOR_FIRST: u8 = 0x30;
-    /// See [`VENDOR_FIRST`].
+    /// Last vendor class with an OUI.
     pub const VENDOR_LAST: u8 = 0x4f;
 }
 
-/// Numbers of methods.
+/// Methods.
 pub mod method {
     /// Get.
     pub const GET: u8 = 0x01;
@@ -50,7 +50,7 @@ pub mod method {
     pub const SEND: u8 = 0x03;
     /// Trap repress.
     pub const TRAP_REPRESS: u8 = 0x07;
-    /// The bit of responses.
+    /// The response bit.
     pub const RESPONSE: u8 = 0x80;
     /// Response to Get and to Set.
     pub const GET_RESP: u8 = 0x81;
@@ -59,17 +59,17 @@ pub mod method {
 /// The attribute `ClassPortInfo`.
 pub const CLASS_PORT_INFO: u16 = 1;
 
-/// Whether subnet management packets of this class go by queue pair 0.
+/// Returns whether a class is a subnet management class, which uses queue pair 0.
 pub const fn is_smi(class: u8) -> bool {
     matches!(class, class::SMI_LID | class::SMI_DIRECTED)
 }
 
-/// Whether a class is a vendor's, whose MADs carry an OUI.
+/// Returns whether a class is a vendor class whose MADs carry an OUI.
 pub const fn is_vendor(class: u8) -> bool {
     matches!(class, class::VENDOR_FIRST..=class::VENDOR_LAST)
 }
 
-/// Whether MADs of a class have a header of RMPP.
+/// Returns whether MADs of a class have an RMPP header.
 pub const fn has_rmpp(class: u8) -> bool {
     matches!(
         class,
@@ -77,7 +77,7 @@ pub const fn has_rmpp(class: u8) -> bool {
     ) || is_vendor(class)
 }
 
-/// Where the data begins in a MAD of a class, in bytes.
+/// Offset of the data in a MAD of a class, in bytes.
 pub const fn data_offset(class: u8) -> usize {
     match class {
         class::SA => 56,
@@ -87,7 +87,7 @@ pub const fn data_offset(class: u8) -> usize {
     }
 }
 
-/// A queue pair for management.
+/// A special queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// Queue pair 0: subnet management.
@@ -99,29 +99,29 @@ pub enum Special {
 /// The common header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Version of what is common to all MADs.
+    /// Base version of management datagrams.
     pub base_version: u8,
     /// Management class.
     pub class: u8,
-    /// Version of the class.
+    /// Class version.
     pub class_version: u8,
-    /// Method, with the bit of responses.
+    /// Method, including the response bit.
     pub method: u8,
-    /// Transaction.
+    /// Transaction id.
     pub tid: u64,
     /// Attribute.
     pub attr: u16,
-    /// Modifier of the attribute.
+    /// Attribute modifier.
     pub attr_mod: u32,
 }
 
-/// `N` bytes of a MAD from a place on.
+/// `N` bytes of a MAD at an offset.
 pub(super) fn bytes<const N: usize>(mad: &[u8], at: usize) -> Option<[u8; N]> {
     mad.get(at..)?.first_chunk().copied()
 }
 
 impl Header {
-    /// Reads the header; none, if the MAD is too short for one.
+    /// Parses the header; `None` if the MAD is too short.
     pub fn parse(mad: &[u8]) -> Option<Self> {
         let [base_version, class, class_version, method] = bytes(mad, 0)?;
         Some(Self {
@@ -135,14 +135,15 @@ impl Header {
         })
     }
 
-    /// Whether it answers something that was sent from here.
+    /// Returns whether the MAD is a response to a MAD of this node.
     pub const fn is_response(&self) -> bool {
         self.method & method::RESPONSE != 0
             || self.method == method::TRAP_REPRESS
             || (self.class == class::BM && self.attr_mod & 1 != 0)
     }
 
-    /// Whether it may come by a queue pair. `opa`: the port is of Omni-Path.
+    /// Returns whether the MAD may be received on a queue pair. `opa`: whether it is an Omni-Path
+    /// port.
     pub const fn is_admissible(&self, qp: Special, opa: bool) -> bool {
         let version_known =
             self.base_version == VERSION || (opa && self.base_version == OPA_VERSION);
@@ -153,7 +154,7 @@ impl Header {
             Special::Smi => is_smi(self.class),
             Special::Gsi => {
                 !is_smi(self.class)
-                    // Communication management knows one method, but for ClassPortInfo.
+                    // Communication management has a single method, except for ClassPortInfo.
                     && (self.class != class::CM
                         || self.attr == CLASS_PORT_INFO
                         || self.method == method::SEND)
@@ -161,42 +162,42 @@ impl Header {
         }
     }
 
-    /// Whether the sender waits for an answer even if nobody here knows the attribute.
+    /// Returns whether the sender expects a response even if no agent here handles the attribute.
     pub const fn wants_refusal(&self) -> bool {
         matches!(self.method, method::GET | method::SET)
     }
 }
 
-/// The OUI of a vendor's MAD.
+/// The OUI of a vendor class MAD.
 pub fn oui(mad: &[u8]) -> Option<[u8; 3]> {
     bytes(mad, 37)
 }
 
-/// How a message is laid out in one MAD, or in many of RMPP.
+/// Layout of a message in one MAD, or in the segments of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Bytes of one MAD.
+    /// Size of a MAD in bytes.
     pub mad_size: usize,
-    /// Bytes of the headers that each MAD begins with.
+    /// Size of the headers at the start of each MAD, in bytes.
     pub header: usize,
-    /// Bytes of data.
+    /// Size of the data in bytes.
     pub data: usize,
-    /// Bytes of zeros after the data.
+    /// Number of padding bytes after the data.
     pub pad: usize,
-    /// How many MADs carry the data, if it is RMPP's; else 0.
+    /// Number of RMPP segments that carry the data; 0 without RMPP.
     pub segments: usize,
 }
 
 impl Layout {
-    /// Lays out a message. `rmpp`: in segments. None, if the headers leave no place for
-    /// data in a MAD, or if the data does not fit into the one MAD that there is.
+    /// Computes the layout of a message. `rmpp`: in segments. `None` if the headers leave no space
+    /// for data in a segment, or if the data does not fit into a single MAD.
     pub fn new(mad_size: usize, header: usize, data: usize, rmpp: bool) -> Option<Self> {
         let room = mad_size.checked_sub(header)?;
         let least = if rmpp { RMPP_HEADER } else { 0 };
         if header < least || (rmpp && room == 0) {
             return None;
         }
-        // A message without data takes a MAD, too.
+        // A message without data takes one MAD.
         let segments = if room == 0 {
             1
         } else {
@@ -215,13 +216,13 @@ impl Layout {
         })
     }
 
-    /// Bytes of data in each segment.
+    /// Size of the data in each segment, in bytes.
     pub const fn segment(&self) -> usize {
-        // OVERFLOW: `new` saw that the header fits.
+        // OVERFLOW: `new` checked that the header fits.
         self.mad_size - self.header
     }
 
-    /// Bytes in each segment as RMPP counts them: from its own header on.
+    /// Size of a segment in bytes as RMPP counts it: without the RMPP header.
     pub const fn rmpp_segment(&self) -> usize {
         self.mad_size.saturating_sub(RMPP_HEADER)
     }

@@ -7,19 +7,33 @@
 
 use super::OfCall;
 use crate::bindings;
+use kernel::types::Opaque;
 
 crate::c_struct! {
-    /// A completion that its owner has polled.
+    /// A completion. It belongs to the poller of the completion queue, which lends it to a
+    /// callback, or to whoever has a copy.
     pub struct Wc: bindings::ib_wc;
     fields {
+        /// `enum ib_wc_status`.
+        cell status: u32;
+        /// More about an error, by the driver.
+        cell vendor_err: u32;
+        /// Bytes received, the room of the global route header included.
+        cell byte_len: u32;
+        /// Number of the sender's queue pair.
+        cell src_qp: u32;
         /// `enum ib_wc_flags`.
         cell wc_flags: i32;
-        /// The sender's LID.
+        /// Index of the P_Key in the port's table.
+        cell pkey_index: u16, set_pkey_index;
+        /// LID of the sender.
         cell slid: u32;
         /// Service level.
         cell sl: u8;
-        /// The low bits of the LID that it was sent to.
+        /// Low bits of the LID that it was sent to.
         cell dlid_path_bits: u8;
+        /// The port, of a switch.
+        cell port_num: u32;
         /// The VLAN, with `IB_WC_WITH_VLAN`.
         cell vlan_id: u16;
         /// `enum rdma_network_type`, with `IB_WC_WITH_NETWORK_HDR_TYPE`.
@@ -31,6 +45,11 @@ crate::c_struct! {
 unsafe impl OfCall for Wc {}
 
 impl Wc {
+    /// A copy, which belongs to whoever has it.
+    pub const fn new(c: bindings::ib_wc) -> Self {
+        Self(Opaque::new(c))
+    }
+
     /// Whether it has a flag (`enum ib_wc_flags`).
     pub fn has(&self, flag: u32) -> bool {
         // CAST: Flags.

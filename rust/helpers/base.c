@@ -2,6 +2,7 @@
 /* Helpers every module may need: locks, bottom halves, work queues, memory. */
 #include <linux/bottom_half.h>
 #include <linux/crc32.h>
+#include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
@@ -152,4 +153,10 @@ bool rdma_helper_vmalloc_private(const void *addr, unsigned long size)
 u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len)
 {
 	return crc32_le(crc, p, len);
+}
+
+/* bindgen numbers unnamed unions, and the numbers depend on the configuration. */
+struct cdev *rdma_helper_inode_cdev(struct inode *inode)
+{
+	return inode->i_cdev;
 }

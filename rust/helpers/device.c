@@ -118,11 +118,6 @@ struct net *rdma_helper_net_by_fd(int fd)
 	return get_net_ns_by_fd(fd);
 }
 
-struct net *rdma_helper_current_net(void)
-{
-	return current->nsproxy->net_ns;
-}
-
 int rdma_helper_register_pernet_device(struct pernet_operations *ops)
 {
 	return register_pernet_device(ops);

@@ -44,6 +44,7 @@ void rdma_helper_vfree_mapped(const void *addr);
 int rdma_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,
 				    unsigned long pgoff);
 bool rdma_helper_vmalloc_private(const void *addr, unsigned long size);
+struct cdev *rdma_helper_inode_cdev(struct inode *inode);
 u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len);
 
 /* buffers.c */
@@ -54,10 +55,17 @@ struct sk_buff *rdma_helper_skb_new(unsigned int head, unsigned int size,
 void rdma_helper_consume_skb(struct sk_buff *skb);
 void rdma_helper_skb_empty_stock(void);
 
+/* namespace.c */
+struct net;
+struct net *rdma_helper_get_net(struct net *net);
+struct net *rdma_helper_maybe_get_net(struct net *net);
+void rdma_helper_put_net(struct net *net);
+struct net *rdma_helper_init_net(void);
+struct net *rdma_helper_current_net(void);
+
 /* net.c */
 struct dst_entry;
 struct list_head;
-struct net;
 struct net_device;
 struct notifier_block;
 struct pernet_operations;
@@ -110,10 +118,6 @@ bool rdma_helper_is_vlan_dev(const struct net_device *dev);
 struct net_device *rdma_helper_vlan_real_dev(const struct net_device *dev);
 u16 rdma_helper_vlan_id(const struct net_device *dev);
 struct net *rdma_helper_dev_net_rcu(const struct net_device *dev);
-struct net *rdma_helper_get_net(struct net *net);
-struct net *rdma_helper_maybe_get_net(struct net *net);
-void rdma_helper_put_net(struct net *net);
-struct net *rdma_helper_init_net(void);
 void *rdma_helper_net_generic(const struct net *net, unsigned int id);
 int rdma_helper_register_pernet_subsys(struct pernet_operations *ops);
 void rdma_helper_unregister_pernet_subsys(struct pernet_operations *ops);
@@ -432,7 +436,6 @@ bool rdma_helper_net_capable(const struct net *net, int cap);
 bool rdma_helper_skb_net_capable(const struct sk_buff *skb, const struct net *net,
 				 int cap);
 struct net *rdma_helper_net_by_fd(int fd);
-struct net *rdma_helper_current_net(void);
 int rdma_helper_register_pernet_device(struct pernet_operations *ops);
 void rdma_helper_unregister_pernet_device(struct pernet_operations *ops);
 void rdma_helper_dev_set_uevent_suppress(struct device *dev, bool on);
@@ -503,6 +506,30 @@ int rdma_helper_rw_iova_sync(struct ib_device *dev, struct dma_iova_state *state
 			     size_t size);
 void rdma_helper_rw_iova_destroy(struct ib_device *dev, struct dma_iova_state *state,
 				 size_t mapped, enum dma_data_direction dir);
+
+/* Of an address vector with a GRH, in the order of this machine. */
+struct rdma_helper_grh {
+	u32 flow_label;
+	u8 gid_index;
+	u8 hop_limit;
+	u8 traffic_class;
+	u8 dgid[16];
+};
+
+struct ib_ah;
+struct ib_client_nl_info;
+struct ib_mad_agent;
+struct ib_mad_recv_wc;
+bool rdma_helper_cap_ib_mad(struct ib_device *dev, u32 port);
+bool rdma_helper_cap_ib_smi(struct ib_device *dev, u32 port);
+u32 rdma_helper_nl_info_port(const struct ib_client_nl_info *info);
+void rdma_helper_nl_info_set(struct ib_client_nl_info *info, u64 abi, struct device *cdev);
+struct ib_ah *rdma_helper_mad_ah(struct ib_mad_agent *agent, u16 dlid, u8 sl, u8 path_bits,
+				 const struct rdma_helper_grh *grh);
+void rdma_helper_mad_ah_destroy(struct ib_ah *ah);
+void rdma_helper_umad_trace(u32 which, u32 index, u32 port, void *header, void *mad);
+int rdma_helper_mad_recv_grh(struct ib_mad_agent *agent, struct ib_mad_recv_wc *wc,
+			     struct rdma_helper_grh *grh);
 
 #ifdef RDMA_HELPERS_INLINE
 #pragma clang attribute pop

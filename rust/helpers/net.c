@@ -288,26 +288,6 @@ struct net *rdma_helper_dev_net_rcu(const struct net_device *dev)
 	return dev_net_rcu(dev);
 }
 
-struct net *rdma_helper_get_net(struct net *net)
-{
-	return get_net(net);
-}
-
-struct net *rdma_helper_maybe_get_net(struct net *net)
-{
-	return maybe_get_net(net);
-}
-
-void rdma_helper_put_net(struct net *net)
-{
-	put_net(net);
-}
-
-struct net *rdma_helper_init_net(void)
-{
-	return &init_net;
-}
-
 void *rdma_helper_net_generic(const struct net *net, unsigned int id)
 {
 	return net_generic(net, id);

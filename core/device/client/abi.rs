@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What other modules call.
+//! Exported functions for clients.
 
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
@@ -23,8 +23,8 @@ use crate::edge::client::RawGid;
 use crate::edge::client::SockAddr;
 
 pub(super) fn register(client: NewClient<'_>) -> Result {
-    // Devices that are registered after this see the client in the list; it is told here of
-    // those that are registered now.
+    // Devices registered later find the client in the list; it is notified here of those registered
+    // now.
     let mut clients = None;
     let mut listed = None;
     let devices = registry::hold_after(|| {
@@ -68,9 +68,9 @@ fn set_client_data(device: &Device, client: &Client, data: Data) {
     warn_on!(device.set_client_data(client, data).is_err());
 }
 
-/// Whether a pointer is an error's number.
+/// Returns whether a pointer is an `ERR_PTR`.
 fn is_err(data: Data) -> bool {
-    // CAST: A pointer's value; errors are the last 4095.
+    // CAST: the value of the pointer; error pointers are the last 4095 addresses.
     (-4095..0).contains(&(data.as_ptr() as isize))
 }
 
@@ -92,17 +92,18 @@ fn get_net_dev_by_params(
 }
 
 rdma::export! { in rdma::bindings;
-    /// Registers a client: it is told of each device that is there, and of those to come. May
-    /// sleep. Errors: `ENOMEM`.
+    /// Registers a client and notifies it of all present and future devices. May sleep. Errors:
+    /// `ENOMEM`.
     fn ib_register_client(client: NewClient<'_>) -> Result = register;
-    /// Unregisters a client: it is told that each device goes. When it returns, no method of the
-    /// client runs or will. No lock is held that its methods take. May sleep.
+    /// Unregisters a client after notifying it of the removal of each device. Once this returns, no
+    /// method of the client is running or will be called. The caller must not hold locks that its
+    /// methods take. May sleep.
     fn ib_unregister_client(client: GivenClient) = unregister_client;
-    /// Keeps a client's data of a device, which `ib_get_client_data` gives back. Between its
-    /// `add` and the end of its `remove`. May sleep.
+    /// Sets a client's data for a device, which `ib_get_client_data` returns. May be called from
+    /// the start of the client's `add` until its `remove` returns. May sleep.
     fn ib_set_client_data(device: &Device, client: &Client, data: Data) = set_client_data;
-    /// The network device of a client that takes what came for an address; null if no client
-    /// has one. The caller owns a reference. May sleep.
+    /// Returns the network device of a client that receives packets for this address, with a
+    /// reference for the caller; null if there is none. May sleep.
     fn ib_get_net_dev_by_params(
         device: &Device, port: u32, pkey: u16, gid: In<'_, RawGid>, addr: In<'_, SockAddr>,
     ) -> Option<ARef<NetDevice>> = get_net_dev_by_params;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Parts of the core itself that are told of devices as other modules are.
+//! Clients in the core itself.
 
 use core::marker::PhantomData;
 use kernel::ffi::c_void;
@@ -14,29 +14,29 @@ use crate::device::Device;
 use crate::edge::client::GivenClient;
 use crate::edge::client::NewClient;
 
-/// A part that is told of devices. It keeps what it knows of one in the device's state.
+/// A part of the core that is notified of devices. It stores its data in the device's state.
 pub(crate) trait Part: 'static {
-    /// Its name as a client.
+    /// Name of the client.
     const NAME: &'static CStr;
 
-    /// A device is there. May sleep.
+    /// Called for each device. May sleep.
     ///
     /// # Errors
     ///
-    /// Those for which the part has nothing to do with the device; [`remove`](Self::remove) is
-    /// not called then.
+    /// An error means that the part does not handle the device; [`remove`](Self::remove) is not
+    /// called then.
     fn add(device: &Device) -> Result;
 
-    /// A device goes. May sleep.
+    /// Called when a device is removed. May sleep.
     fn remove(device: &Device);
 
-    /// [`remove`](Self::remove), with what clients keep of a device.
+    /// Adapts [`remove`](Self::remove) to the callback, which also passes the client data.
     fn removed(device: &Device, _data: Passed<c_void>) {
         Self::remove(device);
     }
 }
 
-/// The registration of a part, for as long as this exists.
+/// Registration of a part as a client. Dropping it unregisters the client.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Own<P: Part> {
     #[pin]
@@ -44,14 +44,13 @@ pub(crate) struct Own<P: Part> {
     _part: PhantomData<P>,
 }
 
-// SAFETY: It is the registration's alone until it is dropped.
+// SAFETY: Only the registry accesses the client, under its locks, until it is unregistered on drop.
 unsafe impl<P: Part> Send for Own<P> {}
-// SAFETY: As for `Send`.
+// SAFETY: Same as for `Send`.
 unsafe impl<P: Part> Sync for Own<P> {}
 
 impl<P: Part> Own<P> {
-    /// Registers the part: it is told of each device that is there, and of those to come. May
-    /// sleep.
+    /// Registers the part and notifies it of all present and future devices. May sleep.
     ///
     /// # Errors
     ///
@@ -66,8 +65,8 @@ impl<P: Part> Own<P> {
         KBox::try_pin_init(
             try_pin_init!(Self {
                 client <- Opaque::try_ffi_init(|slot: *mut bindings::ib_client| {
-                    // SAFETY: The place is ours, nobody has the client yet, and it stays until it
-                    // is unregistered.
+                    // SAFETY: `slot` is exclusively ours and nobody has the client yet; it is
+                    // pinned until it is unregistered.
                     super::abi::register(unsafe {
                         slot.write(client);
                         NewClient::from_c(slot)
@@ -83,14 +82,14 @@ impl<P: Part> Own<P> {
 #[pinned_drop]
 impl<P: Part> PinnedDrop for Own<P> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: It is registered, and given up here.
+        // SAFETY: The client is registered, and not used after this.
         super::abi::unregister_client(unsafe { GivenClient::from_c(self.client.get()) });
     }
 }
 
 rdma::callback! {
-    /// For the registry, as a client's method.
+    /// Client method that the registry calls.
     fn add<P: Part>(device: &Device) -> Result = P::add;
-    /// For the registry, as a client's method.
+    /// Client method that the registry calls.
     fn remove<P: Part>(device: &Device, data: Passed<c_void>) = P::removed;
 }

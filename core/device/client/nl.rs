@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The character devices of clients, for netlink.
+//! Character devices of clients, for netlink.
 
 use kernel::prelude::*;
 use kernel::str::CStr;
@@ -12,13 +12,13 @@ use crate::edge::client::request_client;
 use crate::edge::client::NlInfo;
 use crate::errno::eopnotsupp;
 
-/// Asks a client by its name for what `RDMA_NLDEV_CMD_GET_CHARDEV` shows: of a device, or
-/// its global one. A module of that client is loaded, if there is none yet. The answer's
-/// device is counted for the caller. May sleep.
+/// Queries a client, by its name, for the data of `RDMA_NLDEV_CMD_GET_CHARDEV`: the character
+/// device for `device`, or its global one. Loads the client's module if there is no such client
+/// yet. The character device is returned with a reference for the caller. May sleep.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` if no such client is there or it has nothing, and those of the client.
+/// `EOPNOTSUPP` if there is no such client or it has no character device; errors of the client.
 pub(crate) fn nl_info(device: Option<&Device>, name: &CStr, info: &mut NlInfo) -> Result {
     let mut ask = || match device {
         Some(device) => device_nl_info(device, name, info),
@@ -37,10 +37,10 @@ pub(crate) fn nl_info(device: Option<&Device>, name: &CStr, info: &mut NlInfo) -
     }
 }
 
-/// A client's answer, whatever it said.
+/// Checks the result of a client's method.
 fn taken(answer: Option<Result>) -> Result {
     let answer = answer.ok_or_else(eopnotsupp)?;
-    // That number means that there is no client.
+    // `ENOENT` is reserved for "no such client".
     if warn_on!(answer == Err(ENOENT)) {
         return Err(EINVAL);
     }
@@ -48,7 +48,7 @@ fn taken(answer: Option<Result>) -> Result {
 }
 
 fn device_nl_info(device: &Device, name: &CStr, info: &mut NlInfo) -> Result {
-    // The lock keeps the client on the device, and with that its character device.
+    // The lock keeps the client on the device, and so its character device valid.
     let slots = device.state().clients.read();
     let client = slots.added().find(|client| client.is_named(name));
     let client = client.ok_or(ENOENT)?;
@@ -56,7 +56,7 @@ fn device_nl_info(device: &Device, name: &CStr, info: &mut NlInfo) -> Result {
 }
 
 fn global_nl_info(name: &CStr, info: &mut NlInfo) -> Result {
-    // The lock keeps the client registered, and with that its character device.
+    // The lock keeps the client registered, and so its character device valid.
     let clients = CLIENTS.read().ok_or(ENODEV)?;
     let client = clients
         .iter()

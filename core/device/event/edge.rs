@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Handlers of events in the core itself.
+//! Event handlers in the core itself.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -13,15 +13,15 @@ use crate::device::Device;
 use crate::edge::client::Handler;
 use crate::edge::client::Told;
 
-/// Who is told of events of a device.
+/// Receiver of events of a device.
 pub(crate) trait Watcher: Send + Sync + 'static {
-    /// Something happened; the number is that of the port, if it happened to one. May sleep,
-    /// and may not register or unregister a handler.
+    /// Called for each event; `port` is meaningful for port events only. Must not register or
+    /// unregister a handler. May sleep.
     fn event(&self, event: bindings::ib_event_type, port: u32);
 }
 
-/// The registration of a watcher, for as long as this exists. It is dropped while the device
-/// is there.
+/// Registration of a watcher; dropping it unregisters the watcher. Must be dropped before the
+/// device is freed.
 #[repr(C)]
 #[pin_data(PinnedDrop)]
 pub(crate) struct Watch<W: Watcher> {
@@ -30,19 +30,19 @@ pub(crate) struct Watch<W: Watcher> {
     watcher: Arc<W>,
 }
 
-// SAFETY: The handler is in the device's list, under its lock.
+// SAFETY: The handler is only accessed by the device's list, under its lock.
 unsafe impl<W: Watcher> Send for Watch<W> {}
-// SAFETY: As for `Send`.
+// SAFETY: Same as for `Send`.
 unsafe impl<W: Watcher> Sync for Watch<W> {}
 
-// SAFETY: `repr(C)`, and begins with the structure.
+// SAFETY: `repr(C)`, and the structure is the first field.
 unsafe impl<W: Watcher> View for Watch<W> {
     type C = bindings::ib_event_handler;
 }
 
 impl<W: Watcher> Watch<W> {
     fn handler(&self) -> Handler {
-        // SAFETY: It is initialised, and pinned: it stays until it is taken out, in `drop`.
+        // SAFETY: The handler is initialised and pinned; `drop` removes it from the list.
         unsafe { Handler::from_c(self.handler.get()) }
     }
 
@@ -50,7 +50,7 @@ impl<W: Watcher> Watch<W> {
         this.watcher.event(event.0.kind(), event.0.port());
     }
 
-    /// Registers a watcher. May sleep; not from a handler.
+    /// Registers a watcher. Must not be called from a handler. May sleep.
     ///
     /// # Errors
     ///
@@ -81,6 +81,6 @@ impl<W: Watcher> PinnedDrop for Watch<W> {
 }
 
 rdma::callback! {
-    /// For the list of handlers, in which it is part of a [`Watch`].
+    /// Handler in the device's list; the entry is part of a [`Watch`].
     fn handle<W: Watcher>(watch: &Watch<W>, event: Told<'_>) = Watch::told;
 }

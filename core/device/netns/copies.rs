@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Copies of devices in the sysfs of namespaces, while devices are shared.
+//! Copies of devices in the sysfs of other namespaces, in shared mode.
 
 use kernel::prelude::*;
 use kernel::warn_on;
@@ -17,10 +17,10 @@ use crate::edge::class::AddedCopy;
 use crate::edge::class::DeviceCopy;
 use crate::proto::names;
 
-/// A device's copies; in `State::namesakes`.
+/// Copies of a device; in `State::namesakes`.
 pub(in crate::device) struct Copies(KVec<Placed>);
 
-/// A copy in a namespace, added and with its ports.
+/// A copy in a namespace, added to sysfs with its ports.
 struct Placed {
     net: Member,
     copy: AddedCopy,
@@ -32,14 +32,14 @@ impl Copies {
     }
 }
 
-/// Makes the device's copy in a namespace, if there is to be one and is none. The list of
-/// namespaces is held. May sleep.
+/// Creates the device's copy in a namespace, if the mode requires one and there is none. The caller
+/// must hold the list of namespaces. May sleep.
 pub(super) fn add_copy(device: &Device, net: Member) -> Result {
     if !mode().has_copy(home_of(device), known(net.net())) {
         return Ok(());
     }
     let mut copies = device.state().namesakes.lock();
-    // Device or namespace, one of them was first.
+    // Adding a device and adding a namespace can both reach here; the other one was first.
     if copies.0.iter().any(|placed| placed.net == net) {
         return Ok(());
     }
@@ -55,18 +55,19 @@ pub(super) fn add_copy(device: &Device, net: Member) -> Result {
         .map_err(|_| ENOMEM)
 }
 
-/// Makes the device's copies in all namespaces. The list of devices is held. May sleep.
+/// Creates the device's copies in all namespaces. The caller must hold the list of devices. May
+/// sleep.
 pub(crate) fn add_copies(device: &Device) -> Result {
     let nets = NETS.read().ok_or(ENODEV)?;
     nets.iter().try_for_each(|net| add_copy(device, *net))
 }
 
-/// Removes a copy that is in no list any more. May sleep: waits for readers of its files.
+/// Removes a copy that is not in the list any more. Waits for readers of its files. May sleep.
 fn remove(placed: Placed) {
     placed.copy.with(Core::hide_ports);
 }
 
-/// Removes the device's copies. Nobody makes any now. May sleep.
+/// Removes all copies of the device. No copies must be added meanwhile. May sleep.
 pub(crate) fn remove_copies(device: &Device) {
     loop {
         let last = device.state().namesakes.lock().0.pop();
@@ -77,7 +78,7 @@ pub(crate) fn remove_copies(device: &Device) {
     }
 }
 
-/// Removes the device's copy in a namespace that is going. May sleep.
+/// Removes the device's copy in a namespace that is being removed. May sleep.
 pub(super) fn remove_copy(device: &Device, net: Member) {
     let found = {
         let mut copies = device.state().namesakes.lock();
@@ -91,8 +92,7 @@ pub(super) fn remove_copy(device: &Device, net: Member) {
     }
 }
 
-/// Gives the device's copies its new name. The list of devices is held for writing. May
-/// sleep.
+/// Renames the device's copies. The caller must hold the list of devices for writing. May sleep.
 pub(in crate::device) fn rename_copies(device: &Device, name: &names::Name) {
     let copies = device.state().namesakes.lock();
     for placed in &copies.0 {
@@ -102,7 +102,7 @@ pub(in crate::device) fn rename_copies(device: &Device, name: &names::Name) {
     }
 }
 
-/// The device is about to be freed: it has no copies.
+/// Warns if a device that is about to be freed has copies.
 pub(in crate::device) fn warn_of_copies(device: &Device) {
     warn_on!(!device.state().namesakes.lock().0.is_empty());
 }

@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Namespaces at the edge: the list's members, and the module's parameter.
+//! FFI of namespaces: list entries, and the module parameter.
 
 use core::ptr::NonNull;
 use kernel::sync::atomic::Atomic;
 use rdma::bindings;
 use rdma::net::Net;
 
-/// A namespace in the list. It takes itself out before it goes.
+/// A namespace in the list. It is removed from the list before it is freed.
 ///
 /// # Invariants
 ///
-/// `0` is there: it is in the list, whose lock is held, or is going, and waits for who uses it
-/// (`NetState`).
+/// `0` is valid: it is in the list, whose lock is held, or it is being removed and waits for its
+/// users (`NetState`).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Member(NonNull<bindings::net>);
 
-// SAFETY: Namespaces are used from any thread.
+// SAFETY: Namespaces may be used from any thread.
 unsafe impl Send for Member {}
-// SAFETY: As for `Send`.
+// SAFETY: Same as for `Send`.
 unsafe impl Sync for Member {}
 
 impl Member {
-    /// That of a namespace which is coming.
+    /// Returns the list entry for a namespace that is being set up.
     pub(super) fn of(net: &Net) -> Self {
-        // INVARIANT: Whoever comes into the list leaves it before the namespace goes.
+        // INVARIANT: A namespace in the list is removed from it before it is freed.
         Self(NonNull::from(net).cast())
     }
 
     /// The namespace.
     pub(super) fn net(&self) -> &Net {
-        // SAFETY: The namespace is there (type invariant).
+        // SAFETY: The namespace is valid (type invariant).
         unsafe { Net::from_raw(self.0.as_ptr()) }
     }
 }
 
-/// The mode, as the module's parameter `netns_mode` shows it.
+/// The mode as the variable of the module parameter `netns_mode`.
 pub(super) fn shared() -> &'static Atomic<i8> {
-    // SAFETY: A variable of `exports.c` of one byte, 0 or 1, changed by `set_mode` only.
+    // SAFETY: A one-byte variable of `exports.c`, 0 or 1, which only `set_mode` changes.
     unsafe { Atomic::from_ptr((&raw mut bindings::rdma_netns_shared).cast()) }
 }

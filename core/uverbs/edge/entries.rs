@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a file of a device's user can be mapped to, as C has it: `struct rdma_user_mmap_entry`, and
-//! the areas of memory that are mapped.
+//! C structures for mappings of a device's memory: `struct rdma_user_mmap_entry` and
+//! `struct vm_area_struct`.
 
 use crate::private;
 use core::mem::offset_of;
@@ -36,32 +36,32 @@ rdma::c_struct! {
     /// The character device of an open file (`struct ib_uverbs_device`).
     struct CharDevice: private::ib_uverbs_device;
     fields {
-        /// Read while a call runs. Initialised with the device.
+        /// Read lock held while a call runs. Initialised with the device.
         embed srcu at disassociate_srcu: Srcu;
     }
 }
 
 rdma::c_struct! {
-    /// A domain of sleepable RCU, initialised.
+    /// An initialised SRCU domain.
     struct Srcu: bindings::srcu_struct;
     fields {}
 }
 
 impl CharDevice {
     fn of(file: &UFile) -> &Self {
-        // SAFETY: A file has its character device as long as it is open (`uverbs.h`). One structure,
-        // declared in two sets of bindings.
+        // SAFETY: A file's character device exists as long as the file is open (`uverbs.h`). Both
+        // bindings declare the same structure.
         unsafe { Self::view(file.device().into_c().cast()) }
     }
 
-    /// Where it has its `struct ib_device`.
+    /// Location of the pointer to the `struct ib_device`.
     fn place(&self) -> Place {
         let offset = offset_of!(private::ib_uverbs_device, ib_dev);
         Place(self.raw().wrapping_byte_add(offset).cast())
     }
 }
 
-/// A pointer of a character device that is changed under its `disassociate_srcu`.
+/// A pointer of a character device that is protected by its `disassociate_srcu`.
 struct Place(*mut *mut c_void);
 
 impl IntoC<*mut *mut c_void> for Place {
@@ -71,38 +71,39 @@ impl IntoC<*mut *mut c_void> for Place {
 }
 
 rdma::import! { in rdma::bindings;
-    /// Reads the pointer, and has lockdep check that the domain is held.
+    /// Reads the pointer. Lockdep checks that the domain is held.
     fn dereference(place: Place, srcu: &Srcu) -> Address = rdma_helper_srcu_dereference;
     /// Has lockdep check that the domain is held.
     fn assert_held(srcu: &Srcu) = rdma_helper_srcu_assert_held;
 }
 
-/// An address that is not followed.
+/// An address that is not dereferenced.
 struct Address(*mut c_void);
 
-// SAFETY: Every value is valid.
+// SAFETY: Any value is valid.
 unsafe impl Reply<*mut c_void> for Address {
     unsafe fn reply(c: *mut c_void) -> Self {
         Self(c)
     }
 }
 
-/// Whether the device of an open file is still there. The caller holds `disassociate_srcu`.
+/// Returns whether the device of an open file still exists. The caller must hold
+/// `disassociate_srcu`.
 pub(in crate::uverbs) fn has_device(file: &UFile) -> bool {
     let device = CharDevice::of(file);
     !dereference(device.place(), device.srcu()).0.is_null()
 }
 
-/// Lets lockdep check that the device of an open file cannot go.
+/// Has lockdep check that `disassociate_srcu` of an open file's device is held.
 pub(in crate::uverbs) fn assert_device_held(file: &UFile) {
     assert_held(CharDevice::of(file).srcu());
 }
 
-/// An entry that exists as long as this does.
+/// A pointer to an entry that exists as long as this value.
 ///
 /// # Invariants
 ///
-/// That is so.
+/// The entry exists as long as this value.
 struct Kept(NonNull<MmapEntry>);
 
 impl core::ops::Deref for Kept {
@@ -114,32 +115,32 @@ impl core::ops::Deref for Kept {
     }
 }
 
-/// A count of an entry. The last one ends the entry, for which it may sleep.
+/// A reference to an entry. Dropping the last one frees the entry, which may sleep.
 ///
 /// # Invariants
 ///
-/// One count of the entry is ours, and its context exists.
+/// This value owns one reference to the entry, and its context exists.
 pub(in crate::uverbs) struct EntryRef(Kept);
 
 impl EntryRef {
-    /// Counts an entry that is found in a context, unless its last count is gone.
+    /// Takes a reference to an entry found in a context, unless its last reference is gone.
     pub(in crate::uverbs) fn of_found(entry: &MmapEntry) -> Option<Self> {
         use rdma::sync::IncNotZero;
-        // INVARIANT: Just counted.
+        // INVARIANT: The reference was just taken.
         entry
             .refs()
             .inc_not_zero()
             .then(|| Self(Kept(NonNull::from(entry))))
     }
 
-    /// Counts an entry that the caller holds a count of.
+    /// Takes a reference to an entry that the caller holds a reference to.
     pub(in crate::uverbs) fn another(entry: &MmapEntry) -> Self {
         entry.refs().inc();
-        // INVARIANT: Just counted.
+        // INVARIANT: The reference was just taken.
         Self(Kept(NonNull::from(entry)))
     }
 
-    /// The count is C's from now on.
+    /// Transfers the reference to C.
     fn into_raw(self) -> *mut bindings::rdma_user_mmap_entry {
         core::mem::ManuallyDrop::new(self).raw()
     }
@@ -156,17 +157,18 @@ impl core::ops::Deref for EntryRef {
 impl Drop for EntryRef {
     fn drop(&mut self) {
         if self.refs().dec_and_test() {
-            // INVARIANT: That was the last count; the driver frees the entry when it is told.
+            // INVARIANT: That was the last reference; the driver frees the entry when `mmap_free`
+            // is called.
             crate::uverbs::mmap::end(DeadEntry(Kept(self.0 .0)));
         }
     }
 }
 
-/// A count of an entry, or null.
+/// A reference to an entry, or null.
 pub(in crate::uverbs) struct MaybeEntry(pub(in crate::uverbs) Option<EntryRef>);
 
 rdma::argument! {
-    /// `ib_verbs.h`: null, or an entry of which the caller gives up a count.
+    /// `ib_verbs.h`: null, or an entry of which the caller passes its reference.
     impl MaybeEntry = |entry: Option<&'static MmapEntry>| {
         MaybeEntry(entry.map(|entry| EntryRef(Kept(NonNull::from(entry)))))
     };
@@ -180,12 +182,12 @@ impl Answer for MaybeEntry {
     }
 }
 
-/// An entry whose last count is gone.
+/// An entry whose last reference is gone.
 ///
 /// # Invariants
 ///
-/// Nobody has the entry any more but those who find it in its context, and cannot count it. It
-/// exists until `free` gives it to its driver.
+/// Nobody holds a reference to the entry, and lookups that find it cannot take one. It exists until
+/// `free` passes it to its driver.
 pub(in crate::uverbs) struct DeadEntry(Kept);
 
 impl core::ops::Deref for DeadEntry {
@@ -197,25 +199,26 @@ impl core::ops::Deref for DeadEntry {
 }
 
 impl DeadEntry {
-    /// Gives the entry, which cannot be found any more, to its driver. May sleep.
+    /// Passes the entry, which is no longer in its context, to its driver. May sleep.
     pub(in crate::uverbs) fn free(self) {
         let device = self.ucontext().and_then(crate::edge::uverbs::device);
         if let Some(free) = device.and_then(|device| device.ops().mmap_free) {
-            // SAFETY: The method is of the entry's driver; nobody has the entry: type invariant.
+            // SAFETY: The method belongs to the entry's driver; nobody else holds the entry: type
+            // invariant.
             unsafe { free(self.raw()) };
         }
     }
 }
 
-/// An entry that a driver wants to insert. It stays until its last count is gone: `end` takes it out
-/// of its context before.
+/// An entry that a driver inserts. It exists until its last reference is dropped; `end` removes it
+/// from its context before.
 pub(in crate::uverbs) struct NewEntry(Owned<MmapEntry>);
 
-/// The same as C gives it, or null: drivers insert an entry of their own once (`ib_verbs.h`).
+/// The entry as passed by C, or null. Drivers insert an entry that they own once (`ib_verbs.h`).
 pub(in crate::uverbs) type MaybeNewEntry = Given<MmapEntry>;
 
 impl NewEntry {
-    /// Initialises the entry: one count, the driver's.
+    /// Initialises the entry with one reference, the driver's.
     ///
     /// # Errors
     ///
@@ -227,7 +230,7 @@ impl NewEntry {
     ) -> Result<Self> {
         let mut entry = entry.owned()?;
         let c = entry.sole();
-        // SAFETY: Nobody else has the entry (`Owned`). CAST: From 32 bits.
+        // SAFETY: Nobody else has the entry (`Owned`). CAST: Widens from 32 bits.
         unsafe {
             bindings::INIT_LIST_HEAD(&raw mut (*c).dmabufs);
             bindings::rdma_helper_mmap_entry_init_mutex(c);
@@ -247,7 +250,7 @@ impl core::ops::Deref for NewEntry {
     }
 }
 
-// SAFETY: It stays until its last count is gone, and `end` takes it out then.
+// SAFETY: It exists until its last reference is dropped, and `end` removes it before it is freed.
 unsafe impl Lasting<MmapEntry> for NewEntry {
     fn object(&self) -> &MmapEntry {
         self
@@ -255,23 +258,23 @@ unsafe impl Lasting<MmapEntry> for NewEntry {
 }
 
 rdma::c_struct! {
-    /// A DMA-buf that was made of an entry (`struct ib_uverbs_dmabuf_file`).
+    /// A DMA-buf that exports an entry (`struct ib_uverbs_dmabuf_file`).
     pub(in crate::uverbs) struct Dmabuf: private::ib_uverbs_dmabuf_file;
     fields {
-        /// The buffer's own count, and one of each mapping.
+        /// One reference for the buffer, and one for each mapping.
         embed refs at kref.refcount: Refcount;
-        /// Completed by the last count.
+        /// Completed when the last reference is dropped.
         embed comp: Completion;
     }
 }
 
-/// The first of the buffers that were made of an entry, whose `dmabufs_lock` is held.
+/// Returns the first DMA-buf that exports an entry, whose `dmabufs_lock` is held.
 pub(in crate::uverbs) fn first_dmabuf<'a>(
     entry: &MmapEntry,
     _held: &'a Guard<'_, (), MutexBackend>,
 ) -> Option<&'a Dmabuf> {
     const PLACE: usize = offset_of!(private::ib_uverbs_dmabuf_file, dmabufs_elm);
-    // SAFETY: The list is changed under the lock only, which is held (`rdma_user_mmap_entry`). A
+    // SAFETY: The list changes only under the lock, which is held (`rdma_user_mmap_entry`). A
     // buffer stays in it until it is revoked or freed, both under the lock.
     unsafe {
         let list = &raw mut (*entry.raw()).dmabufs;
@@ -281,11 +284,11 @@ pub(in crate::uverbs) fn first_dmabuf<'a>(
 }
 
 impl Dmabuf {
-    /// Revokes a buffer of the list: no mapping of it is left. May sleep.
+    /// Revokes a buffer of the list, and waits until all of its mappings are gone. May sleep.
     pub(in crate::uverbs) fn revoke(&self, _held: &Guard<'_, (), MutexBackend>) {
         let file = self.raw();
         // SAFETY: A buffer in the list has a `struct dma_buf` with a reservation lock, which guards
-        // `revoked`; the list is guarded by the lock that is held.
+        // `revoked`. The held lock guards the list.
         unsafe {
             let buffer = (*file).dmabuf;
             let resv = (*buffer).resv;
@@ -301,7 +304,7 @@ impl Dmabuf {
             );
             bindings::dma_resv_unlock(resv);
         }
-        // Each mapping holds a count; the last to go completes it.
+        // Each mapping holds a reference; the last one completes the completion.
         if self.refs().dec_and_test() {
             self.comp().complete();
         }
@@ -310,28 +313,28 @@ impl Dmabuf {
 }
 
 rdma::c_struct! {
-    /// A mapping that is being made (`struct vm_area_struct`), under the `mmap_lock`.
+    /// A mapping that is being created (`struct vm_area_struct`), under the `mmap_lock`.
     pub(in crate::uverbs) struct VmArea: bindings::vm_area_struct;
     fields {
-        /// The first address.
+        /// First address.
         cell start at __bindgen_anon_1.__bindgen_anon_1.vm_start: usize;
-        /// The address after the last one.
+        /// Address after the last byte.
         cell end at __bindgen_anon_1.__bindgen_anon_1.vm_end: usize;
         /// `VM_*`.
         cell flags at __bindgen_anon_2.vm_flags: usize;
-        /// The offset in the file, in pages.
+        /// Offset in the file, in pages.
         cell pgoff at vm_pgoff: usize;
     }
 }
 
-// SAFETY: The `mmap_lock` is held for writing while a mapping is made; `Opaque` is not `Sync`.
+// SAFETY: The `mmap_lock` is held for writing while a mapping is created; `Opaque` is not `Sync`.
 unsafe impl OfCall for VmArea {}
 
-/// Protection of pages.
+/// Page protection.
 #[derive(Clone, Copy)]
 pub(in crate::uverbs) struct Prot(bindings::pgprot_t);
 
-// SAFETY: All values are.
+// SAFETY: Any value is valid.
 unsafe impl FromC for Prot {
     type C = bindings::pgprot_t;
 
@@ -340,38 +343,38 @@ unsafe impl FromC for Prot {
     }
 }
 
-// SAFETY: There are no references.
+// SAFETY: It holds no references.
 unsafe impl Within<'_> for Prot {}
 
 impl VmArea {
-    /// Bytes of the mapping.
+    /// Size of the mapping in bytes.
     pub(in crate::uverbs) fn len(&self) -> usize {
         self.end().wrapping_sub(self.start())
     }
 
-    /// Whether others see what is written to it.
+    /// Returns whether writes to the mapping are visible to others.
     pub(in crate::uverbs) fn is_shared(&self) -> bool {
         self.flags() & bindings::VM_SHARED != 0
     }
 
-    /// Whether it is one of an open file of `ib_uverbs`.
+    /// Returns whether the mapping belongs to `file`.
     pub(in crate::uverbs) fn is_of(&self, file: &UFile) -> bool {
-        // SAFETY: A mapping holds its file, if it has one; `private_data` is set when that is
-        // opened, and only compared.
+        // SAFETY: A mapping keeps its file, if it has one. `private_data` is set when the file is
+        // opened, and is only compared.
         unsafe {
             let of = (*self.raw()).vm_file;
             !of.is_null() && (*of).private_data == file.raw().cast()
         }
     }
 
-    /// Maps `size` bytes of a device's from a page number on. May sleep.
+    /// Maps `size` bytes of device memory, starting at page frame `pfn`. May sleep.
     ///
     /// # Errors
     ///
-    /// `EAGAIN` if that fails.
+    /// `EAGAIN` if the mapping fails.
     pub(in crate::uverbs) fn map(&self, pfn: usize, size: usize, prot: Prot) -> Result {
-        // SAFETY: The `mmap_lock` is held (`OfCall`). What a driver may map is its own business:
-        // `rdma_user_mmap_io` is its means for that.
+        // SAFETY: The `mmap_lock` is held (`OfCall`). The driver is responsible for what it maps:
+        // `rdma_user_mmap_io` is its interface for that.
         let failed = unsafe {
             (*self.raw()).vm_page_prot = prot.0;
             bindings::rdma_helper_io_remap_pfn_range(self.raw(), self.start(), pfn, size, prot.0)
@@ -380,11 +383,11 @@ impl VmArea {
     }
 }
 
-/// What is noted of a mapping in its file: memory that lives as long as the mapping.
+/// A mapping's entry in its file's list. The memory lives as long as the mapping.
 ///
 /// # Invariants
 ///
-/// `0` is zeroed memory that is the mapping's from [`attach`](Self::attach) on.
+/// `0` is zeroed memory, which belongs to the mapping from [`attach`](Self::attach) on.
 pub(in crate::uverbs) struct Note(*mut private::rdma_umap_priv);
 
 rdma::argument! {
@@ -393,8 +396,8 @@ rdma::argument! {
 }
 
 impl Note {
-    /// Attaches the note to a mapping, with a count of its entry, and lists it in the file, whose
-    /// `umap_lock` is held. `ib_uverbs` detaches and frees it with the mapping.
+    /// Attaches the note to a mapping, with a reference to the mapping's entry, and lists it in the
+    /// file, whose `umap_lock` is held. `ib_uverbs` detaches and frees it with the mapping.
     fn attach(
         self,
         vma: &VmArea,
@@ -403,8 +406,8 @@ impl Note {
         _held: &Guard<'_, (), MutexBackend>,
     ) {
         let note = self.0;
-        // SAFETY: The memory is ours until here, and lives as long as the mapping: type invariant.
-        // The list is changed under the lock only, which is held.
+        // SAFETY: This value has exclusive access to the memory, which lives as long as the
+        // mapping: type invariant. The list changes only under the lock, which is held.
         unsafe {
             (*note).vma = vma.raw();
             (*note).entry = MaybeEntry(entry).answer();
@@ -413,7 +416,7 @@ impl Note {
         }
     }
 
-    /// As [`attach`](Self::attach); takes the lock. May sleep.
+    /// Like [`attach`](Self::attach), but takes the lock. May sleep.
     pub(in crate::uverbs) fn list(self, vma: &VmArea, entry: Option<EntryRef>, file: &UFile) {
         let held = file.umap_lock().lock();
         self.attach(vma, entry, file, &held);
@@ -434,14 +437,14 @@ impl FreshNote {
         )?))
     }
 
-    /// To be attached: `ib_uverbs` frees it.
+    /// Returns the note, to be attached: `ib_uverbs` then frees it.
     pub(in crate::uverbs) fn note(self) -> Note {
-        // INVARIANT: Zeroed memory of kmalloc.
+        // INVARIANT: The memory is zeroed, from kmalloc.
         Note(KBox::into_raw(self.0))
     }
 }
 
-/// A mapping that C makes, of an open file of `ib_uverbs`.
+/// A mapping of an `ib_uverbs` file that C creates.
 pub(in crate::uverbs) struct MappingOf<'a> {
     /// The mapping.
     pub(in crate::uverbs) vma: &'a VmArea,
@@ -449,13 +452,13 @@ pub(in crate::uverbs) struct MappingOf<'a> {
     pub(in crate::uverbs) file: &'a UFile,
 }
 
-// SAFETY: `core_priv.h`: `rdma_umap_priv_init` gets mappings of files of `ib_uverbs`.
+// SAFETY: `core_priv.h`: `rdma_umap_priv_init` gets mappings of `ib_uverbs` files.
 unsafe impl FromC for MappingOf<'_> {
     type C = *mut bindings::vm_area_struct;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: Such a mapping, whose file's private data is the open file: contract of this
-        // function.
+        // SAFETY: The mapping's file is an `ib_uverbs` file, whose private data is the open file:
+        // contract of this function.
         unsafe {
             Self {
                 vma: View::view(c),
@@ -465,5 +468,5 @@ unsafe impl FromC for MappingOf<'_> {
     }
 }
 
-// SAFETY: The references are of `'a`.
+// SAFETY: The references are limited to `'a`.
 unsafe impl<'a> Within<'a> for MappingOf<'a> {}

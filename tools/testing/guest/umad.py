@@ -79,8 +79,10 @@ def mad(cls, version, method, attr, tid=1, mod=0, status=0, data=b"", size=MAD):
 
 
 def vendor(method, tid, payload, rmpp=0, oui=b"\x00\x14\x05", cls=0x30):
-    # RMPP's header: version, type, flags.
-    active = struct.pack(">BBBBII", 1, 1, 1, 0, 0, 0) if rmpp else bytes(12)
+    # RMPP's header: version, type, flags. Of a transfer that the core makes, only the flag counts:
+    # opensm leaves the rest empty.
+    full = tid % 2
+    active = struct.pack(">BBBBII", full, full, 1, 0, 0, 0) if rmpp else bytes(12)
     body = active + b"\0" + oui + payload
     head = struct.pack(">BBBBHHQHHI", 1, cls, 1, method, 0, 0, tid, 0x10, 0, 0)
     return head + body

@@ -141,6 +141,12 @@ check "judge: the C module in place of ours" modules "modules: ib_core is the c 
 check "judge: ours in place of the C module" modules "modules: rdma_rxe is the rust one" ib_core ib_core "ib_core=rust rdma_rxe=rust"
 check "judge: ours with STACK=c" modules "modules: ib_core is the rust one" c "" "ib_core=rust rdma_rxe=c"
 check "judge: a driver that is not staged" modules "modules: rdma_rxe is the c one" rust ib_core "ib_core=rust rdma_rxe=c"
+test_driver() {
+    fresh
+    result fast/10-x "# guest: node=1 kernel=fast stack=ib_umad staged=ib_umad" "ok 1 - a" 1..1 "# modules: fakeib=rust ib_umad=rust" "# ended: 0"
+    passes "1 passed, 0 failed, 0 skipped"
+}
+check "judge: a driver of the tests on any stack of ours" test_driver
 check "judge: modules are not told" no_modules
 check "judge: the modules of a boot" boot_good
 boot_unseen() { boot "ib_core=rust rdma_rxe=rust" && sed -i '/kernel log/d' "$run/fast/results/boot-guest.ktap" && fails "fast/boot-guest: boot: kernel log: nobody looked at it"; }

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Helpers for network namespaces: references, and that of the current task. */
+#include <linux/nsproxy.h>
+#include <linux/sched.h>
+#include <net/net_namespace.h>
+#include "helpers.h"
+
+struct net *rdma_helper_get_net(struct net *net)
+{
+	return get_net(net);
+}
+
+struct net *rdma_helper_maybe_get_net(struct net *net)
+{
+	return maybe_get_net(net);
+}
+
+void rdma_helper_put_net(struct net *net)
+{
+	put_net(net);
+}
+
+struct net *rdma_helper_init_net(void)
+{
+	return &init_net;
+}
+
+struct net *rdma_helper_current_net(void)
+{
+	return current->nsproxy->net_ns;
+}

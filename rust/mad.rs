@@ -1,0 +1,603 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Management datagrams (MADs), for consumers of `ib_core` in other modules.
+//!
+//! | type | what |
+//! |---|---|
+//! | [`Agent`] | sends and receives MADs of a class at a port; dropping it waits for its handlers |
+//! | [`Buffer`] | a MAD to be sent, until it is posted |
+//! | [`Received`] | a MAD, or the segments of an RMPP transfer, in the receive handler |
+//! | [`Mad`] | the same, kept beyond the handler |
+//!
+//! Each send carries a value of the consumer's, which comes back by [`MadUser::sent`] exactly once
+//! for each send that was posted.
+//!
+//! C header: `include/rdma/ib_mad.h`. Only exported functions are called, so the core may be the C
+//! one.
+
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ops::Range;
+use core::ptr;
+use core::ptr::NonNull;
+use core::slice;
+
+use crate::bindings;
+use crate::client::DeviceRef;
+use crate::edge::mad::MadAgent;
+use crate::edge::mad::RecvWc;
+use crate::edge::mad::SendBuf;
+use crate::edge::wc::Wc;
+use crate::edge::FromC;
+use crate::edge::Passed;
+use crate::edge::View;
+use crate::edge::Within;
+use kernel::container_of;
+use kernel::error::from_err_ptr;
+use kernel::error::to_result;
+use kernel::ffi::c_int;
+use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::Arc;
+
+/// The bytes of the RMPP header in a MAD (`struct ib_rmpp_hdr`, after `struct ib_mad_hdr`).
+const RMPP: Range<usize> = 24..36;
+
+/// The handlers of an agent. They run in work items of the port, one after the other, and may
+/// sleep.
+pub trait MadUser: Send + Sync + 'static {
+    /// What a send carries.
+    type Sent: Send + 'static;
+
+    /// A MAD was received.
+    fn received(&self, mad: Received<'_>);
+
+    /// A send has ended. `timed_out` means that no response came in time.
+    fn sent(&self, sent: KBox<Self::Sent>, timed_out: bool);
+}
+
+/// The unsolicited MADs that an agent receives.
+pub struct Unsolicited {
+    /// Management class.
+    pub class: u8,
+    /// Version of the class.
+    pub version: u8,
+    /// OUI of a vendor class.
+    pub oui: [u8; 3],
+    /// Methods, one bit each.
+    pub methods: u128,
+}
+
+/// How an agent is registered.
+pub struct Registration {
+    /// Whether it uses queue pair 1 (GSI), not 0 (SMI).
+    pub gsi: bool,
+    /// The unsolicited MADs that it receives, if any.
+    pub unsolicited: Option<Unsolicited>,
+    /// Version of RMPP, or 0.
+    pub rmpp_version: u8,
+    /// `IB_MAD_USER_RMPP`, or 0.
+    pub flags: u32,
+}
+
+/// A registered agent. Dropping it waits until its handlers have returned and all its sends have
+/// ended, so the caller must not hold a lock that a handler takes. Drop may sleep.
+///
+/// # Invariants
+///
+/// - `raw` is registered, with [`on_sent`] and [`on_received`] of `U` as its handlers and the
+///   address of `_user` as its context.
+/// - Only [`Buffer::post`] posts its sends.
+pub struct Agent<U: MadUser> {
+    raw: NonNull<bindings::ib_mad_agent>,
+    _user: Arc<U>,
+    _device: DeviceRef,
+}
+
+// SAFETY: The core locks agents itself; the user is `Send` and `Sync`.
+unsafe impl<U: MadUser> Send for Agent<U> {}
+// SAFETY: As for `Send`: the core locks agents, and the user is `Sync`.
+unsafe impl<U: MadUser> Sync for Agent<U> {}
+
+impl<U: MadUser> Agent<U> {
+    /// Registers an agent at a port. Its handlers may run before this function returns. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for what the core does not know or what another agent has; `EPROTONOSUPPORT`,
+    /// `ENOMEM`.
+    pub fn register(
+        device: &DeviceRef,
+        port: u32,
+        how: &Registration,
+        user: Arc<U>,
+    ) -> Result<Self> {
+        let mut request = bindings::ib_mad_reg_req::default();
+        if let Some(unsolicited) = &how.unsolicited {
+            request.mgmt_class = unsolicited.class;
+            request.mgmt_class_version = unsolicited.version;
+            request.oui = unsolicited.oui;
+            let [low, high] = &mut request.method_mask;
+            // CAST: The lower half.
+            *low = unsolicited.methods as usize;
+            // CAST: The upper half.
+            *high = (unsolicited.methods >> 64) as usize;
+        }
+        let wanted = match how.unsolicited {
+            Some(_) => &raw mut request,
+            None => ptr::null_mut(),
+        };
+        let queue = if how.gsi {
+            bindings::ib_qp_type_IB_QPT_GSI
+        } else {
+            bindings::ib_qp_type_IB_QPT_SMI
+        };
+        // SAFETY: The device stays as long as the agent (`_device`). The core copies the request.
+        // The context stays as long as the agent (`_user`), whose drop waits for the handlers.
+        let raw = from_err_ptr(unsafe {
+            bindings::ib_register_mad_agent(
+                device.raw(),
+                port,
+                queue,
+                wanted,
+                how.rmpp_version,
+                Some(on_sent::<U>),
+                Some(on_received::<U>),
+                Arc::as_ptr(&user).cast_mut().cast(),
+                how.flags,
+            )
+        })?;
+        Ok(Self {
+            // INVARIANT: Just registered so. `Buffer`s are the only sends of this type's methods.
+            raw: NonNull::new(raw).ok_or(EINVAL)?,
+            _user: user,
+            _device: device.clone(),
+        })
+    }
+
+    fn view(&self) -> &MadAgent {
+        // SAFETY: It is registered as long as this exists (type invariant).
+        unsafe { MadAgent::view(self.raw.as_ptr()) }
+    }
+
+    /// Upper half of the transaction IDs of its requests, by which responses are matched.
+    pub fn hi_tid(&self) -> u32 {
+        self.view().hi_tid()
+    }
+
+    /// Creates an address handle for its sends. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a GID, port or path that does not exist; the driver's.
+    pub fn address(&self, to: &To) -> Result<Address<'_>> {
+        let grh = to.grh.as_ref().map_or(ptr::null(), |grh| &raw const grh.0);
+        // SAFETY: The agent is registered (type invariant), so its queue pair and the domain of
+        // that exist; `grh` is null or points to a route that is borrowed for the call.
+        let raw = from_err_ptr(unsafe {
+            bindings::rdma_helper_mad_ah(self.raw.as_ptr(), to.lid, to.sl, to.path_bits, grh)
+        })?;
+        // INVARIANT: Just created. The agent, which keeps the device, is borrowed.
+        Ok(Address(NonNull::new(raw).ok_or(EINVAL)?, PhantomData))
+    }
+
+    /// Allocates a MAD, filled with zeros, that goes to an address. Its memory is charged to the
+    /// cgroup of the current task. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for lengths that no MAD of this kind has; `ENOMEM`.
+    pub fn buffer<'a>(&'a self, lengths: &Lengths, address: Address<'a>) -> Result<Buffer<'a, U>> {
+        let headers = c_int::try_from(lengths.headers).map_err(|_| EINVAL)?;
+        let data = c_int::try_from(lengths.data).map_err(|_| EINVAL)?;
+        // The core adds both, and rounds up to a whole segment.
+        headers
+            .checked_add(data)
+            .and_then(|sum| sum.checked_add(4096))
+            .ok_or(EINVAL)?;
+        // SAFETY: The agent is registered (type invariant).
+        let raw = from_err_ptr(unsafe {
+            bindings::ib_create_send_mad(
+                self.raw.as_ptr(),
+                lengths.qpn,
+                lengths.pkey_index,
+                c_int::from(lengths.rmpp),
+                headers,
+                data,
+                bindings::GFP_KERNEL_ACCOUNT,
+                lengths.base_version,
+            )
+        })?;
+        // INVARIANT: Just created, by this agent.
+        Ok(Buffer {
+            raw: NonNull::new(raw).ok_or(EINVAL)?,
+            address,
+            rmpp: lengths.rmpp,
+            _agent: self,
+        })
+    }
+}
+
+impl<U: MadUser> Drop for Agent<U> {
+    fn drop(&mut self) {
+        // SAFETY: It is registered (type invariant).
+        unsafe { bindings::ib_unregister_mad_agent(self.raw.as_ptr()) };
+    }
+}
+
+/// A global route: the fields of a GRH that senders choose.
+#[derive(Default)]
+pub struct Grh(pub bindings::rdma_helper_grh);
+
+/// Destination of a MAD.
+pub struct To {
+    /// LID of the destination.
+    pub lid: u16,
+    /// Service level.
+    pub sl: u8,
+    /// Path bits of the source LID.
+    pub path_bits: u8,
+    /// The global route, if any.
+    pub grh: Option<Grh>,
+}
+
+/// An address handle. Dropping it destroys the handle, and may sleep.
+///
+/// # Invariants
+///
+/// `0` is owned by this. The device stays for `'a`.
+pub struct Address<'a>(NonNull<bindings::ib_ah>, PhantomData<&'a ()>);
+
+impl Drop for Address<'_> {
+    fn drop(&mut self) {
+        // SAFETY: It is owned by this (type invariant), and no send that is posted uses it:
+        // `Buffer::post` forgets it.
+        unsafe { bindings::rdma_helper_mad_ah_destroy(self.0.as_ptr()) };
+    }
+}
+
+/// Lengths of a MAD to be sent, and its destination behind the address.
+pub struct Lengths {
+    /// Number of the destination's queue pair.
+    pub qpn: u32,
+    /// Index of the P_Key in the port's table.
+    pub pkey_index: u16,
+    /// Whether the core sends it as an RMPP transfer.
+    pub rmpp: bool,
+    /// Bytes of headers.
+    pub headers: usize,
+    /// Bytes of data.
+    pub data: usize,
+    /// Base version of the MAD.
+    pub base_version: u8,
+}
+
+/// A MAD to be sent.
+///
+/// # Invariants
+///
+/// `raw` was created by `_agent`, is not posted, and is owned by this.
+pub struct Buffer<'a, U: MadUser> {
+    raw: NonNull<bindings::ib_mad_send_buf>,
+    address: Address<'a>,
+    rmpp: bool,
+    _agent: &'a Agent<U>,
+}
+
+impl<U: MadUser> Buffer<'_, U> {
+    fn view(&self) -> &SendBuf {
+        // SAFETY: It is owned by this (type invariant).
+        unsafe { SendBuf::view(self.raw.as_ptr()) }
+    }
+
+    /// Copies the MAD, headers and data. Bytes beyond the lengths given to [`Agent::buffer`] are
+    /// ignored, and so is the RMPP header of a transfer, which is the core's.
+    pub fn fill(&mut self, mad: &[u8]) {
+        let buf = self.view();
+        let length = |raw: c_int| usize::try_from(raw).unwrap_or(0);
+        let (headers, data) = (length(buf.hdr_len()), length(buf.data_len()));
+        let segment = length(buf.seg_size());
+        let first = if self.rmpp {
+            headers
+        } else {
+            headers.saturating_add(data)
+        };
+        let (first, rest) = mad.split_at(first.min(mad.len()));
+        let skipped = if self.rmpp { RMPP } else { 0..0 };
+        let before = first.get(..skipped.start).unwrap_or(first);
+        let after = first.get(skipped.end..).unwrap_or(&[]);
+        let place: *mut u8 = buf.mad().as_ptr().cast_mut().cast();
+        // SAFETY: `ib_create_send_mad` makes `mad` as long as headers and data, or, for a transfer,
+        // as long as the headers. Both parts are within, the second one at its own offset. Nobody
+        // else uses the buffer (type invariant).
+        unsafe {
+            ptr::copy_nonoverlapping(before.as_ptr(), place, before.len());
+            ptr::copy_nonoverlapping(after.as_ptr(), place.add(skipped.end), after.len());
+        }
+        if !self.rmpp || segment == 0 {
+            return;
+        }
+        let rest = rest.get(..data).unwrap_or(rest);
+        let mut number: c_int = 0;
+        for part in rest.chunks(segment) {
+            number = number.saturating_add(1);
+            // SAFETY: A transfer has segments for all of its data, of `seg_size` bytes and numbered
+            // from 1 (`ib_get_rmpp_segment` in `ib_mad.h`).
+            unsafe {
+                let place = bindings::ib_get_rmpp_segment(self.raw.as_ptr(), number);
+                ptr::copy_nonoverlapping(part.as_ptr(), place.cast(), part.len());
+            }
+        }
+    }
+
+    /// Posts it. `sent` comes back by [`MadUser::sent`], in a work item: never from within this
+    /// function, so the caller may hold a lock that the handler takes. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// The core's, or the driver's; the handler is not called then.
+    pub fn post(self, timeout_ms: u32, retries: u32, sent: KBox<U::Sent>) -> Result {
+        let buf = self.view();
+        let sent: *mut U::Sent = KBox::into_raw(sent);
+        buf.set_ah(self.address.0.as_ptr());
+        // CAST: The core has signed numbers, and takes those of programs as they are.
+        buf.set_timeout_ms(timeout_ms as c_int);
+        // CAST: As above: signed in the core.
+        buf.set_retries(retries as c_int);
+        buf.context().store(sent.cast(), Relaxed);
+        let this = ManuallyDrop::new(self);
+        // SAFETY: The buffer is owned, and not posted (type invariant). If the core takes it,
+        // `Ended` takes back all three: buffer, address handle and context.
+        let refused = unsafe { bindings::ib_post_send_mad(this.raw.as_ptr(), ptr::null_mut()) };
+        let result = to_result(refused);
+        if result.is_err() {
+            // SAFETY: From `into_raw` above; the core did not take it.
+            drop(unsafe { KBox::from_raw(sent) });
+            drop(ManuallyDrop::into_inner(this));
+        }
+        result
+    }
+}
+
+impl<U: MadUser> Drop for Buffer<'_, U> {
+    fn drop(&mut self) {
+        // SAFETY: It is owned by this, and not posted (type invariant).
+        unsafe { bindings::ib_free_send_mad(self.raw.as_ptr()) };
+    }
+}
+
+crate::callback! {
+    /// The send handler of an [`Agent`].
+    fn on_sent<U: MadUser>(agent: Called<'_, U>, ended: Ended<U>) = sent;
+    /// The receive handler of an [`Agent`].
+    fn on_received<U: MadUser>(
+        agent: Called<'_, U>, request: Passed<bindings::ib_mad_send_buf>, mad: Mad,
+    ) = received;
+}
+
+fn sent<U: MadUser>(called: Called<'_, U>, ended: Ended<U>) {
+    let Ended { sent, timed_out } = ended;
+    called.user.sent(sent, timed_out);
+}
+
+fn received<U: MadUser>(
+    called: Called<'_, U>,
+    _request: Passed<bindings::ib_mad_send_buf>,
+    mad: Mad,
+) {
+    // INVARIANT: Both are arguments of one call of the handler.
+    let mad = Received {
+        mad,
+        agent: called.agent,
+    };
+    if mad.wc().status() == bindings::ib_wc_status_IB_WC_SUCCESS {
+        called.user.received(mad);
+    }
+}
+
+/// The agent whose handler is called, and its user.
+struct Called<'a, U> {
+    agent: &'a MadAgent,
+    user: &'a U,
+}
+
+// SAFETY: `from_c` is for the first argument of `on_sent` and `on_received`: the C structure of an
+// `Agent<U>`, whose context is its user (type invariant). Both stay until the handler has returned.
+unsafe impl<U: MadUser> FromC for Called<'_, U> {
+    type C = *mut bindings::ib_mad_agent;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: The agent is registered during the call, and its context is a `U` (`Agent`).
+        unsafe {
+            let agent = MadAgent::view(c);
+            let user = &*agent.context().as_ptr().cast::<U>();
+            Self { agent, user }
+        }
+    }
+}
+// SAFETY: Both references are of `'a`.
+unsafe impl<'a, U: MadUser> Within<'a> for Called<'a, U> {}
+
+/// A send that has ended. Its buffer and its address handle are freed.
+struct Ended<U: MadUser> {
+    sent: KBox<U::Sent>,
+    timed_out: bool,
+}
+
+// SAFETY: `from_c` is for the second argument of `on_sent`: a send of an `Agent<U>`, which
+// `Buffer::post` posted (invariant of `Agent`), and which the core does not use any more.
+unsafe impl<U: MadUser> FromC for Ended<U> {
+    type C = *mut bindings::ib_mad_send_wc;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: The completion is lent for the call, and the send is the consumer's again
+        // (`ib_mad_send_handler` in `ib_mad.h`). `post` set the address handle and the context.
+        // The status is read before the buffer is freed, because the completion may end with it.
+        unsafe {
+            let (status, raw) = ((*c).status, (*c).send_buf);
+            let buf = SendBuf::view(raw);
+            let (sent, ah) = (buf.context().load(Relaxed), buf.ah());
+            bindings::ib_free_send_mad(raw);
+            bindings::rdma_helper_mad_ah_destroy(ah);
+            Self {
+                sent: KBox::from_raw(sent.cast::<U::Sent>()),
+                timed_out: status == bindings::ib_wc_status_IB_WC_RESP_TIMEOUT_ERR,
+            }
+        }
+    }
+}
+// SAFETY: It owns what it has.
+unsafe impl<U: MadUser> Within<'_> for Ended<U> {}
+
+/// A received MAD in its handler.
+///
+/// # Invariants
+///
+/// `mad` and `agent` are arguments of one call of the receive handler, which lasts for `'a`.
+pub struct Received<'a> {
+    mad: Mad,
+    agent: &'a MadAgent,
+}
+
+/// Where a received MAD came from.
+pub struct From {
+    /// Number of the sender's queue pair.
+    pub qpn: u32,
+    /// LID of the sender, its lower half on Omni-Path.
+    pub lid: u16,
+    /// Service level.
+    pub sl: u8,
+    /// Path bits of the destination LID.
+    pub path_bits: u8,
+    /// Index of the P_Key in the port's table.
+    pub pkey_index: u16,
+    /// The route back to the sender, if the MAD came with a GRH.
+    pub grh: Option<Grh>,
+}
+
+impl Received<'_> {
+    fn wc(&self) -> &Wc {
+        // SAFETY: The completion exists during the call of the handler (type invariant, table of
+        // `RecvWc`), and nobody changes it.
+        unsafe { Wc::view(self.mad.view().wc().as_ptr().cast_mut()) }
+    }
+
+    /// Where it came from. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`, `ENODEV` and others if there is no route back to the sender.
+    pub fn from(&self) -> Result<From> {
+        let wc = self.wc();
+        let grh = if wc.has(bindings::ib_wc_flags_IB_WC_GRH) {
+            let mut grh = Grh::default();
+            // SAFETY: The agent, the message and its completion exist during the call of the
+            // handler (type invariant). `grh` is ours.
+            to_result(unsafe {
+                bindings::rdma_helper_mad_recv_grh(
+                    self.agent.raw(),
+                    self.mad.0.as_ptr(),
+                    &mut grh.0,
+                )
+            })?;
+            Some(grh)
+        } else {
+            None
+        };
+        Ok(From {
+            qpn: wc.src_qp(),
+            // CAST: The upper half of Omni-Path's LIDs is in the MAD itself.
+            lid: wc.slid() as u16,
+            sl: wc.sl(),
+            path_bits: wc.dlid_path_bits(),
+            pkey_index: wc.pkey_index(),
+            grh,
+        })
+    }
+
+    /// Keeps the MAD beyond the call.
+    pub fn into_mad(self) -> Mad {
+        self.mad
+    }
+}
+
+/// A received MAD, or the segments of an RMPP transfer. Dropping it frees it.
+///
+/// # Invariants
+///
+/// `0` was handed to the receive handler of an [`Agent`], is owned by this, and is not changed.
+pub struct Mad(NonNull<bindings::ib_mad_recv_wc>);
+
+// SAFETY: The memory belongs to no thread (type invariant).
+unsafe impl Send for Mad {}
+// SAFETY: It is not changed (type invariant).
+unsafe impl Sync for Mad {}
+
+// SAFETY: `from_c` is for the third argument of `on_received`: a message that is the consumer's
+// from then on (`ib_mad_recv_handler` in `ib_mad.h`).
+unsafe impl FromC for Mad {
+    type C = *mut bindings::ib_mad_recv_wc;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        // INVARIANT: See the implementation: it is the consumer's.
+        // SAFETY: The core hands over a message, never null.
+        Self(unsafe { NonNull::new_unchecked(c) })
+    }
+}
+// SAFETY: It owns what it has.
+unsafe impl Within<'_> for Mad {}
+
+impl Mad {
+    fn view(&self) -> &RecvWc {
+        // SAFETY: It is owned by this (type invariant).
+        unsafe { RecvWc::view(self.0.as_ptr()) }
+    }
+
+    /// Bytes of the message: the first segment, and the data of the others.
+    #[allow(clippy::len_without_is_empty, reason = "a MAD is never empty")]
+    pub fn len(&self) -> usize {
+        usize::try_from(self.view().mad_len()).unwrap_or(0)
+    }
+
+    /// Bytes of a segment.
+    pub fn segment_size(&self) -> usize {
+        self.view().mad_seg_size()
+    }
+
+    /// Calls `take` with each segment in turn, until it returns `false` or an error.
+    ///
+    /// # Errors
+    ///
+    /// Those of `take`.
+    pub fn segments(&self, mut take: impl FnMut(&[u8]) -> Result<bool>) -> Result {
+        let size = self.segment_size();
+        // SAFETY: The message is owned by this and not changed (type invariant). Its `recv_buf`
+        // and the other segments are in the list whose head is `rmpp_list`, and each has a buffer
+        // of `mad_seg_size` bytes (`struct ib_mad_recv_wc` in `ib_mad.h`).
+        unsafe {
+            let head = &raw mut (*self.0.as_ptr()).rmpp_list;
+            let mut buf = &raw mut (*self.0.as_ptr()).recv_buf;
+            loop {
+                let mad: *mut bindings::ib_mad = (*buf).__bindgen_anon_1.mad;
+                if !take(slice::from_raw_parts(mad.cast::<u8>(), size))? {
+                    return Ok(());
+                }
+                let next = (*buf).list.next;
+                if next == head || next.is_null() {
+                    return Ok(());
+                }
+                buf = container_of!(next, bindings::ib_mad_recv_buf, list);
+            }
+        }
+    }
+}
+
+impl Drop for Mad {
+    fn drop(&mut self) {
+        // SAFETY: It is owned by this (type invariant).
+        unsafe { bindings::ib_free_recv_mad(self.0.as_ptr()) };
+    }
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `ib_umad`: management datagrams (MADs) for programs, such as opensm and infiniband-diags.
+//!
+//! Drop-in for the C module of the same name: nodes, ioctls, both headers of MADs, sysfs,
+//! tracepoints. It reaches `ib_core` by exported functions only, so either one may be the C one.
+//!
+//! | file | what |
+//! |---|---|
+//! | `proto` | lengths, layouts, duplicates: pure, tested on the host |
+//! | `port` | a port, its files and nodes; its end |
+//! | `file` | an open file of `umadN`: agents, MADs that wait |
+//! | `issm` | an open file of `issmN`: who has it is the subnet manager of the port |
+//! | `edge`, `trace.c` | tracepoints |
+//!
+//! Locks: `Port::state`, then `File::inner`. Handlers of agents take the second, so an agent is
+//! never unregistered, which waits for them, under it. No user memory is touched under either.
+
+#![allow(unreachable_pub, reason = "proto is a crate of its own on the host")]
+
+mod edge;
+mod file;
+mod issm;
+mod port;
+mod proto;
+
+use crate::port::Nodes;
+use crate::port::Port;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use rdma::chrdev::Class;
+use rdma::chrdev::Indices;
+use rdma::chrdev::NodeAttribute;
+use rdma::chrdev::NodeClass;
+use rdma::chrdev::NodeFile;
+use rdma::chrdev::NodeGroups;
+use rdma::chrdev::Numbers;
+use rdma::client::Client;
+use rdma::client::ClientSlot;
+use rdma::client::DeviceRef;
+use rdma::client::NlInfo;
+use rdma::client::Registered;
+use rdma::provider::unsupported;
+use rdma::sysfs::Page;
+use rdma::sysfs::StaticGroup;
+
+rdma::resident_module! { struct Main(UmadModule); }
+
+module! {
+    type: Main,
+    name: "ib_umad",
+    authors: ["The rust-rdma authors"],
+    description: "InfiniBand userspace MAD packet access",
+    license: "Dual BSD/GPL",
+    alias: ["rdma-client-umad", "rdma-client-issm"],
+}
+
+/// Of the nodes that have fixed numbers.
+const MAJOR: u32 = 231;
+/// Ports whose numbers are fixed: `umad` first, then `issm`.
+const FIXED: u32 = 64;
+/// Ports in all.
+const PORTS: u32 = 8192;
+/// Ports whose numbers are not fixed.
+const DYNAMIC: u32 = PORTS - FIXED;
+
+/// The class of all nodes.
+pub(crate) struct Mads;
+
+impl NodeClass for Mads {
+    type Node = Arc<Port>;
+    const NAME: &'static CStr = c"infiniband_mad";
+    const FOLDER: &'static CStr = c"infiniband";
+    const ABI_VERSION: u32 = 5;
+    const GROUPS: &'static NodeGroups<Self> = &GROUPS;
+}
+
+static GROUPS: NodeGroups<Mads> = NodeGroups::new(&GROUP);
+static GROUP: StaticGroup<NodeAttribute<Mads>> =
+    StaticGroup::new(None, &[Some(&IBDEV), Some(&PORT), None]);
+static IBDEV: NodeAttribute<Mads> = NodeAttribute::of::<OfDevice>();
+static PORT: NodeAttribute<Mads> = NodeAttribute::of::<OfPort>();
+
+/// The file `ibdev`.
+struct OfDevice;
+
+impl NodeFile for OfDevice {
+    type Class = Mads;
+    const NAME: &'static CStr = c"ibdev";
+
+    fn show(port: &Arc<Port>, page: &mut Page<'_>) -> Result {
+        port.device()?.show_name(page);
+        Ok(())
+    }
+}
+
+/// The file `port`.
+struct OfPort;
+
+impl NodeFile for OfPort {
+    type Class = Mads;
+    const NAME: &'static CStr = c"port";
+
+    fn show(port: &Arc<Port>, page: &mut Page<'_>) -> Result {
+        page.text(fmt!("{}\n", port.number))
+    }
+}
+
+/// What nodes are made with.
+pub(crate) struct Umad {
+    class: Arc<Class<Mads>>,
+    fixed: Arc<Numbers>,
+    dynamic: Arc<Numbers>,
+    indices: Arc<Indices>,
+}
+
+impl Umad {
+    fn new() -> Result<Self> {
+        let numbers = |numbers| Arc::new(numbers, GFP_KERNEL);
+        Ok(Self {
+            fixed: numbers(Numbers::fixed(MAJOR, 0, FIXED * 2, Mads::NAME)?)?,
+            dynamic: numbers(Numbers::dynamic(DYNAMIC * 2, Mads::NAME)?)?,
+            class: Arc::new(Class::register()?, GFP_KERNEL)?,
+            indices: Arc::pin_init(Indices::new(), GFP_KERNEL)?,
+        })
+    }
+}
+
+static UMAD: ClientSlot<Umad> = ClientSlot::new();
+
+impl Client for Umad {
+    type Data = KVec<Nodes>;
+    const NAME: &'static CStr = c"umad";
+
+    fn slot() -> &'static ClientSlot<Self> {
+        &UMAD
+    }
+
+    fn add(&self, device: DeviceRef) -> Result<KVec<Nodes>> {
+        let mut all = KVec::new();
+        for port in device.ports().filter(|port| device.has_mads(*port)) {
+            all.push(Nodes::new(self, &device, port)?, GFP_KERNEL)?;
+        }
+        if all.is_empty() {
+            return Err(unsupported());
+        }
+        Ok(all)
+    }
+
+    fn remove(&self, data: KVec<Nodes>) {
+        drop(data);
+    }
+
+    fn nl_info<'a>(
+        &self,
+        data: &'a KVec<Nodes>,
+        device: &DeviceRef,
+        port: u32,
+    ) -> Result<NlInfo<'a>> {
+        if !device.ports().contains(&port) {
+            return Err(EINVAL);
+        }
+        let nodes = data.iter().find(|nodes| nodes.port() == port);
+        Ok(nodes.ok_or(unsupported())?.nl_info())
+    }
+}
+
+/// The second client, by whose name `rdma` asks for `issm` nodes. As on the C module, it knows of no
+/// device.
+struct Issm;
+
+static ISSM: ClientSlot<Issm> = ClientSlot::new();
+
+impl Client for Issm {
+    type Data = ();
+    const NAME: &'static CStr = c"issm";
+
+    fn slot() -> &'static ClientSlot<Self> {
+        &ISSM
+    }
+
+    fn add(&self, _device: DeviceRef) -> Result<()> {
+        Ok(())
+    }
+
+    fn remove(&self, (): ()) {}
+
+    fn nl_info<'a>(&self, (): &'a (), _device: &DeviceRef, _port: u32) -> Result<NlInfo<'a>> {
+        Err(unsupported())
+    }
+}
+
+/// What the module owns. Fields are dropped in this order.
+struct UmadModule {
+    _issm: Registered<Issm>,
+    _umad: Registered<Umad>,
+}
+
+impl kernel::Module for UmadModule {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        let umad = Registered::register(Arc::new(Umad::new()?, GFP_KERNEL)?)?;
+        let issm = Registered::register(Arc::new(Issm, GFP_KERNEL)?)?;
+        Ok(Self {
+            _issm: issm,
+            _umad: umad,
+        })
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A MAD that a program sends: its lengths, and which sends are duplicates.
+//!
+//! A program may do RMPP itself, or leave it to the core. In the second case it hands in a message
+//! of any length, headers first, and the core makes segments of it.
+
+use super::header::Header;
+use super::header::Layout;
+use super::wire::bytes;
+use super::wire::class;
+use super::wire::data_offset;
+use super::wire::has_rmpp;
+use super::wire::method;
+use super::wire::HEADER;
+use super::wire::OPA_MAD_SIZE;
+use super::wire::RMPP_HEADER;
+use super::Invalid;
+use core::cmp::Ordering;
+
+/// Flag of an RMPP header: the MAD is one of a transfer.
+const ACTIVE: u8 = 1;
+
+/// The beginning of a MAD, with the RMPP header that it may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start(pub [u8; RMPP_HEADER]);
+
+impl Start {
+    /// The header that all MADs have.
+    pub fn mad(&self) -> &[u8; HEADER] {
+        let (header, _) = self.0.split_first_chunk().unwrap_or((&[0; HEADER], &[]));
+        header
+    }
+
+    /// The class.
+    pub fn class(&self) -> u8 {
+        let [_, class, ..] = self.0;
+        class
+    }
+
+    /// Version of what is common to all MADs.
+    pub fn base_version(&self) -> u8 {
+        let [version, ..] = self.0;
+        version
+    }
+
+    /// Transaction.
+    pub fn tid(&self) -> u64 {
+        bytes(&self.0, 8).map_or(0, u64::from_be_bytes)
+    }
+
+    /// Puts the number of an agent into the upper half of the transaction, by which the answer finds
+    /// back.
+    pub fn set_hi_tid(&mut self, hi: u32) {
+        if let Some(place) = self.0.get_mut(8..12) {
+            place.copy_from_slice(&hi.to_be_bytes());
+        }
+    }
+
+    /// Whether it is an answer, by class and method (C13-9.1.1, 13.4.6.4).
+    pub fn is_response(&self) -> bool {
+        let [_, in_class, _, of_method, ..] = self.0;
+        let [_, _, _, modifier] = bytes(&self.0, 20).unwrap_or_default();
+        of_method & method::RESPONSE != 0
+            || of_method == method::TRAP_REPRESS
+            || in_class == class::BM && modifier & 1 != 0
+    }
+
+    /// Whether the RMPP header says that this is one of a transfer.
+    fn is_active(&self) -> bool {
+        let [.., flags, _, _, _, _, _, _, _, _, _] = self.0;
+        flags & ACTIVE != 0
+    }
+}
+
+/// What a write has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Whether the core makes a transfer of it.
+    pub rmpp_active: bool,
+    /// Bytes of headers.
+    pub headers: usize,
+    /// Bytes of data.
+    pub data: usize,
+    /// Whether it is a duplicate if it is like one that is under way. Segments of a transfer that
+    /// the program does itself are alike.
+    pub may_repeat: bool,
+    /// Bytes of the MAD that have to be copied from the program. More than a MAD can have is refused
+    /// by the core, so no more is copied then.
+    pub copied: usize,
+}
+
+impl Plan {
+    /// The plan for a write of `count` bytes by an agent.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`]: it is shorter than the headers of its class.
+    pub fn new(
+        count: usize,
+        layout: Layout,
+        start: &Start,
+        kernel_rmpp: bool,
+    ) -> Result<Self, Invalid> {
+        let of_class = has_rmpp(start.class());
+        let rmpp_active = of_class && kernel_rmpp && start.is_active();
+        let headers = data_offset(start.class());
+        let mad = count.checked_sub(layout.size()).ok_or(Invalid)?;
+        let data = mad.checked_sub(headers).ok_or(Invalid)?;
+        Ok(Self {
+            rmpp_active,
+            headers,
+            data,
+            may_repeat: of_class && !kernel_rmpp && start.is_active(),
+            copied: if rmpp_active {
+                mad
+            } else {
+                mad.min(OPA_MAD_SIZE)
+            },
+        })
+    }
+}
+
+/// What tells sends apart: two with the same transaction, class and direction are duplicates if they
+/// are requests, or answers to the same port. Ordered so that those come together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    tid: u64,
+    class: u8,
+    response: bool,
+    /// Number of the send.
+    seq: u64,
+}
+
+impl Key {
+    /// Of a MAD as it is sent.
+    pub fn new(start: &Start, seq: u64) -> Self {
+        Self {
+            tid: start.tid(),
+            class: start.class(),
+            response: start.is_response(),
+            seq,
+        }
+    }
+
+    /// The least that is like this.
+    pub fn first_alike(self) -> Self {
+        Self { seq: 0, ..self }
+    }
+
+    /// Whether it is the same but for the number.
+    pub fn is_alike(&self, other: &Self) -> bool {
+        self.first_alike() == other.first_alike()
+    }
+
+    /// Whether one to `header` repeats `other`, which is alike and under way to `its_header`.
+    pub fn repeats(&self, header: &Header, other: &Self, its_header: &Header) -> bool {
+        self.is_alike(other) && (!self.response || header.same_destination(its_header))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.tid, self.class, self.response, self.seq).cmp(&(
+            other.tid,
+            other.class,
+            other.response,
+            other.seq,
+        ))
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
