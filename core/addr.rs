@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where an address is: link-layer addresses for GIDs.
+//! Address resolution: link-layer addresses and network devices for GIDs.
 //!
-//! A RoCE GID is an IP address, so the network stack's tables say where it is: a route from
-//! the local GID's network device, and the neighbour on it. Whose address is not known yet
-//! is asked for, and waited for, for a second at most.
+//! A RoCE GID is an IP address, so it is resolved with the tables of the network stack: a route
+//! from the network device of the local GID, then the neighbour entry on that route. If the
+//! neighbour is not known yet, it is probed and waited for, for at most one second.
 //!
 //! * [`resolve`] fills in an address vector;
 //! * [`device_of`] finds the network device that has an address;
-//! * [`lag`] says which device of a bond packets leave by;
-//! * [`path`] says whether a path of RoCE leads anywhere.
+//! * [`lag`] selects the port of a bond that packets leave by;
+//! * [`path`] checks whether the destination of a RoCE path is reachable.
 //!
-//! * [`request`] finds IP addresses for connection managers, who are told later; one
-//!   [`attempt`] after the other;
+//! * [`request`] resolves IP addresses asynchronously for connection managers, as a series of
+//!   [`attempt`]s;
 //! * `abi` has the exported functions, [`edge`] the C structures.
 
 mod abi;
@@ -42,21 +42,21 @@ use rdma::net::AddrPair;
 use rdma::net::Net;
 use rdma::net::NetDevice;
 
-/// The VLAN of what is on none.
+/// VLAN ID that stands for "no VLAN".
 pub(crate) const NO_VLAN: u16 = 0xffff;
 
-/// How long a neighbour is waited for, in jiffies: a second.
+/// Maximum time to wait for a neighbour, in jiffies: one second.
 const PATIENCE: isize = bindings::HZ as isize;
 
 /// `ARPHRD_INFINIBAND`.
 const INFINIBAND: u16 = 32;
 
-/// The changes of neighbours.
+/// Counts neighbour updates; resolution waits on it.
 static NEIGHBOURS: Changes = Changes::new();
 
-/// What the module owns for addresses.
+/// Module-wide state of address resolution.
 pub(crate) struct Subsystem {
-    // The notifier goes before what it wakes.
+    // Dropped first: the notifier wakes the requests.
     _neighbours: Pin<KBox<ChangeNotifier>>,
     _requests: request::Subsystem,
 }
@@ -72,16 +72,16 @@ impl Subsystem {
     }
 }
 
-/// Where a packet goes next.
+/// Next hop of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hop {
-    /// The address on the link.
+    /// Link-layer address.
     pub(crate) mac: [u8; 6],
-    /// How many hops it may go.
+    /// Hop limit.
     pub(crate) limit: u8,
 }
 
-/// The network device of a GID. Any context.
+/// Returns the network device of a GID. Any context.
 ///
 /// # Errors
 ///
@@ -90,11 +90,12 @@ pub(crate) fn netdev_of_gid(gid: &GidAttr) -> Result<ARef<NetDevice>> {
     Entry::of(gid).netdev()
 }
 
-/// The network device that has an address, whatever its own namespace says of it. Any context.
+/// Returns the network device that owns `ip` according to `net`, whatever namespace the device
+/// itself is in. Any context.
 ///
 /// # Errors
 ///
-/// `EADDRNOTAVAIL`.
+/// `EADDRNOTAVAIL` if no device has the address.
 pub(crate) fn device_of(net: &Net, ip: IpAddr) -> Result<ARef<NetDevice>> {
     let rcu = rcu::read_lock();
     net.device_with(ip, &rcu)
@@ -102,10 +103,10 @@ pub(crate) fn device_of(net: &Net, ip: IpAddr) -> Result<ARef<NetDevice>> {
         .ok_or_else(eaddrnotavail)
 }
 
-/// One attempt to find the next hop: `None` if its address was asked for.
+/// Tries once to find the next hop. Returns `None` after a probe for its link-layer address.
 fn try_hop(gid: &GidAttr, addrs: AddrPair) -> Result<Option<Hop>> {
     let netdev = netdev_of_gid(gid)?;
-    // It keeps the namespace, out of which the device may be moved meanwhile.
+    // RCU keeps the namespace alive: the device may be moved to another one meanwhile.
     let rcu = rcu::read_lock();
     let net = netdev.net(&rcu);
     let (route, addrs) = Route::reach(net, netdev.ifindex(), addrs)?;
@@ -115,7 +116,7 @@ fn try_hop(gid: &GidAttr, addrs: AddrPair) -> Result<Option<Hop>> {
     };
     let limit = route.hop_limit();
     if route.is_local() {
-        // This machine: the device of the GID is both ends.
+        // Local destination: the GID's device is both source and destination.
         device_of(net, to).map_err(|_| ENODEV)?;
         let mac = netdev.mac();
         return Ok(Some(Hop { mac, limit }));
@@ -123,7 +124,7 @@ fn try_hop(gid: &GidAttr, addrs: AddrPair) -> Result<Option<Hop>> {
     let on_infiniband = route.dev(&rcu).hardware_type() == INFINIBAND;
     drop(rcu);
     if on_infiniband && route.has_gateway() {
-        // A gateway of IP over InfiniBand is known to a user's program, if to anybody.
+        // IPoIB gateways are resolved by user space only, see `request`.
         return Err(eaddrnotavail());
     }
     let Some(neighbour) = route.neighbour(to) else {
@@ -138,12 +139,12 @@ fn try_hop(gid: &GidAttr, addrs: AddrPair) -> Result<Option<Hop>> {
     Ok(Some(Hop { mac, limit }))
 }
 
-/// Where packets from a local GID to another go next. Sleeps, for a second at most.
+/// Returns the next hop from a local GID to the GID `to`. Sleeps for at most one second.
 ///
 /// # Errors
 ///
-/// `EINVAL` for GIDs of different families; `ENODEV` if the network device has gone;
-/// those of routing; `ETIMEDOUT` if the neighbour does not answer.
+/// `EINVAL` for GIDs of different families; `ENODEV` if the network device is gone; routing errors;
+/// `ETIMEDOUT` if the neighbour does not answer.
 pub(crate) fn next_hop(gid: &GidAttr, to: &[u8; 16]) -> Result<Hop> {
     let addrs = AddrPair::from_gids(&Entry::of(gid).gid().0, to).ok_or(EINVAL)?;
     let start = kernel::time::Instant::<kernel::time::Monotonic>::now();
@@ -153,7 +154,7 @@ pub(crate) fn next_hop(gid: &GidAttr, to: &[u8; 16]) -> Result<Hop> {
         if let Some(hop) = try_hop(gid, addrs)? {
             return Ok(hop);
         }
-        // OVERFLOW: times since boot have centuries of room.
+        // OVERFLOW: both are nanoseconds since boot, which 64 bits hold for centuries.
         let left = patience - start.elapsed();
         if left.is_negative() || left.is_zero() {
             return Err(ETIMEDOUT);
@@ -162,21 +163,21 @@ pub(crate) fn next_hop(gid: &GidAttr, to: &[u8; 16]) -> Result<Hop> {
             .unwrap_or(0)
             .saturating_mul(PATIENCE)
             / 1000;
-        // What was missed at the end of the time is seen by the last attempt.
+        // After a timeout, one last attempt is made before the deadline check above.
         let _: bool = NEIGHBOURS.wait(seen, left.max(1));
     }
 }
 
-/// Fills in the link layer's address and the hop limit of a RoCE vector that leads to one
-/// destination. May sleep, for a second at most.
+/// Fills in the link-layer address and the hop limit of a RoCE address vector with a unicast
+/// destination. Sleeps for at most one second.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a vector without a local GID; those of [`next_hop`].
+/// `EINVAL` for an address vector without a local GID; those of [`next_hop`].
 pub(crate) fn resolve_unicast(path: &mut Filled<'_>) -> Result {
     let to = path.destination();
     let gid = path.gid().ok_or(EINVAL)?;
-    // Between link-local GIDs of the older RoCE, addresses are in the GIDs themselves.
+    // In RoCEv1, a link-local GID contains the MAC address.
     let in_gid = if gid.gid_type() == bindings::ib_gid_type_IB_GID_TYPE_ROCE {
         roce::mac_in(&Gid(to))
     } else {
@@ -193,7 +194,7 @@ pub(crate) fn resolve_unicast(path: &mut Filled<'_>) -> Result {
     Ok(())
 }
 
-/// As [`resolve_unicast`], for groups too.
+/// Same as [`resolve_unicast`], but also accepts multicast destinations.
 pub(crate) fn resolve(path: &mut Filled<'_>) -> Result {
     match roce::group_mac(&Gid(path.destination())) {
         Some(mac) => {

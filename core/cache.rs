@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is remembered of a port: P_Keys, LMC, state, subnet prefix.
+//! Port cache: P_Keys, LMC, state and subnet prefix of each port.
 //!
-//! Readers, in any context, have a copy under an irq-safe lock. It is brought up to date
-//! when the device is registered, and at the events of `proto::port_cache`, before clients
-//! hear of them.
+//! Readers, in any context, get a copy under an irq-safe lock. The cache is updated when the device
+//! is registered and at the events of `proto::port_cache`, before clients receive them.
 
 mod abi;
 
@@ -22,7 +21,7 @@ use crate::proto::port_cache::Refresh;
 use rdma::bindings;
 use rdma::sync::SpinLockIrq;
 
-/// The copies of a device's ports.
+/// Cached data of a device's ports.
 #[pin_data]
 pub(crate) struct Copies {
     ports: SetOnce<KVec<(u32, Pin<KBox<Copy>>)>>,
@@ -45,17 +44,17 @@ impl Copies {
     }
 }
 
-/// The copy of one port.
+/// Cached data of one port.
 #[pin_data]
 struct Copy {
     #[pin]
     known: SpinLockIrq<Known>,
 }
 
-/// What is known of a port.
+/// Cached attributes and P_Key table of a port.
 struct Known {
     port: PortCache,
-    /// None before the driver was asked for the first time.
+    /// `None` before the first update.
     pkeys: Option<KVec<Pkey>>,
 }
 
@@ -80,7 +79,7 @@ pub(crate) fn set_up(device: &Device) -> Result {
             )?;
             ports.push((port, copy), GFP_KERNEL)?;
         }
-        // Only one registers a device at a time.
+        // Registrations of a device are serialised, so it is still unset.
         let _: bool = copies.ports.populate(ports);
     }
     gid::set_up(device)?;
@@ -90,15 +89,14 @@ pub(crate) fn set_up(device: &Device) -> Result {
         .inspect_err(|_| gid::clean_up(device))
 }
 
-/// Empties the GID tables and waits for updates under way: the device is unregistered. May
-/// sleep.
+/// Empties the GID tables and waits for updates under way. The device is unregistered. May sleep.
 pub(crate) fn clean_up(device: &Device) {
     gid::clean_up(device);
 }
 
-/// Brings the copies up to date for an event, before clients hear of it. Answers whether
-/// they are to hear of it at all: not if the driver could not be asked, and not of changes of
-/// GIDs, which were told one by one. May sleep; in the worker of events.
+/// Updates the cache for an event, before clients receive it. Returns whether clients receive it at
+/// all: not if a query of the driver failed, and not for GID changes, which are reported one by
+/// one. Called from the event worker. May sleep.
 #[must_use]
 pub(crate) fn refresh(
     device: &Device,
@@ -119,7 +117,7 @@ pub(crate) fn refresh(
     what.tell_clients
 }
 
-/// Asks the driver, and remembers what it says.
+/// Queries the driver and stores the result.
 fn update(device: &Device, port: u32, what: Refresh) -> Result {
     let copy = device.slot::<Copies>().port(port).ok_or(EINVAL)?;
     let attr = query_port(device, port)?;
@@ -130,13 +128,13 @@ fn update(device: &Device, port: u32, what: Refresh) -> Result {
             prefix = first;
         }
     }
-    // A driver without P_Keys keeps none.
+    // Without a P_Key table, the cached table is not replaced.
     let pkeys = (what.pkeys && attr.pkey_tbl_len > 0)
         .then(|| query_pkeys(device, port, attr.pkey_tbl_len))
         .transpose()?;
     let now = PortCache {
         lmc: attr.lmc,
-        // A state is one of six.
+        // Port states are small numbers (`enum ib_port_state`).
         state: PortState(u8::try_from(attr.state).unwrap_or(u8::MAX)),
         subnet_prefix: prefix,
     };
@@ -155,17 +153,17 @@ fn update(device: &Device, port: u32, what: Refresh) -> Result {
     Ok(())
 }
 
-/// The subnet prefix of a port as it is cached, 0 if there is no such port. Any context.
+/// Returns the cached subnet prefix of a port; 0 if there is no such port. Any context.
 pub(crate) fn subnet_prefix(device: &Device, port: u32) -> u64 {
     let port = device.slot::<Copies>().port(port);
     port.map_or(0, |known| known.lock().port.subnet_prefix)
 }
 
-/// The partition at a place, as it is remembered. Any context.
+/// Returns the cached partition at an index of a port's P_Key table. Any context.
 ///
 /// # Errors
 ///
-/// `EINVAL` if there is no such place.
+/// `EINVAL` if there is no such port or index.
 #[cfg(CONFIG_SECURITY_INFINIBAND)]
 pub(crate) fn partition(
     device: &Device,
@@ -184,8 +182,8 @@ pub(crate) fn partition(
     })
 }
 
-/// How many low bits of the LID are a path's own, as it is remembered; none, if there is no such
-/// port. Any context.
+/// Returns the cached LMC of a port, the number of low LID bits that select a path; `None` if there
+/// is no such port. Any context.
 pub(crate) fn lmc(device: &Device, port: u32) -> Option<u8> {
     Some(device.slot::<Copies>().port(port)?.lock().port.lmc)
 }

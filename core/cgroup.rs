@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Limits of the rdma cgroup. Without the controller (`CONFIG_CGROUP_RDMA`) nothing is limited.
+//! Limits of the rdma cgroup. Without the controller (`CONFIG_CGROUP_RDMA`) there are no limits.
 //!
 //! C header: `include/linux/cgroup_rdma.h`.
 
@@ -11,10 +11,10 @@ use crate::device::Device;
 use kernel::prelude::*;
 use kernel::sync::Mutex;
 
-/// What is known of a device's limits.
+/// Cgroup state of a device.
 #[pin_data]
 pub(crate) struct Limits {
-    /// Whether the controller knows the device.
+    /// Whether the device is registered with the controller.
     #[pin]
     known: Mutex<bool>,
 }
@@ -30,18 +30,19 @@ impl crate::device::PerDevice for Limits {
 #[cfg(CONFIG_CGROUP_RDMA)]
 use self::edge::set;
 
-/// Nothing is limited.
+/// Without the controller, only the state is kept.
 #[cfg(not(CONFIG_CGROUP_RDMA))]
 fn set(device: &Device, known: bool) {
     *device.slot::<Limits>().known.lock() = known;
 }
 
-/// Makes the device known to the cgroup controller. Before it is registered. May sleep.
+/// Registers the device with the cgroup controller. Called before the device is registered. May
+/// sleep.
 pub(crate) fn register(device: &Device) {
     set(device, true);
 }
 
-/// The reverse of [`register`]: nobody charges the device any more. May sleep.
+/// Reverses [`register`]; nothing is charged to the device any more. May sleep.
 pub(crate) fn unregister(device: &Device) {
     set(device, false);
 }

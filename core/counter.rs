@@ -2,13 +2,13 @@
 
 //! Counters bound to queue pairs (`rdma statistic`).
 //!
-//! A port has a *mode*. In manual mode a user binds a queue pair to a counter, one that is there
-//! or a new one; in auto mode each new queue pair of a user is bound to the counter of its kind:
-//! of its type, of its process, or both, as the mode's mask says. What a counter counted stays in
-//! the port's *history* when its last queue pair leaves it, so that the sum never falls.
+//! A port has a *mode*. In manual mode, a user binds a queue pair to an existing or a new counter.
+//! In auto mode, each new user queue pair is bound to the counter for its type, its process or
+//! both, as selected by the mode's mask. When the last queue pair leaves a counter, its values are
+//! added to the *history* of the port, so that the sum never decreases.
 //!
-//! Locks: `Counters::bindings` of a device says which queue pair has which counter;
-//! `Counters::port` keeps the mode of a port and the number of its counters; `Counter::driver` is
+//! Locks: `Counters::bindings` of a device guards which queue pair has which counter;
+//! `Counters::port` guards the mode of a port and the number of its counters; `Counter::driver` is
 //! held around a driver's methods of a counter. The last two are innermost.
 
 mod counted;
@@ -33,10 +33,10 @@ use self::edge::Counted;
 use self::edge::PortCounter;
 pub(crate) use crate::edge::counter::Counter;
 
-/// What the core keeps of a device for its counters.
+/// Counter state of a device.
 #[pin_data]
 pub(crate) struct Bindings {
-    /// Held while a queue pair gets or loses a counter.
+    /// Held while a queue pair is bound or unbound.
     #[pin]
     lock: Mutex<()>,
 }
@@ -49,19 +49,19 @@ impl crate::device::PerDevice for Bindings {
     }
 }
 
-/// How queue pairs get counters.
+/// How queue pairs are bound to counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Nobody has said.
+    /// Not configured.
     None,
-    /// By themselves.
+    /// Automatically, when they are created.
     Auto,
-    /// By a user's command.
+    /// By user command.
     Manual,
 }
 
 impl Mode {
-    /// As C and netlink number it (`enum rdma_nl_counter_mode`).
+    /// Converts to the value used by C and netlink (`enum rdma_nl_counter_mode`).
     pub(crate) fn to_raw(self) -> bindings::rdma_nl_counter_mode {
         match self {
             Self::None => bindings::rdma_nl_counter_mode_RDMA_COUNTER_MODE_NONE,
@@ -79,22 +79,22 @@ impl Mode {
     }
 }
 
-/// The mode of a port with what belongs to it.
+/// Counter mode of a port and its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PortMode {
     pub(crate) mode: Mode,
-    /// In auto mode, what queue pairs of one counter have in common
-    /// (`enum rdma_nl_counter_mask`).
+    /// In auto mode, the attributes that queue pairs of one counter share (`enum
+    /// rdma_nl_counter_mask`).
     pub(crate) mask: u32,
     /// Whether optional counters are bound as well.
     pub(crate) bind_opcnt: bool,
 }
 
-/// What queue pairs may have in common.
+/// Valid bits of a mask.
 const MASKS: u32 = bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_QP_TYPE
     | bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_PID;
 
-/// Counting on a port of a device.
+/// Counters of a port.
 #[derive(Clone, Copy)]
 struct Port<'a> {
     device: &'a Device,
@@ -115,13 +115,13 @@ impl<'a> Port<'a> {
         }
     }
 
-    /// What counters counted that are gone, if the port's driver has counters for ports.
+    /// Sums of freed counters; `None` if the driver has no port counters.
     fn history(&self) -> Option<&stats::HwStats> {
         self.data.history()
     }
 }
 
-/// A port's state, locked.
+/// Counter state of a port, locked.
 struct Locked<'a> {
     data: &'a PortCounter,
     guard: edge::Locked<'a>,
@@ -142,18 +142,18 @@ impl Locked<'_> {
         self.data.set_bind_opcnt(&mut self.guard, mode.bind_opcnt);
     }
 
-    /// How many counters there are.
+    /// Number of counters.
     fn counters(&self) -> u32 {
         self.data.num_counters(&self.guard)
     }
 
-    /// There is one counter more.
+    /// Adds one to the number of counters.
     fn count_one_more(&mut self) {
         let counters = self.counters().saturating_add(1);
         self.data.set_num_counters(&mut self.guard, counters);
     }
 
-    /// There is one counter less. The last one takes manual mode with it.
+    /// Subtracts one from the number of counters. Manual mode ends with the last one.
     fn forget_counter(&mut self) {
         let counters = self.counters().saturating_sub(1);
         self.data.set_num_counters(&mut self.guard, counters);
@@ -167,8 +167,8 @@ impl Locked<'_> {
     }
 }
 
-/// Prepares the ports of a device that is about to be registered. A port whose driver has no
-/// counters for it gets no history, and binds none. May sleep.
+/// Prepares the ports of a device that is about to be registered. A port without driver counters
+/// gets no history and cannot bind counters. May sleep.
 pub(crate) fn set_up(device: &Device, alone: &mut Unregistered<'_>) {
     for port in device.ports() {
         let Some(data) = device.port(port) else {
@@ -179,12 +179,12 @@ pub(crate) fn set_up(device: &Device, alone: &mut Unregistered<'_>) {
     }
 }
 
-/// Puts a port into auto mode with this mask, or out of it if the mask is empty. May sleep.
+/// Puts a port into auto mode with this mask, or ends auto mode if the mask is empty. May sleep.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` if the port cannot count, `EINVAL` for a mask or port that there is not, `EBUSY`
-/// if a queue pair is bound.
+/// `EOPNOTSUPP` if the port has no counters, `EINVAL` for an invalid mask or port, `EBUSY` if a
+/// queue pair is bound.
 pub(crate) fn set_auto_mode(device: &Device, port: u32, mask: u32, bind_opcnt: bool) -> Result {
     let port = Port::of(device, port).ok_or(EINVAL)?;
     if port.history().is_none() {
@@ -216,7 +216,7 @@ pub(crate) fn set_auto_mode(device: &Device, port: u32, mask: u32, bind_opcnt: b
     Ok(())
 }
 
-/// The mode of a port; [`Mode::None`] for one that there is not. May sleep.
+/// Returns the mode of a port; [`Mode::None`] if there is no such port. May sleep.
 pub(crate) fn get_mode(device: &Device, port: u32) -> PortMode {
     match Port::of(device, port) {
         Some(port) => port.lock().mode(),
@@ -228,12 +228,12 @@ pub(crate) fn get_mode(device: &Device, port: u32) -> PortMode {
     }
 }
 
-/// Switches an optional counter of a port on or off. May sleep.
+/// Enables or disables an optional counter of a port. May sleep.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` if the driver cannot, `EINVAL` for a counter that there is not or that is not
-/// optional, else that of the driver.
+/// `EOPNOTSUPP` if the driver does not support it, `EINVAL` if the counter does not exist or is not
+/// optional; errors of the driver.
 pub(crate) fn modify(device: &Device, port: u32, index: usize, enable: bool) -> Result {
     device.ops().modify_hw_stat.ok_or_else(unsupported)?;
     let stats = device
@@ -250,17 +250,18 @@ pub(crate) fn modify(device: &Device, port: u32, index: usize, enable: bool) -> 
     Ok(())
 }
 
-/// A queue pair that is held.
+/// A reference to a queue pair.
 ///
 /// # Invariants
 ///
-/// The entry is that of a queue pair.
+/// The restrack entry is a queue pair's.
 struct HeldQp(Held);
 
 impl HeldQp {
     /// # Errors
     ///
-    /// `ENOENT`: there is none, or the caller may not know of it.
+    /// `ENOENT` if there is none, or it is a raw packet queue pair and the caller lacks the
+    /// capability.
     fn find(device: &Device, number: u32) -> Result<Self> {
         let held = device
             .slot::<crate::restrack::Tables>()
@@ -271,18 +272,18 @@ impl HeldQp {
         if kind == bindings::ib_qp_type_IB_QPT_RAW_PACKET && !netns::has_raw_cap(device) {
             return Err(ENOENT);
         }
-        // INVARIANT: As just seen.
+        // INVARIANT: `Qp::of_entry` succeeded above.
         Ok(Self(held))
     }
 
     /// # Errors
     ///
-    /// None that are seen.
+    /// None in practice: the entry is a queue pair's (type invariant).
     fn qp(&self) -> Result<&Qp> {
         Qp::of_entry(&self.0).ok_or(ENOENT)
     }
 
-    /// The port that it is on; not one of the device's before it has one.
+    /// Port of the queue pair; not a valid port number before it has one.
     fn port(&self) -> u32 {
         self.qp().map_or(0, Qp::port)
     }
@@ -296,9 +297,9 @@ impl HeldQp {
 ///
 /// # Errors
 ///
-/// `EINVAL` in auto mode, for a port that there is not, for a queue pair that has a counter or is
-/// on another port, and if one is the kernel's and the other is not; `ENOENT` if there is no such
-/// queue pair or counter; `EOPNOTSUPP`; that of the driver.
+/// `EINVAL` in auto mode, for an invalid port, for a queue pair that has a counter or is on another
+/// port, and if only one of the two belongs to the kernel; `ENOENT` if there is no such queue pair
+/// or counter; `EOPNOTSUPP`; errors of the driver.
 pub(crate) fn bind_qpn(device: &Device, port: u32, qpn: u32, counter: u32) -> Result {
     let port = Port::of(device, port).ok_or(EINVAL)?;
     if port.lock().mode().mode == Mode::Auto {
@@ -312,13 +313,13 @@ pub(crate) fn bind_qpn(device: &Device, port: u32, qpn: u32, counter: u32) -> Re
     counter.bind(qp.qp()?, port.port)
 }
 
-/// Makes a counter, and binds a queue pair to it. Returns its number. May sleep.
+/// Creates a counter and binds a queue pair to it. Returns the counter's ID. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` in auto mode, for a port that there is not and for a queue pair on another one;
-/// `EOPNOTSUPP` if the port cannot count; `ENOENT` if there is no such queue pair; `ENOMEM` if the
-/// driver does not, whatever its reason.
+/// `EINVAL` in auto mode, for an invalid port and for a queue pair on another one; `EOPNOTSUPP` if
+/// the port has no counters; `ENOENT` if there is no such queue pair; `ENOMEM` for any failure of
+/// the driver.
 pub(crate) fn bind_qpn_alloc(device: &Device, port: u32, qpn: u32) -> Result<u32> {
     let port = Port::of(device, port).ok_or(EINVAL)?;
     if port.history().is_none() {
@@ -334,12 +335,12 @@ pub(crate) fn bind_qpn_alloc(device: &Device, port: u32, qpn: u32) -> Result<u32
     Counter::make(port, qp.qp()?, Mode::Manual, true).ok_or(ENOMEM)
 }
 
-/// Takes a queue pair from its counter. May sleep.
+/// Unbinds a queue pair from its counter. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` if it does not have that counter, for another port and if the port is not in manual
-/// mode; `ENOENT` if there is no such queue pair; `EOPNOTSUPP`; that of the driver.
+/// `EINVAL` if the queue pair is not bound to that counter, for another port and if the port is not
+/// in manual mode; `ENOENT` if there is no such queue pair; `EOPNOTSUPP`; errors of the driver.
 pub(crate) fn unbind_qpn(device: &Device, port: u32, qpn: u32, counter: u32) -> Result {
     let port = Port::of(device, port).ok_or(EINVAL)?;
     let qp = HeldQp::find(device, qpn)?;
@@ -349,8 +350,8 @@ pub(crate) fn unbind_qpn(device: &Device, port: u32, qpn: u32, counter: u32) -> 
     Counted::unbind(qp.qp()?, port.port, Some(counter), false)
 }
 
-/// Binds a new queue pair of a user to the counter of its kind if its port is in auto mode. If
-/// that fails the queue pair works all the same, uncounted. May sleep.
+/// Binds a new user queue pair to the counter for its kind if its port is in auto mode. If that
+/// fails, the queue pair works without a counter. May sleep.
 pub(crate) fn bind_qp_auto(qp: &Qp, port: u32) {
     let entry = qp.res();
     let entry = crate::restrack::Entry::of(entry);
@@ -374,17 +375,17 @@ pub(crate) fn bind_qp_auto(qp: &Qp, port: u32) {
     }
 }
 
-/// Takes a queue pair that is being destroyed from its counter, if it has one. May sleep.
+/// Unbinds a queue pair that is being destroyed from its counter, if it has one. May sleep.
 pub(crate) fn unbind_qp(qp: &Qp, port: u32) {
-    // Most have none; and it gets none any more.
+    // Checked without the lock: no counter is bound any more at this point.
     if qp.counter().is_null() {
         return;
     }
     let _: Result = Counted::unbind(qp, port, None, true);
 }
 
-/// What the counters bound to queue pairs of a port counted, those that are gone among them, of
-/// the port's counter `index`. May sleep; the lock of the port's values may be held.
+/// Returns the sum of the port's counter `index` over all counters bound to queue pairs, including
+/// freed ones. May sleep; the lock of the port's values may be held.
 pub(crate) fn hwstats(device: &Device, port: u32, index: usize) -> u64 {
     let Some(port) = Port::of(device, port) else {
         return 0;
@@ -393,7 +394,7 @@ pub(crate) fn hwstats(device: &Device, port: u32, index: usize) -> u64 {
         return 0;
     };
     let mut sum = 0_u64;
-    // Those that are gone after those that are there: so one that goes meanwhile is in there.
+    // Read the history last, so that a counter that is freed meanwhile is included.
     Counter::for_each(device, |counter| {
         if counter.port() == port.port {
             if let Ok(value) = counter.read(index) {

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues for parts of the kernel: the core polls them, in a context that the
-//! consumer chooses, and calls back for each completion (`struct ib_cqe`).
+//! Completion queues for kernel consumers: the core polls them, in a context chosen by the
+//! consumer, and calls back for each completion (`struct ib_cqe`).
 //!
 //! | file | what |
 //! |---|---|
-//! | here | contexts; queues made and freed |
-//! | `poll` | the hot path: polling, and arming again without losing a completion |
-//! | `moderation` | how many completions make an event, after the load |
+//! | here | contexts; creating and freeing queues |
+//! | `poll` | the hot path: polling, and rearming without losing a completion |
+//! | `moderation` | adaptive moderation of events |
 //! | `pool` | queues that consumers share |
-//! | `edge` | queues and their polling as C has them |
-//! | `abi` | what other modules call |
+//! | `edge` | C structures of queues and their polling |
+//! | `abi` | exported functions |
 //!
-//! Who wants events of a queue as they come, and polls by itself, uses [`crate::verbs`].
+//! Consumers that handle events and poll themselves use [`crate::verbs`].
 
 mod abi;
 pub(crate) mod edge;
@@ -43,16 +43,16 @@ use rdma::workqueue::OwnedQueue;
 use rdma::workqueue::QueueLease;
 use rdma::workqueue::QueueOptions;
 
-/// Where a queue is polled, and its consumer called back.
+/// Context in which a queue is polled and its consumer called back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Context {
     /// Softirq, on the CPU of the interrupt.
     Softirq,
-    /// A work queue, on the CPU of the interrupt.
+    /// Workqueue, on the CPU of the interrupt.
     Workqueue,
-    /// A work queue, on any CPU.
+    /// Workqueue, on any CPU.
     Unbound,
-    /// Wherever the consumer polls by itself; there are no events.
+    /// The consumer polls the queue itself; there are no events.
     Direct,
 }
 
@@ -77,13 +77,13 @@ impl Context {
     }
 }
 
-/// The work queues that poll.
+/// Workqueues for polling.
 pub(crate) struct Subsystem {
     _per_cpu: OwnedQueue,
     _unbound: OwnedQueue,
 }
 
-/// Leases of them: each queue that is polled by work gets one of its own.
+/// Leases of the workqueues; each queue polled by work items gets a clone of one.
 struct Leases {
     per_cpu: QueueLease,
     unbound: QueueLease,
@@ -95,14 +95,14 @@ rdma::global_lock! {
 }
 
 impl Subsystem {
-    /// Once, before there are devices. May sleep.
+    /// Creates the workqueues. Must be called only once, before there are devices. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self> {
         init_once(&LEASES);
-        // On the way of storage, so memory may be wanted to go on.
+        // Storage depends on these workqueues, so they need a rescuer under memory pressure.
         let per_cpu = QueueOptions::per_cpu().high_priority().mem_reclaim();
         let unbound = QueueOptions::unbound().high_priority().mem_reclaim();
         let this = Self {
@@ -119,12 +119,12 @@ impl Subsystem {
 
 impl Drop for Subsystem {
     fn drop(&mut self) {
-        // The work queues go with the fields, and wait for who has a lease.
+        // Dropping the fields destroys the workqueues, which waits for all leases.
         *LEASES.lock() = None;
     }
 }
 
-/// A lease of the work queue of a context, if it has one. May sleep.
+/// Returns a lease of the workqueue of a context, if it has one. May sleep.
 ///
 /// # Errors
 ///
@@ -140,31 +140,31 @@ fn lease(context: Context) -> Result<Option<QueueLease>> {
     Ok(Some(lease))
 }
 
-/// What a consumer asks for.
+/// Parameters of a new queue.
 pub(crate) struct Request {
-    /// The consumer's own; the driver finds it as `cq_context`.
+    /// Private data of the consumer; the driver finds it in `cq_context`.
     pub(crate) private: Passed<c_void>,
-    /// Completions that it must hold.
+    /// Minimum number of completions that the queue holds.
     pub(crate) size: c_int,
-    /// The interrupt.
+    /// Completion vector.
     pub(crate) vector: c_int,
-    /// Where it is polled.
+    /// Polling context.
     pub(crate) context: Context,
-    /// Who asks, by a string that stays as long as the queue.
+    /// Name of the consumer for restrack; must outlive the queue.
     pub(crate) caller: Option<&'static CStr>,
 }
 
-/// Makes a queue, which is polled from now on. May sleep.
+/// Creates a queue and starts to poll it. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a size of zero; `ENOMEM`; the driver's.
+/// `EINVAL` if the size is zero; `ENOMEM`; errors of the driver.
 pub(crate) fn alloc(device: &Device, request: &Request) -> Result<OwnedPolled> {
     if kernel::warn_on!(request.size == 0) {
         return Err(EINVAL);
     }
     device.needs(|ops| ops.create_cq)?;
-    // CAST: As C does: a negative number is for the driver to refuse.
+    // CAST: as in C, negative numbers are left to the driver to reject.
     let (size, vector) = (request.size as u32, request.vector as u32);
     let attr = CqMake::default();
     attr.set_cqe(size);
@@ -179,7 +179,7 @@ pub(crate) fn alloc(device: &Device, request: &Request) -> Result<OwnedPolled> {
     let batch = Batch::new(lease(request.context)?)?;
     Cq::set_comp_vector(&mut cq, vector);
     cq.track(Owner::Caller(request.caller));
-    // It is complete before the driver, which may tell of completions, has it.
+    // Set up the queue before the driver creates it, as completions may follow at once.
     let cq = NewPolled::set_up(cq, batch, request.context, poll::SOFTIRQ_BUDGET)?;
     let mut cq = cq.make(&attr)?;
     moderation::begin(&mut cq, request.context);
@@ -187,9 +187,9 @@ pub(crate) fn alloc(device: &Device, request: &Request) -> Result<OwnedPolled> {
     Ok(cq.finish())
 }
 
-/// Stops the polling of a queue, and frees it. May sleep; not from its own polling.
+/// Stops the polling of a queue and frees it. May sleep. Must not be called from its own polling.
 ///
-/// A queue that somebody uses is left alone, with a warning: its consumer is wrong.
+/// Warns and does nothing if the queue is in use, which is a bug of the consumer.
 pub(crate) fn free(cq: OwnedPolled) {
     if kernel::warn_on!(cq.usecnt().is_used() || cq.cqe_used() != 0) {
         return;

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices: who is there, and for how long.
+//! RDMA devices: registration, lifetime and the data that belongs to them.
 //!
-//! [`Device`] is any device whose memory is there; [`Registered`] one that stays
-//! registered meanwhile, which is what most of the core asks for.
+//! [`Device`] is any device whose memory is allocated; [`Registered`] keeps a device registered
+//! while it exists, which is what most of the core needs.
 //!
 //! | file | what |
 //! |---|---|
-//! | `alloc` | memory of a device, its class in sysfs |
+//! | `alloc` | allocation and release, its class in sysfs |
 //! | `edge` | the C structure, references and use counts |
 //! | `ops` | the table of a driver's methods |
-//! | `registry` | who is there, by name and index |
-//! | `hooks` | calls to the parts that are built on this one |
-//! | `client` | who is told of devices |
+//! | `registry` | list of devices, by name and index |
+//! | `hooks` | calls to the parts built on this one |
+//! | `client` | clients, which are notified of devices |
 //! | `event` | events and their handlers |
 //! | `netdev` | network devices of ports |
-//! | `port` | what ports answer |
+//! | `port` | port attributes and queries |
 //! | `netns` | network namespaces |
-//! | `sub` | devices made under a device |
+//! | `sub` | subdevices |
 //! | `queues` | workqueues |
-//! | `uses` | a count, and who waits for its end |
+//! | `uses` | use counts, and waiting for their end |
 //! | `dma` | scatterlists of devices without DMA |
 
 use kernel::fmt;
@@ -69,30 +69,29 @@ pub(crate) use self::hooks::PerDevice;
 pub(crate) use self::registry::rename;
 use self::uses::Uses;
 
-/// What the core keeps of a device beside the C structure. Made with the device, freed
-/// with its memory.
+/// Core state of a device besides the C structure. Created with the device, freed with its memory.
 #[pin_data]
 pub(crate) struct State {
-    /// What the other parts of the core keep of it.
+    /// Per-device data of the other parts of the core.
     #[pin]
     slots: hooks::Slots,
-    /// One of register, unregister, move at a time.
+    /// Serialises registration, unregistration and namespace moves.
     #[pin]
     unregistration: Mutex<()>,
-    /// Clients that were told of the device.
+    /// Clients that were notified of the device.
     #[pin]
     clients: RwSem<client::Slots>,
-    /// The copies of the device in namespaces.
+    /// Copies of the device in namespaces.
     #[pin]
     namesakes: Mutex<netns::Copies>,
-    /// Devices made under this one.
+    /// Subdevices of this device.
     #[pin]
     subdevices: Mutex<sub::List>,
-    /// Whether it is in the registry: has its name and index. Changed under the
-    /// registry's lock only.
+    /// Whether the device is in the registry and so has a name and an index. Changed only under the
+    /// registry's lock.
     named: Atomic<bool>,
-    /// While it is set, whoever unregisters the device leaves its memory to the thread
-    /// that failed to register it.
+    /// While set, a thread that unregisters the device leaves its memory to the thread that failed
+    /// to register it.
     keep_memory: Atomic<bool>,
 }
 
@@ -111,7 +110,7 @@ impl State {
 }
 
 impl Device {
-    /// The numbers of its ports: 1 to n, or 0 alone for a switch.
+    /// Port numbers of the device: 1 to n, or only 0 for a switch.
     pub(crate) fn ports(&self) -> core::ops::RangeInclusive<u32> {
         if self.is_switch() {
             0..=0
@@ -120,56 +119,56 @@ impl Device {
         }
     }
 
-    /// Whether there is a port of this number.
+    /// Returns whether the device has a port of this number.
     pub(crate) fn has_port(&self, port: u32) -> bool {
         self.ports().contains(&port)
     }
 
-    /// Whether it is in that namespace, now. Any context.
+    /// Returns whether the device is currently in this namespace. Any context.
     pub(crate) fn is_in(&self, net: &Net) -> bool {
         self.net(&rcu::read_lock()) == net
     }
 
-    /// Its use count.
+    /// Use count of the device.
     pub(crate) fn uses(&self) -> Uses<'_> {
         let fields = self.fields();
         Uses::new(fields.refcount(), fields.unreg_completion())
     }
 
-    /// Held while it is registered, unregistered or moved. May sleep.
+    /// Locks the device against registration, unregistration and namespace moves. May sleep.
     pub(crate) fn lock_registration(&self) -> Guard<'_, (), MutexBackend> {
         self.state().unregistration.lock()
     }
 
-    /// While it is set, a thread that unregisters the device leaves its memory to the one that
-    /// failed to register it.
+    /// While set, a thread that unregisters the device leaves its memory to the thread that failed
+    /// to register it.
     pub(crate) fn keep_memory(&self) -> &Atomic<bool> {
         &self.state().keep_memory
     }
 
-    /// Whether it is in the registry.
+    /// Returns whether the device is in the registry.
     fn is_named(&self) -> bool {
         self.state().named.load(Relaxed)
     }
 
-    /// A reference that keeps the memory. Any context.
+    /// Takes a reference, which keeps the device's memory but not its registration. Any context.
     pub(crate) fn hold(&self) -> ARef<Self> {
         self.into()
     }
 }
 
-/// The name of a device.
+/// Name of a device.
 #[derive(Clone, Copy)]
 pub(crate) struct DeviceName([u8; names::NAME_MAX]);
 
 impl DeviceName {
-    /// Its bytes, without an end marker.
+    /// The name without the terminating NUL.
     #[inline(never)]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.0.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
-    /// Its bytes, and zeros.
+    /// The name padded with NULs.
     #[cfg(CONFIG_SECURITY_INFINIBAND)]
     pub(crate) fn with_end(&self) -> &[u8] {
         &self.0
@@ -182,13 +181,13 @@ impl fmt::Display for DeviceName {
     }
 }
 
-/// An engine's refusal as the kernel's error.
+/// Converts an error of `proto` to a kernel error.
 pub(crate) fn errno(refused: Errno) -> Error {
     Error::from_errno(refused.to_ret())
 }
 
-/// What the module as a whole needs for devices: workqueues, class, registry, parts per
-/// namespace, and who listens to network devices. Dropped in this order.
+/// Module-wide state for devices: workqueues, class, registry, per-namespace data, and the network
+/// device notifier. Dropped in order of the fields.
 pub(crate) struct Subsystem {
     _netdevs: netdev::Subsystem,
     _netns: netns::Subsystem,
@@ -198,11 +197,11 @@ pub(crate) struct Subsystem {
 }
 
 impl Subsystem {
-    /// May sleep. Once.
+    /// Sets up the module's state. Must be called only once. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and those of the kernel's registrations.
+    /// `ENOMEM`; errors of the registrations.
     pub(crate) fn new() -> Result<Self> {
         let queues = queues::Subsystem::new()?;
         let registry = registry::Subsystem::new();

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables of C structures that several parts of the core use, and that no other module does.
+//! Tables of C structures that several parts of `ib_core` share and other modules do not use.
 //!
 //! | file | structures |
 //! |---|---|
-//! | `class` | the class `infiniband`, memory of devices and their copies |
-//! | `client` | clients, and handlers of events |
+//! | `class` | the device class `infiniband`; allocation of devices and of their copies |
+//! | `client` | clients and event handlers |
 //! | `cm` | `struct rdma_id_private` |
 //! | `counter` | `struct rdma_counter` |
-//! | `device` | devices: the fields that the core writes, their ports, their driver's methods |
-//! | `end` | the end of a device's registration |
-//! | `mr_pool` | pools of regions of queue pairs |
-//! | `ties` | ports by their network device |
-//! | `tracked` | from what is tracked of an object to the object |
-//! | `uverbs` | what is tracked of contexts and DMA handles |
+//! | `device` | devices: core-only fields, ports, driver methods |
+//! | `end` | unregistration of a device |
+//! | `mr_pool` | memory region pools of queue pairs |
+//! | `ties` | hash table of ports by network device |
+//! | `tracked` | from a restrack entry to its object |
+//! | `uverbs` | user contexts and DMA handles, as tracked by restrack |
 //!
-//! Structures that other modules use as well are in [`rdma::edge`].
+//! Structures that other modules also use are in [`rdma::edge`].
 
 pub(crate) mod class;
 pub(crate) mod client;

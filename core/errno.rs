@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Errors that the kernel crate has no names for.
+//! Error codes that the kernel crate does not define.
 
 use kernel::error::Error;
 use rdma::bindings;
@@ -10,7 +10,7 @@ macro_rules! errors {
         #[doc = concat!("`", stringify!($name), "` of `errno.h`.")]
         #[inline]
         pub(crate) fn $function() -> Error {
-            // CAST, OVERFLOW: the numbers are below two hundred.
+            // CAST, OVERFLOW: the values are below 200.
             Error::from_errno(-(bindings::$name as i32))
         }
     )* };

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions that a driver keeps for the next user, since making one in hardware is
-//! slow (`FRMR` pools).
+//! Pools of memory regions for reuse (`FRMR` pools), since creating one in hardware is slow.
 //!
-//! A device has a pool for each kind of region ([`Key`]); in it are *handles*, which only the
-//! driver understands. A region takes a handle of the smallest kind that serves it, and puts
-//! it back. Handles age: those that nobody took for one to two periods are destroyed, but a
-//! pool keeps as many as were *pinned* by the administrator, in use or not.
+//! A device has a pool for each kind of region ([`Key`]). A pool contains *handles*, which only the
+//! driver can interpret. A region takes a handle of the smallest kind that fits, and returns it.
+//! Handles age: those unused for one to two periods are destroyed, except that a pool keeps as many
+//! as the administrator has *pinned*, counting those in use.
 //!
 //! ```text
 //!   create ---> in use <--- take --- fresh --- a period ---> idle --- another ---> destroyed
@@ -15,9 +14,9 @@
 //!                  +------- put -------+
 //! ```
 //!
-//! Locks: a device's [`Slot`], around what administrators ask; drivers reach their pools
-//! without, since they make and remove them. `Pools::tree` inside, then a pool's own
-//! spinlock. The driver's functions are called with no lock but the slot's.
+//! Locks: a device's [`Slot`] is held around administrator commands. Drivers access their pools
+//! without it, since they create and remove them. `Pools::tree` nests inside, then the spinlock of
+//! a pool. The driver's functions are called with no lock but the slot's.
 //!
 //! C header: `include/rdma/frmr_pools.h`.
 
@@ -50,31 +49,31 @@ use rdma::workqueue::QueueOptions;
 use stack::Chunk;
 use stack::Stack;
 
-/// How long a handle is fresh if the administrator says nothing else, in seconds.
+/// Default aging period, in seconds.
 const PERIOD: u32 = 60;
 
-/// So many handles are destroyed, or made, by one call of the driver's.
+/// Maximum number of handles per call of the driver's create and destroy functions.
 const BATCH: usize = 256;
 
-/// A kind of region. The order is that in which pools are searched: all that differ in their
-/// size only are next to each other, smaller ones first.
+/// A kind of region. Pools are searched in this order: kinds that differ only in size are adjacent,
+/// smaller ones first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
-    /// Whether the device translates addresses itself.
+    /// Whether the device uses address translation services (ATS).
     pub(crate) ats: bool,
-    /// What may be done with it (`IB_ACCESS_...`).
+    /// Access flags (`IB_ACCESS_...`).
     pub(crate) access: c_int,
-    /// The driver's own distinction.
+    /// Driver-defined key.
     pub(crate) vendor: u64,
-    /// As that, for regions of the kernel's.
+    /// Driver-defined key for regions of the kernel.
     pub(crate) kernel_vendor: u64,
-    /// The blocks of memory that it can have.
+    /// Maximum number of DMA blocks.
     pub(crate) blocks: usize,
 }
 
 impl Key {
-    /// Whether a region of this kind serves who wants the other: it is the same but for its
-    /// size, and that is not less, and less than twice as much.
+    /// Returns whether a region of this kind can serve a request for `wanted`: they differ at most
+    /// in size, and this size is at least the wanted one and less than twice as much.
     fn serves(self, wanted: Self) -> bool {
         let blocks = self.blocks;
         let same = Self { blocks, ..wanted } == self;
@@ -85,20 +84,20 @@ impl Key {
     }
 }
 
-/// How many handles a pool has, for who looks at it.
+/// Handle counts of a pool, for display.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
-    /// Free ones.
+    /// Free handles.
     pub(crate) free: usize,
-    /// Those that regions have.
+    /// Handles of regions.
     pub(crate) in_use: u32,
-    /// The most there ever were at once.
+    /// Maximum of `in_use` so far.
     pub(crate) max_in_use: u32,
-    /// As many are kept.
+    /// Minimum number of handles to keep.
     pub(crate) pinned: u32,
 }
 
-/// The handles of one kind.
+/// Pool of handles of one kind.
 #[pin_data]
 pub(crate) struct Pool {
     key: Key,
@@ -131,22 +130,22 @@ struct Handles {
 
 impl Handles {
     fn total(&self) -> usize {
-        // CAST: from 32 bits.
+        // CAST: `usize` has at least 32 bits.
         self.fresh
             .len()
             .saturating_add(self.idle.len())
             .saturating_add(self.in_use as usize)
     }
 
-    /// How many idle handles are too many.
+    /// Number of idle handles to destroy.
     fn excess(&self) -> usize {
-        // CAST: from 32 bits.
+        // CAST: `usize` has at least 32 bits.
         let beyond = self.total().saturating_sub(self.pinned as usize);
         beyond.min(self.idle.len())
     }
 }
 
-/// Where and when handles age.
+/// Workqueue and period of aging.
 #[derive(Clone)]
 struct Aging {
     queue: QueueLease,
@@ -174,12 +173,12 @@ impl Pool {
         )
     }
 
-    /// What it is of.
+    /// Kind of the regions.
     pub(crate) fn key(&self) -> Key {
         self.key
     }
 
-    /// How many handles there are.
+    /// Returns the current handle counts.
     pub(crate) fn counts(&self) -> Counts {
         let handles = self.handles.lock();
         Counts {
@@ -190,7 +189,7 @@ impl Pool {
         }
     }
 
-    /// A handle: one that is there, the last used first, or a new one. May sleep.
+    /// Takes a free handle, most recently used first, or creates one. May sleep.
     fn take(&self) -> Result<u32> {
         let mut handles = self.handles.lock();
         let found = match handles.fresh.pop() {
@@ -213,26 +212,27 @@ impl Pool {
         Ok(handle)
     }
 
-    /// Puts a handle back that a region had. May sleep.
+    /// Returns the handle of a region to the pool. May sleep.
     fn put(self: &Arc<Self>, handle: u32) {
         match self.add(&[handle], 1) {
-            // The first one begins to age.
+            // Start aging with the first fresh handle.
             Ok(true) => drop(self.age_after(self.aging.period())),
             Ok(false) => {}
             Err(_) => self.driver.destroy(&mut [handle]),
         }
     }
 
-    /// A region's handle is not to come back.
+    /// Stops counting a handle that will not be returned.
     fn forget(&self) {
         let mut handles = self.handles.lock();
         handles.in_use = handles.in_use.saturating_sub(1);
     }
 
-    /// Puts handles among the fresh ones, of which so many were in use. Whether there were
-    /// none before. May sleep. On error none was added, but they are not in use either.
+    /// Adds handles to the fresh ones; `used` of them were in use. Returns whether there were no
+    /// fresh handles before. May sleep. On error no handle is added, but `used` is still subtracted
+    /// from those in use.
     fn add(&self, new: &[u32], used: u32) -> Result<bool> {
-        // Memory is got with the lock dropped, as much as is wanted then.
+        // Allocate with the lock dropped, then check again whether the room suffices.
         let mut spare = Stack::default();
         let mut used = used;
         loop {
@@ -244,7 +244,7 @@ impl Pool {
                 let none = handles.fresh.len() == 0;
                 handles.fresh.take_room(&mut spare);
                 for handle in new {
-                    // There is room for all.
+                    // Cannot fail: there is room for all.
                     let _ = handles.fresh.push(*handle);
                 }
                 return Ok(none);
@@ -254,19 +254,19 @@ impl Pool {
         }
     }
 
-    /// Queues the aging, unless it is.
+    /// Schedules aging, unless it is scheduled already.
     fn age_after(self: &Arc<Self>, delay: Jiffies) -> Result<(), Arc<Self>> {
         rdma::workqueue::enqueue_delayed::<Self, 0>(self.clone(), delay)
     }
 
-    /// Queues the aging for then, whether it is queued or not. May sleep.
+    /// Reschedules aging. May sleep.
     fn age_anew(self: &Arc<Self>, delay: Jiffies) {
         drop(rdma::workqueue::cancel_delayed::<Self, 0>(self));
         drop(self.age_after(delay));
     }
 
-    /// Destroys idle handles, and those that are fresh become idle. Whether there is something
-    /// left that ages.
+    /// Destroys excess idle handles and turns fresh ones into idle ones. Returns whether aging must
+    /// continue.
     fn age(&self) -> bool {
         let Ok(mut batch) = KVec::<u32>::with_capacity(BATCH, GFP_KERNEL) else {
             return true;
@@ -279,7 +279,7 @@ impl Pool {
                     let Some(handle) = handles.idle.pop() else {
                         break;
                     };
-                    // There is room.
+                    // Cannot fail: the batch has room for `BATCH` handles.
                     let _ = batch.push_within_capacity(handle);
                 }
             }
@@ -289,7 +289,7 @@ impl Pool {
             self.driver.destroy(&mut batch);
         }
         let mut handles = self.handles.lock();
-        // CAST: from 32 bits.
+        // CAST: `usize` has at least 32 bits.
         if handles.total() <= handles.pinned as usize || handles.fresh.len() == 0 {
             return false;
         }
@@ -298,7 +298,7 @@ impl Pool {
         true
     }
 
-    /// Destroys all handles that no region has.
+    /// Destroys all free handles.
     fn empty(&self) {
         loop {
             let chunk = {
@@ -328,7 +328,7 @@ impl WorkItem for Pool {
 ///
 /// # Invariants
 ///
-/// It stays in the tree until the pools are dropped, which is when they are cleaned up.
+/// The pool stays in the tree until [`Pools`] is dropped, which cleans it up.
 struct Member(Arc<Pool>);
 
 impl Deref for Member {
@@ -346,7 +346,7 @@ pub(crate) struct Pools {
     aging: Aging,
     #[pin]
     tree: RwSem<RBTree<Key, Arc<Pool>>>,
-    // After all else, which has leases of it; and never dropped by the work of a pool.
+    // Last, as the other fields have leases of it. Never dropped by the work item of a pool.
     _queue: OwnedQueue,
 }
 
@@ -370,36 +370,36 @@ impl Pools {
         )
     }
 
-    /// The pool whose handles serve who wants `key`, of those the smallest.
+    /// Returns the smallest pool that can serve a request for `key`.
     fn find(tree: &RBTree<Key, Arc<Pool>>, key: Key) -> Option<Member> {
         let cursor = tree.cursor_lower_bound(&key)?;
         let (found, pool) = cursor.current();
-        // INVARIANT: Nothing is taken out of the tree.
+        // INVARIANT: Pools are never removed from the tree.
         found.serves(key).then(|| Member(pool.clone()))
     }
 
-    /// As [`Self::find`]; makes one if there is none. May sleep.
+    /// Same as [`Self::find`], but creates a pool if there is none. May sleep.
     fn find_or_make(&self, key: Key) -> Result<Member> {
         if let Some(pool) = Self::find(&self.tree.read(), key) {
             return Ok(pool);
         }
         let new = Pool::new(key, self.driver, self.aging.clone())?;
         let mut tree = self.tree.write();
-        // Somebody else may have come first.
+        // Another task may have inserted one meanwhile.
         if let Some(pool) = Self::find(&tree, key) {
             return Ok(pool);
         }
         tree.try_create_and_insert(key, new.clone(), GFP_KERNEL)?;
-        // INVARIANT: Just inserted; nothing is taken out of the tree.
+        // INVARIANT: Just inserted; pools are never removed from the tree.
         Ok(Member(new))
     }
 
-    /// The pool at this place in their order; places change when pools are added.
+    /// Returns the pool at this position in key order. Positions change when pools are added.
     pub(crate) fn at(&self, place: usize) -> Option<Arc<Pool>> {
         self.tree.read().values().nth(place).cloned()
     }
 
-    /// Changes how long handles are fresh; what ages now begins anew. May sleep.
+    /// Sets the aging period and restarts aging with it. May sleep.
     ///
     /// # Errors
     ///
@@ -415,12 +415,13 @@ impl Pools {
         Ok(())
     }
 
-    /// Keeps `count` handles of a kind, and makes those that are missing. May sleep, for long.
+    /// Pins `count` handles of a kind and creates those that are missing. May sleep for a long
+    /// time.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for access flags that do not go together; those of the driver, and then some
-    /// may have been made.
+    /// `EINVAL` for inconsistent access flags; errors of the driver, after which some handles may
+    /// have been created.
     pub(crate) fn set_pinned(&self, key: Key, count: u32) -> Result {
         self.driver.check_access(key)?;
         let key = self.driver.key_of(key)?;
@@ -428,20 +429,20 @@ impl Pools {
         let (before, missing) = {
             let mut handles = pool.handles.lock();
             let before = core::mem::replace(&mut handles.pinned, count);
-            // CAST: from 32 bits.
+            // CAST: `usize` has at least 32 bits.
             (before, (count as usize).saturating_sub(handles.total()))
         };
         let made = Self::make(&pool, missing);
         if made.is_err() {
-            // What was made is not kept for a command that failed.
+            // Do not keep what was created for a failed command.
             pool.handles.lock().pinned = before;
         }
-        // There may be too many now.
+        // There may be excess handles now.
         pool.age_anew(0);
         made
     }
 
-    /// Makes handles that nobody has.
+    /// Creates `missing` free handles.
     fn make(pool: &Arc<Pool>, mut missing: usize) -> Result {
         while missing != 0 {
             let count = missing.min(BATCH);
@@ -468,7 +469,7 @@ impl PinnedDrop for Pools {
     }
 }
 
-/// Where a device has its pools, if its driver has made some.
+/// Pools of a device, if its driver has created any.
 #[pin_data]
 pub(crate) struct Slot {
     #[pin]
@@ -484,8 +485,8 @@ impl crate::device::PerDevice for Slot {
 }
 
 impl Slot {
-    /// Does something with the pools of the device, which stay meanwhile. None, if there are
-    /// none. May sleep.
+    /// Calls `f` with the pools of the device, which stay valid meanwhile. Returns `None` if there
+    /// are none. May sleep.
     pub(crate) fn with<R>(&self, f: impl FnOnce(&Pools) -> R) -> Option<R> {
         self.pools.read().as_deref().map(f)
     }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The GIDs of a device's ports, and how they follow the network devices.
+//! GID tables of device ports, and their synchronisation with network devices.
 //!
 //! | file | what |
 //! |---|---|
-//! | `edge::entry` | an entry, counted, that outlives its place in the table |
-//! | `port` | a port's table, and lookups |
-//! | `snapshot` | what the network devices of a RoCE port are like now |
-//! | `writer` | changes of a table, of which the driver is told |
-//! | `events` | notifiers that mark what has to be looked at again |
+//! | `edge::entry` | a reference-counted table entry, which may outlive its slot |
+//! | `port` | table of a port, and lookups |
+//! | `snapshot` | current state of the network devices of a RoCE port |
+//! | `writer` | changes of a table, with driver notification |
+//! | `events` | notifiers that mark network devices and addresses for a sync |
 //! | `abi` | exported functions |
 //!
-//! What a RoCE port should have is computed by `proto::gid_plan`. Here are its hosts: each
+//! `proto::gid_plan` computes the GIDs that a RoCE port should have. This module drives it: each
 //! device has marks ([`Gids::note`]) and a work item that syncs what is marked.
 //!
-//! Locks: the mutex of passes, then RTNL for a moment, then the writer's mutex, then slots or
-//! marks; the list of devices, then marks. Marks are taken before the snapshots, and both
-//! under the mutex of passes, so that an older snapshot is never applied after a newer one.
+//! Lock order: `Gids::pass`, then RTNL (held briefly), then `Gids::writer`, then slots or marks;
+//! also the list of followers, then marks. A pass takes the marks before the snapshots, and both
+//! under `Gids::pass`, so that an older snapshot is never applied after a newer one.
 
 mod abi;
 pub(crate) mod edge;
@@ -65,7 +65,7 @@ pub(crate) use self::edge::entry::GidRef;
 pub(crate) use self::events::Subsystem;
 pub(crate) use self::writer::Name;
 
-/// How long the worker waits when there was no memory.
+/// Delay before the worker retries after an allocation failure.
 const BREATH: Delta = Delta::from_millis(100);
 
 /// The GID tables of a device, one for each port.
@@ -92,25 +92,25 @@ impl Tables {
     }
 }
 
-/// The device whose tables may be written, until it is cleaned up.
+/// The device whose tables may be changed; `None` before set-up and after clean-up.
 struct Followed(Option<ARef<Device>>);
 
-/// What is to be looked at again.
+/// Marks for the next pass.
 struct Pending {
     dirty: Dirty,
-    /// False before the tables are set up and after they were cleaned: nothing is queued.
+    /// False before set-up and after clean-up: nothing is queued then.
     open: bool,
 }
 
-/// The tables of a device. Entries keep it, so that it may outlive the device.
+/// The tables of a device. Each entry holds a reference, so this may outlive the device.
 #[pin_data]
 struct Gids {
     #[pin]
     work: Work<Self>,
-    /// Who may look and then change. Not taken under RTNL.
+    /// Serialises passes, which take a snapshot and apply it. Must not be taken under RTNL.
     #[pin]
     pass: Mutex<Followed>,
-    /// Who may change. Drivers may want something deleted while they hold RTNL.
+    /// Serialises changes of the tables. May be taken under RTNL, since drivers delete GIDs there.
     #[pin]
     writer: Mutex<()>,
     #[pin]
@@ -121,9 +121,9 @@ struct Gids {
 /// A port of a device.
 struct PortOf {
     table: Pin<KBox<Port>>,
-    /// Clients have not been told of a change yet.
+    /// A change that clients were not notified of yet.
     changed: Atomic<bool>,
-    /// Some GIDs are not in the table that should be, and the log has it.
+    /// Some GIDs could not be added, and this was logged.
     lacks: Atomic<bool>,
 }
 
@@ -143,7 +143,7 @@ impl WorkItem for Gids {
 }
 
 impl Gids {
-    /// Tables for a device whose ports are set up. May sleep.
+    /// Allocates the tables of a device whose ports are set up. May sleep.
     fn new(device: &Device) -> Result<Arc<Self>> {
         let mut ports = KVec::new();
         for number in device.ports() {
@@ -170,7 +170,7 @@ impl Gids {
         )
     }
 
-    /// Whether the tables are those that the device needs.
+    /// Returns whether ports and table sizes are those of the device.
     fn fits(&self, device: &Device) -> bool {
         device
             .ports()
@@ -182,17 +182,17 @@ impl Gids {
         self.ports.iter().map(|port| &*port.table)
     }
 
-    /// The table of a port, if there is such a port.
+    /// Returns the table of a port; `None` if there is no such port.
     fn port(&self, number: u32) -> Option<&Port> {
-        // Ports are numbered in sequence, from 1, or 0 alone.
+        // Port numbers are consecutive from 1; a device with port 0 has no other port.
         let first = self.ports.first()?.table.number();
         let index = usize::try_from(number.checked_sub(first)?).ok()?;
         self.ports.get(index).map(|port| &*port.table)
     }
 
-    /// Whether some port of the device may be that of a network device. Any context.
+    /// Returns whether a port of the device may belong to a network device. Any context.
     fn may_have(&self, device: &Device, ndev: &NetDevice) -> bool {
-        // Only such a driver knows where its network devices are.
+        // With `get_netdev`, only the driver knows the network devices of its ports.
         let asks_driver = device.ops().get_netdev.is_some();
         self.ports().any(|port| {
             let is_tied = |number| match device.port(number) {
@@ -203,7 +203,7 @@ impl Gids {
         })
     }
 
-    /// Marks, and has the worker look. Any context.
+    /// Adds marks for an event, and queues the worker. Any context.
     fn note(self: &Arc<Self>, event: Event) {
         let mut pending = self.pending.lock();
         if !pending.open {
@@ -211,21 +211,21 @@ impl Gids {
         }
         pending.dirty.note(event);
         if !pending.dirty.is_clean() {
-            // If it is queued already, it has not taken the marks yet.
+            // A worker that is already queued has not taken the marks yet.
             let _: Result<(), Arc<Self>> = workqueue::system_dfl().enqueue(self.clone());
         }
     }
 
-    /// A slot became free. Any context.
+    /// Notes that a slot became free. Any context.
     fn room(self: &Arc<Self>) {
         self.note(Event::Room);
     }
 
-    /// Syncs until nothing is marked, and tells clients. May sleep.
+    /// Syncs until nothing is marked, and notifies clients. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`: what was not done is still marked.
+    /// `ENOMEM`: what was not synced is still marked.
     fn catch_up(self: &Arc<Self>) -> Result {
         loop {
             let pass = self.pass.lock();
@@ -240,13 +240,12 @@ impl Gids {
                 pending.dirty.take()
             };
             let result = self.sync(device, &marks).inspect_err(|_| {
-                // Before the mutex goes: who waits for it must not find that there is nothing
-                // to do.
+                // Before the mutex is released: the next pass must find these marks.
                 self.pending.lock().dirty.put_back(marks);
             });
-            // Clients there are only while it is registered.
+            // Only a registered device has clients.
             let live = device.live();
-            // A handler may ask for a rescan, which takes the mutex.
+            // A handler may call for a rescan, which takes the mutex.
             drop(pass);
             if let Some(device) = live {
                 self.tell(&device);
@@ -255,12 +254,13 @@ impl Gids {
         }
     }
 
-    /// Looks at the network devices of all RoCE ports.
+    /// Takes snapshots of the network devices of all RoCE ports.
     fn look(&self, device: &Device, marks: &Marks) -> Result<KVec<(&PortOf, Snapshot)>> {
-        // Who changes what is above what, or a bond, announces it in the middle, and goes on
-        // after that. All of it is done when we have RTNL; what comes later, marks anew.
+        // A change of upper devices or of a bond calls its notifiers halfway, with RTNL held.
+        // Taking RTNL waits until the change is complete; a later change sets marks again.
         let _rtnl = matches!(marks, Marks::All).then(rtnl::lock);
-        // What was stacked or tied before comes before the addresses: see `events`.
+        // Reads of upper devices and of port bindings come before reads of addresses. Pairs with
+        // the barrier in `events`.
         smp_mb();
         let mut snapshots = KVec::new();
         for port in &self.ports {
@@ -272,7 +272,7 @@ impl Gids {
         Ok(snapshots)
     }
 
-    /// Brings what is marked to what it should be, in a pass.
+    /// Syncs what is marked. The caller must hold `pass`.
     fn sync(self: &Arc<Self>, device: &Device, marks: &Marks) -> Result {
         let snapshots = self.look(device, marks)?;
         let _writer = self.writer.lock();
@@ -304,7 +304,7 @@ impl Gids {
         Ok(())
     }
 
-    /// Tells clients of changes. May sleep; no lock is held.
+    /// Notifies clients of changed tables. May sleep; no lock may be held.
     fn tell(&self, device: &Device) {
         for port in &self.ports {
             if port.changed.xchg(false, Full) {
@@ -315,22 +315,22 @@ impl Gids {
     }
 }
 
-/// How many GIDs the driver says that a port has.
+/// GID table size of a port, as reported by the driver.
 fn table_len(device: &Device, port: u32) -> i32 {
     device.immutable(port).map_or(0, |port| port.gid_tbl_len)
 }
 
-/// Makes the tables of a device that is about to be registered, and fills those that follow
-/// network devices. May sleep.
+/// Sets up the tables of a device that is about to be registered, and fills those of RoCE ports.
+/// May sleep.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; `EINVAL` if a port has more GIDs than there are indices, or others than when
-/// the device was registered before.
+/// `ENOMEM`; `EINVAL` if a table is larger than the index space, or if ports or table sizes differ
+/// from those of an earlier registration.
 pub(crate) fn set_up(device: &Device) -> Result {
     let tables = device.slot::<Tables>();
     if tables.gids.as_ref().is_none() {
-        // Only one registers a device at a time.
+        // Registrations of one device are serialised.
         let _: bool = tables.gids.populate(Gids::new(device)?);
     }
     let gids = tables.gids.as_ref().ok_or(ENOMEM)?;
@@ -344,7 +344,7 @@ pub(crate) fn set_up(device: &Device) -> Result {
     Ok(())
 }
 
-/// Empties the tables: the device is not registered any more. May sleep.
+/// Empties the tables of a device that was unregistered. May sleep.
 pub(crate) fn clean_up(device: &Device) {
     let Some(gids) = device.slot::<Tables>().gids.as_ref() else {
         return;
@@ -363,7 +363,7 @@ pub(crate) fn clean_up(device: &Device) {
     drop(workqueue::cancel::<Gids, 0>(gids));
 }
 
-/// Looks for entries that somebody holds still: the memory of the device is about to go.
+/// Logs entries that are still held when the memory of the device is about to be freed.
 pub(crate) fn release(device: &Device) {
     for port in device.slot::<Tables>().ports() {
         let held = port.held();
@@ -377,19 +377,19 @@ pub(crate) fn release(device: &Device) {
     }
 }
 
-/// Brings all RoCE ports up to date before it returns. May sleep.
+/// Syncs all RoCE ports before it returns. May sleep.
 pub(crate) fn rescan(device: &Device) {
     let Some(gids) = device.slot::<Tables>().gids.as_ref() else {
         return;
     };
     gids.pending.lock().dirty.note(Event::Topology);
     if gids.catch_up().is_err() {
-        // The marks are there: the worker goes on when there is memory.
+        // The marks are still set: the worker retries until memory is available.
         gids.note(Event::Topology);
     }
 }
 
-/// Deletes all GIDs that a port has from a network device, default ones too. May sleep.
+/// Deletes all GIDs of a network device from a port, including default GIDs. May sleep.
 fn del_ndev(device: &Device, port: u32, ndev: &NetDevice) {
     let Some(gids) = device.slot::<Tables>().gids.as_ref() else {
         return;
@@ -408,12 +408,13 @@ fn del_ndev(device: &Device, port: u32, ndev: &NetDevice) {
     }
 }
 
-/// Asks the driver for the GIDs of a port that does not follow network devices. Answers the
-/// port's subnet prefix, if there is a first GID. May sleep.
+/// Queries the GIDs of a port from the driver, unless the port is a RoCE port. Returns the subnet
+/// prefix of the port, if there is a first GID. May sleep.
 ///
 /// # Errors
 ///
-/// Those of the driver's `query_gid`, and `ENODEV` once the tables were cleaned.
+/// Errors of the driver's `query_gid`; `EINVAL` if there is no such port; `ENODEV` after the
+/// clean-up of the tables.
 pub(crate) fn refresh(device: &Device, port: u32, len: u32) -> Result<Option<u64>> {
     let gids = device.slot::<Tables>().gids.as_ref().ok_or(ENODEV)?;
     let port = gids.port(port).ok_or(EINVAL)?;
@@ -428,11 +429,11 @@ pub(crate) fn refresh(device: &Device, port: u32, len: u32) -> Result<Option<u64
     writer::ask_driver(gids, device, port, len)
 }
 
-/// The GID at a place. Any context.
+/// Returns the GID at an index. Any context.
 ///
 /// # Errors
 ///
-/// `EINVAL` if there is no such port or place, `ENOENT` if it is empty.
+/// `EINVAL` if there is no such port or index, `ENOENT` if the entry is empty.
 pub(crate) fn query(device: &Device, port: u32, index: usize) -> Result<crate::proto::gid::Gid> {
     use crate::proto::gid_table::Refusal;
     let port = device.slot::<Tables>().port(port).ok_or(EINVAL)?;
@@ -443,7 +444,7 @@ pub(crate) fn query(device: &Device, port: u32, index: usize) -> Result<crate::p
     }
 }
 
-/// The C structure of a network device, or null.
+/// Returns the C structure of a network device, or null.
 fn raw_ndev(ndev: Option<&NetDevice>) -> *mut bindings::net_device {
     ndev.map_or(core::ptr::null_mut(), NetDevice::as_raw)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The life of a device: which parts of the core are called at each step, and in which order.
+//! The lifecycle of a device: which parts of the core each step calls, and in which order.
 //!
 //! | step | device | other parts, in this order |
 //! |---|---|---|
@@ -8,14 +8,14 @@
 //! | registration | name, ports, attributes | `cache` (and GIDs), `sysfs` (and `stats`), `cgroup`, `counter` |
 //! | | `device_add` | `sysfs` of ports |
 //! | enabling | registry, clients, copies in namespaces | |
-//! | announcement | uevent | `nldev` |
+//! | notification | uevent | `nldev` |
 //! | event | | `cache` (and GIDs), `security`; then clients' handlers |
-//! | move | disabling, rename, enabling | |
+//! | namespace change | disabling, rename, enabling | |
 //! | disabling | registry, clients, use count, copies | `cq` (before the use count) |
 //! | unregistration | disabling, network devices, `device_del` | `nldev`, `sysfs` of ports, `cgroup`, `cache` |
 //! | release | | `stats`, GIDs, `counter` |
 //!
-//! This file implements [`Hooks`] for `device`, which imports nothing of the above. Locks: see
+//! This file implements [`Hooks`] for `device`, which does not import the other parts. Locks: see
 //! sections 4 and 7 of `core_locking.md`.
 
 use kernel::prelude::*;
@@ -61,34 +61,35 @@ use crate::security;
 use crate::stats;
 use crate::sysfs;
 
-/// What the parts of the core keep per device. One field per part; `has_slot!` names them again.
+/// Per-device data of the parts of the core, one field per part. `has_slot!` must list the same
+/// fields.
 #[pin_data]
 pub(crate) struct Slots {
-    /// Objects that exist on the device.
+    /// Objects of the device (resource tracking).
     #[pin]
     restrack: restrack::Tables,
-    /// Memory regions that its driver keeps for reuse.
+    /// Fast registration memory region (FRMR) pools.
     #[pin]
     frmr: frmr::Slot,
-    /// The GIDs of its ports.
+    /// GID tables of the ports.
     #[pin]
     gids: gid::Tables,
-    /// Cached attributes of its ports.
+    /// Cached attributes of the ports.
     #[pin]
     copies: cache::Copies,
-    /// Which queue pair is bound to which counter.
+    /// Bindings of queue pairs to counters.
     #[pin]
     counters: counter::Bindings,
-    /// The driver's counters of the device.
+    /// Hardware counters of the device and of its ports.
     #[pin]
     stats: sysfs::Counters,
-    /// Limits of cgroups.
+    /// Registration with the rdma cgroup controller.
     #[pin]
     limits: cgroup::Limits,
-    /// The subnet manager of its ports, and multicast groups.
+    /// Subnet manager address of the ports, and multicast groups.
     #[pin]
     sa: sa::Slots,
-    /// Queue pairs that a security module controls.
+    /// Queue pairs that are subject to LSM checks.
     #[pin]
     secured: security::Qps,
 }
@@ -173,10 +174,10 @@ impl Hooks for Core {
     }
 }
 
-/// Shows the device to clients and in namespaces. Gives back a count of it for the caller,
-/// in any case. May sleep.
+/// Enables the device: adds it to clients, and copies of it to network namespaces. Always returns a
+/// use count that the caller owns, even on failure. May sleep.
 fn enable(device: &Device) -> (Registered, Result) {
-    // Before anybody can unregister it.
+    // Before another thread can unregister the device.
     sub::open(device);
     let (_still, held) = registry::enable(device);
     (held, show(device))
@@ -190,24 +191,24 @@ fn show(device: &Device) -> Result {
     netns::add_copies(device)
 }
 
-/// Takes the device from clients and namespaces, and waits until nobody uses it. Under
-/// the device's unregistration lock. May sleep.
+/// Disables the device: removes it from clients and network namespaces, and waits until its last
+/// use ends. The caller must hold the device's registration lock. May sleep.
 fn disable(device: &Device) {
     warn_on!(device.uses().none());
     registry::disable(device);
     client::remove_all(device);
     cq::clean_up(device);
-    // The registry's count.
+    // The use count of the registry.
     device.uses().put();
     device.uses().wait();
-    // Now nobody makes a copy any more.
+    // No more copies are made from here on.
     netns::remove_copies(device);
 }
 
-/// Unregisters the device, if it is registered, and frees it, if its driver wants that.
-/// When it returns the device is unregistered, whoever did it. May sleep.
+/// Unregisters the device, if it is registered, and frees it if its driver has `dealloc_driver`.
+/// The device is unregistered when this returns, even if another thread unregistered it. May sleep.
 ///
-/// The caller has a reference of the driver model, and no count.
+/// The caller must hold a driver model reference, and no use count.
 fn end(device: &Device) {
     sub::close(device);
     let Some(ending) = Ending::of(device) else {
@@ -215,7 +216,7 @@ fn end(device: &Device) {
     };
     disable(device);
     nldev::notify(device, Notice::Unregister);
-    // Events that are on their way still find the network devices.
+    // Deliver pending events, which may use the network devices.
     queues::flush_events();
     netdev::detach_all(device);
     let Some((visible, ended)) = ending.unused() else {
@@ -225,21 +226,21 @@ fn end(device: &Device) {
     sysfs::free_ports(&visible);
     drop(visible);
     cgroup::unregister(device);
-    // What was dispatched may still be asking the driver.
+    // Handlers of earlier events may still call the driver.
     queues::flush_events();
     cache::clean_up(device);
-    // What the driver has dispatched meanwhile asks it, too.
+    // The same goes for events that the driver dispatched in the meantime.
     queues::flush_events();
     if let Some((memory, _one)) = ended.memory() {
-        // The caller's reference keeps the memory to the end of this function.
+        // The caller's reference keeps the memory until the end of this function.
         alloc::dealloc(memory);
     }
 }
 
-/// Moves a device that is in `from` to another namespace: clients lose the device and get it
-/// again. See [`Hooks::relocate`].
+/// Moves a device from the network namespace `from` to `to`. Clients are removed from the device
+/// and added again. See [`Hooks::relocate`].
 fn relocate(device: &Device, from: &Net, to: &CountedNet) -> Result {
-    // Subdevices hold a use count of it.
+    // Subdevices hold use counts of the device.
     if device.is_in(from) {
         sub::close(device);
     }
@@ -258,7 +259,7 @@ fn relocate(device: &Device, from: &Net, to: &CountedNet) -> Result {
     });
     let (held, shown) = enable(device);
     if shown.is_err() {
-        // The device stays as it is; the user may try again.
+        // Leave the device as it is; the user may retry.
         pr_warn!(
             "{}: not whole after it was moved
 ",
@@ -300,7 +301,7 @@ fn register(mut fields: Unregistered<'_>, name: &CStr, dma: Passed<bindings::dev
     cgroup::register(device);
     undo.cgroup = true;
     counter::set_up(device, &mut fields);
-    // The announcement waits until there is something to use.
+    // Send the uevent only when the device is ready for use.
     device.model().suppress_uevents(true);
     undo.suppressed = true;
     let visible = fields.add()?;
@@ -312,8 +313,8 @@ fn register(mut fields: Unregistered<'_>, name: &CStr, dma: Passed<bindings::dev
 
     let (held, shown) = enable(device);
     if let Err(error) = shown {
-        // The caller frees the device, also if another thread unregisters it now: that one
-        // waits for the count that we hold, and then sees the flag.
+        // The caller frees the device, even if another thread unregisters it now: that thread waits
+        // for the use count held here, and then sees the flag.
         device.keep_memory().store(true, Release);
         drop(held);
         end(device);
@@ -323,11 +324,11 @@ fn register(mut fields: Unregistered<'_>, name: &CStr, dma: Passed<bindings::dev
     }
     device.model().suppress_uevents(false);
     announce(&held);
-    // The device may go from here on.
+    // The device may be unregistered from here on.
     Ok(())
 }
 
-/// What a failing registration takes back.
+/// Undoes the steps of a failed registration on drop.
 struct Undo<'a> {
     device: &'a Device,
     cgroup: bool,
@@ -348,7 +349,7 @@ impl Drop for Undo<'_> {
     }
 }
 
-/// Tells user space of a new device.
+/// Notifies user space of a new device.
 fn announce(device: &Registered) {
     let _still = registry::hold();
     device.model().uevent(bindings::kobject_action_KOBJ_ADD);
@@ -369,7 +370,7 @@ impl WorkItem for Device {
 }
 
 fn unregister(device: &Device) {
-    // The driver keeps the device, but `end` may free it.
+    // The driver keeps the device until here, but `end` may free it.
     let kept = device.hold();
     end(&kept);
 }
@@ -393,31 +394,31 @@ fn unregister_driver(driver: bindings::rdma_driver_id) {
 fn unregister_queued(device: &Device) {
     warn_on!(device.uses().none());
     warn_on!(device.ops().dealloc_driver.is_none());
-    // It may be queued already.
+    // The work item may be queued already.
     let _: Result<(), ARef<Device>> = queues::unregister().enqueue(device.hold());
 }
 
 rdma::export! { in rdma::bindings;
-    /// Registers a device under a name, in which one `%d` stands for the first free number:
-    /// clients are told of it. May sleep. The device is allocated, not registered, and described
-    /// by its driver; `dma_device` is null or does DMA for it, and stays as long. On failure the
-    /// caller frees it. Errors: those of names (`EINVAL`, `ENFILE`, `ENOSPC`), of the driver's
-    /// methods, `ENOMEM`.
+    /// Registers a device and notifies clients. One `%d` in `name` is replaced by the first free
+    /// number. May sleep. The device must be allocated, not registered, and set up by its driver.
+    /// `dma_device` does DMA for the device; it is null, or valid as long as the device. On failure
+    /// the caller frees the device. Errors: those of the name (`EINVAL`, `ENFILE`, `ENOSPC`), those
+    /// of driver methods, `ENOMEM`.
     fn ib_register_device(
         device: Unregistered<'_>, name: &CStr, dma_device: Passed<bindings::device>,
     ) -> Result = register;
-    /// Unregisters a device: clients are told, and nobody uses it when this returns. May sleep;
-    /// with no lock held that clients want. With `dealloc_driver` the device is freed. The caller
-    /// keeps the device, and calls this once.
+    /// Unregisters a device and notifies clients. The device has no users when this returns. May
+    /// sleep; the caller must hold no lock that clients take. Frees the device if its driver has
+    /// `dealloc_driver`. The caller keeps the device valid, and calls this once.
     fn ib_unregister_device(device: &Device) = unregister;
-    /// As `ib_unregister_device`, with a use count of the caller's that is given up. Several
-    /// threads may do this at a time. The driver has `dealloc_driver`.
+    /// As `ib_unregister_device`, and drops a use count of the caller. May be called by several
+    /// threads at the same time. The driver must have `dealloc_driver`.
     fn ib_unregister_device_and_put(device: Registered) = unregister_and_put;
-    /// Unregisters all devices of a driver with `dealloc_driver`, and waits for those that are
-    /// being unregistered. Its methods are not called after. New devices are the caller's to
-    /// prevent. May sleep.
+    /// Unregisters all devices of a driver that has `dealloc_driver`, and waits for unregistrations
+    /// in progress. The driver's methods are not called afterwards. The caller must prevent new
+    /// registrations. May sleep.
     fn ib_unregister_driver(driver: bindings::rdma_driver_id) = unregister_driver;
-    /// Unregisters a device later, in a worker: for callers that hold locks. Does not sleep.
-    /// `ib_unregister_driver` waits for it. The driver has `dealloc_driver`.
+    /// Queues the unregistration of a device, for callers that hold locks. Does not sleep.
+    /// `ib_unregister_driver` waits for it. The driver must have `dealloc_driver`.
     fn ib_unregister_device_queued(device: &Device) = unregister_queued;
 }

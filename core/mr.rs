@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions. The driver allocates and frees them. `ib_uverbs` makes those of users
-//! through the driver's own method; here they are destroyed, and those of the kernel made. `sg` turns
-//! scatter lists into the pages of a region.
+//! Memory regions. The driver allocates and frees them. `ib_uverbs` creates user regions by calling
+//! the driver directly; this file creates kernel regions and destroys both. `sg` converts scatter
+//! lists to the pages of a region.
 
 mod edge;
 mod sg;
@@ -27,7 +27,7 @@ use rdma::edge::Passed;
 
 type List = Passed<bindings::scatterlist>;
 
-/// Fills in what the core says of a region that the driver has made.
+/// Initialises the core's fields of a region that the driver has allocated.
 fn fill(pd: &Pd, mr: Bare<Mr>, kind: u32, sig_attrs: Option<Owned<SigAttrs>>) -> Owned<Mr> {
     let mut mr = mr.fill(MrInit {
         dev: pd.device(),
@@ -43,14 +43,14 @@ fn fill(pd: &Pd, mr: Bare<Mr>, kind: u32, sig_attrs: Option<Owned<SigAttrs>>) ->
     mr
 }
 
-/// Makes a region known.
+/// Counts the region in its protection domain, and adds it to restrack.
 fn publish(pd: &Pd, mut mr: Owned<Mr>) -> Owned<Mr> {
     pd.usecnt().count().keep();
     mr.track(Owner::OfPd(pd));
     mr
 }
 
-/// A region for fast registration, of this type and of so many pages.
+/// Allocates a region for fast registration, of type `mr_type` and with up to `max_sg` pages.
 fn alloc(pd: &Pd, mr_type: bindings::ib_mr_type, max_sg: u32) -> Result<Owned<Mr>> {
     pd.device().needs(|ops| ops.alloc_mr)?;
     if kernel::warn_on!(mr_type == bindings::ib_mr_type_IB_MR_TYPE_INTEGRITY) {
@@ -60,7 +60,7 @@ fn alloc(pd: &Pd, mr_type: bindings::ib_mr_type, max_sg: u32) -> Result<Owned<Mr
     Ok(publish(pd, fill(pd, mr, mr_type, None)))
 }
 
-/// A region with protection information beside the data.
+/// Allocates a region for data with protection information.
 fn alloc_integrity(pd: &Pd, max_data_sg: u32, max_meta_sg: u32) -> Result<Owned<Mr>> {
     pd.device().needs(|ops| ops.alloc_mr_integrity)?;
     pd.device().needs(|ops| ops.map_mr_sg_pi)?;
@@ -80,7 +80,7 @@ fn alloc_integrity(pd: &Pd, max_data_sg: u32, max_meta_sg: u32) -> Result<Owned<
     }
 }
 
-/// A region of a user's memory, registered by a part of the kernel in the user's call. May sleep.
+/// Registers user memory for a kernel consumer, in the context of the user's process. May sleep.
 fn register_user(pd: &Pd, start: u64, length: u64, iova: u64, access: c_int) -> Result<Owned<Mr>> {
     let device = pd.device();
     let on_demand = access & bindings::ib_access_flags_IB_ACCESS_ON_DEMAND as c_int != 0;
@@ -98,7 +98,7 @@ fn register_user(pd: &Pd, start: u64, length: u64, iova: u64, access: c_int) -> 
     Ok(publish(pd, mr))
 }
 
-/// Advises the device of what will be used. May sleep.
+/// Gives the device advice on the use of memory ranges. May sleep.
 fn advise(pd: &Pd, advice: u32, flags: u32, list: Passed<bindings::ib_sge>, count: u32) -> Result {
     pd.device().needs(|ops| ops.advise_mr)?;
     if count == 0 {
@@ -107,7 +107,7 @@ fn advise(pd: &Pd, advice: u32, flags: u32, list: Passed<bindings::ib_sge>, coun
     pd.driver().advise_mr(advice, flags, list, count, None)
 }
 
-/// Destroys a region that nobody uses any more, whoever made it. May sleep.
+/// Destroys an unused region of the kernel or of a user. May sleep.
 pub(crate) fn dereg(mr: Owned<Mr>, call: Option<&UserCall>) -> Result {
     mr.device().needs(|ops| ops.dereg_mr)?;
     edge::trace_mr_dereg(&mr);
@@ -135,13 +135,13 @@ pub(crate) fn alloc_integrity_traced(pd: &Pd, data: u32, meta: u32) -> Result<Ow
     mr
 }
 
-/// Reads what checks of a region have found. Any context that the driver allows.
+/// Reads the result of the signature checks of a region. Any context that the driver allows.
 fn check(mr: &Mr, mask: u32, status: Passed<bindings::ib_mr_status>) -> Result {
     mr.driver().check_mr_status(mask, status)
 }
 
-/// Maps the beginning of a list that is mapped for DMA: as much as pages of `page_size` bytes
-/// and the region's size take. Returns how many entries. Never sleeps.
+/// Maps the start of a DMA-mapped list: as many entries as fit into the region as pages of
+/// `page_size` bytes. Returns the number of mapped entries. Never sleeps.
 pub(crate) fn map(
     mr: &Mr,
     list: List,
@@ -156,7 +156,7 @@ pub(crate) fn map(
     mr.driver().map_mr_sg(list, count, offset)
 }
 
-/// Maps two lists that are mapped for DMA, data and protection information. Never sleeps.
+/// Maps two DMA-mapped lists, for data and for protection information. Never sleeps.
 #[expect(clippy::too_many_arguments, reason = "those of C")]
 pub(crate) fn map_pi(
     mr: &Mr,

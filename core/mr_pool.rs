@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory regions that a queue pair keeps for its consumer: made with it, lent one by one,
-//! destroyed before it.
+//! Pools of memory regions of a queue pair, for its consumer: allocated together with the queue
+//! pair, taken one at a time, destroyed before the queue pair.
 //!
 //! The lists are in `struct ib_qp`. C header: `include/rdma/mr_pool.h`.
 
@@ -16,20 +16,20 @@ use rdma::bindings;
 use rdma::edge::object::Given;
 use rdma::edge::object::Owned;
 
-/// What regions a pool has.
+/// The kind of regions in a pool.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
-    /// Of a type, with so many entries.
+    /// Regions of this type, with up to this many entries.
     Plain(bindings::ib_mr_type, u32),
-    /// With protection information: entries of data and of that.
+    /// Regions with protection information: maximum entries of data, and of protection information.
     Integrity(u32, u32),
 }
 
-/// Fills a pool with `count` regions; after an error it is empty. May sleep.
+/// Fills a pool with `count` regions. On failure the pool is empty. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; the driver's. `EINVAL` for a queue pair without a domain.
+/// `ENOMEM`; errors of the driver; `EINVAL` for a queue pair without a protection domain.
 pub(crate) fn fill(pool: Pool<'_>, count: u32, kind: Kind) -> Result {
     for _ in 0..count {
         let made = pool.qp().pd().ok_or(EINVAL).and_then(|pd| match kind {
@@ -47,10 +47,11 @@ pub(crate) fn fill(pool: Pool<'_>, count: u32, kind: Kind) -> Result {
     Ok(())
 }
 
-/// Destroys the regions of a pool; those that are lent are the borrower's fault. May sleep.
+/// Destroys the regions of a pool, except for regions in use: the consumer must return these first.
+/// May sleep.
 pub(crate) fn empty(pool: Pool<'_>) {
     while let Some(mr) = pool.remove() {
-        // A driver that refuses keeps the region.
+        // If the driver fails, the region leaks.
         kernel::warn_on!(mr::dereg(mr, None).is_err());
     }
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The netlink socket of the subsystem (`NETLINK_RDMA`), one for each namespace, and its
+//! The netlink sockets of the subsystem (`NETLINK_RDMA`), one per network namespace, and their
 //! clients, which handle incoming messages.
 //!
 //! | file | what |
 //! |---|---|
 //! | here | sending |
 //! | `client` | the table of clients; dispatch of incoming messages |
-//! | `answer` | what user programs answer |
-//! | `edge` | sockets, messages and handlers as C has them |
+//! | `answer` | responses of user programs |
+//! | `edge` | C structures: sockets, messages, handlers |
 //! | `abi` | exported functions |
 
 use kernel::error::to_result;
@@ -49,23 +49,23 @@ impl From<crate::proto::nla::Full> for Error {
     }
 }
 
-/// How long a sender that may wait does so for a reader that does not keep up.
+/// Timeout of a blocking send while the receiver's buffer is full.
 const SEND_TIMEOUT_MS: u32 = 10_000;
 
-// CAST: A flag.
+// CAST: The flag fits.
 const DONTWAIT: c_int = bindings::MSG_DONTWAIT as c_int;
 
 fn send_timeout() -> Jiffies {
     msecs_to_jiffies(SEND_TIMEOUT_MS)
 }
 
-/// Sends a message to the socket with this port number. Does not sleep.
+/// Sends a message to the socket with netlink port ID `port`. Does not sleep.
 ///
 /// # Errors
 ///
 /// `ECONNREFUSED` if there is no such socket, `EAGAIN` if it is full.
 pub(crate) fn unicast(net: &CountedNet, message: Message, port: u32) -> Result {
-    // Success is a length.
+    // On success the result is a length.
     to_result(Socket::of(net)?.unicast(message, port, DONTWAIT).min(0))
 }
 
@@ -78,11 +78,11 @@ pub(crate) fn multicast(net: &CountedNet, message: Message, group: u32) -> Resul
     multicast_with(net, message, group, bindings::GFP_KERNEL)
 }
 
-/// As [`multicast`]; sleeps as `flags` say.
+/// As [`multicast`]. May sleep as `flags` permit.
 ///
 /// # Errors
 ///
-/// Those of [`multicast`].
+/// Errors of [`multicast`].
 pub(crate) fn multicast_with(
     net: &CountedNet,
     message: Message,
@@ -92,18 +92,18 @@ pub(crate) fn multicast_with(
     Socket::of(net)?.multicast(message, group, flags)
 }
 
-/// Whether somebody in the first namespace listens to a group. Any context.
+/// Returns whether a group has listeners in the initial namespace. Any context.
 pub(crate) fn has_listeners(group: u32) -> bool {
     Socket::of(Net::init()).is_ok_and(|socket| socket.has_listeners(group))
 }
 
-/// The table of clients, and the sockets.
+/// The client table and the sockets.
 pub(crate) struct Subsystem {
     _sockets: Pernet<Socket>,
 }
 
 impl Subsystem {
-    /// May sleep. Once.
+    /// Must be called once only. May sleep.
     pub(crate) fn new() -> Result<Self> {
         client::init();
         let sockets = socket::register()?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `rdma` asks: devices, links, resources, statistics, system.
+//! Commands of the `rdma` tool: devices, links, resources, statistics, system.
 //!
-//! One client of netlink with a handler for each command; all of them come by [`handle`]
-//! or [`list`]. No lock of the core is held while an answer is written: each object is held
-//! by a count. Messages and requests are those of [`crate::proto::nldev`].
+//! A netlink client with a handler for each command; [`handle`] and [`list`] dispatch them. No lock
+//! of the core is held while a response is written: each object is kept alive by a reference. The
+//! message formats are defined in [`crate::proto::nldev`].
 
 use kernel::prelude::*;
 use rdma::bindings;
@@ -35,7 +35,7 @@ mod request;
 mod res;
 mod stat;
 
-/// How many commands there are.
+/// Number of commands.
 const OPS: usize = bindings::rdma_nldev_command_RDMA_NLDEV_NUM_OPS as usize;
 
 const _: () = assert!(ATTR_MAX == bindings::rdma_nldev_attr_RDMA_NLDEV_ATTR_MAX as usize);
@@ -44,14 +44,14 @@ const _: () = assert!(
     Command::FrmrPoolsSet as u32 == bindings::rdma_nldev_command_RDMA_NLDEV_CMD_FRMR_POOLS_SET
 );
 
-/// The handlers, by command.
+/// The handlers, indexed by command.
 static HANDLERS: [Handler; OPS] = handlers();
 
 const fn handlers() -> [Handler; OPS] {
     let mut handlers = [const { Handler::NONE }; OPS];
     let mut op = 0;
     while op < OPS {
-        // CAST: There are few.
+        // CAST: `op` is below `OPS`, which is small.
         if let Some(command) = Command::from_type(CLIENT << 10 | op as u16) {
             let mut handler = Handler::NONE;
             if command.has_answer() {
@@ -63,7 +63,7 @@ const fn handlers() -> [Handler; OPS] {
             if command.needs_admin() {
                 handler = handler.for_admin();
             }
-            // INDEX: below the length; evaluated by the compiler. OVERFLOW: as well.
+            // INDEX: `op` is below the length; evaluated at compile time. OVERFLOW: Likewise.
             handlers[op] = handler;
         }
         op += 1;
@@ -71,7 +71,7 @@ const fn handlers() -> [Handler; OPS] {
     handlers
 }
 
-/// The client of netlink.
+/// The netlink client.
 struct Nldev;
 
 impl netlink::Doit for Nldev {
@@ -86,7 +86,7 @@ impl netlink::Dump for Nldev {
     }
 }
 
-/// Every command that is answered at once.
+/// Dispatches a command with a single response.
 fn handle(request: &Request<'_>) -> Result {
     use self::res::Form::Plain;
     use self::res::Form::Raw;
@@ -122,7 +122,7 @@ fn handle(request: &Request<'_>) -> Result {
     }
 }
 
-/// Every command that is answered by a list.
+/// Dispatches a dump command.
 fn list(dump: &mut Dump<'_>) -> Result {
     use self::res::Form::Plain;
     use self::res::Form::Raw;
@@ -159,13 +159,13 @@ fn list(dump: &mut Dump<'_>) -> Result {
     }
 }
 
-/// The handlers of `RDMA_NL_NLDEV`, registered.
+/// Registration of the handlers of `RDMA_NL_NLDEV`.
 pub(crate) struct Subsystem {
     _client: netlink::Registration,
 }
 
 impl Subsystem {
-    /// May sleep. Once.
+    /// Must be called once only. May sleep.
     pub(crate) fn new() -> Result<Self> {
         link::init();
         Ok(Self {
@@ -174,9 +174,9 @@ impl Subsystem {
     }
 }
 
-/// Tells listeners of an event. May sleep.
+/// Notifies listeners of an event. May sleep.
 pub(crate) fn notify(device: &Device, notice: Notice) {
-    // Any listener who does not read can cause this, so the message is rate limited.
+    // A listener that does not read can cause this, so the message is rate limited.
     if event::tell(device, notice).is_err() && netlink::may_warn() {
         pr_warn!("{}: could not tell of {:?}\n", device.name(), notice);
     }

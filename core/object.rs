@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the objects of a device have in common, whatever their kind.
+//! Code common to all kinds of verbs objects of a device.
 //!
 //! | file | what |
 //! |---|---|
 //! | `edge` | allocation, tracking and use counts of objects |
-//! | `edge::tables` | the C structures, field by field |
-//! | `edge::driver` | the methods of drivers |
-//! | `edge::out` | structures with address vectors, that C hands over to be filled |
-//! | `ah_attr` | address vectors with their local GIDs |
+//! | `edge::tables` | tables of the C structures |
+//! | `edge::driver` | driver methods |
+//! | `edge::out` | output parameters that contain address vectors |
+//! | `ah_attr` | address vectors and their local GIDs |
 
 pub(crate) mod ah_attr;
 mod edge;

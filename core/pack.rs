@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packed forms of structures, and the headers of datagrams that drivers build: the C side
-//! of [`crate::proto::pack`] and [`crate::proto::ud_header`].
+//! Packing of structures, and UD headers that drivers build: exports of [`crate::proto::pack`] and
+//! [`crate::proto::ud_header`].
 //!
 //! C header: `include/rdma/ib_pack.h`.
 
@@ -24,7 +24,8 @@ use rdma::bindings::ib_ud_header;
 use rdma::edge::Lent;
 use rdma::edge::OutParam;
 
-/// Packs a structure as a table says. Nothing is packed by a table that cannot be. Any context.
+/// Packs a structure according to a table. Packs nothing if the table has an invalid field. Any
+/// context.
 fn pack(table: TableArg<'_>, len: LenArg<'_>, structure: StructureArg<'_>, buffer: BufferArg<'_>) {
     let call = Call::new(table, len, structure, buffer);
     if call.convert(Direction::Pack).is_err() {
@@ -32,7 +33,8 @@ fn pack(table: TableArg<'_>, len: LenArg<'_>, structure: StructureArg<'_>, buffe
     }
 }
 
-/// Unpacks a structure as a table says. Any context.
+/// Unpacks a structure according to a table. Unpacks nothing if the table has an invalid field. Any
+/// context.
 fn unpack(
     table: TableArg<'_>,
     len: LenArg<'_>,
@@ -45,8 +47,9 @@ fn unpack(
     }
 }
 
-/// Fills in the headers of so many bytes of payload: their lengths, and what follows what.
-/// 0, or `-EINVAL` for UDP without IP, or more payload than lengths can say. Any context.
+/// Initialises the headers of a packet with `payload_bytes` bytes of payload: length and
+/// next-header fields. `EINVAL` for UDP without IP, or if the payload exceeds the range of a length
+/// field. Any context.
 #[expect(clippy::too_many_arguments, reason = "those of C")]
 fn init_headers(
     payload_bytes: c_int,
@@ -59,7 +62,7 @@ fn init_headers(
     immediate_present: c_int,
     mut header: OutParam<'_, ib_ud_header>,
 ) -> Result {
-    // What a caller finds after an error is nothing.
+    // On failure the headers are all zeros.
     header.set(ib_ud_header::default());
     let version = u32::try_from(ip_version).unwrap_or(u32::MAX);
     let network = Network::from_args(grh_present != 0, version, udp_present != 0);
@@ -76,7 +79,7 @@ fn init_headers(
     Ok(())
 }
 
-/// The checksum of the IPv4 header, as on the wire. Any context.
+/// Returns the checksum of the IPv4 header in network byte order. Any context.
 fn ip4_checksum(header: Lent<'_, ib_ud_header>) -> u16 {
     edge::ip4_from_c(header.0).checksum().to_be()
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The objects that exist on a device, each with its owner.
+//! Resource tracking: the objects of a device, each with its owner.
 //!
-//! An [`Entry`] is a field of each object's C structure. It is in its device's [`Table`]
-//! from [`add`](OwnerRef::add) to the object's end, by an id. A reader of an object has a
-//! [`Held`]; the owner, who has an [`OwnerRef`], waits for readers before it destroys the object.
-//! Ids of queue pairs are those of [`crate::proto::restrack`].
+//! An [`Entry`] is a field of each object's C structure. The entry is in its device's [`Table`],
+//! under an id, from [`add`](OwnerRef::add) until the object is destroyed. A reader of an object
+//! holds a [`Held`]; the owner holds an [`OwnerRef`] and waits for all readers before it destroys
+//! the object. Ids of queue pairs are defined in [`crate::proto::restrack`].
 //!
-//! The owner's calls come one after the other, in process context; readers run in any context
-//! but hard interrupts.
+//! The owner's calls are serialised and run in process context; readers run in any context but hard
+//! interrupts.
 
 use kernel::prelude::*;
 use rdma::bindings;
@@ -26,12 +26,12 @@ pub(crate) use self::edge::MaybeTracked;
 pub(crate) use self::edge::OwnerRef;
 pub(crate) use self::table::Table;
 
-/// How many kinds there are.
+/// Number of object kinds.
 const KINDS: usize = Kind::ALL.len();
 
 const _: () = assert!(KINDS == bindings::rdma_restrack_type_RDMA_RESTRACK_MAX as usize);
 
-/// The tables of a device, one for each kind of object.
+/// The tables of a device, one per kind of object.
 #[pin_data]
 pub(crate) struct Tables {
     #[pin]

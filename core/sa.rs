@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Subnet administration: questions to the administrator of an InfiniBand fabric, and
-//! memberships in multicast groups.
+//! Subnet administration (SA): queries to the SA of an InfiniBand fabric, and memberships in
+//! multicast groups.
 //!
 //! | file | what |
 //! |---|---|
-//! | `port`, `sm_ah` | a port, and the address handle to its subnet's administrator |
-//! | `agent` | datagrams |
-//! | `query`, `answer` | queries, and whom they are for |
-//! | `state` | those that are under way |
-//! | `netlink` | the service on this machine that may know paths |
+//! | `port`, `sm_ah` | a port, and the address handle of its subnet's SA |
+//! | `agent` | MAD agent of a port |
+//! | `query`, `answer` | queries, and delivery of their responses |
+//! | `state` | table of active queries |
+//! | `netlink` | the local service, a program that resolves paths |
 //! | `group` | multicast groups and their members |
 //! | `path` | address vectors from paths and memberships |
 //! | `convert` | records between C and the engines |
 //! | `abi` | exported functions |
-//! | `edge` | arguments of exports, clients, memberships as their owners see them, sends |
+//! | `edge` | arguments of exports, clients, memberships as seen by their owners, MADs |
 //!
-//! What a record looks like and what is to be done next is in [`crate::proto::sa`].
+//! Record layouts and protocol decisions are in [`crate::proto::sa`].
 
 mod abi;
 mod agent;
@@ -50,19 +50,19 @@ use crate::device::Device;
 use crate::errno::eopnotsupp;
 use crate::proto::sa::group::Trouble;
 
-/// The ports of a device that have an administrator.
+/// The ports of a device whose subnet has an SA.
 struct Administrated(KVec<Arc<Port>>);
 
-/// The ports of a device that have multicast groups.
+/// The ports of a device that support multicast groups.
 struct Grouped(KVec<Arc<group::Port>>);
 
-/// What a device has of this part, while it is registered.
+/// State of one client on a registered device.
 struct Place<T: Watcher> {
     ports: Arc<T>,
     watch: Pin<KBox<Watch<T>>>,
 }
 
-/// The places of a device.
+/// State of both clients on a device.
 #[pin_data]
 pub(crate) struct Slots {
     #[pin]
@@ -92,16 +92,16 @@ impl Drop for Grouped {
     }
 }
 
-/// Makes something for each port that has an administrator. What was made before an error
-/// stays in `into`.
+/// Calls `make` for each port with an SA and appends the results to `into`. After an error, `into`
+/// keeps the earlier results.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` if none has; `make`'s.
+/// `EOPNOTSUPP` if no port has an SA; those of `make`.
 fn for_ports<T>(device: &Device, into: &mut KVec<T>, make: impl Fn(u32) -> Result<T>) -> Result {
     for port in device.ports() {
         if Caps::of(device, port).has_sa() {
-            // Room first, so that what is made is kept.
+            // Reserve first: nothing can fail after `make` has succeeded.
             into.reserve(1, GFP_KERNEL)?;
             into.push(make(port)?, GFP_KERNEL)?;
         }
@@ -112,11 +112,11 @@ fn for_ports<T>(device: &Device, into: &mut KVec<T>, make: impl Fn(u32) -> Resul
     Ok(())
 }
 
-/// The port of a device, if it has an administrator. Any context.
+/// Looks up a port with an SA. Any context.
 ///
 /// # Errors
 ///
-/// `ENODEV`.
+/// `ENODEV` if there is none.
 fn port(device: &Device, number: u32) -> Result<Arc<Port>> {
     let place = device.slot::<Slots>().administrated.lock();
     let ports = place.as_ref().map(|place| &place.ports.0).ok_or(ENODEV)?;
@@ -124,11 +124,11 @@ fn port(device: &Device, number: u32) -> Result<Arc<Port>> {
     port.cloned().ok_or(ENODEV)
 }
 
-/// The port of a device, if it has multicast groups. Any context.
+/// Looks up a port with multicast groups. Any context.
 ///
 /// # Errors
 ///
-/// `ENODEV`.
+/// `ENODEV` if there is none.
 fn group_port(device: &Device, number: u32) -> Result<Arc<group::Port>> {
     let place = device.slot::<Slots>().grouped.lock();
     let ports = place.as_ref().map(|place| &place.ports.0).ok_or(ENODEV)?;
@@ -136,14 +136,14 @@ fn group_port(device: &Device, number: u32) -> Result<Arc<group::Port>> {
     port.cloned().ok_or(ENODEV)
 }
 
-/// Which bits of a source's LID a path may choose: those that the subnet manager left to the
-/// port, or all while that is not known.
+/// Mask of the source LID bits that a path may choose (LMC bits of the port), or 0x7f while the LMC
+/// is unknown.
 fn path_mask(device: &Device, number: u32) -> u8 {
     let manager = port(device, number).ok().and_then(|port| port.manager());
     manager.map_or(0x7f, |manager| manager.path_mask)
 }
 
-/// Puts something into a place of a device, with a watcher of its events.
+/// Publishes the ports of a device and registers them for its events.
 fn occupy<T: Watcher>(
     device: &Device,
     place: &SpinLockIrq<Option<Place<T>>>,
@@ -157,18 +157,18 @@ fn occupy<T: Watcher>(
     Ok(())
 }
 
-/// Empties a place: no event is told when this returns, and nobody finds what was there. May
-/// sleep.
+/// Unpublishes the ports of a device. When this returns, no event handler runs and no lookup finds
+/// the ports. May sleep.
 fn vacate<T: Watcher>(place: &SpinLockIrq<Option<Place<T>>>) {
     let taken = place.lock().take();
     if let Some(Place { ports, watch }) = taken {
         drop(watch);
-        // The last reference: this waits for what is under way.
+        // Dropping the last reference closes the ports, which waits for running operations.
         drop(ports);
     }
 }
 
-/// The client for administrators.
+/// The client for SA queries.
 struct Sa;
 
 impl Part for Sa {
@@ -179,7 +179,7 @@ impl Part for Sa {
         for_ports(device, &mut opened.0, |port| Port::open(device, port))?;
         let ports = Arc::new(opened, GFP_KERNEL)?;
         occupy(device, &device.slot::<Slots>().administrated, &ports)?;
-        // After events are heard of: what changes from now on is looked for again.
+        // Events are registered by now, so later changes trigger another update.
         ports.0.iter().for_each(|port| port.look());
         Ok(())
     }
@@ -230,10 +230,10 @@ impl Watcher for Grouped {
     }
 }
 
-/// The queue of groups, while there is a [`GroupQueue`].
+/// Workqueue of multicast groups, while a [`GroupQueue`] exists.
 static QUEUE: Published<QueueLease> = Published::new();
 
-/// The queue of groups.
+/// Owner of the workqueue of multicast groups.
 struct GroupQueue(OwnedQueue);
 
 impl GroupQueue {
@@ -246,18 +246,18 @@ impl GroupQueue {
 
 impl Drop for GroupQueue {
     fn drop(&mut self) {
-        // All ports are closed, hence no group is left but those whose work is at its end.
+        // All ports are closed. Flush the work of groups that are about to be freed.
         self.0.flush();
         QUEUE.set(None);
     }
 }
 
-/// The queue of groups, while there may be some.
+/// Returns the workqueue of multicast groups, while it exists.
 fn queue() -> Option<Arc<QueueLease>> {
     QUEUE.get()
 }
 
-/// What the module owns for this part. Fields are dropped in this order.
+/// State of the module for this part. Fields are dropped in this order.
 pub(crate) struct Subsystem {
     _service: crate::netlink::Registration,
     _mcast: Pin<KBox<Own<Mcast>>>,
@@ -267,7 +267,8 @@ pub(crate) struct Subsystem {
 }
 
 impl Subsystem {
-    /// May sleep. Once, when devices and datagrams are there.
+    /// Registers the clients and the local service. Called once, after devices and MAD agents are
+    /// available. May sleep.
     ///
     /// # Errors
     ///

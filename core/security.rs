@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a security module (LSM) is asked: whether a queue pair or an agent may use a
-//! partition, and whether an agent may manage a subnet.
+//! Checks by security modules (LSM): whether a queue pair or a MAD agent may use a partition, and
+//! whether an agent may manage a subnet.
 //!
 //! | file | what |
 //! |---|---|
-//! | `token` | a user, as the security module knows it |
-//! | `qp` | queue pairs: asked when their places change, and again when the world does |
-//! | `agent` | agents of management datagrams |
+//! | `token` | security context of a user |
+//! | `qp` | queue pairs: checked when their P_Key positions, the tables or the policy change |
+//! | `agent` | MAD agents |
 //! | `policy` | changes of the policy |
-//! | `edge` | the hooks, and the field of a queue pair, as C has them |
-//! | `off` | all of that on a kernel without the hooks: nothing |
+//! | `edge` | the LSM hooks, and the security field of a queue pair |
+//! | `off` | stubs for a kernel without the hooks |
 //!
-//! Only ports of InfiniBand have partitions to be asked about. Rules: [`crate::proto::security`].
-//! Locks: `Qps::list` gives way to `Secured::inner`, and neither is held for the other;
-//! `Secured::inner` is held around the driver's `modify_qp`.
+//! Only partitions of InfiniBand ports are checked. Rules: [`crate::proto::security`]. Locks:
+//! `Qps::list` and `Secured::inner` are never held together; `Secured::inner` is held across the
+//! driver's `modify_qp`.
 
 #[cfg(CONFIG_SECURITY_INFINIBAND)]
 mod agent;

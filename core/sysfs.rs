@@ -6,7 +6,7 @@
 //! DEVICE/                  device.rs
 //!   node_type, node_guid, ...
 //!   hw_counters/           hw_counters.rs
-//!   ports/                 here
+//!   ports/                 this file
 //!     N/                   port.rs
 //!       state, lid, ...
 //!       gids/ pkeys/       tables.rs
@@ -15,12 +15,12 @@
 //!       hw_counters/       hw_counters.rs
 //! ```
 //!
-//! A copy of a device in another namespace has the same but for what counts: no `counters`, no
-//! `hw_counters`, no files of the driver's.
+//! A copy of a device in another namespace has the same files except `counters`, `hw_counters` and
+//! the driver's files.
 //!
-//! Who owns what: a `ports` directory belongs to `ib_core_device::ports_kobj`, and owns those of
-//! the ports, which hold the device. All are made after the device is added and removed before it
-//! is deleted.
+//! Ownership: a `ports` directory belongs to `ib_core_device::ports_kobj` and owns the directories
+//! of the ports, which hold a reference to the device. All are created after the device is added
+//! and removed before it is deleted.
 
 pub(crate) mod abi;
 mod device;
@@ -43,7 +43,7 @@ use rdma::sysfs::Directory;
 use rdma::sysfs::GroupRef;
 use rdma::sysfs::Kind;
 
-/// The directory `ports`, with those in it.
+/// The directory `ports` and its children.
 #[pin_data]
 struct Ports {
     #[pin]
@@ -58,19 +58,19 @@ impl Kind for Ports {
     }
 }
 
-/// The driver's counters of a port. Whoever asks has the device registered.
+/// Returns the driver's counters of a port. The device must be registered.
 pub(crate) fn port_stats(device: &Device, port: u32) -> Option<&HwStats> {
     edge::find(device, port)?
         .hw_counters()
         .map(hw_counters::PortCounters::stats)
 }
 
-/// Makes `ports/` of a device or of its copy in a namespace, after `device_add`. May sleep.
+/// Creates `ports/` for a device or its copy in a namespace, after `device_add`. May sleep.
 ///
 /// # Errors
 ///
 /// Those of the driver's `query_port` and counters; `ENOMEM`; `EEXIST` if a driver's file has the
-/// name of another. Nothing is left behind.
+/// name of another file. Nothing is left behind on failure.
 pub(crate) fn set_up_ports(of: &Visible<'_>) -> Result {
     let model = of.model();
     let device = model.owner();
@@ -96,13 +96,13 @@ pub(crate) fn set_up_ports(of: &Visible<'_>) -> Result {
     Ok(())
 }
 
-/// The reverse of [`set_up_ports`], before `device_del`. Waits for readers of the files.
+/// Reverses [`set_up_ports`], before `device_del`. Waits for readers of the files.
 pub(crate) fn free_ports(of: &Visible<'_>) {
     let Some(ports) = edge::take_ports(of.model()) else {
         return;
     };
     let list = core::mem::take(&mut *ports.list.lock());
-    // The ports, then what holds them.
+    // Remove the ports before their parent.
     drop(list);
     drop(ports);
 }

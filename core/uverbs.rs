@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the user-verbs module and drivers share of a user's call.
+//! Support for user-verbs calls, shared by `ib_uverbs` and drivers.
 //!
 //! | file | what |
 //! |---|---|
-//! | `udata` | the driver's own part of a call: bytes in, bytes out |
-//! | `attrs` | the attributes of a call by `ioctl`, and memory that lives as long as it |
-//! | `mmap` | what a file of a device's user can be mapped to |
-//! | `edge` | the C structures of these |
+//! | `udata` | the driver's part of a call: input and output bytes |
+//! | `attrs` | attributes of `ioctl` calls, and memory that is freed when the call ends |
+//! | `mmap` | mappings of a device's memory through an open file |
+//! | `edge` | the C structures |
 //!
-//! The module `ib_uverbs` makes the structures: a call's `struct uverbs_attr_bundle`, which
-//! is the end of a private `struct bundle_priv` if the call has attributes at all; the open
-//! file; the device behind it, whose `disassociate_srcu` is held while a call runs. They are
-//! declared in the private headers ([`crate::private`]).
+//! `ib_uverbs` allocates the structures: the `struct uverbs_attr_bundle` of a call, which is the
+//! last field of a private `struct bundle_priv` if the call has attributes; the open file; the
+//! character device, whose `disassociate_srcu` is held while a call runs. Their declarations are in
+//! private headers ([`crate::private`]).
 //!
 //! C headers: `include/rdma/uverbs_ioctl.h`, `include/rdma/uverbs_types.h`.
 
@@ -28,9 +28,9 @@ use rdma::edge::uverbs::UFile;
 use rdma::edge::Passed;
 use rdma::edge::View;
 
-/// The user context of an open file, whose device's `disassociate_srcu` the caller holds until the
-/// result is not used any more. Any context. An error pointer: `EIO` if the device is gone,
-/// `EINVAL` if the user has made no context yet.
+/// Returns the user context of an open file. The caller must hold the device's `disassociate_srcu`
+/// until it no longer uses the result. Any context. Returns an error pointer: `EIO` if the device
+/// has been removed, `EINVAL` if the user has not created a context.
 fn ucontext(file: &UFile) -> *mut bindings::ib_ucontext {
     let context = file.ucontext();
     if !edge::has_device(file) {
@@ -39,7 +39,7 @@ fn ucontext(file: &UFile) -> *mut bindings::ib_ucontext {
     context.map_or(EINVAL.to_ptr(), View::raw)
 }
 
-/// The handler of methods that only destroy an object, which is done around it.
+/// Handler of methods that only destroy an object: the caller destroys it.
 fn nothing(_call: Passed<bindings::uverbs_attr_bundle>) -> c_int {
     0
 }

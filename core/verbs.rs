@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects of devices: protection domains, queues, regions and the rest. What all kinds share is
-//! in [`crate::object`], memory regions are in [`crate::mr`].
+//! Verbs objects: protection domains, queues, address handles. Common code is in [`crate::object`],
+//! memory regions are in [`crate::mr`].
 //!
 //! | file | what |
 //! |---|---|
-//! | `pd`, `cq`, `srq`, `wq`, `xrcd` | each kind |
-//! | `qp`, `shared_qp` | queue pairs; those that several users open |
-//! | `modify_qp` | changes of a queue pair, and the addresses in them |
-//! | `ah`, `wc_ah` | address handles, and the address vectors of packets |
+//! | `pd`, `cq`, `srq`, `wq`, `xrcd` | one file per kind |
+//! | `qp`, `shared_qp` | queue pairs; those shared by several users (XRC targets) |
+//! | `modify_qp` | modification of queue pairs, and their address vectors |
+//! | `ah`, `wc_ah` | address handles; address vectors from received packets |
 //! | `mcast` | multicast groups of a queue pair |
 //! | `drain` | waiting for the last completion of a queue |
-//! | `port` | what a port can do; rates and speeds; virtual functions |
-//! | `text` | names of events and statuses |
+//! | `port` | link layer, rates and speeds of a port; virtual functions |
+//! | `text` | names of events and completion statuses |
 //!
-//! What users ask for is checked by `ib_uverbs`; here is checked what concerns the
-//! device, and what kernel consumers hand in is trusted as far as types can say.
+//! `ib_uverbs` checks parameters of users. This code checks what depends on the device, and trusts
+//! parameters of kernel consumers as far as types cannot check them.
 
 mod ah;
 mod cq;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What other modules call of transfers.
+//! Exported functions of transfers.
 
 use super::edge;
 use super::edge::mapping::CountArg;
@@ -34,7 +34,8 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::Passed;
 
-/// Makes a transfer. For C: how many requests it has, or an error, and then it is not made.
+/// Creates a transfer. For C: returns the number of its requests, or an errno if it was not
+/// created.
 fn init(
     place: Arg<Place<'_>>,
     qp: Option<&Qp>,
@@ -44,7 +45,7 @@ fn init(
         return EINVAL.to_errno();
     };
     match make(&mut place, qp) {
-        // No more than three for each piece, of which there are memory's worth.
+        // Fits: at most three requests per piece, and the number of pieces is limited by memory.
         Ok(requests) => c_int::try_from(requests).unwrap_or(c_int::MAX),
         Err(error) => {
             place.not_made();
@@ -190,12 +191,12 @@ fn destroy_signature(
     }
 }
 
-/// How many transfers so many pages need at most. Any context.
+/// Maximum number of transfers for `pages` pages. Any context.
 fn factor(device: &Device, number: u32, pages: u32) -> u32 {
     port(device, number).factor(pages)
 }
 
-/// How many requests so many transfers need. Any context.
+/// Number of requests for `transfers` transfers. Any context.
 fn max_requests(device: &Device, number: u32, transfers: u32, create_flags: u32) -> u32 {
     port(device, number).max_requests(transfers, wants_integrity(create_flags))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Transfers whose requests name memory piece by piece.
+//! Transfers whose requests refer to memory directly, without registration.
 
 use super::edge::direct::Requests;
 use super::edge::Place;
@@ -10,11 +10,11 @@ use crate::object::Qp;
 use crate::proto::rw_plan;
 use kernel::prelude::*;
 
-/// Room for a transfer of so many pieces. May sleep.
+/// Allocates the requests of a transfer of `count` DMA segments. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; `EINVAL` for a queue pair whose requests take no pieces.
+/// `ENOMEM`; `EINVAL` for a queue pair whose requests take no SGEs.
 pub(super) fn room(qp: &Qp, target: &Target, count: u32) -> Result<Requests> {
     let each = pieces(qp, target.direction);
     if each == 0 {
@@ -24,8 +24,8 @@ pub(super) fn room(qp: &Qp, target: &Target, count: u32) -> Result<Requests> {
     Requests::new(requests, usize::try_from(count)?)
 }
 
-/// Makes a transfer of the pieces in `requests`, which are `count`. Returns how many requests it
-/// has.
+/// Creates a transfer of the `count` DMA segments in `requests`. Returns the number of its
+/// requests.
 pub(super) fn many(
     place: &mut Place<'_>,
     qp: &Qp,
@@ -34,7 +34,7 @@ pub(super) fn many(
     count: u32,
 ) -> u32 {
     let runs = rw_plan::runs(count, pieces(qp, target.direction));
-    // CAST: Fewer than pieces.
+    // CAST: At most the number of DMA segments, a `u32`.
     let made = runs.len() as u32;
     let mut into = 0u64;
     let mut at = 0usize;

@@ -22,12 +22,12 @@ use crate::proto::rw_plan;
 use kernel::prelude::*;
 use rdma::edge::scatter::Piece;
 
-/// Makes a transfer of a list, from `offset` bytes into it to its end. Returns how many
-/// requests it has. May sleep.
+/// Creates a transfer of a list, from `offset` bytes into the list to its end. Returns the number
+/// of its requests. May sleep.
 ///
 /// # Errors
 ///
-/// `EIO` if the list ends before; those of mapping, of [`region::build`], `ENOMEM`.
+/// `EIO` if `offset` is beyond the list; errors of mapping and of [`region::build`]; `ENOMEM`.
 pub(super) fn init(
     place: &mut Place<'_>,
     qp: &Qp,
@@ -52,7 +52,7 @@ pub(super) fn init(
                 mapping.keep();
                 return Ok(requests);
             }
-            // Without them it is slower, where they are not needed.
+            // Without regions it is slower, but possible unless registration is required.
             Err(error) if error == EAGAIN && !port.must_register() => {}
             Err(error) => return Err(error),
         }
@@ -62,7 +62,7 @@ pub(super) fn init(
     Ok(requests)
 }
 
-/// The same, piece by piece.
+/// Like [`init()`], without registration.
 fn direct_from(
     place: &mut Place<'_>,
     qp: &Qp,
@@ -76,7 +76,7 @@ fn direct_from(
         let into = core::mem::take(&mut skip);
         Piece {
             addr: piece.addr.wrapping_add(u64::from(into)),
-            // The offset is in the first.
+            // `offset` is within the first DMA segment.
             len: piece.len.saturating_sub(into),
         }
     });
@@ -93,8 +93,8 @@ fn direct_from(
     Ok(direct::many(place, qp, target, requests, count))
 }
 
-/// Ends a transfer that [`init()`] made of this list: regions go back, memory is freed and
-/// unmapped.
+/// Destroys a transfer that [`init()`] created of this list: returns its regions, frees its memory
+/// and unmaps the list.
 pub(super) fn destroy(
     done: Done<'_, Lists>,
     qp: QpArg<'_>,
@@ -103,7 +103,7 @@ pub(super) fn destroy(
 ) {
     match done.kind() {
         Some(Kind::Region | Kind::Many | Kind::Single) => {}
-        // They are others' to destroy.
+        // The other destroy functions handle these.
         Some(Kind::Joined | Kind::Signature) | None => {
             kernel::warn_on!(true);
             return;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Transfers between memory of this machine and its peer's, as targets of storage make them:
-//! whoever has a list of memory and the peer's address gets a chain of requests, whatever the
-//! device needs for it.
+//! Transfers between local memory and a peer's memory, as storage targets perform them. The
+//! consumer passes a memory list and the remote address, and gets a chain of work requests suitable
+//! for the device.
 //!
 //! | file | what |
 //! |---|---|
-//! | here | queue pairs that make transfers; the chain of one; its end |
-//! | `direct` | requests that name the memory piece by piece |
-//! | `region` | memory registered as regions first |
+//! | here | queue pairs for transfers; the request chain of a transfer |
+//! | `direct` | requests that refer to memory directly |
+//! | `region` | requests that register memory regions first |
 //! | `list`, `vector` | transfers of scatter lists, of vectors of pages |
-//! | `signature` | of data with protection information |
-//! | `edge` | `struct rdma_rw_ctx`, which is the consumer's; requests and memory behind it |
-//! | `abi` | what other modules call |
+//! | `signature` | transfers of data with protection information |
+//! | `edge` | `struct rdma_rw_ctx`, owned by the consumer; its requests and memory |
+//! | `abi` | exported functions |
 //!
-//! Which of these serves a transfer is planned by `proto/`, the module [`crate::proto::rw_plan`]. A
-//! context is used by one thread at a time, and is not moved between its making and its end. C
+//! `proto/`, the module [`crate::proto::rw_plan`], decides which of these a transfer uses. A
+//! context is used by one thread at a time, and is not moved between creation and destruction. C
 //! header: `include/rdma/rw.h`.
 
 mod abi;
@@ -44,7 +44,7 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::Passed;
 
-/// What matters of a device and one of its ports.
+/// The properties of a device and port that transfers depend on.
 fn port(device: &Device, number: u32) -> rw_plan::Port {
     rw_plan::Port {
         iwarp: device.port_speaks(number, Protocol::Iwarp),
@@ -57,16 +57,16 @@ fn port(device: &Device, number: u32) -> rw_plan::Port {
     }
 }
 
-/// The peer's side of a transfer, and which way it goes.
+/// Remote memory and direction of a transfer.
 #[derive(Clone, Copy)]
 struct Target {
-    /// Where, in the peer's memory.
+    /// Remote address.
     remote: u64,
-    /// The key for that.
+    /// Remote key.
     rkey: u32,
-    /// Which way.
+    /// Direction.
     direction: Direction,
-    /// The same as DMA has it.
+    /// Direction, for the DMA API.
     dma: bindings::dma_data_direction,
 }
 
@@ -84,7 +84,7 @@ impl Target {
         }
     }
 
-    /// The request for what is `into` bytes into the transfer.
+    /// The request for the part at offset `into` of the transfer.
     fn request(&self, into: u64) -> Rdma {
         Rdma {
             opcode: match self.direction {
@@ -97,12 +97,12 @@ impl Target {
     }
 }
 
-/// The key of all of this machine's memory that is mapped.
+/// Local key for all DMA-mapped memory.
 fn lkey(qp: &Qp) -> u32 {
     qp.pd().map_or(0, Pd::local_dma_lkey)
 }
 
-/// How many pieces one request of a queue pair takes.
+/// Maximum number of SGEs of a request on a queue pair.
 fn pieces(qp: &Qp, direction: Direction) -> u32 {
     match direction {
         Direction::Write => qp.max_write_sge(),
@@ -110,19 +110,19 @@ fn pieces(qp: &Qp, direction: Direction) -> u32 {
     }
 }
 
-/// Whether a queue pair takes data with protection information.
+/// Returns whether a queue pair supports data with protection information.
 fn integrity(qp: &Qp) -> bool {
     qp.integrity_en()
 }
 
-/// Whether a queue pair is made for data with protection information.
+/// Returns whether a queue pair is created for data with protection information.
 fn wants_integrity(create_flags: u32) -> bool {
-    // CAST: A set of bits.
+    // CAST: A bit mask.
     let integrity = bindings::ib_qp_create_flags_IB_QP_CREATE_INTEGRITY_EN as u32;
     create_flags & integrity != 0
 }
 
-/// Makes room for the requests of transfers in a queue pair that is to be made.
+/// Adds the requests of transfers to the send queue size of a queue pair to be created.
 pub(crate) fn size_queue(device: &Device, attr: &QpMake) {
     kernel::warn_on!(attr.port_num() == 0);
     let integrity = wants_integrity(attr.create_flags());
@@ -133,11 +133,11 @@ pub(crate) fn size_queue(device: &Device, attr: &QpMake) {
     ));
 }
 
-/// Gives a new queue pair the regions that its transfers need. May sleep.
+/// Allocates the regions that the transfers of a new queue pair need. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; the driver's. It has none then.
+/// `ENOMEM`; errors of the driver. No regions are left then.
 pub(crate) fn make_regions(qp: &Qp, attr: &QpMake) -> Result {
     let integrity = wants_integrity(attr.create_flags());
     let wanted = port(qp.device(), attr.port_num()).regions(attr.max_rdma_ctxs(), integrity);
@@ -157,16 +157,16 @@ pub(crate) fn make_regions(qp: &Qp, attr: &QpMake) -> Result {
     })
 }
 
-/// Destroys the regions of a queue pair, which makes no transfers any more. May sleep.
+/// Destroys the regions of a queue pair, which performs no transfers any more. May sleep.
 pub(crate) fn drop_regions(qp: &Doomed<'_, Qp>) {
     Pool::Signed.empty(qp);
     Pool::Plain.empty(qp);
 }
 
-/// The chain of a transfer's requests, ready to be posted once. At its end comes `next`, or
-/// else the last of them completes to `cqe`. Never sleeps.
+/// Returns the request chain of a transfer, ready to be posted once. The chain continues with
+/// `next`; if that is null, its last request completes to `cqe`. Never sleeps.
 ///
-/// Regions have a new key each time, so this is called once for each posting.
+/// Regions get a new key each time, so this is called once per post.
 fn chain(
     ready: Ready<'_>,
     cqe: Passed<bindings::ib_cqe>,

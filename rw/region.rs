@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory registered as regions: each is one piece for the device.
+//! Memory registered as regions: each region is one contiguous range for the device.
 
 use super::edge::mapping::Entries;
 use super::edge::regions::Entry;
@@ -18,7 +18,7 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use rdma::bindings;
 
-/// Rights of a region: iWARP's peers write where this side reads.
+/// Access flags of a region: with iWARP, an RDMA READ makes the peer write to it.
 pub(super) fn access(iwarp: bool) -> c_int {
     let mut access = bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE;
     if iwarp {
@@ -27,11 +27,12 @@ pub(super) fn access(iwarp: bool) -> c_int {
     access as c_int
 }
 
-/// Takes a region, with its invalidation if it needs one. Returns how many requests that is.
+/// Takes a region, with an invalidation request if it needs one. Returns the number of added
+/// requests.
 ///
 /// # Errors
 ///
-/// `EAGAIN` if all are in use.
+/// `EAGAIN` if all regions are in use.
 pub(super) fn take<'a>(regions: &'a mut Regions<'_>) -> Result<(Entry<'a>, u32)> {
     let mut entry = regions.take()?;
     let mr = entry.mr();
@@ -43,13 +44,13 @@ pub(super) fn take<'a>(regions: &'a mut Regions<'_>) -> Result<(Entry<'a>, u32)>
     Ok((entry, 1))
 }
 
-/// Registers the entries of a mapped list, `offset` bytes into the first. The second of the
-/// results is how many requests these are.
+/// Registers the entries of a mapped list, from `offset` bytes into the first. Returns the regions,
+/// and the number of requests.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; `EAGAIN` if all regions are in use; `EINVAL` for memory that a region cannot
-/// have.
+/// `ENOMEM`; `EAGAIN` if all regions are in use; `EINVAL` for memory that does not fit into a
+/// region.
 pub(super) fn build<'a>(
     qp: &'a Qp,
     port: &rw_plan::Port,
@@ -66,7 +67,7 @@ pub(super) fn build<'a>(
     for run in runs {
         let (mut entry, invalidations) = take(&mut regions)?;
         let pieces = c_int::try_from(run.end.saturating_sub(run.start))?;
-        // CAST: A page's size has 32 bits.
+        // CAST: The page size fits into 32 bits.
         let mapped = entry.map(&entries, pieces, &mut offset, PAGE_SIZE as c_uint);
         if mapped < pieces {
             return Err(EINVAL);
@@ -82,27 +83,27 @@ pub(super) fn build<'a>(
     Ok((regions, requests))
 }
 
-/// Fills in registration and transfer of a region that is mapped. Returns how many bytes it has.
+/// Fills in the registration and transfer requests of a mapped region. Returns its length in bytes.
 fn fill(entry: &mut Entry<'_>, mut rdma: Rdma, target: &Target, iwarp: bool) -> u64 {
     let mr = entry.mr();
     let registration = Registration {
         opcode: bindings::ib_wr_opcode_IB_WR_REG_MR,
         access: access(iwarp),
         addr: mr.iova(),
-        // CAST: A region is of 256 entries, and a request of 32 bits of bytes.
+        // CAST: A region has at most 256 entries, and a request at most 32 bits of length.
         len: mr.length() as u32,
     };
     if iwarp && target.direction == rw_plan::Direction::Read {
-        // iWARP invalidates by the read itself.
+        // With iWARP, the RDMA READ itself invalidates the region.
         rdma.opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV;
     }
     entry.set(registration, &rdma);
     registration.len.into()
 }
 
-/// Gives the region of a transfer that is about to be posted its next key, and notes whether
-/// somebody will have to invalidate it. Not earlier: a transfer that was made, and is not
-/// posted, leaves its region as it was.
+/// Assigns the region of a transfer that is about to be posted its next key, and records whether it
+/// will need an invalidation. Not done earlier: a transfer that is created, but not posted, leaves
+/// its region unchanged.
 pub(super) fn renew(mut entry: Entry<'_>) {
     let by_itself = entry.opcode() == bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV;
     let mut mr = entry.mr();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Transfers of data with protection information, which the device checks, adds or takes off.
+//! Transfers of data with protection information, which the device checks, inserts or strips.
 
 use super::edge::mapping::Data;
 use super::edge::mapping::List;
@@ -25,15 +25,15 @@ use crate::object::Qp;
 use kernel::prelude::*;
 use rdma::bindings;
 
-/// Pages of such regions.
+/// Page size of such regions, in bytes.
 const PAGE: u32 = 4096;
 
-/// Makes a transfer. Returns how many requests it has. May sleep.
+/// Creates a transfer. Returns the number of its requests. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` for longer lists than one region has; `EAGAIN` if all regions are in use;
-/// `ENOMEM`; those of mapping, and the driver's.
+/// `EINVAL` for lists that exceed a region; `EAGAIN` if all regions are in use; `ENOMEM`; errors of
+/// mapping and of the driver.
 pub(super) fn init(
     place: &mut Place<'_>,
     qp: &Qp,
@@ -72,10 +72,10 @@ pub(super) fn init(
             );
         })?;
     let mr = entry.mr();
-    // CAST: A region is of 256 entries, and a request of 32 bits of bytes.
+    // CAST: A region has at most 256 entries, and a request at most 32 bits of length.
     let (addr, mut len) = (mr.iova(), mr.length() as u32);
     if attrs.on_wire() == bindings::ib_signature_type_IB_SIG_TYPE_NONE {
-        // Nothing of it goes to the peer.
+        // The protection information is not transferred.
         len = len.saturating_sub(u32::try_from(meta_length).unwrap_or(0));
     }
     let registration = Registration {
@@ -93,7 +93,7 @@ pub(super) fn init(
     Ok(invalidations.saturating_add(2))
 }
 
-/// Ends a transfer that [`init()`] made of these lists.
+/// Destroys a transfer that [`init()`] created of these lists.
 pub(super) fn destroy(
     done: Done<'_, Lists>,
     qp: QpArg<'_>,

@@ -2,8 +2,8 @@
 
 //! Transfers of vectors of pages (`struct bio_vec`), without a scatter list in between.
 //!
-//! Several entries are joined to one piece by an IOMMU, where there is one that can; else
-//! each is a piece, or all are registered where they must be.
+//! An IOMMU, if there is one that supports it, maps several entries to one contiguous range;
+//! otherwise each entry is a DMA segment, or all are registered where that is required.
 
 use super::direct;
 use super::edge::mapping;
@@ -27,12 +27,12 @@ use crate::object::Qp;
 use crate::proto::rw_plan;
 use kernel::prelude::*;
 
-/// Makes a transfer of a vector. Returns how many requests it has. May sleep.
+/// Creates a transfer of a vector. Returns the number of its requests. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` for nothing, or for more than the entries have; `ENOMEM`; those of mapping and of
-/// [`region::build`].
+/// `EINVAL` for an empty vector, or one that exceeds the entries; `ENOMEM`; errors of mapping and
+/// of [`region::build`].
 pub(super) fn init(
     place: &mut Place<'_>,
     qp: &Qp,
@@ -60,7 +60,7 @@ pub(super) fn init(
     each(place, qp, vector, pieces, target)
 }
 
-/// Each part is a piece.
+/// Creates a transfer in which each part is a DMA segment.
 fn each(
     place: &mut Place<'_>,
     qp: &Qp,
@@ -77,19 +77,19 @@ fn each(
     Ok(direct::many(place, qp, target, pieces.keep(), count))
 }
 
-/// Makes a transfer of all parts joined to one piece, where an IOMMU can do that; whether it could.
-/// May sleep.
+/// Creates a transfer of all parts, mapped to one contiguous range, if there is an IOMMU that
+/// supports it. Returns whether it was created. May sleep.
 ///
 /// # Errors
 ///
-/// Those of mapping.
+/// Errors of mapping.
 fn join(place: &mut Place<'_>, qp: &Qp, vector: &Vector<'_>, target: &Target) -> Result<bool> {
     let device = qp.device();
     if !vector::may_join(device) {
         return Ok(false);
     }
     let first = vector.parts().next().ok_or(EINVAL)??;
-    // CAST: Not less than 32 bits.
+    // CAST: `usize` has at least 32 bits.
     let total = vector.bytes() as usize;
     let Some(mut joining) = place.join(device, first, total, target.dma) else {
         return Ok(false);
@@ -101,7 +101,7 @@ fn join(place: &mut Place<'_>, qp: &Qp, vector: &Vector<'_>, target: &Target) ->
     Ok(true)
 }
 
-/// All parts are registered, by way of a scatter list, which the first region keeps.
+/// Creates a transfer of registered parts, by way of a scatter list, which the first region keeps.
 fn registered(
     place: &mut Place<'_>,
     qp: &Qp,
@@ -118,7 +118,7 @@ fn registered(
     Ok(requests)
 }
 
-/// Ends a transfer that [`init()`] made of so many entries at most.
+/// Destroys a transfer that [`init()`] created of at most `count` entries.
 pub(super) fn destroy(done: Done<'_, Vectors>, qp: QpArg<'_>, count: u32, dma: DmaArg<'_>) {
     if kernel::warn_on!(matches!(done.kind(), Some(Kind::Signature) | None)) {
         return;

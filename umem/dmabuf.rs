@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of another driver's, which a process hands over as a file.
+//! DMA-buf memory: memory of another driver, passed by a process as a file descriptor.
 //!
-//! Three kinds of holders:
+//! Three kinds of attachments:
 //!
-//! * *dynamic*: the driver brings operations of its own. It is told when the exporter moves
-//!   the buffer, and maps it again when the device wants it;
-//! * *pinned*: mapped once, the exporter does not move it;
-//! * *revocable*: pinned, but the exporter may take it away; the driver is told, once.
+//! * *dynamic*: the driver provides its own operations. It is told when the exporter moves the
+//!   buffer, and maps it again when the device needs it;
+//! * *pinned*: mapped once, the exporter does not move the buffer;
+//! * *revocable*: pinned, but the exporter may revoke it; the driver is told, once.
 //!
-//! Everything that changes after [`attach`] does so under the buffer's reservation lock
-//! (`dma_resv`): the mapping, whether it is pinned, whether it was revoked.
+//! The buffer's reservation lock (`dma_resv`) guards everything that changes after [`attach`]: the
+//! mapping, and whether the memory is pinned or revoked.
 //!
-//! The exporter's list of segments covers the whole buffer. While ours is mapped, the head's
-//! table is the part of it that we were asked for: the first and last entry are shortened in
-//! place, and restored before the list goes back.
+//! The exporter's scatter list covers the whole buffer. While the memory is mapped, the head's
+//! table is the requested part of that list: the first and last entry are shortened in place, and
+//! restored before the list is returned.
 
 use super::edge;
 use super::edge::dmabuf::AttachOps;
@@ -36,13 +36,13 @@ use rdma::edge::Passed;
 
 type DmaDevice = Passed<bindings::device>;
 
-/// Attaches to `size` bytes at `offset` of the buffer behind `fd`, for `dma_device`; nothing
-/// is mapped yet.
+/// Attaches `dma_device` to `size` bytes at `offset` of the buffer behind `fd`. Nothing is mapped
+/// yet.
 ///
 /// # Errors
 ///
-/// `EINVAL` for no pages, more than the buffer has, a file that is no buffer, or a device
-/// without DMA; `EBADF` for no file; those of the exporter.
+/// `EINVAL` for an empty range, a range beyond the buffer, a file that is not a DMA-buf, or a
+/// device without DMA; `EBADF` if there is no file; those of the exporter.
 fn attach(
     host: HostDevice,
     dma_device: DmaDevice,
@@ -63,7 +63,7 @@ fn attach(
     umem.attach(buffer, dma_device, ops)
 }
 
-/// Maps the buffer, unless it is mapped, and waits until its content is there.
+/// Maps the buffer, unless it is mapped, and waits until its content is available.
 fn map(held: &mut Held<'_>) -> Result {
     if held.is_revoked() {
         return Err(EINVAL);
@@ -75,32 +75,32 @@ fn map(held: &mut Held<'_>) -> Result {
             return Err(e);
         }
     }
-    // The exporter may still be moving the content to where it is mapped.
+    // The exporter may still be moving the content to the mapped location.
     let waited = held.wait();
     match waited {
         0 => Err(ETIMEDOUT),
-        // CAST: an errno.
+        // CAST: The value is an errno.
         ..0 => to_result(waited as c_int),
         1.. => Ok(()),
     }
 }
 
-/// Makes the head's table the part of the exporter's that covers our pages. Whatever was cut is
-/// undone when the buffer is unmapped.
+/// Makes the head's table the part of the exporter's table that covers the memory's pages.
+/// Unmapping the buffer undoes changes of entries.
 ///
 /// # Errors
 ///
-/// `EINVAL` if the exporter's list ends before our memory does.
+/// `EINVAL` if the exporter's list ends before the memory does.
 fn cut(held: &Held<'_>) -> Result {
     let (address, length) = (held.umem().address(), held.umem().length());
     let span = Span::of(address, length).ok_or(EINVAL)?;
-    // A span ends within the address space.
+    // The end of a span is within the address space.
     let start = span.first;
     let end = start.wrapping_add(span.count.wrapping_mul(PAGE_SIZE));
     let mut at = 0usize;
     let mut entries = 0u32;
     for entry in held.entries() {
-        // CAST: from 32 bits.
+        // CAST: Widens from 32 bits.
         let next = at.checked_add(entry.segment().len as usize).ok_or(EINVAL)?;
         if next > start {
             entries = entries.wrapping_add(1);
@@ -115,7 +115,7 @@ fn cut(held: &Held<'_>) -> Result {
         }
         at = next;
     }
-    // A buffer that is no whole number of pages may end in the midst of our last one.
+    // A buffer whose size is not a multiple of the page size may end within the last page.
     if !held.has_begun() || at < address.wrapping_add(length) {
         return Err(EINVAL);
     }
@@ -123,7 +123,7 @@ fn cut(held: &Held<'_>) -> Result {
     Ok(())
 }
 
-/// Takes the memory from the driver for good: tells it, unmaps, unpins. Once.
+/// Revokes the memory: tells the driver, unmaps and unpins. Only the first call has an effect.
 fn revoke(held: &mut Held<'_>) {
     if held.is_revoked() {
         return;
@@ -133,14 +133,14 @@ fn revoke(held: &mut Held<'_>) {
     held.unpin_revoked();
 }
 
-/// The exporter takes a revocable buffer away. Nothing is mapped, pinned or registered before
-/// the memory notes its attachment, so that an early call only marks the memory.
+/// The exporter revokes a buffer. If the attachment is not recorded yet, nothing is mapped, pinned
+/// or registered, so an early call only marks the memory as revoked.
 pub(super) fn invalidate(mut held: Invalidated<'_>) {
     held.0.assert();
     revoke(&mut held.0);
 }
 
-/// As [`attach`]; then pins and maps it, and leaves it locked if wanted.
+/// Like [`attach`]; then pins and maps the buffer. With `leave_locked`, returns with the lock held.
 fn attach_pinned(
     host: HostDevice,
     dma_device: DmaDevice,
@@ -168,7 +168,7 @@ fn attach_pinned(
     }
 }
 
-/// As [`attach`]; then pins and maps it.
+/// Like [`attach`]; then pins and maps the buffer.
 pub(super) fn get_pinned(
     host: HostDevice,
     dma_device: DmaDevice,
@@ -181,14 +181,14 @@ pub(super) fn get_pinned(
     attach_pinned(host, dma_device, (offset, size), (fd, access), ops, false)
 }
 
-/// Revokes the memory, which no device uses, detaches and frees it.
+/// Revokes the memory, which no device uses any more, detaches it and frees it.
 pub(super) fn release(umem: Owned<Dmabuf>) {
     revoke(&mut umem.lock());
     edge::dmabuf::end(umem);
 }
 
-/// Attaches to `size` bytes at `offset` of the buffer behind `fd`, with operations of the
-/// driver's ([`attach`]).
+/// Attaches to `size` bytes at `offset` of the buffer behind `fd`, with operations of the driver
+/// ([`attach`]).
 fn get(
     host: HostDevice,
     offset: usize,
@@ -200,7 +200,7 @@ fn get(
     attach(host, host.dma_device(), (offset, size), fd, access, ops)
 }
 
-/// Attaches, pins and maps, for the device's own DMA device.
+/// Like [`get_pinned`], for the device's own DMA device.
 fn get_pinned_own(
     host: HostDevice,
     offset: usize,
@@ -211,8 +211,8 @@ fn get_pinned_own(
     get_pinned(host, host.dma_device(), offset, size, fd, access)
 }
 
-/// Attaches, pins and maps a buffer that the exporter may take away, and leaves it locked:
-/// the driver sets what is to be called then ([`set_revoke`]), and unlocks.
+/// Attaches, pins and maps a revocable buffer, and returns with the lock held: the driver sets its
+/// revoke callback ([`set_revoke`]) and unlocks.
 fn get_revocable(
     host: HostDevice,
     offset: usize,
@@ -225,7 +225,8 @@ fn get_revocable(
     attach_pinned(host, dma_device, (offset, size), (fd, access), ops, true)
 }
 
-/// What to call, once and with the lock held, when the memory is taken away or released.
+/// Sets the callback for when the memory is revoked or released. It is called once, with the lock
+/// held.
 fn set_revoke(
     held: Held<'_>,
     revoke: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -235,19 +236,20 @@ fn set_revoke(
     held.set_revoke(revoke, private);
 }
 
-/// Maps the memory, unless it is mapped, and waits for its content: `EINVAL` if it was revoked.
+/// Maps the memory, unless it is mapped, and waits for its content. Returns `EINVAL` if it was
+/// revoked.
 fn map_pages(mut held: Held<'_>) -> Result {
     held.assert();
     map(&mut held)
 }
 
-/// Unmaps the memory, which no device uses, if it is mapped.
+/// Unmaps the memory, which no device uses any more, if it is mapped.
 fn unmap_pages(mut held: Held<'_>) {
     held.assert();
     held.unmap();
 }
 
-/// Locks the buffer: nobody revokes it meanwhile.
+/// Locks the buffer, which excludes revocation.
 fn revoke_lock(umem: &Dmabuf) {
     umem.lock().leave();
 }
@@ -257,8 +259,7 @@ fn revoke_unlock(held: Held<'_>) {
     held.unlock();
 }
 
-/// Revokes the memory: the driver is told, nothing is mapped any more. The caller does not hold
-/// the lock.
+/// Revokes the memory: tells the driver and unmaps. The caller must not hold the lock.
 fn revoke_now(umem: &Dmabuf) {
     revoke(&mut umem.lock());
 }

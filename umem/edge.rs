@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! User memory as C has it. The head of all kinds is in [`rdma::edge::umem`], scatter lists are in
-//! [`rdma::edge::sg_table`].
+//! The C structures of user memory. The head common to all kinds is in [`rdma::edge::umem`],
+//! scatter lists are in [`rdma::edge::sg_table`].
 //!
 //! | file | what |
 //! |---|---|
-//! | here | calls of several kinds; memory that C gives back |
+//! | this file | calls common to several kinds; release of memory |
 //! | `pinned` | pins, and the table of pinned pages |
-//! | `dmabuf` | attachments, and what their reservation lock guards |
-//! | `odp` | page tables that are followed, and the list of their pages |
+//! | `dmabuf` | attachments, and data guarded by their reservation lock |
+//! | `odp` | mirrored page tables, and the list of pages |
 
 pub(super) mod dmabuf;
 #[cfg(CONFIG_INFINIBAND_ON_DEMAND_PAGING)]
@@ -33,26 +33,26 @@ use rdma::edge::Within;
 rdma::import! {
     in rdma::bindings;
 
-    /// Whether a region with these rights writes to its memory.
+    /// Returns whether a region with these access flags writes to its memory.
     pub(super) fn writable(access: c_int) -> bool = rdma_helper_ib_access_writable;
-    /// Lets others run. May sleep.
+    /// Reschedules if needed. May sleep.
     pub(super) fn cond_resched() = rdma_helper_cond_resched;
 }
 
 rdma::c_struct! {
-    /// An iterator over the blocks of a mapped list (`struct ib_block_iter`), which was begun and
-    /// whose list still exists.
+    /// An iterator over the blocks of a mapped list (`struct ib_block_iter`). It has been started,
+    /// and its list still exists.
     pub(super) struct BlockIter: bindings::ib_block_iter;
     fields {
-        /// The entry that the next block begins in; null after the last.
+        /// Entry that the next block begins in; null after the last one.
         cell entry at __sg: Option<Entry<'_>>, set_entry;
-        /// Entries from that one on.
+        /// Number of entries from that one on.
         cell nents at __sg_nents: u32, set_nents;
-        /// Bytes of that entry that are done.
+        /// Bytes of that entry that have been processed.
         cell advance at __sg_advance: u32, set_advance;
-        /// Bit of the size of a block.
+        /// Base-2 logarithm of the block size.
         cell page_bit at __pg_bit: u32;
-        /// Where the block at hand begins.
+        /// DMA address of the current block.
         cell dma_addr at __dma_addr: u64, set_dma_addr;
     }
 }
@@ -60,27 +60,27 @@ rdma::c_struct! {
 // SAFETY: It belongs to a driver's loop, on one stack; `Opaque` is not `Sync`.
 unsafe impl OfCall for BlockIter {}
 
-/// Memory that C gives back, whose device does not use it any more.
+/// Memory that C releases; its device must not use it any more.
 pub(super) enum Given {
-    /// None, or the error that was to be it.
+    /// Null or an error pointer.
     Nothing,
-    /// Memory of a process, pinned.
+    /// Pinned memory of a process.
     Pinned(Pinned),
     /// Memory of a DMA-buf.
     Dmabuf(Owned<dmabuf::Dmabuf>),
-    /// Memory of a process, on demand.
+    /// On-demand memory of a process.
     #[cfg(CONFIG_INFINIBAND_ON_DEMAND_PAGING)]
     Odp(Owned<odp::Odp>),
 }
 
-/// Whether C's pointer is none or an error's.
+/// Returns whether a pointer from C is null or an error pointer.
 fn is_err_or_null<T>(ptr: *const T) -> bool {
-    // CAST, OVERFLOW: errors are the last page of addresses.
+    // CAST, OVERFLOW: Error pointers are in the last page of the address space.
     ptr.is_null() || (ptr as usize) >= (-(bindings::MAX_ERRNO as isize)) as usize
 }
 
-// SAFETY: `from_c`'s contract is that of `ib_umem_release`: null, an error, or memory that the
-// caller gives up.
+// SAFETY: `from_c` has the contract of `ib_umem_release`: null, an error pointer, or memory that
+// the caller gives up.
 unsafe impl FromC for Given {
     type C = *mut bindings::ib_umem;
 
@@ -88,8 +88,8 @@ unsafe impl FromC for Given {
         if is_err_or_null(c) {
             return Self::Nothing;
         }
-        // SAFETY: Memory of some kind, by the contract of this function. Its flags say of which kind
-        // it is the head, the first field; what is neither of the others is pinned.
+        // SAFETY: Memory of one of the kinds: contract of this function. The flags tell which
+        // structure the head is the first field of; memory without either flag is pinned.
         unsafe {
             let umem = Umem::view(c);
             if umem.is_dmabuf() {
@@ -104,10 +104,10 @@ unsafe impl FromC for Given {
     }
 }
 
-// SAFETY: It owns the memory, so it is not limited by a call.
+// SAFETY: It owns the memory, so it is not limited to a call.
 unsafe impl Within<'_> for Given {}
 
-/// Memory that was made for C.
+/// Memory that was created for C.
 pub(super) enum Made {
     /// Memory of a process.
     Pinned(Pinned),
@@ -116,7 +116,7 @@ pub(super) enum Made {
 }
 
 impl Made {
-    /// The part that all kinds have.
+    /// The head, common to all kinds.
     pub(super) fn head(&self) -> &Umem {
         match self {
             Self::Pinned(pinned) => pinned.head(),
@@ -150,7 +150,7 @@ impl AnswerOk for Made {
     }
 }
 
-/// Memory that was made for C, or none.
+/// Memory that was created for C, or null.
 pub(super) struct MaybeMade(pub(super) Option<Made>);
 
 impl AnswerOk for MaybeMade {
@@ -165,49 +165,49 @@ impl AnswerOk for MaybeMade {
     }
 }
 
-/// A plain structure of the caller's, which it does not change during the call.
+/// A plain structure of the caller, which does not change during the call.
 pub(super) struct Plain<'a, T>(pub(super) &'a T);
 
-// SAFETY: `from_c`'s contract is that of the type.
+// SAFETY: `from_c` has the contract of the type.
 unsafe impl<T> FromC for Plain<'_, T> {
     type C = *const T;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: An initialised structure that nobody changes: contract of this function.
+        // SAFETY: An initialised structure that does not change: contract of this function.
         Self(unsafe { &*c })
     }
 }
 
-// SAFETY: The reference is of `'a`.
+// SAFETY: The reference is limited to `'a`.
 unsafe impl<'a, T> Within<'a> for Plain<'a, T> {}
 
-/// Memory of the kernel's for the content of user memory.
+/// Kernel buffer for the content of user memory.
 ///
 /// # Invariants
 ///
-/// For the call that has it, `len` bytes at `to` may be written.
+/// During the call that owns it, `len` bytes at `to` are writable.
 pub(super) struct Room {
     to: *mut c_void,
     len: usize,
 }
 
 impl Room {
-    /// Bytes.
+    /// Size in bytes.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Fills it with what is at `skip` of the pages of pinned memory. May sleep. Bytes that were
-    /// copied.
+    /// Copies pinned memory into the buffer, starting at byte `skip` of its pages. Returns the
+    /// number of copied bytes. May sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for an offset that C's type does not hold.
+    /// `EINVAL` if the offset does not fit in C's type.
     pub(super) fn fill(self, umem: &Umem, skip: usize) -> Result<usize> {
         let skip = bindings::off_t::try_from(skip)?;
         let table = umem.pages();
-        // SAFETY: The table has so many entries with pages (promise of `Pages`). So many bytes may be
-        // written: type invariant.
+        // SAFETY: The table has `orig_nents` entries with pages (promise of `Pages`), and `len`
+        // bytes are writable: type invariant.
         Ok(unsafe {
             bindings::sg_pcopy_to_buffer(
                 rdma::edge::IntoC::into_c(table.list()),
@@ -224,7 +224,7 @@ impl Room {
 ///
 /// # Safety
 ///
-/// `dst` has room for `length` bytes; the memory exists.
+/// `dst` must have room for `length` bytes, and the memory must exist.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn ib_umem_copy_from(
     dst: *mut c_void,
@@ -232,12 +232,12 @@ pub(crate) unsafe extern "C" fn ib_umem_copy_from(
     offset: usize,
     length: usize,
 ) -> c_int {
-    // INVARIANT: By the contract of this function.
+    // INVARIANT: Contract of this function.
     let room = Room {
         to: dst,
         len: length,
     };
-    // SAFETY: The memory exists during the call, by the contract of this function.
+    // SAFETY: The memory exists during the call: contract of this function.
     let umem = unsafe { Umem::view(umem) };
     from_result(|| super::copy_from(room, umem, offset).map(|()| 0))
 }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! User memory that devices reach: pinned, on demand, or of a dma-buf.
+//! User memory for device access: pinned, on demand, or from a DMA-buf.
 //!
 //! | file | what |
 //! |---|---|
-//! | `source` | which memory a user's call means: an attribute, older attributes, an address |
-//! | `pinned` | memory of a process that stays where it is |
-//! | `odp` | memory of a process that comes when it is touched |
-//! | `dmabuf` | memory of another driver's |
-//! | `scatter` | how a device cuts lists of segments into its pages |
-//! | `edge` | the C structures of these |
+//! | `source` | which memory a user's call refers to: an attribute, older attributes, an address |
+//! | `pinned` | pinned memory of a process |
+//! | `odp` | on-demand memory of a process (on-demand paging, ODP) |
+//! | `dmabuf` | memory of another driver (DMA-buf) |
+//! | `scatter` | division of scatter lists into device pages |
+//! | `edge` | the C structures |
 //!
-//! The three kinds share the head `struct ib_umem`, which drivers hold by pointer and
-//! read; what else there is to each of them is behind its release function. The head is
-//! written when it is made, except `iova`, which says where the device sees the memory
-//! ([`ib_umem_find_best_pgsz`]).
+//! The three kinds share the head `struct ib_umem`, which drivers hold by pointer and read; the
+//! rest of each kind is private to its functions. The head does not change after its creation,
+//! except `iova`, the address at which the device sees the memory ([`ib_umem_find_best_pgsz`]), and
+//! the table of DMA-buf memory, which changes under the buffer's reservation lock.
 //!
 //! All functions may sleep unless they say otherwise.
 //!
@@ -39,30 +39,30 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::umem::Umem;
 
-/// The pages that bytes lie in.
+/// The pages that contain a range of bytes.
 #[derive(Clone, Copy)]
 struct Span {
-    /// The address of the first page.
+    /// Address of the first page.
     first: usize,
-    /// How many pages.
+    /// Number of pages.
     count: usize,
 }
 
 impl Span {
-    /// Of `len` bytes at `addr`. None, if they or their last page end beyond the address
-    /// space. No bytes are on no page if `addr` is at the beginning of one, else on one.
+    /// The pages of `len` bytes at `addr`. `None` if their end, rounded up to a page, is beyond the
+    /// address space. An empty range has no pages if `addr` is page-aligned, otherwise one.
     fn of(addr: usize, len: usize) -> Option<Self> {
         let first = addr & !(PAGE_SIZE - 1);
         let end = addr.checked_add(len)?.checked_add(PAGE_SIZE - 1)? & !(PAGE_SIZE - 1);
         Some(Self {
             first,
-            // The end is not before the first page.
+            // The end is not below the first page.
             count: end.wrapping_sub(first) / PAGE_SIZE,
         })
     }
 }
 
-/// Gives back memory of any kind.
+/// Releases memory of any kind.
 fn release(umem: Given) {
     match umem {
         Given::Nothing => {}
@@ -73,11 +73,11 @@ fn release(umem: Given) {
     }
 }
 
-/// Copies what is at `offset`, as much as there is room for. May sleep.
+/// Fills `room` with the bytes at `offset`. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` if there are not as many bytes, or the memory is not CPU-accessible.
+/// `EINVAL` if the memory has fewer bytes or is not CPU-accessible.
 fn copy_from(room: Room, umem: &Umem, offset: usize) -> Result {
     let length = room.len();
     let within = offset
@@ -92,7 +92,7 @@ fn copy_from(room: Room, umem: &Umem, offset: usize) -> Result {
         );
         return Err(EINVAL);
     }
-    // Within the memory, which is within the address space.
+    // The offset is within the memory, which is within the address space.
     let skip = offset.wrapping_add(umem.address() & (PAGE_SIZE - 1));
     if room.fill(umem, skip)? == length {
         Ok(())
@@ -101,8 +101,8 @@ fn copy_from(room: Room, umem: &Umem, offset: usize) -> Result {
     }
 }
 
-/// Whether existing memory can serve a region with other access flags: `EACCES` if they are to
-/// write to what is only to be read. Any context.
+/// Checks whether existing memory can be used for a region with other access flags. Returns
+/// `EACCES` if they request writes to read-only memory. Any context.
 fn check_rereg(umem: Option<&Umem>, flags: c_int, new_access_flags: c_int) -> Result {
     let Some(umem) = umem else { return Ok(()) };
     const ACCESS: c_int = bindings::ib_mr_rereg_flags_IB_MR_REREG_ACCESS as c_int;
@@ -114,13 +114,13 @@ fn check_rereg(umem: Option<&Umem>, flags: c_int, new_access_flags: c_int) -> Re
     Ok(())
 }
 
-/// The size of the pages, as a power of two, of memory that comes on demand.
+/// Page shift of on-demand memory; `None` for other memory.
 #[cfg(CONFIG_INFINIBAND_ON_DEMAND_PAGING)]
 fn odp_page_shift(umem: &Umem) -> Option<u32> {
     edge::odp::Odp::of_head(umem).map(edge::odp::Odp::page_shift)
 }
 
-/// Without on-demand memory, none.
+/// Without support for on-demand memory, always `None`.
 #[cfg(not(CONFIG_INFINIBAND_ON_DEMAND_PAGING))]
 fn odp_page_shift(_umem: &Umem) -> Option<u32> {
     None

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of a process that comes when it is touched.
+//! On-demand memory of a process (ODP).
 //!
-//! The process's page tables are followed: [`map`] brings pages in and notes them in the
-//! list (`map.pfn_list`); when the process's mapping changes, the driver's notifier is
-//! called, stops the device, and has the entries taken out ([`unmap`]). The list is under
-//! `umem_mutex`, and an entry is in it only if no notifier ran since it was read from the
-//! page tables:
+//! On-demand memory mirrors the process's page tables: [`map`] faults pages in and records them in
+//! the list (`map.pfn_list`). When the process's mapping changes, the driver's notifier is called;
+//! it stops the device's accesses and removes the entries ([`unmap`]). `umem_mutex` guards the
+//! list. An entry is added only if no notifier has run since it was read from the page tables:
 //!
 //! ```text
 //!   map:  read_begin ---> page tables -> scratch ---> umem_mutex: retry? : list
 //!   notifier:                                        umem_mutex: set_seq, unmap
 //! ```
 //!
-//! The list has an entry for each page of the memory's own size (`page_shift`), which is
-//! that of the system or of its huge pages; drivers index it so.
+//! The list has an entry for each page of the memory's own page size (`page_shift`), the system's
+//! or a huge page size; drivers use the same indexing.
 //!
 //! C headers: `include/linux/hmm.h`, `include/linux/mmu_notifier.h`.
 
@@ -42,37 +41,37 @@ use rdma::bindings;
 use rdma::edge::object::Owned;
 use rdma::edge::umem::HostDevice;
 
-/// Of an entry: there is a page.
+/// Entry flag: the page is present.
 const VALID: c_ulong = private::hmm_pfn_flags_HMM_PFN_VALID;
 
-/// Of an entry: the page is mapped for the device.
+/// Entry flag: the page is mapped for the device.
 const DMA_MAPPED: c_ulong = private::hmm_pfn_flags_HMM_PFN_DMA_MAPPED;
 
-/// Of an entry: the page may be written to.
+/// Entry flag: the page is writable.
 const WRITE: u64 = private::hmm_pfn_flags_HMM_PFN_WRITE as u64;
 
-/// Rights of a region: its memory comes on demand.
+/// Access flag: on-demand memory.
 const ON_DEMAND: c_int = bindings::ib_access_flags_IB_ACCESS_ON_DEMAND as c_int;
 
-/// Rights of a region: its memory is of huge pages.
+/// Access flag: memory of huge pages.
 const HUGETLB: c_int = bindings::ib_access_flags_IB_ACCESS_HUGETLB as c_int;
 
-/// Flags of an entry that stay when its page is looked up again.
+/// Entry flags that are kept when the page is looked up again.
 const STICKY: c_ulong =
     DMA_MAPPED | private::hmm_pfn_flags_HMM_PFN_P2PDMA | private::hmm_pfn_flags_HMM_PFN_P2PDMA_BUS;
 
-/// How long a page table that keeps changing is tried (`HMM_RANGE_DEFAULT_TIMEOUT`).
+/// Timeout for lookups in page tables that keep changing (`HMM_RANGE_DEFAULT_TIMEOUT`).
 const PATIENCE: Delta = Delta::from_millis(1000);
 
-/// Entries that are looked up without an allocation.
+/// Number of entries that are looked up without an allocation.
 const SHORT: usize = 32;
 
-/// Follows the page tables where the memory that is being made is; `mm` is its process's memory.
+/// Allocates the list of a draft and inserts its notifier into the process's `mm`.
 ///
 /// # Errors
 ///
-/// `EOVERFLOW` for an end beyond the address space; `EINVAL` for no pages; `ENOMEM`;
-/// `EINTR` if the process is being killed.
+/// `EOVERFLOW` for an end beyond the address space; `EINVAL` for an empty range; `ENOMEM`; `EINTR`
+/// if the process is being killed.
 fn follow(mut draft: Draft, mm: &MmWithUser, ops: NotifierOps) -> Result<Owned<Odp>> {
     let (addr, len) = (draft.umem().address(), draft.umem().length());
     let page = 1usize.checked_shl(draft.page_shift()).ok_or(EINVAL)?;
@@ -80,7 +79,7 @@ fn follow(mut draft: Draft, mm: &MmWithUser, ops: NotifierOps) -> Result<Owned<O
     let first = addr & !mask;
     let last = addr.checked_add(len).ok_or(EOVERFLOW)?;
     let last = last.checked_add(mask).ok_or(EOVERFLOW)? & !mask;
-    // The end is not before the beginning.
+    // The end is not below the start.
     let bytes = last.wrapping_sub(first);
     if bytes == 0 {
         return Err(EINVAL);
@@ -90,8 +89,8 @@ fn follow(mut draft: Draft, mm: &MmWithUser, ops: NotifierOps) -> Result<Owned<O
     draft.follow(mm, (first, bytes), ops)
 }
 
-/// Lockdep is shown that the mutex is taken while memory is reclaimed, which happens rarely
-/// in tests: nobody who holds it may allocate.
+/// Teaches lockdep that the mutex is taken during memory reclaim, which is rare in tests. So its
+/// holders must not allocate.
 fn teach_reclaim(odp: &Odp) {
     if cfg!(CONFIG_LOCKDEP) {
         edge::odp::reclaim_begins();
@@ -100,19 +99,19 @@ fn teach_reclaim(odp: &Odp) {
     }
 }
 
-/// What is looked up: pages from `first` on, of the system's size.
+/// A lookup of pages of the system's size, starting at `first`.
 struct Request {
     first: usize,
     fault: bool,
     write: bool,
 }
 
-/// Looks pages up in the page tables until a notifier leaves time to note them; `scratch` has an
-/// element for each.
+/// Looks pages up in the page tables and locks the list. Repeats the lookup if a notifier has run
+/// before the list is locked. `scratch` has one element per page.
 ///
 /// # Errors
 ///
-/// `EBUSY` if the tables keep changing; `EFAULT` if there is no such memory; `EINTR`.
+/// `EBUSY` if the page tables keep changing; `EFAULT` if there is no such memory; `EINTR`.
 fn look_up<'a>(
     users: &'a Users<'_>,
     request: &Request,
@@ -139,13 +138,13 @@ fn look_up<'a>(
     }
 }
 
-/// Brings in the pages of `len` bytes at `addr` and notes them in the list. How many pages
-/// of the memory's size that are; the mutex is held then, and not on error.
+/// Faults in the pages of `len` bytes at `addr` and records them in the list. Returns the number of
+/// pages of the memory's page size. The mutex is held on success only.
 ///
 /// # Errors
 ///
-/// `EFAULT` for bytes outside the memory; `EINVAL` if the process has ended, or a huge page
-/// is wanted where there is none; those of [`look_up`].
+/// `EFAULT` for bytes outside the memory; `EINVAL` if the process has exited, or if a huge page is
+/// required but not present; those of [`look_up`].
 fn map(odp: &Odp, addr: u64, len: u64, fault: bool, write: bool) -> Result<usize> {
     let (start, end, shift) = (odp.start(), odp.end(), odp.page_shift());
     let addr = usize::try_from(addr).map_err(|_| EFAULT)?;
@@ -156,14 +155,14 @@ fn map(odp: &Odp, addr: u64, len: u64, fault: bool, write: bool) -> Result<usize
     if addr < start || to > end {
         return Err(EFAULT);
     }
-    // The memory begins and ends at a page of its size.
+    // Start and end of the memory are aligned to its page size.
     let mask = 1usize.checked_shl(shift).ok_or(EINVAL)?.wrapping_sub(1);
     let first = addr & !mask;
     let pages = (to.wrapping_add(mask) & !mask).wrapping_sub(first) >> PAGE_SHIFT;
-    // CAST: a small number.
+    // CAST: The constant is small.
     let per_entry = shift.saturating_sub(PAGE_SHIFT as u32);
 
-    // Only whether there is a task matters.
+    // The task is only checked for existence.
     if !odp.tgid().has_task() {
         return Err(EINVAL);
     }
@@ -194,22 +193,22 @@ fn map(odp: &Odp, addr: u64, len: u64, fault: bool, write: bool) -> Result<usize
     Ok(noted)
 }
 
-/// Notes what was found in the list, from the entry at `first` on, which each stand for two to the
-/// power of `per_entry` pages. How many entries that are.
+/// Records the found pages in the list, starting at entry `first`. Each entry represents
+/// `1 << per_entry` system pages. Returns the number of entries.
 ///
 /// # Errors
 ///
-/// `EINVAL` if a huge page is wanted where there is none.
+/// `EINVAL` if a huge page is required but not present.
 fn note(held: &Held<'_>, first: usize, found: &[c_ulong], per_entry: u32) -> Result<usize> {
     let list = held.list().get(first..).ok_or(EINVAL)?;
     let step = 1usize.checked_shl(per_entry).ok_or(EINVAL)?;
     let mut noted = 0usize;
-    // Of a huge page the first part says where it is.
+    // The first system page of a huge page determines its address.
     for (entry, &found) in list.iter().zip(found.iter().step_by(step)) {
         let order = (found >> private::hmm_pfn_flags_HMM_PFN_ORDER_SHIFT) & 0x1f;
         let valid = found & VALID != 0;
         let mapped = entry.get() & DMA_MAPPED != 0;
-        // CAST: a small number.
+        // CAST: The value is small.
         if valid && !mapped && order < per_entry as usize {
             return Err(EINVAL);
         }
@@ -219,14 +218,14 @@ fn note(held: &Held<'_>, first: usize, found: &[c_ulong], per_entry: u32) -> Res
     Ok(noted)
 }
 
-/// Takes pages out of the list, and out of the device's reach.
+/// Removes pages from the list and unmaps them for the device.
 fn unmap(held: &Held<'_>, from: u64, to: u64) {
     let (start, end) = (held.start() as u64, held.end() as u64);
     let (from, to) = (from.max(start), to.min(end));
     if from >= to {
         return;
     }
-    // What is within the memory is an index of the list. CAST: it is less than an address.
+    // Indices of the list. CAST: They are less than an address.
     let index = |at: u64| {
         at.wrapping_sub(start)
             .checked_shr(held.page_shift())
@@ -237,11 +236,12 @@ fn unmap(held: &Held<'_>, from: u64, to: u64) {
     }
 }
 
-/// The `size` bytes at `addr` of the current process, none of which is there yet.
+/// Creates on-demand memory for `size` bytes at `addr` of the current process. No page is mapped
+/// yet.
 ///
 /// # Errors
 ///
-/// `EINVAL` if `access` is not for on-demand memory, else as [`follow`].
+/// `EINVAL` if `access` is not for on-demand memory; those of [`follow`].
 fn get(
     host: HostDevice,
     addr: c_ulong,
@@ -259,7 +259,7 @@ fn get(
         page_shift: if access & HUGETLB != 0 {
             edge::odp::hpage_shift()
         } else {
-            // CAST: a small number.
+            // CAST: The constant is small.
             PAGE_SHIFT as u32
         },
     };
@@ -269,8 +269,8 @@ fn get(
     follow(draft, mm, ops)
 }
 
-/// The whole memory of the current process: no pages of its own, only the parent of
-/// children that the driver makes where the device touches it.
+/// Creates on-demand memory for the whole address space of the current process. It has no pages of
+/// its own; the driver creates children for the parts that the device accesses.
 ///
 /// # Errors
 ///
@@ -283,7 +283,7 @@ fn alloc_implicit(host: HostDevice, access: c_int) -> Result<Owned<Odp>> {
         host,
         part: None,
         writable: edge::writable(access),
-        // CAST: a small number.
+        // CAST: The constant is small.
         page_shift: PAGE_SHIFT as u32,
     };
     let current = current!();
@@ -291,31 +291,31 @@ fn alloc_implicit(host: HostDevice, access: c_int) -> Result<Owned<Odp>> {
     Draft::new(&plan, mm, PidRef::of_current()?)?.implicit()
 }
 
-/// The `size` bytes at `addr` of the process whose memory `root` is. The root lives longer than
+/// Creates on-demand memory for `size` bytes at `addr` of the process of `root`, which must outlive
 /// the child.
 ///
 /// # Errors
 ///
-/// `EINVAL` if `root` is not [implicit](alloc_implicit), `EFAULT` if the process has ended, else as
-/// [`follow`].
+/// `EINVAL` if `root` is not [implicit](alloc_implicit); `EFAULT` if the process has exited; those
+/// of [`follow`].
 fn alloc_child(root: &Odp, addr: c_ulong, size: usize, ops: NotifierOps) -> Result<Owned<Odp>> {
     if !root.is_implicit() {
         return Err(EINVAL);
     }
-    // The driver keeps the structure as long as the root exists.
+    // The driver keeps the `mm` as long as the root exists.
     let users = edge::odp::users(root.mm()).ok_or(EFAULT)?;
     let plan = Plan {
         host: root.umem().host(),
         part: Some((addr, size)),
         writable: root.umem().writable(),
-        // CAST: a small number.
+        // CAST: The constant is small.
         page_shift: PAGE_SHIFT as u32,
     };
     let draft = Draft::new(&plan, root.mm(), root.tgid().another()?)?;
     follow(draft, &users, ops)
 }
 
-/// Gives memory back that no device uses any more.
+/// Releases memory that no device uses any more.
 pub(super) fn release(odp: Owned<Odp>) {
     if let Some(followed) = odp.followed() {
         unmap(&followed.lock(), 0, u64::MAX);
@@ -323,20 +323,20 @@ pub(super) fn release(odp: Owned<Odp>) {
     edge::odp::end(odp);
 }
 
-/// Brings in the pages of `bytes` at `at`. How many pages of the memory's size that are, with the
-/// mutex held; or an error, and it is not held ([`map`]).
+/// Faults in the pages of `bytes` at `at`. Returns the number of pages of the memory's page size
+/// with the mutex held, or an error without ([`map`]).
 ///
-/// `access` has `HMM_PFN_WRITE` if they are to be written to; without `fault` pages
-/// are noted only as far as they are there.
+/// `access` has `HMM_PFN_WRITE` if the device may write to the pages. Without `fault`, only pages
+/// that are present are recorded.
 fn map_and_lock(odp: &Odp, at: u64, bytes: u64, access: u64, fault: bool) -> c_int {
     let write = access & WRITE != 0;
-    // More than C's type holds are more than a memory has: the list would not fit.
+    // The count fits: a longer list could not be allocated.
     map(odp, at, bytes, fault, write).map_or_else(Error::to_errno, |pages| {
         c_int::try_from(pages).unwrap_or(c_int::MAX)
     })
 }
 
-/// Takes the pages between two addresses, which no device uses, out of the device's reach.
+/// Unmaps the pages between two addresses, which no device uses any more.
 fn unmap_pages(held: HeldByC<'_>, from: u64, to: u64) {
     held.assert();
     if let Some(held) = held.followed() {

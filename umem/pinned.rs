@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of a process that stays where it is.
+//! Pinned memory of a process.
 //!
-//! A [`Pinned`] owns, in the order in which it gets them: a charge against the process's
-//! limit of locked memory, pins on its pages, a mapping for the device. Dropping it gives
-//! back what there is, in the opposite order, whichever process does so and whether the
-//! one that was charged still lives.
+//! A [`Pinned`] owns, in order of acquisition: a charge against the process's limit of locked
+//! memory, pins on its pages, a mapping for the device. Dropping it releases them in reverse order,
+//! in the context of any process, even if the charged process has exited.
 
 use super::edge;
 use super::edge::pinned::can_do_mlock;
@@ -31,32 +30,31 @@ use rdma::edge::umem::HostDevice;
 use rdma::edge::umem::Umem;
 use rdma::provider::unsupported;
 
-/// The pointers of as many pages are kept on the stack, and no memory is allocated for them.
+/// Up to this many page pointers are kept on the stack instead of in allocated memory.
 const FEW: usize = 16;
 
-/// Rights of a region: its memory comes on demand.
+/// Access flag: on-demand memory.
 const ON_DEMAND: c_int = bindings::ib_access_flags_IB_ACCESS_ON_DEMAND as c_int;
 
-/// Rights of a region: what the device writes may pass what it wrote before.
+/// Access flag: writes of the device may be reordered.
 const RELAXED_ORDERING: c_int = bindings::ib_access_flags_IB_ACCESS_RELAXED_ORDERING as c_int;
 
 /// Pinned memory.
 pub(super) struct Pinned {
     pins: Pins,
-    /// Given back last.
+    /// Released last.
     charge: Charge,
 }
 
 impl Pinned {
-    /// Pins and maps `len` bytes at `addr` of the current process. May sleep, for long.
+    /// Pins and maps `len` bytes at `addr` of the current process. May sleep for a long time.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` if the device cannot reach such memory, or it is to come on demand;
-    /// `EINVAL` for no pages, or an end beyond the address space; `EPERM` or `ENOMEM` if
-    /// the process may not lock as much; `EFAULT` if it has no such memory, or none that it
-    /// may write to and `access` is to write; `EINTR` if it is being killed; those of the
-    /// mapping.
+    /// `EOPNOTSUPP` if the device cannot access such memory, or for on-demand memory; `EINVAL` for
+    /// an empty range, or an end beyond the address space; `EPERM` or `ENOMEM` if the process may
+    /// not lock that much; `EFAULT` if the process has no such memory, or `access` requests writes
+    /// to read-only memory; `EINTR` if the process is being killed; those of the mapping.
     pub(super) fn get(host: HostDevice, addr: usize, len: usize, access: c_int) -> Result<Self> {
         if host.cc_dma_bounce() {
             return Err(unsupported());
@@ -71,7 +69,7 @@ impl Pinned {
         if span.count == 0 || u32::try_from(span.count).is_err() {
             return Err(EINVAL);
         }
-        // CAST: a few bits.
+        // CAST: The flag is a low bit.
         let mut attrs = bindings::DMA_ATTR_REQUIRE_COHERENT as usize;
         if access & RELAXED_ORDERING != 0 {
             attrs |= bindings::DMA_ATTR_WEAK_ORDERING as usize;
@@ -96,8 +94,8 @@ impl Pinned {
         Ok(pinned)
     }
 
-    /// Pins all pages of `span` into the table, as many at once as there is room for, which is
-    /// at least one.
+    /// Pins all pages of `span` into the table, in batches of at most `room.len()` pages, which
+    /// must not be 0.
     fn pin(&mut self, span: Span, room: &mut Room) -> Result {
         let max_segment = max_segment(&self.pins.host());
         let mut flags = bindings::FOLL_LONGTERM;
@@ -109,62 +107,62 @@ impl Pinned {
         while left != 0 {
             edge::cond_resched();
             let batch = Batch::pin(at, left, flags, room)?;
-            // Never more than was wanted; the span is within the address space.
+            // A batch has at most `left` pages; the span is within the address space.
             at = at.wrapping_add(batch.count() << PAGE_SHIFT);
             left = left.saturating_sub(batch.count());
-            // CAST: `get` has checked that the count has 32 bits.
+            // CAST: `get` has checked that the count fits in 32 bits.
             self.pins.append(batch, max_segment, left as u32)?;
         }
         Ok(())
     }
 
-    /// Memory that C gives back, with its reference to the process's memory.
+    /// Takes back memory from C, with its reference to the process's `mm`.
     pub(super) fn of(pins: Pins, mm: ARef<Mm>) -> Self {
-        // What was charged follows from what nobody writes to, not from `iova`.
+        // The charge is computed from fields that never change, unlike `iova`.
         let pages = scatter::page_count(&pins);
-        // INVARIANT: `get` added as many, and the reference is that of its charge.
+        // INVARIANT: `get` charged as many pages, and the reference is that of its charge.
         Self {
             pins,
             charge: Charge { mm, pages },
         }
     }
 
-    /// The part that all kinds have.
+    /// The head, common to all kinds.
     pub(super) fn head(&self) -> &Umem {
         &self.pins
     }
 
-    /// Gives it to C.
+    /// Gives the memory to C.
     pub(super) fn into_raw(self) -> *mut bindings::ib_umem {
         let Self { pins, charge } = self;
-        // The reference to the process's memory is the structure's from now on.
+        // The reference to the `mm` now belongs to the structure.
         core::mem::forget(charge);
         pins.into_raw()
     }
 }
 
-/// Pages that a process is charged with.
+/// Pages charged to a process.
 ///
 /// # Invariants
 ///
-/// We have added `pages` to what `mm` has pinned.
+/// This value has added `pages` to the pinned pages of `mm`.
 struct Charge {
     mm: ARef<Mm>,
     pages: usize,
 }
 
 impl Charge {
-    /// Charges the current process. `ENOMEM` if that is beyond its limit, and it has not
-    /// the right to go beyond.
+    /// Charges the current process. Returns `ENOMEM` if that exceeds its limit and it lacks
+    /// `CAP_IPC_LOCK`.
     fn current(pages: usize) -> Result<Self> {
         let mm: ARef<Mm> = ARef::from(&**current!().mm().ok_or(EINVAL)?);
-        // CAST: the caller's count has 32 bits.
+        // CAST: The caller's count fits in 32 bits.
         let pinned = pinned_vm_add(&mm, pages as i64);
-        // INVARIANT: Just added. If it was too much, the drop takes it back.
+        // INVARIANT: The pages were just added. If they exceed the limit, the drop removes them.
         let charge = Self { mm, pages };
         let limit = rlimit_memlock() >> PAGE_SHIFT;
         let beyond = usize::try_from(pinned).map_or(true, |pinned| pinned > limit);
-        // CAST: a small number.
+        // CAST: The constant is small.
         if beyond && !capable(bindings::CAP_IPC_LOCK as c_int) {
             return Err(ENOMEM);
         }
@@ -174,7 +172,7 @@ impl Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        // CAST: as when it was added.
+        // CAST: See `current`.
         pinned_vm_sub(&self.mm, self.pages as i64);
     }
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a device cuts lists of segments into its pages.
+//! Division of scatter lists into device pages.
 //!
-//! The reckoning of the page size is [`crate::proto::page_size`]'s.
+//! [`crate::proto::page_size`] selects the page size.
 
 use super::edge::BlockIter;
 use super::Span;
@@ -17,13 +17,14 @@ use rdma::edge::IntoC;
 use rdma::edge::OutParam;
 use rdma::edge::Passed;
 
-/// How many pages memory has.
+/// Number of pages of memory.
 pub(super) fn page_count(umem: &Umem) -> usize {
     Span::of(umem.address(), umem.length()).map_or(0, |span| span.count)
 }
 
-/// The best page size among `sizes` to map memory at the device's address `virt`, which is noted
-/// in it; 0 if there is none. Any context. Nobody else asks for the same memory meanwhile.
+/// Returns the best page size among `sizes` to map memory at the device address `virt`, and sets
+/// `iova` to `virt`; 0 if there is none. The caller must serialise calls for the same memory. Any
+/// context.
 fn find_best_pgsz(umem: MappedUmem<'_>, sizes: c_ulong, virt: u64) -> c_ulong {
     umem.set_iova(virt);
     // CAST: `c_ulong` has 64 bits on every kernel with Rust.
@@ -40,7 +41,7 @@ fn find_best_pgsz(umem: MappedUmem<'_>, sizes: c_ulong, virt: u64) -> c_ulong {
         (umem.address() & (PAGE_SIZE - 1)) as u64,
         segments,
     );
-    // CAST: as above.
+    // CAST: See above.
     best.unwrap_or(0) as c_ulong
 }
 
@@ -52,8 +53,8 @@ fn segment(entry: Entry<'_>) -> page_size::Segment {
     }
 }
 
-/// Begins to cut the first `nents` entries of a mapped list into blocks of `pgsz` bytes, which has
-/// a bit set. Any context. The list outlives the iterator.
+/// Starts to divide the first `nents` entries of a mapped list into blocks of `pgsz` bytes, a power
+/// of two. The list must outlive the iterator. Any context.
 fn start(
     mut iter: OutParam<'_, bindings::ib_block_iter>,
     list: Passed<bindings::scatterlist>,
@@ -63,14 +64,14 @@ fn start(
     iter.set(bindings::ib_block_iter {
         __sg: list.into_c(),
         __sg_nents: nents,
-        // A size that is none leaves blocks of one byte, which is useless and harmless.
+        // A size of 0 results in blocks of one byte, which is useless but harmless.
         __pg_bit: pgsz.checked_ilog2().unwrap_or(0),
         ..bindings::ib_block_iter::default()
     });
 }
 
-/// Goes to the next block; false after the last. A block may span entries that are next
-/// to each other for the device. Any context.
+/// Advances to the next block; false after the last one. A block may span entries that are adjacent
+/// for the device. Any context.
 fn next(iter: &BlockIter) -> bool {
     let mut left = iter.nents();
     let Some(mut entry) = iter.entry().filter(|_| left != 0) else {
@@ -80,7 +81,7 @@ fn next(iter: &BlockIter) -> bool {
     let at = entry.segment().addr.wrapping_add(u64::from(advance));
     iter.set_dma_addr(at);
     let block = 1u64.checked_shl(iter.page_bit()).unwrap_or(0);
-    // From here to where the next block begins.
+    // Bytes from here to the start of the next block.
     let mut ahead = block.wrapping_sub(at & block.wrapping_sub(1));
     while left != 0 {
         let rest = u64::from(entry.segment().len).saturating_sub(u64::from(advance));
@@ -96,8 +97,8 @@ fn next(iter: &BlockIter) -> bool {
         let Some(next) = next else { break };
         entry = next;
     }
-    // CAST: less than what is left of an entry, whose length has 32 bits; after the last
-    // entry nobody looks at it any more.
+    // CAST: Less than the rest of an entry, whose length has 32 bits. After the last entry, the
+    // value is not used.
     iter.set_advance(advance.wrapping_add(ahead as u32));
     true
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which memory a user's call means.
+//! Selection of the memory that a user's call refers to.
 //!
-//! A call may name memory by an attribute of the kind "buffer", which is a descriptor; by
-//! older attributes of its own (completion queues); or by an address in the driver's own
-//! part of the call. The first two exclude each other, the last is what remains.
+//! A call may specify memory by an attribute of the kind "buffer", which holds a descriptor; by
+//! older attributes (completion queues only); or by an address in the driver's part of the call.
+//! The first two exclude each other; the last one is the default.
 
 use super::dmabuf;
 use super::edge::Made;
@@ -20,14 +20,14 @@ use rdma::edge::umem::HostDevice;
 use rdma::edge::verbs::Bundle;
 use rdma::edge::In;
 
-/// Memory as a descriptor names it, got and mapped.
+/// Gets and maps the memory of a descriptor.
 ///
 /// # Errors
 ///
-/// `EINVAL` for unknown flags or an unknown kind; `EOVERFLOW` for numbers that are no
-/// addresses here; those of the kind.
+/// `EINVAL` for unknown flags or an unknown kind; `EOVERFLOW` if address or length does not fit in
+/// `usize`; those of the kind.
 fn get(host: HostDevice, desc: &Descriptor, access: c_int) -> Result<Made> {
-    // No flag is known that must be understood (`IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK`).
+    // No mandatory flag is defined (`IB_UVERBS_BUFFER_DESC_FLAGS_KNOWN_MASK`).
     if desc.flags != 0 {
         return Err(EINVAL);
     }
@@ -46,14 +46,14 @@ fn get(host: HostDevice, desc: &Descriptor, access: c_int) -> Result<Made> {
     }
 }
 
-/// A descriptor of memory, as users write it.
+/// A user's descriptor of memory.
 type Descriptor = ib_uverbs_buffer_desc;
 
-/// What a call names.
+/// A user's call.
 struct Call<'a>(&'a Bundle);
 
 impl Call<'_> {
-    /// The descriptor of an attribute of the kind "buffer".
+    /// Reads the descriptor of an attribute of the kind "buffer".
     fn descriptor(&self, attr: u16) -> Result<Option<Descriptor>> {
         match attrs::buffer(self.0, attr) {
             Ok(desc) => Ok(Some(desc)),
@@ -63,27 +63,27 @@ impl Call<'_> {
     }
 
     fn has(&self, attr: u32) -> bool {
-        // CAST: identifiers of attributes have 16 bits.
+        // CAST: Attribute identifiers have 16 bits.
         attrs::has(self.0, attr as usize)
     }
 
     fn number(&self, attr: u32) -> Result<u64> {
-        // CAST: identifiers of attributes have 16 bits.
+        // CAST: Attribute identifiers have 16 bits.
         attrs::copy_number(self.0, attr as usize)
     }
 
     fn fd(&self, attr: u32) -> Result<c_int> {
-        // CAST: The same bits; identifiers of attributes have 16.
+        // CAST: Attribute identifiers have 16 bits; the value keeps its bits.
         let value = attrs::number(self.0, attr as usize, None)? as i64;
         c_int::try_from(value).map_err(|_| EINVAL)
     }
 
-    /// The attributes with which "create completion queue" named its memory before there
-    /// were descriptors: address and length, or file, offset and length.
+    /// Reads the older attributes of "create completion queue": address and length, or file, offset
+    /// and length.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for parts of either or of both, or if the driver takes no such memory;
+    /// `EINVAL` for an incomplete or mixed set, or if the driver does not support such memory;
     /// those of missing attributes.
     fn old_cq(&self) -> Result<Option<Descriptor>> {
         const VA: u32 =
@@ -122,14 +122,14 @@ impl Call<'_> {
     }
 }
 
-/// Where else but in a descriptor a call may name memory.
+/// Ways other than a descriptor by which a call may specify memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Old {
     Nowhere,
     CqAttributes,
 }
 
-/// What the call names, if it does.
+/// Returns a descriptor of the memory that the call specifies, if any.
 fn named(call: Option<In<'_, Bundle>>, attr: u16, old: Old) -> Result<Option<Descriptor>> {
     let Some(In(call)) = call else {
         return Ok(None);
@@ -139,8 +139,8 @@ fn named(call: Option<In<'_, Bundle>>, attr: u16, old: Old) -> Result<Option<Des
     let by_old = match old {
         Old::Nowhere => None,
         Old::CqAttributes => match call.old_cq() {
-            // Half of what it takes is as good as nothing, also beside a descriptor: drivers
-            // have always gone on to where else memory may be named.
+            // An incomplete set of older attributes counts as none, even if there is a descriptor:
+            // drivers have always fallen back to other sources.
             Err(e) if e == ENOENT => return Ok(None),
             old => old?,
         },
@@ -151,7 +151,7 @@ fn named(call: Option<In<'_, Bundle>>, attr: u16, old: Old) -> Result<Option<Des
     }
 }
 
-/// Gets what is described, of which there must be `min` bytes.
+/// Gets the memory of a descriptor, which must have at least `min` bytes.
 fn get_at_least(host: HostDevice, desc: &Descriptor, min: usize, access: c_int) -> Result<Made> {
     let made = get(host, desc, access)?;
     if made.head().length() < min {
@@ -161,7 +161,7 @@ fn get_at_least(host: HostDevice, desc: &Descriptor, min: usize, access: c_int) 
     Ok(made)
 }
 
-/// What the call names, if it does.
+/// Gets the memory that the call specifies, if any.
 fn get_named(
     host: HostDevice,
     call: Option<In<'_, Bundle>>,
@@ -176,7 +176,7 @@ fn get_named(
     Ok(MaybeMade(made))
 }
 
-/// What the call names, or `size` bytes at `addr`.
+/// Gets the memory that the call specifies, or else `size` bytes at `addr`.
 fn get_named_or_va(
     host: HostDevice,
     call: Option<In<'_, Bundle>>,
@@ -193,20 +193,20 @@ fn get_named_or_va(
     get_at_least(host, &desc, size, access)
 }
 
-/// The attribute by which "create completion queue" names its memory.
+/// The attribute of "create completion queue" for its memory.
 const CQ_BUFFER: (u16, Old) = (
-    // CAST: identifiers of attributes have 16 bits.
+    // CAST: Attribute identifiers have 16 bits.
     bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUF_UMEM as u16,
     Old::CqAttributes,
 );
 
-/// The memory that a descriptor names ([`get`]).
+/// Gets the memory of a descriptor ([`get`]).
 fn get_desc(host: HostDevice, desc: Plain<'_, Descriptor>, access: c_int) -> Result<Made> {
     get(host, desc.0, access)
 }
 
-/// The memory that the attribute `attr` of a call names, of at least `size` bytes; none if the
-/// call has no such attribute.
+/// Gets the memory of the attribute `attr` of a call, at least `size` bytes; `None` if the call has
+/// no such attribute.
 fn get_attr(
     host: HostDevice,
     call: Option<In<'_, Bundle>>,
@@ -217,7 +217,7 @@ fn get_attr(
     get_named(host, call, (attr, Old::Nowhere), size, access)
 }
 
-/// As [`get_attr`]; without the attribute, `size` bytes at `addr` of the process.
+/// Like [`get_attr`]; without the attribute, gets `size` bytes at `addr` of the process.
 fn get_attr_or_va(
     host: HostDevice,
     call: Option<In<'_, Bundle>>,
@@ -229,8 +229,8 @@ fn get_attr_or_va(
     get_named_or_va(host, call, (attr, Old::Nowhere), (addr, size), access)
 }
 
-/// The memory for a completion queue that the call which makes it names, of at least `size`
-/// bytes; none if it names none.
+/// Gets the memory that a call specifies for a new completion queue, at least `size` bytes; `None`
+/// if it specifies none.
 fn get_cq_buf(
     host: HostDevice,
     call: Option<In<'_, Bundle>>,
@@ -240,7 +240,7 @@ fn get_cq_buf(
     get_named(host, call, CQ_BUFFER, size, access)
 }
 
-/// As [`get_cq_buf`]; if the call names none, `size` bytes at `addr` of the process.
+/// Like [`get_cq_buf`]; if the call specifies none, gets `size` bytes at `addr` of the process.
 fn get_cq_buf_or_va(
     host: HostDevice,
     call: Option<In<'_, Bundle>>,

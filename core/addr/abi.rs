@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Exported functions of addresses.
+//! Exported functions of address resolution.
 
 use super::attempt::copy_source;
 use super::attempt::device_at;
@@ -25,7 +25,8 @@ use rdma::edge::In;
 use rdma::edge::Passed;
 use rdma::net::NetDevice;
 
-/// Bytes of an address of this family; 0 if the family is not known, or there is no room for it.
+/// Returns the size of a socket address of this family in bytes; 0 if the family is unknown or the
+/// address does not fit into `room` bytes.
 fn size_in(family: u16, room: usize) -> c_int {
     size_of_family(family)
         .filter(|size| *size <= room)
@@ -74,7 +75,7 @@ fn resolve(
     }
     let ip = socket.ip().ok_or(EINVAL)?;
     let asker = Asker::new(place, callback, context, by_gid)?;
-    // CAST: no more than 64 bits.
+    // CAST: `usize` has at most 64 bits.
     request::ask(Source { socket, ip }, to_ip, asker, timeout_ms as u64)
 }
 
@@ -82,8 +83,8 @@ fn cancel(addr: Passed<rdma_dev_addr>) {
     request::cancel(addr.as_ptr().addr());
 }
 
-/// A user program's answer with the GID of a gateway (`RDMA_NL_LS_OP_IP_RESOLVE`). An answer that
-/// cannot be read, or that no request waits for, is ignored.
+/// Handles a user program's response with the GID of a gateway (`RDMA_NL_LS_OP_IP_RESOLVE`).
+/// Malformed responses, and responses that match no request, are ignored.
 pub(crate) struct GatewayGid;
 
 impl netlink::Doit for GatewayGid {
@@ -94,31 +95,33 @@ impl netlink::Doit for GatewayGid {
 }
 
 rdma::export! { in rdma::bindings;
-    /// Bytes of a socket address; 0 for a family that is not known. Any context.
+    /// Returns the size of a socket address in bytes; 0 for an unknown family. Any context.
     fn rdma_addr_size(addr: FamilyAt<*const sockaddr>) -> c_int = addr_size;
-    /// As [`rdma_addr_size`]; 0 also for what is longer than the place.
+    /// Same as [`rdma_addr_size`], but also returns 0 if the address is larger than the structure.
     fn rdma_addr_size_in6(addr: FamilyAt<*mut sockaddr_in6>) -> c_int = addr_size_in6;
-    /// As [`rdma_addr_size`]; 0 also for what is longer than the place.
+    /// Same as [`rdma_addr_size`], but also returns 0 if the address is larger than the structure.
     fn rdma_addr_size_kss(addr: FamilyAt<*mut __kernel_sockaddr_storage>) -> c_int = addr_size_kss;
-    /// Copies addresses, kind and number of the network device that `dev_addr` is bound to, or
-    /// else of the one that has this address in its namespace. Any context.
+    /// Copies the hardware addresses, hardware type and interface index of the network device that
+    /// `dev_addr` is bound to; if it is bound to none, of the device that has the address `addr` in
+    /// its namespace. Any context.
     fn rdma_translate_ip(addr: SocketAt<*const sockaddr>, dev_addr: &DevAddr) -> Result = translate;
-    /// Finds from where an IP address is reached, and where it is, and tells the asker by
-    /// `callback`, from a work queue. May sleep.
+    /// Resolves an IP address: finds the source device and address and the destination's link-layer
+    /// address, then calls `callback` from a workqueue. May sleep.
     ///
-    /// `addr` says in which namespace, and by which network device if any, or by which GID if
-    /// `by_gid`; it is filled in when the asker is told 0. The asker may be told `ETIMEDOUT`
-    /// after so many milliseconds, or an error of routing.
+    /// `addr` names the namespace and optionally the network device, or the source GID if `by_gid`.
+    /// When the callback gets 0, `addr` has been filled in. Otherwise it gets `ETIMEDOUT` after
+    /// `timeout_ms` milliseconds, or a routing error.
     fn rdma_resolve_ip(
         source: SocketAt<*mut sockaddr>, to: SocketAt<*const sockaddr>, addr: ResultAt,
         timeout_ms: usize, callback: Callback, by_gid: bool, context: Passed<c_void>,
     ) -> Result = resolve;
-    /// Ends what [`rdma_resolve_ip`] began for `addr`: when this returns, its asker is not called
-    /// any more. From the asker's own callback it does not wait. May sleep.
+    /// Cancels a [`rdma_resolve_ip`] request for `addr`: once this returns, its callback is not
+    /// called any more. Does not wait if called from that callback. May sleep.
     fn rdma_addr_cancel(addr: Passed<rdma_dev_addr>) = cancel;
 }
 
 rdma::export! { in crate::private;
-    /// Copies addresses, kind and number of a network device. Any context.
+    /// Copies the hardware addresses, hardware type and interface index of a network device. Any
+    /// context.
     fn rdma_copy_src_l2_addr(addr: &DevAddr, dev: In<'_, NetDevice>) = copy_source_of;
 }

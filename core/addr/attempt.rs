@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One attempt to find where an IP address is: the route, the network device it leaves by, and
-//! the address on the link.
+//! One attempt to resolve an IP address: the route, its network device and the link-layer address.
 //!
-//! On an InfiniBand network whose route has a gateway, that gateway's GID is asked of a user
-//! program (`RDMA_NL_LS_OP_IP_RESOLVE`), if one listens.
+//! If the route is on InfiniBand and has a gateway, user space is asked for the gateway's GID
+//! (`RDMA_NL_LS_OP_IP_RESOLVE`), provided that a program listens.
 
 use super::device_of;
 use super::edge::Asker;
@@ -30,32 +29,33 @@ use rdma::net::AddrPair;
 use rdma::net::Net;
 use rdma::net::NetDevice;
 
-/// The source of a request: at first what its asker says, then what the route does.
+/// Source address of a request: initially the requester's, then the one chosen by the route.
 #[derive(Clone, Copy)]
 pub(super) struct Source {
-    /// The family and the rest, port included, as the asker gave them.
+    /// Socket address as given by the requester: family, port and other fields.
     pub(super) socket: Socket,
-    /// The address.
+    /// Current IP address.
     pub(super) ip: IpAddr,
 }
 
 impl Source {
-    /// The asker's socket address with the present IP address in it.
+    /// Returns the requester's socket address with the current IP address in it.
     pub(super) fn to_socket(self) -> Socket {
         self.socket.with_ip(self.ip)
     }
 }
 
-/// Copies addresses, kind and number of a network device.
+/// Copies the hardware addresses, hardware type and interface index of a network device.
 pub(super) fn copy_source(to: &DevAddr, dev: &NetDevice) {
     to.set_dev_type(dev.hardware_type());
     to.set_source(dev.hardware_addr());
     to.set_broadcast(dev.broadcast_addr());
-    // CAST: Numbers are from 1 to `c_int::MAX`.
+    // CAST: interface indices are from 1 to `c_int::MAX`.
     to.set_bound_dev_if(dev.ifindex() as c_int);
 }
 
-/// The network device of this number, or, without one, the one that has the address.
+/// Returns the network device with this interface index or, if the index is 0, the one that has the
+/// address.
 ///
 /// # Errors
 ///
@@ -68,8 +68,8 @@ pub(super) fn device_at(net: &Net, ifindex: u32, ip: Option<IpAddr>) -> Result<A
     net.device_by_index(ifindex).ok_or(ENODEV)
 }
 
-/// Fills in a GID as the address on the link; on InfiniBand it stands after the number of the
-/// queue pair.
+/// Stores a GID as the destination's link-layer address. On InfiniBand it follows four bytes that
+/// hold the queue pair number.
 pub(super) fn set_gid(addr: &DevAddr, gid: &[u8; 16]) {
     let at = if addr.dev_type() == INFINIBAND { 4 } else { 0 };
     let mut destination = addr.destination();
@@ -79,11 +79,11 @@ pub(super) fn set_gid(addr: &DevAddr, gid: &[u8; 16]) {
     addr.set_destination(destination);
 }
 
-/// The namespace and device that a request is bound to.
+/// Namespace and network device that a request is bound to.
 enum Bound<'a> {
-    /// By its asker.
+    /// Given by the requester.
     Asker(&'a Net, u32),
-    /// By its GID.
+    /// Device of the source GID.
     Gid(ARef<NetDevice>),
 }
 
@@ -103,12 +103,12 @@ impl Bound<'_> {
     }
 }
 
-/// Tries once to find where `to` is, of the source's family. `seq` is the request's number for a
-/// user program. May sleep.
+/// Tries once to resolve `to`, which must be of the source's family. `seq` identifies the request
+/// to user space. May sleep.
 pub(super) fn attempt(asker: &Asker, source: &mut Source, to: IpAddr, seq: u32) -> Outcome<Error> {
     let found = find(asker, source, to, seq);
     if asker.is_by_gid() {
-        // As their askers, who let the GID say where, expect to find it.
+        // Callers of requests by GID expect the initial namespace and no bound device.
         let addr = asker.addr();
         addr.set_net(Net::init());
         addr.set_bound_dev_if(0);
@@ -120,8 +120,8 @@ pub(super) fn attempt(asker: &Asker, source: &mut Source, to: IpAddr, seq: u32) 
     }
 }
 
-/// Fills in where the address is reached from, and where it is, if that is known. Whether it is.
-/// May sleep.
+/// Fills in the source and, if it is known, the destination. Returns whether it is known. May
+/// sleep.
 fn find(asker: &Asker, source: &mut Source, to: IpAddr, seq: u32) -> Result<bool> {
     let addr = asker.addr();
     let Some(net) = addr.net() else {
@@ -139,7 +139,7 @@ fn find(asker: &Asker, source: &mut Source, to: IpAddr, seq: u32) -> Result<bool
         (IpAddr::V6(src), IpAddr::V6(dst)) => AddrPair::V6 { src, dst },
         (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => return Err(EINVAL),
     };
-    // It keeps the namespace of a GID's device, which may be moved out of it meanwhile.
+    // RCU keeps the namespace of a GID's device alive: the device may be moved to another one.
     let rcu = rcu::read_lock();
     let net = bound.net(&rcu);
     let (route, ends) = Route::reach(net, bound.ifindex(), ends)?;
@@ -150,7 +150,7 @@ fn find(asker: &Asker, source: &mut Source, to: IpAddr, seq: u32) -> Result<bool
     addr.set_hop_limit(c_int::from(route.hop_limit()));
 
     let on_infiniband = if route.is_local() {
-        // Nothing of RDMA is on the loopback device: the one that has the address is it.
+        // The loopback device has no RDMA device: use the device that owns the address instead.
         let dev = device_of(route.dev(&rcu).net(&rcu), to).map_err(|_| ENODEV)?;
         copy_source(addr, &*device_at(net, bound.ifindex(), Some(to))?);
         dev.hardware_type() == INFINIBAND
@@ -160,7 +160,7 @@ fn find(asker: &Asker, source: &mut Source, to: IpAddr, seq: u32) -> Result<bool
         dev.hardware_type() == INFINIBAND
     };
     drop(rcu);
-    // What goes by a gateway, and is not InfiniBand, is RoCE of the version that is routed.
+    // Traffic through a gateway is RoCEv2 unless the link is InfiniBand.
     let gateway = route.has_gateway();
     addr.set_network(match to {
         _ if !gateway || on_infiniband => bindings::rdma_network_type_RDMA_NETWORK_IB,
@@ -184,7 +184,7 @@ fn find(asker: &Asker, source: &mut Source, to: IpAddr, seq: u32) -> Result<bool
     })
 }
 
-/// The address on the link of where a route leads; if it is not known, the link is asked.
+/// Returns the link-layer address of the next hop; probes the neighbour if it is not known.
 fn neighbour(route: &Route, to: IpAddr) -> Option<[u8; 32]> {
     let neighbour = route.neighbour(to)?;
     let at = neighbour.address();
@@ -194,17 +194,17 @@ fn neighbour(route: &Route, to: IpAddr) -> Option<[u8; 32]> {
     at
 }
 
-/// Asks user programs where a gateway is. May sleep.
+/// Asks user space for the GID of a gateway. May sleep.
 ///
 /// # Errors
 ///
-/// `EADDRNOTAVAIL` if nobody listens; `ENOMEM`.
+/// `EADDRNOTAVAIL` if no program listens; `ENOMEM`.
 fn ask_user(ifindex: c_int, to: IpAddr, seq: u32) -> Result {
-    /// The type of the message.
-    // CAST: types of messages have 16 bits.
+    /// Netlink message type.
+    // CAST: message types have 16 bits.
     const RESOLVE: u16 = ((bindings::RDMA_NL_LS << 10) | bindings::RDMA_NL_LS_OP_IP_RESOLVE) as u16;
-    /// Who does not know the attribute cannot answer.
-    // CAST: types of attributes have 16 bits, their flags included.
+    /// A program that does not know the attribute must not respond.
+    // CAST: attribute types have 16 bits, flags included.
     const MANDATORY: u16 = bindings::RDMA_NLA_F_MANDATORY as u16;
     const IPV4: u16 = MANDATORY | bindings::LS_NLA_TYPE_IPV4 as u16;
     const IPV6: u16 = MANDATORY | bindings::LS_NLA_TYPE_IPV6 as u16;
@@ -215,7 +215,7 @@ fn ask_user(ifindex: c_int, to: IpAddr, seq: u32) -> Result {
     let mut message = netlink::Message::new()?;
     let head = nla::Message {
         message_type: RESOLVE,
-        // CAST: A flag of 16 bits.
+        // CAST: a flag of 16 bits.
         flags: bindings::NLM_F_REQUEST as u16,
         seq,
         port: 0,
@@ -228,14 +228,14 @@ fn ask_user(ifindex: c_int, to: IpAddr, seq: u32) -> Result {
             IpAddr::V6(ip) => w.put(IPV6, &ip.octets()),
         }
     })?;
-    // Nobody may be listening any more; the deadline tells.
+    // If the last listener is gone meanwhile, the request times out.
     let _: Result = netlink::multicast(Net::init(), message, bindings::RDMA_NL_GROUP_LS);
     Ok(())
 }
 
-/// The GID in a user program's answer, if it has one.
+/// Returns the GID in a user program's response, if there is one.
 pub(super) fn gid_in(answer: &netlink::Answer<'_>) -> Option<[u8; 16]> {
-    // CAST: types and flags of 16 bits.
+    // CAST: attribute types and flags have 16 bits.
     const DGID: u16 = bindings::LS_NLA_TYPE_DGID as u16;
     if answer.flags() & bindings::RDMA_NL_LS_F_ERR as u16 != 0 {
         return None;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Addresses as C has them: socket addresses, the addresses of a device that connection managers
-//! ask for (`struct rdma_dev_addr`), and packets that a bond is asked about.
+//! C structures of address resolution: socket addresses, `struct rdma_dev_addr` of connection
+//! managers, and sample packets for bonds.
 //!
-//! To be held against `include/rdma/ib_addr.h`.
+//! Must match `include/rdma/ib_addr.h`.
 
 use core::marker::PhantomData;
 use core::mem::offset_of;
@@ -33,7 +33,7 @@ const INET: u16 = 2;
 const INET6: u16 = 10;
 const IB: u16 = 27;
 
-/// Bytes of a socket address of this family; none if the family is not known.
+/// Size of a socket address of this family in bytes; `None` for an unknown family.
 pub(super) const fn size_of_family(family: u16) -> Option<usize> {
     Some(match family {
         INET => size_of::<bindings::sockaddr_in>(),
@@ -45,7 +45,7 @@ pub(super) const fn size_of_family(family: u16) -> Option<usize> {
 
 /// A pointer to a socket address.
 pub(super) trait Pointer: Copy {
-    /// Where the address begins, with its family.
+    /// Pointer to the first field of the address, its family.
     fn start(self) -> *const u16;
 }
 
@@ -61,10 +61,11 @@ impl<T> Pointer for *mut T {
     }
 }
 
-/// The family of the socket address at a `P`.
+/// Address family of the socket address that a `P` points to.
 pub(super) struct FamilyAt<P>(pub(super) u16, PhantomData<P>);
 
-// SAFETY: `from_c`'s contract: a socket address, of which only the family need be there.
+// SAFETY: `from_c`'s contract: points to a socket address, of which only the family must be
+// readable.
 unsafe impl<P: Pointer> FromC for FamilyAt<P> {
     type C = P;
 
@@ -73,7 +74,7 @@ unsafe impl<P: Pointer> FromC for FamilyAt<P> {
         Self(unsafe { c.start().read_unaligned() }, PhantomData)
     }
 }
-// SAFETY: There is no reference in it.
+// SAFETY: The type contains no reference.
 unsafe impl<P: Pointer> Within<'_> for FamilyAt<P> {}
 
 /// A socket address, of any family, in the size and alignment of `struct sockaddr_storage`.
@@ -82,7 +83,7 @@ unsafe impl<P: Pointer> Within<'_> for FamilyAt<P> {}
 pub(super) struct Socket {
     family: [u8; 2],
     _port: [u8; 2],
-    /// The address of IPv4; the flow label of IPv6.
+    /// IPv4 address, or IPv6 flow label.
     v4: [u8; 4],
     v6: [u8; 16],
     _rest: [u8; 104],
@@ -114,12 +115,12 @@ impl Socket {
         Self::of(self.family)
     }
 
-    /// Whether both are of one family.
+    /// Returns whether both have the same address family.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.family == other.family
     }
 
-    /// The IP address; none for other families.
+    /// Returns the IP address; `None` for other families.
     pub(super) fn ip(&self) -> Option<IpAddr> {
         match u16::from_ne_bytes(self.family) {
             INET => Some(IpAddr::V4(self.v4.into())),
@@ -128,7 +129,7 @@ impl Socket {
         }
     }
 
-    /// The same with another IP address of its family.
+    /// Returns a copy with another IP address. `ip` must be of the same family.
     pub(super) fn with_ip(mut self, ip: IpAddr) -> Self {
         match ip {
             IpAddr::V4(ip) => self.v4 = ip.octets(),
@@ -138,11 +139,11 @@ impl Socket {
     }
 }
 
-/// The socket address at a `P`; none if that is null. Of a family that is not known there is only
-/// the family.
+/// Copy of the socket address that a `P` points to; `None` if it is null. Only the family is copied
+/// if it is unknown.
 pub(super) struct SocketAt<P>(pub(super) Option<Socket>, PhantomData<P>);
 
-// SAFETY: `from_c`'s contract: null, or a socket address, as many bytes as its family has.
+// SAFETY: `from_c`'s contract: null, or points to a socket address of the size of its family.
 unsafe impl<P: Pointer> FromC for SocketAt<P> {
     type C = P;
 
@@ -152,8 +153,8 @@ unsafe impl<P: Pointer> FromC for SocketAt<P> {
             return Self(None, PhantomData);
         }
         let mut socket = Socket::of([0; 2]);
-        // SAFETY: `from_c`'s contract. There is room for the addresses of all families that
-        // `size_of_family` knows, as asserted above.
+        // SAFETY: `from_c`'s contract for the source. `Socket` has room for every size that
+        // `size_of_family` returns, as asserted above.
         unsafe {
             let size = size_of_family(start.read_unaligned()).unwrap_or(size_of::<u16>());
             let to: *mut u8 = (&raw mut socket).cast();
@@ -162,69 +163,69 @@ unsafe impl<P: Pointer> FromC for SocketAt<P> {
         Self(Some(socket), PhantomData)
     }
 }
-// SAFETY: There is no reference in it.
+// SAFETY: The type contains no reference.
 unsafe impl<P: Pointer> Within<'_> for SocketAt<P> {}
 
 rdma::c_struct! {
-    /// The addresses of a device and of its peer, as a connection manager lends them for a call.
+    /// Addresses of a device and of its peer, lent by a connection manager.
     pub(super) struct DevAddr: bindings::rdma_dev_addr;
     fields {
-        /// The namespace that it is looked for in; kept by who lends it.
+        /// Namespace of the lookup. The lender keeps it alive.
         cell net: Option<&Net>;
-        /// The same, for one that stays.
+        /// Sets the namespace to one that is never freed.
         put set_net at net: &'static Net;
-        /// The number of the network device; 0 for any.
+        /// Interface index of the network device; 0 for any.
         cell bound_dev_if: c_int, set_bound_dev_if;
-        /// The kind of hardware address (`ARPHRD_*`).
+        /// Hardware type (`ARPHRD_*`).
         cell dev_type: u16, set_dev_type;
-        /// The hardware address of the network device.
+        /// Hardware address of the network device.
         cell source at src_dev_addr: HardwareAddr, set_source;
-        /// The hardware address of the peer.
+        /// Hardware address of the peer.
         cell destination at dst_dev_addr: HardwareAddr, set_destination;
-        /// The broadcast address of the network device.
+        /// Broadcast address of the network device.
         put set_broadcast at broadcast: HardwareAddr;
-        /// What the network is (`enum rdma_network_type`).
+        /// Network type (`enum rdma_network_type`).
         put set_network at network: u32;
-        /// How many hops packets may go.
+        /// Hop limit of packets to the peer.
         put set_hop_limit at hoplimit: c_int;
     }
 }
 
-// SAFETY: References are made of arguments of exported functions, and by `Asker`, which is not
-// `Sync` and whose structure is nobody else's. `Opaque` is not `Sync`.
+// SAFETY: References are made from arguments of exported functions, and by `Asker`, which is not
+// `Sync` and has exclusive use of its structure. `Opaque` is not `Sync`.
 unsafe impl OfCall for DevAddr {}
 
-/// Where the result of a request goes. Only C makes one.
+/// Structure for the result of a request. Only C makes one.
 pub(super) struct ResultAt(*mut bindings::rdma_dev_addr);
 
 rdma::argument! {
     /// Null, or a structure that is lent to the request: its owner does not use it until
-    /// `rdma_resolve_ip` fails, the owner is told, or `rdma_addr_cancel` returns. Its namespace, and
-    /// the GID of a request by GID, are there as long.
+    /// `rdma_resolve_ip` fails, the callback is called, or `rdma_addr_cancel` returns. Its
+    /// namespace, and the GID of a request by GID, stay valid as long.
     impl ResultAt = |result: Passed<bindings::rdma_dev_addr>| ResultAt(result.into_c());
 }
 
-/// The function that an asker is told by.
+/// Callback of a request.
 type CallbackFn =
     unsafe extern "C" fn(c_int, *mut bindings::sockaddr, *mut bindings::rdma_dev_addr, *mut c_void);
 
-/// The same, or none. Only C makes one.
+/// Optional callback of a request. Only C makes one.
 #[derive(Clone, Copy)]
 pub(super) struct Callback(Option<CallbackFn>);
 
 rdma::argument! {
-    /// Null, or a function that may be called once, from any task, with the context and the structure
-    /// of the same call of `rdma_resolve_ip`.
+    /// Null, or a function that may be called once, from any task, with the context and the
+    /// structure of the same call of `rdma_resolve_ip`.
     impl Callback = |callback: Option<CallbackFn>| Callback(callback);
 }
 
-/// Who asked, and what was lent for the result. It is given back by dropping this: when the asker
-/// is told, or the request is cancelled or fails (`request`).
+/// The requester of an address, with the structure it lent for the result. Dropping this returns
+/// the structure: after the callback, or when the request is cancelled or fails (`request`).
 ///
 /// # Invariants
 ///
-/// `place` is lent, as the contract of [`ResultAt`] says; `callback` and `context` are of the same
-/// call, and the function was not called yet.
+/// `place` is lent, as the contract of [`ResultAt`] says; `callback` and `context` are from the
+/// same call, and `callback` was not called yet.
 pub(super) struct Asker {
     place: NonNull<bindings::rdma_dev_addr>,
     callback: CallbackFn,
@@ -232,23 +233,23 @@ pub(super) struct Asker {
     by_gid: bool,
 }
 
-// SAFETY: What is lent may be used, and the function called, from any task (contracts of `ResultAt`
-// and `Callback`).
+// SAFETY: The lent structure may be used, and the function called, from any task (contracts of
+// `ResultAt` and `Callback`).
 unsafe impl Send for Asker {}
 
 impl Asker {
-    /// Of the arguments of one call; `by_gid` says whether the GID names namespace and device.
+    /// Takes the arguments of one call; `by_gid` says whether the GID selects namespace and device.
     ///
     /// # Errors
     ///
-    /// `EINVAL` without a structure or a function.
+    /// `EINVAL` if the structure or the function is null.
     pub(super) fn new(
         place: ResultAt,
         callback: Callback,
         context: Passed<c_void>,
         by_gid: bool,
     ) -> Result<Self> {
-        // INVARIANT: The contracts of `ResultAt` and `Callback`.
+        // INVARIANT: By the contracts of `ResultAt` and `Callback`.
         Ok(Self {
             place: NonNull::new(place.0).ok_or(EINVAL)?,
             callback: callback.0.ok_or(EINVAL)?,
@@ -257,60 +258,60 @@ impl Asker {
         })
     }
 
-    /// By what `rdma_addr_cancel` knows the request.
+    /// Key that `rdma_addr_cancel` finds the request by: the address of the lent structure.
     pub(super) fn key(&self) -> usize {
         self.place.as_ptr().addr()
     }
 
-    /// What was lent.
+    /// The lent structure.
     pub(super) fn addr(&self) -> &DevAddr {
-        // SAFETY: It is lent as long as this exists (type invariant).
+        // SAFETY: The structure is lent while `self` exists (type invariant).
         unsafe { DevAddr::view(self.place.as_ptr()) }
     }
 
-    /// Whether the GID names namespace and device.
+    /// Returns whether the GID selects namespace and device.
     pub(super) fn is_by_gid(&self) -> bool {
         self.by_gid
     }
 
-    /// The GID that names namespace and device.
+    /// The GID that selects namespace and device; `None` unless the request is by GID.
     pub(super) fn gid(&self) -> Option<&GidAttr> {
         if !self.by_gid {
             return None;
         }
-        // SAFETY: It is lent (type invariant); if the request is by GID, there is none or one that
-        // is held as long (contract of `ResultAt`).
+        // SAFETY: The structure is lent (type invariant). In a request by GID, the GID is null or
+        // stays valid as long (contract of `ResultAt`).
         let gid: Option<In<'_, GidAttr>> =
             unsafe { Option::from_c((*self.place.as_ptr()).sgid_attr) };
         gid.map(|gid| gid.0)
     }
 
-    /// Tells the asker, from where the address is reached too, if the result is that.
+    /// Calls the callback with the result and the source address.
     pub(super) fn tell(self, result: Result, mut source: Socket) {
         let (place, context) = (self.place.as_ptr(), self.context.into_c());
-        // SAFETY: Function, place and context are of one call, and this is the one call of the
-        // function, which takes `self` (type invariant).
+        // SAFETY: Function, structure and context are from one call. The function was not called
+        // before and, since this takes `self`, is not called again (type invariant).
         unsafe { (self.callback)(result.answer(), (&raw mut source).cast(), place, context) };
     }
 }
 
-/// A packet without contents, for a bond to be asked about. Freed on drop.
+/// A sample packet without payload that a bond selects a port for. Freed on drop.
 ///
 /// # Invariants
 ///
-/// `skb` is a buffer of ours, of the device `master`.
+/// `skb` is a socket buffer that this owns, of the device `master`.
 pub(super) struct Sample<'a> {
     skb: NonNull<bindings::sk_buff>,
     master: &'a NetDevice,
 }
 
 impl<'a> Sample<'a> {
-    /// A packet of `headers`; `protocol` is that of the network layer (`ETH_P_*`), and the others
-    /// are where the headers of the network and of the transport begin. Sleeps only if it may.
+    /// Makes a packet of `headers`. `protocol` is the network layer's (`ETH_P_*`); `network` and
+    /// `transport` are the offsets of those headers. May sleep only if `may_sleep`.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EINVAL` if that is behind the headers.
+    /// `ENOMEM`; `EINVAL` if an offset is beyond the headers.
     pub(super) fn new(
         master: &'a NetDevice,
         headers: &[u8],
@@ -329,8 +330,8 @@ impl<'a> Sample<'a> {
         }
         let size = u32::try_from(headers.len()).map_err(|_| EINVAL)?;
         let (network, transport) = (c_int::try_from(network)?, c_int::try_from(transport)?);
-        // SAFETY: The buffer is new and has room for the bytes that are put into it; all headers
-        // begin within them. INVARIANT: It is ours from here on.
+        // SAFETY: The buffer is new and has room for `size` bytes; both header offsets are within
+        // these bytes, as checked above. INVARIANT: The buffer is owned from here on.
         unsafe {
             let skb = bindings::__alloc_skb(size, flags, 0, bindings::NUMA_NO_NODE);
             let skb = NonNull::new(skb).ok_or(ENOMEM)?;
@@ -344,10 +345,10 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// The port of the bond that the packet would leave by; with `all`, by its headers whatever
-    /// ports are up.
+    /// Returns the bond port that transmits the packet. With `all`, ports that are down are
+    /// candidates too.
     pub(super) fn port<'r>(&self, all: bool, _rcu: &'r rcu::Guard) -> Option<&'r NetDevice> {
-        // SAFETY: Device and buffer are there (type invariant); RCU protects what is found.
+        // SAFETY: Device and buffer are valid (type invariant); RCU protects the port.
         unsafe {
             Option::from_c(bindings::rdma_helper_xmit_slave(
                 self.master.as_raw(),
@@ -360,7 +361,7 @@ impl<'a> Sample<'a> {
 
 impl Drop for Sample<'_> {
     fn drop(&mut self) {
-        // SAFETY: The buffer is ours (type invariant).
+        // SAFETY: `self` owns the buffer (type invariant).
         unsafe { bindings::rdma_helper_kfree_skb(self.skb.as_ptr()) };
     }
 }

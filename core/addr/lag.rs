@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which device of a bond a path leaves by.
+//! Selection of the bond port that a path uses.
 //!
-//! A bond spreads packets by their headers. For a RoCEv2 path with a flow label, and so a
-//! source port of its own, the bond is shown a packet such as the path will send, and
-//! asked. Some hardware binds the path to that device.
+//! A bond distributes packets by a hash of their headers. A RoCEv2 path with a flow label has a UDP
+//! source port of its own. For such a path, a sample packet is built and the bond is asked for its
+//! transmit port. Some hardware binds the path to that port.
 
 use super::edge::Sample;
 use super::netdev_of_gid;
@@ -21,14 +21,14 @@ use rdma::net::skb::PROTOCOL_IPV6;
 use rdma::net::AddrPair;
 use rdma::net::NetDevice;
 
-/// UDP's number of RoCEv2.
+/// UDP destination port of RoCEv2.
 const ROCE_PORT: u16 = 4791;
-/// UDP's protocol number.
+/// IP protocol number of UDP.
 const UDP: u8 = 17;
 const ETHERNET: usize = 14;
 const UDP_HEADER: u16 = 8;
 
-/// The headers of a packet on a path, as a bond looks at them.
+/// Headers of a sample packet, as far as the bond's hash reads them.
 struct Headers {
     bytes: KVec<u8>,
     ip_at: usize,
@@ -46,7 +46,7 @@ fn headers(path: &Filled<'_>, may_sleep: bool) -> Result<Headers> {
     let (to, label, dmac) = (path.destination(), path.flow_label(), path.mac());
     let pair = AddrPair::from_gids(&from, &to).ok_or(EINVAL)?;
 
-    // OVERFLOW: sizes of headers.
+    // OVERFLOW: the sum of three constant header sizes.
     let mut out = KVec::with_capacity(ETHERNET + 40 + usize::from(UDP_HEADER), flags)?;
     out.extend_from_slice(&dmac, flags)?;
     out.extend_from_slice(&smac, flags)?;
@@ -81,12 +81,12 @@ fn headers(path: &Filled<'_>, may_sleep: bool) -> Result<Headers> {
     })
 }
 
-/// The device of a bond that packets on a RoCEv2 path with a flow label leave by; none for
-/// other paths, or where there is no bond. Any context, if it may not sleep.
+/// Returns the port of a bond that packets of a RoCEv2 path with a flow label leave by; `None` for
+/// other paths and without a bond. Any context unless `may_sleep`.
 ///
 /// # Errors
 ///
-/// `ENODEV` if the local GID's network device has gone; `EINVAL` for GIDs of different
+/// `ENODEV` if the network device of the local GID is gone; `EINVAL` for GIDs of different
 /// families; `ENOMEM`.
 pub(crate) fn slave_of(
     device: &Device,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether a path of RoCE leads anywhere.
+//! Reachability of the destination of a RoCE path.
 
 use super::device_of;
 use super::netdev_of_gid;
@@ -16,26 +16,26 @@ use rdma::net::AddrPair;
 /// How a destination is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// It is on the link, or this machine.
+    /// The destination is on the same link, or local.
     Direct,
-    /// Behind a router, where only packets of RoCE version 2 go.
+    /// The destination is behind a router, which only RoCEv2 packets pass.
     Routed,
 }
 
-/// Looks up how a GID is reached from another one, by the network device of a local GID's
-/// entry. Does not sleep.
+/// Returns how the GID `to` is reached from the GID `from` over the network device of `entry`. Does
+/// not sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` for GIDs of different families, or an entry that was deleted; `ENODEV` without a
-/// network device; those of routing.
+/// `EINVAL` for GIDs of different families or a deleted entry; `ENODEV` without a network device;
+/// routing errors.
 pub(crate) fn reach(entry: &GidAttr, from: Gid, to: Gid) -> Result<Reach> {
     let addrs = AddrPair::from_gids(&from.0, &to.0).ok_or(EINVAL)?;
     if entry.ndev().is_null() {
         return Err(EINVAL);
     }
     let netdev = netdev_of_gid(entry)?;
-    // It keeps the namespace, out of which the device may be moved meanwhile.
+    // RCU keeps the namespace alive: the device may be moved to another one meanwhile.
     let rcu = rcu::read_lock();
     let net = netdev.net(&rcu);
     let (route, addrs) = Route::reach(net, netdev.ifindex(), addrs)?;
@@ -44,7 +44,8 @@ pub(crate) fn reach(entry: &GidAttr, from: Gid, to: Gid) -> Result<Reach> {
         AddrPair::V6 { src: _, dst } => IpAddr::V6(dst),
     };
     let kind = if route.is_local() {
-        // Nothing is sent by the loopback device: whoever has the address is meant.
+        // A local route points to the loopback device: use the device that owns the address
+        // instead.
         device_of(net, to).map_err(|_| ENODEV)?.hardware_type()
     } else {
         route.dev(&rcu).hardware_type()

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests of connection managers to find where an IP address is, and from where it is
-//! reached (`rdma_resolve_ip`). The rules are those of [`crate::proto::resolve`]; here is what
-//! runs them: the table, the worker and what wakes it.
+//! Address resolution requests of connection managers (`rdma_resolve_ip`). The state machine is
+//! [`crate::proto::resolve`]; this file has the request table, the worker and its wakeups.
 //!
-//! The asker is always called from the work queue, with no lock held, so it may do what it
-//! likes, and may cancel its own request too.
+//! The callback always runs from the workqueue with no lock held, so it may also cancel its own
+//! request.
 
 use super::attempt;
 use super::attempt::Source;
@@ -41,37 +40,39 @@ use rdma::workqueue::OwnedQueue;
 use rdma::workqueue::QueueLease;
 use rdma::workqueue::QueueOptions;
 
-/// A GID, as user space answers.
+/// GID in a response from user space.
 type Gid = [u8; 16];
 
 rdma::global_lock! {
-    // SAFETY: `Subsystem::new` initialises it once, before anybody can ask.
+    // SAFETY: `Subsystem::new` initialises it once, before requests are possible.
     unsafe(uninit) static TABLE: SpinLock<KVec<Entry<Gid, Arc<Request>>>> = KVec::new();
 }
 
 rdma::global_lock! {
-    // SAFETY: As above. There is one while there is a `Subsystem`.
+    // SAFETY: `Subsystem::new` initialises it once, before requests are possible. It is `Some`
+    // while a `Subsystem` exists.
     unsafe(uninit) static QUEUE: SpinLock<Option<QueueLease>> = None;
 }
 
-/// The number of the last request.
+/// ID of the most recent request.
 static LAST: Atomic<u64> = Atomic::<u64>::new(0);
 
-/// The table. Neighbours change in softirq, too.
+/// Runs `f` on the locked request table. Bottom halves are off: neighbours also change in softirq.
 fn with_table<R>(f: impl FnOnce(&mut KVec<Entry<Gid, Arc<Request>>>) -> R) -> R {
     let _bh = bh::disable();
-    // A local, to be dropped before that: what a last expression borrows lives longer.
+    // A local so that the lock is dropped before `_bh`: temporaries of a tail expression live
+    // longer.
     let mut table = TABLE.lock();
     f(&mut table)
 }
 
-/// The work queue, which ends with what is queued.
+/// The workqueue of requests; dropping it finishes the queued work.
 pub(super) struct Subsystem {
     _queue: OwnedQueue,
 }
 
 impl Subsystem {
-    /// Once. May sleep.
+    /// Initialises the statics. Must be called only once. May sleep.
     ///
     /// # Errors
     ///
@@ -87,30 +88,30 @@ impl Subsystem {
 
 impl Drop for Subsystem {
     fn drop(&mut self) {
-        // A static is not dropped.
+        // Statics are not dropped, so free the table's memory here.
         let table = with_table(|table| core::mem::replace(table, KVec::new()));
-        // Whoever asks keeps the module, and cancels before it goes.
+        // Users hold a module reference and cancel their requests before they drop it.
         kernel::warn_on!(!table.is_empty());
         drop(QUEUE.lock().take());
     }
 }
 
-/// What an attempt needs, and who is told in the end.
+/// Mutable part of a request: what an attempt needs, and the requester.
 struct Asked {
     source: Source,
-    /// None after it was told or has cancelled: what it lent is not ours any more.
+    /// `None` after the callback or a cancellation: the requester's structure is no longer lent.
     asker: Option<Asker>,
 }
 
-/// A request.
+/// An address resolution request.
 #[pin_data]
 struct Request {
     id: u64,
-    /// What is looked for; of the source's family.
+    /// Destination address; same family as the source.
     to: IpAddr,
     queue: QueueLease,
     since: Instant<Monotonic>,
-    /// Locked by the one who tries; there is never more than one.
+    /// Held during an attempt; there is never more than one at a time.
     #[pin]
     asked: Mutex<Asked>,
     #[pin]
@@ -127,13 +128,13 @@ impl Delayed for Request {
     }
 }
 
-/// The task that runs, as [`resolve`] calls it.
+/// Returns the current task in the form that [`resolve`] uses.
 fn current() -> resolve::Task {
-    // CAST: An address fits.
+    // CAST: an address fits into 64 bits.
     kernel::current!().as_ptr().addr() as u64
 }
 
-/// Jiffies of no less than so many milliseconds.
+/// Converts milliseconds to jiffies, rounding up.
 fn jiffies(ms: u64) -> kernel::time::Jiffies {
     msecs_to_jiffies(u32::try_from(ms).unwrap_or(u32::MAX))
 }
@@ -143,17 +144,17 @@ impl Request {
         u64::try_from(self.since.elapsed().as_millis()).unwrap_or(0)
     }
 
-    /// Has the worker run after so many milliseconds, or at once; under the table's lock, so
-    /// that nobody queues what is over.
+    /// Schedules the worker after `ms` milliseconds. The caller must hold the table lock, so that a
+    /// finished request is not queued again.
     fn schedule(self: &Arc<Self>, ms: u64) {
         rdma::workqueue::modify_delayed::<Self, 0>(self, jiffies(ms));
     }
 
-    /// Tries once; `asked` is the request's.
+    /// Makes one attempt. `asked` must be the data of this request.
     fn attempt(&self, asked: &mut Asked) -> Outcome<Error> {
         let Asked { source, asker } = asked;
         match asker {
-            // CAST: user space knows the low half.
+            // CAST: user space gets the low 32 bits of the ID.
             Some(asker) => attempt::attempt(asker, source, self.to, self.id as u32),
             None => Outcome::Failed(ecanceled()),
         }
@@ -181,16 +182,16 @@ impl Request {
             let at = resolve::find(table, self.id)?;
             take(table, at)
         });
-        // None if it was cancelled. Its reference goes here, outside the lock.
+        // `None` if the request was cancelled. Drops the reference outside the lock.
         drop(gone);
     }
 
-    /// Gives back what the asker has lent. Waits for an attempt. May sleep.
+    /// Returns the requester's structure. Waits for an attempt under way. May sleep.
     fn give_back(&self) {
         self.asked.lock().asker = None;
     }
 
-    /// The entry's life, if it is in the table.
+    /// Runs `f` on the request's state; returns `None` if it is not in the table.
     fn with_life<R>(&self, f: impl FnOnce(&mut Life<Gid>) -> R) -> Option<R> {
         with_table(|table| {
             let at = resolve::find(table, self.id)?;
@@ -226,8 +227,7 @@ impl WorkItem for Request {
     }
 }
 
-/// Takes a request out of the table. The last one comes to its place: order means nothing, and to
-/// move all that are behind costs more than to look through the table does.
+/// Removes a request from the table. The last entry takes its place, as the order does not matter.
 fn take(table: &mut KVec<Entry<Gid, Arc<Request>>>, at: usize) -> Option<Entry<Gid, Arc<Request>>> {
     if at >= table.len() {
         return None;
@@ -239,11 +239,11 @@ fn take(table: &mut KVec<Entry<Gid, Arc<Request>>>, at: usize) -> Option<Entry<G
     }
 }
 
-/// Puts a request into the table. May sleep.
+/// Adds a request to the table. May sleep.
 fn insert(request: &Arc<Request>, key: usize, life: Life<Gid>) -> Result {
     loop {
         let len = with_table(|table| table.len());
-        // No memory is to be had under the lock; so much that it is seldom wanted.
+        // Memory cannot be allocated under the lock. The capacity doubles, so this is rare.
         let mut room = KVec::new();
         if with_table(|table| table.len() == table.capacity()) {
             let wanted = len.saturating_mul(2).max(16);
@@ -259,7 +259,7 @@ fn insert(request: &Arc<Request>, key: usize, life: Life<Gid>) -> Result {
             if table.len() < room.capacity() && table.capacity() < room.capacity() {
                 core::mem::swap(table, &mut room);
                 for each in room.drain_all() {
-                    // There is room for these and more.
+                    // The new capacity exceeds the number of entries.
                     let _ = table.push_within_capacity(each);
                 }
             }
@@ -276,12 +276,12 @@ fn insert(request: &Arc<Request>, key: usize, life: Life<Gid>) -> Result {
     }
 }
 
-/// Begins to look for an address; its asker is told from the work queue. May sleep.
+/// Starts to resolve an address; the callback is called from the workqueue. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, those of the first attempt, and `ECANCELED` if it was cancelled meanwhile; the asker
-/// is not called then.
+/// `ENOMEM`; errors of the first attempt; `ECANCELED` if the request was cancelled meanwhile. The
+/// callback is not called then.
 pub(super) fn ask(source: Source, to: IpAddr, asker: Asker, patience: u64) -> Result {
     let key = asker.key();
     let asked = Asked {
@@ -300,8 +300,8 @@ pub(super) fn ask(source: Source, to: IpAddr, asker: Asker, patience: u64) -> Re
         }),
         GFP_KERNEL,
     )?;
-    // It is there before it is tried, so that news meanwhile are not lost. Locked before that:
-    // who cancels it at once waits for the attempt.
+    // Insert the request before the first attempt, so that no wakeup is lost. Lock it before that:
+    // a concurrent cancellation waits for the attempt.
     let mut asked = request.asked.lock();
     insert(&request, key, Life::new(patience))?;
     let outcome = request.attempt(&mut asked);
@@ -324,14 +324,14 @@ pub(super) fn ask(source: Source, to: IpAddr, asker: Asker, patience: u64) -> Re
             Err(error)
         }
         Some(Ok(())) => Ok(()),
-        // It was cancelled meanwhile.
+        // The request was cancelled meanwhile.
         None => Err(ecanceled()),
     }
 }
 
-/// Ends the requests whose result goes to `addr`. When it returns, their askers are not
-/// called any more, and `addr` is left alone. May sleep; also from the asker's callback, which
-/// then is the last.
+/// Cancels the requests whose result goes to `addr`. When this returns, their callbacks are not
+/// called any more and `addr` is not accessed. May be called from the callback, which then is the
+/// last one. May sleep.
 pub(super) fn cancel(addr: usize) {
     let me = current();
     loop {
@@ -344,12 +344,12 @@ pub(super) fn cancel(addr: usize) {
             Cancelled::Wait => drop(rdma::workqueue::cancel_delayed::<Request, 0>(&entry.handle)),
             Cancelled::Starting | Cancelled::ByItself => {}
         }
-        // Waits for the first attempt. Who is being told has it back already.
+        // Waits for the first attempt. If the callback is running, there is nothing left to return.
         entry.handle.give_back();
     }
 }
 
-/// A neighbour has become known. Softirq or process context.
+/// Wakes the requests that wait for a neighbour. Softirq or process context.
 pub(super) fn wake_all() {
     with_table(|table| {
         for entry in table.iter_mut() {
@@ -360,8 +360,8 @@ pub(super) fn wake_all() {
     });
 }
 
-/// A user program's answer to where a gateway is. An answer that cannot be read, or that nobody
-/// waits for, does nothing.
+/// Handles a user program's response to a gateway request. Malformed responses, and responses that
+/// match no request, are ignored.
 pub(super) fn user_answer(answer: &netlink::Answer<'_>) {
     if let Some(gid) = attempt::gid_in(answer) {
         if !self::answer(answer.seq(), gid) {
@@ -370,7 +370,7 @@ pub(super) fn user_answer(answer: &netlink::Answer<'_>) {
     }
 }
 
-/// User space has answered a request, of which it says the number. Whether there is one.
+/// Passes the GID to the request with this sequence number. Returns whether there is one.
 fn answer(seq: u32, gid: Gid) -> bool {
     with_table(|table| {
         let Some(entry) = resolve::find_answered(table, seq) else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Exported functions of cached port attributes. None of them sleeps; any context.
+//! Exported functions of the port cache. None of them sleeps; any context.
 
 use kernel::ffi::c_int;
 use kernel::prelude::*;
@@ -14,7 +14,7 @@ use crate::proto::pkey;
 use crate::proto::pkey::Limited;
 use crate::proto::pkey::Pkey;
 
-/// Reads what is known of a port.
+/// Reads the cached data of a port.
 ///
 /// # Errors
 ///
@@ -43,7 +43,7 @@ fn find_pkey(device: &Device, port: u32, pkey: u16, mut index: OutParam<'_, u16>
         pkey::find(table, Pkey(pkey), Limited::Last).map_err(errno)
     });
     if found == Err(ENOENT) {
-        // Callers that ignore the error must not find an index.
+        // Some callers ignore the error: give them an invalid index.
         index.set(u16::MAX);
     }
     index.set(found?);
@@ -69,25 +69,27 @@ fn get_prefix(device: &Device, port: u32, mut prefix: OutParam<'_, u64>) {
 }
 
 rdma::export! { in rdma::bindings;
-    /// The P_Key of an index. `EINVAL` if there is no such port or index.
+    /// Reads the P_Key at an index. `EINVAL` if there is no such port or index.
     fn ib_get_cached_pkey(device: &Device, port_num: u32, index: c_int, pkey: OutParam<'_, u16>)
         -> Result = get_pkey;
-    /// Where a P_Key is; a full member's goes before a limited one's. `EINVAL` if there is no
-    /// such port, `ENOENT`.
+    /// Finds the index of a P_Key, preferring full over limited membership. `EINVAL` if there is no
+    /// such port; `ENOENT` if it is not in the table.
     fn ib_find_cached_pkey(
         device: &Device, port_num: u32, pkey: u16, index: OutParam<'_, u16>,
     ) -> Result = find_pkey;
-    /// The number of low bits of the LID that choose a path. `EINVAL` if there is no such port.
+    /// Reads the LMC, the number of low LID bits that select a path. `EINVAL` if there is no such
+    /// port.
     fn ib_get_cached_lmc(device: &Device, port_num: u32, lmc: OutParam<'_, u8>) -> Result
         = get_lmc;
-    /// State of the link. `EINVAL` if there is no such port.
+    /// Reads the port state. `EINVAL` if there is no such port.
     fn ib_get_cached_port_state(
         device: &Device, port_num: u32, port_state: OutParam<'_, ib_port_state>,
     ) -> Result = get_state;
 }
 
 rdma::export! { in crate::private;
-    /// Upper half of the port's GIDs; nothing is written if there is no such port.
+    /// Reads the subnet prefix, the upper half of the port's GIDs. Writes nothing if there is no
+    /// such port.
     fn ib_get_cached_subnet_prefix(device: &Device, port_num: u32, sn_pfx: OutParam<'_, u64>)
         = get_prefix;
 }

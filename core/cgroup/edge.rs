@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The rdma cgroup controller at the edge: what it keeps of a device and of an object of a user.
+//! FFI to the rdma cgroup controller: its fields in devices and in user objects.
 //!
-//! To be held against `include/linux/cgroup_rdma.h`.
+//! Must match `include/linux/cgroup_rdma.h`.
 
 use super::Limits;
 use crate::device::Device;
@@ -14,15 +14,15 @@ use rdma::bindings;
 use rdma::edge::IntoC;
 use rdma::edge::Passed;
 
-/// Makes a device known to the controller, or ends that. May sleep.
+/// Registers a device with the controller, or unregisters it. May sleep.
 pub(super) fn set(device: &Device, on: bool) {
     let mut known = device.slot::<Limits>().known.lock();
     if *known == on {
         return;
     }
     let raw = device.as_raw();
-    // SAFETY: The field is the controller's from registration to its end, which alternate under the
-    // lock. The name is an array of the device's, and stays where it is.
+    // SAFETY: The controller owns the field from registration to unregistration; both alternate
+    // under the lock. The name is an array in the device, so its address does not change.
     unsafe {
         let device = &raw mut (*raw).cg_device;
         if on {
@@ -35,11 +35,11 @@ pub(super) fn set(device: &Device, on: bool) {
     *known = on;
 }
 
-/// A device that the controller knows. Only C makes one.
+/// A device that is registered with the controller. Only C makes one.
 struct Limited(*mut bindings::ib_device);
 
 rdma::argument! {
-    /// The device is registered, and `life` makes it known to the controller before.
+    /// The device is registered; `life` registers it with the controller before that.
     impl Limited = |device: Passed<bindings::ib_device>| Limited(device.into_c());
 }
 
@@ -51,11 +51,11 @@ impl IntoC<*mut bindings::rdmacg_device> for Limited {
     }
 }
 
-/// Where it is noted which cgroup is charged for an object. Only C makes one.
+/// Field of an object that stores the cgroup charged for it. Only C makes one.
 struct ChargeAt(*mut bindings::ib_rdmacg_object);
 
 rdma::argument! {
-    /// The field of an object that is not charged, nobody else's meanwhile.
+    /// The field of an object that is not charged. Nobody else accesses it during the call.
     impl ChargeAt = |object: Passed<bindings::ib_rdmacg_object>| ChargeAt(object.into_c());
 }
 
@@ -67,21 +67,21 @@ impl IntoC<*mut *mut bindings::rdma_cgroup> for ChargeAt {
     }
 }
 
-/// The cgroup that is charged for an object. Only C makes one, to give it back.
+/// The cgroup charged for an object. Only C makes one, to uncharge it.
 struct Charged(*mut bindings::rdma_cgroup);
 
 rdma::c_struct! {
-    /// What is noted of an object that is charged. Private to this file.
+    /// Charge of an object. Private to this file.
     struct Charge: bindings::ib_rdmacg_object;
     fields {
-        /// The cgroup. The controller writes it when it charges.
+        /// The charged cgroup. Written by the controller when it charges.
         const cg: Passed<bindings::rdma_cgroup>;
     }
 }
 
 rdma::argument! {
-    /// The field of an object that is charged, and is not any more after this. The controller keeps
-    /// the cgroup until it is given back.
+    /// The field of a charged object, which is not charged any more after this call. The controller
+    /// keeps the cgroup alive until then.
     impl Charged = |charge: &'static Charge| Charged(charge.cg().into_c());
 }
 
@@ -107,12 +107,12 @@ fn give_back(object: Charged, device: Limited, resource: rdmacg_resource_type) {
 }
 
 rdma::export! { in crate::private;
-    /// Counts an object against the limit of the caller's cgroup: `EAGAIN` if that is reached;
-    /// `ENOMEM`, `EINVAL`. May sleep.
+    /// Charges an object to the caller's cgroup. `EAGAIN` if the limit is reached; `ENOMEM`,
+    /// `EINVAL`. May sleep.
     fn ib_rdmacg_try_charge(
         object: ChargeAt, device: Limited, resource: rdmacg_resource_type,
     ) -> Result = charge;
-    /// The reverse of [`ib_rdmacg_try_charge`]. May sleep.
+    /// Reverses [`ib_rdmacg_try_charge`]. May sleep.
     fn ib_rdmacg_uncharge(object: Charged, device: Limited, resource: rdmacg_resource_type)
         = give_back;
 }

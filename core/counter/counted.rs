@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A counter and its life: it is made for its first queue pair, and goes with its last.
+//! Lifetime of a counter: it is created for its first queue pair and freed with its last.
 
 use super::edge::Binding;
 use super::edge::Counted;
@@ -23,7 +23,7 @@ use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
 
 impl Counter {
-    /// How it came to be, and what its queue pairs have in common.
+    /// How the counter was created, and which attributes its queue pairs share.
     pub(crate) fn mode(&self) -> PortMode {
         PortMode {
             mode: Mode::from_raw(self.raw_mode()),
@@ -32,17 +32,17 @@ impl Counter {
         }
     }
 
-    /// In auto mode by type, the type of its queue pairs (`enum ib_qp_type`).
+    /// Type of the queue pairs, in auto mode by type (`enum ib_qp_type`).
     pub(crate) fn qp_type(&self) -> u32 {
         // CAST: C keeps the type in an `int`.
         self.raw_qp_type() as u32
     }
 
-    /// Has the driver bring the values up to date. May sleep.
+    /// Has the driver update the values. May sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the driver cannot, else its own.
+    /// `EINVAL` if the driver does not support it; errors of the driver.
     pub(crate) fn query_stats(&self) -> Result {
         let missing = |_| EINVAL;
         self.device()
@@ -52,7 +52,7 @@ impl Counter {
         self.driver().counter_update_stats()
     }
 
-    /// One value, up to date. May sleep.
+    /// Updates the values and returns one of them. May sleep.
     pub(super) fn read(&self, index: usize) -> Result<u64> {
         self.query_stats()?;
         self.stats()
@@ -73,15 +73,15 @@ impl Counter {
         }
     }
 
-    /// Makes a counter and binds a queue pair of the device to it. Returns its number, or none if
-    /// the driver or the memory do not allow it. May sleep.
+    /// Creates a counter and binds a queue pair of the device to it. Returns the counter's ID, or
+    /// `None` if that fails in the driver or for lack of memory. May sleep.
     pub(super) fn make(port: Port<'_>, qp: &Qp, mode: Mode, bind_opcnt: bool) -> Option<u32> {
         let mut new = alloc(port)?;
         if start(&mut new, port, qp, mode, bind_opcnt).is_none() {
             abandon(new);
             return None;
         }
-        // The last count, of which `counted` is one, ends it.
+        // Once shared, the counter is freed with its last reference; `counted` holds one.
         if let Some(mut entry) = OwnerRef::of(&mut new) {
             entry.set_parent(Entry::of(qp.res()));
             entry.add();
@@ -90,12 +90,12 @@ impl Counter {
         Some(counted.id())
     }
 
-    /// Has the driver count a queue pair with this. If it succeeds, the caller gives the queue pair
-    /// a count of this.
+    /// Has the driver bind a queue pair to this counter. On success, the caller must give the queue
+    /// pair a reference to this counter.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it has a counter, `EOPNOTSUPP`, that of the driver.
+    /// `EINVAL` if the queue pair has a counter, `EOPNOTSUPP`, errors of the driver.
     fn attach(&self, qp: &Qp, port: u32) -> Result {
         let mut binding = Binding::of(self.device());
         if qp.bound(&binding).is_some() {
@@ -104,13 +104,13 @@ impl Counter {
         self.device().needs(|ops| ops.counter_bind_qp)?;
         let _guard = self.mutex().lock();
         self.driver().counter_bind_qp(qp, port).inspect_err(|_| {
-            // It may have failed to take back what it set.
+            // The driver may have set the field and failed to clear it.
             qp.set_bound(&mut binding, None);
         })
     }
 }
 
-/// Has memory and values for a counter allocated.
+/// Allocates a counter and its values.
 fn alloc(port: Port<'_>) -> Option<Sole> {
     let ops = port.device.ops();
     ops.counter_dealloc?;
@@ -126,18 +126,18 @@ fn alloc(port: Port<'_>) -> Option<Sole> {
         return None;
     };
     Counter::set_stats(&mut new, Some(&stats));
-    // They are the counter's now.
+    // The counter owns the values now.
     let _: ManuallyDrop<stats::Owned> = ManuallyDrop::new(stats);
     new.set_counts();
     Some(new)
 }
 
-/// Has a new counter count a queue pair. None if the mode or the driver do not allow it.
+/// Binds a queue pair to a new counter. Returns `None` if the mode or the driver does not allow it.
 fn start(new: &mut Sole, port: Port<'_>, qp: &Qp, mode: Mode, bind_opcnt: bool) -> Option<()> {
     let mut locked = port.lock();
     let mask = match mode {
         Mode::Manual => {
-            // Somebody may have set auto mode since the caller looked.
+            // The mode may have changed to auto since the caller checked.
             if locked.mode().mode == Mode::Auto {
                 return None;
             }
@@ -167,27 +167,26 @@ fn start(new: &mut Sole, port: Port<'_>, qp: &Qp, mode: Mode, bind_opcnt: bool) 
     Some(())
 }
 
-/// Frees a counter that no queue pair has had.
+/// Frees a counter that was never bound to a queue pair.
 fn abandon(mut new: Sole) {
-    // Nobody could see the entry, so there is nobody to wait for.
+    // The entry was never visible, so there are no readers to wait for.
     if let Some(mut entry) = OwnerRef::of(&mut new) {
         entry.del();
     }
-    // A driver that refused to bind has given back what it took for that; what it took with the
-    // values it gives back now. Its failure changes nothing.
+    // A driver that failed to bind has undone the binding. This frees what it allocated with the
+    // values; a failure has no effect.
     if new.stats().is_some() {
         let _: Result = new.driver().counter_dealloc();
     }
 }
 
-/// Ends a counter whose last count has gone. May sleep.
+/// Frees a counter without references. May sleep.
 pub(super) fn end(mut counter: Sole) {
     let Some(port) = Port::of(counter.device(), counter.port()) else {
         core::mem::forget(counter);
         return;
     };
-    // What it counted stays the port's; what it had when it was last read, if the driver does
-    // not say more.
+    // Add the values to the port's history. If the update fails, the values of the last one count.
     let _: Result = counter.query_stats();
     if let (Some(history), Some(stats)) = (port.history(), counter.stats()) {
         for index in 0..stats.count() {
@@ -199,7 +198,7 @@ pub(super) fn end(mut counter: Sole) {
     if let Some(mut entry) = OwnerRef::of(&mut counter) {
         entry.del();
     }
-    // Nobody has the counter any more. Its failure changes nothing.
+    // The counter has no users any more. A failure of the driver has no effect.
     let _: Result = counter.driver().counter_dealloc();
     if let Some(port) = Port::of(counter.device(), counter.port()) {
         port.lock().forget_counter();
@@ -207,7 +206,7 @@ pub(super) fn end(mut counter: Sole) {
 }
 
 impl Counted {
-    /// The counter with this number.
+    /// Returns the counter with this ID.
     pub(super) fn find(device: &Device, id: u32) -> Option<Self> {
         Self::try_count(
             &device
@@ -217,8 +216,8 @@ impl Counted {
         )
     }
 
-    /// The counter of the port for queue pairs that have in common with `qp`, a user's, what `mask`
-    /// says.
+    /// Returns the counter of the port for queue pairs that share the attributes in `mask` with
+    /// `qp`, a user queue pair.
     pub(super) fn for_kind(port: Port<'_>, qp: &Qp, mask: u32) -> Option<Self> {
         let task = Entry::of(qp.res()).pid();
         let by_type = mask & bindings::rdma_nl_counter_mask_RDMA_COUNTER_MASK_QP_TYPE != 0;
@@ -242,23 +241,23 @@ impl Counted {
         None
     }
 
-    /// Binds a queue pair of the device, which takes this count over.
+    /// Binds a queue pair of the device, which takes over this reference.
     ///
     /// # Errors
     ///
-    /// As [`Counter::attach`].
+    /// Those of [`Counter::attach`].
     pub(super) fn bind(self, qp: &Qp, port: u32) -> Result {
         self.attach(qp, port)?;
         self.give();
         Ok(())
     }
 
-    /// Takes a queue pair from its counter; if `expected` is given, only from that. With `force`
-    /// its count goes even if the driver refuses: the queue pair goes, too.
+    /// Unbinds a queue pair from its counter; if `expected` is given, only from that counter. With
+    /// `force`, its reference is dropped even if the driver fails, as the queue pair is destroyed.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it does not have the counter, `EOPNOTSUPP`, that of the driver.
+    /// `EINVAL` if the queue pair is not bound to the counter, `EOPNOTSUPP`, errors of the driver.
     pub(super) fn unbind(qp: &Qp, port: u32, expected: Option<u32>, force: bool) -> Result {
         let mut binding = Binding::of(qp.device());
         let counted = Self::take(qp, &mut binding, |counter| {
@@ -268,7 +267,7 @@ impl Counted {
             let guard = counter.mutex().lock();
             let unbound = qp.driver().counter_unbind_qp(port);
             drop(guard);
-            // With force the count is nobody's now, whatever the driver made of the field.
+            // With `force`, drop the reference whatever the driver did to the field.
             unbound.or_else(|error| if force { Ok(()) } else { Err(error) })
         })?;
         drop(binding);

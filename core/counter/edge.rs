@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Counters at the edge: the structures field by field, and who owns them.
+//! C structures of counters, and their ownership.
 //!
-//! To be held against `include/rdma/rdma_counter.h`.
+//! Must match `include/rdma/rdma_counter.h`.
 
 use crate::device::Device;
 use crate::edge::counter::Counter;
@@ -32,10 +32,10 @@ use rdma::edge::View;
 use rdma::sync::init_mutex;
 use rdma::sync::IncNotZero;
 
-/// A lock of a counter or of a port, held.
+/// Guard of the lock of a counter or of a port.
 pub(super) type Locked<'a> = Guard<'a, (), MutexBackend>;
 
-/// Held while a queue pair of a device gets or loses a counter.
+/// Held while a queue pair of a device is bound to a counter or unbound.
 pub(crate) struct Binding<'a> {
     _guard: Locked<'a>,
     proof: CounterLock<'a>,
@@ -45,7 +45,7 @@ impl<'a> Binding<'a> {
     pub(super) fn of(device: &'a Device) -> Self {
         Self {
             _guard: device.slot::<super::Bindings>().lock.lock(),
-            // SAFETY: The guard is kept beside the proof, and is of this device's lock.
+            // SAFETY: The guard, stored next to the proof, holds the lock of this device.
             proof: unsafe { CounterLock::held() },
         }
     }
@@ -66,22 +66,21 @@ impl core::ops::DerefMut for Binding<'_> {
 }
 
 rdma::c_struct! {
-    /// How queue pairs of a port get counters. A reference promises that the device was set up
-    /// ([`set_up`]).
+    /// Counter state of a port. A reference implies that the device was set up ([`set_up`]).
     pub(crate) struct PortCounter: bindings::rdma_port_counter;
     fields {
         /// Guards the mode and the number of counters.
         embed mutex at lock: Mutex<()>;
         /// `enum rdma_nl_counter_mode`.
         guarded raw_mode at mode.mode: u32, set_raw_mode => Locked<'_>;
-        /// In auto mode, what queue pairs of one counter have in common.
+        /// In auto mode, the attributes that queue pairs of one counter share.
         guarded mask at mode.mask: u32, set_mask => Locked<'_>;
         /// Whether optional counters are bound as well.
         guarded bind_opcnt at mode.bind_opcnt: bool, set_bind_opcnt => Locked<'_>;
-        /// How many counters there are.
+        /// Number of counters.
         guarded num_counters: u32, set_num_counters => Locked<'_>;
-        /// What counters counted that are gone, if the driver has counters for ports. Written
-        /// before the device is registered; there as long as the device.
+        /// Sums of freed counters, if the driver has port counters. Written before the device is
+        /// registered; valid as long as the device.
         const history at hstats: Option<&stats::HwStats>;
     }
 }
@@ -94,8 +93,8 @@ pub(super) fn set_up(
 ) {
     let raw = port.raw();
     let history = history.map_or(core::ptr::null_mut(), stats::Owned::into_raw);
-    // SAFETY: One thread registers the device, and there is no counter yet (`Unregistered`). If
-    // it was to be registered before, what that left is freed.
+    // SAFETY: Only one thread registers the device, and there is no counter yet (`Unregistered`). A
+    // history left by an earlier attempt to register is freed.
     unsafe {
         drop(stats::Owned::from_raw((*raw).hstats));
         (*raw).hstats = history;
@@ -109,7 +108,7 @@ pub(super) fn set_up(
     }
 }
 
-/// Frees what [`set_up`] and later bindings made: the device's memory is about to go.
+/// Frees what [`set_up`] and later bindings allocated, before the device's memory is freed.
 pub(crate) fn release(device: &Device) {
     for port in device.ports() {
         let Some(data) = device.port(port) else {
@@ -127,7 +126,7 @@ pub(crate) fn release(device: &Device) {
     }
 }
 
-// SAFETY: The entry is begun as a counter's only (`counted`).
+// SAFETY: The entry is only ever initialised as a counter's (`counted::alloc`).
 unsafe impl MaybeTracked for Counter {
     const TRACKED: Option<Kind> = Some(Kind::Counter);
 
@@ -136,30 +135,31 @@ unsafe impl MaybeTracked for Counter {
     }
 }
 
-// SAFETY: It uses nothing.
+// SAFETY: A counter uses no other object.
 unsafe impl Object for Counter {
     fn device(&self) -> &Device {
         Counter::device(self)
     }
 }
 
-/// A counter that nobody else has, but for readers that find it by its entry. Dropping it frees the
-/// counter and its values. Its entry has been ended before (`counted::abandon`, `counted::end`).
+/// A counter without users, except for readers that find it by its entry. Dropping it frees the
+/// counter and its values. The entry must have been deleted before (`counted::abandon`,
+/// `counted::end`).
 ///
 /// # Invariants
 ///
-/// `0` is such a counter, of kmalloc.
+/// `0` is such a counter, allocated by kmalloc.
 pub(super) struct Sole(NonNull<bindings::rdma_counter>);
 
 impl Sole {
-    /// A counter of a port, at the driver's size, without values.
+    /// Allocates a counter of a port, of the driver's size and without values.
     pub(super) fn alloc(device: &Device, port: u32) -> Option<Self> {
         let size = device.ops().size_rdma_counter;
         if size < size_of::<bindings::rdma_counter>() {
             return None;
         }
         let raw: *mut bindings::rdma_counter = stats::abi::zalloc(size)?.cast();
-        // SAFETY: Zeroed memory of the driver's size, that nobody else has.
+        // SAFETY: The memory is zeroed, of the driver's size and not shared yet.
         unsafe {
             CounterInit { device, port }.fill(raw);
             init_mutex(
@@ -168,18 +168,18 @@ impl Sole {
                 static_lock_class!(),
             );
         }
-        // INVARIANT: As just made.
+        // INVARIANT: Just allocated and initialised.
         NonNull::new(raw).map(Self)
     }
 
-    /// Says that a queue pair has it, which may lose it at once. The result is the count of who
-    /// makes it.
+    /// Publishes the counter as bound to a queue pair, which may drop its reference at once.
+    /// Returns the creator's reference.
     pub(super) fn share(self) -> Counted {
-        // INVARIANT: One of the two counts that `set_counts` began with.
+        // INVARIANT: One of the two references that `set_counts` set.
         Counted(ManuallyDrop::new(self).0.cast())
     }
 
-    /// Counts the queue pair that it is about to be bound to, and who makes it.
+    /// Sets two references: the queue pair's and the creator's.
     pub(super) fn set_counts(&mut self) {
         self.count().set(2);
     }
@@ -189,12 +189,12 @@ impl Deref for Sole {
     type Target = Counter;
 
     fn deref(&self) -> &Counter {
-        // SAFETY: The counter is there (type invariant).
+        // SAFETY: The counter is valid (type invariant).
         unsafe { Counter::view(self.0.as_ptr()) }
     }
 }
 
-// SAFETY: Nobody else has the counter (type invariant); references come from a borrow of this.
+// SAFETY: The counter has no other user (type invariant); references come from a borrow of `self`.
 unsafe impl SoleOwner for Sole {
     type Of = Counter;
 
@@ -206,7 +206,7 @@ unsafe impl SoleOwner for Sole {
 impl Drop for Sole {
     fn drop(&mut self) {
         let raw = self.0.as_ptr();
-        // SAFETY: Nobody else has the counter, nor its values (type invariant).
+        // SAFETY: Neither the counter nor its values have other users (type invariant).
         unsafe {
             drop(stats::Owned::from_raw((*raw).stats));
             bindings::kfree(raw.cast());
@@ -214,43 +214,43 @@ impl Drop for Sole {
     }
 }
 
-/// A count of a counter: that of a queue pair, or of who binds one. The last one ends the counter,
-/// for which it may sleep.
+/// A reference to a counter, held by a queue pair or by the task that binds one. The last one frees
+/// the counter, which may sleep.
 ///
 /// # Invariants
 ///
-/// `0` is a counter of which this has a count.
+/// `0` is a counter on which this holds a reference.
 pub(super) struct Counted(NonNull<Counter>);
 
 impl Counted {
-    /// Counts a counter that is held, unless its last count has gone.
+    /// Takes a reference to a counter, unless it has none left.
     pub(super) fn try_count(held: &Held) -> Option<Self> {
         let counter = Counter::of_entry(held)?;
-        // INVARIANT: Just counted.
+        // INVARIANT: The reference was just taken.
         counter
             .count()
             .inc_not_zero()
             .then(|| Self(NonNull::from(counter)))
     }
 
-    /// Gives the count to a queue pair, whose driver has bound it.
+    /// Passes the reference to a queue pair that the driver has bound.
     pub(super) fn give(self) {
         let _: ManuallyDrop<Self> = ManuallyDrop::new(self);
     }
 
-    /// Takes the count that a queue pair has of its counter, if `unbind` succeeds.
+    /// Takes the reference of a queue pair to its counter if `unbind` succeeds.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the queue pair has no counter; that of `unbind`.
+    /// `EINVAL` if the queue pair has no counter; errors of `unbind`.
     pub(super) fn take(
         qp: &Qp,
         binding: &mut Binding<'_>,
         unbind: impl FnOnce(&Counter) -> Result,
     ) -> Result<Self> {
         let counter = NonNull::from(qp.bound(binding).ok_or(EINVAL)?);
-        // INVARIANT: The count is the queue pair's until the field is cleared below; the lock of
-        // bindings is held, so nobody else clears it.
+        // INVARIANT: The queue pair holds the reference until the field is cleared below. The lock
+        // of bindings is held, so nobody else clears it.
         let counted = ManuallyDrop::new(Self(counter.cast()));
         unbind(&counted)?;
         qp.set_bound(binding, None);
@@ -262,7 +262,7 @@ impl Deref for Counted {
     type Target = Counter;
 
     fn deref(&self) -> &Counter {
-        // SAFETY: The count keeps the counter (type invariant).
+        // SAFETY: The reference keeps the counter alive (type invariant).
         unsafe { self.0.as_ref() }
     }
 }
@@ -270,7 +270,7 @@ impl Deref for Counted {
 impl Drop for Counted {
     fn drop(&mut self) {
         if self.count().dec_and_test() {
-            // INVARIANT: That was the last count.
+            // INVARIANT: That was the last reference.
             super::counted::end(Sole(self.0.cast()));
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What other modules call of completion queues that the core polls.
+//! Exported functions of completion queues that the core polls.
 
 use super::edge;
 use super::edge::pools::Claimed;
@@ -44,7 +44,7 @@ fn alloc(
         .inspect_err(|error| edge::trace_alloc_error(size, vector, context, error.to_errno()))
 }
 
-/// As [`alloc`], for an interrupt that the core chooses, one after the other.
+/// Same as [`alloc`], but the core selects the completion vector, round-robin.
 fn alloc_any(
     device: &Device,
     private: Passed<c_void>,
@@ -55,12 +55,12 @@ fn alloc_any(
     static NEXT: Atomic<u32> = Atomic::<u32>::new(0);
     let vectors = pool::vectors(device);
     let vector = if vectors > 1 {
-        // OVERFLOW: not by zero, see above.
+        // OVERFLOW: the divisor is greater than 1.
         NEXT.fetch_add(1, Relaxed).wrapping_add(1) % vectors
     } else {
         0
     };
-    // CAST: Vectors are no more than CPUs.
+    // CAST: there are no more vectors than CPUs.
     alloc(device, private, size, vector as c_int, context, caller)
 }
 

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues that the core polls, at the edge: what the polling keeps in `struct ib_cq`,
-//! and the rights to it as types.
+//! FFI of completion queues that the core polls: the polling state in `struct ib_cq`, and the
+//! rights to it as types.
 //!
 //! | type | right | made from |
 //! |---|---|---|
-//! | [`NewPolled`] | a queue in the making, set up for its context | [`New`] |
-//! | [`Made`] | one that the driver has made | [`NewPolled::make`] |
-//! | [`OwnedPolled`] | nobody uses the queue but its polling | [`Made::finish`], C |
-//! | [`Untracked`] | readers of restrack do not find it | [`OwnedPolled::untrack`] |
-//! | [`Stopped`] | it is not polled any more | [`Untracked::stop`] |
+//! | [`NewPolled`] | a queue under construction, set up for its context | [`New`] |
+//! | [`Made`] | a queue that the driver has created | [`NewPolled::make`] |
+//! | [`OwnedPolled`] | only the polling uses the queue | [`Made::finish`], C |
+//! | [`Untracked`] | restrack readers do not find the queue | [`OwnedPolled::untrack`] |
+//! | [`Stopped`] | the queue is not polled any more | [`Untracked::stop`] |
 //! | [`Unmeasured`] | nor moderated: it may be destroyed | [`Stopped::end_measure`] |
 //! | [`Polled`] | a queue whose completions the core may take | the others, C |
-//! | [`By`] | the same, polled in softirq or by work | C |
-//! | [`Turn`] | to poll it now, which one CPU has at a time | `irq_poll`, the workqueue |
-//! | [`Measured`] | to apply what adaptive moderation chose | the workqueue |
+//! | [`By`] | same, polled in softirq or by a work item | C |
+//! | [`Turn`] | to poll the queue now, on one CPU at a time | `irq_poll`, the workqueue |
+//! | [`Measured`] | to apply the choice of adaptive moderation | the workqueue |
 //!
-//! `marker` waits for the end of a queue pair's requests, `pools` are the shared queues of a device.
+//! `marker` drains the requests of a queue pair; `pools` has the shared queues of a device.
 //!
-//! To be held against `include/rdma/ib_verbs.h`, `include/linux/irq_poll.h`, `include/linux/dim.h`.
+//! Must match `include/rdma/ib_verbs.h`, `include/linux/irq_poll.h`, `include/linux/dim.h`.
 
 pub(crate) mod marker;
 pub(super) mod pools;
@@ -53,14 +53,14 @@ use rdma::edge::Within;
 use rdma::workqueue::CWork;
 use rdma::workqueue::QueueLease;
 
-/// How many completions are taken at once.
+/// Maximum number of completions polled at once.
 pub(super) const BATCH: u32 = 16;
 
-/// Room for some completions.
+/// Buffer for work completions.
 pub(super) type Room<const N: usize> = [MaybeUninit<bindings::ib_wc>; N];
 
-/// What a queue keeps while the core polls it: room for completions, and a right to the workqueue
-/// that it names as `comp_wq`.
+/// Polling resources of a queue: a buffer for completions, and a lease of the workqueue that is its
+/// `comp_wq`.
 #[repr(C)]
 pub(super) struct Batch {
     room: Room<{ BATCH as usize }>,
@@ -68,32 +68,32 @@ pub(super) struct Batch {
 }
 
 impl Batch {
-    /// `queue` is the one that the queue is polled on, if it is polled by work.
+    /// `queue` is the workqueue that polls the queue, if work items poll it.
     pub(super) fn new(queue: Option<QueueLease>) -> Result<KBox<Self>> {
         let room = [const { MaybeUninit::uninit() }; BATCH as usize];
         Ok(KBox::new(Self { room, queue }, GFP_KERNEL)?)
     }
 }
 
-/// Where the polling's own part of a queue is: an `irq_poll` or a `work_struct`.
+/// Offset of the polling part of a queue: an `irq_poll` or a `work_struct`.
 const PART: usize = offset_of!(bindings::ib_cq, __bindgen_anon_1);
 
-/// The polling's own part of a queue.
+/// Returns the polling part of a queue.
 fn part<T>(cq: *mut bindings::ib_cq) -> *mut T {
     cq.wrapping_byte_add(PART).cast()
 }
 
-/// The queue that this is the polling's own part of.
+/// Returns the queue that contains this polling part.
 fn whole<T>(part: *mut T) -> *mut bindings::ib_cq {
     part.wrapping_byte_sub(PART).cast()
 }
 
-/// A queue of a consumer in the kernel whose completions name requests by `wr_cqe`, so that the
-/// core can hand them out.
+/// A queue of a kernel consumer. Its completions identify requests by `wr_cqe`, so the core can
+/// call back.
 ///
 /// # Invariants
 ///
-/// `0` is a queue of [`OwnedPolled`], or one that `ib_process_cq_direct` is asked for, which wants
+/// `0` is the queue of an [`OwnedPolled`], or an argument of `ib_process_cq_direct`, which requires
 /// the same of its completions.
 #[derive(Clone, Copy)]
 pub(crate) struct Polled<'a>(&'a Cq);
@@ -107,15 +107,15 @@ impl Deref for Polled<'_> {
     }
 }
 
-/// How a queue is polled.
+/// Method of polling.
 pub(super) trait How {
-    /// The polling's own part of the queue.
+    /// Type of the polling part of the queue.
     type Part: View;
 }
 
 /// Polled in softirq.
 pub(super) struct Softirq;
-/// Polled by work.
+/// Polled by a work item.
 pub(super) struct Work;
 
 impl How for Softirq {
@@ -126,12 +126,13 @@ impl How for Work {
     type Part = CWork;
 }
 
-/// A queue that is polled in this context.
+/// A queue that is polled by method `In`.
 ///
 /// # Invariants
 ///
-/// [`NewPolled::set_up`] has initialised its part: an `irq_poll` for [`Softirq`], a `work_struct`
-/// for [`Work`], whose `comp_wq` exists: there is a lease of it in the queue's [`Batch`].
+/// [`NewPolled::set_up`] has initialised the polling part: an `irq_poll` for [`Softirq`], a
+/// `work_struct` for [`Work`]. In the latter case `comp_wq` exists: the queue's [`Batch`] holds a
+/// lease of it.
 pub(super) struct By<'a, In: How>(Polled<'a>, PhantomData<In>);
 
 rdma::argument! {
@@ -142,7 +143,7 @@ rdma::argument! {
 }
 
 rdma::c_struct! {
-    /// An `irq_poll` within a C structure. A reference promises that it is initialised.
+    /// An `irq_poll` in a C structure. A reference implies that it is initialised.
     pub(super) struct IrqPoll: bindings::irq_poll;
     fields {}
 }
@@ -163,37 +164,37 @@ rdma::import! {
         = rdma_helper_trace_cq_alloc_error;
     pub(super) fn trace_free(cq: &Cq) = rdma_helper_trace_cq_free;
     pub(crate) fn trace_drain_complete(cq: &Cq) = rdma_helper_trace_cq_drain_complete;
-    /// Number of CPUs that are online.
+    /// Number of online CPUs.
     pub(super) fn online_cpus() -> u32 = rdma_helper_num_online_cpus;
 }
 
 rdma::import! {
     in crate::private;
 
-    /// Has it run soon. Any context.
+    /// Schedules the `irq_poll`. Any context.
     fn irq_poll_sched(part: &IrqPoll) = irq_poll_sched;
-    /// Ends a run, so that it can be scheduled again.
+    /// Ends a run, so that the `irq_poll` can be scheduled again.
     fn irq_poll_complete(turn: Turn<'_, Softirq>) = irq_poll_complete;
-    /// Waits for the run, and has it run no more. Once; may sleep.
+    /// Waits for a run to end and prevents further ones. Must be called only once. May sleep.
     fn irq_poll_disable(part: &IrqPoll) = irq_poll_disable;
 }
 
-/// The driver's method that takes completions of a queue.
+/// A queue and its driver's `poll_cq` method.
 pub(super) struct Poller<'a> {
     cq: Polled<'a>,
     poll: unsafe extern "C" fn(*mut bindings::ib_cq, c_int, *mut bindings::ib_wc) -> c_int,
 }
 
 impl<'a> Polled<'a> {
-    /// The driver's method that takes completions.
+    /// Returns the queue with its driver's `poll_cq` method.
     #[inline(always)]
     pub(super) fn poller(self) -> Option<Poller<'a>> {
         let poll = self.device().ops().poll_cq?;
         Some(Poller { cq: self, poll })
     }
 
-    /// Has the driver send an event (`enum ib_cq_notify_flags`). Positive: there may be
-    /// completions that no event comes for. Negative: the driver cannot.
+    /// Arms the queue for an event (`enum ib_cq_notify_flags`). Positive: completions may be
+    /// pending for which no event comes. Negative: the driver failed.
     #[inline(always)]
     pub(super) fn notify(self, flags: u32) -> c_int {
         self.driver().req_notify_cq(flags)
@@ -201,26 +202,26 @@ impl<'a> Polled<'a> {
 }
 
 impl Poller<'_> {
-    /// Takes completions, `wanted` and what there is room for at most, and hands each to its
-    /// consumer. Returns how many, or none if the driver fails.
+    /// Polls up to `wanted` completions, limited by `room`, and calls back for each. Returns their
+    /// number, or `None` if the driver fails.
     #[inline(always)]
     pub(super) fn turn(
         &self,
         wanted: u32,
         room: &mut [MaybeUninit<bindings::ib_wc>],
     ) -> Option<u32> {
-        // CAST: Rooms have few places.
+        // CAST: buffers are small arrays.
         let wanted = wanted.min(room.len() as u32);
         let room: *mut bindings::ib_wc = room.as_mut_ptr().cast();
         let cq = self.cq.raw();
-        // SAFETY: There is room for as many; the method is of the queue's own driver.
+        // SAFETY: `room` holds `wanted` completions; the method is from the queue's own driver.
         let polled = unsafe { (self.poll)(cq, wanted as c_int, room) };
         trace_poll(&self.cq, wanted as c_int, polled);
         let polled = u32::try_from(polled).ok()?.min(wanted);
         for at in 0..polled as usize {
-            // SAFETY: The driver has written so many, within the room. They name their requests by
-            // `wr_cqe` (invariant of `Polled`); the consumer of a request keeps its `cqe` until
-            // then, maybe in a packed structure, where it is not aligned (iSER does).
+            // SAFETY: The driver has written `polled` completions, within `room`. They identify
+            // requests by `wr_cqe` (invariant of `Polled`). The consumer of a request keeps its
+            // `cqe` until then, possibly unaligned in a packed structure (as in iSER).
             unsafe {
                 let wc = room.add(at);
                 let cqe = *(*wc).__bindgen_anon_1.wr_cqe;
@@ -242,16 +243,17 @@ impl<'a, In: How> By<'a, In> {
         self.0
     }
 
-    /// The polling's own part of it.
+    /// The polling part of the queue.
     #[inline(always)]
     fn part(&self) -> &'a In::Part {
-        // SAFETY: It is initialised as such a part (type invariant), and a field of the queue.
+        // SAFETY: The polling part is initialised as an `In::Part` (type invariant) and is a field
+        // of the queue.
         unsafe { View::view(part(self.0.raw())) }
     }
 }
 
 impl By<'_, Softirq> {
-    /// Has the queue polled soon. Any context.
+    /// Schedules polling. Any context.
     #[inline(always)]
     pub(super) fn schedule(self) {
         irq_poll_sched(self.part());
@@ -259,12 +261,12 @@ impl By<'_, Softirq> {
 }
 
 impl By<'_, Work> {
-    /// Has the queue polled soon, unless it is queued already. Any context.
+    /// Schedules polling, unless it is queued already. Any context.
     #[inline(always)]
     pub(super) fn schedule(self) {
         let cq = self.0.raw();
-        // SAFETY: Work is initialised, and the workqueue exists (type invariant); `comp_wq` is
-        // written before the driver has the queue.
+        // SAFETY: The work item is initialised and the workqueue exists (type invariant); `comp_wq`
+        // is written before the driver has the queue.
         unsafe {
             bindings::queue_work_on(
                 bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
@@ -275,36 +277,36 @@ impl By<'_, Work> {
     }
 }
 
-/// The right to poll a queue, with its batch and its measure.
+/// The right to poll a queue, including the use of its batch and its moderation data.
 ///
 /// # Invariants
 ///
-/// Nobody else has it: an `irq_poll` runs on one CPU at a time until `irq_poll_complete`, and a
-/// work item does. [`Untracked::stop`] waits for it.
+/// Only one exists at a time: an `irq_poll` runs on one CPU until `irq_poll_complete`, and a work
+/// item does not run concurrently with itself. [`Untracked::stop`] waits for it.
 pub(super) struct Turn<'a, In: How> {
     by: By<'a, In>,
     _batch: PhantomData<&'a mut Batch>,
 }
 
-/// Arguments that are the right to poll, from the part that the kernel runs.
+/// Converts the polling part that the kernel runs to the right to poll.
 macro_rules! turns {
     ($($run:ident($part:ident);)*) => { $(
-        // SAFETY: `from_c`'s contract: the kernel runs the part of a queue that is polled so.
+        // SAFETY: `from_c`'s contract: the kernel runs the polling part of a queue of this method.
         unsafe impl<'a> FromC for Turn<'a, $run> {
             type C = *mut bindings::$part;
 
             #[inline(always)]
             unsafe fn from_c(c: Self::C) -> Self {
-                // SAFETY: `from_c`'s contract. The queue lives: `stop` waits for what runs.
+                // SAFETY: `from_c`'s contract. The queue is valid: `stop` waits for running turns.
                 let by = unsafe { FromC::from_c(whole(c)) };
-                // INVARIANT: A part runs in one place at a time.
+                // INVARIANT: A polling part runs on one CPU at a time.
                 Self {
                     by,
                     _batch: PhantomData,
                 }
             }
         }
-        // SAFETY: It is limited to `'a`.
+        // SAFETY: The value is bounded by `'a`.
         unsafe impl<'a> Within<'a> for Turn<'a, $run> {}
     )* };
 }
@@ -328,19 +330,19 @@ impl<'a, In: How> Turn<'a, In> {
         self.by.cq()
     }
 
-    /// Room for completions.
+    /// Buffer for completions.
     #[inline(always)]
     pub(super) fn room(&mut self) -> &mut Room<{ BATCH as usize }> {
-        // SAFETY: `wc` is the room of a `Batch`, is written before the driver has the queue, and
-        // freed after the last turn; nobody else uses it (type invariant).
+        // SAFETY: `wc` is the buffer of a `Batch`. It is written before the driver has the queue
+        // and freed after the last turn; nobody else uses it meanwhile (type invariant).
         unsafe { &mut *(*self.cq().raw()).wc.cast() }
     }
 
-    /// Counts, for adaptive moderation, what was polled in this turn.
+    /// Reports the number of completions of this turn to adaptive moderation.
     #[inline(always)]
     pub(super) fn measure(&mut self, completions: u32) {
-        // SAFETY: The field is written before the queue is polled, and after its last turn;
-        // nobody else uses the measure but its work, as the library allows (type invariant).
+        // SAFETY: `dim` is written only before the first and after the last turn. Its only other
+        // user is its work item, which the library allows (type invariant).
         unsafe {
             let dim = (*self.cq().raw()).dim;
             if !dim.is_null() {
@@ -354,7 +356,7 @@ impl<'a> Turn<'a, Softirq> {
     /// Ends the turn, so that the queue can be scheduled again.
     #[inline(always)]
     pub(super) fn complete(self) -> By<'a, Softirq> {
-        // INVARIANT: That of `self.by`.
+        // INVARIANT: Same as `self.by`.
         let by = By(self.cq(), PhantomData);
         irq_poll_complete(self);
         by
@@ -362,7 +364,7 @@ impl<'a> Turn<'a, Softirq> {
 }
 
 impl<'a> Turn<'a, Work> {
-    /// Has the queue polled again after this turn.
+    /// Schedules another turn after this one.
     #[inline(always)]
     pub(super) fn again(self) {
         self.by.schedule();
@@ -370,24 +372,24 @@ impl<'a> Turn<'a, Work> {
 }
 
 rdma::callback! {
-    /// For `irq_poll`.
+    /// Callback of `irq_poll`.
     fn softirq(turn: Turn<'_, Softirq>, budget: c_int) -> c_int = super::poll::on_softirq;
-    /// For workqueues.
+    /// Callback of workqueues.
     fn work(turn: Turn<'_, Work>) = super::poll::on_work;
-    /// For drivers, as the next ones.
+    /// Completion handler for drivers; so are the next two.
     fn softirq_event(cq: By<'_, Softirq>, _context: Passed<c_void>) = super::poll::event_for_softirq;
     fn work_event(cq: By<'_, Work>, _context: Passed<c_void>) = super::poll::event_for_work;
     fn other_event(_cq: Passed<bindings::ib_cq>, _context: Passed<c_void>)
         = super::poll::event_for_nobody;
-    /// For workqueues.
+    /// Callback of workqueues.
     fn measured(measured: Measured<'_>) = super::moderation::apply;
 }
 
-/// A queue in the making that the core will poll.
+/// A queue under construction that the core will poll.
 ///
 /// # Invariants
 ///
-/// Its context, its part, `wc` and `comp_wq` are set up to fit each other; `batch` is what `wc`
+/// Polling context, polling part, `wc` and `comp_wq` are set up consistently; `batch` is what `wc`
 /// points to.
 pub(super) struct NewPolled {
     cq: New<Cq>,
@@ -395,7 +397,7 @@ pub(super) struct NewPolled {
 }
 
 impl NewPolled {
-    /// Prepares a queue to be polled in a context, before the driver has it. `budget` is that of
+    /// Sets up a queue for polling in a context, before the driver has it. `budget` is that of
     /// `irq_poll`.
     ///
     /// # Errors
@@ -408,8 +410,8 @@ impl NewPolled {
         budget: c_int,
     ) -> Result<Self> {
         let c = cq.sole();
-        // SAFETY: Nobody else has the queue, which does not move (`New`); its part is zeros. The
-        // batch stays at its place, in a box, as long as the queue.
+        // SAFETY: The queue has no other user and does not move (`New`); its polling part is
+        // zeroed. The batch is boxed, so its address is stable while the queue exists.
         unsafe {
             let handler: unsafe extern "C" fn(*mut bindings::ib_cq, *mut c_void) = match context {
                 Context::Direct => other_event,
@@ -431,23 +433,23 @@ impl NewPolled {
         Ok(Self { cq, batch })
     }
 
-    /// Has the driver make the queue.
+    /// Has the driver create the queue.
     ///
     /// # Errors
     ///
-    /// The driver's.
+    /// Errors of the driver.
     pub(super) fn make(self, attr: &CqMake) -> Result<Made> {
         self.cq.driver().create_cq(In(attr), None)?;
-        // INVARIANT: Just made.
+        // INVARIANT: The driver has just created the queue.
         Ok(Made(self))
     }
 }
 
-/// A queue that the driver has made, and that nobody has yet.
+/// A queue that the driver has created and that has no users yet.
 ///
 /// # Invariants
 ///
-/// The driver has made it. Nobody polls it.
+/// The driver has created the queue. Nobody polls it.
 pub(super) struct Made(NewPolled);
 
 impl Deref for Made {
@@ -461,11 +463,11 @@ impl Deref for Made {
 impl Made {
     /// The queue.
     pub(super) fn polled(&self) -> Polled<'_> {
-        // INVARIANT: It will be an `OwnedPolled`; consumers do not have it yet.
+        // INVARIANT: The queue becomes an `OwnedPolled`; consumers do not have it yet.
         Polled(self)
     }
 
-    /// Begins to measure for adaptive moderation, unless it has.
+    /// Starts adaptive moderation, unless it has started already.
     ///
     /// # Errors
     ///
@@ -474,7 +476,7 @@ impl Made {
         if !self.dim().is_empty() {
             return Ok(());
         }
-        // CAST: small numbers, of fields with eight bits.
+        // CAST: the constants fit into their 8-bit fields.
         let dim = bindings::dim {
             state: private::dim_state_DIM_START_MEASURE as u8,
             tune_state: private::dim_tune_state_DIM_GOING_RIGHT as u8,
@@ -483,29 +485,29 @@ impl Made {
             ..Default::default()
         };
         let mut dim = KBox::new(dim, GFP_KERNEL)?;
-        // SAFETY: Nobody has the measure, which stays at its place, in a box, until
+        // SAFETY: `dim` is not shared yet. It is boxed, so its address is stable until
         // `Stopped::end_measure`.
         unsafe { bindings::rdma_helper_init_work(&mut dim.work, Some(measured)) };
-        // There was none.
+        // The old value is `None`, as checked above.
         let _: Option<Owned<Dim>> = self.dim().put(Some(Owned::of_box(dim)));
         Ok(())
     }
 
-    /// Readers of restrack may find it from now on.
+    /// Completes the construction; restrack readers may find the queue from now on.
     pub(super) fn finish(self) -> OwnedPolled {
         let NewPolled { cq, batch } = self.0;
-        // The queue's from now on; `Unmeasured::destroy` frees it.
+        // The queue owns the batch from now on; `Unmeasured::destroy` frees it.
         let _: *mut Batch = KBox::into_raw(batch);
-        // INVARIANT: Set up, with its batch.
+        // INVARIANT: This is `Made::finish`.
         OwnedPolled(cq.finish())
     }
 }
 
-/// A queue of `ib_alloc_cq` or of a pool, that nobody uses but its polling.
+/// A queue of `ib_alloc_cq` or of a pool. Only the polling uses it.
 ///
 /// # Invariants
 ///
-/// [`Made::finish`] made it.
+/// [`Made::finish`] returned the queue.
 #[must_use = "a queue that is not given to C is never freed"]
 pub(crate) struct OwnedPolled(Owned<Cq>);
 
@@ -517,7 +519,7 @@ impl Deref for OwnedPolled {
     }
 }
 
-/// A queue of `ib_alloc_cq` that its consumer gives back, or null.
+/// A queue of `ib_alloc_cq` that its consumer returns, or null.
 pub(super) struct Returned(pub(super) Option<OwnedPolled>);
 
 impl AnswerOk for OwnedPolled {
@@ -533,26 +535,26 @@ impl AnswerOk for OwnedPolled {
 }
 
 impl OwnedPolled {
-    /// Ends its entry of restrack, and waits for the entry's readers. May sleep.
+    /// Deletes the restrack entry and waits for its readers. May sleep.
     pub(super) fn untrack(mut self) -> Untracked {
         if let Some(mut entry) = OwnerRef::of(&mut self.0) {
             entry.del();
         }
-        // INVARIANT: It has no entry any more.
+        // INVARIANT: The entry has just been deleted.
         Untracked(self)
     }
 
-    /// Says whether it is one of a pool.
+    /// Sets whether the queue belongs to a pool.
     pub(super) fn set_shared(&mut self, shared: bool) {
         Cq::set_shared(&mut self.0, shared);
     }
 }
 
-/// A queue that readers of restrack do not find any more.
+/// A queue that restrack readers do not find any more.
 ///
 /// # Invariants
 ///
-/// As said, and nobody uses it but its polling.
+/// The queue has no restrack entry; only the polling uses it.
 pub(super) struct Untracked(OwnedPolled);
 
 impl Deref for Untracked {
@@ -564,40 +566,42 @@ impl Deref for Untracked {
 }
 
 impl Untracked {
-    /// Tells a driver that wants to know it that the queue is about to be destroyed.
+    /// Calls the driver's `pre_destroy_cq`, if there is one.
     ///
     /// # Errors
     ///
-    /// The driver's.
+    /// Errors of the driver.
     pub(super) fn announce_end(&mut self) -> Result {
         match self.device().ops().pre_destroy_cq {
-            // SAFETY: The method is of the queue's own driver; nobody uses the queue (`Owned`).
+            // SAFETY: The method is from the queue's own driver; nobody uses the queue (`Owned`).
             Some(stop) => crate::object::outcome(unsafe { stop(self.raw()) }),
             None => Ok(()),
         }
     }
 
-    /// Ends the polling, and waits for what is running. Events that come later do nothing. May
-    /// sleep.
+    /// Ends the polling and waits for a running turn. Later events have no effect. May sleep.
     pub(super) fn stop(self) -> Stopped {
         let cq = Polled(&self);
         match Context::from_raw(self.poll_ctx()) {
             Some(Context::Direct) => {}
             Some(Context::Softirq) => {
-                // INVARIANT: The part is an `irq_poll` in this context (invariant of `NewPolled`).
+                // INVARIANT: The polling part is an `irq_poll` in this context (invariant of
+                // `NewPolled`).
                 irq_poll_disable(By::<Softirq>(cq, PhantomData).part());
-                // That waits for `irq_poll_complete`, after which the softirq arms the queue.
+                // `irq_poll_disable` waits only for `irq_poll_complete`, after which the softirq
+                // still rearms the queue.
                 rdma::sync::rcu::synchronize();
             }
             Some(Context::Workqueue | Context::Unbound) => {
-                // INVARIANT: The part is work in this context (invariant of `NewPolled`).
+                // INVARIANT: The polling part is a work item in this context (invariant of
+                // `NewPolled`).
                 let _was_queued: bool = By::<Work>(cq, PhantomData).part().disable();
             }
             None => {
                 kernel::warn_on!(true);
             }
         }
-        // INVARIANT: There is no turn, and no other begins.
+        // INVARIANT: No turn is running, and none starts.
         Stopped(self.0)
     }
 }
@@ -606,18 +610,18 @@ impl Untracked {
 ///
 /// # Invariants
 ///
-/// There is no [`Turn`] of it, and no other begins. It is [`Untracked`].
+/// There is no [`Turn`] of the queue, and none starts. It is [`Untracked`].
 pub(super) struct Stopped(OwnedPolled);
 
 impl Stopped {
     /// Ends adaptive moderation, if there is any. May sleep.
     pub(super) fn end_measure(self) -> Unmeasured {
         if let Some(dim) = self.0.dim().take() {
-            // Nobody queues the work any more, since only turns do (type invariant).
+            // Only turns queue the work, and there are none (type invariant).
             let _was_queued: bool = dim.work().cancel();
             drop(dim.into_box());
         }
-        // INVARIANT: There is none any more.
+        // INVARIANT: Moderation has just ended.
         Unmeasured(self.0)
     }
 }
@@ -626,7 +630,7 @@ impl Stopped {
 ///
 /// # Invariants
 ///
-/// As for [`Stopped`], and it has no measure.
+/// Those of [`Stopped`]; adaptive moderation has ended.
 pub(super) struct Unmeasured(OwnedPolled);
 
 impl Deref for Unmeasured {
@@ -638,17 +642,18 @@ impl Deref for Unmeasured {
 }
 
 impl Unmeasured {
-    /// Has the driver destroy the queue, and frees it. May sleep.
+    /// Has the driver destroy the queue, then frees it. May sleep.
     pub(super) fn destroy(self) {
         let ops = self.device().ops();
         let cq = self.raw();
-        // SAFETY: Nobody uses the queue (`Owned`, and the type invariant); the methods are of its
-        // own driver, and the device outlives it. `NewPolled` made the batch, `New` the memory.
+        // SAFETY: Nobody uses the queue (`Owned`, and the type invariant). The methods are from its
+        // own driver, and the device outlives it. `NewPolled` allocated the batch, `New` the
+        // memory.
         unsafe {
             match (ops.post_destroy_cq, ops.destroy_cq) {
                 (Some(destroy), _) => destroy(cq),
                 (None, Some(destroy)) => {
-                    // Drivers may not refuse what the kernel frees.
+                    // Destroying a kernel queue must not fail.
                     kernel::warn_on!(destroy(cq, core::ptr::null_mut()) != 0);
                 }
                 (None, None) => {}
@@ -659,15 +664,15 @@ impl Unmeasured {
     }
 }
 
-/// A measure of adaptive moderation that has chosen a profile.
+/// Adaptive moderation data for which the library has chosen a new profile.
 ///
 /// # Invariants
 ///
-/// `0` is of [`Made::begin_measure`]. The library has queued its work, and leaves the measure
-/// alone until its state is `DIM_START_MEASURE` again. [`Stopped::end_measure`] waits for the work.
+/// `0` is from [`Made::begin_measure`]. The library has queued its work and does not touch it until
+/// its state is `DIM_START_MEASURE` again. [`Stopped::end_measure`] waits for the work.
 pub(super) struct Measured<'a>(NonNull<bindings::dim>, PhantomData<&'a Cq>);
 
-// SAFETY: `from_c`'s contract: a workqueue runs the work of a measure.
+// SAFETY: `from_c`'s contract: a workqueue runs the work item of a `dim`.
 unsafe impl FromC for Measured<'_> {
     type C = *mut bindings::work_struct;
 
@@ -678,18 +683,18 @@ unsafe impl FromC for Measured<'_> {
         Self(dim, PhantomData)
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The value is bounded by `'a`.
 unsafe impl<'a> Within<'a> for Measured<'a> {}
 
 impl<'a> Measured<'a> {
-    /// Which profile was chosen, of which queue. The library goes on to measure.
+    /// Returns the index of the new profile, and the queue. The library then resumes measuring.
     pub(super) fn take(self) -> (usize, &'a Cq) {
         let dim = self.0.as_ptr();
-        // SAFETY: The measure is there, and ours until the state is written (type invariant). The
-        // queue outlives it.
+        // SAFETY: `dim` is valid, and exclusively ours until the state is written (type invariant).
+        // The queue outlives it.
         unsafe {
             let (profile, cq) = ((*dim).profile_ix, (*dim).priv_.cast());
-            // CAST: a small number.
+            // CAST: the constant fits into 8 bits.
             (*dim).state = private::dim_state_DIM_START_MEASURE as u8;
             (usize::from(profile), Cq::view(cq))
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Moderation of a queue by itself: the kernel's library of that name counts completions, and
-//! says when another profile would do better (`include/linux/dim.h`).
+//! Adaptive moderation of a queue: the kernel's dynamic interrupt moderation library counts
+//! completions and reports when another profile would suit better (`include/linux/dim.h`).
 //!
-//! For devices whose driver asks for it, and only where the core polls.
+//! Only for devices whose driver requests it, and for queues that the core polls.
 
 use super::edge;
 use super::edge::Made;
@@ -12,7 +12,7 @@ use super::Context;
 use crate::object::Object;
 use kernel::prelude::*;
 
-/// A profile: an event comes after so many microseconds, or completions.
+/// A profile: an event is raised after this many microseconds or completions.
 struct Profile {
     usec: u16,
     completions: u16,
@@ -22,7 +22,7 @@ const fn profile(usec: u16, completions: u16) -> Profile {
     Profile { usec, completions }
 }
 
-/// From the least delay to the fewest events, as the library walks them.
+/// Ordered from lowest latency to fewest events, as the library steps through them.
 const PROFILES: [Profile; crate::private::RDMA_DIM_PARAMS_NUM_PROFILES as usize] = [
     profile(1, 1),
     profile(1, 4),
@@ -35,14 +35,13 @@ const PROFILES: [Profile; crate::private::RDMA_DIM_PARAMS_NUM_PROFILES as usize]
     profile(32, 32),
 ];
 
-/// Begins to measure, if the driver wants that, and there is memory. The driver has made the
-/// queue.
+/// Starts moderation if the driver requests it. The driver must have created the queue.
 pub(super) fn begin(cq: &mut Made, context: Context) {
     let device = cq.device();
     if !device.use_cq_dim() || device.ops().modify_cq.is_none() || context == Context::Direct {
         return;
     }
-    // Without memory it is not moderated.
+    // If memory is short, the queue is not moderated.
     let _: Result = cq.begin_measure();
 }
 
@@ -54,6 +53,6 @@ pub(super) fn apply(measured: Measured<'_>) {
         return;
     };
     edge::trace_modify(cq, profile.completions, profile.usec);
-    // It is advice: a driver that fails goes on as before.
+    // If the driver fails, the previous profile stays in effect.
     let _: Result = cq.driver().modify_cq(profile.completions, profile.usec);
 }

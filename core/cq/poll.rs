@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Polling. Every completion of the kernel's consumers comes through [`process`], so it
-//! neither allocates nor locks.
+//! Polling. Every completion of a kernel consumer passes through [`process`], so it neither
+//! allocates nor locks.
 //!
-//! A queue is polled until it gives less than was asked for, or a budget is used up: then
-//! others have their turn. When it was empty, it is armed, and the driver says whether
-//! something came between the two: then it is polled again, for there may be no event.
+//! A queue is polled until it returns fewer completions than requested, or a budget is used up and
+//! it yields. An empty queue is rearmed. If the driver reports that completions arrived before
+//! that, the queue is polled again, as they may raise no event.
 
 use super::edge;
 use super::edge::By;
@@ -21,18 +21,18 @@ use kernel::ffi::c_void;
 use rdma::bindings;
 use rdma::edge::Passed;
 
-/// How many completions are taken at once where the room is on the stack of the caller.
+/// Maximum number of completions polled at once into a buffer on the caller's stack.
 const DIRECT_BATCH: usize = 8;
 
-/// How many completions one turn may take, in softirq and on a work queue.
+/// Budget of one turn, in completions: in softirq, and on a workqueue.
 pub(super) const SOFTIRQ_BUDGET: c_int = 256;
 const WORK_BUDGET: u32 = 65536;
 
-/// Takes completions and hands each to its consumer, at most `budget` of them, or all that
-/// there are. Returns how many.
+/// Polls completions and calls back for each: at most `budget`, or all if it is `None`. Returns
+/// their number.
 #[inline]
 fn process<const N: usize>(cq: Polled<'_>, budget: Option<u32>, room: &mut Room<N>) -> u32 {
-    // CAST: sizes of arrays on the stack.
+    // CAST: buffers are small arrays.
     let batch = const { N as u32 };
     let Some(poller) = cq.poller() else {
         return 0;
@@ -51,20 +51,20 @@ fn process<const N: usize>(cq: Polled<'_>, budget: Option<u32>, room: &mut Room<
     }
 }
 
-/// [`process`] in the context of the caller, whatever that is.
+/// [`process`] with a buffer on the stack, in the caller's context.
 fn process_here(cq: Polled<'_>, budget: Option<u32>) -> u32 {
     let mut room = [const { MaybeUninit::uninit() }; DIRECT_BATCH];
     process(cq, budget, &mut room)
 }
 
-/// Polls in the caller's context, which its consumers must bear; a negative budget is none.
-/// Nothing keeps the core from polling the queue elsewhere meanwhile, if it does.
+/// Polls in the caller's context, in which the consumers' callbacks then run. A negative budget
+/// means no limit. Does not exclude concurrent polling by the core.
 pub(crate) fn process_direct(cq: Polled<'_>, budget: c_int) -> c_int {
     let done = process_here(cq, u32::try_from(budget).ok());
     c_int::try_from(done).unwrap_or(c_int::MAX)
 }
 
-/// Asks for an event. Returns whether completions may have come before that, if `again`.
+/// Arms the queue. With `again`, returns whether completions may have arrived before that.
 #[inline]
 fn arm(cq: Polled<'_>, again: bool) -> bool {
     let mut flags = bindings::ib_cq_notify_flags_IB_CQ_NEXT_COMP;
@@ -87,11 +87,11 @@ pub(super) fn on_softirq(mut turn: Turn<'_, Softirq>, budget: c_int) -> c_int {
             by.schedule();
         }
     }
-    // CAST: No more than `budget`.
+    // CAST: at most `budget`.
     done as c_int
 }
 
-/// One turn on a work queue.
+/// One turn on a workqueue.
 pub(super) fn on_work(mut turn: Turn<'_, Work>) {
     let cq = turn.cq();
     let done = process(cq, Some(WORK_BUDGET), turn.room());
@@ -102,29 +102,29 @@ pub(super) fn on_work(mut turn: Turn<'_, Work>) {
     }
 }
 
-/// An event of a queue that is polled in softirq.
+/// Completion event of a queue that is polled in softirq.
 pub(super) fn event_for_softirq(cq: By<'_, Softirq>, _: Passed<c_void>) {
     edge::trace_schedule(&cq.cq());
     cq.schedule();
 }
 
-/// An event of a queue that is polled by work.
+/// Completion event of a queue that is polled by a work item.
 pub(super) fn event_for_work(cq: By<'_, Work>, _: Passed<c_void>) {
     edge::trace_schedule(&cq.cq());
     cq.schedule();
 }
 
-/// Nobody asks for such events.
+/// Completion event of a queue in direct context, which is never armed.
 pub(super) fn event_for_nobody(_: Passed<bindings::ib_cq>, _: Passed<c_void>) {
     kernel::warn_on!(true);
 }
 
-/// Asks for the first event of a queue that the driver has made.
+/// Arms a queue that the driver has just created.
 pub(super) fn begin(cq: Polled<'_>, context: Context) {
     match context {
         Context::Direct => {}
         Context::Softirq | Context::Workqueue | Context::Unbound => {
-            // It is empty, so nothing can have been missed.
+            // The queue is empty, so no event can have been missed.
             let _: bool = arm(cq, false);
         }
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queues that consumers share: each device has some for every interrupt and context, made
-//! when somebody asks, and freed when the device leaves.
+//! Pools of shared queues. Each device has queues per completion vector and context, created on
+//! demand and freed when the device is removed.
 //!
-//! A consumer claims so many completions of a queue, and gives them back when its queue pairs
-//! are gone. Rules: [`cq_pool`].
+//! A consumer claims a number of completions of a queue and returns them when its queue pairs are
+//! gone. Rules: [`cq_pool`].
 
 use super::alloc;
 use super::edge;
@@ -24,10 +24,10 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use rdma::edge::Passed;
 
-/// The vector that was chosen last, for consumers that do not care.
+/// Most recently selected vector, for consumers without a preference.
 static LAST: Atomic<u32> = Atomic::<u32>::new(0);
 
-/// Which pool serves a context; none where queues cannot be shared.
+/// Returns the index of the pool for a context; `None` if its queues cannot be shared.
 fn index(context: Context) -> Option<usize> {
     match context {
         Context::Softirq | Context::Workqueue | Context::Unbound => {
@@ -37,7 +37,7 @@ fn index(context: Context) -> Option<usize> {
     }
 }
 
-/// Frees all shared queues; the device's consumers have gone. May sleep.
+/// Frees all shared queues. The device must have no consumers. May sleep.
 pub(crate) fn clean_up(device: &Device) {
     for index in 0.. {
         loop {
@@ -57,7 +57,7 @@ fn free_shared(mut cq: OwnedPolled) {
     free(cq);
 }
 
-/// How many vectors the device's pools use.
+/// Number of vectors that the device's pools use.
 pub(super) fn vectors(device: &Device) -> u32 {
     let of_device = u32::try_from(device.num_comp_vectors()).unwrap_or(0);
     cq_pool::vectors(of_device, edge::online_cpus())
@@ -71,7 +71,7 @@ fn grow(device: &Device, context: Context, index: usize, size: u32, vectors: u32
         let request = Request {
             private: Passed::NULL,
             size,
-            // CAST: Vectors are no more than CPUs.
+            // CAST: there are no more vectors than CPUs.
             vector: vector as c_int,
             context,
             caller: Some(c"ib_core"),
@@ -79,7 +79,7 @@ fn grow(device: &Device, context: Context, index: usize, size: u32, vectors: u32
         new.push(alloc(device, &request)?)?;
     }
     let mut pools = Pools::lock(device);
-    // In front, the first vector first.
+    // `add` inserts at the front, so this ends with the first vector in front.
     while let Some(cq) = new.0.pop() {
         if let Err(cq) = pools.add(index, cq) {
             drop(pools);
@@ -90,12 +90,13 @@ fn grow(device: &Device, context: Context, index: usize, size: u32, vectors: u32
     Ok(())
 }
 
-/// Claims `wanted` completions of a queue for this vector, or any, and context. May sleep.
+/// Claims `wanted` completions of a queue for this context and vector (any if `hint` is negative).
+/// May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a context that the consumer polls in itself; for more completions than the
-/// device can, where the C core would try for ever. `ENOMEM`; the driver's.
+/// `EINVAL` for direct context, and for more completions than the device supports (where the C core
+/// loops forever). `ENOMEM`; errors of the driver.
 pub(super) fn get(
     device: &Device,
     wanted: u32,
@@ -121,7 +122,8 @@ pub(super) fn get(
     }
 }
 
-/// Claims so much of a queue, if it is for this vector and has so much room. The pools are locked.
+/// Claims `wanted` completions if the queue is for this vector and has enough left. Returns whether
+/// it did. The pools must be locked.
 fn claim(cq: &Cq, vector: u32, wanted: u32) -> bool {
     let size = u32::try_from(cq.cqe()).unwrap_or(0);
     let claim = cq_pool::claim(cq.cqe_used(), wanted, size);
@@ -134,9 +136,9 @@ fn claim(cq: &Cq, vector: u32, wanted: u32) -> bool {
     }
 }
 
-/// Gives back what the caller has claimed of a queue by [`get`]. Process context.
+/// Returns `claimed` completions that the caller got by [`get`]. Process context.
 pub(super) fn put(cq: &Cq, claimed: u32) {
-    // What is in use is changed under the lock only.
+    // `cqe_used` is only changed under the lock.
     let pools = Pools::lock(cq.device());
     let left = cq.cqe_used().checked_sub(claimed);
     if let Some(left) = left {
@@ -146,12 +148,12 @@ pub(super) fn put(cq: &Cq, claimed: u32) {
     kernel::warn_on!(left.is_none());
 }
 
-/// New queues that no pool has yet; freed on drop.
+/// New queues that are not in a pool yet; freed on drop.
 #[derive(Default)]
 struct New(KVec<OwnedPolled>);
 
 impl New {
-    /// Takes a queue that was just made; on an error it is freed.
+    /// Adds a new queue; frees it on an error.
     fn push(&mut self, mut cq: OwnedPolled) -> Result {
         cq.set_shared(true);
         match self.0.reserve(1, GFP_KERNEL) {

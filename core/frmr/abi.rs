@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What drivers call.
+//! Functions exported to drivers.
 
 use super::edge;
 use super::edge::Driver;
@@ -16,36 +16,37 @@ use rdma::bindings;
 use rdma::edge::Alone;
 use rdma::edge::Passed;
 
-/// Gives a device pools. May sleep.
+/// Creates the pools of a device. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` for operations that cannot create or destroy, or if it has pools; `ENOMEM`.
+/// `EINVAL` if the create or the destroy operation is missing, or the device has pools already;
+/// `ENOMEM`.
 fn init(device: Host, ops: PoolOps) -> Result {
     let pools = Pools::new(Driver::new(device, &ops)?)?;
     let mut slot = device.slot::<Slot>().pools.write();
     if slot.is_some() {
         return Err(EINVAL);
     }
-    // For the functions below; the slot keeps them.
+    // Fast access for the functions below; the slot owns the pools.
     edge::note(&device, Some(&pools));
     *slot = Some(pools);
     Ok(())
 }
 
-/// Destroys the pools of a device, and the handles in them. No region has a handle, and no other
-/// function here runs for the device. May sleep, for long.
+/// Destroys the pools of a device and the handles in them. The caller must ensure that no region
+/// has a handle and no other function of this file runs for the device. May sleep for a long time.
 fn cleanup(device: Host) {
     let pools = device.slot::<Slot>().pools.write().take();
     edge::note(&device, None);
     drop(pools);
 }
 
-/// Gives a region a handle of the kind in its `frmr.key`. May sleep.
+/// Assigns a handle of the kind in `frmr.key` to a region. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` without pools, `ENOMEM`, the driver's.
+/// `EINVAL` without pools, `ENOMEM`, errors of the driver.
 fn pop(device: Serving<'_>, mut mr: Alone<'_, Region>) -> Result {
     let pools = device.pools().ok_or(EINVAL)?;
     let pool = pools.find_or_make(mr.key())?;
@@ -54,12 +55,12 @@ fn pop(device: Serving<'_>, mut mr: Alone<'_, Region>) -> Result {
     Ok(())
 }
 
-/// Puts a region's handle back, which it does not use any more. May sleep.
+/// Returns a region's handle, which the region must not use any more. May sleep.
 fn push(_device: Passed<bindings::ib_device>, mr: Served<'_>) {
     mr.pool().put(mr.handle());
 }
 
-/// A region's handle will not come back: the driver destroys it itself. Any context.
+/// Forgets a region's handle, which the driver destroys itself. Any context.
 fn forget(mr: Served<'_>) {
     mr.pool().forget();
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pools of regions as C has them: the driver's functions, and what drivers see of a pool.
+//! FFI of FRMR pools: the driver's functions, and the fields that drivers see.
 //!
-//! To be held against `include/rdma/frmr_pools.h`, and `frmr` of `struct ib_mr` and `frmr_pools` of
-//! `struct ib_device` in `include/rdma/ib_verbs.h`.
+//! Must match `include/rdma/frmr_pools.h`, and `frmr` of `struct ib_mr` and `frmr_pools` of `struct
+//! ib_device` in `include/rdma/ib_verbs.h`.
 
 use super::Key;
 use super::Member;
@@ -26,23 +26,23 @@ use rdma::edge::Writer;
 rdma::import! {
     in rdma::bindings;
 
-    /// Whether regions of the device may have these rights (`IB_ACCESS_...`).
+    /// Checks whether regions of the device may have these access flags (`IB_ACCESS_...`).
     fn check_mr_access(device: &Device, access: u32) -> Result = rdma_helper_ib_check_mr_access;
 }
 
 rdma::c_struct! {
-    /// A kind of region, as drivers name it.
+    /// Kind of a region in C.
     struct CKey: bindings::ib_frmr_key;
     fields {
-        /// The driver's own distinction.
+        /// Driver-defined key.
         const vendor_key: u64;
-        /// As that, for regions of the kernel's.
+        /// Driver-defined key for regions of the kernel.
         const kernel_vendor_key: u64;
-        /// The blocks of memory that it can have.
+        /// Maximum number of DMA blocks.
         const num_dma_blocks: usize;
-        /// What may be done with it.
+        /// Access flags.
         const access_flags: c_int;
-        /// Whether the device translates addresses itself.
+        /// Whether the device uses address translation services (ATS).
         bit ats: bool;
     }
 }
@@ -73,7 +73,7 @@ impl From<Key> for bindings::ib_frmr_key {
     }
 }
 
-/// The device of pools.
+/// The device that the pools belong to.
 ///
 /// # Invariants
 ///
@@ -83,11 +83,11 @@ pub(super) struct Host(NonNull<Device>);
 
 // SAFETY: It gives access only to a `Device`, which is `Send` and `Sync`.
 unsafe impl Send for Host {}
-// SAFETY: See `Send`.
+// SAFETY: Same as for `Send`.
 unsafe impl Sync for Host {}
 
 rdma::argument! {
-    /// Drivers clean the pools up before they free the device (`frmr_pools.h`).
+    /// Drivers clean up the pools before they free the device (`frmr_pools.h`).
     impl Host = |device: &'static Device| Host(NonNull::from(device));
 }
 
@@ -95,7 +95,7 @@ impl Deref for Host {
     type Target = Device;
 
     fn deref(&self) -> &Device {
-        // SAFETY: The device exists as long as its pools: type invariant.
+        // SAFETY: The device exists until its pools are cleaned up (type invariant).
         unsafe { self.0.as_ref() }
     }
 }
@@ -117,7 +117,8 @@ type Build = unsafe extern "C" fn(
 ///
 /// # Invariants
 ///
-/// They may be called, for the device that they were passed with, until its pools are cleaned up.
+/// The functions may be called, with the device they were passed with, until its pools are cleaned
+/// up.
 pub(super) struct PoolOps {
     create: Option<Create>,
     destroy: Option<Destroy>,
@@ -125,21 +126,21 @@ pub(super) struct PoolOps {
 }
 
 rdma::c_struct! {
-    /// The same, as the driver has it.
+    /// The driver's table of functions in C.
     pub(super) struct PoolMethods: bindings::ib_frmr_pool_ops;
     fields {
-        /// Makes handles.
+        /// Creates handles.
         const create at create_frmrs: Option<Create>;
-        /// Ends handles.
+        /// Destroys handles.
         const destroy at destroy_frmrs: Option<Destroy>;
-        /// Rounds a key.
+        /// Rounds a key to one that the driver supports.
         const build at build_key: Option<Build>;
     }
 }
 
 rdma::argument! {
-    /// A constant table, as its declaration says, whose functions keep to the type invariant
-    /// (`ib_frmr_pools_init`).
+    /// A constant table, by the declaration of `ib_frmr_pools_init`; its functions satisfy the type
+    /// invariant.
     impl PoolOps = |methods: In<'static, PoolMethods>| PoolOps {
         create: methods.create(),
         destroy: methods.destroy(),
@@ -147,11 +148,11 @@ rdma::argument! {
     };
 }
 
-/// The driver's part of a device's pools.
+/// A device's driver functions, for its pools.
 ///
 /// # Invariants
 ///
-/// The functions are those of the device's driver, and may be called as long as the value exists.
+/// The functions are those of the device's driver and may be called while the value exists.
 #[derive(Clone, Copy)]
 pub(super) struct Driver {
     device: Host,
@@ -163,9 +164,9 @@ pub(super) struct Driver {
 impl Driver {
     /// # Errors
     ///
-    /// `EINVAL` if the driver cannot create or destroy.
+    /// `EINVAL` if the create or the destroy function is missing.
     pub(super) fn new(device: Host, ops: &PoolOps) -> Result<Self> {
-        // INVARIANT: They were passed with the device: invariant of `PoolOps`.
+        // INVARIANT: The functions were passed with the device (invariant of `PoolOps`).
         Ok(Self {
             device,
             create: ops.create.ok_or(EINVAL)?,
@@ -174,99 +175,100 @@ impl Driver {
         })
     }
 
-    /// Fills `handles`. May sleep.
+    /// Creates as many handles as `handles` has room for. May sleep.
     pub(super) fn create(&self, key: Key, handles: &mut [u32]) -> Result {
         let mut key = key.into();
         let count = u32::try_from(handles.len())?;
         let to = handles.as_mut_ptr();
-        // SAFETY: The driver's function (type invariant); there is room for as many handles.
+        // SAFETY: The driver's function (type invariant); `handles` has room for `count` handles.
         to_result(unsafe { (self.create)(self.device.as_raw(), &mut key, to, count) })
     }
 
-    /// Destroys handles, which are in no pool any more, at most 2^32 at once. May sleep.
+    /// Destroys handles that are not in a pool any more, at most 2^32 - 1. May sleep.
     pub(super) fn destroy(&self, handles: &mut [u32]) {
         let count = u32::try_from(handles.len()).unwrap_or(u32::MAX);
         if count != 0 {
-            // SAFETY: The driver's function (type invariant); there are as many handles.
+            // SAFETY: The driver's function (type invariant); `handles` has `count` handles.
             unsafe { (self.destroy)(self.device.as_raw(), handles.as_mut_ptr(), count) };
         }
     }
 
-    /// The kind that the driver makes of what an administrator names.
+    /// Returns the kind that the driver uses for one given by an administrator.
     ///
     /// # Errors
     ///
-    /// Those of the driver.
+    /// Errors of the driver.
     pub(super) fn key_of(&self, key: Key) -> Result<Key> {
         let Some(build) = self.build else {
             return Ok(key);
         };
         let mut built = bindings::ib_frmr_key::default();
-        // SAFETY: The driver's function (type invariant); both are ours. What it has filled is a kind.
+        // SAFETY: The driver's function (type invariant); both keys are locals. On success, `built`
+        // is initialised.
         unsafe {
             to_result(build(self.device.as_raw(), &key.into(), &mut built))?;
             Ok(CKey::view(&mut built).into())
         }
     }
 
-    /// Whether regions may have the rights of a kind.
+    /// Checks whether regions may have the access flags of a kind.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for rights that do not go together, or that the device does not know.
+    /// `EINVAL` for flags that are inconsistent or not supported by the device.
     pub(super) fn check_access(&self, key: Key) -> Result {
-        // CAST: flags.
+        // CAST: a bit mask.
         check_mr_access(&self.device, key.access as u32)
     }
 }
 
 rdma::c_struct! {
-    /// What a device keeps of its pools for the functions that drivers call often.
+    /// Pointer of a device to its pools, for the functions that drivers call often.
     pub(super) struct Noted: bindings::ib_device;
     fields {
-        /// The pools, which the device's slot owns; null before the start and after the clean-up.
+        /// The pools, owned by the device's slot; null before `init` and after `cleanup`.
         racy frmr_pools: *mut bindings::ib_frmr_pools, set_frmr_pools;
     }
 }
 
 impl Noted {
     fn of(device: &Device) -> &Self {
-        // SAFETY: Another view of the same structure.
+        // SAFETY: A view of the same structure.
         unsafe { Self::view(device.as_raw()) }
     }
 }
 
-/// Notes the pools of a device, or that there are none.
+/// Sets or clears the pointer to the pools of a device.
 pub(super) fn note(device: &Device, pools: Option<&Arc<Pools>>) {
     let pools = pools.map_or(core::ptr::null(), Arc::as_ptr);
     Noted::of(device).set_frmr_pools(pools.cast_mut().cast());
 }
 
-/// A device whose pools are not being made or cleaned up.
+/// A device whose pools are not being created or cleaned up.
 pub(super) struct Serving<'a>(&'a Noted);
 
 rdma::argument! {
-    /// A device of the driver, which calls this neither before it has made the pools nor while it
-    /// makes or cleans them up (`frmr_pools.h`).
+    /// A device of the calling driver, which calls this neither before it has created the pools nor
+    /// while it creates or cleans them up (`frmr_pools.h`).
     impl<'a> Serving<'a> = |device: &'a Noted| Serving(device);
 }
 
 impl Serving<'_> {
-    /// The pools, if it has some.
+    /// Returns the pools, if there are any.
     pub(super) fn pools(&self) -> Option<&Pools> {
-        // SAFETY: Null, or what `note` noted; the device's slot owns it until the clean-up, which does
-        // not run meanwhile: promise of the type.
+        // SAFETY: Null, or a pointer set by `note`. The device's slot owns the pools until the
+        // cleanup, which does not run meanwhile (contract of the type).
         unsafe { self.0.frmr_pools().cast::<Pools>().as_ref() }
     }
 }
 
 rdma::c_struct! {
-    /// What a region has of its pool (`ib_mr.frmr`).
+    /// FRMR fields of a region (`ib_mr.frmr`).
     pub(super) struct Region: bindings::ib_mr;
     fields {
-        /// The kind that it is to be of. The driver writes it before it asks for a handle.
+        /// Requested kind. The driver writes it before it requests a handle.
         embed c_key at frmr.key: CKey;
-        /// Its handle.
+        /// Handle of the region.
         const handle at frmr.handle: u32, set_handle;
         /// The pool of the handle.
         const pool at frmr.pool: Noting, set_pool;
@@ -274,28 +276,28 @@ rdma::c_struct! {
 }
 
 impl Region {
-    /// The kind that it is to be of.
+    /// Returns the requested kind.
     pub(super) fn key(&self) -> Key {
         self.c_key().into()
     }
 
-    /// Notes the handle that it has got of a pool.
+    /// Assigns a handle of a pool to the region.
     pub(super) fn give(this: &mut impl Writer<Of = Self>, pool: &Member, handle: u32) {
         Self::set_handle(this, handle);
         Self::set_pool(this, Noting(Arc::as_ptr(pool)));
     }
 }
 
-/// A pool as a region notes it: not counted.
+/// A region's pointer to its pool, without a reference.
 ///
 /// # Invariants
 ///
-/// It was a [`Member`], so that it is there until the pools of its device are cleaned up.
+/// The pool was a [`Member`], so it exists until the pools of its device are cleaned up.
 #[derive(Clone, Copy)]
 pub(super) struct Noting(*const Pool);
 
 rdma::argument! {
-    /// What `Region::give` wrote.
+    /// The value that `Region::give` wrote.
     impl Noting = |pool: Passed<bindings::ib_frmr_pool>| Noting(pool.as_ptr().cast());
 }
 
@@ -305,12 +307,12 @@ impl rdma::edge::IntoC<*mut bindings::ib_frmr_pool> for Noting {
     }
 }
 
-/// A region that has a handle, while its device's pools are not cleaned up.
+/// A region with a handle. Its device's pools are not cleaned up meanwhile.
 pub(super) struct Served<'a>(&'a Region);
 
 rdma::argument! {
-    /// A region that got a handle here, of a device whose pools are not cleaned up meanwhile
-    /// (`frmr_pools.h`).
+    /// A region that [`Region::give`] assigned a handle to, of a device whose pools are not cleaned
+    /// up meanwhile (`frmr_pools.h`).
     impl<'a> Served<'a> = |region: &'a Region| Served(region);
 }
 
@@ -320,11 +322,11 @@ impl Served<'_> {
         self.0.handle()
     }
 
-    /// Its pool.
+    /// Pool of the handle.
     pub(super) fn pool(&self) -> ManuallyDrop<Arc<Pool>> {
-        // SAFETY: The region has a handle, so its pool is a `Member`'s (`Noting`), which lives in an
-        // `Arc`, and the clean-up does not run: promise of the type. The reference is the tree's, and
-        // not dropped here.
+        // SAFETY: The region has a handle, so its pool is a `Member` (`Noting`), which is in an
+        // `Arc`, and no cleanup runs (contract of the type). The reference is the tree's and is not
+        // dropped here.
         ManuallyDrop::new(unsafe { Arc::from_raw(self.0.pool().0) })
     }
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Handles, the last put the first taken.
+//! A LIFO stack of handles.
 //!
-//! They lie in a chain of chunks, any of which may be partly filled, so that two chains are
-//! joined without moving handles, and memory that was got beforehand is given to a chain
-//! under a spinlock.
+//! The handles are in a chain of chunks, any of which may be partly filled. So two stacks can be
+//! joined without moving handles, and preallocated memory can be added under a spinlock.
 
 use kernel::prelude::*;
 
-/// Handles of a chunk: with the rest it fills half a kilobyte.
+/// Handles per chunk; a chunk has about 512 bytes.
 const SIZE: usize = 124;
 
 /// Part of a [`Stack`].
@@ -19,7 +18,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    /// An empty one. May sleep.
+    /// Allocates an empty chunk. May sleep.
     pub(super) fn new() -> Result<KBox<Self>> {
         Ok(KBox::new(
             Self {
@@ -31,7 +30,7 @@ impl Chunk {
         )?)
     }
 
-    /// The handles in it.
+    /// Handles in the chunk.
     pub(super) fn handles(&mut self) -> &mut [u32] {
         self.handles.get_mut(..self.len).unwrap_or(&mut [])
     }
@@ -48,18 +47,18 @@ impl Chunk {
 pub(super) struct Stack {
     top: Option<KBox<Chunk>>,
     len: usize,
-    /// Chunks with nothing in them.
+    /// Empty chunks.
     empty: Option<KBox<Chunk>>,
     empty_count: usize,
 }
 
 impl Stack {
-    /// How many handles there are.
+    /// Number of handles.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// How many can be put without more memory.
+    /// Number of handles that can be pushed without allocating.
     pub(super) fn room(&self) -> usize {
         let top = self
             .top
@@ -68,7 +67,7 @@ impl Stack {
         self.empty_count.saturating_mul(SIZE).saturating_add(top)
     }
 
-    /// Adds memory.
+    /// Adds an empty chunk.
     pub(super) fn grow(&mut self, mut chunk: KBox<Chunk>) {
         chunk.len = 0;
         chunk.next = self.empty.take();
@@ -83,14 +82,14 @@ impl Stack {
         Some(chunk)
     }
 
-    /// Takes the memory over that `spare` has not used.
+    /// Takes over the empty chunks of `spare`.
     pub(super) fn take_room(&mut self, spare: &mut Stack) {
         while let Some(chunk) = spare.shrink() {
             self.grow(chunk);
         }
     }
 
-    /// Puts one; gives it back if there is no room.
+    /// Pushes a handle; returns it as the error if there is no room.
     pub(super) fn push(&mut self, handle: u32) -> Result<(), u32> {
         if self.top.as_ref().is_none_or(|chunk| chunk.len >= SIZE) {
             let Some(mut chunk) = self.shrink() else {
@@ -107,13 +106,14 @@ impl Stack {
             return Err(handle);
         };
         *place = handle;
-        // `len` is an index of the chunk. The sum counts handles, of which each takes memory.
+        // Neither saturates: `len` is an index in the chunk, and each handle counted by the sum
+        // takes memory.
         top.len = len.saturating_add(1);
         self.len = self.len.saturating_add(1);
         Ok(())
     }
 
-    /// Takes the last. A chunk that becomes empty is freed.
+    /// Pops a handle. Empty chunks on top are freed.
     pub(super) fn pop(&mut self) -> Option<u32> {
         loop {
             let top = self.top.as_mut()?;
@@ -125,7 +125,7 @@ impl Stack {
         }
     }
 
-    /// Takes the handles of the last chunk.
+    /// Pops the top chunk with its handles.
     pub(super) fn pop_chunk(&mut self) -> Option<KBox<Chunk>> {
         let mut chunk = self.top.take()?;
         self.top = chunk.next.take();
@@ -133,7 +133,7 @@ impl Stack {
         Some(chunk)
     }
 
-    /// Puts all of another's on top.
+    /// Pushes all handles of another stack.
     pub(super) fn append(&mut self, mut other: Stack) {
         while let Some(mut chunk) = other.pop_chunk() {
             self.len = self.len.saturating_add(chunk.len);
@@ -145,7 +145,7 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        // One after the other: the chain may be longer than the kernel's stack is deep.
+        // Iterative: dropping a long chain recursively could overflow the kernel stack.
         while self.pop_chunk().is_some() {}
         while self.shrink().is_some() {}
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Exported functions of GIDs.
+//! Exported functions for GIDs.
 //!
-//! None of those that read sleeps. `EINVAL` and `ENOENT` are told apart as the C core has
-//! always done it, function by function.
+//! Functions that only read do not sleep. Each function returns `EINVAL` or `ENOENT` in the same
+//! cases as its C counterpart.
 
 use core::mem::ManuallyDrop;
 
@@ -46,7 +46,7 @@ use rdma::edge::OutParam;
 use rdma::edge::Passed;
 use rdma::net::NetDevice;
 
-/// The GID that no port has.
+/// The all-zero GID, which no port has.
 #[no_mangle]
 #[allow(non_upper_case_globals)]
 pub static zgid: ib_gid = ib_gid {
@@ -89,11 +89,11 @@ fn get_attr(device: &Device, port: u32, index: c_int) -> Result<GidRef> {
     get_ref(device, port, usize::try_from(index).map_err(|_| EINVAL)?)
 }
 
-/// The entry of an index, held. Any context.
+/// Returns a reference to the entry of an index. Any context.
 ///
 /// # Errors
 ///
-/// `EINVAL` if there is no such port or index, `ENODATA` if it is empty.
+/// `EINVAL` if there is no such port or index, `ENODATA` if the entry is empty.
 pub(crate) fn get_ref(device: &Device, port: u32, index: usize) -> Result<GidRef> {
     let port = port_of(device, port).ok_or(EINVAL)?;
     port.get(index).map_err(|refusal| errno(refusal.errno()))
@@ -107,8 +107,8 @@ fn find(device: &Device, gid: Gid, kind: ib_gid_type, ndev: Passed<net_device>) 
         .ok_or(ENOENT)
 }
 
-/// The first entry with this GID and type on a port, held. The network device, if it is not null,
-/// is compared only. Any context.
+/// Returns a reference to the first entry with this GID and type on a port. If `ndev` is not null,
+/// the entry must be of that network device; the pointer is only compared. Any context.
 ///
 /// # Errors
 ///
@@ -125,8 +125,8 @@ pub(crate) fn find_by_port(
     port.find(&gid, kind, wanted_ndev(ndev)).map_err(|_| ENOENT)
 }
 
-/// The first entry with this GID on a port that `likes` likes, held. It may neither sleep nor look
-/// for GIDs. Any context.
+/// Returns a reference to the first entry with this GID on a port that `likes` accepts. `likes`
+/// must neither sleep nor look up GIDs. Any context.
 ///
 /// # Errors
 ///
@@ -161,11 +161,11 @@ fn query_table(device: &Device, entries: RowsAt, max_entries: usize) -> isize {
     for port in device.slot::<Tables>().ports() {
         let too_many = port.find_entry(|entry| rows.push(entry).is_err().then_some(()));
         if too_many.is_some() {
-            // CAST: A small number.
+            // CAST: An errno fits.
             return EINVAL.to_errno() as isize;
         }
     }
-    // CAST: There are far fewer.
+    // CAST: The number of rows is far below `isize::MAX`.
     rows.len() as isize
 }
 
@@ -180,8 +180,8 @@ fn read_ndev(entry: In<'_, GidAttr>) -> *mut net_device {
     }
 }
 
-/// The number of the VLAN that a network device sends with; 0xffff for none. A device on a VLAN, a
-/// macvlan for instance, sends with that VLAN's number.
+/// Returns the VLAN ID that a network device sends with; 0xffff for none. A device on top of a VLAN
+/// device, a macvlan for instance, uses that device's VLAN ID.
 fn vlan_of(ndev: &NetDevice, rcu: &rcu::Guard) -> u16 {
     let vlan = ndev
         .vlan()
@@ -190,7 +190,7 @@ fn vlan_of(ndev: &NetDevice, rcu: &rcu::Guard) -> u16 {
 }
 
 impl Entry {
-    /// Its network device, held. Any context.
+    /// Returns a reference to the network device of the entry. Any context.
     ///
     /// # Errors
     ///
@@ -203,11 +203,11 @@ impl Entry {
         self.ndev_rcu(&rcu).map(NetDevice::hold).ok_or(ENODEV)
     }
 
-    /// The number of the VLAN of its network device; 0xffff for none. Any context.
+    /// Returns the VLAN ID of the entry's network device; 0xffff for none. Any context.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if it has no network device any more.
+    /// `ENODEV` if the entry has no network device any more.
     pub(crate) fn vlan_id(&self) -> Result<u16> {
         let rcu = rcu::read_lock();
         self.ndev_rcu(&rcu)
@@ -242,7 +242,7 @@ fn is_zero(gid: Gid) -> bool {
     gid.is_zero()
 }
 
-/// The two names that users know; those of IB and RoCE version 1 are the same.
+/// Names of GID types in the user ABI. IB and RoCE v1 share a name.
 const TYPE_NAMES: [(ib_gid_type, &CStr); 3] = [
     (bindings::ib_gid_type_IB_GID_TYPE_IB, c"IB/RoCE v1"),
     (bindings::ib_gid_type_IB_GID_TYPE_ROCE, c"IB/RoCE v1"),
@@ -266,7 +266,7 @@ fn parse_type(name: &CStr) -> c_int {
     TYPE_NAMES
         .iter()
         .find(|(_, each)| each.to_bytes() == name)
-        // CAST: small.
+        // CAST: The values are small.
         .map_or(EINVAL.to_errno(), |(gid_type, _)| *gid_type as c_int)
 }
 
@@ -287,7 +287,7 @@ fn del_all(device: &Device, port: u32, ndev: Option<&NetDevice>) {
     }
 }
 
-/// Where a GID is, on InfiniBand ports only.
+/// Finds port and index of a GID, on InfiniBand ports only.
 fn find_ib(
     device: &Device,
     MutGid(wanted): MutGid,
@@ -303,7 +303,7 @@ fn find_ib(
         if let Some(place) = found {
             port.set(number);
             if let Some(mut index) = index {
-                // CAST: A table has fewer entries.
+                // CAST: A table has at most 65536 entries.
                 index.set(place as u16);
             }
             return Ok(());
@@ -313,62 +313,65 @@ fn find_ib(
 }
 
 rdma::export! { in rdma::bindings;
-    /// The GID of an index. `EINVAL` if there is no such port or index, `ENOENT` if it is empty.
+    /// Returns the GID of an index. `EINVAL` if there is no such port or index, `ENOENT` if the
+    /// entry is empty.
     fn rdma_query_gid(device: &Device, port_num: u32, index: c_int, gid: OutParam<'_, ib_gid>) -> Result
         = query_gid;
-    /// The entry of an index, held. `EINVAL` as above, `ENODATA` if it is empty.
+    /// Returns a reference to the entry of an index. `EINVAL` if there is no such port or index,
+    /// `ENODATA` if the entry is empty.
     fn rdma_get_gid_attr(device: &Device, port_num: u32, index: c_int) -> Result<GidRef>
         = get_attr;
-    /// One more hold of an entry that is held.
+    /// Takes another reference to an entry that the caller holds.
     fn rdma_hold_gid_attr(attr: In<'_, GidAttr>) = hold;
-    /// Gives back a hold.
+    /// Drops a reference to an entry.
     fn rdma_put_gid_attr(attr: GidRef) = core::mem::drop;
-    /// The first entry with this GID and type on any port, held. `ENOENT`.
+    /// Returns a reference to the first entry with this GID and type on any port. `ENOENT`.
     fn rdma_find_gid(
         device: &Device, gid: Gid, gid_type: ib_gid_type, ndev: Passed<net_device>,
     ) -> Result<GidRef> = find;
-    /// The first entry with this GID and type on a port, held. `ENOENT`.
+    /// Returns a reference to the first entry with this GID and type on a port. `ENOENT`.
     fn rdma_find_gid_by_port(
         device: &Device, gid: Gid, gid_type: ib_gid_type, port: u32, ndev: Passed<net_device>,
     ) -> Result<GidRef> = find_by_port;
-    /// The first entry with this GID that the filter likes, held. The filter runs with
-    /// interrupts off and may not ask for GIDs. `ENOENT`, or `EINVAL` if there is no such port.
+    /// Returns a reference to the first entry with this GID that the filter accepts. The filter
+    /// runs with interrupts disabled and must not look up GIDs. `ENOENT`, or `EINVAL` if there is
+    /// no such port or no filter.
     fn rdma_find_gid_by_filter(
         device: &Device, gid: Gid, port_num: u32, filter: FilterFn,
         context: Passed<c_void>,
     ) -> Result<GidRef> = find_by_filter;
-    /// All entries of all ports, up to a number. `EINVAL` if there are more.
+    /// Copies all entries of all ports. `EINVAL` if there are more than `max_entries`.
     fn rdma_query_gid_table(device: &Device, entries: RowsAt, max_entries: usize) -> isize
         = query_table;
-    /// The network device of a held entry, under RCU. `ENODEV` if it has none, `EINVAL` if it was
-    /// deleted.
+    /// Returns the network device of a held entry. The caller must hold the RCU read lock. `ENODEV`
+    /// if the entry has none, `EINVAL` if the entry was deleted.
     fn rdma_read_gid_attr_ndev_rcu(attr: In<'_, GidAttr>) -> *mut net_device = read_ndev;
-    /// VLAN number (0xffff: none) and MAC address for a held entry; either may be null. `ENODEV`
-    /// if it has no network device any more.
+    /// Returns VLAN ID (0xffff for none) and MAC address of a held entry; either pointer may be
+    /// null. `ENODEV` if the entry has no network device any more.
     fn rdma_read_gid_l2_fields(
         attr: In<'_, GidAttr>, vlan_id: Option<OutParam<'_, u16>>, smac: OutMac<'_>,
     ) -> Result = read_l2_fields;
-    /// What the driver keeps of a held entry.
+    /// Returns the driver data of a held entry.
     fn rdma_read_gid_hw_context(attr: In<'_, GidAttr>) -> Passed<c_void> = hw_context;
-    /// Whether it is the GID that no port has.
+    /// Returns whether the GID is all zeros.
     fn rdma_is_zero_gid(gid: Gid) -> bool = is_zero;
-    /// Brings all ports' GIDs up to date before it returns. May sleep.
+    /// Syncs the GIDs of all ports before it returns. May sleep.
     fn rdma_roce_rescan_device(device: &Device) = super::rescan;
-    /// As `rdma_roce_rescan_device`, for the sake of one port.
+    /// As `rdma_roce_rescan_device`: syncs all ports of the device.
     fn rdma_roce_rescan_port(device: &Device, port: u32) = rescan_port;
-    /// Deletes the GIDs that a port has from a network device. May sleep.
+    /// Deletes the GIDs of a network device from a port. May sleep.
     fn roce_del_all_netdev_gids(device: &Device, port: u32, ndev: Option<&NetDevice>) = del_all;
-    /// The port and place of a GID, on InfiniBand ports only. May sleep. `ENOENT`.
+    /// Finds port and index of a GID, on InfiniBand ports only. May sleep. `ENOENT`.
     fn ib_find_gid(
         device: &Device, gid: MutGid, port: OutParam<'_, u32>, index: Option<OutParam<'_, u16>>,
     ) -> Result = find_ib;
 }
 
 rdma::export! { in crate::private;
-    /// The name of a type.
+    /// Returns the name of a GID type.
     fn ib_cache_gid_type_str(gid_type: ib_gid_type) -> *const c_char = type_str;
-    /// The first type of this name, which may end with a newline. `EINVAL`.
+    /// Returns the first GID type with this name, which may end with a newline. `EINVAL`.
     fn ib_cache_gid_parse_type_str(name: &CStr) -> c_int = parse_type;
-    /// The types that a port knows, as bits.
+    /// Returns the GID types that a port supports, as a bit mask.
     fn roce_gid_type_mask_support(device: &Device, port: u32) -> c_ulong = type_mask;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GIDs and entries of their tables at the edge: arguments and answers of exported functions.
+//! FFI types for GIDs and table entries: arguments and results of exported functions.
 //!
-//! To be held against `include/rdma/ib_cache.h` and `include/rdma/ib_verbs.h`. A GID of C may be
-//! part of a packet: it is read and written unaligned.
+//! Must match `include/rdma/ib_cache.h` and `include/rdma/ib_verbs.h`. A GID passed by C may be
+//! part of a packet, so accesses are unaligned.
 
 pub(crate) mod entry;
 
@@ -25,20 +25,20 @@ use rdma::net::NetDevice;
 use self::entry::Entry;
 use crate::proto::gid::Gid;
 
-/// A GID as C has it.
+/// Converts a GID to its C type.
 pub(crate) fn raw(gid: Gid) -> bindings::ib_gid {
     bindings::ib_gid {
         raw: ManuallyDrop::new(gid.0),
     }
 }
 
-/// A GID that C has written.
+/// Converts a GID from its C type.
 pub(crate) fn read(gid: bindings::ib_gid) -> Gid {
-    // SAFETY: All members of the union are sixteen plain bytes.
+    // SAFETY: Every member of the union is 16 bytes of plain data.
     Gid(unsafe { ManuallyDrop::into_inner(gid.raw) })
 }
 
-// SAFETY: `from_c`'s contract: a GID.
+// SAFETY: `from_c`'s contract: points to a GID, which need not be aligned.
 unsafe impl FromC for Gid {
     type C = *const bindings::ib_gid;
 
@@ -47,13 +47,13 @@ unsafe impl FromC for Gid {
         Gid(unsafe { c.cast::<[u8; 16]>().read_unaligned() })
     }
 }
-// SAFETY: It holds no reference.
+// SAFETY: The type contains no reference.
 unsafe impl Within<'_> for Gid {}
 
-/// A GID that a prototype does not declare `const`.
+/// A GID whose pointer is not `const` in the C prototype.
 pub(crate) struct MutGid(pub(crate) Gid);
 
-// SAFETY: `from_c`'s contract: a GID.
+// SAFETY: `from_c`'s contract: points to a GID, which need not be aligned.
 unsafe impl FromC for MutGid {
     type C = *mut bindings::ib_gid;
 
@@ -62,13 +62,13 @@ unsafe impl FromC for MutGid {
         Self(unsafe { Gid::from_c(c) })
     }
 }
-// SAFETY: It holds no reference.
+// SAFETY: The type contains no reference.
 unsafe impl Within<'_> for MutGid {}
 
-/// The same, or null.
+/// As [`MutGid`]; `None` for a null pointer.
 pub(crate) struct MaybeGid(pub(crate) Option<Gid>);
 
-// SAFETY: `from_c`'s contract: null, or a GID.
+// SAFETY: `from_c`'s contract: null, or points to a GID.
 unsafe impl FromC for MaybeGid {
     type C = *mut bindings::ib_gid;
 
@@ -77,35 +77,35 @@ unsafe impl FromC for MaybeGid {
         Self((!c.is_null()).then(|| unsafe { Gid::from_c(c) }))
     }
 }
-// SAFETY: It holds no reference.
+// SAFETY: The type contains no reference.
 unsafe impl Within<'_> for MaybeGid {}
 
-/// A place for an Ethernet address, or null.
+/// Output buffer for a MAC address, or null.
 pub(super) struct OutMac<'a>(Option<NonNull<[u8; 6]>>, PhantomData<&'a mut [u8; 6]>);
 
 impl OutMac<'_> {
-    /// Writes the address, unless it is not asked for.
+    /// Writes the address, unless the pointer is null.
     pub(super) fn set(&mut self, mac: [u8; 6]) {
         if let Some(place) = self.0 {
-            // SAFETY: `from_c`'s contract: the place may be written during the call.
+            // SAFETY: `from_c`'s contract: the six bytes are writable during the call.
             unsafe { place.as_ptr().write_unaligned(mac) };
         }
     }
 }
 
 rdma::argument! {
-    /// Null, or a place for six bytes.
+    /// Null, or a pointer to six bytes that are writable during the call.
     impl<'a> OutMac<'a> = |mac: Option<NonNull<u8>>| OutMac(mac.map(NonNull::cast), PhantomData);
 }
 
-/// A caller's filter with its arguments.
+/// A filter function of a C caller, with its arguments.
 pub(super) struct Filter {
     filter: FilterFn,
     wanted: bindings::ib_gid,
     context: Passed<c_void>,
 }
 
-/// The function of a filter. Only C makes one.
+/// Pointer to a filter function. Only C makes one.
 #[derive(Clone, Copy)]
 pub(super) struct FilterFn(
     Option<
@@ -118,8 +118,8 @@ pub(super) struct FilterFn(
 );
 
 rdma::argument! {
-    /// Null, or a function that may be called with a GID, an entry, and the context that C gave along,
-    /// with interrupts off.
+    /// Null, or a function that may be called with a GID, an entry, and the context from the same
+    /// call, with interrupts disabled.
     impl FilterFn = |filter: Option<
         unsafe extern "C" fn(
             *const bindings::ib_gid,
@@ -132,7 +132,7 @@ rdma::argument! {
 impl Filter {
     /// # Errors
     ///
-    /// `EINVAL` without a function.
+    /// `EINVAL` if the function is null.
     pub(super) fn new(filter: FilterFn, wanted: Gid, context: Passed<c_void>) -> Result<Self> {
         filter.0.ok_or(EINVAL)?;
         Ok(Self {
@@ -142,32 +142,33 @@ impl Filter {
         })
     }
 
-    /// Asks it for an entry. No interrupts, and no lookup of GIDs within.
+    /// Returns whether the filter accepts an entry. Called with interrupts disabled; the filter
+    /// must not look up GIDs.
     pub(super) fn likes(&self, entry: &Entry) -> bool {
         self.filter.0.is_some_and(|filter| {
-            // SAFETY: The contract of `FilterFn`; function and context come from one call.
+            // SAFETY: Contract of `FilterFn`; function and context come from one call.
             unsafe { filter(&self.wanted, entry.attr().raw(), self.context.into_c()) }
         })
     }
 }
 
-/// A row of an answer to `uverbs`.
+/// One entry as returned to `uverbs`.
 type Row = bindings::ib_uverbs_gid_entry;
 
-/// Where the rows of an answer go. Only C makes one.
+/// Pointer to an array of [`Row`]. Only C makes one.
 pub(super) struct RowsAt(*mut Row);
 
 rdma::argument! {
-    /// Room for as many rows as the number says that is passed along (`rdma_query_gid_table`), until
-    /// the call ends, which drops the [`Rows`].
+    /// Points to room for as many rows as the count passed to the same call
+    /// (`rdma_query_gid_table`), until the call ends. [`Rows`] is dropped before that.
     impl RowsAt = |rows: Passed<Row>| RowsAt(rows.into_c());
 }
 
-/// A caller's array of rows.
+/// Writer of a C caller's array of rows.
 ///
 /// # Invariants
 ///
-/// There is room for `max` rows at `place`, of which `len` are written.
+/// `place` has room for `max` rows, of which `len` are written.
 pub(super) struct Rows {
     place: *mut Row,
     max: usize,
@@ -175,9 +176,9 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// `max` is the number that C passed along with `at`.
+    /// `max` is the count that C passed together with `at`.
     pub(super) fn new(at: RowsAt, max: usize) -> Self {
-        // INVARIANT: The contract of `RowsAt`.
+        // INVARIANT: By the contract of `RowsAt`.
         Self {
             place: at.0,
             max,
@@ -185,23 +186,24 @@ impl Rows {
         }
     }
 
-    /// Rows written.
+    /// Number of rows written.
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
-    /// Adds an entry, which is valid: its network device, if any, is there until the lock of the
-    /// slots is dropped, which the caller holds.
+    /// Adds a valid entry. The caller must hold the lock of the slots, which keeps the network
+    /// device of the entry alive.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is no room.
+    /// `EINVAL` if the array is full.
     pub(super) fn push(&mut self, entry: &Entry) -> Result {
         if self.len >= self.max {
             return Err(EINVAL);
         }
         let ndev = entry.ndev();
-        // SAFETY: There is room (type invariant). The network device exists, as said above.
+        // SAFETY: There is room for another row (type invariant). The entry is valid and the slots
+        // are locked, so the network device is alive.
         unsafe {
             let row = self.place.add(self.len);
             (&raw mut (*row).gid)

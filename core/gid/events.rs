@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What marks devices' GIDs to be looked at again: notifiers of network devices and addresses.
+//! Notifiers of network devices and addresses, which mark GIDs for a sync.
 //!
-//! A mark needs no memory, so that no event is lost. Every kind of network device is looked
-//! at: which of them matter is the snapshot's business.
+//! Setting a mark allocates no memory, so no event is lost. Network devices of every kind are
+//! marked; `snapshot` selects those that matter.
 
 use core::net::IpAddr;
 
@@ -28,30 +28,32 @@ use rdma::net::NetdevEvents;
 use rdma::sync::bh;
 use rdma::sync::init_once;
 
-/// A device that follows network devices, and its tables.
+/// A device that is notified of network devices, with its tables.
 struct Follower {
     gids: Arc<Gids>,
     device: ARef<Device>,
 }
 
 rdma::global_lock! {
-    // SAFETY: `Subsystem::new` initialises it once, before there is any device or notifier.
+    // SAFETY: `Subsystem::new` initialises the lock once, before there is any device or notifier.
     unsafe(uninit) static FOLLOWED: SpinLock<KVec<Follower>> = KVec::new();
 }
 
-/// The devices that follow network devices. Notifiers may be softirqs.
+/// Calls `f` with the list of followers, locked. Bottom halves are disabled, since notifiers may
+/// run in softirq context.
 fn with_followed<R>(f: impl FnOnce(&mut KVec<Follower>) -> R) -> R {
     let _bh = bh::disable();
-    // A local, to be dropped before that: what a last expression borrows lives longer.
+    // A local variable, so that the lock is dropped before `_bh`: a temporary of the last
+    // expression would live longer.
     let mut followed = FOLLOWED.lock();
     f(&mut followed)
 }
 
-/// Has a device hear of events. May sleep.
+/// Adds a device to the followers. May sleep.
 pub(super) fn follow(gids: &Arc<Gids>, device: &Device) -> Result {
     loop {
         let len = with_followed(|list| list.len());
-        // No memory is to be had under the lock.
+        // Allocate without the lock.
         let mut room = KVec::with_capacity(len.checked_add(1).ok_or(ENOMEM)?, GFP_KERNEL)?;
         let done = with_followed(|list| {
             if list.len() >= room.capacity() {
@@ -59,7 +61,7 @@ pub(super) fn follow(gids: &Arc<Gids>, device: &Device) -> Result {
             }
             core::mem::swap(list, &mut room);
             for each in room.drain_all() {
-                // There is room for these and for one more.
+                // The capacity suffices for these and one more.
                 let _ = list.push_within_capacity(each);
             }
             let new = Follower {
@@ -74,16 +76,16 @@ pub(super) fn follow(gids: &Arc<Gids>, device: &Device) -> Result {
     }
 }
 
-/// Undoes [`follow`], if it was done.
+/// Removes a device from the followers, if it is one.
 pub(super) fn unfollow(gids: &Arc<Gids>) {
-    // What is dropped is dropped here, outside the lock.
+    // Drop the follower here, without the lock.
     let _gone = with_followed(|list| {
         let index = list.iter().position(|each| Arc::ptr_eq(&each.gids, gids))?;
         list.remove(index).ok()
     });
 }
 
-/// Tells those who may want to know of an event.
+/// Passes an event to the followers that `who` selects.
 fn note(event: Event, who: impl Fn(&Follower) -> bool) {
     with_followed(|list| {
         let told = list.iter().filter(|each| who(each));
@@ -91,7 +93,7 @@ fn note(event: Event, who: impl Fn(&Follower) -> bool) {
     });
 }
 
-/// Hears of network devices and their addresses.
+/// Listener for events of network devices and their addresses.
 struct Listener;
 
 impl NetdevEvents for Listener {
@@ -115,17 +117,17 @@ impl NetdevEvents for Listener {
 }
 
 impl AddressEvents for Listener {
-    /// If nothing is below the device, only the ports that it belongs to may want the address;
-    /// that something comes below it is told by itself, and a driver that gives it to a port later
-    /// has the port scanned anew.
+    /// If the network device has no lower device, only ports that it is bound to need the address.
+    /// Adding a lower device is an event of its own, and a driver that binds the network device to
+    /// a port later triggers a rescan of the port.
     fn changed(dev: &NetDevice, address: IpAddr, how: Change) {
         let word = match how {
             Change::Came => Word::Has,
             Change::Other => Word::Ask,
         };
         let event = Event::Address(ndev_id(dev.as_raw()), snapshot::convert(address), word);
-        // Who looks from now on sees the address, or we see below what he has looked at, and for
-        // whom.
+        // Pairs with the barrier in `Gids::look`: either a concurrent pass sees the address, or the
+        // code below sees the upper devices and the port bindings that the pass used.
         smp_mb();
         let stacked = dev.has_lower();
         note(event, |each| {
@@ -141,11 +143,11 @@ pub(crate) struct Subsystem {
 }
 
 impl Subsystem {
-    /// Begins to listen. May sleep.
+    /// Registers the notifiers. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and those of the registration of notifiers.
+    /// `ENOMEM`; errors of the registration of notifiers.
     pub(crate) fn new() -> Result<Self> {
         init_once(&FOLLOWED);
         let addresses =
@@ -163,7 +165,7 @@ impl Subsystem {
 
 impl Drop for Subsystem {
     fn drop(&mut self) {
-        // A static is not dropped.
+        // Statics are not dropped, so free the list here.
         let list = with_followed(|list| core::mem::replace(list, KVec::new()));
         kernel::warn_on!(!list.is_empty());
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The GID table of one port: its slots, and lookups in them.
+//! The GID table of one port: slots and lookups.
 //!
-//! Who changes the table holds the device's writer mutex ([`super::Gids`]); readers have the
-//! slots' lock only, in any context.
+//! Writers hold the device's `writer` mutex ([`super::Gids`]). Readers take only the lock of the
+//! slots, in any context.
 
 use kernel::prelude::*;
 
@@ -23,22 +23,22 @@ use crate::proto::gid_table::View;
 use rdma::bindings;
 use rdma::sync::SpinLockIrq;
 
-/// The most GIDs that a port has: an index is a `u16`.
+/// Maximum size of a table: indices are `u16`.
 const MOST: usize = 1 << 16;
 
-/// Where a port's GIDs come from.
+/// Source of a port's GIDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// From network devices; the driver is told of each if it wants to.
+    /// Network devices. `driver`: the driver is notified of each GID.
     Roce { types: GidTypes, driver: bool },
-    /// From the driver, of which each belongs to the port's network device.
+    /// The driver. Each GID belongs to the port's network device.
     Iwarp,
-    /// From the driver.
+    /// The driver.
     Ib,
 }
 
 impl Kind {
-    /// That of a port of a device that has told its properties.
+    /// Returns the kind of a port, by its immutable attributes.
     pub(super) fn of(device: &Device, port: u32) -> Self {
         let caps = device.immutable(port).map_or(0, |port| port.core_cap_flags);
         let has = |cap| caps & cap != 0;
@@ -57,7 +57,7 @@ impl Kind {
         }
     }
 
-    /// The types of RoCE that it knows.
+    /// The RoCE GID types that the port supports.
     pub(super) fn types(self) -> GidTypes {
         match self {
             Self::Roce { types, .. } => types,
@@ -95,7 +95,7 @@ impl Slots {
     }
 }
 
-/// A port's table.
+/// The GID table of a port.
 #[pin_data]
 pub(super) struct Port {
     number: u32,
@@ -105,7 +105,7 @@ pub(super) struct Port {
 }
 
 impl Port {
-    /// An empty table for a port. May sleep.
+    /// Allocates an empty table for a port. May sleep.
     pub(super) fn new(device: &Device, number: u32, len: usize) -> Result<Pin<KBox<Self>>> {
         if len > MOST {
             return Err(EINVAL);
@@ -126,34 +126,36 @@ impl Port {
         )
     }
 
-    /// Which port it is.
+    /// Port number.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Where its GIDs come from.
+    /// Source of the port's GIDs.
     pub(super) fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     pub(super) fn len(&self) -> usize {
         self.slots.lock().all.len()
     }
 
-    /// How many slots are not free.
+    /// Number of slots that are not free.
     pub(super) fn held(&self) -> usize {
         let slots = self.slots.lock();
         let used = slots.all.iter().filter(|slot| !slot.is_free());
         used.fold(0, |count: usize, _| count.saturating_add(1))
     }
 
-    /// Looks at the table. The callback may not sleep, nor look at the table by itself.
+    /// Calls `look` with a view of the table. `look` must not sleep, and must not access the table
+    /// in another way.
     pub(super) fn read<R>(&self, look: impl FnOnce(&View<'_, Slot>) -> R) -> R {
         look(&self.slots.lock().view(self.kind.types()))
     }
 
-    /// Calls for each valid entry, by index, until something is answered. As [`Self::read`].
+    /// Calls `ask` for each valid entry, in index order, until it returns `Some`. The rules of
+    /// [`Self::read`] apply to `ask`.
     pub(super) fn find_entry<R>(&self, mut ask: impl FnMut(&Entry) -> Option<R>) -> Option<R> {
         let slots = self.slots.lock();
         slots
@@ -164,14 +166,15 @@ impl Port {
             .find_map(&mut ask)
     }
 
-    /// Holds the entry of an index.
+    /// Returns a reference to the entry of an index.
     pub(super) fn get(&self, index: usize) -> Result<GidRef, Refusal> {
         let slots = self.slots.lock();
         let slot = slots.all.get(index).ok_or(Refusal::NoSuchIndex)?;
         slot.valid_entry().map(GidRef::new).ok_or(Refusal::Empty)
     }
 
-    /// Holds the first entry with this GID and type, of this network device if one is named.
+    /// Returns a reference to the first entry with this GID and type, and with this network device
+    /// if `ndev` is given.
     pub(super) fn find(
         &self,
         gid: &Gid,
@@ -184,7 +187,7 @@ impl Port {
         entry.map(GidRef::new).ok_or(Refusal::NotFound)
     }
 
-    /// Puts an entry into its slot, which must be free. Writers only.
+    /// Inserts an entry into its slot. Returns the entry if the slot is not free. Writers only.
     pub(super) fn insert(&self, entry: KBox<Entry>) -> Result<(), KBox<Entry>> {
         let mut slots = self.slots.lock();
         let index = usize::from(entry.index());
@@ -199,19 +202,19 @@ impl Port {
     }
 
     /// Hides the entry of an index, and returns the table's reference to it. Writers only. The
-    /// reference is not dropped under a lock of the table.
+    /// reference must not be dropped under a lock of the table.
     pub(super) fn retire(&self, index: usize) -> Option<GidRef> {
         let mut slots = self.slots.lock();
         let entry = slots.all.get_mut(index)?.retire()?;
-        // Only network devices' GIDs wait for their holders: elsewhere it is the driver
-        // who says what is at an index.
+        // Only on RoCE ports does the slot stay in use until the last reference is dropped. On
+        // other ports the driver decides what is at an index.
         if !matches!(self.kind, Kind::Roce { .. }) {
             slots.free(index);
         }
         Some(entry)
     }
 
-    /// Frees the slot of an entry whose last reference has gone, if it is still there.
+    /// Frees the slot of an entry whose last reference was dropped, if the slot still refers to it.
     pub(super) fn vacate(&self, entry: &Entry) {
         let mut slots = self.slots.lock();
         let index = usize::from(entry.index());

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the network devices of a RoCE port are like now: its own and all above it. Of those of
-//! which single addresses are marked, only these are looked at, and those that have just come are not
-//! looked for.
+//! Current state of the network devices of a RoCE port: its own, and all upper devices. If single
+//! addresses of a network device are marked, only these are included; addresses that were just
+//! added are not looked up.
 //!
-//! Whatever changes meanwhile marks anew. Devices in a snapshot are held, so that their names are not given to others.
+//! Later changes set marks again. A snapshot holds references to its network devices, so that their
+//! IDs are not reused.
 
 use core::net::IpAddr;
 use core::net::Ipv4Addr;
@@ -27,14 +28,14 @@ use crate::proto::gid_plan::Bond;
 use crate::proto::gid_table::Ndev;
 use rdma::net::NetDevice;
 
-/// The most addresses of one network device that are looked at: more than any table holds.
+/// Maximum number of addresses per network device; no table is larger.
 const MOST_ADDRESSES: usize = 1 << 16;
 
-/// A network device.
+/// State of one network device.
 struct Seen {
     ndev: ARef<NetDevice>,
-    /// Its place in the snapshot: in the order in which devices came to be, as far as that
-    /// can be told, those of other namespaces last.
+    /// Sort key: devices of other network namespaces last, then by interface index, which
+    /// approximates the order of creation.
     place: (bool, u32),
     above_port: bool,
     bond: Bond,
@@ -43,7 +44,7 @@ struct Seen {
     addresses: Range<usize>,
 }
 
-/// The port and the marked ones among its network devices.
+/// State of the port and of its marked network devices.
 pub(super) struct Snapshot {
     port: gid_plan::Port,
     seen: KVec<Seen>,
@@ -51,7 +52,7 @@ pub(super) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Looks at a port. May sleep.
+    /// Takes a snapshot of a port. May sleep.
     ///
     /// # Errors
     ///
@@ -100,7 +101,8 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// Adds a device, the port's own or one above it, if it is marked and not there.
+    /// Adds a network device (`own` or one of its upper devices) if it is marked and not included
+    /// yet.
     fn see(&mut self, ndev: &NetDevice, own: &NetDevice, marks: &Marks, flags: Flags) -> Result {
         let id = ndev_id(ndev.as_raw());
         let there = self.seen.iter().any(|seen| *seen.ndev == *ndev);
@@ -133,7 +135,7 @@ impl Snapshot {
         &self.port
     }
 
-    /// The devices, as the engine wants them. May sleep.
+    /// Returns the network devices in the form that `gid_plan` takes. May sleep.
     ///
     /// # Errors
     ///
@@ -157,7 +159,7 @@ impl Snapshot {
         Ok(devices)
     }
 
-    /// A device of the snapshot, held once more.
+    /// Returns a reference to a network device of the snapshot.
     pub(super) fn hold(&self, id: Ndev) -> Option<ARef<NetDevice>> {
         let seen = self.seen.iter().find(|s| ndev_id(s.ndev.as_raw()) == id)?;
         Some(seen.ndev.clone())
@@ -165,7 +167,7 @@ impl Snapshot {
 }
 
 impl Seen {
-    /// Finds out about bonds and VLANs.
+    /// Reads bond and VLAN state.
     fn look_up(&mut self) -> Result {
         let rcu = rcu::read_lock();
         self.bond = bond(&self.ndev, &rcu);
@@ -187,7 +189,7 @@ fn bond(ndev: &NetDevice, rcu: &rcu::Guard) -> Bond {
     Bond::Master(active.map(|slave| ndev_id(slave.as_raw())))
 }
 
-/// An address, for the engine.
+/// Converts an address for `gid_plan`.
 pub(super) fn convert(address: IpAddr) -> Address {
     match address {
         IpAddr::V4(ip) => Address::V4(ip.octets()),

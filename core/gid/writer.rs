@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Changes of a port's table. The device's writer mutex is held around all of this.
+//! Changes of a port's table. The caller must hold the device's `writer` mutex.
 //!
-//! A driver that keeps GIDs itself is asked before an entry comes, and told after it was taken
-//! out of sight; it may sleep.
+//! A driver with `add_gid` and `del_gid` is called before an entry is inserted, and after an entry
+//! was hidden. These methods may sleep.
 
 use kernel::fmt;
 use kernel::pr_warn_once;
@@ -30,7 +30,7 @@ use rdma::bindings;
 use rdma::edge::Lent;
 use rdma::net::NetDevice;
 
-/// A RoCE port's table, for the engine.
+/// A RoCE port's table, as changed by `gid_plan`.
 pub(super) struct Writer<'a> {
     gids: &'a Arc<Gids>,
     device: &'a Device,
@@ -40,7 +40,7 @@ pub(super) struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// The table of `port`, with the network devices of `snapshot`.
+    /// Creates a writer of the table of `port`, with the network devices of `snapshot`.
     pub(super) fn new(
         gids: &'a Arc<Gids>,
         device: &'a Device,
@@ -56,7 +56,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether an entry did not come for want of memory.
+    /// Returns whether an allocation failed.
     pub(super) fn is_short_of_memory(&self) -> bool {
         self.short_of_memory
     }
@@ -88,11 +88,11 @@ impl Table for Writer<'_> {
     }
 }
 
-/// Puts an entry into a free slot, if the driver agrees.
+/// Inserts an entry into a free slot, if the driver accepts it.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; `EINVAL` if the driver refuses, whatever it says; `EBUSY` if the slot is not free.
+/// `ENOMEM`; `EINVAL` for every error of the driver; `EBUSY` if the slot is not free.
 fn add(
     gids: &Arc<Gids>,
     device: &Device,
@@ -105,7 +105,7 @@ fn add(
     let entry = Entry::new(gids.clone(), device, port.number(), slot, entry, ndev)?;
     let driver = matches!(port.kind(), Kind::Roce { driver: true, .. });
     if driver {
-        // Whatever the driver says.
+        // The driver's errno is not passed on.
         entry.add_gid(device).map_err(|_| EINVAL)?;
     }
     port.insert(entry).map_err(|entry| {
@@ -114,7 +114,7 @@ fn add(
     })
 }
 
-/// Deletes the entry of an index. False if there is none.
+/// Deletes the entry of an index. Returns false if there is none.
 fn delete(device: &Device, port: &Port, index: usize) -> bool {
     let Some(entry) = port.retire(index) else {
         return false;
@@ -138,7 +138,7 @@ pub(super) fn empty(device: &Device, port: &Port) {
     }
 }
 
-/// Deletes all entries of a network device. Whether there were any.
+/// Deletes all entries of a network device. Returns whether there were any.
 pub(super) fn delete_of(device: &Device, port: &Port, ndev: &NetDevice) -> bool {
     let id = ndev_id(ndev.as_raw());
     let mut any = false;
@@ -150,7 +150,7 @@ pub(super) fn delete_of(device: &Device, port: &Port, ndev: &NetDevice) -> bool 
     any
 }
 
-/// Makes a table what the driver says that it is; see [`super::refresh`].
+/// Updates a table with the GIDs that the driver reports; see [`super::refresh`].
 pub(super) fn ask_driver(
     gids: &Arc<Gids>,
     device: &Device,
@@ -161,7 +161,7 @@ pub(super) fn ask_driver(
         return Ok(None);
     }
     let mut prefix = None;
-    // The driver may say something else now than when it was registered.
+    // `len` may differ from the table size reported at registration.
     let len = port.len().min(usize::try_from(len).unwrap_or(usize::MAX));
     for (index, number) in (0..len).zip(0_i32..) {
         let mut gid = bindings::ib_gid::default();
@@ -190,15 +190,15 @@ pub(super) fn ask_driver(
             ndev: ndev_id(super::raw_ndev(ndev.as_deref())),
             mac: ndev.as_deref().map_or([0; 6], NetDevice::mac),
         };
-        // What has not changed keeps its entry, and its holders.
+        // Keep an unchanged entry, and so its references.
         if port.read(|table| table.get(index) == Ok(&entry)) {
             continue;
         }
         delete(device, port, index);
-        // Drivers fill up with zeros.
+        // Drivers report unused entries as zero GIDs.
         if !gid.is_zero() {
-            // The others, and who waits for the event, cannot help it. What is missing is not
-            // what is there, so the next event has it asked for again.
+            // Log the error and continue with the other entries. The next event queries this entry
+            // again, since it is still missing.
             if let Err(error) = add(gids, device, port, index, &entry, ndev) {
                 pr_warn_once!("{}: no GID at index {number}: {error:?}\n", Name(device));
             }
@@ -207,7 +207,7 @@ pub(super) fn ask_driver(
     Ok(prefix)
 }
 
-/// The name of a device, in messages.
+/// Formats the name of a device for log messages.
 pub(crate) struct Name<'a>(pub(crate) &'a Device);
 
 impl fmt::Display for Name<'_> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scatter lists as the pages of a region, for drivers' `map_mr_sg`.
+//! Converts scatter lists to the pages of a region, for `map_mr_sg` of drivers.
 
 use crate::object::tables::Mr;
 use crate::object::tables::SetPage;
@@ -12,12 +12,12 @@ use rdma::edge::scatter::Scatter;
 use rdma::edge::Alone;
 use rdma::edge::Lent;
 
-/// Hands the pages of the beginning of a list to a driver, and sets address and length of the
-/// region accordingly. Returns how many entries were taken whole; the offset is then where
-/// in the next one to go on. Never sleeps.
+/// Passes the pages of the start of a list to a driver, and sets address and length of the region
+/// to match. Returns the number of entries taken completely; `offset` is then the position in the
+/// next entry at which to continue. Never sleeps.
 ///
-/// Where a driver takes only some pages of an entry, offset and length say exactly what was
-/// taken; the C core says a page less.
+/// If a driver takes only some pages of an entry, offset and length cover exactly what was taken;
+/// those of the C core are one page short.
 fn to_pages(
     mut mr: Alone<'_, Mr>,
     list: Scatter<'_>,
@@ -51,7 +51,7 @@ fn to_pages(
             if let Some(offset) = offset {
                 *offset.0 = taken.offset;
             }
-            // CAST: No more than `count`.
+            // CAST: At most `count`.
             taken.entries as c_int
         }
         Err(sg_pages::Refusal::Invalid) => EINVAL.to_errno(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Netlink for the other modules of the core (`include/rdma/rdma_netlink.h`).
+//! Exported netlink functions (`include/rdma/rdma_netlink.h`).
 
 use super::client;
 use super::edge::message::NetArg;
@@ -10,25 +10,25 @@ use kernel::ffi::c_int;
 use rdma::bindings;
 use rdma::edge::Answer;
 
-/// Sends a message without waiting; it is taken over in any case.
+/// Sends a message without blocking. Consumes the message even on failure.
 fn unicast(net: NetArg<'_>, message: Message, port: u32) -> c_int {
     send(net, message, port, super::DONTWAIT)
 }
 
-/// As [`unicast`], but waits for a full reader, ten seconds at most.
+/// As [`unicast`], but if the receiver's buffer is full, waits up to ten seconds.
 fn unicast_wait(net: NetArg<'_>, message: Message, port: u32) -> c_int {
     send(net, message, port, 0)
 }
 
 fn send(net: NetArg<'_>, message: Message, port: u32, flags: c_int) -> c_int {
     match Socket::of(net.0) {
-        // A length is no news.
+        // On success the result is a length.
         Ok(socket) => socket.unicast(message, port, flags).min(0),
         Err(error) => error.to_errno(),
     }
 }
 
-/// Sends a message to a group; it is taken over in any case. Sleeps as `flags` say.
+/// Sends a message to a group. Consumes the message even on failure. May sleep as `flags` permit.
 fn multicast(net: NetArg<'_>, message: Message, group: u32, flags: bindings::gfp_t) -> c_int {
     super::multicast_with(net.0, message, group, flags).answer()
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What user programs answer to what the kernel asked them.
+//! Responses of user programs to requests of the kernel.
 
 use super::edge::Incoming;
 use kernel::prelude::*;
 use rdma::bindings;
 
-/// An answer.
+/// A response.
 pub(crate) struct Answer<'a> {
     message: Incoming<'a>,
 }
@@ -14,9 +14,9 @@ pub(crate) struct Answer<'a> {
 impl<'a> Answer<'a> {
     /// # Errors
     ///
-    /// `EPERM` for a request, or for what did not come by a user's socket.
+    /// `EPERM` for a request, or for a message that was not sent by a user socket.
     pub(crate) fn of(message: Incoming<'a>) -> Result<Self> {
-        // CAST: A flag of 16 bits.
+        // CAST: The flag has 16 bits.
         let request = message.head().nlmsg_flags & bindings::NLM_F_REQUEST as u16 != 0;
         if request || !message.is_from_user() {
             return Err(EPERM);
@@ -24,17 +24,17 @@ impl<'a> Answer<'a> {
         Ok(Self { message })
     }
 
-    /// The number of the question.
+    /// Sequence number of the request.
     pub(crate) fn seq(&self) -> u32 {
         self.message.head().nlmsg_seq
     }
 
-    /// Its flags.
+    /// Flags of the response.
     pub(crate) fn flags(&self) -> u16 {
         self.message.head().nlmsg_flags
     }
 
-    /// What follows the header.
+    /// The bytes after the header.
     pub(crate) fn payload(&self) -> &[u8] {
         self.message.payload()
     }

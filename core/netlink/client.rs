@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Clients of the socket, and the dispatch of incoming messages to them.
+//! Netlink clients, and dispatch of incoming messages to them.
 //!
 //! A client is a part of the subsystem with a table of handlers, one for each of its operations.
-//! The lock of the client's slot is held for reading around each handler, so that unregistration
-//! waits for handlers that run (lock 1 of the plan of locks).
+//! The lock of the client's slot is held for reading while a handler runs, so that unregistration
+//! waits for running handlers (lock 1 in `core_locking.md`).
 
 use super::edge::request_client;
 use super::edge::Batch;
@@ -16,10 +16,10 @@ use rdma::net::Net;
 use rdma::sync::ReadGuard;
 use rdma::sync::StaticRwSem;
 
-/// How many operations each client's number stands for; none where there is no client.
+/// Number of operations of each client, by client index; 0 if there is no such client.
 const OPS: [u32; bindings::RDMA_NL_NUM_CLIENTS as usize] = {
     let mut ops = [0; bindings::RDMA_NL_NUM_CLIENTS as usize];
-    // INDEX: numbers of clients; evaluated by the compiler.
+    // INDEX: Client indices; evaluated at compile time.
     ops[bindings::RDMA_NL_IWCM as usize] = bindings::RDMA_NL_IWPM_NUM_OPS;
     ops[bindings::RDMA_NL_LS as usize] = bindings::RDMA_NL_LS_NUM_OPS;
     ops[bindings::RDMA_NL_NLDEV as usize] = bindings::rdma_nldev_command_RDMA_NLDEV_NUM_OPS;
@@ -29,24 +29,24 @@ const _: () = assert!(OPS.len() == 6, "a client that has no operations above");
 
 type Slot = StaticRwSem<Option<Handlers>>;
 
-/// A slot for each client.
+/// One slot per client.
 static CLIENTS: [Slot; OPS.len()] = [const { StaticRwSem::new(None) }; OPS.len()];
 
-/// Makes the table usable.
+/// Initialises the locks of the table.
 pub(super) fn init() {
     for client in &CLIENTS {
         client.init(c"NlClients::ops", kernel::static_lock_class!());
     }
 }
 
-/// Warns of clients that have not unregistered.
+/// Warns about clients that are still registered.
 pub(super) fn check_none_left() {
     for client in &CLIENTS {
         kernel::warn_on!(client.read().is_some_and(|handlers| handlers.is_some()));
     }
 }
 
-/// How many operations a client has; none if there is no such client.
+/// Number of operations of a client; 0 if there is no such client.
 pub(super) fn operations(index: u32) -> usize {
     let operations = usize::try_from(index).ok().and_then(|index| OPS.get(index));
     operations
@@ -59,7 +59,7 @@ fn slot(index: u32) -> Option<&'static Slot> {
 }
 
 /// Registers a client. May sleep. Warns, and does nothing, if there is no such client, if it is
-/// registered, or if it has too few handlers.
+/// registered already, or if it has too few handlers.
 pub(super) fn register(index: u32, handlers: Handlers) {
     let operations = operations(index);
     let slot = slot(index).filter(|_| operations != 0 && handlers.count() >= operations);
@@ -72,18 +72,18 @@ pub(super) fn register(index: u32, handlers: Handlers) {
     }
 }
 
-/// Unregisters a client, and waits for its handlers. May sleep.
+/// Unregisters a client, and waits for its running handlers. May sleep.
 pub(super) fn unregister(index: u32) {
     if let Some(mut slot) = slot(index).and_then(Slot::write) {
         *slot = None;
     }
 }
 
-/// A client of this module, registered until this is dropped.
+/// Registration of a client of this module. Dropping this unregisters the client.
 pub(crate) struct Registration(u32);
 
 impl Registration {
-    /// May sleep. See [`register`].
+    /// Registers a client. See [`register`]. May sleep.
     pub(crate) fn new(index: u32, handlers: Handlers) -> Self {
         register(index, handlers);
         Self(index)
@@ -96,8 +96,8 @@ impl Drop for Registration {
     }
 }
 
-/// The slot of a registered client. If it is not registered, its module is loaded once, with the
-/// lock dropped meanwhile: the module registers the client when it loads.
+/// Returns the locked slot of a client. If the client is not registered, its module is requested
+/// once, without the lock, since the module registers the client when it loads.
 fn find(client: u32) -> Option<ReadGuard<'static, Option<Handlers>>> {
     let slot = slot(client)?;
     let guard = slot.read()?;
@@ -109,7 +109,7 @@ fn find(client: u32) -> Option<ReadGuard<'static, Option<Handlers>>> {
     slot.read()
 }
 
-/// `NLM_F_*` as they are in a header.
+/// Converts `NLM_F_*` to the type of the header's flags.
 const fn flag(flag: u32) -> u16 {
     // CAST: These flags have 16 bits.
     flag as u16
@@ -118,7 +118,7 @@ const REQUEST: u16 = flag(bindings::NLM_F_REQUEST);
 const ACK: u16 = flag(bindings::NLM_F_ACK);
 const DUMP: u16 = flag(bindings::NLM_F_DUMP);
 
-/// The client and the operation that a message is for.
+/// Returns the client and the operation that a message is for.
 fn target(message: &Incoming<'_>) -> (u32, usize) {
     let number = message.head().nlmsg_type;
     (u32::from(number >> 10 & 0x3f), usize::from(number & 0x3ff))
@@ -128,13 +128,13 @@ fn target(message: &Incoming<'_>) -> (u32, usize) {
 ///
 /// # Errors
 ///
-/// `EINVAL` if there is none, `EPERM` if the sender may not, or the handler's.
+/// `EINVAL` if there is no handler, `EPERM` if the sender lacks permission; errors of the handler.
 fn handle(message: &Incoming<'_>) -> Result {
     let (client, op) = target(message);
     if op >= operations(client) {
         return Err(EINVAL);
     }
-    // The other clients know one namespace only.
+    // All clients except `nldev` support only the initial namespace.
     if message.net() != Net::init() && client != bindings::RDMA_NL_NLDEV {
         return Err(EINVAL);
     }
@@ -146,8 +146,8 @@ fn handle(message: &Incoming<'_>) -> Result {
         return Err(EPERM);
     }
 
-    // The local service's answers use a bit of `DUMP` for something else. The port mapper's
-    // requests are dumps whether they say so or not.
+    // Responses of the local service use a bit of `DUMP` with another meaning. Requests of the port
+    // mapper are always dumps, whatever their flags.
     let dump = client != bindings::RDMA_NL_LS
         && (message.head().nlmsg_flags & DUMP != 0 || client == bindings::RDMA_NL_IWCM);
     if dump {
@@ -158,12 +158,12 @@ fn handle(message: &Incoming<'_>) -> Result {
     .unwrap_or(Err(EINVAL))
 }
 
-/// Takes what came in by a socket.
+/// Handles the messages of a received buffer.
 pub(super) fn receive(mut batch: Batch<'_>) {
     while let Some(message) = batch.first() {
         let done = one(&message);
         let head = message.head();
-        // An interrupted handler answers later, or not at all.
+        // An interrupted handler responds later, or not at all.
         if done != Err(EINTR) && (head.nlmsg_flags & ACK != 0 || done.is_err()) {
             batch.acknowledge(&message, done);
         }
@@ -171,14 +171,14 @@ pub(super) fn receive(mut batch: Batch<'_>) {
     }
 }
 
-/// Handles one message, if it is one for a client.
+/// Handles one message. Ignores control messages and those that are not requests.
 fn one(message: &Incoming<'_>) -> Result {
     let (client, _) = target(message);
     let head = message.head();
-    // Requests are handled. Only the local service is asked by the kernel, so that answers come in
-    // for it.
+    // Of responses, only those of the local service are handled: no other client receives requests
+    // of the kernel.
     let for_us = head.nlmsg_flags & REQUEST != 0 || client == bindings::RDMA_NL_LS;
-    // CAST: A small number.
+    // CAST: The constant fits.
     if !for_us || head.nlmsg_type < bindings::NLMSG_MIN_TYPE as u16 {
         return Ok(());
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Netlink messages, handlers and sockets as C has them, with safe types around.
+//! C structures of netlink messages, handlers and sockets, with safe types.
 //!
 //! | type | what |
 //! |---|---|
-//! | [`Batch`], [`Incoming`] | what came in by a socket, and one message of it |
-//! | [`Handler`], [`Handlers`] | a client's function for an operation, and its table of them |
-//! | [`DumpCall`] | one call of a handler that answers by a list |
-//! | [`Message`], [`Tail`] | a message under construction, and where it grows |
+//! | [`Batch`], [`Incoming`] | a received buffer, and one message in it |
+//! | [`Handler`], [`Handlers`] | a client's handler of an operation, and its handler table |
+//! | [`DumpCall`] | one call of a dump handler |
+//! | [`Message`], [`Tail`] | a message under construction, and its end |
 //!
-//! To be held against `include/rdma/rdma_netlink.h` and `include/linux/netlink.h`.
+//! Must match `include/rdma/rdma_netlink.h` and `include/linux/netlink.h`.
 
 pub(super) mod message;
 pub(super) mod socket;
@@ -40,10 +40,10 @@ use rdma::net::Net;
 use rdma::net::NetDevice;
 
 rdma::c_struct! {
-    /// Words for the sender about why a message was refused (`struct netlink_ext_ack`).
+    /// Error report to the sender of a message (`struct netlink_ext_ack`).
     pub(crate) struct ExtAck: bindings::netlink_ext_ack;
     fields {
-        /// Sets the text.
+        /// Sets the error text.
         put set_text at _msg: &'static CStr;
     }
 }
@@ -57,20 +57,20 @@ impl ExtAck {
     }
 }
 
-/// Has the module of a client loaded, if there is one. May sleep.
+/// Requests the module of a client. May sleep.
 pub(super) fn request_client(client: u32) {
-    // SAFETY: The format takes one unsigned number. The result does not matter: the caller looks
-    // for the client again.
+    // SAFETY: The format takes one unsigned argument. The result is ignored, since the caller looks
+    // up the client again.
     let _: c_int = unsafe {
         bindings::__request_module(true, c"rdma-netlink-subsys-%u".as_char_ptr(), client)
     };
 }
 
-/// A buffer that came in by a socket: any number of messages.
+/// A buffer received by a socket, with any number of messages.
 ///
 /// # Invariants
 ///
-/// For `'a`, `skb` is a linear buffer that came in by a netlink socket, and that nobody else uses.
+/// For `'a`, `skb` is a linear buffer that a netlink socket received, and that nobody else uses.
 pub(super) struct Batch<'a> {
     skb: NonNull<bindings::sk_buff>,
     extack: ExtAck,
@@ -78,7 +78,7 @@ pub(super) struct Batch<'a> {
 }
 
 rdma::argument! {
-    /// What `input` of a netlink socket gets: a linear buffer that nobody else uses.
+    /// Argument of `input` of a netlink socket: a linear buffer that nobody else uses.
     impl<'a> Batch<'a> = |skb: NonNull<bindings::sk_buff>| Batch {
         skb,
         extack: ExtAck::new(),
@@ -87,20 +87,20 @@ rdma::argument! {
 }
 
 impl Batch<'_> {
-    /// The message at the beginning, if a whole one is there.
+    /// The first message; `None` if the buffer has no complete message.
     pub(super) fn first(&self) -> Option<Incoming<'_>> {
         let skb = self.skb.as_ptr();
-        // SAFETY: The buffer is there and ours: type invariant.
+        // SAFETY: The buffer is valid, and only `self` uses it (type invariant).
         let (data, len) = unsafe { ((*skb).data, (*skb).len) };
         let len = usize::try_from(len).ok()?;
         if len < MESSAGE_HEADER {
             return None;
         }
         let header = NonNull::new(data)?.cast::<bindings::nlmsghdr>();
-        // SAFETY: There are as many bytes; the beginning is aligned, and each message goes on at a
-        // multiple of four.
+        // SAFETY: The buffer has at least as many bytes as a header. Its start is aligned, and each
+        // message starts at a multiple of four bytes.
         let whole = usize::try_from(unsafe { header.read() }.nlmsg_len).ok()?;
-        // INVARIANT: The message lies whole in the buffer, which is borrowed.
+        // INVARIANT: The whole message is in the buffer, which is borrowed.
         (whole >= MESSAGE_HEADER && whole <= len).then_some(Incoming {
             skb: self.skb,
             header,
@@ -109,39 +109,41 @@ impl Batch<'_> {
         })
     }
 
-    /// Tells the sender of the first message how it ended.
+    /// Sends the sender of `message` an acknowledgment with the result.
     pub(super) fn acknowledge(&self, message: &Incoming<'_>, done: Result) {
         let code = done.answer();
         let (skb, header) = (message.skb.as_ptr(), message.header.as_ptr());
-        // SAFETY: Buffer and header are those that came in; the words are whole.
+        // SAFETY: Buffer and header are those received (type invariant of `Incoming`); `extack` is
+        // initialised.
         unsafe { bindings::netlink_ack(skb, header, code, self.extack.raw()) };
     }
 
-    /// Removes so many bytes from the beginning, or all there are.
+    /// Removes `bytes` bytes from the start, or all bytes if there are fewer.
     pub(super) fn skip(&mut self, bytes: u32) {
         let skb = self.skb.as_ptr();
-        // SAFETY: The buffer is there and ours, and has at least as many bytes.
+        // SAFETY: The buffer is valid, only `self` uses it (type invariant), and it has at least
+        // that many bytes.
         unsafe { bindings::skb_pull(skb, bytes.min((*skb).len)) };
     }
 }
 
 rdma::c_struct! {
-    /// What netlink keeps of a message in its buffer (`NETLINK_CB`). Private to this file.
+    /// Control block of a received buffer (`NETLINK_CB`). Private to this file.
     struct Parms: bindings::netlink_skb_parms;
     fields {
-        /// The number of the socket that sent it. Written before it is delivered.
+        /// Port ID of the sending socket. Written before delivery.
         const portid: u32;
-        /// That socket, null of a message of the kernel's. Written before it is delivered.
+        /// The sending socket; null for a message of the kernel. Written before delivery.
         const sk: Passed<bindings::sock>;
     }
 }
 
-/// A message that came in, as its handler gets it.
+/// A received message, as passed to its handler.
 ///
 /// # Invariants
 ///
-/// For `'a`, `skb` is a buffer that came in by a netlink socket, and `header` that of a message
-/// which lies whole in it. Nobody changes the message.
+/// For `'a`, `skb` is a buffer that a netlink socket received, and `header` is the header of a
+/// message that lies completely in that buffer. Nobody changes the message.
 #[derive(Clone, Copy)]
 pub(crate) struct Incoming<'a> {
     skb: NonNull<bindings::sk_buff>,
@@ -153,17 +155,18 @@ pub(crate) struct Incoming<'a> {
 impl<'a> Incoming<'a> {
     /// # Safety
     ///
-    /// The arguments are as the type invariant says, or null; `extack` is null or to be written.
+    /// `skb` and `header` are null or as in the type invariant. `extack` is null, or writable for
+    /// `'a`.
     unsafe fn new(
         skb: *mut bindings::sk_buff,
         header: *const bindings::nlmsghdr,
         extack: *mut bindings::netlink_ext_ack,
     ) -> Option<Self> {
-        // INVARIANT: Contract of this function.
+        // INVARIANT: By the contract of this function.
         Some(Self {
             skb: NonNull::new(skb)?,
             header: NonNull::new(header.cast_mut())?,
-            // SAFETY: Contract of this function.
+            // SAFETY: By the contract of this function.
             extack: unsafe { Option::from_c(extack) },
             _message: PhantomData,
         })
@@ -171,67 +174,67 @@ impl<'a> Incoming<'a> {
 
     /// The header.
     pub(crate) fn head(&self) -> bindings::nlmsghdr {
-        // SAFETY: The message is there, and nobody changes it: type invariant.
+        // SAFETY: The message is valid, and nobody changes it (type invariant).
         unsafe { self.header.read() }
     }
 
-    /// What follows the header.
+    /// The bytes after the header.
     pub(crate) fn payload(&self) -> &'a [u8] {
         let len = usize::try_from(self.head().nlmsg_len).unwrap_or(0);
-        // SAFETY: The message lies whole in the buffer for `'a`, and nobody changes it: type
-        // invariant.
+        // SAFETY: The whole message is in the buffer for `'a`, and nobody changes it (type
+        // invariant).
         unsafe {
             let start = self.header.as_ptr().cast::<u8>().add(MESSAGE_HEADER);
             slice::from_raw_parts(start, len.saturating_sub(MESSAGE_HEADER))
         }
     }
 
-    /// The parameters that netlink keeps of a message.
+    /// The control block of the buffer.
     fn parms(&self) -> &Parms {
-        // SAFETY: A buffer that came in by netlink has its parameters in its scratch space, and
-        // nobody changes them while the message is handled (type invariant).
+        // SAFETY: A buffer received by a netlink socket (type invariant) has this structure in its
+        // `cb`, and nobody changes it while the message is handled.
         unsafe { Parms::view((&raw mut (*self.skb.as_ptr()).cb).cast()) }
     }
 
-    /// The number of the socket that sent it.
+    /// Port ID of the sending socket.
     pub(crate) fn port(&self) -> u32 {
         self.parms().portid()
     }
 
-    /// Whether a user's socket sent it.
+    /// Returns whether a user socket sent the message.
     pub(crate) fn is_from_user(&self) -> bool {
         !self.parms().sk().as_ptr().is_null()
     }
 
     fn sock(&self) -> *mut bindings::sock {
-        // SAFETY: The buffer is there: type invariant.
+        // SAFETY: The buffer is valid (type invariant).
         unsafe { (*self.skb.as_ptr()).sk }
     }
 
-    /// The namespace of the socket that it came in by.
+    /// Network namespace of the receiving socket.
     pub(crate) fn net(&self) -> &'a CountedNet {
-        // SAFETY: The socket has a namespace, which stays while the socket has messages.
+        // SAFETY: The socket has a network namespace, which is valid while the socket has messages.
         unsafe { CountedNet::from_raw(bindings::rdma_helper_sock_net(self.sock())) }
     }
 
-    /// Whether the sender has a capability in the first user namespace.
+    /// Returns whether the sender has a capability in the initial user namespace.
     pub(crate) fn is_capable(&self, capability: u32) -> bool {
         c_int::try_from(capability).is_ok_and(|capability| {
-            // SAFETY: The buffer came in by a netlink socket: type invariant.
+            // SAFETY: A netlink socket received the buffer (type invariant).
             unsafe { bindings::netlink_capable(self.skb.as_ptr(), capability) }
         })
     }
 
-    /// Whether the sender has a capability in the user namespace that owns a network namespace.
+    /// Returns whether the sender has a capability in the user namespace that owns `net`.
     pub(crate) fn is_capable_in(&self, net: &Net, capability: u32) -> bool {
         c_int::try_from(capability).is_ok_and(|capability| {
             let skb = self.skb.as_ptr();
-            // SAFETY: The buffer came in by a netlink socket: type invariant.
+            // SAFETY: A netlink socket received the buffer (type invariant).
             unsafe { bindings::rdma_helper_skb_net_capable(skb, net.as_raw(), capability) }
         })
     }
 
-    /// Without words for the sender.
+    /// Returns the message without extended error reporting.
     fn silent(self) -> Self {
         Self {
             extack: None,
@@ -239,61 +242,61 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// Tells the sender in words why the message is refused.
+    /// Reports to the sender why the message is rejected.
     pub(crate) fn explain(&self, why: &'static CStr) {
         if let Some(extack) = self.extack {
             extack.set_text(why);
         }
     }
 
-    /// Shows the sender the attribute that was refused, a part of the message.
+    /// Reports the rejected attribute to the sender. `attr` must be part of the message.
     pub(crate) fn set_bad_attr(&self, attr: &'a [u8]) {
         if let Some(extack) = self.extack {
-            // SAFETY: One message is handled at a time (`OfCall`); the attribute is read as long
-            // as the message is there.
+            // SAFETY: Only one message is handled at a time (`OfCall`). The attribute is only read
+            // while the message is valid, and is borrowed as long.
             unsafe { (*extack.raw()).bad_attr = attr.as_ptr().cast() };
         }
     }
 
-    /// The network device of a name in the sender's namespace.
+    /// Returns a reference to the network device with this name in the socket's namespace.
     pub(crate) fn netdev(&self, name: &CStr) -> Option<ARef<NetDevice>> {
-        // SAFETY: Namespace and name are there.
+        // SAFETY: Namespace and name are borrowed, so both are valid.
         let found = unsafe {
             bindings::rdma_helper_dev_get_by_name(self.net().as_raw(), name.as_char_ptr())
         };
-        // SAFETY: What is found is counted, for us.
+        // SAFETY: The function returns a reference that the caller owns.
         NonNull::new(found).map(|found| unsafe { ARef::from_raw(found.cast()) })
     }
 }
 
-/// Whether a message to the log is within the limit of messages that the network may cause.
+/// Returns whether the rate limit allows a log message that network traffic may cause.
 pub(crate) fn may_warn() -> bool {
     // SAFETY: The function has no requirements.
     unsafe { bindings::net_ratelimit() != 0 }
 }
 
-/// What a client does with a message.
+/// Handler of a message.
 pub(crate) trait Doit {
     /// Handles one message. May sleep.
     fn doit(message: &Incoming<'_>) -> Result;
 }
 
-/// What a client does with a request for a list.
+/// Handler of a dump request.
 pub(crate) trait Dump {
-    /// Writes the next messages of the list; it has ended when there are none. May sleep.
+    /// Writes the next messages of the dump. Writing none ends the dump. May sleep.
     fn dump(call: DumpCall<'_>) -> Result;
 }
 
-/// What a list keeps between its messages, all zeros at its beginning.
+/// State of a dump between calls, initially all zeros.
 pub(crate) type DumpState = [u32; 3];
 
-/// One call for a list.
+/// One call of a dump handler.
 pub(crate) struct DumpCall<'a> {
-    /// The request for the list, without words for the sender: there never were any.
+    /// The dump request, without extended error reporting, which dumps never had.
     pub(crate) request: Incoming<'a>,
-    /// Where messages are written to.
+    /// Buffer for the messages.
     pub(crate) reply: Tail<'a>,
-    /// What the list keeps.
+    /// State of the dump.
     pub(crate) state: &'a mut DumpState,
 }
 
@@ -301,14 +304,14 @@ pub(crate) struct DumpCall<'a> {
 ///
 /// # Safety
 ///
-/// For netlink, as `doit`: a buffer that came in by a socket, a whole message in it, and words for
-/// the sender or null.
+/// Called by netlink only, as `doit`: with a buffer that a socket received, a complete message in
+/// it, and an extended ack or null.
 unsafe extern "C" fn doit<T: Doit>(
     skb: *mut bindings::sk_buff,
     header: *mut bindings::nlmsghdr,
     extack: *mut bindings::netlink_ext_ack,
 ) -> c_int {
-    // SAFETY: Contract of this function.
+    // SAFETY: By the contract of this function.
     match unsafe { Incoming::new(skb, header, extack) } {
         Some(message) => T::doit(&message).answer(),
         None => EINVAL.to_errno(),
@@ -319,7 +322,7 @@ unsafe extern "C" fn doit<T: Doit>(
 ///
 /// # Safety
 ///
-/// For netlink, as `dump`: an empty linear buffer, and the state of the dump that it is for.
+/// Called by netlink only, as `dump`: with an empty linear buffer, and the callback of the dump.
 unsafe extern "C" fn dump<T: Dump>(
     skb: *mut bindings::sk_buff,
     callback: *mut bindings::netlink_callback,
@@ -331,8 +334,8 @@ unsafe extern "C" fn dump<T: Dump>(
     }
     from_result(|| {
         let reply = NonNull::new(skb).ok_or(EINVAL)?;
-        // SAFETY: Contract of this function. The scratch space of the callback is the handler's
-        // alone, and begins as zeros.
+        // SAFETY: By the contract of this function. Only the handler uses the scratch space of the
+        // callback, which is initially all zeros.
         let call = unsafe {
             DumpCall {
                 request: Incoming::new((*callback).skb, (*callback).nlh, ptr::null_mut())
@@ -343,63 +346,64 @@ unsafe extern "C" fn dump<T: Dump>(
             }
         };
         T::dump(call)?;
-        // SAFETY: The buffer is there: contract of this function.
+        // SAFETY: The buffer is valid (contract of this function).
         Ok(c_int::try_from(unsafe { (*skb).len })?)
     })
 }
 
-/// A client's functions for one operation (`struct rdma_nl_cbs`).
+/// A client's handler functions for one operation (`struct rdma_nl_cbs`).
 ///
 /// # Invariants
 ///
-/// The functions keep to the contract of `doit` and `dump` in `rdma_netlink.h`.
+/// The functions meet the contracts of `doit` and `dump` in `rdma_netlink.h`.
 #[repr(transparent)]
 pub(crate) struct Handler(bindings::rdma_nl_cbs);
 
 impl Handler {
-    /// None.
+    /// No handler.
     pub(crate) const NONE: Self = Self(bindings::rdma_nl_cbs {
         doit: None,
         dump: None,
         flags: 0,
     });
 
-    /// With a function that handles a message.
+    /// Adds a function that handles a message.
     pub(crate) const fn with_doit<T: Doit>(mut self) -> Self {
         self.0.doit = Some(doit::<T>);
         self
     }
 
-    /// With a function that answers by a list.
+    /// Adds a function that handles a dump request.
     pub(crate) const fn with_dump<T: Dump>(mut self) -> Self {
         self.0.dump = Some(dump::<T>);
         self
     }
 
-    /// Only for senders with `CAP_NET_ADMIN`.
+    /// Requires `CAP_NET_ADMIN` of the sender.
     pub(crate) const fn for_admin(mut self) -> Self {
         self.0.flags |= Self::ADMIN;
         self
     }
 
-    // CAST: A flag of 8 bits.
+    // CAST: The flag has 8 bits.
     const ADMIN: u8 = bindings::rdma_nl_flags_RDMA_NL_ADMIN_PERM as u8;
 
-    /// Whether only administrators may send such messages.
+    /// Returns whether the sender needs `CAP_NET_ADMIN`.
     pub(super) fn needs_admin(&self) -> bool {
         self.0.flags & Self::ADMIN != 0
     }
 
-    /// Calls the function for a message; none if there is none.
+    /// Calls the `doit` function; `None` if there is none.
     pub(super) fn call_doit(&self, message: &Incoming<'_>) -> Option<Result> {
         let extack = message.extack.map_or(ptr::null_mut(), View::raw);
         let (skb, header) = (message.skb.as_ptr(), message.header.as_ptr());
         let doit = self.0.doit?;
-        // SAFETY: Its contract: type invariant. The arguments are those of `Incoming`.
+        // SAFETY: The function meets the contract of `doit` (type invariant). The arguments are
+        // valid (type invariant of `Incoming`).
         Some(to_result(unsafe { doit(skb, header, extack) }))
     }
 
-    /// Begins a list for a message; none if there is no function for that.
+    /// Starts a dump; `None` if there is no `dump` function.
     pub(super) fn start_dump(&self, message: &Incoming<'_>) -> Option<Result> {
         let mut control = bindings::netlink_dump_control {
             dump: Some(self.0.dump?),
@@ -407,8 +411,8 @@ impl Handler {
             ..Default::default()
         };
         let (skb, header) = (message.skb.as_ptr(), message.header.as_ptr());
-        // SAFETY: The arguments are those of `Incoming`; `control` is read before this returns.
-        // The function keeps to its contract: type invariant.
+        // SAFETY: The arguments are valid (type invariant of `Incoming`); `control` is only read
+        // during the call. The function meets the contract of `dump` (type invariant).
         Some(to_result(unsafe {
             bindings::__netlink_dump_start(message.sock(), skb, header, &mut control)
         }))
@@ -423,57 +427,57 @@ impl Handler {
 ///
 /// # Invariants
 ///
-/// There are `count` handlers at `first` until the client is unregistered, which takes the value
-/// out of its place (`client::CLIENTS`).
+/// `first` points to `count` handlers until the client is unregistered, which removes this value
+/// from `client::CLIENTS`.
 pub(crate) struct Handlers {
     first: *const Handler,
     count: usize,
 }
 
-// SAFETY: Handlers are functions that any thread may call.
+// SAFETY: Handlers may be called from any thread.
 unsafe impl Send for Handlers {}
 // SAFETY: See `Send`.
 unsafe impl Sync for Handlers {}
 
 impl Handlers {
-    /// A table that stays.
+    /// Creates a table from a static array.
     pub(crate) fn of(table: &'static [Handler]) -> Self {
-        // INVARIANT: The table is static.
+        // INVARIANT: The array is static.
         Self {
             first: table.as_ptr(),
             count: table.len(),
         }
     }
 
-    /// How many there are.
+    /// Number of handlers.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// The handler of an operation, if the client has one.
+    /// Returns the handler of an operation, if the client has one.
     pub(super) fn get(&self, op: usize) -> Option<Handler> {
         if op >= self.count {
             return None;
         }
-        // SAFETY: There are so many handlers, of which this is a copy: type invariant. They are
-        // functions and flags.
+        // SAFETY: `op` is below `count`, so the handler is valid (type invariant). It consists of
+        // function pointers and flags, which may be copied.
         let handler = unsafe { self.first.add(op).read() };
         (!handler.is_none()).then_some(handler)
     }
 }
 
-/// Gives a client its handlers. May sleep.
+/// Registers a client with its handlers. May sleep.
 ///
 /// # Safety
 ///
-/// `table` has as many handlers as the client has operations (`rdma/rdma_netlink.h`), until
-/// `rdma_nl_unregister` returns.
+/// `table` has as many handlers as the client has operations (`rdma/rdma_netlink.h`), and stays
+/// valid until `rdma_nl_unregister` returns.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn rdma_nl_register(
     index: kernel::ffi::c_uint,
     table: *const bindings::rdma_nl_cbs,
 ) {
-    // INVARIANT: Contract of this function.
+    // INVARIANT: By the contract of this function.
     let table = Handlers {
         first: table.cast(),
         count: super::client::operations(index),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Devices, ports, and the whole system: `rdma dev`, `rdma link show`, `rdma system`.
+//! Devices, ports and system settings: `rdma dev`, `rdma link show`, `rdma system`.
 
 use core::ffi::CStr;
 use kernel::prelude::*;
@@ -32,7 +32,7 @@ use crate::proto::nldev::dev::Sys;
 use crate::proto::nldev::Attr;
 use crate::proto::nldev::Command;
 
-/// Index and name of a device, as they are now.
+/// Snapshot of index and name of a device.
 pub(super) struct Who {
     index: u32,
     name: DeviceName,
@@ -54,17 +54,17 @@ impl Who {
     }
 }
 
-/// A port of the device that is asked about.
+/// Returns the port number of a request.
 ///
 /// # Errors
 ///
-/// `EINVAL` if none is named, or the device has none of that number.
+/// `EINVAL` if the attribute is missing, or if the device has no such port.
 pub(super) fn port(attrs: &Attributes<'_>, device: &Device) -> Result<u32> {
     let port = attrs.u32(Attr::PortIndex).ok_or(EINVAL)?;
     device.has_port(port).then_some(port).ok_or(EINVAL)
 }
 
-/// What a port speaks.
+/// Returns the protocol of a port.
 fn protocol(device: &Device, port: u32) -> Option<Protocol> {
     let caps = lookup::core_caps(device, port);
     let any = |mask: u32| caps & mask != 0;
@@ -98,7 +98,7 @@ fn put_device(w: &mut Answer<'_>, device: &Device) -> Result {
         sys_image_guid: u64::from_be(device.sys_image_guid()),
         node_type: device.node_type(),
         dim: device.use_cq_dim(),
-        // CAST: There are few types, and few ways of names.
+        // CAST: Both enums have few values.
         dev_type: device.dev_type() as u8,
         parent: parent.as_ref().map(DeviceName::as_bytes),
         name_assign_type: device.name_assign_type() as u8,
@@ -126,7 +126,7 @@ fn put_port(request: &Request<'_>, w: &mut Answer<'_>, device: &Device, port: u3
         handle: who.handle(),
         port,
         ib,
-        // CAST: There are few states.
+        // CAST: There are only a few states.
         state: attr.state as u8,
         phys_state: attr.phys_state,
         ndev: netdev
@@ -147,7 +147,7 @@ pub(super) fn get(request: &Request<'_>) -> Result {
     request.answer(Command::Get, |w| put_device(w, &device))
 }
 
-/// All devices that the asker may see.
+/// Dump of `RDMA_NLDEV_CMD_GET`: all devices that the sender may see.
 pub(super) fn list(dump: &mut Dump<'_>) -> Result {
     dump.each(Command::Get, lookup::next_seen, |_, w, device| {
         put_device(w, device)
@@ -155,7 +155,7 @@ pub(super) fn list(dump: &mut Dump<'_>) -> Result {
     Ok(())
 }
 
-/// `RDMA_NLDEV_CMD_PORT_GET`. The answer has always borne the other command's number.
+/// `RDMA_NLDEV_CMD_PORT_GET`. For compatibility the response carries `RDMA_NLDEV_CMD_GET`.
 pub(super) fn port_get(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Liberal)?;
     if !attrs.has(Attr::PortIndex) {
@@ -166,7 +166,7 @@ pub(super) fn port_get(request: &Request<'_>) -> Result {
     request.answer(Command::Get, |w| put_port(request, w, &device, port))
 }
 
-/// All ports of a device.
+/// Dump of `RDMA_NLDEV_CMD_PORT_GET`: all ports of a device.
 pub(super) fn port_list(dump: &mut Dump<'_>) -> Result {
     let attrs = dump.request.attributes(Strictness::Liberal)?;
     let device = dump.request.device(&attrs)?;
@@ -180,7 +180,7 @@ pub(super) fn port_list(dump: &mut Dump<'_>) -> Result {
     Ok(())
 }
 
-/// `RDMA_NLDEV_CMD_SET`: one of a device's name, namespace and moderation.
+/// `RDMA_NLDEV_CMD_SET`: sets one of the name, network namespace and CQ moderation of a device.
 pub(super) fn set(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Strict)?;
     let device = request.device(&attrs)?;
@@ -206,7 +206,7 @@ pub(super) fn set(request: &Request<'_>) -> Result {
     Ok(())
 }
 
-/// `RDMA_NLDEV_CMD_NEWDEV`: a device under another.
+/// `RDMA_NLDEV_CMD_NEWDEV`: adds a subdevice.
 pub(super) fn new_sub(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Strict)?;
     let name = Text::<{ rdma::net::DeviceName::LEN }>::of(&attrs, Attr::DevName).ok_or(EINVAL)?;
@@ -215,14 +215,13 @@ pub(super) fn new_sub(request: &Request<'_>) -> Result {
     device::sub::add(&parent, kind.into(), name.as_cstr())
 }
 
-/// `RDMA_NLDEV_CMD_DELDEV`: its end.
+/// `RDMA_NLDEV_CMD_DELDEV`: deletes a subdevice.
 pub(super) fn delete_sub(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Strict)?;
     device::sub::remove(request.device(&attrs)?)
 }
 
-/// Whether users may set Q_Keys that are the privileged's (`rdma system set
-/// privileged-qkey`).
+/// Whether unprivileged users may set privileged Q_Keys (`rdma system set privileged-qkey`).
 static PRIVILEGED_QKEY: Atomic<i32> = Atomic::new(0);
 
 fn privileged_qkey() -> bool {
@@ -239,7 +238,7 @@ pub(super) fn sys_get(request: &Request<'_>) -> Result {
     request.answer(Command::SysGet, |w| Ok(sys.put(w)?))
 }
 
-/// `RDMA_NLDEV_CMD_SYS_SET`: one setting.
+/// `RDMA_NLDEV_CMD_SYS_SET`: changes one setting.
 pub(super) fn sys_set(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Strict)?;
     if let Some(mode) = attrs.u8(Attr::SysNetnsMode) {

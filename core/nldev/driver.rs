@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Attributes that drivers add to an answer. Names and formats are the driver's.
+//! Attributes that drivers add to a response. The driver chooses names and formats.
 
 use kernel::prelude::*;
 use rdma::bindings;
@@ -12,11 +12,11 @@ use crate::proto::nldev::attr::PAD;
 use crate::proto::nldev::stat;
 use crate::proto::nldev::Attr;
 
-/// Numbers are to be shown as hexadecimal ones (`RDMA_NLDEV_PRINT_TYPE_HEX`).
-// CAST: There are few types.
+/// Requests hexadecimal output of a number (`RDMA_NLDEV_PRINT_TYPE_HEX`).
+// CAST: There are only a few types.
 const HEX: u8 = bindings::rdma_nldev_print_type_RDMA_NLDEV_PRINT_TYPE_HEX as u8;
 
-/// How a number is to be shown.
+/// Output format of a number.
 #[derive(Clone, Copy)]
 enum Print {
     Plain,
@@ -31,14 +31,14 @@ fn put_name(w: &mut Answer<'_>, name: &CStr, print: Print) -> Result<(), Full> {
     }
 }
 
-/// Writes to a driver's message. What does not fit may have been written in part: then the core
-/// takes back all that is around it.
+/// Appends attributes to a driver's message. On failure some may have been written; the core then
+/// removes the enclosing entry.
 fn put(msg: Lent<'_>, fill: impl FnOnce(&mut Answer<'_>) -> Result<(), Full>) -> Result {
     let mut w = msg.0.ok_or(EINVAL)?.writer();
     Ok(fill(&mut w)?)
 }
 
-/// A text of the driver's.
+/// Writes a string of the driver.
 fn put_string(msg: Lent<'_>, name: &CStr, text: &CStr) -> Result {
     put(msg, |w| {
         put_name(w, name, Print::Plain)?;
@@ -60,27 +60,27 @@ fn put_u64(msg: Lent<'_>, name: &CStr, print: Print, value: u64) -> Result {
     })
 }
 
-/// A number of the driver's.
+/// Writes a 32-bit number of the driver.
 fn put_decimal_u32(msg: Lent<'_>, name: &CStr, value: u32) -> Result {
     put_u32(msg, name, Print::Plain, value)
 }
 
-/// A number of the driver's, to be shown as a hexadecimal one.
+/// Writes a 32-bit number of the driver, for hexadecimal output.
 fn put_hex_u32(msg: Lent<'_>, name: &CStr, value: u32) -> Result {
     put_u32(msg, name, Print::Hex, value)
 }
 
-/// A long number of the driver's.
+/// Writes a 64-bit number of the driver.
 fn put_decimal_u64(msg: Lent<'_>, name: &CStr, value: u64) -> Result {
     put_u64(msg, name, Print::Plain, value)
 }
 
-/// A long number of the driver's, to be shown as a hexadecimal one.
+/// Writes a 64-bit number of the driver, for hexadecimal output.
 fn put_hex_u64(msg: Lent<'_>, name: &CStr, value: u64) -> Result {
     put_u64(msg, name, Print::Hex, value)
 }
 
-/// What an object has counted.
+/// Writes a hardware counter of an object.
 fn put_hw_counter(msg: Lent<'_>, name: &CStr, value: u64) -> Result {
     put(msg, |w| stat::put_value(w, name.to_bytes(), value))
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The C structures and calls of `rdma` requests: attributes of a device, what drivers write of
-//! their objects, kinds of links, character devices of clients.
+//! C structures and calls for nldev: device attributes, driver-specific attributes of objects, link
+//! types, character devices of clients.
 //!
-//! To be held against `include/rdma/ib_verbs.h` and `include/rdma/rdma_netlink.h`.
+//! Must match `include/rdma/ib_verbs.h` and `include/rdma/rdma_netlink.h`.
 
 use super::request::Answer;
 use crate::device;
@@ -29,12 +29,12 @@ use rdma::edge::Lent;
 use rdma::edge::View;
 use rdma::net::NetDevice;
 
-/// What becomes of an object's entry in a message.
+/// Result of writing an object's entry to a message.
 pub(super) type Put = Result<(), Entry<Error>>;
 
-/// An object that a driver can describe.
+/// An object for which a driver can add attributes.
 trait Described: View {
-    /// The device whose driver describes it.
+    /// The device whose driver adds attributes.
     fn describer(&self) -> Option<&Device>;
 }
 
@@ -56,7 +56,7 @@ impl Described for CmId {
     }
 }
 
-/// What a driver's method answered.
+/// Converts the return value of a driver method.
 fn answered(ret: c_int) -> Put {
     match to_result(ret) {
         Ok(()) => Ok(()),
@@ -66,16 +66,16 @@ fn answered(ret: c_int) -> Put {
     }
 }
 
-/// Methods of drivers that describe an object: of what, and the part of it that C gets. None if
-/// the driver has no such method. May sleep.
+/// Wrappers of driver methods that add attributes of an object. Each row has the type of the object
+/// and, if C gets only a part of it, that part. `None` if the driver has no such method. May sleep.
 macro_rules! fills {
     ($(fn $method:ident($object:ty $(, $part:ident)?);)*) => { $(
         pub(super) fn $method(w: &mut Answer<'_>, object: &$object) -> Option<Put> {
             let method = object.describer()?.ops().$method?;
             let c = object$(.$part())?.raw();
-            // SAFETY: The method is of the object's driver (`ib_verbs.h`), and the object exists
-            // while it is borrowed. The buffer is lent for whole attributes at its end, as `Tail`
-            // allows.
+            // SAFETY: The method belongs to the object's driver (`ib_verbs.h`), and the object is
+            // valid while borrowed. The driver only appends complete attributes to the buffer, as
+            // `Tail::raw` permits.
             Some(answered(unsafe { method(w.sink().raw(), c) }))
         }
     )* };
@@ -95,52 +95,54 @@ fills! {
 }
 
 rdma::c_struct! {
-    /// What links a device to others.
+    /// Relations of a device to its parent and to its link type.
     pub(super) struct Links: bindings::ib_device;
     fields {
-        /// The device that this one was made under, which is unregistered after it.
+        /// The parent of a subdevice, which is unregistered after the subdevice.
         const parent: Option<&Device>;
-        /// The kind that the device was made by. Written by the driver before registration; the
-        /// driver unregisters the kind after its devices.
+        /// Link type that created the device. Written by the driver before registration. The driver
+        /// unregisters the link type after its devices.
         const link_ops: Option<In<'_, LinkOps>>;
     }
 }
 
 impl Links {
     pub(super) fn of(device: &Device) -> &Self {
-        // SAFETY: Both are views of the same structure.
+        // SAFETY: Both types are views of the same C structure.
         unsafe { Self::view(device.as_raw()) }
     }
 }
 
-/// Bytes of the version of a device's firmware at most, its end included.
+/// Maximum size of a firmware version string in bytes, with its NUL.
 const FIRMWARE_LEN: usize = bindings::IB_FW_VERSION_NAME_MAX as usize;
 
-/// The version of a device's firmware, with its end; empty if the driver does not say. May sleep.
+/// Returns the firmware version of a device as a NUL-terminated string; empty if the driver does
+/// not report it. May sleep.
 pub(super) fn firmware(device: &Device) -> [u8; FIRMWARE_LEN] {
     let mut text = [0; FIRMWARE_LEN];
     device.driver().get_dev_fw_str(Lent(&mut text));
     text
 }
 
-/// The character device of a client of devices.
+/// The character device of a client.
 ///
 /// # Invariants
 ///
-/// `dev` is a device of which this has a count.
+/// `self` owns a reference to `dev`.
 pub(super) struct ClientChardev {
     dev: NonNull<bindings::device>,
-    /// The version of the client's interface.
+    /// ABI version of the client's user interface.
     pub(super) abi: u64,
 }
 
 impl ClientChardev {
-    /// Asks a client by its name: of a device and port, or its global one. The client may add
-    /// attributes to the answer. May sleep, and load the client's module.
+    /// Finds the character device of a client for a device and port, or without a device, its
+    /// global one. The client may add attributes to the response. May sleep, and load the client's
+    /// module.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP` if there is no such client, or it has nothing; those of the client.
+    /// `EOPNOTSUPP` if there is no such client or it has no character device; errors of the client.
     pub(super) fn find(
         w: &mut Answer<'_>,
         device: Option<&Device>,
@@ -153,7 +155,7 @@ impl ClientChardev {
             ..Default::default()
         };
         device::client_nl_info(device, client, &mut info)?;
-        // INVARIANT: It was counted for us.
+        // INVARIANT: `client_nl_info` passes a reference to the caller.
         Ok(Self {
             dev: NonNull::new(info.cdev).ok_or(EINVAL)?,
             abi: info.abi,
@@ -162,61 +164,61 @@ impl ClientChardev {
 
     /// The device number.
     pub(super) fn number(&self) -> bindings::dev_t {
-        // SAFETY: The device is counted: type invariant. The number does not change.
+        // SAFETY: The device is valid (type invariant). The number does not change.
         unsafe { (*self.dev.as_ptr()).devt }
     }
 
-    /// The name.
+    /// Name of the character device.
     pub(super) fn name(&self) -> &CStr {
-        // SAFETY: The device is counted: type invariant. A character device is not renamed.
+        // SAFETY: The device is valid (type invariant). A character device is not renamed.
         unsafe { CStr::from_char_ptr(bindings::dev_name(self.dev.as_ptr())) }
     }
 }
 
 impl Drop for ClientChardev {
     fn drop(&mut self) {
-        // SAFETY: One count is ours: type invariant.
+        // SAFETY: `self` owns a reference (type invariant).
         unsafe { bindings::put_device(self.dev.as_ptr()) };
     }
 }
 
 rdma::c_struct! {
-    /// A kind of devices that are made on network devices (`struct rdma_link_ops`).
+    /// A link type: how a driver creates devices on top of network devices (`struct
+    /// rdma_link_ops`).
     pub(super) struct LinkOps: bindings::rdma_link_ops;
     fields {
-        /// Its name.
+        /// Name of the link type.
         const name at type_: &CStr;
     }
 }
 
-// SAFETY: Drivers do not change it while it is registered, and its functions may be called by any
-// task.
+// SAFETY: Drivers do not change the structure while it is registered, and its functions may be
+// called from any task.
 unsafe impl Send for LinkOps {}
 // SAFETY: See `Send`.
 unsafe impl Sync for LinkOps {}
 
 impl LinkOps {
-    /// Makes a device on a network device; none if the driver cannot. May sleep.
+    /// Creates a device on a network device; `None` if the driver has no method for it. May sleep.
     pub(super) fn newlink(&self, name: &CStr, netdev: &NetDevice) -> Option<Result> {
-        // SAFETY: The table is written before the kind is registered. Name and network device are
-        // there for the call.
+        // SAFETY: The methods are written before the link type is registered. Name and network
+        // device are borrowed for the call.
         let done = unsafe { (*self.raw()).newlink?(name.as_char_ptr(), netdev.as_raw()) };
         Some(to_result(done))
     }
 
-    /// Asks the driver before a device of it is unregistered; none if it need not be asked. May
-    /// sleep.
+    /// Calls the driver before a device of this link type is unregistered; `None` if the driver has
+    /// no method for it. May sleep.
     pub(super) fn dellink(&self, device: &Device) -> Option<Result> {
-        // SAFETY: The table is written before the kind is registered. The device is there for the
-        // call.
+        // SAFETY: The methods are written before the link type is registered. The device is
+        // borrowed for the call.
         let done = unsafe { (*self.raw()).dellink?(device.as_raw()) };
         Some(to_result(done))
     }
 }
 
 rdma::c_struct! {
-    /// The field of a kind that is the core's to use: the next kind of the chain, or null. Private
-    /// to this file.
+    /// The core-only field of a link type: the next one in the list, or null. Private to this file.
     struct Chain: bindings::rdma_link_ops;
     fields {
         racy next at list.next: *mut bindings::list_head, set_next;
@@ -225,63 +227,66 @@ rdma::c_struct! {
 
 impl LinkOps {
     fn link(&self) -> &Chain {
-        // SAFETY: Both are views of the same structure.
+        // SAFETY: Both types are views of the same C structure.
         unsafe { Chain::view(self.raw()) }
     }
 }
 
-/// A kind that a driver registers, or takes back.
+/// A link type that a driver registers or unregisters.
 pub(super) struct Kind(In<'static, LinkOps>);
 
 rdma::argument! {
-    /// `rdma_netlink.h`: the structure stays as it is until `rdma_link_unregister` returns.
+    /// The structure stays valid and unchanged until `rdma_link_unregister` returns
+    /// (`rdma_netlink.h`).
     impl Kind = |kind: &'static LinkOps| Kind(In(kind));
 }
 
-/// The kinds there are, as a chain of the drivers' structures: `list.next` of each, which is the
-/// core's to use, points to the next one. Nothing has to be allocated for it.
+/// The registered link types, as a singly linked list of the drivers' structures: `list.next`,
+/// which only the core uses, points to the next structure. This needs no allocation.
 ///
 /// # Invariants
 ///
-/// Null, or a structure that stays until it is removed, and so on.
+/// `0` and each `list.next` are null, or point to a structure that stays valid until it is removed.
 pub(super) struct Kinds(*mut bindings::rdma_link_ops);
 
-// SAFETY: The structures are `Sync`; the chain is changed through `&mut` only.
+// SAFETY: The structures are `Sync`; the list is only changed through `&mut`.
 unsafe impl Send for Kinds {}
 // SAFETY: See `Send`.
 unsafe impl Sync for Kinds {}
 
 impl Kinds {
-    /// None.
+    /// An empty list.
     pub(super) const fn new() -> Self {
-        // INVARIANT: There are none.
+        // INVARIANT: The list is empty.
         Self(ptr::null_mut())
     }
 
-    /// A kind of the chain, by the place of another's `next` or by the first.
+    /// Returns the link type at `0` or at another one's `next`; `None` at the end of the list.
     fn at(&self, kind: *mut bindings::rdma_link_ops) -> Option<&LinkOps> {
-        // SAFETY: Null or a structure that stays while `self` is borrowed: type invariant.
+        // SAFETY: `kind` is null or a structure that is valid while `self` is borrowed (type
+        // invariant).
         unsafe { FromC::from_c(kind) }
     }
 
-    /// All kinds.
+    /// Iterates over all link types.
     pub(super) fn iter(&self) -> impl Iterator<Item = &LinkOps> {
         core::iter::successors(self.at(self.0), |ops| self.at(ops.link().next().cast()))
     }
 
-    /// Adds a kind, unless there is one of its name. Returns whether it was added.
+    /// Adds a link type, unless its name is taken. Returns whether it was added.
     pub(super) fn add(&mut self, kind: Kind) -> bool {
         let ops = kind.0 .0;
         if self.iter().any(|other| other.name() == ops.name()) {
             return false;
         }
-        // INVARIANT: The kind stays until it is removed, and the chain goes on behind it.
+        // INVARIANT: The link type stays valid until it is removed (contract of `Kind`), and links
+        // to the rest of the list.
         ops.link().set_next(self.0.cast());
         self.0 = ops.raw();
         true
     }
 
-    /// Removes a kind, if it is there.
+    /// Removes a link type, if it is listed.
     pub(super) fn remove(&mut self, kind: &Kind) {
         let ops = kind.0 .0;
         if !self.iter().any(|other| core::ptr::eq(other, ops)) {
@@ -289,7 +294,7 @@ impl Kinds {
         }
         let after = ops.link().next();
         let is_before = |other: &&LinkOps| core::ptr::eq(other.link().next(), ops.raw().cast());
-        // INVARIANT: The chain goes on behind what goes.
+        // INVARIANT: The predecessor links to the successor of the removed link type.
         let before = self.iter().find(is_before);
         if before.map(|ops| ops.link().set_next(after)).is_none() {
             self.0 = after.cast();
@@ -297,9 +302,10 @@ impl Kinds {
     }
 }
 
-/// Loads the module of a kind, if there is one. May sleep.
+/// Requests the module of a link type. May sleep.
 pub(super) fn request_kind(name: &CStr) {
-    // SAFETY: The format takes one text. The caller looks for the kind again.
+    // SAFETY: The format takes one string. The result is ignored, since the caller looks up the
+    // link type again.
     let _: c_int = unsafe {
         bindings::__request_module(true, c"rdma-link-%s".as_char_ptr(), name.as_char_ptr())
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What listeners hear (`rdma monitor`), and where programs open a client of a device.
+//! Event notifications (`rdma monitor`), and character devices of clients.
 
 use kernel::prelude::*;
 use rdma::bindings;
@@ -24,7 +24,7 @@ use crate::proto::nldev::event::Kind;
 use crate::proto::nldev::Attr;
 use crate::proto::nldev::Command;
 
-/// Bytes of a client's name at most, its end included.
+/// Maximum size of a client's name in bytes, with its NUL.
 const CLIENT_LEN: usize = bindings::RDMA_NLDEV_ATTR_CHARDEV_TYPE_SIZE as usize;
 
 impl Notice {
@@ -49,14 +49,14 @@ impl Notice {
     }
 }
 
-/// Tells listeners in the device's namespace. May sleep.
+/// Sends an event to the listeners in the device's network namespace. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOMEM`, `ENOBUFS`. That nobody listens is none.
+/// `ENOMEM`, `ENOBUFS`. It is not an error if there are no listeners.
 pub(super) fn tell(device: &Device, notice: Notice) -> Result {
     let net = device.net(&rcu::read_lock()).try_hold();
-    // Listeners count their namespace: in one that is going there is none.
+    // A listener holds a reference to its namespace, so an exiting namespace has none.
     let Some(net) = net else { return Ok(()) };
     let who = Who::of(device);
     let netdev = notice.port().and_then(|port| device.netdev(port));
@@ -94,13 +94,14 @@ pub(super) fn tell(device: &Device, notice: Notice) -> Result {
     }
 }
 
-/// A device number as user space encodes it.
+/// Converts a device number to the user space encoding.
 fn encoded(number: bindings::dev_t) -> u64 {
     let (major, minor) = (number >> 20, number & 0xf_ffff);
     u64::from(minor & 0xff | major << 8 | (minor & !0xff) << 12)
 }
 
-/// `RDMA_NLDEV_CMD_GET_CHARDEV`: where programs open a client, of a device, a port or all.
+/// `RDMA_NLDEV_CMD_GET_CHARDEV`: the character device of a client, for a port, for a device, or
+/// global.
 pub(super) fn get_chardev(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Liberal)?;
     let client = Text::<CLIENT_LEN>::of(&attrs, Attr::ChardevType).ok_or(EINVAL)?;
@@ -111,7 +112,7 @@ pub(super) fn get_chardev(request: &Request<'_>) -> Result {
             port = match attrs.u32(Attr::PortIndex) {
                 Some(port) if !device.has_port(port) => return Err(EINVAL),
                 Some(port) => port,
-                // Every port will do.
+                // Any port.
                 None => u32::MAX,
             };
             Some(device)

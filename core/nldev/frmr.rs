@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pools of memory regions that drivers keep for fast registration.
+//! Commands for pools of fast registration memory regions (FRMR).
 
 use kernel::ffi::c_int;
 use kernel::prelude::*;
@@ -22,7 +22,7 @@ use crate::proto::nldev::Command;
 
 fn put(w: &mut Answer<'_>, pool: &Pool) -> Result<(), Entry<Error>> {
     let (key, counts) = (pool.key(), pool.counts());
-    // CAST: Flags; and a size of 64 bits or less.
+    // CAST: Flags of 32 bits, and a size of at most 64 bits.
     let pool = frmr::Pool {
         ats: key.ats,
         access_flags: key.access as u32,
@@ -37,8 +37,8 @@ fn put(w: &mut Answer<'_>, pool: &Pool) -> Result<(), Entry<Error>> {
     Ok(pool.put(w)?)
 }
 
-/// The first pool from a place on that the reader is shown, with its place. The kernel's
-/// are details.
+/// Returns the first pool at or after index `from` that the sender is shown, with its index. Pools
+/// of the kernel are shown only with `details`.
 fn next_from(pools: &Pools, from: u32, details: bool) -> Option<(u32, Arc<Pool>)> {
     let mut at = from;
     loop {
@@ -50,7 +50,8 @@ fn next_from(pools: &Pools, from: u32, details: bool) -> Option<(u32, Arc<Pool>)
     }
 }
 
-/// `RDMA_NLDEV_CMD_FRMR_POOLS_GET`: the pools of a device. None, if its driver has none.
+/// `RDMA_NLDEV_CMD_FRMR_POOLS_GET`: dumps the pools of a device. The dump is empty if the driver
+/// has no pools.
 pub(super) fn list(dump: &mut Dump<'_>) -> Result {
     let attrs = dump.request.attributes(Strictness::Liberal)?;
     let device = dump.request.device(&attrs)?;
@@ -60,7 +61,7 @@ pub(super) fn list(dump: &mut Dump<'_>) -> Result {
         return Ok(());
     };
     let mut write = |pools: &Pools| {
-        // A message without pools would not be the end.
+        // Write no message at the end: one without pools would not end the dump.
         if next_from(pools, first, details).is_none() {
             return Ok(());
         }
@@ -89,7 +90,7 @@ pub(super) fn list(dump: &mut Dump<'_>) -> Result {
         .unwrap_or(Ok(()))
 }
 
-/// Which pool, as an administrator names it. The kernel's cannot be named.
+/// Parses the key of a pool. Keys of kernel pools are rejected.
 fn key<'a>(request: &Request<'a>, attrs: &Attributes<'a>) -> Result<Key> {
     let named = attrs.get(Attr::FrmrPoolKey).ok_or(EINVAL)?;
     let named = request.parse(named.payload, Strictness::Strict)?;
@@ -99,7 +100,7 @@ fn key<'a>(request: &Request<'a>, attrs: &Attributes<'a>) -> Result<Key> {
     let blocks = named.u64(Attr::FrmrPoolKeyNumDmaBlocks).unwrap_or(0);
     Ok(Key {
         ats: named.u8(Attr::FrmrPoolKeyAts).is_some_and(|ats| ats != 0),
-        // CAST: Flags.
+        // CAST: Flags of 32 bits.
         access: named.u32(Attr::FrmrPoolKeyAccessFlags).unwrap_or(0) as c_int,
         vendor: named.u64(Attr::FrmrPoolKeyVendorKey).unwrap_or(0),
         kernel_vendor: 0,
@@ -107,8 +108,8 @@ fn key<'a>(request: &Request<'a>, attrs: &Attributes<'a>) -> Result<Key> {
     })
 }
 
-/// `RDMA_NLDEV_CMD_FRMR_POOLS_SET`: how long the pools of a device keep what nobody uses, or
-/// how much one keeps in any case. May sleep, for long.
+/// `RDMA_NLDEV_CMD_FRMR_POOLS_SET`: sets the aging period of unused handles for all pools of a
+/// device, or the number of pinned handles of one pool. May sleep for a long time.
 pub(super) fn set(request: &Request<'_>) -> Result {
     let attrs = request.parse(request.body(), Strictness::Strict)?;
     let device = request.device(&attrs)?;

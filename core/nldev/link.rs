@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Kinds of devices that are made on network devices: `rdma link add` and `delete`.
+//! Link types, which create devices on network devices: `rdma link add` and `delete`.
 //!
-//! Drivers register what makes them. The list is guarded by a lock (2 of the plan of locks), which
-//! is held for reading while a driver makes a device.
+//! Drivers register link types. The list has a lock (number 2 in `core_locking.md`), which is held
+//! for reading while a driver creates a device.
 
 use super::edge;
 use super::edge::Kind;
@@ -20,27 +20,27 @@ use rdma::bindings;
 use rdma::net::DeviceName;
 use rdma::sync::StaticRwSem;
 
-/// Bytes of a device's name at most, its end included.
+/// Maximum size of a device name in bytes, with its NUL.
 pub(super) const NAME_LEN: usize = bindings::IB_DEVICE_NAME_MAX as usize;
 
-/// Taken for writing while a driver is asked to delete a device: one at a time.
+/// Held for writing while a driver deletes a device: serialises deletions.
 static DELETING: StaticRwSem<()> = StaticRwSem::new(());
 
 static KINDS: StaticRwSem<Kinds> = StaticRwSem::new(Kinds::new());
 
-/// Makes the list usable. Called when the module is loaded.
+/// Initialises the locks. Called at module load.
 pub(super) fn init() {
     KINDS.init(c"LinkTypes::ops", kernel::static_lock_class!());
     DELETING.init(c"DELETING", kernel::static_lock_class!());
 }
 
-/// The kind of a name.
+/// Finds a link type by name.
 fn find<'a>(kinds: &'a Kinds, name: &CStr) -> Option<&'a LinkOps> {
     kinds.iter().find(|ops| ops.name() == name)
 }
 
-/// `RDMA_NLDEV_CMD_NEWLINK`: a device of a kind on a network device of the sender's namespace. The
-/// driver's module is loaded if need be.
+/// `RDMA_NLDEV_CMD_NEWLINK`: creates a device of a link type on a network device of the sender's
+/// namespace. Requests the driver's module if necessary.
 pub(super) fn new(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Strict)?;
     let device = Text::<NAME_LEN>::of(&attrs, Attr::DevName).ok_or(EINVAL)?;
@@ -54,7 +54,7 @@ pub(super) fn new(request: &Request<'_>) -> Result {
 
     let mut kinds = KINDS.read().ok_or(EINVAL)?;
     if find(&kinds, kind.as_cstr()).is_none() {
-        // The module registers the kind, and takes the lock for that.
+        // The module takes the lock to register the link type.
         drop(kinds);
         edge::request_kind(kind.as_cstr());
         kinds = KINDS.read().ok_or(EINVAL)?;
@@ -64,7 +64,7 @@ pub(super) fn new(request: &Request<'_>) -> Result {
     made.unwrap_or(Err(EINVAL))
 }
 
-/// `RDMA_NLDEV_CMD_DELLINK`: unregisters a device whose driver lets users do so.
+/// `RDMA_NLDEV_CMD_DELLINK`: unregisters a device, if its driver permits that to users.
 pub(super) fn delete(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Strict)?;
     let device = request.device(&attrs)?;
@@ -82,13 +82,13 @@ pub(super) fn delete(request: &Request<'_>) -> Result {
     Ok(())
 }
 
-/// Adds a kind of devices. May sleep. Warns, and does nothing, if the name is taken.
+/// Registers a link type. May sleep. Warns, and does nothing, if the name is taken.
 fn register(kind: Kind) {
     let added = KINDS.write().map(|mut kinds| kinds.add(kind));
     kernel::warn_on!(added == Some(false));
 }
 
-/// Removes a kind of devices, when none is being made. May sleep.
+/// Unregisters a link type. Waits for running creations of devices. May sleep.
 fn unregister(kind: Kind) {
     if let Some(mut kinds) = KINDS.write() {
         kinds.remove(&kind);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lookup of devices and of what their ports can do.
+//! Lookup of devices and of port capabilities.
 
 use super::request::Request;
 use crate::device::netns;
@@ -8,7 +8,7 @@ use crate::device::registry;
 use crate::device::Device;
 use crate::device::Registered;
 
-/// The first device of this index or above that the sender may see, with its index.
+/// Returns the first device at or after index `from` that the sender may see, with its index.
 pub(super) fn next_seen(request: &Request<'_>, from: u32) -> Option<(u32, Registered)> {
     let mut from = from;
     loop {
@@ -21,7 +21,7 @@ pub(super) fn next_seen(request: &Request<'_>, from: u32) -> Option<(u32, Regist
     }
 }
 
-/// What a port can do (`RDMA_CORE_CAP_*`).
+/// Returns the capabilities of a port (`RDMA_CORE_CAP_*`).
 pub(super) fn core_caps(device: &Device, port: u32) -> u32 {
     device.immutable(port).map_or(0, |port| port.core_cap_flags)
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The attributes of an object of each kind.
+//! Attributes of objects, by kind.
 //!
-//! Each function finds the object that the held entry is a field of. The entry keeps the object,
-//! and that keeps what it was made of: a queue pair its protection domain, and so on.
+//! Each function finds the object that contains the referenced restrack entry. The reference keeps
+//! the object alive, and the object keeps alive what it uses: a queue pair its protection domain,
+//! and so on.
 
 use super::edge;
 use super::edge::Put;
@@ -39,22 +40,22 @@ use rdma::bindings;
 use rdma::edge::uverbs::UContext;
 use rdma::edge::uverbs::Uobject;
 
-/// An object and its reader.
+/// An object to be shown, and what the sender of the request may see.
 pub(super) struct Subject<'a> {
-    /// Its device.
+    /// Device of the object.
     pub(super) device: &'a Device,
-    /// The object.
+    /// Reference to the object's restrack entry.
     pub(super) held: &'a Held,
-    /// Whether the reader may see keys.
+    /// Whether the sender may see keys.
     pub(super) admin: bool,
-    /// Only of this port, unless it is 0.
+    /// Show only objects of this port; 0 for all ports.
     pub(super) port: u32,
 }
 
 impl Subject<'_> {
     /// # Errors
     ///
-    /// [`Entry::Skip`] if objects of another port are asked for.
+    /// [`Entry::Skip`] if the object belongs to another port than the requested one.
     fn check_port(&self, port: u32) -> Put {
         if self.port != 0 && self.port != port {
             return Err(Entry::Skip);
@@ -62,7 +63,7 @@ impl Subject<'_> {
         Ok(())
     }
 
-    /// The object.
+    /// Returns the object.
     ///
     /// # Errors
     ///
@@ -71,13 +72,13 @@ impl Subject<'_> {
         K::of_entry(self.held).ok_or(Entry::Failed(EINVAL))
     }
 
-    /// `value` of an object that a process owns.
+    /// Returns `value()` for an object of a user process; `None` for one of the kernel.
     fn of_user<T>(&self, value: impl FnOnce() -> Option<T>) -> Option<T> {
         (!self.held.is_kernel()).then(value).flatten()
     }
 }
 
-/// The owner, as it is written.
+/// Converts the owner to the form that the message writers take.
 fn owner<'a>(shown: &Shown<&'a CStr>) -> Owner<'a> {
     match shown {
         Shown::KernelName(name) => Shown::KernelName(name.to_bytes()),
@@ -86,25 +87,25 @@ fn owner<'a>(shown: &Shown<&'a CStr>) -> Owner<'a> {
     }
 }
 
-/// A number of users, as it is written: the C core widens it with its sign.
+/// Converts a use count to its form in a message. Sign-extended, as in the C core.
 fn users(count: &UseCount) -> u64 {
-    // CAST: See above.
+    // CAST: Sign-extended, see above.
     i64::from(count.get()) as u64
 }
 
-/// The id of the context of a user's handle.
+/// Returns the restrack ID of the context of a user object.
 fn ctxn(object: Option<&Uobject>) -> Option<u32> {
     object?.context().map(UContext::res_id)
 }
 
-/// A queue pair.
+/// Writes a queue pair.
 #[inline(never)]
 pub(super) fn put_qp(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let qp = subject.object::<Qp>()?;
     let (port, qp_type) = (qp.port(), qp.qp_type());
     subject.check_port(port)?;
     let (attr, make) = (QpAttr::default(), QpMake::default());
-    // Without a mask, drivers answer what they like.
+    // With an empty mask, drivers choose what to report.
     match qp::query(qp, &attr, 0, &make) {
         Ok(()) => {}
         Err(EMSGSIZE) => return Err(Entry::Full(Full)),
@@ -124,7 +125,7 @@ pub(super) fn put_qp(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
         owner: owner(&shown),
         peer: connected.then_some((attr.dest_qp_num(), attr.rq_psn())),
         sq_psn: attr.sq_psn(),
-        // CAST: These have few values.
+        // CAST: These enums have few values.
         path_mig_state: migrates.then_some(attr.path_mig_state() as u8),
         qp_type: qp_type as u8,
         state: attr.qp_state() as u8,
@@ -133,23 +134,23 @@ pub(super) fn put_qp(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     edge::fill_res_qp_entry(w, qp).unwrap_or(Ok(()))
 }
 
-/// A connection manager's id.
+/// Writes a connection manager ID.
 #[inline(never)]
 pub(super) fn put_cm_id(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let id = CmId::of_entry(subject.held).ok_or(Entry::Failed(EINVAL))?;
     let port = id.port_num();
     subject.check_port(port)?;
     let (src, dst) = (id.src_addr(), id.dst_addr());
-    // The family comes first, and is none as long as there is no address.
+    // The address family comes first, and is 0 (`AF_UNSPEC`) while there is no address.
     let some = |addr: &Addr| addr.first_chunk() != Some(&[0u8; 2]);
     let shown = subject.held.owner();
-    // CAST: A type has few values.
+    // CAST: The type has few values.
     let qp = (id.qp_num(), id.qp_type() as u8);
     res::CmId {
         port,
         qp: (qp.0 != 0).then_some(qp),
         port_space: id.port_space(),
-        // CAST: There are few states.
+        // CAST: There are only a few states.
         state: id.state() as u8,
         src_addr: Some(&src).filter(|addr| some(addr)),
         dst_addr: Some(&dst).filter(|addr| some(addr)),
@@ -160,13 +161,13 @@ pub(super) fn put_cm_id(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     edge::fill_res_cm_id_entry(w, id).unwrap_or(Ok(()))
 }
 
-/// A completion queue.
+/// Writes a completion queue.
 #[inline(never)]
 pub(super) fn put_cq(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let cq = subject.object::<Cq>()?;
     let shown = subject.held.owner();
     res::Cq {
-        // CAST: A count; and few ways to poll.
+        // CAST: A count, and an enum with few values.
         cqe: cq.cqe() as u32,
         usecnt: users(cq.usecnt()),
         poll_ctx: subject.held.is_kernel().then(|| cq.poll_ctx() as u8),
@@ -179,7 +180,7 @@ pub(super) fn put_cq(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     edge::fill_res_cq_entry(w, cq).unwrap_or(Ok(()))
 }
 
-/// A memory region.
+/// Writes a memory region.
 #[inline(never)]
 pub(super) fn put_mr(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let mr = subject.object::<Mr>()?;
@@ -188,8 +189,8 @@ pub(super) fn put_mr(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
         keys: subject.admin.then(|| (mr.rkey(), mr.lkey())),
         length: mr.length(),
         mrn: subject.held.id(),
-        // `IB_MR_REREG_PD` exchanges the domain in one store, and waits for readers (by
-        // `rdma_restrack_sync`) before the old one goes.
+        // `IB_MR_REREG_PD` replaces the protection domain in one store, and waits for readers
+        // (`rdma_restrack_sync`) before it releases the old one.
         pdn: subject.of_user(|| Some(mr.pd().res().id())),
         owner: owner(&shown),
     }
@@ -197,7 +198,7 @@ pub(super) fn put_mr(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     edge::fill_res_mr_entry(w, mr).unwrap_or(Ok(()))
 }
 
-/// What a memory region has counted.
+/// Writes the counters of a memory region.
 #[inline(never)]
 pub(super) fn put_mr_stat(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let mr = subject.object::<Mr>()?;
@@ -205,7 +206,7 @@ pub(super) fn put_mr_stat(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     edge::fill_stat_mr_entry(w, mr).unwrap_or(Ok(()))
 }
 
-/// A protection domain.
+/// Writes a protection domain.
 #[inline(never)]
 pub(super) fn put_pd(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let pd = subject.object::<Pd>()?;
@@ -222,7 +223,7 @@ pub(super) fn put_pd(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     Ok(pd.put(w)?)
 }
 
-/// A user's context. The kernel's have nothing to say.
+/// Writes a user context. Writes nothing for contexts of the kernel.
 #[inline(never)]
 pub(super) fn put_ctx(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     if subject.held.is_kernel() {
@@ -236,12 +237,12 @@ pub(super) fn put_ctx(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     .put(w)?)
 }
 
-/// A shared receive queue.
+/// Writes a shared receive queue.
 #[inline(never)]
 pub(super) fn put_srq(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let srq = subject.object::<Srq>()?;
     let shown = subject.held.owner();
-    // While the lock is held no queue pair leaves the table, and so none goes.
+    // While the lock is held, no queue pair is removed from the table, so none is destroyed.
     let qps = subject
         .device
         .slot::<crate::restrack::Tables>()
@@ -249,14 +250,14 @@ pub(super) fn put_srq(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
         .lock();
     let qpns = qps.iter(None).filter_map(|entry| {
         let qp = Qp::of_entry(entry)?;
-        // The queues are compared by address only.
+        // Compared by address only.
         qp.srq()
             .is_some_and(|of| core::ptr::eq(of, srq))
             .then(|| qp.qp_num())
     });
     let done = res::Srq {
         srqn: subject.held.id(),
-        // CAST: There are few types.
+        // CAST: There are only a few types.
         srq_type: srq.srq_type() as u8,
         pdn: srq.pd().res().id(),
         cqn: srq.cq().flatten().map(|cq| cq.res().id()),
@@ -268,13 +269,13 @@ pub(super) fn put_srq(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     match done {
         Ok(()) => {}
         Err(ListError::Full(full)) => return Err(Entry::Full(full)),
-        // The C core reports it so.
+        // Same errno as in the C core.
         Err(ListError::Failed(res::NotRising)) => return Err(Entry::Full(Full)),
     }
     edge::fill_res_srq_entry(w, srq).unwrap_or(Ok(()))
 }
 
-/// What only the driver can read of an object.
+/// Writes the raw, driver-specific state of an object.
 #[inline(never)]
 pub(super) fn put_raw(w: &mut Answer<'_>, kind: Kind, subject: &Subject<'_>) -> Put {
     let put = match kind {
@@ -291,17 +292,17 @@ pub(super) fn put_raw(w: &mut Answer<'_>, kind: Kind, subject: &Subject<'_>) -> 
     put.unwrap_or(Err(Entry::Failed(EINVAL)))
 }
 
-/// A counter that is bound to queue pairs, with its values.
+/// Writes a counter with its values and the queue pairs bound to it.
 #[inline(never)]
 pub(super) fn put_counter(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
     let counter = subject.object::<counter::Counter>()?;
     subject.check_port(counter.port())?;
-    // What was read before is shown if the driver fails.
+    // If the driver fails, show the values read last.
     let _: Result = counter.query_stats();
     let mode = counter.mode();
     let looks_at = |mask| mode.mask & mask != 0;
     let shown = looks_at(stat::MASK_PID).then(|| subject.held.owner());
-    // While the lock is held no queue pair leaves the table, and so none goes.
+    // While the lock is held, no queue pair is removed from the table, so none is destroyed.
     let qps = subject
         .device
         .slot::<crate::restrack::Tables>()
@@ -315,7 +316,7 @@ pub(super) fn put_counter(w: &mut Answer<'_>, subject: &Subject<'_>) -> Put {
         port: counter.port(),
         id: counter.id(),
         mode: mode.mode.to_raw(),
-        // CAST: There are few types.
+        // CAST: There are only a few types.
         qp_type: looks_at(stat::MASK_QP_TYPE).then(|| counter.qp_type() as u8),
         owner: shown.as_ref().map(owner),
         qpns,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests, and the answers to them.
+//! Requests and responses.
 //!
-//! A [`Request`] is one message as its handler sees it. Its attributes are parsed by
-//! [`crate::proto::nldev`]; answers are written straight into the buffer that is sent.
+//! A [`Request`] is one message as passed to its handler. [`crate::proto::nldev`] parses its
+//! attributes. Responses are written directly to the buffer that is sent.
 
 use kernel::prelude::*;
 use rdma::bindings;
@@ -27,7 +27,7 @@ use crate::proto::nldev::Attr;
 use crate::proto::nldev::Command;
 pub(super) use crate::proto::nldev::Request as Attributes;
 
-/// Writes an answer.
+/// Writer of a response.
 pub(super) type Answer<'a> = Writer<Tail<'a>>;
 
 /// A request.
@@ -55,12 +55,12 @@ impl<'a> Request<'a> {
         &self.message
     }
 
-    /// Tells the sender in words why the request is refused.
+    /// Reports to the sender why the request is rejected.
     pub(super) fn explain(&self, why: &'static CStr) {
         self.message.explain(why);
     }
 
-    /// Its attributes.
+    /// Parses the attributes of the request.
     ///
     /// # Errors
     ///
@@ -69,16 +69,15 @@ impl<'a> Request<'a> {
         self.parse(self.body(), strictness).map_err(|_| EINVAL)
     }
 
-    /// Its attributes, or those of a nest in it.
+    /// Parses attributes: those of the request, or those nested in one of them.
     ///
     /// # Errors
     ///
-    /// `EINVAL`; `ERANGE` for a number that is too short, and such: of most commands it is
-    /// not told apart.
+    /// `EINVAL`; `ERANGE` for a value out of range, which most commands report as `EINVAL`.
     pub(super) fn parse(&self, bytes: &'a [u8], strictness: Strictness) -> Result<Attributes<'a>> {
         let parsed = Attributes::parse(bytes, strictness);
         if parsed.is_ok() && nla::has_rest(bytes) {
-            // It is said, whatever becomes of the request.
+            // Reported even if the request succeeds.
             self.explain(Why::Trailing.words());
         }
         parsed.map_err(|refusal| {
@@ -95,21 +94,21 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// All bytes of its attributes.
+    /// All attributes as raw bytes.
     pub(super) fn body(&self) -> &'a [u8] {
         self.message.payload()
     }
 
-    /// Whether the sender has `CAP_NET_ADMIN` in the first user namespace.
+    /// Returns whether the sender has `CAP_NET_ADMIN` in the initial user namespace.
     pub(super) fn is_admin(&self) -> bool {
         self.message.is_capable(bindings::CAP_NET_ADMIN)
     }
 
-    /// The device that the request is about.
+    /// Returns the device that the request selects.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if none is named, or there is none that the sender may see.
+    /// `EINVAL` if the attribute is missing, or if there is no such device that the sender may see.
     pub(super) fn device(&self, attrs: &Attributes<'_>) -> Result<Registered> {
         let index = attrs.u32(Attr::DevIndex).ok_or(EINVAL)?;
         registry::by_index(self.net(), index).ok_or(EINVAL)
@@ -124,12 +123,12 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Writes an answer and sends it. May sleep.
+    /// Writes a response and sends it. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of `fill`; `EMSGSIZE` if it does not fit; `ENOMEM`; `ECONNREFUSED` or `EAGAIN`
-    /// if the sender has gone or does not read.
+    /// Errors of `fill`; `EMSGSIZE` if the response does not fit; `ENOMEM`; `ECONNREFUSED` if the
+    /// sender's socket was closed; `EAGAIN` if its receive buffer is full.
     pub(super) fn answer(
         &self,
         command: Command,
@@ -143,21 +142,21 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A request for a list, which is answered by as many messages as it takes.
+/// One call of a dump, which appends messages to one buffer.
 pub(super) struct Dump<'a> {
-    /// The command.
+    /// The dump request.
     pub(super) request: Request<'a>,
     reply: Answer<'a>,
     cursor: DumpCursor<'a>,
 }
 
-/// Where a list goes on, between its messages. All zeros at its beginning.
+/// Position of a dump between calls. Initially all zeros.
 pub(super) struct DumpCursor<'a> {
-    /// The least number that was not shown.
+    /// Smallest number that was not shown yet.
     next: &'a mut u32,
-    /// Not 0 if there is none.
+    /// Nonzero if no number is left.
     end: &'a mut u32,
-    /// Not 0 if not even the next one alone fitted.
+    /// Nonzero if the next entry did not fit even into an empty message.
     stuck: &'a mut u32,
 }
 
@@ -167,18 +166,18 @@ impl<'a> DumpCursor<'a> {
         Self { next, end, stuck }
     }
 
-    /// What comes next, unless the end was reached.
+    /// Returns the next number to show; `None` at the end of the dump.
     pub(super) fn next(&self) -> Option<u32> {
         let over = *self.end != 0;
         (!over).then_some(*self.next)
     }
 
-    /// The next one is at `number`, or after it.
+    /// Continues at `number`.
     pub(super) fn at(&mut self, number: u32) {
         *self.next = number;
     }
 
-    /// The next one is after `number`.
+    /// Continues after `number`.
     pub(super) fn after(&mut self, number: u32) {
         *self.stuck = 0;
         match number.checked_add(1) {
@@ -187,13 +186,13 @@ impl<'a> DumpCursor<'a> {
         }
     }
 
-    /// What becomes of a message with a list, which goes on where this says. If not even one
-    /// entry fits the list is empty, once: the first buffer is made before it is known how much
-    /// the sender reads at a time, and the next may be larger.
+    /// Converts the result of writing a list that starts at this cursor. If not even one entry
+    /// fits, writes an empty list once: the first buffer is allocated before the size of the
+    /// receiver's reads is known, and the next one may be larger.
     ///
     /// # Errors
     ///
-    /// `EMSGSIZE` if an entry does not fit into that either; those of the list.
+    /// `EMSGSIZE` if an entry does not fit into the next buffer either; errors of the list.
     pub(super) fn settle(
         &mut self,
         w: &mut Answer<'_>,
@@ -221,22 +220,22 @@ impl<'a> Dump<'a> {
         }
     }
 
-    /// Where the list goes on.
+    /// Returns the next number to show; `None` at the end of the dump.
     pub(super) fn next(&self) -> Option<u32> {
         self.cursor.next()
     }
 
-    /// Writes one message. `fill` may move the place.
+    /// Writes one message. `fill` may move the cursor.
     ///
     /// # Errors
     ///
-    /// Those of `fill`; `EMSGSIZE` if it does not fit any more. Then there is none.
+    /// Errors of `fill`; `EMSGSIZE` if the message does not fit. On failure nothing is written.
     pub(super) fn message(
         &mut self,
         command: Command,
         fill: impl FnOnce(&Request<'a>, &mut Answer<'_>, &mut DumpCursor<'a>) -> Result,
     ) -> Result {
-        // CAST: A flag of 16 bits.
+        // CAST: The flag has 16 bits.
         let head = self
             .request
             .head_of_answer(command, bindings::NLM_F_MULTI as u16);
@@ -248,9 +247,9 @@ impl<'a> Dump<'a> {
         reply.message(head, |w| fill(request, w, cursor))
     }
 
-    /// Writes a message for each item, as many as fit. `next` answers the item of a number
-    /// or the first one after it, with its number. Items that fail are passed over, so that
-    /// one bad device does not hide the others.
+    /// Writes one message per item, as many as fit. `next` returns the first item at or after a
+    /// number, with its number. Items that fail are skipped, so that one faulty device does not
+    /// hide the others.
     pub(super) fn each<T>(
         &mut self,
         command: Command,
@@ -261,7 +260,7 @@ impl<'a> Dump<'a> {
         while let Some((number, item)) = self.next().and_then(|from| next(&self.request, from)) {
             match self.message(command, |request, w, _| fill(request, w, &item)) {
                 Ok(()) => written = true,
-                // It goes into the next buffer, if it does not fill one alone.
+                // Retry in the next buffer, unless this one was empty.
                 Err(EMSGSIZE) if written => return,
                 Err(_) => {}
             }
@@ -270,11 +269,11 @@ impl<'a> Dump<'a> {
     }
 }
 
-/// A text of less than `N` bytes, with its end.
+/// A NUL-terminated string of at most `N` bytes, including the NUL.
 pub(super) struct Text<const N: usize>([u8; N]);
 
 impl<const N: usize> Text<N> {
-    /// That of a request. What is too long is cut, as it always was.
+    /// Returns a string attribute of a request, truncated if it is too long.
     pub(super) fn of(attrs: &Attributes<'_>, attr: Attr) -> Option<Self> {
         let mut text = [0; N];
         let sent = attrs.text(attr, N.checked_sub(1)?)?;
@@ -284,12 +283,12 @@ impl<const N: usize> Text<N> {
         Some(Self(text))
     }
 
-    /// Without its end.
+    /// Returns the string without its NUL.
     pub(super) fn as_bytes(&self) -> &[u8] {
         self.as_cstr().to_bytes()
     }
 
-    /// With its end.
+    /// Returns the string with its NUL.
     pub(super) fn as_cstr(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
     }

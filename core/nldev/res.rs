@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects of a device: `rdma resource`, and `rdma statistic` of those that have one.
+//! Objects of a device: `rdma resource`, and `rdma statistic` for objects with counters.
 //!
-//! What is the same for every kind: finding objects, one or all of them, and who may see
-//! what. What is written of each kind is in `object`.
+//! This file has the common part: finding one object or all of them, and access checks. `object`
+//! writes the attributes of each kind.
 
 use kernel::prelude::*;
 
@@ -24,23 +24,23 @@ use crate::proto::nldev::Command;
 use crate::restrack::Held;
 use crate::restrack::Kind;
 
-/// What is said of an object.
+/// Selects the attributes of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// What the core knows, and the driver adds.
+    /// Attributes of the core, and those that the driver adds.
     Plain,
-    /// What only the driver can read.
+    /// Raw state that only the driver can read.
     Raw,
-    /// What it has counted.
+    /// Counters.
     Stat,
 }
 
-/// Whether objects of a kind are the device's, and not a port's of it.
+/// Returns whether objects of a kind belong to the device, not to one of its ports.
 const fn is_per_device(kind: Kind) -> bool {
     !matches!(kind, Kind::Qp | Kind::CmId | Kind::Counter)
 }
 
-/// Why an object is not written, for those who asked for it alone.
+/// Converts the error for a request for a single object.
 fn errno(why: Entry<Error>) -> Error {
     match why {
         Entry::Full(Full) => EMSGSIZE,
@@ -49,11 +49,11 @@ fn errno(why: Entry<Error>) -> Error {
     }
 }
 
-/// The port that is asked for, or 0.
+/// Returns the port number of the request; 0 if there is none.
 ///
 /// # Errors
 ///
-/// `EINVAL` if the device has none of that number.
+/// `EINVAL` if the device has no such port.
 fn port(attrs: &Attributes<'_>, device: &Device) -> Result<u32> {
     match attrs.u32(Attr::PortIndex) {
         None => Ok(0),
@@ -83,7 +83,7 @@ fn put(
     }
 }
 
-/// One object, by its id.
+/// Responds with one object, by its ID.
 pub(super) fn get(request: &Request<'_>, kind: Kind, form: Form) -> Result {
     let command = request.command().ok_or(EINVAL)?;
     let attrs = request.attributes(Strictness::Liberal)?;
@@ -113,7 +113,7 @@ pub(super) fn get(request: &Request<'_>, kind: Kind, form: Form) -> Result {
     })
 }
 
-/// All objects of a kind, or those of a port.
+/// Dumps all objects of a kind, or those of a port.
 pub(super) fn list(dump: &mut Dump<'_>, kind: Kind, form: Form) -> Result {
     let command = dump.request.command().ok_or(EINVAL)?;
     let attrs = dump.request.attributes(Strictness::Liberal)?;
@@ -123,7 +123,7 @@ pub(super) fn list(dump: &mut Dump<'_>, kind: Kind, form: Form) -> Result {
     let listed = res::table(kind).ok_or(EINVAL)?;
     let table = device.slot::<crate::restrack::Tables>().of(kind);
     let object = |from: Option<u32>| table.next_from(from?, details);
-    // A message without objects would not be the end.
+    // Write no message at the end: one without objects would not end the dump.
     if object(dump.next()).is_none() {
         return Ok(());
     }
@@ -168,7 +168,7 @@ fn put_summary(w: &mut Answer<'_>, device: &Device, details: bool) -> Result {
     Ok(res::put_summary(w, &who.handle(), count)?)
 }
 
-/// `RDMA_NLDEV_CMD_RES_GET`: how many objects a device has.
+/// `RDMA_NLDEV_CMD_RES_GET`: the number of objects of a device, by kind.
 pub(super) fn summary(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Liberal)?;
     let device = request.device(&attrs)?;
@@ -176,7 +176,7 @@ pub(super) fn summary(request: &Request<'_>) -> Result {
     request.answer(Command::ResGet, |w| put_summary(w, &device, details))
 }
 
-/// The same of all devices.
+/// Dump of `RDMA_NLDEV_CMD_RES_GET`: all devices.
 pub(super) fn summaries(dump: &mut Dump<'_>) -> Result {
     dump.each(Command::ResGet, super::lookup::next_seen, |_, w, device| {
         put_summary(w, device, false)

@@ -24,7 +24,7 @@ use crate::proto::nldev::Command;
 use crate::restrack::Kind;
 use crate::stats::HwStats;
 
-/// Writes the values of counters that are switched on, as they were last read. May sleep.
+/// Writes the last read values of the enabled counters. May sleep.
 pub(super) fn put_counts(w: &mut Answer<'_>, stats: Option<&HwStats>) -> Result<(), Full> {
     let Some(stats) = stats else {
         return stat::put_values(w, core::iter::empty());
@@ -37,7 +37,7 @@ pub(super) fn put_counts(w: &mut Answer<'_>, stats: Option<&HwStats>) -> Result<
     )
 }
 
-/// What is counted apart: objects of which kind.
+/// Returns the kind of objects whose counters are requested.
 fn subject(attrs: &Attributes<'_>) -> Option<Kind> {
     let raw = attrs.u32(Attr::StatRes)?;
     [(Attr::ResQp, Kind::Qp), (Attr::ResMr, Kind::Mr)]
@@ -46,8 +46,8 @@ fn subject(attrs: &Attributes<'_>) -> Option<Kind> {
         .map(|(_, kind)| kind)
 }
 
-/// `RDMA_NLDEV_CMD_STAT_GET`: a port's counters, how it binds queue pairs to others, one of
-/// those, or what a memory region has counted.
+/// `RDMA_NLDEV_CMD_STAT_GET`: the counters of a port, its binding mode, one bound counter, or the
+/// counters of a memory region.
 pub(super) fn get(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Liberal)?;
     if !attrs.has(Attr::StatRes) {
@@ -60,7 +60,7 @@ pub(super) fn get(request: &Request<'_>) -> Result {
     }
 }
 
-/// Counters that are bound to queue pairs, or what memory regions have counted.
+/// Dump of `RDMA_NLDEV_CMD_STAT_GET`: bound counters, or the counters of memory regions.
 pub(super) fn list(dump: &mut Dump<'_>) -> Result {
     let attrs = dump.request.attributes(Strictness::Liberal)?;
     match subject(&attrs).ok_or(EINVAL)? {
@@ -69,7 +69,7 @@ pub(super) fn list(dump: &mut Dump<'_>) -> Result {
     }
 }
 
-/// The counters of a port: what it has counted itself, and what was bound to queue pairs.
+/// Responds with the counters of a port: its own values plus those of bound counters.
 fn get_port(request: &Request<'_>, attrs: &Attributes<'_>) -> Result {
     let number = attrs.u32(Attr::PortIndex).ok_or(EINVAL)?;
     let device = request.device(attrs)?;
@@ -100,7 +100,7 @@ fn get_port(request: &Request<'_>, attrs: &Attributes<'_>) -> Result {
     })
 }
 
-/// How queue pairs of a port are bound to counters.
+/// Responds with the mode in which queue pairs of a port are bound to counters.
 fn get_mode(request: &Request<'_>, attrs: &Attributes<'_>) -> Result {
     if !attrs.has(Attr::StatMode) {
         return Err(EINVAL);
@@ -124,7 +124,7 @@ fn get_mode(request: &Request<'_>, attrs: &Attributes<'_>) -> Result {
     })
 }
 
-/// `RDMA_NLDEV_CMD_STAT_GET_STATUS`: which counters a port has, and which of them count.
+/// `RDMA_NLDEV_CMD_STAT_GET_STATUS`: the counters of a port, and which of them are enabled.
 pub(super) fn get_status(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Liberal)?;
     let device = request.device(&attrs)?;
@@ -150,8 +150,8 @@ pub(super) fn get_status(request: &Request<'_>) -> Result {
     })
 }
 
-/// `RDMA_NLDEV_CMD_STAT_SET`: how queue pairs are bound to counters, one that is, and which
-/// optional counters count.
+/// `RDMA_NLDEV_CMD_STAT_SET`: sets the binding mode or binds a queue pair to a counter, and enables
+/// optional counters.
 pub(super) fn set(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Strict)?;
     let device = request.device(&attrs)?;
@@ -212,14 +212,14 @@ fn set_mode(
         w.put_u32(Attr::ResLqpn.raw(), qpn)
     };
     if let Err(full) = put() {
-        // Nobody would learn of the counter.
+        // Undo the binding, since the sender does not get the counter ID.
         let _: Result = counter::unbind_qpn(device, port, qpn, counter);
         return Err(full.into());
     }
     Ok(())
 }
 
-/// Leaves those optional counters on that are named, and switches the others off.
+/// Enables the optional counters in the request, and disables the other optional counters.
 fn set_optional(attrs: &Attributes<'_>, device: &Device, port: u32) -> Result {
     let stats = device.port_stats(port).ok_or(EINVAL)?;
     let named = attrs.get(Attr::StatHwcounters).ok_or(EINVAL)?;
@@ -243,8 +243,8 @@ fn set_optional(attrs: &Attributes<'_>, device: &Device, port: u32) -> Result {
     Ok(())
 }
 
-/// `RDMA_NLDEV_CMD_STAT_DEL`: takes a queue pair from its counter. The answer has always
-/// borne the other command's number.
+/// `RDMA_NLDEV_CMD_STAT_DEL`: unbinds a queue pair from its counter. For compatibility the response
+/// carries `RDMA_NLDEV_CMD_STAT_SET`.
 pub(super) fn delete(request: &Request<'_>) -> Result {
     let attrs = request.attributes(Strictness::Strict)?;
     let counter = attrs.u32(Attr::StatCounterId).ok_or(EINVAL)?;

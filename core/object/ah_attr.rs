@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address vectors (`struct rdma_ah_attr`), and the references to local GIDs in them.
+//! Address vectors (`struct rdma_ah_attr`), and their references to local GIDs.
 //!
-//! A vector names its local GID by an index. Before a driver sees the vector, the GID of that
-//! index is looked up and held, so that it stays what it is meanwhile ([`Filled`]). What is
-//! made with the vector holds it on ([`Filled::hold_for`]).
+//! An address vector has the index of its local GID. Before the vector is passed to a driver, the
+//! core looks up the GID of that index and stores a reference in the vector, so that the entry does
+//! not change during the call ([`Filled`]). An object that is created with the vector takes its own
+//! reference ([`Filled::hold_for`]).
 
 use super::edge::Out;
 use super::tables::AhAttr;
@@ -20,9 +21,9 @@ use rdma::bindings;
 use rdma::edge::object::GidSlot;
 use rdma::edge::In;
 
-/// What the core does with a field that owns a reference to a GID.
+/// Operation on a field that owns a reference to a GID.
 pub(crate) trait Replace {
-    /// Puts another reference in and gives up the one that was there.
+    /// Stores another reference, and drops the old one.
     fn replace(&self, new: Option<GidRef>);
 }
 
@@ -32,13 +33,14 @@ impl Replace for GidSlot {
     }
 }
 
-/// What the core reads of an address vector and writes to it.
+/// Accessors of address vectors.
 pub(crate) trait Vector {
-    /// Whether it has a global route.
+    /// Returns whether the vector has a global route (GRH).
     fn has_grh(&self) -> bool;
-    /// The local GID, if it is filled in. Whoever put the reference in holds it.
+    /// The local GID, if the vector has a reference to it. The code that stored the reference keeps
+    /// it.
     fn gid(&self) -> Option<&GidAttr>;
-    /// Whether it is a vector for RoCE.
+    /// Returns whether this is a RoCE address vector.
     fn is_roce(&self) -> bool;
 }
 
@@ -56,7 +58,7 @@ impl Vector for AhAttr {
     }
 }
 
-/// Whether a vector fits the device.
+/// Checks whether a vector is valid for the device.
 fn check(device: &Device, attr: &AhAttr) -> Result {
     let port = attr.port_num();
     if !device.has_port(port) {
@@ -73,24 +75,24 @@ fn check(device: &Device, attr: &AhAttr) -> Result {
     Ok(())
 }
 
-/// A checked vector with its local GID, if it has a global route. Dropping it leaves the
-/// vector as it was: what was filled in here is taken out.
+/// A checked vector. If it has a global route, it contains a reference to its local GID. Dropping
+/// this removes a reference that [`new`](Self::new) stored.
 ///
 /// # Invariants
 ///
-/// Nobody else changes the vector's reference. If `filled`, the one in it is ours. If the vector
-/// has a global route, there is a GID in it that is held.
+/// Nobody else changes the reference in the vector. If `filled`, it is owned by `self`. If the
+/// vector has a global route, it contains a valid reference to a GID.
 pub(crate) struct Filled<'a> {
     attr: &'a AhAttr,
     filled: bool,
 }
 
 impl<'a> Filled<'a> {
-    /// Checks the vector and looks its local GID up. Any context.
+    /// Checks the vector, and looks up its local GID. Any context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a vector that does not fit, and those of [`gid::get_ref`].
+    /// `EINVAL` if the vector is not valid for the device; errors of [`gid::get_ref`].
     pub(crate) fn new(device: &Device, attr: &'a AhAttr) -> Result<Self> {
         check(device, attr)?;
         let fill = attr.has_grh() && attr.gid().is_none();
@@ -98,61 +100,63 @@ impl<'a> Filled<'a> {
             let gid = gid::get_ref(device, attr.port_num(), attr.sgid_index().into())?;
             attr.sgid_attr().replace(Some(gid));
         }
-        // INVARIANT: As just done; a reference that was there before is held by the caller.
+        // INVARIANT: A missing reference was just stored; the caller keeps one that was there
+        // before.
         Ok(Self { attr, filled: fill })
     }
 
-    /// The vector, to be given to the driver.
+    /// The vector, for the driver.
     pub(crate) fn attr(&self) -> &'a AhAttr {
         self.attr
     }
 
-    /// Whether it is a vector for RoCE.
+    /// Returns whether this is a RoCE address vector.
     pub(crate) fn is_roce(&self) -> bool {
         self.attr.is_roce()
     }
 
-    /// The kind of vector.
+    /// Type of the vector.
     pub(crate) fn kind(&self) -> bindings::rdma_ah_attr_type {
         self.attr.kind()
     }
 
-    /// The port that it is for.
+    /// Port number.
     pub(crate) fn port(&self) -> u32 {
         self.attr.port_num()
     }
 
-    /// The GID that it leads to.
+    /// Destination GID.
     pub(crate) fn destination(&self) -> [u8; 16] {
         self.attr.destination()
     }
 
-    /// The label that tells flows apart; zero for none.
+    /// Flow label; 0 for none.
     pub(crate) fn flow_label(&self) -> u32 {
         self.attr.flow_label()
     }
 
-    /// The address on the link of a vector for RoCE.
+    /// Destination MAC address of a RoCE vector.
     pub(crate) fn mac(&self) -> [u8; 6] {
         self.attr.mac()
     }
 
-    /// Sets the address on the link of a vector for RoCE.
+    /// Sets the destination MAC address of a RoCE vector.
     pub(crate) fn set_mac(&mut self, mac: [u8; 6]) {
         self.attr.set_mac(mac);
     }
 
-    /// Sets how many hops packets may go.
+    /// Sets the hop limit.
     pub(crate) fn set_hop_limit(&mut self, limit: u8) {
         self.attr.set_hop_limit(limit);
     }
 
-    /// The local GID.
+    /// The local GID, if the vector has a global route.
     pub(crate) fn gid(&self) -> Option<&GidAttr> {
         self.attr.gid().filter(|_| self.attr.has_grh())
     }
 
-    /// A reference of its own for what is made with the vector, if it has a global route.
+    /// Takes a reference to the local GID for an object that is created with the vector; `None` if
+    /// the vector has no global route.
     pub(crate) fn hold_for(&self) -> Option<GidRef> {
         self.gid().map(GidRef::hold)
     }
@@ -166,8 +170,8 @@ impl Drop for Filled<'_> {
     }
 }
 
-/// Sets the global route of a vector that holds no GID; the vector takes the reference to one
-/// over. Without `destination` that stays as it is.
+/// Sets the global route of a vector without a GID reference, and passes the reference `gid` to it.
+/// `None` as `destination` keeps the destination GID.
 pub(crate) fn set_route(
     attr: &AhAttr,
     destination: Option<Gid>,
@@ -176,13 +180,13 @@ pub(crate) fn set_route(
     traffic_class: u8,
     gid: GidRef,
 ) {
-    // CAST: a flag of eight.
+    // CAST: The flag has 8 bits.
     attr.set_ah_flags(bindings::ib_ah_flags_IB_AH_GRH as u8);
     if let Some(destination) = destination {
         attr.set_destination(destination.0);
     }
     attr.set_flow_label(flow_label);
-    // CAST: Vectors have no room for more; a vector names one of the first 256 entries of a table.
+    // CAST: The field has 8 bits, so vectors only support the first 256 entries of a table.
     attr.set_sgid_index(gid.attr().index() as u8);
     attr.set_hop_limit(hop_limit);
     attr.set_traffic_class(traffic_class);
@@ -194,7 +198,7 @@ fn copy(dest: Out<'_, AhAttr>, src: In<'_, AhAttr>) {
 }
 
 fn replace(old: &AhAttr, new: In<'_, AhAttr>) {
-    // Held before the old one is given up, should both be one.
+    // Take the new reference before dropping the old one: both may be to the same GID.
     let gid = new.gid().map(GidRef::hold);
     old.assign(&new);
     old.sgid_attr().replace(gid);
@@ -229,18 +233,20 @@ fn destroy(attr: &AhAttr) {
 }
 
 rdma::export! { in rdma::bindings;
-    /// Copies a vector over one that holds nothing; the copy holds the GID too. Any context.
+    /// Copies a vector to an uninitialised one. The copy has its own reference to the GID. Any
+    /// context.
     fn rdma_copy_ah_attr(dest: Out<'_, AhAttr>, src: In<'_, AhAttr>) = copy;
-    /// Copies a vector over one that may hold a GID, which it gives up. Any context.
+    /// Copies a vector to an initialised one, whose GID reference is dropped. Any context.
     fn rdma_replace_ah_attr(old: &AhAttr, new: In<'_, AhAttr>) = replace;
-    /// Moves a vector over one that may hold a GID; `src` holds nothing any more. Any context.
+    /// Moves a vector to an initialised one, whose GID reference is dropped. `src` has no GID
+    /// reference afterwards. Any context.
     fn rdma_move_ah_attr(dest: &AhAttr, src: &AhAttr) = take_over;
-    /// Sets the global route of a vector that holds no GID; it takes over the reference to the
-    /// GID. Any context.
+    /// Sets the global route of a vector without a GID reference, and passes the reference
+    /// `sgid_attr` to it. Any context.
     fn rdma_move_grh_sgid_attr(
         attr: Out<'_, AhAttr>, dgid: MaybeGid, flow_label: u32, hop_limit: u8,
         traffic_class: u8, sgid_attr: GidRef,
     ) = move_route;
-    /// Gives up the GID that a vector holds, if any. Any context.
+    /// Drops the GID reference of a vector, if it has one. Any context.
     fn rdma_destroy_ah_attr(attr: &AhAttr) = destroy;
 }

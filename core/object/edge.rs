@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is common to the objects of a device.
+//! Allocation, tracking and destruction of the objects of a device.
 //!
-//! Most are allocated by the core, at the size that the driver asks for, and filled by a
-//! method of the driver; all but a few are tracked. What C sees of them is in [`tables`].
+//! The core allocates most objects, with the size that the driver requests, and a driver method
+//! initialises them. Most are tracked by restrack. The C structures are in [`tables`].
 //!
 //! ```text
 //!   alloc      track         driver's create   finish         C has it         destroy
 //!   ------> New --> New (tracked) ----------------> Owned --> ... &K ... --> Owned ----> freed
-//!            |        | whatever fails: dropped, all is undone          ^      | driver refuses
+//!            |        | on failure: dropped, steps are undone           ^      | driver fails
 //!            v        v                                                 +------+
 //! ```
 //!
-//! [`Held`] counts an object as used by another, which keeps the first from being destroyed.
+//! [`Held`] owns the use counts that an object has on others, which prevent their destruction.
 //!
-//! A driver's method is called with no lock of the core held. C header:
-//! `include/rdma/ib_verbs.h`.
+//! Driver methods are called without locks of the core. C header: `include/rdma/ib_verbs.h`.
 
 pub(crate) mod driver;
 mod out;
@@ -60,38 +59,38 @@ pub(crate) use self::tables::Xrcd;
 
 use self::tables::Ah;
 
-/// The counts of what an object uses.
+/// Use counts of the objects that an object uses.
 pub(crate) type Uses<'a> = [Option<&'a UseCount>; 5];
 
-/// The GIDs that an object holds.
+/// Fields of an object that own references to GIDs.
 pub(crate) type Gids<'a> = [Option<&'a GidSlot>; 2];
 
 /// An object of a device.
 ///
 /// # Safety
 ///
-/// What `uses` and `gids` return is the same from when the object is made until it is destroyed.
+/// `uses` and `gids` return the same from the creation of the object until its destruction.
 pub(crate) unsafe trait Object: MaybeTracked {
-    /// Bytes that the driver wants for one, the C structure included, which comes first; none
-    /// if the driver allocates them itself.
+    /// Size of the driver's structure in bytes, which begins with the C structure; `None` if the
+    /// driver allocates objects of this kind itself.
     fn size(_ops: &bindings::ib_device_ops) -> Option<usize> {
         None
     }
 
-    /// The device that it belongs to.
+    /// Device of the object.
     fn device(&self) -> &Device;
 
-    /// The counts of what it uses.
+    /// Use counts of the objects that this object uses.
     fn uses(&self) -> Uses<'_> {
         [None; 5]
     }
 
-    /// The GIDs that it holds.
+    /// Fields that own references to GIDs.
     fn gids(&self) -> Gids<'_> {
         [None; 2]
     }
 
-    /// Its driver's methods.
+    /// Methods of the object's driver.
     #[inline(always)]
     fn driver(&self) -> Driver<'_, Self> {
         Driver::of(self)
@@ -104,14 +103,15 @@ pub(crate) unsafe trait Object: MaybeTracked {
     }
 }
 
-/// Kinds of objects: the field of the driver's method table that has the size, if the core
-/// allocates them; as what they are tracked; what they use; the GIDs that they hold.
+/// Table of object kinds. Each row has the field of the driver's method table with the size, if the
+/// core allocates the objects; the restrack kind; the objects used; the fields with GID references.
 macro_rules! objects {
     ($(
         $name:ident $(($size:ident))? $(tracked as $kind:ident)?
             $(uses |$this:ident| [$($use:expr),* $(,)?])? $(holds [$($gid:ident),*])?;
     )*) => { $(
-        // SAFETY: Its own `res`, whose kind is the structure's (`edge::tracked`).
+        // SAFETY: Returns the `res` field of the object, which has the kind of the structure
+        // (`edge::tracked`).
         unsafe impl MaybeTracked for $name {
             const TRACKED: Option<Kind> = objects!(@kind $($kind)?);
             $(
@@ -123,7 +123,8 @@ macro_rules! objects {
             )?
         }
 
-        // SAFETY: The fields named are constant, or replaced with their counts.
+        // SAFETY: The fields in the table are constant, or are replaced together with their use
+        // counts.
         unsafe impl Object for $name {
             #[inline(always)]
             fn device(&self) -> &Device {
@@ -185,27 +186,27 @@ objects! {
     Wq uses |wq| [Some(wq.pd().usecnt()), wq.cq().map(Cq::usecnt)];
 }
 
-/// Whether memory is taken from the node of the device, and whether the caller may sleep.
+/// NUMA node of an allocation, and whether the caller may sleep.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
     /// Any node; the caller may sleep.
     Anywhere,
-    /// The device's node, if the driver names one; the caller may sleep.
+    /// The node of the device, if the driver requests it; the caller may sleep.
     DeviceNode,
     /// Any node; the caller may not sleep.
     Atomic,
 }
 
-/// Who owns an object, as `rdma res` shows it.
+/// Owner of an object, as shown by `rdma resource`.
 #[derive(Clone, Copy)]
 pub(crate) enum Owner<'a> {
-    /// A part of the kernel by its name; without a name, the present process.
+    /// A kernel consumer, by name; without a name, the current process.
     Caller(Option<&'static CStr>),
-    /// Whoever owns the protection domain.
+    /// The owner of the protection domain.
     OfPd(&'a Pd),
 }
 
-/// Starts to track an object that is not tracked.
+/// Initialises the restrack entry of an object that is not tracked yet.
 fn start_tracking<K: Object>(object: &mut impl SoleOwner<Of = K>, owner: Owner<'_>) {
     let (Some(kind), Some(mut entry)) = (K::TRACKED, OwnerRef::of(object)) else {
         return;
@@ -217,23 +218,23 @@ fn start_tracking<K: Object>(object: &mut impl SoleOwner<Of = K>, owner: Owner<'
     }
 }
 
-/// An object in the making.
+/// An object under construction.
 ///
 /// # Invariants
 ///
-/// `object` is ours alone, with its `init` fields written, of which the memory is kfree's. Its
-/// entry was initialised if `tracked`.
+/// Nobody else uses `object`. Its `init` fields are written, and its memory was allocated by
+/// `kmalloc`. If `tracked`, its restrack entry is initialised.
 pub(crate) struct New<K: Object> {
     object: Owned<K>,
     tracked: bool,
 }
 
 impl<K: Object> New<K> {
-    /// Allocates one, all zeros but for `init`, at the driver's size.
+    /// Allocates an object of the driver's size, zeroed except for the fields of `init`.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EOPNOTSUPP` if the driver has no such objects.
+    /// `ENOMEM`; `EOPNOTSUPP` if the driver does not support this kind of object.
     pub(crate) fn alloc(device: &Device, from: From, init: impl Init<K>) -> Result<Self> {
         let size = K::size(device.ops()).unwrap_or_default();
         if size < size_of::<K::C>() {
@@ -245,26 +246,29 @@ impl<K: Object> New<K> {
         };
         let numa = from == From::DeviceNode;
         let raw = device.as_raw();
-        // SAFETY: New memory of zeros, which are an object; nobody knows of it.
+        // SAFETY: The memory is new, large enough and zeroed, which is valid for the C structure.
+        // Nobody else uses it.
         let new: Bare<K> = unsafe {
             made(bindings::rdma_helper_zalloc_obj(raw, size, flags, numa).cast::<K::C>())
         }?;
-        // INVARIANT: As just made.
+        // INVARIANT: The object is new, and `fill` writes its `init` fields.
         Ok(Self {
             object: new.fill(init),
             tracked: false,
         })
     }
 
-    /// Says who owns it. Before the driver is asked, once.
+    /// Initialises the restrack entry with the owner. Called once, before the driver's create
+    /// method.
     pub(crate) fn track(&mut self, owner: Owner<'_>) {
         debug_assert!(!self.tracked);
         start_tracking(self, owner);
-        // INVARIANT: Initialised just now.
+        // INVARIANT: The entry was just initialised.
         self.tracked = K::TRACKED.is_some();
     }
 
-    /// The driver has made it: readers may find it from now on.
+    /// Adds the object to restrack after the driver has created it. Readers may find it from now
+    /// on.
     pub(crate) fn finish(self) -> Owned<K> {
         let mut this = ManuallyDrop::new(self);
         if this.tracked {
@@ -272,8 +276,8 @@ impl<K: Object> New<K> {
                 entry.add();
             }
         }
-        // SAFETY: It is ours alone, but for readers that find it through its entry, and `this` is
-        // not dropped.
+        // SAFETY: Nobody else uses the object, except readers that find it by its entry (type
+        // invariant), and `this` is not dropped.
         unsafe { core::ptr::read(&this.object) }
     }
 }
@@ -287,7 +291,7 @@ impl<K: Object> Deref for New<K> {
     }
 }
 
-// SAFETY: Nobody else has the object (type invariant); references come from a borrow of this.
+// SAFETY: Nobody else uses the object (type invariant); references come from a borrow of `self`.
 unsafe impl<K: Object> SoleOwner for New<K> {
     type Of = K;
 
@@ -301,39 +305,40 @@ impl<K: Object> Drop for New<K> {
     fn drop(&mut self) {
         if self.tracked {
             if let Some(mut entry) = OwnerRef::of(self) {
-                // Not added: nobody has it, and there is nobody to wait for.
+                // The entry was not added, so there are no readers to wait for.
                 entry.del();
             }
         }
-        // SAFETY: Nobody else has the object, whose memory is kfree's (type invariant).
+        // SAFETY: Nobody else uses the object, and `kmalloc` allocated it (type invariant).
         unsafe { bindings::kfree(self.object.raw().cast()) };
     }
 }
 
-/// What the core does with an object that it owns.
+/// Operations on an object that the core owns.
 pub(crate) trait Owning<K: Object>: Sized {
-    /// Destroys an object that the core allocated: hides it and waits for its readers, asks the
-    /// driver by `ask`, gives back what it held, and frees it. May sleep, unless it is not
-    /// tracked.
+    /// Destroys an object that the core allocated: hides it from restrack and waits for readers,
+    /// calls the driver by `ask`, drops the use counts and references that it owns, and frees it.
+    /// May sleep, unless the object is not tracked.
     ///
     /// # Errors
     ///
-    /// The driver's; the object is then as before. `EINVAL` if the driver allocated it.
+    /// Errors of the driver; the object is then unchanged. `EINVAL` if the driver allocated the
+    /// object.
     fn destroy(self, ask: impl FnOnce(Doomed<'_, K>) -> Result) -> Result;
 
-    /// As [`destroy`](Self::destroy), for an object that the driver frees. Returns what the object
-    /// owned in `slot`.
+    /// As [`destroy`](Self::destroy), for an object that the driver frees. Returns the object that
+    /// it owned in `slot`.
     ///
     /// # Errors
     ///
-    /// The driver's; the object is then as before, except that it is not tracked any more.
+    /// Errors of the driver; the object is then unchanged, except that it is not tracked any more.
     fn destroy_by_driver<T: View>(
         self,
         slot: impl FnOnce(&K) -> Option<&Slot<T>>,
         ask: impl FnOnce(Self) -> Result,
     ) -> Result<Option<Owned<T>>>;
 
-    /// Tracks an object that the driver has allocated and made just now.
+    /// Adds an object to restrack that the driver has just allocated and created.
     fn track(&mut self, owner: Owner<'_>);
 }
 
@@ -342,12 +347,13 @@ impl<K: Object> Owning<K> for Owned<K> {
         if K::size(self.device().ops()).is_none() {
             return Err(EINVAL);
         }
-        // On failure they are left as they are.
+        // Not dropped on failure.
         let held = Held::of(&*self);
         if let Some(mut entry) = OwnerRef::of(&mut self) {
             entry.begin_del();
         }
-        // The driver must not find what it holds changed, so that is given up after.
+        // Drop the use counts and references only after the driver's method, which may still use
+        // them.
         if let Err(error) = ask(Doomed(&self)) {
             if let Some(mut entry) = OwnerRef::of(&mut self) {
                 entry.abort_del();
@@ -358,8 +364,8 @@ impl<K: Object> Owning<K> for Owned<K> {
         if let Some(mut entry) = OwnerRef::of(&mut self) {
             entry.commit_del();
         }
-        // SAFETY: `New` allocated it; `Owned` says that nobody but the driver uses it, and the
-        // driver has given it up.
+        // SAFETY: `New` allocated the object by `kmalloc`. Nobody except the driver used it
+        // (`Owned`), and the driver has destroyed its part.
         unsafe { bindings::kfree(self.into_raw().as_ptr().cast()) };
         Ok(())
     }
@@ -376,7 +382,7 @@ impl<K: Object> Owning<K> for Owned<K> {
         }
         ask(self)?;
         drop(ManuallyDrop::into_inner(held));
-        // SAFETY: The driver has freed the object, which nobody used any more (`Owned`).
+        // SAFETY: The driver has freed the object, and nobody else used it (`Owned`).
         Ok(left.and_then(|left| unsafe { left.take() }))
     }
 
@@ -388,7 +394,7 @@ impl<K: Object> Owning<K> for Owned<K> {
     }
 }
 
-/// An object that is being destroyed: nobody uses it but for that. Only [`Owning::destroy`] makes one.
+/// An object that is being destroyed and has no other users. Only [`Owning::destroy`] creates one.
 pub(crate) struct Doomed<'a, K>(pub(in crate::object) &'a K);
 
 impl<K> Deref for Doomed<'_, K> {
@@ -400,14 +406,14 @@ impl<K> Deref for Doomed<'_, K> {
     }
 }
 
-/// What an object holds of others while it exists: counts, references to GIDs. Given back on drop.
+/// Use counts and GID references that an object owns while it exists. Dropped with this value.
 pub(crate) struct Held {
     uses: [Option<Use>; 5],
     gids: [Option<GidRef>; 2],
 }
 
 impl Held {
-    /// Counts what an object uses.
+    /// Increments the use counts of the objects that an object uses.
     #[inline(always)]
     pub(crate) fn count<K: Object>(object: &K) -> Self {
         Self {
@@ -416,13 +422,16 @@ impl Held {
         }
     }
 
-    /// What an object holds, which counted it when it was made. For this file: an object is asked
-    /// once, by who ends it, and the result is dropped when that has succeeded.
+    /// Takes over the use counts and references that an object took at its creation. Must be called
+    /// once per object, by the code that destroys it, and the result must be dropped only after the
+    /// destruction has succeeded. Private to this file.
     #[inline(always)]
     fn of<K: Object>(object: &K) -> ManuallyDrop<Self> {
-        // SAFETY: The object counted these uses when it was made, and is ended (see above).
+        // SAFETY: The object took these use counts at its creation, and is being destroyed (see
+        // above).
         let kept = |count| unsafe { Use::kept(count) };
-        // SAFETY: The object's fields own these references, and the object is ended (see above).
+        // SAFETY: The fields of the object own these references, and the object is being destroyed
+        // (see above).
         let held = |slot: &GidSlot| unsafe { slot.held() }.map(GidRef::of);
         ManuallyDrop::new(Self {
             uses: object.uses().map(|count| count.map(kept)),
@@ -430,7 +439,7 @@ impl Held {
         })
     }
 
-    /// Keeps it for good: the object exists.
+    /// Passes the use counts and references to the object, which was created successfully.
     #[inline(always)]
     pub(crate) fn keep(self) {
         self.uses.map(core::mem::forget);
@@ -438,29 +447,29 @@ impl Held {
     }
 }
 
-/// An object whose uses are counted, and given up by the one who gets this.
+/// An object whose use counts the callee drops.
 pub(crate) struct Counted<'a, K>(&'a K);
 
 rdma::argument! {
-    /// An object whose uses are counted, which its caller gives up.
+    /// An object that has taken its use counts. The caller passes these to the callee.
     impl<'a, K: View> Counted<'a, K> = |object: &'a K| Counted(object);
 }
 
 impl<K: Object> Counted<'_, K> {
-    /// Gives up the counts.
+    /// Drops the use counts.
     pub(crate) fn give_back(self) {
         let Held { uses, gids } = ManuallyDrop::into_inner(Held::of(self.0));
-        // References to GIDs stay the object's.
+        // The object keeps its references to GIDs.
         gids.map(core::mem::forget);
         drop(uses);
     }
 }
 
-/// What a driver's method says: zero, or an error.
+/// Converts the return value of a driver method: zero, or an error.
 pub(crate) fn outcome(code: c_int) -> Result {
     match code {
         0 => Ok(()),
-        // A driver that returns something else has not done what it was asked.
+        // A positive value is not valid; treat it as a failure.
         1.. => Err(EINVAL),
         _ => Err(Error::from_errno(code)),
     }

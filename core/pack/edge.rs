@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packing at the edge: tables, structures and buffers of C, and `struct ib_ud_header`.
+//! FFI for packing: field tables, structures and buffers of C callers, and `struct ib_ud_header`.
 //!
-//! To be held against `include/rdma/ib_pack.h`.
+//! Must match `include/rdma/ib_pack.h`.
 
 use crate::gid::edge as gid;
 use crate::proto::gid::Gid;
@@ -24,47 +24,48 @@ use rdma::edge::Lent;
 use rdma::edge::Passed;
 use rdma::edge::Tied;
 
-/// Ties the arguments of `ib_pack` and `ib_unpack`: the table has so many entries, if that is
-/// positive; the structure and the buffer, which do not overlap, have what it names.
+/// Tag of the arguments of one call of `ib_pack` or `ib_unpack`: the table has as many entries as
+/// the length says, if that is positive. The structure and the buffer contain all fields of the
+/// table, and do not overlap.
 pub(super) enum OfTable {}
-/// The same, of the structure.
+/// As [`OfTable`], for the structure argument.
 pub(super) enum InStructure {}
-/// The table.
+/// The field table.
 pub(super) type TableArg<'a> = Tied<'a, OfTable, *const ib_field>;
-/// How many entries it has.
+/// Number of table entries.
 pub(super) type LenArg<'a> = Tied<'a, OfTable, c_int>;
 /// The structure.
 pub(super) type StructureArg<'a> = Tied<'a, InStructure, Passed<c_void>>;
 /// The buffer.
 pub(super) type BufferArg<'a> = Tied<'a, OfTable, Passed<c_void>>;
 
-/// What is converted to what.
+/// Direction of a conversion.
 #[derive(Clone, Copy)]
 pub(super) enum Direction {
-    /// The structure to the buffer.
+    /// From the structure to the buffer.
     Pack,
-    /// The buffer to the structure.
+    /// From the buffer to the structure.
     Unpack,
 }
 
-/// The arguments of a call.
+/// Arguments of a call of `ib_pack` or `ib_unpack`.
 ///
 /// # Invariants
 ///
-/// What [`OfTable`] says.
+/// The guarantees of [`OfTable`] hold.
 pub(super) struct Call<'a> {
     entries: &'a [ib_field],
     structure: StructureArg<'a>,
     buffer: BufferArg<'a>,
 }
 
-/// The first `len` bytes at `ptr`, which may be anything if there are none.
+/// Returns `len` bytes at `ptr`, which may be invalid if `len` is 0.
 fn bytes(ptr: *mut c_void, len: usize) -> NonNull<[u8]> {
     let first = NonNull::new(ptr.cast()).unwrap_or(NonNull::dangling());
     NonNull::slice_from_raw_parts(first, len)
 }
 
-/// Where a table says that a field is.
+/// Converts a table entry; `None` if a number is negative.
 fn place(entry: &ib_field) -> Option<Field> {
     Some(Field {
         struct_offset: entry.struct_offset_bytes,
@@ -76,7 +77,7 @@ fn place(entry: &ib_field) -> Option<Field> {
 }
 
 impl<'a> Call<'a> {
-    /// Those of C.
+    /// Takes the arguments of one call.
     pub(super) fn new(
         table: TableArg<'a>,
         len: LenArg<'a>,
@@ -87,10 +88,10 @@ impl<'a> Call<'a> {
         let entries: &'a [ib_field] = if len == 0 {
             &[]
         } else {
-            // SAFETY: The table has so many entries during the call ([`OfTable`]).
+            // SAFETY: The table has `len` entries during the call ([`OfTable`]).
             unsafe { core::slice::from_raw_parts(table, len) }
         };
-        // INVARIANT: The tag.
+        // INVARIANT: By the tags of the arguments.
         Self {
             entries,
             structure,
@@ -98,12 +99,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Converts the structure or the buffer to the other. Nothing is converted by a table that has a
-    /// field that cannot be.
+    /// Converts the structure to the buffer, or the reverse. Converts nothing if the table has an
+    /// invalid field.
     ///
     /// # Errors
     ///
-    /// There is such a field.
+    /// `BadField` if the table has an invalid field.
     pub(super) fn convert(self, direction: Direction) -> Result<(), BadField> {
         if self.entries.iter().any(|entry| place(entry).is_none()) {
             return Err(BadField);
@@ -116,7 +117,8 @@ impl<'a> Call<'a> {
             Direction::Pack => (structure, packed),
             Direction::Unpack => (packed, structure),
         };
-        // SAFETY: Both have what the table touches, and do not overlap (type invariant).
+        // SAFETY: Structure and buffer contain all fields of the table, and do not overlap (type
+        // invariant).
         let (from, to) = unsafe { (from.as_ref(), { to }.as_mut()) };
         match direction {
             Direction::Pack => pack::pack(fields, from, to),
@@ -125,30 +127,32 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Ties the arguments of `ib_ud_header_pack`: the buffer has room for the headers that are present.
+/// Tag of the arguments of one call of `ib_ud_header_pack`: the buffer has room for the headers
+/// that are present.
 pub(super) enum OfHeaders {}
 /// The headers.
 pub(super) type HeaderArg<'a> = Tied<'a, OfHeaders, Lent<'a, bindings::ib_ud_header>>;
 /// The buffer.
 pub(super) type RoomArg<'a> = Tied<'a, OfHeaders, Passed<c_void>>;
 
-/// Writes the headers; answers how many bytes they are. Any context.
+/// Packs the headers. Returns their size in bytes. Any context.
 pub(super) fn pack_headers(headers: HeaderArg<'_>, room: RoomArg<'_>) -> c_int {
     let mut packed = [0; ud_header::MAX];
     let len = from_c(headers.get().0).pack(&mut packed).unwrap_or(0);
     let room: *mut c_void = room.get().into_c();
-    // SAFETY: There is room for as many ([`OfHeaders`]), no more than `packed` has.
+    // SAFETY: The buffer has room for `len` bytes ([`OfHeaders`]), and `packed` has at least `len`
+    // bytes.
     unsafe { core::ptr::copy_nonoverlapping(packed.as_ptr(), room.cast(), len) };
-    // CAST: at most `MAX`.
+    // CAST: At most `MAX`.
     len as c_int
 }
 
-/// C's flag.
+/// Converts a flag to C.
 fn flag(set: bool) -> c_int {
     set.into()
 }
 
-/// The headers as C has them.
+/// Converts the headers to C.
 pub(super) fn to_c(header: &Header) -> bindings::ib_ud_header {
     let Header {
         shape,
@@ -230,7 +234,7 @@ pub(super) fn to_c(header: &Header) -> bindings::ib_ud_header {
     c
 }
 
-/// IPv4's part.
+/// Converts the IPv4 header from C.
 pub(super) fn ip4_from_c(c: &bindings::ib_ud_header) -> ud_header::Ipv4 {
     ud_header::Ipv4 {
         tos: c.ip4.tos,
@@ -245,7 +249,7 @@ pub(super) fn ip4_from_c(c: &bindings::ib_ud_header) -> ud_header::Ipv4 {
     }
 }
 
-/// The headers from those that C has filled in.
+/// Converts the headers from C.
 pub(super) fn from_c(c: &bindings::ib_ud_header) -> Header {
     let udp = c.udp_present != 0;
     let network = if c.ipv4_present != 0 {
@@ -259,7 +263,7 @@ pub(super) fn from_c(c: &bindings::ib_ud_header) -> Header {
     };
     let ([d0, d1, d2, d3], [d4, d5]) = (c.eth.dmac_h, c.eth.dmac_l);
     let ([s0, s1], [s2, s3, s4, s5]) = (c.eth.smac_h, c.eth.smac_l);
-    // SAFETY: Both halves of the union are plain bytes.
+    // SAFETY: Every member of the union is 16 bytes of plain data.
     let (sgid, dgid) = unsafe { (*c.grh.source_gid.raw, *c.grh.destination_gid.raw) };
     Header {
         shape: Shape {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The errno that callers of the core see for an engine's refusal.
+//! Errno that callers of the core see when an engine refuses a request.
 //!
-//! An engine's own errors say what was wrong; each has a method `errno` that says
-//! what the peer's callers have always been told. The numbers are those of
-//! `include/uapi/asm-generic/errno-base.h` and `errno.h`; every architecture that
-//! has this subsystem takes them from there.
+//! Each engine has its own error type, whose method `errno` returns the errno of the C core. The
+//! numbers are those of `include/uapi/asm-generic/errno-base.h` and `errno.h`; every architecture
+//! that has this subsystem takes them from there.
 
 /// A positive error number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +20,7 @@ pub enum Errno {
     Enomem = 12,
     /// Busy.
     Ebusy = 16,
-    /// Exists already.
+    /// Already exists.
     Eexist = 17,
     /// No such device.
     Enodev = 19,
@@ -42,7 +41,7 @@ pub enum Errno {
 }
 
 impl Errno {
-    /// As a function of the C side returns it: negative.
+    /// The negative errno, as a C function returns it.
     pub const fn to_ret(self) -> i32 {
         // OVERFLOW: the numbers are small.
         -(self as i32)

@@ -1,58 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What of the network devices has to be looked at again: marks, made by notifiers and taken by
-//! a worker ([`super::gid_plan`]).
+//! Which network devices and addresses have to be synced into a GID table: marks, set by notifiers
+//! and taken by a worker ([`super::gid_plan`]).
 
 use super::gid_plan::Address;
 use super::gid_plan::Synced;
 use super::gid_table::Ndev;
 
-/// What is known of an address when it is told of.
+/// What a notifier knows about an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// Its device has it, until something else is told of it.
+    /// The device has it, until another event about it.
     Has,
-    /// Its device has to be asked.
+    /// Unknown: look it up in the device.
     Ask,
 }
 
-/// What happened, and to whom.
+/// A notifier event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A device came, went, changed its MAC, or came up.
+    /// A device was added or removed, changed its MAC address, or came up.
     Device(Ndev),
-    /// A device got or lost this address.
+    /// The device gained or lost this address.
     Address(Ndev, Address, Word),
-    /// A device was put under another or taken from there, another slave of a bond
-    /// became active, or the port's own device was changed: who is above the port
-    /// may have changed for any device.
+    /// The topology changed: a device gained or lost an upper device, another slave of a bond
+    /// became active, or the port's network device was replaced. Any device may have
+    /// come to be above the port, or ceased to be.
     Topology,
-    /// A slot became free because the last hold of a pending entry was put.
+    /// A slot became free: the last hold of a pending entry was put.
     Room,
 }
 
-/// The most marks that are kept one by one.
+/// Maximum number of individual marks.
 pub const MARKS: usize = 8;
 
-/// Something to look at again.
+/// One device, or one address of it, to be synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// Of this device.
+    /// The device.
     pub ndev: Ndev,
-    /// This address alone, or all that it gives the port.
+    /// The address; `None` for all addresses of the device.
     pub address: Option<Address>,
-    /// Of that address.
+    /// What is known about the address.
     pub word: Word,
 }
 
 impl Mark {
-    /// Whether who looks at `self` looks at `other`, too.
+    /// Returns whether a sync of `self` includes `other`.
     fn covers(&self, other: &Mark) -> bool {
         self.ndev == other.ndev && (self.address.is_none() || self.address == other.address)
     }
 }
 
-/// What is to be looked at again.
+/// The set of devices and addresses to be synced.
 #[allow(
     clippy::large_enum_variant,
     reason = "notifiers have no memory to ask for"
@@ -62,15 +62,16 @@ pub enum Marks {
     /// Nothing.
     #[default]
     None,
-    /// These; the places after the last are empty.
+    /// These marks, at the front of the array.
     Some([Option<Mark>; MARKS]),
     /// All devices.
     All,
 }
 
 impl Marks {
-    /// Adds one. When there are too many, a device is marked in place of its addresses, then
-    /// all devices. Of an address that is marked already the last word counts.
+    /// Adds a mark. If there is no room, the device is marked instead of its addresses; if there
+    /// still is none, all devices are. For an address that is already marked, the latest word
+    /// applies.
     fn add(&mut self, mark: Mark) {
         let marks = match self {
             Marks::All => return,
@@ -106,7 +107,7 @@ impl Marks {
         }
     }
 
-    /// Marks devices in place of their addresses.
+    /// Replaces marks of addresses by marks of their devices.
     fn widen(&mut self) {
         let marks = core::mem::take(self);
         let wide = |mark: Mark| Mark {
@@ -119,7 +120,7 @@ impl Marks {
         });
     }
 
-    /// Forgets what was known of addresses.
+    /// Discards what is known about the marked addresses.
     fn doubt(&mut self) {
         if let Marks::Some(marks) = self {
             let marks = marks.iter_mut().flatten();
@@ -135,7 +136,7 @@ impl Marks {
         }
     }
 
-    /// Whether a device is marked, itself or an address.
+    /// Returns whether the device or one of its addresses is marked.
     pub fn has(&self, ndev: Ndev) -> bool {
         match self {
             Marks::None => false,
@@ -144,7 +145,8 @@ impl Marks {
         }
     }
 
-    /// The addresses of a device that are marked, or `None`: all that it has.
+    /// Returns the marked addresses of a device; `None` if the device itself or all devices are
+    /// marked.
     pub fn addresses_of(
         &self,
         ndev: Ndev,
@@ -162,7 +164,7 @@ impl Marks {
     }
 }
 
-/// Empties the places of what a mark covers, and closes the gaps.
+/// Removes the marks that `mark` covers, and closes the gaps.
 fn drop_covered(marks: &mut [Option<Mark>; MARKS], mark: &Mark) {
     let mut kept = [None; MARKS];
     let stay = marks.iter().flatten().filter(|there| !mark.covers(there));
@@ -172,22 +174,23 @@ fn drop_covered(marks: &mut [Option<Mark>; MARKS], mark: &Mark) {
     *marks = kept;
 }
 
-/// What to look at again. It has a fixed size: no event is ever lost, and
-/// none needs memory. Notifiers and the worker share it under a spinlock.
+/// State shared by notifiers and the worker, under a spinlock. Its size is fixed, so that no event
+/// needs memory and none is lost.
 #[derive(Clone, Debug, Default)]
 pub struct Dirty {
     marks: Marks,
-    /// Some entry found no room.
+    /// An entry found no free slot.
     starved: bool,
-    /// A slot became free since the marks were taken last: a sync may have been past it already.
+    /// A slot became free since the marks were last taken; a running sync may already have passed
+    /// it.
     room: bool,
-    /// A driver refused some entry, which is tried again whenever its device is looked at, for
-    /// whatever reason: so devices are marked in place of addresses.
+    /// A driver refused an entry. It is retried whenever its device is synced for any reason, so
+    /// devices are marked instead of addresses.
     refused: bool,
 }
 
 impl Dirty {
-    /// Takes note of an event.
+    /// Records an event.
     pub fn note(&mut self, event: Event) {
         match event {
             Event::Device(ndev) => self.marks.add(Mark {
@@ -210,13 +213,13 @@ impl Dirty {
         }
     }
 
-    /// Takes the marks, for a sync. The host does this before it takes its
-    /// snapshot: what happens later marks anew.
+    /// Takes the marks for a sync. The host calls this before it takes its snapshot, so that later
+    /// events set marks again.
     pub fn take(&mut self) -> Marks {
         let taken = match &self.marks {
             Marks::None => Marks::None,
             Marks::All => Marks::All,
-            // One by one: mostly there is one, and all places are some 300 bytes.
+            // One by one: usually there is one mark, and the whole array is some 300 bytes.
             Marks::Some(marks) => {
                 let mut places = [None; MARKS];
                 for (place, mark) in places.iter_mut().zip(marks.iter().flatten()) {
@@ -230,13 +233,13 @@ impl Dirty {
         taken
     }
 
-    /// Puts marks back whose sync could not be done. Others may have come and been taken since.
+    /// Puts back marks that could not be synced. Newer marks may have been set and taken since.
     pub fn put_back(&mut self, mut marks: Marks) {
         marks.doubt();
         self.marks.merge(marks);
     }
 
-    /// Takes note of what a sync of these marks did.
+    /// Records the result of a sync of `marks`.
     pub fn done(&mut self, marks: &Marks, synced: &Synced) {
         let all = *marks == Marks::All;
         if all {
@@ -245,8 +248,8 @@ impl Dirty {
         }
         self.starved |= synced.left_out > 0;
         self.note_refused(synced);
-        // What was left out, now or before, fits into a slot that became free after its turn. A
-        // sync of all has used what it deleted itself.
+        // Entries left out, now or before, fit into a slot that was freed after their turn. A sync
+        // of all devices has already used the slots that it freed itself.
         if self.starved && (self.room || (!all && synced.deleted > 0)) {
             self.marks = Marks::All;
         }
@@ -259,7 +262,7 @@ impl Dirty {
         }
     }
 
-    /// Whether nothing is marked.
+    /// Returns whether nothing is marked.
     pub fn is_clean(&self) -> bool {
         self.marks == Marks::None
     }

@@ -1,41 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which GIDs a RoCE port should have, and how its table gets there.
+//! Which GIDs a RoCE port should have, and how its table is brought there.
 //!
-//! The C core turns each event of a network device or an address into commands
-//! ("delete this, then add that"), and what a port ends up with depends on their
-//! history; an event that is lost, for want of memory say, is lost for good. Here
-//! an event only says *which network devices to look at again* ([`Dirty`]), or which address
-//! of one. What the port should have is a function of the present state alone
+//! The C core turns each event of a network device or an address into commands ("delete this, then
+//! add that"). There, the table depends on the history of events, and a lost event (no memory, say)
+//! is lost for good. Here, an event only says *which network devices to look at again* ([`Dirty`]),
+//! or which address of a device. What the port should have is a function of the present state alone
 //! ([`desired`]), and [`sync`] brings the table there. Every entry belongs to one network device,
-//! so that looking at one again touches no other's; [`sync_address`] does the same for one address,
-//! since a device may have hundreds. Events may be merged, repeated
-//! or come late: once the last has been handled, the table is the desired one.
+//! so that syncing one device touches no entry of another; [`sync_address`] does the same for one
+//! address, since a device may have hundreds. Events may be merged, repeated or late: once the last
+//! one has been handled, the table is as desired.
 //!
-//! # Who has which entries
+//! # Which device contributes which entries
 //!
-//! The port has a network device, and there are others above it (VLAN, bridge,
-//! macvlan, bond). As the C core's full scan has it (`roce_gid_mgmt.c`):
+//! The port has a network device, with others above it (VLAN, bridge, macvlan, bond). The rules are
+//! those of the C core's full scan (`roce_gid_mgmt.c`):
 //!
-//! * default GIDs, one for each type: the port's own device, unless it is a slave
-//!   of a bond; and every bond master above it, of active and other slaves alike;
-//! * an IP GID for each address and type: the port's own device and the VLANs on
-//!   it; and every device above it. If that is a bond, or a VLAN on a bond, only
-//!   the port of the active slave has them, or every slave's while none is active.
-//!   (A macvlan or bridge above a bond is not looked through, as in the peer.)
-//! * nothing, once the device is being unregistered.
+//! * default GIDs, one per type: from the port's own device, unless it is a slave of a bond, and
+//!   from every bond master above it, for active and inactive slaves alike;
+//! * IP GIDs, one per address and type: from the port's own device, the VLANs on it, and every
+//!   device above it. If that is a bond, or a VLAN on a bond, only the port of the active slave has
+//!   them, or the port of every slave while none is active. (A bond below a macvlan or bridge is
+//!   not looked for, as in the C core.)
+//! * none, once the device is being unregistered.
 //!
 //! Whether a device is up does not matter; its addresses do.
 //!
-//! # The host's duties
+//! # What the host must do
 //!
-//! The host takes a snapshot ([`Port`], [`Device`]s, addresses), marks in notifiers, and
-//! syncs from one worker. For [`Marks::All`] the snapshot is taken under the lock that
-//! keeps topology still (RTNL), since changes of it are announced before they are complete.
-//! It takes the marks ([`Dirty::take`]) *before* the snapshot, and afterwards says
-//! what was done ([`Dirty::done`]), or puts them back. It goes on until
-//! [`Dirty::is_clean`]. The table it hands in is its [`Table`], which asks the driver
-//! before an entry comes and after one went.
+//! The host takes a snapshot ([`Port`], [`Device`]s, addresses), sets marks in notifiers, and syncs
+//! from one worker. For [`Marks::All`] it takes the snapshot under RTNL, which keeps the topology
+//! stable, since topology changes are announced before they are complete. It takes the marks
+//! ([`Dirty::take`]) *before* the snapshot, and afterwards reports the result ([`Dirty::done`]) or
+//! puts the marks back. It repeats this until [`Dirty::is_clean`]. The table is passed as a
+//! [`Table`], which calls the driver before it adds an entry and after it deletes one.
 //!
 //! [`Dirty`]: super::gid_marks::Dirty
 //! [`Dirty::take`]: super::gid_marks::Dirty::take
@@ -64,7 +62,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// The bits of its identifier.
+    /// The GID of the address, as a number.
     const fn bits(self) -> u128 {
         match self {
             // CAST: widens.
@@ -73,7 +71,7 @@ impl Address {
         }
     }
 
-    /// Its identifier.
+    /// The GID of the address.
     pub const fn gid(self) -> Gid {
         match self {
             Self::V4(ip) => Gid::from_ipv4(ip),
@@ -82,56 +80,56 @@ impl Address {
     }
 }
 
-/// The port, and what its network device is.
+/// A port and its network device.
 #[derive(Clone, Copy, Debug)]
 pub struct Port {
-    /// Its network device, if it has one now.
+    /// The port's network device, if it has one.
     pub ndev: Option<Ndev>,
-    /// Whether that is a slave of a bond.
+    /// Whether `ndev` is a slave of a bond.
     pub is_bond_slave: bool,
-    /// The types it knows.
+    /// The GID types that the port supports.
     pub types: GidTypes,
 }
 
-/// Whether a device is the master of a bond.
+/// Whether a device is a bond master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bond {
     /// It is not.
     No,
-    /// It is, and this slave is active; none may be.
+    /// It is; the active slave, if there is one.
     Master(Option<Ndev>),
 }
 
 /// A network device as the port sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Device<'a> {
-    /// Which one.
+    /// Identity of the device.
     pub id: Ndev,
-    /// Its MAC address and, if it shares that, its number (`net_device.dev_id`).
+    /// MAC address of the device.
     pub mac: [u8; 6],
-    /// See [`Gid::link_local`].
+    /// `net_device.dev_id`, nonzero if the MAC address is shared. See [`Gid::link_local`].
     pub dev_id: u16,
-    /// False from the moment on that it is being unregistered.
+    /// False as soon as the device is being unregistered.
     pub registered: bool,
-    /// Whether it is above the port's, at any distance.
+    /// Whether it is above the port's network device, at any distance.
     pub above_port: bool,
-    /// Whether it is a bond's master itself.
+    /// Whether the device itself is a bond master.
     pub bond: Bond,
-    /// For a VLAN, the device below all VLANs; for others, itself.
+    /// For a VLAN, the device below all VLANs; for other devices, the device itself.
     pub real: Ndev,
-    /// Whether that device is a bond's master.
+    /// Whether `real` is a bond master.
     pub real_bond: Bond,
-    /// Its addresses, in its own order.
+    /// IP addresses of the device, in the device's order.
     pub addresses: &'a [Address],
 }
 
 impl Port {
-    /// Whether the device gives the port default GIDs.
+    /// Returns whether the port has default GIDs of the device.
     fn has_defaults_of(&self, ndev: Ndev, device: &Device<'_>) -> bool {
         (device.id == ndev && !self.is_bond_slave) || (device.bond != Bond::No && device.above_port)
     }
 
-    /// Whether the device's addresses are the port's.
+    /// Returns whether the port has IP GIDs of the device.
     fn has_addresses_of(&self, ndev: Ndev, device: &Device<'_>) -> bool {
         let may_use = match device.real_bond {
             Bond::No | Bond::Master(None) => true,
@@ -141,7 +139,7 @@ impl Port {
     }
 }
 
-/// The entries that the port should have from one device, default ones first.
+/// Returns the entries that the port should have from one device, default GIDs first.
 pub fn desired<'a>(port: &Port, device: &Device<'a>) -> Desired<'a> {
     let ndev = port.ndev.filter(|_| device.registered);
     let default = ndev.is_some_and(|ndev| port.has_defaults_of(ndev, device));
@@ -156,12 +154,12 @@ pub fn desired<'a>(port: &Port, device: &Device<'a>) -> Desired<'a> {
     }
 }
 
-/// The bits of a GID. The compiler moves sixteen bytes one by one, and these at once.
+/// The GID as a number. Sixteen bytes are copied one by one, a number at once.
 const fn bits(gid: Gid) -> u128 {
     u128::from_be_bytes(gid.0)
 }
 
-/// What [`desired`] answers. There are hundreds, and each is looked at in each sync.
+/// Iterator returned by [`desired`]. It may have hundreds of items, all visited in each sync.
 #[derive(Clone)]
 pub struct Desired<'a> {
     id: Ndev,
@@ -169,7 +167,7 @@ pub struct Desired<'a> {
     types: GidTypes,
     default: Option<u128>,
     addresses: &'a [Address],
-    /// What has been told with its first type, and has a second one.
+    /// Source whose first type was returned, and whose second type is due.
     pending: Option<(Origin, u128)>,
 }
 
@@ -187,7 +185,7 @@ impl Desired<'_> {
 impl Iterator for Desired<'_> {
     type Item = Entry;
 
-    // Not inline: it has many callers, all of them in a worker that then asks the driver.
+    // Not inlined: many callers, all in a worker that then calls the driver.
     #[inline(never)]
     fn next(&mut self) -> Option<Entry> {
         let [v1, v2] = super::gid::GidType::ROCE;
@@ -217,23 +215,23 @@ impl Iterator for Desired<'_> {
 /// A change of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The entry of this slot goes.
+    /// Delete the entry of this slot.
     Delete(usize, Entry),
-    /// This entry comes into this slot, which is free.
+    /// Add this entry to this slot, which is free.
     Add(usize, Entry),
 }
 
-/// The table as the worker has it. Between two calls nobody else adds or deletes
-/// entries (the worker holds the writers' mutex); holds may be put.
+/// The table as the worker sees it. Between two calls nothing else adds or deletes entries (the
+/// worker holds the writers' mutex); holds may be put.
 pub trait Table {
-    /// What its slots are.
+    /// Type of a slot.
     type Cell: Cell;
 
-    /// Looks at the table, under the readers' lock.
+    /// Calls `look` with the table, under the readers' lock.
     fn read<R>(&self, look: impl FnOnce(&View<'_, Self::Cell>) -> R) -> R;
 
-    /// Makes a change: asks the driver, without the readers' lock, and then changes
-    /// the slot, under it. False if the driver refused to add.
+    /// Applies a change: calls the driver without the readers' lock, then changes the slot under
+    /// it. Returns false if the driver refused to add the entry.
     fn apply(&mut self, step: Step) -> bool;
 }
 
@@ -252,27 +250,27 @@ impl Table for GidTable<'_> {
     }
 }
 
-/// What a sync did.
+/// Result of a sync.
 #[must_use = "clients are told of changes, and what did not fit has to be tried again"]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Synced {
-    /// Entries that came.
+    /// Entries added.
     pub added: usize,
-    /// Entries that went.
+    /// Entries deleted.
     pub deleted: usize,
-    /// Entries that found no room. They are tried again when there is some, see
-    /// [`Dirty::done`] and [`Event::Room`].
+    /// Entries for which no slot was free. They are retried when one is, see [`Dirty::done`] and
+    /// [`Event::Room`].
     ///
     /// [`Dirty::done`]: super::gid_marks::Dirty::done
     /// [`Event::Room`]: super::gid_marks::Event::Room
     pub left_out: usize,
-    /// Entries that the driver refused. They are tried again at the next sync of
-    /// their device, whatever that is for.
+    /// Entries that the driver refused. They are retried at the next sync of their device, whatever
+    /// its reason.
     pub refused: usize,
 }
 
 impl Synced {
-    /// Both together.
+    /// The sums of both.
     pub fn and(self, other: Synced) -> Synced {
         Synced {
             added: self.added.saturating_add(other.added),
@@ -282,7 +280,7 @@ impl Synced {
         }
     }
 
-    /// Adds an entry, unless it is there. Answers where it is.
+    /// Adds an entry unless it is there. Returns its slot.
     fn add(&mut self, table: &mut impl Table, entry: Entry) -> Option<usize> {
         let (count, place) = match table.read(|t| t.place(&entry)) {
             Ok(Place::There(index)) => return Some(index),
@@ -290,14 +288,14 @@ impl Synced {
                 (&mut self.added, Some(index))
             }
             Ok(Place::Free(_)) => (&mut self.refused, None),
-            // Zero GIDs are not desired, so that there is no other reason.
+            // Zero GIDs are not desired, so the table must be full.
             Err(_) => (&mut self.left_out, None),
         };
         *count = count.saturating_add(1);
         place
     }
 
-    /// Adds entries, of which many may be there, in order.
+    /// Adds entries, in order. Many of them may be there already.
     fn add_all(&mut self, table: &mut impl Table, mut entries: impl Iterator<Item = Entry>) {
         let mut near = 0;
         while let Some(entry) = table.read(|t| {
@@ -315,7 +313,7 @@ impl Synced {
         }
     }
 
-    /// Deletes what has to go. `goes` is called with the table locked.
+    /// Deletes the entries for which `goes` returns true. `goes` is called with the table locked.
     fn delete_where(&mut self, table: &mut impl Table, mut goes: impl FnMut(&Entry) -> bool) {
         let mut from = 0;
         while let Some((index, entry)) = table.read(|t| t.find_from(from, &mut goes)) {
@@ -331,10 +329,10 @@ impl Synced {
     }
 }
 
-/// Which entries may be among some: a set of bits that each sets one of.
+/// Bloom filter of a set of entries, with one hash: each entry sets one bit.
 ///
-/// It says of nearly all that are not among them that they are not, without a look at each:
-/// to let go of hundreds of addresses would cost their square otherwise.
+/// It rules out nearly all entries that are not in the set without a comparison with each member.
+/// Otherwise deleting hundreds of addresses would take quadratic time.
 struct Sieve([u64; 64]);
 
 impl Sieve {
@@ -354,26 +352,26 @@ impl Sieve {
         self.0.get(word).is_none_or(|word| word & bit != 0)
     }
 
-    /// One of 4096 bits. Most addresses of a device differ in their last bytes.
+    /// One of 4096 bits. Most addresses of a device differ only in their last bytes.
     fn place(entry: &Entry) -> (usize, u64) {
         let gid = u128::from_be_bytes(entry.gid.0);
-        // CAST: both halves are meant.
+        // CAST: truncation to each half is intended.
         let folded = (gid as u64) ^ ((gid >> 64) as u64).rotate_left(32);
-        // The golden ratio's bits, which spread neighbours (Knuth, 6.4).
+        // Fractional bits of the golden ratio, which spread neighbouring values (Knuth, 6.4).
         let hash = folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
         // CAST: below 64.
         ((hash >> 6) as usize, 1 << (hash & 63))
     }
 }
 
-/// The entries that a device's part of a table should have, to go through that part with.
+/// The entries that a device's part of a table should have, for one pass over that part.
 struct Wanted<I> {
     all: I,
-    /// Behind [`Self::expected`].
+    /// The entries after [`Self::expected`].
     ahead: I,
-    /// What comes next, if nothing has changed.
+    /// The next entry, if the table is in order.
     expected: Option<Entry>,
-    /// Whether all before [`Self::expected`] have been met.
+    /// Whether all entries before [`Self::expected`] were found in the table.
     in_a_row: bool,
     sieve: Sieve,
 }
@@ -390,13 +388,13 @@ impl<I: Iterator<Item = Entry> + Clone> Wanted<I> {
         }
     }
 
-    /// Whether the table has all of them.
+    /// Returns whether the table has all of them.
     fn all_met(&self) -> bool {
         self.in_a_row && self.expected.is_none()
     }
 
-    /// Whether the table's next entry is the expected one: entries are mostly in the order in
-    /// which they are wanted.
+    /// Returns whether the table's next entry is the expected one. Entries are mostly in the
+    /// desired order.
     fn in_order(&mut self, entry: &Entry) -> bool {
         let found = self.expected == Some(*entry);
         if found {
@@ -405,7 +403,7 @@ impl<I: Iterator<Item = Entry> + Clone> Wanted<I> {
         found
     }
 
-    /// Whether an entry that is not the expected one is wanted at all. If so, that behind it is
+    /// Returns whether an entry other than the expected one is wanted. If so, its successor is
     /// expected next.
     fn has(&mut self, entry: &Entry) -> bool {
         let mut ahead = self.all.clone();
@@ -419,14 +417,14 @@ impl<I: Iterator<Item = Entry> + Clone> Wanted<I> {
     }
 }
 
-/// Brings the part of the table that belongs to one device to what it should be.
-/// Entries that are to stay keep their slots.
+/// Brings the part of the table that belongs to one device to its desired state. Entries that stay
+/// keep their slots.
 pub fn sync(table: &mut impl Table, port: &Port, device: &Device<'_>) -> Synced {
     let want = desired(port, device);
     let mut synced = Synced::default();
     let mut wanted = Wanted::new(want.clone());
     let mut from = 0;
-    // Only what is out of order is looked for, and that with the table unlocked.
+    // Only entries out of order are searched for, with the table unlocked.
     while let Some((index, entry)) = table.read(|t| {
         t.find_from(from, |entry| {
             entry.ndev == device.id && !wanted.in_order(entry)
@@ -439,7 +437,8 @@ pub fn sync(table: &mut impl Table, port: &Port, device: &Device<'_>) -> Synced 
     }
     let is_default = |entry: &Entry| entry.origin == Origin::Default;
     for entry in want.clone().take_while(is_default) {
-        // A GID that came as an address first is in the table once, as the default.
+        // A GID that was first added as an address is now the default; it must be in the table
+        // once.
         let place = synced.add(table, entry);
         if place.is_some_and(|index| table.read(|t| t.get(index) == Ok(&entry))) {
             let twin = Entry {
@@ -449,15 +448,15 @@ pub fn sync(table: &mut impl Table, port: &Port, device: &Device<'_>) -> Synced 
             synced.delete_where(table, |entry| *entry == twin);
         }
     }
-    // Mostly some went and none came, out of hundreds.
+    // The usual case: some of hundreds of entries were deleted and none has to be added.
     if !wanted.all_met() {
         synced.add_all(table, want.skip_while(is_default));
     }
     synced
 }
 
-/// Brings the entries of one address of a device to what they should be: those that the device
-/// gives for it, if it has it now. All others stay as they are.
+/// Brings the entries of one address of a device to their desired state: adds them if the device
+/// has the address now, else deletes them. All other entries stay as they are.
 pub fn sync_address(
     table: &mut impl Table,
     port: &Port,
@@ -470,7 +469,7 @@ pub fn sync_address(
     for entry in desired(port, device).filter(|e| e.origin == Origin::Ip && e.gid == gid) {
         any = true;
         if let Some(index) = synced.add(table, entry) {
-            // There may be one that was made with another MAC address, or the default GID.
+            // The slot may hold an entry with an old MAC address, or the default GID.
             let there = table.read(|t| t.get(index).ok().copied());
             let old = |there: &Entry| there.origin == Origin::Ip && *there != entry;
             if let Some(there) = there.filter(old) {
@@ -479,7 +478,7 @@ pub fn sync_address(
             }
         }
     }
-    // A device gives entries of all types for an address, or none.
+    // For an address, `desired` returns entries of all types, or none.
     if !any {
         synced.delete_where(table, |entry| {
             entry.gid == gid && entry.ndev == device.id && entry.origin == Origin::Ip
@@ -488,8 +487,7 @@ pub fn sync_address(
     synced
 }
 
-/// Syncs all devices, and lets go of the entries of those that are not there
-/// any more.
+/// Syncs all devices, and deletes the entries of devices that are gone.
 pub fn sync_all<'d, 'a: 'd>(
     table: &mut impl Table,
     port: &Port,
@@ -508,16 +506,16 @@ pub fn sync_all<'d, 'a: 'd>(
             refused: pass.refused,
             ..sum.and(pass)
         };
-        // What one device gave up, an earlier one may need. This ends: a pass over
-        // devices that did not change deletes only what the last one made superfluous.
+        // An earlier device may need a slot that a later one released. This ends: a pass over
+        // unchanged devices deletes only what the previous pass made superfluous.
         if pass.left_out == 0 || pass.deleted == 0 {
             return sum;
         }
     }
 }
 
-/// Syncs what is marked. A device that is marked itself and is not there any more loses its
-/// entries. Of a device of which single addresses are marked, `devices` may leave out the others.
+/// Syncs what is marked. A device that is marked itself and is gone loses its entries. For a device
+/// of which only single addresses are marked, `devices` may omit the other addresses.
 pub fn sync_marked<'d, 'a: 'd>(
     table: &mut impl Table,
     port: &Port,
@@ -538,7 +536,7 @@ pub fn sync_marked<'d, 'a: 'd>(
             }
             (Some(device), None) => synced = synced.and(sync(table, port, device)),
             (None, None) => synced.delete_where(table, |entry| entry.ndev == mark.ndev),
-            // It is none of the port's, or if it was, it is marked itself for having gone.
+            // The device never was the port's, or its removal has set a mark of its own.
             (None, Some(_)) => {}
         }
     }

@@ -2,47 +2,45 @@
 
 //! The GID table of one RoCE port.
 //!
-//! A table is a row of slots. The first ones, one for each GID type of the port,
-//! are for default GIDs and for nothing else; IP GIDs take the first free one of
-//! the others. An entry never changes its slot: user space and address handles
-//! name it by index.
+//! A table is an array of slots. The first ones, one per GID type of the port, are reserved for
+//! default GIDs; an IP GID takes the first free slot of the others. An entry never changes its
+//! slot: user space and address handles refer to it by index.
 //!
 //! # Life of an entry
 //!
 //! ```text
 //!           add                       del
-//!   free ----------> valid ---------------------> free       nobody holds it
+//!   free ----------> valid ---------------------> free       not held
 //!                      |  del                       ^
-//!                      '------> pending --last put--'        somebody does
+//!                      '------> pending --last put--'        held
 //! ```
 //!
-//! A [`Hold`] outlives the entry: its GID stays readable and its slot is not given
-//! to another until the last one is put. A pending entry is found by nobody, has
-//! lost its network device, and the same GID may be added again, to another slot.
+//! A [`Hold`] outlives the entry: its GID stays readable, and its slot is not reused until the last
+//! hold is put. Lookups do not find a pending entry. It has lost its network device, and the same
+//! GID may be added again, to another slot.
 //!
-//! # Who calls
+//! # Context
 //!
-//! The host serialises changes with a mutex that may sleep (a driver's `add_gid`
-//! runs under it), and readers with a lock that does not. Lookups, [`GidTable::hold`]
-//! and [`GidTable::put`] never sleep.
-//! Each [`Change`] answered here means one GID change event to clients.
+//! The host serialises changes with a mutex (a driver's `add_gid` runs under it and may sleep), and
+//! readers with a lock that does not sleep. Lookups, [`GidTable::hold`] and [`GidTable::put`] never
+//! sleep. Each [`Change::Made`] means one GID change event to clients.
 //!
-//! A host that keeps its entries in objects of its own, as `ib_core` does, has only the
-//! lookups from here: [`View`], over whatever is a [`Cell`].
+//! A host with its own entry objects, such as `ib_core`, uses only the lookups: a [`View`] over any
+//! type that is a [`Cell`].
 //!
-//! Rules and errno are the C core's (`drivers/infiniband/core/cache.c`); that only
-//! [`Gid::ZERO`] is refused follows IBTA volume 1, 4.1.1.
+//! Rules and errno are the C core's (`drivers/infiniband/core/cache.c`). Only [`Gid::ZERO`] is
+//! refused, as IBTA volume 1, 4.1.1 says.
 
 use super::errno::Errno;
 use super::gid::Gid;
 use super::gid::GidType;
 use super::gid::GidTypes;
 
-/// A network device, by a name that the host gives and never gives again.
+/// Identity of a network device: a number that the host assigns and never reuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ndev(pub u64);
 
-/// Where an entry comes from.
+/// Origin of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
     /// The MAC address of the network device.
@@ -51,23 +49,23 @@ pub enum Origin {
     Ip,
 }
 
-/// What is in a slot.
+/// Content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
-    /// Where it comes from.
+    /// Origin of the GID.
     pub origin: Origin,
-    /// The identifier.
+    /// The GID.
     pub gid: Gid,
-    /// The packets it is for.
+    /// The packet format it is for.
     pub gid_type: GidType,
     /// The network device that has the address.
     pub ndev: Ndev,
-    /// Its MAC address when the entry came: drivers send from it, so that with another
-    /// one it is another entry.
+    /// MAC address of the device when the entry was added. Drivers send from it, so an entry with
+    /// another MAC address is another entry.
     pub mac: [u8; 6],
 }
 
-/// One place of the table. The host makes `gid_tbl_len` of them.
+/// A slot of the table. The host allocates `gid_tbl_len` of them.
 #[derive(Clone, Debug, Default)]
 pub struct Slot {
     state: State,
@@ -81,7 +79,7 @@ enum State {
         entry: Entry,
         holds: u32,
     },
-    /// Deleted, and held by so many; never zero.
+    /// Deleted, with this many holds left; never zero.
     Pending {
         gid: Gid,
         gid_type: GidType,
@@ -89,8 +87,8 @@ enum State {
     },
 }
 
-/// The right to read an entry after it has gone. It must be given back with
-/// [`GidTable::put`], else the slot is lost.
+/// The right to read an entry after its deletion. It must be given back with [`GidTable::put`], or
+/// the slot is lost.
 #[must_use = "the slot is lost if it is not put"]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hold {
@@ -108,43 +106,43 @@ impl Hold {
 #[must_use = "clients are told of changes"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It did, in the slot of this index.
+    /// The table changed, in this slot.
     Made(usize),
-    /// All was as wanted, in the slot of this index.
+    /// The table was as wanted already, in this slot.
     Nothing(usize),
 }
 
-/// Where an entry is, or would go.
+/// Where an entry is, or would be added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// It is in this slot.
     There(usize),
-    /// It is not there, and this slot is free for it.
+    /// It is in no slot; this slot is free for it.
     Free(usize),
 }
 
-/// Why a call is refused.
+/// Why a call was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The zero GID is in no table.
+    /// The zero GID is never in a table.
     ZeroGid,
-    /// No slot of the kind is free; pending entries take theirs until they are put.
+    /// No slot for this origin is free; pending entries occupy theirs until they are put.
     Full,
-    /// No such entry to delete.
+    /// There is no such entry to delete.
     NotThere,
     /// The index is outside the table.
     NoSuchIndex,
     /// The slot has no valid entry.
     Empty,
-    /// Nothing has what is looked for.
+    /// No entry matches.
     NotFound,
     /// The entry is pending and has lost its network device.
     NoNdev,
 }
 
 impl Refusal {
-    /// The number for it, as the callers of `rdma_get_gid_attr`, `rdma_find_gid`,
-    /// `rdma_read_gid_l2_fields` and the others know it.
+    /// The errno that callers of `rdma_get_gid_attr`, `rdma_find_gid`, `rdma_read_gid_l2_fields`
+    /// and the others see.
     pub const fn errno(self) -> Errno {
         match self {
             Self::ZeroGid | Self::NotThere | Self::NoSuchIndex => Errno::Einval,
@@ -156,49 +154,49 @@ impl Refusal {
     }
 }
 
-/// What lookups ask of a slot, whatever the host keeps there.
+/// What lookups need to know about a slot, however the host stores it.
 pub trait Cell {
-    /// The valid entry in it.
+    /// The valid entry in the slot.
     fn valid(&self) -> Option<&Entry>;
 
-    /// Whether nothing is in it, no pending entry either.
+    /// Returns whether the slot is free: holds neither a valid nor a pending entry.
     fn is_free(&self) -> bool;
 }
 
-/// How far a table is used: the slots from here on are free, and nobody looks at them. Tables
-/// have a thousand, and ports a few GIDs.
+/// Number of slots up to the last one in use: all later ones are free and are skipped by lookups.
+/// Tables have a thousand slots, of which ports use a few.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Used(usize);
 
 impl Used {
-    /// A slot is not free any more.
+    /// Records that a slot is in use.
     pub fn took(&mut self, index: usize) {
         self.0 = self.0.max(index.saturating_add(1));
     }
 
-    /// A slot became free, or several did.
+    /// Records that one or more slots became free.
     pub fn freed<C: Cell>(&mut self, cells: &[C]) {
         let last = self.of(cells).iter().rposition(|cell| !cell.is_free());
         self.0 = last.map_or(0, |index| index.saturating_add(1));
     }
 
-    /// The slots that are not free, and those between.
+    /// The slots up to the last one in use.
     pub fn of<C>(self, cells: &[C]) -> &[C] {
         cells.get(..self.0).unwrap_or(cells)
     }
 }
 
-/// A table to look into.
+/// Read-only view of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'s, C> {
     cells: &'s [C],
-    /// Those of them that may be in use.
+    /// The slots that may be in use.
     front: &'s [C],
     defaults: usize,
 }
 
 impl<'s, C: Cell> View<'s, C> {
-    /// The table in these slots, of a port that knows these types.
+    /// The table in these slots, of a port that supports `types`.
     pub fn new(cells: &'s [C], types: GidTypes, used: Used) -> Self {
         Self {
             cells,
@@ -207,29 +205,29 @@ impl<'s, C: Cell> View<'s, C> {
         }
     }
 
-    /// The slots that may be in use, by index, from this index on.
+    /// The slots that may be in use, with their indices, starting at `from`.
     fn cells_from(&self, from: usize) -> impl Iterator<Item = (usize, &'s C)> + 's {
         let cells = self.front.get(from..).unwrap_or_default();
         (from..self.front.len()).zip(cells)
     }
 
-    /// The valid entries, by index, from this index on.
+    /// The valid entries, with their indices, starting at `from`.
     fn entries_from(&self, from: usize) -> impl Iterator<Item = (usize, &'s Entry)> + 's {
         self.cells_from(from)
             .filter_map(|(index, cell)| Some((index, cell.valid()?)))
     }
 
-    /// The valid entries, by index.
+    /// The valid entries, with their indices.
     pub fn entries(&self) -> impl Iterator<Item = (usize, &'s Entry)> + 's {
         self.entries_from(0)
     }
 
-    /// The first valid entry from this index on.
+    /// The first valid entry at or after index `from`.
     pub fn next(&self, from: usize) -> Option<(usize, &'s Entry)> {
         self.entries_from(from).next()
     }
 
-    /// The first valid entry from this index on that is looked for.
+    /// The first valid entry at or after index `from` for which `is_it` returns true.
     pub fn find_from(
         &self,
         from: usize,
@@ -240,12 +238,12 @@ impl<'s, C: Cell> View<'s, C> {
             .map(|(index, entry)| (index, *entry))
     }
 
-    /// Where an entry is, or would go.
+    /// Returns where an entry is, or would be added.
     ///
-    /// An IP GID is there also as a default GID: the link-local address that a
-    /// network device makes from its MAC is not listed twice. A default GID is
-    /// there if its device has one of the type, whatever its bytes: when the MAC
-    /// changes, the old one has to be deleted first.
+    /// An IP GID also counts as present if it is a default GID: the link-local address that a
+    /// network device derives from its MAC is not listed twice. A default GID counts as present if
+    /// its device has one of the type, whatever its bytes: when the MAC changes, the old one has to
+    /// be deleted first.
     pub fn place(&self, entry: &Entry) -> Result<Place, Refusal> {
         if entry.gid.is_zero() {
             return Err(Refusal::ZeroGid);
@@ -254,7 +252,7 @@ impl<'s, C: Cell> View<'s, C> {
             Origin::Default => 0..self.defaults,
             Origin::Ip => self.defaults..self.cells.len(),
         };
-        // One look at each slot.
+        // One pass over the slots.
         let mut free = None;
         for (index, cell) in self.cells_from(0) {
             let Some(there) = cell.valid() else {
@@ -276,21 +274,20 @@ impl<'s, C: Cell> View<'s, C> {
         free.map(Place::Free).ok_or(Refusal::Full)
     }
 
-    /// The valid entry of an index.
+    /// The valid entry at an index.
     pub fn get(&self, index: usize) -> Result<&'s Entry, Refusal> {
         let cell = self.cells.get(index).ok_or(Refusal::NoSuchIndex)?;
         cell.valid().ok_or(Refusal::Empty)
     }
 
-    /// The first entry with this GID and type, of this device if one is named.
+    /// The first entry with this GID and type, and of `ndev` if given.
     pub fn find(&self, gid: &Gid, gid_type: GidType, ndev: Option<Ndev>) -> Result<usize, Refusal> {
         self.find_by(gid, |e| {
             e.gid_type == gid_type && ndev.is_none_or(|ndev| ndev == e.ndev)
         })
     }
 
-    /// The first entry with this GID that the filter likes. The filter runs where
-    /// nothing may sleep.
+    /// The first entry with this GID that `filter` accepts. The filter must not sleep.
     pub fn find_by(
         &self,
         gid: &Gid,
@@ -303,7 +300,7 @@ impl<'s, C: Cell> View<'s, C> {
     }
 }
 
-/// The table, in slots that the host lends.
+/// The table, in slots that the host owns.
 #[derive(Debug)]
 pub struct GidTable<'s> {
     slots: &'s mut [Slot],
@@ -311,28 +308,28 @@ pub struct GidTable<'s> {
 }
 
 impl<'s> GidTable<'s> {
-    /// A table in these slots, for a port that knows these types. The slots keep
-    /// what they hold, so that a host may make the value anew for each call.
+    /// A table in these slots, for a port that supports `types`. The slots keep their content, so a
+    /// host may create this value for each call.
     pub fn new(slots: &'s mut [Slot], types: GidTypes) -> Self {
         Self { slots, types }
     }
 
-    /// The types of the port.
+    /// GID types of the port.
     pub fn types(&self) -> GidTypes {
         self.types
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Whether the port has no table at all.
+    /// Returns whether the port has no slots.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// The valid entries, by index.
+    /// The valid entries, with their indices.
     pub fn entries(&self) -> impl Iterator<Item = (usize, &Entry)> {
         self.slots
             .iter()
@@ -340,18 +337,18 @@ impl<'s> GidTable<'s> {
             .filter_map(|(index, slot)| Some((index, slot.valid()?)))
     }
 
-    /// The table to look into.
+    /// A read-only view of the table.
     pub fn view(&self) -> View<'_, Slot> {
         View::new(self.slots, self.types, Used(self.slots.len()))
     }
 
-    /// Where an entry is, or would go: [`View::place`].
+    /// Returns where an entry is, or would be added: [`View::place`].
     pub fn place(&self, entry: &Entry) -> Result<Place, Refusal> {
         self.view().place(entry)
     }
 
-    /// Puts an entry into the free slot that [`GidTable::place`] found for it. False
-    /// if it is not free: somebody changed the table between.
+    /// Puts an entry into the free slot that [`GidTable::place`] returned. Returns false if the
+    /// slot is not free: the table changed in between.
     pub fn insert(&mut self, index: usize, entry: Entry) -> bool {
         let Some(slot) = self.slots.get_mut(index).filter(|slot| slot.is_free()) else {
             return false;
@@ -360,7 +357,7 @@ impl<'s> GidTable<'s> {
         true
     }
 
-    /// Deletes the valid entry of a slot, and answers it.
+    /// Deletes the valid entry of a slot, and returns it.
     pub fn delete(&mut self, index: usize) -> Option<Entry> {
         let slot = self.slots.get_mut(index)?;
         let entry = *slot.valid()?;
@@ -368,8 +365,8 @@ impl<'s> GidTable<'s> {
         Some(entry)
     }
 
-    /// Adds an entry, unless it is there: [`GidTable::place`] and
-    /// [`GidTable::insert`], for a host without a driver to ask between.
+    /// Adds an entry unless it is there: [`GidTable::place`] and [`GidTable::insert`], for a host
+    /// that has no driver to call in between.
     pub fn add(&mut self, entry: Entry) -> Result<Change, Refusal> {
         match self.place(&entry)? {
             Place::There(index) => Ok(Change::Nothing(index)),
@@ -378,7 +375,7 @@ impl<'s> GidTable<'s> {
         }
     }
 
-    /// Deletes an IP GID. The default GIDs that have the same bytes stay.
+    /// Deletes an IP GID. Default GIDs with the same bytes stay.
     pub fn del_ip(&mut self, gid: &Gid, gid_type: GidType, ndev: Ndev) -> Result<Change, Refusal> {
         let index = self
             .entries()
@@ -389,13 +386,13 @@ impl<'s> GidTable<'s> {
         self.del_found(index)
     }
 
-    /// Deletes the default GID of this type of a device.
+    /// Deletes the default GID of this type and device.
     pub fn del_default(&mut self, gid_type: GidType, ndev: Ndev) -> Result<Change, Refusal> {
         let index = self.find_default(gid_type, ndev);
         self.del_found(index)
     }
 
-    /// Deletes everything of a device, default GIDs too; answers how many went.
+    /// Deletes all entries of a device, default GIDs included. Returns the number deleted.
     pub fn del_ndev(&mut self, ndev: Ndev) -> usize {
         let mut gone = 0_usize;
         for slot in self.slots.iter_mut() {
@@ -419,7 +416,7 @@ impl<'s> GidTable<'s> {
         Ok(Change::Made(index))
     }
 
-    /// The valid entry of an index.
+    /// The valid entry at an index.
     pub fn get(&self, index: usize) -> Result<&Entry, Refusal> {
         let slot = self.slots.get(index).ok_or(Refusal::NoSuchIndex)?;
         slot.valid().ok_or(Refusal::Empty)
@@ -435,18 +432,18 @@ impl<'s> GidTable<'s> {
         self.view().find_by(gid, filter)
     }
 
-    /// Holds the valid entry of an index.
+    /// Holds the valid entry at an index.
     pub fn hold(&mut self, index: usize) -> Result<Hold, Refusal> {
         let slot = self.slots.get_mut(index).ok_or(Refusal::NoSuchIndex)?;
         let State::Valid { holds, .. } = &mut slot.state else {
             return Err(Refusal::Empty);
         };
-        // A count that could wrap would free a slot in use: refuse long before.
+        // A wrapped count would free a slot in use.
         *holds = holds.checked_add(1).ok_or(Refusal::Full)?;
         Ok(Hold { index })
     }
 
-    /// Holds once more what is held already, valid or pending.
+    /// Takes another hold of an entry that is already held, valid or pending.
     pub fn hold_again(&mut self, hold: &Hold) -> Result<Hold, Refusal> {
         let slot = self.held(hold).ok_or(Refusal::NotFound)?;
         let (State::Valid { holds, .. } | State::Pending { holds, .. }) = &mut slot.state else {
@@ -456,7 +453,7 @@ impl<'s> GidTable<'s> {
         Ok(Hold { index: hold.index })
     }
 
-    /// Gives a hold back. True if that made the slot free.
+    /// Puts a hold. Returns whether that made the slot free.
     pub fn put(&mut self, hold: Hold) -> bool {
         let Some(slot) = self.held(&hold) else {
             return false;
@@ -478,7 +475,7 @@ impl<'s> GidTable<'s> {
         }
     }
 
-    /// The identifier and type of what is held; they stay when the entry goes.
+    /// GID and type of a held entry; they remain after its deletion.
     pub fn held_gid(&mut self, hold: &Hold) -> Option<(Gid, GidType)> {
         match self.held(hold)?.state {
             State::Free => None,
@@ -487,7 +484,7 @@ impl<'s> GidTable<'s> {
         }
     }
 
-    /// The network device of what is held, which goes with the entry.
+    /// Network device of a held entry; an error once the entry is deleted.
     pub fn held_ndev(&mut self, hold: &Hold) -> Result<Ndev, Refusal> {
         match self.held(hold).map(|slot| &slot.state) {
             Some(State::Valid { entry, .. }) => Ok(entry.ndev),
@@ -495,8 +492,7 @@ impl<'s> GidTable<'s> {
         }
     }
 
-    /// The slot of a hold. It has had the same entry all the time: it is not given
-    /// to another while the hold is there.
+    /// The slot of a hold. It still has the entry that was held: a slot is not reused while held.
     fn held(&mut self, hold: &Hold) -> Option<&mut Slot> {
         self.slots.get_mut(hold.index)
     }
@@ -520,7 +516,7 @@ impl Slot {
         }
     }
 
-    /// Whether nothing is in it, so that the host may let go of it.
+    /// Returns whether the slot is empty, so that the host may free it.
     pub fn is_free(&self) -> bool {
         matches!(self.state, State::Free)
     }

@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The pure engines of `ib_core`: rules and tables without a kernel around them.
+//! The pure engines of `ib_core`: rules and tables without kernel dependencies.
 //!
-//! Here is what the core decides: which attributes a change of a queue pair's state
-//! takes, which name a device gets, which GIDs a port has, what a netlink message
-//! looks like. Each engine is a plain value or a function. It imports `core` and
-//! its siblings only; it never allocates, locks, sleeps or reads a clock. Storage
-//! is lent by the caller, who also holds whatever lock the caller's side needs.
-//! Everything that comes from a user, a driver or a packet is checked here, and no
-//! value of it can make an engine panic.
+//! These modules make the decisions of the core: which attributes a state change of a queue pair
+//! takes, which name a device gets, which GIDs a port has, what a netlink message looks like. Each
+//! engine is a plain value or a function. It imports `core` and its siblings only; it never
+//! allocates, locks, sleeps or reads a clock. The caller provides storage and holds the locks.
+//! Everything that comes from a user, a driver or a packet is checked here, and no value of it can
+//! make an engine panic.
 //!
 //! The same files are built by cargo for the tests in `tools/testing/host/core`,
 //! and by Kbuild for the suites in `tools/testing/kunit/core`, where the C core of
 //! the running kernel is the judge. There is no `ib_core` module of ours yet.
 //!
 //! * [`qp`], [`modify_qp`]: attributes of each state change of a queue pair;
-//! * [`names`]: what a device may be called;
+//! * [`names`]: names of devices;
 //! * [`mad`]: management datagrams;
 //! * [`gid_table`], [`gid_plan`], [`gid_marks`]: the GIDs of a RoCE port and how they follow the
-//!   network devices; [`gid`]: what a GID is;
-//! * [`pkey`], [`port_cache`]: partitions, and what is remembered of a port;
+//!   network devices; [`gid`]: the GID itself;
+//! * [`pkey`], [`port_cache`]: partitions, and cached attributes of a port;
 //! * [`netns`]: which network namespace sees which device;
-//! * [`restrack`]: ids, owners and lives of tracked objects;
+//! * [`restrack`]: ids, owners and lifetimes of tracked objects;
 //! * [`nla`], [`nldev`]: netlink attributes, and the messages of `rdma`;
-//! * [`pack`], [`ud_header`]: packed structures, and headers of datagrams;
-//! * [`roce`]: headers of datagrams that came, and Ethernet addresses of GIDs;
+//! * [`pack`], [`ud_header`]: packed structures, and headers of datagrams to be sent;
+//! * [`roce`]: headers of received datagrams, and Ethernet addresses of GIDs;
 //! * [`sa`]: records and queries of the subnet administrator, multicast groups;
 //! * [`security`]: whether queue pairs may use their partitions;
-//! * [`resolve`]: requests to find an address, and who hears of them;
-//! * [`rates`], [`page_size`], [`sg_pages`]: speeds of links; pages for a device, of
-//!   registered memory and of scatter lists;
+//! * [`resolve`]: address resolution requests and their completion;
+//! * [`rates`], [`page_size`], [`sg_pages`]: link speeds; device pages of registered memory and of
+//!   scatter lists;
 //! * [`cq_pool`]: completion queues that consumers share;
-//! * [`rw_plan`]: transfers of storage targets;
-//! * [`errno`]: the numbers that callers see for an engine's refusals.
+//! * [`rw_plan`]: RDMA READ and WRITE transfers of storage targets;
+//! * [`errno`]: the errno that callers see when an engine refuses a request.
 
 #![allow(
     dead_code,

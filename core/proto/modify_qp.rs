@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which attributes a change of a queue pair's state must have, and which it may.
+//! Which attributes a state change of a queue pair requires, and which it permits.
 //!
-//! The rules are data: [`CHANGES`] says which states follow which, and each row of
-//! [`RULES`] adds attributes to a change, for a set of transport types. What a
-//! change requires or permits is the union of the rows that fit, so that a rule
-//! common to several types is written once ("the responder of a reliable transport
-//! has an RNR timer"). A queue pair is modified a few times in its life: looking
-//! through some thirty rows is cheap, and nothing is expanded beforehand.
+//! The rules are data: [`CHANGES`] says which states follow which, and each row of [`RULES`] adds
+//! attributes to a change, for a set of transport types. What a change requires or permits is the
+//! union of the matching rows, so that a rule common to several types is written once ("the
+//! responder of a reliable transport has an RNR timer"). A queue pair is modified a few times in
+//! its life: scanning some thirty rows is cheap, and nothing is precomputed.
 //!
 //! The rules are those of the
 //! InfiniBand Architecture Specification, volume 1, 11.2.5.2 (tables of the Modify
@@ -20,10 +19,10 @@ pub use super::qp::Attrs;
 pub use super::qp::QpState;
 pub use super::qp::QpType;
 
-/// The states that follow the state of each row's position, as a set of bits.
+/// For each state, by number, the set of states that may follow it.
 const CHANGES: [u8; 7] = {
     use self::QpState as S;
-    // Whatever is set up can be reset, and fails as a whole.
+    // Any state but RESET can go to RESET or ERR.
     let ends = S::Reset.bit() | S::Err.bit();
     [
         S::Reset.bit() | S::Init.bit(),
@@ -63,26 +62,25 @@ impl Types {
 const UC: Types = Types::of(&[QpType::Uc]);
 const UD: Types = Types::of(&[QpType::Ud]);
 const RAW: Types = Types::of(&[QpType::RawPacket]);
-/// Everybody may write to them who knows the key.
+/// Accept datagrams from any sender that knows the Q_Key.
 const DATAGRAM: Types = Types::of(&[QpType::Smi, QpType::Gsi, QpType::Ud]);
-/// Those whose requests are acknowledged.
+/// Their requests are acknowledged.
 const REQUESTER: Types = Types::of(&[QpType::Rc, QpType::XrcIni]);
-/// Those that acknowledge requests.
+/// They acknowledge requests.
 const RESPONDER: Types = Types::of(&[QpType::Rc, QpType::XrcTgt]);
 const RELIABLE: Types = REQUESTER.or(RESPONDER);
-/// Those with one peer.
+/// Connected to one peer.
 const CONNECTED: Types = RELIABLE.or(UC);
 const IBTA: Types = DATAGRAM.or(CONNECTED);
 
-/// Whether a rule's attributes must be there, or may.
+/// Whether the attributes of a rule are required or optional.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Need {
     Required,
     Optional,
 }
 
-/// One rule: for each change from one of these states to one of those, the types
-/// take the attributes.
+/// One rule: a change from a state in `from` to one in `to` takes `attrs`, for these types.
 struct Rule {
     from: u8,
     to: u8,
@@ -111,12 +109,12 @@ const RULES: &[Rule] = {
     const RTS: u8 = QpState::Rts.bit();
     const SQD: u8 = QpState::Sqd.bit();
     const SQE: u8 = QpState::Sqe.bit();
-    // Ready to send is entered, or kept, by three ways with the same options.
+    // Three states lead to RTS with the same optional attributes.
     const TO_SEND: u8 = RTR | RTS | SQD;
 
     &[
         rule(RESET, INIT, Required, IBTA, A::PKEY_INDEX),
-        // QP 0 and QP 1 were made for a port.
+        // QP 0 and QP 1 are created for a port.
         rule(RESET, INIT, Required, CONNECTED.or(UD).or(RAW), A::PORT),
         rule(RESET, INIT, Required, DATAGRAM, A::QKEY),
         rule(RESET, INIT, Required, CONNECTED, A::ACCESS_FLAGS),
@@ -199,47 +197,47 @@ const RULES: &[Rule] = {
             RESPONDER,
             A::MAX_DEST_RD_ATOMIC.and(A::MIN_RNR_TIMER),
         ),
-        // Reliable transports have no SQE: what breaks them breaks them as a whole.
+        // Reliable transports have no SQE: an error moves them to ERR.
         rule(SQE, RTS, Optional, DATAGRAM.or(UC), A::CUR_STATE),
         rule(SQE, RTS, Optional, DATAGRAM, A::QKEY),
         rule(SQE, RTS, Optional, UC, A::ACCESS_FLAGS),
     ]
 };
 
-/// Always allowed: the new state itself, and a limit of the pace, which only some
-/// devices know and which they check for themselves.
+/// Always allowed: the new state itself, and the rate limit, which only some devices support and
+/// check themselves.
 const ALWAYS: Attrs = Attrs::STATE.and(Attrs::RATE_LIMIT);
 
-/// What a change takes.
+/// Attributes that a change takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Takes {
-    /// All of these must be given.
+    /// Must all be given.
     pub required: Attrs,
-    /// These may be given, besides the required ones.
+    /// May be given in addition.
     pub optional: Attrs,
 }
 
 /// Why a change is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// `CUR_STATE` is given in a state that needs no claim.
+    /// `CUR_STATE` is given in a state that does not permit it.
     Claim,
-    /// The one state never follows the other.
+    /// The new state never follows the current one.
     NoSuchChange,
     /// These attributes are missing.
     Missing(Attrs),
-    /// These are not for this change.
+    /// These attributes are not permitted in this change.
     NotAllowed(Attrs),
 }
 
-/// Whether the one state may follow the other at all.
+/// Returns whether state `to` may follow `from`.
 pub fn follows(from: QpState, to: QpState) -> bool {
     CHANGES
         .get(usize::from(from as u8))
         .is_some_and(|next| next & to.bit() != 0)
 }
 
-/// What the change takes for this type: nothing, if there is no such change.
+/// Returns the attributes of a change for this type: none, if there is no such change.
 pub fn takes(from: QpState, to: QpState, qp_type: QpType) -> Takes {
     let fits = |rule: &&Rule| {
         rule.from & from.bit() != 0 && rule.to & to.bit() != 0 && rule.types.has(qp_type)
@@ -259,12 +257,12 @@ pub fn takes(from: QpState, to: QpState, qp_type: QpType) -> Takes {
         })
 }
 
-/// Judges a change with these attributes.
+/// Checks a change with these attributes.
 ///
 /// # Errors
 ///
-/// The first reason found. The caller's errno for each is `EINVAL`; the reason is
-/// for its debug message.
+/// The first reason found. Callers return `EINVAL` for all of them and use the reason in a debug
+/// message.
 pub fn judge(from: QpState, to: QpState, qp_type: QpType, attrs: Attrs) -> Result<(), Refusal> {
     if attrs.has_any(Attrs::CUR_STATE) && !from.can_be_claimed() {
         return Err(Refusal::Claim);
@@ -284,7 +282,7 @@ pub fn judge(from: QpState, to: QpState, qp_type: QpType, attrs: Attrs) -> Resul
     Ok(())
 }
 
-/// Whether a change with these attributes is in order: `ib_modify_qp_is_ok`.
+/// Returns whether a change with these attributes is allowed: `ib_modify_qp_is_ok`.
 pub fn check(from: QpState, to: QpState, qp_type: QpType, attrs: Attrs) -> bool {
     judge(from, to, qp_type, attrs).is_ok()
 }

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a device may be called.
+//! Names of devices: validity and assignment.
 //!
-//! A driver registers a device under a name, or under a pattern with one `%d` for
-//! the smallest index that is free; a user renames it. Names are unique over all
-//! network namespaces, whatever namespace the device is in.
+//! A driver registers a device under a name, or under a pattern with one `%d` for the smallest free
+//! index; a user may rename it. Names are unique across all network namespaces, whichever namespace
+//! the device is in.
 //!
-//! A name is a directory in sysfs, so it may not be empty, `.` or `..`, nor hold a
-//! slash. The C core lets such names through on some of its ways (the driver core
-//! then turns a slash into `!`, or sysfs fails half-way); here they are refused.
-//! It also cuts a name of 64 bytes or more into the copy that consumers read, so
-//! that this copy may be another device's name; here that is refused, too. All
-//! other bytes are legal, `%` among them, except where a pattern is expected.
+//! A name is a directory in sysfs, so it must not be empty, `.` or `..`, nor contain a slash. The C
+//! core accepts such names in some paths (the driver core then turns a slash into `!`, or sysfs
+//! fails half-way); here they are refused. The C core also truncates a name of 64 bytes or more in
+//! the copy that consumers read, so that the copy may be another device's name; here it is refused,
+//! too. All other bytes are legal, `%` among them, except in a pattern.
 //!
-//! The caller holds what keeps the set of names still (the write side of the
-//! devices' lock), and offers the names in use as an iterator that can be started
-//! again: nothing is allocated for the search.
+//! The caller holds the lock that keeps the set of names stable (the write side of the devices'
+//! lock), and passes the names in use as an iterator that can be restarted: the search allocates
+//! nothing.
 
 use super::errno::Errno;
 
-/// The bytes of a name, its end marker included (`IB_DEVICE_NAME_MAX`).
+/// Size of a name in bytes, including the terminating NUL (`IB_DEVICE_NAME_MAX`).
 pub const NAME_MAX: usize = 64;
 
-/// Indices of a pattern are below this, as they are printed as a C `int`.
+/// Indices of a pattern are below this: they are printed as a C `int`.
 const INDEX_END: u32 = i32::MAX as u32;
 
 /// A legal name, at most `NAME_MAX - 1` bytes.
@@ -35,13 +34,13 @@ pub struct Name {
 /// Why a name is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is nothing in it.
+    /// The name is empty.
     Empty,
-    /// It has more than `NAME_MAX - 1` bytes, perhaps only with its index.
+    /// It has more than `NAME_MAX - 1` bytes, perhaps only once the index is inserted.
     TooLong,
-    /// It is `.` or `..`, or has a slash or a NUL in it.
+    /// It is `.` or `..`, or contains a slash or a NUL.
     Illegal,
-    /// It has a percent sign that does not begin its only `%d`.
+    /// It has a percent sign that is not the start of its only `%d`.
     BadPattern,
     /// Another device has it.
     InUse,
@@ -49,7 +48,7 @@ pub enum Refusal {
     NoIndex,
 }
 
-/// What the name was wanted for; the same refusal has different numbers.
+/// What the name is for: the errno of a refusal depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occasion {
     /// `ib_register_device`.
@@ -59,7 +58,7 @@ pub enum Occasion {
 }
 
 impl Refusal {
-    /// The number that the caller is told.
+    /// The errno that the caller sees.
     pub const fn errno(self, occasion: Occasion) -> Errno {
         match (self, occasion) {
             (Self::InUse, Occasion::Register) => Errno::Enfile,
@@ -87,19 +86,19 @@ impl Name {
         len: 0,
     };
 
-    /// The name of these bytes, which have no end marker.
+    /// A name of these bytes, which have no terminating NUL.
     pub fn new(bytes: &[u8]) -> Result<Self, Refusal> {
         let mut name = Self::EMPTY;
         name.push(bytes)?;
         name.checked()
     }
 
-    /// Its bytes.
+    /// The bytes of the name, without the NUL.
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// Its bytes up to the end of the C array, with at least one NUL.
+    /// The name as a C array, padded with at least one NUL.
     pub const fn as_c_array(&self) -> &[u8; NAME_MAX] {
         &self.bytes
     }
@@ -129,7 +128,7 @@ impl Name {
     }
 }
 
-/// A name with a place for an index.
+/// A name with a placeholder for an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pattern<'a> {
     before: &'a [u8],
@@ -137,7 +136,7 @@ struct Pattern<'a> {
 }
 
 impl<'a> Pattern<'a> {
-    /// The pattern of these bytes; none, if they have no percent sign.
+    /// Parses a pattern. `None` if there is no percent sign.
     fn parse(bytes: &'a [u8]) -> Result<Option<Self>, Refusal> {
         let mut parts = bytes.splitn(2, |b| *b == b'%');
         let before = parts.next().unwrap_or_default();
@@ -170,8 +169,8 @@ impl<'a> Pattern<'a> {
         name.checked()
     }
 
-    /// The index whose print is this name, if there is one. `rxe01`, `rxe+1` and
-    /// `rxe 1` are names of their own and take no index of `rxe%d`.
+    /// The index that this name is printed from, if there is one. `rxe01`, `rxe+1` and `rxe 1` are
+    /// separate names and take no index of `rxe%d`.
     fn index_of(&self, name: &[u8]) -> Option<u32> {
         let digits = name.strip_prefix(self.before)?.strip_suffix(self.after)?;
         if digits.is_empty() || (digits.len() > 1 && digits.starts_with(b"0")) {
@@ -185,10 +184,10 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// How many indices are looked at in one pass over the names.
+/// Number of indices examined in one pass over the names.
 const WINDOW: u32 = u128::BITS;
 
-/// The smallest index that no name in use is the print of.
+/// The smallest index whose printed name is not in use.
 fn smallest_free<'n>(
     pattern: &Pattern<'_>,
     in_use: impl Iterator<Item = &'n [u8]> + Clone,
@@ -217,15 +216,15 @@ fn smallest_free<'n>(
     Err(Refusal::NoIndex)
 }
 
-/// The name under which a device is registered: what the driver wants, or its
-/// pattern with the smallest free index.
+/// Returns the name under which a device is registered: the wanted name, or the pattern with the
+/// smallest free index.
 pub fn assign<'n>(
     wanted: &[u8],
     in_use: impl Iterator<Item = &'n [u8]> + Clone,
 ) -> Result<Name, Refusal> {
     let name = match Pattern::parse(wanted)? {
         Some(pattern) => {
-            // So that a pattern that is too long is not searched for.
+            // Fails early if the pattern is too long.
             let _: Name = pattern.print(0)?;
             pattern.print(smallest_free(&pattern, in_use.clone())?)?
         }
@@ -235,8 +234,8 @@ pub fn assign<'n>(
     Ok(name)
 }
 
-/// What becomes of a device that is to be renamed: its new name, or nothing, if it
-/// has that name already. `in_use` may hold the device's own.
+/// Returns the new name of a device, or `None` if it already has that name. `in_use` may include
+/// the device's own name.
 pub fn rename<'n>(
     present: &Name,
     wanted: &[u8],

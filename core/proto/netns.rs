@@ -4,26 +4,26 @@
 //!
 //! The whole subsystem is in one of two modes (`rdma system set netns`):
 //!
-//! * *shared*: every namespace uses every device. All devices belong to the first
-//!   namespace; each other one has a *copy* of each device in its sysfs, so that
-//!   its libraries find it. A copy is no device of its own.
-//! * *exclusive*: a device belongs to one namespace and is seen in no other. It may
-//!   be moved, and returns to the first one when its own goes.
+//! * *shared*: every namespace uses every device. All devices belong to the initial namespace; each
+//!   other namespace has a *copy* of each device in its sysfs, where its libraries find it. A copy
+//!   is not a device of its own.
+//! * *exclusive*: a device belongs to one namespace and is visible in no other. It may be moved,
+//!   and returns to the initial namespace when its own is removed.
 //!
-//! The mode may be changed only while there is no namespace but the first, so that
-//! no device is ever taken from under a user.
+//! The mode may be changed only while there is no namespace but the initial one, so that no device
+//! is taken away from its users.
 //!
-//! These are judgements only. The host keeps devices, namespaces and mode still
-//! while it acts on them: see `Documentation/core_locking.md`.
+//! This module only decides. The host keeps devices, namespaces and mode stable while it acts on a
+//! decision: see `Documentation/core_locking.md`.
 
 use super::errno::Errno;
 
-/// A network namespace, by a name that the host gives.
+/// A network namespace, by a number that the host assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Net(pub u64);
 
 impl Net {
-    /// The first one, which never goes.
+    /// The initial namespace, which is never removed.
     pub const INIT: Net = Net(0);
 }
 
@@ -38,23 +38,23 @@ pub enum Mode {
     Shared = 1,
 }
 
-/// Why something is refused.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A mode of that number does not exist.
+    /// There is no mode of that number.
     NoSuchMode,
-    /// There are other namespaces than the first.
+    /// There are namespaces besides the initial one.
     OtherNamespaces,
-    /// The caller has no power over the namespace to move to.
+    /// The caller lacks `CAP_NET_ADMIN` over the target namespace.
     NotAllowed,
-    /// Devices are shared, or the driver cannot take a device from its users.
+    /// Devices are shared, or the driver cannot disassociate a device from its users.
     NotSupported,
-    /// The device has gone, or was moved by another meanwhile.
+    /// The device is gone, or was moved concurrently.
     Gone,
 }
 
 impl Refusal {
-    /// The number that the caller is told.
+    /// The errno that the caller sees.
     pub const fn errno(self) -> Errno {
         match self {
             Self::NoSuchMode => Errno::Einval,
@@ -66,18 +66,18 @@ impl Refusal {
     }
 }
 
-/// What a change of the mode brings with it.
+/// Effect of a change of the mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModeChange {
-    /// It is this mode already.
+    /// None: this already is the mode.
     None,
-    /// The mode is now this one. Since there is no other namespace, no copy has to
-    /// be made or removed; one that appears meanwhile sees the new mode.
+    /// The mode is now this one. Since there is no other namespace, no copy has to be made or
+    /// removed; a namespace created meanwhile sees the new mode.
     To(Mode),
 }
 
 impl Mode {
-    /// The mode of this number (`RDMA_NLDEV_SYS_ATTR_NETNS_MODE`), from a user.
+    /// Converts a number from user space (`RDMA_NLDEV_SYS_ATTR_NETNS_MODE`).
     pub const fn from_raw(raw: u8) -> Result<Self, Refusal> {
         match raw {
             0 => Ok(Self::Exclusive),
@@ -86,12 +86,12 @@ impl Mode {
         }
     }
 
-    /// Its number.
+    /// The number of the mode in netlink messages.
     pub const fn raw(self) -> u8 {
         self as u8
     }
 
-    /// Judges a change to another mode.
+    /// Decides on a change to another mode.
     pub fn change(self, to: Mode, other_namespaces: bool) -> Result<ModeChange, Refusal> {
         if self == to {
             Ok(ModeChange::None)
@@ -102,7 +102,7 @@ impl Mode {
         }
     }
 
-    /// The namespace that a new device belongs to, made by somebody in `asker`.
+    /// The namespace of a new device created by a caller in `asker`.
     pub fn home(self, asker: Net) -> Net {
         match self {
             Self::Shared => Net::INIT,
@@ -110,7 +110,7 @@ impl Mode {
         }
     }
 
-    /// Whether somebody in `net` may use a device (`rdma_dev_access_netns`).
+    /// Returns whether a caller in `net` may use a device (`rdma_dev_access_netns`).
     pub fn sees(self, device_in: Net, net: Net) -> bool {
         match self {
             Self::Shared => true,
@@ -118,8 +118,8 @@ impl Mode {
         }
     }
 
-    /// The namespace whose owner must have `CAP_NET_RAW` for raw queue pairs and
-    /// raw flows on a device (`rdma_dev_has_raw_cap`).
+    /// The network namespace in whose user namespace a caller needs `CAP_NET_RAW` for raw queue
+    /// pairs and raw flows on a device (`rdma_dev_has_raw_cap`).
     pub fn raw_cap(self, device_in: Net) -> Net {
         match self {
             Self::Shared => Net::INIT,
@@ -127,7 +127,7 @@ impl Mode {
         }
     }
 
-    /// Whether a registered device has a copy in the sysfs of `net`.
+    /// Returns whether a registered device has a copy in the sysfs of `net`.
     pub fn has_copy(self, device_in: Net, net: Net) -> bool {
         match self {
             Self::Shared => net != Net::INIT && net != device_in,
@@ -135,7 +135,7 @@ impl Mode {
         }
     }
 
-    /// Judges a user's wish to move a device (`RDMA_NLDEV_NET_NS_FD`).
+    /// Decides on a user's request to move a device (`RDMA_NLDEV_NET_NS_FD`).
     pub fn judge_move(self, ask: &Move) -> Result<(), Refusal> {
         if !ask.admin_of_target {
             Err(Refusal::NotAllowed)
@@ -149,22 +149,22 @@ impl Mode {
     }
 }
 
-/// What has to be known to judge a move.
+/// Input of the decision on a move.
 #[derive(Clone, Copy, Debug)]
 pub struct Move {
-    /// Where the device is; read again under the lock of its registration.
+    /// Namespace of the device; read again under the lock of its registration.
     pub device_in: Net,
-    /// Where the caller is.
+    /// Namespace of the caller.
     pub asker: Net,
-    /// Whether the caller has `CAP_NET_ADMIN` over the namespace to move to.
+    /// Whether the caller has `CAP_NET_ADMIN` over the target namespace.
     pub admin_of_target: bool,
-    /// Whether the driver can take the device from its users, whom nobody waits for.
+    /// Whether the driver can disassociate the device from its users without waiting for them.
     pub can_disassociate: bool,
-    /// Whether it is being unregistered.
+    /// Whether the device is being unregistered.
     pub unregistering: bool,
 }
 
-/// Where a device goes when a namespace goes: home, if it was in that one.
+/// The namespace of a device after `leaving` is removed: the initial one, if it was in `leaving`.
 pub fn after_exit(device_in: Net, leaving: Net) -> Net {
     if device_in == leaving {
         Net::INIT

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Netlink messages and attributes: a writer and a reader.
+//! Netlink messages and attributes: writer and reader.
 //!
-//! An attribute is a header (16 bits of length, 16 of type, both of this machine),
-//! its payload, and zeros up to a multiple of four bytes; a nest is an attribute
-//! whose payload is attributes (`include/uapi/linux/netlink.h`, RFC 3549).
+//! An attribute is a header (16 bits of length, 16 of type, both in host byte order), its payload,
+//! and zero padding to a multiple of four bytes; a nest is an attribute whose payload is attributes
+//! (`include/uapi/linux/netlink.h`, RFC 3549).
 //!
 //! # Writing
 //!
-//! A [`Writer`] writes into a [`Sink`], which is a slice or the host's buffer. It never
-//! writes outside of it and never leaves half of anything:
-//! what does not fit answers [`Full`], and the nest or message around it, when it
-//! passes that on, is taken back. So "the message is full" costs one `?` a line.
-//! [`Writer::list`] is the loop of a dump, which stops at the first entry that
-//! does not fit and says where to go on in the next message.
+//! A [`Writer`] writes into a [`Sink`], which is a slice or the host's buffer. It never writes
+//! outside of it and never leaves a partial attribute: whatever does not fit returns [`Full`], and
+//! an enclosing nest or message that propagates the error is removed. So "the message is full"
+//! costs one `?` a line. [`Writer::list`] is the loop of a dump: it stops at the first entry that
+//! does not fit and reports where to continue in the next message.
 //!
-//! What others sent is read by [`parse`].
+//! Received messages are parsed by [`parse`].
 
 use super::errno::Errno;
 
@@ -34,54 +33,53 @@ pub use self::read::Why;
 pub use self::sink::Sink;
 pub use self::sink::Slice;
 
-/// Bytes of an attribute's header.
+/// Size of an attribute header in bytes.
 const HEADER: usize = 4;
-/// Bytes of a message's header.
+/// Size of a message header in bytes.
 pub const MESSAGE_HEADER: usize = 16;
-/// Set in the type of an attribute that is a nest (not by all who write them).
+/// Flag of a nest in the attribute type (not all writers set it).
 const NESTED: u16 = 1 << 15;
-/// The bits of the type that are the type.
+/// Bits of the attribute type without flags.
 const TYPE_MASK: u16 = 0x3fff;
 
 const fn align(len: usize) -> usize {
     len.saturating_add(3) & !3
 }
 
-/// It does not fit.
+/// The data does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 impl Full {
-    /// The number for it.
+    /// The errno for it.
     pub const fn errno(self) -> Errno {
         Errno::Emsgsize
     }
 }
 
-/// How 64-bit values lie in a message.
+/// Alignment of 64-bit values in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align64 {
-    /// As they come: machines that read them at any address
-    /// (`CONFIG_HAVE_EFFICIENT_UNALIGNED_ACCESS`).
+    /// None: the machine reads them at any address (`CONFIG_HAVE_EFFICIENT_UNALIGNED_ACCESS`).
     Packed,
-    /// At a multiple of eight bytes from the beginning of the first message.
+    /// At a multiple of eight bytes from the start of the first message.
     Aligned,
 }
 
-/// Head of a message, without its length.
+/// Header of a message, without its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What it is.
+    /// Type of the message.
     pub message_type: u16,
     /// `NLM_F_*`.
     pub flags: u16,
-    /// The request's number, which every answer bears.
+    /// Sequence number of the request, repeated in every response.
     pub seq: u32,
-    /// The socket that it goes to.
+    /// Port of the destination socket.
     pub port: u32,
 }
 
-/// Writes messages into a sink, one after the other.
+/// Writes messages into a sink, one after another.
 #[derive(Debug)]
 pub struct Writer<S> {
     sink: S,
@@ -89,41 +87,41 @@ pub struct Writer<S> {
 }
 
 impl<'b> Writer<Slice<'b>> {
-    /// A writer at the beginning of this slice.
+    /// A writer that starts at the beginning of this slice.
     pub fn new(buf: &'b mut [u8], align64: Align64) -> Self {
         Self::over(Slice::new(buf), align64)
     }
 
-    /// What is written so far.
+    /// The bytes written so far.
     pub fn written(&self) -> &[u8] {
         self.sink.written()
     }
 }
 
 impl<S: Sink> Writer<S> {
-    /// A writer that goes on where this sink ends. That is at a multiple of four bytes.
+    /// A writer that appends to this sink, whose length is a multiple of four bytes.
     pub fn over(sink: S, align64: Align64) -> Self {
         Self { sink, align64 }
     }
 
-    /// The sink, for what others write: whole attributes with the zeros after them. If
-    /// they fail, so does what is around it, which takes back what they wrote.
+    /// The sink, for other writers: whole attributes including padding. If such a writer fails, the
+    /// enclosing nest or message must fail too, which removes what was written.
     pub fn sink(&mut self) -> &mut S {
         &mut self.sink
     }
 
-    /// Gives the sink back.
+    /// Returns the sink.
     pub fn into_sink(self) -> S {
         self.sink
     }
 
-    /// Zeroed room for so many bytes, and for the zeros after them.
+    /// Appends `len` zeroed bytes and padding. Returns the bytes without the padding.
     fn room(&mut self, len: usize) -> Result<&mut [u8], Full> {
         let room = self.sink.grow(align(len)).ok_or(Full)?;
         room.get_mut(..len).ok_or(Full)
     }
 
-    /// An attribute of these bytes.
+    /// Writes an attribute with this payload.
     #[inline(never)]
     pub fn put(&mut self, attr: u16, payload: &[u8]) -> Result<(), Full> {
         let len = HEADER.checked_add(payload.len()).ok_or(Full)?;
@@ -140,20 +138,20 @@ impl<S: Sink> Writer<S> {
         Ok(())
     }
 
-    /// An attribute of one byte.
+    /// Writes an attribute of one byte.
     #[inline(never)]
     pub fn put_u8(&mut self, attr: u16, value: u8) -> Result<(), Full> {
         self.put(attr, &[value])
     }
 
-    /// An attribute of 32 bits.
+    /// Writes an attribute of 32 bits.
     #[inline(never)]
     pub fn put_u32(&mut self, attr: u16, value: u32) -> Result<(), Full> {
         self.put(attr, &value.to_ne_bytes())
     }
 
-    /// An attribute of 64 bits. Where they have to be aligned, an empty attribute
-    /// of the type `pad` goes before it if need be.
+    /// Writes an attribute of 64 bits. If alignment requires it, an empty attribute of type `pad`
+    /// is written before it.
     #[inline(never)]
     pub fn put_u64(&mut self, attr: u16, value: u64, pad: u16) -> Result<(), Full> {
         let before = self.sink.len();
@@ -167,8 +165,7 @@ impl<S: Sink> Writer<S> {
         put
     }
 
-    /// An attribute of these bytes and a NUL. They have none themselves; from the
-    /// first one on they are left out.
+    /// Writes an attribute of this text and a NUL. The text ends before its first NUL.
     #[inline(never)]
     pub fn put_str(&mut self, attr: u16, text: &[u8]) -> Result<(), Full> {
         let text = text.split(|b| *b == 0).next().unwrap_or_default();
@@ -200,7 +197,7 @@ impl<S: Sink> Writer<S> {
         done
     }
 
-    /// Makes room for the header of a nest. Returns where it starts.
+    /// Makes room for the header of a nest. Returns its offset.
     #[inline(never)]
     fn open_nest(&mut self) -> Result<usize, Full> {
         let start = self.sink.len();
@@ -220,7 +217,7 @@ impl<S: Sink> Writer<S> {
         Ok(())
     }
 
-    /// A nest, marked as one.
+    /// Writes a nest with the `NLA_F_NESTED` flag.
     pub fn nest<E: From<Full>>(
         &mut self,
         attr: u16,
@@ -229,8 +226,8 @@ impl<S: Sink> Writer<S> {
         self.nest_typed(attr | NESTED, fill)
     }
 
-    /// A nest that is not marked, as the older ones of this subsystem are; user
-    /// space compares.
+    /// Writes a nest without the flag, as the older ones of this subsystem are; user space depends
+    /// on it.
     pub fn nest_unmarked<E: From<Full>>(
         &mut self,
         attr: u16,
@@ -239,7 +236,7 @@ impl<S: Sink> Writer<S> {
         self.nest_typed(attr, fill)
     }
 
-    /// A message.
+    /// Writes a message.
     pub fn message<E: From<Full>>(
         &mut self,
         message: Message,
@@ -283,16 +280,15 @@ impl<S: Sink> Writer<S> {
         done
     }
 
-    /// A list of entries, each in a nest of its own, as many as fit.
+    /// Writes a list of entries, each in a nest of its own, as many as fit.
     ///
-    /// `entries` goes on where the last message ended; `fill` writes one, or says
-    /// [`Entry::Skip`] to leave it out.
+    /// `entries` continues where the last message ended; `fill` writes one entry, or returns
+    /// [`Entry::Skip`] to omit it.
     ///
     /// # Errors
     ///
-    /// [`ListError::Full`] if an entry does not fit though none is there before
-    /// it: it never will, and to go on from it would go on forever. Any other is
-    /// `fill`'s.
+    /// [`ListError::Full`] if not even the first entry fits: it never will, and continuing with it
+    /// would loop forever. Other errors are those of `fill`.
     pub fn list<T, E>(
         &mut self,
         table: u16,
@@ -321,16 +317,15 @@ impl<S: Sink> Writer<S> {
     }
 }
 
-/// What became of a list.
+/// Result of [`Writer::list`].
 #[must_use = "a list that was cut has to be continued"]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// How many entries are written.
+    /// Number of entries written.
     pub written: usize,
-    /// How many were gone through, written or left out: the next message goes on
-    /// after these.
+    /// Number of entries consumed, written or skipped: the next message continues after these.
     pub passed: usize,
-    /// Whether there are more.
+    /// Whether entries are left that did not fit.
     pub more: bool,
 }
 
@@ -339,9 +334,9 @@ pub struct Listed {
 pub enum Entry<E> {
     /// It does not fit.
     Full(Full),
-    /// It is not to be shown.
+    /// The entry is not to be shown.
     Skip,
-    /// The whole list fails.
+    /// The whole list fails with this error.
     Failed(E),
 }
 

@@ -1,66 +1,64 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Between a structure in memory and its packed form on the wire.
+//! Conversion between a structure in memory and its packed form on the wire.
 //!
-//! A table of [`Field`]s says which bits of the packed form are which bytes of the
-//! structure: management packets and headers are described so (`struct ib_field`
-//! of `include/rdma/ib_pack.h`). Both sides are most significant byte first; bits
-//! are counted from the most significant one of a 32-bit word.
+//! A table of [`Field`]s maps bits of the packed form to bytes of the structure; management packets
+//! and headers are described this way (`struct ib_field` of `include/rdma/ib_pack.h`). Both sides
+//! have the most significant byte first; bits are counted from the most significant bit of a 32-bit
+//! word.
 //!
-//! One known difference: the C core's `ib_unpack` looks for a field of 33 to 64
-//! bits at twice the distance from the packed form's beginning, so that it is right
-//! only for fields of the first word. No table of the kernel has such a field
-//! elsewhere to unpack; here it is found where [`pack`] put it.
+//! One known difference: the C core's `ib_unpack` reads a field of 33 to 64 bits at twice its
+//! offset in the packed form, so it is correct only for fields in the first word. No table in the
+//! kernel unpacks such a field elsewhere; here it is read where [`pack`] wrote it.
 //!
-//! Exported functions of the C side get pointers and no lengths: what a table
-//! touches on either side is its [`Extent`], and the host makes its slices by that.
+//! Exported functions of the C side take pointers without lengths. The host computes the [`Extent`]
+//! that a table accesses on either side, and creates its slices from that.
 
 use super::errno::Errno;
 
-/// Where a field is on either side.
+/// Position of a field on either side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Field {
-    /// First byte in the structure.
+    /// Offset in the structure, in bytes.
     pub struct_offset: usize,
-    /// Its bytes in the structure: 1, 2, 4 or 8, or for fields of more than 64
-    /// bits as many as those are. 0 for reserved bits, which are packed as zeros
-    /// and not unpacked.
+    /// Size in the structure, in bytes: 1, 2, 4 or 8, or, for fields of more than 64 bits, at least
+    /// the size of the field. 0 for reserved bits, which are packed as zeros and not unpacked.
     pub struct_size: usize,
-    /// The word in which it begins.
+    /// Index of the 32-bit word in which the field begins.
     pub word: usize,
-    /// The bit of that word in which it begins.
+    /// Bit of that word in which the field begins.
     pub bit: usize,
-    /// How many bits it has. Up to 32 they are in the one word, up to 64 in that
-    /// and the next; more are whole bytes.
+    /// Size in bits. Up to 32 bits lie in one word, up to 64 in that and the next; larger fields
+    /// are whole bytes.
     pub bits: usize,
 }
 
-/// A table has a field that is not where [`Field`] says it may be, or that is
-/// outside the slices.
+/// A table has a field whose position violates the rules of [`Field`], or that is outside the
+/// slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadField;
 
 impl BadField {
-    /// The number for it.
+    /// The errno for it.
     pub const fn errno(self) -> Errno {
         Errno::Einval
     }
 }
 
-/// How many bytes a table touches.
+/// Number of bytes that a table accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Of the structure.
+    /// Bytes of the structure.
     pub structure: usize,
-    /// Of the packed form.
+    /// Bytes of the packed form.
     pub packed: usize,
 }
 
-/// A field's place in the packed form.
+/// Position of a field in the packed form.
 enum Place {
-    /// In this many whole words, so many bits from their end.
+    /// In `bytes` bytes of whole words, `shift` bits from their end.
     Words { bytes: usize, shift: u32 },
-    /// From this byte on.
+    /// In `len` whole bytes, `skip` bytes after the start of the word.
     Bytes { skip: usize, len: usize },
 }
 
@@ -86,7 +84,7 @@ impl Field {
             return Err(BadField);
         }
         let end = self.bit.checked_add(self.bits).ok_or(BadField)?;
-        // OVERFLOW: one of the sizes above.
+        // OVERFLOW: `bytes` is 4 or 8.
         let shift = (bytes * 8_usize).checked_sub(end).ok_or(BadField)?;
         let shift = u32::try_from(shift).map_err(|_| BadField)?;
         Ok(Place::Words { bytes, shift })
@@ -97,7 +95,7 @@ impl Field {
     }
 
     fn mask(&self) -> u64 {
-        // CAST: at most 64.
+        // CAST: at most 64 after `min`.
         let bits = self.bits.min(64) as u32;
         u64::MAX
             .checked_shr(64_u32.saturating_sub(bits))
@@ -127,7 +125,8 @@ fn part_mut(bytes: &mut [u8], start: usize, len: usize) -> Result<&mut [u8], Bad
     bytes.get_mut(start..end).ok_or(BadField)
 }
 
-/// What a table touches. A packed field of up to 64 bits touches its whole words.
+/// Returns the bytes that a table accesses. A packed field of up to 64 bits accesses its whole
+/// words.
 pub fn extent(fields: impl Iterator<Item = Field>) -> Result<Extent, BadField> {
     let mut extent = Extent::default();
     for field in fields {
@@ -148,8 +147,8 @@ pub fn extent(fields: impl Iterator<Item = Field>) -> Result<Extent, BadField> {
     Ok(extent)
 }
 
-/// Packs a structure. Bits that no field names stay as they are. A value that has
-/// more bits than its field loses the upper ones.
+/// Packs a structure. Bits that no field covers are unchanged. A value wider than its field is
+/// truncated to the lower bits.
 pub fn pack(
     fields: impl Iterator<Item = Field>,
     structure: &[u8],
@@ -181,8 +180,8 @@ pub fn pack(
     Ok(())
 }
 
-/// Unpacks into a structure. A value that has more bits than its place there loses
-/// the upper ones.
+/// Unpacks into a structure. A value wider than its structure member is truncated to the lower
+/// bits.
 pub fn unpack(
     fields: impl Iterator<Item = Field>,
     packed: &[u8],

@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The page size with which a device maps user memory best.
+//! Selection of the best page size for a device to map user memory.
 //!
-//! Memory is a list of DMA segments. A page size fits if the device's pages can be
-//! laid over the segments so that every address inside a page is the page's address
-//! with the low bits of the virtual one. That is so as far as no segment begins
-//! inside a page, and virtual and DMA addresses agree in their low bits. Of the
-//! sizes that fit, the largest needs the fewest pages; one that is larger than the
-//! memory itself gains nothing, and is not offered (`ib_umem_find_best_pgsz`).
+//! Memory is a list of DMA segments. A page size fits if the segments can be divided into device
+//! pages such that within each page, DMA and virtual address have the same offset. That is the case
+//! if no segment begins inside a page, and virtual and DMA addresses agree in their low bits. Of
+//! the sizes that fit, the largest needs the fewest pages; a size larger than the memory itself
+//! gains nothing and is not considered (`ib_umem_find_best_pgsz`).
 
-/// A segment as the device sees it.
+/// A DMA segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Its address.
+    /// DMA address.
     pub addr: u64,
-    /// Its bytes.
+    /// Length in bytes.
     pub len: u64,
 }
 
 /// Finds the best page size.
 ///
-/// `sizes` has a bit for each size that the device knows. `iova` is the virtual
-/// address that the device shall use for the first byte; `offset` is where in the
-/// first segment that byte is, and `length` how many bytes there are from there.
+/// `sizes` has a bit set for each page size that the device supports. `iova` is the virtual address
+/// that the device uses for the first byte; `offset` is the offset of that byte in the first
+/// segment, and `length` the number of bytes from there.
 ///
-/// None, if no size fits, or there is no memory, or its end is beyond all addresses.
+/// Returns `None` if no size fits, `length` is 0, or the end exceeds the address space.
 pub fn best(
     sizes: u64,
     iova: u64,
@@ -33,11 +32,10 @@ pub fn best(
     segments: impl Iterator<Item = Segment>,
 ) -> Option<u64> {
     let last = iova.checked_add(length.checked_sub(1)?)?;
-    // Address bits that change between the first byte and the last. A page that
-    // covers all of them covers all of the memory: larger ones are ruled out, but
-    // the smallest of those stays.
+    // Address bits that differ between the first byte and the last. A page that covers all of them
+    // covers all of the memory: larger ones are excluded, except the smallest that does.
     let changing = iova ^ last;
-    // OVERFLOW: a word has no more leading zeros than bits.
+    // OVERFLOW: `leading_zeros` is at most `u64::BITS`.
     let bits = (u64::BITS - changing.leading_zeros()).max(1);
     let mut against = match u64::MAX.checked_shl(bits) {
         Some(above) => sizes & above,
@@ -49,9 +47,9 @@ pub fn best(
     let mut previous_end = None;
     for (at, segment) in segments.enumerate() {
         if previous_end != Some(segment.addr) {
-            // Bits in which virtual and DMA address differ cannot be inside a page.
+            // Bits in which virtual and DMA address differ must not be inside a page.
             against |= segment.addr.wrapping_add(offset) ^ va;
-            // A page has to begin here.
+            // A page has to begin at the start of this segment.
             if at != 0 {
                 against |= va;
             }
@@ -69,13 +67,13 @@ pub fn best(
     fitting.checked_ilog2().map(|bit| 1 << bit)
 }
 
-/// How many pages of a size cover the memory (`ib_umem_num_dma_blocks`). None, if
-/// the size is no power of two or the end is beyond all addresses.
+/// Returns the number of pages of a size that cover the memory (`ib_umem_num_dma_blocks`); `None`
+/// if the size is not a power of two or the end exceeds the address space.
 pub fn pages(iova: u64, length: u64, size: u64) -> Option<u64> {
     if !size.is_power_of_two() {
         return None;
     }
-    // OVERFLOW: a power of two is not zero, and the end is rounded up, not below the start.
+    // OVERFLOW: a power of two is not zero, and `end` is rounded up, so not below the start.
     let mask = size - 1;
     let end = iova.checked_add(length)?.checked_add(mask)? & !mask;
     Some((end - (iova & !mask)) / size)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Partition keys: who may talk to whom, and where a key is in a port's table.
+//! Partition keys: matching, and lookup in a port's table.
 //!
-//! IBTA volume 1, 10.9: the low 15 bits name the partition, the highest one says
-//! whether the owner is a full member or a limited one.
+//! IBTA volume 1, 10.9: the low 15 bits identify the partition, the highest bit says whether the
+//! owner is a full or a limited member.
 
 use super::errno::Errno;
 
@@ -15,31 +15,30 @@ impl Pkey {
     /// The default partition, full member.
     pub const DEFAULT: Pkey = Pkey(0xffff);
 
-    /// The partition, without membership.
+    /// The partition number, without the membership bit.
     pub const fn base(self) -> u16 {
         self.0 & 0x7fff
     }
 
-    /// Whether the owner is a full member.
+    /// Returns whether the owner is a full member.
     pub const fn is_full(self) -> bool {
         self.0 & 0x8000 != 0
     }
 
-    /// Whether it names a partition at all.
+    /// Returns whether the key identifies a partition.
     pub const fn is_valid(self) -> bool {
         self.base() != 0
     }
 
-    /// Whether owners of the two keys may talk: they are in the same partition,
-    /// and not both of them limited members (IBTA 10.9.3).
+    /// Returns whether owners of the two keys may communicate: both are in the same partition, and
+    /// at least one is a full member (IBTA 10.9.3).
     pub const fn matches(self, other: Pkey) -> bool {
         self.is_valid() && self.base() == other.base() && (self.is_full() || other.is_full())
     }
 }
 
-/// Which of several limited entries of the same partition is taken, when the
-/// table has no full one. The peer's two functions differ, and so do their callers'
-/// indices, which users see.
+/// Which of several limited entries of a partition is returned when the table has no full one. The
+/// two functions of the C core differ, and the resulting indices are visible to users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limited {
     /// The first: `ib_find_pkey`.
@@ -48,17 +47,17 @@ pub enum Limited {
     Last,
 }
 
-/// Why there is no answer.
+/// Why a lookup failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The index is outside the table, or there is no table yet.
     NoSuchIndex,
-    /// No entry is of the partition.
+    /// No entry belongs to the partition.
     NotFound,
 }
 
 impl Refusal {
-    /// The number that the caller is told.
+    /// The errno that the caller sees.
     pub const fn errno(self) -> Errno {
         match self {
             Self::NoSuchIndex => Errno::Einval,
@@ -67,14 +66,14 @@ impl Refusal {
     }
 }
 
-/// The entry of an index, which may come from a user.
+/// Returns the entry at an index, which may come from a user.
 pub fn get(table: &[Pkey], index: i32) -> Result<Pkey, Refusal> {
     let index = usize::try_from(index).map_err(|_| Refusal::NoSuchIndex)?;
     table.get(index).copied().ok_or(Refusal::NoSuchIndex)
 }
 
-/// The index of a partition's entry. The membership of `pkey` is not looked at; a
-/// full member's entry goes before a limited one's.
+/// Returns the index of a partition's entry. The membership bit of `pkey` is ignored; a full
+/// member's entry is preferred to a limited one.
 pub fn find(table: &[Pkey], pkey: Pkey, limited: Limited) -> Result<u16, Refusal> {
     let mut ours = table
         .iter()

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is remembered of a port, and which events make it be asked for again.
+//! Cached attributes of a port, and which events invalidate them.
 //!
-//! Readers never wait for a driver: they read a copy, which a worker brings up to
-//! date *before* it tells clients of the event that changed it. Numbers are those
-//! of `enum ib_event_type` and `enum ib_port_state` (`include/rdma/ib_verbs.h`).
+//! Readers never wait for a driver: they read a copy, which a worker updates *before* it reports
+//! the event that changed it to clients. Numbers are those of `enum ib_event_type` and `enum
+//! ib_port_state` (`include/rdma/ib_verbs.h`).
 
-/// An event that comes with a port. All others go to clients as they are.
+/// A port event that affects the cache. All others are passed to clients unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortEvent {
     /// The link came up.
     Active,
     /// The link went down.
     Error,
-    /// The subnet manager gave another LID.
+    /// The subnet manager assigned another LID.
     LidChange,
-    /// The table of partition keys changed.
+    /// The P_Key table changed.
     PkeyChange,
-    /// The subnet manager lost what clients had told it.
+    /// The subnet manager lost the registrations of clients.
     ClientReregister,
-    /// The table of GIDs changed.
+    /// The GID table changed.
     GidChange,
 }
 
 impl PortEvent {
-    /// The event of this number, if a copy depends on it.
+    /// The event of this number, if it affects the cache.
     pub const fn from_raw(raw: u32) -> Option<Self> {
         Some(match raw {
             9 => Self::Active,
@@ -37,35 +37,35 @@ impl PortEvent {
         })
     }
 
-    /// What it makes stale. State, LMC and subnet prefix are asked for each time.
+    /// Returns what the event invalidates. State, LMC and subnet prefix are always queried again.
     pub const fn refresh(self) -> Refresh {
         Refresh {
             gids: matches!(self, Self::GidChange | Self::ClientReregister),
             pkeys: matches!(self, Self::PkeyChange),
             security: matches!(self, Self::PkeyChange | Self::GidChange),
-            // Each changed entry was an event of its own.
+            // Each changed entry was reported as an event of its own.
             tell_clients: !matches!(self, Self::GidChange),
         }
     }
 }
 
-/// What is to be done for an event, in this order.
+/// Actions on an event, performed in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refresh {
-    /// Ask for the GIDs. Only on ports whose GIDs a subnet manager gives; a RoCE
-    /// port's follow its network devices.
+    /// Query the GIDs. Only on ports whose GIDs a subnet manager assigns; those of a RoCE port
+    /// follow its network devices.
     pub gids: bool,
-    /// Ask for the partition keys.
+    /// Query the partition keys.
     pub pkeys: bool,
-    /// Have the security module look at all queue pairs of the port again.
+    /// Have the security module check all queue pairs of the port again.
     pub security: bool,
-    /// Pass the event on, if all of the above was done.
+    /// Report the event to clients, if all of the above succeeded.
     pub tell_clients: bool,
 }
 
 impl Refresh {
-    /// What is done when a device is registered: everything, and nobody is there
-    /// yet to be told.
+    /// Actions when a device is registered: everything, except that there are no clients to inform
+    /// yet.
     pub const REGISTRATION: Refresh = Refresh {
         gids: true,
         pkeys: true,
@@ -79,12 +79,12 @@ impl Refresh {
 pub struct PortState(pub u8);
 
 impl PortState {
-    /// Nothing is known yet.
+    /// Not known yet.
     pub const NOP: PortState = PortState(0);
-    /// Ready.
+    /// Ready for traffic.
     pub const ACTIVE: PortState = PortState(4);
 
-    /// Its name in the kernel log.
+    /// Name of the state in the kernel log.
     pub const fn name(self) -> &'static str {
         match self.0 {
             0 => "NOP",
@@ -98,10 +98,10 @@ impl PortState {
     }
 }
 
-/// The copy, without its tables.
+/// The cached attributes, without the tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCache {
-    /// How many low bits of the LID are a path's own.
+    /// LID mask control: number of low LID bits that select a path.
     pub lmc: u8,
     /// State of the link.
     pub state: PortState,
@@ -110,8 +110,8 @@ pub struct PortCache {
 }
 
 impl PortCache {
-    /// Takes what the driver says now. Answers the new state, if that is worth a
-    /// line in the kernel log: it changed, and not from the first unknown.
+    /// Stores what the driver reports now. Returns the new state if it is to be logged: it changed,
+    /// and the old one was known.
     pub fn update(&mut self, now: PortCache) -> Option<PortState> {
         let before = core::mem::replace(self, now);
         (before.state != PortState::NOP && before.state != now.state).then_some(now.state)

@@ -3,15 +3,15 @@
 //! States, types and attributes of queue pairs.
 //!
 //! The numbers are those of `enum ib_qp_state`, `enum ib_qp_type` and
-//! `enum ib_qp_attr_mask` of `include/rdma/ib_verbs.h`, which users see as well.
+//! `enum ib_qp_attr_mask` of `include/rdma/ib_verbs.h`, which are ABI to user space as well.
 
 /// State of a queue pair (`enum ib_qp_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum QpState {
-    /// Just made, or put back to nothing.
+    /// Just created, or reset.
     Reset,
-    /// Knows its port and keys; may be given receive requests.
+    /// Port and keys are set; receive requests may be posted.
     Init,
     /// Ready to receive.
     Rtr,
@@ -21,7 +21,7 @@ pub enum QpState {
     Sqd,
     /// Send queue in error.
     Sqe,
-    /// In error; all is flushed.
+    /// In error; all requests are flushed.
     Err,
 }
 
@@ -37,7 +37,7 @@ impl QpState {
         QpState::Err,
     ];
 
-    /// The state of this number, which may come from anybody.
+    /// The state of this number, which may come from an untrusted user.
     pub const fn from_raw(raw: u32) -> Option<Self> {
         Some(match raw {
             0 => Self::Reset,
@@ -51,7 +51,7 @@ impl QpState {
         })
     }
 
-    /// Its number.
+    /// Number of the state.
     pub const fn raw(self) -> u32 {
         self as u32
     }
@@ -60,15 +60,15 @@ impl QpState {
         1 << self as u8
     }
 
-    /// Whether the attribute [`Attrs::CUR_STATE`] may name it: the user says which
-    /// state it believes the queue pair to be in, for changes that race with one
-    /// that the device makes by itself (RTS to SQE, SQD to its drained part).
+    /// Returns whether [`Attrs::CUR_STATE`] may name this state: the user says which state it
+    /// assumes the queue pair to be in, for changes that race with a transition by the device
+    /// itself (RTS to SQE, SQD draining to drained).
     pub(super) const fn can_be_claimed(self) -> bool {
         matches!(self, Self::Rtr | Self::Rts | Self::Sqd | Self::Sqe)
     }
 }
 
-/// Type of a queue pair (`enum ib_qp_type`), without the drivers' own.
+/// Type of a queue pair (`enum ib_qp_type`), without driver-specific types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum QpType {
@@ -82,9 +82,9 @@ pub enum QpType {
     Uc = 3,
     /// Unreliable datagram.
     Ud = 4,
-    /// Raw IPv6, which nobody implements.
+    /// Raw IPv6; no driver implements it.
     RawIpv6 = 5,
-    /// Raw Ethertype, which nobody implements.
+    /// Raw Ethertype; no driver implements it.
     RawEthertype = 6,
     /// Raw Ethernet frames.
     RawPacket = 8,
@@ -109,9 +109,8 @@ impl QpType {
         QpType::XrcTgt,
     ];
 
-    /// The type of this number. None for 7, which has no name, and for the types
-    /// that belong to a driver (from `IB_QPT_DRIVER` on): such a driver has its own
-    /// rules, or asks for those of a type it resembles.
+    /// The type of this number. `None` for 7, which has no name, and for driver-specific types
+    /// (from `IB_QPT_DRIVER` on): such a driver has its own rules, or uses those of a similar type.
     pub const fn from_raw(raw: u32) -> Option<Self> {
         Some(match raw {
             0 => Self::Smi,
@@ -128,7 +127,7 @@ impl QpType {
         })
     }
 
-    /// Its number.
+    /// Number of the type.
     pub const fn raw(self) -> u32 {
         self as u32
     }
@@ -138,77 +137,77 @@ impl QpType {
     }
 }
 
-/// A set of attributes (`enum ib_qp_attr_mask`). Bits that name nothing may be set:
-/// they come from users, and no change allows them.
+/// A set of attributes (`enum ib_qp_attr_mask`). Undefined bits may be set: the set comes from
+/// users, and no state change allows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attrs(pub u32);
 
 impl Attrs {
-    /// None.
+    /// No attribute.
     pub const NONE: Attrs = Attrs(0);
-    /// The state to go to.
+    /// New state.
     pub const STATE: Attrs = Attrs(1);
-    /// The state that the user believes to be the present one.
+    /// State that the user assumes to be the current one.
     pub const CUR_STATE: Attrs = Attrs(1 << 1);
-    /// Whether an event tells that the send queue is drained.
+    /// Whether an event reports that the send queue is drained.
     pub const EN_SQD_ASYNC_NOTIFY: Attrs = Attrs(1 << 2);
-    /// What the peer may do.
+    /// Remote access flags.
     pub const ACCESS_FLAGS: Attrs = Attrs(1 << 3);
-    /// Index of the partition key.
+    /// P_Key index.
     pub const PKEY_INDEX: Attrs = Attrs(1 << 4);
-    /// The port.
+    /// Port number.
     pub const PORT: Attrs = Attrs(1 << 5);
-    /// The datagrams' key.
+    /// Q_Key of datagrams.
     pub const QKEY: Attrs = Attrs(1 << 6);
-    /// The path to the peer.
+    /// Address vector of the path to the peer.
     pub const AV: Attrs = Attrs(1 << 7);
-    /// The path's MTU.
+    /// MTU of the path.
     pub const PATH_MTU: Attrs = Attrs(1 << 8);
     /// Local acknowledgement timeout.
     pub const TIMEOUT: Attrs = Attrs(1 << 9);
-    /// How often a lost packet is sent again.
+    /// Maximum number of retries after a lost packet.
     pub const RETRY_CNT: Attrs = Attrs(1 << 10);
-    /// How often a receiver that is not ready is asked again.
+    /// Maximum number of retries after a receiver-not-ready NAK.
     pub const RNR_RETRY: Attrs = Attrs(1 << 11);
-    /// The first packet number to expect.
+    /// First PSN to receive.
     pub const RQ_PSN: Attrs = Attrs(1 << 12);
-    /// How many reads and atomics may be outstanding as requester.
+    /// Maximum number of outstanding RDMA READs and atomics as requester.
     pub const MAX_QP_RD_ATOMIC: Attrs = Attrs(1 << 13);
-    /// The alternate path.
+    /// Alternate path.
     pub const ALT_PATH: Attrs = Attrs(1 << 14);
-    /// How long a peer is told to wait when no receive request is there.
+    /// RNR timer: how long a peer is told to wait if there is no receive request.
     pub const MIN_RNR_TIMER: Attrs = Attrs(1 << 15);
-    /// The first packet number to send.
+    /// First PSN to send.
     pub const SQ_PSN: Attrs = Attrs(1 << 16);
-    /// How many reads and atomics may be outstanding as responder.
+    /// Maximum number of outstanding RDMA READs and atomics as responder.
     pub const MAX_DEST_RD_ATOMIC: Attrs = Attrs(1 << 17);
-    /// Where path migration stands.
+    /// Path migration state.
     pub const PATH_MIG_STATE: Attrs = Attrs(1 << 18);
-    /// Sizes of the queues.
+    /// Queue sizes.
     pub const CAP: Attrs = Attrs(1 << 19);
-    /// The peer's number.
+    /// QP number of the peer.
     pub const DEST_QPN: Attrs = Attrs(1 << 20);
-    /// Limit of the packet pace.
+    /// Rate limit of packets.
     pub const RATE_LIMIT: Attrs = Attrs(1 << 25);
 
-    /// All of both.
+    /// Union of both sets.
     #[must_use]
     pub const fn and(self, other: Attrs) -> Attrs {
         Attrs(self.0 | other.0)
     }
 
-    /// Those that the other has not.
+    /// Those that are not in the other set.
     #[must_use]
     pub const fn without(self, other: Attrs) -> Attrs {
         Attrs(self.0 & !other.0)
     }
 
-    /// Whether one of the others is among these.
+    /// Returns whether the sets intersect.
     pub const fn has_any(self, others: Attrs) -> bool {
         self.0 & others.0 != 0
     }
 
-    /// Whether there are none.
+    /// Returns whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }

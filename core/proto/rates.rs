@@ -2,19 +2,18 @@
 
 //! Rates of ports and paths.
 //!
-//! A path's rate is a number of its own (`enum ib_rate`, IBTA 15.2.5.16), which is
-//! not in the order of speed. A port's rate is its width, in lanes, times the speed
-//! of a lane. Values are those of `include/rdma/ib_verbs.h`; what a lane really
-//! carries is that of the link's coding.
+//! The rate of a path is an enumerated value (`enum ib_rate`, IBTA 15.2.5.16), which is not ordered
+//! by speed. The rate of a port is its width, in lanes, times the speed of a lane. Values are those
+//! of `include/rdma/ib_verbs.h`; the data rate of a lane also depends on the encoding of the link.
 
-/// A rate, as paths have it.
+/// A rate of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rate {
     /// `enum ib_rate`.
     raw: u32,
-    /// In units of 2.5 Gb/s, rounded down.
+    /// The rate in units of 2.5 Gb/s, rounded down.
     mult: u32,
-    /// In Mb/s.
+    /// The rate in Mb/s.
     mbps: u32,
 }
 
@@ -22,7 +21,7 @@ const fn rate(raw: u32, mult: u32, mbps: u32) -> Rate {
     Rate { raw, mult, mbps }
 }
 
-/// Every rate, by speed. 24 is not given; 1 is reserved.
+/// All rates, in order of speed. 24 is not assigned; 1 is reserved.
 const RATES: &[Rate] = &[
     rate(2, 1, 2_500),
     rate(5, 2, 5_000),
@@ -49,24 +48,24 @@ const RATES: &[Rate] = &[
     rate(25, 640, 1_700_000),
 ];
 
-/// A path that takes the port's rate, whatever it is (`IB_RATE_PORT_CURRENT`).
+/// The path uses the current rate of the port (`IB_RATE_PORT_CURRENT`).
 pub const PORT_CURRENT: u32 = 0;
 
 fn by_raw(raw: u32) -> Option<&'static Rate> {
     RATES.iter().find(|rate| rate.raw == raw)
 }
 
-/// The rate in units of 2.5 Gb/s (`ib_rate_to_mult`; -1 there for none).
+/// The rate in units of 2.5 Gb/s; `None` if unknown (`ib_rate_to_mult`, which returns -1).
 pub fn mult(raw: u32) -> Option<u32> {
     by_raw(raw).map(|rate| rate.mult)
 }
 
-/// The rate in Mb/s (`ib_rate_to_mbps`; -1 there for none).
+/// The rate in Mb/s; `None` if unknown (`ib_rate_to_mbps`, which returns -1).
 pub fn mbps(raw: u32) -> Option<u32> {
     by_raw(raw).map(|rate| rate.mbps)
 }
 
-/// The rate of so many units of 2.5 Gb/s (`mult_to_ib_rate`), or [`PORT_CURRENT`].
+/// The rate of `mult` units of 2.5 Gb/s (`mult_to_ib_rate`), or [`PORT_CURRENT`] if there is none.
 pub fn from_mult(mult: u32) -> u32 {
     RATES
         .iter()
@@ -74,7 +73,7 @@ pub fn from_mult(mult: u32) -> u32 {
         .map_or(PORT_CURRENT, |rate| rate.raw)
 }
 
-/// Lanes of a port (`enum ib_port_width`).
+/// Width of a port in lanes (`enum ib_port_width`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Width {
@@ -103,7 +102,7 @@ impl Width {
         })
     }
 
-    /// How many lanes it has.
+    /// Number of lanes.
     pub const fn lanes(self) -> u32 {
         match self {
             Self::X1 => 1,
@@ -149,9 +148,9 @@ pub enum Speed {
     Xdr = 256,
 }
 
-/// How an Ethernet link of so many Mb/s is put into InfiniBand's words. `lanes` is
-/// zero if the link does not say how many it has; the pair is then one that makes
-/// up the next higher speed there is.
+/// Converts the speed of an Ethernet link to InfiniBand speed and width. `lanes` is zero if the
+/// link does not report its number of lanes; the result is then a common combination of at least
+/// that speed, up to the highest one known.
 pub fn of_ethernet(mbps: u32, lanes: u32) -> (Speed, Width) {
     let Some(per_lane) = mbps.checked_div(lanes) else {
         return match mbps {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests to find where an address is: when each is tried, what ends it, and who hears of it.
+//! Address resolution requests: when each is tried, how it ends, and who is notified.
 //!
-//! A request is tried by who makes it, and then by a worker: at the answer to what was asked
-//! of the network, and at its deadline for the last time. Its asker is told once, always by
-//! the worker, unless the request is cancelled before.
+//! A request is tried by the requester first, and then by a worker: when the network has answered a
+//! query, and at its deadline for the last time. The requester is notified once, always by the
+//! worker, unless the request is cancelled before.
 //!
 //! ```text
 //!             asked, found                turn                    told
@@ -15,68 +15,69 @@
 //!                              +-----------> over <---- cancelled -----------+
 //! ```
 //!
-//! What happens while it is tried is not lost: news have it tried again, an answer counts.
-//! Time is in milliseconds since the request was made. The caller keeps the entries, in any
-//! order, under one lock.
+//! What happens during an attempt is not lost: a neighbour update causes another attempt, an answer
+//! of user space counts. Time is in milliseconds since the request was made. The caller keeps the
+//! entries, in any order, under one lock.
 
-/// What an attempt came to.
+/// Result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<E> {
     /// The address is known.
     Found,
-    /// Somebody was asked, and has not answered yet.
+    /// A query was sent, and is not answered yet.
     Asked,
-    /// It cannot be found.
+    /// The address cannot be resolved.
     Failed(E),
 }
 
-/// What the asker is told.
+/// Result reported to the requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<E, A> {
-    /// The address is known; by an answer of user space, if there is one.
+    /// The address is known; from an answer of user space, if there is one.
     Found(Option<A>),
-    /// Nobody answered in time.
+    /// No answer arrived in time.
     TimedOut,
-    /// It cannot be found.
+    /// The address cannot be resolved.
     Failed(E),
 }
 
 /// What a worker does in its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn<A> {
-    /// Try, and say what it came to by [`Life::tried`].
+    /// Try, and report the result to [`Life::tried`].
     Try,
-    /// Tell the asker that it is found, then say so by [`Life::told`].
+    /// Notify the requester that the address is known, then call [`Life::told`].
     Tell(Option<A>),
-    /// Nothing: it is over.
+    /// Nothing: the request is over.
     Nothing,
 }
 
-/// What comes after an attempt.
+/// Next step after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<E, A> {
-    /// Tell the asker, then [`Life::told`].
+    /// Notify the requester, then call [`Life::told`].
     Tell(Verdict<E, A>),
-    /// Another turn, after so many milliseconds at the latest.
+    /// Take another turn, after this many milliseconds at the latest.
     Wait(u64),
-    /// It was cancelled.
+    /// Nothing: the request was cancelled.
     Nothing,
 }
 
-/// What became of a request that was to be cancelled.
+/// State of a request that is cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancelled {
-    /// It is over. The worker may be at it, for a last time; who cancels waits for it.
+    /// It is over. The worker may still be working on it, for the last time; the canceller waits
+    /// for the worker.
     Wait,
-    /// It is over. Its asker may be at its own attempt, in another task, of which it learns then;
-    /// who cancels waits for that.
+    /// It is over. The requester may be in its own attempt, in another task, which notices the
+    /// cancellation; the canceller waits for that attempt.
     Starting,
-    /// It is over as soon as this worker's own call of the asker returns, from which it was
-    /// cancelled.
+    /// It is over as soon as the worker's callback to the requester returns; the request was
+    /// cancelled from that callback.
     ByItself,
 }
 
-/// Who runs: the number of a task.
+/// Number of the running task.
 pub type Task = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,20 +89,20 @@ enum Phase {
     Over,
 }
 
-/// The life of a request. `A` is an answer of user space.
+/// State of a request. `A` is an answer of user space.
 #[derive(Clone, Copy, Debug)]
 pub struct Life<A> {
     phase: Phase,
     deadline: u64,
-    /// There is nothing left to be tried.
+    /// The result is known; no further attempt is needed.
     found: bool,
     answer: Option<A>,
-    /// There was news while it was tried.
+    /// A neighbour was updated during the attempt.
     news: bool,
 }
 
 impl<A: Copy> Life<A> {
-    /// A request that its asker is about to try, with so many milliseconds of patience.
+    /// A request that the requester is about to try, with a deadline of `patience` milliseconds.
     pub const fn new(patience: u64) -> Self {
         Self {
             phase: Phase::Starting,
@@ -112,12 +113,13 @@ impl<A: Copy> Life<A> {
         }
     }
 
-    /// After the asker's own attempt. What it returns is how soon the worker has its turn;
-    /// none of an error, which the asker gets at once.
+    /// Records the result of the requester's own attempt. Returns after how many milliseconds the
+    /// worker takes its turn. There is no such turn after an error, which the requester gets at
+    /// once.
     ///
     /// # Errors
     ///
-    /// The attempt's; the request is over.
+    /// The error of the attempt; the request is over.
     pub fn started<E>(&mut self, outcome: Outcome<E>) -> Result<u64, E> {
         self.phase = Phase::Waiting;
         match outcome {
@@ -133,7 +135,7 @@ impl<A: Copy> Life<A> {
         Ok(if at_once { 0 } else { self.deadline })
     }
 
-    /// The worker's turn.
+    /// Starts a turn of the worker.
     pub fn turn(&mut self, worker: Task) -> Turn<A> {
         match self.phase {
             Phase::Waiting if self.found => {
@@ -149,7 +151,7 @@ impl<A: Copy> Life<A> {
         }
     }
 
-    /// What the worker's attempt came to, and when.
+    /// Records the result of the worker's attempt, at time `now`.
     pub fn tried<E>(&mut self, outcome: Outcome<E>, now: u64, worker: Task) -> Next<E, A> {
         if self.phase != Phase::Trying {
             return Next::Nothing;
@@ -174,13 +176,13 @@ impl<A: Copy> Life<A> {
         Next::Tell(verdict)
     }
 
-    /// The asker has been told.
+    /// Records that the requester was notified.
     pub fn told(&mut self) {
         self.phase = Phase::Over;
     }
 
-    /// Some neighbour has become known, maybe this one. Whether the worker is to have its
-    /// turn at once.
+    /// Records a neighbour update, of any neighbour. Returns whether the worker must take its turn
+    /// at once.
     pub fn wake(&mut self) -> bool {
         match self.phase {
             Phase::Waiting => true,
@@ -192,8 +194,8 @@ impl<A: Copy> Life<A> {
         }
     }
 
-    /// User space has answered. Whether the request still waited for that; and whether the
-    /// worker is to have its turn at once.
+    /// Records an answer of user space. Returns `None` if the request no longer waits for one, else
+    /// whether the worker must take its turn at once.
     pub fn answer(&mut self, answer: A) -> Option<bool> {
         let waiting = match self.phase {
             Phase::Waiting => true,
@@ -205,11 +207,11 @@ impl<A: Copy> Life<A> {
         Some(waiting)
     }
 
-    /// Ends the request, of which the asker hears no more.
+    /// Cancels the request: the requester is not notified any more.
     pub fn cancel(&mut self, by: Task) -> Cancelled {
         match core::mem::replace(&mut self.phase, Phase::Over) {
             Phase::Starting => Cancelled::Starting,
-            // Its asker is told just now, and this very task is who tells.
+            // The requester is being notified, by this very task.
             Phase::Telling(worker) if worker == by => Cancelled::ByItself,
             Phase::Waiting | Phase::Trying | Phase::Telling(_) | Phase::Over => Cancelled::Wait,
         }
@@ -219,29 +221,30 @@ impl<A: Copy> Life<A> {
 /// A request in a table.
 #[derive(Debug)]
 pub struct Entry<A, H> {
-    /// Its number, which no other has.
+    /// Number of the request, unique.
     pub id: u64,
-    /// What its asker calls it.
+    /// Key by which the requester cancels it.
     pub key: usize,
-    /// The worker's handle.
+    /// Handle of the worker.
     pub handle: H,
-    /// Its life.
+    /// State of the request.
     pub life: Life<A>,
 }
 
-/// The place of a request in a table, by its number.
+/// Returns the index of a request in a table, by its number.
 pub fn find<A, H>(entries: &[Entry<A, H>], id: u64) -> Option<usize> {
     entries.iter().position(|entry| entry.id == id)
 }
 
-/// The request that user space answers: it knows but 32 bits of the number.
+/// Returns the request that user space answers: its answers carry only the low 32 bits of the
+/// number.
 pub fn find_answered<A, H>(entries: &mut [Entry<A, H>], seq: u32) -> Option<&mut Entry<A, H>> {
-    // CAST: the low half.
+    // CAST: only the low half is compared.
     entries.iter_mut().find(|entry| entry.id as u32 == seq)
 }
 
-/// Cancels the first request with this key: its place, and what is to be done.
-/// The caller takes it out of the table, and asks again until there is none.
+/// Cancels the first request with this key. Returns its index and what is left to be done. The
+/// caller removes it from the table, and repeats the call until it returns `None`.
 pub fn cancel<A: Copy, H>(
     entries: &mut [Entry<A, H>],
     key: usize,

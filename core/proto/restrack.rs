@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects that are tracked: their kinds, the ids of queue pairs, and what is shown of
-//! who owns them.
+//! Tracked objects: their kinds, ids of queue pairs, and what is shown of their owners.
 //!
-//! Every object of a device is in a table of its kind, by an id that `rdma res`
-//! shows. Numbers are those of `enum rdma_restrack_type`
-//! (`include/rdma/restrack.h`).
+//! Each object of a device is in a table of its kind, under an id that `rdma res` shows. Numbers
+//! are those of `enum rdma_restrack_type` (`include/rdma/restrack.h`).
 
-/// The kind of an object.
+/// Kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -21,7 +19,7 @@ pub enum Kind {
     CmId,
     /// Memory region.
     Mr,
-    /// User's context.
+    /// User context.
     Ctx,
     /// Counter of queue pairs.
     Counter,
@@ -45,7 +43,7 @@ impl Kind {
         Kind::Dmah,
     ];
 
-    /// Its name in the summary of `rdma res`; some are not in there.
+    /// Name in the summary of `rdma res`; `None` for kinds that it does not list.
     pub const fn summary_name(self) -> Option<&'static str> {
         match self {
             Self::Pd => Some("pd"),
@@ -60,11 +58,11 @@ impl Kind {
     }
 }
 
-/// The id of a queue pair: its number. The two special ones of each port share
-/// numbers with the other ports', and carry the port in the high byte.
+/// The id of a queue pair: its number. The two special queue pairs of each port have the same
+/// numbers on all ports, so their ids carry the port in the high byte.
 ///
-/// None, if the driver gave a number of more than 24 bits, or a port of more than 8.
-/// Such a queue pair cannot be tracked.
+/// `None` if the driver assigned a number of more than 24 bits, or the port number has more than 8
+/// bits. Such a queue pair cannot be tracked.
 pub fn qp_id(qpn: u32, port: u32, is_special: bool) -> Option<u32> {
     let port = u8::try_from(port).ok()?;
     if qpn >> 24 != 0 {
@@ -77,13 +75,13 @@ pub fn qp_id(qpn: u32, port: u32, is_special: bool) -> Option<u32> {
     })
 }
 
-/// What a dump says of the owner.
+/// Owner of an object, as shown in a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown<N> {
-    /// The name of a part of the kernel.
+    /// Name of a kernel module or subsystem.
     KernelName(N),
-    /// The process, as the reader's pid namespace numbers it.
+    /// Process id in the reader's pid namespace.
     Pid(u32),
-    /// Nothing: the process has gone, or the reader's namespace does not have it.
+    /// Nothing: the process has exited, or is not visible in the reader's pid namespace.
     Nothing,
 }

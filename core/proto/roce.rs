@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Headers and addresses of RoCE: what was before a datagram, and Ethernet addresses of GIDs.
+//! Headers of received RoCE datagrams, and Ethernet addresses of GIDs.
 //!
-//! Before the payload of a received datagram stand 40 bytes: InfiniBand's global routing
-//! header, or what takes its place in RoCE: an IPv6 header, which has the same form, or an
-//! IPv4 header in the last 20 bytes, with anything before it (IBTA annex A17.4.5.1).
+//! The payload of a received datagram is preceded by 40 bytes: the global routing header of
+//! InfiniBand, or its counterpart in RoCE: an IPv6 header, which has the same layout, or an IPv4
+//! header in the last 20 bytes, with undefined bytes before it (IBTA annex A17.4.5.1).
 
 use super::gid::Gid;
 
-/// Bytes before the payload of a datagram.
+/// Number of bytes before the payload of a datagram.
 pub const AREA: usize = 40;
 
-/// Where an IPv4 header begins in them.
+/// Offset of an IPv4 header in them.
 const V4_AT: usize = 20;
 
-/// UDP's number among IP's protocols.
+/// IP protocol number of UDP.
 const UDP: u8 = 17;
 
-/// What is in the area.
+/// Type of the header in the 40 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
-    /// An IPv4 header in its second half.
+    /// An IPv4 header in the last 20 bytes.
     Ipv4,
-    /// A header of the form of IPv6's.
+    /// An IPv6 header or GRH.
     Ipv6,
 }
 
-/// The two ends of a packet.
+/// Source and destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// Who sent it.
+    /// GID of the sender.
     pub source: Gid,
-    /// Whom it was for.
+    /// GID of the destination.
     pub destination: Gid,
 }
 
-/// The bytes of an area from one place on, zeros after its end.
+/// The bytes from offset `at` on, padded with zeros.
 fn part<const N: usize>(area: &[u8; AREA], at: usize) -> [u8; N] {
     let mut part = [0; N];
     for (to, from) in part.iter_mut().zip(area.iter().skip(at)) {
@@ -44,30 +44,30 @@ fn part<const N: usize>(area: &[u8; AREA], at: usize) -> [u8; N] {
     part
 }
 
-/// Whether the checksum of an IPv4 header without options is right: the one's complement
+/// Returns whether the checksum of an IPv4 header without options is correct: the one's complement
 /// sum of its words is all ones.
 fn sums_up(header: &[u8; 20]) -> bool {
     let mut sum = 0u32;
     for pair in header.chunks_exact(2) {
         if let [high, low] = pair {
-            // OVERFLOW: ten numbers of 16 bits.
+            // OVERFLOW: ten 16-bit numbers.
             sum += u32::from(u16::from_be_bytes([*high, *low]));
         }
     }
-    // OVERFLOW: ten words have 20 bits, and folding twice takes every carry.
+    // OVERFLOW: the sum of ten words has at most 20 bits, and folding twice absorbs every carry.
     sum = (sum & 0xffff) + (sum >> 16);
     sum = (sum & 0xffff) + (sum >> 16);
     sum == 0xffff
 }
 
-/// Which header is in the area, if any. What looks like both is IPv4's if its checksum is
-/// right: chance gives that once in 65536 times.
+/// Returns the type of the header, if there is one. If it looks like both, it is IPv4 if the
+/// checksum is correct: random bytes pass that with a probability of 1 in 65536.
 pub fn header(area: &[u8; AREA]) -> Option<Header> {
     let v4: [u8; 20] = part(area, V4_AT);
     if area[0] >> 4 != 6 {
         return (v4[0] >> 4 == 4).then_some(Header::Ipv4);
     }
-    // RoCE has no options, so the header is five words long.
+    // RoCE uses no IPv4 options, so the header is five words long.
     if v4[0] & 0xf == 5 && sums_up(&v4) {
         Some(Header::Ipv4)
     } else {
@@ -75,12 +75,12 @@ pub fn header(area: &[u8; AREA]) -> Option<Header> {
     }
 }
 
-/// Whether the header of the form of IPv6's says that UDP follows.
+/// Returns whether the next header of an IPv6 header is UDP.
 pub fn is_udp(area: &[u8; AREA]) -> bool {
     area[6] == UDP
 }
 
-/// The ends, by the header that the area has.
+/// Returns source and destination, given the type of the header.
 pub fn ends(area: &[u8; AREA], header: Header) -> Ends {
     match header {
         Header::Ipv4 => Ends {
@@ -94,15 +94,15 @@ pub fn ends(area: &[u8; AREA], header: Header) -> Ends {
     }
 }
 
-/// Traffic class and flow label of a header of the form of IPv6's. Of an area with an IPv4
-/// header they are whatever stood before it.
+/// Traffic class and flow label of an IPv6 header or GRH. With an IPv4 header the result is
+/// undefined.
 pub fn class_and_label(area: &[u8; AREA]) -> (u8, u32) {
     let word = u32::from_be_bytes(part(area, 0));
-    // CAST: eight bits, and twenty.
+    // CAST: eight and twenty bits remain.
     ((word >> 20) as u8, word & 0x000f_ffff)
 }
 
-/// The IPv4 address that a GID is mapped from, if it is.
+/// The IPv4 address of an IPv4-mapped GID.
 fn ipv4_in(gid: &Gid) -> Option<[u8; 4]> {
     let [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d] = gid.0 else {
         return None;
@@ -110,7 +110,7 @@ fn ipv4_in(gid: &Gid) -> Option<[u8; 4]> {
     Some([a, b, c, d])
 }
 
-/// The Ethernet group of a multicast GID (RFC 1112, 6.4; RFC 2464, 7), if it is one.
+/// The Ethernet group address of a multicast GID (RFC 1112, 6.4; RFC 2464, 7); `None` for others.
 pub fn group_mac(gid: &Gid) -> Option<[u8; 6]> {
     if let Some([first, b, c, d]) = ipv4_in(gid) {
         return (first >> 4 == 0xe).then_some([0x01, 0x00, 0x5e, b & 0x7f, c, d]);
@@ -121,8 +121,8 @@ pub fn group_mac(gid: &Gid) -> Option<[u8; 6]> {
     Some([0x33, 0x33, a, b, c, d])
 }
 
-/// The Ethernet address that a link-local GID was made of ([`Gid::link_local`]), if it is one.
-/// RoCE version 1 asks nobody for addresses of link-local GIDs.
+/// The Ethernet address from which a link-local GID was derived ([`Gid::link_local`] with a
+/// `dev_id` of 0). RoCE version 1 uses it without address resolution.
 pub fn mac_in(gid: &Gid) -> Option<[u8; 6]> {
     let [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a, b, c, _, _, d, e, f] = gid.0 else {
         return None;
@@ -130,10 +130,10 @@ pub fn mac_in(gid: &Gid) -> Option<[u8; 6]> {
     Some([a ^ 2, b, c, d, e, f])
 }
 
-/// The UDP source port of a path: one of the dynamic ones, folded out of the flow label's 20
-/// bits. IBTA annex A17.4.3 leaves it to the sender; this is how drivers agree on it.
+/// The UDP source port of a path: a dynamic port, computed from the 20 bits of the flow label. IBTA
+/// annex A17.4.3 leaves the choice to the sender; drivers agree on this one.
 pub const fn source_port(flow_label: u32) -> u16 {
     let (low, high) = (flow_label & 0x3fff, (flow_label >> 14) & 0x3f);
-    // CAST: 14 bits.
+    // CAST: 14 bits remain.
     (low ^ high) as u16 | 0xc000
 }

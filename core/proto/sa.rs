@@ -2,16 +2,16 @@
 
 //! Subnet administration: records, queries, and membership in multicast groups.
 //!
-//! An InfiniBand fabric has one subnet administrator (SA). Nodes ask it for paths, services
-//! and GUIDs, and join multicast groups by it, with management datagrams that carry one
-//! record each (IBTA, volume 1, chapter 15).
+//! An InfiniBand fabric has one subnet administrator (SA). Nodes query it for paths, services and
+//! GUIDs, and join multicast groups through it, with management datagrams that carry one record
+//! each (IBTA, volume 1, chapter 15).
 //!
-//! * [`wire`]: a record's layout, said once for both directions;
+//! * [`wire`]: layout of records, defined once for packing and unpacking;
 //! * [`path`], [`member`], [`record`]: the records;
-//! * [`datagram`]: the headers before them;
-//! * [`query`]: numbers of queries, and how often they are sent;
-//! * [`local`]: paths asked for by netlink, of a service on this machine;
-//! * [`group`]: what is to be done next for a multicast group.
+//! * [`datagram`]: the headers in front of a record;
+//! * [`query`]: ids, retries and cancellation of queries;
+//! * [`local`]: path queries by netlink to a service on this machine;
+//! * [`group`]: the state machine of a multicast group.
 
 pub mod datagram;
 pub mod group;
@@ -22,14 +22,14 @@ pub mod query;
 pub mod record;
 pub mod wire;
 
-/// Bytes of a record's room in a datagram.
+/// Size of the data area for a record in a datagram, in bytes.
 pub const DATA: usize = 200;
 
-/// The first LID that is not one port's.
+/// The first LID that is not a unicast LID.
 pub const MULTICAST_LIDS: u32 = 0xc000;
 
-/// The LID that means every SM, and whoever gets the datagram.
+/// The permissive LID: addresses the SM, and any port that receives the datagram.
 pub const PERMISSIVE_LID: u32 = 0xffff;
 
-/// The interface id by which every subnet's SA is reached.
+/// Interface id under which the SA of every subnet is reachable.
 pub const WELL_KNOWN_GUID: u64 = 1 << 57 | 2;

@@ -1,49 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which partitions a queue pair is in, and who must be asked whether it may be.
+//! Which partitions a queue pair uses, and when the security module must be asked about them.
 //!
-//! A security module decides by the subnet's prefix and the P_Key. A queue pair names
-//! its partitions by places: a port and an index of that port's P_Key table. So it is
-//! judged twice: when it is given other places ([`admit`]), and when what is in these
-//! places, or the policy, has changed ([`lost`]).
+//! A security module decides by subnet prefix and P_Key. A queue pair refers to its partitions by
+//! position: a port and an index into that port's P_Key table. So it is checked twice: when its
+//! positions change ([`admit`]), and when the content of these positions, or the policy, has
+//! changed ([`lost`]).
 //!
-//! Both happen under the queue pair's lock, and a change is visible before the walk over
-//! the queue pairs ([`Walk`]) that it causes begins. So whoever was judged by the old
-//! state of things is met by the walk afterwards, and nobody is forgotten.
+//! Both checks run under the queue pair's lock. A change is visible before the walk over the queue
+//! pairs ([`Walk`]) that it triggers begins. So the walk visits every queue pair that was checked
+//! against the old state, and none is missed.
 
 use super::qp::Attrs;
 
-/// A place in a P_Key table.
+/// A position in a P_Key table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Number of the port.
+    /// Port number.
     pub port: u32,
-    /// Index in its table.
+    /// Index in the port's P_Key table.
     pub index: u16,
 }
 
-/// What a security module is asked about.
+/// A partition, as the security module is asked about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Partition {
-    /// Upper half of the GIDs of the port.
+    /// Subnet prefix: upper half of the port's GIDs.
     pub subnet_prefix: u64,
-    /// The key.
+    /// The P_Key.
     pub pkey: u16,
 }
 
-/// What a change of a queue pair says of its places.
+/// Change of the positions of a queue pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
-    /// Another port.
+    /// New port.
     pub port: Option<u32>,
-    /// Another index.
+    /// New P_Key index.
     pub index: Option<u16>,
-    /// Another alternate path.
+    /// New alternate path.
     pub alternate: Option<Place>,
 }
 
 impl Change {
-    /// What the attributes in `mask` say; none, if they say nothing of places.
+    /// The change that the attributes in `mask` describe; `None` if they do not concern positions.
     pub fn new(mask: Attrs, port: u32, index: u16, alternate: Place) -> Option<Self> {
         mask.has_any(Attrs(
             Attrs::PORT.0 | Attrs::PKEY_INDEX.0 | Attrs::ALT_PATH.0,
@@ -56,7 +56,7 @@ impl Change {
     }
 }
 
-/// The places of a queue pair.
+/// The positions of a queue pair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     main: Option<Place>,
@@ -64,8 +64,8 @@ pub struct Places {
 }
 
 impl Places {
-    /// The places after a change. The first time, port and index come together; half of it
-    /// is no place.
+    /// Returns the positions after a change. The first change must set both port and index; one
+    /// alone is not a position.
     pub fn after(self, change: Change) -> Self {
         let main = match (self.main, change.port, change.index) {
             (_, Some(port), Some(index)) => Some(Place { port, index }),
@@ -81,18 +81,18 @@ impl Places {
         }
     }
 
-    /// The places that there are.
+    /// The positions that are set.
     pub fn iter(&self) -> impl Iterator<Item = Place> {
         [self.main, self.alternate].into_iter().flatten()
     }
 }
 
-/// Whether a queue pair may have these places. `look` finds what is in one, `ask` asks the
-/// security module for all users of the queue pair.
+/// Checks whether a queue pair may use these positions. `look` reads the content of a position,
+/// `ask` asks the security module for all users of the queue pair.
 ///
 /// # Errors
 ///
-/// The first of `look` or `ask`.
+/// The first error of `look` or `ask`.
 pub fn admit<E>(
     places: &Places,
     look: impl Fn(Place) -> Result<Partition, E>,
@@ -101,8 +101,8 @@ pub fn admit<E>(
     places.iter().try_for_each(|place| ask(look(place)?))
 }
 
-/// Whether a queue pair with these places has lost its right to one on `port`. A place that
-/// holds nothing any more takes no right: nothing can be sent by it.
+/// Returns whether a queue pair has lost the right to one of its positions on `port`. A position
+/// without content is skipped: nothing can be sent with it.
 pub fn lost<E>(
     places: &Places,
     port: u32,
@@ -116,7 +116,7 @@ pub fn lost<E>(
         .any(|partition| ask(partition).is_err())
 }
 
-/// The judged state of one queue pair: its places, and whether it is being destroyed.
+/// Security state of a queue pair: its positions, and whether it is being destroyed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Standing {
     places: Places,
@@ -124,47 +124,47 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Its places.
+    /// The positions of the queue pair.
     pub const fn places(&self) -> &Places {
         &self.places
     }
 
-    /// The driver has taken a change over.
+    /// Records a change that the driver has accepted.
     pub fn moved(&mut self, to: Places) {
         self.places = to;
     }
 
-    /// The driver is about to be asked to destroy it: from now on it is not touched.
+    /// Records that the driver is about to destroy the queue pair: it is skipped from now on.
     pub fn leave(&mut self) {
         self.leaving = true;
     }
 
-    /// The driver has refused. What changed meanwhile was not looked at: the caller has to
-    /// [`admit`] it again.
+    /// Records that the driver refused. Changes in the meantime were not checked: the caller has to
+    /// [`admit`] the queue pair again.
     pub fn stay(&mut self) {
         self.leaving = false;
     }
 
-    /// Whether it is being destroyed.
+    /// Returns whether the queue pair is being destroyed.
     pub const fn is_leaving(&self) -> bool {
         self.leaving
     }
 }
 
-/// Numbers of queue pairs, in the order in which they came. They are never given again.
+/// Numbers of queue pairs, in order of creation, never reused.
 #[derive(Debug, Default)]
 pub struct Numbers(u64);
 
 impl Numbers {
-    /// The next.
+    /// Returns the next number.
     pub fn take(&mut self) -> u64 {
         let number = self.0;
-        // Not even at one a nanosecond does it wrap in 500 years.
+        // Does not wrap within 500 years, even at one per nanosecond.
         self.0 = number.wrapping_add(1);
         number
     }
 
-    /// A walk over all that have been given.
+    /// A walk over all numbers assigned so far.
     pub const fn walk(&self) -> Walk {
         Walk {
             next: 0,
@@ -173,9 +173,9 @@ impl Numbers {
     }
 }
 
-/// A walk over queue pairs by their numbers. The list may change between two steps. Who
-/// comes after the walk has begun has been judged by the new state of things, and is left
-/// out: so the walk ends.
+/// A walk over queue pairs by number. The list may change between two steps. Queue pairs created
+/// after the start of the walk were checked against the new state and are skipped, so the walk
+/// ends.
 #[derive(Debug)]
 pub struct Walk {
     next: u64,
@@ -183,12 +183,13 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// The least number to look for.
+    /// The smallest number to look for.
     pub const fn next(&self) -> u64 {
         self.next
     }
 
-    /// The least number that was found, if it belongs to the walk.
+    /// Advances past `found`, the smallest number that was found. Returns whether it belongs to the
+    /// walk.
     #[must_use]
     pub fn step(&mut self, found: u64) -> bool {
         if found < self.next || found >= self.end {

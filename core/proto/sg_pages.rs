@@ -1,46 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A scatter list as pages: how much of its beginning a region for fast registration takes.
+//! A scatter list as pages: how much of it fits into one region for fast registration.
 //!
-//! A region is a row of pages of one size, which looks continuous to the device. So each
-//! entry of the list must begin where a page does and the one before must end there, or
-//! both must lie end to end. The first entry may begin, and the last end, inside a page.
+//! A region is a sequence of pages of one size that is contiguous to the device. So each entry of
+//! the list must begin at a page boundary and the previous one end at one, or both must be
+//! adjacent. The first entry may begin, and the last one end, inside a page.
 
-/// An entry: address and bytes, for the device.
+/// An entry of the list, as the device sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it begins.
+    /// DMA address.
     pub addr: u64,
-    /// How long it is, in bytes.
+    /// Length in bytes.
     pub len: u32,
 }
 
-/// What was taken.
+/// Result of [`take`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// Whole entries.
+    /// Number of entries taken whole.
     pub entries: usize,
-    /// Bytes of the entry after those that were taken, counted from its beginning.
+    /// Number of bytes of the next entry that were taken, from its start.
     pub offset: u32,
-    /// Bytes of all.
+    /// Total number of bytes.
     pub length: u64,
 }
 
 /// Why nothing was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal<E> {
-    /// The offset lies behind the first entry, there is none, or the page size is no power of 2.
+    /// The offset exceeds the first entry, the list is empty, or the page size is not a power
+    /// of 2.
     Invalid,
-    /// The first page was refused.
+    /// `page` refused the first page.
     Page(E),
 }
 
-/// Takes pages of `page_size` bytes from the list, `offset` bytes into the first entry. Each
-/// page goes to `page`; what it refuses is the end.
+/// Takes pages of `page_size` bytes from the list, `offset` bytes into the first entry. Each page
+/// is passed to `page`; the first error ends the operation.
 ///
 /// # Errors
 ///
-/// If nothing at all could be taken.
+/// If nothing could be taken.
 pub fn take<E>(
     list: impl Iterator<Item = Entry>,
     offset: u32,
@@ -58,7 +59,7 @@ pub fn take<E>(
         offset,
         length: 0,
     };
-    // Where the entry before ended.
+    // End of the previous entry.
     let mut end_before: Option<u64> = None;
     for entry in list {
         let Some(len) = entry.len.checked_sub(taken.offset) else {
@@ -70,13 +71,13 @@ pub fn take<E>(
         match end_before {
             Some(before) if before & !mask != 0 || next != start => {
                 if before != start {
-                    // A gap.
+                    // There is a gap.
                     break;
                 }
-                // Its first bytes are in the page that the entry before has begun, if any.
+                // Its first bytes are in the last page of the previous entry, if any.
                 next = next.wrapping_add(size);
             }
-            // An empty entry takes a page like any other: the device counts them.
+            // An empty entry takes a page as well: the device counts them.
             Some(_) | None => {
                 if let Err(error) = page(next) {
                     return refused(taken, 0, error);
@@ -102,9 +103,9 @@ pub fn take<E>(
     Ok(taken)
 }
 
-/// The end, after `done` bytes of the present entry.
+/// Result after a refused page, with `done` bytes of the current entry taken.
 fn refused<E>(taken: Taken, done: u64, error: E) -> Result<Taken, Refusal<E>> {
-    // CAST: less than the entry's length, which has 32 bits.
+    // CAST: less than the length of the entry, which is a `u32`.
     let offset = taken.offset.wrapping_add(done as u32);
     if taken.entries == 0 && offset == 0 {
         return Err(Refusal::Page(error));

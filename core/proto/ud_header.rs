@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Headers of datagrams that software builds: those of QP 1 on devices that leave
-//! that to their drivers.
+//! Headers of datagrams that software builds: those of QP 1 on devices that leave this to their
+//! drivers.
 //!
-//! A packet is local (LRH), or on Ethernet with or without a VLAN tag; then comes
-//! a network header, perhaps UDP, and always BTH and DETH. IBTA volume 1, 7.7
-//! (LRH), 8.3 (GRH), 9.2 (BTH), 9.3.1 (DETH); annexes A16 and A17 (RoCE); RFC 791,
-//! RFC 768, IEEE 802.1Q. [`Header::new`] fills in what follows from the shape, the
-//! driver the addresses, and [`Header::pack`] writes the bytes (`ib_ud_header_init`
-//! and `ib_ud_header_pack`). The invariant CRC is not part of it.
+//! A packet starts with an LRH, or with an Ethernet header with or without a VLAN tag; then comes
+//! an optional network header, optionally UDP, and always BTH and DETH. IBTA volume 1, 7.7 (LRH),
+//! 8.3 (GRH), 9.2 (BTH), 9.3.1 (DETH); annexes A16 and A17 (RoCE); RFC 791, RFC 768, IEEE 802.1Q.
+//! [`Header::new`] fills in what follows from the shape, the driver fills in the addresses, and
+//! [`Header::pack`] writes the bytes (`ib_ud_header_init` and `ib_ud_header_pack`). The invariant
+//! CRC is not included.
 
 use super::errno::Errno;
 use super::gid::Gid;
@@ -20,15 +20,15 @@ const UDP: u32 = 8;
 const BTH_AND_DETH: u32 = 20;
 const ICRC: u32 = 4;
 
-/// The longest header there is: Ethernet, VLAN, IPv6, UDP, BTH, DETH, immediate.
+/// Maximum length: LRH, Ethernet, VLAN, IPv6, UDP, BTH, DETH, immediate.
 pub const MAX: usize = 8 + 14 + 4 + 40 + 8 + 12 + 8 + 4;
 
-/// The network header.
+/// Type of the network header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// There is none.
+    /// No network header.
     None,
-    /// InfiniBand's global one, or RoCE version 1.
+    /// GRH of InfiniBand or RoCE version 1.
     Grh,
     /// IPv4; with UDP, RoCE version 2.
     Ipv4 {
@@ -45,9 +45,9 @@ pub enum Network {
 /// Which headers a packet has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// InfiniBand's local route header.
+    /// Local route header.
     pub lrh: bool,
-    /// Ethernet's.
+    /// Ethernet header.
     pub eth: bool,
     /// A VLAN tag.
     pub vlan: bool,
@@ -57,20 +57,20 @@ pub struct Shape {
     pub immediate: bool,
 }
 
-/// UDP without IP, or more payload than lengths can say.
+/// UDP without IP, or a payload that exceeds the length fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Impossible;
 
 impl Impossible {
-    /// The number for it.
+    /// The errno for it.
     pub const fn errno(self) -> Errno {
         Errno::Einval
     }
 }
 
 impl Network {
-    /// As the exported function's arguments have it: an IP version, which goes
-    /// before a GRH, and 0 or any other number for none.
+    /// Converts the arguments of the exported function: an IP version, which takes precedence over
+    /// a GRH, and 0 or any other number for none.
     pub fn from_args(grh: bool, ip_version: u32, udp: bool) -> Result<Self, Impossible> {
         match (ip_version, udp) {
             (4, udp) => Ok(Self::Ipv4 { udp }),
@@ -91,82 +91,81 @@ impl Network {
 pub struct Lrh {
     /// Virtual lane, 4 bits.
     pub virtual_lane: u8,
-    /// Version of the link, 4 bits.
+    /// Link version, 4 bits.
     pub link_version: u8,
     /// Service level, 4 bits.
     pub service_level: u8,
-    /// What follows, 2 bits.
+    /// Type of the next header, 2 bits.
     pub next_header: u8,
-    /// To.
+    /// Destination LID.
     pub dlid: u16,
-    /// From here to the invariant CRC, in words of 4 bytes, 11 bits.
+    /// Length from the LRH to before the invariant CRC, in words of 4 bytes, 11 bits.
     pub packet_length: u16,
-    /// From.
+    /// Source LID.
     pub slid: u16,
 }
 
-/// Ethernet, and the VLAN tag if there is one.
+/// Ethernet header, and the VLAN tag if there is one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Eth {
-    /// To.
+    /// Destination MAC address.
     pub dmac: [u8; 6],
-    /// From.
+    /// Source MAC address.
     pub smac: [u8; 6],
-    /// What follows: the VLAN tag, if there is one.
+    /// Ethertype, of the VLAN tag if there is one.
     pub ether_type: u16,
-    /// Priority and VLAN.
+    /// Priority and VLAN id.
     pub vlan_tag: u16,
-    /// What follows the tag.
+    /// Ethertype after the VLAN tag.
     pub vlan_type: u16,
 }
 
-/// Global route header, or IPv6's.
+/// Global route header, or IPv6 header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grh {
-    /// 6.
+    /// IP version: 6.
     pub ip_version: u8,
     /// Traffic class.
     pub traffic_class: u8,
     /// Flow label, 20 bits.
     pub flow_label: u32,
-    /// Bytes that follow, the invariant CRC among them.
+    /// Bytes after this header, including the invariant CRC.
     pub payload_length: u16,
-    /// What follows.
+    /// Type of the next header.
     pub next_header: u8,
     /// Hop limit.
     pub hop_limit: u8,
-    /// From.
+    /// Source GID.
     pub sgid: Gid,
-    /// To.
+    /// Destination GID.
     pub dgid: Gid,
 }
 
-/// IPv4's.
+/// IPv4 header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ipv4 {
     /// Type of service.
     pub tos: u8,
-    /// Bytes from here on, the invariant CRC among them.
+    /// Length from this header on, including the invariant CRC, in bytes.
     pub total_length: u16,
     /// Identification.
     pub id: u16,
-    /// Flags and offset of a fragment.
+    /// Flags and fragment offset.
     pub frag_off: u16,
     /// Time to live.
     pub ttl: u8,
-    /// What follows.
+    /// Protocol of the next header.
     pub protocol: u8,
     /// Checksum, see [`Ipv4::checksum`].
     pub check: u16,
-    /// From.
+    /// Source address.
     pub saddr: [u8; 4],
-    /// To.
+    /// Destination address.
     pub daddr: [u8; 4],
 }
 
 impl Ipv4 {
-    /// The checksum of the header (RFC 791, 3.1; RFC 1071), with its own field
-    /// taken as zero.
+    /// Computes the header checksum (RFC 791, 3.1; RFC 1071), with `check` taken as zero.
     pub fn checksum(&self) -> u16 {
         let [s0, s1, s2, s3] = self.saddr;
         let [d0, d1, d2, d3] = self.daddr;
@@ -182,21 +181,21 @@ impl Ipv4 {
             u16::from_be_bytes([d2, d3]),
         ];
         let sum: u32 = words.into_iter().map(u32::from).sum();
-        // OVERFLOW, CAST: nine words have 20 bits, and folding twice leaves 16.
+        // OVERFLOW, CAST: the sum of nine words has at most 20 bits, and folding twice leaves 16.
         let once = (sum & 0xffff) + (sum >> 16);
         let twice = (once & 0xffff) + (once >> 16);
         !(twice as u16)
     }
 }
 
-/// UDP's.
+/// UDP header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Udp {
-    /// From.
+    /// Source port.
     pub sport: u16,
-    /// To.
+    /// Destination port.
     pub dport: u16,
-    /// Bytes from here on, the invariant CRC among them.
+    /// Length from this header on, including the invariant CRC, in bytes.
     pub length: u16,
     /// Checksum; 0 for none.
     pub csum: u16,
@@ -205,39 +204,39 @@ pub struct Udp {
 /// Base transport header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bth {
-    /// What it is.
+    /// Opcode.
     pub opcode: u8,
-    /// Whether the receiver is woken.
+    /// Solicited event.
     pub solicited: bool,
     /// Migration state.
     pub mig_req: bool,
-    /// Bytes between payload and invariant CRC, 2 bits.
+    /// Pad bytes between payload and invariant CRC, 2 bits.
     pub pad_count: u8,
-    /// Version of the transport, 4 bits.
+    /// Transport version, 4 bits.
     pub version: u8,
     /// Partition key.
     pub pkey: u16,
-    /// To which queue pair, 24 bits.
+    /// Destination QP number, 24 bits.
     pub dqpn: u32,
-    /// Whether it is to be acknowledged.
+    /// Acknowledge request.
     pub ack_req: bool,
-    /// Number of the packet, 24 bits.
+    /// Packet sequence number, 24 bits.
     pub psn: u32,
 }
 
 /// Datagram extended transport header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Deth {
-    /// The datagrams' key.
+    /// Q_Key.
     pub qkey: u32,
-    /// From which queue pair, 24 bits.
+    /// Source QP number, 24 bits.
     pub sqpn: u32,
 }
 
-/// All headers of a datagram. Those that the shape has not are not written.
+/// All headers of a datagram. Those that are not in the shape are not written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which ones there are.
+    /// Which headers are written.
     pub shape: Shape,
     /// Local route.
     pub lrh: Lrh,
@@ -258,7 +257,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// The headers of so many bytes of payload.
+    /// Headers for `payload` bytes of payload.
     pub fn new(payload: u32, shape: Shape) -> Result<Self, Impossible> {
         let short = |len: u32| u16::try_from(len).map_err(|_| Impossible);
         let udp = if shape.network.has_udp() { UDP } else { 0 };
@@ -266,7 +265,7 @@ impl Header {
             .checked_add(payload)
             .filter(|len| *len < 1 << 16)
             .ok_or(Impossible)?;
-        // OVERFLOW: here and below: less than 64 KiB, and headers.
+        // OVERFLOW: here and below: less than 64 KiB plus headers.
         let padded = transport.next_multiple_of(4);
 
         let mut lrh = Lrh::default();
@@ -274,7 +273,7 @@ impl Header {
             // Local packets have a GRH or nothing between LRH and BTH.
             let grh = shape.network == Network::Grh;
             lrh.next_header = if grh { 3 } else { 2 };
-            // OVERFLOW: as above.
+            // OVERFLOW: `padded` is less than 64 KiB plus headers.
             let len = padded + LRH + if grh { GRH } else { 0 };
             lrh.packet_length = short(len / 4)?;
         }
@@ -285,19 +284,19 @@ impl Header {
         let mut grh = Grh::default();
         if matches!(shape.network, Network::Grh | Network::Ipv6 { .. }) {
             grh.ip_version = 6;
-            // OVERFLOW: as above.
+            // OVERFLOW: `padded` is less than 64 KiB plus headers.
             grh.payload_length = short(padded + udp)?;
             grh.next_header = if udp != 0 { 17 } else { 0x1b };
         }
         let mut ip4 = Ipv4::default();
         if matches!(shape.network, Network::Ipv4 { .. }) {
-            // OVERFLOW: as above.
+            // OVERFLOW: `transport` is less than 64 KiB.
             ip4.total_length = short(transport + udp + IPV4)?;
             ip4.protocol = 17;
         }
         let mut length = 0;
         if udp != 0 {
-            // OVERFLOW: as above.
+            // OVERFLOW: `transport` is less than 64 KiB.
             length = short(transport + UDP)?;
         }
         Ok(Self {
@@ -311,7 +310,7 @@ impl Header {
                 ..Udp::default()
             },
             bth: Bth {
-                // UD SEND only, with or without immediate data.
+                // UD SEND ONLY, with or without immediate data.
                 opcode: if shape.immediate { 0x65 } else { 0x64 },
                 pad_count: (payload.wrapping_neg() & 3) as u8,
                 ..Bth::default()
@@ -321,8 +320,8 @@ impl Header {
         })
     }
 
-    /// Writes the headers to the beginning of `buf`; answers their bytes, or none
-    /// if they do not fit.
+    /// Writes the headers to the start of `buf`. Returns their length in bytes, or `None` if they
+    /// do not fit.
     pub fn pack(&self, buf: &mut [u8]) -> Option<usize> {
         let mut out = Bits {
             buf,
@@ -418,25 +417,25 @@ impl Header {
     }
 }
 
-/// Writes bits one after the other, the most significant first.
+/// Writes bits in sequence, most significant first.
 struct Bits<'b> {
     buf: &'b mut [u8],
     len: usize,
-    /// What has not made a byte yet, in its low bits.
+    /// Bits that do not fill a byte yet, in the low bits.
     partial: u64,
-    /// How many bits of `partial` that are; below 8.
+    /// Number of valid bits in `partial`; below 8.
     bits: u32,
 }
 
 impl Bits<'_> {
-    /// The low `bits` of a value, 1 to 32.
+    /// Appends the low `bits` bits of a value, 1 to 32.
     fn put(&mut self, bits: u32, value: impl Into<u32>) -> Option<()> {
         let mask = u64::MAX.checked_shr(64_u32.checked_sub(bits)?)?;
         self.partial = self.partial.checked_shl(bits)? | (u64::from(value.into()) & mask);
         let mut left = self.bits.checked_add(bits)?;
         while let Some(rest) = left.checked_sub(8) {
             left = rest;
-            // CAST: The bits above were written before.
+            // CAST: The bits above are already written.
             *self.buf.get_mut(self.len)? = self.partial.checked_shr(left)? as u8;
             self.len = self.len.checked_add(1)?;
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tracking for drivers and the other modules of the core (`include/rdma/restrack.h`, and
-//! `restrack.h` of the core).
+//! Resource tracking for drivers and the other modules of the core (`include/rdma/restrack.h` and
+//! the core's `restrack.h`).
 
 use super::Entry;
 use super::Held;
@@ -16,7 +16,7 @@ fn kind(number: u32) -> Option<Kind> {
     Kind::ALL.get(usize::try_from(number).ok()?).copied()
 }
 
-/// Begins an entry's life. Any context.
+/// Initialises an entry. Any context.
 fn new(mut res: OwnerRef<'_>, number: u32) {
     match kind(number) {
         Some(kind) => res.begin(kind),
@@ -58,7 +58,7 @@ fn set_parent(mut res: OwnerRef<'_>, parent: In<'_, Entry>) {
     res.set_parent(&parent);
 }
 
-/// How many objects of a kind there are. `details` counts those, too, that only the driver knows.
+/// Returns the number of objects of a kind. `details` includes objects that only the driver knows.
 /// Any context but hard interrupts.
 fn count(device: &Device, number: u32, details: bool) -> c_int {
     kind(number).map_or(0, |kind| {
@@ -70,22 +70,23 @@ fn count(device: &Device, number: u32, details: bool) -> c_int {
     })
 }
 
-/// Counts an object for the caller: 1, or 0 if it is being destroyed. Any context.
+/// Takes a reference. Returns 1, or 0 if the object is being destroyed. Any context.
 fn get(res: &Entry) -> c_int {
-    // The count is the caller's now.
+    // The reference now belongs to the caller.
     c_int::from(res.hold().map(core::mem::ManuallyDrop::new).is_some())
 }
 
-/// Gives a count back; 1 if it was the last. Any context.
+/// Drops a reference. Returns 1 if it was the last. Any context.
 fn put(res: Held) -> c_int {
     c_int::from(res.release())
 }
 
-/// The object of an id, counted for the caller. Any context but hard interrupts.
+/// Looks up an object by its id and takes a reference for the caller. Any context but hard
+/// interrupts.
 ///
 /// # Errors
 ///
-/// `ENOENT`.
+/// `ENOENT` if there is no such object.
 fn get_by_id(device: &Device, number: u32, id: u32) -> Result<Held> {
     let kind = kind(number).ok_or(ENOENT)?;
     device

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `struct rdma_restrack_entry`, field by field, and the rights to an entry as types.
+//! Fields of `struct rdma_restrack_entry`, and the rights to an entry as types.
 //!
 //! | type | right | made from |
 //! |---|---|---|
-//! | `&`[`Entry`] | read what does not change, and count | an object |
-//! | [`Held`] | one count: the object is not destroyed | [`Entry::hold`], C |
-//! | [`OwnerRef`] | begin, publish and end the entry's life | the sole owner of an object, C |
+//! | `&`[`Entry`] | read constant fields, and take references | an object |
+//! | [`Held`] | one reference: the object is not destroyed | [`Entry::hold`], C |
+//! | [`OwnerRef`] | initialise, publish and end the entry | the sole owner of an object, C |
 //!
 //! C header: `include/rdma/restrack.h`. Prototypes: `drivers/infiniband/core/restrack.h`.
 
@@ -34,23 +34,22 @@ use rdma::sync::IncNotZero;
 use rdma::xarray::Lasting;
 
 rdma::c_struct! {
-    /// What is tracked of an object, as everybody may see it.
+    /// The tracking data of an object that everybody may read.
     ///
     /// # Invariants
     ///
-    /// The entry is the `res` field of an object of the kind that `number` says, from
-    /// `rdma_restrack_new` on. `task` owns one count of the task, or is null. While the entry is
-    /// in its table, `task` changes under the table's lock only.
+    /// The entry is the `res` field of an object of kind `number`, from `rdma_restrack_new` on.
+    /// `task` is null or owns one reference to the task. While the entry is in its table, `task`
+    /// changes under the table's lock only.
     pub(crate) struct Entry: bindings::rdma_restrack_entry;
     fields {
-        /// The id by which readers find it; of no meaning before it is added.
+        /// Id by which readers find the entry; meaningless before the entry is added.
         racy id: u32;
-        /// `enum rdma_restrack_type`. Written by `rdma_restrack_new`, before anybody else has the
-        /// object.
+        /// `enum rdma_restrack_type`. Written by `rdma_restrack_new`, before the object is shared.
         const number at type_: u32;
-        /// Whether a process owns it. Changes once, to true.
+        /// Whether a process owns the object. Changes once, to true.
         racy is_user at user: bool;
-        /// Whether readers shall not find it. Drivers set it before the entry is added.
+        /// Whether the entry is hidden from readers. Drivers set it before the entry is added.
         bit no_track: bool;
     }
 }
@@ -61,29 +60,29 @@ rdma::c_struct! {
     fields {
         racy id: u32, set_id;
         racy number at type_: u32, set_number;
-        /// Whether the entry was added. Only the owner writes it.
+        /// Whether the entry has been added and not yet ended. Only the owner writes it.
         racy valid: bool, set_valid;
         racy user: bool, set_user;
         /// Null, or a name that outlives the object: contract of `rdma_restrack_set_name`.
         racy kern_name: *const c_char, set_kern_name;
-        /// The owner's count, and one for each reader.
+        /// One reference for the owner, and one for each reader.
         embed count at kref.refcount: Refcount;
-        /// Completed when the last reader has gone. Initialised by `rdma_restrack_new`.
+        /// Completed when the last reference is dropped. Initialised by `rdma_restrack_new`.
         embed comp: Completion;
     }
 }
 
-// SAFETY: One owner at a time changes the entry; what readers read is atomic, constant, or
-// guarded by the table's lock (`Entry`, invariants).
+// SAFETY: Only the owner changes the entry, one call at a time. Readers read fields that are
+// atomic, constant, or guarded by the table's lock (`Entry`, invariants).
 unsafe impl Send for Entry {}
 // SAFETY: See `Send`.
 unsafe impl Sync for Entry {}
 
 impl Entry {
-    /// The entry of an object that is tracked, or is about to be.
+    /// Returns the entry of an object that is or will be tracked.
     pub(crate) fn of(entry: &rdma::edge::verbs::Restrack) -> &Self {
-        // SAFETY: Both are views of the same structure, a field of an object. Until
-        // `OwnerRef::begin` writes the kind the object's owner alone has it.
+        // SAFETY: Both are views of the same structure, a field of an object. Only the object's
+        // owner can reach it until `OwnerRef::begin` has written the kind.
         unsafe { Self::view(entry.raw()) }
     }
 
@@ -92,43 +91,45 @@ impl Entry {
         unsafe { Fields::view(self.raw()) }
     }
 
-    /// The place of the task, which owns a count.
+    /// The pointer to the owning task, which holds a reference to it.
     fn task(&self) -> &Atomic<*mut bindings::task_struct> {
-        // SAFETY: The reference keeps the entry's memory; a word that is accessed as a whole.
+        // SAFETY: `self` keeps the entry's memory; the field is aligned and accessed as a whole
+        // word.
         unsafe { Atomic::from_ptr(&raw mut (*self.raw()).task) }
     }
 
-    /// Whether the entry was added and not ended.
+    /// Returns whether the entry was added and has not ended.
     pub(super) fn is_valid(&self) -> bool {
         self.fields().valid()
     }
 
-    /// Counts the entry, unless its object is being destroyed. Any context.
+    /// Takes a reference, unless the object is being destroyed. Any context.
     pub(crate) fn hold(&self) -> Option<Held> {
-        // INVARIANT: Just counted.
+        // INVARIANT: The reference was just taken.
         self.fields()
             .count()
             .inc_not_zero()
             .then(|| Held(NonNull::from(self)))
     }
 
-    /// Calls `f` with the task that owns the object, if one does. Takes the table's lock.
+    /// Calls `f` with the task that owns the object, if any. Takes the table's lock.
     pub(super) fn with_task<R>(&self, f: impl FnOnce(Option<&Task>) -> R) -> R {
         let _locked = self.table_if_added().map(super::Table::lock);
         let task: *mut Task = self.task().load(kernel::sync::atomic::Relaxed).cast();
-        // SAFETY: The entry owns a count of its task. It changes under the lock, or, before the
-        // entry is added, by the owner, who alone has the entry then (`Entry`, invariants).
+        // SAFETY: The entry owns a reference to its task. The field changes under the lock, or,
+        // before the entry is added, by the owner, who then has exclusive access (`Entry`,
+        // invariants).
         f(unsafe { task.as_ref() })
     }
 
-    /// The name of the part of the kernel that owns the object.
+    /// Name of the kernel component that owns the object.
     fn kern_name(&self) -> Option<&'static CStr> {
         let name = self.fields().kern_name();
-        // SAFETY: Null or a name that outlives the object: see the row of `kern_name`.
+        // SAFETY: The name is null or outlives the object: see the row of `kern_name`.
         unsafe { FromC::from_c(name) }
     }
 
-    /// Who owns the object, as the current process may see it. Takes the table's lock.
+    /// Returns the owner of the object as the current process may see it. Takes the table's lock.
     pub(super) fn shown(&self) -> Shown<&'static CStr> {
         if !self.is_user() {
             return match self.kern_name() {
@@ -143,10 +144,9 @@ impl Entry {
     }
 }
 
-/// The number of a task in the current process's pid namespace; 0 if it has none there.
+/// Returns the pid of a task in the current process's pid namespace; 0 if it has none there.
 fn pid_here(task: &Task) -> u32 {
-    // SAFETY: The task is there; without a namespace the current one is taken
-    // (`include/linux/pid.h`).
+    // SAFETY: `task` is valid. A null namespace selects the current one (`include/linux/pid.h`).
     let pid = unsafe {
         bindings::__task_pid_nr_ns(
             task.as_ptr(),
@@ -157,28 +157,28 @@ fn pid_here(task: &Task) -> u32 {
     u32::try_from(pid).unwrap_or(0)
 }
 
-/// A type of objects that are tracked, or not.
+/// A type of objects that may be tracked.
 ///
 /// # Safety
 ///
-/// What `tracked` returns is the entry of an object of kind `TRACKED`.
+/// `tracked` must return the entry of an object of kind `TRACKED`.
 pub(crate) unsafe trait MaybeTracked: View {
-    /// The kind as it is tracked; none, if it is not.
+    /// Kind under which objects are tracked; `None` if they are not.
     const TRACKED: Option<Kind>;
 
-    /// What tracks it.
+    /// Returns the object's entry.
     fn tracked(&self) -> Option<&Entry> {
         None
     }
 }
 
-/// The right of an object's owner to its entry. The owner's calls come one after the other, in
-/// process context.
+/// The right of an object's owner to its entry. The owner's calls are serialised and run in process
+/// context.
 ///
 /// # Invariants
 ///
-/// The holder owns the entry's object, and takes the entry out of its table, by [`del`] or by
-/// [`begin_del`] and [`commit_del`], before the object's memory goes.
+/// The holder owns the entry's object. It removes the entry from its table, by [`del`] or by
+/// [`begin_del`] and [`commit_del`], before the object's memory is freed.
 ///
 /// [`del`]: Self::del
 /// [`begin_del`]: Self::begin_del
@@ -191,7 +191,7 @@ pub(crate) struct OwnerRef<'a> {
 impl<'a> OwnerRef<'a> {
     /// # Safety
     ///
-    /// The caller keeps to the type invariant.
+    /// The caller must uphold the type invariant.
     pub(crate) unsafe fn new(entry: &'a Entry) -> Self {
         // INVARIANT: Contract of this function.
         Self {
@@ -200,46 +200,46 @@ impl<'a> OwnerRef<'a> {
         }
     }
 
-    /// The entry of an object with a sole owner; none if objects of its type are not tracked.
+    /// The entry of an object with a sole owner; `None` if objects of its type are not tracked.
     pub(crate) fn of<S>(owner: &'a mut S) -> Option<Self>
     where
         S: SoleOwner,
         S::Of: MaybeTracked,
     {
-        // SAFETY: A sole owner has an object.
+        // SAFETY: A `SoleOwner` always has an object.
         let object: &'a S::Of = unsafe { View::view(owner.sole()) };
         // SAFETY: `&mut S` is the only way to the owner. The sole owners of tracked objects are
         // `object::{New, Owned}` and `counter::edge::Sole`; their `drop`, `destroy` and
-        // `destroy_by_driver`, and `counter::counted`, end the entry before the memory goes.
+        // `destroy_by_driver`, and `counter::counted`, end the entry before the memory is freed.
         object.tracked().map(|entry| unsafe { Self::new(entry) })
     }
 
-    /// The entry, for as long as the owner has it.
+    /// Returns the entry, which lives as long as its owner.
     pub(super) fn entry(&self) -> &'a Entry {
         self.entry
     }
 
-    /// Begins the entry's life: one count, the owner's.
+    /// Initialises the entry with one reference, the owner's.
     pub(crate) fn begin(&mut self, kind: Kind) {
         let fields = self.fields();
-        // SAFETY: The owner begins the entry's life, so there are no readers that wait.
+        // SAFETY: The owner initialises the entry, so no one waits for the completion yet.
         unsafe { fields.comp().init() };
         fields.set_number(kind as u32);
         fields.count().set(1);
     }
 
-    /// Begins a new life of an entry whose last reader has gone.
+    /// Reinitialises an entry after the last reader has dropped its reference.
     pub(super) fn begin_again(&mut self) {
         let fields = self.fields();
-        // SAFETY: The last count is gone, and the owner, who alone waits, does not wait now.
+        // SAFETY: The last reference is gone. Only the owner waits, and it does not wait now.
         unsafe { fields.comp().reinit() };
         fields.count().set(1);
     }
 
-    /// Waits for the last reader; the owner's count is given up. May sleep.
+    /// Drops the owner's reference and waits for the last reader. May sleep.
     pub(super) fn wait(&mut self) {
         let fields = self.fields();
-        // Without readers the owner's count is the last, and nobody completes.
+        // Without readers this is the last reference, and nobody completes.
         if !fields.count().dec_and_test() {
             fields.comp().wait();
         }
@@ -254,16 +254,16 @@ impl<'a> OwnerRef<'a> {
     }
 
     pub(super) fn set_kern_name(&mut self, name: &'static CStr) {
-        // Readers read an old or a new name, whole.
+        // Concurrent readers see either the old or the new name, never a mix.
         self.fields().set_kern_name(name.as_char_ptr());
     }
 
-    /// Takes over the name of another entry's owner, if it has one.
+    /// Copies the kernel owner's name from another entry, if it has one.
     pub(super) fn copy_kern_name(&mut self, parent: &Entry) {
         self.fields().set_kern_name(parent.fields().kern_name());
     }
 
-    /// Makes a task the owner, with the table locked if readers can find the entry.
+    /// Makes a task the owner. Takes the table's lock if readers can find the entry.
     pub(super) fn set_task(&mut self, task: ARef<Task>) {
         let locked = self.entry.table_if_added().map(super::Table::lock);
         let old = self.exchange_task(Some(task));
@@ -272,16 +272,16 @@ impl<'a> OwnerRef<'a> {
         drop(old);
     }
 
-    /// Forgets the task: no reader reads the entry any more.
+    /// Drops the task reference. No reader may read the entry any more.
     pub(super) fn drop_task(&mut self) {
         drop(self.exchange_task(None));
     }
 
     fn exchange_task(&mut self, new: Option<ARef<Task>>) -> Option<ARef<Task>> {
         let new = new.map_or(ptr::null_mut(), |task| ARef::into_raw(task).as_ptr());
-        // INVARIANT (of `Entry`): the entry owns the new task's count.
+        // INVARIANT (of `Entry`): The entry now owns the reference to the new task.
         let old = NonNull::new(self.entry.task().xchg(new.cast(), Full))?;
-        // SAFETY: The count was the entry's (`Entry`, invariants), and is the caller's now.
+        // SAFETY: The entry owned this reference (`Entry`, invariants) and hands it to the caller.
         Some(unsafe { ARef::from_raw(old.cast()) })
     }
 }
@@ -294,7 +294,7 @@ impl Deref for OwnerRef<'_> {
     }
 }
 
-// SAFETY: The owner takes the entry out before the object goes: type invariant.
+// SAFETY: The owner removes the entry before the object is freed: type invariant.
 unsafe impl Lasting<Entry> for OwnerRef<'_> {
     fn object(&self) -> &Entry {
         self.entry
@@ -302,24 +302,24 @@ unsafe impl Lasting<Entry> for OwnerRef<'_> {
 }
 
 rdma::argument! {
-    /// `restrack.h` says of each function with an owner's entry that the object's owner calls it, and
-    /// ends the entry before it frees the object.
+    /// Contract of each function of `restrack.h` that takes an owner's entry: the caller owns the
+    /// object, and ends the entry before it frees the object.
     impl<'a> OwnerRef<'a> = |entry: &'a Entry| OwnerRef {
         entry,
         _one_at_a_time: PhantomData,
     };
 }
 
-/// One count of an entry: its object is not destroyed. Hold it briefly, since the owner waits.
+/// A reference to an entry, which keeps its object. Hold it briefly, since the owner waits for it.
 ///
 /// # Invariants
 ///
-/// `0` is an entry of which one count is ours. So its object exists, and the object's device,
-/// which outlives all of its objects.
+/// `0` is an entry of which this value owns one reference. So its object exists, and so does the
+/// device, which outlives all of its objects.
 pub(crate) struct Held(NonNull<Entry>);
 
 impl Held {
-    /// Gives the count back. Returns whether it was the last one. Any context.
+    /// Drops the reference. Returns whether it was the last one. Any context.
     pub(super) fn release(self) -> bool {
         let this = ManuallyDrop::new(self);
         let entry: &Entry = &this;
@@ -327,11 +327,11 @@ impl Held {
         if !fields.count().dec_and_test() {
             return false;
         }
-        // The owner waits for the completion. If the entry was never added the owner does nothing
-        // more with it, and the task is given back here.
+        // The owner waits for the completion. If the entry was never added, the owner does not
+        // touch it again, so the task reference is dropped here.
         if !fields.valid() {
-            // SAFETY: The last count of an entry that was never added or has ended: nobody else
-            // reads or changes it.
+            // SAFETY: This was the last reference of an entry that was never added or has ended:
+            // nobody else reads or changes it.
             unsafe { OwnerRef::new(entry) }.drop_task();
         }
         fields.comp().complete();
@@ -343,20 +343,20 @@ impl Deref for Held {
     type Target = Entry;
 
     fn deref(&self) -> &Entry {
-        // SAFETY: The entry exists while it is counted: type invariant.
+        // SAFETY: The reference keeps the entry: type invariant.
         unsafe { self.0.as_ref() }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // INVARIANT: The count goes with the value that is being dropped.
+        // INVARIANT: The new value takes over the reference of the one being dropped.
         let _: bool = Self(self.0).release();
     }
 }
 
 rdma::argument! {
-    /// The contract of `rdma_restrack_put`: the caller has a count, and gives it up.
+    /// Contract of `rdma_restrack_put`: the caller passes a reference that it owns.
     impl Held = |entry: &'static Entry| Held(NonNull::from(entry));
 }
 
@@ -364,7 +364,7 @@ impl AnswerOk for Held {
     type C = *mut bindings::rdma_restrack_entry;
 
     fn ok(self) -> Self::C {
-        // The count is C's from now on.
+        // The reference now belongs to C.
         ManuallyDrop::new(self).raw()
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The life of an entry: what its owner does with it, from its beginning to its end.
+//! The life cycle of an entry, as driven by the object's owner.
 //!
 //! Fields and rights are in [`super::edge`].
 
@@ -28,27 +28,27 @@ use rdma::edge::verbs::Qp;
 use rdma::edge::verbs::Srq;
 
 impl Entry {
-    /// What kind of object it is. None if C gave a number that there is not.
+    /// Kind of the object. `None` if C passed an unknown number.
     pub(crate) fn kind(&self) -> Option<Kind> {
         Kind::ALL.get(usize::try_from(self.number()).ok()?).copied()
     }
 
-    /// Whether the kernel owns the object, not a process.
+    /// Returns whether the kernel owns the object rather than a process.
     pub(crate) fn is_kernel(&self) -> bool {
         !self.is_user()
     }
 
-    /// The number of the task that owns the object, if one does. Takes the table's lock.
+    /// Returns the pid of the task that owns the object, if any. Takes the table's lock.
     pub(crate) fn pid(&self) -> Option<kernel::task::Pid> {
         self.with_task(|task| task.map(Task::pid))
     }
 
-    /// Whether readers may find the object at all.
+    /// Returns whether the object is ever visible to readers.
     pub(crate) fn is_tracked(&self) -> bool {
         !self.no_track()
     }
 
-    /// The device of the object, once it has one.
+    /// The object's device, once it is set.
     fn device(&self) -> Option<&Device> {
         Some(match self.kind()? {
             Kind::Pd => Device::of(Pd::of_entry(self)?.dev()),
@@ -63,7 +63,7 @@ impl Entry {
         })
     }
 
-    /// The table that the object belongs into.
+    /// The table that the object belongs to.
     fn table(&self) -> Option<&Table> {
         let (Some(kind), Some(device)) = (self.kind(), self.device()) else {
             kernel::warn_on!(true);
@@ -72,18 +72,18 @@ impl Entry {
         Some(device.slot::<super::Tables>().of(kind))
     }
 
-    /// The table that readers may find the entry in.
+    /// The table in which readers may find the entry.
     pub(super) fn table_if_added(&self) -> Option<&Table> {
         (self.is_valid() && self.is_tracked())
             .then(|| self.table())
             .flatten()
     }
 
-    /// The table to change for an entry that was added: none for one that is not tracked.
+    /// The table to change for an added entry; `None` if the entry is not tracked.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there should be one and is not.
+    /// `EINVAL` if the entry is tracked but its table cannot be determined.
     fn table_of_added(&self) -> Result<Option<&Table>> {
         if !self.is_tracked() {
             return Ok(None);
@@ -93,9 +93,9 @@ impl Entry {
 }
 
 impl<'a> OwnerRef<'a> {
-    /// Puts the object where readers find it, by an id: of queue pairs and counters it is their
-    /// number, of others the next in turn. If there is no room for it, the object works all the
-    /// same, unseen. May sleep.
+    /// Makes the object visible to readers under an id: the number of a queue pair or counter, the
+    /// next free id for other kinds. If that fails, the object works without being tracked. May
+    /// sleep.
     pub(crate) fn add(&mut self) {
         if self.is_tracked() {
             let added = match self.kind() {
@@ -138,8 +138,8 @@ impl<'a> OwnerRef<'a> {
         self.add_as(id?, drivers_own)
     }
 
-    /// Hides the object, keeps its id, and waits for the last reader, because the driver is about
-    /// to be asked to destroy it. May sleep.
+    /// Hides the object, keeps its id, and waits for the last reader, before the driver is asked to
+    /// destroy the object. May sleep.
     pub(crate) fn begin_del(&mut self) {
         if self.is_valid() {
             if let Ok(table) = self.entry().table_of_added() {
@@ -156,7 +156,7 @@ impl<'a> OwnerRef<'a> {
         self.wait();
     }
 
-    /// Reverses [`begin_del`](Self::begin_del): the driver refused.
+    /// Reverses [`begin_del`](Self::begin_del) after the driver has refused.
     pub(crate) fn abort_del(&mut self) {
         if self.is_valid() {
             if let Ok(table) = self.entry().table_of_added() {
@@ -185,7 +185,7 @@ impl<'a> OwnerRef<'a> {
         self.end();
     }
 
-    /// Takes the object out of the table and waits for the last reader. May sleep.
+    /// Removes the object from the table and waits for the last reader. May sleep.
     pub(crate) fn del(&mut self) {
         if !self.is_valid() {
             // It was never added, so there are no readers.
@@ -208,8 +208,8 @@ impl<'a> OwnerRef<'a> {
         self.drop_task();
     }
 
-    /// Makes every reader see the object as it is now. The object is hidden for a moment. May
-    /// sleep.
+    /// Makes changes of the object visible to all readers. The object is briefly hidden, until its
+    /// current readers are done. May sleep.
     pub(crate) fn sync(&mut self) {
         let Some(table) = self.entry().table_if_added() else {
             return;
@@ -221,8 +221,8 @@ impl<'a> OwnerRef<'a> {
         self.show(Some(table));
     }
 
-    /// Says who made the object: a part of the kernel, or else the current process. An object
-    /// that belongs to a process remains that process's.
+    /// Records the creator of the object: the kernel component `caller`, or the current process if
+    /// that is `None`. A name does not replace a process that owns the object.
     pub(crate) fn set_name(&mut self, caller: Option<&'static CStr>) {
         match caller {
             Some(name) => self.set_kern_name(name),
@@ -233,7 +233,7 @@ impl<'a> OwnerRef<'a> {
         }
     }
 
-    /// Gives the object to the owner of another.
+    /// Makes the owner of `parent` the owner of this object.
     pub(crate) fn set_parent(&mut self, parent: &Entry) {
         if parent.is_kernel() {
             self.copy_kern_name(parent);
@@ -249,7 +249,7 @@ impl<'a> OwnerRef<'a> {
 }
 
 impl Held {
-    /// Who owns the object, as the current process may see it. Takes the table's lock.
+    /// Returns the owner of the object as the current process may see it. Takes the table's lock.
     pub(crate) fn owner(&self) -> Shown<&'static CStr> {
         self.shown()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects of one kind on one device, by id.
+//! A table of the objects of one kind on one device, by id.
 
 use super::Entry;
 use super::Held;
@@ -12,25 +12,25 @@ use rdma::xarray::IdArray;
 use rdma::xarray::IdLocked;
 use rdma::xarray::Mark;
 
-/// Mark of entries that only the driver knows (`RESTRACK_DD`, `XA_MARK_1`).
+/// Mark of objects that only the driver knows (`RESTRACK_DD`, `XA_MARK_1`).
 const DRIVERS_OWN: Mark = 1;
 
 /// A table of entries.
 ///
-/// The lock guards the [`Anchor`] as well: one id stays taken after its object has gone, so that
-/// the next object finds the array's memory in place. No object is behind that id.
+/// The lock also guards the [`Anchor`]: it keeps one freed id reserved, so that the array does not
+/// free and reallocate its node for each object. No object is behind that id.
 #[pin_data(PinnedDrop)]
 pub(crate) struct Table {
     #[pin]
     ids: IdArray<Entry, Anchor>,
 }
 
-/// How many entries these are.
+/// Counts `entries`.
 fn count(entries: impl Iterator) -> u32 {
     entries.fold(0, |n: u32, _| n.saturating_add(1))
 }
 
-/// A table whose lock is held.
+/// A table with its lock held.
 pub(crate) type Locked<'a> = IdLocked<'a, Entry, Anchor>;
 
 impl Table {
@@ -40,16 +40,16 @@ impl Table {
         })
     }
 
-    /// Takes the table's lock: a spinlock, so nothing sleeps until it is dropped.
+    /// Takes the table's lock, a spinlock: the caller must not sleep until it drops the guard.
     pub(crate) fn lock(&self) -> Locked<'_> {
         self.ids.lock()
     }
 
-    /// Puts an entry in under an id that is free. May sleep.
+    /// Inserts an entry under a free id. May sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the id is taken, also by a hidden object; `ENOMEM`.
+    /// `EBUSY` if the id is taken, even by a hidden object; `ENOMEM`.
     pub(super) fn insert(&self, id: u32, entry: &OwnerRef<'_>, drivers_own: bool) -> Result {
         let mut locked = self.lock();
         while let Err(error) = locked.insert(id, entry) {
@@ -66,22 +66,22 @@ impl Table {
         Ok(())
     }
 
-    /// Puts an entry in under the next free id in turn, and writes the id to it before others see
+    /// Inserts an entry under the next free id, and writes the id to the entry before others see
     /// it. May sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if there is no free id (one may be kept although it is); `ENOMEM`.
+    /// `EBUSY` if no id is free, not counting the one that the [`Anchor`] reserves; `ENOMEM`.
     pub(super) fn insert_next(&self, entry: &mut OwnerRef<'_>) -> Result {
         let mut locked = self.lock();
         let id = locked.insert_next(entry)?;
-        // Readers take the lock to find the entry.
+        // Readers find the entry only under this lock.
         entry.set_id(id);
         locked.data().given(id);
         Ok(())
     }
 
-    /// Hides an entry and keeps its id taken. Returns whether it was there.
+    /// Hides an entry but keeps its id reserved. Returns whether the entry was there.
     pub(super) fn hide(&self, entry: &Entry) -> bool {
         self.lock().hide(entry.id(), entry)
     }
@@ -109,13 +109,13 @@ impl Table {
         }
     }
 
-    /// The entry of an id, if nobody is destroying it. Any context.
+    /// Looks up an entry by its id, unless it is being destroyed. Any context.
     pub(crate) fn get(&self, id: u32) -> Option<Held> {
         self.lock().get(id)?.hold()
     }
 
-    /// The first entry with this id or a greater one that nobody is destroying, and its id. Those
-    /// that only the driver knows are skipped unless `details` are wanted.
+    /// Returns the first entry whose id is `id` or greater and that is not being destroyed, with
+    /// its id. Entries that only the driver knows are skipped unless `details` is set.
     pub(crate) fn next_from(&self, id: u32, details: bool) -> Option<(u32, Held)> {
         let locked = self.lock();
         let mut from = id;
@@ -130,7 +130,7 @@ impl Table {
         }
     }
 
-    /// How many there are; `details` as in [`next_from`](Self::next_from).
+    /// Returns the number of entries; `details` as in [`next_from`](Self::next_from).
     pub(crate) fn count(&self, details: bool) -> u32 {
         let locked = self.lock();
         let skipped = match details {
@@ -140,7 +140,7 @@ impl Table {
         count(locked.iter(None)).saturating_sub(skipped)
     }
 
-    /// Whether only the driver knows the object of an id.
+    /// Returns whether only the driver knows the object with this id.
     pub(super) fn is_drivers_own(&self, id: u32) -> bool {
         self.lock().has_mark(id, DRIVERS_OWN)
     }

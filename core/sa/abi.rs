@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What other modules call (`include/rdma/ib_sa.h`).
+//! Exported functions (`include/rdma/ib_sa.h`).
 
 use core::mem::take;
 use kernel::ffi::c_int;
@@ -60,7 +60,7 @@ use crate::proto::sa::record::Service;
 use crate::proto::sa::wire::Record;
 use crate::proto::sa::MULTICAST_LIDS;
 
-/// Registers a client, of which queries and memberships are counted. Any context.
+/// Registers a client, which counts its queries and memberships. Any context.
 fn register_client(client: NewClient<'_>) {
     client.register();
 }
@@ -70,22 +70,22 @@ fn unregister_client(client: LeavingClient<'_>) {
     client.unregister();
 }
 
-/// Packs a path in InfiniBand's form. Any context.
+/// Packs a path record in InfiniBand format. Any context.
 fn pack_path(rec: LentRecord<'_, bindings::sa_path_rec>, to: Room<'_, { Path::LEN }>) {
     path_from_c(rec.read(), Form::Ib).pack(to.0);
 }
 
-/// Unpacks a path in InfiniBand's form; type and flags stay. Any context.
+/// Unpacks a path record in InfiniBand format. Type and flags of `rec` are kept. Any context.
 fn unpack_path(from: Packed<'_, { Path::LEN }>, Lent(rec): Lent<'_, bindings::sa_path_rec>) {
     *rec = path_to_c(&Path::unpack(from.0), take(rec));
 }
 
-/// Packs a service. Any context.
+/// Packs a service record. Any context.
 fn pack_service(rec: LentRecord<'_, bindings::sa_service_rec>, to: Room<'_, { Service::LEN }>) {
     service_from_c(rec.read()).pack(to.0);
 }
 
-/// Unpacks a service. Any context.
+/// Unpacks a service record. Any context.
 fn unpack_service(
     from: Packed<'_, { Service::LEN }>,
     Lent(rec): Lent<'_, bindings::sa_service_rec>,
@@ -93,8 +93,9 @@ fn unpack_service(
     *rec = service_to_c(&Service::unpack(from.0), take(rec));
 }
 
-/// The address vector of a path. If it succeeds, `rdma_destroy_ah_attr` gives up what the
-/// vector may hold. Sleeps for paths of RoCE.
+/// Initialises the address vector of a path. On success, the caller must pass the vector to
+/// `rdma_destroy_ah_attr`, since it may hold a GID reference. May sleep for RoCE paths; any context
+/// otherwise.
 ///
 /// # Errors
 ///
@@ -109,8 +110,8 @@ fn init_from_path(
     path::init_from_path(device, port, rec, &attr, entry.map(|entry| entry.0))
 }
 
-/// The address vector of a multicast group. If it succeeds, `rdma_destroy_ah_attr` gives up
-/// what the vector holds. Any context.
+/// Initialises the address vector of a multicast group. On success, the caller must pass the vector
+/// to `rdma_destroy_ah_attr`, since it holds a GID reference. Any context.
 ///
 /// # Errors
 ///
@@ -135,7 +136,7 @@ struct Asker {
 impl Asker {
     /// # Errors
     ///
-    /// `ENODEV` if the port has no administrator; `EINVAL` without a client.
+    /// `ENODEV` if the port has no SA; `EINVAL` without a client.
     fn new(client: Option<&Client>, device: &Device, port: u32) -> Result<Self> {
         let client = client.ok_or(EINVAL)?;
         Ok(Self {
@@ -144,7 +145,7 @@ impl Asker {
         })
     }
 
-    /// Asks. The user's handle is written before anybody may be told.
+    /// Starts the query. Writes the caller's handle before the callback may run.
     fn ask<R: Record>(
         self,
         question: Question<R>,
@@ -159,25 +160,25 @@ impl Asker {
     }
 }
 
-/// Where a user gets the handle of a query, before it may be told of the answer.
+/// Output parameter for the handle of a query, written before the callback may run.
 type Handle<'a> = OutParam<'a, *mut bindings::ib_sa_query>;
 
-/// Cancels a query: if it is not complete, its user is told `EINTR` soon. Nothing happens if
-/// number and handle do not belong together any more. Any context.
+/// Cancels a query. If it is not complete, its callback is called with `EINTR`. Ignored if `id` and
+/// `query` do not match an active query. Any context.
 fn cancel_query(id: c_int, query: Passed<bindings::ib_sa_query>) {
     query::cancel(id, query.as_ptr());
 }
 
-/// Milliseconds.
+/// Converts a timeout in milliseconds.
 fn millis(millis: c_ulong) -> u64 {
     millis.try_into().unwrap_or(u64::MAX)
 }
 
-/// In what form a path is asked for.
+/// Record format of a path query.
 ///
 /// # Errors
 ///
-/// `EINVAL` if it cannot be.
+/// `EINVAL` for a path type that cannot be queried.
 fn path_form(port: &Port, rec_type: bindings::sa_path_rec_type) -> Result<PathForm> {
     match path::Fabric::of(rec_type) {
         Some(path::Fabric::Ib) => Ok(PathForm::Ib),
@@ -198,15 +199,15 @@ fn path_form(port: &Port, rec_type: bindings::sa_path_rec_type) -> Result<PathFo
     }
 }
 
-/// Asks for a path: the local service, if there is one, or the administrator. The number of
-/// the query, with which it is cancelled. The user is told by a worker: the path, or
-/// `ETIMEDOUT`, `EINTR` if cancelled, `EINVAL` if there is none, `EIO`. Sleeps as `gfp_mask`
-/// says, and for a path of Omni-Path.
+/// Queries a path from the local service, if one listens, or from the SA. Returns the id for
+/// [`cancel_query`]. A worker calls the callback with the path or with an error: `ETIMEDOUT`,
+/// `EINTR` if cancelled, `EINVAL` if there is no path, `EIO`. May sleep as `gfp_mask` permits, and
+/// always for Omni-Path paths.
 ///
 /// # Errors
 ///
-/// `ENODEV` if the port has no administrator; `EINVAL` for another type of path;
-/// `EAGAIN` while the administrator is not known; `ENOMEM`; those of datagrams.
+/// `ENODEV` if the port has no SA; `EINVAL` for another path type; `EAGAIN` while the SA is not
+/// known; `ENOMEM`; those of the MAD agent.
 #[allow(clippy::too_many_arguments, reason = "as the C function has them")]
 fn get_path(
     client: Option<&Client>,
@@ -249,7 +250,7 @@ fn get_path(
     asker.ask(question, kind, gfp_mask, handle)
 }
 
-/// Asks for services. Otherwise as [`get_path`]; `ENODATA` is told if there are none.
+/// Queries services. Like [`get_path`]; the callback gets `ENODATA` if there are none.
 #[allow(clippy::too_many_arguments, reason = "as the C function has them")]
 fn get_service(
     client: Option<&Client>,
@@ -276,7 +277,7 @@ fn get_service(
     asker.ask(question, kind, gfp_mask, handle)
 }
 
-/// Asks for GUIDs, sets or deletes them. Otherwise as [`get_path`]; `EINVAL` for another method.
+/// Gets, sets or deletes GUIDs. Like [`get_path`]; `EINVAL` for another method.
 #[allow(clippy::too_many_arguments, reason = "as the C function has them")]
 fn query_guids(
     client: Option<&Client>,
@@ -304,13 +305,13 @@ fn query_guids(
     asker.ask(question, kind, gfp_mask, handle)
 }
 
-/// Asks to be a member of a multicast group. The owner is told by a worker: that he is one;
-/// later `ENETRESET` if he is not any more; or why he is not. If he does not return zero, the
-/// membership ends. Sleeps as `gfp_mask` says.
+/// Joins a multicast group. A worker calls the callback with status 0 or the error of the join, and
+/// later with `ENETRESET` if the membership is lost. If the callback returns a value other than
+/// zero, the membership ends. May sleep as `gfp_mask` permits.
 ///
 /// # Errors
 ///
-/// `ENODEV` if the port has no administrator; `EINVAL` without a client; `ENOMEM`.
+/// `ENODEV` if the port has no SA; `EINVAL` without a client; `ENOMEM`.
 #[allow(clippy::too_many_arguments, reason = "as the C function has them")]
 fn join(
     client: Option<&Client>,
@@ -333,16 +334,17 @@ fn join(
     group::Port::join(&port, wish, user, query::flags(gfp_mask))
 }
 
-/// Ends a membership, and waits for a call of its owner; not from there. May sleep.
+/// Ends a membership and waits for a running callback. Must not be called from the callback. May
+/// sleep.
 fn free_multicast(member: Freed) {
     group::Member::free(member.0);
 }
 
-/// What is known of a multicast group that somebody here has asked for. Any context.
+/// Copies the record of a multicast group that has members on this host. Any context.
 ///
 /// # Errors
 ///
-/// `ENODEV`, `EADDRNOTAVAIL`.
+/// `ENODEV` if the port has no SA; `EADDRNOTAVAIL` if there is no such group.
 fn member_record(
     device: &Device,
     port: u32,

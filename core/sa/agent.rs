@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The agent of a port, which sends datagrams to the administrator.
+//! The MAD agent of a port, which sends queries to the SA.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -17,26 +17,26 @@ use crate::proto::sa::datagram::Fabric;
 use crate::proto::sa::datagram::DATAGRAM;
 use crate::proto::sa::DATA;
 
-/// An agent. It keeps its port open.
+/// A MAD agent. Keeps its port open.
 pub(super) struct Agent(Registered);
 
 impl Agent {
-    /// Registers an agent, which answers nothing but gets answers. May sleep.
+    /// Registers a send-only agent, which receives responses but no requests. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of registration.
+    /// Those of the registration.
     pub(super) fn register(device: &Device, port: u32) -> Result<Self> {
         Registered::new(device, port).map(Self)
     }
 
-    /// Ends it: what is under way is completed, and all buffers are waited for. No buffer is made
-    /// after that. May sleep.
+    /// Unregisters the agent: completes outstanding sends and waits until all buffers are freed. No
+    /// buffer can be allocated afterwards. May sleep.
     pub(super) fn unregister(&self) {
         client::unregister(self.0.agent());
     }
 
-    /// Makes an address handle. May sleep.
+    /// Creates an address handle. May sleep.
     ///
     /// # Errors
     ///
@@ -45,16 +45,16 @@ impl Agent {
         AgentAh::new(&self.0, attr)
     }
 
-    /// The upper half of its transactions' numbers.
+    /// Upper half of the agent's transaction IDs.
     pub(super) fn transactions(&self) -> u32 {
         client::transactions(self.0.agent())
     }
 
-    /// A datagram to the administrator, all zeros. Sleeps as `gfp` says.
+    /// Allocates a zeroed MAD to the SA. May sleep as `gfp` permits.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, whatever is lacking.
+    /// `ENOMEM` for every failure.
     pub(super) fn buffer(
         &self,
         manager: Arc<Manager>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What was asked and by whom, and how the answer is told.
+//! Kinds of queries, and delivery of their responses.
 
 use kernel::error::to_result;
 use kernel::ffi::c_int;
@@ -33,55 +33,55 @@ use crate::proto::sa::wire::Parts;
 use crate::proto::sa::wire::Record;
 use crate::proto::sa::DATA;
 
-/// In what form a path is asked for, and told.
+/// Record format of a path query and of its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PathForm {
-    /// InfiniBand's.
+    /// InfiniBand format.
     Ib,
-    /// Omni-Path's.
+    /// Omni-Path format.
     Opa,
-    /// Omni-Path's, for which InfiniBand's stands in datagrams.
+    /// Omni-Path format for the user, InfiniBand format in MADs.
     OpaByIb,
 }
 
-/// What was asked, and by whom.
+/// Kind of a query, with its recipient.
 pub(super) enum Kind {
-    /// A path; what the local service is asked for.
+    /// A path, with the parameters for the local service.
     Path {
         user: Callback<PathDone>,
         form: PathForm,
         asked: Path,
         mask: u64,
     },
-    /// Services.
+    /// Service records.
     Service(Callback<ServiceDone>),
-    /// GUIDs.
+    /// GUID records.
     GuidInfo(Callback<GuidInfoDone>),
-    /// A group is joined.
+    /// Join of a group.
     Join(Arc<Group>),
-    /// A group is left.
+    /// Leave of a group.
     Leave(Arc<Group>),
-    /// What the administrator can do.
+    /// Capabilities of the SA (ClassPortInfo).
     Class,
 }
 
-/// Datagrams of an answer, which were received whole.
+/// Complete MADs of a response.
 pub(super) struct Received<'a>(&'a client::Received);
 
-/// An answer.
+/// A response.
 pub(super) enum Answer<'a> {
-    /// Of the administrator.
+    /// From the SA.
     Datagrams(Received<'a>),
-    /// Of the local service.
+    /// From the local service.
     Local(local::Answer<'a>),
 }
 
 impl<'a> Answer<'a> {
-    /// What the agent received.
+    /// Converts MADs that the agent received.
     ///
     /// # Errors
     ///
-    /// `EIO` if it was not received well.
+    /// `EIO` if the work completion has an error status.
     pub(super) fn received(received: &'a client::Received) -> Result<Self> {
         if received.wc().status() != bindings::ib_wc_status_IB_WC_SUCCESS {
             return Err(EIO);
@@ -89,11 +89,11 @@ impl<'a> Answer<'a> {
         Ok(Self::Datagrams(Received(received)))
     }
 
-    /// The administrator's datagrams.
+    /// Returns the MADs of the SA.
     ///
     /// # Errors
     ///
-    /// `EIO` if they are not his.
+    /// `EIO` for a response of the local service.
     fn datagrams(self) -> Result<Received<'a>> {
         match self {
             Self::Datagrams(received) => Ok(received),
@@ -103,11 +103,11 @@ impl<'a> Answer<'a> {
 }
 
 impl Received<'_> {
-    /// The status for users, and the first record.
+    /// Returns the status for users, and the first record.
     ///
     /// # Errors
     ///
-    /// `EIO` if there is none.
+    /// `EIO` if the MAD is too short.
     fn first(&self) -> Result<(c_int, &[u8])> {
         let datagram = self.0.mad().get(..DATAGRAM).ok_or(EIO)?;
         let (head, record) = datagram.split_at_checked(Header::LEN).ok_or(EIO)?;
@@ -118,7 +118,7 @@ impl Received<'_> {
         Ok((status, record))
     }
 
-    /// All services of a long answer: the data of the datagrams follow on each other.
+    /// Returns all services of a multi-segment response, whose records run across segments.
     ///
     /// # Errors
     ///
@@ -131,7 +131,7 @@ impl Received<'_> {
         }
         let mut found = KVec::new();
         let mut parts = Parts::<{ Service::LEN }>::new();
-        // No list of this length has more.
+        // A message of this length has no more segments.
         for mad in self.0.mads().take((len / DATA).saturating_add(1)) {
             for byte in mad.get(Header::LEN..DATAGRAM).unwrap_or_default() {
                 let Some(record) = parts.add(*byte) else {
@@ -152,7 +152,7 @@ impl Received<'_> {
 }
 
 impl PathForm {
-    /// Reads a path, and gives it to C.
+    /// Unpacks a path record and converts it to C's structure.
     fn read(self, record: &[u8], flags: u32) -> bindings::sa_path_rec {
         let (path, rec_type) = match self {
             Self::Ib => (
@@ -183,7 +183,7 @@ impl PathForm {
     }
 }
 
-/// Paths for a user: as many as the array has, at most.
+/// Paths for a user, limited by the size of the array.
 struct Paths {
     status: c_int,
     records: [bindings::sa_path_rec; local::PATHS],
@@ -191,11 +191,11 @@ struct Paths {
 }
 
 impl Paths {
-    /// Reads an answer.
+    /// Reads the paths of a response.
     ///
     /// # Errors
     ///
-    /// `EIO` if there is no path in it, and what the query failed with.
+    /// `EIO` if the response has no path; the error of the query.
     fn read(answer: Result<Answer<'_>>, form: PathForm, wanted: local::Use) -> Result<Self> {
         let mut this = Self {
             status: 0,
@@ -209,7 +209,7 @@ impl Paths {
                 this.add(form.read(record, 0));
             }
             Answer::Local(answer) => {
-                // Users of the wider form expect one.
+                // Users of Omni-Path records expect one path.
                 let most = if form == PathForm::Ib {
                     local::PATHS
                 } else {
@@ -236,7 +236,8 @@ impl Paths {
 }
 
 impl Kind {
-    /// The path for which the local service may be asked, and which of its fields count.
+    /// Returns the path and component mask to ask the local service for; `None` if the SA must be
+    /// queried.
     pub(super) fn for_local_service(&self) -> Option<(Path, u64)> {
         match self {
             Self::Path {
@@ -254,7 +255,7 @@ impl Kind {
         }
     }
 
-    /// Tells whoever asked. May sleep, as they may.
+    /// Delivers the result to the recipient. May sleep, as callbacks may.
     pub(super) fn tell(&self, port: &Arc<Port>, answer: Result<Answer<'_>>) {
         match self {
             Self::Path {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Records between C's structures and the engines. C has numbers of more than a byte as they
-//! are on the wire.
+//! Conversion of records between C's structures and the protocol types. C's structures hold
+//! multi-byte numbers in network byte order.
 
 use core::mem::ManuallyDrop;
 use rdma::bindings;
@@ -19,16 +19,16 @@ use crate::proto::sa::path::Path;
 use crate::proto::sa::record::GuidInfo;
 use crate::proto::sa::record::Service;
 
-/// The form of a path.
+/// Format of a path record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// InfiniBand's.
+    /// InfiniBand format.
     Ib,
-    /// Omni-Path's.
+    /// Omni-Path format.
     Opa,
 }
 
-/// A path of C's; the ends are read as of this form, whatever the structure says.
+/// Converts a path from C. The link fields are read in the format `form`, whatever `rec_type` says.
 pub(super) fn path_from_c(rec: bindings::sa_path_rec, form: Form) -> Path {
     let link = match form {
         Form::Ib => {
@@ -74,7 +74,7 @@ pub(super) fn path_from_c(rec: bindings::sa_path_rec, form: Form) -> Path {
     }
 }
 
-/// A path as C has it. What is not in the record, its type and flags, is that of `rec`.
+/// Converts a path to C. Type and flags, which are not part of the path, are taken from `rec`.
 pub(super) fn path_to_c(path: &Path, mut rec: bindings::sa_path_rec) -> bindings::sa_path_rec {
     match path.link {
         Link::Ib(IbLink {
@@ -124,7 +124,7 @@ pub(super) fn path_to_c(path: &Path, mut rec: bindings::sa_path_rec) -> bindings
     rec
 }
 
-/// A membership of C's.
+/// Converts a group membership from C.
 pub(super) fn member_from_c(rec: bindings::ib_sa_mcmember_rec) -> Member {
     Member {
         mgid: read(rec.mgid),
@@ -148,7 +148,7 @@ pub(super) fn member_from_c(rec: bindings::ib_sa_mcmember_rec) -> Member {
     }
 }
 
-/// A membership as C has it.
+/// Converts a group membership to C.
 pub(super) fn member_to_c(member: &Member) -> bindings::ib_sa_mcmember_rec {
     bindings::ib_sa_mcmember_rec {
         mgid: raw(member.mgid),
@@ -172,9 +172,9 @@ pub(super) fn member_to_c(member: &Member) -> bindings::ib_sa_mcmember_rec {
     }
 }
 
-/// A service of C's.
+/// Converts a service from C.
 pub(super) fn service_from_c(rec: bindings::sa_service_rec) -> Service {
-    // They stay as they are on the wire.
+    // The data fields stay in wire order.
     let bytes = rec
         .data_8
         .into_iter()
@@ -194,7 +194,7 @@ pub(super) fn service_from_c(rec: bindings::sa_service_rec) -> Service {
     }
 }
 
-/// Numbers of so many bytes that stay as they are on the wire.
+/// Splits `bytes` into numbers of `BYTES` bytes each, in wire order.
 fn numbers<const BYTES: usize, const N: usize, T: Copy + Default>(
     bytes: &[u8],
     make: impl Fn([u8; BYTES]) -> T,
@@ -206,7 +206,7 @@ fn numbers<const BYTES: usize, const N: usize, T: Copy + Default>(
     all
 }
 
-/// A service as C has it; what is not in the record is that of `rec`.
+/// Converts a service to C; fields that are not part of the service are taken from `rec`.
 pub(super) fn service_to_c(
     service: &Service,
     mut rec: bindings::sa_service_rec,
@@ -227,7 +227,7 @@ pub(super) fn service_to_c(
     rec
 }
 
-/// GUIDs of C's.
+/// Converts GUIDs from C.
 pub(super) fn guids_from_c(rec: bindings::ib_sa_guidinfo_rec) -> GuidInfo {
     GuidInfo {
         lid: u16::from_be(rec.lid),
@@ -238,7 +238,7 @@ pub(super) fn guids_from_c(rec: bindings::ib_sa_guidinfo_rec) -> GuidInfo {
     }
 }
 
-/// GUIDs as C has them.
+/// Converts GUIDs to C.
 pub(super) fn guids_to_c(guids: &GuidInfo) -> bindings::ib_sa_guidinfo_rec {
     bindings::ib_sa_guidinfo_rec {
         lid: guids.lid.to_be(),

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The edge of subnet administration to C: records and arguments of exported functions.
+//! The C interface of subnet administration: records and arguments of exported functions.
 //!
 //! | file | what |
 //! |---|---|
-//! | `user` | clients (`struct ib_sa_client`), and the functions of users that are told of answers |
-//! | here | records and other arguments; objects that are found by statics |
-//! | `datagram` | datagrams of queries, and their address handle |
-//! | `member` | multicast memberships as their owners have them (`struct ib_sa_multicast`) |
+//! | `user` | clients (`struct ib_sa_client`) and their callbacks |
+//! | this file | records and other arguments; objects published in statics |
+//! | `datagram` | MADs of queries, and their address handle |
+//! | `member` | multicast memberships as seen by their owners (`struct ib_sa_multicast`) |
 //!
-//! To be held against `include/rdma/ib_sa.h` and `include/rdma/ib_mad.h`.
+//! C headers: `include/rdma/ib_sa.h` and `include/rdma/ib_mad.h`.
 
 pub(super) mod datagram;
 pub(super) mod member;
@@ -33,11 +33,11 @@ use rdma::edge::Within;
 use rdma::sync::rcu;
 
 rdma::import! { in rdma::bindings;
-    /// A random number. Any context.
+    /// Returns a random number. Any context.
     pub(super) fn random() -> u32 = get_random_u32;
 }
 
-/// A static that refers to an object of the module while there is one.
+/// A static reference to an object of the module, set while the object exists.
 ///
 /// # Invariants
 ///
@@ -46,7 +46,7 @@ rdma::import! { in rdma::bindings;
 pub(super) struct Published<T>(Atomic<*const T>);
 
 impl<T: Send + Sync + 'static> Published<T> {
-    /// None.
+    /// No object.
     pub(super) const fn new() -> Self {
         // INVARIANT: Null.
         Self(Atomic::<*const T>::new(ptr::null()))
@@ -65,7 +65,7 @@ impl<T: Send + Sync + 'static> Published<T> {
         drop(unsafe { Arc::from_raw(old) });
     }
 
-    /// The object, if there is one. Any context.
+    /// Returns the object, if there is one. Any context.
     pub(super) fn get(&self) -> Option<Arc<T>> {
         let _rcu = rcu::read_lock();
         let object = self.0.load(Acquire);
@@ -75,36 +75,37 @@ impl<T: Send + Sync + 'static> Published<T> {
     }
 }
 
-/// A structure of numbers, arrays of numbers, and unions of such.
+/// A structure of plain numbers, arrays of numbers, and unions of such.
 ///
 /// # Safety
 ///
-/// Any initialised bytes are a value, and a copy of it is as good as the original.
+/// Any initialised bytes must be a valid value, and the type must not own anything, so that a copy
+/// is as good as the original.
 pub(super) unsafe trait Plain {}
 
-// SAFETY: Numbers, arrays of numbers, and a union.
+// SAFETY: The fields are numbers, arrays of numbers, and a union of such.
 unsafe impl Plain for bindings::sa_path_rec {}
-// SAFETY: Numbers.
+// SAFETY: All fields are numbers.
 unsafe impl Plain for bindings::sa_path_rec_ib {}
-// SAFETY: Numbers.
+// SAFETY: All fields are numbers.
 unsafe impl Plain for bindings::sa_path_rec_opa {}
-// SAFETY: Numbers and arrays of numbers.
+// SAFETY: The fields are numbers and arrays of numbers.
 unsafe impl Plain for bindings::sa_service_rec {}
-// SAFETY: Numbers and an array of numbers.
+// SAFETY: The fields are numbers and an array of numbers.
 unsafe impl Plain for bindings::ib_sa_guidinfo_rec {}
-// SAFETY: Numbers, and unions of numbers.
+// SAFETY: The fields are numbers and unions of numbers.
 unsafe impl Plain for bindings::ib_sa_mcmember_rec {}
-// SAFETY: Bytes.
+// SAFETY: All fields are bytes.
 unsafe impl Plain for Roce {}
-// SAFETY: A union of numbers.
+// SAFETY: A union of plain structures: any bytes are valid until a member is read.
 unsafe impl Plain for bindings::sa_path_rec__bindgen_ty_1 {}
 // SAFETY: A union of arrays of numbers.
 unsafe impl Plain for bindings::ib_gid {}
-// SAFETY: Bytes.
+// SAFETY: An array of bytes.
 unsafe impl Plain for [u8; 16] {}
 
-/// A record that C lends for reading. It is accessed by [`read`](Self::read) only, after the checks
-/// that do not need it.
+/// A record that C lends for reading. Accessed only by [`read`](Self::read), after all checks that
+/// do not need it.
 pub(super) struct LentRecord<'a, T>(*const T, PhantomData<&'a T>);
 
 impl<T: Plain> LentRecord<'_, T> {
@@ -112,7 +113,7 @@ impl<T: Plain> LentRecord<'_, T> {
     /// runs, which may be before the export returns.
     #[inline]
     pub(super) fn read(self) -> T {
-        // SAFETY: The record is there and initialised (contract of `from_c`); it may be copied
+        // SAFETY: The record is valid and initialised (contract of `from_c`); it may be copied
         // (`Plain`).
         unsafe { self.0.read() }
     }
@@ -128,7 +129,7 @@ unsafe impl<T> FromC for LentRecord<'_, T> {
         Self(c, PhantomData)
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The borrow is limited to `'a`.
 unsafe impl<'a, T> Within<'a> for LentRecord<'a, T> {}
 
 /// A packed record of `N` bytes that C lends for reading.
@@ -140,14 +141,14 @@ unsafe impl<const N: usize> FromC for Packed<'_, N> {
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The bytes are there (contract of `from_c`); they have no alignment.
+        // SAFETY: The `N` bytes are valid (contract of `from_c`); bytes need no alignment.
         Self(unsafe { &*c.cast() })
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The borrow is limited to `'a`.
 unsafe impl<'a, const N: usize> Within<'a> for Packed<'a, N> {}
 
-/// Room for a packed record of `N` bytes.
+/// A buffer for a packed record of `N` bytes.
 pub(super) struct Room<'a, const N: usize>(pub(super) &'a mut [u8; N]);
 
 // SAFETY: `from_c` is for `N` bytes that nobody else uses during the call.
@@ -156,14 +157,15 @@ unsafe impl<const N: usize> FromC for Room<'_, N> {
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The bytes are there (contract of `from_c`); they have no alignment.
+        // SAFETY: The `N` bytes are valid and exclusive (contract of `from_c`); bytes need no
+        // alignment.
         Self(unsafe { &mut *c.cast() })
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The borrow is limited to `'a`.
 unsafe impl<'a, const N: usize> Within<'a> for Room<'a, N> {}
 
-/// The number of a query, which is not negative.
+/// Id of a query; not negative.
 pub(super) struct QueryId(pub(super) c_int);
 
 impl AnswerOk for QueryId {
@@ -180,8 +182,8 @@ impl AnswerOk for QueryId {
     }
 }
 
-/// The ends of a path of RoCE (`struct sa_path_rec_roce`), as bytes: C's `bool` is read as what it
-/// is, since the path may be of another kind.
+/// Link fields of a RoCE path (`struct sa_path_rec_roce`), as bytes: C's `bool` may hold any byte,
+/// since the union may have been written as another kind of path.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Roce {
@@ -207,7 +209,7 @@ impl Roce {
         self.dmac
     }
 
-    /// The same with the route marked as resolved.
+    /// Returns a copy with the route marked as resolved.
     pub(super) fn resolved(self) -> ManuallyDrop<bindings::sa_path_rec_roce> {
         ManuallyDrop::new(bindings::sa_path_rec_roce {
             route_resolved: true,
@@ -216,10 +218,11 @@ impl Roce {
     }
 }
 
-/// Reads a union of plain members as one of them, whichever was written.
+/// Reads a union of plain members as one of them, whichever member was written last.
 #[inline]
 pub(super) fn read_as<T: Plain, U: Plain>(union: &U) -> T {
     const { assert!(size_of::<T>() <= size_of::<U>() && align_of::<T>() <= align_of::<U>()) };
-    // SAFETY: There are enough bytes, which C has initialised, and any are a `T` (`Plain`).
+    // SAFETY: `U` has at least as many bytes as `T`, which C has initialised, and any bytes are a
+    // valid `T` (`Plain`).
     unsafe { ptr::from_ref(union).cast::<T>().read() }
 }

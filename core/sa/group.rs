@@ -2,14 +2,14 @@
 
 //! Multicast groups on a port, and their members.
 //!
-//! A port's lock keeps its groups and their members. What is to be done next for a group is
-//! decided by [`crate::proto::sa::group`], and done by the group's work, which calls members
-//! and asks the administrator with no lock held. All groups share one ordered queue.
+//! A port's lock guards its groups and their members. [`crate::proto::sa::group`] decides the next
+//! step of a group. The group's work performs it: it calls members and queries the SA with no lock
+//! held. All groups share one ordered workqueue.
 //!
-//! A member is in an `Arc`, of which its owner, who got a pointer to the C structure in it, has
-//! one reference. It is in one of the two lists of its group, or in none after it was told
-//! that it is not, or not any more, a member. Its gate is entered, under the lock, by who calls
-//! it, so that freeing it waits for the call.
+//! A member is in an `Arc`. The owner of the membership has a pointer to the embedded C structure
+//! and holds one reference. The member is in one of the two lists of its group, or in none once the
+//! join has failed or the membership is lost. The work enters the member's gate under the lock
+//! before it calls the owner, so freeing the member waits for the call.
 
 use kernel::alloc::Flags;
 use kernel::ffi::c_int;
@@ -57,16 +57,16 @@ use crate::proto::sa::member::component;
 use crate::proto::sa::member::JoinState;
 use crate::proto::sa::member::Member as Record;
 
-/// How long the administrator's answer is awaited, in milliseconds.
+/// Timeout of a query to the SA, in milliseconds.
 const TIMEOUT: u64 = 3_000;
 
-/// What a port's lock keeps.
+/// Data guarded by a port's lock.
 pub(super) struct Groups {
-    /// For what groups and members keep under this lock.
+    /// Key to the data of groups and members that this lock guards.
     key: Key,
-    /// The next number of a group or member.
+    /// Last number given to a group or member.
     next: u64,
-    /// By their GIDs, and then by number, since there may be many that have none yet.
+    /// Groups by MGID, then by number, since several groups may not have an MGID yet.
     by_gid: RBTree<(Gid, u64), Arc<Group>>,
 }
 
@@ -91,10 +91,10 @@ impl Groups {
 /// A port with groups.
 #[pin_data]
 pub(super) struct Port {
-    /// The device's memory; it is registered until [`close`](Self::close) returns.
+    /// Keeps the device's memory. The device is registered until [`close`](Self::close) returns.
     device: ARef<Device>,
     number: u32,
-    /// Groups are inside.
+    /// Entered by each group.
     #[pin]
     gate: Gate,
     key: KeyId,
@@ -102,7 +102,7 @@ pub(super) struct Port {
     groups: SpinLockIrq<Groups>,
 }
 
-/// The list of members in which one is.
+/// The list of its group that a member is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum List {
     Waiting,
@@ -110,23 +110,23 @@ enum List {
     None,
 }
 
-/// What the administrator answered.
+/// Response of the SA.
 enum Answer {
     Joined(Record),
     NotJoined(Error),
     Left(bool),
 }
 
-/// What the port's lock keeps of a group.
+/// Data of a group that the port's lock guards.
 struct Inner {
     engine: group::Group,
-    /// Under which GID it is in the tree.
+    /// MGID under which the group is in the tree.
     key: Gid,
     waiting: RBTree<u64, Arc<Member>>,
     joined: RBTree<u64, Arc<Member>>,
-    /// How many members have not been freed.
+    /// Number of members that have not been freed.
     members: usize,
-    /// For the work.
+    /// Response of the SA that the work has not processed yet.
     answer: Option<Answer>,
 }
 
@@ -147,8 +147,8 @@ impl_has_work! {
 /// A member.
 #[pin_data]
 pub(super) struct Member {
-    /// What its owner sees. The record is written under the port's lock, before the owner is
-    /// told.
+    /// The part that the owner sees. The record is written under the port's lock, before the
+    /// owner's callback is called.
     #[pin]
     pub(super) c: Multicast,
     number: u64,
@@ -162,7 +162,7 @@ pub(super) struct Member {
     _user: User,
 }
 
-/// What somebody asks to be.
+/// Parameters of a join.
 pub(super) struct Wish {
     pub(super) asked: Record,
     pub(super) mask: u64,
@@ -170,7 +170,7 @@ pub(super) struct Wish {
 }
 
 impl Port {
-    /// A port without groups. May sleep.
+    /// Creates a port without groups. May sleep.
     ///
     /// # Errors
     ///
@@ -193,17 +193,17 @@ impl Port {
         )
     }
 
-    /// Its number.
+    /// Port number.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Waits until there are no groups any more. May sleep.
+    /// Waits until all groups have been freed. May sleep.
     pub(super) fn close(&self) {
         self.gate.close_and_wait();
     }
 
-    /// Something happened to the port. Does not sleep.
+    /// Handles an event on the port. Does not sleep.
     pub(super) fn disturbed(&self, trouble: Trouble) {
         let mut groups = self.groups.lock();
         let mut from = Some((Gid([0; 16]), 0));
@@ -222,11 +222,11 @@ impl Port {
         }
     }
 
-    /// What is known of a group. Any context.
+    /// Returns the record of a group. Any context.
     ///
     /// # Errors
     ///
-    /// `EADDRNOTAVAIL` if nobody here has asked for it.
+    /// `EADDRNOTAVAIL` if there is no such group.
     pub(super) fn record(&self, mgid: Gid) -> Result<Record> {
         let mut groups = self.groups.lock();
         let group = groups.find(mgid).cloned().ok_or_else(eaddrnotavail)?;
@@ -236,9 +236,9 @@ impl Port {
         record.ok_or_else(eaddrnotavail)
     }
 
-    /// Finds a group, or makes it, for one more member. Sleeps as `flags` say.
+    /// Finds or creates a group, and counts one more member. May sleep as `flags` permit.
     fn group(this: &Arc<Self>, mgid: Gid, flags: Flags) -> Result<Arc<Group>> {
-        // Those who have no GID yet do not share one.
+        // Requests without an MGID do not share a group.
         let shared = mgid != Gid::default();
         let count = |group: &Arc<Group>, groups: &mut Groups| -> Result {
             let inner = group.inner.access_mut(&mut groups.key).ok_or(EINVAL)?;
@@ -284,12 +284,12 @@ impl Port {
         Ok(new)
     }
 
-    /// Asks to be a member; the owner is told, by a worker, perhaps before this returns. Sleeps
-    /// as `flags` say.
+    /// Requests a membership. A worker calls the owner's callback, possibly before this returns.
+    /// May sleep as `flags` permit.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the port goes; `ENOMEM`.
+    /// `ENODEV` if the port is being removed; `ENOMEM`.
     pub(super) fn join(this: &Arc<Self>, wish: Wish, user: User, flags: Flags) -> Result<Joined> {
         let Wish { asked, mask, done } = wish;
         let number = this.groups.lock().number();
@@ -321,7 +321,7 @@ impl Port {
         };
         let mut groups = this.groups.lock();
         let inner = group.inner.access_mut(&mut groups.key).ok_or(EINVAL)?;
-        // The owner may free it as soon as it is told.
+        // The owner may free the member as soon as its callback is called.
         let joined = Joined::new(member);
         inner.waiting.insert(place);
         if inner.engine.came() {
@@ -332,7 +332,7 @@ impl Port {
 }
 
 impl Member {
-    /// Ends it, and waits for a call of its owner. May sleep.
+    /// Ends the membership and waits for a running callback. May sleep.
     pub(super) fn free(this: Arc<Self>) {
         let group = &this.group;
         let mut groups = group.port.groups.lock();
@@ -354,39 +354,41 @@ impl Member {
         this.gate.close_and_wait();
     }
 
-    /// Tells its owner, who is inside the gate meanwhile; and frees it, if he says so.
+    /// Calls the owner's callback, inside the member's gate, and frees the member if the callback
+    /// asks for it.
     fn tell(inside: Inside, status: c_int) {
         if let Some(Freed(member)) = inside.tell(status) {
             Self::free(member);
         }
     }
 
-    /// Which list it is in; it is in none from now on. Its port's lock is held.
+    /// Returns the list that the member is in and marks the member as in none. The port's lock is
+    /// held.
     fn take_list(&self, groups: &mut Groups) -> List {
         let list = self.list.access_mut(&mut groups.key);
         list.map_or(List::None, |list| core::mem::replace(list, List::None))
     }
 }
 
-/// What the work does with no lock held.
+/// A task that the work performs with no lock held.
 enum Todo {
-    /// Tell a member.
+    /// Call a member's callback with this status.
     Tell(Inside, c_int),
-    /// Find where this partition is.
+    /// Look up the index of this P_Key.
     FindPartition(u16),
-    /// The same for what the group is now.
+    /// Look up the P_Key index of the record that the SA returned, and update the group.
     FindJoined(Record),
-    /// Ask the administrator.
+    /// Send a query to the SA.
     Ask(Method, Record, u64),
-    /// Nothing, until somebody wakes the group.
+    /// Return; the group runs again when it is woken.
     Go,
-    /// Look again.
+    /// Determine the next task again.
     Again,
 }
 
 impl Todo {
-    /// Tells a member, which is still in a list or just taken out, under the lock: so its gate has
-    /// not been closed.
+    /// Calls back a member that is in a list or was just removed from one under the lock, so its
+    /// gate is still open.
     fn tell(member: &Arc<Member>, status: c_int) -> Self {
         match Inside::enter(member) {
             Some(inside) => Self::Tell(inside, status),
@@ -401,14 +403,14 @@ impl Todo {
 }
 
 impl Group {
-    /// Has the work run. Any context.
+    /// Queues the work. Any context.
     fn enqueue(self: &Arc<Self>) {
         if let Some(queue) = super::queue() {
             let _ = queue.enqueue::<Arc<Self>, 0>(self.clone());
         }
     }
 
-    /// The administrator agreed to a join, or did not.
+    /// Handles the SA's response to a join.
     pub(super) fn joined(self: &Arc<Self>, answer: Result<Record>) {
         self.answered(match answer {
             Ok(record) => Answer::Joined(record),
@@ -416,9 +418,9 @@ impl Group {
         });
     }
 
-    /// The administrator was told of a leave, or was not.
+    /// Handles the result of a leave; `answered` says whether the SA responded.
     pub(super) fn left(self: &Arc<Self>, answered: bool) {
-        // Nobody is asked again and again for the sake of a device that goes.
+        // Leaves are not retried on a port that is being closed.
         self.answered(Answer::Left(answered || self.port.gate.is_closed()));
     }
 
@@ -431,7 +433,7 @@ impl Group {
         self.enqueue();
     }
 
-    /// A member that was counted has not come.
+    /// Uncounts a member that could not be created.
     fn forget_member(self: &Arc<Self>) {
         let mut groups = self.port.groups.lock();
         if let Some(inner) = self.inner.access_mut(&mut groups.key) {
@@ -442,7 +444,7 @@ impl Group {
         }
     }
 
-    /// Takes the first who waits out, to be told.
+    /// Removes the first waiting member, to report `status` to it.
     fn pop_waiting(groups: &mut Groups, this: &Self, status: c_int) -> Todo {
         let Some(inner) = this.inner.access_mut(&mut groups.key) else {
             return Todo::Go;
@@ -456,7 +458,7 @@ impl Group {
         Todo::tell(&member, status)
     }
 
-    /// Uses what the administrator answered. `None` if there is no answer.
+    /// Processes the SA's response. Returns `None` if there is none.
     fn use_answer(groups: &mut Groups, this: &Self) -> Option<Todo> {
         let inner = this.inner.access_mut(&mut groups.key)?;
         Some(match inner.answer.take()? {
@@ -477,7 +479,7 @@ impl Group {
         })
     }
 
-    /// What is to be done next.
+    /// Selects the next task.
     fn next(&self) -> Todo {
         let mut groups = self.port.groups.lock();
         if let Some(todo) = Self::use_answer(&mut groups, self) {
@@ -533,7 +535,7 @@ impl Group {
             Step::Leave(record) => Todo::leave(record),
             Step::Rest if inner.members == 0 => {
                 let key = (inner.key, self.number);
-                // Whoever runs the group has a reference to it.
+                // Not the last reference: the running work holds another.
                 drop(groups.by_gid.remove(&key));
                 Todo::Go
             }
@@ -541,7 +543,7 @@ impl Group {
         }
     }
 
-    /// The administrator agreed: this is the group now.
+    /// Adopts the record that the SA returned for the group.
     fn is_now(self: &Arc<Self>, record: Record, partition: Option<u16>) {
         let mut groups = self.port.groups.lock();
         let Some(inner) = self.inner.access_mut(&mut groups.key) else {
@@ -562,7 +564,7 @@ impl Group {
         }
     }
 
-    /// The administrator could not be asked.
+    /// Records that a query could not be sent to the SA.
     fn not_asked(&self, method: Method, error: Error) {
         let mut groups = self.port.groups.lock();
         if let Some(inner) = self.inner.access_mut(&mut groups.key) {
@@ -580,13 +582,13 @@ impl Group {
         }
     }
 
-    /// Where a partition is. May sleep.
+    /// Looks up the index of a P_Key. May sleep.
     fn find_partition(&self, pkey: u16) -> Option<u16> {
         // The device is registered as long as the port has groups.
         self.port.device.find_pkey(self.port.number, pkey).ok()
     }
 
-    /// Asks the administrator, who answers the group.
+    /// Sends a query to the SA. The group gets the response.
     fn ask(self: &Arc<Self>, method: Method, record: Record, mask: u64) -> Result {
         let port = super::port(&self.port.device, self.port.number)?;
         let question = Question {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The local service (`RDMA_NL_LS`): a program that knows paths and addresses.
+//! The local service (`RDMA_NL_LS`): a user-space program that resolves paths and addresses.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -20,11 +20,11 @@ use crate::netlink::Message;
 use crate::proto::sa::local;
 use crate::proto::sa::path::Path;
 
-/// How many operations there are.
+/// Number of operations.
 const OPS: usize = bindings::RDMA_NL_LS_NUM_OPS as usize;
 
 /// `NLM_F_REQUEST`.
-// CAST: flags have 16 bits.
+// CAST: Netlink flags have 16 bits.
 const REQUEST: u16 = bindings::NLM_F_REQUEST as u16;
 
 /// The handlers, by operation. Only senders with `CAP_NET_ADMIN` may be the service.
@@ -46,12 +46,12 @@ pub(super) fn register() -> netlink::Registration {
     netlink::Registration::new(bindings::RDMA_NL_LS, Handlers::of(&HANDLERS))
 }
 
-/// Whether there is a service. Any context.
+/// Returns whether a service listens. Any context.
 pub(super) fn somebody_listens() -> bool {
     netlink::has_listeners(bindings::RDMA_NL_GROUP_LS)
 }
 
-/// Asks the service for a query's path. Sleeps as `flags` say.
+/// Asks the service for a query's path. May sleep as `flags` permit.
 ///
 /// # Errors
 ///
@@ -61,7 +61,7 @@ pub(super) fn ask(query: &Arc<Query>, path: &Path, mask: u64, flags: bindings::g
     let request = local::Request {
         seq: state::seq(query.ticket()),
         device: name.as_bytes(),
-        // CAST: The message has 8 bits for it.
+        // CAST: The message has 8 bits for the port number.
         port: query.port().number() as u8,
         path,
         mask,
@@ -71,8 +71,7 @@ pub(super) fn ask(query: &Arc<Query>, path: &Path, mask: u64, flags: bindings::g
     netlink::multicast_with(Net::init(), message, bindings::RDMA_NL_GROUP_LS, flags)
 }
 
-/// The answer of the service (`RDMA_NL_LS_OP_RESOLVE`). An answer that no query waits for is
-/// ignored.
+/// Response of the service (`RDMA_NL_LS_OP_RESOLVE`). Ignored if no query waits for it.
 struct Resolved;
 
 impl Doit for Resolved {
@@ -92,7 +91,7 @@ impl Doit for Resolved {
     }
 }
 
-/// The service sets the timeout of its answers (`RDMA_NL_LS_OP_SET_TIMEOUT`).
+/// Request of the service to change its timeout (`RDMA_NL_LS_OP_SET_TIMEOUT`).
 struct SetTimeout;
 
 impl Doit for SetTimeout {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address vectors from what the administrator said of a path or a group, or from what stands
-//! for that on Ethernet.
+//! Address vectors from path and group records of the SA, or from their RoCE equivalents.
 
 use kernel::prelude::*;
 use rdma::bindings;
@@ -24,7 +23,7 @@ use crate::object::ah_attr::set_route;
 use crate::proto::gid::Gid;
 use crate::proto::sa::PERMISSIVE_LID;
 
-/// What kind of fabric a path is of.
+/// Fabric of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fabric {
     Ib,
@@ -34,7 +33,7 @@ pub(super) enum Fabric {
 }
 
 impl Fabric {
-    /// That of a type of path, if it has one.
+    /// Returns the fabric of a path record type; `None` for an unknown type.
     pub(super) const fn of(rec_type: bindings::sa_path_rec_type) -> Option<Self> {
         Some(match rec_type {
             bindings::sa_path_rec_type_SA_PATH_REC_TYPE_IB => Self::Ib,
@@ -54,7 +53,7 @@ impl Fabric {
     }
 }
 
-/// Sets the ends on the link of a vector that is not for Ethernet.
+/// Sets the destination LID and path bits of a vector that is not RoCE's.
 pub(super) fn set_lid(attr: &AhAttr, dlid: u32, path_bits: u8, make_grd: bool) {
     match attr.kind() {
         bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB => {
@@ -68,7 +67,7 @@ pub(super) fn set_lid(attr: &AhAttr, dlid: u32, path_bits: u8, make_grd: bool) {
     }
 }
 
-/// Sees to it that a path of RoCE leads somewhere.
+/// Checks that the destination of a RoCE path is reachable.
 fn check_route(fabric: Fabric, entry: Option<&GidAttr>, from: Gid, to: Gid) -> Result {
     let reach = reach(entry.ok_or(EINVAL)?, from, to)?;
     if reach == Reach::Routed && fabric != Fabric::RoceV2 {
@@ -77,13 +76,14 @@ fn check_route(fabric: Fabric, entry: Option<&GidAttr>, from: Gid, to: Gid) -> R
     Ok(())
 }
 
-/// Makes the vector of a path; `entry` is the local GID, or it is looked up. If it succeeds,
-/// the vector may hold a GID. Sleeps for paths of RoCE; any context otherwise.
+/// Initialises the address vector of a path. `entry` is the local GID; if `None`, it is looked up.
+/// On success, the vector may hold a GID reference. May sleep for RoCE paths; any context
+/// otherwise.
 ///
 /// # Errors
 ///
-/// For RoCE those of [`reach`], and `EINVAL` if only version 2 would get there; those of
-/// finding the GID.
+/// For RoCE those of [`reach`], and `EINVAL` if a RoCE v1 path needs routing; those of the GID
+/// lookup.
 pub(super) fn init_from_path(
     device: &Device,
     port: u32,
@@ -102,7 +102,7 @@ pub(super) fn init_from_path(
     match fabric {
         Some(fabric @ (Fabric::RoceV1 | Fabric::RoceV2)) => {
             let roce: Roce = read_as(&rec.__bindgen_anon_1);
-            // Once for each record.
+            // The route is resolved once per record.
             if !roce.is_resolved() {
                 check_route(fabric, entry, from, to)?;
                 rec.__bindgen_anon_1.roce = roce.resolved();
@@ -141,11 +141,12 @@ pub(super) fn init_from_path(
     Ok(())
 }
 
-/// Makes the vector of a multicast group, which holds the local GID. Any context.
+/// Initialises the address vector of a multicast group, with a reference to the local GID. Any
+/// context.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that is neither of InfiniBand nor of RoCE; those of finding the GID.
+/// `EINVAL` for a port that is neither InfiniBand nor RoCE; those of the GID lookup.
 pub(super) fn init_from_member(
     device: &Device,
     port: u32,
@@ -155,7 +156,7 @@ pub(super) fn init_from_member(
     attr: &AhAttr,
 ) -> Result {
     let caps = Caps::of(device, port);
-    // GIDs of InfiniBand are not those of a network device.
+    // InfiniBand GIDs are not associated with a network device.
     let ndev = if caps.is_ib() {
         Passed::NULL
     } else if caps.is_roce() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A port with an administrator, and what is known of that.
+//! A port whose subnet has an SA, and what is known of the SA.
 
 use core::convert::Infallible;
 use kernel::impl_has_work;
@@ -31,12 +31,12 @@ use crate::device::queues;
 use crate::device::Device;
 use crate::proto::sa::record::ClassPortInfo;
 
-/// How often the administrator is asked what it can do, if it does not answer.
+/// Number of retries of the ClassPortInfo query.
 const CLASS_RETRIES: u8 = 3;
-/// How long is waited before each time.
+/// Delay before each ClassPortInfo query.
 const CLASS_WAIT: Delta = Delta::from_secs(1);
 
-/// What the administrator can do.
+/// What is known of the SA's capabilities.
 #[derive(Default)]
 struct Class {
     known: Option<ClassPortInfo>,
@@ -46,11 +46,11 @@ struct Class {
 /// A port.
 #[pin_data]
 pub(super) struct Port {
-    /// The device's memory; it is registered until [`close`](Self::close) returns.
+    /// Keeps the device's memory. The device is registered until [`close`](Self::close) returns.
     device: ARef<Device>,
     number: u32,
     agent: Agent,
-    /// Who begins a query is inside: until its buffer keeps the agent.
+    /// Entered while a query is created, until its buffer keeps the agent registered.
     #[pin]
     pub(super) gate: Gate,
     #[pin]
@@ -74,13 +74,13 @@ impl_has_timer! {
 }
 
 impl Port {
-    /// Registers with the port. May sleep.
+    /// Registers an agent on the port. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, and those of the agent.
     pub(super) fn open(device: &Device, number: u32) -> Result<Arc<Self>> {
-        // The memory first: then nothing fails when there is an agent.
+        // Allocate first: nothing can fail after the agent is registered.
         let memory = UniqueArc::<Self>::new_uninit(GFP_KERNEL)?;
         let agent = Agent::register(device, number)?;
         let device = device.hold();
@@ -98,35 +98,35 @@ impl Port {
         Ok(port.into())
     }
 
-    /// Ends everything that is under way on the port. May sleep. Once, while the device is
-    /// still there.
+    /// Ends all operations on the port. Called once, while the device is still registered. May
+    /// sleep.
     pub(super) fn close(self: &Arc<Self>) {
         self.gate.close_and_wait();
         Timer::<Self>::shutdown(self);
         drop(workqueue::disable::<Self, 0>(self));
         drop(workqueue::disable::<Self, 1>(self));
         state::abandon(self);
-        // All who make buffers are behind the gate.
+        // The gate is closed, so no more buffers are created.
         self.agent.unregister();
         drop(self.set_manager(None));
     }
 
-    /// Its number.
+    /// Port number.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Its device; registered for those who are inside the gate or have a buffer.
+    /// The device, which is registered as long as the caller is inside the gate or has a buffer.
     pub(super) fn device(&self) -> &Device {
         &self.device
     }
 
-    /// Its agent; there for those who are inside the gate or have a buffer.
+    /// The agent, which is registered as long as the caller is inside the gate or has a buffer.
     pub(super) fn agent(&self) -> &Agent {
         &self.agent
     }
 
-    /// The way to the administrator, if it is known.
+    /// Address handle of the SA, if known.
     pub(super) fn manager(&self) -> Option<Arc<Manager>> {
         self.manager.lock().clone()
     }
@@ -135,7 +135,7 @@ impl Port {
         core::mem::replace(&mut *self.manager.lock(), manager)
     }
 
-    /// Looks for the administrator. May sleep.
+    /// Determines the address of the SA. May sleep.
     pub(super) fn look(&self) {
         let found = Manager::find(&self.device, self.number, &self.agent);
         let Some(found) = found
@@ -147,7 +147,7 @@ impl Port {
         drop(self.set_manager(Some(found)));
     }
 
-    /// Something happened to the port: what is known is not true any more.
+    /// Handles an event on the port, which invalidates the address of the SA.
     pub(super) fn disturbed(self: &Arc<Self>, event: bindings::ib_event_type) {
         let asks = match event {
             bindings::ib_event_type_IB_EVENT_PORT_ERR
@@ -166,13 +166,13 @@ impl Port {
         let _ = queues::events().enqueue::<Arc<Self>, 0>(self.clone());
     }
 
-    /// Whether the administrator has said that it knows Omni-Path's paths.
+    /// Returns whether the SA has announced support for Omni-Path path records.
     pub(super) fn knows_opa_paths(&self) -> bool {
         let class = self.class.lock();
         class.known.is_some_and(|known| known.knows_opa_paths())
     }
 
-    /// What the administrator said of itself; nothing, if it did not answer.
+    /// Handles the result of the ClassPortInfo query; `None` if it failed.
     pub(super) fn class_is(self: &Arc<Self>, said: Option<ClassPortInfo>) {
         let mut class = self.class.lock();
         class.known = class.known.or(said);

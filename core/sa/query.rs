@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queries: a datagram to a port's administrator, or before that a question to the local
-//! service, and who is told of the answer.
+//! Queries: a MAD to a port's SA, possibly after a request to the local service, and the user that
+//! gets the response.
 //!
-//! A query is in an `Arc`. The table has one reference, the datagram on its way another. Who
-//! takes the query out of the table ([`state::take`]) completes it; the user is told once, by a
-//! worker. The buffer goes with the last reference, so that cancelling a query that is
-//! complete already finds memory that is there.
+//! A query is in an `Arc`. The table holds one reference, the posted MAD another. Whoever removes
+//! the query from the table ([`state::take`]) completes it; a worker calls the user once. The
+//! buffer is freed with the last reference, so cancelling a query that completes at the same time
+//! does not touch freed memory.
 
 use core::ptr;
 use kernel::alloc::Flags;
@@ -39,7 +39,7 @@ use crate::proto::sa::query::Tries;
 use crate::proto::sa::record::ClassPortInfo;
 use crate::proto::sa::wire::Record;
 
-/// How long the administrator's answer of itself is awaited, in milliseconds.
+/// Timeout of the ClassPortInfo query, in milliseconds.
 const CLASS_TIMEOUT: u64 = 3_000;
 
 /// A query.
@@ -47,34 +47,34 @@ pub(super) struct Query {
     ticket: u64,
     kind: Kind,
     user: UserSlot,
-    /// Whether the user was told.
+    /// Whether the user has been called.
     told: Atomic<bool>,
     port: Arc<Port>,
     pub(super) buffer: Buffer,
 }
 
-/// What is asked.
+/// Content of a query.
 pub(super) struct Question<R> {
-    /// By what kind of datagram.
+    /// Format of the MAD.
     pub(super) fabric: Fabric,
-    /// What is done.
+    /// Method of the MAD.
     pub(super) method: Method,
-    /// Of what kind the record is.
+    /// Attribute, the type of the record.
     pub(super) attribute: Attribute,
-    /// Which fields of it count.
+    /// Component mask: which fields of the record are significant.
     pub(super) mask: u64,
     /// The record.
     pub(super) record: R,
-    /// How long is waited for an answer, in milliseconds.
+    /// Timeout in milliseconds.
     pub(super) timeout_ms: u64,
 }
 
 impl Query {
-    /// Makes a query. Sleeps as `flags` say.
+    /// Creates a query. May sleep as `gfp` permits.
     ///
     /// # Errors
     ///
-    /// `ENODEV` if the port goes; `EAGAIN` if the administrator is not known; `ENOMEM`.
+    /// `ENODEV` if the port is being removed; `EAGAIN` if the SA is not known; `ENOMEM`.
     pub(super) fn new<R: Record>(
         port: Arc<Port>,
         question: Question<R>,
@@ -116,21 +116,21 @@ impl Query {
         )?)
     }
 
-    /// Its number.
+    /// Number of the query.
     pub(super) fn ticket(&self) -> u64 {
         self.ticket
     }
 
-    /// The port that it is of.
+    /// Port that the query is sent from.
     pub(super) fn port(&self) -> &Arc<Port> {
         &self.port
     }
 
-    /// Begins it. The user may have been told before this returns. Sleeps as `gfp` says.
+    /// Starts the query. The user may be called before this returns. May sleep as `gfp` permits.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and those of the agent; then nobody is told.
+    /// `ENOMEM`, and those of the agent; the user is not called then.
     pub(super) fn start(self: Arc<Self>, gfp: bindings::gfp_t) -> Result<c_int> {
         let id = state::id(self.ticket);
         let ask = self
@@ -151,7 +151,7 @@ impl Query {
         sent.map(|()| id)
     }
 
-    /// Sends the datagram. Any context.
+    /// Posts the MAD. Any context.
     fn send(self: &Arc<Self>) -> Result {
         Buffer::post(self)?;
         if state::was_sent(self.ticket) {
@@ -160,35 +160,35 @@ impl Query {
         Ok(())
     }
 
-    /// Sends the datagram of a query that is in the table; if that fails, it is complete. In a
-    /// worker.
+    /// Posts the MAD of a query in the table; on failure, completes the query with `failed`. Called
+    /// by a worker.
     pub(super) fn send_or_complete(self: Arc<Self>, failed: Error) {
         if self.send().is_err() && state::take(self.ticket).is_some() {
             self.complete(Err(failed));
         }
     }
 
-    /// Cancels the datagram. Any context.
+    /// Cancels the MAD. Any context.
     pub(super) fn cancel(&self) {
         self.buffer.cancel();
     }
 
-    /// Tells the user, unless he has been told. May sleep.
+    /// Calls the user, unless it has been called. May sleep.
     fn tell(&self, answer: Result<Answer<'_>>) {
         if !self.told.xchg(true, Full) {
             self.kind.tell(&self.port, answer);
         }
     }
 
-    /// Tells the user, unless he has been told; he is not waited for any more. Once, by who took
-    /// the query out of the table. May sleep.
+    /// Calls the user, unless it has been called, and releases the use of the client. Called once,
+    /// by whoever removed the query from the table. May sleep.
     pub(super) fn complete(&self, answer: Result<Answer<'_>>) {
         self.tell(answer);
         self.user.release();
     }
 }
 
-/// The flags of an allocation of ours for those of a caller.
+/// Maps a caller's `gfp_t` to allocation flags of the kernel crate.
 pub(super) fn flags(gfp: bindings::gfp_t) -> Flags {
     let has = |all: bindings::gfp_t| gfp & all == all;
     if has(bindings::GFP_KERNEL) {
@@ -196,12 +196,12 @@ pub(super) fn flags(gfp: bindings::gfp_t) -> Flags {
     } else if has(bindings::GFP_ATOMIC) {
         GFP_ATOMIC
     } else {
-        // Some reclaim that the kernel crate has no name for: do without.
+        // The kernel crate has no name for other combinations of reclaim flags: do not reclaim.
         GFP_NOWAIT
     }
 }
 
-/// Asks what the administrator can do; [`Port::class_is`] is told. May sleep.
+/// Queries the capabilities of the SA; [`Port::class_is`] gets the result. May sleep.
 ///
 /// # Errors
 ///
@@ -221,11 +221,11 @@ pub(super) fn ask_class(port: &Arc<Port>) -> Result {
     query.start(gfp).map(|_: c_int| ())
 }
 
-/// A datagram was sent, or was not: its query is complete.
+/// Send handler: completes the query of a send that has ended.
 pub(super) fn sent(_agent: Passed<bindings::ib_mad_agent>, ended: Ended) {
     let Some(query) = ended.query else { return };
     let outcome = match ended.status {
-        // The answer was received before.
+        // The response was received before and has been delivered.
         bindings::ib_wc_status_IB_WC_SUCCESS => EIO,
         bindings::ib_wc_status_IB_WC_RESP_TIMEOUT_ERR => ETIMEDOUT,
         bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR => EINTR,
@@ -235,7 +235,7 @@ pub(super) fn sent(_agent: Passed<bindings::ib_mad_agent>, ended: Ended) {
     query.complete(Err(outcome));
 }
 
-/// An answer was received.
+/// Receive handler: delivers a response.
 pub(super) fn received(
     _agent: Passed<bindings::ib_mad_agent>,
     Asked(query): Asked<'_>,
@@ -246,16 +246,16 @@ pub(super) fn received(
     }
 }
 
-/// The pointer by which users know a query.
+/// Handle by which users know a query.
 pub(super) fn handle(query: &Arc<Query>) -> *mut bindings::ib_sa_query {
     Arc::as_ptr(query).cast_mut().cast()
 }
 
-/// Cancels a query, if this is the number that goes with it: the user is told `EINTR`, if he
-/// has not been told yet. Any context.
+/// Cancels a query if `id` and `query` match; the user is called with `EINTR`, unless it has been
+/// called. Any context.
 pub(super) fn cancel(id: c_int, query: *const bindings::ib_sa_query) {
     state::cancel(id, query.cast());
 }
 
-/// No handle.
+/// Null handle.
 pub(super) const NONE: *mut bindings::ib_sa_query = ptr::null_mut();

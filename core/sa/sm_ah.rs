@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The address handle of a port's subnet administrator, and what was read from the port with it.
+//! The address handle of a port's SA, and port attributes that are read with it.
 
 use kernel::prelude::*;
 use rdma::bindings;
@@ -15,14 +15,14 @@ use crate::proto::sa::MULTICAST_LIDS;
 use crate::proto::sa::PERMISSIVE_LID;
 use crate::proto::sa::WELL_KNOWN_GUID;
 
-/// The first LID of Omni-Path that is not one port's.
+/// First Omni-Path LID beyond the unicast range.
 const OPA_MULTICAST_LIDS: u32 = 0xf000_0000;
 
 /// The default P_Key, as a full member.
 const DEFAULT_PKEY: u16 = 0xffff;
 
-/// The address handle of the administrator of a port's subnet, and attributes of the port. Made
-/// anew when the port changes.
+/// Address handle of the SA of a port's subnet, and attributes of the port. Replaced when the port
+/// changes.
 pub(super) struct Manager {
     ah: AgentAh,
     /// Whether the LID of the subnet manager is valid.
@@ -34,7 +34,7 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    /// Queries the port that the agent is registered on, and makes the handle. May sleep.
+    /// Queries the agent's port, and creates the address handle. May sleep.
     ///
     /// # Errors
     ///
@@ -54,11 +54,11 @@ impl Manager {
         attr.set_port_num(port);
         let lid = said.sm_lid;
         let is_opa = attr.kind() == bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA;
-        // The LID 0xffff of Omni-Path is one like others, unless its GID is sent, too.
+        // On Omni-Path, LID 0xffff is an ordinary LID unless a GRH is sent.
         let make_grd = is_opa && (caps.needs_grh() || lid == PERMISSIVE_LID);
         set_lid(&attr, lid, 0, make_grd);
         if !is_opa && caps.needs_grh() {
-            // CAST: A flag of 8 bits.
+            // CAST: The flag fits in 8 bits.
             attr.set_ah_flags(bindings::ib_ah_flags_IB_AH_GRH as u8);
             let gid = u128::from(said.subnet_prefix) << 64 | u128::from(WELL_KNOWN_GUID);
             attr.set_destination(gid.to_be_bytes());

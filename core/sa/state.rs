@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The queries that are under way, and those of them that the local service was asked for.
+//! Active queries, and those of them that wait for the local service.
 //!
-//! A query is in the table from before it is sent until it is complete; who takes it out
-//! completes it. What the local service does not answer in time is sent to the administrator,
-//! by the worker of this, and so is what is cancelled completed: users are called by workers
-//! only.
+//! A query is in the table from before it is sent until it is complete; whoever removes it
+//! completes it. A worker sends queries to the SA that the local service did not answer in time,
+//! and completes cancelled ones. Users are called by workers only.
 
 use core::ptr;
 use kernel::alloc::Flags;
@@ -43,25 +42,25 @@ use crate::proto::sa::query::Tickets;
 use crate::proto::sa::query::ID_BITS;
 use crate::proto::sa::query::SEQ_BITS;
 
-/// A query and where it is.
+/// A query and its phase.
 struct Entry {
     query: Arc<Query>,
     phase: Phase,
 }
 
-/// The queries.
+/// The active queries.
 struct Table {
     tickets: Tickets,
     live: RBTree<u64, Entry>,
-    /// Those that the local service was asked for, and when, in milliseconds. Numbers only
-    /// grow, so they are in the order of their age.
+    /// Queries that wait for the local service, with the time of the request in milliseconds.
+    /// Tickets only grow, so the oldest request comes first.
     local: RBTree<u64, u64>,
-    /// Those of them that were cancelled.
+    /// Cancelled queries, removed from `local`.
     cancelled: RBTree<u64, u64>,
 }
 
 impl Table {
-    /// Takes a query out of those that the local service was asked for, to send it.
+    /// Removes a query from those that wait for the local service, to send it.
     fn take_local(&mut self, ticket: u64) -> Option<Arc<Query>> {
         self.local.remove(&ticket)?;
         let entry = self.live.get_mut(&ticket)?;
@@ -69,14 +68,14 @@ impl Table {
         Some(entry.query.clone())
     }
 
-    /// Takes a query out, to complete it.
+    /// Removes a query from the table, to complete it.
     fn take(&mut self, ticket: u64) -> Option<Arc<Query>> {
         self.local.remove(&ticket);
         self.cancelled.remove(&ticket);
         self.live.remove(&ticket).map(|entry| entry.query)
     }
 
-    /// Marks a query of the local service as cancelled.
+    /// Marks a query that waits for the local service as cancelled.
     fn mark(&mut self, ticket: u64) {
         if let Some(node) = self.local.remove_node(&ticket) {
             self.cancelled.insert(node);
@@ -84,28 +83,28 @@ impl Table {
     }
 }
 
-/// What the worker does next.
+/// The next action of the worker.
 enum Next {
-    /// Complete a query that was cancelled.
+    /// Complete a cancelled query.
     Complete(Arc<Query>),
-    /// Send one that the local service did not answer.
+    /// Send a query that the local service did not answer in time.
     Send(Arc<Query>),
-    /// Wait so many milliseconds.
+    /// Run again after this many milliseconds.
     Wait(u64),
     Rest,
 }
 
-/// The state of this part, while the module is there.
+/// State of this part, while the module is loaded.
 #[pin_data]
 pub(super) struct State {
     #[pin]
     table: SpinLockIrq<Table>,
-    /// How long the local service is waited for, in milliseconds.
+    /// Timeout of the local service, in milliseconds.
     patience: Atomic<u32>,
-    /// Where transactions begin, so that those of an earlier life of the module are not taken
-    /// for ours.
+    /// Random offset of transaction IDs, so that a late response to an earlier instance of the
+    /// module matches no query.
     salt: u32,
-    /// The queue of the worker.
+    /// Workqueue of `sweep`.
     queue: QueueLease,
     #[pin]
     sweep: Work<Self>,
@@ -120,18 +119,18 @@ impl_has_timer! {
     impl HasTimer for State { self.alarm }
 }
 
-/// Where the state is, while there is a [`Shared`].
+/// Refers to the state while a [`Shared`] exists.
 static STATE: Published<State> = Published::new();
 
-/// The state and its queue.
+/// Owner of the state and of its workqueue.
 pub(super) struct Shared {
     state: Arc<State>,
-    // After the state, which has a lease of it.
+    // Dropped after the state, which holds a lease of it.
     _queue: OwnedQueue,
 }
 
 impl Shared {
-    /// May sleep. One at a time.
+    /// Creates and publishes the state. At most one may exist at a time. May sleep.
     ///
     /// # Errors
     ///
@@ -174,7 +173,7 @@ impl Drop for Shared {
     }
 }
 
-/// The state.
+/// Returns the state, while it exists.
 fn state() -> Option<Arc<State>> {
     STATE.get()
 }
@@ -184,27 +183,27 @@ fn now() -> u64 {
     monotonic_nanos() / 1_000_000
 }
 
-/// The number of a new query, and the lower half of its transaction's.
+/// Issues the ticket of a new query and the lower half of its transaction ID.
 pub(super) fn ticket() -> Result<(u64, u32)> {
     let state = state().ok_or(ENODEV)?;
     let ticket = state.table.lock().tickets.issue();
-    // CAST: The lower bits differ between queries of the same time.
+    // CAST: The lower 32 bits differ between queries that are active at the same time.
     Ok((ticket, (ticket as u32).wrapping_add(state.salt)))
 }
 
-/// How users know a query.
+/// Id by which users know a query.
 pub(super) fn id(ticket: u64) -> i32 {
-    // CAST: So many bits are not negative.
+    // CAST: `ID_BITS` is 31, so the value is not negative.
     (ticket & ((1 << ID_BITS) - 1)) as i32
 }
 
-/// How the local service knows a query.
+/// Netlink sequence number by which the local service knows a query.
 pub(super) fn seq(ticket: u64) -> u32 {
-    // CAST: Its lower bits.
+    // CAST: Only the lower bits are used.
     ticket as u32
 }
 
-/// Puts a query into the table; `local` if the local service is going to be asked.
+/// Adds a query to the table. `local` says whether the local service will be asked.
 ///
 /// # Errors
 ///
@@ -236,14 +235,14 @@ pub(super) fn enter(query: &Arc<Query>, local: bool, flags: Flags) -> Result {
     Ok(())
 }
 
-/// The local service could not be asked: the caller sends the query. Not if somebody else has
-/// it already.
+/// The local service could not be asked. Returns true if the caller must send the query, false if
+/// someone else has taken it already.
 #[must_use]
 pub(super) fn was_not_asked(ticket: u64) -> bool {
     state().is_some_and(|state| state.table.lock().take_local(ticket).is_some())
 }
 
-/// A query was sent. Whether it is to be cancelled now.
+/// Records that a query was sent. Returns whether the caller must now cancel it.
 #[must_use]
 pub(super) fn was_sent(ticket: u64) -> bool {
     state().is_some_and(|state| {
@@ -255,13 +254,13 @@ pub(super) fn was_sent(ticket: u64) -> bool {
     })
 }
 
-/// Takes a query out of the table, to complete it. Who gets none does not complete it.
+/// Removes a query from the table. The caller completes the query only if it is returned.
 pub(super) fn take(ticket: u64) -> Option<Arc<Query>> {
     state()?.table.lock().take(ticket)
 }
 
-/// The local service has answered. `known` takes the query out to complete it; otherwise it is
-/// to be sent.
+/// Handles the response of the local service. If `known`, removes the query for completion;
+/// otherwise the caller must send it.
 pub(super) fn answered(seq: u32, known: bool) -> Option<Arc<Query>> {
     let state = state()?;
     let mut table = state.table.lock();
@@ -273,7 +272,7 @@ pub(super) fn answered(seq: u32, known: bool) -> Option<Arc<Query>> {
     Some(query)
 }
 
-/// Cancels a query, if this is the number that goes with it. Any context.
+/// Cancels a query if `id` and `query` match. Any context.
 pub(super) fn cancel(id: i32, query: *const Query) {
     let (Some(state), Ok(id)) = (state(), u32::try_from(id)) else {
         return;
@@ -285,7 +284,7 @@ pub(super) fn cancel(id: i32, query: *const Query) {
     let Some(entry) = table.live.get_mut(&ticket) else {
         return;
     };
-    // The pointer may be that of a query that is long gone: it is only compared.
+    // The pointer may be stale, so it is only compared.
     if !ptr::eq(Arc::as_ptr(&entry.query), query) {
         return;
     }
@@ -301,7 +300,7 @@ pub(super) fn cancel(id: i32, query: *const Query) {
     }
 }
 
-/// Completes what a port waits for from the local service, and waits for that. May sleep.
+/// Completes all queries of a port that wait for the local service, and waits for that. May sleep.
 pub(super) fn abandon(port: &Arc<Port>) {
     let Some(state) = state() else { return };
     let mut table = state.table.lock();
@@ -326,17 +325,17 @@ pub(super) fn abandon(port: &Arc<Port>) {
     workqueue::flush::<State, 0>(&state);
 }
 
-/// Sets how long the local service is waited for, also of what is asked already.
+/// Sets the timeout of the local service, which also applies to outstanding requests.
 pub(super) fn set_patience(patience: Patience) {
     if let Some(state) = state() {
         state.patience.store(patience.0, Relaxed);
-        // It looks at all anew, and waits for the rest.
+        // The worker checks all requests again and rearms the timer.
         state.sweep();
     }
 }
 
 impl State {
-    /// What is to be done, if anything.
+    /// Selects the next action.
     fn next(&self) -> Next {
         let now = now();
         let patience = Patience(self.patience.load(Relaxed));
@@ -365,19 +364,19 @@ impl State {
     }
 }
 
-/// What is done with the state in an `Arc`.
+/// Operations on an `Arc` of the state.
 trait Kept {
     fn sweep(&self);
     fn arm(&self, millis: u64);
 }
 
 impl Kept for Arc<State> {
-    /// Has the worker look. Any context.
+    /// Queues the worker. Any context.
     fn sweep(&self) {
         let _ = self.queue.enqueue::<Arc<State>, 0>(self.clone());
     }
 
-    /// Has the worker look in so many milliseconds, if not earlier. Any context.
+    /// Queues the worker in `millis` milliseconds, unless an earlier run is armed. Any context.
     fn arm(&self, millis: u64) {
         let delay = Delta::from_millis(i64::try_from(millis).unwrap_or(i64::MAX / 1_000_000_000));
         let _: Armed =

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What agents of management datagrams may do.
+//! Permissions of MAD agents.
 //!
-//! Agents of queue pair 0 are asked about once, and at each change of the policy: the answer
-//! is remembered, since packets of subnet management come often. Agents of queue pair 1 are
-//! asked about with each datagram, by its P_Key.
+//! Agents on QP0 are checked at registration and at each change of the policy. The result is
+//! cached, since subnet management packets are frequent. Agents on QP1 are checked for each MAD, by
+//! its P_Key.
 
 use super::token::Token;
 use crate::cache;
@@ -19,24 +19,24 @@ use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use rdma::sync::StaticRwSem;
 
-/// The agents of queue pair 0.
+/// The admitted agents on QP0.
 static MANAGERS: StaticRwSem<KVec<Arc<Rights>>> = StaticRwSem::new(KVec::new());
 
-/// Before anything else here.
+/// Initialises the list. Must be called before all other functions of this file.
 pub(super) fn init() {
     MANAGERS.init(c"security::MANAGERS", kernel::static_lock_class!());
 }
 
-/// The end of the module.
+/// Called when the module is unloaded.
 pub(super) fn fini() {
-    // A static is not dropped.
+    // Statics are not dropped.
     if let Some(mut managers) = MANAGERS.write() {
         let managers = core::mem::replace(&mut *managers, KVec::new());
         kernel::warn_on!(!managers.is_empty());
     }
 }
 
-/// The policy has changed. May sleep.
+/// Checks all agents on QP0 against the new policy. May sleep.
 pub(super) fn policy_changed() {
     if let Some(managers) = MANAGERS.write() {
         for rights in managers.iter() {
@@ -45,28 +45,28 @@ pub(super) fn policy_changed() {
     }
 }
 
-/// What is known of an agent on a port of InfiniBand.
+/// Security state of an agent on an InfiniBand port.
 struct Rights {
     token: Token,
     device: ARef<Device>,
     port: u8,
     which: Special,
-    /// Whether it may manage the subnet. Written with the list locked.
+    /// Whether the agent may manage the subnet. Written with the list locked.
     allowed: Atomic<bool>,
 }
 
 impl Rights {
-    /// Asks whether it may manage its subnet.
+    /// Checks whether the agent may manage its subnet.
     fn ask(&self) -> Result {
         self.token.may_manage(&self.device.name(), self.port)
     }
 }
 
-/// What an agent may do. Anything on a port that has no partitions.
+/// Permissions of an agent; unrestricted on a port without partitions.
 pub(crate) struct AgentRights(Option<Arc<Rights>>);
 
 impl AgentRights {
-    /// For an agent that the present process registers. May sleep.
+    /// Creates the state for an agent that the current process registers. May sleep.
     ///
     /// # Errors
     ///
@@ -85,7 +85,8 @@ impl AgentRights {
         Ok(Self(Some(Arc::new(rights, GFP_KERNEL)?)))
     }
 
-    /// Whether there may be such an agent. May sleep. [`withdraw`](Self::withdraw) undoes it.
+    /// Checks whether the agent may be registered. Undone by [`withdraw`](Self::withdraw). May
+    /// sleep.
     ///
     /// # Errors
     ///
@@ -95,14 +96,14 @@ impl AgentRights {
             return Ok(());
         };
         let mut managers = MANAGERS.write().ok_or(ENODEV)?;
-        // Asked under the lock, so that no change of the policy comes between.
+        // Checked under the lock, so that no change of the policy is missed.
         rights.ask()?;
         managers.push(rights.clone(), GFP_KERNEL)?;
         rights.allowed.store(true, Relaxed);
         Ok(())
     }
 
-    /// The agent is unregistered: it is not asked about any more. May sleep.
+    /// Forgets an agent that is unregistered. May sleep.
     pub(crate) fn withdraw(&self) {
         let Some(rights) = self.manager() else {
             return;
@@ -118,12 +119,12 @@ impl AgentRights {
             .filter(|rights| rights.which == Special::Smi)
     }
 
-    /// Whether it may send or receive a datagram whose P_Key is there in the port's table.
-    /// Any context.
+    /// Checks whether the agent may send or receive a MAD with the P_Key at this index of the
+    /// port's table. Any context.
     ///
     /// # Errors
     ///
-    /// `EACCES`, and others of the security module; `EINVAL` if there is no such place.
+    /// `EACCES`, and others of the security module; `EINVAL` if there is no such index.
     pub(crate) fn check(&self, pkey_index: u16) -> Result {
         let Some(rights) = &self.0 else { return Ok(()) };
         match rights.which {

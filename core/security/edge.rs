@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Security modules at the edge: users as they know them, changes of their policy, and the field
-//! of a queue pair that the core keeps for them.
+//! The C interface of security modules: security contexts of users, notifications of policy
+//! changes, and the security field of a queue pair.
 //!
-//! To be held against `include/linux/security.h` and `struct ib_qp` in `include/rdma/ib_verbs.h`.
+//! C headers: `include/linux/security.h`, and `struct ib_qp` in `include/rdma/ib_verbs.h`.
 
 use super::policy;
 use super::policy::Judge;
@@ -29,20 +29,21 @@ use rdma::edge::Lent;
 use rdma::edge::View;
 use rdma::edge::Writer;
 
-/// A user of the subsystem, as security modules know it: whoever made this.
+/// Security context of the process that created it.
 ///
 /// # Invariants
 ///
-/// `0` was given by `security_ib_alloc_security` and is not freed yet.
+/// `0` was allocated by `security_ib_alloc_security` and is not freed yet.
 pub(super) struct Token(*mut c_void);
 
-// SAFETY: Security modules are asked in any thread; the token is not changed after it was made.
+// SAFETY: Security modules may be called from any thread; the context does not change after its
+// creation.
 unsafe impl Send for Token {}
 // SAFETY: See `Send`.
 unsafe impl Sync for Token {}
 
 impl Token {
-    /// One for the present process. May sleep.
+    /// Allocates a context for the current process. May sleep.
     ///
     /// # Errors
     ///
@@ -50,7 +51,7 @@ impl Token {
     pub(super) fn new() -> Result<Self> {
         let mut token = ptr::null_mut();
         alloc_token(Lent(&mut token))?;
-        // INVARIANT: Just given.
+        // INVARIANT: The context was just allocated.
         Ok(Self(token))
     }
 }
@@ -68,11 +69,11 @@ impl IntoC<*mut c_void> for &Token {
     }
 }
 
-/// A token that nobody uses any more.
+/// A token that is no longer used.
 ///
 /// # Invariants
 ///
-/// `0` is as in [`Token`].
+/// `0` is as in [`Token`], and nobody else uses it.
 struct Unused(*mut c_void);
 
 impl IntoC<*mut c_void> for Unused {
@@ -82,19 +83,19 @@ impl IntoC<*mut c_void> for Unused {
 }
 
 rdma::import! { in crate::private;
-    /// Makes a token for the present process. May sleep.
+    /// Allocates a security context for the current process. May sleep.
     fn alloc_token(token: Lent<'_, *mut c_void>) -> Result = security_ib_alloc_security;
-    /// Frees it.
+    /// Frees a security context.
     fn free_token(token: Unused) = security_ib_free_security;
-    /// Whether a user may use a partition. Any context.
+    /// Checks whether a user may use a partition. Any context.
     pub(super) fn pkey_access(token: &Token, subnet_prefix: u64, pkey: u16) -> Result
         = security_ib_pkey_access;
-    /// Whether a user may send and receive packets of subnet management on a port. Any context.
+    /// Checks whether a user may send and receive subnet management packets on a port. Any context.
     pub(super) fn endport_manage_subnet(token: &Token, device: &CStr, port: u8) -> Result
         = security_ib_endport_manage_subnet;
 }
 
-/// While it exists, [`policy::changed`] is called for each change of the policy.
+/// Registration of [`policy::changed`] for changes of the policy, as long as it exists.
 ///
 /// # Invariants
 ///
@@ -106,22 +107,22 @@ pub(super) struct PolicyNotifier {
     block: Opaque<bindings::notifier_block>,
 }
 
-// SAFETY: The block is only touched by C, under its locks.
+// SAFETY: Only C accesses the block, under its locks.
 unsafe impl Send for PolicyNotifier {}
 // SAFETY: See `Send`.
 unsafe impl Sync for PolicyNotifier {}
 
 impl PolicyNotifier {
-    /// Registers it. May sleep.
+    /// Registers the notifier. May sleep.
     ///
     /// # Errors
     ///
     /// Those of `register_blocking_lsm_notifier`.
     pub(super) fn register(judge: Arc<Judge>) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            // Before the block: it may be called while that is being registered.
+            // Before the block: the notifier may be called while the block is being registered.
             judge,
-            // INVARIANT: Registered here, or the initialiser fails.
+            // INVARIANT: The block is registered here, or the initialiser fails.
             block <- Opaque::try_ffi_init(|block: *mut bindings::notifier_block| {
                 // SAFETY: `block` is valid for writes, and pinned until it is unregistered in
                 // `drop`.
@@ -138,7 +139,7 @@ impl PolicyNotifier {
 
     /// # Safety
     ///
-    /// For C only, with the block of a `Self`.
+    /// Only for C, with the block of a `Self`.
     unsafe extern "C" fn changed(
         block: *mut bindings::notifier_block,
         event: c_ulong,
@@ -148,8 +149,8 @@ impl PolicyNotifier {
             // CAST: The constant is 0.
             return bindings::NOTIFY_DONE as c_int;
         }
-        // SAFETY: The block is inside a `Self`, which is pinned until the block is unregistered, and
-        // whose other field was initialised before.
+        // SAFETY: The block is inside a `Self`, which is pinned until the block is unregistered.
+        // Its other field was initialised before the block.
         let judge = unsafe { &(*container_of!(Opaque::cast_from(block), Self, block)).judge };
         policy::changed(judge);
         // CAST: The constant is 1.
@@ -160,55 +161,57 @@ impl PolicyNotifier {
 #[pinned_drop]
 impl PinnedDrop for PolicyNotifier {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: The block is registered (type invariant). C waits for calls under way.
+        // SAFETY: The block is registered (type invariant). C waits for running calls.
         unsafe { private::unregister_blocking_lsm_notifier(self.block.get()) };
     }
 }
 
-/// A queue pair that may be stopped. [`Secured`] has it, under its lock, and `destroy` takes it out
-/// before the driver destroys the queue pair.
+/// A queue pair that can be moved to the error state. [`Secured`] holds it under its lock;
+/// `destroy` removes it before the driver destroys the queue pair.
 ///
 /// # Invariants
 ///
-/// The queue pair exists as long as this does.
+/// The queue pair exists as long as this value does.
 pub(super) struct Living(NonNull<bindings::ib_qp>);
 
-// SAFETY: Queue pairs are used from any thread.
+// SAFETY: Queue pairs may be used from any thread.
 unsafe impl Send for Living {}
 
 impl Deref for Living {
     type Target = Qp;
 
     fn deref(&self) -> &Qp {
-        // SAFETY: It exists (type invariant).
+        // SAFETY: The queue pair exists (type invariant).
         unsafe { Qp::view(self.0.as_ptr()) }
     }
 }
 
-/// Puts what is known of a queue pair into its field, until [`take`]. Before anybody else has it.
+/// Stores the security state of a queue pair in its field, until [`take`]. Called before the queue
+/// pair is shared.
 pub(super) fn put(qp: &mut impl Writer<Of = Qp>, secured: Arc<Secured>) -> Option<Living> {
     let qp = qp.place();
-    // SAFETY: The field is the core's, and nobody else reads or writes it (contract of `Writer`).
+    // SAFETY: The field belongs to the core, and nobody else reads or writes it (contract of
+    // `Writer`).
     unsafe { (*qp).qp_sec = Arc::into_raw(secured).cast_mut().cast() };
-    // INVARIANT: A queue pair is destroyed by `super::destroy` (`verbs::qp::destroy`), which takes
-    // this out of the `Secured` that it finds in the field.
+    // INVARIANT: Queue pairs are destroyed by `super::destroy` (`verbs::qp::destroy`) only, which
+    // removes this from the `Secured` that it finds in the field.
     NonNull::new(qp).map(Living)
 }
 
-/// What is known of a queue pair, if it has that.
+/// Returns the security state of a queue pair, if it has one.
 pub(super) fn of(qp: &Qp) -> Option<Arc<Secured>> {
-    // SAFETY: The field is null, or has what `put` has written, before the queue pair was anybody's.
-    // `take` clears it when nobody uses the queue pair any more.
+    // SAFETY: The field is null, or was written by `put` before the queue pair was shared. `take`
+    // clears it when nobody uses the queue pair any more.
     unsafe {
         let secured = (*qp.raw()).qp_sec.cast::<Secured>();
         (!secured.is_null()).then(|| ArcBorrow::from_raw(secured).into())
     }
 }
 
-/// Takes it out of the field of a queue pair that nobody uses any more.
+/// Removes the security state from a queue pair that nobody uses any more.
 pub(super) fn take(qp: &Doomed<'_, Qp>) -> Option<Arc<Secured>> {
-    // SAFETY: As in `of`; nobody else uses the field (`Doomed`), and what was in it is given away
-    // once.
+    // SAFETY: As in `of`. Nobody else uses the field (`Doomed`), and `replace` hands out the
+    // reference once.
     unsafe {
         let field = &raw mut (*qp.raw()).qp_sec;
         let secured = field.replace(ptr::null_mut()).cast::<Secured>();

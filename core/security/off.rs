@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A kernel without the hooks: everybody may do everything, and nothing is kept.
+//! Stubs for a kernel without LSM hooks: everything is permitted, and no state is kept.
 
 use crate::device::Device;
 use crate::object::tables::Qp;
@@ -11,7 +11,7 @@ use crate::proto::qp::Attrs;
 use kernel::prelude::*;
 use rdma::edge::Writer;
 
-/// Nothing.
+/// No state.
 pub(crate) struct Qps(());
 
 impl crate::device::PerDevice for Qps {
@@ -20,7 +20,7 @@ impl crate::device::PerDevice for Qps {
     }
 }
 
-/// Nothing.
+/// No state.
 pub(crate) struct Prepared(());
 
 #[inline]
@@ -59,7 +59,7 @@ pub(crate) fn close(_real: &Qp, _handle: &Qp) {}
 #[inline]
 pub(crate) fn port_changed(_device: &Device, _port: u32) {}
 
-/// Everything.
+/// No restrictions.
 pub(crate) struct AgentRights(());
 
 impl AgentRights {
@@ -82,7 +82,7 @@ impl AgentRights {
     }
 }
 
-/// Nothing.
+/// No state.
 pub(crate) struct Subsystem(());
 
 impl Subsystem {

@@ -2,8 +2,8 @@
 
 //! Changes of the policy of security modules.
 //!
-//! Agents are looked at when we are told. Queue pairs may be many, and drivers are asked to
-//! stop them: a worker does it.
+//! Agents are checked in the notifier. Queue pairs are checked by a worker, since there may be many
+//! and their drivers have to stop them.
 
 use super::edge::PolicyNotifier;
 use crate::device::registry;
@@ -13,7 +13,7 @@ use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use rdma::workqueue;
 
-/// The worker that judges queue pairs again.
+/// Work that checks all queue pairs again.
 #[pin_data]
 pub(super) struct Judge {
     #[pin]
@@ -29,7 +29,7 @@ impl WorkItem for Judge {
 
     fn run(_this: Arc<Self>) {
         let mut index = 0;
-        // No lock is held meanwhile: who comes later is judged by the new policy.
+        // No lock is held: queue pairs created during the walk are checked against the new policy.
         while let Some(device) = registry::next_used_from(index) {
             for port in device.ports() {
                 super::qp::port_changed(&device, port);
@@ -42,24 +42,24 @@ impl WorkItem for Judge {
     }
 }
 
-/// The policy has changed. May sleep.
+/// Checks all users against the new policy. May sleep.
 pub(super) fn changed(judge: &Arc<Judge>) {
-    // A work that is queued already begins later than this.
+    // If the work is queued already, it has not started yet and will see this change.
     let _ = workqueue::system_dfl().enqueue(judge.clone());
     super::agent::policy_changed();
 }
 
-/// Hears of changes of the policy while it exists. Fields are dropped in this order.
+/// Registration for changes of the policy. Fields are dropped in this order.
 pub(crate) struct Subsystem {
     _notifier: Pin<KBox<PolicyNotifier>>,
     _worker: Worker,
 }
 
-/// The worker, which ends with this.
+/// Disables the work when dropped.
 struct Worker(Arc<Judge>);
 
 impl Subsystem {
-    /// Begins to listen. May sleep.
+    /// Registers for changes of the policy. May sleep.
     ///
     /// # Errors
     ///

@@ -2,12 +2,12 @@
 
 //! Queue pairs and the partitions that they may use.
 //!
-//! A queue pair on a device with an InfiniBand port has a [`Secured`], found by the field
-//! `qp_sec`, which nobody but the core looks at, and by the list of its device. The
-//! management queue pairs have none: there agents are asked about.
+//! A queue pair on a device with an InfiniBand port has a [`Secured`], which is referenced by its
+//! field `qp_sec`, private to the core, and by the list of its device. QP0 and QP1 have none: their
+//! agents are checked instead.
 //!
-//! A queue pair has one user, who made it, and one more for each handle if it is shared
-//! (extended reliable connections). It may use a partition if all of them may.
+//! The users of a queue pair are its creator and, if it is shared (XRC), the owner of each handle.
+//! It may use a partition if all of its users may.
 
 use super::edge;
 use super::edge::Living;
@@ -36,7 +36,7 @@ use rdma::edge::Alone;
 use rdma::edge::View;
 use rdma::edge::Writer;
 
-/// The secured queue pairs of a device.
+/// The checked queue pairs of a device.
 #[pin_data]
 pub(crate) struct Qps {
     #[pin]
@@ -60,7 +60,7 @@ impl crate::device::PerDevice for Qps {
 }
 
 impl Qps {
-    /// The first whose number is this or above.
+    /// Returns the first queue pair whose number is `number` or greater.
     fn at_or_after(&self, number: u64) -> Option<(u64, Arc<Secured>)> {
         let list = self.list.lock();
         let cursor = list.by_number.cursor_lower_bound(&number)?;
@@ -69,7 +69,7 @@ impl Qps {
     }
 }
 
-/// What is known of a queue pair.
+/// Security state of a queue pair.
 #[pin_data]
 pub(super) struct Secured {
     number: u64,
@@ -80,54 +80,54 @@ pub(super) struct Secured {
 struct Inner {
     /// Moves the queue pair to the error state.
     fail: fn(&Qp),
-    /// None before it is made, and when it is being destroyed.
+    /// None before the queue pair is created, and while it is being destroyed.
     qp: Option<Living>,
     standing: Standing,
     users: KVec<User>,
 }
 
-/// Who uses a queue pair: by itself, or by a handle to it.
+/// A user of a queue pair: its creator, or the owner of a handle.
 struct User {
-    /// The address of either.
+    /// Address of the queue pair or of the handle.
     qp: usize,
     token: Token,
 }
 
 impl Inner {
-    /// Whether all users may use a partition.
+    /// Checks whether all users may use a partition.
     fn ask(&self, partition: Partition) -> Result {
         self.users
             .iter()
             .try_for_each(|user| user.token.may_use(partition))
     }
 
-    /// The driver is about to be asked to destroy the queue pair, which nobody touches any more.
+    /// Marks the queue pair as being destroyed, before the driver is called.
     fn leave(&mut self) -> Option<Living> {
         self.standing.leave();
         self.qp.take()
     }
 
-    /// Puts the queue pair into error, and tells its users, unless it is leaving.
+    /// Moves the queue pair to the error state and raises an event, unless it is being destroyed.
     fn stop(&self) {
         let Some(qp) = &self.qp else { return };
         (self.fail)(qp);
-        // Of a shared queue pair it tells all who have it open.
+        // On a shared queue pair, the event is delivered to all handles.
         qp.raise(bindings::ib_event_type_IB_EVENT_QP_FATAL);
     }
 }
 
-/// What is in a place.
+/// Reads the partition at a position.
 fn look(device: &Device, place: Place) -> Result<Partition> {
     cache::partition(device, place)
 }
 
-/// How users are told apart.
+/// Address that identifies a user.
 fn address(qp: &Qp) -> usize {
     qp.raw().addr()
 }
 
 impl Secured {
-    /// What is in the places on a port has changed, or who may use it has. May sleep.
+    /// Checks the queue pair again after a change on a port or of the policy. May sleep.
     fn judge_again(&self, device: &Device, port: u32) {
         let inner = self.inner.lock();
         if inner.standing.is_leaving() {
@@ -139,7 +139,7 @@ impl Secured {
         }
     }
 
-    /// The driver has not destroyed it. May sleep.
+    /// Reverses `leave` after the driver has refused to destroy the queue pair. May sleep.
     fn stay(&self, device: &Device, qp: Option<Living>) {
         let mut inner = self.inner.lock();
         inner.standing.stay();
@@ -151,8 +151,8 @@ impl Secured {
     }
 }
 
-/// A queue pair in the making. Dropped before it is [published](Self::publish), it was never
-/// there.
+/// A queue pair that is being created. If it is dropped before [`publish`](Self::publish), nothing
+/// is left behind.
 pub(crate) struct Prepared<'a>(Option<Pending<'a>>);
 
 struct Pending<'a> {
@@ -161,8 +161,8 @@ struct Pending<'a> {
     node: RBTreeNodeReservation<u64, Arc<Secured>>,
 }
 
-/// Gets ready for a queue pair that the present process makes. `fail` moves a queue pair to the
-/// error state, should its partition be forbidden later. May sleep.
+/// Prepares the security state of a queue pair that the current process creates. `fail` must move a
+/// queue pair to the error state; it is called if the partition is forbidden later. May sleep.
 ///
 /// # Errors
 ///
@@ -201,7 +201,8 @@ pub(crate) fn prepare<'d>(device: &'d Device, qp: &Qp, fail: fn(&Qp)) -> Result<
 }
 
 impl Prepared<'_> {
-    /// The driver has made the queue pair, of which nobody else knows yet. May sleep.
+    /// Publishes the security state, after the driver has created the queue pair and before it is
+    /// shared. May sleep.
     pub(crate) fn publish(self, qp: &mut impl Writer<Of = Qp>) {
         let Some(Pending { secured, qps, node }) = self.0 else {
             return;
@@ -213,11 +214,11 @@ impl Prepared<'_> {
     }
 }
 
-/// Has a driver change a queue pair (`ask`), if it may use the places that it gets. May sleep.
+/// Calls `ask` to modify a queue pair, if it may use the positions that it gets. May sleep.
 ///
 /// # Errors
 ///
-/// `EACCES`, and others of the security module; `EINVAL` if there is no such place; those of
+/// `EACCES`, and others of the security module; `EINVAL` if there is no such position; those of
 /// `ask`.
 pub(crate) fn modify(qp: &Qp, attr: &QpAttr, mask: Attrs, ask: impl FnOnce() -> Result) -> Result {
     let alternate = Place {
@@ -240,11 +241,11 @@ pub(crate) fn modify(qp: &Qp, attr: &QpAttr, mask: Attrs, ask: impl FnOnce() -> 
     Ok(())
 }
 
-/// Has a driver destroy a queue pair (`ask`). May sleep.
+/// Calls `ask` to destroy a queue pair. May sleep.
 ///
 /// # Errors
 ///
-/// Those of `ask`; the queue pair is then as before, but that it may have lost its rights.
+/// Those of `ask`. The queue pair then stays in use, unless it has lost its rights in the meantime.
 pub(crate) fn destroy(qp: &Doomed<'_, Qp>, ask: impl FnOnce() -> Result) -> Result {
     let Some(secured) = edge::of(qp) else {
         return ask();
@@ -261,14 +262,14 @@ pub(crate) fn destroy(qp: &Doomed<'_, Qp>, ask: impl FnOnce() -> Result) -> Resu
     Ok(())
 }
 
-/// The present process gets a handle to a queue pair, and is asked about from now on. May
-/// sleep.
+/// Adds the current process, which opens a handle to a queue pair, to the users of the queue pair.
+/// May sleep.
 ///
 /// # Errors
 ///
 /// `EACCES`, and others of the security module; `ENOMEM`.
 ///
-/// [`close`] is called before `handle` goes; until then its address is nobody else's.
+/// [`close`] must be called before `handle` is freed, since its address identifies the user.
 pub(crate) fn open(real: &Qp, handle: &Qp) -> Result {
     let Some(secured) = edge::of(real) else {
         return Ok(());
@@ -291,8 +292,8 @@ pub(crate) fn close(real: &Qp, handle: &Qp) {
     }
 }
 
-/// The P_Keys or the subnet of a port have changed, or the policy: stops the queue pairs that
-/// may not go on. May sleep.
+/// Checks all queue pairs again after a change of a port's P_Keys or subnet prefix, or of the
+/// policy, and stops those that have lost their rights. May sleep.
 pub(crate) fn port_changed(device: &Device, port: u32) {
     let qps = device.slot::<Qps>();
     let mut walk = qps.list.lock().numbers.walk();
@@ -304,7 +305,7 @@ pub(crate) fn port_changed(device: &Device, port: u32) {
     }
 }
 
-/// Secures a queue pair that is not yet. `fail` as for [`prepare`]. May sleep.
+/// Adds security state to a queue pair that has none. `fail` as for [`prepare`]. May sleep.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What security modules are asked about a user.
+//! Checks of a user's permissions.
 
 pub(super) use super::edge::Token;
 
@@ -11,7 +11,7 @@ use crate::proto::security::Partition;
 use kernel::prelude::*;
 
 impl Token {
-    /// Whether it may use a partition. Any context.
+    /// Checks whether the user may use a partition. Any context.
     ///
     /// # Errors
     ///
@@ -20,11 +20,12 @@ impl Token {
         pkey_access(self, partition.subnet_prefix, partition.pkey)
     }
 
-    /// Whether it may send and receive packets of subnet management on a port. Any context.
+    /// Checks whether the user may send and receive subnet management packets on a port. Any
+    /// context.
     ///
     /// # Errors
     ///
-    /// As for [`may_use`](Self::may_use).
+    /// Those of [`may_use`](Self::may_use).
     pub(super) fn may_manage(&self, device: &DeviceName, port: u8) -> Result {
         let name = CStr::from_bytes_until_nul(device.with_end()).map_err(|_| EINVAL)?;
         endport_manage_subnet(self, name, port)

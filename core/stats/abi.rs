@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What drivers call.
+//! Functions that drivers call.
 
 use super::edge::Descs;
 use super::edge::HwStats;
@@ -15,7 +15,7 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::object::Given;
 
-/// Allocates zeroed memory that `kfree` frees, of so many bytes and one at least.
+/// Allocates `size` bytes of zeroed memory, at least one, to be freed with `kfree`.
 pub(crate) fn zalloc(size: usize) -> Option<*mut u8> {
     let layout = Layout::from_size_align(size.max(1), align_of::<u64>()).ok()?;
     Kmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, NumaNode::NO_NODE)
@@ -24,7 +24,7 @@ pub(crate) fn zalloc(size: usize) -> Option<*mut u8> {
 }
 
 fn alloc(descs: Descs, num_counters: c_int, lifespan: usize) -> *mut bindings::rdma_hw_stats {
-    // CAST: as C does, to the type of `msecs_to_jiffies`.
+    // CAST: Truncates like C, to the type of `msecs_to_jiffies`.
     Owned::alloc(descs, num_counters, lifespan as u32).map_or(ptr::null_mut(), Owned::into_raw)
 }
 
@@ -33,10 +33,10 @@ fn free(stats: Given<HwStats>) {
 }
 
 rdma::export! { in rdma::bindings;
-    /// Allocates counters with these descriptions; `lifespan` is in milliseconds. Returns null
-    /// without memory or with a negative number of counters. May sleep.
+    /// Allocates counters with these descriptions; `lifespan` is in milliseconds. Returns null if
+    /// out of memory or if the number of counters is negative. May sleep.
     fn rdma_alloc_hw_stats_struct(descs: Descs, num_counters: c_int, lifespan: usize)
         -> *mut bindings::rdma_hw_stats = alloc;
-    /// Frees counters; null is nothing. Any context.
+    /// Frees counters; null is ignored. Any context.
     fn rdma_free_hw_stats_struct(stats: Given<HwStats>) = free;
 }

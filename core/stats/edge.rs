@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `struct rdma_hw_stats`: the counters of a driver, field by field.
+//! `struct rdma_hw_stats`, the counters of a driver.
 //!
-//! To be held against `include/rdma/ib_verbs.h`.
+//! C header: `include/rdma/ib_verbs.h`.
 
 use super::Values;
 use core::mem::offset_of;
@@ -25,7 +25,7 @@ use rdma::edge::IntoC;
 use rdma::edge::View;
 use rdma::sync::init_mutex;
 
-/// The lock of counters, held.
+/// Guard of the lock of counters.
 pub(super) type Locked<'a> = Guard<'a, (), MutexBackend>;
 
 rdma::c_struct! {
@@ -33,31 +33,31 @@ rdma::c_struct! {
     ///
     /// # Invariants
     ///
-    /// They were made by `rdma_alloc_hw_stats_struct`: there are `num_counters` values, a bit of
-    /// `is_disabled` for each, and, if `descs` is not null, so many descriptions.
+    /// The structure was allocated by `rdma_alloc_hw_stats_struct`: it has `num_counters` values,
+    /// one bit of `is_disabled` for each, and, if `descs` is not null, `num_counters` descriptions.
     pub(crate) struct HwStats: bindings::rdma_hw_stats;
     fields {
-        /// Guards the values and how old they may be. Initialised when the counters are made.
+        /// Guards values, timestamp and lifespan. Initialised by the allocation.
         embed mutex at lock: Mutex<()>;
-        /// How many there are. Written when they are made.
+        /// Number of counters. Written by the allocation.
         const num_counters: i32;
-        /// When the driver was asked for all of them, in jiffies.
+        /// Time of the last update of all values, in jiffies.
         guarded timestamp: usize, set_timestamp => Locked<'_>;
-        /// How long values are new enough, in jiffies.
+        /// Lifespan of values, in jiffies.
         guarded lifespan_jiffies at lifespan: usize, set_lifespan_jiffies => Locked<'_>;
     }
 }
 
-// SAFETY: What changes is guarded by the mutex in it, or changed by whole words.
+// SAFETY: Mutable fields are guarded by the mutex or accessed as whole words.
 unsafe impl Send for HwStats {}
 // SAFETY: See `Send`.
 unsafe impl Sync for HwStats {}
 
 rdma::c_struct! {
-    /// What a driver says of a counter: constants.
+    /// A driver's description of a counter; constant.
     pub(crate) struct Desc: bindings::rdma_stat_desc;
     fields {
-        /// Its name.
+        /// Name of the counter.
         const name: Option<&'static CStr>;
         /// `enum ib_stat_flag`.
         const flags: u32;
@@ -65,19 +65,20 @@ rdma::c_struct! {
 }
 
 rdma::import! { in rdma::bindings;
-    /// Jiffies as milliseconds.
+    /// Converts jiffies to milliseconds.
     pub(super) fn to_msecs(jiffies: usize) -> u32 = rdma_helper_jiffies_to_msecs;
 }
 
 impl HwStats {
-    /// How many counters there are.
+    /// Number of counters.
     pub(crate) fn count(&self) -> usize {
         usize::try_from(self.num_counters()).unwrap_or(0)
     }
 
-    /// What the driver says of them; none if it says nothing.
+    /// The driver's descriptions; empty if there are none.
     fn descs(&self) -> &[Desc] {
-        // SAFETY: There are so many descriptions (type invariant), constants of the driver's.
+        // SAFETY: There are `num_counters` descriptions (type invariant), which are constants of
+        // the driver.
         unsafe {
             let descs = (*self.raw()).descs.cast::<Desc>();
             if descs.is_null() {
@@ -97,10 +98,10 @@ impl HwStats {
         self.desc(index)?.name()
     }
 
-    /// A value, which is read and added to without the lock. Any context.
+    /// A value, which may be read and added to without the lock. Any context.
     pub(crate) fn shared(&self, index: usize) -> Option<&Atomic<u64>> {
-        // SAFETY: There are so many values (type invariant), aligned as a `u64`; on the machines that
-        // Rust is built for they are written whole.
+        // SAFETY: There are `num_counters` values (type invariant), aligned as `u64`. All
+        // architectures that Rust supports in the kernel write them as a whole.
         let values = unsafe {
             let first = (&raw const (*self.raw()).value).cast::<Atomic<u64>>();
             slice::from_raw_parts(first, self.count())
@@ -108,19 +109,19 @@ impl HwStats {
         values.get(index)
     }
 
-    /// The word with the bit that says whether a counter is switched off, and the bit. It changes
-    /// under the lock only, whole.
+    /// Returns the word that holds the disabled bit of a counter, and the mask of the bit. The word
+    /// changes under the lock only, as a whole.
     pub(super) fn disabled(&self, index: usize) -> Option<(&Atomic<usize>, usize)> {
         if index >= self.count() {
             return None;
         }
         let bits = usize::BITS as usize;
-        // SAFETY: There is a bit for each counter, in whole words: type invariant.
+        // SAFETY: There is one bit for each counter, rounded up to whole words: type invariant.
         let words = unsafe {
             let first = (*self.raw()).is_disabled.cast::<Atomic<usize>>();
             slice::from_raw_parts(first, self.count().div_ceil(bits))
         };
-        // OVERFLOW: the bits of a word.
+        // OVERFLOW: The shift is less than the width of a word.
         Some((words.get(index / bits)?, 1 << (index % bits)))
     }
 }
@@ -131,37 +132,38 @@ impl IntoC<*mut bindings::rdma_hw_stats> for &mut Values<'_> {
     }
 }
 
-/// Counters that are ours to free.
+/// Counters that this value frees.
 pub(crate) struct Owned(object::Owned<HwStats>);
 
-// SAFETY: It stands for a `HwStats`, which is `Send` and `Sync`.
+// SAFETY: It owns a `HwStats`, which is `Send` and `Sync`.
 unsafe impl Send for Owned {}
 // SAFETY: See `Send`.
 unsafe impl Sync for Owned {}
 
 rdma::argument! {
-    /// Drivers' methods that allocate counters give them to the caller (`ib_verbs.h`).
+    /// Drivers' methods that allocate counters pass ownership to the caller (`ib_verbs.h`).
     impl Owned = |stats: object::Owned<HwStats>| Owned(stats);
 }
 
 impl Owned {
-    /// Allocates counters with these descriptions; `lifespan` is in milliseconds. None without
-    /// memory or with a negative number. May sleep.
+    /// Allocates counters with these descriptions; `lifespan` is in milliseconds. Returns `None` if
+    /// out of memory or if the number is negative. May sleep.
     pub(super) fn alloc(descs: Descs, num_counters: c_int, lifespan: u32) -> Option<Self> {
         const FIRST: usize = offset_of!(bindings::rdma_hw_stats, value);
         const { assert!(FIRST % size_of::<u64>() == 0) };
         let count = usize::try_from(num_counters).ok()?;
         let words = count.div_ceil(usize::BITS as usize).max(1);
         let disabled = KVec::from_elem(0usize, words, GFP_KERNEL).ok()?;
-        // OVERFLOW: not by zero.
+        // OVERFLOW: The divisor is not zero.
         let size = count.checked_add(FIRST / size_of::<u64>())?;
         let size = size.max(size_of::<bindings::rdma_hw_stats>().div_ceil(size_of::<u64>()));
         let stats = KVec::from_elem(0u64, size, GFP_KERNEL).ok()?;
         let (stats, _, _) = stats.into_raw_parts();
         let stats: NonNull<bindings::rdma_hw_stats> = NonNull::new(stats.cast())?;
         let (disabled, _, _) = disabled.into_raw_parts();
-        // SAFETY: Zeroed memory of the right size and alignment, of kmalloc, that nobody else has.
-        // The descriptions are as many (contract of `Descs`). INVARIANT: That of `HwStats`.
+        // SAFETY: Zeroed memory of the right size and alignment from kmalloc, with no other users.
+        // There are `num_counters` descriptions (contract of `Descs`). INVARIANT: This establishes
+        // the invariant of `HwStats`.
         unsafe {
             let c = stats.as_ptr();
             (*c).is_disabled = disabled.cast();
@@ -173,22 +175,22 @@ impl Owned {
         }
     }
 
-    /// Takes what C gives back.
+    /// Takes ownership of counters that C returns.
     pub(super) fn given(stats: object::Given<HwStats>) -> Option<Self> {
         stats.owned().ok().map(Self)
     }
 
-    /// Takes what a field of a C structure holds; none for null.
+    /// Takes ownership of counters from a field of a C structure; `None` for null.
     ///
     /// # Safety
     ///
-    /// `raw` is null or from `rdma_alloc_hw_stats_struct`, and given to the caller.
+    /// `raw` must be null or from `rdma_alloc_hw_stats_struct`, and the caller must own it.
     pub(crate) unsafe fn from_raw(raw: *mut bindings::rdma_hw_stats) -> Option<Self> {
         // SAFETY: Contract of this function.
         Self::given(unsafe { object::Given::from_c(raw) })
     }
 
-    /// Gives it away, for a field of a C structure.
+    /// Gives up ownership, for a field of a C structure.
     pub(crate) fn into_raw(self) -> *mut bindings::rdma_hw_stats {
         ManuallyDrop::new(self).0.raw()
     }
@@ -205,7 +207,7 @@ impl Deref for Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         let c = self.0.raw();
-        // SAFETY: Ours to free (`object::Owned`), and `alloc` made them.
+        // SAFETY: This value owns the counters (`object::Owned`), and `alloc` allocated both parts.
         unsafe {
             bindings::kfree((*c).is_disabled.cast());
             bindings::kfree(c.cast());
@@ -213,11 +215,11 @@ impl Drop for Owned {
     }
 }
 
-/// Descriptions of counters. Only C makes one.
+/// Descriptions of counters. Only C creates them.
 pub(super) struct Descs(*const bindings::rdma_stat_desc);
 
 rdma::argument! {
-    /// Null, or as many descriptions as the number says that is passed along
-    /// (`rdma_alloc_hw_stats_struct`), which stay as long as the counters.
+    /// Null, or as many descriptions as the count passed to the same call of
+    /// `rdma_alloc_hw_stats_struct`. They must outlive the counters.
     impl Descs = |descs: *const bindings::rdma_stat_desc| Descs(descs);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What other modules call.
+//! Functions that other modules call.
 
 use super::edge::find;
 use super::edge::ClientGroups;
@@ -30,18 +30,18 @@ fn unregister_groups(device: &Device, port: u32, groups: ClientGroups) {
 }
 
 rdma::export! { in rdma::bindings;
-    /// The device and number of the port that a directory is of. Any context, while the directory
-    /// is there.
+    /// Returns the device of a port directory, and writes the port number. Any context, while the
+    /// directory exists.
     fn ib_port_sysfs_get_ibdev_kobj(kobj: &PortDirectory, port_num: OutParam<'_, u32>)
         -> *mut bindings::ib_device = device_and_port;
 }
 
 rdma::export! { in crate::private;
-    /// Adds files of a client's to the directory of a port of a registered device. May sleep.
-    /// Errors: `EINVAL` without such a port, else those of `sysfs_create_groups`.
+    /// Adds a client's files to the port directory of a registered device. May sleep. Errors:
+    /// `EINVAL` if there is no such port, else those of `sysfs_create_groups`.
     fn ib_port_register_client_groups(device: &Device, port_num: u32, groups: ClientGroups)
         -> Result = register_groups;
-    /// The reverse of `ib_port_register_client_groups`. Waits for readers.
+    /// Reverses `ib_port_register_client_groups`. Waits for readers.
     fn ib_port_unregister_client_groups(device: &Device, port_num: u32, groups: ClientGroups)
         = unregister_groups;
 }

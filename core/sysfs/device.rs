@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The files of a device itself.
+//! Files in the directory of a device.
 
 use super::edge::File;
 use crate::device::port;
@@ -43,7 +43,7 @@ fn node_type(device: &Device, page: &mut Page<'_>) -> Result {
 }
 
 fn guid(raw: bindings::__be64, page: &mut Page<'_>) -> Result {
-    // Four numbers of 16 bits, as they are on the wire.
+    // Four 16-bit groups in network byte order.
     let [a, b, c, d, e, f, g, h] = raw.to_ne_bytes();
     page.text(fmt!(
         "{a:02x}{b:02x}:{c:02x}{d:02x}:{e:02x}{f:02x}:{g:02x}{h:02x}\n"
@@ -82,11 +82,11 @@ fn set_node_desc(device: &Device, input: Input<'_>) -> Result {
         node_desc: [0; 64],
     };
     for (to, from) in desc.node_desc.iter_mut().zip(input.bytes()) {
-        // CAST: bytes, whatever sign C gives them.
+        // CAST: Bytes, whose sign depends on the architecture in C.
         *to = *from as c_char;
     }
     let mask = bindings::ib_device_modify_flags_IB_DEVICE_MODIFY_NODE_DESC;
-    // CAST: One bit.
+    // CAST: The mask is a single low bit.
     port::modify_device(device, mask as i32, Lent(&mut desc))
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! sysfs at the edge: files of devices (`struct device_attribute`) and of their ports
-//! (`struct ib_port_attribute`), and what C refers to.
+//! The C interface of sysfs: files of devices (`struct device_attribute`) and of their ports
+//! (`struct ib_port_attribute`), and pointers that C holds to them.
 //!
-//! sysfs calls `show` and `store` with the object that the file is of and the attribute that
-//! describes it, and waits for them before the file is gone. To be held against
+//! sysfs calls `show` and `store` with the object that the file belongs to and the attribute that
+//! describes the file. It waits for running calls before it removes the file. C headers:
 //! `include/rdma/ib_sysfs.h`, `include/linux/device.h`.
 
 use super::hw_counters;
@@ -66,7 +66,7 @@ impl File {
         show: fn(&Device, &mut Page<'_>) -> Result,
         store: fn(&Device, Input<'_>) -> Result,
     ) -> Self {
-        // SAFETY: Of a C structure of integers and pointers.
+        // SAFETY: All zeros are valid for this C structure of integers and pointers.
         let mut raw: bindings::device_attribute = unsafe { core::mem::zeroed() };
         raw.attr = constant(name, 0o644);
         raw.__bindgen_anon_1.show = Some(show_file);
@@ -90,19 +90,20 @@ unsafe impl View for File {
     type C = bindings::device_attribute;
 }
 
-/// The device of a `struct device` of our class, that of a copy among them.
+/// The device of a `struct device` of the class, which may belong to a copy.
 struct Owner<'a>(&'a Device);
 
-// SAFETY: `from_c`'s contract: it begins a `struct ib_core_device`. The device outlives its copies.
+// SAFETY: `from_c` is for a `struct device` at the start of a `struct ib_core_device`. The device
+// outlives its copies.
 unsafe impl FromC for Owner<'_> {
     type C = *mut bindings::device;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract.
+        // SAFETY: Contract of `from_c`.
         Self(unsafe { CoreDevice::view(c.cast()) }.owner())
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The borrow is limited to `'a`.
 unsafe impl<'a> Within<'a> for Owner<'a> {}
 
 fn file_shown(dev: Owner<'_>, file: &File, page: Page<'_>) -> isize {
@@ -114,27 +115,27 @@ fn file_stored<'a>(dev: Owner<'_>, file: &File, data: Written<'a>, count: Count<
 }
 
 rdma::callback! {
-    /// As a method of a [`File`].
+    /// Show method of a [`File`].
     fn show_file(dev: Owner<'_>, file: &File, page: Page<'_>) -> isize = file_shown;
-    /// As a method of a [`File`].
+    /// Store method of a [`File`].
     fn store_file(dev: Owner<'_>, file: &File, data: Written<'_>, count: Count<'_>) -> isize
         = file_stored;
 }
 
-/// What files of ports begin with (`struct ib_port_attribute`), our own and those of drivers.
+/// The C part of a port's file (`struct ib_port_attribute`), ours or a driver's.
 #[repr(transparent)]
 pub(crate) struct PortFile(bindings::ib_port_attribute);
 
-// SAFETY: A file is constant, or not changed after it is made.
+// SAFETY: A file is constant, or does not change after its creation.
 unsafe impl Send for PortFile {}
-// SAFETY: As for `Send`.
+// SAFETY: See `Send`.
 unsafe impl Sync for PortFile {}
 
 // SAFETY: A `struct ib_port_attribute` begins with an attribute.
 unsafe impl Attribute for PortFile {}
 
 impl PortFile {
-    /// Of a file that is read only. `show` is called with the attribute that this begins.
+    /// For a read-only file in static memory. `show` is called with the attribute at its start.
     const fn constant(name: &'static CStr, show: Show) -> Self {
         Self(bindings::ib_port_attribute {
             attr: constant(name, 0o444),
@@ -143,7 +144,7 @@ impl PortFile {
         })
     }
 
-    /// The same, made at run time; its name is to be set when it has settled.
+    /// For a file created at run time; its name must be set after it has settled.
     fn dynamic(mode: u16, show: Show, store: Option<Store>) -> Self {
         Self(bindings::ib_port_attribute {
             attr: dynamic(mode),
@@ -153,7 +154,7 @@ impl PortFile {
     }
 }
 
-/// A method of a port's file.
+/// Show method of a port's file.
 type Show = unsafe extern "C" fn(
     *mut bindings::ib_device,
     u32,
@@ -161,7 +162,7 @@ type Show = unsafe extern "C" fn(
     *mut c_char,
 ) -> isize;
 
-/// A method of a port's file.
+/// Store method of a port's file.
 type Store = unsafe extern "C" fn(
     *mut bindings::ib_device,
     u32,
@@ -170,27 +171,27 @@ type Store = unsafe extern "C" fn(
     usize,
 ) -> isize;
 
-/// What shows a file of a port, or of a device, which is port 0.
+/// Content of a file of a port, or of a device (port 0).
 pub(crate) trait ShowPort: Send + Sync + 'static {
-    /// Writes what the file says. The device stays while the file is read.
+    /// Writes the content of the file. The device exists while the file is read.
     fn show(&self, device: &Device, port: u32, page: &mut Page<'_>) -> Result;
 
-    /// The name of a file that is made at run time; a part of this, or for good.
+    /// Name of a file created at run time; must be part of `self` or static.
     fn name(&self) -> Option<&CStr> {
         None
     }
 
-    /// Whether a file that is made at run time may be written.
+    /// Returns whether a file created at run time is writable.
     fn is_writable(&self) -> bool {
         false
     }
 
-    /// Takes what was written to such a file.
+    /// Handles a write to a writable file.
     fn store(&self, _input: Input<'_>) -> Result {
         Err(EIO)
     }
 
-    /// The mode of a file that is made at run time.
+    /// Mode of a file created at run time.
     fn mode(&self) -> u16 {
         if self.is_writable() {
             0o644
@@ -211,7 +212,8 @@ pub(crate) struct Shown<T> {
 unsafe impl<T: ShowPort> Attribute for Shown<T> {
     fn settle(&mut self) {
         if let Some(name) = self.of.name() {
-            // The name stays as long as the file: it is a part of it, which has settled.
+            // The name lives as long as the file: it is part of the file, which has settled, or
+            // static.
             self.raw.0.attr.name = name.as_char_ptr();
         }
     }
@@ -225,7 +227,7 @@ unsafe impl<T: ShowPort> View for Shown<T> {
 }
 
 impl<T: ShowPort> Shown<T> {
-    /// Of a file that is read only and stays in static memory.
+    /// A read-only file in static memory.
     pub(super) const fn constant(name: &'static CStr, of: T) -> Self {
         Self {
             raw: PortFile::constant(name, show_port::<T>),
@@ -233,7 +235,7 @@ impl<T: ShowPort> Shown<T> {
         }
     }
 
-    /// Of a file that is made at run time.
+    /// A file created at run time.
     pub(crate) fn dynamic(of: T) -> Self {
         let store = of.is_writable().then_some(store_port::<T> as Store);
         Self {
@@ -243,27 +245,28 @@ impl<T: ShowPort> Shown<T> {
     }
 }
 
-/// A file of a device that is made at run time.
+/// A file of a device, created at run time.
 #[repr(C)]
 pub(crate) struct OfDevice<T> {
     raw: DeviceFile,
     of: T,
 }
 
-/// The attribute that it begins with.
+/// The C part of an [`OfDevice`].
 #[repr(transparent)]
 struct DeviceFile(bindings::device_attribute);
 
-// SAFETY: It is not changed after it has settled.
+// SAFETY: It does not change after it has settled.
 unsafe impl Send for DeviceFile {}
-// SAFETY: As for `Send`.
+// SAFETY: See `Send`.
 unsafe impl Sync for DeviceFile {}
 
 // SAFETY: It begins with an attribute.
 unsafe impl<T: ShowPort> Attribute for OfDevice<T> {
     fn settle(&mut self) {
         if let Some(name) = self.of.name() {
-            // The name stays as long as the file: it is a part of it, which has settled.
+            // The name lives as long as the file: it is part of the file, which has settled, or
+            // static.
             self.raw.0.attr.name = name.as_char_ptr();
         }
     }
@@ -275,7 +278,7 @@ unsafe impl<T: ShowPort> View for OfDevice<T> {
 }
 
 impl<T: ShowPort> OfDevice<T> {
-    /// See [`OfDevice`].
+    /// Creates a file.
     pub(crate) fn dynamic(of: T) -> Self {
         let mut raw = bindings::device_attribute {
             attr: dynamic(of.mode()),
@@ -318,35 +321,35 @@ fn device_stored<'a, T: ShowPort>(
 }
 
 rdma::callback! {
-    /// As a method of a [`Shown`] file; the device is there while its file is read.
+    /// Show method of a [`Shown`] file; the device exists while its file is read.
     fn show_port<T: ShowPort>(device: &Device, port: u32, file: &Shown<T>, page: Page<'_>) -> isize
         = port_shown;
-    /// As a method of a [`Shown`] file; the device is there while its file is written.
+    /// Store method of a [`Shown`] file; the device exists while its file is written.
     fn store_port<T: ShowPort>(
         device: &Device, port: u32, file: &Shown<T>, data: Written<'_>, count: Count<'_>,
     ) -> isize = port_stored;
-    /// As a method of an [`OfDevice`] file.
+    /// Show method of an [`OfDevice`] file.
     fn show_device<T: ShowPort>(dev: Owner<'_>, file: &OfDevice<T>, page: Page<'_>) -> isize
         = device_shown;
-    /// As a method of an [`OfDevice`] file.
+    /// Store method of an [`OfDevice`] file.
     fn store_device<T: ShowPort>(
         dev: Owner<'_>, file: &OfDevice<T>, data: Written<'_>, count: Count<'_>,
     ) -> isize = device_stored;
 }
 
-/// What is below a port's directory: the directory itself, or one within it.
+/// A directory of a port: `ports/N` or a subdirectory.
 pub(crate) trait OfPort: Send + Sync + 'static {
     /// The device.
     fn device(&self) -> &Device;
 
-    /// The number of the port.
+    /// Port number.
     fn number(&self) -> u32;
 
-    /// As [`Kind::groups`].
+    /// See [`Kind::groups`].
     fn groups<'a>(&'a self, add: &mut dyn FnMut(GroupRef<'a, PortFile>) -> Result) -> Result;
 }
 
-/// A directory of a port, or one below it.
+/// A directory of a port, or a subdirectory.
 pub(crate) struct PortFiles<T>(pub(super) T);
 
 impl<T> Deref for PortFiles<T> {
@@ -369,12 +372,12 @@ impl<T: OfPort> Kind for PortFiles<T> {
 
     unsafe fn show(&self, file: NonNull<PortFile>, page: *mut c_char) -> isize {
         let file = file.cast::<bindings::ib_port_attribute>().as_ptr();
-        // SAFETY: A file of a port, with its own methods (this function's contract); the device is
-        // there while it is read.
+        // SAFETY: The file belongs to a port and is passed to its own method (contract of this
+        // function); the device exists while the file is read.
         unsafe {
             match (*file).show {
                 Some(show) => show(self.device().as_raw(), self.number(), file, page),
-                // CAST: a small negative number.
+                // CAST: The errno is a small negative number.
                 None => EIO.to_errno() as isize,
             }
         }
@@ -386,41 +389,42 @@ impl<T: OfPort> Kind for PortFiles<T> {
         unsafe {
             match (*file).store {
                 Some(store) => store(self.device().as_raw(), self.number(), file, data, count),
-                // CAST: a small negative number.
+                // CAST: The errno is a small negative number.
                 None => EIO.to_errno() as isize,
             }
         }
     }
 }
 
-/// Calls `add` for each group of files that the driver has for ports.
+/// Calls `add` for each of the driver's groups of port files.
 pub(super) fn driver_groups<'a>(
     device: &'a Device,
     add: &mut dyn FnMut(GroupRef<'a, PortFile>) -> Result,
 ) -> Result {
     let groups = device.ops().port_groups.cast_const();
-    // SAFETY: The driver's list is constant, of files of ports (`ib_device_ops::port_groups`).
+    // SAFETY: The driver's list is constant and contains files of ports
+    // (`ib_device_ops::port_groups`).
     unsafe { GroupRef::for_each(groups, add) }
 }
 
-/// Where a device has a port's directory: `ib_port_data::sysfs`.
+/// The device's pointer to the directory of a port: `ib_port_data::sysfs`.
 fn directory_of(device: &Device, port: u32) -> Option<&Atomic<*mut bindings::ib_port>> {
     let data = device.port(port)?;
-    // SAFETY: A word of the port's data, which nothing but this accesses.
+    // SAFETY: An aligned word of the port's data, accessed by this function's callers only.
     Some(unsafe { Atomic::from_ptr(&raw mut (*data.raw()).sysfs) })
 }
 
-/// That a device has a port's directory, which [`find`] finds.
+/// Registration of a port's directory in the device, so that [`find`] finds it.
 ///
 /// # Invariants
 ///
-/// The directory of the port is there, and nobody else says where it is.
+/// The directory of the port exists, and there is no other registration for the port.
 pub(super) struct Findable {
     directory: ARef<PortDirectory>,
 }
 
 impl Findable {
-    /// Has the device know the directory of one of its ports.
+    /// Registers the directory of one of the device's ports.
     pub(super) fn new(directory: &Fresh<PortFiles<Port>>) -> Self {
         let directory = directory.hold();
         if let Some(place) = directory_of(directory.device(), directory.number()) {
@@ -438,20 +442,20 @@ impl Drop for Findable {
     }
 }
 
-/// The directory of a port, if the device has that port and its directory is made.
+/// Returns the directory of a port, if the port and its directory exist.
 ///
-/// Context: any, while the device is registered, or is being registered by the caller.
+/// Context: any, while the device is registered or is being registered by the caller.
 pub(crate) fn find(device: &Device, port: u32) -> Option<&PortDirectory> {
     let directory = directory_of(device, port)?.load(Acquire);
-    // SAFETY: Null, or a directory that is there while the device is registered: `Findable` has it.
+    // SAFETY: Null, or a directory that exists while the device is registered: `Findable` holds it.
     unsafe { FromC::from_c(directory.cast::<bindings::kobject>()) }
 }
 
-/// Files of a client's for the directory of a port. Only C makes one.
+/// Files that a client adds to a port's directory. Only C creates them.
 pub(super) struct ClientGroups(*const *const bindings::attribute_group);
 
 rdma::argument! {
-    /// A list, ended by null, of groups of `struct ib_port_attribute`, that stays until the files are
+    /// A null-terminated list of groups of `struct ib_port_attribute`, valid until the files are
     /// removed.
     impl ClientGroups = |groups: Passed<*const bindings::attribute_group>| {
         ClientGroups(groups.as_ptr())
@@ -465,33 +469,34 @@ impl ClientGroups {
     ///
     /// Those of `sysfs_create_groups`.
     pub(super) fn add(&self, port: &PortDirectory) -> Result {
-        // SAFETY: The directory is there, and shows such files; they stay (`from_c`'s contract).
+        // SAFETY: The directory exists and handles such files; the list stays valid (contract of
+        // `from_c`).
         to_result(unsafe { bindings::sysfs_create_groups(port.as_raw(), self.0) })
     }
 
-    /// The reverse of [`add`](Self::add). Waits for readers.
+    /// Reverses [`add`](Self::add). Waits for readers.
     pub(super) fn remove(&self, port: &PortDirectory) {
-        // SAFETY: As in `add`. sysfs warns of files that are not there.
+        // SAFETY: As in `add`. sysfs warns about files that do not exist.
         unsafe { bindings::sysfs_remove_groups(port.as_raw(), self.0) };
     }
 }
 
-/// Makes the directory `ports` of a device or of its copy visible.
+/// Adds the directory `ports` of a device or of its copy.
 ///
 /// # Errors
 ///
 /// Those of [`Added::new`].
 pub(super) fn add_ports(of: &Visible<'_>, directory: Fresh<Ports>) -> Result<Added<Ports>> {
-    // SAFETY: The device is added (`Visible`).
+    // SAFETY: The device has been added (`Visible`).
     unsafe { Added::new(directory, of.model().kobj(), c"ports") }
 }
 
-/// Leaves the directory `ports` to the device, for [`take_ports`].
+/// Transfers the directory `ports` to the device, for [`take_ports`].
 pub(super) fn keep_ports(model: &CoreDevice, ports: Added<Ports>) {
     model.swap_ports_kobj(ports.into_raw());
 }
 
-/// The directory `ports` that was kept, if it was.
+/// Takes the directory `ports` back from the device, if it has one.
 pub(super) fn take_ports(model: &CoreDevice) -> Option<Added<Ports>> {
     let kobj = model.swap_ports_kobj(ptr::null_mut())?;
     // SAFETY: Only `keep_ports` writes the field, and the exchange takes it from there once.
@@ -507,14 +512,15 @@ pub(crate) fn set_up_device(device: &Device, alone: &mut Unregistered<'_>) -> Re
     let common = super::device::GROUP.as_raw();
     let own = device.ops().device_group;
     let counters = hw_counters::set_up_device(device, alone);
-    // The driver's group may be missing; the list ends at the first null. What a registration that
-    // failed left is not there any more.
+    // The driver's group may be missing; the list ends at the first null. Groups of a failed
+    // registration are overwritten.
     let (index, groups) = match counters {
         Ok(Some(counters)) if own.is_null() => (1, [common, counters, ptr::null(), ptr::null()]),
         Ok(Some(counters)) => (2, [common, own, counters, ptr::null()]),
         Ok(None) | Err(_) => (0, [common, own, ptr::null(), ptr::null()]),
     };
-    // SAFETY: One thread registers the device (`Unregistered`), so nobody else looks at the groups.
+    // SAFETY: Only one thread registers the device (`Unregistered`), so nobody else accesses the
+    // groups.
     unsafe {
         (*device.as_raw()).groups = groups;
         (*device.as_raw()).hw_stats_attr_index = index;
@@ -522,27 +528,27 @@ pub(crate) fn set_up_device(device: &Device, alone: &mut Unregistered<'_>) -> Re
     counters.map(drop)
 }
 
-/// The answer of a driver to a MAD that asks for an attribute of performance management.
+/// A driver's reply to a performance management MAD.
 pub(super) struct Asked(KBox<bindings::ib_mad>);
 
 impl Asked {
-    /// The data.
+    /// Data of the MAD.
     pub(super) fn data(&self) -> &[u8] {
         &self.0.data
     }
 }
 
-/// Has the driver answer a MAD that is never sent. May sleep.
+/// Passes a MAD to the driver's `process_mad`, without sending it. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOSYS` without an agent, `EINVAL` if it does not answer, `ENOMEM`.
+/// `ENOSYS` without `process_mad`, `EINVAL` if the driver does not reply, `ENOMEM`.
 pub(super) fn ask_driver(
     device: &Device,
     port: u32,
     fill: impl FnOnce(Lent<'_, bindings::ib_mad>),
 ) -> Result<Asked> {
-    // CAST, OVERFLOW: a small number. The kernel crate has no constant for it.
+    // CAST, OVERFLOW: The constant is small. The kernel crate has no `ENOSYS`.
     let no_agent = || Error::from_errno(-(bindings::ENOSYS as i32));
     let process = device.ops().process_mad.ok_or_else(no_agent)?;
     let mut question = KBox::new(bindings::ib_mad::default(), GFP_KERNEL)?;
@@ -550,12 +556,12 @@ pub(super) fn ask_driver(
     fill(Lent(&mut question));
     let mut size = size_of::<bindings::ib_mad>();
     let mut pkey_index = 0;
-    // CAST: small constants.
+    // CAST: The constants are small.
     let flags = bindings::ib_process_mad_flags_IB_MAD_IGNORE_MKEY as i32;
     let done = (bindings::ib_mad_result_IB_MAD_RESULT_SUCCESS
         | bindings::ib_mad_result_IB_MAD_RESULT_REPLY) as i32;
-    // SAFETY: The method is the device's, with buffers of the size that it is told; no completion
-    // and no GRH mean that it was not received.
+    // SAFETY: The method is the device's own; the buffers have the size passed to it. A null
+    // completion and a null GRH mean that the MAD was not received from the network.
     let result = unsafe {
         process(
             device.as_raw(),

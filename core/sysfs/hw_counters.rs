@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The group `hw_counters` of a device or port: a file for each counter that is not optional, and
+//! The group `hw_counters` of a device or port: one file for each counter that is not optional, and
 //! `lifespan`.
 
 use super::edge::OfDevice;
@@ -23,10 +23,10 @@ use rdma::sysfs::GroupRef;
 use rdma::sysfs::Input;
 use rdma::sysfs::Page;
 
-/// The longest lifespan that a user may set, in milliseconds.
+/// Longest lifespan that a user may set, in milliseconds.
 const MAX_LIFESPAN: u32 = 10_000;
 
-/// What a file shows.
+/// Content of a file.
 #[derive(Clone, Copy)]
 enum What {
     Counter(usize),
@@ -45,7 +45,7 @@ impl ShowPort for File {
         let shown = match self.what {
             What::Counter(index) => {
                 values.refresh(device, port, index)?;
-                // What bound counters took away from the port's is still the port's.
+                // Add the share of bound counters, which is not included in the port's value.
                 values
                     .get(index)
                     .unwrap_or(0)
@@ -81,7 +81,7 @@ impl ShowPort for File {
     }
 }
 
-/// Makes the files, each by `make`.
+/// Creates the group `hw_counters`, with files from `make`.
 fn group<A: Attribute>(stats: &Arc<Owned>, make: impl Fn(File) -> A) -> Result<Group<A>> {
     let count = stats.count();
     let mut files = KVVec::with_capacity(count.saturating_add(1), GFP_KERNEL)?;
@@ -106,11 +106,11 @@ pub(crate) struct PortCounters {
 }
 
 impl PortCounters {
-    /// Has the driver make them; `None` if it has none for ports. May sleep.
+    /// Has the driver allocate the counters; `None` if it has none for ports. May sleep.
     ///
     /// # Errors
     ///
-    /// That of the driver; `ENOMEM`.
+    /// Those of the driver; `ENOMEM`.
     pub(crate) fn new(device: &Device, port: u32) -> Result<Option<Self>> {
         let Some(stats) = Owned::of_port(device, port)? else {
             return Ok(None);
@@ -135,11 +135,11 @@ impl PortCounters {
 pub(crate) struct DeviceCounters(Group<OfDevice<File>>);
 
 impl DeviceCounters {
-    /// Has the driver make them; `None` if it has none for the device. May sleep.
+    /// Has the driver allocate the counters; `None` if it has none for the device. May sleep.
     ///
     /// # Errors
     ///
-    /// That of the driver; `ENOMEM`.
+    /// Those of the driver; `ENOMEM`.
     pub(super) fn new(device: &Device) -> Result<Option<Self>> {
         let Some(stats) = Owned::of_device(device)? else {
             return Ok(None);
@@ -154,7 +154,7 @@ impl DeviceCounters {
     }
 }
 
-/// The counters of a device, until its memory goes.
+/// The counters of a device, kept until its memory is freed.
 #[pin_data]
 pub(crate) struct Slot {
     #[pin]
@@ -169,10 +169,10 @@ impl PerDevice for Slot {
     }
 }
 
-/// Makes the counters of a device that is about to be registered, and the group that shows them.
-/// `None` if it has none of its own. May sleep.
+/// Allocates the counters of a device that is about to be registered. Returns the group of their
+/// files, or `None` if the device has no counters of its own. May sleep.
 ///
-/// What a registration that failed left is freed: there are no files of it (`Unregistered`).
+/// Counters from a failed registration are freed; they have no files (`Unregistered`).
 ///
 /// # Errors
 ///

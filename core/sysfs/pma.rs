@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `ports/N/counters`: counters of InfiniBand's performance management (IBTA 16.1), which the
-//! driver answers to a MAD that is never sent.
+//! `ports/N/counters`: InfiniBand performance management counters (IBTA 16.1). The core reads them
+//! by passing MADs to the driver's `process_mad`; nothing is sent.
 
 use super::edge;
 use super::edge::PortFile;
@@ -14,32 +14,32 @@ use rdma::sysfs::GroupRef;
 use rdma::sysfs::Page;
 use rdma::sysfs::StaticGroup;
 
-/// What is asked for: attributes of the class (IBTA 16.1.2).
+/// Attributes of the performance management class (IBTA 16.1.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 enum Query {
-    /// What the driver's agent can.
+    /// Capabilities of the agent.
     ClassPortInfo = 0x0001,
-    /// Counters of at most 32 bits.
+    /// Counters of up to 32 bits.
     PortCounters = 0x0012,
     /// Counters of 64 bits.
     PortCountersExtended = 0x001d,
 }
 
-/// Where the answer begins in what follows the MAD's header.
+/// Offset of the attribute in the MAD's data.
 const ANSWER: usize = 40;
-/// Where the question names its port.
+/// Offset of the `PortSelect` field in the MAD's data.
 const PORT_SELECT: usize = 41;
 
-/// In `ClassPortInfo`, the capability: extended counters, all of them.
+/// Capability bit of `ClassPortInfo`: all extended counters are supported.
 const EXTENDED: u16 = 1 << 9;
-/// Extended counters, but not those of unicast and multicast.
+/// Capability bit of `ClassPortInfo`: extended counters except unicast and multicast ones.
 const EXTENDED_NO_IETF: u16 = 1 << 10;
 
-/// How wide a counter is, in bits.
+/// Width of a counter in bits.
 #[derive(Clone, Copy)]
 enum Width {
-    /// The upper half of a byte, or the lower.
+    /// The upper or lower half of a byte.
     Nibble {
         high: bool,
     },
@@ -49,15 +49,15 @@ enum Width {
     B64,
 }
 
-/// What a counter's file shows.
+/// Location of the counter that a file shows.
 struct Counter {
     query: Query,
     width: Width,
-    /// In bytes from the beginning of the answer.
+    /// Offset in the attribute, in bytes.
     offset: usize,
 }
 
-/// A counter's file.
+/// File of a counter.
 type File = Shown<Counter>;
 
 const fn counter(name: &'static CStr, offset: usize, width: Width) -> File {
@@ -99,23 +99,23 @@ impl ShowPort for Counter {
     }
 }
 
-/// Asks the driver, and returns the eight bytes at `offset` of the answer. May sleep.
+/// Queries an attribute, and returns the eight bytes at `offset`. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOSYS` without an agent, `EINVAL` if it does not answer, `ENOMEM`.
+/// `ENOSYS` without `process_mad`, `EINVAL` if the driver does not reply, `ENOMEM`.
 fn ask(device: &Device, port: u32, query: Query, offset: usize) -> Result<[u8; 8]> {
     let answer = edge::ask_driver(device, port, |question| {
         let question = question.0;
         question.mad_hdr.base_version = 1;
-        // CAST: constants of a byte.
+        // CAST: The constants fit in a byte.
         question.mad_hdr.mgmt_class = bindings::IB_MGMT_CLASS_PERF_MGMT as u8;
         question.mad_hdr.class_version = 1;
         question.mad_hdr.method = bindings::IB_MGMT_METHOD_GET as u8;
-        // CAST: the numbers of the class.
+        // CAST: Attribute numbers are the discriminants, of 16 bits.
         question.mad_hdr.attr_id = (query as u16).to_be();
         if query != Query::ClassPortInfo {
-            // CAST: the field has eight bits, and so have ports that have such an agent.
+            // CAST: The field has eight bits, as have port numbers of InfiniBand.
             question.data[PORT_SELECT] = port as u8;
         }
     })?;
@@ -127,7 +127,7 @@ fn ask(device: &Device, port: u32, query: Query, offset: usize) -> Result<[u8; 8
         .ok_or(EINVAL)
 }
 
-/// The group of counters that fits what the driver's agent can, if there is an agent.
+/// Returns the group of counters that the driver's agent supports, if there is an agent.
 pub(super) fn group(device: &Device, port: u32) -> Option<GroupRef<'static, PortFile>> {
     device.ops().process_mad?;
     let capabilities = match ask(device, port, Query::ClassPortInfo, 0) {
@@ -176,7 +176,7 @@ const fn copy<const N: usize>(
 ) {
     let mut i = 0;
     while i < from.len() {
-        // OVERFLOW, INDEX: evaluated by the compiler, which refuses what does not fit.
+        // OVERFLOW, INDEX: Evaluated at compile time, which fails if the index is out of range.
         list[at + i] = Some(&from[i]);
         i += 1;
     }

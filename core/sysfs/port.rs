@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The directory of a port, and the files that every port has.
+//! The directory of a port, and the files common to all ports.
 
 use super::edge;
 use super::edge::Findable;
@@ -31,7 +31,7 @@ use rdma::sysfs::StaticGroup;
 pub(crate) struct Port {
     device: ARef<Device>,
     port: u32,
-    /// It is not of a copy.
+    /// Whether the device is the original, not a copy.
     full: bool,
     gids: Group<tables::File>,
     pkeys: Option<Group<tables::File>>,
@@ -44,7 +44,7 @@ impl Port {
         Ok(Self {
             gids: tables::gids(sizes)?,
             pkeys: tables::pkeys(sizes)?,
-            // A switch's port 0 has no counters of its own: they are the device's.
+            // Port 0 of a switch has no counters of its own: they belong to the device.
             hw_counters: if full && port != 0 {
                 PortCounters::new(device, port)?
             } else {
@@ -91,14 +91,14 @@ impl OfPort for Port {
     }
 }
 
-/// The directory of a port with what is below; dropping it removes both.
+/// The directory of a port and its subdirectory `gid_attrs`, removed on drop.
 pub(super) struct Tree {
     _gid_attrs: Added<PortFiles<tables::GidAttrs>>,
     _port: Known,
 }
 
 impl Tree {
-    /// Makes `ports/N`.
+    /// Creates `ports/N`.
     pub(super) fn new(
         parent: &Added<Ports>,
         device: &Device,
@@ -113,7 +113,8 @@ impl Tree {
         let directory = Port::new(device, port, full, sizes).map(PortFiles);
         let directory = Directory::new(directory)?;
         let name = CString::try_from_fmt(fmt!("{port}"))?;
-        // Files of drivers may ask for what is found by the device, so that comes first.
+        // Must come first: a driver's file may look up the directory as soon as the file is
+        // visible.
         let findable = full.then(|| Findable::new(&directory));
         let port = Known {
             added: parent.child(directory, &name)?,
@@ -128,15 +129,15 @@ impl Tree {
     }
 }
 
-/// A port's directory, and that the device knows it. Dropped in this order.
+/// The directory of a port, and its entry in the device. Fields are dropped in this order.
 struct Known {
     added: Added<PortFiles<Port>>,
     _findable: Option<Findable>,
 }
 
-/// A file of every port, of what its driver says when it is asked.
+/// A file common to all ports.
 struct Plain {
-    /// Whether the driver is asked for the port's attributes first.
+    /// Whether to query the port's attributes first.
     asks: bool,
     show: fn(&Device, u32, bindings::ib_port_attr, &mut Page<'_>) -> Result,
 }
@@ -150,7 +151,7 @@ const fn plain(
     Shown::constant(name, Plain { asks: true, show })
 }
 
-/// What is known without the driver, so that it can be read whatever state that is in.
+/// A file that does not query the driver, so it is readable in any state of the driver.
 const fn known(
     name: &'static CStr,
     show: fn(&Device, u32, bindings::ib_port_attr, &mut Page<'_>) -> Result,
@@ -182,7 +183,7 @@ static FILES: [Option<&File>; 10] = [
             5 => "ACTIVE_DEFER",
             _ => "UNKNOWN",
         };
-        // CAST: C shows it with a sign.
+        // CAST: C prints the state as a signed number.
         page.text(fmt!("{}: {name}\n", attr.state as i32))
     })),
     Some(&plain(c"lid", |_, _, attr, page| {

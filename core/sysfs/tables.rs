@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tables of a port with a file for each entry: GIDs with their network devices and types, and
-//! P_Keys.
+//! Tables of a port with one file per entry: GIDs with their network devices and types, and P_Keys.
 
 use super::edge::OfPort;
 use super::edge::PortFile;
@@ -21,14 +20,14 @@ use rdma::sysfs::Page;
 
 type ShowRow = fn(&Device, u32, u32, &mut Page<'_>) -> Result;
 
-/// The file of an entry; its name is the index.
+/// The file of a table entry, named after its index.
 pub(super) struct Row {
     name: [u8; 8],
     index: u32,
     show: ShowRow,
 }
 
-/// See [`Row`].
+/// A file with a [`Row`].
 pub(super) type File = Shown<Row>;
 
 impl ShowPort for Row {
@@ -46,7 +45,7 @@ impl Row {
         let mut name = [0; 8];
         let mut rest = index;
         let mut start = 7usize;
-        // From the last digit to the first; the NUL after them is there.
+        // Written from the last digit to the first; the final byte stays NUL.
         loop {
             start = start.checked_sub(1).ok_or(EINVAL)?;
             let digit = u8::try_from(rest % 10).map_err(|_| EINVAL)?;
@@ -69,12 +68,12 @@ impl Row {
     }
 }
 
-/// How many entries the tables of a port have, as its driver says.
+/// Sizes of a port's tables, as reported by its driver.
 #[derive(Clone, Copy)]
 pub(super) struct Sizes {
-    /// Of the table of GIDs.
+    /// Number of entries in the GID table.
     pub(super) gids: i32,
-    /// Of the table of P_Keys.
+    /// Number of entries in the P_Key table.
     pub(super) pkeys: u16,
 }
 
@@ -92,7 +91,7 @@ pub(super) fn pkeys(sizes: Sizes) -> Result<Option<Group<File>>> {
 }
 
 fn gid_count(sizes: Sizes) -> Result<u32> {
-    // The driver says it, in a signed number; a negative one is more than there is memory for.
+    // The driver reports a signed number. A negative one counts as a failed allocation.
     u32::try_from(sizes.gids).map_err(|_| ENOMEM)
 }
 
@@ -131,17 +130,17 @@ impl OfPort for GidAttrs {
     }
 }
 
-/// The entry of a GID.
+/// Looks up the entry of a GID.
 ///
 /// # Errors
 ///
-/// `EINVAL`, `ENODATA`: there is none.
+/// `EINVAL` or `ENODATA` if there is none.
 fn entry(device: &Device, port: u32, index: u32) -> Result<GidRef> {
     gid::get_ref(device, port, usize::try_from(index).map_err(|_| EINVAL)?)
 }
 
 fn show_gid(device: &Device, port: u32, index: u32, page: &mut Page<'_>) -> Result {
-    // Users read the whole table and stop at an error, so an empty entry is a GID of zeros.
+    // User space reads the whole table and stops at an error, so an empty entry reads as zeros.
     let gid = entry(device, port, index).map_or(Gid::ZERO, |entry| entry.gid());
     page.bytes(&gid.text());
     page.bytes(b"\n");
@@ -154,8 +153,8 @@ fn show_pkey(device: &Device, port: u32, index: u32, page: &mut Page<'_>) -> Res
     page.text(fmt!("{pkey:#06x}\n"))
 }
 
-/// The network device of a GID. `EINVAL` if there is no GID or no network device: users know
-/// that error as "empty".
+/// Shows the network device of a GID. Returns `EINVAL` if there is no GID or no network device,
+/// which user space takes for an empty entry.
 fn show_ndev(device: &Device, port: u32, index: u32, page: &mut Page<'_>) -> Result {
     let entry = entry(device, port, index).map_err(|_| EINVAL)?;
     let rcu = rcu::read_lock();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address handles: where a datagram goes. Made in any context, if the caller says so.
+//! Address handles: the destination of datagrams. Created in any context, if the caller's flags say
+//! so.
 
 use crate::addr;
 use crate::object::ah_attr::Replace;
@@ -24,13 +25,13 @@ use kernel::sync::aref::ARef;
 use rdma::bindings;
 use rdma::net::NetDevice;
 
-/// The calling context and what is handed to the driver.
+/// Calling context and additional driver parameters.
 struct Request<'a> {
     /// `rdma_create_ah_flags`.
     flags: u32,
-    /// A user's call.
+    /// The call of a user.
     call: Option<&'a UserCall>,
-    /// The device of a bond that packets leave by.
+    /// The slave of a bond that sends the packets.
     slave: Option<ARef<NetDevice>>,
 }
 
@@ -71,8 +72,8 @@ fn make(pd: &Pd, attr: &Filled<'_>, request: &Request<'_>) -> Result<Owned<Ah>> 
     Ok(ah.finish())
 }
 
-/// Makes a handle for a part of the kernel, from a vector that has its link layer's address.
-/// May sleep if `flags` say so.
+/// Creates a handle for a kernel consumer, from a vector that contains the link-layer address. May
+/// sleep if `flags` permit.
 pub(crate) fn create(pd: &Pd, attr: &AhAttr, flags: u32) -> Result<Owned<Ah>> {
     let attr = Filled::new(pd.device(), attr)?;
     let slave = addr::lag::slave_of(pd.device(), &attr, may_sleep(flags))?;
@@ -84,8 +85,8 @@ pub(crate) fn create(pd: &Pd, attr: &AhAttr, flags: u32) -> Result<Owned<Ah>> {
     make(pd, &attr, &request)
 }
 
-/// Makes a handle for a user, who does not know the address of the link layer: that is looked
-/// up for RoCE, which may take a second. May sleep.
+/// Creates a handle for a user. For RoCE, this resolves the link-layer address, which may take a
+/// second. May sleep.
 fn create_for_user(pd: &Pd, attr: &AhAttr, call: Option<&UserCall>) -> Result<Owned<Ah>> {
     let mut attr = Filled::new(pd.device(), attr)?;
     if attr.is_roce() {
@@ -99,7 +100,7 @@ fn create_for_user(pd: &Pd, attr: &AhAttr, call: Option<&UserCall>) -> Result<Ow
     make(pd, &attr, &request)
 }
 
-/// Changes where a handle leads. Any context that the driver allows.
+/// Changes the destination of a handle. Any context that the driver allows.
 fn modify(ah: &Ah, attr: &AhAttr) -> Result {
     if ah.kind() != attr.kind() {
         return Err(EINVAL);
@@ -110,18 +111,18 @@ fn modify(ah: &Ah, attr: &AhAttr) -> Result {
     Ok(())
 }
 
-/// Reads where a handle leads, without a reference to the local GID. Any context that the
+/// Reads the destination of a handle, without a reference to the local GID. Any context that the
 /// driver allows.
 pub(crate) fn query_attr(ah: &Ah, attr: &AhAttr) -> Result {
     ah.driver().query_ah(attr)
 }
 
-/// As [`query_attr`], for C.
+/// Like [`query_attr`], for C.
 fn query(ah: &Ah, attr: Out<'_, AhAttr>) -> Result {
     query_attr(ah, &attr)
 }
 
-/// Destroys a handle that nobody uses any more. May sleep if `flags` say so.
+/// Destroys a handle that is no longer in use. May sleep if `flags` permit.
 pub(crate) fn destroy(ah: Given<Ah>, flags: u32, _call: Option<&UserCall>) -> Result {
     ah.owned()?.destroy(|ah| ah.destroy_ah(flags))
 }

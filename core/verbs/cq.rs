@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues that their owners poll. Those that the core polls for consumers in the
-//! kernel are in [`crate::cq`].
+//! Completion queues that their owners poll. Queues that the core polls for kernel consumers are in
+//! [`crate::cq`].
 
 use crate::device::Device;
 use crate::errno::eopnotsupp;
@@ -22,7 +22,7 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::In;
 
-/// Makes a completion queue for a part of the kernel. May sleep.
+/// Creates a completion queue for a kernel consumer. May sleep.
 fn create(
     device: &Device,
     comp_handler: bindings::ib_comp_handler,
@@ -47,12 +47,12 @@ fn create(
     Ok(cq.finish())
 }
 
-/// Moderates a queue's completions: an event comes after so many of them, or so many
+/// Sets a queue's moderation: an event is raised after `count` completions or `period`
 /// microseconds. May sleep.
 ///
 /// # Errors
 ///
-/// `EOPNOTSUPP` for a queue of a pool, which others use too, or by the driver.
+/// `EOPNOTSUPP` for a queue of a pool, which is shared, or if the driver does not support it.
 fn moderate(cq: &Cq, count: u16, period: u16) -> Result {
     if cq.shared() {
         return Err(eopnotsupp());
@@ -60,8 +60,8 @@ fn moderate(cq: &Cq, count: u16, period: u16) -> Result {
     cq.driver().modify_cq(count, period)
 }
 
-/// Destroys a queue that nobody begins to use: `EBUSY` while queue pairs and the like use it. May
-/// sleep.
+/// Destroys a queue, which must not get new users meanwhile. Returns `EBUSY` while objects use it.
+/// May sleep.
 fn destroy(cq: Given<Cq>, call: Option<&UserCall>) -> Result {
     let cq = cq.owned()?;
     if kernel::warn_on!(cq.shared()) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting until all completions of a queue have been consumed: the queue pair is put into
-//! the error state, and a marker is posted that completes after all the rest.
+//! Waiting until all completions of a queue have been consumed: the queue pair is moved to the
+//! error state, and a marker is posted that completes after all other requests.
 //!
-//! The consumer must leave room for the marker, and must not post meanwhile. May sleep.
+//! The consumer must leave room for the marker, and must not post requests meanwhile. May sleep.
 
 use super::modify_qp;
 use crate::cq;
@@ -15,23 +15,23 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 use rdma::bindings;
 
-/// How long a consumer that polls by itself is given before the queue is polled for it, in
-/// jiffies: a tenth of a second.
+/// Time given to a consumer that polls a queue before the queue is polled for it, in jiffies: 100
+/// ms.
 const POLL_AFTER: usize = bindings::HZ as usize / 10;
 
-/// How long the last event of a shared receive queue is waited for, in jiffies: a minute.
+/// Timeout for the last event of a shared receive queue, in jiffies: one minute.
 const LAST_EVENT: usize = 60 * bindings::HZ as usize;
 
-/// Puts a queue pair into the error state.
+/// Moves a queue pair to the error state.
 fn into_error(qp: &Qp) -> Result {
     let attr = QpAttr::default();
     attr.set_qp_state(bindings::ib_qp_state_IB_QPS_ERR);
-    // CAST: A set of bits.
+    // CAST: A bit mask.
     let mask = bindings::ib_qp_attr_mask_IB_QP_STATE as c_int;
     modify_qp::modify_for_kernel(qp, &attr, mask)
 }
 
-/// Puts a queue pair into the error state, posts a marker to a queue, and waits for it.
+/// Moves a queue pair to the error state, posts a marker to a queue, and waits for its completion.
 fn wait_for_marker(qp: Drained<'_>, queue: Queue) {
     if kernel::warn_on!(into_error(&qp).is_err()) {
         return;
@@ -52,9 +52,9 @@ fn wait_for_marker(qp: Drained<'_>, queue: Queue) {
     kernel::warn_on!(waited.is_err());
 }
 
-/// What came from a shared receive queue is known to be complete by an event (IBTA 10.3.1,
-/// "last WQE reached"); then the completion queue is polled until it is empty, or has given
-/// as much as it can hold.
+/// Drains a queue pair with a shared receive queue. An event tells that its last request has
+/// completed (IBTA 10.3.1, "last WQE reached"). Then the completion queue is polled until it is
+/// empty or has returned as many completions as it can hold.
 fn drain_shared(qp: Drained<'_>) {
     if kernel::warn_on!(into_error(&qp).is_err()) {
         return;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Objects of devices at the edge: arguments of exported functions, and network devices that a
-//! driver makes for its ports.
+//! The C interface of verbs objects: arguments of exported functions, and network devices that a
+//! driver provides for its ports.
 //!
-//! To be held against `include/rdma/ib_verbs.h`.
+//! C header: `include/rdma/ib_verbs.h`.
 
 use crate::device::Device;
 use crate::gid::edge::raw;
@@ -25,16 +25,16 @@ use rdma::edge::Reply;
 use rdma::edge::Within;
 use rdma::net::NetDevice;
 
-/// The function that sets a new network device up. Only C makes one.
+/// The setup function of a new network device. Only C creates it.
 #[derive(Clone, Copy)]
 pub(super) struct Setup(Option<unsafe extern "C" fn(*mut bindings::net_device)>);
 
 rdma::argument! {
-    /// A function for `alloc_netdev_mqs`.
+    /// A setup function for `alloc_netdev_mqs`.
     impl Setup = |setup: Option<unsafe extern "C" fn(*mut bindings::net_device)>| Setup(setup);
 }
 
-/// What a driver wants for a network device of its own on a port.
+/// A driver's parameters for a network device on a port.
 pub(super) struct NetdevParams<'a> {
     device: &'a Device,
     port: u32,
@@ -42,11 +42,11 @@ pub(super) struct NetdevParams<'a> {
 }
 
 impl<'a> NetdevParams<'a> {
-    /// Asks the driver. May sleep.
+    /// Queries the driver. May sleep.
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP`, and the driver's.
+    /// `EOPNOTSUPP`, and those of the driver.
     pub(super) fn of(device: &'a Device, port: u32, kind: u32) -> Result<Self> {
         let mut params = bindings::rdma_netdev_alloc_params::default();
         let lent = Lent(&mut params);
@@ -69,8 +69,8 @@ impl<'a> NetdevParams<'a> {
         name_assign_type: c_uchar,
         setup: Setup,
     ) -> Result<Owned<NetDevice>> {
-        // SAFETY: The name is a string, `setup` is for this function (`Setup`), and the sizes are
-        // the driver's. What it returns is new.
+        // SAFETY: The name is null-terminated, `setup` is a function for this purpose (`Setup`),
+        // and the sizes are the driver's. The returned device is new.
         unsafe {
             made(bindings::rdma_helper_alloc_netdev(
                 self.params.sizeof_priv,
@@ -83,12 +83,12 @@ impl<'a> NetdevParams<'a> {
         }
     }
 
-    /// Has the driver set the network device up; none if it has no method for it. May sleep.
+    /// Has the driver initialise the network device; `None` if it has no method for it. May sleep.
     pub(super) fn initialize(&self, netdev: &NetDevice) -> Option<Result> {
         let method = self.params.initialize_rdma_netdev?;
         let device = self.device.as_raw();
-        // SAFETY: Method and parameter are of the device's driver (`of`), which gets a network
-        // device that `alloc` made (`rdma_init_netdev`).
+        // SAFETY: Method and parameter come from the device's driver (`of`). The network device was
+        // allocated by `alloc` (`rdma_init_netdev`).
         Some(unsafe {
             Reply::reply(method(
                 device,
@@ -100,52 +100,53 @@ impl<'a> NetdevParams<'a> {
     }
 }
 
-/// Ends a queue pair's membership of a group. May sleep.
+/// Removes a queue pair from a multicast group. May sleep.
 ///
 /// # Errors
 ///
-/// The driver's.
+/// Those of the driver.
 pub(super) fn detach_mcast(qp: &Qp, gid: Gid, lid: u16) -> Result {
     qp.driver().detach_mcast(Lent(&mut raw(gid)), lid)?;
-    // SAFETY: The driver has found a membership, which `mcast::attach` counted, and ended it.
+    // SAFETY: The driver has found and removed a membership, which `mcast::attach` counted.
     drop(unsafe { Use::kept(qp.usecnt()) });
     Ok(())
 }
 
-/// The headers of a packet, as [`crate::proto::roce`] knows them.
+/// The headers of a packet, in the format of [`crate::proto::roce`].
 pub(super) struct Headers(pub(super) [u8; AREA]);
 
-// SAFETY: `from_c`'s contract: headers.
+// SAFETY: `from_c` is for a pointer to the headers of a packet.
 unsafe impl FromC for Headers {
     type C = *const bindings::rdma_network_hdr;
 
     unsafe fn from_c(c: Self::C) -> Self {
         const { assert!(size_of::<bindings::rdma_network_hdr>() == AREA) };
-        // SAFETY: `from_c`'s contract; the union has as many bytes.
+        // SAFETY: The pointer is valid for reads (contract of `from_c`), and the union has `AREA`
+        // bytes.
         Self(unsafe { c.cast::<[u8; AREA]>().read_unaligned() })
     }
 }
 // SAFETY: It holds no reference.
 unsafe impl Within<'_> for Headers {}
 
-/// The headers of a packet, if its completion says that it had a global route. Only C makes one,
-/// for the call that it gives the completion to.
+/// The headers of a packet, present if its completion has the GRH flag. Only C creates it, for the
+/// call that it also passes the completion to.
 pub(super) struct Grh<'a>(*const bindings::ib_grh, PhantomData<&'a ()>);
 
 rdma::argument! {
-    /// Headers, if the completion of the same call says that they are there.
+    /// Valid headers, if the completion of the same call has the GRH flag.
     impl<'a> Grh<'a> = |grh: *const bindings::ib_grh| Grh(grh, PhantomData);
 }
 
 impl Grh<'_> {
-    /// The headers. `wc` is the packet's completion.
+    /// Returns the headers. `wc` must be the packet's completion.
     pub(super) fn headers(&self, wc: &Wc) -> Option<[u8; AREA]> {
         const { assert!(size_of::<bindings::ib_grh>() == AREA) };
         if !wc.has(bindings::ib_wc_flags_IB_WC_GRH) {
             return None;
         }
-        // SAFETY: The completion says that they are there (`from_c`'s contract); the structure has
-        // as many bytes.
+        // SAFETY: The completion says that the headers are present (contract of `Grh`); the
+        // structure has `AREA` bytes.
         Some(unsafe { self.0.cast::<[u8; AREA]>().read_unaligned() })
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Multicast groups that a queue pair is a member of. Each membership counts as a use.
+//! Multicast group memberships of a queue pair. Each membership counts as a use of the queue pair.
 
 use super::edge;
 use super::port::link_layer;
@@ -14,16 +14,16 @@ use rdma::bindings;
 use rdma::edge::Lent;
 use rdma::net::addr::gid_to_ip;
 
-/// The LIDs of multicast groups, the permissive one beside them left out (IBTA 4.1.3).
+/// Multicast LIDs, without the permissive LID (IBTA 4.1.3).
 const GROUP_LIDS: core::ops::Range<u16> = 0xc000..0xffff;
 
-/// Whether a GID is that of a group: one of its own, or of an IPv4 group.
+/// Returns whether a GID is a multicast GID, native or mapped from an IPv4 group.
 fn is_group(gid: &Gid) -> bool {
     gid_to_ip(&gid.0).is_multicast()
 }
 
-/// Whether the queue pair is on Ethernet, where LIDs mean nothing (IBTA annex A16): its port,
-/// if it has one yet, or else any of the device's.
+/// Returns whether the queue pair is on Ethernet, where LIDs have no meaning (IBTA annex A16).
+/// Checks its port, if that is set, otherwise all ports of the device.
 fn is_on_ethernet(qp: &Qp) -> bool {
     let device = qp.device();
     let is_ethernet =
@@ -34,9 +34,11 @@ fn is_on_ethernet(qp: &Qp) -> bool {
     }
 }
 
+/// Checks whether a queue pair may join a group.
+///
 /// # Errors
 ///
-/// `EINVAL` for what is no group, or a queue pair that has none.
+/// `EINVAL` for an address that is not a group's, or a queue pair that does not support multicast.
 fn check(qp: &Qp, gid: &Gid, lid: u16) -> Result {
     let is_ud = qp.qp_type() == bindings::ib_qp_type_IB_QPT_UD;
     if is_group(gid) && is_ud && (GROUP_LIDS.contains(&lid) || is_on_ethernet(qp)) {
@@ -61,8 +63,8 @@ fn detach(qp: &Qp, MutGid(gid): MutGid, lid: u16) -> Result {
 }
 
 rdma::export! { in rdma::bindings;
-    /// Makes a queue pair a member of a group. May sleep.
+    /// Adds a queue pair to a multicast group. May sleep.
     fn ib_attach_mcast(qp: &Qp, gid: MutGid, lid: u16) -> Result = attach;
-    /// Ends a membership. May sleep.
+    /// Removes a queue pair from a multicast group. May sleep.
     fn ib_detach_mcast(qp: &Qp, gid: MutGid, lid: u16) -> Result = detach;
 }

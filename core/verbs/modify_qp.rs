@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Changes of a queue pair.
+//! Modification of queue pairs.
 //!
-//! Which attributes a change of state takes is [`crate::proto::modify_qp`]'s, and drivers ask
-//! for it (`ib_modify_qp_is_ok`). Here is prepared what the driver needs: the local GIDs of
-//! the paths are held, for RoCE the address of the link layer is found for users, and the
-//! port's counter is bound. What a change took over is noted when the driver agreed.
+//! Drivers check the attributes of a state transition with [`crate::proto::modify_qp`]
+//! (`ib_modify_qp_is_ok`). This file prepares the modification: it takes references to the local
+//! GIDs of the paths, resolves the link-layer addresses of users' RoCE paths, and binds the port's
+//! counter. Once the driver has accepted the modification, its port and GIDs are recorded in the
+//! queue pair.
 
 use crate::addr;
 use crate::counter;
@@ -25,10 +26,10 @@ use kernel::sync::aref::ARef;
 use rdma::bindings;
 use rdma::net::NetDevice;
 
-/// Packet numbers have 24 bits.
+/// Packet sequence numbers have 24 bits.
 const PSN_MASK: u32 = 0x00ff_ffff;
 
-/// Whether queue pairs of this type have one peer.
+/// Returns whether queue pairs of this type are connected to one peer.
 const fn is_connected(qp_type: bindings::ib_qp_type) -> bool {
     matches!(
         qp_type,
@@ -39,13 +40,13 @@ const fn is_connected(qp_type: bindings::ib_qp_type) -> bool {
     )
 }
 
-/// Whether the port of a change has InfiniBand's transport.
+/// Returns whether a port has the InfiniBand transport.
 fn is_ib_or_roce(qp: &Qp, port: u32) -> bool {
     let caps = Caps::of(qp.device(), port);
     caps.is_ib() || caps.is_roce()
 }
 
-/// A packet number, cut to 24 bits; consumers that count on are many.
+/// Truncates a PSN to 24 bits; many consumers increment PSNs beyond that.
 fn cut_psn(qp: &Qp, psn: u32, what: &str) -> u32 {
     if psn & !PSN_MASK != 0 {
         let name = qp.device().name();
@@ -54,8 +55,8 @@ fn cut_psn(qp: &Qp, psn: u32, what: &str) -> u32 {
     psn & PSN_MASK
 }
 
-/// Prepares the path of a change. `for_user`: who asks knows no address of the link layer.
-/// Returns the device of a bond that packets leave by.
+/// Prepares the path of a modification. With `for_user`, resolves the link-layer address. Returns
+/// the slave of a bond that sends the packets, if any.
 fn prepare_path(qp: &Qp, path: &mut Filled<'_>, for_user: bool) -> Result<Option<ARef<NetDevice>>> {
     if !path.is_roce() || !is_connected(qp.qp_type()) {
         return Ok(None);
@@ -66,16 +67,16 @@ fn prepare_path(qp: &Qp, path: &mut Filled<'_>, for_user: bool) -> Result<Option
     addr::lag::slave_of(qp.device(), path, true)
 }
 
-/// Changes a queue pair. May sleep; for a user's RoCE path it may take a second.
+/// Modifies a queue pair. May sleep; a user's RoCE path may take a second.
 ///
 /// # Errors
 ///
-/// `EINVAL` and others for a path that does not fit; `ENODATA`, `ETIMEDOUT`, those of routing
-/// for one that leads nowhere; the driver's.
+/// `EINVAL` and others for an invalid path; `ENODATA`, `ETIMEDOUT` and those of routing for an
+/// unreachable one; those of the driver.
 fn modify(qp: &Qp, attr: &QpAttr, mask: c_int, call: Option<&UserCall>) -> Result {
-    // A handle's queue pair lives as long as it.
+    // A handle keeps its queue pair.
     let qp = qp.real();
-    // The mask is a set of bits, whatever its type.
+    // The mask is a bit set, whatever its type.
     let attrs = Attrs(mask as u32);
     let device = qp.device();
     device.needs(|ops| ops.modify_qp)?;
@@ -93,7 +94,7 @@ fn modify(qp: &Qp, attr: &QpAttr, mask: c_int, call: Option<&UserCall>) -> Resul
     };
     let alternate = if attrs.has_any(Attrs::ALT_PATH) {
         let alternate = Filled::new(device, attr.alt_ah_attr())?;
-        // Nobody can migrate a path of RoCE.
+        // RoCE does not support path migration.
         let both = [alternate.port(), port];
         if !both.iter().all(|port| Caps::of(device, *port).is_ib()) {
             return Err(EINVAL);
@@ -113,13 +114,13 @@ fn modify(qp: &Qp, attr: &QpAttr, mask: c_int, call: Option<&UserCall>) -> Resul
         }
     }
     let to_init = attr.qp_state() == bindings::ib_qp_state_IB_QPS_INIT;
-    // Whoever binds looks again under its lock.
+    // `bind_qp_auto` checks again under its lock.
     if qp.counter().is_null() && has_port && attrs.has_any(Attrs::STATE) && to_init {
         counter::bind_qp_auto(qp, port);
     }
     security::modify(qp, attr, attrs, || qp.driver().modify_qp(attr, mask, call))?;
     if has_port {
-        // Others that change it at the same time read it.
+        // Concurrent modifications may read it.
         qp.set_port(port);
     }
     if let Some(path) = &path {
@@ -131,7 +132,7 @@ fn modify(qp: &Qp, attr: &QpAttr, mask: c_int, call: Option<&UserCall>) -> Resul
     Ok(())
 }
 
-/// Changes a queue pair for a part of the kernel. See [`modify`].
+/// Modifies a queue pair for a kernel consumer. See [`modify`].
 pub(crate) fn modify_for_kernel(qp: &Qp, attr: &QpAttr, mask: c_int) -> Result {
     modify(qp, attr, mask, None)
 }
@@ -141,11 +142,11 @@ pub(super) fn fail(qp: &Qp) {
     let attr = QpAttr::default();
     attr.set_qp_state(bindings::ib_qp_state_IB_QPS_ERR);
     let mask = bindings::ib_qp_attr_mask_IB_QP_STATE as c_int;
-    // One that has not begun to work has nothing to be stopped; drivers refuse that.
+    // Drivers refuse this for a queue pair in reset, which has nothing to stop.
     let _: Result = modify(qp, &attr, mask, None);
 }
 
-/// Whether a change with these attributes is in order. Any context.
+/// Returns whether a state transition with these attributes is valid. Any context.
 fn is_ok(
     from: bindings::ib_qp_state,
     to: bindings::ib_qp_state,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a port can do, how fast it is, and virtual functions behind it.
+//! Link layer, rate and speed of a port, and its virtual functions.
 
 use super::edge::NetdevParams;
 use super::edge::Setup;
@@ -19,7 +19,7 @@ use rdma::edge::Passed;
 use rdma::net::rtnl;
 use rdma::net::NetDevice;
 
-/// The transport of a type of node (`enum rdma_node_type`).
+/// Transport of a node type (`enum rdma_node_type`).
 fn transport(node_type: u32) -> bindings::rdma_transport_type {
     match node_type {
         bindings::RDMA_NODE_USNIC => bindings::rdma_transport_type_RDMA_TRANSPORT_USNIC,
@@ -30,7 +30,7 @@ fn transport(node_type: u32) -> bindings::rdma_transport_type {
     }
 }
 
-/// The link layer of a port: what the driver says, or else what the type of node says.
+/// Link layer of a port, from the driver or derived from the node type.
 pub(crate) fn link_layer(device: &Device, port: u32) -> bindings::rdma_link_layer {
     if let Some(layer) = device.driver().get_link_layer(port) {
         return layer;
@@ -43,10 +43,10 @@ pub(crate) fn link_layer(device: &Device, port: u32) -> bindings::rdma_link_laye
     }
 }
 
-/// What is taken for the speed of a link that does not say, in Mb/s.
+/// Assumed speed of a link that does not report one, in Mb/s.
 const UNKNOWN_IS: u32 = 1000;
 
-/// Speed in Mb/s and lanes of a network device. Takes RTNL.
+/// Speed in Mb/s and number of lanes of a network device. Takes RTNL.
 fn link_speed(netdev: &NetDevice) -> Result<(u32, u32)> {
     /// `SPEED_UNKNOWN` of `ethtool.h`.
     const UNKNOWN: u32 = u32::MAX;
@@ -66,12 +66,11 @@ fn link_speed(netdev: &NetDevice) -> Result<(u32, u32)> {
     }
 }
 
-/// Speed and width, in InfiniBand's words, of the network device under a port. May sleep;
-/// takes RTNL.
+/// Speed and width of a port's network device, in InfiniBand encoding. May sleep; takes RTNL.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a port that is not of Ethernet; `ENODEV` without a network device.
+/// `EINVAL` for a port that is not Ethernet; `ENODEV` without a network device.
 fn eth_speed(device: &Device, port: u32) -> Result<(rates::Speed, rates::Width)> {
     if link_layer(device, port) != bindings::rdma_link_layer_IB_LINK_LAYER_ETHERNET {
         return Err(EINVAL);
@@ -81,7 +80,7 @@ fn eth_speed(device: &Device, port: u32) -> Result<(rates::Speed, rates::Width)>
     Ok(rates::of_ethernet(mbps, lanes))
 }
 
-/// How a speed is called, and what a lane of it carries in units of 100 Mb/s.
+/// Name of a speed, and data rate per lane in units of 100 Mb/s.
 fn lane(speed: u32) -> (&'static CStr, i32) {
     match speed {
         bindings::ib_port_speed_IB_SPEED_DDR => (c" DDR", 50),
@@ -92,25 +91,25 @@ fn lane(speed: u32) -> (&'static CStr, i32) {
         bindings::ib_port_speed_IB_SPEED_HDR => (c" HDR", 500),
         bindings::ib_port_speed_IB_SPEED_NDR => (c" NDR", 1000),
         bindings::ib_port_speed_IB_SPEED_XDR => (c" XDR", 2000),
-        // What no standard knows is taken for the lowest.
+        // Unknown speeds count as the lowest.
         _ => (c" SDR", 25),
     }
 }
 
-/// The rate of a port with this speed and width.
+/// Rate of a port.
 pub(crate) struct Rate {
-    /// How the speed is called.
+    /// Name of the speed.
     pub(crate) name: &'static CStr,
-    /// In units of 100 Mb/s; negative for a width that is none.
+    /// Rate in units of 100 Mb/s; negative for an invalid width.
     pub(crate) rate: c_int,
 }
 
 impl Rate {
-    /// `speed` and `width` as InfiniBand numbers them.
+    /// Computes the rate from `speed` and `width` in InfiniBand encoding.
     pub(crate) fn of(speed: u16, width: u8) -> Self {
         let (name, per_lane) = lane(u32::from(speed));
         let lanes = rates::Width::from_raw(u32::from(width)).map_or(-1, |width| {
-            // CAST: Twelve at most.
+            // CAST: At most twelve.
             width.lanes() as i32
         });
         Self {
@@ -227,14 +226,14 @@ fn init_netdev(
 }
 
 rdma::export! { in rdma::bindings;
-    /// A rate in units of 2.5 Gb/s; -1 for what is no rate.
+    /// Converts a rate to a multiple of 2.5 Gb/s; -1 for an invalid rate.
     fn ib_rate_to_mult(rate: u32) -> c_int = rate_to_mult;
-    /// The rate of so many units of 2.5 Gb/s, or `IB_RATE_PORT_CURRENT`.
+    /// Converts a multiple of 2.5 Gb/s to a rate; `IB_RATE_PORT_CURRENT` if there is none.
     fn mult_to_ib_rate(mult: c_int) -> u32 = mult_to_rate;
-    /// A rate in Mb/s; -1 for what is no rate.
+    /// Converts a rate to Mb/s; -1 for an invalid rate.
     fn ib_rate_to_mbps(rate: u32) -> c_int = rate_to_mbps;
-    /// The name of a port's speed, and the rate in units of 100 Mb/s. Errors: `EINVAL` for a width
-    /// that is none.
+    /// Returns the name of a port's speed, and its rate in units of 100 Mb/s. Errors: `EINVAL` for
+    /// an invalid width.
     fn ib_port_attr_to_speed_info(
         attr: Lent<'_, bindings::ib_port_attr>, info: OutParam<'_, bindings::ib_port_speed_info>,
     ) -> Result = speed_info;
@@ -246,31 +245,31 @@ rdma::export! { in rdma::bindings;
     fn ib_get_eth_speed(
         device: &Device, port: u32, speed: OutParam<'_, u16>, width: OutParam<'_, u8>,
     ) -> Result = get_eth_speed;
-    /// Sets the state of a virtual function's link. May sleep.
+    /// Sets the link state of a virtual function. May sleep.
     fn ib_set_vf_link_state(device: &Device, vf: c_int, port: u32, state: c_int)
         -> Result = set_vf_link_state;
-    /// Reads what a virtual function is set to. May sleep.
+    /// Reads the configuration of a virtual function. May sleep.
     fn ib_get_vf_config(
         device: &Device, vf: c_int, port: u32, info: Passed<bindings::ifla_vf_info>,
     ) -> Result = get_vf_config;
-    /// Reads a virtual function's counters. May sleep.
+    /// Reads the counters of a virtual function. May sleep.
     fn ib_get_vf_stats(
         device: &Device, vf: c_int, port: u32, stats: Passed<bindings::ifla_vf_stats>,
     ) -> Result = get_vf_stats;
-    /// Sets a virtual function's GUID. May sleep.
+    /// Sets the GUID of a virtual function. May sleep.
     fn ib_set_vf_guid(device: &Device, vf: c_int, port: u32, guid: u64, kind: c_int)
         -> Result = set_vf_guid;
-    /// Reads a virtual function's GUIDs. May sleep.
+    /// Reads the GUIDs of a virtual function. May sleep.
     fn ib_get_vf_guid(
         device: &Device, vf: c_int, port: u32, node: Passed<bindings::ifla_vf_guid>,
         of_port: Passed<bindings::ifla_vf_guid>,
     ) -> Result = get_vf_guid;
-    /// Allocates a network device for a port as the driver wants it. May sleep.
+    /// Allocates a network device with the driver's parameters for a port. May sleep.
     fn rdma_alloc_netdev(
         device: &Device, port: u32, kind: u32, name: &CStr, name_assign_type: c_uchar,
         setup: Setup,
     ) -> Result<Owned<NetDevice>> = alloc_netdev;
-    /// Lets the driver set up a network device that [`rdma_alloc_netdev`] made. May sleep.
+    /// Has the driver initialise a network device from [`rdma_alloc_netdev`]. May sleep.
     fn rdma_init_netdev(
         device: &Device, port: u32, kind: u32, name: *const c_char, name_assign_type: c_uchar,
         setup: Setup, netdev: &NetDevice,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: made, asked, destroyed. How they are changed is in `modify_qp.rs`.
+//! Creation, query and destruction of queue pairs. Modification is in `modify_qp.rs`.
 //!
-//! What a queue pair uses (domain, queues) is counted when it is whole: by
-//! `ib_create_qp_kernel` here, or by `ib_uverbs` through `ib_qp_usecnt_inc` when its own part
-//! is done. Destruction gives these counts back in both cases.
+//! The objects that a queue pair uses (domain, queues) are counted once it is complete: by
+//! `ib_create_qp_kernel`, or by `ib_uverbs` through `ib_qp_usecnt_inc` after it has initialised its
+//! own part. Destruction uncounts them in both cases.
 
 use super::modify_qp;
 use super::shared_qp;
@@ -39,21 +39,21 @@ use rdma::bindings;
 #[cfg(CONFIG_SECURITY_INFINIBAND)]
 use rdma::edge::Alone;
 
-/// Whom a queue pair is made for.
+/// The consumer that a queue pair is created for.
 pub(super) enum For<'a> {
-    /// A user, by its call and its object.
+    /// A user, with its call and its object.
     User {
         /// The call.
         bundle: &'a Bundle,
         /// The object.
         uobject: Option<&'a UQp>,
     },
-    /// A part of the kernel, by its name.
+    /// A kernel consumer, with its name.
     Kernel(Option<&'static CStr>),
 }
 
-/// Tells the consumer of an event; the last request of a shared receive queue is waited for
-/// by [`super::drain`] too.
+/// Delivers an event to the consumer. The last event of a shared receive queue also wakes
+/// [`super::drain`].
 fn told(event: &QpEvent, _context: Context) {
     let qp = event.qp();
     if event.kind() == bindings::ib_event_type_IB_EVENT_QP_LAST_WQE_REACHED {
@@ -63,11 +63,11 @@ fn told(event: &QpEvent, _context: Context) {
 }
 
 rdma::callback! {
-    /// For drivers, as the event handler of a queue pair made by [`create`].
+    /// Event handler, called by drivers, of queue pairs created by [`create`].
     fn on_event(event: &QpEvent, context: Context) = told;
 }
 
-/// Makes a queue pair; its uses are not counted yet. May sleep.
+/// Creates a queue pair. The objects that it uses are not counted yet. May sleep.
 pub(super) fn create(
     device: &Device,
     pd: Option<&Pd>,
@@ -82,7 +82,7 @@ pub(super) fn create(
             (None, None, name)
         }
     };
-    // What is known before the driver is asked.
+    // Fields that are known before the driver is called.
     let init = QpInit {
         dev: device,
         pd,
@@ -102,18 +102,18 @@ pub(super) fn create(
     qp.track(Owner::Caller(name));
     let secured = security::prepare(device, &qp, modify_qp::fail)?;
     qp.driver().create_qp(attr, call)?;
-    // Some drivers put queues of their own there.
+    // Some drivers replace them with queues of their own.
     Qp::restore_cqs(&mut qp, attr);
     secured.publish(&mut qp);
     Ok(qp.finish())
 }
 
-/// Destroys a queue pair that nobody begins to use, or one user's handle to a shared one. May
+/// Destroys a queue pair, which must not get new users meanwhile, or a handle to a shared one. May
 /// sleep.
 ///
 /// # Errors
 ///
-/// `EBUSY` while it is open, or a member of groups; the driver's.
+/// `EBUSY` while it has open handles or is a member of multicast groups; those of the driver.
 pub(crate) fn destroy(qp: Given<Qp>, call: Option<&UserCall>) -> Result {
     let qp = qp.owned()?;
     kernel::warn_on!(qp.mrs_used() > 0);
@@ -136,17 +136,17 @@ pub(crate) fn destroy(qp: Given<Qp>, call: Option<&UserCall>) -> Result {
     })
 }
 
-/// What the driver knows of a queue pair. Drivers give out no references. May sleep.
+/// Queries the driver's attributes of a queue pair, which contain no references. May sleep.
 pub(crate) fn query(qp: &Qp, attr: &QpAttr, mask: c_int, make: &QpMake) -> Result {
     qp.real().driver().query_qp(attr, mask, make)
 }
 
-/// As [`query`], for C.
+/// Like [`query`], for C.
 fn query_into(qp: &Qp, attr: Out<'_, QpAttr>, mask: c_int, make: &QpMake) -> Result {
     query(qp, &attr, mask, make)
 }
 
-/// The state and port of a queue pair, asked of the driver. May sleep.
+/// Queries the state and port of a queue pair from the driver. May sleep.
 pub(super) fn state_and_port(qp: &Qp) -> Result<(bindings::ib_qp_state, u32)> {
     let (attr, make) = (QpAttr::default(), QpMake::default());
     let mask = bindings::ib_qp_attr_mask_IB_QP_STATE | bindings::ib_qp_attr_mask_IB_QP_PORT;
@@ -154,8 +154,8 @@ pub(super) fn state_and_port(qp: &Qp) -> Result<(bindings::ib_qp_state, u32)> {
     Ok((attr.qp_state(), attr.port_num()))
 }
 
-/// Makes a queue pair for a user. A target of an extended reliable connection belongs to the
-/// kernel, and the user gets a handle to it. May sleep.
+/// Creates a queue pair for a user. An XRC target belongs to the kernel, and the user gets a handle
+/// to it. May sleep.
 fn create_for_user(
     device: &Device,
     pd: Option<&Pd>,
@@ -175,17 +175,17 @@ fn create_for_user(
     create(device, pd, attr, whom)
 }
 
-/// Counts what a queue pair uses. Any context.
+/// Counts the objects that a queue pair uses. Any context.
 fn count_uses(qp: &Qp) {
     Held::count(qp).keep();
 }
 
-/// The reverse of [`count_uses`]. Any context.
+/// Reverses [`count_uses`]. Any context.
 fn uncount_uses(qp: Counted<'_, Qp>) {
     qp.give_back();
 }
 
-/// Makes a queue pair for a part of the kernel, with room for `max_rdma_ctxs` transfers of
+/// Creates a queue pair for a kernel consumer, with room for `max_rdma_ctxs` transfers of
 /// [`crate::rw`]. May sleep.
 pub(crate) fn create_for_kernel(
     pd: &Pd,
@@ -243,6 +243,7 @@ fn secure(qp: Option<Alone<'_, Qp>>, device: &Device) -> Result {
 
 #[cfg(CONFIG_SECURITY_INFINIBAND)]
 rdma::export! { in crate::private;
-    /// Secures a queue pair that is not yet; one that the core has made is. May sleep.
+    /// Adds security state to a queue pair that has none, i.e. one that the core did not create.
+    /// May sleep.
     fn ib_create_qp_security(qp: Option<Alone<'_, Qp>>, device: &Device) -> Result = secure;
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs that several users open: the targets of extended reliable connections.
+//! Queue pairs shared by several users: XRC targets.
 //!
-//! The queue pair proper belongs to the kernel, is in its domain by its number, and counts
-//! those who have it open. Each of them has a handle, an `ib_qp` of its own that no driver
-//! knows, in the list of the queue pair proper. That list is under the device's
-//! `qp_open_list_lock`; who opens and closes excludes others by the domain's semaphore.
+//! The real queue pair belongs to the kernel, is in the table of its XRC domain by its number, and
+//! counts its handles. Each user has a handle: an `ib_qp` that the driver does not know, in the
+//! list of the real queue pair. The device's `qp_open_list_lock` guards that list. The domain's
+//! semaphore is held for reading to open a queue pair by its number, and for writing to close a
+//! handle and destroy the queue pair after the last one.
 //!
 //! ```text
 //!   Xrcd -- tgt_qps --> real qp (usecnt = handles) <-- real_qp -- handle, handle, ...
@@ -37,7 +38,7 @@ use rdma::edge::xrcd::Handles;
 use rdma::edge::xrcd::Targets;
 use rdma::edge::xrcd::Told;
 
-/// Everybody who has a queue pair open.
+/// All handles of a queue pair.
 struct Users;
 
 impl Told for Users {
@@ -52,7 +53,7 @@ impl Told for Users {
     }
 }
 
-/// Makes a handle to a queue pair made by [`create`].
+/// Creates a handle to a queue pair created by [`create`].
 fn open(real: &Qp, attr: &OpenAttr, uobject: Option<&UQp>) -> Result<Owned<Qp>> {
     let handle = new_handle(
         real,
@@ -70,7 +71,7 @@ fn open(real: &Qp, attr: &OpenAttr, uobject: Option<&UQp>) -> Result<Owned<Qp>> 
             qp_type: real.qp_type(),
         },
     )?;
-    // `close` closes it.
+    // Undone by `close`.
     if let Err(error) = security::open(real, &handle) {
         free_handle(handle);
         return Err(error);
@@ -79,11 +80,11 @@ fn open(real: &Qp, attr: &OpenAttr, uobject: Option<&UQp>) -> Result<Owned<Qp>> 
     Ok(handle)
 }
 
-/// Frees a handle that nobody uses any more.
+/// Frees a handle that is no longer in use.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a queue pair proper.
+/// `EINVAL` for a real queue pair.
 fn close(handle: Owned<Qp>) -> Result {
     if !handle.is_handle() {
         return Err(EINVAL);
@@ -96,7 +97,7 @@ fn close(handle: Owned<Qp>) -> Result {
     Ok(())
 }
 
-/// Makes a queue pair and the first handle to it. May sleep.
+/// Creates a queue pair and its first handle. May sleep.
 pub(super) fn create(
     device: &Device,
     pd: Option<&Pd>,
@@ -109,14 +110,14 @@ pub(super) fn create(
     match share(&mut real, xrcd, attr, uobject) {
         Ok(handle) => Ok(handle),
         Err(error) => {
-            // What `share` did it has undone.
+            // `share` has undone its changes.
             let _: Result = destroy_real(Given::of(real), None);
             Err(error)
         }
     }
 }
 
-/// Puts a new queue pair into its domain, and opens it for the one who made it.
+/// Adds a new queue pair to its domain, and opens the first handle for its creator.
 fn share(
     real: &mut Owned<Qp>,
     xrcd: &Xrcd,
@@ -124,11 +125,11 @@ fn share(
     uobject: Option<&UQp>,
 ) -> Result<Owned<Qp>> {
     make_shared(real, xrcd, Handler::of::<Users>());
-    // The count keeps the domain as long as the queue pair.
+    // The use keeps the domain as long as the queue pair exists.
     let used = xrcd.usecnt().count();
     let wish = OpenAttr::new(attr.event_handler(), attr.qp_context());
     let handle = open(real, &wish, uobject)?;
-    // Given back when the last handle is closed.
+    // Dropped when the last handle is closed.
     if let Err(error) = xrcd.insert(real, used) {
         let _: Result = close(handle);
         return Err(error);
@@ -136,10 +137,9 @@ fn share(
     Ok(handle)
 }
 
-/// Closes a handle, and destroys the queue pair if it was the last. May sleep.
+/// Closes a handle, and destroys the queue pair if it was the last one. May sleep.
 ///
-/// A driver that refuses leaves a queue pair that nobody can reach any more, which keeps its
-/// domain busy.
+/// If the driver refuses, the queue pair stays without handles and keeps its domain in use.
 pub(super) fn close_and_destroy(handle: Owned<Qp>) {
     let closing = Closing::of(&handle);
     let _: Result = close(handle);
@@ -151,7 +151,7 @@ pub(super) fn close_and_destroy(handle: Owned<Qp>) {
     }
 }
 
-/// Opens a queue pair of a domain by its number: `EINVAL` if there is none. May sleep.
+/// Opens a queue pair of a domain by its number. Returns `EINVAL` if there is none. May sleep.
 fn open_by_number(xrcd: &Xrcd, attr: &OpenAttr) -> Result<Owned<Qp>> {
     if attr.qp_type() != bindings::ib_qp_type_IB_QPT_XRC_TGT {
         return Err(EINVAL);
@@ -161,7 +161,7 @@ fn open_by_number(xrcd: &Xrcd, attr: &OpenAttr) -> Result<Owned<Qp>> {
     open(real, attr, None)
 }
 
-/// Closes a handle that nobody uses any more, and nothing else. May sleep.
+/// Closes a handle that is no longer in use, without destroying the queue pair. May sleep.
 fn close_only(handle: Given<Qp>) -> Result {
     close(handle.owned()?)
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Names of events and of completion statuses, for logs.
+//! Names of events and completion statuses, for logs.
 
 use kernel::ffi::c_char;
 use kernel::prelude::*;
 use rdma::bindings;
 
-/// The name of an asynchronous event.
+/// Name of an asynchronous event.
 fn event(event: bindings::ib_event_type) -> &'static CStr {
     match event {
         bindings::ib_event_type_IB_EVENT_CQ_ERR => c"CQ error",
@@ -33,7 +33,7 @@ fn event(event: bindings::ib_event_type) -> &'static CStr {
     }
 }
 
-/// The name of a completion's status.
+/// Name of a completion status.
 fn status(status: bindings::ib_wc_status) -> &'static CStr {
     match status {
         bindings::ib_wc_status_IB_WC_SUCCESS => c"success",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The way back: address vectors from the headers of a packet that was received
-//! ([`crate::proto::roce`]).
+//! Address vectors of replies, from the headers of a received packet ([`crate::proto::roce`]).
 
 use super::ah;
 use super::edge::Grh;
@@ -34,11 +33,11 @@ use rdma::edge::In;
 use rdma::edge::OutParam;
 use rdma::edge::Passed;
 
-/// The ends of a packet that came by a kind of network.
+/// Source and destination GID of a packet with this network type.
 ///
 /// # Errors
 ///
-/// `EINVAL` for a kind of network that has no such headers.
+/// `EINVAL` for a network type without such headers.
 fn ends(area: &[u8; AREA], network: bindings::rdma_network_type) -> Result<roce::Ends> {
     match network {
         bindings::rdma_network_type_RDMA_NETWORK_IPV4 => Ok(roce::ends(area, Header::Ipv4)),
@@ -49,7 +48,7 @@ fn ends(area: &[u8; AREA], network: bindings::rdma_network_type) -> Result<roce:
     }
 }
 
-/// What network a packet of an Ethernet port came by.
+/// Network type of a received packet.
 fn network_of(caps: Caps, area: &[u8; AREA]) -> bindings::rdma_network_type {
     if caps.is_ib() {
         bindings::rdma_network_type_RDMA_NETWORK_IB
@@ -62,7 +61,7 @@ fn network_of(caps: Caps, area: &[u8; AREA]) -> bindings::rdma_network_type {
     }
 }
 
-/// The GID's type of packets of a kind of network.
+/// GID type for packets with this network type.
 const fn gid_type(network: bindings::rdma_network_type) -> bindings::ib_gid_type {
     match network {
         bindings::rdma_network_type_RDMA_NETWORK_IPV4
@@ -74,7 +73,7 @@ const fn gid_type(network: bindings::rdma_network_type) -> bindings::ib_gid_type
     }
 }
 
-/// A vector that is being made, and gives up what it holds unless it is finished.
+/// A vector under construction. Releases its GID reference unless it is completed.
 struct Draft<'a>(&'a AhAttr);
 
 impl Drop for Draft<'_> {
@@ -83,11 +82,11 @@ impl Drop for Draft<'_> {
     }
 }
 
-/// The local GID that a packet came for.
+/// Looks up the local GID that a packet was addressed to.
 ///
 /// # Errors
 ///
-/// Those of finding the GID.
+/// Those of the GID lookup.
 fn local_gid(
     device: &Device,
     port: u32,
@@ -116,14 +115,14 @@ fn local_gid(
     }
 }
 
-/// Makes the vector that leads back to where a packet came from. Resolves the link layer's
-/// address for RoCE, which may take a second. May sleep. `attr` holds no GID; it may hold one
-/// after, if this succeeds.
+/// Initialises the address vector for a reply to a received packet. For RoCE, this resolves the
+/// link-layer address, which may take a second. May sleep. `attr` must not hold a GID reference; on
+/// success, it may.
 ///
 /// # Errors
 ///
-/// `EPROTOTYPE` for a RoCE packet without a global route; those of finding the GID and the
-/// address.
+/// `EPROTOTYPE` for a RoCE packet without a GRH; those of the GID lookup and the address
+/// resolution.
 fn init_from_wc(device: &Device, port: u32, wc: &Wc, grh: &Grh<'_>, attr: &AhAttr) -> Result {
     let caps = Caps::of(device, port);
     attr.assign(&AhAttr::default());
@@ -137,7 +136,7 @@ fn init_from_wc(device: &Device, port: u32, wc: &Wc, grh: &Grh<'_>, attr: &AhAtt
     if !caps.is_roce() {
         match attr.kind() {
             bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB => {
-                // CAST: A LID of the small address space.
+                // CAST: InfiniBand LIDs have 16 bits.
                 attr.set_ib(wc.slid() as u16, wc.dlid_path_bits());
             }
             bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA => {
@@ -210,9 +209,10 @@ fn gids(
 }
 
 rdma::export! { in rdma::bindings;
-    /// The version of the IP header before a datagram: 4, 6, or 0 for neither.
+    /// Returns the version of the IP header of a datagram: 4, 6, or 0 for neither.
     fn ib_get_rdma_header_version(headers: Headers) -> c_int = header_version;
-    /// The GIDs of a packet's ends. Errors: `EINVAL` for a kind of network without such headers.
+    /// Returns the source and destination GID of a packet. Errors: `EINVAL` for a network type
+    /// without such headers.
     fn ib_get_gids_from_rdma_hdr(
         headers: Headers, network: u32, sgid: Option<OutParam<'_, bindings::ib_gid>>,
         dgid: Option<OutParam<'_, bindings::ib_gid>>,
@@ -221,7 +221,7 @@ rdma::export! { in rdma::bindings;
     fn ib_init_ah_attr_from_wc(
         device: &Device, port: u32, wc: In<'_, Wc>, grh: Grh<'_>, attr: Out<'_, AhAttr>,
     ) -> Result = init_ah_attr;
-    /// Makes a handle that leads back to where a packet came from. May sleep.
+    /// Creates a handle for replies to a received packet. May sleep.
     fn ib_create_ah_from_wc(pd: &Pd, wc: In<'_, Wc>, grh: Grh<'_>, port: u32)
         -> Result<Owned<Ah>> = create_ah;
 }

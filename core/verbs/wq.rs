@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work queues: receive queues that several queue pairs spread packets over. The driver
-//! allocates and frees them.
+//! Work queues: receive queues over which packets are distributed by an indirection table. The
+//! driver allocates and frees them.
 
 use crate::object::tables::SigAttrs;
 use crate::object::tables::UserCall;
@@ -18,7 +18,7 @@ use kernel::prelude::*;
 use rdma::edge::object::Slot;
 use rdma::edge::Passed;
 
-/// Makes a work queue for a part of the kernel. May sleep.
+/// Creates a work queue for a kernel consumer. May sleep.
 fn create(pd: &Pd, attr: &WqMake) -> Result<Owned<Wq>> {
     let made: Bare<Wq> = pd.driver().create_wq(attr, None)?;
     let mut wq = made.fill(WqInit {
@@ -35,8 +35,8 @@ fn create(pd: &Pd, attr: &WqMake) -> Result<Owned<Wq>> {
     Ok(wq)
 }
 
-/// Destroys a work queue that nobody begins to use: `EBUSY` while an indirection table uses it.
-/// May sleep.
+/// Destroys a work queue, which must not get new users meanwhile. Returns `EBUSY` while an
+/// indirection table uses it. May sleep.
 fn destroy(wq: Owned<Wq>, call: Option<&UserCall>) -> Result {
     if wq.usecnt().is_used() {
         return Err(EBUSY);

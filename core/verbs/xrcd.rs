@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Domains of extended reliable connections: the target queue pairs in them may be used by
-//! several processes ([`super::shared_qp`]).
+//! XRC domains: several processes may use the target queue pairs in a domain
+//! ([`super::shared_qp`]).
 
 use crate::device::Device;
 use crate::object::tables::UserCall;
@@ -17,7 +17,7 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::Passed;
 
-/// Makes a domain. May sleep.
+/// Allocates a domain. May sleep.
 fn alloc(
     device: &Device,
     inode: Passed<bindings::inode>,
@@ -30,14 +30,15 @@ fn alloc(
     Ok(xrcd.finish())
 }
 
-/// Destroys a domain that nobody begins to use: `EBUSY` while objects use it. May sleep.
+/// Destroys a domain, which must not get new users meanwhile. Returns `EBUSY` while objects use it.
+/// May sleep.
 fn dealloc(xrcd: Given<Xrcd>, call: Option<&UserCall>) -> Result {
     let xrcd = xrcd.owned()?;
     if xrcd.usecnt().is_used() {
         return Err(EBUSY);
     }
     xrcd.device().needs(|ops| ops.dealloc_xrcd)?;
-    // Every target queue pair counts as a user, so none is in there.
+    // Each target queue pair counts as a user, so there are none left.
     kernel::warn_on!(xrcd.has_targets());
     xrcd.destroy(|xrcd| xrcd.dealloc_xrcd(call))
 }

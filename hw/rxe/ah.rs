@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Address handles: where datagrams go, known to user space by number.
+//! Address handles: destinations of datagrams, which user space names by number.
 
 use crate::device::Dev;
 use crate::device::Rxe;
@@ -24,8 +24,8 @@ use rdma::provider::New;
 use rdma::sync::SpinLockIrq;
 use rdma::udata::Udata;
 
-/// The part of an address handle that the data path uses. It may be kept when the
-/// handle is destroyed; then it [is gone](Self::is_gone).
+/// The part of an address handle that the data path uses. It may outlive the handle; then
+/// [`is_gone`](Self::is_gone) returns true.
 #[pin_data]
 pub(crate) struct Ah {
     pub(crate) pd: PdId,
@@ -35,12 +35,12 @@ pub(crate) struct Ah {
 }
 
 impl Ah {
-    /// Whether the handle has been destroyed. Any context.
+    /// Returns whether the handle has been destroyed. Any context.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Acquire)
     }
 
-    /// The path for datagrams of queue pair `qpn`; `None` if it leads nowhere. Any
+    /// Returns the path for datagrams of queue pair `qpn`; `None` if the address is not usable. Any
     /// context.
     pub(crate) fn path(&self, qpn: u32) -> Option<Path> {
         Path::new(*self.spec.lock(), default_source_port(qpn)).ok()
@@ -55,12 +55,12 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// The number by which requests name it.
+    /// Returns the number by which work requests name the handle.
     pub(crate) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Makes a handle, in any context if `init` says so.
+    /// Creates a handle. Any context if the flags of `init` say so.
     pub(crate) fn create(
         new: &New<'_, provider::Ah<Rxe>>,
         init: &AhInit<'_>,
@@ -80,7 +80,7 @@ impl Handle {
         let slot = dev.ahs.reserve(limits::AHN, flags)?;
         let number = slot.id();
         if udata.is_user() {
-            // Old libraries leave no room; they put the address into each request.
+            // Old libraries leave no room for the number; they copy the address into each request.
             let answer = bindings::rxe_create_ah_resp {
                 ah_num: number,
                 reserved: 0,
@@ -93,14 +93,14 @@ impl Handle {
         Ok(Self { dev, number, core })
     }
 
-    /// Changes where it leads.
+    /// Changes the destination.
     pub(crate) fn modify(&self, attr: &AhAttr) -> Result {
         let spec = spec_of(attr)?;
         *self.core.spec.lock() = spec;
         Ok(())
     }
 
-    /// Says where it leads.
+    /// Reports the destination.
     pub(crate) fn query(&self, attr: &mut AhAttr) {
         describe(attr, &self.core.spec.lock());
     }
@@ -113,11 +113,11 @@ impl Drop for Handle {
     }
 }
 
-/// What an address attribute that the core has resolved says.
+/// Converts an address attribute that the core has resolved.
 ///
 /// # Errors
 ///
-/// `EINVAL` if it is not one for RoCEv2 with a global route.
+/// `EINVAL` if it is not a RoCEv2 address with a global route.
 pub(crate) fn spec_of(attr: &AhAttr) -> Result<PathSpec> {
     let sgid = attr.sgid().ok_or(EINVAL)?;
     match sgid.network_type() {

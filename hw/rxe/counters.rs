@@ -2,9 +2,9 @@
 
 //! The device's counters, as `rdma statistic` and sysfs `hw_counters` show them.
 //!
-//! Each CPU has its own cache lines, so that counting writes no shared line. Readers add up
-//! the CPUs and may miss increments that happen meanwhile. Names and order are those of the C
-//! driver; counters that it does not have come last.
+//! Each CPU has its own cache lines, so that counting does not write shared lines. Readers sum over
+//! the CPUs and may miss concurrent increments. Names and order are those of the C driver;
+//! additional counters come last.
 
 use crate::proto;
 use kernel::cpu::{nr_cpu_ids, CpuId};
@@ -14,17 +14,17 @@ use rdma::provider::StatDesc;
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $variant:ident => $name:literal,)*) => {
-        /// What is counted.
+        /// Index of a counter.
         #[derive(Clone, Copy, PartialEq, Eq)]
         #[repr(usize)]
         pub(crate) enum Counter {
             $($(#[$doc])* $variant,)*
         }
 
-        /// The names user space sees, in the order of [`Counter`].
+        /// Names in user space, in the order of [`Counter`].
         const NAMES: [&CStr; [$(Counter::$variant),*].len()] = [$($name),*];
 
-        /// The same for the core.
+        /// The same names, as the core takes them.
         pub(crate) static DESCRIPTIONS: [StatDesc; NAMES.len()] = [$(StatDesc::new($name)),*];
     };
 }
@@ -34,9 +34,9 @@ counters! {
     SentPackets => c"sent_pkts",
     /// Packets received with a good ICRC.
     ReceivedPackets => c"rcvd_pkts",
-    /// Requests that had been executed before.
+    /// Duplicate requests received.
     DuplicateRequest => c"duplicate_request",
-    /// Requests ahead of the expected PSN.
+    /// Requests received ahead of the expected PSN.
     OutOfSequenceRequest => c"out_of_seq_request",
     /// RNR NAKs received.
     ReceivedRnr => c"rcvd_rnr_err",
@@ -44,13 +44,13 @@ counters! {
     SentRnr => c"send_rnr_err",
     /// PSN sequence NAKs received.
     ReceivedSequenceError => c"rcvd_seq_err",
-    /// Work that was left to the pump because its turn was over.
+    /// Turns that ended early and left work to the pump.
     Deferred => c"ack_deferred",
     /// Requests given up after `retry_cnt` tries.
     RetryExceeded => c"retry_exceeded_err",
     /// Requests given up after `rnr_retry` tries.
     RnrRetryExceeded => c"retry_rnr_exceeded_err",
-    /// Times a requester retransmitted to an earlier PSN.
+    /// Times a requester went back to an earlier PSN to retransmit.
     Retry => c"completer_retry_err",
     /// Packets the network refused.
     SendError => c"send_err",
@@ -60,12 +60,12 @@ counters! {
     Sends => c"rdma_sends",
     /// Receive work requests completed.
     Receives => c"rdma_recvs",
-    /// Bytes handed to the network, all headers from IP up included.
+    /// Bytes handed to the network, including all headers from IP up.
     SentBytes => c"sent_bytes",
-    /// Bytes received, counted like those sent.
+    /// Bytes received, counted in the same way.
     ReceivedBytes => c"rcvd_bytes",
-    /// Packets of RC queue pairs that met congestion. This and the next two are not the C
-    /// driver's; mlx5 has these names.
+    /// Packets of RC queue pairs marked with congestion (ECN). The C driver lacks this and the next
+    /// two counters; the names are those of mlx5.
     Marked => c"np_ecn_marked_roce_packets",
     /// Congestion notifications sent.
     NoticesSent => c"np_cnp_sent",
@@ -93,7 +93,7 @@ impl From<proto::Counter> for Counter {
     }
 }
 
-/// One CPU's counters, on cache lines of their own.
+/// Counters of one CPU, on their own cache lines.
 #[repr(align(128))]
 struct PerCpu([Atomic<i64>; NAMES.len()]);
 
@@ -101,7 +101,7 @@ struct PerCpu([Atomic<i64>; NAMES.len()]);
 pub(crate) struct Counters(KVVec<PerCpu>);
 
 impl Counters {
-    /// Counters at zero, one set for each possible CPU.
+    /// Creates counters at zero, one set for each possible CPU.
     ///
     /// # Errors
     ///
@@ -123,8 +123,8 @@ impl Counters {
 
     /// Counts `n` events or bytes. Any context.
     ///
-    /// The caller may be moved to another CPU in between; the addition is
-    /// atomic, so that costs speed but no count.
+    /// The caller may migrate to another CPU in between. The addition is atomic, so no count is
+    /// lost.
     #[inline]
     pub(crate) fn add(&self, what: Counter, n: i64) {
         let cpu = CpuId::current().as_u32();
@@ -135,13 +135,12 @@ impl Counters {
         }
     }
 
-    /// The sum over all CPUs of one counter.
+    /// Returns one counter, summed over all CPUs.
     pub(crate) fn sum(&self, what: Counter) -> u64 {
         self.sum_at(what as usize)
     }
 
-    /// The sum over all CPUs of the counter at `index` of [`NAMES`]; 0 for an unknown
-    /// index.
+    /// Returns the counter at `index` of [`NAMES`], summed over all CPUs; 0 for an unknown index.
     pub(crate) fn sum_at(&self, index: usize) -> u64 {
         self.0
             .iter()

@@ -2,9 +2,9 @@
 
 //! Completion queues: the queue of [`crate::queue`] under a lock, and its consumer.
 //!
-//! Producers are the runners of queue pairs, in softirq or with bottom halves off;
-//! kernel consumers poll and arm in any context, hence the irq-saving lock. The
-//! consumer's handler is called after unlocking, by whoever posted.
+//! Producers are the runners of queue pairs, in softirq or with bottom halves off. Kernel consumers
+//! poll and arm in any context, hence the irq-saving lock. The producer calls the consumer's
+//! handler after unlocking.
 
 use crate::limits;
 use crate::queue;
@@ -25,40 +25,40 @@ use rdma::provider::wc::QpToken;
 use rdma::provider::CqUpcall;
 use rdma::sync::SpinLockIrq;
 
-/// A completion, which names a kernel user's queue pair by what the core knows it by.
+/// A completion that names a kernel user's queue pair by the core's token for it.
 pub(crate) type Cqe = cqe::Cqe<QpToken>;
 
-/// Bytes between two entries of a user's queue; librxe reads it from the ring.
+/// Distance in bytes of two entries of a user's queue; librxe reads it from the ring.
 const USER_STRIDE: usize = 64;
 
 type Inner = queue::cq::Cq<RingBuf, KVVec<Option<Cqe>>>;
 
-/// The part of a completion queue that outlives its verbs object if it must.
+/// The part of a completion queue that may outlive its verbs object.
 #[pin_data]
 pub(crate) struct Cq {
     #[pin]
     inner: SpinLockIrq<Inner>,
     upcall: CqUpcall,
-    /// The number of the queue pair whose requests wait until somebody arms this queue;
-    /// zero if there is none.
+    /// Number of the queue pair that holds requests back until this queue is armed; zero if there
+    /// is none.
     held: Atomic<u32>,
 }
 
-/// What the consumer has to be told once the poster holds no lock.
+/// What to tell the consumer once the poster holds no lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
     /// Nothing.
     Nothing,
-    /// That completions have come.
+    /// Completions were posted.
     Completed,
-    /// That this queue is lost, and with it whoever posts to it.
+    /// The queue overflowed. It is unusable from now on, and queue pairs that post to it fail.
     Overflow,
-    /// Nothing: it was told that the queue is lost. Who posts to it is lost too.
+    /// Nothing: the overflow was reported before. Queue pairs that post to the queue fail.
     Dead,
 }
 
 impl Cq {
-    /// A queue for user space, with the memory it maps, of the context that has `store`.
+    /// Creates a queue for user space in memory from `store`, the store of the user's context.
     ///
     /// # Errors
     ///
@@ -73,7 +73,7 @@ impl Cq {
         Ok((Self::new(Inner::user(producer), upcall)?, ring))
     }
 
-    /// A queue for the kernel.
+    /// Creates a queue for a kernel consumer.
     ///
     /// # Errors
     ///
@@ -94,13 +94,13 @@ impl Cq {
         )
     }
 
-    /// How many entries it holds.
+    /// Returns the number of entries.
     pub(crate) fn capacity(&self) -> u32 {
         self.inner.lock().capacity()
     }
 
-    /// Appends a completion. Any context. The caller passes what it is answered to
-    /// [`Self::tell`] when it holds no lock any more.
+    /// Appends a completion. Any context. The caller passes the result to [`Self::tell`] once it
+    /// holds no lock.
     pub(crate) fn post(&self, cqe: &Cqe) -> Told {
         match self.inner.lock().post(cqe) {
             Posted::Quiet => Told::Nothing,
@@ -110,7 +110,7 @@ impl Cq {
         }
     }
 
-    /// Tells the consumer. Any context, without locks.
+    /// Notifies the consumer. Any context; the caller must hold no locks.
     #[inline]
     pub(crate) fn tell(&self, what: Told) {
         match what {
@@ -120,8 +120,8 @@ impl Cq {
         }
     }
 
-    /// Notes that requests of queue pair `number` wait until this queue is armed. Refused,
-    /// by `false`, if another's do. Any context.
+    /// Records that queue pair `number` holds requests back until this queue is armed. Returns
+    /// `false` if another queue pair is recorded already. Any context.
     pub(crate) fn hold(&self, number: u32) -> bool {
         match self.held.cmpxchg(0, number, Relaxed) {
             Ok(_) => true,
@@ -129,14 +129,14 @@ impl Cq {
         }
     }
 
-    /// Requests of queue pair `number` do not wait any more. Any context.
+    /// Records that queue pair `number` no longer holds requests back. Any context.
     pub(crate) fn let_go(&self, number: u32) {
-        // Another's note stays.
+        // A record of another queue pair stays.
         let _: Result<u32, u32> = self.held.cmpxchg(number, 0, Relaxed);
     }
 
-    /// The queue pair whose requests wait until this queue is armed: serve them first.
-    /// Any context.
+    /// Returns the queue pair that holds requests back until this queue is armed; serve it before
+    /// arming. Any context.
     #[inline]
     pub(crate) fn held(&self) -> Option<u32> {
         match self.held.load(Relaxed) {
@@ -145,36 +145,36 @@ impl Cq {
         }
     }
 
-    /// Arms the queue and says whether completions wait. Any context.
+    /// Arms the queue and returns whether completions are waiting. Any context.
     pub(crate) fn arm(&self, arm: Arm) -> bool {
         self.inner.lock().arm(arm)
     }
 
-    /// Takes the oldest completion of a kernel's queue. Any context.
+    /// Takes the oldest completion of a kernel consumer's queue. Any context.
     pub(crate) fn poll(&self) -> Option<Cqe> {
         self.inner.lock().poll()
     }
 
-    /// How many completions wait. Any context.
+    /// Returns the number of waiting completions. Any context.
     pub(crate) fn waiting(&self) -> u32 {
         self.inner.lock().used()
     }
 
-    /// Ends the queue and lets go of its memory, since queue pairs that are gone may keep the
+    /// Ends the queue and frees its memory, since remains of destroyed queue pairs may keep the
     /// object a little longer. May sleep.
     pub(crate) fn retire(&self) {
         let memory = self.inner.lock().retire().map(RingBuf::take);
         drop(memory);
     }
 
-    /// Moves a user's queue to new memory for at least `entries`, losing nothing,
-    /// and returns that memory for the user to map. `publish` runs before anything
-    /// is moved; if it fails, nothing has changed.
+    /// Moves a user's queue to new memory for at least `entries` entries without losing
+    /// completions. `publish` gets the new memory before anything is moved; if it fails, the queue
+    /// is unchanged.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the entries are too many for the device or too few for the
-    /// completions that wait; `ENOMEM`.
+    /// `EINVAL` if there are more entries than the device allows or fewer than waiting completions;
+    /// `ENOMEM`; those of `publish`.
     pub(crate) fn resize(
         &self,
         entries: u32,
@@ -187,7 +187,7 @@ impl Cq {
         let (ring, layout) = user_ring(entries, store)?;
         publish(&ring)?;
         let left = self.inner.lock().resize(ring, layout);
-        // The old memory goes after the lock.
+        // Free the old memory after unlocking.
         left.map(drop).map_err(|_fresh| EINVAL)
     }
 }

@@ -2,12 +2,12 @@
 
 //! A soft-RoCE device.
 //!
-//! [`Rxe`] is the driver's part of the verbs device; [`Dev`] is what the data path
-//! shares. Packets come in here and find their queue pair.
+//! [`Rxe`] is the driver's part of the verbs device; [`Dev`] is the state that the data path
+//! shares. Incoming packets are dispatched to their queue pairs here.
 //!
-//! Lifetimes: `Rxe` owns the attachment to the network and is dropped when the core
-//! has unregistered the device, after all its objects. `Dev` stays as long as any
-//! queue pair that an armed timer or a packet still holds.
+//! Lifetimes: `Rxe` owns the attachment to the network. It is dropped after the core has
+//! unregistered the device and destroyed all of the device's objects. `Dev` lives as long as any
+//! queue pair, and an armed timer or a packet may hold a queue pair longer.
 
 use crate::ah::Ah;
 use crate::counters::Counter;
@@ -48,9 +48,9 @@ use rdma::table::Table;
 use rdma::wire::Bth;
 use rdma::wire::Ext;
 
-/// All groups' queue pair number in packets.
+/// Destination queue pair number of multicast packets.
 const MULTICAST_QPN: u32 = 0x00ff_ffff;
-/// What headers of a packet may take of the network device's MTU.
+/// Bytes of the network device's MTU that are reserved for packet headers.
 const MAX_HEADERS: u32 = 80;
 
 /// The part of a device that the data path shares.
@@ -65,20 +65,20 @@ pub(crate) struct Dev {
     pub(crate) ahs: Table<Ah, 64>,
     #[pin]
     pub(crate) groups: Groups,
-    /// Numbers of shared receive queues.
+    /// Shared receive queues by number.
     #[pin]
     pub(crate) srqs: Table<()>,
-    /// Numbers of protection domains.
+    /// Protection domains by number.
     #[pin]
     pub(crate) pds: Table<()>,
-    /// Packets with a P_Key that is not ours.
+    /// Packets received with an unknown P_Key.
     pub(crate) bad_pkeys: Atomic<u32>,
     /// Datagrams with the wrong Q_Key.
     pub(crate) bad_qkeys: Atomic<u32>,
-    /// Bytes of buffers that queue pairs keep because they came early.
+    /// Bytes of buffers that queue pairs keep for packets that came early.
     pub(crate) early: Atomic<usize>,
     tags: Atomic<u64>,
-    /// The network device's MTU in bytes.
+    /// MTU of the network device in bytes.
     mtu: Atomic<u32>,
     device: SetOnce<DeviceRef<Rxe>>,
 }
@@ -87,19 +87,19 @@ pub(crate) struct Dev {
 pub(crate) struct Rxe {
     pub(crate) dev: Arc<Dev>,
     pub(crate) netdev: ARef<NetDevice>,
-    /// Its hardware address, or a random one if it has none.
+    /// Hardware address of the network device, or a random one if it has none.
     pub(crate) mac: [u8; 6],
     attachment: Attachment<Dev>,
-    /// Its system image GUID, which may be changed.
+    /// System image GUID; `modify_device` may change it.
     pub(crate) image_guid: Atomic<u64>,
 }
 
 impl Rxe {
-    /// The data of a device on `netdev`, which packets reach from now on. May sleep.
+    /// Creates the data of a device on `netdev` and starts reception. May sleep.
     ///
     /// # Errors
     ///
-    /// `EEXIST` if there is one already; those of [`Attachment::new`].
+    /// `EEXIST` if `netdev` already has a device; those of [`Attachment::new`].
     pub(crate) fn new(edge: &NetEdge<Dev>, netdev: &NetDevice) -> Result<Self> {
         let endpoint = Endpoint::new(edge, netdev)?;
         let counters = Counters::new()?;
@@ -139,8 +139,8 @@ impl Rxe {
         })
     }
 
-    /// Has a device that was just registered go again if its network device went meanwhile, when
-    /// there was nobody yet to be told so. May sleep.
+    /// Unregisters a device that was just registered if its network device was unregistered
+    /// meanwhile: the event could not reach it yet. May sleep.
     pub(crate) fn end_if_left(device: &DeviceRef<Self>, edge: &NetEdge<Dev>) {
         if let Some(live) = device.live() {
             if !live.attachment.is_attached(edge, &live.netdev) {
@@ -149,18 +149,18 @@ impl Rxe {
         }
     }
 
-    /// The GUID of the node, in network order.
+    /// Returns the node GUID in network byte order.
     pub(crate) fn guid(&self) -> [u8; 8] {
         guid(self.mac)
     }
 }
 
-/// A modified EUI-64 of a hardware address (RFC 4291, appendix A).
+/// Returns the modified EUI-64 of a hardware address (RFC 4291, appendix A).
 fn guid([a, b, c, d, e, f]: [u8; 6]) -> [u8; 8] {
     [a ^ 2, b, c, 0xff, 0xfe, d, e, f]
 }
 
-/// A locally administered address, for devices that have none.
+/// Returns a random locally administered address, for network devices without an address.
 fn random_mac() -> [u8; 6] {
     let [mut mac @ .., _, _] = random_u64().to_ne_bytes();
     let [first, ..] = &mut mac;
@@ -169,12 +169,12 @@ fn random_mac() -> [u8; 6] {
 }
 
 impl Dev {
-    /// Tells the data path which device it serves; once, before registration.
+    /// Sets the verbs device of the data path. Called once, before registration.
     pub(crate) fn set_device(&self, device: DeviceRef<Rxe>) {
         self.device.populate(device);
     }
 
-    /// The largest `IB_MTU_*` whose packets the network device carries.
+    /// Returns the largest `IB_MTU_*` whose packets fit the network device's MTU.
     pub(crate) fn mtu_code(&self) -> u32 {
         match self.mtu.load(Relaxed).saturating_sub(MAX_HEADERS) {
             4096.. => 5,
@@ -185,21 +185,22 @@ impl Dev {
         }
     }
 
-    /// A number for a queue pair that no other had or will have.
+    /// Returns a tag for a queue pair that is unique for the lifetime of the device.
     pub(crate) fn tag(&self) -> QpTag {
         QpTag(self.tags.fetch_add(1u64, Relaxed))
     }
 
-    /// The GID at `index` of the port's table, while the device is registered. Any
-    /// context but hard interrupts.
+    /// Returns the GID at `index` of the port's table, if the device is registered. Any context but
+    /// hard interrupts.
     pub(crate) fn gid(&self, index: u8) -> Option<LiveGid<'_, Rxe>> {
         let live = self.device.as_ref()?.live()?;
         LiveGid::get(live, 1, index).ok()
     }
 
-    /// The entry of the GID table that a path starts from: the one at its index or,
-    /// since the core takes entries out and puts them back elsewhere when a bond changes
-    /// its active link, the one that has the GID now. Any context but hard interrupts.
+    /// Returns the GID table entry of a path's source. This is the entry at the path's index or, if
+    /// that index now holds another GID, the entry that holds the path's GID: when a bond changes
+    /// its active link, the core removes entries and adds them at other indices. Any context but
+    /// hard interrupts.
     pub(crate) fn source_gid(&self, path: &PathSpec) -> Option<LiveGid<'_, Rxe>> {
         if let Some(entry) = self.gid(path.sgid_index) {
             if entry.gid() == path.sgid {
@@ -210,8 +211,8 @@ impl Dev {
         LiveGid::find(live, 1, &path.sgid).ok()
     }
 
-    /// The path that an old user library put into a datagram's request; `None` if it
-    /// leads nowhere.
+    /// Returns the path of an address vector, which old user libraries put into each datagram
+    /// request; `None` if the address is not usable.
     pub(crate) fn path_of_av(&self, av: &UserAv, qpn: u32) -> Option<Path> {
         let spec = PathSpec {
             sgid: self.gid(av.sgid_index)?.gid(),
@@ -225,7 +226,7 @@ impl Dev {
         Path::new(spec, net::default_source_port(qpn)).ok()
     }
 
-    /// Whether the receiver's address of a packet is one of ours.
+    /// Returns whether a packet's destination address is one of the device's GIDs.
     fn is_ours(&self, packet: &RxPacket) -> bool {
         packet.is_local()
             || packet
@@ -233,7 +234,7 @@ impl Dev {
                 .is_some_and(|addrs| self.has_gid(&addrs.dst_gid()))
     }
 
-    /// Whether a GID is one of ours. Any context but hard interrupts.
+    /// Returns whether a GID is in the device's table. Any context but hard interrupts.
     fn has_gid(&self, gid: &Gid) -> bool {
         let Some(live) = self.device.as_ref().and_then(DeviceRef::live) else {
             return false;
@@ -241,7 +242,7 @@ impl Dev {
         LiveGid::find(live, 1, gid).is_ok()
     }
 
-    /// A packet to a group, for all its members but the one that sent it (IBTA 10.5.2.2).
+    /// Delivers a multicast packet to all members except its sender (IBTA 10.5.2.2).
     fn receive_multicast(&self, mut packet: RxPacket, rcu: &rcu::Guard) {
         let Some(addrs) = packet.addrs() else { return };
         let Some(members) = self.groups.members(&addrs.dst_gid()) else {
@@ -251,7 +252,7 @@ impl Dev {
             Some(Ext::Deth(deth) | Ext::DethImm(deth, _)) => deth.src_qpn,
             Some(_) | None => return,
         };
-        // Whoever is found waits for the next, so that the last one gets the original.
+        // Each member found waits for the next one, so that the last gets the original packet.
         let mut found: Option<ArcBorrow<'_, Qp>> = None;
         for number in members.numbers() {
             if *number == from && self.has_gid(&addrs.src_gid()) {
@@ -265,7 +266,7 @@ impl Dev {
                 continue;
             };
             if let Some(previous) = found.replace(qp) {
-                // Without memory it is lost, as datagrams may be.
+                // Without memory the copy is lost, as datagrams may be.
                 if let Ok(copy) = packet.try_clone() {
                     Qp::receive(previous, copy.stream(), &mut RxRun::one(copy), 1);
                 }
@@ -278,19 +279,19 @@ impl Dev {
 }
 
 impl Dev {
-    /// Takes the next packets of a run, which are of `stream`: at least one.
+    /// Takes the next packets of `stream` from `run`; at least one.
     #[inline]
     fn receive_some(&self, stream: Stream, run: &mut RxRun<'_>, rcu: &rcu::Guard) {
         let Some(packet) = run.peek() else { return };
         let start = *packet.start();
         let qp = if start.pkey() | 0x8000 != Bth::DEFAULT_PKEY {
-            // The one key of the table is the full default one, which limited members
-            // match as well (IBTA 10.9.3).
+            // The P_Key table has one entry, the default full-membership key. Limited members match
+            // it too (IBTA 10.9.3).
             let _: u32 = self.bad_pkeys.fetch_add(1u32, Relaxed);
             None
         } else {
-            // The number and the address say the same (IBTA 9.6.1.3.1). A connected
-            // queue pair compares the address with its own, which is no group's.
+            // The multicast QPN and a multicast address must occur together (IBTA 9.6.1.3.1). A
+            // connected queue pair compares the address with its own, which is never multicast.
             let is_multicast = || packet.addrs().is_none_or(|addrs| addrs.is_multicast());
             match start.dest_qpn() == MULTICAST_QPN {
                 true if is_multicast() => {
@@ -308,7 +309,7 @@ impl Dev {
         };
         match qp {
             Some(qp) if qp.kind.is_datagram() => {
-                // Each of them has an address to check.
+                // The address of each datagram must be checked.
                 Qp::receive(qp, stream, run, 1);
             }
             Some(qp) => Qp::receive(qp, stream, run, u32::MAX),
@@ -356,7 +357,7 @@ impl RxSink for Dev {
     }
 }
 
-/// Tells those who listen what state the port is in; once, when it is registered.
+/// Reports the initial port state to event listeners. Called once, at registration.
 pub(crate) fn announce_port(device: &rdma::provider::Device<Rxe>) {
     if let Some(live) = device.live() {
         let event = if device.netdev.is_active() {

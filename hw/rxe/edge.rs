@@ -9,7 +9,7 @@ use core::ffi::c_void;
 use rdma::bindings;
 use rdma::edge::IntoC;
 
-/// A number that may be a kernel address. It is never dereferenced.
+/// A number that may be a kernel address. Never dereferenced.
 pub(crate) struct Address(pub(crate) usize);
 
 impl IntoC<*const c_void> for Address {
@@ -20,18 +20,18 @@ impl IntoC<*const c_void> for Address {
 }
 
 rdma::import! { in rdma::bindings;
-    /// A random byte. Any context; from a stock, so that it costs little.
+    /// Returns a random byte. Any context; cheap, since the kernel generates them in batches.
     pub(crate) fn random_u8() -> u8 = get_random_u8;
-    /// Eight random bytes. Any context.
+    /// Returns eight random bytes. Any context.
     pub(crate) fn random_u64() -> u64 = get_random_u64;
-    /// Whether the kernel maps memory at an address. Takes any address. Any context.
+    /// Returns whether the kernel maps memory at an address. Accepts any address. Any context.
     pub(crate) fn is_mapped(at: Address) -> bool = rdma_helper_virt_addr_valid;
 }
 
-/// Writes bytes of registered memory back from the CPU's caches. Any context.
+/// Writes the CPU's cache lines of registered memory back. Any context.
 pub(crate) fn write_back(part: &Part<'_>) {
     let (at, len) = part.range();
-    // SAFETY: The range is mapped for reads (invariant of `Part`), and the function leaves the
-    // contents as they are.
+    // SAFETY: The range is mapped for reads (invariant of `Part`), and the function does not change
+    // its contents.
     unsafe { bindings::rdma_helper_wb_cache_pmem(at.as_ptr().cast(), len) };
 }

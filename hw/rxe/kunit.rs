@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! KUnit suites of soft-RoCE, as a module of their own: loading it runs them.
+//! KUnit suites of soft-RoCE, in a module of their own: loading it runs them.
 //!
-//! The files under test are compiled into it, so that `rdma_rxe` itself carries no
-//! tests. The pure ones among them are tested more closely on the host.
+//! The files under test are compiled into this module, so that `rdma_rxe` itself contains no tests.
+//! The pure files have more thorough tests on the host.
 
-// What the suites do not call.
+// Covers items that the suites do not use.
 #![allow(dead_code, unused_imports)]
 
 use kernel::prelude::*;

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Limits of the device: the numbers that `ibv_devinfo -v` shows.
+//! Limits of the device, as `ibv_devinfo -v` shows them.
 //!
-//! They are the C driver's wherever a user could depend on them, except that features which
-//! that driver reports and does not have (automatic path migration) are not reported.
+//! They equal those of the C driver wherever a user could depend on them. Features that the C
+//! driver reports but does not implement (automatic path migration) are not reported.
 
 use rdma::bindings;
 
-/// Most objects of a kind, where nothing else limits it.
+/// Maximum number of objects of a kind that has no other limit.
 const MANY: u32 = 1 << 20;
 
 pub(crate) const VENDOR_ID: u32 = 0xff_ffff;
 pub(crate) const PAGE_SIZE_CAP: u64 = 0xffff_f000;
 pub(crate) const MAX_QP_WR: u32 = MANY;
 pub(crate) const MAX_SGE: u32 = 32;
-/// Inline data shares the room of the scatter-gather list in a WQE.
+/// Inline data uses the space of the scatter-gather list in a WQE.
 pub(crate) const MAX_INLINE: u32 = MAX_SGE * 16;
 pub(crate) const MAX_CQ: u32 = MANY;
 pub(crate) const MAX_CQE: u32 = (1 << 15) - 1;
@@ -30,32 +30,32 @@ pub(crate) const MAX_FAST_REG_PAGES: u32 = 512;
 pub(crate) const MAX_PKEYS: u16 = 64;
 pub(crate) const ACK_DELAY: u8 = 15;
 pub(crate) const GID_TABLE: i32 = 1024;
-/// Longest message in bytes (IBTA C9-94).
+/// Maximum message length in bytes (IBTA C9-94).
 pub(crate) const MAX_MESSAGE: u32 = 1 << 31;
 
-/// Queue pair numbers. 0 and 1 are special, the rest below 16 stays free.
+/// Queue pair numbers. 0 and 1 are special; 2 to 15 are not used.
 pub(crate) const QPN: core::ops::RangeInclusive<u32> = 16..=MANY;
 /// Shared receive queue numbers.
 pub(crate) const SRQN: core::ops::RangeInclusive<u32> = 0x2_0001..=MANY;
-/// Address handle numbers; 0 means "none" to librxe.
+/// Address handle numbers; librxe takes 0 as "none".
 pub(crate) const AHN: core::ops::RangeInclusive<u32> = 1..=0x7fff;
 
 pub(crate) const MAX_QP: u32 = *QPN.end() - *QPN.start();
 pub(crate) const MAX_SRQ: u32 = *SRQN.end() - *SRQN.start();
 pub(crate) const MAX_AH: u32 = *AHN.end();
-/// Memory region indices end where window indices begin.
+/// Memory region indices end where memory window indices begin.
 pub(crate) const MAX_MR: u32 = (MANY >> 1) - 1;
 pub(crate) const MAX_MW: u32 = MANY - (MANY >> 1) - 1;
 
-/// `enum ib_odp_general_cap_bits`: which regions may be of memory on demand. The peer in C
-/// has none of a whole address space.
+/// `enum ib_odp_general_cap_bits`: on-demand paging support. Unlike the C driver, implicit regions
+/// (a whole address space) are supported.
 pub(crate) const ODP: u32 = bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT
     | bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT_IMPLICIT;
-/// `enum ib_odp_transport_cap_bits`: what datagram queue pairs do with memory on demand.
+/// `enum ib_odp_transport_cap_bits`: operations of datagram queue pairs that support ODP.
 pub(crate) const ODP_UD: u32 = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SEND
     | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_RECV
     | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SRQ_RECV;
-/// The same of reliable connections.
+/// The same for reliable connections.
 pub(crate) const ODP_RC: u32 = ODP_UD
     | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_WRITE
     | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_READ

@@ -2,20 +2,20 @@
 
 //! `rdma_rxe`: RDMA over Converged Ethernet version 2, in software.
 //!
-//! Drop-in for the C driver of the same name. `rdma link add NAME type rxe netdev
-//! DEV` makes a device, `rdma link delete` or the end of its network device ends it.
+//! Drop-in replacement for the C driver of the same name. `rdma link add NAME type rxe netdev DEV`
+//! creates a device; `rdma link delete` or the unregistration of the network device removes it.
 //!
 //! | folder or file | what |
 //! |---|---|
-//! | `proto` | the protocol engine: pure, runs on the host too |
+//! | `proto` | the protocol engine: pure, also runs on the host |
 //! | `queue`, `mem` | rings shared with user space; memory regions and windows |
 //! | `net` | packets in and out |
 //! | `qp`, `cq`, `srq`, `ah`, `mcast` | the objects, and how they use the above |
-//! | `device`, `verbs` | the device, its data path's share, its verbs table |
+//! | `device`, `verbs` | the device, the state its data path shares, its verbs table |
 //! | `edge` | C functions that only this driver calls |
 //!
-//! The life of a packet: `net::rx` checks it, [`device::Dev`] finds its queue pair,
-//! [`qp::Qp`] runs the engine, which answers by way of `qp::wire` and `net::tx`.
+//! The path of a packet: `net::rx` checks it, [`device::Dev`] finds its queue pair, [`qp::Qp`] runs
+//! the engine, and the engine replies through `qp::wire` and `net::tx`.
 
 mod ah;
 mod counters;
@@ -64,14 +64,14 @@ module! {
 }
 
 rdma::global_lock! {
-    // SAFETY: Initialised in the module's init, before anybody can take it.
+    // SAFETY: The module's init initialises it before it registers anything that can lock it.
     unsafe(uninit) static EDGE: Mutex<Option<Arc<NetEdge<Dev>>>> = None;
 }
 
-/// What the module owns. Fields are dropped in this order: nobody can make devices
-/// any more, then those there are go, then the edge to the network, then the RCU callbacks
-/// that drop what the data path held have run, and at last the packet buffers go that were
-/// kept for the next.
+/// State of the module. Fields are dropped in this order: first the link type, so that no devices
+/// can be created; then the existing devices; then the network edge; then all pending RCU
+/// callbacks, which drop objects of the data path, have run; last, the stock of packet buffers is
+/// freed.
 struct RxeModule {
     _link: LinkRegistration<Link>,
     _devices: AllDevices,
@@ -84,14 +84,15 @@ impl kernel::Module for RxeModule {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         rdma::sync::init_once(&EDGE);
         *EDGE.lock() = Some(NetEdge::new()?);
-        // From here on, what fails drops it.
+        // From here on, dropping `edge` undoes this if a later step fails.
         let edge = EdgeOwner;
         Ok(Self {
             _link: LinkRegistration::register(&LINK_SLOT, rdma::resident!())?,
             _devices: AllDevices,
             _edge: edge,
             _drain: Drain::new(),
-            // SAFETY: It is dropped last, when there is no device, no socket and no queue pair.
+            // SAFETY: Dropped last (field order of `RxeModule`), when no device, socket or queue
+            // pair is left.
             _stock: unsafe { Stock::new() },
         })
     }
@@ -106,7 +107,7 @@ impl Drop for AllDevices {
     }
 }
 
-/// Leaves the network when dropped.
+/// Disconnects from the network when dropped.
 struct EdgeOwner;
 
 impl Drop for EdgeOwner {
@@ -125,7 +126,7 @@ impl LinkOps for Link {
     const NAME: &'static CStr = c"rxe";
 
     fn new_link(name: &CStr, netdev: &NetDevice) -> Result {
-        // A VLAN is used by way of the device below it.
+        // A VLAN is served by the rxe device of its lower network device.
         if netdev.vlan().is_some() {
             return Err(EPERM);
         }
@@ -139,14 +140,14 @@ impl LinkOps for Link {
         device.set_link(&LINK_SLOT);
         device.set_netdev(1, netdev)?;
         dev.set_device(device.device().reference());
-        // The core owns it from now on; `AllDevices` sees to those that are left.
+        // From here on, the core owns the device; `AllDevices` unregisters those that remain.
         let device = device.register(name)?.release();
         Rxe::end_if_left(&device, &edge);
         Ok(())
     }
 
     fn del_link(_device: NonNull<bindings::ib_device>) -> Result {
-        // The core unregisters it, which drops all that is ours.
+        // The core unregisters the device, which drops the driver's data.
         Ok(())
     }
 }

@@ -2,17 +2,17 @@
 
 //! Multicast groups, and the datagram queue pairs attached to them.
 //!
-//! A group is named by its GID. While queue pairs are attached, the network device
-//! is a member of the IP group of that name, so routers and its own filters let
-//! the packets through, and the IP stack loops our own back to us.
+//! A group is identified by its GID. While queue pairs are attached, the network device is a member
+//! of the corresponding IP group, so that routers and its own filters pass the packets, and the IP
+//! stack loops back packets sent by this host.
 //!
-//! Members are queue pair numbers. A number in a group is that of a live queue
-//! pair, since the core does not destroy one that is attached (IBTA 11.2.4.4).
+//! Members are queue pair numbers. Each belongs to a live queue pair, since the core does not
+//! destroy an attached one (IBTA 11.2.4.4).
 //!
-//! Lock order: `Groups::changes`, then RTNL (in joining and leaving), or
-//! `Groups::inner`, a leaf that is taken in process context and softirq.
+//! Lock order: `Groups::changes`, then RTNL (to join and leave) or `Groups::inner`, a leaf that is
+//! taken in process context and softirq.
 //!
-//! Source: IBTA 10.5.2, 11.3.1, 11.3.2; annex A17.5.6 (there are no LIDs).
+//! Source: IBTA 10.5.2, 11.3.1, 11.3.2; annex A17.5.6 (no LIDs).
 
 use crate::limits;
 use kernel::new_mutex;
@@ -27,14 +27,14 @@ use rdma::new_spinlock_bh;
 use rdma::provider::Gid;
 use rdma::sync::SpinLockBh;
 
-/// Most members of a group.
+/// Maximum number of members of a group.
 const MEMBERS: usize = limits::MAX_MCAST_QP_ATTACH as usize;
 
 /// All groups of a device.
 #[pin_data]
 pub(crate) struct Groups {
-    /// Held while a group comes or goes, so that the network device's membership
-    /// goes with it.
+    /// Held while a group is created or removed, so that the network device's membership stays in
+    /// step.
     #[pin]
     changes: Mutex<()>,
     #[pin]
@@ -43,9 +43,9 @@ pub(crate) struct Groups {
 
 struct Inner {
     by_gid: RBTree<Gid, Members>,
-    /// How many groups there are.
+    /// Number of groups.
     groups: u32,
-    /// How many members all of them have.
+    /// Number of members of all groups.
     attached: u32,
 }
 
@@ -62,7 +62,7 @@ impl Members {
         count: 0,
     };
 
-    /// The queue pair numbers.
+    /// Returns the queue pair numbers.
     pub(crate) fn numbers(&self) -> &[u32] {
         self.numbers.get(..self.count).unwrap_or(&[])
     }
@@ -74,7 +74,7 @@ impl Members {
         Ok(())
     }
 
-    /// Removes a member. `EINVAL` if it is none.
+    /// Removes a member. `EINVAL` if it is not attached.
     fn remove(&mut self, qpn: u32) -> Result {
         let found = self.numbers().iter().position(|member| *member == qpn);
         let at = found.ok_or(EINVAL)?;
@@ -87,7 +87,7 @@ impl Members {
 }
 
 impl Groups {
-    /// Without groups.
+    /// Creates an empty table of groups.
     pub(crate) fn new() -> impl PinInit<Self> {
         let inner = Inner {
             by_gid: RBTree::new(),
@@ -100,12 +100,12 @@ impl Groups {
         })
     }
 
-    /// Attaches a queue pair to a group; nothing happens if it is attached already.
-    /// May sleep; takes the RTNL lock.
+    /// Attaches a queue pair to a group. Does nothing if it is attached already. May sleep; takes
+    /// the RTNL lock.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also where a limit is reached; those of [`NetDevice::join_group`].
+    /// `ENOMEM`, also if a limit is reached; those of [`NetDevice::join_group`].
     pub(crate) fn attach(&self, ndev: &NetDevice, group: &Gid, qpn: u32) -> Result {
         let _changes = self.changes.lock();
         {
@@ -130,7 +130,7 @@ impl Groups {
         let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?.into_node(*group, members);
         ndev.join_group(gid_to_ip(group))?;
         let mut inner = self.inner.lock();
-        // There is none to replace: whoever makes groups holds `changes`.
+        // Nothing is replaced: groups are created under `changes` only.
         let _: Option<RBTreeNode<Gid, Members>> = inner.by_gid.insert(node);
         inner.groups = inner.groups.saturating_add(1);
         inner.attached = inner.attached.saturating_add(1);
@@ -164,7 +164,7 @@ impl Groups {
         Ok(())
     }
 
-    /// The members of a group, if it exists. Softirq or process context.
+    /// Returns the members of a group, if it exists. Softirq or process context.
     pub(crate) fn members(&self, group: &Gid) -> Option<Members> {
         self.inner.lock().by_gid.get(group).copied()
     }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that the device may touch: regions, windows, and the way from a key.
+//! Memory that the device may access: regions, windows, and the lookup of keys.
 //!
 //! * [`region`]: memory regions, owned by verbs objects;
 //! * [`pages`]: the list of a region's pages;
 //! * [`window`]: memory windows;
-//! * [`batch`]: what a queue pair does with them while it runs;
+//! * [`batch`]: a queue pair's access to them during one turn;
 //! * [`sge`], [`map`], [`copy`]: the pure parts, which the host tests.
 //!
-//! A key is an index and eight bits of its owner's choice; local and remote keys of
-//! an object are equal, and the index tells regions from windows. Everything that a
-//! work request or a packet says about memory is a [`Claim`] until a region has
-//! agreed to it, for this range, in one call. There is no other way to the bytes.
+//! A key is an index and eight bits of its owner's choice. Local and remote key of an object are
+//! equal, and the index distinguishes regions from windows. Every memory reference of a work
+//! request or packet is a [`Claim`] until a region has granted it, for the given range, in one
+//! call. There is no other access to the bytes.
 
 pub(crate) mod batch;
 #[expect(
@@ -72,87 +72,87 @@ pub(crate) mod access {
     pub(crate) const FLUSH_GLOBAL: u32 = 1 << 8;
     /// `IB_ACCESS_FLUSH_PERSISTENT`.
     pub(crate) const FLUSH_PERSISTENT: u32 = 1 << 9;
-    /// `IB_ACCESS_OPTIONAL`: hints, which need not be understood.
+    /// `IB_ACCESS_OPTIONAL`: hints, which may be ignored.
     pub(crate) const OPTIONAL: u32 = 0x3ff0_0000;
 
-    /// Any right of a peer.
+    /// All rights of a peer.
     pub(crate) const REMOTE: u32 = REMOTE_WRITE | REMOTE_READ | REMOTE_ATOMIC;
-    /// What a user's region may ask for.
+    /// Rights that a user may request for a region.
     pub(crate) const REGION: u32 =
         REMOTE | LOCAL_WRITE | MW_BIND | ON_DEMAND | FLUSH_GLOBAL | FLUSH_PERSISTENT | OPTIONAL;
-    /// What a window may be asked for. What is no right of a peer means nothing there,
-    /// but users ask for it.
+    /// Rights that may be requested for a window. Those that do not apply to peers have no effect,
+    /// but users request them.
     pub(crate) const WINDOW: u32 = REGION & !ON_DEMAND | ZERO_BASED;
 }
 
-/// A protection domain, by the number its device gave it.
+/// A protection domain, by its number within the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PdId(pub(crate) u32);
 
-/// A queue pair, by a number that no other queue pair of the device ever had.
-/// Windows are bound to it, and QPNs come back.
+/// Tag of a queue pair, unique for the lifetime of the device. Windows are bound to a tag, since
+/// QPNs are reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QpTag(pub(crate) u64);
 
-/// Who wants to touch memory, by what right.
+/// A request to access memory, with the rights it needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
     /// The key presented.
     pub(crate) key: u32,
     /// The protection domain of the queue pair.
     pub(crate) pd: PdId,
-    /// All of these rights are needed; see [`access`].
+    /// The rights needed, all of them; see [`access`].
     pub(crate) access: u32,
     /// Whether the address came in a packet.
     pub(crate) from_peer: bool,
-    /// What will be done with the bytes: a window's rights are not those of its region.
+    /// How the bytes will be accessed: a window's rights differ from those of its region.
     pub(crate) touch: Touch,
 }
 
 impl Claim {
-    /// Whether the bytes will be written.
+    /// Returns whether the bytes will be written.
     #[inline]
     fn writes(&self) -> bool {
         self.touch == Touch::Write
     }
 }
 
-/// Pages that somebody waits for.
+/// Absent pages to fault in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The key of a memory region.
     pub(crate) key: Key,
-    /// Where the bytes begin.
+    /// Address of the first byte.
     pub(crate) va: u64,
-    /// How many there are.
+    /// Length in bytes.
     pub(crate) len: usize,
-    /// What is to be done with them.
+    /// How they will be accessed.
     pub(crate) touch: Touch,
 }
 
-/// Why memory may not be touched.
+/// Reasons to refuse access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MemError {
-    /// The key names nothing, or nothing valid, or not to this queue pair.
+    /// The key is unknown, not valid, or not valid for this queue pair.
     Key,
-    /// It belongs to another protection domain.
+    /// The object belongs to another protection domain.
     Domain,
-    /// It does not grant the right.
+    /// The object does not grant the right.
     Access,
-    /// It does not contain the range.
+    /// The object does not contain the range.
     Range,
-    /// The address of an atomic is no multiple of eight.
+    /// The address of an atomic operation is not a multiple of eight.
     Misaligned,
-    /// It has windows bound to it.
+    /// Windows are bound to the region.
     Bound,
     /// The scatter-gather list is too short for the message.
     ListTooShort,
-    /// Pages of the range are not there. Who wants them can wait for them.
+    /// Pages of the range are not present. The requester can wait for them.
     Absent,
 }
 
 impl MemError {
-    /// How a local request fails over it, if it does not wait.
+    /// Returns the status with which a local request fails, unless it waits.
     pub(crate) const fn wc_status(self) -> WcStatus {
         match self {
             MemError::Absent
@@ -192,7 +192,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// With nothing registered.
+    /// Creates an empty table.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             regions <- new_table!("Memory::regions"),
@@ -201,13 +201,13 @@ impl Memory {
     }
 }
 
-/// A new key for an index: its low eight bits are random, so that a stale key
-/// rarely fits.
+/// Returns a new key for an index. The low eight bits are random, so that a stale key rarely
+/// matches.
 fn fresh_key(index: u32) -> u32 {
     index << 8 | u32::from(random_u8())
 }
 
-/// The index in a key.
+/// Returns the index in a key.
 const fn index(Key(key): Key) -> u32 {
     key >> 8
 }

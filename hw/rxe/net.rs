@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Soft-RoCE's edge to the network: packets in and out, and the network devices
-//! under our devices. It knows nothing of queue pairs.
+//! Soft-RoCE's network layer: sending and receiving packets, and the network devices below the rxe
+//! devices. It does not know about queue pairs.
 //!
 //! How a device uses it:
 //!
 //! 1. The module makes one [`NetEdge`] when it is loaded.
-//! 2. A device makes an [`Endpoint`] on its network device, which its data path
-//!    shares, and, when it can take packets, an [`Attachment`], which it owns.
-//!    Dropping the attachment stops reception.
-//! 3. A queue pair describes where it sends by a [`Path`], keeps the
-//!    [`CachedRoute`] that the path resolves to while that is valid, and sends by an
-//!    [`Outbox`].
+//! 2. A device creates an [`Endpoint`] on its network device, which its data path shares, and, once
+//!    it can receive packets, an [`Attachment`], which it owns. Dropping the attachment stops
+//!    reception.
+//! 3. A queue pair describes its destination by a [`Path`], caches the [`CachedRoute`] that the
+//!    path resolves to while it is valid, and sends through an [`Outbox`].
 //! 4. Packets arrive at the device's [`RxSink`] in an [`RxRun`], checked and parsed.
 //!
 //! | file | what |
 //! |---|---|
-//! | `path` | where to send: addresses, and the route they resolve to |
+//! | `path` | destinations: addresses, and the route they resolve to |
 //! | `tx` | building packets and sending them |
-//! | `rx` | received packets, and the checks that make one |
+//! | `rx` | received packets and their validation |
 //! | `local` | packets that a device sends to itself |
-//! | `dev` | namespaces, their sockets, network devices and what happens to them |
-//! | `icrc` | the invariant CRC with the kernel's CRC-32 |
+//! | `dev` | network namespaces, their sockets, network devices and their events |
+//! | `icrc` | the invariant CRC, computed with the kernel's CRC-32 |
 //!
 //! Source: IBTA annex A17 (RoCEv2).
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Performance management: the port's counters, as management datagrams ask for them.
+//! Performance management: reports the port's counters to management datagrams.
 //!
-//! The core asks the same way to fill `ports/1/counters` in sysfs, and drops what is not
-//! a [`MadResult::Reply`]. What we do not answer the core refuses by itself.
+//! The core uses the same call to fill `ports/1/counters` in sysfs, and ignores results other than
+//! [`MadResult::Reply`]. The core itself rejects what is not handled here.
 //!
 //! IBTA 13.4 (datagram format) and 16.1 (attributes); C header: `include/rdma/ib_pma.h`.
 
@@ -25,15 +25,15 @@ const CLASS_PORT_INFO: u16 = 1;
 const PORT_COUNTERS: u16 = 0x12;
 /// `IB_PMA_PORT_COUNTERS_EXT`.
 const PORT_COUNTERS_EXT: u16 = 0x1d;
-/// `IB_PMA_CLASS_CAP_EXT_WIDTH`: there are counters of 64 bits.
+/// `IB_PMA_CLASS_CAP_EXT_WIDTH`: 64-bit counters are supported.
 const EXT_WIDTH: u16 = 1 << 9;
 
 /// Bytes of the common header.
 const HEADER: usize = 24;
-/// Where the attribute begins.
+/// Offset of the attribute.
 const DATA: usize = 64;
 
-/// Answers a request for counters. May be called in process context.
+/// Handles a request for counters. Process context.
 pub(crate) fn answer(counters: &Counters, mad: &mut Mad<'_>) -> MadResult {
     let &[_, class, _, method, ..] = mad.request;
     let &[.., hi, lo, _, _, _, _, _, _] =
@@ -50,7 +50,7 @@ pub(crate) fn answer(counters: &Counters, mad: &mut Mad<'_>) -> MadResult {
         }
         PORT_COUNTERS => {
             data.echo_selection(mad.request);
-            // Counters stop at all ones (IBTA 16.1.3.5).
+            // Counters saturate at all ones (IBTA 16.1.3.5).
             let downed = counters.sum(Counter::LinkDowned);
             data.set(7, [u8::try_from(downed).unwrap_or(u8::MAX)]);
         }
@@ -78,18 +78,18 @@ pub(crate) fn answer(counters: &Counters, mad: &mut Mad<'_>) -> MadResult {
     MadResult::Reply
 }
 
-/// The attribute of an answer.
+/// Attribute of a reply.
 struct Attribute([u8; MAD_LEN - DATA]);
 
 impl Attribute {
-    /// Puts `bytes` at an offset, which is one of the constants above.
+    /// Writes `bytes` at a constant offset.
     fn set<const N: usize>(&mut self, at: usize, bytes: [u8; N]) {
         if let Some(room) = self.0.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
             *room = bytes;
         }
     }
 
-    /// The port and the counters that were asked for come back in the answer.
+    /// Copies the port and the counter selection of the request into the reply.
     fn echo_selection(&mut self, request: &[u8; MAD_LEN]) {
         if let Some(selection) = request.get(DATA..).and_then(|rest| rest.first_chunk::<4>()) {
             self.set(0, *selection);

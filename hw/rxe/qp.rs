@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs: the engine's two halves, each behind a run token, and what feeds them.
+//! Queue pairs: the engine's two halves, each protected by a run token, and their inputs.
 //!
-//! [`Qp`] is the data path's object. The verbs object owns an `Arc` of it; so do the
-//! table that packets look it up in, its armed timers and its queued work. It may
-//! outlive the verbs object, but does nothing any more then: both tokens are closed.
+//! [`Qp`] is the object of the data path. The verbs object owns an `Arc` of it; the table for
+//! packet lookup, armed timers and queued work items hold references too. It may outlive the verbs
+//! object, but is inactive then: both tokens are closed.
 //!
 //! # How work gets done
 //!
-//! A context that brings work to a half (a packet, a doorbell, an expired timer) sets a bit and
-//! kicks the token. If the half is idle, that context runs it at once, with bottom halves off;
-//! otherwise it returns, and the present runner sees the bit. A runner's turn is bounded; the
-//! rest is left to the *pump*, a work item that runs in softirq. Posts of kernel users only
-//! start the pump, so that a completion handler that posts is not called from its own call.
+//! A context that has work for a half (a packet, a doorbell, an expired timer) sets a bit and kicks
+//! the token. If the half is idle, that context runs it at once, with bottom halves off. Otherwise
+//! it returns, and the current runner sees the bit. A runner's turn is bounded; the rest is left to
+//! the *pump*, a work item that runs in softirq. Posts of kernel users only start the pump, so that
+//! a completion handler that posts is not called recursively.
 //!
 //! ```text
 //!   packet ----> requests --+                       +--> skbs, completions
@@ -22,10 +22,10 @@
 //!
 //! # Locks
 //!
-//! A runner holds no lock while it calls the engine; leaf locks (completion queue,
-//! shared receive queue, fast region) are taken and left inside host calls. A
-//! runner may kick the other half, which never waits. `modify` (a mutex, taken by
-//! verbs only) is outside everything; under it both tokens are taken, send first.
+//! A runner holds no lock while it calls the engine; leaf locks (completion queue, shared receive
+//! queue, fast region) are taken and released within host calls. A runner may kick the other half,
+//! which never waits. `modify` (a mutex, taken by verbs only) is the outermost lock; under it both
+//! tokens are taken, send first.
 
 pub(crate) mod attr;
 mod delayed_ack;
@@ -92,51 +92,51 @@ use rdma::token::RunToken;
 use recv::RecvHalf;
 use send::SendHalf;
 
-/// Kinds of work that a token's bits stand for.
+/// Work bits of the tokens.
 mod work {
     /// There may be something to send or to flush.
     pub(super) const POLL: u32 = 1;
-    /// Packets wait.
+    /// Received packets are queued.
     pub(super) const PACKETS: u32 = 2;
     /// The timer expired.
     pub(super) const TIMER: u32 = 4;
     /// The queue pair went into error.
     pub(super) const ERROR: u32 = 8;
-    /// A user's doorbell: there is something to send, perhaps not at once.
+    /// A user rang the doorbell: there is work to send, but it may be held back.
     pub(super) const DOORBELL: u32 = 16;
-    /// Doorbells have waited for company long enough.
+    /// Requests have been held back for the maximum time.
     pub(super) const PAUSE: u32 = 32;
-    /// An acknowledgement has waited for a reply long enough.
+    /// An acknowledgment has been delayed for the maximum time.
     pub(super) const DELAYED_ACK: u32 = 128;
-    /// The peer, on this device, has answers to be fetched.
+    /// The peer, on the same device, has responses to fetch.
     pub(super) const FETCH: u32 = 64;
 }
 
-/// Received packets that may wait for a busy half; what comes then is dropped, as a
-/// network interface would.
+/// Received packets that may be queued for a busy half. More are dropped, as a network interface
+/// would.
 const BACKLOG: u32 = 1024;
-/// How often to look for requests that a user posted to a queue pair in error, for
-/// which there is no doorbell.
+/// How often to look for receive requests that a user posts in the error state, for which there is
+/// no doorbell.
 const FLUSH_POLL: Delta = Delta::from_millis(50);
 
-/// The part of a queue pair that the data path works on. See the module.
+/// The part of a queue pair that the data path uses. See the module documentation.
 #[pin_data]
 pub(crate) struct Qp {
     pub(crate) dev: Arc<Dev>,
-    /// Its number on the wire; 1 for the general services queue pair.
+    /// QPN on the wire; 1 for the general services queue pair.
     pub(crate) number: u32,
     pub(crate) kind: QpType,
-    /// Whether user space fills its rings.
+    /// Whether user space fills the rings.
     pub(crate) user: bool,
     pd: PdId,
     tag: QpTag,
     origin: Origin<QpToken>,
     state: Atomic<u32>,
-    /// The peer's number; zero of a datagram queue pair. Written with both tokens held.
+    /// QPN of the peer; zero for a datagram queue pair. Written with both tokens held.
     dest: Atomic<u32>,
-    /// Not zero if a requester on this device waits for the receive token.
+    /// Nonzero while a requester on this device waits for the receive token.
     recv_wanted: Atomic<u32>,
-    /// What the receive path checks packets against.
+    /// Values that the receive path checks packets against.
     #[pin]
     peer: SpinLockIrq<attr::Peer>,
     #[pin]
@@ -154,24 +154,25 @@ pub(crate) struct Qp {
     send_timer: Timer<Qp, 0>,
     #[pin]
     recv_timer: Timer<Qp, 1>,
-    /// The longest that doorbells wait for company.
+    /// Limits the time for which requests are held back.
     #[pin]
     pause: Pause<Qp, 0>,
-    /// The longest that an acknowledgement waits for a reply.
+    /// Limits the delay of an acknowledgment.
     #[pin]
     ack_timeout: Pause<Qp, 1>,
-    /// An acknowledgement waits for a reply: the send half takes it along.
+    /// An acknowledgment is delayed; the send half piggybacks it on a request.
     ack_waits: Atomic<bool>,
-    /// The peer has sent requests since the last doorbell.
+    /// Whether the peer has sent requests since the last doorbell.
     heard: Atomic<bool>,
-    /// When the doorbell rang that was the first after requests of the peer.
+    /// Time of the first doorbell after requests of the peer.
     replied: Atomic<u64>,
-    /// Whose the last doorbell was, when it was done with, and what its task had done by then.
+    /// The task that rang the last doorbell, when that doorbell was handled, and the task's counts
+    /// of voluntary and involuntary context switches by then.
     ringer: Atomic<u64>,
     rung: Atomic<u64>,
     slept: Atomic<u64>,
     preempted: Atomic<u64>,
-    /// The time between the last two doorbells, as far as it tells what the user is up to.
+    /// Time between the last two doorbells, if it is meaningful for the user's posting pattern.
     gap: Atomic<u64>,
     #[pin]
     send_pump: Work<Qp, 0>,
@@ -181,8 +182,8 @@ pub(crate) struct Qp {
     send_parking: Parking,
     #[pin]
     recv_parking: Parking,
-    /// Runs the send half as a task: when absent memory has come, or for a sender that was put
-    /// aside.
+    /// Runs the send half in process context: after a page fault was resolved, or to send held
+    /// requests without using another task's CPU time.
     #[pin]
     send_fault: Work<Qp, 2>,
     #[pin]
@@ -247,14 +248,14 @@ impl WorkItem<1> for Qp {
 }
 
 impl Qp {
-    /// The state, as of now.
+    /// Returns the current state.
     #[inline]
     pub(crate) fn state(&self) -> QpState {
         QpState::from_code(self.state.load(Acquire)).unwrap_or(QpState::Err)
     }
 
-    /// Whether the note [`work::ERROR`] is among `bits` and still means something. A reset may
-    /// have come between the failure and this turn, and forgets it.
+    /// Returns whether [`work::ERROR`] is among `bits` and still valid. A reset between the failure
+    /// and this turn invalidates it.
     #[inline]
     fn has_failed(&self, bits: u32) -> bool {
         bits & work::ERROR != 0 && self.state() == QpState::Err
@@ -263,16 +264,16 @@ impl Qp {
     fn set_state(&self, state: QpState) {
         self.state.store(u32::from(state.code()), Release);
         if state == QpState::Err {
-            // Before anybody looks for what is posted: a kernel user posts a receive request
-            // first and looks at the state then.
+            // Orders the new state before the search for posted requests: a kernel user posts a
+            // receive request first and checks the state afterwards.
             smp_mb();
         }
     }
 
-    /// Packets for this queue pair: those of `stream` from the front of `run`, `most` of them, of
-    /// which the first has been looked at. Softirq.
+    /// Delivers packets to this queue pair: at most `most` of `stream` from the front of `run`. The
+    /// caller has examined the first. Softirq.
     ///
-    /// They go straight to an idle half, in one turn, and wait in the queue of a busy one.
+    /// An idle half processes them at once, in one turn; for a busy half they are queued.
     pub(crate) fn receive(
         this: ArcBorrow<'_, Self>,
         stream: Stream,
@@ -304,15 +305,15 @@ impl Qp {
         }
     }
 
-    /// Has the send half run in softirq. Any context.
+    /// Schedules the send half in softirq. Any context.
     fn pump_send(this: ArcBorrow<'_, Self>) {
-        // Queued already is as good.
+        // A work item that is already queued suffices.
         let _ = workqueue::system_bh().enqueue::<Arc<Qp>, 0>(this.into());
     }
 
-    /// Has the receive half run in softirq. Any context.
+    /// Schedules the receive half in softirq. Any context.
     fn pump_recv(this: ArcBorrow<'_, Self>) {
-        // Queued already is as good.
+        // A work item that is already queued suffices.
         let _ = workqueue::system_bh().enqueue::<Arc<Qp>, 1>(this.into());
     }
 
@@ -341,7 +342,7 @@ impl Qp {
         }
     }
 
-    /// Whether a runner left work behind, which a pump has to continue.
+    /// Returns whether the runner left work that a pump has to continue.
     #[inline]
     fn is_deferred(&self, kick: Kick) -> bool {
         match kick {
@@ -353,7 +354,7 @@ impl Qp {
         }
     }
 
-    /// The end of each turn of the receive half.
+    /// Runs at the end of each turn of the receive half.
     fn after_recv_turn(this: ArcBorrow<'_, Self>, notes: &Notes) {
         if let Some(fault) = notes.fault {
             Self::await_recv(this, fault);
@@ -364,8 +365,7 @@ impl Qp {
         }
     }
 
-    /// Has somebody look, a little later, for receive requests that a user posts in error. Any
-    /// context.
+    /// Arms a timer to look for receive requests that a user posts in the error state. Any context.
     fn watch_receives(this: ArcBorrow<'_, Self>) {
         if this.user {
             let at = rdma::timer::after(FLUSH_POLL);
@@ -373,7 +373,7 @@ impl Qp {
         }
     }
 
-    /// Acts on what a turn noted. The runner still holds its token, but no lock.
+    /// Acts on the notes of a turn. The runner still holds its token, but no lock.
     #[inline]
     fn heed(this: ArcBorrow<'_, Self>, cq: &Cq, notes: &Notes) {
         cq.tell(notes.told);
@@ -386,7 +386,7 @@ impl Qp {
         }
     }
 
-    /// Tells of the events that a turn noted.
+    /// Reports the events that a turn noted.
     #[cold]
     fn raise(this: ArcBorrow<'_, Self>, notes: &Notes) {
         for event in notes.events() {
@@ -409,25 +409,26 @@ impl Qp {
         }
     }
 
-    /// Moves the queue pair into error because of what happened to it. Softirq or
-    /// bottom halves off, possibly as the runner of a half: never waits.
+    /// Moves the queue pair into the error state after a failure. Softirq or bottom halves off,
+    /// possibly as the runner of a half: never waits.
     fn fail(this: ArcBorrow<'_, Self>) {
         if this.state() == QpState::Err {
             return;
         }
-        // In this order: the note counts in this state only, see `has_failed`.
+        // In this order: `work::ERROR` counts only in this state, see `has_failed`.
         this.set_state(QpState::Err);
         Self::kick_send(this, work::ERROR);
         Self::kick_recv(this, work::ERROR);
     }
 
-    /// The send side of an unreliable queue pair failed, and flushes by itself. The
-    /// receive side goes on (IBTA 10.3.1.7). The caller runs the send half, so that no
-    /// modification is under way; but the receive side may fail at any time.
+    /// Moves the send side of an unreliable queue pair into the SQE state after a failure; it
+    /// flushes its requests by itself. The receive side continues (IBTA 10.3.1.7). The caller runs
+    /// the send half, so that no modification is in progress, but the receive side may fail at any
+    /// time.
     fn fail_sending(&self) {
         let sqe = u32::from(QpState::Sqe.code());
         for was in [QpState::Rts, QpState::Sqd] {
-            // Whatever else it is by now is stronger.
+            // Any other state takes precedence.
             let _: Result<u32, u32> = self.state.cmpxchg(u32::from(was.code()), sqe, Full);
         }
     }
@@ -436,11 +437,11 @@ impl Qp {
         self.peer.lock().has_srq
     }
 
-    /// Stops everything for good. May sleep. Nothing posts completions or events of
-    /// this queue pair afterwards.
+    /// Stops the queue pair permanently. May sleep. No completions or events of this queue pair are
+    /// posted afterwards.
     pub(crate) fn shutdown(this: &Arc<Self>) {
-        // Nobody runs the halves any more, so their memory may go: here, where that may sleep,
-        // and not with the last reference, which may be a packet's.
+        // Nobody runs the halves any more, so their memory can be freed. It is freed here, in
+        // process context, because a packet in softirq may hold the last reference.
         let rings = {
             let _bh = bh::disable();
             let mut send = this.send.close(core::hint::spin_loop);
@@ -465,7 +466,7 @@ impl Qp {
         rdma::workqueue::disable::<Qp, 1>(this);
         rdma::workqueue::disable::<Qp, 2>(this);
         rdma::workqueue::disable::<Qp, 3>(this);
-        // What waits will never be looked at, and holds packet buffers.
+        // Queued packets will never be processed, and they hold packet buffers.
         drop(this.responses.take_all());
         drop(this.requests.take_all());
     }
@@ -474,19 +475,18 @@ impl Qp {
         &self.dev.counters
     }
 
-    /// Access to memory for one turn.
+    /// Returns access to registered memory for one turn.
     fn batch(&self) -> Batch<'_> {
         Batch::new(&self.dev.memory, self.pd, self.tag)
     }
 
-    /// The Q_Key of this queue pair. Any context.
+    /// Returns the Q_Key of this queue pair. Any context.
     fn own_qkey(&self) -> u32 {
         self.peer.lock().qkey
     }
 
-    /// Whether a packet is one that this queue pair may see at all: of its
-    /// transport and in a state that expects it. Whether it is from the peer is for
-    /// the half to say. Softirq.
+    /// Returns whether a packet's transport and the queue pair's state allow it. The half itself
+    /// checks that the peer sent it. Softirq.
     pub(crate) fn admits(&self, packet: &RxPacket) -> bool {
         let opcode = packet.start().opcode();
         let transport = opcode.transport();
@@ -500,19 +500,19 @@ impl Qp {
         }
         match self.state() {
             QpState::Reset | QpState::Init | QpState::Err => false,
-            // Who only answers hears of congestion, too.
+            // A responder receives congestion notifications, too.
             QpState::Rtr => opcode.is_request() || opcode.transport() == Transport::Cnp,
             QpState::Rts | QpState::Sqd | QpState::Sqe => true,
         }
     }
 }
 
-/// The engine's clock.
+/// Clock of the engine.
 fn now() -> Nanos {
     Nanos(rdma::timer::monotonic_nanos())
 }
 
-/// The time from `now` until `at`; zero if that is past.
+/// Returns the time from `now` until `at`; zero if `at` is past.
 fn span(now: Nanos, at: Nanos) -> Delta {
     Delta::from_nanos(i64::try_from(at.0.saturating_sub(now.0)).unwrap_or(i64::MAX))
 }

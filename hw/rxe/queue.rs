@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The queues that user space maps, and what is in their entries.
+//! The queues that user space maps, and the format of their entries.
 //!
 //! * [`layout`], [`ring`]: the format of a queue and its two ends;
-//! * [`wqe`]: work requests, from bytes to valid values; [`encode`]: and back, for
-//!   kernel users;
+//! * [`wqe`]: work requests, parsed from bytes; [`encode`]: the reverse, for kernel users;
 //! * [`cqe`], [`cq`]: completions and completion queues;
 //! * [`work`]: send and receive queues with their private slots;
-//! * [`lazy`]: storage for such slots, written only when they are first used;
+//! * [`lazy`]: storage for such slots, initialised on first use;
 //! * [`store`], [`shelf`]: a cache of ring memory for each user context.
 //!
 //! All but this file, [`lazy`], [`store`] and [`work`] is pure and tested on the host.
@@ -64,10 +63,11 @@ use rdma::shared_ring::SharedBuf;
 
 /// A queue's memory: shared with user space, or the same format for kernel users.
 ///
-/// Clones are clones of the reference. The last one must go in process context
-/// ([`SharedBuf`]), while objects of the data path may go in a softirq, when RCU or a packet lets
-/// go of them. So each verbs object, when it is destroyed, has those below it give the memory
-/// back ([`Self::take`]); nobody uses it any more then. A user's goes to the context's store.
+/// Cloning copies the reference only. The last one must be dropped in process context
+/// ([`SharedBuf`]), but objects of the data path may be dropped in softirq, by RCU or with a
+/// packet. Each verbs object therefore takes the memory out of the objects below it when it is
+/// destroyed ([`Self::take`]), when nobody uses it any more. A user's memory returns to the store
+/// of its context.
 #[derive(Clone)]
 pub(crate) struct RingBuf {
     memory: Option<Arc<SharedBuf>>,
@@ -75,13 +75,13 @@ pub(crate) struct RingBuf {
 }
 
 impl RingBuf {
-    /// An empty queue, for a user with the store of its context. Charged to the current task's
-    /// memory cgroup, or to that of the task that had the memory before in the same context.
-    /// May sleep.
+    /// Creates an empty queue; `store` is that of a user's context. Charged to the current task's
+    /// memory cgroup, or, if the memory is reused, to that of the task that allocated it in the
+    /// same context. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EINVAL` for absurd sizes.
+    /// `ENOMEM`, `EINVAL` for invalid sizes.
     pub(crate) fn new(layout: &Layout, store: Option<&Arc<Store>>) -> Result<Self> {
         let size = layout.size();
         let used = store
@@ -89,7 +89,7 @@ impl RingBuf {
             .and_then(|(store, len)| store.take(len));
         let memory = match used {
             Some(memory) => {
-                // The indices of the queue that it was.
+                // Clear the indices of the previous queue.
                 memory.write_bytes(0, &[0; SLOTS])?;
                 memory
             }
@@ -103,13 +103,12 @@ impl RingBuf {
         Ok(ring)
     }
 
-    /// The memory, to be mapped; none if it was taken.
+    /// Returns the memory, for mapping; `None` if it was taken.
     pub(crate) fn shared(&self) -> Option<&SharedBuf> {
         self.memory.as_deref()
     }
 
-    /// Takes the memory, to be dropped in process context. What is left here is refused every
-    /// access.
+    /// Takes the memory, to be dropped in process context. Later accesses through `self` fail.
     #[must_use = "it is to be dropped where that may sleep, without locks"]
     pub(crate) fn take(&mut self) -> Self {
         Self {

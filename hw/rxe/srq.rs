@@ -51,19 +51,19 @@ pub(crate) struct Srq {
 
 struct Inner {
     queue: RecvQueue,
-    /// Where a kernel user posts.
+    /// The producer of a kernel user.
     posts: Option<Producer<RingBuf>>,
-    /// Raise an event when fewer requests wait; 0 for none.
+    /// A limit event is raised when fewer requests are waiting; 0 disables it.
     limit: u32,
 }
 
 impl Srq {
-    /// The most scatter-gather entries of a request.
+    /// Returns the maximum number of scatter-gather entries of a request.
     pub(crate) fn max_sge(&self) -> u32 {
         self.max_sge
     }
 
-    /// Takes the next request, copying its buffers. Any context.
+    /// Takes the next request and copies its buffers. Any context.
     pub(crate) fn take(&self, buffers: &mut RecvBuffers) -> RecvFetch {
         let (fetched, low) = {
             let mut inner = self.inner.lock();
@@ -82,8 +82,8 @@ impl Srq {
         fetched
     }
 
-    /// Lets go of the memory: there are no queue pairs any more that use it, but what is left
-    /// of them may keep the object a little longer. May sleep.
+    /// Frees the memory of a destroyed queue. No queue pair uses it any more, but remains of
+    /// destroyed queue pairs may keep the object a little longer. May sleep.
     fn retire(&self) {
         let memory = {
             let mut inner = self.inner.lock();
@@ -92,10 +92,10 @@ impl Srq {
         drop(memory);
     }
 
-    /// Moves what waits to a new ring. `EINVAL` if it does not fit; nothing has
-    /// changed then. Process context.
+    /// Moves waiting requests to a new ring. If they do not fit, `EINVAL` is returned and the queue
+    /// is unchanged. Process context.
     fn resize(&self, ring: RingBuf, layout: Layout) -> Result {
-        // Rings and their ends go after the lock.
+        // Drop rings and their ends after unlocking.
         let mut posts = None;
         let left = {
             let mut inner = self.inner.lock();
@@ -122,7 +122,7 @@ pub(crate) struct SrqObject {
 }
 
 impl SrqObject {
-    /// Makes a shared receive queue (IBTA 11.2.3.1).
+    /// Creates a shared receive queue (IBTA 11.2.3.1).
     pub(crate) fn create(
         new: &New<'_, provider::Srq<Rxe>>,
         init: &mut SrqInitAttr,
@@ -136,7 +136,7 @@ impl SrqObject {
         }
         let attr = init.attr();
         let max_sge = attr.max_sge.max(1);
-        // The limit means nothing yet to most users, so it may be anything.
+        // The limit has no meaning yet for most users, so any value is accepted.
         if !SIZES.contains(&attr.max_wr) || attr.max_sge > limits::MAX_SRQ_SGE {
             return Err(EINVAL);
         }
@@ -180,13 +180,14 @@ impl SrqObject {
         }))
     }
 
-    /// Changes size or limit (IBTA 11.2.3.3). May sleep. What waits stays; the user
-    /// lets go of the old ring when it has mapped the new one.
+    /// Changes size or limit (IBTA 11.2.3.3). May sleep. Waiting requests stay; the user unmaps the
+    /// old ring once it has mapped the new one.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for sizes and limits that do not fit the device, each other or what
-    /// waits, or without input; `EFAULT` if the new ring cannot be told; `ENOMEM`.
+    /// `EINVAL` for sizes and limits that exceed the device's, contradict each other or are below
+    /// the number of waiting requests, or if input is missing; `EFAULT` if the description of the
+    /// new ring cannot be written; `ENOMEM`.
     pub(crate) fn modify(
         &self,
         attr: &SrqAttr,
@@ -226,7 +227,7 @@ impl SrqObject {
         Ok(())
     }
 
-    /// Tells its sizes and limit.
+    /// Returns sizes and limit.
     pub(crate) fn query(&self) -> SrqAttr {
         let inner = self.core.inner.lock();
         SrqAttr {
@@ -252,10 +253,10 @@ impl PinnedDrop for SrqObject {
     }
 }
 
-/// How many requests a queue may be made for.
+/// Valid numbers of requests of a queue.
 const SIZES: core::ops::RangeInclusive<u32> = 1..=limits::MAX_SRQ_WR;
 
-/// `struct rxe_modify_srq_cmd`: where the user wants to be told of the new ring.
+/// `struct rxe_modify_srq_cmd`: address for the description of the new ring.
 #[derive(Clone, Copy, zerocopy_derive::FromBytes)]
 #[repr(C)]
 struct ModifyRequest {
@@ -266,8 +267,7 @@ const _: () =
     assert!(size_of::<ModifyRequest>() == size_of::<rdma::bindings::rxe_modify_srq_cmd>());
 
 impl ModifyRequest {
-    /// Writes the answer to where the user wants it, which is not where answers
-    /// usually go. May sleep.
+    /// Writes the reply to the address in the request, not to the usual response buffer. May sleep.
     fn answer(self, info: &MapInfo) -> Result {
         let to = UserPtr::from_addr(usize::try_from(self.info_addr).map_err(|_| EFAULT)?);
         let bytes = info.as_bytes();
@@ -286,7 +286,7 @@ struct SrqAnswer {
 
 const _: () = assert!(size_of::<SrqAnswer>() == size_of::<rdma::bindings::rxe_create_srq_resp>());
 
-/// A ring for receive requests, for a user with the store of its context. May sleep.
+/// Creates a ring for receive requests; `store` is that of a user's context. May sleep.
 pub(crate) fn recv_ring(
     max_wr: u32,
     max_sge: u32,
@@ -316,11 +316,11 @@ pub(crate) fn post_recvs(
     Ok(())
 }
 
-/// So many entries are the most that nearly all requests have.
+/// Number of entries that suffices for nearly all requests.
 const FEW: usize = 4;
 
-/// Lets `f` have the consumer's scatter-gather entries as ours. To clear room for as many as there
-/// may be costs more than the rest of a request does, so it is made only for long lists.
+/// Calls `f` with the consumer's scatter-gather entries, converted. Initialising an array of
+/// maximum size costs more than the rest of a request, so it is used for long lists only.
 pub(crate) fn with_sges(
     from: provider::Sges<'_>,
     f: impl FnOnce(&[crate::mem::Sge]) -> Result,
@@ -333,7 +333,7 @@ pub(crate) fn with_sges(
     }
 }
 
-/// The consumer's scatter-gather entries as ours. `EINVAL` if there are too many.
+/// Converts the consumer's scatter-gather entries. `EINVAL` if there are too many.
 fn copy_sges<'a>(
     to: &'a mut [crate::mem::Sge],
     from: provider::Sges<'_>,
@@ -349,7 +349,7 @@ fn copy_sges<'a>(
     Ok(to)
 }
 
-/// The error number of a refused request.
+/// Returns the errno of a refused request.
 pub(crate) fn post_error(error: PostError) -> Error {
     match error {
         PostError::Full => ENOMEM,

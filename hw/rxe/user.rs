@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What user space is told about the queues it maps: `struct mminfo` of
+//! The description of a mapped queue that user space receives: `struct mminfo` of
 //! `include/uapi/rdma/rdma_user_rxe.h`.
 
 use crate::device::Rxe;
@@ -25,18 +25,19 @@ pub(crate) struct MapInfo {
 
 const _: () = assert!(size_of::<MapInfo>() == size_of::<rdma::bindings::mminfo>());
 
-/// A queue that its user may map. Dropping it ends that; what is mapped stays.
+/// A queue that its user may map. Dropping it prevents new mappings; existing ones stay.
 pub(crate) struct QueueMap {
     entry: MmapEntry,
     size: u32,
 }
 
-/// The store of the caller's context, if the caller is a user.
+/// Returns the store of the caller's context; `None` for kernel callers.
 pub(crate) fn store<'a>(udata: &'a Udata<'_>) -> Option<&'a Arc<Store>> {
     udata.ucontext::<Rxe>().map(|context| &**context)
 }
 
-/// The queue itself and not the memory in it, so that whoever has it last returns it to the store.
+/// Holds the `RingBuf`, not only its memory, so that the last owner returns the memory to the
+/// store.
 struct Shared(RingBuf);
 
 impl Mappable for Shared {
@@ -50,7 +51,7 @@ impl Mappable for Shared {
 }
 
 impl QueueMap {
-    /// Offers `ring` to the caller if that is a user. May sleep.
+    /// Makes `ring` mappable by the caller; `None` for kernel callers. May sleep.
     pub(crate) fn new(udata: &Udata<'_>, ring: &RingBuf) -> Result<Option<Self>> {
         let Some(context) = udata.ucontext::<Rxe>() else {
             return Ok(None);
@@ -60,7 +61,7 @@ impl QueueMap {
         Ok(Some(Self { entry, size }))
     }
 
-    /// What the user has to know to map it.
+    /// Returns what the user needs to map the queue.
     pub(crate) fn info(&self) -> MapInfo {
         MapInfo {
             offset: self.entry.offset(),

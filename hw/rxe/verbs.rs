@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The verbs of a soft-RoCE device: each in a few lines, the work is elsewhere.
+//! The verbs of a soft-RoCE device: thin wrappers around the other files.
 
 use crate::ah::Handle;
 use crate::counters;
@@ -70,10 +70,10 @@ impl PinnedDrop for CqObject {
     }
 }
 
-/// The most protection domains, which are numbered from 1.
+/// Numbers of protection domains.
 const PD_NUMBERS: core::ops::RangeInclusive<u32> = 1..=limits::MAX_PD;
 
-/// Sets fields that C keeps in signed integers to our limits, which fit.
+/// Sets fields that C declares as signed integers to limits that fit.
 macro_rules! set {
     ($attr:ident: $($field:ident = $limit:expr;)*) => {
         $($attr.$field = i32::try_from($limit).unwrap_or(i32::MAX);)*
@@ -177,7 +177,7 @@ impl Provider for Rxe {
                 bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_DISABLED
             }
         };
-        // CAST: small constants.
+        // CAST: the constants fit `u8`.
         attr.phys_state = link as u8;
         Ok(())
     }
@@ -256,7 +256,7 @@ impl Provider for Rxe {
     }
 
     fn disassociate_ucontext(_: &UContext<Self>) {
-        // Queues that are mapped keep their pages; nobody serves them any more.
+        // Mapped queues keep their pages, but are not served any more.
     }
 
     fn alloc_pd(pd: &New<'_, Pd<Self>>, _: &mut Udata<'_>) -> Result<impl PinInit<PdObject>> {
@@ -330,7 +330,7 @@ impl Provider for Rxe {
     fn poll_cq(cq: &CoreCq, out: &mut WcSlots<'_>) -> Result {
         while !out.is_full() {
             let Some(cqe) = cq.core.poll() else { break };
-            // There is room, as just checked.
+            // The loop condition guarantees room.
             let _ = out.push(kernel_completion(&cqe));
         }
         Ok(())
@@ -346,8 +346,8 @@ impl Provider for Rxe {
         } else {
             Arm::Solicited
         };
-        // Who arms a queue is about to sleep: nothing may be held back any more. It comes
-        // first, since completions that it brings now need not wake anybody.
+        // A consumer that arms a queue is about to sleep, so requests must not be held back any
+        // longer. Send them before arming, since completions that this causes need no notification.
         if let Some(number) = cq.core.held() {
             if let Some(qp) = cq.device().dev.qps.get(number) {
                 QpCore::uncork(qp.as_arc_borrow());
@@ -451,7 +451,7 @@ impl Provider for Rxe {
         fd: i32,
     ) -> Result<impl PinInit<mem::Mr>> {
         let access = region.access.raw();
-        // Nobody knows whether that memory persists.
+        // Whether that memory is persistent is unknown.
         if access & !access::REGION != 0
             || access & (access::ON_DEMAND | access::FLUSH_PERSISTENT) != 0
         {
@@ -476,7 +476,7 @@ impl Provider for Rxe {
         }
         let change_access = mask.intersects(RegionMask::ACCESS);
         mr.check_rereg(mask, region.access)?;
-        // Whether the memory persists was found out when it was registered.
+        // Persistence of the memory was determined at registration.
         let possible = access::REGION & (mr.access() | !access::FLUSH_PERSISTENT);
         if change_access && region.access.raw() & !possible != 0 {
             return Err(unsupported());
@@ -503,7 +503,7 @@ impl Provider for Rxe {
                 touch,
             };
             match memory.prefetch(pd.id, &fault, may_fault) {
-                // Nobody waits for the outcome, but a key that is none is a mistake.
+                // A failed prefetch without flush is not an error, but an invalid key is.
                 Err(error) if !flush && error != EINVAL => {}
                 done => done?,
             }
@@ -566,10 +566,10 @@ impl Provider for Rxe {
     }
 }
 
-/// The verbs object of a completion queue.
+/// Verbs object of a completion queue.
 type CoreCq = rdma::provider::Cq<Rxe>;
 
-/// A completion as kernel consumers see it.
+/// Converts a completion for kernel consumers.
 fn kernel_completion(cqe: &Cqe) -> Wc {
     let qp = cqe.origin.qp;
     let status = u32::from(cqe.status.code());
@@ -589,7 +589,7 @@ fn kernel_completion(cqe: &Cqe) -> Wc {
         if cqe.flags & flags::GRH != 0 {
             wc = wc.from_datagram(cqe.src_qpn, 0, u32::from(cqe.origin.port));
         }
-        // CAST: small constants.
+        // CAST: the constants fit `u8`.
         let kind = if network.is_v6 {
             bindings::rdma_network_type_RDMA_NETWORK_IPV6 as u8
         } else {

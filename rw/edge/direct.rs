@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests that name memory piece by piece.
+//! Requests that refer to memory directly.
 
 use super::CMany;
 use super::Rdma;
@@ -12,7 +12,7 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::edge::scatter::Piece;
 
-/// A piece, as a request names it.
+/// The SGE of a DMA segment.
 pub(super) fn sge(piece: Piece, lkey: u32) -> bindings::ib_sge {
     bindings::ib_sge {
         addr: piece.addr,
@@ -21,7 +21,7 @@ pub(super) fn sge(piece: Piece, lkey: u32) -> bindings::ib_sge {
     }
 }
 
-/// A piece that a request names.
+/// The DMA segment of an SGE.
 pub(super) fn piece(sge: &bindings::ib_sge) -> Piece {
     Piece {
         addr: sge.addr,
@@ -29,23 +29,23 @@ pub(super) fn piece(sge: &bindings::ib_sge) -> Piece {
     }
 }
 
-/// A request for pieces that follow each other in the peer's memory.
+/// A request for DMA segments that are contiguous in the peer's memory.
 fn request(rdma: &Rdma, pieces: *mut bindings::ib_sge, count: usize) -> bindings::ib_rdma_wr {
     let mut request = bindings::ib_rdma_wr::default();
     request.wr.opcode = rdma.opcode;
     request.wr.sg_list = pieces;
-    // CAST: No more than a request takes, which has 32 bits.
+    // CAST: At most the number of SGEs of a request, a `u32`.
     request.wr.num_sge = count as c_int;
     request.remote_addr = rdma.remote;
     request.rkey = rdma.rkey;
     request
 }
 
-/// Writes a request of one piece.
+/// Writes a request with a single SGE.
 ///
 /// # Safety
 ///
-/// Both places can be written, and stay until the request is done.
+/// `sge_at` and `wr_at` must be valid for writes, and stay in place until the request is completed.
 pub(super) unsafe fn write_one(
     sge_at: *mut bindings::ib_sge,
     wr_at: *mut bindings::ib_rdma_wr,
@@ -53,20 +53,19 @@ pub(super) unsafe fn write_one(
     lkey: u32,
     rdma: &Rdma,
 ) {
-    // SAFETY: This function's contract.
+    // SAFETY: By the contract of this function both are valid for writes.
     unsafe {
         sge_at.write(sge(piece, lkey));
         wr_at.write(request(rdma, sge_at, 1));
     }
 }
 
-/// Requests and their pieces, in one memory. Freed on drop.
+/// Requests and their SGEs, in one allocation. Freed on drop.
 ///
 /// # Invariants
 ///
-/// `raw.wrs` is memory of kmalloc's that is ours, with `requests` requests, and at
-/// `raw.sges` in it `pieces` pieces. The pieces of requests that were made follow each other from
-/// there on.
+/// `raw.wrs` is owned kmalloc memory with `requests` requests and, at `raw.sges` in it, `pieces`
+/// SGEs. The SGEs of initialised requests are contiguous from there on.
 pub(in crate::rw) struct Requests {
     raw: CMany,
     requests: usize,
@@ -74,7 +73,7 @@ pub(in crate::rw) struct Requests {
 }
 
 impl Requests {
-    /// May sleep.
+    /// Allocates zeroed requests and SGEs. May sleep.
     ///
     /// # Errors
     ///
@@ -84,7 +83,7 @@ impl Requests {
         let of_pieces = Layout::array::<bindings::ib_sge>(pieces).map_err(|_| ENOMEM)?;
         let (layout, at) = of_requests.extend(of_pieces).map_err(|_| ENOMEM)?;
         let memory = super::zeroed(layout)?.as_ptr();
-        // INVARIANT: New memory of this size, of zeros, which are values of both.
+        // INVARIANT: New memory of this size, zeroed, which is a valid value of both types.
         Ok(Self {
             raw: CMany {
                 wrs: memory.cast(),
@@ -95,13 +94,13 @@ impl Requests {
         })
     }
 
-    /// Those of a transfer that is done.
+    /// The requests of a completed transfer.
     ///
     /// # Safety
     ///
-    /// `raw` and `requests` are of [`into_raw`](Self::into_raw), once.
+    /// `raw` and `requests` must come from [`into_raw`](Self::into_raw), and be used once.
     pub(super) unsafe fn from_raw(raw: CMany, requests: usize) -> Self {
-        // INVARIANT: This function's contract. `pieces` says how many there are at least.
+        // INVARIANT: By the contract of this function. `pieces` is a lower bound.
         Self {
             raw,
             requests,
@@ -110,7 +109,8 @@ impl Requests {
     }
 
     fn parts(&mut self) -> (&mut [bindings::ib_rdma_wr], &mut [bindings::ib_sge]) {
-        // SAFETY: The memory is ours, with so many of both, which do not overlap (type invariant).
+        // SAFETY: The memory is owned and has that many of both, which do not overlap (type
+        // invariant).
         unsafe {
             (
                 core::slice::from_raw_parts_mut(self.raw.wrs, self.requests),
@@ -119,28 +119,28 @@ impl Requests {
         }
     }
 
-    /// The pieces.
+    /// The SGEs.
     pub(super) fn pieces(&mut self) -> &[bindings::ib_sge] {
         self.parts().1
     }
 
-    /// A piece.
+    /// The SGE at an index.
     pub(super) fn piece_mut(&mut self, at: usize) -> Option<&mut bindings::ib_sge> {
         self.parts().1.get_mut(at)
     }
 
-    /// Writes a piece. What there is no room for is left out.
+    /// Writes an SGE. Ignored if the index is out of range.
     pub(in crate::rw) fn set_piece(&mut self, at: usize, piece: Piece, lkey: u32) {
         if let Some(place) = self.piece_mut(at) {
             *place = sge(piece, lkey);
         }
     }
 
-    /// Writes the request `at`, which has these pieces, and links it to the one before. Returns
-    /// how many bytes it moves.
+    /// Writes the request `at` with the SGEs in `run`, and links it to the one before. Returns its
+    /// length in bytes.
     pub(in crate::rw) fn set_request(&mut self, at: usize, run: Range<u32>, rdma: &Rdma) -> u64 {
         let (requests, pieces) = self.parts();
-        // CAST: Not less than 32 bits.
+        // CAST: `usize` has at least 32 bits.
         let run = run.start as usize..run.end as usize;
         let mine = pieces.get_mut(run).unwrap_or_default();
         let bytes = mine.iter().fold(0, |bytes: u64, sge| {
@@ -157,10 +157,9 @@ impl Requests {
         bytes
     }
 
-    /// The pieces of the requests of a transfer, as many as it has, and no more than `most`.
+    /// The DMA segments of all requests of a transfer, but no more than `most`.
     pub(in crate::rw) fn made(&self, most: u32) -> impl Iterator<Item = Piece> + '_ {
-        // SAFETY: There are so many requests, and their pieces lie one after the other (type
-        // invariant).
+        // SAFETY: There are that many requests, and their SGEs are contiguous (type invariant).
         let pieces = unsafe {
             let requests = core::slice::from_raw_parts(self.raw.wrs, self.requests);
             let pieces = requests.iter().fold(0, |sum: usize, wr| {
@@ -171,7 +170,7 @@ impl Requests {
         pieces.iter().map(piece)
     }
 
-    /// Gives the memory away, with the number of requests.
+    /// Gives up ownership of the memory. Returns it with the number of requests.
     pub(super) fn into_raw(self) -> (CMany, usize) {
         let this = ManuallyDrop::new(self);
         (this.raw, this.requests)
@@ -180,7 +179,7 @@ impl Requests {
 
 impl Drop for Requests {
     fn drop(&mut self) {
-        // SAFETY: The memory is kmalloc's, and ours (type invariant).
+        // SAFETY: The memory is from kmalloc, and owned (type invariant).
         unsafe { bindings::kfree(self.raw.wrs.cast()) };
     }
 }

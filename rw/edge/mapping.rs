@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that is mapped for DMA: scatter lists, and parts of vectors.
+//! DMA mappings of scatter lists and of parts of vectors.
 
 use super::direct;
 use super::direct::Requests;
@@ -28,11 +28,11 @@ use rdma::edge::IntoC;
 use rdma::edge::Passed;
 use rdma::edge::Tied;
 
-/// A list that is mapped for DMA.
+/// A DMA-mapped scatter list.
 ///
 /// # Invariants
 ///
-/// It exists, and is mapped on the device, in this direction.
+/// The list exists, and is mapped on the device, in this direction.
 struct Mapped<'a> {
     device: &'a Device,
     table: bindings::sg_table,
@@ -40,29 +40,29 @@ struct Mapped<'a> {
 }
 
 impl Mapped<'_> {
-    /// Unmaps it; once, when no device uses it.
+    /// Unmaps the list. Must be called once, when no device uses it.
     fn unmap(&mut self) {
-        // SAFETY: The list exists, and is mapped (type invariant).
+        // SAFETY: The list exists and is mapped (type invariant).
         unsafe {
             bindings::rdma_helper_rw_unmap_sgtable(self.device.as_raw(), &mut self.table, self.dma);
         }
     }
 }
 
-/// Ties arguments of C: the list of a transfer's data, and how many entries it has.
+/// Tag of C arguments: the list of a transfer's data, and its number of entries.
 pub(crate) enum Data {}
-/// The same, of protection information.
+/// Tag of C arguments: the list of a transfer's protection information, and its number of entries.
 pub(crate) enum Meta {}
-/// A list of C.
+/// A scatter list from C.
 pub(crate) type ListArg<'a, Of> = Tied<'a, Of, Scatter<'a>>;
-/// How many entries it has.
+/// Number of its entries.
 pub(crate) type CountArg<'a, Of> = Tied<'a, Of, u32>;
 
-/// A list of the call that makes a transfer, or ends it.
+/// A scatter list of the call that creates or destroys a transfer.
 ///
 /// # Invariants
 ///
-/// `list` has so many entries.
+/// `list` has `count` entries.
 pub(in crate::rw) struct List<'a, Of> {
     list: Scatter<'a>,
     count: u32,
@@ -70,9 +70,9 @@ pub(in crate::rw) struct List<'a, Of> {
 }
 
 impl<'a, Of> List<'a, Of> {
-    /// That of the call.
+    /// The list of the call.
     pub(in crate::rw) fn new(list: ListArg<'a, Of>, count: CountArg<'a, Of>) -> Self {
-        // INVARIANT: The tag.
+        // INVARIANT: Both arguments have the same tag, so `count` is that of the list.
         Self {
             list: list.get(),
             count: count.get(),
@@ -80,23 +80,23 @@ impl<'a, Of> List<'a, Of> {
         }
     }
 
-    /// How many entries it has.
+    /// Number of entries.
     pub(in crate::rw) fn count(&self) -> u32 {
         self.count
     }
 
-    /// The list for the driver.
+    /// The list, to be passed to the driver.
     pub(super) fn passed(&self) -> Passed<bindings::scatterlist> {
         self.list.passed()
     }
 
-    /// The list as the DMA API wants it.
+    /// The list for the DMA API.
     fn table(&self) -> bindings::sg_table {
         table(self.list.clone().into_c(), self.count)
     }
 }
 
-/// A list as the DMA API wants it.
+/// A list for the DMA API.
 fn table(list: *mut bindings::scatterlist, count: u32) -> bindings::sg_table {
     bindings::sg_table {
         sgl: list,
@@ -105,7 +105,7 @@ fn table(list: *mut bindings::scatterlist, count: u32) -> bindings::sg_table {
     }
 }
 
-/// A list that is mapped for DMA; not any more on drop.
+/// A DMA-mapped scatter list; unmapped on drop.
 ///
 /// # Invariants
 ///
@@ -118,14 +118,14 @@ pub(in crate::rw) struct Mapping<'a> {
 impl<'a> Mapping<'a> {
     /// # Safety
     ///
-    /// `table` is of a list of so many entries, which exists as the type invariant says.
+    /// `table` must describe a list of that many entries, which exists as the type invariant says.
     unsafe fn map(
         device: &'a Device,
         mut table: bindings::sg_table,
         dma: bindings::dma_data_direction,
         own: Option<Array<bindings::scatterlist>>,
     ) -> Result<Self> {
-        // SAFETY: This function's contract.
+        // SAFETY: By the contract of this function the list exists.
         to_result(unsafe {
             bindings::rdma_helper_rw_map_sgtable(device.as_raw(), &mut table, dma)
         })?;
@@ -134,11 +134,11 @@ impl<'a> Mapping<'a> {
         Ok(Self { mapped, own })
     }
 
-    /// Maps a new list of `count` parts of a vector. May sleep.
+    /// Creates and maps a list of `count` parts of a vector. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of mapping; `ENOMEM`; those of the parts.
+    /// Errors of mapping; `ENOMEM`; errors of the parts.
     pub(in crate::rw) fn of_parts(
         device: &'a Device,
         parts: impl Iterator<Item = Result<Part<'a>>>,
@@ -146,19 +146,19 @@ impl<'a> Mapping<'a> {
         dma: bindings::dma_data_direction,
     ) -> Result<Self> {
         let mut list = Array::<bindings::scatterlist>::new(usize::try_from(count)?)?;
-        // SAFETY: The list has so many entries.
+        // SAFETY: The list has `count` entries.
         unsafe { bindings::sg_init_table(list.as_mut_ptr(), count) };
         for (entry, part) in list.iter_mut().zip(parts) {
             let part = part?.raw();
             let (page, len, offset) = (part.bv_page, part.bv_len, part.bv_offset);
-            // SAFETY: The page exists (invariant of `Part`).
+            // SAFETY: The page exists (`Part` invariant).
             unsafe { bindings::rdma_helper_rw_sg_set_page(entry, page, len, offset) };
         }
-        // SAFETY: The list has so many entries, and is kept by the result.
+        // SAFETY: The list has `count` entries, and is kept by the result.
         unsafe { Self::map(device, table(list.as_mut_ptr(), count), dma, Some(list)) }
     }
 
-    /// How many pieces the device sees.
+    /// Number of DMA segments that the device sees.
     pub(in crate::rw) fn pieces(&self) -> u32 {
         self.mapped.table.nents
     }
@@ -169,27 +169,27 @@ impl<'a> Mapping<'a> {
         unsafe { FromC::from_c(self.mapped.table.sgl) }
     }
 
-    /// It stays mapped: the transfer's end unmaps it as the list that it is.
+    /// Leaves the list mapped: it is unmapped when the transfer is destroyed.
     pub(in crate::rw) fn keep(self) {
         core::mem::forget(self);
     }
 
-    /// It stays mapped, and the first of the regions keeps the list.
+    /// Leaves the list mapped; the first of the regions keeps it.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is no region, or one that keeps a list already, or if the list is not the
-    /// mapping's own; it is unmapped then.
+    /// `EINVAL` if there is no region, or the first one already keeps a list, or if the list is not
+    /// the mapping's own; the list is unmapped then.
     pub(in crate::rw) fn keep_in(mut self, regions: &mut Regions<'_>) -> Result {
         if regions.keeps_list() {
             return Err(EINVAL);
         }
         let place = regions.table().ok_or(EINVAL)?;
         let list = self.own.take().ok_or(EINVAL)?;
-        // The regions own the list from now on: `self.mapped.table.sgl` is its address.
+        // From now on the regions own the list, whose address is `self.mapped.table.sgl`.
         let _: *mut bindings::scatterlist = list.into_raw();
         *place = core::mem::take(&mut self.mapped.table);
-        // It stays mapped.
+        // Leave it mapped.
         core::mem::forget(self);
         Ok(())
     }
@@ -202,27 +202,27 @@ impl Drop for Mapping<'_> {
 }
 
 impl Place<'_> {
-    /// Maps a list of the call that makes the transfer. May sleep.
+    /// Maps a list of the call that creates the transfer. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of mapping; `EINVAL` for a list without entries.
+    /// Errors of mapping; `EINVAL` for a list without entries.
     pub(in crate::rw) fn map<'a, Of>(
         &self,
         device: &'a Device,
         list: &List<'a, Of>,
         dma: bindings::dma_data_direction,
     ) -> Result<Mapping<'a>> {
-        // SAFETY: The list has so many entries (invariant of `List`), and exists during `'a`.
+        // SAFETY: The list has `count` entries (`List` invariant), and exists during `'a`.
         unsafe { Mapping::map(device, list.table(), dma, None) }
     }
 }
 
-/// Goes through the entries of a mapped list, as the device sees them.
+/// Iterator over the DMA segments of a mapped list.
 ///
 /// # Invariants
 ///
-/// From `at` on the list has `left` entries at least, which are mapped.
+/// From `at` on, the list has at least `left` entries, which are mapped.
 #[derive(Clone)]
 pub(in crate::rw) struct Entries<'a> {
     at: Scatter<'a>,
@@ -230,9 +230,9 @@ pub(in crate::rw) struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// Those from one on.
+    /// Starts at the segment `first`.
     pub(in crate::rw) fn from(mapping: &'a Mapping<'_>, first: u32) -> Self {
-        // INVARIANT: So many pieces are mapped.
+        // INVARIANT: That many segments are mapped.
         let mut entries = Self {
             at: mapping.list(),
             left: mapping.pieces(),
@@ -243,22 +243,22 @@ impl<'a> Entries<'a> {
         entries
     }
 
-    /// How many there still are.
+    /// Number of segments left.
     pub(in crate::rw) fn left(&self) -> u32 {
         self.left
     }
 
-    /// Goes on to the next one.
+    /// Advances to the next segment.
     #[inline]
     pub(in crate::rw) fn skip_one(&mut self) {
         if let Some(left) = self.left.checked_sub(1) {
-            // INVARIANT: One less.
+            // INVARIANT: Both advance by one.
             self.at.skip_one();
             self.left = left;
         }
     }
 
-    /// The list from the next one on.
+    /// The list from the next segment on.
     pub(super) fn list(&self) -> &Scatter<'a> {
         &self.at
     }
@@ -275,7 +275,7 @@ impl Iterator for Entries<'_> {
     }
 }
 
-/// Maps a part of a vector. The caller unmaps it.
+/// Maps a part of a vector. The caller must unmap it.
 ///
 /// # Errors
 ///
@@ -286,7 +286,7 @@ pub(in crate::rw) fn map(
     dma: bindings::dma_data_direction,
 ) -> Result<Piece> {
     let mut part = part.raw();
-    // SAFETY: The page exists (invariant of `Part`).
+    // SAFETY: The page exists (`Part` invariant).
     unsafe {
         let addr = bindings::rdma_helper_rw_map_bvec(device.as_raw(), &mut part, dma);
         if bindings::rdma_helper_rw_mapping_error(device.as_raw(), addr) {
@@ -299,7 +299,7 @@ pub(in crate::rw) fn map(
     }
 }
 
-/// A piece that is mapped for DMA.
+/// A DMA-mapped segment.
 ///
 /// # Invariants
 ///
@@ -311,10 +311,10 @@ struct MappedPiece<'a> {
 }
 
 impl MappedPiece<'_> {
-    /// Unmaps it, when no device uses it.
+    /// Unmaps the segment, when no device uses it.
     fn unmap(self) {
         let len = self.piece.len as usize;
-        // SAFETY: It is mapped (type invariant).
+        // SAFETY: The segment is mapped (type invariant).
         unsafe {
             bindings::rdma_helper_rw_unmap_bvec(
                 self.device.as_raw(),
@@ -326,11 +326,11 @@ impl MappedPiece<'_> {
     }
 }
 
-/// Pieces of requests, each of which is mapped; not any more on drop.
+/// Requests whose SGEs are mapped one by one; unmapped on drop.
 ///
 /// # Invariants
 ///
-/// The first `mapped` pieces of `requests` are mapped on the device, in this direction.
+/// The first `mapped` SGEs of `requests` are mapped on the device, in this direction.
 pub(in crate::rw) struct Pieces<'a> {
     device: &'a Device,
     dma: bindings::dma_data_direction,
@@ -339,7 +339,7 @@ pub(in crate::rw) struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// None yet.
+    /// No SGE is mapped yet.
     pub(in crate::rw) fn new(
         device: &'a Device,
         dma: bindings::dma_data_direction,
@@ -353,23 +353,23 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Maps the next one.
+    /// Maps a part of a vector to the next SGE.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EINVAL` if there is no room.
+    /// `ENOMEM`; `EINVAL` if no SGE is left.
     pub(in crate::rw) fn push(&mut self, part: Part<'_>, lkey: u32) -> Result {
         let place = self.requests.piece_mut(self.mapped).ok_or(EINVAL)?;
         *place = direct::sge(map(self.device, part, self.dma)?, lkey);
-        // INVARIANT: Just mapped. OVERFLOW: there was a place.
+        // INVARIANT: Just mapped. OVERFLOW: `mapped` is an index of the SGEs.
         self.mapped += 1;
         Ok(())
     }
 
-    /// They stay mapped: the transfer's end unmaps them.
+    /// Leaves the SGEs mapped: they are unmapped when the transfer is destroyed.
     pub(in crate::rw) fn keep(self) -> Requests {
         let this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not used any more, nor dropped.
+        // SAFETY: `this` is not used again, nor dropped.
         unsafe { core::ptr::read(&raw const this.requests) }
     }
 }
@@ -379,14 +379,15 @@ impl Drop for Pieces<'_> {
         let (device, dma) = (self.device, self.dma);
         for piece in self.requests.pieces().iter().take(self.mapped) {
             let piece = direct::piece(piece);
-            // INVARIANT: It is mapped (type invariant); nobody has seen it.
+            // INVARIANT: The SGE is mapped (type invariant), and was not posted.
             MappedPiece { device, piece, dma }.unmap();
         }
     }
 }
 
 impl Ended<'_, Lists> {
-    /// Gives back what the transfer had, and unmaps its lists. One without entries was not mapped.
+    /// Releases the content of the transfer, and unmaps its lists. A list without entries was not
+    /// mapped.
     pub(in crate::rw) fn unmap(self, data: &List<'_, Data>, meta: Option<&List<'_, Meta>>) {
         if let Content::Regions(regions) = &self.content {
             kernel::warn_on!(regions.keeps_list());
@@ -400,11 +401,11 @@ impl Ended<'_, Lists> {
 }
 
 impl Ended<'_, Vectors> {
-    /// Unmaps the vector, of `count` entries at most, and gives back what the transfer had.
+    /// Unmaps the vector, of at most `count` entries, and releases the content of the transfer.
     pub(in crate::rw) fn unmap(self, count: u32) {
         match self.content {
             Content::Regions(regions) => self.right.kept(regions),
-            // That unmaps it.
+            // Its drop unmaps it.
             Content::Joined(joined) => drop(joined),
             Content::Many(requests) => self.right.pieces(requests.made(count)),
             Content::Single(piece) => self.right.pieces(core::iter::once(piece)),
@@ -413,9 +414,9 @@ impl Ended<'_, Vectors> {
 }
 
 impl<'a> Unmap<'a> {
-    /// A list of the transfer.
+    /// A mapped list of the transfer.
     fn mapped(&self, table: bindings::sg_table) -> Mapped<'a> {
-        // INVARIANT: The transfer has mapped it (type invariant).
+        // INVARIANT: The transfer has mapped it (type invariant of `Unmap`).
         Mapped {
             device: self.qp.device(),
             table,
@@ -423,24 +424,24 @@ impl<'a> Unmap<'a> {
         }
     }
 
-    /// Unmaps a list of the transfer, if it has entries; once.
+    /// Unmaps a list of the transfer, if it has entries. Must be called once.
     fn list<Of>(&self, list: &List<'_, Of>) {
         if list.count != 0 {
             self.mapped(list.table()).unmap();
         }
     }
 
-    /// Unmaps pieces of the transfer, up to the first that is none.
+    /// Unmaps DMA segments of the transfer, up to the first empty one.
     fn pieces(self, pieces: impl Iterator<Item = Piece>) {
         let (device, dma) = (self.qp.device(), self.dma);
         for piece in pieces.take_while(|piece| piece.len != 0) {
-            // INVARIANT: The transfer has mapped it (type invariant).
+            // INVARIANT: The transfer has mapped it (type invariant of `Unmap`).
             MappedPiece { device, piece, dma }.unmap();
         }
     }
 
-    /// Unmaps the list that [`Mapping::keep_in`] has kept in regions, gives these back, and frees
-    /// the list.
+    /// Unmaps the list that [`Mapping::keep_in`] has stored in the regions, returns the regions to
+    /// their pool, and frees the list.
     fn kept(self, mut regions: Regions<'_>) {
         let table = regions.table().map(core::mem::take).unwrap_or_default();
         let Some(list) = NonNull::new(table.sgl) else {
@@ -448,7 +449,7 @@ impl<'a> Unmap<'a> {
         };
         self.mapped(table).unmap();
         drop(regions);
-        // INVARIANT: `keep_in` gave this array away, whose length does not matter any more.
+        // INVARIANT: `keep_in` gave up this array; its length is not needed any more.
         drop(Array {
             ptr: list,
             len: 0,

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Transfers at the edge: `struct rdma_rw_ctx`, the requests behind it, and the memory that is
-//! mapped for them.
+//! The C interface of transfers: `struct rdma_rw_ctx`, its requests, and their DMA-mapped memory.
 //!
 //! | file | what |
 //! |---|---|
-//! | here | contexts as arguments: to be made, to be posted, to be ended |
-//! | `direct` | requests that name memory piece by piece |
+//! | here | contexts as arguments: to be created, posted, destroyed |
+//! | `direct` | requests that refer to memory directly |
 //! | `regions` | regions of a transfer, and their requests |
-//! | `mapping` | scatter lists that are mapped for DMA |
+//! | `mapping` | DMA mappings of scatter lists |
 //! | `vector` | vectors of pages |
 //!
-//! A transfer's requests point to each other and to their pieces, so only this module writes them.
-//! To be held against `include/rdma/rw.h`.
+//! The requests of a transfer point to each other and to their SGEs, so only this module writes
+//! them. Contract: `include/rdma/rw.h`.
 
 pub(super) mod direct;
 pub(super) mod mapping;
@@ -49,45 +48,45 @@ use rdma::edge::Tied;
 use rdma::edge::View;
 use rdma::edge::Within;
 
-/// Whether whoever loaded the module wants regions always. It may change at any time, as a whole.
+/// Returns the module parameter that forces registration. It may change at any time, atomically.
 pub(super) fn force_regions() -> bool {
     // SAFETY: The variable of a module parameter, a byte that is zero or one.
     unsafe { (&raw const bindings::rdma_rw_force_mr).read_volatile() }
 }
 
-/// One request, with its one piece of memory.
+/// One request with a single SGE.
 type CSingle = bindings::rdma_rw_ctx__bindgen_ty_1__bindgen_ty_1;
-/// Many requests and pieces.
+/// Several requests and their SGEs.
 type CMany = bindings::rdma_rw_ctx__bindgen_ty_1__bindgen_ty_2;
-/// One request, with memory that the device sees as one piece.
+/// One request, with memory that the IOMMU maps to one contiguous range.
 type CJoined = bindings::rdma_rw_ctx__bindgen_ty_1__bindgen_ty_3;
 /// One region with its requests.
 type CRegion = bindings::rdma_rw_ctx__bindgen_ty_1_rdma_rw_reg_ctx;
 
-/// What a request does.
+/// Operation and remote memory of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Rdma {
     /// `enum ib_wr_opcode`.
     pub(super) opcode: u32,
-    /// Where, in the peer's memory.
+    /// Remote address.
     pub(super) remote: u64,
-    /// The key for that.
+    /// Remote key.
     pub(super) rkey: u32,
 }
 
-/// By what means a transfer is made, and what is behind its context. Numbers as in C.
+/// Kind of a transfer, which determines the content of its context. Numbers as in C.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// One request.
+    /// One request with a single SGE.
     Single = 0,
-    /// Many requests.
+    /// Several requests.
     Many = 1,
     /// Regions.
     Region = 2,
-    /// One region, with protection information.
+    /// One region with protection information.
     Signature = 3,
-    /// One request of memory that an IOMMU has joined.
+    /// One request for memory that the IOMMU maps to one contiguous range.
     Joined = 4,
 }
 
@@ -106,42 +105,42 @@ impl Kind {
 }
 
 rdma::c_struct! {
-    /// The memory of a context, which may not be initialised.
+    /// The memory of a context, which may be uninitialised.
     struct Ctx: bindings::rdma_rw_ctx;
     fields {
-        /// How many requests move data, once it is made.
+        /// Number of requests that transfer data, once created.
         cell nr_ops: u32, set_nr_ops;
-        /// Its [`Kind`], once it is made.
+        /// The [`Kind`], once created.
         cell number at type_: u8, set_number;
     }
 }
 
-// SAFETY: C's callers own the memory for the call, and give initialised memory for all types but
-// `Place`, of which nothing is read; `Opaque` is not `Sync`.
+// SAFETY: C callers own the memory for the call, and pass initialised memory for all types but
+// `Place`, which reads nothing; `Opaque` is not `Sync`.
 unsafe impl OfCall for Ctx {}
 
 /// A context.
 ///
 /// # Invariants
 ///
-/// Only this uses it during `'a`.
+/// Nothing else uses the context during `'a`.
 struct Context<'a>(&'a Ctx);
 
 impl Context<'_> {
-    /// Its kind, once it is made; none for a number that is no kind.
+    /// The kind, once created; `None` for an unknown number.
     #[inline]
     fn kind(&self) -> Option<Kind> {
         Kind::from_raw(self.0.number())
     }
 
-    /// How many requests move data, once it is made.
+    /// Number of requests that transfer data, once created.
     #[inline]
     fn ops(&self) -> usize {
-        // CAST: Not less than 32 bits.
+        // CAST: `usize` has at least 32 bits.
         self.0.nr_ops() as usize
     }
 
-    /// The place of a member of the union that depends on the kind.
+    /// Address of the union, whose member depends on the kind.
     #[inline]
     fn place<T>(&self) -> *mut T {
         const CONTENT: usize = core::mem::offset_of!(bindings::rdma_rw_ctx, __bindgen_anon_1);
@@ -149,25 +148,26 @@ impl Context<'_> {
     }
 }
 
-/// A context that is to be made.
+/// A context of a transfer to be created.
 pub(crate) struct Place<'a>(Context<'a>);
 
 impl Place<'_> {
-    /// It is made: of this kind, with so many requests that move data.
+    /// Records the kind of the created transfer, and its number of requests that transfer data.
     ///
     /// # Safety
     ///
-    /// The union has what the kind says, for so many requests.
+    /// The union must hold the member of that kind, for that many requests.
     unsafe fn made(&mut self, kind: Kind, ops: usize) {
         self.0 .0.set_number(kind as u8);
-        // CAST: Fewer than pieces, which have 32 bits.
+        // CAST: At most the number of SGEs, a `u32`.
         self.0 .0.set_nr_ops(ops as u32);
     }
 
-    /// Makes a transfer of what is not in the context itself.
+    /// Creates a transfer whose requests are outside of the context.
     #[inline]
     fn store(&mut self, what: Stored) {
-        // SAFETY: The place is the context's own. What is written is of the kind.
+        // SAFETY: The memory belongs to the context, and the member that is written is that of the
+        // kind.
         unsafe {
             let (kind, ops) = match what {
                 Stored::Many((many, ops)) => {
@@ -186,16 +186,17 @@ impl Place<'_> {
         }
     }
 
-    /// It is not made: consumers that look whether there is something to destroy find nothing.
+    /// Records that no transfer was created: consumers that check whether to destroy it find
+    /// nothing.
     pub(super) fn not_made(&mut self) {
         self.0 .0.set_nr_ops(0);
     }
 
-    /// Makes a transfer of one piece.
+    /// Creates a transfer of a single DMA segment.
     pub(super) fn single(&mut self, piece: Piece, lkey: u32, rdma: &Rdma) {
         let place: *mut CSingle = self.0.place();
-        // SAFETY: The place is the context's own; it stays where it is until the transfer is done
-        // (`rdma_rw_ctx_init`). Just written for this kind.
+        // SAFETY: The memory belongs to the context, which stays in place until the transfer is
+        // completed (`rdma_rw_ctx_init`). The member of this kind is written just before `made`.
         unsafe {
             direct::write_one(
                 &raw mut (*place).sge,
@@ -208,43 +209,43 @@ impl Place<'_> {
         }
     }
 
-    /// Makes a transfer of many pieces.
+    /// Creates a transfer of several requests.
     pub(super) fn many(&mut self, requests: Requests) {
         self.store(Stored::Many(requests.into_raw()));
     }
 
-    /// Makes a transfer of regions, of this kind.
+    /// Creates a transfer of regions, of the kind of their pool.
     pub(super) fn regions(&mut self, regions: Regions<'_>) {
         self.store(Stored::Regions(regions.pool(), regions.into_raw()));
     }
 }
 
-/// What a context leads to, and how many requests move data; the context owns it.
+/// Content owned by a context, and its number of requests that transfer data.
 enum Stored {
-    /// Of [`Requests::into_raw`].
+    /// From [`Requests::into_raw`].
     Many((CMany, usize)),
-    /// Of [`Regions::into_raw`].
+    /// From [`Regions::into_raw`].
     Regions(Pool, (*mut CRegion, usize)),
 }
 
-/// An argument of C: a context, or null.
+/// A C argument: a context, or null.
 pub(crate) struct Arg<T>(pub(super) Option<T>);
 
-/// A transfer that was made, and may be posted: it is not under way.
+/// A transfer that was created and is not in progress, so it may be posted.
 pub(crate) struct Ready<'a>(Context<'a>);
 
-/// Says of a transfer that it was made of lists.
+/// Marks a transfer created of scatter lists.
 pub(crate) enum Lists {}
-/// Says of a transfer that it was made of a vector.
+/// Marks a transfer created of a vector.
 pub(crate) enum Vectors {}
 
-/// A transfer that was made, of what `Of` says, and is done.
+/// A completed transfer, created of what `Of` says.
 ///
-/// Lists of the call with which C ends it are those that it was made of; so are the arguments with
-/// the tag [`Same`].
+/// The lists of the C call that destroys it are those that it was created of; so are the arguments
+/// with the tag [`Same`].
 pub(crate) struct Done<'a, Of>(Context<'a>, PhantomData<Of>);
 
-/// Ties arguments of the call that ends a transfer: it was made with them.
+/// Tag of arguments of the call that destroys a transfer: they are those of its creation.
 pub(crate) enum Same {}
 /// The queue pair of a transfer.
 pub(crate) type QpArg<'a> = Tied<'a, Same, Option<&'a Qp>>;
@@ -253,18 +254,19 @@ pub(crate) type DmaArg<'a> = Tied<'a, Same, bindings::dma_data_direction>;
 
 macro_rules! contexts {
     ($($name:ty: |$context:ident| $make:expr;)*) => { $(
-        // SAFETY: `from_c`'s contract: null, or a context as the type says, the callee's.
+        // SAFETY: By the contract of `from_c`: null, or a context in the state that the type says,
+        // which only the callee uses.
         unsafe impl<'a> FromC for Arg<$name> {
             type C = *mut bindings::rdma_rw_ctx;
 
             #[inline]
             unsafe fn from_c(c: Self::C) -> Self {
-                // SAFETY: `from_c`'s contract. INVARIANT: The same.
+                // SAFETY: By the contract of `from_c`. INVARIANT: Only the callee uses the context.
                 let context = unsafe { Option::<&'a Ctx>::from_c(c) }.map(Context);
                 Self(context.map(|$context| $make))
             }
         }
-        // SAFETY: It is limited to `'a`.
+        // SAFETY: Its lifetime is `'a`.
         unsafe impl<'a> Within<'a> for Arg<$name> {}
     )* };
 }
@@ -276,7 +278,7 @@ contexts! {
     Done<'a, Vectors>: |context| Done(context, PhantomData);
 }
 
-/// A chain of requests: the first and the last.
+/// First and last request of a chain.
 pub(super) struct Ends<'a> {
     first: NonNull<bindings::ib_send_wr>,
     last: NonNull<bindings::ib_send_wr>,
@@ -284,16 +286,16 @@ pub(super) struct Ends<'a> {
 }
 
 impl Ends<'_> {
-    /// Ends the chain: with `next`, or else its last request completes to `cqe`. Returns the
-    /// first.
+    /// Ends the chain: it continues with `next`, or if that is null, its last request completes to
+    /// `cqe`. Returns the first request.
     pub(super) fn close(
         self,
         cqe: Passed<bindings::ib_cqe>,
         next: Passed<bindings::ib_send_wr>,
     ) -> Passed<bindings::ib_send_wr> {
         let last = self.last.as_ptr();
-        // SAFETY: Requests of a transfer that is not under way (`Ready`). What C passes is not
-        // followed.
+        // SAFETY: These are requests of a transfer that is not in progress (`Ready`). The pointers
+        // from C are not dereferenced.
         unsafe {
             if next.as_ptr().is_null() {
                 (*last).__bindgen_anon_1.wr_cqe = ManuallyDrop::new(cqe.into_c());
@@ -306,20 +308,21 @@ impl Ends<'_> {
     }
 }
 
-/// What is to be posted of a transfer.
+/// The requests of a transfer that is to be posted.
 pub(super) enum Chain<'a> {
-    /// Requests that can be posted as they are.
+    /// Requests that can be posted unchanged.
     Direct(Ends<'a>),
-    /// Those of regions, which need new keys each time.
+    /// Requests of regions, which need a new key each time.
     Regions(Prepared<'a>),
 }
 
 impl<'a> Ready<'a> {
-    /// Its requests; none if it was not made.
+    /// The requests of the transfer; `None` if it was not created.
     pub(super) fn chain(self) -> Option<Chain<'a>> {
         let context = &self.0;
         let kind = context.kind()?;
-        // SAFETY: The transfer was made (the type's contract), and its kind says of what.
+        // SAFETY: The transfer was created (contract of `Ready`), and its kind determines its
+        // content.
         let (first, last) = unsafe {
             match kind {
                 Kind::Single => {
@@ -349,39 +352,40 @@ impl<'a> Ready<'a> {
     }
 }
 
-/// Posts requests.
+/// Posts a chain of requests.
 pub(super) fn post(qp: &Qp, first: Passed<bindings::ib_send_wr>) -> c_int {
     let Some(post) = qp.device().ops().post_send else {
         return eopnotsupp().to_errno();
     };
-    // SAFETY: The method is of the queue pair's own driver; `chain` and C made the requests.
+    // SAFETY: The method belongs to the driver of the queue pair; `chain` and C created the
+    // requests.
     unsafe { post(qp.raw(), first.into_c(), &mut core::ptr::null()) }
 }
 
-/// What a transfer had. Drop gives it back, but does not unmap it.
+/// Content of a transfer. Drop releases it, but does not unmap it.
 enum Content<'a> {
-    /// One piece.
+    /// A single DMA segment.
     Single(Piece),
-    /// Many requests.
+    /// Several requests.
     Many(Requests),
     /// Regions.
     Regions(Regions<'a>),
-    /// What an IOMMU has joined.
+    /// Memory that the IOMMU maps to one contiguous range.
     Joined(Joined<'a>),
 }
 
 impl<'a, Of> Done<'a, Of> {
-    /// Its kind; none if it was not made.
+    /// The kind of the transfer; `None` if it was not created.
     pub(super) fn kind(&self) -> Option<Kind> {
         self.0.kind()
     }
 
-    /// Ends it; none if there is nothing to end.
+    /// Takes the content of the transfer; `None` if there is nothing to destroy.
     pub(super) fn end(self, qp: QpArg<'a>, dma: DmaArg<'a>) -> Option<Ended<'a, Of>> {
         let (context, qp, dma) = (self.0, qp.get()?, dma.get());
         let (kind, ops) = (context.kind()?, context.ops());
-        // SAFETY: The transfer was made (the type's contract), and its kind says of what. Nobody
-        // uses that any more.
+        // SAFETY: The transfer was created and is completed (contract of `Done`), and its kind
+        // determines its content, which nothing uses any more.
         let content = unsafe {
             match kind {
                 Kind::Single => Content::Single(direct::piece(&(*context.place::<CSingle>()).sge)),
@@ -402,7 +406,7 @@ impl<'a, Of> Done<'a, Of> {
                 }
             }
         };
-        // INVARIANT: The tag: the arguments are those that the transfer was made with.
+        // INVARIANT: By the tag `Same`, the arguments are those of the transfer's creation.
         let right = Unmap { qp, dma };
         Some(Ended {
             content,
@@ -412,11 +416,11 @@ impl<'a, Of> Done<'a, Of> {
     }
 }
 
-/// A transfer that is to be unmapped, and what it had.
+/// A completed transfer that is to be unmapped, and its content.
 ///
 /// # Invariants
 ///
-/// `content` is of the transfer that `right` is of.
+/// `content` and `right` belong to the same transfer.
 #[must_use = "its memory stays mapped"]
 pub(super) struct Ended<'a, Of> {
     content: Content<'a>,
@@ -424,45 +428,45 @@ pub(super) struct Ended<'a, Of> {
     _of: PhantomData<Of>,
 }
 
-/// The right to unmap what a transfer has mapped.
+/// The right to unmap the memory of a transfer.
 ///
 /// # Invariants
 ///
-/// The transfer was made on `qp`, in this direction, with the lists of the call that ends it, and
-/// is done. There is one of each transfer.
+/// The transfer was created on `qp`, in this direction, with the lists of the call that destroys
+/// it, and is completed. There is one value per transfer.
 struct Unmap<'a> {
     qp: &'a Qp,
     dma: bindings::dma_data_direction,
 }
 
-/// Types of which zeros are values, and that drop does nothing to.
+/// Types for which all-zero is a valid value, and that need no drop.
 ///
 /// # Safety
 ///
-/// A value of zeros is valid, and the type does not implement `Drop`.
+/// All-zero must be a valid value, and the type must not implement `Drop`.
 unsafe trait Plain {}
 
-// SAFETY: A C structure of numbers and pointers.
+// SAFETY: A C structure of integers and pointers.
 unsafe impl Plain for bindings::scatterlist {}
-// SAFETY: Numbers and pointers, of which null is one.
+// SAFETY: Integers and pointers that may be null.
 unsafe impl Plain for CRegion {}
 
-/// Zeroed memory of kmalloc's, for an array.
+/// A zeroed kmalloc allocation for an array.
 ///
 /// # Invariants
 ///
-/// `ptr` is memory of kmalloc's that is ours, with `len` values.
+/// `ptr` is owned kmalloc memory with `len` values.
 struct Array<T: Plain> {
     ptr: NonNull<T>,
     len: usize,
     _values: PhantomData<T>,
 }
 
-/// Zeroed memory of kmalloc's. May sleep.
+/// Allocates zeroed memory with kmalloc. May sleep.
 ///
 /// # Errors
 ///
-/// `ENOMEM`; `EINVAL` for no bytes, which are not allocated, and could not be freed by kfree.
+/// `ENOMEM`; `EINVAL` for a size of zero, which is not allocated and could not be passed to kfree.
 fn zeroed(layout: Layout) -> Result<NonNull<u8>> {
     if layout.size() == 0 {
         return Err(EINVAL);
@@ -472,14 +476,14 @@ fn zeroed(layout: Layout) -> Result<NonNull<u8>> {
 }
 
 impl<T: Plain> Array<T> {
-    /// May sleep.
+    /// Allocates `len` zeroed values. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     fn new(len: usize) -> Result<Self> {
         let layout = Layout::array::<T>(len).map_err(|_| ENOMEM)?;
-        // INVARIANT: New memory of this size, of zeros, which are values.
+        // INVARIANT: New memory of this size, zeroed, which is a valid value (`Plain`).
         Ok(Self {
             ptr: zeroed(layout)?.cast(),
             len,
@@ -487,7 +491,7 @@ impl<T: Plain> Array<T> {
         })
     }
 
-    /// Gives the memory away, to be freed by kfree.
+    /// Gives up ownership of the memory, which must be freed with kfree.
     fn into_raw(self) -> *mut T {
         ManuallyDrop::new(self).ptr.as_ptr()
     }
@@ -497,21 +501,21 @@ impl<T: Plain> Deref for Array<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: The memory is ours, with so many values (type invariant).
+        // SAFETY: The memory is owned and has `len` values (type invariant).
         unsafe { core::slice::from_raw_parts(self.ptr.as_ptr(), self.len) }
     }
 }
 
 impl<T: Plain> DerefMut for Array<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: The memory is ours, with so many values (type invariant).
+        // SAFETY: The memory is owned and has `len` values (type invariant).
         unsafe { core::slice::from_raw_parts_mut(self.ptr.as_ptr(), self.len) }
     }
 }
 
 impl<T: Plain> Drop for Array<T> {
     fn drop(&mut self) {
-        // SAFETY: The memory is kmalloc's, and ours (type invariant).
+        // SAFETY: The memory is from kmalloc, and owned (type invariant).
         unsafe { bindings::kfree(self.ptr.as_ptr().cast()) };
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Regions of a transfer. A region's requests are its invalidation, if it was used before, its
-//! registration, and the transfer.
+//! Regions of a transfer. The requests of a region are its invalidation, if it was used before, its
+//! registration, and the data transfer.
 
 use super::mapping::Entries;
 use super::mapping::List;
@@ -32,14 +32,14 @@ use rdma::edge::Writer;
 /// A pool of regions of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::rw) enum Pool {
-    /// Regions.
+    /// Regions without protection information.
     Plain,
     /// Regions with protection information.
     Signed,
 }
 
 impl Pool {
-    /// That of a queue pair.
+    /// The pool of a queue pair.
     fn of(self, qp: &Qp) -> mr_pool::Pool<'_> {
         match self {
             Self::Plain => mr_pool::Pool::plain(qp),
@@ -51,22 +51,22 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; the driver's. The pool is empty then.
+    /// `ENOMEM`; errors of the driver. The pool is empty then.
     pub(in crate::rw) fn fill(self, qp: &Qp, count: u32, kind: crate::mr_pool::Kind) -> Result {
         crate::mr_pool::fill(self.of(qp), count, kind)
     }
 
-    /// Empties the pool of a queue pair. Regions that transfers have are not in it. May sleep.
+    /// Empties the pool of a queue pair. Regions in use by transfers are not in it. May sleep.
     pub(in crate::rw) fn empty(self, qp: &Qp) {
         crate::mr_pool::empty(self.of(qp));
     }
 }
 
-/// A region that a transfer has of a pool, which nobody else uses.
+/// A region that a transfer has taken from a pool.
 ///
 /// # Invariants
 ///
-/// As said.
+/// Nothing else uses the region.
 pub(in crate::rw) struct Taken<'a>(&'a Mr);
 
 impl Deref for Taken<'_> {
@@ -78,7 +78,7 @@ impl Deref for Taken<'_> {
     }
 }
 
-// SAFETY: Nobody else uses the region (type invariant).
+// SAFETY: Nothing else uses the region (type invariant).
 unsafe impl Writer for Taken<'_> {
     type Of = Mr;
 
@@ -88,24 +88,24 @@ unsafe impl Writer for Taken<'_> {
     }
 }
 
-/// Where a region's requests are, and the region.
+/// The requests of a region, and the region.
 ///
 /// # Invariants
 ///
-/// `0` is an entry of an array of entries, whose region is one that the transfer has of a pool.
-/// Only this uses it during `'a`.
+/// `0` is an entry of an array of entries, whose region the transfer has taken from a pool. Nothing
+/// else uses the entry during `'a`.
 pub(in crate::rw) struct Entry<'a>(NonNull<CRegion>, PhantomData<&'a mut CRegion>);
 
-/// What a region's registration says.
+/// Parameters of the registration of a region.
 #[derive(Clone, Copy)]
 pub(in crate::rw) struct Registration {
     /// `enum ib_wr_opcode`.
     pub(in crate::rw) opcode: u32,
     /// `enum ib_access_flags`.
     pub(in crate::rw) access: c_int,
-    /// Where the transfer begins in it.
+    /// Address in the region at which the transfer begins.
     pub(in crate::rw) addr: u64,
-    /// How many bytes are transferred.
+    /// Number of bytes to transfer.
     pub(in crate::rw) len: u32,
 }
 
@@ -113,13 +113,13 @@ impl Entry<'_> {
     /// The region.
     #[inline]
     pub(in crate::rw) fn mr(&mut self) -> Taken<'_> {
-        // SAFETY: The region is one of a pool, which lives (type invariant).
-        // INVARIANT: The transfer has it.
+        // SAFETY: The region belongs to a pool and is live (type invariant).
+        // INVARIANT: The transfer has taken it.
         Taken(unsafe { Mr::view((*self.0.as_ptr()).mr) })
     }
 
-    /// Maps the first `count` entries of a list, as much as the region takes. Returns how many, or
-    /// a negative error.
+    /// Maps the first `count` entries of a list, as far as they fit into the region. Returns the
+    /// number of mapped entries, or a negative errno.
     pub(in crate::rw) fn map(
         &mut self,
         entries: &Entries<'_>,
@@ -128,19 +128,20 @@ impl Entry<'_> {
         page_size: u32,
     ) -> c_int {
         let list = entries.list().passed();
-        // There are no more.
+        // The list has no more entries.
         let count = count.min(c_int::try_from(entries.left()).unwrap_or(c_int::MAX));
-        // SAFETY: What is passed is followed during the call only.
+        // SAFETY: The pointer is dereferenced only during the call.
         let offset = unsafe { Passed::from_c(offset) };
         mr::map(&self.mr(), list, count, offset, page_size)
     }
 
-    /// Maps two lists, data and protection information, which is checked as `attrs` says. The second
-    /// may have no entries; else it is mapped. Returns how many bytes it is.
+    /// Maps two lists, data and protection information, which is checked as `attrs` says. The
+    /// second list may be empty; otherwise it must be mapped. Returns the length of the protection
+    /// information in bytes.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a region without protection information; the driver's.
+    /// `EINVAL` for a region without protection information; errors of the driver.
     pub(in crate::rw) fn map_signed(
         &mut self,
         attrs: &SigAttrs,
@@ -152,8 +153,8 @@ impl Entry<'_> {
         let pieces = c_int::try_from(data.pieces())?;
         let meta_pieces = c_int::try_from(mapped.map_or(0, Mapping::pieces))?;
         let (data, meta, none) = (data.list().passed(), meta.passed(), Passed::NULL);
-        // SAFETY: The region has a place for how it is checked, which its driver keeps, or none.
-        // What C gave is the consumer's, so another one. The driver writes the length.
+        // SAFETY: `sig_attrs` is null or the region's own attributes, kept by its driver. `attrs`
+        // belongs to the consumer, so both do not overlap. The driver has written the length.
         unsafe {
             let to = NonNull::new((*mr.raw()).sig_attrs).ok_or(EINVAL)?;
             to.copy_from_nonoverlapping(NonNull::from(attrs).cast(), 1);
@@ -165,11 +166,11 @@ impl Entry<'_> {
 
     #[inline]
     fn c(&mut self) -> &mut CRegion {
-        // SAFETY: Only this uses the entry (type invariant).
+        // SAFETY: Nothing else uses the entry (type invariant).
         unsafe { self.0.as_mut() }
     }
 
-    /// Has the region invalidated by this key first.
+    /// Adds a request that invalidates `key` before the registration.
     pub(in crate::rw) fn invalidate(&mut self, key: u32) {
         let entry = self.c();
         entry.inv_wr.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
@@ -177,13 +178,13 @@ impl Entry<'_> {
         entry.inv_wr.next = &raw mut entry.reg_wr.wr;
     }
 
-    /// Writes registration and transfer.
+    /// Fills in the registration and the data transfer.
     pub(in crate::rw) fn set(&mut self, registration: Registration, rdma: &Rdma) {
         let entry = self.c();
         entry.reg_wr.wr.opcode = registration.opcode;
         entry.reg_wr.mr = entry.mr;
         entry.reg_wr.access = registration.access;
-        // The entry stays at its place.
+        // The entry stays in place, so its requests may point to each other.
         entry.reg_wr.wr.next = &raw mut entry.wr.wr;
         entry.sge.addr = registration.addr;
         entry.sge.length = registration.len;
@@ -194,13 +195,13 @@ impl Entry<'_> {
         entry.wr.wr.opcode = rdma.opcode;
     }
 
-    /// The transfer's operation (`enum ib_wr_opcode`).
+    /// Operation of the data transfer (`enum ib_wr_opcode`).
     #[inline]
     pub(in crate::rw) fn opcode(&mut self) -> u32 {
         self.c().wr.wr.opcode
     }
 
-    /// Writes the region's key into the requests, and which one the transfer itself invalidates.
+    /// Writes the region's key into the requests, and the key that the data transfer invalidates.
     #[inline]
     pub(in crate::rw) fn set_key(&mut self, key: u32, invalidates: Option<u32>) {
         let entry = self.c();
@@ -212,7 +213,7 @@ impl Entry<'_> {
     }
 }
 
-/// Where a chain goes on with a region.
+/// The first request of a region in the chain.
 fn first_request(entry: &mut CRegion) -> *mut bindings::ib_send_wr {
     if entry.inv_wr.next.is_null() {
         &raw mut entry.reg_wr.wr
@@ -221,11 +222,11 @@ fn first_request(entry: &mut CRegion) -> *mut bindings::ib_send_wr {
     }
 }
 
-/// Regions of a transfer in the making, or of one that is done; given back on drop.
+/// Regions of a transfer that is being created, or is completed; returned to their pool on drop.
 ///
 /// # Invariants
 ///
-/// The first `taken` entries own regions that this pool lent.
+/// The first `taken` entries own regions that the pool lent.
 pub(in crate::rw) struct Regions<'a> {
     array: Array<CRegion>,
     taken: usize,
@@ -234,7 +235,7 @@ pub(in crate::rw) struct Regions<'a> {
 }
 
 impl<'a> Regions<'a> {
-    /// Room for so many. May sleep.
+    /// Allocates entries for `count` regions. May sleep.
     ///
     /// # Errors
     ///
@@ -249,18 +250,19 @@ impl<'a> Regions<'a> {
         })
     }
 
-    /// Those of a transfer that is done.
+    /// The regions of a completed transfer.
     ///
     /// # Safety
     ///
-    /// The first are of [`into_raw`](Self::into_raw), once, for this queue pair and pool.
+    /// `regions` and `taken` must come from [`into_raw`](Self::into_raw), with this queue pair and
+    /// pool, and be used once.
     pub(super) unsafe fn from_raw(
         regions: *mut CRegion,
         taken: usize,
         qp: &'a Qp,
         pool: Pool,
     ) -> Option<Self> {
-        // INVARIANT: This function's contract.
+        // INVARIANT: By the contract of this function the entries own regions of this pool.
         let array = Array {
             ptr: NonNull::new(regions)?,
             len: taken,
@@ -274,7 +276,7 @@ impl<'a> Regions<'a> {
         })
     }
 
-    /// Where they are from.
+    /// The pool that the regions are taken from.
     pub(super) fn pool(&self) -> Pool {
         self.pool
     }
@@ -283,37 +285,37 @@ impl<'a> Regions<'a> {
     ///
     /// # Errors
     ///
-    /// `EAGAIN` if all are in use; `EINVAL` if there is no room.
+    /// `EAGAIN` if all are in use; `EINVAL` if no entry is left.
     pub(in crate::rw) fn take(&mut self) -> Result<Entry<'_>> {
         let entry = self.array.get_mut(self.taken).ok_or(EINVAL)?;
         let mr = self.pool.of(self.qp).lend().ok_or(EAGAIN)?;
-        // INVARIANT: The entry owns it from now on.
+        // INVARIANT: The entry owns the region from now on.
         entry.mr = mr.into_raw().as_ptr();
-        // OVERFLOW: there was a place.
+        // OVERFLOW: `taken` was an index of the array.
         self.taken += 1;
         Ok(Entry(NonNull::from(entry), PhantomData))
     }
 
-    /// Has the region that was taken last follow the one before in the chain.
+    /// Links the region that was taken last to the one before.
     pub(in crate::rw) fn link(&mut self) {
         if let Some([.., before, last]) = self.array.get_mut(..self.taken) {
             before.wr.wr.next = first_request(last);
         }
     }
 
-    /// A place of the first region for a list.
+    /// Storage for a scatter list in the first region.
     pub(super) fn table(&mut self) -> Option<&mut bindings::sg_table> {
         self.array.first_mut().map(|first| &mut first.sgt)
     }
 
-    /// Whether [`Mapping::keep_in`](super::mapping::Mapping::keep_in) has kept a list in them.
+    /// Returns whether [`Mapping::keep_in`](super::mapping::Mapping::keep_in) has stored a list.
     pub(in crate::rw) fn keeps_list(&self) -> bool {
         self.array
             .first()
             .is_some_and(|first| !first.sgt.sgl.is_null())
     }
 
-    /// Gives the entries away, with their number.
+    /// Gives up ownership of the entries. Returns them with their number.
     pub(super) fn into_raw(self) -> (*mut CRegion, usize) {
         let mut this = ManuallyDrop::new(self);
         (this.array.as_mut_ptr(), this.taken)
@@ -324,7 +326,7 @@ impl Drop for Regions<'_> {
     fn drop(&mut self) {
         for entry in self.array.iter().take(self.taken) {
             if let Some(mr) = NonNull::new(entry.mr) {
-                // SAFETY: The entry owns it (type invariant), and gives it up.
+                // SAFETY: The entry owns the region (type invariant), and gives it up.
                 let mr = unsafe { Owned::new(mr) };
                 self.pool.of(self.qp).take_back(mr);
             }
@@ -336,33 +338,33 @@ impl Drop for Regions<'_> {
 ///
 /// # Invariants
 ///
-/// They are the entries, one at least, of a transfer that was made and is not under way.
+/// They are the entries, at least one, of a transfer that was created and is not in progress.
 pub(in crate::rw) struct Prepared<'a>(&'a mut [CRegion]);
 
 impl<'a> Prepared<'a> {
     /// # Safety
     ///
-    /// There are so many entries at `regions`, of a transfer that was made and is not under way.
+    /// `regions` must have `count` entries, of a transfer that was created and is not in progress.
     pub(super) unsafe fn new(regions: *mut CRegion, count: usize) -> Option<Self> {
         if count == 0 || regions.is_null() {
             return None;
         }
-        // SAFETY: This function's contract. INVARIANT: The same.
+        // SAFETY: By the contract of this function. INVARIANT: The same contract.
         Some(Self(unsafe {
             core::slice::from_raw_parts_mut(regions, count)
         }))
     }
 
-    /// Does something with each.
+    /// Calls `f` for each region.
     #[inline]
     pub(in crate::rw) fn for_each(&mut self, mut f: impl FnMut(Entry<'_>)) {
         for entry in self.0.iter_mut() {
-            // INVARIANT: Of the transfer, of which `self` is the only user.
+            // INVARIANT: The entry belongs to the transfer, and only `self` uses it.
             f(Entry(NonNull::from(entry), PhantomData));
         }
     }
 
-    /// Their chain.
+    /// First and last request of the chain.
     pub(in crate::rw) fn ends(self) -> Option<Ends<'a>> {
         let last = &raw mut self.0.last_mut()?.wr.wr;
         Some(Ends {

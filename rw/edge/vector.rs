@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Vectors of pages (`struct bio_vec`), and their joining by an IOMMU.
+//! Vectors of pages (`struct bio_vec`), and mapping them to a contiguous range with an IOMMU.
 
 use super::direct;
 use super::CJoined;
@@ -28,7 +28,7 @@ use rdma::edge::Within;
 #[derive(Clone, Copy)]
 pub(in crate::rw) struct Vector<'a> {
     entries: &'a [bindings::bio_vec],
-    /// Where in them it begins, and how long it is.
+    /// Start in the entries, and length.
     iter: bindings::bvec_iter,
 }
 
@@ -41,25 +41,25 @@ pub(in crate::rw) struct Vector<'a> {
 pub(in crate::rw) struct Part<'a>(bindings::bio_vec, PhantomData<&'a [bindings::bio_vec]>);
 
 impl Part<'_> {
-    /// As C has it.
+    /// The C structure.
     pub(super) fn raw(self) -> bindings::bio_vec {
         self.0
     }
 
-    /// Bytes.
+    /// Length in bytes.
     fn len(&self) -> u32 {
         self.0.bv_len
     }
 }
 
-/// Ties arguments of C: there are so many entries, which with their pages exist until the transfer
-/// ends.
+/// Tag of C arguments: there are that many entries, which exist with their pages until the transfer
+/// is destroyed.
 pub(crate) enum OfVector {}
 /// The first entry.
 pub(crate) type EntriesArg<'a> = Tied<'a, OfVector, *const bindings::bio_vec>;
-/// How many there are.
+/// Number of entries.
 pub(crate) type CountArg<'a> = Tied<'a, OfVector, u32>;
-/// Which part of them is meant.
+/// The part of the entries to be transferred.
 pub(crate) struct Iter(bindings::bvec_iter);
 
 // SAFETY: Every value is valid.
@@ -71,11 +71,11 @@ unsafe impl FromC for Iter {
         Self(c)
     }
 }
-// SAFETY: There is no reference in it.
+// SAFETY: It contains no reference.
 unsafe impl Within<'_> for Iter {}
 
 impl<'a> Vector<'a> {
-    /// That of a call; none without entries.
+    /// The vector of a call; `None` without entries.
     pub(in crate::rw) fn new(
         entries: EntriesArg<'a>,
         count: CountArg<'a>,
@@ -85,22 +85,22 @@ impl<'a> Vector<'a> {
         if count == 0 {
             return None;
         }
-        // SAFETY: There are so many entries (the tag).
-        // CAST: Not less than 32 bits.
+        // SAFETY: There are that many entries, by the tag `OfVector`.
+        // CAST: `usize` has at least 32 bits.
         let entries = unsafe { core::slice::from_raw_parts(entries.as_ptr(), count as usize) };
-        // INVARIANT: The tag.
+        // INVARIANT: The pages exist, by the tag `OfVector`.
         Some(Self {
             entries,
             iter: iter.0,
         })
     }
 
-    /// Bytes.
+    /// Length in bytes.
     pub(in crate::rw) fn bytes(&self) -> u32 {
         self.iter.bi_size
     }
 
-    /// Its parts in the entries.
+    /// The parts of the entries that the vector covers.
     pub(in crate::rw) fn segments(&self) -> impl Iterator<Item = Segment> + 'a {
         let (first, done) = (self.iter.bi_idx, self.iter.bi_bvec_done);
         rw_plan::segments(self.entries, first, done, self.bytes(), |entry| {
@@ -108,7 +108,7 @@ impl<'a> Vector<'a> {
         })
     }
 
-    /// Its parts, as C has them.
+    /// The parts as C structures.
     pub(in crate::rw) fn parts(&self) -> impl Iterator<Item = Result<Part<'a>>> + 'a {
         let entries = self.entries;
         self.segments().map(move |segment| {
@@ -119,19 +119,18 @@ impl<'a> Vector<'a> {
                 bv_len: segment.len,
                 bv_offset: offset,
             };
-            // INVARIANT: A part of the vector.
+            // INVARIANT: A part of the vector, whose pages exist.
             Ok(Part(part, PhantomData))
         })
     }
 }
 
-/// Parts that an IOMMU has joined to one piece, in the place of a context. Undone on drop.
+/// Parts that an IOMMU maps to one contiguous range, in the memory of a context. Unmapped on drop.
 ///
 /// # Invariants
 ///
-/// `place` is the content of a context, which exists during `'a`. The state in it has a range of
-/// addresses on the device, to which `linked` bytes are linked in this direction. No device uses
-/// them.
+/// `place` is the content of a context, which exists during `'a`. The state in it has an IOVA range
+/// on the device, to which `linked` bytes are linked in this direction. No device uses them.
 pub(in crate::rw) struct Joined<'a> {
     place: NonNull<CJoined>,
     device: &'a Device,
@@ -149,20 +148,21 @@ impl Joined<'_> {
 impl Drop for Joined<'_> {
     fn drop(&mut self) {
         let (device, state) = (self.device.as_raw(), self.state());
-        // SAFETY: What was linked, and all of the range (type invariant).
+        // SAFETY: By the type invariant the state has a range with `linked` bytes, which no device
+        // uses.
         unsafe { bindings::rdma_helper_rw_iova_destroy(device, state, self.linked, self.dma) };
     }
 }
 
-/// A context that is to be made of what is joined.
+/// A context of a transfer to be created, and the parts linked so far.
 pub(in crate::rw) struct Joining<'p, 'a> {
     place: &'p mut Place<'a>,
     joined: Joined<'p>,
 }
 
 impl<'a> Place<'a> {
-    /// Begins to join `total` bytes, of which these are the first; none if that is impossible.
-    /// May sleep.
+    /// Allocates an IOVA range for `total` bytes, of which `first` are the first; `None` if that is
+    /// not possible. May sleep.
     pub(in crate::rw) fn join<'p>(
         &'p mut self,
         device: &'p Device,
@@ -172,7 +172,7 @@ impl<'a> Place<'a> {
     ) -> Option<Joining<'p, 'a>> {
         let place: NonNull<CJoined> = NonNull::new(self.0.place())?;
         let mut first = first.raw();
-        // SAFETY: The place is the context's own, and the page exists (invariant of `Part`).
+        // SAFETY: The memory belongs to the context, and the page exists (`Part` invariant).
         let begun = unsafe {
             let state = &raw mut (*place.as_ptr()).state;
             bindings::rdma_helper_rw_iova_try_alloc(device.as_raw(), state, &mut first, total)
@@ -180,7 +180,7 @@ impl<'a> Place<'a> {
         if !begun {
             return None;
         }
-        // INVARIANT: Just begun; nothing is linked.
+        // INVARIANT: The range is just allocated; nothing is linked.
         let joined = Joined {
             place,
             device,
@@ -197,11 +197,11 @@ impl<'a> Place<'a> {
 rdma::import! {
     in rdma::bindings;
 
-    /// Whether the DMA addresses of a device are those of memory: it has no IOMMU.
+    /// Returns whether a device uses kernel virtual addresses for DMA, so that it has no IOMMU.
     fn uses_virt_dma(device: &Device) -> bool = rdma_helper_ib_uses_virt_dma;
 }
 
-/// Whether a device can have an IOMMU that joins.
+/// Returns whether a device may have an IOMMU that maps parts to one range.
 pub(in crate::rw) fn may_join(device: &Device) -> bool {
     !uses_virt_dma(device)
 }
@@ -211,12 +211,12 @@ impl Joining<'_, '_> {
     ///
     /// # Errors
     ///
-    /// The IOMMU's.
+    /// Errors of the IOMMU.
     pub(in crate::rw) fn link(&mut self, part: Part<'_>) -> Result {
         let mut raw = part.raw();
         let joined = &mut self.joined;
         let (device, state) = (joined.device.as_raw(), joined.state());
-        // SAFETY: The state is there (type invariant), and the page exists (invariant of `Part`).
+        // SAFETY: The state has a range (type invariant), and the page exists (`Part` invariant).
         to_result(unsafe {
             bindings::rdma_helper_rw_iova_link(device, state, &mut raw, joined.linked, joined.dma)
         })?;
@@ -225,19 +225,19 @@ impl Joining<'_, '_> {
         Ok(())
     }
 
-    /// Has the device see what was linked, and makes a transfer of that as one piece. `bytes` are
-    /// those of all parts.
+    /// Makes the linked parts visible to the device, and creates a transfer of them with a single
+    /// SGE. `bytes` is the length of all parts.
     ///
     /// # Errors
     ///
-    /// The IOMMU's.
+    /// Errors of the IOMMU.
     pub(in crate::rw) fn finish(self, bytes: u32, lkey: u32, rdma: &Rdma) -> Result {
         let joined = self.joined;
         let (device, state) = (joined.device.as_raw(), joined.state());
         let at = joined.place.as_ptr();
-        // SAFETY: The state is there, with so many bytes (invariant of `Joined`). The place is the
-        // context's own, where it stays until the transfer is done (`rdma_rw_ctx_init_bvec`); it is
-        // written for this kind.
+        // SAFETY: The state has a range with `linked` bytes (`Joined` invariant). The memory
+        // belongs to the context, which stays in place until the transfer is completed
+        // (`rdma_rw_ctx_init_bvec`); the member of this kind is written just before `made`.
         unsafe {
             to_result(bindings::rdma_helper_rw_iova_sync(
                 device,
@@ -252,28 +252,28 @@ impl Joining<'_, '_> {
             direct::write_one(&raw mut (*at).sge, &raw mut (*at).wr, piece, lkey, rdma);
             self.place.made(Kind::Joined, 1);
         }
-        // The transfer's from now on.
+        // The context owns the range from now on.
         core::mem::forget(joined);
         Ok(())
     }
 }
 
 impl<'a> Joined<'a> {
-    /// What was joined for a transfer that is done.
+    /// The contiguous range of a completed transfer.
     ///
     /// # Safety
     ///
-    /// `place` is the content of its context, as [`Joining::finish`] wrote it; the rest is what it
-    /// was joined with. Once.
+    /// `place` must be the content of its context, as [`Joining::finish`] wrote it; `device` and
+    /// `dma` those of its creation. Must be called once.
     pub(super) unsafe fn from_raw(
         place: *mut CJoined,
         device: &'a Device,
         dma: bindings::dma_data_direction,
     ) -> Option<Self> {
         let place = NonNull::new(place)?;
-        // SAFETY: This function's contract.
+        // SAFETY: By the contract of this function the content is initialised.
         let linked = unsafe { (*place.as_ptr()).mapped_len };
-        // INVARIANT: This function's contract.
+        // INVARIANT: By the contract of this function.
         Some(Self {
             place,
             device,
@@ -283,10 +283,10 @@ impl<'a> Joined<'a> {
     }
 }
 
-/// A vector that C does not need any more.
+/// A vector that C passes, but that is not needed.
 pub(in crate::rw) struct Unused;
 
-// SAFETY: The pointer is not followed.
+// SAFETY: The pointer is not dereferenced.
 unsafe impl FromC for Unused {
     type C = *const bindings::bio_vec;
 
@@ -294,5 +294,5 @@ unsafe impl FromC for Unused {
         Self
     }
 }
-// SAFETY: There is no reference in it.
+// SAFETY: It contains no reference.
 unsafe impl Within<'_> for Unused {}

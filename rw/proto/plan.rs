@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Plans of transfers that a target of storage makes from and to its peer's memory: in how
-//! many requests, by which means, and how much room they need.
+//! Planning of transfers between local and remote memory: number of requests, use of registration,
+//! and required queue space.
 //!
-//! A transfer is a list of pieces of memory here, and one range of the peer's. A request takes
-//! as many pieces as the device allows in one; or the pieces are registered as regions, each
-//! of which is one piece then. iWARP registers what it reads into, since its peer writes there.
+//! A transfer consists of local DMA segments ("pieces") and one contiguous range of remote memory.
+//! A request takes as many pieces as it may have SGEs; or the pieces are registered as regions,
+//! each of which is a single SGE. iWARP registers the memory that it reads into, since its peer
+//! writes there.
 
 use core::num::NonZeroU32;
 use core::ops::Range;
 
-/// Most pages of one region: larger ones would take more memory than they save.
+/// Maximum number of pages of a region: larger ones would take more memory than they save.
 const REGION_MAX: u32 = 256;
 
-/// Which way data goes.
+/// Direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// To the peer.
@@ -22,50 +23,50 @@ pub enum Direction {
     Read,
 }
 
-/// What matters of a device and its port.
+/// The properties of a device and port that transfers depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Port {
     /// Whether it is iWARP.
     pub iwarp: bool,
-    /// Whether whoever loaded the module wants regions always.
+    /// Whether a module parameter forces registration.
     pub force: bool,
-    /// How many pieces a read may have before regions are faster; 0 if never.
+    /// Maximum number of pieces of a READ without registration; 0 if registration is never faster.
     pub max_sgl_rd: u32,
-    /// How many pieces one read may have.
+    /// Maximum number of SGEs of a READ.
     pub max_sge_rd: u32,
-    /// Most pages of one region, and of one with protection information.
+    /// Maximum number of pages of a region.
     pub max_pages: u32,
-    /// See `max_pages`.
+    /// Maximum number of pages of a region with protection information.
     pub max_pi_pages: u32,
-    /// Most requests of a queue.
+    /// Maximum number of requests of a queue.
     pub max_wr: u32,
 }
 
 impl Port {
-    /// Whether transfers may be by regions, so that there must be some.
+    /// Returns whether transfers may use registration, so that a queue pair needs regions.
     pub fn may_register(&self) -> bool {
         self.iwarp || self.max_sgl_rd != 0 || self.force
     }
 
-    /// Whether they must be, so that without a region there is no transfer.
+    /// Returns whether registration is mandatory: a transfer fails if no region is available.
     pub fn must_register(&self) -> bool {
         self.iwarp || self.force
     }
 
-    /// Whether a transfer of so many pieces is by regions.
+    /// Returns whether a transfer of `pieces` pieces uses registration.
     pub fn registers(&self, direction: Direction, pieces: u32) -> bool {
         let read = direction == Direction::Read;
         let many = self.max_sgl_rd != 0 && pieces > self.max_sgl_rd;
         self.force || (read && (self.iwarp || many))
     }
 
-    /// The same where pieces are pages that the device may yet join, so that their number
-    /// says nothing.
+    /// Like [`registers`](Self::registers) for pages that an IOMMU may still map to one range, so
+    /// that their number says nothing.
     pub fn registers_pages(&self, direction: Direction) -> bool {
         self.force || (direction == Direction::Read && self.iwarp)
     }
 
-    /// Pages of a region, one at least.
+    /// Number of pages of a region, at least one.
     pub fn region_pages(&self, integrity: bool) -> u32 {
         let max = if integrity {
             self.max_pi_pages
@@ -75,7 +76,7 @@ impl Port {
         max.clamp(1, REGION_MAX)
     }
 
-    /// How many parts a transfer of so many pages has at most.
+    /// Maximum number of transfers that `pages` pages are split into.
     pub fn factor(&self, pages: u32) -> u32 {
         let each = if self.may_register() {
             self.region_pages(false)
@@ -85,7 +86,8 @@ impl Port {
         pages.div_ceil(each)
     }
 
-    /// Requests of one transfer: itself, and a region's registration and invalidation.
+    /// Number of requests of one transfer: the data transfer, and a region's registration and
+    /// invalidation.
     fn requests(&self, integrity: bool) -> u32 {
         if integrity || self.may_register() {
             3
@@ -94,21 +96,20 @@ impl Port {
         }
     }
 
-    /// Requests that so many transfers at once need; as many as there are numbers, if there
-    /// are more.
+    /// Number of requests of `transfers` transfers, limited to `u32::MAX`.
     pub fn max_requests(&self, transfers: u32, integrity: bool) -> u32 {
         transfers.saturating_mul(self.requests(integrity))
     }
 
-    /// The size of a queue that is to take so many transfers besides `others`: what is needed,
-    /// or what the device has.
+    /// Size of a queue for `transfers` transfers in addition to `others` requests, limited to the
+    /// maximum of the device.
     pub fn queue_size(&self, others: u32, transfers: u32, integrity: bool) -> u32 {
         others
             .saturating_add(self.max_requests(transfers, integrity))
             .min(self.max_wr)
     }
 
-    /// Regions that a queue pair for so many transfers needs.
+    /// Number of regions of a queue pair for `transfers` transfers.
     pub fn regions(&self, transfers: u32, integrity: bool) -> Regions {
         if integrity {
             Regions {
@@ -129,15 +130,15 @@ impl Port {
 /// Regions of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Regions {
-    /// For data.
+    /// Number of regions for data.
     pub plain: u32,
-    /// For data with protection information.
+    /// Number of regions for data with protection information.
     pub signed: u32,
-    /// Pages of each, and of its protection information.
+    /// Number of pages of each region, and of its protection information.
     pub pages: u32,
 }
 
-/// What [`runs`] answers.
+/// Iterator returned by [`runs`].
 #[derive(Clone, Debug)]
 pub struct Runs {
     rest: Range<u32>,
@@ -167,12 +168,12 @@ impl ExactSizeIterator for Runs {
     fn len(&self) -> usize {
         let left = self.rest.end.saturating_sub(self.rest.start);
         let part = u32::from(left % self.each != 0);
-        // CAST: Widens.
+        // CAST: Widens from `u32`.
         (left / self.each).saturating_add(part) as usize
     }
 }
 
-/// Splits so many pieces into runs of `each` at most, in their order.
+/// Splits `pieces` pieces, in order, into runs of at most `each`.
 pub fn runs(pieces: u32, each: u32) -> Runs {
     Runs {
         rest: 0..pieces,
@@ -180,8 +181,8 @@ pub fn runs(pieces: u32, each: u32) -> Runs {
     }
 }
 
-/// The piece that `offset` bytes into a list fall into, and how far into that one; none, if
-/// the list ends before.
+/// Returns the index of the piece at `offset` bytes into a list, and the offset within that piece;
+/// `None` if the list is shorter.
 pub fn skip(lengths: impl Iterator<Item = u32>, offset: u32) -> Option<(u32, u32)> {
     let mut left = offset;
     let mut at = 0_u32;
@@ -198,16 +199,16 @@ pub fn skip(lengths: impl Iterator<Item = u32>, offset: u32) -> Option<(u32, u32
 /// A part of an entry of a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Which entry.
+    /// Index of the entry.
     pub entry: usize,
-    /// Where in it.
+    /// Offset in the entry, in bytes.
     pub offset: u32,
-    /// Bytes, not zero.
+    /// Length in bytes, not zero.
     pub len: u32,
 }
 
-/// The parts of entries that `size` bytes are in, from `done` bytes into the entry `first` on;
-/// without empty ones. If the entries end before, so do the parts: see [`covered`].
+/// Returns the parts of the entries that cover `size` bytes, from `done` bytes into the entry
+/// `first` on, without empty ones. If the entries are too short, so are the parts: see [`covered`].
 pub fn segments<'a, L>(
     entries: &'a [L],
     first: u32,
@@ -216,7 +217,7 @@ pub fn segments<'a, L>(
     len: impl Fn(&L) -> u32 + 'a,
 ) -> impl Iterator<Item = Segment> + 'a {
     let (mut skip, mut left) = (done, size);
-    // CAST: Widens.
+    // CAST: Widens from `u32`.
     let first = first as usize;
     let rest = entries.get(first..).unwrap_or_default();
     (first..entries.len())
@@ -233,7 +234,7 @@ pub fn segments<'a, L>(
         .filter(|segment| segment.len != 0)
 }
 
-/// How many segments there are, and whether they have all bytes.
+/// Returns the number of segments, or `None` if they do not cover `size` bytes.
 pub fn covered(segments: impl Iterator<Item = Segment>, size: u32) -> Option<u32> {
     let mut count = 0u32;
     let mut left = size;
@@ -244,7 +245,7 @@ pub fn covered(segments: impl Iterator<Item = Segment>, size: u32) -> Option<u32
     (left == 0).then_some(count)
 }
 
-/// The next key of a region: of its low eight bits, which the user of a region owns.
+/// Returns the next key of a region: the low eight bits, which its user owns, are incremented.
 pub fn next_key(key: u32) -> u32 {
     key & !0xff | key.wrapping_add(1) & 0xff
 }

@@ -125,7 +125,7 @@ static int post_send(struct pair *p, struct side *s, u32 len, u64 id,
 	return ib_post_send(s->qp, &wr, NULL);
 }
 
-/* Finds the completion called @id among the @n first ones. */
+/* Returns the completion of request @id among the first @n. */
 static struct ib_wc *find(struct ib_wc *wc, int n, u64 id)
 {
 	while (n-- > 0)
@@ -162,7 +162,7 @@ static void check_traffic(struct pair *p)
 	      "the receive has completed with the immediate");
 	check(!memcmp(p->a.buf, p->b.buf, MSG_LEN), "the data is the same");
 
-	/* Disarmed now: another message must not wake anybody. */
+	/* Disarmed now: another message must not notify the consumer. */
 	check(!post_recv(p, &p->b, MSG_LEN, 3) &&
 	      !post_send(p, &p->a, 8, 4, IB_WR_SEND), "a second message");
 	msleep(50);
@@ -176,7 +176,7 @@ static void check_traffic(struct pair *p)
 	check(post_send(p, &p->a, 8, 5, IB_WR_RDMA_WRITE) == -EINVAL,
 	      "an unknown operation is refused");
 
-	/* One more than fits: the last is refused, and named. */
+	/* One more than fits: the last is refused and returned in bad_wr. */
 	for (i = 0; i <= RING; i++) {
 		chain[i].wr_id = 100 + i;
 		chain[i].next = i < RING ? &chain[i + 1] : NULL;
@@ -184,7 +184,7 @@ static void check_traffic(struct pair *p)
 	check(ib_post_recv(p->b.qp, chain, &bad_recv) == -ENOMEM &&
 	      bad_recv == &chain[RING], "a chain too long is cut at the right place");
 
-	/* The first receive has no room, which puts the receiver in error. */
+	/* The first receive is too small, which moves the receiver to error. */
 	check(!post_send(p, &p->a, 8, 6, IB_WR_SEND), "a message too long");
 	n = ib_poll_cq(p->cq, ARRAY_SIZE(wc), wc);
 	w = find(wc, n, 100);

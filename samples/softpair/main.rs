@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! softpair: the smallest device that really transports something.
+//! softpair: a minimal device that transports messages.
 //!
-//! An example of the Provider API (`rust/provider.rs`, taught in `Documentation/provider.md`). It
-//! registers one device, `softpair0`, whose queue pairs of type UC reach each other within the
-//! device: a SEND on one is copied into the receive that was posted first on the other. Nothing
-//! leaves the machine, and only kernel consumers can use it, as there is no user library.
+//! An example of the Provider API (`rust/provider.rs`, introduced in `Documentation/provider.md`).
+//! It registers one device, `softpair0`, whose UC queue pairs are connected within the device: a
+//! SEND on one is copied into the oldest posted receive of the other. Nothing leaves the machine,
+//! and only kernel consumers can use the device, as there is no user library.
 //!
 //! - `main.rs`: the module, the device, and the verbs (this file);
-//! - `queue.rs`: completion queues and queue pairs below the verbs.
+//! - `queue.rs`: completion queues and queue pairs, independent of the verbs.
 //!
-//! What it leaves out, a device may leave out: address handles, shared receive queues, windows,
-//! user memory, events. The C consumer in `check.c` exercises all the rest.
+//! Features that it omits are optional for a device: address handles, shared receive queues,
+//! windows, user memory, events. The C consumer in `check.c` exercises everything else.
 
 use crate::queue::CqCore;
 use crate::queue::QpCore;
@@ -61,14 +61,14 @@ struct Softpair {
     qps: Table<QpCore>,
 }
 
-/// A GUID with the bit that says that nobody assigned it.
+/// A locally administered GUID.
 const GUID: [u8; 8] = [0x02, b's', b'o', b'f', b't', b'p', b'a', b'r'];
-/// The only key there is; it stands for all memory of the kernel.
+/// The only memory key; it stands for all kernel memory.
 const KEY: u32 = 1;
 const MAX_QP: u32 = 1 << 10;
 const MAX_WR: u32 = 1 << 10;
 const MAX_CQE: u32 = 1 << 12;
-/// Numbers of queue pairs; 0 and 1 are those of management.
+/// Numbers of queue pairs; 0 and 1 are reserved for management.
 const QP_NUMBERS: core::ops::RangeInclusive<u32> = 2..=MAX_QP + 1;
 
 #[vtable]
@@ -89,7 +89,7 @@ impl Provider for Softpair {
     fn query_device(_: &Device<Self>, attr: &mut DeviceAttr, _: &mut Udata<'_>) -> Result {
         attr.sys_image_guid = u64::from_ne_bytes(GUID);
         attr.max_mr_size = u64::MAX;
-        // CAST: small constants, which C keeps in signed fields.
+        // CAST: the constants fit `i32`, which C uses for these fields.
         attr.max_qp = MAX_QP as i32;
         attr.max_qp_wr = MAX_WR as i32;
         attr.max_cqe = MAX_CQE as i32;
@@ -104,7 +104,7 @@ impl Provider for Softpair {
 
     fn query_port(_: &Device<Self>, _port: u32, attr: &mut PortAttr) -> Result {
         attr.state = bindings::ib_port_state_IB_PORT_ACTIVE;
-        // CAST: a small constant.
+        // CAST: the constant fits `u8`.
         attr.phys_state = bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_LINK_UP as u8;
         attr.max_mtu = bindings::ib_mtu_IB_MTU_4096;
         attr.active_mtu = bindings::ib_mtu_IB_MTU_4096;
@@ -117,7 +117,7 @@ impl Provider for Softpair {
     }
 
     fn port_immutable(_: &Device<Self>, _port: u32) -> Result<PortImmutable> {
-        // No connection manager and no management datagrams run on this port.
+        // The port supports neither connection management nor management datagrams.
         Ok(PortImmutable {
             core_cap_flags: bindings::RDMA_CORE_PORT_RAW_PACKET,
             gid_tbl_len: 1,
@@ -196,7 +196,7 @@ impl Provider for Softpair {
             cap.max_recv_wr,
             attr.signals_all(),
         )?;
-        // Others can find the queue pair from here on, and nothing can fail any more.
+        // From here on, others can find the queue pair, and nothing can fail any more.
         slot.publish(core.clone());
         Ok(core)
     }

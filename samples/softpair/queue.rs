@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completion queues and queue pairs of softpair, below the verbs.
+//! Completion queues and queue pairs of softpair, independent of the verbs.
 //!
-//! Both are shared objects that outlive their verbs objects while somebody uses them: a sender may
-//! have found a queue pair that is just being destroyed. Locks are spinlocks against interrupts,
-//! as verbs of the data path come from any context. None is taken while another is held, and
-//! consumers are called from a work item in softirq, never from within a verb.
+//! Both are refcounted and may outlive their verbs objects: a sender may have looked up a queue
+//! pair that is being destroyed. The locks are irq-saving spinlocks, as data path verbs are called
+//! in any context. They do not nest, and consumers are called from a work item in softirq, never
+//! from within a verb.
 
 use crate::Softpair;
 use crate::KEY;
@@ -24,10 +24,10 @@ use rdma::sync::SpinLockIrq;
 use rdma::sync::SpinLockIrqGuard;
 use rdma::table::Table;
 
-/// The longest message, in bytes.
+/// Maximum message length in bytes.
 pub(crate) const MAX_MESSAGE: u32 = 1 << 20;
 
-/// A queue of limited length whose memory is allocated at once.
+/// A ring buffer of fixed capacity, allocated at creation.
 struct Ring<T> {
     slots: KVec<Option<T>>,
     first: usize,
@@ -48,7 +48,7 @@ impl<T> Ring<T> {
         })
     }
 
-    /// Brings an index that is at most one round too far back into the ring.
+    /// Wraps an index that is at most one round beyond the end.
     fn wrap(&self, i: usize) -> usize {
         i.checked_sub(self.slots.len()).unwrap_or(i)
     }
@@ -58,7 +58,7 @@ impl<T> Ring<T> {
         if self.used == self.slots.len() {
             return Err(ENOMEM);
         }
-        // OVERFLOW: both are at most the number of slots, which are in memory.
+        // OVERFLOW: both are at most the number of slots, which are allocated memory.
         let i = self.wrap(self.first + self.used);
         *self.slots.get_mut(i).ok_or(ENOMEM)? = Some(item);
         self.used += 1;
@@ -67,7 +67,8 @@ impl<T> Ring<T> {
 
     fn pop(&mut self) -> Option<T> {
         let item = self.slots.get_mut(self.first)?.take()?;
-        // OVERFLOW: it is the number of a slot; one is used, since it had an item.
+        // OVERFLOW: `first` is less than the number of slots; `used` is not zero, as there was an
+        // item.
         self.first = self.wrap(self.first + 1);
         self.used -= 1;
         Some(item)
@@ -76,7 +77,7 @@ impl<T> Ring<T> {
 
 struct CqInner {
     done: Ring<Wc>,
-    /// Which completion the consumer waits for.
+    /// The kind of completion that notifies the consumer.
     armed: NotifyFlags,
     overrun: bool,
 }
@@ -124,7 +125,7 @@ impl CqCore {
         )
     }
 
-    /// Adds a completion. `solicited` wakes also who waits only for those.
+    /// Adds a completion. `solicited` completions also notify consumers that wait only for those.
     fn complete(self: &Arc<Self>, wc: Wc, solicited: bool) {
         let mut inner = self.inner.lock();
         let wanted = if solicited {
@@ -142,7 +143,7 @@ impl CqCore {
         };
         drop(inner);
         if notify {
-            // An error means that the work is queued already, or that the queue is stopped.
+            // An error means that the work item is queued already, or that the queue is stopped.
             let _ = workqueue::system_bh().enqueue(self.clone());
         }
     }
@@ -151,19 +152,19 @@ impl CqCore {
         let mut inner = self.inner.lock();
         while !out.is_full() {
             let Some(wc) = inner.done.pop() else { break };
-            // There is room for it.
+            // The loop condition guarantees room.
             let _ = out.push(wc);
         }
     }
 
-    /// Arms the queue, and tells whether completions wait already.
+    /// Arms the queue and returns whether completions are waiting already.
     pub(crate) fn arm(&self, flags: NotifyFlags) -> bool {
         let mut inner = self.inner.lock();
         inner.armed = inner.armed | flags.without(NotifyFlags::REPORT_MISSED_EVENTS);
         inner.done.used > 0
     }
 
-    /// No work of the queue runs afterwards, nor will.
+    /// Stops the queue: afterwards its work item does not run any more.
     pub(crate) fn stop(self: &Arc<Self>) {
         drop(rdma::workqueue::disable::<CqCore, 0>(self));
     }
@@ -184,7 +185,7 @@ pub(crate) struct QpInner {
 }
 
 impl QpInner {
-    /// How many receives can be posted.
+    /// Returns the maximum number of posted receives.
     pub(crate) fn recv_limit(&self) -> u32 {
         u32::try_from(self.recvs.slots.len()).unwrap_or(u32::MAX)
     }
@@ -230,7 +231,7 @@ impl QpCore {
         self.inner.lock()
     }
 
-    /// Sends one message, at once.
+    /// Sends one message synchronously.
     pub(crate) fn send(&self, qps: &Table<QpCore>, wr: &SendWr<'_, Softpair>) -> Result {
         let (addr, length) = one_piece(wr.sges())?;
         let imm = match wr.op()? {
@@ -252,7 +253,7 @@ impl QpCore {
                 return Err(EINVAL)
             }
         }
-        // An unreliable connection does not tell its sender that nobody was there.
+        // On an unreliable connection, the sender does not learn that there is no receiver.
         if let Some(peer) = qps.get(peer) {
             peer.receive(addr, length, imm, wr.solicited());
         }
@@ -263,7 +264,7 @@ impl QpCore {
         Ok(())
     }
 
-    /// Takes a message into the first receive; without one it is lost.
+    /// Receives a message into the oldest posted receive; without one the message is lost.
     fn receive(&self, addr: u64, length: u32, imm: Option<[u8; 4]>, solicited: bool) {
         let mut inner = self.lock();
         let (QpState::Rtr | QpState::Rts) = inner.state else {
@@ -315,10 +316,10 @@ impl QpCore {
         }
     }
 
-    /// Completes all receives that are left as flushed.
+    /// Completes all remaining receives as flushed.
     pub(crate) fn flush(&self) {
         loop {
-            // The guard is gone before the completion queue is locked.
+            // The guard is dropped before the completion queue is locked.
             let Some(recv) = self.lock().recvs.pop() else {
                 return;
             };
@@ -327,14 +328,14 @@ impl QpCore {
         }
     }
 
-    /// Forgets all receives.
+    /// Discards all receives.
     pub(crate) fn reset(&self) {
         let mut inner = self.lock();
         while inner.recvs.pop().is_some() {}
     }
 }
 
-/// The memory of a request: at most one piece.
+/// Returns the memory of a request, which has at most one scatter-gather entry.
 fn one_piece(mut sges: Sges<'_>) -> Result<(u64, u32)> {
     match (sges.next(), sges.next()) {
         (None, _) => Ok((0, 0)),
@@ -347,7 +348,7 @@ fn one_piece(mut sges: Sges<'_>) -> Result<(u64, u32)> {
 
 /// Copies between two pieces of kernel memory, which may overlap.
 fn copy(from: u64, to: u64, length: u32) {
-    // CAST: kernel virtual addresses, as there is no DMA; lengths fit.
+    // CAST: kernel virtual addresses, as there is no DMA; `length` fits `usize`.
     // SAFETY: The consumers of both queue pairs named memory under the key that stands for all of
     // the kernel's, and promise to leave it alone until their requests have completed.
     unsafe { core::ptr::copy(from as *const u8, to as *mut u8, length as usize) };

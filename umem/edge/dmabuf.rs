@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of a DMA-buf (`struct ib_umem_dmabuf`): its attachment, and what the buffer's reservation
-//! lock guards.
+//! DMA-buf memory (`struct ib_umem_dmabuf`): its attachment, and data guarded by the buffer's
+//! reservation lock.
 //!
-//! To be held against `include/rdma/ib_umem.h` and `include/linux/dma-buf.h`. From [`Unattached`] comes
-//! memory that is attached until [`end`]. All that changes of it meanwhile is in [`State`], which is
-//! only reached through [`Held`], the proof that the lock of this very memory is held.
+//! C headers: `include/rdma/ib_umem.h` and `include/linux/dma-buf.h`. [`Unattached`] creates memory
+//! that is attached until [`end`]. Fields that change meanwhile are in [`State`], which is
+//! accessible only through [`Held`], the proof that the lock of this memory is held.
 
 use core::ops::Deref;
 use core::ops::DerefMut;
@@ -38,12 +38,12 @@ rdma::c_struct! {
 }
 
 rdma::c_struct! {
-    /// A buffer.
+    /// A DMA-buf.
     pub(in super::super) struct DmaBuf: bindings::dma_buf;
     fields {
-        /// Bytes; never changes.
+        /// Size in bytes; never changes.
         const size: usize;
-        /// Its lock; never changes.
+        /// Reservation lock; never changes.
         const resv: &Resv;
     }
 }
@@ -52,70 +52,71 @@ rdma::c_struct! {
     /// A device's attachment to a buffer.
     pub(in super::super) struct Attachment: bindings::dma_buf_attachment;
     fields {
-        /// The buffer, which the attachment's memory holds a reference to.
+        /// The buffer, to which the attached memory holds a reference.
         const dmabuf: &DmaBuf;
     }
 }
 
 rdma::c_struct! {
-    /// Memory of a DMA-buf, which is attached.
+    /// DMA-buf memory that is attached.
     pub(in super::super) struct Dmabuf: bindings::ib_umem_dmabuf;
     fields {
-        /// The part that all kinds have.
+        /// The head, common to all kinds.
         embed umem: Umem;
-        /// Its attachment. Written when the memory is attached, before anybody but the exporter
-        /// has it.
+        /// The attachment. Written when the memory is attached, before it is shared with anyone but
+        /// the exporter.
         const attach: &Attachment;
     }
 }
 
 rdma::c_struct! {
-    /// What changes of such memory: guarded by the reservation lock.
+    /// Fields that change, guarded by the reservation lock.
     struct State: bindings::ib_umem_dmabuf;
     fields {
-        /// The part that all kinds have.
+        /// The head, common to all kinds.
         embed umem: Umem;
-        /// The exporter's table while it is mapped, else null.
+        /// The exporter's table while it is mapped, otherwise null.
         cell sgt: Option<&sg_table::Mapped>, set_sgt;
-        /// The first entry of our part of the table, and by how much it is shortened.
+        /// First entry of the memory's part of the table, and the number of bytes cut off its
+        /// start.
         cell first_sg: Option<Entry<'_>>, set_first_sg;
         cell first_sg_offset: usize, set_first_sg_offset;
-        /// The last entry of our part of the table, and by how much it is shortened.
+        /// Last entry of the memory's part of the table, and the number of bytes cut off its end.
         cell last_sg: Option<Entry<'_>>, set_last_sg;
         cell last_sg_trim: usize, set_last_sg_trim;
-        /// Our part of the table, for drivers.
+        /// The memory's part of the table, for drivers.
         cell part at umem.sgt_append.sgt.sgl: Option<Entry<'_>>, set_part;
-        /// Entries of that part.
+        /// Number of entries of that part.
         cell part_nents at umem.sgt_append.sgt.nents: u32, set_part_nents;
-        /// What the driver wants to be called when the memory is taken away, and with what.
+        /// The driver's callback for revocation, and its argument.
         cell pinned_revoke: Option<unsafe extern "C" fn(*mut c_void)>, set_pinned_revoke;
         cell private: Passed<c_void>, set_private;
-        /// Whether the exporter was asked not to move the buffer.
+        /// Whether the buffer is pinned.
         bit pinned: bool;
-        /// Whether the memory was taken away, for good.
+        /// Whether the memory was revoked; never cleared.
         bit revoked: bool;
     }
 }
 
-// SAFETY: `Held` alone has references, while the lock is held; `Opaque` is not `Sync`.
+// SAFETY: Only `Held` has references, while the lock is held; `Opaque` is not `Sync`.
 unsafe impl OfCall for State {}
 
 rdma::import! {
     in rdma::bindings;
 
-    /// The buffer behind a file of the current process.
+    /// Returns the buffer behind a file descriptor of the current process.
     fn dma_buf_get(fd: c_int) -> Result<Buffer> = dma_buf_get;
-    /// Without a ticket it cannot fail.
+    /// Cannot fail without a ticket.
     fn dma_resv_lock(resv: &Resv, ticket: Passed<bindings::ww_acquire_ctx>) -> c_int
         = dma_resv_lock;
-    /// For `Held` and `Locked` alone, which hold the lock.
+    /// Only for `Held` and `Locked`, which hold the lock.
     fn dma_resv_unlock(resv: &Resv) = dma_resv_unlock;
     fn dma_resv_wait_timeout(resv: &Resv, usage: u32, interruptible: bool, timeout: c_ulong)
         -> c_long = dma_resv_wait_timeout;
     fn assert_held(resv: &Resv) = rdma_helper_dma_resv_assert_held;
-    /// For `Held` alone, under the lock.
+    /// Only for `Held`, under the lock.
     fn dma_buf_pin(attach: &Attachment) -> Result = dma_buf_pin;
-    /// For `Held` alone, of what is pinned.
+    /// Only for `Held`, if the buffer is pinned.
     fn dma_buf_unpin(attach: &Attachment) = dma_buf_unpin;
 }
 
@@ -123,25 +124,26 @@ rdma::import! {
 ///
 /// # Invariants
 ///
-/// We own the reference.
+/// This value owns the reference.
 pub(in super::super) struct Buffer(NonNull<bindings::dma_buf>);
 
-// SAFETY: `from_c`'s contract is that a reference is given.
+// SAFETY: `from_c` is for a reference that is passed on.
 unsafe impl FromC for Buffer {
     type C = *mut bindings::dma_buf;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A buffer: contract of this function. INVARIANT: By the same contract.
+        // SAFETY: A valid buffer: contract of this function. INVARIANT: The reference is passed on
+        // by the same contract.
         Self(unsafe { NonNull::new_unchecked(c) })
     }
 }
 
 impl Buffer {
-    /// The buffer behind a file of the current process.
+    /// Returns the buffer behind a file descriptor of the current process.
     ///
     /// # Errors
     ///
-    /// `EBADF` if there is no such file, `EINVAL` if it is no buffer.
+    /// `EBADF` if there is no such file; `EINVAL` if it is not a DMA-buf.
     pub(in super::super) fn get(fd: c_int) -> Result<Self> {
         dma_buf_get(fd)
     }
@@ -158,26 +160,26 @@ impl Deref for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours: type invariant.
+        // SAFETY: This value owns the reference: type invariant.
         unsafe { bindings::dma_buf_put(self.0.as_ptr()) };
     }
 }
 
-/// The operations of whoever is attached.
+/// Operations of an importer.
 ///
 /// # Invariants
 ///
-/// Null, which stands for none, or operations that exist until the memory that they are of is
-/// released.
+/// Null, meaning none, or operations that exist until the memory that uses them is released.
 #[derive(Clone, Copy)]
 pub(in super::super) struct AttachOps(*const dma_buf_attach_ops);
 
-// SAFETY: `from_c`'s contract is the type invariant, which drivers keep to (`ib_umem_dmabuf_get`).
+// SAFETY: `from_c` has the type invariant as its contract, which drivers uphold
+// (`ib_umem_dmabuf_get`).
 unsafe impl FromC for AttachOps {
     type C = *const dma_buf_attach_ops;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // INVARIANT: By the contract of this function.
+        // INVARIANT: Contract of this function.
         Self(c)
     }
 }
@@ -196,11 +198,11 @@ static REVOCABLE: dma_buf_attach_ops = dma_buf_attach_ops {
 };
 
 impl AttachOps {
-    /// Of a buffer that stays.
+    /// For a pinned buffer.
     // INVARIANT: Static.
     pub(in super::super) const PINNED: Self = Self(&raw const STAYS);
 
-    /// Of a buffer that stays until the exporter takes it away.
+    /// For a pinned buffer that the exporter may revoke.
     // INVARIANT: Static.
     pub(in super::super) const REVOCABLE: Self = Self(&raw const REVOCABLE);
 }
@@ -214,7 +216,7 @@ rdma::callback! {
 pub(in super::super) struct Unattached(KBox<bindings::ib_umem_dmabuf>);
 
 impl Unattached {
-    /// `size` bytes at `offset` of a buffer, for a device.
+    /// Creates memory for `size` bytes at `offset` of a buffer.
     pub(in super::super) fn new(
         host: HostDevice,
         offset: usize,
@@ -230,8 +232,8 @@ impl Unattached {
         Ok(Self(umem))
     }
 
-    /// Attaches the memory, which has the reference to the buffer from now on, with a device that
-    /// does the DMA.
+    /// Attaches the memory, which takes over the reference to the buffer. `dma_device` is the
+    /// device that performs the DMA.
     ///
     /// # Errors
     ///
@@ -247,10 +249,10 @@ impl Unattached {
             return Err(EINVAL);
         }
         let umem = KBox::into_raw(self.0);
-        // SAFETY: We hold the buffer, the operations exist as long as the memory (invariant of
-        // `AttachOps`), and so does the device (`ib_umem.h`). The exporter may call the operations
-        // from now on, under its lock; the memory is whole but for `attach`, which they get as an
-        // argument. If this fails nobody has the memory.
+        // SAFETY: `buffer` is a reference. The operations (invariant of `AttachOps`) and the device
+        // (`ib_umem.h`) live as long as the memory. The exporter may call the operations from now
+        // on, under its lock; the memory is complete except for `attach`, which they get as an
+        // argument. On failure, nobody else has the memory.
         unsafe {
             let attached =
                 bindings::dma_buf_dynamic_attach(buffer.0.as_ptr(), dma_device, ops, umem.cast());
@@ -269,12 +271,13 @@ impl Unattached {
     }
 }
 
-/// Detaches and frees memory that is revoked. May sleep.
+/// Detaches and frees memory that has been revoked. May sleep.
 pub(in super::super) fn end(umem: Owned<Dmabuf>) {
     let (attach, buffer) = (umem.attach().raw(), umem.attach().dmabuf().raw());
     let umem = umem.into_raw();
-    // SAFETY: The memory is that of `Unattached::attach`, which nobody else has (`Owned`). After the
-    // detachment the exporter calls nothing. The reference to the buffer is the memory's.
+    // SAFETY: The memory is from `Unattached::attach`, and access to it is exclusive (`Owned`).
+    // After the detachment, the exporter does not call it. The memory owns the reference to the
+    // buffer.
     unsafe {
         bindings::dma_buf_detach(buffer, attach);
         bindings::dma_buf_put(buffer);
@@ -282,42 +285,43 @@ pub(in super::super) fn end(umem: Owned<Dmabuf>) {
     }
 }
 
-/// Memory whose reservation lock is held.
+/// Memory with its reservation lock held.
 ///
 /// # Invariants
 ///
-/// For `'a`, the lock of the buffer that `attach`, the memory's attachment, is of is held by the
-/// current thread.
+/// `attach` is the memory's attachment. For `'a`, the current thread holds the reservation lock of
+/// its buffer.
 pub(in super::super) struct Held<'a> {
     state: &'a State,
     attach: &'a Attachment,
 }
 
-// SAFETY: `from_c`'s contract is that the memory is attached and its lock held, which drivers keep
-// to, and which the exported functions assert.
+// SAFETY: `from_c` is for attached memory with its lock held; drivers uphold this, and the exported
+// functions assert it.
 unsafe impl FromC for Held<'_> {
     type C = *mut bindings::ib_umem_dmabuf;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: Attached memory, whose lock is held: contract of this function.
-        // INVARIANT: By the same contract.
+        // SAFETY: Attached memory with its lock held: contract of this function.
+        // INVARIANT: Contract of this function.
         unsafe { Self::of(Dmabuf::view(c)) }
     }
 }
 
-// SAFETY: The references are of `'a`.
+// SAFETY: The references are limited to `'a`.
 unsafe impl<'a> Within<'a> for Held<'a> {}
 
-/// As [`Held`], as an exporter knows it: it may have the attachment before the memory notes it.
+/// Like [`Held`], from an exporter's attachment, which the memory may not have recorded yet.
 pub(in super::super) struct Invalidated<'a>(pub(in super::super) Held<'a>);
 
-// SAFETY: `dma-buf.h`: `invalidate_mappings` gets an attachment of these operations, under the lock.
+// SAFETY: `dma-buf.h`: `invalidate_mappings` gets an attachment with these operations, under the
+// lock.
 unsafe impl FromC for Invalidated<'_> {
     type C = *mut bindings::dma_buf_attachment;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: An attachment, whose importer is the memory that `Unattached::attach` passed; its
-        // lock is held: contract of this function. INVARIANT: By the same contract.
+        // SAFETY: An attachment, whose importer is the memory that `Unattached::attach` passed,
+        // with its lock held: contract of this function. INVARIANT: By the same contract.
         unsafe {
             Self(Held {
                 state: State::view((*c).importer_priv.cast()),
@@ -327,23 +331,23 @@ unsafe impl FromC for Invalidated<'_> {
     }
 }
 
-// SAFETY: The references are of `'a`.
+// SAFETY: The references are limited to `'a`.
 unsafe impl<'a> Within<'a> for Invalidated<'a> {}
 
 impl<'a> Held<'a> {
     /// # Safety
     ///
-    /// The type invariant.
+    /// The caller must uphold the type invariant.
     unsafe fn of(umem: &'a Dmabuf) -> Self {
         Self {
-            // SAFETY: Another view of the same structure, of which nobody has references as long as the
-            // lock is held: contract of this function.
+            // SAFETY: Another view of the same structure, to which nobody else has references as
+            // long as the lock is held: contract of this function.
             state: unsafe { State::view(umem.raw()) },
             attach: umem.attach(),
         }
     }
 
-    /// The part that all kinds have.
+    /// The head, common to all kinds.
     pub(in super::super) fn umem(&self) -> &'a Umem {
         self.state.umem()
     }
@@ -352,42 +356,42 @@ impl<'a> Held<'a> {
         self.attach.dmabuf().resv()
     }
 
-    /// Lets lockdep check that the lock is held.
+    /// Has lockdep check that the lock is held.
     pub(in super::super) fn assert(&self) {
         assert_held(self.resv());
     }
 
-    /// Whether it was taken away, for good.
+    /// Returns whether the memory was revoked.
     pub(in super::super) fn is_revoked(&self) -> bool {
         self.state.revoked()
     }
 
-    /// Whether it is mapped.
+    /// Returns whether the buffer is mapped.
     pub(in super::super) fn is_mapped(&self) -> bool {
         self.state.sgt().is_some()
     }
 
-    /// Maps the buffer, which is not mapped. May sleep.
+    /// Maps the buffer, which must not be mapped yet. May sleep.
     ///
     /// # Errors
     ///
     /// Those of the exporter.
     pub(in super::super) fn map(&mut self) -> Result {
-        // SAFETY: An attachment whose lock is held: type invariant. The table stays until `unmap`.
+        // SAFETY: The attachment's lock is held: type invariant. The table exists until `unmap`.
         let table = from_err_ptr(unsafe {
             bindings::dma_buf_map_attachment(
                 self.attach.raw(),
                 bindings::dma_data_direction_DMA_BIDIRECTIONAL,
             )
         })?;
-        // SAFETY: A table that is mapped, or null; `sgt` is read only through `self`, and no reference
-        // is left when `unmap` borrows it mutably.
+        // SAFETY: A mapped table, or null. `sgt` is read only through `self`, so no reference is
+        // left when `unmap` borrows it mutably.
         self.state.set_sgt(unsafe { FromC::from_c(table) });
         Ok(())
     }
 
-    /// Unmaps the buffer, if it is mapped, with its table as it was. What drivers see is empty
-    /// then: the exporter frees the table. May sleep.
+    /// Restores the exporter's table and unmaps the buffer, if it is mapped. The table that drivers
+    /// see becomes empty, since the exporter frees its entries. May sleep.
     pub(in super::super) fn unmap(&mut self) {
         let Some(table) = self.state.sgt() else {
             return;
@@ -395,7 +399,7 @@ impl<'a> Held<'a> {
         self.restore();
         self.state.set_part(None);
         self.state.set_part_nents(0);
-        // SAFETY: The table is that of `map`, and the lock is held: type invariant.
+        // SAFETY: The table is from `map`, and the lock is held: type invariant.
         unsafe {
             bindings::dma_buf_unmap_attachment(
                 self.attach.raw(),
@@ -406,7 +410,7 @@ impl<'a> Held<'a> {
         self.state.set_sgt(None);
     }
 
-    /// The entries of the exporter's table, if it is mapped.
+    /// Entries of the exporter's table; none if it is not mapped.
     pub(in super::super) fn entries(&self) -> impl Iterator<Item = Exported<'_>> {
         let table = self.state.sgt();
         table
@@ -415,7 +419,7 @@ impl<'a> Held<'a> {
             .map(Exported)
     }
 
-    /// Makes an entry the first of our part, which begins `skip` bytes behind its beginning.
+    /// Makes an entry the first of the memory's part, without its first `skip` bytes.
     pub(in super::super) fn begin_at(&self, entry: Exported<'_>, skip: usize) {
         self.state.set_first_sg(Some(entry.0));
         self.state.set_first_sg_offset(skip);
@@ -427,7 +431,7 @@ impl<'a> Held<'a> {
         });
     }
 
-    /// Makes an entry the last of our part, which ends `trim` bytes before its end.
+    /// Makes an entry the last of the memory's part, without its last `trim` bytes.
     pub(in super::super) fn end_at(&self, entry: Exported<'_>, trim: usize) {
         self.state.set_last_sg(Some(entry.0));
         self.state.set_last_sg_trim(trim);
@@ -439,11 +443,11 @@ impl<'a> Held<'a> {
         });
     }
 
-    /// Gives the first and the last entry back as they were.
+    /// Restores the first and the last entry.
     fn restore(&self) {
         if let Some(first) = self.state.first_sg().map(Exported) {
             let (now, skip) = (first.segment(), self.state.first_sg_offset());
-            // CAST: What `begin_at` took.
+            // CAST: The value set by `begin_at`.
             first.set(Piece {
                 addr: now.addr.wrapping_sub(skip as u64),
                 len: now.len.wrapping_add(skip as u32),
@@ -451,7 +455,7 @@ impl<'a> Held<'a> {
         }
         if let Some(last) = self.state.last_sg().map(Exported) {
             let now = last.segment();
-            // CAST: What `end_at` took.
+            // CAST: The value set by `end_at`.
             last.set(Piece {
                 len: now.len.wrapping_add(self.state.last_sg_trim() as u32),
                 ..now
@@ -463,18 +467,18 @@ impl<'a> Held<'a> {
         self.state.set_last_sg_trim(0);
     }
 
-    /// Whether our part has a first entry.
+    /// Returns whether the memory's part has a first entry.
     pub(in super::super) fn has_begun(&self) -> bool {
         self.state.first_sg().is_some()
     }
 
-    /// Makes our part, of so many entries, the table that drivers see.
+    /// Makes the memory's part, of `entries` entries, visible to drivers.
     pub(in super::super) fn show(&self, entries: u32) {
         self.state.set_part(self.state.first_sg());
         self.state.set_part_nents(entries);
     }
 
-    /// Asks the exporter not to move the buffer.
+    /// Pins the buffer: the exporter does not move it.
     ///
     /// # Errors
     ///
@@ -485,8 +489,7 @@ impl<'a> Held<'a> {
         Ok(())
     }
 
-    /// Lets the exporter move the buffer, if it was asked not to, and marks the memory as taken
-    /// away.
+    /// Unpins the buffer, if it is pinned, and marks the memory as revoked.
     pub(in super::super) fn unpin_revoked(&mut self) {
         if self.state.pinned() {
             dma_buf_unpin(self.attach);
@@ -495,16 +498,16 @@ impl<'a> Held<'a> {
     }
 
     fn mark(&self, pinned: bool, revoked: bool) {
-        // SAFETY: Both bits are guarded by the lock, which is held: type invariant. There are no others
-        // beside them.
+        // SAFETY: The lock, which is held (type invariant), guards both bits, and they share their
+        // storage with no other fields.
         unsafe {
             bindings::ib_umem_dmabuf::set_pinned_raw(self.state.raw(), pinned.into());
             bindings::ib_umem_dmabuf::set_revoked_raw(self.state.raw(), revoked.into());
         }
     }
 
-    /// Waits until the exporter has moved the content to where it is mapped: what
-    /// `dma_resv_wait_timeout` returns.
+    /// Waits until the exporter has moved the content to the mapped location. Returns the result of
+    /// `dma_resv_wait_timeout`.
     pub(in super::super) fn wait(&self) -> c_long {
         dma_resv_wait_timeout(
             self.resv(),
@@ -514,7 +517,7 @@ impl<'a> Held<'a> {
         )
     }
 
-    /// Sets what the driver is told by.
+    /// Sets the driver's callback for revocation.
     pub(in super::super) fn set_revoke(
         &self,
         revoke: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -524,16 +527,16 @@ impl<'a> Held<'a> {
         self.state.set_private(private);
     }
 
-    /// Tells the driver that the memory is taken away.
+    /// Tells the driver that the memory is revoked.
     pub(in super::super) fn tell_driver(&self) {
         if let Some(tell) = self.state.pinned_revoke() {
-            // SAFETY: `ib_umem_dmabuf_set_revoke_locked`: the driver has set both, and they are good
-            // until the memory is revoked or released.
+            // SAFETY: `ib_umem_dmabuf_set_revoke_locked`: the driver has set both, and they are
+            // valid until the memory is revoked or released.
             unsafe { tell(self.state.private().into_c()) };
         }
     }
 
-    /// Unlocks.
+    /// Unlocks the buffer.
     pub(in super::super) fn unlock(self) {
         dma_resv_unlock(self.resv());
     }
@@ -544,14 +547,14 @@ impl<'a> Held<'a> {
 pub(in super::super) struct Exported<'a>(Entry<'a>);
 
 impl Exported<'_> {
-    /// The segment.
+    /// The segment of the entry.
     pub(in super::super) fn segment(self) -> Piece {
         self.0.segment()
     }
 
     fn set(self, piece: Piece) {
-        // SAFETY: `Held` makes such entries, of the table that is mapped for us, whose segments nobody
-        // uses without the lock before the driver is given them.
+        // SAFETY: Only `Held` creates such entries, of the table that is mapped for this memory.
+        // Nobody uses its segments without the lock before they are given to the driver.
         unsafe { self.0.set_segment(piece) };
     }
 }
@@ -560,16 +563,16 @@ impl Exported<'_> {
 pub(in super::super) struct Locked<'a>(Held<'a>);
 
 impl Dmabuf {
-    /// Locks. May sleep.
+    /// Locks the buffer. May sleep.
     pub(in super::super) fn lock(&self) -> Locked<'_> {
         dma_resv_lock(self.attach().dmabuf().resv(), Passed::NULL);
-        // SAFETY: Just locked, until the value is dropped.
+        // SAFETY: The lock was just taken, and is held until the value is dropped.
         Locked(unsafe { Held::of(self) })
     }
 }
 
 impl Locked<'_> {
-    /// Leaves it locked; the caller of the exported function unlocks.
+    /// Leaves the buffer locked; the caller of the exported function unlocks it.
     pub(in super::super) fn leave(self) {
         core::mem::forget(self);
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! On-demand memory (`struct ib_umem_odp`): the notifier by which it follows a process's page tables,
-//! and the list of its pages, which `umem_mutex` guards.
+//! On-demand memory (`struct ib_umem_odp`): the notifier that mirrors a process's page tables, and
+//! the list of its pages, which `umem_mutex` guards.
 //!
-//! To be held against `include/rdma/ib_umem_odp.h`, `include/linux/mmu_notifier.h` and
+//! C headers: `include/rdma/ib_umem_odp.h`, `include/linux/mmu_notifier.h` and
 //! `include/linux/hmm-dma.h`. Memory is either *implicit*, without pages of its own, or *followed*:
 //! its notifier is inserted and it has a list, from [`Draft::follow`] to [`end`].
 
@@ -36,13 +36,13 @@ use rdma::edge::View;
 use rdma::edge::Within;
 
 rdma::c_struct! {
-    /// The notifier of followed memory; zero in implicit memory.
+    /// The notifier of followed memory; all zeros in implicit memory.
     struct Notifier: bindings::mmu_interval_notifier;
     fields {}
 }
 
 rdma::c_struct! {
-    /// A process, as its number stands for it.
+    /// A process, identified by its `struct pid`.
     pub(in super::super) struct Pid: bindings::pid;
     fields {}
 }
@@ -51,21 +51,21 @@ rdma::c_struct! {
     /// On-demand memory.
     pub(in super::super) struct Odp: bindings::ib_umem_odp;
     fields {
-        /// The part that all kinds have.
+        /// The head, common to all kinds.
         embed umem: Umem;
-        /// The process's memory, which the notifier keeps; that of implicit memory the driver does.
+        /// The process's `mm`. The notifier keeps it; for implicit memory, the driver does.
         const mm at umem.owning_mm: &Mm;
-        /// The process, of which the memory has a reference.
+        /// The process; the memory owns a reference.
         const tgid: &Pid;
-        /// Whether it is implicit. Written when it is made, in memory that was zero.
+        /// Whether the memory is implicit. Written at creation.
         const is_implicit at is_implicit_odp: bool;
-        /// The size of its pages, as a power of two.
+        /// Base-2 logarithm of the page size.
         const page_shift: u32;
-        /// The first address of its pages. Written when the notifier is inserted.
+        /// First address of its pages. Written when the notifier is inserted.
         const start at notifier.interval_tree.start: usize;
-        /// The last address of its pages.
+        /// Last address of its pages.
         const last at notifier.interval_tree.last: usize;
-        /// How many pages are mapped. Changed under the mutex.
+        /// Number of mapped pages. Changed under the mutex.
         racy npages: i32, set_npages;
         /// Guards the list.
         embed mutex at umem_mutex: Mutex<()>;
@@ -73,12 +73,13 @@ rdma::c_struct! {
 }
 
 rdma::c_struct! {
-    /// What only followed memory has.
+    /// Fields that only followed memory uses.
     struct Parts: bindings::ib_umem_odp;
     fields {
         /// The notifier, which is inserted.
         embed notifier: Notifier;
-        /// The list, of an entry for each page of the system's size. Written when it is made.
+        /// The list, allocated with an entry for each page of the system's size. Written at
+        /// creation.
         const pfn_list at map.pfn_list: Passed<c_ulong>;
     }
 }
@@ -86,17 +87,17 @@ rdma::c_struct! {
 rdma::import! {
     in rdma::bindings;
 
-    /// The size of huge pages, as a power of two.
+    /// Base-2 logarithm of the huge page size.
     pub(in super::super) fn hpage_shift() -> u32 = rdma_helper_hpage_shift;
-    /// Whether the device's addresses are the kernel's.
+    /// Returns whether the device uses kernel virtual addresses for DMA.
     fn uses_virt_dma(device: &Device) -> bool = rdma_helper_ib_uses_virt_dma;
-    /// Tells lockdep that memory is being reclaimed.
+    /// Tells lockdep that memory reclaim begins.
     pub(in super::super) fn reclaim_begins() = rdma_helper_fs_reclaim_acquire;
-    /// Ends what `reclaim_begins` began.
+    /// Tells lockdep that memory reclaim ends.
     pub(in super::super) fn reclaim_ends() = rdma_helper_fs_reclaim_release;
-    /// Lets lockdep check that the mutex is held.
+    /// Has lockdep check that the mutex is held.
     fn assert_held(odp: &Odp) = rdma_helper_odp_assert_held;
-    /// For inserted notifiers: those of `Followed`.
+    /// The notifier must be inserted (`Followed`).
     fn interval_read_retry(notifier: &Notifier, seq: c_ulong) -> bool
         = rdma_helper_interval_read_retry;
     fn get_pid(pid: &Pid) -> Result<PidRef> = rdma_helper_get_pid;
@@ -105,35 +106,36 @@ rdma::import! {
 rdma::import! {
     in crate::private;
 
-    /// For inserted notifiers: those of `Followed`. May sleep.
+    /// The notifier must be inserted (`Followed`). May sleep.
     fn interval_read_begin(notifier: &Notifier) -> c_ulong = mmu_interval_read_begin;
 }
 
-/// A reference to a process.
+/// A reference to a process (`struct pid`).
 ///
 /// # Invariants
 ///
-/// We own the reference.
+/// This value owns the reference.
 pub(in super::super) struct PidRef(NonNull<bindings::pid>);
 
-// SAFETY: `from_c`'s contract is that a reference is given.
+// SAFETY: `from_c` is for a reference that is passed on.
 unsafe impl FromC for PidRef {
     type C = *mut bindings::pid;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: Not null: contract of this function. INVARIANT: By the same contract.
+        // SAFETY: Not null: contract of this function. INVARIANT: The reference is passed on by the
+        // same contract.
         Self(unsafe { NonNull::new_unchecked(c) })
     }
 }
 
 impl PidRef {
-    /// The current process.
+    /// Takes a reference to the current process.
     ///
     /// # Errors
     ///
-    /// `EINVAL`, if it has none.
+    /// `EINVAL` if it has no `struct pid`.
     pub(in super::super) fn of_current() -> Result<Self> {
-        // SAFETY: The current task exists. INVARIANT: The function has taken a reference.
+        // SAFETY: The current task exists. INVARIANT: The function takes a reference.
         let pid =
             unsafe { bindings::get_task_pid(Task::current_raw(), bindings::pid_type_PIDTYPE_TGID) };
         NonNull::new(pid).map(Self).ok_or(EINVAL)
@@ -142,20 +144,21 @@ impl PidRef {
 
 impl Drop for PidRef {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours: type invariant.
+        // SAFETY: This value owns the reference: type invariant.
         unsafe { bindings::put_pid(self.0.as_ptr()) };
     }
 }
 
 impl Pid {
-    /// One more reference.
+    /// Takes another reference.
     pub(in super::super) fn another(&self) -> Result<PidRef> {
         get_pid(self)
     }
 
-    /// Whether the process has a task.
+    /// Returns whether the process has a task.
     pub(in super::super) fn has_task(&self) -> bool {
-        // SAFETY: A process (promise of a reference). A task that is found is counted for us.
+        // SAFETY: `self` is a valid `struct pid`. `get_pid_task` takes a reference to the task it
+        // returns.
         unsafe {
             let task = bindings::get_pid_task(self.raw(), bindings::pid_type_PIDTYPE_PID);
             if task.is_null() {
@@ -171,16 +174,17 @@ impl Pid {
 ///
 /// # Invariants
 ///
-/// They exist until the memory that they are of is released.
+/// The operations exist until the memory that uses them is released.
 #[derive(Clone, Copy)]
 pub(in super::super) struct NotifierOps(*const mmu_interval_notifier_ops);
 
-// SAFETY: `from_c`'s contract is the type invariant, which drivers keep to (`ib_umem_odp_get`).
+// SAFETY: `from_c` has the type invariant as its contract, which drivers uphold
+// (`ib_umem_odp_get`).
 unsafe impl FromC for NotifierOps {
     type C = *const mmu_interval_notifier_ops;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // INVARIANT: By the contract of this function.
+        // INVARIANT: Contract of this function.
         Self(c)
     }
 }
@@ -188,31 +192,31 @@ unsafe impl FromC for NotifierOps {
 // SAFETY: It is not limited to a call: type invariant.
 unsafe impl Within<'_> for NotifierOps {}
 
-/// Memory that is being made, or ended.
+/// Memory that is being created or freed.
 ///
 /// # Invariants
 ///
-/// If `listed`, it has a list, which nobody else uses; its notifier is not inserted.
+/// If `listed`, the memory has a list that nobody else uses; its notifier is not inserted.
 pub(in super::super) struct Draft {
     odp: KBox<Odp>,
     _tgid: PidRef,
     listed: bool,
 }
 
-/// What memory is made of.
+/// Parameters of on-demand memory.
 pub(in super::super) struct Plan {
-    /// The device that it is for.
+    /// The device.
     pub(in super::super) host: HostDevice,
-    /// The first address, and bytes; nothing for implicit memory.
+    /// First address and size in bytes; `None` for implicit memory.
     pub(in super::super) part: Option<(usize, usize)>,
-    /// Whether the device may write to it.
+    /// Whether the device may write to the memory.
     pub(in super::super) writable: bool,
-    /// The size of its pages, as a power of two.
+    /// Base-2 logarithm of the page size.
     pub(in super::super) page_shift: u32,
 }
 
 impl Draft {
-    /// Memory of a process, whose memory is `mm`.
+    /// Creates memory of the process `tgid`, with its `mm`.
     pub(in super::super) fn new(plan: &Plan, mm: &Mm, tgid: PidRef) -> Result<Self> {
         let mut odp = KBox::new(bindings::ib_umem_odp::default(), GFP_KERNEL)?;
         odp.umem.ibdev = plan.host.into_c();
@@ -224,8 +228,8 @@ impl Draft {
         (odp.umem.address, odp.umem.length) = plan.part.unwrap_or_default();
         odp.tgid = tgid.0.as_ptr();
         let odp = KBox::into_raw(odp);
-        // SAFETY: The memory is ours, and does not move: it is in its box. The view is transparent over
-        // the structure, whose constant fields are written.
+        // SAFETY: The memory is exclusive and does not move, since it is in its box. The view is
+        // transparent over the structure, whose constant fields have been written.
         let odp = unsafe {
             bindings::rdma_helper_odp_init_mutex(odp);
             KBox::from_raw(odp.cast())
@@ -238,7 +242,7 @@ impl Draft {
         })
     }
 
-    /// Gives it a list of `entries`, for pages of `page` bytes.
+    /// Allocates the list with `entries` entries, for pages of `page` bytes.
     ///
     /// # Errors
     ///
@@ -248,27 +252,27 @@ impl Draft {
         let odp = self.odp.raw();
         if uses_virt_dma(&host) {
             let list = KVVec::<c_ulong>::from_elem(0, entries, GFP_KERNEL | __GFP_NOWARN)?;
-            // SAFETY: The memory is ours alone.
+            // SAFETY: Access to the memory is exclusive.
             unsafe { (*odp).map.pfn_list = list.into_raw_parts().0 };
         } else {
-            // SAFETY: The device exists (`HostDevice`), and the map is ours to fill in.
+            // SAFETY: The device exists (`HostDevice`), and access to the map is exclusive.
             to_result(unsafe {
                 let dma_device = host.dma_device().into_c();
                 private::hmm_dma_map_alloc(dma_device, &raw mut (*odp).map, entries, page)
             })?;
         }
-        // INVARIANT: Just made.
+        // INVARIANT: The list was just allocated.
         self.listed = true;
         Ok(())
     }
 
-    /// Follows the page tables of `bytes` from `first` on, with a list of as many pages. `mm` is the
-    /// process's memory that the draft was made with, and has users.
+    /// Inserts the notifier for `bytes` from `first` on. `mm` must be the one that the draft was
+    /// created with; the list must have been allocated.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for another process's memory, or without a list of as many pages; `ENOMEM`; `EINTR`
-    /// if the process is being killed; `EOVERFLOW`.
+    /// `EINVAL` for another `mm`, or without a list; `ENOMEM`; `EINTR` if the process is being
+    /// killed; `EOVERFLOW`.
     pub(in super::super) fn follow(
         mut self,
         mm: &MmWithUser,
@@ -279,25 +283,25 @@ impl Draft {
             return Err(EINVAL);
         }
         let odp = self.odp.raw();
-        // SAFETY: The memory stays where it is until the notifier is removed; the process's memory has
-        // users while `mm` is borrowed; the operations exist as long (`NotifierOps`).
+        // SAFETY: The memory does not move until the notifier is removed; the `mm` has users while
+        // it is borrowed; the operations live long enough (`NotifierOps`).
         to_result(unsafe {
             let notifier = &raw mut (*odp).notifier;
             private::mmu_interval_notifier_insert(notifier, mm.as_raw(), first, bytes, ops.0)
         })?;
-        // The list is the memory's from now on.
+        // The list now belongs to the memory.
         self.listed = false;
         Ok(self.finish())
     }
 
-    /// Gives it to C as it is: implicit memory, or what [`Self::follow`] made.
+    /// Passes the memory to C: implicit memory, or memory from [`Self::follow`].
     fn finish(self) -> Owned<Odp> {
         let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: Nobody else has it, and it is given up.
+        // SAFETY: Access to the memory is exclusive, and ownership is given up.
         unsafe { Owned::from_c(this.odp.raw()) }
     }
 
-    /// Gives implicit memory to C.
+    /// Passes implicit memory to C.
     ///
     /// # Errors
     ///
@@ -325,8 +329,8 @@ impl Drop for Draft {
             return;
         }
         let (odp, host) = (self.odp.raw(), self.odp.umem().host());
-        // SAFETY: The list was made by `list`, and nobody else uses it: type invariant. The device
-        // exists (`HostDevice`).
+        // SAFETY: The list was allocated by `list`, and nobody else uses it: type invariant. The
+        // device exists (`HostDevice`).
         unsafe {
             if uses_virt_dma(&host) {
                 bindings::kvfree((*odp).map.pfn_list.cast());
@@ -337,12 +341,12 @@ impl Drop for Draft {
     }
 }
 
-/// Ends memory of which no page is mapped any more. May sleep.
+/// Frees memory without mapped pages. May sleep.
 pub(in super::super) fn end(odp: Owned<Odp>) {
     let followed = !odp.is_implicit();
     let odp = odp.into_raw().as_ptr();
-    // SAFETY: The memory is that of `Draft::finish`, with a reference to its process, and nobody else
-    // has it (`Owned`). After the removal no notifier is called.
+    // SAFETY: The memory is from `Draft::finish`, with a reference to its process, and access to it
+    // is exclusive (`Owned`). After its removal, the notifier is not called.
     // INVARIANT: Followed memory has a list.
     unsafe {
         if followed {
@@ -357,28 +361,29 @@ pub(in super::super) fn end(odp: Owned<Odp>) {
 }
 
 impl Odp {
-    /// The memory that a head is of, if it comes on demand.
+    /// Returns the on-demand memory that contains a head; `None` for other kinds.
     pub(in super::super) fn of_head(umem: &Umem) -> Option<&Self> {
         if !umem.is_odp() {
             return None;
         }
-        // SAFETY: By its flag it is the head, the first field, of such memory.
+        // SAFETY: The flag says that the head is the first field of on-demand memory.
         Some(unsafe { Self::view(umem.raw().cast()) })
     }
 
-    /// The address behind the last of its pages.
+    /// Address after the last page.
     pub(in super::super) fn end(&self) -> usize {
         self.last().wrapping_add(1)
     }
 
-    /// What it has if it is not implicit.
+    /// Returns the memory as followed memory, unless it is implicit.
     pub(in super::super) fn followed(&self) -> Option<Followed<'_>> {
-        // SAFETY: Another view of the same structure; what is not implicit is followed (see above).
+        // SAFETY: Another view of the same structure. Memory that is not implicit is followed (see
+        // above).
         (!self.is_implicit()).then(|| unsafe { Followed(self, Parts::view(self.raw())) })
     }
 }
 
-/// Memory that follows page tables.
+/// Memory that mirrors page tables.
 ///
 /// # Invariants
 ///
@@ -395,7 +400,7 @@ impl Deref for Followed<'_> {
 }
 
 impl<'a> Followed<'a> {
-    /// The process's memory while it has users; none if the process has ended.
+    /// Keeps the process's `mm` alive; `None` if the process has exited.
     pub(in super::super) fn users(self) -> Option<Users<'a>> {
         users(self.mm()).map(|mm| Users { of: self, mm })
     }
@@ -403,39 +408,39 @@ impl<'a> Followed<'a> {
     /// Locks the list. May sleep.
     pub(in super::super) fn lock(self) -> Locked<'a> {
         let guard = self.0.mutex().lock();
-        // INVARIANT: Just locked, until the guard is dropped.
+        // INVARIANT: The mutex was just locked, and is held until the guard is dropped.
         Locked(Held(self), guard)
     }
 }
 
-/// A process's memory while it has users; none if the process has ended. Dropping it does not take
-/// the memory down, which would wait for our own notifier.
+/// Keeps an `mm` alive; `None` if its process has exited. The reference is dropped asynchronously,
+/// since tearing down the `mm` would wait for this memory's own notifier.
 pub(in super::super) fn users(mm: &Mm) -> Option<ARef<MmWithUserAsync>> {
     mm.mmget_not_zero().map(MmWithUser::into_mmput_async)
 }
 
-/// A reading of the page tables, which a notifier makes void.
+/// Sequence number of a read of the page tables; invalidated by the notifier.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Reading(c_ulong);
 
-/// Followed memory whose process still runs.
+/// Followed memory whose process's `mm` is kept alive.
 pub(in super::super) struct Users<'a> {
     of: Followed<'a>,
     mm: ARef<MmWithUserAsync>,
 }
 
 impl Users<'_> {
-    /// Begins a reading. May sleep.
+    /// Begins a read of the page tables. May sleep.
     pub(in super::super) fn read(&self) -> Reading {
         Reading(interval_read_begin(self.of.1.notifier()))
     }
 
-    /// Looks up the pages from `first` on, for each an element of `pages`. May sleep.
+    /// Looks up the pages at `first`, one for each element of `pages`. May sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if a notifier ran since the reading began; `EFAULT` if there is no such memory;
-    /// `EINTR`; `EINVAL` for pages that are not the memory's.
+    /// `EBUSY` if a notifier has run since the read began; `EFAULT` if there is no such memory;
+    /// `EINTR`; `EINVAL` for pages outside the memory.
     pub(in super::super) fn fault(
         &self,
         reading: Reading,
@@ -443,7 +448,7 @@ impl Users<'_> {
         flags: c_ulong,
         pages: &mut [c_ulong],
     ) -> Result {
-        // A slice has no more elements than the address space has bytes.
+        // A slice has fewer elements than the address space has bytes.
         let end = first.checked_add(pages.len() << PAGE_SHIFT).ok_or(EINVAL)?;
         let notifier = self.of.1.notifier().raw();
         let mut range = private::hmm_range {
@@ -456,19 +461,19 @@ impl Users<'_> {
             ..private::hmm_range::default()
         };
         let _guard = self.mm.mmap_read_lock();
-        // SAFETY: The notifier is inserted (`Followed`), in the process's memory that is locked; `pages`
-        // has an element for each page.
+        // SAFETY: The notifier is inserted (`Followed`), in the `mm` that is locked; `pages` has an
+        // element for each page.
         to_result(unsafe { private::hmm_range_fault(&mut range) })
     }
 
-    /// Locks the list, unless a notifier ran since the reading began. May sleep.
+    /// Locks the list; `None` if a notifier has run since the read began. May sleep.
     pub(in super::super) fn lock_if_valid(&self, reading: Reading) -> Option<Locked<'_>> {
         let locked = self.of.lock();
         (!interval_read_retry(self.of.1.notifier(), reading.0)).then_some(locked)
     }
 }
 
-/// Followed memory whose mutex is held.
+/// Followed memory with its mutex held.
 ///
 /// # Invariants
 ///
@@ -484,18 +489,18 @@ impl<'a> Deref for Held<'a> {
 }
 
 impl Held<'_> {
-    /// The list, an entry for each page of the memory's size.
+    /// The list, with an entry for each page of the memory's page size.
     pub(in super::super) fn list(&self) -> &[Cell<c_ulong>] {
         let bytes = self.end().wrapping_sub(self.start());
         let count = bytes.checked_shr(self.page_shift()).unwrap_or(0);
-        // SAFETY: The list has at least as many entries (`Draft::follow`), which only the one who holds
-        // the mutex uses, this thread: type invariant.
+        // SAFETY: The list has at least as many entries (`Draft::follow`). Only the holder of the
+        // mutex, this thread, accesses it: type invariant.
         unsafe {
             core::slice::from_raw_parts(self.0 .1.pfn_list().into_c().cast_const().cast(), count)
         }
     }
 
-    /// Takes a page out of the list, and out of the device's reach.
+    /// Removes a page from the list and unmaps it for the device.
     pub(in super::super) fn unmap(&self, index: usize) {
         let Some(entry) = self.list().get(index) else {
             return;
@@ -503,13 +508,13 @@ impl Held<'_> {
         let was = entry.get();
         let dma_device = self.umem().host().dma_device().into_c();
         let odp = self.0 .0.raw();
-        // SAFETY: The list has such an entry, and the mutex is held: type invariant. Of an entry that
-        // is mapped, the page is the process's until the mutex is released.
+        // SAFETY: The list has such an entry, and the mutex is held: type invariant. The page of a
+        // mapped entry belongs to the process until the mutex is released.
         unsafe {
             if private::hmm_dma_unmap_pfn(dma_device, &raw mut (*odp).map, index) {
                 if was & private::hmm_pfn_flags_HMM_PFN_WRITE != 0 {
-                    // Without the page's lock, which notifiers may or may not hold: the
-                    // mutex keeps those waiting who would take the page away.
+                    // Without the page lock, which notifiers may or may not hold. The mutex delays
+                    // those that would free the page.
                     bindings::rdma_helper_hmm_pfn_set_dirty(was);
                 }
                 self.set_npages(self.npages().wrapping_sub(1));
@@ -519,36 +524,37 @@ impl Held<'_> {
     }
 }
 
-/// Memory whose mutex C holds; it may be implicit.
+/// Memory whose mutex is held by C; may be implicit.
 ///
 /// # Invariants
 ///
 /// For `'a`, the current thread holds the mutex.
 pub(in super::super) struct HeldByC<'a>(&'a Odp);
 
-// SAFETY: `from_c`'s contract is the type invariant, which drivers keep to
+// SAFETY: `from_c` has the type invariant as its contract, which drivers uphold
 // (`ib_umem_odp_unmap_dma_pages`).
 unsafe impl FromC for HeldByC<'_> {
     type C = *mut bindings::ib_umem_odp;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: On-demand memory: contract of this function. INVARIANT: By the same contract.
+        // SAFETY: On-demand memory: contract of this function. INVARIANT: The mutex is held by the
+        // same contract.
         Self(unsafe { Odp::view(c) })
     }
 }
 
-// SAFETY: The reference is of `'a`.
+// SAFETY: The reference is limited to `'a`.
 unsafe impl<'a> Within<'a> for HeldByC<'a> {}
 
 impl<'a> HeldByC<'a> {
-    /// Lets lockdep check that the mutex is held.
+    /// Has lockdep check that the mutex is held.
     pub(in super::super) fn assert(&self) {
         assert_held(self.0);
     }
 
-    /// The memory, if it is followed.
+    /// Returns the memory, if it is followed.
     pub(in super::super) fn followed(self) -> Option<Held<'a>> {
-        // INVARIANT: The type invariant.
+        // INVARIANT: Type invariant of `self`.
         self.0.followed().map(Held)
     }
 }
@@ -565,7 +571,7 @@ impl<'a> Deref for Locked<'a> {
 }
 
 impl Locked<'_> {
-    /// Leaves it locked; the caller of the exported function unlocks.
+    /// Leaves the mutex locked; the caller of the exported function unlocks it.
     pub(in super::super) fn leave(self) {
         core::mem::forget(self.1);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Pins on pages of a process, and the table that a device's mapping is made of.
+//! Pins on pages of a process, and the table of pinned pages that is mapped for a device.
 
 use super::super::pinned::Pinned;
 use core::mem::ManuallyDrop;
@@ -23,46 +23,46 @@ use rdma::edge::IntoC;
 use rdma::edge::View;
 use rdma::edge::Within;
 
-/// As many pages are pinned at once: their pointers fill a page.
+/// Maximum number of pages pinned at once: their pointers fill a page.
 pub(in super::super) const BATCH: usize = PAGE_SIZE / core::mem::size_of::<*mut bindings::page>();
 
-/// So many segments are let go before somebody else may run.
+/// Number of segments that are released between calls of `cond_resched`.
 const BREATHE: usize = 4096;
 
 rdma::import! {
     in rdma::bindings;
 
-    /// Whether the current process may lock memory at all.
+    /// Returns whether the current process may lock memory at all.
     pub(in super::super) fn can_do_mlock() -> bool = can_do_mlock;
-    /// Whether the current task has a capability (`CAP_*`).
+    /// Returns whether the current task has a capability (`CAP_*`).
     pub(in super::super) fn capable(capability: c_int) -> bool = capable;
-    /// The current process's limit of locked memory, in bytes.
+    /// Limit of locked memory of the current process, in bytes.
     pub(in super::super) fn rlimit_memlock() -> usize = rdma_helper_rlimit_memlock;
-    /// Adds to what a process has pinned. The pages it has pinned then.
+    /// Adds to the pinned pages of a process. Returns the new number.
     pub(in super::super) fn pinned_vm_add(mm: &Mm, pages: i64) -> i64
         = rdma_helper_pinned_vm_add;
-    /// Takes from what a process has pinned.
+    /// Subtracts from the pinned pages of a process.
     pub(in super::super) fn pinned_vm_sub(mm: &Mm, pages: i64) = rdma_helper_pinned_vm_sub;
-    /// The longest segment that the device takes.
+    /// Longest segment that the device supports, in bytes.
     pub(in super::super) fn max_segment(device: &Device) -> u32 = rdma_helper_ib_dma_max_seg_size;
 }
 
-/// Room for the pointers of pages.
+/// Buffer for page pointers.
 pub(in super::super) type Room = [MaybeUninit<*mut bindings::page>];
 
-/// Pages that were pinned just now.
+/// Pages that have just been pinned.
 ///
 /// # Invariants
 ///
-/// The first `count` elements of `pages` are pages that are pinned by us, and in no table.
+/// The first `count` elements of `pages` are pages pinned by this value, which are in no table.
 pub(in super::super) struct Batch<'a> {
     pages: &'a mut Room,
     count: usize,
 }
 
 impl<'a> Batch<'a> {
-    /// Pins pages of the current process from `at` on, at most `wanted`, and at most as many as
-    /// there is room for. May sleep. At least one.
+    /// Pins pages of the current process, starting at address `at`: at least one, at most `wanted`,
+    /// limited by `room`. May sleep.
     ///
     /// # Errors
     ///
@@ -73,15 +73,15 @@ impl<'a> Batch<'a> {
         flags: u32,
         room: &'a mut Room,
     ) -> Result<Self> {
-        // CAST: at most `BATCH`.
+        // CAST: At most `BATCH`.
         let wanted = wanted.min(room.len()).min(BATCH) as c_int;
         let pages = room.as_mut_ptr().cast();
-        // SAFETY: There is room for as many pointers. The function checks the addresses.
+        // SAFETY: `room` holds at least `wanted` pointers. The function checks the addresses.
         let got = unsafe { bindings::pin_user_pages_fast(at, wanted, flags, pages) };
         match got {
             ..=0 => Err(to_result(got).err().unwrap_or(EFAULT)),
-            // INVARIANT: The function has pinned so many.
-            // CAST: not negative, at most `BATCH`.
+            // INVARIANT: The function has pinned `got` pages.
+            // CAST: Positive, at most `BATCH`.
             _ => Ok(Self {
                 pages: room,
                 count: got as usize,
@@ -89,7 +89,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// How many.
+    /// Number of pages.
     pub(in super::super) fn count(&self) -> usize {
         self.count
     }
@@ -98,16 +98,18 @@ impl<'a> Batch<'a> {
 impl Drop for Batch<'_> {
     fn drop(&mut self) {
         let pages = self.pages.as_mut_ptr().cast();
-        // SAFETY: So many are pinned by us, and nothing else has them: type invariant.
+        // SAFETY: The first `count` pages are pinned by this value and not used elsewhere: type
+        // invariant.
         unsafe { bindings::unpin_user_pages_dirty_lock(pages, self.count, false) };
     }
 }
 
-/// Memory that is, or becomes, pinned. Dropping it unmaps and unpins it.
+/// Memory that is pinned, or is being pinned. Dropping it unmaps and unpins it.
 ///
 /// # Invariants
 ///
-/// The pages in `umem`'s table are pinned by us; if `mapped`, the table is mapped for the device.
+/// The pages in `umem`'s table are pinned by this value; if `mapped`, the table is mapped for the
+/// device.
 pub(in super::super) struct Pins {
     umem: KBox<Umem>,
     mapped: bool,
@@ -122,7 +124,8 @@ impl Deref for Pins {
 }
 
 impl Pins {
-    /// Memory with no pages yet, which [`Self::into_raw`] must give to C with a reference to `mm`.
+    /// Creates memory without pages. `mm` must be referenced when [`Self::into_raw`] passes it to
+    /// C.
     pub(in super::super) fn new(
         host: HostDevice,
         mm: &Mm,
@@ -130,7 +133,7 @@ impl Pins {
         attrs: usize,
         writable: bool,
     ) -> Result<Self> {
-        // In its place, since it is large to be copied.
+        // Initialised in place, since it is large.
         let umem = KBox::init(
             init!(bindings::ib_umem {
                 ibdev: host.into_c(),
@@ -147,7 +150,8 @@ impl Pins {
         )?;
         // INVARIANT: The table is empty, and not mapped.
         Ok(Self {
-            // SAFETY: The view is transparent over the structure, whose fields are written.
+            // SAFETY: The view is transparent over the structure, whose fields have been
+            // initialised.
             umem: unsafe { KBox::from_raw(KBox::into_raw(umem).cast()) },
             mapped: false,
         })
@@ -160,7 +164,7 @@ impl Pins {
             .cast()
     }
 
-    /// Adds pages to the table. `left` more are to come.
+    /// Adds pages to the table. `left` is the number of pages that will be added later.
     ///
     /// # Errors
     ///
@@ -172,15 +176,15 @@ impl Pins {
         left: u32,
     ) -> Result {
         let (pages, count) = (batch.pages.as_mut_ptr().cast(), batch.count);
-        // SAFETY: The table is in memory that is ours alone, and not mapped while pages are added;
-        // so many pages are pinned: invariant of `Batch`.
-        // INVARIANT: What gets into the table is pinned by us.
-        // CAST: at most `BATCH`.
+        // SAFETY: Access to the table is exclusive, and it is not mapped while pages are added;
+        // `count` pages are pinned: invariant of `Batch`.
+        // INVARIANT: The added pages are pinned by this value.
+        // CAST: At most `BATCH`.
         to_result(unsafe {
             bindings::sg_alloc_append_table_from_pages(
                 self.table(),
                 pages,
-                // CAST: as above.
+                // CAST: See above.
                 count as u32,
                 0,
                 count << PAGE_SHIFT,
@@ -189,7 +193,7 @@ impl Pins {
                 bindings::GFP_KERNEL,
             )
         })?;
-        // The table has them now.
+        // The pages now belong to the table.
         core::mem::forget(batch);
         Ok(())
     }
@@ -201,17 +205,17 @@ impl Pins {
     /// Those of the mapping.
     pub(in super::super) fn map(&mut self) -> Result {
         let (table, attrs) = (self.table().cast(), self.dma_attrs());
-        // SAFETY: The table is the first part of the one with pinned pages, and ours alone; the
-        // device exists: invariant of `HostDevice`.
+        // SAFETY: The table is the first part of the one with pinned pages, and access to it is
+        // exclusive. The device exists: invariant of `HostDevice`.
         to_result(unsafe {
             bindings::rdma_helper_ib_dma_map_sgtable(self.host().into_c(), table, attrs)
         })?;
-        // INVARIANT: Just mapped.
+        // INVARIANT: The table was just mapped.
         self.mapped = true;
         Ok(())
     }
 
-    /// Gives it to C, with the reference to the process's memory that [`Self::new`] noted.
+    /// Gives the memory to C, with the reference to `mm` that [`Self::new`] recorded.
     pub(in super::super) fn into_raw(self) -> *mut bindings::ib_umem {
         let this = ManuallyDrop::new(self);
         this.umem.raw()
@@ -231,7 +235,7 @@ impl Drop for Pins {
         }
         for (i, entry) in self.pages().entries().enumerate() {
             let (first, count) = entry.pages();
-            // SAFETY: The pages of the entry are pinned by us: type invariant.
+            // SAFETY: The pages of the entry are pinned by this value: type invariant.
             unsafe {
                 bindings::unpin_user_page_range_dirty_lock(first.into_c(), count, dirty);
             }
@@ -239,18 +243,18 @@ impl Drop for Pins {
                 super::cond_resched();
             }
         }
-        // SAFETY: The table is ours, and not used any more.
+        // SAFETY: The table belongs to this value and is no longer used.
         unsafe { bindings::sg_free_append_table(self.table()) };
     }
 }
 
-// SAFETY: `from_c`'s contract is that C gives back pinned memory, which is what `into_raw` gave it.
+// SAFETY: `from_c` is for pinned memory from `into_raw` that C returns.
 unsafe impl FromC for Pinned {
     type C = *mut bindings::ib_umem;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: By the contract of this function it is the box of `into_raw`, whose `owning_mm` has
-        // been given a reference. INVARIANT: Only what is mapped is given to C.
+        // SAFETY: It is the box from `into_raw`, whose `owning_mm` owns a reference: contract of
+        // this function. INVARIANT: Only mapped memory is given to C.
         unsafe {
             let mm = ARef::from_raw(NonNull::new_unchecked((*c).owning_mm).cast());
             let pins = Pins {
@@ -262,5 +266,5 @@ unsafe impl FromC for Pinned {
     }
 }
 
-// SAFETY: It owns the memory, so it is not limited by a call.
+// SAFETY: It owns the memory, so it is not limited to a call.
 unsafe impl Within<'_> for Pinned {}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Markers: requests that complete after all that were posted before them.
+//! Drain markers: requests that complete after all requests posted before them.
 //!
-//! A marker is on the stack of the one who waits for it. C header: `include/rdma/ib_verbs.h`.
+//! A marker is on the stack of the waiting task. C header: `include/rdma/ib_verbs.h`.
 
 use super::Polled;
 use crate::errno::eopnotsupp;
@@ -22,21 +22,21 @@ use rdma::edge::View;
 use rdma::edge::Within;
 use rdma::sync::Completion;
 
-/// One of the queues of a queue pair.
+/// One of the work queues of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Queue {
-    /// Of sends.
+    /// Send queue.
     Send,
-    /// Of receives.
+    /// Receive queue.
     Receive,
 }
 
-/// A queue pair of a consumer in the kernel that wants it drained.
+/// A queue pair that its kernel consumer drains.
 ///
 /// # Invariants
 ///
-/// `0` is one whose completions, and those of its shared receive queue, come to queues of
-/// `ib_alloc_cq`; so asks the header of whoever calls `ib_drain_qp` and its kin.
+/// The completions of `0`, and of its shared receive queue, go to queues of `ib_alloc_cq`. The
+/// header requires this of callers of `ib_drain_qp` and its variants.
 #[derive(Clone, Copy)]
 pub(crate) struct Drained<'a>(&'a Qp);
 
@@ -53,9 +53,9 @@ impl Deref for Drained<'_> {
 }
 
 impl<'a> Drained<'a> {
-    /// Where the requests of a queue complete.
+    /// Returns the completion queue of a work queue.
     pub(crate) fn cq(self, queue: Queue) -> Option<Polled<'a>> {
-        // INVARIANT: Of `ib_alloc_cq` (type invariant).
+        // INVARIANT: The queue is from `ib_alloc_cq` (type invariant).
         match queue {
             Queue::Send => self.0.send_cq(),
             Queue::Receive => self.0.recv_cq(),
@@ -63,14 +63,14 @@ impl<'a> Drained<'a> {
         .map(Polled)
     }
 
-    /// Where what comes from its shared receive queue completes.
+    /// Returns the completion queue of the shared receive queue; `None` if the queue pair has none.
     pub(crate) fn shared_cq(self) -> Option<Polled<'a>> {
         let cq: Option<Option<&'a Cq>> = self.0.srq()?.cq();
-        // INVARIANT: Of `ib_alloc_cq` (type invariant).
+        // INVARIANT: The queue is from `ib_alloc_cq` (type invariant).
         cq.unwrap_or(self.0.recv_cq()).map(Polled)
     }
 
-    /// Has the driver drain a queue, if it does so by itself. May sleep.
+    /// Has the driver drain a queue. Returns whether the driver has a method for that. May sleep.
     pub(crate) fn by_driver(self, queue: Queue) -> bool {
         let (ops, driver) = (self.0.device().ops(), self.0.driver());
         match queue {
@@ -83,8 +83,8 @@ impl<'a> Drained<'a> {
     /// Posts a marker to a queue.
     fn post(self, queue: Queue, cqe: *mut bindings::ib_cqe) -> Result {
         let (qp, ops) = (self.0.real().raw(), self.0.device().ops());
-        // SAFETY: The methods are of the queue pair's own driver, which keeps nothing of the
-        // request but the marker, which `wait_behind` keeps until it has completed.
+        // SAFETY: The methods are from the queue pair's own driver, which keeps nothing of the
+        // request but the marker, and `wait_behind` keeps that until it has completed.
         outcome(unsafe {
             match queue {
                 Queue::Send => {
@@ -104,8 +104,8 @@ impl<'a> Drained<'a> {
         })
     }
 
-    /// Posts a marker to a queue, and waits by `wait`, and then in any case, until it has
-    /// completed. May sleep.
+    /// Posts a marker to a queue and waits for it, first by `wait`, then without a limit. May
+    /// sleep.
     ///
     /// # Errors
     ///
@@ -123,7 +123,7 @@ impl<'a> Drained<'a> {
             bindings::init_completion(&raw mut (*marker).done);
             Completion::view(&raw mut (*marker).done)
         };
-        // It begins with its entry.
+        // `cqe` is the first field of a marker.
         self.post(queue, marker.cast())?;
         let waiting = Waiting {
             done,
@@ -137,28 +137,28 @@ impl<'a> Drained<'a> {
     }
 }
 
-/// A marker.
+/// A drain marker.
 #[repr(C)]
 struct Marker {
     cqe: bindings::ib_cqe,
     done: bindings::completion,
 }
 
-/// A marker that was posted.
+/// A marker that was posted and is waited for.
 pub(crate) struct Waiting<'a> {
     done: &'a Completion,
     over: Cell<bool>,
 }
 
 impl Waiting<'_> {
-    /// Waits until it has completed. Once; may sleep.
+    /// Waits until the marker has completed. Does nothing if that was seen before. May sleep.
     pub(crate) fn wait(&self) {
         if !self.over.replace(true) {
             self.done.wait();
         }
     }
 
-    /// The same, for so many jiffies at most. Returns whether it has completed.
+    /// Waits for at most `jiffies`. Returns whether the marker has completed.
     pub(crate) fn wait_timeout(&self, jiffies: usize) -> bool {
         if !self.over.get() {
             self.over.set(self.done.wait_timeout(jiffies));
@@ -170,28 +170,28 @@ impl Waiting<'_> {
 /// The completion of a marker.
 struct Completed<'a>(&'a Completion);
 
-// SAFETY: `from_c`'s contract: the work completion of a marker.
+// SAFETY: `from_c`'s contract: points to the work completion of a marker.
 unsafe impl FromC for Completed<'_> {
     type C = *mut bindings::ib_wc;
 
     unsafe fn from_c(c: Self::C) -> Self {
         const DONE: usize = offset_of!(Marker, done);
-        // SAFETY: `from_c`'s contract; who posted the marker waits for this (`wait_behind`).
+        // SAFETY: `from_c`'s contract; the poster of the marker waits for this (`wait_behind`).
         Self(unsafe {
             let cqe = *(*c).__bindgen_anon_1.wr_cqe;
             Completion::view(cqe.wrapping_byte_add(DONE).cast())
         })
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The value is bounded by `'a`.
 unsafe impl<'a> Within<'a> for Completed<'a> {}
 
-/// Wakes the one who waits for a marker.
+/// Wakes the task that waits for a marker.
 fn complete(_cq: Passed<bindings::ib_cq>, marker: Completed<'_>) {
     marker.0.complete();
 }
 
 rdma::callback! {
-    /// For completion queues.
+    /// `done` callback of a marker.
     fn on_marker(cq: Passed<bindings::ib_cq>, marker: Completed<'_>) = complete;
 }

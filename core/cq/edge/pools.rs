@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The shared queues of a device at the edge (`cq_pools` of `struct ib_device`).
+//! FFI of the shared queues of a device (`cq_pools` of `struct ib_device`).
 
 use super::OwnedPolled;
 use crate::device::Device;
@@ -17,7 +17,7 @@ use rdma::sync::SpinLockIrqGuard;
 ///
 /// # Invariants
 ///
-/// `guard` is of the pools' lock. What is in the lists was an [`OwnedPolled`] that
+/// `guard` holds the lock of the pools. Each queue in the lists was an [`OwnedPolled`] that
 /// [`add`](Self::add) took.
 pub(in crate::cq) struct Pools<'a> {
     device: &'a Device,
@@ -33,26 +33,26 @@ impl<'a> Pools<'a> {
         }
     }
 
-    /// The pool of this index, if there is one.
+    /// Returns the pool with this index, if there is one.
     fn pool(&mut self, index: usize) -> Option<Locked<'_, Cq>> {
         let list = self.device.cq_pools().get(index)?;
-        // SAFETY: The guard is of the lock of all pools of the device (type invariant).
+        // SAFETY: The guard holds the lock of all pools of the device (type invariant).
         Some(unsafe { list.locked_by(&mut self.guard) })
     }
 
-    /// Takes out the first queue of a pool, if there is one. The outer `None`: there is no such
-    /// pool.
+    /// Removes the first queue of a pool. The outer `None` means that there is no such pool, the
+    /// inner one that it is empty.
     pub(in crate::cq) fn take_first(&mut self, index: usize) -> Option<Option<OwnedPolled>> {
-        // INVARIANT: It was an `OwnedPolled` (type invariant). Consumers that still use it have
-        // claimed entries of it.
+        // INVARIANT: The queue was an `OwnedPolled` (type invariant). Consumers that still use it
+        // have claimed completions of it.
         Some(self.pool(index)?.pop_front().map(OwnedPolled))
     }
 
-    /// Puts a queue in front of a pool.
+    /// Inserts a queue at the front of a pool.
     ///
     /// # Errors
     ///
-    /// The queue, if there is no such pool.
+    /// Returns the queue if there is no such pool.
     pub(in crate::cq) fn add(&mut self, index: usize, cq: OwnedPolled) -> Result<(), OwnedPolled> {
         let Some(mut pool) = self.pool(index) else {
             return Err(cq);
@@ -61,7 +61,7 @@ impl<'a> Pools<'a> {
         Ok(())
     }
 
-    /// The first queue of a pool that `claim` claims entries of.
+    /// Returns the first queue of a pool for which `claim` succeeds.
     pub(in crate::cq) fn find(
         &mut self,
         index: usize,
@@ -73,7 +73,7 @@ impl<'a> Pools<'a> {
     }
 }
 
-/// A queue of a pool of which entries were claimed for a consumer, which gets it.
+/// A queue of a pool with completions claimed for a consumer.
 pub(in crate::cq) struct Claimed(NonNull<bindings::ib_cq>);
 
 impl AnswerOk for Claimed {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One entry of a GID table: what C calls a `struct ib_gid_attr`.
+//! An entry of a GID table; C sees its `struct ib_gid_attr`.
 //!
 //! # Life
 //!
@@ -11,10 +11,10 @@
 //!         refuses it                    |       (network device put)
 //! ```
 //!
-//! The table and each holder have one of [`Entry::refs`]; a retired entry is no longer found,
-//! but stays readable for those who hold it. The memory itself is kept by the references
-//! together, and by the RCU callback that lets go of the network device: readers of
-//! `ib_gid_attr::ndev` have nothing but an RCU section.
+//! The table and each holder own one reference of [`Entry::refs`]. Lookups do not find a retired
+//! entry, but its holders can still read it. [`Entry::memory`] counts two users: all references
+//! together, and the RCU callback that puts the network device. Readers of `ib_gid_attr::ndev` are
+//! protected by RCU only.
 
 use core::cell::UnsafeCell;
 use core::mem::ManuallyDrop;
@@ -50,50 +50,53 @@ use rdma::edge::Passed;
 use rdma::edge::Within;
 use rdma::net::NetDevice;
 
-/// The name of a network device in the engines: its address, which is not given to another
-/// while an entry or a snapshot names it, since both hold the device.
+/// Returns the ID of a network device for the pure code in `proto`: its address. The address is not
+/// reused while an entry or a snapshot contains it, because both hold a reference to the device.
 pub(in crate::gid) fn ndev_id(ndev: *const bindings::net_device) -> Ndev {
-    // CAST: a pointer fits.
+    // CAST: A pointer has at most 64 bits.
     Ndev(ndev.addr() as u64)
 }
 
-/// An entry.
+/// An entry of a GID table.
 ///
 /// # Invariants
 ///
-/// - `attr` is not changed, but for `ndev`, which turns to null after the entry is retired.
+/// - `attr` does not change, except for `attr.ndev`, which becomes null after the entry is retired.
 /// - `attr.ndev`, if not null, is the device of `ndev`.
-/// - Each share of `memory` keeps the entry where it is: one belongs to the references together,
-///   one to the callback while it is queued. The entry is the content of a `KBox`.
-/// - `ndev` is changed once at most, by the callback that [`Entry::drop_ndev`] queues; nobody
-///   else looks at it but that function, before, and the destructor.
+/// - Each count of `memory` keeps the entry allocated: one belongs to all references together, one
+///   to the RCU callback while it is queued. A `KBox` allocated the entry.
+/// - `ndev` changes at most once, in the callback that [`Entry::drop_ndev`] queues. Nobody else
+///   accesses it except the destructor.
 #[repr(C)]
 pub(crate) struct Entry {
     attr: GidAttr,
-    /// What the driver keeps of it; the driver alone uses it, from `add_gid` to `del_gid`.
+    /// Driver data. Only the driver uses it, from `add_gid` to `del_gid`.
     context: GidContext,
-    /// The same, as the engines have it.
+    /// The same entry in the form of the pure code in `proto`.
     entry: gid_table::Entry,
     port: u32,
     index: u16,
     valid: Atomic<bool>,
-    /// The callback that drops `ndev` is queued, or has run.
+    /// Whether the callback that drops `ndev` is queued, or has run.
     leaves: Atomic<bool>,
     refs: Refcount,
     memory: Refcount,
-    /// What keeps `attr.ndev`. In a cell, since there may be holders when it goes.
+    /// Reference to the device of `attr.ndev`. In a cell, because the entry may be shared when the
+    /// reference is dropped.
     ndev: UnsafeCell<Option<ARef<NetDevice>>>,
     rcu: Opaque<bindings::callback_head>,
     owner: Arc<Gids>,
 }
 
-// SAFETY: What changes is atomic, or belongs to one thread at a time as told at the fields.
+// SAFETY: Fields that change are atomic, or used by one thread at a time (type invariants;
+// `context` only by the driver).
 unsafe impl Send for Entry {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Entry {}
 
 impl Entry {
-    /// A new entry that is in no table yet. Its memory is the caller's until it is put into one.
+    /// Allocates an entry, which is not in a table yet. The caller owns its memory until it is
+    /// inserted.
     pub(in crate::gid) fn new(
         owner: Arc<Gids>,
         device: &Device,
@@ -104,9 +107,11 @@ impl Entry {
     ) -> Result<KBox<Self>> {
         let raw_ndev = ndev.as_ref().map_or(core::ptr::null_mut(), |n| n.as_raw());
         let gid_type = u32::from(entry.gid_type as u8);
-        // SAFETY: It becomes part of an entry, which keeps the network device.
+        // SAFETY: The attribute becomes part of an entry, which holds a reference to the network
+        // device.
         let attr = unsafe { GidAttr::new(raw_ndev, device, entry.gid.0, gid_type, index, port) };
-        // INVARIANT: As built above.
+        // INVARIANT: `attr.ndev` is the device of `ndev`; no callback is queued, and the one count
+        // of `memory` belongs to the one reference.
         Ok(KBox::new(
             Self {
                 attr,
@@ -126,23 +131,23 @@ impl Entry {
         )?)
     }
 
-    /// What C knows of it.
+    /// The C structure of the entry.
     pub(crate) fn attr(&self) -> &GidAttr {
         &self.attr
     }
 
-    /// The entry that an attribute is part of.
+    /// Returns the entry that contains an attribute.
     pub(crate) fn of(attr: &GidAttr) -> &Self {
-        // SAFETY: There is no other attribute than those of entries (`GidAttr::new`).
+        // SAFETY: Every attribute is a field of an entry (contract of `GidAttr::new`).
         unsafe { &*container_of!(core::ptr::from_ref(attr), Self, attr) }
     }
 
-    /// Its place in its port's table.
+    /// Index of the entry in its port's table.
     pub(in crate::gid) fn index(&self) -> u16 {
         self.index
     }
 
-    /// The number of its port.
+    /// Port number.
     pub(in crate::gid) fn port(&self) -> u32 {
         self.port
     }
@@ -152,44 +157,45 @@ impl Entry {
         self.entry.gid
     }
 
-    /// `enum ib_gid_type`.
+    /// Type of the GID (`enum ib_gid_type`).
     pub(crate) fn gid_type(&self) -> u32 {
         u32::from(self.entry.gid_type as u8)
     }
 
-    /// Whether it is in its table, and not retired.
+    /// Returns whether the entry is not retired.
     pub(in crate::gid) fn is_valid(&self) -> bool {
         self.valid.load(Acquire)
     }
 
-    /// Its network device, while it is valid.
+    /// Network device of the entry; null if there is none, or after [`drop_ndev`](Self::drop_ndev).
     pub(in crate::gid) fn ndev(&self) -> *mut bindings::net_device {
         self.attr.ndev()
     }
 
-    /// Its network device, while it is valid, under RCU.
+    /// Network device of the entry, valid while `_rcu` exists; `None` if there is none, or after
+    /// [`drop_ndev`](Self::drop_ndev).
     pub(crate) fn ndev_rcu<'a>(&self, _rcu: &'a rcu::Guard) -> Option<&'a NetDevice> {
         let ndev = NonNull::new(self.ndev())?;
-        // SAFETY: The entry's reference to it is dropped by an RCU callback after the field has
-        // turned to null.
+        // SAFETY: An RCU callback that is queued after the field became null drops the entry's
+        // reference to the device.
         Some(unsafe { NetDevice::from_raw(ndev.as_ptr()) })
     }
 
-    /// What the driver keeps of it.
+    /// Driver data of the entry.
     pub(in crate::gid) fn driver_context(&self) -> Passed<c_void> {
         self.context.get()
     }
 
-    /// As the engines have it.
+    /// The entry in the form of the pure code in `proto`.
     pub(in crate::gid) fn engine(&self) -> &gid_table::Entry {
         &self.entry
     }
 
-    /// Has the driver take note of the entry, which is not in a table yet.
+    /// Notifies the driver of the entry, which is not in a table yet.
     ///
     /// # Errors
     ///
-    /// The driver's.
+    /// Errors of the driver.
     pub(in crate::gid) fn add_gid(&self, device: &Device) -> Result {
         if device.ops().add_gid.is_none() {
             return Ok(());
@@ -198,40 +204,42 @@ impl Entry {
         device.driver().add_gid(attr, &self.context)
     }
 
-    /// Has the driver forget the entry, which is in no table any more. Once after
-    /// [`add_gid`](Self::add_gid).
+    /// Notifies the driver that the entry is deleted. The entry is not in a table any more. Called
+    /// once after [`add_gid`](Self::add_gid).
     pub(in crate::gid) fn del_gid(&self, device: &Device) {
-        // There is nobody to be told of a failure.
+        // The deletion cannot fail, so ignore errors of the driver.
         let attr = In(&self.attr);
         let _: Result = device.driver().del_gid(attr, &self.context);
     }
 
-    /// One more reference; the caller knows of one that is there.
+    /// Takes a reference. The entry must have one already.
     pub(in crate::gid) fn hold(&self) {
         self.refs.inc();
     }
 
-    /// Lets go of the network device, when nobody reads it any more. Once, after the entry
-    /// was retired and the driver was told.
+    /// Drops the reference to the network device after an RCU grace period. Called once, after the
+    /// entry was retired and the driver was notified.
     pub(in crate::gid) fn drop_ndev(&self) {
-        // Who gave no network device has none to be let go of.
+        // Nothing to do without a network device.
         if self.ndev().is_null() || self.leaves.xchg(true, Relaxed) {
             return;
         }
         self.attr.set_ndev(core::ptr::null_mut());
         self.memory.inc();
-        // SAFETY: The head is the entry's own, and used once, as `leaves` says. INVARIANT: The share just counted is the callback's.
+        // SAFETY: The head belongs to the entry and is used once (see `leaves`). INVARIANT: The
+        // count of `memory` just taken belongs to the callback.
         unsafe { bindings::call_rcu(self.rcu.get(), Some(put_ndev)) };
     }
 
-    /// Gives back a share of the memory.
+    /// Drops a count of `memory`, and frees the entry with the last one.
     ///
     /// # Safety
     ///
-    /// The caller has a share to give back, and does not use the entry after.
+    /// The caller owns a count of `memory`, and does not use the entry afterwards.
     unsafe fn release(this: NonNull<Self>) {
-        // SAFETY: The share keeps it; after the last one nobody does, and it is a box's content
-        // (type invariant; `Port::insert` took it out).
+        // SAFETY: The caller's count keeps the entry valid. After the last count nobody uses it,
+        // and its memory is that of a `KBox` (type invariant), which `Slot::fill` converted to a
+        // pointer.
         unsafe {
             if this.as_ref().memory.dec_and_test() {
                 drop(KBox::from_raw(this.as_ptr()));
@@ -242,11 +250,11 @@ impl Entry {
 
 /// # Safety
 ///
-/// For RCU only, with the head of an entry, as [`Entry::drop_ndev`] hands it over.
+/// Called by RCU only, with the head of an entry, as queued by [`Entry::drop_ndev`].
 unsafe extern "C" fn put_ndev(head: *mut bindings::callback_head) {
-    // SAFETY: The callback's share keeps the entry (type invariant), and we alone look
-    // at `ndev`, which is in a cell, so that holders may have the entry borrowed. The share of
-    // the memory is given back last.
+    // SAFETY: The callback's count of `memory` keeps the entry valid (type invariant) and is
+    // dropped last. Only the callback accesses `ndev` (type invariant), which is in a cell because
+    // holders may borrow the entry.
     unsafe {
         let entry: *mut Entry = container_of!(Opaque::cast_from(head), Entry, rcu).cast_mut();
         drop((*UnsafeCell::raw_get(&raw const (*entry).ndev)).take());
@@ -259,37 +267,37 @@ unsafe extern "C" fn put_ndev(head: *mut bindings::callback_head) {
 ///
 /// # Invariants
 ///
-/// It owns one of the entry's references.
+/// `self` owns a reference to the entry.
 pub(crate) struct GidRef(NonNull<Entry>);
 
-// SAFETY: It gives access to an `Entry`, which is `Send` and `Sync`.
+// SAFETY: It only gives access to an `Entry`, which is `Send` and `Sync`.
 unsafe impl Send for GidRef {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for GidRef {}
 
 impl GidRef {
-    /// Holds an entry that is there.
+    /// Takes a reference to an entry.
     pub(in crate::gid) fn new(entry: &Entry) -> Self {
         entry.hold();
-        // INVARIANT: Just counted.
+        // INVARIANT: The reference was just taken.
         Self(NonNull::from(entry))
     }
 
-    /// Another reference to an entry that somebody holds. Any context.
+    /// Takes a reference to the entry of an attribute. Any context.
     pub(crate) fn hold(attr: &GidAttr) -> Self {
         Self::new(Entry::of(attr))
     }
 
-    /// The reference that a field or C owned.
+    /// Takes over a reference that a field or C owned.
     pub(crate) fn of(owned: Owned<GidAttr>) -> Self {
-        // INVARIANT: Who owns an attribute has a reference to its entry.
+        // INVARIANT: The owner of an attribute owns a reference to its entry.
         Self(NonNull::from(Entry::of(&owned)))
     }
 
-    /// Gives the reference to a field or C.
+    /// Passes the reference to a field or to C.
     pub(crate) fn into_owned(self) -> Owned<GidAttr> {
         let this = ManuallyDrop::new(self);
-        // SAFETY: The reference was `self`'s, which is not dropped.
+        // SAFETY: `self` owned the reference (type invariant), and is not dropped.
         unsafe { Owned::new(NonNull::from(this.attr()).cast()) }
     }
 }
@@ -304,7 +312,7 @@ impl Deref for GidRef {
 }
 
 impl Drop for GidRef {
-    /// Any context. The last one frees the slot.
+    /// Drops the reference; the last one frees the slot. Any context.
     fn drop(&mut self) {
         if !self.refs.dec_and_test() {
             return;
@@ -313,21 +321,22 @@ impl Drop for GidRef {
             port.vacate(self);
         }
         self.owner.room();
-        // SAFETY: The references are gone; this is their share of the memory.
+        // SAFETY: The last reference was dropped, so the references' count of `memory` is dropped
+        // here.
         unsafe { Entry::release(self.0) };
     }
 }
 
-// SAFETY: `from_c`'s contract: an entry that the caller holds, and gives up.
+// SAFETY: `from_c`'s contract: an entry with a reference that passes from the caller to the callee.
 unsafe impl FromC for GidRef {
     type C = *const bindings::ib_gid_attr;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract; an attribute is a part of an entry.
+        // SAFETY: `from_c`'s contract; every attribute is a field of an entry.
         Self::of(unsafe { Owned::from_c(c.cast_mut()) })
     }
 }
-// SAFETY: It owns its reference, so it is not limited by a call.
+// SAFETY: The value owns its reference, so it is not limited to a call.
 unsafe impl Within<'_> for GidRef {}
 
 impl AnswerOk for GidRef {
@@ -342,39 +351,40 @@ impl AnswerOk for GidRef {
     }
 }
 
-/// A slot of a table, under the table's lock. It names an entry from when the entry is put into it
-/// until the entry's last reference is gone (`Port::vacate`), or the table is told to forget it.
+/// A slot of a table, protected by the table's lock. It refers to an entry from its insertion until
+/// its last reference is dropped (`Port::vacate`), or until the table clears the slot.
 ///
 /// # Invariants
 ///
-/// The entry, if any, has references. While it is valid, one of them is the slot's.
+/// The entry, if any, is allocated: its last reference clears the slot before it drops its count of
+/// `memory`. While the entry is valid, the slot owns one of its references.
 #[derive(Default)]
 pub(in crate::gid) struct Slot(Option<NonNull<Entry>>);
 
-// SAFETY: It gives access to an `Entry`, which is `Send` and `Sync`.
+// SAFETY: It only gives access to an `Entry`, which is `Send` and `Sync`.
 unsafe impl Send for Slot {}
 
 impl Slot {
-    /// The entry, if it is valid.
+    /// Returns the entry if it is valid.
     pub(in crate::gid) fn valid_entry(&self) -> Option<&Entry> {
-        // SAFETY: By the type invariant the entry is there as long as the slot names it.
+        // SAFETY: The entry is allocated while the slot refers to it (type invariant).
         let entry = unsafe { self.0?.as_ref() };
         entry.is_valid().then_some(entry)
     }
 
-    /// Whether it names no entry.
+    /// Returns whether the slot is empty.
     pub(in crate::gid) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Whether it names this entry.
+    /// Returns whether the slot refers to this entry.
     pub(in crate::gid) fn names(&self, entry: &Entry) -> bool {
         self.0 == Some(NonNull::from(entry))
     }
 
-    /// Puts a new entry into it.
+    /// Stores a new entry in the slot.
     pub(in crate::gid) fn fill(&mut self, entry: KBox<Entry>) {
-        // INVARIANT: The one reference of a new entry is the slot's.
+        // INVARIANT: The slot takes over the one reference of a new entry.
         self.0 = NonNull::new(KBox::into_raw(entry));
     }
 
@@ -382,11 +392,12 @@ impl Slot {
     pub(in crate::gid) fn retire(&mut self) -> Option<GidRef> {
         let entry = self.valid_entry()?;
         entry.valid.store(false, Release);
-        // INVARIANT: The entry was valid, so one reference was the slot's; it is not any more.
+        // INVARIANT: The entry was valid, so the slot owned a reference, which passes to the
+        // result.
         Some(GidRef(NonNull::from(entry)))
     }
 
-    /// Forgets the entry.
+    /// Clears the slot.
     pub(in crate::gid) fn clear(&mut self) {
         self.0 = None;
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages under construction (`struct sk_buff`).
+//! Netlink messages under construction (`struct sk_buff`).
 //!
-//! Drivers write attributes into the buffer themselves. So a [`Writer`] here writes straight to the
-//! buffer's end, and not to a slice that would be copied.
+//! Drivers also write attributes to the buffer. So a [`Writer`] appends directly to the buffer,
+//! without an intermediate slice.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -22,19 +22,19 @@ use crate::proto::nla::Sink;
 use crate::proto::nla::Writer;
 use crate::proto::nla::MESSAGE_HEADER;
 
-/// How this machine wants 64-bit values.
+/// Alignment of 64-bit attributes on this architecture.
 const ALIGN64: Align64 = if cfg!(CONFIG_HAVE_EFFICIENT_UNALIGNED_ACCESS) {
     Align64::Packed
 } else {
     Align64::Aligned
 };
 
-/// The end of a message buffer, where it grows.
+/// The end of a message buffer, for appending.
 ///
 /// # Invariants
 ///
-/// For `'a`, `skb` is a linear buffer that only this changes, and those that it is lent to
-/// by [`raw`](Self::raw).
+/// For `'a`, `skb` is a linear buffer that is only changed through `self`, or by C code that got it
+/// from [`raw`](Self::raw).
 pub(crate) struct Tail<'a> {
     skb: NonNull<bindings::sk_buff>,
     _skb: PhantomData<&'a mut bindings::sk_buff>,
@@ -43,31 +43,31 @@ pub(crate) struct Tail<'a> {
 impl<'a> Tail<'a> {
     /// # Safety
     ///
-    /// For `'a`, `skb` is as the type invariant says.
+    /// For `'a`, `skb` is as in the type invariant.
     pub(super) unsafe fn new(skb: NonNull<bindings::sk_buff>) -> Self {
-        // INVARIANT: Contract of this function.
+        // INVARIANT: By the contract of this function.
         Self {
             skb,
             _skb: PhantomData,
         }
     }
 
-    /// A writer that goes on at the end.
+    /// Returns a writer that appends.
     pub(crate) fn writer(self) -> Writer<Self> {
         Writer::over(self, ALIGN64)
     }
 
-    /// The buffer, to be lent to C that writes attributes at its end.
+    /// Returns the buffer, for C code that appends attributes.
     pub(crate) fn raw(&mut self) -> *mut bindings::sk_buff {
         self.skb.as_ptr()
     }
 }
 
-/// A buffer that C passes for a call, or none.
+/// A buffer that C passes for the duration of a call, or null.
 pub(crate) struct Lent<'a>(pub(crate) Option<Tail<'a>>);
 
 rdma::argument! {
-    /// Null, or a linear buffer of the caller's (`rdma_netlink.h`).
+    /// Null, or a linear buffer that only the caller uses (`rdma_netlink.h`).
     impl<'a> Lent<'a> = |skb: Option<NonNull<bindings::sk_buff>>| {
         Lent(skb.map(|skb| Tail { skb, _skb: PhantomData }))
     };
@@ -75,16 +75,16 @@ rdma::argument! {
 
 impl Sink for Tail<'_> {
     fn len(&self) -> usize {
-        // SAFETY: The buffer is there and nobody else changes it: type invariant.
+        // SAFETY: The buffer is valid, and nobody else changes it (type invariant).
         usize::try_from(unsafe { (*self.skb.as_ptr()).len }).unwrap_or(usize::MAX)
     }
 
     fn grow(&mut self, len: usize) -> Option<&mut [u8]> {
         let count = u32::try_from(len).ok()?;
-        // SAFETY: A linear buffer, by the type invariant.
+        // SAFETY: The buffer is linear (type invariant).
         let start = unsafe { bindings::rdma_helper_skb_put(self.skb.as_ptr(), count) };
         let start: NonNull<u8> = NonNull::new(start.cast())?;
-        // SAFETY: So many new bytes of the buffer, which are nobody else's.
+        // SAFETY: `start` points to `len` new bytes of the buffer, which nobody else uses.
         unsafe {
             start.as_ptr().write_bytes(0, len);
             Some(slice::from_raw_parts_mut(start.as_ptr(), len))
@@ -93,28 +93,28 @@ impl Sink for Tail<'_> {
 
     fn cut(&mut self, len: usize) {
         if let Ok(len) = u32::try_from(len) {
-            // SAFETY: A linear buffer, by the type invariant; nothing becomes longer.
+            // SAFETY: The buffer is linear (type invariant); `skb_trim` never extends it.
             unsafe { bindings::skb_trim(self.skb.as_ptr(), len) };
         }
     }
 
     fn written_mut(&mut self) -> &mut [u8] {
         let len = self.len();
-        // SAFETY: By the type invariant there are so many bytes behind `data`, all of them
-        // written by us or by those that the buffer was lent to.
+        // SAFETY: The buffer is linear (type invariant), so it has `len` bytes at `data`. All of
+        // them were written, by `grow` or by C code that got the buffer from `raw`.
         unsafe { slice::from_raw_parts_mut((*self.skb.as_ptr()).data, len) }
     }
 }
 
-/// A buffer for one message of the usual size, which is freed if it is not sent.
+/// A buffer for one message of the default size. Dropping it frees the buffer.
 ///
 /// # Invariants
 ///
-/// Nobody else has the buffer, and it is linear.
+/// The buffer is linear, and nobody else uses it.
 pub(crate) struct Message(NonNull<bindings::sk_buff>);
 
 impl Message {
-    /// An empty buffer. May sleep.
+    /// Allocates an empty buffer. May sleep.
     ///
     /// # Errors
     ///
@@ -123,25 +123,25 @@ impl Message {
         Self::with_flags(bindings::GFP_KERNEL)
     }
 
-    /// An empty buffer. Sleeps as `flags` say.
+    /// Allocates an empty buffer. May sleep as `flags` permit.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn with_flags(flags: bindings::gfp_t) -> Result<Self> {
-        // SAFETY: It only allocates.
+        // SAFETY: The function only allocates.
         let skb = unsafe { bindings::rdma_helper_nlmsg_new_default(flags) };
-        // INVARIANT: It is new.
+        // INVARIANT: The buffer is new.
         NonNull::new(skb).map(Self).ok_or(ENOMEM)
     }
 
-    /// Writes to it.
+    /// Returns a writer that appends to the message.
     pub(crate) fn writer(&mut self) -> Writer<Tail<'_>> {
-        // SAFETY: Nobody else has the linear buffer, by the type invariant; it is borrowed.
+        // SAFETY: The buffer is linear, nobody else uses it (type invariant), and it is borrowed.
         unsafe { Tail::new(self.0) }.writer()
     }
 
-    /// Gives the buffer to C.
+    /// Passes the buffer to C.
     pub(super) fn into_raw(self) -> *mut bindings::sk_buff {
         ManuallyDrop::new(self).0.as_ptr()
     }
@@ -149,39 +149,39 @@ impl Message {
 
 impl Drop for Message {
     fn drop(&mut self) {
-        // SAFETY: Nobody else has the buffer: type invariant.
+        // SAFETY: Nobody else uses the buffer (type invariant).
         unsafe { bindings::rdma_helper_kfree_skb(self.0.as_ptr()) };
     }
 }
 
 rdma::argument! {
-    /// A linear buffer of the caller's, which the function takes over (`rdma_netlink.h`).
+    /// A linear buffer whose ownership passes from the caller to the function (`rdma_netlink.h`).
     impl Message = |skb: NonNull<bindings::sk_buff>| Message(skb);
 }
 
-/// A namespace that C passes for a call.
+/// A network namespace that C passes for the duration of a call.
 pub(in crate::netlink) struct NetArg<'a>(pub(in crate::netlink) &'a CountedNet);
 
-// SAFETY: `rdma_netlink.h`: callers hold the namespace during the call; it is the first, or that of
-// a user's socket, which counts it.
+// SAFETY: Callers keep the namespace alive during the call (`rdma_netlink.h`): it is the initial
+// one, or that of a user socket, which holds a reference to it.
 unsafe impl FromC for NetArg<'_> {
     type C = *mut bindings::net;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A namespace that is there: contract of this function.
+        // SAFETY: The namespace is valid (contract of this function).
         Self(unsafe { CountedNet::from_raw(c) })
     }
 }
 
-// SAFETY: The reference is of `'a`.
+// SAFETY: Its reference is limited to `'a`.
 unsafe impl<'a> Within<'a> for NetArg<'a> {}
 
-/// Begins a message in a buffer, with `len` bytes of payload, zeroed, to which it returns a pointer;
-/// null if they do not fit. `nlh` is set to where the header lies.
+/// Starts a message in a buffer, with `len` bytes of zeroed payload. Returns a pointer to the
+/// payload, or null if the message does not fit. Sets `*nlh` to the header, or to null.
 ///
 /// # Safety
 ///
-/// `skb` is a linear buffer of the caller's; `nlh` may be written.
+/// `skb` is null, or a linear buffer that only the caller uses; `nlh` is writable.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn ibnl_put_msg(
     skb: *mut bindings::sk_buff,
@@ -192,12 +192,12 @@ pub(crate) unsafe extern "C" fn ibnl_put_msg(
     op: c_int,
     flags: c_int,
 ) -> *mut c_void {
-    // SAFETY: `nlh` may be written: contract of this function.
+    // SAFETY: `nlh` is writable (contract of this function).
     unsafe { *nlh = core::ptr::null_mut() };
     let (Some(skb), Ok(payload)) = (NonNull::new(skb), usize::try_from(len)) else {
         return core::ptr::null_mut();
     };
-    // SAFETY: A linear buffer of the caller's: contract of this function.
+    // SAFETY: The buffer is linear, and only the caller uses it (contract of this function).
     let mut tail = unsafe { Tail::new(skb) };
     let room = payload
         .checked_add(MESSAGE_HEADER)
@@ -209,14 +209,15 @@ pub(crate) unsafe extern "C" fn ibnl_put_msg(
     };
     let header = bindings::nlmsghdr {
         nlmsg_len: whole,
-        // CAST: Client and operation make 16 bits, flags have as many, and a sequence
-        // number has no sign in the header.
+        // CAST: Client and operation together have 16 bits, as have the flags; the sequence number
+        // is unsigned in the header.
         nlmsg_type: client.wrapping_shl(10).wrapping_add(op) as u16,
         nlmsg_flags: flags as u16,
         nlmsg_seq: seq as u32,
         nlmsg_pid: 0,
     };
-    // SAFETY: There are as many bytes and more, at a multiple of four. `nlh` may be written.
+    // SAFETY: `start` points to at least `whole` bytes, and is a multiple of four. `nlh` is
+    // writable (contract of this function).
     unsafe {
         start.cast::<bindings::nlmsghdr>().write(header);
         *nlh = start.cast();
@@ -224,13 +225,13 @@ pub(crate) unsafe extern "C" fn ibnl_put_msg(
     }
 }
 
-/// Adds an attribute to the message that begins at `nlh`; if it does not fit, the message is taken
-/// out of the buffer: `EMSGSIZE`.
+/// Adds an attribute to the message that starts at `nlh`. If it does not fit, removes the message
+/// from the buffer and returns `EMSGSIZE`.
 ///
 /// # Safety
 ///
-/// `skb` is a linear buffer of the caller's, or null, and `nlh` what [`ibnl_put_msg`] set for it;
-/// there are `len` bytes at `data`.
+/// `skb` is null, or a linear buffer that only the caller uses. [`ibnl_put_msg`] set `nlh` for this
+/// buffer. `data` points to `len` bytes.
 #[no_mangle]
 pub(crate) unsafe extern "C" fn ibnl_put_attr(
     skb: *mut bindings::sk_buff,
@@ -242,14 +243,14 @@ pub(crate) unsafe extern "C" fn ibnl_put_attr(
     let Some(buffer) = NonNull::new(skb) else {
         return EMSGSIZE.to_errno();
     };
-    // SAFETY: A linear buffer of the caller's: contract of this function.
+    // SAFETY: The buffer is linear, and only the caller uses it (contract of this function).
     let tail = unsafe { Tail::new(buffer) };
     let put = || -> Result {
         let len = usize::try_from(len).map_err(|_| EMSGSIZE)?;
         let attr = u16::try_from(attr).map_err(|_| EMSGSIZE)?;
         let payload = match len {
             0 => &[][..],
-            // SAFETY: There are as many bytes: contract of this function.
+            // SAFETY: `data` points to `len` bytes (contract of this function).
             len => unsafe { slice::from_raw_parts(data.cast::<u8>(), len) },
         };
         Ok(tail.writer().put(attr, payload)?)
@@ -257,8 +258,8 @@ pub(crate) unsafe extern "C" fn ibnl_put_attr(
     match put() {
         Ok(()) => 0,
         Err(error) => {
-            // SAFETY: The message began in this buffer, so it lies behind `data`: contract of this
-            // function.
+            // SAFETY: The message starts in this buffer, so `nlh` is not below its `data` (contract
+            // of this function).
             unsafe {
                 let start = nlh.cast::<u8>().offset_from((*skb).data);
                 if let Ok(start) = u32::try_from(start) {

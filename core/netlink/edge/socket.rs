@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The socket of a namespace. To be held against `include/linux/netlink.h`.
+//! The netlink socket of a network namespace. Must match `include/linux/netlink.h`.
 
 use super::Batch;
 use super::Message;
@@ -18,14 +18,14 @@ use rdma::net::Net;
 use rdma::net::Pernet;
 use rdma::net::PernetData;
 
-/// What takes messages that come in.
+/// Type of the function that handles received buffers.
 type Input = unsafe extern "C" fn(*mut bindings::sk_buff);
 
-/// The socket of a namespace.
+/// The netlink socket of a network namespace.
 ///
 /// # Invariants
 ///
-/// A socket that `netlink_kernel_create` made.
+/// `0` is a socket that `netlink_kernel_create` returned and that is not released yet.
 pub(in crate::netlink) struct Socket(NonNull<bindings::sock>);
 
 // SAFETY: The functions of a socket may be called from any thread.
@@ -36,7 +36,7 @@ unsafe impl Sync for Socket {}
 rdma::impl_pernet_slot!(impl for Socket);
 
 rdma::callback! {
-    /// The `input` of the sockets.
+    /// `input` function of the sockets.
     fn receive(batch: Batch<'_>) = super::super::client::receive;
 }
 
@@ -48,7 +48,7 @@ impl PernetData for Socket {
         if let Ok(sock) = &sock {
             sock.set_send_timeout(super::super::send_timeout());
         }
-        // SAFETY: The slot is written if and only if `Ok` is returned.
+        // SAFETY: The closure initialises the slot if and only if it returns `Ok`.
         unsafe {
             pin_init::pin_init_from_closure(move |slot: *mut Self| {
                 slot.write(sock?);
@@ -62,11 +62,12 @@ impl Socket {
     fn create(net: &Net, input: Input) -> Result<Self> {
         let mut config = bindings::netlink_kernel_cfg {
             input: Some(input),
-            // Each request is checked for what its sender may do.
+            // Each request is checked for the sender's permissions.
             flags: bindings::NL_CFG_F_NONROOT_RECV,
             ..Default::default()
         };
-        // SAFETY: The namespace is being set up; C copies what it needs of `config`.
+        // SAFETY: The namespace is valid, as it is being set up; C copies what it needs from
+        // `config`.
         let sock = unsafe {
             bindings::__netlink_kernel_create(
                 net.as_raw(),
@@ -75,36 +76,38 @@ impl Socket {
                 &mut config,
             )
         };
-        // INVARIANT: Just made.
+        // INVARIANT: The socket was just created.
         NonNull::new(sock).map(Self).ok_or(ENOMEM)
     }
 
-    /// How long a sender that may wait does so for a reader that does not keep up.
+    /// Sets the timeout of a blocking send while the receiver's buffer is full.
     fn set_send_timeout(&self, timeout: Jiffies) {
         let timeout = c_long::try_from(timeout).unwrap_or(c_long::MAX);
-        // SAFETY: A socket, by the type invariant; the word is written whole.
+        // SAFETY: The socket is valid (type invariant); the helper writes a whole word.
         unsafe { bindings::rdma_helper_sock_set_sndtimeo(self.0.as_ptr(), timeout) };
     }
 
-    /// The socket of a namespace.
+    /// Returns the socket of a network namespace.
     ///
     /// # Errors
     ///
-    /// `ESRCH` while the namespace is set up.
+    /// `ESRCH` while the namespace is being set up.
     pub(in crate::netlink) fn of(net: &CountedNet) -> Result<Pin<&Self>> {
-        // SAFETY: Sockets are registered from `netlink::Subsystem::new`, the first thing that the
-        // module's `init` does, to its drop, the last (`main.rs`, fields of `IbCore`).
+        // SAFETY: Sockets are registered from `netlink::Subsystem::new`, the first step of the
+        // module's `init`, until it is dropped, the last step of the exit (order of the fields of
+        // `IbCore` in `main.rs`).
         unsafe { Pernet::<Self>::get(net) }.ok_or(ESRCH)
     }
 
-    /// Sends to one port. Returns a length, or an error's number. Sleeps unless `flags` has
-    /// `MSG_DONTWAIT`.
+    /// Sends a message to one port ID. Returns a length or a negative errno. May sleep unless
+    /// `flags` has `MSG_DONTWAIT`.
     pub(in crate::netlink) fn unicast(&self, message: Message, port: u32, flags: c_int) -> c_int {
-        // SAFETY: A socket, by the type invariant, which takes the message over in any case.
+        // SAFETY: The socket is valid (type invariant). The function consumes the message even on
+        // failure.
         unsafe { bindings::netlink_unicast(self.0.as_ptr(), message.into_raw(), port, flags) }
     }
 
-    /// Sends to a group. Sleeps as `flags` say.
+    /// Sends a message to a group. May sleep as `flags` permit.
     ///
     /// # Errors
     ///
@@ -116,25 +119,27 @@ impl Socket {
         flags: bindings::gfp_t,
     ) -> Result {
         let (sock, skb) = (self.0.as_ptr(), message.into_raw());
-        // SAFETY: A socket, by the type invariant, which takes the message over in any case.
+        // SAFETY: The socket is valid (type invariant). The function consumes the message even on
+        // failure.
         to_result(unsafe { bindings::rdma_helper_nlmsg_multicast(sock, skb, 0, group, flags) })
     }
 
-    /// Whether somebody listens to a group. Any context.
+    /// Returns whether a group has listeners. Any context.
     pub(in crate::netlink) fn has_listeners(&self, group: u32) -> bool {
-        // SAFETY: A socket, by the type invariant.
+        // SAFETY: The socket is valid (type invariant).
         unsafe { bindings::netlink_has_listeners(self.0.as_ptr(), group) != 0 }
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        // SAFETY: A socket, by the type invariant; nobody sends to a namespace that has gone.
+        // SAFETY: The socket is valid (type invariant). Nobody sends on it any more, as its
+        // namespace is exiting or the module is unloading.
         unsafe { bindings::netlink_kernel_release(self.0.as_ptr()) };
     }
 }
 
-/// Gives every namespace a socket. May sleep.
+/// Creates a socket in every network namespace. May sleep.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Structures with address vectors that C hands over to be filled.
+//! Output parameters of C callers that contain address vectors.
 
 use super::tables::AhAttr;
 use super::tables::QpAttr;
@@ -10,8 +10,7 @@ use rdma::edge::FromC;
 use rdma::edge::View;
 use rdma::edge::Within;
 
-/// A structure that C has filled, as far as it has, and that is to be filled by us: what it says
-/// of references means nothing.
+/// A structure of a C caller that the callee fills in. Its GID references are uninitialised.
 pub(crate) struct Out<'a, V>(&'a V);
 
 impl<V> Deref for Out<'_, V> {
@@ -22,14 +21,14 @@ impl<V> Deref for Out<'_, V> {
     }
 }
 
-// SAFETY: It is of `'a`.
+// SAFETY: Its reference is limited to `'a`.
 unsafe impl<'a, V> Within<'a> for Out<'a, V> where Self: FromC {}
-// SAFETY: References are taken out before anybody sees the vector.
+// SAFETY: The uninitialised GID reference is cleared before the vector is used.
 unsafe impl FromC for Out<'_, AhAttr> {
     type C = *mut bindings::rdma_ah_attr;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract: the memory is a vector's, of this call alone.
+        // SAFETY: `from_c`'s contract: points to an address vector that only this call uses.
         unsafe {
             (*c).grh.sgid_attr = core::ptr::null();
             Self(AhAttr::view(c))
@@ -37,12 +36,13 @@ unsafe impl FromC for Out<'_, AhAttr> {
     }
 }
 
-// SAFETY: References are taken out before anybody sees the vectors.
+// SAFETY: The uninitialised GID references are cleared before the vectors are used.
 unsafe impl FromC for Out<'_, QpAttr> {
     type C = *mut bindings::ib_qp_attr;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract: the memory is two vectors' and more, of this call alone.
+        // SAFETY: `from_c`'s contract: points to a structure with two address vectors that only
+        // this call uses.
         unsafe {
             (*c).ah_attr.grh.sgid_attr = core::ptr::null();
             (*c).alt_ah_attr.grh.sgid_attr = core::ptr::null();

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reading what others sent: attributes, and a policy for them.
+//! Parsing of received attributes, with a policy.
 //!
-//! What a user sends is judged by [`parse`], by a policy for each type, before any
-//! of it is looked at. Its two strictnesses are those of the kernel
-//! (`lib/nlattr.c`): requests that change something are read
-//! [`Strictness::Strict`], others as in the old days.
+//! [`parse`] validates a user's message against a policy per attribute type before any of it is
+//! used. The two levels of strictness are those of the kernel (`lib/nlattr.c`): requests that
+//! change something are parsed as [`Strictness::Strict`], others as [`Strictness::Liberal`].
 
 use core::ffi::CStr;
 
@@ -14,60 +13,59 @@ use super::HEADER;
 use super::NESTED;
 use super::TYPE_MASK;
 
-/// An attribute as it was received.
+/// A received attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attr<'a> {
-    /// Its type, without flags.
+    /// Type of the attribute, without flags.
     pub attr: u16,
-    /// Whether it is marked as a nest.
+    /// Whether the `NLA_F_NESTED` flag is set.
     pub nested: bool,
-    /// Its bytes.
+    /// Payload of the attribute.
     pub payload: &'a [u8],
 }
 
 impl<'a> Attr<'a> {
-    /// Its first byte.
+    /// First byte of the payload.
     pub fn u8(&self) -> Option<u8> {
         self.payload.first().copied()
     }
 
-    /// Its first 32 bits.
+    /// First 32 bits of the payload.
     pub fn u32(&self) -> Option<u32> {
         Some(u32::from_ne_bytes(*self.payload.first_chunk()?))
     }
 
-    /// Its first 64 bits.
+    /// First 64 bits of the payload.
     pub fn u64(&self) -> Option<u64> {
         Some(u64::from_ne_bytes(*self.payload.first_chunk()?))
     }
 
-    /// Its bytes up to a NUL, or the first `max` of them: as `nla_strscpy` copies
-    /// into an array of `max + 1` bytes.
+    /// The payload up to a NUL, or its first `max` bytes: as `nla_strscpy` copies into an array of
+    /// `max + 1` bytes.
     pub fn text(&self, max: usize) -> &'a [u8] {
         let text = self.payload.split(|b| *b == 0).next().unwrap_or_default();
         text.get(..max).unwrap_or(text)
     }
 
-    /// The attributes in it.
+    /// The attributes nested in this one.
     pub fn attrs(&self) -> Attrs<'a> {
         Attrs::new(self.payload)
     }
 }
 
-/// Goes through the attributes of a payload, as far as their headers are sound.
+/// Iterator over the attributes of a payload, up to the first invalid header.
 #[derive(Clone, Debug)]
 pub struct Attrs<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Attrs<'a> {
-    /// From the beginning of these bytes.
+    /// Starts at the beginning of these bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// What is left when there is no attribute any more: nothing, if the payload
-    /// is sound.
+    /// The bytes after the last valid attribute: empty, if the payload is valid.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
@@ -81,7 +79,7 @@ impl<'a> Iterator for Attrs<'a> {
         let len = usize::from(u16::from_ne_bytes([a, b]));
         let raw_type = u16::from_ne_bytes([c, d]);
         let payload = self.rest.get(HEADER..len)?;
-        // The last one may lack the zeros after it.
+        // The last attribute may lack its padding.
         self.rest = self.rest.get(align(len)..).unwrap_or_default();
         Some(Attr {
             attr: raw_type & TYPE_MASK,
@@ -91,10 +89,10 @@ impl<'a> Iterator for Attrs<'a> {
     }
 }
 
-/// What the payload of a type has to be.
+/// What the policy requires of the payload of an attribute type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// No policy names the type: nobody reads it. Strictly, nobody may send it.
+    /// Not in the policy: ignored if liberal, refused if strict.
     Unnamed,
     /// One byte.
     U8,
@@ -102,65 +100,65 @@ pub enum Kind {
     U32,
     /// 64 bits.
     U64,
-    /// Text with a NUL, of so many bytes at most without it; 0 is no limit.
+    /// NUL-terminated text of at most this many bytes without the NUL; 0 is no limit.
     Text(u16),
-    /// Attributes.
+    /// Nested attributes.
     Nested,
-    /// Anything.
+    /// Any payload.
     Binary,
-    /// At least so many bytes. (Strictly, it may not be sent either.)
+    /// At least this many bytes. (Refused if strict.)
     AtLeast(u16),
 }
 
-/// How a message is judged.
+/// How strictly a message is validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strictness {
-    /// Unknown types and bytes at the end are passed over, and numbers may be
-    /// longer than they should (`NL_VALIDATE_LIBERAL`).
+    /// Unknown types and trailing bytes are ignored, and integers may be longer than required
+    /// (`NL_VALIDATE_LIBERAL`).
     Liberal,
-    /// They are refused, and nests must be marked (`NL_VALIDATE_STRICT`).
+    /// All of that is refused, and nests must have their flag (`NL_VALIDATE_STRICT`).
     Strict,
 }
 
-/// Where a message is refused: the place of the attribute's header, from where the message's
-/// attributes begin.
+/// Why and where a message is refused: the offset of the attribute's header from the start of the
+/// message's attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why.
+    /// The reason.
     pub why: Why,
-    /// The place; that of the rest for [`Why::Trailing`].
+    /// The offset; for [`Why::Trailing`], that of the trailing bytes.
     pub at: usize,
 }
 
 /// Why a message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// There is no such type.
+    /// The policy has no such type.
     UnknownType,
-    /// The type is not one that is sent.
+    /// The type is not accepted in requests.
     Unsupported,
-    /// The payload does not have the length that it has to have.
+    /// The payload does not have the required length.
     Length,
     /// The payload is too short, or the text too long.
     Range,
-    /// The text has no end.
+    /// The text is not NUL-terminated.
     NoEnd,
-    /// The mark of a nest is missing.
+    /// The `NLA_F_NESTED` flag is missing.
     NoMark,
-    /// The mark of a nest is where it should not be.
+    /// The `NLA_F_NESTED` flag is set on an attribute that is not a nest.
     Mark,
-    /// Bytes follow after the last attribute.
+    /// Bytes follow the last attribute.
     Trailing,
 }
 
 impl Why {
-    /// Whether it is a value out of range (`ERANGE`) for those requests that tell the two
-    /// apart, and not a message that is not sound (`EINVAL`).
+    /// Returns whether the reason is a value out of range (`ERANGE`) rather than a malformed
+    /// message (`EINVAL`), for requests that distinguish the two.
     pub const fn is_range(self) -> bool {
         matches!(self, Self::Range)
     }
 
-    /// In words, as programs show them.
+    /// Text of the extended ack, which programs display.
     pub const fn words(self) -> &'static CStr {
         match self {
             Self::UnknownType => c"Unknown attribute type",
@@ -175,7 +173,7 @@ impl Why {
 }
 
 impl Kind {
-    /// Whether a payload is of this kind.
+    /// Checks the payload of an attribute.
     pub fn check(self, attr: &Attr<'_>, strictness: Strictness) -> Result<(), Why> {
         let strict = strictness == Strictness::Strict;
         let len = attr.payload.len();
@@ -213,7 +211,7 @@ impl Kind {
                 if !looked_at.into_iter().any(|b| *b == 0) {
                     return Err(Why::NoEnd);
                 }
-                // One NUL at the very end is not counted.
+                // One trailing NUL is not counted.
                 let text = attr.payload.strip_suffix(&[0]).unwrap_or(attr.payload);
                 if text.len() > max {
                     return Err(Why::Range);
@@ -224,9 +222,8 @@ impl Kind {
     }
 }
 
-/// Judges all attributes of a message, and shows `found` each with the place of its
-/// header. Of several of a type, the last counts. There are so many `types`; greater ones
-/// are not known.
+/// Validates all attributes of a message, and calls `found` for each with the offset of its header.
+/// If a type occurs more than once, the last one counts. Types from `types` on are unknown.
 pub fn judge<'a>(
     bytes: &'a [u8],
     strictness: Strictness,
@@ -259,14 +256,14 @@ pub fn judge<'a>(
     Ok(())
 }
 
-/// Whether bytes follow after the last attribute.
+/// Returns whether bytes follow the last attribute.
 pub fn has_rest(bytes: &[u8]) -> bool {
     let mut attrs = Attrs::new(bytes);
     attrs.by_ref().for_each(drop);
     !attrs.rest().is_empty()
 }
 
-/// As [`judge`], and puts each attribute where its type says.
+/// Validates like [`judge`], and stores each attribute in `table` at the index of its type.
 pub fn parse<'a>(
     bytes: &'a [u8],
     strictness: Strictness,

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where messages are written to.
+//! Buffers that messages are written to.
 
-/// Bytes that grow at their end.
+/// A byte buffer that grows at its end.
 #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
 pub trait Sink {
-    /// How many there are.
+    /// Number of bytes written.
     fn len(&self) -> usize;
-    /// So many zeros more, to be written. None if there is no room; then nothing changed.
+    /// Appends `len` zeroed bytes and returns them. If there is no room, changes nothing and
+    /// returns `None`.
     fn grow(&mut self, len: usize) -> Option<&mut [u8]>;
-    /// Leaves only the first `len` of them.
+    /// Truncates the buffer to its first `len` bytes.
     fn cut(&mut self, len: usize);
-    /// All of them.
+    /// All bytes written.
     fn written_mut(&mut self) -> &mut [u8];
 }
 
-/// A slice that is filled from its beginning.
+/// A slice that is filled from its start.
 #[derive(Debug)]
 pub struct Slice<'b> {
     buf: &'b mut [u8],
@@ -23,12 +24,12 @@ pub struct Slice<'b> {
 }
 
 impl<'b> Slice<'b> {
-    /// Nothing of it is filled.
+    /// An empty buffer over this slice.
     pub fn new(buf: &'b mut [u8]) -> Self {
         Self { buf, len: 0 }
     }
 
-    /// What is filled.
+    /// The bytes written so far.
     pub fn written(&self) -> &[u8] {
         self.buf.get(..self.len).unwrap_or_default()
     }

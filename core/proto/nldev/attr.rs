@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The attributes of `RDMA_NL_NLDEV` messages, and what each may be in a request.
+//! Attributes of `RDMA_NL_NLDEV` messages, and the policy for requests.
 //!
-//! `enum rdma_nldev_attr` of `include/uapi/rdma/rdma_netlink.h`, row by row in its
-//! order, which is the ABI: names are the header's without `RDMA_NLDEV_ATTR_` or
-//! `RDMA_NLDEV_`, with `SYS_ATTR_` as `Sys`. The kind is what the C core's policy
-//! says of requests; an answer may hold attributes that a request may not
-//! ([`Kind::Unnamed`]). Texts of one byte at most are such that no request needs.
+//! `enum rdma_nldev_attr` of `include/uapi/rdma/rdma_netlink.h`, row by row in its order, which is
+//! ABI: names are the header's without `RDMA_NLDEV_ATTR_` or `RDMA_NLDEV_`, with `SYS_ATTR_` as
+//! `Sys`. The kind is that of the C core's policy for requests; a response may hold attributes that
+//! a request may not ([`Kind::Unnamed`]). Texts of at most one byte are not needed in any request.
 
 use super::super::nla::Kind;
 
-/// Fills up to multiples of eight, on machines that need it
-/// (`RDMA_NLDEV_ATTR_PAD`).
+/// Padding attribute before 64-bit values, on machines that need alignment (`RDMA_NLDEV_ATTR_PAD`).
 pub const PAD: u16 = 0;
 
 macro_rules! attrs {
@@ -21,16 +19,16 @@ macro_rules! attrs {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u16)]
         pub enum Attr {
-            /// Also the filler.
+            /// Type 0, also the padding attribute.
             Unspec,
             $($name,)*
         }
 
         impl Attr {
-            /// Every attribute but the first, in order.
+            /// All attributes but `Unspec`, in order.
             pub const ALL: &[Attr] = &[$(Attr::$name,)*];
 
-            /// What it may be in a request.
+            /// The policy for this attribute in a request.
             pub const fn kind(self) -> Kind {
                 use Kind::*;
                 match self {
@@ -162,18 +160,18 @@ attrs! {
     FrmrPoolKeyKernelVendorKey = U64,
 }
 
-/// The first number without a name (`RDMA_NLDEV_ATTR_MAX`): the length of a table
-/// of attributes.
+/// The first number without a name (`RDMA_NLDEV_ATTR_MAX`): length of a table of attributes by
+/// number.
 pub const ATTR_MAX: usize = Attr::ALL.len() + 1;
 
 impl Attr {
-    /// Its number.
+    /// The number of the attribute.
     pub const fn raw(self) -> u16 {
         self as u16
     }
 }
 
-/// What the attribute of a number may be in a request.
+/// The policy for an attribute number in a request.
 pub fn policy(raw: u16) -> Kind {
     usize::from(raw)
         .checked_sub(1)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Answers about devices, ports and the whole system.
+//! Responses about devices, ports and the whole system.
 
 use super::super::netns::Mode;
 use super::super::nla::Full;
@@ -9,24 +9,24 @@ use super::super::nla::Writer;
 use super::attr::PAD;
 use super::Attr;
 
-/// Which device: every answer begins with it.
+/// Identifies the device: every response starts with it.
 #[derive(Clone, Copy, Debug)]
 pub struct Handle<'a> {
-    /// Its index.
+    /// Index of the device.
     pub index: u32,
-    /// Its name.
+    /// Name of the device.
     pub name: &'a [u8],
 }
 
 impl Handle<'_> {
-    /// Writes it.
+    /// Writes the attributes.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         w.put_u32(Attr::DevIndex.raw(), self.index)?;
         w.put_str(Attr::DevName.raw(), self.name)
     }
 }
 
-/// What the first port of a device speaks.
+/// Protocol of the first port of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Omni-Path.
@@ -42,7 +42,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Its name.
+    /// Name of the protocol, as user space sees it.
     pub const fn name(self) -> &'static [u8] {
         match self {
             Self::Opa => b"opa",
@@ -57,34 +57,34 @@ impl Protocol {
 /// A device: `RDMA_NLDEV_CMD_GET`.
 #[derive(Clone, Copy, Debug)]
 pub struct Dev<'a> {
-    /// Which one.
+    /// The device.
     pub handle: Handle<'a>,
-    /// The number of its last port.
+    /// Number of the last port.
     pub ports: u32,
-    /// What it can do.
+    /// Device capability flags.
     pub cap_flags: u64,
-    /// Version of its firmware; empty if it has none.
+    /// Firmware version; empty if there is none.
     pub fw_version: &'a [u8],
-    /// Its identifier, as a number.
+    /// Node GUID, in host byte order.
     pub node_guid: u64,
-    /// Its system's identifier, as a number.
+    /// System image GUID, in host byte order.
     pub sys_image_guid: u64,
     /// `enum rdma_nl_node_type`.
     pub node_type: u8,
-    /// Whether its completion queues adapt their moderation.
+    /// Whether adaptive moderation of completion queues is on.
     pub dim: bool,
     /// `enum rdma_nl_dev_type`; 0 for most.
     pub dev_type: u8,
-    /// The device it was made under.
+    /// Name of the parent device, if it was created under one.
     pub parent: Option<&'a [u8]>,
     /// `enum rdma_nl_name_assign_type`.
     pub name_assign_type: u8,
-    /// None if the first port speaks nothing that has a name.
+    /// `None` if the protocol of the first port has no name.
     pub protocol: Option<Protocol>,
 }
 
 impl Dev<'_> {
-    /// Writes it.
+    /// Writes the response.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         self.handle.put(w)?;
         w.put_u32(Attr::PortIndex.raw(), self.ports)?;
@@ -110,49 +110,49 @@ impl Dev<'_> {
     }
 }
 
-/// What only a port of an InfiniBand link has.
+/// Attributes that only ports with an InfiniBand link layer have.
 #[derive(Clone, Copy, Debug)]
 pub struct IbPort {
-    /// What it can do: the first word below, the second above.
+    /// Capability mask: the first word in the lower half, the second in the upper.
     pub cap_flags: u64,
-    /// Upper half of its GIDs.
+    /// Subnet prefix: upper half of the port's GIDs.
     pub subnet_prefix: u64,
-    /// Its address.
+    /// Local identifier of the port.
     pub lid: u32,
-    /// The subnet manager's.
+    /// Local identifier of the subnet manager.
     pub sm_lid: u32,
-    /// How many low bits of the address are a path's own.
+    /// LID mask control: number of low LID bits that select a path.
     pub lmc: u8,
 }
 
 /// A network device.
 #[derive(Clone, Copy, Debug)]
 pub struct PortNdev<'a> {
-    /// Its index.
+    /// Interface index.
     pub index: u32,
-    /// Its name.
+    /// Interface name.
     pub name: &'a [u8],
 }
 
 /// A port: `RDMA_NLDEV_CMD_PORT_GET`.
 #[derive(Clone, Copy, Debug)]
 pub struct Port<'a> {
-    /// Its device.
+    /// Device of the port.
     pub handle: Handle<'a>,
-    /// Its number.
+    /// Port number.
     pub port: u32,
-    /// For InfiniBand links.
+    /// Set for InfiniBand links.
     pub ib: Option<IbPort>,
     /// `enum ib_port_state`.
     pub state: u8,
     /// `enum ib_port_phys_state`.
     pub phys_state: u8,
-    /// Its network device, if that is in the reader's namespace.
+    /// Network device of the port, if it is in the reader's namespace.
     pub ndev: Option<PortNdev<'a>>,
 }
 
 impl Port<'_> {
-    /// Writes it.
+    /// Writes the response.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         self.handle.put(w)?;
         w.put_u32(Attr::PortIndex.raw(), self.port)?;
@@ -176,15 +176,14 @@ impl Port<'_> {
 /// The whole system: `RDMA_NLDEV_CMD_SYS_GET`.
 #[derive(Clone, Copy, Debug)]
 pub struct Sys {
-    /// How devices are shared.
+    /// How devices are shared between network namespaces.
     pub netns_mode: Mode,
-    /// Whether users may set Q_Keys that are the privileged's.
+    /// Whether unprivileged users may set privileged Q_Keys.
     pub privileged_qkey: bool,
 }
 
 impl Sys {
-    /// Writes it. Memory survives `fork` and events can be watched, in every kernel
-    /// that has this.
+    /// Writes the response. Copy on fork and event monitoring are always reported as supported.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         w.put_u8(Attr::SysNetnsMode.raw(), self.netns_mode.raw())?;
         w.put_u8(

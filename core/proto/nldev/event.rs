@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `rdma monitor` hears, and where programs open a client of a device.
+//! Events for `rdma monitor`, and character devices of clients.
 
 use super::super::nla::Full;
 use super::super::nla::Sink;
@@ -10,34 +10,34 @@ use super::dev::Handle;
 use super::dev::PortNdev;
 use super::Attr;
 
-/// What happened (`enum rdma_nl_notify_event_type`).
+/// Type of an event (`enum rdma_nl_notify_event_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// There is a new device.
+    /// A device was registered.
     Register = 0,
-    /// It has gone.
+    /// A device was unregistered.
     Unregister = 1,
-    /// A port got its network device.
+    /// A network device was attached to a port.
     NetdevAttach = 2,
-    /// It lost it.
+    /// A network device was detached from a port.
     NetdevDetach = 3,
-    /// The device has another name.
+    /// A device was renamed.
     Rename = 4,
-    /// A port's network device has another name.
+    /// The network device of a port was renamed.
     NetdevRename = 5,
 }
 
-/// What is said of it.
+/// The object that an event is about.
 #[derive(Clone, Copy, Debug)]
 pub enum About<'a> {
-    /// A device.
+    /// An RDMA device.
     Device(Handle<'a>),
     /// A port and its network device, if it has one that the listener may see.
     Port(Handle<'a>, u32, Option<PortNdev<'a>>),
     /// A network device.
     Ndev(PortNdev<'a>),
-    /// Nothing: the network device is in another namespace.
+    /// Not shown: the network device is in another namespace.
     Hidden,
 }
 
@@ -66,16 +66,16 @@ pub fn put(w: &mut Writer<impl Sink>, kind: Kind, about: &About<'_>) -> Result<(
 /// The character device of a client: `RDMA_NLDEV_CMD_GET_CHARDEV`.
 #[derive(Clone, Copy, Debug)]
 pub struct Chardev<'a> {
-    /// Its number, as user space encodes it (`huge_encode_dev`).
+    /// Device number, as user space encodes it (`huge_encode_dev`).
     pub number: u64,
-    /// Version of what is spoken there.
+    /// ABI version of the character device.
     pub abi: u64,
-    /// Its name.
+    /// Name of the character device.
     pub name: &'a [u8],
 }
 
 impl Chardev<'_> {
-    /// Writes it.
+    /// Writes the response.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         w.put_u64(Attr::Chardev.raw(), self.number, PAD)?;
         w.put_u64(Attr::ChardevAbi.raw(), self.abi, PAD)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Answers about the pools of memory regions of a device.
+//! Responses about the fast registration memory region (FRMR) pools of a device.
 
 use super::super::nla::Full;
 use super::super::nla::Sink;
@@ -11,28 +11,28 @@ use super::Attr;
 /// A pool: `RDMA_NLDEV_CMD_FRMR_POOLS_GET`.
 #[derive(Clone, Copy, Debug)]
 pub struct Pool {
-    /// Whether the device translates addresses itself.
+    /// Whether the regions use ATS (address translation services).
     pub ats: bool,
-    /// What may be done with a region (`IB_ACCESS_*`).
+    /// Access flags of the regions (`IB_ACCESS_*`).
     pub access_flags: u32,
-    /// The driver's own distinction.
+    /// Driver-specific part of the key.
     pub vendor_key: u64,
-    /// The same for the kernel's regions; 0 for others.
+    /// Driver-specific key of kernel regions; 0 for others.
     pub kernel_vendor_key: u64,
-    /// Blocks of memory that a region can have.
+    /// Maximum number of DMA blocks of a region.
     pub blocks: u64,
-    /// How many regions wait.
+    /// Number of free regions in the pool.
     pub free: u32,
-    /// How many were used at once at most.
+    /// Maximum number of regions in use at the same time so far.
     pub max_in_use: u64,
-    /// How many are used.
+    /// Number of regions in use.
     pub in_use: u64,
-    /// How many are kept in any case.
+    /// Number of regions that are always kept.
     pub pinned: u32,
 }
 
 impl Pool {
-    /// Writes it.
+    /// Writes the attributes of the pool.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         w.nest(Attr::FrmrPoolKey.raw(), |w| {
             w.put_u8(Attr::FrmrPoolKeyAts.raw(), u8::from(self.ats))?;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What `rdma` of iproute2 asks and is answered: the messages of `RDMA_NL_NLDEV`.
+//! Messages of `RDMA_NL_NLDEV`: requests of iproute2's `rdma`, and responses.
 //!
-//! * [`attr`]: the attributes, and what a request may hold;
-//! * [`dev`]: answers about devices, ports and the whole system;
-//! * [`res`]: answers about the objects of a device;
-//! * [`stat`]: answers about counters;
-//! * [`frmr`]: answers about pools of memory regions;
-//! * [`event`]: what happens, and character devices.
+//! * [`attr`]: attributes, and the policy for requests;
+//! * [`dev`]: responses about devices, ports and the whole system;
+//! * [`res`]: responses about the objects of a device;
+//! * [`stat`]: responses about counters;
+//! * [`frmr`]: responses about FRMR pools;
+//! * [`event`]: events, and character devices.
 //!
-//! An answer is written from a plain struct that the host filled while it held
-//! what keeps the object still, in the order in which the C core writes it: user
-//! space reads by type, but a dump is to be the same byte for byte. What a driver
-//! adds of its own goes after. Numbers: `include/uapi/rdma/rdma_netlink.h`.
+//! A response is written from a plain struct that the host filled while it held the lock that keeps
+//! the object stable. The order is that of the C core: user space reads by type, but a dump is to
+//! be byte for byte the same. A driver's own attributes follow. Numbers:
+//! `include/uapi/rdma/rdma_netlink.h`.
 
 use super::nla::Attr as Received;
 use super::nla::Attrs;
@@ -29,75 +29,75 @@ pub mod stat;
 pub use self::attr::Attr;
 pub use self::attr::ATTR_MAX;
 
-/// The client of these messages (`RDMA_NL_NLDEV`).
+/// Netlink client of these messages (`RDMA_NL_NLDEV`).
 pub const CLIENT: u16 = 5;
 
-/// What is asked (`enum rdma_nldev_command`).
+/// Command of a request (`enum rdma_nldev_command`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Command {
-    /// Devices.
+    /// Get devices.
     Get = 1,
-    /// Name, namespace, moderation of a device.
+    /// Set name, namespace or moderation of a device.
     Set = 2,
-    /// A new device on a network device.
+    /// Add a device on a network device.
     NewLink = 3,
-    /// Its end.
+    /// Delete such a device.
     DelLink = 4,
-    /// Ports.
+    /// Get ports.
     PortGet = 5,
-    /// Settings of the whole system.
+    /// Get settings of the whole system.
     SysGet = 6,
-    /// The same, changed.
+    /// Change settings of the whole system.
     SysSet = 7,
-    /// How many objects there are.
+    /// Get the number of objects of each kind.
     ResGet = 9,
-    /// Queue pairs.
+    /// Get queue pairs.
     ResQpGet = 10,
-    /// Connection manager's ids.
+    /// Get ids of the connection manager.
     ResCmIdGet = 11,
-    /// Completion queues.
+    /// Get completion queues.
     ResCqGet = 12,
-    /// Memory regions.
+    /// Get memory regions.
     ResMrGet = 13,
-    /// Protection domains.
+    /// Get protection domains.
     ResPdGet = 14,
-    /// The character device of a client.
+    /// Get the character device of a client.
     GetChardev = 15,
-    /// Counters, bound.
+    /// Bind counters.
     StatSet = 16,
-    /// Counters.
+    /// Get counters.
     StatGet = 17,
-    /// Counters, unbound.
+    /// Unbind counters.
     StatDel = 18,
-    /// Queue pairs as the driver has them.
+    /// Get queue pairs in the driver's raw format.
     ResQpGetRaw = 19,
-    /// Completion queues as the driver has them.
+    /// Get completion queues in the driver's raw format.
     ResCqGetRaw = 20,
-    /// Memory regions as the driver has them.
+    /// Get memory regions in the driver's raw format.
     ResMrGetRaw = 21,
-    /// User's contexts.
+    /// Get user contexts.
     ResCtxGet = 22,
-    /// Shared receive queues.
+    /// Get shared receive queues.
     ResSrqGet = 23,
-    /// Which counters are on.
+    /// Get which counters are enabled.
     StatGetStatus = 24,
-    /// Shared receive queues as the driver has them.
+    /// Get shared receive queues in the driver's raw format.
     ResSrqGetRaw = 25,
-    /// A new device under another.
+    /// Add a device under a parent device.
     NewDev = 26,
-    /// Its end.
+    /// Delete such a device.
     DelDev = 27,
-    /// What happens, as events.
+    /// Monitor events.
     Monitor = 28,
-    /// Pools of memory regions.
+    /// Get FRMR pools.
     FrmrPoolsGet = 29,
-    /// Their settings.
+    /// Change settings of FRMR pools.
     FrmrPoolsSet = 30,
 }
 
 impl Command {
-    /// The command of a message's type. The upper bits are the client.
+    /// The command of a message type. The upper bits of the type are the client.
     pub const fn from_type(message_type: u16) -> Option<Self> {
         if message_type >> 10 != CLIENT {
             return None;
@@ -136,17 +136,17 @@ impl Command {
         })
     }
 
-    /// The type of a message of this command.
+    /// The message type of this command.
     pub const fn message_type(self) -> u16 {
         CLIENT << 10 | self as u16
     }
 
-    /// Whether it is answered by one message, or done without one.
+    /// Returns whether the command can be sent without `NLM_F_DUMP`.
     pub const fn has_answer(self) -> bool {
         !matches!(self, Self::Monitor | Self::FrmrPoolsGet)
     }
 
-    /// Whether it may be answered by a list.
+    /// Returns whether the command can be sent as a dump.
     pub const fn has_list(self) -> bool {
         match self {
             Self::Get
@@ -181,7 +181,7 @@ impl Command {
         }
     }
 
-    /// Whether only a network administrator may ask it.
+    /// Returns whether the command requires `CAP_NET_ADMIN`.
     pub const fn needs_admin(self) -> bool {
         match self {
             Self::Set
@@ -217,22 +217,22 @@ impl Command {
     }
 }
 
-/// The attributes of a request that was found in order.
+/// The attributes of a valid request.
 ///
-/// It keeps places instead of the attributes, so that it is small enough for the stack.
+/// Stores offsets instead of attributes, to be small enough for the stack.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
     bytes: &'a [u8],
-    /// One more than the place of each one's header; 0 if it was not sent.
+    /// Offset of each attribute's header plus one; 0 if it was not sent.
     places: [u32; ATTR_MAX],
 }
 
 impl<'a> Request<'a> {
-    /// Judges the bytes after the message's header, or those of a nest.
+    /// Validates the bytes after the message header, or those of a nest.
     pub fn parse(bytes: &'a [u8], strictness: Strictness) -> Result<Self, Refusal> {
         let mut places = [0; ATTR_MAX];
         super::nla::judge(bytes, strictness, attr::policy, ATTR_MAX, |at, attr| {
-            // No message is as long as that this does not fit.
+            // Messages are far shorter than `u32::MAX`.
             let at = u32::try_from(at.saturating_add(1)).unwrap_or(0);
             if let Some(place) = places.get_mut(usize::from(attr.attr)) {
                 *place = at;
@@ -253,22 +253,22 @@ impl<'a> Request<'a> {
         self.get(attr).is_some()
     }
 
-    /// One of 8 bits.
+    /// An 8-bit attribute, if it was sent.
     pub fn u8(&self, attr: Attr) -> Option<u8> {
         self.get(attr)?.u8()
     }
 
-    /// One of 32 bits.
+    /// A 32-bit attribute, if it was sent.
     pub fn u32(&self, attr: Attr) -> Option<u32> {
         self.get(attr)?.u32()
     }
 
-    /// One of 64 bits.
+    /// A 64-bit attribute, if it was sent.
     pub fn u64(&self, attr: Attr) -> Option<u64> {
         self.get(attr)?.u64()
     }
 
-    /// A text, at most `max` bytes of it.
+    /// A text attribute, if it was sent; at most `max` bytes of it.
     pub fn text(&self, attr: Attr, max: usize) -> Option<&'a [u8]> {
         Some(self.get(attr)?.text(max))
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Answers about the objects of a device: how many there are, and each of them.
+//! Responses about the objects of a device: number of objects, and each object.
 //!
-//! Keys that give access to memory are for a network administrator only; the host
-//! says who reads by leaving them out (`Option`). An object of the kernel has no
-//! user's context and protection domain to name.
+//! Keys that give access to memory are shown to a network administrator only; the host leaves them
+//! out (`None`) for other readers. An object of the kernel has no user context and no protection
+//! domain of a user to show.
 
 use super::super::nla::Full;
 use super::super::nla::ListError;
@@ -17,20 +17,20 @@ use super::dev::Handle;
 use super::Attr;
 use super::Command;
 
-/// The list of a kind, and an entry of it.
+/// Command and attributes of a kind of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// The command that asks for it.
+    /// The command that requests it.
     pub command: Command,
-    /// The list.
+    /// The nest of the list.
     pub table: Attr,
-    /// An entry.
+    /// The nest of an entry.
     pub entry: Attr,
-    /// The id by which one is asked for alone.
+    /// The id by which a single object is requested.
     pub id: Attr,
 }
 
-/// How the objects of a kind are listed. Not all are.
+/// Returns how objects of a kind are listed; `None` if they are not.
 pub const fn table(kind: Kind) -> Option<Table> {
     let (command, table, entry, id) = match kind {
         Kind::Qp => (
@@ -91,7 +91,7 @@ pub const fn table(kind: Kind) -> Option<Table> {
     })
 }
 
-/// Writes how many objects of each kind there are: `RDMA_NLDEV_CMD_RES_GET`.
+/// Writes the number of objects of each kind: `RDMA_NLDEV_CMD_RES_GET`.
 pub fn put_summary(
     w: &mut Writer<impl Sink>,
     handle: &Handle<'_>,
@@ -113,7 +113,7 @@ pub fn put_summary(
     })
 }
 
-/// Who owns an object, as its reader is shown.
+/// Owner of an object, as shown to the reader.
 pub type Owner<'a> = Shown<&'a [u8]>;
 
 pub(super) fn put_owner(w: &mut Writer<impl Sink>, owner: &Owner<'_>) -> Result<(), Full> {
@@ -131,19 +131,19 @@ fn put_some(w: &mut Writer<impl Sink>, attr: Attr, value: Option<u32>) -> Result
 /// A queue pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Qp<'a> {
-    /// Its port; 0 before it has one.
+    /// Port number; 0 if not bound to one yet.
     pub port: u32,
-    /// Its number.
+    /// Queue pair number.
     pub lqpn: u32,
-    /// The user's protection domain.
+    /// Id of the user's protection domain.
     pub pdn: Option<u32>,
-    /// Who owns it.
+    /// Owner of the object.
     pub owner: Owner<'a>,
-    /// Of a connected one (RC, UC): the peer's number, the next packet to come.
+    /// For connected types (RC, UC): the peer's QP number and the expected receive PSN.
     pub peer: Option<(u32, u32)>,
-    /// The next packet to go.
+    /// PSN of the next packet to be sent.
     pub sq_psn: u32,
-    /// Where path migration stands, for types that have it (RC, UC, XRC).
+    /// Path migration state, for types that have it (RC, UC, XRC).
     pub path_mig_state: Option<u8>,
     /// `enum ib_qp_type`.
     pub qp_type: u8,
@@ -152,7 +152,7 @@ pub struct Qp<'a> {
 }
 
 impl Qp<'_> {
-    /// Writes it.
+    /// Writes the attributes of the queue pair.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         put_some(
             w,
@@ -175,29 +175,29 @@ impl Qp<'_> {
     }
 }
 
-/// A connection manager's id.
+/// An id of the connection manager.
 #[derive(Clone, Copy, Debug)]
 pub struct CmId<'a> {
-    /// Its port; 0 before it has one.
+    /// Port number; 0 if not bound to one yet.
     pub port: u32,
-    /// Number and type of its queue pair.
+    /// Number and type of the queue pair.
     pub qp: Option<(u32, u8)>,
-    /// Port space.
+    /// Port space (`enum rdma_ucm_port_space`).
     pub port_space: u32,
-    /// State of the connection.
+    /// State of the connection (`enum rdma_cm_state`).
     pub state: u8,
-    /// Its own address (`struct sockaddr_storage`), once it has one.
+    /// Source address (`struct sockaddr_storage`), if bound.
     pub src_addr: Option<&'a [u8; 128]>,
-    /// The peer's.
+    /// Destination address, if resolved.
     pub dst_addr: Option<&'a [u8; 128]>,
-    /// Its id.
+    /// Id of the tracked object.
     pub cm_idn: u32,
-    /// Who owns it.
+    /// Owner of the object.
     pub owner: Owner<'a>,
 }
 
 impl CmId<'_> {
-    /// Writes it.
+    /// Writes the attributes of the id.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         put_some(
             w,
@@ -224,24 +224,24 @@ impl CmId<'_> {
 /// A completion queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Cq<'a> {
-    /// How many completions it holds.
+    /// Number of completions that the queue holds.
     pub cqe: u32,
-    /// How many objects use it.
+    /// Number of objects that use the queue.
     pub usecnt: u64,
-    /// How a kernel's one is polled (`enum ib_poll_context`).
+    /// How a kernel CQ is polled (`enum ib_poll_context`).
     pub poll_ctx: Option<u8>,
-    /// Whether it adapts its moderation.
+    /// Whether adaptive moderation is on.
     pub dim: bool,
-    /// Its id.
+    /// Id of the tracked object.
     pub cqn: u32,
-    /// The user's context.
+    /// Id of the user context.
     pub ctxn: Option<u32>,
-    /// Who owns it.
+    /// Owner of the object.
     pub owner: Owner<'a>,
 }
 
 impl Cq<'_> {
-    /// Writes it.
+    /// Writes the attributes of the queue.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         w.put_u32(Attr::ResCqe.raw(), self.cqe)?;
         w.put_u64(Attr::ResUsecnt.raw(), self.usecnt, PAD)?;
@@ -258,20 +258,20 @@ impl Cq<'_> {
 /// A memory region.
 #[derive(Clone, Copy, Debug)]
 pub struct Mr<'a> {
-    /// Remote and local key, for an administrator.
+    /// Remote and local key, for a network administrator.
     pub keys: Option<(u32, u32)>,
-    /// Its bytes.
+    /// Length in bytes.
     pub length: u64,
-    /// Its id.
+    /// Id of the tracked object.
     pub mrn: u32,
-    /// The user's protection domain.
+    /// Id of the user's protection domain.
     pub pdn: Option<u32>,
-    /// Who owns it.
+    /// Owner of the object.
     pub owner: Owner<'a>,
 }
 
 impl Mr<'_> {
-    /// Writes it.
+    /// Writes the attributes of the region.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         if let Some((rkey, lkey)) = self.keys {
             w.put_u32(Attr::ResRkey.raw(), rkey)?;
@@ -287,22 +287,22 @@ impl Mr<'_> {
 /// A protection domain.
 #[derive(Clone, Copy, Debug)]
 pub struct Pd<'a> {
-    /// The local key of all memory, for an administrator.
+    /// The `local_dma_lkey`, for a network administrator.
     pub local_dma_lkey: Option<u32>,
-    /// The remote one, if it was asked for, for an administrator.
+    /// The unsafe global rkey, if one was requested, for a network administrator.
     pub unsafe_global_rkey: Option<u32>,
-    /// How many objects use it.
+    /// Number of objects that use the domain.
     pub usecnt: u64,
-    /// Its id.
+    /// Id of the tracked object.
     pub pdn: u32,
-    /// The user's context.
+    /// Id of the user context.
     pub ctxn: Option<u32>,
-    /// Who owns it.
+    /// Owner of the object.
     pub owner: Owner<'a>,
 }
 
 impl Pd<'_> {
-    /// Writes it.
+    /// Writes the attributes of the domain.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         put_some(w, Attr::ResLocalDmaLkey, self.local_dma_lkey)?;
         put_some(w, Attr::ResUnsafeGlobalRkey, self.unsafe_global_rkey)?;
@@ -313,17 +313,17 @@ impl Pd<'_> {
     }
 }
 
-/// A user's context.
+/// A user context.
 #[derive(Clone, Copy, Debug)]
 pub struct Ctx<'a> {
-    /// Its id.
+    /// Id of the tracked object.
     pub ctxn: u32,
-    /// Who owns it.
+    /// Owner of the object.
     pub owner: Owner<'a>,
 }
 
 impl Ctx<'_> {
-    /// Writes it.
+    /// Writes the attributes of the context.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         w.put_u32(Attr::ResCtxn.raw(), self.ctxn)?;
         put_owner(w, &self.owner)
@@ -333,26 +333,26 @@ impl Ctx<'_> {
 /// A shared receive queue.
 #[derive(Clone, Debug)]
 pub struct Srq<'a, Q> {
-    /// Its id.
+    /// Id of the tracked object.
     pub srqn: u32,
     /// `enum ib_srq_type`.
     pub srq_type: u8,
-    /// Its protection domain.
+    /// Id of the protection domain.
     pub pdn: u32,
-    /// Its completion queue, for types that have one.
+    /// Id of the completion queue, for types that have one.
     pub cqn: Option<u32>,
-    /// The queue pairs that use it, by number, rising.
+    /// Numbers of the queue pairs that use it, ascending.
     pub qpns: Q,
-    /// Who owns it.
+    /// Owner of the object.
     pub owner: Owner<'a>,
 }
 
 impl<Q: Iterator<Item = u32> + Clone> Srq<'_, Q> {
-    /// Writes it. Runs of numbers are written as their ends.
+    /// Writes the attributes of the queue. Consecutive numbers are written as a range.
     ///
     /// # Errors
     ///
-    /// [`ListError::Full`] if it does not fit; `Failed` if the numbers do not rise.
+    /// [`ListError::Full`] if it does not fit; [`ListError::Failed`] if `qpns` is not ascending.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), ListError<NotRising>> {
         w.put_u32(Attr::ResSrqn.raw(), self.srqn)?;
         w.put_u8(Attr::ResType.raw(), self.srq_type)?;
@@ -377,7 +377,7 @@ impl<Q: Iterator<Item = u32> + Clone> Srq<'_, Q> {
     }
 }
 
-/// Numbers that should rise do not.
+/// Numbers are not in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotRising;
 

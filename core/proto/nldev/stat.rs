@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Answers about counters: those of a port, and those that are bound to queue pairs.
+//! Responses about counters: those of a port, and those bound to queue pairs.
 
 use super::super::nla::Full;
 use super::super::nla::Sink;
@@ -11,35 +11,35 @@ use super::res::put_owner;
 use super::res::Owner;
 use super::Attr;
 
-/// Nothing is counted apart (`RDMA_COUNTER_MODE_NONE`).
+/// No queue pair is bound to a counter (`RDMA_COUNTER_MODE_NONE`).
 pub const MODE_NONE: u32 = 0;
-/// Queue pairs are bound by a rule (`RDMA_COUNTER_MODE_AUTO`).
+/// Queue pairs are bound by criteria (`RDMA_COUNTER_MODE_AUTO`).
 pub const MODE_AUTO: u32 = 1;
-/// Queue pairs are bound one by one (`RDMA_COUNTER_MODE_MANUAL`).
+/// Queue pairs are bound individually (`RDMA_COUNTER_MODE_MANUAL`).
 pub const MODE_MANUAL: u32 = 2;
-/// The rule looks at the type of a queue pair (`RDMA_COUNTER_MASK_QP_TYPE`).
+/// Criterion: type of the queue pair (`RDMA_COUNTER_MASK_QP_TYPE`).
 pub const MASK_QP_TYPE: u32 = 1;
-/// The rule looks at its process (`RDMA_COUNTER_MASK_PID`).
+/// Criterion: process of the queue pair (`RDMA_COUNTER_MASK_PID`).
 pub const MASK_PID: u32 = 2;
 
-/// A port, at the beginning of an answer about it.
+/// Identifies a port, at the start of a response about it.
 #[derive(Clone, Copy, Debug)]
 pub struct PortHandle<'a> {
-    /// Its device.
+    /// Device of the port.
     pub device: Handle<'a>,
-    /// Its number.
+    /// Port number.
     pub port: u32,
 }
 
 impl PortHandle<'_> {
-    /// Writes it.
+    /// Writes the attributes.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         self.device.put(w)?;
         w.put_u32(Attr::PortIndex.raw(), self.port)
     }
 }
 
-/// Writes the value of a counter.
+/// Writes name and value of a counter.
 pub fn put_value(w: &mut Writer<impl Sink>, name: &[u8], value: u64) -> Result<(), Full> {
     w.nest(Attr::StatHwcounterEntry.raw(), |w| {
         w.put_str(Attr::StatHwcounterEntryName.raw(), name)?;
@@ -47,7 +47,7 @@ pub fn put_value(w: &mut Writer<impl Sink>, name: &[u8], value: u64) -> Result<(
     })
 }
 
-/// Writes values with the names of counters, in a list.
+/// Writes a list of counters with their values.
 pub fn put_values<'a>(
     w: &mut Writer<impl Sink>,
     values: impl Iterator<Item = (&'a [u8], u64)>,
@@ -60,16 +60,16 @@ pub fn put_values<'a>(
     })
 }
 
-/// What may be switched of a counter.
+/// Whether a counter can be enabled and disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switch {
     /// It always counts.
     Fixed,
-    /// It counts if somebody wants it to; whether it does.
+    /// It can; whether it is enabled now.
     Optional(bool),
 }
 
-/// Writes which counters there are and which of them count, in a list:
+/// Writes a list of the counters and which of the optional ones are enabled:
 /// `RDMA_NLDEV_CMD_STAT_GET_STATUS`.
 pub fn put_status<'a>(
     w: &mut Writer<impl Sink>,
@@ -99,14 +99,14 @@ pub fn put_status<'a>(
 pub struct PortMode {
     /// `enum rdma_nl_counter_mode`.
     pub mode: u32,
-    /// What the rule looks at.
+    /// Criteria of [`MODE_AUTO`] (`MASK_*`).
     pub mask: u32,
     /// Whether optional counters are bound, too.
     pub optional: bool,
 }
 
 impl PortMode {
-    /// Writes it.
+    /// Writes the attributes; mask and `optional` in [`MODE_AUTO`] only.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         w.put_u32(Attr::StatMode.raw(), self.mode)?;
         if self.mode != MODE_AUTO {
@@ -120,22 +120,22 @@ impl PortMode {
 /// A counter that is bound to queue pairs.
 #[derive(Clone, Debug)]
 pub struct Counter<'a, Q> {
-    /// Its port.
+    /// Port number.
     pub port: u32,
-    /// Its number.
+    /// Counter number.
     pub id: u32,
     /// `enum rdma_nl_counter_mode`.
     pub mode: u32,
-    /// The type that all its queue pairs have, if the rule looks at that.
+    /// Type of all its queue pairs, if that is a criterion.
     pub qp_type: Option<u8>,
-    /// Their process, if the rule looks at that.
+    /// Process of all its queue pairs, if that is a criterion.
     pub owner: Option<Owner<'a>>,
-    /// The queue pairs, by number.
+    /// Numbers of the bound queue pairs.
     pub qpns: Q,
 }
 
 impl<Q: Iterator<Item = u32> + Clone> Counter<'_, Q> {
-    /// Writes it, without values.
+    /// Writes the attributes of the counter, without values.
     pub fn put(&self, w: &mut Writer<impl Sink>) -> Result<(), Full> {
         w.put_u32(Attr::PortIndex.raw(), self.port)?;
         w.put_u32(Attr::StatCounterId.raw(), self.id)?;

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Headers of the SA's datagrams (IBTA 13.4.2, 15.2.1.1): 56 bytes before the record.
+//! Headers of SA datagrams (IBTA 13.4.2, 15.2.1.1): 56 bytes before the record.
 
 use super::wire::Cursor;
 use super::wire::Record;
 
-/// Bytes of an InfiniBand datagram: headers and a record.
+/// Size of an InfiniBand SA datagram in bytes: headers and a record.
 pub const DATAGRAM: usize = Header::LEN + super::DATA;
 
-/// The class of datagrams: subnet administration.
+/// Management class: subnet administration.
 const CLASS: u8 = 3;
 
-/// What is done with a record.
+/// Method: what is done with a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Method {
-    /// Look one up.
+    /// Look up one record.
     Get = 0x01,
-    /// Set one; joins a group.
+    /// Set a record; joins a group.
     Set = 0x02,
-    /// Look all up.
+    /// Look up all matching records.
     GetTable = 0x12,
-    /// Delete one; leaves a group.
+    /// Delete a record; leaves a group.
     Delete = 0x15,
 }
 
 impl Method {
-    /// One that GUIDs are asked for with.
+    /// The method of a GUID query; `None` for others.
     pub const fn of_guids(raw: u8) -> Option<Self> {
         match raw {
             0x01 => Some(Self::Get),
@@ -37,11 +37,11 @@ impl Method {
     }
 }
 
-/// Of what kind the record is.
+/// Attribute: type of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Attribute {
-    /// What the SA says of itself.
+    /// Class information of the SA.
     ClassPortInfo = 0x01,
     /// GUIDs of a port.
     GuidInfo = 0x30,
@@ -49,21 +49,21 @@ pub enum Attribute {
     Service = 0x31,
     /// A path.
     Path = 0x35,
-    /// A member of a group.
+    /// A multicast group member.
     Member = 0x38,
 }
 
-/// Whose datagrams they are.
+/// Type of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fabric {
-    /// InfiniBand's.
+    /// InfiniBand.
     Ib,
-    /// Omni-Path's.
+    /// Omni-Path.
     Opa,
 }
 
 impl Fabric {
-    /// The version of all datagrams.
+    /// Base version of management datagrams.
     pub const fn base_version(self) -> u8 {
         match self {
             Self::Ib => 1,
@@ -71,7 +71,7 @@ impl Fabric {
         }
     }
 
-    /// The version of this class.
+    /// Class version of subnet administration.
     const fn class_version(self) -> u8 {
         match self {
             Self::Ib => 2,
@@ -80,29 +80,29 @@ impl Fabric {
     }
 }
 
-/// The headers, but for those of long answers, which are zeros.
+/// The headers. The fields for multi-packet (RMPP) transfers are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
-    /// Of all datagrams.
+    /// Version of management datagrams.
     pub base_version: u8,
-    /// Subnet administration.
+    /// Management class.
     pub class: u8,
-    /// Of the class.
+    /// Version of the class.
     pub class_version: u8,
-    /// What is done.
+    /// Method.
     pub method: u8,
-    /// Zero if it was.
+    /// Status; zero for success.
     pub status: u16,
-    /// Which question it belongs to.
+    /// Transaction id, the same in query and response.
     pub transaction: u64,
-    /// Of what kind the record is.
+    /// Type of the record.
     pub attribute: u16,
-    /// Which fields of it count.
+    /// Component mask: which fields of the record are significant.
     pub mask: u64,
 }
 
 impl Header {
-    /// Of a question.
+    /// Header of a query.
     pub fn question(
         fabric: Fabric,
         method: Method,
@@ -114,7 +114,7 @@ impl Header {
             base_version: fabric.base_version(),
             class: CLASS,
             class_version: fabric.class_version(),
-            // CAST: By their representation.
+            // CAST: both are `repr` enums.
             method: method as u8,
             status: 0,
             transaction,
@@ -138,11 +138,11 @@ impl Record for Header {
         at.number(16, &mut self.attribute);
         at.reserved(16);
         at.reserved(32);
-        // Of long answers.
+        // RMPP fields.
         at.reserved(32);
         at.reserved(32);
         at.reserved(32);
-        // The key of the subnet manager, the distance between records.
+        // SM key, and offset between records.
         at.reserved(64);
         at.reserved(32);
         at.number(64, &mut self.mask);

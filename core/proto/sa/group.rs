@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is to be done next for a multicast group on a port.
+//! State machine of a multicast group on a port.
 //!
-//! However many members a group has on a port, the SA knows one, whose kinds are those of all
-//! of them. So joins are taken one by one: whoever asks for what the port is already is
-//! admitted, for others the SA is asked. When a kind has no member any more, the SA is told
-//! (IBTA 15.2.5.17, o15-0.2.x).
+//! However many members a group has on a port, the SA sees a single one, whose join state is the
+//! union of theirs. So joins are processed one by one: a join for a state that the port
+//! already has is granted at once; others are sent to the SA. When no member has a join state any
+//! more, the port leaves it at the SA (IBTA 15.2.5.17, o15-0.2.x).
 //!
 //! ```text
 //!            wake                       Join, Leave
@@ -14,58 +14,59 @@
 //!      +----- Rest ------+   +-- joined, refused, left ------+
 //! ```
 //!
-//! Whoever is told to wake the group runs it: calls [`Group::next`] and does what that says,
-//! until it says to rest, or to ask the SA, whose answer goes on. So only one runs a group.
-//! Members are the host's: those who wait in order, and those who have joined.
+//! The caller that wakes the group runs it: it calls [`Group::next`] and performs the returned
+//! [`Step`], until that is to rest or to send to the SA, whose response continues the run. So only
+//! one task runs a group. The host keeps the members: those who wait, in order, and those who have
+//! joined.
 
 use super::super::gid::Gid;
 use super::member::JoinState;
 use super::member::Member;
 use super::member::KINDS;
 
-/// How often a leave that was not answered is sent again.
+/// Number of retransmissions of an unanswered leave.
 const LEAVE_RETRIES: u8 = 3;
 
-/// A member who asks, by a number that no other has.
+/// Number of a join request, unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket(pub u64);
 
-/// The first of those who wait.
+/// The first join request that waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Who.
+    /// Number of the request.
     pub ticket: Ticket,
-    /// What for.
+    /// The requested membership.
     pub asked: &'a Member,
-    /// Which fields of it count.
+    /// Component mask: which fields of `asked` are significant.
     pub mask: u64,
 }
 
-/// What happened to the port.
+/// An event on the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Trouble {
-    /// Its partitions may have moved.
+    /// The P_Key table may have changed.
     Partitions,
-    /// The SA has forgotten all members.
+    /// The SA has lost all memberships.
     Forgotten,
 }
 
-/// What is to be done.
+/// Next action for the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Look for this partition, and tell [`Group::partition_is`].
+    /// Look up the index of this P_Key, and report it to [`Group::partition_is`].
     FindPartition(u16),
-    /// Take one out of those who have joined, tell [`Group::lost`], and tell him.
+    /// Remove one of the joined members, call [`Group::lost`], and notify the member.
     Lose,
-    /// The first who waits has joined, with this record.
+    /// Grant the first waiting request, with this record.
     Admit(Member),
-    /// The first who waits asks for what the group is not.
+    /// Refuse the first waiting request: it does not match the group.
     Refuse,
-    /// Ask the SA for the first who waits.
+    /// Send the join of the first waiting request to the SA.
     Join,
-    /// Tell the SA that the port is no such member any more.
+    /// Send a leave with this record to the SA.
     Leave(Member),
-    /// Nothing. A group without members may go.
+    /// Nothing. A group without members may be freed.
     Rest,
 }
 
@@ -80,20 +81,20 @@ enum Phase {
 /// A group.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
-    /// As the SA has it; its join state are the kinds that the SA knows of.
+    /// Record of the group as the SA has it; its join state is what the SA knows of.
     record: Member,
     phase: Phase,
     trouble: Option<Trouble>,
-    /// How many have joined as each kind.
+    /// Number of joined members per bit of the join state.
     kinds: [u32; KINDS],
-    /// Where the partition was when the SA was asked.
+    /// P_Key index at the time of the join.
     partition: Option<u16>,
-    /// For whom the SA has just been asked: once is enough.
+    /// Request for which the SA was just asked: asking once is enough.
     served: Option<Ticket>,
 }
 
 impl Group {
-    /// One that nobody has asked for.
+    /// A group without members.
     pub fn new(mgid: Gid) -> Self {
         Self {
             record: Member {
@@ -108,22 +109,22 @@ impl Group {
         }
     }
 
-    /// What is known of it.
+    /// Record of the group.
     pub fn record(&self) -> &Member {
         &self.record
     }
 
-    /// Whether nobody runs it, and no answer is awaited.
+    /// Returns whether no task runs the group and no response is pending.
     pub fn is_idle(&self) -> bool {
         self.phase == Phase::Idle
     }
 
-    /// Whether somebody runs it, or is to.
+    /// Returns whether a task runs the group, or must run it.
     pub fn is_running(&self) -> bool {
         self.phase == Phase::Running
     }
 
-    /// Whether the caller is now who runs it.
+    /// Returns whether the caller must run the group.
     fn wake(&mut self) -> bool {
         let idle = self.is_idle();
         if idle {
@@ -132,13 +133,14 @@ impl Group {
         idle
     }
 
-    /// Somebody waits now. Whether the caller has to see to it that the group is run.
+    /// Records that a request waits. Returns whether the caller must have the group run.
     #[must_use]
     pub fn came(&mut self) -> bool {
         self.wake()
     }
 
-    /// Somebody has gone who had joined as these kinds, or had not. Whether to run.
+    /// Records that a member with this join state, or a waiting request (`None`), is gone. Returns
+    /// whether the caller must have the group run.
     #[must_use]
     pub fn gone(&mut self, joined: Option<JoinState>) -> bool {
         if let Some(kinds) = joined {
@@ -147,14 +149,14 @@ impl Group {
         self.wake()
     }
 
-    /// Something happened to the port. Whether to run.
+    /// Records an event on the port. Returns whether the caller must have the group run.
     #[must_use]
     pub fn disturbed(&mut self, trouble: Trouble) -> bool {
         self.trouble = self.trouble.max(Some(trouble));
         self.wake()
     }
 
-    /// Somebody who had joined as these kinds has not any more.
+    /// Records that a member with this join state is no longer joined.
     pub fn lost(&mut self, kinds: JoinState) {
         self.count(kinds, |n| n.saturating_sub(1));
     }
@@ -165,7 +167,7 @@ impl Group {
             .for_each(|(_, n)| *n = change(*n));
     }
 
-    /// The kinds that somebody has joined as.
+    /// Union of the join states of all joined members.
     fn joined_kinds(&self) -> JoinState {
         let each = self.kinds.iter().enumerate().filter(|(_, n)| **n != 0);
         each.fold(JoinState::NONE, |all, (kind, _)| {
@@ -173,8 +175,8 @@ impl Group {
         })
     }
 
-    /// What whoever runs the group does next; `first` is the first who waits, `joined` whether
-    /// anybody has joined.
+    /// Returns the next action. `first` is the first waiting request, `joined` whether any member
+    /// has joined.
     pub fn next(&mut self, first: Option<Request<'_>>, joined: bool) -> Step {
         debug_assert_eq!(self.phase, Phase::Running);
         match self.trouble {
@@ -205,7 +207,7 @@ impl Group {
                 });
             }
             if self.served.take() == Some(first.ticket) {
-                // The SA agreed, and then named other kinds: it would be asked for ever.
+                // The SA accepted, but with another join state: asking again would never end.
                 return Step::Refuse;
             }
             self.phase = Phase::Joining(first.ticket);
@@ -228,22 +230,22 @@ impl Group {
         Step::Leave(record)
     }
 
-    /// Where the partition is, after [`Step::FindPartition`]. If it has moved, the SA has to
-    /// be asked anew.
+    /// Records the current P_Key index, after [`Step::FindPartition`]. If it has changed, the group
+    /// must be joined again.
     pub fn partition_is(&mut self, at: Option<u16>) {
         if at.is_none() || at != self.partition {
             self.trouble = Some(Trouble::Forgotten);
         }
     }
 
-    /// The SA could not be asked, or not told: the caller runs on. Who was asked for is
-    /// answered by the caller.
+    /// Records that the datagram could not be sent; the caller continues to run the group and
+    /// notifies the requester.
     pub fn not_sent(&mut self) {
         self.phase = Phase::Running;
     }
 
-    /// The SA agreed to a join: this is the group now, and its partition is there. The caller
-    /// runs on. Whether the group has another GID now.
+    /// Records that the SA accepted a join, with this record and P_Key index. The caller continues
+    /// to run the group. Returns whether the GID of the group has changed.
     pub fn joined(&mut self, record: Member, partition: Option<u16>) -> bool {
         if let Phase::Joining(ticket) = self.phase {
             self.served = Some(ticket);
@@ -257,8 +259,8 @@ impl Group {
         moved
     }
 
-    /// The SA did not agree, or did not answer: the caller runs on. Who is to be told so, if he
-    /// is still the first who waits.
+    /// Records that the SA refused or did not respond. The caller continues to run the group.
+    /// Returns the request to be notified, if it still is the first that waits.
     pub fn refused(&mut self) -> Option<Ticket> {
         let for_whom = match self.phase {
             Phase::Joining(ticket) => Some(ticket),
@@ -268,8 +270,8 @@ impl Group {
         for_whom
     }
 
-    /// The SA was told of a leave, or did not answer. What is to be told again; if nothing is,
-    /// the caller runs on.
+    /// Records that a leave was answered or timed out. Returns the record to be sent again; if
+    /// there is none, the caller continues to run the group.
     pub fn left(&mut self, answered: bool) -> Option<Member> {
         if let Phase::Leaving { record, retries } = self.phase {
             if let (false, Some(retries)) = (answered, retries.checked_sub(1)) {

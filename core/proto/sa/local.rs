@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Paths from a service on this machine, which a program offers by netlink (`RDMA_NL_LS` of
-//! `include/uapi/rdma/rdma_netlink.h`): it may remember what the SA said.
+//! Path queries to a service on this machine, by netlink (`RDMA_NL_LS` of
+//! `include/uapi/rdma/rdma_netlink.h`). The service may cache responses of the SA.
 //!
-//! The kernel asks, as a request to all who listen; whoever knows answers with the request's
-//! number.
+//! The kernel multicasts a request to all listeners; a service that knows the path responds with
+//! the sequence number of the request.
 
 use super::super::nla::Attrs;
 use super::super::nla::Full;
@@ -18,10 +18,11 @@ use super::path::Path;
 const RESOLVE: u16 = 4 << 10;
 /// `NLM_F_REQUEST`.
 const REQUEST: u16 = 1;
-/// `RDMA_NL_LS_F_ERR`: the service does not know.
+/// `RDMA_NL_LS_F_ERR`: the service has no result.
 pub const FAILED: u16 = 0x100;
 
-/// Whoever does not know an attribute must not answer (`RDMA_NLA_F_MANDATORY`).
+/// A service that does not know an attribute with this flag must not respond
+/// (`RDMA_NLA_F_MANDATORY`).
 const MANDATORY: u16 = 1 << 13;
 
 const PATH_RECORD: u16 = 1;
@@ -33,28 +34,28 @@ const TRAFFIC_CLASS: u16 = 6;
 const PKEY: u16 = 7;
 const QOS_CLASS: u16 = 8;
 
-/// Bytes of a device's name with the NUL after it.
+/// Size of a device name with its NUL, in bytes.
 const NAME: usize = 64;
-/// Bytes of a packed path.
+/// Size of a packed path record in bytes.
 const RECORD: usize = 64;
 
-/// The most paths that one answer is read for.
+/// Maximum number of paths read from one response.
 pub const PATHS: usize = 3;
 
-/// How long the service is waited for, in milliseconds.
+/// Timeout for the service, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience(pub u32);
 
 impl Patience {
-    /// What it is before anybody says otherwise.
+    /// Default timeout.
     pub const DEFAULT: Self = Self(2_000);
 
-    /// What is asked for, as far as that may be.
+    /// The requested timeout, clamped to the permitted range.
     pub fn of(millis: i32) -> Self {
         Self(u32::try_from(millis).unwrap_or(0).clamp(100, 200_000))
     }
 
-    /// How many milliseconds of it are left of a request that was made at a time.
+    /// Milliseconds left for a request made at `asked_at`; `None` if the timeout has expired.
     pub fn left(self, asked_at: u64, now: u64) -> Option<u64> {
         let gone = now.saturating_sub(asked_at);
         u64::from(self.0)
@@ -63,12 +64,12 @@ impl Patience {
     }
 }
 
-/// What a path is for (`LS_RESOLVE_PATH_USE_*`).
+/// Intended use of a path (`LS_RESOLVE_PATH_USE_*`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// For a connection.
+    /// Both directions, for a connection.
     All,
-    /// One way.
+    /// One direction.
     Unidirectional,
 }
 
@@ -77,7 +78,7 @@ const PRIMARY: u32 = 1 << 1;
 const OUTBOUND: u32 = 1 << 3;
 
 impl Use {
-    /// What a path is for that is asked for with these fields.
+    /// The use of a path that is queried with these fields.
     pub const fn of(path: &Path, mask: u64) -> Self {
         if mask & component::REVERSIBLE != 0 && path.reversible != 0 {
             Self::All
@@ -93,7 +94,7 @@ impl Use {
         }
     }
 
-    /// The flags that an answer's path has to have.
+    /// Flags that a path in the response must have.
     const fn flags(self) -> u32 {
         match self {
             Self::All => PRIMARY,
@@ -102,33 +103,33 @@ impl Use {
     }
 }
 
-/// Whether the service can be asked for a path of which these fields count.
+/// Returns whether the service can resolve a path with these significant fields.
 pub const fn can_ask(mask: u64) -> bool {
     use component as c;
     mask & (c::SERVICE_ID | c::DGID | c::SGID | c::TRAFFIC_CLASS | c::PKEY | c::QOS_CLASS) != 0
 }
 
-/// A request.
+/// A path query.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Its number.
+    /// Sequence number of the request.
     pub seq: u32,
-    /// The device's name.
+    /// Name of the device.
     pub device: &'a [u8],
-    /// The port.
+    /// Port number.
     pub port: u8,
-    /// The path.
+    /// The requested path.
     pub path: &'a Path,
-    /// Which of its fields count.
+    /// Component mask: which fields of `path` are significant.
     pub mask: u64,
 }
 
 impl Request<'_> {
-    /// Writes it.
+    /// Writes the request as a netlink message.
     ///
     /// # Errors
     ///
-    /// [`Full`].
+    /// [`Full`] if it does not fit.
     pub fn write<S: Sink>(&self, to: &mut Writer<S>) -> Result<(), Full> {
         let message = Message {
             message_type: RESOLVE,
@@ -140,7 +141,7 @@ impl Request<'_> {
     }
 
     fn body<S: Sink>(&self, to: &mut Writer<S>) -> Result<(), Full> {
-        // Name, port, use, and two bytes to a multiple of four.
+        // Name, port, use, and two bytes of padding to a multiple of four.
         let room = to.sink().grow(NAME + 4).ok_or(Full)?;
         let name = self.device.get(..NAME - 1).unwrap_or(self.device);
         let fixed = [self.port, Use::of(self.path, self.mask).number()];
@@ -165,7 +166,7 @@ impl Request<'_> {
     }
 }
 
-/// Whether all attributes of a message are as long as they should be.
+/// Returns whether all attributes of a message have a valid length.
 fn is_sound(payload: &[u8]) -> bool {
     Attrs::new(payload).all(|attr| {
         let len = attr.payload.len();
@@ -181,39 +182,39 @@ fn is_sound(payload: &[u8]) -> bool {
     })
 }
 
-/// The timeout that a message asks for.
+/// The timeout that a message sets.
 pub fn timeout(payload: &[u8]) -> Option<Patience> {
     if !is_sound(payload) {
         return None;
     }
-    // The last one counts, as in every message.
+    // If the attribute is repeated, the last one counts.
     let timeout = Attrs::new(payload)
         .filter(|attr| attr.attr == TIMEOUT)
         .last()?;
-    // CAST: It is read as a signed number, so that a large one is a small one.
+    // CAST: read as signed, so that a value above `i32::MAX` gives the minimum.
     Some(Patience::of(timeout.u32()? as i32))
 }
 
-/// A path of an answer.
+/// A path of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found<'a> {
-    /// What it is for (`IB_PATH_*`).
+    /// Flags of the path (`IB_PATH_*`).
     pub flags: u32,
-    /// The packed record.
+    /// The packed path record.
     pub record: &'a [u8; RECORD],
 }
 
-/// An answer.
+/// A response of the service.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a>(&'a [u8]);
 
 impl<'a> Answer<'a> {
-    /// One that is whole and says something; others say that the service does not know.
+    /// A valid response; `None` if it is malformed or reports an error.
     pub fn read(flags: u16, payload: &'a [u8]) -> Option<Self> {
         (flags & FAILED == 0 && is_sound(payload)).then_some(Self(payload))
     }
 
-    /// Its paths for this use, the first of them.
+    /// The first [`PATHS`] paths suitable for this use.
     pub fn paths(self, wanted: Use) -> impl Iterator<Item = Found<'a>> {
         Attrs::new(self.0)
             .filter(|attr| attr.attr == PATH_RECORD)

@@ -6,128 +6,129 @@ use super::super::gid::Gid;
 use super::wire::Cursor;
 use super::wire::Record;
 
-/// Fields of the record, as bits of the mask that says which of them count.
+/// Component mask bits: which fields of the record are significant.
 pub mod component {
-    /// The group.
+    /// GID of the group.
     pub const MGID: u64 = 1;
-    /// The member.
+    /// GID of the member's port.
     pub const PORT_GID: u64 = 1 << 1;
-    /// The key of its queue pairs.
+    /// Q_Key.
     pub const QKEY: u64 = 1 << 2;
-    /// Its LID.
+    /// Multicast LID.
     pub const MLID: u64 = 1 << 3;
-    /// How the next is compared.
+    /// How the MTU is compared.
     pub const MTU_SELECTOR: u64 = 1 << 4;
-    /// The largest packet.
+    /// MTU.
     pub const MTU: u64 = 1 << 5;
-    /// The traffic class.
+    /// Traffic class.
     pub const TRAFFIC_CLASS: u64 = 1 << 6;
-    /// The partition.
+    /// P_Key.
     pub const PKEY: u64 = 1 << 7;
-    /// How the next is compared.
+    /// How the rate is compared.
     pub const RATE_SELECTOR: u64 = 1 << 8;
-    /// The rate.
+    /// Rate.
     pub const RATE: u64 = 1 << 9;
-    /// How the next is compared.
+    /// How the packet lifetime is compared.
     pub const LIFE_TIME_SELECTOR: u64 = 1 << 10;
-    /// How long a packet lives.
+    /// Packet lifetime.
     pub const LIFE_TIME: u64 = 1 << 11;
-    /// The service level.
+    /// Service level.
     pub const SL: u64 = 1 << 12;
-    /// The label of the flow.
+    /// Flow label.
     pub const FLOW_LABEL: u64 = 1 << 13;
-    /// The hops.
+    /// Hop limit.
     pub const HOP_LIMIT: u64 = 1 << 14;
-    /// How far the group reaches.
+    /// Scope of the group.
     pub const SCOPE: u64 = 1 << 15;
-    /// What kind of member.
+    /// Join state.
     pub const JOIN_STATE: u64 = 1 << 16;
 }
 
-/// Kinds of members: full, non, send-only non, send-only full, a bit each from the lowest on.
+/// Membership types, one bit each from the lowest on: full member, non-member, send-only
+/// non-member, send-only full member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JoinState(pub u8);
 
-/// How many kinds there are.
+/// Number of membership types.
 pub const KINDS: usize = 4;
 
 impl JoinState {
-    /// No kind.
+    /// No membership.
     pub const NONE: Self = Self(0);
 
-    /// Whether all kinds of another are in it.
+    /// Returns whether all bits of another are set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Those of both.
+    /// The intersection.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Those of one or the other.
+    /// The union.
     #[must_use]
     pub const fn or(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those that are not in another.
+    /// Those that are not set in another.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Whether there is none.
+    /// Returns whether no bit is set.
     pub const fn is_none(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether it has the kind of this bit.
+    /// Returns whether this bit is set.
     pub const fn has(self, kind: usize) -> bool {
         kind < KINDS && self.0 >> kind & 1 != 0
     }
 }
 
-/// A member of a group, or the group itself: then `join_state` are those of all its members
-/// on this port.
+/// A member of a group, or the group itself: then `join_state` is the union of all its members on
+/// this port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Member {
-    /// The group; zeros ask for one that is free.
+    /// GID of the group; zero to have the SA choose one.
     pub mgid: Gid,
-    /// The member's port.
+    /// GID of the member's port.
     pub port_gid: Gid,
-    /// Key of its queue pairs.
+    /// Q_Key.
     pub qkey: u32,
-    /// Its LID.
+    /// Multicast LID.
     pub mlid: u16,
-    /// How the next one is compared: more, less, equal, best.
+    /// How `mtu` is compared: greater, less, equal, best.
     pub mtu_selector: u8,
     /// `enum ib_mtu`.
     pub mtu: u8,
     /// Traffic class.
     pub traffic_class: u8,
-    /// Partition.
+    /// P_Key.
     pub pkey: u16,
-    /// As `mtu_selector`.
+    /// How `rate` is compared, as in `mtu_selector`.
     pub rate_selector: u8,
     /// `enum ib_rate`.
     pub rate: u8,
-    /// As `mtu_selector`.
+    /// How `life_time` is compared, as in `mtu_selector`.
     pub life_time_selector: u8,
-    /// How long a packet lives, as in a path.
+    /// Packet lifetime, encoded as in a path.
     pub life_time: u8,
     /// Service level.
     pub sl: u8,
-    /// Label of the flow, 20 bits.
+    /// Flow label, 20 bits.
     pub flow_label: u32,
-    /// Hops.
+    /// Hop limit.
     pub hop_limit: u8,
-    /// How far it reaches.
+    /// Scope of the group.
     pub scope: u8,
-    /// What kind of member.
+    /// Join state.
     pub join_state: JoinState,
-    /// Whether it was joined for somebody else.
+    /// Whether it was joined on behalf of another port.
     pub proxy_join: u8,
 }
 
@@ -157,20 +158,20 @@ impl Record for Member {
     }
 }
 
-/// How a value is to compare with the one that was asked for.
+/// Returns whether a value compares with the requested one as the selector says.
 fn fits(selector: u8, have: u8, asked: u8) -> bool {
     match selector {
         0 => have > asked,
         1 => have < asked,
         2 => have == asked,
-        // The best there is, whatever that be.
+        // The best available, whatever it is.
         _ => true,
     }
 }
 
 impl Member {
-    /// Whether a group is what a member asks for, as far as the mask names fields. The group's
-    /// GID is the same already; kinds of members are another question.
+    /// Returns whether a group matches a request, in the fields selected by the mask. The GID of
+    /// the group already matches; the join state is not compared here.
     pub fn satisfies(&self, asked: &Self, mask: u64) -> bool {
         let same = |component: u64, same: bool| mask & component == 0 || same;
         let selected = |selector: u64, value: u64, fits: bool| {

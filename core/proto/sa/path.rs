@@ -2,66 +2,66 @@
 
 //! Paths: `PathRecord` of InfiniBand (IBTA 15.2.5.16) and of Omni-Path.
 //!
-//! Omni-Path's LIDs have 32 bits. Its SA may not know its own form of the record; then the
-//! one of InfiniBand is used, and LIDs that it has no room for go as GIDs of a special form.
+//! Omni-Path LIDs have 32 bits. An SA may not support the Omni-Path format; then the InfiniBand
+//! format is used, and LIDs that do not fit are encoded in the GIDs.
 
 use super::super::gid::Gid;
 use super::wire::Cursor;
 use super::wire::Record;
 use super::MULTICAST_LIDS;
 
-/// Fields of the record, as bits of the mask that says which of them count.
+/// Component mask bits: which fields of the record are significant.
 pub mod component {
-    /// The service (two bits).
+    /// Service id (two bits of the mask).
     pub const SERVICE_ID: u64 = 0b11;
-    /// The destination's GID.
+    /// Destination GID.
     pub const DGID: u64 = 1 << 2;
-    /// The source's GID.
+    /// Source GID.
     pub const SGID: u64 = 1 << 3;
-    /// The traffic class.
+    /// Traffic class.
     pub const TRAFFIC_CLASS: u64 = 1 << 10;
-    /// That the path leads back, too.
+    /// Reversible path.
     pub const REVERSIBLE: u64 = 1 << 11;
-    /// The partition.
+    /// P_Key.
     pub const PKEY: u64 = 1 << 13;
-    /// The class of service.
+    /// QoS class.
     pub const QOS_CLASS: u64 = 1 << 14;
 }
 
-/// The ends of a path on an InfiniBand link.
+/// Addresses of a path on an InfiniBand link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IbLink {
-    /// Destination.
+    /// Destination LID.
     pub dlid: u16,
-    /// Source.
+    /// Source LID.
     pub slid: u16,
-    /// Whether it is of raw packets.
+    /// Whether it carries raw packets.
     pub raw_traffic: u8,
 }
 
-/// The ends of a path on an Omni-Path link, and its packets.
+/// Addresses of a path on an Omni-Path link, and its packet formats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpaLink {
-    /// Destination.
+    /// Destination LID.
     pub dlid: u32,
-    /// Source.
+    /// Source LID.
     pub slid: u32,
-    /// Whether it is of raw packets.
+    /// Whether it carries raw packets.
     pub raw_traffic: u8,
-    /// Forms of the packet's header: of 8, 10, 9 and 16 bytes.
+    /// Permitted header formats: of 8, 10, 9 and 16 bytes.
     pub forms: [u8; 4],
-    /// Kind of service.
+    /// QoS type.
     pub qos_type: u8,
-    /// Its priority.
+    /// QoS priority.
     pub qos_priority: u8,
 }
 
-/// Which form the record has.
+/// Format of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// InfiniBand's.
+    /// InfiniBand format.
     Ib(IbLink),
-    /// Omni-Path's.
+    /// Omni-Path format.
     Opa(OpaLink),
 }
 
@@ -74,43 +74,43 @@ impl Default for Link {
 /// A path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Path {
-    /// The service that it is for.
+    /// Service id.
     pub service_id: u64,
-    /// Destination.
+    /// Destination GID.
     pub dgid: Gid,
-    /// Source.
+    /// Source GID.
     pub sgid: Gid,
-    /// The ends on the link.
+    /// Link addresses, and the format of the record.
     pub link: Link,
-    /// Label of the flow, 20 bits.
+    /// Flow label, 20 bits.
     pub flow_label: u32,
-    /// Hops.
+    /// Hop limit.
     pub hop_limit: u8,
     /// Traffic class.
     pub traffic_class: u8,
-    /// Whether it leads back, too: one bit.
+    /// Whether the path is reversible: one bit.
     pub reversible: u8,
-    /// How many paths are wanted: 7 bits.
+    /// Number of paths requested: 7 bits.
     pub numb_path: u8,
-    /// Partition.
+    /// P_Key.
     pub pkey: u16,
-    /// Class of service, 12 bits.
+    /// QoS class, 12 bits.
     pub qos_class: u16,
     /// Service level.
     pub sl: u8,
-    /// How the next one is compared: more, less, equal, best.
+    /// How `mtu` is compared: greater, less, equal, best.
     pub mtu_selector: u8,
     /// `enum ib_mtu`.
     pub mtu: u8,
-    /// As `mtu_selector`.
+    /// How `rate` is compared, as in `mtu_selector`.
     pub rate_selector: u8,
     /// `enum ib_rate`.
     pub rate: u8,
-    /// As `mtu_selector`.
+    /// How `life_time` is compared, as in `mtu_selector`.
     pub life_time_selector: u8,
-    /// How long a packet lives: 4.096 microseconds times two to the power of this.
+    /// Packet lifetime: 4.096 microseconds times two to the power of this.
     pub life_time: u8,
-    /// The lower, the better.
+    /// Preference; lower is better.
     pub preference: u8,
 }
 
@@ -168,7 +168,7 @@ impl Record for Path {
     }
 }
 
-/// The upper bits of an interface id that is a LID of Omni-Path.
+/// Upper 24 bits of an interface id that encodes an Omni-Path LID.
 const OPA_OUI: u64 = 0x00_066a;
 
 /// The lower half of a GID.
@@ -177,7 +177,7 @@ fn interface_id(gid: &Gid) -> u64 {
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// The GID with a LID in its lower half.
+/// The GID with its lower half replaced by an encoded LID.
 fn with_lid(gid: Gid, lid: u32) -> Gid {
     let id = (OPA_OUI << 40 | u64::from(lid)).to_be_bytes();
     let [a, b, c, d, e, f, g, h, ..] = gid.0;
@@ -190,7 +190,7 @@ fn has_lid(gid: &Gid) -> bool {
 }
 
 impl Path {
-    /// The record of InfiniBand that stands for one of Omni-Path; others stay what they are.
+    /// Converts an Omni-Path record to the InfiniBand format. Other records are unchanged.
     pub fn to_ib(self) -> Self {
         let Link::Opa(link) = self.link else {
             return self;
@@ -211,7 +211,7 @@ impl Path {
         }
         Self {
             link: Link::Ib(IbLink {
-                // CAST: Below `MULTICAST_LIDS`.
+                // CAST: Below `MULTICAST_LIDS`, checked above.
                 dlid: link.dlid as u16,
                 slid: link.slid as u16,
                 raw_traffic,
@@ -220,13 +220,13 @@ impl Path {
         }
     }
 
-    /// The record of Omni-Path that one of InfiniBand stands for.
+    /// Converts an InfiniBand record to the Omni-Path format. Other records are unchanged.
     pub fn to_opa(self) -> Self {
         let Link::Ib(link) = self.link else {
             return self;
         };
         let (dlid, slid) = if has_lid(&self.dgid) || has_lid(&self.sgid) {
-            // CAST: The lower half of an id is the LID.
+            // CAST: The lower half of such an interface id is the LID.
             (
                 interface_id(&self.dgid) as u32,
                 interface_id(&self.sgid) as u32,

@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queries: their numbers, how often they are sent, and what becomes of one that is cancelled.
+//! Queries: ids, retries and cancellation.
 
-/// Numbers of queries. Users know the lower bits only, and so does the local service; a number
-/// comes again to them when there have been very many others.
+/// Allocator of query numbers. Users and the local service see only the lower bits; these repeat
+/// only after very many other queries.
 #[derive(Clone, Copy, Debug)]
 pub struct Tickets {
     next: u64,
 }
 
-/// How many bits of a number users have: a negative one would be an error.
+/// Number of bits that users see: a negative id would be an error code.
 pub const ID_BITS: u32 = 31;
-/// How many the local service has.
+/// Number of bits that the local service sees.
 pub const SEQ_BITS: u32 = 32;
 
 impl Tickets {
-    /// None yet.
+    /// No numbers issued yet.
     pub const fn new() -> Self {
         Self { next: 1 }
     }
 
-    /// The next one.
+    /// Issues the next number.
     pub fn issue(&mut self) -> u64 {
         let ticket = self.next;
-        // It lasts for longer than machines.
+        // 64 bits do not wrap in practice.
         self.next = self.next.wrapping_add(1);
         ticket
     }
 
-    /// The last one that has these lower bits.
+    /// The latest number with these lower bits.
     pub fn by_low(&self, low: u32, bits: u32) -> Option<u64> {
         let mask = 1_u64.checked_shl(bits)?.wrapping_sub(1);
         let last = self.next.checked_sub(1)?;
@@ -43,17 +43,17 @@ impl Default for Tickets {
     }
 }
 
-/// How a query's time is spent.
+/// Timeout and retries of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tries {
-    /// How long each answer is awaited, in milliseconds.
+    /// Timeout of each try, in milliseconds.
     pub timeout_ms: i32,
-    /// How often the query is sent again.
+    /// Number of retransmissions.
     pub retries: i32,
 }
 
 impl Tries {
-    /// So many milliseconds in ten parts, or of one millisecond if there are too few.
+    /// Divides `timeout_ms` milliseconds into ten parts, but of at least one millisecond each.
     pub fn of(timeout_ms: u64) -> Self {
         const RETRIES: i32 = 10;
         let some = |n: u64| i32::try_from(n).unwrap_or(i32::MAX);
@@ -70,36 +70,36 @@ impl Tries {
     }
 }
 
-/// Where a query is.
+/// Phase of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The local service has been asked.
+    /// The local service was asked.
     Local,
-    /// Somebody sends the datagram.
+    /// A task is sending the datagram.
     Sending {
-        /// And it was cancelled meanwhile.
+        /// Whether the query was cancelled meanwhile.
         cancelled: bool,
     },
-    /// The datagram is on its way; what becomes of it is told once.
+    /// The datagram was sent; its completion is reported once.
     Sent,
 }
 
-/// What whoever cancels has to do.
+/// What the canceller has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cancel {
-    /// Complete the query, in a worker: nobody else will.
+    /// Complete the query, in a worker: nothing else will.
     Complete,
-    /// Nothing: whoever sends it does.
+    /// Nothing: the sender will complete it.
     Nothing,
     /// Cancel the datagram.
     Datagram,
 }
 
 impl Phase {
-    /// The query is cancelled.
+    /// Cancels the query.
     pub fn cancel(&mut self) -> Cancel {
         match self {
-            // Nobody sends it, nor does anybody else complete it.
+            // No task sends it, and nothing else completes it.
             Self::Local => Cancel::Complete,
             Self::Sending { cancelled } => {
                 *cancelled = true;
@@ -109,7 +109,7 @@ impl Phase {
         }
     }
 
-    /// The datagram was sent. Whether it is to be cancelled now.
+    /// Records that the datagram was sent. Returns whether it must be cancelled now.
     #[must_use]
     pub fn sent(&mut self) -> bool {
         let cancelled = *self == Self::Sending { cancelled: true };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The lesser records: services, GUIDs, and what a manager says of itself.
+//! Other records: services, GUIDs, and class information.
 
 use super::super::gid::Gid;
 use super::wire::Cursor;
@@ -9,19 +9,19 @@ use super::wire::Record;
 /// A service: `ServiceRecord` (IBTA 15.2.5.14).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// The service.
+    /// Service id.
     pub id: u64,
-    /// Who offers it.
+    /// GID of the port that offers the service.
     pub gid: Gid,
-    /// Partition.
+    /// P_Key.
     pub pkey: u16,
-    /// For how many seconds.
+    /// Lease time in seconds.
     pub lease: u32,
-    /// What proves that one may change it.
+    /// Service key, which authorizes changes.
     pub key: [u8; 16],
-    /// Its name, to be shown.
+    /// Service name.
     pub name: [u8; 64],
-    /// What those who know the service know, as 8, 16, 32 and 64 bits, 16 bytes of each.
+    /// Service data: 16 bytes each as 8-, 16-, 32- and 64-bit values.
     pub data: [u8; 64],
 }
 
@@ -57,13 +57,13 @@ impl Record for Service {
 /// Eight GUIDs of a port: `GuidInfoRecord` (IBTA 15.2.5.18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GuidInfo {
-    /// The port.
+    /// LID of the port.
     pub lid: u16,
-    /// Which eight.
+    /// Index of the block of eight GUIDs.
     pub block: u8,
-    /// Reserved, but a component of its own.
+    /// Reserved, but has a component mask bit of its own.
     pub reserved1: u8,
-    /// As above.
+    /// Reserved, but has a component mask bit of its own.
     pub reserved2: u32,
     /// The GUIDs.
     pub guids: [u8; 64],
@@ -93,23 +93,23 @@ impl Record for GuidInfo {
     }
 }
 
-/// The beginning of `ClassPortInfo` (IBTA 13.4.8.1), the same in both kinds of fabric.
+/// The start of `ClassPortInfo` (IBTA 13.4.8.1), the same on both fabrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassPortInfo {
-    /// Of datagrams.
+    /// Version of management datagrams.
     pub base_version: u8,
-    /// Of the class.
+    /// Version of the class.
     pub class_version: u8,
-    /// What it can do.
+    /// Capability mask.
     pub capabilities: u16,
-    /// What else it can do, 27 bits.
+    /// Additional capability mask, 27 bits.
     pub capabilities2: u32,
-    /// How long it takes to answer, as a packet's life.
+    /// Response time, encoded as a packet lifetime.
     pub response_time: u8,
 }
 
 impl ClassPortInfo {
-    /// Whether Omni-Path's SA knows Omni-Path's form of a path.
+    /// Returns whether an Omni-Path SA supports path records in Omni-Path format.
     pub const fn knows_opa_paths(&self) -> bool {
         self.capabilities2 & 1 << 26 != 0
     }

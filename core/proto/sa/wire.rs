@@ -2,17 +2,17 @@
 
 //! Layouts of records.
 //!
-//! A record names its fields once, in the order in which they lie ([`Record::walk`]), to a
-//! cursor that either writes them or reads them. So what is packed is what is unpacked.
-//! Fields are most significant bit first, and need not begin at a byte.
+//! A record passes its fields in order to a cursor ([`Record::walk`]), which either writes or reads
+//! them. So packing and unpacking use the same layout. Fields have the most significant bit first,
+//! and need not start at a byte boundary.
 
 use super::super::gid::Gid;
 
-/// An unsigned number of a record.
+/// An unsigned integer field of a record.
 pub trait Number: Copy {
-    /// As 64 bits.
+    /// The value as 64 bits.
     fn widen(self) -> u64;
-    /// Its lower bits.
+    /// The value truncated to its lower bits.
     fn narrow(value: u64) -> Self;
 }
 
@@ -22,7 +22,7 @@ macro_rules! numbers {
             fn widen(self) -> u64 {
                 self.into()
             }
-            // CAST: What a field has no room for is lost; that is what `narrow` is for.
+            // CAST: Truncation is the purpose of `narrow`.
             fn narrow(value: u64) -> Self {
                 value as Self
             }
@@ -31,82 +31,84 @@ macro_rules! numbers {
 }
 numbers!(u8, u16, u32, u64);
 
-/// Goes over a record's bits, from the first one on. Beyond the end of the bytes, nothing is
-/// written, and zeros are read.
+/// Traverses the bits of a record, from the first one on. Beyond the end of the buffer, writes are
+/// ignored and reads return zeros.
 pub trait Cursor {
-    /// The next `bits`, 64 at most: writes the lower ones of `value`, or returns what is there.
+    /// Processes the next `bits` bits, at most 64: writes the lower ones of `value`, or returns
+    /// those read.
     fn bits(&mut self, bits: u32, value: u64) -> u64;
 
-    /// A number of so many bits.
+    /// An integer field of `bits` bits.
     fn number<N: Number>(&mut self, bits: u32, field: &mut N) {
         *field = N::narrow(self.bits(bits, field.widen()));
     }
 
-    /// Whole bytes.
+    /// A field of whole bytes.
     fn bytes(&mut self, field: &mut [u8]);
 
-    /// A GID.
+    /// A GID field.
     fn gid(&mut self, field: &mut Gid) {
         self.bytes(&mut field.0);
     }
 
-    /// Bits that are reserved: zeros are written, whatever is there is passed over.
+    /// Reserved bits: written as zeros, ignored when read.
     fn reserved(&mut self, bits: u32) {
         self.bits(bits, 0);
     }
 }
 
-/// A record that lies in a datagram.
+/// A record with a layout on the wire.
 pub trait Record: Copy + Default {
-    /// Its bytes there.
+    /// Length in bytes.
     const LEN: usize;
 
-    /// Names its fields in their order.
+    /// Passes the fields to the cursor, in order.
     fn walk(&mut self, at: &mut impl Cursor);
 
-    /// Writes it at the beginning of `bytes`. Numbers lose the bits that their fields lack.
+    /// Writes the record to the start of `bytes`. Values are truncated to the width of their
+    /// fields.
     fn pack(mut self, bytes: &mut [u8]) {
         self.walk(&mut Pack { bytes, at: 0 });
     }
 
-    /// Reads it from the beginning of `bytes`.
+    /// Reads a record from the start of `bytes`.
     fn unpack(bytes: &[u8]) -> Self {
         let mut record = Self::default();
         record.read(bytes);
         record
     }
 
-    /// As [`unpack`](Self::unpack), into a record that knows what form it has.
+    /// Like [`unpack`](Self::unpack), but into a record whose format is already set.
     fn read(&mut self, bytes: &[u8]) {
         self.walk(&mut Unpack { bytes, at: 0 });
     }
 }
 
-/// Writes.
+/// Cursor that writes a record.
 struct Pack<'a> {
     bytes: &'a mut [u8],
     at: usize,
 }
 
-/// Reads.
+/// Cursor that reads a record.
 struct Unpack<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-/// The part of a field that lies in one byte.
+/// Part of a field that lies in one byte.
 struct Part {
-    /// Which byte.
+    /// Index of the byte.
     byte: usize,
-    /// How far its lowest bit is from that of the byte; below 8.
+    /// Distance of its lowest bit from that of the byte; below 8.
     up: u32,
-    /// How far its lowest bit is from that of the field; below 64.
+    /// Distance of its lowest bit from that of the field; below 64.
     down: u32,
-    /// Its bits in the byte.
+    /// Mask of its bits in the byte.
     mask: u8,
 }
 
-/// Goes over the bytes that the next `bits` are in, and moves `at` behind them.
+/// Calls `each` for each byte that the next `bits` bits are in, and advances `at`.
 fn parts(at: &mut usize, bits: u32, mut each: impl FnMut(Part)) {
     let mut left = bits.min(64);
     while left != 0 {
@@ -127,8 +129,8 @@ fn parts(at: &mut usize, bits: u32, mut each: impl FnMut(Part)) {
     }
 }
 
-/// The bytes from `at` on, if it is at the first bit of one and there are `len`; then `at` is
-/// moved behind them.
+/// Returns the range of the next `len` bytes, and advances `at`; `None` if `at` is not at a byte
+/// boundary or there are fewer bytes.
 fn whole(at: &mut usize, len: usize, end: usize) -> Option<core::ops::Range<usize>> {
     let first = *at / 8;
     let range = first..first.checked_add(len)?;
@@ -144,7 +146,7 @@ impl Cursor for Pack<'_> {
     fn bits(&mut self, bits: u32, value: u64) -> u64 {
         let Self { bytes, at } = self;
         let number = value.to_be_bytes();
-        // CAST, OVERFLOW: 8 at most, which is the length of `number`.
+        // CAST, OVERFLOW: at most 8, the length of `number`.
         let used = (bits.min(64) / 8) as usize;
         if let Some(from) = number.get(number.len() - used..).filter(|_| bits % 8 == 0) {
             let range = whole(at, used, bytes.len());
@@ -155,7 +157,7 @@ impl Cursor for Pack<'_> {
         }
         parts(at, bits, |part| {
             if let Some(byte) = bytes.get_mut(part.byte) {
-                // CAST: the mask says what is meant. OVERFLOW: see `Part`.
+                // CAST: bits outside the mask are discarded. OVERFLOW: see `Part`.
                 let new = (value.wrapping_shr(part.down) as u8).wrapping_shl(part.up);
                 *byte = *byte & !part.mask | new & part.mask;
             }
@@ -194,7 +196,7 @@ impl Cursor for Unpack<'_> {
     }
 }
 
-/// Cuts bytes that come in parts of any length into records of `N`.
+/// Splits a byte stream into records of `N` bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts<const N: usize> {
     record: [u8; N],
@@ -202,7 +204,7 @@ pub struct Parts<const N: usize> {
 }
 
 impl<const N: usize> Parts<N> {
-    /// Nothing has come.
+    /// No bytes received yet.
     pub const fn new() -> Self {
         Self {
             record: [0; N],
@@ -210,7 +212,7 @@ impl<const N: usize> Parts<N> {
         }
     }
 
-    /// A byte has come; the record, if it was its last.
+    /// Adds a byte. Returns the record when its last byte was added.
     pub fn add(&mut self, byte: u8) -> Option<&[u8; N]> {
         *self.record.get_mut(self.filled)? = byte;
         self.filled = self.filled.saturating_add(1);

@@ -8,12 +8,9 @@
 
 use core::mem::forget;
 use core::ptr;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
-use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
-use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use rdma::bindings;
 use rdma::edge::verbs::AhAttr;
@@ -46,15 +43,15 @@ use crate::verbs;
 pub(in crate::sa) struct Registered(Arc<client::Agent>);
 
 impl Registered {
-    /// Registers one. May sleep.
+    /// Registers an agent. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of registration.
+    /// Those of the registration.
     pub(in crate::sa) fn new(device: &Device, port: u32) -> Result<Self> {
-        // SAFETY: Both are such handlers, of agents that send `Buffer`s only, as this one.
+        // SAFETY: Both handlers are for agents that send `Buffer`s only, as this one does.
         let handlers = unsafe { Handlers::new(Some(on_sent), Some(on_received)) };
-        // INVARIANT: The handlers above.
+        // INVARIANT: These are the required handlers.
         client::register(device, port, handlers).map(Self)
     }
 
@@ -65,9 +62,9 @@ impl Registered {
 }
 
 rdma::callback! {
-    /// For a [`Registered`].
+    /// Send handler of a [`Registered`].
     fn on_sent(agent: Passed<bindings::ib_mad_agent>, ended: Ended) = query::sent;
-    /// For a [`Registered`].
+    /// Receive handler of a [`Registered`].
     fn on_received(
         agent: Passed<bindings::ib_mad_agent>, asked: Asked<'_>, answer: Received,
     ) = query::received;
@@ -82,13 +79,13 @@ pub(in crate::sa) struct AgentAh {
     _agent: Arc<client::Agent>,
 }
 
-// SAFETY: Address handles belong to no thread.
+// SAFETY: Address handles are not bound to a thread.
 unsafe impl Send for AgentAh {}
 // SAFETY: Nothing is changed through a shared reference.
 unsafe impl Sync for AgentAh {}
 
 impl AgentAh {
-    /// Makes one. May sleep.
+    /// Creates an address handle. May sleep.
     ///
     /// # Errors
     ///
@@ -127,7 +124,8 @@ pub(in crate::sa) struct Buffer {
 }
 
 impl Buffer {
-    /// Allocates a MAD; `lengths` are bytes of headers and of data. The context is that of `gfp`.
+    /// Allocates a MAD; `lengths` are the sizes of headers and data in bytes. May sleep as `gfp`
+    /// permits.
     ///
     /// # Errors
     ///
@@ -142,10 +140,8 @@ impl Buffer {
         let at = manager.pkey_index;
         let send = client::allocate(agent.agent(), at, lengths, base_version, gfp)?;
         let ah = manager.ah().ah.as_deref();
-        // SAFETY: The structure is there (promise of a reference); the field is an aligned word that
-        // the consumer sets.
         // INVARIANT: `manager` owns the handle, and does not change.
-        unsafe { Atomic::from_ptr(&raw mut (*send.buf().raw()).ah) }.store(ah.into_c(), Relaxed);
+        send.buf().set_ah(ah.into_c());
         // INVARIANT: The context of a new send is null.
         Ok(Self {
             _manager: manager,
@@ -153,7 +149,7 @@ impl Buffer {
         })
     }
 
-    /// Writes the MAD, which is not posted, and its timeout and retries.
+    /// Writes the MAD, its timeout and its number of retries. The MAD must not be posted.
     ///
     /// # Errors
     ///
@@ -184,7 +180,7 @@ impl Buffer {
     /// `EINVAL` if it is posted already; those of the agent. [`query::sent`] is not called then.
     pub(in crate::sa) fn post(query: &Arc<Query>) -> Result {
         let send = &query.buffer.send;
-        let context = context(send.buf());
+        let context = send.buf().context();
         let reference = query.clone();
         let raw = Arc::as_ptr(&reference).cast_mut().cast();
         if context.cmpxchg(ptr::null_mut(), raw, Full).is_err() {
@@ -196,16 +192,9 @@ impl Buffer {
     }
 }
 
-/// The context of a send: `context[0]`, which is its consumer's.
-fn context(buf: &SendBuf) -> &Atomic<*mut c_void> {
-    // SAFETY: The structure is there (promise of a reference). The field is an aligned word of the
-    // consumer, which mad does not access; this part accesses it here only.
-    unsafe { Atomic::from_ptr(&raw mut (*buf.raw()).context[0]) }
-}
-
-/// Takes the reference to its query out of the context of a [`Buffer`]'s send.
+/// Takes the reference to its query from the context of a [`Buffer`]'s send.
 fn take(buf: &SendBuf) -> Option<Arc<Query>> {
-    let query = context(buf).xchg(ptr::null_mut(), Full);
+    let query = buf.context().xchg(ptr::null_mut(), Full);
     // SAFETY: The context owns a reference if it is not null (`Buffer`). The exchange hands it to
     // one caller only.
     (!query.is_null()).then(|| unsafe { Arc::from_raw(query.cast::<Query>()) })
@@ -213,7 +202,7 @@ fn take(buf: &SendBuf) -> Option<Arc<Query>> {
 
 /// A send that has ended.
 pub(in crate::sa) struct Ended {
-    /// Its query.
+    /// Query of the send.
     pub(in crate::sa) query: Option<Arc<Query>>,
     /// `enum ib_wc_status`.
     pub(in crate::sa) status: u32,
@@ -253,9 +242,9 @@ unsafe impl FromC for Asked<'_> {
         // before the send has ended.
         Self(unsafe {
             Option::<&SendBuf>::from_c(c)
-                .and_then(|buf| context(buf).load(Acquire).cast::<Query>().as_ref())
+                .and_then(|buf| buf.context().load(Acquire).cast::<Query>().as_ref())
         })
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The borrow is limited to `'a`.
 unsafe impl<'a> Within<'a> for Asked<'a> {}

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memberships as their owners have them (`struct ib_sa_multicast`).
+//! Memberships as seen by their owners (`struct ib_sa_multicast`).
 //!
-//! `ib_sa_join_multicast` returns the structure, with a reference to the [`Member`] that it is part
-//! of. The owner gives the reference back to `ib_sa_free_multicast`, or by a return value of its
-//! callback other than zero. C header: `include/rdma/ib_sa.h`.
+//! `ib_sa_join_multicast` returns the structure, with a reference to the [`Member`] that embeds it.
+//! The owner returns the reference by `ib_sa_free_multicast`, or by a nonzero return value of its
+//! callback. C header: `include/rdma/ib_sa.h`.
 
 use kernel::container_of;
 use kernel::ffi::c_int;
@@ -27,7 +27,7 @@ use super::super::group::Member;
 use super::user::Callback;
 use crate::proto::sa::member::Member as Record;
 
-/// Callback of an owner. The membership ends if it returns a value other than zero.
+/// Callback of an owner. The membership ends if it returns a nonzero value.
 pub(in crate::sa) type JoinDone =
     Option<unsafe extern "C" fn(status: c_int, multicast: *mut bindings::ib_sa_multicast) -> c_int>;
 
@@ -47,7 +47,7 @@ unsafe impl Send for Multicast {}
 unsafe impl Sync for Multicast {}
 
 impl Multicast {
-    /// As an owner asked for it.
+    /// Initialises the structure from the parameters of a join.
     pub(in crate::sa) fn new(asked: &Record, mask: u64, user: Callback<JoinDone>) -> Self {
         let (callback, context) = user.into_parts();
         Self(Opaque::new(bindings::ib_sa_multicast {
@@ -60,8 +60,8 @@ impl Multicast {
 
     /// Sets the record, under the lock of the port, before the callback is called with status 0.
     pub(in crate::sa) fn set_record(&self, record: &Record, _by: &mut Groups) {
-        // SAFETY: The structure is there (promise of a reference); other writers are kept out by
-        // the lock. The owner reads the record after its callback was called (table).
+        // SAFETY: `self` keeps the structure valid; the lock excludes other writers. The owner
+        // reads the record only after its callback was called (table).
         unsafe { (&raw mut (*self.raw()).rec).write(member_to_c(record)) };
     }
 }
@@ -70,7 +70,7 @@ impl Multicast {
 pub(in crate::sa) struct Owner(Atomic<bool>);
 
 impl Owner {
-    /// Not yet.
+    /// The owner has no reference yet.
     pub(in crate::sa) const fn new() -> Self {
         Self(Atomic::new(false))
     }
@@ -82,7 +82,7 @@ impl Owner {
 pub(in crate::sa) struct Joined(*mut bindings::ib_sa_multicast);
 
 impl Joined {
-    /// Gives the reference to the owner, unless it has one.
+    /// Transfers the reference to the owner, unless it has one.
     pub(in crate::sa) fn new(member: Arc<Member>) -> Self {
         let c = member.c.raw();
         if !member.owner.0.xchg(true, Full) {
@@ -109,24 +109,24 @@ impl AnswerOk for Joined {
 /// A membership that its owner frees.
 pub(in crate::sa) struct Freed(pub(in crate::sa) Arc<Member>);
 
-// SAFETY: `from_c` is for a membership that `ib_sa_join_multicast` returned and that its owner frees
-// with this call (`ib_sa_free_multicast`).
+// SAFETY: `from_c` is for a membership that `ib_sa_join_multicast` returned and that its owner
+// frees with this call (`ib_sa_free_multicast`).
 unsafe impl FromC for Freed {
     type C = *mut bindings::ib_sa_multicast;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: It is part of a member, of which the owner's reference (`Joined`) is given back
-        // (contract of `from_c`).
+        // SAFETY: `c` is embedded in a member. The owner returns its reference to the member
+        // (`Joined`) by this call (contract of `from_c`).
         let member = unsafe { Arc::from_raw(container_of!(c.cast::<Multicast>(), Member, c)) };
         member.owner.0.store(false, Relaxed);
         Self(member)
     }
 }
-// SAFETY: It owns what it refers to.
+// SAFETY: It owns the member.
 unsafe impl Within<'_> for Freed {}
 
-/// A use of a membership, which its owner has not freed as long as this exists.
+/// A use of a membership. The owner has not freed the membership as long as this exists.
 ///
 /// # Invariants
 ///
@@ -137,12 +137,12 @@ pub(in crate::sa) struct Inside(OwnedPass<Member>);
 impl Inside {
     /// Returns `None` if the owner has freed the membership. Any context.
     pub(in crate::sa) fn enter(member: &Arc<Member>) -> Option<Self> {
-        // INVARIANT: The member's own gate.
+        // INVARIANT: The pass is of the member's own gate.
         OwnedPass::try_enter(member.clone(), |member| &member.gate).map(Self)
     }
 
-    /// Calls the owner's callback. Returns the membership if the owner frees it by a return value
-    /// other than zero. The use ends before this returns.
+    /// Calls the owner's callback. Returns the membership if the callback frees it by a nonzero
+    /// return value. The use ends before this returns.
     pub(in crate::sa) fn tell(self, status: c_int) -> Option<Freed> {
         let member = &self.0;
         let c = member.c.raw();

@@ -27,7 +27,8 @@ use rdma::edge::Within;
 use rdma::sync::Completion;
 
 rdma::c_struct! {
-    /// A registered client. Its memory stays until the owner has waited for the end of all uses.
+    /// A registered client. Its memory stays valid until the owner has waited for the end of all
+    /// uses.
     pub(in crate::sa) struct Client: bindings::ib_sa_client;
     fields {
         /// Completed by the end of the last use. Initialised when the client is registered.
@@ -36,10 +37,10 @@ rdma::c_struct! {
 }
 
 impl Client {
-    /// Number of uses: one of the owner, one of each query and membership.
+    /// Number of uses: one for the owner, one for each query and membership.
     fn users(&self) -> &Atomic<i32> {
-        // SAFETY: The client is there (promise of a reference). The field is an aligned word that
-        // is accessed atomically from registration on.
+        // SAFETY: The reference keeps the client. The field is an aligned word that is accessed
+        // atomically from registration on.
         unsafe { Atomic::from_ptr(&raw mut (*self.raw()).users.counter) }
     }
 }
@@ -50,7 +51,7 @@ pub(in crate::sa) struct NewClient<'a>(*mut bindings::ib_sa_client, PhantomData<
 impl NewClient<'_> {
     /// Registers the client, with the use of the owner.
     pub(in crate::sa) fn register(self) {
-        // SAFETY: The memory is there, and nobody else uses it yet (contract of `from_c`).
+        // SAFETY: The memory is valid, and nobody else uses it yet (contract of `from_c`).
         unsafe {
             (&raw mut (*self.0).users.counter).write(1);
             bindings::init_completion(&raw mut (*self.0).comp);
@@ -67,7 +68,7 @@ unsafe impl FromC for NewClient<'_> {
         Self(c, PhantomData)
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The borrow is limited to `'a`.
 unsafe impl<'a> Within<'a> for NewClient<'a> {}
 
 /// A client that its owner unregisters.
@@ -98,14 +99,14 @@ unsafe impl FromC for LeavingClient<'_> {
         Self(unsafe { Client::view(c) })
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The borrow is limited to `'a`.
 unsafe impl<'a> Within<'a> for LeavingClient<'a> {}
 
 /// A use of a client.
 ///
 /// # Invariants
 ///
-/// It is counted, so the owner of the client waits for its end before the memory goes.
+/// It is counted, so the owner of the client waits for its end before the memory is freed.
 pub(in crate::sa) struct User(NonNull<Client>);
 
 // SAFETY: The count is changed atomically, the completion locks itself.
@@ -114,18 +115,19 @@ unsafe impl Send for User {}
 unsafe impl Sync for User {}
 
 impl User {
-    /// One more use.
+    /// Counts one more use.
     pub(in crate::sa) fn enter(client: &Client) -> Self {
         client.users().add(1, Relaxed);
-        // INVARIANT: Just counted. The owner has not begun to wait, as it lends the client.
+        // INVARIANT: The use was just counted. The owner has not begun to wait, as it lends the
+        // client.
         Self(NonNull::from(client))
     }
 }
 
 impl Drop for User {
     fn drop(&mut self) {
-        // SAFETY: The use is counted (type invariant): the memory is there until the last use has
-        // completed the completion, which does not touch it after that.
+        // SAFETY: The use is counted (type invariant): the memory is valid until the last use has
+        // completed the completion, which is not touched afterwards.
         let client = unsafe { self.0.as_ref() };
         if client.users().fetch_sub(1, Full) == 1 {
             client.comp().complete();
@@ -133,25 +135,25 @@ impl Drop for User {
     }
 }
 
-/// A place for a [`User`] that is released before what it is part of goes.
+/// A slot for a [`User`] that may be released before the slot is dropped.
 ///
 /// # Invariants
 ///
-/// Null, or the client of a [`User`] that belongs to this place.
+/// Null, or the client of a [`User`] that belongs to this slot.
 pub(in crate::sa) struct UserSlot(Atomic<*mut Client>);
 
 impl UserSlot {
-    /// A place with this use.
+    /// Creates a slot with this use, if any.
     pub(in crate::sa) fn new(user: Option<User>) -> Self {
         let client = user.map_or(ptr::null_mut(), |user| ManuallyDrop::new(user).0.as_ptr());
-        // INVARIANT: The use is not given back here.
+        // INVARIANT: The slot takes over the use, which is not dropped here.
         Self(Atomic::<*mut Client>::new(client))
     }
 
     /// Ends the use, if it has not ended.
     pub(in crate::sa) fn release(&self) {
         let client = self.0.xchg(ptr::null_mut(), Full);
-        // INVARIANT: The use belonged to this place, and the exchange gives it to one caller only.
+        // INVARIANT: The use belonged to this slot, and the exchange gives it to one caller only.
         drop(NonNull::new(client).map(User));
     }
 }
@@ -175,13 +177,13 @@ unsafe impl<F> FromC for Done<F> {
         Self(c)
     }
 }
-// SAFETY: There is no reference in it.
+// SAFETY: It holds no reference.
 unsafe impl<F> Within<'_> for Done<F> {}
 
-/// Gets an array of records, which is empty if the status is not zero.
+/// Called with an array of records, which is empty if the status is not zero.
 pub(in crate::sa) type RecordsDone<T> =
     Option<unsafe extern "C" fn(status: c_int, rec: *mut T, count: c_uint, context: *mut c_void)>;
-/// Gets one record, or null if the status is not zero.
+/// Called with one record, or with null if the status is not zero.
 pub(in crate::sa) type RecordDone<T> =
     Option<unsafe extern "C" fn(status: c_int, rec: *mut T, context: *mut c_void)>;
 
@@ -192,7 +194,7 @@ pub(in crate::sa) type ServiceDone = RecordsDone<bindings::sa_service_rec>;
 /// Callback of `ib_sa_guid_info_rec_query`.
 pub(in crate::sa) type GuidInfoDone = RecordDone<bindings::ib_sa_guidinfo_rec>;
 
-/// Ties the arguments of a client's request: the context is the callback's.
+/// Tag of the arguments of a client's request: the context belongs to the callback.
 pub(in crate::sa) enum OfClient {}
 /// The callback.
 pub(in crate::sa) type DoneArg<'a, F> = Tied<'a, OfClient, Done<F>>;
@@ -203,7 +205,7 @@ pub(in crate::sa) type ContextArg<'a> = Tied<'a, OfClient, Passed<c_void>>;
 ///
 /// # Invariants
 ///
-/// What [`OfClient`] says.
+/// Both fields are arguments of the same call (tag [`OfClient`]).
 pub(in crate::sa) struct Callback<F> {
     done: Done<F>,
     context: Passed<c_void>,
@@ -215,35 +217,36 @@ unsafe impl<F> Send for Callback<F> {}
 unsafe impl<F> Sync for Callback<F> {}
 
 impl<F> Callback<F> {
-    /// Of the arguments of a call.
+    /// Creates a callback from the arguments of a call.
     pub(in crate::sa) fn new<'a>(done: DoneArg<'a, F>, context: ContextArg<'a>) -> Self {
-        // INVARIANT: Both are of one call, by their tag.
+        // INVARIANT: Both are arguments of the same call, by their tag.
         Self {
             done: done.get(),
             context: context.get(),
         }
     }
 
-    /// As C keeps them.
+    /// Returns the fields as C stores them.
     pub(super) fn into_parts(self) -> (F, *mut c_void) {
         (self.done.0, self.context.into_c())
     }
 }
 
 impl<T> Callback<RecordsDone<T>> {
-    /// Calls it. The client may read and write the records until this returns.
+    /// Calls the callback. The client may read and write the records until this returns.
     pub(in crate::sa) fn tell(&self, status: c_int, records: &mut [T]) {
         let count = c_uint::try_from(records.len()).unwrap_or(0);
         let first = records.first_mut().map_or(ptr::null_mut(), ptr::from_mut);
         if let Some(done) = self.done.0 {
-            // SAFETY: The callback gets its context (type invariant), and an array of `count` records.
+            // SAFETY: The callback gets its context (type invariant), and an array of `count`
+            // records.
             unsafe { done(status, first, count, self.context.into_c()) };
         }
     }
 }
 
 impl<T> Callback<RecordDone<T>> {
-    /// Calls it. The client may read and write the record until this returns.
+    /// Calls the callback. The client may read and write the record until this returns.
     pub(in crate::sa) fn tell(&self, status: c_int, record: Option<&mut T>) {
         let record = record.map_or(ptr::null_mut(), ptr::from_mut);
         if let Some(done) = self.done.0 {

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a queue pair does with memory while it runs.
+//! A queue pair's access to memory during a turn.
 //!
-//! A [`Batch`] lives as long as one run of a queue pair's half: a doorbell, a run of
-//! packets. It keeps the regions it found inside their gates, so that a message of
-//! many packets looks its region up once; and it must not outlive the run, since
-//! deregistration waits for it. A peer that stops in the middle of a message
-//! therefore holds up nobody.
+//! A [`Batch`] lives for one turn of a queue pair's half. It keeps the regions that it has looked
+//! up inside their gates, so that a message of many packets needs one lookup. It must not outlive
+//! the turn, since deregistration waits for it; thus a peer that stops in the middle of a message
+//! does not delay deregistration.
 //!
-//! Each access is checked anew, for rights and range: what is kept is only the way
-//! to the region.
+//! Each access is checked anew for rights and range; only the result of the lookup is cached.
 //!
-//! Context: any that may not be preempted while it holds a batch; never sleeps.
+//! Context: any in which preemption is disabled while a batch is held; never sleeps.
 
 use super::copy::{AtomicOp, Part, Reach, Room};
 use super::region::MrCore;
@@ -27,37 +25,37 @@ use rdma::gate::Pass;
 use rdma::sync::rcu;
 use rdma::umem::odp::Touch;
 
-/// How many regions a batch keeps: a header's and a payload's.
+/// Number of regions that a batch keeps: one for a header and one for a payload.
 const KEPT: usize = 2;
 
-/// Bytes that a copy under a region's lock takes at a time; they are on the stack.
+/// Bytes per step of a copy under a region's lock; the buffer is on the stack.
 const BOUNCE: usize = 256;
 
-/// Bytes that are flushed at a time: it may be under a region's lock.
+/// Bytes that are flushed per step, as a region's lock may be held.
 const FLUSH_PART: usize = 1 << 18;
 
-/// Where bytes come from that are copied only once: it puts those of a message from
-/// a given place on into a room. It may take leaf locks, but not sleep.
+/// Source of bytes that are copied only once: writes the bytes of a message from the given offset
+/// on into a room. It may take leaf locks but must not sleep.
 pub(crate) type Fill<'f> = &'f mut dyn FnMut(usize, Room<'_>) -> Result<(), MemError>;
 
-/// Access to memory for one run of one queue pair.
+/// Access to memory for one turn of one queue pair.
 pub(crate) struct Batch<'m> {
     memory: &'m Memory,
     pd: PdId,
     qp: QpTag,
     kept: [Option<Held<'m>>; KEPT],
-    /// Which of `kept` goes next.
+    /// Index in `kept` of the next entry to replace.
     next: usize,
-    /// What was wanted last and was not there.
+    /// The last access that failed because its memory was absent.
     absent: Option<Fault>,
 }
 
-/// A region, from inside its gate.
+/// A region, held inside its gate.
 ///
 /// # Invariants
 ///
-/// `_pass` is one of `core`'s gate, so that `core` is alive: its owner, `Mr`, gives
-/// up its reference only after it has closed the gate and waited for all passes.
+/// `_pass` is a pass of `core`'s gate, so `core` is alive: its owner, `Mr`, drops its reference
+/// only after it has closed the gate and waited for all passes.
 struct Held<'m> {
     index: u32,
     core: NonNull<MrCore>,
@@ -66,13 +64,13 @@ struct Held<'m> {
 
 impl Held<'_> {
     fn core(&self) -> &MrCore {
-        // SAFETY: Alive by the type invariant, and only ever shared.
+        // SAFETY: Alive by the type invariant; only shared references to it exist.
         unsafe { self.core.as_ref() }
     }
 }
 
 impl<'m> Batch<'m> {
-    /// Begins a run of the queue pair `qp` in `pd`.
+    /// Begins a turn of the queue pair `qp` in `pd`.
     pub(crate) fn new(memory: &'m Memory, pd: PdId, qp: QpTag) -> Self {
         Self {
             memory,
@@ -84,17 +82,17 @@ impl<'m> Batch<'m> {
         }
     }
 
-    /// What the last access wanted that failed with [`MemError::Absent`], if it was one to
-    /// memory of this queue pair or its peer, and not to where a [`Fill`] has it from.
+    /// Returns the last access that failed with [`MemError::Absent`], if it was to memory of this
+    /// queue pair or its peer, and not to the source of a [`Fill`].
     pub(crate) fn take_absent(&mut self) -> Option<Fault> {
         self.absent.take()
     }
 
-    /// Fills `to` with bytes of a message out of its buffers, from `offset` on.
+    /// Fills `to` with bytes of a message from its buffers, starting at `offset`.
     ///
     /// # Errors
     ///
-    /// Why the buffers may not be read, or `ListTooShort`.
+    /// The reason why the buffers may not be read, or `ListTooShort`.
     pub(crate) fn gather(
         &mut self,
         list: &[Sge],
@@ -108,7 +106,7 @@ impl<'m> Batch<'m> {
         self.gather_walk(list, cursor, offset, to)
     }
 
-    /// [`Self::gather`] of what is not in one piece, or may not be read.
+    /// [`Self::gather`] of bytes that are not contiguous or may not be read.
     #[inline(never)]
     fn gather_walk(
         &mut self,
@@ -128,11 +126,11 @@ impl<'m> Batch<'m> {
         Ok(())
     }
 
-    /// Checks that [`Self::gather`] of `len` bytes would succeed now.
+    /// Checks whether [`Self::gather`] of `len` bytes would succeed now.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Self::gather`].
     pub(crate) fn check_gather(
         &mut self,
         list: &[Sge],
@@ -152,12 +150,11 @@ impl<'m> Batch<'m> {
         Ok(())
     }
 
-    /// Has `fill` write `len` bytes into the buffers of a message, from `offset` on.
+    /// Calls `fill` to write `len` bytes into the buffers of a message, starting at `offset`.
     ///
     /// # Errors
     ///
-    /// As [`Self::scatter`], and what `fill` says. Some of the bytes may have been
-    /// written.
+    /// Those of [`Self::scatter`] and of `fill`. Some of the bytes may have been written.
     pub(crate) fn scatter_by(
         &mut self,
         list: &[Sge],
@@ -181,11 +178,11 @@ impl<'m> Batch<'m> {
         Ok(())
     }
 
-    /// Has `fill` write what the peer writes.
+    /// Calls `fill` to write `len` bytes to memory that the peer names.
     ///
     /// # Errors
     ///
-    /// Why it may not be written, or what `fill` says.
+    /// The reason why it may not be written, or the error of `fill`.
     pub(crate) fn write_remote_by(
         &mut self,
         key: Key,
@@ -199,12 +196,12 @@ impl<'m> Batch<'m> {
         })
     }
 
-    /// Copies `from` into the buffers of a message, from `offset` on.
+    /// Copies `from` into the buffers of a message, starting at `offset`.
     ///
     /// # Errors
     ///
-    /// Why the buffers may not be written, or `ListTooShort`. Some of the bytes may
-    /// have been written.
+    /// The reason why the buffers may not be written, or `ListTooShort`. Some of the bytes may have
+    /// been written.
     pub(crate) fn scatter(
         &mut self,
         list: &[Sge],
@@ -218,7 +215,7 @@ impl<'m> Batch<'m> {
         self.scatter_walk(list, cursor, offset, from)
     }
 
-    /// [`Self::scatter`] into what is not in one piece, or may not be written.
+    /// [`Self::scatter`] to buffers that are not contiguous or may not be written.
     #[inline(never)]
     fn scatter_walk(
         &mut self,
@@ -240,11 +237,11 @@ impl<'m> Batch<'m> {
         Ok(())
     }
 
-    /// Checks that `key` gives the peer all rights of `access` to a range.
+    /// Checks that `key` grants the peer all rights of `access` to a range.
     ///
     /// # Errors
     ///
-    /// Why it does not.
+    /// The reason why it does not.
     pub(crate) fn check_remote(
         &mut self,
         key: Key,
@@ -260,11 +257,11 @@ impl<'m> Batch<'m> {
         self.remote(&claim, va, len, |_| ())
     }
 
-    /// Copies memory that the peer reads.
+    /// Copies memory that the peer reads to `to`.
     ///
     /// # Errors
     ///
-    /// Why it may not be read.
+    /// The reason why it may not be read.
     pub(crate) fn read_remote(&mut self, key: Key, va: u64, to: Room<'_>) -> Result<(), MemError> {
         let len = to.len();
         let claim = self.by_peer(key, access::REMOTE_READ, Touch::Read);
@@ -275,11 +272,11 @@ impl<'m> Batch<'m> {
         whole(done, len)
     }
 
-    /// Copies what the peer writes.
+    /// Copies `from` to memory that the peer writes.
     ///
     /// # Errors
     ///
-    /// Why it may not be written.
+    /// The reason why it may not be written.
     pub(crate) fn write_remote(&mut self, key: Key, va: u64, from: &[u8]) -> Result<(), MemError> {
         let len = from.len();
         let claim = self.by_peer(key, access::REMOTE_WRITE, Touch::Write);
@@ -290,11 +287,11 @@ impl<'m> Batch<'m> {
         whole(done, len)
     }
 
-    /// Carries out the peer's atomic, and returns what was there before.
+    /// Executes an atomic operation of the peer and returns the previous value.
     ///
     /// # Errors
     ///
-    /// Why it may not; `Misaligned` if the address is no multiple of eight.
+    /// The reason why it may not; `Misaligned` if the address is not a multiple of eight.
     pub(crate) fn atomic(&mut self, key: Key, va: u64, op: AtomicOp) -> Result<u64, MemError> {
         if va % 8 != 0 {
             return Err(MemError::Misaligned);
@@ -304,11 +301,11 @@ impl<'m> Batch<'m> {
             .ok_or(MemError::Misaligned)
     }
 
-    /// Stores eight bytes of the peer at once.
+    /// Stores eight bytes of the peer atomically.
     ///
     /// # Errors
     ///
-    /// Why it may not; `Misaligned` if the address is no multiple of eight.
+    /// The reason why it may not; `Misaligned` if the address is not a multiple of eight.
     pub(crate) fn atomic_write(
         &mut self,
         key: Key,
@@ -323,13 +320,12 @@ impl<'m> Batch<'m> {
             .ok_or(MemError::Misaligned)
     }
 
-    /// Makes what was written to a range persistent; that it is visible needs nothing,
-    /// since it was written to memory that all see. If the whole region is to be
-    /// flushed, the range means nothing (annex A19).
+    /// Makes data written to a range persistent. Global visibility needs no action, since writes go
+    /// to coherent memory. If the whole region is to be flushed, the range is ignored (annex A19).
     ///
     /// # Errors
     ///
-    /// Why it may not; among the rights are those to flush.
+    /// The reason why it may not; the rights to flush are required.
     pub(crate) fn flush(
         &mut self,
         key: Key,
@@ -370,11 +366,11 @@ impl<'m> Batch<'m> {
         Ok(())
     }
 
-    /// Invalidates a key for a work request (`from_peer` false) or a packet.
+    /// Invalidates a key on behalf of a work request (`from_peer` false) or a packet.
     ///
     /// # Errors
     ///
-    /// Why it cannot be invalidated.
+    /// The reason why it cannot be invalidated.
     pub(crate) fn invalidate(&mut self, key: Key, from_peer: bool) -> Result<(), MemError> {
         if is_window(key) {
             let qp = self.qp;
@@ -393,11 +389,11 @@ impl<'m> Batch<'m> {
         self.region(key)?.invalidate(&claim)
     }
 
-    /// Registers a fast region, or binds a window.
+    /// Registers a fast region or binds a window.
     ///
     /// # Errors
     ///
-    /// Why it cannot.
+    /// The reason why it cannot.
     pub(crate) fn local_op(&mut self, op: &LocalOp) -> Result<(), MemError> {
         match *op {
             LocalOp::RegMr { key, access, iova } => {
@@ -433,8 +429,7 @@ impl<'m> Batch<'m> {
         whole(done, len)
     }
 
-    /// Lets `f` use a range that the peer names, through a region's key or a
-    /// window's.
+    /// Calls `f` with a range that the peer names, by the key of a region or a window.
     fn remote<R>(
         &mut self,
         claim: &Claim,
@@ -447,8 +442,8 @@ impl<'m> Batch<'m> {
         })
     }
 
-    /// Lets `f` use the region behind a key that the peer names, by a claim and an
-    /// address to show to that.
+    /// Calls `f` for the region behind a key that the peer names, with a claim and an address that
+    /// are valid for the region.
     fn remote_region<R>(
         &mut self,
         claim: &Claim,
@@ -463,7 +458,7 @@ impl<'m> Batch<'m> {
         let (memory, qp) = (self.memory, self.qp);
         memory.with_window(key, |mw| {
             mw.with(claim, va, len, qp, |inside| {
-                // The window has the rights; its region had only to allow binding it.
+                // The window grants the rights; its region was only required to allow the binding.
                 let claim = Claim {
                     key: inside.region.0,
                     access: 0,
@@ -474,7 +469,7 @@ impl<'m> Batch<'m> {
         })?
     }
 
-    /// Lets `f` use a range of a region, and notes what was not there.
+    /// Calls `f` with a range of a region; records the range if it is absent.
     fn touch<R>(
         &mut self,
         claim: &Claim,
@@ -489,7 +484,7 @@ impl<'m> Batch<'m> {
         done
     }
 
-    /// Has `fill` write a range of a region, and notes what was not there of that.
+    /// Calls `fill` to write a range of a region; records the range if it is absent.
     fn put(&mut self, claim: &Claim, va: u64, len: usize, fill: Fill<'_>) -> Result<(), MemError> {
         let mut filled = true;
         let core = self.region(Key(claim.key))?;
@@ -499,7 +494,7 @@ impl<'m> Batch<'m> {
             done
         });
         if filled && matches!(done, Err(MemError::Absent)) {
-            // All of it, so that it comes at once.
+            // Record the whole range, so that all of it is faulted in at once.
             self.note_absent(claim, va, len);
         }
         done
@@ -514,7 +509,7 @@ impl<'m> Batch<'m> {
         });
     }
 
-    /// The range of a region or a window.
+    /// Returns the range of a region or a window.
     fn extent(&mut self, key: Key) -> Result<(u64, u64), MemError> {
         if is_window(key) {
             return self.memory.with_window(key, MwCore::extent)?;
@@ -545,14 +540,14 @@ impl<'m> Batch<'m> {
         }
     }
 
-    /// A range of a region as one part, as most are. Who gets `None` goes the long way, and
-    /// learns there why.
+    /// Returns a range of a region as one contiguous part, the common case. On `None` the caller
+    /// takes the general path, which finds the error.
     #[inline(always)]
     fn part(&mut self, claim: &Claim, va: u64, len: usize) -> Option<Part<'_>> {
         self.find(Key(claim.key))?.part(claim, va, len)
     }
 
-    /// [`Self::part`] of a message's buffers, if one entry of the list has it all.
+    /// [`Self::part`] for a message's buffers, if one entry of the list covers the range.
     #[inline(always)]
     fn part_of(
         &mut self,
@@ -567,7 +562,7 @@ impl<'m> Batch<'m> {
         self.part(&claim, addr, len)
     }
 
-    /// [`Self::part`] of what the peer names by a region's key.
+    /// [`Self::part`] for a range that the peer names by a region's key.
     #[inline(always)]
     fn part_by_peer(&mut self, claim: &Claim, va: u64, len: usize) -> Option<Part<'_>> {
         if is_window(Key(claim.key)) {
@@ -576,13 +571,13 @@ impl<'m> Batch<'m> {
         self.part(claim, va, len)
     }
 
-    /// Finds a region by the index in a key, and stays inside its gate.
+    /// Finds a region by the index in a key and stays inside its gate.
     #[inline]
     fn region(&mut self, key: Key) -> Result<&MrCore, MemError> {
         self.find(key).ok_or(MemError::Key)
     }
 
-    /// [`Self::region`]; `None` if there is none, or none any more.
+    /// [`Self::region`]; `None` if there is none or it is being deregistered.
     #[inline]
     fn find(&mut self, key: Key) -> Option<&MrCore> {
         let index = index(key);
@@ -594,7 +589,7 @@ impl<'m> Batch<'m> {
         self.kept.get(place)?.as_ref().map(Held::core)
     }
 
-    /// Finds a region that the batch does not keep yet.
+    /// Enters a region that the batch does not keep yet.
     #[inline(never)]
     fn enter(&mut self, index: u32) -> Option<&MrCore> {
         let held = self.memory.enter(index)?;
@@ -605,16 +600,16 @@ impl<'m> Batch<'m> {
 }
 
 impl Memory {
-    /// Enters the gate of the region with this index, if there is one.
+    /// Enters the gate of the region with this index, if it exists.
     fn enter(&self, index: u32) -> Option<Held<'_>> {
         let guard = rcu::read_lock();
         let found = self.regions.borrow(index, &guard)?;
         let core = NonNull::from(&*found);
-        // SAFETY: The object is alive now, by the read section, and stays so while
-        // the pass taken here exists (see `Held`). If the gate is closed, the
-        // reference is not used beyond the read section.
+        // SAFETY: The RCU read-side section keeps the object alive now, and the pass taken here
+        // keeps it alive afterwards (see `Held`). If the gate is closed, the reference is not used
+        // beyond the read-side section.
         let pass = unsafe { core.as_ref() }.gate.try_enter()?;
-        // INVARIANT: It is a pass of `core`'s gate.
+        // INVARIANT: `pass` is a pass of `core`'s gate.
         Some(Held {
             index,
             core,
@@ -622,24 +617,23 @@ impl Memory {
         })
     }
 
-    /// Brings in pages that somebody waits for, of a region on demand; without
-    /// `may_fault` those only that its process has in memory. May sleep, for long, and
-    /// holds up deregistration of that region meanwhile.
+    /// Faults in pages of an on-demand region; without `may_fault`, only those that its process has
+    /// in memory. May sleep for long, and delays deregistration of the region meanwhile.
     ///
     /// # Errors
     ///
-    /// Those of [`MrCore::fault_in`]; `EINVAL` if the key names no region.
+    /// Those of [`MrCore::fault_in`]; `EINVAL` if the key does not name a region.
     pub(crate) fn fault_in(&self, fault: &Fault, may_fault: bool) -> Result {
         let held = self.enter(index(fault.key)).ok_or(EINVAL)?;
         held.core().fault_in(fault, may_fault)
     }
 
-    /// As [`Memory::fault_in`], of a region in `pd`, for its owner.
+    /// Like [`Memory::fault_in`], for the owner of a region in `pd`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the key names no region on demand in `pd`, `EPERM` if it may not be
-    /// written to, `EFAULT` if it has no such bytes.
+    /// `EINVAL` if the key does not name an on-demand region in `pd`, `EPERM` if the region is not
+    /// writable, `EFAULT` if the range is outside the region or not mapped.
     pub(crate) fn prefetch(&self, pd: PdId, fault: &Fault, may_fault: bool) -> Result {
         let held = self.enter(index(fault.key)).ok_or(EINVAL)?;
         held.core().check_domain(pd)?;
@@ -649,7 +643,7 @@ impl Memory {
         }
     }
 
-    /// Lets `f` use the window that a key names. The key is `f`'s to check.
+    /// Calls `f` with the window at a key's index. `f` must check the key.
     fn with_window<R>(&self, key: Key, f: impl FnOnce(&MwCore) -> R) -> Result<R, MemError> {
         let guard = rcu::read_lock();
         let window = self
@@ -659,7 +653,7 @@ impl Memory {
         Ok(f(&window))
     }
 
-    /// Takes back a window's binding to the region with this key.
+    /// Removes a window's binding from the region with this key.
     pub(super) fn unbind(&self, region: Key) {
         let guard = rcu::read_lock();
         if let Some(core) = self.regions.borrow(index(region), &guard) {
@@ -672,8 +666,8 @@ fn is_window(key: Key) -> bool {
     MW_INDICES.contains(&index(key))
 }
 
-/// Has `fill` write a range of a region. While memory of a fast region or one on demand is
-/// written a lock is held, which `fill` may want as well: so it goes by way of the stack.
+/// Calls `fill` to write a range of a region. A fast or on-demand region is written under a lock
+/// that `fill` may need as well, so the bytes are first copied to the stack.
 fn write_by(
     core: &MrCore,
     claim: &Claim,
@@ -710,8 +704,8 @@ fn write_by(
     Ok(())
 }
 
-/// A copy ends early only if a region's pieces do not add up to the range it
-/// agreed to, which would be a mistake of ours; better an error than silence.
+/// Checks that a copy was complete. It is shorter only if a region's pieces do not add up to the
+/// range that was granted, which would be a bug; report it rather than ignore it.
 fn whole(done: usize, len: usize) -> Result<(), MemError> {
     if done == len {
         Ok(())

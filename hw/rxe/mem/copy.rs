@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Bytes in and out of registered memory.
+//! Copies to and from registered memory.
 //!
-//! That memory belongs to users, who read and write it while we do; a device would
-//! not ask them either. So it is only ever touched through raw pointers, by plain
-//! copies whose result may be any mixture, and by real atomics where the standard
-//! wants them (IBTA 9.4.5; annex A19). No other reference to it is ever made, so no slice
-//! is a part of it.
+//! Users may read and write this memory concurrently, as with a hardware device. It is therefore
+//! accessed only through raw pointers: by plain copies, whose result may be any mixture of old and
+//! new bytes, and by atomic operations where the specification requires them (IBTA 9.4.5; annex
+//! A19). No references to it are created, so no slice overlaps it.
 //!
 //! Pure: no kernel imports; tested on the host.
 
@@ -16,11 +15,10 @@ use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// What an atomic operation does.
+/// Kind of an atomic operation.
 pub use crate::proto::host::AtomicOp;
 
-/// Bytes to be written, which may be somebody's registered memory: so there is no way
-/// to read them, and no reference to them.
+/// Space to be written, which may be registered memory: it offers neither reads nor references.
 ///
 /// # Invariants
 ///
@@ -33,7 +31,7 @@ pub struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    /// The room that a slice is.
+    /// Converts a slice.
     pub fn of(slice: &'a mut [u8]) -> Self {
         // INVARIANT: A slice is valid for writes while it is borrowed.
         Self {
@@ -43,7 +41,7 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// The room that bytes are which nobody has written yet.
+    /// Converts an uninitialised slice.
     pub fn of_unwritten(slice: &'a mut [MaybeUninit<u8>]) -> Self {
         // INVARIANT: A slice is valid for writes while it is borrowed.
         Self {
@@ -53,19 +51,19 @@ impl<'a> Room<'a> {
         }
     }
 
-    /// How many bytes.
+    /// Returns the length in bytes.
     #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// The first `len` bytes, and the rest; `None` if there are not so many.
+    /// Splits off the first `len` bytes; `None` if there are fewer.
     pub fn split_at(self, len: usize) -> Option<(Self, Self)> {
         let rest = self.len.checked_sub(len)?;
-        // SAFETY: Inside the range, or one behind it.
+        // SAFETY: `len <= self.len`, so the result is inside the range or one past its end.
         let behind = unsafe { self.at.add(len) };
         let part = |at, len| Self {
-            // INVARIANT: Both parts are of the range.
+            // INVARIANT: Both parts lie inside the range.
             at,
             len,
             _borrowed: PhantomData,
@@ -73,14 +71,14 @@ impl<'a> Room<'a> {
         Some((part(self.at, len), part(behind, rest)))
     }
 
-    /// Fills it with as many bytes of `from`, which must have so many: else `None`.
+    /// Fills it with the first bytes of `from`; `None` if `from` is shorter.
     #[must_use]
     pub fn fill(self, from: &[u8]) -> Option<()> {
         Part::of(from.get(..self.len)?).read(self)
     }
 }
 
-/// Registered memory in one piece, or bytes to be copied into some.
+/// A contiguous piece of registered memory, or bytes to be copied into it.
 ///
 /// # Invariants
 ///
@@ -94,14 +92,14 @@ pub struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// The memory that a piece is.
+    /// Wraps a piece of memory.
     ///
     /// # Safety
     ///
     /// The piece must be valid for reads for `'a`, and for writes if it is `writable`.
     #[inline]
     pub unsafe fn new(Piece { at, len }: Piece, writable: bool) -> Self {
-        // INVARIANT: The caller's promise.
+        // INVARIANT: Guaranteed by the caller (`# Safety`).
         Self {
             at,
             len,
@@ -110,7 +108,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Bytes that may be read only.
+    /// Wraps read-only bytes.
     #[inline]
     fn of(slice: &'a [u8]) -> Self {
         // INVARIANT: A slice is valid for reads while it is borrowed.
@@ -122,14 +120,14 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Where it is, and how long.
+    /// Returns address and length.
     #[inline]
     pub fn range(&self) -> (NonNull<u8>, usize) {
         (self.at, self.len)
     }
 
-    /// Copies it into `to`, which is as long: else `None`. One may be a part of the other: a
-    /// user may send from a buffer into itself.
+    /// Copies it into `to`; `None` if the lengths differ. The two may overlap: a user may send from
+    /// a buffer into itself.
     #[inline]
     #[must_use]
     pub fn read(self, to: Room<'_>) -> Option<()> {
@@ -138,8 +136,8 @@ impl<'a> Part<'a> {
             return None;
         }
         let (from, to) = (self.at.as_ptr().cast_const(), to.at.as_ptr());
-        // SAFETY: By the invariants, `from` is valid for reads and `to` for writes of `len`
-        // bytes. In the first case they do not overlap.
+        // SAFETY: By the type invariants, `from` is valid for reads and `to` for writes of `len`
+        // bytes. The distance checked in the first case excludes an overlap.
         unsafe {
             if from.addr().abs_diff(to.addr()) >= len {
                 core::ptr::copy_nonoverlapping(from, to, len);
@@ -150,7 +148,7 @@ impl<'a> Part<'a> {
         Some(())
     }
 
-    /// Copies `from` into it, which is as long: else, or if it is not writable, `None`.
+    /// Copies `from` into it; `None` if the lengths differ or it is not writable.
     #[inline]
     #[must_use]
     pub fn write(self, from: &[u8]) -> Option<()> {
@@ -160,10 +158,10 @@ impl<'a> Part<'a> {
         self.room()?.fill(from)
     }
 
-    /// The room that it is; `None` unless it is writable.
+    /// Converts it to a room; `None` if it is not writable.
     #[inline]
     pub fn room(self) -> Option<Room<'a>> {
-        // INVARIANT: It is valid for writes if it is writable.
+        // INVARIANT: The part is valid for writes, as `writable` is set (invariant of `Part`).
         self.writable.then_some(Room {
             at: self.at,
             len: self.len,
@@ -171,19 +169,19 @@ impl<'a> Part<'a> {
         })
     }
 
-    /// The aligned word that it is, if it is one and writable.
+    /// Returns it as an atomic; `None` unless it is an aligned writable word.
     fn word(self) -> Option<&'a AtomicU64> {
         let word = self.at.as_ptr().cast::<u64>();
         if self.len != 8 || !word.is_aligned() || !self.writable {
             return None;
         }
-        // SAFETY: Aligned, valid by the invariants. Others may access it by other means at
-        // the same time: users who mix those get what they asked for, as from a device.
+        // SAFETY: Aligned, as checked, and valid by the type invariants. Users may access it
+        // non-atomically at the same time, with unspecified results, as with a hardware device.
         Some(unsafe { AtomicU64::from_ptr(word) })
     }
 }
 
-/// Registered memory, part after part.
+/// Registered memory as a sequence of parts.
 ///
 /// # Invariants
 ///
@@ -194,17 +192,17 @@ pub struct Reach<'a> {
 }
 
 impl<'a> Reach<'a> {
-    /// The memory that the pieces are.
+    /// Wraps pieces of memory.
     ///
     /// # Safety
     ///
     /// They must be valid for reads for `'a`, and for writes if they are `writable`.
     pub unsafe fn new(pieces: Pieces<'a>, writable: bool) -> Self {
-        // INVARIANT: The caller's promise.
+        // INVARIANT: Guaranteed by the caller (`# Safety`).
         Self { pieces, writable }
     }
 
-    /// Fills `to` as far as it goes. Returns how far.
+    /// Fills `to` as far as possible. Returns the number of bytes copied.
     pub fn read(self, to: Room<'_>) -> usize {
         let mut rest = to;
         let mut done = 0usize;
@@ -222,7 +220,7 @@ impl<'a> Reach<'a> {
         done
     }
 
-    /// Copies `from` into it as far as it goes. Returns how far.
+    /// Copies `from` into it as far as possible. Returns the number of bytes copied.
     pub fn write(self, from: &[u8]) -> usize {
         let mut rest = from;
         let mut done = 0usize;
@@ -239,8 +237,8 @@ impl<'a> Reach<'a> {
         done
     }
 
-    /// Carries out an atomic operation, atomic also to the machine's CPUs, and returns
-    /// what was there before. `None` if this is not eight aligned bytes to be written.
+    /// Executes an atomic operation, which is atomic with respect to the CPUs too, and returns the
+    /// previous value. `None` unless this is one aligned writable word of eight bytes.
     #[must_use]
     pub fn atomic(self, op: AtomicOp) -> Option<u64> {
         let word = self.word()?;
@@ -254,8 +252,8 @@ impl<'a> Reach<'a> {
         })
     }
 
-    /// Stores eight bytes at once, after all that was written before (IBTA A19.4.2).
-    /// `None` if this is not eight aligned bytes to be written.
+    /// Stores eight bytes atomically, ordered after all earlier writes (IBTA A19.4.2). `None`
+    /// unless this is one aligned writable word of eight bytes.
     #[must_use]
     pub fn atomic_write(self, value: [u8; 8]) -> Option<()> {
         self.word()?
@@ -278,7 +276,7 @@ impl<'a> Iterator for Reach<'a> {
     #[inline]
     fn next(&mut self) -> Option<Part<'a>> {
         let Piece { at, len } = self.pieces.next()?;
-        // INVARIANT: As all its pieces.
+        // INVARIANT: Holds for all pieces of `self`.
         Some(Part {
             at,
             len,

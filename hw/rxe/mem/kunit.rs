@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `hw/rxe/mem`: who may touch which memory, and when it may go away.
+//! Tests of `hw/rxe/mem`: access checks and the lifetime of memory objects.
 
 use kernel::prelude::kunit_tests;
 
@@ -41,8 +41,8 @@ mod tests {
     const QP: QpTag = QpTag(1);
     const ALL: u32 = access::REMOTE | access::LOCAL_WRITE | access::MW_BIND;
 
-    /// Pages of the kernel's that a region may cover. Atomics, since regions write them through
-    /// pointers of their own.
+    /// Kernel pages that a region may cover. Atomics, since regions write them through their own
+    /// pointers.
     struct Buffer(KVec<Atomic<u64>>);
 
     impl Buffer {
@@ -56,12 +56,12 @@ mod tests {
             Ok(Self(buffer))
         }
 
-        /// The address of its byte `offset`.
+        /// Returns the address of byte `offset`.
         fn at(&self, offset: usize) -> u64 {
             self.0.as_ptr().expose_provenance() as u64 + offset as u64
         }
 
-        /// Copies bytes out, as the CPU sees them.
+        /// Returns a copy of the bytes, as the CPU sees them.
         fn bytes<const N: usize>(&self, offset: usize) -> [u8; N] {
             let mut bytes = [0; N];
             for (i, byte) in bytes.iter_mut().enumerate() {
@@ -81,7 +81,7 @@ mod tests {
         Batch::new(memory, PD, QP)
     }
 
-    /// A fast region over the first pages of a buffer, in reverse order.
+    /// Maps a fast region to the first pages of a buffer, in reverse order.
     fn map_reversed(mr: &Mr, buffer: &Buffer, pages: usize, iova: u64, len: u64) -> Result {
         mr.map_begin(PAGE_SIZE)?;
         for page in (0..pages).rev() {
@@ -133,7 +133,7 @@ mod tests {
             Ok(())
         );
         assert_eq!(got, *b"bcdit");
-        // Eight bytes are all the list has.
+        // The list has eight bytes only.
         assert_eq!(
             batch.gather(&list, &mut cursor, 4, Room::of(&mut got)),
             Err(MemError::ListTooShort)
@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(batch.check_remote(first, iova, 1, 0), Err(MemError::Key));
         assert_eq!(batch.write_remote(second, iova, b"first"), Ok(()));
         assert_eq!(buffer.bytes(2 * PAGE_SIZE + 100), *b"first");
-        // From the last page into the middle one, which comes next.
+        // From the last page into the middle one, which follows in the region.
         let edge = iova + PAGE_SIZE as u64 - 100 - 2;
         assert_eq!(batch.write_remote(second, edge, b"edge"), Ok(()));
         assert_eq!(buffer.bytes(3 * PAGE_SIZE - 2), *b"ed");
@@ -266,7 +266,7 @@ mod tests {
                 Err(MemError::Range)
             );
         }
-        // It must be invalid before it is registered again.
+        // It must be invalidated before it is registered again.
         assert_eq!(batch.local_op(&register(first)), Err(MemError::Key));
 
         assert_eq!(batch.invalidate(first, true), Err(MemError::Key));
@@ -276,10 +276,10 @@ mod tests {
         assert_eq!(batch.check_remote(second, iova, 1, 0), Err(MemError::Key));
         assert_eq!(batch.local_op(&register(first)), Ok(()));
         assert_eq!(batch.check_remote(first, iova, 1, ALL), Ok(()));
-        // New pages end the old registration.
+        // Mapping new pages ends the old registration.
         map_reversed(&mr, &buffer, 1, iova, 10)?;
         assert_eq!(batch.check_remote(first, iova, 1, 0), Err(MemError::Key));
-        // An invalidation that was posted for it still succeeds.
+        // An invalidation posted for the old registration still succeeds.
         assert_eq!(batch.invalidate(first, false), Ok(()));
         Ok(())
     }
@@ -373,7 +373,7 @@ mod tests {
         }
         assert_eq!(ours.local_op(&LocalOp::BindMw(bind)), Ok(()));
         assert_eq!(ours.local_op(&LocalOp::BindMw(bind)), Err(MemError::Key));
-        // The region alone gives the peer nothing.
+        // The region itself grants the peer nothing.
         assert_eq!(
             ours.write_remote(mr.key(), 0x1100, b"x"),
             Err(MemError::Access)
@@ -388,11 +388,11 @@ mod tests {
             ours.read_remote(key, 0x1100, Room::of(&mut got)),
             Err(MemError::Access)
         );
-        // It belongs to the queue pair that bound it.
+        // The window belongs to the queue pair that bound it.
         let mut other = Batch::new(&memory, PD, QpTag(2));
         assert_eq!(other.check_remote(key, 0x1100, 1, 0), Err(MemError::Key));
         assert_eq!(other.invalidate(key, true), Err(MemError::Key));
-        // While it is bound, the region stays as it is.
+        // While the window is bound, the region cannot change.
         assert_eq!(mr.may_go(), Err(EINVAL));
         assert_eq!(ours.invalidate(mr.key(), false), Err(MemError::Bound));
         assert_eq!(ours.invalidate(key, true), Ok(()));
@@ -436,7 +436,7 @@ mod tests {
                 access: access::REMOTE_READ,
             };
             assert_eq!(batch.local_op(&LocalOp::BindMw(bind)), Ok(()));
-            // Another finds it while it goes, and comes to bind it afterwards.
+            // Another context found the window before it was destroyed and binds it afterwards.
             mw.retire();
             let late = batch.local_op(&LocalOp::BindMw(bind));
             assert_eq!(late, Err(MemError::Key));
@@ -487,8 +487,8 @@ mod tests {
         Ok(())
     }
 
-    /// Deregisters in a thread. Lockdep does not let two modules use `Queue::try_spawn`,
-    /// whose one lock class has another name in each.
+    /// Deregisters in a thread. `Queue::try_spawn` cannot be used: lockdep complains if two modules
+    /// use it, since its single lock class has a different name in each.
     #[pin_data]
     struct Deregister {
         #[pin]
@@ -538,7 +538,7 @@ mod tests {
             late = batch(&memory);
             fsleep(Delta::from_micros(100));
         }
-        // Nobody new gets in; who is in may finish, and is waited for.
+        // Nobody new gets in; deregistration waits for the batch that is inside.
         fsleep(Delta::from_millis(20));
         assert_eq!(gone.load(Acquire), 0);
         assert_eq!(inside.write_remote(key, va, b"during"), Ok(()));

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From a range of a memory region to the kernel's pointers: the one place with
-//! page arithmetic.
+//! Translation of a range of a memory region to kernel pointers. All page arithmetic is in this
+//! file.
 //!
-//! A region is a list of equally large blocks, each contiguous in the kernel's
-//! address space: pages of the system, or the pages (smaller or larger) that a
-//! kernel user registers. The first byte may lie inside the first block.
+//! A region is a list of blocks of equal size, each contiguous in the kernel's address space:
+//! system pages, or the smaller or larger pages that a kernel user registers. The first byte may
+//! lie inside the first block.
 //!
 //! Pure: no kernel imports; tested on the host.
 
 use core::ops::Range;
 use core::ptr::NonNull;
 
-/// The shape of a region.
+/// Geometry of a region.
 ///
 /// # Invariants
 ///
@@ -25,15 +25,15 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A region without a byte.
+    /// An empty region.
     pub const EMPTY: Self = Self {
         shift: 0,
         first: 0,
         len: 0,
     };
 
-    /// A region of `len` bytes in blocks of `2^shift`, whose first byte is the one
-    /// at `first` of the first block. `None` if these cannot be.
+    /// A region of `len` bytes in blocks of `2^shift` bytes, starting at offset `first` of the
+    /// first block. `None` if the values are invalid.
     pub fn new(shift: u32, first: u64, len: u64) -> Option<Self> {
         let fits =
             shift < 32 && first < 1u64.checked_shl(shift)? && first.checked_add(len).is_some();
@@ -41,31 +41,31 @@ impl Shape {
         fits.then_some(Self { shift, first, len })
     }
 
-    /// Bytes in a block, a power of two.
+    /// Returns the block size in bytes, a power of two.
     #[inline(always)]
     fn size(&self) -> u64 {
         // OVERFLOW: `shift < 32` (invariant).
         1u64.wrapping_shl(self.shift)
     }
 
-    /// Bytes in the region.
+    /// Returns the bytes in the region.
     pub fn bytes(&self) -> u64 {
         self.len
     }
 
-    /// How many blocks it touches.
+    /// Returns the number of blocks.
     pub fn blocks(&self) -> u64 {
         // OVERFLOW: the sum was checked by `new`.
         let end = self.first.wrapping_add(self.len);
         end.div_ceil(self.size())
     }
 
-    /// Goes through `len` bytes at `offset`. `blocks` are the addresses of all
-    /// blocks. `None` unless the whole range is inside the region and `blocks`.
+    /// Returns the pieces of `len` bytes at `offset`. `blocks` are the addresses of all blocks.
+    /// `None` unless the whole range is inside the region and `blocks`.
     pub fn walk<'a>(&self, blocks: &'a [usize], offset: u64, len: usize) -> Option<Pieces<'a>> {
         let span = self.span(offset, len)?;
         let size = usize::try_from(self.size()).ok()?;
-        // OVERFLOW: `span` found this sum to be good.
+        // OVERFLOW: `span` has checked this sum.
         let start = self.first.wrapping_add(offset);
         Some(Pieces {
             blocks: blocks.get(span)?,
@@ -76,8 +76,8 @@ impl Shape {
         })
     }
 
-    /// Where `len` bytes at `offset` are if that is inside one block: which one, and from
-    /// which of its bytes on. `None` also unless the whole range is inside the region.
+    /// Returns the block index and the offset in it of `len` bytes at `offset`, if they lie in one
+    /// block. `None` also if the range is not inside the region.
     #[inline]
     pub fn in_one_block(&self, offset: u64, len: usize) -> Option<(usize, usize)> {
         let bytes = u64::try_from(len).ok()?;
@@ -95,8 +95,8 @@ impl Shape {
         Some((block, usize::try_from(inside).ok()?))
     }
 
-    /// The blocks that `len` bytes at `offset` touch. `None` unless the whole range is
-    /// inside the region.
+    /// Returns the indices of the blocks that contain `len` bytes at `offset`. `None` unless the
+    /// whole range is inside the region.
     pub fn span(&self, offset: u64, len: usize) -> Option<Range<usize>> {
         let bytes = u64::try_from(len).ok()?;
         if bytes > self.len.checked_sub(offset)? {
@@ -107,15 +107,15 @@ impl Shape {
         let end = start.wrapping_add(bytes);
         let from = usize::try_from(start.wrapping_shr(self.shift)).ok()?;
         let to = usize::try_from(end.div_ceil(self.size())).ok()?;
-        // An empty range at a block's start touches no block.
+        // An empty range at a block's start contains no block.
         Some(from..to.max(from))
     }
 }
 
-/// A contiguous piece of memory: valid for `len` bytes as long as the region is.
+/// A contiguous piece of memory; valid for `len` bytes as long as the region is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The first byte.
+    /// Start of the piece.
     pub at: NonNull<u8>,
     /// Length in bytes, never zero.
     pub len: usize,
@@ -127,12 +127,12 @@ pub struct Pieces<'a> {
     inside: usize,
     size: usize,
     left: usize,
-    /// Where more blocks are, if these are not all.
+    /// Source of further blocks, if `blocks` is not complete.
     more: Option<More<'a>>,
 }
 
 impl<'a> Pieces<'a> {
-    /// Of an empty range.
+    /// Pieces of an empty range.
     pub const NONE: Pieces<'static> = Pieces {
         blocks: &[],
         inside: 0,
@@ -141,7 +141,7 @@ impl<'a> Pieces<'a> {
         more: None,
     };
 
-    /// One piece: `len` bytes at a kernel address. `None` at address zero.
+    /// One piece of `len` bytes at a kernel address. `None` for address zero.
     pub fn direct(address: &'a usize, len: usize) -> Option<Self> {
         if *address == 0 {
             return None;
@@ -155,8 +155,8 @@ impl<'a> Pieces<'a> {
         })
     }
 
-    /// Of `len` bytes in blocks of `2^shift`, from the one at `first` of its block on. `more`
-    /// tells in which blocks the last so many of them are; as many as are at hand together.
+    /// Pieces of `len` bytes in blocks of `2^shift` bytes, the first at the block offset of address
+    /// `first`. `more` returns further blocks on demand.
     pub fn in_parts(more: More<'a>, shift: u32, first: u64, len: usize) -> Option<Self> {
         let size = 1usize.checked_shl(shift)?;
         Some(Self {
@@ -169,12 +169,12 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// Where [`Pieces`] find more blocks: those that hold the last so many bytes begin with
-/// these. They may be fewer than all of them, but not none.
+/// Source of further blocks for [`Pieces`]: given the number of remaining bytes, returns the next
+/// blocks that hold them. It may return fewer than all of them, but at least one.
 type More<'a> = &'a dyn Fn(usize) -> &'a [usize];
 
-/// The next block and those behind it, when the last one at hand is done. By value, so that
-/// pieces of a list stay in registers.
+/// Fetches further blocks and returns the first and the rest. Takes its arguments by value, so that
+/// the pieces of a list stay in registers.
 #[cold]
 fn go_on<'a>(more: Option<More<'a>>, left: usize) -> Option<(&'a usize, &'a [usize])> {
     more?(left).split_first()

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where the pages of a region are.
+//! Addresses of a region's pages.
 //!
-//! The region owns the list. It is filled before anybody else has the region, and only
-//! read from then on, in any context; filling it may sleep.
+//! The region owns the list. It is filled before the region is published and only read afterwards,
+//! in any context; creating it may sleep.
 
 use kernel::prelude::*;
 use rdma::accounted;
 
-/// So many pages are listed in the region itself.
+/// Number of pages up to which the list is stored inline.
 const FEW: usize = 4;
 
-/// Kernel addresses of a region's pages. It is not changed once the region is there.
+/// Kernel addresses of a region's pages. Immutable once the region is published.
 pub(super) enum PageList {
-    /// The first `count` of the list; not more than it has.
+    /// The first `count` entries of `list`; `count` does not exceed its length.
     Few { count: usize, list: [usize; FEW] },
-    /// In memory of their own.
+    /// Allocated separately.
     Many(KVVec<usize>),
 }
 
@@ -49,7 +49,7 @@ impl PageList {
         Ok(())
     }
 
-    /// All that were added, in order.
+    /// Returns all pages in the order in which they were added.
     #[inline]
     pub(super) fn all(&self) -> &[usize] {
         match self {

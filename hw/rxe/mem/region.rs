@@ -2,19 +2,19 @@
 
 //! Memory regions.
 //!
-//! [`Mr`] is the owner's side and belongs to the verbs object; [`MrCore`] is what
-//! the data path finds by key. The owner's drop unpublishes the core, closes its
-//! gate and waits until nobody is inside; only then are the pages released. Hence
-//! whoever is inside the gate may use the core and its pages, without a reference.
+//! [`Mr`] is the owner's side and belongs to the verbs object; the data path finds [`MrCore`] by
+//! key. Dropping `Mr` removes the core from the table, closes its gate and waits until nobody is
+//! inside; only then are the pages released. Whoever is inside the gate may therefore use the core
+//! and its pages without a reference.
 //!
-//! Five kinds (IBTA 10.6): all of the kernel's memory, a user's pages, pinned or on
-//! demand, all that a process has, on demand, and the fast registrations of kernel users, whose pages and key change by
-//! work request. The first two never change but in protection domain and rights, which
-//! are atomics; the others have a lock that is held while the memory is accessed, so
-//! that nothing touches pages that are gone or a registration that is invalid.
+//! Five kinds (IBTA 10.6): all kernel memory; a user's pinned pages; a user's pages on demand; a
+//! process's whole address space on demand; and the fast registrations of kernel users, whose pages
+//! and key change by work request. Of the first two, only protection domain and rights change,
+//! which are atomics. The others have a lock that is held while the memory is accessed, so that
+//! nobody accesses released pages or an invalid registration.
 //!
-//! Locking: `MrCore::fast` is a leaf lock, taken in any context. Nothing here
-//! sleeps but creating and dropping an [`Mr`], and bringing pages in.
+//! Locking: `MrCore::fast` is a leaf lock, taken in any context. Only creating and dropping an
+//! [`Mr`] and faulting pages in may sleep.
 //!
 //! C headers: `include/rdma/ib_verbs.h`, `include/rdma/ib_umem.h`.
 
@@ -38,8 +38,8 @@ use rdma::umem::dmabuf::DmaBuf;
 use rdma::umem::odp::{Absent, Implicit, OnDemand, Touch};
 use rdma::umem::Umem;
 
-/// How many bits the offset in a page has.
-// CAST: a small number.
+/// Bits of the offset within a page.
+// CAST: a small constant.
 const PAGE_BITS: u32 = PAGE_SHIFT as u32;
 
 /// Set in [`MrCore::windows`] once the region is being deregistered.
@@ -54,11 +54,11 @@ const NO_MORE_WINDOWS: u32 = 1 << 31;
 #[pin_data]
 pub(crate) struct MrCore {
     backing: Backing,
-    /// The key; of a fast region its index only, the rest is in `fast`.
+    /// The key. For a fast region only its index; the rest is in `fast`.
     key: u32,
     pd: Atomic<u32>,
     access: Atomic<u32>,
-    /// How many windows are bound to it, and [`NO_MORE_WINDOWS`].
+    /// Number of windows bound to the region, and [`NO_MORE_WINDOWS`].
     windows: Atomic<u32>,
     #[pin]
     fast: SpinLockIrq<FastInner>,
@@ -76,15 +76,15 @@ enum Backing {
         /// Kernel addresses of the pages.
         pages: PageList,
     },
-    /// A user's pages that come and go.
+    /// A user's pages on demand.
     OnDemand {
         iova: u64,
         shape: Shape,
         memory: OnDemand,
     },
-    /// All that a process has, by its addresses.
+    /// A process's whole address space on demand.
     Implicit(Implicit),
-    /// What [`MrCore::fast`] says.
+    /// A fast region; its blocks are in [`MrCore::fast`].
     Fast,
 }
 
@@ -94,27 +94,28 @@ struct FastInner {
     key: u32,
     iova: u64,
     shape: Shape,
-    /// Kernel addresses of the blocks; `used` of them are set.
+    /// Kernel addresses of the blocks; the first `used` are set.
     blocks: KVVec<usize>,
     used: usize,
     block_size: usize,
 }
 
 impl MrCore {
-    /// What is allowed.
+    /// Returns the rights that the region grants.
     pub(super) fn access(&self) -> u32 {
         self.access.load(Relaxed)
     }
 
-    /// Lets `f` use `len` bytes at `va`, if `claim` allows it.
+    /// Calls `f` with `len` bytes at `va`, if `claim` permits the access.
     ///
-    /// The caller is inside the gate. `f` may write if `claim` is to, and has asked for a
-    /// right to. It may run under a spinlock with interrupts off, so it must not sleep.
+    /// The caller must be inside the gate. `f` may write if `claim` is for writing; the claim must
+    /// then include a write right. `f` may run under a spinlock with interrupts off, so it must not
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// See [`MemError`]; `Absent` only if the claim is to touch the bytes. `f` was not
-    /// called then. If the claim is not to touch the bytes, `f` may get no part.
+    /// See [`MemError`]; `Absent` only if the claim touches the bytes. `f` was not called then. If
+    /// the claim does not touch the bytes, `f` may get no parts.
     pub(super) fn with<R>(
         &self,
         claim: &Claim,
@@ -125,9 +126,9 @@ impl MrCore {
         if PdId(self.pd.load(Relaxed)) != claim.pd {
             return Err(MemError::Domain);
         }
-        // SAFETY: It is called below with pieces of what backs the region, which is there
-        // while the caller is inside the gate or a lock is held; and which may be written if
-        // the claim's rights, or those of the window it came through, say so.
+        // SAFETY: It is called below with pieces of the region's backing memory, which stays mapped
+        // while the caller is inside the gate or the lock is held. It is writable if the claim's
+        // rights, or those of the window used, include writing.
         let f = |pieces: Pieces<'_>| f(unsafe { Reach::new(pieces, claim.writes()) });
         match &self.backing {
             Backing::Dma => {
@@ -137,7 +138,7 @@ impl MrCore {
                 let pieces = Pieces::direct(&start, len).ok_or(MemError::Range)?;
                 if claim.from_peer {
                     let exists = match claim.touch {
-                        // The range of a whole message, up to 2 GiB, in a softirq: look at
+                        // This is the range of a whole message, up to 2 GiB, in a softirq: check
                         // its ends only. Each packet checks all pages that it touches.
                         Touch::Nothing => {
                             let last = start.wrapping_add(len.saturating_sub(1));
@@ -179,8 +180,9 @@ impl MrCore {
         }
     }
 
-    /// The `len` bytes at `va`, if they are one piece of a user's pinned pages, and if `claim`
-    /// allows it. The caller is inside the gate. Who gets `None` asks [`Self::with`].
+    /// Returns the `len` bytes at `va` if `claim` permits the access and they are contiguous in a
+    /// user's pinned pages. The caller must be inside the gate. On `None` the caller falls back to
+    /// [`Self::with`].
     #[inline]
     pub(super) fn part(&self, claim: &Claim, va: u64, len: usize) -> Option<Part<'_>> {
         let Backing::User { iova, shape, pages } = &self.backing else {
@@ -193,14 +195,14 @@ impl MrCore {
         let (block, inside) = shape.in_one_block(va.checked_sub(*iova)?, len)?;
         let address = pages.all().get(block)?.wrapping_add(inside);
         let at = NonNull::new(core::ptr::with_exposed_provenance_mut(address))?;
-        // SAFETY: The piece is of the pinned pages of `backing`, which are there while a pass of
-        // `gate` exists (type invariant). `self` is borrowed from a `Held`, which has one. It may be
-        // written if the claim's rights say so.
+        // SAFETY: The piece lies in the pinned pages of `backing`, which are mapped while a pass of
+        // `gate` exists (type invariant). `self` is borrowed from a `Held`, which has one. It is
+        // writable if the claim's rights include writing.
         Some(unsafe { Part::new(Piece { at, len }, claim.writes()) })
     }
 
-    /// [`Self::with`] of a region on demand. Apart, so that what is done with others is
-    /// compiled into their paths.
+    /// [`Self::with`] for on-demand regions. A separate function, so that it does not slow down the
+    /// paths of other regions.
     #[inline(never)]
     fn with_on_demand<R>(
         &self,
@@ -238,7 +240,7 @@ impl MrCore {
                 }
                 memory
                     .with(va, len, claim.touch, |there| {
-                        // OVERFLOW: the end is covered, and no more is left than there is.
+                        // OVERFLOW: `va + len` is covered, and `left <= len`.
                         let more = |left: usize| {
                             there.pages(va.wrapping_add(len.wrapping_sub(left) as u64))
                         };
@@ -251,7 +253,7 @@ impl MrCore {
         }
     }
 
-    /// Whether a lock is held while its memory is accessed.
+    /// Returns whether a lock is held while the region's memory is accessed.
     pub(super) fn is_locked(&self) -> bool {
         match self.backing {
             Backing::Fast | Backing::OnDemand { .. } | Backing::Implicit(_) => true,
@@ -259,12 +261,12 @@ impl MrCore {
         }
     }
 
-    /// Its first address and its length in bytes, as of now. What is done with them is
-    /// checked as always.
+    /// Returns the current first address and length in bytes. Accesses are still checked
+    /// individually.
     ///
     /// # Errors
     ///
-    /// `Range` if it is all memory, which has no beginning and no end.
+    /// `Range` if the region is all kernel memory, which has no bounds.
     pub(super) fn extent(&self) -> Result<(u64, u64), MemError> {
         match &self.backing {
             Backing::Dma => Err(MemError::Range),
@@ -279,21 +281,21 @@ impl MrCore {
         }
     }
 
-    /// Checks that the region can carry a window, and counts it.
+    /// Checks that a window can be bound to the region, and counts it.
     ///
     /// # Errors
     ///
-    /// `Access` if binding is not allowed (IBTA C10-73, C10-74), or as for access.
+    /// `Access` if binding is not allowed (IBTA C10-73, C10-74); otherwise as for an access.
     pub(super) fn bind_window(&self, claim: &Claim, va: u64, len: u64) -> Result<(), MemError> {
         match self.backing {
-            // The peer of the C driver cannot bind to it either: it has no range.
+            // The C driver does not allow this binding either: the region has no range.
             Backing::Dma => return Err(MemError::Range),
             Backing::User { .. }
             | Backing::OnDemand { .. }
             | Backing::Implicit(_)
             | Backing::Fast => {}
         }
-        // Only the range matters here, so an empty walk at its end will do.
+        // Only the range matters here, so empty accesses at both ends suffice.
         let end = va.checked_add(len).ok_or(MemError::Range)?;
         self.with(claim, va, 0, |_| ())?;
         self.with(claim, end, 0, |_| ())?;
@@ -309,18 +311,18 @@ impl MrCore {
         }
     }
 
-    /// Takes back one [`MrCore::bind_window`].
+    /// Undoes one [`MrCore::bind_window`].
     pub(super) fn unbind_window(&self) {
         self.windows.fetch_sub(1u32, Full);
     }
 
-    /// Invalidates a fast region (IBTA 10.6.6). Once it returns, nobody accesses
-    /// the memory by this registration.
+    /// Invalidates a fast region (IBTA 10.6.6). After return, nobody accesses memory through this
+    /// registration.
     ///
     /// # Errors
     ///
-    /// `Key` if it is no such region, or not by this key; `Access` if a peer asks
-    /// and has no right at all; `Bound` if a window is bound to it.
+    /// `Key` if it is not a fast region or has another key; `Access` if a peer invalidates it but
+    /// no remote right was granted; `Bound` if a window is bound to it.
     pub(super) fn invalidate(&self, claim: &Claim) -> Result<(), MemError> {
         match self.backing {
             Backing::Fast => {}
@@ -350,7 +352,7 @@ impl MrCore {
     ///
     /// # Errors
     ///
-    /// `Key` if it is no fast region or still valid, or the key's index is not its.
+    /// `Key` if it is not a fast region, is still valid, or the key has another index.
     pub(super) fn register(&self, claim: &Claim, iova: u64) -> Result<(), MemError> {
         match self.backing {
             Backing::Fast => {}
@@ -385,13 +387,13 @@ impl MrCore {
         }
     }
 
-    /// Brings in pages of a region on demand. May sleep, for long.
+    /// Faults in pages of an on-demand region. May sleep for long.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the region is of another kind or key, or its process is gone; `EFAULT`
-    /// if it has no such bytes, or the process has no such memory; `EACCES` if it may not
-    /// be written to.
+    /// `EINVAL` if the region is of another kind or has another key, or its process is gone;
+    /// `EFAULT` if the range is outside the region or not mapped by the process; `EACCES` if it is
+    /// not writable.
     pub(super) fn fault_in(&self, fault: &Fault, may_fault: bool) -> Result {
         match &self.backing {
             Backing::OnDemand {
@@ -437,9 +439,8 @@ impl MrCore {
     }
 }
 
-/// Whether a peer may touch these kernel addresses without hurting us. A key to all
-/// of the kernel's memory is the kernel user's decision; that the addresses exist is
-/// for us to see to.
+/// Returns whether these kernel addresses are mapped. The kernel user decides to give a peer a key
+/// to all kernel memory, but the driver must ensure that the addresses exist.
 fn is_memory(start: usize, len: usize) -> bool {
     let Some(last) = start.checked_add(len.saturating_sub(1)) else {
         return false;
@@ -459,28 +460,28 @@ fn is_memory(start: usize, len: usize) -> bool {
     }
 }
 
-/// What keeps the pages of a region in place.
+/// Owner of a region's pages.
 enum Pages {
-    /// The kernel does, or nobody.
+    /// No owner, or the kernel.
     None,
-    /// Pinned for us.
+    /// Pinned for this region.
     Pinned(Umem),
-    /// Another driver's; their owner needs not be asked for anything any more.
+    /// Memory of another driver, kept by a reference to its DMA buffer.
     Shared(#[expect(dead_code, reason = "it is kept")] DmaBuf),
 }
 
-/// A memory region, as its verbs object owns it.
+/// A memory region as the verbs object owns it.
 ///
 /// Dropping it may sleep: it waits until no packet uses the region.
 pub(crate) struct Mr {
     memory: Arc<Memory>,
     core: Arc<MrCore>,
-    /// Released last: nobody is inside the gate by then.
+    /// Dropped last, when nobody is inside the gate any more.
     pages: Pages,
 }
 
 impl Mr {
-    /// All memory that the kernel may hand to a device; addresses are the kernel's.
+    /// Creates a region of all kernel memory; its addresses are kernel virtual addresses.
     ///
     /// # Errors
     ///
@@ -496,12 +497,13 @@ impl Mr {
         )
     }
 
-    /// A user's pages. `iova` is how the user calls the first byte.
+    /// Creates a region of a user's pinned pages. `iova` is the address of the first byte in
+    /// requests.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for an impossible range, or if persistence is asked of memory that has
-    /// none; `ENOMEM`; `EBUSY` if there are too many.
+    /// `EINVAL` for an invalid range, or if persistence is requested for memory that is not
+    /// persistent; `ENOMEM`; `EBUSY` if there are too many regions.
     pub(crate) fn user(
         memory: &Arc<Memory>,
         pd: PdId,
@@ -521,7 +523,7 @@ impl Mr {
             }
             let start = run.address();
             for at in 0..run.count() {
-                // OVERFLOW: all of these are addresses of memory.
+                // OVERFLOW: all sums are addresses of mapped memory.
                 pages.push(start.wrapping_add(at << PAGE_SHIFT))?;
             }
         }
@@ -539,11 +541,12 @@ impl Mr {
         )
     }
 
-    /// A user's pages, on demand. `iova` is how the user calls the first byte.
+    /// Creates an on-demand region of a user's pages. `iova` is the address of the first byte in
+    /// requests.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for an impossible range; `ENOMEM`; `EBUSY` if there are too many.
+    /// `EINVAL` for an invalid range; `ENOMEM`; `EBUSY` if there are too many regions.
     pub(crate) fn on_demand(
         memory: &Arc<Memory>,
         pd: PdId,
@@ -563,19 +566,19 @@ impl Mr {
         Self::publish(memory, pd, access, backing, FastInner::none(), Pages::None)
     }
 
-    /// All memory of a process, on demand; its addresses are the process's.
+    /// Creates an on-demand region of a process's whole address space; its addresses are the
+    /// process's virtual addresses.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if persistence is asked of it; `ENOMEM`; `EBUSY` if there are too many
-    /// regions.
+    /// `EINVAL` if persistence is requested; `ENOMEM`; `EBUSY` if there are too many regions.
     pub(crate) fn implicit(
         memory: &Arc<Memory>,
         pd: PdId,
         access: u32,
         pages: Implicit,
     ) -> Result<Self> {
-        // Which of it would persist, nobody says; nor can a flush bring all of it in.
+        // It is unknown which of the memory is persistent, and a flush cannot fault in all of it.
         if access & super::access::FLUSH_PERSISTENT != 0 {
             return Err(EINVAL);
         }
@@ -583,12 +586,12 @@ impl Mr {
         Self::publish(memory, pd, access, backing, fast, Pages::None)
     }
 
-    /// Another driver's memory, which stays where it is. `iova` is how the user calls the
-    /// first byte.
+    /// Creates a region of another driver's memory, which does not move. `iova` is the address of
+    /// the first byte in requests.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for an impossible range; `ENOMEM`; `EBUSY` if there are too many.
+    /// `EINVAL` for an invalid range; `ENOMEM`; `EBUSY` if there are too many regions.
     pub(crate) fn shared(
         memory: &Arc<Memory>,
         pd: PdId,
@@ -603,7 +606,7 @@ impl Mr {
         let count = usize::try_from(shape.blocks())?;
         let mut pages = PageList::with_capacity(count)?;
         for at in 0..count {
-            // OVERFLOW: all of these are addresses of memory.
+            // OVERFLOW: all sums are addresses of mapped memory.
             let page = buffer
                 .start()
                 .wrapping_sub(first)
@@ -615,7 +618,7 @@ impl Mr {
         Self::publish(memory, pd, access, backing, FastInner::none(), owner)
     }
 
-    /// A fast region of up to `max_blocks` blocks; invalid until registered.
+    /// Creates a fast region of up to `max_blocks` blocks; invalid until registered.
     ///
     /// # Errors
     ///
@@ -626,34 +629,34 @@ impl Mr {
         Self::publish(memory, pd, 0, Backing::Fast, fast, Pages::None)
     }
 
-    /// The key, local and remote.
+    /// Returns the key, both local and remote.
     pub(crate) fn key(&self) -> Key {
         Key(self.core.key)
     }
 
-    /// Whether a user's region can be changed by [`Mr::change`] as it is. May sleep.
+    /// Checks that the pages of a user's region allow a later [`Mr::change`]. May sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it is no user's region; otherwise what the pages say.
+    /// `EINVAL` if it is not a user's region; otherwise the errors of the pages' own check.
     pub(crate) fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
         match (&self.core.backing, &self.pages) {
             (Backing::OnDemand { memory, .. }, _) => memory.check_rereg(mask, access),
             (Backing::Implicit(memory), _) => memory.check_rereg(mask, access),
             (_, Pages::Pinned(pages)) => pages.check_rereg(mask, access),
-            // All rights are there to be had.
+            // The memory can be accessed with any rights.
             (_, Pages::Shared(_)) => Ok(()),
             (_, Pages::None) => Err(EINVAL),
         }
     }
 
-    /// What is allowed.
+    /// Returns the rights that the region grants.
     pub(crate) fn access(&self) -> u32 {
         self.core.access()
     }
 
-    /// Moves a user's region to another protection domain, or changes its rights.
-    /// The caller has checked that the pages allow these.
+    /// Moves a user's region to another protection domain or changes its rights. The caller must
+    /// have checked the change with [`Mr::check_rereg`].
     pub(crate) fn change(&self, pd: Option<PdId>, access: Option<u32>) {
         if let Some(PdId(pd)) = pd {
             self.core.pd.store(pd, Relaxed);
@@ -663,12 +666,12 @@ impl Mr {
         }
     }
 
-    /// Begins a new list of blocks for a fast region. It becomes invalid, if it was
-    /// not: its old pages are its owner's again.
+    /// Starts a new list of blocks for a fast region and invalidates the region: its old pages
+    /// return to their owner.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it is no fast region, or `block_size` is no power of two.
+    /// `EINVAL` if it is not a fast region, or `block_size` is not a power of two.
     pub(crate) fn map_begin(&self, block_size: usize) -> Result {
         match self.core.backing {
             Backing::Fast if block_size.is_power_of_two() => {}
@@ -686,7 +689,7 @@ impl Mr {
         Ok(())
     }
 
-    /// Adds the block at a DMA address, which for us is a kernel virtual address.
+    /// Adds the block at a DMA address, which for this device is a kernel virtual address.
     ///
     /// # Errors
     ///
@@ -700,11 +703,11 @@ impl Mr {
         Ok(())
     }
 
-    /// Ends the list: the region has `len` bytes, from address `iova` on.
+    /// Ends the list: the region has `len` bytes from address `iova`.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the blocks do not hold as much.
+    /// `EINVAL` if the blocks hold fewer bytes.
     pub(crate) fn map_end(&self, iova: u64, len: u64) -> Result {
         let mut fast = self.core.fast.lock();
         let size = u64::try_from(fast.block_size).map_err(|_| EINVAL)?;
@@ -765,9 +768,9 @@ impl Mr {
 impl Drop for Mr {
     fn drop(&mut self) {
         drop(self.memory.regions.remove(self.core.key >> 8));
-        // Nobody finds it any more; wait for those who did.
+        // No new user can find it; wait for the present ones.
         self.core.gate.close_and_wait();
-        // Here, where one may sleep: the core may be dropped in a softirq.
+        // Released here, in process context, because the core may be dropped in a softirq.
         match &self.core.backing {
             Backing::OnDemand { memory, .. } => memory.release(),
             Backing::Implicit(memory) => memory.release(),

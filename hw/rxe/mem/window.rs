@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory windows: rights to a part of a region, with a key of their own.
+//! Memory windows: rights to a part of a region, with their own key.
 //!
-//! Type 1 is bound to its protection domain and may be bound again at any time;
-//! type 2B belongs to the queue pair that bound it and must be invalidated first
-//! (IBTA 10.6.7.2). A bound window counts in its region, which therefore cannot be
-//! deregistered; every access through it is checked against the window's range and
-//! rights, then against the region's range.
+//! Type 1 belongs to its protection domain and may be rebound at any time; type 2B belongs to the
+//! queue pair that bound it and must be invalidated before it is rebound (IBTA 10.6.7.2). Its
+//! region counts a bound window, and therefore cannot be deregistered. Each access through a window
+//! is checked against the window's range and rights, then against the region's range.
 //!
-//! Locking: `MwCore::inner` is taken in any context; inside it, `MrCore::fast`.
+//! Locking: `MwCore::inner` is taken in any context; `MrCore::fast` nests inside it.
 
 use super::region::MrCore;
 use super::{access, fresh_key, Claim, MemError, Memory, PdId, QpTag, MW_INDICES};
@@ -20,7 +19,7 @@ use rdma::new_spinlock_irq;
 use rdma::sync::SpinLockIrq;
 use rdma::umem::odp::Touch;
 
-/// Which kind of window.
+/// Type of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MwKind {
     /// Type 1.
@@ -39,43 +38,41 @@ pub(crate) struct MwCore {
 }
 
 struct MwInner {
-    /// [`DEAD`] once the window is gone, when it may still be in somebody's hands.
+    /// [`DEAD`] once the window is destroyed, when others may still hold a reference.
     key: u32,
     bound: Option<Bound>,
 }
 
-/// The key of a window that is gone. It names index 0, which no window has, so nobody is led to
-/// a window by it.
+/// Key of a destroyed window. It has index 0, which no window has, so a lookup never finds it.
 const DEAD: u32 = 0;
 
 const _: () = assert!(super::index(Key(DEAD)) < *MW_INDICES.start());
 
-/// What a window grants.
+/// The binding of a window.
 struct Bound {
     region: Key,
     start: u64,
     len: u64,
     access: u32,
-    /// The queue pair of a type 2B window.
+    /// Owner of a type 2B window.
     owner: Option<QpTag>,
 }
 
-/// A range of a window, as a range of its region.
+/// A range of a window, translated to its region.
 pub(super) struct Inside {
     pub(super) region: Key,
     pub(super) va: u64,
 }
 
 impl MwCore {
-    /// Lets `f` use a range of the window, which it is told as a range of the region.
+    /// Calls `f` with a range of the window, translated to the region.
     ///
-    /// The window stays bound while `f` runs: once an invalidation is complete,
-    /// nobody accesses memory through it. `f` runs under a spinlock with interrupts
-    /// off.
+    /// The window stays bound while `f` runs: once an invalidation has completed, nobody accesses
+    /// memory through the window. `f` runs under a spinlock with interrupts off.
     ///
     /// # Errors
     ///
-    /// Why the claim is void. `f` was not called then.
+    /// The reason why the claim is refused. `f` was not called then.
     pub(super) fn with<R>(
         &self,
         claim: &Claim,
@@ -113,12 +110,12 @@ impl MwCore {
         }))
     }
 
-    /// Its first address and its length in bytes, as of now. What is done with them is
-    /// checked as always.
+    /// Returns the current first address and length in bytes. Accesses are still checked
+    /// individually.
     ///
     /// # Errors
     ///
-    /// `Key` if it is not bound.
+    /// `Key` if the window is not bound.
     pub(super) fn extent(&self) -> Result<(u64, u64), MemError> {
         let inner = self.inner.lock();
         let bound = inner.bound.as_ref().ok_or(MemError::Key)?;
@@ -128,12 +125,12 @@ impl MwCore {
         Ok((bound.start, bound.len))
     }
 
-    /// Binds the window to a part of `region`, or unbinds a type 1 window if there
-    /// is none. The caller is inside the region's gate.
+    /// Binds the window to a part of `region`; without a region, unbinds a type 1 window. The
+    /// caller must be inside the region's gate.
     ///
     /// # Errors
     ///
-    /// Why it cannot be bound (IBTA C10-72 to C10-75, o10-36.2.2, o10-37.2.30,
+    /// The reason why it cannot be bound (IBTA C10-72 to C10-75, o10-36.2.2, o10-37.2.30,
     /// o10-37.2.40).
     pub(super) fn bind(
         &self,
@@ -176,7 +173,7 @@ impl MwCore {
                     region: bind.region,
                     start: bind.addr,
                     len: bind.length,
-                    // Whether memory persists is known of the region.
+                    // Only the region knows whether its memory is persistent.
                     access: bind.access & (region.access() | !access::FLUSH_PERSISTENT),
                     owner,
                 })
@@ -193,7 +190,7 @@ impl MwCore {
     ///
     /// # Errors
     ///
-    /// `Key` if it is of type 1, not bound, or not this queue pair's.
+    /// `Key` if it is of type 1, has another key, or is bound by another queue pair.
     pub(super) fn invalidate(
         &self,
         Key(key): Key,
@@ -221,7 +218,7 @@ impl MwCore {
     }
 }
 
-/// What a region must allow for a window with these rights to be bound to it.
+/// Returns the rights that a region must grant to bind a window with rights `window`.
 fn rights_of_region(window: u32) -> u32 {
     let writes = access::REMOTE_WRITE | access::REMOTE_ATOMIC;
     if window & writes != 0 {
@@ -231,7 +228,7 @@ fn rights_of_region(window: u32) -> u32 {
     }
 }
 
-/// A memory window, as its verbs object owns it.
+/// A memory window as its verbs object owns it.
 pub(crate) struct Mw {
     memory: Arc<Memory>,
     core: Arc<MwCore>,
@@ -240,11 +237,11 @@ pub(crate) struct Mw {
 }
 
 impl Mw {
-    /// A window that is not bound.
+    /// Creates an unbound window.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or `EBUSY` if there are too many.
+    /// `ENOMEM`, or `EBUSY` if there are too many windows.
     pub(crate) fn new(memory: &Arc<Memory>, pd: PdId, kind: MwKind) -> Result<Self> {
         let slot = memory.windows.reserve(MW_INDICES, GFP_KERNEL_ACCOUNT)?;
         let index = slot.id();
@@ -266,13 +263,13 @@ impl Mw {
         })
     }
 
-    /// The key it was created with.
+    /// Returns the key at creation.
     pub(crate) fn key(&self) -> Key {
         Key(self.key)
     }
 
-    /// Unbinds it for good: who found it just before does not bind it any more, for nobody would
-    /// unbind it.
+    /// Unbinds the window permanently. A concurrent bind that has already found the window fails,
+    /// since nobody would undo it.
     pub(crate) fn retire(&self) {
         let old = {
             let mut inner = self.core.inner.lock();

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Namespaces and their sockets, and the network devices under our devices.
+//! Network namespaces and their sockets, and the network devices below the rxe devices.
 //!
-//! Each network namespace has a [`Namespace`]: a table from network device to
-//! [`RxSink`], and two UDP sockets that exist while somebody is attached. A
-//! received packet finds its device by the number of the network device it came
-//! from, under RCU. A packet from a VLAN device also finds the device below it.
+//! Each network namespace has a [`Namespace`]: a table from network device to [`RxSink`], and two
+//! UDP sockets that exist while any device is attached. A received packet finds its sink by the
+//! interface index of its network device, under RCU. A packet from a VLAN device also matches the
+//! lower device's sink.
 //!
-//! Lifetimes: a [`NetEdge`] outlives all attachments; an [`Attachment`] owns
-//! reception; an [`Endpoint`] is passive and may be kept by anybody.
+//! Lifetimes: a [`NetEdge`] outlives all attachments; an [`Attachment`] owns reception; an
+//! [`Endpoint`] is passive and may be kept indefinitely.
 //!
-//! Locks: `Namespace::sockets` is taken in process context only, also under RTNL,
-//! and takes nothing but what opening and closing a socket takes.
+//! Locks: `Namespace::sockets` is taken in process context only, also under RTNL. Under it only the
+//! locks for opening and closing sockets are taken.
 
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering;
@@ -49,23 +49,23 @@ use super::local::LANES;
 use super::rx::RxRun;
 use super::rx::RxSink;
 
-/// A namespace, as far as we are concerned.
+/// The driver's state of a network namespace.
 #[pin_data]
 pub(super) struct Namespace<S: RxSink> {
-    /// Who is attached to the network device with that number.
+    /// Sinks by interface index of the network device they are attached to.
     #[pin]
     sinks: Table<S, 4>,
-    /// Counts events that make routes or addresses change.
+    /// Counts events that may change routes or addresses.
     generation: AtomicU32,
     #[pin]
     sockets: Mutex<Sockets<S>>,
 }
 
 enum Sockets<S: RxSink> {
-    /// Nobody is attached.
+    /// No device is attached.
     Closed,
-    /// There is a socket for IPv4 and, if the kernel has IPv6, one for it, for so
-    /// many attachments.
+    /// There is a socket for IPv4 and, if the kernel supports it, one for IPv6. `users` counts
+    /// attachments.
     Open {
         users: u32,
         _v4: UdpTunnel<Namespace<S>>,
@@ -87,7 +87,7 @@ impl<S: RxSink> Namespace<S> {
         )
     }
 
-    /// Who is attached to the network device with that number.
+    /// Returns the sink attached to the network device with this index.
     #[inline]
     pub(super) fn sink<'a>(
         &'a self,
@@ -97,7 +97,7 @@ impl<S: RxSink> Namespace<S> {
         self.sinks.borrow(ifindex, rcu)
     }
 
-    /// One more user of the sockets. May sleep.
+    /// Adds a user of the sockets and opens them for the first. May sleep.
     fn open_sockets(self: &Arc<Self>, net: &CountedNet) -> Result {
         let mut sockets = self.sockets.lock();
         match &mut *sockets {
@@ -108,8 +108,8 @@ impl<S: RxSink> Namespace<S> {
             }
             Sockets::Closed => {}
         }
-        // SAFETY: `net` is the namespace of `self`, and when it goes, `PernetState`
-        // closes the sockets.
+        // SAFETY: `net` is the namespace of `self`, and `PernetState`'s drop closes the sockets
+        // when the namespace is removed.
         let open = |v6| unsafe { UdpTunnel::open(net, v6, ROCE_V2_UDP_PORT, self.clone()) };
         let v4 = open(false)?;
         let v6 = match open(true) {
@@ -125,20 +125,20 @@ impl<S: RxSink> Namespace<S> {
         Ok(())
     }
 
-    /// One user of the sockets less. May sleep.
+    /// Removes a user of the sockets and closes them with the last. May sleep.
     fn close_sockets(&self) {
         let mut sockets = self.sockets.lock();
         match &mut *sockets {
             Sockets::Open { users, .. } if *users > 1 => *users = users.saturating_sub(1),
-            // Under the lock: whoever opens them next needs the port to be free.
+            // Closed under the lock: the next opener needs the port to be free.
             Sockets::Open { .. } => *sockets = Sockets::Closed,
             Sockets::Closed | Sockets::Gone => {}
         }
     }
 
-    /// Takes `sink` off the table, if it is there. Any context that may sleep.
+    /// Removes `sink` from the table, if present. May sleep.
     fn forget(&self, ifindex: u32, sink: &Arc<S>) {
-        // The lock keeps two callers, an attachment and the notifier, from each other.
+        // The lock serialises the callers, an attachment and the notifier.
         let _sockets = self.sockets.lock();
         if let Some(present) = self.sinks.get(ifindex) {
             if Arc::ptr_eq(&present, sink) {
@@ -147,16 +147,16 @@ impl<S: RxSink> Namespace<S> {
         }
     }
 
-    /// Makes all cached routes invalid. Any context.
+    /// Invalidates all cached routes. Any context.
     fn bump(&self) {
         let _: u32 = self.generation.fetch_add(1, Ordering::Release);
     }
 
-    /// Hands a packet to whom it is for.
+    /// Delivers a packet to the sink of its network device.
     fn deliver(&self, skb: Skb, ndev: &NetDevice, rcu: &rcu::Guard) {
         let sink = self.sink(ndev.ifindex(), rcu).or_else(|| {
             let (below, _) = ndev.vlan()?;
-            // Numbers mean something in one namespace only.
+            // Interface indices are valid within one namespace only.
             (below.net(rcu) == ndev.net(rcu))
                 .then(|| self.sink(below.ifindex(), rcu))
                 .flatten()
@@ -191,7 +191,7 @@ impl<S: RxSink> TunnelReceiver for Namespace<S> {
     }
 }
 
-/// What the kernel keeps for us in a namespace.
+/// State that the kernel keeps for each namespace.
 struct PernetState<S: RxSink>(Arc<Namespace<S>>);
 
 rdma::impl_pernet_slot!(impl{S: RxSink} for PernetState<S>);
@@ -210,19 +210,19 @@ impl<S: RxSink> Drop for PernetState<S> {
     }
 }
 
-/// The module's edge to the network: one for the whole module.
+/// The driver's connection to the network stack; one per module.
 pub(crate) struct NetEdge<S: RxSink> {
-    // In this order: the listener uses what the other provides.
+    // Drop order: the listener uses `pernet`.
     _notifier: Pin<KBox<NetNotifier<Listener<S>>>>,
     pernet: Arc<Pernet<PernetState<S>>>,
 }
 
 impl<S: RxSink> NetEdge<S> {
-    /// May sleep; takes the RTNL lock.
+    /// Registers with the network stack. May sleep; takes the RTNL lock.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, and those of the network stack; `EBUSY` if there is one.
+    /// `ENOMEM`, and those of the network stack; `EBUSY` if there is one already.
     pub(crate) fn new() -> Result<Arc<Self>> {
         let pernet = Pernet::<PernetState<S>>::register(rdma::resident!())?;
         let pernet = Arc::new(pernet, GFP_KERNEL)?;
@@ -242,13 +242,13 @@ impl<S: RxSink> NetEdge<S> {
         )?)
     }
 
-    /// Our part of a namespace; `None` while it is set up.
+    /// Returns the state of a namespace; `None` while the namespace is being set up.
     fn namespace(&self, net: &CountedNet) -> Option<Arc<Namespace<S>>> {
         self.pernet.of(net).map(|state| state.0.clone())
     }
 }
 
-/// Hears about network devices.
+/// Receives events of network devices.
 struct Listener<S: RxSink> {
     pernet: Arc<Pernet<PernetState<S>>>,
 }
@@ -260,7 +260,7 @@ impl<S: RxSink> NetdevEvents for Listener<S> {
             .of_device(dev, &rcu::read_lock())
             .map(|state| state.0.clone());
         let Some(namespace) = namespace else {
-            // Nobody is attached to a device of a namespace that has no part of ours.
+            // No device is attached in a namespace without state.
             return;
         };
         match event {
@@ -282,16 +282,15 @@ impl<S: RxSink> NetdevEvents for Listener<S> {
             return;
         };
         if event == NetdevEvent::Unregister {
-            // The number may be given to another device soon. First, since a device that is not
-            // registered yet when it is told looks for itself later: `Attachment::is_attached`.
+            // The index may be reused soon. Remove the sink before telling it, since a device that
+            // is not registered yet checks for this later: `Attachment::is_attached`.
             namespace.forget(ifindex, &sink);
         }
         sink.link_event(event, dev);
     }
 }
 
-/// A device's place in the network: what sending needs. Passive; keep it as long as
-/// you like. It is attached once.
+/// What a device needs for sending. Passive; may be kept indefinitely. It is attached once.
 pub(crate) struct Endpoint<S: RxSink> {
     namespace: Arc<Namespace<S>>,
     ifindex: u32,
@@ -299,11 +298,11 @@ pub(crate) struct Endpoint<S: RxSink> {
 }
 
 impl<S: RxSink> Endpoint<S> {
-    /// The endpoint on `ndev`. May sleep.
+    /// Creates the endpoint on `ndev`. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `ENODEV` if the network device is in no namespace yet.
+    /// `ENOMEM`; `ENODEV` if the namespace of `ndev` has no state yet.
     pub(crate) fn new(edge: &NetEdge<S>, ndev: &NetDevice) -> Result<Arc<Self>> {
         let namespace = edge
             .pernet
@@ -323,13 +322,13 @@ impl<S: RxSink> Endpoint<S> {
         )?)
     }
 
-    /// Changes whenever cached routes must be resolved again.
+    /// Returns a counter that changes whenever cached routes must be resolved again.
     #[inline]
     pub(crate) fn generation(&self) -> u32 {
         self.namespace.generation.load(Ordering::Acquire)
     }
 
-    /// The lane for packets to that queue pair of this device.
+    /// Returns the lane for packets to queue pair `qpn` of this device.
     #[inline]
     pub(super) fn lane(&self, qpn: u32) -> &Arc<Lane<S>> {
         let [first, second, third, fourth] = &self.lanes;
@@ -342,20 +341,20 @@ impl<S: RxSink> Endpoint<S> {
     }
 }
 
-/// Reception of packets for a device. Dropping it, which may sleep, stops that.
+/// Reception of packets for a device. Dropping it stops reception and may sleep.
 pub(crate) struct Attachment<S: RxSink> {
     endpoint: Arc<Endpoint<S>>,
     sink: Arc<S>,
 }
 
 impl<S: RxSink> Attachment<S> {
-    /// From now on, `sink` gets what comes to the endpoint's network device, `ndev`.
-    /// May sleep.
+    /// Delivers packets from the endpoint's network device, `ndev`, to `sink` from now on. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// `EEXIST` if another device is attached to it; `EADDRINUSE` if somebody else
-    /// has the UDP port; `ENODEV` if `ndev` is not where it was; `ENOMEM`.
+    /// `EEXIST` if another device is attached to `ndev`; `EADDRINUSE` if the UDP port is in use;
+    /// `ENODEV` if `ndev` has moved to another namespace; `ENOMEM`.
     pub(crate) fn new(
         edge: &NetEdge<S>,
         endpoint: Arc<Endpoint<S>>,
@@ -363,7 +362,7 @@ impl<S: RxSink> Attachment<S> {
         sink: Arc<S>,
     ) -> Result<Self> {
         let namespace = &endpoint.namespace;
-        // To be there while the sockets are opened, wherever the device goes meanwhile.
+        // Keep the namespace alive while the sockets are opened, even if the device moves.
         let net = ndev.net(&rcu::read_lock()).try_hold().ok_or(ENODEV)?;
         let present = edge.namespace(&net).ok_or(ENODEV)?;
         if ndev.ifindex() != endpoint.ifindex || !Arc::ptr_eq(namespace, &present) {
@@ -381,11 +380,12 @@ impl<S: RxSink> Attachment<S> {
         Ok(Self { endpoint, sink })
     }
 
-    /// Whether packets still come: `ndev`, that of the endpoint, has not left its namespace. If
-    /// it does so later the sink is told. May sleep; not under RTNL.
+    /// Returns whether packets are still delivered, that is, `ndev`, the endpoint's network device,
+    /// has not left its namespace. If it leaves later, the sink is notified. May sleep; must not be
+    /// called under RTNL.
     pub(crate) fn is_attached(&self, edge: &NetEdge<S>, ndev: &NetDevice) -> bool {
-        // No device is half-way from one namespace to another: either it has moved, or who moves
-        // it will find the sink, and what the caller did before.
+        // RTNL excludes a move in progress: either the device has moved, or the mover will find the
+        // sink and see the caller's earlier writes.
         let _rtnl = rtnl::lock();
         let namespace = &self.endpoint.namespace;
         let Some(net) = ndev.net(&rcu::read_lock()).try_hold() else {
@@ -406,8 +406,8 @@ impl<S: RxSink> Drop for Attachment<S> {
         for lane in &self.endpoint.lanes {
             lane.close();
         }
-        // Two things: no callback is running any more, and the table's reference is
-        // gone, so that `sink` is not dropped by a softirq.
+        // Wait until no callback is running and the table's reference is dropped, so that a softirq
+        // does not drop the last reference to `sink`.
         rdma::sync::rcu::barrier();
         rdma::sync::rcu::synchronize();
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The invariant CRC of RoCEv2 packets, with the kernel's CRC-32.
+//! The invariant CRC (ICRC) of RoCEv2 packets, computed with the kernel's CRC-32.
 //!
 //! Source: IBTA annex A17.9.2; the framing is `wire::icrc`.
 
@@ -10,25 +10,25 @@ use rdma::wire::icrc::Framing;
 use rdma::wire::Bth;
 use rdma::wire::ICRC_LEN;
 
-/// The byte of the BTH that routers may change.
+/// Offset of the BTH byte that routers may change.
 pub(super) const BTH_VARIANT: usize = 4;
 
-/// Bytes of an IPv4 packet's front that has masked fields: IP, UDP, BTH.
+/// Bytes at the front of an IPv4 packet that contain masked fields: IP, UDP, BTH.
 const FRONT_V4: usize = Framing::Ipv4.masked_len();
-/// The same of an IPv6 packet.
+/// The same for an IPv6 packet.
 const FRONT_V6: usize = Framing::Ipv6.masked_len();
 
-/// Fills in the ICRC, the last four bytes of `packet`, which begins with its IP
-/// header and is otherwise complete, with ones in all that routers may change. So one CRC
-/// call covers headers and payload while they are in the cache. `None` if it is too short.
+/// Writes the ICRC into the last four bytes of `packet`. The packet starts with its IP header and
+/// is otherwise complete, with variant fields set to ones, so that one CRC call covers headers and
+/// payload while they are in the cache. Returns `None` if the packet is too short.
 #[inline]
 pub(super) fn seal(framing: Framing, packet: &mut [u8]) -> Option<()> {
     *packet.last_chunk_mut()? = of_masked(framing, packet)?;
     Some(())
 }
 
-/// As [`verify`], of a packet that nobody else reads: it is masked in place meanwhile,
-/// for one CRC call instead of two.
+/// Like [`verify`], for a packet with no other readers: it is masked in place temporarily, which
+/// saves a second CRC call.
 #[inline]
 pub(super) fn verify_in_place(framing: Framing, packet: &mut [u8]) -> bool {
     match compute(framing, packet) {
@@ -37,8 +37,8 @@ pub(super) fn verify_in_place(framing: Framing, packet: &mut [u8]) -> bool {
     }
 }
 
-/// As [`verify_in_place`], but what is masked of the IP and UDP headers stays so, for who does
-/// not want it any more.
+/// Like [`verify_in_place`], but the masked fields of the IP and UDP headers are not restored. For
+/// callers that do not need them any more.
 #[inline]
 pub(super) fn verify_masking(framing: Framing, packet: &mut [u8]) -> bool {
     masking(framing, packet).is_some_and(|icrc| packet.last_chunk() == Some(&icrc))
@@ -54,8 +54,8 @@ fn masking(framing: Framing, packet: &mut [u8]) -> Option<[u8; ICRC_LEN]> {
     Some(icrc)
 }
 
-/// The ICRC of a packet that has ones in all that routers may change; its last four bytes do
-/// not count.
+/// Returns the ICRC of a packet whose variant fields are set to ones. Its last four bytes are not
+/// covered.
 #[inline(always)]
 fn of_masked(framing: Framing, packet: &[u8]) -> Option<[u8; ICRC_LEN]> {
     let covered = packet.len().checked_sub(ICRC_LEN)?;
@@ -65,7 +65,7 @@ fn of_masked(framing: Framing, packet: &[u8]) -> Option<[u8; ICRC_LEN]> {
     )))
 }
 
-/// The ICRC that a packet should end with.
+/// Returns the ICRC that a packet should end with.
 #[inline]
 fn compute(framing: Framing, packet: &mut [u8]) -> Option<[u8; ICRC_LEN]> {
     match framing {
@@ -75,8 +75,8 @@ fn compute(framing: Framing, packet: &mut [u8]) -> Option<[u8; ICRC_LEN]> {
     }
 }
 
-/// As [`compute`], with the length of the masked front as a constant: it is put aside and
-/// back with each packet.
+/// Like [`compute`], with the length of the masked front as a constant: it is saved and restored
+/// for each packet.
 #[inline]
 fn compute_with<const FRONT: usize>(framing: Framing, packet: &mut [u8]) -> Option<[u8; ICRC_LEN]> {
     let covered = packet.len().checked_sub(ICRC_LEN)?;
@@ -87,8 +87,8 @@ fn compute_with<const FRONT: usize>(framing: Framing, packet: &mut [u8]) -> Opti
     Some(icrc)
 }
 
-/// Whether the ICRC of `packet`, which begins with its IP header and ends with the
-/// ICRC, is right. The packet may be shared, so it is not touched.
+/// Returns whether the ICRC of `packet`, which starts with its IP header and ends with the ICRC, is
+/// correct. The packet may be shared, so it is not modified.
 #[inline]
 pub(super) fn verify(framing: Framing, packet: &[u8]) -> bool {
     let Some(covered) = packet.len().checked_sub(ICRC_LEN) else {
@@ -102,8 +102,9 @@ pub(super) fn verify(framing: Framing, packet: &[u8]) -> bool {
     }
 }
 
-/// Whether `packet`, whose ICRC is not the right one, is a FLUSH with that of the C driver.
-/// It makes no other, and takes no other; so it can flush to us, if not we to it.
+/// Returns whether `packet`, whose ICRC is wrong, is a FLUSH with the ICRC of the C driver. That
+/// driver computes a nonstandard ICRC for FLUSH and accepts no other. So it can flush to this
+/// driver, but not the reverse.
 #[cold]
 pub(super) fn is_flush_of_c(framing: Framing, packet: &[u8]) -> bool {
     packet.split_last_chunk().is_some_and(|(body, field)| {
@@ -111,13 +112,13 @@ pub(super) fn is_flush_of_c(framing: Framing, packet: &[u8]) -> bool {
     })
 }
 
-/// Bytes between the start of the IP header and the BTH.
+/// Returns the bytes between the start of the IP header and the BTH.
 #[inline]
 pub(super) const fn outer_len(v6: bool) -> usize {
     framing(v6).outer_len()
 }
 
-/// The framing of an IP version.
+/// Returns the framing for an IP version.
 #[inline]
 pub(super) const fn framing(v6: bool) -> Framing {
     if v6 {

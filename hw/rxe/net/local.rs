@@ -2,9 +2,9 @@
 
 //! Packets that a device sends to itself.
 //!
-//! They do not visit the IP stack, and nobody checks an ICRC: a packet waits in a
-//! lane until a softirq hands it to the device. So a sender never runs a receiver
-//! inside itself. A lane keeps order; queue pairs are spread over several.
+//! They bypass the IP stack, and their ICRC is not checked: a packet is queued in a lane, and a
+//! softirq delivers it to the device. A sender thus never runs a receiver in its own context. A
+//! lane preserves order; queue pairs are distributed over several lanes.
 
 use kernel::impl_has_work;
 use kernel::new_work;
@@ -23,14 +23,14 @@ use super::rx::RxPacket;
 use super::rx::RxRun;
 use super::rx::RxSink;
 
-/// Lanes of a device, a power of two. They run on different CPUs if senders do.
+/// Number of lanes of a device, a power of two. Lanes run on different CPUs if their senders do.
 pub(super) const LANES: usize = 4;
 
-/// Packets that may wait in a lane. More than a few windows of 128 packets can only
-/// come from datagrams, which may be lost.
+/// Maximum number of packets in a lane. Only datagrams, which may be lost, can exceed the total of
+/// a few windows of 128 packets.
 const LANE_LIMIT: u32 = 4096;
 
-/// What a waiting packet says of itself.
+/// Metadata of a queued packet.
 #[derive(
     Clone, Copy, zerocopy_derive::FromBytes, zerocopy_derive::IntoBytes, zerocopy_derive::Immutable,
 )]
@@ -67,8 +67,8 @@ impl<S: RxSink> Lane<S> {
         )
     }
 
-    /// Appends a packet that begins with its IP header. It is handed back if too
-    /// many wait already. Softirq or process context.
+    /// Appends a packet that starts with its IP header. Returns it if the lane is full. Softirq or
+    /// process context.
     #[inline]
     pub(super) fn push(
         self: &Arc<Self>,
@@ -84,13 +84,13 @@ impl<S: RxSink> Lane<S> {
             v6: v6.into(),
         });
         if self.queue.push(skb) {
-            // It is refused if the work is queued already, or disabled for good.
+            // Fails if the work item is queued already or disabled permanently.
             let _: Result<(), Arc<Self>> = workqueue::system_bh().enqueue(self.clone());
         }
         Ok(())
     }
 
-    /// Stops delivery for good and drops what waits. May sleep.
+    /// Stops delivery permanently and drops queued packets. May sleep.
     pub(super) fn close(self: &Arc<Self>) {
         drop(rdma::workqueue::disable::<Self, 0>(self));
         drop(self.queue.take_all());

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where packets go.
+//! Destinations of packets.
 //!
-//! A [`Path`] is a value made from an address handle; it holds no references. A
-//! [`CachedRoute`] is what it resolves to: a route, or the fact that the
-//! destination is this device itself. Routes are kept by connected queue pairs
-//! and address handles and checked before each use; they keep nothing alive.
+//! A [`Path`] is a value made from an address handle; it holds no references. It resolves to a
+//! [`CachedRoute`]: a route, or the fact that the destination is this device itself. Senders cache
+//! routes and check them before use; a cached route keeps nothing alive.
 //!
 //! Source: IBTA annex A17.9 (header fields), A17.9.2 (UDP source port). C header:
 //! `include/rdma/ib_verbs.h`.
@@ -25,22 +24,22 @@ use rdma::wire::ROCE_V2_UDP_PORT;
 use super::dev::Endpoint;
 use super::rx::RxSink;
 
-/// First UDP source port (`IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`); 14 bits are ours.
+/// Lowest UDP source port (`IB_ROCE_UDP_ENCAP_VALID_PORT_MIN`); the lower 14 bits vary.
 const SOURCE_PORT_MIN: u16 = 0xc000;
 
 /// Bits of a flow label.
 const FLOW_LABEL_MASK: u32 = 0x000f_ffff;
 
-/// Bytes in front of a packet beyond what its device asks for. The stack does not look
-/// for room when it takes a train apart below a device that adds headers.
+/// Headroom in bytes beyond what the network device requires: the stack does not check the headroom
+/// when it segments a train below a device that adds headers.
 const TUNNEL_ROOM: u32 = 64;
 
-/// What a path is made of.
+/// Parameters of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PathSpec {
-    /// Our GID.
+    /// The local GID.
     pub(crate) sgid: [u8; 16],
-    /// Its index in the port's table.
+    /// Index of the local GID in the port's table.
     pub(crate) sgid_index: u8,
     /// The peer's GID.
     pub(crate) dgid: [u8; 16],
@@ -55,11 +54,11 @@ pub(crate) struct PathSpec {
 }
 
 impl PathSpec {
-    /// What an address handle says.
+    /// Converts an address handle's attributes.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it is not one for RoCE with a global route.
+    /// `EINVAL` if they do not describe a RoCE destination with a global route.
     pub(crate) fn from_ah_attr(attr: &AhAttr, sgid: &GidAttr) -> Result<Self> {
         if !attr.has_grh() {
             return Err(EINVAL);
@@ -76,7 +75,7 @@ impl PathSpec {
     }
 }
 
-/// Where a queue pair or an address handle sends.
+/// Destination of a queue pair or an address handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Path {
     spec: PathSpec,
@@ -85,8 +84,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// A path, whose packets have `src_port` as their UDP source port (see
-    /// [`source_port`]).
+    /// Creates a path whose packets have the UDP source port `src_port` (see [`source_port`]).
     ///
     /// # Errors
     ///
@@ -99,42 +97,42 @@ impl Path {
         })
     }
 
-    /// What it was made of.
+    /// Returns the parameters of the path.
     pub(crate) fn spec(&self) -> &PathSpec {
         &self.spec
     }
 
-    /// Our address and the peer's.
+    /// Returns the local address and the peer's.
     #[inline]
     pub(crate) fn addrs(&self) -> &AddrPair {
         &self.addrs
     }
 
-    /// UDP source port of packets.
+    /// Returns the UDP source port of packets.
     #[inline]
     pub(crate) fn src_port(&self) -> u16 {
         self.src_port
     }
 
-    /// Flow label, cut to its 20 bits.
+    /// Returns the flow label, masked to 20 bits.
     #[inline]
     pub(crate) fn flow_label(&self) -> u32 {
         self.spec.flow_label & FLOW_LABEL_MASK
     }
 
-    /// Looks up how packets get there. `sgid` is the entry of the GID table that
-    /// has the path's GID. Process context or softirq.
+    /// Resolves the path. `sgid` is the GID table entry that holds the path's source GID. Process
+    /// context or softirq.
     ///
     /// # Errors
     ///
-    /// `ENOENT` if the entry is another GID, `ENODEV` if its network
-    /// device is going away, and those of the routing tables.
+    /// `ENOENT` if the entry holds another GID, `ENODEV` if its network device is going away, and
+    /// those of the routing tables.
     pub(crate) fn resolve<S: RxSink>(
         &self,
         endpoint: &Endpoint<S>,
         sgid: &GidAttr,
     ) -> Result<CachedRoute> {
-        // Read first: a change while we look makes the result stale at once.
+        // Read first: a change during the lookup then makes the result stale at once.
         let generation = endpoint.generation();
         if sgid.gid() != self.spec.sgid {
             return Err(ENOENT);
@@ -188,26 +186,26 @@ fn vlan_id(ndev: &NetDevice) -> Option<u16> {
     ndev.vlan().map(|(_, id)| id)
 }
 
-/// How packets of a path get there.
+/// The result of resolving a path.
 pub(crate) struct CachedRoute {
     pub(super) via: Via,
     generation: u32,
     pub(super) mtu: u32,
-    /// Whether packets may travel as trains: each of them must leave as it is.
+    /// Whether packets may be sent as trains: each must leave unchanged.
     pub(super) trains: bool,
     pub(super) link_room: u32,
 }
 
-/// The two ways of a packet.
+/// How packets reach their destination.
 pub(super) enum Via {
-    /// To this device itself, over that VLAN of it.
+    /// This device itself, over the given VLAN of it.
     Local { vlan: Option<u16> },
     /// Through the IP stack.
     Wire(Route),
 }
 
 impl CachedRoute {
-    /// If it leads to the device itself, over which VLAN of it.
+    /// Returns the VLAN if the route leads to the device itself; the outer `None` otherwise.
     #[inline]
     pub(crate) fn loopback(&self) -> Option<Option<u16>> {
         match self.via {
@@ -216,8 +214,8 @@ impl CachedRoute {
         }
     }
 
-    /// Whether it may be used. If not, resolve the path again. Softirq or process
-    /// context.
+    /// Returns whether the route may still be used. If not, the path must be resolved again.
+    /// Softirq or process context.
     #[inline]
     pub(crate) fn is_valid<S: RxSink>(&self, endpoint: &Endpoint<S>) -> bool {
         self.generation == endpoint.generation()
@@ -228,9 +226,9 @@ impl CachedRoute {
     }
 }
 
-/// UDP source port for packets from queue pair `local` to queue pair `remote`: it
-/// spreads flows over links and CPUs, and both ends find the same. A flow label of
-/// zero means that the user leaves it to us.
+/// Returns the UDP source port for packets from queue pair `local` to queue pair `remote`. It
+/// distributes flows over links and CPUs; both ends compute the same. A flow label of zero leaves
+/// the choice to the driver.
 ///
 /// This is the convention of the core's `rdma_get_udp_sport`.
 pub(crate) fn source_port(flow_label: u32, local: u32, remote: u32) -> u16 {
@@ -248,13 +246,13 @@ pub(crate) fn source_port(flow_label: u32, local: u32, remote: u32) -> u16 {
     port_from_bits((label & 0x3fff) ^ (label >> 14))
 }
 
-/// UDP source port of a queue pair that has no peer: it spreads by number alone.
+/// Returns the UDP source port of a queue pair without a peer, derived from its number alone.
 pub(crate) fn default_source_port(qpn: u32) -> u16 {
     const GOLDEN_RATIO_32: u32 = 0x61c8_8647;
     port_from_bits(qpn.wrapping_mul(GOLDEN_RATIO_32) >> 18)
 }
 
 fn port_from_bits(bits: u32) -> u16 {
-    // CAST: 14 bits fit.
+    // CAST: 14 bits fit `u16`.
     SOURCE_PORT_MIN | (bits & 0x3fff) as u16
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Received packets: what a device gets of them, and why some are dropped.
+//! Received packets, and the interface through which a device receives them.
 //!
-//! * [`packet`]: one packet, which has passed all checks that need no queue pair;
+//! * [`packet`]: one packet that has passed all checks that need no queue pair;
 //! * [`run`]: packets that arrived together, checked one by one;
-//! * [`queue`]: packets that wait for a busy queue pair.
+//! * [`queue`]: packets queued for a busy queue pair.
 //!
 //! Source: IBTA 9.6 (packet header validation), annex A17.9.
 
@@ -23,28 +23,27 @@ use rdma::net::NetDevice;
 use rdma::net::NetdevEvent;
 use rdma::wire;
 
-/// What a device does with what comes from the network.
+/// A device's handlers of network input.
 pub(crate) trait RxSink: Send + Sync + 'static {
-    /// Packets have arrived, at least one. Softirq, inside an RCU read-side section.
+    /// Packets have arrived; at least one. Softirq, within an RCU read-side critical section.
     fn receive(&self, run: &mut RxRun<'_>);
 
     /// A packet for this device was dropped. Softirq.
     fn dropped(&self, reason: DropReason);
 
-    /// Something happened to the device's network device. After
-    /// [`NetdevEvent::Unregister`] no more packets come. Process context, may sleep;
-    /// RTNL is held.
+    /// An event of the device's network device. After [`NetdevEvent::Unregister`] no more packets
+    /// arrive. Process context, may sleep; RTNL is held.
     fn link_event(&self, event: NetdevEvent, ndev: &NetDevice);
 }
 
-/// Why a received packet is no packet.
+/// Reasons to drop a received packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DropReason {
-    /// There was no memory to bring it into one piece.
+    /// No memory to linearize it.
     NoMemory,
     /// It has IP options or extension headers, which RoCEv2 excludes.
     IpHeader,
-    /// Its transport headers are wrong.
+    /// Its transport headers are invalid.
     Header(wire::DropReason),
     /// Its ICRC is wrong.
     Icrc,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Building packets and sending them.
+//! Builds packets and sends them.
 //!
-//! A packet is built in one piece: IP, UDP, transport headers, then the payload
-//! right behind by the caller, pad, and one CRC over all of it.
+//! A packet is built in one buffer: IP, UDP and transport headers, then the payload, written in
+//! place by the caller, the pad, and one CRC over everything.
 //!
-//! Packets of one path that are sent in one go leave as a train: one buffer for the
-//! stack. It may be taken apart on the way, so each packet is made as it will look then:
-//! its own lengths, and the IPv4 ident that counts from 0 in each train, since the
-//! ICRC covers both. Packets may not be fragmented, so nobody else rewrites these.
+//! Packets of one path that are sent together leave as a train: one GSO buffer for the stack. The
+//! train may be segmented on the way, so each packet is built as it will look after segmentation:
+//! its own lengths, and an IPv4 ident that counts from 0 in each train, since the ICRC covers both.
+//! Packets must not be fragmented, so nothing else rewrites these fields.
 //!
 //! Source: IBTA annex A17.9.1 (RoCEv2 header fields), RFC 6864 (ident of atomic
 //! datagrams), RFC 6936 (zero UDP checksum over IPv6).
@@ -41,43 +41,42 @@ use super::rx::RxSink;
 use crate::mem::Room;
 
 const UDP_LEN: usize = 8;
-/// The bit of a congestion notification in the byte of the BTH that routers may change.
+/// The BECN bit, in the BTH byte that routers may change.
 const BECN: u8 = 1 << 6;
-/// The bits of an opcode that tell the transport service; none are set for a reliable
-/// connection.
+/// Opcode bits that encode the transport service; all zero for reliable connections.
 pub(super) const TRANSPORT_MASK: u8 = 0xe0;
-/// The bits of a traffic class that are about congestion.
+/// ECN bits of the traffic class (RFC 3168).
 const ECN_MASK: u8 = 3;
-/// "ECN-capable transport": may be marked.
+/// ECN codepoint ECT(0): routers may mark the packet.
 const ECT_0: u8 = 2;
 
-/// A packet to be sent, but for its payload.
+/// A packet to be sent, except for its payload.
 pub(crate) struct Frame<'a> {
-    /// Where it goes.
+    /// Destination.
     pub(crate) path: &'a Path,
-    /// What that resolved to, and valid.
+    /// A valid route to `path`.
     pub(crate) route: &'a CachedRoute,
-    /// Base transport header; its pad is that of the payload.
+    /// Base transport header; its pad count matches the payload.
     pub(crate) bth: Bth,
-    /// The extension headers of its opcode.
+    /// Extension headers of the opcode.
     pub(crate) ext: &'a Ext,
     /// Bytes of payload, without pad.
     pub(crate) payload_len: usize,
 }
 
 impl Frame<'_> {
-    /// Bytes of the packet, from the IP header to the ICRC; `None` beyond reason.
+    /// Returns the packet's length from the IP header to the ICRC; `None` on overflow.
     #[inline]
     fn total(&self) -> Option<usize> {
-        // OVERFLOW: sizes of headers.
+        // OVERFLOW: header sizes are small.
         let headers = icrc::outer_len(self.path.addrs().is_v6()) + self.bth.opcode.header_len();
         let pad = usize::from(self.bth.pad);
         self.payload_len.checked_add(headers + pad + ICRC_LEN)
     }
 
-    /// The traffic class: what the user asked for. If that leaves the two bits of RFC 3168
-    /// alone, they say of requests and responses of reliable connections that a switch may
-    /// mark them rather than drop them: their sender hears of it, and slows down.
+    /// Returns the traffic class that the user requested. If its ECN bits (RFC 3168) are zero,
+    /// ECT(0) is set for requests and responses of reliable connections, so that a switch may mark
+    /// packets rather than drop them: the sender is notified and slows down.
     #[inline]
     fn class(&self) -> u8 {
         let class = self.path.spec().traffic_class;
@@ -93,50 +92,50 @@ impl Frame<'_> {
     }
 }
 
-/// Why a packet could not be sent. Nothing left the machine.
+/// Reasons why a packet was not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TxError<E> {
     /// There is no memory. A later try may succeed.
     NoMemory,
-    /// It is longer than the path carries.
+    /// The packet is longer than the path's MTU.
     TooLong,
-    /// The extension headers are not those of the opcode.
+    /// The extension headers do not match the opcode.
     Headers,
-    /// The payload cannot be had.
+    /// The payload is not available.
     Payload(E),
 }
 
-/// What became of packets that were sent.
+/// Result of sending packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a congested path wants fewer packets"]
 pub(crate) enum Sent {
-    /// They are on their way.
+    /// They were passed to the stack.
     Yes,
-    /// At least one packet of the path was dropped because a queue is full. That is a
-    /// loss in the network like any other, but we know of it.
+    /// At least one packet of the path was dropped because a queue is full: a loss in the network
+    /// like any other, but known to the sender.
     Congested,
-    /// The stack refused so many.
+    /// The stack refused this number of packets.
     Refused(u16),
 }
 
-/// Most packets in a train. With 1 KiB of payload each, one more would make the first
-/// one's IP header speak of more than 64 KiB.
+/// Maximum number of packets in a train. With 1 KiB of payload each, one more would exceed the 64
+/// KiB that the first packet's IP header can express.
 pub(crate) const TRAIN_PACKETS: u16 = 62;
-/// Most bytes in a train: what an IPv4 header can say, and with link headers still what a
-/// network device takes by default.
+/// Maximum number of bytes in a train: the limit of an IPv4 header and, with link headers, the
+/// default limit of network devices.
 const TRAIN_BYTES: usize = u16::MAX as usize - 64;
 
-/// Packets that leave together along one route. They are sent by [`Outbox::flush`]; what
-/// is dropped is lost.
+/// Packets that are sent together along one route by [`Outbox::flush`]. Dropping an outbox loses
+/// its packets.
 pub(crate) struct Outbox {
     train: Option<Train>,
-    /// Bytes of the first packet, from its IP header on. None is longer, so that nobody
-    /// finds a packet too long who asks the first.
+    /// Length of the first packet, from its IP header on. No other packet is longer, so that a
+    /// length check of the first covers all.
     longest: usize,
 }
 
 impl Outbox {
-    /// Nothing waits.
+    /// Creates an empty outbox.
     pub(crate) const fn new() -> Self {
         Self {
             train: None,
@@ -144,18 +143,18 @@ impl Outbox {
         }
     }
 
-    /// Whether nothing waits.
+    /// Returns whether no packets are queued.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.train.is_none()
     }
 
-    /// Builds a packet and sends it at once, or with those that wait when it is time.
-    /// `fill` writes the payload: all of the room that it is given, or it fails. All that waits
-    /// goes by the same route. Bottom halves must be disabled.
+    /// Builds a packet and sends it at once or with the next flush. `fill` must write the whole
+    /// payload room that it is given, or fail. All queued packets use the same route. Bottom halves
+    /// must be disabled.
     ///
-    /// The first value is the packet's bytes, from the IP header to the ICRC; the second
-    /// is about other packets, which had to leave before it.
+    /// Returns the packet's length from the IP header to the ICRC, and the result for other
+    /// packets, which had to be sent before it.
     ///
     /// # Errors
     ///
@@ -204,7 +203,7 @@ impl Outbox {
         Ok((total, before))
     }
 
-    /// Whether a packet of `total` bytes may join those that wait.
+    /// Returns whether a packet of `total` bytes fits the train.
     #[inline]
     fn has_room(&self, total: usize, v6: bool) -> bool {
         self.train.as_ref().is_none_or(|train| {
@@ -215,7 +214,8 @@ impl Outbox {
         })
     }
 
-    /// Sends what waits along the route that it waits for. Bottom halves must be disabled.
+    /// Sends the queued packets along `route`, for which they were queued. Bottom halves must be
+    /// disabled.
     #[inline]
     pub(crate) fn flush(&mut self, route: &CachedRoute) -> Sent {
         let (Some(mut train), Via::Wire(route)) = (self.train.take(), &route.via) else {
@@ -224,7 +224,7 @@ impl Outbox {
         let count = train.count();
         let header_len = icrc::outer_len(route.is_v6());
         if count > 1 {
-            // The stack sets the IP header's length, but not this one.
+            // The stack updates the length in the IP header, but not in the UDP header.
             // OVERFLOW: the outer headers end with the UDP header.
             let len = train.len().saturating_sub(header_len - UDP_LEN);
             let len = u16::try_from(len).unwrap_or(u16::MAX);
@@ -241,8 +241,8 @@ impl Outbox {
     }
 }
 
-/// The complete packet, but for the ICRC, in one piece from its IP header on, with ones where
-/// the ICRC has it so.
+/// Builds a packet in one buffer from its IP header on, complete except for the ICRC, with variant
+/// fields set to ones as the ICRC requires.
 #[inline]
 fn build<E>(
     frame: &Frame<'_>,
@@ -271,7 +271,7 @@ fn build<E>(
     let (payload, tail) = rest
         .split_at_mut_checked(frame.payload_len)
         .ok_or(TxError::TooLong)?;
-    // So few bytes that to clear them first costs nothing beside the rest.
+    // Clearing so few bytes first costs little compared with the rest.
     let (outer, headers) = (zeroed(outer), zeroed(headers));
     write_outer(outer, frame, bytes, ident).ok_or(TxError::Headers)?;
     let _: usize = wire::write_headers(headers, &frame.bth, frame.ext).ok_or(TxError::Headers)?;
@@ -279,7 +279,7 @@ fn build<E>(
     if !payload.is_empty() {
         fill(Room::of_unwritten(payload)).map_err(TxError::Payload)?;
     }
-    // The ICRC's place, and mostly nothing else.
+    // The room for the ICRC, and usually no pad.
     let (pad, icrc) = tail
         .split_last_chunk_mut::<ICRC_LEN>()
         .ok_or(TxError::Headers)?;
@@ -296,8 +296,8 @@ fn build<E>(
     Ok(skb)
 }
 
-/// Writes IP and UDP headers of a packet of `total` bytes, as the ICRC sees them. `None` if
-/// the space is not that of the path's family.
+/// Writes the IP and UDP headers of a packet of `total` bytes, with variant fields masked for the
+/// ICRC. Returns `None` if the space does not match the path's address family.
 #[inline]
 fn write_outer(outer: &mut [u8], frame: &Frame<'_>, total: u16, ident: u16) -> Option<()> {
     let port = frame.path.src_port();
@@ -313,7 +313,7 @@ fn write_outer(outer: &mut [u8], frame: &Frame<'_>, total: u16, ident: u16) -> O
     }
 }
 
-/// Puts in what the ICRC does not cover. `None` if the packet has no such headers.
+/// Writes the fields that the ICRC does not cover. Returns `None` if the packet is too short.
 #[inline]
 fn unmask(packet: &mut [u8], frame: &Frame<'_>) -> Option<()> {
     let path = frame.path;

@@ -1,94 +1,94 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! When a doorbell may wait for the next: the cork.
+//! Corking: when a doorbell may be held until the next one.
 //!
-//! A user who posts small messages one by one rings the doorbell for each. Sent one by
-//! one, each costs a walk through the stack, an acknowledgement and a wakeup of the
-//! receiver. While the user streams, requests therefore wait a few microseconds for
-//! company. Nobody who waits for an answer may be made to wait longer, so the rule must
-//! tell a stream from everything else:
+//! A user that posts small messages one by one rings the doorbell for each. Sent one by one, each
+//! costs a pass through the stack, an acknowledgment and a wakeup of the receiver. While the user
+//! streams, requests are therefore held for a few microseconds, to be sent together. This must not
+//! delay users that wait for a reply, so the rule must distinguish a stream from everything else:
 //!
-//! * a doorbell belongs to a *burst* if it comes within [`Cork::CLOSE`] of the end of the
-//!   one before (nothing travels to a peer and back in that time; time that the user's
-//!   thread spent preempted does not count, but it must not have slept), if no request
-//!   of the peer came in between, and if the user has not at once collected the
-//!   completions that the one before brought: then it was waiting for them;
+//! * a doorbell belongs to a *burst* if it comes within [`Cork::CLOSE`] of the end of the previous
+//!   one (too short for a round trip; time in which the user's thread was preempted does not count,
+//!   but it must not have slept), if no request of the peer arrived in between, and if the user has
+//!   not collected the completions of the previous doorbell at once, since then it was waiting for
+//!   them;
 //! * the first [`Cork::FREE`] doorbells of a burst are served at once;
-//! * a later one waits, until [`Cork::COUNT`] requests or [`Cork::BYTES`] wait, until
-//!   so many would have come at the pace of this burst (but [`Cork::HOLD`] at most), until
-//!   a packet or a timer gives the send half a turn, or until the user arms one of the
-//!   queue pair's completion queues, as everybody does who is about to sleep.
+//! * a later one is held until [`Cork::COUNT`] requests or [`Cork::BYTES`] are held, until that
+//!   number would have been reached at the pace of this burst (but at most [`Cork::HOLD`]), until a
+//!   packet or a timer gives the send half a turn, or until the user arms one of the queue pair's
+//!   completion queues, which precedes sleeping.
 //!
-//! So the last of a long burst may be late by that pause if the sender polls for its
-//! effects, and nothing else is ever late: by some microseconds for a user who posts
-//! twice a microsecond, by [`Cork::HOLD`] for one who takes two for each. If the pause ends
-//! while another program has the CPU, what waited goes out as a task, in turn with that
-//! program, and not in its time. Pure; the host brings the clock.
+//! So only the last requests of a long burst may be late, if the sender polls for their effects: by
+//! a few microseconds for a user that posts twice per microsecond, by [`Cork::HOLD`] for one that
+//! takes two microseconds per post. If the hold time ends while another program has the CPU, the
+//! held requests are sent by a task that competes with that program, instead of in its CPU time.
+//! Pure; the host supplies the time.
 
 use super::types::Nanos;
 
-/// What is to be done about a doorbell.
+/// What to do with a doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Ring {
     /// Serve it.
     Serve,
-    /// Let it wait. If it is the first that waits, look again after this time.
+    /// Hold it. If it is the first one held, call [`Cork::look`] after this time.
     Hold(Option<Nanos>),
 }
 
-/// What is known when the doorbell rings.
+/// State at the time of a doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doorbell {
-    /// The time.
+    /// The current time.
     pub now: Nanos,
-    /// How long ago the doorbell before this one was done with, without time in which the
-    /// user could not run; for ever, if it waited for something.
+    /// Time since the previous doorbell was handled, except time in which the user was preempted;
+    /// infinite if it slept.
     pub gap: Nanos,
-    /// Since the last one, the peer sent a request, or the user collected completions
-    /// as soon as there were any.
+    /// Whether, since the previous doorbell, the peer sent a request or the user collected
+    /// completions as soon as they were posted.
     pub answered: bool,
 }
 
-/// What waits in the queue when the doorbell rings.
+/// Posted requests at the time of a doorbell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Queued {
-    /// How many requests.
+    /// Number of requests.
     pub waiting: u32,
-    /// How many bytes the last of them has.
+    /// Length in bytes of the last of them.
     pub bytes: u32,
 }
 
-/// Whether doorbells of one queue pair wait. See the module.
+/// Whether doorbells of one queue pair are held. See the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cork {
-    /// Doorbells of this burst so far.
+    /// Number of doorbells of this burst so far.
     burst: u32,
-    /// Since when requests wait.
+    /// Time since which requests are held.
     since: Option<Nanos>,
-    /// Bytes that wait, about.
+    /// Approximate number of bytes held.
     bytes: u32,
-    /// What the user takes from one doorbell to the next.
+    /// Time between two doorbells of the user.
     pace: Nanos,
-    /// How long the first one that waits may do so.
+    /// How long the first request may be held.
     hold: Nanos,
 }
 
 impl Cork {
-    /// The time between doorbells of a burst.
+    /// Maximum time between doorbells of a burst.
     pub const CLOSE: Nanos = Nanos(5_000);
-    /// How many of a burst are served at once.
+    /// Number of doorbells of a burst that are served at once.
     pub const FREE: u32 = 4;
-    /// How long the first one waits at most.
+    /// Maximum time for which the first request is held.
     pub const HOLD: Nanos = Nanos(40_000);
-    /// How long it waits at least, unless something else ends it: less is not worth a timer.
+    /// Minimum time for which it is held, unless something else ends the hold: a shorter one is not
+    /// worth a timer.
     pub const LEAST: Nanos = Nanos(5_000);
-    /// How many requests wait at most.
+    /// Maximum number of requests held.
     pub const COUNT: u32 = 16;
-    /// How many bytes wait at most.
+    /// Maximum number of bytes held.
     pub const BYTES: u32 = 64 << 10;
 
-    /// Nothing waits, and no burst is known.
+    /// Creates a state without held requests and without a burst.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -100,7 +100,7 @@ impl Cork {
         }
     }
 
-    /// The doorbell rings. What is `queued` is looked up only if it matters.
+    /// Handles a doorbell. `queued` is called only if its result matters.
     #[inline]
     pub fn ring(&mut self, doorbell: Doorbell, queued: impl FnOnce() -> Queued) -> Ring {
         self.burst = if doorbell.answered || doorbell.gap.0 > Self::CLOSE.0 {
@@ -123,7 +123,7 @@ impl Cork {
         match self.since {
             None => {
                 self.since = Some(doorbell.now);
-                // The doorbell itself takes time, too: a quarter on top.
+                // The doorbell itself takes time too: add a quarter.
                 let span = self
                     .pace
                     .0
@@ -135,7 +135,7 @@ impl Cork {
         }
     }
 
-    /// The pause is over. Requests may wait for a little longer, if they came since.
+    /// Called when the hold time is over. Newer requests may be held a little longer.
     pub fn look(&self, now: Nanos) -> Ring {
         match self.since {
             Some(since) if now.0 < since.after(self.hold).0 => {
@@ -145,13 +145,13 @@ impl Cork {
         }
     }
 
-    /// All that waits is being served, for whatever reason.
+    /// Called when all held requests are being served, for any reason.
     pub fn served(&mut self) {
         self.since = None;
         self.bytes = 0;
     }
 
-    /// Whether requests wait.
+    /// Returns whether requests are held.
     #[must_use]
     pub fn holds(&self) -> bool {
         self.since.is_some()

@@ -1,72 +1,70 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Delayed acknowledgements: when one waits for a reply, to leave with it (piggyback).
+//! Delayed acknowledgments: when one waits for a reply to be piggybacked on.
 //!
-//! A user that answers each message by one of its own (remote procedure calls, ping-pong)
-//! makes us send two packets to the same peer within microseconds: the acknowledgement and
-//! the reply. In one buffer the second costs little more than its bytes. So the
-//! acknowledgement of such a message waits for the reply. IBTA 9.7.5.1 permits that: a
-//! responder may acknowledge several requests by one packet, at a time of its choice. The
-//! peer's timeout is in the order of milliseconds.
+//! If a user replies to each message (remote procedure calls, ping-pong), two packets go to the
+//! same peer within microseconds: the acknowledgment and the reply. In one buffer, the second costs
+//! little more than its bytes. The acknowledgment of such a message is therefore delayed until the
+//! reply. IBTA 9.7.5.1 permits this: a responder may acknowledge several requests with one packet,
+//! at a time of its choice. The peer's timeout is in the order of milliseconds.
 //!
-//! A user that does not answer must not delay the peer. Therefore:
+//! A user that does not reply must not delay the peer. Therefore:
 //!
-//! * an acknowledgement waits only if each of the last [`DelayedAck::PATTERN`] runs of requests
-//!   was answered by a post of the user's within [`DelayedAck::BOUND`];
-//! * it waits for [`DelayedAck::BOUND`] at most, or four times that if the last
-//!   [`DelayedAck::LONG`] runs were answered in time: then one late acknowledgement costs little
-//!   of what was gained, and timers fire less often. After a late one, or if the peer sent more
-//!   before it left, the pattern must be seen anew, and for twice as many runs
-//!   ([`DelayedAck::MOST`] at most) until the user has kept to it for a while. So a peer that is
-//!   no longer answered sees one late acknowledgement, and one that is answered now and then
-//!   sees few;
-//! * only the acknowledgement of whole messages that came in order, once, waits
-//!   ([`ack_may_wait`]), and nothing waits for it: whatever else the responder sends to the
-//!   peer, and any change of state, takes it along or sends it first.
+//! * an acknowledgment is delayed only if each of the last [`DelayedAck::PATTERN`] runs of requests
+//!   was followed by a post of the user within [`DelayedAck::BOUND`];
+//! * it is delayed for at most [`DelayedAck::BOUND`], or four times that if the last
+//!   [`DelayedAck::LONG`] runs were replied to in time: then one late acknowledgment costs little
+//!   compared with the gain, and timers fire less often. After a late one, or if the peer sent more
+//!   before it left, the pattern must be observed anew, and for twice as many runs
+//!   ([`DelayedAck::MOST`] at most) until the user has kept to it for a while. So a peer that gets
+//!   no more replies sees one late acknowledgment, and one that gets them irregularly sees few;
+//! * only the acknowledgment of complete messages that arrived once and in order is delayed
+//!   ([`ack_may_wait`]), and nothing else is delayed with it: anything else that the responder
+//!   sends to the peer, and any change of state, includes it or sends it first.
 //!
-//! Acknowledgements are cumulative: one that leaves after a later answer says nothing new and
-//! is ignored. Pure; the host supplies the time.
+//! Acknowledgments are cumulative: one that leaves after a later response is redundant and ignored.
+//! Pure; the host supplies the time.
 //!
 //! [`ack_may_wait`]: super::recv::RecvSide::ack_may_wait
 
 use super::types::Nanos;
 
-/// What to do when a waiting acknowledgement may be due.
+/// Result of the check of a delayed acknowledgment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Look {
-    /// No acknowledgement waits.
+    /// No acknowledgment is delayed.
     Nothing,
-    /// It may wait for this much longer.
+    /// It may be delayed for this much longer.
     Wait(Nanos),
-    /// It is late: send it.
+    /// It is overdue: send it.
     Late,
 }
 
-/// Whether acknowledgements of one queue pair wait. See the module.
+/// State of delayed acknowledgments of one queue pair. See the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayedAck {
-    /// When the last run of requests came.
+    /// Arrival time of the last run of requests.
     came: Nanos,
-    /// How many runs in a row were answered in time.
+    /// Number of consecutive runs that were replied to in time.
     answered: u32,
-    /// How many must be.
+    /// Number of such runs that is required.
     need: u32,
-    /// Since when an acknowledgement waits.
+    /// Time since which an acknowledgment is delayed.
     since: Option<Nanos>,
 }
 
 impl DelayedAck {
-    /// How many runs of requests must have been answered in time before one is trusted.
+    /// Number of runs that must have been replied to in time before an acknowledgment is delayed.
     pub const PATTERN: u32 = 8;
-    /// How many must have been, after acknowledgements were late.
+    /// Maximum of that number, after late acknowledgments.
     pub const MOST: u32 = 4096;
-    /// How many must have been for an acknowledgement to wait longer.
+    /// Number of runs after which an acknowledgment is delayed longer.
     pub const LONG: u32 = 64;
-    /// Within what time a reply counts, and how long an acknowledgement waits at most.
+    /// Time within which a reply counts, and the maximum delay of an acknowledgment.
     pub const BOUND: Nanos = Nanos(100_000);
 
-    /// Nothing is known of the user, and nothing waits.
+    /// Creates a state without history and without a delayed acknowledgment.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -77,11 +75,11 @@ impl DelayedAck {
         }
     }
 
-    /// A run of requests came, and the user had posted at `reply`, the first time since the
-    /// run before. Answers whether the acknowledgement may wait, as far as the user goes.
+    /// Records a run of requests after a reply; `reply` is the time of the user's first post since
+    /// the previous run. Returns whether the pattern permits delaying the acknowledgment.
     #[must_use]
     pub fn answered(&mut self, now: Nanos, reply: Nanos) -> bool {
-        // A clock of another CPU may be a little behind.
+        // The clock of another CPU may be slightly behind.
         let prompt = reply.0.saturating_sub(self.came.0) <= Self::BOUND.0;
         self.came = now;
         if !prompt {
@@ -95,18 +93,18 @@ impl DelayedAck {
         self.answered >= self.need
     }
 
-    /// A run of requests came, and the one before was not answered.
+    /// Records a run of requests when the previous one was not replied to.
     #[inline]
     pub fn unanswered(&mut self) {
         if self.since.is_some() {
             self.disappoint();
         }
         self.answered = 0;
-        // When it came is not known, so a reply to it does not count.
+        // The arrival time of this run is not recorded, so a reply to it does not count.
         self.came = Nanos(0);
     }
 
-    /// The acknowledgement of the run that came last waits, for as long as is returned.
+    /// Delays the acknowledgment of the last run. Returns the maximum delay.
     pub fn hold(&mut self) -> Nanos {
         self.since = Some(self.came);
         self.bound()
@@ -120,26 +118,26 @@ impl DelayedAck {
         }
     }
 
-    /// It waited in vain.
+    /// The delay did not pay off.
     fn disappoint(&mut self) {
         self.answered = 0;
         self.need = self.need.saturating_mul(2).min(Self::MOST);
     }
 
-    /// Whether one waits.
+    /// Returns whether an acknowledgment is delayed.
     #[must_use]
     #[inline]
     pub fn holds(&self) -> bool {
         self.since.is_some()
     }
 
-    /// None waits any more: it is sent, or there is no peer to tell.
+    /// Ends the delay: the acknowledgment was sent, or there is no peer.
     #[inline]
     pub fn sent(&mut self) {
         self.since = None;
     }
 
-    /// Some time has passed.
+    /// Checks whether a delayed acknowledgment is overdue.
     pub fn look(&mut self, now: Nanos) -> Look {
         let Some(since) = self.since else {
             return Look::Nothing;

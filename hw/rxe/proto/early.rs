@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets of a reliable connection that came before their turn.
+//! Packets of a reliable connection that arrived early, that is, out of order.
 //!
-//! A network may swap packets, and when it loses one, those behind it still arrive. Both
-//! halves keep what is early ([`Disposition::Early`]) until what is missing has come, so that
-//! one packet sent again mends the stream:
+//! A network may reorder packets, and when one is lost, those behind it still arrive. Both halves
+//! keep early packets ([`Disposition::Early`]) until the missing one has arrived, so that a single
+//! retransmitted packet suffices:
 //!
 //! ```text
 //!   arrives   4  6  7  5        the half wants 5 when 6 comes
@@ -12,16 +12,15 @@
 //!   handed in 4        5 6 7    in order: the engine executes nothing early
 //! ```
 //!
-//! [`Early`] is the store, [`ReorderThreshold`] the rule when to say that something is missing: if
-//! it was only late, whoever is told sends it for nothing.
+//! [`Early`] is the storage. [`ReorderThreshold`] determines when a packet counts as missing; if it
+//! was only late, its retransmission was needless.
 //!
 //! # Bounds
 //!
-//! The store is as large as the storage that the host gives it. A PSN is kept only within
-//! [`REACH`] of the one that must come next: further on it would be a forgery more likely
-//! than a packet.
+//! The host determines the size of the storage. A packet is kept only if its PSN is within
+//! [`REACH`] of the expected one: beyond that, it is more likely forged.
 //!
-//! IBTA 9.7.5.1.2 lets a responder drop what is early; nothing makes it.
+//! IBTA 9.7.5.1.2 permits a responder to drop early packets, but does not require it.
 //!
 //! [`Disposition::Early`]: super::host::Disposition::Early
 
@@ -31,23 +30,23 @@ use crate::wire::Psn;
 
 use super::types::ahead;
 
-/// How far ahead of the PSN that must come next packets are kept, in PSNs.
+/// Maximum distance from the expected PSN at which packets are kept, in PSNs.
 pub const REACH: u32 = 1 << 14;
 
-/// Packets `P` in the order of their PSNs, in a circle of storage `S`.
+/// Packets `P` in the order of their PSNs, in a ring buffer with storage `S`.
 #[derive(Debug)]
 pub struct Early<S> {
     slots: S,
-    /// Where the first one is.
+    /// Index of the first packet.
     head: usize,
     len: usize,
 }
 
-/// One place of an [`Early`]'s storage.
+/// One place in the storage of an [`Early`].
 pub type Place<P> = Option<(Psn, P)>;
 
 impl<P, S: DerefMut<Target = [Place<P>]>> Early<S> {
-    /// An empty store in this storage, all of whose places are empty.
+    /// Creates an empty store from storage whose places are all empty.
     pub fn new(slots: S) -> Self {
         Self {
             slots,
@@ -56,22 +55,22 @@ impl<P, S: DerefMut<Target = [Place<P>]>> Early<S> {
         }
     }
 
-    /// How many packets there is room for.
+    /// Returns the maximum number of packets.
     pub fn room(&self) -> usize {
         self.slots.len()
     }
 
-    /// How many packets it holds.
+    /// Returns the number of packets.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it holds none.
+    /// Returns whether there are no packets.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The PSN of the first packet.
+    /// Returns the PSN of the first packet.
     pub fn first(&self) -> Option<Psn> {
         match self.slots.get(self.head) {
             Some(Some((psn, _))) if self.len != 0 => Some(*psn),
@@ -83,12 +82,12 @@ impl<P, S: DerefMut<Target = [Place<P>]>> Early<S> {
     ///
     /// # Errors
     ///
-    /// Hands it back if there is no room, or if there is one with its PSN.
+    /// Returns the packet if there is no room or its PSN is present already.
     pub fn insert(&mut self, psn: Psn, packet: P) -> Result<(), P> {
         if self.len >= self.slots.len() {
             return Err(packet);
         }
-        // Nearly always it belongs at the end or close to it.
+        // It nearly always belongs at the end or close to it.
         let mut k = self.len;
         while let Some(before) = k.checked_sub(1) {
             match self.psn_at(before) {
@@ -115,7 +114,7 @@ impl<P, S: DerefMut<Target = [Place<P>]>> Early<S> {
         Ok(())
     }
 
-    /// Takes the first packet, whatever its PSN is.
+    /// Takes the first packet, regardless of its PSN.
     pub fn pop(&mut self) -> Option<(Psn, P)> {
         if self.len == 0 {
             return None;
@@ -130,7 +129,7 @@ impl<P, S: DerefMut<Target = [Place<P>]>> Early<S> {
         Some(self.slots.get(self.place(k))?.as_ref()?.0)
     }
 
-    /// The place of packet number `k`, which is at most the room.
+    /// Returns the index of packet number `k`, which is at most the room.
     fn place(&self, k: usize) -> usize {
         let at = self.head.saturating_add(k);
         let room = self.slots.len();
@@ -142,21 +141,21 @@ impl<P, S: DerefMut<Target = [Place<P>]>> Early<S> {
     }
 }
 
-/// How many packets come early before one that is missing counts as lost.
+/// Number of packets that must arrive early before the missing one counts as lost.
 ///
-/// On a network that swaps packets the number grows: whoever was told too soon sends again
-/// what arrives by itself, which then comes twice.
+/// It grows on a network that reorders packets, where a premature report causes needless
+/// retransmissions, seen as duplicates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ReorderThreshold {
-    /// Packets that came early since the stream last moved.
+    /// Number of packets that arrived early since the last one in order.
     stuck: u32,
     limit: u32,
-    /// What was last said to be missing, and did not come twice; the oldest first.
+    /// PSNs that were last reported missing and have not arrived twice; oldest first.
     told: [Option<Psn>; 4],
 }
 
 impl ReorderThreshold {
-    /// As TCP has it (RFC 5681, 3.2).
+    /// Initial threshold, as in TCP (RFC 5681, 3.2).
     pub(super) const LEAST: u32 = 3;
     pub(super) const MOST: u32 = 256;
 
@@ -166,30 +165,30 @@ impl ReorderThreshold {
         told: [None; 4],
     };
 
-    /// A packet came early; if `last`, the sender waits for an answer after it. Whether it
-    /// is time to say that one is missing.
+    /// Records an early packet. `last`: the sender waits for a response after it. Returns whether
+    /// to report a packet as missing.
     pub(super) fn is_over(&mut self, last: bool) -> bool {
         self.stuck = self.stuck.saturating_add(1);
         self.stuck >= self.limit || (last && self.limit == Self::LEAST)
     }
 
-    /// The stream has moved.
+    /// Records progress in order.
     pub(super) fn moved(&mut self) {
         self.stuck = 0;
     }
 
-    /// The peer is told that `psn` is missing.
+    /// Records that `psn` was reported to the peer as missing.
     pub(super) fn told(&mut self, psn: Psn) {
         self.told.rotate_left(1);
         if let Some(last) = self.told.last_mut() {
             if last.replace(psn).is_some() {
-                // By now it would have come twice: it was lost indeed.
+                // A duplicate would have arrived by now, so the packet was indeed lost.
                 self.limit = (self.limit / 2).max(Self::LEAST);
             }
         }
     }
 
-    /// A packet came that had come before.
+    /// Records a duplicate packet.
     pub(super) fn again(&mut self, psn: Psn) {
         for told in &mut self.told {
             if *told == Some(psn) {
@@ -200,7 +199,7 @@ impl ReorderThreshold {
     }
 }
 
-/// Whether a packet may be kept when `next` must come next.
+/// Returns whether an early packet may be kept when `next` is expected.
 pub(super) fn within_reach(next: Psn, psn: Psn) -> bool {
     ahead(next, psn) < REACH
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The powers that the engine has over the world: two traits, one per half.
+//! The interface between the engine and its host: two traits, one per half.
 //!
-//! The engine never sees scatter-gather lists, memory regions or packet buffers.
-//! It asks the host, by slot number or by key, and the host answers at once: no
-//! method may sleep, and none may call back into the engine half that called it.
-//! While a packet is handled, "the packet" below is that one.
+//! The engine never sees scatter-gather lists, memory regions or packet buffers. It calls the host
+//! with a slot number or a key, and the host replies at once: no method may sleep, and none may
+//! call back into the engine half that called it. "The packet" below is the one that is being
+//! handled.
 
 use crate::wire::Psn;
 
@@ -19,63 +19,61 @@ use super::wqe::SendCompletion;
 use super::wqe::SendOp;
 use super::wqe::SendWqe;
 
-/// The answer to [`SendHost::fetch`].
+/// Result of [`SendHost::fetch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendFetch {
     /// Nothing is posted.
     Empty,
     /// The next request; its buffers are now in the slot.
     Wqe(SendWqe),
-    /// The next request makes no sense. It takes its place in the order, and fails
-    /// with this status when it is its turn.
+    /// The next request is invalid. It keeps its place in the order and fails with this status when
+    /// its turn comes.
     Bad {
-        /// The user's name for it.
+        /// ID that the user gave the request.
         wr_id: u64,
-        /// How it fails.
+        /// Status of its completion.
         status: WcStatus,
     },
 }
 
-/// The answer to [`RecvHost::take_recv`] and [`RecvHost::flush_recv`].
+/// Result of [`RecvHost::take_recv`] and [`RecvHost::flush_recv`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvFetch {
     /// Nothing is posted.
     Empty,
     /// The next request; its buffers are now the host's current ones.
     Wqe(RecvWqe),
-    /// The next request makes no sense.
+    /// The next request is invalid.
     Bad(BadRecv),
 }
 
-/// A receive request that makes no sense.
+/// An invalid receive request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadRecv {
-    /// The user's name for it.
+    /// ID that the user gave the request.
     pub wr_id: u64,
-    /// How it fails.
+    /// Status of its completion.
     pub status: WcStatus,
 }
 
-/// Why a packet could not be handed to the wire. The engine's state is as if it
-/// had not been tried.
+/// Reasons why a packet was not sent. The engine's state is as if it had not tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TxError {
-    /// No room, or the payload is in memory that is not there yet. The host polls again
-    /// when that has changed.
+    /// No room, or the payload is in absent memory. The host polls again when that has changed.
     Blocked,
-    /// Enough for this poll, which ends as if its budget were used up.
+    /// The limit of this poll is reached; it ends as if its budget were used up.
     Enough,
-    /// Its payload cannot be read, which this status describes to the local user.
+    /// The payload cannot be read; the local request fails with this status.
     BadPayload(WcStatus),
 }
 
-/// Why the local user's buffers cannot be used.
+/// Reasons why the local user's buffers cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalFault {
-    /// They will be there soon. The engine parks the packet: see
+    /// The buffers are absent but will be faulted in. The engine parks the packet: see
     /// [`Disposition::Parked`].
     Absent,
-    /// They will not; the request fails with this status.
+    /// The request fails with this status.
     Status(WcStatus),
 }
 
@@ -85,44 +83,44 @@ impl From<WcStatus> for LocalFault {
     }
 }
 
-/// Why the peer's access to our memory fails.
+/// Reasons why the peer's access to local memory fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteFault {
-    /// The memory will be there soon. The engine parks the packet: see
+    /// The memory is absent but will be faulted in. The engine parks the packet: see
     /// [`Disposition::Parked`].
     Absent,
-    /// The key, the range or the rights do not allow it.
+    /// The key, the range or the rights do not permit it.
     Access,
-    /// An atomic's address is not a multiple of eight.
+    /// The address of an atomic operation is not a multiple of eight.
     Misaligned,
-    /// It should have worked, but did not.
+    /// The access was permitted, but failed.
     Failed,
 }
 
-/// What the user learns by an asynchronous event, or the host by a call.
+/// An asynchronous event for the user, or a notification for the host only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QpEvent {
-    /// `IB_EVENT_SQ_DRAINED`: everything started before the drain is complete.
+    /// `IB_EVENT_SQ_DRAINED`: all requests started before the drain are complete.
     SqDrained,
-    /// `IB_EVENT_QP_ACCESS_ERR`: the peer violated a key, and no receive request
-    /// could carry the blame (IBTA C9-222.1).
+    /// `IB_EVENT_QP_ACCESS_ERR`: the peer violated a key, and no receive request could report it
+    /// (IBTA C9-222.1).
     AccessError,
-    /// `IB_EVENT_QP_REQ_ERR`: the peer's request was invalid, and no receive request
-    /// could carry the blame.
+    /// `IB_EVENT_QP_REQ_ERR`: the peer's request was invalid, and no receive request could report
+    /// it.
     RequestError,
-    /// The send side failed and flushes by itself. The host moves the queue pair to
-    /// `Err` (RC) or, if it has that state, `Sqe` (UC, UD). Not for the user.
+    /// The send side failed and flushes by itself. The host moves the queue pair to `Err` (RC) or,
+    /// where that state exists, to `Sqe` (UC, UD). Not reported to the user.
     SendFailed,
-    /// The receive side failed, has sent what it owed, and flushes by itself. The
-    /// host moves the queue pair to `Err`. Not for the user.
+    /// The receive side failed, has sent all pending replies, and flushes by itself. The host moves
+    /// the queue pair to `Err`. Not reported to the user.
     RecvFailed,
-    /// The receive side is in error and holds no request any more. On a queue pair
-    /// with a shared receive queue this is `IB_EVENT_QP_LAST_WQE_REACHED`; on others
-    /// it is not for the user. Once per error.
+    /// The receive side is in error and holds no more requests. On a queue pair with a shared
+    /// receive queue this is `IB_EVENT_QP_LAST_WQE_REACHED`; on others it is not reported to the
+    /// user. Once per error.
     LastRecv,
 }
 
-/// Things worth counting. Names follow the `hw_counters` of the C driver.
+/// Events to count. Names follow the `hw_counters` of the C driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
     /// `duplicate_request`.
@@ -135,7 +133,7 @@ pub enum Counter {
     RnrReceived,
     /// `rcvd_seq_err`: a sequence NAK was received.
     SequenceNakReceived,
-    /// `completer_retry_err`: sending started over.
+    /// `completer_retry_err`: a retransmission started.
     Retry,
     /// `retry_exceeded_err`.
     RetryExceeded,
@@ -145,119 +143,116 @@ pub enum Counter {
     Send,
     /// `rdma_recvs`: a receive completed with success.
     Recv,
-    /// `np_ecn_marked_roce_packets`: a packet of the peer met congestion.
+    /// `np_ecn_marked_roce_packets`: a packet of the peer was marked with congestion.
     Marked,
-    /// `np_cnp_sent`: the peer was told of that.
+    /// `np_cnp_sent`: a congestion notification was sent.
     NoticeSent,
-    /// `rp_cnp_handled`: the peer told us of that.
+    /// `rp_cnp_handled`: a congestion notification was received.
     NoticeReceived,
 }
 
-/// What became of a packet.
+/// Result of handling a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Disposition {
-    /// It was understood, and had whatever effect it has. Errors of the peer are
-    /// among the effects.
+    /// It was handled. Errors of the peer are included.
     Done,
     /// It was ignored.
     Dropped(DropCause),
-    /// It came before its turn, and nothing has changed. The host may keep it until it is
-    /// due, or drop it.
+    /// It arrived early, and nothing has changed. The host may keep it until it is due, or drop it.
     Early,
-    /// Memory that it touches is not there yet. Nothing has changed: the host hands the
-    /// same packet in again when the memory is there, and none that came after it
-    /// before that.
+    /// Memory that it accesses is absent. Nothing has changed: the host passes the same packet
+    /// again when the memory is present, and no later packets before that.
     Parked,
 }
 
-/// Why a packet was ignored.
+/// Reasons why a packet was ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropCause {
     /// This half is not enabled, or in error.
     State,
     /// The opcode belongs to another transport, or to the other half.
     Opcode,
-    /// A datagram with the wrong Q_Key.
+    /// The Q_Key of a datagram is wrong.
     Qkey,
-    /// It answers what has been answered, or repeats what cannot be repeated.
+    /// It is a repeated response, or a repeated request that cannot be answered again.
     Duplicate,
-    /// It answers what was never asked.
+    /// It is an unsolicited response.
     Unsolicited,
-    /// A packet before it is missing, and it is not one to be kept.
+    /// An earlier packet is missing, and this one cannot be kept.
     OutOfSequence,
-    /// It does not fit the message before it (UC).
+    /// It does not continue the current message (UC).
     Disorder,
-    /// There is no receive request for it (UC, UD).
+    /// No receive request is posted (UC, UD).
     NoRecv,
     /// Its length is wrong (UC, UD).
     Length,
-    /// It may not touch the memory it names (UC).
+    /// It may not access the memory that it names (UC).
     Access,
 }
 
-/// How a poll ended.
+/// Result of a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Progress {
-    /// There is nothing to do until something happens.
+    /// There is nothing to do until the next event.
     Idle,
     /// The budget is used up.
     More,
-    /// The wire has no room.
+    /// The packet could not be sent; there is no room.
     Blocked,
 }
 
-/// What the send side asks of its host.
+/// Services that the send side requires from its host.
 pub trait SendHost {
-    /// Takes the next posted request off the user's ring into private slot `slot`.
-    /// The ring entry stays occupied until [`retire`](Self::retire). The engine calls
-    /// it for a free slot only, and takes slots in circular order.
+    /// Takes the next posted request off the user's ring into private slot `slot`. The ring entry
+    /// stays occupied until [`retire`](Self::retire). The engine calls it for free slots only, and
+    /// uses slots in circular order.
     fn fetch(&mut self, slot: u32) -> SendFetch;
 
-    /// The request in `slot` is finished; the ring entry may be used again. Comes in
-    /// the order of fetching, just before the completion if there is one.
+    /// Reports that the request in `slot` is finished; the ring entry may be reused. Called in the
+    /// order of fetching, just before the completion, if there is one.
     fn retire(&mut self, slot: u32);
 
-    /// Into pieces of how many bytes a request that begins now is cut, where the path
-    /// MTU is `mtu`. It stays cut that way. The peer learns it from each packet, so
-    /// anything but `mtu` needs a way that tells ([`RxPacket::mtu`]).
+    /// Returns the segment size in bytes for a request that starts now, where the path MTU is
+    /// `mtu`. It stays the same for the whole request. A value other than `mtu` requires a
+    /// transport that conveys it with each packet ([`RxPacket::mtu`]).
     ///
     /// [`RxPacket::mtu`]: super::packet::RxPacket::mtu
     fn cut(&mut self, mtu: u32) -> u32;
 
-    /// Hands a packet to the wire: a request, or a congestion notification.
+    /// Sends a packet: a request or a congestion notification.
     ///
     /// # Errors
     ///
-    /// [`TxError::Blocked`] if the wire has no room; [`TxError::BadPayload`] if the
-    /// buffers of the request cannot be read, which ends it.
+    /// [`TxError::Blocked`] if there is no room; [`TxError::BadPayload`] if the buffers of the
+    /// request cannot be read, which ends it.
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError>;
 
-    /// Copies the packet's payload into the buffers of the request in `slot`,
-    /// `offset` bytes from their start. It fits the request's length.
+    /// Copies the packet's payload into the buffers of the request in `slot`, `offset` bytes from
+    /// their start. The engine guarantees that it fits the request's length.
     ///
     /// # Errors
     ///
     /// See [`LocalFault`].
     fn scatter(&mut self, slot: u32, offset: u32) -> Result<(), LocalFault>;
 
-    /// Puts the result of an atomic into the buffers of the request in `slot`, in
-    /// the machine's byte order.
+    /// Writes the result of an atomic operation into the buffers of the request in `slot`, in host
+    /// byte order.
     ///
     /// # Errors
     ///
     /// See [`LocalFault`].
     fn scatter_u64(&mut self, slot: u32, value: u64) -> Result<(), LocalFault>;
 
-    /// Carries out a local operation ([`SendOp::is_local`]).
+    /// Executes a local operation ([`SendOp::is_local`]).
     ///
     /// # Errors
     ///
     /// The status with which the request fails.
     fn local(&mut self, slot: u32, op: &SendOp) -> Result<(), WcStatus>;
 
-    /// The PSN of the first packet that was [early](Disposition::Early) and is kept.
+    /// Returns the PSN of the first kept [early](Disposition::Early) packet.
     fn first_early(&self) -> Option<Psn> {
         None
     }
@@ -265,54 +260,54 @@ pub trait SendHost {
     /// Posts a completion.
     fn complete(&mut self, completion: &SendCompletion);
 
-    /// Something happened to the queue pair. The host only takes note: it changes
-    /// the queue pair's state after the engine's call returned.
+    /// Reports an event of the queue pair. The host only records it: it changes the queue pair's
+    /// state after the engine's call has returned.
     fn event(&mut self, event: QpEvent);
 
-    /// Counts one of these.
+    /// Counts an event.
     fn count(&mut self, _counter: Counter) {}
 }
 
-/// What the receive side asks of its host.
+/// Services that the receive side requires from its host.
 pub trait RecvHost {
-    /// Hands a packet to the wire: a response, or a congestion notification.
+    /// Sends a packet: a response or a congestion notification.
     ///
     /// # Errors
     ///
-    /// [`TxError::Blocked`] if the wire has no room; [`TxError::BadPayload`] if the
-    /// memory that the peer reads is gone.
+    /// [`TxError::Blocked`] if there is no room; [`TxError::BadPayload`] if the memory that the
+    /// peer reads is gone.
     fn emit(&mut self, packet: &TxPacket) -> Result<(), TxError>;
 
-    /// Takes the next receive request, of the queue pair's own or of its shared
-    /// queue, and keeps its buffers as the current ones until the completion.
+    /// Takes the next receive request from the queue pair's own or shared queue, and keeps its
+    /// buffers as the current ones until the completion.
     fn take_recv(&mut self) -> RecvFetch;
 
-    /// Takes the next receive request in order to flush it. A shared queue is not
-    /// touched: it answers `Empty`.
+    /// Takes the next receive request in order to flush it. Returns `Empty` for a shared queue,
+    /// which is not flushed.
     fn flush_recv(&mut self) -> RecvFetch;
 
-    /// Copies the packet's payload into the current receive buffers, `offset` bytes
-    /// from their start. It fits their capacity.
+    /// Copies the packet's payload into the current receive buffers, `offset` bytes from their
+    /// start. The engine guarantees that it fits.
     ///
     /// # Errors
     ///
     /// See [`LocalFault`].
     fn scatter_recv(&mut self, offset: u32) -> Result<(), LocalFault>;
 
-    /// Copies the packet's network header, in the 40 bytes that a GRH would take
-    /// (annex A17), to the start of the current receive buffers. It fits.
+    /// Copies the packet's network header, in the 40-byte format of a GRH (annex A17), to the start
+    /// of the current receive buffers. The engine guarantees that it fits.
     ///
     /// # Errors
     ///
     /// See [`LocalFault`].
     fn scatter_grh(&mut self) -> Result<(), LocalFault>;
 
-    /// Checks that `key` gives the peer `access`, which is a read or a write, to `len`
-    /// bytes at `va`. Not asked for empty ones, whose key means nothing (IBTA C9-88).
+    /// Checks that `key` grants the peer `access`, a read or a write, to `len` bytes at `va`. Not
+    /// called for empty ranges, whose key is ignored (IBTA C9-88).
     ///
     /// # Errors
     ///
-    /// Why it does not.
+    /// The reason why it does not.
     fn check_remote(
         &mut self,
         key: Key,
@@ -321,79 +316,79 @@ pub trait RecvHost {
         access: AccessFlags,
     ) -> Result<(), RemoteFault>;
 
-    /// Copies the packet's payload to `va`, inside a range checked before.
+    /// Copies the packet's payload to `va`, within a range checked before.
     ///
     /// # Errors
     ///
-    /// Why it cannot, for instance because the region is gone since.
+    /// The reason why it cannot, for instance because the region is gone.
     fn write_remote(&mut self, key: Key, va: u64) -> Result<(), RemoteFault>;
 
-    /// Checks key, rights and alignment, then carries out an atomic on the eight bytes
-    /// at `va`, and says what was there before.
+    /// Checks key, rights and alignment, executes an atomic operation on the eight bytes at `va`,
+    /// and returns the previous value.
     ///
     /// # Errors
     ///
-    /// Why it cannot; then nothing changed.
+    /// The reason why it cannot; nothing has changed then.
     fn atomic(&mut self, key: Key, va: u64, op: AtomicOp) -> Result<u64, RemoteFault>;
 
-    /// Checks key, rights and alignment, then stores the packet's payload, which is
-    /// eight bytes, at `va` in one piece.
+    /// Checks key, rights and alignment, then stores the packet's payload of eight bytes atomically
+    /// at `va`.
     ///
     /// # Errors
     ///
-    /// Why it cannot; then nothing changed.
+    /// The reason why it cannot; nothing has changed then.
     fn atomic_write(&mut self, key: Key, va: u64) -> Result<(), RemoteFault>;
 
-    /// Checks key, rights and, unless the whole region is meant, the range; then makes
+    /// Checks key, rights and, unless the whole region is to be flushed, the range; then makes
     /// earlier writes visible or persistent.
     ///
     /// # Errors
     ///
-    /// Why it cannot.
+    /// The reason why it cannot.
     fn flush(&mut self, key: Key, va: u64, len: u32, what: FlushKind) -> Result<(), RemoteFault>;
 
-    /// Invalidates a local key because the peer says so.
+    /// Invalidates a local key on behalf of the peer.
     ///
     /// # Errors
     ///
-    /// Why it cannot.
+    /// The reason why it cannot.
     fn invalidate(&mut self, key: Key) -> Result<(), RemoteFault>;
 
-    /// Posts a completion and lets go of the current receive request.
+    /// Posts a completion and releases the current receive request.
     fn complete(&mut self, completion: &RecvCompletion);
 
-    /// Something happened to the queue pair. The host only takes note: it changes
-    /// the queue pair's state after the engine's call returned.
+    /// Reports an event of the queue pair. The host only records it: it changes the queue pair's
+    /// state after the engine's call has returned.
     fn event(&mut self, event: QpEvent);
 
-    /// Counts one of these.
+    /// Counts an event.
     fn count(&mut self, _counter: Counter) {}
 }
 
-/// An atomic operation on eight bytes of memory, in the machine's byte order.
+/// An atomic operation on eight bytes of memory, in host byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicOp {
-    /// If `compare` is there, put `swap` there.
+    /// Stores `swap` if the memory contains `compare`.
     CompareSwap {
-        /// What must be there.
+        /// Expected value.
         compare: u64,
-        /// What is then put there.
+        /// New value.
         swap: u64,
     },
-    /// Add, wrapping.
+    /// Adds, with wrapping.
     FetchAdd {
         /// The addend.
         add: u64,
     },
 }
 
-/// What a flush request asks for.
+/// Parameters of a flush request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushKind {
-    /// To make writes visible to all of the system.
+    /// Make writes visible to the whole system.
     pub global: bool,
-    /// To make writes survive a power failure.
+    /// Make writes persistent across power failures.
     pub persistent: bool,
-    /// The whole region rather than the range.
+    /// Flush the whole region rather than the range.
     pub whole_region: bool,
 }

@@ -1,43 +1,42 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The soft-RoCE protocol engine: what two queue pairs say to each other.
+//! The soft-RoCE protocol engine: the protocol between two queue pairs.
 //!
-//! The engine is a plain value. Packets, the time and the user's work requests
-//! come in as arguments; packets, completions and one next deadline go out
-//! through the traits of [`host`]. It never reads a clock, sleeps, locks or
-//! allocates, and it touches no payload byte: it only says which bytes go where.
-//! The same files are a module of `rdma_rxe` and of the host's simulation.
+//! The engine is a plain value. Packets, the time and the user's work requests are arguments;
+//! packets, completions and one deadline are passed out through the traits of [`host`]. It never
+//! reads a clock, sleeps, locks or allocates, and it accesses no payload: it only determines which
+//! bytes go where. The same files are a module of `rdma_rxe` and of the host's simulation.
 //!
 //! A queue pair has two independent halves:
 //!
-//! * [`send::SendSide`], the requester and its completer: takes work requests off
-//!   the send queue, cuts them into packets, listens to acknowledgements and
-//!   responses, sends again what was lost, and completes the requests in order;
-//! * [`recv::RecvSide`], the responder: checks and executes the peer's requests,
-//!   answers them, and completes receive requests.
+//! * [`send::SendSide`], the requester and its completer: takes work requests off the send queue,
+//!   splits them into packets, handles acknowledgments and responses, retransmits lost packets, and
+//!   completes the requests in order;
+//! * [`recv::RecvSide`], the responder: validates and executes the peer's requests, replies to
+//!   them, and completes receive requests.
 //!
-//! Neither half knows the other. [`qp`] says what a change of the queue pair's
-//! state does to each. Every method takes `&mut self`: the host guarantees that
-//! one half is run by one context at a time (and may run both halves at once).
+//! The halves are independent of each other. [`qp`] defines the effect of a state transition on
+//! each. Every method takes `&mut self`: the host guarantees that only one context at a time runs a
+//! half (and may run both halves concurrently).
 //!
 //! # The host's duties
 //!
-//! 1. After anything that may give the send side work (a doorbell, a response, a
-//!    timer, room on the wire again), call [`send::SendSide::poll`] until it says
-//!    [`Progress::Idle`] or [`Progress::Blocked`], then arm one timer for
-//!    [`send::SendSide::next_deadline`]. A timer that fires early does no harm.
-//! 2. After a run of [`recv::RecvSide::on_request`] calls, call
-//!    [`recv::RecvSide::poll`] the same way: it sends what is owed to the peer, and
-//!    one acknowledgement for the whole run. Without it nothing is ever answered. An
-//!    acknowledgement that [may wait](recv::RecvSide::ack_may_wait) may be polled for a
-//!    little later, or leave with a request of the other half, by the rule of [`delayed_ack`].
-//! 3. After `Blocked`, poll again when the wire has room.
-//! 4. After `Parked`, keep the packet, and all that come later, until memory is there.
-//! 5. After `Early`, keep the packet in an [`Early`] if there is room, and hand it in again
-//!    when it [is due](recv::RecvSide::is_due). What is not kept counts as lost.
+//! 1. After anything that may give the send side work (a doorbell, a response, a timer, room to
+//!    send again), call [`send::SendSide::poll`] until it returns [`Progress::Idle`] or
+//!    [`Progress::Blocked`], then arm one timer for [`send::SendSide::next_deadline`]. A timer that
+//!    fires early is harmless.
+//! 2. After a run of [`recv::RecvSide::on_request`] calls, call [`recv::RecvSide::poll`] in the
+//!    same way: it sends the pending responses and one acknowledgment for the whole run. Nothing is
+//!    sent without it. The poll for an acknowledgment that [may wait](recv::RecvSide::ack_may_wait)
+//!    may be delayed, or the acknowledgment be piggybacked on a request of the other half,
+//!    according to [`delayed_ack`].
+//! 3. After `Blocked`, poll again when there is room to send.
+//! 4. After `Parked`, keep the packet and all later ones until the memory is present.
+//! 5. After `Early`, keep the packet in an [`Early`] if there is room, and pass it again when it
+//!    [is due](recv::RecvSide::is_due). A packet that is not kept counts as lost.
 //!
-//! Rules are those of the InfiniBand Architecture Specification, volume 1,
-//! chapter 9, as amended by annexes A17 (RoCEv2) and A19 (flush, atomic write).
+//! Source: InfiniBand Architecture Specification, volume 1, chapter 9, as amended by annexes A17
+//! (RoCEv2) and A19 (flush, atomic write).
 
 #![allow(
     dead_code,

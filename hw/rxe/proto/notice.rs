@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Telling the peer that its packets met congestion (IBTA A17.9.3, RFC 3168).
+//! Congestion notification to the peer (IBTA A17.9.3, RFC 3168).
 //!
-//! A switch whose queue grows marks packets instead of dropping them. Who receives a marked
-//! one sends a congestion notification packet back, at most one in [`Notices::SPACING`] for
-//! each half of a queue pair, and the sender has [less outstanding] for a while. The packet
-//! is not acknowledged, and nothing is lost with it but time.
+//! A switch whose queue grows marks packets instead of dropping them. The receiver of a marked
+//! packet returns a congestion notification packet (CNP), at most one per [`Notices::SPACING`] for
+//! each half of a queue pair, and the sender [reduces its window] for a while. CNPs are not
+//! acknowledged; a lost one only delays the reaction.
 //!
-//! [less outstanding]: super::send::SendSide::on_congestion
+//! [reduces its window]: super::send::SendSide::on_congestion
 
 use crate::wire::Ext;
 use crate::wire::Opcode;
@@ -19,16 +19,16 @@ use super::packet::TxPacket;
 use super::types::Nanos;
 use super::types::Qpn;
 
-/// Whether a notification is to be sent.
+/// Whether a CNP is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Notices {
     due: bool,
-    /// No other one before this.
+    /// Earliest time of the next CNP.
     next: Nanos,
 }
 
 impl Notices {
-    /// The time between two of them.
+    /// Minimum time between two CNPs.
     pub(super) const SPACING: Nanos = Nanos(50_000);
 
     pub(super) const NEW: Self = Self {
@@ -36,7 +36,7 @@ impl Notices {
         next: Nanos(0),
     };
 
-    /// A marked packet came.
+    /// Records the arrival of a marked packet.
     pub(super) fn marked(&mut self, now: Nanos) {
         if self.next <= now {
             self.next = now.after(Self::SPACING);
@@ -44,14 +44,14 @@ impl Notices {
         }
     }
 
-    /// Whether one is to be sent.
+    /// Returns whether a CNP is to be sent.
     #[inline]
     pub(super) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// The notification to be sent to `dest`, if one is. It is not asked for again: if it
-    /// cannot be sent now, the next marked packet will do.
+    /// Returns the CNP to send to `dest`, if one is due, and clears the request: if it cannot be
+    /// sent now, the next marked packet triggers another.
     #[inline]
     pub(super) fn take(&mut self, dest: Qpn, mtu: u32) -> Option<TxPacket> {
         core::mem::take(&mut self.due).then(|| TxPacket {

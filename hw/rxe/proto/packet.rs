@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets on their way in and out, without their bytes.
+//! Received and transmitted packets without their payload.
 //!
-//! A received packet has been parsed and its ICRC checked before it becomes an
-//! [`RxPacket`]; a [`TxPacket`] says everything the host needs to write one.
+//! A packet is parsed and its ICRC checked before it becomes an [`RxPacket`]; a [`TxPacket`]
+//! contains everything that the host needs to build one.
 
 use crate::wire::Ext;
 use crate::wire::Header;
@@ -13,24 +13,24 @@ use crate::wire::Psn;
 use super::types::Key;
 use super::types::Qpn;
 
-/// A packet that arrived. Its payload stays with the host, which is asked to
+/// A received packet. Its payload stays with the host, which is asked to
 /// [scatter](super::host::SendHost::scatter) it while the packet is handled.
 #[derive(Clone, Copy, Debug)]
 pub struct RxPacket {
-    /// What it is.
+    /// Opcode of the packet.
     pub opcode: Opcode,
-    /// Its sequence number.
+    /// Packet sequence number.
     pub psn: Psn,
-    /// The sender wants an acknowledgement.
+    /// Whether the sender requests an acknowledgment.
     pub ack_req: bool,
-    /// The sender wants a solicited event.
+    /// Whether the sender requests a solicited event.
     pub solicited: bool,
-    /// The extension headers of its opcode.
+    /// Extension headers of the opcode.
     pub ext: Ext,
-    /// Payload bytes, pad and ICRC not counted.
+    /// Payload bytes, excluding pad and ICRC.
     pub len: u32,
-    /// Into pieces of how many bytes its sender cuts this message, if that is not
-    /// the path MTU. Of a request; responses are as their request was.
+    /// Segment size in bytes with which the sender splits this message, if it is not the path MTU.
+    /// Set for requests; responses use that of their request.
     pub mtu: Option<u32>,
 }
 
@@ -52,54 +52,54 @@ impl From<&Header> for RxPacket {
 /// A packet to send.
 #[derive(Clone, Copy, Debug)]
 pub struct TxPacket {
-    /// What it is.
+    /// Opcode of the packet.
     pub opcode: Opcode,
-    /// Its sequence number.
+    /// Packet sequence number.
     pub psn: Psn,
-    /// An acknowledgement is wanted.
+    /// Whether to request an acknowledgment.
     pub ack_req: bool,
-    /// The peer's completion shall count as solicited.
+    /// Whether the peer's completion is to be solicited.
     pub solicited: bool,
-    /// The extension headers of its opcode.
+    /// Extension headers of the opcode.
     pub ext: Ext,
-    /// What it carries.
+    /// Payload of the packet.
     pub payload: Payload,
-    /// Where it goes.
+    /// Destination of the packet.
     pub dest: Dest,
-    /// Into pieces of how many bytes its message is cut, or the message it answers.
+    /// Segment size in bytes of its message, or of the request that it answers.
     pub mtu: u32,
 }
 
-/// Where the bytes of a packet come from. The host pads to four with zeros.
+/// Source of a packet's payload. The host pads it with zeros to a multiple of four bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Payload {
-    /// There are none.
+    /// No payload.
     None,
-    /// From the buffers of the send request in this slot.
+    /// The buffers of the send request in this slot.
     Slot {
-        /// The slot.
+        /// Slot number.
         slot: u32,
-        /// First byte, counted from the start of the message.
+        /// Offset of the first byte in the message.
         offset: u32,
-        /// How many bytes.
+        /// Length in bytes.
         len: u32,
     },
-    /// From a region that the peer reads.
+    /// A region that the peer reads.
     Remote {
-        /// The peer alleged this key, and it was checked when the request came. The
-        /// region may be gone since.
+        /// Key that the peer presented. It was checked when the request arrived, but the region may
+        /// be gone since.
         key: Key,
-        /// First byte.
+        /// Address of the first byte.
         va: u64,
-        /// How many bytes.
+        /// Length in bytes.
         len: u32,
     },
-    /// These bytes.
+    /// Immediate bytes.
     Bytes([u8; 8]),
 }
 
 impl Payload {
-    /// How many bytes, without padding.
+    /// Returns the length in bytes, without padding.
     #[must_use]
     pub const fn len(&self) -> u32 {
         match *self {
@@ -114,29 +114,29 @@ impl Payload {
         }
     }
 
-    /// Whether there is nothing to carry.
+    /// Returns whether there is no payload.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Where a packet goes.
+/// Destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dest {
-    /// Along the queue pair's own path, to this queue pair.
+    /// The given queue pair, along the queue pair's own path.
     Peer(Qpn),
-    /// Along the address handle of the send request in this slot.
+    /// The address handle of the send request in this slot.
     Datagram {
-        /// The slot.
+        /// Slot number.
         slot: u32,
-        /// The receiving queue pair.
+        /// QPN of the receiver.
         qpn: Qpn,
     },
 }
 
 impl Dest {
-    /// The queue pair number for the BTH.
+    /// Returns the queue pair number for the BTH.
     #[must_use]
     pub const fn qpn(&self) -> Qpn {
         match *self {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The states of a queue pair, and what a change does to its two halves.
+//! The states of a queue pair, and the effect of a transition on its two halves.
 //!
-//! Which attributes a change needs, and which changes a transport has at all, is the
-//! core's business (`ib_modify_qp_is_ok`). Here is only what happens. The host holds
-//! both halves when it applies a [`Change`], send side last, then polls both.
+//! The core checks which attributes a transition needs, and which transitions a transport supports
+//! (`ib_modify_qp_is_ok`). This file implements their effects. The host holds both halves when it
+//! applies a [`Change`], send side last, and then polls both.
 //!
 //! IBTA 10.3.1 and figure "QP/EE context state diagram"; `enum ib_qp_state`.
 
@@ -20,7 +20,7 @@ use super::send::Slots;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum QpState {
-    /// New, or as new.
+    /// New or reset.
     Reset = 0,
     /// Receive requests may be posted.
     Init = 1,
@@ -28,16 +28,16 @@ pub enum QpState {
     Rtr = 2,
     /// Ready to send.
     Rts = 3,
-    /// The send queue drains or is drained.
+    /// The send queue is draining or drained.
     Sqd = 4,
-    /// The send queue failed (UC, UD); receiving goes on.
+    /// The send queue failed (UC, UD); receiving continues.
     Sqe = 5,
     /// All requests are flushed.
     Err = 6,
 }
 
 impl QpState {
-    /// From the number of `enum ib_qp_state`.
+    /// Converts a number of `enum ib_qp_state`.
     #[must_use]
     pub const fn from_code(code: u32) -> Option<Self> {
         match code {
@@ -52,14 +52,14 @@ impl QpState {
         }
     }
 
-    /// The number of `enum ib_qp_state`.
+    /// Returns the number of `enum ib_qp_state`.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
     }
 }
 
-/// What a change of state does to the send side.
+/// Effect of a transition on the send side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendChange {
     /// Nothing.
@@ -74,7 +74,7 @@ pub enum SendChange {
     Flush,
 }
 
-/// What a change of state does to the receive side.
+/// Effect of a transition on the receive side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvChange {
     /// Nothing.
@@ -87,25 +87,25 @@ pub enum RecvChange {
     Flush,
 }
 
-/// What a change of state does.
+/// Effect of a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// To the send side.
+    /// Effect on the send side.
     pub send: SendChange,
-    /// To the receive side.
+    /// Effect on the receive side.
     pub recv: RecvChange,
 }
 
-/// There is no way from the one state to the other, or not yet.
+/// The transition is not possible, or not yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoWay;
 
-/// What the change from `old` to `new` does. `draining` says that a drain is not
-/// complete ([`SendSide::is_draining`]), which must end first.
+/// Returns the effect of the transition from `old` to `new`. `draining`: a drain is in progress
+/// ([`SendSide::is_draining`]) and must complete first.
 ///
 /// # Errors
 ///
-/// [`NoWay`] if no rule leads there.
+/// [`NoWay`] if there is no such transition.
 pub const fn transition(old: QpState, new: QpState, draining: bool) -> Result<Change, NoWay> {
     use QpState::*;
 
@@ -123,7 +123,7 @@ pub const fn transition(old: QpState, new: QpState, draining: bool) -> Result<Ch
         (Sqd, Sqd) => (SendChange::Keep, RecvChange::Keep),
         (Sqd, Rts) => (SendChange::Enable, RecvChange::Keep),
 
-        // Only the host leads here, when a datagram or UC send side failed by itself.
+        // Only the host makes this transition, after the send side of a UC or datagram QP failed.
         (Rts | Sqd, Sqe) => (SendChange::Flush, RecvChange::Keep),
         (Sqe, Rts) => (SendChange::Enable, RecvChange::Keep),
 
@@ -139,7 +139,7 @@ pub const fn transition(old: QpState, new: QpState, draining: bool) -> Result<Ch
 }
 
 impl Change {
-    /// Applies this to the receive side. The host polls it next.
+    /// Applies the change to the receive side. The host polls it next.
     pub fn apply_recv<R: DerefMut<Target = [Resource]>>(self, side: &mut RecvSide<R>) {
         match self.recv {
             RecvChange::Keep => {}
@@ -149,11 +149,11 @@ impl Change {
         }
     }
 
-    /// Applies this to the send side. The host polls it next.
+    /// Applies the change to the send side. The host polls it next.
     ///
     /// # Errors
     ///
-    /// [`NoWay`] if it still flushes and must be polled before it can be enabled.
+    /// [`NoWay`] if it is still flushing; the host must poll it before it can be enabled.
     pub fn apply_send<S: Slots>(
         self,
         side: &mut SendSide<S>,

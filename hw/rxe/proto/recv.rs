@@ -2,21 +2,21 @@
 
 //! The receive side of one queue pair: the responder.
 //!
-//! [`RecvSide::on_request`] consumes a packet: it is checked, executed at once if it
-//! is the expected one, and forgotten. What is owed to the peer is only noted, and
-//! sent by [`RecvSide::poll`], always in the order of the requests:
+//! [`RecvSide::on_request`] consumes a packet: the packet is validated, executed at once if it is
+//! the expected one, and dropped. Replies to the peer are only recorded; [`RecvSide::poll`] sends
+//! them, always in the order of the requests:
 //!
-//! 1. responses: each read, atomic, atomic write and flush takes one [`Resource`] of
-//!    a circle. A resource *runs* while packets of its response are still to be
-//!    sent, and afterwards serves to answer a repeated request (IBTA 9.4.4, 9.4.5);
-//! 2. one [`Reply`]: an acknowledgement of all that was executed, or a NAK.
+//! 1. responses: each read, atomic, atomic write and flush takes one [`Resource`] of a ring. A
+//!    resource *runs* while packets of its response are still to be sent; afterwards it serves to
+//!    answer a repeated request (IBTA 9.4.4, 9.4.5);
+//! 2. one [`Reply`]: an acknowledgment of all executed requests, or a NAK.
 //!
-//! An error of the peer (RC) or of our own receive buffers ends the conversation:
-//! the side is *failing* until responses and NAK are out, and then in error.
+//! An error of the peer (RC) or of the local receive buffers ends reception: the side is *failing*
+//! until responses and NAK are sent, and then in error.
 //!
-//! Where we leave the C driver: a message that exceeds the receive buffers completes
-//! with `LocLen`, a write with immediate data that violates a key with `LocAccess`
-//! (IBTA 11.6.2; there both are remote errors). The peer sees no difference.
+//! Differences from the C driver: a message that exceeds the receive buffers completes with
+//! `LocLen`, a write with immediate data that violates a key with `LocAccess` (IBTA 11.6.2; the C
+//! driver reports both as remote errors). The peer sees no difference.
 //!
 //! All methods may run in any context; nothing sleeps. IBTA 9.7.4, 9.7.5, 9.8, 9.9.3.
 
@@ -58,28 +58,28 @@ use super::wqe::RecvWqe;
 pub use respond::rounded_depth;
 pub use respond::Resource;
 
-/// What a datagram's network header takes at the front of the receive buffers.
+/// Bytes of a datagram's network header at the start of the receive buffers.
 pub const GRH_LEN: u32 = 40;
 
-/// What modify_qp sets for receiving. Change it by [`RecvSide::set_attr`].
+/// Attributes for receiving, set by modify_qp. Change them with [`RecvSide::set_attr`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvAttr {
     /// The transport service.
     pub kind: QpType,
-    /// The peer's queue pair, unless this is a datagram one.
+    /// QPN of the peer, except on datagram queue pairs.
     pub dest: Qpn,
-    /// The path MTU in bytes.
+    /// Path MTU in bytes.
     pub mtu: u32,
-    /// What the peer may do to memory.
+    /// The peer's rights to local memory.
     pub access: AccessFlags,
-    /// What a datagram must present; of no account on the GSI queue pair.
+    /// Q_Key that datagrams must carry; not used on the GSI queue pair.
     pub qkey: u32,
-    /// How long the peer shall wait when there is no receive request.
+    /// How long the peer must wait when there is no receive request.
     pub rnr_timer: RnrTimer,
 }
 
 impl RecvAttr {
-    /// Attributes of a fresh queue pair.
+    /// Returns the attributes of a new queue pair.
     #[must_use]
     pub const fn new(kind: QpType) -> Self {
         Self {
@@ -95,17 +95,17 @@ impl RecvAttr {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Reset, Init: packets are ignored.
+    /// RESET, INIT: packets are ignored.
     Closed,
     /// RTR and later.
     Open,
-    /// Requests are ignored; what is owed is still sent.
+    /// Requests are ignored; pending replies are still sent.
     Failing,
-    /// Err: receive requests are flushed. `told` once the last one was reported.
+    /// Err: receive requests are flushed. `told`: the last one was reported.
     Error { told: bool },
 }
 
-/// The message of which some packets have come and others are to come.
+/// A partially received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     None,
@@ -116,63 +116,63 @@ enum Message {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Write {
     key: Key,
-    /// Where the next byte goes.
+    /// Address of the next byte.
     va: u64,
-    /// How many bytes are still to come.
+    /// Number of bytes still to come.
     left: u32,
     total: u32,
 }
 
-/// What the peer is told when all responses are out.
+/// The reply to the peer after all responses are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reply {
     Nothing,
-    /// All that was expected so far is done.
+    /// Acknowledges all requests before the expected PSN.
     Ack,
-    /// The expected packet did not come, but a later one did. Acknowledges as well; and
-    /// does only that if all that was dropped has come before it could be sent.
+    /// Reports the expected packet as missing, as a later one arrived. Also acknowledges; only
+    /// acknowledges if all missing packets have arrived before the reply is sent.
     Missing,
-    /// There is no receive request for the expected packet. Acknowledges as well.
+    /// No receive request is posted for the expected packet. Also acknowledges.
     NotReady,
-    /// The request with this PSN failed, and with it the conversation.
+    /// The request with this PSN failed, which ends reception.
     Refused {
         psn: Psn,
         code: NakCode,
     },
 }
 
-/// What the peer was told of the expected PSN: nothing more is said before that comes.
+/// What was reported to the peer about the expected PSN. Nothing more is reported until it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Told {
     Nothing,
-    /// That it is missing.
+    /// It is missing.
     Missing,
-    /// That there is no receive request for it.
+    /// No receive request is posted for it.
     NotReady,
 }
 
-/// Why the expected packet is not executed.
+/// Reasons why the expected packet is not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
     /// No receive request is posted.
     NotReady,
-    /// It does not go on where the packet before it stopped.
+    /// It does not continue the preceding packet's message.
     Order,
-    /// The queue pair does not do this, or not so often.
+    /// The queue pair does not support the request, or not so many of them.
     Unsupported,
-    /// A datagram with the wrong Q_Key.
+    /// The Q_Key of a datagram is wrong.
     Qkey,
     /// Its length is wrong.
     Length,
     /// The message exceeds the receive buffers.
     TooLong,
-    /// It cannot have the memory it names.
+    /// The memory that it names is not accessible.
     Memory(RemoteFault),
-    /// It cannot invalidate the key it names.
+    /// The key that it names cannot be invalidated.
     Invalidate,
-    /// The receive request is no good; this is what its completion says.
+    /// The receive request is invalid; it completes with this status.
     Local(WcStatus),
-    /// Memory it touches is not there yet, but will be.
+    /// Memory that it accesses is absent, but will be faulted in.
     Absent,
 }
 
@@ -197,8 +197,8 @@ impl From<RemoteFault> for Refusal {
 }
 
 impl Refusal {
-    /// What an RC peer is told, and what the receive request in hand completes with.
-    /// `None` for those that are no errors.
+    /// Returns the NAK for an RC peer, and the completion status of the current receive request.
+    /// `None` for refusals that are not errors.
     const fn verdict(self) -> Option<(NakCode, WcStatus)> {
         match self {
             Refusal::NotReady | Refusal::Absent => None,
@@ -217,7 +217,7 @@ impl Refusal {
         }
     }
 
-    /// Why the packet is dropped where there are no NAKs.
+    /// Returns the reason to drop the packet on transports without NAKs.
     const fn cause(self) -> DropCause {
         match self {
             Refusal::NotReady => DropCause::NoRecv,
@@ -230,36 +230,36 @@ impl Refusal {
     }
 }
 
-/// The receive side of one queue pair. `R` is the storage for reads and atomics, as
-/// many as the peer may have outstanding (`max_dest_rd_atomic`).
+/// The receive side of one queue pair. `R` is the storage for as many reads and atomics as the peer
+/// may have outstanding (`max_dest_rd_atomic`).
 #[derive(Debug)]
 pub struct RecvSide<R> {
     attr: RecvAttr,
     resources: R,
-    /// The resource to use next, which is the oldest one.
+    /// Index of the resource to use next, which is the oldest.
     oldest: u32,
-    /// How many resources run.
+    /// Number of running resources.
     running: u32,
     phase: Phase,
-    /// The PSN that must come next.
+    /// The expected PSN.
     expected: Psn,
-    /// Messages completed.
+    /// Number of completed messages (message sequence number).
     msn: Msn,
     message: Message,
-    /// The receive request in hand.
+    /// The current receive request.
     recv: Option<RecvWqe>,
     reply: Reply,
-    /// What the peer was told of the expected PSN.
+    /// What was reported to the peer about the expected PSN.
     told: Told,
-    /// The last PSN that came before its turn. Beyond it nothing is known to miss.
+    /// PSN of the last early packet. No packet beyond it is known to be missing.
     ahead: Psn,
-    /// Whether what comes early means that something is lost.
+    /// Determines when early packets mean that one is lost.
     reordering: ReorderThreshold,
     notices: Notices,
 }
 
 impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
-    /// A receive side in the reset state.
+    /// Creates a receive side in the reset state.
     pub fn new(resources: R, attr: RecvAttr) -> Self {
         let mut side = Self {
             attr,
@@ -281,19 +281,19 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         side
     }
 
-    /// What modify_qp has set.
+    /// Returns the attributes set by modify_qp.
     pub fn attr(&self) -> &RecvAttr {
         &self.attr
     }
 
-    /// Sets what modify_qp may set.
+    /// Sets the attributes that modify_qp may set.
     pub fn set_attr(&mut self, attr: RecvAttr) {
         self.attr = attr;
         self.attr.mtu = attr.mtu.max(1);
     }
 
-    /// Replaces the storage for reads and atomics, and forgets what it held. The old
-    /// one comes back, to be freed where that is allowed.
+    /// Replaces the storage for reads and atomics and discards its contents. Returns the old
+    /// storage, to be freed where that is allowed.
     #[must_use = "free it outside of locks"]
     pub fn set_resources(&mut self, resources: R) -> R {
         let old = core::mem::replace(&mut self.resources, resources);
@@ -301,30 +301,30 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         old
     }
 
-    /// The PSN that must come next (`rq_psn` of query_qp).
+    /// Returns the expected PSN (`rq_psn` of query_qp).
     pub fn psn(&self) -> Psn {
         self.expected
     }
 
-    /// How many messages were completed since reset.
+    /// Returns the number of messages completed since reset.
     pub fn msn(&self) -> Msn {
         self.msn
     }
 
-    /// Sets the PSN that must come next (`rq_psn` of modify_qp).
+    /// Sets the expected PSN (`rq_psn` of modify_qp).
     pub fn set_psn(&mut self, psn: Psn) {
         self.expected = psn;
         self.told = Told::Nothing;
         self.ahead = psn - 1;
     }
 
-    /// Whether an early request with this PSN is to be handed in now: all before it are
-    /// there, or nobody wants it any more.
+    /// Returns whether an early request with this PSN is due: all earlier ones have arrived, or it
+    /// is not needed any more.
     pub fn is_due(&self, psn: Psn) -> bool {
         self.phase != Phase::Open || !psn.is_after(self.expected)
     }
 
-    /// Enters RTR. Does nothing to a side that is enabled or in error.
+    /// Enters RTR. No effect if the side is enabled or in error.
     pub fn enable(&mut self) {
         match self.phase {
             Phase::Closed => self.phase = Phase::Open,
@@ -332,8 +332,8 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// Enters the error state. The host polls next: polling flushes every receive
-    /// request posted until then, and later ones whenever it is called again.
+    /// Enters the error state. The host polls next: each poll flushes the receive requests posted
+    /// until then.
     pub fn set_error(&mut self) {
         match self.phase {
             Phase::Error { .. } => {}
@@ -344,18 +344,19 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// Whether it holds a receive request, which some message has begun to fill.
+    /// Returns whether a message has started to fill a receive request.
     pub fn is_busy(&self) -> bool {
         self.recv.is_some()
     }
 
-    /// Whether polling would send something to the peer.
+    /// Returns whether polling would send something to the peer.
     pub fn owes(&self) -> bool {
         self.reply != Reply::Nothing || self.running != 0 || self.notices.is_due()
     }
 
-    /// Whether nothing but one acknowledgement of whole messages is owed, and nobody knows of
-    /// anything missing: it may leave a little later ([`delayed_ack`](super::delayed_ack)).
+    /// Returns whether only an acknowledgment of complete messages is pending and no packet is
+    /// known to be missing: the acknowledgment may then be delayed
+    /// ([`delayed_ack`](super::delayed_ack)).
     pub fn ack_may_wait(&self) -> bool {
         self.phase == Phase::Open
             && self.reply == Reply::Ack
@@ -366,8 +367,8 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             && !self.notices.is_due()
     }
 
-    /// Enters the reset state: forgets everything without a completion. The host
-    /// empties its ring as well.
+    /// Enters the reset state: discards everything without completions. The host empties its ring
+    /// as well.
     pub fn reset(&mut self) {
         self.forget();
         self.recv = None;
@@ -375,7 +376,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         self.phase = Phase::Closed;
     }
 
-    /// A request arrived. The host polls when the run is over.
+    /// Handles a request. The host polls at the end of the run.
     pub fn on_request(&mut self, packet: &RxPacket, host: &mut impl RecvHost) -> Disposition {
         match self.phase {
             Phase::Open => {}
@@ -401,7 +402,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// A request met congestion; the peer is told. The host polls next.
+    /// Handles the congestion mark of a request: the peer is notified. The host polls next.
     pub fn on_mark(&mut self, now: Nanos, host: &mut impl RecvHost) {
         host.count(Counter::Marked);
         self.notices.marked(now);
@@ -419,13 +420,13 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             if packet.psn.is_after(self.ahead) || self.ahead.is_before(self.expected) {
                 self.ahead = packet.psn;
             }
-            // One NAK for a gap, however many packets come after it.
+            // One NAK per gap, regardless of the number of packets behind it.
             if self.reordering.is_over(packet.ack_req) && self.told == Told::Nothing {
                 host.count(Counter::OutOfSequenceRequest);
                 self.told = Told::Missing;
                 self.reply = Reply::Missing;
             }
-            // Bytes of a peer on this device are not in the packet.
+            // The payload of a peer on this device is not in the packet, so it cannot be kept.
             return if packet.mtu.is_none() && within_reach(self.expected, packet.psn) {
                 Disposition::Early
             } else {
@@ -440,13 +441,14 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 let told = core::mem::replace(&mut self.told, Told::Nothing);
                 self.reordering.moved();
                 if self.reply == Reply::NotReady {
-                    // It was sent again before we said no, and now there is a receive
-                    // request. What came between may have been dropped.
+                    // The request was retransmitted before the RNR NAK was sent, and now there is a
+                    // receive request. Packets in between may have been dropped.
                     self.reply = Reply::Missing;
                 }
                 let again = told == Told::Missing && packet.ack_req;
                 if again && matches!(self.reply, Reply::Nothing | Reply::Ack) {
-                    // What was missing was sent again, and the sender asks what else is.
+                    // The missing packet was retransmitted, and the sender asks what else is
+                    // missing.
                     self.reply = Reply::Missing;
                 }
                 let answered = matches!(
@@ -458,7 +460,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                         | Operation::AtomicWrite
                 );
                 match self.reply {
-                    // The response will acknowledge what came before it.
+                    // The response acknowledges all requests before it.
                     Reply::Ack if answered => self.reply = Reply::Nothing,
                     Reply::Nothing if packet.ack_req && !answered => self.reply = Reply::Ack,
                     Reply::Nothing
@@ -485,11 +487,11 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// IBTA 9.8.2: whatever is wrong costs the message, and the next one begins anew.
+    /// IBTA 9.8.2: any error discards the message, and the next one starts afresh.
     fn on_unreliable(&mut self, packet: &RxPacket, host: &mut impl RecvHost) -> Disposition {
         let start = packet.opcode.position().is_start();
         if start || packet.psn != self.expected {
-            // The receive request of a broken message serves the next one.
+            // The receive request of an incomplete message is reused for the next one.
             self.message = Message::None;
             self.expected = packet.psn;
         }
@@ -501,8 +503,8 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         self.drop_or_fail(done, host)
     }
 
-    /// The outcome on a transport without NAKs: only our own receive requests can
-    /// break it.
+    /// Returns the result on a transport without NAKs: only the local receive requests can cause an
+    /// error.
     fn drop_or_fail(&mut self, done: Result<(), Refusal>, host: &mut impl RecvHost) -> Disposition {
         match done {
             Ok(()) => Disposition::Done,
@@ -524,8 +526,8 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// A packet ends the conversation. The receive request in hand bears the blame;
-    /// without one an event does (IBTA C9-222.1).
+    /// Ends reception because of a packet. The error is reported by the current receive request or,
+    /// without one, by an event (IBTA C9-222.1).
     fn fail(&mut self, status: WcStatus, nak: Option<(Psn, NakCode)>, host: &mut impl RecvHost) {
         self.end(nak);
         match self.recv.take() {
@@ -541,7 +543,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// The conversation is over when responses and this NAK are out.
+    /// Ends reception once the responses and this NAK are sent.
     fn end(&mut self, nak: Option<(Psn, NakCode)>) {
         self.phase = Phase::Failing;
         self.message = Message::None;
@@ -551,7 +553,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         };
     }
 
-    /// Sends what is owed and flushes what must be, up to `budget` packets or requests.
+    /// Sends pending replies and flushes receive requests, up to `budget` packets or requests.
     pub fn poll(&mut self, host: &mut impl RecvHost, budget: u32) -> Progress {
         let mut left = budget;
         if let Some(notice) = self.notices.take(self.attr.dest, self.attr.mtu) {
@@ -610,7 +612,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     }
 }
 
-/// The completion of a receive request that received nothing.
+/// Returns the completion of a receive request that failed.
 fn failed(wr_id: u64, status: WcStatus) -> RecvCompletion {
     RecvCompletion {
         wr_id,

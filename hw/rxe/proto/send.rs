@@ -4,9 +4,9 @@
 //!
 //! # Model
 //!
-//! Requests wait in a circle of slots. From the oldest on, each slot has been
-//! *done*, *started* (it owns a run of PSNs, all or some of them sent) or is
-//! *waiting*; a cursor `at` names the slot to send from next.
+//! Requests are in a ring of slots. From the oldest on, each slot is *done*, *started* (it owns a
+//! range of PSNs, some or all of them sent) or *waiting*; a cursor `at` names the slot to send from
+//! next.
 //!
 //! ```text
 //!   slots   head ............ at ........... held
@@ -15,24 +15,24 @@
 //!           oldest unanswered | next   | first never sent
 //! ```
 //!
-//! Normally `nxt == top`. To send all again (go-back-N) is to set `nxt = una` and `at`
-//! to the oldest slot; offsets follow from the PSNs, so no slot has to be undone.
-//! The oldest slot is completed as soon as it is done, in order, and freed.
+//! Normally `nxt == top`. To retransmit everything (go-back-N), `nxt` is set to `una` and `at` to
+//! the oldest slot; offsets follow from the PSNs, so slots need not be rolled back. The oldest slot
+//! is completed as soon as it is done, in order, and freed.
 //!
-//! # What is lost
+//! # Loss recovery
 //!
-//! Acknowledgements are cumulative, so nobody tells us what arrived behind a gap. But a peer
-//! may have kept it (ours does, the C driver does not). So `una` alone is sent again at
-//! first ([`SingleRetransmit`]), and asks for an answer. If that covers more, the peer keeps what is
-//! early. If it covers just this packet, it does not, or all was lost: then we go back. A peer
-//! that was seen twice to keep nothing is not asked that way again for some time.
+//! Acknowledgments are cumulative, so they do not report packets behind a gap. But the peer may
+//! have kept those (this driver does, the C driver does not). So at first only `una` is
+//! retransmitted ([`SingleRetransmit`]), with an acknowledgment request. If the acknowledgment
+//! covers more, the peer keeps early packets. If it covers just this packet, the peer does not, or
+//! all were lost: then go-back-N is used. If a peer was found twice to keep nothing, single
+//! retransmission is not used for some time.
 //!
-//! Silence is broken the same way, long before the timeout of the queue pair, once the
-//! round trips are known; only the timeout counts against `retry_cnt`.
+//! Once the round-trip times are known, missing responses are handled in the same way, long before
+//! the timeout of the queue pair. Only the timeout counts against `retry_cnt`.
 //!
-//! A request that fails on its own (bad buffers, bad opcode) keeps its place: the
-//! ones before it complete first, then it does, with its error, and the rest is
-//! flushed.
+//! A request that fails locally (bad buffers, bad opcode) keeps its place: the requests before it
+//! complete first, then it completes with its error, and the rest are flushed.
 //!
 //! All methods may run in any context; nothing sleeps. IBTA 9.7.3 to 9.7.8, 9.9.2.
 
@@ -71,37 +71,36 @@ use window::Window;
 
 pub use slots::Slots;
 
-/// The window that a queue pair starts with, in PSNs.
+/// Initial window of a queue pair, in PSNs.
 pub const DEFAULT_WINDOW: u32 = window::START;
-/// The largest window, in PSNs.
+/// Maximum window, in PSNs.
 pub const MAX_WINDOW: u32 = window::MOST;
 
-/// What modify_qp sets for sending. Change it by [`SendSide::set_attr`].
+/// Attributes for sending, set by modify_qp. Change them with [`SendSide::set_attr`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendAttr {
     /// The transport service.
     pub kind: QpType,
-    /// This queue pair's own number; datagrams carry it.
+    /// Number of this queue pair; datagrams carry it.
     pub qpn: Qpn,
-    /// The peer's queue pair, unless this is a datagram one.
+    /// QPN of the peer, except on datagram queue pairs.
     pub dest: Qpn,
-    /// Payload bytes per packet: the path MTU, on datagram queue pairs the port's.
+    /// Maximum payload bytes per packet: the path MTU, or the port's on datagram queue pairs.
     pub mtu: u32,
-    /// How long to wait for an answer (RC); `None` is for ever.
+    /// How long to wait for a response (RC); `None` is infinite.
     pub timeout: Option<Nanos>,
-    /// How often to send again without progress, after silence or a sequence NAK.
+    /// Number of retries without progress, after a timeout or a sequence NAK.
     pub retry: RetryLimit,
-    /// How often to send again after "receiver not ready", without progress.
+    /// Number of retries without progress after an RNR NAK.
     pub rnr_retry: RetryLimit,
-    /// How many reads, atomics and flushes may be outstanding.
+    /// Maximum number of outstanding reads, atomics and flushes.
     pub max_rd_atomic: u32,
-    /// How many PSNs may be outstanding at first; a read may exceed it. It goes up and down
-    /// with what the path bears.
+    /// Initial limit of outstanding PSNs; a read may exceed it. The window then adapts to the path.
     pub window: u32,
 }
 
 impl SendAttr {
-    /// Attributes of a fresh queue pair.
+    /// Returns the attributes of a new queue pair.
     #[must_use]
     pub const fn new(kind: QpType, qpn: Qpn) -> Self {
         Self {
@@ -118,7 +117,7 @@ impl SendAttr {
     }
 }
 
-/// Private storage for one posted request. As many as the send queue has entries.
+/// Private storage for one posted request. There are as many as entries in the send queue.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
     wqe: SendWqe,
@@ -126,7 +125,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Storage that holds nothing yet.
+    /// Unused storage.
     pub const EMPTY: Slot = Slot {
         wqe: SendWqe {
             wr_id: 0,
@@ -151,33 +150,33 @@ impl Default for Slot {
 
 #[derive(Clone, Copy, Debug)]
 enum SlotState {
-    /// Nothing of it was sent.
+    /// No packets of it were sent.
     Waiting,
     /// It owns these PSNs; some or all were sent.
     Started(Run),
-    /// Nothing more has to happen to it.
+    /// It is finished.
     Done,
-    /// It failed, and tells when it is the oldest.
+    /// It failed, and is completed when it is the oldest.
     Failed(WcStatus),
 }
 
-/// The PSNs of a started request.
+/// PSNs of a started request.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     first: Psn,
     count: u32,
-    /// Bytes of the message that each but the last stands for.
+    /// Segment size in bytes: every PSN but the last stands for this much of the message.
     mtu: u32,
 }
 
-/// Whether requests may leave.
+/// State of the send side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gate {
-    /// Reset, Init, RTR: requests may be posted, but wait.
+    /// RESET, INIT, RTR: requests may be posted, but wait.
     Closed,
     /// RTS.
     Open,
-    /// SQD: started requests go on, no other is begun.
+    /// SQD: started requests continue, no others are started.
     Draining,
     /// SQD, and all started requests are complete.
     Drained,
@@ -185,33 +184,33 @@ enum Gate {
     Error,
 }
 
-/// What the send side waits for.
+/// The event that the send side waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     /// Nothing.
     Nothing,
     /// The peer was not ready: nothing is sent before `until`.
     Ready { until: Nanos },
-    /// An answer.
+    /// A response.
     Answer {
-        /// Send again unless something is heard before then.
+        /// Retransmit if there is no response before this time.
         deadline: Nanos,
-        /// When to send a probe, before the deadline.
+        /// Time to send a probe, before the deadline.
         probe_at: Option<Nanos>,
     },
 }
 
-/// What a negative acknowledgement of the sequence means.
+/// Interpretation of a sequence NAK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SeqNak {
     /// A packet was lost.
     News,
-    /// Nothing: `una` was sent again because of an earlier one, and this speaks of packets
-    /// from before that.
+    /// No news: `una` was retransmitted because of an earlier NAK, and this one refers to packets
+    /// sent before that.
     Stale,
 }
 
-/// How one step of sending went.
+/// Result of one step of sending.
 enum Step {
     Again,
     Stop(Progress),
@@ -222,49 +221,49 @@ enum Step {
 pub struct SendSide<S> {
     attr: SendAttr,
     slots: S,
-    /// How many requests there is room for: 2^24 at most.
+    /// Maximum number of requests; at most 2^24.
     room: u32,
-    /// The oldest request's slot, below `room`.
+    /// Slot of the oldest request, less than `room`.
     head: u32,
-    /// How many requests are held, from `head` on.
+    /// Number of requests held, starting at `head`.
     held: u32,
-    /// The request to send from next, counted from `head`.
+    /// The request to send from next, relative to `head`.
     at: u32,
-    /// The oldest PSN that is not answered.
+    /// The oldest unacknowledged PSN.
     una: Psn,
-    /// The PSN to send next.
+    /// PSN of the next packet.
     nxt: Psn,
     /// The first PSN that was never sent.
     top: Psn,
-    /// How many requests that want a response are started and not done.
+    /// Number of requests that need a response and are started but not done.
     responses: u32,
-    /// How many packets were sent since one asked for an acknowledgement.
+    /// Number of packets sent since the last acknowledgment request.
     since_ack_req: u32,
     gate: Gate,
     wait: Wait,
     retries_left: RetryLimit,
     rnr_retries_left: RetryLimit,
     seq_nak: SeqNak,
-    /// `una` sent again by itself.
+    /// State of the single retransmission of `una`.
     single: SingleRetransmit,
     /// Unanswered probes so far.
     probes: u32,
-    /// How long to wait for answers; `None` is for ever.
+    /// How long to wait for responses; `None` is infinite.
     waits: Option<Waits>,
-    /// A probe whose answer may still come; it gives a round trip time.
+    /// A probe whose response may still arrive; it gives a round-trip time.
     rtt_probe: Option<RttProbe>,
-    /// Whether responses that come early mean that one is lost.
+    /// Determines when early responses mean that one is lost.
     reordering: ReorderThreshold,
     window: Window,
     notices: Notices,
-    /// A packet whose answer is timed, and when it was sent.
+    /// The packet whose round-trip time is being measured, and when it was sent.
     timed: Option<(Psn, Nanos)>,
-    /// Nothing more was posted when this poll last looked: whoever posts polls again.
+    /// The ring was empty when this poll last checked; whoever posts polls again.
     sq_empty: bool,
 }
 
 impl<S: Slots> SendSide<S> {
-    /// A send side in the reset state.
+    /// Creates a send side in the reset state.
     pub fn new(slots: S, attr: SendAttr) -> Self {
         let mut side = Self {
             attr,
@@ -297,13 +296,13 @@ impl<S: Slots> SendSide<S> {
         side
     }
 
-    /// What modify_qp has set.
+    /// Returns the attributes set by modify_qp.
     pub fn attr(&self) -> &SendAttr {
         &self.attr
     }
 
-    /// Sets what modify_qp may set. Retry limits count afresh. Started requests keep
-    /// the path MTU that they have.
+    /// Sets the attributes that modify_qp may set. Resets the retry counts. Started requests keep
+    /// their path MTU.
     pub fn set_attr(&mut self, attr: SendAttr) {
         let before = self.attr.window;
         self.attr = attr;
@@ -317,14 +316,13 @@ impl<S: Slots> SendSide<S> {
         self.rnr_retries_left = attr.rnr_retry;
     }
 
-    /// The PSN that the next new packet will have (`sq_psn` of query_qp).
+    /// Returns the PSN of the next new packet (`sq_psn` of query_qp).
     pub fn psn(&self) -> Psn {
         self.top
     }
 
-    /// Sets the PSN of the next packet (`sq_psn` of modify_qp). Refused, by `false`,
-    /// while anything is outstanding, or a request is half sent (of UC, nothing is ever
-    /// outstanding).
+    /// Sets the PSN of the next packet (`sq_psn` of modify_qp). Returns `false` and does nothing
+    /// while PSNs are outstanding or a request is partly sent (on UC no PSNs are ever outstanding).
     #[must_use]
     pub fn set_psn(&mut self, psn: Psn) -> bool {
         let started = self.held != 0
@@ -344,21 +342,21 @@ impl<S: Slots> SendSide<S> {
         true
     }
 
-    /// Whether a drain was asked for and is not complete (`sq_draining` of query_qp).
+    /// Returns whether a drain was requested and is not complete (`sq_draining` of query_qp).
     pub fn is_draining(&self) -> bool {
         self.gate == Gate::Draining
     }
 
     /// Enters RTS, from RTR, SQD or SQE. The host polls next.
     ///
-    /// A side in error can only be enabled when it has flushed all it held: else
-    /// `false`, and nothing changes. Poll it first.
+    /// A side in error can be enabled only after it has flushed all requests. Otherwise, `false` is
+    /// returned and nothing changes; poll it first.
     #[must_use]
     pub fn enable(&mut self) -> bool {
         match self.gate {
             Gate::Closed | Gate::Open | Gate::Draining | Gate::Drained => {}
             Gate::Error if self.held == 0 => {
-                // What was sent and not answered will never be.
+                // Packets sent before the error will not be acknowledged.
                 self.forget();
                 self.una = self.top;
                 self.nxt = self.top;
@@ -369,7 +367,7 @@ impl<S: Slots> SendSide<S> {
         true
     }
 
-    /// Enters SQD: starts no new request, finishes the started ones, then reports
+    /// Enters SQD: starts no new requests, finishes the started ones, then reports
     /// [`QpEvent::SqDrained`]. The host polls next.
     pub fn drain(&mut self, host: &mut impl SendHost) {
         if self.gate != Gate::Open {
@@ -380,15 +378,15 @@ impl<S: Slots> SendSide<S> {
         self.settle(host);
     }
 
-    /// Enters the error state. The host polls next: polling flushes every request
-    /// posted until then, and later ones whenever it is called again.
+    /// Enters the error state. The host polls next: each poll flushes the requests posted until
+    /// then.
     pub fn set_error(&mut self) {
         self.forget();
         self.gate = Gate::Error;
     }
 
-    /// Enters the reset state: forgets everything without a completion. The host
-    /// empties its ring as well; the next request fetched goes to slot 0.
+    /// Enters the reset state: discards everything without completions. The host empties its ring
+    /// as well; the next request fetched uses slot 0.
     pub fn reset(&mut self) {
         self.forget();
         self.head = 0;
@@ -400,13 +398,13 @@ impl<S: Slots> SendSide<S> {
         self.gate = Gate::Closed;
     }
 
-    /// Whether requests that were taken off the ring wait to be sent, all or a part, so
-    /// that an answer may have made it their turn.
+    /// Returns whether requests taken off the ring are not completely sent. A response may then
+    /// make sending possible.
     pub fn has_unsent(&self) -> bool {
         self.at < self.held || self.single.is_wanted()
     }
 
-    /// Whether polling would do nothing but look for what was posted.
+    /// Returns whether polling would only check for posted requests.
     pub fn is_idle(&self) -> bool {
         self.gate == Gate::Open
             && !self.has_unsent()
@@ -414,12 +412,12 @@ impl<S: Slots> SendSide<S> {
             && !self.oldest_is_over()
     }
 
-    /// Whether it holds requests.
+    /// Returns whether it holds requests.
     pub fn is_busy(&self) -> bool {
         self.held != 0
     }
 
-    /// When [`on_timer`](Self::on_timer) has something to do.
+    /// Returns when [`on_timer`](Self::on_timer) is to be called.
     pub fn next_deadline(&self) -> Option<Nanos> {
         match self.wait {
             Wait::Nothing => None,
@@ -430,26 +428,26 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// How many PSNs may be outstanding, as of now.
+    /// Returns the current maximum number of outstanding PSNs.
     pub fn window(&self) -> u32 {
         self.window.size()
     }
 
-    /// The network says that packets of this queue pair met congestion: there are to be
-    /// fewer. Anybody may say so; a forged one makes things slower, and nothing else.
+    /// Handles a congestion notification: reduces the window. Anybody can send one; a forged one
+    /// only reduces the speed.
     pub fn on_congestion(&mut self, now: Nanos) {
         self.window.marked(now);
     }
 
-    /// A response met congestion. Fewer are to be asked for, and the peer is told. The host
-    /// polls next.
+    /// Handles the congestion mark of a response: reduces the window and notifies the peer. The
+    /// host polls next.
     pub fn on_mark(&mut self, now: Nanos, host: &mut impl SendHost) {
         host.count(Counter::Marked);
         self.on_congestion(now);
         self.notices.marked(now);
     }
 
-    /// The time has come, or not: then this does nothing. The host polls next.
+    /// Handles the timer; does nothing if no deadline has passed. The host polls next.
     pub fn on_timer(&mut self, now: Nanos, host: &mut impl SendHost) {
         match self.wait {
             Wait::Nothing => {}
@@ -468,25 +466,25 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// Nothing was answered before the deadline.
+    /// Handles a deadline without a response.
     fn on_timeout(&mut self, now: Nanos, host: &mut impl SendHost) {
         self.wait = Wait::Nothing;
         if self.outstanding() == 0 {
             return;
         }
         if self.nxt == self.una {
-            // Nothing left since we last retransmitted, so nobody can have answered.
+            // Nothing was sent since the last retransmission started, so there can be no response.
             self.wait_from(now);
             return;
         }
         self.window.lost(now);
         self.probes = self.probes.saturating_add(1);
         self.retry(now, host);
-        // A sequence NAK for what is sent now is news.
+        // A sequence NAK for the packets sent from now on is news.
         self.seq_nak = SeqNak::News;
     }
 
-    /// Sends, completes and flushes what can be, up to `budget` packets or requests.
+    /// Sends, completes and flushes requests, up to `budget` packets or requests.
     pub fn poll(&mut self, now: Nanos, host: &mut impl SendHost, budget: u32) -> Progress {
         let mut left = budget;
         self.sq_empty = false;
@@ -508,16 +506,16 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// Completes what is finished, from the oldest on, and notices the end of a drain.
+    /// Completes finished requests from the oldest on, and detects the end of a drain.
     #[inline]
     fn settle(&mut self, host: &mut impl SendHost) {
-        // Mostly nothing is, and a poll asks for each packet.
+        // Usually there are none, and a poll checks for each packet.
         if self.gate != Gate::Open || self.oldest_is_over() {
             self.settle_oldest(host);
         }
     }
 
-    /// Whether the oldest request is done, or failed.
+    /// Returns whether the oldest request is done or failed.
     #[inline]
     fn oldest_is_over(&self) -> bool {
         self.held != 0
@@ -530,7 +528,7 @@ impl<S: Slots> SendSide<S> {
             }
     }
 
-    /// [`Self::settle`] itself.
+    /// Slow path of [`Self::settle`].
     #[inline(never)]
     fn settle_oldest(&mut self, host: &mut impl SendHost) {
         while self.held != 0 && self.gate != Gate::Error {
@@ -543,7 +541,7 @@ impl<S: Slots> SendSide<S> {
                     wqe,
                     state: SlotState::Failed(status),
                 }) => (*wqe, Some(*status)),
-                // Mostly so; and then nothing is copied.
+                // The common case; nothing is copied.
                 Some(Slot {
                     wqe: _,
                     state: SlotState::Waiting | SlotState::Started(_),
@@ -576,7 +574,7 @@ impl<S: Slots> SendSide<S> {
     /// Flushes one request.
     fn flush_one(&mut self, host: &mut impl SendHost) -> Step {
         if self.held == 0 && self.room != 0 {
-            // What is still on the ring passes through one slot, one at a time.
+            // Requests still on the ring are flushed through one slot, one at a time.
             let wr_id = match host.fetch(self.head) {
                 SendFetch::Empty => return Step::Stop(Progress::Idle),
                 SendFetch::Wqe(wqe) => wqe.wr_id,
@@ -595,7 +593,7 @@ impl<S: Slots> SendSide<S> {
         Step::Stop(Progress::Idle)
     }
 
-    /// Lets go of the oldest request.
+    /// Releases the oldest request.
     fn release(&mut self, host: &mut impl SendHost) {
         let index = self.head;
         self.head = self.index(1);
@@ -604,7 +602,7 @@ impl<S: Slots> SendSide<S> {
         host.retire(index);
     }
 
-    /// Sends again from the oldest unanswered PSN, or gives up.
+    /// Retransmits from the oldest unacknowledged PSN, or gives up.
     fn retry(&mut self, now: Nanos, host: &mut impl SendHost) {
         match self.retries_left.spend() {
             Some(left) => {
@@ -621,7 +619,7 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// The next packet sent will be the oldest unanswered one.
+    /// Restarts sending at the oldest unacknowledged packet.
     fn go_back(&mut self) {
         self.nxt = self.una;
         self.at = 0;
@@ -631,16 +629,15 @@ impl<S: Slots> SendSide<S> {
         self.single.stop();
     }
 
-    /// Packets that nobody asked the peer to acknowledge, because a later one was to
-    /// do so, are sent again since that one will not come. This is rare, and a
-    /// duplicate does no harm.
+    /// Retransmits packets without an acknowledgment request that relied on a later packet which
+    /// will not be sent. This is rare, and duplicates are harmless.
     fn request_ack_again(&mut self) {
         if self.since_ack_req != 0 && self.outstanding() != 0 {
             self.go_back();
         }
     }
 
-    /// The oldest request fails.
+    /// Fails the oldest request.
     fn fail_oldest(&mut self, host: &mut impl SendHost, status: WcStatus) {
         if self.oldest_started().is_some() {
             self.set_oldest(SlotState::Failed(status));
@@ -648,7 +645,7 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// Nothing is outstanding any more, whatever becomes of the slots.
+    /// Discards the state of outstanding packets; the slots are not changed.
     fn forget(&mut self) {
         self.at = 0;
         self.responses = 0;
@@ -664,12 +661,12 @@ impl<S: Slots> SendSide<S> {
         self.rnr_retries_left = self.attr.rnr_retry;
     }
 
-    /// How many PSNs were sent and are not answered.
+    /// Returns the number of PSNs sent but not acknowledged.
     fn outstanding(&self) -> u32 {
         ahead(self.una, self.top)
     }
 
-    /// The oldest request, if it is started and the conversation goes on.
+    /// Returns the oldest request, if it is started and the side is not in error.
     fn oldest_started(&self) -> Option<(SendWqe, Run)> {
         if self.held == 0 || self.gate == Gate::Error {
             return None;
@@ -686,16 +683,15 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// The slot number of the request `k` places after the oldest; `k` is at most the
-    /// room.
+    /// Returns the slot number of the request `k` places after the oldest; `k` is at most the room.
     #[inline]
     fn index(&self, k: u32) -> u32 {
-        // OVERFLOW: neither is more than 2^24.
+        // OVERFLOW: neither exceeds 2^24.
         let index = self.head.wrapping_add(k);
         index.checked_sub(self.room).unwrap_or(index)
     }
 
-    /// The slot of the oldest request, if one is held.
+    /// Returns the slot of the oldest request, if one is held.
     #[inline]
     fn oldest(&self) -> Option<&Slot> {
         self.slots.get(usize::try_from(self.head).ok()?)
@@ -710,13 +706,13 @@ impl<S: Slots> SendSide<S> {
         self.slots.get_mut(index)
     }
 
-    /// Puts a request into the slot `k` places after the oldest.
+    /// Writes a request into the slot `k` places after the oldest.
     fn fill(&mut self, k: u32, slot: Slot) {
         let index = self.index(k);
         self.slots.put(index, slot);
     }
 
-    /// What becomes of the oldest request; only settling lets go of it.
+    /// Sets the state of the oldest request; only settling releases it.
     #[inline]
     fn set_oldest(&mut self, state: SlotState) {
         if let Ok(index) = usize::try_from(self.head) {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Small values that the whole engine shares: names, times, limits, status codes.
+//! Basic types of the engine: identifiers, times, limits, status codes.
 //!
 //! Numbers that user space sees (`enum ib_wc_status`, `enum ib_wc_opcode` and
-//! `enum ib_access_flags` of `include/rdma/ib_verbs.h`) are the discriminants
-//! here, so that the host converts by [`WcStatus::code`] and the like.
+//! `enum ib_access_flags` of `include/rdma/ib_verbs.h`) are the discriminants here, so that the
+//! host converts with [`WcStatus::code`] and the like.
 
 use crate::wire::Psn;
 
-/// The longest message, in bytes (IBTA C9-94).
+/// Maximum message length in bytes (IBTA C9-94).
 pub const MAX_MESSAGE: u32 = 1 << 31;
 
-/// The Q_Key of the general services queue pair (`IB_QP1_QKEY`).
+/// Q_Key of the general services queue pair (`IB_QP1_QKEY`).
 pub const GSI_QKEY: u32 = 0x8001_0000;
 
-/// No more PSNs than half the circle may be outstanding (IBTA 9.7.2): beyond, the
-/// peer could not tell new from old.
+/// Maximum number of outstanding PSNs: half the PSN space (IBTA 9.7.2). With more, the peer could
+/// not distinguish new from old.
 pub(crate) const MAX_OUTSTANDING: u32 = 1 << 23;
 
 /// A queue pair number; 24 bits on the wire.
@@ -26,28 +26,27 @@ pub struct Qpn(pub u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Key(pub u32);
 
-/// A point in time, or a span of it, in nanoseconds of a clock that never goes back.
+/// A point in time or a duration, in nanoseconds of a monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// This time plus a span; the far end of the clock at worst.
+    /// Returns this time plus a duration, saturating.
     #[must_use]
     pub const fn after(self, span: Nanos) -> Nanos {
         Nanos(self.0.saturating_add(span.0))
     }
 }
 
-/// The packets from `from` up to, not including, `to`, going forward round the
-/// 24-bit circle: always in `0..2^24`.
+/// Returns the number of PSNs from `from` up to, but not including, `to`, modulo 2^24.
 ///
-/// Outstanding packets never exceed half the circle, so for a number that may be
-/// older than `from` the caller compares the result with what is outstanding.
+/// Outstanding PSNs never exceed half the PSN space, so if `to` may be older than `from`, the
+/// caller compares the result with the number outstanding.
 pub(crate) fn ahead(from: Psn, to: Psn) -> u32 {
     to.get().wrapping_sub(from.get()) & 0x00ff_ffff
 }
 
-/// How many packets carry `len` bytes. An empty message still takes one.
+/// Returns the number of packets for `len` bytes. An empty message takes one.
 pub(crate) fn packets(len: u32, mtu: u32) -> u32 {
     len.div_ceil(mtu.max(1)).max(1)
 }
@@ -61,12 +60,12 @@ pub enum QpType {
     Uc,
     /// Unreliable datagram.
     Ud,
-    /// The general services queue pair, number 1: a datagram one with a fixed Q_Key.
+    /// The general services queue pair, number 1: a datagram QP with a fixed Q_Key.
     Gsi,
 }
 
 impl QpType {
-    /// Whether every packet is a message of its own, to a destination of its own.
+    /// Returns whether every packet is a separate message with its own destination.
     #[must_use]
     pub const fn is_datagram(self) -> bool {
         match self {
@@ -76,25 +75,24 @@ impl QpType {
     }
 }
 
-/// How often something may be tried again before it counts as failed.
+/// Number of retries before an operation fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryLimit {
     /// This many times.
     Limited(u8),
-    /// Without end.
+    /// Without limit.
     Endless,
 }
 
 impl RetryLimit {
-    /// From the `retry_cnt` of modify_qp: three bits, and 7 means seven times
-    /// (IBTA 9.9.2 gives none the meaning of endless, as the C driver does).
+    /// Converts `retry_cnt` of modify_qp: three bits. 7 means seven retries, since IBTA 9.9.2
+    /// defines no infinite value; the C driver treats it as infinite.
     #[must_use]
     pub const fn from_retry_cnt(n: u8) -> Self {
         RetryLimit::Limited(n & 7)
     }
 
-    /// From the `rnr_retry` of modify_qp: three bits, and 7 means endless
-    /// (IBTA 9.7.5.2.8).
+    /// Converts `rnr_retry` of modify_qp: three bits. 7 means infinite (IBTA 9.7.5.2.8).
     #[must_use]
     pub const fn from_rnr_retry(n: u8) -> Self {
         match n & 7 {
@@ -103,7 +101,7 @@ impl RetryLimit {
         }
     }
 
-    /// One attempt less, or nothing if there was none left.
+    /// Returns the limit after one more retry; `None` if none was left.
     #[must_use]
     pub(crate) const fn spend(self) -> Option<Self> {
         match self {
@@ -114,12 +112,12 @@ impl RetryLimit {
     }
 }
 
-/// What a peer may do, as a set of `enum ib_access_flags` bits.
+/// Rights of a peer, as a set of `enum ib_access_flags` bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccessFlags(pub u32);
 
 impl AccessFlags {
-    /// Nothing.
+    /// No rights.
     pub const NONE: Self = Self(0);
     /// `IB_ACCESS_REMOTE_WRITE`.
     pub const REMOTE_WRITE: Self = Self(1 << 1);
@@ -132,30 +130,30 @@ impl AccessFlags {
     /// `IB_ACCESS_FLUSH_PERSISTENT`.
     pub const FLUSH_PERSISTENT: Self = Self(1 << 9);
 
-    /// Whether all of `other` is in this set.
+    /// Returns whether all of `other` is in this set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Both sets together.
+    /// Returns the union of both sets.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 }
 
-/// How a work request ended; the numbers are those of `enum ib_wc_status`.
+/// Result of a work request; the numbers are those of `enum ib_wc_status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum WcStatus {
-    /// It did what it was asked to do.
+    /// The request succeeded.
     Success = 0,
-    /// A message did not fit the local buffers, or is longer than any may be.
+    /// A message did not fit the local buffers or exceeds the maximum length.
     LocLen = 1,
-    /// The queue pair cannot do this, or the request was malformed.
+    /// The queue pair does not support the request, or it was malformed.
     LocQpOp = 2,
-    /// A local buffer may not be used this way.
+    /// A local buffer does not permit the access.
     LocProt = 4,
     /// The queue pair was in the error state.
     WrFlush = 5,
@@ -163,29 +161,29 @@ pub enum WcStatus {
     MwBind = 6,
     /// A response did not belong to the request.
     BadResp = 7,
-    /// The peer's access to local memory was refused; it was bound to this request.
+    /// The peer's access to local memory was refused; reported by this receive request.
     LocAccess = 8,
-    /// The peer calls the request invalid.
+    /// The peer reported the request as invalid.
     RemInvReq = 9,
-    /// The peer refuses the access.
+    /// The peer refused the access.
     RemAccess = 10,
-    /// The peer could not do it.
+    /// The peer failed to execute the request.
     RemOp = 11,
-    /// The peer did not answer, however often we asked.
+    /// The peer did not respond within the permitted retries.
     RetryExc = 12,
-    /// The peer was not ready, however often we asked.
+    /// The peer was not ready within the permitted retries.
     RnrRetryExc = 13,
 }
 
 impl WcStatus {
-    /// The number of `enum ib_wc_status`.
+    /// Returns the number of `enum ib_wc_status`.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
     }
 }
 
-/// What a completion is about; the numbers are those of `enum ib_wc_opcode`.
+/// Operation of a completion; the numbers are those of `enum ib_wc_opcode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum WcOpcode {
@@ -216,7 +214,7 @@ pub enum WcOpcode {
 }
 
 impl WcOpcode {
-    /// The number of `enum ib_wc_opcode`.
+    /// Returns the number of `enum ib_wc_opcode`.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work requests as the engine sees them, and the completions that answer them.
+//! Work requests as the engine sees them, and their completions.
 //!
-//! A request is an owned, checked value: the host read the user's ring once and
-//! keeps scatter-gather entries, inline data, address handles and registration
-//! parameters in a private slot of its own. The engine only names that slot.
+//! A request is an owned, validated value: the host has read the user's ring once and keeps
+//! scatter-gather entries, inline data, address handles and registration parameters in a private
+//! slot. The engine refers to them by slot number only.
 //!
 //! Mirrors `struct rxe_send_wr` of `include/uapi/rdma/rdma_user_rxe.h` and
 //! `struct ib_wc` of `include/rdma/ib_verbs.h`.
@@ -14,96 +14,96 @@ use super::types::Qpn;
 use super::types::WcOpcode;
 use super::types::WcStatus;
 
-/// The flags of a send request.
+/// Flags of a send request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendFlags {
-    /// A completion is wanted on success too. The host also sets it for every
-    /// request of a queue pair created with `IB_SIGNAL_ALL_WR`.
+    /// Whether success also generates a completion. The host sets it for every request of a queue
+    /// pair created with `IB_SIGNAL_ALL_WR`.
     pub signaled: bool,
-    /// The peer's completion shall count as solicited.
+    /// Whether the peer's completion is to be solicited.
     pub solicited: bool,
-    /// Wait until all earlier reads and atomics are complete (IBTA 10.8.3.3).
+    /// Whether to wait until all earlier reads and atomics are complete (IBTA 10.8.3.3).
     pub fence: bool,
 }
 
-/// Where a datagram goes. Its path is the host's business, by slot.
+/// Destination of a datagram. The host knows its path by slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdDest {
-    /// The queue pair that shall receive it.
+    /// QPN of the receiver.
     pub qpn: Qpn,
-    /// The Q_Key to present.
+    /// Q_Key to present.
     pub qkey: u32,
 }
 
-/// What a send request asks for. Addresses and keys are the peer's, as alleged.
+/// Operation of a send request. Addresses and keys of the peer are not validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOp {
-    /// Send, with immediate data if there is any.
+    /// Send, optionally with immediate data.
     Send {
         /// Immediate data in wire order.
         imm: Option<[u8; 4]>,
     },
-    /// Send, and make the peer invalidate one of its keys.
+    /// Send, and invalidate one of the peer's keys.
     SendInv {
-        /// The peer's key.
+        /// Key of the peer.
         key: Key,
     },
-    /// RDMA write, with immediate data if there is any.
+    /// RDMA write, optionally with immediate data.
     Write {
-        /// First byte at the peer.
+        /// Address of the first byte at the peer.
         va: u64,
-        /// The peer's key.
+        /// Key of the peer.
         key: Key,
         /// Immediate data in wire order.
         imm: Option<[u8; 4]>,
     },
     /// RDMA read.
     Read {
-        /// First byte at the peer.
+        /// Address of the first byte at the peer.
         va: u64,
-        /// The peer's key.
+        /// Key of the peer.
         key: Key,
     },
-    /// Compare, and swap if equal.
+    /// Compare and swap.
     CompareSwap {
-        /// Eight aligned bytes at the peer.
+        /// Address of eight aligned bytes at the peer.
         va: u64,
-        /// The peer's key.
+        /// Key of the peer.
         key: Key,
-        /// What must be there.
+        /// Expected value.
         compare: u64,
-        /// What is then put there.
+        /// New value.
         swap: u64,
     },
-    /// Add, and return what was there before.
+    /// Fetch and add.
     FetchAdd {
-        /// Eight aligned bytes at the peer.
+        /// Address of eight aligned bytes at the peer.
         va: u64,
-        /// The peer's key.
+        /// Key of the peer.
         key: Key,
         /// The addend.
         add: u64,
     },
-    /// Write eight bytes at once.
+    /// Write eight bytes atomically.
     AtomicWrite {
-        /// Eight aligned bytes at the peer.
+        /// Address of eight aligned bytes at the peer.
         va: u64,
-        /// The peer's key.
+        /// Key of the peer.
         key: Key,
         /// The bytes, in memory order.
         value: [u8; 8],
     },
     /// Make earlier writes visible or persistent.
     Flush {
-        /// First byte at the peer.
+        /// Address of the first byte at the peer.
         va: u64,
-        /// The peer's key.
+        /// Key of the peer.
         key: Key,
-        /// How many bytes.
+        /// Length in bytes.
         length: u32,
-        /// Placement type, four bits of the FETH (`IB_FLUSH_GLOBAL`, `_PERSISTENT`).
+        /// Placement type, four bits of the FETH (`IB_FLUSH_GLOBAL`, `IB_FLUSH_PERSISTENT`).
         kind: u8,
-        /// Selectivity, two bits of the FETH (0 a range, 1 the whole region).
+        /// Selectivity, two bits of the FETH (0: a range, 1: the whole region).
         level: u8,
     },
     /// Invalidate a local key.
@@ -118,7 +118,7 @@ pub enum SendOp {
 }
 
 impl SendOp {
-    /// What its completion is called.
+    /// Returns the opcode of its completion.
     #[must_use]
     pub const fn wc_opcode(&self) -> WcOpcode {
         match self {
@@ -135,7 +135,7 @@ impl SendOp {
         }
     }
 
-    /// Whether it carries immediate data.
+    /// Returns whether it carries immediate data.
     #[must_use]
     pub const fn has_imm(&self) -> bool {
         match self {
@@ -152,7 +152,7 @@ impl SendOp {
         }
     }
 
-    /// Whether it takes effect here, without a packet.
+    /// Returns whether it is a local operation, without packets.
     #[must_use]
     pub const fn is_local(&self) -> bool {
         match self {
@@ -168,8 +168,8 @@ impl SendOp {
         }
     }
 
-    /// Whether the peer answers it with a response of its own, which an
-    /// acknowledgement of a later packet does not stand for.
+    /// Returns whether the peer must send an individual response; an acknowledgment of a later
+    /// packet does not replace it.
     #[must_use]
     pub const fn wants_response(&self) -> bool {
         match self {
@@ -188,64 +188,64 @@ impl SendOp {
     }
 }
 
-/// A send request, copied and checked.
+/// A send request, copied and validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendWqe {
-    /// The user's name for it.
+    /// ID that the user gave the request.
     pub wr_id: u64,
-    /// What it asks for.
+    /// The operation.
     pub op: SendOp,
-    /// How it asks.
+    /// Flags of the request.
     pub flags: SendFlags,
-    /// The sum of its local buffers in bytes: what is sent, or received by a read.
-    /// Atomics have 8 here. At most [`super::types::MAX_MESSAGE`].
+    /// Total length of its local buffers in bytes: the data sent, or received by a read. 8 for
+    /// atomics. At most [`super::types::MAX_MESSAGE`].
     pub length: u32,
-    /// Where it goes, on a datagram queue pair; otherwise `None`.
+    /// Destination, on a datagram queue pair; otherwise `None`.
     pub ud: Option<UdDest>,
 }
 
-/// What a finished send request leaves on the completion queue.
+/// Completion of a send request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendCompletion {
-    /// The user's name for the request.
+    /// ID that the user gave the request.
     pub wr_id: u64,
-    /// How it ended.
+    /// Status of the request.
     pub status: WcStatus,
-    /// What it was. Only meaningful on success.
+    /// Operation of the request. Valid only on success.
     pub opcode: WcOpcode,
-    /// How many bytes it moved. Only meaningful on success.
+    /// Number of bytes transferred. Valid only on success.
     pub byte_len: u32,
-    /// Whether it carried immediate data (C sets `IB_WC_WITH_IMM` then).
+    /// Whether it carried immediate data (the C driver sets `IB_WC_WITH_IMM` then).
     pub with_imm: bool,
 }
 
-/// A receive request, taken off the ring. Its buffers stay with the host, which
-/// holds one such request per queue pair at a time.
+/// A receive request, taken off the ring. Its buffers stay with the host, which holds one such
+/// request per queue pair at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvWqe {
-    /// The user's name for it.
+    /// ID that the user gave the request.
     pub wr_id: u64,
-    /// The sum of its buffers in bytes.
+    /// Total length of its buffers in bytes.
     pub capacity: u32,
 }
 
-/// What a finished receive request leaves on the completion queue.
+/// Completion of a receive request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecvCompletion {
-    /// The user's name for the request.
+    /// ID that the user gave the request.
     pub wr_id: u64,
-    /// How it ended. Of an error, nothing below is meaningful but `solicited`.
+    /// Status of the request. On error, of the fields below only `solicited` is valid.
     pub status: WcStatus,
     /// `Recv` or `RecvRdmaWithImm`.
     pub opcode: WcOpcode,
-    /// Bytes received; on datagram queue pairs with the 40 of the GRH area.
+    /// Bytes received; on datagram queue pairs including the 40 of the GRH.
     pub byte_len: u32,
     /// Immediate data in wire order.
     pub imm: Option<[u8; 4]>,
-    /// The local key that the peer made us invalidate.
+    /// Local key that the peer invalidated.
     pub invalidated: Option<Key>,
-    /// Who sent it, on datagram queue pairs.
+    /// QPN of the sender, on datagram queue pairs.
     pub src_qpn: Option<Qpn>,
-    /// Whether a waiter for solicited completions shall wake. Errors always do.
+    /// Whether it notifies consumers that wait for solicited completions. Set for errors.
     pub solicited: bool,
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Attributes of a queue pair: what modify_qp sets, and what query_qp tells.
+//! Attributes of a queue pair: set by modify_qp, reported by query_qp.
 //!
-//! Attributes change only while the caller has both halves, so that neither engine
-//! ever sees half a change. What the receive path checks packets against before it
-//! has a half is kept apart, in [`Peer`].
+//! Attributes change only while the caller holds both halves, so that neither engine sees a partial
+//! change. [`Peer`] holds what the receive path checks packets against before it has a half.
 
 use super::wire::Sender;
 use super::Notes;
@@ -45,7 +44,7 @@ use rdma::token::Exclusive;
 /// `IB_MTU_256` to `IB_MTU_4096`.
 const MTU_CODES: core::ops::RangeInclusive<u32> = 1..=5;
 
-/// What verbs users set, as they set it; under [`Qp::modify`].
+/// Attributes as verbs users set them; under [`Qp::modify`].
 pub(super) struct Attr {
     pub(super) cap: QpCap,
     pub(super) signals_all: bool,
@@ -98,16 +97,16 @@ impl Attr {
     }
 }
 
-/// What the data path asks of a queue pair without having a half of it.
+/// Attributes that the data path reads without holding a half.
 pub(super) struct Peer {
     pub(super) has_srq: bool,
     /// The Q_Key of a datagram queue pair.
     pub(super) qkey: u32,
-    /// The user wants an event when the send queue has drained.
+    /// Whether the user wants an event when the send queue has drained.
     pub(super) drain_notify: bool,
 }
 
-/// The C structure cannot copy itself.
+/// The C structure is not `Clone`.
 pub(super) fn copy_cap(cap: &QpCap) -> QpCap {
     QpCap {
         max_send_wr: cap.max_send_wr,
@@ -119,7 +118,7 @@ pub(super) fn copy_cap(cap: &QpCap) -> QpCap {
     }
 }
 
-/// Payload bytes of an `IB_MTU_*` code.
+/// Returns the payload bytes of an `IB_MTU_*` code.
 fn mtu_bytes(code: u32) -> u32 {
     128u32 << code.clamp(*MTU_CODES.start(), *MTU_CODES.end())
 }
@@ -157,13 +156,13 @@ fn engine_state(of: provider::QpState) -> QpState {
     }
 }
 
-/// What a modification changes, checked, before anything is changed.
+/// A modification, validated before anything is changed.
 struct Wanted<'a> {
     attr: QpChange<'a>,
     mask: QpAttrMask,
     path: Option<PathSpec>,
     alt_path: Option<PathSpec>,
-    /// Room for the peer's reads and atomics, if their number changes.
+    /// Storage for the peer's reads and atomics, if their number changes.
     resources: Option<KVec<proto::Resource>>,
 }
 
@@ -173,10 +172,10 @@ impl<'a> Wanted<'a> {
         if !QpAttrMask::STANDARD.contains(mask) {
             return Err(unsupported());
         }
-        // Sizes are those of creation: IB_DEVICE_RESIZE_MAX_WR is not promised.
+        // Queue sizes cannot change: IB_DEVICE_RESIZE_MAX_WR is not reported.
         refuse(mask.intersects(QpAttrMask::CAP))?;
         refuse(mask.intersects(QpAttrMask::PORT) && attr.port_num() != 1)?;
-        // There is one P_Key, the default one.
+        // The P_Key table has one entry.
         refuse(mask.intersects(QpAttrMask::PKEY_INDEX) && attr.pkey_index() != 0)?;
         if mask.intersects(QpAttrMask::ACCESS_FLAGS) {
             refuse(qp.kind.is_datagram())?;
@@ -218,8 +217,8 @@ impl<'a> Wanted<'a> {
         })
     }
 
-    /// Notes what is wanted among the verbs attributes. No path is wider than
-    /// `port_mtu`, an `IB_MTU_*` code.
+    /// Copies the requested changes to the verbs attributes. Limits the path MTU to `port_mtu`, an
+    /// `IB_MTU_*` code.
     fn note(&self, to: &mut Attr, port_mtu: u32) {
         let Self {
             attr,
@@ -258,8 +257,8 @@ impl<'a> Wanted<'a> {
             RNR_RETRY: rnr_retry = rnr_retry;
         }
         if has(QpAttrMask::PATH_MTU) {
-            // Larger packets would never leave the port, and the user could not tell
-            // why; query_qp tells this way.
+            // The port would never send larger packets, and the user could not find out why.
+            // query_qp reports the limited value.
             to.path_mtu = attr.path_mtu().min(port_mtu);
         }
         if has(QpAttrMask::ACCESS_FLAGS) {
@@ -268,7 +267,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Which halves have something to do after a change, whether or not anybody kicks them.
+/// The halves that have work after a change of state, even if nobody kicks them.
 #[derive(Clone, Copy)]
 struct Due {
     send: bool,
@@ -281,16 +280,17 @@ impl Due {
         recv: false,
     };
 
-    /// After a change to the state `new`.
+    /// Returns the halves with work after a change to the state `new`.
     fn after(new: QpState, send: &super::SendHalf, recv: &super::RecvHalf) -> Self {
         match new {
-            // Nothing is sent or flushed there; what a reset forgets, nobody hears of.
+            // Nothing is sent or flushed in these states; requests discarded by a reset are not
+            // reported.
             QpState::Reset | QpState::Init | QpState::Rtr => Self::NONE,
             QpState::Rts => Self {
                 send: send.has_work(),
                 recv: false,
             },
-            // Mostly all is done when a connection ends.
+            // Usually nothing is left when a connection ends.
             QpState::Err => Self {
                 send: send.has_work(),
                 recv: recv.has_work(),
@@ -308,9 +308,8 @@ impl Qp {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for attributes or a change of state that are not allowed,
-    /// `EOPNOTSUPP` for attributes that no such queue pair has, `ENOMEM`. Nothing
-    /// has changed then.
+    /// `EINVAL` for attributes or state changes that are not allowed, `EOPNOTSUPP` for attributes
+    /// that the queue pair does not support, `ENOMEM`. Nothing has changed then.
     pub(crate) fn modify(this: &Arc<Self>, attr: QpChange<'_>, mask: QpAttrMask) -> Result {
         let mut wanted = Wanted::check(this, attr, mask)?;
         let mut known = this.modify.lock();
@@ -320,7 +319,7 @@ impl Qp {
         } else {
             old
         };
-        // A user who is mistaken about the present state is told so.
+        // Refuse the request if the user's view of the current state is wrong.
         let believed = if mask.intersects(QpAttrMask::CUR_STATE) {
             engine_state(attr.cur_state()?)
         } else {
@@ -332,13 +331,13 @@ impl Qp {
             return Err(EINVAL);
         }
 
-        // Dropped when both halves are free again: memory may be freed by sleeping.
+        // Dropped when both halves are released: freeing the memory may sleep.
         let mut old_resources = KVec::new();
         {
             let _bh = bh::disable();
             let mut send = this.send.exclusive(core::hint::spin_loop);
             let mut recv = this.recv.exclusive(core::hint::spin_loop);
-            // Between the check above and now the queue pair may have failed.
+            // The queue pair may have failed since the check above.
             let old = this.state();
             let draining = send.engine.is_draining();
             let change = match transition(old, new, draining) {
@@ -348,7 +347,7 @@ impl Qp {
                     return Err(EINVAL);
                 }
             };
-            // The peer's request was executed, whatever becomes of us.
+            // Send a delayed acknowledgment first: the peer's request was executed in any case.
             this.settle(&mut recv);
             wanted.note(&mut known, this.dev_mtu_code());
             Self::apply(
@@ -380,7 +379,7 @@ impl Qp {
                 let mut notes = Notes::NONE;
                 let mut host = half.io.host(this, &rcu, &mut notes);
                 let applied = change.apply_send(&mut half.engine, &mut host);
-                // The consumer is not called back from its own call.
+                // The consumer is not called back from within its own call.
                 host.finish();
                 drop(host);
                 half.io.noted = Some(notes);
@@ -401,9 +400,9 @@ impl Qp {
         Ok(())
     }
 
-    /// Gives the halves back. What came up meanwhile, and what a change begot, is for
-    /// the pumps, which run as soon as bottom halves do. There is mostly nothing, as when
-    /// a connection is set up, and a pump for nothing costs more than the change itself.
+    /// Releases both halves. Work that arrived meanwhile or results from the change is left to the
+    /// pumps, which run once bottom halves are enabled. Usually, as during connection setup, there
+    /// is none; a needless pump would cost more than the change itself.
     fn leave(
         this: &Arc<Self>,
         send: Exclusive<'_, super::SendHalf>,
@@ -421,7 +420,7 @@ impl Qp {
         }
     }
 
-    /// Tells both engines and the receive path what `known` says.
+    /// Applies `known` to both engines and the receive path.
     fn apply(
         this: &Qp,
         known: &Attr,
@@ -451,7 +450,7 @@ impl Qp {
         r.rnr_timer = RnrTimer::new(known.min_rnr_timer);
         recv.engine.set_attr(r);
         if wanted.mask.intersects(QpAttrMask::SQ_PSN) {
-            // Refused only while something is outstanding, when it means nothing.
+            // Fails only while requests are outstanding, when the attribute has no meaning.
             let _: bool = send.engine.set_psn(Psn::new(wanted.attr.sq_psn()));
         }
         if wanted.mask.intersects(QpAttrMask::RQ_PSN) {
@@ -484,12 +483,12 @@ impl Qp {
         }
     }
 
-    /// The port's MTU code, which limits packets.
+    /// Returns the port's MTU as an `IB_MTU_*` code.
     fn dev_mtu_code(&self) -> u32 {
         self.dev.mtu_code()
     }
 
-    /// Tells attributes (IBTA 11.2.4.3).
+    /// Reports the attributes (IBTA 11.2.4.3).
     pub(crate) fn query(this: &Arc<Self>, attr: &mut QpAttr, init: &mut QpInitAttr<Rxe>) {
         let known = this.modify.lock();
         let (sq_psn, draining, rq_psn) = {
@@ -518,7 +517,7 @@ impl Qp {
         attr.set_pkey_index(known.pkey_index);
         attr.set_alt_pkey_index(known.alt_pkey_index);
         attr.set_en_sqd_async_notify(known.en_sqd_async_notify);
-        // As the C driver tells them. We ask no more of a peer than our user has said.
+        // Reported as by the C driver. The engine does not exceed the user's own values.
         attr.set_max_rd_atomic(proto::rounded_depth(known.max_rd_atomic));
         attr.set_max_dest_rd_atomic(proto::rounded_depth(known.max_dest_rd_atomic));
         attr.set_min_rnr_timer(known.min_rnr_timer);

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Delayed acknowledgements: carries out what [`crate::proto::delayed_ack`] decides.
+//! Delayed acknowledgments: implements the decisions of [`crate::proto::delayed_ack`].
 //!
-//! The receive half delays an acknowledgement by not polling its engine, which goes on owing
-//! it. So whatever polls the engine next sends it, unless the send half has sent it before: at
-//! the end of a turn in which requests leave, the send half takes it along if it gets the
-//! receive token at once. A timer makes sure that somebody polls. The timer is not restarted
-//! for each acknowledgement: when it expires and the present one is younger, it is started
-//! again for the rest.
+//! The receive half delays an acknowledgment by not polling its engine, which still owes it.
+//! Whatever polls the engine next sends it, unless the send half has done so before: at the end of
+//! a turn in which requests are sent, the send half piggybacks it if it gets the receive token at
+//! once. A timer guarantees a poll. The timer is not restarted for each acknowledgment: if it
+//! expires and the current acknowledgment is younger, it is started again for the remaining time.
 //!
-//! Context: the runner of a half; softirq, or bottom halves off.
+//! Context: called by the runner of a half; softirq, or bottom halves off.
 
 use super::feed::Source;
 use super::now;
@@ -31,15 +30,15 @@ use rdma::hrtimer::Pause;
 use rdma::token::Turn;
 
 impl Qp {
-    /// Requests of the peer have come. Whether their acknowledgement may wait, as far as
-    /// the user goes. Runner of the receive half.
+    /// Notes that requests of the peer have arrived. Returns whether the user's behaviour permits
+    /// delaying their acknowledgment. Runner of the receive half.
     #[inline]
     pub(super) fn hear(
         &self,
         delayed_ack: &mut DelayedAck,
         source: &mut Option<Source<'_, '_>>,
     ) -> bool {
-        // Who sends now may be answering.
+        // The next request that the user sends may be a reply.
         if self.heard.load(Relaxed) {
             delayed_ack.unanswered();
             return false;
@@ -55,12 +54,12 @@ impl Qp {
         delayed_ack.answered(now, Nanos(self.replied.load(Relaxed)))
     }
 
-    /// Leaves the acknowledgement to a reply, unless that has left already: who polls his
-    /// completion queue on another CPU may be faster than the turn. Runner of the receive
-    /// half.
+    /// Starts to delay the acknowledgment. Returns `false` if the reply has been sent already: a
+    /// user that polls its completion queue on another CPU may be faster than this turn. Runner of
+    /// the receive half.
     pub(super) fn delay_ack(this: ArcBorrow<'_, Self>, delayed_ack: &mut DelayedAck) -> bool {
         let span = delayed_ack.hold();
-        // Either the reply's turn sees this, or it is seen here that there was a reply.
+        // Full ordering: either the reply's turn sees `ack_waits`, or the reply is seen here.
         let _: bool = this.ack_waits.xchg(true, Full);
         if !this.heard.load(Relaxed) {
             return false;
@@ -74,13 +73,13 @@ impl Qp {
         Pause::<Qp, 1>::start(this, span);
     }
 
-    /// No acknowledgement waits for a reply any more. Runner of the receive half.
+    /// Records that no acknowledgment is delayed any more. Runner of the receive half.
     pub(super) fn end_ack_delay(&self, delayed_ack: &mut DelayedAck) {
         delayed_ack.sent();
         self.ack_waits.store(false, Relaxed);
     }
 
-    /// The pause is over: whether no acknowledgement has waited for too long. Runner of the
+    /// Handles the expired timer. Returns whether no acknowledgment is overdue. Runner of the
     /// receive half.
     #[cold]
     pub(super) fn ack_delay_goes_on(this: ArcBorrow<'_, Self>, half: &mut RecvHalf) -> bool {
@@ -94,13 +93,13 @@ impl Qp {
         }
     }
 
-    /// Has the acknowledgement that waits, if it still does, leave with the requests that
-    /// `host` is about to send. Runner of the send half.
+    /// Sends a delayed acknowledgment, if there still is one, with the requests that `host` is
+    /// about to send. Runner of the send half.
     #[cold]
     pub(super) fn piggyback_ack(this: ArcBorrow<'_, Self>, host: &mut SendWorld<'_>) {
         let kick = this.recv.kick_idle(work::DELAYED_ACK, |half, bits| {
             if bits != work::DELAYED_ACK {
-                // Something else came meanwhile.
+                // Other work has arrived meanwhile.
                 return Turn::Later(bits);
             }
             if half.engine.send_ack_by(|ack| host.carry(ack)) {
@@ -110,13 +109,13 @@ impl Qp {
         });
         match kick {
             Some(kick) => Self::after_recv(this, kick),
-            // There may be no other reply for it: who has the half sends it.
+            // No other reply may follow, so the current runner of the half sends it.
             None => Self::kick_recv(this, work::POLL),
         }
     }
 
-    /// Sends the acknowledgement that waits at once, since the half is about to change. For
-    /// who has the receive half to himself; bottom halves are off.
+    /// Sends a delayed acknowledgment at once, since the half is about to change. The caller must
+    /// hold the receive half exclusively, with bottom halves off.
     pub(super) fn settle(&self, half: &mut RecvHalf) {
         if !half.delayed_ack.holds() {
             return;
@@ -127,10 +126,10 @@ impl Qp {
             delayed_ack,
             ..
         } = half;
-        // There will be nothing in it but whether the way is congested.
+        // The only possible note is congestion.
         let mut notes = Notes::NONE;
         let mut host = io.host(self, &mut notes);
-        // Without memory it is as if it were lost on the way.
+        // Without memory, the acknowledgment counts as lost on the network.
         let _: bool = engine.send_ack_by(|ack| host.emit(ack));
         host.finish();
         drop(host);

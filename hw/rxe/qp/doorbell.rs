@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Doorbells of users: each is served at once, or held until the next one.
+//! User doorbells: each is served at once or held until the next one.
 //!
-//! [`crate::proto::cork`] decides which; this file carries it out. While a doorbell is held, a
-//! timer (`Qp::pause`) limits the delay, and the completion queues ([`crate::cq::Cq::hold`]) end it
-//! when the user waits for completions.
+//! [`crate::proto::cork`] decides; this file implements the decision. While a doorbell is held, a
+//! timer (`Qp::pause`) limits the delay, and arming a completion queue ([`crate::cq::Cq::hold`])
+//! ends it, because the user is then waiting for completions.
 //!
-//! Context: the doorbell itself in task context, the rest by the runner of the send half.
+//! Context: the doorbell itself in task context, everything else by the runner of the send half.
 
 use super::now;
 use super::work;
@@ -26,21 +26,21 @@ use rdma::hrtimer::Pause;
 use rdma::task::Switches;
 use rdma::task::TaskId;
 
-/// The time between two doorbells is what the clock says.
+/// Value of `Qp::gap`: the gap is the elapsed time, which the turn computes.
 const GAP_OPEN: u64 = 1;
 
 impl Qp {
-    /// A user's doorbell. Task context.
+    /// Handles a user's doorbell. Task context.
     pub(crate) fn doorbell(this: ArcBorrow<'_, Self>) {
         let Switches { slept, preempted } = Switches::now();
         let gap = if slept != this.slept.load(Relaxed) {
-            // It waited for something in between.
+            // The task slept in between.
             u64::MAX
         } else if preempted != this.preempted.load(Relaxed) {
-            // The time was another task's.
+            // The task was preempted: the time does not count.
             0
         } else {
-            // It is for the turn to say how much time.
+            // The turn computes the gap.
             GAP_OPEN
         };
         this.slept.store(slept, Relaxed);
@@ -55,19 +55,19 @@ impl Qp {
         }
     }
 
-    /// Serves the requests that wait for company. Any context that a half may run in.
+    /// Serves the requests that are held back. Any context that a half may run in.
     pub(crate) fn uncork(this: ArcBorrow<'_, Self>) {
         Self::kick_send(this, work::POLL);
     }
 
-    /// Whether this is the time of a program that has nothing to do with the last doorbell: it
-    /// was interrupted. Any context.
+    /// Returns whether the current task is not the one that rang the last doorbell, that is,
+    /// whether the timer interrupted an unrelated program. Any context.
     fn is_strangers_time(&self) -> bool {
         TaskId::current().is_some_and(|task| task.as_u64() != self.ringer.load(Relaxed))
     }
 
-    /// Whether this turn of the send half ends at once, because the doorbell that asks
-    /// for it can wait for the next one.
+    /// Returns whether this turn of the send half ends at once because its doorbell can wait for
+    /// the next one.
     #[inline]
     pub(super) fn held(
         this: ArcBorrow<'_, Self>,
@@ -80,14 +80,14 @@ impl Qp {
                 let mut answered = this.heard.load(Relaxed);
                 if answered {
                     this.replied.store(now.0, Relaxed);
-                    // Full: before this turn looks at `ack_waits`, see `delay_ack`.
+                    // Full ordering: before this turn reads `ack_waits`, see `delay_ack`.
                     let _: bool = this.heard.xchg(false, Full);
                 }
                 let gap = match this.gap.load(Relaxed) {
                     GAP_OPEN => now.0.saturating_sub(this.rung.load(Relaxed)),
                     gap => gap,
                 };
-                // After a longer gap it does not matter, and to ask takes a lock.
+                // After a longer gap the result does not matter, and the query takes a lock.
                 if core::mem::take(&mut half.completed) && !answered && gap <= Cork::CLOSE.0 {
                     answered = this.send_cq.waiting() == 0;
                 }
@@ -118,8 +118,8 @@ impl Qp {
             Ring::Hold(Some(span)) => Some(span),
         };
         match first {
-            // Datagrams and queue pairs that do not send go the plain way, and so does
-            // who shares a completion queue with another that waits.
+            // Requests are not held back for datagrams, for queue pairs that may not send, or if
+            // another queue pair that holds requests back uses the same completion queue.
             Some(span)
                 if !this.kind.is_datagram()
                     && this.state() == QpState::Rts

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets that arrived out of order and are kept until it is their turn.
+//! Packets that arrived out of order and are kept until the gap before them is filled.
 //!
-//! Kept packets pin network buffers, and a peer decides for how long. So there are limits:
-//! [`ROOM`] packets for each half of a queue pair, [`TOTAL`] bytes of buffers for a device. More
-//! are dropped, as a responder that keeps nothing would drop all of them. The storage itself, one
-//! page, is allocated when the first packet needs it.
+//! Kept packets pin network buffers, and the peer controls for how long. Hence the limits: [`ROOM`]
+//! packets per half of a queue pair, [`TOTAL`] bytes of buffers per device. Packets beyond the
+//! limits are dropped, as the specification allows for all of them. The storage, one page, is
+//! allocated with the first packet.
 //!
-//! Context: softirq, or bottom halves off; the runner of the half.
+//! Context: softirq, or bottom halves off; called by the runner of the half.
 
 use crate::device::Dev;
 use crate::net::KeptPacket;
@@ -18,23 +18,23 @@ use crate::wire::Psn;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 
-/// Packets that one half keeps at most.
+/// Maximum number of packets that one half keeps.
 const ROOM: usize = 256;
-/// Bytes of buffers that all halves of a device keep at most.
+/// Maximum number of buffer bytes that all halves of a device keep.
 const TOTAL: usize = 16 << 20;
 
-/// A half at work, which keeps packets.
+/// Host of a half that keeps early packets.
 pub(super) trait Keeper {
-    /// There is no present packet any more. Returns it.
+    /// Removes and returns the current packet.
     fn take_packet(&mut self) -> Option<RxPacket>;
 
-    /// What it keeps.
+    /// Returns the kept packets.
     fn stash(&self) -> &Stash;
 
-    /// The same, to be changed.
+    /// Returns the kept packets mutably, with the device that counts their bytes.
     fn stash_mut(&mut self) -> (&Dev, &mut Stash);
 
-    /// Keeps the present packet, which came before its turn.
+    /// Keeps the current packet, which arrived early.
     fn keep_packet(&mut self) {
         if let Some(packet) = self.take_packet() {
             let (dev, stash) = self.stash_mut();
@@ -42,33 +42,33 @@ pub(super) trait Keeper {
         }
     }
 
-    /// Drops what was kept: nobody wants it any more.
+    /// Drops all kept packets.
     fn forget_early(&mut self) {
         let (dev, stash) = self.stash_mut();
         stash.clear(dev);
     }
 
-    /// Whether packets are kept.
+    /// Returns whether packets are kept.
     #[inline]
     fn has_early(&self) -> bool {
         self.stash().first().is_some()
     }
 }
 
-/// The early packets of one half. Whoever drops it clears it first.
+/// Early packets of one half. The owner must clear it before dropping it.
 pub(super) struct Stash(Option<Early<KVec<Place<KeptPacket>>>>);
 
 impl Stash {
-    /// There are none.
+    /// An empty stash.
     pub(super) const EMPTY: Self = Self(None);
 
-    /// The PSN of the first one.
+    /// Returns the PSN of the first packet.
     #[inline]
     pub(super) fn first(&self) -> Option<Psn> {
         self.0.as_ref()?.first()
     }
 
-    /// Keeps a packet, if the limits allow.
+    /// Keeps a packet if the limits allow it.
     #[cold]
     fn keep(&mut self, dev: &Dev, packet: RxPacket) {
         let psn = packet.start().psn();
@@ -83,7 +83,7 @@ impl Stash {
         }
     }
 
-    /// Takes the first one, if `is_due` says so of its PSN.
+    /// Takes the first packet if `is_due` returns true for its PSN.
     #[inline]
     pub(super) fn take(&mut self, dev: &Dev, is_due: impl FnOnce(Psn) -> bool) -> Option<RxPacket> {
         if !is_due(self.first()?) {
@@ -92,7 +92,7 @@ impl Stash {
         self.pop(dev)
     }
 
-    /// Drops all.
+    /// Drops all packets.
     pub(super) fn clear(&mut self, dev: &Dev) {
         while self.first().is_some() {
             drop(self.pop(dev));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The packets of one turn, in the order of their arrival: the parked packet, the backlog of the
-//! turn before, the queue, and then those that are handed to the half directly, which came last.
+//! The packets of one turn in order of arrival: the parked packet, the backlog of the previous
+//! turn, the queue, and last the packets passed to the half directly.
 //!
-//! Context: softirq, or bottom halves off; the runner of the half.
+//! Context: softirq, or bottom halves off; called by the runner of the half.
 
 use super::BACKLOG;
 use crate::net::RxBatch;
@@ -12,13 +12,13 @@ use crate::net::RxQueue;
 use crate::net::RxRun;
 use crate::net::Stream;
 
-/// Packets that go to a half at once.
+/// Packets passed to a half directly.
 pub(super) struct Source<'s, 'r> {
     pub(super) stream: Stream,
     pub(super) run: &'s mut RxRun<'r>,
-    /// How many of them it may be.
+    /// Maximum number of packets to take.
     pub(super) most: u32,
-    /// The next one was looked at, and is of the stream.
+    /// The next packet has been examined and belongs to the stream.
     pub(super) looked_at: bool,
 }
 
@@ -32,8 +32,8 @@ impl Source<'_, '_> {
         self.run.take_of(self.stream)
     }
 
-    /// Leaves what is left in the queue of the half; what exceeds that is dropped.
-    /// Answers whether there was any.
+    /// Moves the remaining packets to the queue of the half and drops those that exceed its limit.
+    /// Returns whether any were queued.
     pub(super) fn leave(mut self, queue: &RxQueue) -> bool {
         let mut any = false;
         while let Some(packet) = self.next() {
@@ -46,28 +46,28 @@ impl Source<'_, '_> {
     }
 }
 
-/// The packets for a turn of a half, without the parked one.
+/// Packets for a turn of a half, except the parked one.
 pub(super) struct Feed<'a, 's, 'r> {
     pub(super) queue: &'a RxQueue,
-    /// There may be packets in the queue.
+    /// The queue may hold packets.
     pub(super) more: bool,
-    /// Taken off the queue, and not handled yet.
+    /// Packets taken off the queue but not handled yet.
     pub(super) backlog: &'a mut Option<RxBatch>,
-    /// Those that just came.
+    /// Packets that have just arrived.
     pub(super) source: &'a mut Option<Source<'s, 'r>>,
-    /// What the turn's budget has left.
+    /// Remaining budget of the turn.
     pub(super) left: &'a mut u32,
 }
 
 impl Feed<'_, '_, '_> {
-    /// Begins the turn, with a packet that was `parked` or without. Whatever came behind that
-    /// is in the queue, if not in the backlog.
+    /// Begins the turn. `parked`: there is a parked packet; those behind it are in the backlog or
+    /// in the queue.
     #[inline(always)]
     pub(super) fn begin(&mut self, parked: bool) {
         self.more |= parked || self.backlog.is_some();
     }
 
-    /// Takes the next packet, if the budget allows; an exhausted source becomes `None`.
+    /// Takes the next packet if the budget allows; sets an exhausted source to `None`.
     #[inline(always)]
     pub(super) fn next(&mut self) -> Option<RxPacket> {
         while let Some(less) = self.left.checked_sub(1) {
@@ -92,14 +92,14 @@ impl Feed<'_, '_, '_> {
         None
     }
 
-    /// Whether there may be any.
+    /// Returns whether there may be packets.
     #[inline(always)]
     pub(super) fn has_any(&self) -> bool {
         self.has_more() || self.source.is_some()
     }
 
-    /// Whether the budget has left some that only another turn looks at: what is left of
-    /// the source goes to the queue.
+    /// Returns whether packets remain that need another turn. Those left in the source are not
+    /// counted: they are moved to the queue.
     #[inline(always)]
     pub(super) fn has_more(&self) -> bool {
         self.more || self.backlog.is_some()

@@ -2,9 +2,9 @@
 
 //! Loopback: two connected queue pairs of one device exchange requests without packets.
 //!
-//! Both engines work as over a wire, with packets that are plain values. The requester's turn
-//! hands a request to the peer's receive half, as a turn of that half inside its own, and the
-//! payload is copied once, from buffer to buffer:
+//! Both engines work as over a wire, but packets are plain values. The requester's turn runs a turn
+//! of the peer's receive half inside its own and passes the request to it. The payload is copied
+//! once, from buffer to buffer:
 //!
 //! ```text
 //!   send turn of A                         receive turn of B, inside
@@ -13,31 +13,31 @@
 //!     engine.on_response <-- `Answers` <---------'
 //! ```
 //!
-//! B's responses are kept in A's `Answers` until A's engine has returned; the data of a read
-//! are copied only then. If there are more responses than fit, B keeps them, and A fetches them
-//! by more such turns. B never sends to A by itself: if it owes responses and nobody fetches
-//! them, it pokes A.
+//! B's responses are kept in A's `Answers` until A's engine has returned; the data of a read are
+//! copied only then. If there are more responses than fit, B keeps them, and A fetches them with
+//! further such turns. B never sends to A by itself: if it has responses that nobody fetches, it
+//! kicks A's send half.
 //!
 //! # When
 //!
-//! Loopback is used if the path leads to the device itself and the queue pair there is connected
-//! to ours. A message that begins in this mode is cut into pieces of `PIECE` bytes, which cannot
-//! be sent in packets: if the condition ceases to hold, they are lost, as on a broken path.
-//! Nothing else is lost. On unreliable connections nothing may overtake packets that took the
-//! lane ([`crate::net`]), so these use loopback from their first packet on, or never.
+//! Loopback is used if the path leads to the device itself and the queue pair there is connected to
+//! this one. A message that starts in this mode is split into segments of `PIECE` bytes, which
+//! cannot be sent as packets: if the condition ceases to hold, they are lost, as on a broken path.
+//! Nothing else is lost. On unreliable connections no packet may overtake those sent through a lane
+//! (`net::local`), so these use loopback from their first packet on, or never.
 //!
 //! # Memory on demand
 //!
-//! If memory is absent, the request stays with the requester, which tries again when the pages
-//! are present. Its own work item brings in the pages that it sends from, and those that a
-//! response touches; the response waits in `Answers` before all others. Pages that a request
-//! touches at the peer are brought in by the peer's work item, which then wakes the requester.
+//! If memory is absent, the request stays with the requester, which retries when the pages are
+//! present. Its own work item faults in the pages that it sends from and those that a response
+//! accesses; the response stays at the front of `Answers`. The peer's work item faults in the pages
+//! that a request accesses at the peer, and then wakes the requester.
 //!
 //! # Locks
 //!
-//! The peer's token is only tried, never waited for. A requester that finds it taken tries again
-//! when the token is released, or soon after. Turns nest no deeper than this: a receive turn
-//! starts only turns that flush.
+//! The peer's token is only tried, never waited for. A requester that finds it taken retries when
+//! the token is released, or soon after. The nesting of turns is limited: a receive turn starts
+//! only turns that flush.
 
 mod answers;
 mod requester;
@@ -68,18 +68,18 @@ use rdma::net::AddrPair;
 use rdma::token::Kick;
 use rdma::token::Turn;
 
-/// Payload bytes of one packet on this way. What one receive turn copies.
+/// Maximum payload of a loopback packet in bytes, that is, of one receive turn.
 pub(super) const PIECE: u32 = 64 << 10;
 
-/// Payload bytes that a send turn moves before others may have the CPU.
+/// Payload bytes that a send turn moves before it yields the CPU.
 const BYTES: u32 = 4 * PIECE;
 
-/// What the requester knows of this way; the send token guards it.
+/// The requester's state of loopback; guarded by the send token.
 pub(super) struct Link {
     answers: Answers,
-    /// The peer has more to answer.
+    /// The peer has more responses to fetch.
     owed: bool,
-    /// A packet went by the lane, which the next ones must not overtake.
+    /// A packet was sent through a lane; later packets must not overtake it.
     on_lane: bool,
 }
 
@@ -90,21 +90,21 @@ impl Link {
         on_lane: false,
     };
 
-    /// The peer says that it has more to answer.
+    /// Records that the peer has more responses to fetch.
     pub(super) fn note_owed(&mut self) {
         self.owed = true;
     }
 }
 
-/// What one send turn did on this way.
+/// Work that one send turn did by loopback.
 #[derive(Default)]
 pub(super) struct Spent {
     bytes: u32,
     packets: u32,
     answers: u32,
-    /// The peer's token was taken.
+    /// The peer's token was taken by another runner.
     pub(super) busy: bool,
-    /// An answer waits for memory.
+    /// A response waits for memory.
     pub(super) parked: bool,
 }
 
@@ -113,7 +113,7 @@ impl Spent {
         self.bytes >= BYTES || self.packets >= BUDGET
     }
 
-    /// Counts the packets that would have been on a wire, and the bytes in them.
+    /// Counts the packets that a wire would have carried, and their payload bytes.
     pub(super) fn count(&self, counters: &Counters) {
         let packets = i64::from(self.packets.saturating_add(self.answers));
         if packets != 0 {
@@ -130,17 +130,17 @@ impl Spent {
     }
 }
 
-/// A request on its way into the receive half of the peer.
+/// A request on its way to the peer's receive half.
 pub(super) struct Request<'a> {
     pub(super) packet: &'a proto::RxPacket,
-    /// The addresses that it would have on a wire.
+    /// The addresses that the packet would have on a wire.
     from: &'a AddrPair,
     pub(super) network: Network,
     pub(super) fill: Fill<'a>,
 }
 
 impl Request<'_> {
-    /// The same for a shorter time.
+    /// Reborrows the request.
     fn borrow(&mut self) -> Request<'_> {
         Request {
             fill: &mut *self.fill,
@@ -149,16 +149,16 @@ impl Request<'_> {
     }
 }
 
-/// What became of a visit to the peer.
+/// Result of a turn of the peer's receive half.
 #[derive(Clone, Copy)]
 struct Visit {
-    /// The peer has more to answer.
+    /// The peer has more responses to fetch.
     owed: bool,
-    /// The request has to be brought again: it needs memory that is not there.
+    /// The request must be retried: it needs absent memory.
     parked: bool,
 }
 
-/// The peer that a turn talks to, and what its completions say of the network.
+/// The peer of a turn, and the network properties that its completions report.
 #[derive(Clone, Copy)]
 pub(super) struct LoopbackPeer<'r> {
     qp: ArcBorrow<'r, Qp>,
@@ -166,14 +166,14 @@ pub(super) struct LoopbackPeer<'r> {
 }
 
 impl Qp {
-    /// The queue pair on this device that this one and no other is connected to, whatever
-    /// the path is. Any context.
+    /// Returns the queue pair on this device to which this one is connected, if the connection is
+    /// mutual; the path is not checked. Any context.
     fn loopback_peer<'a>(&'a self, rcu: &'a rcu::Guard) -> Option<ArcBorrow<'a, Qp>> {
         let peer = self.dev.qps.borrow(self.dest.load(Relaxed), rcu)?;
         (peer.kind == self.kind && peer.dest.load(Relaxed) == self.number).then_some(peer)
     }
 
-    /// Whether requests are welcome.
+    /// Returns whether the state allows requests to be received.
     fn hears_requests(&self) -> bool {
         match self.state() {
             QpState::Rtr | QpState::Rts | QpState::Sqd | QpState::Sqe => true,
@@ -181,7 +181,7 @@ impl Qp {
         }
     }
 
-    /// Tells the requester on this device that we owe it answers, which it fetches soon.
+    /// Kicks the requester on this device, so that it fetches the responses owed to it. Returns
     /// `false` if there is none. Bottom halves are off.
     pub(super) fn poke(&self) -> bool {
         let rcu = rcu::read_lock();
@@ -194,7 +194,7 @@ impl Qp {
                 return false;
             }
         }
-        // Not here: we are the runner of a half ourselves.
+        // Not in this context, which runs a half already.
         match requester
             .send
             .kick(work::FETCH, |_, bits| Turn::Later(bits))
@@ -205,7 +205,7 @@ impl Qp {
         true
     }
 
-    /// The receive token is free again: has the requester go on who found it taken.
+    /// Called when the receive token has been released: restarts a requester that found it taken.
     pub(super) fn recv_is_free(&self) {
         if self.recv_wanted.load(Relaxed) == 0 || self.recv_wanted.xchg(0, Full) == 0 {
             return;
@@ -216,8 +216,8 @@ impl Qp {
         }
     }
 
-    /// A turn of the receive half inside the requester's, for a request or only to
-    /// fetch answers. `None` if the half is taken.
+    /// Runs a turn of the receive half inside the requester's turn, for a request or only to fetch
+    /// responses. Returns `None` if the half is busy.
     fn visit(
         this: ArcBorrow<'_, Self>,
         mut request: Option<Request<'_>>,
@@ -238,7 +238,7 @@ impl Qp {
             turn
         });
         let kick = this.recv.kick_idle(0, &mut run).or_else(|| {
-            // Who has it looks at the note after giving it back, which may be now.
+            // The holder checks the flag after it releases the token, which may be now.
             let _: u32 = this.recv_wanted.xchg(1, Full);
             this.recv.kick_idle(0, &mut run)
         })?;
@@ -247,7 +247,7 @@ impl Qp {
         Some(visit)
     }
 
-    /// The turn itself.
+    /// Body of the first turn of [`Self::visit`].
     fn visited(
         this: ArcBorrow<'_, Self>,
         half: &mut RecvHalf,
@@ -269,10 +269,10 @@ impl Qp {
         let mut request = request.filter(|_| known);
         let mut packet = request.as_ref().map(|request| request.packet);
         if packet.is_some() {
-            // Who sends now may be answering.
+            // The next request that the user sends may be a reply.
             this.heard.store(true, Relaxed);
         }
-        // Nothing overtakes what came by another way and waits for memory.
+        // Nothing may overtake a parked packet from the network.
         let mut parked = packet.is_some() && before.is_some();
         if parked {
             packet = None;
@@ -281,7 +281,7 @@ impl Qp {
         let mut notes = Notes::NONE;
         let mut host = io.host_loopback(&this, request, answers, &mut notes);
         if let Some(packet) = packet {
-            // What else became of it is counted by the engine where it matters.
+            // The engine counts other dispositions where they matter.
             parked = engine.on_request(packet, &mut host) == Disposition::Parked;
         }
         host.drop_packet();
@@ -292,7 +292,7 @@ impl Qp {
         let (turn, owed) = match progress {
             Progress::Idle => (Turn::Done, false),
             Progress::Blocked => (Turn::Done, true),
-            // It flushes.
+            // The engine is flushing.
             Progress::More => (Turn::Later(work::POLL), false),
         };
         (turn, Visit { owed, parked })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a turn of a queue pair leaves to be done after it: events, notifications, page faults.
+//! Notes of a turn of a queue pair, acted on after it: events, notifications, page faults.
 //!
 //! Consumers are notified only after memory and packets are released.
 
@@ -8,16 +8,16 @@ use crate::cq::Told;
 use crate::mem::Fault;
 use crate::proto::QpEvent;
 
-/// What the engine and the host noted during a turn, to be acted on after it.
+/// What engine and host noted during a turn.
 pub(super) struct Notes {
     pub(super) told: Told,
-    /// One bit for each kind of event.
+    /// One bit per kind of event.
     pub(super) events: u8,
-    /// Packets were dropped because a queue of the network is full.
+    /// Packets were dropped because a network queue is full.
     pub(super) congested: bool,
     /// Completions of sends were posted.
     pub(super) completed: bool,
-    /// Memory that the half waits for.
+    /// The page fault that the half waits for.
     pub(super) fault: Option<Fault>,
 }
 
@@ -39,19 +39,19 @@ impl Notes {
         fault: None,
     };
 
-    /// Whether nothing is noted that somebody is to hear of.
+    /// Returns whether there is nothing to report to consumers.
     pub(super) fn is_empty(&self) -> bool {
         self.told == Told::Nothing && self.events == 0
     }
 
-    /// Whether an event is noted.
+    /// Returns whether an event is noted.
     #[inline]
     pub(super) fn has_events(&self) -> bool {
         self.events != 0
     }
 
     const fn bit(event: QpEvent) -> u8 {
-        // CAST: there are six of them.
+        // CAST: there are six events.
         1 << event as u8
     }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Waiting for pages of memory on demand.
+//! Waiting for absent pages of on-demand memory.
 //!
-//! A half that needs absent pages stops: it keeps the present packet
+//! A half that needs absent pages stops: it keeps the current packet
 //! ([`proto::Disposition::Parked`](crate::proto::Disposition)) and those behind it, or leaves its
-//! next packet unsent. The end of the turn hands the fault to a work item, which brings the pages
-//! in and kicks the half. If something else kicks the half before, it tries again, which does no
-//! harm. So order is kept, and nothing sleeps in a softirq.
+//! next packet unsent. At the end of the turn the fault is passed to a work item, which faults the
+//! pages in and kicks the half. If something else kicks the half earlier, it retries, which is
+//! harmless. Thus order is preserved, and softirqs never sleep.
 //!
 //! ```text
 //!   turn: Absent ---> wanted ---> work item: fault_in --- ok ------> kick, try again
@@ -14,8 +14,8 @@
 //!                                                                    the request fails
 //! ```
 //!
-//! Context: the work item runs in process context and may sleep for long; everything else is
-//! called by the runner of the half.
+//! Context: the work item runs in process context and may sleep for long; the runner of the half
+//! calls everything else.
 
 use super::work;
 use super::Qp;
@@ -27,7 +27,7 @@ use kernel::sync::ArcBorrow;
 use kernel::workqueue::WorkItem;
 use rdma::sync::SpinLockIrq;
 
-/// One half's wait for memory.
+/// State of one half's wait for memory.
 #[pin_data]
 pub(super) struct Parking {
     #[pin]
@@ -35,16 +35,16 @@ pub(super) struct Parking {
 }
 
 struct Wait {
-    /// What the half waits for.
+    /// The fault that the half waits for.
     wanted: Option<Fault>,
-    /// What is being brought in.
+    /// The fault that the work item is resolving.
     served: Option<Fault>,
-    /// What it waited for and will not come.
+    /// A fault that could not be resolved.
     refused: Option<Fault>,
 }
 
 impl Parking {
-    /// Nobody waits.
+    /// Creates a state without a wait.
     pub(super) fn new() -> impl PinInit<Self> {
         let none = Wait {
             wanted: None,
@@ -56,8 +56,8 @@ impl Parking {
         })
     }
 
-    /// Whether it makes sense to wait for these pages. If they were waited for in vain,
-    /// it does not, once: who wants them again may try again.
+    /// Returns whether to wait for these pages. Returns `false` once for a fault that could not be
+    /// resolved; a later request may try again.
     pub(super) fn is_hopeful(&self, fault: Option<Fault>) -> bool {
         let mut wait = self.wait.lock();
         if fault.is_some() && wait.refused == fault {
@@ -67,8 +67,8 @@ impl Parking {
         fault.is_some()
     }
 
-    /// Whether somebody has to be asked for these pages: not if their coming, or that
-    /// they do not come, is about to be told.
+    /// Returns whether the work item must be queued for these pages. Not needed if it is resolving
+    /// this very fault or has reported its failure.
     fn want(&self, fault: Fault) -> bool {
         let mut wait = self.wait.lock();
         if [wait.served, wait.refused].contains(&Some(fault)) {
@@ -78,7 +78,7 @@ impl Parking {
         true
     }
 
-    /// Brings in what is wanted. May sleep.
+    /// Resolves the wanted fault. May sleep.
     fn serve(&self, memory: &crate::mem::Memory) {
         let wanted = {
             let mut wait = self.wait.lock();
@@ -88,7 +88,7 @@ impl Parking {
         if let Some(fault) = wanted {
             let refused = match memory.fault_in(&fault, true) {
                 Ok(()) => None,
-                // Whoever wants them will want them again, and be here again.
+                // Transient: the half retries and faults again.
                 Err(error) if error == EBUSY || error == EAGAIN => None,
                 Err(_) => Some(fault),
             };
@@ -113,28 +113,29 @@ impl WorkItem<3> for Qp {
 
     fn run(this: Arc<Qp>) {
         this.recv_parking.serve(&this.dev.memory);
-        // A requester on this device may be who waits.
+        // The waiter may be a requester on this device.
         this.recv_wanted.store(1, Relaxed);
         Qp::kick_recv(this.as_arc_borrow(), work::PACKETS | work::POLL);
     }
 }
 
 impl Qp {
-    /// Has the send half run as a task of its own, which takes turns with others. Any context.
+    /// Schedules the send half in process context, where it competes with other tasks for the CPU.
+    /// Any context.
     pub(super) fn serve_later(this: ArcBorrow<'_, Self>) {
-        // If it is queued it will run. There may be no memory to bring in.
+        // If the work item is queued already, it will run. It need not have a fault to resolve.
         let _ = rdma::workqueue::system_dfl().enqueue::<Arc<Qp>, 2>(this.into());
     }
 
-    /// Has the pages brought in that the send half waits for.
+    /// Schedules the resolution of the fault that the send half waits for.
     pub(super) fn await_send(this: ArcBorrow<'_, Self>, fault: Fault) {
         if this.send_parking.want(fault) {
-            // If it is queued it finds the fault; if it runs, it will run again.
+            // A queued work item finds this fault; a running one will run again.
             let _ = rdma::workqueue::system_dfl().enqueue::<Arc<Qp>, 2>(this.into());
         }
     }
 
-    /// Has the pages brought in that the receive half waits for.
+    /// Schedules the resolution of the fault that the receive half waits for.
     pub(super) fn await_recv(this: ArcBorrow<'_, Self>, fault: Fault) {
         if this.recv_parking.want(fault) {
             let _ = rdma::workqueue::system_dfl().enqueue::<Arc<Qp>, 3>(this.into());

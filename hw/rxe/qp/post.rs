@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Kernel users' requests: checked and written into the rings, from any context.
+//! Requests of kernel users: validated and written into the rings, from any context.
 
 use super::Qp;
 use crate::device::Rxe;
@@ -30,10 +30,10 @@ use rdma::provider::RecvWrs;
 use rdma::provider::SendWr;
 use rdma::provider::SendWrs;
 
-/// The Q_Key bit by which a sender means its own queue pair's key (IBTA 10.2.5).
+/// Q_Key bit by which a sender selects the Q_Key of its own queue pair (IBTA 10.2.5).
 const OWN_QKEY: u32 = 1 << 31;
 
-/// The producing ends of a kernel user's rings. Absent of a user's.
+/// The producers of a kernel user's rings. `None` for user queue pairs.
 pub(super) struct Posts {
     pub(super) send: Option<Producer<RingBuf>>,
     pub(super) recv: Option<Producer<RingBuf>>,
@@ -47,8 +47,8 @@ impl Qp {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the queue pair is in no state to send or a request is no good,
-    /// `ENOMEM` if the queue is full.
+    /// `EINVAL` if the queue pair's state does not allow sending or a request is invalid, `ENOMEM`
+    /// if the queue is full.
     pub(crate) fn post_send(this: &Arc<Self>, wrs: &mut SendWrs<'_, Rxe>) -> Result {
         match this.state() {
             QpState::Reset | QpState::Init | QpState::Rtr => return Err(EINVAL),
@@ -63,7 +63,7 @@ impl Qp {
             let posts = &mut *posts;
             wrs.try_for_each(|wr| this.post_one(posts, &wr))
         };
-        // Those before a refused one are posted.
+        // Requests before a refused one are posted.
         Self::pump_send(this.as_arc_borrow());
         posted
     }
@@ -120,8 +120,8 @@ impl Qp {
     ///
     /// # Errors
     ///
-    /// `EINVAL` before INIT, with a shared receive queue, or for a request that is
-    /// no good; `ENOMEM` if the queue is full.
+    /// `EINVAL` before INIT, with a shared receive queue, or for an invalid request; `ENOMEM` if
+    /// the queue is full.
     pub(crate) fn post_recv(this: &Arc<Self>, wrs: &mut RecvWrs<'_>) -> Result {
         if this.state() == QpState::Reset {
             return Err(EINVAL);
@@ -132,7 +132,8 @@ impl Qp {
             let ring = posts.recv.as_mut().ok_or(EINVAL)?;
             post_recvs(ring, max_sge, wrs)
         };
-        // Either the request is seen by who goes into error, or that is seen here: `set_state`.
+        // Pairs with the barrier in `set_state`: either the transition to the error state sees the
+        // request, or the new state is seen here.
         smp_mb();
         if this.state() == QpState::Err {
             Self::pump_recv(this.as_arc_borrow());
@@ -141,8 +142,8 @@ impl Qp {
     }
 }
 
-/// The end of [`Qp::post_one`] for a request whose bytes are to be copied now. By itself, since
-/// others need not make the large list that this one does.
+/// The end of [`Qp::post_one`] for inline data. A separate function, so that other requests do not
+/// pay for the large array on the stack.
 #[inline(never)]
 fn post_inline(
     ring: &mut Producer<RingBuf>,
@@ -157,7 +158,7 @@ fn post_inline(
     encode::post_send(ring, caps, max_sge, &send).map_err(post_error)
 }
 
-/// A kernel user's request as the engine's operation, and what it leaves to us.
+/// Converts a kernel user's request to the engine's operation and the local operation, if any.
 fn translate(wr: &SendWr<'_, Rxe>) -> Result<(SendOp, Option<LocalOp>)> {
     Ok(match wr.op()? {
         provider::SendOp::Send => (SendOp::Send { imm: None }, None),
@@ -183,7 +184,7 @@ fn translate(wr: &SendWr<'_, Rxe>) -> Result<(SendOp, Option<LocalOp>)> {
             let key = Key(rkey);
             (SendOp::Read { va: addr, key }, None)
         }
-        // No packet says so; who wants it invalidates when the read is complete.
+        // There is no such packet; the consumer invalidates the key when the read has completed.
         provider::SendOp::ReadInv { .. } => return Err(EINVAL),
         provider::SendOp::CompareSwap {
             addr,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Host of the engine's receive half: receive queue, remote memory, wire, completions.
+//! Host of the engine's receive half: receive queue, remote memory, network, completions.
 //!
 //! [`RecvIo`] lives as long as the half, [`RecvWorld`] for one turn; both belong to the runner of
 //! the half. Context: softirq, or bottom halves off.
@@ -47,23 +47,23 @@ use crate::srq::Srq;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-/// What the receive token guards.
+/// State guarded by the receive token.
 pub(super) struct RecvHalf {
     pub(super) engine: RecvSide<KVec<proto::Resource>>,
     pub(super) io: RecvIo,
     /// Requests taken off the queue and not handled yet.
     pub(super) backlog: Option<RxBatch>,
-    /// The request in hand, which waits for memory and comes before the backlog.
+    /// The current request, if it waits for memory; it precedes the backlog.
     pub(super) parked: Option<RxPacket>,
-    /// Whether the acknowledgement waits for a reply to leave with.
+    /// State of the delayed acknowledgment.
     pub(super) delayed_ack: DelayedAck,
 }
 
-/// Where receive requests come from.
+/// Source of receive requests.
 pub(super) enum Source {
     /// The queue pair's own queue.
     Own(RecvQueue),
-    /// One that it shares.
+    /// A shared receive queue.
     Shared(Arc<Srq>),
 }
 
@@ -77,21 +77,22 @@ impl Source {
     }
 }
 
-/// The host's share of the receive half.
+/// The host's part of the receive half.
 pub(super) struct RecvIo {
     pub(super) source: Source,
-    /// The buffers of the request in hand.
+    /// Buffers of the current receive request.
     current: RecvBuffers,
-    /// The way back to the peer of a connected queue pair.
+    /// Path to the peer of a connected queue pair.
     pub(super) sender: Option<Sender>,
-    /// The last request came from a peer on this device, which fetches the answers.
+    /// The last request came from a peer on this device, which fetches the responses.
     pub(super) loopback: bool,
-    /// Requests that came before their turn.
+    /// Requests that arrived early.
     pub(super) early: Stash,
 }
 
 impl RecvHalf {
-    /// The half of a queue pair in reset. It is large: where it is to be, it is made.
+    /// Creates the half of a queue pair in RESET. Inlined, since the half is large: it is built in
+    /// place.
     #[inline(always)]
     pub(super) fn new(source: Source, buffers: RecvBuffers, attr: proto::RecvAttr) -> Self {
         Self {
@@ -111,8 +112,8 @@ impl RecvHalf {
 }
 
 impl RecvHalf {
-    /// Whether a queue pair that goes into error has something to flush or to tell. Who shares
-    /// its queue tells that it takes no more of it.
+    /// Returns whether a queue pair that enters the error state has requests to flush or events to
+    /// report. With a shared queue it always reports that it takes no more requests from it.
     pub(super) fn has_work(&self) -> bool {
         let waiting = match &self.io.source {
             Source::Own(queue) => queue.waiting() != 0,
@@ -123,7 +124,7 @@ impl RecvHalf {
 }
 
 impl RecvIo {
-    /// The host for one turn.
+    /// Returns the host for one turn.
     pub(super) fn host<'a>(&'a mut self, qp: &'a Qp, notes: &'a mut Notes) -> RecvWorld<'a> {
         RecvWorld {
             batch: qp.batch(),
@@ -135,7 +136,7 @@ impl RecvIo {
         }
     }
 
-    /// The host for one turn inside that of a requester on this device.
+    /// Returns the host for one turn inside that of a requester on this device.
     pub(super) fn host_loopback<'a>(
         &'a mut self,
         qp: &'a Qp,
@@ -154,7 +155,7 @@ impl RecvIo {
         }
     }
 
-    /// Forgets all requests of the queue pair's own queue; the engine does too.
+    /// Discards all requests of the queue pair's own queue; the engine does the same.
     pub(super) fn reset(&mut self, dev: &Dev) {
         self.early.clear(dev);
         self.loopback = false;
@@ -164,19 +165,19 @@ impl RecvIo {
     }
 }
 
-/// Implements the engine's wishes for one turn.
+/// Implements the engine's host interface for one turn.
 pub(super) struct RecvWorld<'a> {
     qp: &'a Qp,
     io: &'a mut RecvIo,
     batch: Batch<'a>,
     present: Present<'a>,
-    /// Where to put answers, if a requester on this device takes them.
+    /// Destination of responses, if a requester on this device takes them.
     answers: Option<&'a mut Answers>,
-    /// The caller's, who reads them when the turn is over: they are not moved for that.
+    /// Owned by the caller, who reads them after the turn; a reference avoids moving them.
     notes: &'a mut Notes,
 }
 
-/// The packet that the engine is told of.
+/// The packet that the engine is processing.
 enum Present<'a> {
     Nothing,
     /// From the network.
@@ -186,14 +187,14 @@ enum Present<'a> {
 }
 
 impl RecvWorld<'_> {
-    /// Makes a received packet the present one.
+    /// Makes a received packet the current one.
     #[inline]
     pub(super) fn set_packet(&mut self, packet: RxPacket) {
         self.io.loopback = false;
         self.present = Present::Wire(packet);
     }
 
-    /// The present packet as the engine sees it, if it is for this queue pair.
+    /// Returns the current packet for the engine, if it is for this queue pair.
     #[inline]
     pub(super) fn header(&self) -> Option<proto::RxPacket> {
         match &self.present {
@@ -205,14 +206,14 @@ impl RecvWorld<'_> {
         }
     }
 
-    /// Whether the last request came from a peer on this device.
+    /// Returns whether the last request came from a peer on this device.
     #[inline]
     pub(super) fn is_loopback(&self) -> bool {
         self.io.loopback
     }
 
-    /// Hands the packets to `engine` that were kept and whose turn it is now. Answers
-    /// whether one is to be parked, which is the present one then.
+    /// Passes kept packets that are now due to `engine`. Returns whether the current packet must be
+    /// parked.
     #[cold]
     pub(super) fn hand_in_early(&mut self, engine: &mut RecvSide<KVec<proto::Resource>>) -> bool {
         let qp = self.qp;
@@ -223,18 +224,18 @@ impl RecvWorld<'_> {
             };
             match engine.on_request(&header, self) {
                 Disposition::Parked => return true,
-                // What is due is not early; if it were, it would count as lost.
+                // A due packet is not early; if it were, it would count as lost.
                 Disposition::Early | Disposition::Done | Disposition::Dropped(_) => {}
             }
         }
         false
     }
 
-    /// Whether what was not there will come, so that the half waits; it notes that then.
+    /// Returns whether the half waits for absent memory, and notes the fault to resolve.
     fn waits(&mut self) -> bool {
         let fault = self.batch.take_absent();
         if fault.is_none() && matches!(self.present, Present::Request(_)) {
-            // It is the requester's own, who notes it.
+            // The requester's own memory is absent; the requester notes the fault.
             return true;
         }
         let waits = self.qp.recv_parking.is_hopeful(fault);
@@ -244,7 +245,7 @@ impl RecvWorld<'_> {
         waits
     }
 
-    /// What a failed access to local buffers means for the engine.
+    /// Converts a failed access to local buffers.
     fn local_fault(&mut self, error: MemError) -> LocalFault {
         match error {
             MemError::Absent if self.waits() => LocalFault::Absent,
@@ -252,7 +253,7 @@ impl RecvWorld<'_> {
         }
     }
 
-    /// What a failed access by the peer means for the engine.
+    /// Converts a failed access by the peer.
     fn remote_fault(&mut self, error: MemError) -> RemoteFault {
         match error {
             MemError::Absent if !self.waits() => RemoteFault::Access,
@@ -260,7 +261,7 @@ impl RecvWorld<'_> {
         }
     }
 
-    /// Ends the turn: packets leave.
+    /// Ends the turn and sends its packets.
     #[inline(always)]
     pub(super) fn finish(&mut self) {
         if let Some(sender) = &mut self.io.sender {
@@ -268,13 +269,13 @@ impl RecvWorld<'_> {
         }
     }
 
-    /// There is no present packet any more.
+    /// Drops the current packet.
     #[inline(always)]
     pub(super) fn drop_packet(&mut self) {
         self.present = Present::Nothing;
     }
 
-    /// What the network says of the present packet.
+    /// Returns the network properties of the current packet.
     fn network(&self) -> Network {
         match &self.present {
             Present::Wire(packet) => Network {
@@ -313,7 +314,7 @@ impl RecvHost for RecvWorld<'_> {
             return loopback::answer(self.qp, answers, &mut self.batch, packet);
         }
         if self.io.loopback {
-            // Nobody there to be answered is as if the answer were lost.
+            // If there is no requester to fetch it, the response counts as lost.
             return match self.qp.poke() {
                 true => Err(TxError::Blocked),
                 false => Ok(()),

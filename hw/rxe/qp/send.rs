@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Host of the engine's send half: send queue, memory, wire, completions.
+//! Host of the engine's send half: send queue, memory, network, completions.
 //!
 //! [`SendIo`] lives as long as the half, [`SendWorld`] for one turn; both belong to the runner of
 //! the half, except what is reached through the queue pair's `Arc`s. Context: softirq, or bottom
@@ -47,47 +47,47 @@ use kernel::prelude::*;
 use kernel::sync::rcu;
 use kernel::sync::Arc;
 
-/// What the send token guards.
+/// State guarded by the send token.
 pub(super) struct SendHalf {
     pub(super) engine: SendSide<LazyVec<proto::Slot>>,
     pub(super) io: SendIo,
     /// Responses taken off the queue and not handled yet.
     pub(super) backlog: Option<RxBatch>,
-    /// The response in hand, which waits for memory and comes before the backlog.
+    /// The current response, if it waits for memory; it precedes the backlog.
     pub(super) parked: Option<RxPacket>,
-    /// When the timer will fire at the latest, if it is armed.
+    /// Latest time at which the timer fires, if it is armed.
     pub(super) armed: Option<proto::Nanos>,
-    /// Whether doorbells wait for company.
+    /// State of doorbells that are held back.
     pub(super) cork: Cork,
-    /// Completions were posted since the last doorbell.
+    /// Whether completions were posted since the last doorbell.
     pub(super) completed: bool,
 }
 
-/// The host's share of the send half.
+/// The host's part of the send half.
 pub(super) struct SendIo {
     pub(super) queue: SendQueue,
-    /// The way to the peer of a connected queue pair.
+    /// Path to the peer of a connected queue pair.
     pub(super) sender: Option<Sender>,
-    /// The address handle of the datagram sent last, by its number.
+    /// Address handle of the last datagram, with its number.
     handle: Option<(u32, Arc<Ah>)>,
-    /// The way to a peer on this device.
+    /// State of loopback to a peer on this device.
     pub(super) link: Link,
-    /// Responses that came before their turn.
+    /// Responses that arrived early.
     pub(super) early: Stash,
-    /// What a change of state noted, for the next turn to act on.
+    /// Notes of a change of state, for the next turn to act on.
     pub(super) noted: Option<Notes>,
-    /// Nothing was posted when somebody last looked, and nobody has said since that
-    /// something was.
+    /// The ring was empty when last read, and nobody has signalled a post since.
     pub(super) sq_empty: bool,
 }
 
 impl SendHalf {
-    /// Storage for as many requests as `queue` holds.
+    /// Creates storage for as many requests as `queue` holds.
     pub(super) fn slots(queue: &SendQueue) -> Result<LazyVec<proto::Slot>> {
         LazyVec::new(usize::try_from(queue.slots())?)
     }
 
-    /// The half of a queue pair in reset. It is large: where it is to be, it is made.
+    /// Creates the half of a queue pair in RESET. Inlined, since the half is large: it is built in
+    /// place.
     #[inline(always)]
     pub(super) fn new(
         slots: LazyVec<proto::Slot>,
@@ -115,7 +115,7 @@ impl SendHalf {
 }
 
 impl SendHalf {
-    /// Whether requests are posted or in work, or consumers are to hear of something.
+    /// Returns whether requests are posted or in progress, or consumers must be notified.
     pub(super) fn has_work(&self) -> bool {
         let noted = self.io.noted.as_ref();
         self.io.queue.waiting().0 != 0
@@ -142,14 +142,14 @@ impl proto::Slots for LazyVec<proto::Slot> {
 }
 
 impl SendIo {
-    /// The host for one turn.
+    /// Returns the host for one turn.
     pub(super) fn host<'a>(
         &'a mut self,
         qp: &'a Qp,
         rcu: &'a rcu::Guard,
         notes: &'a mut Notes,
     ) -> SendWorld<'a> {
-        // Rarely there are any; and then only they are moved.
+        // Usually there are none; move them only if there are.
         if self.noted.is_some() {
             *notes = self.noted.take().unwrap_or(Notes::NONE);
         }
@@ -166,7 +166,7 @@ impl SendIo {
         }
     }
 
-    /// Forgets all requests; the engine does too.
+    /// Discards all requests; the engine does the same.
     pub(super) fn reset(&mut self, dev: &Dev) {
         self.early.clear(dev);
         self.queue.reset();
@@ -175,7 +175,7 @@ impl SendIo {
         self.handle = None;
     }
 
-    /// The address handle with this number, if the queue pair may use it.
+    /// Returns the address handle with this number, if the queue pair may use it.
     fn handle(&mut self, qp: &Qp, number: u32) -> Option<&Ah> {
         if self
             .handle
@@ -189,54 +189,54 @@ impl SendIo {
     }
 }
 
-/// Implements the engine's wishes for one turn.
+/// Implements the engine's host interface for one turn.
 pub(super) struct SendWorld<'a> {
     pub(super) qp: &'a Qp,
     pub(super) io: &'a mut SendIo,
     pub(super) batch: Batch<'a>,
-    /// The packet from the network that the engine is told of.
+    /// The packet from the network that the engine is processing.
     packet: Option<RxPacket>,
-    /// The answer from a peer on this device that it is told of; then there is no packet.
+    /// The response from a peer on this device that the engine is processing; excludes `packet`.
     answer: Option<Answer>,
     pub(super) rcu: &'a rcu::Guard,
-    /// The peer on this device, if there is one; `None` until somebody asks.
+    /// The peer on this device, if there is one; `None` until it is looked up.
     pub(super) loopback_peer: Option<Option<LoopbackPeer<'a>>>,
     pub(super) spent: Spent,
-    /// The caller's, who reads them when the turn is over: they are not moved for that.
+    /// Owned by the caller, who reads them after the turn; a reference avoids moving them.
     notes: &'a mut Notes,
 }
 
 impl SendWorld<'_> {
-    /// Makes a received packet the present one.
+    /// Makes a received packet the current one.
     #[inline]
     pub(super) fn set_packet(&mut self, packet: RxPacket) {
         self.packet = Some(packet);
     }
 
-    /// Makes an answer from this device the present packet.
+    /// Makes a response from this device the current packet.
     pub(super) fn set_answer(&mut self, answer: Answer) {
         self.answer = Some(answer);
     }
 
-    /// The peer on this device says that it has answers.
+    /// Records that the peer on this device has responses.
     pub(super) fn fetch_soon(&mut self) {
         self.io.link.note_owed();
     }
 
-    /// There is no present answer any more.
+    /// Drops the current response.
     pub(super) fn drop_answer(&mut self) {
         self.answer = None;
     }
 
-    /// The present packet as the engine sees it, if it is for this queue pair.
+    /// Returns the current packet for the engine, if it is for this queue pair.
     #[inline]
     pub(super) fn header(&self) -> Option<proto::RxPacket> {
         let packet = self.packet.as_ref()?;
         super::wire::engine_packet(self.qp.kind, self.io.sender.as_ref(), packet)
     }
 
-    /// Hands the packets to `engine` that were kept and whose turn it is now. Answers
-    /// whether one is to be parked, which is the present one then.
+    /// Passes kept packets that are now due to `engine`. Returns whether the current packet must be
+    /// parked.
     #[cold]
     pub(super) fn hand_in_early(
         &mut self,
@@ -251,15 +251,14 @@ impl SendWorld<'_> {
             };
             match engine.on_response(now, &header, self) {
                 Disposition::Parked => return true,
-                // What is due is not early; if it were, it would count as lost.
+                // A due packet is not early; if it were, it would count as lost.
                 Disposition::Early | Disposition::Done | Disposition::Dropped(_) => {}
             }
         }
         false
     }
 
-    /// Whether `fault`, which was not there, will come, so that the half waits; it notes
-    /// that then.
+    /// Returns whether the half waits for `fault`, and notes it to be resolved.
     pub(super) fn waits_for(&mut self, fault: Option<Fault>) -> bool {
         let waits = self.qp.send_parking.is_hopeful(fault);
         if waits {
@@ -268,7 +267,7 @@ impl SendWorld<'_> {
         waits
     }
 
-    /// What a failed access to local buffers means for the engine.
+    /// Converts a failed access to local buffers.
     pub(super) fn local_fault(&mut self, error: MemError) -> LocalFault {
         let fault = self.batch.take_absent();
         match error {
@@ -277,13 +276,13 @@ impl SendWorld<'_> {
         }
     }
 
-    /// Whether requests are about to leave, so that an acknowledgement may be sent with them.
+    /// Returns whether requests are about to be sent, with which an acknowledgment may leave.
     #[inline]
     pub(super) fn has_company(&self) -> bool {
         self.io.sender.as_ref().is_some_and(Sender::has_company)
     }
 
-    /// Has an acknowledgement of the other half leave with the requests.
+    /// Sends an acknowledgment of the receive half together with the requests.
     pub(super) fn carry(&mut self, ack: &TxPacket) -> Result<(), TxError> {
         match &mut self.io.sender {
             Some(sender) => sender.send(&self.qp.dev, ack, |_| Ok(())),
@@ -291,7 +290,7 @@ impl SendWorld<'_> {
         }
     }
 
-    /// Ends the turn: packets leave.
+    /// Ends the turn and sends its packets.
     #[inline(always)]
     pub(super) fn finish(&mut self) {
         if let Some(sender) = &mut self.io.sender {
@@ -300,7 +299,7 @@ impl SendWorld<'_> {
         self.spent.count(self.qp.counters());
     }
 
-    /// There is no present packet any more.
+    /// Drops the current packet.
     #[inline(always)]
     pub(super) fn drop_packet(&mut self) {
         self.packet = None;
@@ -349,7 +348,7 @@ impl SendHost for SendWorld<'_> {
             }
         }
         let qp = self.qp;
-        // A datagram's path, before the queue is borrowed for its payload.
+        // Resolve a datagram's path before `fill` borrows the queue.
         let datagram = match packet.dest {
             proto::Dest::Peer(_) => None,
             proto::Dest::Datagram { slot, qpn: _ } => {
@@ -380,12 +379,12 @@ impl SendHost for SendWorld<'_> {
                 Some(sender) => sender.send(&qp.dev, packet, fill),
                 None => return Err(failed),
             },
-            // An address that leads nowhere loses the datagram, as any other would.
+            // A datagram with an unusable address is lost, like any other.
             Some(None) => Ok(()),
             Some(Some(path)) => {
                 let mut sender = Sender::new(path);
                 let sent = sender.send(&qp.dev, packet, fill);
-                // Where datagrams go may change with each.
+                // The next datagram may have another destination.
                 self.notes.congested |= sender.flush(&qp.dev);
                 sent
             }
@@ -432,7 +431,7 @@ impl SendHost for SendWorld<'_> {
             SendOp::LocalInv { key } => self.batch.invalidate(*key, false).map_err(status),
             SendOp::RegMr => self.batch.local_op(&local?).map_err(status),
             SendOp::BindMw => (self.batch.local_op(&local?)).map_err(|_| WcStatus::MwBind),
-            // These are no local operations.
+            // Not local operations.
             SendOp::Send { .. }
             | SendOp::SendInv { .. }
             | SendOp::Write { .. }

@@ -2,8 +2,8 @@
 
 //! Turns of the two halves: what the runner of a half does each time it is called.
 //!
-//! Both begin in the same way ([`take_packets`]) and end in the same way ([`verdict`]); what is
-//! between is the half's own. A turn is bounded by [`BUDGET`], a kick by [`TURNS`].
+//! Turns of both halves start with [`take_packets`] and end with [`verdict`]; the part in between
+//! differs. A turn is bounded by [`BUDGET`], a kick by [`TURNS`].
 //!
 //! Context: softirq, or bottom halves off; the runner of the half, which holds no lock.
 
@@ -38,15 +38,15 @@ use kernel::time::Delta;
 use rdma::timer::Timer;
 use rdma::token::Turn;
 
-/// Packets, or requests to flush, that one turn handles before the pump goes on.
-// CAST: widens.
+/// Maximum number of packets, or of requests to flush, that one turn handles.
+// CAST: the constant fits `u32`.
 pub(super) const BUDGET: u32 = TRAIN_PACKETS as u32;
-/// Turns of one kick, so that a half under constant load leaves the CPU to others.
+/// Maximum number of turns of one kick, so that a half under constant load yields the CPU.
 const TURNS: u32 = 4;
-/// How long to wait for room on the wire.
+/// Delay before a blocked half retries.
 const BLOCKED_RETRY: Delta = Delta::from_millis(1);
 
-/// `turn`, [`TURNS`] times at most; then the rest is left to the pump.
+/// Runs `turn` at most [`TURNS`] times; the rest is left to the pump.
 #[inline(always)]
 pub(super) fn bounded<H>(
     mut turn: impl FnMut(&mut H, u32) -> Turn,
@@ -61,27 +61,28 @@ pub(super) fn bounded<H>(
     }
 }
 
-/// A half in its turn: the engine and its host.
+/// A half during its turn: the engine and its host.
 trait Half {
     type Host: Keeper;
 
-    /// The host.
+    /// Returns the host.
     fn host(&mut self) -> &mut Self::Host;
 
-    /// Hands a packet to the engine, if it is for this queue pair. It becomes the host's
-    /// present packet.
+    /// Passes a packet to the engine, if it is for this queue pair. It becomes the host's current
+    /// packet.
     fn handle(&mut self, packet: RxPacket) -> Option<Disposition>;
 
-    /// Tells the engine that the packet just handled met congestion.
+    /// Tells the engine that the packet just handled carried a congestion mark.
     fn on_mark(&mut self);
 
-    /// Hands the kept packets to the engine whose turn it is now. Answers whether one is to be
-    /// parked, which is the present one then.
+    /// Passes kept packets that are now due to the engine. Returns whether the host's current
+    /// packet must be parked.
     fn hand_in_early(&mut self) -> bool;
 }
 
-/// Hands the packets of a turn to the engine: the one that is `parked`, and those of `feed`. One
-/// that waits for memory is parked, and ends this. Answers whether another turn must follow.
+/// Passes the packets of a turn to the engine: the one that is `parked`, then those of `feed`. A
+/// packet that waits for memory is parked and ends the loop. Returns whether another turn must
+/// follow.
 #[inline(always)]
 fn take_packets(
     half: &mut impl Half,
@@ -90,7 +91,7 @@ fn take_packets(
     kind: QpType,
 ) -> bool {
     let mut next = None;
-    // Rarely; and then only it is moved.
+    // Rare; move the packet only if there is one.
     if parked.is_some() {
         next = parked.take();
     }
@@ -103,7 +104,7 @@ fn take_packets(
                     break;
                 }
                 Disposition::Early => half.host().keep_packet(),
-                // What else became of it is counted by the engine where it matters.
+                // The engine counts other dispositions where they matter.
                 Disposition::Done | Disposition::Dropped(_) => {}
             }
             if marked {
@@ -119,7 +120,7 @@ fn take_packets(
     feed.has_more() && parked.is_none()
 }
 
-/// How a turn ends. `retry_later` arms the half's timer for the given time from now.
+/// Determines how a turn ends. `retry_later` arms the half's timer for the given time from now.
 #[inline(always)]
 fn verdict(progress: Progress, more: bool, notes: &Notes, retry_later: impl FnOnce(Delta)) -> Turn {
     if more {
@@ -128,7 +129,7 @@ fn verdict(progress: Progress, more: bool, notes: &Notes, retry_later: impl FnOn
     match progress {
         Progress::Idle => Turn::Done,
         Progress::More if !notes.congested => Turn::Later(work::POLL),
-        // Memory wakes the half when it is there.
+        // The half is woken when the memory is present.
         Progress::Blocked if notes.fault.is_some() => Turn::Done,
         Progress::More | Progress::Blocked => {
             retry_later(BLOCKED_RETRY);
@@ -137,7 +138,7 @@ fn verdict(progress: Progress, more: bool, notes: &Notes, retry_later: impl FnOn
     }
 }
 
-/// The send half in its turn.
+/// The send half during its turn.
 struct Sending<'a, 'w> {
     engine: &'a mut SendSide<LazyVec<proto::Slot>>,
     host: &'a mut SendWorld<'w>,
@@ -170,12 +171,12 @@ impl<'w> Half for Sending<'_, 'w> {
     }
 }
 
-/// The receive half in its turn.
+/// The receive half during its turn.
 struct Receiving<'a, 'w> {
     qp: &'a Qp,
     engine: &'a mut RecvSide<KVec<proto::Resource>>,
     host: &'a mut RecvWorld<'w>,
-    /// Whether the acknowledgement may wait for a reply.
+    /// Whether the acknowledgment may be delayed.
     may_wait: bool,
 }
 
@@ -213,7 +214,7 @@ impl<'w> Half for Receiving<'_, 'w> {
 }
 
 impl Qp {
-    /// One turn of the send half, which begins with the packets of `source`.
+    /// Runs one turn of the send half, which also handles the packets of `source`.
     #[inline]
     pub(super) fn send_turn(
         this: ArcBorrow<'_, Self>,
@@ -225,7 +226,7 @@ impl Qp {
             Some(source) => source.run.now(),
             None => now(),
         };
-        // Who posts says so; packets and answers tell nothing of that.
+        // Posting sets other bits; packets and responses do not imply new requests.
         if bits & !(work::PACKETS | work::FETCH) != 0 {
             half.io.sq_empty = false;
         }
@@ -272,7 +273,7 @@ impl Qp {
         }
         if bits & work::TIMER != 0 {
             *armed = None;
-            // An answer is here; that it has to wait is nobody's fault.
+            // A response has arrived; it waits for local memory, so this is not a timeout.
             if parked.is_none() && !host.has_answers() {
                 engine.on_timer(now, &mut host);
             }
@@ -287,13 +288,13 @@ impl Qp {
             Self::piggyback_ack(this, &mut host);
         }
         host.finish();
-        // Memory is let go before anybody hears of anything.
+        // Release memory before consumers are notified.
         drop(host);
         *completed |= notes.completed;
         if let Some(fault) = notes.fault {
             Self::await_send(this, fault);
         }
-        // It is not put off when the deadline moves: it fires early, once, for nothing.
+        // The timer is not postponed when the deadline moves; it then fires early once.
         match engine.next_deadline() {
             Some(at) if !waits && armed.is_none_or(|armed| at < armed) => {
                 *armed = Some(at);
@@ -307,7 +308,7 @@ impl Qp {
         })
     }
 
-    /// One turn of the receive half, which begins with the packets of `source`.
+    /// Runs one turn of the receive half, which also handles the packets of `source`.
     #[inline]
     pub(super) fn recv_turn(
         this: ArcBorrow<'_, Self>,
@@ -376,7 +377,7 @@ impl Qp {
             engine.poll(&mut host, left.max(1))
         };
         host.finish();
-        // Memory is let go before anybody hears of anything.
+        // Release memory before consumers are notified.
         drop(host);
         Self::after_recv_turn(this, &notes);
         verdict(progress, more, &notes, |span| {

@@ -64,7 +64,7 @@ struct QpAnswer {
 
 const _: () = assert!(size_of::<QpAnswer>() == size_of::<rdma::bindings::rxe_create_qp_resp>());
 
-/// The sizes asked for, checked, and the type.
+/// Validates the sizes and the type. Returns both.
 fn check(attr: &QpInitAttr<Rxe>) -> Result<(QpType, QpCap)> {
     if attr.create_flags() != 0 {
         return Err(unsupported());
@@ -94,7 +94,7 @@ fn check(attr: &QpInitAttr<Rxe>) -> Result<(QpType, QpCap)> {
     Ok((kind, cap))
 }
 
-/// A ring for send requests, and the entries and inline bytes each has room for.
+/// Creates a ring for send requests, and stores the resulting limits in `cap`.
 fn send_ring(cap: &mut QpCap, store: Option<&Arc<Store>>) -> Result<(Layout, RingBuf)> {
     let room = cap.max_send_sge.checked_mul(16).ok_or(EINVAL)?;
     let room = room.max(cap.max_inline_data);
@@ -108,7 +108,7 @@ fn send_ring(cap: &mut QpCap, store: Option<&Arc<Store>>) -> Result<(Layout, Rin
 }
 
 impl QpObject {
-    /// Makes a queue pair (IBTA 11.2.4.1). May sleep.
+    /// Creates a queue pair (IBTA 11.2.4.1). May sleep.
     pub(crate) fn create(
         new: &New<'_, provider::Qp<Rxe>>,
         attr: &mut QpInitAttr<Rxe>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From the engine's packets to the network's, and back: a path, and the route it is known by.
+//! Conversion between packets of the engine and of the network, and the cached route of a path.
 
 use crate::counters::Counter;
 use crate::device::Dev;
@@ -22,23 +22,23 @@ use crate::wire::Bth;
 use crate::wire::Opcode;
 use kernel::prelude::*;
 
-/// Where packets go, and the way there as long as it holds.
+/// A destination, and the route to it while that is valid.
 pub(super) struct Sender {
     path: Path,
     route: Option<CachedRoute>,
-    /// What leaves at the end of the turn, along `route`.
+    /// Packets to be sent along `route`, at the end of the turn at the latest.
     outbox: Outbox,
-    /// Packets of this turn were dropped because a queue is full.
+    /// Packets of this turn were dropped because a network queue is full.
     congested: bool,
-    /// `route` was found to hold in this turn.
+    /// `route` was validated in this turn.
     checked: bool,
-    /// Packets that were sent in this turn, and their bytes.
+    /// Packets sent in this turn, and their bytes.
     packets: u32,
     bytes: usize,
 }
 
 impl Sender {
-    /// A sender along `path`, which finds its way when it first sends.
+    /// Creates a sender along `path`; the first packet resolves the route.
     pub(super) fn new(path: Path) -> Self {
         Self {
             path,
@@ -51,12 +51,12 @@ impl Sender {
         }
     }
 
-    /// Where it sends.
+    /// Returns the destination.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What a receiver hears of the network, if the path leads to the device itself.
+    /// Returns the network properties that a receiver sees, if the path leads to the device itself.
     pub(super) fn loopback(&mut self, dev: &Dev) -> Option<Network> {
         self.find_route(dev)?;
         Some(Network {
@@ -65,16 +65,16 @@ impl Sender {
         })
     }
 
-    /// Sends a packet, whose payload `fill` writes, by [`Self::flush`] at the latest.
+    /// Sends a packet whose payload `fill` writes; it leaves in [`Self::flush`] at the latest.
     /// Bottom halves are off.
     ///
-    /// A packet for which there is no way, or which the stack refuses, is lost: the
-    /// network may lose packets, and the protocol copes.
+    /// A packet that has no route or that the stack refuses is lost: the network may lose packets,
+    /// and the protocol recovers.
     ///
     /// # Errors
     ///
-    /// [`TxError::Blocked`] without memory. Of a failure of `fill` only `fill`
-    /// itself knows: it must look after it.
+    /// [`TxError::Blocked`] without memory. A failure of `fill` is not reported; `fill` must record
+    /// it.
     pub(super) fn send(
         &mut self,
         dev: &Dev,
@@ -88,7 +88,7 @@ impl Sender {
         let Some(route) = &self.route else {
             return Ok(());
         };
-        // CAST: u32 to usize, lossless on the 64-bit machines we support.
+        // CAST: u32 to usize, lossless on the supported 64-bit machines.
         let payload_len = packet.payload.len() as usize;
         let mut bth = Bth::new(packet.opcode, packet.dest.qpn().0, packet.psn);
         bth.pad = wire::pad_len(payload_len);
@@ -118,14 +118,14 @@ impl Sender {
         }
     }
 
-    /// Whether packets wait for company.
+    /// Returns whether packets wait in the outbox.
     #[inline]
     pub(super) fn has_company(&self) -> bool {
         !self.outbox.is_empty()
     }
 
-    /// Sends what waits for company. At the end of each turn; bottom halves are off.
-    /// Answers whether some of the turn's packets were dropped because a queue is full.
+    /// Sends the packets in the outbox. Called at the end of each turn; bottom halves are off.
+    /// Returns whether packets of the turn were dropped because a network queue is full.
     #[inline]
     pub(super) fn flush(&mut self, dev: &Dev) -> bool {
         if !self.outbox.is_empty() {
@@ -152,8 +152,8 @@ impl Sender {
         }
     }
 
-    /// Sees to it that there is a way, looked up anew if it does not hold any more. In one
-    /// turn it is asked once; packets may wait for it until the end of that.
+    /// Ensures that there is a route, and looks it up again if it is not valid any more. It is
+    /// checked once per turn; packets wait in the outbox until the turn's end at most.
     #[inline]
     fn find_route(&mut self, dev: &Dev) -> Option<()> {
         if self.checked {
@@ -173,9 +173,9 @@ impl Sender {
     }
 }
 
-/// What the engine sees of a received packet; `None` if that is not for the queue pair
-/// whose packets go where `sender` says: packets of a connected one come from there.
-// Always: what is returned is large, and is not moved so.
+/// Converts a received packet for the engine. Returns `None` if it is not for the queue pair:
+/// packets of a connected one must come from the destination of `sender`.
+// Always inlined: avoids moving the large result.
 #[inline(always)]
 pub(super) fn engine_packet(
     kind: QpType,

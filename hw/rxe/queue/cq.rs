@@ -2,14 +2,13 @@
 
 //! The data path of a completion queue.
 //!
-//! A user's queue lives in shared memory and is polled without a system call; a
-//! kernel user's is private and polled through [`Cq::poll`]. Both decide here, under
-//! the owner's lock, whether somebody is to be woken; the owner calls the handler
-//! after it has unlocked. Nothing here sleeps or allocates.
+//! A user's queue is in shared memory and polled without a system call; a kernel user's is private
+//! and polled through [`Cq::poll`]. Both determine here, under the owner's lock, whether to notify
+//! the consumer; the owner calls the handler after unlocking. Nothing here sleeps or allocates.
 //!
-//! A completion that finds no room is lost whatever we do, so the queue goes into
-//! its error state for good (IBTA C11-15 leaves it unusable): the owner hears of it
-//! once, raises `IB_EVENT_CQ_ERR` and moves the queue pairs to error.
+//! A completion that does not fit is lost, so the queue permanently enters its error state (IBTA
+//! C11-15 leaves it unusable): the owner is told once, raises `IB_EVENT_CQ_ERR` and moves the queue
+//! pairs to the error state.
 //!
 //! Pure: no kernel imports; tested on the host.
 
@@ -18,7 +17,7 @@ use super::layout::Layout;
 use super::ring::{Producer, RingMem};
 use core::ops::DerefMut;
 
-/// What has to be done after a completion was posted.
+/// What the poster must do after posting a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "somebody may wait for this completion"]
 pub enum Posted {
@@ -26,13 +25,13 @@ pub enum Posted {
     Quiet,
     /// Call the completion handler once.
     Notify,
-    /// The queue just overflowed: raise the event, fail the queue pairs.
+    /// The queue has overflowed: raise the event and fail the queue pairs.
     Overflow,
-    /// The queue had overflowed before. The completion is dropped.
+    /// The queue had overflowed before. The completion was dropped.
     Dead,
 }
 
-/// Which completion shall wake the user.
+/// The completion that notifies the consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Arm {
     /// The next solicited or failed one (`IB_CQ_SOLICITED`).
@@ -54,12 +53,12 @@ enum Ring<M, S> {
 }
 
 impl<M: RingMem, Q: Copy, S: DerefMut<Target = [Option<Cqe<Q>>]>> Cq<M, S> {
-    /// A queue in shared memory.
+    /// Creates a queue in shared memory.
     pub fn user(ring: Producer<M>) -> Self {
         Self::new(Ring::User(ring))
     }
 
-    /// A queue in private memory; `storage` has as many places as the queue holds.
+    /// Creates a queue in private memory with the capacity of `storage`.
     pub fn kernel(storage: S) -> Self {
         Self::new(Ring::Kernel(PrivateRing {
             storage,
@@ -76,7 +75,7 @@ impl<M: RingMem, Q: Copy, S: DerefMut<Target = [Option<Cqe<Q>>]>> Cq<M, S> {
         }
     }
 
-    /// How many completions it holds when full.
+    /// Returns the maximum number of completions.
     pub fn capacity(&self) -> u32 {
         match &self.ring {
             Ring::User(ring) => ring.layout().capacity(),
@@ -84,7 +83,7 @@ impl<M: RingMem, Q: Copy, S: DerefMut<Target = [Option<Cqe<Q>>]>> Cq<M, S> {
         }
     }
 
-    /// How many completions wait to be polled.
+    /// Returns the number of completions not polled yet.
     pub fn used(&self) -> u32 {
         match &self.ring {
             Ring::User(ring) => ring.used(),
@@ -118,16 +117,16 @@ impl<M: RingMem, Q: Copy, S: DerefMut<Target = [Option<Cqe<Q>>]>> Cq<M, S> {
         }
     }
 
-    /// Asks for one wake-up. Being armed for more is kept until it has happened.
+    /// Requests one notification. A stronger pending request is kept.
     ///
-    /// Returns whether completions wait already, for `IB_CQ_REPORT_MISSED_EVENTS`.
+    /// Returns whether completions are waiting already, for `IB_CQ_REPORT_MISSED_EVENTS`.
     pub fn arm(&mut self, arm: Arm) -> bool {
         self.armed = self.armed.max(Some(arm));
         self.used() != 0
     }
 
-    /// Takes the oldest completion of a kernel user's queue. A user's queue is
-    /// polled by its user; this answers `None`.
+    /// Takes the oldest completion of a kernel user's queue. Returns `None` for a user's queue,
+    /// which the user polls itself.
     pub fn poll(&mut self) -> Option<Cqe<Q>> {
         match &mut self.ring {
             Ring::User(_) => None,
@@ -135,8 +134,8 @@ impl<M: RingMem, Q: Copy, S: DerefMut<Target = [Option<Cqe<Q>>]>> Cq<M, S> {
         }
     }
 
-    /// Ends the queue: what is posted from now on is dropped. Answers a user's memory, to be
-    /// taken away.
+    /// Ends the queue: completions are dropped from now on. Returns the memory of a user's queue,
+    /// for the caller to take.
     pub fn retire(&mut self) -> Option<&mut M> {
         self.dead = true;
         match &mut self.ring {
@@ -145,14 +144,14 @@ impl<M: RingMem, Q: Copy, S: DerefMut<Target = [Option<Cqe<Q>>]>> Cq<M, S> {
         }
     }
 
-    /// Moves a user's queue into `fresh`, with everything that was not polled yet.
+    /// Moves a user's queue into `fresh`, with all completions not polled yet.
     ///
     /// Returns the old memory, to be dropped after unlocking.
     ///
     /// # Errors
     ///
-    /// Gives `fresh` back if this is a kernel user's queue or its completions do not
-    /// fit; nothing has changed then.
+    /// Returns `fresh` if this is a kernel user's queue or its completions do not fit; nothing has
+    /// changed then.
     pub fn resize(&mut self, fresh: M, layout: Layout) -> Result<M, M> {
         match &mut self.ring {
             Ring::User(ring) => ring.move_to(fresh, layout),
@@ -161,11 +160,11 @@ impl<M: RingMem, Q: Copy, S: DerefMut<Target = [Option<Cqe<Q>>]>> Cq<M, S> {
     }
 }
 
-/// A ring that nobody else sees.
+/// A private ring.
 ///
 /// # Invariants
 ///
-/// `first` is below the storage's length (or zero), `used` at most that length.
+/// `first` is less than the storage's length (or zero); `used` is at most that length.
 struct PrivateRing<S> {
     storage: S,
     first: usize,
@@ -178,7 +177,8 @@ impl<Q: Copy, S: DerefMut<Target = [Option<Cqe<Q>>]>> PrivateRing<S> {
         if self.used >= len {
             return false;
         }
-        // OVERFLOW: both are below 2^32 on a 64-bit machine (queue sizes are u32).
+        // OVERFLOW: both are less than 2^32 (queue sizes are u32), so the sum fits a 64-bit
+        // `usize`.
         let at = self.first.wrapping_add(self.used);
         let at = if at >= len { at.wrapping_sub(len) } else { at };
         match self.storage.get_mut(at) {

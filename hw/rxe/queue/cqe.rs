@@ -1,86 +1,86 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One completion, and its bytes in a user's completion queue: the 48 of
+//! A completion and its binary format in a user's completion queue: the 48 bytes of
 //! `struct ib_uverbs_wc`, `include/uapi/rdma/ib_user_verbs.h`.
 //!
 //! Pure: no kernel imports; tested on the host.
 
 use crate::proto::{Key, RecvCompletion, SendCompletion, WcOpcode, WcStatus};
 
-/// Bytes of an entry of a user's completion queue. Slots are 64 bytes; librxe takes
-/// the distance from the queue's header.
+/// Bytes of an entry in a user's completion queue. Slots are 64 bytes; librxe reads the slot size
+/// from the queue's header.
 pub const USER_CQE: usize = 48;
 
-/// `enum ibv_wc_flags` of libibverbs, in which users read them.
+/// `enum ibv_wc_flags` of libibverbs, as user space interprets them.
 pub mod flags {
-    /// `IBV_WC_GRH`: a network header stands before the data of a datagram.
+    /// `IBV_WC_GRH`: a network header precedes the data of a datagram.
     pub const GRH: u32 = 1;
     /// `IBV_WC_WITH_IMM`.
     pub const WITH_IMM: u32 = 2;
-    /// `IBV_WC_WITH_INV`, which is not the kernel's own number for it: that one users
-    /// take for a good IP checksum.
+    /// `IBV_WC_WITH_INV`. It differs from the kernel's own value, which users would read as a valid
+    /// IP checksum.
     pub const WITH_INVALIDATE: u32 = 8;
 }
 
-/// The word that is either immediate data or an invalidated key.
+/// Immediate data or an invalidated key; both use the same word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extra {
     /// Neither.
     None,
     /// Immediate data in wire order.
     Imm([u8; 4]),
-    /// The key that was invalidated.
+    /// The invalidated key.
     Invalidated(Key),
 }
 
-/// The queue pair that a completion belongs to.
+/// The queue pair of a completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Origin<Q> {
-    /// Its number.
+    /// Number of the queue pair.
     pub qpn: u32,
-    /// Its port.
+    /// Port of the queue pair.
     pub port: u8,
-    /// What kernel users know it by. Only ever passed through.
+    /// The kernel user's handle of the queue pair; only passed through.
     pub qp: Q,
 }
 
-/// How a datagram travelled; kernel users want to know.
+/// Network properties of a received packet, for kernel users.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Network {
-    /// Over IPv6 rather than IPv4.
+    /// Whether the packet arrived over IPv6 rather than IPv4.
     pub is_v6: bool,
-    /// The VLAN it came through.
+    /// VLAN ID, if the packet was tagged.
     pub vlan: Option<u16>,
 }
 
 /// One completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cqe<Q> {
-    /// The user's name for the request.
+    /// ID that the user gave the request.
     pub wr_id: u64,
-    /// How it ended.
+    /// Status of the request.
     pub status: WcStatus,
-    /// What it was.
+    /// Operation of the request.
     pub opcode: WcOpcode,
-    /// How many bytes it moved.
+    /// Number of bytes transferred.
     pub byte_len: u32,
-    /// Immediate data or key.
+    /// Immediate data or the invalidated key.
     pub extra: Extra,
-    /// Whose it is.
+    /// The queue pair.
     pub origin: Origin<Q>,
-    /// Who sent it, on datagram queue pairs; otherwise zero.
+    /// QPN of the sender, on datagram queue pairs; otherwise zero.
     pub src_qpn: u32,
     /// Bits of [`flags`].
     pub flags: u32,
-    /// The network it came over. Only of receive completions.
+    /// Network properties. Set in receive completions only.
     pub network: Option<Network>,
-    /// Whether it wakes those who wait for solicited completions only.
+    /// Whether it notifies consumers that wait for solicited completions only.
     pub solicited: bool,
 }
 
 impl<Q: Copy> Cqe<Q> {
-    /// The completion of a send request. Errors count as solicited: who waits for
-    /// messages must learn that none will come (IBTA 11.4.2.2).
+    /// Creates the completion of a send request. Errors count as solicited: consumers that wait for
+    /// messages must learn that none will arrive (IBTA 11.4.2.2).
     pub fn of_send(done: &SendCompletion, origin: Origin<Q>) -> Self {
         let ok = done.status == WcStatus::Success;
         Self {
@@ -101,7 +101,7 @@ impl<Q: Copy> Cqe<Q> {
         }
     }
 
-    /// The completion of a receive request.
+    /// Creates the completion of a receive request.
     pub fn of_recv(done: &RecvCompletion, origin: Origin<Q>, network: Network) -> Self {
         let mut cqe = Self {
             wr_id: done.wr_id,
@@ -131,7 +131,7 @@ impl<Q: Copy> Cqe<Q> {
         cqe
     }
 
-    /// The word `ex`: immediate data stays in wire order, a key is a number.
+    /// Returns the word `ex`: immediate data in wire order, or a key in host order.
     pub fn extra_word(&self) -> u32 {
         match self.extra {
             Extra::None => 0,
@@ -140,8 +140,8 @@ impl<Q: Copy> Cqe<Q> {
         }
     }
 
-    /// Its bytes for user space. Fields of InfiniBand proper (LIDs, service level,
-    /// P_Key index) are zero.
+    /// Returns the bytes for user space. Fields specific to InfiniBand (LIDs, service level, P_Key
+    /// index) are zero.
     pub fn user_bytes(&self) -> [u8; USER_CQE] {
         let status = u32::from(self.status.code());
         let opcode = u32::from(self.opcode.code());
@@ -161,7 +161,7 @@ impl<Q: Copy> Cqe<Q> {
     }
 }
 
-/// Two words as they lie in memory, put together as one: byte by byte is twice the work.
+/// Combines two words as they lie in memory; cheaper than copying single bytes.
 fn pair(first: u32, second: u32) -> [u8; 8] {
     let (low, high) = if cfg!(target_endian = "big") {
         (second, first)

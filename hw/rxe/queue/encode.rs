@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests of kernel users, written into rings of the same format.
+//! Encodes requests of kernel users into rings of the same format.
 //!
-//! A kernel user's request is checked when it is posted, in whatever context that
-//! is; what goes into the ring is later read by the same parser that reads user
-//! rings. No kernel pointer is stored: objects are named by number.
+//! A kernel user's request is validated when it is posted, in any context. The ring entry is later
+//! parsed like that of a user. No kernel pointers are stored: objects are named by number.
 //!
 //! Pure: no kernel imports; tested on the host.
 
@@ -17,12 +16,12 @@ use crate::proto::types::MAX_MESSAGE;
 use crate::proto::{SendFlags, SendOp, UdDest};
 use zerocopy::IntoBytes;
 
-/// Why a request was not posted.
+/// Reasons why a request was not posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostError {
-    /// The queue is full: `ENOMEM`, as the C driver says.
+    /// The queue is full: `ENOMEM`, as in the C driver.
     Full,
-    /// The request is malformed or not for this queue: `EINVAL`.
+    /// The request is malformed or not allowed on this queue: `EINVAL`.
     Invalid,
 }
 
@@ -38,9 +37,9 @@ impl From<PushError> for PostError {
 /// The local buffers of a kernel user's request.
 #[derive(Clone, Copy)]
 pub enum KernelData<'a> {
-    /// Memory, by key.
+    /// Memory, named by keys.
     Sges(&'a [Sge]),
-    /// Bytes to be copied now (`IB_SEND_INLINE`).
+    /// Bytes to be copied when posting (`IB_SEND_INLINE`).
     Inline(&'a [&'a [u8]]),
 }
 
@@ -49,15 +48,15 @@ pub enum KernelData<'a> {
 pub struct KernelSend<'a> {
     /// `wr_id`, or the address of the `wr_cqe`.
     pub wr_id: u64,
-    /// What it asks for.
+    /// The operation.
     pub op: SendOp,
-    /// How it asks.
+    /// Flags of the request.
     pub flags: SendFlags,
-    /// On a datagram queue pair: to whom, and the number of the address handle.
+    /// On a datagram queue pair: the destination and the number of the address handle.
     pub ud: Option<(UdDest, u32)>,
     /// Parameters of `RegMr` and `BindMw`.
     pub local: Option<LocalOp>,
-    /// Its buffers.
+    /// Local buffers.
     pub data: KernelData<'a>,
 }
 
@@ -105,7 +104,7 @@ pub fn post_recv<M: RingMem>(
     Ok(())
 }
 
-/// The length of a request that this queue may carry.
+/// Validates a request for this queue and returns its length.
 fn check(caps: &SendCaps, max_sge: usize, send: &KernelSend<'_>) -> Option<u32> {
     if !is_legal(&send.op, caps) || send.ud.is_some() != caps.qp_type.is_datagram() {
         return None;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where things are in a shared queue: `struct rxe_queue_buf` of
-//! `include/uapi/rdma/rdma_user_rxe.h`.
+//! Layout of a shared queue: `struct rxe_queue_buf` of `include/uapi/rdma/rdma_user_rxe.h`.
 //!
-//! A queue is a header of three cache-line groups (two constants, the producer's
-//! index, the consumer's index) and a power of two of equally large slots. User
-//! space has all of it mapped for writing; therefore the kernel never reads the
-//! two constants back and computes every offset from its own [`Layout`].
+//! A queue is a header of three 128-byte groups (two constants, the producer's index, the
+//! consumer's index) and a power of two of slots of equal size. User space maps all of it writable;
+//! therefore the kernel never reads the two constants back and computes every offset from its own
+//! [`Layout`].
 //!
 //! Pure: no kernel imports; tested on the host.
 
@@ -21,15 +20,15 @@ pub const CONSUMER_INDEX: usize = 256;
 /// Offset of the first slot.
 pub const SLOTS: usize = 384;
 
-/// The smallest slot, in bytes: one cache line.
+/// Minimum slot size in bytes: one cache line.
 const MIN_SLOT: usize = 64;
-/// No queue has more slots than this: enough for every limit that the device
-/// reports, and low enough for all offsets to fit 32 bits.
+/// Maximum number of slots: sufficient for every limit that the device reports, and small enough
+/// for all offsets to fit 32 bits.
 const MAX_SLOTS: u32 = 1 << 21;
-/// The largest entry, in bytes: a send request of 208 and 512 bytes of data.
+/// Maximum entry size in bytes; a send request needs 208 plus up to 512 of data.
 const MAX_ENTRY: usize = 1024;
 
-/// The dimensions of one queue.
+/// Dimensions of a queue.
 ///
 /// # Invariants
 ///
@@ -43,12 +42,11 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Dimensions for at least `entries` entries of `entry` bytes each.
+    /// Computes the dimensions for at least `entries` entries of `entry` bytes each.
     ///
-    /// One slot always stays free (a full ring must differ from an empty one), and
-    /// both numbers are rounded up to powers of two, as user space expects:
-    /// [`Layout::capacity`] is what the caller reports back. `None` if either
-    /// number is beyond any limit.
+    /// One slot always stays free to distinguish a full ring from an empty one, and both numbers
+    /// are rounded up to powers of two, as user space expects. [`Layout::capacity`] is the value to
+    /// report back. `None` if either number exceeds the limits.
     pub fn new(entries: u32, entry: usize) -> Option<Self> {
         if entries >= MAX_SLOTS || entry == 0 || entry > MAX_ENTRY {
             return None;
@@ -63,54 +61,54 @@ impl Layout {
         })
     }
 
-    /// How many entries the queue holds when full.
+    /// Returns the number of entries of a full queue.
     pub fn capacity(&self) -> u32 {
         self.mask
     }
 
-    /// The number of slots, [`Layout::capacity`] and one.
+    /// Returns the number of slots: [`Layout::capacity`] plus one.
     pub fn slots(&self) -> u32 {
         self.mask.wrapping_add(1)
     }
 
-    /// All indices are stored and compared modulo the number of slots.
+    /// Returns the index mask: indices are stored and compared modulo the number of slots.
     pub fn mask(&self) -> u32 {
         self.mask
     }
 
-    /// The value of `log2_elem_size`.
+    /// Returns the value of `log2_elem_size`.
     pub fn log2_slot(&self) -> u32 {
         self.log2_slot
     }
 
-    /// Bytes of an entry, which may be less than its slot.
+    /// Returns the bytes of an entry, which may be fewer than those of its slot.
     pub fn entry(&self) -> usize {
         self.entry
     }
 
-    /// Bytes of the whole queue, header included.
+    /// Returns the bytes of the whole queue, including the header.
     pub fn size(&self) -> usize {
         // OVERFLOW: at most 2^21 slots of 2^10 bytes (invariant).
         SLOTS.wrapping_add((self.slots() as usize).wrapping_shl(self.log2_slot))
     }
 
-    /// Offset of the slot with the given index, which is masked first.
+    /// Returns the offset of the slot with the given index, which is masked first.
     pub fn slot(&self, index: u32) -> usize {
-        // OVERFLOW: as for `size`.
+        // OVERFLOW: see `size`.
         SLOTS.wrapping_add(((index & self.mask) as usize).wrapping_shl(self.log2_slot))
     }
 
-    /// How far `to` is ahead of `from`, going forward round the ring.
+    /// Returns the number of slots from `from` forward to `to`, around the ring.
     pub fn distance(&self, from: u32, to: u32) -> u32 {
         to.wrapping_sub(from) & self.mask
     }
 
-    /// The index `n` slots further on.
+    /// Returns the index `n` slots forward.
     pub fn advance(&self, index: u32, n: u32) -> u32 {
         index.wrapping_add(n) & self.mask
     }
 
-    /// The index `n` slots back.
+    /// Returns the index `n` slots back.
     pub fn back(&self, index: u32, n: u32) -> u32 {
         index.wrapping_sub(n) & self.mask
     }

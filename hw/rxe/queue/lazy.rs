@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Storage whose entries are first written when they are first used.
+//! Storage whose entries are initialised on first use.
 //!
-//! The entries of a queue are used in order, so a vector of full capacity that grows one by
-//! one will do: making a long queue does not write all of it.
+//! The entries of a queue are used in order, so a vector with full capacity that grows one by one
+//! suffices: creating a long queue does not write all of its entries.
 //!
-//! The memory itself is taken, and charged to the user's memory cgroup, when the queue is
-//! made. It is not taken piece by piece later: an entry is first used in a softirq or by a
-//! worker, where allocation may fail and no task is there to be charged, and after one lap
-//! of the ring a queue has used all entries anyway. So whoever cannot have the memory learns
-//! of it from the verb, and a queue pair never fails for want of it.
+//! The memory is allocated, and charged to the user's memory cgroup, when the queue is created. It
+//! is not allocated piecemeal, because entries are first used in softirq or by a worker, where
+//! allocation may fail and no task could be charged, and one round of the ring uses all entries
+//! anyway. Thus a lack of memory fails the verb and never a queue pair.
 
 use core::ops::Deref;
 use core::ops::DerefMut;
 use kernel::prelude::*;
 use rdma::accounted;
 
-/// Room for a fixed number of values, of which the first so many exist.
+/// Storage for a fixed number of values, of which the first ones are initialised.
 pub(crate) struct LazyVec<T> {
     made: KVVec<T>,
     room: usize,
 }
 
 impl<T: Copy> LazyVec<T> {
-    /// Room for `room` values, none of which exists, charged to the current task. May sleep.
+    /// Creates storage for `room` values, charged to the current task. May sleep.
     ///
     /// # Errors
     ///
@@ -35,14 +34,14 @@ impl<T: Copy> LazyVec<T> {
         })
     }
 
-    /// How many values there may be.
+    /// Returns the maximum number of values.
     #[inline]
     pub(crate) fn room(&self) -> usize {
         self.room
     }
 
-    /// Sees to it that there are at least `count` values; those that are new are `value`.
-    /// `None` if there is no room for so many. Any context; allocates nothing.
+    /// Extends the storage to at least `count` values; new ones are set to `value`. `None` if that
+    /// exceeds the room. Any context; does not allocate.
     #[inline]
     pub(crate) fn make(&mut self, count: usize, value: T) -> Option<()> {
         if count > self.room {

@@ -2,66 +2,64 @@
 
 //! The two ends of a shared queue.
 //!
-//! Each end keeps its own index and dimensions private. The other end's index
-//! comes from memory that user space writes at any time, so it is a hint: it is
-//! masked, and a lie in it costs the liar its own entries and nobody else anything.
-//! The index of the other end is read with acquire order, one's own is published
-//! with release order, so that entries are complete when they are announced.
+//! Each end keeps its own index and dimensions private. The other end's index is in memory that
+//! user space may write at any time, so it is only a hint: it is masked, and a wrong value affects
+//! only the user's own entries. The other end's index is read with acquire order and the own one is
+//! published with release order, so that entries are complete when they are announced.
 //!
-//! Locking: `&mut self` everywhere; whoever owns an end brings the lock or the
+//! Locking: all modifying methods take `&mut self`; the owner of an end provides the lock or the
 //! exclusive context. Nothing here sleeps.
 //!
 //! Pure: no kernel imports; tested on the host.
 
 use super::layout::{Layout, CONSUMER_INDEX, INDEX_MASK, LOG2_ELEM_SIZE, PRODUCER_INDEX};
 
-/// Memory that a queue lives in and that somebody else may write at any time.
+/// Memory of a queue, which others may write at any time.
 ///
-/// Offsets are in bytes. Every method answers `None` and does nothing if its range
-/// is not inside the memory (or, for the 32-bit ones, not aligned).
+/// Offsets are in bytes. Every method returns `None` without any effect if its range is not inside
+/// the memory (or, for the 32-bit ones, not aligned).
 pub trait RingMem {
     /// Reads an index with acquire order.
     fn load_acquire(&self, offset: usize) -> Option<u32>;
     /// Writes an index with release order.
     fn store_release(&self, offset: usize, value: u32) -> Option<()>;
-    /// Copies bytes out. They may be a mixture if the other side writes meanwhile.
+    /// Copies bytes out. Concurrent writes by the other side may be seen in part.
     fn read(&self, offset: usize, to: &mut [u8]) -> Option<()>;
     /// Copies bytes in.
     fn write(&self, offset: usize, from: &[u8]) -> Option<()>;
 }
 
-/// Writes the constant part of a fresh, zeroed queue.
+/// Writes the constant part of a new, zeroed queue.
 pub fn format<M: RingMem>(mem: &M, layout: &Layout) -> Option<()> {
     mem.store_release(LOG2_ELEM_SIZE, layout.log2_slot())?;
     mem.store_release(INDEX_MASK, layout.mask())
 }
 
-/// The kernel's end of a queue that somebody else fills: SQ, RQ, SRQ.
+/// The kernel's end of a queue that another party fills: SQ, RQ, SRQ.
 ///
-/// Entries pass through two steps: *taken* (copied out, the owner works on it) and
-/// *retired* (the producer may use the slot again). For a send queue the two are
-/// far apart and a slot's index names the request in between; a receive queue
-/// retires at once.
+/// Entries pass through two steps: *taken* (copied out and in progress) and *retired* (the producer
+/// may reuse the slot). In a send queue, the slot's index names the request between the two steps;
+/// a receive queue retires at once.
 ///
 /// # Invariants
 ///
-/// `tail` and `taken` are masked; the slots from `tail` up to `taken` are in work.
+/// `tail` and `taken` are masked; the slots from `tail` up to `taken` are in progress.
 pub struct Consumer<M> {
     mem: M,
     layout: Layout,
-    /// The oldest slot in work; what the producer sees as `consumer_index`.
+    /// The oldest slot in progress; the producer sees it as `consumer_index`.
     tail: u32,
     /// The next slot to take.
     taken: u32,
 }
 
 impl<M: RingMem> Consumer<M> {
-    /// The memory.
+    /// Returns the memory.
     pub fn mem_mut(&mut self) -> &mut M {
         &mut self.mem
     }
 
-    /// The consumer of a fresh queue, whose indices are zero.
+    /// Creates the consumer of a new queue, whose indices are zero.
     pub fn new(mem: M, layout: Layout) -> Self {
         Self {
             mem,
@@ -71,47 +69,47 @@ impl<M: RingMem> Consumer<M> {
         }
     }
 
-    /// The queue's dimensions.
+    /// Returns the queue's dimensions.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// How many entries wait to be taken, as the producer has it.
+    /// Returns the number of waiting entries, according to the producer's index.
     #[inline]
     pub fn waiting(&self) -> u32 {
         let produced = self.mem.load_acquire(PRODUCER_INDEX).unwrap_or(self.taken);
         let ahead = self.layout.distance(self.taken, produced);
-        // A full ring never reaches round to a slot in work; a producer that claims
-        // so is lying, and gets only what room there is.
+        // The producer may not reuse slots in progress. A producer index beyond the free room is
+        // invalid and is limited to that room.
         let room = self.layout.capacity().wrapping_sub(self.in_work());
         ahead.min(room)
     }
 
-    /// How many entries are taken and not yet retired.
+    /// Returns the number of entries that are taken and not yet retired.
     pub fn in_work(&self) -> u32 {
         self.layout.distance(self.tail, self.taken)
     }
 
-    /// The next entry, if one waits, to be read before [`Consumer::take`].
+    /// Returns the next entry, if one is waiting, to be read before [`Consumer::take`].
     pub fn peek(&self) -> Option<Entry<'_, M>> {
         (self.waiting() != 0).then(|| self.next_entry())
     }
 
-    /// The next entry, for who has seen in [`Consumer::waiting`] that one waits; else what an
-    /// earlier one left there.
+    /// Returns the next entry. The caller has checked with [`Consumer::waiting`] that one is
+    /// waiting; otherwise the slot's old contents are returned.
     pub fn next_entry(&self) -> Entry<'_, M> {
         self.entry(self.taken)
     }
 
-    /// The entry that was added last, if one waits.
+    /// Returns the entry that was added last, if one is waiting.
     pub fn peek_newest(&self) -> Option<Entry<'_, M>> {
         let last = self.waiting().checked_sub(1)?;
         Some(self.entry(self.layout.advance(self.taken, last)))
     }
 
-    /// Takes the entry that [`Consumer::peek`] showed and returns its slot's index.
+    /// Takes the entry that [`Consumer::peek`] returned, and returns its slot's index.
     ///
-    /// Does nothing if none waits, which only happens without a `peek` before.
+    /// Does nothing if no entry is waiting, which happens only without a preceding `peek`.
     pub fn take(&mut self) -> u32 {
         let slot = self.taken;
         if self.in_work() < self.layout.capacity() {
@@ -120,16 +118,16 @@ impl<M: RingMem> Consumer<M> {
         slot
     }
 
-    /// Gives the oldest `n` slots in work back to the producer.
+    /// Returns the oldest `n` slots in progress to the producer.
     pub fn retire(&mut self, n: u32) {
         self.tail = self.layout.advance(self.tail, n.min(self.in_work()));
-        // The offset is inside every queue, so this cannot fail.
+        // The offset is inside every queue, so this does not fail.
         let _: Option<()> = self.mem.store_release(CONSUMER_INDEX, self.tail);
     }
 
-    /// Forgets all entries, waiting and in work: the queue pair was reset.
+    /// Discards all entries, waiting and in progress, as the queue pair was reset.
     ///
-    /// The producer's index becomes where the consumer stands, so that both agree.
+    /// Sets the consumer's index to the producer's.
     pub fn reset(&mut self) {
         let produced = self.mem.load_acquire(PRODUCER_INDEX).unwrap_or(0);
         self.tail = produced & self.layout.mask();
@@ -137,12 +135,12 @@ impl<M: RingMem> Consumer<M> {
         let _: Option<()> = self.mem.store_release(CONSUMER_INDEX, self.tail);
     }
 
-    /// Moves to a new, empty queue and copies there what waits. Nothing may be in
-    /// work. Returns the old memory.
+    /// Moves to a new, empty queue and copies the waiting entries. No entries may be in progress.
+    /// Returns the old memory.
     ///
     /// # Errors
     ///
-    /// Gives `fresh` back if the entries do not fit; nothing has changed then.
+    /// Returns `fresh` if the entries do not fit; nothing has changed then.
     pub fn move_to(&mut self, fresh: M, layout: Layout) -> Result<M, M> {
         let live = self.waiting();
         let idle = self.in_work() == 0;
@@ -166,7 +164,7 @@ impl<M: RingMem> Consumer<M> {
     }
 }
 
-/// One entry in shared memory, before anybody believes it.
+/// One entry in shared memory, not validated.
 pub struct Entry<'a, M> {
     mem: &'a M,
     start: usize,
@@ -174,8 +172,8 @@ pub struct Entry<'a, M> {
 }
 
 impl<M: RingMem> Entry<'_, M> {
-    /// Copies bytes out, from `offset` in the entry. Read each byte once: the next
-    /// read may see something else. `None` if that is beyond the entry.
+    /// Copies bytes out, from `offset` in the entry. Read each byte only once: a second read may
+    /// return another value. `None` if the range exceeds the entry.
     pub fn read(&self, offset: usize, to: &mut [u8]) -> Option<()> {
         if to.len() > self.len.checked_sub(offset)? {
             return None;
@@ -184,16 +182,16 @@ impl<M: RingMem> Entry<'_, M> {
     }
 }
 
-/// Why an entry was not added.
+/// Reasons why an entry was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushError {
-    /// There was no free slot.
+    /// No free slot.
     Full,
-    /// The parts went beyond the entry: a mistake of the caller. Nothing was added.
+    /// The parts exceed the entry, which is a bug of the caller. Nothing was added.
     TooLong,
 }
 
-/// A free slot that is being filled.
+/// A free slot being filled.
 pub struct Blank<'a, M> {
     mem: &'a M,
     start: usize,
@@ -201,7 +199,7 @@ pub struct Blank<'a, M> {
 }
 
 impl<M: RingMem> Blank<'_, M> {
-    /// Copies bytes in, to `offset` in the entry. `None` if that is beyond it.
+    /// Copies bytes to `offset` in the entry. `None` if the range exceeds the entry.
     pub fn write(&self, offset: usize, from: &[u8]) -> Option<()> {
         if from.len() > self.len.checked_sub(offset)? {
             return None;
@@ -210,8 +208,8 @@ impl<M: RingMem> Blank<'_, M> {
     }
 }
 
-/// The kernel's end of a queue that the kernel fills: completion queues, and the
-/// work queues of kernel users.
+/// The kernel's end of a queue that the kernel fills: completion queues and the work queues of
+/// kernel users.
 ///
 /// # Invariants
 ///
@@ -223,12 +221,12 @@ pub struct Producer<M> {
 }
 
 impl<M: RingMem> Producer<M> {
-    /// The memory.
+    /// Returns the memory.
     pub fn mem_mut(&mut self) -> &mut M {
         &mut self.mem
     }
 
-    /// The producer of a fresh queue, whose indices are zero.
+    /// Creates the producer of a new queue, whose indices are zero.
     pub fn new(mem: M, layout: Layout) -> Self {
         Self {
             mem,
@@ -237,30 +235,30 @@ impl<M: RingMem> Producer<M> {
         }
     }
 
-    /// The producer of a queue that holds entries already, in memory that nobody but
-    /// the kernel writes.
+    /// Creates the producer of a queue that already holds entries, in memory that only the kernel
+    /// writes.
     pub fn resume(mem: M, layout: Layout) -> Self {
         let next = mem.load_acquire(PRODUCER_INDEX).unwrap_or(0) & layout.mask();
         Self { mem, layout, next }
     }
 
-    /// The queue's dimensions.
+    /// Returns the queue's dimensions.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// How many entries the consumer has not taken yet, as the consumer has it.
+    /// Returns the number of entries not consumed yet, according to the consumer's index.
     pub fn used(&self) -> u32 {
         let consumed = self.mem.load_acquire(CONSUMER_INDEX).unwrap_or(self.next);
         self.layout.distance(consumed, self.next)
     }
 
-    /// How many more entries fit.
+    /// Returns the number of free entries.
     pub fn free(&self) -> u32 {
         self.layout.capacity().wrapping_sub(self.used())
     }
 
-    /// Lets `fill` write one entry, and announces it.
+    /// Calls `fill` to write one entry, and announces it.
     ///
     /// # Errors
     ///
@@ -284,15 +282,15 @@ impl<M: RingMem> Producer<M> {
             .ok_or(PushError::TooLong)
     }
 
-    /// Moves to a new, empty queue and copies there what was not consumed yet.
+    /// Moves to a new, empty queue and copies the entries not consumed yet.
     ///
-    /// Returns the old memory. User space may go on reading the old memory, but
-    /// whatever it consumes there after this call it will see again in the new queue;
-    /// librxe locks its readers out during a resize.
+    /// Returns the old memory. User space may continue to read it, but entries that it consumes
+    /// there after this call appear again in the new queue; librxe excludes its readers during a
+    /// resize.
     ///
     /// # Errors
     ///
-    /// Gives `fresh` back if the entries do not fit; nothing has changed then.
+    /// Returns `fresh` if the entries do not fit; nothing has changed then.
     pub fn move_to(&mut self, fresh: M, layout: Layout) -> Result<M, M> {
         let live = self.used();
         let first = self.layout.back(self.next, live);
@@ -305,8 +303,8 @@ impl<M: RingMem> Producer<M> {
     }
 }
 
-/// Copies `live` entries, from index `first` on, to the start of an empty queue, and
-/// announces them there. `None` if they do not fit.
+/// Copies `live` entries from index `first` to the start of an empty queue and announces them.
+/// `None` if they do not fit.
 fn copy_entries<M: RingMem>(
     from: &M,
     layout: &Layout,

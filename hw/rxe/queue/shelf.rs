@@ -7,9 +7,9 @@
 //!
 //! Pure: no kernel imports; tested on the host.
 
-/// How many things are kept: the rings of six queue pairs and some completion queues.
+/// Maximum number of items: the rings of six queue pairs and some completion queues.
 pub const PLACES: usize = 16;
-/// How many bytes they have together.
+/// Maximum total size of the items in bytes.
 pub const BYTES: usize = 256 << 10;
 
 struct Place<T> {
@@ -17,19 +17,19 @@ struct Place<T> {
     item: T,
 }
 
-/// The shelf.
+/// A cache of items, ordered by age.
 ///
 /// # Invariants
 ///
-/// Places in use come before empty ones, the oldest first. `bytes` is what their lengths sum up
-/// to, at most [`BYTES`].
+/// Occupied places precede empty ones, oldest first. `bytes` is the sum of the items' lengths, at
+/// most [`BYTES`].
 pub struct Shelf<T> {
     places: [Option<Place<T>>; PLACES],
     bytes: usize,
 }
 
 impl<T> Shelf<T> {
-    /// An empty one.
+    /// Creates an empty shelf.
     pub const fn new() -> Self {
         Self {
             places: [const { None }; PLACES],
@@ -37,8 +37,8 @@ impl<T> Shelf<T> {
         }
     }
 
-    /// Takes the oldest off if `len` bytes more do not fit; to be repeated until it answers
-    /// `None`. So it does at once for what will never fit.
+    /// Removes the oldest item if `len` more bytes do not fit. Call it until it returns `None`, as
+    /// it does at once for an item that can never fit.
     pub fn make_room(&mut self, len: usize) -> Option<T> {
         if len > BYTES || self.fits(len) {
             return None;
@@ -50,7 +50,7 @@ impl<T> Shelf<T> {
     ///
     /// # Errors
     ///
-    /// Gives it back if there is no room.
+    /// Returns the item if there is no room.
     pub fn put(&mut self, len: usize, item: T) -> Result<(), T> {
         if !self.fits(len) {
             return Err(item);
@@ -59,12 +59,12 @@ impl<T> Shelf<T> {
             Some(place) => *place = Some(Place { len, item }),
             None => return Err(item),
         }
-        // OVERFLOW: at most `BYTES`, as `fits` says.
+        // OVERFLOW: at most `BYTES`, as checked by `fits`.
         self.bytes = self.bytes.saturating_add(len);
         Ok(())
     }
 
-    /// Takes the newest off that has exactly `len` bytes and is `usable`.
+    /// Removes and returns the newest item that has exactly `len` bytes and is `usable`.
     pub fn take(&mut self, len: usize, mut usable: impl FnMut(&T) -> bool) -> Option<T> {
         let at = self.places.iter().rposition(|place| {
             place
@@ -82,7 +82,7 @@ impl<T> Shelf<T> {
     fn remove(&mut self, at: usize) -> Option<T> {
         let rest = self.places.get_mut(at..)?;
         let Place { len, item } = rest.first_mut()?.take()?;
-        // INVARIANT: the empty place goes behind those in use.
+        // INVARIANT: the empty place moves behind the occupied ones.
         rest.rotate_left(1);
         self.bytes = self.bytes.saturating_sub(len);
         Some(item)

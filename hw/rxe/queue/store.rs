@@ -2,26 +2,26 @@
 
 //! Cache of ring memory for one user context.
 //!
-//! Allocating the memory of a queue costs more than the rest of a queue pair: pages are
-//! allocated, cleared and mapped, and later unmapped on all CPUs. So a context keeps some memory
-//! of its destroyed queues, within the bounds of [`super::shelf`], for its next queues of the same
-//! size. The cache is freed with the context. It stays charged to whoever was charged first.
+//! Allocating the memory of a queue costs more than the rest of a queue pair: pages are allocated,
+//! cleared and mapped, and later unmapped on all CPUs. A context therefore keeps some memory of its
+//! destroyed queues, within the bounds of [`super::shelf`], for new queues of the same size. The
+//! cache is freed with the context. The memory stays charged to the task that allocated it.
 //!
-//! # What users may see of it
+//! # Visibility to users
 //!
 //! * A ring is reused only when the kernel alone has it: no process maps it, and none of its pages
 //!   is pinned or in a pipe ([`SharedBuf::is_private`]). A child that inherited a mapping keeps the
-//!   old queue's memory and never sees a new one's. Memory that is still mapped stays in the
-//!   cache unused.
-//! * It never leaves the context. Memory of other contexts and of kernel users is always fresh.
-//! * The header is cleared and written anew ([`super::RingBuf::new`]), the slots are not: their
-//!   contents were written by, or for, users of the same file, which may map every queue of it
-//!   anyway. Nothing relies on zeroes in a slot: the kernel reads only slots that were posted,
-//!   librxe only those that were completed.
+//!   old queue's memory and never sees a new one's. Memory that is still mapped stays in the cache
+//!   unused.
+//! * Memory never leaves the context. Other contexts and kernel users always get new memory.
+//! * The header is cleared and rewritten ([`super::RingBuf::new`]), the slots are not: their
+//!   contents were written by, or for, users of the same file, who may map every queue of it
+//!   anyway. Nothing relies on zeroed slots: the kernel reads only posted slots, librxe only
+//!   completed ones.
 //!
 //! # Locks
 //!
-//! The shelf's is taken in process context alone; memory is freed outside of it.
+//! The shelf's lock is taken in process context only; memory is freed outside of it.
 
 use super::shelf::Shelf;
 use core::pin::Pin;
@@ -32,7 +32,7 @@ use kernel::sync::SpinLock;
 use kernel::sync::UniqueArc;
 use rdma::shared_ring::SharedBuf;
 
-/// What a user context keeps of its queues' memory.
+/// Cache of ring memory of a user context.
 #[pin_data]
 pub(crate) struct Store {
     #[pin]
@@ -40,7 +40,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// An empty store. May sleep.
+    /// Creates an empty store. May sleep.
     ///
     /// # Errors
     ///
@@ -54,14 +54,14 @@ impl Store {
         )
     }
 
-    /// Memory of `len` bytes, whole pages, which nobody has mapped; what is in it is whatever
-    /// its last users left. Process context.
+    /// Returns cached memory of `len` bytes (whole pages) that nobody maps. It still has its old
+    /// contents. Process context.
     pub(super) fn take(&self, len: usize) -> Option<Arc<SharedBuf>> {
         let found = self.shelf.lock().take(len, |memory| memory.is_private())?;
         Some(found.into())
     }
 
-    /// Keeps `memory` if nobody else in the kernel has it. Process context, without locks;
+    /// Caches `memory` if no other references exist in the kernel. Process context, without locks;
     /// may sleep.
     pub(super) fn keep(&self, memory: Arc<SharedBuf>) {
         let Some(memory) = Arc::into_unique_or_drop(memory) else {
@@ -74,7 +74,7 @@ impl Store {
             };
             drop(oldest);
         }
-        // Another may have been quicker; then it goes, after the lock.
+        // A concurrent caller may have taken the room; then the memory is dropped after unlocking.
         let refused = self.shelf.lock().put(len, memory);
         drop(refused);
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Send and receive queues: a consumer, and private room for what it took.
+//! Send and receive queues: the consuming end of a ring, and private copies of its requests.
 //!
-//! [`SendQueue`] belongs to the send half of a queue pair and answers its `fetch`,
-//! `retire` and payload calls; [`RecvQueue`] is a queue pair's own or a shared one.
-//! A request in work is kept in a slot of kernel memory; the ring is not read again.
+//! [`SendQueue`] belongs to the send half of a queue pair and implements its `fetch`, `retire` and
+//! payload calls; [`RecvQueue`] is a queue pair's own queue or a shared one. A request in progress
+//! is kept in a slot of kernel memory; its ring entry is not read again.
 //!
-//! Context: `&mut self`, brought by the half's run token or, for a shared receive
-//! queue, by its lock. Only the constructors sleep.
+//! Context: `&mut self`, guaranteed by the half's run token or, for a shared receive queue, by its
+//! lock. Only the constructors may sleep.
 
 use super::layout::Layout;
 use super::lazy::LazyVec;
@@ -26,12 +26,12 @@ pub(crate) struct SendQueue {
     ring: Consumer<RingBuf>,
     caps: SendCaps,
     slots: LazyVec<Slot>,
-    /// Entries or inline data of all slots, `share` entries each.
+    /// Entries or inline data of all slots; each slot has `share` entries.
     store: LazyVec<Sge>,
     share: usize,
 }
 
-/// One request in work, but for its entries.
+/// One request in progress, except for its entries.
 #[derive(Clone, Copy)]
 struct Slot {
     buffers: Buffers,
@@ -48,12 +48,12 @@ const EMPTY: Slot = Slot {
 };
 
 impl SendQueue {
-    /// The queue on a fresh ring, whose entries have room for `max_sge` scatter-gather
+    /// Creates the queue on a new ring, whose entries have room for `max_sge` scatter-gather
     /// entries or the inline data of `caps`. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EINVAL` for absurd sizes.
+    /// `ENOMEM`; `EINVAL` for invalid sizes.
     pub(crate) fn new(ring: Consumer<RingBuf>, caps: SendCaps, max_sge: usize) -> Result<Self> {
         let inline = usize::try_from(caps.max_inline)?.div_ceil(size_of::<Sge>());
         let share = max_sge.max(inline);
@@ -73,13 +73,13 @@ impl SendQueue {
         self.ring.mem_mut().take()
     }
 
-    /// How many slots there are; the engine's numbers stay below.
+    /// Returns the number of slots; the engine's slot numbers are smaller.
     pub(crate) fn slots(&self) -> u32 {
         self.ring.layout().slots()
     }
 
-    /// How many requests wait to be taken, and how many bytes the newest of them says that
-    /// it has: a hint, which nobody has checked.
+    /// Returns the number of waiting requests and the length in bytes that the newest of them
+    /// claims: an unchecked hint.
     pub(crate) fn waiting(&self) -> (u32, u32) {
         let mut length = [0; 4];
         let newest = self.ring.peek_newest();
@@ -88,21 +88,22 @@ impl SendQueue {
         (self.ring.waiting(), u32::from_ne_bytes(length))
     }
 
-    /// Whether no request waits to be taken.
+    /// Returns whether no requests are waiting.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.ring.waiting() == 0
     }
 
-    /// Takes the next request off the ring into `slot`, which is free; who calls has seen that
-    /// there is one.
-    // By itself: a turn asks until there is none, so that is what it hears at least once.
+    /// Takes the next request off the ring into the free slot `slot`. The caller has checked that a
+    /// request is waiting.
+    // Not inlined: every turn checks at least once without a waiting request, which is the fast
+    // path.
     #[inline(never)]
     pub(crate) fn fetch(&mut self, slot: u32) -> SendFetch {
         let entry = self.ring.next_entry();
         let made = make(&mut self.slots, &mut self.store, self.share, slot);
         let Some((place, store)) = made else {
-            // The engine has fewer slots than we, so it does not ask for this one.
+            // Not reached: the engine has no more slots than this queue.
             return SendFetch::Empty;
         };
         let parsed = parse_send(&entry, &self.caps, store);
@@ -116,7 +117,7 @@ impl SendQueue {
             }) => {
                 place.buffers = buffers;
                 place.cursor = Cursor::START;
-                // These are large and mostly absent; only otherwise they are copied.
+                // These are large and usually absent; copy them only if needed.
                 if route.is_some() || place.route.is_some() {
                     place.route = route;
                 }
@@ -132,22 +133,22 @@ impl SendQueue {
         }
     }
 
-    /// Gives the oldest ring entry in work back to the user.
+    /// Returns the oldest ring entry in progress to the user.
     pub(crate) fn retire(&mut self) {
         self.ring.retire(1);
     }
 
-    /// Forgets everything, posted and in work: the queue pair is reset.
+    /// Discards all requests, posted and in progress, as the queue pair is reset.
     pub(crate) fn reset(&mut self) {
         self.ring.reset();
     }
 
-    /// The way of the datagram in `slot`.
+    /// Returns the route of the datagram in `slot`.
     pub(crate) fn route(&self, slot: u32) -> Option<Route> {
         self.slots.get(slot as usize)?.route
     }
 
-    /// The parameters of the local operation in `slot`.
+    /// Returns the parameters of the local operation in `slot`.
     pub(crate) fn local(&self, slot: u32) -> Option<LocalOp> {
         self.slots.get(slot as usize)?.local
     }
@@ -156,7 +157,7 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// As [`Batch::gather`].
+    /// Those of [`Batch::gather`].
     pub(crate) fn gather(
         &mut self,
         slot: u32,
@@ -180,11 +181,11 @@ impl SendQueue {
         }
     }
 
-    /// Checks that [`Self::gather`] of `len` bytes would succeed now.
+    /// Checks whether [`Self::gather`] of `len` bytes would succeed now.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// Those of [`Self::gather`].
     pub(crate) fn check_gather(
         &mut self,
         slot: u32,
@@ -210,7 +211,7 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// As [`Batch::scatter`].
+    /// Those of [`Batch::scatter`].
     #[inline]
     pub(crate) fn scatter(
         &mut self,
@@ -223,11 +224,11 @@ impl SendQueue {
         batch.scatter(list, cursor, offset, from)
     }
 
-    /// Has `fill` write bytes of a response into the buffers of the request in `slot`.
+    /// Calls `fill` to write bytes of a response into the buffers of the request in `slot`.
     ///
     /// # Errors
     ///
-    /// As [`Batch::scatter_by`].
+    /// Those of [`Batch::scatter_by`].
     pub(crate) fn scatter_by(
         &mut self,
         slot: u32,
@@ -240,7 +241,7 @@ impl SendQueue {
         batch.scatter_by(list, cursor, offset, len, fill)
     }
 
-    /// Where the response to the request in `slot` goes.
+    /// Returns the buffers for the response to the request in `slot`.
     #[inline(always)]
     fn buffers(&mut self, slot: u32) -> Result<(&[Sge], &mut Cursor), MemError> {
         let (place, store) = place(&mut self.slots, &mut self.store, self.share, slot)
@@ -254,7 +255,7 @@ impl SendQueue {
     }
 }
 
-/// [`place`], of a slot that may be used for the first time.
+/// [`place`] for a slot that may be used for the first time.
 #[inline]
 fn make<'a>(
     slots: &'a mut LazyVec<Slot>,
@@ -270,7 +271,7 @@ fn make<'a>(
     place(slots, store, share, slot)
 }
 
-/// A slot and its share of the store.
+/// Returns a slot and its part of the store.
 fn place<'a>(
     slots: &'a mut [Slot],
     store: &'a mut [Sge],
@@ -283,13 +284,13 @@ fn place<'a>(
     Some((slots.get_mut(slot)?, ours))
 }
 
-/// A receive queue, a queue pair's own or a shared one.
+/// A receive queue: a queue pair's own or a shared one.
 pub(crate) struct RecvQueue {
     ring: Consumer<RingBuf>,
     max_sge: usize,
 }
 
-/// The receive request that a queue pair is filling.
+/// The receive request that a queue pair is currently filling.
 pub(crate) struct RecvBuffers {
     list: KVec<Sge>,
     count: usize,
@@ -297,12 +298,12 @@ pub(crate) struct RecvBuffers {
 }
 
 impl RecvQueue {
-    /// The queue on a fresh ring.
+    /// Creates the queue on a new ring.
     pub(crate) fn new(ring: Consumer<RingBuf>, max_sge: usize) -> Self {
         Self { ring, max_sge }
     }
 
-    /// How many requests wait, as the user has it.
+    /// Returns the number of waiting requests, according to the user's index.
     pub(crate) fn waiting(&self) -> u32 {
         self.ring.waiting()
     }
@@ -312,13 +313,13 @@ impl RecvQueue {
         self.ring.mem_mut().take()
     }
 
-    /// The ring's end, for its dimensions and memory.
+    /// Returns the consumer of the ring, for its dimensions and memory.
     pub(crate) fn ring(&self) -> &Consumer<RingBuf> {
         &self.ring
     }
 
-    /// Takes the next request off the ring, and frees its entry at once: its buffers
-    /// are copied into `buffers`.
+    /// Takes the next request off the ring, copies its buffers to `buffers` and frees the ring
+    /// entry at once.
     pub(crate) fn take(&mut self, buffers: &mut RecvBuffers) -> RecvFetch {
         let Some(entry) = self.ring.peek() else {
             return RecvFetch::Empty;
@@ -343,18 +344,17 @@ impl RecvQueue {
         }
     }
 
-    /// Forgets all that was posted: the queue pair is reset.
+    /// Discards all posted requests, as the queue pair is reset.
     pub(crate) fn reset(&mut self) {
         self.ring.reset();
     }
 
-    /// Moves a shared receive queue to a new ring, with what waits in it. Returns the
-    /// old ring, to be dropped after unlocking, and where a kernel user posts from
-    /// now on.
+    /// Moves a shared receive queue with its waiting requests to a new ring. Returns the old ring,
+    /// to be dropped after unlocking, and the producer with which a kernel user posts from now on.
     ///
     /// # Errors
     ///
-    /// Gives `fresh` back if that does not fit; nothing has changed then.
+    /// Returns `fresh` if the requests do not fit; nothing has changed then.
     pub(crate) fn resize(
         &mut self,
         fresh: RingBuf,
@@ -366,7 +366,7 @@ impl RecvQueue {
 }
 
 impl RecvBuffers {
-    /// Room for requests of up to `max_sge` entries. May sleep.
+    /// Creates buffers for requests of up to `max_sge` entries. May sleep.
     ///
     /// # Errors
     ///
@@ -379,11 +379,11 @@ impl RecvBuffers {
         })
     }
 
-    /// Copies bytes of a message into the buffers, from `offset` on.
+    /// Copies bytes of a message into the buffers, starting at `offset`.
     ///
     /// # Errors
     ///
-    /// As [`Batch::scatter`].
+    /// Those of [`Batch::scatter`].
     pub(crate) fn scatter(
         &mut self,
         offset: u32,
@@ -394,11 +394,11 @@ impl RecvBuffers {
         batch.scatter(list, &mut self.cursor, offset, from)
     }
 
-    /// Has `fill` write `len` bytes of a message into the buffers, from `offset` on.
+    /// Calls `fill` to write `len` bytes of a message into the buffers, starting at `offset`.
     ///
     /// # Errors
     ///
-    /// As [`Batch::scatter_by`].
+    /// Those of [`Batch::scatter_by`].
     pub(crate) fn scatter_by(
         &mut self,
         offset: u32,

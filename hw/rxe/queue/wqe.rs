@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! From the bytes of a work queue entry to a request that is valid, once.
+//! Parses the bytes of a work queue entry, once, into a valid request.
 //!
 //! The bytes are `struct rxe_send_wqe` and `struct rxe_recv_wqe` of
-//! `include/uapi/rdma/rdma_user_rxe.h`, with opcodes and flags of
-//! `enum ib_uverbs_wr_opcode` and `enum ib_send_flags`. Every byte is read at most
-//! once, out of memory that user space may be writing at the same time, and what
-//! leaves here is owned by the kernel: buffers are in `store`, the rest by value.
-//! Fields in which the C driver keeps its own progress (state, masks, PSNs, iova)
-//! are never read.
+//! `include/uapi/rdma/rdma_user_rxe.h`, with opcodes and flags of `enum ib_uverbs_wr_opcode` and
+//! `enum ib_send_flags`. Every byte is read at most once, from memory that user space may write
+//! concurrently, and the result is owned by the kernel: buffers are in `store`, the rest is passed
+//! by value. Fields in which the C driver keeps its own progress (state, masks, PSNs, iova) are
+//! never read.
 //!
-//! What cannot be checked here are claims about other objects: addresses, keys and
-//! address handles are looked up when they are used.
+//! References to other objects are not checked here: addresses, keys and address handles are looked
+//! up when they are used.
 //!
 //! Pure: no kernel imports; tested and fuzzed on the host.
 
@@ -23,12 +22,12 @@ use crate::proto::{
 };
 use zerocopy::IntoBytes;
 
-/// Bytes of a send entry before its scatter-gather list or inline data.
+/// Bytes of a send entry in front of its scatter-gather list or inline data.
 pub const SEND_HEAD: usize = 208;
-/// Bytes of a receive entry before its scatter-gather list.
+/// Bytes of a receive entry in front of its scatter-gather list.
 pub const RECV_HEAD: usize = 40;
 
-/// Offsets in the send entry.
+/// Offsets in a send entry.
 pub(super) mod at {
     pub(crate) const WR_ID: usize = 0;
     pub(crate) const OPCODE: usize = 12;
@@ -64,7 +63,7 @@ pub(super) mod at {
     pub(crate) const RECV_DMA: usize = 16;
 }
 
-/// Values of `enum ib_uverbs_wr_opcode`, and `IB_WR_REG_MR` of the kernel.
+/// Values of `enum ib_uverbs_wr_opcode`, and the kernel's `IB_WR_REG_MR`.
 pub(super) mod op {
     pub(crate) const WRITE: u32 = 0;
     pub(crate) const WRITE_IMM: u32 = 1;
@@ -89,127 +88,126 @@ pub(super) mod flag {
     pub(crate) const INLINE: u32 = 8;
 }
 
-/// What a send queue allows.
+/// Capabilities of a send queue.
 #[derive(Clone, Copy, Debug)]
 pub struct SendCaps {
     /// The transport.
     pub qp_type: QpType,
-    /// Whether user space fills the ring. It may not register fast regions.
+    /// Whether user space fills the ring. Users may not register fast regions.
     pub user: bool,
-    /// Whether every request asks for a completion (`IB_SIGNAL_ALL_WR`).
+    /// Whether every request generates a completion (`IB_SIGNAL_ALL_WR`).
     pub signal_all: bool,
-    /// The most inline data, in bytes.
+    /// Maximum inline data in bytes.
     pub max_inline: u32,
 }
 
-/// Where the bytes of a request are.
+/// Location of a request's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffers {
-    /// In memory regions, by this many entries at the start of the store.
+    /// In memory regions; number of entries at the start of the store.
     Sges(usize),
-    /// In the store itself, this many bytes.
+    /// In the store itself; number of bytes.
     Inline(usize),
 }
 
-/// How a datagram finds its way, as alleged.
+/// Address of a datagram, not validated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// By the number of an address handle.
+    /// Number of an address handle.
     Ah(u32),
-    /// By the address itself; only libraries older than address handle numbers.
+    /// The address itself; used only by libraries that predate address handle numbers.
     Av(UserAv),
 }
 
-/// What the kernel uses of `struct rxe_av`.
+/// The fields of `struct rxe_av` that the driver uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserAv {
-    /// `RXE_NETWORK_TYPE_IPV4` (1) or `RXE_NETWORK_TYPE_IPV6` (2), or nonsense.
+    /// `RXE_NETWORK_TYPE_IPV4` (1), `RXE_NETWORK_TYPE_IPV6` (2), or invalid.
     pub network_type: u8,
-    /// The destination's Ethernet address.
+    /// Ethernet address of the destination.
     pub dmac: [u8; 6],
-    /// The destination's GID.
+    /// GID of the destination.
     pub dgid: [u8; 16],
-    /// The flow label, in the machine's byte order.
+    /// Flow label in host byte order.
     pub flow_label: u32,
-    /// Which of the port's GIDs is the source.
+    /// Index of the source GID in the port's table.
     pub sgid_index: u8,
-    /// Hop limit or TTL.
+    /// IPv6 hop limit or IPv4 TTL.
     pub hop_limit: u8,
-    /// Traffic class or TOS.
+    /// IPv6 traffic class or IPv4 TOS.
     pub traffic_class: u8,
 }
 
-/// Parameters of an operation that takes effect here.
+/// Parameters of a local operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalOp {
-    /// Make a fast region valid, under a key whose index names it.
+    /// Makes a fast region valid; the index of its new key selects the region.
     RegMr {
         /// The new key.
         key: Key,
         /// `enum ib_access_flags`.
         access: u32,
-        /// The region's first address, as its owner had it when posting.
+        /// First address of the region; read from the region when a kernel user posts.
         iova: u64,
     },
-    /// Bind a memory window, or unbind it if the length is zero.
+    /// Binds a memory window, or unbinds it if the length is zero.
     BindMw(BindMw),
 }
 
-/// Parameters of binding a memory window.
+/// Parameters of a memory window bind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindMw {
-    /// The window, by its current key.
+    /// Current key of the window.
     pub window: Key,
-    /// The window's next key; its low 8 bits count.
+    /// Next key of the window; only its low 8 bits are used.
     pub new_key: Key,
-    /// The region, by its local key.
+    /// Local key of the region.
     pub region: Key,
-    /// First byte.
+    /// Address of the first byte.
     pub addr: u64,
-    /// Number of bytes.
+    /// Length in bytes.
     pub length: u64,
     /// `enum ib_access_flags`.
     pub access: u32,
 }
 
-/// A valid send request with what the engine leaves to its host.
+/// A valid send request, with the parts that the host handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendRequest {
-    /// What the engine sees.
+    /// The request for the engine.
     pub wqe: SendWqe,
-    /// Where its bytes are.
+    /// Location of its data.
     pub buffers: Buffers,
-    /// Its way, on a datagram queue pair.
+    /// Destination, on a datagram queue pair.
     pub route: Option<Route>,
-    /// Its parameters, if it is local and needs any.
+    /// Parameters, if it is a local operation that has any.
     pub local: Option<LocalOp>,
 }
 
-/// A send request that makes no sense. It fails with `status` in its turn.
+/// An invalid send request. It fails with `status` when its turn comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadSend {
-    /// The user's name for it.
+    /// ID that the user gave the request.
     pub wr_id: u64,
-    /// How it fails.
+    /// Status of its completion.
     pub status: WcStatus,
 }
 
-/// Reads and checks a send entry. Buffers are put into `store`, whose length is the
-/// most scatter-gather entries that the queue allows (and at least `max_inline`
-/// bytes).
+/// Reads and validates a send entry. Buffers are stored in `store`, whose length is the maximum
+/// number of scatter-gather entries of the queue (and at least `max_inline` bytes).
 ///
 /// # Errors
 ///
-/// With `LocQpOp` if the opcode is unknown or not for this queue, or there are too
-/// many buffers; with `LocLen` if they are too long.
+/// `LocQpOp` if the opcode is unknown or not allowed on this queue, or there are too many buffers;
+/// `LocLen` if they are too long.
 pub fn parse_send<M: RingMem>(
     entry: &Entry<'_, M>,
     caps: &SendCaps,
     store: &mut [Sge],
 ) -> Result<SendRequest, BadSend> {
     let mut wr = [0u8; at::WR_END];
-    // An entry is never shorter than its head; if the memory disagrees, what we have
-    // is zeroes, which is a request like any other.
+    // An entry is never shorter than its head. If the memory is too short, `wr` stays zero and is
+    // parsed like any other request.
     let _: Option<()> = entry.read(0, &mut wr);
     let wr = Head(&wr);
     let wr_id = wr.u64(at::WR_ID);
@@ -262,7 +260,7 @@ fn parse<M: RingMem>(
             add: wr.u64(at::COMPARE_ADD),
         },
         op::ATOMIC_WRITE => {
-            // The eight bytes lie where inline data would.
+            // The eight bytes are where inline data would be.
             let mut value = [0u8; 8];
             entry.read(SEND_HEAD, &mut value).ok_or(WcStatus::LocQpOp)?;
             SendOp::AtomicWrite {
@@ -274,7 +272,7 @@ fn parse<M: RingMem>(
         op::FLUSH => SendOp::Flush {
             va: wr.u64(at::REMOTE_ADDR),
             key: Key(wr.u32(at::FLUSH_RKEY)),
-            // librxe has the length here; `flush.length` is not always filled.
+            // librxe puts the length here; it does not always set `flush.length`.
             length: claimed,
             kind: wr.u8(at::FLUSH_TYPE),
             level: wr.u8(at::FLUSH_LEVEL),
@@ -301,7 +299,7 @@ fn parse<M: RingMem>(
             });
             SendOp::RegMr
         }
-        // Read with invalidate has no packet; LSO and masked atomics are not ours.
+        // Read with invalidate has no packet; LSO and masked atomics are not supported.
         _ => return Err(WcStatus::LocQpOp),
     };
     if !is_legal(&op, caps) {
@@ -313,7 +311,7 @@ fn parse<M: RingMem>(
     let (buffers, length) = match traffic(&op) {
         Traffic::Nothing => (Buffers::Sges(0), 0),
         Traffic::Eight => (Buffers::Sges(0), 8),
-        // The `wr_set_inline_data` of librxe leaves no entries and may set no flag.
+        // librxe's `wr_set_inline_data` leaves no entries and may not set the flag.
         Traffic::Out if flags & flag::INLINE != 0 || (num_sge == 0 && claimed != 0) => {
             inline(entry, claimed, caps, store)?
         }
@@ -359,12 +357,12 @@ fn parse<M: RingMem>(
     })
 }
 
-/// Reads and checks a receive entry. Buffers are put at the start of `store`, whose
-/// length is the most that the queue allows. Returns how many there are.
+/// Reads and validates a receive entry. Buffers are stored at the start of `store`, whose length is
+/// the queue's maximum. Returns their number.
 ///
 /// # Errors
 ///
-/// With `LocQpOp` if there are too many buffers.
+/// `LocQpOp` if there are too many buffers.
 pub fn parse_recv<M: RingMem>(
     entry: &Entry<'_, M>,
     store: &mut [Sge],
@@ -376,24 +374,24 @@ pub fn parse_recv<M: RingMem>(
     let bad = |status| BadRecv { wr_id, status };
     let num_sge = head.u32(at::RECV_DMA + at::DMA_NUM_SGE);
     let count = load_sges(entry, RECV_HEAD, num_sge, store).map_err(bad)?;
-    // More room than any message needs is no mistake.
+    // Buffers may be larger than the largest message.
     let room = total(store.get(..count).unwrap_or(&[])).min(u64::from(MAX_MESSAGE));
     let capacity = u32::try_from(room).unwrap_or(MAX_MESSAGE);
     Ok((RecvWqe { wr_id, capacity }, count))
 }
 
-/// What a request does with its local buffers.
+/// Use of a request's local buffers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Traffic {
-    /// It has none.
+    /// None.
     Nothing,
-    /// It has none, but eight bytes go out.
+    /// No buffers, but eight bytes are sent.
     Eight,
-    /// They go out.
+    /// The buffers are sent.
     Out,
-    /// They are filled.
+    /// The buffers are filled.
     In,
-    /// Eight bytes of them are filled.
+    /// Eight bytes of the buffers are filled.
     InEight,
 }
 
@@ -409,7 +407,7 @@ pub(super) fn traffic(op: &SendOp) -> Traffic {
     }
 }
 
-/// Whether a queue may carry such a request (IBTA table 33, and annexes A17, A19).
+/// Returns whether a queue may carry such a request (IBTA table 33, and annexes A17, A19).
 pub(super) fn is_legal(op: &SendOp, caps: &SendCaps) -> bool {
     match op {
         SendOp::Send { .. } => true,
@@ -470,7 +468,7 @@ fn load_sges<M: RingMem>(
     let count = usize::try_from(num_sge).map_err(|_| WcStatus::LocQpOp)?;
     let list = store.get_mut(..count).ok_or(WcStatus::LocQpOp)?;
     if let [one] = list {
-        // As mostly; a copy of known length is two words.
+        // The common case; a copy of constant length is two words.
         let mut bytes = [0u8; size_of::<Sge>()];
         entry.read(offset, &mut bytes).ok_or(WcStatus::LocQpOp)?;
         *one = zerocopy::transmute!(bytes);
@@ -483,8 +481,8 @@ fn load_sges<M: RingMem>(
 }
 
 fn av<M: RingMem>(entry: &Entry<'_, M>) -> Option<UserAv> {
-    // port, network type, dmac, then the global route: GID, flow label, GID index,
-    // hop limit, traffic class. The socket addresses behind it repeat the GIDs.
+    // Port, network type, dmac, then the global route: GID, flow label, GID index, hop limit,
+    // traffic class. The socket addresses that follow repeat the GIDs.
     let mut bytes = [0u8; 32];
     entry.read(at::UD_AV, &mut bytes)?;
     let av = Head(&bytes);
@@ -499,11 +497,11 @@ fn av<M: RingMem>(entry: &Entry<'_, M>) -> Option<UserAv> {
     })
 }
 
-/// Fields at fixed offsets of bytes that were copied out.
+/// Access to fields at fixed offsets of copied bytes.
 struct Head<'a>(&'a [u8]);
 
 impl Head<'_> {
-    /// `N` bytes; zeroes beyond the end, which the constants here never reach.
+    /// Returns `N` bytes; zeroes beyond the end, which the constants here never reach.
     fn bytes<const N: usize>(&self, offset: usize) -> [u8; N] {
         self.0
             .get(offset..)

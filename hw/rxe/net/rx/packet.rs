@@ -2,11 +2,11 @@
 
 //! A received packet.
 //!
-//! An [`RxPacket`] has passed every check that needs no queue pair: the headers match the
-//! opcode, the lengths agree, the ICRC is right. It owns its buffer and borrows nothing, so it
-//! may be kept for any time, for instance in an [`RxQueue`](super::RxQueue). It is passed by
-//! value, so it is small: what is needed only once, addresses and extension headers, is read
-//! from the buffer on use.
+//! An [`RxPacket`] has passed every check that needs no queue pair: the headers match the opcode,
+//! the lengths are consistent, the ICRC is correct. It owns its buffer and borrows nothing, so it
+//! may be kept indefinitely, for instance in an [`RxQueue`](super::RxQueue). It is passed by value
+//! and therefore small: addresses and extension headers, which are needed only once, are read from
+//! the buffer on use.
 //!
 //! Source: IBTA 9.6 (packet header validation), annex A17.9.
 
@@ -22,12 +22,12 @@ use rdma::wire::icrc::Framing;
 use rdma::wire::Ext;
 use rdma::wire::Start;
 
-/// Bytes in a UDP header.
+/// Length of a UDP header in bytes.
 pub(super) const UDP_LEN: usize = 8;
 
-/// Metadata of a packet, kept in the buffer's scratch space. One word, since packets are passed
-/// by value: in the lower half the VLAN's number plus one, or zero; in the
-/// upper half [`V6`], [`LOCAL`], [`MARKED`].
+/// Metadata of a packet, kept in the buffer's control block (`cb`). One word, since packets are
+/// passed by value: the lower half holds the VLAN ID plus one, or zero; the upper half [`V6`],
+/// [`LOCAL`], [`MARKED`].
 #[derive(
     Clone, Copy, zerocopy_derive::FromBytes, zerocopy_derive::IntoBytes, zerocopy_derive::Immutable,
 )]
@@ -35,7 +35,7 @@ pub(super) const UDP_LEN: usize = 8;
 pub(super) struct Meta(u32);
 
 impl Meta {
-    /// Nothing is known.
+    /// No metadata.
     pub(super) const NONE: Self = Self(0);
 
     #[inline]
@@ -49,21 +49,21 @@ impl Meta {
         self.0 & flag != 0
     }
 
-    /// Whether it came over IPv6.
+    /// Returns whether the packet arrived over IPv6.
     #[inline(always)]
     pub(super) const fn is_v6(self) -> bool {
         self.has(V6)
     }
 }
 
-/// It came over IPv6.
+/// The packet arrived over IPv6.
 const V6: u32 = 1 << 16;
-/// This device sent it.
+/// This device sent the packet.
 const LOCAL: u32 = 1 << 17;
-/// It met congestion on its way.
+/// The packet carries a congestion mark.
 const MARKED: u32 = 1 << 18;
 
-/// What the bits of an opcode that tell the service are of a datagram.
+/// Value of the service bits of an opcode for datagrams.
 const DATAGRAM: u8 = 0x60;
 
 /// A received packet. Its buffer's data pointer is at the BTH.
@@ -74,8 +74,8 @@ pub(crate) struct RxPacket {
 }
 
 impl RxPacket {
-    /// Checks a datagram whose headers are known to lie in front of the data pointer as
-    /// `before` says: the IP header, and the UDP header or not. Softirq.
+    /// Checks a datagram. `before` bytes of headers precede the data pointer: the IP header, with
+    /// or without the UDP header. Softirq.
     #[inline(always)]
     pub(super) fn check(
         mut skb: Skb,
@@ -83,8 +83,8 @@ impl RxPacket {
         mut meta: Meta,
     ) -> Result<Self, (Skb, DropReason)> {
         let v6 = meta.is_v6();
-        // Buffers with page fragments come from network cards that store packets so. One
-        // copy, while the CRC wants the bytes in the cache anyway, makes them like others.
+        // Some network cards store packets in page fragments. One copy linearizes the buffer; the
+        // CRC needs the bytes in the cache anyway.
         if skb.is_nonlinear() && skb.linearize().is_err() {
             return Err((skb, DropReason::NoMemory));
         }
@@ -92,7 +92,7 @@ impl RxPacket {
         let checked = match skb.from_network_header_at_mut(before) {
             Some(packet) => {
                 meta.0 |= mark(packet, v6);
-                // Of connected packets nobody asks for what routers may change.
+                // Variant header fields of connected packets are not needed any more.
                 match packet.get(icrc::outer_len(v6)) {
                     Some(opcode) if opcode & TRANSPORT_MASK != DATAGRAM => {
                         Some(icrc::verify_masking(framing, packet))
@@ -115,8 +115,8 @@ impl RxPacket {
         Self::parse(skb, meta)
     }
 
-    /// Whether the ICRC is right of a packet that others see too. `None` if something else than
-    /// its IP header precedes the UDP header.
+    /// Returns whether the ICRC of a shared buffer is correct. Returns `None` if anything but its
+    /// IP header precedes the UDP header.
     #[cold]
     fn check_shared(skb: &Skb, before: usize, meta: &mut Meta) -> Option<bool> {
         let v6 = meta.is_v6();
@@ -125,7 +125,7 @@ impl RxPacket {
         (offset == before).then(|| icrc::verify(icrc::framing(v6), packet))
     }
 
-    /// A packet that `tx` made for this device. Its data begin with the IP header.
+    /// Converts a packet that `tx` built for this device. Its data start with the IP header.
     pub(in crate::net) fn from_local(
         mut skb: Skb,
         v6: bool,
@@ -147,7 +147,7 @@ impl RxPacket {
         }
     }
 
-    /// The same packet for one more receiver. Does not sleep.
+    /// Clones the packet for another receiver. Does not sleep.
     ///
     /// # Errors
     ///
@@ -160,19 +160,19 @@ impl RxPacket {
         })
     }
 
-    /// The metadata.
+    /// Returns the metadata.
     #[inline]
     pub(super) fn meta(&self) -> Meta {
         self.meta
     }
 
-    /// The base transport header, and the payload's length.
+    /// Returns the parsed start: the base transport header and the payload's length.
     #[inline]
     pub(crate) fn start(&self) -> &Start {
         &self.start
     }
 
-    /// The same packet, to be looked at later.
+    /// Converts the packet to its compact form.
     #[inline]
     pub(crate) fn keep(self) -> KeptPacket {
         let Self {
@@ -184,19 +184,19 @@ impl RxPacket {
         KeptPacket(skb)
     }
 
-    /// The extension headers; `None` if they have a code that is reserved.
+    /// Returns the extension headers; `None` if they contain a reserved code.
     #[inline(always)]
     pub(crate) fn ext(&self) -> Option<Ext> {
         self.start.ext(self.skb.data()).ok()
     }
 
-    /// Which stream of packets it belongs to.
+    /// Returns the stream that the packet belongs to.
     #[inline]
     pub(crate) fn stream(&self) -> Stream {
         Stream::of(&self.start)
     }
 
-    /// The payload, without pad.
+    /// Returns the payload without pad.
     #[inline]
     pub(crate) fn payload(&self) -> &[u8] {
         self.skb
@@ -206,13 +206,14 @@ impl RxPacket {
             .unwrap_or(&[])
     }
 
-    /// The sender's address and ours (or that of a multicast group).
+    /// Returns the sender's address and the local one (or that of a multicast group).
     #[inline]
     pub(crate) fn addrs(&self) -> Option<AddrPair> {
         addresses(self.ip_header()?, self.is_v6())
     }
 
-    /// Whether it is from and to where the answers to packets of `to` come from and go to.
+    /// Returns whether the packet's addresses are those of `to` with source and destination
+    /// exchanged.
     #[inline]
     pub(crate) fn is_answer_to(&self, to: &AddrPair) -> bool {
         self.ip_header().is_some_and(|ip| match to {
@@ -229,45 +230,45 @@ impl RxPacket {
         })
     }
 
-    /// The IP header: nothing but it and the UDP header precedes the data pointer.
+    /// Returns the IP header: only it and the UDP header precede the data pointer.
     #[inline]
     fn ip_header(&self) -> Option<&[u8]> {
         self.skb.before_data(icrc::outer_len(self.is_v6()))
     }
 
-    /// Whether it came over IPv6.
+    /// Returns whether the packet arrived over IPv6.
     #[inline]
     pub(crate) fn is_v6(&self) -> bool {
         self.meta.is_v6()
     }
 
-    /// Whether this device sent it.
+    /// Returns whether this device sent the packet.
     #[inline]
     pub(crate) fn is_local(&self) -> bool {
         self.meta.has(LOCAL)
     }
 
-    /// Whether it met congestion on its way (RFC 3168).
+    /// Returns whether the packet carries a congestion mark (RFC 3168).
     #[inline]
     pub(crate) fn is_marked(&self) -> bool {
         self.meta.has(MARKED)
     }
 
-    /// The VLAN it came over.
+    /// Returns the VLAN ID of the packet.
     #[inline]
     pub(crate) fn vlan(&self) -> Option<u16> {
-        // CAST: the lower half.
+        // CAST: truncates to the lower half, which holds the VLAN.
         (self.meta.0 as u16).checked_sub(1)
     }
 
-    /// Bytes from the IP header to the ICRC.
+    /// Returns the bytes from the IP header to the ICRC.
     #[inline]
     pub(crate) fn wire_len(&self) -> usize {
         icrc::outer_len(self.is_v6()).saturating_add(self.skb.len())
     }
 
-    /// The network header as a datagram's receiver sees it, in the 40 bytes of a GRH:
-    /// an IPv6 header, or 20 zeros and an IPv4 header (IBTA A17.4.5.1).
+    /// Returns the network header as a datagram's receiver sees it, in the 40 bytes of a GRH: an
+    /// IPv6 header, or 20 zeros and an IPv4 header (IBTA A17.4.5.1).
     pub(crate) fn grh(&self) -> [u8; 40] {
         let mut grh = [0; 40];
         let from = if self.is_v6() { 0 } else { 20 };
@@ -280,33 +281,33 @@ impl RxPacket {
     }
 }
 
-/// A received packet that waits, in as little room as there can be.
+/// A received packet in its compact form, for queueing.
 pub(crate) struct KeptPacket(pub(super) Skb);
 
 impl KeptPacket {
-    /// Bytes of memory that its buffer takes.
+    /// Returns the memory that its buffer takes, in bytes.
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         self.0.memory()
     }
 
-    /// The packet as it was.
+    /// Converts it back to a packet.
     #[inline]
     pub(crate) fn unkeep(self) -> Option<RxPacket> {
         let meta: Meta = self.0.cb();
-        // Nothing has changed since the packet was parsed, so this succeeds again.
+        // The packet has not changed since it was parsed, so parsing succeeds again.
         RxPacket::parse(self.0, meta).ok()
     }
 }
 
-/// Whether a packet whose ICRC is wrong is a FLUSH of the C driver's all the same.
+/// Returns whether a packet with a wrong ICRC is a FLUSH of the C driver.
 #[cold]
 fn is_flush_of_c(framing: Framing, skb: &Skb) -> bool {
     skb.from_network_header()
         .is_some_and(|(packet, _)| icrc::is_flush_of_c(framing, packet))
 }
 
-/// [`MARKED`], if an IP header says that congestion was experienced (RFC 3168, section 5).
+/// Returns [`MARKED`] if an IP header reports congestion (RFC 3168, section 5).
 #[inline]
 fn mark(ip: &[u8], v6: bool) -> u32 {
     match ip.get(1) {
@@ -316,7 +317,7 @@ fn mark(ip: &[u8], v6: bool) -> u32 {
     }
 }
 
-/// The addresses in an IP header.
+/// Returns the addresses of an IP header.
 #[inline]
 fn addresses(ip: &[u8], v6: bool) -> Option<AddrPair> {
     if v6 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packets that wait for a busy queue pair.
+//! Packets queued for a busy queue pair.
 //!
 //! Any CPU appends; the runner of the half takes all at once. The queue owns the buffers. Any
 //! context, without a lock ([`SkbQueue`]).
@@ -10,17 +10,17 @@ use super::packet::RxPacket;
 use rdma::net::skb::SkbBatch;
 use rdma::net::SkbQueue;
 
-/// A queue of packets that any number of CPUs fill and one empties at a time,
-/// without a lock and without memory of its own.
+/// A lock-free queue of packets: any number of CPUs append, one at a time empties it. Packets are
+/// linked through their buffers, so no memory is allocated.
 pub(crate) struct RxQueue(SkbQueue);
 
 impl RxQueue {
-    /// An empty queue.
+    /// Creates an empty queue.
     pub(crate) const fn new() -> Self {
         Self(SkbQueue::new())
     }
 
-    /// How many packets there are, about.
+    /// Returns the approximate number of packets.
     #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.0.len()
@@ -32,8 +32,7 @@ impl RxQueue {
         self.0.push(packet.keep().0)
     }
 
-    /// Takes all packets, oldest first. Those that are not taken out of the batch
-    /// are dropped with it.
+    /// Takes all packets, oldest first. Packets left in the batch are dropped with it.
     #[inline]
     pub(crate) fn take_all(&self) -> RxBatch {
         RxBatch(self.0.take_all())

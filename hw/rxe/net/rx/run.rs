@@ -2,8 +2,8 @@
 
 //! Packets that arrived together.
 //!
-//! The stack hands over one buffer, which may contain several packets of one connection (GRO).
-//! [`RxRun`] owns what is left of it and checks each packet when it is taken. Softirq.
+//! The stack passes one buffer, which may contain several packets of one connection (GRO).
+//! [`RxRun`] owns the remaining packets and checks each when it is taken. Softirq.
 
 use super::packet::Meta;
 use super::packet::RxPacket;
@@ -19,27 +19,27 @@ use rdma::net::Skb;
 use rdma::net::SkbList;
 use rdma::wire::Start;
 
-/// Packets that arrived together, oldest first, each checked when its turn comes. What
-/// is no packet is left out, and the sink is told.
+/// Packets that arrived together, oldest first; each is checked when it is reached. Invalid packets
+/// are skipped and reported to the sink.
 pub(crate) struct RxRun<'a> {
-    /// Checked, and looked at already.
+    /// The next packet, checked already.
     next: Option<RxPacket>,
-    /// The buffer that came from the stack, and those that were in it.
+    /// The buffer from the stack, and the packets that were merged into it.
     first: Option<Skb>,
     rest: SkbList,
     meta: Meta,
     dropped: Option<&'a dyn Fn(DropReason)>,
     packets: u32,
     bytes: u64,
-    /// The time, and how many packets were taken when it was read.
+    /// A reading of the clock, and the number of packets taken by then.
     clock: Option<(Nanos, u32)>,
 }
 
-/// Packets of a run that may go by until the clock is read again.
+/// Packets that may be taken before the clock is read again.
 const CLOCK_PACKETS: u32 = 2;
 
-/// What packets have in common that one turn of a queue pair may take from a run: from the
-/// lowest bits on its number, the partition key, the service and direction.
+/// Common properties of packets that one turn of a queue pair may take from a run. From the lowest
+/// bits: destination QPN, P_Key, service and direction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stream(u64);
 
@@ -50,7 +50,7 @@ impl Stream {
         Self(u64::from(start.dest_qpn()) | u64::from(start.pkey()) << 32 | u64::from(class) << 48)
     }
 
-    /// Whether they are requests, for the receive half.
+    /// Returns whether the packets are requests, for the receive half.
     #[inline]
     pub(crate) fn is_request(self) -> bool {
         self.0 & 1 << 48 != 0
@@ -58,7 +58,7 @@ impl Stream {
 }
 
 impl<'a> RxRun<'a> {
-    /// A run of one packet.
+    /// Creates a run of one packet.
     #[inline]
     pub(crate) fn one(packet: RxPacket) -> Self {
         Self {
@@ -73,7 +73,7 @@ impl<'a> RxRun<'a> {
         }
     }
 
-    /// A run to be loaded; `dropped` hears of what is no packet.
+    /// Creates a run to be loaded; invalid packets are reported to `dropped`.
     #[inline]
     pub(in crate::net) fn new(dropped: &'a dyn Fn(DropReason)) -> Self {
         Self {
@@ -88,12 +88,12 @@ impl<'a> RxRun<'a> {
         }
     }
 
-    /// Loads the packets in a datagram, or a train of them, that a tunnel socket handed to
-    /// us. (A run is large, so it stays where it is.) Softirq.
+    /// Loads a datagram, or the packets of a GRO buffer, received from a tunnel socket. Works in
+    /// place, since a run is large. Softirq.
     ///
     /// # Errors
     ///
-    /// Hands the buffer back, with the reason, if there cannot be a packet in it.
+    /// Returns the buffer and the reason if it cannot contain a packet.
     #[inline]
     pub(in crate::net) fn load(
         &mut self,
@@ -111,7 +111,7 @@ impl<'a> RxRun<'a> {
             Ok(rest) => rest,
             Err(_) => return Err((skb, DropReason::NoMemory)),
         };
-        // The buffer may be kept longer than what the stack lent to it.
+        // The buffer may be kept longer than the references that the stack attached to it.
         skb.detach();
         if !self.rest.is_empty() {
             restore_lengths(&mut skb, v6);
@@ -120,7 +120,7 @@ impl<'a> RxRun<'a> {
         Ok(())
     }
 
-    /// The next packet, without taking it.
+    /// Returns the next packet without taking it.
     #[inline]
     pub(crate) fn peek(&mut self) -> Option<&RxPacket> {
         if self.next.is_none() {
@@ -140,7 +140,7 @@ impl<'a> RxRun<'a> {
         Some(packet)
     }
 
-    /// Takes the packet that [`Self::peek`] has shown; `None` if there was none.
+    /// Takes the packet that [`Self::peek`] returned; `None` if there was none.
     #[inline(always)]
     pub(crate) fn take_peeked(&mut self) -> Option<RxPacket> {
         let packet = self.next.take()?;
@@ -151,7 +151,7 @@ impl<'a> RxRun<'a> {
     /// Takes the next packet if it belongs to `stream`.
     #[inline(always)]
     pub(crate) fn take_of(&mut self, stream: Stream) -> Option<RxPacket> {
-        // A packet is large, so it is put down only if it must wait.
+        // A packet is large, so it is stored only if it must wait.
         let packet = match self.next.take() {
             Some(packet) => packet,
             None => self.fetch()?,
@@ -164,7 +164,7 @@ impl<'a> RxRun<'a> {
         Some(packet)
     }
 
-    /// Checks the next of the rest that is a packet.
+    /// Checks the remaining packets up to the first valid one, and returns that.
     #[inline(always)]
     fn fetch(&mut self) -> Option<RxPacket> {
         loop {
@@ -186,7 +186,7 @@ impl<'a> RxRun<'a> {
         }
     }
 
-    /// The time: now, or that of the turn before if that was short.
+    /// Returns the time: read now, or at a previous turn if few packets were taken since.
     #[inline]
     pub(crate) fn now(&mut self) -> Nanos {
         match self.clock {
@@ -206,16 +206,16 @@ impl<'a> RxRun<'a> {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// How many packets were taken, and the bytes from their IP headers to the ICRCs.
+    /// Returns the number of packets taken, and their bytes from IP header to ICRC.
     #[inline]
     pub(crate) fn taken(&self) -> (u32, u64) {
         (self.packets, self.bytes)
     }
 }
 
-/// Puts right the lengths in the headers of a train's first packet, which speak of the
-/// whole train. Its data pointer is at the UDP header. If others see the buffer, which
-/// does not happen to what was just taken apart, they stay, and the ICRC will be wrong.
+/// Corrects the lengths in the headers of a train's first packet, which cover the whole train. The
+/// data pointer is at the UDP header. The headers of a shared buffer stay as they are, and the ICRC
+/// check will fail; a buffer that was just split is not shared.
 fn restore_lengths(skb: &mut Skb, v6: bool) {
     let rest = skb.len();
     let Some((packet, before)) = skb.from_network_header_mut() else {
@@ -235,7 +235,7 @@ fn restore_lengths(skb: &mut Skb, v6: bool) {
     put(packet, udp.saturating_add(4), udp_len);
 }
 
-/// Writes a field of 16 bits at `at`, if it is inside `header`.
+/// Writes a 16-bit field at `at`, if it lies within `header`.
 #[inline]
 fn put(header: &mut [u8], at: usize, value: u16) {
     let field = header.get_mut(at..).and_then(<[u8]>::first_chunk_mut);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests, checked and carried out: straight-line code, one function per kind.
+//! Validation and execution of requests: straight-line code, one function per kind.
 //!
-//! Each function changes the receive side's state only at its end, when nothing can
-//! fail any more, so that "not ready" leaves no trace and the same packet may come
-//! again. IBTA 9.7.4 (RC), 9.8.2 (UC), 9.8.3 (UD).
+//! Each function changes the receive side's state only at its end, when nothing can fail any more,
+//! so that "not ready" has no effect and the same packet may be handled again. IBTA 9.7.4 (RC),
+//! 9.8.2 (UC), 9.8.3 (UD).
 
 use core::ops::DerefMut;
 
@@ -41,7 +41,7 @@ use super::Write;
 use super::GRH_LEN;
 
 impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
-    /// The expected packet of a connected queue pair.
+    /// Executes the expected packet of a connected queue pair.
     pub(super) fn request(
         &mut self,
         packet: &RxPacket,
@@ -49,7 +49,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     ) -> Result<(), Refusal> {
         self.check_order(packet)?;
         self.check_rights(packet)?;
-        // The headers are those of the opcode, or the packet was dropped before.
+        // The headers match the opcode; other packets were dropped before.
         let reth = packet.ext.reth().ok_or(Refusal::Unsupported);
         let operands = packet.ext.atomic_eth().ok_or(Refusal::Unsupported);
         match packet.opcode.operation() {
@@ -76,7 +76,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 let feth = packet.ext.feth().ok_or(Refusal::Unsupported)?;
                 self.flush_memory(packet, feth, reth?, host)
             }
-            // Responses do not come here.
+            // Responses are not passed to this half.
             Operation::ReadResponse
             | Operation::Acknowledge
             | Operation::AtomicAcknowledge
@@ -84,7 +84,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// A message's packets follow each other, without others between (IBTA 9.7.4).
+    /// Checks that the packets of a message are consecutive (IBTA 9.7.4).
     fn check_order(&self, packet: &RxPacket) -> Result<(), Refusal> {
         let operation = packet.opcode.operation();
         let fits = match (self.message, packet.opcode.position()) {
@@ -103,7 +103,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// What the queue pair as a whole allows the peer.
+    /// Checks the rights that the queue pair as a whole grants the peer.
     fn check_rights(&self, packet: &RxPacket) -> Result<(), Refusal> {
         let wanted = match packet.opcode.operation() {
             Operation::Write | Operation::AtomicWrite => AccessFlags::REMOTE_WRITE,
@@ -133,7 +133,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// Into pieces of how many bytes the packet's message is cut.
+    /// Returns the segment size in bytes of the packet's message.
     pub(super) fn mtu_of(&self, packet: &RxPacket) -> u32 {
         packet.mtu.unwrap_or(self.attr.mtu).max(1)
     }
@@ -148,7 +148,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// The receive request in hand, or else the next one.
+    /// Returns the current receive request, or else takes the next one.
     fn take_recv(&mut self, host: &mut impl RecvHost) -> Result<RecvWqe, Refusal> {
         if let Some(wqe) = self.recv {
             return Ok(wqe);
@@ -160,7 +160,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 Ok(wqe)
             }
             RecvFetch::Bad(bad) => {
-                // In hand all the same, so that its completion tells.
+                // Make it the current request, so that its completion reports the error.
                 self.recv = Some(RecvWqe {
                     wr_id: bad.wr_id,
                     capacity: 0,
@@ -216,7 +216,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         if write.total > MAX_MESSAGE {
             return Err(Refusal::Length);
         }
-        // The packets carry exactly what the first one promised (C9-94).
+        // The packets must carry exactly the length in the first one (C9-94).
         let last = packet.opcode.position().is_end();
         let mtu = self.mtu_of(packet);
         if last != (write.left <= mtu) || packet.len != write.left.min(mtu) {
@@ -293,7 +293,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     ) -> Result<(), Refusal> {
         self.check_payload(packet)?;
         self.check_free_resource()?;
-        // oA19-28: eight bytes, no other length.
+        // oA19-28: the length must be eight bytes.
         if reth.length != 8 {
             return Err(Refusal::Length);
         }
@@ -318,7 +318,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         Ok(())
     }
 
-    /// A datagram. Its PSN means nothing.
+    /// Executes a datagram. Its PSN is ignored.
     pub(super) fn datagram(
         &mut self,
         packet: &RxPacket,
@@ -346,7 +346,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         Ok(())
     }
 
-    /// The packet is executed: the next one is expected `psns` further on.
+    /// Advances the expected PSN by `psns` after the packet was executed.
     fn step_on(&mut self, packet: &RxPacket, psns: u32, last: bool) {
         self.expected = packet.psn + psns;
         if last {
@@ -354,7 +354,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// The receive request in hand is done, if there is one.
+    /// Completes the current receive request, if there is one.
     fn complete(
         &mut self,
         packet: &RxPacket,
@@ -381,7 +381,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
     }
 }
 
-/// What a FETH asks for; reserved values make the request invalid (annex A19).
+/// Decodes a FETH; reserved values make the request invalid (annex A19).
 fn flush_kind(feth: Feth) -> Result<FlushKind, Refusal> {
     let global = feth.placement & Feth::GLOBAL != 0;
     let persistent = feth.placement & Feth::PERSISTENT != 0;

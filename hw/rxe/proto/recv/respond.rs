@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the receive side owes the peer: responses, acknowledgements, NAKs.
+//! Replies of the receive side to the peer: responses, acknowledgments, NAKs.
 //!
-//! IBTA 9.4.4, 9.4.5 (repeated reads and atomics), 9.7.5 (acknowledging), 9.7.7
-//! (MSN).
+//! IBTA 9.4.4, 9.4.5 (repeated reads and atomics), 9.7.5 (acknowledgments), 9.7.7 (MSN).
 
 use core::ops::DerefMut;
 
@@ -33,25 +32,25 @@ use super::Refusal;
 use super::Reply;
 use super::Told;
 
-/// One request that has a response of its own: first what is still to be sent, then
-/// what is needed to answer it again.
+/// A request with an individual response: first the remainder to be sent, then what is needed to
+/// answer a repetition.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource {
-    /// The PSNs of the response.
+    /// First PSN of the response; `count` is the number of PSNs.
     first: Psn,
     count: u32,
-    /// Into pieces of how many bytes a read is cut.
+    /// Segment size in bytes of a read response.
     mtu: u32,
-    /// The MSN to report.
+    /// MSN to report.
     msn: Msn,
     saved: Saved,
     run: Option<Run>,
-    /// All of the response was sent once.
+    /// Whether all of the response was sent once.
     answered: bool,
 }
 
 impl Resource {
-    /// Storage that holds nothing yet.
+    /// Unused storage.
     pub const EMPTY: Resource = Resource {
         first: Psn::new(0),
         count: 0,
@@ -69,8 +68,9 @@ impl Default for Resource {
     }
 }
 
-/// How many reads and atomics a peer may have outstanding who was told `depth`: the C driver's
-/// requester takes the next power of two for it, so there must be a [`Resource`] for each of those.
+/// Returns the number of reads and atomics that a peer may have outstanding if it was told `depth`.
+/// The requester of the C driver rounds it up to a power of two, so there must be that many
+/// [`Resource`]s.
 #[must_use]
 pub fn rounded_depth(depth: u8) -> u8 {
     match depth {
@@ -79,33 +79,33 @@ pub fn rounded_depth(depth: u8) -> u8 {
     }
 }
 
-/// What a request left behind.
+/// What is kept of an answered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Saved {
-    /// There was none.
+    /// No request.
     Free,
-    /// A read, which is carried out again when it is repeated.
+    /// A read, which is executed again when it is repeated.
     Read { key: Key, va: u64, len: u32 },
-    /// An atomic, which is not.
+    /// An atomic, which is not executed again; its result is returned.
     Atomic { value: u64 },
-    /// An atomic write or a flush, likewise.
+    /// An atomic write or a flush, which is not executed again.
     Done,
 }
 
-/// A response under way.
+/// A response in progress.
 #[derive(Clone, Copy, Debug)]
 struct Run {
-    /// The PSN to send next.
+    /// PSN of the next packet.
     psn: Psn,
-    /// Of a read: what is left to send, from where.
+    /// For a read: the address and number of the bytes still to be sent.
     va: u64,
     left: u32,
 }
 
 impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
-    /// There is room for as much as the peer may ask at once, and it may ask no more
-    /// (IBTA 9.4.4). If the oldest response only runs because its request was repeated,
-    /// a new request says that the peer does not wait for it any more.
+    /// Checks that a resource is free. There are as many as the peer may have requests outstanding
+    /// (IBTA 9.4.4). If the oldest response runs only because its request was repeated, a new
+    /// request implies that the peer does not wait for it any more.
     pub(super) fn check_free_resource(&self) -> Result<(), Refusal> {
         match self.resource(self.oldest) {
             Some(resource) if resource.run.is_none() || resource.answered => Ok(()),
@@ -113,7 +113,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// Takes the oldest resource, checked to be free, for a request.
+    /// Takes the oldest resource, which was checked to be free, for a request.
     pub(super) fn owe(&mut self, packet: &RxPacket, count: u32, saved: Saved) {
         let (psn, mtu) = (packet.psn, self.mtu_of(packet));
         let msn = self.msn;
@@ -137,11 +137,11 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// Answers a repeated request, if that is possible (C9-105).
+    /// Answers a repeated request, if possible (C9-105).
     pub(super) fn repeat(&mut self, packet: &RxPacket) {
         match packet.opcode.operation() {
             Operation::Send | Operation::Write => {
-                // One acknowledgement of everything stands for all repeated packets.
+                // One cumulative acknowledgment covers all repeated packets.
                 if self.reply == Reply::Nothing {
                     self.reply = Reply::Ack;
                 }
@@ -160,8 +160,8 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                 let Saved::Read { key, va, len } = resource.saved else {
                     return;
                 };
-                // It must be the same read or a part of it, in bytes and in PSNs, cut alike. Ends
-                // are compared as offsets, which cannot wrap.
+                // It must be the same read or a part of it, in bytes and in PSNs, with the same
+                // segment size. Ends are compared as offsets, which cannot wrap.
                 let offset = reth.va.wrapping_sub(va);
                 let end = offset.checked_add(u64::from(reth.length));
                 let index = ahead(resource.first, packet.psn);
@@ -195,7 +195,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// Sends a saved response of one packet again.
+    /// Repeats a saved response of one packet.
     fn replay(&mut self, psn: Psn, same_kind: impl Fn(&Saved) -> bool) {
         let Some(at) = self.find(psn) else { return };
         match self.resource(at) {
@@ -213,7 +213,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// Starts a response, or starts it over.
+    /// Starts or restarts a response.
     fn start(&mut self, at: u32, run: Run) {
         let Some(resource) = self.resource_mut(at) else {
             return;
@@ -223,8 +223,8 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// The resource whose response has this PSN. The newest comes first, since an old
-    /// one that was never needed again may be a whole circle of PSNs behind.
+    /// Finds the resource whose response includes this PSN. Searches from the newest, since the
+    /// PSNs of an old one may be a whole cycle behind.
     fn find(&self, psn: Psn) -> Option<u32> {
         let mut at = self.oldest;
         for _ in 0..self.resources.len() {
@@ -250,7 +250,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
                     Err(TxError::Blocked) => return Progress::Blocked,
                     Err(TxError::Enough) => return Progress::More,
                     Err(TxError::BadPayload(_)) => {
-                        // The memory is gone since the request was accepted.
+                        // The memory was invalidated after the request was accepted.
                         self.clear_resources();
                         self.end(Some((packet.psn, NakCode::RemoteAccess)));
                         host.event(QpEvent::AccessError);
@@ -296,8 +296,8 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// Sends the acknowledgement that [may wait](Self::ack_may_wait), if there is one, by
-    /// `send`. If that fails it is still owed, and the answer is `false`.
+    /// Sends the acknowledgment that [may wait](Self::ack_may_wait), if there is one, with `send`.
+    /// Returns `false` on failure; the acknowledgment is then still pending.
     #[must_use]
     pub fn send_ack_by(&mut self, send: impl FnOnce(&TxPacket) -> Result<(), TxError>) -> bool {
         if !self.ack_may_wait() {
@@ -319,7 +319,7 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         self.packet(Opcode::RcAck, psn, Ext::Aeth(aeth), Payload::None)
     }
 
-    /// The next packet of the response that runs at `at`, and what is left after it.
+    /// Returns the next packet of the response that runs at `at`, and the remainder after it.
     fn next_response(&self, at: u32) -> Option<(TxPacket, Option<Run>)> {
         let &Resource {
             first,
@@ -339,8 +339,8 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
             Saved::Read { key, va: _, len: _ } => {
                 let len = run.left.min(mtu);
                 let last = len == run.left;
-                // A read resumed in its middle goes on there, as if it had never stopped:
-                // the C requester expects that, and ours does not mind.
+                // A read resumed in the middle uses the opcodes of an uninterrupted response: the C
+                // driver's requester expects that, and ours accepts it.
                 let (opcode, ext) = match (run.psn == first, last) {
                     (true, true) => (Opcode::RcReadRespOnly, Ext::Aeth(aeth)),
                     (true, false) => (Opcode::RcReadRespFirst, Ext::Aeth(aeth)),
@@ -394,8 +394,8 @@ impl<R: DerefMut<Target = [Resource]>> RecvSide<R> {
         }
     }
 
-    /// The resource that runs and whose request is the oldest. Those that run are among
-    /// the newest, so it looks from there and stops when it has seen all of them.
+    /// Returns the running resource with the oldest request. Running ones are among the newest, so
+    /// the search starts there and stops after the last one.
     fn oldest_running(&self) -> Option<u32> {
         let mut found = None;
         let mut left = self.running;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the peer's answers do to the send side.
+//! Handling of the peer's acknowledgments and responses.
 //!
-//! An answer names a PSN and thereby acknowledges all sends and writes before it.
-//! Reads, atomics, atomic writes and flushes are different: only their own
-//! response completes them, so an answer beyond a missing response says that the
-//! response was lost, and works like a NAK (IBTA 9.7.5, "implied NAK").
+//! A response names a PSN and thereby acknowledges all sends and writes before it. Reads, atomics,
+//! atomic writes and flushes are completed only by their own response, so a response beyond a
+//! missing one means that the missing one was lost, and acts like a NAK (IBTA 9.7.5, "implied
+//! NAK").
 
 use crate::wire::AethSyndrome;
 use crate::wire::Ext;
@@ -38,19 +38,19 @@ use super::SlotState;
 use super::Slots;
 use super::Wait;
 
-/// What an answer says.
+/// Meaning of an acknowledgment or response.
 enum Answer {
-    /// Everything up to and including its PSN is done.
+    /// Acknowledges everything up to and including its PSN.
     Ack,
-    /// Not ready for its PSN.
+    /// RNR NAK for its PSN.
     Rnr(RnrTimer),
-    /// Its PSN is the one that is missing.
+    /// Sequence NAK: its PSN is missing.
     Missing,
     /// The request at its PSN failed.
     Refused(WcStatus),
-    /// Data, or the zero-length answer to a flush or an atomic write.
+    /// Data, or the empty response to a flush or an atomic write.
     Data(Position),
-    /// What an atomic found.
+    /// Previous value returned by an atomic operation.
     Found(u64),
 }
 
@@ -74,7 +74,7 @@ impl Answer {
             }),
             Operation::AtomicAcknowledge => match packet.ext {
                 Ext::AethAtomicAck(_, found) if acks => Some(Answer::Found(found.original)),
-                // Or another header than that of the opcode, which does not come here.
+                // Otherwise the header does not match the opcode; such packets are dropped before.
                 _ => None,
             },
             Operation::ReadResponse => match packet.opcode.position() {
@@ -95,16 +95,16 @@ impl Answer {
     }
 }
 
-/// Whether everything before a PSN could be counted as answered.
+/// Whether everything before a PSN was acknowledged.
 #[derive(PartialEq, Eq)]
 enum Reached {
     Yes,
-    /// The oldest request still wants a response that should have come before.
+    /// The oldest request still needs a response that should have arrived earlier.
     No,
 }
 
 impl<S: Slots> SendSide<S> {
-    /// A response or acknowledgement arrived. The host polls when the run is over.
+    /// Handles a response or acknowledgment. The host polls at the end of the run.
     pub fn on_response(
         &mut self,
         now: Nanos,
@@ -170,8 +170,8 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// Whether an early response with this PSN is to be handed in now: all responses
-    /// before it are there, or nobody wants it any more.
+    /// Returns whether an early response with this PSN is due: all responses before it have
+    /// arrived, or it is not needed any more.
     pub fn is_due(&self, psn: Psn) -> bool {
         if !psn.is_after(self.una) || matches!(self.gate, Gate::Closed | Gate::Error) {
             return true;
@@ -183,7 +183,7 @@ impl<S: Slots> SendSide<S> {
                     state: SlotState::Started(run),
                 }) => {
                     if wqe.op.wants_response() {
-                        // The oldest may be answered in part, up to `una`.
+                        // The oldest may have been answered in part, up to `una`.
                         return k != 0 && !psn.is_after(run.first);
                     }
                 }
@@ -201,7 +201,7 @@ impl<S: Slots> SendSide<S> {
         true
     }
 
-    /// An answer came before a response that was to come first. That may be lost, or late.
+    /// Handles a response that arrived before an earlier one, which may be lost or late.
     fn on_early(&mut self, now: Nanos, packet: &RxPacket, host: &mut impl SendHost) -> Disposition {
         if self.outstanding() == 0 || self.gate == Gate::Error {
             return Disposition::Done;
@@ -214,7 +214,7 @@ impl<S: Slots> SendSide<S> {
             }
         }
         let kept = match packet.opcode.operation() {
-            // Bytes of a peer on this device are not in the packet.
+            // The payload of a peer on this device is not in the packet, so it cannot be kept.
             Operation::ReadResponse | Operation::AtomicAcknowledge => {
                 packet.mtu.is_none() && within_reach(self.una, packet.psn)
             }
@@ -235,8 +235,8 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// The peer says that our packets met congestion. They may have been responses, which
-    /// nobody holds back here; then it only counts.
+    /// Handles a congestion notification. It may concern responses, which the window does not
+    /// limit; the window is reduced in any case.
     #[cold]
     fn on_notice(&mut self, now: Nanos, host: &mut impl SendHost) -> Disposition {
         if self.attr.kind != QpType::Rc {
@@ -247,7 +247,7 @@ impl<S: Slots> SendSide<S> {
         Disposition::Done
     }
 
-    /// Counts everything before `psn` as answered, as far as that goes.
+    /// Acknowledges everything before `psn`, as far as possible.
     fn reach(&mut self, now: Nanos, psn: Psn, host: &mut impl SendHost) -> Reached {
         let mut moved = false;
         let reached = loop {
@@ -256,8 +256,8 @@ impl<S: Slots> SendSide<S> {
                 break Reached::Yes;
             }
             let Some((wqe, run)) = self.oldest_started() else {
-                // The oldest request failed by itself while packets of it were under
-                // way; settling has ended the conversation.
+                // The oldest request failed locally while its packets were in flight; `settle` has
+                // moved the send side to error.
                 break Reached::Yes;
             };
             if wqe.op.wants_response() {
@@ -277,8 +277,8 @@ impl<S: Slots> SendSide<S> {
         reached
     }
 
-    /// Moves the oldest unanswered PSN on. If packets were being sent again and their
-    /// answer overtakes, they need not be.
+    /// Advances the oldest unacknowledged PSN. Packets that were to be retransmitted and are
+    /// acknowledged now are skipped.
     fn advance(&mut self, steps: u32) {
         if ahead(self.una, self.nxt) < steps {
             self.nxt = self.una + steps;
@@ -287,7 +287,7 @@ impl<S: Slots> SendSide<S> {
         self.window.acknowledged(steps);
     }
 
-    /// Something new was answered: patience starts afresh.
+    /// Resets retries and timers after progress.
     fn progressed(&mut self, now: Nanos) {
         self.retries_left = self.attr.retry;
         self.rnr_retries_left = self.attr.rnr_retry;
@@ -303,13 +303,13 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// The peer misses the oldest unanswered PSN, or we miss the response to it.
+    /// Handles the loss of the packet with the oldest unacknowledged PSN or of its response.
     fn on_missing(&mut self, now: Nanos, host: &mut impl SendHost) -> Disposition {
         if self.outstanding() == 0 || self.gate == Gate::Error {
             return Disposition::Done;
         }
         if self.seq_nak == SeqNak::Stale || self.nxt == self.una {
-            // It speaks of packets from before we retransmitted.
+            // It refers to packets sent before the retransmission.
             return Disposition::Dropped(DropCause::Duplicate);
         }
         self.window.lost(now);
@@ -317,20 +317,20 @@ impl<S: Slots> SendSide<S> {
         Disposition::Done
     }
 
-    /// The peer has no receive request for the oldest unanswered PSN.
+    /// Handles an RNR NAK for the oldest unacknowledged PSN.
     fn on_rnr(&mut self, now: Nanos, timer: RnrTimer, host: &mut impl SendHost) -> Disposition {
         if self.nxt == self.una || self.gate == Gate::Error {
-            // It speaks of a packet that we are about to send again anyway.
+            // It refers to a packet that is about to be retransmitted anyway.
             return Disposition::Dropped(DropCause::Duplicate);
         }
         host.count(Counter::RnrReceived);
         match self.rnr_retries_left.spend() {
             Some(left) => {
                 self.rnr_retries_left = left;
-                // It lives: silence is counted afresh.
+                // The peer is alive: reset the retry count for timeouts.
                 self.retries_left = self.attr.retry;
                 self.go_back();
-                // A sequence NAK for what is sent after the wait is news.
+                // A sequence NAK for packets sent after the wait is news.
                 self.seq_nak = SeqNak::News;
                 self.wait = Wait::Ready {
                     until: now.after(Nanos(timer.nanos())),
@@ -344,9 +344,9 @@ impl<S: Slots> SendSide<S> {
         Disposition::Done
     }
 
-    /// A read response for the oldest unanswered PSN. Its place in the sequence of
-    /// responses follows from the PSN; whether it calls itself first or middle
-    /// depends on where the read was resumed, so only its end is checked.
+    /// Handles a read response for the oldest unacknowledged PSN. Its position in the sequence of
+    /// responses follows from the PSN. Whether it is marked as first or middle depends on where the
+    /// read was resumed, so only the end mark is checked.
     fn on_data(
         &mut self,
         now: Nanos,
@@ -363,7 +363,8 @@ impl<S: Slots> SendSide<S> {
                 let offset = index.saturating_mul(run.mtu);
                 let last = index.saturating_add(1) >= run.count;
                 let want = wqe.length.saturating_sub(offset).min(run.mtu);
-                // Where it was asked for in part, others may call themselves the last.
+                // If the read was requested again in part, other responses may be marked as the
+                // last.
                 let ends = position.is_end();
                 if (last != ends && !(ends && self.single.cut)) || len != want {
                     return self.bad_response(host);
@@ -392,7 +393,7 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// An atomic's result, for the oldest unanswered PSN.
+    /// Handles the result of an atomic operation for the oldest unacknowledged PSN.
     fn on_found(&mut self, now: Nanos, value: u64, host: &mut impl SendHost) -> Disposition {
         let Some((wqe, _)) = self.oldest_started() else {
             return Disposition::Dropped(DropCause::Unsolicited);
@@ -416,7 +417,7 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// The oldest unanswered PSN got its response, the `last` of its request or not.
+    /// Acknowledges the oldest PSN after its response, which may be the `last` of its request.
     fn answered(&mut self, now: Nanos, last: bool, host: &mut impl SendHost) -> Disposition {
         self.advance(1);
         let _: bool = self.single_answered(now, By::Data);
@@ -430,8 +431,8 @@ impl<S: Slots> SendSide<S> {
         Disposition::Done
     }
 
-    /// A response could not be put into the buffers of the oldest request. Until memory
-    /// is there it counts as not received: the PSN is the oldest unanswered one still.
+    /// Handles the failure to write a response to the buffers of the oldest request. While memory
+    /// is absent, the response counts as not received: its PSN stays the oldest unacknowledged one.
     fn no_room_for(&mut self, fault: LocalFault, host: &mut impl SendHost) -> Disposition {
         match fault {
             LocalFault::Absent => return Disposition::Parked,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a send request turns into packets: opcodes, extension headers, payload.
+//! Conversion of send requests to packets: opcodes, extension headers, payload.
 //!
-//! Nothing here has state. IBTA 9.2 (opcodes), 9.3 (extension headers), A19.
+//! Stateless. IBTA 9.2 (opcodes), 9.3 (extension headers), A19.
 
 use crate::wire::AtomicEth;
 use crate::wire::Deth;
@@ -27,9 +27,9 @@ use super::super::wqe::SendWqe;
 use super::Run;
 use super::SendAttr;
 
-/// Checks what can be checked before a request is begun.
+/// Validates a request before it is started.
 pub(super) fn validate(attr: &SendAttr, wqe: &SendWqe) -> Result<(), WcStatus> {
-    // The second cannot be with the MTUs there are (256 and more).
+    // The second condition is impossible with existing MTUs (256 and more).
     if wqe.length > MAX_MESSAGE || psn_count(wqe, attr.mtu) > MAX_OUTSTANDING {
         return Err(WcStatus::LocLen);
     }
@@ -57,7 +57,7 @@ pub(super) fn validate(attr: &SendAttr, wqe: &SendWqe) -> Result<(), WcStatus> {
     }
 }
 
-/// How many PSNs a request takes. A read takes one for each response.
+/// Returns the number of PSNs of a request. A read takes one per response.
 pub(super) fn psn_count(wqe: &SendWqe, mtu: u32) -> u32 {
     match wqe.op {
         SendOp::Send { .. }
@@ -74,23 +74,23 @@ pub(super) fn psn_count(wqe: &SendWqe, mtu: u32) -> u32 {
     }
 }
 
-/// One packet of a request, ready but for its sequence number.
+/// One packet of a request, complete except for its PSN.
 pub(super) struct Shape {
     pub(super) opcode: Opcode,
     pub(super) ext: Ext,
     pub(super) payload: Payload,
-    /// The packet ends the request.
+    /// Whether the packet ends the request.
     pub(super) last: bool,
-    /// The peer's completion, if this packet makes one, shall be solicited.
+    /// Whether the peer's completion, if this packet causes one, is solicited.
     pub(super) solicited: bool,
-    /// How many PSNs it takes.
+    /// Number of PSNs.
     pub(super) psns: u32,
 }
 
-/// The packet of `wqe` at PSN number `index` of its run. For a read that is the
-/// request for all responses from there on, which is also how one is resumed.
+/// Returns the packet of `wqe` at PSN number `index` of its run. For a read, this is the request
+/// for all responses from there on, which also resumes a read.
 ///
-/// `None` if the queue pair has no such packet, which [`validate`] rules out.
+/// `None` if the queue pair supports no such packet, which [`validate`] excludes.
 pub(super) fn shape(
     attr: &SendAttr,
     wqe: &SendWqe,
@@ -113,7 +113,7 @@ pub(super) fn shape(
     };
     let end = position.is_end();
     let wakes = wqe.flags.solicited && end;
-    // A message whose packets are counted out.
+    // A packet of a message that is split into packets.
     let part = |opcode: Option<Opcode>, ext: Ext, solicited: bool| {
         Some(Shape {
             opcode: opcode?,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sending again as little as will do: the oldest unanswered packet, and what its answer
-//! tells. The parent module has the idea.
+//! Minimal retransmission: of the oldest unacknowledged packet, and the conclusions from its
+//! acknowledgment. The parent module explains the concept.
 
 use crate::wire::Ext;
 use crate::wire::Psn;
@@ -22,66 +22,67 @@ use super::Slots;
 use super::Step;
 use super::Wait;
 
-/// How often a peer must be seen to keep nothing before we go back at once.
+/// Number of failed single retransmissions after which go-back-N is used at once.
 const DOUBTS: u32 = 2;
-/// How many gaps are filled one by one after a silence.
+/// Number of gaps that are filled one by one after a probe.
 const GAPS: u32 = 3;
-/// How often we go back at once before such a peer is tried again.
+/// Number of go-back-N retransmissions before such a peer is tried again.
 const TRY_AGAIN: u32 = 8;
 
-/// The oldest packet sent again by itself.
+/// State of the single retransmission of the oldest packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SingleRetransmit {
-    /// It is to be sent.
+    /// The packet is to be sent.
     wanted: bool,
-    /// It was sent and is not answered.
+    /// The packet was sent at this time and is not acknowledged.
     sent: Option<(Psn, Nanos)>,
-    /// The PSNs before this one were sent or asked for again.
+    /// PSNs before this one were retransmitted or requested again.
     until: Option<Psn>,
-    /// The last of these, even if they are answered.
+    /// The value last set in `until`, kept after those PSNs are acknowledged.
     reach: Option<Psn>,
-    /// The oldest read was asked for in part, so that one of its responses may call itself
-    /// the last.
+    /// The oldest read was requested again in part, so that a response in its middle may be marked
+    /// as the last.
     pub(super) cut: bool,
-    /// A gap that was filled is not the only one.
+    /// A gap was filled; check for another one.
     pub(super) look: bool,
-    /// How often it broke silence, and the answer showed another gap behind.
+    /// Number of consecutive probes whose acknowledgment showed another gap.
     gaps: u32,
-    /// How often it was of no use lately.
+    /// Number of recent single retransmissions that did not help.
     doubts: u32,
-    /// How often we retransmitted instead since.
+    /// Number of go-back-N retransmissions used instead since then.
     skipped: u32,
 }
 
-/// A packet that was sent again only because nobody answered. If it was for nothing, it is
-/// answered twice, and the second answer is its own; unless something else was sent again
-/// since, or what was sent later is answered.
+/// A packet that was retransmitted only because no response arrived. If the retransmission was
+/// spurious, the packet is acknowledged twice, and the second acknowledgment is that of the
+/// retransmission, unless something else was retransmitted since or a later packet was
+/// acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RttProbe {
     psn: Psn,
-    /// When it was first sent again.
+    /// Time of its first retransmission.
     at: Nanos,
-    /// The first PSN that had not been sent then.
+    /// The first PSN that had not been sent by then.
     top: Psn,
 }
 
-/// How long to wait for an answer.
+/// How long to wait for a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Waits {
-    /// Before it counts against `retry_cnt`.
+    /// Time before it counts against `retry_cnt`.
     deadline: Nanos,
-    /// Before a probe is sent.
+    /// Time before a probe is sent.
     probe: Nanos,
 }
 
-/// What kind of answer moved the oldest unanswered PSN.
+/// Kind of response that advanced the oldest unacknowledged PSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
-    /// An acknowledgement of all that the peer has.
+    /// An acknowledgment of all packets that the peer has received in order.
     Ack,
-    /// The same, and that what comes next is missing.
+    /// The same, reporting the next packet as missing.
     Nak,
-    /// A response, which tells nothing of others.
+    /// A response, which says nothing about other packets.
     Data,
 }
 
@@ -98,7 +99,7 @@ impl SingleRetransmit {
         skipped: 0,
     };
 
-    /// All is sent again instead.
+    /// Called when everything is retransmitted instead.
     pub(super) fn stop(&mut self) {
         self.wanted = false;
         self.sent = None;
@@ -108,12 +109,12 @@ impl SingleRetransmit {
         self.gaps = 0;
     }
 
-    /// The oldest packet is another one now.
+    /// Called when the oldest packet has changed.
     pub(super) fn moved(&mut self) {
         self.wanted = false;
     }
 
-    /// It is to be sent, unless the peer is known to keep nothing.
+    /// Requests a single retransmission. Returns `false` if the peer is known to keep nothing.
     fn want(&mut self) -> bool {
         if self.doubts >= DOUBTS && self.skipped < TRY_AGAIN {
             self.skipped = self.skipped.saturating_add(1);
@@ -124,29 +125,29 @@ impl SingleRetransmit {
         true
     }
 
-    /// Whether it was sent, and is not answered.
+    /// Returns whether it is requested, or sent and not acknowledged.
     pub(super) fn is_pending(&self) -> bool {
         self.wanted || self.sent.is_some()
     }
 
-    /// Whether it is to be sent.
+    /// Returns whether it is requested.
     pub(super) fn is_wanted(&self) -> bool {
         self.wanted
     }
 
-    /// It was in vain.
+    /// Records that it did not help.
     fn doubt(&mut self) {
         self.doubts = self.doubts.saturating_add(1);
     }
 }
 
 impl<S: Slots> SendSide<S> {
-    /// Sends the oldest unanswered packet again, or all of them if the peer keeps nothing.
+    /// Retransmits the oldest unacknowledged packet, or all of them if the peer keeps nothing.
     pub(super) fn resend_one_or_all(&mut self) {
-        // An answer would tell how long the repair took, and make us wait longer each time.
+        // A sample would include the time of the recovery and increase all later timeouts.
         self.timed = None;
         if self.nxt == self.una {
-            // It is the next one anyway.
+            // It is the next packet anyway.
             return;
         }
         if !self.single.want() {
@@ -154,7 +155,7 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// Nobody answered for longer than usual. One packet tells what is the matter.
+    /// Sends a probe after a longer wait than usual: one packet whose response reveals the state.
     pub(super) fn probe(&mut self, now: Nanos) {
         let Wait::Answer { deadline, .. } = self.wait else {
             return;
@@ -167,21 +168,21 @@ impl<S: Slots> SendSide<S> {
             return;
         }
         if self.single.reach.take() == Some(self.una) {
-            // What was sent again got through, and nothing behind it.
+            // The retransmitted packets were received, but none behind them.
             self.single.doubt();
         }
         self.probes = self.probes.saturating_add(1);
         self.resend_one_or_all();
-        // A sequence NAK for what is sent now is news.
+        // A sequence NAK for the packets sent from now on is news.
         self.seq_nak = SeqNak::News;
         let probe_at = self.waits.map(|waits| now.after(self.probe_after(waits)));
         self.wait = Wait::Answer { deadline, probe_at };
     }
 
-    /// Something came that had been answered before. If it answers a probe that broke
-    /// silence, there was no need to ask, and now it is known how long answers take.
+    /// Handles a duplicate response. If it belongs to a probe, the probe was spurious, and the
+    /// round-trip time is now known.
     pub(super) fn answered_twice(&mut self, now: Nanos, psn: Psn) {
-        // What is older was only late.
+        // An older one was only late.
         if let Some(probe) = self.rtt_probe.take_if(|probe| !psn.is_before(probe.psn)) {
             self.window.sample(Nanos(now.0.saturating_sub(probe.at.0)));
             self.window.not_lost();
@@ -192,7 +193,7 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// ReorderThreshold begins now.
+    /// Starts waiting for a response now.
     pub(super) fn wait_from(&mut self, now: Nanos) {
         self.wait = match self.waits {
             None => Wait::Nothing,
@@ -211,10 +212,11 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// Timeout or round trips have changed.
+    /// Recalculates the timeouts after a change of the queue pair's timeout or the round-trip
+    /// times.
     pub(super) fn set_waits(&mut self) {
         self.waits = self.attr.timeout.map(|least| {
-            // The timeout is the least; four times as much is allowed (IBTA 9.7.6.1.3).
+            // The timeout is the minimum; up to four times as much is allowed (IBTA 9.7.6.1.3).
             let most = Nanos(least.0.saturating_mul(4));
             let twice = Nanos(self.window.longest().0.saturating_mul(2));
             Waits {
@@ -224,8 +226,8 @@ impl<S: Slots> SendSide<S> {
         });
     }
 
-    /// Sends the oldest unanswered packet, if that is wanted. Of a read, asks for the
-    /// responses up to the first that is here.
+    /// Sends the oldest unacknowledged packet, if requested. For a read, requests the responses up
+    /// to the first one already received.
     #[inline]
     pub(super) fn send_single(&mut self, now: Nanos, host: &mut impl SendHost) -> Option<Step> {
         if self.single.wanted || self.single.look {
@@ -311,8 +313,8 @@ impl<S: Slots> SendSide<S> {
         })
     }
 
-    /// The oldest unanswered PSN may have moved on. Answers whether that tells that all
-    /// should be sent again.
+    /// Evaluates a response after a single retransmission. Returns whether everything must be
+    /// retransmitted.
     #[inline]
     pub(super) fn single_answered(&mut self, now: Nanos, by: By) -> bool {
         (self.single.until.is_some() || self.single.sent.is_some()) && self.judge(now, by)
@@ -340,7 +342,8 @@ impl<S: Slots> SendSide<S> {
             self.set_waits();
         }
         if span < self.window.shortest() {
-            // So soon nobody can have answered: it was only late.
+            // A response this soon is not for the retransmission: the original packet was only
+            // late.
             self.window.not_lost();
             return false;
         }
@@ -352,14 +355,14 @@ impl<S: Slots> SendSide<S> {
             let broken = self
                 .rtt_probe
                 .is_some_and(|probe| probe.psn == psn && self.una.is_before(probe.top));
-            // As long as nobody knows round trips, this may be the answer to something else.
+            // Before the first round-trip sample this may be the response to another packet.
             let known = self.window.shortest() != Nanos(0);
             if by != By::Ack || !broken || !known || self.nxt == self.una {
                 self.single.gaps = 0;
                 return false;
             }
-            // The answer tells of all that was sent before the probe, and there is
-            // another gap. Gaps cost a round trip each if they are filled one by one.
+            // The response covers everything sent before the probe, and there is another gap.
+            // Filling gaps one by one costs a round trip for each.
             self.single.gaps = self.single.gaps.saturating_add(1);
             return self.single.gaps >= GAPS || !self.single.want();
         }
@@ -377,17 +380,18 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// A packet was sent for the first time: its answer is timed, if none is.
+    /// Called when a packet is sent for the first time: starts measuring, unless a measurement is
+    /// in progress.
     #[inline]
     pub(super) fn time(&mut self, psn: Psn, now: Nanos) {
-        // A few samples in each round trip say as much as many.
+        // A few samples per round trip suffice.
         let due = psn.get() & 7 == 0 || self.window.shortest() == Nanos(0);
         if due && self.timed.is_none() {
             self.timed = Some((psn, now));
         }
     }
 
-    /// Everything before `una` is answered.
+    /// Called when everything before `una` is acknowledged.
     #[inline]
     pub(super) fn clock(&mut self, now: Nanos) {
         if self

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where posted requests are kept: storage that the host brings.
+//! Storage for posted requests, provided by the host.
 
 use core::ops::DerefMut;
 
 use super::Slot;
 
-/// Room for a fixed number of slots. They are first used in order, so those that were
-/// never used need not exist.
+/// Storage for a fixed number of slots. They are first used in order, so those not used yet need
+/// not be initialised.
 pub trait Slots: DerefMut<Target = [Slot]> {
-    /// How many slots there is room for.
+    /// Returns the maximum number of slots.
     fn room(&self) -> u32;
 
-    /// Fills a slot, which exists or is the next one. Nothing happens beyond the room.
+    /// Writes a slot, which exists or is the next one. No effect beyond the room.
     fn put(&mut self, index: u32, slot: Slot);
 }

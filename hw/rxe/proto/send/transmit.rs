@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sending: whose turn it is, and the packet that goes out.
+//! Sending: selection of the next request, and its packets.
 //!
-//! An acknowledgement is asked for by the last packet of each batch, by messages that
-//! are solicited, each half window, and where a poll or the window ends: often enough
-//! that nothing ever waits for the timer unless a packet was lost.
+//! An acknowledgment is requested by the last packet of each batch, by solicited messages, every
+//! half window, and where a poll or the window ends: often enough that the timer is needed only
+//! after packet loss.
 
 use super::super::host::Progress;
 use super::super::host::SendFetch;
@@ -30,7 +30,7 @@ use super::Step;
 use super::Wait;
 
 impl<S: Slots> SendSide<S> {
-    /// Does the next thing there is to do; `left` more may follow in this poll.
+    /// Executes the next step; `left` more may follow in this poll.
     pub(super) fn step(&mut self, now: Nanos, host: &mut impl SendHost, left: u32) -> Step {
         match self.gate {
             Gate::Closed | Gate::Drained => return Step::Stop(Progress::Idle),
@@ -59,13 +59,13 @@ impl<S: Slots> SendSide<S> {
                 self.at = self.at.saturating_add(1);
                 Step::Again
             }
-            // Only just fetched: settling ends it.
+            // Just fetched: `settle` ends it.
             SlotState::Failed(_) if self.at == 0 => Step::Again,
             SlotState::Failed(_) => Step::Stop(Progress::Idle),
         }
     }
 
-    /// Begins the request at the cursor, if it is its turn.
+    /// Starts the request at the cursor, if its turn has come.
     fn begin(&mut self, now: Nanos, host: &mut impl SendHost, wqe: &SendWqe, left: u32) -> Step {
         if self.gate != Gate::Open {
             return Step::Stop(Progress::Idle);
@@ -86,8 +86,8 @@ impl<S: Slots> SendSide<S> {
             return Step::Again;
         }
         if self.attr.kind.is_datagram() && wqe.length > self.attr.mtu {
-            // C10-93.1.1: a datagram longer than the MTU of the port is not sent, and
-            // that is no error.
+            // C10-93.1.1: a datagram longer than the MTU of the port is not sent, and this is not
+            // an error.
             self.nxt += 1;
             self.una = self.nxt;
             self.top = self.nxt;
@@ -103,11 +103,11 @@ impl<S: Slots> SendSide<S> {
         self.transmit(now, host, wqe, run, left)
     }
 
-    /// Whether the waiting request `wqe`, number `k` from the oldest, may begin now
-    /// as far as its order with the others is concerned.
+    /// Returns whether the waiting request `wqe`, number `k` from the oldest, may start now with
+    /// respect to the ordering of requests.
     fn may_begin(&self, wqe: &SendWqe, k: u32) -> bool {
-        // A local invalidate waits for everything before it (IBTA 10.6.5.1; for us
-        // always, which is the strictest of the choices), a fence for what reads.
+        // A local invalidate waits for everything before it (the strictest of the choices in IBTA
+        // 10.6.5.1), a fence for reads and atomics.
         if matches!(wqe.op, SendOp::LocalInv { .. }) && k != 0 {
             return false;
         }
@@ -117,8 +117,8 @@ impl<S: Slots> SendSide<S> {
         !wqe.op.wants_response() || self.responses < self.attr.max_rd_atomic
     }
 
-    /// Sends the packet at `nxt`, which belongs to the request at the cursor. That
-    /// owns, or will own, the PSNs of `run`.
+    /// Sends the packet at `nxt`, which belongs to the request at the cursor. `run` contains the
+    /// PSNs that the request owns or will own.
     fn transmit(
         &mut self,
         now: Nanos,
@@ -167,13 +167,13 @@ impl<S: Slots> SendSide<S> {
             Err(TxError::Enough) => return Step::Stop(Progress::More),
             Err(TxError::BadPayload(status)) => {
                 self.set_state(self.at, SlotState::Failed(status));
-                // The packets before may rely on this one to ask for the answer.
+                // Earlier packets may rely on this one to request the acknowledgment.
                 self.request_ack_again();
                 return Step::Again;
             }
         }
 
-        // Only now, with the packet out, does anything change.
+        // State changes only now, after the packet was sent.
         let fresh = matches!(
             self.slot(self.at),
             Some(Slot {
@@ -208,7 +208,7 @@ impl<S: Slots> SendSide<S> {
             self.una = self.nxt;
             self.top = self.nxt;
             if shape.last {
-                // Gone is done: nobody will answer.
+                // Unreliable: a sent request is done.
                 self.set_state(self.at, SlotState::Done);
             }
         }
@@ -218,9 +218,9 @@ impl<S: Slots> SendSide<S> {
         Step::Again
     }
 
-    /// Whether the packet after the one at the cursor, which ends its request, is
-    /// sure to be tried in this very poll, so that it can ask for the answer to both.
-    /// With the one at the cursor, `used` PSNs will be outstanding.
+    /// Returns whether the packet after the one at the cursor, which ends its request, will
+    /// certainly be tried in this poll, so that it can request the acknowledgment of both. `used`
+    /// is the number of outstanding PSNs including the one at the cursor.
     fn more_follows(&mut self, host: &mut impl SendHost, used: u32) -> bool {
         let next = self.at.saturating_add(1);
         if next >= self.held && !self.fetch(host) {
@@ -250,7 +250,7 @@ impl<S: Slots> SendSide<S> {
         }
     }
 
-    /// Takes another request off the ring, if there is one, room, and leave.
+    /// Takes another request off the ring, if there is one, there is room, and the state allows it.
     fn fetch(&mut self, host: &mut impl SendHost) -> bool {
         if self.sq_empty || self.gate != Gate::Open || self.held >= self.room {
             return false;
@@ -261,7 +261,7 @@ impl<S: Slots> SendSide<S> {
                 self.sq_empty = true;
                 return false;
             }
-            // From memory to memory: a request is large.
+            // Copied directly to the slot: a request is large.
             SendFetch::Wqe(wqe) => {
                 let state = SlotState::Waiting;
                 self.slots.put(index, Slot { wqe, state });
@@ -272,7 +272,7 @@ impl<S: Slots> SendSide<S> {
         true
     }
 
-    /// The request in slot `index` is to fail with `status`, when it is the oldest.
+    /// Stores a request in slot `index` that fails with `status` when it is the oldest.
     #[cold]
     fn fetched_bad(&mut self, index: u32, wr_id: u64, status: WcStatus) {
         let wqe = SendWqe {

@@ -1,77 +1,80 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How much may be outstanding: a window that follows what the path bears.
+//! Limit of outstanding PSNs: a window that adapts to the path.
 //!
-//! It begins with [`START`] PSNs, which is what soft-RoCE has always had. Where that is too
-//! little, because the path is long, it grows as long as the round trips stay what they
-//! were; a longer round trip says that packets only wait in a queue. Below `START` it gets
-//! only by news of trouble, and it comes back as acknowledgements do.
+//! It starts with [`START`] PSNs, the fixed window of the C driver. Where that is too small,
+//! because the path is long, it grows as long as the round-trip times stay constant; a longer round
+//! trip means that packets only wait in a queue. It shrinks below `START` only on loss or
+//! congestion, and recovers with acknowledgments.
 //!
-//! | news | what becomes of the window |
+//! | event | effect on the window |
 //! |---|---|
-//! | something is lost | half, at least [`LOSS_LEAST`]; at most once per round trip |
-//! | it was not lost after all | what it was before |
-//! | congestion ahead (CNP, CE) | less by a share that grows with their number, as DCQCN has it, at least [`MARK_LEAST`] |
-//! | all is acknowledged that it allowed | as TCP's slow start up to its size after the last cut, then by [`STEP`] per round trip |
-//! | round trips four times the shortest | less, at least `START` |
+//! | loss | halved, at least [`LOSS_LEAST`]; at most once per round trip |
+//! | spurious loss | restored to the previous size |
+//! | congestion mark (CNP, CE) | reduced by a share, see below; at least [`MARK_LEAST`] |
+//! | all of a full window is acknowledged | slow start up to the threshold, then [`STEP`] more |
+//! | round-trip times four times the shortest | reduced, at least `START` |
 //!
-//! Round trips are taken of one packet at a time, and none of those that were sent twice
-//! (RFC 6298, Karn). They also say when to send a probe ([`Window::probe_timeout`]).
+//! The share grows with the number of marks, as in DCQCN. The threshold is the size after the last
+//! reduction. [`STEP`] is per round trip.
 //!
-//! Pure arithmetic; nothing here knows packets. Sources: RFC 5681, RFC 6298; "Congestion
-//! Control for Large-Scale RDMA Deployments" (SIGCOMM 2015) for the share of a CNP.
+//! Round-trip times are measured for one packet at a time, and never for retransmitted ones (RFC
+//! 6298, Karn). They also determine when to send a probe ([`Window::probe_timeout`]).
+//!
+//! Pure arithmetic, independent of packets. Sources: RFC 5681, RFC 6298; "Congestion Control for
+//! Large-Scale RDMA Deployments" (SIGCOMM 2015) for the share of a CNP.
 
 use super::super::types::Nanos;
 
-/// The window that a queue pair begins with, in PSNs.
+/// Initial window of a queue pair, in PSNs.
 pub const START: u32 = 128;
-/// The largest window, in PSNs.
+/// Maximum window, in PSNs.
 pub const MOST: u32 = 4096;
-/// Loss makes it no smaller.
+/// Minimum window after loss, in PSNs.
 pub const LOSS_LEAST: u32 = 32;
-/// Marks of congestion make it no smaller.
+/// Minimum window after congestion marks, in PSNs.
 pub const MARK_LEAST: u32 = 2;
-/// By how much it grows in a round trip once it has found its size.
+/// Growth per round trip in congestion avoidance, in PSNs.
 const STEP: u32 = 8;
-/// The same where packets are marked.
+/// The same on paths with congestion marks.
 const MARKED_STEP: u32 = 2;
-/// All of the path is congested; then a cut takes half the window.
+/// Share that means that the whole path is congested; a reduction then halves the window.
 const WHOLE: u32 = 1024;
-/// The shortest wait before a probe, whatever the round trips are: a peer may be busy.
+/// Minimum time before a probe in nanoseconds, whatever the round-trip times: the peer may be busy.
 const SHORTEST: u64 = 2_000_000;
 
-/// The window of one queue pair. See the module.
+/// The window of one queue pair. See the module documentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Window {
     size: u32,
-    /// What it begins with.
+    /// Initial size.
     start: u32,
-    /// Up to here it grows fast.
+    /// Slow start threshold.
     threshold: u32,
-    /// Before the last loss: size and threshold.
+    /// Size and threshold before the last loss.
     before: Option<(u32, u32)>,
-    /// So many PSNs were outstanding when its end was last reached, and are not yet
-    /// acknowledged. It grows by these only: what is not used proves nothing.
+    /// Number of PSNs that were outstanding when the limit was last reached and are not
+    /// acknowledged yet. Only these make the window grow: an unused window proves nothing.
     limited: u32,
-    /// Growth that does not make a PSN yet, in `size`ths of one.
+    /// Growth of less than one PSN, in units of 1/`size`.
     credit: u32,
-    /// Nothing is cut again before this.
+    /// No further reduction before this time.
     calm_until: Nanos,
-    /// How congested the path is, of [`WHOLE`].
+    /// Estimated congestion of the path, out of [`WHOLE`].
     share: u32,
     marked_at: Option<Nanos>,
-    /// Round trips in nanoseconds: smoothed, its deviation, the last, the shortest; zero
-    /// before the first.
+    /// Round-trip times in nanoseconds: smoothed, mean deviation, last, shortest; zero before the
+    /// first sample.
     smooth: u64,
     deviation: u64,
     last: u64,
     shortest: u64,
-    /// What was learned from packets sent again.
+    /// Estimate of the round-trip time from retransmitted packets.
     guess: u64,
 }
 
 impl Window {
-    /// A window that begins with `start` PSNs.
+    /// Creates a window that starts with `start` PSNs.
     pub(super) const fn new(start: u32) -> Self {
         Self {
             size: start,
@@ -91,17 +94,17 @@ impl Window {
         }
     }
 
-    /// How many PSNs may be outstanding.
+    /// Returns the maximum number of outstanding PSNs.
     pub(super) const fn size(&self) -> u32 {
         self.size
     }
 
-    /// Its end was reached.
+    /// Records that the limit was reached.
     pub(super) fn is_full(&mut self) {
         self.limited = self.size;
     }
 
-    /// A round trip took so long.
+    /// Adds a sample of the round-trip time.
     pub(super) fn sample(&mut self, span: Nanos) {
         let span = span.0.max(1);
         self.last = span;
@@ -111,21 +114,21 @@ impl Window {
         }
         self.shortest = self.shortest.min(span);
         let off = span.abs_diff(self.smooth);
-        // No overflow: each is a mean of earlier ones, and a clock has 2^63 ns at most.
+        // No overflow: each is a mean of earlier values, and a clock value is at most 2^63 ns.
         self.deviation = (self.deviation / 4)
             .saturating_mul(3)
             .saturating_add(off / 4);
         self.smooth = (self.smooth / 8).saturating_mul(7).saturating_add(span / 8);
     }
 
-    /// A packet that was sent again was answered after so long. That is a round trip, or
-    /// less if it was for nothing; better than no idea at all.
+    /// Records the response time of a retransmitted packet. This is a round-trip time, or less if
+    /// the retransmission was spurious; it is used only while there are no samples.
     pub(super) fn guess(&mut self, span: Nanos) {
         self.guess = self.guess.max(span.0);
     }
 
-    /// How long to wait for an answer before a probe is sent. As long as nobody knows
-    /// round trips, a part of the queue pair's timeout.
+    /// Returns how long to wait for a response before a probe is sent. Before the first sample this
+    /// is a fraction of the queue pair's timeout.
     pub(super) fn probe_timeout(&self, timeout: Nanos) -> Nanos {
         if self.smooth == 0 {
             let wait = if self.guess == 0 {
@@ -138,17 +141,17 @@ impl Window {
         Nanos(self.longest().0.max(SHORTEST))
     }
 
-    /// What a round trip takes at most, as far as is known; zero if that is nothing.
+    /// Returns an upper bound of the round-trip time; zero if it is unknown.
     pub(super) fn longest(&self) -> Nanos {
         Nanos(self.smooth.saturating_add(self.deviation.saturating_mul(4)))
     }
 
-    /// The shortest round trip so far, or zero.
+    /// Returns the shortest round-trip time so far, or zero.
     pub(super) const fn shortest(&self) -> Nanos {
         Nanos(self.shortest)
     }
 
-    /// `steps` more PSNs are acknowledged.
+    /// Records that `steps` more PSNs were acknowledged.
     pub(super) fn acknowledged(&mut self, steps: u32) {
         let steps = steps.min(self.limited);
         if steps == 0 {
@@ -184,25 +187,25 @@ impl Window {
         self.size = self.size.min(most);
     }
 
-    /// Something is lost.
+    /// Reduces the window after a loss.
     pub(super) fn lost(&mut self, now: Nanos) {
         if now < self.calm_until {
             return;
         }
         self.calm(now);
         self.before.get_or_insert((self.size, self.threshold));
-        // Marks may have made it smaller than that.
+        // Congestion marks may have reduced it below that already.
         let least = LOSS_LEAST.min(self.size);
         self.size = (self.size / 2).max(least).max(1);
         self.threshold = self.size.max(self.start / 2);
     }
 
-    /// It was lost indeed.
+    /// Confirms the last loss.
     pub(super) fn was_lost(&mut self) {
         self.before = None;
     }
 
-    /// What counted as lost had only been late.
+    /// Undoes the reduction: the packet counted as lost was only late.
     pub(super) fn not_lost(&mut self) {
         if let Some((size, threshold)) = self.before.take() {
             self.size = self.size.max(size);
@@ -210,12 +213,12 @@ impl Window {
         }
     }
 
-    /// A packet met congestion on its way.
+    /// Reduces the window after a congestion mark.
     pub(super) fn marked(&mut self, now: Nanos) {
         if now < self.calm_until {
             return;
         }
-        // Without marks the share falls by a sixteenth in each round trip.
+        // Without marks the share decays by a sixteenth per round trip.
         if let Some(at) = self.marked_at.replace(now) {
             let quiet = now
                 .0
@@ -240,7 +243,7 @@ impl Window {
         self.threshold = self.size;
     }
 
-    /// No news before the effect of this one can be seen.
+    /// Blocks further reductions until the effect of this one is visible.
     fn calm(&mut self, now: Nanos) {
         self.calm_until = now.after(Nanos(self.smooth.max(50_000)));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Responses of a responder to a requester on the same device, until the requester handles them.
+//! Responses of a responder to a requester on the same device, kept until it handles them.
 
 use super::super::Qp;
 use crate::mem::Batch;
@@ -15,21 +15,21 @@ use crate::wire::AethSyndrome;
 use crate::wire::Opcode;
 use kernel::prelude::*;
 
-/// Answers that wait for the requester at a time. Acknowledgements count as one.
+/// Maximum number of waiting responses. Consecutive acknowledgments count as one.
 const ANSWERS: usize = 8;
 const _: () = assert!(ANSWERS.is_power_of_two());
 
-/// A packet of the responder.
+/// A packet from the responder.
 #[derive(Clone, Copy)]
 pub(in crate::qp) struct Answer {
     pub(in crate::qp) packet: proto::RxPacket,
     pub(super) payload: Payload,
-    /// Whose memory a read is answered from.
+    /// Protection domain of the memory that a read response is read from.
     pub(super) pd: PdId,
     pub(super) tag: QpTag,
 }
 
-/// What waits for the requester's engine, oldest first.
+/// Responses for the requester's engine, oldest first.
 pub(in crate::qp) struct Answers {
     ring: [Option<Answer>; ANSWERS],
     first: usize,
@@ -43,12 +43,12 @@ impl Answers {
         count: 0,
     };
 
-    /// Whether none waits.
+    /// Returns whether there are no responses.
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Adds what `qp` answers. `false` if there is no room.
+    /// Adds a response of `qp`. Returns `false` if there is no room.
     fn push(&mut self, qp: &Qp, packet: &TxPacket) -> bool {
         let answer = Answer {
             packet: received(packet),
@@ -56,7 +56,7 @@ impl Answers {
             pd: qp.pd,
             tag: qp.tag,
         };
-        // An acknowledgement stands for those before it.
+        // An acknowledgment supersedes those directly before it.
         if is_ack(&answer.packet) {
             if let Some(Some(last)) = self.place(self.count.wrapping_sub(1)) {
                 if is_ack(&last.packet) {
@@ -75,10 +75,10 @@ impl Answers {
         true
     }
 
-    /// Puts back the oldest, which was taken just now.
+    /// Puts back the oldest response, which was just taken.
     pub(super) fn put_back(&mut self, answer: Answer) {
         if self.count < ANSWERS {
-            // The ring's length divides what the index wraps at.
+            // Wrapping is harmless: the ring's length is a power of two.
             self.first = self.first.wrapping_sub(1) % ANSWERS;
             self.count = self.count.saturating_add(1);
             if let Some(place) = self.place(0) {
@@ -87,7 +87,7 @@ impl Answers {
         }
     }
 
-    /// Takes the oldest.
+    /// Takes the oldest response.
     pub(super) fn pop(&mut self) -> Option<Answer> {
         if self.count == 0 {
             return None;
@@ -98,7 +98,8 @@ impl Answers {
         answer
     }
 
-    /// The place `k` after the oldest; of the one before the oldest, `None`.
+    /// Returns the slot `k` after the oldest; `None` for an index beyond the ring, such as the one
+    /// before the oldest.
     fn place(&mut self, k: usize) -> Option<&mut Option<Answer>> {
         if k > ANSWERS {
             return None;
@@ -107,7 +108,7 @@ impl Answers {
     }
 }
 
-/// A packet as its receiver's engine sees it.
+/// Converts a sent packet to a received one.
 pub(super) fn received(packet: &TxPacket) -> proto::RxPacket {
     proto::RxPacket {
         opcode: packet.opcode,
@@ -128,11 +129,12 @@ fn is_ack(packet: &proto::RxPacket) -> bool {
             .is_some_and(|aeth| matches!(aeth.syndrome, AethSyndrome::Ack { credit: _ }))
 }
 
-/// Tells a requester on the same device that `qp` has a response.
+/// Passes a response of `qp` to the requester on the same device.
 ///
 /// # Errors
 ///
-/// `Blocked` until it has fetched others; `BadPayload` if it cannot have what it reads.
+/// `Blocked` if the requester must fetch others first; `BadPayload` if the requested data are not
+/// accessible.
 pub(in crate::qp) fn answer(
     qp: &Qp,
     answers: &mut Answers,
@@ -140,7 +142,7 @@ pub(in crate::qp) fn answer(
     packet: &TxPacket,
 ) -> Result<(), TxError> {
     if let Payload::Remote { key, va, len } = packet.payload {
-        // It is read a little later, and checked again.
+        // The data are read later, and access is checked again then.
         batch
             .check_remote(key, va, len, proto::AccessFlags::REMOTE_READ.0)
             .map_err(|_| TxError::BadPayload(WcStatus::RemOp))?;

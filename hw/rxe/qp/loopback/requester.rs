@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The requester's side of loopback: hands over requests, fetches and handles responses.
+//! The requester's side of loopback: passes on requests, fetches and handles responses.
 //!
 //! Context: the runner of the send half; softirq, or bottom halves off.
 
@@ -33,8 +33,8 @@ use crate::queue::lazy::LazyVec;
 use kernel::sync::atomic::Relaxed;
 
 impl Qp {
-    /// Sends, hears the answers of a peer on this device, and sends what they allow, up to
-    /// the budget of a turn.
+    /// Sends requests, handles the responses of a peer on this device, and sends what they permit,
+    /// up to the budget of a turn.
     pub(in crate::qp) fn converse(
         engine: &mut SendSide<LazyVec<proto::Slot>>,
         host: &mut SendWorld<'_>,
@@ -49,7 +49,7 @@ impl Qp {
             } else if host.io.link.owed {
                 return Progress::More;
             } else if !heard || (progress == Progress::Idle && !engine.has_unsent()) {
-                // Whoever posts meanwhile kicks.
+                // A concurrent poster kicks the half.
                 return progress;
             } else if host.spent.all() {
                 return Progress::More;
@@ -59,7 +59,7 @@ impl Qp {
 }
 
 impl<'a> SendWorld<'a> {
-    /// The peer, if this way leads there now.
+    /// Returns the peer, if loopback can be used now.
     #[inline]
     fn loopback_peer(&mut self) -> Option<LoopbackPeer<'a>> {
         match self.loopback_peer {
@@ -76,7 +76,7 @@ impl<'a> SendWorld<'a> {
                 *self.loopback_peer.insert(found)
             }
         };
-        // It may have failed, or gone, since the turn began.
+        // The peer may have failed or gone away since the turn began.
         found.filter(|there| {
             there.qp.hears_requests() && there.qp.dest.load(Relaxed) == self.qp.number
         })
@@ -91,7 +91,7 @@ impl<'a> SendWorld<'a> {
         Some(LoopbackPeer { qp, network })
     }
 
-    /// Into pieces of how many bytes a message is cut that begins now.
+    /// Returns the segment size in bytes for a message that starts now.
     pub(in crate::qp) fn cut_loopback(&mut self, mtu: u32) -> u32 {
         match self.loopback_peer() {
             Some(_) => PIECE,
@@ -99,14 +99,14 @@ impl<'a> SendWorld<'a> {
         }
     }
 
-    /// Hands a request to a peer on this device; `None` if it has to go another way.
+    /// Passes a request to the peer on this device; `None` if it must be sent as a packet.
     pub(in crate::qp) fn emit_loopback(
         &mut self,
         packet: &TxPacket,
     ) -> Option<Result<(), TxError>> {
         let Some(peer) = self.loopback_peer() else {
             if packet.mtu == PIECE {
-                // The path broke under it.
+                // The path changed in the middle of the message.
                 self.qp.counters().inc(Counter::SendError);
                 return Some(Ok(()));
             }
@@ -125,7 +125,7 @@ impl<'a> SendWorld<'a> {
     fn hand_over(&mut self, peer: LoopbackPeer<'_>, packet: &TxPacket) -> Result<(), TxError> {
         let queue = &mut self.io.queue;
         let batch = &mut self.batch;
-        // The peer shall not suffer from what is wrong here.
+        // Errors in local memory must not affect the peer.
         let len = packet.payload.len();
         if let Payload::Slot { slot, offset, .. } = packet.payload {
             let checked = queue.check_gather(slot, offset, len, batch);
@@ -138,7 +138,7 @@ impl<'a> SendWorld<'a> {
             ..
         } = &mut *self.io;
         let batch = &mut self.batch;
-        // Pages may go between the check and the copy.
+        // Pages may become absent between the check and the copy.
         let mut gone = false;
         let mut fill = |at: usize, room: Room<'_>| match packet.payload {
             Payload::Slot { slot, offset, .. } => {
@@ -167,7 +167,7 @@ impl<'a> SendWorld<'a> {
         };
         link.owed = owed;
         if parked {
-            // If it is not our memory, the peer tells when it is there.
+            // If the peer's memory is absent, the peer wakes this half when it is present.
             return Err(match gone {
                 true => self.refused(MemError::Absent),
                 false => TxError::Blocked,
@@ -177,7 +177,7 @@ impl<'a> SendWorld<'a> {
         Ok(())
     }
 
-    /// What it means that a request's buffers cannot be read.
+    /// Converts the failure to read a request's buffers.
     fn refused(&mut self, error: MemError) -> TxError {
         match self.local_fault(error) {
             LocalFault::Absent => TxError::Blocked,
@@ -185,19 +185,19 @@ impl<'a> SendWorld<'a> {
         }
     }
 
-    /// Whether an answer is here; between turns, one that waits for memory.
+    /// Returns whether responses are present; between turns, these wait for memory.
     pub(in crate::qp) fn has_answers(&self) -> bool {
         !self.io.link.answers.is_empty()
     }
 
-    /// Whether the engine has nothing to take, of the ring or of a peer on this device.
+    /// Returns whether the engine has nothing to take from the ring or from a peer on this device.
     #[inline]
     pub(in crate::qp) fn is_quiet(&self) -> bool {
         self.io.sq_empty && !self.io.link.owed && !self.has_answers()
     }
 
-    /// Has the engine hear what the peer answered, and fetches what more it owes. Says
-    /// whether there was anything.
+    /// Passes the peer's responses to the engine and fetches those that it still owes. Returns
+    /// whether there were any.
     pub(in crate::qp) fn hear(
         &mut self,
         engine: &mut SendSide<LazyVec<proto::Slot>>,
@@ -208,7 +208,7 @@ impl<'a> SendWorld<'a> {
             while let Some(answer) = self.io.link.answers.pop() {
                 let packet = answer.packet;
                 self.set_answer(answer);
-                // What else became of it is counted by the engine where it matters.
+                // The engine counts other dispositions where they matter.
                 if engine.on_response(now, &packet, self) == Disposition::Parked {
                     self.io.link.answers.put_back(answer);
                     self.spent.parked = true;
@@ -227,7 +227,7 @@ impl<'a> SendWorld<'a> {
         }
     }
 
-    /// Fetches answers that the peer owes.
+    /// Fetches responses that the peer owes.
     fn fetch(&mut self) {
         let link = &mut self.io.link;
         let peer = match self.qp.state() {
@@ -239,17 +239,17 @@ impl<'a> SendWorld<'a> {
             return;
         };
         match Qp::visit(peer, None, &mut link.answers) {
-            // It keeps some only if it has filled what room there is.
+            // The peer keeps responses only if it has filled the available room.
             Some(visit) => link.owed = visit.owed && !link.answers.is_empty(),
             None => self.spent.busy = true,
         }
     }
 
-    /// Copies data that the peer answered with into the buffers of a request.
+    /// Copies response data of the peer into the buffers of a request.
     ///
     /// # Errors
     ///
-    /// How the request fails over it; or that one of both is not there yet.
+    /// The status with which the request fails; or `Absent` if memory of either side is absent.
     pub(in crate::qp) fn scatter_answer(
         &mut self,
         answer: &Answer,
@@ -275,9 +275,9 @@ impl<'a> SendWorld<'a> {
         let fault = theirs.take_absent();
         match done {
             Ok(()) => Ok(()),
-            // We wait for it in the peer's place.
+            // Wait for the peer's pages on its behalf.
             Err(MemError::Absent) if gone && self.waits_for(fault) => Err(LocalFault::Absent),
-            // It was there when the peer answered, a moment ago.
+            // It was accessible when the peer replied.
             Err(_) if gone => Err(WcStatus::RemAccess.into()),
             Err(error) => Err(self.local_fault(error)),
         }
