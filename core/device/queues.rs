@@ -33,6 +33,7 @@ impl Drop for Subsystem {
         self.events.flush();
         self.unregister.flush();
         Place::Events.set(None);
+        Place::Unregister.set(None);
     }
 }
 

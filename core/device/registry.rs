@@ -233,17 +233,6 @@ pub(crate) fn next_named_from(index: u32) -> Option<ARef<Device>> {
     Some(devices.list.get(first)?.device.hold())
 }
 
-/// Returns the registered device with this name. May sleep.
-#[allow(
-    dead_code,
-    reason = "for the address resolution and user MADs that come later"
-)]
-pub(crate) fn by_name(name: &CStr) -> Option<Registered> {
-    let devices = DEVICES.read()?;
-    let place = devices.names().position(|other| other == name.to_bytes())?;
-    devices.list.get(place)?.device.live()
-}
-
 /// Module-wide state of the registry.
 pub(super) struct Subsystem(());
 

@@ -138,8 +138,12 @@ impl Device {
     }
 }
 
-/// A device that is not registered yet, or is being registered. Only one thread uses it, and
-/// consumers cannot find it.
+/// A device that is not registered yet, or is being registered.
+///
+/// # Invariants
+///
+/// Only the thread that has this uses the fields that registration writes, and consumers cannot
+/// find the device.
 pub(crate) struct Unregistered<'a>(&'a Device);
 
 rdma::argument! {
@@ -148,7 +152,7 @@ rdma::argument! {
     impl<'a> Unregistered<'a> = |device: &'a Device| Unregistered(device);
 }
 
-// SAFETY: No other thread uses the fields that registration writes (guarantee of `Unregistered`).
+// SAFETY: No other thread uses the fields that registration writes (type invariant of `Unregistered`).
 unsafe impl Writer for Unregistered<'_> {
     type Of = Fields;
 
@@ -171,7 +175,7 @@ impl<'a> Unregistered<'a> {
     /// Sets the device that does DMA for this device, and the flags that depend on it.
     pub(crate) fn set_dma_device(&mut self, dma: Passed<bindings::device>) {
         let dma: *mut bindings::device = dma.into_c();
-        // SAFETY: No other thread uses the fields (guarantee of `Unregistered`). `dma` is null, or
+        // SAFETY: No other thread uses the fields (type invariant of `Unregistered`). `dma` is null, or
         // valid as long as this device (`ib_register_device`).
         unsafe {
             kernel::warn_on!(!dma.is_null() && (*dma).dma_parms.is_null());
@@ -205,7 +209,7 @@ impl<'a> Unregistered<'a> {
     pub(crate) fn query(&mut self) -> Result {
         let device = self.0;
         let method = device.ops().query_device.ok_or_else(eopnotsupp)?;
-        // SAFETY: No other thread uses the attributes (guarantee of `Unregistered`), for which
+        // SAFETY: No other thread uses the attributes (type invariant of `Unregistered`), for which
         // zeros are valid. The method belongs to the device's driver.
         unsafe {
             let attrs = &raw mut (*device.as_raw()).attrs;
@@ -223,7 +227,7 @@ impl<'a> Unregistered<'a> {
         let device = self.0;
         let method = device.ops().get_port_immutable.ok_or(EINVAL)?;
         let immutable = device.port(port).ok_or(EINVAL)?.immutable();
-        // SAFETY: No other thread uses the field (guarantee of `Unregistered`). The method belongs
+        // SAFETY: No other thread uses the field (type invariant of `Unregistered`). The method belongs
         // to the device's driver.
         to_result(unsafe { method(device.as_raw(), port, immutable.raw()) })?;
         Ok(immutable)
@@ -622,17 +626,23 @@ impl IntoC<*mut *mut c_void> for &GidContext {
 /// Type of the methods that notify a driver of GIDs.
 type GidMethod = unsafe extern "C" fn(*const bindings::ib_gid_attr, *mut *mut c_void) -> c_int;
 
-/// # Safety
+/// Calls a method of the GID's device.
 ///
-/// `method` is from the method table of the GID's device.
-unsafe fn call_gid(
-    method: Option<GidMethod>,
+/// # Errors
+///
+/// `EINVAL`: the GID belongs to another device; `EOPNOTSUPP`; errors of the driver.
+fn call_gid(
+    device: &Device,
+    method: impl FnOnce(&bindings::ib_device_ops) -> Option<GidMethod>,
     attr: In<'_, GidAttr>,
     context: &GidContext,
 ) -> Result {
-    let method = method.ok_or_else(eopnotsupp)?;
-    // SAFETY: The method belongs to the GID's device (contract of this function), and the arguments
-    // are valid by their types (header of this file). The driver may write the context.
+    if kernel::warn_on!(!attr.belongs_to(device)) {
+        return Err(EINVAL);
+    }
+    let method = method(device.ops()).ok_or_else(eopnotsupp)?;
+    // SAFETY: The method is from the table of the GID's device, and the arguments are valid by
+    // their types (header of this file). The driver may write the context.
     unsafe { Reply::reply(method(attr.into_c(), context.into_c())) }
 }
 
@@ -641,16 +651,14 @@ impl DeviceDriver<'_> {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP`; errors of the driver.
+    /// Those of [`call_gid`].
     pub(crate) fn add_gid(&self, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
-        // SAFETY: The method is from the table of this device, to which the GID belongs.
-        unsafe { call_gid(self.0.ops().add_gid, attr, context) }
+        call_gid(self.0, |ops| ops.add_gid, attr, context)
     }
 
     /// Notifies the driver that a GID is deleted. Errors: as [`add_gid`](Self::add_gid).
     pub(crate) fn del_gid(&self, attr: In<'_, GidAttr>, context: &GidContext) -> Result {
-        // SAFETY: The method is from the table of this device, to which the GID belongs.
-        unsafe { call_gid(self.0.ops().del_gid, attr, context) }
+        call_gid(self.0, |ops| ops.del_gid, attr, context)
     }
 }
 

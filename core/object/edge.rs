@@ -347,8 +347,9 @@ impl<K: Object> Owning<K> for Owned<K> {
         if K::size(self.device().ops()).is_none() {
             return Err(EINVAL);
         }
-        // Not dropped on failure.
-        let held = Held::of(&*self);
+        // SAFETY: This destroys the object. The result is dropped below, after the driver has
+        // destroyed its part; if the driver fails it is not dropped, and the object remains.
+        let held = unsafe { Held::of(&*self) };
         if let Some(mut entry) = OwnerRef::of(&mut self) {
             entry.begin_del();
         }
@@ -375,7 +376,9 @@ impl<K: Object> Owning<K> for Owned<K> {
         slot: impl FnOnce(&K) -> Option<&Slot<T>>,
         ask: impl FnOnce(Self) -> Result,
     ) -> Result<Option<Owned<T>>> {
-        let held = Held::of(&*self);
+        // SAFETY: This destroys the object. The result is dropped below, after the driver has
+        // freed the object; if the driver fails it is not dropped.
+        let held = unsafe { Held::of(&*self) };
         let left = slot(&self).map(Slot::left);
         if let Some(mut entry) = OwnerRef::of(&mut self) {
             entry.del();
@@ -422,16 +425,19 @@ impl Held {
         }
     }
 
-    /// Takes over the use counts and references that an object took at its creation. Must be called
-    /// once per object, by the code that destroys it, and the result must be dropped only after the
-    /// destruction has succeeded. Private to this file.
+    /// Takes over the use counts and references that an object took at its creation.
+    ///
+    /// # Safety
+    ///
+    /// The caller destroys the object. It drops the result at most once, and only if the destruction
+    /// has succeeded.
     #[inline(always)]
-    fn of<K: Object>(object: &K) -> ManuallyDrop<Self> {
-        // SAFETY: The object took these use counts at its creation, and is being destroyed (see
-        // above).
+    unsafe fn of<K: Object>(object: &K) -> ManuallyDrop<Self> {
+        // SAFETY: The object took these use counts at its creation, and is being destroyed (contract
+        // of this function).
         let kept = |count| unsafe { Use::kept(count) };
         // SAFETY: The fields of the object own these references, and the object is being destroyed
-        // (see above).
+        // (contract of this function).
         let held = |slot: &GidSlot| unsafe { slot.held() }.map(GidRef::of);
         ManuallyDrop::new(Self {
             uses: object.uses().map(|count| count.map(kept)),

@@ -157,6 +157,12 @@ crate::c_struct! {
 }
 
 impl GidAttr {
+    /// Whether the entry is of a table of this device.
+    pub fn belongs_to(&self, device: &Device) -> bool {
+        // SAFETY: Constant since `new`; it is compared only.
+        core::ptr::eq(unsafe { (*self.raw()).device }, device.as_raw())
+    }
+
     /// # Safety
     ///
     /// It becomes the field of an entry of the core's GID tables, which keeps the network device,
