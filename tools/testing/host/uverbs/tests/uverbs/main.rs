@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Tests of the engines of `ib_uverbs`, a file for each.
+
+mod definitions;
+mod ioctl;
+mod key;
+mod write;
