@@ -7,7 +7,9 @@
 //! * [`spec`]: what a method accepts for one attribute;
 //! * [`definitions`]: the methods of a device, merged from the core's and the driver's definitions;
 //! * [`ioctl`]: the header and the attributes of an ioctl;
-//! * [`write`]: the header of a command that a program writes.
+//! * [`write`]: the header of a command that a program writes;
+//! * [`post`]: work requests that a program posts by such a command;
+//! * [`flow`]: the rules of a flow.
 //!
 //! Each refuses what the C module refuses, and where a request has several faults, reports the one
 //! that the C module finds first.
@@ -16,8 +18,10 @@
 //! `include/uapi/rdma/ib_user_verbs.h`, `include/rdma/uverbs_ioctl.h`.
 
 pub mod definitions;
+pub mod flow;
 pub mod ioctl;
 pub mod key;
+pub mod post;
 pub mod spec;
 pub mod write;
 

@@ -3,6 +3,8 @@
 //! Tests of the engines of `ib_uverbs`, a file for each.
 
 mod definitions;
+mod flow;
 mod ioctl;
 mod key;
+mod post;
 mod write;
