@@ -42,7 +42,7 @@ pub(crate) struct Groups {
 }
 
 struct Inner {
-    by_gid: RBTree<Gid, Members>,
+    by_gid: RBTree<Gid, Group>,
     /// Number of groups.
     groups: u32,
     /// Number of members of all groups.
@@ -67,22 +67,67 @@ impl Members {
         self.numbers.get(..self.count).unwrap_or(&[])
     }
 
-    /// Adds a member. `ENOMEM` if there is no room.
+    /// Returns the index of a queue pair number.
+    fn position(&self, qpn: u32) -> Option<usize> {
+        self.numbers().iter().position(|member| *member == qpn)
+    }
+}
+
+/// A group: its members, and how many times each is attached.
+///
+/// The core attaches a queue pair once per pair of GID and LID, and counts each attachment as a use
+/// that only a detachment gives back. A RoCE group has no LID, so a member may be attached several
+/// times.
+struct Group {
+    members: Members,
+    times: [u32; MEMBERS],
+}
+
+impl Group {
+    const EMPTY: Self = Self {
+        members: Members::NONE,
+        times: [0; MEMBERS],
+    };
+
+    /// Attaches a member once more. Returns false if it is not attached yet.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: it is attached 2^32 - 1 times.
+    fn again(&mut self, qpn: u32) -> Result<bool> {
+        let Some(at) = self.members.position(qpn) else {
+            return Ok(false);
+        };
+        let times = self.times.get_mut(at).ok_or(ENOMEM)?;
+        *times = times.checked_add(1).ok_or(ENOMEM)?;
+        Ok(true)
+    }
+
+    /// Adds a member, attached once. `ENOMEM` if there is no room.
     fn add(&mut self, qpn: u32) -> Result {
-        *self.numbers.get_mut(self.count).ok_or(ENOMEM)? = qpn;
-        self.count = self.count.saturating_add(1);
+        let at = self.members.count;
+        *self.members.numbers.get_mut(at).ok_or(ENOMEM)? = qpn;
+        *self.times.get_mut(at).ok_or(ENOMEM)? = 1;
+        self.members.count = at.saturating_add(1);
         Ok(())
     }
 
-    /// Removes a member. `EINVAL` if it is not attached.
-    fn remove(&mut self, qpn: u32) -> Result {
-        let found = self.numbers().iter().position(|member| *member == qpn);
-        let at = found.ok_or(EINVAL)?;
-        let last = self.count.checked_sub(1).ok_or(EINVAL)?;
-        let moved = *self.numbers.get(last).ok_or(EINVAL)?;
-        *self.numbers.get_mut(at).ok_or(EINVAL)? = moved;
-        self.count = last;
-        Ok(())
+    /// Detaches a member once. Returns whether it has left the group. `EINVAL` if it is not
+    /// attached.
+    fn remove(&mut self, qpn: u32) -> Result<bool> {
+        let at = self.members.position(qpn).ok_or(EINVAL)?;
+        let times = self.times.get_mut(at).ok_or(EINVAL)?;
+        *times = times.saturating_sub(1);
+        if *times != 0 {
+            return Ok(false);
+        }
+        let last = self.members.count.checked_sub(1).ok_or(EINVAL)?;
+        let moved = *self.members.numbers.get(last).ok_or(EINVAL)?;
+        let moved_times = *self.times.get(last).ok_or(EINVAL)?;
+        *self.members.numbers.get_mut(at).ok_or(EINVAL)? = moved;
+        *self.times.get_mut(at).ok_or(EINVAL)? = moved_times;
+        self.members.count = last;
+        Ok(true)
     }
 }
 
@@ -100,8 +145,8 @@ impl Groups {
         })
     }
 
-    /// Attaches a queue pair to a group. Does nothing if it is attached already. May sleep; takes
-    /// the RTNL lock.
+    /// Attaches a queue pair to a group. One that is attached already has to be detached once more.
+    /// May sleep; takes the RTNL lock.
     ///
     /// # Errors
     ///
@@ -110,34 +155,35 @@ impl Groups {
         let _changes = self.changes.lock();
         {
             let mut inner = self.inner.lock();
-            if inner.attached >= limits::MAX_TOTAL_MCAST_QP_ATTACH {
-                return Err(ENOMEM);
-            }
-            if let Some(members) = inner.by_gid.get_mut(group) {
-                if members.numbers().contains(&qpn) {
+            let is_full = inner.attached >= limits::MAX_TOTAL_MCAST_QP_ATTACH;
+            if let Some(found) = inner.by_gid.get_mut(group) {
+                if found.again(qpn)? {
                     return Ok(());
                 }
-                members.add(qpn)?;
+                if is_full {
+                    return Err(ENOMEM);
+                }
+                found.add(qpn)?;
                 inner.attached = inner.attached.saturating_add(1);
                 return Ok(());
             }
-            if inner.groups >= limits::MAX_MCAST_GRP {
+            if is_full || inner.groups >= limits::MAX_MCAST_GRP {
                 return Err(ENOMEM);
             }
         }
-        let mut members = Members::NONE;
-        members.add(qpn)?;
-        let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?.into_node(*group, members);
+        let mut new = Group::EMPTY;
+        new.add(qpn)?;
+        let node = RBTreeNodeReservation::new(GFP_KERNEL_ACCOUNT)?.into_node(*group, new);
         ndev.join_group(gid_to_ip(group))?;
         let mut inner = self.inner.lock();
         // Nothing is replaced: groups are created under `changes` only.
-        let _: Option<RBTreeNode<Gid, Members>> = inner.by_gid.insert(node);
+        let _: Option<RBTreeNode<Gid, Group>> = inner.by_gid.insert(node);
         inner.groups = inner.groups.saturating_add(1);
         inner.attached = inner.attached.saturating_add(1);
         Ok(())
     }
 
-    /// Detaches a queue pair from a group. May sleep; takes the RTNL lock.
+    /// Detaches a queue pair from a group once. May sleep; takes the RTNL lock.
     ///
     /// # Errors
     ///
@@ -147,9 +193,11 @@ impl Groups {
         // Freed after unlocking.
         let emptied = {
             let mut inner = self.inner.lock();
-            let members = inner.by_gid.get_mut(group).ok_or(EINVAL)?;
-            members.remove(qpn)?;
-            let is_empty = members.numbers().is_empty();
+            let found = inner.by_gid.get_mut(group).ok_or(EINVAL)?;
+            if !found.remove(qpn)? {
+                return Ok(());
+            }
+            let is_empty = found.members.numbers().is_empty();
             inner.attached = inner.attached.saturating_sub(1);
             if is_empty {
                 inner.groups = inner.groups.saturating_sub(1);
@@ -166,6 +214,6 @@ impl Groups {
 
     /// Returns the members of a group, if it exists. Softirq or process context.
     pub(crate) fn members(&self, group: &Gid) -> Option<Members> {
-        self.inner.lock().by_gid.get(group).copied()
+        Some(self.inner.lock().by_gid.get(group)?.members)
     }
 }

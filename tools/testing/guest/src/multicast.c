@@ -3,6 +3,7 @@
  * multicast CASE DEVICE GID-INDEX DEVICE GID-INDEX: multicast groups by the plain
  * verbs, on two devices of one wire. Cases:
  *   attach   what attaching and detaching refuse, and how many a group takes
+ *   lids     one queue pair in one group with several LIDs
  *   groups   many groups of both families
  *   v4, v6   who hears what is sent, and who does not
  */
@@ -224,6 +225,26 @@ static void refusals(struct node *n)
 	/* What is attached when its process ends goes with it. */
 }
 
+/* An attachment is a pair of GID and LID. A queue pair is in use until all of its own are gone. */
+static void lids(struct node *one, struct node *two)
+{
+	struct member *from = member(one, IBV_QPT_UD, QKEY), *m = member(two, IBV_QPT_UD, QKEY);
+	union ibv_gid g = gid("239.1.1.3");
+
+	for (int lid = 0; lid < 3; lid++)
+		CHECK(!ibv_attach_mcast(m->qp, &g, lid));
+	CHECK(!ibv_detach_mcast(m->qp, &g, 1) && !ibv_detach_mcast(m->qp, &g, 0));
+	CHECK(ibv_detach_mcast(m->qp, &g, 0) == EINVAL);
+	say(from, "239.1.1.3", 1);
+	hears(m, from, 1);
+	silent(m);
+	CHECK(ibv_destroy_qp(m->qp) == EBUSY);
+	CHECK(!ibv_detach_mcast(m->qp, &g, 2));
+	say(from, "239.1.1.3", 2);
+	silent(m);
+	CHECK(!ibv_destroy_qp(m->qp));
+}
+
 static void many_groups(struct node *one, struct node *two)
 {
 	struct member *from = member(one, IBV_QPT_UD, QKEY), *to = member(two, IBV_QPT_UD, QKEY);
@@ -255,6 +276,8 @@ int main(int argc, char **argv)
 	two = open_node(argv[4], argv[5]);
 	if (!strcmp(argv[1], "attach"))
 		refusals(&two);
+	else if (!strcmp(argv[1], "lids"))
+		lids(&one, &two);
 	else if (!strcmp(argv[1], "groups"))
 		many_groups(&one, &two);
 	else if (!strcmp(argv[1], "v4"))
