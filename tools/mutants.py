@@ -40,7 +40,7 @@ FOLDERS = [
 ]
 HOST = "tools/testing/host"
 # What the host crates are built from.
-COPIED = ["core", "hw", "mad", "rust", "rw", "umad", "tools/testing/host", "tools/testing/fakeib"]
+COPIED = ["core", "hw", "mad", "rust", "rw", "umad", "uverbs", "tools/testing/host", "tools/testing/fakeib"]
 EQUIVALENT = "tools/testing/mutants-equivalent.txt"
 TENTH = 10
 LIMIT = 4
