@@ -13,6 +13,7 @@ use crate::bindings;
 use crate::edge::device::Device;
 use crate::edge::object::UseCount;
 use crate::edge::FromC;
+use crate::edge::In;
 use crate::edge::IntoC;
 use crate::edge::Passed;
 use crate::edge::View;
@@ -105,7 +106,7 @@ crate::c_struct! {
         racy id: i32, set_id;
         /// The description of the handle's type. Written when the handle is allocated; it stays
         /// while the open file exists.
-        const uapi_object: &ApiObject;
+        const api_object at uapi_object: In<'_, ApiObject>;
         /// References to the handle.
         embed refs at ref_.refcount: Refcount;
         /// -1 if somebody has the handle exclusively, else how many share it.
@@ -135,6 +136,12 @@ crate::import! {
 const EXCLUSIVE: i32 = -1;
 
 impl Uobject {
+    /// The description of the handle's type.
+    #[inline]
+    pub fn uapi_object(&self) -> &ApiObject {
+        self.api_object().0
+    }
+
     /// Locks the handle; never waits. Any context.
     ///
     /// # Errors
@@ -394,4 +401,12 @@ macro_rules! shared {
     )* };
 }
 
-shared!(UContext, UFile, Uobject, MmapEntry, ApiObject, NumberedType, FileType);
+shared!(
+    UContext,
+    UFile,
+    Uobject,
+    MmapEntry,
+    ApiObject,
+    NumberedType,
+    FileType
+);

@@ -123,8 +123,6 @@ pub(crate) fn abort(handle: Creating, call: &Call, made: bool) {
     drop(held);
 }
 
-
-
 rdma::export! {
     in rdma::bindings;
 

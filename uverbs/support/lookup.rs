@@ -32,6 +32,7 @@ use rdma::edge::uverbs::Uobject;
 use rdma::edge::Answer;
 use rdma::edge::In;
 use rdma::edge::Passed;
+use rdma::provider::unsupported;
 
 /// Finds a handle and locks it. `call`, if any, gets its context.
 ///
@@ -81,7 +82,7 @@ fn by_number(file: &UFile, id: i64) -> Result<Found> {
 fn by_descriptor(kind: &ApiObject, file: &UFile, id: i64, access: Access) -> Result<Found> {
     let fd = c_int::try_from(id)?;
     if access != Access::Read {
-        return Err(EOPNOTSUPP);
+        return Err(unsupported());
     }
     let kind = classes::file_type(kind).ok_or(EIO)?;
     let opened = FileRef::get(u32::try_from(fd).map_err(|_| EBADF)?)?;
@@ -118,7 +119,7 @@ fn begin_attribute(
         AttrAccess::New => begin::begin(wanted, call).answer(),
         AttrAccess::Unknown => {
             kernel::warn_on!(true);
-            EOPNOTSUPP.to_ptr()
+            unsupported().to_ptr()
         }
     }
 }

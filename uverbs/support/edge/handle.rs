@@ -368,7 +368,7 @@ unsafe impl FromC for Wanted<'_> {
 
     unsafe fn from_c(c: Self::C) -> Self {
         match from_err_ptr(c.cast_mut()) {
-            Err(error) if error == ENOMSG => Self::Any,
+            Err(error) if error.to_errno().unsigned_abs() == bindings::ENOMSG => Self::Any,
             Err(_) => Self::Unknown,
             // SAFETY: `from_c`'s contract.
             Ok(kind) => Self::Kind(unsafe { ApiObject::view(kind) }),
