@@ -46,6 +46,7 @@ int rdma_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,
 bool rdma_helper_vmalloc_private(const void *addr, unsigned long size);
 struct cdev *rdma_helper_inode_cdev(struct inode *inode);
 u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len);
+bool rdma_helper_refcount_inc_not_zero(refcount_t *count);
 
 /* buffers.c */
 struct sk_buff;
@@ -242,7 +243,6 @@ struct page *rdma_helper_sg_page(struct scatterlist *sg);
 struct page *rdma_helper_nth_page(struct page *page, unsigned long n);
 
 /* netlink.c */
-bool rdma_helper_refcount_inc_not_zero(refcount_t *count);
 struct net_device *rdma_helper_dev_get_by_name(struct net *net, const char *name);
 struct net *rdma_helper_sock_net(const struct sock *sk);
 void rdma_helper_sock_set_sndtimeo(struct sock *sk, long jiffies);
