@@ -30,7 +30,7 @@ rdma::import! {
     in rdma::bindings;
 
     /// The context of an open file.
-    fn context_of(file: &UFile) -> Result<Passed<bindings::ib_ucontext>>
+    pub(crate) fn context_of(file: &UFile) -> Result<Passed<bindings::ib_ucontext>>
         = ib_uverbs_get_ucontext_file;
 }
 

@@ -11,22 +11,26 @@
 use crate::edge::charge;
 use crate::edge::classes;
 use crate::edge::classes::Class;
+use crate::edge::classes::Cleanup;
 use crate::edge::file;
 use crate::edge::file::DeadFile;
 use crate::edge::file::WithoutTable;
 use crate::edge::handle::Found;
 use crate::edge::handle::HandleRef;
 use crate::edge::handle::Released;
+use crate::edge::handle::ReleasedFile;
 use crate::edge::handle::Wanted;
 use crate::edge::with_call;
 use crate::edge::Call;
 use crate::lookup;
 use core::ptr;
 use kernel::prelude::*;
+use rdma::bindings;
 use rdma::edge::uverbs::Access;
 use rdma::edge::uverbs::Reason;
 use rdma::edge::uverbs::UFile;
 use rdma::edge::uverbs::Uobject;
+use rdma::edge::Passed;
 
 /// Destroys the object of a handle through its type, and gives back what was charged for it, but
 /// not if a handle is aborted.
@@ -174,7 +178,7 @@ fn all(file: &UFile, reason: Reason) -> Result {
 
 /// A file of a handle is released: its object is destroyed, unless all of the open file are being
 /// destroyed, or were.
-pub(crate) fn released(handle: Released) -> Result {
+fn released(handle: Released) -> Result {
     let Released { file_use, handle } = handle;
     if let Some(held) = file_use.hw_destroy_rwsem().try_read() {
         with_call(&file_use, |call| {
@@ -188,6 +192,20 @@ pub(crate) fn released(handle: Released) -> Result {
     }
     drop(file_use);
     drop(handle);
+    Ok(())
+}
+
+/// A file of a handle is released: the object is destroyed, and the type is told.
+fn release_file(_inode: Passed<bindings::inode>, file: ReleasedFile) -> Result {
+    // An aborted handle has left its file.
+    let Some(handle) = file.handle() else {
+        return Ok(());
+    };
+    let cleanup = Cleanup::of(&handle.handle).map(|cleanup| (cleanup, handle.handle.another()));
+    released(handle)?;
+    if let Some((cleanup, handle)) = cleanup {
+        cleanup.run(&handle);
+    }
     Ok(())
 }
 
@@ -218,6 +236,9 @@ rdma::export! {
     fn rdma_assign_uobject(old: &Uobject, new: &Uobject, call: &Call) = replace;
     /// See [`released`].
     fn uverbs_uobject_release(handle: Released) -> Result = released;
+    /// See [`release_file`].
+    fn uverbs_uobject_fd_release(inode: Passed<bindings::inode>, file: ReleasedFile) -> Result
+        = release_file;
     /// Puts a reference to a handle. Any context.
     fn uverbs_uobject_put(handle: HandleRef) = put;
 }

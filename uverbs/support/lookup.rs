@@ -6,32 +6,19 @@
 //! Lookups by number take no lock but RCU. A handle that is being destroyed may be found, and is
 //! refused by its `usecnt`. The caller is in a section of the device's `disassociate_srcu`.
 
-use crate::begin;
-use crate::destroy;
 use crate::edge::classes;
 use crate::edge::classes::Class;
-use crate::edge::classes::Cleanup;
 use crate::edge::descriptors::FileRef;
 use crate::edge::file;
-use crate::edge::file::Associated;
-use crate::edge::handle::Ended;
-use crate::edge::handle::Ending;
 use crate::edge::handle::Found;
-use crate::edge::handle::ReleasedFile;
 use crate::edge::handle::Wanted;
 use crate::edge::Call;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
-use rdma::bindings;
-use rdma::edge::device::Device;
 use rdma::edge::uverbs::Access;
 use rdma::edge::uverbs::ApiObject;
-use rdma::edge::uverbs::AttrAccess;
 use rdma::edge::uverbs::UFile;
 use rdma::edge::uverbs::Uobject;
-use rdma::edge::Answer;
-use rdma::edge::In;
-use rdma::edge::Passed;
 use rdma::provider::unsupported;
 
 /// Finds a handle and locks it. `call`, if any, gets its context.
@@ -91,7 +78,7 @@ fn by_descriptor(kind: &ApiObject, file: &UFile, id: i64, access: Access) -> Res
 }
 
 /// Unlocks a handle and puts it.
-fn put(found: Found, access: Access) {
+pub(crate) fn put(found: Found, access: Access) {
     found.unlock(access);
     drop(found);
 }
@@ -105,70 +92,6 @@ fn try_lock(handle: &Uobject, access: Access) -> Result {
     handle.try_lock(access)
 }
 
-/// Gets the handle that an attribute of a method names, as the method uses it. Returns an error
-/// pointer if that is refused.
-fn begin_attribute(
-    kind: u16,
-    access: AttrAccess,
-    id: i64,
-    call: &Call,
-) -> *mut bindings::ib_uobject {
-    let wanted = Wanted::by_id(call, kind);
-    match access {
-        AttrAccess::Of(access) => get(wanted, call.file(), id, access, Some(call)).answer(),
-        AttrAccess::New => begin::begin(wanted, call).answer(),
-        AttrAccess::Unknown => {
-            kernel::warn_on!(true);
-            unsupported().to_ptr()
-        }
-    }
-}
-
-/// Ends the use of a handle by a method. A new one is committed or aborted.
-fn end_attribute(handle: Ending, access: AttrAccess, made: bool, commit: bool, call: &Call) {
-    match handle.with(access) {
-        Ended::Used(found, access) => put(found, access),
-        Ended::Created(handle) if commit => begin::commit(handle, call),
-        Ended::Created(handle) => begin::abort(handle, call, made),
-        Ended::Nothing => {
-            kernel::warn_on!(access != AttrAccess::Of(Access::Destroy));
-        }
-    }
-}
-
-/// A file of a handle is released: the object is destroyed, and the type is told.
-fn release_file(_inode: Passed<bindings::inode>, file: ReleasedFile) -> Result {
-    // An aborted handle has left its file.
-    let Some(handle) = file.handle() else {
-        return Ok(());
-    };
-    let cleanup = Cleanup::of(&handle.handle).map(|cleanup| (cleanup, handle.handle.another()));
-    destroy::released(handle)?;
-    if let Some((cleanup, handle)) = cleanup {
-        cleanup.run(&handle);
-    }
-    Ok(())
-}
-
-rdma::import! {
-    in rdma::bindings;
-
-    fn context_of(file: &UFile) -> Result<Passed<bindings::ib_ucontext>>
-        = ib_uverbs_get_ucontext_file;
-    fn device_has_raw_cap(device: &Device) -> bool = rdma_dev_has_raw_cap;
-}
-
-/// Whether the caller may use raw packets on the device of a call (`CAP_NET_RAW`). Without a context
-/// nobody may.
-fn has_raw_cap(call: In<'_, Call>) -> bool {
-    let _associated = Associated::enter(call.file());
-    if context_of(call.file()).is_err() {
-        return false;
-    }
-    let context = call.file().ucontext();
-    context.is_some_and(|context| device_has_raw_cap(context.dev()))
-}
-
 rdma::export! {
     in rdma::bindings;
 
@@ -180,21 +103,4 @@ rdma::export! {
     fn rdma_lookup_put_uobject(found: Found, access: Access) = put;
     /// See [`try_lock`].
     fn uverbs_try_lock_object(handle: &Uobject, access: Access) -> Result = try_lock;
-    /// See [`release_file`].
-    fn uverbs_uobject_fd_release(inode: Passed<bindings::inode>, file: ReleasedFile) -> Result
-        = release_file;
-    /// See [`has_raw_cap`].
-    fn rdma_uattrs_has_raw_cap(call: In<'_, Call>) -> bool = has_raw_cap;
-}
-
-rdma::export! {
-    in crate::private;
-
-    /// See [`begin_attribute`].
-    fn uverbs_get_uobject_from_file(kind: u16, access: AttrAccess, id: i64, call: &Call)
-        -> *mut bindings::ib_uobject = begin_attribute;
-    /// See [`end_attribute`].
-    fn uverbs_finalize_object(
-        handle: Ending, access: AttrAccess, made: bool, commit: bool, call: &Call,
-    ) = end_attribute;
 }

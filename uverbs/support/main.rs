@@ -11,6 +11,7 @@
 //! | `begin` | a handle is created: begun, committed or aborted |
 //! | `lookup` | a handle is used: found by number or file descriptor, locked, put |
 //! | `destroy` | an object is destroyed: by its user, with all of a file, or at removal of the device |
+//! | `method` | handles among the attributes of a method |
 //! | `flow` | the objects that a flow uses |
 //! | `ucaps` | user capabilities: nodes that stand for a right |
 //! | `edge` | the C structures |
@@ -34,6 +35,7 @@ mod destroy;
 mod edge;
 mod flow;
 mod lookup;
+mod method;
 #[path = "../../core/private.rs"]
 mod private;
 mod ucaps;

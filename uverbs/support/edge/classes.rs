@@ -123,7 +123,7 @@ pub(crate) fn tells_release(kind: &FileType) -> bool {
     let Some(fops) = (unsafe { kind.fops().as_ref() }) else {
         return true;
     };
-    let ours: unsafe extern "C" fn(_, _) -> _ = crate::lookup::uverbs_uobject_fd_release;
+    let ours: unsafe extern "C" fn(_, _) -> _ = crate::destroy::uverbs_uobject_fd_release;
     fops.release
         .is_some_and(|release| ptr::fn_addr_eq(release, ours))
 }
