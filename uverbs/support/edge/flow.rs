@@ -66,7 +66,8 @@ unsafe impl FromC for Filled<'_> {
     type C = *mut bindings::ib_uflow_resources;
 
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: As above.
+        // SAFETY: The address of resources from `Given`, which nobody else uses during the call:
+        // `from_c`'s contract.
         Self(unsafe { &mut *c.cast::<Resources>() })
     }
 }
@@ -99,7 +100,7 @@ unsafe impl FromC for Freed {
         if c.is_null() {
             return Self(None);
         }
-        // SAFETY: As above.
+        // SAFETY: The address of a box from `Given`, which C gives up: `from_c`'s contract.
         Self(Some(unsafe { KBox::from_raw(c.cast()) }))
     }
 }
