@@ -34,3 +34,5 @@
 #include <rdma/ib.h>
 #include "helpers/helpers.h"
 #include <rdma/ib_sysfs.h>
+#include <rdma/ib_ucaps.h>
+#include <rdma/uverbs_std_types.h>

@@ -29,6 +29,7 @@ use crate::sysfs::StaticGroup;
 use kernel::container_of;
 use kernel::error::to_result;
 use kernel::ffi::c_char;
+use kernel::fs::LocalFile;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
@@ -82,6 +83,26 @@ impl Numbers {
         Ok(Self { first, count })
     }
 
+    /// Returns the index of the number that an open file of a character device has, if the number
+    /// is in this range. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: no file is open with this descriptor, or it has another number.
+    pub fn index_of_file(&self, fd: u32) -> Result<u32> {
+        let file = LocalFile::fget(fd)?;
+        // SAFETY: The file is open as long as there is the reference. Its inode stays with it; type
+        // and number of an inode do not change.
+        let (mode, number) = unsafe {
+            let inode = (*file.as_ptr()).f_inode;
+            (u32::from((*inode).i_mode), (*inode).i_rdev)
+        };
+        number
+            .checked_sub(self.first)
+            .filter(|index| mode & bindings::S_IFMT == bindings::S_IFCHR && *index < self.count)
+            .ok_or(EBADF)
+    }
+
     /// One of them.
     fn get(&self, index: u32) -> Option<u32> {
         self.first.checked_add(index).filter(|_| index < self.count)
@@ -103,8 +124,10 @@ pub trait NodeClass: Sized + 'static {
     const NAME: &'static CStr;
     /// The folder in `/dev`.
     const FOLDER: &'static CStr;
-    /// The version in `/sys/class/NAME/abi_version`.
-    const ABI_VERSION: u32;
+    /// Permission bits of the nodes in `/dev`, if not the default (0600).
+    const MODE: Option<u16> = None;
+    /// The version in `/sys/class/NAME/abi_version`; `None` if there is no such file.
+    const ABI_VERSION: Option<u32>;
     /// Files that each node has in sysfs.
     const GROUPS: &'static NodeGroups<Self>;
 }
@@ -154,6 +177,11 @@ pub struct NodeGroups<C>([*const bindings::attribute_group; 2], PhantomData<fn(&
 unsafe impl<C> Sync for NodeGroups<C> {}
 
 impl<C: NodeClass> NodeGroups<C> {
+    /// No groups.
+    pub const fn none() -> Self {
+        Self([ptr::null(); 2], PhantomData)
+    }
+
     /// One group.
     pub const fn new(group: &'static StaticGroup<NodeAttribute<C>>) -> Self {
         Self([group.as_raw(), ptr::null()], PhantomData)
@@ -218,7 +246,10 @@ impl<C: NodeClass> Class<C> {
     pub fn register() -> Result<Self> {
         let class = bindings::class {
             name: C::NAME.as_char_ptr(),
-            class_groups: ptr::from_ref(&Self::GROUPS).cast(),
+            class_groups: match C::ABI_VERSION {
+                Some(_) => ptr::from_ref(&Self::GROUPS).cast(),
+                None => ptr::null_mut(),
+            },
             dev_groups: ptr::from_ref(C::GROUPS).cast(),
             devnode: Some(devnode::<C>),
             ..Default::default()
@@ -250,20 +281,27 @@ unsafe extern "C" fn abi_version<C: NodeClass>(
 ) -> isize {
     // SAFETY: This function's contract.
     let page = unsafe { <Page<'_> as crate::edge::FromC>::from_c(page) };
-    page.show(|page| page.text(fmt!("{}\n", C::ABI_VERSION)))
+    page.show(|page| match C::ABI_VERSION {
+        Some(version) => page.text(fmt!("{version}\n")),
+        None => Err(EIO),
+    })
 }
 
 /// The name of a node in `/dev`, which the caller frees.
 ///
 /// # Safety
 ///
-/// For C only, with a device of the class.
+/// For C only, with a device of the class, and the place of a mode or null.
 unsafe extern "C" fn devnode<C: NodeClass>(
     dev: *const bindings::device,
-    _mode: *mut bindings::umode_t,
+    mode: *mut bindings::umode_t,
 ) -> *mut c_char {
-    // SAFETY: This function's contract; format and strings are terminated.
+    // SAFETY: This function's contract; format and strings are terminated. The mode is writable or
+    // null.
     unsafe {
+        if let (Some(bits), Some(mode)) = (C::MODE, mode.as_mut()) {
+            *mode = bits;
+        }
         bindings::kasprintf(
             bindings::GFP_KERNEL,
             c"%s/%s".as_char_ptr(),
@@ -298,19 +336,63 @@ unsafe impl<C: NodeClass> Send for Node<C> {}
 unsafe impl<C: NodeClass> Sync for Node<C> {}
 
 impl<C: NodeClass> Node<C> {
-    /// Adds a node `NAMEindex` below the parent of a device. Its files are `F`, its number is
-    /// that of `numbers` at a place.
+    /// Adds a node `NAMEindex` below the parent of a device. `F` implements its files; its number is
+    /// the one at an index of `numbers`. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOSPC`: there is no such number; `ENOMEM`, and those of `cdev_device_add`.
     pub fn add<F: Files<Class = C>>(
         class: &Arc<Class<C>>,
-        (numbers, place): (&Arc<Numbers>, u32),
+        number: (&Arc<Numbers>, u32),
         (name, index): (&'static CStr, u32),
         device: &DeviceRef,
+        module: (&'static ThisModule, Resident),
+        data: C::Node,
+    ) -> Result<Self> {
+        Self::add_named::<F>(class, number, module, data, |dev| {
+            // `device_add` takes a reference to the parent.
+            // SAFETY: The device is initialised and not added yet: ours alone. Format and name are
+            // terminated.
+            unsafe {
+                (*dev).parent = device.parent();
+                to_result(bindings::dev_set_name(
+                    dev,
+                    c"%s%u".as_char_ptr(),
+                    name.as_char_ptr(),
+                    index,
+                ))
+            }
+        })
+    }
+
+    /// Adds a node `NAME` without a parent; otherwise as [`add`](Self::add). May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`add`](Self::add).
+    pub fn add_alone<F: Files<Class = C>>(
+        class: &Arc<Class<C>>,
+        number: (&Arc<Numbers>, u32),
+        name: &'static CStr,
+        module: (&'static ThisModule, Resident),
+        data: C::Node,
+    ) -> Result<Self> {
+        Self::add_named::<F>(class, number, module, data, |dev| {
+            // SAFETY: As in `add`.
+            to_result(unsafe {
+                bindings::dev_set_name(dev, c"%s".as_char_ptr(), name.as_char_ptr())
+            })
+        })
+    }
+
+    /// Adds a node. `name` gives the initialised device its name and, if any, its parent.
+    fn add_named<F: Files<Class = C>>(
+        class: &Arc<Class<C>>,
+        (numbers, place): (&Arc<Numbers>, u32),
         (module, resident): (&'static ThisModule, Resident),
         data: C::Node,
+        name: impl FnOnce(*mut bindings::device) -> Result,
     ) -> Result<Self> {
         let number = numbers.get(place).ok_or(ENOSPC)?;
         let inner = KBox::new(
@@ -332,20 +414,13 @@ impl<C: NodeClass> Node<C> {
             let cdev = (*inner.as_ptr()).cdev.get();
             bindings::device_initialize(dev);
             (*dev).class = class.0.get();
-            // `device_add` takes a reference.
-            (*dev).parent = device.parent();
             (*dev).release = Some(release::<C>);
             (*dev).devt = number;
             bindings::cdev_init(cdev, F::operations());
             (*cdev).owner = module.as_ptr();
-            to_result(bindings::dev_set_name(
-                dev,
-                c"%s%u".as_char_ptr(),
-                name.as_char_ptr(),
-                index,
-            ))
-            .and_then(|()| to_result(bindings::cdev_device_add(cdev, dev)))
-            .inspect_err(|_| bindings::put_device(dev))
+            name(dev)
+                .and_then(|()| to_result(bindings::cdev_device_add(cdev, dev)))
+                .inspect_err(|_| bindings::put_device(dev))
         };
         result?;
         // INVARIANT: Just added; `device_initialize` has made the reference.

@@ -179,7 +179,7 @@ impl<'a> NlInfo<'a> {
     /// A node, and the version of its ABI.
     pub fn new<C: NodeClass>(node: &'a Node<C>) -> Self {
         Self {
-            abi: C::ABI_VERSION.into(),
+            abi: C::ABI_VERSION.map_or(0, u64::from),
             cdev: node.device(),
             _node: PhantomData,
         }

@@ -4,7 +4,8 @@
 //!
 //! - [`SpinLockIrq`] and [`SpinLockBh`]: spinlocks for data that is also reached
 //!   from hard interrupts, or from softirqs.
-//! - [`RwSem`], [`StaticRwSem`]: many readers or one writer, sleeping.
+//! - [`RwSem`], [`StaticRwSem`]: many readers or one writer, sleeping; [`CRwSem`]: one within a C
+//!   structure.
 //! - [`bh`]: a section in which this CPU runs no softirq.
 //! - [`Completion`], [`IrqLock`], [`IncNotZero`], [`init_mutex`]: completions, spinlocks, reference
 //!   counts and mutexes within C structures.
@@ -17,6 +18,7 @@
 //! [`kernel::sync`].
 
 pub mod bh;
+mod c_rwsem;
 mod completion;
 mod global;
 mod keyed;
@@ -32,6 +34,8 @@ pub use crate::new_rwsem;
 pub use crate::new_spinlock_bh;
 pub use crate::new_spinlock_irq;
 pub use crate::new_wait_queue;
+pub use c_rwsem::CReadGuard;
+pub use c_rwsem::CRwSem;
 pub use completion::Completion;
 pub use global::init_once;
 pub use global::InitOnce;

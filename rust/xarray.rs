@@ -14,6 +14,7 @@
 
 use crate::bindings;
 use crate::edge::View;
+use crate::sync::rcu;
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -47,6 +48,15 @@ pub unsafe trait Lasting<V: View> {
     fn object(&self) -> &V;
 }
 
+/// A structure that readers under RCU may find in an array.
+///
+/// # Safety
+///
+/// The memory of an object that was in an array stays for an RCU grace period after the object was
+/// taken out. What a reader may do with an object that was taken out meanwhile is for the type to
+/// say.
+pub unsafe trait RcuFreed: View {}
+
 /// An array within a C structure.
 ///
 /// # Invariants
@@ -77,6 +87,19 @@ impl<V: View> XArray<V> {
             array: self,
             _not_send: NotThreadSafe,
         }
+    }
+
+    /// The object with this number, which may be taken out meanwhile. Any context.
+    #[inline]
+    pub fn load<'a>(&'a self, id: u32, _reader: &'a rcu::Guard) -> Option<&'a V>
+    where
+        V: RcuFreed,
+    {
+        // SAFETY: The array is initialised.
+        let found = NonNull::new(unsafe { bindings::xa_load(self.raw(), index(id)) })?;
+        // SAFETY: An entry is a `V` that exists while it is in the array (invariant of `XArray`);
+        // its memory stays until the end of the section (`RcuFreed`).
+        Some(unsafe { V::view(found.as_ptr().cast()) })
     }
 }
 
@@ -165,6 +188,32 @@ impl<V: View> Locked<'_, V> {
         })
     }
 
+    /// Takes the lowest free number, with no object yet: [`show`](Self::show) puts one in. May
+    /// sleep, with the lock dropped. The array has `XA_FLAGS_ALLOC`.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if there is no free number; `ENOMEM`.
+    pub fn reserve(&mut self) -> Result<u32> {
+        let any = bindings::xa_limit {
+            max: u32::MAX,
+            min: 0,
+        };
+        let mut id = 0;
+        // SAFETY: The lock is held; the function takes it again if it drops it.
+        // INVARIANT: Null is stored as `RESERVED`.
+        to_result(unsafe {
+            bindings::__xa_alloc(
+                self.raw(),
+                &mut id,
+                ptr::null_mut(),
+                any,
+                bindings::GFP_KERNEL,
+            )
+        })?;
+        Ok(id)
+    }
+
     /// Frees a number. Returns the object that a lookup would have found.
     pub fn erase(&mut self, id: u32) -> Option<NonNull<V>> {
         // SAFETY: The lock is held: type invariant.
@@ -184,7 +233,8 @@ impl<V: View> Locked<'_, V> {
         self.exchange(id, stored(object), RESERVED) == stored(object)
     }
 
-    /// Reverses [`hide`](Self::hide). Returns whether no other object is there.
+    /// Reverses [`hide`](Self::hide), or puts an object in under a number that was reserved.
+    /// Returns whether no other object is there.
     pub fn show(&mut self, id: u32, object: &impl Lasting<V>) -> bool {
         // INVARIANT: The object stays: contract of `Lasting`.
         self.exchange(id, RESERVED, stored(object.object()))

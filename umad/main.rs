@@ -71,7 +71,7 @@ impl NodeClass for Mads {
     type Node = Arc<Port>;
     const NAME: &'static CStr = c"infiniband_mad";
     const FOLDER: &'static CStr = c"infiniband";
-    const ABI_VERSION: u32 = 5;
+    const ABI_VERSION: Option<u32> = Some(5);
     const GROUPS: &'static NodeGroups<Self> = &GROUPS;
 }
 

@@ -11,14 +11,21 @@
 
 use crate::bindings;
 use crate::edge::device::Device;
+use crate::edge::object::UseCount;
 use crate::edge::FromC;
+use crate::edge::In;
 use crate::edge::IntoC;
 use crate::edge::Passed;
 use crate::edge::View;
+use crate::edge::Within;
+use crate::sync::CRwSem;
+use crate::sync::IrqLock;
 use crate::xarray::Locked;
+use crate::xarray::RcuFreed;
 use crate::xarray::XArray;
 use kernel::ffi::c_ulong;
 use kernel::ffi::c_void;
+use kernel::prelude::*;
 use kernel::sync::Mutex;
 use kernel::sync::Refcount;
 
@@ -90,16 +97,218 @@ crate::c_struct! {
         /// The user's context. Written when the handle is allocated, cleared when the object behind
         /// it is gone: constant for whoever has the object.
         const context: Option<&UContext>;
+        /// The context as an address. Null before the handle is given one, and when the object
+        /// behind it is gone.
+        racy context_at at context: *mut bindings::ib_ucontext, set_context_at;
         /// The object behind the handle, of the handle's type.
-        racy object: *mut c_void;
+        racy object: *mut c_void, set_object;
         /// The number by which the user names it.
-        racy id: i32;
+        racy id: i32, set_id;
+        /// The description of the handle's type. Written when the handle is allocated; it stays
+        /// while the open file exists.
+        const api_object at uapi_object: In<'_, ApiObject>;
         /// References to the handle.
         embed refs at ref_.refcount: Refcount;
         /// -1 if somebody has the handle exclusively, else how many share it.
         racy usecnt at usecnt.counter: i32;
+        /// The same, for atomic changes.
+        embed users at usecnt: UseCount;
         /// What the cgroup was charged.
         embed cg_obj: CgroupObject;
+    }
+}
+
+// SAFETY: The last reference to a handle is put after the handle was taken out of its array, and
+// its memory is freed by `kfree_rcu` then (`uverbs_uobject_put`). A reader that finds it takes a
+// reference only if there is one left.
+unsafe impl RcuFreed for Uobject {}
+
+crate::import! {
+    in crate::bindings;
+
+    fn fetch_add_unless(count: &UseCount, add: i32, unless: i32) -> i32 = atomic_fetch_add_unless;
+    fn cmpxchg(count: &UseCount, old: i32, new: i32) -> i32 = atomic_cmpxchg;
+    fn dec_release(count: &UseCount) -> i32 = atomic_dec_return_release;
+    fn set_release(count: &UseCount, value: i32) = atomic_set_release;
+}
+
+/// Value of `usecnt` while somebody has the handle exclusively.
+const EXCLUSIVE: i32 = -1;
+
+impl Uobject {
+    /// The description of the handle's type.
+    #[inline]
+    pub fn uapi_object(&self) -> &ApiObject {
+        self.api_object().0
+    }
+
+    /// Locks the handle; never waits. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY`.
+    #[inline]
+    pub fn try_lock(&self, access: Access) -> Result {
+        let locked = match access {
+            Access::Read => fetch_add_unless(self.users(), 1, EXCLUSIVE) != EXCLUSIVE,
+            Access::Write => cmpxchg(self.users(), 0, EXCLUSIVE) == 0,
+            Access::Destroy => true,
+        };
+        locked.then_some(()).ok_or(EBUSY)
+    }
+
+    /// Reverses [`try_lock`](Self::try_lock). Any context.
+    #[inline]
+    pub fn unlock(&self, access: Access) {
+        self.assert_locked(access);
+        match access {
+            Access::Read => {
+                dec_release(self.users());
+            }
+            Access::Write => self.unlock_any(),
+            Access::Destroy => {}
+        }
+    }
+
+    /// Lets others use a handle that is locked exclusively, or new. Any context.
+    #[inline]
+    pub fn unlock_any(&self) {
+        set_release(self.users(), 0);
+    }
+
+    /// Clears the context, since the object behind the handle is gone.
+    #[inline]
+    pub fn clear_context(&self) {
+        self.set_context_at(core::ptr::null_mut());
+    }
+
+    /// Warns, in kernels with lockdep, unless the handle is locked.
+    #[inline]
+    pub fn assert_locked(&self, access: Access) {
+        if cfg!(CONFIG_LOCKDEP) {
+            kernel::warn_on!(match access {
+                Access::Read => self.usecnt() <= 0,
+                Access::Write => self.usecnt() != EXCLUSIVE,
+                Access::Destroy => false,
+            });
+        }
+    }
+}
+
+/// How a command uses a handle (`enum rdma_lookup_mode`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Together with others.
+    Read,
+    /// Exclusively.
+    Write,
+    /// To destroy the object; the handle is not locked yet.
+    Destroy,
+}
+
+// SAFETY: All values are allowed; C passes enumerators only.
+unsafe impl FromC for Access {
+    type C = bindings::rdma_lookup_mode;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        match c {
+            bindings::rdma_lookup_mode_UVERBS_LOOKUP_READ => Self::Read,
+            bindings::rdma_lookup_mode_UVERBS_LOOKUP_WRITE => Self::Write,
+            _ => Self::Destroy,
+        }
+    }
+}
+// SAFETY: There is no reference in it.
+unsafe impl Within<'_> for Access {}
+
+/// What a method does with a handle among its attributes (`enum uverbs_obj_access`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum AttrAccess {
+    /// Uses it.
+    Of(Access),
+    /// Creates it.
+    New,
+    /// No enumerator.
+    Unknown,
+}
+
+// SAFETY: All values are allowed.
+unsafe impl FromC for AttrAccess {
+    type C = bindings::uverbs_obj_access;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        match c {
+            bindings::uverbs_obj_access_UVERBS_ACCESS_READ => Self::Of(Access::Read),
+            bindings::uverbs_obj_access_UVERBS_ACCESS_WRITE => Self::Of(Access::Write),
+            bindings::uverbs_obj_access_UVERBS_ACCESS_DESTROY => Self::Of(Access::Destroy),
+            bindings::uverbs_obj_access_UVERBS_ACCESS_NEW => Self::New,
+            _ => Self::Unknown,
+        }
+    }
+}
+// SAFETY: There is no reference in it.
+unsafe impl Within<'_> for AttrAccess {}
+
+/// Why an object is destroyed (`enum rdma_remove_reason`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Reason(bindings::rdma_remove_reason);
+
+impl Reason {
+    /// The user asked for it.
+    pub const DESTROY: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_DESTROY);
+    /// The file is closed.
+    pub const CLOSE: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_CLOSE);
+    /// The command that creates it fails.
+    pub const ABORT: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_ABORT);
+    /// The driver could not destroy it, so it is forgotten.
+    pub const DRIVER_FAILURE: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_DRIVER_FAILURE);
+}
+
+// SAFETY: All values are allowed.
+unsafe impl FromC for Reason {
+    type C = bindings::rdma_remove_reason;
+
+    #[inline(always)]
+    unsafe fn from_c(c: Self::C) -> Self {
+        Self(c)
+    }
+}
+// SAFETY: There is no reference in it.
+unsafe impl Within<'_> for Reason {}
+
+impl IntoC<bindings::rdma_remove_reason> for Reason {
+    #[inline(always)]
+    fn into_c(self) -> bindings::rdma_remove_reason {
+        self.0
+    }
+}
+
+crate::c_struct! {
+    /// The description of a type of objects (`struct uverbs_api_object`).
+    pub struct ApiObject: bindings::uverbs_api_object;
+    fields {
+        /// The type: the beginning of a [`NumberedType`] or a [`FileType`]. Null when the device is
+        /// gone, if the type has no `release_cleanup`.
+        racy type_attrs: *const bindings::uverbs_obj_type;
+        /// Which of the two it is: the address of `uverbs_idr_class` or `uverbs_fd_class`.
+        const type_class: *const bindings::uverbs_obj_type_class;
+    }
+}
+
+crate::c_struct! {
+    /// A type of objects that the user names by number (`struct uverbs_obj_idr_type`).
+    pub struct NumberedType: bindings::uverbs_obj_idr_type;
+    fields {}
+}
+
+crate::c_struct! {
+    /// A type of objects that the user names by file descriptor (`struct uverbs_obj_fd_type`).
+    pub struct FileType: bindings::uverbs_obj_fd_type;
+    fields {
+        /// The operations of its files, if it makes them itself.
+        const fops: *const bindings::file_operations;
     }
 }
 
@@ -120,6 +329,13 @@ crate::c_struct! {
         /// Guards the list of mappings of registers, and makes one insertion of a mapping entry at
         /// a time.
         embed umap_lock: Mutex<()>;
+        /// Held for reading while objects are created or destroyed; for writing while all of them
+        /// are destroyed.
+        embed hw_destroy_rwsem: CRwSem;
+        /// Guards the list of handles, for holders of `hw_destroy_rwsem` for reading.
+        embed uobjects_lock: IrqLock;
+        /// Handles by number. Initialised with `XA_FLAGS_ALLOC` when the file is opened.
+        embed idr: XArray<Uobject>;
     }
 }
 
@@ -185,4 +401,12 @@ macro_rules! shared {
     )* };
 }
 
-shared!(UContext, UFile, Uobject, MmapEntry);
+shared!(
+    UContext,
+    UFile,
+    Uobject,
+    MmapEntry,
+    ApiObject,
+    NumberedType,
+    FileType
+);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers every module may need: locks, bottom halves, work queues, memory. */
+/* Helpers every module may need: locks, counts, bottom halves, work queues, memory. */
 #include <linux/bottom_half.h>
 #include <linux/crc32.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
+#include <linux/refcount.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -148,6 +149,11 @@ bool rdma_helper_vmalloc_private(const void *addr, unsigned long size)
 	/* What was written through the mappings that are gone comes before what the caller does. */
 	smp_mb();
 	return true;
+}
+
+bool rdma_helper_refcount_inc_not_zero(refcount_t *count)
+{
+	return refcount_inc_not_zero(count);
 }
 
 u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len)

@@ -46,6 +46,7 @@ int rdma_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,
 bool rdma_helper_vmalloc_private(const void *addr, unsigned long size);
 struct cdev *rdma_helper_inode_cdev(struct inode *inode);
 u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len);
+bool rdma_helper_refcount_inc_not_zero(refcount_t *count);
 
 /* buffers.c */
 struct sk_buff;
@@ -242,7 +243,6 @@ struct page *rdma_helper_sg_page(struct scatterlist *sg);
 struct page *rdma_helper_nth_page(struct page *page, unsigned long n);
 
 /* netlink.c */
-bool rdma_helper_refcount_inc_not_zero(refcount_t *count);
 struct net_device *rdma_helper_dev_get_by_name(struct net *net, const char *name);
 struct net *rdma_helper_sock_net(const struct sock *sk);
 void rdma_helper_sock_set_sndtimeo(struct sock *sk, long jiffies);
@@ -530,6 +530,29 @@ void rdma_helper_mad_ah_destroy(struct ib_ah *ah);
 void rdma_helper_umad_trace(u32 which, u32 index, u32 port, void *header, void *mad);
 int rdma_helper_mad_recv_grh(struct ib_mad_agent *agent, struct ib_mad_recv_wc *wc,
 			     struct rdma_helper_grh *grh);
+
+/* uverbs.c */
+struct file;
+struct ib_uobject;
+struct ib_uverbs_file;
+struct module;
+struct srcu_struct;
+struct uverbs_api_object;
+struct uverbs_obj_fd_type;
+
+int rdma_helper_srcu_read_lock(struct srcu_struct *srcu);
+void rdma_helper_srcu_read_unlock(struct srcu_struct *srcu, int key);
+void rdma_helper_rwsem_assert_held(struct rw_semaphore *sem);
+struct ib_device *rdma_helper_ufile_device(struct ib_uverbs_file *file);
+const struct uverbs_api_object *rdma_helper_ufile_type(struct ib_uverbs_file *file, u16 id);
+void rdma_helper_ufile_free(struct ib_uverbs_file *file);
+struct ib_uobject *rdma_helper_uobject_alloc(size_t size);
+void rdma_helper_uobject_free(struct ib_uobject *uobject);
+void rdma_helper_uobject_list_add(struct ib_uobject *uobject, struct ib_uverbs_file *file);
+void rdma_helper_uobject_list_del(struct ib_uobject *uobject);
+struct file *rdma_helper_uobject_file(const struct uverbs_obj_fd_type *type);
+void rdma_helper_module_put(struct module *module);
+void rdma_helper_fput_now(struct file *file);
 
 #ifdef RDMA_HELPERS_INLINE
 #pragma clang attribute pop

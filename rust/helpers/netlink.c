@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Static inlines and macros that netlink and tracking need. See helpers.h. */
 #include <linux/netdevice.h>
-#include <linux/refcount.h>
 #include <net/netlink.h>
 #include <net/sock.h>
 #include "helpers.h"
-
-bool rdma_helper_refcount_inc_not_zero(refcount_t *count)
-{
-	return refcount_inc_not_zero(count);
-}
 
 struct net *rdma_helper_sock_net(const struct sock *sk)
 {

@@ -45,6 +45,6 @@ softpair_check
 for m in countdev fakeib fakeverbs; do check "$m loads" freshly $m; done
 check "all of them unload" unloaded fakeverbs fakeib countdev softpair_check softpair rxe_kunit rdma_kunit_umem rdma_kunit_core rdma_kunit
 # What the tree builds, and no list above names.
-known="countdev fakeib fakeverbs ib_core ib_umad rdma_kunit rdma_kunit_core rdma_kunit_umem rdma_rxe rxe_kunit softpair softpair_check"
+known="countdev fakeib fakeverbs ib_core ib_umad ib_uverbs_support rdma_kunit rdma_kunit_core rdma_kunit_umem rdma_rxe rxe_kunit softpair softpair_check"
 check "no module is left out" same_words "$(basename -s .ko /lib/modules/"$(uname -r)"/updates/*.ko | xargs)" "$known"
 finish

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 600
-# Thousands of requests of programs to ib_uverbs that are almost right, the same ones to the C module
-# and to ours, in one guest: each must be answered alike, but for uverbs-differences.txt. The C module
-# answers twice: what it does not answer alike itself would say nothing.
+# Thousands of requests of programs to ib_uverbs that are almost right, the same ones to the C modules
+# (ib_uverbs, ib_uverbs_support) and to those of them that are ours, in one guest: each must be
+# answered alike, but for uverbs-differences.txt. The C modules answer twice: what they do not answer
+# alike themselves would say nothing.
 . ./ktap.sh
 . ./rdma.sh
 
 # STACK=rust means the modules of ours that there are.
-have_ours() { ours ib_uverbs && [ -e "/lib/modules/$(uname -r)/updates/ib_uverbs.ko" ]; }
+is_ours() { ours "$1" && [ -e "/lib/modules/$(uname -r)/updates/$1.ko" ]; }
+have_ours() { is_ours ib_uverbs || is_ours ib_uverbs_support; }
 module_file() { echo "/lib/modules/$(uname -r)/kernel/drivers/infiniband/core/$1.ko"; }
 # Drivers for whose devices there are nodes need not go, but rdma_ucm uses ib_uverbs. What uses
 # ib_uverbs_support besides (mlx5_ib) is not in the guest.
@@ -21,7 +23,16 @@ c_uverbs() {
     no_uverbs && insmod "$(module_file ib_uverbs_support)" && insmod "$(module_file ib_uverbs)" &&
         loaded_as ib_uverbs c && loaded_as ib_uverbs_support c && has_nodes
 }
-our_uverbs() { no_uverbs && modprobe ib_uverbs && loaded_as ib_uverbs rust && has_nodes; }
+our_uverbs() {
+    local m kind
+    no_uverbs && modprobe ib_uverbs || return
+    for m in ib_uverbs ib_uverbs_support; do
+        kind=c
+        if is_ours $m; then kind=rust; fi
+        loaded_as $m $kind || return
+    done
+    has_nodes
+}
 has_nodes() {
     local device
     for device in $devices; do wait_until 20 grep -qsx "$device" /sys/class/infiniband_verbs/*/ibdev || return; done
@@ -89,13 +100,13 @@ check "there are nodes" has_nodes
 
 # As it will be in each later run.
 if removed rxe1; then check "rxe1 is made anew" anew rxe1; fi
-# Which modules answer: two runs of the C module, and one of ours behind them.
+# Which modules answer: two runs of the C modules, and one of ours behind them.
 runs="c again"
 if have_ours; then runs="c again ours"; fi
 for one in $runs; do
     case $one in
-    ours) check "our module is loaded" our_uverbs ;;
-    c) if have_ours; then check "the C module is loaded" c_uverbs; fi ;;
+    ours) check "our modules are loaded" our_uverbs ;;
+    c) if have_ours; then check "the C modules are loaded" c_uverbs; fi ;;
     esac
     for device in $devices; do
         options=()
@@ -111,7 +122,7 @@ for one in $runs; do
 done
 for device in $devices; do
     allowed
-    check "the C module answers alike twice: $device" same_answers "/tmp/c-$device" "/tmp/again-$device"
+    check "the C modules answer alike twice: $device" same_answers "/tmp/c-$device" "/tmp/again-$device"
     covered "$device, C" "/tmp/c-$device"
 done
 if have_ours; then
@@ -121,6 +132,6 @@ if have_ours; then
         covered "$device, ours" "/tmp/ours-$device"
     done
 else
-    skip "requests to both modules" "there is no ib_uverbs of ours (STACK=$STACK)"
+    skip "requests to both modules" "neither module is ours (STACK=$STACK)"
 fi
 finish

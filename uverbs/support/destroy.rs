@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Destruction of objects: one at its user's request, or when its file is released; all of an open
+//! file when that is closed or the device is removed. And the end of an open file.
+//!
+//! The caller of all of these has the handle exclusively and holds `hw_destroy_rwsem`. A driver may
+//! refuse to destroy an object; then nothing has changed. Handles of objects that were destroyed
+//! with all of a file keep their numbers, so that their users can still take the counts of events
+//! from them. Process context; all of it may sleep.
+
+use crate::edge::charge;
+use crate::edge::classes;
+use crate::edge::classes::Class;
+use crate::edge::classes::Cleanup;
+use crate::edge::file;
+use crate::edge::file::DeadFile;
+use crate::edge::file::WithoutTable;
+use crate::edge::handle::Found;
+use crate::edge::handle::HandleRef;
+use crate::edge::handle::Released;
+use crate::edge::handle::ReleasedFile;
+use crate::edge::handle::Wanted;
+use crate::edge::with_call;
+use crate::edge::Call;
+use crate::lookup;
+use core::ptr;
+use kernel::prelude::*;
+use rdma::bindings;
+use rdma::edge::uverbs::Access;
+use rdma::edge::uverbs::Reason;
+use rdma::edge::uverbs::UFile;
+use rdma::edge::uverbs::Uobject;
+use rdma::edge::Passed;
+
+/// Destroys the object of a handle through its type, and gives back what was charged for it, but
+/// not if a handle is aborted.
+///
+/// # Errors
+///
+/// Those of the type; `EIO` if the type is gone.
+pub(crate) fn object(handle: &Uobject, reason: Reason, call: &Call) -> Result {
+    let kind = handle.uapi_object();
+    match classes::class(kind).ok_or(EINVAL)? {
+        Class::Numbered => {
+            let kind = classes::numbered(kind).ok_or(EIO)?;
+            classes::destroy_numbered(kind, handle, reason, call)?;
+            if reason != Reason::ABORT {
+                charge::uncharge(handle);
+            }
+        }
+        Class::File => {
+            let kind = classes::file_type(kind).ok_or(EIO)?;
+            classes::destroy_file(kind, handle, reason);
+        }
+    }
+    Ok(())
+}
+
+/// Destroys the object of a handle that was committed, if it still has one. The handle leaves the
+/// list; and the table, if its user destroys it, who keeps the lock then. Otherwise the handle is
+/// unlocked.
+///
+/// # Errors
+///
+/// Those of [`object`]; nothing has changed.
+fn destroy(handle: &Uobject, reason: Reason, call: &Call) -> Result {
+    let file = call.file();
+    file.hw_destroy_rwsem().assert_held();
+    handle.assert_locked(Access::Write);
+    if !handle.object().is_null() {
+        object(handle, reason, call)?;
+        handle.set_object(ptr::null_mut());
+    }
+    handle.clear_context();
+    let shown = if reason == Reason::DESTROY {
+        match classes::class(handle.uapi_object()) {
+            Some(Class::Numbered) => file::unpublish(file, handle),
+            Some(Class::File) | None => None,
+        }
+    } else {
+        handle.unlock_any();
+        None
+    };
+    drop(file::unlist(file, handle));
+    drop(shown);
+    Ok(())
+}
+
+/// Destroys the object of a handle that its user has looked up to destroy it. The handle stays
+/// exclusively locked: lookups that found it meanwhile are refused.
+///
+/// # Errors
+///
+/// `EBUSY`: it is in use; those of the type. The handle is as it was.
+fn at_request(handle: &Uobject, call: &Call) -> Result {
+    let _held = call.file().hw_destroy_rwsem().read();
+    handle.try_lock(Access::Write)?;
+    destroy(handle, Reason::DESTROY, call).inspect_err(|_| handle.unlock_any())
+}
+
+/// Finds a handle and destroys its object.
+///
+/// # Errors
+///
+/// Those of the lookup and of [`at_request`].
+fn by_number(wanted: Wanted<'_>, number: u32, call: &Call) -> Result<Found> {
+    let found = lookup::get(
+        wanted,
+        call.file(),
+        number.into(),
+        Access::Destroy,
+        Some(call),
+    )?;
+    at_request(&found, call)?;
+    Ok(found)
+}
+
+/// As [`by_number`], for a caller who does not need the handle.
+///
+/// # Errors
+///
+/// Those of [`by_number`].
+fn by_number_only(wanted: Wanted<'_>, number: u32, call: &Call) -> Result {
+    by_number(wanted, number, call).map(drop)
+}
+
+/// Gives the number of a handle to a new one, which is to be committed next, and destroys the object
+/// of the old one. `old` is exclusively locked, and stays so. If its driver does not destroy it, it
+/// has another number, and stays until the file is closed.
+fn replace(old: &Uobject, new: &Uobject, call: &Call) {
+    new.assert_locked(Access::Write);
+    let same = ptr::eq(old.uapi_object(), new.uapi_object());
+    let numbered = classes::class(old.uapi_object()) == Some(Class::Numbered);
+    if kernel::warn_on!(!same || !numbered) {
+        return;
+    }
+    if file::swap_numbers(call.file(), old, new) {
+        // The C module ignores the error here as well; see above.
+        let _ = destroy(old, Reason::DESTROY, call);
+    }
+}
+
+/// Destroys the objects of an open file, the newest first; those that their driver refuses to
+/// destroy stay. Objects that use others are newer, but users may have changed that, so `ib_uverbs`
+/// calls this as long as it succeeds. The caller holds `hw_destroy_rwsem` for writing.
+///
+/// With `DRIVER_FAILURE` all objects are forgotten.
+///
+/// # Errors
+///
+/// `EINVAL`: none was destroyed.
+fn all(file: &UFile, reason: Reason) -> Result {
+    file::tell_driver(file);
+    let forget = reason == Reason::DRIVER_FAILURE;
+    let mut outcome = Err(EINVAL);
+    let mut next = file::first(file);
+    with_call(file, |call| {
+        while let Some(handle) = next.take() {
+            next = file::after(file, &handle);
+            call.set_context_of(&handle);
+            // No command runs, so nobody uses it.
+            kernel::warn_on!(handle.try_lock(Access::Write).is_err());
+            if forget {
+                handle.set_object(ptr::null_mut());
+            }
+            match destroy(&handle, reason, call) {
+                Ok(()) => outcome = Ok(()),
+                Err(_) => handle.unlock_any(),
+            }
+        }
+    });
+    if forget {
+        kernel::warn_on!(!file::is_empty(file));
+        return Ok(());
+    }
+    outcome
+}
+
+/// A file of a handle is released: its object is destroyed, unless all of the open file are being
+/// destroyed, or were.
+fn released(handle: Released) -> Result {
+    let Released { file_use, handle } = handle;
+    if let Some(held) = file_use.hw_destroy_rwsem().try_read() {
+        with_call(&file_use, |call| {
+            call.set_context_of(&handle);
+            // Commands that use the handle have a reference to its file.
+            kernel::warn_on!(handle.try_lock(Access::Write).is_err());
+            // Objects of files are always destroyed.
+            let _ = destroy(&handle, Reason::CLOSE, call);
+        });
+        drop(held);
+    }
+    drop(file_use);
+    drop(handle);
+    Ok(())
+}
+
+/// A file of a handle is released: the object is destroyed, and the type is told.
+fn release_file(_inode: Passed<bindings::inode>, file: ReleasedFile) -> Result {
+    // An aborted handle has left its file.
+    let Some(handle) = file.handle() else {
+        return Ok(());
+    };
+    let cleanup = Cleanup::of(&handle.handle).map(|cleanup| (cleanup, handle.handle.another()));
+    released(handle)?;
+    if let Some((cleanup, handle)) = cleanup {
+        cleanup.run(&handle);
+    }
+    Ok(())
+}
+
+/// Frees an open file. Its objects were destroyed when it was closed.
+pub(crate) fn end(file: DeadFile) {
+    while let Some(handle) = file.take_handle() {
+        kernel::warn_on!(!handle.object().is_null());
+    }
+    file.put_driver();
+    file.put_device_use();
+    drop(file);
+}
+
+fn put(handle: HandleRef) {
+    drop(handle);
+}
+
+rdma::export! {
+    in rdma::bindings;
+
+    /// See [`by_number`].
+    fn __uobj_get_destroy(wanted: Wanted<'_>, number: u32, call: &Call) -> Result<Found>
+        = by_number;
+    /// See [`by_number_only`].
+    fn __uobj_perform_destroy(wanted: Wanted<'_>, number: u32, call: &Call) -> Result
+        = by_number_only;
+    /// See [`replace`].
+    fn rdma_assign_uobject(old: &Uobject, new: &Uobject, call: &Call) = replace;
+    /// See [`released`].
+    fn uverbs_uobject_release(handle: Released) -> Result = released;
+    /// See [`release_file`].
+    fn uverbs_uobject_fd_release(inode: Passed<bindings::inode>, file: ReleasedFile) -> Result
+        = release_file;
+    /// Puts a reference to a handle. Any context.
+    fn uverbs_uobject_put(handle: HandleRef) = put;
+}
+
+rdma::export! {
+    in crate::private;
+
+    /// See [`at_request`].
+    fn uobj_destroy(handle: &Uobject, call: &Call) -> Result = at_request;
+    /// See [`all`].
+    fn __uverbs_cleanup_ufile(file: &UFile, reason: Reason) -> Result = all;
+    /// See [`end`].
+    fn ib_uverbs_release_file(file: DeadFile) = end;
+    /// See [`WithoutTable::init`].
+    fn setup_ufile_idr_uobject(file: WithoutTable) = WithoutTable::init;
+}

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! References to handles (`struct ib_uobject`), and the states in which C passes them.
+//!
+//! | type | state |
+//! |---|---|
+//! | [`HandleRef`] | none: memory that stays |
+//! | [`Creating`], [`Uncommitted`] | from `rdma_alloc_begin_uobject` to commit or abort |
+//! | [`Found`] | from a lookup to `rdma_lookup_put_uobject` |
+//! | [`Released`] | its file is released |
+//!
+//! The list and the table of an open file have a reference each ([`super::file`]).
+
+use super::classes::Class;
+use super::descriptors::Descriptor;
+use super::descriptors::FileRef;
+use super::file::FileUse;
+use super::Call;
+use core::ops::Deref;
+use core::ptr::NonNull;
+use kernel::error::from_err_ptr;
+use kernel::prelude::*;
+use rdma::bindings;
+use rdma::edge::uverbs::Access;
+use rdma::edge::uverbs::ApiObject;
+use rdma::edge::uverbs::AttrAccess;
+use rdma::edge::uverbs::Uobject;
+use rdma::edge::Answer;
+use rdma::edge::AnswerOk;
+use rdma::edge::FromC;
+use rdma::edge::View;
+use rdma::edge::Within;
+use rdma::sync::CReadGuard;
+use rdma::sync::IncNotZero;
+
+/// A reference to a handle. Dropping the last one frees the memory after an RCU grace period. Any
+/// context.
+///
+/// # Invariants
+///
+/// `0` is a handle, and one of the references to it is this value's.
+pub(crate) struct HandleRef(NonNull<Uobject>);
+
+impl HandleRef {
+    /// # Safety
+    ///
+    /// The caller gives up a reference to the handle.
+    pub(super) unsafe fn from_raw(handle: NonNull<Uobject>) -> Self {
+        // INVARIANT: By this function's contract.
+        Self(handle)
+    }
+
+    /// Gives the reference to C, or to a field of a C structure.
+    pub(super) fn into_raw(self) -> NonNull<Uobject> {
+        core::mem::ManuallyDrop::new(self).0
+    }
+
+    /// A handle of a type, exclusively locked, that is in no table or list. `call` has a context.
+    /// May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EIO`: the device is gone; `ENOMEM`.
+    pub(crate) fn alloc(kind: &ApiObject, call: &Call) -> Result<Self> {
+        let size = super::classes::size(kind).ok_or(EIO)?;
+        if kernel::warn_on!(size < size_of::<bindings::ib_uobject>()) {
+            return Err(EINVAL);
+        }
+        // SAFETY: The function takes any size.
+        let memory = unsafe { bindings::rdma_helper_uobject_alloc(size) };
+        let memory = NonNull::new(memory).ok_or(ENOMEM)?;
+        let c = memory.as_ptr();
+        // SAFETY: The memory is zeroed, and ours alone; it has room for the structure.
+        unsafe {
+            (*c).ufile = call.file().raw();
+            (*c).context = call.context_at();
+            (*c).uapi_object = kind.raw();
+            (*c).usecnt.counter = -1;
+            bindings::INIT_LIST_HEAD(&raw mut (*c).list);
+            Uobject::view(c).refs().set(1);
+        }
+        // INVARIANT: The count is one, for this value.
+        Ok(Self(memory.cast()))
+    }
+
+    /// Another reference.
+    pub(crate) fn another(&self) -> Self {
+        self.refs().inc();
+        // INVARIANT: Just taken.
+        Self(self.0)
+    }
+
+    /// A reference to a handle that was found under RCU or a lock, if there is one left.
+    pub(crate) fn of_found(handle: &Uobject) -> Option<Self> {
+        // INVARIANT: Just taken.
+        handle
+            .refs()
+            .inc_not_zero()
+            .then(|| Self(NonNull::from(handle)))
+    }
+}
+
+impl Deref for HandleRef {
+    type Target = Uobject;
+
+    fn deref(&self) -> &Uobject {
+        // SAFETY: The handle exists: type invariant.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for HandleRef {
+    fn drop(&mut self) {
+        if self.refs().dec_and_test() {
+            // SAFETY: That was the last reference; `alloc` made the memory with `kzalloc`.
+            unsafe { bindings::rdma_helper_uobject_free(self.raw()) };
+        }
+    }
+}
+
+rdma::argument! {
+    /// `uverbs_types.h`: `uverbs_uobject_put` gets a reference that the caller gives up.
+    impl HandleRef = |handle: NonNull<bindings::ib_uobject>| HandleRef(handle.cast());
+}
+
+/// A handle that a command creates; it is exclusively locked, and in neither table nor list. A
+/// numbered one has a number that is reserved, and is charged; one of a file has a descriptor that
+/// is reserved, and may have a file. To be committed or aborted; dropping it leaks both, and the
+/// lock.
+///
+/// # Invariants
+///
+/// This task holds the `hw_destroy_rwsem` of the handle's open file for reading, and nobody takes
+/// that over but with this value.
+#[must_use = "it is committed or aborted"]
+pub(crate) struct Creating(HandleRef);
+
+impl Creating {
+    /// Gives the lock of the handle's file to the handle.
+    pub(crate) fn new(handle: HandleRef, held: CReadGuard<'_>) -> Self {
+        held.keep();
+        // INVARIANT: The caller, `begin`, has taken the lock of the file in `call`, which `alloc`
+        // has written to the handle.
+        Self(handle)
+    }
+
+    /// The handle, and the lock. `call` must be of the handle's file, as C's is
+    /// (`rdma_alloc_commit_uobject`).
+    pub(crate) fn into_parts(self, call: &Call) -> (Uncommitted, CReadGuard<'_>) {
+        // SAFETY: Given up in `new`, and this value is the only one to take it over: type invariant.
+        let held = unsafe { call.file().hw_destroy_rwsem().kept() };
+        // INVARIANT: It was being created.
+        (Uncommitted(self.0), held)
+    }
+}
+
+/// A handle that was being created, apart from the lock.
+///
+/// # Invariants
+///
+/// It is as [`Creating`] says, and nobody else commits or aborts it.
+pub(crate) struct Uncommitted(HandleRef);
+
+impl Uncommitted {
+    /// The reference, which is the table's when a numbered handle is committed.
+    pub(crate) fn into_ref(self) -> HandleRef {
+        self.0
+    }
+
+    /// Puts a handle of a file, with a use of the open file, into its file, and the file under the
+    /// descriptor. Other tasks may close it from then on. Warns if there is no file.
+    pub(crate) fn install(self, file_use: FileUse) {
+        let fd = Descriptor::of_uncommitted(&self);
+        // The number means nothing from now on.
+        self.0.set_id(0);
+        match FileRef::of_object(&self.0) {
+            Some(file) => file.install(fd, self.0, file_use),
+            None => drop(fd),
+        }
+    }
+
+    /// Gives back descriptor and file of a handle of a file. May sleep.
+    pub(crate) fn discard(&self) {
+        let fd = Descriptor::of_uncommitted(self);
+        if !self.0.object().is_null() {
+            if let Some(file) = FileRef::of_object(&self.0) {
+                file.discard();
+            }
+        }
+        drop(fd);
+    }
+}
+
+impl Deref for Uncommitted {
+    type Target = HandleRef;
+
+    fn deref(&self) -> &HandleRef {
+        &self.0
+    }
+}
+
+impl Deref for Creating {
+    type Target = Uobject;
+
+    fn deref(&self) -> &Uobject {
+        &self.0
+    }
+}
+
+impl AnswerOk for Creating {
+    type C = *mut bindings::ib_uobject;
+
+    fn ok(self) -> Self::C {
+        self.0.into_raw().as_ptr().cast()
+    }
+
+    fn error(error: Error) -> Self::C {
+        error.to_ptr()
+    }
+}
+
+rdma::argument! {
+    /// `uverbs_types.h`: commit and abort get what begin has returned, in the same task, once.
+    impl Creating = |handle: HandleRef| Creating(handle);
+}
+
+/// A handle that a lookup found, with a reference to it, and to its file if it is a file's. Dropping
+/// it puts both. Locked or not as the lookup's [`Access`] says; the lock is not dropped with it.
+///
+/// # Invariants
+///
+/// `file` is the handle's, of which there is a reference, unless the handle is numbered.
+pub(crate) struct Found {
+    handle: HandleRef,
+    file: Option<FileRef>,
+}
+
+impl Found {
+    /// A numbered handle.
+    pub(crate) fn numbered(handle: HandleRef) -> Self {
+        // INVARIANT: It is numbered: it was in the table.
+        Self { handle, file: None }
+    }
+
+    /// A handle of a file.
+    pub(crate) fn of_file(handle: HandleRef, file: FileRef) -> Self {
+        // INVARIANT: The caller has found the handle in the file.
+        Self {
+            handle,
+            file: Some(file),
+        }
+    }
+}
+
+impl Deref for Found {
+    type Target = Uobject;
+
+    fn deref(&self) -> &Uobject {
+        &self.handle
+    }
+}
+
+impl Answer for Found {
+    type C = *mut bindings::ib_uobject;
+
+    fn answer(self) -> Self::C {
+        let Self { handle, file } = self;
+        if let Some(file) = file {
+            file.keep();
+        }
+        handle.into_raw().as_ptr().cast()
+    }
+}
+
+impl AnswerOk for Found {
+    type C = *mut bindings::ib_uobject;
+
+    fn ok(self) -> Self::C {
+        self.answer()
+    }
+
+    fn error(error: Error) -> Self::C {
+        error.to_ptr()
+    }
+}
+
+rdma::argument! {
+    /// `uverbs_types.h`: a handle that a lookup has returned, which the caller gives up. Of a file's
+    /// handle, `object` is that file until the object is destroyed, which a lookup prevents.
+    impl Found = |handle: HandleRef| {
+        let file = match super::classes::class(handle.uapi_object()) {
+            Some(Class::File) => FileRef::of_object(&handle),
+            Some(Class::Numbered) | None => None,
+        };
+        Found { handle, file }
+    };
+}
+
+/// A handle of a file that is released: the reference of the file, and the use of the open file that
+/// the handle has had since it was committed.
+pub(crate) struct Released {
+    /// Dropped last.
+    pub(crate) file_use: FileUse,
+    /// The reference.
+    pub(crate) handle: HandleRef,
+}
+
+rdma::argument! {
+    /// `uverbs_types.h`: `uverbs_uobject_release` is called once, when the file is released, and
+    /// takes both.
+    impl Released = |handle: HandleRef| {
+        let file_use = FileUse::of_committed(&handle);
+        Released { file_use, handle }
+    };
+}
+
+/// A handle at the end of a method, in the state that the [`AttrAccess`] of the same call says. Null
+/// if there is none.
+pub(crate) struct Ending(Option<NonNull<bindings::ib_uobject>>);
+
+rdma::argument! {
+    /// See [`Ending`].
+    impl Ending = |handle: Option<NonNull<bindings::ib_uobject>>| Ending(handle);
+}
+
+/// What [`Ending`] is.
+pub(crate) enum Ended {
+    /// A handle that was created.
+    Created(Creating),
+    /// A handle that was looked up.
+    Used(Found, Access),
+    /// None.
+    Nothing,
+}
+
+impl Ending {
+    /// The handle; `access` must be an argument of the same call.
+    pub(crate) fn with(self, access: AttrAccess) -> Ended {
+        let Some(handle) = self.0 else {
+            return Ended::Nothing;
+        };
+        // SAFETY: `argument!`'s row: the handle is in the state that `access` says, which the
+        // method gives up.
+        unsafe {
+            match access {
+                AttrAccess::New => Ended::Created(Creating::from_c(handle.as_ptr())),
+                AttrAccess::Of(access) => Ended::Used(Found::from_c(handle.as_ptr()), access),
+                AttrAccess::Unknown => Ended::Nothing,
+            }
+        }
+    }
+}
+
+/// The type that C asks for.
+pub(crate) enum Wanted<'a> {
+    /// Any numbered one (`UVERBS_IDR_ANY_OBJECT`).
+    Any,
+    /// This one.
+    Kind(&'a ApiObject),
+    /// One that the device does not have.
+    Unknown,
+}
+
+// SAFETY: `rdma_core.h`: what `uapi_get_object` returns: a description that stays while the open
+// file exists, or an error, which is `ENOMSG` for any type.
+unsafe impl FromC for Wanted<'_> {
+    type C = *const bindings::uverbs_api_object;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        match from_err_ptr(c.cast_mut()) {
+            Err(error) if error.to_errno().unsigned_abs() == bindings::ENOMSG => Self::Any,
+            Err(_) => Self::Unknown,
+            // SAFETY: `from_c`'s contract.
+            Ok(kind) => Self::Kind(unsafe { ApiObject::view(kind) }),
+        }
+    }
+}
+// SAFETY: It is limited to `'a`.
+unsafe impl<'a> Within<'a> for Wanted<'a> {}
+
+impl<'a> Wanted<'a> {
+    /// The type with a number in the description of the device of a call.
+    pub(crate) fn by_id(call: &'a Call, id: u16) -> Self {
+        // SAFETY: The file's device has a description as long as the file exists; the helper's
+        // result is what `from_c` asks for.
+        unsafe { Self::from_c(bindings::rdma_helper_ufile_type(call.file().raw(), id)) }
+    }
+
+    /// A type whose objects can be created.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: none.
+    pub(crate) fn kind(&self) -> Result<&'a ApiObject> {
+        match self {
+            Self::Kind(kind) => Ok(kind),
+            Self::Any | Self::Unknown => Err(EINVAL),
+        }
+    }
+}
+
+/// A file that is released (`uverbs_uobject_fd_release`).
+pub(crate) struct ReleasedFile(NonNull<bindings::file>);
+
+rdma::argument! {
+    /// `fs.h`: `release` is called once, with the last reference; `private_data` is the file's own.
+    impl ReleasedFile = |file: NonNull<bindings::file>| ReleasedFile(file);
+}
+
+impl ReleasedFile {
+    /// The handle, unless it was not committed.
+    pub(crate) fn handle(self) -> Option<Released> {
+        // SAFETY: Nobody else uses the file; `private_data` is a handle that was committed, with the
+        // file's reference (`FileRef::install`), or null.
+        unsafe {
+            let handle: *mut bindings::ib_uobject = (*self.0.as_ptr()).private_data.cast();
+            (!handle.is_null()).then(|| Released::from_c(handle))
+        }
+    }
+}
