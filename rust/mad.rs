@@ -104,8 +104,8 @@ impl<U: MadUser> Agent<U> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for what the core does not know or what another agent has; `EPROTONOSUPPORT`,
-    /// `ENOMEM`.
+    /// `EINVAL` for a class or method that the core does not support or that another agent has
+    /// registered; `EPROTONOSUPPORT`, `ENOMEM`.
     pub fn register(
         device: &DeviceRef,
         port: u32,
@@ -148,7 +148,8 @@ impl<U: MadUser> Agent<U> {
             )
         })?;
         Ok(Self {
-            // INVARIANT: Just registered so. `Buffer`s are the only sends of this type's methods.
+            // INVARIANT: Just registered with these arguments. Only `Buffer::post` posts sends of
+            // the agent.
             raw: NonNull::new(raw).ok_or(EINVAL)?,
             _user: user,
             _device: device.clone(),
@@ -186,7 +187,7 @@ impl<U: MadUser> Agent<U> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for lengths that no MAD of this kind has; `ENOMEM`.
+    /// `EINVAL` for lengths that are not possible for such a MAD; `ENOMEM`.
     pub fn buffer<'a>(&'a self, lengths: &Lengths, address: Address<'a>) -> Result<Buffer<'a, U>> {
         let headers = c_int::try_from(lengths.headers).map_err(|_| EINVAL)?;
         let data = c_int::try_from(lengths.data).map_err(|_| EINVAL)?;
@@ -416,7 +417,7 @@ unsafe impl<U: MadUser> FromC for Called<'_, U> {
         }
     }
 }
-// SAFETY: Both references are of `'a`.
+// SAFETY: Both references have the lifetime `'a`.
 unsafe impl<'a, U: MadUser> Within<'a> for Called<'a, U> {}
 
 /// A send that has ended. Its buffer and its address handle are freed.
@@ -448,7 +449,7 @@ unsafe impl<U: MadUser> FromC for Ended<U> {
         }
     }
 }
-// SAFETY: It owns what it has.
+// SAFETY: It contains no references.
 unsafe impl<U: MadUser> Within<'_> for Ended<U> {}
 
 /// A received MAD in its handler.
@@ -530,7 +531,7 @@ impl Received<'_> {
 /// `0` was handed to the receive handler of an [`Agent`], is owned by this, and is not changed.
 pub struct Mad(NonNull<bindings::ib_mad_recv_wc>);
 
-// SAFETY: The memory belongs to no thread (type invariant).
+// SAFETY: The memory is not bound to a thread, and is not changed (type invariant).
 unsafe impl Send for Mad {}
 // SAFETY: It is not changed (type invariant).
 unsafe impl Sync for Mad {}
@@ -542,12 +543,12 @@ unsafe impl FromC for Mad {
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // INVARIANT: See the implementation: it is the consumer's.
-        // SAFETY: The core hands over a message, never null.
+        // INVARIANT: The message passes to the consumer, see above.
+        // SAFETY: The core passes a message, never null (`ib_mad_recv_handler`).
         Self(unsafe { NonNull::new_unchecked(c) })
     }
 }
-// SAFETY: It owns what it has.
+// SAFETY: It contains no references.
 unsafe impl Within<'_> for Mad {}
 
 impl Mad {
