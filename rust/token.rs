@@ -66,9 +66,9 @@ unsafe impl<T: Send> Sync for RunToken<T> {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Turn {
-    /// All that was handed to it is done.
+    /// All work that was passed to it is done.
     Done,
-    /// It stops early: these bits are still to be done, and the runner leaves.
+    /// It stops early: these bits are still pending, and the runner leaves.
     Later(u32),
 }
 
