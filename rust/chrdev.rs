@@ -101,7 +101,7 @@ impl Drop for Numbers {
 pub trait NodeClass: Sized + 'static {
     /// Data of a node.
     type Node: Send + Sync + 'static;
-    /// The name in `/sys/class`.
+    /// Name in `/sys/class`.
     const NAME: &'static CStr;
     /// Name of the directory in `/dev`.
     const FOLDER: &'static CStr;
@@ -113,9 +113,9 @@ pub trait NodeClass: Sized + 'static {
 
 /// A sysfs file of each node of a class.
 pub trait NodeFile: 'static {
-    /// The class.
+    /// Class of the node.
     type Class: NodeClass;
-    /// The name.
+    /// Name of the file.
     const NAME: &'static CStr;
 
     /// Writes the content. May sleep, but must not wait for the node's removal, which waits for

@@ -67,7 +67,7 @@ pub struct DeviceRef(Arc<Told>);
 impl Clone for DeviceRef {
     fn clone(&self) -> Self {
         self.0.refs.inc();
-        // INVARIANT: Just counted.
+        // INVARIANT: Counted above.
         Self(self.0.clone())
     }
 }
@@ -188,7 +188,7 @@ impl<'a> NlInfo<'a> {
     }
 }
 
-/// A client.
+/// A client (`struct ib_client`).
 pub trait Client: Sized + Send + Sync + 'static {
     /// Data for one device.
     type Data: Send + Sync + 'static;

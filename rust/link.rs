@@ -64,7 +64,7 @@ impl<T: LinkOps> LinkSlot<T> {
     }
 }
 
-/// A type of link.
+/// Methods of a link type (`struct rdma_link_ops`).
 pub trait LinkOps: 'static {
     /// Name of the type, for instance `rxe`.
     const NAME: &'static CStr;

@@ -141,7 +141,7 @@ impl Udata<'_> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is not, or in a call by the kernel.
+    /// `EINVAL` if there is no room, or in a call by the kernel.
     #[inline]
     pub fn expect_room<T>(&self) -> Result {
         if self.out_len() < size_of::<T>() {

@@ -173,7 +173,7 @@ impl Run<'_> {
     }
 }
 
-/// The runs of a [`Umem`].
+/// Iterator over the runs of a [`Umem`].
 ///
 /// # Invariants
 ///
@@ -213,7 +213,7 @@ impl<'a> Iterator for Runs<'a> {
 
 impl FusedIterator for Runs<'_> {}
 
-/// The pages of a [`Umem`].
+/// Iterator over the pages of a [`Umem`].
 pub struct Pages<'a> {
     runs: Runs<'a>,
     /// The current run, and the number of its pages that were returned.

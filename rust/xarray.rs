@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Arrays of pointers to C structures by number (`struct xarray`), under their own lock.
+//! Arrays of pointers to C structures, indexed by number (`struct xarray`) and protected by their
+//! own lock.
 //!
-//! [`XArray`] is a view of an array within a C structure. [`IdArray`] is an array of our own, whose
-//! lock guards other data as well. Both are used through a guard, [`Locked`]. The array does not
-//! own its objects: whoever inserts one promises with [`Lasting`] that the object stays until it
-//! is taken out again.
+//! [`XArray`] is a view of an array in a C structure. [`IdArray`] is an array that Rust owns, whose
+//! lock also protects other data. Both are accessed through a guard, [`Locked`]. The array does not
+//! own its objects: an inserted object must be [`Lasting`], which guarantees that it exists until
+//! it is removed.
 //!
-//! The lock is a plain spinlock: nothing sleeps under it, but [`Locked::insert`] and
-//! [`IdLocked::insert_next`] may drop it to allocate memory. Not usable from interrupts.
+//! The lock is a plain spinlock, so nothing may sleep while it is held, but [`Locked::insert`] and
+//! [`IdLocked::insert_next`] may drop it to allocate memory. Not for use in interrupts.
 //!
 //! C header: `include/linux/xarray.h`.
 
@@ -32,27 +33,27 @@ pub type Mark = bindings::xa_mark_t;
 /// The index is free (`XA_FREE_MARK`), in arrays with `XA_FLAGS_TRACK_FREE`.
 pub const FREE: Mark = 0;
 
-/// Keeps an index taken while its object is hidden (`XA_ZERO_ENTRY`). Lookups do not show it.
+/// Keeps an index allocated while its object is hidden (`XA_ZERO_ENTRY`). Lookups skip it.
 const RESERVED: *mut c_void = ptr::without_provenance_mut((257 << 2) | 2);
-/// State of a walk that has not begun, or has reached its end (`XAS_RESTART`).
+/// State of a walk that has not started, or has reached the end (`XAS_RESTART`).
 const RESTART: *mut bindings::xa_node = ptr::without_provenance_mut(3);
 
-/// An object that may be put into an array of `V`.
+/// A reference to an object that may be stored in an array of `V`.
 ///
 /// # Safety
 ///
 /// The object stays valid, at its address, until it is taken out of the array that it was put into.
 pub unsafe trait Lasting<V: View> {
-    /// The object.
+    /// Returns the object.
     fn object(&self) -> &V;
 }
 
-/// An array within a C structure.
+/// An array in a C structure.
 ///
 /// # Invariants
 ///
-/// The array is initialised. Each entry is [`RESERVED`], or a `V` that exists until it is taken
-/// out and the lock is dropped.
+/// The array is initialised. Each entry is [`RESERVED`], or a `V` that exists until it has been
+/// removed and the lock is released.
 #[repr(transparent)]
 pub struct XArray<V: View>(Opaque<bindings::xarray>, PhantomData<*const V>);
 
@@ -141,7 +142,7 @@ impl<V: View> Locked<'_, V> {
         };
         // SAFETY: The array is initialised, and the lock is held.
         unsafe { bindings::xas_find_marked(&mut walk, index(to), mark) };
-        // Free indices have no entry, so only the state says whether one was found.
+        // Free indices have no entry, so only the state tells whether one was found.
         (walk.xa_node != RESTART)
             .then(|| u32::try_from(walk.xa_index).ok())
             .flatten()
@@ -151,7 +152,7 @@ impl<V: View> Locked<'_, V> {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the number is taken, also by a hidden object; `ENOMEM`.
+    /// `EBUSY` if the number is in use, also by a hidden object; `ENOMEM`.
     pub fn insert(&mut self, id: u32, object: &impl Lasting<V>) -> Result {
         // SAFETY: The lock is held; the function takes it again if it drops it.
         // INVARIANT: The object stays valid (contract of `Lasting`).
@@ -178,12 +179,12 @@ impl<V: View> Locked<'_, V> {
         unsafe { bindings::__xa_cmpxchg(self.raw(), index(id), old, new, bindings::GFP_ATOMIC) }
     }
 
-    /// Hides an object and keeps its number taken. Returns whether the object was there.
+    /// Hides an object, whose number stays allocated. Returns whether the object was present.
     pub fn hide(&mut self, id: u32, object: &V) -> bool {
         self.exchange(id, stored(object), RESERVED) == stored(object)
     }
 
-    /// Reverses [`hide`](Self::hide). Returns whether no other object is there.
+    /// Reverses [`hide`](Self::hide). Returns whether no other object was present.
     pub fn show(&mut self, id: u32, object: &impl Lasting<V>) -> bool {
         // INVARIANT: The object stays valid (contract of `Lasting`).
         self.exchange(id, RESERVED, stored(object.object()))
@@ -226,11 +227,11 @@ impl<V: View> Drop for Locked<'_, V> {
     }
 }
 
-/// Objects of an array whose lock is held.
+/// Iterator over the objects of an array whose lock is held.
 ///
 /// # Invariants
 ///
-/// `at` is a walk through an array whose lock is held for `'a`, and which does not change.
+/// `at` is a walk of an array whose lock is held during `'a`, and which does not change.
 pub struct Iter<'a, V: View> {
     at: bindings::xa_state,
     mark: Option<Mark>,
@@ -304,7 +305,7 @@ impl<V: View, T> IdArray<V, T> {
         })
     }
 
-    /// Takes the lock.
+    /// Takes the lock. Does not sleep.
     #[inline]
     pub fn lock(&self) -> IdLocked<'_, V, T> {
         // SAFETY: The array was initialised, empty, by `new`, and is valid as long as `self`.
@@ -380,7 +381,7 @@ impl<V: View, T> IdLocked<'_, V, T> {
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for [`Locked::insert`].
     pub fn insert(&mut self, id: u32, object: &impl Lasting<V>) -> Result {
         self.locked.insert(id, object)
     }

@@ -12,7 +12,7 @@
 //! | [`Passed`] | a pointer that is not dereferenced, only passed on |
 //! | [`Tied`] | an argument that relates to others of the same call |
 //! | [`OutParam`] | a pointer to an uninitialised result |
-//! | [`Lent`] | a pointer to a plain structure that only the callee uses during the call; null for `None` |
+//! | [`Lent`] | a pointer to a plain structure for the callee's exclusive use; null for `None` |
 //! | [`Alone`] | a pointer to an object whose constant fields only the callee accesses |
 //! | `Result`, `Result<T>` | zero or a negative errno; a pointer or an error pointer |
 

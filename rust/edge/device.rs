@@ -14,7 +14,7 @@ use crate::edge::View;
 use crate::sync::IrqLock;
 use kernel::ffi::c_int;
 
-/// Number of the pools of completion queues.
+/// Number of pools of completion queues.
 const POOLS: usize = bindings::ib_poll_context_IB_POLL_LAST_POOL_TYPE as usize + 1;
 
 crate::c_struct! {
@@ -78,7 +78,7 @@ crate::c_struct! {
 // SAFETY: The fields above are constant while others have a reference, or have a lock. The other
 // fields are changed only under the locks that `Documentation/core_locking.md` lists.
 unsafe impl Send for Device {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: the fields above are constant or have a lock.
 unsafe impl Sync for Device {}
 
 impl Device {

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`Owned`] | only the driver uses the object; its holder may destroy it |
 //! | [`Given`] | an object that C returns for destruction, or null |
-//! | [`Bare`] | an object that the driver has allocated, and whose fields the core has not filled yet |
+//! | [`Bare`] | an object allocated by the driver, with the core's fields not filled yet |
 //! | [`Slot`], [`GidSlot`] | a field that owns an object, or null |
 //! | [`UseCount`], [`Use`] | the number of objects that use an object; one such use |
 //!

@@ -17,7 +17,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use kernel::page::PAGE_SIZE;
 
-/// An entry of a list.
+/// An entry of a scatter list.
 ///
 /// # Invariants
 ///

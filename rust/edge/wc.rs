@@ -34,7 +34,7 @@ crate::c_struct! {
         cell dlid_path_bits: u8;
         /// Port number, for switches.
         cell port_num: u32;
-        /// The VLAN, with `IB_WC_WITH_VLAN`.
+        /// VLAN ID, with `IB_WC_WITH_VLAN`.
         cell vlan_id: u16;
         /// `enum rdma_network_type`, with `IB_WC_WITH_NETWORK_HDR_TYPE`.
         cell network_hdr_type: u8;

@@ -145,7 +145,7 @@ impl<T: ?Sized> RwSem<T> {
     }
 }
 
-/// The lock is held for reading.
+/// Guard of an [`RwSem`] that is held for reading.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct ReadGuard<'a, T: ?Sized> {
     lock: &'a RwSem<T>,
@@ -170,7 +170,7 @@ impl<T: ?Sized> Drop for ReadGuard<'_, T> {
     }
 }
 
-/// The lock is held for writing.
+/// Guard of an [`RwSem`] that is held for writing.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct WriteGuard<'a, T: ?Sized> {
     lock: &'a RwSem<T>,
