@@ -110,8 +110,8 @@ struct Table<F>(PhantomData<F>);
 /// Converts a result to the return value of a C method.
 fn answer(result: Result<usize>) -> isize {
     match result {
-        // CAST: Reads and writes are limited to `MAX_RW_COUNT` bytes, and ioctls return a `u32`;
-        // both fit, as this crate requires 64 bits.
+        // CAST: Reads and writes are limited to `MAX_RW_COUNT` bytes. An ioctl returns a `u32`, which
+        // fits on 64-bit kernels.
         Ok(count) => count as isize,
         Err(e) => e.to_errno() as isize,
     }
