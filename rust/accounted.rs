@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Vectors that a user causes: charged to the memory cgroup of the current task.
+//! Vectors whose size a user determines, charged to the memory cgroup of the current task.
 //!
-//! The kernel crate has no flags for an allocation that may be large and must fail with an
-//! error: with `GFP_KERNEL_ACCOUNT` alone, a full memory cgroup invokes the OOM killer. Here
-//! reclaim is tried, and then `ENOMEM` is returned.
+//! The kernel crate has no flags for an allocation that may be large and must fail with an error:
+//! with `GFP_KERNEL_ACCOUNT` alone, a full memory cgroup invokes the OOM killer. Here reclaim is
+//! tried, and then `ENOMEM` is returned.
 //!
-//! The vector's owner frees it, in process context or not, as any `KVVec`.
+//! The vector's owner frees it, in any context in which a `KVVec` may be freed.
 //!
 //! C header: `include/linux/gfp_types.h`.
 
@@ -14,13 +14,13 @@ use crate::bindings;
 use core::ptr::NonNull;
 use kernel::prelude::*;
 
-/// An empty vector with room for `capacity` values.
+/// Returns an empty vector with room for `capacity` values.
 ///
 /// Context: may sleep.
 ///
 /// # Errors
 ///
-/// `ENOMEM` if the cgroup or the machine has no such memory, or the size overflows.
+/// `ENOMEM` if the cgroup or the machine is out of memory, or the size overflows.
 ///
 /// # Examples
 ///
@@ -44,13 +44,13 @@ pub fn with_capacity<T>(capacity: usize) -> Result<KVVec<T>> {
     let start = bytes(size)?.cast::<T>();
     // SAFETY:
     // - `bytes` returns memory that `kvfree` frees, as the allocator of `KVVec` does.
-    // - It has `size` bytes, at most `isize::MAX`, and an alignment of 8 at least, which
-    //   suffices for `T` (asserted above).
-    // - No value is said to be initialized.
+    // - It has `size` bytes, at most `isize::MAX`, and an alignment of at least 8, which suffices
+    //   for `T` (asserted above).
+    // - The length is 0, so no value needs to be initialized.
     Ok(unsafe { KVVec::from_raw_parts(start.as_ptr(), 0, capacity) })
 }
 
-/// A vector of `count` times `value`.
+/// Returns a vector of `count` copies of `value`.
 ///
 /// Context: may sleep.
 ///
@@ -71,7 +71,8 @@ pub fn from_elem<T: Copy>(value: T, count: usize) -> Result<KVVec<T>> {
     Ok(list)
 }
 
-/// Memory for `kvfree`, aligned to eight bytes. By itself, so that it is compiled once.
+/// Allocates memory that `kvfree` frees, aligned to eight bytes. Not generic, so that it is
+/// compiled once.
 #[inline(never)]
 fn bytes(size: usize) -> Result<NonNull<u8>> {
     // SAFETY: The helper accepts any size.

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The freed number that stays taken, so that a table keeps its nodes.
+//! Reservation of one freed ID, so that a table keeps an XArray node allocated.
 //!
-//! An array of numbers in turn is a tree of nodes of 64 ([`NODE`]). Who makes one object and
-//! unmakes it, again and again, empties a node each time: it goes back by way of RCU, with the
-//! one above it if the table is else empty, and the next number needs new ones. That is some 900
-//! instructions for each, half of them to clear it. So one freed number stays taken: one in the
-//! node that the last number given out is in. When the numbers have gone on to another node, it
-//! is exchanged for one there.
+//! A table that allocates IDs cyclically stores them in XArray nodes of 64 entries ([`NODE`]). A
+//! user that repeatedly creates and destroys one object empties a node each time: the node is freed
+//! by RCU, together with its parent if the table is otherwise empty, and the next ID needs new
+//! nodes. This costs some 900 instructions per cycle, half of them to clear the nodes. So one freed
+//! ID stays reserved, in the node of the ID that was allocated last. When allocation has moved on
+//! to another node, the reservation is exchanged for an ID of that node.
 //!
-//! An [`Anchor`] only says what is to be done; the table does it, both under one lock.
+//! An [`Anchor`] only decides; the table carries out the decision. Both run under the table's lock.
 //! Pure: no kernel imports; tested on the host.
 
-/// Numbers in a node of an xarray (`XA_CHUNK_SIZE`). With smaller nodes (`CONFIG_BASE_SMALL`)
-/// less is gained, and nothing is wrong.
+/// Entries of an XArray node (`XA_CHUNK_SIZE`). With smaller nodes (`CONFIG_BASE_SMALL`) less is
+/// saved, but the result is correct.
 const NODE: u32 = 64;
 
-/// Which freed number of a table stays taken.
+/// Selects the freed ID that stays reserved.
 ///
 /// # Invariants
 ///
@@ -24,57 +24,56 @@ const NODE: u32 = 64;
 #[derive(Default)]
 pub struct Anchor {
     kept: Option<u32>,
-    /// The number that was given out last.
+    /// The ID that was allocated last.
     last: u32,
 }
 
-/// What becomes of a number that is given back.
+/// What the table does with an ID that is freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freed {
-    /// It is free again.
+    /// Erases it.
     Erase,
-    /// It stays taken, without an object, and another that did so until now is free, if there
-    /// was one.
+    /// Keeps it reserved, without an object, and erases the ID that was reserved so far, if any.
     KeepFor(Option<u32>),
 }
 
 impl Anchor {
-    /// Of an empty table.
+    /// State of an empty table.
     pub const fn new() -> Self {
-        // INVARIANT: There is none.
+        // INVARIANT: No ID is kept.
         Self {
             kept: None,
             last: 0,
         }
     }
 
-    /// An object has got `id`.
+    /// Notes that `id` was allocated for an object.
     pub fn given(&mut self, id: u32) {
         self.last = id;
-        // INVARIANT: Where a number was kept, the table would not have given it out; if it
-        // did all the same, it is the object's.
+        // INVARIANT: The table does not allocate an ID that is reserved. If it does nevertheless,
+        // the ID belongs to the object now.
         if self.kept == Some(id) {
             self.kept = None;
         }
     }
 
-    /// An object gives `id` back.
+    /// Decides what happens to `id`, which its object no longer uses.
     #[must_use = "the table has to do it"]
     pub fn freed(&mut self, id: u32) -> Freed {
         let here = id / NODE;
         if here != self.last / NODE || self.kept.is_some_and(|kept| kept / NODE == here) {
             return Freed::Erase;
         }
-        // INVARIANT: The object does not use it any more.
+        // INVARIANT: The object no longer uses it.
         Freed::KeepFor(self.kept.replace(id))
     }
 
-    /// The number that was kept, to be freed: there is no other.
+    /// Returns the reserved ID, for the table to erase when no other is free.
     pub fn give_up(&mut self) -> Option<u32> {
         self.kept.take()
     }
 
-    /// As [`give_up`](Self::give_up), if it is `id` that was kept.
+    /// Returns the reserved ID as [`give_up`](Self::give_up) does, if it is `id`.
     pub fn give_up_if(&mut self, id: u32) -> Option<u32> {
         self.kept.take_if(|kept| *kept == id)
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What bindgen reads. The allow list in rust/Kbuild decides what it emits. */
+/* Input of bindgen. The allow list in rust/Kbuild selects the output. */
 #include <linux/dma-buf.h>
 #include <linux/dma-resv.h>
 #include <linux/netdevice.h>

@@ -2,8 +2,7 @@
 
 //! Raw bindings to `include/rdma`, generated for the kernel that is built against.
 //!
-//! Types that the `kernel` crate already binds are its own, so that both crates
-//! agree on them.
+//! Types that the `kernel` crate binds are re-used from there, so that both crates agree on them.
 
 #![allow(
     clippy::all,

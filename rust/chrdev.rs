@@ -4,9 +4,11 @@
 //!
 //! ```text
 //!   Numbers, Class<C> ---- Node::add::<F>(data) ----> /dev/FOLDER/NAME, /sys/class/CLASS/NAME
-//!                            |  open: F::open(&data) -> Arc<F::Open>, kept by the open file
-//!                            +- drop: no more opens; files that are open keep the node's memory
+//!                            |  open: F::open(&data) -> Arc<F::Open>, owned by the open file
+//!                            +- drop: open fails from now on; open files keep the node's memory
 //! ```
+//!
+//! Context: all functions may sleep unless they say otherwise.
 //!
 //! C headers: `include/linux/cdev.h`, `include/linux/device/class.h`, `include/linux/fs.h`.
 
@@ -34,25 +36,25 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::types::Opaque;
 
-/// Bits of a device number that are the minor's.
+/// Bits of the minor in a device number.
 const MINOR_BITS: u32 = 20;
 
-/// A range of device numbers, given back on drop.
+/// A range of device numbers, released on drop.
 ///
 /// # Invariants
 ///
-/// The numbers from `first` on, `count` of them, are ours.
+/// The `count` numbers from `first` on are registered and owned by this.
 pub struct Numbers {
     first: u32,
     count: u32,
 }
 
 impl Numbers {
-    /// The numbers of `major` from the minor `first` on.
+    /// Registers `count` numbers of `major`, from the minor `first` on.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if somebody has one of them; `EINVAL`, `ENOMEM`.
+    /// `EBUSY` if one of them is in use; `EINVAL` if a number is out of range; `ENOMEM`.
     pub fn fixed(major: u32, first: u32, count: u32, name: &'static CStr) -> Result<Self> {
         if major >= 1 << 12
             || first
@@ -68,14 +70,14 @@ impl Numbers {
         Ok(Self { first, count })
     }
 
-    /// Numbers of a free major.
+    /// Registers `count` numbers of a free major.
     ///
     /// # Errors
     ///
     /// `EBUSY`, `ENOMEM`.
     pub fn dynamic(count: u32, name: &'static CStr) -> Result<Self> {
         let mut first = 0;
-        // SAFETY: As in `fixed`; `first` is ours.
+        // SAFETY: The name is static; `first` is a local.
         to_result(unsafe {
             bindings::alloc_chrdev_region(&mut first, 0, count, name.as_char_ptr())
         })?;
@@ -111,18 +113,18 @@ impl Numbers {
 
 impl Drop for Numbers {
     fn drop(&mut self) {
-        // SAFETY: They are ours (type invariant).
+        // SAFETY: The numbers are owned by this (type invariant).
         unsafe { bindings::unregister_chrdev_region(self.first, self.count) };
     }
 }
 
-/// What the nodes of a class have in common.
+/// A class of nodes.
 pub trait NodeClass: Sized + 'static {
-    /// What each node is about.
+    /// Data of a node.
     type Node: Send + Sync + 'static;
-    /// The name in `/sys/class`.
+    /// Name in `/sys/class`.
     const NAME: &'static CStr;
-    /// The folder in `/dev`.
+    /// Name of the directory in `/dev`.
     const FOLDER: &'static CStr;
     /// Permission bits of the nodes in `/dev`, if not the default (0600).
     const MODE: Option<u16> = None;
@@ -132,36 +134,37 @@ pub trait NodeClass: Sized + 'static {
     const GROUPS: &'static NodeGroups<Self>;
 }
 
-/// A file that each node of a class has in sysfs.
+/// A sysfs file of each node of a class.
 pub trait NodeFile: 'static {
-    /// The class.
+    /// Class of the node.
     type Class: NodeClass;
-    /// The name.
+    /// Name of the file.
     const NAME: &'static CStr;
 
-    /// Reads it. May sleep, but not for the end of the node.
+    /// Writes the content. May sleep, but must not wait for the node's removal, which waits for
+    /// this.
     ///
     /// # Errors
     ///
-    /// What the reader gets.
+    /// Returned to the reader.
     fn show(node: &<Self::Class as NodeClass>::Node, page: &mut Page<'_>) -> Result;
 }
 
-/// The description of a [`NodeFile`].
+/// The C structure of a [`NodeFile`].
 #[repr(transparent)]
 pub struct NodeAttribute<C>(bindings::device_attribute, PhantomData<fn(&C)>);
 
-// SAFETY: It is not changed.
+// SAFETY: It is not changed after construction.
 unsafe impl<C> Send for NodeAttribute<C> {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: it is not changed after construction.
 unsafe impl<C> Sync for NodeAttribute<C> {}
 // SAFETY: `struct device_attribute` begins with `struct attribute`.
 unsafe impl<C> Attribute for NodeAttribute<C> {}
 
 impl<C: NodeClass> NodeAttribute<C> {
-    /// Of a file that can be read by all.
+    /// Describes a file that is readable by all.
     pub const fn of<S: NodeFile<Class = C>>() -> Self {
-        // SAFETY: Of a C structure of integers and pointers; zeros mean that nothing is set.
+        // SAFETY: A C structure of integers and pointers, for which zero is valid: nothing is set.
         let mut raw: bindings::device_attribute = unsafe { core::mem::zeroed() };
         raw.attr = crate::sysfs::constant(S::NAME, 0o444);
         raw.__bindgen_anon_1.show = Some(show::<S>);
@@ -169,11 +172,11 @@ impl<C: NodeClass> NodeAttribute<C> {
     }
 }
 
-/// The groups of files of a class's nodes.
+/// Attribute groups of a class's nodes.
 #[repr(transparent)]
 pub struct NodeGroups<C>([*const bindings::attribute_group; 2], PhantomData<fn(&C)>);
 
-// SAFETY: It points to constants only.
+// SAFETY: It points only to constants.
 unsafe impl<C> Sync for NodeGroups<C> {}
 
 impl<C: NodeClass> NodeGroups<C> {
@@ -188,18 +191,19 @@ impl<C: NodeClass> NodeGroups<C> {
     }
 }
 
-/// Reads a node's file.
+/// The `show` method of a [`NodeFile`].
 ///
 /// # Safety
 ///
-/// For C only, with the device of a [`Node`] whose class has the attribute, and a page.
+/// For C only, with the device of a [`Node`] whose class has the attribute, and a page of sysfs.
 unsafe extern "C" fn show<S: NodeFile>(
     dev: *mut bindings::device,
     _: *mut bindings::device_attribute,
     page: *mut c_char,
 ) -> isize {
-    // SAFETY: This function's contract; `NodeAttribute`, `NodeGroups` and `NodeClass` have one type
-    // of node. The file is removed before the node goes.
+    // SAFETY: The device is embedded in an `Inner<S::Class>` (contract of this function;
+    // `NodeAttribute`, `NodeGroups` and `NodeClass` agree on the class). Sysfs removes the file,
+    // waiting for this call, before the node is freed.
     let (inner, page) = unsafe {
         (
             &*container_of!(dev.cast::<Opaque<bindings::device>>(), Inner<S::Class>, dev),
@@ -209,21 +213,21 @@ unsafe extern "C" fn show<S: NodeFile>(
     page.show(|page| S::show(&inner.data, page))
 }
 
-/// A registered class, until it is dropped: after all nodes.
+/// A registered class. It is unregistered on drop, after all of its nodes.
 ///
 /// # Invariants
 ///
-/// It is registered.
+/// The class is registered.
 pub struct Class<C: NodeClass>(Pin<KBox<Opaque<bindings::class>>>, PhantomData<C>);
 
-// SAFETY: The driver model has locks of its own.
+// SAFETY: The driver model locks classes itself.
 unsafe impl<C: NodeClass> Send for Class<C> {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: the driver model locks classes itself.
 unsafe impl<C: NodeClass> Sync for Class<C> {}
 
 impl<C: NodeClass> Class<C> {
     const ABI: bindings::class_attribute = {
-        // SAFETY: Of a C structure of integers and pointers; zeros mean that nothing is set.
+        // SAFETY: A C structure of integers and pointers, for which zero is valid: nothing is set.
         let mut raw: bindings::class_attribute = unsafe { core::mem::zeroed() };
         raw.attr = crate::sysfs::constant(c"abi_version", 0o444);
         raw.show = Some(abi_version::<C>);
@@ -231,18 +235,18 @@ impl<C: NodeClass> Class<C> {
     };
     const LIST: [*const bindings::class_attribute; 2] = [&Self::ABI, ptr::null()];
     const GROUP: bindings::attribute_group = {
-        // SAFETY: Of a C structure of integers and pointers; zeros mean that nothing is set.
+        // SAFETY: A C structure of integers and pointers, for which zero is valid: nothing is set.
         let mut raw: bindings::attribute_group = unsafe { core::mem::zeroed() };
         raw.__bindgen_anon_2.attrs = ptr::from_ref(&Self::LIST).cast_mut().cast();
         raw
     };
     const GROUPS: [*const bindings::attribute_group; 2] = [&Self::GROUP, ptr::null()];
 
-    /// Registers it.
+    /// Registers the class.
     ///
     /// # Errors
     ///
-    /// Those of `class_register`.
+    /// Those of `class_register`; `ENOMEM`.
     pub fn register() -> Result<Self> {
         let class = bindings::class {
             name: C::NAME.as_char_ptr(),
@@ -255,7 +259,7 @@ impl<C: NodeClass> Class<C> {
             ..Default::default()
         };
         let class = KBox::pin(Opaque::new(class), GFP_KERNEL)?;
-        // SAFETY: It stays where it is until it is unregistered.
+        // SAFETY: The class is pinned, and is unregistered before it is freed.
         to_result(unsafe { bindings::class_register(class.get()) })?;
         // INVARIANT: Just registered.
         Ok(Self(class, PhantomData))
@@ -264,22 +268,23 @@ impl<C: NodeClass> Class<C> {
 
 impl<C: NodeClass> Drop for Class<C> {
     fn drop(&mut self) {
-        // SAFETY: It is registered (type invariant); nodes borrow it.
+        // SAFETY: The class is registered (type invariant). Nodes hold references to this `Class`,
+        // so none is left.
         unsafe { bindings::class_unregister(self.0.get()) };
     }
 }
 
-/// Reads the version of the ABI.
+/// The `show` method of `abi_version`.
 ///
 /// # Safety
 ///
-/// For C only, with a page.
+/// For C only, with a page of sysfs.
 unsafe extern "C" fn abi_version<C: NodeClass>(
     _: *const bindings::class,
     _: *const bindings::class_attribute,
     page: *mut c_char,
 ) -> isize {
-    // SAFETY: This function's contract.
+    // SAFETY: `page` is a page of sysfs (contract of this function).
     let page = unsafe { <Page<'_> as crate::edge::FromC>::from_c(page) };
     page.show(|page| match C::ABI_VERSION {
         Some(version) => page.text(fmt!("{version}\n")),
@@ -287,7 +292,7 @@ unsafe extern "C" fn abi_version<C: NodeClass>(
     })
 }
 
-/// The name of a node in `/dev`, which the caller frees.
+/// Returns the name of a node in `/dev`, which the caller frees.
 ///
 /// # Safety
 ///
@@ -311,7 +316,7 @@ unsafe extern "C" fn devnode<C: NodeClass>(
     }
 }
 
-/// What C has of a node: freed with the last reference to the device.
+/// The part of a node that C refers to: freed with the last reference to the device.
 #[repr(C)]
 struct Inner<C: NodeClass> {
     dev: Opaque<bindings::device>,
@@ -322,17 +327,17 @@ struct Inner<C: NodeClass> {
     _resident: Resident,
 }
 
-/// A node that can be opened. Dropping it removes it; that waits for readers of its files in sysfs,
-/// not for files that are open.
+/// A node that can be opened. Drop removes it, and waits for readers of its sysfs files, but not
+/// for open files.
 ///
 /// # Invariants
 ///
-/// `0` was added, and one reference to its device is ours.
+/// `0` was added, and this owns one reference to its device.
 pub struct Node<C: NodeClass>(NonNull<Inner<C>>);
 
-// SAFETY: The driver model has locks of its own; the data is `Send` and `Sync`.
+// SAFETY: The driver model locks devices itself; the data is `Send` and `Sync`.
 unsafe impl<C: NodeClass> Send for Node<C> {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: the driver model locks devices itself; the data is `Send` and `Sync`.
 unsafe impl<C: NodeClass> Sync for Node<C> {}
 
 impl<C: NodeClass> Node<C> {
@@ -341,6 +346,7 @@ impl<C: NodeClass> Node<C> {
     ///
     /// # Errors
     ///
+    /// `ENOSPC` if `numbers` has no such place; `ENOMEM`; those of `cdev_device_add`.
     /// `ENOSPC`: there is no such number; `ENOMEM`, and those of `cdev_device_add`.
     pub fn add<F: Files<Class = C>>(
         class: &Arc<Class<C>>,
@@ -407,8 +413,9 @@ impl<C: NodeClass> Node<C> {
             GFP_KERNEL,
         )?;
         let inner = NonNull::from(KBox::leak(inner));
-        // SAFETY: The memory is ours and zeroed, and does not move. From `device_initialize` on
-        // `release` frees it.
+        // SAFETY: `inner` is a new allocation that does not move, with zeroed C structures. From
+        // `device_initialize` on, `release` frees it with the last reference. The class and the
+        // numbers are referenced by `inner`.
         let result = unsafe {
             let dev = (*inner.as_ptr()).dev.get();
             let cdev = (*inner.as_ptr()).cdev.get();
@@ -423,20 +430,20 @@ impl<C: NodeClass> Node<C> {
                 .inspect_err(|_| bindings::put_device(dev))
         };
         result?;
-        // INVARIANT: Just added; `device_initialize` has made the reference.
+        // INVARIANT: Just added; `device_initialize` created the reference.
         Ok(Self(inner))
     }
 
-    /// Its device.
+    /// Returns the node's device.
     pub fn device(&self) -> *mut bindings::device {
-        // SAFETY: It is there (type invariant).
+        // SAFETY: The device exists, because this owns a reference (type invariant).
         unsafe { (*self.0.as_ptr()).dev.get() }
     }
 }
 
 impl<C: NodeClass> Drop for Node<C> {
     fn drop(&mut self) {
-        // SAFETY: It was added, and the reference is ours (type invariant).
+        // SAFETY: The node was added, and this owns the reference that is dropped (type invariant).
         unsafe {
             let dev = (*self.0.as_ptr()).dev.get();
             bindings::cdev_device_del((*self.0.as_ptr()).cdev.get(), dev);
@@ -445,13 +452,14 @@ impl<C: NodeClass> Drop for Node<C> {
     }
 }
 
-/// The last reference is gone: no file is open.
+/// Frees a node after the last reference to its device was dropped: no file is open.
 ///
 /// # Safety
 ///
 /// For C only, with the device of a [`Node`].
 unsafe extern "C" fn release<C: NodeClass>(dev: *mut bindings::device) {
-    // SAFETY: `Node::add` made the box; nobody uses it any more.
+    // SAFETY: `Node::add` leaked the box, and no reference to the device is left (contract of
+    // `device.release`).
     drop(unsafe {
         KBox::from_raw(container_of!(
             dev.cast::<Opaque<bindings::device>>(),
@@ -461,24 +469,24 @@ unsafe extern "C" fn release<C: NodeClass>(dev: *mut bindings::device) {
     });
 }
 
-/// Numbers from 0 on, the lowest free one first.
+/// Allocator of indices from 0 on, lowest free index first (`struct ida`).
 #[pin_data(PinnedDrop)]
 pub struct Indices {
     #[pin]
     ida: Opaque<bindings::ida>,
 }
 
-// SAFETY: It has a lock of its own.
+// SAFETY: An IDA has its own lock.
 unsafe impl Send for Indices {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: an IDA has its own lock.
 unsafe impl Sync for Indices {}
 
 impl Indices {
-    /// With all free.
+    /// Creates an allocator with all indices free.
     pub fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             ida <- Opaque::ffi_init(|ida: *mut bindings::ida| {
-                // SAFETY: The place is valid.
+                // SAFETY: `ida` is valid for writes.
                 unsafe {
                     bindings::xa_init_flags(
                         &raw mut (*ida).xa,
@@ -489,22 +497,22 @@ impl Indices {
         })
     }
 
-    /// Takes the lowest that is free, below `end`.
+    /// Allocates the lowest free index below `end`. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOSPC`, `ENOMEM`.
+    /// `ENOSPC` if none is free; `ENOMEM`.
     pub fn take(&self, end: u32) -> Result<u32> {
         let last = end.checked_sub(1).ok_or(ENOSPC)?;
-        // SAFETY: It is initialised.
+        // SAFETY: The IDA is initialised.
         let index =
             unsafe { bindings::ida_alloc_range(self.ida.get(), 0, last, bindings::GFP_KERNEL) };
         u32::try_from(index).map_err(|_| Error::from_errno(index))
     }
 
-    /// Gives one back. One that is free gives a warning.
+    /// Frees an index. The kernel warns if it is not allocated.
     pub fn give_back(&self, index: u32) {
-        // SAFETY: It is initialised.
+        // SAFETY: The IDA is initialised.
         unsafe { bindings::ida_free(self.ida.get(), index) };
     }
 }
@@ -512,7 +520,7 @@ impl Indices {
 #[pinned_drop]
 impl PinnedDrop for Indices {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: It is initialised, and nobody uses it.
+        // SAFETY: The IDA is initialised, and no longer in use.
         unsafe { bindings::ida_destroy(self.ida.get()) };
     }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Consumers of devices: told of those that come and go.
+//! Clients: kernel users that are notified when RDMA devices are added and removed.
 //!
 //! ```text
-//!   Registered<C> -- a device comes --> C::add(DeviceRef) -> C::Data
-//!                 -- it goes --------> C::remove(Data), then waits for the DeviceRefs
+//!   Registered<C> -- device added ----> C::add(DeviceRef) -> C::Data
+//!                 -- device removed --> C::remove(Data), then waits for all DeviceRefs
 //! ```
 //!
-//! A [`DeviceRef`] may be kept anywhere: the device, and the services that the core runs on it, stay
-//! until the last one is dropped. One that is not dropped after `remove` holds up the end of the
-//! device.
+//! A [`DeviceRef`] may be stored anywhere: the device, and the services that the core runs on it,
+//! exist until the last one is dropped. A reference that is kept after `remove` blocks the removal
+//! of the device.
 //!
 //! C header: `struct ib_client` in `include/rdma/ib_verbs.h`.
 
@@ -38,11 +38,12 @@ use kernel::sync::Completion;
 use kernel::sync::Refcount;
 use kernel::types::Opaque;
 
-/// A device that a client was told of, and how many refer to it.
+/// A device that was announced to a client, with the number of references to it.
 ///
 /// # Invariants
 ///
-/// `raw` is a device that does not go before `gone` is completed, which the last reference does.
+/// `raw` is a device that stays registered until `gone` is completed, by the drop of the last
+/// reference.
 #[pin_data]
 struct Told {
     raw: NonNull<bindings::ib_device>,
@@ -51,12 +52,12 @@ struct Told {
     gone: Completion,
 }
 
-// SAFETY: A device is used from any thread.
+// SAFETY: A device may be used from any thread.
 unsafe impl Send for Told {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: a device may be used from any thread.
 unsafe impl Sync for Told {}
 
-/// A device, which stays until this is dropped.
+/// A reference to a registered device, which stays registered until this is dropped.
 ///
 /// # Invariants
 ///
@@ -66,7 +67,7 @@ pub struct DeviceRef(Arc<Told>);
 impl Clone for DeviceRef {
     fn clone(&self) -> Self {
         self.0.refs.inc();
-        // INVARIANT: Just counted.
+        // INVARIANT: Counted above.
         Self(self.0.clone())
     }
 }
@@ -80,35 +81,35 @@ impl Drop for DeviceRef {
 }
 
 impl DeviceRef {
-    /// Drops it, and waits until no other is left. May sleep.
+    /// Drops this reference and waits until no other is left. May sleep.
     fn end(self) {
         let told = self.0.clone();
         drop(self);
         told.gone.wait_for_completion();
     }
 
-    /// The C structure.
+    /// Returns the C structure.
     pub fn raw(&self) -> *mut bindings::ib_device {
         self.0.raw.as_ptr()
     }
 
     fn view(&self) -> &Device {
-        // SAFETY: The device is there, and registered (type invariants).
+        // SAFETY: The device is registered (invariants of `Told` and `DeviceRef`).
         unsafe { Device::view(self.raw()) }
     }
 
-    /// The device that it is a part of, or null.
+    /// Returns the parent of the device's `struct device`, or null.
     pub(crate) fn parent(&self) -> *mut bindings::device {
-        // SAFETY: The device is there; its parent was set before it was registered.
+        // SAFETY: The device exists (type invariant); its parent is set before registration.
         unsafe { (*self.raw()).__bindgen_anon_1.dev.parent }
     }
 
-    /// Its index, which no other device has.
+    /// Returns the device's index, which is unique.
     pub fn index(&self) -> u32 {
         self.view().index()
     }
 
-    /// The numbers of its ports.
+    /// Returns the port numbers.
     pub fn ports(&self) -> RangeInclusive<u32> {
         if self.view().is_switch() {
             0..=0
@@ -117,48 +118,49 @@ impl DeviceRef {
         }
     }
 
-    /// Whether a port is there and has management datagrams of InfiniBand.
+    /// Returns whether `port` exists and supports InfiniBand MADs.
     pub fn has_mads(&self, port: u32) -> bool {
-        // SAFETY: The device is there (type invariant); the function checks the port.
+        // SAFETY: The device exists (type invariant); the helper checks the port.
         unsafe { bindings::rdma_helper_cap_ib_mad(self.raw(), port) }
     }
 
-    /// Whether a port is there and has subnet management.
+    /// Returns whether `port` exists and supports the SMI.
     pub fn has_smi(&self, port: u32) -> bool {
-        // SAFETY: The device is there (type invariant); the function checks the port.
+        // SAFETY: The device exists (type invariant); the helper checks the port.
         unsafe { bindings::rdma_helper_cap_ib_smi(self.raw(), port) }
     }
 
-    /// Whether the current task may use it from its network namespace.
+    /// Returns whether the device is accessible from the network namespace of the current task.
     pub fn is_accessible(&self) -> bool {
         let net = CountedNet::current();
-        // SAFETY: Both are there.
+        // SAFETY: The device exists (type invariant), and `net` is a reference to the namespace.
         unsafe { bindings::rdma_dev_access_netns(self.raw(), net.as_raw()) }
     }
 
-    /// Sets or clears capabilities of a port. May sleep.
+    /// Sets and clears bits of a port's capability mask. May sleep.
     ///
     /// # Errors
     ///
-    /// The driver's.
+    /// `EINVAL` if there is no such port; those of the driver.
     pub fn modify_port_caps(&self, port: u32, set: u32, clear: u32) -> Result {
         let mut change = bindings::ib_port_modify {
             set_port_cap_mask: set,
             clr_port_cap_mask: clear,
             ..Default::default()
         };
-        // SAFETY: The device is there (type invariant); the function checks the port.
+        // SAFETY: The device exists (type invariant); the function checks the port.
         to_result(unsafe { bindings::ib_modify_port(self.raw(), port, 0, &mut change) })
     }
 
-    /// Writes its name and a new line.
+    /// Writes the device's name and a newline.
     pub fn show_name(&self, page: &mut Page<'_>) {
-        // It may be renamed meanwhile, within this array, which ends with a zero. The name that
-        // the driver model has would be freed.
-        // SAFETY: The array is a part of the device; the bytes are read one by one.
+        // The name may change concurrently, but stays within this array and NUL-terminated. The
+        // name in `struct device` may be freed by a rename, so it is not used.
+        // SAFETY: The array is part of the device, which exists (type invariant). Only its address
+        // is taken.
         let name = unsafe { (&raw const (*self.raw()).name).cast::<u8>() };
         for at in 0..bindings::IB_DEVICE_NAME_MAX as usize {
-            // SAFETY: Within the array.
+            // SAFETY: `at` is within the array.
             match unsafe { name.add(at).read_volatile() } {
                 0 => break,
                 byte => page.bytes(&[byte]),
@@ -168,7 +170,7 @@ impl DeviceRef {
     }
 }
 
-/// What a client shows of a port by netlink.
+/// Netlink information of a client about a port.
 pub struct NlInfo<'a> {
     abi: u64,
     cdev: *mut bindings::device,
@@ -176,7 +178,7 @@ pub struct NlInfo<'a> {
 }
 
 impl<'a> NlInfo<'a> {
-    /// A node, and the version of its ABI.
+    /// Describes a node, with the version of its ABI.
     pub fn new<C: NodeClass>(node: &'a Node<C>) -> Self {
         Self {
             abi: C::ABI_VERSION.map_or(0, u64::from),
@@ -186,31 +188,31 @@ impl<'a> NlInfo<'a> {
     }
 }
 
-/// A client.
+/// A client (`struct ib_client`).
 pub trait Client: Sized + Send + Sync + 'static {
-    /// What it keeps of a device.
+    /// Data for one device.
     type Data: Send + Sync + 'static;
-    /// Its name.
+    /// Name of the client.
     const NAME: &'static CStr;
 
-    /// Its place, a static.
+    /// Returns the client's slot, a static.
     fn slot() -> &'static ClientSlot<Self>;
 
-    /// A device comes. May sleep.
+    /// A device was added. May sleep.
     ///
     /// # Errors
     ///
-    /// If it has nothing to do with the device.
+    /// If the client does not use the device. The core ignores them.
     fn add(&self, device: DeviceRef) -> Result<Self::Data>;
 
-    /// A device goes: drops all that refers to it. May sleep.
+    /// A device is being removed. Drops all references to it. May sleep.
     fn remove(&self, data: Self::Data);
 
-    /// What it shows of a port, which may not exist, by netlink.
+    /// Returns the netlink information about `port`, which may not exist.
     ///
     /// # Errors
     ///
-    /// What the program gets.
+    /// Returned to the program.
     fn nl_info<'a>(
         &self,
         data: &'a Self::Data,
@@ -219,24 +221,24 @@ pub trait Client: Sized + Send + Sync + 'static {
     ) -> Result<NlInfo<'a>>;
 }
 
-/// The place of a client that is registered: a static of its module, since the core calls it with
-/// the device only.
+/// Registration state of a client: a static of its module, because the core's callbacks get no
+/// other argument that identifies the client.
 ///
 /// # Invariants
 ///
-/// Between `taken` being set and cleared `raw` and `client` are those of one registration, and
-/// constant from before the core knows `raw` until after it has forgotten it.
+/// From when `taken` is set until it is cleared, `raw` and `client` belong to one registration.
+/// They are constant while the core knows `raw`.
 pub struct ClientSlot<C: Client> {
     raw: Opaque<bindings::ib_client>,
     client: UnsafeCell<Option<Arc<C>>>,
     taken: Atomic<bool>,
 }
 
-// SAFETY: What is in it changes only as the type invariant says.
+// SAFETY: Its fields change only as the type invariant says.
 unsafe impl<C: Client> Sync for ClientSlot<C> {}
 
 impl<C: Client> ClientSlot<C> {
-    /// With no client.
+    /// Creates a slot without a client.
     #[allow(clippy::new_without_default, reason = "only for statics")]
     pub const fn new() -> Self {
         Self {
@@ -246,18 +248,19 @@ impl<C: Client> ClientSlot<C> {
         }
     }
 
-    /// The client, in a call by the core.
+    /// Returns the client, in a callback of the core.
     ///
     /// # Safety
     ///
-    /// The core calls a method of the client.
+    /// For callbacks of the client that is registered in this slot only.
     unsafe fn client(&self) -> Option<&Arc<C>> {
-        // SAFETY: It is constant while the core may call (type invariant).
+        // SAFETY: The core calls only while it knows `raw`, when `client` is constant (type
+        // invariant).
         unsafe { (*self.client.get()).as_ref() }
     }
 }
 
-/// A registered client, until it is dropped.
+/// A registered client. It is unregistered on drop, which may sleep.
 ///
 /// # Invariants
 ///
@@ -265,11 +268,11 @@ impl<C: Client> ClientSlot<C> {
 pub struct Registered<C: Client>(PhantomData<C>);
 
 impl<C: Client> Registered<C> {
-    /// Registers a client: it is told of all devices. May sleep.
+    /// Registers a client, which is notified of all present and future devices. May sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if one of this type is registered; `ENOMEM`.
+    /// `EBUSY` if a client of this type is registered; `ENOMEM`.
     pub fn register(client: Arc<C>) -> Result<Self> {
         let slot = C::slot();
         if slot.taken.xchg(true, Full) {
@@ -282,7 +285,8 @@ impl<C: Client> Registered<C> {
             get_nl_info: Some(get_nl_info::<C>),
             ..Default::default()
         };
-        // SAFETY: We have taken the slot, and the core does not know it yet.
+        // SAFETY: This call has set `taken`, and the core does not know `raw` yet (type invariant
+        // of `ClientSlot`).
         let result = unsafe {
             *slot.client.get() = Some(client);
             slot.raw.get().write(raw);
@@ -292,14 +296,14 @@ impl<C: Client> Registered<C> {
             Self::give_up();
             return Err(e);
         }
-        // INVARIANT: Just taken and registered.
+        // INVARIANT: The slot was taken and the client registered above.
         Ok(Self(PhantomData))
     }
 
-    /// Empties the slot, which the core does not know.
+    /// Empties the slot. The core must not know it.
     fn give_up() {
         let slot = C::slot();
-        // SAFETY: We have taken the slot, and the core has forgotten it.
+        // SAFETY: The slot is taken by the caller, and the core does not know `raw` (any more).
         drop(unsafe { (*slot.client.get()).take() });
         slot.taken.store(false, Release);
     }
@@ -307,26 +311,26 @@ impl<C: Client> Registered<C> {
 
 impl<C: Client> Drop for Registered<C> {
     fn drop(&mut self) {
-        // SAFETY: It is registered (type invariant). No lock is held.
+        // SAFETY: The client is registered (type invariant).
         unsafe { bindings::ib_unregister_client(C::slot().raw.get()) };
         Self::give_up();
     }
 }
 
-/// What the core keeps for a client of a device.
+/// Client data that the core stores for a device.
 struct Kept<C: Client> {
     device: DeviceRef,
     data: C::Data,
 }
 
-/// A device comes.
+/// The `add` method of `struct ib_client`.
 ///
 /// # Safety
 ///
 /// For the core only, as a method of the client in `C::slot`.
 unsafe extern "C" fn add<C: Client>(raw: *mut bindings::ib_device) -> c_int {
     kernel::error::from_result(|| {
-        // SAFETY: This function's contract.
+        // SAFETY: The core calls a method of the client in `C::slot` (contract of this function).
         let client = unsafe { C::slot().client() }.ok_or(ENODEV)?;
         let raw = NonNull::new(raw).ok_or(EINVAL)?;
         let told = Arc::pin_init(
@@ -337,8 +341,8 @@ unsafe extern "C" fn add<C: Client>(raw: *mut bindings::ib_device) -> c_int {
             }),
             GFP_KERNEL,
         )?;
-        // INVARIANT: `remove`, or the end of this function in error, waits for `gone`. `refs` begins
-        // with this one.
+        // INVARIANT: The core keeps the device registered until `remove` returns, or this function
+        // if it fails. Both wait for `gone`. `refs` starts at 1 for this reference.
         let device = DeviceRef(told);
         match client.add(device.clone()).and_then(|data| {
             let device = device.clone();
@@ -346,7 +350,8 @@ unsafe extern "C" fn add<C: Client>(raw: *mut bindings::ib_device) -> c_int {
         }) {
             Ok(kept) => {
                 let kept: *mut Kept<C> = KBox::into_raw(kept);
-                // SAFETY: The core waits for this method, and gives the box to `remove`.
+                // SAFETY: The device is registered during this call, and the client too. The core
+                // passes the box to `remove`.
                 unsafe {
                     bindings::ib_set_client_data(raw.as_ptr(), C::slot().raw.get(), kept.cast());
                 }
@@ -360,46 +365,47 @@ unsafe extern "C" fn add<C: Client>(raw: *mut bindings::ib_device) -> c_int {
     })
 }
 
-/// A device goes.
+/// The `remove` method of `struct ib_client`.
 ///
 /// # Safety
 ///
-/// As [`add`], with what that has set.
+/// As for [`add`]; `data` is what `add` has set, or null.
 unsafe extern "C" fn remove<C: Client>(_: *mut bindings::ib_device, data: *mut c_void) {
     if data.is_null() {
         return;
     }
-    // SAFETY: `add` has made the box; the core calls this once, after all other methods.
+    // SAFETY: `add` made the box. The core calls `remove` once, after all other methods.
     let kept = unsafe { KBox::<Kept<C>>::from_raw(data.cast()) };
     let Kept { device, data } = KBox::into_inner(kept);
-    // SAFETY: This function's contract.
+    // SAFETY: The core calls a method of the client in `C::slot` (contract of this function).
     if let Some(client) = unsafe { C::slot().client() } {
         client.remove(data);
     }
     device.end();
 }
 
-/// What the client shows by netlink.
+/// The `get_nl_info` method of `struct ib_client`.
 ///
 /// # Safety
 ///
-/// As [`add`], with what that has set, or null, and a question.
+/// As for [`add`]; `data` is what `add` has set, or null; `info` is a request of the core.
 unsafe extern "C" fn get_nl_info<C: Client>(
     _: *mut bindings::ib_device,
     data: *mut c_void,
     info: *mut bindings::ib_client_nl_info,
 ) -> c_int {
     kernel::error::from_result(|| {
-        // SAFETY: This function's contract.
+        // SAFETY: The core calls a method of the client in `C::slot`, with data of `add` that
+        // `remove` has not taken yet (contract of this function).
         let (client, kept) = unsafe { (C::slot().client(), data.cast::<Kept<C>>().as_ref()) };
         let (Some(client), Some(kept)) = (client, kept) else {
             return Err(unsupported());
         };
-        // SAFETY: This function's contract.
+        // SAFETY: `info` is valid (contract of this function).
         let port = unsafe { bindings::rdma_helper_nl_info_port(info) };
         let found = client.nl_info(&kept.data, &kept.device, port)?;
-        // SAFETY: This function's contract. The core takes a reference to the node's device before
-        // the client may go.
+        // SAFETY: `info` is valid (contract of this function). The core takes a reference to the
+        // node's device before the client can be removed.
         unsafe { bindings::rdma_helper_nl_info_set(info, found.abi, found.cdev) };
         Ok(0)
     })

@@ -2,9 +2,9 @@
 
 //! Functions that other modules call.
 
-/// States that functions of this crate are those that the kernel's headers declare: that each
-/// has the type of the declaration. The functions are `#[no_mangle] extern "C"`, and the
-/// module's C file exports them.
+/// Asserts at compile time that functions of this crate have the types of their declarations in the
+/// kernel's headers. The functions are `#[no_mangle] extern "C"`, and the module's C file exports
+/// them.
 #[macro_export]
 macro_rules! exported {
     ($($name:ident),* $(,)?) => { $(

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A few places in front of a table, in which most numbers are found at once.
+//! Front: a direct-mapped cache of an ID table.
 //!
-//! To walk the tree of a table takes some 90 instructions, and each packet wants a device, a
-//! queue pair and some regions. So an object is also put into the place that its number
-//! has among `N`, if that is empty, and stays there as long as it is in the table. Numbers are
-//! given out in turn, so that of up to `N` objects that were made together none lacks a place;
-//! one that finds its place taken is only in the table. Who comes and goes all the time
-//! therefore takes no place from who stays.
+//! A walk of a table's tree takes some 90 instructions, and each packet looks up a device, a queue
+//! pair and some regions. So each object is also stored in the slot that its ID selects among `N`,
+//! if that slot is empty, and stays there as long as it is in the table. IDs are allocated
+//! cyclically, so up to `N` objects that were created together all get a slot. An object that finds
+//! its slot occupied is only in the table: short-lived objects do not evict long-lived ones.
 //!
-//! A place holds a pointer and not the number: who looks has to compare the number of what is
-//! there, under the protection by which the table keeps its objects alive for readers.
+//! A slot holds a pointer and not the ID: the reader compares the ID of the object found, under the
+//! protection by which the table keeps its objects alive for readers (RCU).
 //!
 //! Pure: no kernel imports; tested on the host, and model-checked there (`cfg(model)`).
 
@@ -21,16 +20,15 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 #[cfg(model)]
 use loom::sync::atomic::{AtomicPtr, Ordering};
 
-/// `N` places; a power of two, or zero for a table that nobody reads often. It takes `N`
-/// pointers of memory.
+/// `N` slots of one pointer each. `N` is a power of two, or zero for tables that are rarely read.
 ///
-/// Looking needs no lock. Whoever changes it holds that of the table.
+/// Lookup needs no lock. Changes require the lock of the table.
 pub struct Front<T, const N: usize> {
     places: [AtomicPtr<T>; N],
 }
 
 impl<T, const N: usize> Front<T, N> {
-    /// With all places empty.
+    /// Creates a front with all slots empty.
     #[cfg(not(model))]
     pub const fn new() -> Self {
         const { assert!(N == 0 || N.is_power_of_two()) };
@@ -39,7 +37,7 @@ impl<T, const N: usize> Front<T, N> {
         }
     }
 
-    /// With all places empty (`loom` cannot make one in a constant).
+    /// Creates a front with all slots empty (`loom` atomics cannot be created in a constant).
     #[cfg(model)]
     pub fn new() -> Self {
         Self {
@@ -49,18 +47,18 @@ impl<T, const N: usize> Front<T, N> {
 
     #[inline]
     fn place(&self, id: u32) -> Option<&AtomicPtr<T>> {
-        // CAST: widens, or keeps the width. With no place the mask does not matter.
+        // CAST: widens, or keeps the width. Without slots the mask does not matter.
         self.places.get(id as usize & N.wrapping_sub(1))
     }
 
-    /// What has the place of `id`, if anything has: the object of that number or of another.
-    /// All that was written to it before it was put there is seen. Any context.
+    /// Returns the object in the slot of `id`, which may have another ID. Everything written to the
+    /// object before [`put`](Self::put) is visible. Context: any.
     #[inline]
     pub fn look(&self, id: u32) -> Option<NonNull<T>> {
         NonNull::new(self.place(id)?.load(Ordering::Acquire))
     }
 
-    /// Lets `object`, whose number is `id`, be found, if its place is empty. The lock is held.
+    /// Stores `object`, whose ID is `id`, if its slot is empty. The caller holds the table's lock.
     #[inline]
     pub fn put(&self, id: u32, object: NonNull<T>) {
         if let Some(place) = self.place(id) {
@@ -70,8 +68,8 @@ impl<T, const N: usize> Front<T, N> {
         }
     }
 
-    /// Has `object`, whose number is `id`, not be found any more; readers that found it before
-    /// may still use it. The lock is held.
+    /// Removes `object`, whose ID is `id`, from its slot. Readers that found it before may still
+    /// use it. The caller holds the table's lock.
     #[inline]
     pub fn take(&self, id: u32, object: NonNull<T>) {
         if let Some(place) = self.place(id) {

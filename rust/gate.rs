@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A gate: users pass while it is open; closing waits until all of them have left.
+//! Gate: a use count that can be closed. Closing waits until all users have left.
 //!
-//! It is the one form of "reference count plus completion" in this subsystem: a
-//! device that goes away, a memory region being deregistered. An `Arc` keeps
-//! memory; a gate tells that nobody *uses* it any more.
+//! It implements the combination of a reference count and a completion, for instance for the
+//! removal of a device or the deregistration of a memory region. An `Arc` keeps the memory of an
+//! object; a closed gate guarantees that nobody *uses* the object any more.
 //!
 //! ```text
 //!            try_enter: n -> n + 1          drop of a pass: n -> n - 1
@@ -13,8 +13,8 @@
 //!      +------- close -------> closed(n)    +-- n == 0 --> `empty` is completed
 //! ```
 //!
-//! A closed gate never opens again, and its count only falls. So exactly one event,
-//! the close of an empty gate or the exit of the last user, completes `empty`.
+//! A closed gate is never opened again, and its count only falls. So exactly one event completes
+//! `empty`: closing of a gate without users, or exit of the last user.
 
 use core::ptr::NonNull;
 
@@ -39,7 +39,7 @@ impl Empty for Completion {
     }
 }
 
-/// A counted entrance that can be closed for good.
+/// A use count that can be closed.
 ///
 /// # Examples
 ///
@@ -57,7 +57,7 @@ impl Empty for Completion {
 ///
 /// # Invariants
 ///
-/// `word` counts the passes that exist.
+/// `word` counts the existing passes.
 #[pin_data]
 pub struct Gate {
     word: Word,
@@ -66,7 +66,7 @@ pub struct Gate {
 }
 
 impl Gate {
-    /// Makes an open gate with nobody inside.
+    /// Creates an open gate without users.
     #[inline]
     pub fn new() -> impl PinInit<Self> {
         // INVARIANT: No pass exists, and the gate is open.
@@ -76,10 +76,10 @@ impl Gate {
         })
     }
 
-    /// Enters, unless the gate is closed.
+    /// Adds a user, unless the gate is closed.
     ///
-    /// Context: any. Lock-free, never sleeps. What the caller does before it drops
-    /// the pass happens before [`close_and_wait`](Self::close_and_wait) returns.
+    /// Context: any. Lock-free, never sleeps. What the caller does before it drops the pass happens
+    /// before [`close_and_wait`](Self::close_and_wait) returns.
     ///
     /// # Examples
     ///
@@ -88,12 +88,12 @@ impl Gate {
     /// ```
     #[inline]
     pub fn try_enter(&self) -> Option<Pass<'_>> {
-        // INVARIANT: `enter` has counted this pass. A pass is made only then, since it
-        // leaves when it is dropped.
+        // INVARIANT: `enter` has counted this pass. The pass is created only if it did, because its
+        // drop decrements the count.
         self.word.enter().then(|| Pass { gate: self })
     }
 
-    /// Closes the gate. Those inside may stay; nobody gets in any more.
+    /// Closes the gate. Present users may stay; new ones are refused.
     ///
     /// Context: any. Never sleeps. May be called again.
     ///
@@ -108,12 +108,12 @@ impl Gate {
         let _: bool = self.word.close(&self.empty);
     }
 
-    /// Closes the gate and waits until everyone has left.
+    /// Closes the gate and waits until all users have left.
     ///
-    /// Afterwards nobody is inside, nobody gets in, and all that users did inside
-    /// is visible to the caller. May be called again, also concurrently.
+    /// Afterwards there are no users and new ones are refused, and everything that users did is
+    /// visible to the caller. May be called again, also concurrently.
     ///
-    /// Context: may sleep. A caller that is inside itself waits for ever.
+    /// Context: may sleep. Deadlocks if the caller holds a pass.
     ///
     /// # Examples
     ///
@@ -125,7 +125,7 @@ impl Gate {
         self.word.close_and_wait(&self.empty);
     }
 
-    /// Whether the gate was closed; a hint, unless the caller knows who closes it.
+    /// Returns whether the gate is closed. A hint, unless the caller synchronises with `close`.
     ///
     /// Context: any.
     #[inline]
@@ -134,7 +134,7 @@ impl Gate {
     }
 }
 
-/// Being inside a [`Gate`]; dropping it leaves.
+/// A use of a [`Gate`], which ends on drop.
 #[must_use = "dropping the pass leaves the gate at once"]
 pub struct Pass<'a> {
     gate: &'a Gate,
@@ -147,28 +147,27 @@ impl Drop for Pass<'_> {
     }
 }
 
-/// Being inside a [`Gate`] that is part of a shared object, whose memory it keeps.
+/// A use of a [`Gate`] that is part of a shared object. It holds a reference to the object.
 ///
-/// For users that outlive a scope: an skb in flight, a queued work item.
+/// For uses that outlive a scope: an skb in flight, a queued work item.
 ///
 /// # Invariants
 ///
-/// `gate` points into `*owner`, or at something that outlives it, and this pass is
-/// counted there.
+/// `gate` points into `*owner`, or to something that outlives it, and this pass is counted there.
 #[must_use = "dropping the pass leaves the gate at once"]
 pub struct OwnedPass<T> {
     gate: NonNull<Gate>,
     owner: Arc<T>,
 }
 
-// SAFETY: The pointer stands for a shared reference to a `Gate`, which is `Sync`, as
-// its parts are; the rest is an `Arc<T>`.
+// SAFETY: The pointer stands for a shared reference to a `Gate`, which is `Sync`, as its fields
+// are; the other field is an `Arc<T>`.
 unsafe impl<T: Send + Sync> Send for OwnedPass<T> {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: a shared reference to a `Gate`, and an `Arc<T>`.
 unsafe impl<T: Send + Sync> Sync for OwnedPass<T> {}
 
 impl<T> OwnedPass<T> {
-    /// Enters the gate that `gate` finds in `owner`, unless it is closed.
+    /// Adds a user to the gate that `gate` returns for `owner`, unless it is closed.
     ///
     /// Context: any. Never sleeps.
     ///
@@ -184,12 +183,12 @@ impl<T> OwnedPass<T> {
             return None;
         }
         let gate = NonNull::from(gate);
-        // INVARIANT: `enter` has counted this pass; the gate lives as long as the
-        // borrow of `*owner` could, and `owner` is kept.
+        // INVARIANT: `enter` has counted this pass. The gate is valid as long as `*owner`, as the
+        // signature of the closure requires, and `owner` is kept.
         Some(Self { gate, owner })
     }
 
-    /// The object whose gate was entered.
+    /// Returns the object of the gate.
     #[inline]
     pub fn owner(&self) -> &Arc<T> {
         &self.owner
@@ -208,8 +207,7 @@ impl<T> core::ops::Deref for OwnedPass<T> {
 impl<T> Drop for OwnedPass<T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the gate is alive: `owner` is dropped after
-        // this function.
+        // SAFETY: The gate exists (type invariant): `owner` is dropped after this function.
         let gate = unsafe { self.gate.as_ref() };
         gate.word.leave(&gate.empty);
     }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A short wait, ended by a softirq: for delays of microseconds.
+//! One-shot timers that expire in softirq, for delays of microseconds (`struct hrtimer`).
 //!
-//! A [`Pause`] is a field of an object kept in an `Arc`, like [`crate::timer::Timer`],
-//! and like that it owns a reference to the object while it is pending. It differs in
-//! grain, and in that a pending one cannot be moved: who wants more time starts it
-//! again when it is over.
+//! A [`Pause`] is a field of an object in an `Arc`, like [`crate::timer::Timer`], and owns a
+//! reference to the object while it is pending. It differs in resolution, and in that a pending one
+//! cannot be re-armed: its callback starts it again if more time is needed.
 //!
-//! That reference may be the last, so `T`'s drop must not sleep. A module does not end before
-//! the objects with its pauses have gone (see [`module`](crate::module)), so it shuts them down.
+//! The timer's reference may be the last one, so the drop of `T` must not sleep. A module is not
+//! unloaded while objects with its pauses exist (see [`module`](crate::module)), so their owner
+//! calls [`Pause::shutdown`].
 //!
 //! C header: `include/linux/hrtimer.h`.
 
@@ -26,33 +26,33 @@ use kernel::sync::ArcBorrow;
 use kernel::time::Delta;
 use kernel::types::Opaque;
 
-/// What happens when the pause of an object is over.
+/// Callback of a pause.
 ///
-/// `ID` tells several pauses of one type apart.
+/// `ID` distinguishes several pauses of one type.
 pub trait PauseCallback<const ID: u64 = 0> {
-    /// The pause is over; it may be started again.
+    /// Runs when the pause has expired. It may start the pause again.
     ///
-    /// Context: softirq. Never twice at a time, but a pause started meanwhile is pending
-    /// already.
+    /// Context: softirq. Calls for one pause do not overlap. A pause that is started during the
+    /// callback is pending already.
     fn run(this: ArcBorrow<'_, Self>);
 }
 
-/// Declares that a type contains a [`Pause<Self, ID>`]; see [`impl_has_pause!`].
+/// Implemented by types that contain a [`Pause<Self, ID>`]; see [`impl_has_pause!`].
 ///
 /// [`impl_has_pause!`]: crate::impl_has_pause
 ///
 /// # Safety
 ///
-/// Both methods must compute the address of one field, and be each other's inverse.
+/// Both methods must compute the address of the same field, and be inverse to each other.
 pub unsafe trait HasPause<const ID: u64 = 0>: Sized {
-    /// The field of an object.
+    /// Returns the field of an object.
     ///
     /// # Safety
     ///
     /// `this` must point to an object of the type.
     unsafe fn raw_pause(this: *const Self) -> *const Pause<Self, ID>;
 
-    /// The object of a field.
+    /// Returns the object that contains a field.
     ///
     /// # Safety
     ///
@@ -67,20 +67,20 @@ pub unsafe trait HasPause<const ID: u64 = 0>: Sized {
 /// ```ignore
 /// impl_has_pause! {
 ///     impl HasPause<0> for Qp { self.cork }
-///     impl HasPause<1> for Qp { self.ride }
+///     impl HasPause<1> for Qp { self.ack_timeout }
 /// }
 /// ```
 #[macro_export]
 macro_rules! impl_has_pause {
     ($(impl HasPause$(<$id:tt>)? for $self:ty { self.$field:ident })*) => {$(
-        // SAFETY: It only compiles if the field is such a pause; both methods add and
-        // subtract its offset.
+        // SAFETY: It compiles only if the field is a pause of this type and ID; the methods add and
+        // subtract the field's offset.
         unsafe impl $crate::hrtimer::HasPause$(<$id>)? for $self {
             #[inline]
             unsafe fn raw_pause(
                 this: *const Self,
             ) -> *const $crate::hrtimer::Pause<Self $(, $id)?> {
-                // SAFETY: The caller promises that `this` points to an object.
+                // SAFETY: The caller guarantees that `this` points to an object.
                 unsafe { &raw const (*this).$field }
             }
 
@@ -88,7 +88,7 @@ macro_rules! impl_has_pause {
             unsafe fn pause_owner(
                 pause: *const $crate::hrtimer::Pause<Self $(, $id)?>,
             ) -> *const Self {
-                // SAFETY: The caller promises that it is this field of an object.
+                // SAFETY: The caller guarantees that `pause` is this field of an object.
                 unsafe { ::kernel::container_of!(pause.cast_mut(), Self, $field) }
             }
         }
@@ -96,13 +96,12 @@ macro_rules! impl_has_pause {
 }
 pub use crate::impl_has_pause;
 
-/// A pause of a `T`. Its operations are associated functions that take the object.
+/// A pause in a `T`. Its operations are associated functions that take the object.
 ///
 /// # Invariants
 ///
-/// - While `timer` is pending, one reference to the `Arc` around the object is its.
-/// - `pending` is set before the timer is started, and cleared by whoever finds it ended
-///   or stops it.
+/// - While `timer` is pending, it owns one reference to the `Arc` of the object.
+/// - `pending` is set before the timer is started, and cleared by its callback.
 /// - `closed` never becomes `false` again.
 #[pin_data]
 pub struct Pause<T, const ID: u64 = 0> {
@@ -110,28 +109,28 @@ pub struct Pause<T, const ID: u64 = 0> {
     timer: Opaque<bindings::hrtimer>,
     pending: Atomic<bool>,
     closed: Atomic<bool>,
-    // The callback is the module's code.
+    // The callback is code of the module.
     _resident: Resident,
     _owner: PhantomData<Arc<T>>,
 }
 
-// SAFETY: An `hrtimer` may be used from any CPU, and other CPUs may run the callback
-// and drop the object.
+// SAFETY: An `hrtimer` may be used from any CPU; another CPU may run the callback and drop the
+// object, since `T` is `Send` and `Sync`.
 unsafe impl<T: Send + Sync, const ID: u64> Send for Pause<T, ID> {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: an `hrtimer` may be used from any CPU, and `T` is `Send` and `Sync`.
 unsafe impl<T: Send + Sync, const ID: u64> Sync for Pause<T, ID> {}
 
 impl<T, const ID: u64> Pause<T, ID>
 where
     T: HasPause<ID> + PauseCallback<ID> + Send + Sync + 'static,
 {
-    /// One that is not pending; `resident` is [`resident!()`](crate::resident).
+    /// Creates a pause that is not pending; `resident` is [`resident!()`](crate::resident).
     pub fn new(resident: Resident) -> impl PinInit<Self> {
-        // INVARIANT: It is not pending.
+        // INVARIANT: The timer is not pending.
         pin_init!(Self {
             timer <- Opaque::ffi_init(|timer| {
-                // SAFETY: `timer` is valid for writes, and `over` suits pauses inside
-                // a `T`.
+                // SAFETY: `timer` is valid for writes, and `over` is the callback for pauses in a
+                // `T`.
                 unsafe {
                     bindings::hrtimer_setup(
                         timer,
@@ -148,7 +147,7 @@ where
         })
     }
 
-    /// Starts the pause, unless it is pending already.
+    /// Starts the pause, unless it is pending or shut down.
     ///
     /// Context: any. Never sleeps.
     pub fn start(this: ArcBorrow<'_, T>, delay: Delta) {
@@ -156,10 +155,11 @@ where
         if pause.closed.load(Acquire) || pause.pending.xchg(true, Full) {
             return;
         }
-        // INVARIANT: The reference is the timer's. It comes first: the timer may fire
-        // before the call is back.
+        // INVARIANT: The timer owns this reference. It is taken first, because the timer may expire
+        // before the call returns.
         let _: *const T = Arc::into_raw(Arc::from(this));
-        // SAFETY: The timer is initialised, and `pending` says that it is ours to start.
+        // SAFETY: The timer is initialised, and this call has set `pending`, so no other call
+        // starts it.
         unsafe {
             bindings::hrtimer_start_range_ns(
                 pause.timer.get(),
@@ -168,27 +168,27 @@ where
                 bindings::hrtimer_mode_HRTIMER_MODE_REL_SOFT,
             )
         };
-        // `shutdown` sets `closed` and then cancels. If the start came first, it was
-        // cancelled there; else `closed` is read here, or in the callback.
+        // `shutdown` sets `closed` and then cancels the timer. If the start came first, the
+        // cancellation finds the timer; otherwise `closed` is read here or in the callback.
         if pause.closed.load(Acquire) {
             // SAFETY: The timer is initialised.
             if unsafe { bindings::hrtimer_try_to_cancel(pause.timer.get()) } > 0 {
-                // SAFETY: The timer was pending, so its reference is ours now.
+                // SAFETY: The timer was pending, so its reference passes to us (type invariant).
                 drop(unsafe { Arc::from_raw(Self::object(this)) });
             }
         }
     }
 
-    /// Ends the pause without its callback, for good, and waits for one that runs.
+    /// Cancels the pause, waits for a running callback, and refuses further starts.
     ///
-    /// Context: task; not with a lock held that the callback takes. It may sleep.
+    /// Context: process; the caller must not hold a lock that the callback takes. May sleep.
     pub fn shutdown(this: &Arc<T>) {
         let this = this.as_arc_borrow();
         let pause = Self::of(this);
         pause.closed.xchg(true, Full);
         // SAFETY: The timer is initialised.
         if unsafe { bindings::hrtimer_cancel(pause.timer.get()) } > 0 {
-            // SAFETY: The timer was pending, so its reference is ours now.
+            // SAFETY: The timer was pending, so its reference passes to us (type invariant).
             drop(unsafe { Arc::from_raw(Self::object(this)) });
         }
     }
@@ -198,33 +198,33 @@ where
     }
 
     fn of(this: ArcBorrow<'_, T>) -> &Self {
-        // SAFETY: The object is alive as long as the borrow, and has such a pause.
+        // SAFETY: The object exists during the borrow, and contains the pause (`HasPause`).
         unsafe { &*T::raw_pause(Self::object(this)) }
     }
 }
 
 fn clock() -> i32 {
-    // CAST: it is 1.
+    // CAST: `CLOCK_MONOTONIC` is 1.
     bindings::CLOCK_MONOTONIC as i32
 }
 
-/// What the kernel calls when a pause is over.
+/// Timer function of a pause.
 ///
 /// # Safety
 ///
-/// `timer` must be the C part of a `Pause<T, ID>` that was pending and is not now.
+/// `timer` must be the C part of a `Pause<T, ID>`, and must have just expired.
 unsafe extern "C" fn over<T: HasPause<ID> + PauseCallback<ID>, const ID: u64>(
     timer: *mut bindings::hrtimer,
 ) -> bindings::hrtimer_restart {
-    // SAFETY: The caller promises that it is the `timer` of a `Pause`.
+    // SAFETY: The caller guarantees that it is the `timer` of a `Pause`.
     let pause: *const Pause<T, ID> =
         unsafe { kernel::container_of!(Opaque::cast_from(timer).cast_mut(), Pause<T, ID>, timer) };
-    // SAFETY: Only the timers that `HasPause` names are initialised with this function;
-    // and by the type invariant of `Pause` a reference comes with it.
+    // SAFETY: Only pauses in a `T` are initialised with this function (`Pause::new`). The timer was
+    // pending, so it owned a reference (invariant of `Pause`), which passes to us.
     let this = unsafe { Arc::from_raw(T::pause_owner(pause)) };
-    // SAFETY: The object, hence its pause, is alive.
+    // SAFETY: `this` keeps the object, hence its pause.
     let pause = unsafe { &*pause };
-    // From here on it may be started anew, also by the callback.
+    // From here on the pause may be started again, also by the callback.
     pause.pending.store(false, Relaxed);
     if !pause.closed.load(Acquire) {
         T::run(this.as_arc_borrow());

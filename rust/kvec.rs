@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What vectors of the `kernel` crate lack.
+//! Operations on vectors that the `kernel` crate lacks.
 
 use core::mem;
 use kernel::alloc::Allocator;
 use kernel::alloc::Vec;
 
-/// Removes the elements for which `keep` answers false; the others stay in their order.
+/// Removes the elements for which `keep` returns false, and preserves the order of the others.
 ///
-/// `Vec::retain` of the `kernel` crate does the same. It indexes the vector, and the compiler cannot
-/// prove that the indices are in range.
+/// `Vec::retain` of the `kernel` crate does the same, but it indexes the vector, and the compiler
+/// cannot prove that the indices are in range.
 pub fn retain<T, A: Allocator>(vec: &mut Vec<T, A>, mut keep: impl FnMut(&mut T) -> bool) {
     let mut kept = 0_usize;
     for at in 0..vec.len() {
@@ -17,7 +17,7 @@ pub fn retain<T, A: Allocator>(vec: &mut Vec<T, A>, mut keep: impl FnMut(&mut T)
             break;
         };
         if keep(this) {
-            // Nothing was removed so far, if it is not before this one.
+            // `kept` is at most `at`; if they are equal nothing was removed so far.
             if let Some(gap) = before.get_mut(kept) {
                 mem::swap(gap, this);
             }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The crate `rdma`: what every module of the subsystem shares.
+//! The crate `rdma`: code that all modules of the subsystem share.
 //!
-//! It holds the bindings to `include/rdma`, safe wrappers of kernel facilities
-//! that the `kernel` crate lacks, the wire formats, and the two APIs: `provider`
-//! for drivers and, later, `client` for upper-layer protocols.
+//! It contains the bindings to `include/rdma`, safe wrappers of kernel facilities that the `kernel`
+//! crate lacks, the wire formats, and two APIs: `provider` for drivers, `client` and `mad` for
+//! kernel consumers of devices.
 //!
-//! Its functions are compiled into the modules that call them. It therefore has
-//! no state: a `static` here would exist once per module.
+//! It is linked into each module. It therefore has no state: a `static` here would exist once per
+//! module.
 
 pub mod accounted;
 pub mod anchor;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RDMA links: devices that `rdma link add NAME type TYPE netdev DEV` makes.
+//! RDMA links: devices created by `rdma link add NAME type TYPE netdev DEV`.
 //!
-//! A module names its type by a static [`LinkSlot`], registers it, and puts
-//! [`LinkSlot::as_raw`] into `link_ops` of each device that may be deleted again
-//! by `rdma link delete`.
+//! A module declares its type as a static [`LinkSlot`], registers it, and stores
+//! [`LinkSlot::as_raw`] in `link_ops` of each device that `rdma link delete` may delete.
 //!
 //! C header: `include/rdma/rdma_netlink.h`.
 
@@ -25,33 +24,32 @@ use crate::bindings;
 use crate::module::Resident;
 use crate::net::NetDevice;
 
-/// The identity of a link type. A static of the module that registers it.
+/// A link type: a static of the module that registers it.
 ///
 /// # Invariants
 ///
-/// - `ops` has the methods of `T`; only its list head changes, by C, under its lock.
-/// - `taken` is set while it is registered.
+/// - `ops` has the methods of `T`. Only its list head changes; C does that, under its own lock.
+/// - `taken` is set while the type is registered.
 pub struct LinkSlot<T: LinkOps> {
     ops: UnsafeCell<bindings::rdma_link_ops>,
     taken: Atomic<bool>,
     _type: PhantomData<fn() -> T>,
 }
 
-// SAFETY: By the type invariant, Rust does not write it while others use it.
+// SAFETY: Rust writes `ops` only in `register`, before C knows it (type invariant).
 unsafe impl<T: LinkOps> Sync for LinkSlot<T> {}
 
 impl<T: LinkOps> LinkSlot<T> {
-    /// A slot that nothing is registered under. A device may have it in its `link_ops` all the
-    /// same.
+    /// Creates a slot whose type is not registered. Devices may refer to it in `link_ops` already.
     #[allow(clippy::new_without_default, reason = "for a static only")]
     #[allow(clippy::disallowed_methods, reason = "`as_char_ptr` is not const")]
     pub const fn new() -> Self {
-        // SAFETY: Zeros are an empty one.
+        // SAFETY: A C structure of integers and pointers, for which zero is valid.
         let mut ops: bindings::rdma_link_ops = unsafe { MaybeUninit::zeroed().assume_init() };
         ops.type_ = T::NAME.as_ptr().cast();
         ops.newlink = Some(LinkRegistration::<T>::new_link);
         ops.dellink = Some(LinkRegistration::<T>::del_link);
-        // INVARIANT: It has the methods of `T`.
+        // INVARIANT: The methods are those of `T`.
         Self {
             ops: UnsafeCell::new(ops),
             taken: Atomic::new(false),
@@ -59,36 +57,35 @@ impl<T: LinkOps> LinkSlot<T> {
         }
     }
 
-    /// The C object, for `link_ops` of a device.
+    /// Returns the C structure, for `link_ops` of a device.
     #[inline]
     pub fn as_raw(&self) -> *mut bindings::rdma_link_ops {
         self.ops.get()
     }
 }
 
-/// A type of link.
+/// Methods of a link type (`struct rdma_link_ops`).
 pub trait LinkOps: 'static {
-    /// The name of the type, `rxe` for instance.
+    /// Name of the type, for instance `rxe`.
     const NAME: &'static CStr;
 
-    /// Makes a device called `name` on `ndev`. Process context, may sleep; RTNL is
-    /// not held.
+    /// Creates a device called `name` on `ndev`. Process context, may sleep; RTNL is not held.
     ///
     /// # Errors
     ///
-    /// Go to the user as they are.
+    /// Returned to the user.
     fn new_link(name: &CStr, ndev: &NetDevice) -> Result;
 
-    /// A device that has the slot in its `link_ops` is about to be unregistered at
-    /// the user's request. It is valid for the call. Process context, may sleep.
+    /// Deletes a device that refers to the slot in `link_ops`, at the request of the user: the
+    /// device is about to be unregistered. It is valid during the call. Process context, may sleep.
     ///
     /// # Errors
     ///
-    /// Go to the user as they are, and keep the device.
+    /// Returned to the user; the device is not deleted then.
     fn del_link(device: NonNull<bindings::ib_device>) -> Result;
 }
 
-/// A registration. The module cannot go before it is dropped.
+/// A registered link type. The module cannot be unloaded before it is dropped.
 ///
 /// # Invariants
 ///
@@ -101,27 +98,27 @@ pub struct LinkRegistration<T: LinkOps> {
 impl<T: LinkOps> LinkRegistration<T> {
     /// Registers the type. May sleep. `resident` is [`resident!()`](crate::resident).
     ///
-    /// If another module has a type of that name, the C core complains in the log
-    /// and never calls this one.
+    /// If another module has a type of the same name, the C core warns in the log and never calls
+    /// this one.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if it is registered.
+    /// `EBUSY` if the slot is registered.
     pub fn register(slot: &'static LinkSlot<T>, resident: Resident) -> Result<Self> {
         if slot.taken.xchg(true, Full) {
             return Err(EBUSY);
         }
         let ops = slot.as_raw();
-        // SAFETY: `taken` was not set, so that it is in no list; it is static, so it
-        // outlives the registration. The list head is made to point to itself: if C
-        // refuses, taking it off a list does no harm.
+        // SAFETY: This call has set `taken`, so `ops` is in no list (type invariant of `LinkSlot`).
+        // It is static, so it outlives the registration. The list head is initialised to point to
+        // itself: if C refuses the registration, unregistration is harmless.
         unsafe {
             let list = core::ptr::addr_of_mut!((*ops).list);
             (*list).next = list;
             (*list).prev = list;
             bindings::rdma_link_register(ops);
         }
-        // INVARIANT: Just registered.
+        // INVARIANT: Registered above.
         Ok(Self {
             slot,
             _resident: resident,
@@ -132,7 +129,7 @@ impl<T: LinkOps> LinkRegistration<T> {
     ///
     /// For C only, as `newlink` of `struct rdma_link_ops`.
     unsafe extern "C" fn new_link(name: *const c_char, ndev: *mut bindings::net_device) -> c_int {
-        // SAFETY: C calls with a terminated string and a device that it holds.
+        // SAFETY: C calls with a NUL-terminated string and a device that it holds a reference to.
         let (name, ndev) = unsafe { (CStr::from_char_ptr(name), NetDevice::from_raw(ndev)) };
         from_result(|| T::new_link(name, ndev).map(|()| 0))
     }
@@ -146,9 +143,9 @@ impl<T: LinkOps> LinkRegistration<T> {
 }
 
 impl<T: LinkOps> Drop for LinkRegistration<T> {
-    /// May sleep. Waits for calls that are under way.
+    /// May sleep. Waits for running calls.
     fn drop(&mut self) {
-        // SAFETY: By the type invariant.
+        // SAFETY: The operations are registered (type invariant).
         unsafe { bindings::rdma_link_unregister(self.slot.as_raw()) };
         self.slot.taken.store(false, Release);
     }

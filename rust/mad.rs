@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Management datagrams (MADs), for consumers of `ib_core` in other modules.
+//! Management datagrams (MADs), for kernel consumers of `ib_core` in other modules.
 //!
 //! | type | what |
 //! |---|---|
@@ -9,8 +9,8 @@
 //! | [`Received`] | a MAD, or the segments of an RMPP transfer, in the receive handler |
 //! | [`Mad`] | the same, kept beyond the handler |
 //!
-//! Each send carries a value of the consumer's, which comes back by [`MadUser::sent`] exactly once
-//! for each send that was posted.
+//! Each send carries a value of the consumer. [`MadUser::sent`] returns it, exactly once for each
+//! send that was posted.
 //!
 //! C header: `include/rdma/ib_mad.h`. Only exported functions are called, so the core may be the C
 //! one.
@@ -40,23 +40,22 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
-/// The bytes of the RMPP header in a MAD (`struct ib_rmpp_hdr`, after `struct ib_mad_hdr`).
+/// Offsets of the RMPP header in a MAD (`struct ib_rmpp_hdr`, after `struct ib_mad_hdr`).
 const RMPP: Range<usize> = 24..36;
 
-/// The handlers of an agent. They run in work items of the port, one after the other, and may
-/// sleep.
+/// Handlers of an agent. They run in work items of the port, one at a time, and may sleep.
 pub trait MadUser: Send + Sync + 'static {
-    /// What a send carries.
+    /// Value that a send carries.
     type Sent: Send + 'static;
 
-    /// A MAD was received.
+    /// Handles a received MAD.
     fn received(&self, mad: Received<'_>);
 
-    /// A send has ended. `timed_out` means that no response came in time.
+    /// Handles the end of a send. `timed_out` means that no response was received in time.
     fn sent(&self, sent: KBox<Self::Sent>, timed_out: bool);
 }
 
-/// The unsolicited MADs that an agent receives.
+/// Unsolicited MADs that an agent receives.
 pub struct Unsolicited {
     /// Management class.
     pub class: u8,
@@ -64,24 +63,24 @@ pub struct Unsolicited {
     pub version: u8,
     /// OUI of a vendor class.
     pub oui: [u8; 3],
-    /// Methods, one bit each.
+    /// Bitmap of methods.
     pub methods: u128,
 }
 
-/// How an agent is registered.
+/// Registration of an agent.
 pub struct Registration {
-    /// Whether it uses queue pair 1 (GSI), not 0 (SMI).
+    /// Uses queue pair 1 (GSI) if set, else queue pair 0 (SMI).
     pub gsi: bool,
-    /// The unsolicited MADs that it receives, if any.
+    /// Unsolicited MADs that it receives, if any.
     pub unsolicited: Option<Unsolicited>,
-    /// Version of RMPP, or 0.
+    /// Version of RMPP; 0 for none.
     pub rmpp_version: u8,
     /// `IB_MAD_USER_RMPP`, or 0.
     pub flags: u32,
 }
 
-/// A registered agent. Dropping it waits until its handlers have returned and all its sends have
-/// ended, so the caller must not hold a lock that a handler takes. Drop may sleep.
+/// A registered agent. Drop waits until its handlers have returned and all its sends have ended, so
+/// the caller must not hold a lock that a handler takes. Drop may sleep.
 ///
 /// # Invariants
 ///
@@ -94,7 +93,7 @@ pub struct Agent<U: MadUser> {
     _device: DeviceRef,
 }
 
-// SAFETY: The core locks agents itself; the user is `Send` and `Sync`.
+// SAFETY: The core locks agents; the user is `Send` and `Sync`.
 unsafe impl<U: MadUser> Send for Agent<U> {}
 // SAFETY: As for `Send`: the core locks agents, and the user is `Sync`.
 unsafe impl<U: MadUser> Sync for Agent<U> {}
@@ -104,8 +103,8 @@ impl<U: MadUser> Agent<U> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for what the core does not know or what another agent has; `EPROTONOSUPPORT`,
-    /// `ENOMEM`.
+    /// `EINVAL` for a class or method that the core does not support or that another agent has
+    /// registered; `EPROTONOSUPPORT`, `ENOMEM`.
     pub fn register(
         device: &DeviceRef,
         port: u32,
@@ -132,8 +131,8 @@ impl<U: MadUser> Agent<U> {
         } else {
             bindings::ib_qp_type_IB_QPT_SMI
         };
-        // SAFETY: The device stays as long as the agent (`_device`). The core copies the request.
-        // The context stays as long as the agent (`_user`), whose drop waits for the handlers.
+        // SAFETY: The device and the context exist as long as the agent (`_device`, `_user`), whose
+        // drop waits for the handlers. The core copies the request.
         let raw = from_err_ptr(unsafe {
             bindings::ib_register_mad_agent(
                 device.raw(),
@@ -148,7 +147,8 @@ impl<U: MadUser> Agent<U> {
             )
         })?;
         Ok(Self {
-            // INVARIANT: Just registered so. `Buffer`s are the only sends of this type's methods.
+            // INVARIANT: Just registered with these arguments. Only `Buffer::post` posts sends of
+            // the agent.
             raw: NonNull::new(raw).ok_or(EINVAL)?,
             _user: user,
             _device: device.clone(),
@@ -156,11 +156,12 @@ impl<U: MadUser> Agent<U> {
     }
 
     fn view(&self) -> &MadAgent {
-        // SAFETY: It is registered as long as this exists (type invariant).
+        // SAFETY: The agent is registered as long as this exists (type invariant).
         unsafe { MadAgent::view(self.raw.as_ptr()) }
     }
 
-    /// Upper half of the transaction IDs of its requests, by which responses are matched.
+    /// Returns the upper half of the transaction IDs of the agent's requests, by which responses
+    /// are matched.
     pub fn hi_tid(&self) -> u32 {
         self.view().hi_tid()
     }
@@ -169,24 +170,24 @@ impl<U: MadUser> Agent<U> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a GID, port or path that does not exist; the driver's.
+    /// `EINVAL` for a GID, port or path that does not exist; those of the driver.
     pub fn address(&self, to: &To) -> Result<Address<'_>> {
         let grh = to.grh.as_ref().map_or(ptr::null(), |grh| &raw const grh.0);
-        // SAFETY: The agent is registered (type invariant), so its queue pair and the domain of
-        // that exist; `grh` is null or points to a route that is borrowed for the call.
+        // SAFETY: The agent is registered (type invariant), so its queue pair and protection domain
+        // exist; `grh` is null or points to a route that is borrowed for the call.
         let raw = from_err_ptr(unsafe {
             bindings::rdma_helper_mad_ah(self.raw.as_ptr(), to.lid, to.sl, to.path_bits, grh)
         })?;
-        // INVARIANT: Just created. The agent, which keeps the device, is borrowed.
+        // INVARIANT: Just created, and owned by this. The borrowed agent keeps the device.
         Ok(Address(NonNull::new(raw).ok_or(EINVAL)?, PhantomData))
     }
 
-    /// Allocates a MAD, filled with zeros, that goes to an address. Its memory is charged to the
-    /// cgroup of the current task. May sleep.
+    /// Allocates a zeroed MAD for an address. Its memory is charged to the cgroup of the current
+    /// task. May sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for lengths that no MAD of this kind has; `ENOMEM`.
+    /// `EINVAL` for lengths that are not possible for such a MAD; `ENOMEM`.
     pub fn buffer<'a>(&'a self, lengths: &Lengths, address: Address<'a>) -> Result<Buffer<'a, U>> {
         let headers = c_int::try_from(lengths.headers).map_err(|_| EINVAL)?;
         let data = c_int::try_from(lengths.data).map_err(|_| EINVAL)?;
@@ -208,7 +209,7 @@ impl<U: MadUser> Agent<U> {
                 lengths.base_version,
             )
         })?;
-        // INVARIANT: Just created, by this agent.
+        // INVARIANT: Just created by this agent, and not posted.
         Ok(Buffer {
             raw: NonNull::new(raw).ok_or(EINVAL)?,
             address,
@@ -220,12 +221,12 @@ impl<U: MadUser> Agent<U> {
 
 impl<U: MadUser> Drop for Agent<U> {
     fn drop(&mut self) {
-        // SAFETY: It is registered (type invariant).
+        // SAFETY: The agent is registered (type invariant).
         unsafe { bindings::ib_unregister_mad_agent(self.raw.as_ptr()) };
     }
 }
 
-/// A global route: the fields of a GRH that senders choose.
+/// A global route: the fields of a GRH that the sender selects.
 #[derive(Default)]
 pub struct Grh(pub bindings::rdma_helper_grh);
 
@@ -237,26 +238,27 @@ pub struct To {
     pub sl: u8,
     /// Path bits of the source LID.
     pub path_bits: u8,
-    /// The global route, if any.
+    /// Global route, if any.
     pub grh: Option<Grh>,
 }
 
-/// An address handle. Dropping it destroys the handle, and may sleep.
+/// An address handle, destroyed on drop. Drop may sleep.
 ///
 /// # Invariants
 ///
-/// `0` is owned by this. The device stays for `'a`.
+/// `0` is owned by this. The device exists during `'a`.
 pub struct Address<'a>(NonNull<bindings::ib_ah>, PhantomData<&'a ()>);
 
 impl Drop for Address<'_> {
     fn drop(&mut self) {
-        // SAFETY: It is owned by this (type invariant), and no send that is posted uses it:
+        // SAFETY: The handle is owned by this (type invariant). No posted send uses it:
         // `Buffer::post` forgets it.
         unsafe { bindings::rdma_helper_mad_ah_destroy(self.0.as_ptr()) };
     }
 }
 
-/// Lengths of a MAD to be sent, and its destination behind the address.
+/// Lengths of a MAD to be sent, and the fields of its destination that are not in the address
+/// handle.
 pub struct Lengths {
     /// Number of the destination's queue pair.
     pub qpn: u32,
@@ -286,12 +288,12 @@ pub struct Buffer<'a, U: MadUser> {
 
 impl<U: MadUser> Buffer<'_, U> {
     fn view(&self) -> &SendBuf {
-        // SAFETY: It is owned by this (type invariant).
+        // SAFETY: The buffer is owned by this (type invariant).
         unsafe { SendBuf::view(self.raw.as_ptr()) }
     }
 
-    /// Copies the MAD, headers and data. Bytes beyond the lengths given to [`Agent::buffer`] are
-    /// ignored, and so is the RMPP header of a transfer, which is the core's.
+    /// Copies the MAD, headers and data. Bytes beyond the lengths passed to [`Agent::buffer`] are
+    /// ignored, and so is the RMPP header of a transfer, which the core writes.
     pub fn fill(&mut self, mad: &[u8]) {
         let buf = self.view();
         let length = |raw: c_int| usize::try_from(raw).unwrap_or(0);
@@ -308,8 +310,8 @@ impl<U: MadUser> Buffer<'_, U> {
         let after = first.get(skipped.end..).unwrap_or(&[]);
         let place: *mut u8 = buf.mad().as_ptr().cast_mut().cast();
         // SAFETY: `ib_create_send_mad` makes `mad` as long as headers and data, or, for a transfer,
-        // as long as the headers. Both parts are within, the second one at its own offset. Nobody
-        // else uses the buffer (type invariant).
+        // as long as the headers. Both parts are within, the second one at its own offset. No other
+        // code uses the buffer (type invariant).
         unsafe {
             ptr::copy_nonoverlapping(before.as_ptr(), place, before.len());
             ptr::copy_nonoverlapping(after.as_ptr(), place.add(skipped.end), after.len());
@@ -321,7 +323,7 @@ impl<U: MadUser> Buffer<'_, U> {
         let mut number: c_int = 0;
         for part in rest.chunks(segment) {
             number = number.saturating_add(1);
-            // SAFETY: A transfer has segments for all of its data, of `seg_size` bytes and numbered
+            // SAFETY: A transfer has segments of `seg_size` bytes for all of its data, numbered
             // from 1 (`ib_get_rmpp_segment` in `ib_mad.h`).
             unsafe {
                 let place = bindings::ib_get_rmpp_segment(self.raw.as_ptr(), number);
@@ -330,28 +332,28 @@ impl<U: MadUser> Buffer<'_, U> {
         }
     }
 
-    /// Posts it. `sent` comes back by [`MadUser::sent`], in a work item: never from within this
-    /// function, so the caller may hold a lock that the handler takes. May sleep.
+    /// Posts the MAD. `sent` is returned by [`MadUser::sent`] from a work item, never from within
+    /// this function, so the caller may hold a lock that the handler takes. May sleep.
     ///
     /// # Errors
     ///
-    /// The core's, or the driver's; the handler is not called then.
+    /// Those of the core or the driver; the handler is not called then.
     pub fn post(self, timeout_ms: u32, retries: u32, sent: KBox<U::Sent>) -> Result {
         let buf = self.view();
         let sent: *mut U::Sent = KBox::into_raw(sent);
         buf.set_ah(self.address.0.as_ptr());
-        // CAST: The core has signed numbers, and takes those of programs as they are.
+        // CAST: The core uses signed numbers, and accepts those of programs unchecked.
         buf.set_timeout_ms(timeout_ms as c_int);
-        // CAST: As above: signed in the core.
+        // CAST: Signed in the core, as the timeout.
         buf.set_retries(retries as c_int);
         buf.context().store(sent.cast(), Relaxed);
         let this = ManuallyDrop::new(self);
-        // SAFETY: The buffer is owned, and not posted (type invariant). If the core takes it,
-        // `Ended` takes back all three: buffer, address handle and context.
+        // SAFETY: The buffer is owned by this, and not posted (type invariant). If the core accepts
+        // it, `Ended` takes back buffer, address handle and context.
         let refused = unsafe { bindings::ib_post_send_mad(this.raw.as_ptr(), ptr::null_mut()) };
         let result = to_result(refused);
         if result.is_err() {
-            // SAFETY: From `into_raw` above; the core did not take it.
+            // SAFETY: From `into_raw` above; the core did not accept it.
             drop(unsafe { KBox::from_raw(sent) });
             drop(ManuallyDrop::into_inner(this));
         }
@@ -361,7 +363,7 @@ impl<U: MadUser> Buffer<'_, U> {
 
 impl<U: MadUser> Drop for Buffer<'_, U> {
     fn drop(&mut self) {
-        // SAFETY: It is owned by this, and not posted (type invariant).
+        // SAFETY: The buffer is owned by this, and not posted (type invariant).
         unsafe { bindings::ib_free_send_mad(self.raw.as_ptr()) };
     }
 }
@@ -402,7 +404,8 @@ struct Called<'a, U> {
 }
 
 // SAFETY: `from_c` is for the first argument of `on_sent` and `on_received`: the C structure of an
-// `Agent<U>`, whose context is its user (type invariant). Both stay until the handler has returned.
+// `Agent<U>`, whose context is its user (type invariant). Both exist until the handler has
+// returned.
 unsafe impl<U: MadUser> FromC for Called<'_, U> {
     type C = *mut bindings::ib_mad_agent;
 
@@ -416,7 +419,7 @@ unsafe impl<U: MadUser> FromC for Called<'_, U> {
         }
     }
 }
-// SAFETY: Both references are of `'a`.
+// SAFETY: Both references have the lifetime `'a`.
 unsafe impl<'a, U: MadUser> Within<'a> for Called<'a, U> {}
 
 /// A send that has ended. Its buffer and its address handle are freed.
@@ -432,9 +435,9 @@ unsafe impl<U: MadUser> FromC for Ended<U> {
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The completion is lent for the call, and the send is the consumer's again
-        // (`ib_mad_send_handler` in `ib_mad.h`). `post` set the address handle and the context.
-        // The status is read before the buffer is freed, because the completion may end with it.
+        // SAFETY: The completion is valid during the call, and the consumer owns the send again
+        // (`ib_mad_send_handler` in `ib_mad.h`). `post` set the address handle and the context. The
+        // status is read before the buffer is freed, because the completion may be part of it.
         unsafe {
             let (status, raw) = ((*c).status, (*c).send_buf);
             let buf = SendBuf::view(raw);
@@ -448,7 +451,7 @@ unsafe impl<U: MadUser> FromC for Ended<U> {
         }
     }
 }
-// SAFETY: It owns what it has.
+// SAFETY: It contains no references.
 unsafe impl<U: MadUser> Within<'_> for Ended<U> {}
 
 /// A received MAD in its handler.
@@ -461,7 +464,7 @@ pub struct Received<'a> {
     agent: &'a MadAgent,
 }
 
-/// Where a received MAD came from.
+/// Source of a received MAD.
 pub struct From {
     /// Number of the sender's queue pair.
     pub qpn: u32,
@@ -473,18 +476,18 @@ pub struct From {
     pub path_bits: u8,
     /// Index of the P_Key in the port's table.
     pub pkey_index: u16,
-    /// The route back to the sender, if the MAD came with a GRH.
+    /// Route back to the sender, if the MAD has a GRH.
     pub grh: Option<Grh>,
 }
 
 impl Received<'_> {
     fn wc(&self) -> &Wc {
         // SAFETY: The completion exists during the call of the handler (type invariant, table of
-        // `RecvWc`), and nobody changes it.
+        // `RecvWc`), and is not changed.
         unsafe { Wc::view(self.mad.view().wc().as_ptr().cast_mut()) }
     }
 
-    /// Where it came from. May sleep.
+    /// Returns the source of the MAD. May sleep.
     ///
     /// # Errors
     ///
@@ -494,7 +497,7 @@ impl Received<'_> {
         let grh = if wc.has(bindings::ib_wc_flags_IB_WC_GRH) {
             let mut grh = Grh::default();
             // SAFETY: The agent, the message and its completion exist during the call of the
-            // handler (type invariant). `grh` is ours.
+            // handler (type invariant). `grh` is a local.
             to_result(unsafe {
                 bindings::rdma_helper_mad_recv_grh(
                     self.agent.raw(),
@@ -517,57 +520,57 @@ impl Received<'_> {
         })
     }
 
-    /// Keeps the MAD beyond the call.
+    /// Returns the MAD, which may be kept beyond the call.
     pub fn into_mad(self) -> Mad {
         self.mad
     }
 }
 
-/// A received MAD, or the segments of an RMPP transfer. Dropping it frees it.
+/// A received MAD, or the segments of an RMPP transfer. Drop frees it.
 ///
 /// # Invariants
 ///
-/// `0` was handed to the receive handler of an [`Agent`], is owned by this, and is not changed.
+/// `0` was passed to the receive handler of an [`Agent`], is owned by this, and is not changed.
 pub struct Mad(NonNull<bindings::ib_mad_recv_wc>);
 
-// SAFETY: The memory belongs to no thread (type invariant).
+// SAFETY: The memory is not bound to a thread, and is not changed (type invariant).
 unsafe impl Send for Mad {}
 // SAFETY: It is not changed (type invariant).
 unsafe impl Sync for Mad {}
 
-// SAFETY: `from_c` is for the third argument of `on_received`: a message that is the consumer's
-// from then on (`ib_mad_recv_handler` in `ib_mad.h`).
+// SAFETY: `from_c` is for the third argument of `on_received`: a message whose ownership passes to
+// the consumer (`ib_mad_recv_handler` in `ib_mad.h`).
 unsafe impl FromC for Mad {
     type C = *mut bindings::ib_mad_recv_wc;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // INVARIANT: See the implementation: it is the consumer's.
-        // SAFETY: The core hands over a message, never null.
+        // INVARIANT: The message passes to the consumer, see above.
+        // SAFETY: The core passes a message, never null (`ib_mad_recv_handler`).
         Self(unsafe { NonNull::new_unchecked(c) })
     }
 }
-// SAFETY: It owns what it has.
+// SAFETY: It contains no references.
 unsafe impl Within<'_> for Mad {}
 
 impl Mad {
     fn view(&self) -> &RecvWc {
-        // SAFETY: It is owned by this (type invariant).
+        // SAFETY: The message is owned by this (type invariant).
         unsafe { RecvWc::view(self.0.as_ptr()) }
     }
 
-    /// Bytes of the message: the first segment, and the data of the others.
+    /// Returns the length of the message in bytes: the first segment, and the data of the others.
     #[allow(clippy::len_without_is_empty, reason = "a MAD is never empty")]
     pub fn len(&self) -> usize {
         usize::try_from(self.view().mad_len()).unwrap_or(0)
     }
 
-    /// Bytes of a segment.
+    /// Returns the size of a segment in bytes.
     pub fn segment_size(&self) -> usize {
         self.view().mad_seg_size()
     }
 
-    /// Calls `take` with each segment in turn, until it returns `false` or an error.
+    /// Calls `take` with each segment, in order, until it returns `false` or an error.
     ///
     /// # Errors
     ///
@@ -597,7 +600,7 @@ impl Mad {
 
 impl Drop for Mad {
     fn drop(&mut self) {
-        // SAFETY: It is owned by this (type invariant).
+        // SAFETY: The message is owned by this (type invariant).
         unsafe { bindings::ib_free_recv_mad(self.0.as_ptr()) };
     }
 }

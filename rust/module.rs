@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of a module: nothing that the kernel calls back outlives the code.
+//! Module unload: no code of a module may be called after it is freed.
 //!
-//! Timers, notifiers and registrations are addresses of a module's functions in lists of the
-//! kernel. Each is ended by the drop of a Rust object; but an object that is leaked, or kept by a
-//! reference count that somebody forgot, is not dropped, and the kernel would call code that was
-//! unloaded. So whatever may be called back has a [`Resident`], and the module, which
-//! [`resident_module!`](crate::resident_module) declares, does not end before all of them have
-//! gone, nor before the RCU callbacks have run that were queued until then:
+//! Timers, notifiers and registrations are addresses of module functions in lists of the kernel.
+//! Each is removed by the drop of a Rust object. An object that is leaked, or kept by a reference
+//! that was not put, is not dropped, and the kernel would call freed code. So each object that may
+//! be called back holds a [`Resident`], and the module, which
+//! [`resident_module!`](crate::resident_module) declares, is not unloaded before all residents are
+//! dropped and the RCU callbacks queued until then have run:
 //!
 //! ```text
 //!   exit: drop of the module's fields -> wait until no Resident is left
-//!           -> synchronize_rcu (a softirq is at its end) -> rcu_barrier -> code is freed
+//!           -> synchronize_rcu (running softirqs have ended) -> rcu_barrier -> code is freed
 //! ```
 //!
-//! A mistake therefore shows as a module that cannot be unloaded, with a message, and not as a
-//! call into freed memory. Only objects are counted, not each arming of a timer: a timer that is
-//! pending keeps its object.
+//! A leak therefore shows as a module that cannot be unloaded, with a message, and not as a call of
+//! freed code. Only objects are counted, not each arming of a timer: a pending timer keeps its
+//! object.
 //!
-//! What this does not cover: work on the system's queues, which sleeps and so is not waited for
-//! by RCU; who queues it keeps the module by other means.
+//! Not covered: work on the system's queues, which may sleep, so RCU does not wait for it. Code
+//! that queues such work must keep the module by other means.
 
 use crate::sync::rcu;
 use kernel::prelude::*;
@@ -30,42 +30,42 @@ use kernel::sync::atomic::Release;
 use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
-/// How many objects of a module the kernel may call back; a static of the module.
+/// Number of objects of a module that the kernel may call back; a static of the module.
 pub struct Residents(Atomic<u64>);
 
 impl Residents {
-    /// With none.
+    /// Creates a count of zero.
     #[allow(clippy::new_without_default, reason = "only for `resident_module!`")]
     pub const fn new() -> Self {
         Self(Atomic::new(0))
     }
 }
 
-/// Says that a module, at its end, waits for its residents and for RCU.
+/// Implemented by modules that, on exit, wait for their residents and for RCU.
 ///
 /// # Safety
 ///
-/// The module's code and statics stay until an [`End`] for `residents()` was dropped, which
-/// happens after the module has ended in all other respects.
+/// The module's code and statics must exist until an [`End`] for `residents()` was dropped, which
+/// must happen after all other parts of the module have been dropped.
 pub unsafe trait WaitsForResidents {
-    /// The same each time.
+    /// Returns the module's counter, always the same.
     fn residents() -> &'static Residents;
 }
 
-/// An object that the kernel may call back. It has this as long as that is so; get one by
+/// Held by an object that the kernel may call back, as long as it may do so. Created by
 /// [`resident!`](crate::resident).
 ///
 /// # Invariants
 ///
-/// It is counted, in a static of a module that does not end before the count is zero.
+/// It is counted in a static of a module that is not unloaded before the count is zero.
 pub struct Resident(&'static Residents);
 
 impl Resident {
-    /// One more, of the module `M`.
+    /// Creates a resident of the module `M`.
     #[inline]
     pub fn of<M: WaitsForResidents>() -> Self {
         let residents = M::residents();
-        // INVARIANT: Counted here; `M` waits, by the promise of its trait.
+        // INVARIANT: Counted here; `M` waits for the count (contract of `WaitsForResidents`).
         let _: u64 = residents.0.fetch_add(1u64, Relaxed);
         Self(residents)
     }
@@ -74,13 +74,13 @@ impl Resident {
 impl Drop for Resident {
     #[inline]
     fn drop(&mut self) {
-        // Release: all that was done to end the object comes before.
+        // Release: the accesses of the object's teardown come before.
         let _: u64 = self.0 .0.fetch_sub(1u64, Release);
     }
 }
 
-/// A [`Resident`](crate::module::Resident) of the module that is being compiled, which
-/// [`resident_module!`](crate::resident_module) has declared.
+/// Creates a [`Resident`](crate::module::Resident) of the module that is being compiled, which
+/// [`resident_module!`](crate::resident_module) declared.
 #[macro_export]
 #[allow(clippy::crate_in_macro_def, reason = "the caller's crate is meant")]
 macro_rules! resident {
@@ -89,12 +89,12 @@ macro_rules! resident {
     };
 }
 
-/// Ends a module when it is dropped: waits until there is no [`Resident`] and no RCU callback.
-/// For [`resident_module!`](crate::resident_module).
+/// Waits, on drop, until there is no [`Resident`] and no RCU callback left. Used by
+/// [`resident_module!`](crate::resident_module).
 pub struct End(&'static Residents);
 
 impl End {
-    /// Of these.
+    /// Creates the end of the module with this counter.
     pub const fn new(residents: &'static Residents) -> Self {
         Self(residents)
     }
@@ -111,16 +111,16 @@ impl Drop for End {
             }
             fsleep(Delta::from_millis(1));
         }
-        // Whoever dropped the last one may still be in a softirq of ours.
+        // The softirq that dropped the last resident may still run code of the module.
         rcu::synchronize();
         rcu::barrier();
     }
 }
 
-/// Tells what the module waits for.
+/// Reports the residents that the module waits for.
 #[cold]
 fn say(left: u64) {
-    // SAFETY: The format is one of the kernel crate, and the name ends with a zero.
+    // SAFETY: The format string is one of the kernel crate; the name is NUL-terminated.
     unsafe {
         kernel::print::call_printk(
             &kernel::print::format_strings::ERR,
@@ -130,8 +130,8 @@ fn say(left: u64) {
     };
 }
 
-/// Declares a module that waits for its [residents](crate::module::Resident): `$name`, to be
-/// named in `module!`, wraps `$inner`, which implements [`kernel::Module`].
+/// Declares a module that waits for its [residents](crate::module::Resident). `$name` is the type
+/// for `module!`; it wraps `$inner`, which implements [`kernel::Module`].
 ///
 /// # Examples
 ///
@@ -146,7 +146,7 @@ fn say(left: u64) {
 #[macro_export]
 macro_rules! resident_module {
     (struct $name:ident($inner:ty);) => {
-        /// The module, and then its end. Fields are dropped in this order.
+        /// The module, followed by its end: fields are dropped in order of declaration.
         struct $name {
             _inner: $inner,
             _end: $crate::module::End,
@@ -154,7 +154,8 @@ macro_rules! resident_module {
 
         impl ::kernel::Module for $name {
             fn init(module: &'static ::kernel::ThisModule) -> ::kernel::error::Result<Self> {
-                // First, so that it is dropped last, also if the rest fails.
+                // Created first, so that it is dropped last, also if the initialisation below
+                // fails.
                 let end = $crate::module::End::new(
                     <Self as $crate::module::WaitsForResidents>::residents(),
                 );
@@ -166,8 +167,9 @@ macro_rules! resident_module {
             }
         }
 
-        // SAFETY: A module of this type lives in a static of `module!`, which drops it when the
-        // kernel unloads the module, `_end` last; and if it cannot be loaded, `init` does.
+        // SAFETY: A module of this type is stored in a static of `module!`, which is dropped when
+        // the kernel unloads the module, with `_end` last. If initialisation fails, `init` drops
+        // `end` last.
         unsafe impl $crate::module::WaitsForResidents for $name {
             fn residents() -> &'static $crate::module::Residents {
                 static RESIDENTS: $crate::module::Residents = $crate::module::Residents::new();

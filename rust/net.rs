@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The network stack, as far as a transport over UDP needs it.
+//! The part of the network stack that a transport over UDP needs.
 //!
 //! * [`skb`]: packet buffers, owned, and queues of them;
 //! * [`train`]: datagrams that cross the stack as one buffer;
 //! * [`device`]: network devices and namespaces;
 //! * [`addr`]: pairs of addresses, from GIDs;
-//! * [`route`]: routes that may be kept and checked, and sending along them;
-//! * [`neighbour`]: hardware addresses of neighbours on a route, and waiting for them;
-//! * [`udp`]: kernel UDP sockets that hand every datagram to a callback;
-//! * `gro`: datagrams of such sockets that are chained as they come from a network card;
-//! * [`notifier`], [`address_notifier`]: what happens to network devices and their addresses;
-//! * [`rtnl`]: the lock that keeps them still;
-//! * [`stacked`]: devices above and below each other, and their addresses;
-//! * [`pernet`]: data that each namespace has;
+//! * [`route`]: cached routes and their validity, and transmission along them;
+//! * [`neighbour`]: hardware addresses of neighbours on a route, and waiting for their resolution;
+//! * [`udp`]: kernel UDP sockets that pass each datagram to a callback;
+//! * `gro`: datagrams of such sockets, chained on reception;
+//! * [`notifier`], [`address_notifier`]: events of network devices and their addresses;
+//! * [`rtnl`]: the lock that serialises changes of network devices;
+//! * [`stacked`]: upper and lower devices, and their addresses;
+//! * [`pernet`]: data for each namespace;
 //! * [`gid`]: references to entries of a device's GID table.
 //!
-//! "Softirq" in these files means: bottom halves are disabled, nothing sleeps.
+//! "Softirq" in these files means that bottom halves are disabled, so nothing may sleep.
 
 pub mod addr;
 pub mod address_notifier;

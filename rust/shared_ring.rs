@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory that the kernel and user space both map: queues of work and completions.
+//! Memory that is mapped by the kernel and by user space: work queues and completion queues.
 //!
-//! User space may write any byte at any moment, so no reference to this memory is
-//! ever made. [`SharedBuf`] has copies in and out and two ordered word accesses, all
-//! checked against its size. Each access reads or writes memory once: what was
-//! copied and then checked does not change any more.
+//! User space may write any byte at any time, so no reference to this memory is ever created.
+//! [`SharedBuf`] provides copies in and out and two ordered word accesses, all with bounds checks.
+//! Each access reads or writes memory once: data is validated after it was copied.
 //!
 //! C headers: `include/linux/vmalloc.h`, `include/linux/mm.h`.
 
@@ -24,17 +23,17 @@ use zerocopy::FromBytes;
 use zerocopy::Immutable;
 use zerocopy::IntoBytes;
 
-/// How many bytes are copied at a time.
+/// Bytes per access of a copy.
 const WORD: usize = size_of::<u64>();
 
 /// Zeroed pages that can be mapped to user space.
 ///
-/// Mappings keep the pages, not this object: user space may go on using them when it
-/// is gone, and hurts nobody. Whoever has it drops it in process context; see `drop`.
+/// Mappings hold references to the pages, not to this object: user space may go on using them after
+/// the drop, without effect on the kernel. It must be dropped in process context; see `drop`.
 ///
-/// All accesses may be made in any context and never sleep. Those that do not fit,
-/// or whose offset is not a multiple of the word's size, give `None` or `EINVAL`
-/// and touch nothing.
+/// Accesses may be made in any context and never sleep. An access that is out of bounds, or a word
+/// access whose offset is not a multiple of the word size, returns `None` or `EINVAL` and does not
+/// touch memory.
 ///
 /// # Examples
 ///
@@ -46,28 +45,28 @@ const WORD: usize = size_of::<u64>();
 ///
 /// # Invariants
 ///
-/// `start` is the first of `len` mapped, page-aligned bytes of our own, which stay
-/// mapped until drop. `len` is a multiple of the page size.
+/// `start` is the first of `len` mapped, page-aligned bytes, owned by this, which stay mapped until
+/// drop. `len` is a multiple of the page size.
 pub struct SharedBuf {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: The memory belongs to no task, and all accesses suit concurrent writers.
+// SAFETY: The memory is not bound to a task, and all accesses allow concurrent writers.
 unsafe impl Send for SharedBuf {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: all accesses allow concurrent writers.
 unsafe impl Sync for SharedBuf {}
 
 impl SharedBuf {
-    /// Allocates at least `len` bytes, up to the end of the last page, all zero, charged to
-    /// the memory cgroup of the current task.
+    /// Allocates `len` zeroed bytes, rounded up to whole pages, charged to the memory cgroup of the
+    /// current task.
     ///
     /// Context: may sleep.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if `len` is zero or overflows when it is rounded up; `ENOMEM` if the cgroup or
-    /// the machine has no such memory, or the task was killed. The OOM killer is not invoked.
+    /// `EINVAL` if `len` is zero or overflows when it is rounded up; `ENOMEM` if the cgroup or the
+    /// machine is out of memory, or the task was killed. The OOM killer is not invoked.
     ///
     /// # Examples
     ///
@@ -79,24 +78,25 @@ impl SharedBuf {
         // SAFETY: The helper accepts any size.
         let start = unsafe { bindings::rdma_helper_alloc_mappable(len) };
         let start = NonNull::<u8>::new(start.cast()).ok_or(ENOMEM)?;
-        // INVARIANT: The helper returned a page-aligned mapping of `len` bytes, which stays
-        // until it is freed in `drop`.
+        // INVARIANT: The helper returned a page-aligned mapping of `len` bytes, which exists until
+        // it is freed in `drop`.
         Ok(Self { start, len })
     }
 
-    /// The size in bytes, a multiple of the page size.
+    /// Returns the size in bytes, a multiple of the page size.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Never true; there is no empty buffer.
+    /// Always false; there are no empty buffers.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Reads a 32-bit word, before whatever the caller reads later.
+    /// Reads a 32-bit word with acquire ordering: later reads of the caller are not reordered
+    /// before it.
     ///
     /// # Examples
     ///
@@ -107,12 +107,13 @@ impl SharedBuf {
     #[inline]
     pub fn load_acquire_u32(&self, offset: usize) -> Option<u32> {
         let word = self.word(offset)?;
-        // SAFETY: `word` is aligned and mapped; what others write at the same time
-        // are machine words too, or at worst bytes, which tears but does not harm.
+        // SAFETY: `word` is aligned and mapped (`Self::word`). Concurrent writers write words, or
+        // smaller units; the latter can only tear the value.
         Some(unsafe { atomic_load(word, Acquire) })
     }
 
-    /// Writes a 32-bit word, after whatever the caller wrote before.
+    /// Writes a 32-bit word with release ordering: earlier writes of the caller are not reordered
+    /// after it.
     ///
     /// # Errors
     ///
@@ -127,14 +128,15 @@ impl SharedBuf {
     #[inline]
     pub fn store_release_u32(&self, offset: usize, value: u32) -> Result {
         let word = self.word(offset).ok_or(EINVAL)?;
-        // SAFETY: As in `load_acquire_u32`.
+        // SAFETY: As in `load_acquire_u32`: `word` is aligned and mapped, and concurrent writes can
+        // only tear the value.
         unsafe { atomic_store(word, value, Release) };
         Ok(())
     }
 
     /// Copies bytes out, each read once.
     ///
-    /// Words of eight bytes are read whole if `offset` is a multiple of eight.
+    /// If `offset` is a multiple of eight, whole words of eight bytes are read.
     ///
     /// # Errors
     ///
@@ -151,16 +153,16 @@ impl SharedBuf {
         let mut from = self.bytes(offset, to.len()).ok_or(EINVAL)?.as_ptr();
         let (mut at, mut rest) = (offset, to);
         if from.cast::<u64>().is_aligned() {
-            // OVERFLOW: a place inside the buffer.
+            // OVERFLOW: At most `offset + to.len()`, which `bytes` has checked.
             at = at.wrapping_add(rest.len() & !(WORD - 1));
             let mut words = rest.chunks_exact_mut(WORD);
             for word in &mut words {
-                // Volatile, here and below: the compiler must not read twice, nor
-                // read from the ring later what it believes it has copied.
-                // SAFETY: Inside what `bytes` has checked, and aligned.
+                // Volatile, here and below: the compiler must not read twice, nor delay the read
+                // beyond the caller's checks.
+                // SAFETY: Within the range that `bytes` has checked, and aligned.
                 let value = unsafe { from.cast::<u64>().read_volatile() };
                 word.copy_from_slice(&value.to_ne_bytes());
-                // SAFETY: At most the end of what `bytes` has checked.
+                // SAFETY: At most the end of the range that `bytes` has checked.
                 from = unsafe { from.add(WORD) };
             }
             rest = words.into_remainder();
@@ -171,15 +173,15 @@ impl SharedBuf {
         self.read_each(at, rest)
     }
 
-    /// [`Self::read_bytes`] of bytes that are no words. Apart: were it part of that, the
-    /// compiler would take its words to pieces, too.
+    /// Implements [`Self::read_bytes`] for bytes that do not form words. A function of its own,
+    /// because when inlined the compiler splits the word accesses into bytes, too.
     #[inline(never)]
     fn read_each(&self, offset: usize, to: &mut [u8]) -> Result {
         let mut from = self.bytes(offset, to.len()).ok_or(EINVAL)?.as_ptr();
         for byte in to {
-            // SAFETY: Inside what `bytes` has checked.
+            // SAFETY: Within the range that `bytes` has checked.
             *byte = unsafe { from.read_volatile() };
-            // SAFETY: At most the end of what `bytes` has checked.
+            // SAFETY: At most the end of the range that `bytes` has checked.
             from = unsafe { from.add(1) };
         }
         Ok(())
@@ -201,15 +203,15 @@ impl SharedBuf {
         let mut to = self.bytes(offset, from.len()).ok_or(EINVAL)?.as_ptr();
         let (mut at, mut rest) = (offset, from);
         if to.cast::<u64>().is_aligned() {
-            // OVERFLOW: a place inside the buffer.
+            // OVERFLOW: At most `offset + from.len()`, which `bytes` has checked.
             at = at.wrapping_add(rest.len() & !(WORD - 1));
             let mut words = rest.chunks_exact(WORD);
             for word in &mut words {
                 let mut value = [0; WORD];
                 value.copy_from_slice(word);
-                // SAFETY: Inside what `bytes` has checked, and aligned.
+                // SAFETY: Within the range that `bytes` has checked, and aligned.
                 unsafe { to.cast::<u64>().write_volatile(u64::from_ne_bytes(value)) };
-                // SAFETY: At most the end of what `bytes` has checked.
+                // SAFETY: At most the end of the range that `bytes` has checked.
                 to = unsafe { to.add(WORD) };
             }
             rest = words.remainder();
@@ -220,20 +222,20 @@ impl SharedBuf {
         self.write_each(at, rest)
     }
 
-    /// [`Self::write_bytes`] of bytes that are no words; as [`Self::read_each`].
+    /// Implements [`Self::write_bytes`] for bytes that do not form words; see [`Self::read_each`].
     #[inline(never)]
     fn write_each(&self, offset: usize, from: &[u8]) -> Result {
         let mut to = self.bytes(offset, from.len()).ok_or(EINVAL)?.as_ptr();
         for &byte in from {
-            // SAFETY: Inside what `bytes` has checked.
+            // SAFETY: Within the range that `bytes` has checked.
             unsafe { to.write_volatile(byte) };
-            // SAFETY: At most the end of what `bytes` has checked.
+            // SAFETY: At most the end of the range that `bytes` has checked.
             to = unsafe { to.add(1) };
         }
         Ok(())
     }
 
-    /// Copies a value out; it is the caller's, to be checked at leisure.
+    /// Copies a value out. The copy does not change, so the caller may check it and then use it.
     ///
     /// # Examples
     ///
@@ -263,9 +265,9 @@ impl SharedBuf {
         self.write_bytes(offset, value.as_bytes())
     }
 
-    /// Maps the buffer, from its start, into a new area of user memory.
+    /// Maps the buffer, from its start, into a new VMA.
     ///
-    /// Context: may sleep; called from an mmap handler.
+    /// Context: `mmap` handler. May sleep.
     ///
     /// # Errors
     ///
@@ -277,48 +279,50 @@ impl SharedBuf {
     /// buf.mmap(vma)?;
     /// ```
     pub fn mmap(&self, vma: &VmaNew) -> Result {
-        // SAFETY: `VmaNew` is an area that is being set up. The memory has `VM_USERMAP`
-        // (`rdma_helper_alloc_mappable`), and the kernel checks the sizes. Mapped pages hold
-        // references of their own.
+        // SAFETY: A `VmaNew` is a VMA that is being set up. The memory has `VM_USERMAP`
+        // (`rdma_helper_alloc_mappable`), and the kernel checks the sizes. The mapping takes
+        // references to the pages.
         to_result(unsafe {
             bindings::rdma_helper_remap_vmalloc_range(vma.as_ptr(), self.start.as_ptr().cast(), 0)
         })
     }
 
-    /// Whether nothing but this object has any of the pages: no user mapping, and nobody who found
-    /// them through one (pinned pages, pipes). Once true, that stays so until [`Self::mmap`], since
-    /// pages are found through mappings alone; what users wrote before has arrived. It may be false
-    /// for a moment when it is true: whoever walks all pages of the machine holds one so long.
+    /// Returns whether only this object refers to the pages: there is no user mapping, and no
+    /// reference that was obtained through one (pinned pages, pipes). Once true, the result stays
+    /// true until [`Self::mmap`], because pages are found only through mappings; earlier writes of
+    /// users are visible then. The result may be false temporarily while something walks all pages
+    /// of the machine and holds one of these.
     ///
-    /// Any context.
+    /// Context: any.
     ///
     /// # Examples
     ///
     /// ```ignore
     /// if buf.is_private() {
-    ///     // Nobody looks on any more.
+    ///     // User space no longer has access.
     ///     buf.write_bytes(0, &header)?;
     /// }
     /// ```
     pub fn is_private(&self) -> bool {
-        // SAFETY: `start` and `len` are a whole allocation (invariant of `SharedBuf`).
+        // SAFETY: `start` and `len` are a whole allocation (type invariant).
         unsafe { bindings::rdma_helper_vmalloc_private(self.start.as_ptr().cast(), self.len) }
     }
 
-    /// The start of `len` bytes at `offset`, if the buffer has them.
+    /// Returns the address of `len` bytes at `offset`, if they are within the buffer.
     #[inline]
     fn bytes(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
         if offset.checked_add(len)? > self.len {
             return None;
         }
-        // SAFETY: Inside the allocation, or at its end if `len` is zero.
+        // SAFETY: Within the allocation, or at its end if `len` is zero.
         Some(unsafe { self.start.add(offset) })
     }
 
-    /// The aligned word at `offset`, if there is one.
+    /// Returns the address of the word at `offset`, if it is aligned and within the buffer.
     #[inline]
     fn word(&self, offset: usize) -> Option<*mut u32> {
-        // The start is page-aligned, so the offset decides. OVERFLOW: not by zero.
+        // `start` is page-aligned, so the alignment of `offset` decides.
+        // OVERFLOW: The divisor is not zero.
         if offset % size_of::<u32>() != 0 {
             return None;
         }
@@ -327,13 +331,13 @@ impl SharedBuf {
 }
 
 impl Drop for SharedBuf {
-    /// Process context, with bottom halves on. `vfree` in a softirq puts what it frees later
-    /// on a list by the first word of the memory itself: user space, which may have that mapped
-    /// until then and longer, would see the pointer and could change it. So there the memory is
-    /// kept for good, with a warning.
+    /// Must be called in process context, with bottom halves enabled. `vfree` in a softirq defers
+    /// the free with a list node in the freed memory itself. User space may still have that memory
+    /// mapped, and could read and change the pointer. In that case the memory is leaked, with a
+    /// warning.
     fn drop(&mut self) {
-        // SAFETY: By the type invariant the memory is ours; accesses borrow us, and
-        // user mappings hold the pages themselves.
+        // SAFETY: The memory is owned by this (type invariant). Accesses borrow `self`, and user
+        // mappings hold references to the pages.
         unsafe { bindings::rdma_helper_vfree_mapped(self.start.as_ptr().cast()) };
     }
 }

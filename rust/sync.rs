@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Locking that the `kernel` crate lacks.
+//! Locks and synchronisation that the `kernel` crate lacks.
 //!
 //! - [`SpinLockIrq`] and [`SpinLockBh`]: spinlocks for data that is also reached
 //!   from hard interrupts, or from softirqs.
@@ -8,14 +8,13 @@
 //!   structure.
 //! - [`bh`]: a section in which this CPU runs no softirq.
 //! - [`Completion`], [`IrqLock`], [`IncNotZero`], [`init_mutex`]: completions, spinlocks, reference
-//!   counts and mutexes within C structures.
+//!   counts and mutexes that are fields of C structures.
 //! - [`global_lock!`](crate::global_lock), [`init_once`]: locks in statics.
 //! - [`Key`], [`Keyed`]: data of one object that the lock of another protects.
-//! - [`WaitQueue`]: where tasks wait, and pollers.
-//! - [`rcu`]: waiting for RCU; read sections are [`kernel::sync::rcu`]'s own.
+//! - [`WaitQueue`]: wait queues, for tasks and for `poll`.
+//! - [`rcu`]: waiting for RCU; read-side critical sections are those of [`kernel::sync::rcu`].
 //!
-//! The mutex, the plain spinlock, `Arc`, atomics and completions are those of
-//! [`kernel::sync`].
+//! The mutex, the plain spinlock, `Arc`, atomics and completions are those of [`kernel::sync`].
 
 pub mod bh;
 mod c_rwsem;

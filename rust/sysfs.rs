@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Files of sysfs: attributes, groups of them, and directories of one's own.
+//! Sysfs: attributes, attribute groups, and directories (`struct kobject`).
 //!
-//! - [`Page`] is where a file writes what is read of it, [`Input`] what was written to it, of which C
-//!   hands us [`Written`] and [`Count`].
-//! - An *attribute* is a C structure that begins with `struct attribute`
-//!   ([`Attribute`]): what its directory's kind calls to show it follows there. It is constant
-//!   data, or part of a [`Group`] that is made at run time.
-//! - A [`StaticGroup`] is a constant group of constant attributes; [`GroupRef`] is either.
-//! - A [`Directory`] is a `struct kobject` with data. [`Added`] keeps it visible; dropping that
-//!   removes it with all its files, and waits until nobody reads or writes one.
+//! - [`Page`] receives the output of a `show` method. [`Input`] is the input of a `store` method,
+//!   made from the arguments [`Written`] and [`Count`].
+//! - An *attribute* is a C structure that begins with `struct attribute` ([`Attribute`]); the
+//!   fields behind it depend on the kind of the directory. It is a constant, or part of a [`Group`]
+//!   that is created at run time.
+//! - A [`StaticGroup`] is a constant group of constant attributes; a [`GroupRef`] refers to either
+//!   type.
+//! - A [`Directory`] is a `struct kobject` with data. [`Added`] keeps it visible; its drop removes
+//!   it with all its files, and waits for running `show` and `store` methods.
 //!
-//! Files are shown and stored in process context and may sleep. Whoever removes a file waits for
-//! them, so they take no lock that is held around a removal.
+//! `show` and `store` run in process context and may sleep. Removal of a file waits for them, so
+//! they must not take a lock that is held during a removal.
 //!
 //! C headers: `include/linux/sysfs.h`, `include/linux/kobject.h`.
 

@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Numbered objects, found by readers without a lock.
+//! ID tables: shared objects by 32-bit ID, with lockless lookup.
 //!
-//! A [`Table`] maps 32-bit numbers (QPNs, key indices, AH numbers) to `Arc<T>`. It
-//! is an xarray whose entries are nodes of one `Arc` and one RCU head:
+//! A [`Table`] maps IDs (QPNs, key indices, AH numbers) to `Arc<T>`. It is an XArray whose entries
+//! are nodes of an `Arc` and an RCU head:
 //!
 //! ```text
-//!   reserve -> Slot ----- publish(arc) ----> visible -- remove --> node freed, and its
-//!               |                            get()               Arc dropped, one grace
-//!               +-- drop: number free again  borrow()            period later
+//!   reserve -> Slot ----- publish(arc) ----> visible -- remove --> node freed and its Arc
+//!               |                            get()               dropped after a grace period
+//!               +-- drop: ID free again      borrow()
 //! ```
 //!
-//! - A number is reserved first and published last, so readers never meet a
-//!   half-built object, and failing in between leaves no trace.
-//! - Numbers are given out cyclically: one that was freed comes back as late as the
-//!   range allows, so a stale number meets nothing rather than a stranger.
-//! - Of the numbers freed, one stays taken, without an object ([`anchor`](crate::anchor)): it
-//!   keeps the memory in place that the next number needs. It is given out when no other is
-//!   free, or when it is asked for by name.
-//! - With a [`Front`], which a table whose type says so has, most readers find what they
-//!   look for without walking the tree.
-//! - The table's own reference is dropped after a grace period, **in softirq
-//!   context**, and may be the last. `T`'s drop must not sleep.
-//! - A module that has tables waits for those drops at its end: only a
-//!   [`resident_module!`](crate::resident_module) can make a table.
+//! - An ID is reserved first and published last, so readers never find a partially initialised
+//!   object, and an error in between only frees the ID.
+//! - IDs are allocated cyclically, so a freed ID is reused as late as possible. A lookup of a stale
+//!   ID finds nothing rather than another object.
+//! - One freed ID stays reserved, without an object ([`anchor`](crate::anchor)), so that the XArray
+//!   node that the next ID needs stays allocated. It is allocated when no other ID is free, or when
+//!   it is requested explicitly.
+//! - With a [`Front`], which is a parameter of the type, most lookups do not walk the tree.
+//! - The table's reference is dropped after a grace period, **in softirq context**, and may be the
+//!   last one. The drop of `T` must not sleep.
+//! - A module with tables waits for these drops on exit: only a
+//!   [`resident_module!`](crate::resident_module) can create a table.
 //!
-//! Locking: the xarray's spinlock, taken with interrupts off, is a leaf lock.
+//! Locking: the XArray's spinlock, taken with interrupts disabled, is a leaf lock.
 //!
 //! C header: `include/linux/xarray.h`.
 
@@ -49,9 +48,9 @@ use kernel::sync::ArcBorrow;
 use kernel::sync::LockClassKey;
 use kernel::types::Opaque;
 
-/// Creates a [`Table`](crate::table::Table) initialiser with a lock class of its own.
+/// Creates a [`Table`](crate::table::Table) initialiser with its own lock class.
 ///
-/// The name, `"Type::field"`, is what lockdep prints.
+/// The name, `"Type::field"`, is shown by lockdep.
 #[macro_export]
 macro_rules! new_table {
     ($($name:literal)?) => {
@@ -62,14 +61,14 @@ macro_rules! new_table {
 }
 pub use crate::new_table;
 
-/// A map from numbers to shared objects; see the [module](self).
+/// A map from IDs to shared objects; see the [module](self).
 ///
-/// Dropping it drops its references at once, in the caller's context: nobody can be
-/// reading, since readers borrow the table. The object that owns a table may itself
-/// be kept by the items, as a device is by its QPs.
+/// Drop drops its references immediately, in the caller's context: there are no readers, since they
+/// borrow the table. The objects may hold references to the owner of the table, as QPs do to their
+/// device.
 ///
-/// `FRONT` is how many places its [`Front`] has, of a pointer each: for tables that each
-/// packet looks into.
+/// `FRONT` is the number of slots of its [`Front`], one pointer each: for tables with a lookup for
+/// each packet.
 ///
 /// # Examples
 ///
@@ -97,10 +96,11 @@ pub use crate::new_table;
 ///
 /// # Invariants
 ///
-/// - `xa` is an initialised xarray that tracks free entries and whose lock is taken
-///   with interrupts off. Each entry is reserved, or a `Node<T>` that the table owns.
-/// - What `front` holds is an entry of `xa`.
-/// - `inner` is accessed with that lock held only. What its anchor keeps is reserved, or free.
+/// - `xa` is an initialised XArray that tracks free entries and whose lock is taken with interrupts
+///   disabled. Each entry is reserved, or a `Node<T>` that the table owns.
+/// - Each object in `front` is an entry of `xa`.
+/// - `inner` is accessed only with that lock held. The ID that its anchor keeps is reserved, or
+///   free.
 #[pin_data(PinnedDrop)]
 pub struct Table<T, const FRONT: usize = 0> {
     #[pin]
@@ -110,35 +110,35 @@ pub struct Table<T, const FRONT: usize = 0> {
     _owns: core::marker::PhantomData<Arc<T>>,
 }
 
-/// What the lock of the xarray guards beside it.
+/// Data protected by the lock of the XArray.
 struct TableInner {
-    /// Where the next number is looked for.
+    /// ID at which the search for a free one starts.
     next: u32,
     anchor: Anchor,
 }
 
-// SAFETY: A table is shared `Arc<T>`s behind a lock and RCU; other CPUs may also run
-// the drop of a `T`.
+// SAFETY: A table consists of shared `Arc<T>`s, protected by a lock and RCU. Another CPU may drop a
+// `T`, which is `Send` and `Sync`.
 unsafe impl<T: Send + Sync, const FRONT: usize> Send for Table<T, FRONT> {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: shared `Arc<T>`s, protected by a lock and RCU.
 unsafe impl<T: Send + Sync, const FRONT: usize> Sync for Table<T, FRONT> {}
 
-/// What the xarray points to.
+/// Entry of the XArray.
 #[repr(C)]
 struct Node<T> {
-    /// Used from removal on; first, so that its address is the node's.
+    /// Used after removal. First field, so that its address is that of the node.
     rcu: Opaque<bindings::callback_head>,
     item: Arc<T>,
-    /// Its number in the table.
+    /// ID of the item in the table.
     id: u32,
 }
 
-// There are no others: what is removed may be dropped later, on another CPU.
+// The only constructor. `T` must be `Send`, since another CPU may drop what is removed.
 impl<T: Send + Sync + 'static, const FRONT: usize> Table<T, FRONT> {
-    /// Makes an empty table; use [`new_table!`](crate::new_table).
+    /// Creates an empty table; use [`new_table!`](crate::new_table).
     ///
-    /// The resident shows that the module waits for RCU at its end, as [`remove`](Self::remove)
-    /// needs. The table itself is not called, so it is not counted.
+    /// `_waits` proves that the module waits for RCU on exit, as [`remove`](Self::remove) requires.
+    /// It is not kept: the kernel does not call the table itself.
     pub fn new(
         name: &'static CStr,
         key: Pin<&'static LockClassKey>,
@@ -153,10 +153,8 @@ impl<T: Send + Sync + 'static, const FRONT: usize> Table<T, FRONT> {
                         bindings::XA_FLAGS_ALLOC | bindings::xa_lock_type_XA_LOCK_IRQ,
                     )
                 };
-                // The class that all xarrays share would mix contexts that have
-                // nothing to do with each other.
-                // SAFETY: `xa` was just initialised and is not in use; name and key
-                // are static.
+                // All XArrays share one lock class, which would mix unrelated contexts.
+                // SAFETY: `xa` was just initialised and is not in use; name and key are static.
                 unsafe {
                     bindings::__spin_lock_init(
                         &raw mut (*xa).xa_lock,
@@ -165,7 +163,7 @@ impl<T: Send + Sync + 'static, const FRONT: usize> Table<T, FRONT> {
                     )
                 };
             }),
-            // INVARIANT: It is empty.
+            // INVARIANT: `xa` and `front` are empty.
             front: Front::new(),
             inner: UnsafeCell::new(TableInner {
                 next: 0,
@@ -177,13 +175,13 @@ impl<T: Send + Sync + 'static, const FRONT: usize> Table<T, FRONT> {
 }
 
 impl<T, const FRONT: usize> Table<T, FRONT> {
-    /// Reserves the next free number of `range`, going round at its end.
+    /// Reserves the next free ID of `range`, wrapping at its end.
     ///
-    /// Context: any, if `flags` may not sleep.
+    /// Context: any if `flags` does not allow sleeping, else process.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if no number of the range is free, `ENOMEM`.
+    /// `EBUSY` if no ID of the range is free; `ENOMEM`.
     ///
     /// # Examples
     ///
@@ -199,9 +197,9 @@ impl<T, const FRONT: usize> Table<T, FRONT> {
         let mut id = 0;
         let mut xa = self.lock();
         loop {
-            // SAFETY: The lock is held, `next` is therefore ours, and the other pointers are to
-            // locals. No reference to `inner` is kept: the function may drop the lock to get
-            // memory, and takes it again.
+            // SAFETY: The lock is held, so `next` is accessible (type invariant); the other
+            // pointers are to locals. No reference to `inner` exists: the function may drop the
+            // lock to allocate memory, and takes it again.
             let res = unsafe {
                 bindings::__xa_alloc_cyclic(
                     xa.raw(),
@@ -212,7 +210,7 @@ impl<T, const FRONT: usize> Table<T, FRONT> {
                     gfp(flags),
                 )
             };
-            // It is 1 where the numbers went round.
+            // 1 if the search wrapped.
             match to_result(res) {
                 Ok(()) => break,
                 Err(e) if e == EBUSY => {
@@ -231,13 +229,13 @@ impl<T, const FRONT: usize> Table<T, FRONT> {
         })
     }
 
-    /// Reserves the number `id`, for objects whose number the standard fixes.
+    /// Reserves `id`, for objects whose ID is fixed by the standard.
     ///
-    /// Context: any, if `flags` may not sleep.
+    /// Context: any if `flags` does not allow sleeping, else process.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if it is taken, `ENOMEM`.
+    /// `EBUSY` if it is in use; `ENOMEM`.
     ///
     /// # Examples
     ///
@@ -248,7 +246,7 @@ impl<T, const FRONT: usize> Table<T, FRONT> {
         let node = KBox::new_uninit(flags)?;
         let mut xa = self.lock();
         loop {
-            // SAFETY: The lock is held; the function may drop it to get memory, and takes it
+            // SAFETY: The lock is held; the function may drop it to allocate memory, and takes it
             // again.
             let res = unsafe {
                 bindings::__xa_insert(xa.raw(), index(id), core::ptr::null_mut(), gfp(flags))
@@ -271,7 +269,7 @@ impl<T, const FRONT: usize> Table<T, FRONT> {
         })
     }
 
-    /// Finds `id` and takes a reference.
+    /// Looks up `id` and takes a reference.
     ///
     /// Context: any. Takes no lock, never sleeps.
     ///
@@ -286,9 +284,11 @@ impl<T, const FRONT: usize> Table<T, FRONT> {
         self.borrow(id, &guard).map(Arc::from)
     }
 
-    /// Finds `id` for as long as the read section lasts; touches no count.
+    /// Looks up `id` without taking a reference. The result is valid during the RCU read-side
+    /// critical section.
     ///
-    /// The object may be removed meanwhile; it is not dropped before `guard` is.
+    /// The object may be removed concurrently; the table's reference is not dropped before `guard`
+    /// is.
     ///
     /// Context: any. Takes no lock, never sleeps.
     ///
@@ -300,33 +300,33 @@ impl<T, const FRONT: usize> Table<T, FRONT> {
     /// ```
     #[inline]
     pub fn borrow<'a>(&'a self, id: u32, guard: &'a rcu::Guard) -> Option<ArcBorrow<'a, T>> {
-        // SAFETY: By the type invariants it is an entry and not null, so a node; `publish`
-        // wrote all of it before putting it there, and it is freed a grace period after it
-        // was taken from there, so not within this read section.
+        // SAFETY: `look` returns an entry, never null, so a node (type invariants). `publish`
+        // initialised it before storing it. It is freed a grace period after it was taken out, so
+        // not within this read-side critical section.
         let found = self.front.look(id).map(|node| unsafe { node.as_ref() });
         let node = match found {
             Some(node) if node.id == id => node,
             Some(_) | None => self.find(id, guard)?,
         };
-        // SAFETY: The node owns a reference and lives for `'a`, as above.
+        // SAFETY: The node owns a reference and is valid for `'a`, see above.
         Some(unsafe { ArcBorrow::from_raw(Arc::as_ptr(&node.item)) })
     }
 
-    /// Finds a node in the tree.
+    /// Looks up a node in the tree.
     fn find<'a>(&'a self, id: u32, _guard: &'a rcu::Guard) -> Option<&'a Node<T>> {
-        // SAFETY: `xa` is initialised; reading needs no lock.
+        // SAFETY: `xa` is initialised (type invariant); reading requires no lock.
         let node = unsafe { bindings::xa_load(self.xa.get(), index(id)) }.cast::<Node<T>>();
-        // SAFETY: By the type invariants a non-null entry is a node; `publish` wrote
-        // all of it before storing it, and it is freed a grace period after its
-        // removal, so not within this read section.
+        // SAFETY: An entry that is not null is a node (type invariants). `publish` initialised it
+        // before storing it. It is freed a grace period after its removal, so not within this
+        // read-side critical section.
         unsafe { node.as_ref() }
     }
 
-    /// Unpublishes `id` and frees the number.
+    /// Removes the object of `id` and frees the ID.
     ///
-    /// Readers that found the object before may still use it. The table's reference
-    /// goes after a grace period, in softirq context. A number that is only reserved
-    /// is left alone: it is its [`Slot`]'s.
+    /// Readers that found the object before may still use it. The table's reference is dropped
+    /// after a grace period, in softirq context. An ID that is only reserved is not changed: it
+    /// belongs to its [`Slot`].
     ///
     /// Context: any. Never sleeps.
     ///
@@ -339,38 +339,38 @@ impl<T, const FRONT: usize> Table<T, FRONT> {
     pub fn remove(&self, id: u32) -> Option<Arc<T>> {
         let node = {
             let mut xa = self.lock();
-            // SAFETY: The array is initialised. A reserved entry reads as null here,
-            // but would be erased by `__xa_erase`.
+            // SAFETY: The array is initialised (type invariant). A reserved entry reads as null
+            // here, but would be erased by `__xa_erase`.
             if unsafe { bindings::xa_load(xa.raw(), index(id)) }.is_null() {
                 return None;
             }
             let node = match xa.anchor().freed(id) {
-                // INVARIANT: The entry is gone.
+                // INVARIANT: The entry is removed.
                 Freed::Erase => xa.erase(id),
                 Freed::KeepFor(other) => {
                     if let Some(other) = other {
                         xa.erase(other);
                     }
-                    // INVARIANT: Null makes the entry a reserved one, as the array tracks free
+                    // INVARIANT: Null makes the entry a reserved one, because the array tracks free
                     // entries.
-                    // SAFETY: The lock is held. The entry exists, so that nothing is allocated
-                    // and the store cannot fail.
+                    // SAFETY: The lock is held. The entry exists, so the store allocates nothing
+                    // and cannot fail.
                     unsafe { bindings::__xa_store(xa.raw(), index(id), core::ptr::null_mut(), 0) }
                 }
             }
             .cast::<Node<T>>();
-            // INVARIANT: It is not in the front either.
+            // INVARIANT: Removed from the front, too.
             if let Some(node) = NonNull::new(node) {
                 self.front.take(id, node);
             }
             node
         };
-        // SAFETY: It was not null, so a node, by the type invariants; having taken it out
-        // it, we alone will free it.
+        // SAFETY: The entry was not null, so it is a node (type invariants). It was taken out under
+        // the lock, so only this call frees it.
         let item = unsafe { (*node).item.clone() };
-        // SAFETY: The head is the node's own and not in use; `free_node::<T>` is
-        // right for the type, and the node stays until it runs. The module stays, too: `new` was
-        // called for one that waits for RCU callbacks.
+        // SAFETY: The head is a field of the node and not in use. `free_node::<T>` matches the
+        // type, and the node is valid until it runs. The module is not unloaded before: `new`
+        // requires a module that waits for RCU callbacks.
         unsafe { bindings::call_rcu((*node).rcu.get(), Some(free_node::<T>)) };
         Some(item)
     }
@@ -378,7 +378,7 @@ impl<T, const FRONT: usize> Table<T, FRONT> {
     #[inline]
     fn lock(&self) -> Locked<'_, T, FRONT> {
         let xa = self.xa.get();
-        // SAFETY: The array, hence its lock, is initialised and pinned.
+        // SAFETY: The array, hence its lock, is initialised and pinned (type invariant).
         let flags = unsafe { bindings::rdma_helper_spin_lock_irqsave(&raw mut (*xa).xa_lock) };
         Locked { table: self, flags }
     }
@@ -388,43 +388,42 @@ impl<T, const FRONT: usize> Table<T, FRONT> {
 impl<T, const FRONT: usize> PinnedDrop for Table<T, FRONT> {
     fn drop(self: Pin<&mut Self>) {
         let mut at: c_ulong = 0;
-        // SAFETY: The array is initialised, `at` is a local.
+        // SAFETY: The array is initialised (type invariant); `at` is a local.
         let mut node = unsafe {
             bindings::xa_find(self.xa.get(), &mut at, c_ulong::MAX, bindings::XA_PRESENT)
         };
         while !node.is_null() {
-            // INVARIANT: From here on the entries dangle, and nobody looks at them.
-            // SAFETY: By the type invariants it is a boxed node, and ours. Readers
-            // and slots borrow the table, so there are none.
+            // INVARIANT: From here on the entries dangle, and are not read any more.
+            // SAFETY: The entry is a boxed node that the table owns (type invariants). Readers and
+            // slots borrow the table, so there are none.
             drop(unsafe { KBox::from_raw(node.cast::<Node<T>>()) });
-            // SAFETY: As above; the walk does not follow the entries.
+            // SAFETY: The array is initialised; the search does not dereference entries.
             node = unsafe {
                 bindings::xa_find_after(self.xa.get(), &mut at, c_ulong::MAX, bindings::XA_PRESENT)
             };
         }
-        // SAFETY: The array is initialised and no longer used.
+        // SAFETY: The array is initialised and no longer in use.
         unsafe { bindings::xa_destroy(self.xa.get()) };
     }
 }
 
-/// Drops a removed node.
+/// RCU callback that frees a removed node.
 ///
 /// # Safety
 ///
-/// `head` must be the first field of a `Node<T>` that came from a `KBox` and that
-/// nobody uses any more.
+/// `head` must be the first field of a `Node<T>` that is in a `KBox` and no longer in use.
 unsafe extern "C" fn free_node<T>(head: *mut bindings::callback_head) {
-    // SAFETY: The caller promises that it is the start of a boxed node.
+    // SAFETY: The caller guarantees that it is the start of a boxed node.
     drop(unsafe { KBox::from_raw(head.cast::<Node<T>>()) });
 }
 
-/// A reserved number; readers find nothing under it until something is published.
+/// A reserved ID. Lookups find nothing until an object is published.
 ///
-/// Dropping it frees the number.
+/// Drop frees the ID.
 ///
 /// # Invariants
 ///
-/// While `node` is `Some`, the entry `id` of the table is reserved and ours.
+/// While `node` is `Some`, the entry `id` of the table is reserved for this.
 #[must_use = "dropping the slot frees the number"]
 pub struct Slot<'a, T, const FRONT: usize = 0> {
     table: &'a Table<T, FRONT>,
@@ -433,15 +432,15 @@ pub struct Slot<'a, T, const FRONT: usize = 0> {
 }
 
 impl<T, const FRONT: usize> Slot<'_, T, FRONT> {
-    /// The reserved number.
+    /// Returns the reserved ID.
     #[inline]
     pub fn id(&self) -> u32 {
         self.id
     }
 
-    /// Lets readers find `item` under this number, and returns the number.
+    /// Makes `item` visible to lookups of this ID, and returns the ID.
     ///
-    /// Cannot fail: the memory was allocated with the reservation.
+    /// Infallible: the node was allocated with the reservation.
     ///
     /// Context: any. Never sleeps.
     ///
@@ -463,10 +462,10 @@ impl<T, const FRONT: usize> Slot<'_, T, FRONT> {
             let node = NonNull::from(KBox::leak(node));
             let xa = self.table.lock();
             // INVARIANT: The table owns the node now.
-            // SAFETY: The lock is held. By the type invariant the entry exists, so
-            // that nothing is allocated and the store cannot fail.
+            // SAFETY: The lock is held. The entry exists (type invariant), so the store allocates
+            // nothing and cannot fail.
             unsafe { bindings::__xa_store(xa.raw(), index(self.id), node.as_ptr().cast(), 0) };
-            // INVARIANT: It is an entry.
+            // INVARIANT: The node is an entry of `xa`.
             self.table.front.put(self.id, node);
         }
         self.id
@@ -477,14 +476,14 @@ impl<T, const FRONT: usize> Drop for Slot<'_, T, FRONT> {
     fn drop(&mut self) {
         if self.node.is_some() {
             let xa = self.table.lock();
-            // SAFETY: The lock is held, and by the type invariant the entry is our
-            // reservation.
+            // SAFETY: The lock is held, and the entry is the reservation of this slot (type
+            // invariant).
             unsafe { bindings::__xa_erase(xa.raw(), index(self.id)) };
         }
     }
 }
 
-/// A table whose lock is held.
+/// A table whose lock is held by this CPU.
 struct Locked<'a, T, const FRONT: usize> {
     table: &'a Table<T, FRONT>,
     flags: c_ulong,
@@ -496,18 +495,17 @@ impl<T, const FRONT: usize> Locked<'_, T, FRONT> {
         self.table.xa.get()
     }
 
-    /// Which freed number stays taken.
+    /// Returns the reservation of a freed ID.
     #[inline]
     fn anchor(&mut self) -> &mut Anchor {
-        // SAFETY: The lock is held, and who borrows this value exclusively has no other
-        // reference.
+        // SAFETY: The lock is held, and the exclusive borrow of `self` excludes other references.
         unsafe { &mut (*self.table.inner.get()).anchor }
     }
 
-    /// Frees a number and returns what was there: null, if it was reserved.
+    /// Frees an ID and returns the entry: null if it was reserved.
     #[inline]
     fn erase(&mut self, id: u32) -> *mut core::ffi::c_void {
-        // SAFETY: The lock is held.
+        // SAFETY: The lock is held (`Table::lock`).
         unsafe { bindings::__xa_erase(self.raw(), index(id)) }
     }
 }
@@ -516,19 +514,19 @@ impl<T, const FRONT: usize> Drop for Locked<'_, T, FRONT> {
     #[inline]
     fn drop(&mut self) {
         let xa = self.raw();
-        // SAFETY: It was locked by `Table::lock`, which gave these flags.
+        // SAFETY: Locked by `Table::lock`, which returned these flags.
         unsafe { bindings::rdma_helper_spin_unlock_irqrestore(&raw mut (*xa).xa_lock, self.flags) };
     }
 }
 
-/// The xarray's own form of a number.
+/// Converts an ID to an XArray index.
 #[inline]
 fn index(id: u32) -> c_ulong {
-    // CAST: Widens, or keeps the width; `From` does not exist for `usize`.
+    // CAST: Widens, or keeps the width; `From` is not implemented for it.
     id as c_ulong
 }
 
-/// The flags for the xarray's own nodes: whether it may sleep is all that matters.
+/// Returns the flags for XArray nodes, which allow sleeping if `flags` does.
 #[inline]
 fn gfp(flags: Flags) -> bindings::gfp_t {
     if flags.contains(GFP_KERNEL_ACCOUNT) {

@@ -1,50 +1,51 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Who runs, and what the present task has been doing.
+//! Identity and context switches of the current task.
 //!
 //! C header: `include/linux/sched.h`.
 
 use crate::bindings;
 
-/// A task of a program, to be told from others: no more than that, since it may have ended.
+/// Identifies a user task by the address of its `task_struct`. Only for comparison: the task may
+/// have exited, and the address may have been reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskId(u64);
 
 impl TaskId {
-    /// The one that runs, or that was interrupted; `None` if that is the kernel's own or the CPU
-    /// was idle. Any context.
+    /// Returns the running (or interrupted) task; `None` for kernel threads and the idle task. Any
+    /// context.
     #[inline]
     pub fn current() -> Option<Self> {
-        // SAFETY: The present task exists, and only it changes its flags.
+        // SAFETY: The current task exists, and only it changes its flags.
         let (task, flags) = unsafe {
             let task = bindings::get_current();
             (task, (*task).flags)
         };
-        // CAST: an address fits.
+        // CAST: Addresses have at most 64 bits.
         (flags & bindings::PF_KTHREAD == 0).then(|| Self(task.addr() as u64))
     }
 
-    /// As a number that is not zero.
+    /// Returns the identity as a number, which is not zero.
     #[inline]
     pub fn as_u64(self) -> u64 {
         self.0
     }
 }
 
-/// How often the present task has left the CPU since it began.
+/// Context switches of the current task since its creation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Switches {
-    /// Because it had to wait for something.
+    /// Voluntary ones: the task blocked.
     pub slept: u64,
-    /// Because another task was more important.
+    /// Involuntary ones: the task was preempted.
     pub preempted: u64,
 }
 
 impl Switches {
-    /// As of now. Process context.
+    /// Reads the current counts. Process context.
     #[inline]
     pub fn now() -> Self {
-        // SAFETY: The present task exists, and while it runs nobody changes its counts.
+        // SAFETY: The current task exists, and nothing changes its counts while it runs.
         unsafe {
             let task = bindings::get_current();
             Self {

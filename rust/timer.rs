@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Timers of one-jiffy grain, owned by what they time.
+//! Timers with jiffy resolution (`struct timer_list`), owned by the object that contains them.
 //!
-//! A [`Timer`] is a field of an object kept in an `Arc`. While it is pending it owns
-//! a reference to that object, so it can never fire into freed memory:
+//! A [`Timer`] is a field of an object in an `Arc`. While it is pending it owns a reference to that
+//! object, so the object exists when it expires:
 //!
 //! ```text
 //!            arm (takes a reference)             expiry
 //!   idle -----------------------------> pending --------> T::run, reference dropped
 //!     ^                                    |
-//!     +------ cancel (drops it) -----------+      shutdown: the same, for good
+//!     +------ cancel (drops it) -----------+      shutdown: the same, permanently
 //! ```
 //!
-//! That reference may be the last, so `T`'s drop must not sleep. A module does not end before
-//! the objects with its timers have gone (see [`module`](crate::module)), so it shuts them down.
+//! The timer's reference may be the last one, so the drop of `T` must not sleep. A module is not
+//! unloaded while objects with its timers exist (see [`module`](crate::module)), so their owner
+//! calls [`Timer::shutdown`].
 //!
-//! The longer the delay, the coarser the kernel's timer wheel: a timer is never
-//! early, and late by up to an eighth of the delay. For less than a jiffy, or for
-//! precision, use [`kernel::time::hrtimer`].
+//! The timer wheel is coarser for longer delays: a timer never expires early, and up to an eighth
+//! of the delay late. For delays below a jiffy, or for precision, use [`kernel::time::hrtimer`].
 //!
 //! C header: `include/linux/timer.h`.
 
@@ -39,9 +39,9 @@ pub mod closed;
 pub use self::closed::Armed;
 use self::closed::Closed;
 
-/// Creates a [`Timer`](crate::timer::Timer) initialiser with a lock class of its own.
+/// Creates a [`Timer`](crate::timer::Timer) initialiser with its own lock class.
 ///
-/// The name, `"Type::field"`, is what lockdep prints.
+/// The name, `"Type::field"`, is shown by lockdep.
 #[macro_export]
 macro_rules! new_timer {
     ($($name:literal)?) => {
@@ -52,33 +52,33 @@ macro_rules! new_timer {
 }
 pub use crate::new_timer;
 
-/// What happens when a timer of an object expires.
+/// Callback of a timer.
 ///
-/// `ID` tells several timers of one type apart.
+/// `ID` distinguishes several timers of one type.
 pub trait TimerCallback<const ID: u64 = 0> {
-    /// Runs after the timer expired; it may arm the timer again.
+    /// Runs when the timer has expired. It may arm the timer again.
     ///
-    /// Context: softirq. Never twice at a time for one timer, but a timer armed
-    /// meanwhile is pending already.
+    /// Context: softirq. Calls for one timer do not overlap. A timer that is armed during the
+    /// callback is pending already.
     fn run(this: ArcBorrow<'_, Self>);
 }
 
-/// Declares that a type contains a [`Timer<Self, ID>`]; see [`impl_has_timer!`].
+/// Implemented by types that contain a [`Timer<Self, ID>`]; see [`impl_has_timer!`].
 ///
 /// [`impl_has_timer!`]: crate::impl_has_timer
 ///
 /// # Safety
 ///
-/// Both methods must compute the address of one field, and be each other's inverse.
+/// Both methods must compute the address of the same field, and be inverse to each other.
 pub unsafe trait HasTimer<const ID: u64 = 0>: Sized {
-    /// The field of an object.
+    /// Returns the field of an object.
     ///
     /// # Safety
     ///
     /// `this` must point to an object of the type.
     unsafe fn raw_timer(this: *const Self) -> *const Timer<Self, ID>;
 
-    /// The object of a field.
+    /// Returns the object that contains a field.
     ///
     /// # Safety
     ///
@@ -99,12 +99,12 @@ pub unsafe trait HasTimer<const ID: u64 = 0>: Sized {
 #[macro_export]
 macro_rules! impl_has_timer {
     ($(impl$({$($generics:tt)*})? HasTimer$(<$id:tt>)? for $self:ty { self.$field:ident })*) => {$(
-        // SAFETY: It only compiles if the field is such a timer; both methods add and
-        // subtract its offset.
+        // SAFETY: It compiles only if the field is a timer of this type and ID; the methods add and
+        // subtract the field's offset.
         unsafe impl$(<$($generics)*>)? $crate::timer::HasTimer$(<$id>)? for $self {
             #[inline]
             unsafe fn raw_timer(this: *const Self) -> *const $crate::timer::Timer<Self $(, $id)?> {
-                // SAFETY: The caller promises that `this` points to an object.
+                // SAFETY: The caller guarantees that `this` points to an object.
                 unsafe { &raw const (*this).$field }
             }
 
@@ -112,7 +112,7 @@ macro_rules! impl_has_timer {
             unsafe fn timer_owner(
                 timer: *const $crate::timer::Timer<Self $(, $id)?>,
             ) -> *const Self {
-                // SAFETY: The caller promises that it is this field of an object.
+                // SAFETY: The caller guarantees that `timer` is this field of an object.
                 unsafe { ::kernel::container_of!(timer.cast_mut(), Self, $field) }
             }
         }
@@ -120,10 +120,11 @@ macro_rules! impl_has_timer {
 }
 pub use crate::impl_has_timer;
 
-/// A timer inside a `T`.
+/// A timer in a `T`.
 ///
-/// Its operations are associated functions that take the object, `Timer::arm_after(
-/// qp.as_arc_borrow(), delay)`: only an object in an `Arc` can be kept by a timer.
+/// Its operations are associated functions that take the object, for instance
+/// `Timer::arm_after(qp.as_arc_borrow(), delay)`, because only an object in an `Arc` can be
+/// referenced by a timer.
 ///
 /// # Examples
 ///
@@ -143,44 +144,44 @@ pub use crate::impl_has_timer;
 /// let qp = Arc::pin_init(
 ///     pin_init!(Qp { retransmit <- new_timer!("Qp::retransmit") }), GFP_KERNEL)?;
 /// Timer::<Qp>::arm_after(qp.as_arc_borrow(), Delta::from_millis(60));
-/// // At destruction, so that nothing of it runs any more:
+/// // At destruction; afterwards the callback does not run:
 /// Timer::<Qp>::shutdown(&qp);
 /// ```
 ///
 /// # Invariants
 ///
-/// While `timer` is pending, one reference to the `Arc` around the object is its.
+/// While `timer` is pending, it owns one reference to the `Arc` of the object.
 #[pin_data]
 pub struct Timer<T, const ID: u64 = 0> {
     #[pin]
     timer: Opaque<bindings::timer_list>,
     closed: Closed,
-    // The callback is the module's code.
+    // The callback is code of the module.
     _resident: Resident,
     _owner: PhantomData<Arc<T>>,
 }
 
-// SAFETY: A `timer_list` may be used from any CPU, and other CPUs may run the callback
-// and drop the object.
+// SAFETY: A `timer_list` may be used from any CPU; another CPU may run the callback and drop the
+// object, since `T` is `Send` and `Sync`.
 unsafe impl<T: Send + Sync, const ID: u64> Send for Timer<T, ID> {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: a `timer_list` may be used from any CPU, and `T` is `Send` and `Sync`.
 unsafe impl<T: Send + Sync, const ID: u64> Sync for Timer<T, ID> {}
 
 impl<T, const ID: u64> Timer<T, ID>
 where
     T: HasTimer<ID> + TimerCallback<ID> + Send + Sync + 'static,
 {
-    /// Makes an idle timer; use [`new_timer!`](crate::new_timer).
+    /// Creates an idle timer; use [`new_timer!`](crate::new_timer).
     pub fn new(
         name: &'static CStr,
         key: Pin<&'static LockClassKey>,
         resident: Resident,
     ) -> impl PinInit<Self> {
-        // INVARIANT: It is idle.
+        // INVARIANT: The timer is idle.
         pin_init!(Self {
             timer <- Opaque::ffi_init(|timer| {
-                // SAFETY: `timer` is valid for writes; name and key are static, and
-                // `expired` suits timers inside a `T`.
+                // SAFETY: `timer` is valid for writes; name and key are static, and `expired` is
+                // the callback for timers in a `T`.
                 unsafe {
                     bindings::timer_init_key(
                         timer,
@@ -197,7 +198,7 @@ where
         })
     }
 
-    /// Lets the timer expire at `at`, whether it is pending or not.
+    /// Arms the timer to expire at `at`, whether it is pending or not.
     ///
     /// Context: any. Never sleeps.
     ///
@@ -207,11 +208,11 @@ where
     /// Timer::<Qp>::arm_at(qp, timer::jiffies().wrapping_add(25));
     /// ```
     pub fn arm_at(this: ArcBorrow<'_, T>, at: Jiffies) -> Armed {
-        // SAFETY: `arm` gives an initialised timer.
+        // SAFETY: `arm` passes an initialised timer.
         Self::arm(this, |timer| unsafe { bindings::mod_timer(timer, at) })
     }
 
-    /// Lets the timer expire once `delay` has passed, never earlier.
+    /// Arms the timer to expire when `delay` has passed, never earlier.
     ///
     /// Context: any. Never sleeps.
     ///
@@ -224,7 +225,8 @@ where
         Self::arm_at(this, after(delay))
     }
 
-    /// Like [`arm_at`](Self::arm_at), but leaves a pending timer that is earlier alone.
+    /// Arms the timer as [`arm_at`](Self::arm_at) does, unless it is pending with an earlier
+    /// expiry.
     ///
     /// Context: any. Never sleeps.
     ///
@@ -234,33 +236,32 @@ where
     /// Timer::<Qp>::arm_if_earlier(qp, deadline);
     /// ```
     pub fn arm_if_earlier(this: ArcBorrow<'_, T>, at: Jiffies) -> Armed {
-        // SAFETY: `arm` gives an initialised timer.
+        // SAFETY: `arm` passes an initialised timer.
         Self::arm(this, |timer| unsafe { bindings::timer_reduce(timer, at) })
     }
 
-    /// Makes the timer idle, without waiting for a callback that runs meanwhile.
+    /// Cancels the timer. Does not wait for a running callback.
     ///
-    /// Returns whether it was pending.
+    /// Returns whether the timer was pending.
     ///
     /// Context: any. Never sleeps.
     ///
     /// # Examples
     ///
     /// ```ignore
-    /// Timer::<Qp>::cancel(qp); // All is acknowledged.
+    /// Timer::<Qp>::cancel(qp); // Everything is acknowledged.
     /// ```
     pub fn cancel(this: ArcBorrow<'_, T>) -> bool {
-        // SAFETY: `stop` gives an initialised timer.
+        // SAFETY: `stop` passes an initialised timer.
         Self::stop(this, |timer| unsafe { bindings::timer_delete(timer) })
     }
 
-    /// Makes the timer idle for good, and waits for a callback that runs meanwhile.
+    /// Cancels the timer permanently, and waits for a running callback.
     ///
-    /// Afterwards [`TimerCallback::run`] does not run, and arming is refused. It may
-    /// be called again.
+    /// Afterwards [`TimerCallback::run`] does not run, and arming is refused. May be called again.
     ///
-    /// Context: task or softirq; not from the callback, nor with a lock held that it
-    /// takes. It spins, and on `PREEMPT_RT` sleeps.
+    /// Context: process or softirq. The caller must not be the callback, nor hold a lock that the
+    /// callback takes. Spins; on `PREEMPT_RT` it sleeps.
     ///
     /// # Examples
     ///
@@ -270,38 +271,40 @@ where
     pub fn shutdown(this: &Arc<T>) {
         let this = this.as_arc_borrow();
         Self::of(this).closed.shut_down(|| {
-            // SAFETY: `stop` gives an initialised timer.
+            // SAFETY: `stop` passes an initialised timer.
             Self::stop(this, |timer| unsafe { bindings::timer_delete_sync(timer) });
         });
     }
 
-    /// Whether the timer is pending; a hint, unless the caller knows who else uses it.
+    /// Returns whether the timer is pending. A hint, unless the caller synchronises with other
+    /// users.
     ///
     /// Context: any.
     pub fn is_pending(this: ArcBorrow<'_, T>) -> bool {
         let timer = Self::of(this).timer.get();
-        // A pending timer is in a list; the kernel reads it without a lock, too.
-        // SAFETY: The timer is initialised; the racing writers write whole pointers.
+        // A pending timer is in a list, see `timer_pending`, which takes no lock either.
+        // SAFETY: The timer is initialised; concurrent writers write whole pointers.
         !unsafe { core::ptr::read_volatile(&raw const (*timer).entry.pprev) }.is_null()
     }
 
     fn of(this: ArcBorrow<'_, T>) -> &Self {
         let object: *const T = &*this;
-        // SAFETY: `object` is alive as long as the borrow, and has such a timer.
+        // SAFETY: `object` exists during the borrow, and contains the timer (`HasTimer`).
         unsafe { &*T::raw_timer(object) }
     }
 
-    /// Arms with `start`, which tells whether the timer was pending before.
+    /// Arms the timer with `start`, which returns whether it was pending before.
     fn arm(
         this: ArcBorrow<'_, T>,
         start: impl FnOnce(*mut bindings::timer_list) -> c_int,
     ) -> Armed {
         let timer = Self::of(this);
         timer.closed.arm(
-            // INVARIANT: It becomes the timer's if the timer was idle.
+            // INVARIANT: This reference passes to the timer if the timer was idle.
             || Arc::into_raw(Arc::from(this)),
             || start(timer.timer.get()) != 0,
-            // SAFETY: The timer has one already, so this one, made above, is still ours.
+            // SAFETY: The timer has a reference already, so the one created above was not passed to
+            // it.
             |reference| drop(unsafe { Arc::from_raw(reference) }),
             || {
                 Self::cancel(this);
@@ -309,7 +312,7 @@ where
         )
     }
 
-    /// Stops with `delete`, which tells whether the timer was pending before.
+    /// Stops the timer with `delete`, which returns whether it was pending before.
     fn stop(
         this: ArcBorrow<'_, T>,
         delete: impl FnOnce(*mut bindings::timer_list) -> c_int,
@@ -318,29 +321,30 @@ where
             return false;
         }
         let object: *const T = &*this;
-        // INVARIANT: It is idle now.
-        // SAFETY: It was pending, so its reference, made by `into_raw`, is ours now.
+        // INVARIANT: The timer is idle now.
+        // SAFETY: The timer was pending, so its reference, created by `into_raw`, passes to us
+        // (type invariant).
         drop(unsafe { Arc::from_raw(object) });
         true
     }
 }
 
-/// What the kernel calls when a timer expires.
+/// Timer function of a timer.
 ///
 /// # Safety
 ///
-/// `timer` must be the C part of a `Timer<T, ID>` that was pending and is not now.
+/// `timer` must be the C part of a `Timer<T, ID>`, and must have just expired.
 unsafe extern "C" fn expired<T, const ID: u64>(timer: *mut bindings::timer_list)
 where
     T: HasTimer<ID> + TimerCallback<ID>,
 {
-    // SAFETY: The caller promises that it is the `timer` of a `Timer`.
+    // SAFETY: The caller guarantees that it is the `timer` of a `Timer`.
     let timer: *const Timer<T, ID> =
         unsafe { kernel::container_of!(Opaque::cast_from(timer).cast_mut(), Timer<T, ID>, timer) };
-    // SAFETY: Only the timers that `HasTimer` names are initialised with this
-    // function; and by the type invariant of `Timer` a reference comes with it.
+    // SAFETY: Only timers in a `T` are initialised with this function (`Timer::new`). The timer was
+    // pending, so it owned a reference (invariant of `Timer`), which passes to us.
     let this = unsafe { Arc::from_raw(T::timer_owner(timer)) };
-    // SAFETY: The object, hence its timer, is alive.
+    // SAFETY: `this` keeps the object, hence its timer.
     unsafe { &*timer }
         .closed
         .expired(|| T::run(this.as_arc_borrow()));
@@ -349,23 +353,23 @@ where
 crate::import! {
     in crate::bindings;
 
-    /// Plain arithmetic, as the next one.
+    /// Pure arithmetic without preconditions, as the next one.
     fn nsecs_to_jiffies64(nanos: u64) -> u64 = nsecs_to_jiffies64;
     fn jiffies64_to_nsecs(ticks: u64) -> u64 = jiffies64_to_nsecs;
-    /// Timekeeping runs when modules do.
+    /// Timekeeping is initialised before modules are loaded.
     fn ktime_get() -> i64 = ktime_get;
 }
 
-/// The kernel's clock in ticks, as timers count it. It wraps.
+/// Returns the current value of the jiffies counter, which wraps.
 ///
 /// Context: any.
 #[inline]
 pub fn jiffies() -> Jiffies {
-    // SAFETY: It is always there, and read as the kernel reads it.
+    // SAFETY: The counter is a global of the kernel; the volatile read is the one that C does.
     unsafe { core::ptr::read_volatile(&raw const bindings::jiffies) }
 }
 
-/// The tick at which `delay` has surely passed; a negative delay has already.
+/// Returns the first tick at which `delay` has certainly passed; a negative delay counts as zero.
 ///
 /// Context: any.
 ///
@@ -379,13 +383,13 @@ pub fn after(delay: Delta) -> Jiffies {
     let whole = nsecs_to_jiffies64(nanos);
     let rounded_down = jiffies64_to_nsecs(whole) < nanos;
     let ticks = whole.saturating_add(u64::from(rounded_down));
-    // Time beyond half of what the counter holds would lie in the past.
+    // Limited, because a tick more than half the counter's range ahead counts as past.
     let ticks = Jiffies::try_from(ticks).map_or(Jiffies::MAX / 4, |t| t.min(Jiffies::MAX / 4));
-    // One more, since the current tick began before now.
+    // One more tick, since the current one began before now.
     jiffies().wrapping_add(ticks).wrapping_add(1)
 }
 
-/// The time since boot in nanoseconds, which never goes back (`CLOCK_MONOTONIC`).
+/// Returns the time since boot in nanoseconds, which is monotonic (`CLOCK_MONOTONIC`).
 ///
 /// Context: any but NMI.
 #[inline]

@@ -1,106 +1,104 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Run token: state that one context at a time works on, and nobody waits for.
+//! Run token: exclusive ownership of a value by one context at a time, without waiting.
 //!
-//! A [`RunToken`] holds a value and one word with the bits
+//! A [`RunToken`] has a value and a word with these bits:
 //!
-//! * `RUN`: somebody has the value;
-//! * `WANT`: somebody waits in [`RunToken::exclusive`];
-//! * `STOP`: closed for good;
-//! * and the caller's own *pending* bits: kinds of work that wait to be done.
+//! * `RUN`: a context owns the value;
+//! * `WANT`: a context waits in [`RunToken::exclusive`];
+//! * `STOP`: the token is closed;
+//! * *pending* bits, defined by the user: types of work to be done.
 //!
-//! Whoever brings work calls [`RunToken::kick`]. If the value is free, the caller
-//! becomes the *runner* and works until no pending bit is left; if it is taken,
-//! the bits stay in the word for the present runner and the caller leaves at
-//! once. So a softirq that interrupts a runner just leaves its work behind.
+//! A context with new work calls [`RunToken::kick`]. If the value is free, the caller becomes the
+//! *runner* and works until no pending bit is left. If it is taken, the bits are set for the
+//! present runner, and the call returns at once. So a softirq that interrupts a runner leaves its
+//! work to the runner.
 //!
 //! ```text
 //!            kick, value free                 no bit left
 //!   free ------------------------> running ------------------> free
-//!            kick, value taken                bit arrived meanwhile
-//!   running ---------------------> running (bit noted) ------> running
+//!            kick, value taken                bit set meanwhile
+//!   running ---------------------> running (bit set) --------> running
 //! ```
 //!
-//! No wakeup is lost: the word goes from running to free by one compare-exchange
-//! that fails when a bit has arrived. A runner leaves *with* bits left only if its
-//! work function says so (budget), or if an exclusive user or the closer wants
-//! the value; it then returns [`Kick::Later`], and its caller must see to it that
-//! somebody kicks again.
+//! No work is lost: the word changes from running to free by a compare-exchange that fails if a bit
+//! has been set. A runner leaves *with* pending bits only if its work function requests it
+//! (budget), or if another context waits for exclusive use or closes the token. It then returns
+//! [`Kick::Later`], and its caller must arrange for another kick.
 //!
-//! Contexts: `kick` never waits and may be called from any context in which the
-//! work function may run. [`RunToken::exclusive`] and [`RunToken::close`] spin;
-//! call them only where no runner can be below on the same CPU (process context;
-//! in the kernel with bottom halves off, as runners have them too).
+//! Contexts: `kick` never waits and may be called from any context in which the work function may
+//! run. [`RunToken::exclusive`] and [`RunToken::close`] spin. They may be called only where they
+//! cannot have interrupted a runner on the same CPU: in process context, and in the kernel with
+//! bottom halves disabled, as runners have.
 //!
-//! Only `core` atomics are used, so that the same file is model-checked on the
-//! host: in a test build of its host crate they are those of `loom`.
+//! Only `core` atomics are used, so that the same file is model-checked on the host: in a test
+//! build of its host crate the atomics are those of `loom`.
 
 use self::sync::{AtomicU32, CellMut, Ordering, UnsafeCell};
 use core::mem;
 use core::ops::{Deref, DerefMut};
 
-/// The value is taken.
+/// A context owns the value.
 const RUN: u32 = 1 << 31;
 /// No runner may take the value any more.
 const STOP: u32 = 1 << 30;
-/// Somebody waits for exclusive use. Only set while `RUN` is, and cleared by
-/// whoever takes the value exclusively.
+/// A context waits for exclusive use. Set only while `RUN` is set; cleared by the context that
+/// takes the value exclusively.
 const WANT: u32 = 1 << 29;
 
-/// A value together with the right to work on it. See the module's description.
+/// A value, and the state of its ownership. See the [module](self).
 ///
 /// # Invariants
 ///
-/// Whoever sets `RUN` in `word` (it does so by a compare-exchange from a word
-/// without it) is the *holder* until it clears `RUN`, and only the holder accesses
-/// the value.
+/// The context that sets `RUN` in `word` (by a compare-exchange from a word without it) is the
+/// *owner* until it clears `RUN`, and only the owner accesses the value.
 pub struct RunToken<T> {
     word: AtomicU32,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: by the type's invariant one context at a time accesses the value,
-// acquire and release on `word` order one holder after the other, and nobody else
-// gets even a shared reference. So sharing the token only moves `T` about.
+// SAFETY: One context at a time accesses the value (type invariant); acquire and release on `word`
+// order one owner after the other, and other contexts do not even get a shared reference. So
+// sharing the token only sends `T`.
 unsafe impl<T: Send> Sync for RunToken<T> {}
 
-/// What the work function says when it returns.
+/// Result of a work function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Turn {
-    /// All that was handed to it is done.
+    /// All work that was passed to it is done.
     Done,
-    /// It stops early: these bits are still to be done, and the runner leaves.
+    /// It stops early: these bits are still pending, and the runner leaves.
     Later(u32),
 }
 
-/// What became of a kick.
+/// Result of a kick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "`Later` obliges the caller to see that somebody kicks again"]
 pub enum Kick {
-    /// The caller was the runner, or there was nothing to do; no bit is left.
+    /// The caller was the runner, or there was nothing to do; no bit is pending.
     Done,
-    /// The caller was the runner and leaves with bits pending. It must arrange for
-    /// another kick (with bits 0 is enough), for nobody else does.
+    /// The caller was the runner and has left with bits pending. It must arrange for another kick
+    /// (with bits 0 is enough), because no other context does.
     Later,
-    /// Another context has the value, or is about to take it, and answers for the
-    /// pending bits.
+    /// Another context owns the value, or is about to take it, and is responsible for the pending
+    /// bits.
     Busy,
-    /// The token is closed: pending bits count no more.
+    /// The token is closed; pending bits are ignored.
     Closed,
 }
 
-/// What a holder does next.
+/// Next action of an owner.
 enum Next {
     Run(u32),
     Leave(Kick),
 }
 
 impl<T> RunToken<T> {
-    /// The pending bits that a caller may use: the low 29.
+    /// The pending bits that are available to the user: the low 29.
     pub const PENDING: u32 = WANT - 1;
 
-    /// A free token without pending bits.
+    /// Creates a free token without pending bits.
     #[cfg(not(test))]
     #[inline(always)]
     pub const fn new(value: T) -> Self {
@@ -110,7 +108,7 @@ impl<T> RunToken<T> {
         }
     }
 
-    /// A free token without pending bits (`loom` cannot make one in a constant).
+    /// Creates a free token without pending bits (`loom` atomics cannot be created in a constant).
     #[cfg(test)]
     pub fn new(value: T) -> Self {
         Self {
@@ -119,13 +117,13 @@ impl<T> RunToken<T> {
         }
     }
 
-    /// Notes the bits `pending` and works if nobody else does: calls `run` with
-    /// the value and all bits noted so far, again and again until none is left.
-    /// With `pending` 0 it takes up bits that were left behind, if there are any.
+    /// Sets the bits `pending`. If the value is free, becomes the runner: calls `run` with the
+    /// value and all pending bits, repeatedly until none is left. With `pending` 0 it handles bits
+    /// that were left pending, if any.
     ///
-    /// Never waits. `run` may be called several times; it must bound its own work
-    /// and return [`Turn::Later`] when its budget for the whole kick is used up.
-    /// Bits outside [`RunToken::PENDING`] are ignored.
+    /// Never waits. `run` may be called several times; it must limit its own work and return
+    /// [`Turn::Later`] when its budget for the whole kick is used up. Bits outside
+    /// [`RunToken::PENDING`] are ignored.
     #[inline]
     pub fn kick(&self, pending: u32, run: impl FnMut(&mut T, u32) -> Turn) -> Kick {
         let pending = pending & Self::PENDING;
@@ -139,53 +137,52 @@ impl<T> RunToken<T> {
                 return Kick::Done;
             }
             let next = if taken { word | pending } else { RUN };
-            // Release, so that who takes the bits sees the work they stand for;
-            // acquire, so that a new runner sees what the last holder did.
+            // Release: the context that takes the bits sees the work they stand for. Acquire: a new
+            // runner sees the accesses of the previous owner.
             match self.swap(word, next, Ordering::AcqRel) {
                 Ok(()) if taken => return Kick::Busy,
-                // INVARIANT: `RUN` was clear and we have set it.
-                // SAFETY: So we are the holder.
+                // INVARIANT: `RUN` was clear, and this call has set it.
+                // SAFETY: This context is the owner.
                 Ok(()) => return unsafe { self.work(due, run) },
                 Err(now) => word = now,
             }
         }
     }
 
-    /// Works as [`RunToken::kick`] does if the value is free and nothing is pending,
-    /// beginning with the bits `due`, and otherwise does nothing: `None`. So work can
-    /// be handed to `run` directly when nobody is before it, and needs to be left
-    /// somewhere only after `None`.
+    /// Works as [`RunToken::kick`] does, starting with the bits `due`, if the value is free and
+    /// nothing is pending. Otherwise has no effect and returns `None`. So work can be passed to
+    /// `run` directly in the uncontended case, and needs to be stored for another runner only after
+    /// `None`.
     #[inline]
     pub fn kick_idle(&self, due: u32, run: impl FnMut(&mut T, u32) -> Turn) -> Option<Kick> {
-        // Acquire, so that a new runner sees what the last holder did.
+        // Acquire: a new runner sees the accesses of the previous owner.
         self.swap(0, RUN, Ordering::Acquire).ok()?;
-        // INVARIANT: `RUN` was clear and we have set it.
-        // SAFETY: So we are the holder.
+        // INVARIANT: `RUN` was clear, and this call has set it.
+        // SAFETY: This context is the owner.
         Some(unsafe { self.work(due & Self::PENDING, run) })
     }
 
-    /// Waits until the value is free and takes it; kicks only leave notes until
-    /// [`Exclusive::finish`]. Works on a closed token as well. `relax` is called
-    /// while waiting (`cpu_relax`; a yield on the host).
+    /// Waits until the value is free and takes it; until [`Exclusive::finish`], kicks only set
+    /// bits. Also works on a closed token. `relax` is called while waiting (`cpu_relax`; a yield on
+    /// the host).
     ///
-    /// A runner makes way when its work function returns, so the wait is as long
-    /// as one turn. When several contexts wait, any of them is next.
+    /// A runner leaves when its work function returns, so the wait is as long as one call. If
+    /// several contexts wait, any of them is next.
     ///
-    /// A holder must not call it, nor a context that may have interrupted one on
-    /// its CPU: it would wait for itself.
+    /// Deadlocks if the caller is the owner, or has interrupted the owner on its CPU.
     pub fn exclusive(&self, mut relax: impl FnMut()) -> Exclusive<'_, T> {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let free = word & RUN == 0;
             let (next, order) = if free {
-                // Other waiters, if there are any, set WANT again.
+                // Other waiters, if any, set WANT again.
                 ((word | RUN) & !WANT, Ordering::Acquire)
             } else {
                 (word | WANT, Ordering::Relaxed)
             };
             if next != word {
                 match self.swap(word, next, order) {
-                    // INVARIANT: `RUN` was clear and we have set it.
+                    // INVARIANT: `RUN` was clear, and this call has set it.
                     Ok(()) if free => {
                         return Exclusive {
                             value: self.value.get_mut(),
@@ -204,26 +201,26 @@ impl<T> RunToken<T> {
         }
     }
 
-    /// Closes the token for good: no kick runs or leaves a note any more. Waits
-    /// for the present holder, as [`RunToken::exclusive`] does and under the same
-    /// conditions, and gives access to the value for the last things to be done.
+    /// Closes the token: kicks neither run nor set bits any more. Waits for the present owner, as
+    /// [`RunToken::exclusive`] does and under the same conditions, and returns access to the value
+    /// for cleanup.
     pub fn close(&self, relax: impl FnMut()) -> Exclusive<'_, T> {
         self.word.fetch_or(STOP, Ordering::Relaxed);
         self.exclusive(relax)
     }
 
-    /// Works off the bits `due` and those that arrive meanwhile, then leaves.
+    /// Handles the bits `due` and those that are set meanwhile, then gives up ownership.
     ///
     /// # Safety
     ///
-    /// Only for the holder, who is no longer the holder when it returns.
+    /// The caller must be the owner. It no longer is when this returns.
     #[inline]
     unsafe fn work(&self, mut due: u32, mut run: impl FnMut(&mut T, u32) -> Turn) -> Kick {
         loop {
             let turn = {
                 let value = self.value.get_mut();
-                // SAFETY: This is the holder (contract), and the reference is gone at
-                // the end of this block, before it gives that up.
+                // SAFETY: This context is the owner (contract of this function). The reference ends
+                // with this block, before ownership is given up.
                 run(unsafe { value.deref() }, due)
             };
             let kept = match turn {
@@ -237,8 +234,8 @@ impl<T> RunToken<T> {
         }
     }
 
-    /// Decides, for the holder, between another turn and leaving. The answer
-    /// `Leave` means that it has left. `kept` are bits to be put back.
+    /// Decides, for the owner, between another call of the work function and leaving. `Leave` means
+    /// that ownership was given up. `kept` are bits that stay pending.
     #[inline]
     fn next(&self, kept: u32) -> Next {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -253,8 +250,8 @@ impl<T> RunToken<T> {
             } else {
                 (word & !Self::PENDING, Next::Run(arrived))
             };
-            // Acquire, to see the work that the bits stand for; release, so that
-            // the next holder sees what we did.
+            // Acquire: see the work that the bits stand for. Release: the next owner sees the
+            // accesses of this one.
             match self.swap(word, next, Ordering::AcqRel) {
                 Ok(()) => return answer,
                 Err(now) => word = now,
@@ -272,15 +269,15 @@ impl<T> RunToken<T> {
 
 /// Exclusive access to the value of a [`RunToken`].
 ///
-/// End it with [`Exclusive::finish`] or [`Exclusive::leave`]. When it is merely dropped,
-/// bits that were noted meanwhile stay until the next kick, whenever that is.
+/// End it with [`Exclusive::finish`] or [`Exclusive::leave`]. If it is only dropped, bits that were
+/// set meanwhile stay pending until the next kick.
 ///
 /// # Invariants
 ///
-/// The context that has it is the holder.
+/// The context that has it is the owner.
 #[must_use = "the value is free again as soon as this is dropped"]
 pub struct Exclusive<'a, T> {
-    // The order matters: access ends before `RUN` is cleared.
+    // Field order: access ends before `RUN` is cleared.
     value: CellMut<T>,
     hold: Hold<'a, T>,
 }
@@ -295,8 +292,7 @@ impl<T> Drop for Hold<'_, T> {
 }
 
 impl<'a, T> Exclusive<'a, T> {
-    /// Ends the access, as when both are dropped, but not the exclusion: for the caller to
-    /// clear `RUN`.
+    /// Ends the access, as a drop does, but not the ownership: the caller must clear `RUN`.
     fn end_access(self) -> &'a RunToken<T> {
         let Self {
             value: _value,
@@ -307,7 +303,7 @@ impl<'a, T> Exclusive<'a, T> {
         token
     }
 
-    /// Ends the exclusive access, and says whether bits are left: then the caller must
+    /// Ends the exclusive access, and returns whether bits are pending. If so, the caller must
     /// arrange for another kick, as after [`Kick::Later`].
     pub fn leave(self) -> bool {
         let token = self.end_access();
@@ -315,13 +311,14 @@ impl<'a, T> Exclusive<'a, T> {
         before & RunToken::<T>::PENDING != 0
     }
 
-    /// Ends the exclusive access, first working off, as [`RunToken::kick`] does,
-    /// the bits that were noted meanwhile. [`Kick::Later`] means the same as there.
+    /// Ends the exclusive access, after handling the bits that were set meanwhile, as
+    /// [`RunToken::kick`] does. [`Kick::Later`] has the same meaning.
     pub fn finish(self, run: impl FnMut(&mut T, u32) -> Turn) -> Kick {
-        // `next` and `work` leave in its place.
+        // `next` and `work` clear `RUN`.
         let token = self.end_access();
         match token.next(0) {
-            // SAFETY: `self` was the holder (type invariant), and `next` leaves it so.
+            // SAFETY: `self` was the owner (type invariant), and still is after `next` has returned
+            // `Run`.
             Next::Run(due) => unsafe { token.work(due, run) },
             Next::Leave(kick) => kick,
         }
@@ -332,16 +329,16 @@ impl<T> Deref for Exclusive<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: by the invariant we are the holder, and the reference borrows
-        // `self` shared.
+        // SAFETY: This context is the owner (type invariant), and the reference borrows `self`
+        // shared.
         unsafe { self.value.deref() }
     }
 }
 
 impl<T> DerefMut for Exclusive<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: by the invariant we are the holder, and the reference borrows
-        // `self` exclusively.
+        // SAFETY: This context is the owner (type invariant), and the reference borrows `self`
+        // exclusively.
         unsafe { self.value.deref() }
     }
 }
@@ -372,12 +369,11 @@ mod sync {
     impl<T> CellMut<T> {
         /// # Safety
         ///
-        /// The cell is alive, and nothing else accesses its value for as long as
-        /// the reference is used.
+        /// The cell exists, and nothing else accesses its value while the reference is used.
         #[inline]
         #[allow(clippy::mut_from_ref, reason = "the interface of loom's cell")]
         pub(super) unsafe fn deref(&self) -> &mut T {
-            // SAFETY: the pointer comes from a cell; the rest is the caller's duty.
+            // SAFETY: The pointer comes from a cell; the caller guarantees the rest.
             unsafe { &mut *self.0 }
         }
     }
@@ -385,7 +381,7 @@ mod sync {
 
 #[cfg(test)]
 mod sync {
-    //! The same from loom, which tries every interleaving and checks each access.
+    //! The same types of loom, which tries every interleaving and checks each access.
 
     pub(super) use loom::cell::{MutPtr as CellMut, UnsafeCell};
     pub(super) use loom::sync::atomic::{AtomicU32, Ordering};

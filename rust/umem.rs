@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of a process, pinned for a device.
+//! User memory, pinned for a device.
 //!
-//! A [`Umem`] owns the pins and the charge against the process's limit of locked memory; dropping
-//! it gives both back. The process goes on using the memory, so what lies in it may change at any
-//! time: copy it by raw pointers, never make a reference to it.
+//! A [`Umem`] owns the pins and the charge against `RLIMIT_MEMLOCK` of the process; drop releases
+//! both. The process can still access the memory, so its content may change at any time: copy it
+//! through raw pointers, never create a reference to it.
 //!
-//! The pages come as runs that are contiguous in physical memory; [`Umem::pages`] cuts them into
-//! single pages of `PAGE_SIZE`.
+//! The pages come in runs that are contiguous in physical memory; [`Umem::pages`] splits them into
+//! pages of `PAGE_SIZE`.
 //!
 //! C header: `include/rdma/ib_umem.h`.
 
@@ -26,12 +26,12 @@ use kernel::error::to_result;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
-/// Pinned memory of a process.
+/// Pinned user memory.
 ///
 /// # Invariants
 ///
-/// `0` is a `struct ib_umem` that we own, not for paging on demand, all of whose fields but `iova`
-/// stay as they are.
+/// `0` is a `struct ib_umem` that this owns, not one for on-demand paging. Its fields do not
+/// change, except `iova`.
 pub struct Umem(NonNull<bindings::ib_umem>);
 
 // SAFETY: Any task may release it and read its table.
@@ -40,62 +40,62 @@ unsafe impl Send for Umem {}
 unsafe impl Sync for Umem {}
 
 impl Umem {
-    /// Pins `len` bytes at `addr` of the current process. May sleep, for long.
+    /// Pins `len` bytes at `addr` of the current process. May sleep, and take long.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for no bytes, or an end beyond the address space; `EPERM` or `ENOMEM` if the
-    /// process may not lock as much; `EFAULT` if it has no such memory, or none it may write to
-    /// and `access` is to write; `EOPNOTSUPP` for paging on demand.
+    /// `EINVAL` if `len` is zero, or the end is beyond the address space; `EPERM` or `ENOMEM` if
+    /// the process exceeds its limit of locked memory; `EFAULT` if the memory does not exist, or is
+    /// not writable but `access` requires it; `EOPNOTSUPP` for on-demand paging.
     pub fn get<P: Provider>(dev: &Device<P>, addr: u64, len: u64, access: Access) -> Result<Self> {
         let addr = usize::try_from(addr).map_err(|_| EINVAL)?;
         let len = usize::try_from(len).map_err(|_| EINVAL)?;
-        // CAST: flags, whose sign has no meaning.
-        // SAFETY: The device is registered. The function checks the other arguments.
+        // CAST: Flags, whose sign has no meaning.
+        // SAFETY: The device is registered (`Device`). The function checks the other arguments.
         let umem = from_err_ptr(unsafe {
             bindings::rdma_helper_ib_umem_get_va(dev.as_raw(), addr, len, access.raw() as i32)
         })?;
-        // INVARIANT: We own what the function made.
+        // INVARIANT: The function returned a new object, which this owns.
         Ok(Self(NonNull::new(umem).ok_or(ENOMEM)?))
     }
 
     fn c(&self) -> &bindings::ib_umem {
-        // SAFETY: By the type invariant.
+        // SAFETY: The object is owned by this, and is not changed (type invariant).
         unsafe { self.0.as_ref() }
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     #[inline]
     pub fn len(&self) -> usize {
         self.c().length
     }
 
-    /// Whether it has no bytes; never so.
+    /// Returns whether the length is zero, which never is the case.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Where in the first page it begins, in bytes.
+    /// Returns the offset of the memory in its first page, in bytes.
     #[inline]
     pub fn offset(&self) -> usize {
         self.c().address & (PAGE_SIZE - 1)
     }
 
-    /// Whether the device may write to it.
+    /// Returns whether the device may write to the memory.
     #[inline]
     pub fn writable(&self) -> bool {
         self.c().writable() != 0
     }
 
-    /// The number of pages.
+    /// Returns the number of pages.
     #[inline]
     pub fn page_count(&self) -> usize {
-        // OVERFLOW: `get` refused memory that does not end within the address space.
+        // OVERFLOW: `get` refuses memory whose end is beyond the address space.
         self.offset().wrapping_add(self.len()).div_ceil(PAGE_SIZE)
     }
 
-    /// Its runs of contiguous pages, in order.
+    /// Returns the runs of contiguous pages, in order.
     #[inline]
     pub fn runs(&self) -> Runs<'_> {
         let table = &self.c().sgt_append.sgt;
@@ -106,7 +106,7 @@ impl Umem {
         }
     }
 
-    /// Its pages, in order. The memory begins in the first one at [`Self::offset`].
+    /// Returns the pages, in order. The memory begins in the first page, at [`Self::offset`].
     #[inline]
     pub fn pages(&self) -> Pages<'_> {
         Pages {
@@ -115,11 +115,15 @@ impl Umem {
         }
     }
 
-    /// Whether a region of this memory can take these new access flags as it is, for
-    /// [`Provider::rereg_user_mr`]. May sleep.
+    /// Checks whether a region of this memory can be given these access flags in place, for
+    /// [`Provider::rereg_user_mr`].
+    ///
+    /// # Errors
+    ///
+    /// `EACCES` if they allow writing, the memory is not writable and `mask` does not replace it.
     pub fn check_rereg(&self, mask: crate::provider::RegionMask, access: Access) -> Result {
-        // CAST: flags, whose sign has no meaning.
-        // SAFETY: The memory is ours; the function only looks.
+        // CAST: Flags, whose sign has no meaning.
+        // SAFETY: The object is owned by this (type invariant); the function only reads it.
         to_result(unsafe {
             bindings::ib_umem_check_rereg(self.0.as_ptr(), mask.raw() as i32, access.raw() as i32)
         })
@@ -128,7 +132,7 @@ impl Umem {
 
 impl Drop for Umem {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant we own it.
+        // SAFETY: The object is owned by this (type invariant).
         unsafe { bindings::ib_umem_release(self.0.as_ptr()) };
     }
 }
@@ -146,13 +150,13 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// How many pages.
+    /// Returns the number of pages.
     #[inline]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether all of them are persistent memory. Any context.
+    /// Returns whether all pages are persistent memory. Any context.
     #[inline]
     pub fn is_pmem(&self) -> bool {
         // SAFETY: The pages are pinned (type invariant); the function only looks up their physical
@@ -160,8 +164,8 @@ impl Run<'_> {
         unsafe { bindings::rdma_helper_is_pmem(self.page, self.count) }
     }
 
-    /// The kernel address of the first page. 64-bit kernels map all pages, and those of a run side
-    /// by side.
+    /// Returns the kernel address of the first page. 64-bit kernels map all pages, so the addresses
+    /// of a run are contiguous.
     #[inline]
     pub fn address(&self) -> usize {
         // SAFETY: The page is pinned (type invariant); the function only computes its address.
@@ -169,12 +173,12 @@ impl Run<'_> {
     }
 }
 
-/// The runs of a [`Umem`].
+/// Iterator over the runs of a [`Umem`].
 ///
 /// # Invariants
 ///
-/// `sg` is the next of `left` entries of a table that lives for `'a`, or `left` is 0. The pages of
-/// each entry are contiguous, and pinned for `'a` (`ib_umem_get`).
+/// `sg` is the first of `left` remaining entries of a table that is valid for `'a`, or `left` is 0.
+/// The pages of each entry are contiguous, and pinned for `'a` (`ib_umem_get`).
 pub struct Runs<'a> {
     sg: *mut bindings::scatterlist,
     left: u32,
@@ -188,16 +192,17 @@ impl<'a> Iterator for Runs<'a> {
         if self.left == 0 || self.sg.is_null() {
             return None;
         }
-        // SAFETY: By the type invariant.
+        // SAFETY: `sg` is an entry of the table, as `left` is not 0 (type invariant).
         let (page, len) = unsafe { (bindings::rdma_helper_sg_page(self.sg), (*self.sg).length) };
-        // INVARIANT: One entry less.
-        // SAFETY: The table chains its entries; after the last one this is null.
+        // INVARIANT: `sg` and `left` move on by one entry.
+        // SAFETY: `sg` is an entry of the table; after the last one `sg_next` returns null.
         self.sg = unsafe { bindings::sg_next(self.sg) };
-        // OVERFLOW: it was not zero.
+        // OVERFLOW: `left` was not zero.
         self.left -= 1;
-        // CAST: 64-bit kernels only have lengths that fit; pinned pages start at an offset of 0.
+        // CAST: An `unsigned int`, which fits. Entries of pinned memory start at a page boundary.
         let count = (len as usize).div_ceil(PAGE_SIZE);
-        // INVARIANT: That of this type.
+        // INVARIANT: The pages of an entry are contiguous, and pinned for `'a` (invariant of
+        // `Runs`).
         Some(Run {
             page,
             count,
@@ -208,10 +213,10 @@ impl<'a> Iterator for Runs<'a> {
 
 impl FusedIterator for Runs<'_> {}
 
-/// The pages of a [`Umem`].
+/// Iterator over the pages of a [`Umem`].
 pub struct Pages<'a> {
     runs: Runs<'a>,
-    /// The run at hand, and how many of its pages were given out.
+    /// The current run, and the number of its pages that were returned.
     run: Option<(Run<'a>, usize)>,
 }
 
@@ -222,9 +227,9 @@ impl Iterator for Pages<'_> {
         loop {
             match &mut self.run {
                 Some((run, done)) if *done < run.count => {
-                    // SAFETY: The page is one of the run.
+                    // SAFETY: `done` is less than the number of pages of the run.
                     let page = unsafe { bindings::rdma_helper_nth_page(run.page, *done) };
-                    // OVERFLOW: it was below the count.
+                    // OVERFLOW: `done` was less than the count.
                     *done += 1;
                     return NonNull::new(page);
                 }

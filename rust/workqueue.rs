@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Work queues of one's own, and stopping of work.
+//! Workqueues created by modules, and cancellation of work.
 //!
-//! Work items and the system's queues are those of [`kernel::workqueue`]; this adds
-//! queues that a module creates ([`OwnedQueue`]) and, for items kept in an `Arc`,
-//! [`flush`], [`cancel`] and [`disable`].
+//! Work items and the system's workqueues are those of [`kernel::workqueue`]. This module adds
+//! queues that a module creates ([`OwnedQueue`]) and, for items in an `Arc`, [`flush`], [`cancel`]
+//! and [`disable`].
 //!
-//! Delayed work is a timer first: C takes the queue's address when it is armed and uses it
-//! when the timer expires. Destroying a queue waits for the work that is queued, not for such
-//! timers. So only an item that holds a [`QueueLease`] can be queued with a delay, and a queue
-//! with leases is not destroyed.
+//! Delayed work is a timer first: C stores the address of the queue when the timer is armed, and
+//! uses it when it expires. Destruction of a queue waits for queued work, but not for such timers.
+//! So only items that hold a [`QueueLease`] can be queued with a delay, and a queue with leases is
+//! not destroyed.
 //!
 //! C header: `include/linux/workqueue.h`.
 
@@ -39,10 +39,10 @@ use kernel::workqueue::RawWorkItem;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 
-/// How long the owner of a queue waits for those who have a lease of it, about.
+/// Time that the drop of a queue waits for its leases, in milliseconds.
 const PATIENCE_MS: i64 = 2_000;
 
-/// How a new queue behaves; ends with [`create`](Self::create).
+/// Attributes of a new queue. [`create`](Self::create) creates it.
 ///
 /// # Examples
 ///
@@ -58,17 +58,17 @@ pub struct QueueOptions {
 }
 
 impl QueueOptions {
-    /// Workers that sleep, on the CPU that queued the work.
+    /// Process context, on the CPU that queued the work.
     pub const fn per_cpu() -> Self {
         Self::with(bindings::wq_flags_WQ_PERCPU)
     }
 
-    /// Workers that sleep, on whatever CPU is free.
+    /// Process context, on any CPU.
     pub const fn unbound() -> Self {
         Self::with(bindings::wq_flags_WQ_UNBOUND)
     }
 
-    /// Unbound, one item after the other in the order of queueing.
+    /// Unbound; one item at a time, in queueing order.
     pub const fn ordered() -> Self {
         Self {
             flags: bindings::wq_flags_WQ_UNBOUND | bindings::wq_flags___WQ_ORDERED,
@@ -76,34 +76,33 @@ impl QueueOptions {
         }
     }
 
-    /// Softirq on the CPU that queued the work; items must not sleep.
+    /// Softirq context on the CPU that queued the work; items must not sleep.
     pub const fn bh() -> BhQueueOptions {
         BhQueueOptions(Self::with(
             bindings::wq_flags_WQ_BH | bindings::wq_flags_WQ_PERCPU,
         ))
     }
 
-    /// Progress is guaranteed when memory is short: for work that frees memory, as
-    /// all on the way of storage does.
+    /// Guarantees forward progress under memory pressure: for work that is needed to free memory,
+    /// such as all work in the I/O path.
     pub const fn mem_reclaim(mut self) -> Self {
         self.flags |= bindings::wq_flags_WQ_MEM_RECLAIM;
         self
     }
 
-    /// Workers of high scheduling priority.
+    /// Workers with high scheduling priority.
     pub const fn high_priority(mut self) -> Self {
         self.flags |= bindings::wq_flags_WQ_HIGHPRI;
         self
     }
 
-    /// Attributes of the queue are shown, and can be set, in
-    /// `/sys/devices/virtual/workqueue`.
+    /// Attributes of the queue are shown, and can be changed, in `/sys/devices/virtual/workqueue`.
     pub const fn sysfs(mut self) -> Self {
         self.flags |= bindings::wq_flags_WQ_SYSFS;
         self
     }
 
-    /// As many items may run at once as a queue can have, not the default number.
+    /// Allows the maximum number of concurrently running items, instead of the default number.
     pub const fn max_active(mut self) -> Self {
         self.max_active = bindings::wq_consts_WQ_MAX_ACTIVE as c_int;
         self
@@ -117,11 +116,11 @@ impl QueueOptions {
     ///
     /// `ENOMEM`.
     pub fn create(self, name: &CStr) -> Result<OwnedQueue> {
-        // SAFETY: The name is a string; it is copied.
+        // SAFETY: The name is a string, which is copied.
         let queue = unsafe {
             bindings::rdma_helper_alloc_workqueue(name.as_char_ptr(), self.flags, self.max_active)
         };
-        // INVARIANT: We own the new queue.
+        // INVARIANT: The queue is new and owned by this.
         let live = Live {
             queue: NonNull::new(queue).ok_or(ENOMEM)?,
             leases: Atomic::new(0),
@@ -129,7 +128,7 @@ impl QueueOptions {
         match Arc::new(live, GFP_KERNEL) {
             Ok(live) => Ok(OwnedQueue(live)),
             Err(_) => {
-                // SAFETY: The queue is new, so that nobody has it.
+                // SAFETY: The queue is new, so it is not in use.
                 unsafe { bindings::destroy_workqueue(queue) };
                 Err(ENOMEM)
             }
@@ -145,13 +144,13 @@ impl QueueOptions {
     }
 }
 
-/// [`QueueOptions::bh`], for which only priority can be chosen.
+/// [`QueueOptions::bh`], which supports only the priority flag.
 #[derive(Clone, Copy)]
 #[must_use = "`create` makes the queue"]
 pub struct BhQueueOptions(QueueOptions);
 
 impl BhQueueOptions {
-    /// Runs before other softirq work.
+    /// Runs before other BH work.
     pub const fn high_priority(self) -> Self {
         Self(self.0.high_priority())
     }
@@ -166,53 +165,53 @@ impl BhQueueOptions {
     }
 }
 
-/// A queue, and who uses it.
+/// A queue and its use count.
 ///
 /// # Invariants
 ///
-/// `queue` exists as long as its [`OwnedQueue`] does, and as long as `leases`, which is the
-/// number of [leases](QueueLease) besides the owner's, is not zero.
+/// `queue` exists as long as its [`OwnedQueue`], and as long as `leases`, the number of
+/// [leases](QueueLease), is not zero.
 struct Live {
     queue: NonNull<bindings::workqueue_struct>,
     leases: Atomic<u32>,
 }
 
-// SAFETY: Work queues may be used from any task.
+// SAFETY: Workqueues may be used from any task.
 unsafe impl Send for Live {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: workqueues may be used from any task.
 unsafe impl Sync for Live {}
 
-/// A queue of one's own; dropping it finishes all its work first.
+/// A queue created by a module. Drop waits for all its work.
 ///
-/// It must not be dropped by its own work: the object that an item keeps must not own the
-/// queue it runs on.
+/// It must not be dropped by its own work: the object that an item keeps must not own the queue it
+/// runs on.
 ///
-/// Drop waits until there is no [lease](QueueLease): delayed work may be on its way to the queue.
-/// If there still is one after some seconds, a mistake, the queue is kept for good, with a
+/// Drop waits until there is no [lease](QueueLease), because a timer of delayed work may still use
+/// the queue. If a lease is left after `PATIENCE_MS`, which is a bug, the queue is leaked, with a
 /// message.
 ///
-/// It is no [`Queue`], which takes delayed items without a lease.
+/// It does not dereference to [`Queue`], which accepts delayed items without a lease.
 ///
 /// Context of drop: may sleep.
 pub struct OwnedQueue(Arc<Live>);
 
 impl Live {
-    /// Only for whoever lets this queue be used: an owner or a lease.
+    /// For the owner and the leases only.
     #[inline]
     fn queue(&self) -> &Queue {
-        // SAFETY: By the type invariants the queue exists while its owner or a lease is borrowed,
-        // as it is by who calls this. The reference does not leave this file.
+        // SAFETY: The queue exists while its owner or a lease is borrowed (type invariant), as it
+        // is by the caller. The reference is not passed out of this file.
         unsafe { Queue::from_raw(self.queue.as_ptr()) }
     }
 
     fn flush(&self) {
-        // SAFETY: As in `queue`.
+        // SAFETY: As in `queue`: the queue exists while its owner or a lease is borrowed.
         unsafe { bindings::__flush_workqueue(self.queue.as_ptr()) };
     }
 }
 
-/// The right to use a queue, which is not destroyed as long as there is one. Items that are
-/// queued with a delay have one; see [`Delayed`].
+/// A reference to a queue, which is not destroyed while there is one. Items that are queued with a
+/// delay have one; see [`Delayed`].
 ///
 /// Context of clone and drop: any.
 ///
@@ -229,19 +228,20 @@ impl Clone for QueueLease {
 
 impl Drop for QueueLease {
     fn drop(&mut self) {
-        // Release: the queue is not used by this one any more; see the drop of the owner.
+        // Release: uses of the queue through this lease come before; pairs with the drop of the
+        // owner.
         let _: u32 = self.0.leases.fetch_sub(1u32, Release);
     }
 }
 
 impl QueueLease {
     fn of(live: &Arc<Live>) -> Self {
-        // INVARIANT: Counted here. Each lease takes memory, so they are fewer than 2^32.
+        // INVARIANT: Counted here. Each lease takes memory, so there are fewer than 2^32.
         let _: u32 = live.leases.fetch_add(1u32, Relaxed);
         Self(live.clone())
     }
 
-    /// The C object, which exists as long as the lease does.
+    /// Returns the C structure, which exists as long as the lease.
     #[inline]
     pub fn as_raw(&self) -> *mut bindings::workqueue_struct {
         self.0.queue.as_ptr()
@@ -256,7 +256,7 @@ impl QueueLease {
         self.0.queue().enqueue(item)
     }
 
-    /// Waits until all that was queued before has run.
+    /// Waits until all previously queued work has run.
     ///
     /// Context: may sleep; not from work on this queue.
     pub fn flush(&self) {
@@ -265,13 +265,13 @@ impl QueueLease {
 }
 
 impl OwnedQueue {
-    /// A lease, for items that are queued with a delay, or that queue themselves.
+    /// Returns a lease, for items that are queued with a delay, or that queue themselves.
     #[inline]
     pub fn lease(&self) -> QueueLease {
         QueueLease::of(&self.0)
     }
 
-    /// The C object, which exists as long as the owner does.
+    /// Returns the C structure, which exists as long as the owner.
     #[inline]
     pub fn as_raw(&self) -> *mut bindings::workqueue_struct {
         self.0.queue.as_ptr()
@@ -290,7 +290,7 @@ impl OwnedQueue {
     ///
     /// # Errors
     ///
-    /// If there is no memory.
+    /// `AllocError` if memory cannot be allocated.
     pub fn try_spawn<T: 'static + Send + FnOnce()>(
         &self,
         flags: Flags,
@@ -299,7 +299,7 @@ impl OwnedQueue {
         self.0.queue().try_spawn(flags, call)
     }
 
-    /// Waits until all that was queued before has run.
+    /// Waits until all previously queued work has run.
     ///
     /// Context: may sleep; not from work on this queue.
     ///
@@ -312,35 +312,35 @@ impl OwnedQueue {
         self.0.flush();
     }
 
-    /// Waits until the queue is empty, also of what its own work adds meanwhile.
+    /// Waits until the queue is empty, including work that its own work queues.
     ///
-    /// Nobody but that work may queue anything until it returns.
+    /// Only that work may queue anything until this returns.
     ///
     /// Context: may sleep; not from work on this queue.
     pub fn drain(&self) {
-        // SAFETY: By the invariants of `Live` the queue exists as long as its owner.
+        // SAFETY: The queue exists as long as its owner (invariant of `Live`).
         unsafe { bindings::drain_workqueue(self.as_raw()) };
     }
 }
 
 impl Drop for OwnedQueue {
     fn drop(&mut self) {
-        // Items that are queued may have the last leases.
+        // Queued items may hold the last leases.
         self.flush();
-        // A lease is made of another one or of the owner: once there is none, none comes.
-        // Acquire: pairs with the drop of a lease.
-        // By the clock: a short sleep may take much longer than it says.
+        // A lease is created only from another one or from the owner, so once there is none, there
+        // will be none. Acquire: pairs with the drop of a lease. The time is measured, because a
+        // short sleep may take much longer than requested.
         let begun = Instant::<Monotonic>::now();
         while begun.elapsed().as_millis() < PATIENCE_MS {
             if self.0.leases.load(Acquire) == 0 {
-                // SAFETY: By the invariants of `Live` nobody uses the queue but for plain work,
-                // which is waited for here, and delayed work has a lease.
+                // SAFETY: There are no leases, so no delayed work; only the owner and queued work
+                // use the queue (invariant of `Live`), and the function waits for the latter.
                 unsafe { bindings::destroy_workqueue(self.as_raw()) };
                 return;
             }
             fsleep(Delta::from_millis(1));
         }
-        // SAFETY: The format is one of the kernel crate, and the name ends with a zero.
+        // SAFETY: The format string is one of the kernel crate; the name is NUL-terminated.
         unsafe {
             kernel::print::call_printk(
                 &kernel::print::format_strings::ERR,
@@ -351,22 +351,22 @@ impl Drop for OwnedQueue {
     }
 }
 
-/// An object whose work can be queued with a delay: it has a lease of the queue that it goes to.
+/// An object whose work can be queued with a delay. It holds a lease of the queue.
 ///
 /// While its timer is pending, C has a reference to the object and the address of the queue. The
-/// object is shared meanwhile, hence not changed but through `&self`; and [`lease`](Self::lease)
-/// gives a reference that lives as long as any `&self`. So the lease that was used stays, and
+/// object is shared meanwhile, so it changes only through `&self`, and [`lease`](Self::lease)
+/// returns a reference that is valid as long as any `&self`. So the lease that was used stays, and
 /// with it the queue.
 pub trait Delayed<const ID: u64 = 0>:
     HasDelayedWork<Self, ID> + WorkItem<ID, Pointer = Arc<Self>> + Send + Sync + Sized + 'static
 {
-    /// The lease of the queue that the work goes to.
+    /// Returns the lease of the queue that the work is queued on.
     fn lease(&self) -> &QueueLease;
 }
 
 /// Waits until the item's work, if queued or running, is done.
 ///
-/// Returns whether there was something to wait for.
+/// Returns whether it had to wait.
 ///
 /// Context: may sleep; not from that work.
 ///
@@ -382,10 +382,9 @@ where
     flush_work(work(item))
 }
 
-/// Takes the item off its queue, or waits until its work is done.
+/// Removes the item from its queue, or waits until its work is done.
 ///
-/// Returns the reference that the queue held, if it was queued. It can be queued
-/// again.
+/// Returns the reference that the queue held, if the item was queued. The item can be queued again.
 ///
 /// Context: may sleep; not from that work.
 ///
@@ -398,14 +397,14 @@ pub fn cancel<T, const ID: u64>(item: &Arc<T>) -> Option<Arc<T>>
 where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
 {
-    // SAFETY: What it returns is whether it took the work off its queue.
+    // SAFETY: `CWork::cancel` returns whether it has removed the work from its queue.
     unsafe { take_back(item, CWork::cancel) }
 }
 
-/// Like [`cancel`], and queueing fails from now on, with the reference given back.
+/// Cancels the item as [`cancel`] does. From now on queueing fails, and returns the reference.
 ///
-/// This is how work ends before the object does. It counts: each call would need an
-/// enabling one before the item could be queued again, and there is none.
+/// For the teardown of objects. C counts calls: each would need a call of `enable_work` before the
+/// item could be queued again, which this module does not provide.
 ///
 /// Context: may sleep; not from that work.
 ///
@@ -418,11 +417,11 @@ pub fn disable<T, const ID: u64>(item: &Arc<T>) -> Option<Arc<T>>
 where
     T: HasWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
 {
-    // SAFETY: What it returns is whether it took the work off its queue.
+    // SAFETY: `CWork::disable` returns whether it has removed the work from its queue.
     unsafe { take_back(item, CWork::disable) }
 }
 
-/// [`cancel`] for work that was queued with a delay.
+/// Cancels work that was queued with a delay, as [`cancel`] does.
 ///
 /// Context: may sleep; not from that work.
 ///
@@ -435,9 +434,9 @@ pub fn cancel_delayed<T, const ID: u64>(item: &Arc<T>) -> Option<Arc<T>>
 where
     T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
 {
-    // SAFETY: By the promise of `HasDelayedWork` the work is that of a `delayed_work`, which is
-    // initialised and kept by `item`. What the function returns is whether it took the work off its
-    // queue, or its timer.
+    // SAFETY: The work is that of a `delayed_work` (contract of `HasDelayedWork`), which is
+    // initialised and kept by `item`. The function returns whether it has removed the work from its
+    // queue or its timer.
     unsafe {
         take_back(item, |work| {
             bindings::cancel_delayed_work_sync(kernel::container_of!(
@@ -449,8 +448,7 @@ where
     }
 }
 
-/// Queues the item's work after this delay, unless it is queued already: then the reference
-/// comes back.
+/// Queues the item's work after this delay. If it is queued already, returns the reference.
 ///
 /// Context: any.
 ///
@@ -464,15 +462,15 @@ pub fn enqueue_delayed<T: Delayed<ID>, const ID: u64>(
     delay: Jiffies,
 ) -> Result<(), Arc<T>> {
     let queue = item.lease().as_raw();
-    // SAFETY: The queue exists as long as the timer is pending, as `Delayed` says; the reference
-    // is used here only.
+    // SAFETY: The queue exists as long as the timer is pending, see `Delayed`; the reference is
+    // used only here.
     unsafe { Queue::from_raw(queue) }.enqueue_delayed::<_, ID>(item, delay)
 }
 
-/// Queues the item with this delay, whether it is queued already, with another delay, or not.
-/// While its work runs, it is queued to run again.
+/// Queues the item's work after this delay, or changes the delay if it is queued. If its work is
+/// running, it is queued to run again.
 ///
-/// Context: any, but not with interrupts off that an interrupt may have found so.
+/// Context: any, including hard interrupts.
 ///
 /// # Examples
 ///
@@ -480,11 +478,11 @@ pub fn enqueue_delayed<T: Delayed<ID>, const ID: u64>(
 /// workqueue::modify_delayed::<Request, 0>(&request, msecs_to_jiffies(10));
 /// ```
 pub fn modify_delayed<T: Delayed<ID>, const ID: u64>(item: &Arc<T>, delay: Jiffies) {
-    // The queue's, if it has none yet.
+    // Passes to the queue, unless the queue already has one.
     let reference = Arc::into_raw(item.clone());
-    // SAFETY: By the promise of `HasDelayedWork` the work is that of a `delayed_work`, which is
-    // initialised and kept by `item`; the queue exists as long as the timer is pending, as
-    // `Delayed` says.
+    // SAFETY: The work is that of a `delayed_work` (contract of `HasDelayedWork`), which is
+    // initialised and kept by `item`. The queue exists as long as the timer is pending, see
+    // `Delayed`.
     let was_queued = unsafe {
         bindings::mod_delayed_work_on(
             bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
@@ -494,20 +492,21 @@ pub fn modify_delayed<T: Delayed<ID>, const ID: u64>(item: &Arc<T>, delay: Jiffi
         )
     };
     if was_queued {
-        // SAFETY: The queue has had a reference since before, and does not take this one.
+        // SAFETY: The item was queued before, so the queue has its own reference and did not take
+        // this one.
         drop(unsafe { Arc::from_raw(reference) });
     }
 }
 
-/// The system's queue for work that may sleep, on whatever CPU is free. It replaces what
-/// the `kernel` crate calls `system_unbound`, which the kernel deprecates.
+/// Returns the system's unbound queue, for work that may sleep. It replaces `system_unbound` of the
+/// `kernel` crate, which is deprecated.
 pub fn system_dfl() -> &'static Queue {
-    // SAFETY: `system_dfl_wq` is a C global that is there before any module.
+    // SAFETY: `system_dfl_wq` is a global that is initialised before modules are loaded.
     unsafe { Queue::from_raw(bindings::system_dfl_wq) }
 }
 
 crate::c_struct! {
-    /// Work within a C structure. A reference promises that it is initialised.
+    /// A work item in a C structure. A reference guarantees that it is initialised.
     pub struct CWork: bindings::work_struct;
     fields {}
 }
@@ -515,40 +514,44 @@ crate::c_struct! {
 crate::import! {
     in crate::bindings;
 
-    /// Of work that is initialised, as the next ones: waits for it. May sleep.
+    /// The work is initialised (guarantee of a reference); the same holds for the next ones. May
+    /// sleep.
     fn flush_work(work: &CWork) -> bool = flush_work;
     fn cancel_work_sync(work: &CWork) -> bool = cancel_work_sync;
     fn disable_work_sync(work: &CWork) -> bool = disable_work_sync;
 }
 
 impl CWork {
-    /// Takes it off its queue, and waits for it if it runs. Whether it was queued. May sleep.
+    /// Removes the work from its queue, or waits for it if it is running. Returns whether it was
+    /// queued. May sleep.
     pub fn cancel(&self) -> bool {
         cancel_work_sync(self)
     }
 
-    /// As [`cancel`](Self::cancel), and it is not queued any more from now on.
+    /// Cancels the work as [`cancel`](Self::cancel) does, and prevents it from being queued. May
+    /// sleep.
     pub fn disable(&self) -> bool {
         disable_work_sync(self)
     }
 }
 
-/// The C part of the item's work.
+/// Returns the C part of the item's work.
 fn work<T: HasWork<T, ID>, const ID: u64>(item: &Arc<T>) -> &CWork {
-    // SAFETY: An `Arc` points to a live object, of which the work is a field, initialised with it.
+    // SAFETY: An `Arc` points to a live object; the work is a field of it and is initialised with
+    // it.
     unsafe { CWork::view(Work::raw_get(T::raw_get_work(Arc::as_ptr(item).cast_mut()))) }
 }
 
-/// Takes the item off its queue by `take_off`. Returns the reference that the queue held.
+/// Removes the item from its queue with `take_off`. Returns the reference that the queue held.
 ///
 /// # Safety
 ///
-/// `take_off` returns whether it has taken the work off its queue, so that it will not run.
+/// `take_off` returns whether it has removed the work from its queue, so that it will not run.
 unsafe fn take_back<T: HasWork<T, ID>, const ID: u64>(
     item: &Arc<T>,
     take_off: impl FnOnce(&CWork) -> bool,
 ) -> Option<Arc<T>> {
-    // SAFETY: Queueing gave away an `Arc` to this very object by `into_raw`, which nobody else takes
-    // back, since the work does not run (contract of this function).
+    // SAFETY: Queueing passed an `Arc` of this object to the queue, by `into_raw`. The work does
+    // not run (contract of this function), so this is the only call that takes the reference back.
     take_off(work(item)).then(|| unsafe { Arc::from_raw(Arc::as_ptr(item)) })
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Arrays of pointers to C structures by number (`struct xarray`), under their own lock.
+//! Arrays of pointers to C structures, indexed by number (`struct xarray`) and protected by their
+//! own lock.
 //!
-//! [`XArray`] is a view of an array within a C structure. [`IdArray`] is an array of our own, whose
-//! lock guards other data as well. Both are used through a guard, [`Locked`]. The array does not
-//! own its objects: whoever inserts one promises with [`Lasting`] that the object stays until it
-//! is taken out again.
+//! [`XArray`] is a view of an array in a C structure. [`IdArray`] is an array that Rust owns, whose
+//! lock also protects other data. Both are accessed through a guard, [`Locked`]. The array does not
+//! own its objects: an inserted object must be [`Lasting`], which guarantees that it exists until
+//! it is removed.
 //!
-//! The lock is a plain spinlock: nothing sleeps under it, but [`Locked::insert`] and
-//! [`IdLocked::insert_next`] may drop it to allocate memory. Not usable from interrupts.
+//! The lock is a plain spinlock, so nothing may sleep while it is held, but [`Locked::insert`] and
+//! [`IdLocked::insert_next`] may drop it to allocate memory. Not for use in interrupts.
 //!
 //! C header: `include/linux/xarray.h`.
 
@@ -33,18 +34,18 @@ pub type Mark = bindings::xa_mark_t;
 /// The index is free (`XA_FREE_MARK`), in arrays with `XA_FLAGS_TRACK_FREE`.
 pub const FREE: Mark = 0;
 
-/// Keeps an index taken while its object is hidden (`XA_ZERO_ENTRY`). Lookups do not show it.
+/// Keeps an index allocated while its object is hidden (`XA_ZERO_ENTRY`). Lookups skip it.
 const RESERVED: *mut c_void = ptr::without_provenance_mut((257 << 2) | 2);
-/// State of a walk that has not begun, or has reached its end (`XAS_RESTART`).
+/// State of a walk that has not started, or has reached the end (`XAS_RESTART`).
 const RESTART: *mut bindings::xa_node = ptr::without_provenance_mut(3);
 
-/// An object that may be put into an array of `V`.
+/// A reference to an object that may be stored in an array of `V`.
 ///
 /// # Safety
 ///
-/// The object stays where it is until it is taken out of the array that it was put into.
+/// The object stays valid, at its address, until it is taken out of the array that it was put into.
 pub unsafe trait Lasting<V: View> {
-    /// The object.
+    /// Returns the object.
     fn object(&self) -> &V;
 }
 
@@ -61,8 +62,8 @@ pub unsafe trait RcuFreed: View {}
 ///
 /// # Invariants
 ///
-/// The array is initialised. Each entry is [`RESERVED`], or a `V` that exists until it is taken
-/// out and the lock is dropped.
+/// The array is initialised. Each entry is [`RESERVED`], or a `V` that exists until it has been
+/// removed and the lock is released.
 #[repr(transparent)]
 pub struct XArray<V: View>(Opaque<bindings::xarray>, PhantomData<*const V>);
 
@@ -77,10 +78,10 @@ unsafe impl<V: View + Sync> Send for XArray<V> {}
 unsafe impl<V: View + Sync> Sync for XArray<V> {}
 
 impl<V: View> XArray<V> {
-    /// Takes the lock.
+    /// Takes the lock. Does not sleep.
     #[inline]
     pub fn lock(&self) -> Locked<'_, V> {
-        // SAFETY: Initialised: type invariant.
+        // SAFETY: The array is initialised (type invariant).
         unsafe { bindings::xa_lock(self.raw()) };
         // INVARIANT: Just locked.
         Locked {
@@ -103,7 +104,7 @@ impl<V: View> XArray<V> {
     }
 }
 
-/// An array whose lock is held.
+/// An array whose lock is held by this thread.
 ///
 /// # Invariants
 ///
@@ -118,7 +119,7 @@ fn index(id: u32) -> c_ulong {
     id as c_ulong
 }
 
-/// The pointer as the array stores it.
+/// Returns the pointer as the array stores it.
 fn stored<V: View>(object: &V) -> *mut c_void {
     object.raw().cast()
 }
@@ -128,33 +129,33 @@ impl<V: View> Locked<'_, V> {
         self.array.raw()
     }
 
-    /// Whether nothing is in the array, hidden objects included.
+    /// Returns whether the array is empty; hidden objects count as present.
     pub fn is_empty(&self) -> bool {
-        // SAFETY: The lock is held: type invariant.
+        // SAFETY: The lock is held (type invariant).
         unsafe { (*self.raw()).xa_head.is_null() }
     }
 
-    /// The object with the first number in `from..=to`, and that number.
+    /// Returns the object with the lowest number in `from..=to`, and that number.
     pub fn find(&self, from: u32, to: u32) -> Option<(u32, &V)> {
         let mut at = index(from);
-        // SAFETY: The array is initialised, and its lock held, so that what is found stays.
+        // SAFETY: The array is initialised, and the lock is held, so entries do not change.
         let found =
             unsafe { bindings::xa_find(self.raw(), &mut at, index(to), bindings::XA_PRESENT) };
         let found = NonNull::new(found)?;
-        // SAFETY: An entry is a `V` that exists while the lock is held: invariant of `XArray`.
+        // SAFETY: An entry is a `V` that exists while the lock is held (invariant of `XArray`).
         let object = unsafe { V::view(found.as_ptr().cast()) };
         Some((u32::try_from(at).ok()?, object))
     }
 
-    /// The object with this number.
+    /// Returns the object with this number.
     pub fn get(&self, id: u32) -> Option<&V> {
-        // SAFETY: The array is initialised, and its lock held, so that what is found stays.
+        // SAFETY: The array is initialised, and the lock is held, so entries do not change.
         let found = NonNull::new(unsafe { bindings::xa_load(self.raw(), index(id)) })?;
-        // SAFETY: An entry is a `V` that exists while the lock is held: invariant of `XArray`.
+        // SAFETY: An entry is a `V` that exists while the lock is held (invariant of `XArray`).
         Some(unsafe { V::view(found.as_ptr().cast()) })
     }
 
-    /// The first number in `from..=to` that has a mark.
+    /// Returns the lowest number in `from..=to` that has the mark.
     pub fn first_marked(&self, from: u32, to: u32, mark: Mark) -> Option<u32> {
         let mut walk = bindings::xa_state {
             xa: self.raw(),
@@ -162,22 +163,22 @@ impl<V: View> Locked<'_, V> {
             xa_node: RESTART,
             ..bindings::xa_state::default()
         };
-        // SAFETY: The array is initialised, and its lock held.
+        // SAFETY: The array is initialised, and the lock is held.
         unsafe { bindings::xas_find_marked(&mut walk, index(to), mark) };
-        // Free indices have no entry, so only the state says whether one was found.
+        // Free indices have no entry, so only the state tells whether one was found.
         (walk.xa_node != RESTART)
             .then(|| u32::try_from(walk.xa_index).ok())
             .flatten()
     }
 
-    /// Puts an object in under a number that is free. May sleep, with the lock dropped.
+    /// Stores an object under a number that is free. May drop the lock and sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the number is taken, also by a hidden object; `ENOMEM`.
+    /// `EBUSY` if the number is in use, also by a hidden object; `ENOMEM`.
     pub fn insert(&mut self, id: u32, object: &impl Lasting<V>) -> Result {
         // SAFETY: The lock is held; the function takes it again if it drops it.
-        // INVARIANT: The object stays: contract of `Lasting`.
+        // INVARIANT: The object stays valid (contract of `Lasting`).
         to_result(unsafe {
             bindings::__xa_insert(
                 self.raw(),
@@ -216,19 +217,18 @@ impl<V: View> Locked<'_, V> {
 
     /// Frees a number. Returns the object that a lookup would have found.
     pub fn erase(&mut self, id: u32) -> Option<NonNull<V>> {
-        // SAFETY: The lock is held: type invariant.
+        // SAFETY: The lock is held (type invariant).
         let was = unsafe { bindings::__xa_erase(self.raw(), index(id)) };
         NonNull::new(was.cast())
     }
 
-    /// Exchanges an entry that is there, which needs no memory. Returns what a lookup would have
-    /// found.
+    /// Replaces a present entry, which needs no memory. Returns what a lookup would have found.
     fn exchange(&mut self, id: u32, old: *mut c_void, new: *mut c_void) -> *mut c_void {
-        // SAFETY: The lock is held. If `old` is there so is the slot, and nothing is allocated.
+        // SAFETY: The lock is held. If `old` is present so is the slot, and nothing is allocated.
         unsafe { bindings::__xa_cmpxchg(self.raw(), index(id), old, new, bindings::GFP_ATOMIC) }
     }
 
-    /// Hides an object and keeps its number taken. Returns whether the object was there.
+    /// Hides an object, whose number stays allocated. Returns whether the object was present.
     pub fn hide(&mut self, id: u32, object: &V) -> bool {
         self.exchange(id, stored(object), RESERVED) == stored(object)
     }
@@ -236,24 +236,25 @@ impl<V: View> Locked<'_, V> {
     /// Reverses [`hide`](Self::hide), or puts an object in under a number that was reserved.
     /// Returns whether no other object is there.
     pub fn show(&mut self, id: u32, object: &impl Lasting<V>) -> bool {
-        // INVARIANT: The object stays: contract of `Lasting`.
+        // INVARIANT: The object stays valid (contract of `Lasting`).
         self.exchange(id, RESERVED, stored(object.object()))
             .is_null()
     }
 
     /// Sets a mark.
     pub fn set_mark(&mut self, id: u32, mark: Mark) {
-        // SAFETY: The lock is held: type invariant.
+        // SAFETY: The lock is held (type invariant).
         unsafe { bindings::__xa_set_mark(self.raw(), index(id), mark) };
     }
 
-    /// Whether a number has a mark.
+    /// Returns whether a number has the mark.
     pub fn has_mark(&self, id: u32, mark: Mark) -> bool {
-        // SAFETY: The array is initialised, and its lock held.
+        // SAFETY: The array is initialised, and the lock is held.
         unsafe { bindings::xa_get_mark(self.raw(), index(id), mark) }
     }
 
-    /// All objects that are not hidden by rising number, or those of them that have a mark.
+    /// Iterates over the objects that are not hidden, or those of them that have a mark, by
+    /// ascending number.
     pub fn iter(&self, mark: Option<Mark>) -> Iter<'_, V> {
         // INVARIANT: The lock is held while `self` is borrowed.
         Iter {
@@ -271,16 +272,16 @@ impl<V: View> Locked<'_, V> {
 impl<V: View> Drop for Locked<'_, V> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: This thread holds the lock: type invariant.
+        // SAFETY: This thread holds the lock (type invariant).
         unsafe { bindings::xa_unlock(self.raw()) };
     }
 }
 
-/// Objects of an array whose lock is held.
+/// Iterator over the objects of an array whose lock is held.
 ///
 /// # Invariants
 ///
-/// `at` is a walk through an array whose lock is held for `'a`, and which does not change.
+/// `at` is a walk of an array whose lock is held during `'a`, and which does not change.
 pub struct Iter<'a, V: View> {
     at: bindings::xa_state,
     mark: Option<Mark>,
@@ -299,18 +300,19 @@ impl<'a, V: View> Iterator for Iter<'a, V> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let found = advance(&mut self.at, self.mark);
-        // SAFETY: A `V` that exists while the lock is held, or null: invariant of `XArray`.
+        // SAFETY: The entry is null, or a `V` that exists while the lock is held (invariant of
+        // `XArray`).
         unsafe { found.cast::<V>().as_ref() }
     }
 }
 
-/// The next entry of a walk under the lock that is not [`RESERVED`]; null at the end. Not generic,
-/// so that it exists once.
+/// Returns the next entry of a walk that is not [`RESERVED`]; null at the end. Not generic, so that
+/// it is compiled once.
 fn advance(at: &mut bindings::xa_state, mark: Option<Mark>) -> *mut c_void {
     let last = index(u32::MAX);
     loop {
-        // SAFETY: A walk through an array whose lock is held: invariant of `Iter`, which alone
-        // calls this.
+        // SAFETY: The walk is one of an array whose lock is held (invariant of `Iter`, the only
+        // caller).
         let found = unsafe {
             match mark {
                 Some(mark) => bindings::xas_find_marked(at, last, mark),
@@ -323,27 +325,27 @@ fn advance(at: &mut bindings::xa_state, mark: Option<Mark>) -> *mut c_void {
     }
 }
 
-/// An array of our own that gives numbers in turn. Its lock guards `T` as well.
+/// An array that allocates numbers cyclically. Its lock also protects `T`.
 #[pin_data(PinnedDrop)]
 pub struct IdArray<V: View, T> {
     #[pin]
     array: Opaque<bindings::xarray>,
-    /// Where the next number is looked for; under the array's lock.
+    /// Number at which the search for a free one starts; protected by the array's lock.
     next: Opaque<u32>,
     data: UnsafeCell<T>,
     _of: PhantomData<*const V>,
 }
 
-// SAFETY: The array has a lock, and leads to shared references to `V`; `T` is reached under it.
+// SAFETY: The array has a lock, and leads to shared references to `V`; the lock protects `T`.
 unsafe impl<V: View + Sync, T: Send> Send for IdArray<V, T> {}
-// SAFETY: The array has a lock, and leads to shared references to `V`; `T` is reached under it.
+// SAFETY: The array has a lock, and leads to shared references to `V`; the lock protects `T`.
 unsafe impl<V: View + Sync, T: Send> Sync for IdArray<V, T> {}
 
 impl<V: View, T> IdArray<V, T> {
-    /// An empty array.
+    /// Creates an empty array.
     pub fn new(data: T) -> impl PinInit<Self> {
         pin_init!(Self {
-            // SAFETY: The place is ours to initialise.
+            // SAFETY: `array` is valid for writes.
             array <- Opaque::ffi_init(|array| unsafe {
                 bindings::xa_init_flags(array, bindings::XA_FLAGS_ALLOC);
             }),
@@ -353,11 +355,11 @@ impl<V: View, T> IdArray<V, T> {
         })
     }
 
-    /// Takes the lock.
+    /// Takes the lock. Does not sleep.
     #[inline]
     pub fn lock(&self) -> IdLocked<'_, V, T> {
-        // SAFETY: Initialised by `new`, and empty then; it lives as long as `self`. INVARIANT (of
-        // `XArray`): objects come in by `Locked` only.
+        // SAFETY: The array was initialised, empty, by `new`, and is valid as long as `self`.
+        // INVARIANT (of `XArray`): Objects are stored only through `Locked`.
         let array: &XArray<V> = unsafe { XArray::view(self.array.get()) };
         IdLocked {
             locked: array.lock(),
@@ -369,7 +371,7 @@ impl<V: View, T> IdArray<V, T> {
 #[pinned_drop]
 impl<V: View, T> PinnedDrop for IdArray<V, T> {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: Nobody else has the array.
+        // SAFETY: The array is initialised and no longer in use.
         unsafe { bindings::xa_destroy(self.array.get()) };
     }
 }
@@ -378,33 +380,34 @@ impl<V: View, T> PinnedDrop for IdArray<V, T> {
 ///
 /// # Invariants
 ///
-/// `locked` is the lock of `of`.
+/// `locked` holds the lock of `of`.
 pub struct IdLocked<'a, V: View, T> {
     locked: Locked<'a, V>,
     of: &'a IdArray<V, T>,
 }
 
 impl<V: View, T> IdLocked<'_, V, T> {
-    /// What the lock guards besides the array.
+    /// Returns the data that the lock protects besides the array.
     pub fn data(&mut self) -> &mut T {
         // SAFETY: The lock is held, and `self` is borrowed exclusively as long as the result.
         unsafe { &mut *self.of.data.get() }
     }
 
-    /// Puts an object in under the next free number in turn, which it returns. May sleep, with the
-    /// lock dropped; but not between the insertion and the return.
+    /// Stores an object under the next free number, in cyclic order, and returns the number. May
+    /// drop the lock and sleep, but does not drop it between the insertion and the return.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if there is no free number; `ENOMEM`.
+    /// `EBUSY` if no number is free; `ENOMEM`.
     pub fn insert_next(&mut self, object: &impl Lasting<V>) -> Result<u32> {
         let any = bindings::xa_limit {
             max: u32::MAX,
             min: 0,
         };
         let mut id = 0;
-        // SAFETY: The lock is held, also for `next`; the function takes it again if it drops it.
-        // INVARIANT (of `XArray`): the object stays: contract of `Lasting`.
+        // SAFETY: The lock is held, which also protects `next`; the function takes it again if it
+        // drops it.
+        // INVARIANT (of `XArray`): The object stays valid (contract of `Lasting`).
         let inserted = unsafe {
             bindings::__xa_alloc_cyclic(
                 self.of.array.get(),
@@ -415,19 +418,20 @@ impl<V: View, T> IdLocked<'_, V, T> {
                 bindings::GFP_KERNEL,
             )
         };
-        // It is 1 if the numbers began anew.
+        // 1 if the search wrapped.
         to_result(inserted)?;
         Ok(id)
     }
 }
 
-// Changes are forwarded: a `DerefMut` would let two guards be swapped against the type invariant.
+// Methods that change the array are forwarded, because `DerefMut` would allow swapping the guards
+// of two arrays, against the type invariant.
 impl<V: View, T> IdLocked<'_, V, T> {
     /// See [`Locked::insert`].
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for [`Locked::insert`].
     pub fn insert(&mut self, id: u32, object: &impl Lasting<V>) -> Result {
         self.locked.insert(id, object)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What open files of a node do.
+//! File operations of a node (`struct file_operations`).
 
 use core::marker::PhantomData;
 
@@ -24,52 +24,51 @@ use kernel::uaccess::UserSlice;
 use kernel::uaccess::UserSliceReader;
 use kernel::uaccess::UserSliceWriter;
 
-/// How a file is used.
+/// Flags of an open file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Opening {
-    /// It is not waited for (`O_NONBLOCK`).
+    /// Operations must not block (`O_NONBLOCK`).
     pub nonblock: bool,
 }
 
-/// What open files of a node do. All may sleep. Reads and writes have no place in the file
-/// (`stream_open`).
+/// File operations of a node. All of them may sleep. Files have no position (`stream_open`).
 #[vtable]
 pub trait Files: Sized + 'static {
     /// The class of the node.
     type Class: NodeClass;
-    /// An open file.
+    /// Data of an open file.
     type Open: Send + Sync + 'static;
 
-    /// The node is opened.
+    /// Opens the node.
     ///
     /// # Errors
     ///
-    /// What the program gets.
+    /// Returned to the program.
     fn open(node: &<Self::Class as NodeClass>::Node, how: Opening) -> Result<Arc<Self::Open>>;
 
-    /// The last use of the file is gone.
+    /// Closes the file, after its last use.
     fn release(open: Arc<Self::Open>);
 
-    /// The program reads; returns how many bytes.
+    /// Reads into `_to`. Returns the number of bytes.
     fn read(_open: &Self::Open, _to: UserSliceWriter, _how: Opening) -> Result<usize> {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// The program writes; returns how many bytes were taken.
+    /// Writes from `_from`. Returns the number of bytes that were consumed.
     fn write(_open: &Self::Open, _from: UserSliceReader) -> Result<usize> {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// What the program could do without waiting (`EPOLL*`), and where to wait.
+    /// Returns the operations that would not block (`EPOLL*`), and registers the wait queues.
     fn poll<'f>(_open: &'f Self::Open, _table: PollTable<'f>) -> u32 {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// An ioctl, of a 32-bit program if `compat`.
+    /// Handles an ioctl; `compat` is set for a 32-bit program.
     ///
     /// # Errors
     ///
-    /// `ENOIOCTLCMD` if there is none of that number.
+    /// `ENOIOCTLCMD` for an unknown number.
     fn ioctl(
         _open: ArcBorrow<'_, Self::Open>,
         _cmd: u32,
@@ -79,15 +78,15 @@ pub trait Files: Sized + 'static {
         build_error!(kernel::error::VTABLE_DEFAULT_ERROR)
     }
 
-    /// The table for C.
+    /// Returns the table for C.
     #[doc(hidden)]
     fn operations() -> &'static bindings::file_operations {
         &Table::<Self>::OPERATIONS
     }
 }
 
-/// Where a poller is told what it waits for. `'f` is any time for which the open file may be
-/// borrowed, so what lives for `'f` lives as long as the file.
+/// Poll table of a call of [`Files::poll`]. `'f` is any lifetime for which the open file can be
+/// borrowed, so what is valid for `'f` is valid until the file is released.
 pub struct PollTable<'f> {
     file: *mut bindings::file,
     table: *mut bindings::poll_table,
@@ -95,22 +94,24 @@ pub struct PollTable<'f> {
 }
 
 impl<'f> PollTable<'f> {
-    /// Has the poller wait at a queue, too.
+    /// Adds the poller to a wait queue.
     pub fn wait_at(&self, queue: &'f WaitQueue) {
-        // SAFETY: Both are those of a call of `poll`. Pollers leave the queue before the file is
-        // released; the queue is part of what only shared references to the open file lead to, for
-        // whatever time, and that is not changed until then.
+        // SAFETY:
+        // - `file` and `table` are arguments of the current call of `poll`.
+        // - `queue` exists until the file is released: it is reached by shared references from the
+        //   open file, for any lifetime `'f`. Pollers leave the queue before the file is released.
         unsafe { bindings::poll_wait(self.file, queue.raw(), self.table) };
     }
 }
 
-/// The methods that C has of `F`.
+/// The C methods of `F`.
 struct Table<F>(PhantomData<F>);
 
-/// What a method returns to C.
+/// Converts a result to the return value of a C method.
 fn answer(result: Result<usize>) -> isize {
     match result {
-        // CAST: No more than was asked for, which is less than 2^31.
+        // CAST: Reads and writes are limited to `MAX_RW_COUNT` bytes. An ioctl returns a `u32`, which
+        // fits on 64-bit kernels.
         Ok(count) => count as isize,
         Err(e) => e.to_errno() as isize,
     }
@@ -141,19 +142,25 @@ impl<F: Files> Table<F> {
         ..pin_init::zeroed()
     };
 
+    /// Returns the data of an open file.
+    ///
     /// # Safety
     ///
-    /// `file` is an open one of `F`'s, for `'a`.
+    /// `file` is a file of `F` that stays open for `'a`.
     unsafe fn of<'a>(file: *mut bindings::file) -> ArcBorrow<'a, F::Open> {
-        // SAFETY: `open` has put it there, and `release` takes it out.
+        // SAFETY: `open` stored the pointer, and `release` takes it back after `'a` (contract of
+        // this function).
         unsafe { <Arc<F::Open> as ForeignOwnable>::borrow((*file).private_data) }
     }
 
+    /// Reads the flags of a file.
+    ///
     /// # Safety
     ///
     /// `file` is a file.
     unsafe fn how(file: *mut bindings::file) -> Opening {
-        // SAFETY: This function's contract. Other threads may change the flags.
+        // SAFETY: `file` is a file (contract of this function). Other threads may change the flags,
+        // so the read is volatile.
         let flags = unsafe { (&raw const (*file).f_flags).read_volatile() };
         Opening {
             nonblock: flags & bindings::O_NONBLOCK != 0,
@@ -162,10 +169,11 @@ impl<F: Files> Table<F> {
 
     /// # Safety
     ///
-    /// For C only: the inode of a [`Node`](super::Node) of `F`'s, and a file that is being opened.
+    /// For C only, with the inode of a [`Node`](super::Node) with the operations of `F`, and a file
+    /// that is being opened.
     unsafe extern "C" fn open(inode: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: This function's contract. The VFS has a reference to the node's `cdev`, which is
-        // embedded in it, until the file is released.
+        // SAFETY: The arguments are those of this function's contract. The VFS holds a reference to
+        // the `cdev`, which is embedded in the node, until the file is released.
         let (node, how) = unsafe {
             let cdev = bindings::rdma_helper_inode_cdev(inode).cast::<Opaque<bindings::cdev>>();
             (
@@ -175,7 +183,7 @@ impl<F: Files> Table<F> {
         };
         match F::open(&node.data, how) {
             Ok(open) => {
-                // SAFETY: The file is ours until it is open.
+                // SAFETY: Until this function returns, only it uses the file.
                 unsafe {
                     (*file).private_data = open.into_foreign();
                     bindings::stream_open(inode, file)
@@ -187,16 +195,17 @@ impl<F: Files> Table<F> {
 
     /// # Safety
     ///
-    /// For C only: a file of `F`'s that nobody uses any more.
+    /// For C only, with a file of `F` that is no longer in use.
     unsafe extern "C" fn release(_: *mut bindings::inode, file: *mut bindings::file) -> c_int {
-        // SAFETY: `open` has put it there; nobody borrows it any more.
+        // SAFETY: `open` stored the pointer, and no call borrows the data any more (contract of
+        // this function).
         F::release(unsafe { ForeignOwnable::from_foreign((*file).private_data) });
         0
     }
 
     /// # Safety
     ///
-    /// For C only: a file of `F`'s.
+    /// For C only, with an open file of `F`.
     unsafe extern "C" fn read(
         file: *mut bindings::file,
         to: *mut c_char,
@@ -204,14 +213,14 @@ impl<F: Files> Table<F> {
         _: *mut bindings::loff_t,
     ) -> isize {
         let to = UserSlice::new(UserPtr::from_ptr(to.cast()), count).writer();
-        // SAFETY: This function's contract.
+        // SAFETY: `file` is open during the call (contract of this function).
         let (open, how) = unsafe { (Self::of(file), Self::how(file)) };
         answer(F::read(&open, to, how))
     }
 
     /// # Safety
     ///
-    /// For C only: a file of `F`'s.
+    /// For C only, with an open file of `F`.
     unsafe extern "C" fn write(
         file: *mut bindings::file,
         from: *const c_char,
@@ -219,19 +228,19 @@ impl<F: Files> Table<F> {
         _: *mut bindings::loff_t,
     ) -> isize {
         let from = UserSlice::new(UserPtr::from_ptr(from.cast_mut().cast()), count).reader();
-        // SAFETY: This function's contract.
+        // SAFETY: `file` is open during the call (contract of this function).
         let open = unsafe { Self::of(file) };
         answer(F::write(&open, from))
     }
 
     /// # Safety
     ///
-    /// For C only: a file of `F`'s, and a poll table or null.
+    /// For C only, with an open file of `F`, and a poll table or null.
     unsafe extern "C" fn poll(
         file: *mut bindings::file,
         table: *mut bindings::poll_table,
     ) -> bindings::__poll_t {
-        // SAFETY: This function's contract.
+        // SAFETY: `file` is open during the call (contract of this function).
         let open = unsafe { Self::of(file) };
         let table = PollTable {
             file,
@@ -243,25 +252,25 @@ impl<F: Files> Table<F> {
 
     /// # Safety
     ///
-    /// For C only: a file of `F`'s.
+    /// For C only, with an open file of `F`.
     unsafe extern "C" fn ioctl(file: *mut bindings::file, cmd: c_uint, arg: c_ulong) -> c_long {
-        // SAFETY: This function's contract.
+        // SAFETY: `file` is open during the call (contract of this function).
         let open = unsafe { Self::of(file) };
         answer(F::ioctl(open, cmd, arg, false).map(|value| value as usize))
     }
 
     /// # Safety
     ///
-    /// For C only: a file of `F`'s.
+    /// For C only, with an open file of `F`.
     #[cfg(CONFIG_COMPAT)]
     unsafe extern "C" fn compat_ioctl(
         file: *mut bindings::file,
         cmd: c_uint,
         arg: c_ulong,
     ) -> c_long {
-        // SAFETY: This function's contract.
+        // SAFETY: `file` is open during the call (contract of this function).
         let open = unsafe { Self::of(file) };
-        // CAST: The pointers of such programs have 32 bits (`compat_ptr`).
+        // CAST: Pointers of 32-bit programs have 32 bits (`compat_ptr`).
         let arg = arg as u32 as usize;
         answer(F::ioctl(open, cmd, arg, true).map(|value| value as usize))
     }

@@ -3,7 +3,7 @@
 //! Address vectors (`struct rdma_ah_attr`) and entries of GID tables (`struct ib_gid_attr`), field
 //! by field.
 //!
-//! The words at the fields are explained in [`crate::edge`]. To be held against
+//! The keywords of the tables are explained in [`crate::edge`]. Must match
 //! `include/rdma/ib_verbs.h`.
 
 use super::device::Device;
@@ -16,7 +16,7 @@ use core::mem::ManuallyDrop;
 use kernel::types::Opaque;
 
 crate::c_struct! {
-    /// An address vector. The reference to a GID in it is held by whoever has put it there.
+    /// An address vector. The code that stores a GID reference in it holds that reference.
     pub struct AhAttr: bindings::rdma_ah_attr;
     fields {
         /// The local GID.
@@ -25,24 +25,24 @@ crate::c_struct! {
         cell kind at type_: u32, set_kind;
         /// Service level.
         cell sl: u8, set_sl;
-        /// The port that it is for.
+        /// Port number.
         cell port_num: u32, set_port_num;
         /// `enum ib_rate`.
         cell static_rate: u8, set_static_rate;
         /// `enum ib_ah_flags`.
         cell ah_flags: u8, set_ah_flags;
-        /// Where the local GID is in its table.
+        /// Index of the local GID in the port's table.
         cell sgid_index at grh.sgid_index: u8, set_sgid_index;
-        /// The label that tells flows apart.
+        /// Flow label.
         cell flow_label at grh.flow_label: u32, set_flow_label;
-        /// The traffic class of packets.
+        /// Traffic class.
         cell traffic_class at grh.traffic_class: u8, set_traffic_class;
-        /// How many hops packets may go.
+        /// Hop limit.
         cell hop_limit at grh.hop_limit: u8, set_hop_limit;
     }
 }
 
-/// What the driver gets for a new address handle.
+/// Argument of a driver's `create_ah`.
 #[repr(transparent)]
 pub struct AhMake<'a> {
     c: Opaque<bindings::rdma_ah_init_attr>,
@@ -55,7 +55,8 @@ unsafe impl View for AhMake<'_> {
 }
 
 impl<'a> AhMake<'a> {
-    /// `flags` are `enum rdma_create_ah_flags`.
+    /// Creates the argument. `flags` are `enum rdma_create_ah_flags`; `slave` is the transmitting
+    /// slave of a bond.
     pub fn new(attr: &'a AhAttr, flags: u32, slave: Option<&'a NetDevice>) -> Self {
         Self {
             c: Opaque::new(bindings::rdma_ah_init_attr {
@@ -69,41 +70,41 @@ impl<'a> AhMake<'a> {
 }
 
 impl AhAttr {
-    /// The GID that it leads to.
+    /// Returns the destination GID.
     pub fn destination(&self) -> [u8; 16] {
-        // SAFETY: `OfCall`: nobody else writes the vector; all members of the union are bytes.
+        // SAFETY: Nobody else writes the vector (`OfCall`); all members of the union are bytes.
         unsafe { *(*self.raw()).grh.dgid.raw }
     }
 
-    /// The destination's MAC address, of a vector for RoCE.
+    /// Returns the destination MAC address. For RoCE vectors.
     pub fn mac(&self) -> [u8; 6] {
-        // SAFETY: As in `destination`.
+        // SAFETY: As in `destination`: nobody else writes the vector, and all bytes are valid.
         unsafe { (*self.raw()).__bindgen_anon_1.roce.dmac }
     }
 
-    /// Sets [`Self::destination`].
+    /// Sets the destination GID.
     pub fn set_destination(&self, gid: [u8; 16]) {
         let gid = bindings::ib_gid {
             raw: ManuallyDrop::new(gid),
         };
-        // SAFETY: As in `destination`.
+        // SAFETY: Nobody else uses the vector (`OfCall`).
         unsafe { (*self.raw()).grh.dgid = gid };
     }
 
-    /// Sets what the link layer wants to know.
+    /// Sets the part that depends on the link layer.
     fn set_link(&self, link: bindings::rdma_ah_attr__bindgen_ty_1) {
-        // SAFETY: As in `destination`.
+        // SAFETY: Nobody else uses the vector (`OfCall`).
         unsafe { (*self.raw()).__bindgen_anon_1 = link };
     }
 
-    /// Sets [`Self::mac`].
+    /// Sets the destination MAC address. For RoCE vectors.
     pub fn set_mac(&self, mac: [u8; 6]) {
         self.set_link(bindings::rdma_ah_attr__bindgen_ty_1 {
             roce: ManuallyDrop::new(bindings::roce_ah_attr { dmac: mac }),
         });
     }
 
-    /// Sets the destination's LID, of a vector for InfiniBand.
+    /// Sets the destination LID. For InfiniBand vectors.
     pub fn set_ib(&self, dlid: u16, src_path_bits: u8) {
         let ib = bindings::ib_ah_attr {
             dlid,
@@ -114,7 +115,7 @@ impl AhAttr {
         });
     }
 
-    /// Sets the destination's LID, of a vector for Omni-Path.
+    /// Sets the destination LID. For Omni-Path vectors.
     pub fn set_opa(&self, dlid: u32, src_path_bits: u8, make_grd: bool) {
         let opa = bindings::opa_ah_attr {
             dlid,
@@ -126,11 +127,11 @@ impl AhAttr {
         });
     }
 
-    /// Copies all but the local GID of another vector.
+    /// Copies another vector, except its reference to the local GID.
     pub fn assign(&self, from: &Self) {
         let to = self.raw();
-        // SAFETY: `OfCall`: nobody else uses either vector; they may be one. What is left is plain
-        // numbers.
+        // SAFETY: Nobody else uses either vector (`OfCall`); they may be the same. The other fields
+        // are plain numbers.
         unsafe {
             let gid = (*to).grh.sgid_attr;
             core::ptr::copy(from.raw(), to, 1);
@@ -140,18 +141,18 @@ impl AhAttr {
 }
 
 crate::c_struct! {
-    /// What C knows of an entry of a GID table, which is counted. Its fields do not change but for
-    /// the network device. There is none but those that the core's tables have ([`GidAttr::new`]).
+    /// The C part of a GID table entry, which is reference-counted. Its fields are constant, except
+    /// the network device. Only the core's tables contain such entries ([`GidAttr::new`]).
     pub struct GidAttr: bindings::ib_gid_attr;
     fields {
-        /// Its place in the table.
+        /// Index in the table.
         const index: u16;
-        /// The port of the table.
+        /// Port of the table.
         const port_num: u32;
         /// `enum ib_gid_type`.
         const gid_type: u32;
-        /// Its network device, or null. Turns to null when the entry has been deleted, and the
-        /// entry's reference is dropped a grace period after that.
+        /// Network device, or null. Set to null when the entry has been deleted; the entry's
+        /// reference to the device is dropped a grace period later.
         racy ndev: *mut bindings::net_device, set_ndev;
     }
 }
@@ -165,8 +166,8 @@ impl GidAttr {
 
     /// # Safety
     ///
-    /// It becomes the field of an entry of the core's GID tables, which keeps the network device,
-    /// before there is a reference to it.
+    /// The result must become a field of an entry of the core's GID tables before a reference to it
+    /// exists. The entry must hold the network device.
     pub unsafe fn new(
         ndev: *mut bindings::net_device,
         device: &Device,

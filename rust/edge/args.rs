@@ -2,19 +2,19 @@
 
 //! Types of arguments and results of functions between C and Rust.
 //!
-//! | type | C has |
+//! | type | C type |
 //! |---|---|
 //! | numbers, `bool`, function pointers | the same |
-//! | `NonNull<T>`, `Option<NonNull<T>>` | a pointer, not null; any pointer |
+//! | `NonNull<T>`, `Option<NonNull<T>>` | a pointer that is not null; any pointer |
 //! | `&V`, `Option<&V>` | a pointer to the structure; null for `None` |
 //! | [`In`] | a pointer to a `const` structure |
-//! | [`Context`] | `void *`, which is an object |
-//! | [`Passed`] | a pointer that is only passed on |
-//! | [`Tied`] | an argument that belongs to others of the same call |
+//! | [`Context`] | a `void *` to an object |
+//! | [`Passed`] | a pointer that is not dereferenced, only passed on |
+//! | [`Tied`] | an argument that relates to others of the same call |
 //! | [`OutParam`] | a pointer to an uninitialised result |
-//! | [`Lent`] | a pointer to a plain structure that nobody else uses during the call; null for `None` |
-//! | [`Alone`] | a pointer to an object of which the callee alone changes the constant fields |
-//! | `Result`, `Result<T>` | zero or an error; a pointer or an error |
+//! | [`Lent`] | a pointer to a plain structure for the callee's exclusive use; null for `None` |
+//! | [`Alone`] | a pointer to an object whose constant fields only the callee accesses |
+//! | `Result`, `Result<T>` | zero or a negative errno; a pointer or an error pointer |
 
 use super::Answer;
 use super::AnswerOk;
@@ -44,7 +44,7 @@ macro_rules! plain {
                 c
             }
         }
-        // SAFETY: There is no reference in it.
+        // SAFETY: It contains no references.
         unsafe impl Within<'_> for $t {}
         impl IntoC<$t> for $t {
             #[inline(always)]
@@ -64,7 +64,7 @@ macro_rules! plain {
 
 plain!((), bool, u8, u16, u32, u64, usize, i32, i64, isize);
 
-// SAFETY: Every value is valid. C passes no array by value: it is a field.
+// SAFETY: Every value is valid. Only for fields: C does not pass arrays by value.
 unsafe impl<const N: usize> FromC for [u8; N] {
     type C = Self;
     #[inline(always)]
@@ -79,7 +79,7 @@ impl<const N: usize> IntoC<Self> for [u8; N] {
     }
 }
 
-// SAFETY: A raw pointer is only a number to safe code.
+// SAFETY: Every value is valid: safe code cannot dereference a raw pointer.
 unsafe impl<T> FromC for *const T {
     type C = Self;
     #[inline(always)]
@@ -87,19 +87,20 @@ unsafe impl<T> FromC for *const T {
         c
     }
 }
-// SAFETY: There is no reference in it.
+// SAFETY: It contains no references.
 unsafe impl<T> Within<'_> for *const T {}
 
-// SAFETY: `from_c`'s contract: it is not null. A pointer is only an address to safe code.
+// SAFETY: The contract of `from_c` is that the pointer is not null. Safe code cannot dereference
+// it.
 unsafe impl<T> FromC for NonNull<T> {
     type C = *mut T;
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract.
+        // SAFETY: `c` is not null (contract of `from_c`).
         unsafe { NonNull::new_unchecked(c) }
     }
 }
-// SAFETY: There is no reference in it.
+// SAFETY: It contains no references.
 unsafe impl<T> Within<'_> for NonNull<T> {}
 
 // SAFETY: Every value is valid.
@@ -110,12 +111,12 @@ unsafe impl<T> FromC for Option<NonNull<T>> {
         NonNull::new(c)
     }
 }
-// SAFETY: There is no reference in it.
+// SAFETY: It contains no references.
 unsafe impl<T> Within<'_> for Option<NonNull<T>> {}
 
 macro_rules! handlers {
     ($(fn($($a:ident),*);)*) => { $(
-        // SAFETY: Nothing is promised of what the function does.
+        // SAFETY: Every value is valid: safe code cannot call the function.
         unsafe impl<R, $($a),*> FromC for Option<unsafe extern "C" fn($($a),*) -> R> {
             type C = Self;
             #[inline(always)]
@@ -123,7 +124,7 @@ macro_rules! handlers {
                 c
             }
         }
-        // SAFETY: There is no reference in it.
+        // SAFETY: It contains no references.
         unsafe impl<R, $($a),*> Within<'_> for Option<unsafe extern "C" fn($($a),*) -> R> {}
         impl<R, $($a),*> IntoC<Self> for Option<unsafe extern "C" fn($($a),*) -> R> {
             #[inline(always)]
@@ -143,39 +144,41 @@ handlers! {
     fn(A, B, C, D, E, F);
 }
 
-// SAFETY: The duty of `from_c` is that of `view`.
+// SAFETY: The contract of `from_c` is that of `view`.
 unsafe impl<'a, V: View> FromC for &'a V {
     type C = *mut V::C;
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The contract of this function (see `FromC`, `Reply`).
+        // SAFETY: `c` is an object that is valid for `'a` (contract of this function, see `FromC`,
+        // `Reply`).
         unsafe { V::view(c) }
     }
 }
 
-// SAFETY: `from_c` makes a view of what is not null, by the contract of `view`.
+// SAFETY: The contract of `from_c` is that `c` is null or fulfils the contract of `view`.
 unsafe impl<'a, V: View> FromC for Option<&'a V> {
     type C = *mut V::C;
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The contract of this function (see `FromC`, `Reply`).
+        // SAFETY: `c` is null or an object that is valid for `'a` (contract of this function, see
+        // `FromC`, `Reply`).
         unsafe { c.cast::<V>().as_ref() }
     }
 }
 
-// SAFETY: The reference in it is of `'a`.
+// SAFETY: The reference has the lifetime `'a`.
 unsafe impl<'a, V: View> Within<'a> for &'a V {}
-// SAFETY: The reference in it is of `'a`.
+// SAFETY: The reference has the lifetime `'a`.
 unsafe impl<'a, V: View> Within<'a> for Option<&'a V> {}
-// SAFETY: The reference in it is of `'a`.
+// SAFETY: The reference has the lifetime `'a`.
 unsafe impl<'a, V: View> Within<'a> for In<'a, V> {}
-// SAFETY: The reference in it is of `'a`.
+// SAFETY: The reference has the lifetime `'a`.
 unsafe impl<'a, V: View> Within<'a> for Option<In<'a, V>> {}
-// SAFETY: The reference in it is of `'a`.
+// SAFETY: The reference has the lifetime `'a`.
 unsafe impl<'a, V: View> Within<'a> for Context<'a, V> {}
-// SAFETY: Names outlive every call (contract of `from_c`).
+// SAFETY: The string outlives every call (contract of `from_c`).
 unsafe impl Within<'_> for Option<&'static CStr> {}
-// SAFETY: There is no reference in it.
+// SAFETY: It contains no references.
 unsafe impl<T> Within<'_> for Passed<T> {}
 
 impl<V: View> IntoC<*mut V::C> for &V {
@@ -199,7 +202,7 @@ impl<V: View> IntoC<*mut V::C> for Option<&V> {
     }
 }
 
-/// A reference to what C declares `const`.
+/// A reference to a structure that C declares `const`.
 pub struct In<'a, V>(pub &'a V);
 
 impl<V> Deref for In<'_, V> {
@@ -219,22 +222,24 @@ impl<V> Clone for In<'_, V> {
 
 impl<V> Copy for In<'_, V> {}
 
-// SAFETY: As for a reference.
+// SAFETY: As for a reference: the contract of `from_c` is that of `view`.
 unsafe impl<V: View> FromC for In<'_, V> {
     type C = *const V::C;
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The contract of this function (see `FromC`, `Reply`).
+        // SAFETY: `c` is an object that is valid for the lifetime (contract of this function, see
+        // `FromC`, `Reply`).
         Self(unsafe { V::view(c.cast_mut()) })
     }
 }
 
-// SAFETY: As for a reference, or null.
+// SAFETY: As for an optional reference: `c` is null or fulfils the contract of `view`.
 unsafe impl<V: View> FromC for Option<In<'_, V>> {
     type C = *const V::C;
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The contract of this function (see `FromC`, `Reply`).
+        // SAFETY: `c` is null or an object that is valid for the lifetime (contract of this
+        // function, see `FromC`, `Reply`).
         unsafe { c.cast::<V>().as_ref() }.map(In)
     }
 }
@@ -246,38 +251,40 @@ impl<V: View> IntoC<*const V::C> for In<'_, V> {
     }
 }
 
-/// A callback's context that is an object.
+/// The context argument of a callback, which is an object.
 pub struct Context<'a, V>(pub &'a V);
 
-// SAFETY: As for a reference.
+// SAFETY: As for a reference: the contract of `from_c` is that of `view`.
 unsafe impl<V: View> FromC for Context<'_, V> {
     type C = *mut c_void;
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The contract of this function (see `FromC`, `Reply`).
+        // SAFETY: `c` is an object that is valid for the lifetime (contract of this function, see
+        // `FromC`, `Reply`).
         Self(unsafe { V::view(c.cast()) })
     }
 }
 
-// SAFETY: `from_c`'s contract is that it is null or a string that outlives all uses.
+// SAFETY: The contract of `from_c` is that `c` is null or a NUL-terminated string that outlives all
+// uses.
 unsafe impl FromC for Option<&'static CStr> {
     type C = *const c_char;
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: It is not null, so it is a string that stays (contract of `from_c`).
+        // SAFETY: `c` is not null, so it is a string that outlives all uses (contract of `from_c`).
         (!c.is_null()).then(|| unsafe { CStr::from_char_ptr(c) })
     }
 }
 
-/// A pointer that one part of C passes to another through Rust code. It is not dereferenced here,
-/// and cannot be forged, so the receiver gets what the sender promised.
+/// A pointer that C passes to C through Rust code. It is not dereferenced here and cannot be
+/// created from an address, so the guarantees of the sender hold for the receiver.
 pub struct Passed<T> {
     raw: *mut T,
     _of_call: PhantomData<*mut T>,
 }
 
 impl<T> Passed<T> {
-    /// No pointer.
+    /// The null pointer.
     pub const NULL: Self = Self {
         raw: core::ptr::null_mut(),
         _of_call: PhantomData,
@@ -285,7 +292,7 @@ impl<T> Passed<T> {
 }
 
 impl<T> Passed<T> {
-    /// Its value, for comparisons.
+    /// Returns the address, for comparisons.
     #[inline(always)]
     pub fn as_ptr(self) -> *const T {
         self.raw
@@ -300,7 +307,7 @@ impl<T> Clone for Passed<T> {
 
 impl<T> Copy for Passed<T> {}
 
-// SAFETY: The pointer is not followed.
+// SAFETY: The pointer is not dereferenced.
 unsafe impl<T> FromC for Passed<T> {
     type C = *mut T;
     #[inline(always)]
@@ -319,68 +326,70 @@ impl<T> IntoC<*mut T> for Passed<T> {
     }
 }
 
-/// An argument that belongs to others of the same call: those with the tag `Of`, which says how.
+/// An argument that relates to other arguments of the same call, those with the same tag `Of`. The
+/// documentation of the tag states the relation.
 ///
-/// Only calls of C make such values, and they end with the call. So those of one tag that a function
-/// has at hand are of one call, and what the tag says holds of them.
+/// Only calls by C create such values, and the values do not outlive the call. So values of one tag
+/// that are available to a function belong to one call, and the relation holds between them.
 pub struct Tied<'a, Of, T> {
     value: T,
     _of_call: PhantomData<(&'a (), Of)>,
 }
 
 impl<Of, T> Tied<'_, Of, T> {
-    /// The argument.
+    /// Returns the argument.
     #[inline(always)]
     pub fn get(self) -> T {
         self.value
     }
 }
 
-// SAFETY: `from_c`'s contract is that of the argument, and what the tag says.
+// SAFETY: The contract of `from_c` is that of the argument, and the relation that the tag states.
 unsafe impl<Of, T: FromC> FromC for Tied<'_, Of, T> {
     type C = T::C;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
         Self {
-            // SAFETY: `from_c`'s contract.
+            // SAFETY: The contract of `from_c` of the argument is part of that of this function.
             value: unsafe { T::from_c(c) },
             _of_call: PhantomData,
         }
     }
 }
-// SAFETY: It is limited to `'a`, and so is the argument.
+// SAFETY: The value and the argument have the lifetime `'a`.
 unsafe impl<'a, Of, T: Within<'a>> Within<'a> for Tied<'a, Of, T> {}
 
-/// A place for a plain value that C lends to a function: its result.
+/// A location that C provides for a result, a plain value.
 pub struct OutParam<'a, T> {
     place: NonNull<T>,
     _of_call: PhantomData<&'a mut T>,
 }
 
 impl<T> OutParam<'_, T> {
-    /// Writes the result. C code in packed structures may lend an unaligned place.
+    /// Writes the result. The location may be unaligned, because C code may use a field of a packed
+    /// structure.
     #[inline(always)]
     pub fn set(&mut self, value: T) {
-        // SAFETY: `from_c`'s contract: the place may be written during the call.
+        // SAFETY: The location may be written during the call (contract of `from_c`).
         unsafe { self.place.as_ptr().write_unaligned(value) };
     }
 }
 
-// SAFETY: The place is C's; plain values are written to it, and nothing is read.
+// SAFETY: The location belongs to C; plain values are written to it, and nothing is read.
 unsafe impl<T> FromC for OutParam<'_, T> {
     type C = *mut T;
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
         Self {
-            // SAFETY: `from_c`'s contract: the place is there.
+            // SAFETY: The location exists, so it is not null (contract of `from_c`).
             place: unsafe { NonNull::new_unchecked(c) },
             _of_call: PhantomData,
         }
     }
 }
 
-// SAFETY: Null, or what `OutParam` says.
+// SAFETY: As for `OutParam`, or null.
 unsafe impl<T> FromC for Option<OutParam<'_, T>> {
     type C = *mut T;
     #[inline(always)]
@@ -392,21 +401,21 @@ unsafe impl<T> FromC for Option<OutParam<'_, T>> {
     }
 }
 
-// SAFETY: It is limited to `'a`.
+// SAFETY: The value has the lifetime `'a`.
 unsafe impl<'a, T> Within<'a> for OutParam<'a, T> {}
-// SAFETY: It is limited to `'a`.
+// SAFETY: The value has the lifetime `'a`.
 unsafe impl<'a, T> Within<'a> for Option<OutParam<'a, T>> {}
 
-// SAFETY: `from_c`'s contract: a terminated string for the reference's lifetime.
+// SAFETY: The contract of `from_c` is that `c` is a NUL-terminated string, valid for the lifetime.
 unsafe impl FromC for &CStr {
     type C = *const c_char;
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract.
+        // SAFETY: `c` is a NUL-terminated string, valid for the lifetime (contract of `from_c`).
         unsafe { CStr::from_char_ptr(c) }
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The reference has the lifetime `'a`.
 unsafe impl<'a> Within<'a> for &'a CStr {}
 
 impl IntoC<*const c_char> for &CStr {
@@ -416,32 +425,32 @@ impl IntoC<*const c_char> for &CStr {
     }
 }
 
-/// A plain structure that is lent to a function for one call, by us or by C.
+/// A plain structure that is exclusively available to a function during one call.
 pub struct Lent<'a, T>(pub &'a mut T);
 
-// SAFETY: `from_c`'s contract: the structure is there and initialised, and nobody else uses it
-// during the call.
+// SAFETY: The contract of `from_c` is that the structure is initialised, and that only the callee
+// uses it during the call.
 unsafe impl<T> FromC for Lent<'_, T> {
     type C = *mut T;
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract.
+        // SAFETY: The structure is initialised, and only the callee uses it (contract of `from_c`).
         Self(unsafe { &mut *c })
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The reference has the lifetime `'a`.
 unsafe impl<'a, T> Within<'a> for Lent<'a, T> {}
 
-// SAFETY: Null, or what `Lent` says.
+// SAFETY: As for `Lent`, or null.
 unsafe impl<T> FromC for Option<Lent<'_, T>> {
     type C = *mut T;
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: `from_c`'s contract.
+        // SAFETY: `c` is null, or a structure that only the callee uses (contract of `from_c`).
         unsafe { c.as_mut() }.map(Lent)
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The reference has the lifetime `'a`.
 unsafe impl<'a, T> Within<'a> for Option<Lent<'a, T>> {}
 
 impl<T> IntoC<*mut T> for Lent<'_, T> {
@@ -451,32 +460,35 @@ impl<T> IntoC<*mut T> for Lent<'_, T> {
     }
 }
 
-/// An object that C lends to a function whose duty is to write it: nobody else reads or writes
-/// meanwhile what the function writes.
+/// An object that C passes to a function that writes it: during the call nobody else reads or
+/// writes the fields that the function writes.
 pub struct Alone<'a, V>(&'a V);
 
-// SAFETY: As for a reference, and nobody else uses the fields in question.
+// SAFETY: The contract of `from_c` is that of `view`, and that nobody else uses the fields in
+// question.
 unsafe impl<V: View> FromC for Alone<'_, V> {
     type C = *mut V::C;
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The contract of this function (see `FromC`).
+        // SAFETY: `c` is an object that is valid for the lifetime (contract of this function, see
+        // `FromC`).
         Self(unsafe { V::view(c) })
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The reference has the lifetime `'a`.
 unsafe impl<'a, V: View> Within<'a> for Alone<'a, V> {}
 
-// SAFETY: Null, or what `Alone` says.
+// SAFETY: As for `Alone`, or null.
 unsafe impl<V: View> FromC for Option<Alone<'_, V>> {
     type C = *mut V::C;
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: The contract of this function (see `FromC`).
+        // SAFETY: `c` is null or an object that is valid for the lifetime (contract of this
+        // function, see `FromC`).
         unsafe { Option::from_c(c) }.map(Alone)
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The reference has the lifetime `'a`.
 unsafe impl<'a, V: View> Within<'a> for Option<Alone<'a, V>> {}
 
 impl<V> Deref for Alone<'_, V> {
@@ -488,7 +500,7 @@ impl<V> Deref for Alone<'_, V> {
     }
 }
 
-// SAFETY: `from_c`'s contract.
+// SAFETY: Nobody else uses the fields that the holder writes (contract of `from_c` of `Alone`).
 unsafe impl<V: View> Writer for Alone<'_, V> {
     type Of = V;
 
@@ -521,7 +533,7 @@ impl<T: AnswerOk> Answer for Result<T> {
     }
 }
 
-// A pointer that may be an error.
+// A pointer, which may be an error pointer.
 impl<T> Answer for *mut T {
     type C = Self;
     #[inline(always)]
@@ -530,7 +542,7 @@ impl<T> Answer for *mut T {
     }
 }
 
-// As for `*mut`.
+// As for `*mut T`.
 impl<T> Answer for *const T {
     type C = Self;
     #[inline(always)]
@@ -539,7 +551,7 @@ impl<T> Answer for *const T {
     }
 }
 
-// A pointer that a consumer had from us, null if it is none.
+// A pointer that a consumer has registered, or null.
 impl<T> Answer for Passed<T> {
     type C = *mut T;
     #[inline(always)]
@@ -560,7 +572,7 @@ impl Refused for () {
     fn refused(_: Error) {}
 }
 
-// SAFETY: There is no value.
+// SAFETY: There is no value to convert.
 unsafe impl Reply<()> for () {
     #[inline(always)]
     unsafe fn reply(_c: ()) {}
@@ -601,37 +613,39 @@ unsafe impl Reply<c_int> for Result {
     unsafe fn reply(c: c_int) -> Self {
         match c {
             0 => Ok(()),
-            // What returns something else has not done what it was asked.
+            // Positive values are not defined for these functions, so they count as failure.
             1.. => Err(EINVAL),
             _ => Err(Error::from_errno(c)),
         }
     }
 }
 
-// SAFETY: The duty of `reply` is that of `made`.
+// SAFETY: The contract of `reply` is that of `made`.
 unsafe impl<T: FromC<C = *mut C>, C> Reply<*mut C> for Result<T> {
     #[inline(always)]
     unsafe fn reply(c: *mut C) -> Self {
-        // SAFETY: The contract of this function (see `FromC`, `Reply`).
+        // SAFETY: `c` is an error pointer, null, or valid for `T` (contract of this function, see
+        // `Reply`).
         unsafe { made(c) }
     }
 }
 
-/// What a C function that makes objects returns: a pointer, or an error in its place.
+/// Converts the result of a C function that creates objects: a pointer, or an error pointer.
 ///
 /// # Errors
 ///
-/// That one; `ENOMEM` for null.
+/// The error of the pointer; `ENOMEM` for null.
 ///
 /// # Safety
 ///
-/// `c` is an error, or what `T` says.
+/// `c` is an error pointer, null, or fulfils the contract of `T::from_c`.
 #[inline(always)]
 pub unsafe fn made<T: FromC<C = *mut C>, C>(c: *mut C) -> Result<T> {
     let c = from_err_ptr(c)?;
     if c.is_null() {
         return Err(ENOMEM);
     }
-    // SAFETY: The contract of this function (see `FromC`, `Reply`).
+    // SAFETY: `c` is neither an error pointer nor null, so it is valid for `T` (contract of this
+    // function).
     Ok(unsafe { T::from_c(c) })
 }

@@ -2,9 +2,9 @@
 
 //! A device (`struct ib_device`), field by field.
 //!
-//! A driver writes the attributes, the table of methods and the number of ports before it
-//! registers the device, and does not change them while the device is registered. To be held
-//! against `include/rdma/ib_verbs.h`.
+//! A driver writes the attributes, the table of methods and the number of ports before it registers
+//! the device, and does not change them while it is registered. Must match
+//! `include/rdma/ib_verbs.h`.
 
 use super::chain::Chain;
 use super::verbs::Cq;
@@ -14,79 +14,80 @@ use crate::edge::View;
 use crate::sync::IrqLock;
 use kernel::ffi::c_int;
 
-/// Number of the pools of completion queues.
+/// Number of pools of completion queues.
 const POOLS: usize = bindings::ib_poll_context_IB_POLL_LAST_POOL_TYPE as usize + 1;
 
 crate::c_struct! {
-    /// A device of any driver. What the core keeps beside it is the core's to know.
+    /// A device of any driver.
     pub struct Device: bindings::ib_device;
     fields {
-        /// Its index, which no other device has while it is in the registry.
+        /// Index, unique among the devices in the registry.
         const index: u32;
-        /// Number of its ports.
+        /// Number of ports.
         const phys_port_cnt: u32, set_phys_port_cnt;
         /// `enum rdma_node_type`.
         const node_type: u8;
-        /// Whether it is a switch, of which port 0 is the only one.
+        /// Whether it is a switch, whose only port is port 0.
         bit is_switch: bool;
-        /// Whether DMA may go through buffers that copy, which user memory cannot. Written at
+        /// Whether DMA may use bounce buffers, which user memory does not support. Written at
         /// registration.
         bit cc_dma_bounce: bool;
-        /// The device that does its DMA, or null. Written at registration; exists as long.
+        /// The device that performs DMA, or null. Written at registration; exists while the device
+        /// is registered.
         const dma_device: Passed<bindings::device>;
-        /// Features of the device (`enum ib_device_cap_flags`).
+        /// Capabilities (`enum ib_device_cap_flags`).
         const device_caps at attrs.device_cap_flags: u64;
-        /// Its GUID, in network order.
+        /// Node GUID, in network byte order.
         const node_guid: u64, set_node_guid;
-        /// The GUID of the system that it is a part of, in network order.
+        /// System image GUID, in network byte order.
         const sys_image_guid at attrs.sys_image_guid: u64;
-        /// What it is of the device that it was made under (`enum rdma_nl_dev_type`).
+        /// Type of a sub-device (`enum rdma_nl_dev_type`).
         const dev_type at type_: u32, set_dev_type;
-        /// How it got its name (`enum rdma_nl_name_assign_type`).
+        /// Origin of its name (`enum rdma_nl_name_assign_type`).
         const name_assign_type: u32;
-        /// Whether completion queues are moderated adaptively. Users change it at any time, under
-        /// no lock; the bits beside it are written before registration only.
+        /// Whether completion queues use adaptive moderation. Users change it at any time, without
+        /// a lock; the other bits of the bit field are written only before registration.
         bit use_cq_dim: bool;
-        /// Features that kernel consumers may use (`enum ib_kernel_cap_flags`).
+        /// Capabilities for kernel consumers (`enum ib_kernel_cap_flags`).
         const kernel_caps at attrs.kernel_cap_flags: u64;
-        /// The key to all memory, of a device with `IBK_LOCAL_DMA_LKEY`.
+        /// Local key for all memory. For devices with `IBK_LOCAL_DMA_LKEY`.
         const local_dma_lkey: u32, set_local_dma_lkey;
-        /// Entries of a scatter list that an RDMA READ may have.
+        /// Maximum number of scatter list entries of an RDMA READ.
         const max_sge_rd at attrs.max_sge_rd: c_int;
-        /// Entries that an RDMA READ may have before regions are faster; 0 if they never are.
+        /// Number of entries of an RDMA READ above which memory regions are faster; 0 for never.
         const max_sgl_rd at attrs.max_sgl_rd: u32;
-        /// Pages that a region for fast registration may have.
+        /// Maximum number of pages of a region for fast registration.
         const max_reg_pages at attrs.max_fast_reg_page_list_len: u32;
-        /// The same of a region with protection information.
+        /// Maximum number of pages of a region with protection information.
         const max_pi_reg_pages at attrs.max_pi_fast_reg_page_list_len: u32;
-        /// Requests that a queue of a queue pair may have.
+        /// Maximum number of work requests of a queue of a queue pair.
         const max_qp_wr at attrs.max_qp_wr: c_int;
-        /// Entries that a completion queue may have.
+        /// Maximum number of entries of a completion queue.
         const max_cqe at attrs.max_cqe: c_int;
-        /// Number of its completion vectors.
+        /// Number of completion vectors.
         const num_comp_vectors: c_int, set_num_comp_vectors;
-        /// Protects the pools of completion queues. Initialised with the device, as these are.
+        /// Protects the pools of completion queues. Initialised with the device, as the pools are.
         embed cq_pools_lock: IrqLock;
-        /// The pools, by how the queues are polled (`enum ib_poll_context`).
+        /// Pools of completion queues, by polling context (`enum ib_poll_context`).
         embed cq_pools: [Chain<Cq>; POOLS];
-        /// How its driver finds the port of a bond (`enum rdma_lag_flags`).
+        /// How the driver selects the port of a bond (`enum rdma_lag_flags`).
         const lag_flags: u32;
     }
 }
 
-// SAFETY: The fields above do not change while others have a reference; the rest is changed under
-// the locks of `Documentation/core_locking.md` only.
+// SAFETY: The fields above are constant while others have a reference, or have a lock. The other
+// fields are changed only under the locks that `Documentation/core_locking.md` lists.
 unsafe impl Send for Device {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: the fields above are constant or have a lock.
 unsafe impl Sync for Device {}
 
 impl Device {
-    /// The driver's methods.
+    /// Returns the driver's methods.
     #[inline(always)]
     pub fn ops(&self) -> &bindings::ib_device_ops {
-        // SAFETY: `const`: the driver writes the table before it registers the device, and neither
-        // it nor the core changes it after; there is no reference to the device before that but
-        // the driver's own.
+        // SAFETY: The driver writes the table before it registers the device, and neither it nor
+        // the core changes it afterwards. Before registration only the driver has references to the
+        // device.
         unsafe { &(*self.raw()).ops }
     }
 }

@@ -2,16 +2,16 @@
 
 //! Ownership of objects that are shared with C.
 //!
-//! | type | says |
+//! | type | meaning |
 //! |---|---|
-//! | [`Owned`] | nobody but the driver uses the object: its holder may destroy it |
-//! | [`Given`] | an object that C gives back, or null |
-//! | [`Bare`] | the driver has allocated the object, and the core has not filled its fields yet |
+//! | [`Owned`] | only the driver uses the object; its holder may destroy it |
+//! | [`Given`] | an object that C returns for destruction, or null |
+//! | [`Bare`] | an object allocated by the driver, with the core's fields not filled yet |
 //! | [`Slot`], [`GidSlot`] | a field that owns an object, or null |
-//! | [`UseCount`], [`Use`] | how many other objects use this one; one of these uses |
+//! | [`UseCount`], [`Use`] | the number of objects that use an object; one such use |
 //!
-//! None of them destroys anything on drop: how an object ends is decided by the module that
-//! made it. C header: `include/rdma/ib_verbs.h`.
+//! Drop of these types does not destroy objects; the module that created an object destroys it. C
+//! header: `include/rdma/ib_verbs.h`.
 
 use super::verbs::GidAttr;
 use super::Answer;
@@ -31,27 +31,29 @@ use kernel::sync::atomic::Full;
 use kernel::sync::atomic::Relaxed;
 use kernel::types::Opaque;
 
-/// An object that its holder may destroy: it was made just now, or C gives it back because nobody
-/// uses it any more. An object that is dropped here is not destroyed; it stays as it is.
+/// An object that its holder may destroy: it was just created, or C returned it because it is no
+/// longer in use. Drop does not destroy the object; it is leaked.
 ///
 /// # Invariants
 ///
-/// `0` is an object, and nobody uses it but its driver and readers that find it through its
+/// `0` is an object that nobody uses except its driver and readers that find it through its
 /// restrack entry.
 #[must_use = "an object that is not given to C is never freed"]
 pub struct Owned<K: View>(NonNull<K::C>);
 
 impl<K: View> Owned<K> {
+    /// Takes ownership of an object.
+    ///
     /// # Safety
     ///
-    /// `object` is an object for which the type invariant holds, and the caller gives it up.
+    /// The type invariant holds for `object`, and the caller owns it.
     #[inline(always)]
     pub unsafe fn new(object: NonNull<K::C>) -> Self {
-        // INVARIANT: The caller promises it.
+        // INVARIANT: Guaranteed by the caller.
         Self(object)
     }
 
-    /// The C structure, which the caller owns from now on.
+    /// Returns the C structure, whose ownership passes to the caller.
     #[inline(always)]
     pub fn into_raw(self) -> NonNull<K::C> {
         self.0
@@ -63,14 +65,14 @@ impl<K: View> Deref for Owned<K> {
 
     #[inline(always)]
     fn deref(&self) -> &K {
-        // SAFETY: `0` is an object (type invariant), and it is not destroyed while `self` is
-        // borrowed, since that takes `self` by value.
+        // SAFETY: `0` is an object (type invariant). It is not destroyed while `self` is borrowed,
+        // because that requires `self` by value.
         unsafe { K::view(self.0.as_ptr()) }
     }
 }
 
-// SAFETY: Nobody else uses the object (type invariant of `Owned`). Readers that find it through
-// its entry read only what the entry's kind says, which `set_` functions do not change.
+// SAFETY: Nobody else uses the object (type invariant of `Owned`). Readers that find it through its
+// restrack entry read only fields that setters do not change.
 unsafe impl<K: View> SoleOwner for Owned<K> {
     type Of = K;
 
@@ -80,15 +82,16 @@ unsafe impl<K: View> SoleOwner for Owned<K> {
     }
 }
 
-// SAFETY: Owns the object, so it is not limited by a call.
+// SAFETY: It owns the object, so it is not limited to a call.
 unsafe impl<K: View> Within<'_> for Owned<K> {}
-// SAFETY: `from_c`'s contract is that C gives the object to the callee.
+// SAFETY: The contract of `from_c` is that ownership of an object passes to the callee.
 unsafe impl<K: View> FromC for Owned<K> {
     type C = *mut K::C;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: C gives an object, not null. INVARIANT: Nobody else uses it, by the same contract.
+        // SAFETY: C passes an object, not null (contract of this function).
+        // INVARIANT: Nobody else uses it (contract of this function).
         Self(unsafe { NonNull::new_unchecked(c) })
     }
 }
@@ -107,7 +110,7 @@ impl<K: View> AnswerOk for Owned<K> {
     }
 }
 
-// An object that a consumer gets, or null.
+// An object that is returned to a consumer, or null.
 impl<K: View> Answer for Option<Owned<K>> {
     type C = *mut K::C;
 
@@ -117,50 +120,53 @@ impl<K: View> Answer for Option<Owned<K>> {
     }
 }
 
-/// A structure that we make ourselves, in a box.
+/// A structure that we allocate in a box.
 ///
 /// # Safety
 ///
-/// Objects that are owned are boxes that were given to [`Owned::of_box`].
+/// All owned objects of the type are boxes that were passed to [`Owned::of_box`].
 pub unsafe trait Boxed: View {}
 
 impl<K: Boxed> Owned<K> {
-    /// One that was made just now.
+    /// Takes ownership of a new object.
     pub fn of_box(object: KBox<K::C>) -> Self {
-        // INVARIANT: Nobody else has it.
+        // INVARIANT: No other reference exists.
         Self(NonNull::from(KBox::leak(object)))
     }
 
-    /// The box again.
+    /// Returns the object as a box.
     pub fn into_box(self) -> KBox<K::C> {
-        // SAFETY: It was a box (contract of `Boxed`), and nobody else has it (type invariant).
+        // SAFETY: It was a box (contract of `Boxed`), and nobody else uses it (type invariant).
         unsafe { KBox::from_raw(self.0.as_ptr()) }
     }
 }
 
-/// An object that C gives back to have it destroyed, or null.
+/// An object that C returns for destruction, or null.
 pub struct Given<K: View>(Option<Owned<K>>);
 
-// SAFETY: Owns the object, so it is not limited by a call.
+// SAFETY: It owns the object, so it is not limited to a call.
 unsafe impl<K: View> Within<'_> for Given<K> {}
-// SAFETY: `from_c`'s contract is that C gives null or an object to the callee.
+// SAFETY: The contract of `from_c` is that `c` is null, or an object whose ownership passes to the
+// callee.
 unsafe impl<K: View> FromC for Given<K> {
     type C = *mut K::C;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // INVARIANT: Nobody else uses the object, by the contract of `from_c`.
+        // INVARIANT: Nobody else uses the object (contract of this function).
         Self(NonNull::new(c).map(Owned))
     }
 }
 
 impl<K: View> Given<K> {
-    /// For Rust callers of a function that C calls as well.
+    /// Wraps an object, for Rust callers of a function that C also calls.
     #[inline(always)]
     pub fn of(object: Owned<K>) -> Self {
         Self(Some(object))
     }
 
+    /// Returns the object.
+    ///
     /// # Errors
     ///
     /// `EINVAL` for null.
@@ -170,33 +176,35 @@ impl<K: View> Given<K> {
     }
 }
 
-/// An object that a driver has allocated and made just now. The core has not filled its fields
-/// yet, so nothing but [`fill`](Self::fill) is possible.
+/// An object that a driver has just allocated and created. The core has not filled its fields yet,
+/// so only [`fill`](Self::fill) is possible.
 ///
 /// # Invariants
 ///
-/// `0` is such an object, and nobody but its driver uses it.
+/// `0` is such an object, and only its driver uses it.
 pub struct Bare<K: View>(NonNull<K::C>);
 
-// SAFETY: `from_c`'s contract is that the driver gives the object to the caller.
+// SAFETY: The contract of `from_c` is that the driver passes ownership of the object to the caller.
 unsafe impl<K: View> FromC for Bare<K> {
     type C = *mut K::C;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // SAFETY: A driver returns an object, not null. INVARIANT: It is new.
+        // SAFETY: A driver returns an object, not null (contract of this function).
+        // INVARIANT: The object is new.
         Self(unsafe { NonNull::new_unchecked(c) })
     }
 }
 
 impl<K: View> Bare<K> {
-    /// Fills the core's fields.
+    /// Writes the core's fields.
     #[inline(always)]
     pub fn fill(self, init: impl Init<K>) -> Owned<K> {
-        // SAFETY: Nobody but the driver, which does not touch the core's fields, uses the object
-        // (type invariant).
+        // SAFETY: Only the driver uses the object (type invariant), and it does not access the
+        // core's fields.
         unsafe { init.fill(self.0.as_ptr()) };
-        // INVARIANT: The type invariant of `Bare`; now the `init` fields are written too.
+        // INVARIANT: Only the driver uses the object (invariant of `Bare`), and its `init` fields
+        // are written now.
         Owned(self.0)
     }
 }
@@ -212,48 +220,48 @@ unsafe impl<K: View> View for Slot<K> {
 
 impl<K: View> Slot<K> {
     fn place(&self) -> &Atomic<*mut K::C> {
-        // SAFETY: The field is an aligned word of a live structure; all of our accesses to it are
-        // through this function, and C leaves it alone while the structure exists.
+        // SAFETY: The field is an aligned word of a live structure. Rust accesses it only through
+        // this function, and C does not access it while the structure exists.
         unsafe { Atomic::from_ptr(self.raw()) }
     }
 
-    /// Takes the object out.
+    /// Takes the object out of the field.
     pub fn take(&self) -> Option<Owned<K>> {
-        // INVARIANT: The field owned it, and the exchange gives it to one caller only.
+        // INVARIANT: The field owned the object, and the exchange returns it to one caller only.
         NonNull::new(self.place().xchg(core::ptr::null_mut(), Full)).map(Owned)
     }
 
-    /// Whether there is no object in it, now.
+    /// Returns whether the field is null now.
     pub fn is_empty(&self) -> bool {
         self.place().load(Relaxed).is_null()
     }
 
-    /// The content of the field of a structure that is about to be destroyed: whoever destroys it
-    /// gets the object.
+    /// Returns the content of the field, for a structure that is about to be destroyed. The code
+    /// that destroys it takes the object with [`Left::take`].
     pub fn left(&self) -> Left<K> {
         Left(self.place().load(Relaxed))
     }
 
-    /// Puts an object in, and returns the one that was there.
+    /// Stores an object, and returns the previous one.
     pub fn put(&self, object: Option<Owned<K>>) -> Option<Owned<K>> {
         let object = object.map_or(core::ptr::null_mut(), AnswerOk::ok);
-        // INVARIANT: As in `take`.
+        // INVARIANT: The field owned the object, and the exchange returns it to one caller only.
         NonNull::new(self.place().xchg(object, Full)).map(Owned)
     }
 }
 
-/// What a structure that is being destroyed had in a [`Slot`].
+/// Object in a [`Slot`] of a structure that is being destroyed.
 pub struct Left<K: View>(*mut K::C);
 
 impl<K: View> Left<K> {
-    /// Called when the structure is gone.
+    /// Returns the object, after the structure was destroyed.
     ///
     /// # Safety
     ///
-    /// The structure is gone, and nobody took the object out of its slot after
+    /// The structure was destroyed, and nobody took the object out of its slot after
     /// [`Slot::left`].
     pub unsafe fn take(self) -> Option<Owned<K>> {
-        // INVARIANT: The structure owned the object and is gone, so nobody else has it.
+        // INVARIANT: The structure owned the object and was destroyed, so there is no other owner.
         NonNull::new(self.0).map(Owned)
     }
 }
@@ -262,7 +270,7 @@ impl<K: View> Left<K> {
 ///
 /// # Invariants
 ///
-/// The reference is the structure's, and the field is changed as a whole.
+/// The structure owns the reference, and the field is changed as a whole.
 #[repr(transparent)]
 pub struct GidSlot(Opaque<*const bindings::ib_gid_attr>);
 
@@ -277,36 +285,36 @@ impl GidSlot {
         unsafe { Atomic::from_ptr(self.raw()) }
     }
 
-    /// The entry, if there is one.
+    /// Returns the entry, if any.
     pub fn get(&self) -> Option<&GidAttr> {
         let entry = self.place().load(Relaxed).cast_mut();
-        // SAFETY: The structure holds a reference to it (type invariant).
+        // SAFETY: The structure holds a reference to the entry (type invariant).
         NonNull::new(entry).map(|entry| unsafe { GidAttr::view(entry.as_ptr()) })
     }
 
-    /// Puts a reference in, and returns the one that was there. Of two callers that do so at once
-    /// each gets a different one.
+    /// Stores a reference, and returns the previous one. Concurrent callers get different
+    /// references.
     pub fn put(&self, new: Option<Owned<GidAttr>>) -> Option<Owned<GidAttr>> {
         let new = new.map_or(core::ptr::null(), |new| {
             new.into_raw().as_ptr().cast_const()
         });
-        // INVARIANT: The field owned the reference, and the exchange gives it to one caller only.
+        // INVARIANT: The field owned the reference, and the exchange returns it to one caller only.
         NonNull::new(self.place().xchg(new, Full).cast_mut()).map(Owned)
     }
 
-    /// The reference of a structure that is about to be destroyed.
+    /// Returns the reference of a structure that is about to be destroyed.
     ///
     /// # Safety
     ///
-    /// The structure neither uses the reference nor gives it up any more.
+    /// The structure must neither use the reference nor drop it any more.
     pub unsafe fn held(&self) -> Option<Owned<GidAttr>> {
-        // INVARIANT: The caller promises that the reference is nobody else's.
+        // INVARIANT: The caller guarantees that there is no other owner of the reference.
         NonNull::new(self.place().load(Relaxed).cast_mut()).map(Owned)
     }
 }
 
 crate::c_struct! {
-    /// The number of objects that use an object (`atomic_t usecnt`).
+    /// Number of objects that use an object (`atomic_t usecnt`).
     pub struct UseCount: bindings::atomic_t;
     fields {}
 }
@@ -319,29 +327,30 @@ crate::import! {
 }
 
 impl UseCount {
-    /// Whether another object uses this one.
+    /// Returns whether another object uses this one.
     pub fn is_used(&self) -> bool {
         self.get() != 0
     }
 
-    /// How many objects use it.
+    /// Returns the number of objects that use this one.
     pub fn get(&self) -> i32 {
         atomic_read(self)
     }
 
-    /// Counts one use; dropping the result gives it back.
+    /// Adds a use, which the drop of the result removes.
     pub fn count(&self) -> Use {
         atomic_inc(self);
-        // INVARIANT: Just counted; an object that is used is not destroyed.
+        // INVARIANT: Just counted; an object that is in use is not destroyed.
         Use(NonNull::from(self).cast())
     }
 }
 
-/// One use of an object by another; given back on drop.
+/// A use of an object by another one, removed on drop.
 ///
 /// # Invariants
 ///
-/// `0` is the count of an object, which lives because it is used, and one of the uses is ours.
+/// `0` is the use count of an object, which exists while it is in use. One of the uses belongs to
+/// this.
 pub struct Use(NonNull<bindings::atomic_t>);
 
 impl Use {
@@ -349,14 +358,14 @@ impl Use {
     ///
     /// # Safety
     ///
-    /// The object counted a use, and does not give it back in another way.
+    /// The object counted a use, and does not remove it itself.
     pub unsafe fn kept(count: &UseCount) -> Self {
-        // INVARIANT: The caller promises it.
+        // INVARIANT: Guaranteed by the caller.
         Self(NonNull::from(count).cast())
     }
 
-    /// Keeps the use for as long as the object exists for which it was counted; that object's end
-    /// takes it over with [`Self::kept`].
+    /// Keeps the use as long as the object for which it was counted exists. The destruction of that
+    /// object takes it over with [`Self::kept`].
     pub fn keep(self) {
         core::mem::forget(self);
     }
@@ -364,7 +373,8 @@ impl Use {
 
 impl Drop for Use {
     fn drop(&mut self) {
-        // SAFETY: The count's object lives, and one of the uses is ours (type invariant).
+        // SAFETY: The object of the count exists, and one of its uses belongs to this (type
+        // invariant).
         unsafe { bindings::atomic_dec(self.0.as_ptr()) };
     }
 }

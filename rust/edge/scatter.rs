@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Scatter lists of C (`struct scatterlist`), mapped for DMA.
+//! C scatter lists that are mapped for DMA (`struct scatterlist`).
 //!
-//! The last entry of a list is marked as such (`sg_init_table`), chained lists included, so that a
-//! walk ends there whatever number of entries a caller names. C header: `include/linux/scatterlist.h`.
+//! The last entry of a list, also of a chained one, is marked (`sg_init_table`), so a walk ends
+//! there whatever number of entries a caller passes. C header: `include/linux/scatterlist.h`.
 
 use super::FromC;
 use super::IntoC;
@@ -12,40 +12,40 @@ use super::Within;
 use crate::bindings;
 use core::marker::PhantomData;
 
-/// An entry as the device sees it.
+/// DMA address and length of an entry.
 #[derive(Clone, Copy)]
 pub struct Piece {
-    /// Its address.
+    /// DMA address.
     pub addr: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub len: u32,
 }
 
-/// The entries of a list from one of them on.
+/// The remaining entries of a list.
 ///
 /// # Invariants
 ///
-/// `at` is null or an entry of a list that exists during `'a` and of which the last entry is marked.
+/// `at` is null or an entry of a list that exists during `'a` and whose last entry is marked.
 #[derive(Clone)]
 pub struct Scatter<'a> {
     at: *mut bindings::scatterlist,
     _list: PhantomData<&'a bindings::scatterlist>,
 }
 
-// SAFETY: `from_c`'s contract is the type invariant.
+// SAFETY: The contract of `from_c` is the type invariant.
 unsafe impl FromC for Scatter<'_> {
     type C = *mut bindings::scatterlist;
 
     #[inline(always)]
     unsafe fn from_c(at: Self::C) -> Self {
-        // INVARIANT: `from_c`'s contract.
+        // INVARIANT: Guaranteed by the caller (contract of this function).
         Self {
             at,
             _list: PhantomData,
         }
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The list has the lifetime `'a`.
 unsafe impl<'a> Within<'a> for Scatter<'a> {}
 
 impl IntoC<*mut bindings::scatterlist> for Scatter<'_> {
@@ -56,32 +56,32 @@ impl IntoC<*mut bindings::scatterlist> for Scatter<'_> {
 }
 
 impl Scatter<'_> {
-    /// The list for a C function that is called while it exists.
+    /// Returns the list, for a C function that is called while it exists.
     #[inline(always)]
     pub fn passed(&self) -> Passed<bindings::scatterlist> {
-        // SAFETY: A `Passed` is not followed.
+        // SAFETY: A `Passed` is not dereferenced.
         unsafe { FromC::from_c(self.at) }
     }
 
-    /// Goes on to the next entry.
+    /// Moves to the next entry.
     #[inline]
     pub fn skip_one(&mut self) {
         if !self.at.is_null() {
-            // SAFETY: An entry of a list (type invariant).
-            // INVARIANT: The entry after it, or null after the one that is marked.
+            // SAFETY: `at` is an entry of a list (type invariant).
+            // INVARIANT: `sg_next` returns the next entry, or null after the marked one.
             self.at = unsafe { bindings::sg_next(self.at) };
         }
     }
 
-    /// The address of the first entry.
+    /// Returns the DMA address of the first entry, if any.
     #[inline(always)]
     pub fn addr(&self) -> Option<u64> {
-        // SAFETY: An entry of a list (type invariant), not null.
+        // SAFETY: `at` is not null, so it is an entry of a list (type invariant).
         (!self.at.is_null()).then(|| unsafe { bindings::sg_dma_address(self.at) })
     }
 }
 
-/// The addresses and lengths for the device. Of a list that is not mapped they have no meaning.
+/// Iterates over DMA addresses and lengths. They are undefined if the list is not mapped.
 impl Iterator for Scatter<'_> {
     type Item = Piece;
 
@@ -90,7 +90,7 @@ impl Iterator for Scatter<'_> {
         if self.at.is_null() {
             return None;
         }
-        // SAFETY: An entry of a list (type invariant).
+        // SAFETY: `at` is not null, so it is an entry of a list (type invariant).
         let piece = unsafe {
             Piece {
                 addr: bindings::sg_dma_address(self.at),

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The macros that declare the edge: [`c_struct!`](macro@crate::c_struct) for structures,
-//! [`export!`](macro@crate::export) and [`callback!`](macro@crate::callback) for functions that C calls,
-//! [`argument!`](macro@crate::argument) for what they get, [`import!`](macro@crate::import) for
-//! functions of C. Their words are explained in [`crate::edge`].
+//! [`export!`](macro@crate::export) and [`callback!`](macro@crate::callback) for functions that C
+//! calls, [`argument!`](macro@crate::argument) for their arguments,
+//! [`import!`](macro@crate::import) for C functions. The keywords are explained in [`crate::edge`].
 
 use core::mem::ManuallyDrop;
 
-/// The place of a union's member, of which bindgen makes a `ManuallyDrop`.
+/// Address of a member of a union, which bindgen wraps in a `ManuallyDrop`.
 #[doc(hidden)]
 #[inline(always)]
 pub fn member<T>(place: *mut ManuallyDrop<T>) -> *mut T {
@@ -46,12 +46,12 @@ macro_rules! c_struct {
                 $( $(#[$imeta])* $vis $ifield: $ity, )*
             }
 
-            // SAFETY: All are written.
+            // SAFETY: `fill` writes all `init` fields.
             unsafe impl<$lt> $crate::edge::Init<$name> for $init<$lt> {
                 #[inline(always)]
                 unsafe fn fill(self, c: *mut $c) {
                     $(
-                        // SAFETY: The memory is the caller's alone.
+                        // SAFETY: The caller owns the memory exclusively (contract).
                         unsafe {
                             $crate::c_place!(c, $ifield, [$($($ipath).+)?])
                                 .write($crate::edge::IntoC::into_c(self.$ifield))
@@ -67,7 +67,7 @@ macro_rules! c_struct {
                 $(#[$imeta])*
                 #[inline(always)]
                 $vis fn $ifield<$lt>(&$lt self) -> $ity {
-                    // SAFETY: Written before anybody has a reference, by the promise of one.
+                    // SAFETY: Written before a reference exists (guarantee of a reference).
                     unsafe {
                         $crate::edge::FromC::from_c(
                             $crate::c_place!(self.0.get(), $ifield, [$($($ipath).+)?]).read(),
@@ -85,7 +85,7 @@ macro_rules! c_struct {
     };
 }
 
-/// The place of a field. For [`c_struct!`] alone.
+/// Address of a field. Only for [`c_struct!`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! c_place {
@@ -100,7 +100,7 @@ macro_rules! c_place {
     };
 }
 
-/// The methods of one field. For [`c_struct!`] alone.
+/// Methods of a field. Only for [`c_struct!`].
 #[doc(hidden)]
 #[macro_export]
 macro_rules! c_field {
@@ -108,7 +108,7 @@ macro_rules! c_field {
         $(#[$m])*
         #[inline(always)]
         $vis fn $f(&self) -> $ty {
-            // SAFETY: Written before the object was handed out, by the table.
+            // SAFETY: Written before a reference exists, and constant (declaration in the table).
             unsafe {
                 $crate::edge::FromC::from_c($crate::c_place!(self.0.get(), $f, $path).read())
             }
@@ -130,7 +130,8 @@ macro_rules! c_field {
         $(#[$m])*
         #[inline(always)]
         $vis fn $f(&self) -> Option<$ty> {
-            // SAFETY: Written before the object was handed out, if the tag says that it is there.
+            // SAFETY: If the tag says that the member is valid, it was written before a reference
+            // existed, and is constant (declaration in the table).
             self.$tag().then(|| unsafe {
                 $crate::edge::FromC::from_c($crate::c_place!(self.0.get(), $f, $path).read())
             })
@@ -147,7 +148,7 @@ macro_rules! c_field {
         ) {
             if this.$tag() {
                 let c = this.sole();
-                // SAFETY: Nobody else has the object.
+                // SAFETY: No other reference to the object exists (contract of `SoleOwner`).
                 unsafe {
                     $crate::c_place!(c, $f, $path).write($crate::edge::IntoC::into_c(value))
                 };
@@ -158,7 +159,8 @@ macro_rules! c_field {
         $(#[$m])*
         #[inline(always)]
         $vis fn $f(&self) -> $ty {
-            // SAFETY: The object is there; all access to the field is by whole words.
+            // SAFETY: The object exists; the field is accessed by whole words only (declaration in
+            // the table).
             unsafe {
                 kernel::sync::atomic::Atomic::from_ptr($crate::c_place!(self.0.get(), $f, $path))
             }
@@ -169,7 +171,7 @@ macro_rules! c_field {
             #[doc = concat!("Sets [`", stringify!($f), "`](Self::", stringify!($f), ").")]
             #[inline(always)]
             $vis fn $set(&self, value: $ty) {
-                // SAFETY: As in the reader.
+                // SAFETY: As in the reader: the field is accessed by whole words only.
                 unsafe {
                     kernel::sync::atomic::Atomic::from_ptr($crate::c_place!(self.0.get(), $f, $path))
                 }
@@ -181,7 +183,8 @@ macro_rules! c_field {
         $(#[$m])*
         #[inline(always)]
         $vis fn $f(&self, _by: &$lock) -> $ty {
-            // SAFETY: The lock is held, and nobody changes the field without it.
+            // SAFETY: The lock is held, and the field changes only under it (declaration in the
+            // table).
             unsafe {
                 $crate::edge::FromC::from_c($crate::c_place!(self.0.get(), $f, $path).read())
             }
@@ -191,7 +194,8 @@ macro_rules! c_field {
             #[doc = concat!("Sets [`", stringify!($f), "`](Self::", stringify!($f), ").")]
             #[inline(always)]
             $vis fn $set(&self, _by: &mut $lock, value: $ty) {
-                // SAFETY: The lock is held, and nobody reads or changes the field without it.
+                // SAFETY: The lock is held, and the field is accessed only under it (declaration in
+                // the table).
                 unsafe {
                     $crate::c_place!(self.0.get(), $f, $path)
                         .write($crate::edge::IntoC::into_c(value))
@@ -203,7 +207,7 @@ macro_rules! c_field {
         $(#[$m])*
         #[inline(always)]
         $vis fn $f(&self) -> &$ty {
-            // SAFETY: A field of the object, with a table of its own; its type is checked here.
+            // SAFETY: An embedded field with its own table; its type is checked here.
             unsafe { <$ty as $crate::edge::View>::view($crate::c_place!(self.0.get(), $f, $path)) }
         }
     };
@@ -211,18 +215,19 @@ macro_rules! c_field {
         $(#[$m])*
         #[inline(always)]
         $vis fn $f(&self) -> $ty {
-            // SAFETY: Written before the object was handed out, with the bits beside it.
+            // SAFETY: The bit and its neighbours are written before a reference exists (declaration
+            // in the table).
             unsafe { (*self.0.get()).$f() != 0 }
         }
 
         $(
-            // Named as bindgen names it.
+            // The name of the setter must be that of bindgen.
             #[doc = concat!("Sets [`", stringify!($f), "`](Self::", stringify!($f), ").")]
             #[inline(always)]
             $vis fn $set(this: &mut impl $crate::edge::Writer<Of = Self>, value: $ty) {
                 let c = this.place();
-                // SAFETY: Nobody else reads or writes the field, nor the bits beside it (contract
-                // of `Writer`, by the table).
+                // SAFETY: Nobody else reads or writes the bit or its neighbours (contract of
+                // `Writer`, declaration in the table).
                 unsafe { (*c).$set(value.into()) };
             }
         )?
@@ -234,7 +239,7 @@ macro_rules! c_field {
         where
             Self: $crate::edge::OfCall,
         {
-            // SAFETY: Nobody else reads or writes the structure during the call.
+            // SAFETY: Nobody else uses the structure during the call (contract of `OfCall`).
             unsafe {
                 $crate::edge::FromC::from_c($crate::c_place!(self.0.get(), $f, $path).read())
             }
@@ -247,7 +252,7 @@ macro_rules! c_field {
             where
                 Self: $crate::edge::OfCall,
             {
-                // SAFETY: As in the reader.
+                // SAFETY: As in the reader: nobody else uses the structure during the call.
                 unsafe {
                     $crate::c_place!(self.0.get(), $f, $path)
                         .write($crate::edge::IntoC::into_c(value))
@@ -262,7 +267,7 @@ macro_rules! c_field {
         where
             Self: $crate::edge::OfCall,
         {
-            // SAFETY: Nobody else reads or writes the structure during the call.
+            // SAFETY: Nobody else uses the structure during the call (contract of `OfCall`).
             unsafe {
                 $crate::c_place!(self.0.get(), $f, $path).write($crate::edge::IntoC::into_c(value))
             };
@@ -270,10 +275,11 @@ macro_rules! c_field {
     };
 }
 
-/// Makes functions that C calls of safe ones: with the name that C knows, the arguments and the
-/// answer as C has them, and checked against the declaration in the headers.
+/// Declares functions that C calls, implemented by safe functions. The macro uses the name that C
+/// knows, converts arguments and results, and checks the signature against the declaration in the
+/// headers.
 ///
-/// `in MODULE;` at the beginning says whose bindings have the declarations.
+/// `in MODULE;` at the start gives the module of the bindings with the declarations.
 #[macro_export]
 macro_rules! export {
     (
@@ -287,7 +293,7 @@ macro_rules! export {
         ///
         /// # Safety
         ///
-        /// The arguments are what the types of the function behind it say
+        /// The arguments must be what the types of the implementing function state
         /// ([`FromC`](rdma::edge::FromC)).
         #[no_mangle]
         #[allow(clippy::unused_unit, reason = "some have no result")]
@@ -295,9 +301,9 @@ macro_rules! export {
             $($arg: <$ty as $crate::edge::FromC>::C),*
         ) $(-> <$ret as $crate::edge::Answer>::C)? {
             let during = $crate::edge::During;
-            // SAFETY: C passes what the argument types say (the contract of the export's header).
+            // SAFETY: C passes what the argument types state (contract of the header).
             let ($($arg,)*) = unsafe { ($($crate::edge::within::<$ty>($arg, &during),)*) };
-            // One that is not safe does not coerce.
+            // An unsafe function does not coerce to this type.
             let safe: fn($($ty),*) $(-> $ret)? = $($path)::+;
             $crate::edge::Answer::answer(safe($($arg),*))
         }
@@ -309,12 +315,13 @@ macro_rules! export {
     )* };
 }
 
-/// Makes types of arguments that promise more than the type within: what C promises is the invariant
-/// of the type that the row makes. Row: `impl<'a> TYPE = |value: WITHIN| EXPRESSION;`, with one more
-/// parameter `impl<'a, T: Trait>`.
+/// Declares types of arguments that guarantee more than the type within. The guarantee of the C
+/// caller is the invariant of the declared type. Row: `impl<'a> TYPE = |value: WITHIN|
+/// EXPRESSION;`, optionally with one more parameter, `impl<'a, T: Trait>`.
 ///
-/// A row without `'a` is of a type whose promise is not limited to a call: a count, an object that is
-/// given up, or one that its owner keeps beyond the call. The type within is `'static` there.
+/// A row without `'a` declares a type whose guarantee is not limited to a call: a use count, an
+/// object whose ownership passes to the callee, or one that its owner keeps beyond the call. There,
+/// the type within is `'static`.
 #[macro_export]
 macro_rules! argument {
     () => {};
@@ -325,19 +332,19 @@ macro_rules! argument {
         $($rows:tt)*
     ) => {
         $(#[$meta])*
-        // SAFETY: `from_c`'s contract is that of the type within, and the type's invariant.
+        // SAFETY: The contract of `from_c` is that of the type within, and the type's invariant.
         unsafe impl<$lt $(, $of: $bound)?> $crate::edge::FromC for $name {
             type C = <$within as $crate::edge::FromC>::C;
 
             #[inline(always)]
             unsafe fn from_c(c: Self::C) -> Self {
-                // SAFETY: `from_c`'s contract.
+                // SAFETY: The contract of the type within is part of that of this function.
                 let $value = unsafe { <$within as $crate::edge::FromC>::from_c(c) };
-                // INVARIANT: `from_c`'s contract.
+                // INVARIANT: Guaranteed by the caller (contract of this function).
                 $make
             }
         }
-        // SAFETY: It is limited to as long as the type within is.
+        // SAFETY: The value has the lifetime of the type within.
         unsafe impl<$lt $(, $of: $bound)?> $crate::edge::Within<$lt> for $name
         where
             $within: $crate::edge::Within<$lt>,
@@ -352,19 +359,20 @@ macro_rules! argument {
         $($rows:tt)*
     ) => {
         $(#[$meta])*
-        // SAFETY: `from_c`'s contract is that of the type within, and the type's invariant.
+        // SAFETY: The contract of `from_c` is that of the type within, and the type's invariant.
         unsafe impl $crate::edge::FromC for $name {
             type C = <$within as $crate::edge::FromC>::C;
 
             #[inline(always)]
             unsafe fn from_c(c: Self::C) -> Self {
-                // SAFETY: `from_c`'s contract, which lasts longer than the call.
+                // SAFETY: The contract of the type within is part of that of this function, which
+                // outlasts the call.
                 let $value = unsafe { <$within as $crate::edge::FromC>::from_c(c) };
-                // INVARIANT: `from_c`'s contract.
+                // INVARIANT: Guaranteed by the caller (contract of this function).
                 $make
             }
         }
-        // SAFETY: The type's promise says how long what it refers to stays: longer than the call.
+        // SAFETY: By the type's invariant, what it refers to exists longer than the call.
         unsafe impl $crate::edge::Within<'_> for $name
         where
             $within: $crate::edge::Within<'static>,
@@ -375,8 +383,8 @@ macro_rules! argument {
     };
 }
 
-/// As [`export!`], for functions that C gets pointers to. The place that the pointer is put in
-/// checks the signature. They may be generic: `fn name<T: Trait>(..) = T::method;`.
+/// Declares functions as [`export!`] does, for functions that C calls by pointer. The signature is
+/// checked where the pointer is stored. They may be generic: `fn name<T: Trait>(..) = T::method;`.
 #[macro_export]
 macro_rules! callback {
     ($(
@@ -388,25 +396,26 @@ macro_rules! callback {
         ///
         /// # Safety
         ///
-        /// For C: the arguments are what the types of the function behind it say.
+        /// For C only: the arguments must be what the types of the implementing function state.
         $vis unsafe extern "C" fn $name $(<$of: $bound>)? (
             $($arg: <$ty as $crate::edge::FromC>::C),*
         ) $(-> <$ret as $crate::edge::Answer>::C)? {
             let during = $crate::edge::During;
-            // SAFETY: C passes what the argument types say (the contract of the place that takes the pointer).
+            // SAFETY: C passes what the argument types state (contract of the field or parameter
+            // that holds the pointer).
             let ($($arg,)*) = unsafe { ($($crate::edge::within::<$ty>($arg, &during),)*) };
-            // One that is not safe does not coerce.
+            // An unsafe function does not coerce to this type.
             let safe: fn($($ty),*) $(-> $ret)? = $($path)::+;
             $crate::edge::Answer::answer(safe($($arg),*))
         }
     )* };
 }
 
-/// Makes safe functions of C functions that may be called in any state with arguments that are what
-/// their types say. Each row is to be held against the function's header, or against the helper in
-/// `rust/helpers`.
+/// Declares safe wrappers of C functions that may be called in any state with arguments that are
+/// what their types state. Each row must be checked against the function's header, or against the
+/// helper in `rust/helpers`.
 ///
-/// `in MODULE;` at the beginning says whose bindings have the declarations.
+/// `in MODULE;` at the start gives the module of the bindings with the declarations.
 #[macro_export]
 macro_rules! import {
     (
@@ -419,8 +428,8 @@ macro_rules! import {
         $(#[$meta])*
         #[inline(always)]
         $vis fn $name($($arg: $ty),*) $(-> $ret)? {
-            // SAFETY: The arguments are what their types say, and the function asks for no more (the
-            // table's claim).
+            // SAFETY: The arguments are what their types state, and the function has no other
+            // precondition (claim of the table).
             unsafe {
                 $crate::edge::Reply::reply(
                     $root::$headers::$c($($crate::edge::IntoC::into_c($arg)),*)

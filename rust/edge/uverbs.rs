@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The C structures of user verbs: open file, context, objects and mappings. A user's call is in
+//! C structures of user verbs: open file, context, objects and mappings. A user's call is in
 //! [`super::verbs`].
 //!
-//! `ib_uverbs` makes them; the core and drivers (`mlx5` among them) read them. To be held against
+//! `ib_uverbs` creates them; the core and drivers (for instance `mlx5`) read them. Must match
 //! `include/rdma/ib_verbs.h`, `include/rdma/uverbs_ioctl.h` and `include/rdma/uverbs_types.h`.
 //!
-//! Lifetimes: a context lives as long as its file has it; objects and mapping entries live no
-//! longer than their context. The file of a context stays while the context exists.
+//! Lifetimes: a context exists as long as its file refers to it. Objects and mapping entries do not
+//! outlive their context. The file of a context exists as long as the context.
 
 use crate::bindings;
 use crate::edge::device::Device;
@@ -29,11 +29,11 @@ use kernel::prelude::*;
 use kernel::sync::Mutex;
 use kernel::sync::Refcount;
 
-/// An address that a user gave; `copy_from_user` and its kin check it.
+/// A user address, not checked yet; `copy_from_user` and related functions check it.
 #[derive(Clone, Copy)]
 pub struct UserPtr(pub *const c_void);
 
-// SAFETY: The address is not followed.
+// SAFETY: The address is not dereferenced.
 unsafe impl FromC for UserPtr {
     type C = *const c_void;
 
@@ -43,12 +43,12 @@ unsafe impl FromC for UserPtr {
     }
 }
 
-/// A bit for each attribute of a call.
+/// Bitmap of the attributes of a call.
 #[derive(Clone, Copy)]
 pub struct Present([c_ulong; 1]);
 
 impl Present {
-    /// With the attribute of a bit.
+    /// Sets the bit of an attribute.
     #[inline(always)]
     pub fn with(self, bit: usize) -> Self {
         let [word] = self.0;
@@ -58,7 +58,7 @@ impl Present {
         Self([word | bit.unwrap_or(0)])
     }
 
-    /// Whether the attribute of a bit is present.
+    /// Returns whether the bit of an attribute is set.
     #[inline(always)]
     pub fn has(self, bit: usize) -> bool {
         let [word] = self.0;
@@ -69,7 +69,7 @@ impl Present {
     }
 }
 
-// SAFETY: All values are.
+// SAFETY: Every value is valid.
 unsafe impl FromC for Present {
     type C = [c_ulong; 1];
 
@@ -87,15 +87,15 @@ impl IntoC<[c_ulong; 1]> for Present {
 }
 
 crate::c_struct! {
-    /// A user's handle to an object (`struct ib_uobject`).
+    /// A user handle of an object (`struct ib_uobject`).
     pub struct Uobject: bindings::ib_uobject;
     fields {
-        /// The value that the user gave for events.
+        /// Value that the user passed for events.
         const user_handle: u64;
-        /// The open file.
+        /// Open file.
         const ufile: Option<&UFile>;
-        /// The user's context. Written when the handle is allocated, cleared when the object behind
-        /// it is gone: constant for whoever has the object.
+        /// User context. Written when the handle is allocated, cleared when its object is
+        /// destroyed: constant for users of the object.
         const context: Option<&UContext>;
         /// The context as an address. Null before the handle is given one, and when the object
         /// behind it is gone.
@@ -109,7 +109,7 @@ crate::c_struct! {
         const api_object at uapi_object: In<'_, ApiObject>;
         /// References to the handle.
         embed refs at ref_.refcount: Refcount;
-        /// -1 if somebody has the handle exclusively, else how many share it.
+        /// -1 if the handle is locked exclusively, else the number of shared users.
         racy usecnt at usecnt.counter: i32;
         /// The same, for atomic changes.
         embed users at usecnt: UseCount;
@@ -313,7 +313,7 @@ crate::c_struct! {
 }
 
 crate::c_struct! {
-    /// What an object's creator was charged in its rdma cgroup.
+    /// Charge of an object to the rdma cgroup of its creator.
     pub struct CgroupObject: bindings::ib_rdmacg_object;
     fields {}
 }
@@ -324,10 +324,9 @@ crate::c_struct! {
     fields {
         /// References to the file.
         embed refs at ref_.refcount: Refcount;
-        /// The character device. Written when the file is opened.
+        /// Character device. Written when the file is opened.
         const device: Passed<bindings::ib_uverbs_device>;
-        /// Guards the list of mappings of registers, and makes one insertion of a mapping entry at
-        /// a time.
+        /// Protects the list of mapped VMAs, and serialises insertion of mapping entries.
         embed umap_lock: Mutex<()>;
         /// Held for reading while objects are created or destroyed; for writing while all of them
         /// are destroyed.
@@ -340,11 +339,12 @@ crate::c_struct! {
 }
 
 impl UFile {
-    /// The context, once the user has made one. It is published with a release and stays until the
-    /// file is closed or the device goes.
+    /// Returns the context, once the user has created one. It is published with release ordering
+    /// and exists until the file is closed or the device is removed.
     #[inline]
     pub fn ucontext(&self) -> Option<&UContext> {
-        // SAFETY: The field is written whole, with a release, after the context is initialised.
+        // SAFETY: The field is written as a whole, with release ordering, after the context is
+        // initialised.
         unsafe {
             let place = &raw mut (*self.raw()).ucontext;
             let context = bindings::atomic_ptr_read_acquire(place.cast());
@@ -354,18 +354,18 @@ impl UFile {
 }
 
 crate::c_struct! {
-    /// A user's context on a device (`struct ib_ucontext`).
+    /// A user context on a device (`struct ib_ucontext`).
     pub struct UContext: bindings::ib_ucontext;
     fields {
-        /// The device. Written before the context is tracked or published.
+        /// Device. Written before the context is tracked or published.
         const device: Passed<bindings::ib_device>;
-        /// The same, which stays while there are contexts.
+        /// The same, as a reference; the device exists as long as its contexts.
         const dev at device: &Device;
-        /// The open file. Written before the context is published.
+        /// Open file. Written before the context is published.
         const ufile: Option<&UFile>;
-        /// What the cgroup was charged.
+        /// Charge of the rdma cgroup.
         embed cg_obj: CgroupObject;
-        /// The id by which the context is tracked.
+        /// ID in the restrack table.
         racy res_id at res.id: u32;
         /// Mapping entries by page offset. Initialised with `XA_FLAGS_ALLOC` before the context is
         /// published.
@@ -374,29 +374,31 @@ crate::c_struct! {
 }
 
 crate::c_struct! {
-    /// What a user can map (`struct rdma_user_mmap_entry`), the beginning of a driver's structure.
+    /// A region that a user can map (`struct rdma_user_mmap_entry`), the first field of a driver's
+    /// structure.
     pub struct MmapEntry: bindings::rdma_user_mmap_entry;
     fields {
-        /// The driver's reference, one for each mapping, and one for each lookup.
+        /// References: of the driver, of each mapping, and of each lookup.
         embed refs at ref_.refcount: Refcount;
-        /// The context. Written when the entry is inserted, before it can be found.
+        /// Context. Written when the entry is inserted, before lookups can find it.
         const ucontext: Option<&UContext>;
-        /// The first page offset. Written before the entry can be found; read under the lock.
+        /// First page offset. Written before lookups can find the entry; read under the lock.
         guarded start_pgoff: usize, set_start_pgoff => Locked<'_, MmapEntry>;
-        /// Pages. Written when the entry is inserted, before it can be found.
+        /// Number of pages. Written when the entry is inserted, before lookups can find it.
         const npages: usize;
-        /// Whether nobody may find the entry. Guarded by the lock of the context's `mmap_xa`.
+        /// Whether lookups skip the entry. Protected by the lock of the context's `mmap_xa`.
         guarded driver_removed: bool, set_driver_removed => Locked<'_, MmapEntry>;
-        /// Guards the list of DMA-bufs that were made of the entry.
+        /// Protects the list of DMA-bufs that were created from the entry.
         embed dmabufs_lock: Mutex<()>;
     }
 }
 
 macro_rules! shared {
     ($($name:ident),*) => { $(
-        // SAFETY: What changes while several tasks have the structure is atomic or guarded.
+        // SAFETY: Fields that change while several tasks use the structure are atomic or protected
+        // by a lock.
         unsafe impl Send for $name {}
-        // SAFETY: See `Send`.
+        // SAFETY: As for `Send`: such fields are atomic or protected by a lock.
         unsafe impl Sync for $name {}
     )* };
 }

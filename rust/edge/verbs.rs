@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The C structures of verbs, field by field.
+//! C structures of verbs, field by field.
 //!
-//! The words at the fields are explained in [`crate::edge`]. To be held against
+//! The keywords of the tables are explained in [`crate::edge`]. Must match
 //! `include/rdma/ib_verbs.h`. A reference in an `init` list is to an object that counts its users
 //! (`Object::uses` in the core), or to the device, which outlives all of its objects.
 
@@ -43,49 +43,49 @@ use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
-/// A consumer's function that is told of events of an object, with a context of its own.
+/// A consumer's handler of events of an object, with the consumer's context as an argument.
 pub type EventHandler = Option<unsafe extern "C" fn(*mut bindings::ib_event, *mut c_void)>;
-/// A consumer's context.
+/// Context of a consumer's handler.
 pub type Context = Passed<c_void>;
 
 crate::c_struct! {
     /// A protection domain.
     pub struct Pd: bindings::ib_pd;
     init PdInit<'a> {
-        /// The device that it belongs to.
+        /// Device of the object.
         dev at device: &'a Device,
-        /// What it was asked for with (`enum ib_pd_flags`).
+        /// Flags of creation (`enum ib_pd_flags`).
         flags: u32,
     }
     fields {
-        /// How many objects use it.
+        /// Number of objects that use it.
         embed usecnt: UseCount;
-        /// As it is tracked.
+        /// Restrack entry.
         embed res: Restrack;
-        /// The region behind the keys, if it has one.
+        /// Memory region of the keys, if any.
         embed internal_mr at __internal_mr: Slot<Mr>;
-        /// The key to the consumer's own memory.
+        /// Local key for all memory of the consumer.
         const local_dma_lkey: u32, set_local_dma_lkey;
-        /// The key to all memory.
+        /// Remote key for all memory.
         const unsafe_global_rkey: u32, set_unsafe_global_rkey;
-        /// The user's handle.
+        /// User handle.
         const uobject: Option<&Uobject>;
     }
 }
 
 crate::c_struct! {
-    /// An address handle. Not tracked.
+    /// An address handle. It has no restrack entry.
     pub struct Ah: bindings::ib_ah;
     init AhInit<'a> {
-        /// The device that it belongs to.
+        /// Device of the object.
         dev at device: &'a Device,
-        /// Its domain.
+        /// Protection domain.
         pd: &'a Pd,
-        /// The kind of its vector (`enum rdma_ah_attr_type`).
+        /// Type of its address vector (`enum rdma_ah_attr_type`).
         kind at type_: u32,
     }
     fields {
-        /// The local GID.
+        /// Local GID.
         embed sgid_attr: GidSlot;
     }
 }
@@ -94,92 +94,93 @@ crate::c_struct! {
     /// A shared receive queue.
     pub struct Srq: bindings::ib_srq;
     init SrqInit<'a> {
-        /// The device that it belongs to.
+        /// Device of the object.
         dev at device: &'a Device,
-        /// Its domain.
+        /// Protection domain.
         pd: &'a Pd,
-        /// A user's handle to it.
+        /// User handle.
         uobject: Passed<bindings::ib_usrq_object>,
-        /// Is told of events.
+        /// Event handler.
         event_handler: EventHandler,
-        /// The handler's.
+        /// Context of the handler.
         srq_context: Context,
         /// `enum ib_srq_type`.
         srq_type: u32,
     }
     fields {
-        /// How many queue pairs use it.
+        /// Number of queue pairs that use it.
         embed usecnt: UseCount;
-        /// As it is tracked.
+        /// Restrack entry.
         embed res: Restrack;
-        /// Its completion queue.
+        /// Completion queue.
         const cq at ext.cq: Option<&Cq> where has_cq, set_cq;
     }
 }
 
 crate::c_struct! {
-    /// A queue pair, or one user's handle to one.
+    /// A queue pair, or a user's handle to a shared one.
     pub struct Qp: bindings::ib_qp;
     init QpInit<'a> {
-        /// The device that it belongs to.
+        /// Device of the object.
         dev at device: &'a Device,
-        /// Its domain.
+        /// Protection domain.
         pd: Option<&'a Pd>,
-        /// Where sends complete.
+        /// Completion queue of sends.
         send_cq: Option<&'a Cq>,
-        /// Where receives complete.
+        /// Completion queue of receives.
         recv_cq: Option<&'a Cq>,
-        /// Where receives come from, if not from its own queue.
+        /// Shared receive queue, if any.
         srq: Option<&'a Srq>,
-        /// The queues that packets are spread over.
+        /// Indirection table of receive work queues (RSS).
         rwq_ind_tbl: Option<&'a RwqTable>,
-        /// A user's handle to it.
+        /// User handle.
         uobject: Option<&'a UQp>,
-        /// The one that drivers tell of events.
+        /// Event handler that drivers call.
         event_handler: EventHandler,
-        /// The consumer's.
+        /// Event handler of the consumer.
         registered_event_handler: EventHandler,
-        /// The handler's.
+        /// Context of the handlers.
         qp_context: Context,
         /// `enum ib_qp_type`.
         qp_type: u32,
     }
     fields {
-        /// How often it is open, a member of groups, and so on.
+        /// Number of uses: handles, multicast memberships and others.
         embed usecnt: UseCount;
-        /// As it is tracked.
+        /// Restrack entry.
         embed res: Restrack;
-        /// Changed with the queue pair.
+        /// Port number; may change when the queue pair is modified.
         racy port: u32, set_port;
-        /// The counter that it is bound to: for who does not bind, whether there was one.
+        /// Counter that the queue pair is bound to. Without the lock, only for comparison with
+        /// null.
         racy counter: *mut bindings::rdma_counter;
-        /// The same, of which it has a count.
+        /// The same, as a reference that holds a count.
         guarded bound at counter: Option<&Counter>, set_bound => CounterLock<'_>;
-        /// The local GID of its path.
+        /// Local GID of the path.
         embed av_sgid_attr: GidSlot;
-        /// The local GID of its alternate path.
+        /// Local GID of the alternate path.
         embed alt_path_sgid_attr: GidSlot;
-        /// Of a handle, the queue pair; its own otherwise, see [`Qp::real`].
+        /// For a handle, the shared queue pair; otherwise the queue pair itself. See [`Qp::real`].
         const real_qp: Option<&Qp>;
-        /// Its domain, if it is a target of extended reliable connections.
+        /// XRC domain of an XRC target.
         const xrcd: Option<&Xrcd>;
-        /// Its number, the driver's to give.
+        /// Queue pair number, set by the driver.
         const qp_num: u32;
-        /// Entries of a list that a send may have.
+        /// Maximum number of scatter list entries of a send or write.
         const max_write_sge: u32, set_max_write_sge;
-        /// Entries of a list that a read may have.
+        /// Maximum number of scatter list entries of a read.
         const max_read_sge: u32, set_max_read_sge;
-        /// Whether it takes requests with protection information.
+        /// Whether it accepts requests with protection information.
         const integrity_en: bool, set_integrity_en;
-        /// Regions that are out of its pools. Changed under `mr_lock`, but read without.
+        /// Number of regions taken from its pools. Changed under `mr_lock`, read without.
         racy mrs_used: i32, set_mrs_used;
-        /// Protects the pools of regions. `set_up` initialises it.
+        /// Protects the pools of regions. Initialised by `set_up`.
         embed mr_lock: IrqLock;
-        /// The pool of regions. Under `mr_lock`; `set_up` initialises it.
+        /// Pool of regions, protected by `mr_lock`. Initialised by `set_up`.
         embed rdma_mrs: Chain<Mr>;
-        /// That of regions with protection information, as the other.
+        /// Pool of regions with protection information, as `rdma_mrs`.
         embed sig_mrs: Chain<Mr>;
-        /// Completed with the last request of its shared receive queue. `set_up` initialises it.
+        /// Completed with the last request of its shared receive queue. Initialised by `set_up`.
         embed srq_completion: Completion;
     }
 }
@@ -188,241 +189,244 @@ crate::c_struct! {
     /// A completion queue.
     pub struct Cq: bindings::ib_cq;
     init CqInit<'a> {
-        /// The device that it belongs to.
+        /// Device of the object.
         dev at device: &'a Device,
-        /// Is told of completions.
+        /// Completion handler.
         comp_handler: bindings::ib_comp_handler,
-        /// Is told of events.
+        /// Event handler.
         event_handler: EventHandler,
-        /// The handlers'.
+        /// Context of the handlers.
         cq_context: Context,
     }
     fields {
-        /// How many queues use it.
+        /// Number of queues that use it.
         embed usecnt: UseCount;
-        /// As it is tracked.
+        /// Restrack entry.
         embed res: Restrack;
-        /// Whether it is one of a pool. Written by who alone has the queue, so that nobody writes the
-        /// bits beside it.
+        /// Whether it belongs to a pool. Written only by the sole owner of the queue, so nobody
+        /// else writes the bit field.
         bit shared: bool, set_shared;
-        /// How many of its entries consumers of a pool have taken.
+        /// Number of its entries that consumers of a pool have reserved.
         racy cqe_used: u32, set_cqe_used;
-        /// How many entries it has. A driver changes it when the user resizes the queue.
+        /// Number of entries. The driver changes it when the user resizes the queue.
         racy cqe: i32, set_cqe;
-        /// Where the kernel's completions are polled (`enum ib_poll_context`). Of a user's queue
-        /// nobody writes it.
+        /// Polling context of a kernel's queue (`enum ib_poll_context`). Not written for a user's
+        /// queue.
         const poll_ctx: u32;
-        /// The completion vector. Of a queue that the core does not poll nobody writes it.
+        /// Completion vector. Not written for a queue that the core does not poll.
         const comp_vector: u32, set_comp_vector;
-        /// The state of adaptive moderation, which the queue owns, or null.
+        /// State of adaptive moderation, owned by the queue, or null.
         embed dim: Slot<Dim>;
-        /// The user's handle.
+        /// User handle.
         const uobject: Option<&UCq>;
     }
 }
 
 crate::c_struct! {
-    /// The state of adaptive moderation (`include/linux/dim.h`). The library has it while it is
-    /// measured, its work while that is queued.
+    /// State of adaptive moderation (`include/linux/dim.h`). Used by the library during a
+    /// measurement, and by its work while that is queued.
     pub struct Dim: bindings::dim;
     fields {
-        /// Applies the profile that the library has chosen. Initialised before the queue has it.
+        /// Applies the profile that the library has chosen. Initialised before the queue gets the
+        /// state.
         embed work: CWork;
     }
 }
 
-// SAFETY: The core makes it, and gives it to a queue.
+// SAFETY: The core allocates it in a box, and passes it to a queue.
 unsafe impl Boxed for Dim {}
 
 crate::c_struct! {
-    /// A domain of extended reliable connections. Not tracked.
+    /// An XRC domain. It has no restrack entry.
     pub struct Xrcd: bindings::ib_xrcd;
     init XrcdInit<'a> {
-        /// The device that it belongs to.
+        /// Device of the object.
         dev at device: &'a Device,
-        /// The file that it belongs to.
+        /// Inode of the file that identifies it, if any.
         inode: Passed<bindings::inode>,
     }
     fields {
-        /// How many objects use it.
+        /// Number of objects that use it.
         embed usecnt: UseCount;
     }
 }
 
 crate::c_struct! {
-    /// A memory region. The driver allocates and frees it, of a size that it alone knows.
+    /// A memory region. The driver allocates and frees it, with a size that only the driver knows.
     pub struct Mr: bindings::ib_mr;
     init MrInit<'a> {
-        /// The device that it belongs to.
+        /// Device of the object.
         dev at device: &'a Device,
-        /// Its domain. `IB_MR_REREG_PD` changes it, under the lock of the user's handle.
+        /// Protection domain. `IB_MR_REREG_PD` changes it, under the lock of the user handle.
         pd: &'a Pd,
         /// `enum ib_mr_type`.
         kind at type_: u32,
     }
     fields {
-        /// As it is tracked.
+        /// Restrack entry.
         embed res: Restrack;
-        /// The device's memory that it is of.
+        /// Device memory that the region covers, if any.
         const dm: Option<&Dm>, set_dm;
-        /// The handle that says how the device reaches the memory.
+        /// DMA handle, if any.
         const dmah: Option<&Dmah>;
-        /// The local key. The region's only user gives it another one before each use, while
-        /// `rdma resource` may show it.
+        /// Local key. The region's only user changes it before each use, concurrently with reads by
+        /// `rdma resource`.
         racy lkey: u32, set_lkey;
-        /// The remote key, as the local one.
+        /// Remote key; changes as the local key does.
         racy rkey: u32, set_rkey;
         /// Address of the first byte.
         const iova: u64, set_iova;
-        /// Length in bytes. The region's only user maps other memory to it, while `rdma resource`
-        /// may show it.
+        /// Length in bytes. The region's only user changes it when it maps other memory,
+        /// concurrently with reads by `rdma resource`.
         racy length: u64, set_length;
-        /// Whether it must be invalidated before it is used again; its user's.
+        /// Whether it must be invalidated before its next use. Belongs to the region's user.
         const need_inval: bool, set_need_inval;
-        /// Size of a page; who maps the region writes it.
+        /// Page size in bytes. Written when the region is mapped.
         racy page_size: u32, set_page_size;
-        /// What is to be checked, of kmalloc.
+        /// Signature attributes, allocated with kmalloc.
         embed sig_attrs: Slot<SigAttrs>;
-        /// The user's handle.
+        /// User handle.
         const uobject in __bindgen_anon_1.uobject: Passed<bindings::ib_uobject>, set_uobject;
     }
 }
 
 crate::c_struct! {
-    /// A memory window. Not tracked.
+    /// A memory window. It has no restrack entry.
     pub struct Mw: bindings::ib_mw;
     init MwInit<'a> {
-        /// The device that it belongs to.
+        /// Device of the object.
         dev at device: &'a Device,
-        /// Its domain.
+        /// Protection domain.
         pd: &'a Pd,
-        /// Its type (`enum ib_mw_type`).
+        /// Type (`enum ib_mw_type`).
         kind at type_: u32,
     }
     fields {
-        /// The remote key. The driver of a window of type 2 changes it, while its user may read it.
+        /// Remote key. The driver of a type 2 window changes it, concurrently with reads by the
+        /// user.
         racy rkey: u32, set_rkey;
     }
 }
 
-// SAFETY: The union that begins there has the link of the kernel's regions, which only pools use. Of
-// a user's region, which no pool gets, it is the handle.
+// SAFETY: The union at this offset contains the link of kernel regions, which only pools use. For a
+// user region, which is never in a pool, it contains the user handle.
 unsafe impl Linked for Mr {
     const AT: usize = core::mem::offset_of!(bindings::ib_mr, __bindgen_anon_1);
 }
 
-// SAFETY: `pool_entry` is for the pools of the device only.
+// SAFETY: Only the pools of the device use `pool_entry`.
 unsafe impl Linked for Cq {
     const AT: usize = core::mem::offset_of!(bindings::ib_cq, pool_entry);
 }
 
 crate::c_struct! {
-    /// A work queue. The driver allocates and frees it. Not tracked.
+    /// A work queue. The driver allocates and frees it. It has no restrack entry.
     pub struct Wq: bindings::ib_wq;
     init WqInit<'a> {
-        /// The device that it belongs to.
+        /// Device of the object.
         dev at device: &'a Device,
-        /// Its domain.
+        /// Protection domain.
         pd: &'a Pd,
-        /// Where receives complete.
+        /// Completion queue of receives.
         cq: Option<&'a Cq>,
-        /// Is told of events.
+        /// Event handler.
         event_handler: EventHandler,
-        /// The handler's.
+        /// Context of the handler.
         wq_context: Context,
         /// `enum ib_wq_type`.
         wq_type: u32,
-        /// A user's handle to it.
+        /// User handle.
         uobject: Passed<bindings::ib_uwq_object>,
     }
     fields {
-        /// How many tables use it.
+        /// Number of tables that use it.
         embed usecnt: UseCount;
-        /// The same, when it is made.
+        /// The same, at creation.
         const first_usecnt at usecnt.counter: c_int, set_first_usecnt;
     }
 }
 
 crate::c_struct! {
-    /// A table of work queues.
+    /// An indirection table of work queues.
     pub struct RwqTable: bindings::ib_rwq_ind_table;
     fields {
-        /// How many queue pairs use it.
+        /// Number of queue pairs that use it.
         embed usecnt: UseCount;
     }
 }
 
 crate::c_struct! {
-    /// Memory of a device.
+    /// Device memory.
     pub struct Dm: bindings::ib_dm;
     fields {
-        /// How many regions use it.
+        /// Number of regions that use it.
         embed usecnt: UseCount;
     }
 }
 
 crate::c_struct! {
-    /// How a device reaches memory.
+    /// A DMA handle: attributes of a device's access to memory, such as TPH.
     pub struct Dmah: bindings::ib_dmah;
     fields {
-        /// How many regions use it.
+        /// Number of regions that use it.
         embed usecnt: UseCount;
     }
 }
 
 crate::c_struct! {
-    /// What is to be checked of a region.
+    /// Signature attributes of a region.
     pub struct SigAttrs: bindings::ib_sig_attrs;
     fields {
-        /// What there is on the wire (`enum ib_signature_type`).
+        /// Signature type on the wire (`enum ib_signature_type`).
         const on_wire at wire.sig_type: u32;
     }
 }
 
 crate::c_struct! {
-    /// A user's handle to a queue pair.
+    /// A user handle of a queue pair.
     pub struct UQp: bindings::ib_uqp_object;
     fields {}
 }
 
 crate::c_struct! {
-    /// A user's handle to a completion queue, declared in a header that only the core's modules
-    /// read.
+    /// A user handle of a completion queue. Its C structure is declared in a header that only the
+    /// core's modules include.
     pub struct UCq: bindings::ib_ucq_object;
     fields {}
 }
 
-/// A driver's function that takes one page of a region (`ib_sg_to_pages`).
+/// A driver's function that takes a page of a region (`ib_sg_to_pages`).
 ///
 /// # Invariants
 ///
-/// It may be called for the region of the call that it is an argument of, during that call.
+/// It may be called for the region that is an argument of the same call, during that call.
 pub struct SetPage(unsafe extern "C" fn(*mut bindings::ib_mr, u64) -> c_int);
 
-// SAFETY: `from_c`'s contract is the type invariant, or null.
+// SAFETY: The contract of `from_c` is the type invariant, or null.
 unsafe impl FromC for Option<SetPage> {
     type C = Option<unsafe extern "C" fn(*mut bindings::ib_mr, u64) -> c_int>;
 
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
-        // INVARIANT: `from_c`'s contract.
+        // INVARIANT: Guaranteed by the caller (contract of this function).
         c.map(SetPage)
     }
 }
-// SAFETY: There is no reference in it.
+// SAFETY: It contains no references.
 unsafe impl Within<'_> for Option<SetPage> {}
 
 impl SetPage {
-    /// Hands over a page; the region is that of the call. Negative for a refusal.
+    /// Passes a page to the driver; `mr` must be the region of the call. Returns a negative errno
+    /// if the driver refuses.
     #[inline(always)]
     pub fn hand(&self, mr: &Alone<'_, Mr>, page: u64) -> c_int {
-        // SAFETY: The driver's own function, for the region of the call (type invariant).
+        // SAFETY: It is the driver's function, called for the region of the call (type invariant).
         unsafe { (self.0)(mr.raw(), page) }
     }
 }
 
 impl OpenAttr {
-    /// To open a queue pair that is at hand.
+    /// Creates the attributes for a queue pair that is already known.
     pub fn new(event_handler: EventHandler, context: Context) -> Self {
         Self(Opaque::new(bindings::ib_qp_open_attr {
             event_handler,
@@ -432,56 +436,55 @@ impl OpenAttr {
     }
 }
 
-// SAFETY: `new` alone makes them; they are the regions' that the core gives them to.
+// SAFETY: Only `new` creates them, in a box; the core passes them to regions.
 unsafe impl Boxed for SigAttrs {}
 
 impl SigAttrs {
-    /// Some, all zeros.
+    /// Allocates zeroed attributes. May sleep.
     pub fn new() -> Result<Owned<Self>> {
         let attrs = KBox::new(bindings::ib_sig_attrs::default(), GFP_KERNEL)?;
         Ok(Owned::of_box(attrs))
     }
 
-    /// Frees some.
+    /// Frees attributes.
     pub fn free(this: Owned<Self>) {
         drop(this.into_box());
     }
 }
 
 crate::c_struct! {
-    /// A user's call, as drivers know it.
+    /// Driver-specific data of a user's call.
     pub struct UserCall: bindings::ib_udata;
     fields {
-        /// The user's address of the input. `ib_uverbs` sets it before the driver sees it.
+        /// User address of the input. `ib_uverbs` sets it before it calls the driver.
         const inbuf: UserPtr;
         /// Bytes of input.
         const inlen: usize;
-        /// The user's address of the output.
+        /// User address of the output.
         const outbuf: Passed<c_void>;
-        /// Bytes of room for output.
+        /// Bytes available for output.
         const outlen: usize;
     }
 }
 
 crate::c_struct! {
-    /// A user's call.
+    /// Attributes of a user's call.
     pub struct Bundle: bindings::uverbs_attr_bundle;
     fields {
-        /// The driver's part.
+        /// Driver-specific data.
         embed driver_udata at __bindgen_anon_1.__bindgen_anon_1.driver_udata: UserCall;
-        /// Which attributes the user sent, by `rdma_helper_uverbs_attr_bit`. `ib_uverbs` writes it
-        /// before the method's handler runs.
+        /// Attributes that the user passed, by `rdma_helper_uverbs_attr_bit`. `ib_uverbs` writes it
+        /// before it calls the method's handler.
         const attr_present at __bindgen_anon_1.__bindgen_anon_1.attr_present: Present;
-        /// The user's context, once there is one. `ib_uverbs` writes it before the driver sees the
-        /// call.
+        /// User context, if one exists. `ib_uverbs` writes it before it calls the driver.
         const context at __bindgen_anon_1.__bindgen_anon_1.context: Option<&UContext>;
     }
 }
 
-/// Structures of one call: arguments.
+/// Structures that exist for one call: arguments.
 macro_rules! of_call {
     ($($name:ident),*) => { $(
-        // SAFETY: C's callers own them for the call; `Opaque` is not `Sync`.
+        // SAFETY: The C caller owns the structure during the call; `Opaque` is not `Sync`.
         unsafe impl OfCall for $name {}
     )* };
 }
@@ -492,81 +495,81 @@ crate::c_struct! {
     /// Attributes of a queue pair.
     pub struct QpAttr: bindings::ib_qp_attr;
     fields {
-        /// The state (`enum ib_qp_state`).
+        /// State (`enum ib_qp_state`).
         cell qp_state: u32, set_qp_state;
-        /// The port.
+        /// Port number.
         cell port_num: u32;
-        /// The path.
+        /// Address vector of the path.
         embed ah_attr: AhAttr;
-        /// The alternate path.
+        /// Address vector of the alternate path.
         embed alt_ah_attr: AhAttr;
-        /// The next packet to come.
+        /// Next expected PSN.
         cell rq_psn: u32, set_rq_psn;
-        /// The next packet to send.
+        /// PSN of the next packet to be sent.
         cell sq_psn: u32, set_sq_psn;
-        /// The number of the peer's queue pair.
+        /// Number of the remote queue pair.
         cell dest_qp_num: u32;
-        /// The state of the migration to the alternate path (`enum ib_mig_state`).
+        /// State of path migration (`enum ib_mig_state`).
         cell path_mig_state: u32;
-        /// The place in the table of P_Keys.
+        /// P_Key index.
         cell pkey_index: u16;
-        /// That of the alternate path.
+        /// P_Key index of the alternate path.
         cell alt_pkey_index: u16;
-        /// The alternate port.
+        /// Port number of the alternate path.
         cell alt_port_num: u32;
-        /// Sets the device of a bond that packets leave by.
+        /// Sets the transmitting slave of a bond.
         put set_xmit_slave at xmit_slave: Option<&NetDevice>;
     }
 }
 
 crate::c_struct! {
-    /// What a queue pair is made from.
+    /// Creation attributes of a queue pair.
     pub struct QpMake: bindings::ib_qp_init_attr;
     fields {
-        /// Is told of events.
+        /// Event handler.
         cell event_handler: EventHandler;
-        /// The handler's.
+        /// Context of the handler.
         cell qp_context: Context;
-        /// Where sends complete.
+        /// Completion queue of sends.
         cell send_cq: Option<&Cq>;
-        /// Where receives complete.
+        /// Completion queue of receives.
         cell recv_cq: Option<&Cq>;
-        /// Where receives come from, if not from its own queue.
+        /// Shared receive queue, if any.
         cell srq: Option<&Srq>;
-        /// Its domain, of extended reliable connections.
+        /// XRC domain.
         cell xrcd: Option<&Xrcd>;
-        /// The queues that packets are spread over.
+        /// Indirection table of receive work queues (RSS).
         cell rwq_ind_tbl: Option<&RwqTable>;
         /// `enum ib_qp_type`.
         cell qp_type: u32;
         /// `enum ib_qp_create_flags`.
         cell create_flags: u32;
-        /// The port, of a special queue pair.
+        /// Port number of a special queue pair.
         cell port_num: u32;
-        /// Transfers of the RW API that it must have room for.
+        /// Number of RW API transfers that it must have room for.
         cell max_rdma_ctxs at cap.max_rdma_ctxs: u32;
-        /// Entries of the scatter list of a send.
+        /// Maximum number of scatter list entries of a send.
         cell max_send_sge at cap.max_send_sge: u32;
-        /// Sends that may be posted.
+        /// Maximum number of posted sends.
         cell max_send_wr at cap.max_send_wr: u32, set_max_send_wr;
-        /// Receives that may be posted.
+        /// Maximum number of posted receives.
         cell max_recv_wr at cap.max_recv_wr: u32, set_max_recv_wr;
-        /// Entries of the scatter list of a receive.
+        /// Maximum number of scatter list entries of a receive.
         cell max_recv_sge at cap.max_recv_sge: u32, set_max_recv_sge;
     }
 }
 
 crate::c_struct! {
-    /// What a shared receive queue is made from.
+    /// Creation attributes of a shared receive queue.
     pub struct SrqMake: bindings::ib_srq_init_attr;
     fields {
-        /// Is told of events.
+        /// Event handler.
         cell event_handler: EventHandler;
-        /// The handler's.
+        /// Context of the handler.
         cell srq_context: Context;
         /// `enum ib_srq_type`.
         cell srq_type: u32;
-        /// Its completion queue, if its type has one.
+        /// Completion queue, for types that have one.
         cell cq at ext.cq: Option<&Cq>;
     }
 }
@@ -578,7 +581,7 @@ crate::c_struct! {
 }
 
 crate::c_struct! {
-    /// What a completion queue is made from.
+    /// Creation attributes of a completion queue.
     pub struct CqMake: bindings::ib_cq_init_attr;
     fields {
         /// Number of entries.
@@ -589,16 +592,16 @@ crate::c_struct! {
 }
 
 crate::c_struct! {
-    /// What a work queue is made from.
+    /// Creation attributes of a work queue.
     pub struct WqMake: bindings::ib_wq_init_attr;
     fields {
-        /// Is told of events.
+        /// Event handler.
         cell event_handler: EventHandler;
-        /// The handler's.
+        /// Context of the handler.
         cell wq_context: Context;
         /// `enum ib_wq_type`.
         cell wq_type: u32;
-        /// Where receives complete.
+        /// Completion queue of receives.
         cell cq: Option<&Cq>;
     }
 }
@@ -615,26 +618,26 @@ crate::c_struct! {
 }
 
 crate::c_struct! {
-    /// Which shared queue pair is to be opened.
+    /// Attributes for opening a shared queue pair.
     pub struct OpenAttr: bindings::ib_qp_open_attr;
     fields {
-        /// Is told of events.
+        /// Event handler.
         cell event_handler: EventHandler;
-        /// The handler's.
+        /// Context of the handler.
         cell qp_context: Context;
-        /// Its number.
+        /// Queue pair number.
         cell qp_num: u32;
         /// `enum ib_qp_type`.
         cell qp_type: u32;
     }
 }
 
-/// Arguments that the core makes for itself, all zeros at first.
+/// Arguments that the core creates, zeroed.
 macro_rules! zeroed {
     ($($name:ident: $c:ident),*) => { $(
         impl Default for $name {
             fn default() -> Self {
-                // SAFETY: All zeros are the structure.
+                // SAFETY: The structure consists of integers and pointers, for which zero is valid.
                 unsafe { core::mem::zeroed() }
             }
         }
@@ -644,7 +647,7 @@ macro_rules! zeroed {
 zeroed!(AhAttr: rdma_ah_attr, CqMake: ib_cq_init_attr, QpAttr: ib_qp_attr, QpMake: ib_qp_init_attr);
 
 impl Srq {
-    /// Whether it has a completion queue of its own.
+    /// Returns whether the queue has its own completion queue.
     pub fn has_cq(&self) -> bool {
         matches!(
             self.srq_type(),
@@ -652,23 +655,25 @@ impl Srq {
         )
     }
 
-    /// Its domain of extended reliable connections, if it is of one.
+    /// Returns its XRC domain, if it has one.
     pub fn xrcd(&self) -> Option<&Xrcd> {
         if self.srq_type() != bindings::ib_srq_type_IB_SRQT_XRC {
             return None;
         }
-        // SAFETY: Written before the object was handed out; the type says that it is there.
+        // SAFETY: Written before a reference exists; the type of the queue determines the member of
+        // the union.
         unsafe { Option::from_c((*self.raw()).ext.__bindgen_anon_1.xrc.xrcd) }
     }
 
-    /// Sets [`Self::xrcd`] to what one is asked for with, if it is of one.
+    /// Sets [`Self::xrcd`] as requested in `asked`, if the queue has an XRC domain.
     pub fn set_xrcd(
         this: &mut (impl SoleOwner<Of = Self> + Deref<Target = Self>),
         asked: &SrqMake,
     ) {
         if this.srq_type() == bindings::ib_srq_type_IB_SRQT_XRC {
             let c = this.sole();
-            // SAFETY: Nobody else has the object; the type says which member is there in both.
+            // SAFETY: No other reference to the object exists (contract of `SoleOwner`); the type
+            // of the queue determines the member in both unions.
             unsafe {
                 (*(*c).ext.__bindgen_anon_1.xrc).xrcd =
                     (*asked.raw()).ext.__bindgen_anon_1.xrc.xrcd;
@@ -678,29 +683,29 @@ impl Srq {
 }
 
 impl Qp {
-    /// The queue pair proper: of a handle the one that it is to.
+    /// Returns the shared queue pair of a handle; `self` if it is not a handle.
     #[inline]
     pub fn real(&self) -> &Qp {
         self.real_qp().unwrap_or(self)
     }
 
-    /// Whether this is a handle to another.
+    /// Returns whether this is a handle to a shared queue pair.
     #[inline]
     pub fn is_handle(&self) -> bool {
         !core::ptr::eq(self.real(), self)
     }
 
-    /// Tells the consumer of an event.
+    /// Passes an event to the consumer's handler.
     pub fn tell(&self, event: &QpEvent) {
         self.call(true, event);
     }
 
-    /// Tells the one who has a handle of an event.
+    /// Passes an event to the handler that drivers call.
     pub fn pass_on(&self, event: &QpEvent) {
         self.call(false, event);
     }
 
-    /// Calls the consumer's handler, if `registered`, or the one that drivers know.
+    /// Calls the consumer's handler if `registered`, else the one that drivers call.
     #[inline]
     fn call(&self, registered: bool, event: &QpEvent) {
         let handler = if registered {
@@ -709,13 +714,13 @@ impl Qp {
             self.event_handler()
         };
         if let Some(handler) = handler {
-            // SAFETY: The consumer gave handler and context, and they work while the queue pair, or
-            // the handle, lives.
+            // SAFETY: The consumer registered handler and context, which are valid as long as the
+            // queue pair or the handle.
             unsafe { handler(event.raw(), self.qp_context().into_c()) };
         }
     }
 
-    /// Tells the one who has it of an event that the core has found, as its driver does of others.
+    /// Raises an event that the core detected, in the way a driver does.
     pub fn raise(&self, kind: u32) {
         self.pass_on(&QpEvent(Opaque::new(bindings::ib_event {
             device: self.dev().raw(),
@@ -726,15 +731,17 @@ impl Qp {
         })));
     }
 
-    /// The last request of its shared receive queue has gone; a drain waits for that.
+    /// Completes `srq_completion`, for which a drain waits: the last request of the shared receive
+    /// queue was consumed.
     pub fn last_request_gone(&self) {
         self.srq_completion().complete();
     }
 
-    /// Initialises locks, lists and the completion of a new queue pair, which do not move.
+    /// Initialises locks, lists and the completion of a new queue pair.
     pub fn set_up(this: &mut impl SoleOwner<Of = Self>) {
         let c = this.sole();
-        // SAFETY: Nobody else has the object, and a C object does not move.
+        // SAFETY: No other reference to the object exists (contract of `SoleOwner`), and C objects
+        // do not move.
         unsafe {
             (*c).real_qp = c;
             bindings::rdma_helper_qp_init_mr_lock(c);
@@ -744,10 +751,10 @@ impl Qp {
         }
     }
 
-    /// Puts back the completion queues, which some drivers replace by their own.
+    /// Restores the completion queues, which some drivers replace with their own.
     pub fn restore_cqs(this: &mut impl SoleOwner<Of = Self>, attr: &QpMake) {
         let c = this.sole();
-        // SAFETY: Nobody else has the object.
+        // SAFETY: No other reference to the object exists (contract of `SoleOwner`).
         unsafe {
             (*c).send_cq = attr.send_cq().into_c();
             (*c).recv_cq = attr.recv_cq().into_c();
@@ -756,10 +763,10 @@ impl Qp {
 }
 
 crate::c_struct! {
-    /// What tracks an object (`rdma restrack`). How it changes is `core/restrack`'s to know.
+    /// Restrack entry of an object (`rdma resource`). `core/restrack` defines how it changes.
     pub struct Restrack: bindings::rdma_restrack_entry;
     fields {
-        /// The id by which readers find it; of no meaning before it is added.
+        /// ID in the restrack table; undefined before it is added.
         racy id: u32;
     }
 }
@@ -770,15 +777,17 @@ crate::c_struct! {
     fields {}
 }
 
-/// Proof that the lock is held under which queue pairs are bound to counters. The core's
-/// `counter` module makes it while it holds that lock.
+/// Proof that the lock of the bindings of queue pairs to counters is held. Created by the core's
+/// `counter` module while it holds that lock.
 pub struct CounterLock<'a>(PhantomData<&'a ()>);
 
 impl<'a> CounterLock<'a> {
+    /// Creates the proof.
+    ///
     /// # Safety
     ///
-    /// The lock of the bindings of the device whose queue pairs are used with the result is held
-    /// during `'a`.
+    /// During `'a` the caller holds the lock for the device of the queue pairs that are used with
+    /// the result.
     pub unsafe fn held() -> Self {
         Self(PhantomData)
     }

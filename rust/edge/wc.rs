@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A completion (`struct ib_wc`), field by field: what it says of a packet's way.
+//! A work completion (`struct ib_wc`), field by field.
 //!
-//! The words at the fields are explained in [`crate::edge`]. To be held against
+//! The keywords of the tables are explained in [`crate::edge`]. Must match
 //! `include/rdma/ib_verbs.h`.
 
 use super::OfCall;
@@ -10,15 +10,15 @@ use crate::bindings;
 use kernel::types::Opaque;
 
 crate::c_struct! {
-    /// A completion. It belongs to the poller of the completion queue, which lends it to a
-    /// callback, or to whoever has a copy.
+    /// A work completion. It is owned by the poller of the completion queue, which passes it to a
+    /// callback, or by the holder of a copy.
     pub struct Wc: bindings::ib_wc;
     fields {
         /// `enum ib_wc_status`.
         cell status: u32;
-        /// More about an error, by the driver.
+        /// Vendor-specific error code.
         cell vendor_err: u32;
-        /// Bytes received, the room of the global route header included.
+        /// Bytes received, including the room for the GRH.
         cell byte_len: u32;
         /// Number of the sender's queue pair.
         cell src_qp: u32;
@@ -30,29 +30,29 @@ crate::c_struct! {
         cell slid: u32;
         /// Service level.
         cell sl: u8;
-        /// Low bits of the LID that it was sent to.
+        /// Path bits of the destination LID.
         cell dlid_path_bits: u8;
-        /// The port, of a switch.
+        /// Port number, for switches.
         cell port_num: u32;
-        /// The VLAN, with `IB_WC_WITH_VLAN`.
+        /// VLAN ID, with `IB_WC_WITH_VLAN`.
         cell vlan_id: u16;
         /// `enum rdma_network_type`, with `IB_WC_WITH_NETWORK_HDR_TYPE`.
         cell network_hdr_type: u8;
     }
 }
 
-// SAFETY: Its owner lends it for the call; `Opaque` is not `Sync`.
+// SAFETY: Its owner passes it to the callee for the call; `Opaque` is not `Sync`.
 unsafe impl OfCall for Wc {}
 
 impl Wc {
-    /// A copy, which belongs to whoever has it.
+    /// Creates a copy, owned by the caller.
     pub const fn new(c: bindings::ib_wc) -> Self {
         Self(Opaque::new(c))
     }
 
-    /// Whether it has a flag (`enum ib_wc_flags`).
+    /// Returns whether a flag is set (`enum ib_wc_flags`).
     pub fn has(&self, flag: u32) -> bool {
-        // CAST: Flags.
+        // CAST: Flags, whose sign has no meaning.
         self.wc_flags() as u32 & flag != 0
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Queue pairs that several users open: the locked lists behind them.
+//! Shared queue pairs, which several users open, and the locked lists of them.
 //!
-//! A domain of extended reliable connections has its target queue pairs in an array by their
-//! numbers ([`Targets`]). Each target has a list of its handles, `ib_qp`s that no driver knows,
-//! one for each user that has it open ([`Handles`]).
+//! An XRC domain has its target queue pairs in an array, by number ([`Targets`]). Each target has a
+//! list of its handles: `ib_qp`s that are not known to the driver, one for each user that has
+//! opened it ([`Handles`]).
 //!
-//! Locks: `tgt_qps_rwsem` of the domain, a semaphore, before `qp_open_list_lock` of the device, a
-//! spinlock that excludes interrupts. C header: `include/rdma/ib_verbs.h`.
+//! Lock order: `tgt_qps_rwsem` of the domain, a semaphore, before `qp_open_list_lock` of the
+//! device, a spinlock taken with interrupts disabled. C header: `include/rdma/ib_verbs.h`.
 
 use super::object::Owned;
 use super::object::Use;
@@ -29,24 +29,25 @@ use kernel::ffi::c_void;
 use kernel::prelude::*;
 
 impl Xrcd {
-    /// Initialises the semaphore and the array of a new domain, which does not move.
+    /// Initialises the semaphore and the array of a new domain.
     pub fn set_up(this: &mut impl SoleOwner<Of = Self>) {
         let c = this.sole();
-        // SAFETY: Nobody else has the object, and a C object does not move.
+        // SAFETY: No other reference to the object exists (contract of `SoleOwner`), and C objects
+        // do not move.
         unsafe {
             bindings::rdma_helper_xrcd_init_rwsem(&raw mut (*c).tgt_qps_rwsem);
             bindings::xa_init_flags(&raw mut (*c).tgt_qps, 0);
         }
     }
 
-    /// Adds a target queue pair, which [`Closing::last`] removes; `used` is a use of this domain
-    /// that the queue pair keeps. May sleep.
+    /// Adds a target queue pair, which [`Closing::last`] removes. `used` is a use of this domain,
+    /// which is kept until then. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub fn insert(&self, qp: &Owned<Qp>, used: Use) -> Result {
-        // SAFETY: `set_up` initialised the array, which has a lock of its own.
+        // SAFETY: `set_up` initialised the array, which has its own lock.
         to_result(unsafe {
             bindings::xa_err(bindings::xa_store(
                 &raw mut (*self.raw()).tgt_qps,
@@ -59,9 +60,9 @@ impl Xrcd {
         Ok(())
     }
 
-    /// Whether there are target queue pairs. For a domain that nobody uses any more.
+    /// Returns whether there are target queue pairs. For a domain that is no longer in use.
     pub fn has_targets(&self) -> bool {
-        // SAFETY: One aligned word of a live object.
+        // SAFETY: An aligned word of a live object, read as a whole.
         unsafe {
             !(&raw const (*self.raw()).tgt_qps.xa_head)
                 .read_volatile()
@@ -70,23 +71,24 @@ impl Xrcd {
     }
 }
 
-/// The target queue pairs of a domain, locked against others that close them.
+/// The target queue pairs of a domain, with its semaphore held for reading: no queue pair is
+/// removed.
 pub struct Targets<'a> {
     xrcd: &'a Xrcd,
 }
 
 impl<'a> Targets<'a> {
-    /// To look a queue pair up. May sleep.
+    /// Takes the semaphore for reading. May sleep.
     pub fn read(xrcd: &'a Xrcd) -> Self {
         // SAFETY: `Xrcd::set_up` initialised the semaphore.
         unsafe { bindings::down_read(&raw mut (*xrcd.raw()).tgt_qps_rwsem) };
         Self { xrcd }
     }
 
-    /// The queue pair of this number, which is not removed while `self` exists.
+    /// Returns the queue pair of this number, which is not removed while `self` exists.
     pub fn find(&self, number: u32) -> Option<&Qp> {
-        // SAFETY: `Xrcd::set_up` initialised the array. Its queue pairs live until they are removed,
-        // for which the semaphore is taken for writing.
+        // SAFETY: `Xrcd::set_up` initialised the array. Its queue pairs exist until they are
+        // removed, which requires the semaphore for writing.
         unsafe {
             let entry = bindings::xa_load(&raw mut (*self.xrcd.raw()).tgt_qps, number as c_ulong);
             Option::from_c(entry.cast())
@@ -96,25 +98,25 @@ impl<'a> Targets<'a> {
 
 impl Drop for Targets<'_> {
     fn drop(&mut self) {
-        // SAFETY: `read` took the semaphore.
+        // SAFETY: `read` took the semaphore for reading.
         unsafe { bindings::up_read(&raw mut (*self.xrcd.raw()).tgt_qps_rwsem) };
     }
 }
 
-/// A target queue pair of which a handle is closed, with the domain locked against others that open
-/// or close it.
+/// A target queue pair, one of whose handles is being closed. The domain's semaphore is held for
+/// writing, so nobody else opens or closes the queue pair.
 ///
 /// # Invariants
 ///
-/// The semaphore of `xrcd` is held for writing. `real` is in the domain, so it lives: only
-/// [`last`](Self::last) removes it. The domain lives, since `real` keeps a use of it.
+/// The semaphore of `xrcd` is held for writing. `real` is in the domain, so it exists: only
+/// [`last`](Self::last) removes it. The domain exists, because `real` holds a use of it.
 pub struct Closing {
     xrcd: NonNull<bindings::ib_xrcd>,
     real: NonNull<bindings::ib_qp>,
 }
 
 impl Closing {
-    /// Locks the domain of a handle's queue pair; none if it is in no domain. May sleep.
+    /// Locks the domain of a handle's queue pair; `None` if it is in no domain. May sleep.
     pub fn of(handle: &Owned<Qp>) -> Option<Self> {
         let real = handle.real();
         let xrcd = real.xrcd()?;
@@ -127,11 +129,11 @@ impl Closing {
         })
     }
 
-    /// Removes the queue pair from the domain if the handle, which has been closed, was the last,
-    /// and returns it with its use of the domain. Unlocks the domain.
+    /// Call after the handle was closed. If it was the last one, removes the queue pair from the
+    /// domain and returns it, with its use of the domain. Unlocks the domain.
     pub fn last(self) -> Option<(Owned<Qp>, Use)> {
-        // SAFETY: Both live, and the array is initialised (type invariant). Nobody has an unused
-        // queue pair open, and from here on nobody finds it.
+        // SAFETY: Both exist, and the array is initialised (type invariant). A queue pair without
+        // uses has no handles, and from here on lookups do not find it.
         unsafe {
             let real = Qp::view(self.real.as_ptr());
             if real.usecnt().is_used() {
@@ -147,21 +149,22 @@ impl Closing {
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        // SAFETY: `of` took the semaphore. The domain lives (type invariant; if `real` was removed,
-        // its use of the domain has been handed out and is given back later).
+        // SAFETY: `of` took the semaphore for writing. The domain exists (type invariant): if
+        // `real` was removed, the caller of `last` has its use of the domain, which is dropped
+        // later.
         unsafe { bindings::up_write(&raw mut (*self.xrcd.as_ptr()).tgt_qps_rwsem) };
     }
 }
 
-/// The handles of a queue pair. The lock is the device's, and excludes interrupts: nothing sleeps
-/// while it is held.
+/// The handles of a shared queue pair, with the device's lock held. The lock is a spinlock taken
+/// with interrupts disabled, so nothing may sleep.
 pub struct Handles<'a> {
     real: &'a Qp,
     flags: usize,
 }
 
 impl<'a> Handles<'a> {
-    /// Locks them. `real` is a queue pair that [`share`] was called for.
+    /// Takes the lock. `real` must be a queue pair that [`share`] was called for.
     pub fn lock(real: &'a Qp) -> Self {
         // SAFETY: The device outlives its queue pairs; its lock is initialised with it.
         let flags = unsafe {
@@ -170,11 +173,11 @@ impl<'a> Handles<'a> {
         Self { real, flags }
     }
 
-    /// Adds a handle that [`new_handle`] made for this queue pair. `used` is the use of the queue
-    /// pair that the handle keeps.
+    /// Adds a handle that [`new_handle`] created for this queue pair. `used` is a use of the queue
+    /// pair, kept as long as the handle.
     pub fn add(&mut self, handle: &Owned<Qp>, used: Use) {
         used.keep();
-        // SAFETY: The handle is new, so it is in no list; the list is locked.
+        // SAFETY: The handle is new, so it is in no list; the lock is held.
         unsafe {
             bindings::rdma_helper_qp_list_add(
                 &raw mut (*handle.raw()).open_list,
@@ -183,19 +186,18 @@ impl<'a> Handles<'a> {
         }
     }
 
-    /// Removes a handle that was added; returns the use that it kept.
+    /// Removes a handle that was added, and returns the use that it held.
     pub fn remove(&mut self, handle: &Owned<Qp>) -> Use {
-        // SAFETY: A handle is in the list from `add` on, and keeps a use as long; the list is
-        // locked.
+        // SAFETY: A handle is in the list since `add`, and holds a use; the lock is held.
         unsafe {
             bindings::rdma_helper_qp_list_del(&raw mut (*handle.raw()).open_list);
             Use::kept(self.real.usecnt())
         }
     }
 
-    /// Calls `f` for each of them.
+    /// Calls `f` for each handle, with the lock held.
     pub fn for_each(&self, mut f: impl FnMut(&Qp)) {
-        // SAFETY: The list is locked. Its members are the `open_list` fields of handles, which live
+        // SAFETY: The lock is held. The entries are the `open_list` fields of handles, which exist
         // until they are removed.
         unsafe {
             let head = &raw mut (*self.real.raw()).open_list;
@@ -211,7 +213,7 @@ impl<'a> Handles<'a> {
 
 impl Drop for Handles<'_> {
     fn drop(&mut self) {
-        // SAFETY: `lock` took the lock, with these flags.
+        // SAFETY: `lock` took the lock and returned these flags.
         unsafe {
             bindings::rdma_helper_spin_unlock_irqrestore(
                 &raw mut (*self.real.dev().raw()).qp_open_list_lock,
@@ -221,14 +223,14 @@ impl Drop for Handles<'_> {
     }
 }
 
-/// A handle to a queue pair, with all that `init` does not say zero.
+/// Allocates a handle to a queue pair. Fields that `init` does not set are zero. May sleep.
 ///
 /// # Errors
 ///
 /// `ENOMEM`.
 pub fn new_handle(real: &Qp, init: QpInit<'_>) -> Result<Owned<Qp>> {
     let handle = KBox::into_raw(KBox::new(bindings::ib_qp::default(), GFP_KERNEL)?);
-    // SAFETY: The memory is ours; nobody else knows of it.
+    // SAFETY: The memory is newly allocated and has no other user.
     unsafe {
         init.fill(handle);
         (*handle).real_qp = real.raw();
@@ -237,20 +239,20 @@ pub fn new_handle(real: &Qp, init: QpInit<'_>) -> Result<Owned<Qp>> {
     }
 }
 
-/// Frees a handle. Does nothing to a queue pair that is no handle.
+/// Frees a handle. No effect for a queue pair that is not a handle.
 pub fn free_handle(handle: Owned<Qp>) {
     if handle.is_handle() {
-        // SAFETY: `new_handle` made it, with `KBox`; nobody else uses it (`Owned`).
+        // SAFETY: `new_handle` allocated it in a `KBox`; nobody else uses it (`Owned`).
         drop(unsafe { KBox::from_raw(handle.ok()) });
     }
 }
 
-/// Prepares a queue pair made just now for being opened by handles. `handler` is called with the
-/// queue pair as its context.
+/// Prepares a new queue pair for being opened by handles. `handler` is called with the queue pair
+/// as its context.
 pub fn share(qp: &mut Owned<Qp>, xrcd: &Xrcd, handler: Handler) {
     let c = qp.sole();
-    // SAFETY: Nobody has it but its driver (`Owned`), which reads these fields only when it makes
-    // the queue pair. `handler` takes a queue pair as its context (`Handler`).
+    // SAFETY: Only its driver uses the queue pair (`Owned`), and reads these fields only while it
+    // creates it. `handler` takes a queue pair as its context (`Handler`).
     unsafe {
         (*c).event_handler = Some(handler.0);
         (*c).qp_context = c.cast();
@@ -263,27 +265,29 @@ pub fn share(qp: &mut Owned<Qp>, xrcd: &Xrcd, handler: Handler) {
     }
 }
 
-/// Who is told of events of a shared queue pair.
+/// Receiver of the events of a shared queue pair.
 pub trait Told {
-    /// Something has happened to the queue pair `real`.
+    /// Handles an event of the queue pair `real`.
     fn told(event: &QpEvent, real: &Qp);
 }
 
-/// A function that drivers call with an event and a queue pair.
+/// An event handler for drivers, whose context is a queue pair.
 pub struct Handler(unsafe extern "C" fn(*mut bindings::ib_event, *mut c_void));
 
 impl Handler {
-    /// The function that tells `T`.
+    /// Returns the handler that calls `T`.
     pub const fn of<T: Told>() -> Self {
         Self(on_event::<T>)
     }
 }
 
+/// Event handler of a shared queue pair.
+///
 /// # Safety
 ///
-/// For drivers, as the event handler that [`share`] has set, with a queue pair as its context.
+/// For drivers only, as the event handler that [`share`] has set, with a queue pair as its context.
 unsafe extern "C" fn on_event<T: Told>(event: *mut bindings::ib_event, real: *mut c_void) {
-    // SAFETY: This function's contract.
+    // SAFETY: The event and the queue pair exist during the call (contract of this function).
     let (event, real) = unsafe { (QpEvent::view(event), Qp::view(real.cast())) };
     T::told(event, real);
 }

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The word of a `Gate`: how many are inside, and whether it is closed.
+//! State word of a `Gate`: the number of users, and whether the gate is closed.
 //!
 //! Only `core` atomics are used, and the completion is a parameter, so that the same file is
-//! model-checked on the host: in a build of its host crate (`cfg(model)`) the atomics are those of `loom`.
+//! model-checked on the host: with `cfg(model)` the atomics are those of `loom`.
 
 #[cfg(not(model))]
 use core::sync::atomic::{AtomicU32, Ordering};
 #[cfg(model)]
 use loom::sync::atomic::{AtomicU32, Ordering};
 
-/// Set for good once the gate is closed; the rest is the count.
+/// Set once the gate is closed, and never cleared; the other bits are the count.
 const CLOSED: u32 = 1 << 31;
-/// The most users that may be inside at a time.
+/// Maximum number of users.
 const MAX_INSIDE: u32 = CLOSED - 1;
 
-/// Tells those who wait that the last user has left a closed gate.
+/// Completion that is signalled when a closed gate has no users.
 pub trait Empty {
-    /// Lets all go on who wait, now and later. What was done before is visible to them.
+    /// Wakes all present and future waiters. Earlier writes of the caller are visible to them.
     fn complete(&self);
-    /// Waits for that.
+    /// Waits for [`complete`](Self::complete). May sleep.
     fn wait(&self);
 }
 
@@ -27,32 +27,33 @@ pub trait Empty {
 ///
 /// # Invariants
 ///
-/// - `0 & !CLOSED` is the number of passes that exist.
-/// - Once `CLOSED` is set it stays set, and the number does not grow.
+/// - `0 & !CLOSED` is the number of existing passes.
+/// - Once `CLOSED` is set it stays set, and the count does not grow.
 pub struct Word(AtomicU32);
 
 impl Word {
-    /// That of an open gate with nobody inside.
+    /// State of an open gate without users.
     #[inline]
     pub fn new() -> Self {
         // INVARIANT: No pass exists, and the gate is open.
         Self(AtomicU32::new(0))
     }
 
-    /// Counts one more user, unless the gate is closed. On `true` the caller owes a call of
+    /// Adds a user, unless the gate is closed. If it returns `true`, the caller must call
     /// [`leave`](Self::leave).
     #[inline]
     pub fn enter(&self) -> bool {
         let mut old = self.0.load(Ordering::Relaxed);
         loop {
-            // A full gate refuses like a closed one; two thousand million users
-            // mean that somebody leaks passes.
+            // A gate with the maximum count refuses users as a closed one does; 2^31 users mean
+            // that passes are leaked.
             if old >= MAX_INSIDE {
                 return false;
             }
-            // OVERFLOW: less than `MAX_INSIDE`.
+            // OVERFLOW: `old` is less than `MAX_INSIDE`.
             let new = old.wrapping_add(1);
-            // Acquire: what we do inside stays after the check that it is open.
+            // Acquire: accesses of the user are not reordered before the check that the gate is
+            // open.
             match self
                 .0
                 .compare_exchange(old, new, Ordering::Acquire, Ordering::Relaxed)
@@ -63,17 +64,17 @@ impl Word {
         }
     }
 
-    /// Takes back one [`enter`](Self::enter).
+    /// Removes the user that [`enter`](Self::enter) added.
     #[inline]
     pub fn leave(&self, empty: &impl Empty) {
-        // Release and acquire: what was done inside, by all who were, is visible to whoever sees
-        // the count fall to zero.
+        // SeqCst implies release and acquire: the accesses of all users are visible to the one that
+        // decrements the count to zero.
         if self.0.fetch_sub(1, Ordering::SeqCst) == CLOSED | 1 {
             empty.complete();
         }
     }
 
-    /// Closes the gate. Whether this call closed it and nobody was inside.
+    /// Closes the gate. Returns whether this call closed it and there were no users.
     #[inline]
     pub fn close(&self, empty: &impl Empty) -> bool {
         let mut old = self.0.load(Ordering::Relaxed);
@@ -96,17 +97,17 @@ impl Word {
         old == 0
     }
 
-    /// Closes the gate and waits until everyone has left.
+    /// Closes the gate and waits until all users have left.
     #[inline]
     pub fn close_and_wait(&self, empty: &impl Empty) {
-        // Where somebody else closed it, or left after that, the completion has to be waited
-        // for: who completes it is still here.
+        // If another caller closed the gate, or users remain, wait for the completion: the other
+        // caller or the last user signals it.
         if !self.close(empty) {
             empty.wait();
         }
     }
 
-    /// Whether the gate was closed.
+    /// Returns whether the gate is closed.
     #[inline]
     pub fn is_closed(&self) -> bool {
         self.0.load(Ordering::Acquire) & CLOSED != 0

@@ -69,14 +69,14 @@ struct workqueue_struct *rdma_helper_alloc_workqueue(const char *name,
 }
 
 /*
- * For what a user causes: charged to the user's memory cgroup. Where that, or the machine, is
- * at its limit, the user gets an error: neither a log message nor the OOM killer follows.
+ * For allocations that a user causes: charged to the user's memory cgroup. If the cgroup or the
+ * machine is out of memory, they fail, without a log message and without invoking the OOM killer.
  */
 #define GFP_USERS (GFP_KERNEL_ACCOUNT | __GFP_RETRY_MAYFAIL | __GFP_NOWARN)
 
 /*
- * Pages side by side in the kernel's address space, for vfree(). Not by vmalloc(), which
- * removes __GFP_NOWARN from the caller's flags and has no VM_USERMAP for them.
+ * Allocates pages and maps them contiguously, for vfree(). vmalloc() is not used because it removes
+ * __GFP_NOWARN from the caller's flags and does not set VM_USERMAP for them.
  */
 static void *vmap_accounted(unsigned long size, gfp_t gfp, unsigned long vm_flags)
 {
@@ -107,7 +107,7 @@ undo:
 	return NULL;
 }
 
-/* For kvfree(); not zeroed. */
+/* Returns memory for kvfree(), not zeroed. */
 void *rdma_helper_alloc_accounted(unsigned long size)
 {
 	gfp_t quick = (GFP_USERS & ~(__GFP_DIRECT_RECLAIM | __GFP_RETRY_MAYFAIL)) | __GFP_NORETRY;
@@ -115,12 +115,12 @@ void *rdma_helper_alloc_accounted(unsigned long size)
 
 	if (size <= PAGE_SIZE)
 		return kmalloc(size, GFP_USERS);
-	/* Contiguous memory needs fewer TLB entries, but no effort to get it. */
+	/* Contiguous memory needs fewer TLB entries, but is not worth reclaim. */
 	addr = size <= SZ_64K ? kmalloc(size, quick) : NULL;
 	return addr ?: vmap_accounted(size, GFP_USERS, 0);
 }
 
-/* For rdma_helper_vfree_mapped() and remap_vmalloc_range(); zeroed. */
+/* Returns zeroed memory for rdma_helper_vfree_mapped() and remap_vmalloc_range(). */
 void *rdma_helper_alloc_mappable(unsigned long size)
 {
 	return vmap_accounted(size, GFP_USERS | __GFP_ZERO, VM_USERMAP);
@@ -128,7 +128,7 @@ void *rdma_helper_alloc_mappable(unsigned long size)
 
 void rdma_helper_vfree_mapped(const void *addr)
 {
-	/* A leak is better than a list through memory that users can write. */
+	/* vfree() would store a list node in memory that users can write; leak it instead. */
 	if (!WARN_ON_ONCE(in_interrupt()))
 		vfree(addr);
 }
@@ -146,7 +146,7 @@ bool rdma_helper_vmalloc_private(const void *addr, unsigned long size)
 	for (at = 0; at < size; at += PAGE_SIZE)
 		if (page_count(vmalloc_to_page(addr + at)) != 1)
 			return false;
-	/* What was written through the mappings that are gone comes before what the caller does. */
+	/* Order writes through removed mappings before accesses of the caller. */
 	smp_mb();
 	return true;
 }
@@ -161,7 +161,7 @@ u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len)
 	return crc32_le(crc, p, len);
 }
 
-/* bindgen numbers unnamed unions, and the numbers depend on the configuration. */
+/* For fields of unnamed unions, whose names in the bindings depend on the configuration. */
 struct cdev *rdma_helper_inode_cdev(struct inode *inode)
 {
 	return inode->i_cdev;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * New packet buffers, and those that are done with. Here and not in a file that is inlined
- * into Rust, since it has a state of its own.
+ * Allocation and freeing of skbs. Not inlined into Rust, because this file has static data.
  *
- * Who exchanges small packets with a peer takes a buffer apart for each that came, and has
- * one put together for each that goes. So every CPU keeps a few small ones whole, for what it
- * sends next. They have no reference to anything, and nobody else knows them or their data;
- * they come from the kernel's allocator and not from a network card's pages, which would be
- * missed there.
+ * An exchange of small packets frees an skb for each received packet and allocates one for each
+ * packet that is sent. So each CPU keeps a few small skbs with their data for the next packets it
+ * sends. The kept skbs hold no references, and neither they nor their data are shared. Their data
+ * comes from kmalloc and not from a page pool of a network device, which would run short of pages.
  */
 #include <linux/local_lock.h>
 #include <linux/netdevice.h>
@@ -16,13 +14,13 @@
 #include <net/dst.h>
 #include "helpers.h"
 
-/* A request and an acknowledgement, on either side. */
+/* Requests and acknowledgements of both sides. */
 #define STOCK_BUFFERS 4
-/* What a header and a short message take; the kernel makes these buffers in one size. */
+/* Space for headers and a short message; skbs of up to this size have data of one slab size. */
 #define SMALL 512
 
 struct stock {
-	/* Taken with bottom halves off, which is enough where the kernel is no real-time one. */
+	/* Taken with bottom halves disabled, which is sufficient except on PREEMPT_RT. */
 	local_lock_t lock;
 	unsigned int count;
 	struct sk_buff *buffers[STOCK_BUFFERS];
@@ -32,13 +30,13 @@ static DEFINE_PER_CPU(struct stock, stock) = {
 	.lock = INIT_LOCAL_LOCK(lock),
 };
 
-/* Whether the CPU's own buffers, ours and the kernel's, are ours to use. */
+/* Whether the per-CPU caches, ours and that of NAPI, may be used in this context. */
 static bool may_use_stock(void)
 {
 	return in_softirq() && !in_hardirq();
 }
 
-/* Whether nobody but the caller has a part in a small buffer or in its data. */
+/* Whether a small skb and its data are not shared with anyone. */
 static bool is_plain(const struct sk_buff *skb)
 {
 	const struct skb_shared_info *shared = skb_shinfo(skb);
@@ -55,10 +53,10 @@ static bool keep(struct sk_buff *skb)
 	struct stock *here;
 	bool room;
 
-	/* Mostly so, where much comes and little goes. */
+	/* The common case if more packets are received than sent. */
 	if (this_cpu_read(stock.count) >= STOCK_BUFFERS || !is_plain(skb))
 		return false;
-	/* After what others did who had it: see skb_unref(). */
+	/* Order after accesses of previous users, see skb_unref(). */
 	smp_rmb();
 	skb_dst_drop(skb);
 	skb_orphan(skb);
@@ -74,7 +72,7 @@ static bool keep(struct sk_buff *skb)
 	return room;
 }
 
-/* One of the stock with room for so many bytes, as if it were new; NULL if there is none. */
+/* Returns a kept skb with room for @size bytes, initialised as a new one, or NULL. */
 static struct sk_buff *take(unsigned int size)
 {
 	struct sk_buff *skb = NULL;
@@ -87,7 +85,7 @@ static struct sk_buff *take(unsigned int size)
 	local_unlock_nested_bh(&stock.lock);
 	if (!skb)
 		return NULL;
-	/* What __alloc_skb() does; in two parts, which compilers write without a call. */
+	/* As __alloc_skb() does; in two parts, which compilers inline. */
 	BUILD_BUG_ON(offsetof(struct sk_buff, tail) <= 128);
 	memset(skb, 0, 128);
 	barrier();
@@ -124,7 +122,7 @@ void rdma_helper_consume_skb(struct sk_buff *skb)
 		napi_consume_skb(skb, stock);
 }
 
-/* Frees all that is kept. Nobody has buffers any more, on any CPU. */
+/* Frees all kept skbs. Must not run concurrently with other functions of this file, on any CPU. */
 void rdma_helper_skb_empty_stock(void)
 {
 	int cpu;

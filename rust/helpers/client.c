@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for consumers: capabilities of ports, answers to netlink, addresses of MADs. */
+/* Helpers for clients: capabilities of ports, netlink information, address handles for MADs. */
 #include <rdma/ib_mad.h>
 #include <rdma/ib_verbs.h>
 #include "core_priv.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for ib_core: completion queues of the kernel's consumers. */
+/* Helpers for ib_core: completion queues of kernel consumers. */
 #include <linux/cpumask.h>
 #include <linux/list.h>
 #include <linux/workqueue.h>

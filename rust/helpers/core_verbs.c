@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for ib_core: verbs objects, and their trace points. */
+/* Helpers for ib_core: verbs objects and their tracepoints. */
 #include <linux/ethtool.h>
 #include <linux/list.h>
 #include <linux/netdevice.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for devices and clients: what ib_core's device part calls. */
+/* Helpers for ib_core: devices and clients. */
 #include <linux/capability.h>
 #include <linux/cc_platform.h>
 #include <linux/device.h>
@@ -148,7 +148,7 @@ void rdma_helper_netdev_put(struct net_device *dev, netdevice_tracker *tracker)
 	netdev_put(dev, tracker);
 }
 
-/* Under RCU. */
+/* Call under rcu_read_lock(). */
 bool rdma_helper_netdev_has_ipv4(const struct net_device *dev)
 {
 	const struct in_device *in = __in_dev_get_rcu(dev);

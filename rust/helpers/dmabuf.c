@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for buffers that drivers share with each other. */
+/* Helpers for DMA-bufs. */
 #include <linux/dma-buf.h>
 #include <linux/iosys-map.h>
 #include <linux/module.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for the GIDs of ports: what is above a network device, and addresses. */
+/* Helpers for GID tables: upper network devices, and IP addresses. */
 #include <linux/inetdevice.h>
 #include <linux/netdevice.h>
 #include <linux/rcupdate.h>
@@ -85,8 +85,8 @@ int rdma_helper_walk_ipv4(struct net_device *dev,
 }
 
 /*
- * Whether this address, which its device's list has, is going: the notifiers
- * hear of it before it leaves the list, with nothing after that.
+ * Returns whether an address is being removed. Notifiers are called before it is removed from the
+ * list of its device, and not again afterwards.
  */
 static bool is_going(const struct inet6_ifaddr *ifp)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Static inlines and macros of the kernel that Rust needs to call, as functions.
- * No logic here: one call each.
+ * Functions for Rust that wrap static inlines and macros of the kernel. Without logic: one call
+ * each, with few exceptions.
  */
 #ifndef RDMA_RUST_HELPERS_H
 #define RDMA_RUST_HELPERS_H
@@ -18,8 +18,8 @@ struct vm_area_struct;
 struct workqueue_struct;
 
 /*
- * As bitcode, to be inlined into Rust: always, since compilers take the two languages'
- * functions for incompatible otherwise (clang and rustc name other features of the CPU).
+ * For bitcode that is inlined into Rust. always_inline, because compilers otherwise refuse to
+ * inline between the languages (clang and rustc name different CPU features).
  */
 #ifdef RDMA_HELPERS_INLINE
 #pragma clang attribute push(__attribute__((always_inline)), apply_to = function)
@@ -154,17 +154,17 @@ void rdma_helper_setup_udp_tunnel(struct net *net, struct sock *sk, void *user,
 		int (*encap_rcv)(struct sock *, struct sk_buff *),
 		struct sk_buff *(*gro_receive)(struct sock *, struct list_head *,
 					       struct sk_buff *));
-/* A datagram that GRO has found, and those of its flow that wait. */
+/* GRO state of a datagram, and of the waiting ones of its flow. */
 struct rdma_gro {
-	const u8 *headers;	/* from the IP header on; NULL: it goes on as it is */
+	const u8 *headers;	/* from the IP header on; NULL: must not be chained */
 	unsigned int headers_len;
 	unsigned int len;	/* from the IP header on */
 	unsigned int first_len;
 	unsigned int waiting_len;
 	u16 count;
 	bool same_ident;
-	struct sk_buff *waiting;	/* NULL: there are none */
-	const u8 *first;	/* headers of the first; NULL: nothing joins them */
+	struct sk_buff *waiting;	/* NULL if there is none */
+	const u8 *first;	/* headers of the first; NULL: no more can be added */
 };
 void rdma_helper_gro_look(struct list_head *head, struct sk_buff *skb,
 			  unsigned int behind, struct rdma_gro *gro);
@@ -507,7 +507,7 @@ int rdma_helper_rw_iova_sync(struct ib_device *dev, struct dma_iova_state *state
 void rdma_helper_rw_iova_destroy(struct ib_device *dev, struct dma_iova_state *state,
 				 size_t mapped, enum dma_data_direction dir);
 
-/* Of an address vector with a GRH, in the order of this machine. */
+/* Part of an address vector with a GRH, in CPU byte order. */
 struct rdma_helper_grh {
 	u32 flow_label;
 	u8 gid_index;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Of management datagrams, for ib_core. */
+/* Helpers for ib_core: MADs. */
 #include <linux/jiffies.h>
 #include <rdma/ib_verbs.h>
 #include "helpers.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for modules that touch registered memory by the CPU. */
+/* Helpers for modules that access registered memory with the CPU. */
 #include <linux/ioport.h>
 #include <linux/libnvdimm.h>
 #include <linux/mm.h>

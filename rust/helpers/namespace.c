@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for network namespaces: references, and that of the current task. */
+/* Helpers for network namespaces: references, and the namespace of the current task. */
 #include <linux/nsproxy.h>
 #include <linux/sched.h>
 #include <net/net_namespace.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for modules that speak to the network stack. */
+/* Helpers for modules that use the network stack. */
 #include <linux/err.h>
 #include <linux/if_vlan.h>
 #include <linux/igmp.h>
@@ -25,27 +25,27 @@
 
 /* Packet buffers */
 
-/* The new bytes at the end; NULL if there is no room for them. */
+/* Appends @len bytes and returns their address; NULL if there is no room. */
 void *rdma_helper_skb_put(struct sk_buff *skb, unsigned int len)
 {
 	return len <= skb_tailroom(skb) ? __skb_put(skb, len) : NULL;
 }
 
-/* There are so many in the buffer proper. */
+/* The linear part must have @len bytes. */
 void rdma_helper_skb_pull(struct sk_buff *skb, unsigned int len)
 {
 	__skb_pull(skb, len);
 }
 
-/* Whether the network header is so many bytes in front of the data. */
+/* Returns whether the network header starts @len bytes before the data. */
 bool rdma_helper_skb_is_before_data(const struct sk_buff *skb, unsigned int len)
 {
 	return skb_network_header(skb) + len == skb->data;
 }
 
 /*
- * Bytes from the network header to the data; negative if that header is not in
- * front of them in the buffer.
+ * Returns the number of bytes from the network header to the data, or a negative value if the
+ * network header is not in front of the data.
  */
 int rdma_helper_skb_before_data(const struct sk_buff *skb)
 {
@@ -54,7 +54,7 @@ int rdma_helper_skb_before_data(const struct sk_buff *skb)
 	return before <= (int)skb_headroom(skb) ? before : -1;
 }
 
-/* What the buffer holds, and where its headers are, counted from the data. */
+/* Sets the protocol and the offsets of the headers, relative to the data. */
 void rdma_helper_skb_set_headers(struct sk_buff *skb, __be16 protocol,
 				 int network, int transport)
 {
@@ -64,8 +64,8 @@ void rdma_helper_skb_set_headers(struct sk_buff *skb, __be16 protocol,
 }
 
 /*
- * Takes the first buffer off a list. What others see too is cloned; NULL if that
- * fails, and the buffer is lost.
+ * Removes the first skb from a list. A shared skb is cloned; if that fails, returns NULL and the
+ * skb is lost.
  */
 struct sk_buff *rdma_helper_skb_list_take(struct sk_buff **list, gfp_t flags)
 {
@@ -128,13 +128,13 @@ struct sk_buff *rdma_helper_skb_take_frag_list(struct sk_buff *skb)
 	struct sk_buff *list = skb_shinfo(skb)->frag_list;
 	unsigned int later = skb->data_len, i;
 
-	/* A network card may have put a part of the first packet there, too. */
+	/* A network device may have stored part of the first packet in fragments. */
 	for (i = 0; i < skb_shinfo(skb)->nr_frags; i++)
 		later -= skb_frag_size(&skb_shinfo(skb)->frags[i]);
 	skb_frag_list_init(skb);
 	skb->len -= later;
 	skb->data_len -= later;
-	/* GRO has counted the memory of the others here, which they count themselves. */
+	/* GRO charged the memory of the other skbs here, which also charge it themselves. */
 	skb_orphan(skb);
 	skb->truesize = SKB_TRUESIZE(skb_end_offset(skb)) + skb->data_len;
 	skb_gso_reset(skb);
@@ -142,8 +142,8 @@ struct sk_buff *rdma_helper_skb_take_frag_list(struct sk_buff *skb)
 }
 
 /*
- * The type says: a list of datagrams, each with its own headers, which a tunnel
- * socket takes as it is. Who cannot carry that has the stack take it apart.
+ * Sets the GSO type of a train: a list of datagrams, each with its own headers, which a tunnel
+ * socket accepts unsegmented. The stack segments it for devices that do not support that.
  */
 void rdma_helper_skb_set_train(struct sk_buff *skb, unsigned int later,
 			       unsigned int truesize, unsigned short size,
@@ -151,7 +151,7 @@ void rdma_helper_skb_set_train(struct sk_buff *skb, unsigned int later,
 {
 	skb->len += later;
 	skb->data_len = later;
-	/* Queues limit by it what they hold. */
+	/* Queues limit their content by truesize. */
 	skb->truesize += truesize;
 	skb->ip_summed = CHECKSUM_UNNECESSARY;
 	skb_shinfo(skb)->gso_size = size;
@@ -499,9 +499,9 @@ struct sock *rdma_helper_socket_sk(const struct socket *sock)
 }
 
 /*
- * Sockets that the kernel owns are no business of lockdep's rules about user
- * sockets. The class takes a module reference that would keep the module from
- * being removed, which would have released the socket; so it is given back.
+ * Kernel sockets need lock classes of their own, because the locking rules of user sockets do not
+ * apply. Setting the class takes a module reference, which would prevent unloading of the module
+ * that releases the socket; so the reference is dropped again.
  */
 void rdma_helper_reclassify_socket(struct sock *sk)
 {
@@ -547,9 +547,9 @@ void rdma_helper_udp_tunnel_release(struct sock *sk)
 	udp_tunnel_sock_release(sk);
 }
 
-/* Datagrams of tunnel sockets that GRO chains, before the stack has them */
+/* GRO for tunnel sockets: received datagrams are chained */
 
-/* What is known of one, with so many bytes behind its UDP header. */
+/* Reports the GRO state of a datagram, with @behind bytes after its UDP header. */
 void rdma_helper_gro_look(struct list_head *head, struct sk_buff *skb,
 			  unsigned int behind, struct rdma_gro *gro)
 {
@@ -566,10 +566,10 @@ void rdma_helper_gro_look(struct list_head *head, struct sk_buff *skb,
 			break;
 		}
 	}
-	/* GRO has found something unusual, or it is a train already. */
+	/* GRO has found an exception, or the skb is a train already. */
 	if (cb->flush || skb->encapsulation || skb->ip_summed == CHECKSUM_PARTIAL)
 		return;
-	/* Not from a fragment in place: those of a local program it may write to. */
+	/* Pull the headers out of fragments: a local program may write to those. */
 	if (!pskb_may_pull(skb, end))
 		return;
 	gro->headers = skb->data + cb->network_offset;
@@ -586,7 +586,7 @@ void rdma_helper_gro_look(struct list_head *head, struct sk_buff *skb,
 	gro->same_ident = skb_shinfo(gro->waiting)->gso_type & SKB_GSO_TCP_FIXEDID;
 }
 
-/* It does not wait. */
+/* Excludes the datagram from chaining. */
 void rdma_helper_gro_alone(struct sk_buff *skb)
 {
 	NAPI_GRO_CB(skb)->flush = 1;
@@ -609,9 +609,9 @@ static bool gro_is_for_us(const struct sk_buff *skb, const void *network)
 }
 
 /*
- * It waits for more of its flow, as one of a list of buffers, of which GRO then makes a
- * train. False if it is for somebody else, who is to get it as it is: a router counts
- * the time to live of the first one of a train only.
+ * Lets the datagram wait for more of its flow, as the first one of a list of skbs, of which GRO
+ * makes a train. Returns false if it is not addressed to this host. It must then be passed on
+ * unchanged, because a router decrements the TTL only in the first datagram of a train.
  */
 bool rdma_helper_gro_wait(struct sk_buff *skb, const u8 *headers)
 {
@@ -619,13 +619,16 @@ bool rdma_helper_gro_wait(struct sk_buff *skb, const u8 *headers)
 
 	if (skb_cloned(skb) || !gro_is_for_us(skb, headers))
 		return false;
-	/* What is in the datagram is no packet, so it has not been through a tunnel. */
+	/* The payload is not a packet, so the datagram is not encapsulated. */
 	cb->encap_mark = 0;
 	cb->is_flist = 1;
 	return true;
 }
 
-/* It joins those that wait. False if they are too long then, or without memory. */
+/*
+ * Appends a datagram to a waiting one. Returns false if the train would be too long, or without
+ * memory.
+ */
 bool rdma_helper_gro_join(struct sk_buff *waiting, struct sk_buff *skb,
 			  bool same_ident)
 {
@@ -636,9 +639,9 @@ bool rdma_helper_gro_join(struct sk_buff *waiting, struct sk_buff *skb,
 	    !pskb_may_pull(skb, skb_gro_offset(skb)))
 		return false;
 	/*
-	 * A socket that sent them counts what it sent, not what they become. And they may
-	 * be kept longer than what they have been lent; who takes them apart has it from
-	 * the first.
+	 * Release the sending socket, because the memory charged to it would change, and references
+	 * of limited lifetime, because the datagram may be kept longer. Code that splits a train
+	 * uses those of the first datagram.
 	 */
 	skb_orphan(skb);
 	if (unlikely(skb->slow_gro)) {
@@ -654,7 +657,7 @@ bool rdma_helper_gro_join(struct sk_buff *waiting, struct sk_buff *skb,
 		skb_orphan(waiting);
 		waiting->ip_summed = CHECKSUM_UNNECESSARY;
 		waiting->csum_level = 0;
-		/* GRO adds what makes a train of it. */
+		/* GRO adds the other flags of a train. */
 		shared->gso_type = SKB_GSO_UDP_TUNNEL |
 				   (same_ident ? SKB_GSO_TCP_FIXEDID : 0);
 		shared->frag_list = skb;

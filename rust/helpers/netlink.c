@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Static inlines and macros that netlink and tracking need. See helpers.h. */
+/* Helpers for netlink and restrack; see helpers.h. */
 #include <linux/netdevice.h>
 #include <net/netlink.h>
 #include <net/sock.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Helpers for memory that is paged on demand. A kernel without that lets nobody
- * register such memory.
+ * Helpers for on-demand paging. Without CONFIG_INFINIBAND_ON_DEMAND_PAGING such memory cannot be
+ * registered.
  */
 #include <linux/hmm.h>
 #include <linux/mm.h>
@@ -105,13 +105,16 @@ bool rdma_helper_hmm_pfn_writable(unsigned long pfn)
 	return pfn & HMM_PFN_WRITE;
 }
 
-/* NULL for a page that the kernel itself does not map. */
+/* Returns NULL for a page that is not in the kernel's direct map. */
 void *rdma_helper_hmm_pfn_address(unsigned long pfn)
 {
 	void *addr = page_address(hmm_pfn_to_page(pfn));
 	char first;
 
-	/* It took the pages of memfd_secret out of its map; it does not say of which these are. */
+	/*
+	 * Pages of memfd_secret are not in the direct map, and there is no other way to detect
+	 * them.
+	 */
 	if (IS_ENABLED(CONFIG_SECRETMEM) &&
 	    copy_from_kernel_nofault(&first, addr, sizeof(first)))
 		return NULL;

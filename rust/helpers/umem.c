@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for ib_core's user memory and for what it does for user calls. */
+/* Helpers for ib_core: user memory, and user calls. */
 #include <linux/dma-resv.h>
 #include <linux/hmm.h>
 #include <linux/hugetlb.h>
@@ -130,7 +130,9 @@ bool rdma_helper_uverbs_attr_is_valid(const struct uverbs_attr_bundle *bundle, u
 
 u32 rdma_helper_uverbs_attr_bit(u16 idx)
 {
-	/* core/uverbs/attrs.rs reckons so itself, for speed: the ends of both sequences. */
+	/*
+	 * core/uverbs/attrs.rs has this calculation, too, for speed; check the ends of both ranges.
+	 */
 	BUILD_BUG_ON(uapi_bkey_attr(uapi_key_attr(0)) != 0);
 	BUILD_BUG_ON(uapi_bkey_attr(uapi_key_attr(31)) != 62);
 	BUILD_BUG_ON(uapi_bkey_attr(uapi_key_attr(UVERBS_API_NS_FLAG)) != 1);

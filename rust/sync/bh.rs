@@ -1,49 +1,49 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sections in which this CPU runs no softirq.
+//! Sections with bottom halves disabled on this CPU.
 //!
 //! C header: `include/linux/bottom_half.h`.
 
 use crate::bindings;
 use kernel::types::NotThreadSafe;
 
-/// Proof that softirqs are held off on this CPU; they run again when it is dropped.
+/// Proof that bottom halves are disabled on this CPU; drop enables them again.
 ///
-/// Such a section is not preempted and is an RCU read-side section too. Sections
-/// nest. It must not be dropped while interrupts are off: end an irq-saving
-/// section that began inside it first, as scopes do by themselves.
+/// Such a section is not preempted, and is also an RCU read-side critical section. Sections nest.
+/// The guard must not be dropped while interrupts are disabled: a section with interrupts disabled
+/// that began inside must end first, which scopes ensure.
 ///
 /// # Invariants
 ///
-/// While an instance exists, its creator's call of `local_bh_disable` is not yet
-/// matched by `local_bh_enable`.
+/// While an instance exists, the `local_bh_disable` call of its creator is not yet matched by
+/// `local_bh_enable`.
 #[must_use = "softirqs are allowed again when the guard is dropped"]
 pub struct BhGuard(NotThreadSafe);
 
-/// Holds off softirqs on this CPU until the guard is dropped.
+/// Disables bottom halves on this CPU until the guard is dropped.
 ///
-/// Context: task or softirq, interrupts on. Never sleeps, and the caller must not
-/// sleep until the guard is gone.
+/// Context: process or softirq, interrupts enabled. Never sleeps, and the caller must not sleep
+/// while the guard exists.
 ///
 /// # Examples
 ///
 /// ```ignore
 /// let _bh = rdma::sync::bh::disable();
-/// // Runs as if it were in a softirq of this CPU: not preempted, not nested.
+/// // Runs as in a softirq on this CPU: not preempted, and no softirq interrupts it.
 /// ```
 #[inline]
 pub fn disable() -> BhGuard {
-    // SAFETY: It only counts on the current CPU; the guard is not `Send`, so the
-    // matching call is made by the same task.
+    // SAFETY: The call only increments a counter of the current CPU; the guard is not `Send`, so
+    // the matching call is made by the same task.
     unsafe { bindings::rdma_helper_local_bh_disable() };
-    // INVARIANT: The call was just made.
+    // INVARIANT: Disabled above.
     BhGuard(NotThreadSafe)
 }
 
 impl Drop for BhGuard {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the type invariant this matches the call in `disable`.
+        // SAFETY: Matches the call in `disable` (type invariant).
         unsafe { bindings::rdma_helper_local_bh_enable() };
     }
 }

@@ -11,7 +11,7 @@ use crate::bindings;
 use crate::edge::View;
 
 crate::c_struct! {
-    /// A completion within a C structure. A reference promises that it is initialised.
+    /// A completion in a C structure. A reference guarantees that it is initialised.
     pub struct Completion: bindings::completion;
     fields {}
 }
@@ -30,40 +30,41 @@ impl Completion {
     ///
     /// # Safety
     ///
-    /// Nobody waits for it or completes it.
+    /// No other code waits for or signals the completion during the call.
     #[inline]
     pub unsafe fn init(&self) {
-        // SAFETY: The memory is there; by this function's contract nobody uses it.
+        // SAFETY: The memory is valid (`View`), and no other code uses it (contract of this
+        // function).
         unsafe { bindings::init_completion(self.raw()) };
     }
 
-    /// Makes the next waiter wait, whatever was completed before.
+    /// Resets the completion, so that the next waiter waits.
     ///
     /// # Safety
     ///
-    /// Nobody waits for it or completes it.
+    /// No other code waits for or signals the completion during the call.
     #[inline]
     pub unsafe fn reinit(&self) {
-        // SAFETY: Initialised, by the promise of a reference; nobody else uses the field, by this
-        // function's contract.
+        // SAFETY: The completion is initialised (guarantee of a reference), and no other code uses
+        // the field (contract of this function).
         unsafe { (*self.raw()).done = 0 };
     }
 
-    /// Wakes one waiter, or lets the next one pass. Any context. The waiter may free the memory
-    /// as soon as it is woken; `complete` does not touch it after that.
+    /// Wakes one waiter, or lets the next one continue. Any context. The waiter may free the memory
+    /// as soon as it is woken; `complete` does not access it after that.
     #[inline]
     pub fn complete(&self) {
         complete(self);
     }
 
-    /// Waits until the completion is completed. May sleep.
+    /// Waits until the completion is signalled. May sleep.
     #[inline]
     pub fn wait(&self) {
         wait_for_completion(self);
     }
 
-    /// Waits until the completion is completed, for so many jiffies at most. Returns whether it
-    /// was. May sleep.
+    /// Waits until the completion is signalled, for at most `jiffies` ticks. Returns whether it was
+    /// signalled. May sleep.
     #[inline]
     pub fn wait_timeout(&self, jiffies: usize) -> bool {
         wait_for_completion_timeout(self, jiffies) != 0

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Data of one object that is protected by the lock of another.
+//! Data of one object that the lock of another protects.
 //!
 //! The lock protects a [`Key`] among other things. Objects have [`Keyed`] data, which is accessed
-//! with a borrow of the key: a shared borrow gives a shared reference to the data, a mutable one a
-//! mutable reference. So data is accessed only while the lock is held.
+//! with a borrow of the key: a shared borrow gives a shared reference to the data, a mutable borrow
+//! a mutable one. So data is accessed only while the lock is held.
 //!
-//! [`kernel::sync::LockedBy`] serves the same purpose. It panics if it is accessed under the wrong
-//! lock; access to a [`Keyed`] with the wrong key warns and gives `None`.
+//! [`kernel::sync::LockedBy`] serves the same purpose. It panics on access under the wrong lock;
+//! access to a [`Keyed`] with the wrong key warns and returns `None`.
 
 use core::cell::Cell;
 use core::cell::UnsafeCell;
@@ -15,49 +15,49 @@ use core::marker::PhantomData;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 
-/// The number of keys made so far.
+/// Number of keys created so far.
 static KEYS: Atomic<u64> = Atomic::new(0);
 
-/// Identifies a [`Key`]; what [`Keyed`] data is made with.
+/// Identifies a [`Key`]. [`Keyed`] data is created with it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct KeyId(u64);
 
-/// The right to access all data that was made with its [`id`](Self::id).
+/// Grants access to all data that was created with its [`id`](Self::id).
 ///
-/// It is neither `Clone` nor `Sync`: a borrow of it stays on one CPU, as long as it is not mutable.
+/// It is neither `Clone` nor `Sync`, so shared borrows of it stay on one thread.
 ///
 /// # Invariants
 ///
-/// No two keys have the same id: ids are counted with 64 bits, which do not wrap in practice (one
-/// key each nanosecond takes 584 years).
+/// No two keys have the same ID: IDs are counted with 64 bits, which do not wrap in practice (584
+/// years at one key per nanosecond).
 pub struct Key {
     id: KeyId,
     _not_sync: PhantomData<Cell<()>>,
 }
 
 impl Key {
-    /// A new key.
+    /// Creates a key.
     #[expect(clippy::new_without_default, reason = "each key is different")]
     pub fn new() -> Self {
-        // INVARIANT: The counter gives each number once.
+        // INVARIANT: The counter returns each number once.
         Self {
             id: KeyId(KEYS.fetch_add(1u64, Relaxed)),
             _not_sync: PhantomData,
         }
     }
 
-    /// Identifies it.
+    /// Returns the key's ID.
     #[inline]
     pub const fn id(&self) -> KeyId {
         self.id
     }
 }
 
-/// Data that is accessed with a [`Key`] only.
+/// Data that is accessed only with a [`Key`].
 ///
 /// # Invariants
 ///
-/// References to `data` are made from borrows of the key of `id`, for as long as those last:
+/// References to `data` are derived from borrows of the key with `id`, and do not outlive them:
 /// shared references from shared borrows, mutable references from mutable borrows.
 ///
 /// # Examples
@@ -77,15 +77,15 @@ pub struct Keyed<T> {
     data: UnsafeCell<T>,
 }
 
-// SAFETY: The data is sent with it, and `T` is `Send`.
+// SAFETY: Sending it sends the data, and `T` is `Send`.
 unsafe impl<T: Send> Send for Keyed<T> {}
-// SAFETY: By the type invariant, whoever accesses the data borrows the key of `id`, of which there
-// is one. A `Key` is not `Sync`, so its borrows are on one thread at a time: the data is accessed
-// by one thread after the other, for which `T: Send` is sufficient.
+// SAFETY: Access to the data borrows the key with `id`, of which there is one (type invariant). A
+// `Key` is not `Sync`, so its borrows are on one thread at a time. So the data is accessed by one
+// thread after the other, for which `T: Send` is sufficient.
 unsafe impl<T: Send> Sync for Keyed<T> {}
 
 impl<T> Keyed<T> {
-    /// Data that the key of this id gives access to.
+    /// Creates data that is accessed with the key of this ID.
     #[inline]
     pub const fn new(id: KeyId, data: T) -> Self {
         Self {
@@ -94,32 +94,32 @@ impl<T> Keyed<T> {
         }
     }
 
-    /// The data; `None`, and a warning, if it is another key's.
+    /// Returns the data. Warns and returns `None` for another key.
     #[inline]
     pub fn access<'a>(&'a self, key: &'a Key) -> Option<&'a T> {
         if key.id != self.id {
             warn_wrong_key();
             return None;
         }
-        // SAFETY: The type invariant: the key is borrowed for `'a`, and there is no other of this
-        // id, so that nobody has a mutable reference.
+        // SAFETY: The key is borrowed for `'a`, and no other key has this ID, so there is no
+        // mutable reference (type invariant).
         Some(unsafe { &*self.data.get() })
     }
 
-    /// As [`access`](Self::access), mutably.
+    /// Returns the data as [`access`](Self::access) does, mutably.
     #[inline]
     pub fn access_mut<'a>(&'a self, key: &'a mut Key) -> Option<&'a mut T> {
         if key.id != self.id {
             warn_wrong_key();
             return None;
         }
-        // SAFETY: The type invariant: the key is borrowed mutably for `'a`, and there is no other
-        // of this id, so that nobody else has a reference.
+        // SAFETY: The key is borrowed mutably for `'a`, and no other key has this ID, so there is
+        // no other reference (type invariant).
         Some(unsafe { &mut *self.data.get() })
     }
 }
 
-/// A key is used for data of another: the caller holds the wrong lock.
+/// Reports that a key was used for data of another: the caller holds the wrong lock.
 #[cold]
 fn warn_wrong_key() {
     kernel::warn_on!(true);

@@ -4,7 +4,7 @@
 //!
 //! The type is `Mutex<()>` of the `kernel` crate, which becomes a [`View`], so that a table of
 //! [`c_struct!`](crate::c_struct) can name the field: `embed lock: Mutex<()>`. A reference to the
-//! view promises that the mutex is initialised; [`init_mutex`] does that.
+//! view guarantees that the mutex is initialised; [`init_mutex`] initialises it.
 //!
 //! C header: `include/linux/mutex.h`.
 
@@ -16,22 +16,22 @@ use kernel::sync::LockClassKey;
 use kernel::sync::Mutex;
 
 // SAFETY: `Lock<(), MutexBackend>` is `#[repr(C)]` and begins with `Opaque<mutex>`, its only field
-// with a size; `Lock::from_raw` of the `kernel` crate rests on the same.
+// with a size; `Lock::from_raw` of the `kernel` crate relies on the same.
 unsafe impl View for Mutex<()> {
     type C = bindings::mutex;
 }
 
-/// Initialises the mutex of a C structure. `name` and `key` are lockdep's.
+/// Initialises the mutex of a C structure. `name` and `key` are for lockdep.
 ///
 /// # Safety
 ///
-/// `mutex` points to memory of the caller's that no one else uses, and that does not move as long
-/// as the mutex is used.
+/// `mutex` points to memory that only the caller uses, and that does not move while the mutex is
+/// used.
 pub unsafe fn init_mutex(
     mutex: *mut bindings::mutex,
     name: &'static CStr,
     key: Pin<&'static LockClassKey>,
 ) {
-    // SAFETY: The memory is the caller's, by this function's contract; name and key are static.
+    // SAFETY: Only the caller uses the memory (contract of this function); name and key are static.
     unsafe { bindings::__mutex_init(mutex, name.as_char_ptr(), key.as_ptr()) };
 }

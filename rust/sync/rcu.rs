@@ -2,7 +2,7 @@
 
 //! Waiting for RCU.
 //!
-//! Read sections are the `kernel` crate's [`Guard`] and [`read_lock`].
+//! Read-side critical sections are the `kernel` crate's [`Guard`] and [`read_lock`].
 //!
 //! C header: `include/linux/rcupdate.h`.
 
@@ -12,22 +12,21 @@ pub use kernel::sync::rcu::Guard;
 crate::import! {
     in crate::bindings;
 
-    /// Waits until every read section that is open now has ended.
+    /// Waits for a grace period: until all current read-side critical sections have ended.
     ///
-    /// Context: may sleep; not inside a read section. A call from a wrong context is reported by the
-    /// kernel, and cannot break memory safety of the caller.
+    /// Context: may sleep; not in a read-side critical section. The kernel reports a call from a
+    /// wrong context, which does not affect the memory safety of the caller.
     pub fn synchronize() = synchronize_rcu;
-    /// Waits until every callback that was queued so far has run.
+    /// Waits until all RCU callbacks that were queued so far have run.
     ///
-    /// Context: may sleep; not inside a read section, not from a callback.
+    /// Context: may sleep; neither in a read-side critical section nor in a callback.
     pub fn barrier() = rcu_barrier;
 }
 
-/// Waits, when it is dropped, until every callback queued so far has run.
+/// Waits, on drop, until all RCU callbacks that were queued so far have run.
 ///
-/// It is the last field of a module that queues callbacks, as one with a
-/// [`Table`](crate::table::Table) does: fields are dropped in order, so that nothing
-/// is pending that would run the module's code after it was unloaded.
+/// For modules that queue callbacks, as the last field of the module: fields are dropped in order
+/// of declaration, so no callback of the module is pending when it is unloaded.
 ///
 /// Context of drop: may sleep.
 ///
@@ -43,7 +42,7 @@ crate::import! {
 pub struct Drain(());
 
 impl Drain {
-    /// Makes one; costs nothing.
+    /// Creates the value. Has no other effect.
     #[inline]
     pub const fn new() -> Self {
         Self(())

@@ -11,15 +11,15 @@ use crate::bindings;
 use crate::edge::View;
 use kernel::sync::Refcount;
 
-// SAFETY: `Refcount` is transparent over `Opaque<refcount_t>`; see its definition in
+// SAFETY: `Refcount` is transparent over `Opaque<refcount_t>`, see its definition in
 // `rust/kernel/sync/refcount.rs`.
 unsafe impl View for Refcount {
     type C = bindings::refcount_t;
 }
 
-/// What the `kernel` crate's [`Refcount`] lacks.
+/// Operations that the `kernel` crate's [`Refcount`] lacks.
 pub trait IncNotZero {
-    /// Increments the count unless it is zero. Any context.
+    /// Increments the count unless it is zero. Returns whether it did. Any context.
     fn inc_not_zero(&self) -> bool;
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A sleeping lock that many may read under, or one write.
+//! A sleeping reader-writer lock.
 //!
-//! [`RwSem`] for a field; for a `static`, [`RwSem::uninit`] and one [`RwSem::init`]
-//! before its first use, since C's lock cannot be made at compile time.
+//! [`RwSem`] is for fields. For a `static`, use [`RwSem::uninit`], and call [`RwSem::init`] once
+//! before the first use, because the C lock cannot be initialised at compile time.
 //!
 //! C header: `include/linux/rwsem.h`.
 
@@ -21,9 +21,9 @@ use kernel::types::Opaque;
 
 use crate::bindings;
 
-/// Creates an [`RwSem`] initialiser with a lock class of its own.
+/// Creates an [`RwSem`] initialiser with its own lock class.
 ///
-/// The name, `"Type::field"`, is what lockdep prints.
+/// The name, `"Type::field"`, is shown by lockdep.
 ///
 /// [`RwSem`]: crate::sync::RwSem
 #[macro_export]
@@ -37,7 +37,7 @@ macro_rules! new_rwsem {
     };
 }
 
-/// Data under a reader-writer semaphore. To take it may sleep: process context only.
+/// Data protected by a reader-writer semaphore. Locking may sleep: process context only.
 ///
 /// # Examples
 ///
@@ -56,8 +56,8 @@ macro_rules! new_rwsem {
 ///
 /// # Invariants
 ///
-/// `sem` is initialised whenever it is taken. `data` is read under either side of it,
-/// and changed under the writer's.
+/// `sem` is initialised whenever it is taken. `data` is read while it is held for reading or
+/// writing, and changed only while it is held for writing.
 #[pin_data]
 pub struct RwSem<T: ?Sized> {
     #[pin]
@@ -67,13 +67,14 @@ pub struct RwSem<T: ?Sized> {
     data: UnsafeCell<T>,
 }
 
-// SAFETY: The lock may be taken anywhere; with it one gets at the data.
+// SAFETY: The lock may be used on any thread, and gives access to `T`, which is `Send`.
 unsafe impl<T: ?Sized + Send> Send for RwSem<T> {}
-// SAFETY: As above; several readers share the data.
+// SAFETY: Several readers share the data, so `T` is `Sync`; a writer gets `&mut T`, so it is
+// `Send`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwSem<T> {}
 
 impl<T> RwSem<T> {
-    /// A lock around `data`. `name` and `key` are lockdep's; see [`new_rwsem!`].
+    /// Creates a lock around `data`. `name` and `key` are for lockdep; see [`new_rwsem!`].
     ///
     /// [`new_rwsem!`]: crate::new_rwsem
     #[inline]
@@ -83,8 +84,7 @@ impl<T> RwSem<T> {
         key: Pin<&'static LockClassKey>,
     ) -> impl PinInit<Self> {
         pin_init!(Self {
-            // SAFETY: The place is ours to initialise, and pinned from now on; name and
-            // key are static.
+            // SAFETY: `sem` is valid for writes, and pinned; name and key are static.
             sem <- Opaque::ffi_init(|sem| unsafe {
                 bindings::__init_rwsem(sem, name.as_char_ptr(), key.as_ptr());
             }),
@@ -93,14 +93,14 @@ impl<T> RwSem<T> {
         })
     }
 
-    /// A lock for a `static`, not usable yet.
+    /// Creates a lock for a `static`. It is not usable yet.
     ///
     /// # Safety
     ///
-    /// [`RwSem::init`] returns before the lock is taken for the first time.
+    /// [`RwSem::init`] must have returned before the lock is taken for the first time.
     #[inline]
     pub const unsafe fn uninit(data: T) -> Self {
-        // INVARIANT: It is initialised before it is used (contract).
+        // INVARIANT: It is initialised before it is taken (contract of this function).
         Self {
             sem: Opaque::uninit(),
             _pin: PhantomPinned,
@@ -108,23 +108,24 @@ impl<T> RwSem<T> {
         }
     }
 
-    /// Makes a lock of [`RwSem::uninit`] usable.
+    /// Initialises a lock created by [`RwSem::uninit`].
     ///
     /// # Safety
     ///
-    /// It is called once, before the lock is taken.
+    /// Must be called once, before the lock is taken.
     #[inline]
     pub unsafe fn init(&'static self, name: &'static CStr, key: Pin<&'static LockClassKey>) {
-        // SAFETY: Nobody uses the lock yet (contract); it is static.
+        // SAFETY: No other code uses the lock yet (contract of this function); it is static, so it
+        // does not move.
         unsafe { bindings::__init_rwsem(self.sem.get(), name.as_char_ptr(), key.as_ptr()) };
     }
 }
 
 impl<T: ?Sized> RwSem<T> {
-    /// Waits until nobody writes. May sleep.
+    /// Takes the lock for reading. May sleep.
     #[inline]
     pub fn read(&self) -> ReadGuard<'_, T> {
-        // SAFETY: By the type invariant it is initialised.
+        // SAFETY: The semaphore is initialised (type invariant).
         unsafe { bindings::down_read(self.sem.get()) };
         ReadGuard {
             lock: self,
@@ -132,10 +133,10 @@ impl<T: ?Sized> RwSem<T> {
         }
     }
 
-    /// Waits until nobody else reads or writes. May sleep.
+    /// Takes the lock for writing. May sleep.
     #[inline]
     pub fn write(&self) -> WriteGuard<'_, T> {
-        // SAFETY: By the type invariant it is initialised.
+        // SAFETY: The semaphore is initialised (type invariant).
         unsafe { bindings::down_write(self.sem.get()) };
         WriteGuard {
             lock: self,
@@ -144,7 +145,7 @@ impl<T: ?Sized> RwSem<T> {
     }
 }
 
-/// The lock is held for reading.
+/// Guard of an [`RwSem`] that is held for reading.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct ReadGuard<'a, T: ?Sized> {
     lock: &'a RwSem<T>,
@@ -156,7 +157,7 @@ impl<T: ?Sized> Deref for ReadGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: While it is held for reading, nobody changes the data.
+        // SAFETY: The lock is held for reading, so nobody changes the data (invariant of `RwSem`).
         unsafe { &*self.lock.data.get() }
     }
 }
@@ -164,12 +165,12 @@ impl<T: ?Sized> Deref for ReadGuard<'_, T> {
 impl<T: ?Sized> Drop for ReadGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: This thread holds it for reading.
+        // SAFETY: This thread holds the lock for reading.
         unsafe { bindings::up_read(self.lock.sem.get()) };
     }
 }
 
-/// The lock is held for writing.
+/// Guard of an [`RwSem`] that is held for writing.
 #[must_use = "the lock is released when the guard is dropped"]
 pub struct WriteGuard<'a, T: ?Sized> {
     lock: &'a RwSem<T>,
@@ -177,11 +178,11 @@ pub struct WriteGuard<'a, T: ?Sized> {
 }
 
 impl<'a, T: ?Sized> WriteGuard<'a, T> {
-    /// Keeps the lock for reading; no writer comes between.
+    /// Converts to a lock for reading, without releasing it.
     #[inline]
     pub fn downgrade(self) -> ReadGuard<'a, T> {
         let this = ManuallyDrop::new(self);
-        // SAFETY: This thread holds it for writing.
+        // SAFETY: This thread holds the lock for writing.
         unsafe { bindings::downgrade_write(this.lock.sem.get()) };
         ReadGuard {
             lock: this.lock,
@@ -195,7 +196,8 @@ impl<T: ?Sized> Deref for WriteGuard<'_, T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: While it is held for writing, nobody else reaches the data.
+        // SAFETY: The lock is held for writing, so nobody else accesses the data (invariant of
+        // `RwSem`).
         unsafe { &*self.lock.data.get() }
     }
 }
@@ -203,7 +205,7 @@ impl<T: ?Sized> Deref for WriteGuard<'_, T> {
 impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: As in `deref`.
+        // SAFETY: As in `deref`: the lock is held for writing, so nobody else accesses the data.
         unsafe { &mut *self.lock.data.get() }
     }
 }
@@ -211,7 +213,7 @@ impl<T: ?Sized> DerefMut for WriteGuard<'_, T> {
 impl<T: ?Sized> Drop for WriteGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: This thread holds it for writing.
+        // SAFETY: This thread holds the lock for writing.
         unsafe { bindings::up_write(self.lock.sem.get()) };
     }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Spinlocks that keep this CPU's interrupts or softirqs away from the data.
+//! Spinlocks that disable interrupts or bottom halves on this CPU.
 //!
-//! Both are [`Backend`]s of the `kernel` crate's [`Lock`], so all that works with a
-//! lock works with them. Which one to take:
+//! Both are [`Backend`]s of the `kernel` crate's [`Lock`], so everything that works with a lock
+//! works with them. Selection:
 //!
-//! | the data is also reached from | lock |
+//! | the data is also accessed from | lock |
 //! |---|---|
-//! | task context only | [`kernel::sync::SpinLock`] or a mutex |
+//! | process context only | [`kernel::sync::SpinLock`] or a mutex |
 //! | softirqs (packets, timers, BH work) | [`SpinLockBh`] |
-//! | anywhere, or callers we do not choose (kernel verbs) | [`SpinLockIrq`] |
+//! | any context, or unknown callers (kernel verbs) | [`SpinLockIrq`] |
 //!
 //! C header: `include/linux/spinlock.h`.
 
@@ -21,9 +21,9 @@ use kernel::sync::lock::Backend;
 use kernel::sync::lock::Guard;
 use kernel::sync::lock::Lock;
 
-/// Creates a [`SpinLockIrq`] initialiser with a lock class of its own.
+/// Creates a [`SpinLockIrq`] initialiser with its own lock class.
 ///
-/// The name, `"Type::field"`, is what lockdep prints.
+/// The name, `"Type::field"`, is shown by lockdep.
 ///
 /// [`SpinLockIrq`]: crate::sync::SpinLockIrq
 #[macro_export]
@@ -34,9 +34,9 @@ macro_rules! new_spinlock_irq {
     };
 }
 
-/// Creates a [`SpinLockBh`] initialiser with a lock class of its own.
+/// Creates a [`SpinLockBh`] initialiser with its own lock class.
 ///
-/// The name, `"Type::field"`, is what lockdep prints.
+/// The name, `"Type::field"`, is shown by lockdep.
 ///
 /// [`SpinLockBh`]: crate::sync::SpinLockBh
 #[macro_export]
@@ -49,11 +49,10 @@ macro_rules! new_spinlock_bh {
 
 /// A spinlock that may be taken in any context.
 ///
-/// Locking turns this CPU's interrupts off; unlocking restores what was before.
+/// Locking disables interrupts on this CPU; unlocking restores the previous state.
 ///
-/// Guards must be dropped in the reverse of the order they were taken in, which
-/// scopes do by themselves: the outermost guard is the one that knows whether
-/// interrupts were on.
+/// Guards must be dropped in reverse order of locking, which scopes ensure: the outermost guard
+/// stores whether interrupts were enabled.
 ///
 /// # Examples
 ///
@@ -72,53 +71,53 @@ macro_rules! new_spinlock_bh {
 /// ```
 pub type SpinLockIrq<T> = Lock<T, SpinLockIrqBackend>;
 
-/// What [`SpinLockIrq::lock`](Lock::lock) returns.
+/// Guard of a [`SpinLockIrq`].
 pub type SpinLockIrqGuard<'a, T> = Guard<'a, T, SpinLockIrqBackend>;
 
-/// How [`SpinLockIrq`] locks: `spin_lock_irqsave` and `spin_unlock_irqrestore`.
+/// Backend of [`SpinLockIrq`]: `spin_lock_irqsave` and `spin_unlock_irqrestore`.
 pub struct SpinLockIrqBackend;
 
-// SAFETY: `spinlock_t` gives mutual exclusion; `relock` is the provided one, which
-// locks as `lock` does and keeps the new flags.
+// SAFETY: `spinlock_t` provides mutual exclusion; the default `relock` calls `lock` and stores the
+// new flags.
 unsafe impl Backend for SpinLockIrqBackend {
     type State = bindings::spinlock_t;
     type GuardState = c_ulong;
 
     #[inline]
     unsafe fn init(ptr: *mut Self::State, name: *const c_char, key: *mut bindings::lock_class_key) {
-        // SAFETY: The caller promises that `ptr` is valid for writes, and that
-        // `name` and `key` live on.
+        // SAFETY: The caller guarantees that `ptr` is valid for writes, and that `name` and `key`
+        // outlive the lock.
         unsafe { bindings::__spin_lock_init(ptr, name, key) }
     }
 
     #[inline]
     unsafe fn lock(ptr: *mut Self::State) -> Self::GuardState {
-        // SAFETY: The caller promises that the lock is initialised.
+        // SAFETY: The caller guarantees that the lock is initialised.
         unsafe { bindings::rdma_helper_spin_lock_irqsave(ptr) }
     }
 
     #[inline]
     unsafe fn try_lock(ptr: *mut Self::State) -> Option<Self::GuardState> {
         let mut flags = 0;
-        // SAFETY: The caller promises that the lock is initialised; `flags` is ours.
+        // SAFETY: The caller guarantees that the lock is initialised; `flags` is a local.
         unsafe { bindings::rdma_helper_spin_trylock_irqsave(ptr, &mut flags) }.then_some(flags)
     }
 
     #[inline]
     unsafe fn unlock(ptr: *mut Self::State, flags: &Self::GuardState) {
-        // SAFETY: The caller owns the lock, and `flags` came from locking it.
+        // SAFETY: The caller holds the lock, and `flags` was returned when it was taken.
         unsafe { bindings::rdma_helper_spin_unlock_irqrestore(ptr, *flags) }
     }
 
     #[inline]
     unsafe fn assert_is_held(ptr: *mut Self::State) {
-        // SAFETY: The caller promises that the lock is initialised.
+        // SAFETY: The caller guarantees that the lock is initialised.
         unsafe { bindings::spin_assert_is_held(ptr) }
     }
 }
 
 crate::c_struct! {
-    /// A spinlock within a C structure, which is taken as a [`SpinLockIrq`] is. A reference promises
+    /// A spinlock in a C structure, which is taken as a [`SpinLockIrq`] is. A reference guarantees
     /// that it is initialised.
     pub struct IrqLock: bindings::spinlock_t;
     fields {}
@@ -128,15 +127,16 @@ impl IrqLock {
     /// Takes the lock. Any context.
     #[inline]
     pub fn lock(&self) -> SpinLockIrqGuard<'_, ()> {
-        // SAFETY: Initialised, by the promise of a reference, for as long as that lasts.
+        // SAFETY: The lock is initialised as long as the reference exists (guarantee of a
+        // reference).
         unsafe { SpinLockIrq::<()>::from_raw(self.raw()) }.lock()
     }
 }
 
-/// A spinlock for data shared by tasks and softirqs, but not hard interrupts.
+/// A spinlock for data that process context and softirqs share, but not hard interrupts.
 ///
-/// Locking holds off this CPU's softirqs. It must not be taken or released while
-/// interrupts are off: use [`SpinLockIrq`] where a caller may have them off.
+/// Locking disables bottom halves on this CPU. It must not be taken or released while interrupts
+/// are disabled: use [`SpinLockIrq`] if a caller may have disabled them.
 ///
 /// # Examples
 ///
@@ -147,46 +147,45 @@ impl IrqLock {
 /// ```
 pub type SpinLockBh<T> = Lock<T, SpinLockBhBackend>;
 
-/// What [`SpinLockBh::lock`](Lock::lock) returns.
+/// Guard of a [`SpinLockBh`].
 pub type SpinLockBhGuard<'a, T> = Guard<'a, T, SpinLockBhBackend>;
 
-/// How [`SpinLockBh`] locks: `spin_lock_bh` and `spin_unlock_bh`.
+/// Backend of [`SpinLockBh`]: `spin_lock_bh` and `spin_unlock_bh`.
 pub struct SpinLockBhBackend;
 
-// SAFETY: `spinlock_t` gives mutual exclusion; `relock` is the provided one, which
-// locks as `lock` does.
+// SAFETY: `spinlock_t` provides mutual exclusion; the default `relock` calls `lock`.
 unsafe impl Backend for SpinLockBhBackend {
     type State = bindings::spinlock_t;
     type GuardState = ();
 
     #[inline]
     unsafe fn init(ptr: *mut Self::State, name: *const c_char, key: *mut bindings::lock_class_key) {
-        // SAFETY: The caller promises that `ptr` is valid for writes, and that
-        // `name` and `key` live on.
+        // SAFETY: The caller guarantees that `ptr` is valid for writes, and that `name` and `key`
+        // outlive the lock.
         unsafe { bindings::__spin_lock_init(ptr, name, key) }
     }
 
     #[inline]
     unsafe fn lock(ptr: *mut Self::State) -> Self::GuardState {
-        // SAFETY: The caller promises that the lock is initialised.
+        // SAFETY: The caller guarantees that the lock is initialised.
         unsafe { bindings::rdma_helper_spin_lock_bh(ptr) }
     }
 
     #[inline]
     unsafe fn try_lock(ptr: *mut Self::State) -> Option<Self::GuardState> {
-        // SAFETY: The caller promises that the lock is initialised.
+        // SAFETY: The caller guarantees that the lock is initialised.
         unsafe { bindings::rdma_helper_spin_trylock_bh(ptr) }.then_some(())
     }
 
     #[inline]
     unsafe fn unlock(ptr: *mut Self::State, (): &Self::GuardState) {
-        // SAFETY: The caller owns the lock.
+        // SAFETY: The caller holds the lock.
         unsafe { bindings::rdma_helper_spin_unlock_bh(ptr) }
     }
 
     #[inline]
     unsafe fn assert_is_held(ptr: *mut Self::State) {
-        // SAFETY: The caller promises that the lock is initialised.
+        // SAFETY: The caller guarantees that the lock is initialised.
         unsafe { bindings::spin_assert_is_held(ptr) }
     }
 }

@@ -2,8 +2,8 @@
 
 //! A reader-writer semaphore in a `static`.
 //!
-//! C's lock cannot be initialised at compile time. Until [`StaticRwSem::init`] has done so the lock
-//! cannot be taken: `read` and `write` return nothing.
+//! The C lock cannot be initialised at compile time. Before [`StaticRwSem::init`] the lock cannot
+//! be taken: `read` and `write` return `None`.
 
 use super::ReadGuard;
 use super::RwSem;
@@ -24,30 +24,30 @@ const READY: u32 = 2;
 ///
 /// # Invariants
 ///
-/// `lock` is initialised once `state` is [`READY`], and only whoever moved `state` from [`NEW`]
-/// to [`BUSY`] initialises it.
+/// `lock` is initialised once `state` is [`READY`]. Only the caller that changed `state` from
+/// [`NEW`] to [`BUSY`] initialises it.
 pub struct StaticRwSem<T> {
     lock: RwSem<T>,
     state: Atomic<u32>,
 }
 
 impl<T> StaticRwSem<T> {
-    /// A lock that cannot be taken yet.
+    /// Creates a lock that cannot be taken yet.
     pub const fn new(data: T) -> Self {
         Self {
-            // SAFETY: The lock is taken after `init` only: see `ready`.
+            // SAFETY: The lock is taken only after `init`, see `ready`.
             lock: unsafe { RwSem::uninit(data) },
             state: Atomic::new(NEW),
         }
     }
 
-    /// Makes the lock usable. The second call does nothing. `name` and `key` are lockdep's.
+    /// Initialises the lock. Further calls have no effect. `name` and `key` are for lockdep.
     pub fn init(&'static self, name: &'static CStr, key: Pin<&'static LockClassKey>) {
         if self.state.cmpxchg(NEW, BUSY, Relaxed).is_err() {
             return;
         }
-        // SAFETY: This is the only call that found the state `NEW`, and nobody takes the lock
-        // before it is `READY`: type invariant.
+        // SAFETY: Only this call found the state `NEW`, and the lock is not taken before the state
+        // is `READY` (type invariant).
         unsafe { self.lock.init(name, key) };
         self.state.store(READY, Release);
     }
@@ -56,12 +56,12 @@ impl<T> StaticRwSem<T> {
         (self.state.load(Acquire) == READY).then_some(&self.lock)
     }
 
-    /// As [`RwSem::read`]; none before [`init`](Self::init).
+    /// Takes the lock for reading, see [`RwSem::read`]; `None` before [`init`](Self::init).
     pub fn read(&self) -> Option<ReadGuard<'_, T>> {
         self.ready().map(RwSem::read)
     }
 
-    /// As [`RwSem::write`]; none before [`init`](Self::init).
+    /// Takes the lock for writing, see [`RwSem::write`]; `None` before [`init`](Self::init).
     pub fn write(&self) -> Option<WriteGuard<'_, T>> {
         self.ready().map(RwSem::write)
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where tasks wait for something, and pollers are told of it.
+//! Wait queues, for tasks and for `poll`.
 //!
-//! As [`kernel::sync::CondVar`], with which a poller cannot wait, and
-//! [`kernel::sync::poll::PollCondVar`], whose drop waits for a grace period: here a poller registers
-//! by a [`PollTable`](crate::chrdev::PollTable), which only accepts what lives as long as the open
-//! file.
+//! [`kernel::sync::CondVar`] does not support `poll`, and the drop of
+//! [`kernel::sync::poll::PollCondVar`] waits for a grace period. Here a poller is registered with a
+//! [`PollTable`](crate::chrdev::PollTable), which only accepts queues that exist as long as the
+//! open file.
 //!
 //! C header: `include/linux/wait.h`.
 
@@ -19,7 +19,7 @@ use kernel::sync::lock::Guard;
 use kernel::sync::LockClassKey;
 use kernel::types::Opaque;
 
-/// Creates a [`WaitQueue`] initialiser with a lock class of its own.
+/// Creates a [`WaitQueue`] initialiser with its own lock class.
 #[macro_export]
 macro_rules! new_wait_queue {
     ($name:literal) => {
@@ -27,11 +27,11 @@ macro_rules! new_wait_queue {
     };
 }
 
-/// A queue of those who wait for a change of what a mutex protects.
+/// A queue of tasks and pollers that wait for a change of data that a mutex protects.
 ///
 /// # Invariants
 ///
-/// `head` is initialised. Tasks that wait borrow the queue.
+/// `head` is initialised. Waiting tasks borrow the queue.
 #[pin_data]
 pub struct WaitQueue {
     #[pin]
@@ -40,16 +40,17 @@ pub struct WaitQueue {
     _pin: PhantomPinned,
 }
 
-// SAFETY: The queue has a lock of its own.
+// SAFETY: The C queue has its own lock.
 unsafe impl Send for WaitQueue {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: the C queue has its own lock.
 unsafe impl Sync for WaitQueue {}
 
 impl WaitQueue {
-    /// A queue; use [`new_wait_queue!`](crate::new_wait_queue). `name` and `key` are lockdep's.
+    /// Creates a queue; use [`new_wait_queue!`](crate::new_wait_queue). `name` and `key` are for
+    /// lockdep.
     pub fn new(name: &'static CStr, key: Pin<&'static LockClassKey>) -> impl PinInit<Self> {
         pin_init!(Self {
-            // SAFETY: The place is valid, name and key are static.
+            // SAFETY: `head` is valid for writes; name and key are static.
             head <- Opaque::ffi_init(|head| unsafe {
                 bindings::__init_waitqueue_head(head, name.as_char_ptr(), key.as_ptr());
             }),
@@ -57,22 +58,24 @@ impl WaitQueue {
         })
     }
 
-    /// Gives the lock up, waits for [`wake`](Self::wake), and takes it again. Who wakes changes
-    /// what is waited for under the same lock, so no wake is missed. May return without a reason.
+    /// Releases the lock, waits for [`wake`](Self::wake), and takes the lock again. No wakeup is
+    /// lost if the waker changes the data under the same lock. Spurious wakeups are possible. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// `ERESTARTSYS` if there is a signal; the lock is not held then.
+    /// `ERESTARTSYS` if a signal is pending; the lock is released then.
     pub fn wait<'m, T>(
         &self,
         guard: Guard<'m, T, MutexBackend>,
     ) -> Result<Guard<'m, T, MutexBackend>> {
         let lock = guard.lock_ref();
         let entry = Opaque::<bindings::wait_queue_entry>::uninit();
-        // SAFETY: The entry is this task's; it leaves the queue before this function returns.
+        // SAFETY: The queue is initialised (type invariant). The entry is a local of this task, and
+        // leaves the queue before this function returns.
         unsafe {
             bindings::init_wait(entry.get());
-            // CAST: a small number.
+            // CAST: A small number.
             bindings::prepare_to_wait(
                 self.head.get(),
                 entry.get(),
@@ -80,8 +83,8 @@ impl WaitQueue {
             );
         }
         drop(guard);
-        // SAFETY: No lock is held that forbids it; the queue is initialised (type invariant). With a
-        // signal pending it returns at once.
+        // SAFETY: The queue is initialised (type invariant), and `entry` by `init_wait`.
+        // `schedule_timeout` returns at once if a signal is pending.
         unsafe {
             bindings::schedule_timeout(isize::MAX);
             bindings::finish_wait(self.head.get(), entry.get());
@@ -92,7 +95,7 @@ impl WaitQueue {
         Ok(lock.lock())
     }
 
-    /// Wakes those who wait, and tells pollers.
+    /// Wakes all waiting tasks and pollers. Any context.
     pub fn wake(&self) {
         // SAFETY: The queue is initialised (type invariant).
         unsafe {
@@ -105,7 +108,7 @@ impl WaitQueue {
         }
     }
 
-    /// The C structure.
+    /// Returns the C structure.
     pub(crate) fn raw(&self) -> *mut bindings::wait_queue_head {
         self.head.get()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Directories of one's own.
+//! Sysfs directories (`struct kobject`).
 
 use core::ops::Deref;
 use core::ptr::NonNull;
@@ -17,30 +17,31 @@ use kernel::sync::aref::ARef;
 use kernel::sync::aref::AlwaysRefCounted;
 use kernel::types::Opaque;
 
-/// What a kind of directories is.
+/// Type of a directory.
 pub trait Kind: Sized + Send + Sync + 'static {
-    /// What its files are described by, at least.
+    /// Type with which the descriptions of its files begin.
     type Attribute: Attribute;
 
-    /// Calls `add` for each group of files that the directory is made with. Groups that live in
-    /// `self` are fine: the directory is removed before its data go.
+    /// Calls `add` for each attribute group that the directory is created with. Groups may be part
+    /// of `self`: the directory is removed before its data is dropped.
     fn groups<'a>(&'a self, add: &mut dyn FnMut(GroupRef<'a, Self::Attribute>) -> Result)
         -> Result;
 
-    /// A file is read. Returns how much was written to `page`, or a negative error.
+    /// Reads a file. Returns the number of bytes written to `page`, or a negative errno.
     ///
     /// # Safety
     ///
-    /// `attribute` begins with a `Self::Attribute` of the directory, `page` is a page for us alone.
+    /// `attribute` begins with a `Self::Attribute` of the directory; `page` is a page that only the
+    /// callee uses.
     unsafe fn show(&self, _attribute: NonNull<Self::Attribute>, _page: *mut c_char) -> isize {
         errno(EIO)
     }
 
-    /// A file is written. Returns how much was taken, or a negative error.
+    /// Writes a file. Returns the number of bytes consumed, or a negative errno.
     ///
     /// # Safety
     ///
-    /// As [`show`](Self::show); `data` points to `count` bytes and a NUL.
+    /// As for [`show`](Self::show); `data` points to `count` bytes and a NUL.
     unsafe fn store(
         &self,
         _attribute: NonNull<Self::Attribute>,
@@ -51,7 +52,7 @@ pub trait Kind: Sized + Send + Sync + 'static {
     }
 }
 
-/// A `struct kobject` with data. It is counted by C, and freed when nobody has it any more.
+/// A `struct kobject` with data. Reference-counted by C, and freed with the last reference.
 #[repr(C)]
 #[pin_data]
 pub struct Directory<K: Kind> {
@@ -66,20 +67,21 @@ unsafe impl<K: Kind> View for Directory<K> {
     type C = bindings::kobject;
 }
 
-// SAFETY: What C does to the kobject is locked by C; `K` is `Send` and `Sync`.
+// SAFETY: C locks its operations on the kobject; `K` is `Send` and `Sync`.
 unsafe impl<K: Kind> Send for Directory<K> {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: C locks its operations on the kobject; `K` is `Send` and `Sync`.
 unsafe impl<K: Kind> Sync for Directory<K> {}
 
-// SAFETY: The count is that of the kobject, and every `Directory` was made by `new`.
+// SAFETY: The count is that of the kobject, and every `Directory` was created by `new`, in a box
+// that `release` frees.
 unsafe impl<K: Kind> AlwaysRefCounted for Directory<K> {
     fn inc_ref(&self) {
-        // SAFETY: There is a reference, so that it lives.
+        // SAFETY: `self` is a reference, so the kobject exists.
         unsafe { bindings::kobject_get(self.as_raw()) };
     }
 
     unsafe fn dec_ref(obj: NonNull<Self>) {
-        // SAFETY: The caller gives up a reference; the kobject is the first field.
+        // SAFETY: The caller passes ownership of a reference; the kobject is the first field.
         unsafe { bindings::kobject_put(obj.cast().as_ptr()) };
     }
 }
@@ -99,11 +101,11 @@ impl<K: Kind> Directory<K> {
         get_ownership: None,
     };
 
-    /// A directory that is nowhere yet.
+    /// Creates a directory, not yet added to sysfs. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or that of `data`.
+    /// `ENOMEM`, or those of `data`.
     #[expect(
         clippy::new_ret_no_self,
         reason = "what is new may be added, which the type says"
@@ -116,26 +118,28 @@ impl<K: Kind> Directory<K> {
             }? Error),
             GFP_KERNEL,
         )?;
-        // SAFETY: Nothing moves it: it goes behind an `ARef`.
+        // SAFETY: The box is not moved out of: it is put behind an `ARef`.
         let new = NonNull::from(KBox::leak(unsafe { Pin::into_inner_unchecked(new) }));
-        // SAFETY: The kobject is zeroed memory; `release` fits how it was allocated.
+        // SAFETY: The kobject is zeroed memory; `release` matches its allocation.
         unsafe { bindings::kobject_init(new.as_ref().as_raw(), Self::TYPE) };
-        // SAFETY: The count is 1, and nobody else has it. INVARIANT: It is new.
+        // SAFETY: The count is 1, and this is the only reference.
+        // INVARIANT: The directory is new, so it was never added.
         Ok(Fresh(unsafe { ARef::from_raw(new) }))
     }
 
-    /// The C structure.
+    /// Returns the C structure.
     pub fn as_raw(&self) -> *mut bindings::kobject {
         self.kobj.get()
     }
 
-    /// The directory of a kobject.
+    /// Returns the directory of a kobject.
     ///
     /// # Safety
     ///
-    /// `kobj` is that of a directory of this kind, and lives for `'a`.
+    /// `kobj` belongs to a directory of this kind, and exists during `'a`.
     pub unsafe fn from_raw<'a>(kobj: *mut bindings::kobject) -> &'a Self {
-        // SAFETY: A directory of this kind (contract); the kobject is its first field.
+        // SAFETY: `kobj` belongs to a directory of this kind (contract of this function), and is
+        // its first field.
         unsafe { &*kobj.cast() }
     }
 
@@ -143,7 +147,8 @@ impl<K: Kind> Directory<K> {
     ///
     /// For C only, as `release` of the type `TYPE`.
     unsafe extern "C" fn release(kobj: *mut bindings::kobject) {
-        // SAFETY: C calls this for the last reference, of what `new` allocated.
+        // SAFETY: C calls this with the last reference to a kobject of `TYPE`, which `new`
+        // allocated in a box.
         drop(unsafe { KBox::from_raw(kobj.cast::<Self>()) });
     }
 
@@ -158,8 +163,8 @@ impl<K: Kind> Directory<K> {
         let Some(attribute) = NonNull::new(attribute.cast()) else {
             return errno(EIO);
         };
-        // SAFETY: `kobj` is of this kind, whose type has this method, and is there while one of
-        // its files is read; its attributes begin with `K::Attribute`.
+        // SAFETY: `kobj` has type `TYPE`, and exists while one of its files is read; its attributes
+        // begin with a `K::Attribute`.
         unsafe { Self::from_raw(kobj).data.show(attribute, page) }
     }
 
@@ -175,7 +180,7 @@ impl<K: Kind> Directory<K> {
         let Some(attribute) = NonNull::new(attribute.cast()) else {
             return errno(EIO);
         };
-        // SAFETY: As in `show`.
+        // SAFETY: As in `show`; `data` and `count` are those of a write (`sysfs_ops.store`).
         unsafe { Self::from_raw(kobj).data.store(attribute, data, count) }
     }
 }
@@ -188,22 +193,22 @@ impl<K: Kind> Deref for Directory<K> {
     }
 }
 
-/// A directory that nobody has made visible yet.
+/// A directory that is not added to sysfs yet.
 ///
 /// # Invariants
 ///
-/// The directory was never added, and only the holder of this may add it.
+/// The directory was never added, and only the owner of this may add it.
 pub struct Fresh<K: Kind>(ARef<Directory<K>>);
 
 impl<K: Kind> Fresh<K> {
-    /// A reference to it.
+    /// Returns a reference to the directory.
     pub fn hold(&self) -> ARef<Directory<K>> {
         self.0.clone()
     }
 }
 
-/// A directory that can be seen. Dropping it removes the directory with its files, and waits until
-/// nobody is reading or writing one.
+/// A directory in sysfs. Drop removes the directory with its files, and waits for running `show`
+/// and `store` methods.
 ///
 /// # Invariants
 ///
@@ -211,7 +216,7 @@ impl<K: Kind> Fresh<K> {
 pub struct Added<K: Kind>(ARef<Directory<K>>);
 
 impl<K: Kind> Added<K> {
-    /// Makes `directory` visible as `name`, with the files of its kind. May sleep.
+    /// Adds `directory` to sysfs as `name`, with the files of its kind. May sleep.
     ///
     /// # Errors
     ///
@@ -219,16 +224,16 @@ impl<K: Kind> Added<K> {
     ///
     /// # Safety
     ///
-    /// `parent` is a kobject that has been added, and is there for this call.
+    /// `parent` is a kobject that has been added, and exists during the call.
     pub unsafe fn new(
         directory: Fresh<K>,
         parent: *mut bindings::kobject,
         name: &CStr,
     ) -> Result<Self> {
         let directory = directory.0;
-        // SAFETY: The format takes one string. The directory is not added yet (`Fresh`); it takes a
-        // reference to its parent, which may be removed before it: `create_dir` in lib/kobject.c
-        // sees to that.
+        // SAFETY: The format takes one string. The directory was not added yet (`Fresh`). The
+        // kobject takes a reference to its parent, which may be removed before it: `create_dir` in
+        // lib/kobject.c handles that.
         to_result(unsafe {
             bindings::kobject_add(
                 directory.as_raw(),
@@ -237,38 +242,39 @@ impl<K: Kind> Added<K> {
                 name.as_char_ptr(),
             )
         })?;
-        // INVARIANT: Added. What follows may fail: dropping removes it again.
+        // INVARIANT: Just added. If the rest fails, drop removes it.
         let added = Self(directory);
         let kobj = added.as_raw();
-        // SAFETY: It is of kind `K` and there; it is removed when `added` is dropped, which keeps
-        // the data, and with them the groups, until then.
+        // SAFETY: The kobject is of kind `K`, and is added. It is removed when `added` is dropped,
+        // which keeps the data, and so the groups, until then.
         added.groups(&mut |group| unsafe { group.create::<K>(kobj) })?;
         Ok(added)
     }
 
-    /// Makes `directory` visible as `name` in this one. It is removed with this one at the latest.
+    /// Adds `directory` as `name` in this one. It is removed with this one at the latest.
     ///
     /// # Errors
     ///
     /// As [`new`](Self::new).
     pub fn child<C: Kind>(&self, directory: Fresh<C>, name: &CStr) -> Result<Added<C>> {
-        // SAFETY: This one is added (type invariant).
+        // SAFETY: This directory is added (type invariant).
         unsafe { Added::new(directory, self.as_raw(), name) }
     }
 
-    /// Gives the directory, still visible, to C.
+    /// Passes ownership of the directory, which stays in sysfs, to C.
     pub fn into_raw(self) -> *mut bindings::kobject {
         let this = core::mem::ManuallyDrop::new(self);
         this.as_raw()
     }
 
-    /// The reverse of [`into_raw`](Self::into_raw).
+    /// Takes back ownership that [`into_raw`](Self::into_raw) passed to C.
     ///
     /// # Safety
     ///
-    /// `kobj` is from there, and nobody has taken it back yet.
+    /// `kobj` was returned by `into_raw`, and its ownership has not been taken back yet.
     pub unsafe fn from_raw(kobj: NonNull<bindings::kobject>) -> Self {
-        // SAFETY: The reference that `into_raw` gave away (contract). INVARIANT: It is added.
+        // SAFETY: The reference is the one that `into_raw` passed to C (contract of this function).
+        // INVARIANT: The directory is added.
         Self(unsafe { ARef::from_raw(kobj.cast()) })
     }
 }
@@ -283,8 +289,8 @@ impl<K: Kind> Deref for Added<K> {
 
 impl<K: Kind> Drop for Added<K> {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant. Groups need no removal of their own: their files go with
-        // the directory, and sysfs waits for each of them.
+        // SAFETY: The directory is added (type invariant). Groups are not removed separately: their
+        // files are removed with the directory, and sysfs waits for each of them.
         unsafe { bindings::kobject_del(self.as_raw()) };
     }
 }

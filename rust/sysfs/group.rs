@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Attributes and groups of them.
+//! Attributes and attribute groups.
 
 use core::marker::PhantomData;
 use core::ptr;
@@ -9,19 +9,19 @@ use super::directory::Kind;
 use crate::bindings;
 use kernel::prelude::*;
 
-/// A structure that describes a file.
+/// A structure that describes a sysfs file.
 ///
 /// # Safety
 ///
 /// The type is `repr(C)` and begins with `struct attribute`, or `repr(transparent)` over such a
 /// type.
 pub unsafe trait Attribute: Sized + Send + Sync {
-    /// Called once when the attribute has reached the place where it stays: names that are part
-    /// of the attribute itself are set here.
+    /// Called once when the attribute is at its final address. Sets names that are part of the
+    /// attribute itself.
     fn settle(&mut self) {}
 }
 
-/// An attribute that is more than a `Base`, which it begins with.
+/// An attribute that begins with a `Base`.
 ///
 /// # Safety
 ///
@@ -29,61 +29,63 @@ pub unsafe trait Attribute: Sized + Send + Sync {
 /// `Base`.
 pub unsafe trait Extends<Base: Attribute>: Attribute {}
 
-// SAFETY: The same type.
+// SAFETY: It is the same type.
 unsafe impl<A: Attribute> Extends<A> for A {}
 
-/// The start of an attribute with this name and mode that stays in static memory.
+/// Returns the `struct attribute` of a static attribute, with this name and mode.
 pub const fn constant(name: &'static CStr, mode: u16) -> bindings::attribute {
-    // SAFETY: Of a C structure of integers and pointers; zeros mean that nothing is set.
+    // SAFETY: A C structure of integers and pointers, for which zero is valid: nothing is set.
     let mut attribute: bindings::attribute = unsafe { core::mem::zeroed() };
     attribute.name = name.to_bytes_with_nul().as_ptr().cast();
     attribute.mode = mode;
     attribute
 }
 
-/// The start of an attribute with this mode that is made at run time, still without a name.
+/// Returns the `struct attribute` of an attribute that is created at run time, with this mode and
+/// no name yet.
 #[allow(clippy::needless_update, reason = "lockdep kernels have another field")]
 pub fn dynamic(mode: u16) -> bindings::attribute {
     bindings::attribute {
         name: ptr::null(),
         mode,
-        // Lockdep asks for a static key; C has one for each place that makes attributes.
+        // Lockdep requires a static key; C also uses one for each place that creates attributes.
         #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
         key: kernel::sync::static_lock_class!().as_ptr(),
         ..Default::default()
     }
 }
 
-/// A group of which all is constant.
+/// A constant group of constant attributes.
 #[repr(transparent)]
 pub struct StaticGroup<A>(bindings::attribute_group, PhantomData<A>);
 
-// SAFETY: It points to constants only.
+// SAFETY: It points only to constants.
 unsafe impl<A> Sync for StaticGroup<A> {}
 
 impl<A: Attribute> StaticGroup<A> {
-    /// A group of these attributes, the last of which is `None`. With a name it is a folder.
+    /// Creates a group of these attributes, which must end with `None`. If it has a name, it is a
+    /// subdirectory.
     pub const fn new(
         name: Option<&'static CStr>,
         attributes: &'static [Option<&'static A>],
     ) -> Self {
         assert!(matches!(attributes, [.., None]), "the list has no end");
-        // SAFETY: As in `constant`.
+        // SAFETY: A C structure of integers and pointers, for which zero is valid: nothing is set.
         let mut group: bindings::attribute_group = unsafe { core::mem::zeroed() };
         if let Some(name) = name {
             group.name = name.to_bytes_with_nul().as_ptr().cast();
         }
-        // `Option<&A>` is a pointer, and null if `None`; an `A` begins with an attribute.
+        // `Option<&A>` is a pointer, null for `None`; an `A` begins with a `struct attribute`.
         group.__bindgen_anon_2.attrs = attributes.as_ptr().cast_mut().cast();
         Self(group, PhantomData)
     }
 
-    /// The C structure.
+    /// Returns the C structure.
     pub const fn as_raw(&'static self) -> *const bindings::attribute_group {
         &raw const self.0
     }
 
-    /// As a group of a directory whose attributes are `Base`s.
+    /// Returns the group as one of a directory whose attributes are `Base`s.
     pub fn get<Base: Attribute>(&'static self) -> GroupRef<'static, Base>
     where
         A: Extends<Base>,
@@ -92,24 +94,25 @@ impl<A: Attribute> StaticGroup<A> {
     }
 }
 
-/// A group that is made at run time, with its attributes.
+/// A group that is created at run time. It owns its attributes.
 ///
 /// # Invariants
 ///
-/// The group's list points to the attributes, each once, and ends with null; neither moves.
+/// The group's list points to the attributes, each once, and ends with null. List and attributes do
+/// not move.
 pub struct Group<A> {
     raw: KBox<bindings::attribute_group>,
     _list: KVVec<*mut bindings::attribute>,
     attributes: KVVec<A>,
 }
 
-// SAFETY: It owns what its pointers point to, and attributes are `Send`.
+// SAFETY: It owns the targets of its pointers, and attributes are `Send`.
 unsafe impl<A: Attribute> Send for Group<A> {}
-// SAFETY: Nothing of it changes; attributes are `Sync`.
+// SAFETY: It is not changed through shared references; attributes are `Sync`.
 unsafe impl<A: Attribute> Sync for Group<A> {}
 
 impl<A: Attribute> Group<A> {
-    /// A folder `name` of these attributes.
+    /// Creates a group of these attributes, a subdirectory called `name`. May sleep.
     ///
     /// # Errors
     ///
@@ -124,7 +127,7 @@ impl<A: Attribute> Group<A> {
         let mut raw = KBox::new(bindings::attribute_group::default(), GFP_KERNEL)?;
         raw.name = name.to_bytes_with_nul().as_ptr().cast();
         raw.__bindgen_anon_2.attrs = list.as_mut_ptr();
-        // INVARIANT: Just made so; the vectors are not touched again.
+        // INVARIANT: Built above; the vectors are not changed any more.
         Ok(Self {
             raw,
             _list: list,
@@ -132,7 +135,7 @@ impl<A: Attribute> Group<A> {
         })
     }
 
-    /// As a group of a directory whose attributes are `Base`s.
+    /// Returns the group as one of a directory whose attributes are `Base`s.
     pub fn get<Base: Attribute>(&self) -> GroupRef<'_, Base>
     where
         A: Extends<Base>,
@@ -140,23 +143,23 @@ impl<A: Attribute> Group<A> {
         GroupRef(&self.raw, PhantomData)
     }
 
-    /// The C structure, which lives as long as this.
+    /// Returns the C structure, which exists as long as this.
     pub fn as_raw(&self) -> *const bindings::attribute_group {
         &raw const *self.raw
     }
 
-    /// Its attributes.
+    /// Returns the attributes.
     pub fn attributes(&self) -> &[A] {
         &self.attributes
     }
 }
 
-/// A group whose attributes begin with a `Base`.
+/// A reference to a group whose attributes begin with a `Base`.
 pub struct GroupRef<'a, Base>(&'a bindings::attribute_group, PhantomData<Base>);
 
 // SAFETY: The group does not change while it is borrowed.
 unsafe impl<Base: Attribute> Send for GroupRef<'_, Base> {}
-// SAFETY: As for `Send`.
+// SAFETY: As for `Send`: the group does not change while it is borrowed.
 unsafe impl<Base: Attribute> Sync for GroupRef<'_, Base> {}
 
 impl<Base> Clone for GroupRef<'_, Base> {
@@ -168,12 +171,12 @@ impl<Base> Clone for GroupRef<'_, Base> {
 impl<Base> Copy for GroupRef<'_, Base> {}
 
 impl<'a, Base: Attribute> GroupRef<'a, Base> {
-    /// Calls `f` for each group of a C list that ends with null, or that is null.
+    /// Calls `f` for each group of a C list that ends with null. `list` may be null.
     ///
     /// # Safety
     ///
-    /// `list` is null or such a list; it and all in it stays for `'a`, and every attribute in it
-    /// begins with a `Base`.
+    /// `list` is null or such a list. The list and its groups are valid during `'a`, and every
+    /// attribute in them begins with a `Base`.
     pub unsafe fn for_each(
         list: *const *const bindings::attribute_group,
         f: &mut dyn FnMut(Self) -> Result,
@@ -182,20 +185,20 @@ impl<'a, Base: Attribute> GroupRef<'a, Base> {
             return Ok(());
         }
         let mut at = list;
-        // SAFETY: A list that ends with null (contract); we stop there.
+        // SAFETY: The list ends with null (contract of this function), where the loop ends.
         while let Some(group) = unsafe { (*at).as_ref() } {
             f(Self(group, PhantomData))?;
-            // SAFETY: There was a group, so the list goes on.
+            // SAFETY: The entry was not null, so there is a next one.
             at = unsafe { at.add(1) };
         }
         Ok(())
     }
 
-    /// Makes its files in the directory `kobj`, which shows `K::Attribute`s.
+    /// Creates the group's files in the directory `kobj`, whose attributes are `K::Attribute`s.
     ///
     /// # Safety
     ///
-    /// `kobj` is a directory of the kind `K` that is there, and will be removed before `'a` ends.
+    /// `kobj` is a directory of kind `K` that is added, and is removed before `'a` ends.
     #[allow(
         clippy::extra_unused_type_parameters,
         reason = "the kind that the contract is about"
@@ -204,7 +207,8 @@ impl<'a, Base: Attribute> GroupRef<'a, Base> {
         &self,
         kobj: *mut bindings::kobject,
     ) -> Result {
-        // SAFETY: The directory is there (contract), and the group is valid for `'a`.
+        // SAFETY: The directory is added (contract of this function), and the group is valid for
+        // `'a`.
         kernel::error::to_result(unsafe { bindings::sysfs_create_group(kobj, self.0) })
     }
 }

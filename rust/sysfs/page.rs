@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is read of a file, and what was written to it.
+//! Output of a `show` method, and input of a `store` method.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -14,11 +14,11 @@ use kernel::fmt;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
-/// The page that a file fills when it is read. What does not fit is cut off, as by `sysfs_emit`.
+/// The page that a `show` method fills. Output that does not fit is truncated, as by `sysfs_emit`.
 ///
 /// # Invariants
 ///
-/// `start` points to `PAGE_SIZE` bytes that this alone accesses for `'a`; `len < PAGE_SIZE`, and
+/// `start` points to `PAGE_SIZE` bytes that only this accesses during `'a`; `len < PAGE_SIZE`, and
 /// the first `len` bytes are written.
 pub struct Page<'a> {
     start: NonNull<u8>,
@@ -26,49 +26,50 @@ pub struct Page<'a> {
     _page: PhantomData<&'a mut [u8]>,
 }
 
-// SAFETY: `from_c`'s contract: what sysfs hands to a `show` method.
+// SAFETY: The contract of `from_c` is that `c` is the page that sysfs passes to a `show` method.
 unsafe impl FromC for Page<'_> {
     type C = *mut c_char;
 
     #[inline]
     unsafe fn from_c(c: Self::C) -> Self {
-        // INVARIANT: sysfs lends a page for the call; nothing is written yet.
+        // INVARIANT: Sysfs passes a page for the duration of the call; nothing is written yet.
         Self {
-            // SAFETY: sysfs lends a page (contract of this function).
+            // SAFETY: `c` is a page, so it is not null (contract of this function).
             start: unsafe { NonNull::new_unchecked(c.cast()) },
             len: 0,
             _page: PhantomData,
         }
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The page has the lifetime `'a`.
 unsafe impl<'a> Within<'a> for Page<'a> {}
 
 impl Page<'_> {
-    /// Has `write` fill the page, and makes of it what a `show` method returns: the length, or the
-    /// negative error.
+    /// Calls `write` to fill the page. Returns the result of the `show` method: the length, or a
+    /// negative errno.
     #[inline]
     pub fn show(mut self, write: impl FnOnce(&mut Page<'_>) -> Result) -> isize {
         match write(&mut self) {
-            // CAST: less than a page.
+            // CAST: Less than a page.
             Ok(()) => self.len as isize,
             Err(e) => errno(e),
         }
     }
 
-    /// Appends bytes.
+    /// Appends bytes, as many as fit.
     pub fn bytes(&mut self, bytes: &[u8]) {
         let room = PAGE_SIZE.saturating_sub(1).saturating_sub(self.len);
         let count = bytes.len().min(room);
-        // SAFETY: `count` bytes fit behind the `len` that are there; the page is ours alone.
+        // SAFETY: `count` bytes fit behind the first `len` bytes; only this accesses the page (type
+        // invariant).
         unsafe {
             core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.as_ptr().add(self.len), count)
         };
-        // INVARIANT: At most `PAGE_SIZE - 1`, and these bytes are written now.
+        // INVARIANT: At most `PAGE_SIZE - 1`, and these bytes are written.
         self.len = self.len.saturating_add(count);
     }
 
-    /// Appends text.
+    /// Appends text, as much as fits.
     #[inline]
     pub fn text(&mut self, text: fmt::Arguments<'_>) -> Result {
         fmt::Write::write_fmt(self, text)?;
@@ -83,7 +84,7 @@ impl fmt::Write for Page<'_> {
     }
 }
 
-/// What was written to a file.
+/// Input of a `store` method.
 ///
 /// # Invariants
 ///
@@ -93,13 +94,15 @@ pub struct Input<'a> {
     bytes: &'a [u8],
 }
 
-/// Where sysfs has what was written to a file. Only C makes one, for a call of a `store` method.
+/// Address of the input of a `store` method. Created only by a call of C, for the duration of the
+/// call.
 pub struct Written<'a>(*const c_char, PhantomData<&'a [u8]>);
 
-/// The number of bytes that were written. Only C makes one, for a call of a `store` method.
+/// Number of bytes of the input of a `store` method. Created only by a call of C, for its duration.
 pub struct Count<'a>(usize, PhantomData<&'a [u8]>);
 
-// SAFETY: `from_c`'s contract: what sysfs hands to a `store` method, with the number of bytes.
+// SAFETY: The contract of `from_c` is that `c` is the address that sysfs passes to a `store`
+// method, with the number of bytes.
 unsafe impl FromC for Written<'_> {
     type C = *const c_char;
 
@@ -108,10 +111,11 @@ unsafe impl FromC for Written<'_> {
         Self(c, PhantomData)
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The value has the lifetime `'a`.
 unsafe impl<'a> Within<'a> for Written<'a> {}
 
-// SAFETY: `from_c`'s contract: what sysfs hands to a `store` method, with the place of the bytes.
+// SAFETY: The contract of `from_c` is that `c` is the number of bytes that sysfs passes to a
+// `store` method, with their address.
 unsafe impl FromC for Count<'_> {
     type C = usize;
 
@@ -120,19 +124,20 @@ unsafe impl FromC for Count<'_> {
         Self(c, PhantomData)
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: The value has the lifetime `'a`.
 unsafe impl<'a> Within<'a> for Count<'a> {}
 
 impl<'a> Written<'a> {
-    /// Has `take` look at what was written, and makes of it what a `store` method returns: all of
-    /// the bytes, or the negative error. `count` is of the same call.
+    /// Calls `take` with the input. Returns the result of the `store` method: the number of all
+    /// bytes, or a negative errno. `count` is the argument of the same call.
     #[inline]
     pub fn store(self, count: Count<'a>, take: impl FnOnce(Input<'_>) -> Result) -> isize {
-        // SAFETY: Both are of one call, for as long as that lasts, since calls of a `store` method do
-        // not nest (contract of their `from_c`). INVARIANT: kernfs ends what was written with a NUL.
+        // SAFETY: Both belong to one call, which lasts as long as they exist, because calls of
+        // `store` methods do not nest (contract of their `from_c`).
+        // INVARIANT: Kernfs terminates the input with a NUL.
         let bytes = unsafe { core::slice::from_raw_parts(self.0.cast::<u8>(), count.0) };
         match take(Input { bytes }) {
-            // CAST: a page at most.
+            // CAST: A page at most.
             Ok(()) => count.0 as isize,
             Err(e) => errno(e),
         }
@@ -140,26 +145,26 @@ impl<'a> Written<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// All of it, with the newline if there is one.
+    /// Returns the whole input, including the newline, if any.
     pub fn bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// The decimal number that it is, as `kstrtoint` reads it.
+    /// Parses the input as a decimal number, as `kstrtoint` does.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if it is none, `ERANGE` if it is too great.
+    /// `EINVAL` if it is not a number, `ERANGE` if it is out of range.
     pub fn number(self) -> Result<i32> {
         let mut value = 0;
-        // SAFETY: By the type invariant the string ends with a NUL.
+        // SAFETY: The input is followed by a NUL (type invariant).
         to_result(unsafe { bindings::kstrtoint(self.bytes.as_ptr().cast(), 10, &mut value) })?;
         Ok(value)
     }
 }
 
-/// A method's negative error.
+/// Returns a negative errno as the result of a method.
 pub(super) fn errno(e: Error) -> isize {
-    // CAST: a small negative number.
+    // CAST: A small negative number.
     e.to_errno() as isize
 }

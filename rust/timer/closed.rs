@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! How a `Timer` is armed and shut down at the same time.
+//! State of a `Timer` that is armed and shut down concurrently.
 //!
-//! Only `core` atomics are used, and what C's timer does is a parameter, so that the same file is
-//! model-checked on the host: in a build of its host crate (`cfg(model)`) the atomics are those of `loom`.
+//! Only `core` atomics are used, and the operations of the C timer are parameters, so that the same
+//! file is model-checked on the host: with `cfg(model)` the atomics are those of `loom`.
 
 #[cfg(not(model))]
 use core::sync::atomic::{AtomicBool, Ordering};
 #[cfg(model)]
 use loom::sync::atomic::{AtomicBool, Ordering};
 
-/// What [`Closed::arm`] did.
+/// Result of [`Closed::arm`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Armed {
     /// The timer was idle and is pending now.
     Started,
-    /// The timer was pending already, and has the new time if that applies.
+    /// The timer was pending already, and has the new expiry if the operation sets it.
     Already,
-    /// The timer was shut down; nothing will happen.
+    /// The timer was shut down, and is not armed.
     Refused,
 }
 
@@ -29,7 +29,7 @@ pub enum Armed {
 pub struct Closed(AtomicBool);
 
 impl Closed {
-    /// That of a timer that can be armed.
+    /// State of a timer that can be armed.
     #[inline]
     pub fn new() -> Self {
         Self(AtomicBool::new(false))
@@ -40,9 +40,9 @@ impl Closed {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Arms with `start`, which tells whether the timer was pending before. `hold` takes the
-    /// timer's reference to its object, `release` gives it back; `cancel` stops the timer, and
-    /// gives its reference back if it was pending.
+    /// Arms the timer with `start`, which returns whether it was pending before. `hold` takes a
+    /// reference to the timer's object, and `release` drops it. `cancel` stops the timer, and drops
+    /// the timer's reference if it was pending.
     #[inline]
     pub fn arm<R>(
         &self,
@@ -54,16 +54,16 @@ impl Closed {
         if self.is_set() {
             return Armed::Refused;
         }
-        // The reference comes first: the timer may fire before `start` is back.
+        // The reference is taken first, because the timer may expire before `start` returns.
         let reference = hold();
         let was_pending = start();
         if was_pending {
-            // The timer has one already, so this one is still ours.
+            // The timer has a reference already, so this one was not passed to it.
             release(reference);
         }
-        // `shut_down` sets the flag and then deletes the timer under the lock that `start`
-        // took. If we were first there, it deleted our timer; else we read the flag here, and
-        // so does the callback.
+        // `shut_down` sets the flag and then deletes the timer under the lock that `start` takes.
+        // If `start` came first, `shut_down` deleted the timer; otherwise the flag is read here, or
+        // in the callback.
         if self.is_set() {
             cancel();
             return Armed::Refused;
@@ -75,16 +75,17 @@ impl Closed {
         }
     }
 
-    /// Ends the timer for good. `delete` makes it idle, waits for a callback that runs, and gives
-    /// the timer's reference back if it was pending.
+    /// Shuts the timer down. `delete` stops it, waits for a running callback, and drops the timer's
+    /// reference if it was pending.
     #[inline]
     pub fn shut_down(&self, delete: impl FnOnce()) {
-        // A concurrent `arm` is either seen by `delete`, or sees this: see there.
+        // Either `delete` finds the timer of a concurrent `arm`, or `arm` reads this flag; see
+        // there.
         self.0.swap(true, Ordering::SeqCst);
         delete();
     }
 
-    /// The timer has expired: runs the callback, unless it was shut down.
+    /// Runs the callback of an expired timer, unless the timer was shut down.
     #[inline]
     pub fn expired(&self, run: impl FnOnce()) {
         if !self.is_set() {

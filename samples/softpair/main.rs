@@ -63,7 +63,7 @@ struct Softpair {
 
 /// A locally administered GUID.
 const GUID: [u8; 8] = [0x02, b's', b'o', b'f', b't', b'p', b'a', b'r'];
-/// The only memory key; it stands for all kernel memory.
+/// The only memory key, for all kernel memory.
 const KEY: u32 = 1;
 const MAX_QP: u32 = 1 << 10;
 const MAX_WR: u32 = 1 << 10;

@@ -2,10 +2,10 @@
 
 //! Completion queues and queue pairs of softpair, independent of the verbs.
 //!
-//! Both are refcounted and may outlive their verbs objects: a sender may have looked up a queue
-//! pair that is being destroyed. The locks are irq-saving spinlocks, as data path verbs are called
-//! in any context. They do not nest, and consumers are called from a work item in softirq, never
-//! from within a verb.
+//! Both are reference-counted and may outlive their verbs objects: a sender may have looked up a
+//! queue pair that is being destroyed. The locks are spinlocks that disable interrupts, because
+//! data path verbs are called in any context. They do not nest. Consumers are called from a work
+//! item in softirq, never from within a verb.
 
 use crate::Softpair;
 use crate::KEY;
@@ -348,8 +348,9 @@ fn one_piece(mut sges: Sges<'_>) -> Result<(u64, u32)> {
 
 /// Copies between two pieces of kernel memory, which may overlap.
 fn copy(from: u64, to: u64, length: u32) {
-    // CAST: kernel virtual addresses, as there is no DMA; `length` fits `usize`.
-    // SAFETY: The consumers of both queue pairs named memory under the key that stands for all of
-    // the kernel's, and promise to leave it alone until their requests have completed.
+    // CAST: Kernel virtual addresses, as there is no DMA; `length` fits in `usize`.
+    // SAFETY: The consumers of both queue pairs posted addresses with the key for all kernel
+    // memory, and guarantee that the memory is valid and not accessed otherwise until their
+    // requests complete.
     unsafe { core::ptr::copy(from as *const u8, to as *mut u8, length as usize) };
 }
