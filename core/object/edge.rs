@@ -429,8 +429,8 @@ impl Held {
     ///
     /// # Safety
     ///
-    /// The caller destroys the object. It drops the result at most once, and only if the destruction
-    /// has succeeded.
+    /// The caller destroys the object, and drops the result at most once, only if the destruction has
+    /// succeeded; or the object has passed to the caller what of the result is dropped.
     #[inline(always)]
     unsafe fn of<K: Object>(object: &K) -> ManuallyDrop<Self> {
         // SAFETY: The object took these use counts at its creation, and is being destroyed (contract
@@ -464,8 +464,10 @@ rdma::argument! {
 impl<K: Object> Counted<'_, K> {
     /// Drops the use counts.
     pub(crate) fn give_back(self) {
-        let Held { uses, gids } = ManuallyDrop::into_inner(Held::of(self.0));
-        // The object keeps its references to GIDs.
+        // SAFETY: The object passes its use counts to this function (`Counted`), which drops them
+        // once. Its references to GIDs are forgotten below: the object keeps them.
+        let held = unsafe { Held::of(self.0) };
+        let Held { uses, gids } = ManuallyDrop::into_inner(held);
         gids.map(core::mem::forget);
         drop(uses);
     }

@@ -161,7 +161,7 @@ impl GidAttr {
     /// Whether the entry is of a table of this device.
     pub fn belongs_to(&self, device: &Device) -> bool {
         // SAFETY: Constant since `new`; it is compared only.
-        core::ptr::eq(unsafe { (*self.raw()).device }, device.as_raw())
+        core::ptr::eq(unsafe { (*self.raw()).device }, device.raw())
     }
 
     /// # Safety
