@@ -117,6 +117,7 @@ command_of() { # NODE: the emulator's command line, in cmd
         -virtfs "local,path=$inside/mods$n/lib/modules,mount_tag=mods,security_model=none,readonly=on"
         -serial "file:$inside/console$n"
         -device virtio-rng-pci)
+    if [ -e "$CACHE/$kernel/initrd" ]; then cmd+=(-initrd "/c/$kernel/initrd"); fi
     if [ -n "${ICOUNT:-}" ]; then
         cmd+=(-accel "tcg,thread=single" -icount "shift=0,sleep=off" -cpu max -smp 1)
     elif [ "$accel" = kvm ]; then

@@ -358,12 +358,12 @@ without_guest() {
 
 mkdir -p "$out"
 lock "test-$(key "$out")"
-for kernel in host fast lockdep um kcsan; do rm -rf --one-file-system "${out:?}/$kernel"; done
+for kernel in host fast lockdep um kcsan stock stock-7.3; do rm -rf --one-file-system "${out:?}/$kernel"; done
 rm -rf --one-file-system "$out/share" "$out/second-try"
 "$TOP/tools/roots.sh" guest
 mkdir -p "$out/share/tests" "$out/share/selftests"
 "$TOP/tools/kernel.sh" "${kernels%% *}"
-cp -r "$CACHE/$("$TOP/tools/kernel.sh" --source)"/tools/testing/selftests/{rdma,kselftest} "$out/share/selftests/"
+cp -r "$CACHE/$("$TOP/tools/kernel.sh" --source "${kernels%% *}")"/tools/testing/selftests/{rdma,kselftest} "$out/share/selftests/"
 for kernel in $kernels; do suite "$kernel"; done
 if [ -n "${UPDATE:-}" ] && [ "$STACK" = c ] && [ -e "$out/fast/results/pyverbs.tsv" ]; then
     cp "$out/fast/results/pyverbs.tsv" "$guest/pyverbs-peer.tsv"
