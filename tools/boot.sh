@@ -73,6 +73,8 @@ prepare() { # NODE
     if [ -n "${SHARE:-}" ]; then cp -r "$SHARE/." "$out/share$n/"; fi
     install -m 755 "$TOP/tools/guest/stack.sh" "$out/share$n/bin/stack"
     cp "$script" "$out/share$n/script"
+    # Tests that need an option look it up here.
+    cp "$CACHE/$kernel/.config" "$out/share$n/config"
     {
         echo "NODE=$n NODES=$NODES KERNEL=$KERNEL STACK=$stack SHELL_MODE=${SHELL_MODE:-}"
         echo "ICOUNT=${ICOUNT:-} DURATION=${DURATION:-} SEED=${SEED:-} PARTIAL='$("$TOP/tools/stage.sh" --partial "$stack")'"

@@ -4,7 +4,8 @@
 # stock.sh NAME: fetch a distribution kernel (NAME is stock or stock-7.3) and make what
 # building modules against it needs, if it is not in the cache. kernel.sh calls this; the
 # options are those of kernel.sh. The result has the layout of a kernel built by kernel.sh:
-#   arch/x86/boot/bzImage  mods/      from linux-binary and linux-modules, unchanged
+#   arch/x86/boot/bzImage  mods/      from linux-binary and linux-modules (the modules of
+#                                     drivers/infiniband without their compression)
 #   .config  Module.symvers           from linux-headers, unchanged but for the compiler's name
 #   include/ rust/ scripts/ ...       "make prepare modules_prepare" of linux-source: headers,
 #                                     bindings and metadata of the kernel crate
@@ -140,6 +141,8 @@ initrd() {
     # shellcheck disable=SC2016
     quietly "$CACHE/$1.initrd.log" in_builder bash -euc '
         cd "/c/$1"
+        # Tests name these files, and a guest loads them often.
+        find "mods/lib/modules/$2/kernel/drivers/infiniband" -name "*.ko.xz" -exec unxz {} +
         depmod -b mods "$2"
         rm -rf initrd.dir
         mkdir -p initrd.dir/{bin,dev,proc,sys,disk,mods}
@@ -175,18 +178,20 @@ done_with "$name" && exit
 lock "kernel-$2"
 done_with "$name" && exit
 need_space 6 "a distribution kernel"
-rm -rf --one-file-system "${CACHE:?}/$name"
-start=$SECONDS
-say "kernel $2, $release: downloading image, modules and headers: 180 MB"
-fetch "$name.deb" "linux-binary-$release=$package" "linux-modules-$release=$package" "linux-headers-$release=$package"
-say "downloaded and unpacked in $(minutes $((SECONDS - start)))"
-start=$SECONDS
-unpack "$version" "$package"
-[ $((SECONDS - start)) -lt 2 ] || say "source there in $(minutes $((SECONDS - start)))"
-start=$SECONDS
-say "metadata of the kernel crate: 2 to 4 minutes on 2 cores (log: $CACHE/$name.log)"
-metadata "$name" "$release" "$src"
-say "metadata made in $(minutes $((SECONDS - start)))"
+# step NAME TEXT CMD...: a step whose result is kept if a later one fails.
+step() {
+    local stamp=$CACHE/$name.$1.done start=$SECONDS
+    [ ! -e "$stamp" ] || return 0
+    say "$2"
+    "${@:3}"
+    touch "$stamp"
+    say "$1: done in $(minutes $((SECONDS - start)))"
+}
+step download "kernel $2, $release: downloading image, modules and headers: 180 MB" \
+    fetch "$name.deb" "linux-binary-$release=$package" "linux-modules-$release=$package" "linux-headers-$release=$package"
+step source "the source of Linux $release, for the metadata of the kernel crate" unpack "$version" "$package"
+step metadata "metadata of the kernel crate: 2 to 4 minutes on 2 cores (log: $CACHE/$name.log)" \
+    metadata "$name" "$release" "$src"
 start=$SECONDS
 files=$CACHE/$name.deb/root
 mkdir -p "$CACHE/$name/mods/lib/modules" "$CACHE/$name/arch/x86/boot"
@@ -197,6 +202,6 @@ image=$(find "$files/boot" "$files/usr/lib/modules" -name 'vmlinuz*' -print -qui
 [ -n "$image" ] || die "the packages of $release have no vmlinuz" "use KERNEL=fast"
 mv "$image" "$CACHE/$name/arch/x86/boot/bzImage"
 initrd "$name" "$release"
-rm -rf --one-file-system "${CACHE:?}/$name.deb"
 publish "$name"
+rm -rf --one-file-system "${CACHE:?}/$name.deb" "$CACHE/$name".*.done
 say "image, modules and initramfs in $(minutes $((SECONDS - start)))"
