@@ -4,7 +4,7 @@
 # stock.sh NAME: fetch a distribution kernel (NAME is stock or stock-7.3) and make what
 # building modules against it needs, if it is not in the cache. kernel.sh calls this; the
 # options are those of kernel.sh. The result has the layout of a kernel built by kernel.sh:
-#   arch/x86/boot/bzImage  mods/      from linux-binary and linux-modules (the modules of
+#   arch/x86/boot/bzImage  mods/      from linux-binary, -base and -modules (the modules of
 #                                     drivers/infiniband without their compression)
 #   .config  Module.symvers           from linux-headers, unchanged but for the compiler's name
 #   include/ rust/ scripts/ ...       "make prepare modules_prepare" of linux-source: headers,
@@ -46,7 +46,7 @@ choose() {
         apt-cache pkgnames "linux-binary-$1." | sed -n "s/^linux-binary-\([0-9.]*+deb[0-9]*-$suffix\)\$/\1/p" | sort -rV |
             while read -r release; do
                 for v in $(versions "linux-binary-$release"); do
-                    for p in "linux-modules-$release" "linux-headers-$release" "linux-source-$1"; do
+                    for p in "linux-base-$release" "linux-modules-$release" "linux-headers-$release" "linux-source-$1"; do
                         versions "$p" | grep -qxF "$v" || continue 2
                     done
                     echo "$release $v"
@@ -150,13 +150,12 @@ initrd() {
         cp /src/tools/guest/initrd.sh initrd.dir/init
         chmod 755 initrd.dir/init
         n=100
-        for name in $3; do modprobe -d "/c/$1/mods" -S "$2" --show-depends "$name"; done |
-            awk "\$1 == \"insmod\" && !seen[\$2]++ { print \$2 }" | while read -r file; do
-                target=initrd.dir/mods/$n-$(basename "$file" .xz)
-                case $file in *.xz) xz -dc "$file" >"$target" ;; *) cp "$file" "$target" ;; esac
-                n=$((n + 1))
-            done
-        [ -e "$(echo initrd.dir/mods/*-ext4.ko)" ]
+        for name in $3; do modprobe -d "/c/$1/mods" -S "$2" --show-depends "$name" || exit; done >initrd.list
+        awk "\$1 == \"insmod\" && !seen[\$2]++ { print \$2 }" initrd.list | while read -r file; do
+            target=initrd.dir/mods/$n-$(basename "$file" .xz)
+            case $file in *.xz) xz -dc "$file" >"$target" ;; *) cp "$file" "$target" ;; esac
+            n=$((n + 1))
+        done
         (cd initrd.dir && find . | cpio -o -H newc -R 0:0 --quiet) | gzip -1 >initrd
         rm -rf initrd.dir' initrd "$1" "$2" "$EARLY" ||
         failed "the initramfs could not be made" "$CACHE/$1.initrd.log" "see the lines above, then make again"
@@ -188,19 +187,17 @@ step() {
     say "$1: done in $(minutes $((SECONDS - start)))"
 }
 step download "kernel $2, $release: downloading image, modules and headers: 180 MB" \
-    fetch "$name.deb" "linux-binary-$release=$package" "linux-modules-$release=$package" "linux-headers-$release=$package"
+    fetch "$name.deb" "linux-binary-$release=$package" "linux-base-$release=$package" "linux-modules-$release=$package" "linux-headers-$release=$package"
 step source "the source of Linux $release, for the metadata of the kernel crate" unpack "$version" "$package"
 step metadata "metadata of the kernel crate: 2 to 4 minutes on 2 cores (log: $CACHE/$name.log)" \
     metadata "$name" "$release" "$src"
 start=$SECONDS
 files=$CACHE/$name.deb/root
+rm -rf --one-file-system "$CACHE/$name/mods"
 mkdir -p "$CACHE/$name/mods/lib/modules" "$CACHE/$name/arch/x86/boot"
 mv "$files/usr/lib/modules/$release" "$CACHE/$name/mods/lib/modules/"
 rm -f "$CACHE/$name/mods/lib/modules/$release/"{build,source}
-image=$(find "$files/boot" "$files/usr/lib/modules" -name 'vmlinuz*' -print -quit 2>/dev/null || :)
-[ -n "$image" ] || image=$(find "$CACHE/$name/mods" -name 'vmlinuz*' -print -quit)
-[ -n "$image" ] || die "the packages of $release have no vmlinuz" "use KERNEL=fast"
-mv "$image" "$CACHE/$name/arch/x86/boot/bzImage"
+mv "$CACHE/$name/mods/lib/modules/$release/vmlinuz" "$CACHE/$name/arch/x86/boot/bzImage"
 initrd "$name" "$release"
 publish "$name"
 rm -rf --one-file-system "${CACHE:?}/$name.deb" "$CACHE/$name".*.done
