@@ -73,6 +73,8 @@ prepare() { # NODE
     if [ -n "${SHARE:-}" ]; then cp -r "$SHARE/." "$out/share$n/"; fi
     install -m 755 "$TOP/tools/guest/stack.sh" "$out/share$n/bin/stack"
     cp "$script" "$out/share$n/script"
+    # Tests that need an option look it up here.
+    cp "$CACHE/$kernel/.config" "$out/share$n/config"
     {
         echo "NODE=$n NODES=$NODES KERNEL=$KERNEL STACK=$stack SHELL_MODE=${SHELL_MODE:-}"
         echo "ICOUNT=${ICOUNT:-} DURATION=${DURATION:-} SEED=${SEED:-} PARTIAL='$("$TOP/tools/stage.sh" --partial "$stack")'"
@@ -117,6 +119,7 @@ command_of() { # NODE: the emulator's command line, in cmd
         -virtfs "local,path=$inside/mods$n/lib/modules,mount_tag=mods,security_model=none,readonly=on"
         -serial "file:$inside/console$n"
         -device virtio-rng-pci)
+    if [ -e "$CACHE/$kernel/initrd" ]; then cmd+=(-initrd "/c/$kernel/initrd"); fi
     if [ -n "${ICOUNT:-}" ]; then
         cmd+=(-accel "tcg,thread=single" -icount "shift=0,sleep=off" -cpu max -smp 1)
     elif [ "$accel" = kvm ]; then

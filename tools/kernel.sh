@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # kernel.sh NAME: build the stock kernel NAME (fast, lockdep, um or kcsan), if it
-# is not in the cache. kernel.sh --name NAME prints its name in the cache, kernel.sh
-# --source that of the source.
+# is not in the cache, or fetch a distribution's (stock, stock-7.3: see stock.sh).
+# kernel.sh --name NAME prints its name in the cache, kernel.sh --source [NAME] that of
+# the source.
 # LINUX_TARBALL= gives another source than the builder root's linux-source-7.2.
 . "$(dirname "$0")/lib.sh"
 
@@ -113,10 +114,13 @@ install_modules() { # NAME ARCH
 }
 
 "$TOP/tools/roots.sh" builder
+# A distribution's kernel is fetched, not built.
+case ${1:-} in stock | stock-*) exec "$TOP/tools/stock.sh" "$1" ;; esac
+case ${2:-} in stock | stock-*) exec "$TOP/tools/stock.sh" "$1" "$2" ;; esac
 if [ "${1:-}" = --adopt ]; then adopt=$3; shift; fi
 if [ "${1:-}" = --name ]; then name_of "$2"; exit; fi
 if [ "${1:-}" = --source ]; then source_name; exit; fi
-[ -n "${fragments[${1:-}]:-}" ] || die "unknown kernel '${1:-}'" "KERNEL= is fast, um, lockdep, kcsan or debug (um, then lockdep)"
+[ -n "${fragments[${1:-}]:-}" ] || die "unknown kernel '${1:-}'" "KERNEL= is fast, um, lockdep, kcsan, stock, stock-7.3 or debug (um, then lockdep)"
 name=$(name_of "$1")
 done_with "$name" && exit
 lock kernel

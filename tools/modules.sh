@@ -59,6 +59,10 @@ arch=x86_64
 mo=modules-$KERNEL
 [ -z "${OVERFLOW:-}" ] || mo=modules-overflow
 mkdir -p "$BUILD/$mo"
+# A distribution's kernel was built with GCC, and its vmlinux, which type information of modules
+# is made from, is not there.
+compiler=LLVM=$LLVM_PREFIX
+case $KERNEL in stock | stock-*) compiler=CONFIG_DEBUG_INFO_BTF_MODULES= ;; esac
 in_builder make -s -j"${JOBS:-$(nproc)}" -C "/c/$name" M=/src MO="/src/build/$mo" ARCH=$arch \
-    LLVM=$LLVM_PREFIX ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
+    "$compiler" ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
     die "our modules do not build for the $KERNEL kernel" "see the lines above"

@@ -85,7 +85,7 @@ group() {
     local kernel=$1 label=$2 nodes=$3 scale=1 limit test run share results left died boots=0
     shift 3
     local tests=("$@")
-    case $kernel in lockdep | kcsan) scale=6 ;; um) scale=2 ;; esac
+    case $kernel in lockdep | kcsan) scale=6 ;; um | stock | stock-*) scale=2 ;; esac
     if [ -n "${ICOUNT:-}" ]; then scale=4; fi
     results=$out/$kernel/results
     run=$out/$kernel/$label
@@ -310,7 +310,7 @@ suite() { # KERNEL
     # nodes, and two for the rest, of about the same length by their limits. Not for the whole
     # suite on a debug kernel, which works more than it waits.
     two=
-    if [ "$kernel" = fast ] || { [ "$kernel" = lockdep ] && [ -n "$SHORT" ]; }; then two=yes; fi
+    if [[ $kernel == fast || $kernel == stock* ]] || { [ "$kernel" = lockdep ] && [ -n "$SHORT" ]; }; then two=yes; fi
     for test in "${common[@]}"; do
         seconds=$(limit "$test")
         if [ -z "$two" ] || [ "$length" -le "$other_length" ]; then
@@ -358,12 +358,12 @@ without_guest() {
 
 mkdir -p "$out"
 lock "test-$(key "$out")"
-for kernel in host fast lockdep um kcsan; do rm -rf --one-file-system "${out:?}/$kernel"; done
+for kernel in host fast lockdep um kcsan stock stock-7.3; do rm -rf --one-file-system "${out:?}/$kernel"; done
 rm -rf --one-file-system "$out/share" "$out/second-try"
 "$TOP/tools/roots.sh" guest
 mkdir -p "$out/share/tests" "$out/share/selftests"
 "$TOP/tools/kernel.sh" "${kernels%% *}"
-cp -r "$CACHE/$("$TOP/tools/kernel.sh" --source)"/tools/testing/selftests/{rdma,kselftest} "$out/share/selftests/"
+cp -r "$CACHE/$("$TOP/tools/kernel.sh" --source "${kernels%% *}")"/tools/testing/selftests/{rdma,kselftest} "$out/share/selftests/"
 for kernel in $kernels; do suite "$kernel"; done
 if [ -n "${UPDATE:-}" ] && [ "$STACK" = c ] && [ -e "$out/fast/results/pyverbs.tsv" ]; then
     cp "$out/fast/results/pyverbs.tsv" "$guest/pyverbs-peer.tsv"

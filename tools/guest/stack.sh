@@ -5,7 +5,7 @@
 # module (taint O), so this cannot be fooled by a file that was not the one loaded.
 dep=/lib/modules/$(uname -r)/modules.dep
 while read -r name _; do
-    grep -qE "^(updates|kernel/drivers/infiniband)(/[^:]*)?/${name//_/[-_]}\.ko:" "$dep" || continue
+    grep -qE "^(updates|kernel/drivers/infiniband)(/[^:]*)?/${name//_/[-_]}\.ko(\.[a-z]+)?:" "$dep" || continue
     case $(cat "/sys/module/$name/taint") in
     *O*) echo "$name rust" ;;
     *) echo "$name c" ;;

@@ -36,15 +36,22 @@ unloaded() { # MODULE...
     for m; do rmmod "$m" || return; done
 }
 
-suites_of rdma_kunit rdma_crc32 rdma_gate rdma_kvec rdma_shared_ring rdma_sync rdma_table rdma_timer rdma_workqueue
-suites_of rdma_kunit_core "${core_suites[@]}"
-suites_of rdma_kunit_umem "${umem_suites[@]}"
-suites_of rxe_kunit rxe_memory
+kunit_modules=
+if has_config CONFIG_KUNIT; then
+    kunit_modules="rxe_kunit rdma_kunit_umem rdma_kunit_core rdma_kunit"
+    suites_of rdma_kunit rdma_crc32 rdma_gate rdma_kvec rdma_shared_ring rdma_sync rdma_table rdma_timer rdma_workqueue
+    suites_of rdma_kunit_core "${core_suites[@]}"
+    suites_of rdma_kunit_umem "${umem_suites[@]}"
+    suites_of rxe_kunit rxe_memory
+else
+    skip "KUnit suites" "this kernel has no $without"
+fi
 check "softpair loads" freshly softpair
 softpair_check
 for m in countdev fakeib fakeverbs; do check "$m loads" freshly $m; done
-check "all of them unload" unloaded fakeverbs fakeib countdev softpair_check softpair rxe_kunit rdma_kunit_umem rdma_kunit_core rdma_kunit
+# shellcheck disable=SC2086
+check "all of them unload" unloaded fakeverbs fakeib countdev softpair_check softpair $kunit_modules
 # What the tree builds, and no list above names.
-known="countdev fakeib fakeverbs ib_core ib_umad ib_uverbs_support rdma_kunit rdma_kunit_core rdma_kunit_umem rdma_rxe rxe_kunit softpair softpair_check"
+known="countdev fakeib fakeverbs ib_core ib_umad ib_uverbs_support rdma_rxe softpair softpair_check $kunit_modules"
 check "no module is left out" same_words "$(basename -s .ko /lib/modules/"$(uname -r)"/updates/*.ko | xargs)" "$known"
 finish

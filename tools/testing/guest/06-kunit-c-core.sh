@@ -12,6 +12,7 @@ if [ "$STACK" != rust ]; then
     skip "KUnit suites on the C core" "STACK=$STACK has no module with one"
     finish
 fi
+needs CONFIG_KUNIT -- "KUnit suites on the C core"
 check "all unloads" unload_core
 check "the C core loads" c_core
 from=$(jiffies)

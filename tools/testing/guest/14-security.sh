@@ -9,6 +9,7 @@
 . ./rdma.sh
 . ./two_cores.sh
 
+needs CONFIG_SECURITY_INFINIBAND -- "hooks of security modules"
 if ! grep -q selinux /sys/kernel/security/lsm 2>/dev/null && ! mount -t securityfs none /sys/kernel/security 2>/dev/null; then
     skip "hooks of security modules" "this kernel has no securityfs"
     finish

@@ -49,6 +49,7 @@ removed() {
     on 1 rdma link del siw1 && on 2 rdma link del siw2 && rmmod siw
 }
 
+needs CONFIG_RDMA_SIW -- "iWARP"
 check "two nodes with siw" two_siw
 check "rping" between rping -s -a 10.0.1.2 -C 20 -V -- rping -c -a 10.0.1.2 -C 20 -V
 check "rping, large" between rping -s -a 10.0.1.2 -C 5 -V -S 60000 -- rping -c -a 10.0.1.2 -C 5 -V -S 60000

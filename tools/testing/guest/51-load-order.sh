@@ -12,6 +12,10 @@ times=12
 RANDOM=${SEED:-7}
 tree=/lib/modules/$(uname -r)
 
+# The second driver is siw, if the kernel has it.
+siw=
+if has_config CONFIG_RDMA_SIW; then siw=siw; fi
+
 # in_any_order WORD...: the words, shuffled by RANDOM.
 in_any_order() { for word; do echo "$RANDOM $word"; done | sort -n | cut -d' ' -f2 | xargs; }
 loaded() { [ -d "/sys/module/$1" ]; }
@@ -48,7 +52,7 @@ seen() { # TYPE DRIVER: by sysfs at once, and by the library
 once() {
     local m coming leaving log=
     # shellcheck disable=SC2046
-    set -- $(in_any_order core soft-RoCE siw ib_uverbs)
+    set -- $(in_any_order core soft-RoCE $siw ib_uverbs)
     coming=$*
     for m in "$@"; do
         load "$m" || { echo "loading $m, in the order $coming"; return 1; }
@@ -58,16 +62,16 @@ once() {
         fi
     done
     if [ $((RANDOM % 4)) != 0 ]; then
-        for m in rxe siw; do
+        for m in rxe $siw; do
             [ -e /sys/class/infiniband/order_$m ] || add $m || return
         done
-        seen rxe rdma_rxe && seen siw siw || { echo "in the order $coming"; return 1; }
+        seen rxe rdma_rxe && { [ -z "$siw" ] || seen siw siw; } || { echo "in the order $coming"; return 1; }
     fi
     # Somebody at a device, who is cut off, or keeps its module in place until he is killed.
     ibv_asyncwatch -d order_rxe >/dev/null 2>&1 &
     log=$!
     # shellcheck disable=SC2046
-    set -- $(in_any_order rdma_rxe siw ib_uverbs ib_uverbs_support ib_core)
+    set -- $(in_any_order rdma_rxe $siw ib_uverbs ib_uverbs_support ib_core)
     leaving=$*
     for m in "$@"; do rmmod "$m" 2>/dev/null; done
     kill -9 $log 2>/dev/null

@@ -5,6 +5,7 @@
 #   check NAME CMD...     the case passes when CMD exits 0
 #   refuse NAME CMD...    the case passes when CMD exits non-zero (and not by a signal)
 #   skip NAME REASON      REASON names what is missing
+#   needs CONFIG_A CONFIG_B -- NAME   ends the test, with NAME skipped, if the kernel lacks one
 #   check_with MODULE NAME CMD...   as check; skipped if a module of ours that is not
 #                         whole yet lacks a symbol without which MODULE cannot load
 # CMD may be a function. Its output becomes diagnostic lines of a failed case.
@@ -52,6 +53,22 @@ refuse() {
 skip() {
     ktap_n=$((ktap_n + 1))
     echo "ok $ktap_n - $1 # SKIP $2"
+}
+
+# has_config SYMBOL...: whether the guest's kernel has all these options; else the first that it
+# lacks is in the variable without.
+has_config() {
+    without=
+    for without; do grep -q "^$without=[ym]" "${SHARE_DIR:-/share}/config" || return; done
+}
+
+# needs SYMBOL... -- NAME: goes on when the kernel has these options; else the case NAME is
+# skipped, and the test is over.
+needs() {
+    local name=${*: -1}
+    has_config "${@:1:$#-2}" && return
+    skip "$name" "this kernel has no $without"
+    finish
 }
 
 # lacking MODULE: the first symbol for want of which MODULE, or one it needs, did not load.

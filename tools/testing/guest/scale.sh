@@ -3,7 +3,7 @@
 # Debug kernels are slower: every limit in seconds is multiplied by SCALE.
 case ${KERNEL:-fast} in
 fast) SCALE=1 ;;
-um) SCALE=2 ;;
+um | stock | stock-*) SCALE=2 ;;
 *) SCALE=6 ;;
 esac
 if [ -n "${ICOUNT:-}" ]; then SCALE=4; fi

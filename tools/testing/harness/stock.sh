@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=bash
+#
+# The choice of a distribution kernel, with the archive played by a stub of unshare, which
+# stands for all that runs in the builder root; and what make run does without one.
+
+cache=$work/cache/rust-rdma
+stock() { # [VAR=VALUE...] ARG...
+    env XDG_CACHE_HOME="$work/cache" PATH="$work/stubs:$PATH" "$@"
+}
+mkdir -p "$cache/$(builder_name)/var/lib/dpkg"
+printf 'Package: rustc\nVersion: 1\n\nPackage: gcc-14\nVersion: 2\n' >"$cache/$(builder_name)/var/lib/dpkg/status"
+prints() { # TEXT CMD...
+    local text=$1
+    shift
+    [ "$("$@" 2>"$work/log")" = "$text" ] || { cat "$work/log"; return 1; }
+}
+release() { stock "$@" "$TOP/tools/stock.sh" --release stock; }
+name() { stock "$TOP/tools/stock.sh" --name "$1"; }
+
+stub unshare 'exit 0'
+unfit_archive() {
+    local status=0
+    release >"$work/log" 2>&1 || status=$?
+    cat "$work/log"
+    [ $status = 3 ] && [ "$(grep -c '^error: .*the archive has no Linux 7.2.*; use KERNEL=fast' "$work/log")" = 1 ]
+}
+check "stock: an archive without a release that fits: status 3, one line" unfit_archive
+stub unshare 'echo "Err:1 Could not connect to 127.0.0.1:9"  >&2; exit 1'
+check "stock: no network" says "a download failed" release
+stub unshare 'echo "7.2.98+deb13-amd64 7.2.98-1~bpo13+1"'
+check "stock: a release is chosen" prints 7.2.98+deb13-amd64 release
+name stock >"$work/name" 2>/dev/null
+stub unshare 'echo "7.2.99+deb13-amd64 7.2.99-1~bpo13+1"'
+check "stock: the choice is kept" prints 7.2.98+deb13-amd64 release
+check "stock: REFRESH=1 asks again" prints 7.2.99+deb13-amd64 release REFRESH=1
+other_name() { ! name stock | grep -qxFf "$work/name"; }
+check "stock: another release has another name in the cache" other_name
+both_versions() { name stock | grep '^kernel-stock-' && name stock-7.3 2>/dev/null | grep '^kernel-stock-7.3-'; }
+check "stock: the versions have names of their own" both_versions
+rm -rf "$cache" "$work/stubs/unshare"
+
+# make run, with the kernel and the boot played by stubs.
+mkdir -p "$work/run/tools"
+cp "$TOP"/tools/{lib,run}.sh "$work/run/tools/"
+run_with() { # STATUS KERNEL
+    printf '#!/bin/bash\nexit %s\n' "$1" >"$work/run/tools/kernel.sh"
+    # shellcheck disable=SC2016
+    printf '#!/bin/bash\necho "booted $KERNEL"\n' >"$work/run/tools/boot.sh"
+    chmod +x "$work"/run/tools/*.sh
+    KERNEL=$2 stock "$work/run/tools/run.sh"
+}
+check "stock: make run takes it" prints "booted stock" run_with 0 stock
+check "stock: make run falls back to fast" prints "booted fast" run_with 3 stock
+refuse "stock: make run fails when the fetch fails" run_with 1 stock
+rm -rf "$work/run"
