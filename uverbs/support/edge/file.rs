@@ -185,10 +185,9 @@ pub(crate) fn unpublish(file: &UFile, handle: &Uobject) -> Option<HandleRef> {
     if kernel::warn_on!(!there) {
         return None;
     }
-    // SAFETY: The table had a reference.
-    table
-        .erase(number)
-        .map(|handle| unsafe { HandleRef::from_raw(handle) })
+    let handle = table.erase(number)?;
+    // SAFETY: `publish` gave the table a reference, which it gives up here.
+    Some(unsafe { HandleRef::from_raw(handle) })
 }
 
 /// Exchanges the numbers of a handle in the table and one that has a reserved number. The handle in
@@ -364,10 +363,9 @@ impl DeadFile {
     pub(crate) fn take_handle(&self) -> Option<HandleRef> {
         let mut table = self.file().idr().lock();
         let (number, _) = table.find(0, u32::MAX)?;
-        // SAFETY: The table had a reference.
-        table
-            .erase(number)
-            .map(|handle| unsafe { HandleRef::from_raw(handle) })
+        let handle = table.erase(number)?;
+        // SAFETY: `publish` gave the table a reference, which it gives up here.
+        Some(unsafe { HandleRef::from_raw(handle) })
     }
 
     /// Gives back the use that the file has of its driver's module, if the driver cannot part with
