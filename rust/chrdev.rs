@@ -342,21 +342,21 @@ unsafe impl<C: NodeClass> Sync for Node<C> {}
 
 impl<C: NodeClass> Node<C> {
     /// Adds a node `NAMEindex` below the parent of a device. `F` implements its files; its number is
-    /// the one at an index of `numbers`. May sleep.
+    /// the one at an index of `numbers`. May sleep. `resident` is
+    /// [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
     /// `ENOSPC` if `numbers` has no such place; `ENOMEM`; those of `cdev_device_add`.
-    /// `ENOSPC`: there is no such number; `ENOMEM`, and those of `cdev_device_add`.
     pub fn add<F: Files<Class = C>>(
         class: &Arc<Class<C>>,
         number: (&Arc<Numbers>, u32),
         (name, index): (&'static CStr, u32),
         device: &DeviceRef,
-        module: (&'static ThisModule, Resident),
+        resident: Resident,
         data: C::Node,
     ) -> Result<Self> {
-        Self::add_named::<F>(class, number, module, data, |dev| {
+        Self::add_named::<F>(class, number, resident, data, |dev| {
             // `device_add` takes a reference to the parent.
             // SAFETY: The device is initialised and not added yet: ours alone. Format and name are
             // terminated.
@@ -381,10 +381,10 @@ impl<C: NodeClass> Node<C> {
         class: &Arc<Class<C>>,
         number: (&Arc<Numbers>, u32),
         name: &'static CStr,
-        module: (&'static ThisModule, Resident),
+        resident: Resident,
         data: C::Node,
     ) -> Result<Self> {
-        Self::add_named::<F>(class, number, module, data, |dev| {
+        Self::add_named::<F>(class, number, resident, data, |dev| {
             // SAFETY: As in `add`.
             to_result(unsafe {
                 bindings::dev_set_name(dev, c"%s".as_char_ptr(), name.as_char_ptr())
@@ -396,7 +396,7 @@ impl<C: NodeClass> Node<C> {
     fn add_named<F: Files<Class = C>>(
         class: &Arc<Class<C>>,
         (numbers, place): (&Arc<Numbers>, u32),
-        (module, resident): (&'static ThisModule, Resident),
+        resident: Resident,
         data: C::Node,
         name: impl FnOnce(*mut bindings::device) -> Result,
     ) -> Result<Self> {
@@ -424,7 +424,7 @@ impl<C: NodeClass> Node<C> {
             (*dev).release = Some(release::<C>);
             (*dev).devt = number;
             bindings::cdev_init(cdev, F::operations());
-            (*cdev).owner = module.as_ptr();
+            (*cdev).owner = F::OWNER.as_ptr();
             name(dev)
                 .and_then(|()| to_result(bindings::cdev_device_add(cdev, dev)))
                 .inspect_err(|_| bindings::put_device(dev))

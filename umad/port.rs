@@ -135,7 +135,7 @@ impl Nodes {
             (numbers, of_umad),
             (c"umad", index),
             device,
-            (&crate::THIS_MODULE, rdma::resident!()),
+            rdma::resident!(),
             end.0.clone(),
         )?;
         let issm = if device.has_smi(port) {
@@ -144,7 +144,7 @@ impl Nodes {
                 (numbers, of_issm),
                 (c"issm", index),
                 device,
-                (&crate::THIS_MODULE, rdma::resident!()),
+                rdma::resident!(),
                 end.0.clone(),
             )?)
         } else {

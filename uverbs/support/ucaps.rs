@@ -58,6 +58,7 @@ struct Right;
 impl Files for Right {
     type Class = Rights;
     type Open = ();
+    const OWNER: &'static ThisModule = &crate::THIS_MODULE;
 
     fn open((): &(), _how: Opening) -> Result<Arc<()>> {
         Ok(Arc::new((), GFP_KERNEL)?)
@@ -126,7 +127,7 @@ fn create(kind: u32) -> Result {
                 &ucaps.class,
                 (&ucaps.numbers, kind),
                 name,
-                (&crate::THIS_MODULE, rdma::resident!()),
+                rdma::resident!(),
                 (),
             )?;
             *ucap = Some(Ucap {
