@@ -15,7 +15,6 @@
 //! C header: `include/rdma/ib_mad.h`. Only exported functions are called, so the core may be the C
 //! one.
 
-use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::ptr;
@@ -171,50 +170,17 @@ impl<U: MadUser> Agent<U> {
     /// # Errors
     ///
     /// `EINVAL` for a GID, port or path that does not exist; those of the driver.
-    pub fn address(&self, to: &To) -> Result<Address<'_>> {
+    pub fn address(&self, to: &To) -> Result<Address<'_, U>> {
         let grh = to.grh.as_ref().map_or(ptr::null(), |grh| &raw const grh.0);
         // SAFETY: The agent is registered (type invariant), so its queue pair and protection domain
         // exist; `grh` is null or points to a route that is borrowed for the call.
         let raw = from_err_ptr(unsafe {
             bindings::rdma_helper_mad_ah(self.raw.as_ptr(), to.lid, to.sl, to.path_bits, grh)
         })?;
-        // INVARIANT: Just created, and owned by this. The borrowed agent keeps the device.
-        Ok(Address(NonNull::new(raw).ok_or(EINVAL)?, PhantomData))
-    }
-
-    /// Allocates a zeroed MAD for an address. Its memory is charged to the cgroup of the current
-    /// task. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` for lengths that are not possible for such a MAD; `ENOMEM`.
-    pub fn buffer<'a>(&'a self, lengths: &Lengths, address: Address<'a>) -> Result<Buffer<'a, U>> {
-        let headers = c_int::try_from(lengths.headers).map_err(|_| EINVAL)?;
-        let data = c_int::try_from(lengths.data).map_err(|_| EINVAL)?;
-        // The core adds both, and rounds up to a whole segment.
-        headers
-            .checked_add(data)
-            .and_then(|sum| sum.checked_add(4096))
-            .ok_or(EINVAL)?;
-        // SAFETY: The agent is registered (type invariant).
-        let raw = from_err_ptr(unsafe {
-            bindings::ib_create_send_mad(
-                self.raw.as_ptr(),
-                lengths.qpn,
-                lengths.pkey_index,
-                c_int::from(lengths.rmpp),
-                headers,
-                data,
-                bindings::GFP_KERNEL_ACCOUNT,
-                lengths.base_version,
-            )
-        })?;
-        // INVARIANT: Just created by this agent, and not posted.
-        Ok(Buffer {
+        // INVARIANT: Just created, by this agent.
+        Ok(Address {
             raw: NonNull::new(raw).ok_or(EINVAL)?,
-            address,
-            rmpp: lengths.rmpp,
-            _agent: self,
+            agent: self,
         })
     }
 }
@@ -242,18 +208,58 @@ pub struct To {
     pub grh: Option<Grh>,
 }
 
-/// An address handle, destroyed on drop. Drop may sleep.
+/// An address handle of an agent, destroyed on drop. Drop may sleep.
 ///
 /// # Invariants
 ///
-/// `0` is owned by this. The device exists during `'a`.
-pub struct Address<'a>(NonNull<bindings::ib_ah>, PhantomData<&'a ()>);
+/// `raw` was created by `agent`, in its protection domain, and is owned by this.
+pub struct Address<'a, U: MadUser> {
+    raw: NonNull<bindings::ib_ah>,
+    agent: &'a Agent<U>,
+}
 
-impl Drop for Address<'_> {
+impl<'a, U: MadUser> Address<'a, U> {
+    /// Allocates a MAD for this address, to be sent by its agent. Its memory is charged to the
+    /// cgroup of the current task. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for lengths that are not possible for such a MAD; `ENOMEM`.
+    pub fn buffer(self, lengths: &Lengths) -> Result<Buffer<'a, U>> {
+        let headers = c_int::try_from(lengths.headers).map_err(|_| EINVAL)?;
+        let data = c_int::try_from(lengths.data).map_err(|_| EINVAL)?;
+        // The core adds both, and rounds up to a whole segment.
+        headers
+            .checked_add(data)
+            .and_then(|sum| sum.checked_add(4096))
+            .ok_or(EINVAL)?;
+        // SAFETY: The agent is registered (invariant of `Agent`).
+        let raw = from_err_ptr(unsafe {
+            bindings::ib_create_send_mad(
+                self.agent.raw.as_ptr(),
+                lengths.qpn,
+                lengths.pkey_index,
+                c_int::from(lengths.rmpp),
+                headers,
+                data,
+                bindings::GFP_KERNEL_ACCOUNT,
+                lengths.base_version,
+            )
+        })?;
+        // INVARIANT: Just created by the agent of the address, and not posted.
+        Ok(Buffer {
+            raw: NonNull::new(raw).ok_or(EINVAL)?,
+            address: self,
+            rmpp: lengths.rmpp,
+        })
+    }
+}
+
+impl<U: MadUser> Drop for Address<'_, U> {
     fn drop(&mut self) {
         // SAFETY: The handle is owned by this (type invariant). No posted send uses it:
         // `Buffer::post` forgets it.
-        unsafe { bindings::rdma_helper_mad_ah_destroy(self.0.as_ptr()) };
+        unsafe { bindings::rdma_helper_mad_ah_destroy(self.raw.as_ptr()) };
     }
 }
 
@@ -278,12 +284,11 @@ pub struct Lengths {
 ///
 /// # Invariants
 ///
-/// `raw` was created by `_agent`, is not posted, and is owned by this.
+/// `raw` was created by the agent of `address`, is not posted, and is owned by this.
 pub struct Buffer<'a, U: MadUser> {
     raw: NonNull<bindings::ib_mad_send_buf>,
-    address: Address<'a>,
+    address: Address<'a, U>,
     rmpp: bool,
-    _agent: &'a Agent<U>,
 }
 
 impl<U: MadUser> Buffer<'_, U> {
@@ -292,7 +297,7 @@ impl<U: MadUser> Buffer<'_, U> {
         unsafe { SendBuf::view(self.raw.as_ptr()) }
     }
 
-    /// Copies the MAD, headers and data. Bytes beyond the lengths passed to [`Agent::buffer`] are
+    /// Copies the MAD, headers and data. Bytes beyond the lengths passed to [`Address::buffer`] are
     /// ignored, and so is the RMPP header of a transfer, which the core writes.
     pub fn fill(&mut self, mad: &[u8]) {
         let buf = self.view();
@@ -341,7 +346,7 @@ impl<U: MadUser> Buffer<'_, U> {
     pub fn post(self, timeout_ms: u32, retries: u32, sent: KBox<U::Sent>) -> Result {
         let buf = self.view();
         let sent: *mut U::Sent = KBox::into_raw(sent);
-        buf.set_ah(self.address.0.as_ptr());
+        buf.set_ah(self.address.raw.as_ptr());
         // CAST: The core uses signed numbers, and accepts those of programs unchecked.
         buf.set_timeout_ms(timeout_ms as c_int);
         // CAST: Signed in the core, as the timeout.

@@ -338,7 +338,7 @@ impl File {
         let tried = agent
             .address(&to(header))
             .and_then(|address| match lengths {
-                Some(lengths) => agent.buffer(lengths, address).map(drop),
+                Some(lengths) => address.buffer(lengths).map(drop),
                 None => Ok(()),
             });
         tried.err().unwrap_or(error)
@@ -605,7 +605,7 @@ impl Files for UmadFiles {
             return Err(EIO);
         }
         let address = agent.address(&to(&header))?;
-        let mut buffer = agent.buffer(&lengths, address)?;
+        let mut buffer = address.buffer(&lengths)?;
         if !start.is_response() {
             start.set_hi_tid(agent.hi_tid());
         }
