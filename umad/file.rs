@@ -605,14 +605,14 @@ impl Files for UmadFiles {
             return Err(EIO);
         }
         let address = agent.address(&to(&header))?;
-        let mut buffer = address.buffer(&lengths)?;
+        let buffer = address.buffer(&lengths)?;
         if !start.is_response() {
             start.set_hi_tid(agent.hi_tid());
         }
         if let Some(place) = mad.first_chunk_mut() {
             *place = start.0;
         }
-        buffer.fill(&mad);
+        let filled = buffer.fill(&mad)?;
         drop(mad);
         let key = Key::new(&start, *seq);
         let notice = Header {
@@ -631,7 +631,7 @@ impl Files for UmadFiles {
         }
         sends.try_create_and_insert(key, header, GFP_KERNEL_ACCOUNT)?;
         // `sent` waits for the lock.
-        if let Err(e) = buffer.post(header.timeout_ms, header.retries, sent) {
+        if let Err(e) = filled.post(header.timeout_ms, header.retries, sent) {
             sends.remove(&key);
             return Err(e);
         }
