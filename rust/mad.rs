@@ -105,14 +105,18 @@ impl<U: MadUser> Agent<U> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a class or method that the core does not support or that another agent has
-    /// registered; `EPROTONOSUPPORT`, `ENOMEM`.
+    /// `EINVAL` for a port that the device does not have, and for a class or method that the core
+    /// does not support or that another agent has registered; `EPROTONOSUPPORT`, `ENOMEM`.
     pub fn register(
         device: &DeviceRef,
         port: u32,
         how: &Registration,
         user: Arc<U>,
     ) -> Result<Self> {
+        // The C core looks the port up in an array before it checks anything.
+        if !device.ports().contains(&port) {
+            return Err(EINVAL);
+        }
         let mut request = bindings::ib_mad_reg_req::default();
         if let Some(unsolicited) = &how.unsolicited {
             request.mgmt_class = unsolicited.class;
@@ -134,7 +138,8 @@ impl<U: MadUser> Agent<U> {
             bindings::ib_qp_type_IB_QPT_SMI
         };
         // SAFETY: The device and the context exist as long as the agent (`_device`, `_user`), whose
-        // drop waits for the handlers. The core copies the request.
+        // drop waits for the handlers. The port is one of the device's (checked above). The core
+        // copies the request.
         let raw = from_err_ptr(unsafe {
             bindings::ib_register_mad_agent(
                 device.raw(),
