@@ -25,6 +25,7 @@ use crate::proto::register::Request;
 use crate::proto::register::Wrong;
 use crate::proto::send::Key;
 use crate::proto::send::Plan;
+use crate::proto::send::Rmpp;
 use crate::proto::send::Start;
 use crate::proto::wire;
 use crate::proto::wire::Special;
@@ -578,7 +579,7 @@ impl Files for UmadFiles {
         let lengths = Lengths {
             qpn: header.qpn,
             pkey_index: header.pkey_index,
-            rmpp: plan.rmpp_active,
+            rmpp: plan.rmpp == Rmpp::Core,
             headers: plan.headers,
             data: plan.data,
             base_version: start.base_version(),
@@ -610,7 +611,7 @@ impl Files for UmadFiles {
             start.set_hi_tid(agent.hi_tid());
         }
         if let Some(place) = mad.first_chunk_mut() {
-            *place = start.0;
+            *place = start.sent(plan.rmpp);
         }
         let filled = buffer.fill(&mad)?;
         drop(mad);
