@@ -99,12 +99,12 @@ def register2(qpn=1, cls=0x21, version=1, methods=0, oui=0, rmpp=0, flags=0, res
 
 
 def header(agent, to, index, timeout=0, retries=0, qpn=1, lid=0, sl=0, bits=0, grh=None, hop=64,
-           pkey=0, status=0, length=0, new=True):
+           pkey=0, status=0, length=0, new=True, reserved=bytes(6)):
     use_grh = to is not None if grh is None else grh
     head = struct.pack("=IIIII", agent, status, timeout, retries, length)
     head += struct.pack(">IIHBBBBBB", qpn, 0x80010000, lid, sl, bits, use_grh, index, hop, 0)
     head += (to or bytes(16)) + struct.pack(">I", 0)
-    return head + (struct.pack("=H6x", pkey) if new else b"")
+    return head + (struct.pack("=H6s", pkey, reserved) if new else b"")
 
 
 def mad(cls=0x21, method=3, tid=1, attr=1, mod=0, version=1, base=1, size=MAD, rmpp=(0, 0, 0)):
@@ -264,7 +264,8 @@ def reads(path, to, index, new):
     if new:
         u.ioctl(ENABLE_PKEY, bytes(8))
     agent = struct.unpack_from("=I", u.ioctl(REGISTER, register1())[1])[0]
-    data = header(agent, to, index, timeout=50, length=77, status=3, new=new)
+    data = header(agent, to, index, timeout=50, length=77, status=3, new=new,
+                  reserved=b"unused")
     print("sent", u.write(data + mad(tid=77)))
     ready, _, _ = select.select([u.fd], [], [], 60)
     print("ready", len(ready))

@@ -43,14 +43,13 @@ fn headers_as_the_uapi_lays_them_out() {
     assert_eq!((new.gid[0], new.gid[15]), (36, 51));
     assert_eq!(new.flow_label, 0x34353637);
     assert_eq!(new.pkey_index, u16::from_ne_bytes([56, 57]));
-    // The six reserved bytes are not given back.
-    let back = new.to_bytes();
-    assert_eq!(back[..58], raw[..58]);
-    assert_eq!(back[58..], [0; 6]);
+    assert_eq!(new.reserved, [58, 59, 60, 61, 62, 63]);
+    assert_eq!(new.to_bytes(), raw);
 
     let old = Header::parse(&raw[..56], Layout::Old).unwrap();
     assert_eq!(old.pkey_index, 0);
     assert_eq!(old.to_bytes()[..56], raw[..56]);
+    assert_eq!(old.to_bytes()[56..], [0; 8]);
     assert_eq!(Header::parse(&raw[..55], Layout::Old), None);
     assert_eq!(Header::parse(&raw[..63], Layout::Pkey), None);
 }
