@@ -66,6 +66,7 @@ use rdma::mad::Received;
 use rdma::mad::Registration;
 use rdma::mad::To;
 use rdma::mad::Unsolicited;
+use rdma::nospec;
 use rdma::sync::new_wait_queue;
 use rdma::sync::WaitQueue;
 
@@ -195,7 +196,7 @@ impl Inner {
 
 /// The agent of a number that a program has, and whether the core does RMPP for it.
 fn agent_at(slots: &Slots, id: u32) -> Option<(&Agent<Listener>, bool)> {
-    match slots.get(usize::try_from(id).ok()?)? {
+    match nospec::get(slots, usize::try_from(id).ok()?)? {
         Slot::Live(registered) => Some((&registered.agent, registered.kernel_rmpp)),
         Slot::Free | Slot::Coming(_) | Slot::Untold(..) => None,
     }
@@ -499,12 +500,9 @@ impl File {
     /// Unregisters an agent that the program knows.
     fn remove(&self, id: u32) -> Result {
         let place = usize::try_from(id)?;
-        if place >= AGENTS {
-            return Err(EINVAL);
-        }
         let state = self.port.state.lock();
         let mut inner = self.inner.lock();
-        let slot = inner.slots.get_mut(place).ok_or(EINVAL)?;
+        let slot = nospec::get_mut(&mut inner.slots, place).ok_or(EINVAL)?;
         let agent = match slot {
             Slot::Live(_) => mem::replace(slot, Slot::Free),
             Slot::Free | Slot::Coming(_) | Slot::Untold(..) => return Err(EINVAL),

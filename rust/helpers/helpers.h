@@ -27,6 +27,7 @@ struct workqueue_struct;
 
 /* base.c */
 void rdma_helper_cond_resched(void);
+unsigned long rdma_helper_array_index_nospec(unsigned long index, unsigned long size);
 void rdma_helper_local_bh_disable(void);
 void rdma_helper_local_bh_enable(void);
 unsigned long rdma_helper_spin_lock_irqsave(spinlock_t *lock);

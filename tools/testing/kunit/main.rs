@@ -11,6 +11,7 @@ mod context;
 mod crc32;
 mod gate;
 mod kvec;
+mod nospec;
 mod shared_ring;
 mod sync;
 mod table;
