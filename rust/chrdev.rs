@@ -218,7 +218,11 @@ unsafe extern "C" fn show<S: NodeFile>(
 /// # Invariants
 ///
 /// The class is registered.
-pub struct Class<C: NodeClass>(Pin<KBox<Opaque<bindings::class>>>, PhantomData<C>);
+pub struct Class<C: NodeClass> {
+    raw: Pin<KBox<Opaque<bindings::class>>>,
+    _nodes: PhantomData<C>,
+    _resident: Resident,
+}
 
 // SAFETY: The driver model locks classes itself.
 unsafe impl<C: NodeClass> Send for Class<C> {}
@@ -242,12 +246,12 @@ impl<C: NodeClass> Class<C> {
     };
     const GROUPS: [*const bindings::attribute_group; 2] = [&Self::GROUP, ptr::null()];
 
-    /// Registers the class.
+    /// Registers the class. `resident` is [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
     /// Those of `class_register`; `ENOMEM`.
-    pub fn register() -> Result<Self> {
+    pub fn register(resident: Resident) -> Result<Self> {
         let class = bindings::class {
             name: C::NAME.as_char_ptr(),
             class_groups: match C::ABI_VERSION {
@@ -262,7 +266,11 @@ impl<C: NodeClass> Class<C> {
         // SAFETY: The class is pinned, and is unregistered before it is freed.
         to_result(unsafe { bindings::class_register(class.get()) })?;
         // INVARIANT: Just registered.
-        Ok(Self(class, PhantomData))
+        Ok(Self {
+            raw: class,
+            _nodes: PhantomData,
+            _resident: resident,
+        })
     }
 }
 
@@ -270,7 +278,7 @@ impl<C: NodeClass> Drop for Class<C> {
     fn drop(&mut self) {
         // SAFETY: The class is registered (type invariant). Nodes hold references to this `Class`,
         // so none is left.
-        unsafe { bindings::class_unregister(self.0.get()) };
+        unsafe { bindings::class_unregister(self.raw.get()) };
     }
 }
 
@@ -420,7 +428,7 @@ impl<C: NodeClass> Node<C> {
             let dev = (*inner.as_ptr()).dev.get();
             let cdev = (*inner.as_ptr()).cdev.get();
             bindings::device_initialize(dev);
-            (*dev).class = class.0.get();
+            (*dev).class = class.raw.get();
             (*dev).release = Some(release::<C>);
             (*dev).devt = number;
             bindings::cdev_init(cdev, F::operations());

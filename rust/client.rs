@@ -23,6 +23,7 @@ use crate::chrdev::Node;
 use crate::chrdev::NodeClass;
 use crate::edge::device::Device;
 use crate::edge::View;
+use crate::module::Resident;
 use crate::net::CountedNet;
 use crate::provider::unsupported;
 use crate::sysfs::Page;
@@ -265,15 +266,19 @@ impl<C: Client> ClientSlot<C> {
 /// # Invariants
 ///
 /// The slot is taken by this, and its client is registered.
-pub struct Registered<C: Client>(PhantomData<C>);
+pub struct Registered<C: Client> {
+    _client: PhantomData<C>,
+    _resident: Resident,
+}
 
 impl<C: Client> Registered<C> {
     /// Registers a client, which is notified of all present and future devices. May sleep.
+    /// `resident` is [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
     /// `EBUSY` if a client of this type is registered; `ENOMEM`.
-    pub fn register(client: Arc<C>) -> Result<Self> {
+    pub fn register(client: Arc<C>, resident: Resident) -> Result<Self> {
         let slot = C::slot();
         if slot.taken.xchg(true, Full) {
             return Err(EBUSY);
@@ -297,7 +302,10 @@ impl<C: Client> Registered<C> {
             return Err(e);
         }
         // INVARIANT: The slot was taken and the client registered above.
-        Ok(Self(PhantomData))
+        Ok(Self {
+            _client: PhantomData,
+            _resident: resident,
+        })
     }
 
     /// Empties the slot. The core must not know it.

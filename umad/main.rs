@@ -120,7 +120,7 @@ impl Umad {
         Ok(Self {
             fixed: numbers(Numbers::fixed(MAJOR, 0, FIXED * 2, Mads::NAME)?)?,
             dynamic: numbers(Numbers::dynamic(DYNAMIC * 2, Mads::NAME)?)?,
-            class: Arc::new(Class::register()?, GFP_KERNEL)?,
+            class: Arc::new(Class::register(rdma::resident!())?, GFP_KERNEL)?,
             indices: Arc::pin_init(Indices::new(), GFP_KERNEL)?,
         })
     }
@@ -198,8 +198,8 @@ struct UmadModule {
 
 impl kernel::Module for UmadModule {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let umad = Registered::register(Arc::new(Umad::new()?, GFP_KERNEL)?)?;
-        let issm = Registered::register(Arc::new(Issm, GFP_KERNEL)?)?;
+        let umad = Registered::register(Arc::new(Umad::new()?, GFP_KERNEL)?, rdma::resident!())?;
+        let issm = Registered::register(Arc::new(Issm, GFP_KERNEL)?, rdma::resident!())?;
         Ok(Self {
             _issm: issm,
             _umad: umad,

@@ -82,7 +82,7 @@ struct Ucaps {
 
 impl Ucaps {
     fn new() -> Result<Self> {
-        let class = Arc::new(Class::register()?, GFP_KERNEL)?;
+        let class = Arc::new(Class::register(rdma::resident!())?, GFP_KERNEL)?;
         let numbers = Numbers::dynamic(bindings::rdma_user_cap_RDMA_UCAP_MAX, Rights::NAME)?;
         Ok(Self {
             by_kind: [const { None }; ALL],
