@@ -15,6 +15,7 @@
 //!
 //! Locks: `Port::state`, then `File::inner`. Handlers of agents take the second, so an agent is
 //! never unregistered, which waits for them, under it. No user memory is touched under either.
+//! `Port::shown` is taken alone, and held briefly.
 
 #![allow(unreachable_pub, reason = "proto is a crate of its own on the host")]
 
