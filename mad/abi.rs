@@ -133,7 +133,8 @@ pub(super) fn register(
 /// Unregisters an agent: ends its sends, and waits for those that are not freed yet. No handler is
 /// called after this returns. May sleep; not from a handler.
 fn unregister_agent(agent: Registered) {
-    Agent::unregister(&agent.0);
+    // True: `agent` is the consumer's only reference.
+    let _: bool = Agent::unregister(&agent.0);
 }
 
 /// Allocation flags for C's `gfp`: whether the allocation may sleep.

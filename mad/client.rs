@@ -45,11 +45,10 @@ pub(crate) fn register(device: &Device, port: u32, handlers: Handlers) -> Result
 }
 
 /// Unregisters an agent: ends its sends, and waits until all of them are freed. No handler is
-/// called after this returns. The second call does nothing. May sleep; not from a handler.
+/// called after this returns. A second call does nothing, and does not wait for the first. May
+/// sleep; not from a handler.
 pub(crate) fn unregister(agent: &Arc<Agent>) {
-    if !kernel::warn_on!(agent.is_unregistered()) {
-        Agent::unregister(agent);
-    }
+    kernel::warn_on!(!Agent::unregister(agent));
 }
 
 /// The upper half of an agent's transaction IDs.
