@@ -43,8 +43,8 @@ use kernel::types::Opaque;
 ///
 /// # Invariants
 ///
-/// `raw` is a device that stays registered until `gone` is completed, by the drop of the last
-/// reference.
+/// `raw` is a device that was added to the client. Its removal does not end, and so the device and
+/// its driver stay, until `gone` is completed by the drop of the last reference.
 #[pin_data]
 struct Told {
     raw: NonNull<bindings::ib_device>,
@@ -58,7 +58,7 @@ unsafe impl Send for Told {}
 // SAFETY: As for `Send`: a device may be used from any thread.
 unsafe impl Sync for Told {}
 
-/// A reference to a registered device, which stays registered until this is dropped.
+/// A reference to a device, whose removal does not end until this is dropped.
 ///
 /// # Invariants
 ///
@@ -95,7 +95,8 @@ impl DeviceRef {
     }
 
     fn view(&self) -> &Device {
-        // SAFETY: The device is registered (invariants of `Told` and `DeviceRef`).
+        // SAFETY: The device exists, and was complete when it was added (invariants of `Told` and
+        // `DeviceRef`).
         unsafe { Device::view(self.raw()) }
     }
 
