@@ -31,6 +31,7 @@ use crate::edge::FromC;
 use crate::edge::Passed;
 use crate::edge::View;
 use crate::edge::Within;
+use crate::task::cond_resched;
 use kernel::container_of;
 use kernel::error::from_err_ptr;
 use kernel::error::to_result;
@@ -323,7 +324,7 @@ impl<'a, U: MadUser> Buffer<'a, U> {
         unsafe { SendBuf::view(self.raw.as_ptr()) }
     }
 
-    /// Copies the MAD, headers and data. Bytes beyond the lengths passed to [`Address::buffer`] are
+    /// Copies the MAD, headers and data. May sleep. Bytes beyond the lengths passed to [`Address::buffer`] are
     /// ignored, and so is the RMPP header of a transfer, which the core writes.
     ///
     /// # Errors
@@ -354,6 +355,9 @@ impl<'a, U: MadUser> Buffer<'a, U> {
         // Without RMPP there is no rest, and no segment.
         for part in rest.chunks(segment.max(1)) {
             number = number.saturating_add(1);
+            if number % 256 == 0 {
+                cond_resched();
+            }
             // SAFETY: A transfer has segments of `seg_size` bytes for all of its data, numbered
             // from 1 (`ib_get_rmpp_segment` in `ib_mad.h`).
             unsafe {

@@ -642,12 +642,8 @@ impl Files for UmadFiles {
             data: plan.data,
             base_version: start.base_version(),
         };
-        let copied = accounted::from_elem(0_u8, plan.copied).and_then(|mut mad| {
-            let rest = mad.get_mut(wire::RMPP_HEADER..).ok_or(EINVAL)?;
-            from.read_slice(rest)?;
-            Ok(mad)
-        });
-        let mut mad = match copied {
+        let rest = plan.copied.saturating_sub(start.0.len());
+        let mut mad = match accounted::from_user(&start.0, &mut from, rest) {
             Ok(mad) => mad,
             Err(e) => return Err(file.refuse(&header, Some(&lengths), e)),
         };
