@@ -9,6 +9,7 @@ use super::abi;
 use super::agent::Wish;
 use super::edge::send::Claim;
 use super::edge::send::For;
+use super::memory::Memory;
 use super::send;
 use super::send::Plan;
 use super::transact;
@@ -82,7 +83,7 @@ pub(crate) fn allocate(
         data,
         base_version,
     };
-    send::new(agent, &plan, For::Consumer, abi::flags(gfp))
+    send::new(agent, &plan, For::Consumer, Memory::of(gfp))
 }
 
 /// Writes the bytes of a MAD that is not posted. Returns the result of `write`.

@@ -17,6 +17,11 @@ use core::ptr::NonNull;
 use kernel::prelude::*;
 use kernel::uaccess::UserSliceReader;
 
+/// Allocation flags of such memory, for C functions that allocate: `GFP_USERS` in `helpers/base.c`.
+pub(crate) const FLAGS: bindings::gfp_t = bindings::GFP_KERNEL_ACCOUNT
+    | 1 << bindings::___GFP_RETRY_MAYFAIL_BIT
+    | 1 << bindings::___GFP_NOWARN_BIT;
+
 /// Returns an empty vector with room for `capacity` values.
 ///
 /// Context: may sleep.
@@ -95,6 +100,30 @@ pub fn from_user(head: &[u8], from: &mut UserSliceReader, count: usize) -> Resul
     }
     append(&mut list, count, |piece| from.read_raw(piece))?;
     Ok(list)
+}
+
+/// Returns `len` zeroed bytes, at least one, in memory that can be mapped for DMA.
+///
+/// Context: may sleep.
+///
+/// # Errors
+///
+/// As [`with_capacity`]. More than a few pages are rarely found in one piece.
+///
+/// # Examples
+///
+/// ```ignore
+/// let segment = accounted::zeros(200)?;
+/// ```
+pub fn zeros(len: usize) -> Result<KVec<u8>> {
+    let len = len.max(1);
+    isize::try_from(len).map_err(|_| ENOMEM)?;
+    // SAFETY: The helper accepts any size.
+    let start = unsafe { bindings::rdma_helper_zalloc_accounted(len) };
+    let start = NonNull::new(start.cast::<u8>()).ok_or(ENOMEM)?;
+    // SAFETY: The helper returns `len` zeroed bytes, at most `isize::MAX`, that `kfree` frees, as the
+    // allocator of `KVec` does.
+    Ok(unsafe { KVec::from_raw_parts(start.as_ptr(), len, len) })
 }
 
 /// Values that are written between calls of `cond_resched`.

@@ -21,6 +21,7 @@ use core::ptr;
 use core::ptr::NonNull;
 use core::slice;
 
+use crate::accounted;
 use crate::bindings;
 use crate::client::DeviceRef;
 use crate::edge::mad::MadAgent;
@@ -233,7 +234,8 @@ impl<'a, U: MadUser> Address<'a, U> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for lengths that are not possible for such a MAD; `ENOMEM`.
+    /// `EINVAL` for lengths that are not possible for such a MAD; `ENOMEM`, also at the limit of the
+    /// cgroup.
     pub fn buffer(self, lengths: &Lengths) -> Result<Buffer<'a, U>> {
         let headers = c_int::try_from(lengths.headers).map_err(|_| EINVAL)?;
         let data = c_int::try_from(lengths.data).map_err(|_| EINVAL)?;
@@ -262,7 +264,7 @@ impl<'a, U: MadUser> Address<'a, U> {
                 c_int::from(lengths.rmpp),
                 headers,
                 data,
-                bindings::GFP_KERNEL_ACCOUNT,
+                accounted::FLAGS,
                 lengths.base_version,
             )
         })?;

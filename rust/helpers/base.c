@@ -126,6 +126,12 @@ void *rdma_helper_alloc_accounted(unsigned long size)
 	return addr ?: vmap_accounted(size, GFP_USERS, 0);
 }
 
+/* Returns zeroed, contiguous memory for kfree(). */
+void *rdma_helper_zalloc_accounted(unsigned long size)
+{
+	return kzalloc(size, GFP_USERS);
+}
+
 /* Returns zeroed memory for rdma_helper_vfree_mapped() and remap_vmalloc_range(). */
 void *rdma_helper_alloc_mappable(unsigned long size)
 {

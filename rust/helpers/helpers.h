@@ -40,6 +40,7 @@ struct workqueue_struct *rdma_helper_alloc_workqueue(const char *name,
 						     unsigned int flags,
 						     int max_active);
 void *rdma_helper_alloc_accounted(unsigned long size);
+void *rdma_helper_zalloc_accounted(unsigned long size);
 void *rdma_helper_alloc_mappable(unsigned long size);
 void rdma_helper_vfree_mapped(const void *addr);
 int rdma_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,

@@ -7,6 +7,7 @@
 
 use kernel::prelude::*;
 
+mod accounted;
 mod context;
 mod crc32;
 mod gate;

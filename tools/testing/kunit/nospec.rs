@@ -14,7 +14,14 @@ mod tests {
         let mut array = [10, 11, 12];
         assert_eq!(get(&array, 0), Some(&10));
         assert_eq!(get(&array, 2), Some(&12));
-        for index in [3, 4, 1 << 31, usize::MAX / 2, usize::MAX / 2 + 1, usize::MAX] {
+        for index in [
+            3,
+            4,
+            1 << 31,
+            usize::MAX / 2,
+            usize::MAX / 2 + 1,
+            usize::MAX,
+        ] {
             assert_eq!(get(&array, index), None);
             assert_eq!(get_mut(&mut array, index), None);
         }
