@@ -16,6 +16,7 @@ use super::edge::receive::Received;
 use super::edge::send::For;
 use super::edge::MadHdr;
 use super::edge::RegReq;
+use super::memory::Memory;
 use super::send;
 use super::send::Plan;
 use super::transact;
@@ -27,7 +28,6 @@ use crate::proto::mad::rmpp;
 use crate::proto::mad::wire;
 use crate::proto::mad::wire::Special;
 use core::ptr;
-use kernel::alloc::Flags;
 use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
@@ -133,16 +133,8 @@ pub(super) fn register(
 /// Unregisters an agent: ends its sends, and waits for those that are not freed yet. No handler is
 /// called after this returns. May sleep; not from a handler.
 fn unregister_agent(agent: Registered) {
-    Agent::unregister(&agent.0);
-}
-
-/// Allocation flags for C's `gfp`: whether the allocation may sleep.
-pub(super) const fn flags(gfp: bindings::gfp_t) -> Flags {
-    if gfp & 1 << bindings::___GFP_DIRECT_RECLAIM_BIT != 0 {
-        GFP_KERNEL
-    } else {
-        GFP_ATOMIC
-    }
+    // True: `agent` is the consumer's only reference.
+    let _: bool = Agent::unregister(&agent.0);
 }
 
 /// Allocates a send. The context depends on `gfp`.
@@ -170,7 +162,7 @@ fn create_send(
         data: usize::try_from(data_len).map_err(|_| EINVAL)?,
         base_version,
     };
-    send::new(&agent.shared(), &plan, For::Consumer, flags(gfp)).map(Created)
+    send::new(&agent.shared(), &plan, For::Consumer, Memory::of(gfp)).map(Created)
 }
 
 /// Frees a send that is not posted. Any context.

@@ -36,6 +36,8 @@ use kernel::ffi::c_void;
 use kernel::list::List;
 use kernel::list::ListArc;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::workqueue::new_delayed_work;
 use kernel::workqueue::new_work;
@@ -79,6 +81,8 @@ pub(crate) struct Agent {
     rmpp_version: u8,
     flags: u32,
     key: KeyId,
+    /// Set by the call that unregisters the agent.
+    ended: Atomic<bool>,
     #[pin]
     gate: Gate,
     #[pin]
@@ -169,6 +173,7 @@ impl Agent {
                 rmpp_version: wish.rmpp_version,
                 flags: wish.flags,
                 key: made.id(),
+                ended: Atomic::new(false),
                 gate <- Gate::new(),
                 inner <- rdma::new_spinlock_irq!(Inner {
                     key: made,
@@ -201,9 +206,12 @@ impl Agent {
         Ok(this)
     }
 
-    /// Unregisters an agent: ends its sends, and waits until it has no users. May sleep; not from a
-    /// handler.
-    pub(super) fn unregister(this: &Arc<Self>) {
+    /// Unregisters an agent: ends its sends, and waits until it has no users. Returns false if
+    /// another call does or did so, for which it does not wait. May sleep; not from a handler.
+    pub(super) fn unregister(this: &Arc<Self>) -> bool {
+        if this.ended.xchg(true, Relaxed) {
+            return false;
+        }
         trace::agent(this, trace::UNREGISTERED);
         this.abandon();
         drop(workqueue::cancel_delayed::<Self, 0>(this));
@@ -215,11 +223,7 @@ impl Agent {
         this.gate.close_and_wait();
         Transfer::end_all(this);
         this.rights.withdraw();
-    }
-
-    /// Returns whether the agent is unregistered.
-    pub(super) fn is_unregistered(&self) -> bool {
-        self.gate.is_closed()
+        true
     }
 
     /// The C structure that consumers and tracepoints read.

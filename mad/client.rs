@@ -9,6 +9,7 @@ use super::abi;
 use super::agent::Wish;
 use super::edge::send::Claim;
 use super::edge::send::For;
+use super::memory::Memory;
 use super::send;
 use super::send::Plan;
 use super::transact;
@@ -45,11 +46,10 @@ pub(crate) fn register(device: &Device, port: u32, handlers: Handlers) -> Result
 }
 
 /// Unregisters an agent: ends its sends, and waits until all of them are freed. No handler is
-/// called after this returns. The second call does nothing. May sleep; not from a handler.
+/// called after this returns. A second call does nothing, and does not wait for the first. May
+/// sleep; not from a handler.
 pub(crate) fn unregister(agent: &Arc<Agent>) {
-    if !kernel::warn_on!(agent.is_unregistered()) {
-        Agent::unregister(agent);
-    }
+    kernel::warn_on!(!Agent::unregister(agent));
 }
 
 /// The upper half of an agent's transaction IDs.
@@ -83,7 +83,7 @@ pub(crate) fn allocate(
         data,
         base_version,
     };
-    send::new(agent, &plan, For::Consumer, abi::flags(gfp))
+    send::new(agent, &plan, For::Consumer, Memory::of(gfp))
 }
 
 /// Writes the bytes of a MAD that is not posted. Returns the result of `write`.

@@ -8,6 +8,7 @@
 //! | `queue` | queue pairs 0 and 1 |
 //! | `agent` | agents, and the lists of their sends |
 //! | `send` | layout of a send |
+//! | `memory` | how sends are allocated |
 //! | `transact` | life of a send, from post to completion |
 //! | `incoming` | received MADs, and their delivery |
 //! | `transfer` | transfers of many MADs (RMPP) |
@@ -28,6 +29,7 @@ pub(crate) mod client;
 mod edge;
 mod incoming;
 mod local;
+mod memory;
 mod port;
 mod queue;
 mod reply;

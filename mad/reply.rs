@@ -13,6 +13,7 @@ use super::edge::receive::GRH;
 use super::edge::send::Claim;
 use super::edge::send::For;
 use super::edge::Wc;
+use super::memory::Memory;
 use super::port::Port;
 use super::send;
 use super::send::Plan;
@@ -80,7 +81,7 @@ impl Back<'_> {
             data: len.checked_sub(wire::HEADER).ok_or(EINVAL)?,
             base_version,
         };
-        let send = send::new(agent.owner(), &plan, For::Nobody(handle), GFP_KERNEL)?;
+        let send = send::new(agent.owner(), &plan, For::Nobody(handle), Memory::Kernel)?;
         let mut claim = Claim::new(&send).ok_or(EINVAL)?;
         for (to, from) in claim.mad_mut().iter_mut().zip(mad.iter().take(len)) {
             *to = *from;

@@ -9,11 +9,11 @@ use super::edge::receive::GRH;
 use super::edge::send::For;
 use super::edge::send::Make;
 use super::edge::send::Send;
+use super::memory::Memory;
 use crate::proto::mad::rmpp;
 use crate::proto::mad::send::Ticks;
 use crate::proto::mad::wire;
 use crate::proto::mad::wire::Layout;
-use kernel::alloc::Flags;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
@@ -33,13 +33,13 @@ pub(super) struct Plan {
     pub(super) base_version: u8,
 }
 
-/// Allocates a send. The context depends on `flags`.
+/// Allocates a send. The context depends on `memory`.
 ///
 /// # Errors
 ///
 /// `EINVAL` if the message does not fit, or the agent does not support RMPP; `ENOMEM`; `ENODEV` if
 /// the agent is being unregistered.
-pub(super) fn new(agent: &Arc<Agent>, plan: &Plan, whom: For, flags: Flags) -> Result<Arc<Send>> {
+pub(super) fn new(agent: &Arc<Agent>, plan: &Plan, whom: For, memory: Memory) -> Result<Arc<Send>> {
     let opa = agent.live().is_opa() && plan.base_version == wire::OPA_VERSION;
     let mad_size = if opa {
         wire::OPA_MAD_SIZE
@@ -77,7 +77,7 @@ pub(super) fn new(agent: &Arc<Agent>, plan: &Plan, whom: For, flags: Flags) -> R
         layout,
         transfer,
     };
-    Send::make(pass, make, whom, flags)
+    Send::make(pass, make, whom, memory)
 }
 
 impl Send {

@@ -17,6 +17,7 @@ use super::edge::send::Claim;
 use super::edge::send::For;
 use super::edge::send::Send;
 use super::edge::ticks;
+use super::memory::Memory;
 use super::send;
 use super::send::Plan;
 use super::transact;
@@ -417,7 +418,7 @@ impl Reply {
             data: 0,
             base_version: wire::VERSION,
         };
-        let send = send::new(agent, &plan, whom, GFP_KERNEL)?;
+        let send = send::new(agent, &plan, whom, Memory::Kernel)?;
         let mut claim = Claim::new(&send).ok_or(EINVAL)?;
         let mad = claim.mad_mut();
         for (to, from) in mad.iter_mut().zip(&self.headers) {

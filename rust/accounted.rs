@@ -11,8 +11,16 @@
 //! C header: `include/linux/gfp_types.h`.
 
 use crate::bindings;
+use crate::task::cond_resched;
+use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 use kernel::prelude::*;
+use kernel::uaccess::UserSliceReader;
+
+/// Allocation flags of such memory, for C functions that allocate: `GFP_USERS` in `helpers/base.c`.
+pub(crate) const FLAGS: bindings::gfp_t = bindings::GFP_KERNEL_ACCOUNT
+    | 1 << bindings::___GFP_RETRY_MAYFAIL_BIT
+    | 1 << bindings::___GFP_NOWARN_BIT;
 
 /// Returns an empty vector with room for `capacity` values.
 ///
@@ -65,10 +73,79 @@ pub fn with_capacity<T>(capacity: usize) -> Result<KVVec<T>> {
 /// ```
 pub fn from_elem<T: Copy>(value: T, count: usize) -> Result<KVVec<T>> {
     let mut list = with_capacity(count)?;
-    for _ in 0..count {
-        list.push_within_capacity(value).map_err(|_| ENOMEM)?;
-    }
+    append(&mut list, count, |piece| {
+        piece.fill(MaybeUninit::new(value));
+        Ok(())
+    })?;
     Ok(list)
+}
+
+/// Returns a vector of `head` and `count` bytes that a program writes after it.
+///
+/// Context: may sleep.
+///
+/// # Errors
+///
+/// As [`with_capacity`]; `EFAULT` if the program has no such memory.
+///
+/// # Examples
+///
+/// ```ignore
+/// let message = accounted::from_user(&header, &mut reader, reader.len())?;
+/// ```
+pub fn from_user(head: &[u8], from: &mut UserSliceReader, count: usize) -> Result<KVVec<u8>> {
+    let mut list = with_capacity(head.len().checked_add(count).ok_or(ENOMEM)?)?;
+    for byte in head {
+        list.push_within_capacity(*byte).map_err(|_| ENOMEM)?;
+    }
+    append(&mut list, count, |piece| from.read_raw(piece))?;
+    Ok(list)
+}
+
+/// Returns `len` zeroed bytes, at least one, in memory that can be mapped for DMA.
+///
+/// Context: may sleep.
+///
+/// # Errors
+///
+/// As [`with_capacity`]. More than a few pages are rarely found in one piece.
+///
+/// # Examples
+///
+/// ```ignore
+/// let segment = accounted::zeros(200)?;
+/// ```
+pub fn zeros(len: usize) -> Result<KVec<u8>> {
+    let len = len.max(1);
+    isize::try_from(len).map_err(|_| ENOMEM)?;
+    // SAFETY: The helper accepts any size.
+    let start = unsafe { bindings::rdma_helper_zalloc_accounted(len) };
+    let start = NonNull::new(start.cast::<u8>()).ok_or(ENOMEM)?;
+    // SAFETY: The helper returns `len` zeroed bytes, at most `isize::MAX`, that `kfree` frees, as the
+    // allocator of `KVec` does.
+    Ok(unsafe { KVec::from_raw_parts(start.as_ptr(), len, len) })
+}
+
+/// Values that are written between calls of `cond_resched`.
+const PIECE: usize = 1 << 14;
+
+/// Appends `count` values, which `write` initialises by pieces. They must fit.
+fn append<T>(
+    list: &mut KVVec<T>,
+    count: usize,
+    mut write: impl FnMut(&mut [MaybeUninit<T>]) -> Result,
+) -> Result {
+    let mut left = count;
+    while left != 0 {
+        let len = left.min(PIECE);
+        let piece = list.spare_capacity_mut().get_mut(..len).ok_or(ENOMEM)?;
+        write(piece)?;
+        // SAFETY: The capacity has room for `len` more values, which `write` has initialised.
+        unsafe { list.inc_len(len) };
+        left = left.saturating_sub(len);
+        cond_resched();
+    }
+    Ok(())
 }
 
 /// Allocates memory that `kvfree` frees, aligned to eight bytes. Not generic, so that it is

@@ -218,7 +218,11 @@ unsafe extern "C" fn show<S: NodeFile>(
 /// # Invariants
 ///
 /// The class is registered.
-pub struct Class<C: NodeClass>(Pin<KBox<Opaque<bindings::class>>>, PhantomData<C>);
+pub struct Class<C: NodeClass> {
+    raw: Pin<KBox<Opaque<bindings::class>>>,
+    _nodes: PhantomData<C>,
+    _resident: Resident,
+}
 
 // SAFETY: The driver model locks classes itself.
 unsafe impl<C: NodeClass> Send for Class<C> {}
@@ -242,12 +246,12 @@ impl<C: NodeClass> Class<C> {
     };
     const GROUPS: [*const bindings::attribute_group; 2] = [&Self::GROUP, ptr::null()];
 
-    /// Registers the class.
+    /// Registers the class. `resident` is [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
     /// Those of `class_register`; `ENOMEM`.
-    pub fn register() -> Result<Self> {
+    pub fn register(resident: Resident) -> Result<Self> {
         let class = bindings::class {
             name: C::NAME.as_char_ptr(),
             class_groups: match C::ABI_VERSION {
@@ -262,7 +266,11 @@ impl<C: NodeClass> Class<C> {
         // SAFETY: The class is pinned, and is unregistered before it is freed.
         to_result(unsafe { bindings::class_register(class.get()) })?;
         // INVARIANT: Just registered.
-        Ok(Self(class, PhantomData))
+        Ok(Self {
+            raw: class,
+            _nodes: PhantomData,
+            _resident: resident,
+        })
     }
 }
 
@@ -270,7 +278,7 @@ impl<C: NodeClass> Drop for Class<C> {
     fn drop(&mut self) {
         // SAFETY: The class is registered (type invariant). Nodes hold references to this `Class`,
         // so none is left.
-        unsafe { bindings::class_unregister(self.0.get()) };
+        unsafe { bindings::class_unregister(self.raw.get()) };
     }
 }
 
@@ -342,21 +350,21 @@ unsafe impl<C: NodeClass> Sync for Node<C> {}
 
 impl<C: NodeClass> Node<C> {
     /// Adds a node `NAMEindex` below the parent of a device. `F` implements its files; its number is
-    /// the one at an index of `numbers`. May sleep.
+    /// the one at an index of `numbers`. May sleep. `resident` is
+    /// [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
     /// `ENOSPC` if `numbers` has no such place; `ENOMEM`; those of `cdev_device_add`.
-    /// `ENOSPC`: there is no such number; `ENOMEM`, and those of `cdev_device_add`.
     pub fn add<F: Files<Class = C>>(
         class: &Arc<Class<C>>,
         number: (&Arc<Numbers>, u32),
         (name, index): (&'static CStr, u32),
         device: &DeviceRef,
-        module: (&'static ThisModule, Resident),
+        resident: Resident,
         data: C::Node,
     ) -> Result<Self> {
-        Self::add_named::<F>(class, number, module, data, |dev| {
+        Self::add_named::<F>(class, number, resident, data, |dev| {
             // `device_add` takes a reference to the parent.
             // SAFETY: The device is initialised and not added yet: ours alone. Format and name are
             // terminated.
@@ -381,10 +389,10 @@ impl<C: NodeClass> Node<C> {
         class: &Arc<Class<C>>,
         number: (&Arc<Numbers>, u32),
         name: &'static CStr,
-        module: (&'static ThisModule, Resident),
+        resident: Resident,
         data: C::Node,
     ) -> Result<Self> {
-        Self::add_named::<F>(class, number, module, data, |dev| {
+        Self::add_named::<F>(class, number, resident, data, |dev| {
             // SAFETY: As in `add`.
             to_result(unsafe {
                 bindings::dev_set_name(dev, c"%s".as_char_ptr(), name.as_char_ptr())
@@ -396,7 +404,7 @@ impl<C: NodeClass> Node<C> {
     fn add_named<F: Files<Class = C>>(
         class: &Arc<Class<C>>,
         (numbers, place): (&Arc<Numbers>, u32),
-        (module, resident): (&'static ThisModule, Resident),
+        resident: Resident,
         data: C::Node,
         name: impl FnOnce(*mut bindings::device) -> Result,
     ) -> Result<Self> {
@@ -420,11 +428,11 @@ impl<C: NodeClass> Node<C> {
             let dev = (*inner.as_ptr()).dev.get();
             let cdev = (*inner.as_ptr()).cdev.get();
             bindings::device_initialize(dev);
-            (*dev).class = class.0.get();
+            (*dev).class = class.raw.get();
             (*dev).release = Some(release::<C>);
             (*dev).devt = number;
             bindings::cdev_init(cdev, F::operations());
-            (*cdev).owner = module.as_ptr();
+            (*cdev).owner = F::OWNER.as_ptr();
             name(dev)
                 .and_then(|()| to_result(bindings::cdev_device_add(cdev, dev)))
                 .inspect_err(|_| bindings::put_device(dev))

@@ -23,6 +23,7 @@ use crate::chrdev::Node;
 use crate::chrdev::NodeClass;
 use crate::edge::device::Device;
 use crate::edge::View;
+use crate::module::Resident;
 use crate::net::CountedNet;
 use crate::provider::unsupported;
 use crate::sysfs::Page;
@@ -42,8 +43,8 @@ use kernel::types::Opaque;
 ///
 /// # Invariants
 ///
-/// `raw` is a device that stays registered until `gone` is completed, by the drop of the last
-/// reference.
+/// `raw` is a device that was added to the client. Its removal does not end, and so the device and
+/// its driver stay, until `gone` is completed by the drop of the last reference.
 #[pin_data]
 struct Told {
     raw: NonNull<bindings::ib_device>,
@@ -57,7 +58,7 @@ unsafe impl Send for Told {}
 // SAFETY: As for `Send`: a device may be used from any thread.
 unsafe impl Sync for Told {}
 
-/// A reference to a registered device, which stays registered until this is dropped.
+/// A reference to a device, whose removal does not end until this is dropped.
 ///
 /// # Invariants
 ///
@@ -94,7 +95,8 @@ impl DeviceRef {
     }
 
     fn view(&self) -> &Device {
-        // SAFETY: The device is registered (invariants of `Told` and `DeviceRef`).
+        // SAFETY: The device exists, and was complete when it was added (invariants of `Told` and
+        // `DeviceRef`).
         unsafe { Device::view(self.raw()) }
     }
 
@@ -265,15 +267,19 @@ impl<C: Client> ClientSlot<C> {
 /// # Invariants
 ///
 /// The slot is taken by this, and its client is registered.
-pub struct Registered<C: Client>(PhantomData<C>);
+pub struct Registered<C: Client> {
+    _client: PhantomData<C>,
+    _resident: Resident,
+}
 
 impl<C: Client> Registered<C> {
     /// Registers a client, which is notified of all present and future devices. May sleep.
+    /// `resident` is [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
     /// `EBUSY` if a client of this type is registered; `ENOMEM`.
-    pub fn register(client: Arc<C>) -> Result<Self> {
+    pub fn register(client: Arc<C>, resident: Resident) -> Result<Self> {
         let slot = C::slot();
         if slot.taken.xchg(true, Full) {
             return Err(EBUSY);
@@ -297,7 +303,10 @@ impl<C: Client> Registered<C> {
             return Err(e);
         }
         // INVARIANT: The slot was taken and the client registered above.
-        Ok(Self(PhantomData))
+        Ok(Self {
+            _client: PhantomData,
+            _resident: resident,
+        })
     }
 
     /// Empties the slot. The core must not know it.

@@ -25,6 +25,7 @@ pub mod link;
 pub mod mad;
 pub mod module;
 pub mod net;
+pub mod nospec;
 pub mod provider;
 pub mod shared_ring;
 pub mod sync;

@@ -5,7 +5,7 @@
 //! | type | what |
 //! |---|---|
 //! | [`Agent`] | sends and receives MADs of a class at a port; dropping it waits for its handlers |
-//! | [`Buffer`] | a MAD to be sent, until it is posted |
+//! | [`Buffer`], [`Filled`] | a MAD to be sent, until it is posted |
 //! | [`Received`] | a MAD, or the segments of an RMPP transfer, in the receive handler |
 //! | [`Mad`] | the same, kept beyond the handler |
 //!
@@ -15,13 +15,13 @@
 //! C header: `include/rdma/ib_mad.h`. Only exported functions are called, so the core may be the C
 //! one.
 
-use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::ptr;
 use core::ptr::NonNull;
 use core::slice;
 
+use crate::accounted;
 use crate::bindings;
 use crate::client::DeviceRef;
 use crate::edge::mad::MadAgent;
@@ -32,6 +32,7 @@ use crate::edge::FromC;
 use crate::edge::Passed;
 use crate::edge::View;
 use crate::edge::Within;
+use crate::task::cond_resched;
 use kernel::container_of;
 use kernel::error::from_err_ptr;
 use kernel::error::to_result;
@@ -42,6 +43,9 @@ use kernel::sync::Arc;
 
 /// Offsets of the RMPP header in a MAD (`struct ib_rmpp_hdr`, after `struct ib_mad_hdr`).
 const RMPP: Range<usize> = 24..36;
+
+/// Bytes of an InfiniBand MAD. An Omni-Path MAD is longer.
+const MAD_SIZE: usize = size_of::<bindings::ib_mad>();
 
 /// Handlers of an agent. They run in work items of the port, one at a time, and may sleep.
 pub trait MadUser: Send + Sync + 'static {
@@ -86,7 +90,7 @@ pub struct Registration {
 ///
 /// - `raw` is registered, with [`on_sent`] and [`on_received`] of `U` as its handlers and the
 ///   address of `_user` as its context.
-/// - Only [`Buffer::post`] posts its sends.
+/// - Only [`Filled::post`] posts its sends.
 pub struct Agent<U: MadUser> {
     raw: NonNull<bindings::ib_mad_agent>,
     _user: Arc<U>,
@@ -103,14 +107,18 @@ impl<U: MadUser> Agent<U> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a class or method that the core does not support or that another agent has
-    /// registered; `EPROTONOSUPPORT`, `ENOMEM`.
+    /// `EINVAL` for a port that the device does not have, and for a class or method that the core
+    /// does not support or that another agent has registered; `EPROTONOSUPPORT`, `ENOMEM`.
     pub fn register(
         device: &DeviceRef,
         port: u32,
         how: &Registration,
         user: Arc<U>,
     ) -> Result<Self> {
+        // The C core looks the port up in an array before it checks anything.
+        if !device.ports().contains(&port) {
+            return Err(EINVAL);
+        }
         let mut request = bindings::ib_mad_reg_req::default();
         if let Some(unsolicited) = &how.unsolicited {
             request.mgmt_class = unsolicited.class;
@@ -132,7 +140,8 @@ impl<U: MadUser> Agent<U> {
             bindings::ib_qp_type_IB_QPT_SMI
         };
         // SAFETY: The device and the context exist as long as the agent (`_device`, `_user`), whose
-        // drop waits for the handlers. The core copies the request.
+        // drop waits for the handlers. The port is one of the device's (checked above). The core
+        // copies the request.
         let raw = from_err_ptr(unsafe {
             bindings::ib_register_mad_agent(
                 device.raw(),
@@ -147,7 +156,7 @@ impl<U: MadUser> Agent<U> {
             )
         })?;
         Ok(Self {
-            // INVARIANT: Just registered with these arguments. Only `Buffer::post` posts sends of
+            // INVARIANT: Just registered with these arguments. Only `Filled::post` posts sends of
             // the agent.
             raw: NonNull::new(raw).ok_or(EINVAL)?,
             _user: user,
@@ -171,50 +180,17 @@ impl<U: MadUser> Agent<U> {
     /// # Errors
     ///
     /// `EINVAL` for a GID, port or path that does not exist; those of the driver.
-    pub fn address(&self, to: &To) -> Result<Address<'_>> {
+    pub fn address(&self, to: &To) -> Result<Address<'_, U>> {
         let grh = to.grh.as_ref().map_or(ptr::null(), |grh| &raw const grh.0);
         // SAFETY: The agent is registered (type invariant), so its queue pair and protection domain
         // exist; `grh` is null or points to a route that is borrowed for the call.
         let raw = from_err_ptr(unsafe {
             bindings::rdma_helper_mad_ah(self.raw.as_ptr(), to.lid, to.sl, to.path_bits, grh)
         })?;
-        // INVARIANT: Just created, and owned by this. The borrowed agent keeps the device.
-        Ok(Address(NonNull::new(raw).ok_or(EINVAL)?, PhantomData))
-    }
-
-    /// Allocates a zeroed MAD for an address. Its memory is charged to the cgroup of the current
-    /// task. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` for lengths that are not possible for such a MAD; `ENOMEM`.
-    pub fn buffer<'a>(&'a self, lengths: &Lengths, address: Address<'a>) -> Result<Buffer<'a, U>> {
-        let headers = c_int::try_from(lengths.headers).map_err(|_| EINVAL)?;
-        let data = c_int::try_from(lengths.data).map_err(|_| EINVAL)?;
-        // The core adds both, and rounds up to a whole segment.
-        headers
-            .checked_add(data)
-            .and_then(|sum| sum.checked_add(4096))
-            .ok_or(EINVAL)?;
-        // SAFETY: The agent is registered (type invariant).
-        let raw = from_err_ptr(unsafe {
-            bindings::ib_create_send_mad(
-                self.raw.as_ptr(),
-                lengths.qpn,
-                lengths.pkey_index,
-                c_int::from(lengths.rmpp),
-                headers,
-                data,
-                bindings::GFP_KERNEL_ACCOUNT,
-                lengths.base_version,
-            )
-        })?;
-        // INVARIANT: Just created by this agent, and not posted.
-        Ok(Buffer {
+        // INVARIANT: Just created, by this agent.
+        Ok(Address {
             raw: NonNull::new(raw).ok_or(EINVAL)?,
-            address,
-            rmpp: lengths.rmpp,
-            _agent: self,
+            agent: self,
         })
     }
 }
@@ -242,18 +218,70 @@ pub struct To {
     pub grh: Option<Grh>,
 }
 
-/// An address handle, destroyed on drop. Drop may sleep.
+/// An address handle of an agent, destroyed on drop. Drop may sleep.
 ///
 /// # Invariants
 ///
-/// `0` is owned by this. The device exists during `'a`.
-pub struct Address<'a>(NonNull<bindings::ib_ah>, PhantomData<&'a ()>);
+/// `raw` was created by `agent`, in its protection domain, and is owned by this.
+pub struct Address<'a, U: MadUser> {
+    raw: NonNull<bindings::ib_ah>,
+    agent: &'a Agent<U>,
+}
 
-impl Drop for Address<'_> {
+impl<'a, U: MadUser> Address<'a, U> {
+    /// Allocates a MAD for this address, to be sent by its agent. Its memory is charged to the
+    /// cgroup of the current task. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for lengths that are not possible for such a MAD; `ENOMEM`, also at the limit of the
+    /// cgroup.
+    pub fn buffer(self, lengths: &Lengths) -> Result<Buffer<'a, U>> {
+        let headers = c_int::try_from(lengths.headers).map_err(|_| EINVAL)?;
+        let data = c_int::try_from(lengths.data).map_err(|_| EINVAL)?;
+        // The C core does not check the headers: it writes the RMPP header of a transfer into them,
+        // and divides the data by what they leave of a MAD.
+        let possible = if lengths.rmpp {
+            (RMPP.end..MAD_SIZE).contains(&lengths.headers)
+        } else {
+            lengths.headers <= MAD_SIZE
+        };
+        if !possible {
+            return Err(EINVAL);
+        }
+        // The core adds both, and rounds up to a whole segment.
+        headers
+            .checked_add(data)
+            .and_then(|sum| sum.checked_add(4096))
+            .ok_or(EINVAL)?;
+        // SAFETY: The agent is registered (invariant of `Agent`). The headers are shorter than a
+        // MAD, and longer than the RMPP header of a transfer (checked above).
+        let raw = from_err_ptr(unsafe {
+            bindings::ib_create_send_mad(
+                self.agent.raw.as_ptr(),
+                lengths.qpn,
+                lengths.pkey_index,
+                c_int::from(lengths.rmpp),
+                headers,
+                data,
+                accounted::FLAGS,
+                lengths.base_version,
+            )
+        })?;
+        // INVARIANT: Just created by the agent of the address, and not posted.
+        Ok(Buffer {
+            raw: NonNull::new(raw).ok_or(EINVAL)?,
+            address: self,
+            rmpp: lengths.rmpp,
+        })
+    }
+}
+
+impl<U: MadUser> Drop for Address<'_, U> {
     fn drop(&mut self) {
         // SAFETY: The handle is owned by this (type invariant). No posted send uses it:
-        // `Buffer::post` forgets it.
-        unsafe { bindings::rdma_helper_mad_ah_destroy(self.0.as_ptr()) };
+        // `Filled::post` forgets it.
+        unsafe { bindings::rdma_helper_mad_ah_destroy(self.raw.as_ptr()) };
     }
 }
 
@@ -274,55 +302,64 @@ pub struct Lengths {
     pub base_version: u8,
 }
 
-/// A MAD to be sent.
+/// A MAD to be sent, with undefined bytes.
 ///
 /// # Invariants
 ///
-/// `raw` was created by `_agent`, is not posted, and is owned by this.
+/// `raw` was created by the agent of `address`, is not posted, and is owned by this.
 pub struct Buffer<'a, U: MadUser> {
     raw: NonNull<bindings::ib_mad_send_buf>,
-    address: Address<'a>,
+    address: Address<'a, U>,
     rmpp: bool,
-    _agent: &'a Agent<U>,
 }
 
-impl<U: MadUser> Buffer<'_, U> {
+/// A MAD that can be sent.
+///
+/// # Invariants
+///
+/// Headers and data were copied into it.
+pub struct Filled<'a, U: MadUser>(Buffer<'a, U>);
+
+impl<'a, U: MadUser> Buffer<'a, U> {
     fn view(&self) -> &SendBuf {
         // SAFETY: The buffer is owned by this (type invariant).
         unsafe { SendBuf::view(self.raw.as_ptr()) }
     }
 
-    /// Copies the MAD, headers and data. Bytes beyond the lengths passed to [`Agent::buffer`] are
+    /// Copies the MAD, headers and data. May sleep. Bytes beyond the lengths passed to [`Address::buffer`] are
     /// ignored, and so is the RMPP header of a transfer, which the core writes.
-    pub fn fill(&mut self, mad: &[u8]) {
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if `mad` is shorter than headers and data: the core does not clear the segments of
+    /// a transfer.
+    pub fn fill(self, mad: &[u8]) -> Result<Filled<'a, U>> {
         let buf = self.view();
         let length = |raw: c_int| usize::try_from(raw).unwrap_or(0);
         let (headers, data) = (length(buf.hdr_len()), length(buf.data_len()));
         let segment = length(buf.seg_size());
-        let first = if self.rmpp {
-            headers
-        } else {
-            headers.saturating_add(data)
-        };
-        let (first, rest) = mad.split_at(first.min(mad.len()));
+        let all = headers.saturating_add(data);
+        let mad = mad.get(..all).ok_or(EINVAL)?;
+        let first = if self.rmpp { headers } else { all };
+        let (first, rest) = mad.split_at_checked(first).ok_or(EINVAL)?;
         let skipped = if self.rmpp { RMPP } else { 0..0 };
         let before = first.get(..skipped.start).unwrap_or(first);
         let after = first.get(skipped.end..).unwrap_or(&[]);
         let place: *mut u8 = buf.mad().as_ptr().cast_mut().cast();
-        // SAFETY: `ib_create_send_mad` makes `mad` as long as headers and data, or, for a transfer,
-        // as long as the headers. Both parts are within, the second one at its own offset. No other
-        // code uses the buffer (type invariant).
+        // SAFETY: `ib_create_send_mad` makes `buf.mad` as long as headers and data, or, for a
+        // transfer, as long as the headers. `first` is no longer; both of its parts are copied to
+        // their own offsets. No other code uses the buffer (type invariant).
         unsafe {
             ptr::copy_nonoverlapping(before.as_ptr(), place, before.len());
             ptr::copy_nonoverlapping(after.as_ptr(), place.add(skipped.end), after.len());
         }
-        if !self.rmpp || segment == 0 {
-            return;
-        }
-        let rest = rest.get(..data).unwrap_or(rest);
         let mut number: c_int = 0;
-        for part in rest.chunks(segment) {
+        // Without RMPP there is no rest, and no segment.
+        for part in rest.chunks(segment.max(1)) {
             number = number.saturating_add(1);
+            if number % 256 == 0 {
+                cond_resched();
+            }
             // SAFETY: A transfer has segments of `seg_size` bytes for all of its data, numbered
             // from 1 (`ib_get_rmpp_segment` in `ib_mad.h`).
             unsafe {
@@ -330,8 +367,12 @@ impl<U: MadUser> Buffer<'_, U> {
                 ptr::copy_nonoverlapping(part.as_ptr(), place.cast(), part.len());
             }
         }
+        // INVARIANT: All bytes were copied.
+        Ok(Filled(self))
     }
+}
 
+impl<U: MadUser> Filled<'_, U> {
     /// Posts the MAD. `sent` is returned by [`MadUser::sent`] from a work item, never from within
     /// this function, so the caller may hold a lock that the handler takes. May sleep.
     ///
@@ -339,15 +380,16 @@ impl<U: MadUser> Buffer<'_, U> {
     ///
     /// Those of the core or the driver; the handler is not called then.
     pub fn post(self, timeout_ms: u32, retries: u32, sent: KBox<U::Sent>) -> Result {
-        let buf = self.view();
+        let Self(buffer) = self;
+        let buf = buffer.view();
         let sent: *mut U::Sent = KBox::into_raw(sent);
-        buf.set_ah(self.address.0.as_ptr());
+        buf.set_ah(buffer.address.raw.as_ptr());
         // CAST: The core uses signed numbers, and accepts those of programs unchecked.
         buf.set_timeout_ms(timeout_ms as c_int);
         // CAST: Signed in the core, as the timeout.
         buf.set_retries(retries as c_int);
         buf.context().store(sent.cast(), Relaxed);
-        let this = ManuallyDrop::new(self);
+        let this = ManuallyDrop::new(buffer);
         // SAFETY: The buffer is owned by this, and not posted (type invariant). If the core accepts
         // it, `Ended` takes back buffer, address handle and context.
         let refused = unsafe { bindings::ib_post_send_mad(this.raw.as_ptr(), ptr::null_mut()) };
@@ -429,7 +471,7 @@ struct Ended<U: MadUser> {
 }
 
 // SAFETY: `from_c` is for the second argument of `on_sent`: a send of an `Agent<U>`, which
-// `Buffer::post` posted (invariant of `Agent`), and which the core does not use any more.
+// `Filled::post` posted (invariant of `Agent`), and which the core does not use any more.
 unsafe impl<U: MadUser> FromC for Ended<U> {
     type C = *mut bindings::ib_mad_send_wc;
 

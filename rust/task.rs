@@ -56,3 +56,11 @@ impl Switches {
         }
     }
 }
+
+/// Lets other tasks run if the current one has run for long. For loops whose length a user
+/// determines. May sleep.
+#[inline]
+pub fn cond_resched() {
+    // SAFETY: The caller may sleep.
+    unsafe { bindings::rdma_helper_cond_resched() };
+}

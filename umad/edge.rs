@@ -6,6 +6,19 @@ use crate::proto::header;
 use crate::proto::wire::HEADER;
 use rdma::bindings;
 
+/// Bytes that C reads as a structure.
+#[repr(C, align(8))]
+struct Aligned<T>(T);
+
+const _: () = {
+    type Header = bindings::ib_user_mad_hdr;
+    type Mad = bindings::ib_mad_hdr;
+    assert!(size_of::<Header>() == header::SIZE);
+    assert!(size_of::<Mad>() == HEADER);
+    assert!(align_of::<Header>() <= align_of::<Aligned<[u8; header::SIZE]>>());
+    assert!(align_of::<Mad>() <= align_of::<Aligned<[u8; HEADER]>>());
+};
+
 /// What happens.
 #[derive(Clone, Copy)]
 pub(crate) enum Event {
@@ -22,22 +35,24 @@ pub(crate) fn trace(
     event: Event,
     index: u32,
     port: u32,
-    mut header: [u8; header::SIZE],
-    mut mad: [u8; HEADER],
+    header: [u8; header::SIZE],
+    mad: [u8; HEADER],
 ) {
+    let (mut header, mut mad) = (Aligned(header), Aligned(mad));
     let which = match event {
         Event::Write => 0,
         Event::ReadReceived => 1,
         Event::ReadSent => 2,
     };
-    // SAFETY: The headers are ours, as long as the structures that are read (`trace.c`).
+    // SAFETY: The headers are local, and as long and as aligned as the structures that are read
+    // (`trace.c`; asserted above).
     unsafe {
         bindings::rdma_helper_umad_trace(
             which,
             index,
             port,
-            header.as_mut_ptr().cast(),
-            mad.as_mut_ptr().cast(),
+            (&raw mut header).cast(),
+            (&raw mut mad).cast(),
         )
     };
 }

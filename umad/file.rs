@@ -25,6 +25,7 @@ use crate::proto::register::Request;
 use crate::proto::register::Wrong;
 use crate::proto::send::Key;
 use crate::proto::send::Plan;
+use crate::proto::send::Rmpp;
 use crate::proto::send::Start;
 use crate::proto::wire;
 use crate::proto::wire::Special;
@@ -65,6 +66,7 @@ use rdma::mad::Received;
 use rdma::mad::Registration;
 use rdma::mad::To;
 use rdma::mad::Unsolicited;
+use rdma::nospec;
 use rdma::sync::new_wait_queue;
 use rdma::sync::WaitQueue;
 
@@ -110,16 +112,23 @@ impl Message {
     }
 }
 
-/// A place for an agent.
+/// A registered agent.
+struct Registered {
+    agent: Agent<Listener>,
+    /// Whether the core does RMPP for it.
+    kernel_rmpp: bool,
+}
+
+/// A place for an agent. Until the program knows the agent's number, nobody may read what the agent
+/// receives, nor use the agent: the registration may still fail.
 enum Slot {
     Free,
-    /// It is being registered.
-    Coming,
-    Live {
-        agent: Agent<Listener>,
-        /// Whether the core does RMPP for it.
-        kernel_rmpp: bool,
-    },
+    /// The agent is being registered; what it has received.
+    Coming(List<Message>),
+    /// The agent is registered, but the program does not know its number yet; what it has received.
+    Untold(Registered, List<Message>),
+    /// The program knows the number.
+    Live(Registered),
 }
 
 /// All places.
@@ -157,18 +166,39 @@ struct Inner {
 }
 
 impl Inner {
-    /// Whether what an agent gets is for the program.
-    fn hears(&self, id: u32) -> bool {
-        let place = usize::try_from(id).ok().and_then(|id| self.slots.get(id));
-        !self.dead && matches!(place, Some(Slot::Live { .. } | Slot::Coming))
+    /// Queues what an agent has received. Returns it if there is no such agent.
+    fn queue(&mut self, id: u32, message: ListArc<Message>) -> Option<ListArc<Message>> {
+        let place = usize::try_from(id).ok();
+        let list = match place.and_then(|place| self.slots.get_mut(place)) {
+            Some(Slot::Coming(early) | Slot::Untold(_, early)) => early,
+            Some(Slot::Live(_)) => &mut self.waiting,
+            Some(Slot::Free) | None => return Some(message),
+        };
+        list.push_back(message);
+        self.count = self.count.saturating_add(1);
+        None
+    }
+
+    /// Empties a place whose agent the program does not know. The caller drops what it had after it
+    /// has released the lock.
+    fn give_up(&mut self, place: usize) -> Slot {
+        let Some(slot) = self.slots.get_mut(place) else {
+            return Slot::Free;
+        };
+        let early = match slot {
+            Slot::Coming(early) | Slot::Untold(_, early) => early.iter().count(),
+            Slot::Free | Slot::Live(_) => return Slot::Free,
+        };
+        self.count = self.count.saturating_sub(early);
+        mem::replace(slot, Slot::Free)
     }
 }
 
-/// The agent at a place, and whether the core does RMPP for it.
+/// The agent of a number that a program has, and whether the core does RMPP for it.
 fn agent_at(slots: &Slots, id: u32) -> Option<(&Agent<Listener>, bool)> {
-    match slots.get(usize::try_from(id).ok()?)? {
-        Slot::Live { agent, kernel_rmpp } => Some((agent, *kernel_rmpp)),
-        Slot::Free | Slot::Coming => None,
+    match nospec::get(slots, usize::try_from(id).ok()?)? {
+        Slot::Live(registered) => Some((&registered.agent, registered.kernel_rmpp)),
+        Slot::Free | Slot::Coming(_) | Slot::Untold(..) => None,
     }
 }
 
@@ -231,14 +261,14 @@ impl MadUser for Listener {
             return;
         };
         let mut inner = self.file.inner.lock();
-        if inner.count <= WAITING && inner.hears(self.id) {
-            inner.waiting.push_back(message);
-            inner.count = inner.count.saturating_add(1);
-            drop(inner);
-            self.file.readers.wake();
+        let refused = if inner.count <= WAITING {
+            inner.queue(self.id, message)
         } else {
-            drop(inner);
-            drop(message);
+            Some(message)
+        };
+        drop(inner);
+        if refused.is_none() {
+            self.file.readers.wake();
         }
     }
 
@@ -246,14 +276,14 @@ impl MadUser for Listener {
         let Sent { key, notice } = KBox::into_inner(sent);
         let mut inner = self.file.inner.lock();
         let _: Option<Header> = inner.sends.remove(&key);
-        if timed_out && inner.hears(self.id) {
-            inner.waiting.push_back(notice);
-            inner.count = inner.count.saturating_add(1);
-            drop(inner);
-            self.file.readers.wake();
+        let refused = if timed_out {
+            inner.queue(self.id, notice)
         } else {
-            drop(inner);
-            drop(notice);
+            Some(notice)
+        };
+        drop(inner);
+        if refused.is_none() {
+            self.file.readers.wake();
         }
     }
 }
@@ -338,7 +368,7 @@ impl File {
         let tried = agent
             .address(&to(header))
             .and_then(|address| match lengths {
-                Some(lengths) => agent.buffer(lengths, address).map(drop),
+                Some(lengths) => address.buffer(lengths).map(drop),
                 None => Ok(()),
             });
         tried.err().unwrap_or(error)
@@ -364,24 +394,56 @@ impl File {
             Err(Wrong::Oui(_)) | Ok(_) => {}
         }
         let id = self.add(parsed)?;
+        let place = usize::try_from(id)?;
         // Not under a lock: it may wait for a page of the program's.
-        let told = user(register::ID_AT, 4).writer().write(&id);
-        if let Err(e) = told {
-            // Another thread may have unregistered it already.
-            let _: Result = self.remove(id);
-            return Err(e);
+        match user(register::ID_AT, 4).writer().write(&id) {
+            Ok(()) => {
+                self.told(place, form);
+                Ok(0)
+            }
+            Err(e) => {
+                self.not_told(place);
+                Err(e)
+            }
         }
+    }
+
+    /// The program knows the number of its agent, and may use it. The file has got a layout, if it
+    /// had none.
+    fn told(&self, place: usize, form: Form) {
         let mut inner = self.inner.lock();
+        let inner = &mut *inner;
         if !inner.used {
             inner.used = true;
             if form == Form::Second {
                 inner.layout = Layout::Pkey;
             }
         }
-        Ok(0)
+        let Some(slot) = inner.slots.get_mut(place) else {
+            return;
+        };
+        match mem::replace(slot, Slot::Free) {
+            Slot::Untold(agent, mut early) => {
+                *slot = Slot::Live(agent);
+                inner.waiting.push_all_back(&mut early);
+            }
+            // The device has gone meanwhile: `die` has taken the agent.
+            other => *slot = other,
+        }
+        self.readers.wake();
     }
 
-    /// Registers an agent; returns its place.
+    /// The program could not be told the number of its agent: the agent goes, with what it has
+    /// received.
+    fn not_told(&self, place: usize) {
+        let state = self.port.state.lock();
+        let agent = self.inner.lock().give_up(place);
+        // Waits for handlers, which take the file's lock.
+        drop(agent);
+        drop(state);
+    }
+
+    /// Registers an agent, which the program does not know yet; returns its place.
     fn add(self: ArcBorrow<'_, Self>, parsed: Result<Request, Wrong>) -> Result<u32> {
         let state = self.port.state.lock();
         let device = state.device.as_ref().ok_or(EPIPE)?;
@@ -392,7 +454,7 @@ impl File {
             .find(|(slot, _)| matches!(slot, Slot::Free))
             .ok_or(ENOMEM)?;
         let request = parsed.map_err(|_| EINVAL)?;
-        *slot = Slot::Coming;
+        *slot = Slot::Coming(List::new());
         drop(inner);
 
         let user = Listener {
@@ -410,43 +472,40 @@ impl File {
             rmpp_version: request.rmpp_version,
             flags: request.flags,
         };
+        let place = usize::try_from(id)?;
         let agent = Arc::new(user, GFP_KERNEL)
             .map_err(Error::from)
             .and_then(|user| Agent::register(device, self.port.number, &how, user));
         let mut inner = self.inner.lock();
         // The place is still ours: files die, and agents go, under the port's lock.
-        let place = usize::try_from(id)?;
-        let slot = inner.slots.get_mut(place).ok_or(EINVAL)?;
-        match agent {
+        let added = match agent {
             Ok(agent) => {
-                *slot = Slot::Live {
-                    agent,
-                    kernel_rmpp: request.rmpp_version != 0
-                        && request.flags & register::USER_RMPP == 0,
+                let slot = inner.slots.get_mut(place).ok_or(EINVAL)?;
+                let early = match slot {
+                    Slot::Coming(early) => mem::replace(early, List::new()),
+                    Slot::Free | Slot::Untold(..) | Slot::Live(_) => List::new(),
                 };
+                let kernel_rmpp =
+                    request.rmpp_version != 0 && request.flags & register::USER_RMPP == 0;
+                *slot = Slot::Untold(Registered { agent, kernel_rmpp }, early);
+                Ok(id)
             }
-            Err(e) => {
-                *slot = Slot::Free;
-                return Err(e);
-            }
-        }
+            Err(e) => Err((e, inner.give_up(place))),
+        };
         drop(inner);
         drop(state);
-        Ok(id)
+        added.map_err(|(e, _)| e)
     }
 
-    /// Unregisters an agent.
+    /// Unregisters an agent that the program knows.
     fn remove(&self, id: u32) -> Result {
         let place = usize::try_from(id)?;
-        if place >= AGENTS {
-            return Err(EINVAL);
-        }
         let state = self.port.state.lock();
         let mut inner = self.inner.lock();
-        let slot = inner.slots.get_mut(place).ok_or(EINVAL)?;
+        let slot = nospec::get_mut(&mut inner.slots, place).ok_or(EINVAL)?;
         let agent = match slot {
-            Slot::Live { .. } => mem::replace(slot, Slot::Free),
-            Slot::Free | Slot::Coming => return Err(EINVAL),
+            Slot::Live(_) => mem::replace(slot, Slot::Free),
+            Slot::Free | Slot::Coming(_) | Slot::Untold(..) => return Err(EINVAL),
         };
         drop(inner);
         // Waits for handlers, which take the file's lock.
@@ -478,6 +537,7 @@ pub(crate) struct UmadFiles;
 impl Files for UmadFiles {
     type Class = Mads;
     type Open = File;
+    const OWNER: &'static ThisModule = &crate::THIS_MODULE;
 
     fn open(port: &Arc<Port>, _how: Opening) -> Result<Arc<File>> {
         let mut state = port.state.lock();
@@ -577,17 +637,13 @@ impl Files for UmadFiles {
         let lengths = Lengths {
             qpn: header.qpn,
             pkey_index: header.pkey_index,
-            rmpp: plan.rmpp_active,
+            rmpp: plan.rmpp == Rmpp::Core,
             headers: plan.headers,
             data: plan.data,
             base_version: start.base_version(),
         };
-        let copied = accounted::from_elem(0_u8, plan.copied).and_then(|mut mad| {
-            let rest = mad.get_mut(wire::RMPP_HEADER..).ok_or(EINVAL)?;
-            from.read_slice(rest)?;
-            Ok(mad)
-        });
-        let mut mad = match copied {
+        let rest = plan.copied.saturating_sub(start.0.len());
+        let mut mad = match accounted::from_user(&start.0, &mut from, rest) {
             Ok(mad) => mad,
             Err(e) => return Err(file.refuse(&header, Some(&lengths), e)),
         };
@@ -604,14 +660,14 @@ impl Files for UmadFiles {
             return Err(EIO);
         }
         let address = agent.address(&to(&header))?;
-        let mut buffer = agent.buffer(&lengths, address)?;
+        let buffer = address.buffer(&lengths)?;
         if !start.is_response() {
             start.set_hi_tid(agent.hi_tid());
         }
         if let Some(place) = mad.first_chunk_mut() {
-            *place = start.0;
+            *place = start.sent(plan.rmpp);
         }
-        buffer.fill(&mad);
+        let filled = buffer.fill(&mad)?;
         drop(mad);
         let key = Key::new(&start, *seq);
         let notice = Header {
@@ -630,7 +686,7 @@ impl Files for UmadFiles {
         }
         sends.try_create_and_insert(key, header, GFP_KERNEL_ACCOUNT)?;
         // `sent` waits for the lock.
-        if let Err(e) = buffer.post(header.timeout_ms, header.retries, sent) {
+        if let Err(e) = filled.post(header.timeout_ms, header.retries, sent) {
             sends.remove(&key);
             return Err(e);
         }

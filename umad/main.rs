@@ -15,6 +15,7 @@
 //!
 //! Locks: `Port::state`, then `File::inner`. Handlers of agents take the second, so an agent is
 //! never unregistered, which waits for them, under it. No user memory is touched under either.
+//! `Port::shown` is taken alone, and held briefly.
 
 #![allow(unreachable_pub, reason = "proto is a crate of its own on the host")]
 
@@ -120,7 +121,7 @@ impl Umad {
         Ok(Self {
             fixed: numbers(Numbers::fixed(MAJOR, 0, FIXED * 2, Mads::NAME)?)?,
             dynamic: numbers(Numbers::dynamic(DYNAMIC * 2, Mads::NAME)?)?,
-            class: Arc::new(Class::register()?, GFP_KERNEL)?,
+            class: Arc::new(Class::register(rdma::resident!())?, GFP_KERNEL)?,
             indices: Arc::pin_init(Indices::new(), GFP_KERNEL)?,
         })
     }
@@ -198,8 +199,8 @@ struct UmadModule {
 
 impl kernel::Module for UmadModule {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let umad = Registered::register(Arc::new(Umad::new()?, GFP_KERNEL)?)?;
-        let issm = Registered::register(Arc::new(Issm, GFP_KERNEL)?)?;
+        let umad = Registered::register(Arc::new(Umad::new()?, GFP_KERNEL)?, rdma::resident!())?;
+        let issm = Registered::register(Arc::new(Issm, GFP_KERNEL)?, rdma::resident!())?;
         Ok(Self {
             _issm: issm,
             _umad: umad,

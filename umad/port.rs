@@ -33,6 +33,10 @@ pub(crate) struct Port {
     pub(crate) device_index: u32,
     #[pin]
     pub(crate) state: Mutex<State>,
+    /// The device, for readers of sysfs: `state` is held while agents are unregistered, and while
+    /// the driver changes the port. None, once it is removed.
+    #[pin]
+    shown: Mutex<Option<DeviceRef>>,
     /// Who waits for `issm_open` to be cleared, or the device to go.
     #[pin]
     pub(crate) issm_free: WaitQueue,
@@ -62,23 +66,26 @@ impl Port {
                     },
                     "Port::state"
                 ),
+                shown <- new_mutex!(Some(device.clone()), "Port::shown"),
                 issm_free <- new_wait_queue!("Port::issm_free"),
             }),
             GFP_KERNEL,
         )
     }
 
-    /// The device.
+    /// The device, for readers of sysfs.
     ///
     /// # Errors
     ///
     /// `ENODEV` once it is removed.
     pub(crate) fn device(&self) -> Result<DeviceRef> {
-        self.state.lock().device.clone().ok_or(ENODEV)
+        self.shown.lock().clone().ok_or(ENODEV)
     }
 
     /// The device goes: files that are open are of no more use. May sleep.
     fn end(&self) {
+        let shown = self.shown.lock().take();
+        drop(shown);
         let mut state = self.state.lock();
         let device = state.device.take();
         for file in state.files.iter() {
@@ -135,7 +142,7 @@ impl Nodes {
             (numbers, of_umad),
             (c"umad", index),
             device,
-            (&crate::THIS_MODULE, rdma::resident!()),
+            rdma::resident!(),
             end.0.clone(),
         )?;
         let issm = if device.has_smi(port) {
@@ -144,7 +151,7 @@ impl Nodes {
                 (numbers, of_issm),
                 (c"issm", index),
                 device,
-                (&crate::THIS_MODULE, rdma::resident!()),
+                rdma::resident!(),
                 end.0.clone(),
             )?)
         } else {

@@ -16,7 +16,7 @@ use crate::device::Device;
 /// # Errors
 ///
 /// `ENOMEM`.
-pub(super) fn zeros(len: usize, flags: Flags) -> Result<KVec<u8>> {
+pub(crate) fn zeros(len: usize, flags: Flags) -> Result<KVec<u8>> {
     let len = len.max(1);
     // The allocator clears the memory faster than a loop here.
     let mut bytes = KVec::<u8>::with_capacity(len, flags | __GFP_ZERO)?;

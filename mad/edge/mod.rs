@@ -18,7 +18,7 @@
 
 pub(super) mod agent;
 pub(super) mod consumer;
-mod dma;
+pub(super) mod dma;
 pub(super) mod port;
 pub(super) mod receive;
 pub(super) mod send;

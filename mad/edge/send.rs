@@ -19,12 +19,12 @@
 
 use super::agent::AgentPass;
 use super::agent::Handle;
-use super::dma::zeros;
 use super::dma::Mapping;
 use super::dma::Way;
 use super::port::Live;
 use super::Wc;
 use crate::mad::agent::Agent;
+use crate::mad::memory::Memory;
 use crate::mad::transact;
 use crate::mad::transfer::Transfer;
 use crate::object::tables::Ah;
@@ -39,7 +39,6 @@ use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::ptr;
 use core::ptr::NonNull;
-use kernel::alloc::Flags;
 use kernel::container_of;
 use kernel::error::to_result;
 use kernel::list::impl_list_arc_safe;
@@ -165,12 +164,17 @@ pub(crate) struct Make {
 }
 
 impl Send {
-    /// Allocates a send. The context depends on `flags`.
+    /// Allocates a send. The context depends on `memory`.
     ///
     /// # Errors
     ///
     /// `ENOMEM`; `EINVAL` if a length does not fit.
-    pub(crate) fn make(agent: AgentPass, make: Make, whom: For, flags: Flags) -> Result<Arc<Self>> {
+    pub(crate) fn make(
+        agent: AgentPass,
+        make: Make,
+        whom: For,
+        memory: Memory,
+    ) -> Result<Arc<Self>> {
         let layout = make.layout;
         let is_transfer = make.rmpp.is_some();
         let len = if is_transfer {
@@ -178,16 +182,17 @@ impl Send {
         } else {
             make.mad_size
         };
-        let mut mad = zeros(len, flags)?;
+        let mut mad = memory.zeros(len)?;
         if layout.header > mad.len()
             || layout.segments == 0
                 && layout.header.saturating_add(make.payload as usize) > mad.len()
         {
             return Err(EINVAL);
         }
-        let mut segments = KVVec::with_capacity(layout.segments, flags)?;
+        let mut segments = memory.list(layout.segments)?;
         for _ in 0..layout.segments {
-            segments.push(zeros(layout.segment(), flags)?, flags)?;
+            let segment = memory.zeros(layout.segment())?;
+            segments.push_within_capacity(segment).map_err(|_| ENOMEM)?;
         }
         if let Some(header) = make.rmpp {
             header.write(&mut mad);
@@ -256,7 +261,7 @@ impl Send {
                 whom,
                 agent,
             }),
-            flags,
+            memory.flags(),
         )
     }
 

@@ -38,6 +38,9 @@ pub trait Files: Sized + 'static {
     type Class: NodeClass;
     /// Data of an open file.
     type Open: Send + Sync + 'static;
+    /// The module that has the methods. The kernel keeps it loaded while a file is open, until it
+    /// has released both the node and the table of the methods.
+    const OWNER: &'static ThisModule;
 
     /// Opens the node.
     ///
@@ -119,6 +122,7 @@ fn answer(result: Result<usize>) -> isize {
 
 impl<F: Files> Table<F> {
     const OPERATIONS: bindings::file_operations = bindings::file_operations {
+        owner: F::OWNER.as_ptr(),
         open: Some(Self::open),
         release: Some(Self::release),
         read: if F::HAS_READ { Some(Self::read) } else { None },

@@ -4,6 +4,7 @@
 #include <linux/crc32.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
+#include <linux/nospec.h>
 #include <linux/refcount.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
@@ -16,6 +17,11 @@
 void rdma_helper_cond_resched(void)
 {
 	cond_resched();
+}
+
+unsigned long rdma_helper_array_index_nospec(unsigned long index, unsigned long size)
+{
+	return array_index_nospec(index, size);
 }
 
 void rdma_helper_local_bh_disable(void)
@@ -118,6 +124,12 @@ void *rdma_helper_alloc_accounted(unsigned long size)
 	/* Contiguous memory needs fewer TLB entries, but is not worth reclaim. */
 	addr = size <= SZ_64K ? kmalloc(size, quick) : NULL;
 	return addr ?: vmap_accounted(size, GFP_USERS, 0);
+}
+
+/* Returns zeroed, contiguous memory for kfree(). */
+void *rdma_helper_zalloc_accounted(unsigned long size)
+{
+	return kzalloc(size, GFP_USERS);
 }
 
 /* Returns zeroed memory for rdma_helper_vfree_mapped() and remap_vmalloc_range(). */

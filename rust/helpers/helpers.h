@@ -27,6 +27,7 @@ struct workqueue_struct;
 
 /* base.c */
 void rdma_helper_cond_resched(void);
+unsigned long rdma_helper_array_index_nospec(unsigned long index, unsigned long size);
 void rdma_helper_local_bh_disable(void);
 void rdma_helper_local_bh_enable(void);
 unsigned long rdma_helper_spin_lock_irqsave(spinlock_t *lock);
@@ -39,6 +40,7 @@ struct workqueue_struct *rdma_helper_alloc_workqueue(const char *name,
 						     unsigned int flags,
 						     int max_active);
 void *rdma_helper_alloc_accounted(unsigned long size);
+void *rdma_helper_zalloc_accounted(unsigned long size);
 void *rdma_helper_alloc_mappable(unsigned long size);
 void rdma_helper_vfree_mapped(const void *addr);
 int rdma_helper_remap_vmalloc_range(struct vm_area_struct *vma, void *addr,

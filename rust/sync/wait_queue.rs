@@ -64,7 +64,9 @@ impl WaitQueue {
     ///
     /// # Errors
     ///
-    /// `ERESTARTSYS` if a signal is pending; the lock is released then.
+    /// `ERESTARTSYS` if a signal was pending before the lock was released: the data did not change
+    /// before the signal. The lock is not held then. After any other wakeup, also by a signal, the
+    /// caller looks at the data first.
     pub fn wait<'m, T>(
         &self,
         guard: Guard<'m, T, MutexBackend>,
@@ -82,14 +84,18 @@ impl WaitQueue {
                 bindings::TASK_INTERRUPTIBLE as i32,
             );
         }
+        // Under the lock, so that this is known of data that the caller has seen.
+        let interrupted = kernel::current!().signal_pending();
         drop(guard);
         // SAFETY: The queue is initialised (type invariant), and `entry` by `init_wait`.
         // `schedule_timeout` returns at once if a signal is pending.
         unsafe {
-            bindings::schedule_timeout(isize::MAX);
+            if !interrupted {
+                bindings::schedule_timeout(isize::MAX);
+            }
             bindings::finish_wait(self.head.get(), entry.get());
         }
-        if kernel::current!().signal_pending() {
+        if interrupted {
             return Err(ERESTARTSYS);
         }
         Ok(lock.lock())

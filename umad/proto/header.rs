@@ -67,11 +67,17 @@ pub struct Header {
     pub flow_label: u32,
     /// Where the P_Key is in its table.
     pub pkey_index: u16,
+    /// Not used; given back with a send that got no answer.
+    pub reserved: [u8; 6],
 }
 
 impl Header {
     /// Reads a header; none, if there are not enough bytes for one.
     pub fn parse(from: &[u8], layout: Layout) -> Option<Self> {
+        let (pkey_index, reserved) = match layout {
+            Layout::Old => (0, [0; 6]),
+            Layout::Pkey => (u16::from_ne_bytes(bytes(from, 56)?), bytes(from, 58)?),
+        };
         let [sl, path_bits, grh_present, gid_index, hop_limit, traffic_class] = bytes(from, 30)?;
         Some(Self {
             id: u32::from_ne_bytes(bytes(from, 0)?),
@@ -90,13 +96,8 @@ impl Header {
             traffic_class,
             gid: bytes(from, 36)?,
             flow_label: u32::from_be_bytes(bytes(from, 52)?),
-            pkey_index: match layout {
-                Layout::Old => 0,
-                Layout::Pkey => {
-                    let [_, _, _, _, _, _]: [u8; 6] = bytes(from, 58)?;
-                    u16::from_ne_bytes(bytes(from, 56)?)
-                }
-            },
+            pkey_index,
+            reserved,
         })
     }
 
@@ -134,6 +135,7 @@ impl Header {
         put(&self.gid);
         put(&self.flow_label.to_be_bytes());
         put(&self.pkey_index.to_ne_bytes());
+        put(&self.reserved);
         to
     }
 

@@ -66,6 +66,18 @@ impl Start {
             || in_class == class::BM && modifier & 1 != 0
     }
 
+    /// The bytes as they are sent, with the RMPP header that `rmpp` names.
+    pub fn sent(mut self, rmpp: Rmpp) -> [u8; RMPP_HEADER] {
+        let written = match rmpp {
+            Rmpp::Program | Rmpp::Core => RMPP_HEADER,
+            Rmpp::Cleared => HEADER,
+        };
+        if let Some(rest) = self.0.get_mut(written..) {
+            rest.fill(0);
+        }
+        self.0
+    }
+
     /// Whether the RMPP header says that this is one of a transfer.
     fn is_active(&self) -> bool {
         let [.., flags, _, _, _, _, _, _, _, _, _] = self.0;
@@ -73,11 +85,22 @@ impl Start {
     }
 }
 
+/// The RMPP header of a MAD, or what is in its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rmpp {
+    /// As the program wrote it: the program does RMPP itself, or the class has none.
+    Program,
+    /// Zeros: the core does RMPP for the agent, but this MAD is none of a transfer.
+    Cleared,
+    /// Written by the core, which makes a transfer of it.
+    Core,
+}
+
 /// What a write has to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// Whether the core makes a transfer of it.
-    pub rmpp_active: bool,
+    /// The RMPP header.
+    pub rmpp: Rmpp,
     /// Bytes of headers.
     pub headers: usize,
     /// Bytes of data.
@@ -103,19 +126,22 @@ impl Plan {
         kernel_rmpp: bool,
     ) -> Result<Self, Invalid> {
         let of_class = has_rmpp(start.class());
-        let rmpp_active = of_class && kernel_rmpp && start.is_active();
+        let rmpp = match (of_class && kernel_rmpp, start.is_active()) {
+            (false, _) => Rmpp::Program,
+            (true, false) => Rmpp::Cleared,
+            (true, true) => Rmpp::Core,
+        };
         let headers = data_offset(start.class());
         let mad = count.checked_sub(layout.size()).ok_or(Invalid)?;
         let data = mad.checked_sub(headers).ok_or(Invalid)?;
         Ok(Self {
-            rmpp_active,
+            rmpp,
             headers,
             data,
             may_repeat: of_class && !kernel_rmpp && start.is_active(),
-            copied: if rmpp_active {
-                mad
-            } else {
-                mad.min(OPA_MAD_SIZE)
+            copied: match rmpp {
+                Rmpp::Core => mad,
+                Rmpp::Program | Rmpp::Cleared => mad.min(OPA_MAD_SIZE),
             },
         })
     }

@@ -58,6 +58,7 @@ struct Right;
 impl Files for Right {
     type Class = Rights;
     type Open = ();
+    const OWNER: &'static ThisModule = &crate::THIS_MODULE;
 
     fn open((): &(), _how: Opening) -> Result<Arc<()>> {
         Ok(Arc::new((), GFP_KERNEL)?)
@@ -81,7 +82,7 @@ struct Ucaps {
 
 impl Ucaps {
     fn new() -> Result<Self> {
-        let class = Arc::new(Class::register()?, GFP_KERNEL)?;
+        let class = Arc::new(Class::register(rdma::resident!())?, GFP_KERNEL)?;
         let numbers = Numbers::dynamic(bindings::rdma_user_cap_RDMA_UCAP_MAX, Rights::NAME)?;
         Ok(Self {
             by_kind: [const { None }; ALL],
@@ -126,7 +127,7 @@ fn create(kind: u32) -> Result {
                 &ucaps.class,
                 (&ucaps.numbers, kind),
                 name,
-                (&crate::THIS_MODULE, rdma::resident!()),
+                rdma::resident!(),
                 (),
             )?;
             *ucap = Some(Ucap {

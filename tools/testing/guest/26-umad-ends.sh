@@ -79,6 +79,8 @@ check "two nodes" two_nodes
 check "a manager that is killed" manager_killed
 check "a second manager waits" manager_waits
 check "agents come and go in many threads" races
+within 100 python3 ./umad_untold.py rxe1 rxe2 fd01::1 "$(gid 2 fd01::2)" >/tmp/untold
+cases_of umad_untold.py $? /tmp/untold
 within 150 python3 ./umad_ends.py fakeib0 rmmod fakeib >/tmp/ends
 cases_of umad_ends.py $? /tmp/ends
 check "ib_umad unloads" rmmod ib_umad

@@ -175,6 +175,21 @@ def main():
     say("client", show(got))
     say("payload", got[3][40:45])
 
+    # What is in place of an RMPP header, if it is no transfer: who has it sent by the core gets zeros.
+    own = a.register(0x33, 1, [], oui=0x1405, rmpp=1, flags=1)
+    none = a.register(0x34, 1, [], oui=0x1405)
+    takers = [b.register(cls, 1, [1], oui=0x1405) for cls in (0x33, 0x34)]
+    for who, agent, cls in (("the core", client, 0x30), ("the program", own, 0x33), ("nobody", none, 0x34)):
+        data = bytearray(vendor(1, 22, b"single", cls=cls).ljust(MAD, b"\0"))
+        data[24:36] = bytes([1, 1, 6, *range(0x41, 0x4A)])
+        a.send(agent, bytes(data), there_gid, here_index)
+        got = b.recv()
+        say(f"RMPP header, if {who} does RMPP", got and got[3][24:36].hex())
+    for agent in (own, none):
+        a.unregister(agent)
+    for agent in takers:
+        b.unregister(agent)
+
     # Transfers of many MADs, with sizes around those of segments.
     for size in (1, 215, 216, 217, 432, 5000, 60000):
         payload = bytes((i * 7 + size) & 255 for i in range(size))

@@ -13,9 +13,11 @@ import mmap
 import os
 import random
 import select
+import signal
 import socket
 import struct
 import sys
+import time
 
 from umad import ENABLE_PKEY, REGISTER2, UNREGISTER, gid, ioctl
 
@@ -99,12 +101,12 @@ def register2(qpn=1, cls=0x21, version=1, methods=0, oui=0, rmpp=0, flags=0, res
 
 
 def header(agent, to, index, timeout=0, retries=0, qpn=1, lid=0, sl=0, bits=0, grh=None, hop=64,
-           pkey=0, status=0, length=0, new=True):
+           pkey=0, status=0, length=0, new=True, reserved=bytes(6)):
     use_grh = to is not None if grh is None else grh
     head = struct.pack("=IIIII", agent, status, timeout, retries, length)
     head += struct.pack(">IIHBBBBBB", qpn, 0x80010000, lid, sl, bits, use_grh, index, hop, 0)
     head += (to or bytes(16)) + struct.pack(">I", 0)
-    return head + (struct.pack("=H6x", pkey) if new else b"")
+    return head + (struct.pack("=H6s", pkey, reserved) if new else b"")
 
 
 def mad(cls=0x21, method=3, tid=1, attr=1, mod=0, version=1, base=1, size=MAD, rmpp=(0, 0, 0)):
@@ -264,7 +266,8 @@ def reads(path, to, index, new):
     if new:
         u.ioctl(ENABLE_PKEY, bytes(8))
     agent = struct.unpack_from("=I", u.ioctl(REGISTER, register1())[1])[0]
-    data = header(agent, to, index, timeout=50, length=77, status=3, new=new)
+    data = header(agent, to, index, timeout=50, length=77, status=3, new=new,
+                  reserved=b"unused")
     print("sent", u.write(data + mad(tid=77)))
     ready, _, _ = select.select([u.fd], [], [], 60)
     print("ready", len(ready))
@@ -281,6 +284,51 @@ def reads(path, to, index, new):
     print("read", got, back[:max(got, 0) if isinstance(got, int) else 0].hex())
     print("read", u.read(300)[0])
     os.close(u.fd)
+
+
+def running(pid, *names):
+    with open(f"/proc/{pid}/stat", encoding="ascii") as f:
+        return f.read().rsplit(") ", 1)[1][0] in names
+
+
+def signals(path, to, index):
+    """A MAD and then a signal reach a reader before it runs: the MAD is read."""
+    cpu = min(os.sched_getaffinity(0))
+    spinner = os.fork()
+    if spinner == 0:
+        os.sched_setaffinity(0, {cpu})
+        while True:
+            pass
+    os.kill(spinner, signal.SIGSTOP)
+    answers = set()
+    for _ in range(10):
+        u = Umad(path, os.O_RDWR)
+        agent = struct.unpack_from("=I", u.ioctl(REGISTER, register1())[1])[0]
+        reader = os.fork()
+        if reader == 0:
+            signal.signal(signal.SIGUSR1, lambda *_: None)
+            signal.siginterrupt(signal.SIGUSR1, True)
+            # The other one, of ordinary priority, goes first.
+            os.sched_setaffinity(0, {cpu})
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+            os._exit({80: 0, "EINTR": 1}.get(u.read(400)[0], 2))
+        while not all(running(reader, "S") for _ in range(3) if not time.sleep(0.02)):
+            pass
+        os.kill(spinner, signal.SIGCONT)
+        u.write(header(agent, to, index, timeout=1, new=False) + mad())
+        ended = (0, 0)
+        while not select.select([u.fd], [], [], 0.01)[0] and ended[0] == 0:
+            ended = os.waitpid(reader, os.WNOHANG)
+        if ended[0] == 0:
+            os.kill(reader, signal.SIGUSR1)
+        os.kill(spinner, signal.SIGSTOP)
+        if ended[0] == 0:
+            ended = os.waitpid(reader, 0)
+        answers.add({0: "the MAD", 1: "EINTR"}.get(os.waitstatus_to_exitcode(ended[1]), "?"))
+        os.close(u.fd)
+    os.kill(spinner, signal.SIGKILL)
+    os.waitpid(spinner, 0)
+    print("a MAD and a signal", sorted(answers))
 
 
 def issm(path):
@@ -353,6 +401,7 @@ def main():
     for new in (False, True):
         reads(path, to, index, new)
     duplicates(path, to, index)
+    signals(path, to, index)
     issm(node(device, "issm"))
     for new in (False, True):
         u = Umad(path)

@@ -16,6 +16,7 @@ import time
 
 from umad import ENABLE_PKEY, REGISTER2, UNREGISTER
 from umad_answers import header, mad, node, register2
+from umad_untold import Held, userfaultfd
 
 TRACE = "/sys/kernel/tracing"
 LIMIT = 60 * int(os.environ.get("SCALE", "1"))
@@ -59,8 +60,8 @@ def register(fd):
 def main():
     device, command = sys.argv[1], sys.argv[2:]
     path, issm = node(device), node(device, "issm")
-    new = [os.open(path, os.O_RDWR) for _ in range(4)]
-    reader, poller, writer, idle = new
+    new = [os.open(path, os.O_RDWR) for _ in range(5)]
+    reader, poller, writer, idle, untold = new
     for fd in (reader, poller, writer):
         register(fd)
     holder = os.open(issm, os.O_RDONLY)
@@ -70,6 +71,8 @@ def main():
     poll = select.poll()
     poll.register(poller, select.POLLIN)
     polled = Blocked(lambda: poll.poll(LIMIT * 1000))
+    probe = userfaultfd()
+    held = probe and Held(untold, register2(), "a registration")
     # A MAD that is under way: no answer will come of it.
     os.write(writer, header(0, None, 0, timeout=600000, lid=77) + mad())
     time.sleep(2)
@@ -85,6 +88,10 @@ def main():
     for thread in openers:
         thread.join(LIMIT)
     case("openers of issm are woken", [t.answer for t in openers], ["ENXIO"] * 2)
+    if held is None:
+        print("skip a registration that waits: no userfaultfd for protected pages")
+    else:
+        case("the registration ends without a device", held.end(), (0, 0))
     # The one that had it is closed last.
     case("issm closes", answer(lambda: os.close(holder)), None)
 

@@ -7,10 +7,12 @@
 
 use kernel::prelude::*;
 
+mod accounted;
 mod context;
 mod crc32;
 mod gate;
 mod kvec;
+mod nospec;
 mod shared_ring;
 mod sync;
 mod table;

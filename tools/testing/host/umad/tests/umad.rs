@@ -12,6 +12,7 @@ use rdma_umad_engines::proto::register::Request;
 use rdma_umad_engines::proto::register::Wrong;
 use rdma_umad_engines::proto::send::Key;
 use rdma_umad_engines::proto::send::Plan;
+use rdma_umad_engines::proto::send::Rmpp;
 use rdma_umad_engines::proto::send::Start;
 use rdma_umad_engines::proto::wire::Special;
 use rdma_umad_engines::proto::Invalid;
@@ -42,14 +43,13 @@ fn headers_as_the_uapi_lays_them_out() {
     assert_eq!((new.gid[0], new.gid[15]), (36, 51));
     assert_eq!(new.flow_label, 0x34353637);
     assert_eq!(new.pkey_index, u16::from_ne_bytes([56, 57]));
-    // The six reserved bytes are not given back.
-    let back = new.to_bytes();
-    assert_eq!(back[..58], raw[..58]);
-    assert_eq!(back[58..], [0; 6]);
+    assert_eq!(new.reserved, [58, 59, 60, 61, 62, 63]);
+    assert_eq!(new.to_bytes(), raw);
 
     let old = Header::parse(&raw[..56], Layout::Old).unwrap();
     assert_eq!(old.pkey_index, 0);
     assert_eq!(old.to_bytes()[..56], raw[..56]);
+    assert_eq!(old.to_bytes()[56..], [0; 8]);
     assert_eq!(Header::parse(&raw[..55], Layout::Old), None);
     assert_eq!(Header::parse(&raw[..63], Layout::Pkey), None);
 }
@@ -200,7 +200,7 @@ fn lengths_of_a_write() {
     };
     let whole = plan(64 + 256, PERF, 0, false).unwrap();
     assert_eq!((whole.headers, whole.data, whole.copied), (24, 232, 256));
-    assert!(!whole.rmpp_active && !whole.may_repeat);
+    assert!(whole.rmpp == Rmpp::Program && !whole.may_repeat);
     // CVE-2026-23243: a length below that of the class's headers.
     assert_eq!(plan(64 + 55, SA, 0, true), Err(Invalid));
     assert_eq!(plan(64 + 56, SA, 0, true).unwrap().data, 0);
@@ -208,14 +208,27 @@ fn lengths_of_a_write() {
     // Who does RMPP: the core, the program, or nobody in that class.
     let long = 64 + 1_000_000;
     let ours = plan(long, SA, 1, true).unwrap();
-    assert!(ours.rmpp_active && !ours.may_repeat);
+    assert!(ours.rmpp == Rmpp::Core && !ours.may_repeat);
     assert_eq!((ours.data, ours.copied), (999_944, 1_000_000));
     let theirs = plan(long, SA, 1, false).unwrap();
-    assert!(!theirs.rmpp_active && theirs.may_repeat);
+    assert!(theirs.rmpp == Rmpp::Program && theirs.may_repeat);
     assert_eq!(theirs.copied, 2048);
     let none = plan(long, PERF, 1, true).unwrap();
-    assert!(!none.rmpp_active && !none.may_repeat);
-    assert!(!plan(long, SA, 6, true).unwrap().rmpp_active);
+    assert!(none.rmpp == Rmpp::Program && !none.may_repeat);
+    // No transfer, so the core sends no RMPP header.
+    let single = plan(long, SA, 6, true).unwrap();
+    assert!(single.rmpp == Rmpp::Cleared && !single.may_repeat);
+    assert_eq!(single.copied, 2048);
+}
+
+#[test]
+fn rmpp_headers_as_they_are_sent() {
+    let start = Start(ramp());
+    assert_eq!(start.sent(Rmpp::Program), start.0);
+    assert_eq!(start.sent(Rmpp::Core), start.0);
+    let cleared = start.sent(Rmpp::Cleared);
+    assert_eq!(cleared[..24], start.0[..24]);
+    assert_eq!(cleared[24..], [0; 12]);
 }
 
 #[test]
