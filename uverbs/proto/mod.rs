@@ -7,7 +7,7 @@
 //! * [`spec`]: what a method accepts for one attribute;
 //! * [`definitions`]: the methods of a device, merged from the core's and the driver's definitions;
 //! * [`ioctl`]: the header and the attributes of an ioctl;
-//! * [`write`]: the header of a command that a program writes;
+//! * [`mod@write`]: the header of a command that a program writes;
 //! * [`post`]: work requests that a program posts by such a command;
 //! * [`flow`]: the rules of a flow.
 //!
