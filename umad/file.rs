@@ -186,7 +186,9 @@ impl Inner {
             return Slot::Free;
         };
         let early = match slot {
-            Slot::Coming(early) | Slot::Untold(_, early) => early.iter().count(),
+            Slot::Coming(early) | Slot::Untold(_, early) => {
+                early.iter().fold(0_usize, |n, _| n.saturating_add(1))
+            }
             Slot::Free | Slot::Live(_) => return Slot::Free,
         };
         self.count = self.count.saturating_sub(early);
