@@ -291,7 +291,7 @@ crate::c_struct! {
     fields {
         /// The type: the beginning of a [`NumberedType`] or a [`FileType`]. Null when the device is
         /// gone, if the type has no `release_cleanup`.
-        racy type_attrs: *const bindings::uverbs_obj_type;
+        racy type_attrs: *const bindings::uverbs_obj_type, set_type_attrs;
         /// Which of the two it is: the address of `uverbs_idr_class` or `uverbs_fd_class`.
         const type_class: *const bindings::uverbs_obj_type_class;
     }

@@ -164,6 +164,15 @@ impl Key {
         self.of_object_only()
     }
 
+    /// The number of the object.
+    pub const fn object_id(self) -> u16 {
+        let index = self.0 >> METHOD_BITS;
+        if index >= CORE_OBJECTS {
+            return (index - CORE_OBJECTS) | DRIVER;
+        }
+        index
+    }
+
     /// The key of the method of this attribute.
     pub const fn of_method(self) -> Self {
         Self(self.0 & !(ATTRIBUTES - 1))

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The objects of user verbs, one file each: the table of its methods and commands
+//! ([`crate::table`]), their handlers, and how it is destroyed.
+
+pub(crate) mod pd;
