@@ -10,6 +10,8 @@
 //! | `frame` | the memory of an ioctl call, from its first attribute to its end |
 //! | `handle` | handles of objects: types, lookup, creation, destruction |
 //! | `definitions` | what drivers define |
+//! | `events` | files from which programs read events |
+//! | `object` | objects of drivers |
 //! | `user` | memory of programs |
 //!
 //! Structures that other modules use as well are in [`rdma::edge::uverbs`]; the structures of
@@ -18,6 +20,7 @@
 pub(crate) mod call;
 pub(crate) mod definitions;
 pub(crate) mod device;
+pub(crate) mod events;
 pub(crate) mod file;
 pub(crate) mod frame;
 pub(crate) mod handle;
@@ -25,3 +28,9 @@ pub(crate) mod object;
 pub(crate) mod user;
 
 pub(crate) use rdma::provider::unsupported;
+
+/// `EPROTONOSUPPORT`, which the kernel crate does not have.
+pub(crate) fn no_protocol() -> kernel::error::Error {
+    // CAST: A small number.
+    kernel::error::Error::from_errno(-(rdma::bindings::EPROTONOSUPPORT as i32))
+}

@@ -8,7 +8,6 @@
 
 use crate::edge::file::End;
 use crate::edge::file::Ending;
-use kernel::prelude::*;
 use rdma::edge::uverbs::UFile;
 
 /// Destroys the objects and the context of an open file. May be called several times. May sleep.

@@ -280,4 +280,9 @@ pub(crate) fn nothing(_call: &Call) -> Result {
 }
 
 /// The tables of all objects.
-pub(crate) const CORE: &[&[Def]] = &[object::pd::TABLE];
+pub(crate) const CORE: &[&[Def]] = &[
+    object::async_event::TABLE,
+    object::comp_channel::TABLE,
+    object::device::TABLE,
+    object::pd::TABLE,
+];

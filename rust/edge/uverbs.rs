@@ -262,6 +262,8 @@ impl Reason {
     pub const CLOSE: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_CLOSE);
     /// The command that creates it fails.
     pub const ABORT: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_ABORT);
+    /// The device is removed.
+    pub const DRIVER_REMOVE: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_DRIVER_REMOVE);
     /// The driver could not destroy it, so it is forgotten.
     pub const DRIVER_FAILURE: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_DRIVER_FAILURE);
 }

@@ -580,6 +580,7 @@ struct ib_device *rdma_helper_uverbs_ibdev(struct ib_uverbs_device *dev);
 void rdma_helper_uverbs_disassociate(struct ib_uverbs_device *dev);
 struct ib_uverbs_file *rdma_helper_ufile_new(struct ib_uverbs_device *dev);
 void rdma_helper_ufile_set_ucontext(struct ib_uverbs_file *file, struct ib_ucontext *ucontext);
+void rdma_helper_ufile_set_async(struct ib_uverbs_file *file, void *async);
 bool rdma_helper_try_module_get(struct module *module);
 void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *list);
 void rdma_helper_list_del_init(struct list_head *entry);

@@ -100,6 +100,11 @@ void rdma_helper_ufile_set_ucontext(struct ib_uverbs_file *file, struct ib_ucont
 	smp_store_release(&file->ucontext, ucontext);
 }
 
+void rdma_helper_ufile_set_async(struct ib_uverbs_file *file, void *async)
+{
+	smp_store_release(&file->default_async_file, async);
+}
+
 bool rdma_helper_try_module_get(struct module *module)
 {
 	return try_module_get(module);

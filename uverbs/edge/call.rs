@@ -173,7 +173,7 @@ impl Call {
     ///
     /// Those of the command.
     pub(crate) fn command(&self, run: impl FnOnce(&Self) -> Result) -> Result {
-        drop(self.take_made());
+        self.set_made(ptr::null_mut());
         let result = run(self);
         let made = self.take_made();
         if !made.is_null() {
@@ -412,6 +412,21 @@ impl Call {
         }
     }
 
+    /// As [`copied`](Self::copied), an array.
+    ///
+    /// # Errors
+    ///
+    /// `ENOENT`; `EINVAL`: the length is not that of an array.
+    pub(crate) fn copied_array<T: Plain>(&self, id: u32) -> Result<&[T]> {
+        let bytes = self.copied(id)?;
+        let count = bytes.len().checked_div(size_of::<T>()).unwrap_or(0);
+        if bytes.len() % size_of::<T>() != 0 || !bytes.as_ptr().cast::<T>().is_aligned() {
+            return Err(EINVAL);
+        }
+        // SAFETY: The bytes are initialised, aligned (checked above) and any are valid (`Plain`).
+        Ok(unsafe { core::slice::from_raw_parts(bytes.as_ptr().cast(), count) })
+    }
+
     /// The number in an attribute (`UVERBS_ATTR_CONST_IN`).
     ///
     /// # Errors
@@ -502,14 +517,13 @@ impl Call {
     ///
     /// `ENOENT`: it was not given; `EFAULT`.
     pub(crate) fn output_slice<T: Plain>(&self, id: u32, values: &[T]) -> Result {
-        let (bytes, _) = self.bytes(id)?;
+        self.bytes(id)?;
         let len = size_of_val(values);
         // SAFETY: The slice is readable. The attribute is one of bytes; the function checks its
         // address.
         to_result(unsafe {
             bindings::uverbs_copy_to(self.raw(), id as usize, values.as_ptr().cast(), len)
         })
-        .map(|()| drop(bytes))
     }
 
     /// Writes an attribute; more room that the program has is zeroed.

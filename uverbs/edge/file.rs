@@ -109,11 +109,11 @@ impl<'a> Ending<'a> {
                 }
             }
             uncharge(context);
-            bindings::rdma_restrack_del(&raw mut (*context).res);
+            crate::private::rdma_restrack_del(&raw mut (*context).res);
             if let Some(dealloc) = (*ops).dealloc_ucontext {
                 dealloc(context);
             }
-            kernel::warn_on!(!bindings::xa_empty(&raw mut (*context).mmap_xa));
+            kernel::warn_on!(!(*context).mmap_xa.xa_head.is_null());
             bindings::kfree(context.cast());
             bindings::rdma_helper_ufile_set_ucontext(self.0.raw(), core::ptr::null_mut());
         }
@@ -207,7 +207,7 @@ pub(super) fn operations(has_mmap: bool) -> &'static bindings::file_operations {
         release: Some(release),
         write: Some(write),
         unlocked_ioctl: Some(ioctl),
-        compat_ioctl: Some(bindings::compat_ptr_ioctl),
+        compat_ioctl: bindings::compat_ptr_ioctl,
         ..pin_init::zeroed()
     };
     const WITH: bindings::file_operations = bindings::file_operations {

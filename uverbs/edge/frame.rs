@@ -110,7 +110,7 @@ impl Head {
         // SAFETY: The call is one of [`run`]; only an address is computed.
         unsafe {
             let attribute = (*c).user_attrs.wrapping_add(index.into());
-            Address::of(&raw const (*attribute).__bindgen_anon_2)
+            Address::of(&raw const (*attribute).__bindgen_anon_1)
         }
     }
 
@@ -181,7 +181,7 @@ pub(crate) fn run(
         (*c).internal_used = attributes;
         (*c).user_attrs = from.raw();
         let bundle = bundle_of(c);
-        (*bundle).__bindgen_anon_1.__bindgen_anon_1.method_elm = method.raw();
+        (*bundle).__bindgen_anon_1.__bindgen_anon_1.method_elm = method.raw().cast_mut().cast();
         (*bundle).__bindgen_anon_1.__bindgen_anon_1.ufile = file.raw();
         c
     };
@@ -377,7 +377,7 @@ impl Frame<'_> {
                 .cast::<bindings::uverbs_obj_attr>()
                 .write(bindings::uverbs_obj_attr {
                     uobject: handle,
-                    attr_elm: ptr::null(),
+                    attr_elm: ptr::null_mut(),
                 });
             (*handle).id
         };

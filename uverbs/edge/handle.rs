@@ -61,6 +61,9 @@ pub(crate) trait Object: Kind {
 
 /// A type of handles that are file descriptors.
 pub(crate) trait File: Kind {
+    /// Called when the file is released, after [`destroy`](Self::destroy). May sleep.
+    const RELEASE: Option<fn(&Handle<Self>)> = None;
+
     /// The file is closed, or the device is removed. May sleep.
     fn destroy(handle: &Handle<Self>, why: Reason);
 }
@@ -621,7 +624,10 @@ impl<K: File> FileType<K> {
                 obj_size: size_of::<Handle<K>>(),
             },
             destroy_object: Some(destroy_file::<K>),
-            release_cleanup: None,
+            release_cleanup: match K::RELEASE {
+                Some(_) => Some(release_file::<K>),
+                None => None,
+            },
             fops: operations,
             name: name.as_ptr().cast::<c_char>(),
             // CAST: Flags of `open`.
@@ -678,6 +684,18 @@ unsafe extern "C" fn destroy_file<K: File>(
     let (handle, why) =
         unsafe { (<&Handle<K> as FromC>::from_c(uobject), Reason::from_c(why)) };
     K::destroy(handle, why);
+}
+
+/// The `release_cleanup` method of a type of files.
+///
+/// # Safety
+///
+/// For `ib_uverbs_support` only, with a handle of the type, whose file is released.
+unsafe extern "C" fn release_file<K: File>(uobject: *mut bindings::ib_uobject) {
+    if let Some(release) = K::RELEASE {
+        // SAFETY: This function's contract.
+        release(unsafe { <&Handle<K> as FromC>::from_c(uobject) });
+    }
 }
 
 impl Type {

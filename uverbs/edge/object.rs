@@ -2,6 +2,7 @@
 
 //! Objects of drivers: how they are allocated, made and destroyed, one file each.
 
+pub(crate) mod context;
 pub(crate) mod pd;
 
 use core::ptr::NonNull;
@@ -47,8 +48,8 @@ pub(super) unsafe fn make<V: View>(
     // not added is put, which ends it, before the memory is freed.
     unsafe {
         if let Some((entry, kind)) = entry {
-            bindings::rdma_restrack_new(entry(c), kind);
-            bindings::rdma_restrack_set_name(entry(c), core::ptr::null());
+            crate::private::rdma_restrack_new(entry(c), kind);
+            crate::private::rdma_restrack_set_name(entry(c), core::ptr::null());
         }
         if let Err(error) = to_result(make(c)) {
             if let Some((entry, _)) = entry {
@@ -58,7 +59,7 @@ pub(super) unsafe fn make<V: View>(
             return Err(error);
         }
         if let Some((entry, _)) = entry {
-            bindings::rdma_restrack_add(entry(c));
+            crate::private::rdma_restrack_add(entry(c));
         }
         // Made, and nobody else uses it.
         Ok(Owned::new(memory))
@@ -70,8 +71,7 @@ macro_rules! entry {
     ($c:ty, $kind:ident) => {
         Some((
             |c: *mut $c| {
-                // SAFETY: The address of a field.
-                unsafe { &raw mut (*c).res }
+                c.wrapping_byte_add(core::mem::offset_of!($c, res)).cast::<bindings::rdma_restrack_entry>()
             },
             bindings::$kind,
         ))
