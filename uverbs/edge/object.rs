@@ -3,6 +3,7 @@
 //! Objects of drivers: how they are allocated, made and destroyed, one file each.
 
 pub(crate) mod context;
+pub(crate) mod device;
 pub(crate) mod pd;
 
 use core::ptr::NonNull;
