@@ -4,6 +4,7 @@
 
 use super::entry;
 use super::make;
+use crate::edge::call::Call;
 use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
 use crate::edge::handle::Handle;
@@ -14,6 +15,7 @@ use core::ffi::c_void;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use rdma::bindings;
+use rdma::edge::device::Device;
 use rdma::edge::object::Owned;
 use rdma::edge::verbs;
 use rdma::edge::FromC;
@@ -27,6 +29,12 @@ pub(crate) struct Wanted {
     pub(crate) vector: u32,
     /// `enum ib_uverbs_ex_create_cq_flags`.
     pub(crate) flags: u32,
+}
+
+/// Whether the driver can make queues for programs.
+pub(crate) fn can_create(device: &Device) -> bool {
+    let ops = device.ops();
+    ops.create_user_cq.is_some() || ops.create_cq.is_some()
 }
 
 /// Makes a queue, whose events go to what is beside the handle. May sleep.
@@ -77,6 +85,104 @@ pub(crate) fn destroy(cq: Dying<'_, Cq>) -> Result<Dead<'_, Cq>> {
         ))?;
         Ok(cq.gone())
     }
+}
+
+/// Changes the number of entries. May sleep.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP`; those of the driver.
+pub(crate) fn resize(call: &Call, cq: &verbs::Cq, entries: u32) -> Result {
+    let resize = cq.dev().ops().resize_user_cq.ok_or(unsupported())?;
+    // SAFETY: The queue exists, and is a program's.
+    to_result(unsafe { resize(cq.raw(), entries, call.udata().raw()) })
+}
+
+/// Requests an event for the next completion, or the next solicited one.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP`. The driver's answer tells of missed completions, which nobody has asked for.
+pub(crate) fn request_notify(cq: &verbs::Cq, solicited: bool) -> Result {
+    let request = cq.dev().ops().req_notify_cq.ok_or(unsupported())?;
+    let flags = match solicited {
+        true => bindings::ib_cq_notify_flags_IB_CQ_SOLICITED,
+        false => bindings::ib_cq_notify_flags_IB_CQ_NEXT_COMP,
+    };
+    // SAFETY: The queue exists.
+    unsafe { request(cq.raw(), flags) };
+    Ok(())
+}
+
+/// Sets after how many completions, and after which time in microseconds, an event is raised.
+///
+/// # Errors
+///
+/// `EOPNOTSUPP`; those of the driver.
+pub(crate) fn moderate(cq: &verbs::Cq, count: u16, period: u16) -> Result {
+    // SAFETY: The queue exists.
+    to_result(unsafe { bindings::rdma_set_cq_moderation(cq.raw(), count, period) })
+}
+
+/// Takes a completion.
+///
+/// # Errors
+///
+/// Those of the driver.
+pub(crate) fn poll(cq: &verbs::Cq) -> Result<Option<bindings::ib_uverbs_wc>> {
+    let poll = cq.dev().ops().poll_cq.ok_or(unsupported())?;
+    let mut wc = bindings::ib_wc::default();
+    // SAFETY: The queue exists, and there is room for one completion.
+    let count = unsafe { poll(cq.raw(), 1, &raw mut wc) };
+    if count < 0 {
+        return Err(Error::from_errno(count));
+    }
+    if count == 0 {
+        return Ok(None);
+    }
+    let mut to = bindings::ib_uverbs_wc::default();
+    // SAFETY: The driver has filled the completion in, or left zeros. All members of the unions are
+    // numbers. The queue pair exists until its completions were taken or removed.
+    unsafe {
+        to.wr_id = *wc.__bindgen_anon_1.wr_id;
+        to.ex.imm_data = wc.ex.imm_data;
+        to.qp_num = wc.qp.as_ref().map_or(0, |qp| qp.qp_num);
+    }
+    to.status = wc.status;
+    to.opcode = wc.opcode;
+    to.vendor_err = wc.vendor_err;
+    to.byte_len = wc.byte_len;
+    to.src_qp = wc.src_qp;
+    // CAST: Flags, whose sign has no meaning.
+    to.wc_flags = wc.wc_flags as u32;
+    to.pkey_index = wc.pkey_index;
+    to.slid = lid(cq.dev(), wc.port_num, wc.slid);
+    to.sl = wc.sl;
+    to.dlid_path_bits = wc.dlid_path_bits;
+    // CAST: The structure has no room for higher numbers.
+    to.port_num = wc.port_num as u8;
+    Ok(Some(to))
+}
+
+/// A LID of 32 bits as programs see it: of OPA, those that have no 16 bits are zero.
+fn lid(device: &Device, port: u32, lid: u32) -> u16 {
+    const MULTICAST: u32 = 0xc000;
+
+    // SAFETY: A device that is registered has such data of each port, and of number 0.
+    let caps = unsafe {
+        match port <= device.phys_port_cnt() {
+            true => {
+                let data = (*device.raw()).port_data.wrapping_add(port as usize);
+                (*data).immutable.core_cap_flags
+            }
+            false => 0,
+        }
+    };
+    if caps & bindings::RDMA_CORE_CAP_OPA_AH != 0 && lid >= MULTICAST {
+        return 0;
+    }
+    // CAST: Others have LIDs of 16 bits.
+    lid as u16
 }
 
 /// The handler of completions.
