@@ -3,6 +3,9 @@
 //! Objects of drivers: how they are allocated, made and destroyed, one file each.
 
 pub(crate) mod context;
+pub(crate) mod dm;
+pub(crate) mod dmah;
+pub(crate) mod mr;
 pub(crate) mod pd;
 
 use core::ptr::NonNull;
