@@ -3,6 +3,7 @@
 //! The objects of user verbs, one file each: the table of its methods and commands
 //! ([`crate::table`]), their handlers, and how it is destroyed.
 
+pub(crate) mod ah;
 pub(crate) mod async_event;
 pub(crate) mod comp_channel;
 pub(crate) mod device;

@@ -290,6 +290,7 @@ pub(crate) fn nothing(_call: &Call) -> Result {
 
 /// The tables of all objects.
 pub(crate) const CORE: &[&[Def]] = &[
+    object::ah::TABLE,
     object::async_event::TABLE,
     object::comp_channel::TABLE,
     object::device::TABLE,

@@ -2,6 +2,7 @@
 
 //! Objects of drivers: how they are allocated, made and destroyed, one file each.
 
+pub(crate) mod ah;
 pub(crate) mod context;
 pub(crate) mod dm;
 pub(crate) mod dmah;
