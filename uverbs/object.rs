@@ -10,4 +10,5 @@ pub(crate) mod device;
 pub(crate) mod dm;
 pub(crate) mod dmah;
 pub(crate) mod mr;
+pub(crate) mod mw;
 pub(crate) mod pd;

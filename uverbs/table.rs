@@ -297,5 +297,6 @@ pub(crate) const CORE: &[&[Def]] = &[
     object::dm::TABLE,
     object::dmah::TABLE,
     object::mr::TABLE,
+    object::mw::TABLE,
     object::pd::TABLE,
 ];

@@ -7,6 +7,7 @@ pub(crate) mod context;
 pub(crate) mod dm;
 pub(crate) mod dmah;
 pub(crate) mod mr;
+pub(crate) mod mw;
 pub(crate) mod pd;
 
 use core::ptr::NonNull;
