@@ -301,6 +301,7 @@ pub(crate) const CORE: &[&[Def]] = &[
     object::mr::TABLE,
     object::mw::TABLE,
     object::pd::TABLE,
+    object::post::TABLE,
     object::qp::TABLE,
     object::qp_attr::TABLE,
     object::rwq_table::TABLE,

@@ -11,6 +11,7 @@ pub(crate) mod dmah;
 pub(crate) mod mr;
 pub(crate) mod mw;
 pub(crate) mod pd;
+pub(crate) mod post;
 pub(crate) mod qp;
 pub(crate) mod rwq_table;
 pub(crate) mod srq;
