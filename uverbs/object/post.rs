@@ -62,23 +62,28 @@ plain!(
 /// The table of work requests.
 pub(crate) const TABLE: &[Def] = &[
     Def::Object(Qp::ID),
-    Def::Write(Write::both::<ib_uverbs_post_send, ib_uverbs_post_send_resp>(
-        bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_SEND,
-        post_send,
-    )),
-    Def::CommandNeeds(needs!(post_send)),
-    Def::Write(Write::both::<ib_uverbs_post_recv, ib_uverbs_post_recv_resp>(
-        bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_RECV,
-        post_recv,
-    )),
-    Def::CommandNeeds(needs!(post_recv)),
-    Def::Object(Srq::ID),
     Def::Write(
-        Write::both::<ib_uverbs_post_srq_recv, ib_uverbs_post_srq_recv_resp>(
-            bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_SRQ_RECV,
-            post_srq_recv,
+        Write::both::<ib_uverbs_post_send, ib_uverbs_post_send_resp>(
+            bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_SEND,
+            post_send,
         ),
     ),
+    Def::CommandNeeds(needs!(post_send)),
+    Def::Write(
+        Write::both::<ib_uverbs_post_recv, ib_uverbs_post_recv_resp>(
+            bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_RECV,
+            post_recv,
+        ),
+    ),
+    Def::CommandNeeds(needs!(post_recv)),
+    Def::Object(Srq::ID),
+    Def::Write(Write::both::<
+        ib_uverbs_post_srq_recv,
+        ib_uverbs_post_srq_recv_resp,
+    >(
+        bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_SRQ_RECV,
+        post_srq_recv,
+    )),
     Def::CommandNeeds(needs!(post_srq_recv)),
 ];
 

@@ -490,7 +490,10 @@ fn create_by_ioctl(call: &Call) -> Result {
     let mut parts = Parts::default();
     let mut domain = None;
     if of == Type::XRC_TARGET {
-        if [RECV_CQ, SEND_CQ, PD, IND_TABLE].iter().any(|id| call.has(*id)) {
+        if [RECV_CQ, SEND_CQ, PD, IND_TABLE]
+            .iter()
+            .any(|id| call.has(*id))
+        {
             return Err(EINVAL);
         }
         domain = Some(call.handle::<Xrcd>(XRCD)?);

@@ -88,9 +88,7 @@ use bindings::ib_qp_attr_mask_IB_QP_TIMEOUT as TIMEOUT;
 fn of_type(kind: u32, mask: u32) -> u32 {
     match kind {
         bindings::ib_qp_type_IB_QPT_XRC_INI => mask & !(MAX_DEST_RD_ATOMIC | MIN_RNR_TIMER),
-        bindings::ib_qp_type_IB_QPT_XRC_TGT => {
-            mask & !(MAX_QP_RD_ATOMIC | RETRY_CNT | RNR_RETRY)
-        }
+        bindings::ib_qp_type_IB_QPT_XRC_TGT => mask & !(MAX_QP_RD_ATOMIC | RETRY_CNT | RNR_RETRY),
         _ => mask,
     }
 }
@@ -262,18 +260,15 @@ fn attributes(qp: &verbs::Qp, asked: &ib_uverbs_modify_qp, rate_limit: u32) -> Q
         attr.set_alt_port_num(asked.alt_port_num.into());
         attr.set_alt_timeout(asked.alt_timeout);
         attr.set_alt_pkey_index(asked.alt_pkey_index);
-        attr.alt_ah_attr()
-            .assign(&path(qp.dev(), &asked.alt_dest));
+        attr.alt_ah_attr().assign(&path(qp.dev(), &asked.alt_dest));
     }
     attr
 }
 
-/// The low bits of a number that the answer has eight or sixteen bits for, as C answers it.
-macro_rules! low {
-    ($number:expr) => {
-        // CAST: Cut, as documented.
-        $number as _
-    };
+/// A number for which the answer has eight bits. C cuts it, too.
+fn low8(number: u32) -> u8 {
+    // CAST: Cut.
+    number as u8
 }
 
 fn query(call: &Call) -> Result {
@@ -283,10 +278,10 @@ fn query(call: &Call) -> Result {
         qp::query(&qp, request.attr_mask)?
     };
     call.respond(|answer: &mut ib_uverbs_query_qp_resp| {
-        answer.qp_state = low!(attr.qp_state());
-        answer.cur_qp_state = low!(attr.cur_qp_state());
-        answer.path_mtu = low!(attr.path_mtu());
-        answer.path_mig_state = low!(attr.path_mig_state());
+        answer.qp_state = low8(attr.qp_state());
+        answer.cur_qp_state = low8(attr.cur_qp_state());
+        answer.path_mtu = low8(attr.path_mtu());
+        answer.path_mig_state = low8(attr.path_mig_state());
         answer.qkey = attr.qkey();
         answer.rq_psn = attr.rq_psn();
         answer.sq_psn = attr.sq_psn();
@@ -299,11 +294,11 @@ fn query(call: &Call) -> Result {
         answer.max_rd_atomic = attr.max_rd_atomic();
         answer.max_dest_rd_atomic = attr.max_dest_rd_atomic();
         answer.min_rnr_timer = attr.min_rnr_timer();
-        answer.port_num = low!(attr.port_num());
+        answer.port_num = low8(attr.port_num());
         answer.timeout = attr.timeout();
         answer.retry_cnt = attr.retry_cnt();
         answer.rnr_retry = attr.rnr_retry();
-        answer.alt_port_num = low!(attr.alt_port_num());
+        answer.alt_port_num = low8(attr.alt_port_num());
         answer.alt_timeout = attr.alt_timeout();
         fill(&mut answer.dest, attr.ah_attr());
         fill(&mut answer.alt_dest, attr.alt_ah_attr());
@@ -320,7 +315,8 @@ fn query(call: &Call) -> Result {
 /// Describes a path to the program.
 fn fill(answer: &mut ib_uverbs_qp_dest, attr: &AhAttr) {
     let (dlid, src_path_bits) = attr.lids();
-    answer.dlid = low!(dlid);
+    // CAST: Cut, as C does.
+    answer.dlid = dlid as u16;
     answer.src_path_bits = src_path_bits;
     answer.sl = attr.sl();
     answer.static_rate = attr.static_rate();
@@ -332,5 +328,5 @@ fn fill(answer: &mut ib_uverbs_qp_dest, attr: &AhAttr) {
         answer.hop_limit = attr.hop_limit();
         answer.traffic_class = attr.traffic_class();
     }
-    answer.port_num = low!(attr.port_num());
+    answer.port_num = low8(attr.port_num());
 }

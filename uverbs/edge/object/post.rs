@@ -118,11 +118,6 @@ impl AnySend {
         }
         any
     }
-
-    fn common(&mut self) -> &mut bindings::ib_send_wr {
-        // SAFETY: All members begin with it, and all bits are valid.
-        unsafe { &mut self.plain }
-    }
 }
 
 /// Work requests for a send queue. Without any, it needs no memory.
@@ -173,9 +168,14 @@ impl<'c> Sends<'c> {
         let mut next: *mut bindings::ib_send_wr = ptr::null_mut();
         // From the end, where the next one is known.
         for any in self.list.iter_mut().rev() {
-            let common = any.common();
-            common.next = next;
-            common.sg_list = last(&mut entries, common.num_sge).ok_or_else(Refused::invalid)?;
+            // Drivers get from the common part to the whole.
+            let common = ptr::from_mut(any).cast::<bindings::ib_send_wr>();
+            // SAFETY: The request is borrowed, and all members of the union begin with this.
+            unsafe {
+                let count = (*common).num_sge;
+                (*common).sg_list = last(&mut entries, count).ok_or_else(Refused::invalid)?;
+                (*common).next = next;
+            }
             next = common;
         }
         let post = qp.dev().ops().post_send.ok_or_else(Refused::unsupported)?;
@@ -271,7 +271,11 @@ impl Recvs {
         entries: &mut [Entry],
     ) -> core::result::Result<(), Refused> {
         let first = self.link(entries)?;
-        let post = srq.dev().ops().post_srq_recv.ok_or_else(Refused::unsupported)?;
+        let post = srq
+            .dev()
+            .ops()
+            .post_srq_recv
+            .ok_or_else(Refused::unsupported)?;
         let mut bad: *const bindings::ib_recv_wr = ptr::null();
         // SAFETY: As in `post`.
         to_result(unsafe { post(srq.raw(), first, &mut bad) }).map_err(|error| {

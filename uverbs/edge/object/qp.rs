@@ -181,7 +181,12 @@ pub(crate) fn destroy(qp: Dying<'_, Qp>) -> Result<Dead<'_, Qp>> {
 /// pair, which it outlives.
 unsafe extern "C" fn event(event: *mut bindings::ib_event, context: *mut c_void) {
     // SAFETY: This function's contract.
-    let (handle, kind) = unsafe { (<&Handle<Qp> as FromC>::from_c(context.cast()), (*event).event) };
+    let (handle, kind) = unsafe {
+        (
+            <&Handle<Qp> as FromC>::from_c(context.cast()),
+            (*event).event,
+        )
+    };
     handle.beside().events.push(handle.user_handle(), kind);
 }
 
