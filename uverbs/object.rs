@@ -5,5 +5,9 @@
 
 pub(crate) mod async_event;
 pub(crate) mod comp_channel;
+pub(crate) mod cq;
 pub(crate) mod device;
 pub(crate) mod pd;
+pub(crate) mod rwq_table;
+pub(crate) mod srq;
+pub(crate) mod xrcd;

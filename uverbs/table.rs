@@ -283,6 +283,10 @@ pub(crate) fn nothing(_call: &Call) -> Result {
 pub(crate) const CORE: &[&[Def]] = &[
     object::async_event::TABLE,
     object::comp_channel::TABLE,
+    object::cq::TABLE,
     object::device::TABLE,
     object::pd::TABLE,
+    object::rwq_table::TABLE,
+    object::srq::TABLE,
+    object::xrcd::TABLE,
 ];

@@ -3,8 +3,12 @@
 //! Objects of drivers: how they are allocated, made and destroyed, one file each.
 
 pub(crate) mod context;
+pub(crate) mod cq;
 pub(crate) mod device;
 pub(crate) mod pd;
+pub(crate) mod rwq_table;
+pub(crate) mod srq;
+pub(crate) mod xrcd;
 
 use core::ptr::NonNull;
 use kernel::error::to_result;
