@@ -268,7 +268,7 @@ crate::c_struct! {
         /// Device memory that the region covers, if any.
         const dm: Option<&Dm>, set_dm;
         /// DMA handle, if any.
-        const dmah: Option<&Dmah>;
+        const dmah: Option<&Dmah>, set_dmah;
         /// Local key. The region's only user changes it before each use, concurrently with reads by
         /// `rdma resource`.
         racy lkey: u32, set_lkey;
@@ -358,7 +358,17 @@ crate::c_struct! {
 crate::c_struct! {
     /// Device memory.
     pub struct Dm: bindings::ib_dm;
+    init DmInit<'a> {
+        /// Device of the object.
+        dev at device: &'a Device,
+        /// Length in bytes.
+        length: u32,
+        /// User handle.
+        uobject: Passed<bindings::ib_uobject>,
+    }
     fields {
+        /// Number of uses at creation.
+        const first_usecnt at usecnt.counter: c_int, set_first_usecnt;
         /// Number of regions that use it.
         embed usecnt: UseCount;
     }
@@ -368,6 +378,10 @@ crate::c_struct! {
     /// A DMA handle: attributes of a device's access to memory, such as TPH.
     pub struct Dmah: bindings::ib_dmah;
     fields {
+        /// Device of the object.
+        const dev at device: &Device;
+        /// Restrack entry.
+        embed res: Restrack;
         /// Number of regions that use it.
         embed usecnt: UseCount;
     }
