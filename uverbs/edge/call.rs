@@ -97,6 +97,11 @@ impl Rest {
         Ok(at)
     }
 
+    /// Address and number of the bytes that are left.
+    pub(crate) fn parts(self) -> (Address, usize) {
+        (self.at, self.left)
+    }
+
     /// The end of the request must have been reached, but for zeros.
     ///
     /// # Errors

@@ -11,6 +11,8 @@ pub(crate) mod dmah;
 pub(crate) mod mr;
 pub(crate) mod mw;
 pub(crate) mod pd;
+pub(crate) mod post;
+pub(crate) mod qp;
 pub(crate) mod rwq_table;
 pub(crate) mod srq;
 pub(crate) mod xrcd;
