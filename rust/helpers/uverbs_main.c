@@ -2,6 +2,7 @@
 /* Helpers for ib_uverbs: devices, open files and user memory. */
 #include <linux/cred.h>
 #include <linux/fs.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <rdma/ib.h>
@@ -133,4 +134,39 @@ bool rdma_helper_file_creds_changed(struct file *file)
 void *rdma_helper_drv_zalloc(struct ib_device *dev, size_t size)
 {
 	return rdma_zalloc_obj(dev, size, GFP_KERNEL_ACCOUNT, false);
+}
+
+void rdma_helper_vma_zap(struct vm_area_struct *vma)
+{
+	zap_special_vma_range(vma, vma->vm_start, vma->vm_end - vma->vm_start);
+}
+
+bool rdma_helper_vma_may_write(struct vm_area_struct *vma)
+{
+	return vma->vm_flags & (VM_WRITE | VM_MAYWRITE);
+}
+
+struct page *rdma_helper_zero_page(unsigned long address)
+{
+	return ZERO_PAGE(address);
+}
+
+void rdma_helper_get_page(struct page *page)
+{
+	get_page(page);
+}
+
+bool rdma_helper_port_valid(struct ib_device *dev, u32 port)
+{
+	return rdma_is_port_valid(dev, port);
+}
+
+bool rdma_helper_port_needs_grh(struct ib_device *dev, u32 port)
+{
+	return rdma_is_grh_required(dev, port);
+}
+
+bool rdma_helper_port_opa_ah(struct ib_device *dev, u32 port)
+{
+	return rdma_cap_opa_ah(dev, port);
 }
