@@ -5,5 +5,8 @@
 
 pub(crate) mod async_event;
 pub(crate) mod comp_channel;
+pub(crate) mod counters;
 pub(crate) mod device;
+pub(crate) mod flow;
+pub(crate) mod flow_action;
 pub(crate) mod pd;

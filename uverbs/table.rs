@@ -283,6 +283,9 @@ pub(crate) fn nothing(_call: &Call) -> Result {
 pub(crate) const CORE: &[&[Def]] = &[
     object::async_event::TABLE,
     object::comp_channel::TABLE,
+    object::counters::TABLE,
     object::device::TABLE,
+    object::flow::TABLE,
+    object::flow_action::TABLE,
     object::pd::TABLE,
 ];

@@ -3,7 +3,10 @@
 //! Objects of drivers: how they are allocated, made and destroyed, one file each.
 
 pub(crate) mod context;
+pub(crate) mod counters;
 pub(crate) mod device;
+pub(crate) mod flow;
+pub(crate) mod flow_action;
 pub(crate) mod pd;
 
 use core::ptr::NonNull;
