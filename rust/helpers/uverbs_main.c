@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Helpers for ib_uverbs: devices, open files and user memory. */
+#include <linux/cpumask.h>
 #include <linux/cred.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <rdma/ib.h>
 #include <rdma/uverbs_ioctl.h>
@@ -136,6 +138,21 @@ void *rdma_helper_drv_zalloc(struct ib_device *dev, size_t size)
 	return rdma_zalloc_obj(dev, size, GFP_KERNEL_ACCOUNT, false);
 }
 
+bool rdma_helper_is_port_valid(const struct ib_device *dev, u32 port)
+{
+	return rdma_is_port_valid(dev, port);
+}
+
+u32 rdma_helper_ah_find_type(struct ib_device *dev, u32 port)
+{
+	return rdma_ah_find_type(dev, port);
+}
+
+bool rdma_helper_may_run_on(unsigned int cpu)
+{
+	return cpumask_test_cpu(cpu, current->cpus_ptr);
+}
+
 void rdma_helper_vma_zap(struct vm_area_struct *vma)
 {
 	zap_special_vma_range(vma, vma->vm_start, vma->vm_end - vma->vm_start);
@@ -154,11 +171,6 @@ struct page *rdma_helper_zero_page(unsigned long address)
 void rdma_helper_get_page(struct page *page)
 {
 	get_page(page);
-}
-
-bool rdma_helper_port_valid(struct ib_device *dev, u32 port)
-{
-	return rdma_is_port_valid(dev, port);
 }
 
 bool rdma_helper_port_needs_grh(struct ib_device *dev, u32 port)

@@ -24,6 +24,7 @@ use crate::edge::user::plain;
 use crate::edge::user::Plain;
 use crate::object::counters::Counters;
 use crate::object::flow_action::FlowAction;
+use crate::object::qp::Qp;
 use crate::proto::flow::Header;
 use crate::proto::flow::Layer;
 use crate::proto::flow::Spec;
@@ -44,7 +45,6 @@ use rdma::bindings::ib_flow_spec;
 use rdma::bindings::ib_uverbs_create_flow;
 use rdma::bindings::ib_uverbs_create_flow_resp;
 use rdma::bindings::ib_uverbs_destroy_flow;
-use rdma::edge::verbs;
 
 /// Handles of flows.
 pub(crate) struct Flow;
@@ -63,26 +63,6 @@ impl Object for Flow {
 
     fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
         flow::destroy(object)
-    }
-}
-
-/// Handles of queue pairs, which flows only look up.
-struct Qp;
-
-impl Kind for Qp {
-    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_QP;
-    type Beside = ();
-
-    fn beside() -> impl PinInit<()> {
-        pin_init::init_zeroed()
-    }
-}
-
-impl Object for Qp {
-    type Of = verbs::Qp;
-
-    fn destroy<'a>(_: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
-        Err(EINVAL)
     }
 }
 

@@ -72,7 +72,7 @@ impl<'a> Port<'a> {
     /// `EINVAL`: there is none.
     pub(crate) fn of(device: &'a Device, number: u32) -> Result<Self> {
         // SAFETY: The device is registered.
-        let valid = unsafe { bindings::rdma_helper_port_valid(device.raw(), number) };
+        let valid = unsafe { bindings::rdma_helper_is_port_valid(device.raw(), number) };
         // INVARIANT: Just checked.
         valid.then_some(Self { device, number }).ok_or(EINVAL)
     }
