@@ -6,10 +6,13 @@
 pub(crate) mod ah;
 pub(crate) mod async_event;
 pub(crate) mod comp_channel;
+pub(crate) mod counters;
 pub(crate) mod cq;
 pub(crate) mod device;
 pub(crate) mod dm;
 pub(crate) mod dmah;
+pub(crate) mod flow;
+pub(crate) mod flow_action;
 pub(crate) mod mcast;
 pub(crate) mod mr;
 pub(crate) mod mw;
