@@ -10,4 +10,5 @@ pub(crate) mod device;
 pub(crate) mod pd;
 pub(crate) mod rwq_table;
 pub(crate) mod srq;
+pub(crate) mod wq;
 pub(crate) mod xrcd;

@@ -288,5 +288,6 @@ pub(crate) const CORE: &[&[Def]] = &[
     object::pd::TABLE,
     object::rwq_table::TABLE,
     object::srq::TABLE,
+    object::wq::TABLE,
     object::xrcd::TABLE,
 ];

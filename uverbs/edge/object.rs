@@ -7,6 +7,7 @@ pub(crate) mod cq;
 pub(crate) mod pd;
 pub(crate) mod rwq_table;
 pub(crate) mod srq;
+pub(crate) mod wq;
 pub(crate) mod xrcd;
 
 use core::ptr::NonNull;
