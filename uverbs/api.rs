@@ -383,14 +383,14 @@ fn add_core(
     Ok(())
 }
 
-fn core_kind(kind: &Kind<core::convert::Infallible>) -> Kind<DriverChoices> {
+fn core_kind(kind: &Kind<table::Count>) -> Kind<DriverChoices> {
     match *kind {
         Kind::In(bytes) => Kind::In(bytes),
         Kind::Out(bytes) => Kind::Out(bytes),
         Kind::Handle { object, access } => Kind::Handle { object, access },
         Kind::File { object, access } => Kind::File { object, access },
         Kind::RawFile => Kind::RawFile,
-        Kind::Enum(never) => match never {},
+        Kind::Enum(table::Count(count)) => Kind::Enum(DriverChoices::without_data(count)),
         Kind::Handles {
             object,
             access,

@@ -11,6 +11,7 @@
 //! | `handle` | handles of objects: types, lookup, creation, destruction |
 //! | `definitions` | what drivers define |
 //! | `events` | files from which programs read events |
+//! | `marshall` | unions of structures that are copied for programs |
 //! | `object` | objects of drivers |
 //! | `user` | memory of programs |
 //!
@@ -24,6 +25,7 @@ pub(crate) mod events;
 pub(crate) mod file;
 pub(crate) mod frame;
 pub(crate) mod handle;
+pub(crate) mod marshall;
 pub(crate) mod object;
 pub(crate) mod user;
 

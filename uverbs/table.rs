@@ -58,12 +58,16 @@ pub(crate) struct Method {
     pub(crate) attributes: &'static [&'static [Attribute]],
 }
 
+/// How many choices an attribute has. None has data.
+#[derive(Clone, Copy)]
+pub(crate) struct Count(pub(crate) u8);
+
 /// An attribute.
 pub(crate) struct Attribute {
     /// The number.
     pub(crate) id: u32,
     /// What is accepted.
-    pub(crate) accepts: Accepts<core::convert::Infallible>,
+    pub(crate) accepts: Accepts<Count>,
     /// A call without it is refused.
     pub(crate) mandatory: bool,
     /// It is for the driver.
@@ -99,7 +103,7 @@ const fn bytes(min: u16, len: u16) -> Bytes {
 }
 
 impl Attribute {
-    const fn new(id: u32, accepts: Accepts<core::convert::Infallible>) -> Self {
+    const fn new(id: u32, accepts: Accepts<Count>) -> Self {
         Self {
             id,
             accepts,
@@ -170,6 +174,11 @@ impl Attribute {
     /// Flags, of 32 or 64 bits (`UVERBS_ATTR_FLAGS_IN`).
     pub(crate) const fn flags(id: u32) -> Self {
         Self::input(id, size::<u32>(), size::<u64>())
+    }
+
+    /// One of `count` choices (`UVERBS_ATTR_ENUM_IN`).
+    pub(crate) const fn choice(id: u32, count: u8) -> Self {
+        Self::new(id, Accepts::Enum(Count(count)))
     }
 
     /// A file descriptor that the method looks up itself.
@@ -281,11 +290,20 @@ pub(crate) fn nothing(_call: &Call) -> Result {
 
 /// The tables of all objects.
 pub(crate) const CORE: &[&[Def]] = &[
+    object::ah::TABLE,
     object::async_event::TABLE,
     object::comp_channel::TABLE,
     object::cq::TABLE,
     object::device::TABLE,
+    object::dm::TABLE,
+    object::dmah::TABLE,
+    object::mcast::TABLE,
+    object::mr::TABLE,
+    object::mw::TABLE,
     object::pd::TABLE,
+    object::post::TABLE,
+    object::qp::TABLE,
+    object::qp_attr::TABLE,
     object::rwq_table::TABLE,
     object::srq::TABLE,
     object::wq::TABLE,

@@ -586,6 +586,9 @@ void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *list);
 void rdma_helper_list_del_init(struct list_head *entry);
 bool rdma_helper_file_creds_changed(struct file *file);
 void *rdma_helper_drv_zalloc(struct ib_device *dev, size_t size);
+bool rdma_helper_is_port_valid(const struct ib_device *dev, u32 port);
+u32 rdma_helper_ah_find_type(struct ib_device *dev, u32 port);
+bool rdma_helper_may_run_on(unsigned int cpu);
 
 #ifdef RDMA_HELPERS_INLINE
 #pragma clang attribute pop

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Helpers for ib_uverbs: devices, open files and user memory. */
+#include <linux/cpumask.h>
 #include <linux/cred.h>
 #include <linux/fs.h>
 #include <linux/module.h>
+#include <linux/sched.h>
 #include <linux/slab.h>
 #include <rdma/ib.h>
 #include <rdma/uverbs_ioctl.h>
@@ -133,4 +135,19 @@ bool rdma_helper_file_creds_changed(struct file *file)
 void *rdma_helper_drv_zalloc(struct ib_device *dev, size_t size)
 {
 	return rdma_zalloc_obj(dev, size, GFP_KERNEL_ACCOUNT, false);
+}
+
+bool rdma_helper_is_port_valid(const struct ib_device *dev, u32 port)
+{
+	return rdma_is_port_valid(dev, port);
+}
+
+u32 rdma_helper_ah_find_type(struct ib_device *dev, u32 port)
+{
+	return rdma_ah_find_type(dev, port);
+}
+
+bool rdma_helper_may_run_on(unsigned int cpu)
+{
+	return cpumask_test_cpu(cpu, current->cpus_ptr);
 }

@@ -78,7 +78,7 @@ impl DriverHandler {
     }
 }
 
-/// The choices of a driver's attribute.
+/// The choices of an attribute: a driver's, or `count` choices without data if `ids` is null.
 #[derive(Clone, Copy)]
 pub(crate) struct DriverChoices {
     ids: *const bindings::uverbs_attr_spec,
@@ -90,6 +90,16 @@ unsafe impl Send for DriverChoices {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for DriverChoices {}
 
+impl DriverChoices {
+    /// So many choices, of which none has data.
+    pub(crate) const fn without_data(count: u8) -> Self {
+        Self {
+            ids: core::ptr::null(),
+            count,
+        }
+    }
+}
+
 impl Choices for DriverChoices {
     fn known(&self, choice: u8) -> bool {
         choice < self.count
@@ -98,6 +108,14 @@ impl Choices for DriverChoices {
     fn get(&self, choice: u8) -> Option<Bytes> {
         if !self.known(choice) {
             return None;
+        }
+        if self.ids.is_null() {
+            return Some(Bytes {
+                min: 0,
+                len: 0,
+                zero_trailing: false,
+                alloc_and_copy: false,
+            });
         }
         // SAFETY: The array has `count` elements, and exists as long as the driver; a method with
         // such an attribute is not called later (`Api`).

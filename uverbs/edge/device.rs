@@ -342,11 +342,8 @@ impl Node {
 
     fn complete(node: NonNull<CharDevice>, index: u32, device: &DeviceRef) -> Result {
         let place = node.as_ptr();
-        let objects = ApiObjects {
-            // SAFETY: The tree is initialised, and exists as long as the memory.
-            c: unsafe { (&raw mut (*place).c_api).cast() },
-            all: [const { None }; OBJECTS],
-        };
+        // SAFETY: The tree is initialised, and exists as long as the memory.
+        let objects = unsafe { ApiObjects::of((&raw mut (*place).c_api).cast())? };
         let api = Api::new(device.view(), objects)?;
         // SAFETY: Nobody else uses the device yet.
         unsafe {
@@ -608,7 +605,7 @@ const OBJECTS: usize = 32;
 /// this.
 pub(crate) struct ApiObjects {
     c: *mut private::uverbs_api,
-    all: [Option<(NonNull<bindings::uverbs_api_object>, Option<Type>)>; OBJECTS],
+    all: KVec<Option<(NonNull<bindings::uverbs_api_object>, Option<Type>)>>,
 }
 
 impl ApiObjects {
@@ -616,8 +613,19 @@ impl ApiObjects {
     pub(crate) fn none() -> Self {
         Self {
             c: ptr::null_mut(),
-            all: [const { None }; OBJECTS],
+            all: KVec::new(),
         }
+    }
+
+    /// No objects yet.
+    ///
+    /// # Safety
+    ///
+    /// The tree of `c` is initialised and empty, and exists longer than this.
+    unsafe fn of(c: *mut private::uverbs_api) -> Result<Self> {
+        let mut all = KVec::with_capacity(OBJECTS, GFP_KERNEL)?;
+        all.resize(OBJECTS, None, GFP_KERNEL)?;
+        Ok(Self { c, all })
     }
 
     fn place(key: Key) -> usize {

@@ -2,9 +2,17 @@
 
 //! Objects of drivers: how they are allocated, made and destroyed, one file each.
 
+pub(crate) mod ah;
 pub(crate) mod context;
 pub(crate) mod cq;
+pub(crate) mod device;
+pub(crate) mod dm;
+pub(crate) mod dmah;
+pub(crate) mod mr;
+pub(crate) mod mw;
 pub(crate) mod pd;
+pub(crate) mod post;
+pub(crate) mod qp;
 pub(crate) mod rwq_table;
 pub(crate) mod srq;
 pub(crate) mod wq;
