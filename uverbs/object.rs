@@ -22,4 +22,5 @@ pub(crate) mod qp;
 pub(crate) mod qp_attr;
 pub(crate) mod rwq_table;
 pub(crate) mod srq;
+pub(crate) mod wq;
 pub(crate) mod xrcd;

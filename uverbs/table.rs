@@ -309,5 +309,6 @@ pub(crate) const CORE: &[&[Def]] = &[
     object::qp_attr::TABLE,
     object::rwq_table::TABLE,
     object::srq::TABLE,
+    object::wq::TABLE,
     object::xrcd::TABLE,
 ];

@@ -18,6 +18,7 @@ pub(crate) mod post;
 pub(crate) mod qp;
 pub(crate) mod rwq_table;
 pub(crate) mod srq;
+pub(crate) mod wq;
 pub(crate) mod xrcd;
 
 use core::ptr::NonNull;
