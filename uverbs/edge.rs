@@ -12,6 +12,8 @@
 //! | `definitions` | what drivers define |
 //! | `events` | files from which programs read events |
 //! | `marshall` | unions of structures that are copied for programs |
+//! | `mmap` | mappings of device memory |
+//! | `nodes` | nodes by their RDMA devices |
 //! | `object` | objects of drivers |
 //! | `user` | memory of programs |
 //!
@@ -26,6 +28,8 @@ pub(crate) mod file;
 pub(crate) mod frame;
 pub(crate) mod handle;
 pub(crate) mod marshall;
+pub(crate) mod mmap;
+pub(crate) mod nodes;
 pub(crate) mod object;
 pub(crate) mod user;
 
@@ -35,4 +39,10 @@ pub(crate) use rdma::provider::unsupported;
 pub(crate) fn no_protocol() -> kernel::error::Error {
     // CAST: A small number.
     kernel::error::Error::from_errno(-(rdma::bindings::EPROTONOSUPPORT as i32))
+}
+
+/// `ENOMSG`, which the kernel crate does not have.
+pub(crate) fn no_message() -> kernel::error::Error {
+    // CAST: A small number.
+    kernel::error::Error::from_errno(-(rdma::bindings::ENOMSG as i32))
 }

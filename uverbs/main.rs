@@ -92,6 +92,7 @@ struct Nodes {
 
 impl Nodes {
     fn new() -> Result<Self> {
+        edge::nodes::init();
         let numbers = |numbers| Arc::new(numbers, GFP_KERNEL);
         Ok(Self {
             fixed: numbers(Numbers::fixed(MAJOR, FIRST, FIXED, Verbs::NAME)?)?,

@@ -343,6 +343,10 @@ crate::c_struct! {
         embed usecnt: UseCount;
         /// The same, at creation.
         const first_usecnt at usecnt.counter: c_int, set_first_usecnt;
+        /// State (`enum ib_wq_state`). The driver changes it.
+        racy state: u32;
+        /// Number of the queue, set by the driver.
+        const wq_num: u32;
     }
 }
 
@@ -352,6 +356,8 @@ crate::c_struct! {
     fields {
         /// Number of queue pairs that use it.
         embed usecnt: UseCount;
+        /// Number of the table, set by the driver.
+        const ind_tbl_num: u32;
     }
 }
 

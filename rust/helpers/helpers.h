@@ -589,6 +589,12 @@ void *rdma_helper_drv_zalloc(struct ib_device *dev, size_t size);
 bool rdma_helper_is_port_valid(const struct ib_device *dev, u32 port);
 u32 rdma_helper_ah_find_type(struct ib_device *dev, u32 port);
 bool rdma_helper_may_run_on(unsigned int cpu);
+void rdma_helper_vma_zap(struct vm_area_struct *vma);
+bool rdma_helper_vma_may_write(struct vm_area_struct *vma);
+struct page *rdma_helper_zero_page(unsigned long address);
+void rdma_helper_get_page(struct page *page);
+bool rdma_helper_port_needs_grh(struct ib_device *dev, u32 port);
+bool rdma_helper_port_opa_ah(struct ib_device *dev, u32 port);
 
 #ifdef RDMA_HELPERS_INLINE
 #pragma clang attribute pop

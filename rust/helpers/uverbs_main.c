@@ -3,6 +3,7 @@
 #include <linux/cpumask.h>
 #include <linux/cred.h>
 #include <linux/fs.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -150,4 +151,34 @@ u32 rdma_helper_ah_find_type(struct ib_device *dev, u32 port)
 bool rdma_helper_may_run_on(unsigned int cpu)
 {
 	return cpumask_test_cpu(cpu, current->cpus_ptr);
+}
+
+void rdma_helper_vma_zap(struct vm_area_struct *vma)
+{
+	zap_special_vma_range(vma, vma->vm_start, vma->vm_end - vma->vm_start);
+}
+
+bool rdma_helper_vma_may_write(struct vm_area_struct *vma)
+{
+	return vma->vm_flags & (VM_WRITE | VM_MAYWRITE);
+}
+
+struct page *rdma_helper_zero_page(unsigned long address)
+{
+	return ZERO_PAGE(address);
+}
+
+void rdma_helper_get_page(struct page *page)
+{
+	get_page(page);
+}
+
+bool rdma_helper_port_needs_grh(struct ib_device *dev, u32 port)
+{
+	return rdma_is_grh_required(dev, port);
+}
+
+bool rdma_helper_port_opa_ah(struct ib_device *dev, u32 port)
+{
+	return rdma_cap_opa_ah(dev, port);
 }

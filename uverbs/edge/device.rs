@@ -14,6 +14,7 @@
 use super::call::Call;
 use super::file::Opened;
 use super::handle::Type;
+use super::nodes;
 use crate::api::Api;
 use crate::private;
 use crate::proto::key::Key;
@@ -356,7 +357,9 @@ impl Node {
             let has_mmap = device.view().ops().mmap.is_some();
             bindings::cdev_init(cdev, super::file::operations(has_mmap));
             (*cdev).owner = crate::THIS_MODULE.as_ptr();
-            to_result(bindings::cdev_device_add(cdev, dev))
+            // The client removes the node, or this function if it fails.
+            nodes::add(device.view(), node)?;
+            to_result(bindings::cdev_device_add(cdev, dev)).inspect_err(|_| nodes::remove(node))
         }
     }
 
@@ -381,6 +384,7 @@ impl Node {
     /// Removes the node: it cannot be opened any more. May sleep; waits for readers of its files
     /// in sysfs.
     pub(crate) fn hide(&self) {
+        nodes::remove(self.device);
         // SAFETY: The node was added, and is hidden once, by `remove` of the client.
         unsafe {
             bindings::cdev_device_del(

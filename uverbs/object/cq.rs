@@ -306,8 +306,9 @@ fn create_extended(call: &Call) -> Result {
 }
 
 fn create_by_ioctl(call: &Call) -> Result {
-    const FLAGS: u32 = bindings::ib_uverbs_ex_create_cq_flags_IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION
-        | bindings::ib_uverbs_ex_create_cq_flags_IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
+    const FLAGS: u32 =
+        bindings::ib_uverbs_ex_create_cq_flags_IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION
+            | bindings::ib_uverbs_ex_create_cq_flags_IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
 
     let new = call.new::<Cq>(attr::HANDLE)?;
     if !cq::can_create(new.device()?) {

@@ -187,12 +187,13 @@ pub(crate) const TABLE: &[Def] = &[
         .udata(),
     ),
     Def::CommandNeeds(needs!(create_srq)),
-    Def::Write(
-        Write::both::<ib_uverbs_destroy_srq, ib_uverbs_destroy_srq_resp>(
-            bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_DESTROY_SRQ,
-            destroy,
-        ),
-    ),
+    Def::Write(Write::both::<
+        ib_uverbs_destroy_srq,
+        ib_uverbs_destroy_srq_resp,
+    >(
+        bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_DESTROY_SRQ,
+        destroy,
+    )),
     Def::CommandNeeds(needs!(destroy_srq)),
     Def::Write(
         Write::input::<ib_uverbs_modify_srq>(
@@ -202,10 +203,12 @@ pub(crate) const TABLE: &[Def] = &[
         .udata(),
     ),
     Def::CommandNeeds(needs!(modify_srq)),
-    Def::Write(Write::both::<ib_uverbs_query_srq, ib_uverbs_query_srq_resp>(
-        bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_QUERY_SRQ,
-        query,
-    )),
+    Def::Write(
+        Write::both::<ib_uverbs_query_srq, ib_uverbs_query_srq_resp>(
+            bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_QUERY_SRQ,
+            query,
+        ),
+    ),
     Def::CommandNeeds(needs!(query_srq)),
 ];
 
@@ -227,10 +230,7 @@ struct Facts {
 }
 
 /// Makes a queue.
-fn create<'c>(
-    mut new: New<'c, Srq>,
-    arguments: Arguments<'_>,
-) -> Result<(&'c Handle<Srq>, Facts)> {
+fn create<'c>(mut new: New<'c, Srq>, arguments: Arguments<'_>) -> Result<(&'c Handle<Srq>, Facts)> {
     new.set_user_handle(arguments.user_handle);
     // The driver may raise events before it returns.
     let beside = new.handle().beside();
@@ -392,6 +392,9 @@ fn destroy(call: &Call) -> Result {
 
 /// Tells how many events were read of a queue that was destroyed.
 fn destroyed_by_ioctl(call: &Call) -> Result {
-    let reported = call.handle::<Srq>(attr::DESTROY_HANDLE)?.beside().reported();
+    let reported = call
+        .handle::<Srq>(attr::DESTROY_HANDLE)?
+        .beside()
+        .reported();
     call.output(attr::DESTROY_RESP, &reported)
 }

@@ -203,7 +203,11 @@ unsafe extern "C" fn completion(_: *mut bindings::ib_cq, context: *mut c_void) {
 /// For drivers only, with an event of a queue of this module, and its context.
 unsafe extern "C" fn event(event: *mut bindings::ib_event, context: *mut c_void) {
     // SAFETY: This function's contract: the context is the queue's handle (`create`).
-    let (handle, kind) =
-        unsafe { (<&Handle<Cq> as FromC>::from_c(context.cast()), (*event).event) };
+    let (handle, kind) = unsafe {
+        (
+            <&Handle<Cq> as FromC>::from_c(context.cast()),
+            (*event).event,
+        )
+    };
     handle.beside().events.push(handle.user_handle(), kind);
 }

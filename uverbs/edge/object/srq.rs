@@ -81,14 +81,16 @@ pub(crate) fn create(new: &New<'_, Srq>, pd: &verbs::Pd, wanted: &Wanted<'_>) ->
         Type::Xrc(cq, domain) => {
             attr.srq_type = bindings::ib_srq_type_IB_SRQT_XRC;
             attr.ext.cq = cq.raw();
-            let mut xrc = bindings::ib_srq_init_attr__bindgen_ty_1__bindgen_ty_1__bindgen_ty_1::default();
+            let mut xrc =
+                bindings::ib_srq_init_attr__bindgen_ty_1__bindgen_ty_1__bindgen_ty_1::default();
             xrc.xrcd = domain.raw();
             attr.ext.__bindgen_anon_1.xrc = ManuallyDrop::new(xrc);
         }
         Type::TagMatching(cq, tags) => {
             attr.srq_type = bindings::ib_srq_type_IB_SRQT_TM;
             attr.ext.cq = cq.raw();
-            let mut tm = bindings::ib_srq_init_attr__bindgen_ty_1__bindgen_ty_1__bindgen_ty_2::default();
+            let mut tm =
+                bindings::ib_srq_init_attr__bindgen_ty_1__bindgen_ty_1__bindgen_ty_2::default();
             tm.max_num_tags = tags;
             attr.ext.__bindgen_anon_1.tag_matching = ManuallyDrop::new(tm);
         }
@@ -168,7 +170,11 @@ pub(crate) fn destroy(srq: Dying<'_, Srq>) -> Result<Dead<'_, Srq>> {
 /// For drivers only, with an event of a queue of this module, and its context.
 unsafe extern "C" fn event(event: *mut bindings::ib_event, context: *mut c_void) {
     // SAFETY: This function's contract: the context is the queue's handle (`create`).
-    let (handle, kind) =
-        unsafe { (<&Handle<Srq> as FromC>::from_c(context.cast()), (*event).event) };
+    let (handle, kind) = unsafe {
+        (
+            <&Handle<Srq> as FromC>::from_c(context.cast()),
+            (*event).event,
+        )
+    };
     handle.beside().events.push(handle.user_handle(), kind);
 }
