@@ -8,6 +8,7 @@ pub(crate) mod async_event;
 pub(crate) mod comp_channel;
 pub(crate) mod device;
 pub(crate) mod dm;
+pub(crate) mod dmabuf;
 pub(crate) mod dmah;
 pub(crate) mod mr;
 pub(crate) mod mw;

@@ -295,6 +295,7 @@ pub(crate) const CORE: &[&[Def]] = &[
     object::comp_channel::TABLE,
     object::device::TABLE,
     object::dm::TABLE,
+    object::dmabuf::TABLE,
     object::dmah::TABLE,
     object::mr::TABLE,
     object::mw::TABLE,

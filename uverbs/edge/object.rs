@@ -5,6 +5,7 @@
 pub(crate) mod ah;
 pub(crate) mod context;
 pub(crate) mod dm;
+pub(crate) mod dmabuf;
 pub(crate) mod dmah;
 pub(crate) mod mr;
 pub(crate) mod mw;
