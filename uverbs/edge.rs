@@ -11,6 +11,9 @@
 //! | `handle` | handles of objects: types, lookup, creation, destruction |
 //! | `definitions` | what drivers define |
 //! | `events` | files from which programs read events |
+//! | `marshall` | unions of structures that are copied for programs |
+//! | `mmap` | mappings of device memory |
+//! | `nodes` | nodes by their RDMA devices |
 //! | `object` | objects of drivers |
 //! | `user` | memory of programs |
 //!
@@ -24,6 +27,9 @@ pub(crate) mod events;
 pub(crate) mod file;
 pub(crate) mod frame;
 pub(crate) mod handle;
+pub(crate) mod marshall;
+pub(crate) mod mmap;
+pub(crate) mod nodes;
 pub(crate) mod object;
 pub(crate) mod user;
 
@@ -33,4 +39,10 @@ pub(crate) use rdma::provider::unsupported;
 pub(crate) fn no_protocol() -> kernel::error::Error {
     // CAST: A small number.
     kernel::error::Error::from_errno(-(rdma::bindings::EPROTONOSUPPORT as i32))
+}
+
+/// `ENOMSG`, which the kernel crate does not have.
+pub(crate) fn no_message() -> kernel::error::Error {
+    // CAST: A small number.
+    kernel::error::Error::from_errno(-(rdma::bindings::ENOMSG as i32))
 }

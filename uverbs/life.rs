@@ -8,6 +8,7 @@
 
 use crate::edge::file::End;
 use crate::edge::file::Ending;
+use crate::edge::mmap;
 use rdma::edge::uverbs::UFile;
 
 /// Destroys the objects and the context of an open file. May be called several times. May sleep.
@@ -20,6 +21,10 @@ pub(crate) fn end(file: &UFile, why: End) {
     while ending.has_objects() && ending.pass(why, false) {}
     if kernel::warn_on!(ending.has_objects()) {
         ending.pass(why, true);
+    }
+    if why == End::Remove {
+        // A file that is closed has no mappings: each has a reference to it.
+        mmap::zap(&mut ending);
     }
     ending.drop_context(why);
 }

@@ -20,6 +20,7 @@
 //! | `write`, `ioctl` | the two ways into a handler |
 //! | `object` | the objects, one file each: table, handlers, destruction |
 //! | `xrcd` | XRC domains that programs share |
+//! | `marshall` | structures that `rdma_ucm` passes to programs |
 //! | `life` | the end of a file's objects |
 //! | `edge` | the C structures |
 //!
@@ -35,6 +36,7 @@ mod api;
 mod edge;
 mod ioctl;
 mod life;
+mod marshall;
 mod object;
 #[path = "../core/private.rs"]
 mod private;
@@ -90,6 +92,7 @@ struct Nodes {
 
 impl Nodes {
     fn new() -> Result<Self> {
+        edge::nodes::init();
         let numbers = |numbers| Arc::new(numbers, GFP_KERNEL);
         Ok(Self {
             fixed: numbers(Numbers::fixed(MAJOR, FIRST, FIXED, Verbs::NAME)?)?,

@@ -598,6 +598,12 @@ struct sg_table *rdma_helper_dma_buf_map(struct dma_buf_attachment *attachment,
 					 struct phys_vec *vec, u32 direction);
 void rdma_helper_dma_buf_unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
 			       u32 direction);
+void rdma_helper_vma_zap(struct vm_area_struct *vma);
+bool rdma_helper_vma_may_write(struct vm_area_struct *vma);
+struct page *rdma_helper_zero_page(unsigned long address);
+void rdma_helper_get_page(struct page *page);
+bool rdma_helper_port_needs_grh(struct ib_device *dev, u32 port);
+bool rdma_helper_port_opa_ah(struct ib_device *dev, u32 port);
 
 #ifdef RDMA_HELPERS_INLINE
 #pragma clang attribute pop

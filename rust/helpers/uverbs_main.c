@@ -4,6 +4,7 @@
 #include <linux/cred.h>
 #include <linux/dma-buf-mapping.h>
 #include <linux/fs.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
@@ -164,4 +165,34 @@ void rdma_helper_dma_buf_unmap(struct dma_buf_attachment *attachment, struct sg_
 			       u32 direction)
 {
 	dma_buf_free_sgt(attachment, table, direction);
+}
+
+void rdma_helper_vma_zap(struct vm_area_struct *vma)
+{
+	zap_special_vma_range(vma, vma->vm_start, vma->vm_end - vma->vm_start);
+}
+
+bool rdma_helper_vma_may_write(struct vm_area_struct *vma)
+{
+	return vma->vm_flags & (VM_WRITE | VM_MAYWRITE);
+}
+
+struct page *rdma_helper_zero_page(unsigned long address)
+{
+	return ZERO_PAGE(address);
+}
+
+void rdma_helper_get_page(struct page *page)
+{
+	get_page(page);
+}
+
+bool rdma_helper_port_needs_grh(struct ib_device *dev, u32 port)
+{
+	return rdma_is_grh_required(dev, port);
+}
+
+bool rdma_helper_port_opa_ah(struct ib_device *dev, u32 port)
+{
+	return rdma_cap_opa_ah(dev, port);
 }

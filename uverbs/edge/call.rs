@@ -97,6 +97,11 @@ impl Rest {
         Ok(at)
     }
 
+    /// Address and number of the bytes that are left.
+    pub(crate) fn parts(self) -> (Address, usize) {
+        (self.at, self.left)
+    }
+
     /// The end of the request must have been reached, but for zeros.
     ///
     /// # Errors
@@ -420,7 +425,7 @@ impl Call {
     pub(crate) fn copied_array<T: Plain>(&self, id: u32) -> Result<&[T]> {
         let bytes = self.copied(id)?;
         let count = bytes.len().checked_div(size_of::<T>()).unwrap_or(0);
-        if bytes.len() % size_of::<T>() != 0 || !bytes.as_ptr().cast::<T>().is_aligned() {
+        if count.saturating_mul(size_of::<T>()) != bytes.len() || !bytes.as_ptr().cast::<T>().is_aligned() {
             return Err(EINVAL);
         }
         // SAFETY: The bytes are initialised, aligned (checked above) and any are valid (`Plain`).

@@ -14,6 +14,7 @@
 use super::call::Call;
 use super::file::Opened;
 use super::handle::Type;
+use super::nodes;
 use crate::api::Api;
 use crate::private;
 use crate::proto::key::Key;
@@ -342,11 +343,8 @@ impl Node {
 
     fn complete(node: NonNull<CharDevice>, index: u32, device: &DeviceRef) -> Result {
         let place = node.as_ptr();
-        let objects = ApiObjects {
-            // SAFETY: The tree is initialised, and exists as long as the memory.
-            c: unsafe { (&raw mut (*place).c_api).cast() },
-            all: [const { None }; OBJECTS],
-        };
+        // SAFETY: The tree is initialised, and exists as long as the memory.
+        let objects = unsafe { ApiObjects::of((&raw mut (*place).c_api).cast())? };
         let api = Api::new(device.view(), objects)?;
         // SAFETY: Nobody else uses the device yet.
         unsafe {
@@ -359,7 +357,9 @@ impl Node {
             let has_mmap = device.view().ops().mmap.is_some();
             bindings::cdev_init(cdev, super::file::operations(has_mmap));
             (*cdev).owner = crate::THIS_MODULE.as_ptr();
-            to_result(bindings::cdev_device_add(cdev, dev))
+            // The client removes the node, or this function if it fails.
+            nodes::add(device.view(), node)?;
+            to_result(bindings::cdev_device_add(cdev, dev)).inspect_err(|_| nodes::remove(node))
         }
     }
 
@@ -384,6 +384,7 @@ impl Node {
     /// Removes the node: it cannot be opened any more. May sleep; waits for readers of its files
     /// in sysfs.
     pub(crate) fn hide(&self) {
+        nodes::remove(self.device);
         // SAFETY: The node was added, and is hidden once, by `remove` of the client.
         unsafe {
             bindings::cdev_device_del(
@@ -608,7 +609,7 @@ const OBJECTS: usize = 32;
 /// this.
 pub(crate) struct ApiObjects {
     c: *mut private::uverbs_api,
-    all: [Option<(NonNull<bindings::uverbs_api_object>, Option<Type>)>; OBJECTS],
+    all: KVec<Option<(NonNull<bindings::uverbs_api_object>, Option<Type>)>>,
 }
 
 impl ApiObjects {
@@ -616,8 +617,19 @@ impl ApiObjects {
     pub(crate) fn none() -> Self {
         Self {
             c: ptr::null_mut(),
-            all: [const { None }; OBJECTS],
+            all: KVec::new(),
         }
+    }
+
+    /// No objects yet.
+    ///
+    /// # Safety
+    ///
+    /// The tree of `c` is initialised and empty, and exists longer than this.
+    unsafe fn of(c: *mut private::uverbs_api) -> Result<Self> {
+        let mut all = KVec::with_capacity(OBJECTS, GFP_KERNEL)?;
+        all.resize(OBJECTS, None, GFP_KERNEL)?;
+        Ok(Self { c, all })
     }
 
     fn place(key: Key) -> usize {

@@ -317,7 +317,10 @@ unsafe extern "C" fn mmap(file: *mut bindings::file, vma: *mut bindings::vm_area
         let map = device.ops().mmap.ok_or(ENODEV)?;
         // SAFETY: The context is the file's, and stays while the lock is held; the mapping is being
         // made (this function's contract).
-        kernel::error::to_result(unsafe { map(context.raw(), vma) })
+        kernel::error::to_result(unsafe {
+            (*vma).vm_ops = super::mmap::operations();
+            map(context.raw(), vma)
+        })
     })();
     match result {
         Ok(()) => 0,

@@ -34,6 +34,8 @@ use rdma::edge::View;
 
 /// Words of the internal buffer that are on the stack. C's has 32.
 const WORDS: usize = 96;
+/// Bytes of them.
+const ROOM: usize = WORDS * size_of::<u64>();
 /// Words of C's internal buffer.
 const C_WORDS: usize = size_of::<Internal>() / size_of::<u64>();
 type Internal = [u64; 32];
@@ -65,10 +67,10 @@ impl Head {
     ///
     /// [`run`] has made the call, which exists for `'a`.
     pub(super) unsafe fn of<'a>(call: *mut bindings::uverbs_attr_bundle) -> &'a Self {
-        let back = offset_of!(Memory, c) + offset_of!(private::bundle_priv, bundle);
+        const BACK: usize = offset_of!(Memory, c) + offset_of!(private::bundle_priv, bundle);
         // SAFETY: The call is part of a `Memory` (this function's contract), whose head is
         // initialised. Its fields are cells.
-        unsafe { &(*call.byte_sub(back).cast::<Memory>()).head }
+        unsafe { &(*call.byte_sub(BACK).cast::<Memory>()).head }
     }
 
     fn private(call: &Call) -> *mut private::bundle_priv {
@@ -156,12 +158,13 @@ pub(crate) fn run(
 ) -> Result {
     let mut stack = MaybeUninit::<Memory>::uninit();
     let mut heap = KVec::<u64>::new();
-    let attributes = usize::from(method.bits()) * size_of::<bindings::uverbs_attr>();
-    let (place, words) = if attributes <= WORDS * size_of::<u64>() / 2 {
+    let attributes = usize::from(method.bits()).saturating_mul(size_of::<bindings::uverbs_attr>());
+    let (place, words) = if attributes <= ROOM / 2 {
         (stack.as_mut_ptr(), WORDS)
     } else {
-        let words = attributes / size_of::<u64>() + C_WORDS;
-        heap.reserve(size_of::<Memory>() / size_of::<u64>() + words, GFP_KERNEL)?;
+        let words = (attributes / size_of::<u64>()).saturating_add(C_WORDS);
+        let all = (size_of::<Memory>() / size_of::<u64>()).saturating_add(words);
+        heap.reserve(all, GFP_KERNEL)?;
         (heap.as_mut_ptr().cast(), words)
     };
     // SAFETY: The memory is ours alone, and has room for the structure and, in its internal buffer,
@@ -177,7 +180,7 @@ pub(crate) fn run(
         // All but the internal buffer.
         c.cast::<u8>()
             .write_bytes(0, offset_of!(private::bundle_priv, internal_buffer));
-        (*c).internal_avail = words * size_of::<u64>();
+        (*c).internal_avail = words.saturating_mul(size_of::<u64>());
         (*c).internal_used = attributes;
         (*c).user_attrs = from.raw();
         let bundle = bundle_of(c);
@@ -235,7 +238,7 @@ impl Frame<'_> {
     ///
     /// `ENOMEM`, `EFAULT`.
     pub(crate) fn copy_attributes(&mut self, count: u16) -> Result {
-        let len = usize::from(count) * ATTRIBUTE;
+        let len = usize::from(count).saturating_mul(ATTRIBUTE);
         const _: () = assert!(size_of::<bindings::ib_uverbs_attr>() == ATTRIBUTE);
         let to = self.alloc(len)?;
         // SAFETY: The memory has so many bytes; the function checks the program's address.
@@ -421,7 +424,7 @@ impl Frame<'_> {
             Address::new(attribute.address()).read_slice(&mut numbers)?;
         }
         let handles = self
-            .alloc(count * size_of::<*mut bindings::ib_uobject>())?
+            .alloc(count.saturating_mul(size_of::<*mut bindings::ib_uobject>()))?
             .cast::<*mut bindings::ib_uobject>();
         let place = self.place(bit);
         let mut len = 0_u16;

@@ -4,12 +4,23 @@
 
 pub(crate) mod ah;
 pub(crate) mod context;
+pub(crate) mod counters;
+pub(crate) mod cq;
+pub(crate) mod device;
 pub(crate) mod dm;
 pub(crate) mod dmabuf;
 pub(crate) mod dmah;
+pub(crate) mod flow;
+pub(crate) mod flow_action;
 pub(crate) mod mr;
 pub(crate) mod mw;
 pub(crate) mod pd;
+pub(crate) mod post;
+pub(crate) mod qp;
+pub(crate) mod rwq_table;
+pub(crate) mod srq;
+pub(crate) mod wq;
+pub(crate) mod xrcd;
 
 use core::ptr::NonNull;
 use kernel::error::to_result;
