@@ -297,6 +297,7 @@ pub(crate) const CORE: &[&[Def]] = &[
     object::cq::TABLE,
     object::device::TABLE,
     object::dm::TABLE,
+    object::dmabuf::TABLE,
     object::dmah::TABLE,
     object::flow::TABLE,
     object::flow_action::TABLE,

@@ -566,7 +566,11 @@ bool rdma_helper_buffer_cleared(const void __user *at, unsigned long len);
 /* uverbs_main.c */
 struct ib_ucontext;
 struct ib_uverbs_device;
+struct dma_buf_attachment;
 struct ib_uverbs_event_queue;
+struct p2pdma_provider;
+struct phys_vec;
+struct sg_table;
 struct uverbs_api;
 
 int rdma_helper_uverbs_device_init(struct ib_uverbs_device *dev, struct ib_device *ibdev,
@@ -589,6 +593,11 @@ void *rdma_helper_drv_zalloc(struct ib_device *dev, size_t size);
 bool rdma_helper_is_port_valid(const struct ib_device *dev, u32 port);
 u32 rdma_helper_ah_find_type(struct ib_device *dev, u32 port);
 bool rdma_helper_may_run_on(unsigned int cpu);
+struct sg_table *rdma_helper_dma_buf_map(struct dma_buf_attachment *attachment,
+					 struct p2pdma_provider *provider,
+					 struct phys_vec *vec, u32 direction);
+void rdma_helper_dma_buf_unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
+			       u32 direction);
 void rdma_helper_vma_zap(struct vm_area_struct *vma);
 bool rdma_helper_vma_may_write(struct vm_area_struct *vma);
 struct page *rdma_helper_zero_page(unsigned long address);

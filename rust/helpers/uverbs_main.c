@@ -2,6 +2,7 @@
 /* Helpers for ib_uverbs: devices, open files and user memory. */
 #include <linux/cpumask.h>
 #include <linux/cred.h>
+#include <linux/dma-buf-mapping.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -152,6 +153,19 @@ u32 rdma_helper_ah_find_type(struct ib_device *dev, u32 port)
 bool rdma_helper_may_run_on(unsigned int cpu)
 {
 	return cpumask_test_cpu(cpu, current->cpus_ptr);
+}
+
+struct sg_table *rdma_helper_dma_buf_map(struct dma_buf_attachment *attachment,
+					 struct p2pdma_provider *provider,
+					 struct phys_vec *vec, u32 direction)
+{
+	return dma_buf_phys_vec_to_sgt(attachment, provider, vec, 1, vec->len, direction);
+}
+
+void rdma_helper_dma_buf_unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
+			       u32 direction)
+{
+	dma_buf_free_sgt(attachment, table, direction);
 }
 
 void rdma_helper_vma_zap(struct vm_area_struct *vma)

@@ -607,11 +607,12 @@ impl<K: Object> NumberedType<K> {
 }
 
 impl<K: File> FileType<K> {
-    /// Describes the type `K`, whose files have a name and operations.
+    /// Describes the type `K`, whose files have a name and operations; none if others make the
+    /// files.
     ///
     /// # Safety
     ///
-    /// The operations are for files of the type `K`, whose `release` is
+    /// The operations, if any, are for files of the type `K`, whose `release` is
     /// `uverbs_uobject_fd_release`.
     pub(super) const unsafe fn new(
         name: &'static CStr,

@@ -8,6 +8,7 @@ pub(crate) mod counters;
 pub(crate) mod cq;
 pub(crate) mod device;
 pub(crate) mod dm;
+pub(crate) mod dmabuf;
 pub(crate) mod dmah;
 pub(crate) mod flow;
 pub(crate) mod flow_action;

@@ -150,7 +150,7 @@ unsafe fn ifindex(attr: *const bindings::ib_gid_attr) -> Result<u32> {
     let _rcu = rcu::read_lock();
     // SAFETY: This function's contract. The device stays until the section ends.
     match from_err_ptr(unsafe { bindings::rdma_read_gid_attr_ndev_rcu(attr) }) {
-        // SAFETY: As above.
+        // SAFETY: The device exists until the section ends.
         Ok(netdev) => Ok(unsafe { NetDevice::from_raw(netdev) }.ifindex()),
         Err(error) if error == ENODEV => Ok(0),
         Err(error) => Err(error),

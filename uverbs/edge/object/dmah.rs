@@ -73,7 +73,12 @@ pub(crate) fn alloc(new: &New<'_, Dmah>, hints: &Hints) -> Result<Owned<verbs::D
 ///
 /// Those of the driver.
 pub(crate) fn free(dmah: Dying<'_, Dmah>) -> Result<Dead<'_, Dmah>> {
-    let free = dmah.object().dev().ops().dealloc_dmah.ok_or(unsupported())?;
+    let free = dmah
+        .object()
+        .dev()
+        .ops()
+        .dealloc_dmah
+        .ok_or(unsupported())?;
     let entry = dmah.object().res().raw();
     // SAFETY: Nobody else uses the DMA handle (`Dying`), but readers of its entry, which is taken
     // out before the driver is called, and put back if the driver fails. `make` has allocated the
