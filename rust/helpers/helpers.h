@@ -60,11 +60,13 @@ void rdma_helper_skb_empty_stock(void);
 
 /* namespace.c */
 struct net;
+struct net_device;
 struct net *rdma_helper_get_net(struct net *net);
 struct net *rdma_helper_maybe_get_net(struct net *net);
 void rdma_helper_put_net(struct net *net);
 struct net *rdma_helper_init_net(void);
 struct net *rdma_helper_current_net(void);
+int rdma_helper_netdev_ifindex(const struct net_device *dev);
 
 /* net.c */
 struct dst_entry;
@@ -109,7 +111,6 @@ void rdma_helper_dev_hold(struct net_device *dev);
 void rdma_helper_dev_put(struct net_device *dev);
 const char *rdma_helper_netdev_name(const struct net_device *dev);
 unsigned int rdma_helper_netdev_mtu(const struct net_device *dev);
-int rdma_helper_netdev_ifindex(const struct net_device *dev);
 unsigned short rdma_helper_netdev_type(const struct net_device *dev);
 unsigned char rdma_helper_netdev_addr_len(const struct net_device *dev);
 const unsigned char *rdma_helper_netdev_addr(const struct net_device *dev);

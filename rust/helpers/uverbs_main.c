@@ -7,7 +7,6 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/sched.h>
-#include <linux/netdevice.h>
 #include <linux/slab.h>
 #include <rdma/ib.h>
 #include <rdma/uverbs_ioctl.h>
@@ -196,9 +195,4 @@ bool rdma_helper_port_needs_grh(struct ib_device *dev, u32 port)
 bool rdma_helper_port_opa_ah(struct ib_device *dev, u32 port)
 {
 	return rdma_cap_opa_ah(dev, port);
-}
-
-int rdma_helper_netdev_ifindex(const struct net_device *dev)
-{
-	return READ_ONCE(dev->ifindex);
 }
