@@ -375,8 +375,7 @@ fn add_core(
             )?,
             Def::ObjectNeeds(need) if need.is_there(device) => {}
             Def::CommandNeeds(need) if need.is_there(device) => {}
-            Def::ObjectIf(is) if is(device) => {}
-            Def::ObjectNeeds(_) | Def::ObjectIf(_) => at.unsupported(tree, Scope::Object)?,
+            Def::ObjectNeeds(_) => at.unsupported(tree, Scope::Object)?,
             Def::CommandNeeds(_) => at.unsupported(tree, Scope::Method)?,
         }
     }

@@ -17,7 +17,6 @@ use crate::proto::spec::Kind as Accepts;
 use crate::proto::write::Command;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::edge::device::Device;
 
 /// A function that carries out a method or command.
 pub(crate) type Handler = fn(&Call) -> Result;
@@ -34,8 +33,6 @@ pub(crate) enum Def {
     ObjectNeeds(Need),
     /// The command vanishes if the driver does not have this method.
     CommandNeeds(Need),
-    /// The object vanishes if the device does not fulfil this.
-    ObjectIf(fn(&Device) -> bool),
 }
 
 /// An object's type and methods.
@@ -208,19 +205,6 @@ impl Attribute {
         }
     }
 
-    /// From `min` to `max` handles.
-    pub(crate) const fn handles(id: u32, object: u32, access: Access, min: u16, max: u16) -> Self {
-        Self::new(
-            id,
-            Accepts::Handles {
-                // CAST: Numbers of objects have 16 bits.
-                object: object as u16,
-                access,
-                min,
-                max,
-            },
-        )
-    }
 }
 
 /// A command that programs write, or invoke by ioctl.

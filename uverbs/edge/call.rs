@@ -263,15 +263,6 @@ impl Call {
         self.core().outlen().min(size_of::<T>()) as u32
     }
 
-    /// Zeroes what the driver gets of the program, before it is called to undo something.
-    pub(crate) fn clear_udata(&self) -> &UserCall {
-        // SAFETY: One task has the structure (`OfCall`).
-        unsafe {
-            self.udata().raw().write(bindings::ib_udata::default());
-        }
-        self.udata()
-    }
-
     /// What the frame of an ioctl knows of the attributes; `None` for a written command.
     pub(super) fn head(&self) -> Option<&Head> {
         // SAFETY: As in `context`. A call with a method was made by `frame::run`.
@@ -439,18 +430,6 @@ impl Call {
     /// `ENOENT`; `EINVAL`: it is not in the range of `T`.
     pub(crate) fn constant<T: TryFrom<u64>>(&self, id: u32) -> Result<T> {
         T::try_from(self.bytes(id)?.0.data).map_err(|_| EINVAL)
-    }
-
-    /// As [`constant`](Self::constant), for an attribute that may be missing.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL`.
-    pub(crate) fn constant_or<T: TryFrom<u64>>(&self, id: u32, default: T) -> Result<T> {
-        if !self.has(id) {
-            return Ok(default);
-        }
-        self.constant(id)
     }
 
     /// The file descriptor in an attribute (`UVERBS_ATTR_RAW_FD`).
@@ -636,34 +615,5 @@ impl Call {
         let handle = Handle::of(uobject).ok_or(EINVAL)?;
         // SAFETY: The handle is new, and this is the only one who takes it.
         unsafe { New::of_attribute(handle, self, id) }
-    }
-
-    /// The handles in an attribute that is an array of them; none if it was not given.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL`: it is no array.
-    pub(crate) fn handles<K: Kind>(
-        &self,
-        id: u32,
-    ) -> Result<impl ExactSizeIterator<Item = Result<&Handle<K>>>> {
-        let all: &[*mut bindings::ib_uobject] = match self.bit(id) {
-            None => &[],
-            Some(bit) => {
-                if !self.head().is_some_and(|head| head.is_array(bit)) {
-                    return Err(EINVAL);
-                }
-                // SAFETY: The attribute is present and an array, of `len` handles.
-                unsafe {
-                    let attr = (&raw mut (*self.place(bit)).__bindgen_anon_1.objs_arr_attr)
-                        .cast::<bindings::uverbs_objs_arr_attr>();
-                    core::slice::from_raw_parts((*attr).uobjects, (*attr).len.into())
-                }
-            }
-        };
-        Ok(all.iter().map(|handle| {
-            // SAFETY: The call has a reference to each of them.
-            Handle::of(unsafe { Uobject::view(*handle) }).ok_or(EINVAL)
-        }))
     }
 }

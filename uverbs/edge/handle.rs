@@ -313,12 +313,12 @@ pub(super) unsafe fn made_beside<K: Kind>(uobject: *mut bindings::ib_uobject) {
     let place = uobject.cast::<Handle<K>>();
     // SAFETY: The memory has the size of the structure (`NumberedType`, `FileType`), and is the
     // caller's.
-    let Ok(()) = (unsafe {
+    let Ok(()) = unsafe {
         <_ as PinInit<K::Beside, core::convert::Infallible>>::__pinned_init(
             K::beside(),
             &raw mut (*place).beside,
         )
-    });
+    };
 }
 
 /// A lookup's access.

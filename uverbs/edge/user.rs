@@ -135,19 +135,6 @@ impl Address {
         (failed == 0).then_some(()).ok_or(EFAULT)
     }
 
-    /// Copies a slice to the program.
-    ///
-    /// # Errors
-    ///
-    /// `EFAULT`.
-    pub(crate) fn write_slice<T: Plain>(self, from: &[T]) -> Result {
-        // SAFETY: The slice is readable. The function checks the address.
-        let failed = unsafe {
-            bindings::copy_to_user(self.raw(), from.as_ptr().cast(), size_of_val(from))
-        };
-        (failed == 0).then_some(()).ok_or(EFAULT)
-    }
-
     /// Zeroes `len` bytes.
     ///
     /// # Errors
