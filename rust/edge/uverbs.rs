@@ -262,6 +262,8 @@ impl Reason {
     pub const CLOSE: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_CLOSE);
     /// The command that creates it fails.
     pub const ABORT: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_ABORT);
+    /// The device is removed.
+    pub const DRIVER_REMOVE: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_DRIVER_REMOVE);
     /// The driver could not destroy it, so it is forgotten.
     pub const DRIVER_FAILURE: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_DRIVER_FAILURE);
 }
@@ -291,7 +293,7 @@ crate::c_struct! {
     fields {
         /// The type: the beginning of a [`NumberedType`] or a [`FileType`]. Null when the device is
         /// gone, if the type has no `release_cleanup`.
-        racy type_attrs: *const bindings::uverbs_obj_type;
+        racy type_attrs: *const bindings::uverbs_obj_type, set_type_attrs;
         /// Which of the two it is: the address of `uverbs_idr_class` or `uverbs_fd_class`.
         const type_class: *const bindings::uverbs_obj_type_class;
     }

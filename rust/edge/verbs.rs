@@ -268,7 +268,7 @@ crate::c_struct! {
         /// Device memory that the region covers, if any.
         const dm: Option<&Dm>, set_dm;
         /// DMA handle, if any.
-        const dmah: Option<&Dmah>;
+        const dmah: Option<&Dmah>, set_dmah;
         /// Local key. The region's only user changes it before each use, concurrently with reads by
         /// `rdma resource`.
         racy lkey: u32, set_lkey;
@@ -343,6 +343,10 @@ crate::c_struct! {
         embed usecnt: UseCount;
         /// The same, at creation.
         const first_usecnt at usecnt.counter: c_int, set_first_usecnt;
+        /// State (`enum ib_wq_state`). The driver changes it.
+        racy state: u32;
+        /// Number of the queue, set by the driver.
+        const wq_num: u32;
     }
 }
 
@@ -352,13 +356,25 @@ crate::c_struct! {
     fields {
         /// Number of queue pairs that use it.
         embed usecnt: UseCount;
+        /// Number of the table, set by the driver.
+        const ind_tbl_num: u32;
     }
 }
 
 crate::c_struct! {
     /// Device memory.
     pub struct Dm: bindings::ib_dm;
+    init DmInit<'a> {
+        /// Device of the object.
+        dev at device: &'a Device,
+        /// Length in bytes.
+        length: u32,
+        /// User handle.
+        uobject: Passed<bindings::ib_uobject>,
+    }
     fields {
+        /// Number of uses at creation.
+        const first_usecnt at usecnt.counter: c_int, set_first_usecnt;
         /// Number of regions that use it.
         embed usecnt: UseCount;
     }
@@ -368,6 +384,10 @@ crate::c_struct! {
     /// A DMA handle: attributes of a device's access to memory, such as TPH.
     pub struct Dmah: bindings::ib_dmah;
     fields {
+        /// Device of the object.
+        const dev at device: &Device;
+        /// Restrack entry.
+        embed res: Restrack;
         /// Number of regions that use it.
         embed usecnt: UseCount;
     }
@@ -497,26 +517,54 @@ crate::c_struct! {
     fields {
         /// State (`enum ib_qp_state`).
         cell qp_state: u32, set_qp_state;
-        /// Port number.
-        cell port_num: u32;
-        /// Address vector of the path.
-        embed ah_attr: AhAttr;
-        /// Address vector of the alternate path.
-        embed alt_ah_attr: AhAttr;
+        /// State that the queue pair is assumed to be in (`enum ib_qp_state`).
+        cell cur_qp_state: u32, set_cur_qp_state;
+        /// MTU of the path (`enum ib_mtu`).
+        cell path_mtu: u32, set_path_mtu;
+        /// State of path migration (`enum ib_mig_state`).
+        cell path_mig_state: u32, set_path_mig_state;
+        /// Q_Key.
+        cell qkey: u32, set_qkey;
         /// Next expected PSN.
         cell rq_psn: u32, set_rq_psn;
         /// PSN of the next packet to be sent.
         cell sq_psn: u32, set_sq_psn;
         /// Number of the remote queue pair.
-        cell dest_qp_num: u32;
-        /// State of path migration (`enum ib_mig_state`).
-        cell path_mig_state: u32;
+        cell dest_qp_num: u32, set_dest_qp_num;
+        /// What remote requests may do (`enum ib_access_flags`).
+        cell qp_access_flags: c_int, set_qp_access_flags;
+        /// Address vector of the path.
+        embed ah_attr: AhAttr;
+        /// Address vector of the alternate path.
+        embed alt_ah_attr: AhAttr;
         /// P_Key index.
-        cell pkey_index: u16;
+        cell pkey_index: u16, set_pkey_index;
         /// P_Key index of the alternate path.
-        cell alt_pkey_index: u16;
+        cell alt_pkey_index: u16, set_alt_pkey_index;
+        /// Whether an event tells that the send queue is drained.
+        cell en_sqd_async_notify: u8, set_en_sqd_async_notify;
+        /// Whether the send queue is being drained.
+        cell sq_draining: u8;
+        /// Maximum number of reads and atomics that it has outstanding.
+        cell max_rd_atomic: u8, set_max_rd_atomic;
+        /// Maximum number of reads and atomics that it accepts.
+        cell max_dest_rd_atomic: u8, set_max_dest_rd_atomic;
+        /// Timer of receivers that are not ready.
+        cell min_rnr_timer: u8, set_min_rnr_timer;
+        /// Port number.
+        cell port_num: u32, set_port_num;
+        /// Timeout of acknowledgements.
+        cell timeout: u8, set_timeout;
+        /// Number of retries.
+        cell retry_cnt: u8, set_retry_cnt;
+        /// Number of retries if the receiver is not ready.
+        cell rnr_retry: u8, set_rnr_retry;
         /// Port number of the alternate path.
-        cell alt_port_num: u32;
+        cell alt_port_num: u32, set_alt_port_num;
+        /// Timeout of acknowledgements of the alternate path.
+        cell alt_timeout: u8, set_alt_timeout;
+        /// Limit of the rate, in kbit/s.
+        cell rate_limit: u32, set_rate_limit;
         /// Sets the transmitting slave of a bond.
         put set_xmit_slave at xmit_slave: Option<&NetDevice>;
     }
@@ -556,6 +604,10 @@ crate::c_struct! {
         cell max_recv_wr at cap.max_recv_wr: u32, set_max_recv_wr;
         /// Maximum number of scatter list entries of a receive.
         cell max_recv_sge at cap.max_recv_sge: u32, set_max_recv_sge;
+        /// Maximum number of bytes of a send that are in the work request.
+        cell max_inline_data at cap.max_inline_data: u32;
+        /// Which sends are completed with an entry (`enum ib_sig_type`).
+        cell sq_sig_type: u32;
     }
 }
 

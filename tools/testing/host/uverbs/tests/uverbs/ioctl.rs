@@ -153,7 +153,7 @@ fn an_attribute_may_be_given_once() {
         call.judge(&attribute(0, 1, 0), |_| Some(&spec), |_, _| true),
         Err(Refusal::Invalid)
     );
-    assert!(call.has(bit()) && call.present() == bit().mask());
+    assert!(call.has(bit()));
     assert_eq!(call.complete(bit().mask()), Ok(()));
     assert_eq!(call.complete(bit().mask() | 1), Err(Refusal::Invalid));
 }
@@ -370,4 +370,23 @@ proptest! {
             Err(refusal) => prop_assert!(matches!(refusal, Refusal::Invalid | Refusal::NotSupported)),
         }
     }
+}
+
+#[test]
+fn access_of_one_handle_and_of_several() {
+    let access = Access::Write;
+    let one = spec(Kind::Handle { object: 1, access });
+    assert_eq!((one.access(), one.array_access()), (Some(access), None));
+    let several = spec(Kind::Handles {
+        object: 1,
+        access,
+        min: 0,
+        max: 1,
+    });
+    assert_eq!(
+        (several.access(), several.array_access()),
+        (None, Some(access))
+    );
+    let none = spec(Kind::RawFile);
+    assert_eq!((none.access(), none.array_access()), (None, None));
 }
