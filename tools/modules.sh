@@ -64,5 +64,5 @@ mkdir -p "$BUILD/$mo"
 compiler=LLVM=$LLVM_PREFIX
 case $KERNEL in stock | stock-*) compiler=CONFIG_DEBUG_INFO_BTF_MODULES= ;; esac
 in_builder make -s -j"${JOBS:-$(nproc)}" -C "/c/$name" M=/src MO="/src/build/$mo" ARCH=$arch \
-    "$compiler" ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
+    "$compiler" ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${UVERBS:+UVERBS=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
     die "our modules do not build for the $KERNEL kernel" "see the lines above"

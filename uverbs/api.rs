@@ -334,11 +334,7 @@ fn number(number: u32) -> core::result::Result<u16, Refusal> {
 }
 
 /// Adds a list of the core.
-fn add_core(
-    tree: &mut Sorted,
-    device: &Device,
-    list: &[Def],
-) -> core::result::Result<(), Refusal> {
+fn add_core(tree: &mut Sorted, device: &Device, list: &[Def]) -> core::result::Result<(), Refusal> {
     let mut at = Cursor::new(false);
     for def in list {
         match def {
@@ -511,4 +507,3 @@ fn build(
         GFP_KERNEL,
     )?)
 }
-

@@ -20,8 +20,7 @@ use rdma::bindings;
 use rdma::edge::uverbs::UFile;
 
 /// The number of the ioctl (`RDMA_VERBS_IOCTL`).
-const RDMA_VERBS_IOCTL: u32 =
-    kernel::ioctl::_IOWR::<[u8; HEADER]>(bindings::RDMA_IOCTL_MAGIC, 1);
+const RDMA_VERBS_IOCTL: u32 = kernel::ioctl::_IOWR::<[u8; HEADER]>(bindings::RDMA_IOCTL_MAGIC, 1);
 
 /// Carries out the method whose header is at `from`.
 ///

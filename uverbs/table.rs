@@ -204,7 +204,6 @@ impl Attribute {
             false => this,
         }
     }
-
 }
 
 /// A command that programs write, or invoke by ioctl.

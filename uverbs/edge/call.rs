@@ -306,7 +306,9 @@ impl Call {
                 .cast::<bindings::uverbs_ptr_attr>();
             Ok((
                 Bytes {
-                    data: (&raw const (*attr).__bindgen_anon_1.data).cast::<u64>().read(),
+                    data: (&raw const (*attr).__bindgen_anon_1.data)
+                        .cast::<u64>()
+                        .read(),
                     len: (*attr).len.into(),
                     index: (*attr).uattr_idx,
                     choice: (*attr).enum_id,
@@ -416,7 +418,9 @@ impl Call {
     pub(crate) fn copied_array<T: Plain>(&self, id: u32) -> Result<&[T]> {
         let bytes = self.copied(id)?;
         let count = bytes.len().checked_div(size_of::<T>()).unwrap_or(0);
-        if count.saturating_mul(size_of::<T>()) != bytes.len() || !bytes.as_ptr().cast::<T>().is_aligned() {
+        if count.saturating_mul(size_of::<T>()) != bytes.len()
+            || !bytes.as_ptr().cast::<T>().is_aligned()
+        {
             return Err(EINVAL);
         }
         // SAFETY: The bytes are initialised, aligned (checked above) and any are valid (`Plain`).

@@ -35,10 +35,7 @@ macro_rules! needs {
             assert!(size_of::<Option<T>>() == size_of::<usize>());
         }
         const { check(|ops| &ops.$method) };
-        $crate::edge::definitions::Need::at(core::mem::offset_of!(
-            bindings::ib_device_ops,
-            $method
-        ))
+        $crate::edge::definitions::Need::at(core::mem::offset_of!(bindings::ib_device_ops, $method))
     }};
 }
 pub(crate) use needs;
@@ -55,15 +52,18 @@ impl Need {
     pub(crate) fn is_there(self, device: &Device) -> bool {
         let ops: *const bindings::ib_device_ops = device.ops();
         // SAFETY: The place is within the table (`at`), and has a pointer.
-        !unsafe { ops.byte_add(self.0).cast::<*const c_void>().read_unaligned() }.is_null()
+        !unsafe {
+            ops.byte_add(self.0)
+                .cast::<*const c_void>()
+                .read_unaligned()
+        }
+        .is_null()
     }
 }
 
 /// A driver's function for a method or command.
 #[derive(Clone, Copy)]
-pub(crate) struct DriverHandler(
-    unsafe extern "C" fn(*mut bindings::uverbs_attr_bundle) -> c_int,
-);
+pub(crate) struct DriverHandler(unsafe extern "C" fn(*mut bindings::uverbs_attr_bundle) -> c_int);
 
 impl DriverHandler {
     /// Carries out the method. May sleep.
@@ -131,11 +131,13 @@ fn kind_of(spec: &bindings::uverbs_attr_spec) -> Option<Kind<DriverChoices>> {
     // SAFETY: The type determines the members of both unions.
     unsafe {
         let object = || {
-            let obj = &*(&raw const spec.u.obj).cast::<bindings::uverbs_attr_spec__bindgen_ty_1__bindgen_ty_2>();
+            let obj = &*(&raw const spec.u.obj)
+                .cast::<bindings::uverbs_attr_spec__bindgen_ty_1__bindgen_ty_2>();
             Some((obj.obj_type, Access::of(obj.access)?))
         };
         let bytes = || {
-            let ptr = &*(&raw const spec.u.ptr).cast::<bindings::uverbs_attr_spec__bindgen_ty_1__bindgen_ty_1>();
+            let ptr = &*(&raw const spec.u.ptr)
+                .cast::<bindings::uverbs_attr_spec__bindgen_ty_1__bindgen_ty_1>();
             Bytes {
                 min: ptr.min_len,
                 len: ptr.len,
@@ -231,15 +233,17 @@ impl<'a> Iterator for List<'a> {
         unsafe {
             let def = &*self.next;
             let number = &raw const def.__bindgen_anon_1;
-            let value = (&raw const def.__bindgen_anon_2).cast::<*const c_void>().read();
+            let value = (&raw const def.__bindgen_anon_2)
+                .cast::<*const c_void>()
+                .read();
             let found = match u32::from(def.kind) {
                 bindings::uapi_definition_kind_UAPI_DEF_END => return None,
                 bindings::uapi_definition_kind_UAPI_DEF_OBJECT_START => {
                     Definition::Object(number.cast::<u16>().read())
                 }
                 bindings::uapi_definition_kind_UAPI_DEF_WRITE => {
-                    let write = &*number
-                        .cast::<bindings::uapi_definition__bindgen_ty_1__bindgen_ty_2>();
+                    let write =
+                        &*number.cast::<bindings::uapi_definition__bindgen_ty_1__bindgen_ty_2>();
                     Definition::Write(
                         write.command_num,
                         handler(value),
@@ -254,8 +258,9 @@ impl<'a> Iterator for List<'a> {
                 }
                 bindings::uapi_definition_kind_UAPI_DEF_CHAIN_OBJ_TREE => {
                     match NonNull::new(value.cast_mut()) {
-                        Some(tree) if (*tree.cast::<bindings::uverbs_object_def>().as_ptr()).id
-                            == number.cast::<u16>().read() =>
+                        Some(tree)
+                            if (*tree.cast::<bindings::uverbs_object_def>().as_ptr()).id
+                                == number.cast::<u16>().read() =>
                         {
                             Definition::Tree(ObjectTree(&*tree.as_ptr().cast()))
                         }
@@ -266,9 +271,8 @@ impl<'a> Iterator for List<'a> {
                     Definition::Chain(Self::at(value.cast(), self.device))
                 }
                 bindings::uapi_definition_kind_UAPI_DEF_IS_SUPPORTED_FUNC => {
-                    let supported: Option<
-                        unsafe extern "C" fn(*mut bindings::ib_device) -> bool,
-                    > = core::mem::transmute(value);
+                    let supported: Option<unsafe extern "C" fn(*mut bindings::ib_device) -> bool> =
+                        core::mem::transmute(value);
                     let is = supported.is_some_and(|supported| supported(self.device.raw()));
                     Definition::Needs(scope(def.scope), is)
                 }
@@ -369,7 +373,9 @@ impl<'a> MethodTree<'a> {
     }
 
     /// The attributes; `None` for one of no kind that there is.
-    pub(crate) fn attributes(&self) -> impl Iterator<Item = (u16, Option<Spec<DriverChoices>>)> + 'a {
+    pub(crate) fn attributes(
+        &self,
+    ) -> impl Iterator<Item = (u16, Option<Spec<DriverChoices>>)> + 'a {
         // SAFETY: The array has so many elements, which are null or attributes.
         let all = unsafe {
             elements::<'a, bindings::uverbs_attr_def>(self.0.attrs.cast(), self.0.num_attrs)

@@ -353,7 +353,11 @@ impl Node {
             (*place).has_api = true;
             let dev = (*place).device_at();
             let cdev = (&raw mut (*place).cdev).cast::<bindings::cdev>();
-            to_result(bindings::dev_set_name(dev, c"uverbs%u".as_char_ptr(), index))?;
+            to_result(bindings::dev_set_name(
+                dev,
+                c"uverbs%u".as_char_ptr(),
+                index,
+            ))?;
             let has_mmap = device.view().ops().mmap.is_some();
             bindings::cdev_init(cdev, super::file::operations(has_mmap));
             (*cdev).owner = crate::THIS_MODULE.as_ptr();
@@ -387,10 +391,7 @@ impl Node {
         nodes::remove(self.device);
         // SAFETY: The node was added, and is hidden once, by `remove` of the client.
         unsafe {
-            bindings::cdev_device_del(
-                (&raw const self.cdev).cast_mut().cast(),
-                self.device_at(),
-            );
+            bindings::cdev_device_del((&raw const self.cdev).cast_mut().cast(), self.device_at());
         }
     }
 

@@ -615,11 +615,7 @@ unsafe extern "C" fn device_event(
 ) {
     // SAFETY: This function's contract. Events that are told to such handlers are of ports.
     unsafe {
-        let events = &*container_of!(
-            handler.cast::<DeviceEvents>(),
-            AsyncEvents,
-            handler
-        );
+        let events = &*container_of!(handler.cast::<DeviceEvents>(), AsyncEvents, handler);
         let port = *(&raw const (*event).element).cast::<u32>();
         events.queue.push(None, port.into(), (*event).event);
     }

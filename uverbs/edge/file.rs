@@ -275,8 +275,7 @@ unsafe extern "C" fn write(
     _: *mut bindings::loff_t,
 ) -> isize {
     // SAFETY: This function's contract.
-    let (changed, file) =
-        unsafe { (bindings::rdma_helper_file_creds_changed(file), of(file)) };
+    let (changed, file) = unsafe { (bindings::rdma_helper_file_creds_changed(file), of(file)) };
     if changed {
         crate::write::warn_of_credentials();
         return EACCES.to_errno() as isize;

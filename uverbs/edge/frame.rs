@@ -315,10 +315,12 @@ impl Frame<'_> {
         let place = self.place(bit);
         // SAFETY: The place is the attribute's, and ours alone.
         unsafe {
-            let to = (&raw mut (*place).__bindgen_anon_1.ptr_attr)
-                .cast::<bindings::uverbs_ptr_attr>();
+            let to =
+                (&raw mut (*place).__bindgen_anon_1.ptr_attr).cast::<bindings::uverbs_ptr_attr>();
             to.write(value);
-            (&raw mut (*to).__bindgen_anon_1.data).cast::<u64>().write(data);
+            (&raw mut (*to).__bindgen_anon_1.data)
+                .cast::<u64>()
+                .write(data);
         }
         Ok(())
     }
@@ -331,10 +333,12 @@ impl Frame<'_> {
         value.len = 0;
         // SAFETY: As in `keep_bytes`.
         unsafe {
-            let to = (&raw mut (*place).__bindgen_anon_1.ptr_attr)
-                .cast::<bindings::uverbs_ptr_attr>();
+            let to =
+                (&raw mut (*place).__bindgen_anon_1.ptr_attr).cast::<bindings::uverbs_ptr_attr>();
             to.write(value);
-            (&raw mut (*to).__bindgen_anon_1.data).cast::<i64>().write(number);
+            (&raw mut (*to).__bindgen_anon_1.data)
+                .cast::<i64>()
+                .write(number);
         }
     }
 
@@ -347,7 +351,12 @@ impl Frame<'_> {
         }
     }
 
-    fn look_up(&self, object: u16, access: Access, number: i64) -> Result<*mut bindings::ib_uobject> {
+    fn look_up(
+        &self,
+        object: u16,
+        access: Access,
+        number: i64,
+    ) -> Result<*mut bindings::ib_uobject> {
         // SAFETY: The call is running.
         unsafe {
             from_err_ptr(private::uverbs_get_uobject_from_file(

@@ -209,9 +209,8 @@ impl<'c, K: Kind> New<'c, K> {
     pub(crate) fn begin(call: &'c Call) -> Result<Self> {
         let kind = call.char_device().object(K::ID).ok_or(EINVAL)?;
         // SAFETY: The description stays as long as the open file; the call is running.
-        let uobject = unsafe {
-            from_err_ptr(bindings::rdma_alloc_begin_uobject(kind.raw(), call.raw()))?
-        };
+        let uobject =
+            unsafe { from_err_ptr(bindings::rdma_alloc_begin_uobject(kind.raw(), call.raw()))? };
         // SAFETY: Just begun; it is of the type `K`.
         unsafe {
             made_beside::<K>(uobject);
@@ -453,9 +452,8 @@ impl<'c, K: Object> Destroyed<'c, K> {
     pub(crate) fn destroy(call: &'c Call, number: u32) -> Result<Self> {
         let kind = call.char_device().object(K::ID).ok_or(EINVAL)?;
         // SAFETY: As in `look_up`.
-        let uobject = unsafe {
-            from_err_ptr(bindings::__uobj_get_destroy(kind.raw(), number, call.raw()))?
-        };
+        let uobject =
+            unsafe { from_err_ptr(bindings::__uobj_get_destroy(kind.raw(), number, call.raw()))? };
         // INVARIANT: It is locked as destroyed ones are.
         Ok(Self {
             // SAFETY: As in `look_up`.
@@ -682,8 +680,7 @@ unsafe extern "C" fn destroy_file<K: File>(
     why: bindings::rdma_remove_reason,
 ) {
     // SAFETY: This function's contract.
-    let (handle, why) =
-        unsafe { (<&Handle<K> as FromC>::from_c(uobject), Reason::from_c(why)) };
+    let (handle, why) = unsafe { (<&Handle<K> as FromC>::from_c(uobject), Reason::from_c(why)) };
     K::destroy(handle, why);
 }
 

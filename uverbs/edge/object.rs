@@ -88,7 +88,8 @@ macro_rules! entry {
     ($c:ty, $kind:ident) => {
         Some((
             |c: *mut $c| {
-                c.wrapping_byte_add(core::mem::offset_of!($c, res)).cast::<bindings::rdma_restrack_entry>()
+                c.wrapping_byte_add(core::mem::offset_of!($c, res))
+                    .cast::<bindings::rdma_restrack_entry>()
             },
             bindings::$kind,
         ))

@@ -131,7 +131,8 @@ impl Address {
     pub(crate) fn write<T: Plain>(self, value: &T, len: usize) -> Result {
         let len = len.min(size_of::<T>());
         // SAFETY: So many bytes are readable. The function checks the address.
-        let failed = unsafe { bindings::copy_to_user(self.raw(), ptr::from_ref(value).cast(), len) };
+        let failed =
+            unsafe { bindings::copy_to_user(self.raw(), ptr::from_ref(value).cast(), len) };
         (failed == 0).then_some(()).ok_or(EFAULT)
     }
 

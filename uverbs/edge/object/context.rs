@@ -32,8 +32,9 @@ impl<'c> NewContext<'c> {
     pub(crate) fn alloc(call: &'c Call) -> Result<Self> {
         let device = call.device()?;
         // SAFETY: The device exists; the size is that of the driver's contexts.
-        let memory =
-            unsafe { bindings::rdma_helper_drv_zalloc(device.raw(), device.ops().size_ib_ucontext) };
+        let memory = unsafe {
+            bindings::rdma_helper_drv_zalloc(device.raw(), device.ops().size_ib_ucontext)
+        };
         let c: NonNull<bindings::ib_ucontext> = NonNull::new(memory).ok_or(ENOMEM)?.cast();
         // SAFETY: The memory is ours, and zeroed.
         unsafe {
