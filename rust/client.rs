@@ -449,7 +449,7 @@ unsafe extern "C" fn get_nl_info<C: Client>(
         // node's device before the client can be removed.
         unsafe { bindings::rdma_helper_nl_info_set(info, found.abi, found.cdev) };
         if let Some(driver) = found.driver {
-            // SAFETY: As above.
+            // SAFETY: `info` is valid (contract of this function); the core has made its message.
             to_result(unsafe { bindings::rdma_helper_nl_info_driver(info, driver) })?;
         }
         Ok(0)

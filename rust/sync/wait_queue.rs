@@ -131,7 +131,7 @@ impl WaitQueue {
             // SAFETY: The state of the task was set above.
             unsafe { bindings::schedule_timeout(isize::MAX) };
         };
-        // SAFETY: As above.
+        // SAFETY: The queue is initialised (type invariant), and `entry` by `init_wait`.
         unsafe { bindings::finish_wait(self.head.get(), entry.get()) };
         result
     }

@@ -55,9 +55,8 @@ static TYPE: NumberedType<Dmah> = NumberedType::new();
 
 /// Types of memory: volatile, and persistent (`enum tph_mem_type`).
 const MEMORY_TYPES: u8 = 2;
-const _: () = assert!(
-    bindings::tph_mem_type_TPH_MEM_TYPE_VM == 0 && bindings::tph_mem_type_TPH_MEM_TYPE_PM == 1
-);
+const _: () = assert!(bindings::tph_mem_type_TPH_MEM_TYPE_VM == 0);
+const _: () = assert!(bindings::tph_mem_type_TPH_MEM_TYPE_PM == 1);
 
 /// The bits of a processing hint (PCI Express 6.2, TLP processing hints).
 const HINTS: u8 = 3;
