@@ -6,6 +6,7 @@
 use super::ah::AhAttr;
 use crate::bindings;
 use crate::net::NetDevice;
+use kernel::ffi::c_int;
 
 crate::c_struct! {
     /// Attributes of a queue pair.

@@ -32,7 +32,6 @@ use crate::edge::Passed;
 use crate::edge::SoleOwner;
 use crate::edge::View;
 use crate::edge::Within;
-use crate::net::NetDevice;
 use crate::sync::Completion;
 use crate::sync::IrqLock;
 use crate::workqueue::CWork;
