@@ -9,7 +9,7 @@
 # all that their C peers do; STACK=rust leaves these out.
 . "$(dirname "$0")/lib.sh"
 
-PARTIAL="ib_uverbs"
+PARTIAL=""
 is_partial() { [[ " $PARTIAL " == *" $1 "* ]]; }
 if [ "$1" = --partial ]; then
     for name in ${2//,/ }; do if is_partial "$name"; then echo "$name"; fi; done | xargs
