@@ -54,6 +54,7 @@ fn call(frame: &mut Frame<'_>, method: &Method, count: u16) -> Result {
     for index in 0..count {
         fill(frame, method, &mut judge, index)?;
     }
+    frame.set_present(judge.present());
     let summary = method.summary();
     judge.complete(summary.mandatory).map_err(errno)?;
     if summary.has_udata {
@@ -117,6 +118,5 @@ fn fill(frame: &mut Frame<'_>, method: &Method, judge: &mut Judge, index: u16) -
         }
     };
     judge.note(bit);
-    frame.note(bit);
     Ok(())
 }

@@ -48,6 +48,13 @@ unsafe impl FromC for UserPtr {
 pub struct Present([c_ulong; 1]);
 
 impl Present {
+    /// Creates the bitmap from a word of bits.
+    #[inline(always)]
+    pub fn of_bits(bits: u64) -> Self {
+        // CAST: Calls with attributes exist on 64-bit kernels only.
+        Self([bits as c_ulong])
+    }
+
     /// Sets the bit of an attribute.
     #[inline(always)]
     pub fn with(self, bit: usize) -> Self {

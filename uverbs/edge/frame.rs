@@ -276,10 +276,9 @@ impl Frame<'_> {
         }
     }
 
-    /// Marks an attribute as given.
-    pub(crate) fn note(&mut self, bit: Bit) {
-        let call = self.call();
-        call.set_present(call.present().with(bit.get().into()));
+    /// Sets which attributes were given: a word of their bits.
+    pub(crate) fn set_present(&mut self, bits: u64) {
+        self.call().set_present(Present::of_bits(bits));
     }
 
     /// Keeps the bytes of an attribute, and copies those that are not inline if `copy` says so.

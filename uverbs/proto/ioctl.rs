@@ -310,6 +310,11 @@ impl Call {
         self.present & bit.mask() != 0
     }
 
+    /// The attributes that were given.
+    pub const fn present(&self) -> u64 {
+        self.present
+    }
+
     /// All attributes were judged.
     ///
     /// # Errors

@@ -153,7 +153,7 @@ fn an_attribute_may_be_given_once() {
         call.judge(&attribute(0, 1, 0), |_| Some(&spec), |_, _| true),
         Err(Refusal::Invalid)
     );
-    assert!(call.has(bit()));
+    assert!(call.has(bit()) && call.present() == bit().mask());
     assert_eq!(call.complete(bit().mask()), Ok(()));
     assert_eq!(call.complete(bit().mask() | 1), Err(Refusal::Invalid));
 }
