@@ -49,6 +49,8 @@ bool rdma_helper_vmalloc_private(const void *addr, unsigned long size);
 struct cdev *rdma_helper_inode_cdev(struct inode *inode);
 u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len);
 bool rdma_helper_refcount_inc_not_zero(refcount_t *count);
+void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *head);
+void rdma_helper_list_del_init(struct list_head *entry);
 
 /* buffers.c */
 struct sk_buff;
@@ -451,7 +453,6 @@ struct work_struct;
 
 void rdma_helper_init_work(struct work_struct *work,
 			   void (*fn)(struct work_struct *work));
-void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *head);
 unsigned int rdma_helper_num_online_cpus(void);
 void rdma_helper_trace_cq_schedule(struct ib_cq *cq);
 void rdma_helper_trace_cq_reschedule(struct ib_cq *cq);
@@ -531,17 +532,21 @@ void rdma_helper_umad_trace(u32 which, u32 index, u32 port, void *header, void *
 int rdma_helper_mad_recv_grh(struct ib_mad_agent *agent, struct ib_mad_recv_wc *wc,
 			     struct rdma_helper_grh *grh);
 
+/* uverbs_common.c */
+struct module;
+struct srcu_struct;
+
+int rdma_helper_srcu_read_lock(struct srcu_struct *srcu);
+void rdma_helper_srcu_read_unlock(struct srcu_struct *srcu, int key);
+void rdma_helper_module_put(struct module *module);
+
 /* uverbs.c */
 struct file;
 struct ib_uobject;
 struct ib_uverbs_file;
-struct module;
-struct srcu_struct;
 struct uverbs_api_object;
 struct uverbs_obj_fd_type;
 
-int rdma_helper_srcu_read_lock(struct srcu_struct *srcu);
-void rdma_helper_srcu_read_unlock(struct srcu_struct *srcu, int key);
 void rdma_helper_rwsem_assert_held(struct rw_semaphore *sem);
 struct ib_device *rdma_helper_ufile_device(struct ib_uverbs_file *file);
 const struct uverbs_api_object *rdma_helper_ufile_type(struct ib_uverbs_file *file, u16 id);
@@ -551,7 +556,6 @@ void rdma_helper_uobject_free(struct ib_uobject *uobject);
 void rdma_helper_uobject_list_add(struct ib_uobject *uobject, struct ib_uverbs_file *file);
 void rdma_helper_uobject_list_del(struct ib_uobject *uobject);
 struct file *rdma_helper_uobject_file(const struct uverbs_obj_fd_type *type);
-void rdma_helper_module_put(struct module *module);
 void rdma_helper_fput_now(struct file *file);
 
 /* user.c */
@@ -579,16 +583,12 @@ int rdma_helper_uverbs_device_init(struct ib_uverbs_device *dev, struct ib_devic
 void rdma_helper_uverbs_device_destroy(struct ib_uverbs_device *dev);
 struct uverbs_api_object *rdma_helper_uverbs_api_add(struct uverbs_api *api, u32 key);
 void rdma_helper_uverbs_api_remove(struct uverbs_api *api, u32 key);
-int rdma_helper_uverbs_lock(struct ib_uverbs_device *dev);
-void rdma_helper_uverbs_unlock(struct ib_uverbs_device *dev, int key);
 struct ib_device *rdma_helper_uverbs_ibdev(struct ib_uverbs_device *dev);
 void rdma_helper_uverbs_disassociate(struct ib_uverbs_device *dev);
 struct ib_uverbs_file *rdma_helper_ufile_new(struct ib_uverbs_device *dev);
 void rdma_helper_ufile_set_ucontext(struct ib_uverbs_file *file, struct ib_ucontext *ucontext);
 void rdma_helper_ufile_set_async(struct ib_uverbs_file *file, void *async);
 bool rdma_helper_try_module_get(struct module *module);
-void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *list);
-void rdma_helper_list_del_init(struct list_head *entry);
 bool rdma_helper_file_creds_changed(struct file *file);
 void *rdma_helper_drv_zalloc(struct ib_device *dev, size_t size);
 bool rdma_helper_is_port_valid(const struct ib_device *dev, u32 port);

@@ -60,16 +60,6 @@ void rdma_helper_uverbs_api_remove(struct uverbs_api *api, u32 key)
 	kfree(radix_tree_delete(&api->radix, key));
 }
 
-int rdma_helper_uverbs_lock(struct ib_uverbs_device *dev)
-{
-	return srcu_read_lock(&dev->disassociate_srcu);
-}
-
-void rdma_helper_uverbs_unlock(struct ib_uverbs_device *dev, int key)
-{
-	srcu_read_unlock(&dev->disassociate_srcu, key);
-}
-
 struct ib_device *rdma_helper_uverbs_ibdev(struct ib_uverbs_device *dev)
 {
 	return srcu_dereference(dev->ib_dev, &dev->disassociate_srcu);
@@ -112,21 +102,6 @@ void rdma_helper_ufile_set_async(struct ib_uverbs_file *file, void *async)
 bool rdma_helper_try_module_get(struct module *module)
 {
 	return try_module_get(module);
-}
-
-void rdma_helper_module_put(struct module *module)
-{
-	module_put(module);
-}
-
-void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *list)
-{
-	list_add_tail(entry, list);
-}
-
-void rdma_helper_list_del_init(struct list_head *entry)
-{
-	list_del_init(entry);
 }
 
 bool rdma_helper_file_creds_changed(struct file *file)

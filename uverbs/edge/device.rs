@@ -18,7 +18,6 @@ use super::nodes;
 use crate::api::Api;
 use crate::private;
 use crate::proto::key::Key;
-use core::mem::MaybeUninit;
 use core::ops::Deref;
 use core::ptr;
 use core::ptr::NonNull;
@@ -72,9 +71,8 @@ pub(crate) struct CharDevice {
     c_api: Opaque<private::uverbs_api>,
     cdev: Opaque<bindings::cdev>,
     groups: [*const bindings::attribute_group; 2],
-    /// Written before the device can be opened.
-    api: MaybeUninit<Api>,
-    has_api: bool,
+    /// There from before the device can be opened until its memory is freed.
+    api: Option<Api>,
     pub(crate) xrcds: Pin<KBox<Mutex<crate::xrcd::Table>>>,
     class: Arc<Class<Verbs>>,
     numbers: Arc<Numbers>,
@@ -114,10 +112,15 @@ impl CharDevice {
         unsafe { &raw mut (*self.raw()).dev }
     }
 
+    fn srcu(&self) -> *mut bindings::srcu_struct {
+        // SAFETY: The address of a field.
+        unsafe { &raw mut (*self.raw()).disassociate_srcu }
+    }
+
     /// The methods of the device.
     pub(crate) fn api(&self) -> &Api {
         // SAFETY: Written before the device can be opened; only open files and `Node` ask.
-        unsafe { self.api.assume_init_ref() }
+        unsafe { self.api.as_ref().unwrap_unchecked() }
     }
 
     /// The description of an object.
@@ -143,7 +146,7 @@ impl CharDevice {
     /// Enters a section in which the RDMA device does not go. May sleep.
     pub(crate) fn enter(&self) -> Associated<'_> {
         // SAFETY: The domain is initialised with the device.
-        let key = unsafe { bindings::rdma_helper_uverbs_lock(self.raw().cast()) };
+        let key = unsafe { bindings::rdma_helper_srcu_read_lock(self.srcu()) };
         // INVARIANT: Just entered.
         Associated { device: self, key }
     }
@@ -188,7 +191,7 @@ pub(crate) struct Associated<'a> {
 impl Drop for Associated<'_> {
     fn drop(&mut self) {
         // SAFETY: Held with this key: type invariant.
-        unsafe { bindings::rdma_helper_uverbs_unlock(self.device.raw().cast(), self.key) };
+        unsafe { bindings::rdma_helper_srcu_read_unlock(self.device.srcu(), self.key) };
     }
 }
 
@@ -290,8 +293,7 @@ impl Node {
                 c_api: Opaque::zeroed(),
                 cdev: Opaque::zeroed(),
                 groups: [&raw const GROUP.0, ptr::null()],
-                api: MaybeUninit::uninit(),
-                has_api: false,
+                api: None,
                 xrcds: KBox::pin_init(crate::xrcd::Table::new(), GFP_KERNEL)?,
                 class: class.clone(),
                 numbers: numbers.clone(),
@@ -349,8 +351,7 @@ impl Node {
         // SAFETY: Nobody else uses the device yet.
         unsafe {
             (*(&raw mut (*place).c_api).cast::<private::uverbs_api>()).driver_id = api.driver();
-            (*place).api.write(api);
-            (*place).has_api = true;
+            (*place).api = Some(api);
             let dev = (*place).device_at();
             let cdev = (&raw mut (*place).cdev).cast::<bindings::cdev>();
             to_result(bindings::dev_set_name(
@@ -427,10 +428,7 @@ unsafe extern "C" fn release(dev: *mut bindings::device) {
     // SAFETY: This function's contract; `Node::add` has made the box.
     unsafe {
         let c = container_of!(dev, private::ib_uverbs_device, dev);
-        let mut inner = KBox::from_raw(c.cast::<CharDevice>());
-        if inner.has_api {
-            inner.api.assume_init_drop();
-        }
+        let inner = KBox::from_raw(c.cast::<CharDevice>());
         bindings::rdma_helper_uverbs_device_destroy(c.cast());
         drop(inner);
     }
