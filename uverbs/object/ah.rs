@@ -15,6 +15,7 @@ use crate::edge::handle::NumberedType;
 use crate::edge::handle::Object;
 use crate::edge::handle::Shared;
 use crate::edge::object::ah;
+use crate::edge::object::device::Port;
 use crate::edge::user::plain;
 use crate::edge::user::Plain;
 use crate::object::pd::Pd;
@@ -31,7 +32,6 @@ use rdma::bindings::ib_uverbs_ah_attr;
 use rdma::bindings::ib_uverbs_create_ah;
 use rdma::bindings::ib_uverbs_create_ah_resp;
 use rdma::bindings::ib_uverbs_destroy_ah;
-use rdma::edge::device::Device;
 use rdma::edge::verbs;
 use rdma::edge::verbs::AhAttr;
 
@@ -93,10 +93,10 @@ pub(crate) const TABLE: &[Def] = &[
     Def::ObjectNeeds(needs!(create_user_ah)),
 ];
 
-/// The address vector that a program describes, of a port that the device has.
-pub(crate) fn vector(device: &Device, asked: &ib_uverbs_ah_attr) -> AhAttr {
+/// The address vector that a program describes, of its port.
+pub(crate) fn vector(port: Port<'_>, asked: &ib_uverbs_ah_attr) -> AhAttr {
     let attr = AhAttr::default();
-    let kind = ah::type_of(device, asked.port_num.into());
+    let kind = port.vector_type();
     attr.set_kind(kind);
     match kind {
         bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB => {
@@ -125,12 +125,9 @@ pub(crate) fn vector(device: &Device, asked: &ib_uverbs_ah_attr) -> AhAttr {
 fn create(call: &Call) -> Result {
     let request: ib_uverbs_create_ah = call.request()?;
     let mut new = New::<Ah>::begin(call)?;
-    let device = new.device()?;
-    if !ah::has_port(device, request.attr.port_num.into()) {
-        return Err(EINVAL);
-    }
+    let port = Port::of(new.device()?, request.attr.port_num.into())?;
     let pd = Shared::<Pd>::get(call, request.pd_handle)?;
-    let made = ah::create(&new, &pd, &vector(device, &request.attr))?;
+    let made = ah::create(&new, &pd, &vector(port, &request.attr))?;
     drop(pd);
     new.set_user_handle(request.user_handle);
     let handle = new.made(made);

@@ -430,22 +430,6 @@ fn query_device_extended(call: &Call) -> Result {
     })
 }
 
-/// The LID of an Omni-Path port, as programs know it: one of multicast is 0.
-fn opa_lid(lid: u32) -> u16 {
-    /// The first LID of multicast groups.
-    const MULTICAST: u32 = 0xc000;
-    match u16::try_from(lid) {
-        Ok(short) if lid < MULTICAST => short,
-        _ => 0,
-    }
-}
-
-/// The LID of an InfiniBand port.
-fn ib_lid(lid: u32) -> u16 {
-    // CAST: They have 16 bits.
-    lid as u16
-}
-
 /// The attributes of a port, for programs.
 fn port_attributes(port: Port<'_>, attr: &ib_port_attr) -> ib_uverbs_query_port_resp {
     // Of this bit the meaning is not that of the capability mask that ports have.
@@ -454,10 +438,6 @@ fn port_attributes(port: Port<'_>, attr: &ib_port_attr) -> ib_uverbs_query_port_
     if attr.ip_gids() != 0 {
         capabilities |= IP_GIDS;
     }
-    let lid = match port.is_opa() {
-        true => opa_lid,
-        false => ib_lid,
-    };
     let flags = match port.needs_grh() {
         true => bindings::ib_uverbs_query_port_flags_IB_UVERBS_QPF_GRH_REQUIRED,
         false => 0,
@@ -469,8 +449,8 @@ fn port_attributes(port: Port<'_>, attr: &ib_port_attr) -> ib_uverbs_query_port_
         qkey_viol_cntr: attr.qkey_viol_cntr,
         gid_tbl_len: number(attr.gid_tbl_len),
         pkey_tbl_len: attr.pkey_tbl_len,
-        lid: lid(attr.lid),
-        sm_lid: lid(attr.sm_lid),
+        lid: port.lid(attr.lid),
+        sm_lid: port.lid(attr.sm_lid),
         // CAST: Small numbers, here and below.
         state: attr.state as u8,
         max_mtu: attr.max_mtu as u8,

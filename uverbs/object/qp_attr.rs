@@ -9,7 +9,7 @@ use crate::edge::call::Call;
 use crate::edge::definitions::needs;
 use crate::edge::handle::Kind;
 use crate::edge::handle::Shared;
-use crate::edge::object::ah::has_port;
+use crate::edge::object::device::Port;
 use crate::edge::object::qp;
 use crate::edge::unsupported;
 use crate::edge::user::plain;
@@ -98,8 +98,12 @@ fn is_state(number: u8) -> bool {
     u32::from(number) <= bindings::ib_qp_state_IB_QPS_ERR
 }
 
-/// The address vector of a path, whose port the device has.
-fn path(device: &Device, to: &ib_uverbs_qp_dest) -> AhAttr {
+/// The address vector of a path.
+///
+/// # Errors
+///
+/// `EINVAL`: the device does not have its port.
+fn path(device: &Device, to: &ib_uverbs_qp_dest) -> Result<AhAttr> {
     let mut asked = ib_uverbs_ah_attr::zeroed();
     asked.grh.dgid = to.dgid;
     asked.grh.flow_label = to.flow_label;
@@ -112,7 +116,7 @@ fn path(device: &Device, to: &ib_uverbs_qp_dest) -> AhAttr {
     asked.static_rate = to.static_rate;
     asked.is_global = to.is_global;
     asked.port_num = to.port_num;
-    vector(device, &asked)
+    Ok(vector(Port::of(device, to.port_num.into())?, &asked))
 }
 
 fn modify_by_command(call: &Call) -> Result {
@@ -143,7 +147,7 @@ fn modify(call: &Call, mut asked: ib_uverbs_modify_qp, rate_limit: u32) -> Resul
     if has(QKEY) && privileged && !qp::has_open_qkeys() && !qp::has_raw_right(call) {
         return Err(EPERM);
     }
-    let attr = attributes(&qp, &asked, rate_limit);
+    let attr = attributes(&qp, &asked, rate_limit)?;
     qp::modify(call, &qp, &attr, of_type(qp.qp_type(), asked.attr_mask))
 }
 
@@ -155,7 +159,7 @@ fn modify(call: &Call, mut asked: ib_uverbs_modify_qp, rate_limit: u32) -> Resul
 fn check(qp: &verbs::Qp, asked: &mut ib_uverbs_modify_qp) -> Result {
     let mask = asked.attr_mask;
     let has = |bit: u32| mask & bit != 0;
-    let ports = |port: u8| has_port(qp.dev(), port.into());
+    let ports = |port: u8| Port::of(qp.dev(), port.into()).is_ok();
     if has(PORT) && !ports(asked.port_num) {
         return Err(EINVAL);
     }
@@ -192,7 +196,11 @@ fn check(qp: &verbs::Qp, asked: &mut ib_uverbs_modify_qp) -> Result {
 }
 
 /// The attributes that a program asks for, which were checked. Others are zero.
-fn attributes(qp: &verbs::Qp, asked: &ib_uverbs_modify_qp, rate_limit: u32) -> QpAttr {
+///
+/// # Errors
+///
+/// Those of [`path`].
+fn attributes(qp: &verbs::Qp, asked: &ib_uverbs_modify_qp, rate_limit: u32) -> Result<QpAttr> {
     let attr = QpAttr::default();
     let has = |bit: u32| asked.attr_mask & bit != 0;
     if has(STATE) {
@@ -254,15 +262,15 @@ fn attributes(qp: &verbs::Qp, asked: &ib_uverbs_modify_qp, rate_limit: u32) -> Q
         attr.set_rate_limit(rate_limit);
     }
     if has(AV) {
-        attr.ah_attr().assign(&path(qp.dev(), &asked.dest));
+        attr.ah_attr().assign(&path(qp.dev(), &asked.dest)?);
     }
     if has(ALT_PATH) {
         attr.set_alt_port_num(asked.alt_port_num.into());
         attr.set_alt_timeout(asked.alt_timeout);
         attr.set_alt_pkey_index(asked.alt_pkey_index);
-        attr.alt_ah_attr().assign(&path(qp.dev(), &asked.alt_dest));
+        attr.alt_ah_attr().assign(&path(qp.dev(), &asked.alt_dest)?);
     }
-    attr
+    Ok(attr)
 }
 
 /// A number for which the answer has eight bits. C cuts it, too.

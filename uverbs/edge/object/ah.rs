@@ -11,22 +11,9 @@ use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::prelude::*;
 use rdma::bindings;
-use rdma::edge::device::Device;
 use rdma::edge::object::Owned;
 use rdma::edge::verbs;
 use rdma::edge::View;
-
-/// Whether a device has a port.
-pub(crate) fn has_port(device: &Device, port: u32) -> bool {
-    // SAFETY: The device exists.
-    unsafe { bindings::rdma_helper_is_port_valid(device.raw(), port) }
-}
-
-/// The type of address vectors of a port (`enum rdma_ah_attr_type`), which the device has.
-pub(crate) fn type_of(device: &Device, port: u32) -> u32 {
-    // SAFETY: The device exists, and has the port (`has_port`).
-    unsafe { bindings::rdma_helper_ah_find_type(device.raw(), port) }
-}
 
 /// Makes an address handle in a domain. May sleep.
 ///

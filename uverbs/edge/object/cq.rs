@@ -9,6 +9,7 @@ use crate::edge::handle::Dead;
 use crate::edge::handle::Dying;
 use crate::edge::handle::Handle;
 use crate::edge::handle::New;
+use crate::edge::object::device::Port;
 use crate::edge::unsupported;
 use crate::object::cq::Cq;
 use core::ffi::c_void;
@@ -156,33 +157,13 @@ pub(crate) fn poll(cq: &verbs::Cq) -> Result<Option<bindings::ib_uverbs_wc>> {
     // CAST: Flags, whose sign has no meaning.
     to.wc_flags = wc.wc_flags as u32;
     to.pkey_index = wc.pkey_index;
-    to.slid = lid(cq.dev(), wc.port_num, wc.slid);
+    // CAST: A completion without a port has a LID of 16 bits.
+    to.slid = Port::of(cq.dev(), wc.port_num).map_or(wc.slid as u16, |port| port.lid(wc.slid));
     to.sl = wc.sl;
     to.dlid_path_bits = wc.dlid_path_bits;
     // CAST: The structure has no room for higher numbers.
     to.port_num = wc.port_num as u8;
     Ok(Some(to))
-}
-
-/// A LID of 32 bits as programs see it: of OPA, those that have no 16 bits are zero.
-fn lid(device: &Device, port: u32, lid: u32) -> u16 {
-    const MULTICAST: u32 = 0xc000;
-
-    // SAFETY: A device that is registered has such data of each port, and of number 0.
-    let caps = unsafe {
-        match port <= device.phys_port_cnt() {
-            true => {
-                let data = (*device.raw()).port_data.wrapping_add(port as usize);
-                (*data).immutable.core_cap_flags
-            }
-            false => 0,
-        }
-    };
-    if caps & bindings::RDMA_CORE_CAP_OPA_AH != 0 && lid >= MULTICAST {
-        return 0;
-    }
-    // CAST: Others have LIDs of 16 bits.
-    lid as u16
 }
 
 /// The handler of completions.

@@ -79,19 +79,36 @@ impl<'a> Port<'a> {
 
     /// Whether all packets need a global route.
     pub(crate) fn needs_grh(self) -> bool {
-        // SAFETY: There is such a port: type invariant.
+        // SAFETY: The device has such a port (type invariant).
         unsafe { bindings::rdma_helper_port_needs_grh(self.device.raw(), self.number) }
     }
 
     /// Whether it has the LIDs of Omni-Path.
     pub(crate) fn is_opa(self) -> bool {
-        // SAFETY: As in `needs_grh`.
+        // SAFETY: The device has such a port (type invariant).
         unsafe { bindings::rdma_helper_port_opa_ah(self.device.raw(), self.number) }
+    }
+
+    /// A LID of the port as programs know it, which has 16 bits: multicast LIDs of Omni-Path are 0.
+    pub(crate) fn lid(self, lid: u32) -> u16 {
+        /// The first multicast LID.
+        const MULTICAST: u32 = 0xc000;
+        if self.is_opa() && lid >= MULTICAST {
+            return 0;
+        }
+        // CAST: Other LIDs have 16 bits.
+        lid as u16
+    }
+
+    /// The type of its address vectors (`enum rdma_ah_attr_type`).
+    pub(crate) fn vector_type(self) -> u32 {
+        // SAFETY: The device has such a port (type invariant).
+        unsafe { bindings::rdma_helper_ah_find_type(self.device.raw(), self.number) }
     }
 
     /// The link layer (`enum rdma_link_layer`).
     pub(crate) fn link_layer(self) -> u32 {
-        // SAFETY: As in `needs_grh`.
+        // SAFETY: The device has such a port (type invariant).
         unsafe { bindings::rdma_port_get_link_layer(self.device.raw(), self.number) }
     }
 
