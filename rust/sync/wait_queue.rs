@@ -149,13 +149,8 @@ impl WaitQueue {
         }
     }
 
-    /// Returns the C structure, for `poll_wait`.
-    pub fn as_raw(&self) -> *mut bindings::wait_queue_head {
-        self.raw()
-    }
-
     /// Returns the C structure.
-    pub(crate) fn raw(&self) -> *mut bindings::wait_queue_head {
+    pub fn raw(&self) -> *mut bindings::wait_queue_head {
         self.head.get()
     }
 }

@@ -26,7 +26,6 @@ use super::user::Plain;
 use crate::object::async_event::AsyncFile;
 use crate::object::comp_channel::Channel;
 use core::cell::Cell;
-use core::cell::UnsafeCell;
 use core::marker::PhantomData;
 use core::marker::PhantomPinned;
 use core::ptr;
@@ -538,25 +537,13 @@ pub(crate) fn set_default(file: &UFile, handle: &Handle<AsyncFile>) {
     }
 }
 
-/// A registration for the events of a device, beside a handle. It is not dropped: see
-/// [`end`](Self::end).
-pub(crate) struct DeviceEvents(UnsafeCell<Opaque<bindings::ib_event_handler>>);
+/// A registration for the events of a device, which [`AsyncEvents::unregister`] ends.
+struct DeviceEvents(Opaque<bindings::ib_event_handler>);
 
 // SAFETY: It changes at registration and its end only, of which each happens once.
 unsafe impl Send for DeviceEvents {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for DeviceEvents {}
-
-impl DeviceEvents {
-    /// No registration.
-    pub(crate) const fn new() -> Self {
-        Self(UnsafeCell::new(Opaque::zeroed()))
-    }
-
-    fn c(&self) -> *mut bindings::ib_event_handler {
-        self.0.get().cast()
-    }
-}
 
 /// The events of a handle for asynchronous events.
 #[pin_data]
@@ -573,7 +560,7 @@ impl AsyncEvents {
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             queue <- Queue::new(),
-            handler: DeviceEvents::new(),
+            handler: DeviceEvents(Opaque::zeroed()),
             registered: Atomic::new(false),
         })
     }
@@ -584,7 +571,7 @@ impl AsyncEvents {
         if events.registered.xchg(true, Full) {
             return;
         }
-        let c = events.handler.c();
+        let c = events.handler.0.get();
         // SAFETY: The registration ends before the handle's object is gone (`unregister`), which
         // removal of the device waits for.
         unsafe {
@@ -599,7 +586,7 @@ impl AsyncEvents {
     pub(crate) fn unregister(&self) {
         if self.registered.xchg(false, Full) {
             // SAFETY: Registered, and not unregistered yet.
-            unsafe { bindings::ib_unregister_event_handler(self.handler.c()) };
+            unsafe { bindings::ib_unregister_event_handler(self.handler.0.get()) };
         }
     }
 }
@@ -676,7 +663,7 @@ impl<K: EventFile> Table<K> {
         // which pollers leave it.
         let queue = unsafe {
             let queue = Self::of(file);
-            bindings::poll_wait(file, queue.wait.as_raw(), table);
+            bindings::poll_wait(file, queue.wait.raw(), table);
             queue
         };
         let list = queue.lock();
