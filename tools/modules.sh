@@ -5,6 +5,7 @@
 # build/modules-KERNEL. With KDIR= they are built on this machine, with its own
 # compilers, against that built kernel tree, in build/modules-kdir, and without the
 # modules that only test. CLIPPY=1 runs the kernel's clippy rules over the same build.
+# UVERBS=1 builds ib_uverbs, too, which is not finished.
 # OVERFLOW=1 compiles our crates with overflow checks and without debug assertions, as
 # distribution kernels have them, in build/modules-overflow; the kernel stays as it is.
 . "$(dirname "$0")/lib.sh"
