@@ -248,7 +248,7 @@ impl FilesGuard<'_> {
     }
 }
 
-/// The node of a device: what the client owns. It is removed by [`Node::remove`].
+/// The node of a device: what the client owns. [`Node::hide`] and [`Node::end`] remove it.
 ///
 /// # Invariants
 ///

@@ -106,7 +106,7 @@ fn exported(handle: &Handle<DmaBuf>) -> &Exported {
 ///
 /// # Safety
 ///
-/// The buffer was exported by [`export`], and its file is not released before the result is used.
+/// The buffer was exported by [`export`](fn@export), and its file is not released before the result is used.
 unsafe fn handle_of<'a>(buffer: *mut bindings::dma_buf) -> &'a Handle<DmaBuf> {
     // SAFETY: `export` has set the field; the file has a reference to the handle.
     unsafe { View::view((*buffer).priv_.cast()) }
@@ -322,7 +322,7 @@ fn number(direction: bindings::dma_data_direction) -> u32 {
 ///
 /// # Safety
 ///
-/// For the DMA-buf of [`export`] only, with a new attachment.
+/// For the DMA-buf of [`export`](fn@export) only, with a new attachment.
 unsafe extern "C" fn attach(
     _buffer: *mut bindings::dma_buf,
     attachment: *mut bindings::dma_buf_attachment,
@@ -338,7 +338,7 @@ unsafe extern "C" fn attach(
 ///
 /// # Safety
 ///
-/// For the DMA-buf of [`export`] only.
+/// For the DMA-buf of [`export`](fn@export) only.
 unsafe extern "C" fn pin(_attachment: *mut bindings::dma_buf_attachment) -> c_int {
     unsupported().to_errno()
 }
@@ -347,14 +347,14 @@ unsafe extern "C" fn pin(_attachment: *mut bindings::dma_buf_attachment) -> c_in
 ///
 /// # Safety
 ///
-/// For the DMA-buf of [`export`] only.
+/// For the DMA-buf of [`export`](fn@export) only.
 unsafe extern "C" fn unpin(_attachment: *mut bindings::dma_buf_attachment) {}
 
 /// The `map_dma_buf` operation, under the reservation lock. May sleep.
 ///
 /// # Safety
 ///
-/// For an attachment to the DMA-buf of [`export`] only, whose reservation lock is held.
+/// For an attachment to the DMA-buf of [`export`](fn@export) only, whose reservation lock is held.
 unsafe extern "C" fn map(
     attachment: *mut bindings::dma_buf_attachment,
     direction: bindings::dma_data_direction,
@@ -385,7 +385,7 @@ unsafe extern "C" fn map(
 ///
 /// # Safety
 ///
-/// For an attachment to the DMA-buf of [`export`] only, with what [`map`] has returned for it.
+/// For an attachment to the DMA-buf of [`export`](fn@export) only, with what [`map`] has returned for it.
 unsafe extern "C" fn unmap(
     attachment: *mut bindings::dma_buf_attachment,
     table: *mut bindings::sg_table,
@@ -403,7 +403,7 @@ unsafe extern "C" fn unmap(
 ///
 /// # Safety
 ///
-/// For the DMA-buf of [`export`] only, once.
+/// For the DMA-buf of [`export`](fn@export) only, once.
 unsafe extern "C" fn release(buffer: *mut bindings::dma_buf) {
     // SAFETY: `export` has given the file its reference to the handle.
     let handle = unsafe { Kept::<DmaBuf>::from_raw((*buffer).priv_.cast()) };
