@@ -80,7 +80,7 @@ fn call(frame: &mut Frame<'_>, method: &Method, count: u16) -> Result {
 
 /// Fills in an attribute.
 fn fill(frame: &mut Frame<'_>, method: &Method, judge: &mut Judge, index: u16) -> Result {
-    let attribute = frame.attribute(index);
+    let attribute = frame.attribute(index)?;
     let step = judge
         .judge(
             &attribute,
@@ -104,7 +104,7 @@ fn fill(frame: &mut Frame<'_>, method: &Method, judge: &mut Judge, index: u16) -
             bit
         }
         Step::File { bit, file } => {
-            frame.keep_number(bit, index, file.into());
+            frame.keep_number(bit, index, file.into())?;
             bit
         }
         Step::Objects {

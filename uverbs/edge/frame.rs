@@ -19,6 +19,7 @@ use crate::proto::ioctl::Attribute;
 use crate::proto::ioctl::ATTRIBUTE;
 use crate::proto::key::Bit;
 use crate::proto::spec::Access;
+use crate::proto::spec::Spec;
 use core::cell::Cell;
 use core::mem::offset_of;
 use core::mem::MaybeUninit;
@@ -34,7 +35,7 @@ use rdma::edge::View;
 
 /// Words of the internal buffer that are on the stack. C's has 32.
 const WORDS: usize = 96;
-/// Bytes of them.
+/// Size of these words, in bytes.
 const ROOM: usize = WORDS * size_of::<u64>();
 /// Words of C's internal buffer.
 const C_WORDS: usize = size_of::<Internal>() / size_of::<u64>();
@@ -50,6 +51,8 @@ pub(crate) struct Head {
     copied: Cell<u64>,
     /// Attributes of a handle that the method makes, and has not taken yet.
     fresh: Cell<u64>,
+    /// Number of elements of the program's array that were copied to `uattrs`.
+    count: Cell<u16>,
 }
 
 /// The memory of a call.
@@ -61,7 +64,7 @@ struct Memory {
 }
 
 impl Head {
-    /// The head of a running ioctl call.
+    /// Returns the head of an ioctl call that is running.
     ///
     /// # Safety
     ///
@@ -117,12 +120,19 @@ impl Head {
     }
 
     /// Tells the program that the attribute in its array at `index` was written.
+    ///
+    /// # Errors
+    ///
+    /// `EFAULT`; `EINVAL`: the array has no such element.
     pub(super) fn set_written(&self, call: &Call, index: u16) -> Result {
+        if index >= self.count.get() {
+            return Err(EINVAL);
+        }
         let c = Self::private(call);
         // CAST: The flag has 16 bits.
         let mark = bindings::UVERBS_ATTR_F_VALID_OUTPUT as u16;
-        // SAFETY: The call is one of [`run`], and `index` is that of an attribute of its; the
-        // function checks the program's address.
+        // SAFETY: The call is one of [`run`], and `uattrs` has `count` elements (`copy_attributes`);
+        // the function checks the program's address.
         to_result(unsafe {
             let flags = (*(*c).uattrs.add(index.into())).flags | mark;
             let to = (*c).user_attrs.wrapping_add(index.into());
@@ -135,10 +145,13 @@ impl Head {
 ///
 /// # Invariants
 ///
-/// `c` is the C part of a [`Memory`] that is initialised, of a call of `method`.
+/// `c` is the C part of a [`Memory`] that is initialised, of a call of `method`. The places of the
+/// attributes in `kept` are initialised: those that the head calls handles or arrays with what was
+/// looked up with the access of their specification, all others with bytes.
 pub(crate) struct Frame<'a> {
     c: *mut private::bundle_priv,
     method: &'a Method,
+    kept: u64,
     /// The handle that was destroyed, which the end does not put.
     destroyed: Option<Bit>,
 }
@@ -175,6 +188,7 @@ pub(crate) fn run(
             arrays: Cell::new(0),
             copied: Cell::new(0),
             fresh: Cell::new(0),
+            count: Cell::new(0),
         });
         let c = &raw mut (*place).c;
         // All but the internal buffer.
@@ -188,10 +202,11 @@ pub(crate) fn run(
         (*bundle).__bindgen_anon_1.__bindgen_anon_1.ufile = file.raw();
         c
     };
-    // INVARIANT: Just made.
+    // INVARIANT: The memory was initialised above, and nothing is kept yet.
     let mut frame = Frame {
         c,
         method,
+        kept: 0,
         destroyed: None,
     };
     let result = fill(&mut frame);
@@ -213,7 +228,7 @@ impl Frame<'_> {
     }
 
     fn head(&self) -> &Head {
-        // SAFETY: `run` has made the call.
+        // SAFETY: The call is part of a `Memory` that is initialised: type invariant.
         unsafe { Head::of(bundle_of(self.c)) }
     }
 
@@ -221,15 +236,22 @@ impl Frame<'_> {
         cell.set(cell.get() | bit.mask());
     }
 
-    /// The place of an attribute. Its bit is one of the method's.
+    /// The place of an attribute, which is valid for the attributes of the method only.
     fn place(&self, bit: Bit) -> *mut bindings::uverbs_attr {
-        // SAFETY: The internal buffer has room for all attributes of the method (`run`), and begins
-        // with them.
-        unsafe {
-            (&raw mut (*bundle_of(self.c)).attrs)
-                .cast::<bindings::uverbs_attr>()
-                .add(bit.get().into())
-        }
+        // SAFETY: The call is part of a `Memory`: type invariant. Only an address is computed.
+        unsafe { (&raw mut (*bundle_of(self.c)).attrs).cast::<bindings::uverbs_attr>() }
+            .wrapping_add(bit.get().into())
+    }
+
+    /// The place of an attribute of the method that was not kept yet. The internal buffer begins
+    /// with the places, and has room for all of them ([`run`]).
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: it was kept, or is none of the method's.
+    fn vacant(&self, bit: Bit) -> Result<*mut bindings::uverbs_attr> {
+        let vacant = bit.get() < self.method.bits() && self.kept & bit.mask() == 0;
+        vacant.then_some(self.place(bit)).ok_or(EINVAL)
     }
 
     /// Copies the attributes of the program.
@@ -241,32 +263,40 @@ impl Frame<'_> {
         let len = usize::from(count).saturating_mul(ATTRIBUTE);
         const _: () = assert!(size_of::<bindings::ib_uverbs_attr>() == ATTRIBUTE);
         let to = self.alloc(len)?;
-        // SAFETY: The memory has so many bytes; the function checks the program's address.
+        // SAFETY: `to` has `len` bytes; the function checks the program's address.
         unsafe {
-            (*self.c).uattrs = to.cast();
             let from = (*self.c).user_attrs;
             if bindings::copy_from_user(to, from.cast(), len) != 0 {
                 return Err(EFAULT);
             }
+            (*self.c).uattrs = to.cast();
         }
+        self.head().count.set(count);
         Ok(())
     }
 
-    /// An attribute of the program; `index` is less than the number that were copied.
-    pub(crate) fn attribute(&self, index: u16) -> Attribute {
-        // SAFETY: So many were copied.
-        Attribute::parse(unsafe {
+    /// An attribute of the program.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: fewer were copied.
+    pub(crate) fn attribute(&self, index: u16) -> Result<Attribute> {
+        if index >= self.head().count.get() {
+            return Err(EINVAL);
+        }
+        // SAFETY: `uattrs` has `count` elements (`copy_attributes`).
+        Ok(Attribute::parse(unsafe {
             (*self.c)
                 .uattrs
                 .add(index.into())
                 .cast::<[u8; ATTRIBUTE]>()
                 .read()
-        })
+        }))
     }
 
     /// Memory that is freed at the end of the call.
     fn alloc(&self, len: usize) -> Result<*mut c_void> {
-        // SAFETY: The call is running.
+        // SAFETY: The call is part of a `Memory` that is initialised: type invariant.
         unsafe {
             from_err_ptr(bindings::_uverbs_alloc(
                 bundle_of(self.c),
@@ -276,16 +306,16 @@ impl Frame<'_> {
         }
     }
 
-    /// Sets which attributes were given: a word of their bits.
+    /// Sets which attributes were given: a word of their bits. Those that were not kept are not.
     pub(crate) fn set_present(&mut self, bits: u64) {
-        self.call().set_present(Present::of_bits(bits));
+        self.call().set_present(Present::of_bits(bits & self.kept));
     }
 
     /// Keeps the bytes of an attribute, and copies those that are not inline if `copy` says so.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EFAULT`.
+    /// `ENOMEM`, `EFAULT`; those of [`vacant`](Self::vacant).
     pub(crate) fn keep_bytes(
         &mut self,
         bit: Bit,
@@ -294,6 +324,7 @@ impl Frame<'_> {
         choice: u8,
         copy: bool,
     ) -> Result {
+        let place = self.vacant(bit)?;
         let mut value = bindings::uverbs_ptr_attr::default();
         value.len = attribute.len;
         value.uattr_idx = index;
@@ -303,7 +334,7 @@ impl Frame<'_> {
             let len = usize::from(attribute.len);
             let to = self.alloc(len)?;
             let from = Address::new(attribute.address());
-            // SAFETY: The memory has so many bytes; the function checks the program's address.
+            // SAFETY: `to` has `len` bytes; the function checks the program's address.
             if unsafe { bindings::copy_from_user(to, from.raw::<c_void>(), len) } != 0 {
                 return Err(EFAULT);
             }
@@ -311,8 +342,7 @@ impl Frame<'_> {
             data = to.expose_provenance() as u64;
             Self::mark(&self.head().copied, bit);
         }
-        let place = self.place(bit);
-        // SAFETY: The place is the attribute's, and ours alone.
+        // SAFETY: The place is within the internal buffer (`vacant`), which only this task uses.
         unsafe {
             let to =
                 (&raw mut (*place).__bindgen_anon_1.ptr_attr).cast::<bindings::uverbs_ptr_attr>();
@@ -321,12 +351,18 @@ impl Frame<'_> {
                 .cast::<u64>()
                 .write(data);
         }
+        // INVARIANT: Bytes were written.
+        self.kept |= bit.mask();
         Ok(())
     }
 
     /// Keeps a number.
-    pub(crate) fn keep_number(&mut self, bit: Bit, index: u16, number: i64) {
-        let place = self.place(bit);
+    ///
+    /// # Errors
+    ///
+    /// Those of [`vacant`](Self::vacant).
+    pub(crate) fn keep_number(&mut self, bit: Bit, index: u16, number: i64) -> Result {
+        let place = self.vacant(bit)?;
         let mut value = bindings::uverbs_ptr_attr::default();
         value.uattr_idx = index;
         value.len = 0;
@@ -339,6 +375,9 @@ impl Frame<'_> {
                 .cast::<i64>()
                 .write(number);
         }
+        // INVARIANT: Bytes were written.
+        self.kept |= bit.mask();
+        Ok(())
     }
 
     fn access(access: Access) -> bindings::uverbs_obj_access {
@@ -356,7 +395,8 @@ impl Frame<'_> {
         access: Access,
         number: i64,
     ) -> Result<*mut bindings::ib_uobject> {
-        // SAFETY: The call is running.
+        // SAFETY: The call is part of a `Memory` that is initialised: type invariant. The function
+        // checks the type and the number.
         unsafe {
             from_err_ptr(private::uverbs_get_uobject_from_file(
                 object,
@@ -371,7 +411,8 @@ impl Frame<'_> {
     ///
     /// # Errors
     ///
-    /// Those of the lookup; `EFAULT`.
+    /// Those of the lookup and of [`vacant`](Self::vacant); `EFAULT`; `EINVAL`: the attribute has
+    /// another access.
     pub(crate) fn keep_handle(
         &mut self,
         bit: Bit,
@@ -380,8 +421,11 @@ impl Frame<'_> {
         access: Access,
         number: i64,
     ) -> Result {
+        let place = self.vacant(bit)?;
+        if self.method.spec(bit).and_then(Spec::access) != Some(access) {
+            return Err(EINVAL);
+        }
         let handle = self.look_up(object, access, number)?;
-        let place = self.place(bit);
         // SAFETY: As in `keep_bytes`. The handle is the call's until its end.
         let id = unsafe {
             (&raw mut (*place).__bindgen_anon_1.obj_attr)
@@ -392,15 +436,15 @@ impl Frame<'_> {
                 });
             (*handle).id
         };
+        // INVARIANT: A handle was written, and is marked as such here.
+        self.kept |= bit.mask();
+        Self::mark(&self.head().handles, bit);
         if access == Access::New {
             if let Some(of) = self.call().char_device().api().type_of(object) {
                 // SAFETY: The handle was just begun, with this type.
                 unsafe { of.begun(handle) };
             }
             Self::mark(&self.head().fresh, bit);
-        }
-        Self::mark(&self.head().handles, bit);
-        if access == Access::New {
             // CAST: With the sign, as C does.
             let id = i64::from(id) as u64;
             self.head().data_at(self.call(), index).put_u64(id)?;
@@ -412,7 +456,8 @@ impl Frame<'_> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EFAULT`; those of the lookups.
+    /// `ENOMEM`, `EFAULT`; those of the lookups and of [`vacant`](Self::vacant); `EINVAL`: the
+    /// attribute has another access.
     pub(crate) fn keep_handles(
         &mut self,
         bit: Bit,
@@ -421,6 +466,10 @@ impl Frame<'_> {
         access: Access,
         count: u16,
     ) -> Result {
+        let place = self.vacant(bit)?;
+        if self.method.spec(bit).and_then(Spec::array_access) != Some(access) {
+            return Err(EINVAL);
+        }
         let count = usize::from(count);
         let mut numbers = KVec::<u32>::with_capacity(count, GFP_KERNEL)?;
         numbers.resize(count, 0, GFP_KERNEL)?;
@@ -434,13 +483,12 @@ impl Frame<'_> {
         let handles = self
             .alloc(count.saturating_mul(size_of::<*mut bindings::ib_uobject>()))?
             .cast::<*mut bindings::ib_uobject>();
-        let place = self.place(bit);
         let mut len = 0_u16;
         let mut result = Ok(());
         for number in &numbers {
             match self.look_up(object, access, i64::from(*number)) {
                 Ok(handle) => {
-                    // SAFETY: There is room for `count` handles.
+                    // SAFETY: The allocation has room for `count` handles, one of each number.
                     unsafe { handles.add(len.into()).write(handle) };
                     len = len.wrapping_add(1);
                 }
@@ -459,6 +507,8 @@ impl Frame<'_> {
                     len,
                 });
         }
+        // INVARIANT: An array was written, and is marked as such.
+        self.kept |= bit.mask();
         Self::mark(&self.head().arrays, bit);
         result
     }
@@ -468,7 +518,7 @@ impl Frame<'_> {
         let call = self.call();
         let input = call.input_at(bindings::UVERBS_ATTR_UHW_IN);
         let output = call.output_at(bindings::UVERBS_ATTR_UHW_OUT);
-        // SAFETY: The call is this task's.
+        // SAFETY: The field is part of the call, which only this task uses.
         unsafe { call.udata().raw().write(udata(input, output)) };
     }
 
@@ -476,18 +526,23 @@ impl Frame<'_> {
     ///
     /// # Errors
     ///
-    /// Those of the type.
+    /// Those of the type; `EINVAL`: it was not looked up to be destroyed.
     pub(crate) fn destroy(&mut self, bit: Bit) -> Result {
+        let access = self.method.spec(bit).and_then(Spec::access);
+        if !self.head().is_handle(bit) || access != Some(Access::Destroy) {
+            return Err(EINVAL);
+        }
         let handle = self.handle_at(bit);
-        // SAFETY: The attribute is of a handle, which the call has looked up to destroy it.
+        // SAFETY: The attribute is of a handle, which was looked up to be destroyed: type invariant.
         to_result(unsafe { private::uobj_destroy(handle, bundle_of(self.c)) })?;
         self.destroyed = Some(bit);
         Ok(())
     }
 
+    /// The handle of an attribute that the head calls one.
     fn handle_at(&self, bit: Bit) -> *mut bindings::ib_uobject {
         let place = self.place(bit);
-        // SAFETY: The attribute is of a handle (callers).
+        // SAFETY: The attribute is of a handle (callers), and its place initialised: type invariant.
         unsafe {
             (*(&raw mut (*place).__bindgen_anon_1.obj_attr).cast::<bindings::uverbs_obj_attr>())
                 .uobject
