@@ -4,6 +4,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | `abi` | structures that are copied to and from programs as they are |
 //! | `device` | the character device of an RDMA device, its numbers and class |
 //! | `file` | open files: made, listed, closed |
 //! | `call` | a call of a program: request, answer, attributes |
@@ -20,6 +21,7 @@
 //! Structures that other modules use as well are in [`rdma::edge::uverbs`]; the structures of
 //! objects are in [`rdma::edge::verbs`], and each object's calls of drivers in a file of its name.
 
+pub(crate) mod abi;
 pub(crate) mod call;
 pub(crate) mod definitions;
 pub(crate) mod device;

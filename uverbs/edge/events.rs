@@ -20,7 +20,6 @@ use super::call::Call;
 use super::handle::FileType;
 use super::handle::Handle;
 use super::handle::Kept;
-use super::user::plain;
 use super::user::Address;
 use super::user::Plain;
 use crate::object::async_event::AsyncFile;
@@ -48,11 +47,6 @@ use rdma::new_spinlock_irq;
 use rdma::sync::SpinLockIrq;
 use rdma::sync::SpinLockIrqGuard;
 use rdma::sync::WaitQueue;
-
-plain!(
-    bindings::ib_uverbs_async_event_desc,
-    bindings::ib_uverbs_comp_event_desc
-);
 
 /// A handle that is a file from which events are read.
 pub(crate) trait EventFile: super::handle::File<Beside = Self::Events> {
@@ -90,7 +84,7 @@ pub(crate) struct Queue {
     _pin: PhantomPinned,
 }
 
-// SAFETY: What changes has a lock.
+// SAFETY: The list has a lock; `fasync_helper` locks `fasync`.
 unsafe impl Send for Queue {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Queue {}
@@ -292,7 +286,7 @@ impl Queue {
         let mut list = self.lock();
         list.closed = true;
         while let Some(node) = NonNull::new(list.first.cast_mut()) {
-            // SAFETY: Nodes in the list exist.
+            // SAFETY: Nodes in the list exist, and are linked: invariant of `List`.
             unsafe {
                 if node.as_ref().allocated {
                     list.free(node);
@@ -363,7 +357,7 @@ impl Completions {
         })
     }
 
-    /// Sets the channel, before the first event. Once.
+    /// Sets the channel. Called once, before the first event.
     pub(crate) fn attach(&self, channel: Kept<Channel>) {
         let before = self.channel.xchg(channel.into_raw(), Full);
         kernel::warn_on!(!before.is_null());
@@ -473,7 +467,7 @@ impl Asynchronous {
     /// The node is in the list.
     unsafe fn remove(&self, node: NonNull<Node>) {
         let mut at = &self.first;
-        // SAFETY: Nodes in the list exist. An object has few events that wait, of which the program
+        // SAFETY: Nodes in the list exist, and are linked: invariant of `List`. An object has few events that wait, of which the program
         // reads the oldest; it cannot raise them at will.
         unsafe {
             while let Some(next) = at.get().as_ref() {
@@ -517,7 +511,7 @@ pub(crate) fn default_file(call: &Call) -> Option<Kept<AsyncFile>> {
             .cast_mut()
             .cast()
     };
-    // SAFETY: A handle of this type, or null.
+    // SAFETY: `set_default` writes handles of this type only; before that it is null.
     let file = unsafe { <Option<&Handle<AsyncFile>> as FromC>::from_c(file) };
     file.map(Handle::keep)
 }
@@ -556,7 +550,7 @@ pub(crate) struct AsyncEvents {
 }
 
 impl AsyncEvents {
-    /// Not registered.
+    /// Creates a queue that is not registered for events yet.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             queue <- Queue::new(),

@@ -30,14 +30,13 @@ pub(crate) unsafe trait Plain: Sized {
 
 macro_rules! plain {
     ($($t:ty),* $(,)?) => { $(
-        // SAFETY: It consists of numbers, and of arrays and structures of them.
+        // SAFETY: Any bytes are a valid integer.
         unsafe impl Plain for $t {}
     )* };
 }
-pub(crate) use plain;
 
 plain!(u8, u16, u32, u64, i32, i64);
-// SAFETY: Any bytes are a valid element.
+// SAFETY: An array has no padding, and any bytes are a valid `T`.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
 /// An address that a program has passed.
@@ -145,20 +144,20 @@ impl Address {
         if len == 0 {
             return Ok(());
         }
-        // SAFETY: The function checks the address.
+        // SAFETY: The function checks that the address is one of the program.
         let failed = unsafe { bindings::rdma_helper_clear_user(self.raw(), len) };
         (failed == 0).then_some(()).ok_or(EFAULT)
     }
 
     /// Whether `len` bytes are all zero; bytes that cannot be read are not.
     pub(crate) fn is_cleared(self, len: usize) -> bool {
-        // SAFETY: The function checks the address.
+        // SAFETY: The function checks that the address is one of the program.
         unsafe { bindings::rdma_helper_buffer_cleared(self.raw(), len) }
     }
 
     /// Whether `len` bytes are within what programs may address.
     pub(crate) fn is_accessible(self, len: usize) -> bool {
-        // SAFETY: The function only compares.
+        // SAFETY: The function does not access the memory.
         unsafe { bindings::rdma_helper_access_ok(self.raw(), len) }
     }
 
@@ -169,7 +168,7 @@ impl Address {
     /// `EFAULT`.
     pub(crate) fn get_u64(self) -> Result<u64> {
         let mut value = 0;
-        // SAFETY: The function checks the address.
+        // SAFETY: The function checks that the address is one of the program.
         to_result(unsafe { bindings::rdma_helper_get_user_u64(&mut value, self.raw()) })?;
         Ok(value)
     }
@@ -180,7 +179,7 @@ impl Address {
     ///
     /// `EFAULT`.
     pub(crate) fn put_u64(self, value: u64) -> Result {
-        // SAFETY: The function checks the address.
+        // SAFETY: The function checks that the address is one of the program.
         to_result(unsafe { bindings::rdma_helper_put_user_u64(value, self.raw()) })
     }
 }
@@ -193,7 +192,7 @@ unsafe impl FromC for Address {
         Self::of(c)
     }
 }
-// SAFETY: It contains no reference.
+// SAFETY: It is a number, and borrows nothing.
 unsafe impl Within<'_> for Address {}
 
 impl IntoC<*const c_void> for Address {

@@ -16,8 +16,6 @@ use crate::edge::handle::Object;
 use crate::edge::handle::Shared;
 use crate::edge::object::ah;
 use crate::edge::object::device::Port;
-use crate::edge::user::plain;
-use crate::edge::user::Plain;
 use crate::object::pd::Pd;
 use crate::proto::spec::Access;
 use crate::table::nothing;
@@ -56,12 +54,6 @@ impl Object for Ah {
 }
 
 static TYPE: NumberedType<Ah> = NumberedType::new();
-
-plain!(
-    ib_uverbs_create_ah,
-    ib_uverbs_create_ah_resp,
-    ib_uverbs_destroy_ah
-);
 
 /// The table of address handles.
 pub(crate) const TABLE: &[Def] = &[

@@ -17,8 +17,6 @@ use crate::edge::handle::Kept;
 use crate::edge::handle::Kind;
 use crate::edge::handle::New;
 use crate::edge::handle::Shared;
-use crate::edge::user::plain;
-use crate::edge::user::Plain;
 use crate::table::Def;
 use crate::table::Tree;
 use crate::table::Write;
@@ -72,11 +70,6 @@ pub(crate) fn get(call: &Call, fd: i32) -> Result<Kept<Channel>> {
 }
 
 static TYPE: FileType<Channel> = FileType::of_events();
-
-plain!(
-    ib_uverbs_create_comp_channel,
-    ib_uverbs_create_comp_channel_resp
-);
 
 /// The table of completion channels.
 pub(crate) const TABLE: &[Def] = &[

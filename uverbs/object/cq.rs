@@ -22,7 +22,6 @@ use crate::edge::handle::Shared;
 use crate::edge::object::cq;
 use crate::edge::object::cq::Wanted;
 use crate::edge::unsupported;
-use crate::edge::user::plain;
 use crate::edge::user::Plain;
 use crate::object::async_event;
 use crate::object::async_event::AsyncFile;
@@ -105,22 +104,6 @@ impl Object for Cq {
 }
 
 static TYPE: NumberedType<Cq> = NumberedType::new();
-
-plain!(
-    ib_uverbs_create_cq,
-    ib_uverbs_create_cq_resp,
-    ib_uverbs_destroy_cq,
-    ib_uverbs_destroy_cq_resp,
-    ib_uverbs_ex_create_cq,
-    ib_uverbs_ex_create_cq_resp,
-    ib_uverbs_ex_modify_cq,
-    ib_uverbs_poll_cq,
-    ib_uverbs_poll_cq_resp,
-    ib_uverbs_req_notify_cq,
-    ib_uverbs_resize_cq,
-    ib_uverbs_resize_cq_resp,
-    ib_uverbs_wc,
-);
 
 /// The attributes of `UVERBS_METHOD_CQ_CREATE`.
 mod attr {

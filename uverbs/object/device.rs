@@ -17,8 +17,6 @@ use crate::edge::object::device::Port;
 use crate::edge::object::device::QueryContext;
 use crate::edge::object::device::QuerySpeed;
 use crate::edge::unsupported;
-use crate::edge::user::plain;
-use crate::edge::user::Plain;
 use crate::object::async_event;
 use crate::object::async_event::AsyncFile;
 use crate::proto::write::Header;
@@ -47,19 +45,6 @@ use rdma::bindings::ib_uverbs_query_port_resp_ex;
 use rdma::edge::device::Device;
 
 const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_DEVICE;
-
-plain!(
-    ib_uverbs_get_context,
-    ib_uverbs_get_context_resp,
-    ib_uverbs_query_device,
-    ib_uverbs_query_device_resp,
-    ib_uverbs_ex_query_device,
-    ib_uverbs_ex_query_device_resp,
-    ib_uverbs_query_port,
-    ib_uverbs_query_port_resp,
-    ib_uverbs_query_port_resp_ex,
-    ib_uverbs_gid_entry
-);
 
 /// What all contexts support.
 // CAST: A flag.

@@ -6,6 +6,7 @@
 //! `struct ib_flow_attr` and `union ib_flow_spec` in `include/rdma/ib_verbs.h`.
 
 use crate::api::errno;
+use crate::edge::abi::CreateFlow;
 use crate::edge::call::Call;
 use crate::edge::definitions::needs;
 use crate::edge::handle;
@@ -20,8 +21,6 @@ use crate::edge::object::device::Port;
 use crate::edge::object::flow;
 use crate::edge::object::flow::Resources;
 use crate::edge::object::flow::Uses;
-use crate::edge::user::plain;
-use crate::edge::user::Plain;
 use crate::object::counters::Counters;
 use crate::object::flow_action::FlowAction;
 use crate::object::qp::Qp;
@@ -29,7 +28,6 @@ use crate::proto::flow::Header;
 use crate::proto::flow::Layer;
 use crate::proto::flow::Spec;
 use crate::proto::flow::Specs;
-use crate::proto::flow::HEADER;
 use crate::proto::spec::Access;
 use crate::table::nothing;
 use crate::table::Attribute;
@@ -42,7 +40,6 @@ use kernel::prelude::*;
 use rdma::bindings;
 use rdma::bindings::ib_flow_attr;
 use rdma::bindings::ib_flow_spec;
-use rdma::bindings::ib_uverbs_create_flow;
 use rdma::bindings::ib_uverbs_create_flow_resp;
 use rdma::bindings::ib_uverbs_destroy_flow;
 
@@ -67,18 +64,6 @@ impl Object for Flow {
 }
 
 static TYPE: NumberedType<Flow> = NumberedType::new();
-
-/// The begin of a request (`struct ib_uverbs_create_flow`).
-#[repr(C)]
-struct Create {
-    comp_mask: u32,
-    qp_handle: u32,
-    header: [u8; HEADER],
-}
-
-const _: () = assert!(size_of::<Create>() == size_of::<ib_uverbs_create_flow>());
-
-plain!(Create, ib_uverbs_create_flow_resp, ib_uverbs_destroy_flow);
 
 /// The table of flows.
 pub(crate) const TABLE: &[Def] = &[
@@ -109,7 +94,7 @@ pub(crate) const TABLE: &[Def] = &[
 ];
 
 fn create(call: &Call) -> Result {
-    let (request, mut rest) = call.request_start::<Create>()?;
+    let (request, mut rest) = call.request_start::<CreateFlow>()?;
     if request.comp_mask != 0 {
         return Err(EINVAL);
     }

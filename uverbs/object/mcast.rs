@@ -13,8 +13,6 @@ use crate::edge::definitions::needs;
 use crate::edge::handle::Kind;
 use crate::edge::handle::Shared;
 use crate::edge::object::qp;
-use crate::edge::user::plain;
-use crate::edge::user::Plain;
 use crate::object::qp::Qp;
 use crate::table::Def;
 use crate::table::Write;
@@ -31,8 +29,6 @@ use rdma::edge::verbs;
 const MOST: usize = 0x4000;
 /// Room for groups at first.
 const FEW: usize = 8;
-
-plain!(ib_uverbs_attach_mcast, ib_uverbs_detach_mcast);
 
 /// The table of multicast groups.
 pub(crate) const TABLE: &[Def] = &[

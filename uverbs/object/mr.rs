@@ -19,8 +19,6 @@ use crate::edge::object::mr;
 use crate::edge::object::mr::Memory;
 use crate::edge::object::mr::Registration;
 use crate::edge::unsupported;
-use crate::edge::user::plain;
-use crate::edge::user::Plain;
 use crate::object::dm::Dm;
 use crate::object::dmah::Dmah;
 use crate::object::pd::Pd;
@@ -65,15 +63,6 @@ impl Object for Mr {
 }
 
 static TYPE: NumberedType<Mr> = NumberedType::new();
-
-plain!(
-    ib_sge,
-    ib_uverbs_dereg_mr,
-    ib_uverbs_reg_mr,
-    ib_uverbs_reg_mr_resp,
-    ib_uverbs_rereg_mr,
-    ib_uverbs_rereg_mr_resp
-);
 
 /// Attributes of [`register_by_ioctl`].
 mod reg {

@@ -15,8 +15,6 @@ use crate::edge::handle::NumberedType;
 use crate::edge::handle::Object;
 use crate::edge::handle::Shared;
 use crate::edge::object::mw;
-use crate::edge::user::plain;
-use crate::edge::user::Plain;
 use crate::object::pd::Pd;
 use crate::proto::spec::Access;
 use crate::table::nothing;
@@ -53,12 +51,6 @@ impl Object for Mw {
 }
 
 static TYPE: NumberedType<Mw> = NumberedType::new();
-
-plain!(
-    ib_uverbs_alloc_mw,
-    ib_uverbs_alloc_mw_resp,
-    ib_uverbs_dealloc_mw
-);
 
 /// The table of memory windows.
 pub(crate) const TABLE: &[Def] = &[

@@ -14,8 +14,6 @@ use crate::edge::handle::New;
 use crate::edge::handle::NumberedType;
 use crate::edge::handle::Object;
 use crate::edge::object::pd;
-use crate::edge::user::plain;
-use crate::edge::user::Plain;
 use crate::proto::spec::Access;
 use crate::table::nothing;
 use crate::table::Attribute;
@@ -54,12 +52,6 @@ impl Object for Pd {
 }
 
 static TYPE: NumberedType<Pd> = NumberedType::new();
-
-plain!(
-    ib_uverbs_alloc_pd,
-    ib_uverbs_alloc_pd_resp,
-    ib_uverbs_dealloc_pd
-);
 
 /// The table of protection domains.
 pub(crate) const TABLE: &[Def] = &[

@@ -20,7 +20,6 @@ use crate::edge::object::post::Recvs;
 use crate::edge::object::post::Refused;
 use crate::edge::object::post::Sends;
 use crate::edge::object::post::Special;
-use crate::edge::user::plain;
 use crate::edge::user::Address;
 use crate::edge::user::Plain;
 use crate::object::ah::Ah;
@@ -49,15 +48,6 @@ use rdma::bindings::ib_uverbs_post_send_resp;
 use rdma::bindings::ib_uverbs_post_srq_recv;
 use rdma::bindings::ib_uverbs_post_srq_recv_resp;
 use rdma::edge::verbs;
-
-plain!(
-    ib_uverbs_post_recv,
-    ib_uverbs_post_recv_resp,
-    ib_uverbs_post_send,
-    ib_uverbs_post_send_resp,
-    ib_uverbs_post_srq_recv,
-    ib_uverbs_post_srq_recv_resp,
-);
 
 /// The table of work requests.
 pub(crate) const TABLE: &[Def] = &[

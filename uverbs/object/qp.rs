@@ -27,7 +27,6 @@ use crate::edge::object::qp;
 use crate::edge::object::qp::Asked;
 use crate::edge::object::qp::Parts;
 use crate::edge::object::xrcd::DomainUse;
-use crate::edge::user::plain;
 use crate::edge::user::Plain;
 use crate::object::async_event;
 use crate::object::async_event::AsyncFile;
@@ -107,17 +106,6 @@ impl Object for Qp {
 }
 
 static TYPE: NumberedType<Qp> = NumberedType::new();
-
-plain!(
-    ib_uverbs_create_qp,
-    ib_uverbs_create_qp_resp,
-    ib_uverbs_destroy_qp,
-    ib_uverbs_destroy_qp_resp,
-    ib_uverbs_ex_create_qp,
-    ib_uverbs_ex_create_qp_resp,
-    ib_uverbs_open_qp,
-    ib_uverbs_qp_cap,
-);
 
 use bindings::uverbs_attrs_create_qp_cmd_attr_ids_UVERBS_ATTR_CREATE_QP_BUF_UMEM as BUF_UMEM;
 use bindings::uverbs_attrs_create_qp_cmd_attr_ids_UVERBS_ATTR_CREATE_QP_CAP as CAP;

@@ -12,7 +12,6 @@ use crate::edge::handle::Shared;
 use crate::edge::object::device::Port;
 use crate::edge::object::qp;
 use crate::edge::unsupported;
-use crate::edge::user::plain;
 use crate::edge::user::Plain;
 use crate::object::ah::vector;
 use crate::object::qp::Qp;
@@ -31,15 +30,6 @@ use rdma::edge::device::Device;
 use rdma::edge::verbs;
 use rdma::edge::verbs::AhAttr;
 use rdma::edge::verbs::QpAttr;
-
-plain!(
-    ib_uverbs_ah_attr,
-    ib_uverbs_ex_modify_qp,
-    ib_uverbs_ex_modify_qp_resp,
-    ib_uverbs_modify_qp,
-    ib_uverbs_query_qp,
-    ib_uverbs_query_qp_resp,
-);
 
 /// The table of attributes of queue pairs.
 pub(crate) const TABLE: &[Def] = &[

@@ -17,8 +17,6 @@ use crate::edge::handle::Object;
 use crate::edge::handle::Shared;
 use crate::edge::object::rwq_table;
 use crate::edge::unsupported;
-use crate::edge::user::plain;
-use crate::edge::user::Plain;
 use crate::object::wq::Wq;
 use crate::proto::spec::Access;
 use crate::table::nothing;
@@ -59,12 +57,6 @@ impl Object for RwqTable {
 }
 
 static TYPE: NumberedType<RwqTable> = NumberedType::new();
-
-plain!(
-    ib_uverbs_ex_create_rwq_ind_table,
-    ib_uverbs_ex_create_rwq_ind_table_resp,
-    ib_uverbs_ex_destroy_rwq_ind_table,
-);
 
 /// The table of indirection tables.
 pub(crate) const TABLE: &[Def] = &[

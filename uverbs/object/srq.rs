@@ -23,8 +23,6 @@ use crate::edge::object::srq;
 use crate::edge::object::srq::Type;
 use crate::edge::object::srq::Wanted;
 use crate::edge::object::xrcd::DomainUse;
-use crate::edge::user::plain;
-use crate::edge::user::Plain;
 use crate::object::async_event;
 use crate::object::async_event::AsyncFile;
 use crate::object::cq::Cq;
@@ -96,17 +94,6 @@ impl Object for Srq {
 }
 
 static TYPE: NumberedType<Srq> = NumberedType::new();
-
-plain!(
-    ib_uverbs_create_srq,
-    ib_uverbs_create_srq_resp,
-    ib_uverbs_create_xsrq,
-    ib_uverbs_destroy_srq,
-    ib_uverbs_destroy_srq_resp,
-    ib_uverbs_modify_srq,
-    ib_uverbs_query_srq,
-    ib_uverbs_query_srq_resp,
-);
 
 /// The attributes of the methods.
 mod attr {

@@ -21,8 +21,6 @@ use crate::edge::handle::Shared;
 use crate::edge::object::wq;
 use crate::edge::object::wq::Wanted;
 use crate::edge::unsupported;
-use crate::edge::user::plain;
-use crate::edge::user::Plain;
 use crate::object::async_event;
 use crate::object::async_event::AsyncFile;
 use crate::object::cq::Cq;
@@ -76,14 +74,6 @@ impl Object for Wq {
 }
 
 static TYPE: NumberedType<Wq> = NumberedType::new();
-
-plain!(
-    ib_uverbs_ex_create_wq,
-    ib_uverbs_ex_create_wq_resp,
-    ib_uverbs_ex_destroy_wq,
-    ib_uverbs_ex_destroy_wq_resp,
-    ib_uverbs_ex_modify_wq,
-);
 
 /// The attributes of the methods.
 mod attr {

@@ -16,8 +16,6 @@ use crate::edge::handle::Object;
 use crate::edge::object::xrcd;
 use crate::edge::object::xrcd::Domain;
 use crate::edge::object::xrcd::Inode;
-use crate::edge::user::plain;
-use crate::edge::user::Plain;
 use crate::proto::spec::Access;
 use crate::table::nothing;
 use crate::table::Attribute;
@@ -85,12 +83,6 @@ impl Object for Xrcd {
 }
 
 static TYPE: NumberedType<Xrcd> = NumberedType::new();
-
-plain!(
-    ib_uverbs_open_xrcd,
-    ib_uverbs_open_xrcd_resp,
-    ib_uverbs_close_xrcd
-);
 
 /// The table of XRC domains.
 pub(crate) const TABLE: &[Def] = &[
