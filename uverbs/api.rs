@@ -59,9 +59,9 @@ pub(crate) fn errno(refusal: Refusal) -> Error {
 /// A function for a method or command.
 #[derive(Clone, Copy)]
 pub(crate) enum Run {
-    /// Ours.
+    /// A function of this module.
     Core(Handler),
-    /// A driver's.
+    /// A function of the driver.
     Driver(DriverHandler),
 }
 
@@ -81,7 +81,7 @@ impl Run {
 
 /// A method of a device.
 pub(crate) struct Method {
-    /// What C knows of it.
+    /// The part that C code reads.
     c: CMethod,
     run: Run,
     is_driver: bool,
@@ -408,7 +408,7 @@ fn is_permitted(device: &Device, number: u32) -> bool {
         .is_some_and(|mask| mask & 1 != 0)
 }
 
-/// Lists within lists of a driver, which has no reason for more.
+/// Maximum nesting depth of a driver's definition lists.
 const DEPTH: u32 = 8;
 
 /// Adds a list of a driver.

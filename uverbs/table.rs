@@ -27,7 +27,7 @@ pub(crate) enum Def {
     Tree(Tree),
     /// An object begins, whose type is described elsewhere.
     Object(u32),
-    /// A command.
+    /// A command of `write`.
     Write(Write),
     /// The object vanishes if the driver does not have this method.
     ObjectNeeds(Need),

@@ -18,7 +18,7 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use rdma::edge::uverbs::UFile;
 
-/// Says once that a program uses a file whose opener had other credentials.
+/// Warns once about a program whose credentials differ from those that it opened the file with.
 pub(crate) fn warn_of_credentials() {
     static SAID: Atomic<bool> = Atomic::new(false);
     if !SAID.xchg(true, Relaxed) {

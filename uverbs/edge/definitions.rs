@@ -188,7 +188,7 @@ pub(crate) enum Definition<'a> {
     Tree(ObjectTree<'a>),
     /// An object begins.
     Object(u16),
-    /// A command.
+    /// A command of `write`.
     Write(u16, Option<DriverHandler>, Command),
     /// What was defined last is not supported, unless this is true.
     Needs(Scope, bool),

@@ -79,7 +79,7 @@ pub(crate) struct CharDevice {
     _resident: Resident,
 }
 
-// SAFETY: It begins with the structure.
+// SAFETY: It is `repr(C)`, and `struct ib_uverbs_device` is its first field.
 unsafe impl View for CharDevice {
     type C = private::ib_uverbs_device;
 }
@@ -175,7 +175,7 @@ impl CharDevice {
 pub(crate) unsafe trait InSection {}
 // SAFETY: `ib_uverbs` handles each call in a section.
 unsafe impl InSection for Call {}
-// SAFETY: It is the section.
+// SAFETY: Its lifetime is that of the section.
 unsafe impl InSection for Associated<'_> {}
 
 /// A section in which the RDMA device does not go.
@@ -259,7 +259,7 @@ pub(crate) struct Node {
     parts: bool,
 }
 
-// SAFETY: A device may be used by any task.
+// SAFETY: `CharDevice` is `Sync`, and its count of references is atomic.
 unsafe impl Send for Node {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Node {}
@@ -312,7 +312,7 @@ impl Node {
             )
         });
         if let Err(error) = result {
-            // SAFETY: Nobody else knows the memory.
+            // SAFETY: `KBox::into_raw` has given the pointer, and nobody else has it yet.
             drop(unsafe { KBox::from_raw(place) });
             return Err(error);
         }
@@ -327,7 +327,7 @@ impl Node {
             (*dev).groups = (&raw mut (*place).groups).cast();
             (*dev).devt = number;
         }
-        // SAFETY: Just allocated.
+        // SAFETY: `place` comes from a `KBox`, so it is not null.
         let node = unsafe { NonNull::new_unchecked(place) };
         let result = Self::complete(node, index, device);
         if let Err(error) = result {
@@ -348,7 +348,8 @@ impl Node {
         // SAFETY: The tree is initialised, and exists as long as the memory.
         let objects = unsafe { ApiObjects::of((&raw mut (*place).c_api).cast())? };
         let api = Api::new(device.view(), objects)?;
-        // SAFETY: Nobody else uses the device yet.
+        // SAFETY: Only this function writes to the device, and only until `cdev_device_add`; until then
+        // the list of nodes is the only other place that has it, and reads none of these fields.
         unsafe {
             (*(&raw mut (*place).c_api).cast::<private::uverbs_api>()).driver_id = api.driver();
             (*place).api = Some(api);
@@ -373,7 +374,7 @@ impl Node {
         self.index
     }
 
-    /// What netlink tells of the node.
+    /// Netlink information about the node.
     pub(crate) fn nl_info(&self, device: &DeviceRef) -> NlInfo<'_> {
         let ops = device.view().ops();
         let driver = (ops.uverbs_no_driver_id_binding() == 0).then_some(ops.driver_id);
@@ -381,7 +382,8 @@ impl Node {
         unsafe { NlInfo::of_device(ops.uverbs_abi_ver.into(), self.device_at(), driver) }
     }
 
-    /// Whether the driver parts with files that are open, when its device is removed.
+    /// Whether the driver supports the removal of its device while files are open
+    /// (`disassociate_ucontext`).
     pub(crate) fn parts_with_files(&self) -> bool {
         self.parts
     }
@@ -436,13 +438,13 @@ unsafe extern "C" fn release(dev: *mut bindings::device) {
 
 /// A file of each node in sysfs.
 struct Group(bindings::attribute_group);
-// SAFETY: It is not changed.
+// SAFETY: It is only in statics, to which nothing writes.
 unsafe impl Sync for Group {}
 struct Attributes([*const bindings::device_attribute; 3]);
-// SAFETY: It is not changed.
+// SAFETY: It is only in statics, to which nothing writes.
 unsafe impl Sync for Attributes {}
 struct Attribute(bindings::device_attribute);
-// SAFETY: It is not changed.
+// SAFETY: It is only in statics, to which nothing writes.
 unsafe impl Sync for Attribute {}
 
 static GROUP: Group = {
@@ -539,7 +541,7 @@ pub(super) unsafe fn open(inode: *mut bindings::inode) -> Result<Opened> {
     if !rdma::client::is_accessible(device) {
         return Err(EPERM);
     }
-    // A driver that does not part with open files must stay.
+    // A driver without `disassociate_ucontext` must not be unloaded while a file is open.
     let owner = (device.ops().disassociate_ucontext.is_none()).then_some(device.ops().owner);
     if let Some(owner) = owner {
         // SAFETY: The driver's module, or null if it is built in.
@@ -551,12 +553,12 @@ pub(super) unsafe fn open(inode: *mut bindings::inode) -> Result<Opened> {
     let file = unsafe { bindings::rdma_helper_ufile_new(node.raw().cast()) };
     let Some(file) = NonNull::new(file) else {
         if let Some(owner) = owner {
-            // SAFETY: Just taken.
+            // SAFETY: The reference was taken above.
             unsafe { bindings::rdma_helper_module_put(owner) };
         }
         return Err(ENOMEM);
     };
-    // SAFETY: The file is new.
+    // SAFETY: The file is new, and nobody else has it.
     unsafe { private::setup_ufile_idr_uobject(file.as_ptr()) };
     // SAFETY: The device exists; the reference is the file's.
     unsafe { bindings::get_device(node.device_at()) };
@@ -580,13 +582,13 @@ impl Drop for Used<'_> {
 /// C's description of a method, of which others only print the function.
 pub(crate) struct CMethod(Opaque<private::uverbs_api_ioctl_method>);
 
-// SAFETY: It is not changed.
+// SAFETY: Nothing writes to it after `new`.
 unsafe impl Send for CMethod {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for CMethod {}
 
 impl CMethod {
-    /// A description of nothing.
+    /// Creates a zeroed description.
     pub(crate) fn new() -> Self {
         Self(Opaque::zeroed())
     }
@@ -679,7 +681,7 @@ impl ApiObjects {
     /// The types may go with the driver, but those that the release of files needs.
     pub(crate) fn disassociate(&self) {
         for (object, of) in self.all.iter().flatten() {
-            // SAFETY: The types exist until now.
+            // SAFETY: The driver, which has the types, is removed after this.
             let lasting = of.is_some_and(|of| unsafe { of.is_lasting() });
             if !lasting {
                 // SAFETY: The description exists as long as this.

@@ -54,7 +54,7 @@ pub(crate) struct Ending<'a>(&'a UFile);
 impl<'a> Ending<'a> {
     /// Waits until no object is being made or destroyed. May sleep.
     pub(crate) fn begin(file: &'a UFile) -> Self {
-        // SAFETY: The lock is initialised.
+        // SAFETY: The lock is initialised with the file (`rdma_helper_ufile_new`).
         unsafe { bindings::down_write(file.hw_destroy_rwsem().raw()) };
         // INVARIANT: Just taken.
         Self(file)
@@ -82,7 +82,7 @@ impl<'a> Ending<'a> {
             (End::Close, false) => bindings::rdma_remove_reason_RDMA_REMOVE_CLOSE,
             (End::Remove, false) => bindings::rdma_remove_reason_RDMA_REMOVE_DRIVER_REMOVE,
         };
-        // SAFETY: The lock is held for writing.
+        // SAFETY: The lock is held for writing: type invariant.
         unsafe { crate::private::__uverbs_cleanup_ufile(self.0.raw(), why) == 0 }
     }
 
@@ -223,10 +223,10 @@ pub(super) fn operations(has_mmap: bool) -> &'static bindings::file_operations {
 }
 
 struct Operations(bindings::file_operations);
-// SAFETY: It is not changed.
+// SAFETY: It is only in statics, to which nothing writes.
 unsafe impl Sync for Operations {}
 
-/// The file of a node that a C file is of.
+/// Returns the open file behind a `struct file` of a node.
 ///
 /// # Safety
 ///

@@ -75,7 +75,7 @@ pub(crate) struct Handle<K: Kind> {
     beside: K::Beside,
 }
 
-// SAFETY: It begins with the structure.
+// SAFETY: It is `repr(C)`, and `struct ib_uobject` is its first field.
 unsafe impl<K: Kind> View for Handle<K> {
     type C = bindings::ib_uobject;
 }
@@ -142,7 +142,8 @@ impl<K: Object> Handle<K> {
 /// `0` is a handle, and one of the references to it is this value's.
 pub(crate) struct Kept<K: Kind>(NonNull<Handle<K>>);
 
-// SAFETY: A handle may be used by any task.
+// SAFETY: The fields of `struct ib_uobject` that change have a lock or are atomic; `Beside` is `Send`
+// and `Sync`.
 unsafe impl<K: Kind> Send for Kept<K> {}
 // SAFETY: As for `Send`.
 unsafe impl<K: Kind> Sync for Kept<K> {}
@@ -211,7 +212,7 @@ impl<'c, K: Kind> New<'c, K> {
         // SAFETY: The description stays as long as the open file; the call is running.
         let uobject =
             unsafe { from_err_ptr(bindings::rdma_alloc_begin_uobject(kind.raw(), call.raw()))? };
-        // SAFETY: Just begun; it is of the type `K`.
+        // SAFETY: The handle was begun above, with the description of `K`.
         unsafe {
             made_beside::<K>(uobject);
             Ok(Self {
@@ -257,7 +258,7 @@ impl<'c, K: Kind> New<'c, K> {
 
     /// Sets the value that events tell to the program.
     pub(crate) fn set_user_handle(&mut self, value: u64) {
-        // SAFETY: Nobody else uses the handle yet.
+        // SAFETY: Only this call uses the handle until it is committed.
         unsafe { (*self.handle.raw()).user_handle = value };
     }
 
@@ -278,7 +279,7 @@ impl<'c, K: Kind> New<'c, K> {
     /// The handle is complete, and is shown at once.
     pub(crate) fn commit(self) {
         let this = core::mem::ManuallyDrop::new(self);
-        // SAFETY: The handle was begun in this call.
+        // SAFETY: The handle was begun in this call, and is committed once: `self` is consumed.
         unsafe { bindings::rdma_alloc_commit_uobject(this.handle.raw(), this.call.raw()) };
     }
 }
@@ -560,13 +561,13 @@ impl<'a, K: Object> Dead<'a, K> {
 /// Description of a numbered type: a static of the module.
 #[repr(transparent)]
 pub(crate) struct NumberedType<K>(bindings::uverbs_obj_idr_type, PhantomData<fn(K)>);
-// SAFETY: It is not changed.
+// SAFETY: It is only in statics, to which nothing writes.
 unsafe impl<K> Sync for NumberedType<K> {}
 
 /// Description of a type of file descriptors: a static of the module.
 #[repr(transparent)]
 pub(crate) struct FileType<K>(bindings::uverbs_obj_fd_type, PhantomData<fn(K)>);
-// SAFETY: It is not changed.
+// SAFETY: It is only in statics, to which nothing writes.
 unsafe impl<K> Sync for FileType<K> {}
 
 /// A type of handles.
@@ -577,7 +578,7 @@ pub(crate) struct Type {
     /// Makes what is beside a new handle; `None` for a driver's type, which has nothing of ours.
     begun: Option<unsafe fn(*mut bindings::ib_uobject)>,
 }
-// SAFETY: It points to a static.
+// SAFETY: It points to the description of a type, to which nothing writes, and a function.
 unsafe impl Sync for Type {}
 // SAFETY: As for `Sync`.
 unsafe impl Send for Type {}

@@ -28,7 +28,7 @@ pub(crate) enum Link {
 
 /// The destination of an address vector.
 pub(crate) fn link(attr: &bindings::rdma_ah_attr) -> Link {
-    // SAFETY: Integers.
+    // SAFETY: All members of the union are integers, for which any bytes are valid.
     unsafe {
         match attr.type_ {
             bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB => Link::Ib {
@@ -46,7 +46,7 @@ pub(crate) fn link(attr: &bindings::rdma_ah_attr) -> Link {
 
 /// The bytes of a GID.
 pub(crate) fn gid(gid: &bindings::ib_gid) -> [u8; 16] {
-    // SAFETY: Integers.
+    // SAFETY: All members of the union are integers, for which any bytes are valid.
     unsafe { *gid.raw }
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Path {
 
 /// The LIDs of a path; 0 if the type has none.
 pub(crate) fn path(record: &bindings::sa_path_rec) -> Path {
-    // SAFETY: Integers.
+    // SAFETY: All members of the union are integers, for which any bytes are valid.
     unsafe {
         match record.rec_type {
             bindings::sa_path_rec_type_SA_PATH_REC_TYPE_IB => {

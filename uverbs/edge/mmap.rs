@@ -31,7 +31,7 @@ type Note = private::rdma_umap_priv;
 type Vma = bindings::vm_area_struct;
 
 struct Operations(bindings::vm_operations_struct);
-// SAFETY: It is not changed.
+// SAFETY: It is only in statics, to which nothing writes.
 unsafe impl Sync for Operations {}
 
 /// The operations of mappings, unless the driver sets others.
@@ -155,7 +155,7 @@ impl Process {
         // SAFETY: The memory map exists: type invariant. No lock that comes after is held.
         unsafe { bindings::mmap_read_lock(self.0.as_ptr()) };
         while self.zap_one(file) {}
-        // SAFETY: Just taken.
+        // SAFETY: The lock was taken above.
         unsafe { bindings::mmap_read_unlock(self.0.as_ptr()) };
     }
 }

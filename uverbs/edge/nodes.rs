@@ -20,7 +20,7 @@ struct Listed {
     node: NonNull<CharDevice>,
 }
 
-// SAFETY: A node may be used by any task.
+// SAFETY: `CharDevice` is `Sync`, and `device` is only compared: type invariant.
 unsafe impl Send for Listed {}
 // SAFETY: As for `Send`.
 unsafe impl Sync for Listed {}

@@ -36,7 +36,8 @@ impl<'c> NewContext<'c> {
             bindings::rdma_helper_drv_zalloc(device.raw(), device.ops().size_ib_ucontext)
         };
         let c: NonNull<bindings::ib_ucontext> = NonNull::new(memory).ok_or(ENOMEM)?.cast();
-        // SAFETY: The memory is ours, and zeroed.
+        // SAFETY: The memory is new and zeroed, and begins with the structure, whatever the driver's
+        // structure has behind it (`INIT_RDMA_OBJ_SIZE`).
         unsafe {
             let c = c.as_ptr();
             (*c).device = device.raw();
@@ -124,7 +125,7 @@ impl<'a> ContextMutex<'a> {
 
 impl Drop for ContextMutex<'_> {
     fn drop(&mut self) {
-        // SAFETY: Taken in `lock`.
+        // SAFETY: The mutex was locked in `lock`, by this task.
         unsafe { bindings::mutex_unlock(&raw mut (*self.0.file().raw()).ucontext_lock) };
     }
 }

@@ -110,7 +110,7 @@ pub(crate) fn request_notify(cq: &verbs::Cq, solicited: bool) -> Result {
         true => bindings::ib_cq_notify_flags_IB_CQ_SOLICITED,
         false => bindings::ib_cq_notify_flags_IB_CQ_NEXT_COMP,
     };
-    // SAFETY: The queue exists.
+    // SAFETY: The driver's method, for a queue that is borrowed.
     unsafe { request(cq.raw(), flags) };
     Ok(())
 }
@@ -121,7 +121,7 @@ pub(crate) fn request_notify(cq: &verbs::Cq, solicited: bool) -> Result {
 ///
 /// `EOPNOTSUPP`; those of the driver.
 pub(crate) fn moderate(cq: &verbs::Cq, count: u16, period: u16) -> Result {
-    // SAFETY: The queue exists.
+    // SAFETY: The queue exists: it is borrowed.
     to_result(unsafe { bindings::rdma_set_cq_moderation(cq.raw(), count, period) })
 }
 

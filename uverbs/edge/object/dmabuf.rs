@@ -156,7 +156,7 @@ impl Drop for Buffer {
 /// The operations of buffers.
 #[repr(transparent)]
 struct Operations(bindings::dma_buf_ops);
-// SAFETY: They are not changed.
+// SAFETY: It is only in statics, to which nothing writes.
 unsafe impl Sync for Operations {}
 
 static OPERATIONS: Operations = Operations(bindings::dma_buf_ops {
@@ -219,7 +219,7 @@ pub(crate) fn export(new: New<'_, DmaBuf>, pgoff: u64) -> Result {
     let buffer = match from_err_ptr(unsafe { bindings::dma_buf_export(&info) }) {
         Ok(buffer) => Buffer(NonNull::new(buffer).ok_or(EINVAL)?),
         Err(error) => {
-            // SAFETY: No file has taken it.
+            // SAFETY: `into_raw` has given it, and `dma_buf_export` has failed, so no buffer has it.
             drop(unsafe { Kept::<DmaBuf>::from_raw(held) });
             return Err(error);
         }

@@ -30,7 +30,7 @@ pub(crate) struct Hints {
 
 /// Whether the current task may run on a CPU, of which there are [`kernel::cpu::nr_cpu_ids`].
 pub(crate) fn may_run_on(cpu: u32) -> bool {
-    // SAFETY: The CPU is within the mask.
+    // SAFETY: The number is less than `nr_cpu_ids`, so it is within the mask.
     cpu < kernel::cpu::nr_cpu_ids() && unsafe { bindings::rdma_helper_may_run_on(cpu) }
 }
 

@@ -79,7 +79,7 @@ impl Uses {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(room: usize) -> Result<Self> {
-        // SAFETY: Any number is valid.
+        // SAFETY: The function takes any number.
         let c = NonNull::new(unsafe { bindings::flow_resources_alloc(room) }).ok_or(ENOMEM)?;
         // INVARIANT: Just allocated.
         Ok(Self { c, room })
@@ -101,14 +101,14 @@ impl Uses {
     /// Uses an action, and returns its address.
     pub(crate) fn add_action(&mut self, action: &Action) -> usize {
         let kind = bindings::ib_flow_spec_type_IB_FLOW_SPEC_ACTION_HANDLE;
-        // SAFETY: The action exists.
+        // SAFETY: The action is borrowed, and of this type.
         unsafe { self.add(kind, action.raw()) }
     }
 
     /// Uses counters, and returns their address.
     pub(crate) fn add_counters(&mut self, set: &Set) -> usize {
         let kind = bindings::ib_flow_spec_type_IB_FLOW_SPEC_ACTION_COUNT;
-        // SAFETY: The counters exist.
+        // SAFETY: The counters are borrowed, and of this type.
         unsafe { self.add(kind, set.raw()) }
     }
 }
@@ -122,7 +122,7 @@ impl Drop for Uses {
 
 /// Whether the program may receive packets by rules of its own. Any context.
 pub(crate) fn is_permitted(call: &Call) -> bool {
-    // SAFETY: The call is running.
+    // SAFETY: The call is borrowed, so it is running, with an open file.
     unsafe { bindings::rdma_uattrs_has_raw_cap(call.raw()) }
 }
 

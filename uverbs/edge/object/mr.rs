@@ -144,7 +144,7 @@ unsafe fn complete(
         pd,
         kind,
     });
-    // SAFETY: Only the address is kept.
+    // SAFETY: The handle exists as long as its region, which only keeps the address.
     verbs::Mr::set_uobject(&mut mr, unsafe { Passed::from_c(handle.raw()) });
     verbs::Mr::set_dm(&mut mr, dm);
     verbs::Mr::set_dmah(&mut mr, dmah);

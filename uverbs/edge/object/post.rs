@@ -189,7 +189,7 @@ impl<'c> Sends<'c> {
     }
 }
 
-/// Work requests for a receive queue. Without any, it needs no memory.
+/// Work requests for a receive queue. An empty list allocates nothing.
 pub(crate) struct Recvs {
     list: KVVec<bindings::ib_recv_wr>,
 }
@@ -315,7 +315,7 @@ fn last(entries: &mut &mut [Entry], count: c_int) -> Option<*mut bindings::ib_sg
     Some(taken.as_mut_ptr().cast())
 }
 
-/// How many requests there are up to the one at an address; all if it is none of them.
+/// Number of requests up to and including the one at an address; all of them if none is there.
 fn place<T>(list: &[T], at: *const T) -> u32 {
     let index = list.iter().position(|wr| ptr::eq(wr, at));
     let count = index.map_or(list.len(), |index| index.saturating_add(1));

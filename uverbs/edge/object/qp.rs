@@ -163,7 +163,7 @@ pub(crate) fn open(
 ///
 /// `EBUSY`: it is a member of a multicast group; those of the driver.
 pub(crate) fn destroy(qp: Dying<'_, Qp>) -> Result<Dead<'_, Qp>> {
-    // SAFETY: Nobody else uses it (`Dying`).
+    // SAFETY: Nobody else uses the queue pair (`Dying`), which exists until the call succeeds.
     unsafe {
         to_result(bindings::ib_destroy_qp_user(
             qp.raw(),

@@ -142,7 +142,7 @@ pub(crate) fn modify(call: &Call, srq: &verbs::Srq, max_wr: u32, limit: u32, mas
 /// `EOPNOTSUPP`; those of the driver.
 pub(crate) fn query(srq: &verbs::Srq) -> Result<bindings::ib_srq_attr> {
     let mut attr = bindings::ib_srq_attr::default();
-    // SAFETY: The queue exists.
+    // SAFETY: The queue exists: it is borrowed.
     to_result(unsafe { bindings::ib_query_srq(srq.raw(), &raw mut attr) })?;
     Ok(attr)
 }

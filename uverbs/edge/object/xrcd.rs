@@ -149,7 +149,7 @@ pub(crate) fn close<'a>(
         }
         return Err(error);
     }
-    // SAFETY: The driver has destroyed it.
+    // SAFETY: `ib_dealloc_xrcd_user` has succeeded: the domain does not exist any more.
     Ok((unsafe { object.gone() }, table.remove(inode)))
 }
 
