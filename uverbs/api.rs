@@ -151,9 +151,14 @@ impl WriteCommand {
     ///
     /// # Errors
     ///
-    /// `EOPNOTSUPP`: the device does not have it; those of the command.
+    /// `EOPNOTSUPP`: the device does not have it; `EIO`: it is the driver's, and the device is gone;
+    /// those of the command.
     pub(crate) fn run(&self, call: &Call) -> Result {
-        self.run.ok_or(crate::edge::unsupported())?.run(call)
+        let run = self.run.ok_or(crate::edge::unsupported())?;
+        if let Run::Driver(_) = run {
+            call.device()?;
+        }
+        run.run(call)
     }
 }
 

@@ -151,6 +151,14 @@ impl CharDevice {
         Associated { device: self, key }
     }
 
+    /// A reference to the memory.
+    pub(super) fn reference(&self) -> Reference {
+        // SAFETY: The device exists, as it is borrowed.
+        unsafe { bindings::get_device(self.device_at()) };
+        // INVARIANT: Just taken.
+        Reference(NonNull::from(self))
+    }
+
     /// Ends a use.
     fn put_use(&self) {
         if self.refs().dec_and_test() {
@@ -164,6 +172,29 @@ impl CharDevice {
         unsafe { bindings::mutex_lock(&raw mut (*self.raw()).lists_mutex) };
         // INVARIANT: Just taken.
         FilesGuard(self)
+    }
+}
+
+/// A reference to the memory of a device, dropped with this.
+///
+/// # Invariants
+///
+/// The reference is this value's.
+pub(super) struct Reference(NonNull<CharDevice>);
+
+impl Deref for Reference {
+    type Target = CharDevice;
+
+    fn deref(&self) -> &CharDevice {
+        // SAFETY: The memory exists: type invariant.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl Drop for Reference {
+    fn drop(&mut self) {
+        // SAFETY: The reference is this value's: type invariant.
+        unsafe { bindings::put_device(self.device_at()) };
     }
 }
 
@@ -330,24 +361,30 @@ impl Node {
         // SAFETY: `place` comes from a `KBox`, so it is not null.
         let node = unsafe { NonNull::new_unchecked(place) };
         let result = Self::complete(node, index, device);
-        if let Err(error) = result {
-            // SAFETY: The reference of `device_initialize`, which is the last one.
-            unsafe { bindings::put_device((*node.as_ptr()).device_at()) };
-            return Err(error);
-        }
-        // INVARIANT: Just added; the use and the reference are those of the initialisation.
-        Ok(Self {
+        // INVARIANT: The use and the reference are those of the initialisation.
+        let this = Self {
             device: node,
             index,
             parts: device.view().ops().disassociate_ucontext.is_some(),
-        })
+        };
+        if let Err(error) = result {
+            // A program may have opened a node that it made before, and nobody will tell it that the
+            // RDMA device is removed.
+            this.end(true);
+            return Err(error);
+        }
+        Ok(this)
     }
 
     fn complete(node: NonNull<CharDevice>, index: u32, device: &DeviceRef) -> Result {
         let place = node.as_ptr();
         // SAFETY: The tree is initialised, and exists as long as the memory.
         let objects = unsafe { ApiObjects::of((&raw mut (*place).c_api).cast())? };
-        let api = Api::new(device.view(), objects)?;
+        let api = Api::new(device.view(), objects).inspect_err(|error| {
+            if *error != ENOMEM {
+                pr_err!("the driver of the device of uverbs{index} has wrong definitions of its methods: {error:?}\n");
+            }
+        })?;
         // SAFETY: Only this function writes to the device, and only until `cdev_device_add`; until then
         // the list of nodes is the only other place that has it, and reads none of these fields.
         unsafe {

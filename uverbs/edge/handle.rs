@@ -629,7 +629,7 @@ impl<K: File> FileType<K> {
                 None => None,
             },
             fops: operations,
-            name: name.as_ptr().cast::<c_char>(),
+            name: name.to_bytes_with_nul().as_ptr().cast::<c_char>(),
             // CAST: Flags of `open`.
             flags: flags as c_int,
         };

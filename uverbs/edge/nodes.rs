@@ -65,8 +65,12 @@ pub(super) fn with(device: &Device, act: impl FnOnce(&CharDevice)) {
     let Some(nodes) = NODES.read() else {
         return;
     };
-    if let Some(listed) = nodes.iter().find(|listed| ptr::eq(listed.device, device)) {
-        // SAFETY: The node exists while the list is locked: invariant of `Listed`.
-        act(unsafe { listed.node.as_ref() });
+    let listed = nodes.iter().find(|listed| ptr::eq(listed.device, device));
+    // SAFETY: The node exists while the list is locked: invariant of `Listed`.
+    let node = listed.map(|listed| unsafe { listed.node.as_ref() }.reference());
+    // What follows may wait for programs of this device, and must not stop other devices.
+    drop(nodes);
+    if let Some(node) = node {
+        act(&node);
     }
 }

@@ -274,7 +274,7 @@ impl Rules {
             Spec::Action(handle) => {
                 type C = bindings::ib_flow_spec_action_handle;
                 let action = Shared::<FlowAction>::get(call, handle)?;
-                let address = uses.add_action(&action).to_ne_bytes();
+                let address = uses.add_action(&action)?.to_ne_bytes();
                 let kind = bindings::ib_flow_spec_type_IB_FLOW_SPEC_ACTION_HANDLE;
                 self.append(
                     kind,
@@ -285,7 +285,7 @@ impl Rules {
             Spec::Count(handle) => {
                 type C = bindings::ib_flow_spec_action_count;
                 let set = Shared::<Counters>::get(call, handle)?;
-                let address = uses.add_counters(&set).to_ne_bytes();
+                let address = uses.add_counters(&set)?.to_ne_bytes();
                 let kind = bindings::ib_flow_spec_type_IB_FLOW_SPEC_ACTION_COUNT;
                 self.append(
                     kind,
