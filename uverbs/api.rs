@@ -109,6 +109,11 @@ impl Method {
         Ok(self.run)
     }
 
+    /// Whether a function of this module carries it out.
+    pub(crate) fn is_ours(&self) -> bool {
+        matches!(self.run, Run::Core(_))
+    }
+
     /// One more than the highest bit of an attribute.
     pub(crate) fn bits(&self) -> u8 {
         self.summary.bits

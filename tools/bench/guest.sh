@@ -91,4 +91,5 @@ for where in "${places[@]}"; do
     [ -n "${ICOUNT:-}" ] || figure "$where write latency 8 B, polling" 5 v "${run[@]}" ib_write_lat -s 8 -n $lat
     figure "$where read latency 8 B" 5 v "${run[@]}" ib_read_lat -s 8 -n $lat "${wait[@]}"
 done
-[ -n "${GRO:-}" ] || on 1 env OBJECTS="${OBJECTS:-}" rates rxe1
+# With VERBS=1 also those where ib_uverbs and the core matter more than the driver.
+[ -n "${GRO:-}" ] || on 1 env OBJECTS="${OBJECTS:-}" rates rxe1 ${VERBS:+core "$(gid 1 10.0.1.1)"}

@@ -580,10 +580,14 @@ impl Frame<'_> {
                 // SAFETY: The handle is in the state that `access` says.
                 unsafe {
                     let made: Present = rdma::edge::FromC::from_c((*self.c).uobj_hw_obj_valid);
+                    let made = made.has(bit.get().into());
+                    // A method of ours that has dropped the handle has not made its object.
+                    let commit =
+                        commit && (made || access != Access::New || !self.method.is_ours());
                     private::uverbs_finalize_object(
                         handle,
                         Self::access(access),
-                        made.has(bit.get().into()),
+                        made,
                         commit,
                         call,
                     );
