@@ -89,6 +89,14 @@ for where in "${places[@]}"; do
     figure "$where send latency 8 B" 5 v "${run[@]}" ib_send_lat -s 8 -n $lat "${wait[@]}"
     # Two programs that poll share one CPU by time slices, which says nothing.
     [ -n "${ICOUNT:-}" ] || figure "$where write latency 8 B, polling" 5 v "${run[@]}" ib_write_lat -s 8 -n $lat
+    for size in "64 B" "512 B" "2 KiB"; do
+        bytes=${size% *}
+        [ "$size" != "2 KiB" ] || bytes=2048
+        figure "$where UD send $size" 5 "$rate" "${run[@]}" ib_send_bw -c UD -s "$bytes" -n $small "${wait[@]}"
+    done
+    figure "$where UD send latency 8 B" 5 v "${run[@]}" ib_send_lat -c UD -s 8 -n $lat "${wait[@]}"
+    figure "$where UC send 64 B" 5 "$rate" "${run[@]}" ib_send_bw -c UC -s 64 -n $small "${wait[@]}"
+    figure "$where UC send 4 KiB, MTU 4096" 5 "$rate" "${run[@]}" ib_send_bw -c UC -m 4096 -s 4096 -n $small "${wait[@]}"
     figure "$where read latency 8 B" 5 v "${run[@]}" ib_read_lat -s 8 -n $lat "${wait[@]}"
 done
 [ -n "${GRO:-}" ] || on 1 env OBJECTS="${OBJECTS:-}" rates rxe1
