@@ -112,10 +112,12 @@ impl Holders {
         }
     }
 
-    /// Records that queue pair `number` of domain `pd` no longer holds requests back. Any context.
+    /// Records that queue pair `number` of domain `pd` no longer holds requests back: those that it
+    /// held have been served. Any context.
     pub(crate) fn let_go(&self, pd: PdId, number: u32) {
-        // A record of another queue pair stays.
-        let _: Result<u32, u32> = self.place(pd).cmpxchg(number, 0, Relaxed);
+        // Release: who finds no record comes after the use of the handles. A record of another queue
+        // pair stays.
+        let _: Result<u32, u32> = self.place(pd).cmpxchg(number, 0, Release);
     }
 
     /// Returns the queue pair that may hold requests back that name handles of domain `pd`. Any
@@ -180,9 +182,10 @@ impl Handle {
         })
     }
 
-    /// Changes the destination.
+    /// Changes the destination. Requests that were posted before go to the old one.
     pub(crate) fn modify(&self, attr: &AhAttr) -> Result {
         let spec = spec_of(attr)?;
+        self.serve_held();
         self.core.set(spec);
         Ok(())
     }
@@ -193,16 +196,23 @@ impl Handle {
     }
 }
 
+impl Handle {
+    /// Serves the requests that are held back and may name the handle. Only those of users are held
+    /// back; a user's handle is changed and destroyed in process context.
+    fn serve_held(&self) {
+        if !self.user {
+            return;
+        }
+        let number = self.dev.holders.of(self.core.pd);
+        if let Some(qp) = number.and_then(|number| self.dev.qps.get(number)) {
+            Qp::uncork_entirely(qp.as_arc_borrow());
+        }
+    }
+}
+
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Only requests of users are held back. A user's handle is destroyed in process context.
-        if self.user {
-            if let Some(number) = self.dev.holders.of(self.core.pd) {
-                if let Some(qp) = self.dev.qps.get(number) {
-                    Qp::uncork_entirely(qp.as_arc_borrow());
-                }
-            }
-        }
+        self.serve_held();
         self.core.end();
         drop(self.dev.ahs.remove(self.number));
     }

@@ -80,7 +80,7 @@ impl Qp {
     }
 
     /// Records that requests are held back that may name address handles. Returns `false` if that
-    /// is not possible now.
+    /// is not possible now. The turn that serves them removes the record at its end.
     #[inline]
     fn holds_handles(&self) -> bool {
         !self.kind.is_datagram() || self.dev.holders.hold(self.pd, self.number)
@@ -162,9 +162,6 @@ impl Qp {
                     half.cork.served();
                     this.send_cq.let_go(this.number);
                     this.recv_cq.let_go(this.number);
-                    if this.kind.is_datagram() {
-                        this.dev.holders.let_go(this.pd, this.number);
-                    }
                 }
                 false
             }

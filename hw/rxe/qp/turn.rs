@@ -236,6 +236,7 @@ impl Qp {
         if bits & !(work::PACKETS | work::FETCH) != 0 {
             half.io.sq_empty = false;
         }
+        let were_held = half.cork.holds();
         if Self::held(this, half, bits, now) {
             return Turn::Done;
         }
@@ -296,6 +297,10 @@ impl Qp {
         host.finish();
         // Release memory before consumers are notified.
         drop(host);
+        if were_held && this.kind.is_datagram() {
+            // Not before the requests are served: their address handles may then go.
+            this.dev.holders.let_go(this.pd, this.number);
+        }
         *completed |= notes.completed;
         if let Some(fault) = notes.fault {
             Self::await_send(this, fault);
