@@ -47,6 +47,7 @@ pub(crate) use rx::RxQueue;
 pub(crate) use rx::RxRun;
 pub(crate) use rx::RxSink;
 pub(crate) use rx::Stream;
+pub(crate) use tx::grh;
 pub(crate) use tx::Frame;
 pub(crate) use tx::Outbox;
 pub(crate) use tx::Sent;

@@ -10,6 +10,7 @@
 # A normal run measures the speed table (section bench), and the wire whose packets cross one by
 # one, as through a network card (section gro; icount). These replace it:
 # GRO=1 measures the packets that cross one by one alone.
+# UD=1 measures datagrams and unreliable connections (guest.sh; icount).
 # NETEM=1 measures throughput over bad wires (netem.sh; icount) and draws Documentation/netem.svg.
 # FAIR=1 measures what a stream leaves to other work (fair.sh; icount).
 # CORE=1 measures the cores, ib_core against ours, below the C driver (core.sh; icount).
@@ -31,13 +32,14 @@ bad=0
 # measure SECTION SCRIPT MODES: boots of both stacks by turns, and the section's tables.
 measure() {
     local section=$1 script=$2 modes=$3 mode repeat stack stacks icount name verdict
-    local repeats=${REPEATS:-3} c=c against=${STACK:-rust} settings=GRO=
+    local repeats=${REPEATS:-3} c=c against=${STACK:-rust} settings="GRO= UD="
     case $section in
     core) against=ib_core ;;
-    gro) settings=GRO=1 ;;
+    gro) settings="GRO=1 UD=" ;;
+    ud) settings="GRO= UD=1" ;;
     uverbs)
         c=ib_core,ib_umad,rdma_rxe
-        settings="GRO= VERBS=1 ROWS='^loop send 64 B$'"
+        settings="GRO= UD= VERBS=1 ROWS='^loop send 64 B$'"
         ;;
     esac
     stacks="$c $against"
@@ -75,6 +77,8 @@ if [ -n "${NETEM:-}" ]; then
     in_builder python3 /src/tools/bench/plot.py /src/build/bench/figures-netem /src/Documentation/netem.svg </dev/null
 elif [ -n "${GRO:-}" ]; then
     measure gro guest.sh icount
+elif [ -n "${UD:-}" ]; then
+    measure ud guest.sh icount
 elif [ -n "${FAIR:-}" ]; then
     measure fair fair.sh "${MODES:-icount}"
 elif [ -n "${VERBS:-}" ]; then

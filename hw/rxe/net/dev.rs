@@ -328,6 +328,13 @@ impl<S: RxSink> Endpoint<S> {
         self.namespace.generation.load(Ordering::Acquire)
     }
 
+    /// Returns whether no packets to queue pair `qpn` of this device are on their way through a
+    /// lane.
+    #[inline]
+    pub(crate) fn is_lane_empty(&self, qpn: u32) -> bool {
+        self.lane(qpn).is_empty()
+    }
+
     /// Returns the lane for packets to queue pair `qpn` of this device.
     #[inline]
     pub(super) fn lane(&self, qpn: u32) -> &Arc<Lane<S>> {
