@@ -4,9 +4,9 @@
 # modules.sh KERNEL: build our modules out of tree against the kernel KERNEL, in
 # build/modules-KERNEL. With KDIR= they are built on this machine, with its own compilers, against
 # that built kernel tree, in build/modules-kdir, and without test modules. CLIPPY=1 runs the
-# kernel's clippy rules during the build. OVERFLOW=1 compiles our crates with overflow checks and
-# without debug assertions, as for distribution kernels, in build/modules-overflow; the kernel is
-# not changed.
+# kernel's clippy rules during the build. UVERBS=1 also builds ib_uverbs, which is not finished.
+# OVERFLOW=1 compiles our crates with overflow checks and without debug assertions, as for
+# distribution kernels, in build/modules-overflow; the kernel is not changed.
 . "$(dirname "$0")/lib.sh"
 
 KERNEL=${1:-fast}
@@ -64,5 +64,5 @@ mkdir -p "$BUILD/$mo"
 compiler=LLVM=$LLVM_PREFIX
 case $KERNEL in stock | stock-*) compiler=CONFIG_DEBUG_INFO_BTF_MODULES= ;; esac
 in_builder make -s -j"${JOBS:-$(nproc)}" -C "/c/$name" M=/src MO="/src/build/$mo" ARCH=$arch \
-    "$compiler" ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
+    "$compiler" ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${UVERBS:+UVERBS=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
     die "our modules do not build for the $KERNEL kernel" "see the lines above"
