@@ -334,8 +334,8 @@ impl Drop for Skb {
     #[inline]
     fn drop(&mut self) {
         // With bottom halves disabled, the buffer goes to the CPU's stock, from which the next
-        // buffer is allocated (`helpers/buffers.c`). SAFETY: The reference is owned (type
-        // invariant), and passed to the function.
+        // buffer is allocated (`helpers/buffers.c`).
+        // SAFETY: The reference is owned (type invariant), and passed to the function.
         unsafe { bindings::rdma_helper_consume_skb(self.as_raw()) };
     }
 }

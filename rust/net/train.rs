@@ -84,8 +84,9 @@ impl Train {
         self.later = self.later.saturating_add(len);
         self.count = self.count.saturating_add(1);
         let skb = skb.into_raw().as_ptr();
-        // INVARIANT: The buffer was under construction, and is now the end of the list. SAFETY:
-        // `last` is null or a buffer without other references (type invariant), and so is the head.
+        // INVARIANT: The buffer was under construction, and is now the end of the list.
+        // SAFETY: `last` is null or a buffer without other references, and so is the head (type
+        // invariant).
         unsafe {
             self.truesize = self.truesize.saturating_add((*skb).truesize);
             if self.last.is_null() {
@@ -167,14 +168,14 @@ impl SkbList {
         if !unsafe { bindings::rdma_helper_skb_is_train(skb.as_raw()) } {
             return Ok(Self(ptr::null_mut()));
         }
-        // The list belongs to the data, which clones share. SAFETY: The buffer is changed through
-        // this reference only (invariant of `Skb`).
+        // The list belongs to the data, which clones share.
+        // SAFETY: The buffer is changed through this reference only (invariant of `Skb`).
         to_result(unsafe {
             bindings::rdma_helper_skb_unclone(skb.as_raw(), bindings::GFP_ATOMIC)
         })?;
         // SAFETY: The buffer is changed through this reference only, and its data is not shared, so
-        // the data's only reference to the list can be removed. INVARIANT: The list owns that
-        // reference now.
+        // the data's only reference to the list can be removed.
+        // INVARIANT: The list owns that reference now.
         Ok(Self(unsafe {
             bindings::rdma_helper_skb_take_frag_list(skb.as_raw())
         }))

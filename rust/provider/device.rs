@@ -262,7 +262,8 @@ impl<P: Provider> DeviceRef<P> {
     unsafe fn get(ptr: *mut bindings::ib_device) -> Self {
         // SAFETY: The embedded device is initialised as long as the memory is allocated.
         unsafe { bindings::get_device((&raw mut (*ptr).__bindgen_anon_1).cast()) };
-        // INVARIANT: The reference was taken above. SAFETY: A valid device is not at address 0.
+        // INVARIANT: The reference was taken above.
+        // SAFETY: A valid device is not at address 0.
         Self(unsafe { NonNull::new_unchecked(ptr.cast()) })
     }
 
@@ -275,7 +276,8 @@ impl<P: Provider> DeviceRef<P> {
         // SAFETY: The memory is allocated (type invariant).
         if unsafe { bindings::rdma_helper_ib_device_try_get(self.as_raw()) } {
             // SAFETY: The device is registered, so the driver's data is initialised, and it stays
-            // registered while the count is held. INVARIANT: Counted above.
+            // registered while the count is held.
+            // INVARIANT: Counted above.
             Some(Live(unsafe { self.0.as_ref() }))
         } else {
             None

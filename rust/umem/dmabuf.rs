@@ -115,8 +115,8 @@ impl Access {
 
 impl Drop for Access {
     fn drop(&mut self) {
-        // An error has no consequence: the mapping is removed in any case. SAFETY: The access has
-        // begun (type invariant), and nothing uses the memory any more.
+        // An error has no consequence: the mapping is removed in any case.
+        // SAFETY: The access has begun (type invariant), and nothing uses the memory any more.
         let _ = unsafe { bindings::rdma_helper_dma_buf_end(self.0.buf.0.as_ptr()) };
     }
 }

@@ -145,8 +145,9 @@ impl OnDemand {
         }
         let addr = usize::try_from(addr).map_err(|_| EINVAL)?;
         let len = usize::try_from(len).map_err(|_| EINVAL)?;
-        // CAST: Flags, whose sign has no meaning. SAFETY: The device is registered (`Device`), and
-        // the operations are a constant of the module. The function checks the other arguments.
+        // CAST: Flags, whose sign has no meaning.
+        // SAFETY: The device is registered (`Device`), and the operations are a constant of the
+        // module, which `resident` keeps. The function checks the other arguments.
         let umem = from_err_ptr(unsafe {
             bindings::rdma_helper_odp_get(dev.as_raw(), addr, len, access.raw() as i32, OPS)
         })?;

@@ -201,7 +201,8 @@ impl Implicit {
             let mm: &MmWithUser = current.mm().ok_or(EINVAL)?;
             ARef::from(&**mm)
         };
-        // CAST: Flags, whose sign has no meaning. SAFETY: The device is registered (`Device`).
+        // CAST: Flags, whose sign has no meaning.
+        // SAFETY: The device is registered (`Device`).
         let root = from_err_ptr(unsafe {
             bindings::rdma_helper_odp_alloc_implicit(dev.as_raw(), access.raw() as i32)
         })?;
@@ -303,8 +304,8 @@ impl Implicit {
         }
         let range = self.range(at, len).ok_or(EFAULT)?;
         let pass = self.gate.try_enter().ok_or(EINVAL)?;
-        // The core requires that the address space has users until this is done. SAFETY: Inside the
-        // gate, a reference is owned (type invariant).
+        // The core requires that the address space has users until this is done.
+        // SAFETY: Inside the gate, a reference is owned (type invariant).
         let mm = unsafe { self.mm.as_ref() }.mmget_not_zero();
         // Asynchronously: the last user tears the address space down, which waits for our
         // notifiers.

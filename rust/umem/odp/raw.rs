@@ -118,8 +118,8 @@ pub(super) unsafe fn check_rereg(
     mask: RegionMask,
     access: Access,
 ) -> Result {
-    // CAST: Flags, whose sign has no meaning. SAFETY: The umem is valid (contract of this
-    // function); the function only reads it.
+    // CAST: Flags, whose sign has no meaning.
+    // SAFETY: The umem is valid (contract of this function); the function only reads it.
     to_result(unsafe {
         bindings::ib_umem_check_rereg(
             &raw mut (*umem.as_ptr()).umem,

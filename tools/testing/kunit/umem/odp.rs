@@ -60,7 +60,8 @@ impl Drop for Memory {
 
 impl Memory {
     fn whole(device: &mut bindings::ib_device, access: u32) -> Result<Self> {
-        // CAST: Flags, whose sign has no meaning. SAFETY: The tests keep the device longer.
+        // CAST: Flags, whose sign has no meaning.
+        // SAFETY: The tests keep the device longer.
         let made = unsafe { bindings::rdma_helper_odp_alloc_implicit(device, access as c_int) };
         Ok(Self(NonNull::new(from_err_ptr(made)?).ok_or(ENOMEM)?))
     }
