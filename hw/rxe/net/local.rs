@@ -22,7 +22,7 @@ use kernel::workqueue::WorkItem;
 use rdma::net::Skb;
 use rdma::net::SkbQueue;
 
-use super::dev::Namespace;
+use super::edge::Namespace;
 use super::rx::RxPacket;
 use super::rx::RxRun;
 use super::rx::RxSink;

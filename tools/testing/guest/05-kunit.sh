@@ -39,7 +39,7 @@ unloaded() { # MODULE...
 kunit_modules=
 if has_config CONFIG_KUNIT; then
     kunit_modules="rxe_kunit rdma_kunit_umem rdma_kunit_core rdma_kunit"
-    suites_of rdma_kunit rdma_accounted rdma_crc32 rdma_gate rdma_kvec rdma_nospec rdma_shared_ring rdma_sync rdma_table rdma_timer rdma_workqueue
+    suites_of rdma_kunit rdma_accounted rdma_crc32 rdma_gate rdma_kvec rdma_list rdma_nospec rdma_shared_ring rdma_sync rdma_table rdma_timer rdma_workqueue
     suites_of rdma_kunit_core "${core_suites[@]}"
     suites_of rdma_kunit_umem "${umem_suites[@]}"
     suites_of rxe_kunit rxe_memory

@@ -593,7 +593,7 @@ class Everything:
         same("array", (n, sum_ids), (2, things[0][1] + things[1][1]))
         same("present", present, (1 << 14) - 1)
         same("driver data", Echo(echo).sent, 79)
-        # An empty one: only what is mandatory.
+        # An empty one: only mandatory attributes.
         seen, = v.ioctl(THING, DRIVER + 4, put(DRIVER + 2, "Q", 1), get(DRIVER + 15, 120))
         fields = struct.unpack_from("<7Q3IiQIi4IQ", seen)
         same("defaults", (fields[5], fields[10], fields[13], fields[17]), (42, -2, -1, 1 << 13 | 1))
