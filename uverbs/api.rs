@@ -206,10 +206,12 @@ impl Api {
         for _ in 0..METHODS {
             this.methods.push(None, GFP_KERNEL)?;
         }
-        this.plain
-            .resize(plain.into(), WriteCommand::UNKNOWN, GFP_KERNEL)?;
-        this.extended
-            .resize(extended.into(), WriteCommand::UNKNOWN, GFP_KERNEL)?;
+        for _ in 0..plain {
+            this.plain.push(WriteCommand::UNKNOWN, GFP_KERNEL)?;
+        }
+        for _ in 0..extended {
+            this.extended.push(WriteCommand::UNKNOWN, GFP_KERNEL)?;
+        }
         let mut from = Some(0);
         while let Some(key) = from.and_then(|from| tree.next(from)) {
             from = key.raw().checked_add(1);
@@ -312,13 +314,10 @@ impl Tree for Sorted {
             Ok(_) => return Err(Refusal::Exists),
             Err(place) => place,
         };
-        self.0
-            .push((key.raw(), element), GFP_KERNEL)
-            .map_err(|_| Refusal::NoMemory)?;
-        if let Some(rest) = self.0.get_mut(place..) {
-            rest.rotate_right(1);
-        }
-        Ok(())
+        let all = &mut self.0;
+        all.reserve(1, GFP_KERNEL).map_err(|_| Refusal::NoMemory)?;
+        all.insert_within_capacity(place, (key.raw(), element))
+            .map_err(|_| Refusal::NoMemory)
     }
 
     fn get(&mut self, key: Key) -> Option<&mut Elements> {

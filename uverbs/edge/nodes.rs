@@ -52,7 +52,9 @@ pub(super) unsafe fn add(device: &Device, node: NonNull<CharDevice>) -> Result {
 /// Removes a node, if it is there; waits for those who use it. May sleep.
 pub(super) fn remove(node: NonNull<CharDevice>) {
     if let Some(mut nodes) = NODES.write() {
-        nodes.retain(|listed| listed.node != node);
+        if let Some(place) = nodes.iter().position(|listed| listed.node == node) {
+            let _ = nodes.remove(place);
+        }
         if nodes.is_empty() {
             // A static is not dropped.
             *nodes = KVec::new();
