@@ -54,7 +54,9 @@ macro_rules! impl_tagged {
         unsafe impl $crate::list::Tagged<$id> for $item {
             #[inline]
             fn tag(&self) -> &$crate::list::Tag {
-                &self.$field
+                // By pattern, which finds no field behind `Deref`.
+                let Self { $field: tag, .. } = self;
+                tag
             }
         }
     };

@@ -46,7 +46,8 @@ impl Residents {
 /// # Safety
 ///
 /// The module's code and statics must exist until an [`End`] for `residents()` was dropped, which
-/// must happen after all other parts of the module have been dropped.
+/// must happen after all other parts of the module have been dropped, but for [`Last`], whose drop
+/// calls nothing that residents or RCU could reach.
 pub unsafe trait WaitsForResidents {
     /// Returns the module's counter, always the same.
     fn residents() -> &'static Residents;
@@ -192,8 +193,8 @@ macro_rules! resident_module {
         }
 
         // SAFETY: A module of this type is stored in a static of `module!`, which is dropped when
-        // the kernel unloads the module, with `_end` last. If initialisation fails, `init` drops
-        // `end` last.
+        // the kernel unloads the module, `_end` after the module, and then `_last`. If
+        // initialisation fails, `init` drops them in this order, too.
         unsafe impl $crate::module::WaitsForResidents for $name {
             fn residents() -> &'static $crate::module::Residents {
                 static RESIDENTS: $crate::module::Residents = $crate::module::Residents::new();

@@ -2,9 +2,9 @@
 
 //! Address handles: destinations of datagrams, which user space names by number.
 //!
-//! A user may destroy a handle as soon as it has posted the requests that name it. Requests that a
+//! A user may destroy a handle soon after it has posted the requests that name it. Requests that a
 //! queue pair holds back ([`crate::qp`]) are therefore sent first: [`Holders`] tells which queue
-//! pair that is.
+//! pair that is. Requests that wait for another reason are not.
 
 use crate::device::Dev;
 use crate::device::Rxe;

@@ -361,19 +361,23 @@ impl Node {
         // SAFETY: `place` comes from a `KBox`, so it is not null.
         let node = unsafe { NonNull::new_unchecked(place) };
         let result = Self::complete(node, index, device);
-        // INVARIANT: The use and the reference are those of the initialisation.
-        let this = Self {
+        if let Err(error) = result {
+            // SAFETY: The use and the reference are those of the initialisation.
+            unsafe {
+                // A program may have opened a node that it made before, and nobody will tell it that
+                // the RDMA device is removed.
+                node.as_ref().put_use();
+                node.as_ref().completion().wait();
+                bindings::put_device(node.as_ref().device_at());
+            }
+            return Err(error);
+        }
+        // INVARIANT: Just added; the use and the reference are those of the initialisation.
+        Ok(Self {
             device: node,
             index,
             parts: device.view().ops().disassociate_ucontext.is_some(),
-        };
-        if let Err(error) = result {
-            // A program may have opened a node that it made before, and nobody will tell it that the
-            // RDMA device is removed.
-            this.end(true);
-            return Err(error);
-        }
-        Ok(this)
+        })
     }
 
     fn complete(node: NonNull<CharDevice>, index: u32, device: &DeviceRef) -> Result {

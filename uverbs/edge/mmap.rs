@@ -215,7 +215,9 @@ unsafe extern "C" fn open(vma: *mut Vma) {
         let Ok(note) = KBox::new(Note::default(), GFP_KERNEL) else {
             // The copy cannot be refused, but must not have pages that nobody takes away.
             (*vma).vm_private_data = ptr::null_mut();
-            look_at(file, original, true);
+            if !bindings::rdma_helper_vma_wipe_on_fork(vma, (*original).vma) {
+                look_at(file, original, true);
+            }
             return;
         };
         let note = KBox::into_raw(note);

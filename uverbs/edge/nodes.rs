@@ -49,7 +49,8 @@ pub(super) unsafe fn add(device: &Device, node: NonNull<CharDevice>) -> Result {
     Ok(())
 }
 
-/// Removes a node, if it is there; waits for those who use it. May sleep.
+/// Removes a node, if it is there. Those who found it before may use its memory still; they take the
+/// files from the list of the node, as its removal does. May sleep.
 pub(super) fn remove(node: NonNull<CharDevice>) {
     if let Some(mut nodes) = NODES.write() {
         if let Some(place) = nodes.iter().position(|listed| listed.node == node) {

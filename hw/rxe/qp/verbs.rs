@@ -272,6 +272,10 @@ impl QpObject {
 
 impl Drop for QpObject {
     fn drop(&mut self) {
+        if self.core.kind.is_datagram() {
+            // Nobody waits for an acknowledgement of what is held back.
+            Qp::uncork_entirely(self.core.as_arc_borrow());
+        }
         drop(self.core.dev.qps.remove(self.core.number));
         Qp::shutdown(&self.core);
     }

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 300
-# short
 # Datagrams, between two devices and on one: lists to many destinations, address handles that go,
 # receivers that are not ready, overflow. All data are compared.
 . ./ktap.sh

@@ -24,7 +24,6 @@ use super::answers::received;
 use super::requester::Data;
 use super::Request;
 use crate::device::MULTICAST_QPN;
-use crate::mem::MemError;
 use crate::net;
 use crate::proto::Disposition;
 use crate::proto::Progress;
@@ -89,15 +88,14 @@ impl SendWorld<'_> {
                 fill: &mut |at, room| data.fill(at, room),
             },
         );
-        let gone = data.is_gone();
+        let failed = data.failed();
         match handed {
             Handed::Over => {
                 self.spent.add(len);
                 Some(Ok(()))
             }
-            Handed::Parked if gone => Some(Err(self.refused(MemError::Absent))),
-            // As a packet it can wait at the receiver.
-            Handed::Parked | Handed::Busy => None,
+            Handed::Parked => failed.map(|error| Err(self.refused(error))),
+            Handed::Busy => None,
         }
     }
 }

@@ -33,13 +33,15 @@ use crate::queue::lazy::LazyVec;
 use crate::queue::work::SendQueue;
 use kernel::sync::atomic::Relaxed;
 
-/// Reads the payload of a request for a peer on this device.
+/// Reads the payload of a request for a peer on this device. The payload was checked before, but may
+/// have become unreadable since: pages may have become absent, and the user may have deregistered
+/// or changed the region.
 pub(super) struct Data<'d, 'b> {
     payload: Payload,
     queue: &'d mut SendQueue,
     batch: &'d mut Batch<'b>,
-    /// Pages have become absent since the payload was checked.
-    gone: bool,
+    /// Why it could not be read.
+    failed: Option<MemError>,
 }
 
 impl<'d, 'b> Data<'d, 'b> {
@@ -53,19 +55,29 @@ impl<'d, 'b> Data<'d, 'b> {
             payload: packet.payload,
             queue,
             batch,
-            gone: false,
+            failed: None,
         }
     }
 
     /// Copies the payload from offset `at` on into `room`.
+    ///
+    /// # Errors
+    ///
+    /// `Absent`, whatever failed: an error in the requester's memory must not affect the peer, which
+    /// then leaves the request as if it had not come. [`failed`](Self::failed) tells the requester.
     pub(super) fn fill(&mut self, at: usize, room: Room<'_>) -> Result<(), MemError> {
+        self.read(at, room).map_err(|error| {
+            self.failed = Some(error);
+            MemError::Absent
+        })
+    }
+
+    fn read(&mut self, at: usize, room: Room<'_>) -> Result<(), MemError> {
         match self.payload {
             Payload::Slot { slot, offset, .. } => {
                 let at = u32::try_from(at).ok().and_then(|at| offset.checked_add(at));
                 let at = at.ok_or(MemError::ListTooShort)?;
-                let filled = self.queue.gather(slot, at, room, self.batch);
-                self.gone |= matches!(filled, Err(MemError::Absent));
-                filled
+                self.queue.gather(slot, at, room, self.batch)
             }
             Payload::Bytes(bytes) => bytes
                 .get(at..)
@@ -75,9 +87,10 @@ impl<'d, 'b> Data<'d, 'b> {
         }
     }
 
+    /// Returns why the payload could not be read, if so.
     #[inline]
-    pub(super) fn is_gone(&self) -> bool {
-        self.gone
+    pub(super) fn failed(&self) -> Option<MemError> {
+        self.failed
     }
 }
 
@@ -191,7 +204,7 @@ impl<'a> SendWorld<'a> {
             fill: &mut |at, room| data.fill(at, room),
         };
         let visit = Qp::visit(peer.qp, Some(request), &mut link.answers);
-        let gone = data.is_gone();
+        let failed = data.failed();
         let Some(Visit { owed, parked }) = visit else {
             self.spent.busy = true;
             return Err(TxError::Blocked);
@@ -199,9 +212,9 @@ impl<'a> SendWorld<'a> {
         link.owed = owed;
         if parked {
             // If the peer's memory is absent, the peer wakes this half when it is present.
-            return Err(match gone {
-                true => self.refused(MemError::Absent),
-                false => TxError::Blocked,
+            return Err(match failed {
+                Some(error) => self.refused(error),
+                None => TxError::Blocked,
             });
         }
         self.spent.add(len);

@@ -597,6 +597,60 @@ static int bad_buffer(void)
 	return 1;
 }
 
+/* Moves a region to another protection domain and back, all the time. */
+struct mover {
+	pthread_t thread;
+	struct ibv_mr *mr;
+	struct ibv_pd *home, *other;
+	_Atomic int over, failed;
+};
+
+static void *mover_run(void *arg)
+{
+	struct mover *m = arg;
+
+	while (!m->over)
+		m->failed |= ibv_rereg_mr(m->mr, IBV_REREG_MR_CHANGE_PD, m->other, NULL, 0, 0) ||
+			     ibv_rereg_mr(m->mr, IBV_REREG_MR_CHANGE_PD, m->home, NULL, 0, 0);
+	return NULL;
+}
+
+/* A sender whose buffer can be read at times only, and may change while it is read: the receiver never fails. */
+static int moved_region(void)
+{
+	struct end *from = end_of(&here, 2 * SENDS, 0), *to = end_of(&there, RECVS, RECVS);
+	struct ibv_qp_attr attr, again = { .qp_state = IBV_QPS_RTS };
+	struct mover m = { .home = here.pd };
+	struct ibv_qp_init_attr init;
+	struct ibv_ah *ah;
+	int ok = 1, arrived = 0;
+
+	CHECK(from && to && (ah = handle(&here, &there)) && (m.other = ibv_alloc_pd(here.ctx)));
+	m.mr = from->mr;
+	CHECK(!pthread_create(&m.thread, NULL, mover_run, &m));
+	for (unsigned n = 0; ok && n < 1000; n++) {
+		struct ibv_send_wr wr, *bad_wr;
+		struct ibv_sge sge;
+		struct ibv_wc wc;
+
+		request(&wr, &sge, from, ah, to, from->out, n, 100);
+		ok = !ibv_post_send(from->qp, &wr, &bad_wr) && next(from, &wc, 30000);
+		if (ok && wc.status == IBV_WC_SUCCESS) {
+			ok = hears(to, from, n, 100);
+			arrived++;
+		} else if (ok) {
+			ok = wc.status == IBV_WC_LOC_PROT_ERR && !ibv_modify_qp(from->qp, &again, IBV_QP_STATE);
+		}
+	}
+	m.over = 1;
+	pthread_join(m.thread, NULL);
+	printf("# %d of 1000 arrived\n", arrived);
+	CHECK(ok && !m.failed);
+	CHECK(!ibv_query_qp(to->qp, &attr, IBV_QP_STATE, &init) && attr.qp_state == IBV_QPS_RTS);
+	CHECK(silent(to) && !ibv_destroy_ah(ah) && end_gone(from) && end_gone(to) && !ibv_dealloc_pd(m.other));
+	return 1;
+}
+
 /* Two that answer each other, woken by events, and one that sends to itself. */
 static int answers(void)
 {
@@ -752,6 +806,7 @@ int main(int argc, char **argv)
 	result("a receiver in every state", states(), 1);
 	result("a completion queue overflows", overflow(), 1);
 	result("a buffer that cannot be read", bad_buffer(), 1);
+	result("a buffer that comes and goes", moved_region(), 1);
 	result("answers, and sends to itself", answers(), 1);
 	result("one event for many", events(), 1);
 	result("three senders at once", crowds(), 1);
