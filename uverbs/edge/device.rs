@@ -182,6 +182,11 @@ impl CharDevice {
 /// The reference is this value's.
 pub(super) struct Reference(NonNull<CharDevice>);
 
+// SAFETY: `CharDevice` is `Sync`, and its count of references is atomic.
+unsafe impl Send for Reference {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for Reference {}
+
 impl Deref for Reference {
     type Target = CharDevice;
 
@@ -283,24 +288,18 @@ impl FilesGuard<'_> {
 ///
 /// # Invariants
 ///
-/// The device was added; one use and one reference to its memory are this value's.
+/// The device was added; one use is this value's.
 pub(crate) struct Node {
-    device: NonNull<CharDevice>,
+    device: Reference,
     index: u32,
     parts: bool,
 }
-
-// SAFETY: `CharDevice` is `Sync`, and its count of references is atomic.
-unsafe impl Send for Node {}
-// SAFETY: As for `Send`.
-unsafe impl Sync for Node {}
 
 impl Deref for Node {
     type Target = CharDevice;
 
     fn deref(&self) -> &CharDevice {
-        // SAFETY: The memory exists: type invariant.
-        unsafe { self.device.as_ref() }
+        &self.device
     }
 }
 
@@ -361,18 +360,16 @@ impl Node {
         // SAFETY: `place` comes from a `KBox`, so it is not null.
         let node = unsafe { NonNull::new_unchecked(place) };
         let result = Self::complete(node, index, device);
+        // INVARIANT: The reference of the initialisation.
+        let node = Reference(node);
         if let Err(error) = result {
-            // SAFETY: The use and the reference are those of the initialisation.
-            unsafe {
-                // A program may have opened a node that it made before, and nobody will tell it that
-                // the RDMA device is removed.
-                node.as_ref().put_use();
-                node.as_ref().completion().wait();
-                bindings::put_device(node.as_ref().device_at());
-            }
+            // A program may have opened a node that it made before, and nobody will tell it that the
+            // RDMA device is removed.
+            node.put_use();
+            node.completion().wait();
             return Err(error);
         }
-        // INVARIANT: Just added; the use and the reference are those of the initialisation.
+        // INVARIANT: Just added; the use is that of the initialisation.
         Ok(Self {
             device: node,
             index,
@@ -432,7 +429,7 @@ impl Node {
     /// Removes the node: it cannot be opened any more. May sleep; waits for readers of its files
     /// in sysfs.
     pub(crate) fn hide(&self) {
-        nodes::remove(self.device);
+        nodes::remove(self.device.0);
         // SAFETY: The node was added, and is hidden once, by `remove` of the client.
         unsafe {
             bindings::cdev_device_del((&raw const self.cdev).cast_mut().cast(), self.device_at());
@@ -452,13 +449,6 @@ impl Node {
             self.completion().wait();
         }
         drop(self);
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        // SAFETY: The reference is this value's: type invariant.
-        unsafe { bindings::put_device(self.device_at()) };
     }
 }
 
