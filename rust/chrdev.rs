@@ -86,7 +86,7 @@ impl Numbers {
     }
 
     /// Returns the index of the number that an open file of a node with files `F` has, if the number
-    /// is in this range. A file of another driver, which had the numbers before, is none. May sleep.
+    /// is in this range. Files of a driver that had the numbers before do not count. May sleep.
     ///
     /// # Errors
     ///

@@ -385,7 +385,7 @@ unsafe extern "C" fn add<C: Client>(raw: *mut bindings::ib_device) -> c_int {
         // INVARIANT: The core keeps the device registered until `remove` returns, or this function
         // if it fails. Both wait for `gone`. `refs` starts at 1 for this reference.
         let device = DeviceRef(told);
-        // Before the client adds the device, since nothing would undo that.
+        // Allocated first: what the client does in `add` could not be undone.
         let place = KBox::<Kept<C>>::new_uninit(GFP_KERNEL);
         match place
             .map_err(Error::from)

@@ -147,7 +147,7 @@ void rdma_helper_vma_zap(struct vm_area_struct *vma)
 	zap_special_vma_range(vma, vma->vm_start, vma->vm_end - vma->vm_start);
 }
 
-/* Whether a mapping is copied by fork; if so, its pages are not. */
+/* Return whether a mapping is being copied by fork. If so, its pages will not be copied. */
 bool rdma_helper_vma_wipe_on_fork(struct vm_area_struct *copy, struct vm_area_struct *original)
 {
 	if (copy->vm_mm == original->vm_mm)

@@ -304,8 +304,8 @@ impl Queue {
         self.tell();
     }
 
-    /// Repeats `step` under the lock until it returns `false`. A program can have any number of
-    /// events wait, so interrupts are let in between. May sleep.
+    /// Repeats `step` under the lock until it returns `false`. A program can leave any number of
+    /// events unread, so the lock is released, and interrupts enabled, now and then. May sleep.
     fn by_turns(&self, mut step: impl FnMut(&mut List) -> bool) {
         const TURN: usize = 64;
         let mut more = true;

@@ -175,7 +175,7 @@ pub(crate) fn run(
     let (place, words) = if attributes <= const { ROOM / 2 } {
         (stack.as_mut_ptr(), WORDS)
     } else {
-        // OVERFLOW: A word has more than no bytes, here and below.
+        // OVERFLOW: The size of a word is not zero; the same below.
         let words = (attributes / size_of::<u64>()).saturating_add(C_WORDS);
         let all = (size_of::<Memory>() / size_of::<u64>()).saturating_add(words);
         heap.reserve(all, GFP_KERNEL)?;

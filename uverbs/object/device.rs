@@ -513,7 +513,7 @@ fn info_handles(call: &Call) -> Result {
     const ANY: u16 = u16::MAX;
 
     let len = call.len(LIST).unwrap_or(0);
-    // OVERFLOW: A number has more than no bytes, here and below.
+    // OVERFLOW: The size of a number is not zero.
     if len == 0 || len % size_of::<u32>() != 0 {
         return Err(EINVAL);
     }

@@ -131,7 +131,7 @@ pub(crate) fn moderate(cq: &verbs::Cq, count: u16, period: u16) -> Result {
 pub(crate) struct LastQp(*const bindings::ib_qp, u32);
 
 impl LastQp {
-    /// Of no completion yet.
+    /// No completion was taken yet.
     pub(crate) const NONE: Self = Self(ptr::null(), 0);
 }
 
