@@ -607,6 +607,47 @@ void rdma_helper_get_page(struct page *page);
 bool rdma_helper_port_needs_grh(struct ib_device *dev, u32 port);
 bool rdma_helper_port_opa_ah(struct ib_device *dev, u32 port);
 
+/* cm.c */
+struct rdma_cm_id;
+struct sa_path_rec;
+
+enum {
+	RDMA_HELPER_CM_OTHER,
+	RDMA_HELPER_CM_IB,
+	RDMA_HELPER_CM_ROCE,
+	RDMA_HELPER_CM_IWARP,
+};
+
+/* What an id knows of its ends. GIDs are those that the addresses alone give. */
+struct rdma_helper_cm_route {
+	u8 src[128];
+	u8 dst[128];
+	u8 sgid[16];
+	u8 dgid[16];
+	u64 node_guid;
+	u32 index;
+	u32 port;
+	u32 paths;
+	u16 pkey;
+	u8 link;
+	bool has_device;
+};
+
+void rdma_helper_cm_route(struct rdma_cm_id *id, struct rdma_helper_cm_route *to);
+void rdma_helper_cm_pack_path(struct sa_path_rec *path, u8 *to);
+int rdma_helper_cm_set_path(struct rdma_cm_id *id, u8 *from);
+u32 rdma_helper_cm_services(struct rdma_cm_id *id, u8 *to, size_t room);
+
+/* misc.c */
+struct ctl_table;
+struct ctl_table_header;
+struct ib_client_nl_info;
+
+bool rdma_helper_opener_changed(struct file *file);
+struct ctl_table_header *rdma_helper_register_sysctl(const char *path, struct ctl_table *table);
+void rdma_helper_unregister_sysctl(struct ctl_table_header *header);
+void rdma_helper_nl_info_global(struct ib_client_nl_info *info, u64 abi, struct device *cdev);
+
 #ifdef RDMA_HELPERS_INLINE
 #pragma clang attribute pop
 #endif

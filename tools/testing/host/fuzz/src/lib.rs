@@ -5,6 +5,7 @@
 //!
 //! * [`packets`]: two queue pairs talk, and somebody on the wire loses, repeats, forges;
 //! * [`rings`]: a user scribbles over the queues that are shared with the kernel;
+//! * [`ucma`]: commands that a program writes to `rdma_ucm`, and several programs at once;
 //! * [`wire`]: datagrams, headers and network headers are parsed and written back.
 //!
 //! `make fuzz` grows inputs by coverage; the smallest set of them is in `corpus/`, and
@@ -15,6 +16,7 @@ pub mod forge;
 pub mod memory;
 pub mod packets;
 pub mod rings;
+pub mod ucma;
 pub mod wire;
 
 /// A target.
@@ -24,5 +26,6 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("packets", packets::run),
     ("rings", rings::run),
+    ("ucma", ucma::run),
     ("wire", wire::run),
 ];

@@ -40,6 +40,11 @@ fn rings() {
 }
 
 #[test]
+fn ucma() {
+    replay("ucma");
+}
+
+#[test]
 fn wire() {
     replay("wire");
 }

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! `rdma_ucm`: connections for programs, over `/dev/infiniband/rdma_cm` (librdmacm).
+//!
+//! Replaces the C module of the same name: commands, events, sysfs, sysctl. It uses only exported
+//! functions of `rdma_cm`, `ib_core` and `ib_uverbs`, any of which may be the C module.
+//!
+//! | file | what |
+//! |---|---|
+//! | `proto` | commands, refusals, layouts, states: pure, tested on the host |
+//! | `file` | an open file: its contexts, and the queue of events |
+//! | `context` | an identifier that a program has: its events, its end |
+//! | `handler` | what the connection manager tells: events, connection requests |
+//! | `command` | what programs write |
+//! | `query` | answers to queries |
+//! | `joins` | joins of multicast groups |
+//! | `edge` | functions of `ib_uverbs` |
+//!
+//! A context has a reference in [`Shared::contexts`], where programs find it, and one in its file's
+//! [`Inner::contexts`](crate::file::Inner). Its `CmId` refers to it, too. So contexts end by
+//! [`Context::end`](crate::context::Context::end) only, which takes the `CmId` out; the last close of
+//! the file does so for all of its contexts.
+//!
+//! Locks, outer first:
+//!
+//! | lock | protects | notes |
+//! |---|---|---|
+//! | `Context::cm` | the `CmId`: calls of the connection manager, one at a time | the identifier is destroyed under it, so calls and the end of a context exclude each other |
+//! | handler lock of `rdma_cm` | `Context::uid`, and changes of the context's file | held by `rdma_cm` in handlers |
+//! | `Context::place` | the file, and the state of its life | a spinlock; nothing is locked under it |
+//! | `File::inner` | contexts and queue of a file | never those of two files |
+//! | `Context::queue` | events and joins of a context | |
+//!
+//! A handler takes `Context::cm` of the new context of a connection request only, where nobody else
+//! can hold it, by `try_lock`. User memory is not accessed under any of them.
+
+#![allow(unreachable_pub, reason = "proto is a crate of its own on the host")]
+
+mod command;
+mod context;
+mod edge;
+mod file;
+mod handler;
+mod joins;
+mod proto;
+mod query;
+
+use crate::context::Context;
+use crate::file::UcmFiles;
+use crate::joins::Member;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use rdma::misc::Announced;
+use rdma::misc::Misc;
+use rdma::sysctl::Number;
+use rdma::sysctl::Sysctl;
+use rdma::table::new_table;
+use rdma::table::Table;
+
+rdma::resident_module! { struct Main(Ucm); }
+
+module! {
+    type: Main,
+    name: "rdma_ucm",
+    authors: ["The rust-rdma authors"],
+    description: "RDMA Userspace Connection Manager Access",
+    license: "Dual BSD/GPL",
+    alias: ["rdma-client-rdma_cm"],
+}
+
+/// What all files share.
+#[pin_data]
+pub(crate) struct Shared {
+    /// Contexts by number. Complete ones only: a number is reserved first, and published last.
+    #[pin]
+    pub(crate) contexts: Table<Context>,
+    /// Joins of multicast groups by number.
+    #[pin]
+    pub(crate) joins: Table<Member>,
+    /// The largest backlog, which an administrator sets.
+    pub(crate) max_backlog: Arc<Number>,
+}
+
+/// State of the module. Fields are dropped in this order.
+struct Ucm {
+    _device: Announced<UcmFiles>,
+    _backlog: Sysctl,
+}
+
+impl kernel::Module for Ucm {
+    fn init(_module: &'static ThisModule) -> Result<Self> {
+        let backlog = Sysctl::register(c"net/rdma_ucm", c"max_backlog", 1024)?;
+        let max_backlog = backlog.number().clone();
+        let shared = Arc::pin_init(
+            pin_init!(Shared {
+                contexts <- new_table!("Shared::contexts"),
+                joins <- new_table!("Shared::joins"),
+                max_backlog,
+            }),
+            GFP_KERNEL,
+        )?;
+        let device = Announced::register(Misc::register(shared)?, rdma::resident!())?;
+        Ok(Self {
+            _device: device,
+            _backlog: backlog,
+        })
+    }
+}
