@@ -345,9 +345,7 @@ impl<U: CmUser> CmId<U> {
     /// Those of `rdma_resolve_ib_service`.
     pub fn resolve_service(&mut self, mut service: bindings::rdma_ucm_ib_service) -> Result {
         // SAFETY: The identifier exists (type invariant).
-        to_result(unsafe {
-            bindings::rdma_resolve_ib_service(self.raw.as_ptr(), &mut service)
-        })
+        to_result(unsafe { bindings::rdma_resolve_ib_service(self.raw.as_ptr(), &mut service) })
     }
 
     /// Resolves the route; an event follows. May sleep.
@@ -583,7 +581,9 @@ impl<U: CmUser> Locked<'_, U> {
 
     /// Returns the family of its source address.
     pub fn source_family(&self) -> u16 {
-        let Route { src: [a, b, ..], .. } = self.route();
+        let Route {
+            src: [a, b, ..], ..
+        } = self.route();
         u16::from_ne_bytes([a, b])
     }
 

@@ -142,7 +142,8 @@ impl<F: MiscFiles> Call<'_, F> {
         // SAFETY: Both files are open; the operations of a file do not change.
         let same = unsafe { ptr::eq((*other.as_ptr()).f_op, (*self.file).f_op) };
         // INVARIANT: It has the operations of this file, which is one of `F`.
-        same.then_some(Peer(other, PhantomData)).ok_or(NoPeer::Foreign)
+        same.then_some(Peer(other, PhantomData))
+            .ok_or(NoPeer::Foreign)
     }
 }
 
@@ -207,9 +208,7 @@ impl<F: MiscFiles> Table<F> {
         // SAFETY: The arguments are those of this function's contract. The misc code calls this
         // under a lock that `misc_deregister` takes, so the device exists.
         let inner = unsafe {
-            let raw = (*file)
-                .private_data
-                .cast::<Opaque<bindings::miscdevice>>();
+            let raw = (*file).private_data.cast::<Opaque<bindings::miscdevice>>();
             &*container_of!(raw, Inner<F>, raw)
         };
         match F::open(&inner.data) {

@@ -120,12 +120,7 @@ pub(crate) fn write(file: &Arc<File>, call: &Call<'_, UcmFiles>) -> Result<usize
     Ok(call.len)
 }
 
-fn run(
-    file: &Arc<File>,
-    call: &Call<'_, UcmFiles>,
-    command: Command<'_>,
-    room: u16,
-) -> Result {
+fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: Command<'_>, room: u16) -> Result {
     match command {
         Command::Create {
             uid,
@@ -146,9 +141,8 @@ fn run(
             from,
             to,
             timeout_ms,
-        } => Context::find(file, id)?.with_cm(|cm| {
-            cm.resolve_addr(SocketAddress(from.0), SocketAddress(to.0), timeout_ms)
-        }),
+        } => Context::find(file, id)?
+            .with_cm(|cm| cm.resolve_addr(SocketAddress(from.0), SocketAddress(to.0), timeout_ms)),
         Command::ResolveRoute { id, timeout_ms } => {
             Context::find(file, id)?.with_cm(|cm| cm.resolve_route(timeout_ms))
         }
@@ -212,12 +206,10 @@ fn run(
             let setting = Setting::parse(level, name, &value).map_err(wrong)?;
             set(&context, setting)
         }
-        Command::Notify { id, event } => {
-            Context::find(file, id)?.with_cm(|cm| cm.notify(event))
+        Command::Notify { id, event } => Context::find(file, id)?.with_cm(|cm| cm.notify(event)),
+        Command::Join(wanted) => {
+            joins::join(file, &wanted, |id| put(wanted.response, &id.to_ne_bytes()))
         }
-        Command::Join(wanted) => joins::join(file, &wanted, |id| {
-            put(wanted.response, &id.to_ne_bytes())
-        }),
         Command::Leave { response, id } => {
             let reported = joins::leave(file, id)?;
             put(response, &reported.to_ne_bytes())

@@ -69,6 +69,8 @@ pub(crate) fn path(cm: &Locked<'_, Context>, index: u32) -> Option<[u8; PATH]> {
     unsafe {
         bindings::ib_copy_path_rec_to_user(&mut out, path);
         // As in `vector`.
-        Some(mem::transmute::<bindings::ib_user_path_rec, [u8; PATH]>(out))
+        Some(mem::transmute::<bindings::ib_user_path_rec, [u8; PATH]>(
+            out,
+        ))
     }
 }

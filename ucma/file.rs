@@ -78,7 +78,11 @@ impl Inner {
 
     /// Takes a context out of the queue.
     fn unindex(&mut self, queue: &mut Queue) {
-        if let Some(node) = queue.key.take().and_then(|key| self.ready.remove_node(&key)) {
+        if let Some(node) = queue
+            .key
+            .take()
+            .and_then(|key| self.ready.remove_node(&key))
+        {
             queue.spare = Some(node.into_reservation());
         }
     }
@@ -201,11 +205,7 @@ impl File {
     }
 
     /// Makes a context known to the file: `publish` makes it known to programs, under the lock.
-    pub(crate) fn add(
-        &self,
-        node: RBTreeNode<u32, Arc<Context>>,
-        publish: impl FnOnce(),
-    ) {
+    pub(crate) fn add(&self, node: RBTreeNode<u32, Arc<Context>>, publish: impl FnOnce()) {
         let mut inner = self.inner.lock();
         // The number is reserved, so no other context has it.
         let _ = inner.contexts.insert(node);

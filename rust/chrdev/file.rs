@@ -101,10 +101,7 @@ impl<'f> PollTable<'f> {
     ///
     /// `file` and `table` are the arguments of a call of `poll` that has not returned, `table` may
     /// be null, and the open file can be borrowed for `'f`.
-    pub(crate) unsafe fn new(
-        file: *mut bindings::file,
-        table: *mut bindings::poll_table,
-    ) -> Self {
+    pub(crate) unsafe fn new(file: *mut bindings::file, table: *mut bindings::poll_table) -> Self {
         Self {
             file,
             table,

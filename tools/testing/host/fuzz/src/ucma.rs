@@ -181,7 +181,9 @@ fn groups(bytes: &[u8]) {
             manager.push((at, group));
         } else if !joined.is_empty() {
             let join = joined[usize::from(call >> 1) % joined.len()];
-            let newest = manager.iter().rposition(|(_, group)| *group == join.address);
+            let newest = manager
+                .iter()
+                .rposition(|(_, group)| *group == join.address);
             manager.remove(newest.expect("it has the group"));
             let at = joins::left(&mut joined, join.id).expect("it is there");
             assert_eq!(joined.remove(at).id, join.id);

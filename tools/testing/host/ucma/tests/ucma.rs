@@ -73,10 +73,7 @@ fn headers_in_the_order_of_refusals() {
             Op::GetEvent => 324,
             _ => 0,
         };
-        assert_eq!(
-            header(number, all, room).admit(op, HEADER + size),
-            Ok(size)
-        );
+        assert_eq!(header(number, all, room).admit(op, HEADER + size), Ok(size));
         if let Some(less) = room.checked_sub(1) {
             assert_eq!(
                 header(number, all, less).admit(op, HEADER + size),
@@ -121,7 +118,12 @@ fn port_spaces() {
     let parse = |space: u16, qp| {
         let raw = with(
             24,
-            &[(0, &[7]), (8, &[9]), (16, &space.to_ne_bytes()), (18, &[qp])],
+            &[
+                (0, &[7]),
+                (8, &[9]),
+                (16, &space.to_ne_bytes()),
+                (18, &[qp]),
+            ],
         );
         match Command::parse(Op::CreateId, &raw, 4) {
             Ok(Command::Create {
@@ -335,7 +337,11 @@ fn other_fields() {
         })
     );
     assert_eq!(
-        Command::parse(Op::MigrateId, &with(16, &[(0, &[1]), (8, &[2]), (12, &[3])]), 0),
+        Command::parse(
+            Op::MigrateId,
+            &with(16, &[(0, &[1]), (8, &[2]), (12, &[3])]),
+            0
+        ),
         Ok(Command::Migrate {
             response: 1,
             id: 2,
@@ -351,7 +357,10 @@ fn other_fields() {
 #[test]
 fn joins_of_both_layouts() {
     let ip = |number, room| {
-        let raw = with(48, &[(0, &[1]), (8, &[2]), (16, &family(number)), (44, &[3])]);
+        let raw = with(
+            48,
+            &[(0, &[1]), (8, &[2]), (16, &family(number)), (44, &[3])],
+        );
         Command::parse(Op::JoinIpMcast, &raw, room).map(|command| match command {
             Command::Join(Join {
                 response: 1,
@@ -365,7 +374,10 @@ fn joins_of_both_layouts() {
     };
     assert_eq!((ip(2, 4), ip(10, 4)), (Ok(16), Ok(28)));
     // The address is refused before the room, as in C.
-    assert_eq!((ip(27, 0), ip(2, 3)), (Err(Wrong::Invalid), Err(Wrong::NoRoom)));
+    assert_eq!(
+        (ip(27, 0), ip(2, 3)),
+        (Err(Wrong::Invalid), Err(Wrong::NoRoom))
+    );
     let any = |number, len: u16, flags: u16, room| {
         let raw = with(
             152,
@@ -551,22 +563,37 @@ fn answers_to_queries() {
     };
     let first = answer::unresolved(&[1; 16], &[2; 16], 0xffff);
     assert_eq!((&first[..16], &first[16..32]), (&[1; 16][..], &[2; 16][..]));
-    assert_eq!((&first[32..52], &first[52..54]), (&[0; 20][..], &[0xff; 2][..]));
+    assert_eq!(
+        (&first[32..52], &first[52..54]),
+        (&[0; 20][..], &[0xff; 2][..])
+    );
     let (from, to) = (address(INET, 3), address(INET6, 4));
     let route = answer::route(&from, &to, Some(&device), 2, &[first, [5; 64]]);
     assert_eq!(route[..8], device.node_guid.to_ne_bytes());
     assert_eq!((&route[8..72], &route[72..136]), (&first[..], &[5; 64][..]));
-    assert_eq!((&route[136..152], &route[152..164]), (&from.0[..16], &[0; 12][..]));
+    assert_eq!(
+        (&route[136..152], &route[152..164]),
+        (&from.0[..16], &[0; 12][..])
+    );
     assert_eq!(route[164..192], to.0[..28]);
-    assert_eq!(route[192..208], [2, 0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(
+        route[192..208],
+        [2, 0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0]
+    );
     // As in C: another family is cut.
     let route = answer::route(&address(IB, 3), &to, None, 0, &[[0; 64]; 2]);
     assert_eq!((&route[138..164], &route[..8]), (&[3; 26][..], &[0; 8][..]));
 
     let addr = answer::addresses(&from, &address(IB, 9), Some(&device));
     assert_eq!(addr[8..16], [2, 0, 0x34, 0x12, 16, 0, 48, 0]);
-    assert_eq!((&addr[16..32], &addr[32..144]), (&from.0[..16], &[0; 112][..]));
-    assert_eq!((&addr[146..192], &addr[192..272]), (&[9; 46][..], &[0; 80][..]));
+    assert_eq!(
+        (&addr[16..32], &addr[32..144]),
+        (&from.0[..16], &[0; 112][..])
+    );
+    assert_eq!(
+        (&addr[146..192], &addr[192..272]),
+        (&[9; 46][..], &[0; 80][..])
+    );
     assert_eq!(addr[272..], [7, 0, 0, 0, 0, 0, 0, 0]);
     let none = answer::addresses(&Address([0; STORAGE]), &Address([0; STORAGE]), None);
     assert_eq!(none, [0; 280]);
@@ -574,7 +601,10 @@ fn answers_to_queries() {
     let ib = answer::infiniband(0x1234, &[6; 16], 0x0102);
     assert_eq!((ib.family(), ib.len()), (IB, 48));
     assert_eq!(ib.0[2..8], [0x34, 0x12, 0, 0, 0, 0]);
-    assert_eq!((&ib.0[8..24], &ib.0[24..32]), (&[6; 16][..], &[2, 1, 0, 0, 0, 0, 0, 0][..]));
+    assert_eq!(
+        (&ib.0[8..24], &ib.0[24..32]),
+        (&[6; 16][..], &[2, 1, 0, 0, 0, 0, 0, 0][..])
+    );
     assert!(ib.0[32..].iter().all(|byte| *byte == 0));
 }
 
@@ -585,7 +615,10 @@ fn lives() {
     life.close();
     assert_eq!(life, Life::Private, "only what is known is closed");
     life.publish();
-    assert_eq!((life.find(true), life.find(false)), (Ok(()), Err(Lost::Foreign)));
+    assert_eq!(
+        (life.find(true), life.find(false)),
+        (Ok(()), Err(Lost::Foreign))
+    );
     assert_eq!(life.destroy_found(false), Err(Lost::Foreign));
     life.close();
     assert_eq!(
@@ -596,7 +629,10 @@ fn lives() {
     assert_eq!(life, Life::Closing);
     assert_eq!(life.destroy_found(true), Ok(()));
     assert_eq!(life.destroy_found(true), Err(Lost::None));
-    assert_eq!((life.find(true), life.find(false)), (Err(Lost::None), Err(Lost::None)));
+    assert_eq!(
+        (life.find(true), life.find(false)),
+        (Err(Lost::None), Err(Lost::None))
+    );
     assert!(!life.destroy());
     life.publish();
     life.close();
