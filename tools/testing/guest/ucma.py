@@ -102,6 +102,9 @@ class Ucm:
             got = self.call("GET_EVENT", struct.pack("=Q", self.at), EVENT)
             if isinstance(got, int):
                 data = self.answer.raw[:EVENT]
+                # The end of a time that nobody waits for.
+                if struct.unpack_from("=I", data, 12)[0] == 15:
+                    continue
                 return struct.unpack_from("=I", data, 12)[0], data
             if got != "EAGAIN":
                 raise OSError(got)
