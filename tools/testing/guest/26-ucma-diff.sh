@@ -30,15 +30,16 @@ same_answers() {
     [ ! -s /tmp/differ ]
 }
 
-words=6
+words=2
 [ "$KERNEL" = fast ] || words=1
 
 check "two nodes" two_nodes
 check "rdma_ucm loads" modprobe rdma_ucm
-for one in c ours; do
+for one in ours c; do
     check "the module is loaded: $one" "${one/ours/our}_ucma"
     check "commands: $one" answers "/tmp/$one"
 done
 check "answers alike" same_answers
+check "our module is loaded again" our_ucma
 note "$(wc -l </tmp/ours) answers compared, of them $(grep -cE -- '-> E' /tmp/ours) refusals"
 finish

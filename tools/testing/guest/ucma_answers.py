@@ -138,7 +138,7 @@ STATES = ["new", "datagram", "bound", "bound_datagram", "joined", "anywhere", "l
 # Commands that an event follows, when they succeed.
 FOLLOWED = {"RESOLVE_IP", "RESOLVE_ADDR", "RESOLVE_ROUTE", "JOIN_IP_MCAST", "JOIN_MCAST", "CONNECT", "ACCEPT", "REJECT", "DISCONNECT"}
 # Commands that change nothing.
-HARMLESS = {"QUERY", "QUERY_ROUTE", "INIT_QP_ATTR", "GET_EVENT"}
+HARMLESS = {"QUERY", "QUERY_ROUTE", "INIT_QP_ATTR", "GET_EVENT", "CREATE_ID", "WRITE_CM_EVENT"}
 
 
 def body(name, s):
@@ -184,7 +184,8 @@ PATHS = struct.pack("=II", 43, 0) + bytes(64)
 OPTIONS = [(0, 0, b"\x08"), (0, 1, b"\1\0\0\0"), (0, 2, b"\1\0\0\0"), (0, 3, b"\x0e"), (0, 4, b"\1"), (1, 1, PATHS), (1, 1, bytes(72)),
            (1, 1, PATHS[:71]), (1, 1, b""), (1, 0, b""), (2, 0, b"\0"), (0, 0, b"12"), (0, 1, b"\1"), (0, 2, b"")]
 # Room for the answer around each limit.
-ROOMS = [0, 3, 4, 7, 8, 79, 80, 143, 144, 199, 200, 207, 208, 271, 272, 280, 323, 324, 335, 336]
+ROOMS = {"QUERY_ROUTE": [199, 200, 207, 208], "QUERY": [271, 272, 279, 280], "INIT_QP_ATTR": [143, 144], "GET_EVENT": [323, 324, 335, 336],
+         "MIGRATE_ID": [0, 3]}
 
 
 def variants(name, s, rng, count):
@@ -210,11 +211,11 @@ def variants(name, s, rng, count):
                 "LEAVE_MCAST", "MIGRATE_ID"):
         where = 8 if name == "CREATE_ID" else 0
         yield "no answer", lambda: ucm.call(name, good[:where] + struct.pack("=Q", 8) + good[where + 8:])
-        for room in ROOMS:
+        for room in ROOMS.get(name, [3, 4]):
             yield f"room {room}", lambda room=room: ucm.call(name, good, room)
     if name == "QUERY":
-        for option in (1, 2, 3, 4):
-            for room in (7, 8, 79, 80, 152, 271, 272, 279, 280, 4000):
+        for option, rooms in ((1, (7, 8, 79, 80, 152)), (2, (271, 272, 280)), (3, (7, 8, 183, 184)), (4, (280,))):
+            for room in rooms:
                 yield f"option {option}, room {room}", lambda option=option, room=room: ucm.call(name, good[:12] + struct.pack("=I", option), room)
     if name == "INIT_QP_ATTR":
         for state in range(8):
@@ -232,18 +233,18 @@ def variants(name, s, rng, count):
         for text, fd in (("other", s.other.fd), ("null", s.null), ("closed", 999), ("negative", 0xFFFFFFFF)):
             yield f"to {text}", lambda fd=fd: ucm.call(name, good[:12] + struct.pack("=I", fd))
         yield "to this one", lambda: s.other.call(name, struct.pack("=QII", s.other.at, s.id, ucm.fd))
-    if name == "CREATE_ID":
+    if name == "CREATE_ID" and s.state == "new":
         for space in (0, 1, IPOIB, UDP, IB, 0xFFFF):
             for kind in (0, 2, 3, 4, 9, 255):
                 yield f"space {space:#x} {kind}", lambda space=space, kind=kind: ucm.call(name, good[:16] + struct.pack("=HB5x", space, kind))
     if name == "REJECT":
-        for reason in (0, 1, 35, 255):
-            for length in (0, 148, 149, 255):
+        for reason, lengths in ((0, (0,)), (1, (0,)), (35, (148,)), (28, (149, 255)), (255, (0,))):
+            for length in lengths:
                 yield f"reason {reason} {length}", lambda reason=reason, length=length: ucm.call(
                     name, good[:4] + bytes([length, reason]) + good[6:])
     if name in ("CONNECT", "ACCEPT"):
         base = 0 if name == "CONNECT" else 8
-        for length in (56, 57, 180, 196, 197, 255):
+        for length in (56, 57, 196, 197):
             yield f"private {length}", lambda length=length: ucm.call(
                 name, good[:base + 264] + bytes([length]) + good[base + 265:])
         yield "not valid", lambda: ucm.call(name, good[:base + 271] + b"\0" + good[base + 272:])
@@ -309,7 +310,7 @@ def run(state, name, seed, count):
             line += f" [{masked(name, answer)}]"
         _, data = setting.ucm.event(0.25 if done and name in FOLLOWED else 0)
         print(line, "event", event_text(data))
-        if done and name not in HARMLESS:
+        if done and name not in HARMLESS and not (name == "SET_OPTION" and text.startswith("option 0")):
             setting.close()
             setting = None
     setting.close()
