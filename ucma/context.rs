@@ -75,7 +75,7 @@ static EVENTS: Atomic<u64> = Atomic::<u64>::new(0);
 impl Event {
     /// Creates an event, the newest of all. May sleep.
     pub(crate) fn new(kind: Kind, told: &event::Event<'_>, flags: Flags) -> Result<ListArc<Self>> {
-        let bytes = told.to_bytes();
+        let bytes = told.bytes();
         ListArc::pin_init(
             try_pin_init!(Self {
                 seq: EVENTS.fetch_add(1_u64, Relaxed),

@@ -30,6 +30,10 @@ use rdma::cm::SocketAddress;
 use rdma::cm::SERVICE;
 
 /// An answer.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "it is on the stack of one command"
+)]
 pub(crate) enum Answer {
     /// None, though the query succeeded.
     Nothing,
@@ -59,7 +63,7 @@ impl Answer {
 }
 
 fn device(route: &Route) -> Option<Device> {
-    route.has_device.then(|| Device {
+    route.has_device.then_some(Device {
         node_guid: route.node_guid,
         index: route.index,
         // CAST: Programs know 8 bits.

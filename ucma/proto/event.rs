@@ -91,7 +91,7 @@ fn put_private(to: &mut [u8; SIZE], at: usize, from: &[u8]) -> u8 {
 
 impl Event<'_> {
     /// Returns the bytes that a program reads. What has no meaning is zero.
-    pub fn to_bytes(&self) -> [u8; SIZE] {
+    pub fn bytes(&self) -> [u8; SIZE] {
         let mut to = [0; SIZE];
         put(&mut to, 0, &self.uid.to_ne_bytes());
         put(&mut to, 8, &self.id.to_ne_bytes());

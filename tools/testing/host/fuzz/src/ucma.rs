@@ -88,7 +88,7 @@ fn connection(param: &Param<'_>) {
         }),
         ece: Ece::default(),
     };
-    let bytes = told.to_bytes();
+    let bytes = told.bytes();
     assert_eq!(&bytes[28..28 + param.private.len()], param.private);
     assert_eq!(usize::from(bytes[284]), param.private.len());
     let told = Event {
@@ -98,7 +98,7 @@ fn connection(param: &Param<'_>) {
         }),
         ..told
     };
-    let bytes = told.to_bytes();
+    let bytes = told.bytes();
     assert_eq!(&bytes[60..60 + param.private.len()], param.private);
     assert_eq!(usize::from(bytes[316]), param.private.len());
 }

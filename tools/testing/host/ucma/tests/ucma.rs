@@ -478,7 +478,7 @@ fn events_as_the_uapi_lays_them_out() {
             attr_mod: 0x3132_3334,
         },
     };
-    let empty = told.to_bytes();
+    let empty = told.bytes();
     assert_eq!(empty[..8], told.uid.to_ne_bytes());
     assert_eq!(empty[8..12], told.id.to_ne_bytes());
     assert_eq!(empty[12..20], [4, 0, 0, 0, 0xf2, 0xff, 0xff, 0xff]);
@@ -499,7 +499,7 @@ fn events_as_the_uapi_lays_them_out() {
         }),
         ..told
     }
-    .to_bytes();
+    .bytes();
     assert_eq!(conn[20..24], 0x11_u32.to_ne_bytes());
     assert_eq!(conn[24..28], [0; 4], "the Q_Key is not told");
     assert_eq!((&conn[28..120], conn[120]), (&[9; 92][..], 0));
@@ -514,7 +514,7 @@ fn events_as_the_uapi_lays_them_out() {
         }),
         ..told
     }
-    .to_bytes();
+    .bytes();
     assert_eq!(ud[20..28], [0x11, 0, 0, 0, 0x22, 0, 0, 0]);
     assert_eq!((&ud[28..60], &ud[60..240]), (&[7; 32][..], &[9; 180][..]));
     assert_eq!(ud[240..316], [0; 76]);
@@ -524,7 +524,7 @@ fn events_as_the_uapi_lays_them_out() {
         body: Body::Arg(0x0102_0304_0506_0708),
         ..told
     }
-    .to_bytes();
+    .bytes();
     assert_eq!(arg[20..28], 0x0102_0304_0506_0708_u64.to_ne_bytes());
     assert_eq!(event::SIZE, 336);
 }
@@ -543,7 +543,7 @@ fn private_data_never_overrun() {
         }),
         ece: Ece::default(),
     }
-    .to_bytes();
+    .bytes();
     assert_eq!((conn[28 + 254], conn[28 + 255]), (1, 0));
     assert_eq!(conn[284], 255);
 }
