@@ -17,7 +17,10 @@
 //! | [`CmEvent`] | an event, during the handler; private data are slices |
 //! | [`Request`] | a connection request, with the identifier that was made for it |
 //!
-//! Handlers of an identifier run one at a time, under its handler lock, and may sleep. A handler must
+//! Handlers of an identifier run one at a time, under its handler lock, and may sleep. Those of a listener
+//! on a wildcard address are an exception: it listens by a hidden identifier for each device, and its
+//! handlers run under the locks of these, so that several run at a time, and [`CmId::lock`] does not
+//! keep them from running. A handler must
 //! not drop its own identifier, which would wait for the handler; it queues work that does so. The
 //! handler's answer matters to the connection manager for requests only: whether somebody took the
 //! new identifier ([`Answered`]).
@@ -74,7 +77,8 @@ pub trait CmUser: Sized + Send + Sync + 'static {
     /// Handles an event that is not a connection request.
     fn event(this: ArcBorrow<'_, Self>, event: &CmEvent<'_>);
 
-    /// Handles a connection request that the listener `this` has got.
+    /// Handles a connection request that the listener `this` has got. May run concurrently for a
+    /// listener, and without its handler lock.
     fn request<'a>(
         this: ArcBorrow<'_, Self>,
         request: Request<'a, Self>,
@@ -274,11 +278,6 @@ impl<U: CmUser> CmId<U> {
     fn view(&self) -> &Id {
         // SAFETY: The identifier exists as long as this (type invariant).
         unsafe { Id::view(self.raw.as_ptr()) }
-    }
-
-    /// Returns whether it is for datagrams.
-    pub fn is_datagram(&self) -> bool {
-        self.view().is_datagram()
     }
 
     /// Returns whether it is bound to a device.

@@ -29,7 +29,6 @@ use crate::proto::option::Setting;
 use crate::proto::queue::Backlog;
 use crate::proto::Wrong;
 use crate::query;
-use crate::Shared;
 use core::mem;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
@@ -237,7 +236,7 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: Command<'_>, room: 
 
 fn create(file: &Arc<File>, uid: u64, response: u64, space: u16, qp: QpType) -> Result {
     let flags = GFP_KERNEL_ACCOUNT;
-    let slot = file.shared.contexts.reserve(Shared::NUMBERS, flags)?;
+    let slot = crate::number(&file.shared.contexts, flags)?;
     let id = slot.id();
     let context = Context::new(id, file.clone(), uid, flags)?;
     let node = RBTreeNode::new(id, context.clone(), flags)?;
@@ -281,6 +280,9 @@ fn get_event(file: &Arc<File>, call: &Call<'_, UcmFiles>, response: u64, room: u
     if let Err(e) = put(response, bytes) {
         File::put_back(&context, event);
         return Err(e);
+    }
+    if let Kind::Request(_) = event.kind {
+        context.queue.lock().backlog.give();
     }
     Ok(())
 }
@@ -332,7 +334,7 @@ fn write_event(context: &Arc<Context>, kind: u32, status: u32, arg: u64) -> Resu
             ece: command::Ece::default(),
         };
         let event = Event::new(Kind::Written, &told, GFP_KERNEL_ACCOUNT)?;
-        let result = context.file().push_written(context, event);
+        let result = File::push_written(context, event);
         drop(cm);
         result
     })

@@ -15,7 +15,6 @@ use crate::proto::joins::Joined;
 use crate::proto::life::Life;
 use crate::proto::life::Lost;
 use crate::proto::queue::Backlog;
-use crate::Shared;
 use core::mem;
 use kernel::alloc::Flags;
 use kernel::impl_has_work;
@@ -109,7 +108,7 @@ pub(crate) struct Queue {
 
 /// Where a context is.
 pub(crate) struct Place {
-    /// Changed under the handler lock.
+    /// Changed under the handler lock, before the context is taken out of the old file.
     pub(crate) file: Arc<File>,
     pub(crate) life: Life,
 }
@@ -311,10 +310,4 @@ impl Queue {
         let joins = mem::replace(&mut self.joins, KVec::new());
         (events, joins, self.reported)
     }
-}
-
-/// Shorthand for lookups.
-impl Shared {
-    /// The numbers of contexts and joins.
-    pub(crate) const NUMBERS: core::ops::RangeInclusive<u32> = 0..=u32::MAX;
 }

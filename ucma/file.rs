@@ -21,6 +21,7 @@ use crate::proto::joins::Joined;
 use crate::proto::life::Life;
 use crate::proto::queue::WRITTEN;
 use crate::Shared;
+use core::mem;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::list::List;
 use kernel::list::ListArc;
@@ -87,18 +88,35 @@ impl Inner {
         }
     }
 
+    /// Takes the first context with events out of the queue, and its first event.
+    fn first(&mut self) -> Option<(Arc<Context>, ListArc<Event>)> {
+        loop {
+            let (key, context) = {
+                let front = self.ready.cursor_front()?;
+                let (key, context) = front.current();
+                (*key, context.clone())
+            };
+            let mut queue = context.queue.lock();
+            self.unindex(&mut queue);
+            // The key was that of the context; if it were not, the node would stay the first.
+            drop(self.ready.remove_node(&key));
+            let event = queue.events.pop_front();
+            self.index(&context, &mut queue);
+            drop(queue);
+            if let Some(event) = event {
+                return Some((context, event));
+            }
+        }
+    }
+
     /// Takes the first event, which the program reads.
     fn pop(&mut self) -> Option<(Arc<Context>, ListArc<Event>)> {
-        let context = self.ready.cursor_front()?.current().1.clone();
+        let (context, event) = self.first()?;
         let mut queue = context.queue.lock();
-        self.unindex(&mut queue);
-        let event = queue.events.pop_front();
-        self.index(&context, &mut queue);
-        let event = event?;
         queue.reported = queue.reported.wrapping_add(1);
         match &event.kind {
-            Kind::Plain => {}
-            Kind::Request(_) => queue.backlog.give(),
+            // The place of a request is free once the program has read it.
+            Kind::Plain | Kind::Request(_) => {}
             Kind::Join(id) => {
                 if let Some(join) = join(&mut queue, *id) {
                     join.reported = join.reported.wrapping_add(1);
@@ -127,10 +145,7 @@ impl Inner {
         let mut queue = context.queue.lock();
         queue.reported = queue.reported.wrapping_sub(1);
         match &event.kind {
-            Kind::Plain => {}
-            Kind::Request(_) => {
-                let _: bool = queue.backlog.take();
-            }
+            Kind::Plain | Kind::Request(_) => {}
             Kind::Join(id) => match join(&mut queue, *id) {
                 Some(join) => join.reported = join.reported.wrapping_sub(1),
                 // The program has left the group.
@@ -153,6 +168,14 @@ fn join(queue: &mut Queue, id: u32) -> Option<&mut Joined> {
     queue.joins.get_mut(at)
 }
 
+/// Why an event was not queued.
+pub(crate) enum NotQueued {
+    /// The context has moved to another file.
+    Moved(ListArc<Event>),
+    /// The event was refused.
+    Refused,
+}
+
 /// What a context takes along when it moves to another file.
 pub(crate) struct Moving {
     own: Option<RBTreeNode<u32, Arc<Context>>>,
@@ -160,19 +183,29 @@ pub(crate) struct Moving {
 }
 
 impl File {
-    /// Queues an event of a context that the file has, if `check` agrees. Otherwise, returns it.
-    ///
-    /// The handler lock of the context is held, or its `cm` lock, so it does not move.
-    pub(crate) fn push(
+    /// Returns whether a context has not moved; the lock of this file is held. A move sets the
+    /// file first, and then takes the context out of the old one under its lock.
+    fn has(&self, context: &Context) -> bool {
+        core::ptr::eq(&*context.place.lock().file, self)
+    }
+
+    /// Queues an event, if `check` agrees.
+    fn try_push(
         &self,
         context: &Arc<Context>,
         event: ListArc<Event>,
-        check: impl FnOnce(&mut Queue) -> bool,
-    ) -> Result<(), ListArc<Event>> {
+        check: impl FnOnce(&mut Inner, &mut Queue) -> bool,
+    ) -> Result<(), NotQueued> {
         let mut inner = self.inner.lock();
+        if !self.has(context) {
+            drop(inner);
+            return Err(NotQueued::Moved(event));
+        }
         let mut queue = context.queue.lock();
-        if !check(&mut queue) {
-            return Err(event);
+        if !check(&mut inner, &mut queue) {
+            drop(queue);
+            drop(inner);
+            return Err(NotQueued::Refused);
         }
         queue.events.push_back(event);
         inner.index(context, &mut queue);
@@ -182,26 +215,79 @@ impl File {
         Ok(())
     }
 
+    /// Queues an event of a context at the file that has it, if `check` agrees. Returns whether it
+    /// did.
+    ///
+    /// A listener may move meanwhile: on a wildcard address its handlers do not run under its own
+    /// handler lock, but under those of hidden identifiers, one for each device.
+    pub(crate) fn push(
+        context: &Arc<Context>,
+        mut event: ListArc<Event>,
+        check: impl Fn(&mut Queue) -> bool,
+    ) -> bool {
+        loop {
+            let tried = context
+                .file()
+                .try_push(context, event, |_, queue| check(queue));
+            match tried {
+                Ok(()) => return true,
+                Err(NotQueued::Refused) => return false,
+                Err(NotQueued::Moved(back)) => event = back,
+            }
+        }
+    }
+
     /// Queues an event that the program has written.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if there are too many.
-    pub(crate) fn push_written(&self, context: &Arc<Context>, event: ListArc<Event>) -> Result {
-        let mut inner = self.inner.lock();
-        if inner.written >= WRITTEN {
-            drop(inner);
-            return Err(ENOMEM);
+    pub(crate) fn push_written(context: &Arc<Context>, mut event: ListArc<Event>) -> Result {
+        loop {
+            let tried = context.file().try_push(context, event, |inner, queue| {
+                if inner.written >= WRITTEN {
+                    return false;
+                }
+                inner.written = inner.written.saturating_add(1);
+                queue.written = queue.written.saturating_add(1);
+                true
+            });
+            match tried {
+                Ok(()) => return Ok(()),
+                Err(NotQueued::Refused) => return Err(ENOMEM),
+                Err(NotQueued::Moved(back)) => event = back,
+            }
         }
-        inner.written = inner.written.saturating_add(1);
-        let mut queue = context.queue.lock();
-        queue.written = queue.written.saturating_add(1);
-        queue.events.push_back(event);
-        inner.index(context, &mut queue);
-        drop(queue);
-        drop(inner);
-        self.readers.wake();
-        Ok(())
+    }
+
+    /// Adds the context of a connection request, which `publish` makes known to programs, to the
+    /// file of its listener, and queues the event.
+    pub(crate) fn push_request(
+        listener: &Arc<Context>,
+        context: &Context,
+        node: RBTreeNode<u32, Arc<Context>>,
+        event: ListArc<Event>,
+        publish: impl FnOnce(),
+    ) {
+        loop {
+            let file = listener.file();
+            // Nobody has found it yet.
+            let was = mem::replace(&mut context.place.lock().file, file.clone());
+            drop(was);
+            let mut inner = file.inner.lock();
+            if !file.has(listener) {
+                continue;
+            }
+            // The number is reserved, so no other context has it.
+            let _ = inner.contexts.insert(node);
+            publish();
+            let mut queue = listener.queue.lock();
+            queue.events.push_back(event);
+            inner.index(listener, &mut queue);
+            drop(queue);
+            drop(inner);
+            return file.readers.wake();
+        }
     }
 
     /// Makes a context known to the file: `publish` makes it known to programs, under the lock.

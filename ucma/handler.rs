@@ -2,8 +2,9 @@
 
 //! What the connection manager tells: events, and connection requests.
 //!
-//! Handlers run under the handler lock of the identifier, so the context stays in its file. Nobody
-//! waits for an event that cannot be queued for lack of memory, as in the C module; a connection
+//! Handlers run under the handler lock of the identifier, but for a listener on a wildcard address: there
+//! they run under the locks of hidden identifiers, one for each device, so several at a time, and the
+//! listener may move to another file meanwhile. Nobody waits for an event that cannot be queued for lack of memory, as in the C module; a connection
 //! request that cannot be queued is not answered, so that the peer repeats it.
 
 use crate::context::Context;
@@ -79,7 +80,6 @@ fn told<'a>(event: &'a CmEvent<'_>, uid: u64, id: u32) -> event::Event<'a> {
 /// Queues an event of a join. Joins may change meanwhile, since a program leaves a group without
 /// the handler lock.
 fn queue_join(context: &Arc<Context>, event: &CmEvent<'_>, cookie: usize) -> Result {
-    let file = context.file();
     loop {
         let (uid, id) = {
             let queue = context.queue.lock();
@@ -88,23 +88,22 @@ fn queue_join(context: &Arc<Context>, event: &CmEvent<'_>, cookie: usize) -> Res
             (join.uid, join.id)
         };
         let new = Event::new(Kind::Join(id), &told(event, uid, id), GFP_KERNEL)?;
-        let same = file.push(context, new, |queue| {
+        let same = File::push(context, new, |queue| {
             joins::by_cookie(&queue.joins, cookie)
                 .and_then(|at| queue.joins.get(at))
                 .is_some_and(|join| join.id == id)
         });
-        if same.is_ok() {
+        if same {
             return Ok(());
         }
     }
 }
 
-/// Queues an event that the program has asked for; the handler lock is held. Without a name the
-/// program does not know the context yet, and is not told.
+/// Queues an event of a context whose name the program has given.
 pub(crate) fn queue(context: &Arc<Context>, told: &event::Event<'_>, flags: Flags) -> Result {
     let new = Event::new(Kind::Plain, told, flags)?;
     // Nothing is checked, so it is taken.
-    let _ = context.file().push(context, new, |_| true);
+    let _: bool = File::push(context, new, |_| true);
     Ok(())
 }
 
@@ -122,7 +121,7 @@ fn prepare<'a>(
     listener: &Context,
     event: &CmEvent<'_>,
 ) -> Result<Prepared<'a>> {
-    let slot = shared.contexts.reserve(Shared::NUMBERS, GFP_KERNEL)?;
+    let slot = crate::number(&shared.contexts, GFP_KERNEL)?;
     let id = slot.id();
     let context = Context::new(id, file.clone(), 0, GFP_KERNEL)?;
     let uid = listener.uid.load(Relaxed);
@@ -162,12 +161,10 @@ fn request<'r>(
     let (id, answered) = request.take(context.clone());
     *cm = Some(id);
     drop(cm);
-    context.place.lock().life.publish();
-    file.add(node, || {
-        let _: u32 = slot.publish(context);
+    File::push_request(listener, &context, node, event, || {
+        context.place.lock().life.publish();
+        let _: u32 = slot.publish(context.clone());
     });
-    // Nothing is checked, so it is taken.
-    let _ = file.push(listener, event, |_| true);
     answered
 }
 

@@ -61,7 +61,7 @@ pub(crate) fn join(
     let context = Context::find(file, wanted.id)?;
     let shared = &file.shared;
     context.with_cm(|cm| cm.has_device().then_some(()).ok_or(EINVAL))?;
-    let slot = shared.joins.reserve(Shared::NUMBERS, GFP_KERNEL_ACCOUNT)?;
+    let slot = crate::number(&shared.joins, GFP_KERNEL_ACCOUNT)?;
     let id = slot.id();
     let member = Arc::new(
         Member {
@@ -134,6 +134,8 @@ pub(crate) fn leave(file: &Arc<File>, id: u32) -> Result<u32> {
     if !member.win() {
         return Err(ENOENT);
     }
+    let reported = left(&member.context, id);
+    // The number is free only now: until then, the list of the context has it.
     drop(file.shared.joins.remove(id));
-    left(&member.context, id)
+    reported
 }

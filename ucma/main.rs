@@ -26,10 +26,10 @@
 //! | lock | protects | notes |
 //! |---|---|---|
 //! | `Context::cm` | the `CmId`: calls of the connection manager, one at a time | the identifier is destroyed under it, so calls and the end of a context exclude each other |
-//! | handler lock of `rdma_cm` | `Context::uid`, and changes of the context's file | held by `rdma_cm` in handlers |
-//! | `Context::place` | the file, and the state of its life | a spinlock; nothing is locked under it |
+//! | handler lock of `rdma_cm` | `Context::uid`, and changes of the context's file | held by `rdma_cm` in handlers, but not that of a listener on a wildcard address |
 //! | `File::inner` | contexts and queue of a file | never those of two files |
 //! | `Context::queue` | events and joins of a context | |
+//! | `Context::place` | the file, and the state of its life | a spinlock; nothing is locked under it |
 //!
 //! A handler takes `Context::cm` of the new context of a connection request only, where nobody else
 //! can hold it, by `try_lock`. User memory is not accessed under any of them.
@@ -48,6 +48,7 @@ mod query;
 use crate::context::Context;
 use crate::file::UcmFiles;
 use crate::joins::Member;
+use kernel::alloc::Flags;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::misc::Announced;
@@ -55,6 +56,7 @@ use rdma::misc::Misc;
 use rdma::sysctl::Number;
 use rdma::sysctl::Sysctl;
 use rdma::table::new_table;
+use rdma::table::Slot;
 use rdma::table::Table;
 
 rdma::resident_module! { struct Main(Ucm); }
@@ -79,6 +81,22 @@ pub(crate) struct Shared {
     pub(crate) joins: Table<Member>,
     /// The largest backlog, which an administrator sets.
     pub(crate) max_backlog: Arc<Number>,
+}
+
+/// Numbers that librdmacm can look up. It takes them for signed.
+const FIRST: core::ops::RangeInclusive<u32> = 0..=0xffff;
+const ALL: core::ops::RangeInclusive<u32> = 0..=0x7fff_ffff;
+
+/// Reserves a number, as small as there is one that programs prefer. May sleep.
+///
+/// # Errors
+///
+/// `EBUSY`, `ENOMEM`.
+pub(crate) fn number<T>(table: &Table<T>, flags: Flags) -> Result<Slot<'_, T>> {
+    match table.reserve(FIRST, flags) {
+        Err(e) if e == EBUSY => table.reserve(ALL, flags),
+        slot => slot,
+    }
 }
 
 /// State of the module. Fields are dropped in this order.

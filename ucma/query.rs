@@ -182,6 +182,12 @@ fn services(context: &Context, cm: &Locked<'_, Context>, room: u16) -> Result<An
             *to = from;
         }
         cm.copy_services(records);
+        // The C core does not write these two bytes.
+        for record in records.chunks_exact_mut(SERVICE) {
+            if let Some(gap) = record.get_mut(26..28) {
+                gap.fill(0);
+            }
+        }
     }
     Ok(Answer::Long(all))
 }
