@@ -4,6 +4,7 @@ events that cannot be copied, events that move to another file, and requests nob
 
 import struct
 import sys
+import threading
 
 from ucma import *
 
@@ -101,6 +102,52 @@ def unread():
         client.close()
 
 
+def listener_moves():
+    """A listener on a wildcard address moves to and fro under requests; each request is read once, at
+    one of the files, and nothing is left behind."""
+    files, client = [Ucm(), Ucm()], Ucm()
+    listener = files[0].create()
+    files[0].bind(listener, "0.0.0.0", 7613)
+    files[0].listen(listener, 64)
+    stop = []
+
+    def move():
+        at = 0
+        while not stop:
+            files[1 - at].must("MIGRATE_ID", struct.pack("=QII", files[1 - at].at, listener, files[at].fd))
+            at = 1 - at
+        stop.append(at)
+
+    mover = threading.Thread(target=move)
+    ids = []
+    for n in range(40):
+        id = client.create()
+        client.resolve(id, ONE, 7613)
+        client.route(id)
+        ids.append(id)
+    mover.start()
+    for id in ids:
+        client.connect(id)
+    time.sleep(1)
+    stop.append(None)
+    mover.join()
+    seen = set()
+    for file in files:
+        while True:
+            got, data = file.event(0)
+            if got is None:
+                break
+            assert got == 4, got
+            seen.add(struct.unpack_from("=I", data, 8)[0])
+    assert len(seen) == 40, len(seen)
+    assert files[stop[-1]].destroy(listener) == 40
+    for file in files:
+        file.close()
+    got = [client.event()[0] for _ in range(40)]
+    assert got == [8] * 40, got
+    client.close()
+
+
 def group_twice():
     """Of two joins of a group, the program leaves the first; events name the one that stays."""
     ucm = Ucm()
@@ -134,7 +181,7 @@ def group_twice():
     ucm.close()
 
 
-for test in (bound, not_copied, moved, unread, group_twice):
+for test in (bound, not_copied, moved, unread, listener_moves, group_twice):
     if sys.argv[1:] in ([], [test.__name__]):
         test()
         print(test.__name__, "ok")
