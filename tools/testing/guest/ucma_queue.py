@@ -134,7 +134,7 @@ def listener_moves():
     seen = set()
     for file in files:
         while True:
-            got, data = file.event(0)
+            got, data = file.event(1)
             if got is None:
                 break
             assert got == 4, got
