@@ -130,8 +130,8 @@ class Ucm:
     def listen(self, id, backlog=8):
         self.must("LISTEN", struct.pack("=II", id, backlog))
 
-    def connect(self, id, private=b"hello"):
-        self.must("CONNECT", param(private) + struct.pack("=II8x", id, 0))
+    def connect(self, id, private=b"hello", qpn=0x123456):
+        self.must("CONNECT", param(private, qpn) + struct.pack("=II8x", id, 0))
 
     def accept(self, id, uid=7, valid=1):
         self.must("ACCEPT", struct.pack("=Q", uid) + param(b"yes", valid=valid) + struct.pack("=II8x", id, 0))

@@ -126,8 +126,8 @@ def listener_moves():
         client.route(id)
         ids.append(id)
     mover.start()
-    for id in ids:
-        client.connect(id)
+    for n, id in enumerate(ids):
+        client.connect(id, qpn=0x1000 + n)
     time.sleep(1)
     stop.append(None)
     mover.join()
