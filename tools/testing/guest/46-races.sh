@@ -18,7 +18,7 @@ RANDOM=$seed
 
 over() { [ -e /tmp/over ]; }
 did() { echo >>"/tmp/did.$1"; }
-times() { wc -l <"/tmp/did.$1" 2>/dev/null || echo 0; }
+times() { if [ -e "/tmp/did.$1" ]; then wc -l <"/tmp/did.$1"; else echo 0; fi; }
 wrong() { echo "$*" >>/tmp/wrong; }
 # nap MILLISECONDS: sleep for a random time up to this.
 nap() { sleep "$(printf '0.%03d' $((RANDOM % $1)))"; }
@@ -35,10 +35,22 @@ verbs() { # DEVICE GID DEVICE GID SECONDS
     *) did verbs-cut-off; sleep 0.2 ;;
     esac
 }
+# What is missing where a GID is not found; the last time is shown if something never happened.
+no_gid() {
+    did no-gid
+    {
+        rdma link
+        for i in 1 2; do
+            on $i ip -br addr show dev v$i
+            grep -v 0000:0000:0000:0000:0000:0000:0000:0000 /sys/class/infiniband/rxe$i/ports/1/gids/*
+        done
+    } >/tmp/no-gid 2>&1
+    sleep 0.1
+}
 verbs_loop() {
-    local g1 g2
+    local g1 g2 i
     while ! over; do
-        g1=$(gid_now 1 10.0.1.1 2>/dev/null) && g2=$(gid_now 2 10.0.1.2 2>/dev/null) || { sleep 0.1; continue; }
+        g1=$(gid_now 1 10.0.1.1 2>/dev/null) && g2=$(gid_now 2 10.0.1.2 2>/dev/null) || { no_gid; continue; }
         if [ $((RANDOM % 2)) = 0 ]; then verbs rxe1 "$g1" rxe2 "$g2" 3; else verbs rxe1 "$g1" rxe1 "$g1" 3; fi
     done
 }
@@ -46,16 +58,20 @@ verbs_loop() {
 # Sequence numbers begin anywhere: a device that was added again gives the same queue pair
 # numbers, and what is still on its way to the old one would be taken by the new.
 # A verified transfer whose ends are stopped for a while, or killed.
+step() { echo "$SECONDS s: $*" >/tmp/peers-step; }
 peers_loop() {
-    local a b g1 g2 who status
+    local a b g1 g2 i who status
     while ! over; do
-        g1=$(gid_now 1 10.0.1.1 2>/dev/null) && g2=$(gid_now 2 10.0.1.2 2>/dev/null) || { sleep 0.1; continue; }
+        step "looks for GIDs"
+        g1=$(gid_now 1 10.0.1.1 2>/dev/null) && g2=$(gid_now 2 10.0.1.2 2>/dev/null) || { no_gid; continue; }
         rm -f /tmp/peers
+        step "starts both ends"
         timeout -k 5 $((40 * SCALE)) xfer -d rxe2 -g "$g2" -c /tmp/peers -s -p $((RANDOM * 512)) -r 1000000 -T $impatience >/tmp/peer2 2>&1 &
         b=$!
-        for _ in $(seq 200); do if [ -S /tmp/peers ]; then break; fi; sleep 0.05; done
+        for _ in $(seq 200); do if [ -S /tmp/peers ] || not running $b; then break; fi; sleep 0.05; done
         timeout -k 5 $((40 * SCALE)) xfer -d rxe1 -g "$g1" -c /tmp/peers -p $((RANDOM * 512)) -r 1000000 -T $impatience >/tmp/peer1 2>&1 &
         a=$!
+        step "stops one"
         for _ in 1 2 3; do
             nap 999
             who=$a
@@ -63,10 +79,12 @@ peers_loop() {
             # The programs are the children of timeout.
             pkill -STOP -P $who 2>/dev/null && nap 999 && pkill -CONT -P $who 2>/dev/null && did stop
         done
+        step "kills both"
         pkill -KILL -P $a
         nap 300
         pkill -KILL -P $b
         did kill
+        step "waits for both"
         for who in $a $b; do
             wait $who
             status=$?
@@ -130,14 +148,14 @@ modules_loop() {
 # everything SECONDS [LEAST]: at least so long, and until it happened so often.
 everything() {
     local actor pids=() end
-    rm -f /tmp/over /tmp/did.* /tmp/wrong /tmp/figures
+    rm -f /tmp/over /tmp/did.* /tmp/wrong /tmp/figures /tmp/no-gid
     two_nodes || return
     for actor in verbs peers links spaces modules; do
         "${actor}_loop" >/dev/null 2>&1 &
         pids+=($!)
     done
     sleep "$1"
-    [ -z "${2:-}" ] || wait_until 60 all_happened "$2"
+    [ -z "${2:-}" ] || wait_until 60 all_happened "$2" || all_happened "$2"
     touch /tmp/over
     end=$((SECONDS + 90 * SCALE))
     for actor in "${pids[@]}"; do
@@ -182,7 +200,12 @@ is_back() {
 }
 enough() { # NAME LEAST
     echo "$1: $(times "$1") times"
-    [ "$(times "$1")" -ge "$2" ]
+    [ "$(times "$1")" -ge "$2" ] && return
+    echo "a GID was not found $(times no-gid) times, the last time with:"
+    cat /tmp/no-gid
+    echo "at $SECONDS s; the peers since $(cat /tmp/peers-step)"
+    ps -eo pid,ppid,stat,wchan:30,args | grep -v '\]$'
+    return 1
 }
 figures() { cat /tmp/figures 2>/dev/null | awk '{ q += $1; r += $2; s += $3; c += $4 } END { print q + 0, r + 0, s + 0, c + 0 }'; }
 worked() { # LEAST, of each thing that the threads do
@@ -207,7 +230,7 @@ before=$(used_kb)
 least=1
 [ "$seconds" -lt 60 ] || least=2
 check "everything at once for $seconds s" everything "$seconds" $least
-note "cut off $(times verbs-cut-off) times, stops $(times stop), kills $(times kill), links $(times link), flaps $(times flap), namespaces $(times space), reloads $(times reload)"
+note "cut off $(times verbs-cut-off) times, stops $(times stop), kills $(times kill), links $(times link), flaps $(times flap), namespaces $(times space), reloads $(times reload), GIDs not found $(times no-gid)"
 note "queue pairs, regions, resizes, completions: $(figures)"
 for what in $kinds; do check "it happened: $what" enough "$what" $least; done
 check "it happened: verbs" worked $((least > 1 ? 20 : 1))
