@@ -393,6 +393,8 @@ void *rdma_helper_neigh_lookup(const struct dst_entry *dst,
 bool rdma_helper_neigh_is_valid(const void *neigh);
 void rdma_helper_neigh_probe(void *neigh);
 void rdma_helper_neigh_addr(char *addr, void *neigh);
+void rdma_helper_neigh_id(const void *neigh, unsigned long *net, u32 *ifindex, u32 *family,
+			  u8 (*address)[16]);
 void rdma_helper_neigh_release(void *neigh);
 int rdma_helper_register_netevent(struct notifier_block *nb);
 void rdma_helper_unregister_netevent(struct notifier_block *nb);

@@ -14,43 +14,42 @@ if [ -z "${DURATION:-}" ] && ! ours rdma_rxe; then
 fi
 seconds=${DURATION:-20}
 seed=${SEED:-$(date +%s)}
-RANDOM=$seed
 
 over() { [ -e /tmp/over ]; }
 did() { echo >>"/tmp/did.$1"; }
 times() { if [ -e "/tmp/did.$1" ]; then wc -l <"/tmp/did.$1"; else echo 0; fi; }
 wrong() { echo "$*" >>/tmp/wrong; }
 # nap MILLISECONDS: sleep for a random time up to this.
-nap() { sleep "$(printf '0.%03d' $((RANDOM % $1)))"; }
+nap() {
+    local ms=$((RANDOM % $1))
+    sleep "$(printf '0.%03d' $ms)"
+}
 
 # Threads of one process over both devices, or over one. It may be told that they are
 # gone, and it may die of it; it may not hang or miss a completion (9).
 verbs() { # DEVICE GID DEVICE GID SECONDS
-    within 60 races "$@" $RANDOM >/tmp/races.$BASHPID 2>&1
-    local status=$?
-    awk '/^queue pairs/ { print $3, $5, $7, $9 }' /tmp/races.$BASHPID >>/tmp/figures
+    local status=0 out=/tmp/races.$BASHPID
+    within 60 races "$@" $RANDOM >"$out" 2>&1 || status=$?
+    awk '/^queue pairs/ { print $3, $5, $7, $9 }' "$out" >>/tmp/figures
     case $status in
     0) did verbs ;;
-    9 | 124 | 137) wrong "races ended with $status: $(tail -n 1 /tmp/races.$BASHPID)" ;;
+    9 | 124 | 137) wrong "races ended with $status: $(tail -n 1 "$out")" ;;
     *) did verbs-cut-off; sleep 0.2 ;;
     esac
 }
-# What is missing where a GID is not found; the last time is shown if something never happened.
+# no_gid LOOP: what is there where a GID is not found, as the loop sees it.
 no_gid() {
     did no-gid
-    {
-        rdma link
-        for i in 1 2; do
-            on $i ip -br addr show dev v$i
-            grep -v 0000:0000:0000:0000:0000:0000:0000:0000 /sys/class/infiniband/rxe$i/ports/1/gids/*
-        done
-    } >/tmp/no-gid 2>&1
+    for i in 1 2; do
+        on $i ip -br addr show dev v$i
+        on $i grep -H : "/sys/class/infiniband/rxe$i/ports/1/gids/"{0..3}
+    done >"/tmp/no-gid.$1" 2>&1
     sleep 0.1
 }
 verbs_loop() {
     local g1 g2 i
     while ! over; do
-        g1=$(gid_now 1 10.0.1.1 2>/dev/null) && g2=$(gid_now 2 10.0.1.2 2>/dev/null) || { no_gid; continue; }
+        g1=$(gid_now 1 10.0.1.1 2>/dev/null) && g2=$(gid_now 2 10.0.1.2 2>/dev/null) || { no_gid verbs; continue; }
         if [ $((RANDOM % 2)) = 0 ]; then verbs rxe1 "$g1" rxe2 "$g2" 3; else verbs rxe1 "$g1" rxe1 "$g1" 3; fi
     done
 }
@@ -63,7 +62,7 @@ peers_loop() {
     local a b g1 g2 i who status
     while ! over; do
         step "looks for GIDs"
-        g1=$(gid_now 1 10.0.1.1 2>/dev/null) && g2=$(gid_now 2 10.0.1.2 2>/dev/null) || { no_gid; continue; }
+        g1=$(gid_now 1 10.0.1.1 2>/dev/null) && g2=$(gid_now 2 10.0.1.2 2>/dev/null) || { no_gid peers; continue; }
         rm -f /tmp/peers
         step "starts both ends"
         timeout -k 5 $((40 * SCALE)) xfer -d rxe2 -g "$g2" -c /tmp/peers -s -p $((RANDOM * 512)) -r 1000000 -T $impatience >/tmp/peer2 2>&1 &
@@ -108,7 +107,7 @@ links_loop() {
         else
             on $i rdma link del rxe$i 2>/dev/null
             nap 200
-            on $i rdma link add rxe$i type rxe netdev v$i 2>/dev/null && did link
+            if on $i rdma link add rxe$i type rxe netdev v$i 2>/dev/null; then did link; else did not-added; fi
         fi
         sleep 1
     done
@@ -147,15 +146,22 @@ modules_loop() {
 
 # everything SECONDS [LEAST]: at least so long, and until it happened so often.
 everything() {
-    local actor pids=() end
-    rm -f /tmp/over /tmp/did.* /tmp/wrong /tmp/figures /tmp/no-gid
+    local actor pids=() end n=0
+    rm -f /tmp/over /tmp/did.* /tmp/wrong /tmp/figures /tmp/no-gid.*
     two_nodes || return
     for actor in verbs peers links spaces modules; do
-        "${actor}_loop" >/dev/null 2>&1 &
+        # A subshell begins with numbers of its own.
+        n=$((n + 1))
+        { RANDOM=$((seed + n)) && "${actor}_loop" >/dev/null 2>&1; } &
         pids+=($!)
     done
     sleep "$1"
-    [ -z "${2:-}" ] || wait_until 60 all_happened "$2" || all_happened "$2"
+    if [ -n "${2:-}" ] && ! wait_until 60 all_happened "$2"; then
+        {
+            echo "at $SECONDS s; the peers since $(cat /tmp/peers-step)"
+            tail -n 20 /tmp/no-gid.*
+        } >/tmp/why
+    fi
     touch /tmp/over
     end=$((SECONDS + 90 * SCALE))
     for actor in "${pids[@]}"; do
@@ -200,12 +206,7 @@ is_back() {
 }
 enough() { # NAME LEAST
     echo "$1: $(times "$1") times"
-    [ "$(times "$1")" -ge "$2" ] && return
-    echo "a GID was not found $(times no-gid) times, the last time with:"
-    cat /tmp/no-gid
-    echo "at $SECONDS s; the peers since $(cat /tmp/peers-step)"
-    ps -eo pid,ppid,stat,wchan:30,args | grep -v '\]$'
-    return 1
+    [ "$(times "$1")" -ge "$2" ]
 }
 figures() { cat /tmp/figures 2>/dev/null | awk '{ q += $1; r += $2; s += $3; c += $4 } END { print q + 0, r + 0, s + 0, c + 0 }'; }
 worked() { # LEAST, of each thing that the threads do
@@ -230,9 +231,10 @@ before=$(used_kb)
 least=1
 [ "$seconds" -lt 60 ] || least=2
 check "everything at once for $seconds s" everything "$seconds" $least
-note "cut off $(times verbs-cut-off) times, stops $(times stop), kills $(times kill), links $(times link), flaps $(times flap), namespaces $(times space), reloads $(times reload), GIDs not found $(times no-gid)"
+note "cut off $(times verbs-cut-off) times, stops $(times stop), kills $(times kill), verbs $(times verbs), links $(times link), not added $(times not-added), flaps $(times flap), namespaces $(times space), reloads $(times reload), GIDs not found $(times no-gid)"
 note "queue pairs, regions, resizes, completions: $(figures)"
-for what in $kinds; do check "it happened: $what" enough "$what" $least; done
+happened() { enough "$1" $least || { cat /tmp/why; return 1; }; }
+for what in $kinds; do check "it happened: $what" happened "$what"; done
 check "it happened: verbs" worked $((least > 1 ? 20 : 1))
 check "all devices removed, module unloaded" bare
 check "memory comes back" memory_back
