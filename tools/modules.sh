@@ -48,7 +48,7 @@ if [ -n "${KDIR:-}" ]; then
     check_kdir
     mkdir -p "$BUILD/modules-kdir"
     make -s -j"${JOBS:-$(nproc)}" -C "$KDIR" M="$TOP" MO="$BUILD/modules-kdir" RDMA_TESTS=n ${LLVM:+"LLVM=$LLVM"} modules </dev/null ||
-        die "our modules do not build for the kernel in $KDIR" "see the lines above; they are written for Linux 7.2"
+        die "our modules do not build for the kernel in $KDIR" "see the lines above; they are written for Linux 7.2 and 7.3"
     exit
 fi
 

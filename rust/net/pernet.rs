@@ -30,6 +30,7 @@ use super::device::CountedNet;
 use super::device::Net;
 use super::device::NetDevice;
 use crate::bindings;
+use crate::features::init_slot;
 use crate::module::Resident;
 
 /// The identity of one kind of data. A static of the module that registers it, made by
@@ -269,7 +270,7 @@ impl<T: PernetData> Pernet<T> {
             // for us, which do not move.
             unsafe {
                 let block = Self::block(net, T::slot().id());
-                init.__pinned_init((&raw mut (*block).data).cast::<T>())?;
+                init_slot((&raw mut (*block).data).cast::<T>(), init)?;
                 // INVARIANT: It is initialised. Release: before who finds it reads it.
                 (*block).ready.store(true, Release);
             }
