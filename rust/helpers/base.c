@@ -4,6 +4,7 @@
 #include <linux/crc32.h>
 #include <linux/fs.h>
 #include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/nospec.h>
 #include <linux/refcount.h>
 #include <linux/sched/signal.h>
@@ -13,6 +14,11 @@
 #include <linux/vmalloc.h>
 #include <linux/workqueue.h>
 #include "helpers.h"
+
+#ifndef RDMA_HELPERS_INLINE
+/* Tells a file of ours from the C module of the same name: modinfo -F rust_rdma. */
+MODULE_INFO(rust_rdma, RDMA_VERSION);
+#endif
 
 void rdma_helper_cond_resched(void)
 {
