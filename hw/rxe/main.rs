@@ -52,7 +52,7 @@ use rdma::provider::device::unregister_driver;
 use rdma::provider::Unregistered;
 use rdma::sync::rcu::Drain;
 
-rdma::resident_module! { struct Main(RxeModule); }
+rdma::resident_module! { struct Main(RxeModule) before Stock; }
 
 module! {
     type: Main,
@@ -70,14 +70,13 @@ rdma::global_lock! {
 
 /// State of the module. Fields are dropped in this order: first the link type, so that no devices
 /// can be created; then the existing devices; then the network edge; then all pending RCU
-/// callbacks, which drop objects of the data path, have run; last, the stock of packet buffers is
-/// freed.
+/// callbacks, which drop objects of the data path, have run. The stock of packet buffers is freed
+/// after that.
 struct RxeModule {
     _link: LinkRegistration<Link>,
     _devices: AllDevices,
     _edge: EdgeOwner,
     _drain: Drain,
-    _stock: Stock,
 }
 
 impl kernel::Module for RxeModule {
@@ -91,9 +90,6 @@ impl kernel::Module for RxeModule {
             _devices: AllDevices,
             _edge: edge,
             _drain: Drain::new(),
-            // SAFETY: Dropped last (field order of `RxeModule`), when no device, socket or queue
-            // pair is left.
-            _stock: unsafe { Stock::new() },
         })
     }
 }
@@ -134,7 +130,11 @@ impl LinkOps for Link {
         let data = Rxe::new(&edge, netdev)?;
         let dev = data.dev.clone();
         let guid = data.guid();
-        let mut device = Unregistered::<Rxe>::new(rdma::this_module!(), Ok::<Rxe, Error>(data))?;
+        let mut device = Unregistered::<Rxe>::new(
+            rdma::resident!(),
+            rdma::this_module!(),
+            Ok::<Rxe, Error>(data),
+        )?;
         device.set_node_guid(guid);
         device.set_comp_vectors(kernel::cpu::nr_cpu_ids());
         device.set_link(&LINK_SLOT);

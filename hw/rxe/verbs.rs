@@ -433,9 +433,20 @@ impl Provider for Rxe {
             if region.iova != 0 {
                 return Err(EINVAL);
             }
-            mem::Mr::implicit(memory, pd, access, Implicit::get(dev, region.access)?)?
+            mem::Mr::implicit(
+                memory,
+                pd,
+                access,
+                Implicit::get(rdma::resident!(), dev, region.access)?,
+            )?
         } else if access & access::ON_DEMAND != 0 {
-            let pages = OnDemand::get(dev, region.start, region.length, region.access)?;
+            let pages = OnDemand::get(
+                rdma::resident!(),
+                dev,
+                region.start,
+                region.length,
+                region.access,
+            )?;
             mem::Mr::on_demand(memory, pd, access, region.iova, pages)?
         } else {
             let umem = Umem::get(dev, region.start, region.length, region.access)?;

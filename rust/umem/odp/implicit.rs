@@ -2,24 +2,24 @@
 
 //! The whole address space of a process, on demand.
 //!
-//! Nobody can keep a table of all of it. So it is cut into chunks, each a child of the core's
-//! (`ib_umem_odp_alloc_child`) with a table of its own, made when a page of it is wanted:
+//! A table of all its pages would be too large. It is divided into chunks, each a child of the
+//! core's umem (`ib_umem_odp_alloc_child`) with its own table, created when a page in it is needed:
 //!
 //! ```text
-//!   fault_in --- chunk is there? -- no --> child, its table ---> tree <--- with
-//!      |                                                          ^
-//!      +--- brings pages in ------------------------------------- +
-//!   nothing came, nobody else is at it ---> out of the tree, released
-//!   too many ---> one that was not used lately goes first
+//!   fault_in --- chunk exists? -- no --> child, its table ---> tree <--- with
+//!      |                                                        ^
+//!      +--- makes pages present ------------------------------- +
+//!   no page present, no other user ---> removed from the tree, released
+//!   too many chunks ---> one that was not used recently is released first
 //! ```
 //!
-//! A peer who has the key may name any address. What that costs is bounded: a chunk stays
-//! only if the process has memory there, and no more than [`MOST`] of them stay.
+//! A peer that has the key may name any address. The cost of that is bounded: a chunk is kept only
+//! if the process maps memory in it, and at most [`MOST`] chunks are kept.
 //!
 //! # Locks
 //!
-//! A child's `umem_mutex`, then `Space::chunks`, a leaf. Nothing is allocated or freed under
-//! the latter.
+//! A child's `umem_mutex`, then `Space::chunks`, a leaf. Nothing is allocated or freed under the
+//! latter.
 //!
 //! C headers: `include/rdma/ib_umem_odp.h`, `include/linux/sched/mm.h`.
 
@@ -30,7 +30,11 @@ use super::Absent;
 use super::OnDemand;
 use super::Touch;
 use crate::bindings;
+use crate::edge::umem::Umem as Fields;
+use crate::edge::View;
 use crate::gate::Gate;
+use crate::gate::Pass;
+use crate::module::Resident;
 use crate::new_spinlock_irq;
 use crate::provider::unsupported;
 use crate::provider::Access;
@@ -45,6 +49,7 @@ use kernel::error::from_err_ptr;
 use kernel::ffi::c_ulong;
 use kernel::mm::Mm;
 use kernel::mm::MmWithUser;
+use kernel::mm::MmWithUserAsync;
 use kernel::page::PAGE_SHIFT;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
@@ -54,47 +59,49 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 
-/// Bytes of a chunk: what the upper level of the page tables maps at once.
+/// Size of a chunk: what one entry of the second level of page tables maps.
 const CHUNK: u64 = 2 << 20;
 /// Pages of a chunk.
 const CHUNK_PAGES: usize = (CHUNK >> PAGE_SHIFT) as usize;
-/// Chunks that stay, of 9 KiB of tables each: 4 GiB. It must be more than the longest
-/// message has, 2 GiB, which may want to be there as a whole.
+/// Maximum number of chunks, 4 GiB, with 9 KiB of tables each. It must exceed the longest message,
+/// 2 GiB, which may have to be present as a whole.
 const MOST: usize = 2048;
-/// How many chunks are looked at to find one that was not used lately.
+/// Number of chunks examined to find one that was not used recently.
 const LOOKED_AT: usize = 32;
 
 /// The whole address space of a process, on demand.
 ///
-/// Call [`Implicit::release`] before dropping it where one must not sleep.
+/// Call [`Implicit::release`] before dropping it in a context that must not sleep.
 ///
 /// # Invariants
 ///
-/// As long as `gate` can be entered, or somebody is inside, `root` is an implicit `struct
-/// ib_umem_odp` that we own, of the process whose memory `mm` is, a reference of ours.
+/// While `gate` can be entered or has users, `root` is an implicit `struct ib_umem_odp` that this
+/// owns, of the process with the address space `mm`, to which this owns a reference.
 pub struct Implicit {
     root: NonNull<bindings::ib_umem_odp>,
-    /// Not an `ARef`: dropping the last of these is nothing for a softirq.
+    /// Not an `ARef`: the last reference must not be dropped in a softirq.
     mm: NonNull<Mm>,
     gate: Pin<KBox<Gate>>,
     released: Atomic<bool>,
     space: Pin<KBox<Space>>,
-    /// Where the process's addresses end.
+    /// End of the process's addresses.
     end: u64,
     writable: bool,
+    /// The notifiers are the module's code.
+    _resident: Resident,
 }
 
-// SAFETY: Any task may release the memory and bring pages in.
+// SAFETY: Any task may release the memory and fault pages in.
 unsafe impl Send for Implicit {}
-// SAFETY: What changes is behind locks.
+// SAFETY: Changing data is protected by locks.
 unsafe impl Sync for Implicit {}
 
-/// The chunks that are there.
+/// The existing chunks.
 ///
 /// # Invariants
 ///
-/// While `chunks` is locked, every page of a chunk in it that is there is one which the
-/// process maps: who changes the mapping calls [`invalidate`] first, and waits for it.
+/// While `chunks` is locked, the process maps each page that a chunk in it records as present:
+/// before the mapping changes, the kernel calls [`invalidate`] and waits for it.
 #[pin_data]
 struct Space {
     #[pin]
@@ -105,40 +112,40 @@ struct Chunks {
     /// By address, in chunks.
     tree: RBTree<u64, Chunk>,
     count: usize,
-    /// Where to look next for one to be given back.
+    /// Number of the chunk at which the next search for a chunk to release starts.
     hand: u64,
 }
 
 /// # Invariants
 ///
-/// `umem` is ours until the chunk is taken out of the tree by [`Space::give_back`]; its
-/// `private` is the space.
+/// `umem` is owned until [`Space::give_back`] removes the chunk from the tree; its `private` is the
+/// space.
 struct Chunk {
     umem: NonNull<bindings::ib_umem_odp>,
     pages: Pages,
-    /// How many [`Entered`] there are.
+    /// Number of [`Entered`] for the chunk.
     busy: u32,
-    /// Whether it was used since somebody looked for one to be given back.
+    /// Whether the chunk was used since the last search for a chunk to release.
     recent: bool,
 }
 
-// SAFETY: The umem may be used by any task.
+// SAFETY: Any task may use the umem.
 unsafe impl Send for Chunk {}
 
-/// Somebody at a chunk, which therefore stays. To be given to [`Space::leave`].
+/// A use of a chunk, which is not released meanwhile. Must be passed to [`Space::leave`].
 #[must_use]
 struct Entered {
     number: u64,
     umem: NonNull<bindings::ib_umem_odp>,
 }
 
-/// Pages that are there, for [`Implicit::with`].
+/// Present pages, for [`Implicit::with`].
 #[derive(Clone, Copy)]
 pub struct There<'a>(&'a RBTree<u64, Chunk>);
 
 impl<'a> There<'a> {
-    /// The kernel's addresses of the page that `at` is in and of some behind it: up to the
-    /// end of the chunk. Only those mean anything that were wanted.
+    /// Returns the kernel addresses of the page that contains `at` and of following ones, up to the
+    /// end of the chunk. Only those that were requested are valid.
     pub fn pages(self, at: u64) -> &'a [usize] {
         self.0
             .get(&(at / CHUNK))
@@ -147,13 +154,13 @@ impl<'a> There<'a> {
     }
 }
 
-/// Of which page of its chunk an address is.
+/// Returns the index of an address's page in its chunk.
 fn page_in_chunk(at: u64) -> usize {
-    // CAST: a small number.
+    // CAST: A small number.
     (at % CHUNK) as usize >> PAGE_SHIFT
 }
 
-/// Cuts a range into what lies in one chunk each: the chunk's number, and its pages.
+/// Splits a range into one part per chunk: the chunk's number, and its pages.
 fn by_chunk(range: Range<u64>) -> impl Iterator<Item = (u64, Range<usize>)> {
     let mut at = range.start;
     core::iter::from_fn(move || {
@@ -161,7 +168,7 @@ fn by_chunk(range: Range<u64>) -> impl Iterator<Item = (u64, Range<usize>)> {
             return None;
         }
         let number = at / CHUNK;
-        // OVERFLOW: an address of a process, or 2 MiB behind it.
+        // OVERFLOW: An address of a process, or 2 MiB behind it.
         let stop = range.end.min(number.wrapping_add(1).wrapping_mul(CHUNK));
         let first = page_in_chunk(at);
         let last = page_in_chunk(stop.wrapping_sub(1));
@@ -170,21 +177,22 @@ fn by_chunk(range: Range<u64>) -> impl Iterator<Item = (u64, Range<usize>)> {
     })
 }
 
-/// Part of the module that uses it, as all of this crate is; hence no `static`.
+/// Part of the module that uses it, like all code of this crate; hence not a `static`.
 const OPS: &bindings::mmu_interval_notifier_ops = &bindings::mmu_interval_notifier_ops {
     invalidate: Some(invalidate),
-    // SAFETY: All zero is none of the other operations.
+    // SAFETY: In a zeroed structure, the other operations are absent.
     ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
 };
 
 impl Implicit {
-    /// All memory of the current process. May sleep.
+    /// Creates on-demand memory from the whole address space of the current process. May sleep.
+    /// `resident` is [`resident!()`](crate::resident).
     ///
     /// # Errors
     ///
-    /// `EINVAL` without a process, or for flags that it cannot have; `ENOMEM`; `EOPNOTSUPP`
-    /// if the kernel has no paging on demand.
-    pub fn get<P: Provider>(dev: &Device<P>, access: Access) -> Result<Self> {
+    /// `EINVAL` if there is no process, or for invalid flags; `ENOMEM`; `EOPNOTSUPP` if the kernel
+    /// does not support on-demand paging.
+    pub fn get<P: Provider>(resident: Resident, dev: &Device<P>, access: Access) -> Result<Self> {
         if !OnDemand::is_supported() {
             return Err(unsupported());
         }
@@ -193,16 +201,16 @@ impl Implicit {
             let mm: &MmWithUser = current.mm().ok_or(EINVAL)?;
             ARef::from(&**mm)
         };
-        // CAST: flags, whose sign has no meaning.
-        // SAFETY: The device is registered.
+        // CAST: Flags, whose sign has no meaning.
+        // SAFETY: The device is registered (`Device`).
         let root = from_err_ptr(unsafe {
             bindings::rdma_helper_odp_alloc_implicit(dev.as_raw(), access.raw() as i32)
         })?;
         let root = Owned(NonNull::new(root).ok_or(ENOMEM)?);
-        // SAFETY: It is ours, and the flag stays as it is; `mm` exists.
+        // SAFETY: `root` owns the object, and the flag does not change; `mm` exists.
         let (writable, end) = unsafe {
             (
-                root.0.as_ref().umem.writable() != 0,
+                Fields::view(&raw mut (*root.0.as_ptr()).umem).writable(),
                 bindings::rdma_helper_mm_task_size(mm.as_raw()),
             )
         };
@@ -218,7 +226,8 @@ impl Implicit {
             GFP_KERNEL,
         )?;
         let gate = KBox::pin_init(Gate::new(), GFP_KERNEL)?;
-        // INVARIANT: As just made; the core took the current process's memory, too.
+        // INVARIANT: Established above; the core used the address space of the current process,
+        // too.
         Ok(Self {
             root: root.release(),
             mm: ARef::into_raw(mm),
@@ -227,20 +236,21 @@ impl Implicit {
             space,
             end: u64::try_from(end)?,
             writable,
+            _resident: resident,
         })
     }
 
-    /// Where the process's addresses end; they begin at zero.
+    /// Returns the end of the process's addresses, which begin at zero.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// Whether the device may write to it.
+    /// Returns whether the device may write to the memory.
     pub fn writable(&self) -> bool {
         self.writable
     }
 
-    /// Whether a process can have all these bytes at all.
+    /// Returns whether the range lies within the addresses of a process.
     pub fn covers(&self, at: u64, len: usize) -> bool {
         self.range(at, len).is_some()
     }
@@ -250,8 +260,8 @@ impl Implicit {
         (end <= self.end).then_some(at..end)
     }
 
-    /// Lets `f` use the pages of `len` bytes at `at`, for writing if `touch` says so. It runs
-    /// under a spinlock with interrupts off. Any context.
+    /// Calls `f` with the pages of `len` bytes at `at`, writable if `touch` says so. `f` runs under
+    /// a spinlock with interrupts disabled. Any context.
     ///
     /// # Errors
     ///
@@ -275,14 +285,14 @@ impl Implicit {
         Ok(f(There(&chunks.tree)))
     }
 
-    /// Brings in the pages of `len` bytes at `at`, and says how many came. Without `fault`,
-    /// only those come that the process has in memory. May sleep, for long.
+    /// Faults in the pages of `len` bytes at `at`, and returns their number. Without `fault`, only
+    /// pages that the process has in memory are made present. May sleep, and take long.
     ///
     /// # Errors
     ///
-    /// `EFAULT` if the process has no such memory, or none it may write to and `touch` is to
-    /// write, or is gone; `EINVAL` if the memory was released; `EINTR` if the caller is being
-    /// killed; `ENOMEM`; `EBUSY` if the process changes its mappings all the time.
+    /// `EFAULT` if the process does not map the memory, or not writable though `touch` is a write,
+    /// or is gone; `EINVAL` if the memory was released; `EINTR` if the caller is being killed;
+    /// `ENOMEM`; `EBUSY` if the process changes its mappings continually.
     pub fn fault_in(&self, at: u64, len: usize, touch: Touch, fault: bool) -> Result<usize> {
         let write = match touch {
             Touch::Nothing => return Ok(0),
@@ -293,19 +303,21 @@ impl Implicit {
             return Err(EFAULT);
         }
         let range = self.range(at, len).ok_or(EFAULT)?;
-        let _pass = self.gate.try_enter().ok_or(EINVAL)?;
-        // The core counts on it that the process's memory cannot go meanwhile.
-        // SAFETY: By the type invariant, inside the gate.
+        let pass = self.gate.try_enter().ok_or(EINVAL)?;
+        // The core requires that the address space has users until this is done.
+        // SAFETY: Inside the gate, a reference is owned (type invariant).
         let mm = unsafe { self.mm.as_ref() }.mmget_not_zero();
-        // Its last user takes it down, which waits for our own notifiers.
-        let _mm = MmWithUser::into_mmput_async(mm.ok_or(EFAULT)?);
+        // Asynchronously: the last user tears the address space down, which waits for our
+        // notifiers.
+        let mm = MmWithUser::into_mmput_async(mm.ok_or(EFAULT)?);
         let mut came = 0usize;
         for (number, pages) in by_chunk(range) {
-            let entered = self.enter(number)?;
-            // SAFETY: By the invariant of `Chunk`: who has entered keeps it.
+            let entered = self.enter(number, &pass, &mm)?;
+            // SAFETY: The chunk's umem is valid while it is entered (invariant of `Chunk`), and not
+            // implicit.
             let done = unsafe {
                 raw::bring(entered.umem.as_ptr(), pages, write, fault, |index, page| {
-                    // INVARIANT: The process maps it while `bring` tells of it.
+                    // INVARIANT: The process maps the page while `bring` reports it.
                     if let Some(chunk) = self.space.chunks.lock().tree.get_mut(&number) {
                         chunk.pages.note(index, page);
                     }
@@ -327,9 +339,9 @@ impl Implicit {
         Ok(came)
     }
 
-    /// Enters a chunk, which is made if need be. The caller is inside the gate, and has
-    /// counted itself a user of the process's memory.
-    fn enter(&self, number: u64) -> Result<Entered> {
+    /// Enters a chunk, which is created if necessary, inside the gate, and while the process's address
+    /// space has a user.
+    fn enter(&self, number: u64, _pass: &Pass<'_>, _mm: &MmWithUserAsync) -> Result<Entered> {
         if let Some(entered) = self.space.enter(number) {
             return Ok(entered);
         }
@@ -337,15 +349,15 @@ impl Implicit {
             self.space.give_back(victim, |_| true);
         }
         let start = usize::try_from(number.checked_mul(CHUNK).ok_or(EFAULT)?)?;
-        // SAFETY: By the type invariant, inside the gate; the table lives for ever. The
-        // process's memory is counted, by the caller's promise.
+        // SAFETY: Inside the gate, which `_pass` proves, `root` is valid (type invariant). The operations
+        // are a constant of the module. The address space has a user, `_mm`.
         let umem = from_err_ptr(unsafe {
             let size = CHUNK_PAGES * PAGE_SIZE;
             bindings::rdma_helper_odp_alloc_child(self.root.as_ptr(), start, size, OPS)
         })?;
         let umem = Owned(NonNull::new(umem).ok_or(ENOMEM)?);
-        // SAFETY: The space outlives the notifier: all chunks are released before it. That
-        // is so from now on, before anybody can bring a page in.
+        // SAFETY: The space outlives the notifier: `release` releases all chunks before it is
+        // dropped. It is set before a page can become present.
         unsafe { umem.set_private::<Space>(&*self.space) };
         let chunk = Chunk {
             umem: umem.0,
@@ -356,14 +368,14 @@ impl Implicit {
         let node = RBTreeNode::new(number, chunk, GFP_KERNEL)?;
         let (entered, refused) = self.space.insert(number, node);
         if refused.is_none() {
-            // INVARIANT: It is the chunk's.
+            // INVARIANT: The chunk in the tree owns it.
             let _ = umem.release();
         }
         entered.ok_or(EAGAIN)
     }
 
-    /// Gives the memory back: no page is there any more, and none will come. May sleep,
-    /// for instance until pages have come that somebody brings in; not the second time.
+    /// Releases the memory: no page is present any more, and none will be. May sleep, for example
+    /// until a concurrent `fault_in` has returned; a second call does not.
     pub fn release(&self) {
         if self.released.xchg(true, Full) {
             return;
@@ -372,18 +384,18 @@ impl Implicit {
         while let Some(first) = self.space.first() {
             self.space.give_back(first, |_| true);
         }
-        // SAFETY: By the type invariant these were ours until the gate closed, which happens
-        // once. There are no children any more.
+        // SAFETY: Both were owned until the gate closed (type invariant), which happens once. All
+        // children are released.
         unsafe {
             bindings::rdma_helper_odp_release(self.root.as_ptr());
             drop(ARef::from_raw(self.mm));
         }
     }
 
-    /// As [`Umem::check_rereg`](crate::umem::Umem::check_rereg).
+    /// See [`Umem::check_rereg`](crate::umem::Umem::check_rereg).
     pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
         let _pass = self.gate.try_enter().ok_or(EINVAL)?;
-        // SAFETY: By the type invariant, inside the gate.
+        // SAFETY: Inside the gate, `root` is valid (type invariant).
         unsafe { raw::check_rereg(self.root, mask, access) }
     }
 }
@@ -395,13 +407,13 @@ impl Drop for Implicit {
 }
 
 impl Space {
-    /// Enters a chunk, if it is there.
+    /// Enters a chunk, if it exists.
     fn enter(&self, number: u64) -> Option<Entered> {
         self.chunks.lock().enter(number)
     }
 
-    /// Puts a new chunk in, and enters it. If there is one with that number already, that is
-    /// entered, and the new one given back.
+    /// Inserts a new chunk and enters it. If there is a chunk with this number already, enters that
+    /// one and returns the new one.
     fn insert(
         &self,
         number: u64,
@@ -417,7 +429,7 @@ impl Space {
         (chunks.enter(number), refused)
     }
 
-    /// Leaves a chunk, which is given back if it is empty and nobody else is at it.
+    /// Leaves a chunk, which is released if it is empty and has no other user.
     fn leave(&self, entered: Entered) {
         {
             let mut chunks = self.chunks.lock();
@@ -432,14 +444,14 @@ impl Space {
         self.give_back(entered, Pages::is_empty);
     }
 
-    /// Enters the first chunk of all, if there is one. Nobody is at any.
+    /// Enters the first chunk, if there is one. No chunk has users.
     fn first(&self) -> Option<Entered> {
         let mut chunks = self.chunks.lock();
         let number = *chunks.tree.cursor_front()?.current().0;
         chunks.enter(number)
     }
 
-    /// Enters a chunk that had better go, if there are too many and one that nobody is at.
+    /// Enters a chunk to be released, if there are too many chunks and one without users is found.
     fn victim(&self) -> Option<Entered> {
         let mut chunks = self.chunks.lock();
         if chunks.count < MOST {
@@ -467,16 +479,17 @@ impl Space {
         chunks.enter(found?)
     }
 
-    /// Gives a chunk back, if nobody else is at it and `if_so` agrees; else leaves it.
+    /// Releases a chunk if it has no other user and `if_so` returns true; otherwise leaves it.
     fn give_back(&self, entered: Entered, if_so: impl FnOnce(&Pages) -> bool) {
         let raw = entered.umem.as_ptr();
-        // SAFETY: By the invariant of `Chunk`: who has entered keeps it. From here on no page
-        // comes or goes, so that the process maps those that are there.
+        // SAFETY: The chunk's umem is valid while it is entered (invariant of `Chunk`). While its
+        // mutex is held, no page becomes present or absent, so the process maps those that are
+        // present.
         unsafe { bindings::rdma_helper_odp_lock(raw) };
         let Some(node) = self.take_out(&entered, if_so) else {
-            // SAFETY: Locked above; we still keep the chunk.
+            // SAFETY: Locked above; the chunk is still entered.
             unsafe { bindings::rdma_helper_odp_unlock(raw) };
-            // Not before: the last who leaves frees the mutex.
+            // After unlocking: the last user to leave frees the mutex.
             if let Some(chunk) = self.chunks.lock().tree.get_mut(&entered.number) {
                 chunk.busy = chunk.busy.saturating_sub(1);
             }
@@ -485,17 +498,17 @@ impl Space {
         let (_, mut chunk) = node.to_key_value();
         let mut next = 0;
         while let Some(pages) = chunk.pages.forget(&mut next, CHUNK_PAGES) {
-            // SAFETY: The process maps them, as said above.
+            // SAFETY: The process maps the pages while the mutex is held, see above.
             unsafe { pages.tell() };
         }
-        // SAFETY: Locked above. Whoever has taken the chunk out owns its umem.
+        // SAFETY: Locked above. The chunk's umem is owned by whoever has removed it from the tree.
         unsafe {
             bindings::rdma_helper_odp_unlock(raw);
             bindings::rdma_helper_odp_release(raw);
         }
     }
 
-    /// Takes a chunk out of the tree, under its umem's mutex, unless others are at it.
+    /// Removes a chunk from the tree, under its umem's mutex, unless it has other users.
     fn take_out(
         &self,
         entered: &Entered,
@@ -510,11 +523,11 @@ impl Space {
         chunks.tree.remove_node(&entered.number)
     }
 
-    /// Forgets pages of a chunk.
+    /// Records pages of a chunk as absent.
     ///
     /// # Safety
     ///
-    /// The mutex of the chunk's umem is held, and the process maps the pages still.
+    /// The mutex of the chunk's umem must be held, and the process must still map the pages.
     unsafe fn forget(&self, number: u64, gone: Range<usize>) {
         let mut next = gone.start;
         loop {
@@ -528,7 +541,7 @@ impl Space {
                 forgotten
             };
             match forgotten {
-                // SAFETY: The process maps these pages (contract).
+                // SAFETY: The process maps these pages (contract of this function).
                 Some(pages) => unsafe { pages.tell() },
                 None => return,
             }
@@ -547,23 +560,24 @@ impl Chunks {
     }
 }
 
-/// The kernel is about to change what the process maps in a range. May sleep if the range
-/// says so; the pages are not used any more when it returns.
+/// Called by the kernel before it changes what the process maps in a range. May sleep if the range
+/// permits it. The pages are not used any more when it returns.
 ///
 /// # Safety
 ///
-/// For the memory management to call, about the notifier of a [`Chunk`].
+/// Only for the memory management, for the notifier of a [`Chunk`].
 unsafe extern "C" fn invalidate(
     notifier: *mut bindings::mmu_interval_notifier,
     range: *const bindings::mmu_notifier_range,
     seq: c_ulong,
 ) -> bool {
-    // SAFETY: The arguments are those that the memory management calls a notifier with (contract),
-    // before the process's pages change. `raw::invalidate` holds the umem's mutex around the closure.
+    // SAFETY: The arguments are those of a call of a notifier by the memory management (contract of
+    // this function), before the process's pages change. `raw::invalidate` holds the umem's mutex
+    // around the closure.
     unsafe {
         raw::invalidate(notifier, range, seq, |private, first, gone| {
-            // Set before the chunk is in the tree; until then there are no pages. One that
-            // was taken out may have a successor, which then forgets more than it must.
+            // It is set before the chunk is inserted; before that no page is present. A removed
+            // chunk may have a successor, of which then more pages are removed than necessary.
             if let Some(space) = private.cast::<Space>().as_ref() {
                 space.forget(first / CHUNK, gone);
             }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 600
+# limit: 900
 # Thousands of requests of programs to ib_uverbs that are almost right, the same ones to the C modules
 # (ib_uverbs, ib_uverbs_support) and to those of them that are ours, in one guest: each must be
 # answered alike, but for uverbs-differences.txt. The C modules answer twice: what they do not answer
@@ -129,6 +129,9 @@ if have_ours; then
     for device in $devices; do
         allowed uverbs-differences.txt
         check "answers alike: $device" same_answers "/tmp/c-$device" "/tmp/ours-$device"
+        if is_ours ib_uverbs; then
+            check "SOURCE_QPN needs a right by ioctl, too: $device" grep -qx 'nobody: QP.CREATE SOURCE_QPN -> EPERM' "/tmp/ours-$device"
+        fi
         covered "$device, ours" "/tmp/ours-$device"
     done
 else

@@ -19,7 +19,7 @@ staged=$(basename -s .ko -a /lib/modules/"$(uname -r)"/updates/*.ko 2>/dev/null 
 guest="node=${NODE:-1} kernel=${KERNEL:-fast} stack=${STACK:-rust} staged=$staged"
 modules() { echo "# modules: $(stack | tr ' ' = | xargs)"; }
 
-# The boot has a result of its own, which the host completes with the rest of the kernel log.
+# The boot has a separate result, which the host completes with the rest of the kernel log.
 { echo "# guest: boot=1 $guest"; modules; } >"$share/results/boot"
 [ "${NODE:-1}" != "${NODES:-1}" ] || echo "Rust modules loaded: $(stack | awk '$2 == "rust" { print $1 }' | xargs)"
 
@@ -31,7 +31,7 @@ while read -r name limit; do
     echo "# guest: $guest" >"$log.ktap"
     mark_begin $mark "$name" >>"$kmsg"
     start=$(cut -d. -f1 /proc/uptime)
-    timeout -k 10 $((limit * SCALE)) bash "./$name.sh" >>"$log.ktap" 2>&1 </dev/null
+    timeout -k 10 $((limit * SCALE * ${PATIENCE:-1})) bash "./$name.sh" >>"$log.ktap" 2>&1 </dev/null
     status=$?
     # A line that was cut off must not take the next one with it.
     { echo; modules; } >>"$log.ktap"

@@ -72,7 +72,7 @@ unsafe impl FromC for Filled<'_> {
     }
 }
 
-// SAFETY: It is limited to `'a`.
+// SAFETY: Its reference is limited to `'a`.
 unsafe impl<'a> Within<'a> for Filled<'a> {}
 
 impl core::ops::Deref for Filled<'_> {
@@ -105,7 +105,7 @@ unsafe impl FromC for Freed {
     }
 }
 
-// SAFETY: It is owned.
+// SAFETY: It borrows nothing.
 unsafe impl Within<'_> for Freed {}
 
 /// What the [`Object`] of the same call is (`enum ib_flow_spec_type`). Only C creates it, for the
@@ -138,7 +138,7 @@ impl Object<'_> {
                 _ => return None,
             }
         };
-        // SAFETY: The count is in the object.
+        // SAFETY: The count is a field of the object, which C keeps during the call (`Object`).
         Some(unsafe { UseCount::view(count) }.count())
     }
 }

@@ -182,7 +182,7 @@ fn lengths_of_bytes() {
 }
 
 #[test]
-fn what_a_newer_program_adds_must_be_zero() {
+fn unknown_trailing_bytes_must_be_zero() {
     // Inline: bytes 6 and 7 of the data.
     assert!(judge(Kind::In(GROWING), attribute(8, 0, 0xffff_ffff_ffff)).is_ok());
     assert_eq!(
@@ -370,4 +370,23 @@ proptest! {
             Err(refusal) => prop_assert!(matches!(refusal, Refusal::Invalid | Refusal::NotSupported)),
         }
     }
+}
+
+#[test]
+fn access_of_one_handle_and_of_several() {
+    let access = Access::Write;
+    let one = spec(Kind::Handle { object: 1, access });
+    assert_eq!((one.access(), one.array_access()), (Some(access), None));
+    let several = spec(Kind::Handles {
+        object: 1,
+        access,
+        min: 0,
+        max: 1,
+    });
+    assert_eq!(
+        (several.access(), several.array_access()),
+        (None, Some(access))
+    );
+    let none = spec(Kind::RawFile);
+    assert_eq!((none.access(), none.array_access()), (None, None));
 }
