@@ -115,6 +115,21 @@ mod direction {
     unsafe impl Within<'_> for dma_data_direction {}
 }
 
+/// Returns a direction of DMA as a number, which C helpers take.
+#[inline(always)]
+pub fn direction_number(direction: bindings::dma_data_direction) -> u32 {
+    #[cfg(rdma_has_typed_enums)]
+    {
+        // CAST: Reinterprets the bits.
+        direction.0 as u32
+    }
+    #[cfg(not(rdma_has_typed_enums))]
+    {
+        // CAST: Reinterprets the bits.
+        direction as u32
+    }
+}
+
 /// Returns how many bytes of its first entry an iterator has passed.
 #[inline(always)]
 pub fn bvec_done(iter: &bindings::bvec_iter) -> u32 {
@@ -159,6 +174,12 @@ pub const fn raw_limit(number: u32) -> RawLimit {
     const MOST: u32 = i32::MAX as u32;
     // CAST: At most `i32::MAX`.
     (if number < MOST { number } else { MOST }) as RawLimit
+}
+
+/// Returns a limit of a device as programs get it: the same bits.
+pub const fn limit_bits(limit: RawLimit) -> u32 {
+    // CAST: Reinterprets the bits, where the type is signed.
+    limit as u32
 }
 
 /// A limit that a driver has written to `struct ib_device_attr`. A negative one counts as 0.
