@@ -28,7 +28,7 @@ help:
 	@echo "make kernel     build the guest kernel only    make setup   roots and kernel"
 	@echo "make check      formatting, lints, house rules      make fmt   format      make doc   Rust documentation"
 	@echo "make panics     functions that panic, in modules with overflow checks: none but the known ones"
-	@echo "make deb        the package rust-rdma-dkms, in build/deb"
+	@echo "make deb        the package rust-rdma-dkms, in build/deb; KERNEL=stock: and one of compiled modules"
 	@echo "make install    put our modules before the stock ones of this machine; make uninstall"
 	@echo "make clean      remove build/        make distclean   remove the cache as well"
 	@echo

@@ -5,6 +5,8 @@
 # dkms-build.sh build RELEASE: build the modules into modules/ of the current folder. dkms.conf calls
 # both. The metadata of the kernel crate is made once for each kernel, in /var/cache/rust-rdma, from
 # the headers and the source package of the same version.
+# dkms-build.sh metadata RELEASE: make that only; /var/cache/rust-rdma/RELEASE/build is then a kernel
+# tree to build modules against. make install calls it for a distribution's kernel.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 action=$1 release=$2
@@ -13,6 +15,8 @@ headers=/usr/src/linux-headers-$release
 version=$(cut -d. -f1,2 <<<"$release")
 tarball=$(ls /usr/src/"linux-source-$version".tar.* 2>/dev/null | head -n 1 || :)
 made=$cache/$release
+script=$here/metadata.sh
+[ -e "$script" ] || script=$here/../metadata.sh
 
 missing=()
 version_of() { dpkg-query -W -f '${db:Status-Status} ${Version}' "$1" 2>/dev/null | sed -n 's/^installed //p'; }
@@ -59,7 +63,7 @@ metadata() {
     trap 'rm -rf "$made"' EXIT
     # The source and the build folder are needed together: they refer to each other.
     tar -xf "$tarball" -C "$made/source" --strip-components=1
-    bash "$here/metadata.sh" "$headers" "$made/source" "$made/build" "$release" >"$log" 2>&1 || {
+    bash "$script" "$headers" "$made/source" "$made/build" "$release" >"$log" 2>&1 || {
         tail -n 20 "$log"
         echo "rust-rdma: the metadata could not be made (log: $log)"
         exit 1
@@ -73,14 +77,15 @@ check
 if [ ${#missing[@]} -gt 0 ]; then
     echo "rust-rdma: no modules in Rust for Linux $release: the C modules stay in use. What is missing:"
     printf '  %s\n' "${missing[@]}"
-    echo "  then: dpkg-reconfigure rust-rdma-dkms"
+    [ "$action" = metadata ] || echo "  then: dpkg-reconfigure rust-rdma-dkms"
     exit 1
 fi
-[ "$action" = build ] || exit 0
+[ "$action" != check ] || exit 0
 mkdir -p "$cache"
 exec 9>"$cache/lock"
 flock 9
 metadata
+[ "$action" = build ] || exit 0
 mkdir -p modules
 make -j"${JOBS:-$(nproc)}" -C "$made/build" "M=$PWD" "MO=$PWD/modules" RDMA_TESTS=n CONFIG_DEBUG_INFO_BTF_MODULES= \
     "RDMA_VERSION=$(sed -n 's/^PACKAGE_VERSION="\(.*\)"/\1/p' "$here/dkms.conf")" modules
