@@ -160,7 +160,8 @@ fn numbers_are_the_headers() {
     assert_eq!(policy(0), Policy::Unnamed);
     assert_eq!(policy(2), Policy::Text(64));
     assert_eq!(policy(33), Policy::AtLeast(128));
-    assert_eq!(policy(118), Policy::Unnamed);
+    assert_eq!(policy(118), Policy::U64);
+    assert_eq!(policy(119), Policy::Unnamed);
     let known: Vec<u16> = (0..1024)
         .filter(|raw| Command::from_type(5 << 10 | raw).is_some())
         .collect();
