@@ -12,7 +12,7 @@ override KERNEL := um
 endif
 export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES DURATION SEED EQUIVALENT SURVIVORS MOST NETEM REPEATS QUICK VERBS CM
 
-.PHONY: help run test fuzz miri mutants bench shell guest modules kernel setup check panics fmt doc install uninstall clean distclean
+.PHONY: help run test fuzz miri mutants bench shell guest modules kernel setup check panics fmt doc deb install uninstall clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make kernel     build the guest kernel only    make setup   roots and kernel"
 	@echo "make check      formatting, lints, house rules      make fmt   format      make doc   Rust documentation"
 	@echo "make panics     functions that panic, in modules with overflow checks: none but the known ones"
+	@echo "make deb        the package rust-rdma-dkms, in build/deb; KERNEL=stock: and one of compiled modules"
 	@echo "make install    put our modules before the stock ones of this machine; make uninstall"
 	@echo "make clean      remove build/        make distclean   remove the cache as well"
 	@echo
@@ -67,6 +68,8 @@ fmt:
 	@tools/check.sh fmt
 doc:
 	@tools/doc.sh
+deb:
+	@tools/deb.sh
 install uninstall:
 	@tools/install.sh $@
 clean distclean:

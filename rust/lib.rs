@@ -17,6 +17,7 @@ pub mod client;
 pub mod crc32;
 pub mod edge;
 pub mod export;
+pub mod features;
 pub mod front;
 pub mod gate;
 pub mod hrtimer;

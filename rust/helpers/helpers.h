@@ -355,7 +355,8 @@ struct rw_semaphore;
 
 void *rdma_helper_zalloc_obj(struct ib_device *dev, size_t size, gfp_t gfp,
 			     bool numa);
-void rdma_helper_qp_init_mr_lock(struct ib_qp *qp);
+void rdma_helper_qp_init(struct ib_qp *qp);
+void rdma_helper_qp_detach_comp_cntrs(struct ib_qp *qp);
 void rdma_helper_xrcd_init_rwsem(struct rw_semaphore *sem);
 void rdma_helper_qp_list_add(struct list_head *entry, struct list_head *head);
 void rdma_helper_qp_list_del(struct list_head *entry);
@@ -424,7 +425,7 @@ extern bool rdma_netns_shared;
 void rdma_helper_ib_device_init(struct ib_device *dev);
 void rdma_helper_ib_device_fini(struct ib_device *dev);
 void rdma_helper_ib_port_data_init(struct ib_port_data *port);
-void rdma_helper_kfree_rcu(struct rcu_head *head, void *ptr);
+void rdma_helper_kfree_rcu(void *head, void *ptr);
 int rdma_helper_refcount_read(const refcount_t *count);
 bool rdma_helper_hlist_unhashed(const struct hlist_node *node);
 void rdma_helper_hlist_add_rcu(struct hlist_node *node, struct hlist_head *head);
@@ -442,6 +443,7 @@ struct net *rdma_helper_net_by_fd(int fd);
 int rdma_helper_register_pernet_device(struct pernet_operations *ops);
 void rdma_helper_unregister_pernet_device(struct pernet_operations *ops);
 void rdma_helper_dev_set_uevent_suppress(struct device *dev, bool on);
+void rdma_helper_rdmacg_describe(struct ib_device *dev);
 bool rdma_helper_dma_may_bounce(void);
 void rdma_helper_netdev_hold(struct net_device *dev, netdevice_tracker *tracker);
 void rdma_helper_netdev_put(struct net_device *dev, netdevice_tracker *tracker);
@@ -534,6 +536,11 @@ void rdma_helper_umad_trace(u32 which, u32 index, u32 port, void *header, void *
 int rdma_helper_mad_recv_grh(struct ib_mad_agent *agent, struct ib_mad_recv_wc *wc,
 			     struct rdma_helper_grh *grh);
 
+/* core_uverbs.c */
+struct ib_uverbs_dmabuf_file;
+
+void rdma_helper_dmabuf_revoke(struct ib_uverbs_dmabuf_file *file);
+
 /* uverbs_common.c */
 struct module;
 struct srcu_struct;
@@ -596,6 +603,7 @@ void *rdma_helper_drv_zalloc(struct ib_device *dev, size_t size);
 bool rdma_helper_is_port_valid(const struct ib_device *dev, u32 port);
 u32 rdma_helper_ah_find_type(struct ib_device *dev, u32 port);
 bool rdma_helper_may_run_on(unsigned int cpu);
+void rdma_helper_dmabuf_file_init(struct ib_uverbs_dmabuf_file *file);
 struct sg_table *rdma_helper_dma_buf_map(struct dma_buf_attachment *attachment,
 					 struct p2pdma_provider *provider,
 					 struct phys_vec *vec, u32 direction);
