@@ -11,7 +11,7 @@
 //! delivered after the request.
 //!
 //! Locks: `Id::inner`, taken in any context, innermost. Methods of the provider and of the consumer
-//! are called without it, but for `iw_add_ref`.
+//! are called without it, but for `iw_get_qp` and `iw_add_ref`.
 //!
 //! End of an ID: its state becomes `Destroyed`, after which no event is accepted. The provider is
 //! told; requests that wait are rejected. Then the destruction waits for the turn that is running.
@@ -79,18 +79,29 @@ pub(crate) struct Id {
     changed: CondVar,
     #[pin]
     work: Work<Self>,
-    queue: QueueLease,
     /// C may call the functions in the structure as long as it exists.
     _resident: Resident,
 }
 
 struct Inner {
     conn: Conn<Qp>,
+    /// The queue of the work. `None` after the destruction, because the provider may keep the ID
+    /// longer than the module keeps the queue.
+    queue: Option<QueueLease>,
     events: Events,
     /// An event is being delivered.
     in_turn: bool,
     /// Registration with the port mapper. `None` after the destruction.
     mapping: Option<Registration>,
+}
+
+impl Inner {
+    /// Queues the work of `id`, unless it is queued, or destroyed.
+    fn schedule(&self, id: Arc<Id>) {
+        if let Some(queue) = &self.queue {
+            let _: Result<(), Arc<Id>> = queue.enqueue(id);
+        }
+    }
 }
 
 impl_has_work! {
@@ -103,10 +114,10 @@ impl Id {
         handler: Handler,
         context: Passed<c_void>,
         conn: Conn<Qp>,
-        queue: QueueLease,
     ) -> Result<Arc<Self>> {
         let inner = Inner {
             conn,
+            queue: Some(crate::queue().ok_or(ENOMEM)?),
             events: Events::none(),
             in_turn: false,
             mapping: None,
@@ -119,7 +130,6 @@ impl Id {
                 inner <- new_spinlock_irq!(inner, "Id::inner"),
                 changed <- new_condvar!("Id::changed"),
                 work <- new_work!("Id::work"),
-                queue,
                 _resident: rdma::resident!(),
             }),
             GFP_KERNEL,
@@ -173,10 +183,9 @@ impl Id {
 
     /// See [`reject`](fn@reject).
     fn reject(&self, data: PrivateData, len: u8) -> Result {
-        let qp = self.inner.lock().conn.reject();
-        let qp = qp.map_err(|Refused(())| EINVAL)?;
+        let begun = self.inner.lock().conn.reject();
+        begun.map_err(|Refused(())| EINVAL)?;
         let result = self.device.reject(&self.c, data, len);
-        drop(qp);
         self.left();
         result
     }
@@ -204,14 +213,15 @@ impl Id {
         })
     }
 
-    /// Ends a turn. Returns whether more events wait.
-    fn end_turn(&self) -> bool {
+    /// Ends a turn, and queues the next one if more events wait.
+    fn end_turn(self: &Arc<Self>) {
         let mut inner = self.inner.lock();
         inner.in_turn = false;
-        let more = !inner.events.is_empty();
+        if !inner.events.is_empty() {
+            inner.schedule(self.clone());
+        }
         drop(inner);
         self.changed.notify_all();
-        more
     }
 
     /// Delivers a request to a listener's consumer, with a new ID.
@@ -236,8 +246,6 @@ impl Id {
         }
         ConsumerRef::lend(id.clone());
         if let Some(consumer) = deliver(&id, &mut event) {
-            // It may have accepted the request before.
-            let _: Result = id.reject(PrivateData::NONE, 0);
             refuse(&id, consumer);
         }
     }
@@ -245,13 +253,7 @@ impl Id {
     /// Creates the ID of a request.
     fn id_of(&self, event: &mut Event) -> Result<Arc<Self>> {
         let c = &self.c;
-        let id = Self::new(
-            self.device,
-            c.handler(),
-            c.context(),
-            Conn::requested(),
-            self.queue.clone(),
-        )?;
+        let id = Self::new(self.device, c.handler(), c.context(), Conn::requested())?;
         id.c.set_provider_data(event.provider_data);
         id.c.set_address(Which::MappedLocal, &event.local);
         id.c.set_address(Which::MappedRemote, &event.remote);
@@ -303,10 +305,7 @@ impl WorkItem for Id {
                 }
             }
         }
-        if this.end_turn() {
-            // If an event has queued the work meanwhile, that is enough.
-            let _: Result<(), Arc<Self>> = this.queue.clone().enqueue(this);
-        }
+        this.end_turn();
     }
 }
 
@@ -332,7 +331,12 @@ enum Waits {
 fn finish(id: &Id, waits: Waits) -> bool {
     let mut inner = id.inner.lock();
     let end = loop {
-        match inner.conn.destroy() {
+        let end = match waits {
+            Waits::Yes => inner.conn.destroy(),
+            // Events of the setup could not be delivered before this turn has ended.
+            Waits::No => inner.conn.abandon(),
+        };
+        match end {
             Ok(end) => break end,
             Err(Unable::Busy) => id.changed.wait(&mut inner),
             Err(Unable::Begun) => return false,
@@ -351,7 +355,12 @@ fn finish(id: &Id, waits: Waits) -> bool {
     }
     // No event is accepted any more. Those that wait are not delivered, but the provider must learn
     // that a request is rejected.
-    let mut events = mem::replace(&mut id.inner.lock().events, Events::none());
+    let (mut events, lease) = {
+        let mut inner = id.inner.lock();
+        let events = mem::replace(&mut inner.events, Events::none());
+        (events, inner.queue.take())
+    };
+    drop(lease);
     while let Some(mut event) = events.pop() {
         if event.kind == Kind::Request && event.status == 0 {
             if let Ok(request) = id.id_of(&mut event) {
@@ -384,12 +393,12 @@ pub(crate) fn event(id: Held<'_>, event: &CmEvent) -> Result {
         false => inner.events.push(event),
     };
     let destroyed = inner.conn.is_destroyed();
+    if refused.is_ok() {
+        inner.schedule(id.own());
+    }
     drop(inner);
     match refused {
-        Ok(()) => {
-            let _: Result<(), Arc<Id>> = id.queue.enqueue(id.own());
-            Ok(())
-        }
+        Ok(()) => Ok(()),
         // Nobody is left to be told.
         Err(_) if destroyed && kind != Kind::Request => Ok(()),
         Err(_) => Err(ENOMEM),
@@ -402,8 +411,7 @@ pub(crate) fn event(id: Held<'_>, event: &CmEvent) -> Result {
 ///
 /// `ENOMEM`.
 pub(crate) fn create(device: Device, handler: Handler, context: Passed<c_void>) -> Result<Created> {
-    let queue = crate::queue().ok_or(ENOMEM)?;
-    Id::new(device, handler, context, Conn::Idle, queue).map(Created)
+    Id::new(device, handler, context, Conn::Idle).map(Created)
 }
 
 /// Destroys an ID. Waits until it is not busy, and until no handler of it runs. Not from its own
@@ -443,18 +451,22 @@ pub(crate) fn listen(id: Held<'_>, backlog: c_int) -> Result {
 ///
 /// `EINVAL` if there is no request, or no such queue pair; errors of the provider.
 pub(crate) fn accept(id: Held<'_>, param: &ConnParam) -> Result {
-    let qp = id.device.qp(param.qpn()).ok_or(EINVAL)?;
-    let begun = id.inner.lock().conn.accept(qp);
-    begun.map_err(|Refused(_)| EINVAL)?;
+    {
+        let mut inner = id.inner.lock();
+        if !inner.conn.is_requested() {
+            return Err(EINVAL);
+        }
+        let qp = id.device.qp(param.qpn()).ok_or(EINVAL)?;
+        inner.conn.accept(qp).map_err(|Refused(_)| EINVAL)?;
+    }
     id.device.accept(&id.c, param).inspect_err(|_| id.failed())
 }
 
-/// Rejects a request, also one that was accepted and is not established. No event follows. May
-/// sleep.
+/// Rejects a request. No event follows. May sleep.
 ///
 /// # Errors
 ///
-/// `EINVAL` if there is no request; errors of the provider.
+/// `EINVAL` if there is no request, or if it was accepted; errors of the provider.
 pub(crate) fn reject(id: Held<'_>, data: PrivateData, len: u8) -> Result {
     id.reject(data, len)
 }
@@ -466,17 +478,16 @@ pub(crate) fn reject(id: Held<'_>, data: PrivateData, len: u8) -> Result {
 /// `ENOMEM`; `EINVAL` unless idle, or if there is no such queue pair; errors of the provider.
 pub(crate) fn connect(id: Held<'_>, param: &ConnParam) -> Result {
     let mut events = Events::new(ACTIVE)?;
-    let qp = id.device.qp(param.qpn()).ok_or(EINVAL)?;
-    let begun = {
+    {
         let mut inner = id.inner.lock();
-        let begun = inner.conn.connect(qp);
-        if begun.is_ok() {
-            mem::swap(&mut inner.events, &mut events);
+        if !inner.conn.is_idle() {
+            return Err(EINVAL);
         }
-        begun
-    };
+        let qp = id.device.qp(param.qpn()).ok_or(EINVAL)?;
+        inner.conn.connect(qp).map_err(|Refused(_)| EINVAL)?;
+        mem::swap(&mut inner.events, &mut events);
+    }
     drop(events);
-    begun.map_err(|Refused(_)| EINVAL)?;
     id.map(true)
         .and_then(|()| id.device.connect(&id.c, param))
         .inspect_err(|_| id.failed())

@@ -195,8 +195,10 @@ fn find(names: &Names) -> Option<u32> {
     if let Some((seq, echo)) = question {
         let message = message::register(seq, echo, names).ok()?;
         let sent = Sent::new(seq, Question::register(names)).ok()?;
-        if netlink::multicast(message.bytes()).is_err() {
-            with(|state| state.mapper.absent());
+        if let Err(error) = netlink::multicast(message.bytes()) {
+            if error == ESRCH {
+                with(|state| state.mapper.absent());
+            }
             return None;
         }
         let Some(Outcome::Registered(_)) = sent.wait() else {
@@ -275,18 +277,20 @@ fn ask(pid: u32, local: &Address, remote: Option<&Address>, flags: u32) -> Optio
     };
     let message = message.ok()?;
     let sent = Sent::new(seq, question).ok()?;
-    if netlink::unicast(message.bytes(), pid, Blocking::Yes).is_err() {
-        lost(pid);
+    if let Err(error) = netlink::unicast(message.bytes(), pid, Blocking::Yes) {
+        lost(pid, error);
         return None;
     }
     sent.wait()
 }
 
-/// The mapper at `pid` could not be reached.
-fn lost(pid: u32) {
+/// A message to the mapper at `pid` could not be sent. If nobody has that port ID, it is forgotten.
+fn lost(pid: u32, error: Error) {
+    // CAST, OVERFLOW: A small number.
+    let gone = error.to_errno() == -(bindings::ECONNREFUSED as i32);
     with(|state| {
         // Another one may have announced itself meanwhile.
-        if state.mapper.pid() == Some(pid) {
+        if gone && state.mapper.pid() == Some(pid) {
             state.mapper.lost();
         }
     });
@@ -341,8 +345,8 @@ fn tell_removed(local: &Address) {
     let Some((pid, message)) = ready.flatten() else {
         return;
     };
-    if netlink::unicast(message.bytes(), pid, Blocking::Yes).is_err() {
-        lost(pid);
+    if let Err(error) = netlink::unicast(message.bytes(), pid, Blocking::Yes) {
+        lost(pid, error);
     }
 }
 
@@ -427,14 +431,14 @@ fn send_mappings(pid: u32) -> Result {
     let mut total: u32 = 0;
     let mut next = Some(0);
     while let Some(from) = next {
-        // Too large for the stack.
         let mut batch = KBox::new(Batch::default(), GFP_KERNEL)?;
         next = with(|state| fill(state, &mut batch, from)).flatten();
         if batch.count() == 0 {
             break;
         }
+        let sent = netlink::unicast(batch.end(), pid, Blocking::No);
+        sent.inspect_err(|_| pr_info!("the port mapper got only {total} mappings\n"))?;
         total = total.saturating_add(batch.count());
-        netlink::unicast(batch.end(), pid, Blocking::No)?;
     }
     if total == 0 {
         return Ok(());

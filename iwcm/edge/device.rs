@@ -55,13 +55,17 @@ impl Device {
         unsafe { &(*self.0.as_ptr()).ops }
     }
 
-    /// Returns a reference to a queue pair; `None` if there is none with this number.
+    /// Returns a reference to a queue pair; `None` if there is none with this number. Does not sleep.
+    ///
+    /// The provider's two methods are called one after the other, as by the C module: call this with
+    /// interrupts disabled. A program that destroys its queue pair between them is excluded by no
+    /// lock of this module.
     pub(crate) fn qp(self, number: u32) -> Option<Qp> {
         let ops = self.ops();
         let (get, add) = (ops.iw_get_qp?, ops.iw_add_ref?);
         ops.iw_rem_ref?;
-        // SAFETY: The device is registered (type invariant). The consumer keeps the queue pair that
-        // it names until this call returns (contract of `iw_cm_connect` and `iw_cm_accept`).
+        // SAFETY: The device is registered (type invariant). The queue pair that the provider has
+        // found exists until its second method has counted the reference (contract of `iw_get_qp`).
         unsafe {
             // CAST: The provider's method takes the number as a signed one.
             let raw = NonNull::new(get(self.0.as_ptr(), number as c_int))?;

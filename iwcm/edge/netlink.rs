@@ -3,7 +3,9 @@
 //! Netlink messages from and to the port mapper. Must match `include/rdma/rdma_netlink.h`.
 //!
 //! The client's messages are dumps, so the sender gets their result with an `NLMSG_DONE`. The core
-//! calls a handler in the context of the sender, and only if the sender has `CAP_NET_ADMIN`.
+//! accepts a message only if the sender has `CAP_NET_ADMIN`, and calls the handler in its context: at
+//! once, or, if the sender's receive buffer is full, when it reads. A sender that reads only after
+//! this module was unloaded would call freed code: netlink pins `ib_core`, whose dump it is.
 
 use crate::mapper;
 use crate::proto::message::Op;
@@ -95,7 +97,7 @@ static HANDLERS: [bindings::rdma_nl_cbs; OPS] = [
     handler(hello),
 ];
 
-/// Registration of the client. Drop waits for running handlers.
+/// Registration of the client. Drop waits for handlers that the core is calling.
 pub(crate) struct Client {
     _resident: Resident,
 }

@@ -10,7 +10,8 @@
 //!   Idle -listen-> Starting -> Listening
 //!   Idle -connect-> Connecting -reply-> Established -disconnect-> Closing -close-> Idle
 //!   (new) Requested -accept-> Accepting -established-> Established
-//!         Requested, Accepting -reject-> Leaving -> Idle
+//!         Requested -reject-> Leaving -> Idle
+//!         Accepting, Connecting -close-> Idle
 //!   any -destroy-> Destroyed
 //! ```
 //!
@@ -85,8 +86,6 @@ impl<Q> Step<Q> {
         deliver: true,
         unused: None,
     };
-    const SILENT: Self = Self::IGNORE;
-
     fn last(unused: Q) -> Self {
         Self {
             deliver: true,
@@ -166,6 +165,11 @@ impl<Q> Conn<Q> {
         matches!(self, Self::Idle)
     }
 
+    /// Returns whether [`accept`](Self::accept) and [`reject`](Self::reject) are possible.
+    pub fn is_requested(&self) -> bool {
+        matches!(self, Self::Requested)
+    }
+
     /// Begins to listen; [`listened`](Self::listened) follows.
     ///
     /// # Errors
@@ -209,40 +213,30 @@ impl<Q> Conn<Q> {
     ///
     /// [`Refused`] unless there is a request that is not accepted yet.
     pub fn accept(&mut self, qp: Q) -> Result<(), Refused<Q>> {
-        if !matches!(self, Self::Requested) {
+        if !self.is_requested() {
             return Err(Refused(qp));
         }
         *self = Self::Accepting(qp);
         Ok(())
     }
 
-    /// Begins to reject a request, also an accepted one whose connection is not established.
-    /// [`left`](Self::left) follows. Returns the queue pair of an accepted request.
+    /// Begins to reject a request. [`left`](Self::left) follows.
     ///
     /// # Errors
     ///
-    /// [`Refused`] if there is no request.
-    pub fn reject(&mut self) -> Result<Option<Q>, Refused<()>> {
-        match self.take() {
-            Self::Requested => {
-                *self = Self::Leaving;
-                Ok(None)
-            }
-            Self::Accepting(qp) => {
-                *self = Self::Leaving;
-                Ok(Some(qp))
-            }
-            other => {
-                *self = other;
-                Err(Refused(()))
-            }
+    /// [`Refused`] if there is no request, or if it was accepted: a provider is never told both.
+    pub fn reject(&mut self) -> Result<(), Refused<()>> {
+        if !self.is_requested() {
+            return Err(Refused(()));
         }
+        *self = Self::Leaving;
+        Ok(())
     }
 
     /// The provider has refused to connect or to accept. Whatever it reported meanwhile, there is
     /// no connection. [`left`](Self::left) follows.
     ///
-    /// `None` if the ID left the connection by itself: a rejection was faster.
+    /// `None` if the ID left the connection by itself: it was closed, or abandoned.
     pub fn failed(&mut self) -> Option<Q> {
         match self.take() {
             Self::Connecting(qp)
@@ -280,9 +274,16 @@ impl<Q> Conn<Q> {
             }
             (Self::Established(qp), Event::Disconnect) => {
                 *self = Self::Closing(qp);
-                Step::SILENT
+                Step::IGNORE
             }
-            (Self::Established(qp) | Self::Closing(qp), Event::Close) => Step::last(qp),
+            // Also of a connection that was never reported as established: no other event follows.
+            (
+                Self::Accepting(qp)
+                | Self::Connecting(qp)
+                | Self::Established(qp)
+                | Self::Closing(qp),
+                Event::Close,
+            ) => Step::last(qp),
             (state, _) => {
                 *self = state;
                 Step::IGNORE
@@ -345,6 +346,25 @@ impl<Q> Conn<Q> {
         };
         *self = Self::Destroyed;
         Ok(end)
+    }
+
+    /// Destroys the ID for its own event handler, which no event can follow: also while a
+    /// connection is being set up. Only one caller succeeds.
+    ///
+    /// # Errors
+    ///
+    /// See [`Unable`]; busy if another task's call is open.
+    pub fn abandon(&mut self) -> Result<End<Q>, Unable> {
+        match self.take() {
+            Self::Accepting(qp) | Self::Connecting(qp) => {
+                *self = Self::Destroyed;
+                Ok(End::Abort(qp))
+            }
+            other => {
+                *self = other;
+                self.destroy()
+            }
+        }
     }
 
     /// Takes the state out, and leaves `Idle`.

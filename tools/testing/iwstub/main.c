@@ -594,8 +594,12 @@ static void wrong_cases(void)
 	OK(told == 0);
 	OK(iw_cm_connect(id, &param) == 0);
 	OK(iw_cm_connect(id, &param) == -EINVAL && iw_cm_listen(id, 1) == -EINVAL);
-	send(id, IW_CM_EVENT_ESTABLISHED, 0, NULL, 0);
 	send(id, IW_CM_EVENT_CLOSE, 0, NULL, 0);
+	OK(told_within(1) && last.event == IW_CM_EVENT_CLOSE && atomic_read(&qp_refs) == 0);
+	iw_destroy_cm_id(id);
+	id = new_id();
+	OK(iw_cm_connect(id, &param) == 0);
+	send(id, IW_CM_EVENT_ESTABLISHED, 0, NULL, 0);
 	send(id, IW_CM_EVENT_CONNECT_REPLY, 0, NULL, 0);
 	OK(told_within(1) && last.event == IW_CM_EVENT_CONNECT_REPLY);
 	send(id, IW_CM_EVENT_CONNECT_REPLY, 0, NULL, 0);
@@ -628,9 +632,14 @@ static void wrong_cases(void)
 	settle();
 	OK(told == 1 && atomic_read(&rejects) == before + 1);
 	OK(iw_cm_accept(id, &param) == 0);
-	/* Accepted, and refused as well. */
-	OK(iw_cm_reject(id, NULL, 0) == 0 && atomic_read(&qp_refs) == 0);
+	/* A driver is never told to reject what it was told to accept. */
+	before = atomic_read(&rejects);
+	OK(iw_cm_reject(id, NULL, 0) == -EINVAL && atomic_read(&rejects) == before);
+	/* The peer ends what was never established. */
+	send(id, IW_CM_EVENT_CLOSE, 0, NULL, 0);
+	OK(told_within(2) && last.event == IW_CM_EVENT_CLOSE && atomic_read(&qp_refs) == 0);
 	iw_destroy_cm_id(id);
+	OK(atomic_read(&rejects) == before);
 	iw_destroy_cm_id(listener);
 	result("events in wrong states, passive", good);
 
@@ -672,7 +681,8 @@ static void wrong_cases(void)
 	accept_in_handler = false;
 	within = 0;
 	settle();
-	OK(told == 1 && atomic_read(&rejects) == before + 1 && atomic_read(&qp_refs) == 0);
+	OK(told == 1 && atomic_read(&rejects) == before && atomic_read(&qp_refs) == 0);
+	OK(qp_state == IB_QPS_ERR);
 	iw_destroy_cm_id(listener);
 	result("a handler accepts, and refuses", good);
 

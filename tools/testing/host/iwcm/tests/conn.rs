@@ -120,7 +120,12 @@ fn events_that_a_state_does_not_expect_change_nothing() {
     );
     assert_eq!(
         changes(|c| c.event(Event::Close), &ignore),
-        [("established", "idle", last()), ("closing", "idle", last())]
+        [
+            ("accepting", "idle", last()),
+            ("connecting", "idle", last()),
+            ("established", "idle", last()),
+            ("closing", "idle", last())
+        ]
     );
 }
 
@@ -140,10 +145,7 @@ fn calls_are_refused_outside_their_states() {
     );
     assert_eq!(
         changes(Conn::reject, &Err(Refused(()))),
-        [
-            ("requested", "leaving", Ok(None)),
-            ("accepting", "leaving", Ok(Some(7)))
-        ]
+        [("requested", "leaving", Ok(()))]
     );
     assert_eq!(
         changes(|c| c.disconnect().map(|qp| qp.copied()), &Ok(None)),
@@ -191,6 +193,19 @@ fn destruction_tells_the_provider_what_the_state_requires() {
             ("destroyed", "destroyed", Err(Unable::Begun))
         ]
     );
+    assert_eq!(
+        changes(Conn::abandon, &Err(Unable::Busy)),
+        [
+            ("idle", "destroyed", Ok(End::Quiet(None))),
+            ("listening", "destroyed", Ok(End::Unlisten)),
+            ("requested", "destroyed", Ok(End::Reject)),
+            ("accepting", "destroyed", Ok(End::Abort(7))),
+            ("connecting", "destroyed", Ok(End::Abort(7))),
+            ("established", "destroyed", Ok(End::Abort(7))),
+            ("closing", "destroyed", Ok(End::Quiet(Some(7)))),
+            ("destroyed", "destroyed", Err(Unable::Begun))
+        ]
+    );
     let busy: Vec<_> = each(|c| c.is_busy());
     let delayed: Vec<_> = each(|c| c.delays_disconnect());
     let with = |answers: Vec<(&'static str, bool)>| -> Vec<&'static str> {
@@ -204,6 +219,7 @@ fn destruction_tells_the_provider_what_the_state_requires() {
     assert_eq!(with(each(|c| c.is_listening())), ["starting", "listening"]);
     assert_eq!(with(each(|c| c.is_destroyed())), ["destroyed"]);
     assert_eq!(with(each(|c| c.is_idle())), ["idle"]);
+    assert_eq!(with(each(|c| c.is_requested())), ["requested"]);
     assert_eq!(
         with(each(|c| c.gives_attributes())),
         [
@@ -267,7 +283,7 @@ fn random_runs_keep_the_queue_pairs() {
         };
         for _ in 0..random(24) {
             let before = name(&conn);
-            match random(14) {
+            match random(15) {
                 0 => drop(conn.listen()),
                 1 => conn.listened(random(2) == 0),
                 2 => drop(conn.connect(Qp::new(&live))),
@@ -285,6 +301,7 @@ fn random_runs_keep_the_queue_pairs() {
                     Err(Unable::Busy) => assert!(conn.is_busy()),
                     Err(Unable::Begun) => assert_eq!(before, "destroyed"),
                 },
+                13 => drop(conn.abandon()),
                 number => {
                     let event = match number {
                         9 => Event::Reply { accepted: true },
