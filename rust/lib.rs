@@ -31,6 +31,7 @@ pub mod nospec;
 pub mod provider;
 pub mod shared_ring;
 pub mod sync;
+pub mod sysctl;
 pub mod sysfs;
 pub mod table;
 pub mod task;

@@ -52,6 +52,18 @@ bool rdma_helper_refcount_inc_not_zero(refcount_t *count);
 void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *head);
 void rdma_helper_list_del_init(struct list_head *entry);
 
+/* sysctl.c */
+struct ctl_table_header;
+
+struct ctl_table_header *rdma_helper_sysctl_register(const char *path, const char *name,
+						     int *number);
+void rdma_helper_sysctl_unregister(struct ctl_table_header *header);
+
+/* iwcm.c */
+struct sk_buff;
+
+struct sk_buff *rdma_helper_skb_copy_of(const void *data, unsigned int len);
+
 /* buffers.c */
 struct sk_buff;
 
