@@ -38,10 +38,11 @@ FOLDERS = [
     ("hw/rxe/proto", "rxe-sim", ["rxe-mem", "rxe-sim", "rxe-fuzz"]),
     ("umad/proto", "umad", ["rdma-umad-engines"]),
     ("uverbs/proto", "uverbs", ["rdma-uverbs-engines"]),
+    ("cma/proto", "cma", ["rdma-cma-engines"]),
 ]
 HOST = "tools/testing/host"
 # What the host crates are built from.
-COPIED = ["core", "hw", "mad", "rust", "rw", "umad", "uverbs", "tools/testing/host", "tools/testing/fakeib"]
+COPIED = ["core", "hw", "mad", "rust", "rw", "umad", "uverbs", "cma", "tools/testing/host", "tools/testing/fakeib"]
 EQUIVALENT = "tools/testing/mutants-equivalent.txt"
 TENTH = 10
 LIMIT = 4
