@@ -14,11 +14,11 @@ const UNPRIVILEGED: u16 = 1024;
 
 /// What an owner says of itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Owner<'a> {
+pub struct Owner {
     /// Local address.
-    pub source: &'a Address,
+    pub source: Address,
     /// Remote address; unspecified if there is none yet.
-    pub destination: &'a Address,
+    pub destination: Address,
     /// Whether it allows others that do so, too.
     pub reuse: bool,
     /// Whether it leaves the other address families of the port alone.
@@ -31,9 +31,9 @@ pub struct Owner<'a> {
 /// # Errors
 ///
 /// [`Refusal::NotAvailable`], [`Refusal::InUse`], for the first owner that has a conflict.
-pub fn share<'a>(
-    others: impl IntoIterator<Item = Owner<'a>>,
-    id: &Owner<'_>,
+pub fn share(
+    others: impl IntoIterator<Item = Owner>,
+    id: &Owner,
     reuse: bool,
 ) -> Result<(), Refusal> {
     for other in others {
@@ -47,7 +47,7 @@ pub fn share<'a>(
         if id.source.is_any() || other.source.is_any() {
             return Err(Refusal::NotAvailable);
         }
-        if id.source.is_same_host(other.source) {
+        if id.source.is_same_host(&other.source) {
             return Err(Refusal::InUse);
         }
     }
@@ -59,11 +59,11 @@ pub fn share<'a>(
 /// # Errors
 ///
 /// [`Refusal::Access`]: the port is privileged and the task is not; those of [`share`].
-pub fn take<'a>(
+pub fn take(
     port: u16,
     privileged: impl FnOnce() -> bool,
-    others: impl IntoIterator<Item = Owner<'a>>,
-    id: &Owner<'_>,
+    others: impl IntoIterator<Item = Owner>,
+    id: &Owner,
 ) -> Result<(), Refusal> {
     if port < UNPRIVILEGED && !privileged() {
         return Err(Refusal::Access);
@@ -73,12 +73,12 @@ pub fn take<'a>(
 
 /// Whether two IDs on one port cannot be confused: a part of their addresses is known of both and
 /// differs.
-fn differ(a: &Owner<'_>, b: &Owner<'_>) -> bool {
+fn differ(a: &Owner, b: &Owner) -> bool {
     let ports = (a.destination.port(), b.destination.port());
     let known = |a: &Address, b: &Address| !a.is_any() && !b.is_any() && !a.is_same_host(b);
     (ports.0 != 0 && ports.1 != 0 && ports.0 != ports.1)
-        || known(a.source, b.source)
-        || known(a.destination, b.destination)
+        || known(&a.source, &b.source)
+        || known(&a.destination, &b.destination)
 }
 
 /// Whether an ID may get a port with these owners as an automatic one.
@@ -86,9 +86,9 @@ fn differ(a: &Owner<'_>, b: &Owner<'_>) -> bool {
 /// # Errors
 ///
 /// [`Refusal::NotAvailable`].
-pub fn share_automatic<'a>(
-    others: impl IntoIterator<Item = Owner<'a>>,
-    id: &Owner<'_>,
+pub fn share_automatic(
+    others: impl IntoIterator<Item = Owner>,
+    id: &Owner,
 ) -> Result<(), Refusal> {
     if others.into_iter().all(|other| differ(id, &other)) {
         Ok(())

@@ -607,6 +607,16 @@ void rdma_helper_get_page(struct page *page);
 bool rdma_helper_port_needs_grh(struct ib_device *dev, u32 port);
 bool rdma_helper_port_opa_ah(struct ib_device *dev, u32 port);
 
+/* cma.c */
+u32 rdma_helper_cma_port(struct ib_device *device, u32 port);
+bool rdma_helper_cma_capable(int cap);
+void rdma_helper_cma_port_range(const struct net *net, int *low, int *high);
+bool rdma_helper_cma_v6_only(const struct net *net);
+bool rdma_helper_cma_route4(struct net_device *dev, __be32 saddr, __be32 daddr);
+bool rdma_helper_cma_route6(struct net_device *dev, const void *saddr, const void *daddr);
+int rdma_helper_cma_tc(const struct net_device *dev, u32 prio);
+u32 rdma_helper_cma_vlan_prio(struct net_device *dev, u32 prio);
+
 #ifdef RDMA_HELPERS_INLINE
 #pragma clang attribute pop
 #endif

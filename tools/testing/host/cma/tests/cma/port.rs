@@ -52,10 +52,10 @@ impl Id {
         }
     }
 
-    fn owner(&self) -> Owner<'_> {
+    fn owner(&self) -> Owner {
         Owner {
-            source: &self.source,
-            destination: &self.destination,
+            source: self.source,
+            destination: self.destination,
             reuse: self.reuse,
             afonly: self.afonly,
         }
