@@ -12,12 +12,12 @@ use crate::edge::args::EceAt;
 use crate::edge::args::SockAt;
 use crate::edge::args::SockIn;
 use crate::edge::core::caps;
-use crate::edge::core::iwcm_text;
 use crate::edge::core::ibcm_text;
+use crate::edge::core::iwcm_text;
 use crate::edge::core::GidOut;
+use crate::edge::core::LenOut;
 use crate::edge::core::PathAt;
 use crate::edge::core::RejectedAt;
-use crate::edge::core::LenOut;
 use crate::edge::errno;
 use crate::edge::id::Given;
 use crate::edge::id::Handler;
@@ -27,12 +27,12 @@ use crate::edge::id::Make;
 use crate::edge::id::NetAt;
 use crate::edge::id::Transport;
 use crate::edge::iw;
-use crate::edge::no_method;
 use crate::edge::qp;
 use crate::edge::qp::AttrAt;
 use crate::edge::qp::MakeAt;
 use crate::edge::qp::MaskAt;
 use crate::listen;
+use crate::mcast;
 use crate::proto::event;
 use crate::proto::service;
 use crate::route;
@@ -157,12 +157,14 @@ fn disconnect(id: &Id) -> Result {
     connect::disconnect(id)
 }
 
-fn join(_id: &Id, _addr: SockAt, _join_state: u8, _context: Passed<c_void>) -> Result {
-    // Multicast groups are not supported yet.
-    Err(no_method())
+fn join(id: &Id, addr: SockAt, join_state: u8, context: Passed<c_void>) -> Result {
+    let addr = addr.0.ok_or(EINVAL)?.addr;
+    mcast::join(&id.counted(), addr, join_state, context)
 }
 
-fn leave(_id: &Id, _addr: SockAt) {}
+fn leave(id: &Id, addr: SockAt) {
+    mcast::leave(id, addr.0.and_then(|addr| addr.addr));
+}
 
 fn set_service_type(id: &Id, tos: c_int) {
     // CAST: A byte counts, as in the C module.

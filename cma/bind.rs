@@ -104,12 +104,7 @@ pub(crate) fn check_space(id: &Id) -> Result {
 /// # Errors
 ///
 /// `ENODEV`, `ENOENT`: it does not.
-pub(crate) fn validate(
-    id: &Id,
-    device: &CmaDevice,
-    port: u32,
-    gid_type: GidType,
-) -> Result<Gid> {
+pub(crate) fn validate(id: &Id, device: &CmaDevice, port: u32, gid_type: GidType) -> Result<Gid> {
     let view = device.view();
     let caps = caps(view, port);
     let dev_type = id.dev_type();
@@ -169,9 +164,7 @@ fn validate_iwarp(id: &Id, device: &CmaDevice, port: u32) -> Result<Gid> {
         .as_ref()
         .and_then(|bound| bound.vlan())
         .is_some_and(|(real, _)| real.ifindex() == own.ifindex());
-    let below_own = own
-        .vlan()
-        .is_some_and(|(real, _)| real.ifindex() == wanted);
+    let below_own = own.vlan().is_some_and(|(real, _)| real.ifindex() == wanted);
     if below_bound || (bound.is_some() && below_own) {
         return Ok(gid);
     }

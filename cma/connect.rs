@@ -287,7 +287,7 @@ pub(crate) fn sidr_event(id: &Arc<Id>, sidr: &ib::Sidr<'_>) -> c_int {
     };
     let established = told.kind == event::Kind::Established;
     let mut event = sidr.event(id, established);
-    tell(id, guard, told, &mut event.0)
+    tell(id, guard, told, event.event())
 }
 
 /// An event of `iw_cm`.

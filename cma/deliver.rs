@@ -8,7 +8,10 @@ use crate::edge::id::HandlerGuard;
 use crate::edge::id::Id;
 use crate::edge::id::Transport;
 use crate::listen;
+use crate::mcast;
+use crate::news;
 use crate::ports;
+use crate::proto::event::Kind;
 use crate::proto::event::Status;
 use crate::proto::state::After;
 use crate::proto::state::Answer;
@@ -16,6 +19,7 @@ use crate::proto::state::Cause;
 use crate::proto::state::Pending;
 use crate::proto::state::Turn;
 use kernel::ffi::c_int;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
 /// How a delivery ended.
@@ -65,15 +69,31 @@ pub(crate) fn deliver<'a>(
     }
 }
 
-/// Delivers the event of the work item.
+/// Delivers the events of the work item.
 pub(crate) fn queued(id: &Arc<Id>) {
-    let guard = id.lock();
-    let Some(cause) = id.with(|inner| inner.queued.take()) else {
-        return;
-    };
-    match deliver(id, guard, cause, &mut Event::new(), Status::Ok) {
-        Delivered::Kept(guard) => drop(guard),
-        Delivered::Ended(_, end) => end.finish(id),
+    mcast::tell(id);
+    let cause = id.with(|inner| inner.queued.take());
+    let news = [
+        (cause, Status::Ok),
+        (
+            id.moved
+                .xchg(false, Relaxed)
+                .then_some(Cause::Around(Kind::AddrChange)),
+            Status::Ok,
+        ),
+        (
+            id.lost
+                .xchg(false, Relaxed)
+                .then_some(Cause::Around(Kind::Unreachable)),
+            Status::TimedOut,
+        ),
+    ];
+    for (cause, status) in news {
+        let Some(cause) = cause else { continue };
+        match deliver(id, id.lock(), cause, &mut Event::new(), status) {
+            Delivered::Kept(guard) => drop(guard),
+            Delivered::Ended(_, end) => return end.finish(id),
+        }
     }
 }
 
@@ -124,9 +144,11 @@ fn cancel(id: &Arc<Id>, pending: Pending) {
 fn finish(id: &Arc<Id>, pending: Pending) {
     cancel(id, pending);
     id.untrack();
+    news::remove(id);
     // Waits for the transport's handler.
     let transport = id.with(|inner| inner.transport.take());
     drop(transport);
+    mcast::leave_all(id);
     device::detach(id);
     ports::release(id);
     drop(id.reclaim());

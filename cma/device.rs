@@ -130,6 +130,13 @@ impl CmaDevice {
         self.device.ports()
     }
 
+    /// Calls `each` with all attached IDs. It must not take the locks of IDs.
+    pub(crate) fn for_each(&self, mut each: impl FnMut(&Arc<Id>)) {
+        for (_, id) in self.ids.lock().ids.iter() {
+            each(id);
+        }
+    }
+
     /// The GID type of connections of a port.
     pub(crate) fn gid_type(&self, port: u32) -> GidType {
         let at = port.saturating_sub(*self.ports().start());
@@ -179,7 +186,10 @@ impl CmaDevice {
         for listener in &listeners {
             // One listener that fails does not keep the device from others.
             if let Err(error) = listen::on_device(listener, &this) {
-                pr_warn!("cannot listen on a new device, error {}\n", error.to_errno());
+                pr_warn!(
+                    "cannot listen on a new device, error {}\n",
+                    error.to_errno()
+                );
             }
         }
         Ok(this)
@@ -190,10 +200,7 @@ impl CmaDevice {
     pub(crate) fn remove(this: Arc<Self>) {
         let removed = {
             let mut lists = DEVICES.lock();
-            let at = lists
-                .devices
-                .iter()
-                .position(|one| Arc::ptr_eq(one, &this));
+            let at = lists.devices.iter().position(|one| Arc::ptr_eq(one, &this));
             at.and_then(|at| lists.devices.remove(at).ok())
         };
         drop(removed);
@@ -222,12 +229,7 @@ fn key(id: &Id) -> usize {
 /// # Errors
 ///
 /// `ENODEV`: the device is being removed; `ENOMEM`.
-pub(crate) fn attach(
-    id: &Arc<Id>,
-    device: &Arc<CmaDevice>,
-    port: u32,
-    gid: Option<Gid>,
-) -> Result {
+pub(crate) fn attach(id: &Arc<Id>, device: &Arc<CmaDevice>, port: u32, gid: Option<Gid>) -> Result {
     let gid = match gid {
         Some(gid) => Some(Arc::new(gid, GFP_KERNEL)?),
         None => None,

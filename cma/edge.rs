@@ -9,6 +9,7 @@
 //! | `event` | events for consumers |
 //! | `core` | functions of `ib_core`: addresses, GIDs, restrack, network devices |
 //! | `qp` | queue pairs |
+//! | `news` | the notifier of neighbours |
 //! | `ib`, `iw` | IDs of `ib_cm` and `iw_cm`, and their callbacks |
 
 pub(crate) mod args;
@@ -17,6 +18,7 @@ pub(crate) mod event;
 pub(crate) mod ib;
 pub(crate) mod id;
 pub(crate) mod iw;
+pub(crate) mod news;
 pub(crate) mod qp;
 
 use crate::proto::Refusal;

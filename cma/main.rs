@@ -14,8 +14,10 @@
 //! | `route` | paths |
 //! | `connect` | connections, and events of the transports |
 //! | `listen`, `request` | listeners, and requests of peers |
+//! | `mcast` | multicast groups |
 //! | `deliver` | events for consumers, and the end of IDs |
 //! | `device` | devices and the IDs that are attached to them |
+//! | `news` | changes of neighbours and bonds |
 //! | `edge` | C structures and functions |
 //!
 //! Locks, outermost first: lock of callbacks of a listener, of a request's ID; `Id::children`;
@@ -30,13 +32,21 @@ mod deliver;
 mod device;
 mod edge;
 mod listen;
+mod mcast;
+mod news;
 mod ports;
 mod private;
+#[allow(
+    dead_code,
+    reason = "InfiniBand is not supported yet; its engines are tested on the host"
+)]
 mod proto;
 mod request;
 mod route;
 
 use crate::device::CmaDevice;
+use crate::edge::news::Neighbours;
+use crate::news::Bonds;
 use crate::ports::Ports;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -45,6 +55,7 @@ use rdma::client::ClientSlot;
 use rdma::client::DeviceRef;
 use rdma::client::NlInfo;
 use rdma::client::Registered;
+use rdma::net::NetNotifier;
 use rdma::net::Pernet;
 use rdma::provider::unsupported;
 use rdma::workqueue::OwnedQueue;
@@ -97,12 +108,7 @@ impl Client for Cma {
         CmaDevice::remove(device);
     }
 
-    fn nl_info<'a>(
-        &self,
-        _: &'a Arc<CmaDevice>,
-        _: &DeviceRef,
-        _: u32,
-    ) -> Result<NlInfo<'a>> {
+    fn nl_info<'a>(&self, _: &'a Arc<CmaDevice>, _: &DeviceRef, _: u32) -> Result<NlInfo<'a>> {
         Err(unsupported())
     }
 }
@@ -110,6 +116,8 @@ impl Client for Cma {
 /// State of the module. Fields are dropped in this order.
 struct RdmaCm {
     _client: Registered<Cma>,
+    _neighbours: Pin<KBox<Neighbours>>,
+    _bonds: Pin<KBox<NetNotifier<Bonds>>>,
     _lease: Lease,
     _ports: Pernet<Ports>,
     _queue: OwnedQueue,
@@ -129,13 +137,18 @@ impl kernel::Module for RdmaCm {
     fn init(_module: &'static ThisModule) -> Result<Self> {
         rdma::sync::init_once(&QUEUE);
         device::init();
+        news::init();
         let queue = QueueOptions::unbound().mem_reclaim().create(c"rdma_cm")?;
         *QUEUE.lock() = Some(queue.lease());
         let lease = Lease;
         let ports = ports::register()?;
+        let bonds = KBox::pin_init(NetNotifier::register(rdma::resident!(), Bonds), GFP_KERNEL)?;
+        let neighbours = KBox::pin_init(Neighbours::register(rdma::resident!()), GFP_KERNEL)?;
         let client = Registered::register(Arc::new(Cma, GFP_KERNEL)?, rdma::resident!())?;
         Ok(Self {
             _client: client,
+            _neighbours: neighbours,
+            _bonds: bonds,
             _lease: lease,
             _ports: ports,
             _queue: queue,

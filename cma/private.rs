@@ -23,4 +23,3 @@
 use kernel::ffi;
 
 include!(env!("RDMA_PRIVATE"));
-

@@ -10,6 +10,7 @@ use crate::edge::core::set_roce;
 use crate::edge::errno;
 use crate::edge::id::Id;
 use crate::edge::no_method;
+use crate::news;
 use crate::proto::route;
 use crate::proto::route::Network;
 use crate::proto::state::Cause;
@@ -33,7 +34,7 @@ pub(crate) fn resolve(id: &Arc<Id>, timeout_ms: usize) -> Result {
     Ok(())
 }
 
-fn try_resolve(id: &Id) -> Result {
+fn try_resolve(id: &Arc<Id>) -> Result {
     let (device, port) = id.device().ok_or(EINVAL)?;
     let caps = caps(device.view(), port);
     if caps.ib_sa() {
@@ -49,7 +50,7 @@ fn try_resolve(id: &Id) -> Result {
     Err(no_method())
 }
 
-fn resolve_roce(id: &Id) -> Result {
+fn resolve_roce(id: &Arc<Id>) -> Result {
     let attached = id.attached().ok_or(EINVAL)?;
     let view = attached.device.view();
     let options = id.with(|inner| inner.options);
@@ -69,7 +70,8 @@ fn resolve_roce(id: &Id) -> Result {
         udp: caps(view, attached.port).roce_udp(),
     })
     .ok_or(EINVAL)?;
-    set_path(id, roce_path(&path))
+    set_path(id, roce_path(&path))?;
+    news::add(id)
 }
 
 /// The network device of an ID's local address.

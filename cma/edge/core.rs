@@ -2,6 +2,8 @@
 
 //! Functions of `ib_core` and of the IP stack: ports of devices, GIDs, addresses, routes.
 
+use super::event::Event;
+use super::ib::DatagramEvent;
 use super::id::Id;
 use crate::proto::addr::Address;
 use crate::proto::port::Range;
@@ -118,7 +120,12 @@ pub(crate) fn gid_at(device: &Device, port: u32, index: i32) -> Result<[u8; 16]>
     };
     // SAFETY: The device exists; the function checks port and index. All bytes are valid GIDs.
     unsafe {
-        to_result(bindings::rdma_query_gid(device.raw(), port, index, &mut gid))?;
+        to_result(bindings::rdma_query_gid(
+            device.raw(),
+            port,
+            index,
+            &mut gid,
+        ))?;
         Ok(*gid.raw)
     }
 }
@@ -128,7 +135,10 @@ pub(crate) fn gid_at(device: &Device, port: u32, index: i32) -> Result<[u8; 16]>
 /// # Invariants
 ///
 /// It is counted. The device outlives it, by the reference here.
-pub(crate) struct Gid(NonNull<bindings::ib_gid_attr>, #[expect(dead_code)] DeviceRef);
+pub(crate) struct Gid(
+    NonNull<bindings::ib_gid_attr>,
+    #[expect(dead_code)] DeviceRef,
+);
 
 // SAFETY: References are counted atomically; entries do not change but for their network device.
 unsafe impl Send for Gid {}
@@ -591,4 +601,56 @@ pub(crate) fn pernet<T: rdma::net::pernet::PernetData>(
     // SAFETY: Registered in the module's initialisation; dropped in its exit, before which all IDs
     // and handlers of transports are gone.
     unsafe { rdma::net::Pernet::<T>::get(net) }
+}
+
+/// A multicast group of RoCE.
+pub(crate) struct Group {
+    pub(crate) mgid: [u8; 16],
+    pub(crate) port_gid: [u8; 16],
+    pub(crate) mtu: u8,
+    pub(crate) hop_limit: u8,
+}
+
+/// The event of a group that was joined: how datagrams reach it. `None`: there is no way.
+pub(crate) fn multicast_event(
+    id: &Id,
+    group: &Group,
+    gid_type: GidType,
+    context: *const c_void,
+) -> Option<DatagramEvent> {
+    /// The number that addresses all members of a group.
+    const MULTICAST_QPN: u32 = 0x00ff_ffff;
+    let (device, port) = id.device()?;
+    let dev = id.net().device_by_index(id.words().bound_dev_if())?;
+    let gid = |raw: [u8; 16]| bindings::ib_gid {
+        raw: ManuallyDrop::new(raw),
+    };
+    // CAST: Small numbers of enumerations.
+    let mut rec = bindings::ib_sa_mcmember_rec {
+        mgid: gid(group.mgid),
+        port_gid: gid(group.port_gid),
+        pkey: 0xffff,
+        rate: bindings::ib_rate_IB_RATE_PORT_CURRENT as u8,
+        hop_limit: group.hop_limit,
+        mtu: group.mtu,
+        ..Default::default()
+    };
+    let mut event = Event::for_group(context);
+    // SAFETY: Device and network device exist; the attributes are zeros, and get a reference that
+    // the event's owner drops.
+    let result = unsafe {
+        bindings::ib_init_ah_from_mcmember(
+            device.raw(),
+            port,
+            &mut rec,
+            dev.as_raw(),
+            gid_type.raw(),
+            event.ah_attr(),
+        )
+    };
+    if result != 0 {
+        return None;
+    }
+    event.set_target(MULTICAST_QPN, id.with(|inner| inner.qkey));
+    Some(event.into())
 }

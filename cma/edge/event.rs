@@ -69,6 +69,22 @@ impl Event {
         event
     }
 
+    /// An event of a multicast group, with the consumer's context of it.
+    pub(crate) fn for_group(context: *const kernel::ffi::c_void) -> Self {
+        let mut event = Self::new();
+        // SAFETY: All members of the union are zeros, which are valid for this one.
+        unsafe { &mut *event.0.param.ud }.private_data = context;
+        event
+    }
+
+    /// Sets the queue pair and Q_Key of an event of datagrams.
+    pub(super) fn set_target(&mut self, qp_num: u32, qkey: u32) {
+        // SAFETY: Zeros, or an event of datagrams, whose member this is.
+        let ud = unsafe { &mut *self.0.param.ud };
+        ud.qp_num = qp_num;
+        ud.qkey = qkey;
+    }
+
     /// The address attributes of an event of datagrams.
     pub(super) fn ah_attr(&mut self) -> *mut bindings::rdma_ah_attr {
         // SAFETY: Zeros, or an event of datagrams, whose member this is. Only the address is taken.

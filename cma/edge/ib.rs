@@ -130,11 +130,7 @@ impl IbId {
     }
 
     /// The attributes of a queue pair.
-    pub(super) fn init_qp_attr(
-        &self,
-        attr: &mut bindings::ib_qp_attr,
-        mask: &mut c_int,
-    ) -> Result {
+    pub(super) fn init_qp_attr(&self, attr: &mut bindings::ib_qp_attr, mask: &mut c_int) -> Result {
         // SAFETY: The ID exists (type invariant).
         to_result(unsafe { bindings::ib_cm_init_qp_attr(self.raw.as_ptr(), attr, mask) })
     }
@@ -403,11 +399,24 @@ impl Sidr<'_> {
 }
 
 /// An event whose address attributes have a reference.
-pub(crate) struct DatagramEvent(pub(crate) Event);
+pub(crate) struct DatagramEvent(pub(super) Event);
+
+impl DatagramEvent {
+    /// The event.
+    pub(crate) fn event(&mut self) -> &mut Event {
+        &mut self.0
+    }
+}
+
+impl From<Event> for DatagramEvent {
+    fn from(event: Event) -> Self {
+        Self(event)
+    }
+}
 
 impl Drop for DatagramEvent {
     fn drop(&mut self) {
-        // SAFETY: The attributes are zeros, or those that `event` has filled in.
+        // SAFETY: The attributes are zeros, or those that the core has filled in.
         unsafe { bindings::rdma_destroy_ah_attr(self.0.ah_attr()) };
     }
 }

@@ -15,6 +15,7 @@
 
 use super::event::Event;
 use crate::device::Attached;
+use crate::mcast::Membership;
 use crate::private;
 use crate::proto::addr::Address;
 use crate::proto::addr::Family;
@@ -28,6 +29,7 @@ use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
+use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use kernel::sync::MutexGuard;
@@ -147,6 +149,8 @@ pub(crate) struct Inner {
     pub(crate) queued: Option<Cause>,
     /// An address was resolved by IP: a request may have to be cancelled before the next one.
     pub(crate) asked: bool,
+    /// Its key in the list of peers.
+    pub(crate) listed: Option<crate::news::Key>,
     /// The consumer has a reference.
     given: bool,
     paths: KVec<bindings::sa_path_rec>,
@@ -171,10 +175,20 @@ pub(crate) struct Id {
     pub(crate) qp: Mutex<()>,
     #[pin]
     pub(crate) children: Mutex<Children>,
+    /// Multicast groups, oldest first.
+    #[pin]
+    pub(crate) groups: Mutex<KVec<Arc<Membership>>>,
+    /// Groups of which the consumer is to be told.
+    #[pin]
+    pub(crate) news: Mutex<KVec<Arc<Membership>>>,
     #[pin]
     work: Work<Id>,
     net: ARef<CountedNet>,
     pub(crate) kind: Kind,
+    /// The peer has another hardware address; the consumer is not told yet.
+    pub(crate) lost: Atomic<bool>,
+    /// The network device has another hardware address; the consumer is not told yet.
+    pub(crate) moved: Atomic<bool>,
     /// Starting packet sequence number.
     pub(crate) seq_num: u32,
     queue: QueueLease,
@@ -246,6 +260,7 @@ impl Id {
             ece: (0, 0),
             queued: None,
             asked: false,
+            listed: None,
             given: false,
             paths: KVec::new(),
         };
@@ -273,9 +288,13 @@ impl Id {
                 inner <- kernel::new_spinlock!(inner, "Id::inner"),
                 qp <- kernel::new_mutex!((), "Id::qp"),
                 children <- kernel::new_mutex!(Children::default(), "Id::children"),
+                groups <- kernel::new_mutex!(KVec::new(), "Id::groups"),
+                news <- kernel::new_mutex!(KVec::new(), "Id::news"),
                 work <- kernel::new_work!("Id::work"),
                 net,
                 kind,
+                lost: Atomic::new(false),
+                moved: Atomic::new(false),
                 seq_num,
                 queue,
             }),
@@ -371,6 +390,11 @@ impl Id {
     /// has only one query.
     pub(crate) fn queue(this: &Arc<Self>, cause: Cause) {
         this.with(|inner| inner.queued = Some(cause));
+        Self::wake(this);
+    }
+
+    /// Queues the work item.
+    pub(crate) fn wake(this: &Arc<Self>) {
         // It is refused if it is queued and did not begin; then it finds the new cause.
         let _refused = this.queue.enqueue(this.clone());
     }

@@ -81,8 +81,12 @@ impl IwId {
             (*c).tos = tos.unwrap_or(0);
             (*c).set_tos_set(tos.is_some());
             (*c).set_afonly(afonly);
-            (&raw mut (*c).local_addr).cast::<[u8; 128]>().write(source.to_bytes());
-            (&raw mut (*c).remote_addr).cast::<[u8; 128]>().write(destination.to_bytes());
+            (&raw mut (*c).local_addr)
+                .cast::<[u8; 128]>()
+                .write(source.to_bytes());
+            (&raw mut (*c).remote_addr)
+                .cast::<[u8; 128]>()
+                .write(destination.to_bytes());
             Ok(this)
         }
     }
@@ -111,11 +115,7 @@ impl IwId {
     }
 
     /// The attributes of a queue pair.
-    pub(super) fn init_qp_attr(
-        &self,
-        attr: &mut bindings::ib_qp_attr,
-        mask: &mut c_int,
-    ) -> Result {
+    pub(super) fn init_qp_attr(&self, attr: &mut bindings::ib_qp_attr, mask: &mut c_int) -> Result {
         // SAFETY: The ID exists (type invariant).
         to_result(unsafe { bindings::iw_cm_init_qp_attr(self.raw.as_ptr(), attr, mask) })
     }
@@ -152,9 +152,7 @@ impl IwId {
     /// Refuses a request.
     pub(crate) fn reject(&self, data: Data<'_>) -> Result {
         // SAFETY: The ID exists (type invariant); the data outlives the call.
-        to_result(unsafe {
-            bindings::iw_cm_reject(self.raw.as_ptr(), data.as_ptr(), data.len())
-        })
+        to_result(unsafe { bindings::iw_cm_reject(self.raw.as_ptr(), data.as_ptr(), data.len()) })
     }
 
     /// Disconnects.
@@ -242,7 +240,9 @@ unsafe extern "C" fn on_event(
     // SAFETY: The ID and the event exist during the call. The context exists until it has destroyed
     // this ID, which waits for the handler.
     let (owner, raw) = unsafe { (super::id::of_context((*id).context), &*event) };
-    owner.map_or(0, |owner| crate::connect::iw_event(&owner, &Incoming { id, raw }))
+    owner.map_or(0, |owner| {
+        crate::connect::iw_event(&owner, &Incoming { id, raw })
+    })
 }
 
 /// The handler of listeners.

@@ -86,10 +86,7 @@ fn differ(a: &Owner, b: &Owner) -> bool {
 /// # Errors
 ///
 /// [`Refusal::NotAvailable`].
-pub fn share_automatic(
-    others: impl IntoIterator<Item = Owner>,
-    id: &Owner,
-) -> Result<(), Refusal> {
+pub fn share_automatic(others: impl IntoIterator<Item = Owner>, id: &Owner) -> Result<(), Refusal> {
     if others.into_iter().all(|other| differ(id, &other)) {
         Ok(())
     } else {

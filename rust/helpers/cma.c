@@ -9,6 +9,7 @@
 #include <net/ip_fib.h>
 #include <net/ip6_route.h>
 #include <net/ipv6.h>
+#include <net/neighbour.h>
 #include <net/route.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_verbs.h>
@@ -92,4 +93,17 @@ int rdma_helper_cma_tc(const struct net_device *dev, u32 prio)
 u32 rdma_helper_cma_vlan_prio(struct net_device *dev, u32 prio)
 {
 	return (vlan_dev_get_egress_qos_mask(dev, prio) & VLAN_PRIO_MASK) >> VLAN_PRIO_SHIFT;
+}
+
+/* What a neighbour is: its address, and its hardware address at present. */
+void rdma_helper_cma_neigh(const void *info, struct rdma_helper_cma_neigh *copy)
+{
+	const struct neighbour *neigh = info;
+
+	copy->net = dev_net(neigh->dev);
+	copy->ifindex = neigh->dev->ifindex;
+	copy->family = neigh->tbl->family;
+	copy->len = min_t(u32, neigh->dev->addr_len, sizeof(copy->hardware));
+	memcpy(copy->addr, neigh->primary_key, min_t(u32, neigh->tbl->key_len, sizeof(copy->addr)));
+	memcpy(copy->hardware, neigh->ha, copy->len);
 }

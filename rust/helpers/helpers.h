@@ -608,6 +608,14 @@ bool rdma_helper_port_needs_grh(struct ib_device *dev, u32 port);
 bool rdma_helper_port_opa_ah(struct ib_device *dev, u32 port);
 
 /* cma.c */
+struct rdma_helper_cma_neigh {
+	const struct net *net;
+	int ifindex;
+	int family;
+	u32 len;
+	u8 addr[16];
+	u8 hardware[32];
+};
 u32 rdma_helper_cma_port(struct ib_device *device, u32 port);
 bool rdma_helper_cma_capable(int cap);
 void rdma_helper_cma_port_range(const struct net *net, int *low, int *high);
@@ -616,6 +624,7 @@ bool rdma_helper_cma_route4(struct net_device *dev, __be32 saddr, __be32 daddr);
 bool rdma_helper_cma_route6(struct net_device *dev, const void *saddr, const void *daddr);
 int rdma_helper_cma_tc(const struct net_device *dev, u32 prio);
 u32 rdma_helper_cma_vlan_prio(struct net_device *dev, u32 prio);
+void rdma_helper_cma_neigh(const void *neigh, struct rdma_helper_cma_neigh *copy);
 
 #ifdef RDMA_HELPERS_INLINE
 #pragma clang attribute pop
