@@ -9,6 +9,7 @@
 use crate::edge::core::caps;
 use crate::edge::core::multicast_event;
 use crate::edge::core::Group;
+use crate::edge::core::GroupContext;
 use crate::edge::errno;
 use crate::edge::event::Event;
 use crate::edge::id::Id;
@@ -45,20 +46,11 @@ pub(crate) struct Membership {
     gid_type: GidType,
     /// The group that was joined by IGMP, and the interface.
     igmp: Option<(Ipv4Addr, i32)>,
-    context: Context,
+    context: GroupContext,
     /// The consumer has left the group, and must not be told of it any more.
     #[pin]
     left: Mutex<bool>,
 }
-
-/// The consumer's context of a group.
-#[derive(Clone, Copy)]
-struct Context(*const c_void);
-
-// SAFETY: The pointer is only passed back to the consumer.
-unsafe impl Send for Context {}
-// SAFETY: As for `Send`: only passed back.
-unsafe impl Sync for Context {}
 
 /// Joins a group. May sleep.
 ///
@@ -118,7 +110,7 @@ pub(crate) fn join(
             },
             gid_type,
             igmp: igmp.map(|ip| (ip, interface)),
-            context: Context(context.as_ptr()),
+            context: GroupContext::new(context),
             left <- kernel::new_mutex!(false, "Membership::left"),
         }),
         GFP_KERNEL,
@@ -186,12 +178,12 @@ pub(crate) fn tell(id: &Arc<Id>) {
         if *left {
             continue;
         }
-        let made = multicast_event(id, &member.group, member.gid_type, member.context.0);
+        let made = multicast_event(id, &member.group, member.gid_type, &member.context);
         let (kind, mut event) = match made {
             Some(event) => (Kind::MulticastJoin, event),
             None => (
                 Kind::MulticastError,
-                Event::for_group(member.context.0).into(),
+                Event::for_group(&member.context).into(),
             ),
         };
         // The consumer must not ask for destruction here (`rdma_cm.h`); it is ignored.

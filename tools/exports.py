@@ -21,6 +21,7 @@ MODULES = {
     "core/exports.c": ["core", "mad", "rw", "umem"],
     "uverbs/exports.c": ["uverbs"],
     "uverbs/support/exports.c": ["uverbs/support"],
+    "cma/exports.c": ["cma"],
 }
 # Declared in the kernel's headers, but not exported by the C module either.
 INTERNAL = {"rdma_find_gid_by_filter"}

@@ -611,12 +611,27 @@ pub(crate) struct Group {
     pub(crate) hop_limit: u8,
 }
 
+/// The consumer's context of a group. It is only passed back.
+pub(crate) struct GroupContext(pub(super) *const c_void);
+
+// SAFETY: The pointer is only passed back to the consumer.
+unsafe impl Send for GroupContext {}
+// SAFETY: As for `Send`: only passed back.
+unsafe impl Sync for GroupContext {}
+
+impl GroupContext {
+    /// The context that the consumer gave.
+    pub(crate) fn new(context: rdma::edge::Passed<c_void>) -> Self {
+        Self(context.as_ptr())
+    }
+}
+
 /// The event of a group that was joined: how datagrams reach it. `None`: there is no way.
 pub(crate) fn multicast_event(
     id: &Id,
     group: &Group,
     gid_type: GidType,
-    context: *const c_void,
+    context: &GroupContext,
 ) -> Option<DatagramEvent> {
     /// The number that addresses all members of a group.
     const MULTICAST_QPN: u32 = 0x00ff_ffff;

@@ -70,10 +70,10 @@ impl Event {
     }
 
     /// An event of a multicast group, with the consumer's context of it.
-    pub(crate) fn for_group(context: *const kernel::ffi::c_void) -> Self {
+    pub(crate) fn for_group(context: &super::core::GroupContext) -> Self {
         let mut event = Self::new();
         // SAFETY: All members of the union are zeros, which are valid for this one.
-        unsafe { &mut *event.0.param.ud }.private_data = context;
+        unsafe { &mut *event.0.param.ud }.private_data = context.0;
         event
     }
 
