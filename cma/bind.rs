@@ -33,7 +33,7 @@ use rdma::bindings;
 
 /// `ARPHRD_ETHER`, `ARPHRD_INFINIBAND`, `ARPHRD_NONE`.
 const ETHER: u16 = 1;
-const INFINIBAND: u16 = 32;
+pub(crate) const INFINIBAND: u16 = 32;
 const NO_HARDWARE: u16 = 0xfffe;
 
 /// Binds an ID to a local address. May sleep.
@@ -248,7 +248,7 @@ fn resolve_loopback(id: &Arc<Id>) -> Result {
     let State::AddrQuery(ticket) = id.with(|inner| inner.life.state()) else {
         return Err(EINVAL);
     };
-    Id::queue(id, Cause::Addr(ticket, true));
+    Id::queue(id, Cause::Addr(ticket, true), Status::Ok);
     Ok(())
 }
 

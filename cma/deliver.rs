@@ -72,24 +72,17 @@ pub(crate) fn deliver<'a>(
 /// Delivers the events of the work item.
 pub(crate) fn queued(id: &Arc<Id>) {
     mcast::tell(id);
-    let cause = id.with(|inner| inner.queued.take());
+    let queued = id.with(|inner| inner.queued.take());
     let news = [
-        (cause, Status::Ok),
-        (
-            id.moved
-                .xchg(false, Relaxed)
-                .then_some(Cause::Around(Kind::AddrChange)),
-            Status::Ok,
-        ),
-        (
-            id.lost
-                .xchg(false, Relaxed)
-                .then_some(Cause::Around(Kind::Unreachable)),
-            Status::TimedOut,
-        ),
+        queued,
+        id.moved
+            .xchg(false, Relaxed)
+            .then_some((Cause::Around(Kind::AddrChange), Status::Ok)),
+        id.lost
+            .xchg(false, Relaxed)
+            .then_some((Cause::Around(Kind::Unreachable), Status::TimedOut)),
     ];
-    for (cause, status) in news {
-        let Some(cause) = cause else { continue };
+    for (cause, status) in news.into_iter().flatten() {
         match deliver(id, id.lock(), cause, &mut Event::new(), status) {
             Delivered::Kept(guard) => drop(guard),
             Delivered::Ended(_, end) => return end.finish(id),
@@ -134,7 +127,12 @@ pub(crate) fn destroy(id: &Arc<Id>) {
 /// Cancels what is in progress. May sleep.
 fn cancel(id: &Arc<Id>, pending: Pending) {
     match pending {
-        Pending::Nothing | Pending::Route | Pending::Service => {}
+        Pending::Nothing | Pending::Service => {}
+        Pending::Route => {
+            if let Some(query) = id.with(|inner| inner.query.take()) {
+                query.cancel();
+            }
+        }
         Pending::Addr => id.cancel_resolve_ip(),
         Pending::Listen => listen::close(id),
     }

@@ -9,6 +9,7 @@
 //! | `event` | events for consumers |
 //! | `core` | functions of `ib_core`: addresses, GIDs, restrack, network devices |
 //! | `qp` | queue pairs |
+//! | `sa` | paths from the subnet administrator |
 //! | `news` | the notifier of neighbours |
 //! | `ib`, `iw` | IDs of `ib_cm` and `iw_cm`, and their callbacks |
 
@@ -20,6 +21,7 @@ pub(crate) mod id;
 pub(crate) mod iw;
 pub(crate) mod news;
 pub(crate) mod qp;
+pub(crate) mod sa;
 
 use crate::proto::Refusal;
 use kernel::error::Error;

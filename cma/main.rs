@@ -46,6 +46,7 @@ mod route;
 
 use crate::device::CmaDevice;
 use crate::edge::news::Neighbours;
+use crate::edge::sa;
 use crate::news::Bonds;
 use crate::ports::Ports;
 use kernel::prelude::*;
@@ -119,6 +120,7 @@ struct RdmaCm {
     _neighbours: Pin<KBox<Neighbours>>,
     _bonds: Pin<KBox<NetNotifier<Bonds>>>,
     _lease: Lease,
+    _sa: sa::Registered,
     _ports: Pernet<Ports>,
     _queue: OwnedQueue,
 }
@@ -142,6 +144,7 @@ impl kernel::Module for RdmaCm {
         *QUEUE.lock() = Some(queue.lease());
         let lease = Lease;
         let ports = ports::register()?;
+        let sa = sa::Registered::new();
         let bonds = KBox::pin_init(NetNotifier::register(rdma::resident!(), Bonds), GFP_KERNEL)?;
         let neighbours = KBox::pin_init(Neighbours::register(rdma::resident!()), GFP_KERNEL)?;
         let client = Registered::register(Arc::new(Cma, GFP_KERNEL)?, rdma::resident!())?;
@@ -150,6 +153,7 @@ impl kernel::Module for RdmaCm {
             _neighbours: neighbours,
             _bonds: bonds,
             _lease: lease,
+            _sa: sa,
             _ports: ports,
             _queue: queue,
         })

@@ -6,6 +6,7 @@
 
 use crate::bind::check_space;
 use crate::bind::validate;
+use crate::bind::INFINIBAND;
 use crate::deliver;
 use crate::deliver::Delivered;
 use crate::device;
@@ -115,7 +116,12 @@ fn find(request: &Request<'_>) -> Result<Found> {
     let number = service::port(service_id);
     // Requests of `AF_IB` are not supported yet.
     let header = Header::parse(request.data()).map_err(|_| EINVAL)?;
-    let dev = request.net_device().ok_or(ENODEV)?;
+    let dev = if request.is_roce() {
+        request.net_device()
+    } else {
+        request.ib_net_device(&header.local(number))
+    }
+    .ok_or(ENODEV)?;
     if dev.flags() & UP == 0 || !leaves_by(&dev, &header.local(number), &header.remote()) {
         return Err(unreachable());
     }
@@ -238,7 +244,8 @@ fn new_ib(request: &Request<'_>, found: &Found) -> Result<Arc<Id>> {
     id.set_paths(paths);
     if !request.is_datagrams() {
         let [source, mut destination, broadcast] = id.hardware();
-        for (to, from) in destination.iter_mut().zip(dgid) {
+        let skip = if id.dev_type() == INFINIBAND { 4 } else { 0 };
+        for (to, from) in destination.iter_mut().skip(skip).zip(dgid) {
             *to = from;
         }
         id.set_hardware([source, destination, broadcast]);

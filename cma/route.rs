@@ -10,10 +10,14 @@ use crate::edge::core::set_roce;
 use crate::edge::errno;
 use crate::edge::id::Id;
 use crate::edge::no_method;
+use crate::edge::sa;
 use crate::news;
+use crate::proto::event::Status;
 use crate::proto::route;
 use crate::proto::route::Network;
 use crate::proto::state::Cause;
+use crate::proto::state::State;
+use crate::proto::state::Ticket;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
@@ -26,28 +30,56 @@ pub(crate) fn resolve(id: &Arc<Id>, timeout_ms: usize) -> Result {
         return Err(EINVAL);
     }
     let ticket = id.with(|inner| inner.life.resolve_route()).map_err(errno)?;
-    if let Err(error) = try_resolve(id) {
+    let result = try_resolve(id, ticket, timeout_ms);
+    if result.is_err() {
         id.with(|inner| inner.life.resolve_route_failed(ticket));
-        return Err(error);
     }
-    Id::queue(id, Cause::Route(ticket, true));
-    Ok(())
+    result
 }
 
-fn try_resolve(id: &Arc<Id>) -> Result {
+fn try_resolve(id: &Arc<Id>, ticket: Ticket, timeout_ms: usize) -> Result {
     let (device, port) = id.device().ok_or(EINVAL)?;
     let caps = caps(device.view(), port);
     if caps.ib_sa() {
-        // Paths of the subnet administrator are not supported yet.
-        return Err(no_method());
-    }
-    if caps.roce() {
-        return resolve_roce(id);
-    }
-    if caps.iwarp() {
+        let query = sa::ask(id, &device, port, ticket, timeout_ms)?;
+        id.with(|inner| inner.query = Some(query));
         return Ok(());
     }
-    Err(no_method())
+    if caps.roce() {
+        resolve_roce(id)?;
+    } else if !caps.iwarp() {
+        return Err(no_method());
+    }
+    Id::queue(id, Cause::Route(ticket, true), Status::Ok);
+    Ok(())
+}
+
+/// The subnet administrator has answered, or not. May sleep.
+pub(crate) fn answered(
+    id: &Arc<Id>,
+    ticket: Ticket,
+    path: core::result::Result<bindings::sa_path_rec, i32>,
+) {
+    let asked = id.with(|inner| match inner.life.state() {
+        State::RouteQuery(of, _) => of == ticket,
+        _ => false,
+    });
+    if !asked {
+        return;
+    }
+    let result = path.and_then(|path| {
+        let mut paths = KVec::new();
+        paths
+            .push(path, GFP_KERNEL)
+            .map_err(|_| ENOMEM.to_errno())?;
+        id.set_paths(paths);
+        Ok(())
+    });
+    let status = match result {
+        Ok(()) => Status::Ok,
+        Err(errno) => Status::Reported(errno),
+    };
+    Id::queue(id, Cause::Route(ticket, result.is_ok()), status);
 }
 
 fn resolve_roce(id: &Arc<Id>) -> Result {

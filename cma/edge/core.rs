@@ -71,6 +71,11 @@ impl Caps {
         self.has(6)
     }
 
+    /// Addresses are those of Omni-Path.
+    pub(crate) const fn opa(self) -> bool {
+        self.has(10)
+    }
+
     /// Addresses are those of Ethernet.
     pub(crate) const fn eth_ah(self) -> bool {
         self.has(8)
@@ -281,7 +286,7 @@ impl Id {
     ///
     /// `ENODEV` and others: there is none.
     pub(crate) fn translate(&self, addr: &Address) -> Result {
-        let bytes = Bytes(addr.to_bytes());
+        let bytes = Bytes::new(addr);
         // SAFETY: The address is read during the call; `dev_addr` has its namespace (type
         // invariant).
         to_result(unsafe { bindings::rdma_translate_ip(bytes.as_ptr(), self.dev_addr()) })
@@ -300,7 +305,7 @@ impl Id {
     /// Those of routing; there is no answer then.
     pub(crate) fn resolve_ip(this: &Arc<Self>, to: &Address, timeout_ms: usize) -> Result {
         let (source, _) = this.addrs();
-        let (mut from, to) = (Bytes(source.to_bytes()), Bytes(to.to_bytes()));
+        let (mut from, to) = (Bytes::new(&source), Bytes::new(to));
         // SAFETY: The addresses are copied. `dev_addr` and the context exist until the callback has
         // been called or the request is cancelled: who ends the state `AddrQuery` in another way
         // cancels it (`state::Pending`).
@@ -309,7 +314,7 @@ impl Id {
                 from.as_mut_ptr(),
                 to.as_ptr(),
                 this.dev_addr(),
-                timeout_ms as _,
+                timeout_ms,
                 Some(resolved),
                 false,
                 super::id::context(this),
@@ -327,10 +332,14 @@ impl Id {
 
 /// Bytes that C reads as a socket address.
 #[repr(C, align(8))]
-struct Bytes([u8; 128]);
+pub(super) struct Bytes([u8; 128]);
 
 impl Bytes {
-    fn as_ptr(&self) -> *const bindings::sockaddr {
+    pub(super) fn new(addr: &Address) -> Self {
+        Self(addr.to_bytes())
+    }
+
+    pub(super) fn as_ptr(&self) -> *const bindings::sockaddr {
         self.0.as_ptr().cast()
     }
 
@@ -465,7 +474,6 @@ pub(crate) fn roce_path(path: &route::Path) -> bindings::sa_path_rec {
     let gid = |raw: [u8; 16]| bindings::ib_gid {
         raw: ManuallyDrop::new(raw),
     };
-    // CAST: Small numbers of enumerations.
     bindings::sa_path_rec {
         sgid: gid(path.sgid),
         dgid: gid(path.dgid),
@@ -475,8 +483,10 @@ pub(crate) fn roce_path(path: &route::Path) -> bindings::sa_path_rec {
         reversible: 1,
         pkey: 0xffff,
         sl: path.sl,
+        // CAST: A small number.
         mtu_selector: bindings::ib_sa_selector_IB_SA_EQ as u8,
         mtu: path.mtu,
+        // CAST: A small number.
         rate_selector: bindings::ib_sa_selector_IB_SA_EQ as u8,
         rate: bindings::ib_rate_IB_RATE_PORT_CURRENT as u8,
         packet_life_time_selector: bindings::ib_sa_selector_IB_SA_EQ as u8,
@@ -640,11 +650,11 @@ pub(crate) fn multicast_event(
     let gid = |raw: [u8; 16]| bindings::ib_gid {
         raw: ManuallyDrop::new(raw),
     };
-    // CAST: Small numbers of enumerations.
     let mut rec = bindings::ib_sa_mcmember_rec {
         mgid: gid(group.mgid),
         port_gid: gid(group.port_gid),
         pkey: 0xffff,
+        // CAST: A small number.
         rate: bindings::ib_rate_IB_RATE_PORT_CURRENT as u8,
         hop_limit: group.hop_limit,
         mtu: group.mtu,

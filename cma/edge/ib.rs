@@ -13,6 +13,7 @@ use super::core::ndev_of;
 use super::event::Event;
 use super::event::Values;
 use super::id::Id;
+use crate::proto::addr::Address;
 use crate::proto::event::IbEvent;
 use crate::proto::header::REQ_DATA;
 use crate::proto::header::SIDR_DATA;
@@ -304,12 +305,12 @@ impl Incoming<'_> {
     pub(crate) fn reply(&self) -> Event {
         // SAFETY: The event is a reply, as the caller has seen in `event`; all members are numbers.
         let rep = unsafe { &*self.raw.param.rep_rcvd };
-        // CAST: Bit fields of at most 8 bits.
         let values = Values {
             responder_resources: rep.responder_resources,
             initiator_depth: rep.initiator_depth,
             flow_control: rep.flow_control() as u8,
             retry_count: 0,
+            // CAST: A small number.
             rnr_retry_count: rep.rnr_retry_count() as u8,
             srq: rep.srq() as u8,
             qp_num: rep.remote_qpn,
@@ -499,6 +500,36 @@ impl<'a> Request<'a> {
         unsafe { core::slice::from_raw_parts(self.event.private_data.cast_const().cast(), len) }
     }
 
+    /// The network device of InfiniBand that has the request's P_Key, GID and address.
+    pub(crate) fn ib_net_device(&self, local: &Address) -> Option<ARef<NetDevice>> {
+        let bytes = super::core::Bytes::new(local);
+        // SAFETY: The ID of the request, its device and the paths exist during the call. The
+        // function returns null or a reference.
+        unsafe {
+            let (pkey, gid) = if self.datagrams {
+                (self.sidr().pkey, ptr::null())
+            } else {
+                let path = self.req().primary_path;
+                (u16::from_be((*path).pkey), &raw const (*path).sgid)
+            };
+            let dev = bindings::ib_get_net_dev_by_params(
+                (*self.raw).device,
+                self.port(),
+                pkey,
+                gid,
+                bytes.as_ptr(),
+            );
+            NonNull::new(dev).map(|dev| ARef::from_raw(dev.cast()))
+        }
+    }
+
+    /// Whether the port is one of RoCE.
+    pub(crate) fn is_roce(&self) -> bool {
+        // SAFETY: The ID of the request and its device exist during the call.
+        let device = unsafe { rdma::edge::View::view((*self.raw).device) };
+        super::core::caps(device, self.port()).roce()
+    }
+
     /// The network device that received the request, on RoCE.
     pub(crate) fn net_device(&self) -> Option<ARef<NetDevice>> {
         let attr = if self.datagrams {
@@ -542,11 +573,11 @@ impl<'a> Request<'a> {
             return Event::of_datagrams(data, 0, 0);
         }
         let req = self.req();
-        // CAST: Bit fields of at most 8 bits.
         let values = Values {
             responder_resources: req.responder_resources,
             initiator_depth: req.initiator_depth,
             flow_control: req.flow_control() as u8,
+            // CAST: A small number.
             retry_count: req.retry_count() as u8,
             rnr_retry_count: req.rnr_retry_count() as u8,
             srq: req.srq() as u8,

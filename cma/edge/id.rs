@@ -19,6 +19,7 @@ use crate::mcast::Membership;
 use crate::private;
 use crate::proto::addr::Address;
 use crate::proto::addr::Family;
+use crate::proto::event::Status;
 use crate::proto::option::Options;
 use crate::proto::option::QpType;
 use crate::proto::state::Cause;
@@ -146,9 +147,11 @@ pub(crate) struct Inner {
     pub(crate) srq: bool,
     pub(crate) ece: (u32, u32),
     /// What the work item delivers.
-    pub(crate) queued: Option<Cause>,
+    pub(crate) queued: Option<(Cause, Status)>,
     /// An address was resolved by IP: a request may have to be cancelled before the next one.
     pub(crate) asked: bool,
+    /// The query for its path.
+    pub(crate) query: Option<super::sa::Query>,
     /// Its key in the list of peers.
     pub(crate) listed: Option<crate::news::Key>,
     /// The consumer has a reference.
@@ -260,6 +263,7 @@ impl Id {
             ece: (0, 0),
             queued: None,
             asked: false,
+            query: None,
             listed: None,
             given: false,
             paths: KVec::new(),
@@ -388,8 +392,8 @@ impl Id {
 
     /// Queues the delivery of an event. Before it is delivered there is no other, because the state
     /// has only one query.
-    pub(crate) fn queue(this: &Arc<Self>, cause: Cause) {
-        this.with(|inner| inner.queued = Some(cause));
+    pub(crate) fn queue(this: &Arc<Self>, cause: Cause, status: Status) {
+        this.with(|inner| inner.queued = Some((cause, status)));
         Self::wake(this);
     }
 

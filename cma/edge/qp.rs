@@ -152,7 +152,7 @@ fn fill_own(id: &Id, attr: &mut bindings::ib_qp_attr, mask: &mut c_int) -> Resul
 ///
 /// # Errors
 ///
-/// `ENOSYS`: groups of IPoIB are not supported yet.
+/// Those of the subnet administrator's client: the broadcast group of IPoIB is not joined.
 pub(crate) fn default_qkey(id: &Id) -> Result<u32> {
     use crate::proto::service::Space;
     match Space::from_raw(id.words().port_space()) {
@@ -160,7 +160,11 @@ pub(crate) fn default_qkey(id: &Id) -> Result<u32> {
             inner.qkey = UDP_QKEY;
             Ok(UDP_QKEY)
         }),
-        Some(Space::Ipoib) => Err(no_method()),
+        Some(Space::Ipoib) => {
+            let qkey = super::sa::ipoib_qkey(id)?;
+            id.with(|inner| inner.qkey = qkey);
+            Ok(qkey)
+        }
         Some(Space::Tcp) | None => Ok(id.with(|inner| inner.qkey)),
     }
 }
