@@ -168,7 +168,9 @@ fn leave(id: &Id, addr: SockAt) {
 
 fn set_service_type(id: &Id, tos: c_int) {
     // CAST: A byte counts, as in the C module.
-    id.with(|inner| inner.options.tos = Some(tos as u8));
+    let tos = tos as u8;
+    id.with(|inner| inner.options.tos = Some(tos));
+    id.mirror_tos(tos);
 }
 
 fn set_reuseaddr(id: &Id, reuse: c_int) -> Result {

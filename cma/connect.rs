@@ -162,10 +162,10 @@ fn try_accept(id: &Id, conn: Option<&Conn<'_>>) -> Result {
 fn ready(id: &Id, ib: &IbId) -> Result {
     let result = qp::to_rtr(id, None)
         .and_then(|()| qp::to_rts(id, None))
-        .and_then(|()| ib.send_rtu());
+        .and_then(|()| ib.send_rtu(id));
     if result.is_err() {
         let _already_in_error = qp::to_error(id);
-        let _peer_finds_out = ib.send_rej(CONSUMER, Data::NONE);
+        let _peer_finds_out = ib.send_rej(id, CONSUMER, Data::NONE);
     }
     result
 }
@@ -174,7 +174,7 @@ fn ready(id: &Id, ib: &IbId) -> Result {
 pub(crate) fn reject(id: &Id, data: Data<'_>, reason: u8) -> Result {
     match transport(id).ok_or(EINVAL)? {
         Transport::Ib(ib) if id.qp_type() == QpType::Ud => ib.send_sidr_rep(id, false, data),
-        Transport::Ib(ib) => ib.send_rej(reason, data),
+        Transport::Ib(ib) => ib.send_rej(id, reason, data),
         Transport::Iw(iw) => iw.reject(data),
     }
 }
@@ -184,7 +184,7 @@ pub(crate) fn disconnect(id: &Id) -> Result {
     match transport(id).ok_or(EINVAL)? {
         Transport::Ib(ib) => {
             qp::to_error(id)?;
-            ib.disconnect();
+            ib.disconnect(id);
             Ok(())
         }
         Transport::Iw(iw) => iw.disconnect(),
@@ -256,7 +256,7 @@ fn reply(id: &Id) -> Told {
         return event::replied(None);
     };
     if id.qp_type() != QpType::Ud {
-        ib.prepare_mra();
+        ib.prepare_mra(id);
     }
     let ready = id
         .has_qp()

@@ -7,6 +7,8 @@ use crate::edge::event::Event;
 use crate::edge::id::HandlerGuard;
 use crate::edge::id::Id;
 use crate::edge::id::Transport;
+use crate::edge::trace;
+use crate::edge::trace::Step;
 use crate::listen;
 use crate::mcast;
 use crate::news;
@@ -140,6 +142,7 @@ fn cancel(id: &Arc<Id>, pending: Pending) {
 
 /// Ends an ID, whose state is `Destroying`. May sleep.
 fn finish(id: &Arc<Id>, pending: Pending) {
+    trace::step(id, Step::Destroy);
     cancel(id, pending);
     id.untrack();
     news::remove(id);

@@ -15,6 +15,7 @@ use crate::edge::core::transport;
 use crate::edge::core::Gid;
 use crate::edge::id::Id;
 use crate::edge::id::Kind;
+use crate::edge::trace;
 use crate::listen;
 use crate::proto::route::GidType;
 use kernel::prelude::*;
@@ -192,12 +193,14 @@ impl CmaDevice {
                 );
             }
         }
+        trace::device(this.view(), true);
         Ok(this)
     }
 
     /// The device is being removed: tells all consumers. Returns when each ID was told; the caller's
     /// reference count waits until they are gone.
     pub(crate) fn remove(this: Arc<Self>) {
+        trace::device(this.view(), false);
         let removed = {
             let mut lists = DEVICES.lock();
             let at = lists.devices.iter().position(|one| Arc::ptr_eq(one, &this));
@@ -259,6 +262,7 @@ pub(crate) fn attach(id: &Arc<Id>, device: &Arc<CmaDevice>, port: u32, gid: Opti
         });
     });
     id.set_device(device.device().raw());
+    trace::attach(id, view);
     Ok(())
 }
 

@@ -9,6 +9,7 @@
 //! | `event` | events for consumers |
 //! | `core` | functions of `ib_core`: addresses, GIDs, restrack, network devices |
 //! | `qp` | queue pairs |
+//! | `trace`, `trace.c` | tracepoints |
 //! | `sa` | paths from the subnet administrator |
 //! | `news` | the notifier of neighbours |
 //! | `ib`, `iw` | IDs of `ib_cm` and `iw_cm`, and their callbacks |
@@ -22,6 +23,7 @@ pub(crate) mod iw;
 pub(crate) mod news;
 pub(crate) mod qp;
 pub(crate) mod sa;
+pub(crate) mod trace;
 
 use crate::proto::Refusal;
 use kernel::error::Error;

@@ -186,6 +186,7 @@ pub(crate) fn ib(request: &Request<'_>) -> c_int {
 fn try_ib(request: &Request<'_>) -> Result<c_int> {
     let found = find(request)?;
     let listener = &found.listener;
+    request.trace(listener);
     let qp_type = listener.words().qp_type();
     if qp_type != 0 && qp_type != request.qp_type() {
         return Err(EINVAL);
@@ -219,7 +220,7 @@ fn try_ib(request: &Request<'_>) -> Result<c_int> {
         Delivered::Kept(guard) => {
             let connecting = id.with(|inner| inner.life.state()) == State::Connect;
             if connecting && id.qp_type() != QpType::Ud {
-                ib.prepare_mra();
+                ib.prepare_mra(&id);
             }
             drop(guard);
             return Ok(0);

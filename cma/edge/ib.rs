@@ -13,6 +13,8 @@ use super::core::ndev_of;
 use super::event::Event;
 use super::event::Values;
 use super::id::Id;
+use super::trace;
+use super::trace::Step;
 use crate::proto::addr::Address;
 use crate::proto::event::IbEvent;
 use crate::proto::header::REQ_DATA;
@@ -170,6 +172,7 @@ impl IbId {
         };
         // SAFETY: The ID exists (type invariant). The paths do, as the lock of callbacks is held,
         // and all else outlives the call.
+        trace::step(id, Step::SendReq);
         to_result(unsafe { bindings::ib_send_cm_req(self.raw.as_ptr(), &mut req) })
     }
 
@@ -191,17 +194,20 @@ impl IbId {
             ece: ece_of(ece),
         };
         // SAFETY: The ID exists (type invariant); the data outlives the call.
+        trace::step(id, Step::SendRep);
         to_result(unsafe { bindings::ib_send_cm_rep(self.raw.as_ptr(), &mut rep) })
     }
 
     /// Tells the peer that this end is ready.
-    pub(crate) fn send_rtu(&self) -> Result {
+    pub(crate) fn send_rtu(&self, id: &Id) -> Result {
+        trace::step(id, Step::SendRtu);
         // SAFETY: The ID exists (type invariant).
         to_result(unsafe { bindings::ib_send_cm_rtu(self.raw.as_ptr(), ptr::null(), 0) })
     }
 
     /// Refuses a request or a reply.
-    pub(crate) fn send_rej(&self, reason: u8, data: Data<'_>) -> Result {
+    pub(crate) fn send_rej(&self, id: &Id, reason: u8, data: Data<'_>) -> Result {
+        trace::step(id, Step::SendRej);
         // SAFETY: The ID exists (type invariant); the data outlives the call.
         to_result(unsafe {
             bindings::ib_send_cm_rej(
@@ -216,18 +222,22 @@ impl IbId {
     }
 
     /// Disconnects, or agrees to that.
-    pub(crate) fn disconnect(&self) {
+    pub(crate) fn disconnect(&self, id: &Id) {
+        trace::step(id, Step::Disconnect);
         // SAFETY: The ID exists (type invariant).
-        unsafe {
-            if bindings::ib_send_cm_dreq(self.raw.as_ptr(), ptr::null(), 0) != 0 {
-                // The peer was first, or there is no connection.
-                bindings::ib_send_cm_drep(self.raw.as_ptr(), ptr::null(), 0);
-            }
+        if unsafe { bindings::ib_send_cm_dreq(self.raw.as_ptr(), ptr::null(), 0) } == 0 {
+            return trace::step(id, Step::SentDreq);
+        }
+        // The peer was first, or there is no connection.
+        // SAFETY: The ID exists (type invariant).
+        if unsafe { bindings::ib_send_cm_drep(self.raw.as_ptr(), ptr::null(), 0) } == 0 {
+            trace::step(id, Step::SentDrep);
         }
     }
 
     /// Tells the peer, if it repeats itself, that the answer takes time.
-    pub(crate) fn prepare_mra(&self) {
+    pub(crate) fn prepare_mra(&self, id: &Id) {
+        trace::step(id, Step::PrepareMra);
         // SAFETY: The ID exists (type invariant).
         unsafe { bindings::ib_prepare_cm_mra(self.raw.as_ptr()) };
     }
@@ -252,6 +262,7 @@ impl IbId {
             max_cm_retries: RETRIES,
         };
         // SAFETY: As in `send_req`: ID, path and data exist during the call.
+        trace::step(id, Step::SendSidrReq);
         to_result(unsafe { bindings::ib_send_cm_sidr_req(self.raw.as_ptr(), &mut req) })
     }
 
@@ -274,6 +285,7 @@ impl IbId {
             rep.ece = ece_of(ece);
         }
         // SAFETY: The ID exists (type invariant); the data outlives the call.
+        trace::step(id, Step::SendSidrRep);
         to_result(unsafe { bindings::ib_send_cm_sidr_rep(self.raw.as_ptr(), &mut rep) })
     }
 }
@@ -444,6 +456,11 @@ pub(crate) struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// Traces the request for its listener.
+    pub(crate) fn trace(&self, listener: &Id) {
+        trace::request(listener, self.event.event);
+    }
+
     /// Whether it is for datagrams.
     pub(crate) fn is_datagrams(&self) -> bool {
         self.datagrams

@@ -435,6 +435,12 @@ impl Id {
         self.with(|inner| (inner.source, inner.destination))
     }
 
+    /// Mirrors the type of service, for tracepoints.
+    pub(crate) fn mirror_tos(&self, tos: u8) {
+        // SAFETY: The field is part of the ID; consumers do not write it.
+        unsafe { (&raw mut (*self.c()).tos).write_volatile(tos) };
+    }
+
     /// Mirrors the device: its structure, or null.
     pub(crate) fn set_device(&self, device: *mut bindings::ib_device) {
         // SAFETY: The field is part of the ID; consumers do not write it.
@@ -502,12 +508,15 @@ impl Id {
 
     /// Calls the consumer's handler. Its answer is 0, or the ID is to be destroyed.
     pub(crate) fn call(&self, event: &mut Event, _held: &HandlerGuard<'_>) -> c_int {
-        match self.consumer().handler {
-            // SAFETY: The consumer's handler takes its ID and an event, with the lock of callbacks
-            // held (`rdma_cm.h`).
-            Some(handler) => unsafe { handler(self.as_raw(), event.as_raw()) },
-            None => 0,
-        }
+        let Some(handler) = self.consumer().handler else {
+            return 0;
+        };
+        super::trace::event(self, event);
+        // SAFETY: The consumer's handler takes its ID and an event, with the lock of callbacks
+        // held (`rdma_cm.h`).
+        let answer = unsafe { handler(self.as_raw(), event.as_raw()) };
+        super::trace::done(self, event, answer);
+        answer
     }
 
     /// Copies the name of the owner from a listener.

@@ -10,6 +10,8 @@ use super::core::find_pkey;
 use super::id::Id;
 use super::id::Transport;
 use super::no_method;
+use super::trace;
+use super::trace::Step;
 use crate::proto::option::QpType;
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -80,8 +82,12 @@ unsafe impl Within<'_> for MaskAt {}
 ///
 /// `EINVAL`: there is no device; `ENOSYS`; those of the transport.
 pub(crate) fn init_attr(id: &Id, attr: AttrAt, mask: MaskAt) -> Result {
-    // SAFETY: Attributes and mask belong to this call (contract of the arguments).
-    let (attr, mask) = unsafe { (&mut *attr.0, &mut *mask.0) };
+    // SAFETY: Attributes and mask belong to this call (contract of the arguments). Callers set the
+    // state alone; no other attribute is read.
+    let (attr, mask) = unsafe {
+        mask.0.write(0);
+        (&mut *attr.0, &mut *mask.0)
+    };
     fill(id, attr, mask)
 }
 
@@ -231,6 +237,14 @@ fn begin(id: &Id, qp: *mut bindings::ib_qp) -> Result {
 ///
 /// `EINVAL`: the protection domain is of another device; those of the driver.
 pub(crate) fn create(id: &Id, pd: &Pd, make: MakeAt) -> Result {
+    let attr = make.0;
+    let result = try_create(id, pd, make);
+    let answer = result.map_or_else(|error| error.to_errno(), |()| 0);
+    trace::qp(id, pd, attr, answer);
+    result
+}
+
+fn try_create(id: &Id, pd: &Pd, make: MakeAt) -> Result {
     let (device, port) = id.device().ok_or(EINVAL)?;
     if !ptr::eq(device.raw(), pd.dev().raw()) {
         return Err(EINVAL);
@@ -265,6 +279,7 @@ pub(crate) fn create(id: &Id, pd: &Pd, make: MakeAt) -> Result {
 
 /// Destroys the queue pair of an ID.
 pub(crate) fn destroy(id: &Id) {
+    trace::step(id, Step::QpDestroy);
     let _guard = id.qp.lock();
     let qp = id.qp_ptr();
     if !qp.is_null() {
