@@ -170,9 +170,9 @@ impl IbId {
             ece: ece_of(ece),
             ..Default::default()
         };
+        trace::step(id, Step::SendReq);
         // SAFETY: The ID exists (type invariant). The paths do, as the lock of callbacks is held,
         // and all else outlives the call.
-        trace::step(id, Step::SendReq);
         to_result(unsafe { bindings::ib_send_cm_req(self.raw.as_ptr(), &mut req) })
     }
 
@@ -193,8 +193,8 @@ impl IbId {
             srq: srq.into(),
             ece: ece_of(ece),
         };
-        // SAFETY: The ID exists (type invariant); the data outlives the call.
         trace::step(id, Step::SendRep);
+        // SAFETY: The ID exists (type invariant); the data outlives the call.
         to_result(unsafe { bindings::ib_send_cm_rep(self.raw.as_ptr(), &mut rep) })
     }
 
@@ -261,8 +261,8 @@ impl IbId {
             private_data_len,
             max_cm_retries: RETRIES,
         };
-        // SAFETY: As in `send_req`: ID, path and data exist during the call.
         trace::step(id, Step::SendSidrReq);
+        // SAFETY: As in `send_req`: ID, path and data exist during the call.
         to_result(unsafe { bindings::ib_send_cm_sidr_req(self.raw.as_ptr(), &mut req) })
     }
 
@@ -284,8 +284,8 @@ impl IbId {
             rep.qkey = qkey;
             rep.ece = ece_of(ece);
         }
-        // SAFETY: The ID exists (type invariant); the data outlives the call.
         trace::step(id, Step::SendSidrRep);
+        // SAFETY: The ID exists (type invariant); the data outlives the call.
         to_result(unsafe { bindings::ib_send_cm_sidr_rep(self.raw.as_ptr(), &mut rep) })
     }
 }
@@ -320,9 +320,9 @@ impl Incoming<'_> {
         let values = Values {
             responder_resources: rep.responder_resources,
             initiator_depth: rep.initiator_depth,
+            // CAST: Bit fields of at most 8 bits.
             flow_control: rep.flow_control() as u8,
             retry_count: 0,
-            // CAST: A small number.
             rnr_retry_count: rep.rnr_retry_count() as u8,
             srq: rep.srq() as u8,
             qp_num: rep.remote_qpn,
@@ -593,8 +593,8 @@ impl<'a> Request<'a> {
         let values = Values {
             responder_resources: req.responder_resources,
             initiator_depth: req.initiator_depth,
+            // CAST: Bit fields of at most 8 bits.
             flow_control: req.flow_control() as u8,
-            // CAST: A small number.
             retry_count: req.retry_count() as u8,
             rnr_retry_count: req.rnr_retry_count() as u8,
             srq: req.srq() as u8,
