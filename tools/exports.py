@@ -22,6 +22,7 @@ MODULES = {
     "uverbs/exports.c": ["uverbs"],
     "uverbs/support/exports.c": ["uverbs/support"],
     "iwcm/exports.c": ["iwcm"],
+    "cma/exports.c": ["cma"],
 }
 # Declared in the kernel's headers, but not exported by the C module either.
 INTERNAL = {"rdma_find_gid_by_filter"}

@@ -39,10 +39,11 @@ FOLDERS = [
     ("umad/proto", "umad", ["rdma-umad-engines"]),
     ("iwcm/proto", "iwcm", ["rdma-iwcm-engines"]),
     ("uverbs/proto", "uverbs", ["rdma-uverbs-engines"]),
+    ("cma/proto", "cma", ["rdma-cma-engines"]),
 ]
 HOST = "tools/testing/host"
 # What the host crates are built from.
-COPIED = ["core", "hw", "iwcm", "mad", "rust", "rw", "umad", "uverbs", "tools/testing/host", "tools/testing/fakeib"]
+COPIED = ["core", "hw", "iwcm", "mad", "rust", "rw", "umad", "uverbs", "tools/testing/host", "tools/testing/fakeib", "cma"]
 EQUIVALENT = "tools/testing/mutants-equivalent.txt"
 TENTH = 10
 LIMIT = 4

@@ -629,6 +629,38 @@ void rdma_helper_get_page(struct page *page);
 bool rdma_helper_port_needs_grh(struct ib_device *dev, u32 port);
 bool rdma_helper_port_opa_ah(struct ib_device *dev, u32 port);
 
+/* cma.c */
+struct ib_pd;
+struct ib_qp_init_attr;
+struct rdma_cm_event;
+struct rdma_helper_cma_neigh {
+	const struct net *net;
+	int ifindex;
+	int family;
+	u32 len;
+	u8 addr[16];
+	u8 hardware[32];
+};
+u32 rdma_helper_cma_port(struct ib_device *device, u32 port);
+bool rdma_helper_cma_capable(int cap);
+void rdma_helper_cma_port_range(const struct net *net, int *low, int *high);
+bool rdma_helper_cma_v6_only(const struct net *net);
+bool rdma_helper_cma_route4(struct net_device *dev, __be32 saddr, __be32 daddr);
+bool rdma_helper_cma_route6(struct net_device *dev, const void *saddr, const void *daddr);
+int rdma_helper_cma_tc(const struct net_device *dev, u32 prio);
+u32 rdma_helper_cma_vlan_prio(struct net_device *dev, u32 prio);
+void rdma_helper_cma_neigh(const void *neigh, struct rdma_helper_cma_neigh *copy);
+
+/* cma/trace.c */
+void rdma_helper_cma_trace(u32 step, const void *id);
+void rdma_helper_cma_trace_attach(const void *id, const struct ib_device *device);
+void rdma_helper_cma_trace_qp(const void *id, const struct ib_pd *pd,
+			      const struct ib_qp_init_attr *attr, int result);
+void rdma_helper_cma_trace_request(const void *id, int event);
+void rdma_helper_cma_trace_event(const void *id, const struct rdma_cm_event *event);
+void rdma_helper_cma_trace_done(const void *id, const struct rdma_cm_event *event, int result);
+void rdma_helper_cma_trace_device(const struct ib_device *device, bool added);
+
 #ifdef RDMA_HELPERS_INLINE
 #pragma clang attribute pop
 #endif
