@@ -38,7 +38,6 @@ pub use self::qp::RtsAttr;
 pub use self::state::Conn;
 
 use super::answer::Answer;
-use super::ids::CommId;
 use super::ids::Ece;
 use super::ids::Gid;
 use super::ids::Guid;
@@ -192,7 +191,7 @@ pub struct ReqCall<'a, R> {
 pub struct RepCall<'a> {
     /// Own queue pair.
     pub qpn: Qpn,
-    /// First PSN that the own queue pair sends.
+    /// First PSN that the own queue pair expects.
     pub psn: Psn,
     /// Requests that this side executes at a time.
     pub responder_resources: u8,
@@ -334,8 +333,7 @@ pub struct Posting<'a, R> {
 pub enum To<R> {
     /// By this route.
     Route(R),
-    /// To the sender of the message that this step is about. Such sends are counted as repeated
-    /// ([`counters::sent`](super::counters::sent)).
+    /// To the sender of the message that this step is about.
     Sender,
 }
 
@@ -346,6 +344,8 @@ pub struct Send<R> {
     pub to: To<R>,
     /// What.
     pub answer: Answer,
+    /// Whether it answers a message that was repeated: for the [counters](super::counters::sent).
+    pub is_repeat: bool,
 }
 
 /// An event for the consumer's handler.
@@ -420,7 +420,7 @@ pub struct Actions<R> {
     pub release: Option<PeerKeys>,
     /// Remove the key of the request from the table.
     pub release_sidr: Option<SidrKey>,
-    /// What to do with the kept private data. Comes after `send` if that is by [`To::Sender`].
+    /// What to do with the kept private data. A step that changes it sends none of it.
     pub keep: Option<Keep>,
     /// Send a message once. If it cannot be posted, go on.
     pub send: Option<Send<R>>,

@@ -40,9 +40,10 @@ impl Group {
 }
 
 /// What a send that ended adds to [`Group::Sent`] and [`Group::Retries`]. `retries`: number of
-/// retries made. `to_sender`: whether it was sent to [`To::Sender`](super::conn::To::Sender) by a
-/// step of a `Conn`, or is a DREP to a stranger: the C module counts these as repeated once.
-pub const fn sent(retries: u32, to_sender: bool) -> (u32, u32) {
-    let retries = if to_sender { 1 } else { retries };
+/// retries made. `is_repeat`: whether it answers a repeated message
+/// ([`Send::is_repeat`](super::conn::Send::is_repeat), and
+/// [`Answer::to_stranger`](super::answer::Answer::to_stranger)); this is one retry.
+pub const fn sent(retries: u32, is_repeat: bool) -> (u32, u32) {
+    let retries = if is_repeat { 1 } else { retries };
     (retries.saturating_add(1), retries)
 }

@@ -49,6 +49,15 @@ impl Gid {
         matches!([a, b, c], [0x00, 0x06, 0x6a])
     }
 
+    /// The Omni-Path GID with this GID's prefix that holds an extended LID.
+    pub const fn with_opa_lid(&self, lid: u32) -> Self {
+        let [p0, p1, p2, p3, p4, p5, p6, p7, ..] = self.0;
+        let [l0, l1, l2, l3] = lid.to_be_bytes();
+        Self([
+            p0, p1, p2, p3, p4, p5, p6, p7, 0x00, 0x06, 0x6a, 0, l0, l1, l2, l3,
+        ])
+    }
+
     /// The extended LID that an Omni-Path GID holds.
     pub const fn opa_lid(&self) -> u32 {
         let [.., a, b, c, d] = self.0;

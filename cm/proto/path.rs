@@ -7,6 +7,7 @@
 use super::conn::Source;
 use super::ids::Gid;
 use super::ids::ServiceId;
+use super::times;
 use super::wire::Lap;
 use super::wire::Req;
 use super::wire::WirePath;
@@ -47,7 +48,56 @@ pub struct PathRecord {
     pub service_id: ServiceId,
 }
 
-/// Primary and alternate path of a received REQ. `opa`: whether the port has Omni-Path addresses.
+/// A path from another subnet: permissive LIDs stand for those of the message itself.
+fn routed(path: &WirePath, source: &Source) -> WirePath {
+    let mut path = *path;
+    if path.subnet_local {
+        return path;
+    }
+    if path.local_lid == PERMISSIVE_LID {
+        // CAST: LIDs of more than 16 bits are not used with these paths.
+        path.local_lid = source.slid as u16;
+        path.sl = source.sl;
+    }
+    if path.remote_lid == PERMISSIVE_LID {
+        path.remote_lid = source.dlid_path_bits.into();
+    }
+    path
+}
+
+/// The path that a message describes, as seen by the receiver.
+fn record(
+    path: &WirePath,
+    (pkey, mtu): (u16, u8),
+    service_id: ServiceId,
+    is_opa: bool,
+) -> PathRecord {
+    let (slid, dlid) = if is_opa {
+        (path.remote_gid.opa_lid(), path.local_gid.opa_lid())
+    } else {
+        (path.remote_lid.into(), path.local_lid.into())
+    };
+    PathRecord {
+        sgid: path.remote_gid,
+        dgid: path.local_gid,
+        slid,
+        dlid,
+        is_opa,
+        flow_label: path.flow_label,
+        hop_limit: path.hop_limit,
+        traffic_class: path.traffic_class,
+        pkey,
+        sl: path.sl,
+        mtu,
+        rate: path.rate,
+        // The timeout is for the way there and back.
+        life_time: path.ack_timeout.saturating_sub(1),
+        service_id,
+    }
+}
+
+/// Primary and alternate path of a received REQ. The hop limit of the primary path is that of the
+/// REQ; consumers are told that of the message's GRH instead. `opa`: whether the port has Omni-Path addresses.
 /// `roce`: whether it is a RoCE port, where LIDs mean nothing.
 pub fn from_req(
     req: &Req<'_>,
@@ -55,26 +105,65 @@ pub fn from_req(
     opa: bool,
     roce: bool,
 ) -> (PathRecord, Option<PathRecord>) {
-    let _ = (req, source, opa, roce);
-    todo!()
+    let opa = opa && req.primary.local_gid.is_opa();
+    let wire = if roce {
+        req.primary
+    } else {
+        routed(&req.primary, source)
+    };
+    let mut primary = record(&wire, (req.pkey, req.mtu), req.service_id, opa);
+    if !opa {
+        // The port that sent the message is the one to answer to.
+        primary.dlid = source.slid;
+    }
+    let alternate = req.alternate.map(|wire| {
+        let wire = if roce { wire } else { routed(&wire, source) };
+        record(&wire, (req.pkey, req.mtu), req.service_id, opa)
+    });
+    (primary, alternate)
 }
 
 /// The LID in the data path of the primary path: 0 and [`PERMISSIVE_LID`] mean that of the path.
 pub fn data_lid(req: &Req<'_>, source: &Source) -> u16 {
-    let _ = (req, source);
-    todo!()
+    routed(&req.primary, source).local_lid
 }
 
 /// The path of a received LAP. `pkey_and_mtu`: see
 /// [`Conn::pkey_and_mtu`](super::conn::Conn::pkey_and_mtu).
 pub fn from_lap(lap: &Lap<'_>, pkey_and_mtu: (u16, u8), opa: bool) -> PathRecord {
-    let _ = (lap, pkey_and_mtu, opa);
-    todo!()
+    let opa = opa && lap.alternate.local_gid.is_opa();
+    record(&lap.alternate, pkey_and_mtu, ServiceId(0), opa)
 }
 
 /// What a REQ says of a path. `ack_delay`: of the own adapter. `inbound_lid`: the LID that the peer
 /// sends data to, if that is known to differ.
 pub fn to_wire(path: &PathRecord, ack_delay: u8, inbound_lid: Option<u16>) -> WirePath {
-    let _ = (path, ack_delay, inbound_lid);
-    todo!()
+    let subnet_local = path.hop_limit <= 1;
+    let gid = |gid: Gid, lid: u32| {
+        if path.is_opa {
+            gid.with_opa_lid(lid)
+        } else {
+            gid
+        }
+    };
+    let lid = |lid: u32, routed: u16| match (subnet_local, path.is_opa) {
+        (true, true) => 0,
+        // CAST: Other LIDs have 16 bits.
+        (true, false) => lid as u16,
+        (false, _) => routed,
+    };
+    WirePath {
+        local_lid: lid(path.slid, inbound_lid.unwrap_or(PERMISSIVE_LID)),
+        // It is not known.
+        remote_lid: lid(path.dlid, PERMISSIVE_LID),
+        local_gid: gid(path.sgid, path.slid),
+        remote_gid: gid(path.dgid, path.dlid),
+        flow_label: path.flow_label,
+        rate: path.rate,
+        traffic_class: path.traffic_class,
+        hop_limit: path.hop_limit,
+        sl: path.sl,
+        subnet_local,
+        ack_timeout: times::ack_timeout(ack_delay, path.life_time),
+    }
 }

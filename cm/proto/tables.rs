@@ -144,8 +144,14 @@ pub fn claim<V: Clone>(
     keys: &PeerKeys,
     value: &V,
 ) -> (Claim, Option<V>) {
-    let _ = (ids, qpns, keys, value);
-    todo!()
+    if let Err(other) = ids.insert(keys.id_key(), value.clone()) {
+        return (Claim::SameId, Some(other));
+    }
+    if let Err(other) = qpns.insert(keys.qpn_key(), value.clone()) {
+        ids.remove(&keys.id_key(), value);
+        return (Claim::SameQpn, Some(other));
+    }
+    (Claim::Granted, None)
 }
 
 /// How the identifier that a message is for is found.
@@ -163,13 +169,45 @@ pub enum Lookup {
     Nobody,
 }
 
+/// Removes both keys, as [`Actions::release`](super::conn::Actions::release) tells.
+pub fn release<V>(
+    ids: &impl Table<IdKey, V>,
+    qpns: &impl Table<QpnKey, V>,
+    keys: &PeerKeys,
+    value: &V,
+) {
+    qpns.remove(&keys.qpn_key(), value);
+    ids.remove(&keys.id_key(), value);
+}
+
 impl Lookup {
     /// How the identifier that the message is for is found. If there is none, see
     /// [`Answer::to_stranger`](super::answer::Answer::to_stranger).
     pub fn of(message: &Message<'_>) -> Self {
-        let _ = (message, About::Req, Reason::TIMEOUT);
-        let _ = |b: &Body<'_>| b.kind();
-        todo!()
+        match &message.body {
+            Body::Req(m) => Self::Request(PeerKeys {
+                guid: m.ca_guid,
+                id: m.local_id,
+                qpn: m.qpn,
+            }),
+            Body::SidrReq(_) => Self::SidrRequest,
+            // Who gives up may not know the other's id, but names its own adapter.
+            Body::Rej(m) if m.reason == Reason::TIMEOUT => Self::Peer(IdKey {
+                guid: m.ari_guid,
+                id: m.local_id,
+            }),
+            Body::Rej(m) => Self::Local(m.remote_id),
+            Body::Mra(m) if m.about == About::Reserved => Self::Nobody,
+            Body::Mra(m) => Self::Local(m.remote_id),
+            Body::Rep(m) => Self::Local(m.remote_id),
+            Body::Rtu(m) => Self::Local(m.remote_id),
+            Body::Dreq(m) => Self::Local(m.remote_id),
+            Body::Drep(m) => Self::Local(m.remote_id),
+            Body::SidrRep(m) => Self::Local(m.request_id),
+            Body::Lap(m) => Self::Local(m.remote_id),
+            // Answers LAPs, which Linux does not send.
+            Body::Apr(_) => Self::Nobody,
+        }
     }
 }
 

@@ -223,7 +223,7 @@ pub struct Req<'a> {
     pub transport: Transport,
     /// End-to-end flow control.
     pub flow_control: bool,
-    /// First PSN that the sender uses.
+    /// First PSN that the sender expects.
     pub psn: Psn,
     /// Response timeout of the sender: 5 bits.
     pub local_response_timeout: u8,
@@ -297,7 +297,7 @@ pub struct Rep<'a> {
     pub qpn: Qpn,
     /// Sender's queue pair if the connection is an [XRC](Transport::Xrc) one.
     pub eecn: Qpn,
-    /// First PSN that the sender uses.
+    /// First PSN that the sender expects.
     pub psn: Psn,
     /// Requests that the sender executes at a time.
     pub responder_resources: u8,

@@ -5,7 +5,10 @@
 use super::super::ids::Psn;
 use super::super::ids::Qpn;
 use super::super::wire::Transport;
+use super::state::Local;
+use super::state::Peer;
 use super::state::State;
+use super::state::Terms;
 use super::Conn;
 use super::Lap;
 use super::Path;
@@ -82,8 +85,24 @@ impl<R: Route> Conn<R> {
     ///
     /// [`Refused::Invalid`] unless there is a connection, or one is being made.
     pub fn init_attr(&self) -> Result<InitAttr<'_, R>, Refused> {
-        let _ = self;
-        todo!()
+        let terms = match &self.state {
+            State::ReqSent { terms, .. } | State::ReqRcvd { terms, .. } => terms,
+            State::RepSent { link, .. }
+            | State::RepRcvd { link, .. }
+            | State::Established { link, .. } => &link.terms,
+            State::Idle
+            | State::Gone
+            | State::Listen
+            | State::DreqSent { .. }
+            | State::DreqRcvd { .. }
+            | State::Timewait { .. }
+            | State::SidrReqSent { .. }
+            | State::SidrReqRcvd { .. } => return Err(Refused::Invalid),
+        };
+        Ok(InitAttr {
+            path: &terms.primary,
+            can_respond: terms.responder_resources != 0,
+        })
     }
 
     /// Attributes for state RTR.
@@ -92,8 +111,20 @@ impl<R: Route> Conn<R> {
     ///
     /// [`Refused::Invalid`] unless there is a connection, or the peer of a future one is known.
     pub fn rtr_attr(&self) -> Result<RtrAttr<'_, R>, Refused> {
-        let _ = (Transport::Rc, Lap::Uninit, State::<R>::Idle);
-        todo!()
+        let (terms, peer, local) = self.known()?;
+        let is_responder = match terms.transport {
+            Transport::Rc => true,
+            Transport::Xrc => !terms.is_active,
+            Transport::Uc | Transport::Other(..) => false,
+        };
+        Ok(RtrAttr {
+            path: &terms.primary,
+            mtu: terms.mtu,
+            dest_qpn: peer.qpn,
+            rq_psn: local.map(|local| local.psn).unwrap_or_default(),
+            max_dest_rd_atomic: is_responder.then_some(terms.responder_resources),
+            alternate: terms.alternate(),
+        })
     }
 
     /// Attributes for state RTS.
@@ -102,6 +133,53 @@ impl<R: Route> Conn<R> {
     ///
     /// As [`rtr_attr`](Self::rtr_attr).
     pub fn rts_attr(&self) -> Result<RtsAttr<'_, R>, Refused> {
-        todo!()
+        let (terms, peer, _) = self.known()?;
+        let alternate = terms.alternate();
+        if self.lap() != Lap::Uninit {
+            return Ok(RtsAttr::Alternate(alternate));
+        }
+        let is_initiator = match terms.transport {
+            Transport::Rc => true,
+            Transport::Xrc => terms.is_active,
+            Transport::Uc | Transport::Other(..) => false,
+        };
+        let has_timeout = matches!(terms.transport, Transport::Rc | Transport::Xrc);
+        Ok(RtsAttr::First {
+            sq_psn: peer.psn,
+            initiator: is_initiator.then_some(InitiatorAttr {
+                retry_cnt: terms.retry_count,
+                rnr_retry: terms.rnr_retry_count,
+                max_rd_atomic: terms.initiator_depth,
+            }),
+            timeout: has_timeout.then_some(terms.primary.timeout),
+            rearm: alternate.is_some(),
+        })
+    }
+
+    /// A connection, or a future one whose peer is known.
+    fn known(&self) -> Result<(&Terms<R>, &Peer, Option<&Local>), Refused> {
+        match &self.state {
+            State::ReqRcvd { terms, peer, .. } => Ok((terms, peer, None)),
+            State::RepSent { link, .. }
+            | State::RepRcvd { link, .. }
+            | State::Established { link, .. } => Ok((&link.terms, &link.peer, Some(&link.local))),
+            State::Idle
+            | State::Gone
+            | State::Listen
+            | State::ReqSent { .. }
+            | State::DreqSent { .. }
+            | State::DreqRcvd { .. }
+            | State::Timewait { .. }
+            | State::SidrReqSent { .. }
+            | State::SidrReqRcvd { .. } => Err(Refused::Invalid),
+        }
+    }
+}
+
+impl<R> Terms<R> {
+    /// The alternate path, if it can be used.
+    fn alternate(&self) -> Option<Alternate<'_, R>> {
+        let path = self.alternate.as_ref().filter(|path| path.has_lid)?;
+        Some(Alternate { path })
     }
 }

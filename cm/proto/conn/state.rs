@@ -13,7 +13,6 @@ use super::super::ids::ServiceId;
 use super::super::tables::PeerKeys;
 use super::super::tables::SidrKey;
 use super::super::times;
-use super::super::wire::Message;
 use super::super::wire::Req;
 use super::super::wire::SidrReq;
 use super::super::wire::Transport;
@@ -98,7 +97,7 @@ pub(super) struct Peer {
     pub(super) guid: Guid,
     pub(super) id: CommId,
     pub(super) qpn: Qpn,
-    /// First PSN that the peer's queue pair sends.
+    /// First PSN that the peer's queue pair expects: the first one to send.
     pub(super) psn: Psn,
 }
 
@@ -116,8 +115,7 @@ impl Peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Local {
     pub(super) qpn: Qpn,
-    /// First PSN that the own queue pair expects: that of the own REQ or REP, as consumers use one
-    /// PSN for both directions.
+    /// First PSN that the own queue pair expects.
     pub(super) psn: Psn,
 }
 
@@ -168,13 +166,11 @@ pub(super) enum State<R> {
     DreqRcvd {
         link: Link<R>,
     },
-    /// The keys are released.
+    /// The keys are released. What private data is kept is that of a DREP.
     Timewait {
         until: Instant,
         local_qpn: Option<Qpn>,
         peers: Peers,
-        /// Whether a DREP was sent, of which the private data is kept.
-        drep: bool,
     },
     SidrReqSent {
         path: Path<R>,
@@ -477,14 +473,12 @@ impl<R: Route> Conn<R> {
         self.state = State::Idle;
     }
 
-    /// Ends a connection, of which messages may still be on their way. `drep`: this side has sent
-    /// a DREP, of which the private data is kept.
+    /// Ends a connection, of which messages may still be on their way.
     pub(super) fn end_with_timewait(
         &mut self,
         terms: Terms<R>,
         peer: Option<Peer>,
         local: Option<Local>,
-        drep: bool,
         now: Instant,
         actions: &mut Actions<R>,
     ) {
@@ -492,26 +486,16 @@ impl<R: Route> Conn<R> {
         let peers = terms.peers();
         self.end(terms, peer, actions);
         actions.timer = Some(Timer::Start(until));
-        if drep {
-            actions.keep = Some(Keep::Private);
-        }
         self.state = State::Timewait {
             until,
             local_qpn: local.map(|local| local.qpn),
             peers,
-            drep,
         };
     }
 
     /// See [`end_with_timewait`](Self::end_with_timewait).
     pub(super) fn end_link(&mut self, link: Link<R>, now: Instant, actions: &mut Actions<R>) {
         let Link { terms, peer, local } = link;
-        self.end_with_timewait(terms, Some(peer), Some(local), false, now, actions);
+        self.end_with_timewait(terms, Some(peer), Some(local), now, actions);
     }
-}
-
-/// A message and where it came from.
-pub(super) struct From<'m> {
-    pub(super) message: &'m Message<'m>,
-    pub(super) source: &'m Source,
 }
