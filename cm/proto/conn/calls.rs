@@ -123,8 +123,10 @@ impl<R: Route> Conn<R> {
         if !is_known || req.private.len() > private::REQ || self.check_idle().is_err() {
             return refused([Some(primary.route), alternate.map(|path| path.route)]);
         }
+        let (tid, is_reused) = self.request_tid(&primary.route);
         let terms = Terms {
-            tid: self.own_tid(&primary.route),
+            tid,
+            is_reused,
             timeout_ms: times::request_ms(life_time, req.remote_response_timeout),
             max_retries: req.max_cm_retries,
             transport: req.transport,
@@ -520,6 +522,7 @@ impl<R: Route> Conn<R> {
         if call.private.len() > private::SIDR_REQ || self.check_idle().is_err() {
             return refused([Some(path.route), None]);
         }
+        let (tid, is_reused) = self.request_tid(&path.route);
         let id = self.new_send();
         let posted = post(Posting {
             to: &path.route,
@@ -530,7 +533,7 @@ impl<R: Route> Conn<R> {
                 retries: call.max_cm_retries,
             },
             message: Message {
-                tid: self.own_tid(&path.route),
+                tid,
                 body: Body::SidrReq(SidrReq {
                     request_id: self.local_id,
                     pkey: call.pkey,
@@ -551,6 +554,8 @@ impl<R: Route> Conn<R> {
         self.state = State::SidrReqSent {
             path,
             send: Some(id),
+            tid,
+            is_reused,
         };
         (Ok(()), Actions::default())
     }

@@ -90,7 +90,7 @@ impl<R: Route> Conn<R> {
                 };
             }
         }
-        if !self.is_from_peer(source) {
+        if !self.is_from_peer(source) || !self.is_of_exchange(message.tid) {
             return Actions::default();
         }
         match &message.body {
@@ -413,7 +413,7 @@ impl<R: Route> Conn<R> {
 
     fn on_sidr_rep(&mut self) -> Actions<R> {
         match mem::replace(&mut self.state, State::Idle) {
-            State::SidrReqSent { path, send } => Actions {
+            State::SidrReqSent { path, send, .. } => Actions {
                 cancel: send,
                 dropped: [Some(path.route), None],
                 ..deliver(Kind::SidrRep)

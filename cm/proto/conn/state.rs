@@ -33,6 +33,9 @@ pub(super) struct Terms<R> {
     pub(super) alternate: Option<Path<R>>,
     /// TID of the exchange: answers repeat it.
     pub(super) tid: u64,
+    /// Whether the identifier has sent a request before, so that a late answer to that one can only
+    /// be told by its TID.
+    pub(super) is_reused: bool,
     /// Time to the repetition of a message.
     pub(super) timeout_ms: u32,
     pub(super) max_retries: u8,
@@ -175,6 +178,8 @@ pub(super) enum State<R> {
     SidrReqSent {
         path: Path<R>,
         send: Option<SendId>,
+        tid: u64,
+        is_reused: bool,
     },
     SidrReqRcvd {
         route: R,
@@ -226,6 +231,7 @@ impl<R: Route> Conn<R> {
                     primary,
                     alternate,
                     tid,
+                    is_reused: false,
                     timeout_ms: times::ms(req.local_response_timeout),
                     max_retries: req.max_cm_retries,
                     transport: req.transport,
@@ -387,6 +393,25 @@ impl<R: Route> Conn<R> {
         }
     }
 
+    /// Whether an answer with this TID can be one to the present request.
+    pub(super) fn is_of_exchange(&self, answer: u64) -> bool {
+        match &self.state {
+            State::ReqSent { terms, .. } => !terms.is_reused || answer == terms.tid,
+            State::SidrReqSent { tid, is_reused, .. } => !is_reused || answer == *tid,
+            State::Idle
+            | State::Gone
+            | State::Listen
+            | State::ReqRcvd { .. }
+            | State::RepSent { .. }
+            | State::RepRcvd { .. }
+            | State::Established { .. }
+            | State::DreqSent { .. }
+            | State::DreqRcvd { .. }
+            | State::Timewait { .. }
+            | State::SidrReqRcvd { .. } => true,
+        }
+    }
+
     /// Keys that the connection has in the tables.
     pub const fn keys(&self) -> Option<PeerKeys> {
         match self.peer() {
@@ -463,6 +488,13 @@ impl<R: Route> Conn<R> {
     /// A TID of this side.
     pub(super) fn own_tid(&self, route: &R) -> u64 {
         u64::from(route.hi_tid()) << 32 | u64::from(self.local_id.0)
+    }
+
+    /// The TID of a new request, which differs from those of earlier requests; and whether there
+    /// were any.
+    pub(super) fn request_tid(&self, route: &R) -> (u64, bool) {
+        let tid = self.own_tid(route) ^ u64::from(self.next_send);
+        (tid, self.next_send != 0)
     }
 
     /// Ends a connection.

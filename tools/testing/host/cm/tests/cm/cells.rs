@@ -344,8 +344,8 @@ fn late_completions() {
 fn early_timer() {
     let mut conn = at(StateName::Timewait);
     let before = conn;
-    // 2^(18 - 8) ms after NOW.
-    let until = Instant(NOW.0 + 1024);
+    // 2^(19 - 8) ms after NOW.
+    let until = Instant(NOW.0 + 2048);
     let actions = conn.timer(Instant(until.0 - 1));
     assert_eq!(actions.timer, Some(Timer::Start(until)));
     assert_eq!(conn, before);
