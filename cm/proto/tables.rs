@@ -211,7 +211,7 @@ impl Lookup {
     }
 }
 
-/// Result of [`share`].
+/// Result of [`share`]. Listeners are found by the exact service id: Linux has no masks any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// The service is free: insert the listener.
