@@ -119,8 +119,8 @@ pub enum Claim {
     /// dropped.
     SameId,
     /// Another connection has the same peer and queue pair; neither key was inserted. One of both
-    /// is stale: the message is rejected ([`Reason::STALE_CONN`]), and the other connection is
-    /// disconnected if [`Conn::is_from_peer`](super::conn::Conn::is_from_peer) holds for it.
+    /// is stale: the message is rejected ([`Reason::STALE_CONN`]; a REQ by the caller, a REP by the
+    /// step itself), and then the other connection is disconnected by the caller if [`Conn::is_from_peer`](super::conn::Conn::is_from_peer) holds for it.
     SameQpn,
 }
 

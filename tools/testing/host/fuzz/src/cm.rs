@@ -69,7 +69,7 @@ pub fn run(input: &[u8]) {
             4 | 5 => call(&mut bed, &mut data),
             6 => happen(&mut bed, &mut data),
             _ => {
-                let at = Instant(bed.now + data.number32() as u64);
+                let at = Instant(bed.now + u64::from(data.number32()));
                 let actions = bed.conn.timer(at);
                 if actions.event.is_some() {
                     assert!(bed.timer, "nobody started it");
@@ -126,7 +126,7 @@ fn mad(data: &mut Bytes<'_>) -> [u8; MAD] {
     mad[17] = 0x10 + data.below(12) as u8;
     mad[15] = data.u8();
     // The peer's id, and that of the identifier.
-    mad[24..28].copy_from_slice(&u32::from(data.below(3)).to_be_bytes());
+    mad[24..28].copy_from_slice(&data.below(3).to_be_bytes());
     mad[28..32].copy_from_slice(&LOCAL.0.to_be_bytes());
     let body = data.slice(24);
     mad[32..32 + body.len()].copy_from_slice(body);

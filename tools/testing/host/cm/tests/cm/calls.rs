@@ -171,7 +171,7 @@ fn only_idle_ones_listen() {
         let mut conn = at(state);
         let result = conn.listen(SERVICE);
         assert_eq!(result.is_ok(), state == StateName::Idle);
-        assert_eq!(conn.check_idle().is_ok(), false);
+        assert!(conn.check_idle().is_err());
         assert_eq!(at(state).check_idle().is_ok(), state == StateName::Idle);
     }
 }
