@@ -38,10 +38,11 @@ FOLDERS = [
     ("hw/rxe/proto", "rxe-sim", ["rxe-mem", "rxe-sim", "rxe-fuzz"]),
     ("umad/proto", "umad", ["rdma-umad-engines"]),
     ("uverbs/proto", "uverbs", ["rdma-uverbs-engines"]),
+    ("cm/proto", "cm", ["rdma-cm-engine", "rxe-fuzz"]),
 ]
 HOST = "tools/testing/host"
 # What the host crates are built from.
-COPIED = ["core", "hw", "mad", "rust", "rw", "umad", "uverbs", "tools/testing/host", "tools/testing/fakeib"]
+COPIED = ["cm", "core", "hw", "mad", "rust", "rw", "umad", "uverbs", "tools/testing/host", "tools/testing/fakeib"]
 EQUIVALENT = "tools/testing/mutants-equivalent.txt"
 TENTH = 10
 LIMIT = 4
