@@ -38,7 +38,7 @@ FOLDERS = [
     ("hw/rxe/proto", "rxe-sim", ["rxe-mem", "rxe-sim", "rxe-fuzz"]),
     ("umad/proto", "umad", ["rdma-umad-engines"]),
     ("uverbs/proto", "uverbs", ["rdma-uverbs-engines"]),
-    ("cm/proto", "cm", ["rdma-cm-engine", "rxe-fuzz"]),
+    ("cm/proto", "cm", ["rdma-cm-engine"]),
 ]
 HOST = "tools/testing/host"
 # What the host crates are built from.

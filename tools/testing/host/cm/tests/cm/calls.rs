@@ -675,3 +675,31 @@ fn no_device_no_message() {
         assert_eq!(actions.release, at(state).keys());
     }
 }
+
+/// What a test of single lines would miss: routes are handed back, the DREP has the TID of the
+/// DREQ, and data of full length is accepted.
+#[test]
+fn small_print() {
+    let mut conn = at(StateName::ReqSent);
+    let send = conn.current_send().unwrap();
+    let actions = conn.send_ended(send, SendEnd::Failed(12), NOW);
+    assert_eq!(actions.dropped, [Some(Rt(1)), Some(Rt(2))]);
+    assert_eq!(actions.keep, Some(Keep::Nothing));
+
+    let mut conn = at(StateName::Established);
+    let message = Message {
+        tid: 99,
+        body: dreq(),
+    };
+    let _ = conn.receive(&message, &FROM_PEER, None, NOW, |_| unreachable!());
+    let (.., mad) = posted(&mut conn, a_call("drep"));
+    assert_eq!(Message::parse(&mad).unwrap().tid, 99);
+
+    let data = [0; 300];
+    let mut c = sidr_rep_call();
+    c.private = &data[..private::SIDR_REP];
+    c.info = &data[..private::INFO];
+    let mut conn = at(StateName::SidrReqRcvd);
+    assert_eq!(call(&mut conn, Call::SidrRep(c)).0, Ok(()));
+    assert_eq!(at(StateName::SidrReqSent).service_id(), SERVICE);
+}
