@@ -124,7 +124,10 @@ fn listen(id: Id<'_>, asked: u64) -> Result {
     conn.look(|state| state.engine.check_idle())
         .map_err(|_| EINVAL)?;
     let service = service(u64::from_be(asked))?;
-    enter(&conn, service).map_err(|_| EBUSY)?;
+    if let Err(holder) = enter(&conn, service) {
+        let no_memory = Arc::ptr_eq(&holder, &conn);
+        return Err(if no_memory { ENOMEM } else { EBUSY });
+    }
     let listens = conn.change(|state| state.engine.listen(service));
     if listens.is_err() {
         leave(&conn, service);
@@ -188,7 +191,7 @@ fn along(conn: &Conn, path: &mut Path, gid: Option<&GidAttr>, data_lid: u16) -> 
         },
         GFP_KERNEL,
     )?;
-    Ok(way.path(timeout))
+    Ok(way.path(timeout, path::dgid(path)))
 }
 
 fn ece(vendor_id: u32, attr_mod: u32) -> Ece {
@@ -260,7 +263,6 @@ fn send_req(id: Id<'_>, param: &ReqParam) -> Result {
         private: param.private(),
     };
     conn.set_way(&way.route, transport)?;
-    trace::id(OfId::SendReq, conn.id());
     conn.call(Call::Req(ReqCall {
         primary: way,
         alternate: other,
@@ -272,7 +274,6 @@ fn send_req(id: Id<'_>, param: &ReqParam) -> Result {
 fn send_rep(id: Id<'_>, param: &RepParam) -> Result {
     check(param.private(), private::REP)?;
     let conn = id.share();
-    trace::id(OfId::SendRep, conn.id());
     let result = conn.call(Call::Rep(RepCall {
         qpn: Qpn::new(param.qp_num()),
         psn: Psn::new(param.starting_psn()),
@@ -296,7 +297,6 @@ fn send_rtu(id: Id<'_>, data: Start<'_>, length: Length) -> Result {
     let private = data.data(length);
     check(private, private::RTU)?;
     let conn = id.share();
-    trace::id(OfId::SendRtu, conn.id());
     let result = conn.call(Call::Rtu { private });
     if result.is_err() {
         trace::id(OfId::SendRtuErr, conn.id());
@@ -334,11 +334,9 @@ fn send_dreq(id: Id<'_>, data: Start<'_>, length: Length) -> Result {
     check(private, private::DREQ)?;
     let conn = id.share();
     let result = conn.call(Call::Dreq { private });
-    let which = match result {
-        Ok(()) => OfId::SendDreq,
-        Err(_) => OfId::DreqSkipped,
-    };
-    trace::id(which, conn.id());
+    if result.is_err() {
+        trace::id(OfId::DreqSkipped, conn.id());
+    }
     result
 }
 
@@ -347,11 +345,9 @@ fn send_drep(id: Id<'_>, data: Start<'_>, length: Length) -> Result {
     check(private, private::DREP)?;
     let conn = id.share();
     let result = conn.call(Call::Drep { private });
-    let which = match result {
-        Ok(()) => OfId::SendDrep,
-        Err(_) => OfId::SendDrepErr,
-    };
-    trace::id(which, conn.id());
+    if result.is_err() {
+        trace::id(OfId::SendDrepErr, conn.id());
+    }
     result
 }
 
@@ -389,7 +385,6 @@ fn send_sidr_req(id: Id<'_>, param: &SidrReqParam) -> Result {
     let gid = param.gid();
     let way = along(&conn, &mut path, gid.as_ref().map(|gid| gid.0), 0)?;
     conn.set_way(&way.route, Transport::Rc)?;
-    trace::id(OfId::SendSidrReq, conn.id());
     conn.call(Call::SidrReq(SidrReqCall {
         path: way,
         service_id: ServiceId(u64::from_be(param.service_id())),
@@ -404,7 +399,6 @@ fn send_sidr_rep(id: Id<'_>, param: &SidrRepParam) -> Result {
     check(param.info(), private::INFO)?;
     check(param.private(), private::SIDR_REP)?;
     let conn = id.share();
-    trace::id(OfId::SendSidrRep, conn.id());
     conn.call(Call::SidrRep(SidrRepCall {
         qpn: Qpn::new(param.qp_num()),
         qkey: param.qkey(),

@@ -33,6 +33,7 @@ use crate::edge::trace::OfMessage;
 use crate::index::Service;
 use crate::port::Port;
 use crate::proto::conn::Actions;
+use crate::proto::conn::Agent;
 use crate::proto::conn::Call;
 use crate::proto::conn::CallError;
 use crate::proto::conn::Destroy;
@@ -103,6 +104,8 @@ pub(crate) struct Conn {
     /// Notes of [`Conn::notify`]: the queue pair received something, or migrated.
     established: Atomic<bool>,
     migrated: Atomic<bool>,
+    /// It has an alternate path, for [`Conn::notify`].
+    alternate: Atomic<bool>,
     pub(crate) cm: Arc<Cm>,
     /// Number in the table of IDs.
     number: u32,
@@ -123,6 +126,8 @@ pub(crate) struct State {
     pub(crate) engine: Engine,
     /// The way that requests are sent and received.
     pub(crate) way: Option<Ref>,
+    /// Ways that are not used any more. Consumers may still use copies of their address vectors.
+    old: [Option<Ref>; 2],
     /// The transport that a REQ asks for.
     pub(crate) transport: Transport,
     /// The send that the state waits for.
@@ -145,6 +150,8 @@ pub(crate) struct State {
     /// The phase. It changes when one of the users of a listener goes, who waits for the requests
     /// before.
     phase: bool,
+    /// A user of a listener waits for the phase before.
+    leaving: bool,
 }
 
 /// An event that waits to be delivered.
@@ -220,6 +227,7 @@ impl Conn {
         let state = State {
             engine: Engine::new(CommId(local)),
             way: None,
+            old: [None, None],
             transport: Transport::Rc,
             send: None,
             kept: KVec::new(),
@@ -231,12 +239,14 @@ impl Conn {
             shares: 1,
             holds: [0; 2],
             phase: false,
+            leaving: false,
         };
         Arc::pin_init(
             pin_init!(Self {
                 id: IbCmId::new(device, handler, context, local),
                 established: Atomic::new(false),
                 migrated: Atomic::new(false),
+                alternate: Atomic::new(false),
                 cm: cm.clone(),
                 number,
                 lease: cm.lease.clone(),
@@ -297,6 +307,9 @@ impl Conn {
         self.id.set_lap_state(state.engine.lap() as u32);
         self.id.set_remote_id(state.engine.remote_id().0.to_be());
         self.id.set_service_id(state.engine.service_id().0.to_be());
+        let alternate = state.engine.rtr_attr();
+        let has = alternate.is_ok_and(|attr| attr.alternate.is_some());
+        self.alternate.store(has, Relaxed);
     }
 
     /// Runs the work item when it is needed.
@@ -352,7 +365,8 @@ impl Conn {
             }
             &self.established
         } else {
-            if !is(&[StateName::Established]) || self.id.lap_state() > 1 {
+            let possible = self.alternate.load(Relaxed) && self.id.lap_state() <= 1;
+            if !is(&[StateName::Established]) || !possible {
                 return Err(EINVAL);
             }
             &self.migrated
@@ -374,6 +388,7 @@ impl Conn {
         self.change(|state| {
             state.engine.check_idle().map_err(|_| EINVAL)?;
             state.way = Some(way.clone());
+            state.old = [None, None];
             state.transport = transport;
             Ok(())
         })
@@ -416,9 +431,11 @@ impl Conn {
                     Some(id),
                 ),
             };
+            trace::sends(kind, &self.id);
+            let qpn = self.id.remote_cm_qpn();
             let handle = posting
                 .to
-                .send(posting.agent, &posting.message, patience, ending)?;
+                .send(posting.agent, qpn, &posting.message, patience, ending)?;
             sent = id.map(|id| (id, handle));
             Ok(())
         });
@@ -481,10 +498,11 @@ impl Conn {
             let message = send.answer.message(&state.kept);
             match send.to {
                 To::Route(way) => {
-                    let ending = Ending::untracked(message.body.kind(), false);
-                    let agent = crate::proto::conn::Agent::Main;
-                    // Nobody waits for it; the peer repeats itself.
-                    let _ = way.send(agent, &message, Patience::default(), ending);
+                    if let Body::Rej(rej) = &message.body {
+                        trace::send_rej(&self.id, rej.reason.0.into());
+                    }
+                    trace::sends(message.body.kind(), &self.id);
+                    self.send_once(&way, &message, false);
                 }
                 To::Sender => {
                     if let Some((port, received)) = from {
@@ -493,7 +511,11 @@ impl Conn {
                             Kind::Mra | Kind::Rej => trace::id(OfId::SendDupReq, &self.id),
                             _ => {}
                         }
-                        way::answer(port, received, &message, send.is_repeat);
+                        // The peer's address is known, so it need not be resolved.
+                        match &state.way {
+                            Some(way) => self.send_once(way, &message, send.is_repeat),
+                            None => way::answer(port, received, &message, send.is_repeat),
+                        }
                     }
                 }
             }
@@ -506,8 +528,20 @@ impl Conn {
         if let (Some(kind), Some((port, _))) = (duplicate, from) {
             port.counters.add(Group::Duplicates, kind, 1);
         }
-        drop(dropped);
+        for (old, new) in state.old.iter_mut().zip(dropped) {
+            if new.is_some() {
+                *old = new;
+            }
+        }
         event
+    }
+
+    /// Sends a message whose end nobody waits for. It is dropped if it cannot be sent: the peer
+    /// repeats itself.
+    fn send_once(&self, way: &Ref, message: &Message<'_>, is_repeat: bool) {
+        let ending = Ending::untracked(message.body.kind(), is_repeat);
+        let qpn = self.id.remote_cm_qpn();
+        let _ = way.send(Agent::Main, qpn, message, Patience::default(), ending);
     }
 
     /// Queues an event.
@@ -731,16 +765,26 @@ impl Conn {
         let mut state = self.state.lock();
         if state.shares > 1 {
             state.shares = state.shares.saturating_sub(1);
+            // One at a time, so the other phase has no requests any more.
+            while state.leaving {
+                state.waited = true;
+                self.cm.idle.wait(&mut state);
+            }
+            state.leaving = true;
             let phase = state.phase;
             state.phase = !phase;
             while *state.holds(phase) > 0 {
                 state.waited = true;
                 self.cm.idle.wait(&mut state);
             }
+            state.leaving = false;
+            self.wake(&mut state);
             return;
         }
         self.read_notes(&mut state);
         let service = self.service(&state);
+        // Before the engine stops the timer, of which the work item has a reference.
+        let timed = state.deadline.take().is_some();
         let actions = state.engine.destroy(why);
         // Nobody is told any more.
         let _: Option<Event> = self.act(&mut state, actions, None, KVec::new());
@@ -751,14 +795,14 @@ impl Conn {
         }
         drop(self.cm.conns.remove(self.number));
         let events = core::mem::replace(&mut state.events, KVec::new());
-        let timed = state.deadline.take().is_some();
-        let way = state.way.take();
-        while state.running || state.holds != [0; 2] {
+        state.deadline = None;
+        let ways = (state.way.take(), core::mem::take(&mut state.old));
+        while state.running || state.leaving || state.holds != [0; 2] {
             state.waited = true;
             self.cm.idle.wait(&mut state);
         }
         drop(state);
-        drop((events, way));
+        drop((events, ways));
         if timed {
             // The work item finds nothing to do, and drops its reference.
             workqueue::modify_delayed(self, 0);

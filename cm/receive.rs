@@ -3,8 +3,7 @@
 //! Received messages: the connection is found, and steps, in the handler of the agent. Requests make
 //! new connections.
 //!
-//! Context: work items of the port, which may sleep. Nothing is allocated for a message that
-//! concerns no connection, except the answer.
+//! Context: work items of the port, which may sleep.
 
 use crate::conn::Conn;
 use crate::conn::Engine;
@@ -86,10 +85,14 @@ pub(crate) fn received(port: &Arc<Port>, mad: Received<'_>) {
     let left = conn.receive(port, mad, more, |state, message| {
         let claim = |keys: &PeerKeys| {
             let (claim, holder) = tables::claim(&cm.ids, &cm.qpns, keys, &conn);
+            if holder.as_ref().is_some_and(|it| Arc::ptr_eq(it, &conn)) {
+                // No memory: the message is dropped.
+                return Claim::SameId;
+            }
             if claim == Claim::SameId {
                 trace::message(OfMessage::InsertFailed, conn.local_id().0, 0);
             }
-            other = holder.filter(|it| claim == Claim::SameQpn && !Arc::ptr_eq(it, &conn));
+            other = holder.filter(|_| claim == Claim::SameQpn);
             claim
         };
         state.engine.receive(message, &source, lap, cm.now(), claim)
@@ -105,7 +108,9 @@ pub(crate) fn received(port: &Arc<Port>, mad: Received<'_>) {
 fn stale(source: &Source, other: &Arc<Conn>) {
     if other.look(|state| state.engine.is_from_peer(source)) {
         // It may be in any state.
-        let _ = other.call(Call::Dreq { private: &[] });
+        if other.call(Call::Dreq { private: &[] }).is_err() {
+            trace::id(trace::OfId::DreqSkipped, other.id());
+        }
     }
 }
 
@@ -284,7 +289,7 @@ fn along(
         },
         GFP_KERNEL,
     )?;
-    Ok(way.path(timeout))
+    Ok(way.path(timeout, path::dgid(path)))
 }
 
 /// Handles a REQ. May sleep.
@@ -445,10 +450,11 @@ fn lap_paths(
     lap: &Lap<'_>,
 ) -> Result<(LapPaths<Ref>, KBox<More>)> {
     let device = device(port)?;
-    let back = Route::back(mad)?;
-    if back.is_roce() {
+    // There are none on RoCE.
+    if conn.look(|state| state.way.as_ref().is_none_or(|way| way.route.is_roce())) {
         return Err(EINVAL);
     }
+    let back = Route::back(mad)?;
     let terms = conn
         .look(|state| state.engine.pkey_and_mtu())
         .ok_or(EINVAL)?;

@@ -49,16 +49,17 @@ impl conn::Route for Ref {
 
 impl Way {
     /// A path along this, for the engine.
-    pub(crate) fn path(self: Arc<Self>, timeout: u8) -> conn::Path<Ref> {
+    /// `peer` is the peer's GID.
+    pub(crate) fn path(self: Arc<Self>, timeout: u8, peer: Gid) -> conn::Path<Ref> {
         conn::Path {
-            peer: Gid(self.route.dgid()),
+            peer,
             has_lid: self.route.dlid() != 0,
             timeout,
             route: self,
         }
     }
 
-    /// Sends a message along this. May sleep.
+    /// Sends a message along this, to the queue pair `qpn`. May sleep.
     ///
     /// # Errors
     ///
@@ -66,6 +67,7 @@ impl Way {
     pub(crate) fn send(
         &self,
         agent: conn::Agent,
+        qpn: u32,
         message: &Message<'_>,
         patience: Patience,
         ending: Ending,
@@ -79,7 +81,7 @@ impl Way {
         };
         agent.send(
             &Destination::Route(&self.route),
-            GSI,
+            qpn,
             &mad,
             patience,
             ending,

@@ -146,7 +146,7 @@ pub(crate) fn address(device: &DeviceRef) -> Passed<bindings::ib_device> {
     unsafe { Passed::from_c(device.raw()) }
 }
 
-/// Gives a reference to the consumer, with the ID. [`take`] takes it back.
+/// Gives a reference to the consumer, with the ID. A [`Given`] takes it back.
 pub(crate) fn give(conn: Arc<Conn>) -> *mut bindings::ib_cm_id {
     Arc::into_raw(conn).cast_mut().cast()
 }

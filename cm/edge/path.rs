@@ -148,6 +148,11 @@ pub(crate) fn sgid(path: &Path) -> Gid {
     bytes(&path.0.sgid)
 }
 
+/// Returns the GID of the remote port.
+pub(crate) fn dgid(path: &Path) -> Gid {
+    bytes(&path.0.dgid)
+}
+
 /// Replaces the GID of the local port.
 pub(crate) fn set_sgid(path: &mut Path, to: Gid) {
     path.0.sgid = gid(to);

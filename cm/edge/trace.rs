@@ -3,6 +3,7 @@
 //! Tracepoints. `trace.c` instantiates those of the kernel's `cm_trace.h`.
 
 use crate::edge::id::IbCmId;
+use crate::proto::wire::Kind;
 use core::ptr;
 use rdma::bindings;
 use rdma::edge::View;
@@ -39,6 +40,21 @@ pub(crate) fn id(which: OfId, id: &IbCmId) {
     // CAST: A small number.
     // SAFETY: The ID exists (guarantee of a reference); tracing reads its numbers.
     unsafe { bindings::rdma_helper_cm_trace(which as u32, id.raw(), 0, 0, 0) };
+}
+
+/// Traces that an ID sends a message, but for REJs.
+pub(crate) fn sends(kind: Kind, of: &IbCmId) {
+    let which = match kind {
+        Kind::Req => OfId::SendReq,
+        Kind::Rep => OfId::SendRep,
+        Kind::Rtu => OfId::SendRtu,
+        Kind::Dreq => OfId::SendDreq,
+        Kind::Drep => OfId::SendDrep,
+        Kind::SidrReq => OfId::SendSidrReq,
+        Kind::SidrRep => OfId::SendSidrRep,
+        Kind::Mra | Kind::Rej | Kind::Lap | Kind::Apr => return,
+    };
+    id(which, of);
 }
 
 /// Traces that an ID rejects.

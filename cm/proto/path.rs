@@ -139,14 +139,16 @@ pub fn from_lap(lap: &Lap<'_>, pkey_and_mtu: (u16, u8), opa: bool) -> PathRecord
 /// sends data to, if that is known to differ.
 pub fn to_wire(path: &PathRecord, ack_delay: u8, inbound_lid: Option<u16>) -> WirePath {
     let subnet_local = path.hop_limit <= 1;
+    let multicast = 0xc000;
+    let is_extended = path.is_opa && (path.dlid >= multicast || path.slid >= multicast);
     let gid = |gid: Gid, lid: u32| {
-        if path.is_opa {
+        if is_extended {
             gid.with_opa_lid(lid)
         } else {
             gid
         }
     };
-    let lid = |lid: u32, routed: u16| match (subnet_local, path.is_opa) {
+    let lid = |lid: u32, routed: u16| match (subnet_local, is_extended) {
         (true, true) => 0,
         // CAST: Other LIDs have 16 bits.
         (true, false) => lid as u16,
