@@ -20,10 +20,8 @@
 //! IDs are not locked at a time. Handlers are called without a lock. [`Conn::notify`] is called in
 //! any context, so it only leaves a note, which the next one who locks the state handles first.
 
-use crate::edge::event;
-use crate::edge::event::Extra;
-use crate::edge::event::Returned;
-use crate::edge::event::What;
+mod deliver;
+
 use crate::edge::id::address;
 use crate::edge::id::Handler;
 use crate::edge::id::IbCmId;
@@ -70,7 +68,6 @@ use kernel::sync::Mutex;
 use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::new_delayed_work;
 use kernel::workqueue::DelayedWork;
-use kernel::workqueue::WorkItem;
 use rdma::bindings;
 use rdma::client::DeviceRef;
 use rdma::edge::Passed;
@@ -672,62 +669,6 @@ impl Conn {
         }
     }
 
-    /// Takes the next event, if there is one, and the handler may be called.
-    fn next(self: &Arc<Self>) -> Option<Queued> {
-        let mut state = self.state.lock();
-        if state.gone {
-            return None;
-        }
-        self.read_notes(&mut state);
-        self.expire(&mut state);
-        self.show(&state);
-        if state.events.is_empty() {
-            self.schedule(&state);
-            return None;
-        }
-        let next = state.events.remove(0).ok()?;
-        state.running = true;
-        Some(next)
-    }
-
-    /// Calls the handler.
-    fn deliver(self: &Arc<Self>, queued: Queued) -> Option<Returned> {
-        let Queued {
-            event,
-            mad,
-            mut more,
-            transport,
-            way,
-        } = queued;
-        let message = mad.as_ref().and_then(|mad| Message::parse(mad.bytes()));
-        let what = match (event, &message) {
-            (Event::Received(_), Some(message)) => What::Message(message),
-            (Event::Received(_), None) => return None,
-            (Event::Failed(_, status), _) => What::SendError(event.number(), status),
-            (Event::UserEstablished | Event::TimewaitExit, _) => What::Plain(event.number()),
-        };
-        let mut extra = Extra {
-            gid: way.as_ref().and_then(|way| way.route.gid()),
-            transport: Some(transport),
-            ..Extra::default()
-        };
-        let mut new = false;
-        if let Some(more) = &mut more {
-            let More {
-                listener,
-                port,
-                bth_pkey,
-                paths,
-            } = &mut **more;
-            new = listener.is_some();
-            extra.listener = listener.as_ref().map(Held::conn);
-            extra.port = *port;
-            extra.bth_pkey = *bth_pkey;
-            extra.paths = Some(paths);
-        }
-        event::call(self, new, what, extra)
-    }
-
     /// Counts one more user of a listener; `false` if it is being destroyed.
     pub(crate) fn share(&self) -> bool {
         let mut state = self.state.lock();
@@ -813,32 +754,5 @@ impl Conn {
 impl Delayed for Conn {
     fn lease(&self) -> &QueueLease {
         &self.lease
-    }
-}
-
-/// Why an ID is destroyed whose handler returned an error.
-fn why(error: c_int) -> Destroy {
-    if error == ENOMEM.to_errno() {
-        Destroy::NoMemory
-    } else {
-        Destroy::Consumer
-    }
-}
-
-impl WorkItem for Conn {
-    type Pointer = Arc<Self>;
-
-    fn run(this: Arc<Self>) {
-        while let Some(queued) = this.next() {
-            let returned = this.deliver(queued);
-            let mut state = this.state.lock();
-            state.running = false;
-            this.wake(&mut state);
-            drop(state);
-            if let Some(Returned { id, error }) = returned {
-                id.0.destroy(why(error));
-                return;
-            }
-        }
     }
 }
