@@ -18,6 +18,7 @@ import sys
 TOP = pathlib.Path(__file__).resolve().parent.parent
 # The C file of a module, and the folders of its Rust sources.
 MODULES = {
+    "cm/exports.c": ["cm"],
     "core/exports.c": ["core", "mad", "rw", "umem"],
     "uverbs/exports.c": ["uverbs"],
     "uverbs/support/exports.c": ["uverbs/support"],

@@ -40,10 +40,11 @@ FOLDERS = [
     ("iwcm/proto", "iwcm", ["rdma-iwcm-engines"]),
     ("uverbs/proto", "uverbs", ["rdma-uverbs-engines"]),
     ("cma/proto", "cma", ["rdma-cma-engines"]),
+    ("cm/proto", "cm", ["rdma-cm-engine"]),
 ]
 HOST = "tools/testing/host"
 # What the host crates are built from.
-COPIED = ["core", "hw", "iwcm", "mad", "rust", "rw", "umad", "uverbs", "tools/testing/host", "tools/testing/fakeib", "cma"]
+COPIED = ["cm", "cma", "core", "hw", "iwcm", "mad", "rust", "rw", "umad", "uverbs", "tools/testing/host", "tools/testing/fakeib"]
 EQUIVALENT = "tools/testing/mutants-equivalent.txt"
 TENTH = 10
 LIMIT = 4

@@ -27,7 +27,7 @@ export LC_ALL=C
 
 # Source files of the modules.
 sources() {
-    find Kbuild Kconfig cma core hw iwcm mad rust rw samples umad umem uverbs -type f \
+    find Kbuild Kconfig cm cma core hw iwcm mad rust rw samples umad umem uverbs -type f \
         \( -name '*.rs' -o -name '*.[chS]' -o -name 'Kbuild*' -o -name 'Kconfig*' \) -print0 |
         sort -z | xargs -0 sha256sum | sha256sum
 }

@@ -44,6 +44,8 @@ crate::c_struct! {
         const node_guid: u64, set_node_guid;
         /// System image GUID, in network byte order.
         const sys_image_guid at attrs.sys_image_guid: u64;
+        /// Time that the device takes to acknowledge (IBTA's exponent).
+        const ca_ack_delay at attrs.local_ca_ack_delay: u8;
         /// Type of a sub-device (`enum rdma_nl_dev_type`).
         const dev_type at type_: u32, set_dev_type;
         /// Origin of its name (`enum rdma_nl_name_assign_type`).

@@ -553,6 +553,17 @@ struct ib_uverbs_dmabuf_file;
 
 void rdma_helper_dmabuf_revoke(struct ib_uverbs_dmabuf_file *file);
 
+/* cm.c, and the tracepoints in cm/trace.c */
+struct attribute_group;
+struct ib_cm_id;
+bool rdma_helper_cap_ib_cm(struct ib_device *dev, u32 port);
+bool rdma_helper_cap_opa_ah(struct ib_device *dev, u32 port);
+int rdma_helper_port_groups_add(struct ib_device *dev, u32 port,
+				const struct attribute_group **groups);
+void rdma_helper_port_groups_remove(struct ib_device *dev, u32 port,
+				    const struct attribute_group **groups);
+void rdma_helper_cm_trace(u32 which, const struct ib_cm_id *id, u32 a, u32 b, u32 c);
+
 /* uverbs_common.c */
 struct module;
 struct srcu_struct;

@@ -323,7 +323,7 @@ where
     }
 
     fn bucket(&self, hash: u64) -> usize {
-        // CAST: a remainder of a `usize`. No room: bucket 0, which does not exist.
+        // CAST: a remainder of a `usize`. OVERFLOW: not by zero. No room: bucket 0, which does not exist.
         (mix(hash) % (self.heads.len() as u64).max(1)) as usize
     }
 

@@ -5,12 +5,14 @@
 //!
 //! * [`packets`]: two queue pairs talk, and somebody on the wire loses, repeats, forges;
 //! * [`rings`]: a user scribbles over the queues that are shared with the kernel;
+//! * [`cm`]: a peer and a consumer of one connection do anything;
 //! * [`wire`]: datagrams, headers and network headers are parsed and written back.
 //!
 //! `make fuzz` grows inputs by coverage; the smallest set of them is in `corpus/`, and
 //! those that once broke something in `regress/`. `tests/replay.rs` runs both.
 
 pub mod bytes;
+pub mod cm;
 pub mod forge;
 pub mod memory;
 pub mod packets;
@@ -25,4 +27,5 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("packets", packets::run),
     ("rings", rings::run),
     ("wire", wire::run),
+    ("cm", cm::run),
 ];

@@ -43,3 +43,8 @@ fn rings() {
 fn wire() {
     replay("wire");
 }
+
+#[test]
+fn cm() {
+    replay("cm");
+}
