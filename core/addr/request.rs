@@ -102,7 +102,8 @@ impl Subsystem {
 impl Drop for Subsystem {
     fn drop(&mut self) {
         // Statics are not dropped, so free the table's memory here.
-        let table = with_table(|table| core::mem::replace(table, Table::new(KVVec::new(), KVVec::new())));
+        let table =
+            with_table(|table| core::mem::replace(table, Table::new(KVVec::new(), KVVec::new())));
         // Users hold a module reference and cancel their requests before they drop it.
         kernel::warn_on!(!table.is_empty());
         drop(QUEUE.lock().take());

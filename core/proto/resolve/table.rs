@@ -334,12 +334,7 @@ where
         }
     }
 
-    fn find(
-        &mut self,
-        by: By,
-        hash: u64,
-        is_it: impl Fn(&Entry<A, H, N>) -> bool,
-    ) -> Option<u32> {
+    fn find(&mut self, by: By, hash: u64, is_it: impl Fn(&Entry<A, H, N>) -> bool) -> Option<u32> {
         let mut at = self.first(by, hash);
         while let Some(slot) = self.slot(at) {
             if slot.entry.as_ref().is_some_and(&is_it) {

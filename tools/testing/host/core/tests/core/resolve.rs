@@ -265,7 +265,9 @@ fn tables() {
                     if table.len() == table.capacity() {
                         let (slots, heads) = room(1 + table.len() * 2);
                         let (slots, _) = table.grow(slots, heads);
-                        assert!(slots.iter().all(|slot| format!("{slot:?}").contains("None")));
+                        assert!(slots
+                            .iter()
+                            .all(|slot| format!("{slot:?}").contains("None")));
                     }
                     id += 1;
                     let mut life = Life::new(10);
