@@ -18,6 +18,7 @@ pub mod cm;
 pub mod crc32;
 pub mod edge;
 pub mod export;
+pub mod features;
 pub mod front;
 pub mod gate;
 pub mod hrtimer;

@@ -15,6 +15,12 @@
 //! C header: `include/rdma/ib_mad.h`. Only exported functions are called, so the core may be the C
 //! one.
 
+pub mod request;
+mod route;
+
+pub use self::route::Path;
+pub use self::route::Route;
+
 use core::mem::ManuallyDrop;
 use core::ops::Range;
 use core::ptr;
@@ -38,6 +44,7 @@ use kernel::container_of;
 use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::ffi::c_int;
+use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
@@ -120,50 +127,21 @@ impl<U: MadUser> Agent<U> {
         how: &Registration,
         user: Arc<U>,
     ) -> Result<Self> {
-        // The C core looks the port up in an array before it checks anything.
-        if !device.ports().contains(&port) {
-            return Err(EINVAL);
-        }
-        let mut request = bindings::ib_mad_reg_req::default();
-        if let Some(unsolicited) = &how.unsolicited {
-            request.mgmt_class = unsolicited.class;
-            request.mgmt_class_version = unsolicited.version;
-            request.oui = unsolicited.oui;
-            let [low, high] = &mut request.method_mask;
-            // CAST: The lower half.
-            *low = unsolicited.methods as usize;
-            // CAST: The upper half.
-            *high = (unsolicited.methods >> 64) as usize;
-        }
-        let wanted = match how.unsolicited {
-            Some(_) => &raw mut request,
-            None => ptr::null_mut(),
-        };
-        let queue = if how.gsi {
-            bindings::ib_qp_type_IB_QPT_GSI
-        } else {
-            bindings::ib_qp_type_IB_QPT_SMI
-        };
         // SAFETY: The device and the context exist as long as the agent (`_device`, `_user`), whose
-        // drop waits for the handlers. The port is one of the device's (checked above). The core
-        // copies the request.
-        let raw = from_err_ptr(unsafe {
-            bindings::ib_register_mad_agent(
-                device.raw(),
+        // drop waits for the handlers, which expect a `U`.
+        let raw = unsafe {
+            register(
+                device,
                 port,
-                queue,
-                wanted,
-                how.rmpp_version,
-                Some(on_sent::<U>),
-                Some(on_received::<U>),
+                how,
+                (Some(on_sent::<U>), Some(on_received::<U>)),
                 Arc::as_ptr(&user).cast_mut().cast(),
-                how.flags,
             )
-        })?;
+        }?;
         Ok(Self {
             // INVARIANT: Just registered with these arguments. Only `Filled::post` posts sends of
             // the agent.
-            raw: NonNull::new(raw).ok_or(EINVAL)?,
+            raw,
             _user: user,
             _device: device.clone(),
             _resident: resident,
@@ -199,6 +177,61 @@ impl<U: MadUser> Agent<U> {
             agent: self,
         })
     }
+}
+
+/// Registers an agent with its handlers for sends and receives.
+///
+/// # Safety
+///
+/// Until the agent is unregistered, the device exists, and `context` is what the handlers expect of
+/// the agent.
+unsafe fn register(
+    device: &DeviceRef,
+    port: u32,
+    how: &Registration,
+    (sent, received): (bindings::ib_mad_send_handler, bindings::ib_mad_recv_handler),
+    context: *mut c_void,
+) -> Result<NonNull<bindings::ib_mad_agent>> {
+    // The C core looks the port up in an array before it checks anything.
+    if !device.ports().contains(&port) {
+        return Err(EINVAL);
+    }
+    let mut request = bindings::ib_mad_reg_req::default();
+    if let Some(unsolicited) = &how.unsolicited {
+        request.mgmt_class = unsolicited.class;
+        request.mgmt_class_version = unsolicited.version;
+        request.oui = unsolicited.oui;
+        let [low, high] = &mut request.method_mask;
+        // CAST: The lower half.
+        *low = unsolicited.methods as usize;
+        // CAST: The upper half.
+        *high = (unsolicited.methods >> 64) as usize;
+    }
+    let wanted = match how.unsolicited {
+        Some(_) => &raw mut request,
+        None => ptr::null_mut(),
+    };
+    let queue = if how.gsi {
+        bindings::ib_qp_type_IB_QPT_GSI
+    } else {
+        bindings::ib_qp_type_IB_QPT_SMI
+    };
+    // SAFETY: Device and context are what the caller guarantees. The port is one of the device's
+    // (checked above). The core copies the request.
+    let raw = from_err_ptr(unsafe {
+        bindings::ib_register_mad_agent(
+            device.raw(),
+            port,
+            queue,
+            wanted,
+            how.rmpp_version,
+            sent,
+            received,
+            context,
+            how.flags,
+        )
+    })?;
+    NonNull::new(raw).ok_or(EINVAL)
 }
 
 impl<U: MadUser> Drop for Agent<U> {
@@ -568,6 +601,62 @@ impl Received<'_> {
         })
     }
 
+    /// Returns the GID of the sender, if the MAD has a GRH.
+    pub fn source_gid(&self) -> Option<[u8; 16]> {
+        let wc = self.wc();
+        if !wc.has(bindings::ib_wc_flags_IB_WC_GRH) {
+            return None;
+        }
+        // SAFETY: The message exists during the call of the handler (type invariant), and has a GRH,
+        // in place of which RoCE has an IP header, at the end of it for IPv4
+        // (`union rdma_network_hdr` in `ib_verbs.h`).
+        let header: [u8; 40] = unsafe {
+            let grh: *mut bindings::ib_grh = (*self.mad.0.as_ptr()).recv_buf.grh;
+            if grh.is_null() {
+                return None;
+            }
+            grh.cast::<[u8; 40]>().read()
+        };
+        let is_ipv4 = if wc.has(bindings::ib_wc_flags_IB_WC_WITH_NETWORK_HDR_TYPE) {
+            u32::from(wc.network_hdr_type()) == bindings::rdma_network_type_RDMA_NETWORK_IPV4
+        } else {
+            header[0] >> 4 != 6
+        };
+        let mut gid = [0; 16];
+        if is_ipv4 {
+            gid[10..12].fill(0xff);
+            gid[12..].copy_from_slice(&header[32..36]);
+        } else {
+            gid.copy_from_slice(&header[8..24]);
+        }
+        Some(gid)
+    }
+
+    /// Returns the MAD.
+    pub const fn mad(&self) -> &Mad {
+        &self.mad
+    }
+
+    /// Returns the LID of the sender.
+    pub fn slid(&self) -> u32 {
+        self.wc().slid()
+    }
+
+    /// Returns the service level.
+    pub fn sl(&self) -> u8 {
+        self.wc().sl()
+    }
+
+    /// Returns the path bits of the destination LID.
+    pub fn path_bits(&self) -> u8 {
+        self.wc().dlid_path_bits()
+    }
+
+    /// Returns the index of the P_Key in the port's table.
+    pub fn pkey_index(&self) -> u16 {
+        self.wc().pkey_index()
+    }
+
     /// Returns the MAD, which may be kept beyond the call.
     pub fn into_mad(self) -> Mad {
         self.mad
@@ -616,6 +705,16 @@ impl Mad {
     /// Returns the size of a segment in bytes.
     pub fn segment_size(&self) -> usize {
         self.view().mad_seg_size()
+    }
+
+    /// Returns the MAD, or the first segment.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: The message is owned by this and not changed (type invariant); its first buffer
+        // has `mad_seg_size` bytes (`struct ib_mad_recv_wc` in `ib_mad.h`).
+        unsafe {
+            let mad: *mut bindings::ib_mad = (*self.0.as_ptr()).recv_buf.__bindgen_anon_1.mad;
+            slice::from_raw_parts(mad.cast::<u8>(), self.segment_size())
+        }
     }
 
     /// Calls `take` with each segment, in order, until it returns `false` or an error.

@@ -111,6 +111,7 @@ pub use self::wr::SendWr;
 pub use self::wr::SendWrs;
 pub use self::wr::Sge;
 pub use self::wr::Sges;
+pub use crate::features::raw_limit;
 
 /// Returns `EOPNOTSUPP`, for which the kernel crate has no constant: the operation is not
 /// supported.

@@ -167,7 +167,7 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: Command<'_>, room: 
         }),
         Command::Listen { id, backlog } => {
             let context = Context::find(file, id)?;
-            let backlog = Backlog::of(backlog, file.shared.max_backlog.get());
+            let backlog = Backlog::of(backlog, crate::max_backlog());
             context.queue.lock().backlog = backlog;
             context.with_cm(|cm| cm.listen(backlog.get()))
         }

@@ -428,7 +428,7 @@ static SLOT: AnnouncedSlot = AnnouncedSlot::new();
 impl MiscFiles for UcmFiles {
     type Data = Arc<Shared>;
     type Open = File;
-    const OWNER: &'static ThisModule = &crate::THIS_MODULE;
+    const OWNER: &'static ThisModule = rdma::this_module!();
     const NAME: &'static CStr = c"rdma_cm";
     const NODE: &'static CStr = c"infiniband/rdma_cm";
     const MODE: u16 = 0o666;

@@ -79,8 +79,14 @@ pub(crate) struct Shared {
     /// Joins of multicast groups by number.
     #[pin]
     pub(crate) joins: Table<Member>,
-    /// The largest backlog, which an administrator sets.
-    pub(crate) max_backlog: Arc<Number>,
+}
+
+/// The largest backlog, which an administrator sets.
+static MAX_BACKLOG: Number = Number::new(1024);
+
+/// Returns the largest backlog.
+pub(crate) fn max_backlog() -> u32 {
+    u32::try_from(MAX_BACKLOG.get()).unwrap_or(0)
 }
 
 /// Numbers that librdmacm can look up. It takes them for signed.
@@ -107,13 +113,16 @@ struct Ucm {
 
 impl kernel::Module for Ucm {
     fn init(_module: &'static ThisModule) -> Result<Self> {
-        let backlog = Sysctl::register(c"net/rdma_ucm", c"max_backlog", 1024)?;
-        let max_backlog = backlog.number().clone();
+        let backlog = Sysctl::register(
+            c"net/rdma_ucm",
+            c"max_backlog",
+            &MAX_BACKLOG,
+            rdma::resident!(),
+        )?;
         let shared = Arc::pin_init(
             pin_init!(Shared {
                 contexts <- new_table!("Shared::contexts"),
                 joins <- new_table!("Shared::joins"),
-                max_backlog,
             }),
             GFP_KERNEL,
         )?;

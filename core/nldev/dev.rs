@@ -7,6 +7,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Relaxed;
 use rdma::bindings;
+use rdma::features::NAME_WITH_NETNS;
 
 use super::edge;
 use super::edge::Links;
@@ -20,6 +21,7 @@ use super::request::Text;
 use crate::device;
 use crate::device::Device;
 use crate::device::DeviceName;
+use crate::errno::eopnotsupp;
 use crate::proto::netns::Mode;
 use crate::proto::nla::Strictness;
 use crate::proto::nldev::dev::Dev;
@@ -187,6 +189,9 @@ pub(super) fn set(request: &Request<'_>) -> Result {
     if let Some(name) = Text::<NAME_LEN>::of(&attrs, Attr::DevName) {
         if name.as_bytes().is_empty() {
             return Err(EINVAL);
+        }
+        if NAME_WITH_NETNS && attrs.has(Attr::NetNsFd) {
+            return Err(eopnotsupp());
         }
         return device::rename(&device, name.as_bytes());
     }

@@ -158,6 +158,7 @@ attrs! {
     FrmrPoolsAgingPeriod = U32,
     FrmrPoolPinnedHandles = U32,
     FrmrPoolKeyKernelVendorKey = U64,
+    ResSummaryEntryMax = U64,
 }
 
 /// The first number without a name (`RDMA_NLDEV_ATTR_MAX`): length of a table of attributes by

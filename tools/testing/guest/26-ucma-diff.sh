@@ -14,7 +14,8 @@ c_ucma() { rmmod rdma_ucm && insmod "/lib/modules/$(uname -r)/kernel/drivers/inf
 our_ucma() { rmmod rdma_ucm && modprobe rdma_ucm && loaded_as rdma_ucm rust; }
 
 answers() { # FILE
-    within 240 python3 ./ucma_answers.py 26 "$words" >"$1" 2>"$1.log" || { tail -n 12 "$1.log"; tail -n 3 "$1"; return 1; }
+    # shellcheck disable=SC2086
+    within 240 python3 ./ucma_answers.py 26 "$words" $states >"$1" 2>"$1.log" || { tail -n 12 "$1.log"; tail -n 3 "$1"; return 1; }
     cp "$1" "/share/results/ucma-${1#/tmp/}.log"
     [ "$(tail -n 1 "$1")" = end ]
 }
@@ -23,7 +24,7 @@ same_answers() {
     grep -v '^#' ucma-differences.txt | cut -f 1 | grep . >/tmp/allowed || :
     echo '^$' >>/tmp/allowed
     # Both kinds must be among them, or nothing was compared.
-    grep -qE '^connected: .* -> [0-9]' /tmp/c && grep -qE '^connected: .* -> E' /tmp/c || return
+    grep -qE "^$reached: .* -> [0-9]" /tmp/c && grep -qE "^$reached: .* -> E" /tmp/c || return
     for file in c ours; do grep -vEf /tmp/allowed "/tmp/$file" >"/tmp/$file.compared"; done
     diff -U 0 /tmp/c.compared /tmp/ours.compared | head -n 60 >/tmp/differ
     cat /tmp/differ
@@ -32,6 +33,14 @@ same_answers() {
 
 words=1
 [ "$KERNEL" = fast ] || words=0
+states=
+reached=connected
+if ! ours ib_core; then
+    # With the C ib_core, ib_destroy_cm_id may wait for ever if a program closes its file while it
+    # connects, also below the C rdma_ucm.
+    states="new datagram bound bound_datagram joined anywhere listening resolved routed"
+    reached=routed
+fi
 
 check "two nodes" two_nodes
 check "rdma_ucm loads" modprobe rdma_ucm

@@ -5,6 +5,7 @@
 //!
 //! * [`packets`]: two queue pairs talk, and somebody on the wire loses, repeats, forges;
 //! * [`rings`]: a user scribbles over the queues that are shared with the kernel;
+//! * [`cm`]: a peer and a consumer of one connection do anything;
 //! * [`ucma`]: commands that a program writes to `rdma_ucm`, and several programs at once;
 //! * [`wire`]: datagrams, headers and network headers are parsed and written back.
 //!
@@ -12,6 +13,7 @@
 //! those that once broke something in `regress/`. `tests/replay.rs` runs both.
 
 pub mod bytes;
+pub mod cm;
 pub mod forge;
 pub mod memory;
 pub mod packets;
@@ -28,4 +30,5 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("rings", rings::run),
     ("ucma", ucma::run),
     ("wire", wire::run),
+    ("cm", cm::run),
 ];

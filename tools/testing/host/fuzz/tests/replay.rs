@@ -48,3 +48,8 @@ fn ucma() {
 fn wire() {
     replay("wire");
 }
+
+#[test]
+fn cm() {
+    replay("cm");
+}
