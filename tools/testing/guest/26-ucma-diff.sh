@@ -35,9 +35,9 @@ words=1
 [ "$KERNEL" = fast ] || words=0
 states=
 reached=connected
-if ! ours ib_core; then
-    # With the C ib_core, ib_destroy_cm_id may wait for ever if a program closes its file while it
-    # connects, also below the C rdma_ucm.
+if ! ours ib_core || ! ours ib_cm; then
+    # With the C ib_core and ib_cm, ib_destroy_cm_id may wait for ever if a program closes its file
+    # while it connects, also below the C rdma_ucm.
     states="new datagram bound bound_datagram joined anywhere listening resolved routed"
     reached=routed
 fi

@@ -39,13 +39,13 @@ check "node and abi_version" node
 check "max_backlog" backlog
 check "found by netlink" modprobe -n rdma-client-rdma_cm
 for one in bound not_copied moved unread listener_moves group_twice; do check "events: $one" queue $one; done
-if ours ib_core; then
+if ours ib_core && ours ib_cm; then
     check "hostile threads" races 1
     check "hostile threads, again" races 2
     check "hostile threads, and the device goes" removal
 else
-    # Also below the C rdma_ucm, and when one thread only closes a file while it connects.
-    skip "hostile threads" "with the C ib_core, ib_destroy_cm_id may wait for ever"
+    # Also below the C rdma_ucm, and when a single thread closes its file while it connects.
+    skip "hostile threads" "with the C ib_core and ib_cm, ib_destroy_cm_id may wait for ever"
 fi
 check "nothing is left: the module is unloaded" unloads
 finish

@@ -136,7 +136,7 @@ class Setting:
 STATES = ["new", "datagram", "bound", "bound_datagram", "joined", "anywhere", "listening", "resolved", "routed",
           "connecting", "requested", "responded", "connected", "disconnected", "rejected"]
 # Commands that an event follows, when they succeed.
-FOLLOWED = {"RESOLVE_IP", "RESOLVE_ADDR", "RESOLVE_ROUTE", "JOIN_IP_MCAST", "JOIN_MCAST", "CONNECT", "ACCEPT", "REJECT", "DISCONNECT"}
+FOLLOWED = {"RESOLVE_IP", "RESOLVE_ADDR", "RESOLVE_ROUTE", "JOIN_IP_MCAST", "JOIN_MCAST", "CONNECT", "ACCEPT", "REJECT", "DISCONNECT", "NOTIFY"}
 # Commands that change nothing.
 HARMLESS = {"QUERY", "QUERY_ROUTE", "INIT_QP_ATTR", "GET_EVENT", "CREATE_ID", "WRITE_CM_EVENT"}
 
