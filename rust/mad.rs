@@ -609,18 +609,19 @@ impl Received<'_> {
         }
         // SAFETY: The message exists during the call of the handler (type invariant), and has a GRH,
         // in place of which RoCE has an IP header, at the end of it for IPv4
-        // (`union rdma_network_hdr` in `ib_verbs.h`).
-        let header: [u8; 40] = unsafe {
+        // (`union rdma_network_hdr` in `ib_verbs.h`). The version is found by its checksum.
+        let (header, version): ([u8; 40], c_int) = unsafe {
             let grh: *mut bindings::ib_grh = (*self.mad.0.as_ptr()).recv_buf.grh;
             if grh.is_null() {
                 return None;
             }
-            grh.cast::<[u8; 40]>().read()
+            let version = bindings::ib_get_rdma_header_version(grh.cast());
+            (grh.cast::<[u8; 40]>().read(), version)
         };
         let is_ipv4 = if wc.has(bindings::ib_wc_flags_IB_WC_WITH_NETWORK_HDR_TYPE) {
             u32::from(wc.network_hdr_type()) == bindings::rdma_network_type_RDMA_NETWORK_IPV4
         } else {
-            header[0] >> 4 != 6
+            version == 4
         };
         let mut gid = [0; 16];
         if is_ipv4 {
