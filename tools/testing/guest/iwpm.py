@@ -208,6 +208,9 @@ def serve(mapper, mode, seconds):
 
 def answer(mapper, mode, op, seq, a):
     if op == REG_PID:
+        # The C module notes what it asked for only after it has sent the request: an answer that is
+        # faster stops the kernel (iwpm_register_pid).
+        time.sleep(0.5)
         name = a[3].split(b"\0")[0] + b"\0"
         mapper.send(REG_PID, u32(1, seq) + attr(2, name) + attr(3, LIBRARY) + u16(4, 4) + u16(5, 0))
         return
