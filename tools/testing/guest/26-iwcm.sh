@@ -59,14 +59,18 @@ same() { # C OURS
     diff -U 1 "$1" "$2" && ! grep -q 'no answer' "$2"
 }
 
-# connects PORT: node 1 connects to port 7000 of node 2, as PORT, and disconnects. Without data: the
-# C siw loses some, see chance.txt.
+# connects PORT [CMD...]: node 1 connects to port 7000 of node 2, as PORT, and disconnects. Without
+# data: the C siw loses some, see chance.txt. A listener is in the list before its port is mapped:
+# CMD, or a moment, is waited for as well.
 connects() {
-    local server status=0
+    local server status=0 port=$1
+    shift
     within 40 ip netns exec n2 ucmatose -b 10.0.1.2 -p 7000 -C 0 -c 1 >/tmp/iwcm-server 2>&1 &
     server=$!
     accepting 2 || status=1
-    within 40 ip netns exec n1 ucmatose -s 10.0.1.2 -p "$1" -C 0 -c 1 || status=1
+    [ $# = 0 ] || wait_until 20 "$@" || status=1
+    sleep $SCALE
+    within 40 ip netns exec n1 ucmatose -s 10.0.1.2 -p "$port" -C 0 -c 1 || status=1
     if [ $status != 0 ]; then kill $server 2>/dev/null; fi
     wait $server || status=1
     [ $status = 0 ] || tail -n 5 /tmp/iwcm-server
@@ -80,7 +84,7 @@ mapped() {
     python3 ./iwpm.py serve "$mode" $((SCALE * 8 + 60)) >"$file" 2>&1 &
     mapper=$!
     wait_until 20 grep -qx ready "$file" || status=1
-    connects $port || status=1
+    connects $port grep -q '^ADD' "$file" || status=1
     if [ "$mode" = late ]; then wait_until 20 grep -q '^late:' "$file" || status=1; fi
     sleep 1
     kill $mapper 2>/dev/null
