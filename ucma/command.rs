@@ -145,26 +145,17 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: Command<'_>, room: 
         Command::ResolveRoute { id, timeout_ms } => {
             Context::find(file, id)?.with_cm(|cm| cm.resolve_route(timeout_ms))
         }
-        Command::QueryRoute { response, id } => {
-            let answer = query::route(&*Context::find(file, id)?, room.into())?;
-            put(response, answer.bytes())
-        }
+        Command::QueryRoute { response, id } => query_route(file, response, id, room),
         Command::Query {
             response,
             id,
             option,
-        } => {
-            let answer = query::query(&*Context::find(file, id)?, option, room)?;
-            put(response, answer.bytes())
-        }
+        } => query(file, response, id, option, room),
         Command::Connect {
             id,
             param: from,
             ece: extra,
-        } => Context::find(file, id)?.with_cm(|cm| {
-            let family = cm.lock().source_family();
-            cm.connect(&param(&from, family), ece(extra))
-        }),
+        } => connect(&*Context::find(file, id)?, &from, extra),
         Command::Listen { id, backlog } => {
             let context = Context::find(file, id)?;
             let backlog = Backlog::of(backlog, crate::max_backlog());
@@ -187,10 +178,7 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: Command<'_>, room: 
             response,
             id,
             state,
-        } => {
-            let answer = Context::find(file, id)?.with_cm(|cm| edge::qp_attr(cm, state))?;
-            put(response, &answer)
-        }
+        } => qp_attr(file, response, id, state),
         Command::GetEvent { response } => get_event(file, call, response, room),
         Command::SetOption {
             value,
@@ -234,6 +222,36 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: Command<'_>, room: 
     }
 }
 
+// Each command is a function of its own: what is below some of them needs much of the stack, which
+// the variables of all the others must not take.
+
+#[inline(never)]
+fn query_route(file: &Arc<File>, response: u64, id: u32, room: u16) -> Result {
+    let answer = query::route(&*Context::find(file, id)?, room.into())?;
+    put(response, answer.bytes())
+}
+
+#[inline(never)]
+fn query(file: &Arc<File>, response: u64, id: u32, option: u32, room: u16) -> Result {
+    let answer = query::query(&*Context::find(file, id)?, option, room)?;
+    put(response, answer.bytes())
+}
+
+#[inline(never)]
+fn connect(context: &Context, from: &Param<'_>, extra: command::Ece) -> Result {
+    context.with_cm(|cm| {
+        let family = cm.lock().source_family();
+        cm.connect(&param(from, family), ece(extra))
+    })
+}
+
+#[inline(never)]
+fn qp_attr(file: &Arc<File>, response: u64, id: u32, state: u32) -> Result {
+    let answer = Context::find(file, id)?.with_cm(|cm| edge::qp_attr(cm, state))?;
+    put(response, &answer)
+}
+
+#[inline(never)]
 fn create(file: &Arc<File>, uid: u64, response: u64, space: u16, qp: QpType) -> Result {
     let flags = GFP_KERNEL_ACCOUNT;
     let slot = crate::number(&file.shared.contexts, flags)?;
@@ -257,6 +275,7 @@ fn create(file: &Arc<File>, uid: u64, response: u64, space: u16, qp: QpType) -> 
     Ok(())
 }
 
+#[inline(never)]
 fn accept(context: &Context, uid: u64, from: Option<&Param<'_>>, extra: command::Ece) -> Result {
     context.with_cm(|cm| {
         let locked = cm.lock();
@@ -271,6 +290,7 @@ fn accept(context: &Context, uid: u64, from: Option<&Param<'_>>, extra: command:
     })
 }
 
+#[inline(never)]
 fn get_event(file: &Arc<File>, call: &Call<'_, UcmFiles>, response: u64, room: u16) -> Result {
     let (context, event) = file.take(call.nonblock())?;
     let len = command::response(room, (event::SIZE, event::OLD)).map_err(wrong)?;
@@ -287,6 +307,7 @@ fn get_event(file: &Arc<File>, call: &Call<'_, UcmFiles>, response: u64, room: u
     Ok(())
 }
 
+#[inline(never)]
 fn set(context: &Arc<Context>, setting: Setting) -> Result {
     context.with_cm(|cm| match setting {
         Setting::Tos(tos) => {
@@ -318,6 +339,7 @@ fn set(context: &Arc<Context>, setting: Setting) -> Result {
     })
 }
 
+#[inline(never)]
 fn write_event(context: &Arc<Context>, kind: u32, status: u32, arg: u64) -> Result {
     context.with_cm(|cm| {
         let cm = cm.lock();
@@ -342,6 +364,7 @@ fn write_event(context: &Arc<Context>, kind: u32, status: u32, arg: u64) -> Resu
 
 /// Moves a context from one file to another. Returns the number of its events that the program has
 /// read.
+#[inline(never)]
 fn migrate(to: &Arc<File>, from: &Arc<File>, id: u32) -> Result<u32> {
     let context = Context::find(from, id)?;
     context.with_cm(|cm| {
