@@ -161,8 +161,8 @@ attrs! {
     ResSummaryEntryMax = U64,
 }
 
-/// The first number without a name (`RDMA_NLDEV_ATTR_MAX`): length of a table of attributes by
-/// number.
+/// The first number without a name (`RDMA_NLDEV_ATTR_MAX` of the newest kernel): length of a table
+/// of attributes by number.
 pub const ATTR_MAX: usize = Attr::ALL.len() + 1;
 
 impl Attr {

@@ -464,7 +464,7 @@ fn shared_receive_queues() {
 #[test]
 fn requests() {
     let ask = |bytes: &[u8], strictness| {
-        Request::parse(bytes, strictness)
+        Request::parse(bytes, strictness, ATTR_MAX)
             .map(|r| {
                 (
                     r.u32(Attr::DevIndex),
@@ -659,18 +659,30 @@ fn numbers_of_every_width_are_read() {
     let attr = Attr::FrmrPoolKeyVendorKey;
     let mut bytes = [12, 0, attr.raw() as u8, 0].to_vec();
     bytes.extend(0x0102_0304_0506_0708_u64.to_ne_bytes());
-    let request = Request::parse(&bytes, Strictness::Strict).unwrap();
+    let request = Request::parse(&bytes, Strictness::Strict, ATTR_MAX).unwrap();
     assert_eq!(request.u64(attr), Some(0x0102_0304_0506_0708));
     assert_eq!(request.u64(Attr::FrmrPoolKeyNumDmaBlocks), None);
     let bytes = [5, 0, Attr::DevDim.raw() as u8, 0, 1, 0, 0, 0];
-    let request = Request::parse(&bytes, Strictness::Strict).unwrap();
+    let request = Request::parse(&bytes, Strictness::Strict, ATTR_MAX).unwrap();
     assert_eq!(request.u8(Attr::DevDim), Some(1));
+}
+
+#[test]
+fn attributes_of_a_newer_kernel_are_unknown() {
+    let last = Attr::ResSummaryEntryMax;
+    // Four bytes, where the policy says eight.
+    let bytes = [8, 0, last.raw() as u8, 0, 1, 0, 0, 0];
+    let refused = |types| Request::parse(&bytes, Strictness::Strict, types).map_err(|it| it.why);
+    assert_eq!(refused(ATTR_MAX).err(), Some(Why::Length));
+    assert_eq!(refused(ATTR_MAX - 1).err(), Some(Why::UnknownType));
+    let request = Request::parse(&bytes, Strictness::Liberal, ATTR_MAX - 1).unwrap();
+    assert!(!request.has(last));
 }
 
 #[test]
 fn the_last_of_several_counts() {
     let twice = [8, 0, 1, 0, 1, 0, 0, 0, 8, 0, 1, 0, 2, 0, 0, 0];
-    let request = Request::parse(&twice, Strictness::Strict).unwrap();
+    let request = Request::parse(&twice, Strictness::Strict, ATTR_MAX).unwrap();
     assert_eq!(request.u32(Attr::DevIndex), Some(2));
     assert!(request.has(Attr::DevIndex) && !request.has(Attr::DevName));
 }
