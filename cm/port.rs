@@ -209,6 +209,10 @@ impl Drop for Listed {
         if let Some(mut all) = ADAPTERS.write() {
             let at = all.iter().position(|it| Arc::ptr_eq(it, &self.0));
             gone = at.and_then(|at| all.remove(at).ok());
+            if all.is_empty() {
+                // A static is not dropped.
+                *all = KVec::new();
+            }
         }
         for port in &self.0.ports {
             port.end();
