@@ -44,7 +44,6 @@ use kernel::container_of;
 use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::ffi::c_int;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
@@ -91,15 +90,13 @@ pub struct Registration {
     pub flags: u32,
 }
 
-/// A registered agent. Drop waits until its handlers have returned and all its sends have ended, so
-/// the caller must not hold a lock that a handler takes. Drop may sleep.
+/// A registration with the core, and what its handlers need. Drop waits until the handlers have
+/// returned and all sends have ended. Drop may sleep.
 ///
 /// # Invariants
 ///
-/// - `raw` is registered, with [`on_sent`] and [`on_received`] of `U` as its handlers and the
-///   address of `_user` as its context.
-/// - Only [`Filled::post`] posts its sends.
-pub struct Agent<U: MadUser> {
+/// `raw` is registered, with the address of `_user` as its context.
+struct Registered<U> {
     raw: NonNull<bindings::ib_mad_agent>,
     _user: Arc<U>,
     _device: DeviceRef,
@@ -108,9 +105,99 @@ pub struct Agent<U: MadUser> {
 }
 
 // SAFETY: The core locks agents; the user is `Send` and `Sync`.
-unsafe impl<U: MadUser> Send for Agent<U> {}
+unsafe impl<U: Send + Sync> Send for Registered<U> {}
 // SAFETY: As for `Send`: the core locks agents, and the user is `Sync`.
-unsafe impl<U: MadUser> Sync for Agent<U> {}
+unsafe impl<U: Send + Sync> Sync for Registered<U> {}
+
+impl<U> Registered<U> {
+    /// Registers an agent with its handlers for sends and receives.
+    ///
+    /// # Safety
+    ///
+    /// The handlers are for agents whose context is a `U`.
+    unsafe fn new(
+        resident: Resident,
+        device: &DeviceRef,
+        port: u32,
+        how: &Registration,
+        (sent, received): (bindings::ib_mad_send_handler, bindings::ib_mad_recv_handler),
+        user: Arc<U>,
+    ) -> Result<Self> {
+        // The C core looks the port up in an array before it checks anything.
+        if !device.ports().contains(&port) {
+            return Err(EINVAL);
+        }
+        let mut request = bindings::ib_mad_reg_req::default();
+        if let Some(unsolicited) = &how.unsolicited {
+            request.mgmt_class = unsolicited.class;
+            request.mgmt_class_version = unsolicited.version;
+            request.oui = unsolicited.oui;
+            let [low, high] = &mut request.method_mask;
+            // CAST: The lower half.
+            *low = unsolicited.methods as usize;
+            // CAST: The upper half.
+            *high = (unsolicited.methods >> 64) as usize;
+        }
+        let wanted = match how.unsolicited {
+            Some(_) => &raw mut request,
+            None => ptr::null_mut(),
+        };
+        let queue = if how.gsi {
+            bindings::ib_qp_type_IB_QPT_GSI
+        } else {
+            bindings::ib_qp_type_IB_QPT_SMI
+        };
+        // SAFETY: The device and the context exist as long as the agent (`_device`, `_user`), whose
+        // drop waits for the handlers; these expect a `U` (contract of this function). The port is
+        // one of the device's (checked above). The core copies the request.
+        let raw = from_err_ptr(unsafe {
+            bindings::ib_register_mad_agent(
+                device.raw(),
+                port,
+                queue,
+                wanted,
+                how.rmpp_version,
+                sent,
+                received,
+                Arc::as_ptr(&user).cast_mut().cast(),
+                how.flags,
+            )
+        })?;
+        Ok(Self {
+            // INVARIANT: Just registered with these arguments.
+            raw: NonNull::new(raw).ok_or(EINVAL)?,
+            _user: user,
+            _device: device.clone(),
+            _resident: resident,
+        })
+    }
+
+    fn view(&self) -> &MadAgent {
+        // SAFETY: The agent is registered as long as this exists (type invariant).
+        unsafe { MadAgent::view(self.raw.as_ptr()) }
+    }
+
+    /// Returns the upper half of the transaction IDs of its requests.
+    fn hi_tid(&self) -> u32 {
+        self.view().hi_tid()
+    }
+}
+
+impl<U> Drop for Registered<U> {
+    fn drop(&mut self) {
+        // SAFETY: The agent is registered (type invariant).
+        unsafe { bindings::ib_unregister_mad_agent(self.raw.as_ptr()) };
+    }
+}
+
+/// A registered agent. Drop waits until its handlers have returned and all its sends have ended, so
+/// the caller must not hold a lock that a handler takes. Drop may sleep.
+///
+/// # Invariants
+///
+/// - Its handlers are [`on_sent`] and [`on_received`] of `U`.
+/// - Only [`Filled::post`] posts its sends.
+pub struct Agent<U: MadUser>(Registered<U>);
 
 impl<U: MadUser> Agent<U> {
     /// Registers an agent at a port. Its handlers may run before this function returns. May sleep.
@@ -127,36 +214,25 @@ impl<U: MadUser> Agent<U> {
         how: &Registration,
         user: Arc<U>,
     ) -> Result<Self> {
-        // SAFETY: The device and the context exist as long as the agent (`_device`, `_user`), whose
-        // drop waits for the handlers, which expect a `U`.
-        let raw = unsafe {
-            register(
+        // SAFETY: These handlers expect a `U`.
+        let registered = unsafe {
+            Registered::new(
+                resident,
                 device,
                 port,
                 how,
                 (Some(on_sent::<U>), Some(on_received::<U>)),
-                Arc::as_ptr(&user).cast_mut().cast(),
+                user,
             )
         }?;
-        Ok(Self {
-            // INVARIANT: Just registered with these arguments. Only `Filled::post` posts sends of
-            // the agent.
-            raw,
-            _user: user,
-            _device: device.clone(),
-            _resident: resident,
-        })
-    }
-
-    fn view(&self) -> &MadAgent {
-        // SAFETY: The agent is registered as long as this exists (type invariant).
-        unsafe { MadAgent::view(self.raw.as_ptr()) }
+        // INVARIANT: Registered with these handlers. Only `Filled::post` posts sends of the agent.
+        Ok(Self(registered))
     }
 
     /// Returns the upper half of the transaction IDs of the agent's requests, by which responses
     /// are matched.
     pub fn hi_tid(&self) -> u32 {
-        self.view().hi_tid()
+        self.0.hi_tid()
     }
 
     /// Creates an address handle for its sends. May sleep.
@@ -169,75 +245,13 @@ impl<U: MadUser> Agent<U> {
         // SAFETY: The agent is registered (type invariant), so its queue pair and protection domain
         // exist; `grh` is null or points to a route that is borrowed for the call.
         let raw = from_err_ptr(unsafe {
-            bindings::rdma_helper_mad_ah(self.raw.as_ptr(), to.lid, to.sl, to.path_bits, grh)
+            bindings::rdma_helper_mad_ah(self.0.raw.as_ptr(), to.lid, to.sl, to.path_bits, grh)
         })?;
         // INVARIANT: Just created, by this agent.
         Ok(Address {
             raw: NonNull::new(raw).ok_or(EINVAL)?,
             agent: self,
         })
-    }
-}
-
-/// Registers an agent with its handlers for sends and receives.
-///
-/// # Safety
-///
-/// Until the agent is unregistered, the device exists, and `context` is what the handlers expect of
-/// the agent.
-unsafe fn register(
-    device: &DeviceRef,
-    port: u32,
-    how: &Registration,
-    (sent, received): (bindings::ib_mad_send_handler, bindings::ib_mad_recv_handler),
-    context: *mut c_void,
-) -> Result<NonNull<bindings::ib_mad_agent>> {
-    // The C core looks the port up in an array before it checks anything.
-    if !device.ports().contains(&port) {
-        return Err(EINVAL);
-    }
-    let mut request = bindings::ib_mad_reg_req::default();
-    if let Some(unsolicited) = &how.unsolicited {
-        request.mgmt_class = unsolicited.class;
-        request.mgmt_class_version = unsolicited.version;
-        request.oui = unsolicited.oui;
-        let [low, high] = &mut request.method_mask;
-        // CAST: The lower half.
-        *low = unsolicited.methods as usize;
-        // CAST: The upper half.
-        *high = (unsolicited.methods >> 64) as usize;
-    }
-    let wanted = match how.unsolicited {
-        Some(_) => &raw mut request,
-        None => ptr::null_mut(),
-    };
-    let queue = if how.gsi {
-        bindings::ib_qp_type_IB_QPT_GSI
-    } else {
-        bindings::ib_qp_type_IB_QPT_SMI
-    };
-    // SAFETY: Device and context are what the caller guarantees. The port is one of the device's
-    // (checked above). The core copies the request.
-    let raw = from_err_ptr(unsafe {
-        bindings::ib_register_mad_agent(
-            device.raw(),
-            port,
-            queue,
-            wanted,
-            how.rmpp_version,
-            sent,
-            received,
-            context,
-            how.flags,
-        )
-    })?;
-    NonNull::new(raw).ok_or(EINVAL)
-}
-
-impl<U: MadUser> Drop for Agent<U> {
-    fn drop(&mut self) {
-        // SAFETY: The agent is registered (type invariant).
-        unsafe { bindings::ib_unregister_mad_agent(self.raw.as_ptr()) };
     }
 }
 
@@ -297,7 +311,7 @@ impl<'a, U: MadUser> Address<'a, U> {
         // MAD, and longer than the RMPP header of a transfer (checked above).
         let raw = from_err_ptr(unsafe {
             bindings::ib_create_send_mad(
-                self.agent.raw.as_ptr(),
+                self.agent.0.raw.as_ptr(),
                 lengths.qpn,
                 lengths.pkey_index,
                 c_int::from(lengths.rmpp),

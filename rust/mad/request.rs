@@ -17,9 +17,9 @@
 //!
 //! C header: `include/rdma/ib_mad.h`. Only exported functions are called.
 
-use super::register;
 use super::Mad;
 use super::Received;
+use super::Registered;
 use super::Registration;
 use super::Route;
 use crate::bindings;
@@ -142,20 +142,8 @@ pub struct Patience {
 ///
 /// # Invariants
 ///
-/// `raw` is registered, with [`on_ended`] and [`on_received`] of `U` as its handlers and the address
-/// of `_user` as its context. Only [`Endpoint::send`] posts its sends.
-pub struct Endpoint<U: Requester> {
-    raw: NonNull<bindings::ib_mad_agent>,
-    _user: Arc<U>,
-    _device: DeviceRef,
-    /// The handlers are the module's code.
-    _resident: Resident,
-}
-
-// SAFETY: The core locks agents; the user is `Send` and `Sync`.
-unsafe impl<U: Requester> Send for Endpoint<U> {}
-// SAFETY: As for `Send`: the core locks agents, and the user is `Sync`.
-unsafe impl<U: Requester> Sync for Endpoint<U> {}
+/// Its handlers are [`on_ended`] and [`on_received`] of `U`. Only [`Endpoint::send`] posts its sends.
+pub struct Endpoint<U: Requester>(Registered<U>);
 
 impl<U: Requester> Endpoint<U> {
     /// Registers an agent at a port. Its handlers may run before this function returns. `resident` is
@@ -171,35 +159,29 @@ impl<U: Requester> Endpoint<U> {
         how: &Registration,
         user: Arc<U>,
     ) -> Result<Self> {
-        // SAFETY: The device and the context exist as long as the agent (`_device`, `_user`), whose
-        // drop waits for the handlers, which expect a `U`.
-        let raw = unsafe {
-            register(
+        // SAFETY: These handlers expect a `U`.
+        let registered = unsafe {
+            Registered::new(
+                resident,
                 device,
                 port,
                 how,
                 (Some(on_ended::<U>), Some(on_received::<U>)),
-                Arc::as_ptr(&user).cast_mut().cast(),
+                user,
             )
         }?;
-        // INVARIANT: Just registered with these arguments.
-        Ok(Self {
-            raw,
-            _user: user,
-            _device: device.clone(),
-            _resident: resident,
-        })
+        // INVARIANT: Registered with these handlers. Only `send` posts its sends.
+        Ok(Self(registered))
     }
 
     /// Returns the upper half of the transaction IDs of its requests, by which responses are matched.
     pub fn hi_tid(&self) -> u32 {
-        // SAFETY: The agent is registered as long as this exists (type invariant).
-        unsafe { MadAgent::view(self.raw.as_ptr()) }.hi_tid()
+        self.0.hi_tid()
     }
 
     /// Creates an address handle for a destination.
     fn handle(&self, to: &Destination<'_>) -> Result<(Handle<'_>, u16)> {
-        let agent = self.raw.as_ptr();
+        let agent = self.0.raw.as_ptr();
         let sleepable = bindings::rdma_create_ah_flags_RDMA_CREATE_AH_SLEEPABLE;
         // SAFETY: The agent is registered (type invariant), so its device, its queue pair and the
         // protection domain exist. A route's vector and a received message exist while borrowed.
@@ -248,7 +230,7 @@ impl<U: Requester> Endpoint<U> {
         // SAFETY: The agent is registered (type invariant).
         let raw = from_err_ptr(unsafe {
             bindings::ib_create_send_mad(
-                self.raw.as_ptr(),
+                self.0.raw.as_ptr(),
                 qpn,
                 index,
                 0,
@@ -302,13 +284,6 @@ impl<U: Requester> Endpoint<U> {
         core::mem::forget(unsent);
         core::mem::forget(handle);
         Ok(sent)
-    }
-}
-
-impl<U: Requester> Drop for Endpoint<U> {
-    fn drop(&mut self) {
-        // SAFETY: The agent is registered (type invariant).
-        unsafe { bindings::ib_unregister_mad_agent(self.raw.as_ptr()) };
     }
 }
 
