@@ -11,15 +11,8 @@ two_nodes || exit 1
 
 # connections COUNT: what cmtime's client prints.
 connections() {
-    local server status=0
     cm_port=$((${cm_port:-7300} + 1))
-    on 2 cmtime -b 10.0.1.2 -p $cm_port -c "$1" >/dev/null 2>&1 &
-    server=$!
-    accepting 2 || return
-    within 100 ip netns exec n1 cmtime -s 10.0.1.2 -b 10.0.1.1 -p $cm_port -c "$1" || status=$?
-    kill $server 2>/dev/null
-    wait $server 2>/dev/null
-    return $status
+    meet 100 cmtime -b 10.0.1.2 -p $cm_port -c "$1" -- cmtime -s 10.0.1.2 -b 10.0.1.1 -p $cm_port -c "$1"
 }
 
 # rows COUNT: a row for each step that lasts, of each kind of connection.

@@ -27,23 +27,6 @@ load() {
         esac || return
     done
 }
-# meet LIMIT SERVER-COMMAND -- CLIENT-COMMAND
-meet() {
-    local limit=$1 server=() status=0 server_status=0 pid
-    shift
-    while [ "$1" != -- ]; do server+=("$1"); shift; done
-    shift
-    within "$limit" ip netns exec n2 "${server[@]}" >/tmp/swap-server 2>&1 &
-    pid=$!
-    accepting 2
-    within "$limit" ip netns exec n1 "$@" >/tmp/swap-client 2>&1 || status=$?
-    [ $status = 0 ] || kill $pid 2>/dev/null
-    wait $pid || server_status=$?
-    [ "$status$server_status" = 00 ] && return
-    echo "client $status, server $server_status: $*"
-    tail -n 5 /tmp/swap-client /tmp/swap-server
-    return 1
-}
 connects() {
     meet 40 rping -s -V -C 5 -a 10.0.1.2 -- rping -c -V -C 5 -a 10.0.1.2 &&
         meet 40 rping -s -V -C 5 -a fd01::2 -- rping -c -V -C 5 -a fd01::2 &&

@@ -23,21 +23,7 @@ files() {
 count() { cat "$ports/rxe$1/ports/1/$2"; }
 counts() { local i; for i; do count "${i%%:*}" "${i#*:}"; done | xargs; }
 
-# pair LIMIT SERVER... -- CLIENT...: both ends of a program, and both have to succeed.
-pair() {
-    local limit=$1 server=() status=0 other=0 pid
-    shift
-    while [ "$1" != -- ]; do server+=("$1"); shift; done
-    shift
-    within "$limit" ip netns exec n2 "${server[@]}" >/tmp/cm-server 2>&1 &
-    pid=$!
-    accepting 2
-    within "$limit" ip netns exec n1 "$@" || status=$?
-    [ $status = 0 ] || kill $pid 2>/dev/null
-    wait $pid || other=$?
-    [ $status$other = 00 ] || { echo "client $status, server $other"; cat /tmp/cm-server; return 1; }
-}
-rping_pair() { pair "$1" rping -s -V -C 5 -a 10.0.1.2 -- rping -c -V -C 5 -a 10.0.1.2; }
+rping_pair() { meet "$1" rping -s -V -C 5 -a 10.0.1.2 -- rping -c -V -C 5 -a 10.0.1.2; }
 
 counted() {
     local all="1:cm_tx_msgs/req 2:cm_rx_msgs/req 2:cm_tx_msgs/rep 1:cm_rx_msgs/rep 1:cm_tx_msgs/rtu 2:cm_rx_msgs/rtu"
@@ -65,7 +51,7 @@ lossy() {
     on 1 tc qdisc add dev v1 root netem loss "$1" && on 2 tc qdisc add dev v2 root netem loss "$1" || return
     local status=0 i
     for i in 1 2; do
-        pair 60 ucmatose -b 10.0.1.2 -c 3 -C 1 -- ucmatose -c 3 -C 1 -s 10.0.1.2 >/tmp/lossy 2>&1 || status=$?
+        meet 60 ucmatose -b 10.0.1.2 -c 3 -C 1 -- ucmatose -c 3 -C 1 -s 10.0.1.2 >/tmp/lossy 2>&1 || status=$?
     done
     on 1 tc qdisc del dev v1 root
     on 2 tc qdisc del dev v2 root
@@ -140,15 +126,15 @@ check "the module" module
 check "files of the counters" files
 check "messages are counted" counted
 check "nobody listens" nobody
-check "ten connections at a time" pair 60 ucmatose -b 10.0.1.2 -c 10 -- ucmatose -c 10 -s 10.0.1.2
-check "resolution without a connection" pair 60 udaddy -b 10.0.1.2 -- udaddy -s 10.0.1.2
+check "ten connections at a time" meet 60 ucmatose -b 10.0.1.2 -c 10 -- ucmatose -c 10 -s 10.0.1.2
+check "resolution without a connection" meet 60 udaddy -b 10.0.1.2 -- udaddy -s 10.0.1.2
 if [ -d /sys/kernel/tracing ]; then
     check "tracepoints" traced
 else
     skip "tracepoints" "this kernel has no tracefs"
 fi
 check "loss of a quarter" lossy 25%
-check "200 connections" pair 60 cmtime -b 10.0.1.2 -c 200 -- cmtime -c 200 -s 10.0.1.2
+check "200 connections" meet 60 cmtime -b 10.0.1.2 -c 200 -- cmtime -c 200 -s 10.0.1.2
 check "killed clients and servers" killed
 check "removal of a device with connections" removed
 check "unload right after connections" unloaded

@@ -246,6 +246,22 @@ accepting() {
 # listener [NODE]: whether a program listens through rdma_cm there, or in this namespace.
 listener() { ${1:+on "$1"} rdma res show cm_id | grep -q 'state LISTEN'; }
 
+# meet LIMIT SERVER-COMMAND -- CLIENT-COMMAND: a server on node 2 and a client on node 1 that meet
+# through rdma_cm, and both end well.
+meet() {
+    local limit=$1 server=() status=0 server_status=0 pid
+    shift
+    while [ "$1" != -- ]; do server+=("$1"); shift; done
+    shift
+    within "$limit" ip netns exec n2 "${server[@]}" >/tmp/meet-server 2>&1 &
+    pid=$!
+    accepting 2 || status=1
+    within "$limit" ip netns exec n1 "$@" || status=$?
+    [ $status = 0 ] || kill $pid 2>/dev/null
+    wait $pid || server_status=$?
+    [ "$status$server_status" = 00 ] || { echo "client $status, server $server_status"; tail -n 5 /tmp/meet-server; return 1; }
+}
+
 # captures FILE: wait until tcpdump, whose messages go to FILE, captures.
 captures() { wait_until 30 grep -qs 'listening on' "$1"; }
 
