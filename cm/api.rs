@@ -44,12 +44,14 @@ use crate::proto::ids::Qpn;
 use crate::proto::ids::ServiceId;
 use crate::proto::path as paths;
 use crate::proto::reject;
+use crate::proto::tables;
 use crate::proto::wire::private;
 use crate::proto::wire::Reason;
 use crate::proto::wire::Req;
 use crate::proto::wire::Transport;
 use crate::way::Ref;
 use crate::way::Way;
+use crate::Cm;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -57,7 +59,6 @@ use rdma::bindings;
 use rdma::edge::verbs::GidAttr;
 use rdma::edge::Passed;
 use rdma::mad::Path;
-use rdma::mad::Route;
 
 fn create(
     device: Passed<bindings::ib_device>,
@@ -91,15 +92,8 @@ fn destroy_id(id: Given) {
 }
 
 /// The service ID that a consumer listens on.
-fn service(asked: u64) -> Result<ServiceId> {
-    let asked = ServiceId(asked);
-    if asked == ServiceId::ASSIGN {
-        return Ok(ServiceId(cm()?.assign_service()));
-    }
-    if asked.is_assigned() {
-        return Err(EINVAL);
-    }
-    Ok(asked)
+fn service(cm: &Cm, asked: u64) -> Result<ServiceId> {
+    tables::service_to_listen(ServiceId(asked), || ServiceId(cm.assign_service())).ok_or(EINVAL)
 }
 
 /// Enters a listener into the table, or finds the one that is there.
@@ -123,7 +117,7 @@ fn listen(id: Id<'_>, asked: u64) -> Result {
     let conn = id.share();
     conn.look(|state| state.engine.check_idle())
         .map_err(|_| EINVAL)?;
-    let service = service(u64::from_be(asked))?;
+    let service = service(&conn.cm, u64::from_be(asked))?;
     if let Err(holder) = enter(&conn, service) {
         let no_memory = Arc::ptr_eq(&holder, &conn);
         return Err(if no_memory { ENOMEM } else { EBUSY });
@@ -137,8 +131,8 @@ fn listen(id: Id<'_>, asked: u64) -> Result {
 }
 
 fn insert(device: Passed<bindings::ib_device>, handler: Handler, asked: u64) -> Result<Arc<Conn>> {
-    let service = service(u64::from_be(asked))?;
     let cm = cm()?;
+    let service = service(&cm, u64::from_be(asked))?;
     let slot = cm.number()?;
     let conn = Conn::new(&cm, slot.id(), device, (handler, Context::NONE.get()))?;
     // Requests find a listener only when it is in the table, so it listens first.
@@ -173,7 +167,6 @@ fn insert_listen(
 
 /// Finds the way along a path of the consumer.
 fn along(conn: &Conn, path: &mut Path, gid: Option<&GidAttr>, data_lid: u16) -> Result<Along<Ref>> {
-    let timeout = path.life_time().saturating_add(1);
     let adapter = Adapter::of(conn.device()).ok_or(EINVAL)?;
     let device = adapter.device().ok_or(EINVAL)?;
     let number = match gid {
@@ -182,16 +175,7 @@ fn along(conn: &Conn, path: &mut Path, gid: Option<&GidAttr>, data_lid: u16) -> 
         None => path.port_of(&device).map_err(|_| EINVAL)?,
     };
     let port = adapter.port(number).ok_or(EINVAL)?.clone();
-    let route = Route::along(&device, number, path, gid)?;
-    let way = Arc::new(
-        Way {
-            port,
-            route,
-            data_lid,
-        },
-        GFP_KERNEL,
-    )?;
-    Ok(way.path(timeout, path::dgid(path)))
+    Way::along(port, &device, path, gid, data_lid)
 }
 
 fn ece(vendor_id: u32, attr_mod: u32) -> Ece {

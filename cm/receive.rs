@@ -268,7 +268,6 @@ fn along(
     gid: Option<&GidAttr>,
     data_lid: u16,
 ) -> Result<Along<Ref>> {
-    let timeout = path.life_time().saturating_add(1);
     let port = match gid {
         Some(_) => port.clone(),
         None => {
@@ -280,16 +279,7 @@ fn along(
             }
         }
     };
-    let route = Route::along(device, port.number, path, gid)?;
-    let way = Arc::new(
-        Way {
-            port,
-            route,
-            data_lid,
-        },
-        GFP_KERNEL,
-    )?;
-    Ok(way.path(timeout, path::dgid(path)))
+    Way::along(port, device, path, gid, data_lid)
 }
 
 /// Handles a REQ. May sleep.

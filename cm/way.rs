@@ -2,6 +2,7 @@
 
 //! Ways to a peer: a port, and a route from it. The engine's routes are `Arc<Way>`.
 
+use crate::edge::path;
 use crate::port::Port;
 use crate::proto::conn;
 use crate::proto::ids::Gid;
@@ -12,9 +13,12 @@ use crate::proto::wire::MAD;
 use crate::send::Ending;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use rdma::client::DeviceRef;
+use rdma::edge::verbs::GidAttr;
 use rdma::mad::request::Destination;
 use rdma::mad::request::Patience;
 use rdma::mad::request::Sent;
+use rdma::mad::Path;
 use rdma::mad::Received;
 use rdma::mad::Route;
 
@@ -48,8 +52,32 @@ impl conn::Route for Ref {
 }
 
 impl Way {
-    /// A path along this, for the engine.
-    /// `peer` is the peer's GID.
+    /// Finds the way from a port along a path, for the engine. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; those of [`Route::along`].
+    pub(crate) fn along(
+        port: Arc<Port>,
+        device: &DeviceRef,
+        path: &mut Path,
+        gid: Option<&GidAttr>,
+        data_lid: u16,
+    ) -> Result<conn::Path<Ref>> {
+        let timeout = path.life_time().saturating_add(1);
+        let route = Route::along(device, port.number, path, gid)?;
+        let way = Arc::new(
+            Self {
+                port,
+                route,
+                data_lid,
+            },
+            GFP_KERNEL,
+        )?;
+        Ok(way.path(timeout, path::dgid(path)))
+    }
+
+    /// A path along this, for the engine. `peer` is the peer's GID.
     pub(crate) fn path(self: Arc<Self>, timeout: u8, peer: Gid) -> conn::Path<Ref> {
         conn::Path {
             peer,

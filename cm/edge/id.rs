@@ -6,6 +6,8 @@
 //! writes the others, to show them. Must match `include/rdma/ib_cm.h`.
 
 use crate::conn::Conn;
+use crate::proto::tables;
+use crate::proto::tables::Listen;
 use kernel::ffi::c_void;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
@@ -76,7 +78,8 @@ impl IbCmId {
     /// Returns whether a listener may be shared by consumers with this handler.
     pub(crate) fn may_share(&self, handler: Handler) -> bool {
         let address = |handler: Handler| handler.map(|it| it as *const () as usize);
-        self.context().is_null() && address(self.handler()) == address(handler)
+        let has = (address(self.handler()), self.context().addr());
+        tables::share(Some((&has.0, &has.1)), Some(&address(handler))) == Listen::Share
     }
 
     /// Takes over handler and context of a listener, before anybody else sees the ID.

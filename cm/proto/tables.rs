@@ -238,16 +238,17 @@ pub fn share<H: PartialEq, C: PartialEq + Default>(
     }
 }
 
-/// The service id to listen on. `next` is the next one to be assigned.
+/// The service id to listen on. `assign` returns the next one to be assigned.
 ///
 /// # Errors
 ///
 /// `None` (`EINVAL`) if the id is one that the CM assigns.
-pub fn service_to_listen(asked: ServiceId, next: &mut u64) -> Option<ServiceId> {
+pub fn service_to_listen(
+    asked: ServiceId,
+    assign: impl FnOnce() -> ServiceId,
+) -> Option<ServiceId> {
     if asked == ServiceId::ASSIGN {
-        let id = ServiceId(*next);
-        *next = next.wrapping_add(1);
-        return Some(id);
+        return Some(assign());
     }
     (!asked.is_assigned()).then_some(asked)
 }

@@ -442,45 +442,32 @@ impl<'a> Layout<'a> for Rep<'a> {
     }
 }
 
-impl<'a> Layout<'a> for Rtu<'a> {
-    type Raw = RawIds;
+/// Messages of two communication IDs and private data.
+macro_rules! layout_of_ids {
+    ($($message:ident),*) => { $(
+        impl<'a> Layout<'a> for $message<'a> {
+            type Raw = RawIds;
 
-    fn get(raw: &'a RawIds, _: u32) -> Self {
-        Self {
-            local_id: CommId(raw.local_id.get()),
-            remote_id: CommId(raw.remote_id.get()),
-            private: &raw.private,
+            fn get(raw: &'a RawIds, _: u32) -> Self {
+                Self {
+                    local_id: CommId(raw.local_id.get()),
+                    remote_id: CommId(raw.remote_id.get()),
+                    private: &raw.private,
+                }
+            }
+
+            fn put(&self) -> Result<RawIds, TooLong> {
+                Ok(RawIds {
+                    local_id: U32::new(self.local_id.0),
+                    remote_id: U32::new(self.remote_id.0),
+                    private: field(self.private)?,
+                })
+            }
         }
-    }
-
-    fn put(&self) -> Result<RawIds, TooLong> {
-        Ok(RawIds {
-            local_id: U32::new(self.local_id.0),
-            remote_id: U32::new(self.remote_id.0),
-            private: field(self.private)?,
-        })
-    }
+    )* };
 }
 
-impl<'a> Layout<'a> for Drep<'a> {
-    type Raw = RawIds;
-
-    fn get(raw: &'a RawIds, _: u32) -> Self {
-        Self {
-            local_id: CommId(raw.local_id.get()),
-            remote_id: CommId(raw.remote_id.get()),
-            private: &raw.private,
-        }
-    }
-
-    fn put(&self) -> Result<RawIds, TooLong> {
-        Ok(RawIds {
-            local_id: U32::new(self.local_id.0),
-            remote_id: U32::new(self.remote_id.0),
-            private: field(self.private)?,
-        })
-    }
-}
+layout_of_ids!(Rtu, Drep);
 
 impl<'a> Layout<'a> for Dreq<'a> {
     type Raw = RawDreq;

@@ -6,3 +6,5 @@
 
 #[path = "../../../../../cm/proto/mod.rs"]
 pub mod proto;
+#[path = "../../core/src/rng.rs"]
+pub mod rng;

@@ -7,6 +7,5 @@ mod calls;
 mod cells;
 mod model;
 mod qp;
-mod rng;
 mod rules;
 mod wire;

@@ -19,7 +19,6 @@ mod check;
 mod consumer;
 mod wire;
 
-use super::rng::Rng;
 use super::rules::Map;
 use rdma_cm_engine::proto::conn::Actions;
 use rdma_cm_engine::proto::conn::Conn;
@@ -45,6 +44,7 @@ use rdma_cm_engine::proto::tables::SidrKey;
 use rdma_cm_engine::proto::tables::Table;
 use rdma_cm_engine::proto::wire::Kind;
 use rdma_cm_engine::proto::wire::MAD;
+use rdma_cm_engine::rng::Rng;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::VecDeque;

@@ -3,6 +3,7 @@
 //! Times, paths, tables, answers to strangers, counters, texts.
 
 use super::bed::*;
+use core::cell::Cell;
 use rdma_cm_engine::proto::answer::Answer;
 use rdma_cm_engine::proto::answer::Ari;
 use rdma_cm_engine::proto::conn::Conn;
@@ -332,21 +333,20 @@ fn lookups() {
 
 #[test]
 fn listeners() {
-    let mut next = ServiceId::ASSIGN.0;
+    let next = Cell::new(ServiceId::ASSIGN.0);
+    let assign = || ServiceId(next.replace(next.get() + 1));
+    let listen = |asked| service_to_listen(asked, assign);
     for asked in [0, 5, 0x0106_0001, 0x0100_0000_0000_0000, u64::MAX] {
         let asked = ServiceId(asked);
-        assert_eq!(service_to_listen(asked, &mut next), Some(asked));
+        assert_eq!(listen(asked), Some(asked));
     }
     for asked in [0x0200_0000_0000_0001, 0x02ff_0000_0000_0000] {
-        assert_eq!(service_to_listen(ServiceId(asked), &mut next), None);
+        assert_eq!(listen(ServiceId(asked)), None);
     }
-    assert_eq!(next, ServiceId::ASSIGN.0);
+    assert_eq!(next.get(), ServiceId::ASSIGN.0);
     for i in 0..3 {
         let expected = ServiceId(ServiceId::ASSIGN.0 + i);
-        assert_eq!(
-            service_to_listen(ServiceId::ASSIGN, &mut next),
-            Some(expected)
-        );
+        assert_eq!(listen(ServiceId::ASSIGN), Some(expected));
     }
 
     // Handlers are numbers here, and a context of 0 is none.

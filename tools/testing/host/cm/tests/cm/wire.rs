@@ -3,7 +3,6 @@
 //! Messages: what is written is parsed, what is parsed is written, and fields are where the
 //! header of the C module says.
 
-use super::rng::Rng;
 use rdma_cm_engine::proto::ids::CommId;
 use rdma_cm_engine::proto::ids::Ece;
 use rdma_cm_engine::proto::ids::Gid;
@@ -32,6 +31,7 @@ use rdma_cm_engine::proto::wire::TooLong;
 use rdma_cm_engine::proto::wire::Transport;
 use rdma_cm_engine::proto::wire::WirePath;
 use rdma_cm_engine::proto::wire::MAD;
+use rdma_cm_engine::rng::Rng;
 
 /// A field of a message: its kind, the offset in bytes after the common header, the offset in bits
 /// from the upper end of that byte, its width in bits, and its value.
