@@ -47,6 +47,7 @@ use crate::proto::counters::Group;
 use crate::proto::ids::CommId;
 use crate::proto::ids::Instant;
 use crate::proto::ids::SendId;
+use crate::proto::tables;
 use crate::proto::wire::Body;
 use crate::proto::wire::Kind;
 use crate::proto::wire::Message;
@@ -56,7 +57,6 @@ use crate::way;
 use crate::way::Ref;
 use crate::Cm;
 use core::ptr;
-use kernel::ffi::c_int;
 use kernel::ffi::c_void;
 use kernel::new_mutex;
 use kernel::prelude::*;
@@ -83,12 +83,6 @@ use rdma::workqueue::QueueLease;
 
 /// The engine.
 pub(crate) type Engine = crate::proto::conn::Conn<Ref>;
-
-/// The connection is established already. The `kernel` crate has no name for it.
-fn connected() -> Error {
-    // CAST, OVERFLOW: A small number.
-    Error::from_errno(-(bindings::EISCONN as c_int))
-}
 
 /// Events that need no message, of which there is one each at most: they always have room.
 const SPARE: usize = 4;
@@ -203,7 +197,7 @@ fn refused(error: CallError<Error>) -> Error {
     match error {
         CallError::NotPosted(error) => error,
         CallError::Refused(Refused::Invalid) => EINVAL,
-        CallError::Refused(Refused::Connected) => connected(),
+        CallError::Refused(Refused::Connected) => rdma::errno::eisconn(),
         CallError::Refused(Refused::NoDevice) => ENODEV,
     }
 }
@@ -355,7 +349,7 @@ impl Conn {
         let is = |names: &[StateName]| names.iter().any(|name| *name as u32 == state);
         let note = if established {
             if is(&[StateName::Established]) {
-                return Err(connected());
+                return Err(rdma::errno::eisconn());
             }
             if !is(&[StateName::RepSent, StateName::MraRepRcvd]) {
                 return Err(EINVAL);
@@ -371,7 +365,7 @@ impl Conn {
         let before = note.xchg(true, Full);
         workqueue::modify_delayed(self, 0);
         if established && before {
-            return Err(connected());
+            return Err(rdma::errno::eisconn());
         }
         Ok(())
     }
@@ -480,8 +474,7 @@ impl Conn {
             }
         }
         if let Some(keys) = release {
-            self.cm.ids.delete(&keys.id_key(), self);
-            self.cm.qpns.delete(&keys.qpn_key(), self);
+            tables::release(&self.cm.ids, &self.cm.qpns, &keys, self);
         }
         if let Some(key) = release_sidr {
             self.cm.sidr.delete(&key, self);

@@ -18,7 +18,6 @@ use crate::edge::id::Id;
 use crate::edge::id::Transport;
 use crate::edge::iw;
 use crate::edge::iw::IwId;
-use crate::edge::no_method;
 use crate::edge::qp;
 use crate::proto::event;
 use crate::proto::event::IbPlan;
@@ -35,6 +34,7 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use rdma::client::DeviceRef;
+use rdma::errno::enosys;
 
 /// A refusal of the consumer (`IB_CM_REJ_CONSUMER_DEFINED`).
 const CONSUMER: u8 = 28;
@@ -73,7 +73,7 @@ fn try_connect(id: &Arc<Id>, conn: &Conn<'_>) -> Result {
         qp::to_rtr(id, Some(conn.responder_resources()))?;
         iw.connect(id, conn)
     } else {
-        Err(no_method())
+        Err(enosys())
     }
 }
 

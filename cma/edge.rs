@@ -28,41 +28,21 @@ pub(crate) mod trace;
 use crate::proto::Refusal;
 use kernel::error::Error;
 use kernel::prelude::*;
-use rdma::bindings;
+use rdma::errno;
 
 /// The errno of a refusal.
 pub(crate) fn errno(refusal: Refusal) -> Error {
-    let number = match refusal {
-        Refusal::Invalid => return EINVAL,
-        Refusal::Access => return EACCES,
-        Refusal::NoMemory => return ENOMEM,
-        Refusal::Already => bindings::EALREADY,
-        Refusal::InUse => bindings::EADDRINUSE,
-        Refusal::NotAvailable => bindings::EADDRNOTAVAIL,
-        Refusal::Family => bindings::EAFNOSUPPORT,
-        Refusal::NoProtocol => bindings::EPROTONOSUPPORT,
-        Refusal::NotSupported => 524,
-    };
-    number_of(number)
-}
-
-/// The error with this positive number.
-fn number_of(number: u32) -> Error {
-    // CAST: Error numbers are below 4096.
-    Error::from_errno((number as i32).wrapping_neg())
-}
-
-/// `ENOSYS`, which the kernel crate does not have.
-pub(crate) fn no_method() -> Error {
-    number_of(bindings::ENOSYS)
-}
-
-/// `ECONNABORTED`, which the kernel crate does not have.
-pub(crate) fn aborted() -> Error {
-    number_of(bindings::ECONNABORTED)
-}
-
-/// `EHOSTUNREACH`, which the kernel crate does not have.
-pub(crate) fn unreachable() -> Error {
-    number_of(bindings::EHOSTUNREACH)
+    /// `ENOTSUPP`, which programs do not know.
+    const NOT_SUPPORTED: i32 = 524;
+    match refusal {
+        Refusal::Invalid => EINVAL,
+        Refusal::Access => EACCES,
+        Refusal::NoMemory => ENOMEM,
+        Refusal::Already => errno::ealready(),
+        Refusal::InUse => errno::eaddrinuse(),
+        Refusal::NotAvailable => errno::eaddrnotavail(),
+        Refusal::Family => errno::eafnosupport(),
+        Refusal::NoProtocol => errno::eprotonosupport(),
+        Refusal::NotSupported => Error::from_errno(-NOT_SUPPORTED),
+    }
 }

@@ -16,13 +16,13 @@ use crate::edge::id::Id;
 use crate::edge::id::Kind;
 use crate::edge::id::Transport;
 use crate::edge::iw::IwId;
-use crate::edge::no_method;
 use crate::ports;
 use crate::proto::addr::Family;
 use crate::proto::service;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::Arc;
+use rdma::errno::enosys;
 
 /// Listens; an ID that is not bound is bound to any IPv4 address before. May sleep.
 pub(crate) fn listen(id: &Arc<Id>, backlog: c_int) -> Result {
@@ -60,7 +60,7 @@ fn on_own_device(id: &Arc<Id>, backlog: c_int) -> Result {
     } else if caps.iw_cm() {
         Transport::Iw(IwId::listen(&device, id, backlog)?)
     } else {
-        return Err(no_method());
+        return Err(enosys());
     };
     id.with(|inner| inner.transport = Some(transport));
     Ok(())

@@ -35,6 +35,7 @@ mod listen;
 mod mcast;
 mod news;
 mod ports;
+#[path = "../core/private.rs"]
 mod private;
 #[allow(
     dead_code,

@@ -13,7 +13,6 @@ use crate::edge::core::GroupContext;
 use crate::edge::errno;
 use crate::edge::event::Event;
 use crate::edge::id::Id;
-use crate::edge::no_method;
 use crate::edge::qp::default_qkey;
 use crate::proto::addr::Address;
 use crate::proto::event::Kind;
@@ -31,6 +30,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use rdma::edge::Passed;
+use rdma::errno::enosys;
 
 /// Join state of members that only send (`SENDONLY_FULLMEMBER_JOIN`).
 const SEND_ONLY: u8 = 1 << 3;
@@ -72,7 +72,7 @@ pub(crate) fn join(
     let addr = addr.ok_or(EINVAL)?;
     if !caps(device.view(), port).roce() {
         // Groups of InfiniBand are not supported yet.
-        return Err(no_method());
+        return Err(enosys());
     }
     let attached = id.attached().ok_or(EINVAL)?;
     if addr.is_zero() {

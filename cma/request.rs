@@ -10,7 +10,6 @@ use crate::bind::INFINIBAND;
 use crate::deliver;
 use crate::deliver::Delivered;
 use crate::device;
-use crate::edge::aborted;
 use crate::edge::core::address_of;
 use crate::edge::core::leaves_by;
 use crate::edge::event::Event;
@@ -19,7 +18,6 @@ use crate::edge::id::Id;
 use crate::edge::id::Kind;
 use crate::edge::id::Transport;
 use crate::edge::iw::Incoming;
-use crate::edge::unreachable;
 use crate::ports;
 use crate::proto::addr::Address;
 use crate::proto::event::Status;
@@ -39,6 +37,8 @@ use kernel::sync::aref::ARef;
 use kernel::sync::rcu;
 use kernel::sync::Arc;
 use rdma::bindings;
+use rdma::errno::econnaborted;
+use rdma::errno::ehostunreach;
 use rdma::net::CountedNet;
 use rdma::net::NetDevice;
 
@@ -123,11 +123,11 @@ fn find(request: &Request<'_>) -> Result<Found> {
     }
     .ok_or(ENODEV)?;
     if dev.flags() & UP == 0 || !leaves_by(&dev, &header.local(number), &header.remote()) {
-        return Err(unreachable());
+        return Err(ehostunreach());
     }
     let net = {
         let rcu = rcu::read_lock();
-        dev.net(&rcu).try_hold().ok_or(unreachable())?
+        dev.net(&rcu).try_hold().ok_or(ehostunreach())?
     };
     let space = service::space(service_id).ok_or(EINVAL)?;
     let mut owners = KVec::new();
@@ -193,7 +193,7 @@ fn try_ib(request: &Request<'_>) -> Result<c_int> {
     }
     let listening = listener.lock();
     if !listener.with(|inner| inner.life.is_listening()) {
-        return Err(aborted());
+        return Err(econnaborted());
     }
     // The peer repeats its request, as there is no memory.
     let id = new_ib(request, &found).map_err(|_| ENOMEM)?;
@@ -274,7 +274,7 @@ pub(crate) fn iw(listener: &Arc<Id>, incoming: &Incoming<'_>) -> c_int {
 fn try_iw(listener: &Arc<Id>, incoming: &Incoming<'_>) -> Result<c_int> {
     let listening = listener.lock();
     if !listener.with(|inner| inner.life.is_listening()) {
-        return Err(aborted());
+        return Err(econnaborted());
     }
     let space = service::Space::Tcp.raw();
     let id = new_id(listener, space, bindings::ib_qp_type_IB_QPT_RC).map_err(|_| ENOMEM)?;

@@ -9,7 +9,6 @@ use crate::edge::core::service_level;
 use crate::edge::core::set_roce;
 use crate::edge::errno;
 use crate::edge::id::Id;
-use crate::edge::no_method;
 use crate::edge::sa;
 use crate::news;
 use crate::proto::event::Status;
@@ -22,6 +21,7 @@ use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::Arc;
 use rdma::bindings;
+use rdma::errno::enosys;
 use rdma::net::NetDevice;
 
 /// Resolves the path of an ID. May sleep.
@@ -48,7 +48,7 @@ fn try_resolve(id: &Arc<Id>, ticket: Ticket, timeout_ms: usize) -> Result {
     if caps.roce() {
         resolve_roce(id)?;
     } else if !caps.iwarp() {
-        return Err(no_method());
+        return Err(enosys());
     }
     Id::queue(id, Cause::Route(ticket, true), Status::Ok);
     Ok(())

@@ -24,7 +24,6 @@ mod request;
 
 pub(crate) use abi::GatewayGid;
 
-use crate::errno::eaddrnotavail;
 use crate::gid::edge::entry::Entry;
 use crate::object::Filled;
 use crate::proto::gid::Gid;
@@ -35,6 +34,7 @@ use kernel::sync::aref::ARef;
 use kernel::sync::rcu;
 use rdma::bindings;
 use rdma::edge::verbs::GidAttr;
+use rdma::errno::eaddrnotavail;
 use rdma::net::neighbour::ChangeNotifier;
 use rdma::net::neighbour::Changes;
 use rdma::net::route::Route;

@@ -286,8 +286,7 @@ fn ask(pid: u32, local: &Address, remote: Option<&Address>, flags: u32) -> Optio
 
 /// A message to the mapper at `pid` could not be sent. If nobody has that port ID, it is forgotten.
 fn lost(pid: u32, error: Error) {
-    // CAST, OVERFLOW: A small number.
-    let gone = error.to_errno() == -(bindings::ECONNREFUSED as i32);
+    let gone = error == rdma::errno::econnrefused();
     with(|state| {
         // Another one may have announced itself meanwhile.
         if gone && state.mapper.pid() == Some(pid) {

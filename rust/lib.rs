@@ -17,6 +17,7 @@ pub mod client;
 pub mod cm;
 pub mod crc32;
 pub mod edge;
+pub mod errno;
 pub mod export;
 pub mod features;
 pub mod front;

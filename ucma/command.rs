@@ -53,7 +53,7 @@ pub(crate) fn wrong(why: Wrong) -> Error {
         Wrong::Invalid => EINVAL,
         Wrong::NoRoom => ENOSPC,
         // CAST, OVERFLOW: The value is below 200.
-        Wrong::Unknown => Error::from_errno(-(bindings::ENOSYS as i32)),
+        Wrong::Unknown => rdma::errno::enosys(),
     }
 }
 

@@ -21,7 +21,6 @@ use crate::proto::option;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use rdma::accounted;
-use rdma::bindings;
 use rdma::cm::link;
 use rdma::cm::Link;
 use rdma::cm::Locked;
@@ -169,7 +168,7 @@ fn services(context: &Context, cm: &Locked<'_, Context>, room: u16) -> Result<An
     };
     if count == 0 {
         // CAST, OVERFLOW: The value is below 200.
-        return Err(Error::from_errno(-(bindings::ENODATA as i32)));
+        return Err(rdma::errno::enodata());
     }
     let number = fits.min(usize::try_from(count)?);
     if number == 0 {

@@ -9,7 +9,6 @@ use super::core::caps;
 use super::core::find_pkey;
 use super::id::Id;
 use super::id::Transport;
-use super::no_method;
 use super::trace;
 use super::trace::Step;
 use crate::proto::option::QpType;
@@ -24,6 +23,7 @@ use rdma::edge::verbs::Pd;
 use rdma::edge::FromC;
 use rdma::edge::View;
 use rdma::edge::Within;
+use rdma::errno::enosys;
 
 /// The Q_Key of datagrams by IP address.
 const UDP_QKEY: u32 = 0x0123_4567;
@@ -115,7 +115,7 @@ fn fill(id: &Id, attr: &mut bindings::ib_qp_attr, mask: &mut c_int) -> Result {
         attr.port_num = port;
         *mask |= bit(bindings::ib_qp_attr_mask_IB_QP_PORT);
     } else {
-        result = Err(no_method());
+        result = Err(enosys());
     }
     if *mask & bit(bindings::ib_qp_attr_mask_IB_QP_TIMEOUT) != 0 {
         if let Some(timeout) = options.ack_timeout {

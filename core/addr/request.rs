@@ -9,7 +9,6 @@
 use super::attempt;
 use super::attempt::Source;
 use super::edge::Asker;
-use crate::errno::ecanceled;
 use crate::netlink;
 use crate::proto::resolve;
 use crate::proto::resolve::table;
@@ -36,6 +35,7 @@ use kernel::time::Instant;
 use kernel::time::Monotonic;
 use kernel::workqueue::DelayedWork;
 use kernel::workqueue::WorkItem;
+use rdma::errno::ecanceled;
 use rdma::net::neighbour::NeighbourId;
 use rdma::sync::bh;
 use rdma::sync::init_once;

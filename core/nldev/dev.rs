@@ -21,7 +21,6 @@ use super::request::Text;
 use crate::device;
 use crate::device::Device;
 use crate::device::DeviceName;
-use crate::errno::eopnotsupp;
 use crate::proto::netns::Mode;
 use crate::proto::nla::Strictness;
 use crate::proto::nldev::dev::Dev;
@@ -33,6 +32,7 @@ use crate::proto::nldev::dev::Protocol;
 use crate::proto::nldev::dev::Sys;
 use crate::proto::nldev::Attr;
 use crate::proto::nldev::Command;
+use rdma::errno::eopnotsupp;
 
 /// Snapshot of index and name of a device.
 pub(super) struct Who {

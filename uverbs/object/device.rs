@@ -7,7 +7,6 @@
 //! `struct ib_uverbs_gid_entry` in `include/uapi/rdma/ib_user_ioctl_verbs.h`.
 
 use crate::api::errno;
-use crate::edge;
 use crate::edge::call::Call;
 use crate::edge::definitions::needs;
 use crate::edge::handle::New;
@@ -514,7 +513,7 @@ fn info_handles(call: &Call) -> Result {
     }
     let kind: u16 = call.constant(TYPE)?;
     if kind == ANY {
-        return Err(edge::no_message());
+        return Err(rdma::errno::enomsg());
     }
     let of = call.char_device().object(kind.into()).ok_or(ENOENT)?;
     // OVERFLOW: As above.
