@@ -20,10 +20,12 @@
 //! Handlers of an identifier run one at a time, under its handler lock, and may sleep. Those of a listener
 //! on a wildcard address are an exception: it listens by a hidden identifier for each device, and its
 //! handlers run under the locks of these, so that several run at a time, and [`CmId::lock`] does not
-//! keep them from running. A handler must
-//! not drop its own identifier, which would wait for the handler; it queues work that does so. The
-//! handler's answer matters to the connection manager for requests only: whether somebody took the
-//! new identifier ([`Answered`]).
+//! keep them from running. A handler must not drop its own identifier, which would wait for the
+//! handler; it returns it by [`After::Destroy`]. For a request, the answer is whether somebody took
+//! the new identifier ([`Answered`]).
+//!
+//! `kernel_user` has what only kernel consumers need: identifiers of a network namespace, queue pairs,
+//! requests that are accepted at once. `event` has the events as an enum.
 //!
 //! Calls that need a device answer `EINVAL` for an identifier that is not bound to one: the C
 //! module would follow a null pointer in some of them.
@@ -31,7 +33,14 @@
 //! C header: `include/rdma/rdma_cm.h`. Only exported functions are called, so the connection
 //! manager may be the C one.
 
+mod event;
+mod kernel_user;
+
+pub use self::event::What;
+
 use core::marker::PhantomData;
+use core::mem;
+use core::net::SocketAddr;
 use core::ptr;
 use core::ptr::NonNull;
 
@@ -64,6 +73,30 @@ pub const ADDRESS: usize = 128;
 pub struct SocketAddress(pub [u8; ADDRESS]);
 
 impl SocketAddress {
+    /// Returns an address of IPv4 or IPv6. The scope of an IPv6 address is an interface number.
+    pub fn new(address: SocketAddr) -> Self {
+        let mut bytes = [0; ADDRESS];
+        let mut put = |at: usize, part: &[u8]| {
+            for (to, from) in bytes.iter_mut().skip(at).zip(part) {
+                *to = *from;
+            }
+        };
+        // `struct sockaddr_in` and `struct sockaddr_in6`.
+        put(2, &address.port().to_be_bytes());
+        match address {
+            SocketAddr::V4(v4) => {
+                put(0, &(bindings::AF_INET as u16).to_ne_bytes());
+                put(4, &v4.ip().octets());
+            }
+            SocketAddr::V6(v6) => {
+                put(0, &(bindings::AF_INET6 as u16).to_ne_bytes());
+                put(8, &v6.ip().octets());
+                put(24, &v6.scope_id().to_ne_bytes());
+            }
+        }
+        Self(bytes)
+    }
+
     fn raw(&mut self) -> *mut bindings::sockaddr {
         self.0.as_mut_ptr().cast()
     }
@@ -75,7 +108,7 @@ pub trait CmUser: Sized + Send + Sync + 'static {
     fn resident() -> Resident;
 
     /// Handles an event that is not a connection request.
-    fn event(this: ArcBorrow<'_, Self>, event: &CmEvent<'_>);
+    fn event(this: ArcBorrow<'_, Self>, event: &CmEvent<'_>) -> After<Self>;
 
     /// Handles a connection request that the listener `this` has got. May run concurrently for a
     /// listener, and without its handler lock.
@@ -84,6 +117,15 @@ pub trait CmUser: Sized + Send + Sync + 'static {
         request: Request<'a, Self>,
         event: &CmEvent<'_>,
     ) -> Answered<'a>;
+}
+
+/// What becomes of an identifier after one of its events.
+pub enum After<U: CmUser> {
+    /// It stays.
+    Keep,
+    /// The connection manager destroys it, which is the identifier of the event, when the handler
+    /// has returned. Its queue pair is released before.
+    Destroy(CmId<U>),
 }
 
 /// Parameters of an event.
@@ -170,13 +212,9 @@ impl<'a, U: CmUser> Request<'a, U> {
         // SAFETY: The identifier exists during the handler, whose request this is.
         let id = unsafe { Id::view(self.id.as_ptr()) };
         id.set_context(Arc::as_ptr(&user).cast_mut().cast());
-        let taken = CmId {
-            // INVARIANT: The handler returns 0 (`Answered`), so the identifier is ours, with the
-            // handler of the listener, and the context that was just set.
-            raw: self.id,
-            _user: user,
-            _resident: U::resident(),
-        };
+        // INVARIANT: The handler returns 0 (`Answered`), so the identifier is ours, with the handler
+        // of the listener, and the context that was just set.
+        let taken = CmId::of(Handle(self.id), user);
         (taken, Answered(0, PhantomData))
     }
 
@@ -195,13 +233,35 @@ impl<'a, U: CmUser> Request<'a, U> {
 ///
 /// # Invariants
 ///
-/// `raw` was made with [`handler`] of `U` as its handler, and the address of `_user` as its context.
-/// This owns it.
+/// `handle` was made with [`handler`] of `U` as its handler, and the address of `_user` as its context.
+/// Its queue pair is null or that of `qp`.
 pub struct CmId<U: CmUser> {
-    raw: NonNull<bindings::rdma_cm_id>,
+    // Dropped first: the connection manager uses what follows.
+    handle: Handle,
+    qp: Option<Arc<dyn Send + Sync>>,
     _user: Arc<U>,
     /// The handler is the module's code.
     _resident: Resident,
+}
+
+/// An identifier, destroyed on drop.
+///
+/// # Invariants
+///
+/// This owns it.
+struct Handle(NonNull<bindings::rdma_cm_id>);
+
+impl Handle {
+    const fn raw(&self) -> *mut bindings::rdma_cm_id {
+        self.0.as_ptr()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: The identifier is owned by this (type invariant).
+        unsafe { bindings::rdma_destroy_id(self.raw()) };
+    }
 }
 
 // SAFETY: Identifiers may be used from any thread; the user is `Send` and `Sync`.
@@ -267,17 +327,39 @@ impl<U: CmUser> CmId<U> {
                 qp_type,
             )
         })?;
-        Ok(Self {
-            // INVARIANT: Just made with these arguments.
-            raw: NonNull::new(raw).ok_or(ENOMEM)?,
+        let handle = Handle(NonNull::new(raw).ok_or(ENOMEM)?);
+        // INVARIANT: Just made with these arguments.
+        Ok(Self::of(handle, user))
+    }
+
+    /// INVARIANT: that of the type is the caller's.
+    fn of(handle: Handle, user: Arc<U>) -> Self {
+        Self {
+            handle,
+            qp: None,
             _user: user,
             _resident: U::resident(),
-        })
+        }
+    }
+
+    /// Gives up the identifier, which the connection manager destroys when its handler, which is
+    /// running, has returned.
+    /// Returns what keeps the module until then.
+    fn give_up(self) -> Resident {
+        let Self {
+            handle, _resident, ..
+        } = self;
+        mem::forget(handle);
+        _resident
+    }
+
+    fn raw(&self) -> *mut bindings::rdma_cm_id {
+        self.handle.raw()
     }
 
     fn view(&self) -> &Id {
         // SAFETY: The identifier exists as long as this (type invariant).
-        unsafe { Id::view(self.raw.as_ptr()) }
+        unsafe { Id::view(self.raw()) }
     }
 
     /// Returns whether it is bound to a device.
@@ -287,7 +369,7 @@ impl<U: CmUser> CmId<U> {
 
     fn with_device(&self) -> Result<*mut bindings::rdma_cm_id> {
         if self.has_device() {
-            Ok(self.raw.as_ptr())
+            Ok(self.raw())
         } else {
             Err(EINVAL)
         }
@@ -296,7 +378,7 @@ impl<U: CmUser> CmId<U> {
     /// Waits until none of its handlers runs, and keeps them from running.
     pub fn lock(&self) -> Locked<'_, U> {
         // SAFETY: The identifier exists (type invariant).
-        unsafe { bindings::rdma_lock_handler(self.raw.as_ptr()) };
+        unsafe { bindings::rdma_lock_handler(self.raw()) };
         // INVARIANT: Just locked.
         Locked {
             id: self,
@@ -311,7 +393,7 @@ impl<U: CmUser> CmId<U> {
     /// Those of `rdma_bind_addr`.
     pub fn bind(&mut self, mut address: SocketAddress) -> Result {
         // SAFETY: The identifier exists (type invariant); the address has the size of all families.
-        to_result(unsafe { bindings::rdma_bind_addr(self.raw.as_ptr(), address.raw()) })
+        to_result(unsafe { bindings::rdma_bind_addr(self.raw(), address.raw()) })
     }
 
     /// Resolves an address; an event follows. May sleep.
@@ -329,7 +411,7 @@ impl<U: CmUser> CmId<U> {
         // families.
         to_result(unsafe {
             bindings::rdma_resolve_addr(
-                self.raw.as_ptr(),
+                self.raw(),
                 from.raw(),
                 to.raw(),
                 timeout_ms as c_ulong,
@@ -344,7 +426,7 @@ impl<U: CmUser> CmId<U> {
     /// Those of `rdma_resolve_ib_service`.
     pub fn resolve_service(&mut self, mut service: bindings::rdma_ucm_ib_service) -> Result {
         // SAFETY: The identifier exists (type invariant).
-        to_result(unsafe { bindings::rdma_resolve_ib_service(self.raw.as_ptr(), &mut service) })
+        to_result(unsafe { bindings::rdma_resolve_ib_service(self.raw(), &mut service) })
     }
 
     /// Resolves the route; an event follows. May sleep.
@@ -378,7 +460,7 @@ impl<U: CmUser> CmId<U> {
     pub fn listen(&mut self, backlog: u32) -> Result {
         let backlog = c_int::try_from(backlog)?;
         // SAFETY: The identifier exists (type invariant).
-        to_result(unsafe { bindings::rdma_listen(self.raw.as_ptr(), backlog) })
+        to_result(unsafe { bindings::rdma_listen(self.raw(), backlog) })
     }
 
     /// Connects. May sleep.
@@ -447,13 +529,13 @@ impl<U: CmUser> CmId<U> {
     /// Leaves a multicast group that was joined: the newest join of the address. May sleep.
     pub fn leave(&mut self, mut group: SocketAddress) {
         // SAFETY: The identifier exists (type invariant).
-        unsafe { bindings::rdma_leave_multicast(self.raw.as_ptr(), group.raw()) };
+        unsafe { bindings::rdma_leave_multicast(self.raw(), group.raw()) };
     }
 
     /// Sets the type of service.
     pub fn set_service_type(&mut self, tos: u8) {
         // SAFETY: The identifier exists (type invariant).
-        unsafe { bindings::rdma_set_service_type(self.raw.as_ptr(), tos.into()) };
+        unsafe { bindings::rdma_set_service_type(self.raw(), tos.into()) };
     }
 
     /// Sets whether others may have the same address.
@@ -463,7 +545,7 @@ impl<U: CmUser> CmId<U> {
     /// Those of `rdma_set_reuseaddr`.
     pub fn set_reuseaddr(&mut self, reuse: bool) -> Result {
         // SAFETY: The identifier exists (type invariant).
-        to_result(unsafe { bindings::rdma_set_reuseaddr(self.raw.as_ptr(), reuse.into()) })
+        to_result(unsafe { bindings::rdma_set_reuseaddr(self.raw(), reuse.into()) })
     }
 
     /// Sets whether an IPv6 address is not for IPv4, too.
@@ -473,7 +555,7 @@ impl<U: CmUser> CmId<U> {
     /// Those of `rdma_set_afonly`.
     pub fn set_afonly(&mut self, only: bool) -> Result {
         // SAFETY: The identifier exists (type invariant).
-        to_result(unsafe { bindings::rdma_set_afonly(self.raw.as_ptr(), only.into()) })
+        to_result(unsafe { bindings::rdma_set_afonly(self.raw(), only.into()) })
     }
 
     /// Sets the acknowledgement timeout, an exponent.
@@ -483,7 +565,7 @@ impl<U: CmUser> CmId<U> {
     /// Those of `rdma_set_ack_timeout`.
     pub fn set_ack_timeout(&mut self, timeout: u8) -> Result {
         // SAFETY: The identifier exists (type invariant).
-        to_result(unsafe { bindings::rdma_set_ack_timeout(self.raw.as_ptr(), timeout) })
+        to_result(unsafe { bindings::rdma_set_ack_timeout(self.raw(), timeout) })
     }
 
     /// Returns the attributes that bring the queue pair of the connection into a state, and their
@@ -506,16 +588,27 @@ impl<U: CmUser> CmId<U> {
         Ok((attr, mask as u32))
     }
 
+    /// Accepts a connection request.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Locked::accept`].
+    ///
+    /// # Safety
+    ///
+    /// The handler lock is held by this thread.
+    unsafe fn accept(&self, param: Option<&ConnParam<'_>>, extra: Ece) -> Result {
+        let (raw, mut extra) = (self.with_device()?, ece(extra));
+        let mut param = param.map(ConnParam::to_c).transpose()?;
+        let place = param.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
+        // SAFETY: The identifier exists (type invariant), and its handler lock is held (contract of
+        // this function). The private data are borrowed.
+        to_result(unsafe { bindings::rdma_accept_ece(raw, place, &mut extra) })
+    }
+
     /// Returns the device, or null. It stays as long as `self` is borrowed, if it is there.
     pub fn device(&mut self) -> *mut bindings::ib_device {
         self.view().device()
-    }
-}
-
-impl<U: CmUser> Drop for CmId<U> {
-    fn drop(&mut self) {
-        // SAFETY: The identifier is owned by this (type invariant).
-        unsafe { bindings::rdma_destroy_id(self.raw.as_ptr()) };
     }
 }
 
@@ -562,19 +655,15 @@ impl<U: CmUser> Locked<'_, U> {
     ///
     /// `EINVAL` without a device; those of `rdma_accept_ece`.
     pub fn accept(&self, param: Option<&ConnParam<'_>>, extra: Ece) -> Result {
-        let (raw, mut extra) = (self.id.with_device()?, ece(extra));
-        let mut param = param.map(ConnParam::to_c).transpose()?;
-        let place = param.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
-        // SAFETY: The identifier exists (invariant of `CmId`), and its handler lock is held (type
-        // invariant). The private data are borrowed.
-        to_result(unsafe { bindings::rdma_accept_ece(raw, place, &mut extra) })
+        // SAFETY: The handler lock is held (type invariant).
+        unsafe { self.id.accept(param, extra) }
     }
 
     /// Returns what the identifier knows of its ends.
     pub fn route(&self) -> Route {
         let mut route = Route::default();
         // SAFETY: The identifier exists (invariant of `CmId`).
-        unsafe { bindings::rdma_helper_cm_route(self.id.raw.as_ptr(), &mut route) };
+        unsafe { bindings::rdma_helper_cm_route(self.id.raw(), &mut route) };
         route
     }
 
@@ -592,7 +681,7 @@ impl<U: CmUser> Locked<'_, U> {
         // SAFETY: The identifier exists (invariant of `CmId`). GIDs consist of bytes, any of which
         // are valid.
         unsafe {
-            bindings::rdma_read_gids(self.id.raw.as_ptr(), &mut from, &mut to);
+            bindings::rdma_read_gids(self.id.raw(), &mut from, &mut to);
             (*from.raw, *to.raw)
         }
     }
@@ -601,7 +690,7 @@ impl<U: CmUser> Locked<'_, U> {
     pub fn service_id(&self, mut address: SocketAddress) -> u64 {
         // SAFETY: The identifier exists (invariant of `CmId`); the address has the size of all
         // families.
-        unsafe { bindings::rdma_get_service_id(self.id.raw.as_ptr(), address.raw()) }
+        unsafe { bindings::rdma_get_service_id(self.id.raw(), address.raw()) }
     }
 
     /// Returns a path, in a form for C functions. It exists as long as the result of
@@ -629,7 +718,7 @@ impl<U: CmUser> Locked<'_, U> {
     /// `ADDRINFO_RESOLVED` has told of them.
     pub fn service_count(&self) -> u32 {
         // SAFETY: The identifier exists (invariant of `CmId`).
-        unsafe { bindings::rdma_helper_cm_services(self.id.raw.as_ptr(), ptr::null_mut(), 0) }
+        unsafe { bindings::rdma_helper_cm_services(self.id.raw(), ptr::null_mut(), 0) }
     }
 
     /// Copies as many records of services as there are, or as fit.
@@ -637,7 +726,7 @@ impl<U: CmUser> Locked<'_, U> {
         // SAFETY: The identifier exists (invariant of `CmId`); the function writes at most so many
         // bytes.
         unsafe {
-            bindings::rdma_helper_cm_services(self.id.raw.as_ptr(), to.as_mut_ptr(), to.len())
+            bindings::rdma_helper_cm_services(self.id.raw(), to.as_mut_ptr(), to.len())
         };
     }
 }
@@ -645,7 +734,7 @@ impl<U: CmUser> Locked<'_, U> {
 impl<U: CmUser> Drop for Locked<'_, U> {
     fn drop(&mut self) {
         // SAFETY: This thread holds the lock (type invariant).
-        unsafe { bindings::rdma_unlock_handler(self.id.raw.as_ptr()) };
+        unsafe { bindings::rdma_unlock_handler(self.id.raw()) };
     }
 }
 
@@ -676,6 +765,16 @@ unsafe extern "C" fn handler<U: CmUser>(
         };
         return U::request(user, request, &told).0;
     }
-    U::event(user, &told);
-    0
+    match U::event(user, &told) {
+        After::Keep => 0,
+        After::Destroy(id) if id.handle.0 == place => {
+            id.give_up().end_at_return();
+            1
+        }
+        // Another one, whose handlers are not this one.
+        After::Destroy(id) => {
+            drop(id);
+            0
+        }
+    }
 }

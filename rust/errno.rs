@@ -30,6 +30,7 @@ errors!(
     enodata: ENODATA,
     enomsg: ENOMSG,
     enosys: ENOSYS,
+    enotconn: ENOTCONN,
     eopnotsupp: EOPNOTSUPP,
     eprotonosupport: EPROTONOSUPPORT,
     eprototype: EPROTOTYPE,

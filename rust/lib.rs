@@ -3,8 +3,8 @@
 //! The crate `rdma`: code that all modules of the subsystem share.
 //!
 //! It contains the bindings to `include/rdma`, safe wrappers of kernel facilities that the `kernel`
-//! crate lacks, the wire formats, and two APIs: `provider` for drivers, `client` and `mad` for
-//! kernel consumers of devices.
+//! crate lacks, the wire formats, and two APIs: `provider` for drivers; `client`, `mad`, `cm` and
+//! `ulp` for kernel consumers of devices.
 //!
 //! It is linked into each module. It therefore has no state: a `static` here would exist once per
 //! module.
@@ -41,6 +41,7 @@ pub mod task;
 pub mod timer;
 pub mod token;
 pub mod udata;
+pub mod ulp;
 pub mod umem;
 pub mod wire;
 pub mod workqueue;

@@ -18,6 +18,10 @@
 //! freed code. Only objects are counted, not each arming of a timer: a pending timer keeps its
 //! object.
 //!
+//! A callback in process context that drops its own resident as the last thing that it does calls
+//! [`Resident::end_at_return`]: the module then also waits until each task has slept or run in user
+//! mode, and thus has left the callback.
+//!
 //! Not covered: work on the system's queues, which may sleep, so RCU does not wait for it. Code
 //! that queues such work must keep the module by other means.
 
@@ -31,13 +35,20 @@ use kernel::time::delay::fsleep;
 use kernel::time::Delta;
 
 /// Number of objects of a module that the kernel may call back; a static of the module.
-pub struct Residents(Atomic<u64>);
+pub struct Residents {
+    count: Atomic<u64>,
+    /// Whether a callback has ended its own resident.
+    returning: Atomic<bool>,
+}
 
 impl Residents {
     /// Creates a count of zero.
     #[allow(clippy::new_without_default, reason = "only for `resident_module!`")]
     pub const fn new() -> Self {
-        Self(Atomic::new(0))
+        Self {
+            count: Atomic::new(0),
+            returning: Atomic::new(false),
+        }
     }
 }
 
@@ -67,8 +78,14 @@ impl Resident {
     pub fn of<M: WaitsForResidents>() -> Self {
         let residents = M::residents();
         // INVARIANT: Counted here; `M` waits for the count (contract of `WaitsForResidents`).
-        let _: u64 = residents.0.fetch_add(1u64, Relaxed);
+        let _: u64 = residents.count.fetch_add(1u64, Relaxed);
         Self(residents)
+    }
+
+    /// Drops it in the callback that it belongs to. Until it returns, the callback must not sleep.
+    pub fn end_at_return(self) {
+        // Ordered by the drop's release.
+        self.0.returning.store(true, Relaxed);
     }
 }
 
@@ -76,7 +93,7 @@ impl Drop for Resident {
     #[inline]
     fn drop(&mut self) {
         // Release: the accesses of the object's teardown come before.
-        let _: u64 = self.0 .0.fetch_sub(1u64, Release);
+        let _: u64 = self.0.count.fetch_sub(1u64, Release);
     }
 }
 
@@ -105,16 +122,19 @@ impl Drop for End {
     fn drop(&mut self) {
         let mut waited: u32 = 0;
         // Acquire: pairs with the drop of a resident.
-        while self.0 .0.load(Acquire) != 0 {
+        while self.0.count.load(Acquire) != 0 {
             waited = waited.saturating_add(1);
             if waited == 10_000 {
-                say(self.0 .0.load(Relaxed));
+                say(self.0.count.load(Relaxed));
             }
             fsleep(Delta::from_millis(1));
         }
         // The softirq that dropped the last resident may still run code of the module.
         rcu::synchronize();
         rcu::barrier();
+        if self.0.returning.load(Relaxed) {
+            rcu::synchronize_tasks();
+        }
     }
 }
 

@@ -27,6 +27,7 @@ use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
 use rdma::bindings;
+use rdma::cm::After;
 use rdma::cm::Answered;
 use rdma::cm::CmEvent;
 use rdma::cm::CmUser;
@@ -173,7 +174,7 @@ impl CmUser for Context {
         rdma::resident!()
     }
 
-    fn event(this: ArcBorrow<'_, Self>, event: &CmEvent<'_>) {
+    fn event(this: ArcBorrow<'_, Self>, event: &CmEvent<'_>) -> After<Self> {
         let context: Arc<Context> = this.into();
         if event.kind() == bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDRINFO_RESOLVED {
             context.has_services.store(true, Relaxed);
@@ -188,6 +189,7 @@ impl CmUser for Context {
         if event.kind() == bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL {
             context.close_later();
         }
+        After::Keep
     }
 
     fn request<'a>(

@@ -7,6 +7,7 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/nospec.h>
+#include <linux/rcupdate.h>
 #include <linux/refcount.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
@@ -24,6 +25,11 @@ MODULE_INFO(rust_rdma, RDMA_VERSION);
 void rdma_helper_cond_resched(void)
 {
 	cond_resched();
+}
+
+void rdma_helper_synchronize_rcu_tasks(void)
+{
+	synchronize_rcu_tasks();
 }
 
 unsigned long rdma_helper_array_index_nospec(unsigned long index, unsigned long size)

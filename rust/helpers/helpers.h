@@ -27,6 +27,7 @@ struct workqueue_struct;
 
 /* base.c */
 void rdma_helper_cond_resched(void);
+void rdma_helper_synchronize_rcu_tasks(void);
 unsigned long rdma_helper_array_index_nospec(unsigned long index, unsigned long size);
 void rdma_helper_local_bh_disable(void);
 void rdma_helper_local_bh_enable(void);
@@ -143,7 +144,6 @@ int rdma_helper_register_netdevice_notifier(struct notifier_block *nb);
 void rdma_helper_unregister_netdevice_notifier(struct notifier_block *nb);
 struct net_device *rdma_helper_notifier_dev(const void *info);
 void rdma_helper_synchronize_net(void);
-void rdma_helper_synchronize_rcu_tasks(void);
 int rdma_helper_join4(struct net_device *dev, __be32 group);
 void rdma_helper_leave4(struct net_device *dev, __be32 group);
 int rdma_helper_join6(struct net_device *dev, const void *group);
@@ -478,7 +478,7 @@ void rdma_helper_trace_cq_alloc(const struct ib_cq *cq, int nr_cqe, int comp_vec
 void rdma_helper_trace_cq_alloc_error(int nr_cqe, int comp_vector,
 				      unsigned int poll_ctx, int rc);
 void rdma_helper_trace_cq_free(const struct ib_cq *cq);
-/* mad.c */
+/* post.c */
 struct ib_recv_wr;
 struct ib_send_wr;
 
@@ -489,6 +489,9 @@ void rdma_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t siz
 				     enum dma_data_direction direction);
 int rdma_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr);
 int rdma_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr);
+void rdma_helper_ib_dma_sync_for_cpu(struct ib_device *dev, u64 addr, size_t size);
+void rdma_helper_ib_dma_sync_for_device(struct ib_device *dev, u64 addr, size_t size);
+/* mad.c */
 int rdma_helper_ib_req_notify_cq(struct ib_cq *cq);
 unsigned long rdma_helper_jiffies(void);
 unsigned long rdma_helper_msecs_to_jiffies(unsigned int msecs);

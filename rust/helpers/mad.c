@@ -4,33 +4,6 @@
 #include <rdma/ib_verbs.h>
 #include "helpers.h"
 
-u64 rdma_helper_ib_dma_map_single(struct ib_device *dev, void *addr, size_t size,
-				  enum dma_data_direction direction)
-{
-	return ib_dma_map_single(dev, addr, size, direction);
-}
-
-int rdma_helper_ib_dma_mapping_error(struct ib_device *dev, u64 addr)
-{
-	return ib_dma_mapping_error(dev, addr);
-}
-
-void rdma_helper_ib_dma_unmap_single(struct ib_device *dev, u64 addr, size_t size,
-				     enum dma_data_direction direction)
-{
-	ib_dma_unmap_single(dev, addr, size, direction);
-}
-
-int rdma_helper_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr)
-{
-	return ib_post_send(qp, wr, NULL);
-}
-
-int rdma_helper_ib_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr)
-{
-	return ib_post_recv(qp, wr, NULL);
-}
-
 int rdma_helper_ib_req_notify_cq(struct ib_cq *cq)
 {
 	return ib_req_notify_cq(cq, IB_CQ_NEXT_COMP);

@@ -328,11 +328,6 @@ void rdma_helper_synchronize_net(void)
 	synchronize_net();
 }
 
-void rdma_helper_synchronize_rcu_tasks(void)
-{
-	synchronize_rcu_tasks();
-}
-
 /* Multicast groups; the IPv4 ones are under RTNL */
 
 int rdma_helper_join4(struct net_device *dev, __be32 group)

@@ -21,6 +21,10 @@ crate::import! {
     ///
     /// Context: may sleep; neither in a read-side critical section nor in a callback.
     pub fn barrier() = rcu_barrier;
+    /// Waits until each task has slept, called the scheduler, or run in user mode.
+    ///
+    /// Context: may sleep.
+    pub fn synchronize_tasks() = rdma_helper_synchronize_rcu_tasks;
 }
 
 /// Waits, on drop, until all RCU callbacks that were queued so far have run.

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! An end of a connection: the listener, a server for each request, or a client.
+//!
+//! ```text
+//!   server: request -> accept -> echo ... -> disconnected
+//!   client: resolve address -> resolve route -> connect -> send, compare ... -> close
+//! ```
+//!
+//! Its identifier and its queue pair refer to it, so it exists until both are gone: it is closed by
+//! taking them out of `state`. Handlers of events run under the lock of the identifier and take that
+//! of `state`; whoever closes drops the identifier, which waits for them, without it.
+
+use crate::job::Job;
+use crate::job::Next;
+use crate::service::Service;
+use crate::NAME;
+use core::net::SocketAddr;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::sync::ArcBorrow;
+use kernel::sync::Completion;
+use kernel::sync::Mutex;
+use rdma::cm::After;
+use rdma::cm::Answered;
+use rdma::cm::CmEvent;
+use rdma::cm::CmId;
+use rdma::cm::CmUser;
+use rdma::cm::ConnParam;
+use rdma::cm::Refusal;
+use rdma::cm::Request;
+use rdma::cm::SocketAddress;
+use rdma::cm::What;
+use rdma::errno::econnrefused;
+use rdma::errno::ehostunreach;
+use rdma::errno::enotconn;
+use rdma::module::Resident;
+use rdma::net::Net;
+use rdma::ulp::Buffer;
+use rdma::ulp::Depth;
+use rdma::ulp::Ends;
+use rdma::ulp::Pd;
+use rdma::ulp::Qp;
+use rdma::ulp::Queues;
+use rdma::ulp::Status;
+
+/// Bytes of the largest message.
+pub(crate) const SIZE: usize = 65536;
+/// Number of messages that are underway in each direction.
+const WINDOW: u16 = 16;
+const DEPTH: Depth = Depth {
+    sends: WINDOW,
+    receives: WINDOW,
+};
+/// Requests that wait to be accepted.
+const BACKLOG: u32 = 64;
+const TIMEOUT_MS: u32 = 2000;
+const PARAM: ConnParam<'static> = ConnParam {
+    private: &[],
+    responder_resources: 0,
+    initiator_depth: 0,
+    flow_control: 0,
+    retry_count: 7,
+    // Without end: the peer posts its receives again.
+    rnr_retry_count: 7,
+    srq: 0,
+    qp_num: 0,
+    qkey: 0,
+};
+
+enum State {
+    /// No identifier yet.
+    New,
+    Open {
+        id: CmId<Peer>,
+        qp: Option<Arc<Qp<Peer>>>,
+    },
+    Closed,
+}
+
+#[pin_data]
+pub(crate) struct Peer {
+    service: Arc<Service>,
+    #[pin]
+    state: Mutex<State>,
+    #[pin]
+    pd: Mutex<Option<Arc<Pd>>>,
+    /// What a client does; nothing at a server.
+    #[pin]
+    job: Mutex<Option<Job>>,
+    /// How the client's job has ended.
+    #[pin]
+    result: Mutex<Option<Result>>,
+    #[pin]
+    done: Completion,
+}
+
+impl Peer {
+    fn new(service: &Arc<Service>, job: Option<Job>) -> Result<Arc<Self>> {
+        let peer = pin_init!(Self {
+            service: service.clone(),
+            state <- new_mutex!(State::New, "Peer::state"),
+            pd <- new_mutex!(None, "Peer::pd"),
+            job <- new_mutex!(job, "Peer::job"),
+            result <- new_mutex!(None, "Peer::result"),
+            done <- Completion::new(),
+        });
+        Arc::pin_init(peer, GFP_KERNEL)
+    }
+
+    /// Listens at an address. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of `rdma_bind_addr` and `rdma_listen`.
+    pub(crate) fn listen(service: &Arc<Service>, address: SocketAddr) -> Result<Arc<Self>> {
+        let peer = Self::new(service, None)?;
+        let mut id = CmId::create(peer.clone(), Net::init(), NAME)?;
+        id.bind(SocketAddress::new(address))?;
+        id.listen(BACKLOG)?;
+        *peer.state.lock() = State::Open { id, qp: None };
+        Ok(peer)
+    }
+
+    /// Begins to connect to a service; see [`wait`](Self::wait). May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of `rdma_resolve_addr`.
+    pub(crate) fn connect(service: &Arc<Service>, to: SocketAddr, job: Job) -> Result<Arc<Self>> {
+        let peer = Self::new(service, Some(job))?;
+        let mut id = CmId::create(peer.clone(), Net::init(), NAME)?;
+        // Locked first, and so unlocked before the identifier is dropped: an event that comes early
+        // waits until the identifier is in its place.
+        let mut state = peer.state.lock();
+        let from = SocketAddress([0; rdma::cm::ADDRESS]);
+        id.resolve_addr(from, SocketAddress::new(to), TIMEOUT_MS)?;
+        *state = State::Open { id, qp: None };
+        drop(state);
+        Ok(peer)
+    }
+
+    /// Waits until a client's job has ended. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Why it has failed.
+    pub(crate) fn wait(&self) -> Result {
+        self.done.wait_for_completion();
+        self.result.lock().unwrap_or(Err(EIO))
+    }
+
+    /// Ends a client's job, unless it has ended before.
+    fn finish(&self, result: Result) {
+        self.result.lock().get_or_insert(result);
+        self.done.complete_all();
+    }
+
+    /// Takes the identifier, if there is one. None is put there afterwards.
+    fn take(&self) -> Option<CmId<Self>> {
+        let state = core::mem::replace(&mut *self.state.lock(), State::Closed);
+        match state {
+            // The identifier keeps the queue pair.
+            State::Open { id, .. } => Some(id),
+            State::New | State::Closed => None,
+        }
+    }
+
+    /// Ends the connection, and waits until nothing of it is underway. May sleep. Not in a handler.
+    pub(crate) fn close(&self) {
+        drop(self.take());
+        self.finish(Err(enotconn()));
+    }
+
+    /// Ends the connection, and tells the other end. As [`close`](Self::close).
+    pub(crate) fn disconnect(&self) {
+        if let Some(mut id) = self.take() {
+            // The other end may have done so, or be gone.
+            let _: Result = id.disconnect();
+        }
+    }
+
+    pub(crate) fn set_pd(&self, pd: &Arc<Pd>) {
+        *self.pd.lock() = Some(pd.clone());
+    }
+
+    /// Returns whether it uses this protection domain.
+    pub(crate) fn is_on(&self, pd: &Arc<Pd>) -> bool {
+        let mine = self.pd.lock();
+        mine.as_ref().is_some_and(|mine| Arc::ptr_eq(mine, pd))
+    }
+
+    /// Makes the queue pair, with all receives posted.
+    fn open(
+        self: ArcBorrow<'_, Self>,
+        id: &mut CmId<Self>,
+        pd: &Arc<Pd>,
+    ) -> Result<Arc<Qp<Self>>> {
+        let qp = id.create_qp(pd, DEPTH, self.into())?;
+        for _ in 0..WINDOW {
+            let buffer = Buffer::new(pd, SIZE)?;
+            qp.receive(buffer).map_err(|refused| refused.error)?;
+        }
+        Ok(qp)
+    }
+
+    /// Takes a client a step further.
+    fn step(self: ArcBorrow<'_, Self>, event: &CmEvent<'_>) -> Result {
+        let mut state = self.state.lock();
+        let State::Open { id, qp } = &mut *state else {
+            // It is being closed.
+            return Ok(());
+        };
+        match event.what() {
+            What::AddrResolved => {
+                let pd = self.service.admit(event, &self.into())?;
+                *qp = Some(self.open(id, &pd)?);
+                id.resolve_route(TIMEOUT_MS)
+            }
+            What::RouteResolved => id.connect_in_handler(event, &PARAM),
+            What::Established(..) => match qp {
+                Some(qp) if self.is_client() => self.begin(qp),
+                // A server echoes what comes.
+                _ => Ok(()),
+            },
+            What::Failed(error) => Err(error),
+            What::Unreachable => Err(ehostunreach()),
+            What::Rejected(..) => Err(econnrefused()),
+            What::Disconnected | What::DeviceRemoval => Err(enotconn()),
+            What::AddrChange | What::TimewaitExit | What::Response(..) | What::Other(_) => Ok(()),
+        }
+    }
+
+    /// Sends the first messages of a client.
+    fn begin(&self, queues: &Queues<Self>) -> Result {
+        for _ in 0..WINDOW {
+            let buffer = Buffer::new(queues.pd(), SIZE)?;
+            self.send_next(queues, buffer)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the next message of a client, if there is one.
+    fn send_next(&self, queues: &Queues<Self>, mut buffer: Buffer) -> Result {
+        let mut job = self.job.lock();
+        let Some(job) = &mut *job else {
+            return Ok(());
+        };
+        // Under the lock: messages are sent in the order of their numbers.
+        match job.write(buffer.bytes_mut()) {
+            Some(len) => queues
+                .send(buffer, len)
+                .map_err(|refused| refused.error),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks a message of a client.
+    fn check(&self, message: Option<&[u8]>) -> Result<Next> {
+        match &mut *self.job.lock() {
+            Some(job) => job.check(message.ok_or(EIO)?),
+            None => Err(EIO),
+        }
+    }
+
+    fn is_client(&self) -> bool {
+        self.job.lock().is_some()
+    }
+}
+
+impl CmUser for Peer {
+    fn resident() -> Resident {
+        rdma::resident!()
+    }
+
+    fn event(this: ArcBorrow<'_, Self>, event: &CmEvent<'_>) -> After<Self> {
+        let Err(error) = this.step(event) else {
+            return After::Keep;
+        };
+        this.finish(Err(error));
+        this.service.forget(&this.into());
+        // Not if somebody is closing it, who waits for this handler.
+        this.take().map_or(After::Keep, After::Destroy)
+    }
+
+    fn request<'a>(
+        this: ArcBorrow<'_, Self>,
+        request: Request<'a, Self>,
+        event: &CmEvent<'_>,
+    ) -> Answered<'a> {
+        let service = &this.service;
+        let Ok(server) = Self::new(service, None) else {
+            return request.refuse(Refusal::Silent);
+        };
+        // Whoever closes it waits until the identifier is in its place.
+        let mut state = server.state.lock();
+        let Ok(pd) = service.admit(event, &server) else {
+            return request.refuse(Refusal::Reject);
+        };
+        let mut qp = None;
+        let accepted = request.accept(server.clone(), &PARAM, |id| {
+            qp = Some(server.as_arc_borrow().open(id, &pd)?);
+            Ok(())
+        });
+        match accepted {
+            Ok((id, answered)) => {
+                *state = State::Open { id, qp };
+                answered
+            }
+            Err(answered) => {
+                drop(state);
+                drop(qp);
+                service.forget(&server);
+                answered
+            }
+        }
+    }
+}
+
+impl Ends for Peer {
+    fn resident() -> Resident {
+        rdma::resident!()
+    }
+
+    fn sent(
+        this: ArcBorrow<'_, Self>,
+        queues: &Queues<Self>,
+        buffer: Buffer,
+        result: Result<(), Status>,
+    ) {
+        let next = match result {
+            // The connection ends, which an event tells.
+            Err(Status::FLUSHED) => return,
+            Err(_) => Err(EIO),
+            Ok(()) if this.is_client() => this.send_next(queues, buffer),
+            Ok(()) => queues.receive(buffer).map_err(|refused| refused.error),
+        };
+        if next.is_err() {
+            this.finish(next);
+        }
+    }
+
+    fn received(
+        this: ArcBorrow<'_, Self>,
+        queues: &Queues<Self>,
+        buffer: Buffer,
+        result: Result<usize, Status>,
+    ) {
+        let next = match result {
+            Err(Status::FLUSHED) => return,
+            Err(_) => Err(EIO),
+            Ok(len) if this.is_client() => match this.check(buffer.bytes().get(..len)) {
+                Ok(Next::Done) => {
+                    this.finish(Ok(()));
+                    return;
+                }
+                Ok(Next::More) => queues.receive(buffer).map_err(|refused| refused.error),
+                Err(error) => Err(error),
+            },
+            Ok(len) => queues.send(buffer, len).map_err(|refused| refused.error),
+        };
+        if next.is_err() {
+            this.finish(next);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Devices and connections.
+//!
+//! A device is known by its protection domain, which connections use. When the device is removed, its
+//! connections are closed first: a protection domain keeps its device.
+//!
+//! Locks: `devices`, then `peers`. Neither is held when a connection is closed.
+
+use crate::peer::Peer;
+use crate::NAME;
+use kernel::new_mutex;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::sync::Mutex;
+use rdma::client::Client;
+use rdma::client::ClientSlot;
+use rdma::client::DeviceRef;
+use rdma::client::NlInfo;
+use rdma::cm::CmEvent;
+use rdma::errno::eopnotsupp;
+use rdma::ulp::Pd;
+
+#[pin_data]
+pub(crate) struct Service {
+    #[pin]
+    devices: Mutex<KVec<Arc<Pd>>>,
+    #[pin]
+    peers: Mutex<KVec<Arc<Peer>>>,
+}
+
+impl Service {
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        let service = pin_init!(Self {
+            devices <- new_mutex!(KVec::new(), "Service::devices"),
+            peers <- new_mutex!(KVec::new(), "Service::peers"),
+        });
+        Arc::pin_init(service, GFP_KERNEL)
+    }
+
+    /// Adds a connection on the device of an event. Returns the protection domain.
+    ///
+    /// # Errors
+    ///
+    /// `ENODEV` if the device is not there or is being removed; `ENOMEM`.
+    pub(crate) fn admit(&self, event: &CmEvent<'_>, peer: &Arc<Peer>) -> Result<Arc<Pd>> {
+        // Under the lock until it is in the list, so that removal finds it.
+        let devices = self.devices.lock();
+        let mut all = devices.iter();
+        let pd = all.find(|pd| pd.device().raw() == event.device());
+        let pd = pd.ok_or(ENODEV)?.clone();
+        peer.set_pd(&pd);
+        self.peers.lock().push(peer.clone(), GFP_KERNEL)?;
+        Ok(pd)
+    }
+
+    /// Removes a connection that has ended.
+    pub(crate) fn forget(&self, peer: &Arc<Peer>) {
+        let mut peers = self.peers.lock();
+        let at = peers.iter().position(|it| Arc::ptr_eq(it, peer));
+        let gone = at.and_then(|at| peers.remove(at).ok());
+        drop(peers);
+        drop(gone);
+    }
+
+    /// Closes connections. May sleep.
+    pub(crate) fn close_all(&self, which: impl Fn(&Peer) -> bool) {
+        loop {
+            let mut peers = self.peers.lock();
+            let at = peers.iter().position(|peer| which(peer));
+            let Some(peer) = at.and_then(|at| peers.remove(at).ok()) else {
+                return;
+            };
+            drop(peers);
+            peer.close();
+        }
+    }
+}
+
+static CLIENT: ClientSlot<Service> = ClientSlot::new();
+
+impl Client for Service {
+    type Data = Arc<Pd>;
+    const NAME: &'static CStr = NAME;
+
+    fn slot() -> &'static ClientSlot<Self> {
+        &CLIENT
+    }
+
+    fn add(&self, device: DeviceRef) -> Result<Arc<Pd>> {
+        let pd = Pd::new(&device, NAME)?;
+        self.devices.lock().push(pd.clone(), GFP_KERNEL)?;
+        Ok(pd)
+    }
+
+    fn remove(&self, pd: Arc<Pd>) {
+        self.devices.lock().retain(|it| !Arc::ptr_eq(it, &pd));
+        self.close_all(|peer| peer.is_on(&pd));
+    }
+
+    fn nl_info<'a>(&self, _: &'a Arc<Pd>, _: &DeviceRef, _: u32) -> Result<NlInfo<'a>> {
+        Err(eopnotsupp())
+    }
+}

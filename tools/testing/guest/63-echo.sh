@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 240
+# A consumer in the kernel, written in Rust without unsafe code: samples/echo. Its service is in the
+# initial namespace; its clients are programs in another one, and itself.
+. ./ktap.sh
+. ./rdma.sh
+
+if ! ours ib_core; then
+    skip "samples/echo" "it is part of the Rust modules (STACK=$STACK)"
+    finish
+fi
+
+ground() {
+    two_nodes_gone || return
+    ip netns add n1 && ip link add e0 type veth peer name v1 netns n1 || return
+    ip link set e0 up && ip addr add 10.0.1.2/24 dev e0 && ip addr add fd01::2/64 dev e0 nodad || return
+    on 1 ip link set lo up
+    on 1 ip link set v1 up
+    on 1 ip addr add 10.0.1.1/24 dev v1
+    on 1 ip addr add fd01::1/64 dev v1 nodad
+    rdma link add echo0 type rxe netdev e0 && on 1 rdma link add rxe1 type rxe netdev v1 && modprobe rdma_ucm &&
+        as_asked ib_core rdma_rxe && reaches 1 10.0.1.2 && reaches 1 fd01::2
+}
+client() { within 40 ip netns exec n1 python3 ./echo_client.py "$@"; }
+clients() { # COUNT: at once
+    local n pids=() status=0
+    for n in $(seq "$1"); do
+        client 10.0.1.2 7471 "$((16 + n))" &
+        pids+=($!)
+    done
+    for n in "${pids[@]}"; do wait "$n" || status=1; done
+    return $status
+}
+# itself ARGS...: loads the module, whose client tries the service at 10.0.1.2, its own.
+itself() { reload address=0x0a000102 "$@" && dmesg | grep -q "rdma_echo: $came_back"; }
+reload() { # PARAMETERS...
+    if [ -d /sys/module/rdma_echo ]; then within 20 rmmod rdma_echo || return; fi
+    within 40 modprobe rdma_echo "$@"
+}
+no_qp() { ! rdma res show qp | grep -q rdma_echo; }
+# stay SECONDS: a client that has had its messages back and keeps the connection; its number is in
+# $stays.
+stay() {
+    client 10.0.1.2 7471 8 "$1" >/tmp/stays 2>&1 &
+    stays=$!
+    wait_until 30 grep -q "came back" /tmp/stays
+}
+gone() { ! running "$stays"; }
+killed() { stay 100 && pkill -9 -f echo_client.py && wait_until 20 gone && wait_until 60 no_qp; }
+removed() { stay 3 && within 20 rdma link del echo0 && wait_until 20 gone; }
+again() { rdma link add echo0 type rxe netdev e0 && client 10.0.1.2 7471; }
+unloaded() { stay 3 && within 20 rmmod rdma_echo && wait_until 20 gone; }
+shown() {
+    stay 5 || return
+    rdma res show qp >/tmp/shown
+    rdma res show cm_id >>/tmp/shown
+    cat /tmp/shown
+    grep -q "lqpn.*rdma_echo" /tmp/shown && grep -q "cm-idn.*rdma_echo" /tmp/shown && wait_until 20 gone
+}
+
+check "two nodes" ground
+came_back="100 messages of 4096 bytes came back" check "a client in the kernel" itself
+came_back="1000 messages of 1 bytes came back" check "1,000 messages of one byte" itself count=1000 size=1
+came_back="50 messages of 65536 bytes came back" check "messages of 64 KiB" itself count=50 size=65536
+check "a program" client 10.0.1.2 7471
+check "a program, by IPv6" client fd01::2 7471
+check "rdma resource shows the service" shown
+check "eight programs at once" clients 8
+check "no queue pair is left" wait_until 30 no_qp
+check "a program is killed" killed
+check "the device is removed under a connection" removed
+check "the device comes back" again
+check "the module is unloaded under a connection" unloaded
+finish
