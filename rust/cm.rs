@@ -410,12 +410,7 @@ impl<U: CmUser> CmId<U> {
         // SAFETY: The identifier exists (type invariant); the addresses have the size of all
         // families.
         to_result(unsafe {
-            bindings::rdma_resolve_addr(
-                self.raw(),
-                from.raw(),
-                to.raw(),
-                timeout_ms as c_ulong,
-            )
+            bindings::rdma_resolve_addr(self.raw(), from.raw(), to.raw(), timeout_ms as c_ulong)
         })
     }
 
@@ -725,9 +720,7 @@ impl<U: CmUser> Locked<'_, U> {
     pub fn copy_services(&self, to: &mut [u8]) {
         // SAFETY: The identifier exists (invariant of `CmId`); the function writes at most so many
         // bytes.
-        unsafe {
-            bindings::rdma_helper_cm_services(self.id.raw(), to.as_mut_ptr(), to.len())
-        };
+        unsafe { bindings::rdma_helper_cm_services(self.id.raw(), to.as_mut_ptr(), to.len()) };
     }
 }
 

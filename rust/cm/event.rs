@@ -52,9 +52,15 @@ impl CmEvent<'_> {
                 })
             }
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_UNREACHABLE => What::Unreachable,
-            bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_RESPONSE => What::Response(conn, private),
-            bindings::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => What::Rejected(self.status(), private),
-            bindings::rdma_cm_event_type_RDMA_CM_EVENT_ESTABLISHED => What::Established(conn, private),
+            bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_RESPONSE => {
+                What::Response(conn, private)
+            }
+            bindings::rdma_cm_event_type_RDMA_CM_EVENT_REJECTED => {
+                What::Rejected(self.status(), private)
+            }
+            bindings::rdma_cm_event_type_RDMA_CM_EVENT_ESTABLISHED => {
+                What::Established(conn, private)
+            }
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_DISCONNECTED => What::Disconnected,
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => What::DeviceRemoval,
             bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_CHANGE => What::AddrChange,

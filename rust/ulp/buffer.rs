@@ -49,7 +49,10 @@ impl Buffer {
                 len.max(1),
                 DMA_BIDIRECTIONAL,
             );
-            (addr, bindings::rdma_helper_ib_dma_mapping_error(device, addr))
+            (
+                addr,
+                bindings::rdma_helper_ib_dma_mapping_error(device, addr),
+            )
         };
         let mapped = NonNull::new(start).filter(|_| failed == 0);
         let Some(start) = mapped else {

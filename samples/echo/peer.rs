@@ -192,11 +192,7 @@ impl Peer {
     }
 
     /// Makes the queue pair, with all receives posted.
-    fn open(
-        self: ArcBorrow<'_, Self>,
-        id: &mut CmId<Self>,
-        pd: &Arc<Pd>,
-    ) -> Result<Arc<Qp<Self>>> {
+    fn open(self: ArcBorrow<'_, Self>, id: &mut CmId<Self>, pd: &Arc<Pd>) -> Result<Arc<Qp<Self>>> {
         let qp = id.create_qp(pd, DEPTH, self.into())?;
         for _ in 0..WINDOW {
             let buffer = Buffer::new(pd, SIZE)?;
@@ -249,9 +245,7 @@ impl Peer {
         };
         // Under the lock: messages are sent in the order of their numbers.
         match job.write(buffer.bytes_mut()) {
-            Some(len) => queues
-                .send(buffer, len)
-                .map_err(|refused| refused.error),
+            Some(len) => queues.send(buffer, len).map_err(|refused| refused.error),
             None => Ok(()),
         }
     }
