@@ -5,6 +5,7 @@
 //! | file | what |
 //! |---|---|
 //! | `id` | an ID (`struct rdma_id_private`), its references and its mirror for C |
+//! | `configfs` | settings of administrators |
 //! | `args` | arguments of exported functions |
 //! | `event` | events for consumers |
 //! | `core` | functions of `ib_core`: addresses, GIDs, restrack, network devices |
@@ -15,6 +16,8 @@
 //! | `ib`, `iw` | IDs of `ib_cm` and `iw_cm`, and their callbacks |
 
 pub(crate) mod args;
+#[cfg(CONFIG_CONFIGFS_FS)]
+pub(crate) mod configfs;
 pub(crate) mod core;
 pub(crate) mod event;
 pub(crate) mod ib;

@@ -17,6 +17,7 @@
 //! | `mcast` | multicast groups |
 //! | `deliver` | events for consumers, and the end of IDs |
 //! | `device` | devices and the IDs that are attached to them |
+//! | `configfs` | settings of administrators |
 //! | `news` | changes of neighbours and bonds |
 //! | `edge` | C structures and functions |
 //!
@@ -27,6 +28,8 @@
 
 mod abi;
 mod bind;
+#[cfg(CONFIG_CONFIGFS_FS)]
+mod configfs;
 mod connect;
 mod deliver;
 mod device;
@@ -117,6 +120,8 @@ impl Client for Cma {
 
 /// State of the module. Fields are dropped in this order.
 struct RdmaCm {
+    #[cfg(CONFIG_CONFIGFS_FS)]
+    _configfs: crate::edge::configfs::Root,
     _client: Registered<Cma>,
     _neighbours: Pin<KBox<Neighbours>>,
     _bonds: Pin<KBox<NetNotifier<Bonds>>>,
@@ -150,6 +155,8 @@ impl kernel::Module for RdmaCm {
         let neighbours = KBox::pin_init(Neighbours::register(rdma::resident!()), GFP_KERNEL)?;
         let client = Registered::register(Arc::new(Cma, GFP_KERNEL)?, rdma::resident!())?;
         Ok(Self {
+            #[cfg(CONFIG_CONFIGFS_FS)]
+            _configfs: crate::edge::configfs::Root::register(rdma::resident!())?,
             _client: client,
             _neighbours: neighbours,
             _bonds: bonds,
