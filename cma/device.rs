@@ -299,14 +299,7 @@ pub(crate) fn attach(id: &Arc<Id>, device: &Arc<CmaDevice>, port: u32, gid: Opti
         Some(gid) => Some(Arc::new(gid, GFP_KERNEL)?),
         None => None,
     };
-    {
-        let mut ids = device.ids.lock();
-        if ids.closed {
-            return Err(ENODEV);
-        }
-        ids.ids
-            .try_create_and_insert(key(id), id.clone(), GFP_KERNEL)?;
-    }
+    // Complete before it is listed, as a removal tells all that are.
     let view = device.view();
     id.words().set_transport(transport(view));
     id.words().set_port_num(port);
@@ -324,7 +317,22 @@ pub(crate) fn attach(id: &Arc<Id>, device: &Arc<CmaDevice>, port: u32, gid: Opti
         });
     });
     id.set_device(device.device().raw());
-    trace::attach(id, view);
+    let listed = list(id, device);
+    match listed {
+        Ok(()) => trace::attach(id, view),
+        Err(_) => detach(id),
+    }
+    listed
+}
+
+/// Lists an ID, to be told of a removal of the device.
+fn list(id: &Arc<Id>, device: &CmaDevice) -> Result {
+    let mut ids = device.ids.lock();
+    if ids.closed {
+        return Err(ENODEV);
+    }
+    ids.ids
+        .try_create_and_insert(key(id), id.clone(), GFP_KERNEL)?;
     Ok(())
 }
 

@@ -13,6 +13,7 @@
 //! | `trace`, `trace.c` | tracepoints |
 //! | `sa` | paths from the subnet administrator |
 //! | `news` | the notifier of neighbours |
+//! | `transport` | owners and users of the transports' IDs |
 //! | `ib`, `iw` | IDs of `ib_cm` and `iw_cm`, and their callbacks |
 
 pub(crate) mod args;
@@ -27,6 +28,7 @@ pub(crate) mod news;
 pub(crate) mod qp;
 pub(crate) mod sa;
 pub(crate) mod trace;
+pub(crate) mod transport;
 
 use crate::proto::Refusal;
 use kernel::error::Error;

@@ -8,9 +8,9 @@
 use super::core::caps;
 use super::core::find_pkey;
 use super::id::Id;
-use super::id::Transport;
 use super::trace;
 use super::trace::Step;
+use super::transport::Used;
 use crate::proto::option::QpType;
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -94,18 +94,19 @@ pub(crate) fn init_attr(id: &Id, attr: AttrAt, mask: MaskAt) -> Result {
 fn fill(id: &Id, attr: &mut bindings::ib_qp_attr, mask: &mut c_int) -> Result {
     let (device, port) = id.device().ok_or(EINVAL)?;
     let caps = caps(device.view(), port);
-    let (transport, options) = id.with(|inner| (inner.transport.clone(), inner.options));
+    let transport = id.transport();
+    let options = id.with(|inner| inner.options);
     let mut result = Ok(());
     if caps.ib_cm() {
         result = match transport {
-            Some(Transport::Ib(ib)) if id.qp_type() != QpType::Ud => ib.init_qp_attr(attr, mask),
+            Some(Used::Ib(ib)) if id.qp_type() != QpType::Ud => ib.init_qp_attr(attr, mask),
             _ => fill_own(id, attr, mask),
         };
         if attr.qp_state == bindings::ib_qp_state_IB_QPS_RTR {
             attr.rq_psn = id.seq_num;
         }
     } else if caps.iw_cm() {
-        if let Some(Transport::Iw(iw)) = transport {
+        if let Some(Used::Iw(iw)) = transport {
             result = iw.init_qp_attr(attr, mask);
         } else {
             attr.qp_access_flags = 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 300
+# limit: 480
 # rdma_cm of ours: what administrators see, compared with the C module; changes of the network, devices
 # that come and go, namespaces, and calls that meet.
 . ./ktap.sh
@@ -94,10 +94,29 @@ if has_config CONFIG_RDMA_SIW; then
 else
     skip "new_device_fails" "this kernel has no CONFIG_RDMA_SIW"
 fi
+# A device of each kind on one interface, the one of RoCE first: a request of iWARP is for its own.
+beside() {
+    on 1 rdma link del rxe1 && on 1 rdma link add siw1 type siw netdev v1 && on 2 rdma link add siw2 type siw netdev v2 || return
+    local status=0
+    meet 40 rping -s -V -C 5 -- rping -c -V -C 5 -a 10.0.1.2 || status=1
+    on 2 rdma link del siw2 && back && return $status
+}
+if has_config CONFIG_RDMA_SIW; then
+    check "iWARP beside RoCE" beside
+    check "and RoCE again" meet 40 rping -s -V -C 5 -a 10.0.1.2 -- rping -c -V -C 5 -a 10.0.1.2
+fi
 if [ -d /sys/kernel/tracing ]; then
     check "tracepoints" traced
 else
     skip "tracepoints" "this kernel has no tracefs"
+fi
+
+# Threads at shared IDs, for a minute on a kernel that is not slow.
+hostile() { within 120 python3 ./ucma_races.py 60 "$1"; }
+if ours rdma_ucm && ours ib_cm && ours ib_core; then
+    check "hostile threads" hostile 3
+else
+    skip "hostile threads" "with the C ib_core and ib_cm, ib_destroy_cm_id may wait for ever"
 fi
 
 # An ID on a bond learns that another device carries it.

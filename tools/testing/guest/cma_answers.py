@@ -103,26 +103,21 @@ def path(ucm, id):
 def tos():
     """IDs take what is set when they resolve their route, unless their programs say otherwise."""
     os.mkdir(f"{ROOT}/rxe1")
-    port = f"{ROOT}/rxe1/ports/1"
+    file = f"{ROOT}/rxe1/ports/1/default_roce_tos"
     ucm = Ucm()
-    for mode in (b"RoCE v2", b"IB/RoCE v1"):
-        for value in (b"0", b"104"):
-            write(f"{port}/default_roce_mode", mode)
-            write(f"{port}/default_roce_tos", value)
-            for own in (None, 32):
-                id = ucm.create()
-                # The number of a port is by chance, and with it the flow label.
-                ucm.bind(id, ONE, 7640)
-                if own is not None:
-                    ctypes.memset(ucm.at + 2048, own, 1)
-                    got = ucm.call("SET_OPTION", struct.pack("=QIIII", ucm.at + 2048, id, 0, 0, 1))
-                    print("tos of its own:", got)
-                ucm.resolve(id, TWO, 7641)
-                ucm.route(id)
-                print(f"{mode} {value} {own}: {path(ucm, id)}")
-                ucm.destroy(id)
-    write(f"{port}/default_roce_mode", b"RoCE v2")
-    write(f"{port}/default_roce_tos", b"0")
+    for value in (b"0", b"104", b"0"):
+        write(file, value)
+        for own in (None, 32):
+            id = ucm.create()
+            # The number of a port is by chance, and with it the flow label.
+            ucm.bind(id, ONE, 7640)
+            if own is not None:
+                ctypes.memset(ucm.at + 2048, own, 1)
+                print("tos of its own:", ucm.call("SET_OPTION", struct.pack("=QIIII", ucm.at + 2048, id, 0, 0, 1)))
+            ucm.resolve(id, TWO, 7641)
+            ucm.route(id)
+            print(f"{value} {own}: {path(ucm, id)}")
+            ucm.destroy(id)
     os.rmdir(f"{ROOT}/rxe1")
     ucm.close()
 
