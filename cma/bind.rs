@@ -50,6 +50,8 @@ fn bind_to(id: &Arc<Id>, addr: Address, destination: Option<Address>) -> Result 
     result
 }
 
+// Not inlined, as its caller's frame is large.
+#[inline(never)]
 fn try_bind(id: &Arc<Id>, addr: Address, destination: Option<Address>) -> Result {
     if let Some(interface) = addr.interface().map_err(errno)? {
         id.words()
@@ -206,6 +208,8 @@ pub(crate) fn resolve(
 }
 
 /// Binds an ID for a destination.
+// Not inlined, as its caller's frame is large.
+#[inline(never)]
 fn bind_for(id: &Arc<Id>, source: Option<Sock>, destination: &Sock) -> Result {
     if let Some(source) = source.filter(|source| source.family != 0) {
         let source = source.addr.ok_or(errno(Refusal::Family))?;
@@ -220,6 +224,8 @@ fn bind_for(id: &Arc<Id>, source: Option<Sock>, destination: &Sock) -> Result {
     bind_to(id, source, Some(to))
 }
 
+// Not inlined, as its caller's frame is large.
+#[inline(never)]
 fn try_resolve(id: &Arc<Id>, destination: &Sock, timeout_ms: usize) -> Result {
     let (source, _) = id.addrs();
     let to = destination.addr.ok_or(EINVAL)?;
@@ -246,6 +252,7 @@ fn try_resolve(id: &Arc<Id>, destination: &Sock, timeout_ms: usize) -> Result {
 }
 
 /// The destination is this host.
+#[inline(never)]
 fn resolve_loopback(id: &Arc<Id>) -> Result {
     if id.device().is_none() {
         bind_loopback(id)?;
@@ -265,6 +272,7 @@ fn resolve_loopback(id: &Arc<Id>) -> Result {
 }
 
 /// Attaches an ID to the first device with an active port, else to the first device.
+#[inline(never)]
 fn bind_loopback(id: &Arc<Id>) -> Result {
     let devices = device::all()?;
     let found = devices.iter().find_map(|device| {

@@ -115,6 +115,8 @@ struct Found {
     dev: ARef<NetDevice>,
 }
 
+// Not inlined, as its caller's frame is large.
+#[inline(never)]
 fn find(request: &Request<'_>) -> Result<Found> {
     let service_id = request.service_id();
     let number = service::port(service_id);
@@ -251,6 +253,8 @@ fn fail(id: &Arc<Id>, guard: HandlerGuard<'_>, listening: HandlerGuard<'_>) {
     }
 }
 
+// Not inlined, as its caller's frame is large.
+#[inline(never)]
 fn new_ib(request: &Request<'_>, found: &Found) -> Result<Arc<Id>> {
     let space = found.listener.words().port_space();
     let (paths, dgid) = request.paths()?;
@@ -271,6 +275,7 @@ fn new_ib(request: &Request<'_>, found: &Found) -> Result<Arc<Id>> {
     Ok(id)
 }
 
+#[inline(never)]
 fn acquire_ib(request: &Request<'_>, found: &Found, id: &Arc<Id>) -> Result {
     check_space(id)?;
     let listening = found.listener.attached().ok_or(ENODEV)?;
@@ -326,6 +331,7 @@ fn try_iw(listener: &Arc<Id>, incoming: &Incoming<'_>) -> Result<c_int> {
 /// Attaches a request of iWARP to the device that received it, which is the listener's. The GID of
 /// a local address may also be one of a device of RoCE, with which the transport's ID has nothing to
 /// do.
+#[inline(never)]
 fn acquire_iw(listener: &Id, incoming: &Incoming<'_>, id: &Arc<Id>) -> Result {
     let (local, remote) = incoming.addrs();
     let (local, remote) = (local.ok_or(EINVAL)?, remote.ok_or(EINVAL)?);

@@ -43,7 +43,11 @@ impl Name {
         // The name may change meanwhile, but stays within this array. The name in `struct device`
         // may be freed by that, so it is not used.
         // SAFETY: The array is part of the device, which exists (guarantee of a reference).
-        let text = unsafe { (&raw const (*device.raw()).name).cast::<[u8; NAME_MAX]>().read_volatile() };
+        let text = unsafe {
+            (&raw const (*device.raw()).name)
+                .cast::<[u8; NAME_MAX]>()
+                .read_volatile()
+        };
         let len = text.iter().position(|byte| *byte == 0).unwrap_or(NAME_MAX);
         Self::of_text(text.get(..len).unwrap_or_default())
     }
@@ -194,7 +198,10 @@ unsafe extern "C" fn release(item: *mut bindings::config_item) {
 /// # Safety
 ///
 /// For configfs only, with the folder of a port and a page.
-unsafe extern "C" fn show<S: Setting>(item: *mut bindings::config_item, page: *mut c_char) -> isize {
+unsafe extern "C" fn show<S: Setting>(
+    item: *mut bindings::config_item,
+    page: *mut c_char,
+) -> isize {
     // SAFETY: The item is the first field of a folder, which is not removed before this returns. A
     // page of configfs is like one of sysfs.
     let (folder, page) = unsafe { (&*item.cast::<Folder>(), Page::from_c(page)) };

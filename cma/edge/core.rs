@@ -303,6 +303,7 @@ impl Id {
     /// # Errors
     ///
     /// Those of routing; there is no answer then.
+    #[inline(never)]
     pub(crate) fn resolve_ip(this: &Arc<Self>, to: &Address, timeout_ms: usize) -> Result {
         let (source, _) = this.addrs();
         let (mut from, to) = (Bytes::new(&source), Bytes::new(to));

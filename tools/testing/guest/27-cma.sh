@@ -31,6 +31,7 @@ cases() { # NAME...
 }
 back() {
     if [ -e /sys/class/infiniband/siw1 ]; then on 1 rdma link del siw1 || return; fi
+    on 1 ip neigh del 10.0.1.2 dev v1 2>/dev/null
     on 1 rdma link add rxe1 type rxe netdev v1 && reaches 1 10.0.1.2 && gid 1 10.0.1.1
 }
 

@@ -160,7 +160,8 @@ def resources():
     listed("resolved")
     ucm.route(resolved)
     listed("routed")
-    ucm.connect(resolved)
+    # Another queue pair than the one that is said to accept.
+    ucm.connect(resolved, qpn=0x2345)
     data = ucm.expect(4)
     request = struct.unpack_from("=I", data, 8)[0]
     listed("requested")

@@ -29,7 +29,8 @@ def connected(ucm, port):
     ucm.listen(listener)
     ucm.resolve(client, ONE, port)
     ucm.route(client)
-    ucm.connect(client)
+    # Another queue pair than the one that is said to accept.
+    ucm.connect(client, qpn=0x1000 + port)
     request = struct.unpack_from("=I", ucm.expect(4), 8)[0]
     ucm.accept(request)
     ucm.expect(5)
@@ -186,6 +187,8 @@ def removal():
     """Each ID on a device is told that it goes, in whatever state it is, and the device goes."""
     ucm = Ucm()
     ids = []
+    # Nobody answers requests to this one for long.
+    ip("neigh", "replace", TWO, "lladdr", "02:00:00:00:00:97", "dev", "v1", "nud", "permanent")
     bound = ucm.create()
     ucm.bind(bound, ONE, 7626)
     ids.append(bound)
@@ -200,13 +203,9 @@ def removal():
         if routed:
             ucm.route(id)
         ids.append(id)
-    # Nobody answers this one for long.
-    ip("neigh", "replace", TWO, "lladdr", "02:00:00:00:00:97", "dev", "v1", "nud", "permanent")
     id = ucm.create()
     ucm.resolve(id, TWO, 7627)
     ucm.route(id)
-    while ucm.event(0.2)[0] is not None:
-        pass
     ucm.connect(id)
     ids.append(id)
     ids += connected(ucm, 7628)
