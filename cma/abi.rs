@@ -25,12 +25,12 @@ use crate::edge::id::Id;
 use crate::edge::id::Locked;
 use crate::edge::id::Make;
 use crate::edge::id::NetAt;
-use crate::edge::id::Transport;
 use crate::edge::iw;
 use crate::edge::qp;
 use crate::edge::qp::AttrAt;
 use crate::edge::qp::MakeAt;
 use crate::edge::qp::MaskAt;
+use crate::edge::transport::Used;
 use crate::listen;
 use crate::mcast;
 use crate::proto::event;
@@ -116,7 +116,7 @@ fn connect(id: &Id, conn: ConnAt<'_>) -> Result {
 }
 
 fn connect_locked(id: Locked<'_>, conn: ConnAt<'_>) -> Result {
-    connect::connect(&id.0.counted(), &conn.0.ok_or(EINVAL)?)
+    connect::connect(&id.id().counted(), &conn.0.ok_or(EINVAL)?)
 }
 
 fn connect_ece(id: &Id, conn: ConnAt<'_>, ece: EceAt) -> Result {
@@ -129,11 +129,11 @@ fn listen(id: &Id, backlog: c_int) -> Result {
 }
 
 fn accept(id: Locked<'_>, conn: ConnAt<'_>) -> Result {
-    connect::accept(id.0, conn.0.as_ref())
+    connect::accept(id.id(), conn.0.as_ref())
 }
 
 fn accept_ece(id: Locked<'_>, conn: ConnAt<'_>, ece: EceAt) -> Result {
-    id.0.with(|inner| inner.ece = ece.0);
+    id.id().with(|inner| inner.ece = ece.0);
     accept(id, conn)
 }
 
@@ -256,9 +256,9 @@ fn read_gids(id: &Id, sgid: GidOut, dgid: GidOut) {
 }
 
 fn iw_cm_id(id: &Id) -> *mut bindings::iw_cm_id {
-    match id.with(|inner| inner.transport.clone()) {
-        Some(Transport::Iw(iw)) => iw.as_raw(),
-        Some(Transport::Ib(_)) | None => iw::none(),
+    match id.transport() {
+        Some(Used::Iw(iw)) => iw.as_raw(),
+        Some(Used::Ib(_)) | None => iw::none(),
     }
 }
 
@@ -274,7 +274,7 @@ rdma::export! { in rdma::bindings;
     ) -> Result<Given> = create_user;
     /// Destroys an ID. May sleep; not from its callback.
     fn rdma_destroy_id(id: &Id) = destroy;
-    /// Restricts the devices that an ID may be bound to. Any context.
+    /// Restricts the devices that an ID may be bound to.
     fn rdma_restrict_node_type(id: &Id, node_type: u8) -> Result = restrict;
     /// Binds an ID to a local address. May sleep.
     fn rdma_bind_addr(id: &Id, addr: SockAt) -> Result = bind_addr;
@@ -310,7 +310,7 @@ rdma::export! { in rdma::bindings;
     fn rdma_lock_handler(id: &Id) = lock;
     /// Releases the lock of callbacks.
     fn rdma_unlock_handler(id: Locked<'_>) = unlock;
-    /// Reports an event of the queue pair.
+    /// Reports an event of the queue pair. Any context.
     fn rdma_notify(id: &Id, event: u32) -> Result = notify;
     /// Refuses a request or reply. May sleep.
     fn rdma_reject(id: &Id, data: DataAt<'_>, len: DataLen, reason: u8) -> Result = reject;
@@ -322,15 +322,15 @@ rdma::export! { in rdma::bindings;
     ) -> Result = join;
     /// Leaves a multicast group. May sleep.
     fn rdma_leave_multicast(id: &Id, addr: SockAt) = leave;
-    /// Sets the type of service. Any context.
+    /// Sets the type of service.
     fn rdma_set_service_type(id: &Id, tos: c_int) = set_service_type;
-    /// Sets whether the port may be shared. Any context.
+    /// Sets whether the port may be shared.
     fn rdma_set_reuseaddr(id: &Id, reuse: c_int) -> Result = set_reuseaddr;
-    /// Sets whether a listener leaves the other address family alone. Any context.
+    /// Sets whether a listener leaves the other address family alone.
     fn rdma_set_afonly(id: &Id, afonly: c_int) -> Result = set_afonly;
-    /// Sets the timeout of acknowledgements. Any context.
+    /// Sets the timeout of acknowledgements.
     fn rdma_set_ack_timeout(id: &Id, timeout: u8) -> Result = set_ack_timeout;
-    /// Sets the shortest time until a peer repeats itself. Any context.
+    /// Sets the shortest time until a peer repeats itself.
     fn rdma_set_min_rnr_timer(id: &Id, timer: u8) -> Result = set_min_rnr_timer;
     /// Returns the service ID of an address. Any context.
     fn rdma_get_service_id(id: &Id, addr: SockAt) -> u64 = service_id;

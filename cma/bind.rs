@@ -50,6 +50,8 @@ fn bind_to(id: &Arc<Id>, addr: Address, destination: Option<Address>) -> Result 
     result
 }
 
+// Not inlined, as its caller's frame is large.
+#[inline(never)]
 fn try_bind(id: &Arc<Id>, addr: Address, destination: Option<Address>) -> Result {
     if let Some(interface) = addr.interface().map_err(errno)? {
         id.words()
@@ -62,10 +64,17 @@ fn try_bind(id: &Arc<Id>, addr: Address, destination: Option<Address>) -> Result
     }
     let default = v6_only(id);
     id.with(|inner| inner.afonly = inner.options.is_afonly(addr.family(), default));
+    let destination = destination.filter(|to| to.family() == addr.family());
     id.set_destination(destination.unwrap_or(addr.family().unspecified()));
     if let Err(error) = ports::take(id) {
         device::detach(id);
         return Err(error);
+    }
+    if id.with(|inner| inner.life.state()) == State::Destroying {
+        // The consumer has answered the device's removal by that.
+        ports::release(id);
+        device::detach(id);
+        return Err(EINVAL);
     }
     if !addr.is_any() {
         id.track();
@@ -199,6 +208,8 @@ pub(crate) fn resolve(
 }
 
 /// Binds an ID for a destination.
+// Not inlined, as its caller's frame is large.
+#[inline(never)]
 fn bind_for(id: &Arc<Id>, source: Option<Sock>, destination: &Sock) -> Result {
     if let Some(source) = source.filter(|source| source.family != 0) {
         let source = source.addr.ok_or(errno(Refusal::Family))?;
@@ -213,6 +224,8 @@ fn bind_for(id: &Arc<Id>, source: Option<Sock>, destination: &Sock) -> Result {
     bind_to(id, source, Some(to))
 }
 
+// Not inlined, as its caller's frame is large.
+#[inline(never)]
 fn try_resolve(id: &Arc<Id>, destination: &Sock, timeout_ms: usize) -> Result {
     let (source, _) = id.addrs();
     let to = destination.addr.ok_or(EINVAL)?;
@@ -230,10 +243,16 @@ fn try_resolve(id: &Arc<Id>, destination: &Sock, timeout_ms: usize) -> Result {
     if id.with(|inner| core::mem::replace(&mut inner.asked, true)) {
         id.cancel_resolve_ip();
     }
-    Id::resolve_ip(id, &to, timeout_ms)
+    Id::resolve_ip(id, &to, timeout_ms)?;
+    if id.with(|inner| inner.life.state().is_over()) {
+        // The device was removed before there was a request to cancel.
+        id.cancel_resolve_ip();
+    }
+    Ok(())
 }
 
 /// The destination is this host.
+#[inline(never)]
 fn resolve_loopback(id: &Arc<Id>) -> Result {
     if id.device().is_none() {
         bind_loopback(id)?;
@@ -253,16 +272,15 @@ fn resolve_loopback(id: &Arc<Id>) -> Result {
 }
 
 /// Attaches an ID to the first device with an active port, else to the first device.
+#[inline(never)]
 fn bind_loopback(id: &Arc<Id>) -> Result {
     let devices = device::all()?;
-    let mut found = None;
-    for device in &devices {
-        for port in device.ports() {
-            if is_active(device.view(), port) {
-                found = found.or(Some((device, port)));
-            }
-        }
-    }
+    let found = devices.iter().find_map(|device| {
+        let port = device
+            .ports()
+            .find(|port| is_active(device.view(), *port))?;
+        Some((device, port))
+    });
     let first = devices.first().map(|device| (device, 1));
     let (device, port) = found.or(first).ok_or(ENODEV)?;
     let gid = gid_at(device.view(), port, 0)?;

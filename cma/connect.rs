@@ -15,10 +15,11 @@ use crate::edge::ib::Connect;
 use crate::edge::ib::IbId;
 use crate::edge::id::HandlerGuard;
 use crate::edge::id::Id;
-use crate::edge::id::Transport;
 use crate::edge::iw;
 use crate::edge::iw::IwId;
 use crate::edge::qp;
+use crate::edge::transport::Transport;
+use crate::edge::transport::Used;
 use crate::proto::event;
 use crate::proto::event::IbPlan;
 use crate::proto::event::IwEvent;
@@ -45,11 +46,8 @@ pub(crate) fn connect(id: &Arc<Id>, conn: &Conn<'_>) -> Result {
     take_qp(id, conn);
     let result = try_connect(id, conn);
     if result.is_err() {
-        let transport = id.with(|inner| {
-            inner.life.connect_failed();
-            inner.transport.take()
-        });
-        drop(transport);
+        id.with(|inner| inner.life.connect_failed());
+        drop(id.take_transport());
     }
     result
 }
@@ -68,8 +66,9 @@ fn try_connect(id: &Arc<Id>, conn: &Conn<'_>) -> Result {
     if caps.ib_cm() {
         connect_ib(id, &device, conn)
     } else if caps.iw_cm() {
-        let iw = IwId::connection(&device, id)?;
-        id.with(|inner| inner.transport = Some(Transport::Iw(iw.clone())));
+        let owned = IwId::connection(&device, id)?;
+        let iw = owned.used()?;
+        id.set_transport(Transport::Iw(owned));
         qp::to_rtr(id, Some(conn.responder_resources()))?;
         iw.connect(id, conn)
     } else {
@@ -95,8 +94,9 @@ fn connect_ib(id: &Arc<Id>, device: &DeviceRef, conn: &Conn<'_>) -> Result {
         *to = *from;
     }
     let datagrams = id.qp_type() == QpType::Ud;
-    let ib = IbId::create(device, id, datagrams)?;
-    id.with(|inner| inner.transport = Some(Transport::Ib(ib.clone())));
+    let owned = IbId::create(device, id, datagrams)?;
+    let ib = owned.used()?;
+    id.set_transport(Transport::Ib(owned));
     let service_id = service::id(id.words().port_space(), &destination);
     if datagrams {
         return ib.send_sidr_req(id, service_id, buffer);
@@ -115,10 +115,6 @@ fn connect_ib(id: &Arc<Id>, device: &DeviceRef, conn: &Conn<'_>) -> Result {
     )
 }
 
-fn transport(id: &Id) -> Option<Transport> {
-    id.with(|inner| inner.transport.clone())
-}
-
 /// Accepts a request, or, without parameters, a reply. The caller holds the lock of callbacks.
 pub(crate) fn accept(id: &Id, conn: Option<&Conn<'_>>) -> Result {
     id.with(|inner| inner.life.accept()).map_err(errno)?;
@@ -134,8 +130,8 @@ pub(crate) fn accept(id: &Id, conn: Option<&Conn<'_>>) -> Result {
 }
 
 fn try_accept(id: &Id, conn: Option<&Conn<'_>>) -> Result {
-    match (transport(id).ok_or(EINVAL)?, conn) {
-        (Transport::Ib(ib), conn) if id.qp_type() == QpType::Ud => {
+    match (id.transport().ok_or(EINVAL)?, conn) {
+        (Used::Ib(ib), conn) if id.qp_type() == QpType::Ud => {
             let (qkey, data) = conn.map_or((0, Data::NONE), |conn| (conn.qkey(), conn.data()));
             if qkey == 0 {
                 qp::default_qkey(id)?;
@@ -144,17 +140,17 @@ fn try_accept(id: &Id, conn: Option<&Conn<'_>>) -> Result {
             }
             ib.send_sidr_rep(id, true, data)
         }
-        (Transport::Ib(ib), Some(conn)) => {
+        (Used::Ib(ib), Some(conn)) => {
             qp::to_rtr(id, Some(conn.responder_resources()))?;
             qp::to_rts(id, Some(conn.initiator_depth()))?;
             ib.send_rep(id, conn)
         }
-        (Transport::Ib(ib), None) => ready(id, &ib),
-        (Transport::Iw(iw), Some(conn)) => {
+        (Used::Ib(ib), None) => ready(id, &ib),
+        (Used::Iw(iw), Some(conn)) => {
             qp::to_rtr(id, Some(conn.responder_resources()))?;
             iw.accept(id, conn)
         }
-        (Transport::Iw(_), None) => Err(EINVAL),
+        (Used::Iw(_), None) => Err(EINVAL),
     }
 }
 
@@ -172,36 +168,35 @@ fn ready(id: &Id, ib: &IbId) -> Result {
 
 /// Refuses a request or a reply.
 pub(crate) fn reject(id: &Id, data: Data<'_>, reason: u8) -> Result {
-    match transport(id).ok_or(EINVAL)? {
-        Transport::Ib(ib) if id.qp_type() == QpType::Ud => ib.send_sidr_rep(id, false, data),
-        Transport::Ib(ib) => ib.send_rej(id, reason, data),
-        Transport::Iw(iw) => iw.reject(data),
+    match id.transport().ok_or(EINVAL)? {
+        Used::Ib(ib) if id.qp_type() == QpType::Ud => ib.send_sidr_rep(id, false, data),
+        Used::Ib(ib) => ib.send_rej(id, reason, data),
+        Used::Iw(iw) => iw.reject(data),
     }
 }
 
 /// Disconnects.
 pub(crate) fn disconnect(id: &Id) -> Result {
-    match transport(id).ok_or(EINVAL)? {
-        Transport::Ib(ib) => {
+    match id.transport().ok_or(EINVAL)? {
+        Used::Ib(ib) => {
             qp::to_error(id)?;
             ib.disconnect(id);
             Ok(())
         }
-        Transport::Iw(iw) => iw.disconnect(),
+        Used::Iw(iw) => iw.disconnect(),
     }
 }
 
-/// Reports an event of the queue pair.
+/// Reports an event of the queue pair. Any context, so no reference to the device is taken, whose
+/// drop may be the last.
 pub(crate) fn notify(id: &Id, event: u32) -> Result {
-    match transport(id).ok_or(EINVAL)? {
-        Transport::Ib(ib) => {
-            let (device, _) = id.device().ok_or(EINVAL)?;
-            if Node::IbCa.allows(device.view().node_type()) {
-                return ib.notify(event);
-            }
-            Ok(())
-        }
-        Transport::Iw(_) => Ok(()),
+    let is_ca = id.with(|inner| {
+        let attached = inner.device.as_ref()?;
+        Some(Node::IbCa.allows(attached.device.view().node_type()))
+    });
+    match (id.transport().ok_or(EINVAL)?, is_ca.ok_or(EINVAL)?) {
+        (Used::Ib(ib), true) => ib.notify(event),
+        (Used::Ib(_), false) | (Used::Iw(_), _) => Ok(()),
     }
 }
 
@@ -252,7 +247,7 @@ pub(crate) fn ib_event(id: &Arc<Id>, incoming: &ib::Incoming<'_>) -> c_int {
 
 /// What the consumer is told when the peer accepts.
 fn reply(id: &Id) -> Told {
-    let Some(Transport::Ib(ib)) = transport(id) else {
+    let Some(Used::Ib(ib)) = id.transport() else {
         return event::replied(None);
     };
     if id.qp_type() != QpType::Ud {

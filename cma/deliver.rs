@@ -6,7 +6,6 @@ use crate::device;
 use crate::edge::event::Event;
 use crate::edge::id::HandlerGuard;
 use crate::edge::id::Id;
-use crate::edge::id::Transport;
 use crate::edge::trace;
 use crate::edge::trace::Step;
 use crate::listen;
@@ -37,10 +36,16 @@ pub(crate) enum Delivered<'a> {
 pub(crate) struct End(Pending);
 
 impl End {
-    /// Destroys the ID. May sleep; without locks.
+    /// Destroys the ID. May sleep; without locks, and not by a user of the ID's transport.
     pub(crate) fn finish(self, id: &Arc<Id>) {
         finish(id, self.0);
     }
+}
+
+/// Begins to destroy an ID, of which its consumer is told nothing any more. `None`: it is being
+/// destroyed already.
+pub(crate) fn begin_end(id: &Id, _held: &HandlerGuard<'_>) -> Option<End> {
+    id.with(|inner| inner.life.destroy()).map(End)
 }
 
 /// Delivers an event, if the state allows it.
@@ -63,6 +68,7 @@ pub(crate) fn deliver<'a>(
         Answer::Destroy
     };
     match id.with(|inner| inner.life.over(delivery, said)) {
+        // Only a removal, which is not delivered here, is answered by the latter.
         After::Keep | After::Removed(_) => Delivered::Kept(guard),
         After::Destroy(pending) => {
             drop(guard);
@@ -119,10 +125,10 @@ pub(crate) fn removal(id: &Arc<Id>) {
 /// Destroys an ID. May sleep; not from its callback.
 pub(crate) fn destroy(id: &Arc<Id>) {
     let guard = id.lock();
-    let pending = id.with(|inner| inner.life.destroy());
+    let end = begin_end(id, &guard);
     drop(guard);
-    if let Some(pending) = pending {
-        finish(id, pending);
+    if let Some(end) = end {
+        end.finish(id);
     }
 }
 
@@ -146,9 +152,8 @@ fn finish(id: &Arc<Id>, pending: Pending) {
     cancel(id, pending);
     id.untrack();
     news::remove(id);
-    // Waits for the transport's handler.
-    let transport = id.with(|inner| inner.transport.take());
-    drop(transport);
+    // Waits for users of the transport's ID and for its handler.
+    drop(id.take_transport());
     mcast::leave_all(id);
     device::detach(id);
     ports::release(id);
@@ -157,10 +162,7 @@ fn finish(id: &Arc<Id>, pending: Pending) {
 
 /// The transport destroys its ID, because its handler will not return 0.
 pub(crate) fn give_up_transport(id: &Id) {
-    let transport = id.with(|inner| inner.transport.take());
-    match &transport {
-        Some(Transport::Ib(ib)) => ib.give_up(),
-        Some(Transport::Iw(iw)) => iw.give_up(),
-        None => {}
+    if let Some(transport) = id.take_transport() {
+        transport.give_up();
     }
 }

@@ -20,6 +20,8 @@ use crate::listen;
 use crate::proto::route::GidType;
 use kernel::prelude::*;
 use kernel::rbtree::RBTree;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use rdma::client::DeviceRef;
@@ -29,10 +31,37 @@ use rdma::edge::device::Device;
 #[pin_data]
 pub(crate) struct CmaDevice {
     device: DeviceRef,
-    /// GID type of connections, for each port.
-    gid_types: KVec<GidType>,
+    /// What connections get by default, for each port.
+    settings: KVec<Settings>,
     #[pin]
     ids: Mutex<Ids>,
+}
+
+/// What connections of a port get by default.
+pub(crate) struct Settings {
+    /// Number of the GID type.
+    gid_type: Atomic<u32>,
+    /// The type of service, of eight bits.
+    tos: Atomic<u32>,
+}
+
+impl Settings {
+    /// The GID type.
+    pub(crate) fn gid_type(&self) -> GidType {
+        GidType::from_raw(self.gid_type.load(Relaxed)).unwrap_or(GidType::Ib)
+    }
+
+    /// The type of service.
+    pub(crate) fn tos(&self) -> u8 {
+        // CAST: Eight bits.
+        self.tos.load(Relaxed) as u8
+    }
+
+    /// Sets the type of service.
+    #[cfg(CONFIG_CONFIGFS_FS)]
+    pub(crate) fn set_tos(&self, tos: u8) {
+        self.tos.store(tos.into(), Relaxed);
+    }
 }
 
 /// IDs by their addresses.
@@ -90,6 +119,13 @@ pub(crate) fn all() -> Result<KVec<Arc<CmaDevice>>> {
     copy(&DEVICES.lock().devices)
 }
 
+/// The first device that `is` says yes to. It is called under the lock of the lists.
+#[cfg(CONFIG_CONFIGFS_FS)]
+pub(crate) fn find(is: impl Fn(&CmaDevice) -> bool) -> Option<Arc<CmaDevice>> {
+    let lists = DEVICES.lock();
+    lists.devices.iter().find(|device| is(device)).cloned()
+}
+
 /// Announces a listener without address to devices that come later; returns the present ones.
 ///
 /// # Errors
@@ -138,14 +174,36 @@ impl CmaDevice {
         }
     }
 
+    /// What connections of a port get by default. `None`: there is no such port.
+    pub(crate) fn settings(&self, port: u32) -> Option<&Settings> {
+        let at = port.checked_sub(*self.ports().start())?;
+        // CAST: Widens.
+        self.settings.get(at as usize)
+    }
+
     /// The GID type of connections of a port.
     pub(crate) fn gid_type(&self, port: u32) -> GidType {
-        let at = port.saturating_sub(*self.ports().start());
-        // CAST: Widens.
-        self.gid_types
-            .get(at as usize)
-            .copied()
-            .unwrap_or(GidType::Ib)
+        self.settings(port).map_or(GidType::Ib, Settings::gid_type)
+    }
+
+    /// The type of service of connections of a port.
+    pub(crate) fn tos(&self, port: u32) -> u8 {
+        self.settings(port).map_or(0, Settings::tos)
+    }
+
+    /// Sets the GID type of connections of a port.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: there is no such port, or it does not support the type.
+    #[cfg(CONFIG_CONFIGFS_FS)]
+    pub(crate) fn set_gid_type(&self, port: u32, gid_type: GidType) -> Result {
+        let settings = self.settings(port).ok_or(EINVAL)?;
+        let gid_type = gid_type
+            .of_port(gid_types(self.view(), port))
+            .ok_or(EINVAL)?;
+        settings.gid_type.store(gid_type.raw(), Relaxed);
+        Ok(())
     }
 
     /// A device that was added.
@@ -162,15 +220,19 @@ impl CmaDevice {
         if !device.ports().any(can) {
             return Err(rdma::provider::unsupported());
         }
-        let mut types = KVec::new();
+        let mut settings = KVec::new();
         for port in device.ports() {
-            let mask = gid_types(view, port);
-            types.push(GidType::preferred(mask).unwrap_or(GidType::Ib), GFP_KERNEL)?;
+            let gid_type = GidType::preferred(gid_types(view, port)).unwrap_or(GidType::Ib);
+            let one = Settings {
+                gid_type: Atomic::new(gid_type.raw()),
+                tos: Atomic::new(0),
+            };
+            settings.push(one, GFP_KERNEL)?;
         }
         let this = Arc::pin_init(
             pin_init!(Self {
                 device,
-                gid_types: types,
+                settings,
                 ids <- kernel::new_mutex!(
                     Ids { ids: RBTree::new(), closed: false },
                     "CmaDevice::ids"
@@ -237,14 +299,7 @@ pub(crate) fn attach(id: &Arc<Id>, device: &Arc<CmaDevice>, port: u32, gid: Opti
         Some(gid) => Some(Arc::new(gid, GFP_KERNEL)?),
         None => None,
     };
-    {
-        let mut ids = device.ids.lock();
-        if ids.closed {
-            return Err(ENODEV);
-        }
-        ids.ids
-            .try_create_and_insert(key(id), id.clone(), GFP_KERNEL)?;
-    }
+    // Complete before it is listed, as a removal tells all that are.
     let view = device.view();
     id.words().set_transport(transport(view));
     id.words().set_port_num(port);
@@ -262,7 +317,22 @@ pub(crate) fn attach(id: &Arc<Id>, device: &Arc<CmaDevice>, port: u32, gid: Opti
         });
     });
     id.set_device(device.device().raw());
-    trace::attach(id, view);
+    let listed = list(id, device);
+    match listed {
+        Ok(()) => trace::attach(id, view),
+        Err(_) => detach(id),
+    }
+    listed
+}
+
+/// Lists an ID, to be told of a removal of the device.
+fn list(id: &Arc<Id>, device: &CmaDevice) -> Result {
+    let mut ids = device.ids.lock();
+    if ids.closed {
+        return Err(ENODEV);
+    }
+    ids.ids
+        .try_create_and_insert(key(id), id.clone(), GFP_KERNEL)?;
     Ok(())
 }
 

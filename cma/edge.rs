@@ -5,6 +5,7 @@
 //! | file | what |
 //! |---|---|
 //! | `id` | an ID (`struct rdma_id_private`), its references and its mirror for C |
+//! | `configfs` | settings of administrators |
 //! | `args` | arguments of exported functions |
 //! | `event` | events for consumers |
 //! | `core` | functions of `ib_core`: addresses, GIDs, restrack, network devices |
@@ -12,9 +13,12 @@
 //! | `trace`, `trace.c` | tracepoints |
 //! | `sa` | paths from the subnet administrator |
 //! | `news` | the notifier of neighbours |
+//! | `transport` | owners and users of the transports' IDs |
 //! | `ib`, `iw` | IDs of `ib_cm` and `iw_cm`, and their callbacks |
 
 pub(crate) mod args;
+#[cfg(CONFIG_CONFIGFS_FS)]
+pub(crate) mod configfs;
 pub(crate) mod core;
 pub(crate) mod event;
 pub(crate) mod ib;
@@ -24,6 +28,7 @@ pub(crate) mod news;
 pub(crate) mod qp;
 pub(crate) mod sa;
 pub(crate) mod trace;
+pub(crate) mod transport;
 
 use crate::proto::Refusal;
 use kernel::error::Error;

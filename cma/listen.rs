@@ -14,8 +14,8 @@ use crate::edge::ib::IbId;
 use crate::edge::id::Consumer;
 use crate::edge::id::Id;
 use crate::edge::id::Kind;
-use crate::edge::id::Transport;
 use crate::edge::iw::IwId;
+use crate::edge::transport::Transport;
 use crate::ports;
 use crate::proto::addr::Family;
 use crate::proto::service;
@@ -62,7 +62,7 @@ fn on_own_device(id: &Arc<Id>, backlog: c_int) -> Result {
     } else {
         return Err(enosys());
     };
-    id.with(|inner| inner.transport = Some(transport));
+    id.set_transport(transport);
     Ok(())
 }
 
@@ -76,7 +76,17 @@ fn everywhere(id: &Arc<Id>) -> Result {
             return Err(error);
         }
     }
+    id.with(|inner| inner.open = true);
     Ok(())
+}
+
+/// Whether the consumer of a listener may be told of requests. While a listener without address
+/// still begins to listen, it may not, as that may fail.
+pub(crate) fn is_open(listener: &Id) -> bool {
+    match &listener.kind {
+        Kind::Internal(parent) => parent.with(|inner| inner.open),
+        Kind::Plain | Kind::Request => true,
+    }
 }
 
 /// Gives a listener an internal ID on a device, if it has none there. May sleep.
@@ -117,11 +127,14 @@ pub(crate) fn on_device(listener: &Arc<Id>, device: &Arc<CmaDevice>) -> Result {
         inner.afonly = afonly;
     });
     child.set_source(source);
-    if device::attach(&child, device, 0, None).is_err() {
-        // The device is being removed.
+    if let Some(tos) = options.tos {
+        child.mirror_tos(tos);
+    }
+    if let Err(error) = device::attach(&child, device, 0, None) {
         drop(children);
         deliver::destroy(&child);
-        return Ok(());
+        // The device is being removed.
+        return if error == ENODEV { Ok(()) } else { Err(error) };
     }
     child.track();
     let begun = listen(&child, backlog);
@@ -138,6 +151,7 @@ pub(crate) fn on_device(listener: &Arc<Id>, device: &Arc<CmaDevice>) -> Result {
 /// Ends a listener without address: destroys its internal IDs. May sleep.
 pub(crate) fn close(listener: &Id) {
     device::remove_anywhere(listener);
+    listener.with(|inner| inner.open = false);
     let children = {
         let mut children = listener.children.lock();
         children.closed = true;

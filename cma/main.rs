@@ -17,16 +17,20 @@
 //! | `mcast` | multicast groups |
 //! | `deliver` | events for consumers, and the end of IDs |
 //! | `device` | devices and the IDs that are attached to them |
+//! | `configfs` | settings of administrators |
 //! | `news` | changes of neighbours and bonds |
 //! | `edge` | C structures and functions |
 //!
 //! Locks, outermost first: lock of callbacks of a listener, of a request's ID; `Id::children`;
-//! `Ports::table`, `DEVICES`, `CmaDevice::ids`, `Id::qp`; `Id::inner`.
+//! `Membership::left`; `Ports::table`, `DEVICES`, `CmaDevice::ids`, `Id::qp`, `Id::groups`, `Id::news`
+//! (none under another of these); `PEERS`; `Id::inner`, which is taken in any context.
 
 #![allow(unreachable_pub, reason = "proto is a crate of its own on the host")]
 
 mod abi;
 mod bind;
+#[cfg(CONFIG_CONFIGFS_FS)]
+mod configfs;
 mod connect;
 mod deliver;
 mod device;
@@ -117,6 +121,8 @@ impl Client for Cma {
 
 /// State of the module. Fields are dropped in this order.
 struct RdmaCm {
+    #[cfg(CONFIG_CONFIGFS_FS)]
+    _configfs: crate::edge::configfs::Root,
     _client: Registered<Cma>,
     _neighbours: Pin<KBox<Neighbours>>,
     _bonds: Pin<KBox<NetNotifier<Bonds>>>,
@@ -150,6 +156,8 @@ impl kernel::Module for RdmaCm {
         let neighbours = KBox::pin_init(Neighbours::register(rdma::resident!()), GFP_KERNEL)?;
         let client = Registered::register(Arc::new(Cma, GFP_KERNEL)?, rdma::resident!())?;
         Ok(Self {
+            #[cfg(CONFIG_CONFIGFS_FS)]
+            _configfs: crate::edge::configfs::Root::register(rdma::resident!())?,
             _client: client,
             _neighbours: neighbours,
             _bonds: bonds,

@@ -7,7 +7,7 @@
 //! key is a copy, so that an ID is found in the list whatever becomes of its addresses.
 //!
 //! Context: `neighbour` is called in softirqs, so the list has a lock for these, and nothing is
-//! dropped under it.
+//! dropped under it. `Id::inner` is taken under it.
 
 use crate::device;
 use crate::edge::id::Id;
@@ -60,18 +60,30 @@ pub(crate) fn add(id: &Arc<Id>) -> Result {
     let own = core::ptr::from_ref::<Id>(id).addr();
     let key = (net_of(id), id.words().bound_dev_if(), gid, own);
     let node = RBTreeNode::new(key, id.clone(), GFP_KERNEL)?;
-    id.with(|inner| inner.listed = Some(key));
-    let old = with_peers(|peers| peers.insert(node));
-    drop(old);
+    // Together, so that who ends the ID finds both.
+    let rest = with_peers(|peers| {
+        let live = id.with(|inner| {
+            let live = !inner.life.state().is_over();
+            inner.listed = live.then_some(key);
+            live
+        });
+        if live {
+            Ok(peers.insert(node))
+        } else {
+            Err(node)
+        }
+    });
+    drop(rest);
     Ok(())
 }
 
 /// Ends [`add`].
 pub(crate) fn remove(id: &Id) {
-    if let Some(key) = id.with(|inner| inner.listed.take()) {
-        let node = with_peers(|peers| peers.remove_node(&key));
-        drop(node);
-    }
+    let node = with_peers(|peers| {
+        let key = id.with(|inner| inner.listed.take())?;
+        peers.remove_node(&key)
+    });
+    drop(node);
 }
 
 /// A neighbour that has changed.

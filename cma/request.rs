@@ -11,13 +11,17 @@ use crate::deliver;
 use crate::deliver::Delivered;
 use crate::device;
 use crate::edge::core::address_of;
+use crate::edge::core::caps;
 use crate::edge::core::leaves_by;
 use crate::edge::event::Event;
 use crate::edge::ib::Request;
+use crate::edge::id::HandlerGuard;
 use crate::edge::id::Id;
 use crate::edge::id::Kind;
-use crate::edge::id::Transport;
 use crate::edge::iw::Incoming;
+use crate::edge::transport::Transport;
+use crate::edge::transport::Used;
+use crate::listen;
 use crate::ports;
 use crate::proto::addr::Address;
 use crate::proto::event::Status;
@@ -111,6 +115,8 @@ struct Found {
     dev: ARef<NetDevice>,
 }
 
+// Not inlined, as its caller's frame is large.
+#[inline(never)]
 fn find(request: &Request<'_>) -> Result<Found> {
     let service_id = request.service_id();
     let number = service::port(service_id);
@@ -122,11 +128,12 @@ fn find(request: &Request<'_>) -> Result<Found> {
         request.ib_net_device(&header.local(number))
     }
     .ok_or(ENODEV)?;
-    if dev.flags() & UP == 0 || !leaves_by(&dev, &header.local(number), &header.remote()) {
-        return Err(ehostunreach());
-    }
     let net = {
+        // One section, so that the route is one of the namespace.
         let rcu = rcu::read_lock();
+        if dev.flags() & UP == 0 || !leaves_by(&dev, &header.local(number), &header.remote()) {
+            return Err(ehostunreach());
+        }
         dev.net(&rcu).try_hold().ok_or(ehostunreach())?
     };
     let space = service::space(service_id).ok_or(EINVAL)?;
@@ -195,6 +202,10 @@ fn try_ib(request: &Request<'_>) -> Result<c_int> {
     if !listener.with(|inner| inner.life.is_listening()) {
         return Err(econnaborted());
     }
+    if !listen::is_open(listener) {
+        // No answer, so the peer repeats its request.
+        return Err(ENOMEM);
+    }
     // The peer repeats its request, as there is no memory.
     let id = new_ib(request, &found).map_err(|_| ENOMEM)?;
     let guard = id.lock();
@@ -202,16 +213,13 @@ fn try_ib(request: &Request<'_>) -> Result<c_int> {
         id.track();
         request.adopt(&id)
     });
-    let ib = match ready {
-        Ok(ib) => ib,
+    match ready {
+        Ok(ib) => id.set_transport(Transport::Ib(ib)),
         Err(error) => {
-            drop(guard);
-            drop(listening);
-            deliver::destroy(&id);
+            fail(&id, guard, listening);
             return Err(error);
         }
-    };
-    id.with(|inner| inner.transport = Some(Transport::Ib(ib.clone())));
+    }
     let offset = header::offset(found.header.local(0).family());
     let mut event = request.event(offset);
     let _consumer_knows_it = Id::give(id.clone());
@@ -220,7 +228,9 @@ fn try_ib(request: &Request<'_>) -> Result<c_int> {
         Delivered::Kept(guard) => {
             let connecting = id.with(|inner| inner.life.state()) == State::Connect;
             if connecting && id.qp_type() != QpType::Ud {
-                ib.prepare_mra(&id);
+                if let Some(Used::Ib(ib)) = id.transport() {
+                    ib.prepare_mra(&id);
+                }
             }
             drop(guard);
             return Ok(0);
@@ -228,20 +238,31 @@ fn try_ib(request: &Request<'_>) -> Result<c_int> {
         Delivered::Ended(answer, end) => (answer, end),
     };
     deliver::give_up_transport(&id);
-    drop(ib);
     drop(listening);
     end.finish(&id);
     Ok(answer)
 }
 
+/// Ends an ID of which no consumer knows.
+fn fail(id: &Arc<Id>, guard: HandlerGuard<'_>, listening: HandlerGuard<'_>) {
+    let end = deliver::begin_end(id, &guard);
+    drop(guard);
+    drop(listening);
+    if let Some(end) = end {
+        end.finish(id);
+    }
+}
+
+// Not inlined, as its caller's frame is large.
+#[inline(never)]
 fn new_ib(request: &Request<'_>, found: &Found) -> Result<Arc<Id>> {
     let space = found.listener.words().port_space();
+    let (paths, dgid) = request.paths()?;
     let id = new_id(&found.listener, space, request.qp_type())?;
     let number = service::port(request.service_id());
     id.set_source(found.header.local(number));
     id.set_destination(found.header.remote());
     id.copy_device(&found.dev);
-    let (paths, dgid) = request.paths()?;
     id.set_paths(paths);
     if !request.is_datagrams() {
         let [source, mut destination, broadcast] = id.hardware();
@@ -254,6 +275,7 @@ fn new_ib(request: &Request<'_>, found: &Found) -> Result<Arc<Id>> {
     Ok(id)
 }
 
+#[inline(never)]
 fn acquire_ib(request: &Request<'_>, found: &Found, id: &Arc<Id>) -> Result {
     check_space(id)?;
     let listening = found.listener.attached().ok_or(ENODEV)?;
@@ -273,7 +295,7 @@ pub(crate) fn iw(listener: &Arc<Id>, incoming: &Incoming<'_>) -> c_int {
 
 fn try_iw(listener: &Arc<Id>, incoming: &Incoming<'_>) -> Result<c_int> {
     let listening = listener.lock();
-    if !listener.with(|inner| inner.life.is_listening()) {
+    if !listener.with(|inner| inner.life.is_listening()) || !listen::is_open(listener) {
         return Err(econnaborted());
     }
     let space = service::Space::Tcp.raw();
@@ -283,16 +305,13 @@ fn try_iw(listener: &Arc<Id>, incoming: &Incoming<'_>) -> Result<c_int> {
         id.track();
         incoming.adopt(&id)
     });
-    let iw = match ready {
-        Ok(iw) => iw,
+    match ready {
+        Ok(iw) => id.set_transport(Transport::Iw(iw)),
         Err(error) => {
-            drop(guard);
-            drop(listening);
-            deliver::destroy(&id);
+            fail(&id, guard, listening);
             return Err(error);
         }
-    };
-    id.with(|inner| inner.transport = Some(Transport::Iw(iw)));
+    }
     let mut event: Event = incoming.for_consumer(true);
     let _consumer_knows_it = Id::give(id.clone());
     let delivered = deliver::deliver(&id, guard, Cause::Request, &mut event, Status::Ok);
@@ -309,6 +328,10 @@ fn try_iw(listener: &Arc<Id>, incoming: &Incoming<'_>) -> Result<c_int> {
     Ok(answer)
 }
 
+/// Attaches a request of iWARP to the device that received it, which is the listener's. The GID of
+/// a local address may also be one of a device of RoCE, with which the transport's ID has nothing to
+/// do.
+#[inline(never)]
 fn acquire_iw(listener: &Id, incoming: &Incoming<'_>, id: &Arc<Id>) -> Result {
     let (local, remote) = incoming.addrs();
     let (local, remote) = (local.ok_or(EINVAL)?, remote.ok_or(EINVAL)?);
@@ -317,16 +340,14 @@ fn acquire_iw(listener: &Id, incoming: &Incoming<'_>, id: &Arc<Id>) -> Result {
     id.set_destination(remote);
     check_space(id)?;
     let own = listener.attached().ok_or(ENODEV)?;
-    if own.port != 0 {
-        if let Ok(gid) = validate(id, &own.device, own.port, own.gid_type) {
-            return device::attach(id, &own.device, own.port, Some(gid));
+    let device = &own.device;
+    // The port of a listener with an address first.
+    for port in Iterator::chain(core::iter::once(own.port), device.ports()) {
+        if port == 0 || !caps(device.view(), port).iwarp() {
+            continue;
         }
-    }
-    for device in &device::all()? {
-        for port in device.ports() {
-            if let Ok(gid) = validate(id, device, port, device.gid_type(port)) {
-                return device::attach(id, device, port, Some(gid));
-            }
+        if let Ok(gid) = validate(id, device, port, device.gid_type(port)) {
+            return device::attach(id, device, port, Some(gid));
         }
     }
     Err(ENODEV)

@@ -88,8 +88,9 @@ fn resolve_roce(id: &Arc<Id>) -> Result {
     let options = id.with(|inner| inner.options);
     let (source, destination) = id.addrs();
     let dev = bound_device(id)?;
-    // The device's default, which configfs sets, is 0.
-    let tos = options.tos.unwrap_or(0);
+    let tos = options
+        .tos
+        .unwrap_or_else(|| attached.device.tos(attached.port));
     let path = route::path(&route::From {
         source: &source,
         destination: &destination,

@@ -11,7 +11,7 @@ use rdma::bindings;
 use rdma::edge::FromC;
 use rdma::edge::Within;
 
-/// A socket address that a caller passed; `None` for null.
+/// A socket address that a caller passed.
 #[derive(Clone, Copy)]
 pub(crate) struct Sock {
     /// The address; `None` if its family is unknown.
@@ -42,7 +42,7 @@ impl Sock {
     }
 }
 
-/// A `struct sockaddr *` argument.
+/// A `struct sockaddr *` argument; `None` for null.
 pub(crate) struct SockAt(pub(crate) Option<Sock>);
 
 // SAFETY: `from_c`'s contract: null, or what `Sock::read` demands.
@@ -57,7 +57,7 @@ unsafe impl FromC for SockAt {
 // SAFETY: The type contains no reference.
 unsafe impl Within<'_> for SockAt {}
 
-/// A `const struct sockaddr *` argument.
+/// A `const struct sockaddr *` argument; `None` for null.
 pub(crate) struct SockIn(pub(crate) Option<Sock>);
 
 // SAFETY: As for `SockAt`.

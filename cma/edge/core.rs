@@ -303,13 +303,15 @@ impl Id {
     /// # Errors
     ///
     /// Those of routing; there is no answer then.
+    #[inline(never)]
     pub(crate) fn resolve_ip(this: &Arc<Self>, to: &Address, timeout_ms: usize) -> Result {
         let (source, _) = this.addrs();
         let (mut from, to) = (Bytes::new(&source), Bytes::new(to));
-        // SAFETY: The addresses are copied. `dev_addr` and the context exist until the callback has
-        // been called or the request is cancelled: who ends the state `AddrQuery` in another way
-        // cancels it (`state::Pending`).
-        to_result(unsafe {
+        let old = this.with(|inner| inner.resolving.replace(this.clone()));
+        drop(old);
+        // SAFETY: The addresses are copied. `dev_addr` and the context are those of the ID, to which
+        // the request has a reference, until its callback is called or it is cancelled.
+        let result = to_result(unsafe {
             bindings::rdma_resolve_ip(
                 from.as_mut_ptr(),
                 to.as_ptr(),
@@ -319,7 +321,17 @@ impl Id {
                 false,
                 super::id::context(this),
             )
-        })
+        });
+        if result.is_err() {
+            this.resolving_ends();
+        }
+        result
+    }
+
+    /// The request to resolve an address is over.
+    fn resolving_ends(&self) {
+        let old = self.with(|inner| inner.resolving.take());
+        drop(old);
     }
 
     /// Cancels [`resolve_ip`](Self::resolve_ip); waits for its callback. May sleep; not under the
@@ -327,6 +339,7 @@ impl Id {
     pub(crate) fn cancel_resolve_ip(&self) {
         // SAFETY: The function takes any address, and looks for a request with it.
         unsafe { bindings::rdma_addr_cancel(self.dev_addr()) };
+        self.resolving_ends();
     }
 }
 
@@ -366,6 +379,7 @@ unsafe extern "C" fn resolved(
         (super::id::of_context(context), source)
     };
     if let Some(id) = id {
+        id.resolving_ends();
         crate::bind::resolved(&id, source.addr, status);
     }
 }

@@ -3,8 +3,7 @@
 //! IDs of `ib_cm`: InfiniBand and RoCE.
 //!
 //! `ib_cm` calls one handler at a time for each of its IDs, and destroys an ID whose handler does
-//! not return 0. The context of a connection's ID is our [`Id`], which destroys it before it goes
-//! away. Listeners of one service ID on a device share an ID, whose handler looks for the listener.
+//! not return 0. The context of a connection's ID is our [`Id`], to which its owner has a reference. Listeners of one service ID on a device share an ID, whose handler looks for the listener.
 //!
 //! Must match `include/rdma/ib_cm.h`.
 
@@ -15,6 +14,9 @@ use super::event::Values;
 use super::id::Id;
 use super::trace;
 use super::trace::Step;
+use super::transport::Ends;
+use super::transport::Owned;
+use super::transport::Use;
 use crate::proto::addr::Address;
 use crate::proto::event::IbEvent;
 use crate::proto::header::REQ_DATA;
@@ -26,8 +28,6 @@ use kernel::error::to_result;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
-use kernel::sync::atomic::Atomic;
-use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use rdma::bindings;
 use rdma::client::DeviceRef;
@@ -43,28 +43,17 @@ const REP_DATA: u8 = 196;
 const REJ_DATA: u8 = 148;
 const SIDR_REP_DATA: u8 = 136;
 
-/// An ID of `ib_cm`.
-///
-/// # Invariants
-///
-/// The ID exists, unless `given_up`: then `ib_cm` destroys it.
-pub(crate) struct IbId {
-    raw: NonNull<bindings::ib_cm_id>,
-    given_up: Atomic<u32>,
-}
+/// The use of an ID of `ib_cm`.
+pub(crate) type IbId = Use<bindings::ib_cm_id>;
 
-// SAFETY: IDs may be used from any thread.
-unsafe impl Send for IbId {}
-// SAFETY: As for `Send`: IDs have their own locks.
-unsafe impl Sync for IbId {}
+/// The owner of an ID of `ib_cm`.
+pub(crate) type OwnedIb = Owned<bindings::ib_cm_id>;
 
-impl Drop for IbId {
-    fn drop(&mut self) {
-        if self.given_up.load(Relaxed) == 0 {
-            // SAFETY: The ID exists (type invariant). Waits for its handler; so it is not dropped
-            // by that, which gives it up.
-            unsafe { bindings::ib_destroy_cm_id(self.raw.as_ptr()) };
-        }
+// SAFETY: IDs of `ib_cm` have their own locks.
+unsafe impl Ends for bindings::ib_cm_id {
+    unsafe fn destroy(raw: NonNull<Self>) {
+        // SAFETY: The ID exists and is ours (contract of this function).
+        unsafe { bindings::ib_destroy_cm_id(raw.as_ptr()) };
     }
 }
 
@@ -91,28 +80,20 @@ fn data_of(data: &[u8]) -> (*const kernel::ffi::c_void, u8) {
 }
 
 impl IbId {
-    fn made(raw: *mut bindings::ib_cm_id) -> Result<Arc<Self>> {
-        let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
-        // INVARIANT: The ID is new.
-        let this = Self {
-            raw,
-            given_up: Atomic::new(0),
-        };
-        // If there is no memory, the drop destroys the ID.
-        Ok(Arc::new(this, GFP_KERNEL)?)
-    }
-
     /// Creates an ID for a connection, or for datagrams.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn create(device: &DeviceRef, id: &Arc<Id>, datagrams: bool) -> Result<Arc<Self>> {
+    pub(crate) fn create(device: &DeviceRef, id: &Arc<Id>, datagrams: bool) -> Result<OwnedIb> {
         let handler = if datagrams { on_sidr } else { on_event };
-        // SAFETY: The device exists. The context exists until it has destroyed this ID.
-        Self::made(unsafe {
-            bindings::ib_create_cm_id(device.raw(), Some(handler), super::id::context(id))
-        })
+        // SAFETY: The device exists. The new ID is ours, and its owner has a reference to the context.
+        unsafe {
+            let raw =
+                bindings::ib_create_cm_id(device.raw(), Some(handler), super::id::context(id));
+            let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
+            OwnedIb::made(raw, Some(id.clone()))
+        }
     }
 
     /// Listens for requests.
@@ -120,22 +101,20 @@ impl IbId {
     /// # Errors
     ///
     /// `EBUSY`: another user of `ib_cm` listens; `ENOMEM`.
-    pub(crate) fn listen(device: &DeviceRef, service_id: u64) -> Result<Arc<Self>> {
-        // SAFETY: The device exists.
-        Self::made(unsafe {
-            bindings::ib_cm_insert_listen(device.raw(), Some(on_request), service_id.to_be())
-        })
-    }
-
-    /// `ib_cm` destroys the ID, because its handler does not return 0.
-    pub(crate) fn give_up(&self) {
-        self.given_up.store(1, Relaxed);
+    pub(crate) fn listen(device: &DeviceRef, service_id: u64) -> Result<OwnedIb> {
+        // SAFETY: The device exists. The share of the listener's ID that is returned is ours.
+        unsafe {
+            let raw =
+                bindings::ib_cm_insert_listen(device.raw(), Some(on_request), service_id.to_be());
+            let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
+            OwnedIb::made(raw, None)
+        }
     }
 
     /// The attributes of a queue pair.
     pub(super) fn init_qp_attr(&self, attr: &mut bindings::ib_qp_attr, mask: &mut c_int) -> Result {
-        // SAFETY: The ID exists (type invariant).
-        to_result(unsafe { bindings::ib_cm_init_qp_attr(self.raw.as_ptr(), attr, mask) })
+        // SAFETY: The ID exists (guarantee of a use).
+        to_result(unsafe { bindings::ib_cm_init_qp_attr(self.raw(), attr, mask) })
     }
 
     /// Sends a request for a connection. Under the lock of callbacks.
@@ -171,9 +150,9 @@ impl IbId {
             ..Default::default()
         };
         trace::step(id, Step::SendReq);
-        // SAFETY: The ID exists (type invariant). The paths do, as the lock of callbacks is held,
+        // SAFETY: The ID exists (guarantee of a use). The paths do, as the lock of callbacks is held,
         // and all else outlives the call.
-        to_result(unsafe { bindings::ib_send_cm_req(self.raw.as_ptr(), &mut req) })
+        to_result(unsafe { bindings::ib_send_cm_req(self.raw(), &mut req) })
     }
 
     /// Accepts a request.
@@ -194,24 +173,24 @@ impl IbId {
             ece: ece_of(ece),
         };
         trace::step(id, Step::SendRep);
-        // SAFETY: The ID exists (type invariant); the data outlives the call.
-        to_result(unsafe { bindings::ib_send_cm_rep(self.raw.as_ptr(), &mut rep) })
+        // SAFETY: The ID exists (guarantee of a use); the data outlives the call.
+        to_result(unsafe { bindings::ib_send_cm_rep(self.raw(), &mut rep) })
     }
 
     /// Tells the peer that this end is ready.
     pub(crate) fn send_rtu(&self, id: &Id) -> Result {
         trace::step(id, Step::SendRtu);
-        // SAFETY: The ID exists (type invariant).
-        to_result(unsafe { bindings::ib_send_cm_rtu(self.raw.as_ptr(), ptr::null(), 0) })
+        // SAFETY: The ID exists (guarantee of a use).
+        to_result(unsafe { bindings::ib_send_cm_rtu(self.raw(), ptr::null(), 0) })
     }
 
     /// Refuses a request or a reply.
     pub(crate) fn send_rej(&self, id: &Id, reason: u8, data: Data<'_>) -> Result {
         trace::step(id, Step::SendRej);
-        // SAFETY: The ID exists (type invariant); the data outlives the call.
+        // SAFETY: The ID exists (guarantee of a use); the data outlives the call.
         to_result(unsafe {
             bindings::ib_send_cm_rej(
-                self.raw.as_ptr(),
+                self.raw(),
                 reason.into(),
                 ptr::null_mut(),
                 0,
@@ -224,13 +203,13 @@ impl IbId {
     /// Disconnects, or agrees to that.
     pub(crate) fn disconnect(&self, id: &Id) {
         trace::step(id, Step::Disconnect);
-        // SAFETY: The ID exists (type invariant).
-        if unsafe { bindings::ib_send_cm_dreq(self.raw.as_ptr(), ptr::null(), 0) } == 0 {
+        // SAFETY: The ID exists (guarantee of a use).
+        if unsafe { bindings::ib_send_cm_dreq(self.raw(), ptr::null(), 0) } == 0 {
             return trace::step(id, Step::SentDreq);
         }
         // The peer was first, or there is no connection.
-        // SAFETY: The ID exists (type invariant).
-        if unsafe { bindings::ib_send_cm_drep(self.raw.as_ptr(), ptr::null(), 0) } == 0 {
+        // SAFETY: The ID exists (guarantee of a use).
+        if unsafe { bindings::ib_send_cm_drep(self.raw(), ptr::null(), 0) } == 0 {
             trace::step(id, Step::SentDrep);
         }
     }
@@ -238,14 +217,14 @@ impl IbId {
     /// Tells the peer, if it repeats itself, that the answer takes time.
     pub(crate) fn prepare_mra(&self, id: &Id) {
         trace::step(id, Step::PrepareMra);
-        // SAFETY: The ID exists (type invariant).
-        unsafe { bindings::ib_prepare_cm_mra(self.raw.as_ptr()) };
+        // SAFETY: The ID exists (guarantee of a use).
+        unsafe { bindings::ib_prepare_cm_mra(self.raw()) };
     }
 
     /// Reports an event of the queue pair.
     pub(crate) fn notify(&self, event: u32) -> Result {
-        // SAFETY: The ID exists (type invariant); the function checks the event.
-        to_result(unsafe { bindings::ib_cm_notify(self.raw.as_ptr(), event) })
+        // SAFETY: The ID exists (guarantee of a use); the function checks the event.
+        to_result(unsafe { bindings::ib_cm_notify(self.raw(), event) })
     }
 
     /// Asks for the queue pair of a service of datagrams. Under the lock of callbacks.
@@ -263,7 +242,7 @@ impl IbId {
         };
         trace::step(id, Step::SendSidrReq);
         // SAFETY: As in `send_req`: ID, path and data exist during the call.
-        to_result(unsafe { bindings::ib_send_cm_sidr_req(self.raw.as_ptr(), &mut req) })
+        to_result(unsafe { bindings::ib_send_cm_sidr_req(self.raw(), &mut req) })
     }
 
     /// Answers a request for datagrams: with the queue pair, or with a refusal.
@@ -285,8 +264,8 @@ impl IbId {
             rep.ece = ece_of(ece);
         }
         trace::step(id, Step::SendSidrRep);
-        // SAFETY: The ID exists (type invariant); the data outlives the call.
-        to_result(unsafe { bindings::ib_send_cm_sidr_rep(self.raw.as_ptr(), &mut rep) })
+        // SAFETY: The ID exists (guarantee of a use); the data outlives the call.
+        to_result(unsafe { bindings::ib_send_cm_sidr_rep(self.raw(), &mut rep) })
     }
 }
 
@@ -609,25 +588,17 @@ impl<'a> Request<'a> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn adopt(&self, id: &Arc<Id>) -> Result<Arc<IbId>> {
+    pub(crate) fn adopt(&self, id: &Arc<Id>) -> Result<OwnedIb> {
         let raw = NonNull::new(self.raw).ok_or(EINVAL)?;
-        // Given up if there is no memory for this.
-        let this = Arc::new(
-            IbId {
-                raw,
-                given_up: Atomic::new(1),
-            },
-            GFP_KERNEL,
-        )?;
-        // INVARIANT: `ib_cm` leaves the ID to us if the handler returns 0; else it is given up.
-        this.given_up.store(0, Relaxed);
-        // SAFETY: The ID exists, and calls its handler only after this one has returned. The
-        // context exists until it has destroyed the ID, or the ID is given up.
+        // SAFETY: The ID exists, and calls its handler only after this one has returned. `ib_cm`
+        // leaves it to us if that returns 0; else it is given up. The owner has a reference to the
+        // context.
         unsafe {
+            let this = OwnedIb::new(raw, Some(id.clone()))?;
             (*self.raw).context = super::id::context(id);
             (*self.raw).cm_handler = Some(on_event);
+            Ok(this)
         }
-        Ok(this)
     }
 }
 

@@ -14,6 +14,7 @@
 //! `children` are taken under `handler` or alone.
 
 use super::event::Event;
+use super::transport::Transport;
 use crate::device::Attached;
 use crate::mcast::Membership;
 use crate::private;
@@ -34,7 +35,6 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::Arc;
 use kernel::sync::Mutex;
 use kernel::sync::MutexGuard;
-use kernel::sync::SpinLock;
 use kernel::types::Opaque;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
@@ -43,6 +43,7 @@ use rdma::edge::AnswerOk;
 use rdma::edge::FromC;
 use rdma::edge::Within;
 use rdma::net::CountedNet;
+use rdma::sync::SpinLockIrq;
 use rdma::workqueue::QueueLease;
 
 rdma::c_struct! {
@@ -102,15 +103,6 @@ impl Consumer {
     }
 }
 
-/// A transport's ID.
-#[derive(Clone)]
-pub(crate) enum Transport {
-    /// Of `ib_cm`.
-    Ib(Arc<super::ib::IbId>),
-    /// Of `iw_cm`.
-    Iw(Arc<super::iw::IwId>),
-}
-
 /// Why an ID exists.
 pub(crate) enum Kind {
     /// A consumer made it.
@@ -135,10 +127,10 @@ pub(crate) struct Inner {
     pub(crate) options: Options,
     pub(crate) source: Address,
     pub(crate) destination: Address,
-    /// Whether it has addresses of a family.
-    pub(crate) bound: bool,
     pub(crate) afonly: bool,
     pub(crate) backlog: c_int,
+    /// A listener without address has begun to listen on all devices: its consumer gets requests.
+    pub(crate) open: bool,
     pub(crate) device: Option<Attached>,
     pub(crate) transport: Option<Transport>,
     /// The port space and port that it owns.
@@ -150,6 +142,8 @@ pub(crate) struct Inner {
     pub(crate) queued: Option<(Cause, Status)>,
     /// An address was resolved by IP: a request may have to be cancelled before the next one.
     pub(crate) asked: bool,
+    /// The reference that a request to resolve an address has to this ID.
+    pub(super) resolving: Option<Arc<Id>>,
     /// The query for its path.
     pub(crate) query: Option<super::sa::Query>,
     /// Its key in the list of peers.
@@ -172,8 +166,9 @@ pub(crate) struct Id {
     c: Opaque<private::rdma_id_private>,
     #[pin]
     handler: Mutex<()>,
+    // Consumers call `rdma_notify` in any context.
     #[pin]
-    inner: SpinLock<Inner>,
+    inner: SpinLockIrq<Inner>,
     #[pin]
     pub(crate) qp: Mutex<()>,
     #[pin]
@@ -252,9 +247,9 @@ impl Id {
             options: Options::default(),
             source: Family::V4.unspecified(),
             destination: Family::V4.unspecified(),
-            bound: false,
             afonly: false,
             backlog: 0,
+            open: false,
             device: None,
             transport: None,
             port: None,
@@ -263,6 +258,7 @@ impl Id {
             ece: (0, 0),
             queued: None,
             asked: false,
+            resolving: None,
             query: None,
             listed: None,
             given: false,
@@ -289,7 +285,7 @@ impl Id {
                     }
                 }),
                 handler <- Mutex::new((), name, key),
-                inner <- kernel::new_spinlock!(inner, "Id::inner"),
+                inner <- rdma::new_spinlock_irq!(inner, "Id::inner"),
                 qp <- kernel::new_mutex!((), "Id::qp"),
                 children <- kernel::new_mutex!(Children::default(), "Id::children"),
                 groups <- kernel::new_mutex!(KVec::new(), "Id::groups"),
@@ -361,7 +357,8 @@ impl Id {
         Some(unsafe { Arc::from_raw(self) })
     }
 
-    /// Accesses own data, and mirrors the state.
+    /// Accesses own data, and mirrors the state. Any context, so nothing may be dropped here whose
+    /// drop may not be in any.
     pub(crate) fn with<T>(&self, access: impl FnOnce(&mut Inner) -> T) -> T {
         let mut inner = self.inner.lock();
         let result = access(&mut inner);
@@ -407,7 +404,6 @@ impl Id {
     pub(crate) fn set_source(&self, addr: Address) {
         self.with(|inner| {
             inner.source = addr;
-            inner.bound = true;
             // SAFETY: The field is part of the ID; consumers do not write it.
             unsafe {
                 (&raw mut (*self.c()).id.route.addr.src_addr)
@@ -563,7 +559,7 @@ unsafe impl FromC for &Id {
 unsafe impl<'a> Within<'a> for &'a Id {}
 
 /// An ID in a call under the lock of callbacks, which the consumer holds.
-pub(crate) struct Locked<'a>(pub(crate) &'a Id);
+pub(crate) struct Locked<'a>(&'a Id);
 
 // SAFETY: `from_c`'s contract: as for an ID; the consumer holds its lock.
 unsafe impl FromC for Locked<'_> {
@@ -578,6 +574,11 @@ unsafe impl FromC for Locked<'_> {
 unsafe impl<'a> Within<'a> for Locked<'a> {}
 
 impl<'a> Locked<'a> {
+    /// The ID.
+    pub(crate) fn id(&self) -> &'a Id {
+        self.0
+    }
+
     /// Releases the lock that the consumer holds.
     pub(crate) fn unlock(self) {
         // SAFETY: The consumer holds the lock (contract of `from_c`).
@@ -585,11 +586,8 @@ impl<'a> Locked<'a> {
     }
 }
 
-/// What a consumer gives for a new ID.
-pub(crate) struct Make {
-    handler: bindings::rdma_cm_event_handler,
-    context: *mut c_void,
-}
+/// Creates IDs for consumers.
+pub(crate) struct Make;
 
 impl Make {
     /// Creates an ID for a consumer.
@@ -605,12 +603,9 @@ impl Make {
         qp_type: u32,
         caller: Option<&CStr>,
     ) -> Result<Given> {
-        let make = Self {
-            handler: handler.0,
-            context: context.as_ptr().cast_mut(),
-        };
+        let context = context.as_ptr().cast_mut();
         // SAFETY: The consumer's handler may be called with its IDs (`rdma_cm.h`).
-        let consumer = unsafe { Consumer::new(make.handler, make.context) };
+        let consumer = unsafe { Consumer::new(handler.0, context) };
         let id = Id::new(net, consumer, Kind::Plain, port_space, qp_type)?;
         let name = caller.map_or(ptr::null(), |name| name.as_char_ptr());
         // SAFETY: The entry is initialised. Names of modules stay as long as the module's IDs.

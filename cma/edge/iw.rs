@@ -13,6 +13,9 @@ use super::args::Sock;
 use super::event::Event;
 use super::event::Values;
 use super::id::Id;
+use super::transport::Ends;
+use super::transport::Owned;
+use super::transport::Use;
 use crate::proto::addr::Address;
 use crate::proto::event::IwEvent;
 use core::ptr;
@@ -21,34 +24,21 @@ use kernel::error::from_err_ptr;
 use kernel::error::to_result;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
-use kernel::sync::atomic::Atomic;
-use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use rdma::bindings;
 use rdma::client::DeviceRef;
 
-/// An ID of `iw_cm`.
-///
-/// # Invariants
-///
-/// The ID exists, unless `given_up`: then `iw_cm` destroys it.
-pub(crate) struct IwId {
-    raw: NonNull<bindings::iw_cm_id>,
-    given_up: Atomic<u32>,
-}
+/// The use of an ID of `iw_cm`.
+pub(crate) type IwId = Use<bindings::iw_cm_id>;
 
-// SAFETY: IDs may be used from any thread.
-unsafe impl Send for IwId {}
-// SAFETY: As for `Send`: IDs have their own locks.
-unsafe impl Sync for IwId {}
+/// The owner of an ID of `iw_cm`.
+pub(crate) type OwnedIw = Owned<bindings::iw_cm_id>;
 
-impl Drop for IwId {
-    fn drop(&mut self) {
-        if self.given_up.load(Relaxed) == 0 {
-            // SAFETY: The ID exists (type invariant). Waits for its handler; so it is not dropped
-            // by that, which gives it up.
-            unsafe { bindings::iw_destroy_cm_id(self.raw.as_ptr()) };
-        }
+// SAFETY: IDs of `iw_cm` have their own locks.
+unsafe impl Ends for bindings::iw_cm_id {
+    unsafe fn destroy(raw: NonNull<Self>) {
+        // SAFETY: The ID exists and is ours (contract of this function).
+        unsafe { bindings::iw_destroy_cm_id(raw.as_ptr()) };
     }
 }
 
@@ -57,11 +47,11 @@ impl IwId {
         device: &DeviceRef,
         id: &Arc<Id>,
         handler: bindings::iw_cm_handler,
-    ) -> Result<Arc<Self>> {
+    ) -> Result<OwnedIw> {
         let (source, destination) = id.addrs();
         let (tos, afonly) = id.with(|inner| (inner.options.tos, inner.afonly));
-        // SAFETY: The device exists. The context exists until it has destroyed this ID. The ID is
-        // new, so nobody else accesses its fields.
+        // SAFETY: The device exists. The ID is new and ours, so nobody else accesses its fields; its
+        // owner has a reference to the context.
         unsafe {
             let raw = from_err_ptr(bindings::iw_create_cm_id(
                 device.raw(),
@@ -69,14 +59,7 @@ impl IwId {
                 super::id::context(id),
             ))?;
             let raw = NonNull::new(raw).ok_or(ENOMEM)?;
-            // INVARIANT: The ID is new. If there is no memory, the drop destroys it.
-            let this = Arc::new(
-                Self {
-                    raw,
-                    given_up: Atomic::new(0),
-                },
-                GFP_KERNEL,
-            )?;
+            let this = OwnedIw::made(raw, Some(id.clone()))?;
             let c = raw.as_ptr();
             (*c).tos = tos.unwrap_or(0);
             (*c).set_tos_set(tos.is_some());
@@ -92,32 +75,30 @@ impl IwId {
     }
 
     /// Creates an ID for a connection.
-    pub(crate) fn connection(device: &DeviceRef, id: &Arc<Id>) -> Result<Arc<Self>> {
+    pub(crate) fn connection(device: &DeviceRef, id: &Arc<Id>) -> Result<OwnedIw> {
         Self::create(device, id, Some(on_event))
     }
 
     /// Listens for requests.
-    pub(crate) fn listen(device: &DeviceRef, id: &Arc<Id>, backlog: c_int) -> Result<Arc<Self>> {
-        let this = Self::create(device, id, Some(on_request))?;
-        // SAFETY: The ID exists (type invariant).
-        to_result(unsafe { bindings::iw_cm_listen(this.raw.as_ptr(), backlog) })?;
-        Ok(this)
+    pub(crate) fn listen(device: &DeviceRef, id: &Arc<Id>, backlog: c_int) -> Result<OwnedIw> {
+        let owned = Self::create(device, id, Some(on_request))?;
+        let this = owned.used()?;
+        // SAFETY: The ID exists (guarantee of a use).
+        let result = to_result(unsafe { bindings::iw_cm_listen(this.raw(), backlog) });
+        // The owner's end waits for it.
+        drop(this);
+        result.map(|()| owned)
     }
 
     /// Returns the C structure.
     pub(crate) fn as_raw(&self) -> *mut bindings::iw_cm_id {
-        self.raw.as_ptr()
-    }
-
-    /// `iw_cm` destroys the ID, because its handler does not return 0.
-    pub(crate) fn give_up(&self) {
-        self.given_up.store(1, Relaxed);
+        self.raw()
     }
 
     /// The attributes of a queue pair.
     pub(super) fn init_qp_attr(&self, attr: &mut bindings::ib_qp_attr, mask: &mut c_int) -> Result {
-        // SAFETY: The ID exists (type invariant).
-        to_result(unsafe { bindings::iw_cm_init_qp_attr(self.raw.as_ptr(), attr, mask) })
+        // SAFETY: The ID exists (guarantee of a use).
+        to_result(unsafe { bindings::iw_cm_init_qp_attr(self.raw(), attr, mask) })
     }
 
     fn param(id: &Id, conn: &Conn<'_>) -> bindings::iw_cm_conn_param {
@@ -138,27 +119,27 @@ impl IwId {
     /// Connects.
     pub(crate) fn connect(&self, id: &Id, conn: &Conn<'_>) -> Result {
         let mut param = Self::param(id, conn);
-        // SAFETY: The ID exists (type invariant); the data outlives the call.
-        to_result(unsafe { bindings::iw_cm_connect(self.raw.as_ptr(), &mut param) })
+        // SAFETY: The ID exists (guarantee of a use); the data outlives the call.
+        to_result(unsafe { bindings::iw_cm_connect(self.raw(), &mut param) })
     }
 
     /// Accepts a request.
     pub(crate) fn accept(&self, id: &Id, conn: &Conn<'_>) -> Result {
         let mut param = Self::param(id, conn);
-        // SAFETY: The ID exists (type invariant); the data outlives the call.
-        to_result(unsafe { bindings::iw_cm_accept(self.raw.as_ptr(), &mut param) })
+        // SAFETY: The ID exists (guarantee of a use); the data outlives the call.
+        to_result(unsafe { bindings::iw_cm_accept(self.raw(), &mut param) })
     }
 
     /// Refuses a request.
     pub(crate) fn reject(&self, data: Data<'_>) -> Result {
-        // SAFETY: The ID exists (type invariant); the data outlives the call.
-        to_result(unsafe { bindings::iw_cm_reject(self.raw.as_ptr(), data.as_ptr(), data.len()) })
+        // SAFETY: The ID exists (guarantee of a use); the data outlives the call.
+        to_result(unsafe { bindings::iw_cm_reject(self.raw(), data.as_ptr(), data.len()) })
     }
 
     /// Disconnects.
     pub(crate) fn disconnect(&self) -> Result {
-        // SAFETY: The ID exists (type invariant).
-        to_result(unsafe { bindings::iw_cm_disconnect(self.raw.as_ptr(), 0) })
+        // SAFETY: The ID exists (guarantee of a use).
+        to_result(unsafe { bindings::iw_cm_disconnect(self.raw(), 0) })
     }
 }
 
@@ -206,25 +187,17 @@ impl Incoming<'_> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn adopt(&self, id: &Arc<Id>) -> Result<Arc<IwId>> {
+    pub(crate) fn adopt(&self, id: &Arc<Id>) -> Result<OwnedIw> {
         let raw = NonNull::new(self.id).ok_or(EINVAL)?;
-        // Given up if there is no memory for this.
-        let this = Arc::new(
-            IwId {
-                raw,
-                given_up: Atomic::new(1),
-            },
-            GFP_KERNEL,
-        )?;
-        // INVARIANT: `iw_cm` leaves the ID to us if the handler returns 0; else it is given up.
-        this.given_up.store(0, Relaxed);
-        // SAFETY: The ID exists, and calls its handler only after this one has returned. The
-        // context exists until it has destroyed the ID, or the ID is given up.
+        // SAFETY: The ID exists, and calls its handler only after this one has returned. `iw_cm`
+        // leaves it to us if that returns 0; else it is given up. The owner has a reference to the
+        // context.
         unsafe {
+            let this = OwnedIw::new(raw, Some(id.clone()))?;
             (*self.id).context = super::id::context(id);
             (*self.id).cm_handler = Some(on_event);
+            Ok(this)
         }
-        Ok(this)
     }
 }
 

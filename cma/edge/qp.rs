@@ -8,9 +8,9 @@
 use super::core::caps;
 use super::core::find_pkey;
 use super::id::Id;
-use super::id::Transport;
 use super::trace;
 use super::trace::Step;
+use super::transport::Used;
 use crate::proto::option::QpType;
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -94,18 +94,19 @@ pub(crate) fn init_attr(id: &Id, attr: AttrAt, mask: MaskAt) -> Result {
 fn fill(id: &Id, attr: &mut bindings::ib_qp_attr, mask: &mut c_int) -> Result {
     let (device, port) = id.device().ok_or(EINVAL)?;
     let caps = caps(device.view(), port);
-    let (transport, options) = id.with(|inner| (inner.transport.clone(), inner.options));
+    let transport = id.transport();
+    let options = id.with(|inner| inner.options);
     let mut result = Ok(());
     if caps.ib_cm() {
         result = match transport {
-            Some(Transport::Ib(ib)) if id.qp_type() != QpType::Ud => ib.init_qp_attr(attr, mask),
+            Some(Used::Ib(ib)) if id.qp_type() != QpType::Ud => ib.init_qp_attr(attr, mask),
             _ => fill_own(id, attr, mask),
         };
         if attr.qp_state == bindings::ib_qp_state_IB_QPS_RTR {
             attr.rq_psn = id.seq_num;
         }
     } else if caps.iw_cm() {
-        if let Some(Transport::Iw(iw)) = transport {
+        if let Some(Used::Iw(iw)) = transport {
             result = iw.init_qp_attr(attr, mask);
         } else {
             attr.qp_access_flags = 0;
@@ -210,25 +211,41 @@ fn modify(qp: *mut bindings::ib_qp, attrs: &mut Attrs) -> Result {
     to_result(unsafe { bindings::ib_modify_qp(qp, &mut attrs.attr, attrs.mask) })
 }
 
-fn attrs_for(id: &Id, state: u32) -> Result<Attrs> {
+/// Moves a queue pair to a state, with the attributes that it needs there. `tune` may change them.
+// Not inlined: the attributes are large, so there is one frame of them at a time.
+#[inline(never)]
+fn move_to(
+    id: &Id,
+    qp: *mut bindings::ib_qp,
+    state: u32,
+    tune: impl FnOnce(&mut bindings::ib_qp_attr),
+) -> Result {
     let mut attrs = Attrs::new(state);
     fill(id, &mut attrs.attr, &mut attrs.mask)?;
-    Ok(attrs)
+    tune(&mut attrs.attr);
+    modify(qp, &mut attrs)
+}
+
+/// Moves a queue pair to a state that needs nothing but these attributes, which are zero.
+#[inline(never)]
+fn move_plainly(qp: *mut bindings::ib_qp, state: u32, mask: u32) -> Result {
+    let mut attrs = Attrs::new(state);
+    attrs.mask = bit(bindings::ib_qp_attr_mask_IB_QP_STATE | mask);
+    modify(qp, &mut attrs)
 }
 
 /// Moves a new queue pair to its first state: `INIT`; of datagrams, to `RTS`.
 fn begin(id: &Id, qp: *mut bindings::ib_qp) -> Result {
-    modify(qp, &mut attrs_for(id, bindings::ib_qp_state_IB_QPS_INIT)?)?;
+    move_to(id, qp, bindings::ib_qp_state_IB_QPS_INIT, |_| ())?;
     if id.qp_type() != QpType::Ud {
         return Ok(());
     }
-    let mut attrs = Attrs::new(bindings::ib_qp_state_IB_QPS_RTR);
-    attrs.mask = bit(bindings::ib_qp_attr_mask_IB_QP_STATE);
-    modify(qp, &mut attrs)?;
-    let mut attrs = Attrs::new(bindings::ib_qp_state_IB_QPS_RTS);
-    attrs.mask =
-        bit(bindings::ib_qp_attr_mask_IB_QP_STATE | bindings::ib_qp_attr_mask_IB_QP_SQ_PSN);
-    modify(qp, &mut attrs)
+    move_plainly(qp, bindings::ib_qp_state_IB_QPS_RTR, 0)?;
+    move_plainly(
+        qp,
+        bindings::ib_qp_state_IB_QPS_RTS,
+        bindings::ib_qp_attr_mask_IB_QP_SQ_PSN,
+    )
 }
 
 /// Creates the queue pair of an ID.
@@ -298,12 +315,12 @@ pub(crate) fn to_rtr(id: &Id, depth: Option<u8>) -> Result {
         return Ok(());
     }
     // The attributes of a new queue pair were preliminary.
-    modify(qp, &mut attrs_for(id, bindings::ib_qp_state_IB_QPS_INIT)?)?;
-    let mut attrs = attrs_for(id, bindings::ib_qp_state_IB_QPS_RTR)?;
-    if let Some(depth) = depth {
-        attrs.attr.max_dest_rd_atomic = depth;
-    }
-    modify(qp, &mut attrs)
+    move_to(id, qp, bindings::ib_qp_state_IB_QPS_INIT, |_| ())?;
+    move_to(id, qp, bindings::ib_qp_state_IB_QPS_RTR, |attr| {
+        if let Some(depth) = depth {
+            attr.max_dest_rd_atomic = depth;
+        }
+    })
 }
 
 /// Moves the queue pair, if there is one, to ready-to-send. `depth`: how many reads it sends at
@@ -314,11 +331,11 @@ pub(crate) fn to_rts(id: &Id, depth: Option<u8>) -> Result {
     if qp.is_null() {
         return Ok(());
     }
-    let mut attrs = attrs_for(id, bindings::ib_qp_state_IB_QPS_RTS)?;
-    if let Some(depth) = depth {
-        attrs.attr.max_rd_atomic = depth;
-    }
-    modify(qp, &mut attrs)
+    move_to(id, qp, bindings::ib_qp_state_IB_QPS_RTS, |attr| {
+        if let Some(depth) = depth {
+            attr.max_rd_atomic = depth;
+        }
+    })
 }
 
 /// Moves the queue pair, if there is one, to the error state.
@@ -328,7 +345,5 @@ pub(crate) fn to_error(id: &Id) -> Result {
     if qp.is_null() {
         return Ok(());
     }
-    let mut attrs = Attrs::new(bindings::ib_qp_state_IB_QPS_ERR);
-    attrs.mask = bit(bindings::ib_qp_attr_mask_IB_QP_STATE);
-    modify(qp, &mut attrs)
+    move_plainly(qp, bindings::ib_qp_state_IB_QPS_ERR, 0)
 }

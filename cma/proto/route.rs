@@ -59,6 +59,36 @@ impl GidType {
         }
         Self::from_raw(mask.trailing_zeros())
     }
+
+    /// The name by which administrators know the type.
+    pub const fn name(self) -> &'static [u8] {
+        match self {
+            Self::Ib | Self::Roce => b"IB/RoCE v1",
+            Self::RoceUdp => b"RoCE v2",
+        }
+    }
+
+    /// The first type with a name, which may have a newline behind it.
+    pub fn parse(name: &[u8]) -> Option<Self> {
+        let name = name.strip_suffix(b"\n").unwrap_or(name);
+        [Self::Ib, Self::RoceUdp]
+            .into_iter()
+            .find(|one| one.name() == name)
+    }
+
+    /// The type that a port with this mask of types gets when an administrator asks for this one.
+    /// `None`: it does not support it.
+    pub const fn of_port(self, mask: u64) -> Option<Self> {
+        let wanted = match self {
+            Self::Ib if Self::Roce.is_in(mask) => Self::Roce,
+            Self::Ib | Self::Roce | Self::RoceUdp => self,
+        };
+        if wanted.is_in(mask) {
+            Some(wanted)
+        } else {
+            None
+        }
+    }
 }
 
 /// How a destination is reached, as address resolution found it (`enum rdma_network_type`).

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* For rdma_cm: ports of devices, addresses and routes of the IP stack. */
 #include <linux/capability.h>
+#include <linux/configfs.h>
 #include <linux/if_vlan.h>
 #include <linux/inetdevice.h>
 #include <linux/igmp.h>
@@ -106,4 +107,10 @@ void rdma_helper_cma_neigh(const void *info, struct rdma_helper_cma_neigh *copy)
 	copy->len = min_t(u32, neigh->dev->addr_len, sizeof(copy->hardware));
 	memcpy(copy->addr, neigh->primary_key, min_t(u32, neigh->tbl->key_len, sizeof(copy->addr)));
 	memcpy(copy->hardware, neigh->ha, copy->len);
+}
+
+/* Both are a struct config_group. */
+void rdma_helper_cma_default_group(void *group, void *parent)
+{
+	configfs_add_default_group(group, parent);
 }

@@ -664,6 +664,7 @@ bool rdma_helper_cma_route6(struct net_device *dev, const void *saddr, const voi
 int rdma_helper_cma_tc(const struct net_device *dev, u32 prio);
 u32 rdma_helper_cma_vlan_prio(struct net_device *dev, u32 prio);
 void rdma_helper_cma_neigh(const void *neigh, struct rdma_helper_cma_neigh *copy);
+void rdma_helper_cma_default_group(void *group, void *parent);
 
 /* cma/trace.c */
 void rdma_helper_cma_trace(u32 step, const void *id);

@@ -50,6 +50,8 @@ two_nodes_gone
 
 echo
 ours=$(stack | awk '$2 == "rust" { print $1 }' | xargs)
+core="ib_cm ib_core ib_umad ib_uverbs ib_uverbs_support iw_cm rdma_cm rdma_ucm"
+echo "C modules of drivers/infiniband/core: $(stack | awk -v core=" $core " '$2 != "rust" && index(core, " " $1 " ") { print $1 }' | xargs | sed 's/^$/none/')"
 dmesg >/tmp/log
 if reports /tmp/log; then wrong+=("the kernel log"); fi
 if [ ${#wrong[@]} -gt 0 ]; then

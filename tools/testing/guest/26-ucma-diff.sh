@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # limit: 600
 # Commands of programs to rdma_ucm that are almost right, in each state of a context, the same ones to
-# the C module and to ours, in one guest: each must be answered alike, but for ucma-differences.txt.
+# the C module and to ours, in one guest: each must be answered alike, but for ucma-differences.txt. If
+# the rdma_cm is ours, too, the C module rdma_ucm is above the C module rdma_cm.
 . ./ktap.sh
 . ./rdma.sh
 
@@ -10,8 +11,19 @@ if ! ours rdma_ucm; then
     finish
 fi
 
-c_ucma() { rmmod rdma_ucm && insmod "/lib/modules/$(uname -r)/kernel/drivers/infiniband/core/rdma_ucm.ko" && loaded_as rdma_ucm c; }
-our_ucma() { rmmod rdma_ucm && modprobe rdma_ucm && loaded_as rdma_ucm rust; }
+kernel=/lib/modules/$(uname -r)/kernel/drivers/infiniband/core
+both=rdma_ucm
+if ours rdma_cm; then both="rdma_ucm rdma_cm"; fi
+c_ucma() {
+    # shellcheck disable=SC2086
+    rmmod $both || return
+    if ours rdma_cm; then insmod $kernel/rdma_cm.ko && loaded_as rdma_cm c || return; fi
+    insmod $kernel/rdma_ucm.ko && loaded_as rdma_ucm c
+}
+our_ucma() {
+    # shellcheck disable=SC2086
+    rmmod $both && modprobe rdma_ucm && loaded_as rdma_ucm rust && as_asked rdma_cm
+}
 
 answers() { # FILE
     # shellcheck disable=SC2086

@@ -52,7 +52,7 @@ def command(rng, s, fd):
         "GET_EVENT": lambda: struct.pack("=Q", rng.choice([at, at, at, 8])),
         "GET_OPTION": lambda: b"",
         "SET_OPTION": lambda: struct.pack("=QIIII", at, id, 0, rng.choice([0, 3]), 1),
-        "NOTIFY": lambda: struct.pack("=II", id, rng.choice([4, 7])),
+        "NOTIFY": lambda: struct.pack("=II", id, rng.choice([4, 6, 7])),
         "JOIN_IP_MCAST": lambda: struct.pack("=QQ", rng.choice([at, at, 8]), 4) + group + struct.pack("=I", id),
         "LEAVE_MCAST": lambda: struct.pack("=QII", at, rng.choice(joins), 0),
         "MIGRATE_ID": lambda: struct.pack("=QII", at, id, rng.choice([f.fd for f in s[1].files])),

@@ -83,6 +83,42 @@ fn gid_types() {
 }
 
 #[test]
+fn gid_types_of_administrators() {
+    const V1: u64 = 1 << 1;
+    const BOTH: u64 = V1 | 1 << 2;
+    for (name, wanted) in [
+        (&b"IB/RoCE v1"[..], Some(GidType::Ib)),
+        (b"IB/RoCE v1\n", Some(GidType::Ib)),
+        (b"RoCE v2\n", Some(GidType::RoceUdp)),
+        (b"RoCE v2", Some(GidType::RoceUdp)),
+        (b"RoCE v2\n\n", None),
+        (b"RoCE v2 ", None),
+        (b"RoCE v1", None),
+        (b"RoCE", None),
+        (b"roce v2", None),
+        (b"\n", None),
+        (b"", None),
+    ] {
+        assert_eq!(GidType::parse(name), wanted, "{name:?}");
+    }
+    for one in [GidType::Ib, GidType::RoceUdp] {
+        assert_eq!(GidType::parse(one.name()), Some(one));
+    }
+    assert_eq!(GidType::Roce.name(), GidType::Ib.name());
+    for (one, mask, wanted) in [
+        (GidType::Ib, BOTH, Some(GidType::Roce)),
+        (GidType::Ib, V1, Some(GidType::Roce)),
+        (GidType::Ib, 1, Some(GidType::Ib)),
+        (GidType::Ib, 1 << 2, None),
+        (GidType::Roce, 1, None),
+        (GidType::RoceUdp, BOTH, Some(GidType::RoceUdp)),
+        (GidType::RoceUdp, V1, None),
+    ] {
+        assert_eq!(one.of_port(mask), wanted, "{one:?} {mask}");
+    }
+}
+
+#[test]
 fn priorities() {
     // As `ip_tos2prio` of the kernel.
     let table = [0, 0, 0, 0, 2, 2, 2, 2, 6, 6, 6, 6, 4, 4, 4, 4];
