@@ -31,7 +31,7 @@ use kernel::types::Opaque;
 use rdma::bindings;
 use rdma::client::DeviceRef;
 
-/// Fields of a path that a query gives (`ib_sa_comp_mask`).
+/// Fields of a path that a query gives (`ib_sa_comp_mask`, but in the byte order of the host).
 const SERVICE_ID: u64 = 0b11;
 const DGID: u64 = 1 << 2;
 const SGID: u64 = 1 << 3;
@@ -219,7 +219,7 @@ pub(crate) fn ask(
                 device.raw(),
                 port,
                 &mut rec,
-                mask,
+                mask.to_be(),
                 timeout_ms,
                 bindings::GFP_KERNEL,
                 Some(path_answered),
@@ -277,7 +277,7 @@ pub(crate) fn ask_service(
                 device.raw(),
                 port,
                 &mut rec,
-                wanted.mask,
+                wanted.mask.to_be(),
                 SERVICE_TIMEOUT,
                 bindings::GFP_KERNEL,
                 Some(service_answered),
@@ -399,7 +399,7 @@ impl Joined {
                 device.raw(),
                 port,
                 &mut rec,
-                fields,
+                fields.to_be(),
                 bindings::GFP_KERNEL,
                 Some(group_answered),
                 Arc::as_ptr(&asking).cast_mut().cast(),

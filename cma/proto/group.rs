@@ -10,7 +10,7 @@ use super::addr::Address;
 use super::link::HARDWARE;
 use super::service::Space;
 
-/// Fields of a membership (`ib_sa_comp_mask`).
+/// Fields of a membership (`ib_sa_comp_mask`, but in the byte order of the host).
 const MGID: u64 = 1 << 0;
 const PORT_GID: u64 = 1 << 1;
 const QKEY: u64 = 1 << 2;

@@ -24,6 +24,7 @@ const SPACE: u64 = 0xffff_ffff_ffff_0000;
 
 impl Space {
     /// All of them.
+    #[allow(dead_code, reason = "the tests on the host try all")]
     pub const ALL: [Self; 4] = [Self::Ipoib, Self::Tcp, Self::Udp, Self::Ib];
 
     /// The port space with this number.
@@ -104,7 +105,7 @@ pub const NAME: usize = 64;
 const BY_ID: u32 = 1 << 0;
 const BY_NAME: u32 = 1 << 1;
 
-/// Fields of a service record (`ib_sa_comp_mask`).
+/// Fields of a service record (`ib_sa_comp_mask`, but in the byte order of the host).
 const RECORD_ID: u64 = 1 << 0;
 const RECORD_NAME: u64 = 1 << 6;
 
