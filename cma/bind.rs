@@ -289,14 +289,10 @@ fn bind_loopback(id: &Arc<Id>) -> Result {
     if source.family() == Family::Ib {
         devices.retain(|device| caps(device.view(), 1).ib_cm());
     }
-    let mut found = None;
-    for device in &devices {
-        for port in device.ports() {
-            if is_active(device.view(), port) {
-                found = found.or(Some((device, port)));
-            }
-        }
-    }
+    let mut ports = devices
+        .iter()
+        .flat_map(|device| device.ports().map(move |port| (device, port)));
+    let found = ports.find(|(device, port)| is_active(device.view(), *port));
     let first = devices.first().map(|device| (device, 1));
     let (device, port) = found.or(first).ok_or(ENODEV)?;
     let gid = gid_at(device.view(), port, 0)?;
