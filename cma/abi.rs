@@ -9,6 +9,7 @@ use crate::edge::args::ConnAt;
 use crate::edge::args::DataAt;
 use crate::edge::args::DataLen;
 use crate::edge::args::EceAt;
+use crate::edge::args::ServiceAt;
 use crate::edge::args::SockAt;
 use crate::edge::args::SockIn;
 use crate::edge::core::caps;
@@ -87,14 +88,8 @@ fn resolve_route(id: &Id, timeout_ms: usize) -> Result {
     route::resolve(&id.counted(), timeout_ms)
 }
 
-fn resolve_service(id: &Id, _service: Passed<bindings::rdma_ucm_ib_service>) -> Result {
-    let on_device = id.device().is_some();
-    let ticket = id
-        .with(|inner| inner.life.resolve_service(on_device))
-        .map_err(errno)?;
-    // Service records are not supported yet.
-    id.with(|inner| inner.life.resolve_service_failed(ticket));
-    Err(rdma::provider::unsupported())
+fn resolve_service(id: &Id, service: ServiceAt) -> Result {
+    route::resolve_service(&id.counted(), &service.0)
 }
 
 fn set_ib_path(id: &Id, path: PathAt) -> Result {
@@ -249,10 +244,9 @@ fn read_gids(id: &Id, sgid: GidOut, dgid: GidOut) {
         dgid.set(destination.gid().unwrap_or_default());
         return;
     }
-    let [source, destination, _] = id.hardware();
-    let dev_type = id.dev_type();
-    sgid.set(bind::gid_in(&source, dev_type));
-    dgid.set(bind::gid_in(&destination, dev_type));
+    let link = id.link();
+    sgid.set(link.sgid());
+    dgid.set(link.dgid());
 }
 
 fn iw_cm_id(id: &Id) -> *mut bindings::iw_cm_id {
@@ -286,7 +280,7 @@ rdma::export! { in rdma::bindings;
     fn rdma_resolve_route(id: &Id, timeout_ms: usize) -> Result = resolve_route;
     /// Resolves the service records of a service. May sleep.
     fn rdma_resolve_ib_service(
-        id: &Id, service: Passed<bindings::rdma_ucm_ib_service>,
+        id: &Id, service: ServiceAt,
     ) -> Result = resolve_service;
     /// Creates the queue pair of an ID. May sleep.
     fn rdma_create_qp(id: &Id, pd: &Pd, make: MakeAt) -> Result = create_qp;

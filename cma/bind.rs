@@ -9,7 +9,9 @@ use crate::device::CmaDevice;
 use crate::edge::args::Sock;
 use crate::edge::core::caps;
 use crate::edge::core::driver_id;
+use crate::edge::core::find_pkey;
 use crate::edge::core::gid_at;
+use crate::edge::core::gids;
 use crate::edge::core::is_active;
 use crate::edge::core::may_access;
 use crate::edge::core::pkey_at;
@@ -20,7 +22,13 @@ use crate::edge::event::Event;
 use crate::edge::id::Id;
 use crate::ports;
 use crate::proto::addr::Address;
+use crate::proto::addr::Family;
+use crate::proto::addr::Ib;
 use crate::proto::event::Status;
+use crate::proto::link::ETHER;
+use crate::proto::link::INFINIBAND;
+use crate::proto::link::NO_HARDWARE;
+use crate::proto::route;
 use crate::proto::route::GidType;
 use crate::proto::service::Space;
 use crate::proto::state::Cause;
@@ -30,11 +38,6 @@ use kernel::prelude::*;
 use kernel::sync::rcu;
 use kernel::sync::Arc;
 use rdma::bindings;
-
-/// `ARPHRD_ETHER`, `ARPHRD_INFINIBAND`, `ARPHRD_NONE`.
-const ETHER: u16 = 1;
-pub(crate) const INFINIBAND: u16 = 32;
-const NO_HARDWARE: u16 = 0xfffe;
 
 /// Binds an ID to a local address. May sleep.
 pub(crate) fn bind(id: &Arc<Id>, addr: Option<Address>) -> Result {
@@ -116,7 +119,8 @@ pub(crate) fn check_space(id: &Id) -> Result {
 pub(crate) fn validate(id: &Id, device: &CmaDevice, port: u32, gid_type: GidType) -> Result<Gid> {
     let view = device.view();
     let caps = caps(view, port);
-    let dev_type = id.dev_type();
+    let link = id.link();
+    let dev_type = link.dev_type;
     if !may_access(view, id) || (dev_type == INFINIBAND) != caps.ib() {
         return Err(ENODEV);
     }
@@ -132,23 +136,12 @@ pub(crate) fn validate(id: &Id, device: &CmaDevice, port: u32, gid_type: GidType
         let dev = id.net().device_by_index(interface).ok_or(ENODEV)?;
         return Gid::find(device.device(), port, gid, gid_type, Some(&dev));
     }
-    let [hardware, ..] = id.hardware();
     let gid = match source.gid() {
         Some(gid) if caps.roce() => gid,
-        _ => gid_in(&hardware, dev_type),
+        _ => link.sgid(),
     };
     let gid_type = if rxe { gid_type } else { GidType::Ib };
     Gid::find(device.device(), port, gid, gid_type, None)
-}
-
-/// The GID in a hardware address.
-pub(crate) fn gid_in(hardware: &[u8; 32], dev_type: u16) -> [u8; 16] {
-    let skip = if dev_type == INFINIBAND { 4 } else { 0 };
-    let mut gid = [0; 16];
-    for (to, from) in gid.iter_mut().zip(hardware.iter().skip(skip)) {
-        *to = *from;
-    }
-    gid
 }
 
 /// iWARP has one entry for each port, whose network device must be that of the address, or its VLAN
@@ -235,9 +228,8 @@ fn try_resolve(id: &Arc<Id>, destination: &Sock, timeout_ms: usize) -> Result {
     if to.is_any() {
         return resolve_loopback(id);
     }
-    if matches!(to, Address::Ib(_)) {
-        // Devices of InfiniBand are not supported yet.
-        return Err(ENODEV);
+    if let Address::Ib(to) = to {
+        return resolve_ib(id, &to);
     }
     // A request that has answered with an error may not be over yet.
     if id.with(|inner| core::mem::replace(&mut inner.asked, true)) {
@@ -257,13 +249,15 @@ fn resolve_loopback(id: &Arc<Id>) -> Result {
     if id.device().is_none() {
         bind_loopback(id)?;
     }
-    let [source, mut destination, broadcast] = id.hardware();
-    let skip = if id.dev_type() == INFINIBAND { 4 } else { 0 };
-    let own = source.iter().copied().skip(skip);
-    for (to, from) in destination.iter_mut().skip(skip).take(16).zip(own) {
-        *to = from;
-    }
-    id.set_hardware([source, destination, broadcast]);
+    let own = id.link().sgid();
+    is_at(id, own)
+}
+
+/// The destination of an ID has this GID: tells the consumer.
+fn is_at(id: &Arc<Id>, gid: [u8; 16]) -> Result {
+    let mut link = id.link();
+    link.set_dgid(gid);
+    id.set_link(&link);
     let State::AddrQuery(ticket) = id.with(|inner| inner.life.state()) else {
         return Err(EINVAL);
     };
@@ -271,38 +265,69 @@ fn resolve_loopback(id: &Arc<Id>) -> Result {
     Ok(())
 }
 
+/// The destination is one of `AF_IB`, whose address is its GID.
+fn resolve_ib(id: &Arc<Id>, to: &Ib) -> Result {
+    if id.device().is_none() {
+        bind_ib(id, to)?;
+    }
+    is_at(id, to.addr)
+}
+
+/// Attaches an ID to the first port from which a destination of `AF_IB` is reached.
+fn bind_ib(id: &Arc<Id>, to: &Ib) -> Result {
+    for device in &device::all()? {
+        let view = device.view();
+        // The C module lets each namespace use each device here.
+        if !may_access(view, id) {
+            continue;
+        }
+        for port in device.ports() {
+            if !caps(view, port).af_ib() || find_pkey(view, port, to.pkey).is_err() {
+                continue;
+            }
+            let active = is_active(view, port);
+            let found = gids(view, port).find(|gid| route::leads_to(gid, &to.addr, active));
+            let Some(addr) = found else { continue };
+            let (Address::Ib(source), _) = id.addrs() else {
+                return Err(EINVAL);
+            };
+            let source = Address::Ib(Ib { addr, ..source });
+            device::attach(id, device, port, None)?;
+            id.track();
+            id.set_source(source);
+            return id.translate(&source);
+        }
+    }
+    Err(ENODEV)
+}
+
 /// Attaches an ID to the first device with an active port, else to the first device.
 #[inline(never)]
 fn bind_loopback(id: &Arc<Id>) -> Result {
-    let devices = device::all()?;
-    let found = devices.iter().find_map(|device| {
-        let port = device
-            .ports()
-            .find(|port| is_active(device.view(), *port))?;
-        Some((device, port))
-    });
+    let (source, _) = id.addrs();
+    let mut devices = device::all()?;
+    if source.family() == Family::Ib {
+        devices.retain(|device| caps(device.view(), 1).ib_cm());
+    }
+    let mut ports = devices
+        .iter()
+        .flat_map(|device| device.ports().map(move |port| (device, port)));
+    let found = ports.find(|(device, port)| is_active(device.view(), *port));
     let first = devices.first().map(|device| (device, 1));
     let (device, port) = found.or(first).ok_or(ENODEV)?;
     let gid = gid_at(device.view(), port, 0)?;
     let pkey = pkey_at(device.view(), port, 0)?;
-    let dev_type = if caps(device.view(), port).ib() {
+    let mut link = id.link();
+    link.dev_type = if caps(device.view(), port).ib() {
         INFINIBAND
     } else {
         ETHER
     };
-    id.set_dev_type(dev_type);
-    let [mut hardware, destination, mut broadcast] = id.hardware();
-    let skip = if dev_type == INFINIBAND { 4 } else { 0 };
-    for (to, from) in hardware.iter_mut().skip(skip).zip(gid) {
-        *to = from;
-    }
-    for (to, from) in broadcast.iter_mut().skip(8).zip(pkey.to_be_bytes()) {
-        *to = from;
-    }
-    id.set_hardware([hardware, destination, broadcast]);
+    link.set_sgid(gid);
+    link.set_pkey(pkey);
+    id.set_link(&link);
     device::attach(id, device, port, None)?;
     id.track();
-    let (source, _) = id.addrs();
     id.set_source(source.loopback());
     Ok(())
 }

@@ -25,7 +25,6 @@ use crate::proto::event::IbPlan;
 use crate::proto::event::IwEvent;
 use crate::proto::event::Told;
 use crate::proto::header;
-use crate::proto::header::Header;
 use crate::proto::option::Node;
 use crate::proto::option::QpType;
 use crate::proto::service;
@@ -82,17 +81,7 @@ fn connect_ib(id: &Arc<Id>, device: &DeviceRef, conn: &Conn<'_>) -> Result {
     let len = header::len_with(source.family(), data.len()).ok_or(EINVAL)?;
     let mut buffer = [0; u8::MAX as usize];
     let buffer = buffer.get_mut(..len.into()).ok_or(EINVAL)?;
-    let (front, rest) = buffer
-        .split_at_mut_checked(header::offset(source.family()))
-        .ok_or(EINVAL)?;
-    if let Some(header) = Header::of(&source, &destination) {
-        for (to, from) in front.iter_mut().zip(header.to_bytes()) {
-            *to = from;
-        }
-    }
-    for (to, from) in rest.iter_mut().zip(data.bytes()) {
-        *to = *from;
-    }
+    header::write(buffer, &source, &destination, data.bytes());
     let datagrams = id.qp_type() == QpType::Ud;
     let owned = IbId::create(device, id, datagrams)?;
     let ib = owned.used()?;

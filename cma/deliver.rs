@@ -135,8 +135,8 @@ pub(crate) fn destroy(id: &Arc<Id>) {
 /// Cancels what is in progress. May sleep.
 fn cancel(id: &Arc<Id>, pending: Pending) {
     match pending {
-        Pending::Nothing | Pending::Service => {}
-        Pending::Route => {
+        Pending::Nothing => {}
+        Pending::Route | Pending::Service => {
             if let Some(query) = id.with(|inner| inner.query.take()) {
                 query.cancel();
             }

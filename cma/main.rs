@@ -41,10 +41,6 @@ mod news;
 mod ports;
 #[path = "../core/private.rs"]
 mod private;
-#[allow(
-    dead_code,
-    reason = "InfiniBand is not supported yet; its engines are tested on the host"
-)]
 mod proto;
 mod request;
 mod route;

@@ -6,7 +6,6 @@
 
 use crate::bind::check_space;
 use crate::bind::validate;
-use crate::bind::INFINIBAND;
 use crate::deliver;
 use crate::deliver::Delivered;
 use crate::device;
@@ -27,6 +26,8 @@ use crate::proto::addr::Address;
 use crate::proto::event::Status;
 use crate::proto::header;
 use crate::proto::header::Header;
+use crate::proto::header::NoHeader;
+use crate::proto::link::INFINIBAND;
 use crate::proto::listener;
 use crate::proto::listener::Owner;
 use crate::proto::listener::Place;
@@ -44,6 +45,7 @@ use rdma::bindings;
 use rdma::errno::econnaborted;
 use rdma::errno::ehostunreach;
 use rdma::net::CountedNet;
+use rdma::net::Net;
 use rdma::net::NetDevice;
 
 /// `IFF_UP`.
@@ -111,8 +113,16 @@ fn place(id: &Arc<Id>, places: &mut KVec<(Place<usize, usize>, Arc<Id>)>) -> Res
 /// What a request is for.
 struct Found {
     listener: Arc<Id>,
+    /// How it was sent by IP; `None` for `AF_IB`.
+    ip: Option<Ip>,
+}
+
+/// How a request was sent by IP.
+struct Ip {
     header: Header,
     dev: ARef<NetDevice>,
+    /// The namespace of `dev`.
+    net: ARef<CountedNet>,
 }
 
 // Not inlined, as its caller's frame is large.
@@ -120,26 +130,27 @@ struct Found {
 fn find(request: &Request<'_>) -> Result<Found> {
     let service_id = request.service_id();
     let number = service::port(service_id);
-    // Requests of `AF_IB` are not supported yet.
-    let header = Header::parse(request.data()).map_err(|_| EINVAL)?;
-    let dev = if request.is_roce() {
-        request.net_device()
-    } else {
-        request.ib_net_device(&header.local(number))
-    }
-    .ok_or(ENODEV)?;
-    let net = {
-        // One section, so that the route is one of the namespace.
-        let rcu = rcu::read_lock();
-        if dev.flags() & UP == 0 || !leaves_by(&dev, &header.local(number), &header.remote()) {
-            return Err(ehostunreach());
+    let ip = match Header::parse(request.data()) {
+        Ok(header) => Some(find_ip(request, header, number)?),
+        Err(NoHeader::NotIp) => None,
+        Err(NoHeader::Invalid) => return Err(EINVAL),
+    };
+    let (net, via) = match &ip {
+        Some(Ip { header, dev, net }) => {
+            let via = Via::Ip {
+                header: *header,
+                net: net_address(net),
+                ifindex: dev.ifindex(),
+            };
+            (&**net, via)
         }
-        dev.net(&rcu).try_hold().ok_or(ehostunreach())?
+        // Listeners of `AF_IB` are in the first namespace.
+        None => (Net::init(), Via::Ib),
     };
     let space = service::space(service_id).ok_or(EINVAL)?;
     let mut owners = KVec::new();
     let mut full = Ok(());
-    let _: Option<()> = ports::find(&net, (space, number), |id| {
+    let _: Option<()> = ports::find(net, (space, number), |id| {
         full = owners.push(id.clone(), GFP_KERNEL);
         full.is_err().then_some(())
     });
@@ -151,18 +162,31 @@ fn find(request: &Request<'_>) -> Result<Found> {
     let wanted = listener::Request {
         device: request.device(),
         port: request.port(),
-        via: Via::Ip {
-            header,
-            net: net_address(&net),
-            ifindex: dev.ifindex(),
-        },
+        via,
     };
     let listener = listener::choose(&candidates, &wanted).ok_or(EINVAL)?;
-    Ok(Found {
-        listener,
-        header,
-        dev,
-    })
+    Ok(Found { listener, ip })
+}
+
+/// The network device that a request was sent to, by its header.
+#[inline(never)]
+fn find_ip(request: &Request<'_>, header: Header, number: u16) -> Result<Ip> {
+    let local = header.local(number);
+    let dev = if request.is_roce() {
+        request.net_device()
+    } else {
+        request.ib_net_device(&local)
+    }
+    .ok_or(ENODEV)?;
+    let net = {
+        // One section, so that the route is one of the namespace.
+        let rcu = rcu::read_lock();
+        if dev.flags() & UP == 0 || !leaves_by(&dev, &local, &header.remote()) {
+            return Err(ehostunreach());
+        }
+        dev.net(&rcu).try_hold().ok_or(ehostunreach())?
+    };
+    Ok(Ip { header, dev, net })
 }
 
 /// The ID whose consumer gets the requests of a listener.
@@ -220,7 +244,8 @@ fn try_ib(request: &Request<'_>) -> Result<c_int> {
             return Err(error);
         }
     }
-    let offset = header::offset(found.header.local(0).family());
+    let (own, _) = listener.addrs();
+    let offset = header::offset(own.family());
     let mut event = request.event(offset);
     let _consumer_knows_it = Id::give(id.clone());
     let delivered = deliver::deliver(&id, guard, Cause::Request, &mut event, Status::Ok);
@@ -257,20 +282,37 @@ fn fail(id: &Arc<Id>, guard: HandlerGuard<'_>, listening: HandlerGuard<'_>) {
 #[inline(never)]
 fn new_ib(request: &Request<'_>, found: &Found) -> Result<Arc<Id>> {
     let space = found.listener.words().port_space();
-    let (paths, dgid) = request.paths()?;
-    let id = new_id(&found.listener, space, request.qp_type())?;
+    let (paths, ends) = request.paths()?;
     let number = service::port(request.service_id());
-    id.set_source(found.header.local(number));
-    id.set_destination(found.header.remote());
-    id.copy_device(&found.dev);
+    let (listening, _) = found.listener.addrs();
+    let (source, destination) = match (request.ib_addrs(&listening), &found.ip) {
+        // As the listener says, however the request was sent.
+        (Some(addrs), _) => addrs,
+        (None, Some(ip)) => (ip.header.local(number), ip.header.remote()),
+        (None, None) => return Err(EINVAL),
+    };
+    let id = new_id(&found.listener, space, request.qp_type())?;
+    id.set_source(source);
+    id.set_destination(destination);
     id.set_paths(paths);
-    if !request.is_datagrams() {
-        let [source, mut destination, broadcast] = id.hardware();
-        let skip = if id.dev_type() == INFINIBAND { 4 } else { 0 };
-        for (to, from) in destination.iter_mut().skip(skip).zip(dgid) {
-            *to = from;
+    match &found.ip {
+        Some(ip) => id.copy_device(&ip.dev),
+        None if !source.is_any() => {
+            let translated = id.translate(&source);
+            // It refers to the listener's task since it was made.
+            translated.inspect_err(|_| id.untrack())?;
         }
-        id.set_hardware([source, destination, broadcast]);
+        None => {}
+    }
+    if let Some((sgid, dgid, pkey)) = ends {
+        let mut link = id.link();
+        if found.ip.is_none() && source.is_any() && !request.is_roce() {
+            link.dev_type = INFINIBAND;
+            link.set_sgid(sgid);
+            link.set_pkey(pkey);
+        }
+        link.set_dgid(dgid);
+        id.set_link(&link);
     }
     Ok(id)
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Paths to resolved destinations. RoCE makes them locally; iWARP needs none.
+//! Paths to resolved destinations. On InfiniBand the subnet administrator is asked; RoCE makes them
+//! locally; iWARP needs none. Service records, which stand for a destination, too.
 
 use crate::edge::core::caps;
 use crate::edge::core::gid_types;
@@ -10,10 +11,16 @@ use crate::edge::core::set_roce;
 use crate::edge::errno;
 use crate::edge::id::Id;
 use crate::edge::sa;
+use crate::edge::sa::Record;
 use crate::news;
+use crate::proto::addr::Address;
+use crate::proto::addr::Family;
+use crate::proto::addr::Ib;
 use crate::proto::event::Status;
 use crate::proto::route;
 use crate::proto::route::Network;
+use crate::proto::route::Use;
+use crate::proto::service::Wanted;
 use crate::proto::state::Cause;
 use crate::proto::state::State;
 use crate::proto::state::Ticket;
@@ -41,8 +48,14 @@ fn try_resolve(id: &Arc<Id>, ticket: Ticket, timeout_ms: usize) -> Result {
     let (device, port) = id.device().ok_or(EINVAL)?;
     let caps = caps(device.view(), port);
     if caps.ib_sa() {
+        // Others read the path without locks, so its place is known before the answer.
+        id.reserve_path()?;
         let query = sa::ask(id, &device, port, ticket, timeout_ms)?;
-        id.with(|inner| inner.query = Some(query));
+        id.with(|inner| {
+            if matches!(inner.life.state(), State::RouteQuery(of, _) if of == ticket) {
+                inner.query = Some(query);
+            }
+        });
         return Ok(());
     }
     if caps.roce() {
@@ -54,12 +67,11 @@ fn try_resolve(id: &Arc<Id>, ticket: Ticket, timeout_ms: usize) -> Result {
     Ok(())
 }
 
-/// The subnet administrator has answered, or not. May sleep.
-pub(crate) fn answered(
-    id: &Arc<Id>,
-    ticket: Ticket,
-    path: core::result::Result<bindings::sa_path_rec, i32>,
-) {
+/// What the subnet administrator has answered: records, or an errno.
+type Answer<'a, T> = core::result::Result<&'a [T], i32>;
+
+/// The subnet administrator has answered with paths, or not. May sleep.
+pub(crate) fn answered(id: &Arc<Id>, ticket: Ticket, paths: Answer<'_, bindings::sa_path_rec>) {
     let asked = id.with(|inner| match inner.life.state() {
         State::RouteQuery(of, _) => of == ticket,
         _ => false,
@@ -67,19 +79,112 @@ pub(crate) fn answered(
     if !asked {
         return;
     }
-    let result = path.and_then(|path| {
-        let mut paths = KVec::new();
-        paths
-            .push(path, GFP_KERNEL)
-            .map_err(|_| ENOMEM.to_errno())?;
-        id.set_paths(paths);
-        Ok(())
+    let result = paths.and_then(|paths| take(id, paths).map_err(|error| error.to_errno()));
+    let (found, status) = status_of(result);
+    Id::queue(id, Cause::Route(ticket, found), status);
+}
+
+fn status_of(result: core::result::Result<(), i32>) -> (bool, Status) {
+    match result {
+        Ok(()) => (true, Status::Ok),
+        Err(errno) => (false, Status::Reported(errno)),
+    }
+}
+
+/// Takes the paths of an answer.
+///
+/// # Errors
+///
+/// `EINVAL`: one is of no use, or none is for messages of the connection manager; `ENOMEM`.
+fn take(id: &Id, paths: &[bindings::sa_path_rec]) -> Result {
+    let mut primary = None;
+    let [mut inbound, mut outbound] = [None, None];
+    for path in paths {
+        match Use::of(path.flags).ok_or(EINVAL)? {
+            Use::Primary => primary = Some(path),
+            Use::Inbound => inbound = Some(KBox::new(path.copy(), GFP_KERNEL)?),
+            Use::Outbound => outbound = Some(KBox::new(path.copy(), GFP_KERNEL)?),
+        }
+    }
+    let primary = primary.ok_or(EINVAL)?;
+    id.set_one_way_paths([inbound, outbound]);
+    id.fill_path(primary.copy())
+}
+
+/// Asks for service records of an ID that is bound to a device. May sleep.
+///
+/// # Errors
+///
+/// `EINVAL`: it is not; `EOPNOTSUPP`: the device is not one of InfiniBand; `ENOMEM`, `ENODEV`,
+/// `EAGAIN`.
+pub(crate) fn resolve_service(id: &Arc<Id>, wanted: &Wanted) -> Result {
+    let on_device = id.device().is_some();
+    let ticket = id
+        .with(|inner| inner.life.resolve_service(on_device))
+        .map_err(errno)?;
+    let result = ask_service(id, ticket, wanted);
+    if result.is_err() {
+        id.with(|inner| inner.life.resolve_service_failed(ticket));
+    }
+    result
+}
+
+fn ask_service(id: &Arc<Id>, ticket: Ticket, wanted: &Wanted) -> Result {
+    let (device, port) = id.device().ok_or(EINVAL)?;
+    if !caps(device.view(), port).ib_sa() {
+        return Err(rdma::provider::unsupported());
+    }
+    let query = sa::ask_service(id, &device, port, ticket, wanted)?;
+    id.with(|inner| {
+        if inner.life.state() == State::AddrinfoQuery(ticket) {
+            inner.query = Some(query);
+        }
     });
-    let status = match result {
-        Ok(()) => Status::Ok,
-        Err(errno) => Status::Reported(errno),
-    };
-    Id::queue(id, Cause::Route(ticket, result.is_ok()), status);
+    Ok(())
+}
+
+/// The subnet administrator has answered with service records, or not: the first one is the
+/// destination. May sleep.
+pub(crate) fn service_answered(
+    id: &Arc<Id>,
+    ticket: Ticket,
+    recs: Answer<'_, bindings::sa_service_rec>,
+) {
+    if id.with(|inner| inner.life.state()) != State::AddrinfoQuery(ticket) {
+        return;
+    }
+    let result = recs.and_then(|recs| take_service(id, recs).map_err(|error| error.to_errno()));
+    let (found, status) = status_of(result);
+    Id::queue(id, Cause::Service(ticket, found), status);
+}
+
+/// Takes the service records of an answer.
+///
+/// # Errors
+///
+/// `ENOENT`: there is none; `EALREADY`: the ID has some; `ENOMEM`.
+fn take_service(id: &Id, recs: &[bindings::sa_service_rec]) -> Result {
+    let first = recs.first().ok_or(ENOENT)?;
+    let (addr, pkey) = (first.gid, u16::from_be(first.pkey));
+    let sid = u64::from_be(first.id);
+    let mut all = KVec::with_capacity(recs.len(), GFP_KERNEL)?;
+    for rec in recs {
+        all.push(rec.copy(), GFP_KERNEL)?;
+    }
+    id.set_service_recs(all)?;
+    if let Address::Ib(nowhere) = Family::Ib.unspecified() {
+        id.set_destination(Address::Ib(Ib {
+            addr,
+            pkey,
+            sid,
+            ..nowhere
+        }));
+    }
+    let mut link = id.link();
+    link.set_dgid(addr);
+    link.set_pkey(pkey);
+    id.set_link(&link);
+    Ok(())
 }
 
 fn resolve_roce(id: &Arc<Id>) -> Result {

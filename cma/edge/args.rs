@@ -5,6 +5,7 @@
 use crate::proto::addr::Address;
 use crate::proto::addr::Family;
 use crate::proto::addr::STORAGE;
+use crate::proto::service::Wanted;
 use core::marker::PhantomData;
 use kernel::ffi::c_void;
 use rdma::bindings;
@@ -230,3 +231,23 @@ unsafe impl FromC for EceAt {
 }
 // SAFETY: The type contains no reference.
 unsafe impl Within<'_> for EceAt {}
+
+/// A `struct rdma_ucm_ib_service *` argument: the service that a consumer looks for.
+pub(crate) struct ServiceAt(pub(crate) Wanted);
+
+// SAFETY: `from_c`'s contract: points to a structure.
+unsafe impl FromC for ServiceAt {
+    type C = *mut bindings::rdma_ucm_ib_service;
+
+    unsafe fn from_c(c: Self::C) -> Self {
+        // SAFETY: A structure (contract of this function), which consists of numbers.
+        let service = unsafe { c.read() };
+        Self(Wanted::new(
+            service.flags,
+            service.service_id,
+            &service.service_name,
+        ))
+    }
+}
+// SAFETY: The type contains no reference.
+unsafe impl Within<'_> for ServiceAt {}

@@ -6,6 +6,7 @@ use super::event::Event;
 use super::ib::DatagramEvent;
 use super::id::Id;
 use crate::proto::addr::Address;
+use crate::proto::link::Link;
 use crate::proto::port::Range;
 use crate::proto::route;
 use crate::proto::route::GidType;
@@ -71,6 +72,16 @@ impl Caps {
         self.has(6)
     }
 
+    /// Multicast groups by the subnet administrator.
+    pub(crate) const fn ib_mcast(self) -> bool {
+        self.has(7)
+    }
+
+    /// Addresses of `AF_IB`.
+    pub(crate) const fn af_ib(self) -> bool {
+        self.has(9)
+    }
+
     /// Addresses are those of Omni-Path.
     pub(crate) const fn opa(self) -> bool {
         self.has(10)
@@ -133,6 +144,15 @@ pub(crate) fn gid_at(device: &Device, port: u32, index: i32) -> Result<[u8; 16]>
         ))?;
         Ok(*gid.raw)
     }
+}
+
+/// The valid GIDs of a port's table.
+pub(crate) fn gids(device: &Device, port: u32) -> impl Iterator<Item = [u8; 16]> + '_ {
+    (0..)
+        .map(move |index| gid_at(device, port, index))
+        // An entry without a GID is skipped; an index beyond the table is another error.
+        .take_while(|gid| !matches!(gid, Err(error) if *error != ENOENT))
+        .flatten()
 }
 
 /// A reference to an entry of a device's GID table.
@@ -250,12 +270,6 @@ impl Id {
         unsafe { (&raw const (*self.dev_addr()).dev_type).read_volatile() }
     }
 
-    /// Sets the type of the source's network device.
-    pub(crate) fn set_dev_type(&self, dev_type: u16) {
-        // SAFETY: Part of the ID.
-        unsafe { (&raw mut (*self.dev_addr()).dev_type).write_volatile(dev_type) };
-    }
-
     /// The hardware addresses of both ends, and the broadcast address.
     pub(crate) fn hardware(&self) -> [HardwareAddr; 3] {
         // SAFETY: Parts of the ID. Address resolution may tear them, which are only bytes.
@@ -269,23 +283,42 @@ impl Id {
         }
     }
 
-    /// Sets the hardware addresses.
-    pub(crate) fn set_hardware(&self, [source, destination, broadcast]: [HardwareAddr; 3]) {
-        // SAFETY: As in `hardware`.
+    /// The type of the source's network device, and the hardware addresses.
+    pub(crate) fn link(&self) -> Link {
+        let [source, destination, broadcast] = self.hardware();
+        Link {
+            dev_type: self.dev_type(),
+            source,
+            destination,
+            broadcast,
+        }
+    }
+
+    /// Sets the type of the source's network device, and the hardware addresses.
+    pub(crate) fn set_link(&self, link: &Link) {
+        // SAFETY: As in `hardware`: parts of the ID.
         unsafe {
             let at = self.dev_addr();
-            (&raw mut (*at).src_dev_addr).write_volatile(source);
-            (&raw mut (*at).dst_dev_addr).write_volatile(destination);
-            (&raw mut (*at).broadcast).write_volatile(broadcast);
+            (&raw mut (*at).dev_type).write_volatile(link.dev_type);
+            (&raw mut (*at).src_dev_addr).write_volatile(link.source);
+            (&raw mut (*at).dst_dev_addr).write_volatile(link.destination);
+            (&raw mut (*at).broadcast).write_volatile(link.broadcast);
         }
     }
 
     /// Finds the network device of a local address: fills in hardware addresses and interface.
+    /// `AF_IB` has none: fills in its GID and P_Key.
     ///
     /// # Errors
     ///
     /// `ENODEV` and others: there is none.
     pub(crate) fn translate(&self, addr: &Address) -> Result {
+        if let Address::Ib(ib) = addr {
+            let mut link = self.link();
+            link.set_ib_source(ib);
+            self.set_link(&link);
+            return Ok(());
+        }
         let bytes = Bytes::new(addr);
         // SAFETY: The address is read during the call; `dev_addr` has its namespace (type
         // invariant).
@@ -635,6 +668,25 @@ pub(crate) struct Group {
     pub(crate) hop_limit: u8,
 }
 
+impl Group {
+    /// The record that the subnet administrator would have of it.
+    pub(crate) fn record(&self) -> bindings::ib_sa_mcmember_rec {
+        let gid = |raw: [u8; 16]| bindings::ib_gid {
+            raw: ManuallyDrop::new(raw),
+        };
+        bindings::ib_sa_mcmember_rec {
+            mgid: gid(self.mgid),
+            port_gid: gid(self.port_gid),
+            pkey: 0xffff,
+            // CAST: A small number.
+            rate: bindings::ib_rate_IB_RATE_PORT_CURRENT as u8,
+            hop_limit: self.hop_limit,
+            mtu: self.mtu,
+            ..Default::default()
+        }
+    }
+}
+
 /// The consumer's context of a group. It is only passed back.
 pub(crate) struct GroupContext(pub(super) *const c_void);
 
@@ -653,36 +705,27 @@ impl GroupContext {
 /// The event of a group that was joined: how datagrams reach it. `None`: there is no way.
 pub(crate) fn multicast_event(
     id: &Id,
-    group: &Group,
+    mut rec: bindings::ib_sa_mcmember_rec,
     gid_type: GidType,
     context: &GroupContext,
 ) -> Option<DatagramEvent> {
     /// The number that addresses all members of a group.
     const MULTICAST_QPN: u32 = 0x00ff_ffff;
     let (device, port) = id.device()?;
-    let dev = id.net().device_by_index(id.words().bound_dev_if())?;
-    let gid = |raw: [u8; 16]| bindings::ib_gid {
-        raw: ManuallyDrop::new(raw),
-    };
-    let mut rec = bindings::ib_sa_mcmember_rec {
-        mgid: gid(group.mgid),
-        port_gid: gid(group.port_gid),
-        pkey: 0xffff,
-        // CAST: A small number.
-        rate: bindings::ib_rate_IB_RATE_PORT_CURRENT as u8,
-        hop_limit: group.hop_limit,
-        mtu: group.mtu,
-        ..Default::default()
-    };
+    let dev = id.net().device_by_index(id.words().bound_dev_if());
+    if dev.is_none() && caps(device.view(), port).roce() {
+        return None;
+    }
+    let dev = dev.as_deref().map_or(ptr::null_mut(), NetDevice::as_raw);
     let mut event = Event::for_group(context);
-    // SAFETY: Device and network device exist; the attributes are zeros, and get a reference that
-    // the event's owner drops.
+    // SAFETY: Device and network device exist, or the latter is null, as InfiniBand does not look
+    // at it; the attributes are zeros, and get a reference that the event's owner drops.
     let result = unsafe {
         bindings::ib_init_ah_from_mcmember(
             device.raw(),
             port,
             &mut rec,
-            dev.as_raw(),
+            dev,
             gid_type.raw(),
             event.ah_attr(),
         )

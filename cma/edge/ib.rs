@@ -18,6 +18,8 @@ use super::transport::Ends;
 use super::transport::Owned;
 use super::transport::Use;
 use crate::proto::addr::Address;
+use crate::proto::addr::Family;
+use crate::proto::addr::Ib;
 use crate::proto::event::IbEvent;
 use crate::proto::header::REQ_DATA;
 use crate::proto::header::SIDR_DATA;
@@ -121,10 +123,13 @@ impl IbId {
     pub(crate) fn send_req(&self, id: &Id, connect: &Connect<'_>) -> Result {
         let (private_data, private_data_len) = data_of(connect.data);
         let paths = id.path_rec();
+        let [inbound, outbound] = id.one_way_paths();
         let (srq, ece) = id.with(|inner| (inner.srq, inner.ece));
         let sgid = id.sgid();
         let mut req = bindings::ib_cm_req_param {
             primary_path: paths,
+            primary_path_inbound: inbound,
+            primary_path_outbound: outbound,
             alternate_path: if id.words().num_paths() == 2 {
                 paths.wrapping_add(1)
             } else {
@@ -427,6 +432,9 @@ unsafe extern "C" fn on_sidr(
     id.map_or(0, |id| crate::connect::sidr_event(&id, &Sidr { raw }))
 }
 
+/// The GIDs of this end and of the peer, and the P_Key.
+type Ends = ([u8; 16], [u8; 16], u16);
+
 /// A peer's request, in the handler of a listener.
 pub(crate) struct Request<'a> {
     raw: *mut bindings::ib_cm_id,
@@ -438,11 +446,6 @@ impl<'a> Request<'a> {
     /// Traces the request for its listener.
     pub(crate) fn trace(&self, listener: &Id) {
         trace::request(listener, self.event.event);
-    }
-
-    /// Whether it is for datagrams.
-    pub(crate) fn is_datagrams(&self) -> bool {
-        self.datagrams
     }
 
     fn req(&self) -> &bindings::ib_cm_req_event_param {
@@ -537,27 +540,68 @@ impl<'a> Request<'a> {
         unsafe { ndev_of(attr) }
     }
 
-    /// Copies of the paths, and the GID of the peer.
+    /// Copies of the paths; of the first one the GIDs of this end and of the peer, and the P_Key.
+    /// None for datagrams.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn paths(&self) -> Result<(KVec<bindings::sa_path_rec>, [u8; 16])> {
+    pub(crate) fn paths(&self) -> Result<(KVec<bindings::sa_path_rec>, Option<Ends>)> {
         let mut paths = KVec::new();
-        let mut dgid = [0; 16];
+        let mut ends = None;
         if !self.datagrams {
             let req = self.req();
             // SAFETY: A request has a primary path; the alternate one is null or valid. Paths
             // consist of numbers.
             unsafe {
-                dgid = *(*req.primary_path).dgid.raw;
+                let first = req.primary_path;
+                let pkey = u16::from_be((*first).pkey);
+                ends = Some((*(*first).sgid.raw, *(*first).dgid.raw, pkey));
                 paths.push(req.primary_path.read(), GFP_KERNEL)?;
                 if !req.alternate_path.is_null() {
                     paths.push(req.alternate_path.read(), GFP_KERNEL)?;
                 }
             }
         }
-        Ok((paths, dgid))
+        Ok((paths, ends))
+    }
+
+    /// The addresses of both ends for a listener at `listening`, if that is one of `AF_IB`.
+    pub(crate) fn ib_addrs(&self, listening: &Address) -> Option<(Address, Address)> {
+        let Address::Ib(listening) = listening else {
+            return None;
+        };
+        let Address::Ib(nobody) = Family::Ib.unspecified() else {
+            return None;
+        };
+        if self.datagrams {
+            let mask = u64::MAX;
+            let own = Ib { mask, ..*listening };
+            return Some((Address::Ib(own), Address::Ib(nobody)));
+        }
+        let path = self.req().primary_path;
+        // SAFETY: A request has a primary path, which consists of numbers.
+        let (pkey, flow, sid, own, peer) = unsafe {
+            (
+                u16::from_be((*path).pkey),
+                u32::from_be((*path).flow_label),
+                u64::from_be((*path).service_id),
+                *(*path).sgid.raw,
+                *(*path).dgid.raw,
+            )
+        };
+        let addr = |addr| Ib {
+            addr,
+            pkey,
+            flow,
+            ..nobody
+        };
+        let own = Ib {
+            sid,
+            mask: u64::MAX,
+            ..addr(own)
+        };
+        Some((Address::Ib(own), Address::Ib(addr(peer))))
     }
 
     /// The event for the consumer. `offset`: bytes of the header before its data.

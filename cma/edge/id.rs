@@ -70,6 +70,8 @@ rdma::c_struct! {
         racy transport at id.route.addr.dev_addr.transport: u32, set_transport;
         /// Number of paths, with alternate ones.
         racy num_paths at id.route.num_pri_alt_paths: i32, set_num_paths;
+        /// Number of service records.
+        racy num_service_recs at id.route.num_service_recs: u32, set_num_service_recs;
     }
 }
 
@@ -151,6 +153,10 @@ pub(crate) struct Inner {
     /// The consumer has a reference.
     given: bool,
     paths: KVec<bindings::sa_path_rec>,
+    /// Paths of data from the peer, and to it, if these are others. Set once.
+    one_way: [Option<KBox<bindings::sa_path_rec>>; 2],
+    /// Set once.
+    service_recs: KVec<bindings::sa_service_rec>,
 }
 
 /// An ID. See the [module](self).
@@ -158,7 +164,8 @@ pub(crate) struct Inner {
 /// # Invariants
 ///
 /// It is in an [`Arc`]. The C structure is initialised: a restrack entry, and a `dev_addr` with the
-/// namespace `net`. `path_rec` is null or points to the first of `Inner::paths`.
+/// namespace `net`. `path_rec`, `path_rec_inbound`, `path_rec_outbound` and `service_recs` are null or
+/// point to what `Inner` owns.
 #[pin_data(PinnedDrop)]
 #[repr(C)]
 pub(crate) struct Id {
@@ -263,6 +270,8 @@ impl Id {
             listed: None,
             given: false,
             paths: KVec::new(),
+            one_way: [None, None],
+            service_recs: KVec::new(),
         };
         let state = life.state().raw();
         Arc::pin_init(
@@ -468,10 +477,99 @@ impl Id {
         drop(old);
     }
 
-    /// The paths, for calls that read them under the lock of callbacks; null without any.
+    /// Makes a place for a path that [`fill_path`](Self::fill_path) sets later. `path_rec` points to
+    /// it, but the number of paths is 0 until then.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn reserve_path(&self) -> Result {
+        if !self.path_rec().is_null() {
+            return Ok(());
+        }
+        let mut paths = KVec::with_capacity(1, GFP_KERNEL)?;
+        paths.push(bindings::sa_path_rec::default(), GFP_KERNEL)?;
+        self.set_paths(paths);
+        self.words().set_num_paths(0);
+        Ok(())
+    }
+
+    /// The first path becomes this one.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL`: there is no place for it.
+    pub(crate) fn fill_path(&self, path: bindings::sa_path_rec) -> Result {
+        self.with(|inner| {
+            *inner.paths.first_mut().ok_or(EINVAL)? = path;
+            self.words().set_num_paths(1);
+            Ok(())
+        })
+    }
+
+    /// The paths, for calls that read them while the state is one in which they are not set; null
+    /// without any.
     pub(super) fn path_rec(&self) -> *mut bindings::sa_path_rec {
         // SAFETY: The field is part of the ID.
         unsafe { (&raw const (*self.c()).id.route.path_rec).read_volatile() }
+    }
+
+    /// The paths of data from the peer, and to it, become these, if they are given. They are read
+    /// without locks, so they are set once; see [`State::RouteQuery`](crate::proto::state::State).
+    pub(crate) fn set_one_way_paths(&self, paths: [Option<KBox<bindings::sa_path_rec>>; 2]) {
+        let old = self.with(|inner| {
+            let old = core::mem::replace(&mut inner.one_way, paths);
+            let [inbound, outbound] = &mut inner.one_way;
+            let at = |path: &mut Option<KBox<bindings::sa_path_rec>>| {
+                path.as_mut()
+                    .map_or(ptr::null_mut(), |path| &raw mut **path)
+            };
+            // SAFETY: The fields are part of the ID. INVARIANT: They point to what `Inner` owns.
+            unsafe {
+                (&raw mut (*self.c()).id.route.path_rec_inbound).write_volatile(at(inbound));
+                (&raw mut (*self.c()).id.route.path_rec_outbound).write_volatile(at(outbound));
+            }
+            old
+        });
+        drop(old);
+    }
+
+    /// The paths of data from the peer, and to it, as [`path_rec`](Self::path_rec).
+    pub(super) fn one_way_paths(&self) -> [*mut bindings::sa_path_rec; 2] {
+        // SAFETY: The fields are part of the ID.
+        unsafe {
+            [
+                (&raw const (*self.c()).id.route.path_rec_inbound).read_volatile(),
+                (&raw const (*self.c()).id.route.path_rec_outbound).read_volatile(),
+            ]
+        }
+    }
+
+    /// The service records become these. They are read without locks, so they are set once.
+    ///
+    /// # Errors
+    ///
+    /// `EALREADY`: there are some.
+    pub(crate) fn set_service_recs(&self, recs: KVec<bindings::sa_service_rec>) -> Result {
+        let count = u32::try_from(recs.len()).map_err(|_| EINVAL)?;
+        let refused = self.with(|inner| {
+            if !inner.service_recs.is_empty() {
+                return Some(recs);
+            }
+            inner.service_recs = recs;
+            let first = inner.service_recs.as_mut_ptr();
+            // SAFETY: The field is part of the ID. INVARIANT: It points to the first record.
+            unsafe { (&raw mut (*self.c()).id.route.service_recs).write_volatile(first) };
+            self.words().set_num_service_recs(count);
+            None
+        });
+        match refused {
+            None => Ok(()),
+            Some(recs) => {
+                drop(recs);
+                Err(rdma::errno::ealready())
+            }
+        }
     }
 
     /// The queue pair that the consumer made through us, or set; null for none. Under `qp`.

@@ -137,8 +137,7 @@ fn fill_own(id: &Id, attr: &mut bindings::ib_qp_attr, mask: &mut c_int) -> Resul
     let pkey = if caps(device.view(), port).eth_ah() {
         0xffff
     } else {
-        let [_, _, broadcast] = id.hardware();
-        u16::from_be_bytes([broadcast[8], broadcast[9]])
+        id.link().pkey()
     };
     attr.pkey_index = find_pkey(device.view(), port, pkey)?;
     attr.port_num = port;

@@ -1,16 +1,39 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! GIDs of multicast groups.
+//! Multicast groups: their GIDs, and what a request to join gives.
 //!
 //! InfiniBand maps IP groups as IPoIB does (RFC 4391, 4): signature, scope and P_Key are those of
 //! the broadcast group. Groups of the UDP port space have a signature of their own, so that they
 //! are not the groups of IPoIB. RoCE uses the IP address.
 
 use super::addr::Address;
+use super::link::HARDWARE;
 use super::service::Space;
 
-/// Number of bytes of a hardware address (`MAX_ADDR_LEN`).
-pub const HARDWARE: usize = 32;
+/// Fields of a membership (`ib_sa_comp_mask`, but in the byte order of the host).
+const MGID: u64 = 1 << 0;
+const PORT_GID: u64 = 1 << 1;
+const QKEY: u64 = 1 << 2;
+const MTU_SELECTOR: u64 = 1 << 4;
+const MTU: u64 = 1 << 5;
+const TRAFFIC_CLASS: u64 = 1 << 6;
+const PKEY: u64 = 1 << 7;
+const RATE_SELECTOR: u64 = 1 << 8;
+const RATE: u64 = 1 << 9;
+const SL: u64 = 1 << 12;
+const FLOW_LABEL: u64 = 1 << 13;
+const HOP_LIMIT: u64 = 1 << 14;
+const JOIN_STATE: u64 = 1 << 16;
+
+/// The fields that a request to join a group on InfiniBand gives. IPoIB's groups must be as its
+/// broadcast group.
+pub const fn fields(space: Option<Space>) -> u64 {
+    let all = MGID | PORT_GID | PKEY | JOIN_STATE | QKEY | SL | FLOW_LABEL | TRAFFIC_CLASS;
+    match space {
+        Some(Space::Ipoib) => all | RATE | RATE_SELECTOR | MTU_SELECTOR | MTU | HOP_LIMIT,
+        Some(Space::Tcp | Space::Udp | Space::Ib) | None => all,
+    }
+}
 
 /// Low byte of the IPoIB signature, and its replacement in groups of the UDP port space.
 const IPOIB: u8 = 0x1b;

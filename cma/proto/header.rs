@@ -168,6 +168,26 @@ impl Header {
     }
 }
 
+/// Writes the private data of a request from `source` to `destination`: the header, then the
+/// consumer's data as far as it fits.
+///
+/// The first byte is the version of the protocol for `AF_IB`, too, where it is the consumer's: the
+/// C module writes it, and refuses requests without it.
+pub fn write(buffer: &mut [u8], source: &Address, destination: &Address, data: &[u8]) {
+    let rest = buffer.iter_mut().skip(offset(source.family()));
+    for (to, from) in rest.zip(data) {
+        *to = *from;
+    }
+    if let Some(header) = Header::of(source, destination) {
+        for (to, from) in buffer.iter_mut().zip(header.to_bytes()) {
+            *to = from;
+        }
+    }
+    if let Some(version) = buffer.first_mut() {
+        *version = VERSION;
+    }
+}
+
 /// Number of bytes before the consumer's data in requests of an ID whose local address is of this
 /// family.
 pub const fn offset(family: Family) -> usize {

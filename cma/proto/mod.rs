@@ -9,8 +9,9 @@
 //! * [`port`]: port spaces and the sharing of ports;
 //! * [`service`]: service IDs;
 //! * [`header`]: the header before the private data of a request;
+//! * [`link`]: addresses of the link layer;
 //! * [`listener`]: the listener that a request is for;
-//! * [`route`]: paths of RoCE, which are made locally;
+//! * [`route`]: paths of RoCE, which are made locally, and uses of others;
 //! * [`group`]: GIDs of multicast groups.
 //!
 //! Each refuses what the C module refuses, and where a request has several faults, reports the one
@@ -22,6 +23,7 @@ pub mod addr;
 pub mod event;
 pub mod group;
 pub mod header;
+pub mod link;
 pub mod listener;
 pub mod option;
 pub mod port;

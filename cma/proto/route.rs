@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Paths of RoCE. No subnet administrator is asked: a path is made from the addresses, the network
+//! Paths. On RoCE no subnet administrator is asked: a path is made from the addresses, the network
 //! device and the options of the ID.
 
 use super::addr::Address;
@@ -239,4 +239,37 @@ pub fn path(from: &From<'_>) -> Option<Path> {
         mtu: mtu(from.mtu)?,
         life_time: life_time(from.ack_timeout),
     })
+}
+
+/// Whether a port with this GID is taken for a destination of `AF_IB`: it is the destination, or it
+/// is active in the same subnet.
+pub fn leads_to(gid: &[u8; 16], destination: &[u8; 16], active: bool) -> bool {
+    gid == destination || (active && gid.first_chunk::<8>() == destination.first_chunk::<8>())
+}
+
+/// What a path from the subnet administrator is for, by its flags (`IB_PATH_GMP` and others).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Both directions, and messages of the connection manager.
+    Primary,
+    /// Data from the peer.
+    Inbound,
+    /// Data to the peer.
+    Outbound,
+}
+
+impl Use {
+    /// The use with these flags; `None` for none that is known.
+    pub const fn of(flags: u32) -> Option<Self> {
+        const GMP: u32 = 1 << 0;
+        const OUTBOUND: u32 = 1 << 3;
+        const INBOUND: u32 = 1 << 4;
+        Some(match flags {
+            0 => Self::Primary,
+            flags if flags & GMP != 0 => Self::Primary,
+            flags if flags & INBOUND != 0 => Self::Inbound,
+            flags if flags & OUTBOUND != 0 => Self::Outbound,
+            _ => return None,
+        })
+    }
 }

@@ -24,6 +24,7 @@ const SPACE: u64 = 0xffff_ffff_ffff_0000;
 
 impl Space {
     /// All of them.
+    #[allow(dead_code, reason = "the tests on the host try all")]
     pub const ALL: [Self; 4] = [Self::Ipoib, Self::Tcp, Self::Udp, Self::Ib];
 
     /// The port space with this number.
@@ -95,4 +96,50 @@ pub fn select(id_space: u32, addr: Address) -> Option<(Space, Address)> {
     let sid = space.base() | u64::from(addr.port());
     let mask = ib.mask | SPACE;
     Some((space, Address::Ib(Ib { sid, mask, ..ib })))
+}
+
+/// Number of bytes of a service's name.
+pub const NAME: usize = 64;
+
+/// `RDMA_USER_CM_IB_SERVICE_FLAG_ID`, `RDMA_USER_CM_IB_SERVICE_FLAG_NAME`.
+const BY_ID: u32 = 1 << 0;
+const BY_NAME: u32 = 1 << 1;
+
+/// Fields of a service record (`ib_sa_comp_mask`, but in the byte order of the host).
+const RECORD_ID: u64 = 1 << 0;
+const RECORD_NAME: u64 = 1 << 6;
+
+/// What a query for service records gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Service ID; 0 if it is not given.
+    pub id: u64,
+    /// Name, with zeros behind it.
+    pub name: [u8; NAME],
+    /// The fields that are given.
+    pub mask: u64,
+}
+
+impl Wanted {
+    /// The query of a consumer who gives what `flags` say.
+    pub fn new(flags: u32, id: u64, name: &[u8; NAME]) -> Self {
+        let mut wanted = Self {
+            id: 0,
+            name: [0; NAME],
+            mask: 0,
+        };
+        if flags & BY_ID != 0 {
+            wanted.id = id;
+            wanted.mask |= RECORD_ID;
+        }
+        if flags & BY_NAME != 0 {
+            // The last byte stays zero.
+            let text = name.iter().take(NAME - 1).take_while(|byte| **byte != 0);
+            for (to, from) in wanted.name.iter_mut().zip(text) {
+                *to = *from;
+            }
+            wanted.mask |= RECORD_NAME;
+        }
+        wanted
+    }
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0
 """local_service.py MODE [GID=LID...]: the service for paths that the kernel asks by netlink
-(RDMA_NL_LS), as ibacm is one. MODE: `answer` with the path that the LIDs make, `fail`,
-`silent`, or `noise`, which sends rubbish before each answer. `timeout MILLIS` sets how long
+(RDMA_NL_LS), as ibacm is one. MODE: `answer` with the path that the LIDs make, `ways` with one
+for each direction, too, `fail`, `silent`, or `noise`, which sends rubbish before each answer. `timeout MILLIS` sets how long
 the kernel waits, and ends. Prints what it is asked, a line each."""
 import ipaddress
 import socket
@@ -14,7 +14,7 @@ RESOLVE, SET_TIMEOUT, IP_RESOLVE = 0, 1, 2
 REQUEST, FAILED = 1, 0x100
 PATH, TIMEOUT = 1, 2
 NAMES = {3: "service", 4: "dgid", 5: "sgid", 6: "tclass", 7: "pkey", 8: "qos", 9: "ip4", 10: "ip6"}
-GMP, PRIMARY, OUTBOUND, BIDIRECTIONAL = 1, 1 << 1, 1 << 3, 1 << 3 | 1 << 5
+GMP, PRIMARY, OUTBOUND, INBOUND, BIDIRECTIONAL = 1, 1 << 1, 1 << 3, 1 << 4, 1 << 3 | 1 << 5
 
 
 def attr(kind, payload):
@@ -64,6 +64,10 @@ def answers(mode, seq, use, wanted, lids):
     right = attr(PATH, struct.pack("=II", flags, 0) + record)
     # One that is for something else is passed over.
     other = attr(PATH, struct.pack("=II", GMP, 0) + bytes(64))
+    if mode == "ways" and use == 0:
+        back = dict(wanted, dgid=wanted["sgid"], sgid=wanted["dgid"])
+        right += attr(PATH, struct.pack("=II", PRIMARY | INBOUND, 0) + path(back, lids))
+        right += attr(PATH, struct.pack("=II", PRIMARY | OUTBOUND, 0) + record)
     good = message(RESOLVE, 0, seq, other + right)
     if mode == "noise":
         return [

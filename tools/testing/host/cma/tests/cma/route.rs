@@ -11,6 +11,7 @@ use rdma_cma_engines::proto::route;
 use rdma_cma_engines::proto::route::From;
 use rdma_cma_engines::proto::route::GidType;
 use rdma_cma_engines::proto::route::Network;
+use rdma_cma_engines::proto::route::Use;
 
 #[test]
 fn mtus() {
@@ -172,4 +173,37 @@ fn paths() {
     })
     .unwrap();
     assert_eq!((other.hop_limit, other.dgid), (1, [0; 16]));
+}
+
+#[test]
+fn ports_for_destinations_of_ib() {
+    let gid = |subnet: u8, port: u8| {
+        let mut gid = [0; 16];
+        (gid[7], gid[15]) = (subnet, port);
+        gid
+    };
+    let cases = [
+        (gid(1, 1), gid(1, 1), true, true),
+        (gid(1, 1), gid(1, 1), false, true),
+        (gid(1, 1), gid(1, 2), true, true),
+        (gid(1, 1), gid(1, 2), false, false),
+        (gid(1, 1), gid(2, 1), true, false),
+    ];
+    for (own, to, active, leads) in cases {
+        assert_eq!(route::leads_to(&own, &to, active), leads);
+    }
+}
+
+#[test]
+fn uses_of_paths() {
+    let wanted = |flags| match flags {
+        0 => Some(Use::Primary),
+        flags if flags & 1 != 0 => Some(Use::Primary),
+        flags if flags & 16 != 0 => Some(Use::Inbound),
+        flags if flags & 8 != 0 => Some(Use::Outbound),
+        _ => None,
+    };
+    for flags in 0..64 {
+        assert_eq!(Use::of(flags), wanted(flags), "{flags:#x}");
+    }
 }

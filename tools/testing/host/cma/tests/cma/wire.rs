@@ -8,12 +8,16 @@ use crate::v4;
 use crate::v6;
 use rdma_cma_engines::proto::addr::Address;
 use rdma_cma_engines::proto::addr::Family;
+use rdma_cma_engines::proto::addr::Ib;
 use rdma_cma_engines::proto::group;
 use rdma_cma_engines::proto::header;
 use rdma_cma_engines::proto::header::Header;
 use rdma_cma_engines::proto::header::NoHeader;
+use rdma_cma_engines::proto::link::Link;
+use rdma_cma_engines::proto::link::INFINIBAND;
 use rdma_cma_engines::proto::service;
 use rdma_cma_engines::proto::service::Space;
+use rdma_cma_engines::proto::service::Wanted;
 use rdma_cma_engines::rng::Rng;
 
 #[test]
@@ -243,4 +247,83 @@ fn groups_of_roce() {
     assert_eq!(group::of_roce(&v6_group, false), v6_group.gid());
     assert_eq!(group::of_roce(&v4(0, 0, 0, 0, 0), true), Some([0; 16]));
     assert_eq!(group::of_roce(&ib(2, 0, 0), true), None);
+}
+
+#[test]
+fn private_data_of_requests() {
+    let (from, to) = (v4(10, 1, 2, 3, 0x1234), v4(10, 4, 5, 6, 7));
+    let mut buffer = [0xff; 40];
+    header::write(&mut buffer, &from, &to, &[1, 2, 3, 4]);
+    assert_eq!(buffer[..36], Header::of(&from, &to).unwrap().to_bytes());
+    assert_eq!(buffer[36..], [1, 2, 3, 4]);
+    // Nothing is written behind the buffer.
+    let mut short = [0xff; 37];
+    header::write(&mut short, &from, &to, &[1, 2, 3]);
+    assert_eq!(short[36], 1);
+    header::write(&mut [], &from, &to, &[1]);
+    // Of `AF_IB` the consumer's data but for the version.
+    let mut buffer = [0; 4];
+    header::write(&mut buffer, &ib(1, 2, 3), &ib(1, 2, 3), &[9, 8, 7, 6]);
+    assert_eq!(buffer, [0, 8, 7, 6]);
+    let mut whole = [0; 92];
+    whole[..4].copy_from_slice(&buffer);
+    assert_eq!(Header::parse(&whole), Err(NoHeader::NotIp));
+}
+
+#[test]
+fn fields_of_memberships() {
+    let own = group::fields(Some(Space::Udp));
+    assert_eq!(own, 0x1_30c7);
+    assert_eq!(group::fields(Some(Space::Ib)), own);
+    assert_eq!(group::fields(None), own);
+    assert_eq!(group::fields(Some(Space::Ipoib)), 0x1_73f7);
+}
+
+#[test]
+fn links() {
+    let mut link = Link {
+        dev_type: 1,
+        source: [0; 32],
+        destination: [0; 32],
+        broadcast: [0; 32],
+    };
+    let gid: [u8; 16] = core::array::from_fn(|at| at as u8 + 1);
+    link.set_sgid(gid);
+    assert_eq!(link.source[..17], [&gid[..], &[0]].concat());
+    assert_eq!(link.sgid(), gid);
+    link.dev_type = INFINIBAND;
+    link.source = [0; 32];
+    link.set_sgid(gid);
+    link.set_dgid(gid);
+    assert_eq!(link.source[..21], [&[0; 4], &gid[..], &[0]].concat());
+    assert_eq!((link.sgid(), link.dgid()), (gid, gid));
+    link.set_pkey(0x8001);
+    assert_eq!(link.broadcast[8..10], [0x80, 1]);
+    assert_eq!(link.pkey(), 0x8001);
+    assert_eq!(link.mgid()[4..6], [0x80, 1]);
+    let Address::Ib(addr) = ib(0x12, 5, 6) else {
+        unreachable!()
+    };
+    let addr = Ib { pkey: 7, ..addr };
+    link.dev_type = 1;
+    link.set_ib_source(&addr);
+    assert_eq!(link.dev_type, INFINIBAND);
+    assert_eq!((link.sgid(), link.pkey()), (addr.addr, 7));
+}
+
+#[test]
+fn services_that_are_looked_for() {
+    let mut name = [0; service::NAME];
+    name[..5].copy_from_slice(b"a\0bcd");
+    let wanted = Wanted::new(0, 7, &name);
+    assert_eq!((wanted.id, wanted.name[0], wanted.mask), (0, 0, 0));
+    let wanted = Wanted::new(1, 7, &name);
+    assert_eq!((wanted.id, wanted.name[0], wanted.mask), (7, 0, 1));
+    let wanted = Wanted::new(3, 7, &name);
+    assert_eq!((wanted.id, wanted.mask), (7, 0x41));
+    assert_eq!(wanted.name[..3], *b"a\0\0");
+    let wanted = Wanted::new(2, 7, &[b'x'; service::NAME]);
+    assert_eq!(wanted.id, 0);
+    assert_eq!(wanted.name[..63], [b'x'; 63]);
+    assert_eq!(wanted.name[63], 0);
 }
