@@ -223,7 +223,9 @@ impl<U: Requester> Endpoint<U> {
                     if let Some(handle) = self.handles.get(&key) {
                         return Ok((handle, route.pkey_index()));
                     }
-                    let handle = Handle::own(bindings::rdma_create_ah(pd, route.raw(), sleepable))?;
+                    let handle = Handle::own(
+                        route.for_mads(|attr| bindings::rdma_create_ah(pd, attr, sleepable)),
+                    )?;
                     self.handles.keep(key, handle.clone());
                     Ok((handle, route.pkey_index()))
                 }

@@ -153,7 +153,20 @@ impl Route {
         self.attr.get()
     }
 
-    /// Returns what tells the vector from others of the device.
+    /// Calls `f` with the vector for MADs: that of a RoCE route has no flow label. The label spreads
+    /// connections over the paths of a network, so that each would need an address handle of its own.
+    pub(super) fn for_mads<T>(&self, f: impl FnOnce(*mut bindings::rdma_ah_attr) -> T) -> T {
+        if !self.is_roce() {
+            return f(self.raw());
+        }
+        // SAFETY: Initialised, and not changed (type invariant). The copy has no reference to the GID
+        // of its own, and is not used longer than the route.
+        let mut attr = unsafe { ptr::read(self.raw()) };
+        attr.grh.flow_label = 0;
+        f(&mut attr)
+    }
+
+    /// Returns what tells the vector [for MADs](Self::for_mads) from others of the device.
     pub(super) fn key(&self) -> Key {
         // SAFETY: Initialised, and not changed (type invariant); the kind says which member of the
         // unions is valid.
@@ -175,7 +188,12 @@ impl Route {
             };
             let grh = &attr.grh;
             let gid = u128::from_ne_bytes(*grh.dgid.raw);
-            let [a, b, c, d] = grh.flow_label.to_ne_bytes();
+            let label = if self.is_roce() {
+                0
+            } else {
+                grh.flow_label
+            };
+            let [a, b, c, d] = label.to_ne_bytes();
             let route = [a, b, c, d, grh.sgid_index, grh.hop_limit, grh.traffic_class];
             let [a, b, c, d, e, f, g] = route;
             let rest = [attr.sl, attr.static_rate, attr.ah_flags];
