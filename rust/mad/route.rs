@@ -188,11 +188,7 @@ impl Route {
             };
             let grh = &attr.grh;
             let gid = u128::from_ne_bytes(*grh.dgid.raw);
-            let label = if self.is_roce() {
-                0
-            } else {
-                grh.flow_label
-            };
+            let label = if self.is_roce() { 0 } else { grh.flow_label };
             let [a, b, c, d] = label.to_ne_bytes();
             let route = [a, b, c, d, grh.sgid_index, grh.hop_limit, grh.traffic_class];
             let [a, b, c, d, e, f, g] = route;
