@@ -127,6 +127,8 @@ pub(crate) struct State {
     kept: KVec<u8>,
     events: KVec<Queued>,
     deadline: Option<Instant>,
+    /// The work item waits for its timer.
+    timed: bool,
     /// The handler runs.
     running: bool,
     /// Somebody waits for the handler, or for `holds`.
@@ -222,8 +224,9 @@ impl Conn {
             transport: Transport::Rc,
             send: None,
             kept: KVec::new(),
-            events: KVec::with_capacity(SPARE, GFP_KERNEL)?,
+            events: KVec::with_capacity(SPARE + 1, GFP_KERNEL)?,
             deadline: None,
+            timed: false,
             running: false,
             waited: false,
             gone: false,
@@ -254,6 +257,7 @@ impl Conn {
     /// # Errors
     ///
     /// `ENOMEM`.
+    #[inline(never)]
     pub(crate) fn unowned(cm: &Arc<Cm>, number: u32, device: &DeviceRef) -> Result<Arc<Self>> {
         Self::new(cm, number, address(device), (None, ptr::null_mut()))
     }
@@ -279,7 +283,7 @@ impl Conn {
         self.read_notes(&mut state);
         let result = f(&mut state);
         self.show(&state);
-        self.schedule(&state);
+        self.schedule(&mut state);
         result
     }
 
@@ -304,18 +308,24 @@ impl Conn {
     }
 
     /// Runs the work item when it is needed.
-    fn schedule(self: &Arc<Self>, state: &State) {
+    fn schedule(self: &Arc<Self>, state: &mut State) {
         if state.gone {
             return;
         }
         if !state.events.is_empty() {
             // The work item looks for more when the handler has returned.
             if !state.running {
-                workqueue::modify_delayed(self, 0);
+                if core::mem::take(&mut state.timed) {
+                    workqueue::modify_delayed(self, 0);
+                } else {
+                    // If it is queued already, that is enough.
+                    let _ = workqueue::enqueue_delayed(self.clone(), 0);
+                }
             }
         } else if let Some(Instant(at)) = state.deadline {
             let left = at.saturating_sub(self.cm.now().0);
             let left = u32::try_from(left).unwrap_or(u32::MAX);
+            state.timed = true;
             workqueue::modify_delayed(self, msecs_to_jiffies(left));
         }
     }
@@ -562,6 +572,7 @@ impl Conn {
 
     /// Handles a message for this connection, and returns it if the consumer is not told of it. May
     /// sleep.
+    #[inline(never)]
     pub(crate) fn receive<'m>(
         self: &Arc<Self>,
         port: &Port,
@@ -615,6 +626,7 @@ impl Conn {
 
     /// Begins a connection that was requested by a message. The consumer gets the ID with the event.
     #[allow(clippy::too_many_arguments, reason = "all that a request has")]
+    #[inline(never)]
     pub(crate) fn begin(
         self: &Arc<Self>,
         engine: Engine,
@@ -718,7 +730,7 @@ impl Conn {
         self.read_notes(&mut state);
         let service = self.service(&state);
         // Before the engine stops the timer, of which the work item has a reference.
-        let timed = state.deadline.take().is_some();
+        let timed = state.deadline.take().is_some() || state.timed;
         let actions = state.engine.destroy(why);
         // Nobody is told any more.
         let _: Option<Event> = self.act(&mut state, actions, None, KVec::new());
@@ -738,8 +750,8 @@ impl Conn {
         drop(state);
         drop((events, ways));
         if timed {
-            // The work item finds nothing to do, and drops its reference.
-            workqueue::modify_delayed(self, 0);
+            // If it runs, it finds nothing to do.
+            drop(workqueue::withdraw_delayed(self));
         }
     }
 }

@@ -10,8 +10,11 @@
 //! wait in the window of requests of the first.
 //!
 //! Locks: `Port::live` is held for reading while a MAD is sent, and for writing only to take `Live`
-//! out. No lock is taken inside. Handlers of agents take it for reading, so agents are dropped
-//! without it.
+//! out. No lock is taken inside but for those of agents. Handlers of agents take it for reading, so
+//! agents are dropped without it.
+//!
+//! Agents keep the address handles of their sends. While a port sends, its work item has those
+//! dropped that are not used any more.
 
 use crate::counters::Counters;
 use crate::edge::counters::Files;
@@ -20,9 +23,17 @@ use crate::proto::counters::Group;
 use crate::receive;
 use crate::send::Ending;
 use crate::Cm;
+use kernel::impl_has_delayed_work;
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Full;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 use kernel::sync::ArcBorrow;
+use kernel::time::msecs_to_jiffies;
+use kernel::workqueue::new_delayed_work;
+use kernel::workqueue::DelayedWork;
+use kernel::workqueue::WorkItem;
 use rdma::bindings;
 use rdma::client::Client;
 use rdma::client::ClientSlot;
@@ -42,6 +53,12 @@ use rdma::sync::new_rwsem;
 use rdma::sync::ReadGuard;
 use rdma::sync::RwSem;
 use rdma::sync::StaticRwSem;
+use rdma::workqueue;
+use rdma::workqueue::Delayed;
+use rdma::workqueue::QueueLease;
+
+/// An address handle is kept for this time after its last use, and twice this time at most.
+const KEEP_MS: u32 = 2000;
 
 /// The devices with connection management.
 static ADAPTERS: StaticRwSem<KVec<Arc<Adapter>>> = StaticRwSem::new(KVec::new());
@@ -97,6 +114,35 @@ pub(crate) struct Port {
     pub(crate) counters: Counters,
     #[pin]
     live: RwSem<Option<Live>>,
+    /// The work item is queued.
+    sweeps: Atomic<bool>,
+    #[pin]
+    work: DelayedWork<Self>,
+}
+
+impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Port { self.work }
+}
+
+impl Delayed for Port {
+    fn lease(&self) -> &QueueLease {
+        &self.cm.lease
+    }
+}
+
+impl WorkItem for Port {
+    type Pointer = Arc<Self>;
+
+    /// Has agents drop the address handles that they do not need any more.
+    fn run(this: Arc<Self>) {
+        this.sweeps.store(false, Relaxed);
+        if let Some(live) = &*this.live() {
+            let left = [&live.agent, &live.replies].map(Endpoint::sweep);
+            if left.contains(&true) {
+                this.sweep_later();
+            }
+        }
+    }
 }
 
 /// What needs the device.
@@ -120,9 +166,19 @@ impl Port {
         find(device.view(), number)
     }
 
+    /// Has the work item look for address handles that are not used any more. The caller has a guard
+    /// of [`live`](Self::live) with the agents, so the work item is not queued after `end`.
+    pub(crate) fn sweep_later(self: &Arc<Self>) {
+        if !self.sweeps.load(Relaxed) && !self.sweeps.xchg(true, Full) {
+            // If it is queued already, that is enough.
+            let _ = workqueue::enqueue_delayed(self.clone(), msecs_to_jiffies(KEEP_MS));
+        }
+    }
+
     /// Ends all use of the device. May sleep.
-    fn end(&self) {
+    fn end(self: &Arc<Self>) {
         let live = self.live.write().take();
+        drop(workqueue::cancel_delayed(self));
         if let Some(live) = live {
             let caps = bindings::ib_port_capability_mask_bits_IB_PORT_CM_SUP;
             // The port is going; a driver that refuses changes nothing.
@@ -167,6 +223,8 @@ fn start(cm: &Arc<Cm>, adapter: &DeviceRef, number: u32) -> Result<Arc<Port>> {
             device_caps: adapter.view().device_caps(),
             counters: Counters::new(),
             live <- new_rwsem!(None, "Port::live"),
+            sweeps: Atomic::new(false),
+            work <- new_delayed_work!("Port::work"),
         }),
         GFP_KERNEL,
     )?;

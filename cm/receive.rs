@@ -3,7 +3,8 @@
 //! Received messages: the connection is found, and steps, in the handler of the agent. Requests make
 //! new connections.
 //!
-//! Context: work items of the port, which may sleep.
+//! Context: work items of the port, which may sleep. What is rare is in functions of their own: its
+//! variables must not take the stack of the others.
 
 use crate::conn::Conn;
 use crate::conn::Engine;
@@ -24,6 +25,7 @@ use crate::proto::conn::Path as Along;
 use crate::proto::conn::Source;
 use crate::proto::counters::Group;
 use crate::proto::ids::Gid;
+use crate::proto::ids::ServiceId;
 use crate::proto::path as paths;
 use crate::proto::tables;
 use crate::proto::tables::Claim;
@@ -32,10 +34,8 @@ use crate::proto::tables::PeerKeys;
 use crate::proto::tables::SidrKey;
 use crate::proto::wire::Body;
 use crate::proto::wire::Kind;
-use crate::proto::wire::Lap;
 use crate::proto::wire::Message;
 use crate::proto::wire::Reason;
-use crate::proto::wire::Req;
 use crate::proto::wire::Transport;
 use crate::way;
 use crate::way::Ref;
@@ -49,14 +49,21 @@ use rdma::mad::Path;
 use rdma::mad::Received;
 use rdma::mad::Route;
 
+/// Returns the kind of a message, and how its connection is found.
+#[inline(never)]
+fn look(mad: &Received<'_>) -> Option<(Kind, Lookup)> {
+    let message = Message::parse(mad.mad().bytes())?;
+    Some((message.body.kind(), Lookup::of(&message)))
+}
+
 /// Handles a received MAD.
 pub(crate) fn received(port: &Arc<Port>, mad: Received<'_>) {
-    let Some(message) = Message::parse(mad.mad().bytes()) else {
+    let Some((kind, lookup)) = look(&mad) else {
         return;
     };
-    port.counters.add(Group::Received, message.body.kind(), 1);
+    port.counters.add(Group::Received, kind, 1);
     let cm = &port.cm;
-    let conn = match Lookup::of(&message) {
+    let conn = match lookup {
         Lookup::Request(keys) => {
             // Without memory, or a way back, there is no answer; the peer repeats itself.
             let _ = request(port, mad, keys);
@@ -70,13 +77,19 @@ pub(crate) fn received(port: &Arc<Port>, mad: Received<'_>) {
         Lookup::Peer(key) => cm.ids.get(&key),
         Lookup::Nobody => return,
     };
-    let Some(conn) = conn else {
-        stranger(port, &mad, &message);
-        return;
-    };
+    match conn {
+        Some(conn) => known(port, mad, kind, &conn),
+        None => stranger(port, &mad),
+    }
+}
+
+/// Handles a message of a connection.
+#[inline(never)]
+fn known(port: &Arc<Port>, mad: Received<'_>, kind: Kind, conn: &Arc<Conn>) {
+    let cm = &port.cm;
     let (mut lap, mut more) = (None, None);
-    if let Body::Lap(body) = &message.body {
-        if let Ok((found, extra)) = lap_paths(port, &mad, &conn, body) {
+    if kind == Kind::Lap {
+        if let Ok((found, extra)) = lap_paths(port, &mad, conn) {
             (lap, more) = (Some(found), Some(extra));
         }
     }
@@ -84,8 +97,8 @@ pub(crate) fn received(port: &Arc<Port>, mad: Received<'_>) {
     let mut other = None;
     let left = conn.receive(port, mad, more, |state, message| {
         let claim = |keys: &PeerKeys| {
-            let (claim, holder) = tables::claim(&cm.ids, &cm.qpns, keys, &conn);
-            if holder.as_ref().is_some_and(|it| Arc::ptr_eq(it, &conn)) {
+            let (claim, holder) = tables::claim(&cm.ids, &cm.qpns, keys, conn);
+            if holder.as_ref().is_some_and(|it| Arc::ptr_eq(it, conn)) {
                 // No memory: the message is dropped.
                 return Claim::SameId;
             }
@@ -105,6 +118,7 @@ pub(crate) fn received(port: &Arc<Port>, mad: Received<'_>) {
 }
 
 /// A REQ or a REP has the queue pair of another connection, which is disconnected.
+#[inline(never)]
 fn stale(source: &Source, other: &Arc<Conn>) {
     if other.look(|state| state.engine.is_from_peer(source)) {
         // It may be in any state.
@@ -125,11 +139,15 @@ fn source(mad: &Received<'_>) -> Source {
 }
 
 /// Answers a message for an ID that does not exist.
-fn stranger(port: &Port, mad: &Received<'_>, message: &Message<'_>) {
+#[inline(never)]
+fn stranger(port: &Port, mad: &Received<'_>) {
+    let Some(message) = Message::parse(mad.mad().bytes()) else {
+        return;
+    };
     if let Body::Rep(rep) = &message.body {
         trace::message(OfMessage::RemoteNoId, rep.remote_id.0, 0);
     }
-    if let Some(answer) = Answer::to_stranger(message) {
+    if let Some(answer) = Answer::to_stranger(&message) {
         port.counters.add(Group::Duplicates, message.body.kind(), 1);
         trace::message(OfMessage::NoId, answer.remote_id.0, answer.local_id.0);
         trace::message(OfMessage::IssueDrep, answer.remote_id.0, answer.local_id.0);
@@ -138,8 +156,11 @@ fn stranger(port: &Port, mad: &Received<'_>, message: &Message<'_>) {
 }
 
 /// Rejects a message for which there is no state.
-fn reject(port: &Port, mad: &Received<'_>, message: &Message<'_>, reason: Reason, ari: Ari) {
-    if let Some(answer) = Answer::reject(message, reason, ari) {
+#[inline(never)]
+fn reject(port: &Port, mad: &Received<'_>, reason: Reason, ari: Ari) {
+    let message = Message::parse(mad.mad().bytes());
+    let answer = message.and_then(|message| Answer::reject(&message, reason, ari));
+    if let Some(answer) = answer {
         trace::message(OfMessage::IssueRej, answer.remote_id.0, answer.local_id.0);
         way::answer(port, mad, &answer.message(&[]), false);
     }
@@ -192,14 +213,10 @@ fn bth_pkey(device: &DeviceRef, port: &Port, mad: &Received<'_>) -> u16 {
     path::query_pkey(device, port.number, mad.pkey_index()).unwrap_or(0)
 }
 
-/// The paths of a REQ.
-struct Paths {
-    records: [Option<Path>; 2],
-    primary: Along<Ref>,
-    alternate: Option<Along<Ref>>,
-}
+/// The paths of a REQ, primary and alternate.
+type Paths = (Along<Ref>, Option<Along<Ref>>);
 
-/// Makes the paths of a REQ. May sleep.
+/// Makes the paths of a REQ, and their records. May sleep.
 ///
 /// # Errors
 ///
@@ -208,11 +225,16 @@ fn req_paths(
     port: &Arc<Port>,
     device: &DeviceRef,
     source: &Source,
-    req: &Req<'_>,
+    mad: &Received<'_>,
     back: &Route,
+    records: &mut [Option<Path>; 2],
 ) -> Result<Paths, (Reason, Ari)> {
     let roce = back.is_roce();
     let opa = path::is_opa(device, port.number);
+    let message = Message::parse(mad.mad().bytes());
+    let Some(Body::Req(req)) = message.as_ref().map(|message| &message.body) else {
+        return Err((Reason::INVALID_GID, Ari::None));
+    };
     let (primary, alternate) = paths::from_req(req, source, opa, roce);
     let kind = |dmac| {
         let gid_type = back.gid().map(GidAttr::gid_type)?;
@@ -253,11 +275,8 @@ fn req_paths(
             }
         }
     }
-    Ok(Paths {
-        records: [Some(first), second],
-        primary: way,
-        alternate: other,
-    })
+    *records = [Some(first), second];
+    Ok((way, other))
 }
 
 /// Finds the way along a path of a received message. May sleep.
@@ -283,6 +302,7 @@ fn along(
 }
 
 /// Handles a REQ. May sleep.
+#[inline(never)]
 fn request(port: &Arc<Port>, mad: Received<'_>, keys: PeerKeys) -> Result {
     let cm = &port.cm;
     let device = device(port)?;
@@ -300,9 +320,7 @@ fn request(port: &Arc<Port>, mad: Received<'_>, keys: PeerKeys) -> Result {
             return Ok(());
         }
         (Claim::SameQpn, Some(holder)) => {
-            if let Some(message) = Message::parse(mad.mad().bytes()) {
-                reject(port, &mad, &message, Reason::STALE_CONN, Ari::None);
-            }
+            reject(port, &mad, Reason::STALE_CONN, Ari::None);
             stale(&source, &holder);
             return Ok(());
         }
@@ -313,47 +331,38 @@ fn request(port: &Arc<Port>, mad: Received<'_>, keys: PeerKeys) -> Result {
         keys: Some(keys),
         sidr: None,
     };
-    let message = Message::parse(mad.mad().bytes()).ok_or(EINVAL)?;
-    let Body::Req(req) = message.body else {
-        return Err(EINVAL);
-    };
-    let Some(held) = listener(port, &device, req.service_id.0) else {
+    let service = service(&mad).ok_or(EINVAL)?;
+    let Some(held) = listener(port, &device, service.0) else {
         trace::id(trace::OfId::NoListenerErr, conn.id());
-        reject(port, &mad, &message, Reason::INVALID_SERVICE_ID, Ari::None);
+        reject(port, &mad, Reason::INVALID_SERVICE_ID, Ari::None);
         return Ok(());
     };
-    let paths = match req_paths(port, &device, &source, &req, &back) {
+    let more = More {
+        port: 0,
+        listener: None,
+        bth_pkey: bth_pkey(&device, port, &mad),
+        paths: [None, None],
+    };
+    let mut more = KBox::new(more, GFP_KERNEL)?;
+    let paths = req_paths(port, &device, &source, &mad, &back, &mut more.paths);
+    let (primary, alternate) = match paths {
         Ok(paths) => paths,
         Err((reason, ari)) => {
-            reject(port, &mad, &message, reason, ari);
+            reject(port, &mad, reason, ari);
             return Ok(());
         }
     };
-    let Paths {
-        records,
-        primary,
-        alternate,
-    } = paths;
-    let bth_pkey = bth_pkey(&device, port, &mad);
-    let more = KBox::new(
-        More {
-            port: primary.route.port.number,
-            listener: None,
-            bth_pkey,
-            paths: records,
-        },
-        GFP_KERNEL,
-    )?;
+    more.port = primary.route.port.number;
     conn.id().inherit(held.conn().id());
     let way = primary.route.clone();
-    let engine = Engine::from_req(conn.local_id(), message.tid, &req, primary, alternate);
+    let (engine, transport) = req_engine(&conn, &mad, primary, alternate).ok_or(EINVAL)?;
     // From here on nothing fails.
     claimed.keep();
     slot.publish(conn.clone());
     conn.begin(
         engine,
         way,
-        req.transport,
+        transport,
         Event::Received(Kind::Req),
         mad.into_mad(),
         more,
@@ -362,13 +371,39 @@ fn request(port: &Arc<Port>, mad: Received<'_>, keys: PeerKeys) -> Result {
     Ok(())
 }
 
+/// The service that a REQ asks for.
+#[inline(never)]
+fn service(mad: &Received<'_>) -> Option<ServiceId> {
+    match Message::parse(mad.mad().bytes())?.body {
+        Body::Req(req) => Some(req.service_id),
+        _ => None,
+    }
+}
+
+/// The state of the connection that a REQ asks for, and its transport.
+#[inline(never)]
+fn req_engine(
+    conn: &Conn,
+    mad: &Received<'_>,
+    primary: Along<Ref>,
+    alternate: Option<Along<Ref>>,
+) -> Option<(Engine, Transport)> {
+    let message = Message::parse(mad.mad().bytes())?;
+    let Body::Req(req) = &message.body else {
+        return None;
+    };
+    let engine = Engine::from_req(conn.local_id(), message.tid, req, primary, alternate);
+    Some((engine, req.transport))
+}
+
 /// Handles a SIDR_REQ. May sleep.
+#[inline(never)]
 fn sidr_request(port: &Arc<Port>, mad: Received<'_>) -> Result {
     let cm = &port.cm;
     let device = device(port)?;
     let source = source(&mad);
     let message = Message::parse(mad.mad().bytes()).ok_or(EINVAL)?;
-    let Body::SidrReq(req) = message.body else {
+    let Body::SidrReq(req) = &message.body else {
         return Err(EINVAL);
     };
     let key = SidrKey {
@@ -411,7 +446,7 @@ fn sidr_request(port: &Arc<Port>, mad: Received<'_>) -> Result {
         GFP_KERNEL,
     )?;
     conn.id().inherit(held.conn().id());
-    let engine = Engine::from_sidr_req(conn.local_id(), message.tid, &req, key, way.clone());
+    let engine = Engine::from_sidr_req(conn.local_id(), message.tid, req, key, way.clone());
     // From here on nothing fails.
     claimed.keep();
     slot.publish(conn.clone());
@@ -433,12 +468,16 @@ fn sidr_request(port: &Arc<Port>, mad: Received<'_>) -> Result {
 /// # Errors
 ///
 /// `EINVAL` if there is no connection, or the path cannot be used.
+#[inline(never)]
 fn lap_paths(
     port: &Arc<Port>,
     mad: &Received<'_>,
     conn: &Arc<Conn>,
-    lap: &Lap<'_>,
 ) -> Result<(LapPaths<Ref>, KBox<More>)> {
+    let message = Message::parse(mad.mad().bytes()).ok_or(EINVAL)?;
+    let Body::Lap(lap) = &message.body else {
+        return Err(EINVAL);
+    };
     let device = device(port)?;
     // There are none on RoCE.
     if conn.look(|state| state.way.as_ref().is_none_or(|way| way.route.is_roce())) {

@@ -9,7 +9,6 @@ use crate::proto::ids::Gid;
 use crate::proto::ids::Guid;
 use crate::proto::wire::Kind;
 use crate::proto::wire::Message;
-use crate::proto::wire::MAD;
 use crate::send::Ending;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -100,17 +99,17 @@ impl Way {
         patience: Patience,
         ending: Ending,
     ) -> Result<Arc<Sent<Ending>>> {
-        let mad = format(message)?;
         let live = self.port.live();
         let live = live.as_ref().ok_or(EINVAL)?;
         let agent = match agent {
             conn::Agent::Main => &live.agent,
             conn::Agent::Reply => &live.replies,
         };
+        self.port.sweep_later();
         agent.send(
             &Destination::Route(&self.route),
             qpn,
-            &mad,
+            |mad| message.write(mad).map_err(|_| EINVAL),
             patience,
             ending,
         )
@@ -120,9 +119,6 @@ impl Way {
 /// Sends a message to the sender of another. It is dropped if it cannot be sent. May sleep.
 pub(crate) fn answer(port: &Port, to: &Received<'_>, message: &Message<'_>, repeated: bool) {
     let kind: Kind = message.body.kind();
-    let Ok(mad) = format(message) else {
-        return;
-    };
     let live = port.live();
     if let Some(live) = &*live {
         let ending = Ending::untracked(kind, repeated);
@@ -130,16 +126,9 @@ pub(crate) fn answer(port: &Port, to: &Received<'_>, message: &Message<'_>, repe
         let _ = live.agent.send(
             &Destination::Reply(to),
             GSI,
-            &mad,
+            |mad| message.write(mad).map_err(|_| EINVAL),
             Patience::default(),
             ending,
         );
     }
-}
-
-/// Writes a message.
-fn format(message: &Message<'_>) -> Result<[u8; MAD]> {
-    let mut mad = [0; MAD];
-    message.write(&mut mad).map_err(|_| EINVAL)?;
-    Ok(mad)
 }

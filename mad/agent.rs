@@ -6,8 +6,8 @@
 //! Unregistering cancels what can be cancelled and waits for the rest, such as sends that the
 //! device still processes or that the consumer has not freed.
 //!
-//! Locks: `Agent::inner`, taken in any context; the timer of the work is armed under it, nothing
-//! else is taken. Handlers are called without locks.
+//! Locks: `Agent::inner`, taken in any context; the timer of the work is armed under it, and
+//! `Port::handing` is taken. Handlers are called without locks.
 
 use super::edge::agent::CAgent;
 use super::edge::agent::Handlers;

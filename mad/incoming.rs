@@ -55,7 +55,7 @@ pub(super) fn received(port: PortOf<'_>, came: Came<'_>) {
         special.refill(slot, buffer);
         return;
     };
-    match process(port, which, came.wc, buffer, &mut spare) {
+    match port.handing(|| process(port, which, came.wc, buffer, &mut spare)) {
         Some(unused) => special.refill(slot, unused),
         None => special.refill(slot, spare),
     }

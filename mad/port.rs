@@ -8,7 +8,7 @@
 //! gone. Clients have unregistered their agents by then: the device is removed from them before it
 //! is removed from this client.
 //!
-//! Locks: `Port::rules` and `Port::repliers`, in any context; both are innermost.
+//! Locks: `Port::rules`, `Port::repliers` and `Port::handing`, in any context; all are innermost.
 
 use super::agent::Agent;
 use super::edge::agent::AgentPass;
@@ -153,6 +153,21 @@ pub(crate) struct Port {
     rules: SpinLockIrq<KVec<(Rule, Arc<Agent>)>>,
     #[pin]
     repliers: SpinLockIrq<[Option<Arc<Agent>>; 2]>,
+    #[pin]
+    handing: SpinLockIrq<Option<Handing>>,
+}
+
+/// A received MAD is being handed to its agent.
+struct Handing {
+    /// The task that does it.
+    task: usize,
+    /// The first agent of which the handler has cancelled a send.
+    cancelled: Option<Arc<Agent>>,
+}
+
+/// Address of the current task, for comparisons.
+fn current() -> usize {
+    kernel::current!().as_ptr().addr()
 }
 
 impl Port {
@@ -177,6 +192,7 @@ impl Port {
                 qp1 <- SpecialQp::new(Special::Gsi, sends, *mad_size),
                 rules <- rdma::new_spinlock_irq!(KVec::new(), "Port::rules"),
                 repliers <- rdma::new_spinlock_irq!([None, None], "Port::repliers"),
+                handing <- rdma::new_spinlock_irq!(None, "Port::handing"),
             }),
             GFP_KERNEL,
         )
@@ -238,6 +254,34 @@ impl Port {
             Agent::unregister(&agent);
         }
         kernel::warn_on!(!self.rules.lock().is_empty());
+    }
+
+    /// Handles a received MAD by `f`, then ends the sends of an agent that its handler has cancelled:
+    /// that needs no other task. Receives of a port are handled one at a time. May sleep.
+    pub(super) fn handing<T>(&self, f: impl FnOnce() -> T) -> T {
+        *self.handing.lock() = Some(Handing {
+            task: current(),
+            cancelled: None,
+        });
+        let result = f();
+        let ended = self.handing.lock().take();
+        if let Some(agent) = ended.and_then(|handing| handing.cancelled) {
+            agent.expire();
+        }
+        result
+    }
+
+    /// Notes that a send of an agent is cancelled. Returns whether it ends without the agent's work,
+    /// as the current task is in [`handing`](Self::handing). Any context.
+    pub(super) fn cancels(&self, agent: &Arc<Agent>) -> bool {
+        let mut handing = self.handing.lock();
+        match &mut *handing {
+            Some(handing) if handing.task == current() => {
+                let noted = handing.cancelled.get_or_insert_with(|| agent.clone());
+                Arc::ptr_eq(noted, agent)
+            }
+            _ => false,
+        }
     }
 
     /// The agent that sends responses.

@@ -46,23 +46,7 @@ impl WorkItem<0> for Agent {
     /// Ends or retransmits expired sends. Runs on the port's workqueue.
     fn run(this: Arc<Self>) {
         this.inner().lock().disarm();
-        loop {
-            let mut inner = this.inner().lock();
-            let Some(send) = inner.first_expired(now()) else {
-                this.arm(&mut inner);
-                break;
-            };
-            let queueing = inner.is_queueing();
-            let step = inner.step(&send, |life, flow| {
-                let todo = life.expired(queueing, ack_timeout(), flow);
-                (todo, life.retries_made())
-            });
-            drop(inner);
-            let Some((todo, retries)) = step else { break };
-            send.buf().set_retries(retries as i32);
-            carry_out(&send, todo);
-        }
-        this.work_off();
+        this.expire();
     }
 }
 
@@ -82,6 +66,27 @@ impl WorkItem<1> for Agent {
 }
 
 impl Agent {
+    /// Ends or retransmits expired sends. Called without locks; may sleep, as handlers may.
+    pub(super) fn expire(self: &Arc<Self>) {
+        loop {
+            let mut inner = self.inner().lock();
+            let Some(send) = inner.first_expired(now()) else {
+                self.arm(&mut inner);
+                break;
+            };
+            let queueing = inner.is_queueing();
+            let step = inner.step(&send, |life, flow| {
+                let todo = life.expired(queueing, ack_timeout(), flow);
+                (todo, life.retries_made())
+            });
+            drop(inner);
+            let Some((todo, retries)) = step else { break };
+            send.buf().set_retries(retries as i32);
+            carry_out(&send, todo);
+        }
+        self.work_off();
+    }
+
     fn next_local(&self) -> Option<kernel::list::ListArc<local::Local>> {
         self.inner().lock().locals.pop_front()
     }
@@ -450,6 +455,8 @@ pub(super) fn modify(send: &Arc<Send>, timeout_ms: u32) -> Result {
         return Err(EINVAL);
     }
     send.buf().set_timeout_ms(timeout_ms as i32);
-    agent.arm(&mut inner);
+    if timeout_ms != 0 || !agent.live().port().cancels(agent) {
+        agent.arm(&mut inner);
+    }
     Ok(())
 }

@@ -569,18 +569,15 @@ impl<U: CmUser> CmId<U> {
     /// # Errors
     ///
     /// `EINVAL` without a device; those of `rdma_init_qp_attr`.
-    pub fn qp_attr(&mut self, state: u32) -> Result<(bindings::ib_qp_attr, u32)> {
+    pub fn qp_attr(&mut self, state: u32, attr: &mut bindings::ib_qp_attr) -> Result<u32> {
         let raw = self.with_device()?;
-        let mut attr = bindings::ib_qp_attr {
-            qp_state: state,
-            ..Default::default()
-        };
+        attr.qp_state = state;
         let mut mask = 0;
         // SAFETY: The identifier exists (type invariant) and has a device, which stays: only calls
         // that take `&mut self` release it.
-        to_result(unsafe { bindings::rdma_init_qp_attr(raw, &mut attr, &mut mask) })?;
+        to_result(unsafe { bindings::rdma_init_qp_attr(raw, attr, &mut mask) })?;
         // CAST: A mask.
-        Ok((attr, mask as u32))
+        Ok(mask as u32)
     }
 
     /// Accepts a connection request.

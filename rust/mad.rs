@@ -15,6 +15,7 @@
 //! C header: `include/rdma/ib_mad.h`. Only exported functions are called, so the core may be the C
 //! one.
 
+mod handles;
 pub mod request;
 mod route;
 

@@ -448,6 +448,35 @@ where
     }
 }
 
+/// Removes the item from its queue or its timer, unless its work runs already.
+///
+/// Returns the reference that the queue held, if the item was queued.
+///
+/// Context: any.
+///
+/// # Examples
+///
+/// ```ignore
+/// drop(workqueue::withdraw_delayed::<Conn, 0>(&conn));
+/// ```
+pub fn withdraw_delayed<T, const ID: u64>(item: &Arc<T>) -> Option<Arc<T>>
+where
+    T: HasDelayedWork<T, ID> + WorkItem<ID, Pointer = Arc<T>>,
+{
+    // SAFETY: The work is that of a `delayed_work` (contract of `HasDelayedWork`), which is
+    // initialised and kept by `item`. The function returns whether it has removed the work from its
+    // queue or its timer.
+    unsafe {
+        take_back(item, |work| {
+            bindings::cancel_delayed_work(kernel::container_of!(
+                work.raw(),
+                bindings::delayed_work,
+                work
+            ))
+        })
+    }
+}
+
 /// Queues the item's work after this delay. If it is queued already, returns the reference.
 ///
 /// Context: any.

@@ -16,12 +16,15 @@ use crate::joins;
 use crate::proto::command;
 use crate::proto::command::Command;
 use crate::proto::command::Header;
+use crate::proto::command::Named;
+use crate::proto::command::Op;
 use crate::proto::command::Param;
 use crate::proto::command::QpType;
 use crate::proto::command::HEADER;
 use crate::proto::command::IB;
 use crate::proto::command::LONGEST;
 use crate::proto::command::OPS;
+use crate::proto::command::SHORT;
 use crate::proto::event;
 use crate::proto::event::Body;
 use crate::proto::life::Lost;
@@ -29,6 +32,7 @@ use crate::proto::option::Setting;
 use crate::proto::queue::Backlog;
 use crate::proto::Wrong;
 use crate::query;
+use crate::query::Answer;
 use core::mem;
 use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
@@ -109,18 +113,36 @@ pub(crate) fn write(file: &Arc<File>, call: &Call<'_, UcmFiles>) -> Result<usize
     let number = usize::try_from(header.number)?;
     let op = *nospec::get(&OPS, number).ok_or(EINVAL)?;
     let len = header.admit(op, call.len).map_err(wrong)?;
-    let mut room = [0; LONGEST];
-    let bytes = room.get_mut(..len).ok_or(EINVAL)?;
-    UserSlice::new(UserPtr::from_addr(call.from.wrapping_add(HEADER)), len)
-        .reader()
-        .read_slice(bytes)?;
-    let command = Command::parse(op, bytes, header.room).map_err(wrong)?;
-    run(file, call, command, header.room)?;
+    // Zeroing the room of a long one takes longer than most commands.
+    if len <= SHORT {
+        copy::<SHORT>(file, call, (op, len), header.room)?;
+    } else {
+        copy::<LONGEST>(file, call, (op, len), header.room)?;
+    }
     Ok(call.len)
 }
 
-fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: Command<'_>, room: u16) -> Result {
-    match command {
+/// Copies the structure of a command, at most `LEN` bytes, and carries the command out.
+#[inline(never)]
+fn copy<const LEN: usize>(
+    file: &Arc<File>,
+    call: &Call<'_, UcmFiles>,
+    (op, len): (Op, usize),
+    room: u16,
+) -> Result {
+    let mut bytes = [0; LEN];
+    let bytes = bytes.get_mut(..len).ok_or(EINVAL)?;
+    UserSlice::new(UserPtr::from_addr(call.from.wrapping_add(HEADER)), len)
+        .reader()
+        .read_slice(bytes)?;
+    match &Command::parse(op, bytes, room) {
+        Ok(command) => run(file, call, command, room),
+        Err(why) => Err(wrong(*why)),
+    }
+}
+
+fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: &Command<'_>, room: u16) -> Result {
+    match *command {
         Command::Create {
             uid,
             response,
@@ -132,16 +154,13 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: Command<'_>, room: 
             context.win(file)?;
             put(response, &context.end().to_ne_bytes())
         }
-        Command::Bind { id, address } => {
-            Context::find(file, id)?.with_cm(|cm| cm.bind(SocketAddress(address.0)))
-        }
+        Command::Bind { id, address } => bind(&*Context::find(file, id)?, address),
         Command::ResolveAddr {
             id,
             from,
             to,
             timeout_ms,
-        } => Context::find(file, id)?
-            .with_cm(|cm| cm.resolve_addr(SocketAddress(from.0), SocketAddress(to.0), timeout_ms)),
+        } => resolve_addr(&*Context::find(file, id)?, from, to, timeout_ms),
         Command::ResolveRoute { id, timeout_ms } => {
             Context::find(file, id)?.with_cm(|cm| cm.resolve_route(timeout_ms))
         }
@@ -153,9 +172,9 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: Command<'_>, room: 
         } => query(file, response, id, option, room),
         Command::Connect {
             id,
-            param: from,
+            param: ref from,
             ece: extra,
-        } => connect(&*Context::find(file, id)?, &from, extra),
+        } => connect(&*Context::find(file, id)?, from, extra),
         Command::Listen { id, backlog } => {
             let context = Context::find(file, id)?;
             let backlog = Backlog::of(backlog, crate::max_backlog());
@@ -165,7 +184,7 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: Command<'_>, room: 
         Command::Accept {
             uid,
             id,
-            param,
+            ref param,
             ece,
         } => accept(&*Context::find(file, id)?, uid, param.as_ref(), ece),
         Command::Reject {
@@ -194,8 +213,8 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: Command<'_>, room: 
             set(&context, setting)
         }
         Command::Notify { id, event } => Context::find(file, id)?.with_cm(|cm| cm.notify(event)),
-        Command::Join(wanted) => {
-            joins::join(file, &wanted, |id| put(wanted.response, &id.to_ne_bytes()))
+        Command::Join(ref wanted) => {
+            joins::join(file, wanted, |id| put(wanted.response, &id.to_ne_bytes()))
         }
         Command::Leave { response, id } => {
             let reported = joins::leave(file, id)?;
@@ -227,14 +246,27 @@ fn run(file: &Arc<File>, call: &Call<'_, UcmFiles>, command: Command<'_>, room: 
 
 #[inline(never)]
 fn query_route(file: &Arc<File>, response: u64, id: u32, room: u16) -> Result {
-    let answer = query::route(&*Context::find(file, id)?, room.into())?;
+    let mut answer = Answer::Nothing;
+    query::route(&*Context::find(file, id)?, room.into(), &mut answer)?;
     put(response, answer.bytes())
 }
 
 #[inline(never)]
 fn query(file: &Arc<File>, response: u64, id: u32, option: u32, room: u16) -> Result {
-    let answer = query::query(&*Context::find(file, id)?, option, room)?;
+    let mut answer = Answer::Nothing;
+    query::query(&*Context::find(file, id)?, option, room, &mut answer)?;
     put(response, answer.bytes())
+}
+
+#[inline(never)]
+fn bind(context: &Context, address: Named<'_>) -> Result {
+    context.with_cm(|cm| cm.bind(SocketAddress(address.whole().0)))
+}
+
+#[inline(never)]
+fn resolve_addr(context: &Context, from: Named<'_>, to: Named<'_>, timeout_ms: u32) -> Result {
+    let (from, to) = (from.whole(), to.whole());
+    context.with_cm(|cm| cm.resolve_addr(SocketAddress(from.0), SocketAddress(to.0), timeout_ms))
 }
 
 #[inline(never)]

@@ -74,12 +74,14 @@ static EVENTS: Atomic<u64> = Atomic::<u64>::new(0);
 impl Event {
     /// Creates an event, the newest of all. May sleep.
     pub(crate) fn new(kind: Kind, told: &event::Event<'_>, flags: Flags) -> Result<ListArc<Self>> {
-        let bytes = told.bytes();
         ListArc::pin_init(
             try_pin_init!(Self {
                 seq: EVENTS.fetch_add(1_u64, Relaxed),
                 kind,
-                bytes,
+                bytes <- pin_init::init_zeroed().chain(|bytes| {
+                    told.write(bytes);
+                    Ok(())
+                }),
                 links <- ListLinks::new(),
             }? Error),
             flags,

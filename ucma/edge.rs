@@ -39,8 +39,10 @@ pub(crate) fn vector(event: &CmEvent<'_>, ud: &Ud) -> [u8; VECTOR] {
 /// # Errors
 ///
 /// Those of [`CmId::qp_attr`].
+#[inline]
 pub(crate) fn qp_attr(cm: &mut CmId<Context>, state: u32) -> Result<[u8; QP_ATTR]> {
-    let (mut attr, mask) = cm.qp_attr(state)?;
+    let mut attr = bindings::ib_qp_attr::default();
+    let mask = cm.qp_attr(state, &mut attr)?;
     let mut out = bindings::ib_uverbs_qp_attr {
         qp_attr_mask: mask,
         ..Default::default()
@@ -55,10 +57,10 @@ pub(crate) fn qp_attr(cm: &mut CmId<Context>, state: u32) -> Result<[u8; QP_ATTR
 }
 
 /// Returns the service that a program has named.
-pub(crate) fn service(bytes: [u8; SERVICE]) -> bindings::rdma_ucm_ib_service {
+pub(crate) fn service(bytes: &[u8; SERVICE]) -> bindings::rdma_ucm_ib_service {
     // SAFETY: The structure consists of integers without padding, of the same size (checked by the
     // compiler).
-    unsafe { mem::transmute::<[u8; SERVICE], bindings::rdma_ucm_ib_service>(bytes) }
+    unsafe { mem::transmute::<[u8; SERVICE], bindings::rdma_ucm_ib_service>(*bytes) }
 }
 
 /// Returns a path of a context, if there is one with that index.

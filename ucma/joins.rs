@@ -55,7 +55,7 @@ const SEND_ONLY: u8 = 1 << bindings::ib_sa_mc_join_states_SENDONLY_FULLMEMBER_JO
 /// Those of the connection manager and of `tell`; `ENOMEM`.
 pub(crate) fn join(
     file: &Arc<File>,
-    wanted: &command::Join,
+    wanted: &command::Join<'_>,
     tell: impl FnOnce(u32) -> Result,
 ) -> Result {
     let context = Context::find(file, wanted.id)?;
@@ -72,8 +72,9 @@ pub(crate) fn join(
     )?;
     let state = if wanted.send_only { SEND_ONLY } else { FULL };
     context.with_cm(|cm| {
-        let cookie = add(&context, id, wanted.uid, wanted.address)?;
-        cm.join(SocketAddress(wanted.address.0), state, cookie)
+        let address = wanted.address.whole();
+        let cookie = add(&context, id, wanted.uid, address)?;
+        cm.join(SocketAddress(address.0), state, cookie)
             .inspect_err(|_| {
                 let _ = context.file().forget_join(&context, id, false);
             })

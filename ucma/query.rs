@@ -18,6 +18,7 @@ use crate::proto::command::COUNT;
 use crate::proto::command::IB;
 use crate::proto::command::ROUTE;
 use crate::proto::option;
+use kernel::alloc::flags::GFP_KERNEL_ACCOUNT;
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use rdma::accounted;
@@ -43,20 +44,22 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
-    fn of(bytes: &[u8], len: usize) -> Self {
-        let mut all = [0; ADDR.0];
-        for (to, from) in all.iter_mut().zip(bytes) {
-            *to = *from;
-        }
-        Self::Fixed(all, len)
-    }
-
     /// Returns the bytes that the program gets.
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Nothing => &[],
             Self::Fixed(all, len) => all.get(..*len).unwrap_or_default(),
             Self::Long(all) => all,
+        }
+    }
+
+    /// Makes it the first `len` bytes of what `write` writes over zeros.
+    fn fix<const N: usize>(&mut self, len: usize, write: impl FnOnce(&mut [u8; N])) {
+        *self = Self::Fixed([0; ADDR.0], len);
+        if let Self::Fixed(all, _) = self {
+            if let Some(all) = all.first_chunk_mut() {
+                write(all);
+            }
         }
     }
 }
@@ -75,7 +78,7 @@ fn device(route: &Route) -> Option<Device> {
 const DEFAULT_PKEY: u16 = 0xffff;
 
 /// Answers QUERY_ROUTE.
-pub(crate) fn route(context: &Context, len: usize) -> Result<Answer> {
+pub(crate) fn route(context: &Context, len: usize, to_program: &mut Answer) -> Result {
     context.with_cm(|cm| {
         let cm = cm.lock();
         let route = cm.route();
@@ -105,20 +108,25 @@ pub(crate) fn route(context: &Context, len: usize) -> Result<Answer> {
             Link::Other => {}
         }
         let (from, to) = (Address(route.src), Address(route.dst));
-        let answer = answer::route(&from, &to, device(&route).as_ref(), count, &paths);
-        Ok(Answer::of(&answer, len.min(ROUTE.0)))
+        to_program.fix(len.min(ROUTE.0), |answer| {
+            answer::route(answer, &from, &to, device(&route).as_ref(), count, &paths);
+        });
+        Ok(())
     })
 }
 
-fn addresses(cm: &Locked<'_, Context>, room: u16) -> Result<Answer> {
+fn addresses(cm: &Locked<'_, Context>, room: u16, to_program: &mut Answer) -> Result {
     let len = command::response(room, ADDR).map_err(wrong)?;
     let route = cm.route();
     let (from, to) = (Address(route.src), Address(route.dst));
-    let answer = answer::addresses(&from, &to, device(&route).as_ref());
-    Ok(Answer::of(&answer, len))
+    to_program.fix(len, |answer| {
+        answer::addresses(answer, &from, &to, device(&route).as_ref());
+    });
+    Ok(())
 }
 
-fn gids(cm: &Locked<'_, Context>, room: u16) -> Result<Answer> {
+#[inline(never)]
+fn gids(cm: &Locked<'_, Context>, room: u16, to_program: &mut Answer) -> Result {
     let len = command::response(room, ADDR).map_err(wrong)?;
     let route = cm.route();
     let device = device(&route);
@@ -126,15 +134,17 @@ fn gids(cm: &Locked<'_, Context>, room: u16) -> Result<Answer> {
     let (sgid, dgid) = cm.gids();
     let end = |address: [u8; 128], gid: &[u8; 16]| {
         let known = Address(address);
-        if known.family() == IB {
+        if known.named().family() == IB {
             return known;
         }
         let service = cm.service_id(SocketAddress(address));
         answer::infiniband(pkey, gid, service)
     };
     let (from, to) = (end(route.src, &sgid), end(route.dst, &dgid));
-    let answer = answer::addresses(&from, &to, device.as_ref());
-    Ok(Answer::of(&answer, len))
+    to_program.fix(len, |answer| {
+        answer::addresses(answer, &from, &to, device.as_ref());
+    });
+    Ok(())
 }
 
 fn paths(cm: &Locked<'_, Context>, room: u16) -> Result<Answer> {
@@ -153,10 +163,8 @@ fn paths(cm: &Locked<'_, Context>, room: u16) -> Result<Answer> {
 }
 
 fn append(to: &mut KVVec<u8>, from: &[u8]) -> Result {
-    for byte in from {
-        to.push_within_capacity(*byte).map_err(|_| ENOMEM)?;
-    }
-    Ok(())
+    // There is room.
+    Ok(to.extend_from_slice(from, GFP_KERNEL_ACCOUNT)?)
 }
 
 fn services(context: &Context, cm: &Locked<'_, Context>, room: u16) -> Result<Answer> {
@@ -196,15 +204,16 @@ fn services(context: &Context, cm: &Locked<'_, Context>, room: u16) -> Result<An
 /// # Errors
 ///
 /// `ENOSYS` if there is no such option; `ENOSPC`; `ENODATA` without records of services; `ENOMEM`.
-pub(crate) fn query(context: &Context, option: u32, room: u16) -> Result<Answer> {
+pub(crate) fn query(context: &Context, option: u32, room: u16, answer: &mut Answer) -> Result {
     context.with_cm(|cm| {
         let cm = cm.lock();
         match option {
-            0 => addresses(&cm, room),
-            1 => paths(&cm, room),
-            2 => gids(&cm, room),
-            3 => services(context, &cm, room),
-            _ => Err(wrong(crate::proto::Wrong::Unknown)),
+            0 => return addresses(&cm, room, answer),
+            1 => *answer = paths(&cm, room)?,
+            2 => return gids(&cm, room, answer),
+            3 => *answer = services(context, &cm, room)?,
+            _ => return Err(wrong(crate::proto::Wrong::Unknown)),
         }
+        Ok(())
     })
 }

@@ -28,11 +28,12 @@ impl Conn {
         if state.gone {
             return None;
         }
+        state.timed = false;
         self.read_notes(&mut state);
         self.expire(&mut state);
         self.show(&state);
         if state.events.is_empty() {
-            self.schedule(&state);
+            self.schedule(&mut state);
             return None;
         }
         let next = state.events.remove(0).ok()?;

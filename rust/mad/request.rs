@@ -10,13 +10,16 @@
 //!   Requester::ended(Arc<Sent<data>>, How) <-------+   exactly once
 //! ```
 //!
-//! The address handle belongs to the send, and is destroyed with it.
+//! Sends to the same destination share an address handle, which is kept for a while
+//! ([`Endpoint::sweep`]).
 //!
 //! Context: all functions may sleep. Handlers run in work items of the port, one at a time, or in
 //! the task that drops the endpoint.
 //!
 //! C header: `include/rdma/ib_mad.h`. Only exported functions are called.
 
+use super::handles::Handle;
+use super::handles::Handles;
 use super::Mad;
 use super::Received;
 use super::Registered;
@@ -31,7 +34,6 @@ use crate::edge::Passed;
 use crate::edge::View;
 use crate::edge::Within;
 use crate::module::Resident;
-use core::marker::PhantomData;
 use core::ptr;
 use core::ptr::NonNull;
 use kernel::error::from_err_ptr;
@@ -87,7 +89,10 @@ pub struct Sent<T> {
     data: T,
 }
 
-struct Buf(NonNull<bindings::ib_mad_send_buf>);
+struct Buf {
+    raw: NonNull<bindings::ib_mad_send_buf>,
+    _handle: Arc<Handle>,
+}
 
 // SAFETY: A send may be changed from any thread.
 unsafe impl Send for Buf {}
@@ -112,7 +117,7 @@ impl<T> Sent<T> {
 
     fn modify(&self, timeout_ms: u32) -> bool {
         let buf = self.buf.lock();
-        let Some(Buf(raw)) = &*buf else {
+        let Some(Buf { raw, .. }) = &*buf else {
             return false;
         };
         // SAFETY: The buffer exists, because it is there and locked (type invariant).
@@ -142,8 +147,20 @@ pub struct Patience {
 ///
 /// # Invariants
 ///
-/// Its handlers are [`on_ended`] and [`on_received`] of `U`. Only [`Endpoint::send`] posts its sends.
-pub struct Endpoint<U: Requester>(Registered<U>);
+/// - Its handlers are [`on_ended`] and [`on_received`] of `U`. Only [`Endpoint::send`] posts its sends.
+/// - Address handles are referred to by `handles` and by posted sends only, and within functions of
+///   this type. So none is left when it is unregistered: `drop` clears the table, and sends end
+///   before.
+pub struct Endpoint<U: Requester> {
+    registered: Registered<U>,
+    handles: Pin<KBox<Handles>>,
+}
+
+impl<U: Requester> Drop for Endpoint<U> {
+    fn drop(&mut self) {
+        self.handles.clear();
+    }
+}
 
 impl<U: Requester> Endpoint<U> {
     /// Registers an agent at a port. Its handlers may run before this function returns. `resident` is
@@ -159,6 +176,7 @@ impl<U: Requester> Endpoint<U> {
         how: &Registration,
         user: Arc<U>,
     ) -> Result<Self> {
+        let handles = Handles::new()?;
         // SAFETY: These handlers expect a `U`.
         let registered = unsafe {
             Registered::new(
@@ -171,58 +189,72 @@ impl<U: Requester> Endpoint<U> {
             )
         }?;
         // INVARIANT: Registered with these handlers. Only `send` posts its sends.
-        Ok(Self(registered))
+        Ok(Self {
+            registered,
+            handles,
+        })
     }
 
     /// Returns the upper half of the transaction IDs of its requests, by which responses are matched.
     pub fn hi_tid(&self) -> u32 {
-        self.0.hi_tid()
+        self.registered.hi_tid()
     }
 
-    /// Creates an address handle for a destination.
-    fn handle(&self, to: &Destination<'_>) -> Result<(Handle<'_>, u16)> {
-        let agent = self.0.raw.as_ptr();
+    /// Drops address handles that were not used since the last call. Returns whether others are kept.
+    pub fn sweep(&self) -> bool {
+        self.handles.sweep()
+    }
+
+    /// Returns an address handle for a destination, and the index of the P_Key.
+    fn handle(&self, to: &Destination<'_>) -> Result<(Arc<Handle>, u16)> {
+        let agent = self.registered.raw.as_ptr();
         let sleepable = bindings::rdma_create_ah_flags_RDMA_CREATE_AH_SLEEPABLE;
         // SAFETY: The agent is registered (type invariant), so its device, its queue pair and the
         // protection domain exist. A route's vector and a received message exist while borrowed.
-        let (raw, index) = unsafe {
+        // Handles are new, and dropped before the agent is unregistered (type invariant).
+        unsafe {
             let pd = (*(*agent).qp).pd;
             match to {
                 Destination::Route(route) => {
                     if !route.belongs_to((*agent).device) {
                         return Err(EINVAL);
                     }
-                    let ah = bindings::rdma_create_ah(pd, route.raw(), sleepable);
-                    (ah, route.pkey_index())
+                    let key = route.key();
+                    if let Some(handle) = self.handles.get(&key) {
+                        return Ok((handle, route.pkey_index()));
+                    }
+                    let handle = Handle::own(
+                        route.for_mads(|attr| bindings::rdma_create_ah(pd, attr, sleepable)),
+                    )?;
+                    self.handles.keep(key, handle.clone());
+                    Ok((handle, route.pkey_index()))
                 }
                 Destination::Reply(mad) => {
-                    let ah = bindings::ib_create_ah_from_wc(
+                    let handle = Handle::own(bindings::ib_create_ah_from_wc(
                         pd,
                         mad.wc().raw(),
                         (*mad.mad.0.as_ptr()).recv_buf.grh,
                         u32::from((*agent).port_num),
-                    );
-                    (ah, mad.wc().pkey_index())
+                    ))?;
+                    Ok((handle, mad.wc().pkey_index()))
                 }
             }
-        };
-        // INVARIANT: Just created, in the agent's protection domain.
-        let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
-        Ok((Handle(raw, PhantomData), index))
+        }
     }
 
-    /// Sends a MAD to the queue pair `qpn` of a destination. [`Requester::ended`] is called from a work
-    /// item, never from within this function, so the caller may hold a lock that it takes.
+    /// Sends a MAD to the queue pair `qpn` of a destination. `write` writes it over zeros.
+    /// [`Requester::ended`] is called from a work item, never from within this function, so the caller
+    /// may hold a lock that it takes.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a route of another device; `ENOMEM`; those of the core or the driver. The handler
-    /// is not called then.
+    /// `EINVAL` for a route of another device; `ENOMEM`; those of `write`, of the core or the driver.
+    /// The handler is not called then.
     pub fn send(
         &self,
         to: &Destination<'_>,
         qpn: u32,
-        mad: &[u8; MAD],
+        write: impl FnOnce(&mut [u8; MAD]) -> Result,
         patience: Patience,
         data: U::Data,
     ) -> Result<Arc<Sent<U::Data>>> {
@@ -230,7 +262,7 @@ impl<U: Requester> Endpoint<U> {
         // SAFETY: The agent is registered (type invariant).
         let raw = from_err_ptr(unsafe {
             bindings::ib_create_send_mad(
-                self.0.raw.as_ptr(),
+                self.registered.raw.as_ptr(),
                 qpn,
                 index,
                 0,
@@ -246,14 +278,9 @@ impl<U: Requester> Endpoint<U> {
         let unsent = Unsent(raw);
         // SAFETY: The buffer was created above, and is used by this function alone.
         let buf = unsafe { SendBuf::view(raw.as_ptr()) };
-        // SAFETY: Without RMPP the core allocates header and data, `MAD` bytes (asserted above).
-        unsafe {
-            ptr::copy_nonoverlapping(
-                mad.as_ptr(),
-                buf.mad().as_ptr().cast_mut().cast::<u8>(),
-                MAD,
-            )
-        };
+        // SAFETY: Without RMPP the core allocates header and data, `MAD` zeroed bytes (asserted above),
+        // which are used by this function alone until the MAD is posted.
+        write(unsafe { &mut *buf.mad().as_ptr().cast_mut().cast::<[u8; MAD]>() })?;
         let sent = Arc::pin_init(
             pin_init!(Sent {
                 buf <- new_mutex!(None, "Sent::buf"),
@@ -261,7 +288,7 @@ impl<U: Requester> Endpoint<U> {
             }),
             GFP_KERNEL,
         )?;
-        buf.set_ah(handle.0.as_ptr());
+        buf.set_ah(handle.raw());
         // CAST: Numbers of the protocol, below 2^31; the core uses signed ones.
         buf.set_timeout_ms(patience.timeout_ms as c_int);
         // CAST: As above.
@@ -270,7 +297,7 @@ impl<U: Requester> Endpoint<U> {
         buf.context().store(context.cast_mut().cast(), Relaxed);
         let mut known = sent.buf.lock();
         // SAFETY: The buffer is not posted, and complete. If the core accepts it, `Ended` takes back
-        // buffer, address handle and context.
+        // buffer and context, and the address handle stays until then.
         let refused = unsafe { bindings::ib_post_send_mad(raw.as_ptr(), ptr::null_mut()) };
         if let Err(e) = to_result(refused) {
             drop(known);
@@ -279,25 +306,13 @@ impl<U: Requester> Endpoint<U> {
             return Err(e);
         }
         // INVARIANT: The send is posted; its handler waits for the lock.
-        *known = Some(Buf(raw));
+        *known = Some(Buf {
+            raw,
+            _handle: handle,
+        });
         drop(known);
         core::mem::forget(unsent);
-        core::mem::forget(handle);
         Ok(sent)
-    }
-}
-
-/// An address handle that is not yet that of a send.
-///
-/// # Invariants
-///
-/// It is owned by this, and in the protection domain of an agent that is registered during `'a`.
-struct Handle<'a>(NonNull<bindings::ib_ah>, PhantomData<&'a ()>);
-
-impl Drop for Handle<'_> {
-    fn drop(&mut self) {
-        // SAFETY: Owned by this (type invariant).
-        unsafe { bindings::rdma_helper_mad_ah_destroy(self.0.as_ptr()) };
     }
 }
 
@@ -369,7 +384,7 @@ unsafe impl<U: Requester> FromC for User<'_, U> {
 // SAFETY: Both references have the lifetime `'a`.
 unsafe impl<'a, U: Requester> Within<'a> for User<'a, U> {}
 
-/// A send that has ended. Its buffer and its address handle are freed.
+/// A send that has ended. Its buffer is freed.
 struct Ended<U: Requester> {
     sent: Arc<Sent<U::Data>>,
     how: How,
@@ -383,8 +398,7 @@ unsafe impl<U: Requester> FromC for Ended<U> {
     #[inline(always)]
     unsafe fn from_c(c: Self::C) -> Self {
         // SAFETY: The completion is valid during the call, and the consumer owns the send again
-        // (`ib_mad_send_handler` in `ib_mad.h`). `send` set the address handle and the context, a
-        // reference. The status is read before the buffer is freed, because the completion may be
+        // (`ib_mad_send_handler` in `ib_mad.h`). `send` set the context, a reference. The status is read before the buffer is freed, because the completion may be
         // part of it. `buf` is emptied first, so nobody uses the buffer any more (invariant of
         // `Sent`).
         unsafe {
@@ -396,12 +410,12 @@ unsafe impl<U: Requester> FromC for Ended<U> {
                     .cast::<Sent<U::Data>>()
                     .cast_const(),
             );
-            *sent.buf.lock() = None;
+            let known = sent.buf.lock().take();
             // CAST: Not negative.
             let retries = buf.retries() as u32;
-            let ah = buf.ah();
             bindings::ib_free_send_mad(raw);
-            bindings::rdma_helper_mad_ah_destroy(ah);
+            // After the buffer, which may have its address.
+            drop(known);
             Self {
                 sent,
                 how: How { status, retries },

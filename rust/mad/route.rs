@@ -20,6 +20,24 @@ use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
+/// What tells an address vector from others of the same device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key([u64; 6]);
+
+impl Key {
+    /// Mixes the words.
+    pub(super) fn hash(&self) -> usize {
+        /// 2^64 by the golden ratio, odd.
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mixed = self.0.iter().fold(0, |sum: u64, word| {
+            let sum = (sum ^ word).wrapping_mul(FACTOR);
+            sum ^ (sum >> 32)
+        });
+        // CAST: 64-bit kernels only.
+        (mixed >> 8) as usize
+    }
+}
+
 /// An address vector with its GID reference.
 ///
 /// # Invariants
@@ -133,6 +151,64 @@ impl Route {
     /// Returns the address vector. Nobody may change it, nor use it longer than the route.
     pub(crate) fn raw(&self) -> *mut bindings::rdma_ah_attr {
         self.attr.get()
+    }
+
+    /// Calls `f` with the vector for MADs: that of a RoCE route has no flow label. The label spreads
+    /// connections over the paths of a network, so that each would need an address handle of its own.
+    pub(super) fn for_mads<T>(&self, f: impl FnOnce(*mut bindings::rdma_ah_attr) -> T) -> T {
+        if !self.is_roce() {
+            return f(self.raw());
+        }
+        // SAFETY: Initialised, and not changed (type invariant). The copy has no reference to the GID
+        // of its own, and is not used longer than the route.
+        let mut attr = unsafe { ptr::read(self.raw()) };
+        attr.grh.flow_label = 0;
+        f(&mut attr)
+    }
+
+    /// Returns what tells the vector [for MADs](Self::for_mads) from others of the device.
+    pub(super) fn key(&self) -> Key {
+        // SAFETY: Initialised, and not changed (type invariant); the kind says which member of the
+        // unions is valid.
+        unsafe {
+            let attr = &*self.raw();
+            let link = &attr.__bindgen_anon_1;
+            let link = match attr.type_ {
+                bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE => {
+                    let [a, b, c, d, e, f] = link.roce.dmac;
+                    u64::from_ne_bytes([a, b, c, d, e, f, 0, 0])
+                }
+                bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA => {
+                    let opa = &*link.opa;
+                    u64::from(opa.dlid)
+                        | u64::from(opa.src_path_bits) << 32
+                        | u64::from(opa.make_grd) << 40
+                }
+                _ => u64::from(link.ib.dlid) | u64::from(link.ib.src_path_bits) << 32,
+            };
+            let grh = &attr.grh;
+            let gid = u128::from_ne_bytes(*grh.dgid.raw);
+            let label = if self.is_roce() { 0 } else { grh.flow_label };
+            let [a, b, c, d] = label.to_ne_bytes();
+            let route = [a, b, c, d, grh.sgid_index, grh.hop_limit, grh.traffic_class];
+            let [a, b, c, d, e, f, g] = route;
+            let rest = [attr.sl, attr.static_rate, attr.ah_flags];
+            let [h, i, j] = rest;
+            Key([
+                // CAST: The lower half.
+                gid as u64,
+                // CAST: The upper half.
+                (gid >> 64) as u64,
+                // CAST: An address, for comparisons.
+                grh.sgid_attr.addr() as u64,
+                u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
+                u64::from(attr.port_num) << 32
+                    | u64::from(attr.type_) << 16
+                    | u64::from(i) << 8
+                    | u64::from(j),
+                link,
+            ])
+        }
     }
 
     /// Returns the local port.

@@ -8,6 +8,7 @@ use super::command::ADDR;
 use super::command::INET;
 use super::command::ROUTE;
 use super::command::STORAGE;
+use super::put;
 
 /// Bytes of a path (`struct ib_user_path_rec`).
 pub const PATH: usize = 64;
@@ -27,13 +28,6 @@ pub struct Device {
     pub pkey: u16,
 }
 
-/// Copies as much as fits.
-fn put<const N: usize>(to: &mut [u8; N], at: usize, from: &[u8]) {
-    for (to, from) in to.iter_mut().skip(at).zip(from) {
-        *to = *from;
-    }
-}
-
 /// A path that is not resolved yet: what the addresses alone tell of it.
 pub fn unresolved(dgid: &[u8; 16], sgid: &[u8; 16], pkey: u16) -> [u8; PATH] {
     let mut to = [0; PATH];
@@ -43,48 +37,49 @@ pub fn unresolved(dgid: &[u8; 16], sgid: &[u8; 16], pkey: u16) -> [u8; PATH] {
     to
 }
 
-/// Returns the answer to QUERY_ROUTE.
+/// Writes the answer to QUERY_ROUTE over zeros.
 pub fn route(
+    answer: &mut [u8; ROUTE.0],
     from: &Address,
     to: &Address,
     device: Option<&Device>,
     count: u32,
     paths: &[[u8; PATH]; 2],
-) -> [u8; ROUTE.0] {
-    let mut answer = [0; ROUTE.0];
+) {
     let [first, second] = paths;
-    put(&mut answer, 8, first);
-    put(&mut answer, 8 + PATH, second);
+    put(answer, 8, first);
+    put(answer, 8 + PATH, second);
     for (at, address) in [(136, from), (164, to)] {
-        let len = if address.family() == INET { 16 } else { 28 };
-        put(&mut answer, at, address.0.get(..len).unwrap_or_default());
+        let len = if address.named().family() == INET {
+            16
+        } else {
+            28
+        };
+        put(answer, at, address.0.get(..len).unwrap_or_default());
     }
-    put(&mut answer, 192, &count.to_ne_bytes());
+    put(answer, 192, &count.to_ne_bytes());
     if let Some(device) = device {
-        put(&mut answer, 0, &device.node_guid.to_ne_bytes());
-        put(&mut answer, 196, &[device.port]);
-        put(&mut answer, 200, &device.index.to_ne_bytes());
+        put(answer, 0, &device.node_guid.to_ne_bytes());
+        put(answer, 196, &[device.port]);
+        put(answer, 200, &device.index.to_ne_bytes());
     }
-    answer
 }
 
-/// Returns the answer to QUERY for addresses or GIDs.
-pub fn addresses(from: &Address, to: &Address, device: Option<&Device>) -> [u8; ADDR.0] {
-    let mut answer = [0; ADDR.0];
+/// Writes the answer to QUERY for addresses or GIDs over zeros.
+pub fn addresses(answer: &mut [u8; ADDR.0], from: &Address, to: &Address, device: Option<&Device>) {
     for (size_at, at, address) in [(12, 16, from), (14, 16 + STORAGE, to)] {
-        let len = address.len();
+        let len = address.named().len();
         // The length of an address, at most 48.
         let size = u16::try_from(len).unwrap_or(0);
-        put(&mut answer, size_at, &size.to_ne_bytes());
-        put(&mut answer, at, address.0.get(..len).unwrap_or_default());
+        put(answer, size_at, &size.to_ne_bytes());
+        put(answer, at, address.0.get(..len).unwrap_or_default());
     }
     if let Some(device) = device {
-        put(&mut answer, 0, &device.node_guid.to_ne_bytes());
-        put(&mut answer, 8, &[device.port]);
-        put(&mut answer, 10, &device.pkey.to_ne_bytes());
-        put(&mut answer, 272, &device.index.to_ne_bytes());
+        put(answer, 0, &device.node_guid.to_ne_bytes());
+        put(answer, 8, &[device.port]);
+        put(answer, 10, &device.pkey.to_ne_bytes());
+        put(answer, 272, &device.index.to_ne_bytes());
     }
-    answer
 }
 
 /// An address of InfiniBand. P_Key and service ID are in network byte order.

@@ -14,6 +14,7 @@
 
 use super::bytes;
 use super::event;
+use super::put;
 use super::u16_at;
 use super::u32_at;
 use super::u64_at;
@@ -22,6 +23,8 @@ use super::Wrong;
 
 /// Bytes of the header.
 pub const HEADER: usize = 8;
+/// Bytes of the longest structure of most commands.
+pub const SHORT: usize = 24;
 /// Bytes of the longest structure.
 pub const LONGEST: usize = 320;
 /// Bytes of private data in a structure.
@@ -205,25 +208,41 @@ pub struct Address(pub [u8; STORAGE]);
 impl Address {
     fn of(from: &[u8]) -> Self {
         let mut all = [0; STORAGE];
-        for (to, from) in all.iter_mut().zip(from) {
-            *to = *from;
-        }
+        put(&mut all, 0, from);
         Self(all)
     }
 
-    fn at(from: &[u8], at: usize, len: usize) -> Result<Self, Wrong> {
+    /// Returns it as a command has it.
+    pub fn named(&self) -> Named<'_> {
+        Named(&self.0)
+    }
+}
+
+/// A socket address in a command, where it stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named<'a>(&'a [u8]);
+
+impl<'a> Named<'a> {
+    fn at(from: &'a [u8], at: usize, len: usize) -> Result<Self, Wrong> {
         let end = at.checked_add(len).ok_or(Wrong::Invalid)?;
-        Ok(Self::of(from.get(at..end).ok_or(Wrong::Invalid)?))
+        from.get(at..end).map(Self).ok_or(Wrong::Invalid)
+    }
+
+    /// Returns the address, followed by zeros.
+    pub fn whole(self) -> Address {
+        Address::of(self.0)
     }
 
     /// Returns the family.
-    pub fn family(&self) -> u16 {
-        let [a, b, ..] = self.0;
-        u16::from_ne_bytes([a, b])
+    pub fn family(self) -> u16 {
+        match self.0 {
+            [a, b, ..] => u16::from_ne_bytes([*a, *b]),
+            _ => 0,
+        }
     }
 
     /// Returns the length of an address of this family; 0 for a family that has no RDMA addresses.
-    pub fn len(&self) -> usize {
+    pub fn len(self) -> usize {
         match self.family() {
             INET => 16,
             INET6 => 28,
@@ -233,18 +252,18 @@ impl Address {
     }
 
     /// Returns whether the family has no RDMA addresses.
-    pub fn is_empty(&self) -> bool {
+    pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
     /// Returns whether it is an RDMA address that fits into a `struct sockaddr_in6`.
-    fn is_ip(&self) -> bool {
+    fn is_ip(self) -> bool {
         matches!(self.len(), 1..=IN6)
     }
 
     /// Returns the address without the bytes behind it.
-    fn alone(&self) -> Self {
-        Self::of(self.0.get(..self.len()).unwrap_or_default())
+    fn alone(self) -> Self {
+        Self(self.0.get(..self.len()).unwrap_or_default())
     }
 }
 
@@ -337,7 +356,7 @@ impl Ece {
 
 /// A join of a multicast group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Join {
+pub struct Join<'a> {
     /// Where the number goes.
     pub response: u64,
     /// The program's name of the join.
@@ -345,7 +364,7 @@ pub struct Join {
     /// The context.
     pub id: u32,
     /// The group.
-    pub address: Address,
+    pub address: Named<'a>,
     /// Whether only to send.
     pub send_only: bool,
 }
@@ -366,12 +385,12 @@ pub enum Command<'a> {
     },
     Bind {
         id: u32,
-        address: Address,
+        address: Named<'a>,
     },
     ResolveAddr {
         id: u32,
-        from: Address,
-        to: Address,
+        from: Named<'a>,
+        to: Named<'a>,
         timeout_ms: u32,
     },
     ResolveRoute {
@@ -429,7 +448,7 @@ pub enum Command<'a> {
         id: u32,
         event: u32,
     },
-    Join(Join),
+    Join(Join<'a>),
     Leave {
         response: u64,
         id: u32,
@@ -441,7 +460,7 @@ pub enum Command<'a> {
     },
     ResolveIbService {
         id: u32,
-        service: [u8; SERVICE],
+        service: &'a [u8; SERVICE],
     },
     WriteEvent {
         id: u32,
@@ -489,15 +508,15 @@ pub fn records(room: u16, size: usize) -> Result<usize, Wrong> {
     left.checked_div(size).ok_or(Wrong::Invalid)
 }
 
-fn join(from: &[u8], op: Op, room: u16) -> Result<Join, Wrong> {
+fn join(from: &[u8], op: Op, room: u16) -> Result<Join<'_>, Wrong> {
     let (id, address, len, flags) = if op == Op::JoinIpMcast {
-        let address = Address::at(from, 16, IN6)?;
+        let address = Named::at(from, 16, IN6)?;
         if !address.is_ip() {
             return Err(Wrong::Invalid);
         }
         (u32_at(from, 44)?, address, address.len(), 0)
     } else {
-        let address = Address::at(from, 24, STORAGE)?;
+        let address = Named::at(from, 24, STORAGE)?;
         if address.is_empty() {
             return Err(Wrong::Invalid);
         }
@@ -548,7 +567,7 @@ impl<'a> Command<'a> {
                 id: u32_at(from, 8)?,
             },
             Op::BindIp => {
-                let address = Address::at(from, 8, IN6)?;
+                let address = Named::at(from, 8, IN6)?;
                 if !address.is_ip() {
                     return Err(Wrong::Invalid);
                 }
@@ -558,7 +577,7 @@ impl<'a> Command<'a> {
                 }
             }
             Op::Bind => {
-                let address = Address::at(from, 8, STORAGE)?;
+                let address = Named::at(from, 8, STORAGE)?;
                 let len = usize::from(u16_at(from, 4)?);
                 if u16_at(from, 6)? != 0 || len == 0 || len != address.len() {
                     return Err(Wrong::Invalid);
@@ -569,7 +588,7 @@ impl<'a> Command<'a> {
                 }
             }
             Op::ResolveIp => {
-                let (source, to) = (Address::at(from, 0, IN6)?, Address::at(from, IN6, IN6)?);
+                let (source, to) = (Named::at(from, 0, IN6)?, Named::at(from, IN6, IN6)?);
                 if (source.family() != 0 && !source.is_ip()) || !to.is_ip() {
                     return Err(Wrong::Invalid);
                 }
@@ -581,8 +600,8 @@ impl<'a> Command<'a> {
                 }
             }
             Op::ResolveAddr => {
-                let source = Address::at(from, 16, STORAGE)?;
-                let to = Address::at(from, 16 + STORAGE, STORAGE)?;
+                let source = Named::at(from, 16, STORAGE)?;
+                let to = Named::at(from, 16 + STORAGE, STORAGE)?;
                 let source_len = usize::from(u16_at(from, 8)?);
                 let len = usize::from(u16_at(from, 10)?);
                 if u32_at(from, 12)? != 0
@@ -688,7 +707,10 @@ impl<'a> Command<'a> {
             },
             Op::ResolveIbService => Self::ResolveIbService {
                 id: u32_at(from, 0)?,
-                service: bytes(from, 8)?,
+                service: from
+                    .get(8..)
+                    .and_then(|rest| rest.first_chunk())
+                    .ok_or(Wrong::Invalid)?,
             },
             Op::WriteCmEvent => {
                 let event = u32_at(from, 8)?;

@@ -4,6 +4,7 @@
 
 use super::command::Ece;
 use super::command::PRIVATE;
+use super::put;
 
 /// Bytes of an event.
 pub const SIZE: usize = 336;
@@ -74,13 +75,6 @@ pub struct Event<'a> {
     pub ece: Ece,
 }
 
-/// Copies as much as fits.
-fn put(to: &mut [u8; SIZE], at: usize, from: &[u8]) {
-    for (to, from) in to.iter_mut().skip(at).zip(from) {
-        *to = *from;
-    }
-}
-
 /// Copies private data, at most what an event holds. Returns the number of bytes.
 fn put_private(to: &mut [u8; SIZE], at: usize, from: &[u8]) -> u8 {
     // 255 at most, which is less than the room.
@@ -90,18 +84,17 @@ fn put_private(to: &mut [u8; SIZE], at: usize, from: &[u8]) -> u8 {
 }
 
 impl Event<'_> {
-    /// Returns the bytes that a program reads. What has no meaning is zero.
-    pub fn bytes(&self) -> [u8; SIZE] {
-        let mut to = [0; SIZE];
-        put(&mut to, 0, &self.uid.to_ne_bytes());
-        put(&mut to, 8, &self.id.to_ne_bytes());
-        put(&mut to, 12, &self.event.to_ne_bytes());
-        put(&mut to, 16, &self.status.to_ne_bytes());
+    /// Writes the bytes that a program reads over zeros, which mean nothing.
+    pub fn write(&self, to: &mut [u8; SIZE]) {
+        put(to, 0, &self.uid.to_ne_bytes());
+        put(to, 8, &self.id.to_ne_bytes());
+        put(to, 12, &self.event.to_ne_bytes());
+        put(to, 16, &self.status.to_ne_bytes());
         match &self.body {
             Body::Empty => {}
             Body::Conn(conn) => {
-                put(&mut to, PARAM, &conn.qp_num.to_ne_bytes());
-                let len = put_private(&mut to, PARAM + 8, conn.private);
+                put(to, PARAM, &conn.qp_num.to_ne_bytes());
+                let len = put_private(to, PARAM + 8, conn.private);
                 let rest = [
                     len,
                     conn.srq,
@@ -111,19 +104,18 @@ impl Event<'_> {
                     conn.retry_count,
                     conn.rnr_retry_count,
                 ];
-                put(&mut to, PARAM + 8 + PRIVATE, &rest);
+                put(to, PARAM + 8 + PRIVATE, &rest);
             }
             Body::Ud(ud) => {
-                put(&mut to, PARAM, &ud.qp_num.to_ne_bytes());
-                put(&mut to, PARAM + 4, &ud.qkey.to_ne_bytes());
-                put(&mut to, PARAM + 8, &ud.vector);
-                let len = put_private(&mut to, PARAM + 8 + VECTOR, ud.private);
-                put(&mut to, PARAM + 8 + VECTOR + PRIVATE, &[len]);
+                put(to, PARAM, &ud.qp_num.to_ne_bytes());
+                put(to, PARAM + 4, &ud.qkey.to_ne_bytes());
+                put(to, PARAM + 8, &ud.vector);
+                let len = put_private(to, PARAM + 8 + VECTOR, ud.private);
+                put(to, PARAM + 8 + VECTOR + PRIVATE, &[len]);
             }
-            Body::Arg(arg) => put(&mut to, PARAM, &arg.to_ne_bytes()),
+            Body::Arg(arg) => put(to, PARAM, &arg.to_ne_bytes()),
         }
-        put(&mut to, 328, &self.ece.vendor_id.to_ne_bytes());
-        put(&mut to, 332, &self.ece.attr_mod.to_ne_bytes());
-        to
+        put(to, 328, &self.ece.vendor_id.to_ne_bytes());
+        put(to, 332, &self.ece.attr_mod.to_ne_bytes());
     }
 }

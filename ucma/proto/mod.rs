@@ -39,6 +39,15 @@ fn bytes<const N: usize>(from: &[u8], at: usize) -> Result<[u8; N], Wrong> {
         .ok_or(Wrong::Invalid)
 }
 
+/// Copies as much as fits.
+fn put(to: &mut [u8], at: usize, from: &[u8]) {
+    let to = to.get_mut(at..).unwrap_or_default();
+    let len = to.len().min(from.len());
+    if let (Some(to), Some(from)) = (to.get_mut(..len), from.get(..len)) {
+        to.copy_from_slice(from);
+    }
+}
+
 fn u8_at(from: &[u8], at: usize) -> Result<u8, Wrong> {
     from.get(at).copied().ok_or(Wrong::Invalid)
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Steps of the consumer's calls.
+//! Steps of the consumer's calls. Each is a function of its own, whose variables do not take the stack
+//! of the others.
 
 use super::super::ids::CommId;
 use super::super::ids::Ece;
@@ -105,6 +106,7 @@ impl<R: Route> Conn<R> {
         }
     }
 
+    #[inline(never)]
     fn call_req<E>(
         &mut self,
         call: ReqCall<'_, R>,
@@ -186,6 +188,7 @@ impl<R: Route> Conn<R> {
         (Ok(()), Actions::default())
     }
 
+    #[inline(never)]
     fn call_rep<E>(
         &mut self,
         call: RepCall<'_>,
@@ -259,6 +262,7 @@ impl<R: Route> Conn<R> {
         (Ok(()), Actions::default())
     }
 
+    #[inline(never)]
     fn call_rtu<E>(
         &mut self,
         data: &[u8],
@@ -297,6 +301,7 @@ impl<R: Route> Conn<R> {
         (Ok(()), actions)
     }
 
+    #[inline(never)]
     fn call_rej<E>(
         &mut self,
         reason: Reason,
@@ -369,6 +374,7 @@ impl<R: Route> Conn<R> {
         (posted.map_err(CallError::NotPosted), actions)
     }
 
+    #[inline(never)]
     fn call_dreq<E>(
         &mut self,
         data: &[u8],
@@ -416,6 +422,7 @@ impl<R: Route> Conn<R> {
         (Ok(()), actions)
     }
 
+    #[inline(never)]
     fn call_drep<E>(
         &mut self,
         data: &[u8],
@@ -447,6 +454,7 @@ impl<R: Route> Conn<R> {
         (posted.map_err(CallError::NotPosted), actions)
     }
 
+    #[inline(never)]
     fn call_mra<E>(&mut self) -> Done<R, E> {
         match &mut self.state {
             State::ReqRcvd { mra, .. } | State::RepRcvd { mra, .. } if !*mra => *mra = true,
@@ -468,6 +476,7 @@ impl<R: Route> Conn<R> {
         (Ok(()), Actions::default())
     }
 
+    #[inline(never)]
     fn call_established<E>(&mut self) -> Done<R, E> {
         let error = match mem::replace(&mut self.state, State::Idle) {
             State::RepSent { link, send, .. } => {
@@ -494,6 +503,7 @@ impl<R: Route> Conn<R> {
         (Err(CallError::Refused(error)), Actions::default())
     }
 
+    #[inline(never)]
     fn call_migrated<E>(&mut self) -> Done<R, E> {
         let State::Established { link, lap } = &mut self.state else {
             return refused([None, None]);
@@ -513,6 +523,7 @@ impl<R: Route> Conn<R> {
         (Ok(()), actions)
     }
 
+    #[inline(never)]
     fn call_sidr_req<E>(
         &mut self,
         call: SidrReqCall<'_, R>,
@@ -560,6 +571,7 @@ impl<R: Route> Conn<R> {
         (Ok(()), Actions::default())
     }
 
+    #[inline(never)]
     fn call_sidr_rep<E>(
         &mut self,
         call: SidrRepCall<'_>,

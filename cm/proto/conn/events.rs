@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Steps of what happens: messages, sends that end, timers, removal, destruction.
+//! Steps of what happens: messages, sends that end, timers, removal, destruction. Each message has a
+//! function of its own, whose variables do not take the stack of the others.
 
 use super::super::answer::timeout_ari;
 use super::super::answer::Answer;
@@ -136,6 +137,7 @@ impl<R: Route> Conn<R> {
         actions
     }
 
+    #[inline(never)]
     fn on_rep(
         &mut self,
         message: &Message<'_>,
@@ -198,6 +200,7 @@ impl<R: Route> Conn<R> {
     }
 
     /// The peer did not get what followed its REP.
+    #[inline(never)]
     fn on_duplicate_rep(&self, m: &Rep<'_>) -> Actions<R> {
         if m.local_id != self.remote_id {
             return Actions::default();
@@ -224,6 +227,7 @@ impl<R: Route> Conn<R> {
         }
     }
 
+    #[inline(never)]
     fn on_rtu(&mut self, m: &Rtu<'_>) -> Actions<R> {
         if m.local_id != self.remote_id {
             return Actions::default();
@@ -246,6 +250,7 @@ impl<R: Route> Conn<R> {
         }
     }
 
+    #[inline(never)]
     fn on_mra(&mut self, m: &Mra<'_>) -> Actions<R> {
         // One who acknowledges a REQ does so before this side knows an id of it.
         let id = match m.about {
@@ -287,6 +292,7 @@ impl<R: Route> Conn<R> {
         }
     }
 
+    #[inline(never)]
     fn on_rej(&mut self, m: &Rej<'_>, now: Instant) -> Actions<R> {
         let is_known = if m.reason == Reason::TIMEOUT {
             self.keys()
@@ -347,6 +353,7 @@ impl<R: Route> Conn<R> {
         actions
     }
 
+    #[inline(never)]
     fn on_dreq(&mut self, message: &Message<'_>, m: &Dreq<'_>) -> Actions<R> {
         let (mut link, send) = match mem::replace(&mut self.state, State::Idle) {
             State::Established { link, .. } if link.local.qpn == m.remote_qpn => (link, None),
@@ -369,6 +376,7 @@ impl<R: Route> Conn<R> {
     }
 
     /// The peer did not get the DREP, or it was not sent yet.
+    #[inline(never)]
     fn on_duplicate_dreq(&self, message: &Message<'_>, m: &Dreq<'_>) -> Actions<R> {
         match &self.state {
             State::Timewait { local_qpn, .. } if *local_qpn == Some(m.remote_qpn) => Actions {
@@ -392,6 +400,7 @@ impl<R: Route> Conn<R> {
         }
     }
 
+    #[inline(never)]
     fn on_drep(&mut self, m: &Drep<'_>, now: Instant) -> Actions<R> {
         if m.local_id != self.remote_id {
             return Actions::default();
@@ -411,6 +420,7 @@ impl<R: Route> Conn<R> {
         actions
     }
 
+    #[inline(never)]
     fn on_sidr_rep(&mut self) -> Actions<R> {
         match mem::replace(&mut self.state, State::Idle) {
             State::SidrReqSent { path, send, .. } => Actions {
@@ -425,6 +435,7 @@ impl<R: Route> Conn<R> {
         }
     }
 
+    #[inline(never)]
     fn on_lap(
         &mut self,
         message: &Message<'_>,

@@ -159,13 +159,13 @@ const fn flag(is_set: bool, up: u8) -> u8 {
     (is_set as u8) << up
 }
 
-/// A field of fixed length, padded with zeros.
-fn field<const N: usize>(data: &[u8]) -> Result<[u8; N], TooLong> {
-    let mut out = [0; N];
-    out.get_mut(..data.len())
+/// Writes the beginning of a field of fixed length.
+fn set<const N: usize>(field: &mut [u8; N], data: &[u8]) -> Result<(), TooLong> {
+    field
+        .get_mut(..data.len())
         .ok_or(TooLong)?
         .copy_from_slice(data);
-    Ok(out)
+    Ok(())
 }
 
 /// The valid part of additional information. A length beyond the field is that of the field.
@@ -173,7 +173,7 @@ fn info(field: &[u8; private::INFO], len: u8) -> &[u8] {
     field.get(..usize::from(len)).unwrap_or(field)
 }
 
-/// Length of additional information that [`field`] accepted.
+/// Length of additional information that [`set`] accepted.
 fn info_len(info: &[u8]) -> u8 {
     u8::try_from(info.len()).unwrap_or(u8::MAX)
 }
@@ -256,7 +256,8 @@ trait Layout<'a>: Sized + 'a {
 
     /// `attr_mod`: the attribute modifier of the header.
     fn get(raw: &'a Self::Raw, attr_mod: u32) -> Self;
-    fn put(&self) -> Result<Self::Raw, TooLong>;
+    /// Writes over zeros.
+    fn put(&self, raw: &mut Self::Raw) -> Result<(), TooLong>;
 
     fn parse(bytes: &'a [u8; REST], attr_mod: u32) -> Option<Self> {
         let raw = Self::Raw::ref_from_bytes(bytes.as_slice()).ok()?;
@@ -264,9 +265,8 @@ trait Layout<'a>: Sized + 'a {
     }
 
     fn write(&self, out: &mut [u8; REST]) -> Result<(), TooLong> {
-        self.put()?
-            .write_to(out.as_mut_slice())
-            .map_err(|_| TooLong)
+        let raw = Self::Raw::mut_from_bytes(out.as_mut_slice()).map_err(|_| TooLong)?;
+        self.put(raw)
     }
 }
 
@@ -306,32 +306,30 @@ impl<'a> Layout<'a> for Req<'a> {
         }
     }
 
-    fn put(&self) -> Result<RawReq, TooLong> {
+    fn put(&self, raw: &mut RawReq) -> Result<(), TooLong> {
         let (transport, extended) = self.transport.to_bits();
-        Ok(RawReq {
-            local_id: U32::new(self.local_id.0),
-            vendor: U32::new(self.ece.vendor_id & 0x00ff_ffff),
-            service_id: U64::new(self.service_id.0),
-            ca_guid: U64::new(self.ca_guid.0),
-            reserved: U32::ZERO,
-            qkey: U32::new(self.qkey),
-            qpn_resources: word(self.qpn.get(), self.responder_resources),
-            eecn_depth: word(0, self.initiator_depth),
-            eecn_flags: word(
-                0,
-                self.remote_response_timeout << 3 | transport << 1 | flag(self.flow_control, 0),
-            ),
-            psn_flags: word(
-                self.psn.get(),
-                self.local_response_timeout << 3 | self.retry_count & 7,
-            ),
-            pkey: U16::new(self.pkey),
-            mtu_rnr: self.mtu << 4 | self.rnr_retry_count & 7,
-            retries_srq: self.max_cm_retries << 4 | flag(self.srq, 3) | extended,
-            primary: RawPath::of(&self.primary),
-            alternate: RawPath::of(&self.alternate.unwrap_or_default()),
-            private: field(self.private)?,
-        })
+        raw.local_id = U32::new(self.local_id.0);
+        raw.vendor = U32::new(self.ece.vendor_id & 0x00ff_ffff);
+        raw.service_id = U64::new(self.service_id.0);
+        raw.ca_guid = U64::new(self.ca_guid.0);
+        raw.qkey = U32::new(self.qkey);
+        raw.qpn_resources = word(self.qpn.get(), self.responder_resources);
+        raw.eecn_depth = word(0, self.initiator_depth);
+        raw.eecn_flags = word(
+            0,
+            self.remote_response_timeout << 3 | transport << 1 | flag(self.flow_control, 0),
+        );
+        raw.psn_flags = word(
+            self.psn.get(),
+            self.local_response_timeout << 3 | self.retry_count & 7,
+        );
+        raw.pkey = U16::new(self.pkey);
+        raw.mtu_rnr = self.mtu << 4 | self.rnr_retry_count & 7;
+        raw.retries_srq = self.max_cm_retries << 4 | flag(self.srq, 3) | extended;
+        raw.primary = RawPath::of(&self.primary);
+        raw.alternate = RawPath::of(&self.alternate.unwrap_or_default());
+        set(&mut raw.private, self.private)?;
+        Ok(())
     }
 }
 
@@ -348,14 +346,13 @@ impl<'a> Layout<'a> for Mra<'a> {
         }
     }
 
-    fn put(&self) -> Result<RawMra, TooLong> {
-        Ok(RawMra {
-            local_id: U32::new(self.local_id.0),
-            remote_id: U32::new(self.remote_id.0),
-            about: self.about.to_bits(),
-            timeout: self.service_timeout << 3,
-            private: field(self.private)?,
-        })
+    fn put(&self, raw: &mut RawMra) -> Result<(), TooLong> {
+        raw.local_id = U32::new(self.local_id.0);
+        raw.remote_id = U32::new(self.remote_id.0);
+        raw.about = self.about.to_bits();
+        raw.timeout = self.service_timeout << 3;
+        set(&mut raw.private, self.private)?;
+        Ok(())
     }
 }
 
@@ -375,16 +372,15 @@ impl<'a> Layout<'a> for Rej<'a> {
         }
     }
 
-    fn put(&self) -> Result<RawRej, TooLong> {
-        Ok(RawRej {
-            local_id: U32::new(self.local_id.0),
-            remote_id: U32::new(self.remote_id.0),
-            about: self.about.to_bits(),
-            ari_len: info_len(self.ari) << 1,
-            reason: U16::new(self.reason.0),
-            ari: field(self.ari)?,
-            private: field(self.private)?,
-        })
+    fn put(&self, raw: &mut RawRej) -> Result<(), TooLong> {
+        raw.local_id = U32::new(self.local_id.0);
+        raw.remote_id = U32::new(self.remote_id.0);
+        raw.about = self.about.to_bits();
+        raw.ari_len = info_len(self.ari) << 1;
+        raw.reason = U16::new(self.reason.0);
+        set(&mut raw.ari, self.ari)?;
+        set(&mut raw.private, self.private)?;
+        Ok(())
     }
 }
 
@@ -421,24 +417,23 @@ impl<'a> Layout<'a> for Rep<'a> {
         }
     }
 
-    fn put(&self) -> Result<RawRep, TooLong> {
+    fn put(&self, raw: &mut RawRep) -> Result<(), TooLong> {
         let [_, high, middle, lower] = self.ece.vendor_id.to_be_bytes();
-        Ok(RawRep {
-            local_id: U32::new(self.local_id.0),
-            remote_id: U32::new(self.remote_id.0),
-            qkey: U32::new(self.qkey),
-            qpn_vendor: word(self.qpn.get(), high),
-            eecn_vendor: word(self.eecn.get(), middle),
-            psn_vendor: word(self.psn.get(), lower),
-            responder_resources: self.responder_resources,
-            initiator_depth: self.initiator_depth,
-            ack_flags: self.target_ack_delay << 3
-                | (self.failover_accepted & 3) << 1
-                | flag(self.flow_control, 0),
-            rnr_srq: self.rnr_retry_count << 5 | flag(self.srq, 4),
-            ca_guid: U64::new(self.ca_guid.0),
-            private: field(self.private)?,
-        })
+        raw.local_id = U32::new(self.local_id.0);
+        raw.remote_id = U32::new(self.remote_id.0);
+        raw.qkey = U32::new(self.qkey);
+        raw.qpn_vendor = word(self.qpn.get(), high);
+        raw.eecn_vendor = word(self.eecn.get(), middle);
+        raw.psn_vendor = word(self.psn.get(), lower);
+        raw.responder_resources = self.responder_resources;
+        raw.initiator_depth = self.initiator_depth;
+        raw.ack_flags = self.target_ack_delay << 3
+            | (self.failover_accepted & 3) << 1
+            | flag(self.flow_control, 0);
+        raw.rnr_srq = self.rnr_retry_count << 5 | flag(self.srq, 4);
+        raw.ca_guid = U64::new(self.ca_guid.0);
+        set(&mut raw.private, self.private)?;
+        Ok(())
     }
 }
 
@@ -456,13 +451,12 @@ macro_rules! layout_of_ids {
                 }
             }
 
-            fn put(&self) -> Result<RawIds, TooLong> {
-                Ok(RawIds {
-                    local_id: U32::new(self.local_id.0),
-                    remote_id: U32::new(self.remote_id.0),
-                    private: field(self.private)?,
-                })
-            }
+            fn put(&self, raw: &mut RawIds) -> Result<(), TooLong> {
+        raw.local_id = U32::new(self.local_id.0);
+        raw.remote_id = U32::new(self.remote_id.0);
+        set(&mut raw.private, self.private)?;
+        Ok(())
+    }
         }
     )* };
 }
@@ -481,13 +475,12 @@ impl<'a> Layout<'a> for Dreq<'a> {
         }
     }
 
-    fn put(&self) -> Result<RawDreq, TooLong> {
-        Ok(RawDreq {
-            local_id: U32::new(self.local_id.0),
-            remote_id: U32::new(self.remote_id.0),
-            qpn: word(self.remote_qpn.get(), 0),
-            private: field(self.private)?,
-        })
+    fn put(&self, raw: &mut RawDreq) -> Result<(), TooLong> {
+        raw.local_id = U32::new(self.local_id.0);
+        raw.remote_id = U32::new(self.remote_id.0);
+        raw.qpn = word(self.remote_qpn.get(), 0);
+        set(&mut raw.private, self.private)?;
+        Ok(())
     }
 }
 
@@ -517,25 +510,22 @@ impl<'a> Layout<'a> for Lap<'a> {
         }
     }
 
-    fn put(&self) -> Result<RawLap, TooLong> {
+    fn put(&self, raw: &mut RawLap) -> Result<(), TooLong> {
         let path = &self.alternate;
-        Ok(RawLap {
-            local_id: U32::new(self.local_id.0),
-            remote_id: U32::new(self.remote_id.0),
-            reserved: U32::ZERO,
-            qpn_timeout: word(self.remote_qpn.get(), self.remote_response_timeout << 3),
-            reserved_2: U32::ZERO,
-            local_lid: U16::new(path.local_lid),
-            remote_lid: U16::new(path.remote_lid),
-            local_gid: path.local_gid.0,
-            remote_gid: path.remote_gid.0,
-            flow_class: U32::new(path.flow_label << 12 | u32::from(path.traffic_class)),
-            hop_limit: path.hop_limit,
-            rate: path.rate & 0x3f,
-            sl_local: path.sl << 4 | flag(path.subnet_local, 3),
-            ack: path.ack_timeout << 3,
-            private: field(self.private)?,
-        })
+        raw.local_id = U32::new(self.local_id.0);
+        raw.remote_id = U32::new(self.remote_id.0);
+        raw.qpn_timeout = word(self.remote_qpn.get(), self.remote_response_timeout << 3);
+        raw.local_lid = U16::new(path.local_lid);
+        raw.remote_lid = U16::new(path.remote_lid);
+        raw.local_gid = path.local_gid.0;
+        raw.remote_gid = path.remote_gid.0;
+        raw.flow_class = U32::new(path.flow_label << 12 | u32::from(path.traffic_class));
+        raw.hop_limit = path.hop_limit;
+        raw.rate = path.rate & 0x3f;
+        raw.sl_local = path.sl << 4 | flag(path.subnet_local, 3);
+        raw.ack = path.ack_timeout << 3;
+        set(&mut raw.private, self.private)?;
+        Ok(())
     }
 }
 
@@ -552,16 +542,14 @@ impl<'a> Layout<'a> for Apr<'a> {
         }
     }
 
-    fn put(&self) -> Result<RawApr, TooLong> {
-        Ok(RawApr {
-            local_id: U32::new(self.local_id.0),
-            remote_id: U32::new(self.remote_id.0),
-            info_len: info_len(self.info),
-            status: self.status,
-            reserved: U16::ZERO,
-            info: field(self.info)?,
-            private: field(self.private)?,
-        })
+    fn put(&self, raw: &mut RawApr) -> Result<(), TooLong> {
+        raw.local_id = U32::new(self.local_id.0);
+        raw.remote_id = U32::new(self.remote_id.0);
+        raw.info_len = info_len(self.info);
+        raw.status = self.status;
+        set(&mut raw.info, self.info)?;
+        set(&mut raw.private, self.private)?;
+        Ok(())
     }
 }
 
@@ -577,14 +565,12 @@ impl<'a> Layout<'a> for SidrReq<'a> {
         }
     }
 
-    fn put(&self) -> Result<RawSidrReq, TooLong> {
-        Ok(RawSidrReq {
-            request_id: U32::new(self.request_id.0),
-            pkey: U16::new(self.pkey),
-            reserved: U16::ZERO,
-            service_id: U64::new(self.service_id.0),
-            private: field(self.private)?,
-        })
+    fn put(&self, raw: &mut RawSidrReq) -> Result<(), TooLong> {
+        raw.request_id = U32::new(self.request_id.0);
+        raw.pkey = U16::new(self.pkey);
+        raw.service_id = U64::new(self.service_id.0);
+        set(&mut raw.private, self.private)?;
+        Ok(())
     }
 }
 
@@ -608,19 +594,18 @@ impl<'a> Layout<'a> for SidrRep<'a> {
         }
     }
 
-    fn put(&self) -> Result<RawSidrRep, TooLong> {
+    fn put(&self, raw: &mut RawSidrRep) -> Result<(), TooLong> {
         let [_, high, middle, lower] = self.ece.vendor_id.to_be_bytes();
-        Ok(RawSidrRep {
-            request_id: U32::new(self.request_id.0),
-            status: self.status,
-            info_len: info_len(self.info),
-            vendor_high: U16::from_bytes([high, middle]),
-            qpn_vendor: word(self.qpn.get(), lower),
-            service_id: U64::new(self.service_id.0),
-            qkey: U32::new(self.qkey),
-            info: field(self.info)?,
-            private: field(self.private)?,
-        })
+        raw.request_id = U32::new(self.request_id.0);
+        raw.status = self.status;
+        raw.info_len = info_len(self.info);
+        raw.vendor_high = U16::from_bytes([high, middle]);
+        raw.qpn_vendor = word(self.qpn.get(), lower);
+        raw.service_id = U64::new(self.service_id.0);
+        raw.qkey = U32::new(self.qkey);
+        set(&mut raw.info, self.info)?;
+        set(&mut raw.private, self.private)?;
+        Ok(())
     }
 }
 
@@ -689,6 +674,7 @@ impl<'a> Message<'a> {
             reserved: U16::ZERO,
             attr_mod: U32::new(attr_mod),
         });
+        rest.fill(0);
         match &self.body {
             Body::Req(m) => m.write(rest),
             Body::Mra(m) => m.write(rest),

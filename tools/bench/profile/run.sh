@@ -8,12 +8,13 @@
 # cq, context, devinfo, link (rdma link show), addresses-come, addresses-go (of the core: STACK=ib_core). A latency
 # case counts whole round trips.
 #   STACK=c for the C driver; TOP_SYMBOLS=50 how many symbols are shown.
-# Counts and symbols are left in build/profile-STACK.
+# Counts and symbols are left in build/profile-STACK, with + for commas.
 . "$(dirname "$0")/../../lib.sh"
 
 [ $# != 0 ] || set -- wire-send-64k
 stack=${STACK:-rust}
-out=$BUILD/profile-$stack
+# A comma would end an option of the emulator.
+out=$BUILD/profile-${stack//,/+}
 mkdir -p "$out/share"
 rm -f "$out"/count.*
 in_builder gcc -O2 -Wall -Wextra -shared -fPIC -o "/src/${out#"$TOP"/}/plugin.so" /src/tools/bench/profile/plugin.c </dev/null ||

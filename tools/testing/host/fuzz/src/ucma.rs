@@ -50,7 +50,7 @@ fn written(bytes: &[u8]) {
         Command::Join(join) => {
             assert_ne!(join.address.len(), 0);
             let end = join.address.len();
-            assert!(join.address.0[end..].iter().all(|&byte| byte == 0));
+            assert!(join.address.whole().0[end..].iter().all(|&byte| byte == 0));
             assert!(usize::from(header.room) >= NUMBER);
         }
         Command::Connect { param, .. } => connection(&param),
@@ -88,7 +88,8 @@ fn connection(param: &Param<'_>) {
         }),
         ece: Ece::default(),
     };
-    let bytes = told.bytes();
+    let mut bytes = [0; event::SIZE];
+    told.write(&mut bytes);
     assert_eq!(&bytes[28..28 + param.private.len()], param.private);
     assert_eq!(usize::from(bytes[284]), param.private.len());
     let told = Event {
@@ -98,7 +99,8 @@ fn connection(param: &Param<'_>) {
         }),
         ..told
     };
-    let bytes = told.bytes();
+    let mut bytes = [0; event::SIZE];
+    told.write(&mut bytes);
     assert_eq!(&bytes[60..60 + param.private.len()], param.private);
     assert_eq!(usize::from(bytes[316]), param.private.len());
 }
