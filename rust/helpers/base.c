@@ -3,9 +3,11 @@
 #include <linux/bottom_half.h>
 #include <linux/crc32.h>
 #include <linux/fs.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/nospec.h>
 #include <linux/refcount.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
@@ -72,6 +74,25 @@ struct workqueue_struct *rdma_helper_alloc_workqueue(const char *name,
 						     int max_active)
 {
 	return alloc_workqueue("%s", flags, max_active, name);
+}
+
+/*
+ * Has the charged allocations of this task charged to the memory cgroup of mm's owner, which it
+ * returns with a reference, until rdma_helper_charge_end().
+ */
+struct mem_cgroup *rdma_helper_charge_begin(struct mm_struct *mm,
+					    struct mem_cgroup **before)
+{
+	struct mem_cgroup *group = get_mem_cgroup_from_mm(mm);
+
+	*before = set_active_memcg(group);
+	return group;
+}
+
+void rdma_helper_charge_end(struct mem_cgroup *group, struct mem_cgroup *before)
+{
+	set_active_memcg(before);
+	mem_cgroup_put(group);
 }
 
 /*

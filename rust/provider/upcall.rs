@@ -14,6 +14,7 @@
 //! These rules are the kernel's, `Documentation/infiniband/core_locking.rst`. It also lets only one completion handler of a queue run at
 //! a time; [`CqUpcall::completed`] sees to it.
 
+use crate::accounted;
 use crate::bindings;
 use crate::gate::Gate;
 use core::mem::ManuallyDrop;
@@ -73,7 +74,7 @@ impl<C> Upcall<C> {
                 handler: Atomic::new(IDLE),
                 gate <- Gate::new(),
             }),
-            GFP_KERNEL_ACCOUNT,
+            accounted::GFP,
         )?;
         Ok(Self(inner))
     }
