@@ -66,6 +66,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Acquire;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::atomic::Release;
 use kernel::sync::barrier::smp_mb;
 use kernel::sync::Arc;
@@ -76,7 +77,8 @@ use kernel::workqueue;
 use kernel::workqueue::Work;
 use kernel::workqueue::WorkItem;
 use notes::Notes;
-use park::Parking;
+use park::Parked;
+pub(crate) use park::Parking;
 use post::Posts;
 use rdma::hrtimer::Pause;
 use rdma::hrtimer::PauseCallback;
@@ -178,16 +180,12 @@ pub(crate) struct Qp {
     send_pump: Work<Qp, 0>,
     #[pin]
     recv_pump: Work<Qp, 1>,
+    send_parking: Parked,
+    recv_parking: Parked,
+    /// Runs the send half in process context, to send held requests without using another task's
+    /// CPU time.
     #[pin]
-    send_parking: Parking,
-    #[pin]
-    recv_parking: Parking,
-    /// Runs the send half in process context: after a page fault was resolved, or to send held
-    /// requests without using another task's CPU time.
-    #[pin]
-    send_fault: Work<Qp, 2>,
-    #[pin]
-    recv_fault: Work<Qp, 3>,
+    send_later: Work<Qp, 2>,
 }
 
 rdma::impl_has_timer! {
@@ -203,8 +201,7 @@ rdma::impl_has_pause! {
 kernel::impl_has_work! {
     impl HasWork<Qp, 0> for Qp { self.send_pump }
     impl HasWork<Qp, 1> for Qp { self.recv_pump }
-    impl HasWork<Qp, 2> for Qp { self.send_fault }
-    impl HasWork<Qp, 3> for Qp { self.recv_fault }
+    impl HasWork<Qp, 2> for Qp { self.send_later }
 }
 
 impl TimerCallback<0> for Qp {
@@ -417,6 +414,8 @@ impl Qp {
         }
         // In this order: `work::ERROR` counts only in this state, see `has_failed`.
         this.set_state(QpState::Err);
+        // The requester on this device may wait for a fault of this queue pair.
+        this.recv_wanted.store(1, Relaxed);
         Self::kick_send(this, work::ERROR);
         Self::kick_recv(this, work::ERROR);
     }
@@ -465,7 +464,14 @@ impl Qp {
         rdma::workqueue::disable::<Qp, 0>(this);
         rdma::workqueue::disable::<Qp, 1>(this);
         rdma::workqueue::disable::<Qp, 2>(this);
-        rdma::workqueue::disable::<Qp, 3>(this);
+        // The requester on this device may wait for a fault of this queue pair.
+        this.recv_wanted.store(1, Relaxed);
+        {
+            let _bh = bh::disable();
+            this.recv_is_free();
+        }
+        this.send_parking.abandon();
+        this.recv_parking.abandon();
         // Queued packets will never be processed, and they hold packet buffers.
         drop(this.responses.take_all());
         drop(this.requests.take_all());

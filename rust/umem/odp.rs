@@ -3,8 +3,9 @@
 //! Memory of a process that is not pinned: pages come when they are wanted, and the
 //! kernel takes them back when it wants them.
 //!
-//! An [`OnDemand`] is a range of a process's addresses, an [`Implicit`] all of them. Both are
-//! used in two ways:
+//! An [`OnDemand`] is a short range of a process's addresses, with a table of all its pages; a
+//! [`Chunked`] is a long one, or all of them, with tables of those that are used. Both are used in
+//! two ways:
 //!
 //! * [`OnDemand::with`], in any context: uses pages that are there, and says so if one is
 //!   not;
@@ -24,7 +25,8 @@
 //! |---|---|
 //! | `pages` | which pages are there |
 //! | `raw` | the core's structure, and what is done with it |
-//! | `implicit` | the whole address space |
+//! | `chunked` | large ranges, and the whole address space |
+//! | `uses` | the end of memory while somebody brings pages in |
 //!
 //! # Locks
 //!
@@ -34,17 +36,21 @@
 //! C headers: `include/rdma/ib_umem_odp.h`, `include/linux/mmu_notifier.h`,
 //! `include/linux/hmm.h`.
 
-mod implicit;
+mod chunked;
 mod pages;
 mod raw;
+mod uses;
 
-pub use implicit::Implicit;
-pub use implicit::There;
+pub use chunked::Chunked;
+pub use chunked::There;
 
 use self::pages::Pages;
 use self::raw::Owned;
+use self::uses::Ends;
+use self::uses::Use;
+use crate::accounted;
 use crate::bindings;
-use crate::gate::Gate;
+use crate::gate::word::Word;
 use crate::new_spinlock_irq;
 use crate::provider::unsupported;
 use crate::provider::Access;
@@ -83,12 +89,11 @@ pub enum Touch {
 ///
 /// # Invariants
 ///
-/// As long as `gate` can be entered, or somebody is inside, `umem` is a `struct
-/// ib_umem_odp` that we own, with pages of `PAGE_SIZE`, whose `private` is `mirror`. The
-/// mirror has an entry for each of its pages.
+/// Until it has ended ([`Ends`]), `umem` is a `struct ib_umem_odp` that we own, with pages of
+/// `PAGE_SIZE`, whose `private` is `mirror`. The mirror has an entry for each of its pages.
 pub struct OnDemand {
     umem: NonNull<bindings::ib_umem_odp>,
-    gate: Pin<KBox<Gate>>,
+    uses: Word,
     released: Atomic<bool>,
     mirror: Pin<KBox<Mirror>>,
     len: usize,
@@ -164,21 +169,26 @@ impl OnDemand {
             pin_init!(Mirror {
                 pages <- new_spinlock_irq!(pages, "umem::odp::Mirror::pages"),
             }),
-            GFP_KERNEL,
+            accounted::GFP,
         )?;
-        let gate = KBox::pin_init(Gate::new(), GFP_KERNEL)?;
         // SAFETY: The mirror outlives the notifier, which is ours.
         unsafe { umem.set_private::<Mirror>(&*mirror) };
         // INVARIANT: As just made.
         Ok(Self {
             umem: umem.release(),
-            gate,
+            uses: Word::new(),
             released: Atomic::new(false),
             mirror,
             len,
             offset,
             writable,
         })
+    }
+
+    /// Whether so many bytes are better kept in chunks ([`Chunked`]). A shorter range costs no more
+    /// than one chunk.
+    pub const fn is_long(len: u64) -> bool {
+        len > chunked::CHUNK
     }
 
     /// Whether this kernel has paging on demand.
@@ -241,8 +251,8 @@ impl OnDemand {
         if write && !self.writable() {
             return Err(EFAULT);
         }
-        let _pass = self.gate.try_enter().ok_or(EINVAL)?;
-        // SAFETY: By the type invariant, inside the gate.
+        let _use = Use::of(self).ok_or(EINVAL)?;
+        // SAFETY: By the type invariant, as it is in use.
         unsafe {
             raw::bring(self.umem.as_ptr(), wanted, write, fault, |index, page| {
                 // INVARIANT: The process maps it while `bring` tells of it.
@@ -251,30 +261,38 @@ impl OnDemand {
         }
     }
 
-    /// Gives the memory back: no page is there any more, and none will come. May sleep,
-    /// for instance until pages have come that somebody brings in; not the second time.
+    /// Gives the memory back: no more pages come. Those that are there, and whatever pages that are
+    /// being brought in need, go when nobody brings pages in any more. May sleep, but not the
+    /// second time.
     pub fn release(&self) {
-        if self.released.xchg(true, Full) {
-            return;
+        if !self.released.xchg(true, Full) {
+            uses::close(self);
         }
-        self.gate.close_and_wait();
+    }
+
+    /// As [`Umem::check_rereg`](super::Umem::check_rereg).
+    pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
+        let _use = Use::of(self).ok_or(EINVAL)?;
+        // SAFETY: By the type invariant, as it is in use.
+        unsafe { raw::check_rereg(self.umem, mask, access) }
+    }
+}
+
+impl Ends for OnDemand {
+    fn uses(&self) -> &Word {
+        &self.uses
+    }
+
+    fn end(&self) {
         let umem = self.umem.as_ptr();
-        // SAFETY: By the type invariant it was ours until the gate closed, which happens
-        // once; the process maps its pages while the notifier stands. Afterwards that does not
-        // run any more, so the mirror may go.
+        // SAFETY: By the type invariant it was ours until now. The process maps its pages while the
+        // notifier stands. Afterwards that does not run any more, so the mirror may go.
         unsafe {
             bindings::rdma_helper_odp_lock(umem);
             self.mirror.forget(0..usize::MAX);
             bindings::rdma_helper_odp_unlock(umem);
             bindings::rdma_helper_odp_release(umem);
         }
-    }
-
-    /// As [`Umem::check_rereg`](super::Umem::check_rereg).
-    pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
-        let _pass = self.gate.try_enter().ok_or(EINVAL)?;
-        // SAFETY: By the type invariant, inside the gate.
-        unsafe { raw::check_rereg(self.umem, mask, access) }
     }
 }
 

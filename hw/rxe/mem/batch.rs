@@ -618,14 +618,14 @@ impl Memory {
     }
 
     /// Faults in pages of an on-demand region; without `may_fault`, only those that its process has
-    /// in memory. May sleep for long, and delays deregistration of the region meanwhile.
+    /// in memory. May sleep for long, or for ever. Process context.
     ///
     /// # Errors
     ///
     /// Those of [`MrCore::fault_in`]; `EINVAL` if the key does not name a region.
     pub(crate) fn fault_in(&self, fault: &Fault, may_fault: bool) -> Result {
-        let held = self.enter(index(fault.key)).ok_or(EINVAL)?;
-        held.core().fault_in(fault, may_fault)
+        let core = self.regions.get(index(fault.key)).ok_or(EINVAL)?;
+        core.fault_in(fault, may_fault)
     }
 
     /// Like [`Memory::fault_in`], for the owner of a region in `pd`.
@@ -635,9 +635,9 @@ impl Memory {
     /// `EINVAL` if the key does not name an on-demand region in `pd`, `EPERM` if the region is not
     /// writable, `EFAULT` if the range is outside the region or not mapped.
     pub(crate) fn prefetch(&self, pd: PdId, fault: &Fault, may_fault: bool) -> Result {
-        let held = self.enter(index(fault.key)).ok_or(EINVAL)?;
-        held.core().check_domain(pd)?;
-        match held.core().fault_in(fault, may_fault) {
+        let core = self.regions.get(index(fault.key)).ok_or(EINVAL)?;
+        core.check_domain(pd)?;
+        match core.fault_in(fault, may_fault) {
             Err(error) if error == EACCES => Err(EPERM),
             done => done,
         }

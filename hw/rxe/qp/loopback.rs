@@ -106,6 +106,8 @@ pub(super) struct Spent {
     pub(super) busy: bool,
     /// A response waits for memory.
     pub(super) parked: bool,
+    /// A request waits for memory of the peer, which wakes this half when it is present.
+    pub(super) peer_faults: bool,
 }
 
 impl Spent {

@@ -45,6 +45,9 @@ pub(super) const BUDGET: u32 = TRAIN_PACKETS as u32;
 const TURNS: u32 = 4;
 /// Delay before a blocked half retries.
 const BLOCKED_RETRY: Delta = Delta::from_millis(1);
+/// The same for a half that is woken when it need not wait any more: only in case that the peer
+/// cannot wake it, because it is not connected to it any more.
+const WOKEN_RETRY: Delta = Delta::from_secs(1);
 
 /// Runs `turn` at most [`TURNS`] times; the rest is left to the pump.
 #[inline(always)]
@@ -131,6 +134,10 @@ fn verdict(progress: Progress, more: bool, notes: &Notes, retry_later: impl FnOn
         Progress::More if !notes.congested => Turn::Later(work::POLL),
         // The half is woken when the memory is present.
         Progress::Blocked if notes.fault.is_some() => Turn::Done,
+        Progress::Blocked if notes.peer_faults => {
+            retry_later(WOKEN_RETRY);
+            Turn::Done
+        }
         Progress::More | Progress::Blocked => {
             retry_later(BLOCKED_RETRY);
             Turn::Done
@@ -284,6 +291,7 @@ impl Qp {
             Self::converse(engine, &mut host, now, left.max(1))
         };
         let waits = parked.is_some() || host.has_answers();
+        let peer_faults = host.spent.peer_faults && !host.spent.busy;
         if this.ack_waits.load(Relaxed) && host.has_company() {
             Self::piggyback_ack(this, &mut host);
         }
@@ -291,6 +299,7 @@ impl Qp {
         // Release memory before consumers are notified.
         drop(host);
         *completed |= notes.completed;
+        notes.peer_faults = peer_faults;
         if let Some(fault) = notes.fault {
             Self::await_send(this, fault);
         }

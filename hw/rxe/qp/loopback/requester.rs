@@ -167,11 +167,11 @@ impl<'a> SendWorld<'a> {
         };
         link.owed = owed;
         if parked {
-            // If the peer's memory is absent, the peer wakes this half when it is present.
-            return Err(match gone {
-                true => self.refused(MemError::Absent),
-                false => TxError::Blocked,
-            });
+            if gone {
+                return Err(self.refused(MemError::Absent));
+            }
+            self.spent.peer_faults = true;
+            return Err(TxError::Blocked);
         }
         self.spent.add(len);
         Ok(())

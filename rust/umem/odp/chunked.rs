@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The whole address space of a process, on demand.
+//! Much memory of a process, on demand: a large range, or the whole address space.
 //!
-//! Nobody can keep a table of all of it. So it is cut into chunks, each a child of the core's
-//! (`ib_umem_odp_alloc_child`) with a table of its own, made when a page of it is wanted:
+//! A table of all its pages would cost much, although few may ever be used. So the memory is cut
+//! into chunks, each a child of the core's (`ib_umem_odp_alloc_child`) with a table of its own,
+//! which is created when a page of it is wanted:
 //!
 //! ```text
 //!   fault_in --- chunk is there? -- no --> child, its table ---> tree <--- with
@@ -13,8 +14,9 @@
 //!   too many ---> one that was not used lately goes first
 //! ```
 //!
-//! A peer who has the key may name any address. What that costs is bounded: a chunk stays
-//! only if the process has memory there, and no more than [`MOST`] of them stay.
+//! A peer who has the key may name any address. What that costs is bounded: a chunk stays only if
+//! the process has memory there, and of a whole address space no more than [`MOST`] of them stay.
+//! Chunks are charged to the memory cgroup of the process, whichever task faults their pages in.
 //!
 //! # Locks
 //!
@@ -26,11 +28,15 @@
 use super::pages::Pages;
 use super::raw;
 use super::raw::Owned;
+use super::uses;
+use super::uses::Ends;
+use super::uses::Use;
 use super::Absent;
 use super::OnDemand;
 use super::Touch;
+use crate::accounted;
 use crate::bindings;
-use crate::gate::Gate;
+use crate::gate::word::Word;
 use crate::new_spinlock_irq;
 use crate::provider::unsupported;
 use crate::provider::Access;
@@ -55,39 +61,41 @@ use kernel::sync::atomic::Atomic;
 use kernel::sync::atomic::Full;
 
 /// Bytes of a chunk: what the upper level of the page tables maps at once.
-const CHUNK: u64 = 2 << 20;
+pub(super) const CHUNK: u64 = 2 << 20;
 /// Pages of a chunk.
 const CHUNK_PAGES: usize = (CHUNK >> PAGE_SHIFT) as usize;
-/// Chunks that stay, of 9 KiB of tables each: 4 GiB. It must be more than the longest
-/// message has, 2 GiB, which may want to be there as a whole.
+/// Chunks of a whole address space that stay, of 9 KiB of tables each: 4 GiB. It must be more than
+/// the longest message has, 2 GiB, which may want to be there as a whole.
 const MOST: usize = 2048;
 /// How many chunks are looked at to find one that was not used lately.
 const LOOKED_AT: usize = 32;
 
-/// The whole address space of a process, on demand.
+/// Memory of a process on demand, in chunks.
 ///
-/// Call [`Implicit::release`] before dropping it where one must not sleep.
+/// Call [`Chunked::release`] before dropping it where one must not sleep.
 ///
 /// # Invariants
 ///
-/// As long as `gate` can be entered, or somebody is inside, `root` is an implicit `struct
-/// ib_umem_odp` that we own, of the process whose memory `mm` is, a reference of ours.
-pub struct Implicit {
+/// Until it has ended ([`Ends`]), `root` is an implicit `struct ib_umem_odp` that we own, of the
+/// process whose memory `mm` is, a reference of ours.
+pub struct Chunked {
     root: NonNull<bindings::ib_umem_odp>,
     /// Not an `ARef`: dropping the last of these is nothing for a softirq.
     mm: NonNull<Mm>,
-    gate: Pin<KBox<Gate>>,
+    uses: Word,
     released: Atomic<bool>,
     space: Pin<KBox<Space>>,
-    /// Where the process's addresses end.
-    end: u64,
+    /// Its addresses.
+    range: Range<u64>,
+    /// Chunks that stay.
+    most: usize,
     writable: bool,
 }
 
 // SAFETY: Any task may release the memory and bring pages in.
-unsafe impl Send for Implicit {}
+unsafe impl Send for Chunked {}
 // SAFETY: What changes is behind locks.
-unsafe impl Sync for Implicit {}
+unsafe impl Sync for Chunked {}
 
 /// The chunks that are there.
 ///
@@ -132,7 +140,7 @@ struct Entered {
     umem: NonNull<bindings::ib_umem_odp>,
 }
 
-/// Pages that are there, for [`Implicit::with`].
+/// Pages that are there, for [`Chunked::with`].
 #[derive(Clone, Copy)]
 pub struct There<'a>(&'a RBTree<u64, Chunk>);
 
@@ -161,8 +169,9 @@ fn by_chunk(range: Range<u64>) -> impl Iterator<Item = (u64, Range<usize>)> {
             return None;
         }
         let number = at / CHUNK;
-        // OVERFLOW: an address of a process, or 2 MiB behind it.
-        let stop = range.end.min(number.wrapping_add(1).wrapping_mul(CHUNK));
+        let stop = range
+            .end
+            .min(number.saturating_add(1).saturating_mul(CHUNK));
         let first = page_in_chunk(at);
         let last = page_in_chunk(stop.wrapping_sub(1));
         at = stop;
@@ -177,14 +186,38 @@ const OPS: &bindings::mmu_interval_notifier_ops = &bindings::mmu_interval_notifi
     ..unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
 };
 
-impl Implicit {
+impl Chunked {
     /// All memory of the current process. May sleep.
     ///
     /// # Errors
     ///
     /// `EINVAL` without a process, or for flags that it cannot have; `ENOMEM`; `EOPNOTSUPP`
     /// if the kernel has no paging on demand.
-    pub fn get<P: Provider>(dev: &Device<P>, access: Access) -> Result<Self> {
+    pub fn whole<P: Provider>(dev: &Device<P>, access: Access) -> Result<Self> {
+        Self::get(dev, None, access)
+    }
+
+    /// The `len` bytes at `addr` of the current process. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for no bytes; `EOVERFLOW` for an end beyond the address space; those of
+    /// [`Self::whole`].
+    pub fn part<P: Provider>(dev: &Device<P>, addr: u64, len: u64, access: Access) -> Result<Self> {
+        if len == 0 {
+            return Err(EINVAL);
+        }
+        let end = addr.checked_add(len).ok_or(EOVERFLOW)?;
+        end.checked_add(CHUNK).ok_or(EOVERFLOW)?;
+        Self::get(dev, Some(addr..end), access)
+    }
+
+    /// The bytes of `range`, or all.
+    fn get<P: Provider>(
+        dev: &Device<P>,
+        range: Option<Range<u64>>,
+        access: Access,
+    ) -> Result<Self> {
         if !OnDemand::is_supported() {
             return Err(unsupported());
         }
@@ -215,24 +248,28 @@ impl Implicit {
             pin_init!(Space {
                 chunks <- new_spinlock_irq!(chunks, "umem::odp::Space::chunks"),
             }),
-            GFP_KERNEL,
+            accounted::GFP,
         )?;
-        let gate = KBox::pin_init(Gate::new(), GFP_KERNEL)?;
+        let (range, most) = match range {
+            Some(range) => (range, usize::MAX),
+            None => (0..u64::try_from(end)?, MOST),
+        };
         // INVARIANT: As just made; the core took the current process's memory, too.
         Ok(Self {
             root: root.release(),
             mm: ARef::into_raw(mm),
-            gate,
+            uses: Word::new(),
             released: Atomic::new(false),
             space,
-            end: u64::try_from(end)?,
+            range,
+            most,
             writable,
         })
     }
 
-    /// Where the process's addresses end; they begin at zero.
-    pub fn end(&self) -> u64 {
-        self.end
+    /// Its addresses, which are those of the process.
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
     }
 
     /// Whether the device may write to it.
@@ -240,14 +277,14 @@ impl Implicit {
         self.writable
     }
 
-    /// Whether a process can have all these bytes at all.
+    /// Whether it has all these bytes.
     pub fn covers(&self, at: u64, len: usize) -> bool {
-        self.range(at, len).is_some()
+        self.within(at, len).is_some()
     }
 
-    fn range(&self, at: u64, len: usize) -> Option<Range<u64>> {
+    fn within(&self, at: u64, len: usize) -> Option<Range<u64>> {
         let end = at.checked_add(u64::try_from(len).ok()?)?;
-        (end <= self.end).then_some(at..end)
+        (at >= self.range.start && end <= self.range.end).then_some(at..end)
     }
 
     /// Lets `f` use the pages of `len` bytes at `at`, for writing if `touch` says so. It runs
@@ -263,7 +300,7 @@ impl Implicit {
         touch: Touch,
         f: impl FnOnce(There<'_>) -> R,
     ) -> Result<R, Absent> {
-        let range = self.range(at, len).ok_or(Absent)?;
+        let range = self.within(at, len).ok_or(Absent)?;
         let mut chunks = self.space.chunks.lock();
         if touch != Touch::Nothing {
             for (number, pages) in by_chunk(range) {
@@ -292,16 +329,19 @@ impl Implicit {
         if write && !self.writable {
             return Err(EFAULT);
         }
-        let range = self.range(at, len).ok_or(EFAULT)?;
-        let _pass = self.gate.try_enter().ok_or(EINVAL)?;
+        let range = self.within(at, len).ok_or(EFAULT)?;
+        let _use = Use::of(self).ok_or(EINVAL)?;
         // The core counts on it that the process's memory cannot go meanwhile.
-        // SAFETY: By the type invariant, inside the gate.
+        // SAFETY: By the type invariant, as it is in use.
         let mm = unsafe { self.mm.as_ref() }.mmget_not_zero();
         // Its last user takes it down, which waits for our own notifiers.
-        let _mm = MmWithUser::into_mmput_async(mm.ok_or(EFAULT)?);
+        let mm = MmWithUser::into_mmput_async(mm.ok_or(EFAULT)?);
         let mut came = 0usize;
         for (number, pages) in by_chunk(range) {
-            let entered = self.enter(number)?;
+            let entered = match self.space.enter(number) {
+                Some(entered) => entered,
+                None => accounted::charged_to(&mm, || self.create(number))?,
+            };
             // SAFETY: By the invariant of `Chunk`: who has entered keeps it.
             let done = unsafe {
                 raw::bring(entered.umem.as_ptr(), pages, write, fault, |index, page| {
@@ -320,24 +360,21 @@ impl Implicit {
                     return Err(EINTR);
                 }
             }
-            if self.gate.is_closed() {
+            if self.uses.is_closed() {
                 return Err(EINVAL);
             }
         }
         Ok(came)
     }
 
-    /// Enters a chunk, which is made if need be. The caller is inside the gate, and has
-    /// counted itself a user of the process's memory.
-    fn enter(&self, number: u64) -> Result<Entered> {
-        if let Some(entered) = self.space.enter(number) {
-            return Ok(entered);
-        }
-        while let Some(victim) = self.space.victim() {
+    /// Creates a chunk and enters it. The caller uses the memory, and has counted itself a user of
+    /// the process's memory.
+    fn create(&self, number: u64) -> Result<Entered> {
+        while let Some(victim) = self.space.victim(self.most) {
             self.space.give_back(victim, |_| true);
         }
         let start = usize::try_from(number.checked_mul(CHUNK).ok_or(EFAULT)?)?;
-        // SAFETY: By the type invariant, inside the gate; the table lives for ever. The
+        // SAFETY: By the type invariant, as it is in use; the table lives for ever. The
         // process's memory is counted, by the caller's promise.
         let umem = from_err_ptr(unsafe {
             let size = CHUNK_PAGES * PAGE_SIZE;
@@ -353,7 +390,7 @@ impl Implicit {
             busy: 0,
             recent: true,
         };
-        let node = RBTreeNode::new(number, chunk, GFP_KERNEL)?;
+        let node = RBTreeNode::new(number, chunk, accounted::GFP)?;
         let (entered, refused) = self.space.insert(number, node);
         if refused.is_none() {
             // INVARIANT: It is the chunk's.
@@ -362,33 +399,41 @@ impl Implicit {
         entered.ok_or(EAGAIN)
     }
 
-    /// Gives the memory back: no page is there any more, and none will come. May sleep,
-    /// for instance until pages have come that somebody brings in; not the second time.
+    /// Gives the memory back: no more pages come. Pages that are there, and whatever pages that are
+    /// being brought in need, go when nobody brings pages in any more. May sleep, but not the
+    /// second time.
     pub fn release(&self) {
-        if self.released.xchg(true, Full) {
-            return;
-        }
-        self.gate.close_and_wait();
-        while let Some(first) = self.space.first() {
-            self.space.give_back(first, |_| true);
-        }
-        // SAFETY: By the type invariant these were ours until the gate closed, which happens
-        // once. There are no children any more.
-        unsafe {
-            bindings::rdma_helper_odp_release(self.root.as_ptr());
-            drop(ARef::from_raw(self.mm));
+        if !self.released.xchg(true, Full) {
+            uses::close(self);
         }
     }
 
     /// As [`Umem::check_rereg`](crate::umem::Umem::check_rereg).
     pub fn check_rereg(&self, mask: RegionMask, access: Access) -> Result {
-        let _pass = self.gate.try_enter().ok_or(EINVAL)?;
-        // SAFETY: By the type invariant, inside the gate.
+        let _use = Use::of(self).ok_or(EINVAL)?;
+        // SAFETY: By the type invariant, as it is in use.
         unsafe { raw::check_rereg(self.root, mask, access) }
     }
 }
 
-impl Drop for Implicit {
+impl Ends for Chunked {
+    fn uses(&self) -> &Word {
+        &self.uses
+    }
+
+    fn end(&self) {
+        while let Some(first) = self.space.first() {
+            self.space.give_back(first, |_| true);
+        }
+        // SAFETY: By the type invariant these were ours until now. There are no children any more.
+        unsafe {
+            bindings::rdma_helper_odp_release(self.root.as_ptr());
+            drop(ARef::from_raw(self.mm));
+        }
+    }
+}
+
+impl Drop for Chunked {
     fn drop(&mut self) {
         self.release();
     }
@@ -439,10 +484,10 @@ impl Space {
         chunks.enter(number)
     }
 
-    /// Enters a chunk that had better go, if there are too many and one that nobody is at.
-    fn victim(&self) -> Option<Entered> {
+    /// Enters a chunk that had better go, if there are `most` and one that nobody is at.
+    fn victim(&self, most: usize) -> Option<Entered> {
         let mut chunks = self.chunks.lock();
-        if chunks.count < MOST {
+        if chunks.count < most {
             return None;
         }
         let mut found = None;
