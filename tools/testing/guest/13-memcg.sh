@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# limit: 120
+# limit: 240
 # The memory cgroup: memory that a user causes the driver to take is charged to the user. At
 # the limit the user gets ENOMEM: nobody is killed, and others go on.
 . ./ktap.sh
@@ -22,6 +22,38 @@ refused() {
     [ "$(sed -n 's/^max //p' $group/memory.events)" -gt "$hits" ] || return
     echo "$before, after: $(events)"
     [ "$(events)" = "$before" ]
+}
+# charges KB WORD COMMAND...: COMMAND, in the group, charges so much kernel memory between its first
+# line of output, after which it is given a line, and the one with WORD.
+charges() {
+    local kb=$1 word=$2 before after runs
+    shift 2
+    rm -f /tmp/memcg.in /tmp/memcg.out
+    mkfifo /tmp/memcg.in
+    (echo $BASHPID >$group/cgroup.procs && exec timeout -k 5 $((60 * SCALE)) "$@") </tmp/memcg.in >/tmp/memcg.out 2>&1 &
+    runs=$!
+    exec 9>/tmp/memcg.in
+    wait_until 30 grep -q . /tmp/memcg.out
+    before=$(kernel_memory)
+    echo >&9
+    wait_until 60 grep -q "$word" /tmp/memcg.out || { cat /tmp/memcg.out; return 1; }
+    after=$(kernel_memory)
+    echo >&9
+    exec 9>&-
+    wait $runs
+    cat /tmp/memcg.out
+    echo "charged: $(((after - before) / 1024)) KiB, expected: $kb"
+    [ $(((after - before) / 1024)) -ge "$kb" ]
+}
+kernel_memory() { sed -n 's/^kernel //p' $group/memory.stat; }
+# exhausts KIND: objects of a kind until there is no memory.
+exhausts() {
+    local before
+    before=$(events)
+    (echo $BASHPID >$group/cgroup.procs && echo | exec timeout -k 5 $((100 * SCALE)) exhaust rxe1 "$(gid 1 10.0.1.1)" "$1") >/tmp/memcg.out 2>&1
+    cat /tmp/memcg.out
+    echo "$before, after: $(events)"
+    grep -q 'Cannot allocate memory' /tmp/memcg.out && [ "$(events)" = "$before" ]
 }
 # Freed memory leaves the count with some delay: it is counted in batches.
 given_back() {
@@ -49,8 +81,18 @@ else
     check "the largest queue pair" refused largest
     check "many queue pairs" refused many
     check "the largest shared receive queue" refused srq
-    check "a large region on demand" refused odp
     check "the memory comes back" given_back
+    check "pages of a region on demand, which a worker brings" charges 12000 touched odp rxe1 "$(gid 1 10.0.1.1)" touch 1024
+    check "10000 address handles" charges 1 made exhaust rxe1 "$(gid 1 10.0.1.1)" ah 10000
+    check "10000 protection domains" charges 1 made exhaust rxe1 "$(gid 1 10.0.1.1)" pd 10000
+    check "10000 regions" charges 1 made exhaust rxe1 "$(gid 1 10.0.1.1)" mr 10000
+    check "10000 windows" charges 1 made exhaust rxe1 "$(gid 1 10.0.1.1)" mw 10000
+    check "40000 address handles" charges 1 made exhaust rxe1 "$(gid 1 10.0.1.1)" ah 40000
+    check "a group with a limit of 48 MiB" bash -c "echo 48M >$group/memory.max"
+    check "address handles until there is no memory" exhausts ah
+    check "regions until there is no memory" exhausts mr
+    check "windows until there is no memory" exhausts mw
+    check "all memory comes back" given_back
     check "others still work" verify_pair 30 -r 3
     check "a small queue pair can be made in the group" in_group small
     check "the OOM killer was not called at all" bash -c "! dmesg | grep -E 'Memory cgroup out of memory|Out of memory:|oom-kill:'"

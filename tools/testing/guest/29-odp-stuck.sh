@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0
+# limit: 300
+# Page faults that do not end: memory on demand that is mapped from a file whose server does not
+# answer. Others notice nothing, and objects, processes and devices end without the faults.
+. ./ktap.sh
+. ./rdma.sh
+
+folder=/tmp/stuck
+out=/tmp/stuck.out
+
+# A file system that answers no reads until it is thawed.
+mounted() {
+    rm -f $folder.thawed
+    mkdir -p $folder
+    python3 ./stuckfs.py $folder >$folder.out 2>&1 &
+    server=$!
+    wait_until 30 grep -q mounted $folder.out || { cat $folder.out; return 1; }
+}
+thawed() { touch $folder.thawed; }
+unmounted() { wait_until 30 umount $folder && wait $server; }
+# stuck PAIRS: requests of the program that wait for the file.
+stuck() {
+    ip netns exec n1 stuck rxe1 "$(gid 1 10.0.1.1)" $folder/file "$1" >$out 2>&1 &
+    user=$!
+    wait_until 120 grep -q ^posted $out || { cat $out; return 1; }
+}
+ended() { # COMMAND... in the background, since nothing may be able to kill it
+    "$@" >/tmp/ended 2>&1 &
+    local runs=$! status=0
+    if ! wait_until 20 not running $runs; then
+        cat /proc/$runs/stack
+        return 1
+    fi
+    wait $runs || status=$?
+    cat /tmp/ended
+    return $status
+}
+killed() { kill -9 $user && wait_until 10 not running $user; }
+unharmed() {
+    thawed
+    wait_until 60 not running $user || return
+    cat $out
+    wait $user
+}
+9p_read() {
+    echo 3 >/proc/sys/vm/drop_caches
+    md5sum /share/tests/bin/xfer
+}
+queue_pairs_gone() { not grep -q . <(on 1 rdma res show qp link rxe1 | grep ' type RC '); }
+# Timers of soft-RoCE that expire in two seconds. Each waiter may look once in a second.
+timers() {
+    local trace=/sys/kernel/tracing n
+    [ -d $trace/events ] || mount -t tracefs none $trace
+    echo 4096 >$trace/buffer_size_kb
+    echo >$trace/trace
+    echo 1 >$trace/events/timer/timer_expire_entry/enable
+    echo 1 >$trace/events/timer/hrtimer_expire_entry/enable
+    sleep 2
+    echo 0 >$trace/events/timer/timer_expire_entry/enable
+    echo 0 >$trace/events/timer/hrtimer_expire_entry/enable
+    n=$(grep -c 'rdma_rxe' $trace/trace)
+    echo "$n timers expired in two seconds, $1 queue pairs wait"
+    [ "$n" -le $((4 * $1)) ]
+}
+
+check "two nodes" two_nodes
+if ! ours rdma_rxe; then
+    skip "page faults that do not end" "the C driver waits for them"
+    finish
+fi
+check "a file that cannot be read" mounted
+check "300 requests wait for it" stuck 300
+check "they do not look for it all the time" timers 150
+check "they succeed when it can" unharmed
+check "it goes" unmounted
+
+check "another one" mounted
+check "2100 requests wait for it" stuck 2100
+check "unrelated work of the kernel goes on" ended 9p_read
+check "memory on demand of others comes" ended verify_pair 60 -O -T 18 -r 3
+check "the process can be killed" killed
+check "its queue pairs are gone" wait_until 10 queue_pairs_gone
+check "memory on demand of others comes still" ended verify_pair 60 -O -T 18 -r 3
+check "the device can be removed" ended ip netns exec n1 rdma link del rxe1
+check "and added again" ip netns exec n1 rdma link add rxe1 type rxe netdev v1
+check "and works" verify_pair 60 -O -T 18 -r 3
+
+check "64 requests wait for it" stuck 64
+check "the device can be removed while the program runs" ended ip netns exec n1 rdma link del rxe1
+check "the program can be killed" killed
+thawed
+check "it goes, too" unmounted
+check "the device comes again" ip netns exec n1 rdma link add rxe1 type rxe netdev v1
+check "and works again" verify_pair 60 -O -T 18 -r 3
+check "the devices' end" two_nodes_gone
+finish
