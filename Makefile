@@ -10,7 +10,7 @@ OUT    ?= build/guest
 ifeq ($(ARCH),um)
 override KERNEL := um
 endif
-export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES DURATION SEED EQUIVALENT SURVIVORS MOST NETEM REPEATS QUICK
+export KERNEL STACK T STACK1 STACK2 NODES TIMEOUT MIRROR LINUX_TARBALL KDIR JOBS MINUTES DURATION SEED EQUIVALENT SURVIVORS MOST NETEM REPEATS QUICK UVERBS
 
 .PHONY: help run test fuzz miri mutants bench shell guest modules kernel setup check panics fmt doc install uninstall clean distclean
 .DEFAULT_GOAL := help
@@ -33,7 +33,7 @@ help:
 	@echo
 	@echo "KERNEL=fast|um|lockdep|kcsan|stock|stock-7.3|debug   stock is the distribution's kernel; debug is um, then lockdep; ARCH=um is KERNEL=um"
 	@echo "STACK=rust|c|LIST   all of ours, none, or only the listed modules (STACK1=, STACK2= per node)"
-	@echo "NODES=2 boots two guests on one wire. OUT=build/NAME keeps a guest's files apart. TIMEOUT=SECONDS bounds a guest. DURATION=SECONDS makes T=46* or T=80* last so long, SEED= repeats them. MIRROR=, LINUX_TARBALL=, JOBS="
+	@echo "NODES=2 boots two guests on one wire. OUT=build/NAME keeps a guest's files apart. TIMEOUT=SECONDS bounds a guest. DURATION=SECONDS makes T=46* or T=80* last so long, SEED= repeats them. MIRROR=, LINUX_TARBALL=, JOBS=, UVERBS=1 for ib_uverbs in Rust, unfinished"
 	@echo "cache: $${XDG_CACHE_HOME:-$$HOME/.cache}/rust-rdma"
 
 run:

@@ -25,6 +25,7 @@
 #include <rdma/rw.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_addr.h>
+#include <rdma/ib_marshall.h>
 #include <rdma/ib_sa.h>
 #include <rdma/ib_pma.h>
 #include <rdma/rdma_netlink.h>

@@ -105,8 +105,8 @@ impl Numbers {
             .ok_or(EBADF)
     }
 
-    /// One of them.
-    fn get(&self, index: u32) -> Option<u32> {
+    /// Returns one of them.
+    pub fn get(&self, index: u32) -> Option<u32> {
         self.first.checked_add(index).filter(|_| index < self.count)
     }
 }
@@ -271,6 +271,11 @@ impl<C: NodeClass> Class<C> {
             _nodes: PhantomData,
             _resident: resident,
         })
+    }
+
+    /// Returns the C structure.
+    pub fn as_raw(&self) -> *const bindings::class {
+        self.raw.get()
     }
 }
 

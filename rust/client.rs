@@ -94,14 +94,15 @@ impl DeviceRef {
         self.0.raw.as_ptr()
     }
 
-    fn view(&self) -> &Device {
+    /// Returns the device, field by field.
+    pub fn view(&self) -> &Device {
         // SAFETY: The device exists, and was complete when it was added (invariants of `Told` and
         // `DeviceRef`).
         unsafe { Device::view(self.raw()) }
     }
 
     /// Returns the parent of the device's `struct device`, or null.
-    pub(crate) fn parent(&self) -> *mut bindings::device {
+    pub fn parent(&self) -> *mut bindings::device {
         // SAFETY: The device exists (type invariant); its parent is set before registration.
         unsafe { (*self.raw()).__bindgen_anon_1.dev.parent }
     }
@@ -134,9 +135,7 @@ impl DeviceRef {
 
     /// Returns whether the device is accessible from the network namespace of the current task.
     pub fn is_accessible(&self) -> bool {
-        let net = CountedNet::current();
-        // SAFETY: The device exists (type invariant), and `net` is a reference to the namespace.
-        unsafe { bindings::rdma_dev_access_netns(self.raw(), net.as_raw()) }
+        is_accessible(self.view())
     }
 
     /// Sets and clears bits of a port's capability mask. May sleep.
@@ -156,26 +155,40 @@ impl DeviceRef {
 
     /// Writes the device's name and a newline.
     pub fn show_name(&self, page: &mut Page<'_>) {
-        // The name may change concurrently, but stays within this array and NUL-terminated. The
-        // name in `struct device` may be freed by a rename, so it is not used.
-        // SAFETY: The array is part of the device, which exists (type invariant). Only its address
-        // is taken.
-        let name = unsafe { (&raw const (*self.raw()).name).cast::<u8>() };
-        for at in 0..bindings::IB_DEVICE_NAME_MAX as usize {
-            // SAFETY: `at` is within the array.
-            match unsafe { name.add(at).read_volatile() } {
-                0 => break,
-                byte => page.bytes(&[byte]),
-            }
-        }
-        page.bytes(b"\n");
+        show_name(self.view(), page);
     }
+}
+
+/// Returns whether a device is accessible from the network namespace of the current task.
+pub fn is_accessible(device: &Device) -> bool {
+    let net = CountedNet::current();
+    // SAFETY: The device exists (guarantee of a reference), and `net` is a reference to the
+    // namespace.
+    unsafe { bindings::rdma_dev_access_netns(device.raw(), net.as_raw()) }
+}
+
+/// Writes a device's name and a newline.
+pub fn show_name(device: &Device, page: &mut Page<'_>) {
+    // The name may change concurrently, but stays within this array and NUL-terminated. The name in
+    // `struct device` may be freed by a rename, so it is not used.
+    // SAFETY: The array is part of the device, which exists (guarantee of a reference). Only its
+    // address is taken.
+    let name = unsafe { (&raw const (*device.raw()).name).cast::<u8>() };
+    for at in 0..bindings::IB_DEVICE_NAME_MAX as usize {
+        // SAFETY: `at` is within the array.
+        match unsafe { name.add(at).read_volatile() } {
+            0 => break,
+            byte => page.bytes(&[byte]),
+        }
+    }
+    page.bytes(b"\n");
 }
 
 /// Netlink information of a client about a port.
 pub struct NlInfo<'a> {
     abi: u64,
     cdev: *mut bindings::device,
+    driver: Option<u32>,
     _node: PhantomData<&'a ()>,
 }
 
@@ -185,6 +198,22 @@ impl<'a> NlInfo<'a> {
         Self {
             abi: C::ABI_VERSION.map_or(0, u64::from),
             cdev: node.device(),
+            driver: None,
+            _node: PhantomData,
+        }
+    }
+
+    /// Describes another node, with the number of the driver, if programs may choose their library
+    /// by that.
+    ///
+    /// # Safety
+    ///
+    /// `cdev` is a device that exists for `'a`.
+    pub unsafe fn of_device(abi: u64, cdev: *mut bindings::device, driver: Option<u32>) -> Self {
+        Self {
+            abi,
+            cdev,
+            driver,
             _node: PhantomData,
         }
     }
@@ -196,6 +225,8 @@ pub trait Client: Sized + Send + Sync + 'static {
     type Data: Send + Sync + 'static;
     /// Name of the client.
     const NAME: &'static CStr;
+    /// Whether it is told of devices that have no verbs for the kernel, too.
+    const WITHOUT_KVERBS: bool = false;
 
     /// Returns the client's slot, a static.
     fn slot() -> &'static ClientSlot<Self>;
@@ -284,13 +315,14 @@ impl<C: Client> Registered<C> {
         if slot.taken.xchg(true, Full) {
             return Err(EBUSY);
         }
-        let raw = bindings::ib_client {
+        let mut raw = bindings::ib_client {
             name: C::NAME.as_char_ptr(),
             add: Some(add::<C>),
             remove: Some(remove::<C>),
             get_nl_info: Some(get_nl_info::<C>),
             ..Default::default()
         };
+        raw.set_no_kverbs_req(C::WITHOUT_KVERBS.into());
         // SAFETY: This call has set `taken`, and the core does not know `raw` yet (type invariant
         // of `ClientSlot`).
         let result = unsafe {
@@ -416,6 +448,10 @@ unsafe extern "C" fn get_nl_info<C: Client>(
         // SAFETY: `info` is valid (contract of this function). The core takes a reference to the
         // node's device before the client can be removed.
         unsafe { bindings::rdma_helper_nl_info_set(info, found.abi, found.cdev) };
+        if let Some(driver) = found.driver {
+            // SAFETY: `info` is valid (contract of this function); the core has made its message.
+            to_result(unsafe { bindings::rdma_helper_nl_info_driver(info, driver) })?;
+        }
         Ok(0)
     })
 }

@@ -77,7 +77,7 @@ prepare() { # NODE
     cp "$CACHE/$kernel/.config" "$out/share$n/config"
     {
         echo "NODE=$n NODES=$NODES KERNEL=$KERNEL STACK=$stack SHELL_MODE=${SHELL_MODE:-}"
-        echo "ICOUNT=${ICOUNT:-} DURATION=${DURATION:-} SEED=${SEED:-} PARTIAL='$("$TOP/tools/stage.sh" --partial "$stack")'"
+        echo "ICOUNT=${ICOUNT:-} DURATION=${DURATION:-} SEED=${SEED:-} PATIENCE=${PATIENCE:-} PARTIAL='$("$TOP/tools/stage.sh" --partial "$stack")'"
         if [ -n "${LOAD+x}" ]; then echo "LOAD='$LOAD'"; fi
         if [ "$KERNEL" = um ]; then echo "MODS_DIR=$inside/mods$n/lib/modules"; fi
     } >"$out/share$n/env"

@@ -5,6 +5,7 @@
 # build/modules-KERNEL. With KDIR= they are built on this machine, with its own
 # compilers, against that built kernel tree, in build/modules-kdir, and without the
 # modules that only test. CLIPPY=1 runs the kernel's clippy rules over the same build.
+# UVERBS=1 builds ib_uverbs, too, which is not finished.
 # OVERFLOW=1 compiles our crates with overflow checks and without debug assertions, as
 # distribution kernels have them, in build/modules-overflow; the kernel stays as it is.
 . "$(dirname "$0")/lib.sh"
@@ -64,5 +65,5 @@ mkdir -p "$BUILD/$mo"
 compiler=LLVM=$LLVM_PREFIX
 case $KERNEL in stock | stock-*) compiler=CONFIG_DEBUG_INFO_BTF_MODULES= ;; esac
 in_builder make -s -j"${JOBS:-$(nproc)}" -C "/c/$name" M=/src MO="/src/build/$mo" ARCH=$arch \
-    "$compiler" ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
+    "$compiler" ${CLIPPY:+CLIPPY=1} ${OVERFLOW:+OVERFLOW=1} ${UVERBS:+UVERBS=1} ${ONLY:+"ONLY=$ONLY"} modules </dev/null ||
     die "our modules do not build for the $KERNEL kernel" "see the lines above"

@@ -6,6 +6,7 @@
 # only the tests marked short, or short for this kernel.
 # AGAIN=1 runs a test once more that failed only in cases of tools/testing/chance.txt, and says
 # so; ALONE=1 gives every test a guest of its own.
+# PATIENCE=N multiplies the time limits, for a machine with other work.
 # KERNEL=debug is the suite on um, then on lockdep. Results: build/test/, or
 # build/TEST_DIR when two runs must not meet. Runs that share SEATS=FILE have three guests
 # (or pairs of them) under way at a time between them.
@@ -98,7 +99,7 @@ group() {
         : >"$share/tests/list"
         for test in "${tests[@]}"; do
             echo "$test $(limit "$test")" >>"$share/tests/list"
-            limit=$((limit + ($(limit "$test") + 20) * scale))
+            limit=$((limit + ($(limit "$test") + 20) * scale * ${PATIENCE:-1}))
         done
         KERNEL=$kernel NODES=$nodes TIMEOUT=$limit SHARE=$share APPEND="log_buf_len=8M" \
             "$TOP/tools/boot.sh" "$run" "$guest/run.sh" || :

@@ -103,23 +103,27 @@ impl_list_item! {
 /// # Errors
 ///
 /// `ENOMEM`.
-pub(crate) fn new_queue() -> Result<OwnedQueue> {
-    QueueOptions::unbound().max_active().create(c"rxe_faults")
+pub(crate) fn new_queue() -> Result<Arc<OwnedQueue>> {
+    let queue = QueueOptions::unbound()
+        .max_active()
+        .create(c"rxe_faults")?;
+    Ok(Arc::new(queue, GFP_KERNEL)?)
 }
 
 /// Waits, on drop, until no fault runs. There are no devices then, so none begins.
-pub(crate) struct Ended(QueueLease);
+pub(crate) struct Ended(Arc<OwnedQueue>);
 
 impl Ended {
     /// Waits for the faults on this queue.
-    pub(crate) fn on(queue: &OwnedQueue) -> Self {
-        Self(queue.lease())
+    pub(crate) fn on(queue: &Arc<OwnedQueue>) -> Self {
+        Self(queue.clone())
     }
 }
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        self.0.flush();
+        // A fault that ends may have been submitted again, so not `flush`.
+        self.0.drain();
     }
 }
 
@@ -218,8 +222,11 @@ impl Share {
         Ok(share)
     }
 
-    /// Runs a fault when its turn comes. Any context.
+    /// Runs a fault of this context when its turn comes. Any context.
     pub(crate) fn submit(this: ArcBorrow<'_, Self>, job: Arc<Parking>) {
+        if !job.is_of(&this) {
+            return;
+        }
         // Nobody else submits it meanwhile (`Parking`), so it is in no list.
         let Ok(job) = ListArc::try_from_arc(job) else {
             return;
@@ -250,18 +257,15 @@ impl Share {
         this.faults.next(this.user);
     }
 
-    /// Removes a fault that has not begun to run. Any context.
+    /// Removes a fault of this context that has not begun to run. Any context.
     pub(crate) fn withdraw(&self, job: &Parking) -> Option<ListArc<Parking>> {
-        let _users = self.faults.users.lock();
-        let mut inner = self.inner.lock();
-        let mut cursor = inner.waiting.cursor_front();
-        while let Some(next) = cursor.peek_next() {
-            if core::ptr::eq(&*next, job) {
-                return Some(next.remove());
-            }
-            cursor.move_next();
+        if !job.is_of(self) {
+            return None;
         }
-        None
+        let _users = self.faults.users.lock();
+        // SAFETY: The only list that a fault can be in is that of its context: `submit` is the only
+        // function that adds it to one. Not by a search: a user determines how many wait.
+        unsafe { self.inner.lock().waiting.remove(job) }
     }
 
     /// Returns whether a fault may run, as far as the context is concerned.

@@ -89,7 +89,7 @@ struct RxeModule {
     _faults: faults::Ended,
     _edge: EdgeOwner,
     _drain: Drain,
-    _queue: OwnedQueue,
+    _queue: Arc<OwnedQueue>,
     _stock: Stock,
 }
 

@@ -104,6 +104,27 @@ impl AhAttr {
         });
     }
 
+    /// Returns the destination LID and the path bits of the source, of InfiniBand and Omni-Path
+    /// vectors; 0 of others.
+    pub fn lids(&self) -> (u32, u8) {
+        // SAFETY: Nobody else writes the vector (`OfCall`); its kind determines the member of the
+        // union, and all bytes of both are valid.
+        unsafe {
+            let link = &raw const (*self.raw()).__bindgen_anon_1;
+            match self.kind() {
+                bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_IB => {
+                    let ib = link.cast::<bindings::ib_ah_attr>();
+                    ((*ib).dlid.into(), (*ib).src_path_bits)
+                }
+                bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_OPA => {
+                    let opa = link.cast::<bindings::opa_ah_attr>();
+                    ((*opa).dlid, (*opa).src_path_bits)
+                }
+                _ => (0, 0),
+            }
+        }
+    }
+
     /// Sets the destination LID. For InfiniBand vectors.
     pub fn set_ib(&self, dlid: u16, src_path_bits: u8) {
         let ib = bindings::ib_ah_attr {

@@ -23,6 +23,8 @@ crate::c_struct! {
     fields {
         /// Index, unique among the devices in the registry.
         const index: u32;
+        /// Write commands of `ib_uverbs` that the driver permits, by number.
+        const uverbs_cmd_mask: u64;
         /// Number of ports.
         const phys_port_cnt: u32, set_phys_port_cnt;
         /// `enum rdma_node_type`.

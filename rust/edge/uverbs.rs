@@ -48,6 +48,13 @@ unsafe impl FromC for UserPtr {
 pub struct Present([c_ulong; 1]);
 
 impl Present {
+    /// Creates the bitmap from a word of bits.
+    #[inline(always)]
+    pub fn of_bits(bits: u64) -> Self {
+        // CAST: Calls with attributes exist on 64-bit kernels only.
+        Self([bits as c_ulong])
+    }
+
     /// Sets the bit of an attribute.
     #[inline(always)]
     pub fn with(self, bit: usize) -> Self {
@@ -262,6 +269,8 @@ impl Reason {
     pub const CLOSE: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_CLOSE);
     /// The command that creates it fails.
     pub const ABORT: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_ABORT);
+    /// The device is removed.
+    pub const DRIVER_REMOVE: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_DRIVER_REMOVE);
     /// The driver could not destroy it, so it is forgotten.
     pub const DRIVER_FAILURE: Self = Self(bindings::rdma_remove_reason_RDMA_REMOVE_DRIVER_FAILURE);
 }
@@ -291,7 +300,7 @@ crate::c_struct! {
     fields {
         /// The type: the beginning of a [`NumberedType`] or a [`FileType`]. Null when the device is
         /// gone, if the type has no `release_cleanup`.
-        racy type_attrs: *const bindings::uverbs_obj_type;
+        racy type_attrs: *const bindings::uverbs_obj_type, set_type_attrs;
         /// Which of the two it is: the address of `uverbs_idr_class` or `uverbs_fd_class`.
         const type_class: *const bindings::uverbs_obj_type_class;
     }

@@ -9,6 +9,7 @@
 pub use super::ah::AhAttr;
 pub use super::ah::AhMake;
 pub use super::ah::GidAttr;
+pub use super::qp_attr::QpAttr;
 
 use super::chain::Chain;
 use super::chain::Linked;
@@ -31,7 +32,6 @@ use crate::edge::Passed;
 use crate::edge::SoleOwner;
 use crate::edge::View;
 use crate::edge::Within;
-use crate::net::NetDevice;
 use crate::sync::Completion;
 use crate::sync::IrqLock;
 use crate::workqueue::CWork;
@@ -268,7 +268,7 @@ crate::c_struct! {
         /// Device memory that the region covers, if any.
         const dm: Option<&Dm>, set_dm;
         /// DMA handle, if any.
-        const dmah: Option<&Dmah>;
+        const dmah: Option<&Dmah>, set_dmah;
         /// Local key. The region's only user changes it before each use, concurrently with reads by
         /// `rdma resource`.
         racy lkey: u32, set_lkey;
@@ -343,6 +343,10 @@ crate::c_struct! {
         embed usecnt: UseCount;
         /// The same, at creation.
         const first_usecnt at usecnt.counter: c_int, set_first_usecnt;
+        /// State (`enum ib_wq_state`). The driver changes it.
+        racy state: u32;
+        /// Number of the queue, set by the driver.
+        const wq_num: u32;
     }
 }
 
@@ -352,13 +356,25 @@ crate::c_struct! {
     fields {
         /// Number of queue pairs that use it.
         embed usecnt: UseCount;
+        /// Number of the table, set by the driver.
+        const ind_tbl_num: u32;
     }
 }
 
 crate::c_struct! {
     /// Device memory.
     pub struct Dm: bindings::ib_dm;
+    init DmInit<'a> {
+        /// Device of the object.
+        dev at device: &'a Device,
+        /// Length in bytes.
+        length: u32,
+        /// User handle.
+        uobject: Passed<bindings::ib_uobject>,
+    }
     fields {
+        /// Number of uses at creation.
+        const first_usecnt at usecnt.counter: c_int, set_first_usecnt;
         /// Number of regions that use it.
         embed usecnt: UseCount;
     }
@@ -368,6 +384,10 @@ crate::c_struct! {
     /// A DMA handle: attributes of a device's access to memory, such as TPH.
     pub struct Dmah: bindings::ib_dmah;
     fields {
+        /// Device of the object.
+        const dev at device: &Device;
+        /// Restrack entry.
+        embed res: Restrack;
         /// Number of regions that use it.
         embed usecnt: UseCount;
     }
@@ -492,37 +512,6 @@ macro_rules! of_call {
 of_call!(AhAttr, QpAttr, QpMake, SrqMake, SrqAttr, CqMake, WqMake, QpEvent, OpenAttr);
 
 crate::c_struct! {
-    /// Attributes of a queue pair.
-    pub struct QpAttr: bindings::ib_qp_attr;
-    fields {
-        /// State (`enum ib_qp_state`).
-        cell qp_state: u32, set_qp_state;
-        /// Port number.
-        cell port_num: u32;
-        /// Address vector of the path.
-        embed ah_attr: AhAttr;
-        /// Address vector of the alternate path.
-        embed alt_ah_attr: AhAttr;
-        /// Next expected PSN.
-        cell rq_psn: u32, set_rq_psn;
-        /// PSN of the next packet to be sent.
-        cell sq_psn: u32, set_sq_psn;
-        /// Number of the remote queue pair.
-        cell dest_qp_num: u32;
-        /// State of path migration (`enum ib_mig_state`).
-        cell path_mig_state: u32;
-        /// P_Key index.
-        cell pkey_index: u16;
-        /// P_Key index of the alternate path.
-        cell alt_pkey_index: u16;
-        /// Port number of the alternate path.
-        cell alt_port_num: u32;
-        /// Sets the transmitting slave of a bond.
-        put set_xmit_slave at xmit_slave: Option<&NetDevice>;
-    }
-}
-
-crate::c_struct! {
     /// Creation attributes of a queue pair.
     pub struct QpMake: bindings::ib_qp_init_attr;
     fields {
@@ -556,6 +545,10 @@ crate::c_struct! {
         cell max_recv_wr at cap.max_recv_wr: u32, set_max_recv_wr;
         /// Maximum number of scatter list entries of a receive.
         cell max_recv_sge at cap.max_recv_sge: u32, set_max_recv_sge;
+        /// Maximum number of bytes of a send that are in the work request.
+        cell max_inline_data at cap.max_inline_data: u32;
+        /// Which sends are completed with an entry (`enum ib_sig_type`).
+        cell sq_sig_type: u32;
     }
 }
 

@@ -3,6 +3,7 @@
 #include <linux/bottom_half.h>
 #include <linux/crc32.h>
 #include <linux/fs.h>
+#include <linux/list.h>
 #include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/nospec.h>
@@ -192,6 +193,16 @@ bool rdma_helper_refcount_inc_not_zero(refcount_t *count)
 u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len)
 {
 	return crc32_le(crc, p, len);
+}
+
+void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *head)
+{
+	list_add_tail(entry, head);
+}
+
+void rdma_helper_list_del_init(struct list_head *entry)
+{
+	list_del_init(entry);
 }
 
 /* For fields of unnamed unions, whose names in the bindings depend on the configuration. */

@@ -3,6 +3,8 @@
 #include <rdma/ib_mad.h>
 #include <rdma/ib_verbs.h>
 #include "core_priv.h"
+#include <net/netlink.h>
+#include <rdma/rdma_netlink.h>
 #include "helpers.h"
 
 bool rdma_helper_cap_ib_mad(struct ib_device *dev, u32 port)
@@ -24,6 +26,11 @@ void rdma_helper_nl_info_set(struct ib_client_nl_info *info, u64 abi, struct dev
 {
 	info->abi = abi;
 	info->cdev = cdev;
+}
+
+int rdma_helper_nl_info_driver(struct ib_client_nl_info *info, u32 driver)
+{
+	return nla_put_u32(info->nl_msg, RDMA_NLDEV_ATTR_UVERBS_DRIVER_ID, driver);
 }
 
 struct ib_ah *rdma_helper_mad_ah(struct ib_mad_agent *agent, u16 dlid, u8 sl, u8 path_bits,

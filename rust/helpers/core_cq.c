@@ -12,11 +12,6 @@ void rdma_helper_init_work(struct work_struct *work, work_func_t fn)
 	INIT_WORK(work, fn);
 }
 
-void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *head)
-{
-	list_add_tail(entry, head);
-}
-
 unsigned int rdma_helper_num_online_cpus(void)
 {
 	return num_online_cpus();

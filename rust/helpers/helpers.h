@@ -53,6 +53,8 @@ bool rdma_helper_vmalloc_private(const void *addr, unsigned long size);
 struct cdev *rdma_helper_inode_cdev(struct inode *inode);
 u32 rdma_helper_crc32_le(u32 crc, const void *p, size_t len);
 bool rdma_helper_refcount_inc_not_zero(refcount_t *count);
+void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *head);
+void rdma_helper_list_del_init(struct list_head *entry);
 
 /* buffers.c */
 struct sk_buff;
@@ -64,11 +66,13 @@ void rdma_helper_skb_empty_stock(void);
 
 /* namespace.c */
 struct net;
+struct net_device;
 struct net *rdma_helper_get_net(struct net *net);
 struct net *rdma_helper_maybe_get_net(struct net *net);
 void rdma_helper_put_net(struct net *net);
 struct net *rdma_helper_init_net(void);
 struct net *rdma_helper_current_net(void);
+int rdma_helper_netdev_ifindex(const struct net_device *dev);
 
 /* net.c */
 struct dst_entry;
@@ -113,7 +117,6 @@ void rdma_helper_dev_hold(struct net_device *dev);
 void rdma_helper_dev_put(struct net_device *dev);
 const char *rdma_helper_netdev_name(const struct net_device *dev);
 unsigned int rdma_helper_netdev_mtu(const struct net_device *dev);
-int rdma_helper_netdev_ifindex(const struct net_device *dev);
 unsigned short rdma_helper_netdev_type(const struct net_device *dev);
 unsigned char rdma_helper_netdev_addr_len(const struct net_device *dev);
 const unsigned char *rdma_helper_netdev_addr(const struct net_device *dev);
@@ -337,10 +340,6 @@ int rdma_helper_uverbs_copy_from(void *to, const struct uverbs_attr_bundle *bund
 struct uverbs_attr_bundle *rdma_helper_udata_to_bundle(struct ib_udata *udata);
 void *rdma_helper_srcu_dereference(void **p, struct srcu_struct *srcu);
 void rdma_helper_srcu_assert_held(struct srcu_struct *srcu);
-unsigned long rdma_helper_clear_user(void __user *to, unsigned long n);
-int rdma_helper_put_user_u16(u16 value, u16 __user *to);
-int rdma_helper_copy_struct_from_user(void *dst, size_t ksize, const void __user *src,
-				      size_t usize);
 void *rdma_helper_kvmalloc(size_t size, gfp_t flags);
 bool rdma_helper_want_init_on_alloc(gfp_t flags);
 int rdma_helper_io_remap_pfn_range(struct vm_area_struct *vma, unsigned long addr,
@@ -458,7 +457,6 @@ struct work_struct;
 
 void rdma_helper_init_work(struct work_struct *work,
 			   void (*fn)(struct work_struct *work));
-void rdma_helper_list_add_tail(struct list_head *entry, struct list_head *head);
 unsigned int rdma_helper_num_online_cpus(void);
 void rdma_helper_trace_cq_schedule(struct ib_cq *cq);
 void rdma_helper_trace_cq_reschedule(struct ib_cq *cq);
@@ -529,6 +527,7 @@ struct ib_mad_recv_wc;
 bool rdma_helper_cap_ib_mad(struct ib_device *dev, u32 port);
 bool rdma_helper_cap_ib_smi(struct ib_device *dev, u32 port);
 u32 rdma_helper_nl_info_port(const struct ib_client_nl_info *info);
+int rdma_helper_nl_info_driver(struct ib_client_nl_info *info, u32 driver);
 void rdma_helper_nl_info_set(struct ib_client_nl_info *info, u64 abi, struct device *cdev);
 struct ib_ah *rdma_helper_mad_ah(struct ib_mad_agent *agent, u16 dlid, u8 sl, u8 path_bits,
 				 const struct rdma_helper_grh *grh);
@@ -537,17 +536,21 @@ void rdma_helper_umad_trace(u32 which, u32 index, u32 port, void *header, void *
 int rdma_helper_mad_recv_grh(struct ib_mad_agent *agent, struct ib_mad_recv_wc *wc,
 			     struct rdma_helper_grh *grh);
 
+/* uverbs_common.c */
+struct module;
+struct srcu_struct;
+
+int rdma_helper_srcu_read_lock(struct srcu_struct *srcu);
+void rdma_helper_srcu_read_unlock(struct srcu_struct *srcu, int key);
+void rdma_helper_module_put(struct module *module);
+
 /* uverbs.c */
 struct file;
 struct ib_uobject;
 struct ib_uverbs_file;
-struct module;
-struct srcu_struct;
 struct uverbs_api_object;
 struct uverbs_obj_fd_type;
 
-int rdma_helper_srcu_read_lock(struct srcu_struct *srcu);
-void rdma_helper_srcu_read_unlock(struct srcu_struct *srcu, int key);
 void rdma_helper_rwsem_assert_held(struct rw_semaphore *sem);
 struct ib_device *rdma_helper_ufile_device(struct ib_uverbs_file *file);
 const struct uverbs_api_object *rdma_helper_ufile_type(struct ib_uverbs_file *file, u16 id);
@@ -557,8 +560,55 @@ void rdma_helper_uobject_free(struct ib_uobject *uobject);
 void rdma_helper_uobject_list_add(struct ib_uobject *uobject, struct ib_uverbs_file *file);
 void rdma_helper_uobject_list_del(struct ib_uobject *uobject);
 struct file *rdma_helper_uobject_file(const struct uverbs_obj_fd_type *type);
-void rdma_helper_module_put(struct module *module);
 void rdma_helper_fput_now(struct file *file);
+
+/* user.c */
+unsigned long rdma_helper_clear_user(void __user *to, unsigned long n);
+int rdma_helper_put_user_u16(u16 value, u16 __user *to);
+int rdma_helper_copy_struct_from_user(void *dst, size_t ksize, const void __user *src,
+				      size_t usize);
+int rdma_helper_get_user_u64(u64 *value, const u64 __user *from);
+int rdma_helper_put_user_u64(u64 value, u64 __user *to);
+bool rdma_helper_access_ok(const void __user *at, unsigned long len);
+bool rdma_helper_buffer_cleared(const void __user *at, unsigned long len);
+
+/* uverbs_main.c */
+struct ib_ucontext;
+struct ib_uverbs_device;
+struct dma_buf_attachment;
+struct ib_uverbs_event_queue;
+struct p2pdma_provider;
+struct phys_vec;
+struct sg_table;
+struct uverbs_api;
+
+int rdma_helper_uverbs_device_init(struct ib_uverbs_device *dev, struct ib_device *ibdev,
+				   struct uverbs_api *api);
+void rdma_helper_uverbs_device_destroy(struct ib_uverbs_device *dev);
+struct uverbs_api_object *rdma_helper_uverbs_api_add(struct uverbs_api *api, u32 key);
+void rdma_helper_uverbs_api_remove(struct uverbs_api *api, u32 key);
+struct ib_device *rdma_helper_uverbs_ibdev(struct ib_uverbs_device *dev);
+void rdma_helper_uverbs_disassociate(struct ib_uverbs_device *dev);
+struct ib_uverbs_file *rdma_helper_ufile_new(struct ib_uverbs_device *dev);
+void rdma_helper_ufile_set_ucontext(struct ib_uverbs_file *file, struct ib_ucontext *ucontext);
+void rdma_helper_ufile_set_async(struct ib_uverbs_file *file, void *async);
+bool rdma_helper_try_module_get(struct module *module);
+bool rdma_helper_file_creds_changed(struct file *file);
+void *rdma_helper_drv_zalloc(struct ib_device *dev, size_t size);
+bool rdma_helper_is_port_valid(const struct ib_device *dev, u32 port);
+u32 rdma_helper_ah_find_type(struct ib_device *dev, u32 port);
+bool rdma_helper_may_run_on(unsigned int cpu);
+struct sg_table *rdma_helper_dma_buf_map(struct dma_buf_attachment *attachment,
+					 struct p2pdma_provider *provider,
+					 struct phys_vec *vec, u32 direction);
+void rdma_helper_dma_buf_unmap(struct dma_buf_attachment *attachment, struct sg_table *table,
+			       u32 direction);
+void rdma_helper_vma_zap(struct vm_area_struct *vma);
+bool rdma_helper_vma_may_write(struct vm_area_struct *vma);
+struct page *rdma_helper_zero_page(unsigned long address);
+void rdma_helper_get_page(struct page *page);
+bool rdma_helper_port_needs_grh(struct ib_device *dev, u32 port);
+bool rdma_helper_port_opa_ah(struct ib_device *dev, u32 port);
 
 #ifdef RDMA_HELPERS_INLINE
 #pragma clang attribute pop

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Helpers for network namespaces: references, and the namespace of the current task. */
+/* Helpers for network namespaces (references, that of the current task) and interface numbers. */
+#include <linux/netdevice.h>
 #include <linux/nsproxy.h>
 #include <linux/sched.h>
 #include <net/net_namespace.h>
@@ -28,4 +29,9 @@ struct net *rdma_helper_init_net(void)
 struct net *rdma_helper_current_net(void)
 {
 	return current->nsproxy->net_ns;
+}
+
+int rdma_helper_netdev_ifindex(const struct net_device *dev)
+{
+	return READ_ONCE(dev->ifindex);
 }

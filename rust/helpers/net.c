@@ -228,11 +228,6 @@ unsigned int rdma_helper_netdev_mtu(const struct net_device *dev)
 	return READ_ONCE(dev->mtu);
 }
 
-int rdma_helper_netdev_ifindex(const struct net_device *dev)
-{
-	return READ_ONCE(dev->ifindex);
-}
-
 unsigned short rdma_helper_netdev_type(const struct net_device *dev)
 {
 	return READ_ONCE(dev->type);

@@ -161,22 +161,6 @@ void rdma_helper_srcu_assert_held(struct srcu_struct *srcu)
 	lockdep_assert_held(srcu);
 }
 
-unsigned long rdma_helper_clear_user(void __user *to, unsigned long n)
-{
-	return clear_user(to, n);
-}
-
-int rdma_helper_put_user_u16(u16 value, u16 __user *to)
-{
-	return put_user(value, to);
-}
-
-int rdma_helper_copy_struct_from_user(void *dst, size_t ksize, const void __user *src,
-				      size_t usize)
-{
-	return copy_struct_from_user(dst, ksize, src, usize);
-}
-
 void *rdma_helper_kvmalloc(size_t size, gfp_t flags)
 {
 	return kvmalloc(size, flags);

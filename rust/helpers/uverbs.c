@@ -3,25 +3,13 @@
 #include <linux/anon_inodes.h>
 #include <linux/file.h>
 #include <linux/list.h>
-#include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/rwsem.h>
 #include <linux/slab.h>
-#include <linux/srcu.h>
 #include <rdma/uverbs_ioctl.h>
 #include "uverbs.h"
 #include "rdma_core.h"
 #include "helpers.h"
-
-int rdma_helper_srcu_read_lock(struct srcu_struct *srcu)
-{
-	return srcu_read_lock(srcu);
-}
-
-void rdma_helper_srcu_read_unlock(struct srcu_struct *srcu, int key)
-{
-	srcu_read_unlock(srcu, key);
-}
 
 void rdma_helper_rwsem_assert_held(struct rw_semaphore *sem)
 {
@@ -68,11 +56,6 @@ void rdma_helper_uobject_list_del(struct ib_uobject *uobject)
 struct file *rdma_helper_uobject_file(const struct uverbs_obj_fd_type *type)
 {
 	return anon_inode_getfile(type->name, type->fops, NULL, type->flags);
-}
-
-void rdma_helper_module_put(struct module *module)
-{
-	module_put(module);
 }
 
 void rdma_helper_fput_now(struct file *file)

@@ -101,6 +101,41 @@ impl WaitQueue {
         Ok(lock.lock())
     }
 
+    /// Waits until `ready` returns true, for data that is not protected by a mutex; whoever changes
+    /// it calls [`wake`](Self::wake) afterwards. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ERESTARTSYS` if there was a signal before.
+    pub fn wait_until(&self, ready: impl Fn() -> bool) -> Result {
+        let entry = Opaque::<bindings::wait_queue_entry>::uninit();
+        // SAFETY: The entry is a local of this task, and leaves the queue before this function
+        // returns.
+        unsafe { bindings::init_wait(entry.get()) };
+        let result = loop {
+            // SAFETY: The queue is initialised (type invariant), and `entry` by `init_wait`.
+            // CAST: A small number.
+            unsafe {
+                bindings::prepare_to_wait(
+                    self.head.get(),
+                    entry.get(),
+                    bindings::TASK_INTERRUPTIBLE as i32,
+                );
+            }
+            if ready() {
+                break Ok(());
+            }
+            if kernel::current!().signal_pending() {
+                break Err(ERESTARTSYS);
+            }
+            // SAFETY: The state of the task was set above.
+            unsafe { bindings::schedule_timeout(isize::MAX) };
+        };
+        // SAFETY: The queue is initialised (type invariant), and `entry` by `init_wait`.
+        unsafe { bindings::finish_wait(self.head.get(), entry.get()) };
+        result
+    }
+
     /// Wakes all waiting tasks and pollers. Any context.
     pub fn wake(&self) {
         // SAFETY: The queue is initialised (type invariant).
@@ -115,7 +150,7 @@ impl WaitQueue {
     }
 
     /// Returns the C structure.
-    pub(crate) fn raw(&self) -> *mut bindings::wait_queue_head {
+    pub fn raw(&self) -> *mut bindings::wait_queue_head {
         self.head.get()
     }
 }

@@ -24,7 +24,7 @@ fi
 ulimit -l unlimited
 ulimit -c 0
 ip link set lo up
-export NODE NODES KERNEL STACK DURATION SEED PARTIAL
+export NODE NODES KERNEL STACK DURATION SEED PATIENCE PARTIAL
 if [ "${NODES:-1}" -gt 1 ]; then
     hostname "node$NODE"
     ip link set eth0 up

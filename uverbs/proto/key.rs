@@ -152,16 +152,21 @@ impl Key {
     }
 
     const fn with_method(self, index: u16) -> Self {
-        Self(self.of_object_only().0 | index << ATTRIBUTE_BITS)
-    }
-
-    const fn of_object_only(self) -> Self {
-        Self(self.0 & !((1 << METHOD_BITS) - 1))
+        Self(self.object().0 | index << ATTRIBUTE_BITS)
     }
 
     /// The key of the object of this element.
     pub const fn object(self) -> Self {
-        self.of_object_only()
+        Self(self.0 & !((1 << METHOD_BITS) - 1))
+    }
+
+    /// The number of the object.
+    pub const fn object_id(self) -> u16 {
+        let index = self.0 >> METHOD_BITS;
+        if index >= CORE_OBJECTS {
+            return (index - CORE_OBJECTS) | DRIVER;
+        }
+        index
     }
 
     /// The key of the method of this attribute.

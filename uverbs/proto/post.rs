@@ -11,6 +11,19 @@
 
 use super::Refusal;
 
+/// The number at an offset of bytes that have it.
+macro_rules! number {
+    ($bytes:expr, $at:expr, $t:ty) => {{
+        const AT: usize = $at;
+        const LEN: usize = size_of::<$t>();
+        let mut number = [0; LEN];
+        for (to, from) in number.iter_mut().zip($bytes.iter().skip(AT)) {
+            *to = *from;
+        }
+        <$t>::from_ne_bytes(number)
+    }};
+}
+
 /// Bytes of a scatter entry.
 pub const SGE: usize = 16;
 /// Bytes of a work request to send that this kernel knows; a program's may be longer.
@@ -111,6 +124,11 @@ impl Entries {
         }
     }
 
+    /// How many were taken.
+    pub const fn taken(&self) -> u32 {
+        self.taken
+    }
+
     /// Whether so many more are there, without those that no memory could be allocated for.
     ///
     /// # Errors
@@ -166,6 +184,81 @@ pub enum Extra {
     Immediate,
     /// A key to be invalidated.
     Invalidate,
+}
+
+/// A work request to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendRequest {
+    /// What the completion tells the program.
+    pub id: u64,
+    /// Number of scatter entries.
+    pub entries: u32,
+    /// `enum ib_uverbs_wr_opcode`.
+    pub opcode: u32,
+    /// `enum ib_send_flags`.
+    pub flags: u32,
+    /// Immediate data, as it is on the wire, or a key: see [`Extra`].
+    pub extra: u32,
+    /// Remote address, for [`Form::Rdma`] and [`Form::Atomic`].
+    pub address: u64,
+    /// Remote key, for [`Form::Rdma`].
+    pub key: u32,
+    /// First operand, for [`Form::Atomic`].
+    pub compare_add: u64,
+    /// Second operand, for [`Form::Atomic`].
+    pub swap: u64,
+    /// Remote key, for [`Form::Atomic`].
+    pub atomic_key: u32,
+    /// Number of the address handle, for [`Form::Ud`].
+    pub ah: u32,
+    /// Number of the remote queue pair, for [`Form::Ud`].
+    pub qpn: u32,
+    /// Q_Key, for [`Form::Ud`].
+    pub qkey: u32,
+}
+
+/// Flags that drivers use among themselves (`IB_SEND_RESERVED_START` to `_END`): a program cannot
+/// set them.
+const INTERNAL_FLAGS: u32 = 0xfc00_0000;
+
+impl SendRequest {
+    /// Reads a work request.
+    pub fn parse(bytes: &[u8; SEND]) -> Self {
+        Self {
+            id: number!(bytes, 0, u64),
+            entries: number!(bytes, 8, u32),
+            opcode: number!(bytes, 12, u32),
+            flags: number!(bytes, 16, u32) & !INTERNAL_FLAGS,
+            extra: number!(bytes, 20, u32),
+            address: number!(bytes, 24, u64),
+            key: number!(bytes, 32, u32),
+            compare_add: number!(bytes, 32, u64),
+            swap: number!(bytes, 40, u64),
+            atomic_key: number!(bytes, 48, u32),
+            ah: number!(bytes, 24, u32),
+            qpn: number!(bytes, 28, u32),
+            qkey: number!(bytes, 32, u32),
+        }
+    }
+}
+
+/// A work request to receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecvRequest {
+    /// What the completion tells the program.
+    pub id: u64,
+    /// Number of scatter entries.
+    pub entries: u32,
+}
+
+impl RecvRequest {
+    /// Reads a work request.
+    pub fn parse(bytes: &[u8; RECV]) -> Self {
+        Self {
+            id: number!(bytes, 0, u64),
+            entries: number!(bytes, 8, u32),
+        }
+    }
 }
 
 /// Which form a work request to send has (`enum ib_wr_opcode`).

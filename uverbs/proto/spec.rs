@@ -122,4 +122,12 @@ impl<C> Spec<C> {
             _ => None,
         }
     }
+
+    /// What is done with each object, of attributes that have several.
+    pub const fn array_access(&self) -> Option<Access> {
+        match self.kind {
+            Kind::Handles { access, .. } => Some(access),
+            _ => None,
+        }
+    }
 }

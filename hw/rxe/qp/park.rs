@@ -184,6 +184,13 @@ impl Parked {
     }
 }
 
+impl Parking {
+    /// Returns whether it is a fault of the context that has this share.
+    pub(crate) fn is_of(&self, share: &Share) -> bool {
+        core::ptr::eq(&*self.share, share)
+    }
+}
+
 impl WorkItem for Parking {
     type Pointer = Arc<Parking>;
 

@@ -129,6 +129,9 @@ if have_ours; then
     for device in $devices; do
         allowed uverbs-differences.txt
         check "answers alike: $device" same_answers "/tmp/c-$device" "/tmp/ours-$device"
+        if is_ours ib_uverbs; then
+            check "SOURCE_QPN needs a right by ioctl, too: $device" grep -qx 'nobody: QP.CREATE SOURCE_QPN -> EPERM' "/tmp/ours-$device"
+        fi
         covered "$device, ours" "/tmp/ours-$device"
     done
 else

@@ -88,9 +88,12 @@ check "and works" verify_pair 60 -O -T 18 -r 3
 check "64 requests wait for it" stuck 64
 check "the device can be removed while the program runs" ended ip netns exec n1 rdma link del rxe1
 check "the program can be killed" killed
+check "a veth to the namespace" ip link add w0 type veth peer name w1 netns n1
+check "the namespaces go" two_nodes_gone
+check "with the network devices in them" wait_until 30 not test -e /sys/class/net/w0
 thawed
 check "it goes, too" unmounted
-check "the device comes again" ip netns exec n1 rdma link add rxe1 type rxe netdev v1
-check "and works again" verify_pair 60 -O -T 18 -r 3
+check "two nodes again" two_nodes
+check "they work" verify_pair 60 -O -T 18 -r 3
 check "the devices' end" two_nodes_gone
 finish

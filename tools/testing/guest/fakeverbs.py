@@ -723,11 +723,37 @@ def nonblocking(fd):
         fcntl.fcntl(fd, fcntl.F_SETFL, flags)
 
 
+class Copy:
+    """A child process, which has copies of the mappings."""
+
+    def __init__(self, page):
+        asked, self.ask = os.pipe()
+        self.told, tell = os.pipe()
+        self.pid = os.fork()
+        if not self.pid:
+            os.close(self.ask)
+            if os.read(asked, 1):
+                os.write(tell, page[:8])
+            os._exit(0)
+        os.close(asked)
+        os.close(tell)
+
+    def tells(self):
+        """The first bytes of the page; ends the process."""
+        os.write(self.ask, b"?")
+        told = os.read(self.told, 8)
+        os.waitpid(self.pid, 0)
+        return told
+
+
 def unregister():
     e = Everything()
     if not case("everything", e.make_all):
         return
     page = mmap.mmap(e.v.fd, mmap.PAGESIZE, mmap.MAP_SHARED, mmap.PROT_READ, offset=e.offset)
+    one, other = (mmap.mmap(e.v.fd, mmap.PAGESIZE, mmap.MAP_SHARED,
+                            mmap.PROT_READ | mmap.PROT_WRITE, offset=e.offset) for _ in range(2))
+    child = Copy(one)
 
     def gone():
         calls()
@@ -738,6 +764,10 @@ def unregister():
     def left():
         same("fatal", event(e.async_fd), (0, 8))
         same("page", page[:8], bytes(8))
+        same("page that may be written", one[:8], bytes(8))
+        one[:4] = b"left"
+        same("page of another mapping", other[:8], b"left" + bytes(4))
+        same("page of a copied mapping", child.tells(), b"left" + bytes(4))
         refused(errno.EIO, e.v.write, ALLOC_PD, b"", 4)
         refused(errno.EIO, e.v.ioctl, THING, DRIVER, new(DRIVER), put(DRIVER + 1, "Q", 1),
                 get(DRIVER + 2, 4))
@@ -757,7 +787,8 @@ def unregister():
     case("the device goes while everything is open", gone)
     case("what stays of it", left)
     case("registered again beside it", again)
-    page.close()
+    for mapping in page, one, other:
+        mapping.close()
     case("closed", e.close)
 
 

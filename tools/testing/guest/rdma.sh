@@ -10,7 +10,7 @@ export PATH=$PATH:/share/tests/bin
 . /share/tests/scale.sh
 
 within() { # SECONDS CMD...
-    local limit=$(($1 * SCALE))
+    local limit=$(($1 * SCALE * ${PATIENCE:-1}))
     shift
     timeout -k 5 "$limit" "$@"
 }
@@ -18,7 +18,7 @@ within() { # SECONDS CMD...
 # wait_until SECONDS CMD...: until CMD succeeds; fails when that takes longer. The limits are for a
 # machine that has much else to do: a quiet one needs a small part of them.
 wait_until() {
-    local end=$((SECONDS + $1 * SCALE))
+    local end=$((SECONDS + $1 * SCALE * ${PATIENCE:-1}))
     shift
     until "$@" >/dev/null 2>&1; do
         if [ $SECONDS -ge $end ]; then

@@ -31,7 +31,7 @@ while read -r name limit; do
     echo "# guest: $guest" >"$log.ktap"
     mark_begin $mark "$name" >>"$kmsg"
     start=$(cut -d. -f1 /proc/uptime)
-    timeout -k 10 $((limit * SCALE)) bash "./$name.sh" >>"$log.ktap" 2>&1 </dev/null
+    timeout -k 10 $((limit * SCALE * ${PATIENCE:-1})) bash "./$name.sh" >>"$log.ktap" 2>&1 </dev/null
     status=$?
     # A line that was cut off must not take the next one with it.
     { echo; modules; } >>"$log.ktap"

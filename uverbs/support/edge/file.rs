@@ -89,7 +89,7 @@ impl Drop for Associated<'_> {
 /// Whether the device of an open file is there. The caller is in a section in which that does not
 /// change (`disassociate_srcu`), or gets an answer that is not valid for long.
 pub(crate) fn has_device(file: &UFile) -> bool {
-    // SAFETY: The address is only compared.
+    // SAFETY: The file is borrowed; the address of its device is only compared.
     !unsafe { bindings::rdma_helper_ufile_device(file.raw()) }.is_null()
 }
 
@@ -225,7 +225,7 @@ fn is_listed(handle: &Uobject) -> bool {
 pub(crate) fn list(file: &UFile, handle: HandleRef) {
     let handle = handle.into_raw();
     let _held = file.uobjects_lock().lock();
-    // SAFETY: The lock of the list is held. The handle is in no list yet; the reference is the
+    // SAFETY: The lock of the list is held, so the handles in it exist. The handle is in no list yet; the reference is the
     // list's now.
     unsafe {
         bindings::rdma_helper_uobject_list_add(handle.as_ref().raw(), file.raw());
@@ -238,7 +238,7 @@ pub(crate) fn unlist(file: &UFile, handle: &Uobject) -> Option<HandleRef> {
     if !is_listed(handle) {
         return None;
     }
-    // SAFETY: The lock of the list is held. The list had a reference.
+    // SAFETY: The lock of the list is held, so the handles in it exist. The list had a reference.
     unsafe {
         bindings::rdma_helper_uobject_list_del(handle.raw());
         Some(HandleRef::from_raw(NonNull::from(handle)))
@@ -263,7 +263,7 @@ unsafe fn listed(file: &UFile, at: *mut bindings::list_head) -> Option<HandleRef
 /// The first handle in the list, which is the newest.
 pub(crate) fn first(file: &UFile) -> Option<HandleRef> {
     let _held = file.uobjects_lock().lock();
-    // SAFETY: The lock of the list is held.
+    // SAFETY: The lock of the list is held, so the handles in it exist.
     unsafe { listed(file, (*file.raw()).uobjects.next) }
 }
 
@@ -350,7 +350,7 @@ unsafe impl rdma::edge::FromC for DeadFile {
         Self(unsafe { NonNull::new_unchecked(file) }.cast())
     }
 }
-// SAFETY: It is owned.
+// SAFETY: It borrows nothing.
 unsafe impl rdma::edge::Within<'_> for DeadFile {}
 
 impl DeadFile {
@@ -368,15 +368,15 @@ impl DeadFile {
         Some(unsafe { HandleRef::from_raw(handle) })
     }
 
-    /// Gives back the use that the file has of its driver's module, if the driver cannot part with
-    /// files that are open: `ib_uverbs_open` has taken it.
+    /// Gives back the use that the file has of its driver's module, if the driver has no
+    /// `disassociate_ucontext`: `ib_uverbs_open` has taken it.
     pub(crate) fn put_driver(&self) {
         let associated = Associated::enter(self.file());
         let Some(device) = associated.device() else {
             return;
         };
         if device.ops().disassociate_ucontext.is_none() {
-            // SAFETY: The use that `ib_uverbs_open` took.
+            // SAFETY: `ib_uverbs_open` has taken a reference to the module for this file.
             unsafe { bindings::rdma_helper_module_put(device.ops().owner) };
         }
     }

@@ -6,6 +6,7 @@
 use core::marker::PhantomData;
 use kernel::ffi::c_void;
 use kernel::prelude::*;
+use rdma::accounted;
 use rdma::bindings;
 use rdma::edge::object::Use;
 use rdma::edge::object::UseCount;
@@ -26,8 +27,8 @@ pub(crate) struct Resources {
 impl Resources {
     /// Without objects, with room for `room`.
     pub(crate) fn new(room: usize) -> Result<KBox<Self>> {
-        let uses = KVec::with_capacity(room, GFP_KERNEL)?;
-        Ok(KBox::new(Self { room, uses }, GFP_KERNEL)?)
+        let uses = KVec::with_capacity(room, accounted::GFP)?;
+        Ok(KBox::new(Self { room, uses }, accounted::GFP)?)
     }
 
     /// Whether another object fits.
@@ -72,7 +73,7 @@ unsafe impl FromC for Filled<'_> {
     }
 }
 
-// SAFETY: It is limited to `'a`.
+// SAFETY: Its reference is limited to `'a`.
 unsafe impl<'a> Within<'a> for Filled<'a> {}
 
 impl core::ops::Deref for Filled<'_> {
@@ -105,7 +106,7 @@ unsafe impl FromC for Freed {
     }
 }
 
-// SAFETY: It is owned.
+// SAFETY: It borrows nothing.
 unsafe impl Within<'_> for Freed {}
 
 /// What the [`Object`] of the same call is (`enum ib_flow_spec_type`). Only C creates it, for the
@@ -138,7 +139,7 @@ impl Object<'_> {
                 _ => return None,
             }
         };
-        // SAFETY: The count is in the object.
+        // SAFETY: The count is a field of the object, which C keeps during the call (`Object`).
         Some(unsafe { UseCount::view(count) }.count())
     }
 }

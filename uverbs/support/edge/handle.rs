@@ -370,12 +370,12 @@ unsafe impl FromC for Wanted<'_> {
         match from_err_ptr(c.cast_mut()) {
             Err(error) if error.to_errno().unsigned_abs() == bindings::ENOMSG => Self::Any,
             Err(_) => Self::Unknown,
-            // SAFETY: `from_c`'s contract.
+            // SAFETY: It is no error, so it is a description, which exists for `'a`: `from_c`'s contract.
             Ok(kind) => Self::Kind(unsafe { ApiObject::view(kind) }),
         }
     }
 }
-// SAFETY: It is limited to `'a`.
+// SAFETY: Its reference is limited to `'a`.
 unsafe impl<'a> Within<'a> for Wanted<'a> {}
 
 impl<'a> Wanted<'a> {

@@ -371,3 +371,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn access_of_one_handle_and_of_several() {
+    let access = Access::Write;
+    let one = spec(Kind::Handle { object: 1, access });
+    assert_eq!((one.access(), one.array_access()), (Some(access), None));
+    let several = spec(Kind::Handles {
+        object: 1,
+        access,
+        min: 0,
+        max: 1,
+    });
+    assert_eq!(
+        (several.access(), several.array_access()),
+        (None, Some(access))
+    );
+    let none = spec(Kind::RawFile);
+    assert_eq!((none.access(), none.array_access()), (None, None));
+}

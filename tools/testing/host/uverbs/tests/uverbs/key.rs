@@ -85,3 +85,15 @@ fn attributes_of_core_and_driver_interleave() {
         .into();
     assert_eq!(bits, [0, 1, 2, 3, 62]);
 }
+
+#[test]
+fn an_objects_key_tells_its_number() {
+    for id in 0..=u16::MAX {
+        if let Some(key) = Key::of_object(id) {
+            assert_eq!(key.object_id(), id);
+            if let Some(method) = key.method(3) {
+                assert_eq!(method.object_id(), id);
+            }
+        }
+    }
+}

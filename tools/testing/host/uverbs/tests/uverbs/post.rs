@@ -102,6 +102,63 @@ fn forms() {
     }
 }
 
+/// Bytes of a work request, each of which tells its place.
+fn numbered<const N: usize>() -> [u8; N] {
+    core::array::from_fn(|at| at as u8 + 1)
+}
+
+fn at<const N: usize>(from: usize) -> [u8; N] {
+    core::array::from_fn(|at| (from + at) as u8 + 1)
+}
+
+#[test]
+fn fields_are_where_the_header_has_them() {
+    assert_eq!(
+        SendRequest::parse(&numbered()),
+        SendRequest {
+            id: u64::from_ne_bytes(at(0)),
+            entries: u32::from_ne_bytes(at(8)),
+            opcode: u32::from_ne_bytes(at(12)),
+            flags: u32::from_ne_bytes(at(16)) & 0x03ff_ffff,
+            extra: u32::from_ne_bytes(at(20)),
+            address: u64::from_ne_bytes(at(24)),
+            key: u32::from_ne_bytes(at(32)),
+            compare_add: u64::from_ne_bytes(at(32)),
+            swap: u64::from_ne_bytes(at(40)),
+            atomic_key: u32::from_ne_bytes(at(48)),
+            ah: u32::from_ne_bytes(at(24)),
+            qpn: u32::from_ne_bytes(at(28)),
+            qkey: u32::from_ne_bytes(at(32)),
+        }
+    );
+    assert_eq!(
+        RecvRequest::parse(&numbered()),
+        RecvRequest {
+            id: u64::from_ne_bytes(at(0)),
+            entries: u32::from_ne_bytes(at(8)),
+        }
+    );
+}
+
+/// Drivers use bits 26 to 31 among themselves.
+#[test]
+fn programs_cannot_set_flags_of_drivers() {
+    let mut request = [0; SEND];
+    request[16..20].copy_from_slice(&u32::MAX.to_ne_bytes());
+    assert_eq!(SendRequest::parse(&request).flags, (1 << 26) - 1);
+}
+
+#[test]
+fn entries_that_were_taken_are_counted() {
+    let layout = layout(Way::Recv, (2, 16, 5), 32 + 80, |_| false).unwrap();
+    let mut entries = Entries::new(&layout);
+    assert_eq!(entries.take(Way::Recv, 2), Ok(0));
+    assert_eq!(entries.take(Way::Recv, 3), Ok(2));
+    assert_eq!(entries.taken(), 5);
+    assert_eq!(entries.take(Way::Recv, 1), Err(Refusal::Invalid));
+    assert_eq!(entries.taken(), 5);
+}
+
 proptest! {
     /// Parts lie within what there is, whatever the numbers.
     #[test]

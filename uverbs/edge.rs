@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The C structures of user verbs, as far as `ib_uverbs` makes them or looks into them.
+//!
+//! | file | what |
+//! |---|---|
+//! | `abi` | structures that are copied to and from programs as they are |
+//! | `device` | the character device of an RDMA device, its numbers and class |
+//! | `file` | open files: made, listed, closed |
+//! | `call` | a call of a program: request, answer, attributes |
+//! | `frame` | the memory of an ioctl call, from its first attribute to its end |
+//! | `handle` | handles of objects: types, lookup, creation, destruction |
+//! | `definitions` | what drivers define |
+//! | `events` | files from which programs read events |
+//! | `marshall` | unions of structures that are copied for programs |
+//! | `mmap` | mappings of device memory |
+//! | `nodes` | nodes by their RDMA devices |
+//! | `object` | objects of drivers |
+//! | `user` | memory of programs |
+//!
+//! Structures that other modules use as well are in [`rdma::edge::uverbs`]; the structures of
+//! objects are in [`rdma::edge::verbs`], and each object's calls of drivers in a file of its name.
+
+pub(crate) mod abi;
+pub(crate) mod call;
+pub(crate) mod definitions;
+pub(crate) mod device;
+pub(crate) mod events;
+pub(crate) mod file;
+pub(crate) mod frame;
+pub(crate) mod handle;
+pub(crate) mod marshall;
+pub(crate) mod mmap;
+pub(crate) mod nodes;
+pub(crate) mod object;
+pub(crate) mod user;
+
+pub(crate) use rdma::provider::unsupported;
+
+/// `EPROTONOSUPPORT`, which the kernel crate does not have.
+pub(crate) fn no_protocol() -> kernel::error::Error {
+    // CAST: A small number.
+    kernel::error::Error::from_errno(-(rdma::bindings::EPROTONOSUPPORT as i32))
+}
+
+/// `ENOMSG`, which the kernel crate does not have.
+pub(crate) fn no_message() -> kernel::error::Error {
+    // CAST: A small number.
+    kernel::error::Error::from_errno(-(rdma::bindings::ENOMSG as i32))
+}

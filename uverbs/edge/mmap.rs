@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Mappings of device memory through an open file, which `rdma_user_mmap_io` of the core makes.
+//!
+//! Each has a note (`struct rdma_umap_priv`) in the list of its file, with a reference to the entry
+//! that it maps. When the device goes, or resets, its pages are taken away ([`zap`]); a program that
+//! touches it afterwards gets a page of zeros, one for all mappings of the file.
+//!
+//! A mapping that is copied while its file is being zapped is listed like any other: the zap cannot
+//! be over before the original is zapped, which the `mmap_lock` delays, and then finds the copy.
+//!
+//! Locks: `hw_destroy_rwsem` of the file, then the `mmap_lock` of a process, then the `umap_lock` of
+//! the file, under which the list and the entries of its notes change.
+//!
+//! C header: `struct vm_operations_struct` in `include/linux/mm.h`.
+
+use super::file;
+use super::file::Ending;
+use super::nodes;
+use crate::private;
+use core::ptr;
+use core::ptr::NonNull;
+use kernel::container_of;
+use kernel::prelude::*;
+use rdma::bindings;
+use rdma::edge::device::Device;
+use rdma::edge::uverbs::UFile;
+use rdma::edge::View;
+
+type Note = private::rdma_umap_priv;
+type Vma = bindings::vm_area_struct;
+
+struct Operations(bindings::vm_operations_struct);
+// SAFETY: It is only in statics, to which nothing writes.
+unsafe impl Sync for Operations {}
+
+/// The operations of mappings, unless the driver sets others.
+pub(super) fn operations() -> *const bindings::vm_operations_struct {
+    static OPERATIONS: Operations = Operations(bindings::vm_operations_struct {
+        open: Some(open),
+        close: Some(close),
+        fault: Some(fault),
+        ..pin_init::zeroed()
+    });
+    &OPERATIONS.0
+}
+
+/// An entry that a note had. Its reference is dropped with this, without the `umap_lock`: drivers
+/// free something then.
+///
+/// # Invariants
+///
+/// The reference is this value's; the context of the entry exists.
+struct Entry(NonNull<bindings::rdma_user_mmap_entry>);
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        // SAFETY: The reference is this value's: type invariant.
+        unsafe { bindings::rdma_user_mmap_entry_put(self.0.as_ptr()) };
+    }
+}
+
+/// Takes a note out of the list of its file, with its entry.
+///
+/// # Safety
+///
+/// The note is a mapping's, and the `umap_lock` of the file is held.
+unsafe fn unlink(note: *mut Note) -> Option<Entry> {
+    // SAFETY: This function's contract: the list and the entry change under the lock.
+    unsafe {
+        bindings::rdma_helper_list_del_init(&raw mut (*note).list);
+        let entry = core::mem::replace(&mut (*note).entry, ptr::null_mut());
+        // INVARIANT: The note has a reference to its entry. Entries are taken away before the
+        // context goes (`zap`).
+        NonNull::new(entry).map(Entry)
+    }
+}
+
+/// A process that has mappings of a file.
+///
+/// # Invariants
+///
+/// A reference to the users of the memory map is this value's.
+struct Process(NonNull<bindings::mm_struct>);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // SAFETY: The reference is this value's: type invariant.
+        unsafe { bindings::mmput(self.0.as_ptr()) };
+    }
+}
+
+/// The first note of a file that `select` accepts.
+///
+/// # Safety
+///
+/// The `umap_lock` of the file is held. A note in the list has a mapping, which exists.
+unsafe fn find(file: &UFile, select: impl Fn(*mut Vma) -> bool) -> Option<NonNull<Note>> {
+    // SAFETY: This function's contract: the list does not change, and its notes exist.
+    unsafe {
+        let head = &raw mut (*file.raw()).umaps;
+        let mut at = (*head).next;
+        while at != head {
+            let note: *mut Note = container_of!(at, Note, list);
+            if select((*note).vma) {
+                return NonNull::new(note);
+            }
+            at = (*at).next;
+        }
+    }
+    None
+}
+
+impl Process {
+    /// A process that has a mapping of a file, if any. Mappings of those that are exiting are
+    /// forgotten, as their end takes them away.
+    fn of(file: &UFile) -> Option<Self> {
+        loop {
+            let held = file.umap_lock().lock();
+            // SAFETY: The lock is held. A mapping in the list exists, since `close` takes its note
+            // out, and so does its memory map.
+            let entry = unsafe {
+                let note = find(file, |_| true)?.as_ptr();
+                let mm = (*(*note).vma).vm_mm;
+                if bindings::mmget_not_zero(mm) {
+                    // INVARIANT: Just taken.
+                    return NonNull::new(mm).map(Self);
+                }
+                unlink(note)
+            };
+            drop(held);
+            drop(entry);
+        }
+    }
+
+    /// Takes away the pages of a mapping of the file. Returns whether there was one.
+    fn zap_one(&self, file: &UFile) -> bool {
+        let held = file.umap_lock().lock();
+        // SAFETY: The lock is held. The `mmap_lock` is held, too (`zap`), so the mapping stays.
+        let entry = unsafe {
+            let Some(note) = find(file, |vma| (*vma).vm_mm == self.0.as_ptr()) else {
+                return false;
+            };
+            let note = note.as_ptr();
+            bindings::rdma_helper_vma_zap((*note).vma);
+            unlink(note)
+        };
+        drop(held);
+        drop(entry);
+        true
+    }
+
+    /// Takes away the pages of all mappings of the file.
+    fn zap(&self, file: &UFile) {
+        // SAFETY: The memory map exists: type invariant. No lock that comes after is held.
+        unsafe { bindings::mmap_read_lock(self.0.as_ptr()) };
+        while self.zap_one(file) {}
+        // SAFETY: The lock was taken above.
+        unsafe { bindings::mmap_read_unlock(self.0.as_ptr()) };
+    }
+}
+
+/// Takes away the pages of all mappings of a file. May sleep.
+pub(crate) fn zap(ending: &mut Ending<'_>) {
+    let file = ending.file();
+    while let Some(process) = Process::of(file) {
+        process.zap(file);
+    }
+}
+
+/// Takes away the pages of all mappings of a device, which its driver resets. May sleep.
+fn disassociate(device: &Device) {
+    nodes::with(device, |node| {
+        file::each(node, |file| {
+            if file.ucontext().is_some() {
+                zap(&mut Ending::begin(file));
+            }
+        });
+    });
+}
+
+rdma::export! { in rdma::bindings;
+    /// See [`disassociate`].
+    fn rdma_user_mmap_disassociate(device: &Device) = disassociate;
+}
+
+/// The file of a mapping.
+///
+/// # Safety
+///
+/// The mapping is of a file of a node, and exists for `'a`.
+unsafe fn file_of<'a>(vma: *mut Vma) -> &'a UFile {
+    // SAFETY: This function's contract. A mapping has a reference to its file.
+    unsafe { UFile::view((*(*vma).vm_file).private_data.cast()) }
+}
+
+/// A mapping is copied: by `fork`, or when it is split or moved.
+///
+/// # Safety
+///
+/// For the memory management only: with a mapping of a file of a node, whose private data are the
+/// note of the original, or null. The `mmap_lock` of the original is held for writing.
+unsafe extern "C" fn open(vma: *mut Vma) {
+    // SAFETY: This function's contract. The original's note and entry stay while its `mmap_lock` is
+    // held; the new note is the mapping's.
+    unsafe {
+        let original: *mut Note = (*vma).vm_private_data.cast();
+        if original.is_null() {
+            return;
+        }
+        match KBox::new(Note::default(), GFP_KERNEL) {
+            Ok(note) => {
+                private::rdma_umap_priv_init(KBox::into_raw(note), vma, (*original).entry);
+            }
+            Err(_) => {
+                // It cannot be refused, but must not have pages that nobody takes away.
+                (*vma).vm_private_data = ptr::null_mut();
+                bindings::rdma_helper_vma_zap(vma);
+            }
+        }
+    }
+}
+
+/// A mapping goes.
+///
+/// # Safety
+///
+/// For the memory management only: with a mapping of a file of a node, whose private data are its
+/// note, or null.
+unsafe extern "C" fn close(vma: *mut Vma) {
+    // SAFETY: This function's contract. Nobody else knows the note when it is out of the list.
+    unsafe {
+        let note: *mut Note = (*vma).vm_private_data.cast();
+        if note.is_null() {
+            return;
+        }
+        let held = file_of(vma).umap_lock().lock();
+        let entry = unlink(note);
+        drop(held);
+        drop(entry);
+        drop(KBox::from_raw(note));
+    }
+}
+
+/// A program touches a page that was taken away.
+///
+/// # Safety
+///
+/// For the memory management only: with a fault in a mapping of a file of a node.
+unsafe extern "C" fn fault(vmf: *mut bindings::vm_fault) -> bindings::vm_fault_t {
+    const SIGBUS: bindings::vm_fault_t = bindings::vm_fault_reason_VM_FAULT_SIGBUS;
+    // SAFETY: This function's contract. The page of a file changes under the lock, and is freed
+    // with the file; the fault gets a reference of its own.
+    unsafe {
+        let vma = (*vmf).__bindgen_anon_1.vma;
+        if (*vma).vm_private_data.is_null() {
+            return SIGBUS;
+        }
+        if !bindings::rdma_helper_vma_may_write(vma) {
+            (*vmf).page = bindings::rdma_helper_zero_page((*vmf).__bindgen_anon_1.address);
+            bindings::rdma_helper_get_page((*vmf).page);
+            return 0;
+        }
+        let file = file_of(vma);
+        let _held = file.umap_lock().lock();
+        let page = &raw mut (*file.raw()).disassociate_page;
+        if (*page).is_null() {
+            let flags = (*vmf).__bindgen_anon_1.gfp_mask | bindings::__GFP_ZERO;
+            *page = bindings::alloc_pages(flags, 0);
+        }
+        if (*page).is_null() {
+            return SIGBUS;
+        }
+        // Mappings of devices are shared, so nobody writes a copy.
+        (*vmf).page = *page;
+        bindings::rdma_helper_get_page(*page);
+        0
+    }
+}

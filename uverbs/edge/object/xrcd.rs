@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! XRC domains (`struct ib_xrcd`), and the inodes by which programs share them.
+
+use crate::edge::handle::Dead;
+use crate::edge::handle::Dying;
+use crate::edge::handle::Handle;
+use crate::edge::handle::Kept;
+use crate::edge::handle::New;
+use crate::object::xrcd::Xrcd;
+use crate::xrcd::Entry;
+use crate::xrcd::Table;
+use core::ptr;
+use core::ptr::NonNull;
+use kernel::error::from_err_ptr;
+use kernel::error::to_result;
+use kernel::fs::LocalFile;
+use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::Full;
+use rdma::bindings;
+use rdma::edge::object::Owned;
+use rdma::edge::object::Use;
+use rdma::edge::verbs;
+use rdma::edge::View;
+
+/// A reference to an inode. Dropping it may sleep.
+///
+/// # Invariants
+///
+/// `0` is an inode, and one of the references to it is this value's.
+pub(crate) struct Inode(NonNull<bindings::inode>);
+
+// SAFETY: Only the address is used, and references may be dropped by any task.
+unsafe impl Send for Inode {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for Inode {}
+
+impl Inode {
+    /// The inode of an open file.
+    ///
+    /// # Errors
+    ///
+    /// `EBADF`: there is no such file.
+    pub(crate) fn of_file(fd: u32) -> Result<Self> {
+        let file = LocalFile::fget(fd)?;
+        // SAFETY: An open file has an inode, and a reference to it.
+        let inode = unsafe {
+            let inode = (*file.as_ptr()).f_inode;
+            bindings::ihold(inode);
+            NonNull::new(inode)
+        };
+        // INVARIANT: Just taken.
+        inode.map(Self).ok_or(EBADF)
+    }
+
+    /// The address, by which inodes are told apart.
+    pub(crate) fn address(&self) -> usize {
+        self.0.addr().get()
+    }
+}
+
+impl Drop for Inode {
+    fn drop(&mut self) {
+        // SAFETY: The reference is this value's: type invariant.
+        unsafe { bindings::iput(self.0.as_ptr()) };
+    }
+}
+
+/// A domain in the table of a device.
+///
+/// # Invariants
+///
+/// `0` is a domain that at least one handle counts, under the mutex of the table.
+pub(crate) struct Domain(NonNull<bindings::ib_xrcd>);
+
+// SAFETY: It is used under the mutex of the table only.
+unsafe impl Send for Domain {}
+// SAFETY: As for `Send`.
+unsafe impl Sync for Domain {}
+
+impl Domain {
+    /// The first handle's count of a domain that handles are to share.
+    pub(crate) fn first(domain: &Owned<verbs::Xrcd>) -> Self {
+        domain.usecnt().count().keep();
+        // INVARIANT: Just counted; `close` removes the domain from the table with the last count.
+        Self(NonNull::from(&**domain).cast())
+    }
+
+    /// Makes a handle one of those that share the domain. The mutex of the table is held.
+    pub(crate) fn share<'c>(&self, new: New<'c, Xrcd>) -> &'c Handle<Xrcd> {
+        // SAFETY: The domain exists: type invariant.
+        let domain = unsafe { verbs::Xrcd::view(self.0.as_ptr()) };
+        domain.usecnt().count().keep();
+        (**new.handle()).set_object(self.0.as_ptr().cast());
+        new.ready()
+    }
+}
+
+/// Makes a domain; one that handles may share has an inode. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`; those of the driver.
+pub(crate) fn alloc(new: &New<'_, Xrcd>, inode: Option<&Inode>) -> Result<Owned<verbs::Xrcd>> {
+    let device = new.device()?;
+    let inode = inode.map_or(ptr::null_mut(), |inode| inode.0.as_ptr());
+    // SAFETY: The device exists; the inode exists as long as the domain is in the table.
+    unsafe {
+        let domain = from_err_ptr(bindings::ib_alloc_xrcd_user(
+            device.raw(),
+            inode,
+            new.call().udata().raw(),
+        ))?;
+        Ok(Owned::new(NonNull::new(domain).ok_or(ENOMEM)?))
+    }
+}
+
+/// Ends a handle's use of a domain, and destroys the domain if no other handle uses it. Returns what
+/// the table had of the domain. May sleep.
+///
+/// # Errors
+///
+/// `EBUSY`: other objects use it; those of the driver.
+pub(crate) fn close<'a>(
+    object: Dying<'a, Xrcd>,
+    table: &mut Table,
+) -> Result<(Dead<'a, Xrcd>, Option<Entry>)> {
+    let c = object.raw();
+    // SAFETY: The domain exists as long as the handle has it. The field does not change.
+    let inode = unsafe { (*c).inode }.addr();
+    let shared = inode != 0;
+    if shared {
+        let count = object.object().usecnt();
+        // SAFETY: This handle's count (`Domain`), which nobody else removes.
+        drop(unsafe { Use::kept(count) });
+        if count.is_used() {
+            // SAFETY: The domain is the others' now; this handle does not use it any more.
+            return Ok((unsafe { object.gone() }, None));
+        }
+    }
+    // SAFETY: Nobody else uses the domain: it has no count, and the table, which is locked, would be
+    // the only way to get one.
+    let result =
+        to_result(unsafe { bindings::ib_dealloc_xrcd_user(c, object.call().udata().raw()) });
+    if let Err(error) = result {
+        if shared {
+            object.object().usecnt().count().keep();
+        }
+        return Err(error);
+    }
+    // SAFETY: `ib_dealloc_xrcd_user` has succeeded: the domain does not exist any more.
+    Ok((unsafe { object.gone() }, table.remove(inode)))
+}
+
+/// The use of a domain by an object that was made with it, beside the object's handle. It keeps the
+/// handle of the domain from being destroyed.
+///
+/// # Invariants
+///
+/// `0` is null, or a handle to which a reference, and one of its users, are this value's.
+pub(crate) struct DomainUse(Atomic<*mut Handle<Xrcd>>);
+
+impl DomainUse {
+    /// No domain.
+    pub(crate) const fn new() -> Self {
+        Self(Atomic::new(ptr::null_mut()))
+    }
+
+    /// The object was made with this domain, which is locked for the call. Once.
+    pub(crate) fn attach(&self, domain: &Handle<Xrcd>) {
+        domain.beside().add();
+        // INVARIANT: Just taken.
+        let before = self.0.xchg(domain.keep().into_raw(), Full);
+        kernel::warn_on!(!before.is_null());
+    }
+
+    /// The object was destroyed. May sleep.
+    pub(crate) fn detach(&self) {
+        let domain = self.0.xchg(ptr::null_mut(), Full);
+        // SAFETY: `attach` has given the reference; the exchange gives it to one caller.
+        if let Some(domain) = unsafe { Kept::from_raw(domain) } {
+            domain.beside().remove();
+        }
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Flow actions, which flows use. Only methods of drivers make them.
+//!
+//! C header: `enum uverbs_methods_actions_flow_action_ops` in
+//! `include/uapi/rdma/ib_user_ioctl_cmds.h`.
+
+use crate::edge::definitions::needs;
+use crate::edge::handle::Dead;
+use crate::edge::handle::Dying;
+use crate::edge::handle::Kind;
+use crate::edge::handle::NumberedType;
+use crate::edge::handle::Object;
+use crate::edge::object::flow_action;
+use crate::proto::spec::Access;
+use crate::table::nothing;
+use crate::table::Attribute;
+use crate::table::Def;
+use crate::table::Method;
+use crate::table::Tree;
+use kernel::prelude::*;
+use rdma::bindings;
+
+/// Handles of flow actions.
+pub(crate) struct FlowAction;
+
+impl Kind for FlowAction {
+    const ID: u32 = bindings::uverbs_default_objects_UVERBS_OBJECT_FLOW_ACTION;
+    type Beside = ();
+
+    fn beside() -> impl PinInit<()> {
+        pin_init::init_zeroed()
+    }
+}
+
+impl Object for FlowAction {
+    type Of = flow_action::Action;
+
+    fn destroy<'a>(object: Dying<'a, Self>) -> Result<Dead<'a, Self>> {
+        if object.object().usecnt().is_used() {
+            return Err(EBUSY);
+        }
+        flow_action::destroy(object)
+    }
+}
+
+static TYPE: NumberedType<FlowAction> = NumberedType::new();
+
+/// The table of flow actions.
+pub(crate) const TABLE: &[Def] = &[
+    Def::Tree(Tree {
+        id: FlowAction::ID,
+        of: Some(TYPE.get()),
+        methods: &[Method {
+            id: bindings::uverbs_methods_actions_flow_action_ops_UVERBS_METHOD_FLOW_ACTION_DESTROY,
+            run: nothing,
+            attributes: &[&[Attribute::handle(
+                bindings::uverbs_attrs_destroy_flow_action_esp_UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE,
+                FlowAction::ID,
+                Access::Destroy,
+            )]],
+        }],
+    }),
+    Def::ObjectNeeds(needs!(destroy_flow_action)),
+];
