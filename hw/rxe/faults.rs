@@ -104,9 +104,7 @@ impl_list_item! {
 ///
 /// `ENOMEM`.
 pub(crate) fn new_queue() -> Result<Arc<OwnedQueue>> {
-    let queue = QueueOptions::unbound()
-        .max_active()
-        .create(c"rxe_faults")?;
+    let queue = QueueOptions::unbound().max_active().create(c"rxe_faults")?;
     Ok(Arc::new(queue, GFP_KERNEL)?)
 }
 

@@ -7,14 +7,18 @@
 
 folder=/tmp/stuck
 out=/tmp/stuck.out
+server_out=/tmp/stuckfs.out
+# Workers wait for the file on purpose.
+hung=/proc/sys/kernel/hung_task_timeout_secs
+before=$(cat $hung 2>/dev/null)
 
 # A file system that answers no reads until it is thawed.
 mounted() {
     rm -f $folder.thawed
     mkdir -p $folder
-    python3 ./stuckfs.py $folder >$folder.out 2>&1 &
+    python3 ./stuckfs.py $folder >$server_out 2>&1 &
     server=$!
-    wait_until 30 grep -q mounted $folder.out || { cat $folder.out; return 1; }
+    wait_until 30 grep -q mounted $server_out || { cat $server_out; return 1; }
 }
 thawed() { touch $folder.thawed; }
 unmounted() { wait_until 30 umount $folder && wait $server; }
@@ -27,7 +31,7 @@ stuck() {
 ended() { # COMMAND... in the background, since nothing may be able to kill it
     "$@" >/tmp/ended 2>&1 &
     local runs=$! status=0
-    if ! wait_until 20 not running $runs; then
+    if ! wait_until 70 not running $runs; then
         cat /proc/$runs/stack
         return 1
     fi
@@ -68,6 +72,7 @@ if ! ours rdma_rxe; then
     skip "page faults that do not end" "the C driver waits for them"
     finish
 fi
+if [ -n "$before" ]; then echo 0 >$hung; fi
 check "a file that cannot be read" mounted
 check "300 requests wait for it" stuck 300
 check "they do not look for it all the time" timers 150
@@ -95,5 +100,6 @@ thawed
 check "it goes, too" unmounted
 check "two nodes again" two_nodes
 check "they work" verify_pair 60 -O -T 18 -r 3
+if [ -n "$before" ]; then echo "$before" >$hung; fi
 check "the devices' end" two_nodes_gone
 finish

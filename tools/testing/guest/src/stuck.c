@@ -3,7 +3,8 @@
  * stuck DEVICE GID-INDEX FILE PAIRS: page faults that do not end. Maps FILE, which cannot be read
  * (stuckfs.py), registers it on demand, and connects PAIRS pairs of queue pairs of one device. Every
  * other pair writes to a page of the file by RDMA, and the others read into one; "posted" is printed
- * then. Waits until all requests have completed, and prints "ended" and how many failed.
+ * then. The process can change its mappings meanwhile. Waits until all requests have completed, and
+ * prints "ended" and how many failed.
  */
 #include "loop.h"
 #include <fcntl.h>
@@ -69,6 +70,13 @@ int main(int argc, char **argv)
 		w.wr.rdma.rkey = write ? mr->rkey : l.mr->rkey;
 		if (ibv_post_send(from[i], &w, &b))
 			loop_die("post_send");
+	}
+	for (int i = 0; i < 20; i++) {
+		void *other = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (other == MAP_FAILED || munmap(other, PAGE))
+			loop_die("other memory");
+		usleep(100000);
 	}
 	say("posted");
 	for (int done = 0; done < pairs;) {
