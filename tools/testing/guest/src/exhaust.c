@@ -43,6 +43,9 @@ int main(int argc, char **argv)
 		memset(heap, 1, HEAP);
 		free(heap);
 	}
+	/* Nor its code, which would be read again. */
+	if (mlockall(MCL_CURRENT))
+		loop_die("mlockall");
 	getchar();
 	while (made < most && make(argv[3]))
 		made++;
